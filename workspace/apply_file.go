@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -190,6 +189,7 @@ func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	if !f.has {
 		f.res.OtherNames = links(info) > 1
 	}
+	f.at.share(f.cur)
 	now, err := f.cur.settle(ctx, f.until)
 	if err == nil {
 		f.cur.known = now
@@ -367,28 +367,17 @@ func (f *fileApply) stage(want fileState) error {
 		like.of = f.cur.file
 	}
 	name := f.temp()
-	if err := f.at.fill(name, want.text, like); err != nil {
-		return err
-	}
-	h, err := f.at.hold(name, "")
-	if err == nil {
-		h.noLease = f.noLease
-		f.staged, f.stagedFor = h, want
-		err = h.take()
-	}
+	file, err := f.at.fill(name, want.text, like)
 	if err != nil {
-		_ = f.at.dir.Remove(name)
 		return err
 	}
-	return f.step("staged")
-}
-
-// take leases a file that no other program can know yet.
-func (h *held) take() (err error) {
-	if h.known, err = h.read(); err == nil {
-		err = h.lease()
+	f.staged, f.stagedFor = &held{name: name, file: file, private: true, noLease: f.noLease}, want
+	info, err := file.Stat()
+	if err != nil {
+		return err
 	}
-	return err
+	f.staged.known = fileState{text: want.text, mode: info.Mode()}
+	return f.step("staged")
 }
 
 // isStaged makes sure that the wanted state is staged. It returns false if that took so long
@@ -407,13 +396,8 @@ func (f *fileApply) isStaged(want fileState) (bool, error) {
 	if err := f.note(); err != nil {
 		return false, err
 	}
-	f.staged.release()
-	file, err := f.at.dir.OpenFile(f.staged.name, os.O_WRONLY|os.O_APPEND|openFlags, 0)
-	if err == nil {
-		_, err = file.WriteString(want.text[len(f.stagedFor.text):])
-		err = errors.Join(err, file.Close(), f.staged.take())
-	}
-	f.stagedFor, f.unsynced = want, true
+	_, err := f.staged.file.WriteAt([]byte(want.text[len(f.stagedFor.text):]), int64(len(f.stagedFor.text)))
+	f.stagedFor, f.staged.known.text, f.unsynced = want, want.text, true
 	return true, err
 }
 

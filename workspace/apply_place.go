@@ -124,6 +124,10 @@ type held struct {
 	known fileState // the last state that was dealt with
 
 	noLease bool // leases are not available
+
+	// A staged file is private: it is open for writing, and nobody else is supposed to know it.
+	// While it is guarded, nobody else can open it, whoever knows it.
+	private, guarded bool
 }
 
 // hold opens a file. For a link, which cannot be opened, it checks that the link is unchanged.
@@ -187,13 +191,47 @@ func (h *held) release() {
 	}
 }
 
+// guard makes other programs wait that open a private file, also for reading, until it is known
+// whether the file may stay in its new place. It has no effect where leases are not available,
+// or if a program that found the file by its temporary name has it open.
+func (h *held) guard() {
+	h.guarded = h.private && !h.noLease && atomicswap.LeaseAlone(h.file) == nil
+}
+
+// share lets other programs open a private file. From then on, a lease keeps writers out, which
+// the kernel permits only if the file is open for reading only.
+func (p place) share(h *held) {
+	if !h.private {
+		return
+	}
+	h.release()
+	h.guarded = false
+	file, err := p.dir.OpenFile(h.name, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return
+	}
+	info, err := file.Stat()
+	if own, errOwn := h.file.Stat(); err != nil || errOwn != nil || !os.SameFile(info, own) { // another program replaced it
+		file.Close()
+		return
+	}
+	h.file.Close()
+	h.file, h.private = file, false
+	if h.lease() != nil || h.noLease {
+		return
+	}
+	if now, err := h.read(); err != nil || !now.same(h.known) { // a writer was faster than the lease
+		h.release() // so that the file is not quiet
+	}
+}
+
 // quiet reports whether the file is unchanged and nobody is about to write to it. Without a
 // lease this can change at any moment.
 func (h *held) quiet() bool {
 	if h.file == nil {
 		return true
 	}
-	if !h.noLease {
+	if !h.noLease && !h.private {
 		info, err := h.file.Stat()
 		return err == nil && info.Mode() == h.known.mode && atomicswap.Leased(h.file)
 	}

@@ -43,10 +43,16 @@ func (f *fileApply) goBack() (bool, error) {
 // back.
 func (f *fileApply) putIn(in *held) (bool, error) {
 	out := f.cur
-	if out != nil && !out.quiet() {
-		return false, nil
+	if in != nil {
+		in.guard()
 	}
-	name, err := f.exchange(in, out)
+	name, err := "", fs.ErrNotExist
+	if out == nil || f.at.isAt(f.at.name, out) && out.quiet() {
+		name, err = f.exchange(in, out)
+	}
+	if err != nil && in != nil && in.private {
+		in.release()
+	}
 	switch {
 	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist): // created or deleted meanwhile
 		return false, nil
@@ -60,6 +66,7 @@ func (f *fileApply) putIn(in *held) (bool, error) {
 	}
 	if in != nil {
 		in.name = f.at.name
+		f.at.share(in)
 		f.out = slices.DeleteFunc(f.out, func(h *held) bool { return h == in })
 	}
 	if in == f.staged {
@@ -75,6 +82,9 @@ func (f *fileApply) putIn(in *held) (bool, error) {
 
 // exchange returns the new name of the file that was in place.
 func (f *fileApply) exchange(in, out *held) (string, error) {
+	if err := f.step("exchange"); err != nil {
+		return "", err
+	}
 	switch {
 	case in == nil && out == nil:
 		return "", nil
@@ -97,7 +107,10 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 		}
 		f.out = slices.DeleteFunc(f.out, func(h *held) bool { return h == in })
 		defer func() {
-			if !known { // another program replaced or removed it
+			f.repeat(in)
+			if known {
+				f.at.share(in)
+			} else { // another program replaced or removed it
 				in.close()
 			}
 		}()
@@ -126,6 +139,33 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 		return err
 	}
 	return f.takeOut(name)
+}
+
+// repeat gives a file that was in place by mistake the text of the file that is in place now.
+// Programs that opened it meanwhile, and that the lease keeps waiting, would otherwise read a
+// text that is older than what they have saved: a formatter would then overwrite the save.
+func (f *fileApply) repeat(h *held) {
+	if !h.guarded {
+		return
+	}
+	if is, err := h.read(); err != nil || !is.same(h.known) { // the kernel has ended the lease
+		return
+	}
+	current, err := f.at.hold(f.at.name, "")
+	if err != nil {
+		return
+	}
+	defer current.close()
+	now, err := current.read()
+	if err != nil {
+		return
+	}
+	if _, err = h.file.WriteAt([]byte(now.text), 0); err == nil {
+		err = h.file.Truncate(int64(len(now.text)))
+	}
+	if h.known.text = now.text; err != nil {
+		h.known, _ = h.read()
+	}
 }
 
 // takeOut keeps track of a file that one program put in place at the moment of an exchange and
@@ -168,6 +208,7 @@ func (f *fileApply) look(ctx context.Context) (bool, error) {
 		loud = f.loud()
 	}
 	for _, h := range loud {
+		f.at.share(h)
 		now, err := h.settle(ctx, f.until)
 		if err != nil {
 			return false, err

@@ -11,14 +11,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// Open opens a regular file for reading. Open never blocks: for a pipe or a device, it returns an
-// error.
+// Open opens a regular file for reading. For a pipe or a device, it returns an error and does not
+// block. While Apply exchanges the file, Open waits, for at most 100 ms.
 func (w *Workspace) Open(name string) (fs.File, error) {
+	f, err := w.openRegular(name)
+	for try := 0; try < maxTries && errors.Is(err, syscall.EAGAIN); try++ { // see held.guard
+		time.Sleep(time.Millisecond)
+		f, err = w.openRegular(name)
+	}
+	return f, err
+}
+
+func (w *Workspace) openRegular(name string) (fs.File, error) {
 	rel, err := w.rel("read", name)
 	if err == nil {
 		err = w.mayRead(name, rel)

@@ -438,15 +438,16 @@ type newFile struct {
 	mode fs.FileMode // otherwise these permissions, or the default if 0
 }
 
-// fill creates a file with a text and flushes it. After an error, no file is left.
-func (t *target) fill(name, text string, like newFile) error {
+// fill creates a file with a text and flushes it. It returns the file open for reading and
+// writing. After an error, no file is left.
+func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 	mode := fs.FileMode(0o666)
 	if like.of != nil || like.mode != 0 {
 		mode = 0o600
 	}
-	f, err := t.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := t.dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = f.WriteString(text)
 	switch {
@@ -459,10 +460,10 @@ func (t *target) fill(name, text string, like newFile) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, t.dir.Remove(name))
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), t.dir.Remove(name))
 	}
-	return nil
+	return f, nil
 }
 
 // keepAttributes copies the mode of another file, and where the system and the rights of the

@@ -80,8 +80,10 @@ func failed(errno syscall.Errno) error {
 // [ErrBusy] if somebody has it open for writing, through whatever name. The lease
 // is of the kind F_RDLCK of fcntl(2), which needs the file's owner or CAP_LEASE. The
 // kernel takes it away from one that keeps others waiting for long: see [Leased].
-func Lease(f *os.File) error {
-	err := fcntl(f, syscall.F_SETLEASE, syscall.F_RDLCK)
+func Lease(f *os.File) error { return lease(f, syscall.F_RDLCK) }
+
+func lease(f *os.File, kind int) error {
+	err := fcntl(f, syscall.F_SETLEASE, kind)
 	switch {
 	case err == nil:
 		// Leased notices that another process waits, so the SIGIO is not needed.
@@ -92,7 +94,11 @@ func Lease(f *os.File) error {
 	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 }
 
-// Leased reports whether a lease is still held and nobody waits for its end.
+// LeaseAlone keeps everybody else from opening a file at all, until Release or Close. It is
+// [ErrBusy] if somebody has it open, except through f. The lease is of the kind F_WRLCK.
+func LeaseAlone(f *os.File) error { return lease(f, syscall.F_WRLCK) }
+
+// Leased reports whether a lease of Lease is still held and nobody waits for its end.
 func Leased(f *os.File) bool {
 	held := false
 	err := control(f, func(fd int) error {

@@ -1,0 +1,174 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A program replaces the file right before the exchange, and another opens the new file right
+// after it, before the exchange is taken back. It must not get a text without what was saved: a
+// formatter would write that text over the save.
+func TestApplyOpenedInExchange(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		use  func(file string) (string, error)
+		got  string
+		want string
+
+		outcome aycoder.Outcome
+	}{
+		{"read", func(file string) (string, error) {
+			text, err := os.ReadFile(file)
+			return string(text), err
+		}, "a\nb\nc\nuser\n", "A\nb\nc\nuser\n", aycoder.OutcomeMerged},
+		{"append", func(file string) (string, error) {
+			f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+			if err == nil {
+				_, err = f.WriteString("more\n")
+				err = errors.Join(err, f.Close())
+			}
+			return "", err
+		}, "", "A\nb\nc\nuser\nmore\n", aycoder.OutcomeMerged},
+		{"truncate", func(file string) (string, error) {
+			return "", os.WriteFile(file, []byte("a\nb\nmore\nc\nuser\n"), 0o644)
+		}, "", "A\nb\nmore\nc\nuser\n", aycoder.OutcomeMerged},
+		{"shorten", func(file string) (string, error) {
+			return "", os.WriteFile(file, []byte("a\nb\nc\n"), 0o644)
+		}, "", "A\nb\nc\n", aycoder.OutcomeApplied},
+	} {
+		for _, plain := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, plain %t", tt.name, plain), func(t *testing.T) {
+				w, dir := testWorkspace(t, map[string]string{"f": "a\nb\nc\n"})
+				file := filepath.Join(dir, "f")
+				var got string
+				var used error
+				done := make(chan bool)
+				r, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\nb\nc\n", "A\nb\nc\n")), without(plain, false),
+					at("exchange", func() {
+						require.NoError(t, os.WriteFile(file+"~", []byte("a\nb\nc\nuser\n"), 0o644))
+						require.NoError(t, os.Rename(file+"~", file))
+					}),
+					at("exchanged", func() {
+						go func() {
+							defer close(done)
+							got, used = tt.use(file)
+						}()
+						waitOpened(t, file, done)
+					}))
+				require.NoError(t, err)
+				<-done
+				require.NoError(t, used)
+				assert.Equal(t, tt.got, got)
+				now, temps := tree(t, dir)
+				assert.Equal(t, map[string]string{"f": tt.want}, now)
+				assert.Zero(t, temps)
+				assert.Equal(t, tt.want, r.Files[0].Content)
+				assert.Equal(t, tt.outcome, r.Files[0].Outcome)
+				assert.True(t, r.Files[0].Written)
+			})
+		}
+	}
+}
+
+// A file can be read while it is exchanged.
+func TestOpenInExchange(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "a\n"})
+	var got []byte
+	var failed error
+	done := make(chan bool)
+	_, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\n", "A\n")), at("exchanged", func() {
+		go func() {
+			defer close(done)
+			got, failed = fs.ReadFile(w, "f")
+		}()
+		waitOpened(t, filepath.Join(dir, "f"), done)
+	}))
+	require.NoError(t, err)
+	<-done
+	require.NoError(t, failed)
+	assert.Equal(t, "A\n", string(got))
+}
+
+// A file that was in place by mistake has the text of the file that is in place now. If the
+// process ends then, nothing of it has to be kept.
+func TestInterruptedInExchange(t *testing.T) {
+	k := newKilledDir(t, filepath.Join(t.TempDir(), "ws"), false)
+	k.crash(t, "swapped", k.name(2))
+	staged, err := filepath.Glob(k.dir + "/d1/.aycoder-*-3-1.tmp")
+	require.NoError(t, err)
+	require.Len(t, staged, 1)
+	for _, name := range []string{staged[0], k.file(3)} {
+		require.NoError(t, os.WriteFile(name, []byte("all is new\n"), 0o644))
+	}
+	plans := k.reopened(t).Interrupted()
+	require.Len(t, plans, 1)
+	r, err := plans[0].TakeBack(t.Context())
+	require.NoError(t, err)
+	for _, f := range r.Files {
+		assert.Empty(t, f.Sidecars, f.Path)
+	}
+	assert.Empty(t, k.temps(t))
+	data, err := os.ReadFile(k.file(3))
+	require.NoError(t, err)
+	assert.Equal(t, "all is new\n", string(data))
+}
+
+// waitOpened waits until a program has opened a file, or waits in the kernel for a lease on it
+// ("Since Linux 2.6: LEASE BREAKING", proc_locks(5)), or is done.
+func waitOpened(t testing.TB, file string, done <-chan bool) {
+	t.Helper()
+	inode := fmt.Sprintf(":%d ", inodeOf(file))
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		locks, err := os.ReadFile("/proc/locks")
+		require.NoError(t, err)
+		for line := range strings.Lines(string(locks)) {
+			if strings.Contains(line, inode) && strings.Contains(line, "BREAKING") {
+				return
+			}
+		}
+	}
+}
+
+// A command that starts at the same time has all files of this process open for a moment, until
+// it executes its program. That is not another program that writes to the file.
+func TestApplyBesideCommands(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "0\n"})
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !stop.Load() {
+				assert.NoError(t, exec.CommandContext(t.Context(), "true").Run())
+			}
+		})
+	}
+	for i := range 200 {
+		r, err := w.Apply(t.Context(), mustPlan(t, change("f", fmt.Sprintln(i), fmt.Sprintln(i+1))), WithWriterWait(10*time.Second))
+		if !assert.NoError(t, err, "plan %d: %s %s", i, r.Files[0].Outcome, r.Files[0].Reason) {
+			break
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	data, err := os.ReadFile(filepath.Join(dir, "f"))
+	require.NoError(t, err)
+	assert.Equal(t, "200\n", string(data))
+}
