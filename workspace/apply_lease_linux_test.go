@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,6 +146,89 @@ func waitOpened(t testing.TB, file string, done <-chan bool) {
 			}
 		}
 	}
+}
+
+// A text that came late is not lost if it cannot be merged into the file, since that has become
+// something else.
+func TestApplyLateTextKept(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "a\nb\nc\n"})
+	file := filepath.Join(dir, "f")
+	user, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	written := false
+	r, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\nb\nc\n", "A\nb\nc\n")), without(false, true),
+		func(c *applyConfig) error {
+			c.step = func(step, _ string) error {
+				switch {
+				case step == "commit":
+					_, err := user.WriteString("user\n")
+					require.NoError(t, errors.Join(err, user.Close()))
+					written = true
+				case step == "swap" && written:
+					written = false
+					require.NoError(t, os.Remove(file))
+					require.NoError(t, os.Mkdir(file, 0o755))
+				}
+				return nil
+			}
+			return nil
+		})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"f.save"}, r.Files[0].Sidecars)
+	now, temps := tree(t, dir)
+	assert.Equal(t, map[string]string{"f.save": "a\nb\nc\nuser\n"}, now)
+	assert.Zero(t, temps)
+	assert.DirExists(t, file)
+}
+
+// Two files that were taken out get late texts, and then the plan fails. The one that is put back
+// has its text already; that of the other goes into it.
+func TestApplyLateTextPutBack(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "a\nb\nc\n"})
+	file := filepath.Join(dir, "f")
+	var users []*os.File
+	open := func() {
+		user, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+		require.NoError(t, err)
+		users = append(users, user)
+	}
+	swaps, looked := 0, false
+	r, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\nb\nc\n", "A\nb\nc\n")), without(false, true),
+		at("exchange", func() {
+			require.NoError(t, os.WriteFile(file+"~", []byte("a\nb\nC\n"), 0o644))
+			require.NoError(t, os.Rename(file+"~", file))
+		}),
+		at("exchanged", open), // the new file, which is taken back
+		at("look", func() {
+			for i, user := range users {
+				_, err := fmt.Fprintln(user, "user", i)
+				require.NoError(t, errors.Join(err, user.Close()))
+			}
+			looked = true
+		}),
+		func(c *applyConfig) error {
+			before := c.step
+			c.step = func(step, name string) error {
+				if err := before(step, name); err != nil || step != "swap" {
+					return err
+				}
+				if swaps++; swaps == 2 {
+					open() // the file that was saved at that moment
+				}
+				if looked {
+					looked = false
+					return syscall.EIO
+				}
+				return nil
+			}
+			return nil
+		})
+	require.ErrorIs(t, err, syscall.EIO)
+	now, temps := tree(t, dir)
+	assert.Equal(t, map[string]string{"f": "a\nb\nC\nuser 1\nuser 0\n"}, now)
+	assert.Equal(t, now["f"], r.Files[0].Content)
+	assert.False(t, r.Files[0].Written)
+	assert.Zero(t, temps)
 }
 
 // A command that starts at the same time has all files of this process open for a moment, until

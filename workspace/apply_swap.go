@@ -34,6 +34,8 @@ func (f *fileApply) goBack() (bool, error) {
 	ok, err := f.putIn(l.out)
 	if f.last = nil; ok {
 		f.has = l.had
+		// The file that is in place again has its late texts.
+		f.late = slices.DeleteFunc(f.late, func(t lateText) bool { return t.from == l.out })
 	}
 	return ok, err
 }
@@ -196,7 +198,7 @@ func (f *fileApply) loud() []*held {
 // there were none.
 func (f *fileApply) look(ctx context.Context) (bool, error) {
 	loud := f.loud()
-	if len(loud) == 0 {
+	if len(loud) == 0 && len(f.late) == 0 { // late texts may be left from a look that failed
 		return true, nil
 	}
 	if f.last != nil && len(loud) == 1 && loud[0] == f.last.out {
@@ -278,6 +280,7 @@ func (f *fileApply) letGo(ctx context.Context) {
 		}
 	}
 	f.unstage()
+	f.keepAside(f.late)
 	for _, h := range f.loud() {
 		f.keep(h)
 	}
