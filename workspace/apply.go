@@ -40,14 +40,18 @@ import (
 //     program has overwritten that text. If two programs save the same file at the moment of the
 //     exchange, and their texts do not merge, one of the two texts is in a separate file next to
 //     it. The result names the separate file.
-//   - The result describes the files as Apply left them. Content is the text that was read last,
-//     and Written is true if and only if that text contains the change of the plan.
+//   - The result describes the files as Apply left them. Content is the text that was read last.
+//     If Written is false, that text does not contain the change of the plan. If Written is true,
+//     Apply made the change, and UserChanges lists how the text differs from the proposed one,
+//     because other programs have saved the file before or after.
 //   - On Linux, leases (fcntl(2)) on the old and the new file keep writers out. From before the
 //     exchange until Apply returns, a program that opens one of these files for writing has to
 //     wait. If a program keeps a file open for writing for longer than [WithWriterWait] allows,
-//     the outcome is [aycoder.OutcomeBusy]. Leases do not cover one case: a program looks up the
-//     name before the exchange, but the kernel suspends it, so that it opens the old file only
-//     after Apply has returned.
+//     the outcome is [aycoder.OutcomeBusy]. During the exchange itself, a program that opens the
+//     new file for reading has to wait too, or gets EAGAIN if it uses O_NONBLOCK: Apply may have
+//     to reverse the exchange, and nobody is to read a text that lacks what was just saved.
+//     Leases do not cover one case: a program looks up the name before the exchange, but the
+//     kernel suspends it, so that it opens the old file only after Apply has returned.
 //   - A crash at any moment, including kill -9 and loss of power, leaves each file either old or
 //     new, never a mix of both. If a crash leaves a plan of several files half done, the next
 //     [Open] finds that plan: see [Workspace.Interrupted] and [WithPlanRecords]. Open removes the
