@@ -408,17 +408,40 @@ func (a *applier) finish(ctx context.Context, err error) error {
 	if !a.recovers {
 		a.record.done()
 	}
-	for _, f := range a.files {
-		if f.until = until; f.at.target != nil {
-			f.letGo(ctx)
-		}
-	}
+	a.letGo(ctx, until)
 	if err != nil {
 		a.w.removeDirectories(a.created)
 	}
 	if !a.recovers {
 		a.record.remove()
+		a.record = nil
 	}
+	a.readLast(ctx)
+	// A program that found an old file by its name before the exchange may open it only now.
+	for try := 0; try < maxTries && slices.ContainsFunc(a.files, func(f *fileApply) bool { return len(f.loud()) > 0 }); try++ {
+		a.letGo(ctx, time.Now().Add(a.wait))
+		a.readLast(ctx)
+	}
+	for _, f := range a.files {
+		f.finish(err != nil)
+	}
+	if _, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+		return a.conflict()
+	}
+	return err
+}
+
+// letGo removes the files that were taken out.
+func (a *applier) letGo(ctx context.Context, until time.Time) {
+	for _, f := range a.files {
+		if f.until = until; f.at.target != nil {
+			f.letGo(ctx)
+		}
+	}
+}
+
+// readLast reads the files for the result.
+func (a *applier) readLast(ctx context.Context) {
 	if a.step != nil {
 		_ = a.step("last", "")
 	}
@@ -426,12 +449,7 @@ func (a *applier) finish(ctx context.Context, err error) error {
 		if f.until = time.Now(); f.at.target != nil {
 			f.readLast(ctx)
 		}
-		f.finish(err != nil)
 	}
-	if _, ok := errors.AsType[*aycoder.ConflictError](err); ok {
-		return a.conflict()
-	}
-	return err
 }
 
 // conflict returns an error if any file stands in the way.

@@ -231,6 +231,62 @@ func TestApplyLateTextPutBack(t *testing.T) {
 	assert.Zero(t, temps)
 }
 
+// A program that was suspended between finding the file and opening it opens the old file when its
+// name is removed already.
+func TestApplyOpenedLast(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keeps %t", keeps), func(t *testing.T) {
+			w, dir := testWorkspace(t, map[string]string{"f": "a\nb\nc\n"})
+			returned, done := make(chan bool), make(chan bool)
+			var used error
+			r, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\nb\nc\n", "A\nb\nc\n")), WithWriterWait(100*time.Millisecond),
+				at("last", func() {
+					old := deletedFile(t, dir)
+					go func() {
+						defer close(done)
+						f, err := os.OpenFile(old, os.O_WRONLY|os.O_APPEND, 0)
+						if err == nil && keeps {
+							<-returned
+							err = f.Close()
+						} else if err == nil {
+							_, err = f.WriteString("user\n")
+							err = errors.Join(err, f.Close())
+						}
+						used = err
+					}()
+					waitOpened(t, old, done)
+				}))
+			close(returned)
+			<-done
+			require.NoError(t, errors.Join(err, used))
+			want := map[string]string{"f": "A\nb\nc\nuser\n"}
+			if keeps { // what it writes later goes nowhere, but what it has written so far is kept
+				want = map[string]string{"f": "A\nb\nc\n", "f.save": "a\nb\nc\n"}
+				assert.Equal(t, []string{"f.save"}, r.Files[0].Sidecars)
+			}
+			now, temps := tree(t, dir)
+			assert.Equal(t, want, now)
+			assert.Equal(t, want["f"], r.Files[0].Content)
+			assert.Zero(t, temps)
+		})
+	}
+}
+
+// deletedFile returns a path of the file that was taken out, which has no other name any more.
+func deletedFile(t testing.TB, dir string) string {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, fd := range fds {
+		name := "/proc/self/fd/" + fd.Name()
+		if to, err := os.Readlink(name); err == nil && strings.HasPrefix(to, dir+"/.aycoder-") && strings.HasSuffix(to, "-0-1.tmp (deleted)") {
+			return name
+		}
+	}
+	require.Fail(t, "no deleted file is open")
+	return ""
+}
+
 // A command that starts at the same time has all files of this process open for a moment, until
 // it executes its program. That is not another program that writes to the file.
 func TestApplyBesideCommands(t *testing.T) {

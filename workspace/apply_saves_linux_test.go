@@ -426,7 +426,7 @@ func TestApplyBesideSaves(t *testing.T) {
 			dir := t.TempDir()
 			seed := uint64(time.Now().UnixNano())
 			var mu sync.Mutex
-			rounds, saves, aside, dropped := 0, 0, 0, 0
+			rounds, saves, aside, dropped, shown := 0, 0, 0, 0, 0
 			lost := map[string]int{}
 			outcomes, faults := map[string]int{}, map[string]int{}
 			var wg sync.WaitGroup
@@ -448,12 +448,10 @@ func TestApplyBesideSaves(t *testing.T) {
 						}
 						aside += len(r.res.Sidecars)
 						dropped += r.dropped
-						if r.dropped > 0 && !noLease && dropped < 10 {
-							t.Logf("%s\n%d lines taken out later, seed %d", strings.Join(r.trace, ""), r.dropped, r.seed)
-						}
 						outcomes[r.how+" "+string(r.res.Outcome)]++
 						if fault != "" {
-							if faults[r.how+": "+fault]++; len(faults) < 20 {
+							faults[r.how+": "+fault]++
+							if shown++; shown <= 10 {
 								t.Logf("%s\n%s, seed %d: %s\n%s %s written %t beside %v, %v\nsaid:\n%s\nis:\n%s", strings.Join(r.trace, ""), r.how, r.seed, fault,
 									r.res.Outcome, r.res.Reason, r.res.Written, r.res.Sidecars, r.err, r.res.Content, r.final)
 							}
@@ -476,8 +474,6 @@ func TestApplyBesideSaves(t *testing.T) {
 		})
 	}
 }
-
-func tail(s string) string { return "…" + s[max(0, len(s)-200):] }
 
 func fileSystem(t testing.TB, dir string) string {
 	var st syscall.Statfs_t

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 
@@ -231,14 +232,38 @@ func (f *fileApply) keepAside(rest []lateText) {
 	f.late = nil
 }
 
-// keep gives a file that was taken out a visible name.
+// keep gives a file that was taken out a visible name. If its name is removed already, a new file
+// gets its text.
 func (f *fileApply) keep(h *held) {
-	f.beside(f.at.save(h.name))
+	name := h.name
+	if !f.at.isAt(name, h) {
+		name = f.copyOf(h)
+	}
+	if name != "" {
+		f.beside(f.at.save(name))
+	}
 	f.out = slices.DeleteFunc(f.out, func(o *held) bool { return o == h })
 	if f.last != nil && f.last.out == h {
 		f.last = nil
 	}
 	h.close()
+}
+
+// copyOf writes the text of a file that has no name any more to a new one. It returns the
+// temporary name, or "" after an error.
+func (f *fileApply) copyOf(h *held) string {
+	name := f.temp()
+	now, err := h.read()
+	if err == nil {
+		var file *os.File
+		if file, err = f.at.fill(name, now.text, newFile{of: h.file}); err == nil {
+			err = file.Close()
+		}
+	}
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // beside tells the host of a file that holds a text of the user.
@@ -269,7 +294,7 @@ func (f *fileApply) savedByOthers(ctx context.Context) bool {
 	return err == nil && merged.same(now)
 }
 
-// letGo closes and removes the files that were taken out, once nobody writes to them. Files
+// letGo removes the names of the files that were taken out, once nobody writes to them. Files
 // that are still being written are kept.
 func (f *fileApply) letGo(ctx context.Context) {
 	f.unstage()
