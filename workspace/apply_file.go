@@ -357,7 +357,7 @@ func (f *fileApply) fold(text fileState) (fileState, []lateText) {
 func (f *fileApply) stage(want fileState) error {
 	f.unstage()
 	if want.absent {
-		return nil
+		return f.note()
 	}
 	if err := cmp.Or(f.step("stage"), f.note()); err != nil {
 		return err

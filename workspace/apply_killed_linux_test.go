@@ -48,8 +48,14 @@ func newKilledDir(t *testing.T, dir string, records bool) killedDir {
 // crash lets a process end in the middle of its first plan.
 func (k killedDir) crash(t *testing.T, step, name string) {
 	t.Helper()
+	k.end(t, "exit "+step+" "+name)
+}
+
+// end runs a process that ends as it is told.
+func (k killedDir) end(t *testing.T, how string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), killedChild+"=exit "+step+" "+name, "AYCODER_TEST_DIR="+k.dir, "AYCODER_TEST_RECORDS="+k.records)
+	cmd.Env = append(os.Environ(), killedChild+"="+how, "AYCODER_TEST_DIR="+k.dir, "AYCODER_TEST_RECORDS="+k.records)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
@@ -123,7 +129,7 @@ func applyForever(how string) error {
 	}
 	tell := func(c *applyConfig) error {
 		c.step = func(step, name string) error {
-			if how == "exit "+step+" "+name {
+			if strings.HasSuffix(how, "exit "+step+" "+name) {
 				os.Exit(0)
 			}
 			_, err := os.Stdout.WriteString(".")
@@ -133,7 +139,7 @@ func applyForever(how string) error {
 	}
 	ctx := context.Background()
 	for _, p := range w.Interrupted() {
-		if how == "finish" {
+		if strings.HasPrefix(how, "finish") {
 			_, err = p.Finish(ctx, tell)
 		} else {
 			_, err = p.TakeBack(ctx, tell)
@@ -358,6 +364,25 @@ func TestInterruptedWaits(t *testing.T) {
 			_, err = do(t.Context())
 			require.Error(t, err)
 		}
+	}
+}
+
+// A process ends while it finishes the deletion that another one had begun.
+func TestCrashOfRecovery(t *testing.T) {
+	for _, records := range []bool{false, true} {
+		k := newKilledDir(t, filepath.Join(t.TempDir(), "ws"), records)
+		for i := range killedFiles + 1 {
+			require.NoError(t, os.WriteFile(k.file(i), []byte(k.text(i, 1)), 0o644))
+		}
+		k.crash(t, "swap", k.name(killedFiles))
+		k.end(t, "finish, exit exchanged "+k.name(killedFiles))
+		assert.NoFileExists(t, k.file(killedFiles))
+		assert.NotEmpty(t, k.temps(t))
+		assert.Empty(t, k.reopened(t).Interrupted())
+		assert.Empty(t, k.temps(t))
+		v, even := k.even(t)
+		assert.True(t, even)
+		assert.Equal(t, 2, v)
 	}
 }
 
