@@ -84,14 +84,32 @@ func Lease(f *os.File) error { return lease(f, syscall.F_RDLCK) }
 
 func lease(f *os.File, kind int) error {
 	err := fcntl(f, syscall.F_SETLEASE, kind)
-	switch {
-	case err == nil:
+	if err == nil {
 		// Leased notices that another process waits, so the SIGIO is not needed.
 		return fcntl(f, setOwner, 0)
-	case errors.Is(err, syscall.EAGAIN):
+	}
+	var st syscall.Statfs_t
+	_ = control(f, func(fd int) error { return syscall.Fstatfs(fd, &st) })
+	return leaseError(err, uint32(st.Type))
+}
+
+// leaseError tells a busy file from a lease that is not available. A file system that grants a
+// lease only if its server has granted one refuses with the same error as for a file that is open
+// for writing: "No delegation, no lease", nfs4_add_lease in fs/nfs/nfs4proc.c, and cifs_setlease
+// in fs/smb/client/cifsfs.c.
+func leaseError(err error, fileSystem uint32) error {
+	if errors.Is(err, syscall.EAGAIN) && !remote[fileSystem] {
 		return ErrBusy
 	}
 	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+}
+
+// remote holds the numbers of such file systems in statfs(2).
+var remote = map[uint32]bool{
+	0x6969:     true, // NFS_SUPER_MAGIC
+	0x517b:     true, // SMB_SUPER_MAGIC
+	0xff534d42: true, // CIFS_SUPER_MAGIC
+	0xfe534d42: true, // SMB2_SUPER_MAGIC
 }
 
 // LeaseAlone keeps everybody else from opening a file at all, until Release or Close. It is
