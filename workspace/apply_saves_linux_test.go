@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -355,6 +356,9 @@ func (s *savesWorker) close() {
 	_ = s.cmd.Wait()
 	_ = s.w.Close()
 	_ = syscall.Munmap(s.tally)
+	entries, err := os.ReadDir(s.dir)
+	require.NoError(s.t, err)
+	assert.Empty(s.t, entries, "what a round left")
 }
 
 func (s *savesWorker) round(noLease bool) *savesRound {
@@ -405,9 +409,12 @@ func (s *savesWorker) round(noLease bool) *savesRound {
 	r.final = string(data)
 	r.trace = append(r.trace, s.tally.traced()...)
 	slices.Sort(r.trace)
+	require.NoError(s.t, os.Remove(file))
 	for _, name := range r.res.Sidecars {
-		data, err := os.ReadFile(filepath.Join(s.dir, name))
+		name = filepath.Join(s.dir, name)
+		data, err := os.ReadFile(name)
 		require.NoError(s.t, err)
+		require.NoError(s.t, os.Remove(name))
 		r.beside += strings.ToLower(string(data))
 	}
 	return r
