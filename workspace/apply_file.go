@@ -26,7 +26,9 @@ import (
 // or one of those taken out, and the latter are read again until nobody writes to them. If a
 // program reached the old file at the moment of the exchange, the two files are exchanged back,
 // and the loop starts again with the saved text; this needs no merge. Only if both files were
-// written to is the text of the file that is out merged into the current one.
+// written to is the text of the file that is out merged into the current one. Until it is known
+// that the new file may stay in place, it is closed to readers too: they would read a text that
+// lacks what was just saved.
 
 // maxTries bounds the exchanges of a file that another program keeps saving. The time limit
 // usually ends them earlier.
@@ -189,7 +191,7 @@ func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	if !f.has {
 		f.res.OtherNames = links(info) > 1
 	}
-	f.at.share(f.cur)
+	f.at.openToOthers(f.cur)
 	now, err := f.cur.settle(ctx, f.until)
 	if err == nil {
 		f.cur.known = now

@@ -125,9 +125,9 @@ type held struct {
 
 	noLease bool // leases are not available
 
-	// A staged file is private: it is open for writing, and nobody else is supposed to know it.
-	// While it is guarded, nobody else can open it, whoever knows it.
-	private, guarded bool
+	// A staged file is private: it is open for writing here, and other programs do not know it.
+	// While it is closed to others, a program that finds it cannot open it.
+	private, closedToOthers bool
 }
 
 // hold opens a file. For a link, which cannot be opened, it checks that the link is unchanged.
@@ -191,21 +191,21 @@ func (h *held) release() {
 	}
 }
 
-// guard makes other programs wait that open a private file, also for reading, until it is known
+// closeToOthers makes programs wait that open a private file, also for reading, until it is known
 // whether the file may stay in its new place. It has no effect where leases are not available,
 // or if a program that found the file by its temporary name has it open.
-func (h *held) guard() {
-	h.guarded = h.private && !h.noLease && atomicswap.LeaseAlone(h.file) == nil
+func (h *held) closeToOthers() {
+	h.closedToOthers = h.private && !h.noLease && atomicswap.LeaseAlone(h.file) == nil
 }
 
-// share lets other programs open a private file. From then on, a lease keeps writers out, which
-// the kernel permits only if the file is open for reading only.
-func (p place) share(h *held) {
+// openToOthers lets other programs open a private file. From then on, a lease keeps only writers
+// out. The kernel grants such a lease only if this process has the file open for reading only.
+func (p place) openToOthers(h *held) {
 	if !h.private {
 		return
 	}
 	h.release()
-	h.guarded = false
+	h.closedToOthers = false
 	file, err := p.dir.OpenFile(h.name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return

@@ -189,7 +189,7 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 			t.ours = t.ours || ok && strings.HasSuffix(now, added)
 		}
 	}
-	t.ours = t.ours || t.text == now // see fileApply.repeat
+	t.ours = t.ours || t.text == now // see fileApply.giveCurrentText
 	t.ours = (t.ours || link) && (err == nil || link)
 	f.temps = append(f.temps, t)
 	if !f.done && !f.open && k.id == r.id {

@@ -47,9 +47,9 @@ func (f *fileApply) goBack() (bool, error) {
 func (f *fileApply) putIn(in *held) (bool, error) {
 	out := f.cur
 	if in != nil {
-		in.guard()
+		in.closeToOthers()
 	}
-	name, err := "", fs.ErrNotExist
+	name, err := "", fs.ErrNotExist // another file is in place, or is about to be written
 	if out == nil || f.at.isAt(f.at.name, out) && out.quiet() {
 		name, err = f.exchange(in, out)
 	}
@@ -69,7 +69,7 @@ func (f *fileApply) putIn(in *held) (bool, error) {
 	}
 	if in != nil {
 		in.name = f.at.name
-		f.at.share(in)
+		f.at.openToOthers(in)
 		f.out = slices.DeleteFunc(f.out, func(h *held) bool { return h == in })
 	}
 	if in == f.staged {
@@ -110,9 +110,9 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 		}
 		f.out = slices.DeleteFunc(f.out, func(h *held) bool { return h == in })
 		defer func() {
-			f.repeat(in)
+			f.giveCurrentText(in)
 			if known {
-				f.at.share(in)
+				f.at.openToOthers(in)
 			} else { // another program replaced or removed it
 				in.close()
 			}
@@ -144,11 +144,11 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 	return f.takeOut(name)
 }
 
-// repeat gives a file that was in place by mistake the text of the file that is in place now.
+// giveCurrentText gives a file that was in place by mistake the text of the file that is in place now.
 // Programs that opened it meanwhile, and that the lease keeps waiting, would otherwise read a
 // text that is older than what they have saved: a formatter would then overwrite the save.
-func (f *fileApply) repeat(h *held) {
-	if !h.guarded {
+func (f *fileApply) giveCurrentText(h *held) {
+	if !h.closedToOthers {
 		return
 	}
 	if is, err := h.read(); err != nil || !is.same(h.known) { // the kernel has ended the lease
@@ -211,7 +211,7 @@ func (f *fileApply) look(ctx context.Context) (bool, error) {
 		loud = f.loud()
 	}
 	for _, h := range loud {
-		f.at.share(h)
+		f.at.openToOthers(h)
 		now, err := h.settle(ctx, f.until)
 		if err != nil {
 			return false, err
@@ -314,6 +314,9 @@ func (f *fileApply) letGo(ctx context.Context) {
 			h.close()
 		}
 		_ = f.at.dir.Remove(h.name)
+	}
+	if !renamesOpen {
+		f.out = nil
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // block. While Apply exchanges the file, Open waits, for at most 100 ms.
 func (w *Workspace) Open(name string) (fs.File, error) {
 	f, err := w.openRegular(name)
-	for try := 0; try < maxTries && errors.Is(err, syscall.EAGAIN); try++ { // see held.guard
+	for try := 0; try < maxTries && errors.Is(err, syscall.EAGAIN); try++ { // see held.closeToOthers
 		time.Sleep(time.Millisecond)
 		f, err = w.openRegular(name)
 	}
