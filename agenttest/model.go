@@ -20,9 +20,10 @@ type Client struct {
 	Idle func()
 }
 
-// Clients holds functions that make clients, each of which answers in a known way. A test server
-// usually plays the provider. If the provider lacks a feature, leave the field for that feature
-// nil. The tests of that field, whose names begin with its name, are then reported as skipped.
+// Clients holds functions that make the clients under test. Each client answers in a known way;
+// usually a test server plays the provider. If the provider lacks a feature, leave the field for
+// that feature nil. The subtests of the field are then reported as skipped. Their names begin
+// with the name of the field.
 type Clients struct {
 	// Text returns a client whose model answers with one text block and StopEndTurn. Each piece
 	// arrives as a separate TextDelta.

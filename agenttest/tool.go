@@ -36,8 +36,9 @@ type ToolCase struct {
 	// (see [aycoder.ErrorResult]).
 	Fails bool
 	// Slow means that the call takes longer than a second unless it is cancelled. If the tool is
-	// fast, slow down the resource that it uses: for example a server that delays its answer, or
-	// a directory in which opening a file takes 10 ms, as in examples/todos.
+	// fast, let the test slow down the resource that the tool uses. For example, a server can
+	// delay its answer. In examples/todos, the tool reads a directory of 200 files, and the test
+	// delays the opening of each file by 10 ms.
 	Slow bool
 }
 

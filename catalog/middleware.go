@@ -17,12 +17,14 @@ const maxSimilar = 10
 // Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. The wrapper looks
 // models up under the provider that the client's [aycoder.ModelNamer] returns. If the client
 // itself is a ModelInfoer, its data takes precedence, since the client may have asked the
-// service. The catalog then only supplies the fields that the client does not know. The model has
-// an ability if the client or the catalog says so.
+// service. The catalog only fills in the fields of [aycoder.ModelInfo] that are zero in the
+// client's data. An ability such as Tools counts as zero if it is false. The result is therefore
+// true if the client or the catalog says true.
 //
-// Requests are passed on unchanged, and so are answers, with one exception: if an
-// [*aycoder.UnknownModelError] lists no available models, the wrapper adds the models of the
-// provider with similar names.
+// Requests are passed on unchanged, and so are answers and errors, with one exception. If an
+// [*aycoder.UnknownModelError] lists no available models, the wrapper looks in the catalog for
+// models of the provider whose names are similar to the requested name, and lists these models in
+// a copy of the error.
 //
 // The wrapper panics if the client is nil.
 func (c *Catalog) Middleware() aycoder.ModelMiddleware {
@@ -133,6 +135,6 @@ func (e *unknownModel) Error() string {
 	return e.error.Error() + "; known: " + strings.Join(e.explained.Available, ", ")
 }
 
-// Unwrap returns both errors. The one with the similar models is the first, so that errors.AsType
-// finds it.
+// Unwrap returns the copy of the error that lists similar models, and then the original error.
+// The copy is the first, so that errors.AsType finds it.
 func (e *unknownModel) Unwrap() []error { return []error{e.explained, e.error} }

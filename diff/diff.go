@@ -56,9 +56,10 @@ type config struct{ textdiff.Options }
 // prefixes a/ and b/, drops leading slashes, and quotes ambiguous names.
 //
 // Two different names mean that the file was renamed. To compare two texts without a rename, pass
-// the same name twice. An empty name means that the file was created or deleted, provided that
-// the text on its side is empty, too. If that text is not empty, the other name is used for both
-// sides. Default: "file", "file".
+// the same name twice. If the name and the text before the change are both empty, the file was
+// created. If the name and the text after the change are both empty, the file was deleted. If a
+// name is empty but its text is not, the other name is used for both sides. Default: "file",
+// "file".
 func WithNames(before, after string) Option {
 	return func(c *config) {
 		c.OldName, c.NewName = strings.TrimLeft(before, "/"), strings.TrimLeft(after, "/")
@@ -111,9 +112,10 @@ func (d *File) Changed() bool {
 func (d *File) Unified() []byte { return d.diff.Append(nil) }
 
 // Brief returns the unified diff as text for a model: valid UTF-8 of at most limit bytes. If the
-// diff does not fit, each hunk is shortened to its share of the limit. If there are too many
-// hunks for that, the last ones are omitted. Lines in brackets say how much is missing. A
-// shortened diff cannot be applied.
+// diff does not fit, the limit is divided among the hunks, and a hunk that is longer than its
+// share is shortened. If there are so many hunks that the shares would be too small, the last
+// hunks are omitted. Lines in brackets say how much is missing. A shortened diff cannot be
+// applied.
 func (d *File) Brief(limit int) string { return d.diff.Brief(limit) }
 
 // Stat returns the number of lines that were added and removed.

@@ -34,8 +34,8 @@ func WithRepairs(n int) Option {
 }
 
 // WithName sets the name of the document that the model is asked for; the model sees this name.
-// It must have 1 to 64 letters, digits, "_" and "-". Default: the name of the type, or "answer"
-// if that is not valid.
+// It must have 1 to 64 letters, digits, "_" and "-". Default: the name of the type T of [Value],
+// or "answer" if T has no name that is valid here.
 func WithName(name string) Option {
 	return func(g *generation) error {
 		if err := schema.CheckName(name); err != nil {
@@ -67,12 +67,15 @@ func IntoResponse(r *aycoder.Response) Option {
 // objects as documents. If the JSON form of T is not an object, Value therefore wraps it in an
 // object with the property "value".
 //
-// If the client is an [aycoder.OutputFormatter] and the messages contain no tool calls, Value
-// sends the schema in [aycoder.Request.Output]. Otherwise Value offers a tool that the model must
-// call with the document as arguments: some providers accept tool calls in messages only if the
-// request has tools. If the answer is text, Value finds the document with or without a code
-// fence. If an optional property is null, Value treats it as omitted, since some models must
-// write all properties.
+// Value asks for the document in one of two ways. If the client is an [aycoder.OutputFormatter]
+// for the model, and the messages contain no tool calls, Value sends the schema in
+// [aycoder.Request.Output]. Otherwise Value offers a tool that the model must call with the
+// document as arguments. If the messages contain tool calls, the tool is needed, since some
+// providers accept such messages only in a request that has tools.
+//
+// If the answer is text, Value finds the document in it, with or without a code fence. If an
+// optional property is null, Value treats it as omitted, since some models must write all
+// properties.
 //
 // Value checks the answer against the schema and, if T has one, with its UnmarshalJSON method. If
 // something is wrong, Value tells the model what and where, and asks again. When the number of
@@ -137,17 +140,19 @@ func typeError(t, box reflect.Type, err error) error {
 type Error struct {
 	// Name is the name of the document (see [WithName]).
 	Name string
-	// Raw is the last answer of the model, shortened to about 4 KiB. It is the text of the
-	// answer, or, if the model was asked to call a tool and did so, the arguments of the call.
+	// Raw is the last answer of the model, shortened to about 4 KiB. If the model called the tool
+	// that [Value] offered, Raw is the arguments of the call. Otherwise it is the text of the
+	// answer.
 	Raw string
-	// Problems lists what is wrong with the last answer. Each problem begins with its path in the
-	// document: `/size: required`. If T is not an object, all paths begin with /value.
+	// Problems lists what is wrong with the last answer. A problem with a part of the document
+	// begins with the path of that part: `/size: required`. If the JSON form of T is not an
+	// object, all paths begin with /value.
 	Problems []string
 	// Attempts is the number of answers that the model gave.
 	Attempts int
-	// Err is nil if the document does not match the schema. It is an [*aycoder.LimitError] if the
-	// answer was cut off. If the document matches the schema but cannot be decoded into T, Err is
-	// the error from decoding.
+	// Err is an [*aycoder.LimitError] if the answer was cut off. If the document matches the
+	// schema but cannot be decoded into T, Err is the error from decoding. In all other cases Err
+	// is nil, for example if the document does not match the schema.
 	Err error
 }
 

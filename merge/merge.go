@@ -12,19 +12,19 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// Merge merges ours and theirs, two texts that were both made from base. The merged bytes and the
-// conflicts are those of git merge-file:
+// Merge merges ours and theirs, two texts that were both made from base. Except in the two cases
+// listed below, the merged bytes and the conflicts are those of git merge-file:
 //
 //   - Lines are compared including their line endings.
-//   - Changes of the two sides are merged if at least one unchanged line of base lies between
-//     them.
+//   - A change of one side is made if at least one unchanged line of base lies between it and
+//     each change of the other side.
 //   - If both sides made the same change, the change is made once.
 //   - All other changes are conflicts.
 //
 // Merge never resolves a conflict by itself. For many conflicts it finds a [Suggestion], which is
 // used only if the caller passes [ChooseSuggestion] to [Result.Resolve].
 //
-// Merge differs from git in two cases only:
+// With the default options, Merge differs from git in two cases only:
 //
 //   - Git refuses to merge binary files. Merge takes the side that changed. If both sides
 //     changed, the whole file is one conflict, and [Result.Bytes] returns ours without markers;
@@ -81,10 +81,11 @@ type config struct {
 // Style says which lines belong to a conflict and how the conflict is shown. The styles are those
 // of git's merge.conflictStyle.
 //
-// As in git, a style changes more than the look of a conflict. In StyleMerge and StyleZdiff3,
-// lines that ours and theirs have in common are moved from the conflict to the regions around it.
-// The number of conflicts can therefore depend on the style. In rare cases a merge has no
-// conflicts in StyleMerge, but has conflicts in the other styles.
+// As in git, a style changes more than the look of a conflict. StyleMerge and StyleZdiff3 move
+// lines that ours and theirs have in common out of a conflict, into the regions around it.
+// StyleMerge may split a conflict in this way, so it can have more conflicts than the other
+// styles. In rare cases ours and theirs have all lines of a conflict in common. StyleMerge then
+// has no conflict there, but the other styles have one.
 type Style int
 
 // The styles of conflicts.
@@ -115,19 +116,19 @@ func WithLabels(base, ours, theirs string) Option {
 // WithMarkerSize sets the length of the conflict markers in bytes, from 1 to 250. A value above
 // 250 means 250, and a value of 0 or less means the default.
 //
-// Default: 7, as in git. If a line of the texts begins with 7 or more of the same marker
-// character ("<", "|", "=" or ">"), the markers are longer than the longest such run, so that no
-// line looks like a marker. A run of more than 250 characters does not make the markers longer:
-// no marker has the same length.
+// Default: 7, as in git, unless a line of the texts begins with 7 or more of the same marker
+// character ("<", "|", "=" or ">"). In that case, the markers are longer than the longest such
+// run, so that no line looks like a marker. Runs of more than 250 characters are the exception:
+// the markers may be shorter than such a run, but never have the same length.
 func WithMarkerSize(n int) Option {
 	return func(c *config) { c.format.MarkerSize = min(n, 250) }
 }
 
 // WithTouchingEdits sets whether Merge merges changes that touch but do not overlap: one side
 // changed or deleted some lines, and the other side changed or deleted the lines directly after
-// them. In this case, git reports a conflict. An insertion directly beside a change of the other
-// side remains a conflict, since Merge would have to guess the order of the lines. Default:
-// false.
+// them. Git reports a conflict for such changes. Even with this option, an insertion directly
+// beside a change of the other side is a conflict, since Merge would have to guess the order of
+// the lines. Default: false.
 func WithTouchingEdits(on bool) Option {
 	return func(c *config) { c.options.Touching = on }
 }
@@ -147,8 +148,9 @@ const (
 	// Both means that ours and theirs made the same change. The change is made once.
 	Both
 	// Conflict means that both sides changed the same lines or adjacent ones in different ways.
-	// Two of the three texts may still be equal in the region. Until the region is resolved, no
-	// side is taken, and [Result.Bytes] shows the region between conflict markers.
+	// Until the region is resolved, no side is taken, and [Result.Bytes] shows the region between
+	// conflict markers. In rare cases two of the three texts are equal in the region, since a
+	// region need not have exactly the lines that were changed (see [Style]).
 	Conflict
 )
 
@@ -164,9 +166,9 @@ func (k Kind) String() string {
 // Region is a part of a merge. Base, Ours and Theirs are the corresponding ranges of the three
 // texts.
 //
-// In a conflict, Base has all lines that the conflicting changes replaced. Therefore,
-// [ChooseBase] restores all of them, even if the [Style] moved some lines of ours and theirs out
-// of the conflict.
+// In a conflict, Base has all lines that the conflicting changes replaced, even if the [Style]
+// moved some lines of ours and theirs out of the conflict. [ChooseBase] therefore restores all of
+// the replaced lines.
 type Region struct {
 	Kind               Kind
 	Base, Ours, Theirs Span
@@ -243,9 +245,11 @@ func (r Result) Clean() bool { return r.Conflicts() == 0 }
 
 // Bytes returns the merged text. A conflict that has not been resolved is written between
 // conflict markers. If a side of the conflict does not end in a newline, a line ending is added.
-// As in git, the marker lines end in CRLF if the first line of base and the lines directly before
-// the conflict do. In a binary file, an unresolved conflict is written as the bytes of ours,
-// without markers.
+// The marker lines usually end in LF. As in git, they end in CRLF if the first line of base and
+// the lines directly before the conflict end in CRLF.
+//
+// Binary files are an exception: an unresolved conflict is written as the bytes of ours, without
+// markers.
 func (r Result) Bytes() []byte {
 	if r.render == nil {
 		return nil
@@ -332,8 +336,8 @@ func (r Result) Resolve(region int, choice Choice) error {
 }
 
 // ResolveWith replaces a region with a copy of text, and otherwise works like [Result.Resolve].
-// The text consists of whole lines: if it does not end in a newline and more text follows, a line
-// ending is added. It is the same as that of the lines around the region.
+// The text should consist of whole lines. If it does not end in a newline and more text follows,
+// a line ending is added: the one that the lines around the region have.
 func (r Result) ResolveWith(region int, text []byte) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))

@@ -174,8 +174,7 @@ func blockSize(ev aycoder.ModelEvent) int {
 // An answer is the JSON form of a recording.
 type answer struct {
 	Events []answerEvent `json:"events"`
-	// Parts holds the contents of the events of type typeBlock and typeCut, in the order of these
-	// events.
+	// Parts holds one part for each event of type typeBlock or typeCut, in the order of Events.
 	Parts *aycoder.Message `json:"parts"`
 	Done  *answerEnd       `json:"done"`
 }

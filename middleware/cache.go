@@ -66,8 +66,8 @@ const patience = time.Second
 // for more than a second, one of the waiting requests is sent instead.
 //
 // Put Cache inside of a [Fallback]. Otherwise an answer of another client would be stored as an
-// answer of the first client. Put Cache outside of all other middleware, such as [RateLimit]:
-// only requests that are really sent need it.
+// answer of the first client. Put Cache outside of all middleware except Fallback. For example, a
+// [RateLimit] inside of Cache delays only the requests that are really sent.
 //
 // A corrupt entry in the store is logged, ignored and replaced. Cache panics if store is nil.
 func Cache(store CacheStore, o CacheOptions) aycoder.ModelMiddleware {

@@ -58,18 +58,21 @@ func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 // the block may already be in use, and the error is returned unchanged. If no client answers, the
 // error is a [*FallbackError] with the error of each client.
 //
-// Later requests skip a client that is rate limited, or that says how long it is overloaded. The
-// client is skipped for that time, but for an hour at most. If all clients would have to be
+// Later requests skip a client that reported a rate limit, or an overload together with the time
+// to wait. The client is skipped for the time that it named, but for an hour at most. If a rate
+// limit names no time, [FallbackOptions.Cooldown] is used. If all clients would have to be
 // skipped, no client is skipped.
 //
-// [aycoder.Request.Model] names a model of the wrapped client. It is passed to another client
-// only if that client has the same provider and model (see [aycoder.ModelNamer]), such as a
-// client with another key or region. Any other client uses its default model.
-// [aycoder.Request.Extra] is passed only to clients of the same provider.
+// [aycoder.Request.Model] names a model of the wrapped client. Another client gets this name only
+// if its provider and default model (see [aycoder.ModelNamer]) are those of the wrapped client:
+// for example a client with another key or region. All remaining clients use their default
+// models. [aycoder.Request.Extra] is passed only to clients that have the provider of the wrapped
+// client.
 //
 // [aycoder.As] finds the abilities of the wrapped client only. The exception is
-// [aycoder.OutputFormatter], which all clients must have. Middleware that wraps only this client
-// does not apply to the others. FallbackWith panics if one of the clients is nil.
+// [aycoder.OutputFormatter]: its method returns true only if all clients have the ability.
+// Middleware inside of the fallback wraps one client and does not apply to the others.
+// FallbackWith panics if one of the clients is nil.
 func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	o.Clock, o.Cooldown = clockOr(o.Clock), cmp.Or(o.Cooldown, defaultCooldown)
 	if slices.Contains(others, nil) {
@@ -233,9 +236,9 @@ func (f *fallback) FormatsOutput(model string) bool {
 }
 
 // FallbackError reports that no client of a [Fallback] answered. It wraps the errors of the
-// clients, so that errors.AsType finds them. If several of them have the wanted type,
-// errors.AsType finds the one with the shortest wait, so that a caller does not wait longer than
-// necessary.
+// clients, so that errors.AsType finds them. If several errors have the wanted type,
+// errors.AsType finds the one whose client asks for the shortest wait, so that a caller does not
+// wait longer than necessary.
 type FallbackError struct {
 	// Errs are the errors of the clients, in the order in which the clients were asked.
 	Errs []error

@@ -35,9 +35,9 @@ type Limits struct {
 // The tokens of a request are estimated before it is sent. The estimate is corrected when the
 // [aycoder.Usage] of the request is known. If the estimate was too high, the difference is
 // refunded. If it was too low, later requests wait for the difference. This debt is limited to
-// the tokens of ten minutes, so that a wrong figure does not block all requests. If a request
-// fails before any part of its answer has arrived, its tokens are refunded. If the usage is zero,
-// negative, or implausibly large (about a billion tokens), the estimate is not corrected.
+// the tokens of ten minutes, so that a wrong figure does not block all requests. The estimate is
+// not corrected if the usage is zero, negative, or implausibly large (about a billion tokens). If
+// a request fails before any part of its answer has arrived, all of its tokens are refunded.
 //
 // A request with more tokens than the limit for a minute can never fit, and fails at once with an
 // [aycoder.LimitError]. If the wrapped client retries by itself ([aycoder.Retrying]), each retry
@@ -132,10 +132,10 @@ const (
 // EstimateTokens is the default estimate of [RateLimit]. It counts one token for each four bytes
 // of the system prompt, the tools and the messages, and about 1,600 tokens for an image.
 //
-// For the answer it adds [aycoder.Request.MaxTokens], but at most 1,024 tokens. Few answers use
-// all of their MaxTokens, so reserving all of them would leave most of the limit unused.
-// RateLimit charges the rest when the usage is known. Nil values in the request count as no
-// tokens.
+// For the answer it adds 1,024 tokens, or [aycoder.Request.MaxTokens] if that is set and smaller.
+// Few answers use all of their MaxTokens, so reserving all of them would leave most of the limit
+// unused. If an answer is longer than the estimate, RateLimit charges the rest when the usage is
+// known. Nil values in the request count as no tokens.
 func EstimateTokens(req *aycoder.Request) int64 {
 	n := 0
 	for _, t := range req.System {

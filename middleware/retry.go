@@ -15,8 +15,8 @@ type RetryOptions struct {
 	// Policy bounds how often and for how long a request is retried. Default: the zero value of
 	// [aycoder.RetryPolicy], which means 5 retries and 5 minutes of waiting at most.
 	Policy aycoder.RetryPolicy
-	// Clock tells the time and runs the timers of waits. The deadline of a context is compared
-	// with this clock. Default: [aycoder.SystemClock].
+	// Clock tells the time and runs the timers of waits. Retry also uses it to find out whether a
+	// wait would last beyond the deadline of the context. Default: [aycoder.SystemClock].
 	Clock aycoder.Clock
 	// Random returns a number in the interval [0, 1). It varies the waits, so that many clients
 	// do not retry at the same moment. Random must be safe for concurrent use. Default:
@@ -28,9 +28,9 @@ type RetryOptions struct {
 // [aycoder.RetryPolicy.Decide] decides whether and when to do so. If a provider reports a rate
 // limit or overload and asks for a wait, Retry waits that long. Otherwise, as after a broken
 // stream or a timeout, the first wait is short and the following ones are longer. Retry returns
-// all other errors at once. One of them is the error for a request that exceeds the context
-// window, since Retry cannot shorten the request. Retry also returns an error at once if the
-// deadline of ctx would pass during the wait.
+// all other errors at once, for example the error for a request that exceeds the context window:
+// Retry cannot shorten the request. Even a temporary error is returned at once if the deadline of
+// the context would pass during the wait.
 //
 // Before each wait, Retry yields an [aycoder.Retrying]. The part of the answer that arrived
 // before it is void. After a complete block ([aycoder.BlockDone], [aycoder.BlockTruncated]),
@@ -43,8 +43,10 @@ type RetryOptions struct {
 //
 //	aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1})
 //
-// Otherwise a request that fails permanently is sent 6 × 6 times, with a Retrying for each. Retry
-// is also useful for requests without a loop, such as [aycoder.Complete].
+// If both the loop and Retry retried, a request that keeps failing would be sent 6 × 6 times by
+// default, with an [aycoder.Retrying] before each repetition.
+//
+// Retry is also useful for requests without a loop, such as [aycoder.Complete].
 func Retry(o RetryOptions) aycoder.ModelMiddleware {
 	o.Clock = clockOr(o.Clock)
 	if o.Random == nil {
