@@ -116,14 +116,14 @@ func WithAPIKey(key string) Option {
 
 // WithBaseURL sets the URL of the service, to which the client appends a path such as
 // "/v1/messages". If the option sets a URL that is not the default, an API key is
-// optional. A key in the environment is then not sent, because the key belongs to
+// optional, and a key in the environment is not sent, because that key belongs to
 // Anthropic.
 //
-// Default: the environment variable ANTHROPIC_BASE_URL, or else
-// https://api.anthropic.com. If the variable sets the URL, a key in the environment is
-// sent to this URL. With [WithBedrock], the default is ANTHROPIC_BEDROCK_BASE_URL, or
-// else the endpoint of the region. With [WithVertex], the default is
-// ANTHROPIC_VERTEX_BASE_URL, or else the endpoint of the location.
+// Default: the environment variable ANTHROPIC_BASE_URL, or else https://api.anthropic.com.
+// The variable differs from the option: a key in the environment is sent to the variable's
+// URL. With [WithBedrock], the default is ANTHROPIC_BEDROCK_BASE_URL, or else the endpoint
+// of the region. With [WithVertex], the default is ANTHROPIC_VERTEX_BASE_URL, or else the
+// endpoint of the location.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }

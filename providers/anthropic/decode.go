@@ -249,8 +249,10 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return d.handle(&e, ev.Data)
 }
 
-// View implements [api.ViewDecoder]. It handles only the frequent events, which are
-// deltas. It copies the texts that the decoder keeps.
+// View implements [api.ViewDecoder]. It is a fast path, on which the data of an event is
+// not copied. View handles the most frequent events, which are deltas, and copies only the
+// text that the decoder keeps. For any other event it returns false, and [decoder.Event]
+// handles a copy of the event.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	var e event
 	if !e.scan(ev.Data) {

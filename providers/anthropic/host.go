@@ -147,8 +147,8 @@ func (c *config) url(model string) string {
 
 // FormatsOutput implements [aycoder.OutputFormatter]. For Anthropic's service and for
 // Bedrock, it returns true for Claude Opus 4.1 and for the models from Claude 4.5 on. For
-// all other services it returns false. One of them is Vertex AI, where structured output
-// is off by default.
+// any other service it returns false, even for these models. This includes Vertex AI,
+// where structured output is off by default.
 func (c *Client) FormatsOutput(model string) bool {
 	switch {
 	case c.cfg.at.option == "" && c.cfg.BaseURL != defaultBaseURL,

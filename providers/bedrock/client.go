@@ -124,13 +124,13 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 }
 
 // WithBaseURL sets the URL of the service, such as that of a gateway or of an endpoint in
-// a private network. The client appends a path that begins with "/model/" to the URL.
-// With this option, the region and the API key are optional, and a key in the environment
-// is not sent.
+// a private network. The client appends a path that begins with "/model/" to the URL. If
+// the option sets the URL, the region and an API key are optional, and a key in the
+// environment is not sent, because that key belongs to Amazon.
 //
 // Default: the environment variable AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or else
-// AWS_ENDPOINT_URL, or else the endpoint of the region. If a variable sets the URL, a key
-// in the environment is sent to this URL.
+// AWS_ENDPOINT_URL, or else the endpoint of the region. The variables differ from the
+// option: a key in the environment is sent to a variable's URL.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
@@ -241,8 +241,9 @@ func (c *Client) setHeaders(h http.Header) {
 	}
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. On Bedrock, only Claude models from
-// version 4.5 on support structured output.
+// FormatsOutput implements [aycoder.OutputFormatter]. It returns true for Claude models
+// from version 4.5 on. It returns false for all other models, because they do not support
+// structured output on Bedrock.
 func (c *Client) FormatsOutput(model string) bool {
 	model = cmp.Or(model, c.model)
 	return api.ClaudeFormatsOutput(model) && !strings.Contains(model, "opus-4-1")

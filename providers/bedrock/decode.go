@@ -190,8 +190,8 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return false, nil
 }
 
-// End implements [api.Decoder]. A message is complete when its stop event has arrived.
-// The usage follows in a later event, which may be missing.
+// End implements [api.Decoder]. The message is complete if its stop event has arrived,
+// even if the event with the usage, which comes later, is missing.
 func (d *decoder) End() error {
 	if !d.stopped {
 		return api.ErrUnfinished

@@ -55,14 +55,14 @@ func WithAPIKey(key string) Option {
 
 // WithBaseURL sets the URL of the service, including the version of the API. The client
 // appends a path that begins with "/models/" or, with [WithVertex], with "/projects/". If
-// the option sets a URL that is not the default, an API key is optional. A key in the
-// environment is then not sent, because the key belongs to Google.
+// the option sets a URL that is not the default, an API key is optional, and a key in the
+// environment is not sent, because that key belongs to Google.
 //
 // Default: the environment variable GOOGLE_GEMINI_BASE_URL, or else
-// https://generativelanguage.googleapis.com/v1beta. If the variable sets the URL, a key
-// in the environment is sent to this URL. With [WithVertex], the default is the
-// environment variable GOOGLE_VERTEX_BASE_URL, or else the endpoint of the location. A
-// URL in a variable may omit the version.
+// https://generativelanguage.googleapis.com/v1beta. With [WithVertex], the default is the
+// environment variable GOOGLE_VERTEX_BASE_URL, or else the endpoint of the location. The
+// variables differ from the option: a URL in a variable may omit the version, and a key in
+// the environment is sent to the URL in GOOGLE_GEMINI_BASE_URL.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
@@ -101,12 +101,13 @@ func WithIdleTimeout(d time.Duration) Option {
 }
 
 // WithVertex selects Vertex AI on Google Cloud, in a project and a location. The location
-// is a region such as "europe-west4", a multi-region ("us" or "eu"), or "global".
-// Requests need a credential from [WithTokenSource], [WithHTTPClient], [WithHeader] or
-// [WithAPIKey]. In messages and errors, the provider's name is then "vertex" instead of
-// "google". The different names keep thought signatures of the two services apart,
-// because a signature of one service may not be valid at the other. Default: the Gemini
-// API.
+// is a region such as "europe-west4", a multi-region ("us" or "eu"), or "global". Requests
+// need a credential from [WithTokenSource], [WithHTTPClient], [WithHeader] or
+// [WithAPIKey]. Default: the Gemini API.
+//
+// The provider's name in messages and errors is "vertex" for Vertex AI, and "google" for
+// the Gemini API. The client does not send the thought signatures of one of these services
+// to the other, where a signature may not be valid.
 func WithVertex(project, location string) Option {
 	return func(c *config) error {
 		for _, s := range []string{project, location} {
@@ -131,9 +132,10 @@ func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 }
 
 // WithThinkingSummaries selects whether the client requests summaries of the model's
-// thinking if [aycoder.Request.Thinking] is 0. The model then decides how much it thinks.
-// If Thinking is positive, the client always requests summaries. If Thinking is negative,
-// it never does. Default: false.
+// thinking. The option applies to requests whose [aycoder.Request.Thinking] is 0, which
+// means that the model decides how much it thinks. In other requests the option has no
+// effect: the client always requests summaries if Thinking is positive, and never if
+// Thinking is negative. Default: false.
 func WithThinkingSummaries(on bool) Option {
 	return func(c *config) error { c.thoughts = on; return nil }
 }
@@ -273,10 +275,11 @@ func (c *Client) resource(model string) string {
 // [WithVertex], "vertex". The model is the one that was passed to [New].
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. It returns true from Gemini 2 on,
-// except for models that generate images or audio. Earlier models do not accept JSON
-// Schema. Models before Gemini 3 do not accept a schema together with tools. If a request
-// to such a model has tools, the client writes the schema into the system prompt.
+// FormatsOutput implements [aycoder.OutputFormatter]. It returns true for models from
+// Gemini 2 on, except for models that generate images or audio. It returns false for
+// earlier models, because they do not accept JSON Schema. Gemini 2 and 2.5 accept a schema
+// only in a request without tools. If a request to them has tools, the client writes the
+// schema into the system prompt.
 func (c *Client) FormatsOutput(model string) bool {
 	return parseModel(cmp.Or(model, c.model)).formats()
 }

@@ -84,9 +84,9 @@ func (d *decoder) Event(ev sse.Event) (bool, error) {
 	return false, d.one(ev.Data)
 }
 
-// Whole implements [api.Decoder]. A service that ignores the parameter "alt=sse" sends
-// one JSON array instead of a stream. The elements of the array are the documents that
-// the events of the stream would contain.
+// Whole implements [api.Decoder]. It handles the response of a service that ignores the
+// parameter "alt=sse", and sends one JSON array instead of a stream. Each element of the
+// array is a document that an event of the stream would contain.
 func (d *decoder) Whole(data string) error {
 	if err := d.all(data); err != nil {
 		return err
@@ -131,8 +131,10 @@ func (d *decoder) same(p *part, usage string) error {
 	return d.part(p)
 }
 
-// View implements [api.ViewDecoder]. It handles only events that have the same shape as
-// the previous event. Such an event need not be parsed completely.
+// View implements [api.ViewDecoder]. It is a fast path, on which the data of an event is
+// not copied. View handles an event that differs from an earlier event only in the text
+// and the token counts, because such an event need not be parsed completely. For any other
+// event it returns false, and [decoder.Event] handles a copy of the event.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	p, usage, ok := d.shape.match(ev.Data)
 	if !ok || ev.Type == "error" {

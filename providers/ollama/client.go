@@ -85,8 +85,8 @@ func WithHTTPClient(hc *http.Client) Option {
 }
 
 // WithMaxTokens limits the length of an answer, in tokens, for requests whose
-// [aycoder.Request.MaxTokens] is 0. Default: the limit of the model. Usually an answer
-// may then fill the rest of the context.
+// [aycoder.Request.MaxTokens] is 0. Default: the limit in the model's parameters. Most
+// models do not set a limit. Their answers may fill the rest of the context.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
@@ -101,7 +101,7 @@ func WithIdleTimeout(d time.Duration) Option {
 
 // WithContextLength sets the length of the context, in tokens, which the prompt and the
 // answer share. Ollama calls this setting num_ctx; the package comment says how to choose
-// it. Default: the model's parameters decide, or else the server.
+// it. Default: the length in the model's parameters, or else the default of the server.
 func WithContextLength(tokens int) Option {
 	return func(c *config) error {
 		if tokens < 1 {
@@ -132,12 +132,14 @@ func WithKeepAlive(d time.Duration) Option {
 
 // WithThinking sets how much the model thinks: "off", "on", or one of the levels "low",
 // "medium", "high" and "max". With "on", the model decides how much it thinks. Older
-// servers do not accept "max". Models of the gpt-oss family always think, and accept only
-// the levels up to "high". A model that cannot think accepts only "off".
+// servers do not accept "max". A model that cannot think accepts only "off". Models of the
+// gpt-oss family always think, and do not accept "max". For these models, the client
+// replaces "off" with "low", and "on" with a level.
 //
-// If [aycoder.Request.Thinking] is 0, this option applies. If Thinking is negative, the
-// model does not think. If Thinking is positive, the model thinks, at the level of this
-// option if the option sets one. Default: the model thinks if it can.
+// The option applies to requests whose [aycoder.Request.Thinking] is 0. If Thinking is
+// negative, the effect is that of "off". If Thinking is positive, the effect is that of
+// the level that the option sets, or else that of "on". Default: the model thinks if it
+// can.
 func WithThinking(level string) Option {
 	return func(c *config) error {
 		if !slices.Contains([]string{thinkOn, thinkOff, "low", "medium", "high", "max"}, level) {
@@ -155,9 +157,9 @@ const (
 )
 
 // WithTruncation selects whether Ollama may silently drop messages of a conversation that
-// does not fit into the context. Ollama's own default is to drop them, but an agent could
-// lose its task that way; see the package comment. Default: false. A conversation that
-// does not fit is then an error.
+// does not fit into the context. If it is false, a request with such a conversation ends
+// with an [*aycoder.ContextTooLargeError]. Ollama's own default is to drop messages, but
+// an agent could lose its task that way; see the package comment. Default: false.
 func WithTruncation(on bool) Option {
 	return func(c *config) error { c.truncate = on; return nil }
 }
@@ -265,10 +267,11 @@ func (c *Client) inCloud(model string) bool {
 }
 
 // ModelInfo implements [aycoder.ModelInfoer]. It does not send a request. The information
-// comes from [WithContextLength] and from the last call of [Client.Show] for the model.
-// If both are missing, ModelInfo returns false. The context length is the one that
-// requests use; the model may support a longer one. The context length is 0 if the server
-// decides.
+// comes from [WithContextLength] and from the last call of [Client.Show] for the model. If
+// neither was used, ModelInfo returns false.
+//
+// The context length in the information is the length that requests use. The model may
+// support a longer one. If the server decides the length, it is 0.
 func (c *Client) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	model = cmp.Or(model, c.model)
 	d, ok := c.seen.details(model)

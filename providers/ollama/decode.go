@@ -83,8 +83,8 @@ func (d *decoder) head(l *line) {
 	}
 }
 
-// Whole implements [api.Decoder]. It is not called, because the reader of lines also
-// handles a response that is one document.
+// Whole implements [api.Decoder]. The client does not call it: if a response is one
+// document, the reader of lines passes the document to [decoder.Event] as one line.
 func (d *decoder) Whole(data string) error {
 	done, err := d.Event(sse.Event{Data: data})
 	if err == nil && !done {

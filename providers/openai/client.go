@@ -86,13 +86,14 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 
 // WithBaseURL sets the URL of the service, including the version of the API. The client
 // appends "/chat/completions" or "/responses" to the URL. If the option sets the URL of a
-// service that is not the default, an API key is optional. A key in the environment is
-// then not sent.
+// service that is not the default, an API key is optional, and a key in the environment is
+// not sent, because that key belongs to the default service.
 //
 // Default: the environment variable OPENAI_BASE_URL, or else https://api.openai.com/v1.
-// If the variable sets the URL, a key in the environment is sent to this URL. For a
-// preset such as [OpenRouter], the default is the URL of its service, and OPENAI_BASE_URL
-// is not read. [Groq] reads GROQ_BASE_URL, and [Together] reads TOGETHER_BASE_URL.
+// The variable differs from the option: a key in the environment is sent to the variable's
+// URL. For a preset such as [OpenRouter], the default is the URL of its service, and
+// OPENAI_BASE_URL is not read. [Groq] reads GROQ_BASE_URL, and [Together] reads
+// TOGETHER_BASE_URL.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
@@ -208,17 +209,17 @@ func WithQuery(name, value string) Option {
 	}
 }
 
-// WithResponses selects the Responses API instead of Chat Completions. The service does
-// not store the conversation. Instead, the client sends the model's encrypted reasoning
-// back with each request, so that the model can continue its reasoning after a tool call.
-// Items that only the service understands become [aycoder.Opaque] parts, and are sent
-// back unchanged. A host may add such parts to a message, for example to approve a call
-// of a server-side tool.
+// WithResponses selects the Responses API instead of Chat Completions. The client asks the
+// service not to store the conversation. Instead, the client sends the model's encrypted
+// reasoning back with each request, so that the model can continue its reasoning after a
+// tool call. An item of a response that only the service understands becomes an
+// [aycoder.Opaque] part, which the client sends back unchanged. A host may add Opaque
+// parts to a message, for example to approve a call of a server-side tool.
 //
-// [aycoder.Request.Extra] may have the lists "tools" and "include". The client appends
-// the elements of these lists to its own lists. A null in Extra removes a field that the
-// client sets, such as "store". The API has no stop sequences, so a request with
-// [aycoder.Request.Stop] is an error. Default: false, which selects Chat Completions.
+// If [aycoder.Request.Extra] has a list "tools" or "include", the client appends its
+// elements to the client's own list. A null in Extra removes a field that the client sets,
+// such as "store". The API has no stop sequences, so a request with [aycoder.Request.Stop]
+// is an error. Default: false, which selects Chat Completions.
 func WithResponses(on bool) Option {
 	return func(c *config) error {
 		if c.responses, c.stream = on, (*Client).streamChat; on {
@@ -242,10 +243,10 @@ func WithXMLTools(on bool) Option {
 }
 
 // WithThinkTags makes the client read "<think>…</think>" at the beginning of an answer as
-// [aycoder.Thinking]. A server leaves these tags in the text if it does not know the tags
-// of its model. In other places the tags are ordinary text. The option applies only to
-// Chat Completions. Default: true for [Groq], [Together], [VLLM] and [LMStudio],
-// otherwise false.
+// [aycoder.Thinking]. The option is for servers that leave these tags in the text, because
+// they do not know the tags of their model. Tags that are not at the beginning of an
+// answer are ordinary text. The option applies only to Chat Completions. Default: true for
+// [Groq], [Together], [VLLM] and [LMStudio], otherwise false.
 func WithThinkTags(on bool) Option {
 	return func(c *config) error {
 		if c.thinkTags = nil; on {
@@ -255,12 +256,12 @@ func WithThinkTags(on bool) Option {
 	}
 }
 
-// WithThinkingField makes the client send the model's thinking back to the service. Name
-// is the field of the model's messages for the thinking, such as "reasoning_content".
-// Some services need this: the model can continue its thinking after a tool call only if
-// it gets the thinking before the call. Only messages with calls get the field. The
-// option applies only to Chat Completions. Default: the field that the preset's service
-// needs, otherwise no field. The field "reasoning_details" is always sent back.
+// WithThinkingField makes the client send the model's thinking back to the service, in the
+// field name of the model's messages, such as "reasoning_content". Only messages with tool
+// calls get the field. Some services need it: without the thinking before a tool call, the
+// model cannot continue its thinking after the call. The option applies only to Chat
+// Completions. It does not concern the field "reasoning_details", which is always sent
+// back. Default: the field that the preset's service needs, otherwise no field.
 func WithThinkingField(name string) Option {
 	return func(c *config) error {
 		// the fields of an assistant message that have another meaning

@@ -173,10 +173,11 @@ func Mistral(model string, opts ...Option) (*Client, error) {
 			ids: idNine, files: fileURL, userSystem: true, toolUser: true}}.open(model, opts)
 }
 
-// ZAI returns a client for Z.AI's GLM models. The API key comes from [WithAPIKey], or
-// else from the environment variable ZAI_API_KEY. A subscription to the GLM Coding Plan
-// has a different URL. For this, pass https://api.z.ai/api/coding/paas/v4 to
-// [WithBaseURL], and the key to [WithAPIKey].
+// ZAI returns a client for Z.AI's GLM models. The API key comes from [WithAPIKey], or else
+// from the environment variable ZAI_API_KEY. A subscription to the GLM Coding Plan has a
+// different URL, https://api.z.ai/api/coding/paas/v4, which must be passed to
+// [WithBaseURL]. The key must then be passed to [WithAPIKey], because a key in the
+// environment is sent only to the default URL.
 func ZAI(model string, opts ...Option) (*Client, error) {
 	return service{name: "zai", base: "https://api.z.ai/api/paas/v4", env: "ZAI_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoCalls,

@@ -111,8 +111,10 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	return false, nil
 }
 
-// View implements [api.ViewDecoder]. It handles an event only if the decoder keeps at
-// most one text of the event. It copies this text.
+// View implements [api.ViewDecoder]. It is a fast path, on which the data of an event is
+// not copied. View handles the events of which the decoder keeps at most one text, and
+// copies only this text. For any other event it returns false, and [respDecoder.Event]
+// handles a copy of the event.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	if keepsData(ev.Type) && ev.Type != "" { // large events, which need not be read twice
 		return false, nil
@@ -414,9 +416,9 @@ func (d *respDecoder) stop() (aycoder.StopReason, error) {
 	return aycoder.StopEndTurn, nil
 }
 
-// End implements [api.Decoder]. The last event is missing, so the response is not
-// complete, and End always returns an error. The error contains the last known status of
-// the response, because "queued" or "in_progress" may explain the failure.
+// End implements [api.Decoder]. It always returns an error, because a response without its
+// last event is not complete. The error contains the last known status of the response: a
+// status such as "queued" or "in_progress" may explain the failure.
 func (d *respDecoder) End() error {
 	if d.status != "" {
 		return fmt.Errorf("response is %s: %w", d.call.Config().Show(d.status, 50), api.ErrUnfinished)

@@ -64,8 +64,8 @@ func (t *Tape) failed(err error) error {
 	return &aycoder.ModelError{Provider: "replay", Err: err}
 }
 
-// CloseIdleConnections closes the idle connections of the transport that [WithTransport]
-// sets.
+// CloseIdleConnections closes the idle connections of the transport that sends the
+// requests; see [WithTransport].
 func (t *Tape) CloseIdleConnections() {
 	if c, ok := t.cfg.transport.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -12,21 +12,21 @@ import (
 
 // Client returns a client that wraps next. According to the [Mode], the returned client
 // sends a request to next and records the response, or it plays back a recorded response.
-// Client is an [aycoder.ModelMiddleware]:
+// The method can be used as an [aycoder.ModelMiddleware], or be called directly:
 //
 //	client := tape.Client(inner)
 //
-// Requests are compared as JSON. The comparison includes everything that a model sees,
-// but not the declared effects of tools. In playback the program gets the recorded events
-// one by one. Recorded errors have their original types and fields.
+// Requests are compared as JSON. The comparison includes everything that a model sees, but
+// not the declared effects of tools. In playback the program gets the recorded events one
+// by one. Recorded errors have their original types and fields.
 //
-// In mode [Replay], no request is sent to next, and next may be nil. If next is nil, the
-// returned client gets the results of [aycoder.ModelNamer], [aycoder.OutputFormatter] and
-// [aycoder.ModelInfoer] from the recording. Otherwise it gets them from next. In the
-// other modes, Client panics if next is nil.
+// The returned client gets the results of [aycoder.ModelNamer], [aycoder.OutputFormatter]
+// and [aycoder.ModelInfoer] from next. In mode [Replay], next gets no requests, and may be
+// nil. If next is nil, these results come from the recording. In the other modes, Client
+// panics if next is nil.
 //
-// A request that cannot be recorded, for example because a text is not valid UTF-8, is
-// not sent and ends with an error. An event that cannot be recorded reaches the program
+// A request that cannot be recorded, for example because a text is not valid UTF-8, is not
+// sent and ends with an error. An event that cannot be recorded reaches the program
 // unchanged, but [Tape.Close] then returns an error.
 func (t *Tape) Client(next aycoder.ModelClient) aycoder.ModelClient {
 	if next != nil {

@@ -37,9 +37,9 @@ type config struct {
 }
 
 // New returns a model that answers the first request with the first step, the second
-// request with the second step, and so on. If a new model continues an earlier run, it
-// also begins with its first step. The script should then be one [Func], which sees the
-// messages, and should repeat with [WithLoop].
+// request with the second step, and so on. A new model always begins with the first step,
+// even if its first request continues an earlier run. The script of a continued run should
+// be one [Func], which sees the messages, and should repeat with [WithLoop].
 func New(steps ...Step) *Model {
 	return &Model{config: config{provider: "script", model: "script"}, steps: slices.Clone(steps)}
 }
