@@ -270,11 +270,12 @@ func WithTools(tools ...aycoder.Tool) Option {
 }
 
 // WithEditTools sets the names of the edit tools, which change files of the workspace and do
-// nothing else. The mode [AcceptEdits] runs the calls of edit tools. A tool that is not named
-// here is also an edit tool if it has [aycoder.EffectWrite] and its [aycoder.Subject] is a path
-// or a patch. A tool whose specification says that it is destructive, or that it reaches beyond
-// the workspace, is never an edit tool. Default: edit_file, write_file, multi_edit and
-// apply_patch. Given names replace the default names.
+// nothing else. The mode [AcceptEdits] runs the calls of edit tools. Default: edit_file,
+// write_file, multi_edit and apply_patch. Given names replace the default names.
+//
+// A tool without one of these names is an edit tool too if it has [aycoder.EffectWrite] and its
+// [aycoder.Subject] is a path or a patch. As an exception, a tool is never an edit tool if its
+// specification says that it is destructive or reaches beyond the workspace.
 func WithEditTools(names ...string) Option {
 	return func(s *setup) error {
 		s.edits = map[string]bool{}
@@ -286,9 +287,9 @@ func WithEditTools(names ...string) Option {
 }
 
 // WithManagedTrust sets whether allow rules of the source [Managed] still apply after text from
-// an untrusted source has come in. From then on, the policy asks the user about calls that may
-// have effects outside of the workspace. If true, it does not ask about a call that a Managed
-// rule allows. Default: false.
+// an untrusted source has come in (see [Policy.Tainted]). After such a text, the policy normally
+// asks the user about each call that may have effects outside of the workspace. If trust is true,
+// the policy does not ask about a call that a Managed rule allows. Default: false.
 func WithManagedTrust(trust bool) Option {
 	return func(s *setup) error {
 		s.first.exempt = trust

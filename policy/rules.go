@@ -55,8 +55,8 @@ type Rule struct {
 	// Reason is the text that the model reads when a deny rule denies a call.
 	Reason string `json:"reason,omitempty"`
 	// Match lists example subjects (commands, paths, URLs) that the rule must cover, and NotMatch
-	// lists examples that it must not cover. [New] checks both lists, so that a rule that does
-	// not mean what its author expects is an error at the start rather than a surprise later.
+	// lists examples that it must not cover. [New] returns an error if an example contradicts the
+	// rule. Thus a mistake in a rule is found at the start.
 	Match    []string `json:"match,omitempty"`
 	NotMatch []string `json:"not_match,omitempty"`
 }

@@ -39,10 +39,13 @@ type patchArgs struct {
 }
 
 // ApplyPatch returns the tool apply_patch, which adds, deletes, changes and renames files. It is
-// an [aycoder.Planner]. It carries out a patch either completely or not at all. If the old lines
-// of a change match several places in the file, the lines after @@, the order of the changes or
-// the end-of-file marker can select one of them. If they do not, or if no place matches, the call
-// fails. A renamed file keeps its permissions.
+// an [aycoder.Planner]. It carries out a patch either completely or not at all. A renamed file
+// keeps its permissions.
+//
+// Each change in a patch contains the old lines that it replaces. If several places in the file
+// match the old lines, the patch can still select one of the places: by the lines after @@, by
+// the order of its changes, or by the end-of-file marker. The call fails if no place matches, or
+// if several places match and the patch does not select one of them.
 func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	p := &patcher{ws}
 	what := about{"apply_patch", patchDescription,

@@ -52,9 +52,9 @@ type Answer struct {
 var ErrNoUser = errors.New("no user is there")
 
 // AskUser returns the tool ask_user, with which the model asks the user a question. The function
-// ask shows the question to the user and returns the answer. The tool calls ask for one question
-// at a time. The function may wait as long as it likes, but must return when ctx is done. If ask
-// is nil or returns [ErrNoUser], the tool tells the model to continue with the most sensible
+// ask shows the question to the user and returns the answer. The function may wait as long as it
+// likes, but must return when ctx is done. The tool never asks two questions at the same time. If
+// ask is nil or returns [ErrNoUser], the tool tells the model to continue with the most sensible
 // assumption. [Coding] does not include the tool, since not every program has a user who can
 // answer.
 func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder.Tool, error) {

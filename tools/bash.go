@@ -78,13 +78,15 @@ func (in *bashArgs) check() error {
 // On Linux the tool kills a command that takes too much memory: see [WithMemoryLimit].
 //
 // Some calls run without approval, because the [aycoder.Approver] considers them read-only. The
-// tool confines such a command to reading, even without [WithSandbox]. [NoSandbox] lists the
-// systems on which that is possible, and [SandboxCall] describes the confinement. If a confined
-// command fails, the result describes the confinement to the model, and says that a call with the
-// argument request_approval asks the user to permit more. The audit log then gets an event
-// "held_to_reading" for each of the last three output lines that report a refusal, such as
-// "Permission denied". If commands cannot be confined to reading, the log gets the event
-// "not_held_to_reading" once.
+// tool confines the command of such a call to reading, even without [WithSandbox]. [SandboxCall]
+// describes the confinement, and [NoSandbox] lists the systems that support it. If a confined
+// command fails, the result describes the confinement to the model. The result also tells the
+// model that it can repeat the call with the argument request_approval, to ask the user for more
+// rights.
+//
+// If a confined command fails, the audit log gets an event "held_to_reading" for each output line
+// that reports a refusal, such as "Permission denied", but at most for the last three of these
+// lines. If commands cannot be confined to reading, the log gets one event "not_held_to_reading".
 //
 // The tool keeps at most 30 kB of the output of a call, and at most 512 kB of the output of a
 // background command. At most 16 background commands run at a time.

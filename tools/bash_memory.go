@@ -23,9 +23,9 @@ import (
 // per second. If the machine runs out of memory between two measurements, the kernel kills a
 // command rather than this process.
 //
-// Default: a quarter of the memory, but at least 2 GB and at most three quarters of the memory.
-// The memory is that of the machine, or that of the control group of this process if the group
-// has less.
+// Default: a quarter of the machine's memory, but at least 2 GB and at most three quarters of the
+// machine's memory. If the control group of this process has less memory than the machine, the
+// memory of the control group counts instead.
 func WithMemoryLimit(bytes int64) Option {
 	return func(c *config) error {
 		c.memory = bytes

@@ -43,9 +43,10 @@ func (s *Shell) Dir() string {
 	return path.Clean(s.at)
 }
 
-// DirOf returns the directory in which the next command of a run starts. The run is found in ctx
-// (see [aycoder.RunFromContext]), so an [aycoder.Approver] passes the ctx that it received. For a
-// ctx without a run, DirOf returns the same as Dir. Pass DirOf to policy.WithDir.
+// DirOf returns the directory in which the next command of a run starts. DirOf finds the run in
+// ctx: see [aycoder.RunFromContext]. An [aycoder.Approver] that calls DirOf must therefore pass
+// the ctx that its method Decide received. If ctx has no run, DirOf returns the same as Dir. The
+// option WithDir of package policy takes DirOf as its argument.
 func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunFromContext(ctx)) }
 
 func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }

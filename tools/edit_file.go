@@ -29,16 +29,16 @@ type editArgs struct {
 // EditFile returns the tool edit_file, which replaces text in a file or creates a file. It is an
 // [aycoder.Planner].
 //
-// The tool first searches for the old text exactly. If that fails, it tolerates the mistakes that
-// models make when they copy, such as other line endings, trailing blanks, indentation and
-// typographic characters; the result names the differences. The old text must match exactly one
-// place, unless the model asks to replace every occurrence. If the old text is no longer in the
-// file, but was in the version that the model was shown, the tool merges the edit with the
-// changes that were made since.
+// The tool first searches for the old text exactly. If that fails, it searches for an inexact
+// match: a text that differs from the old text only by mistakes that models make when they copy,
+// such as other line endings, trailing blanks, indentation and typographic characters. The result
+// names the differences. A model is shown a file by a file tool, or by a read-only command that
+// names the file. In a file that the model was not shown, only the line endings may differ,
+// because any other inexact match would be a guess.
 //
-// The tool tolerates these mistakes only if the model was shown the file, by a file tool or by a
-// read-only command that names the file. Otherwise an inexact match would be a guess, so only the
-// line endings may differ.
+// The old text must match exactly one place, unless the model asks to replace every occurrence.
+// If the old text is no longer in the file, but was in the version that the model was shown, the
+// tool merges the edit with the changes that were made since.
 func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"edit_file", editDescription,

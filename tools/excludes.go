@@ -22,9 +22,9 @@ const maxExcludes = 1 << 20 // bytes
 // are in $XDG_CONFIG_HOME/git/ignore, or in ~/.config/git/ignore if that variable is unset.
 // Without such a file, the result is "".
 //
-// The file is outside of the workspace, and a model decides what the tools read. Therefore the
-// tools never read the file; the host reads it once, by calling GitExcludes. A core.excludesFile
-// in the configuration of a repository is ignored.
+// The tools themselves never read this file, because it is outside of the workspace and a model
+// decides what the tools read. Instead, the host reads the file once, by calling GitExcludes.
+// GitExcludes ignores a core.excludesFile in the configuration of a repository.
 func GitExcludes(ctx context.Context) (string, error) {
 	name := ""
 	for _, scope := range []string{"--global", "--system"} {

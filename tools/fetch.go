@@ -61,9 +61,10 @@ func WithPrivateHosts(hosts ...string) Option {
 
 // WithHTTPClient sets the client that fetch uses, for example for a proxy, a cache or a recorder.
 // With such a client, fetch can check only the host in the URL, not the address that the client
-// dials: the caller must ensure that the client does not reach private hosts. Fetch itself
-// follows redirects. Cookies are sent if the client has a jar. Default: a client that checks each
-// address it dials, does not use a proxy or cookies, and never reuses a connection.
+// dials. The caller must therefore ensure that the client does not reach private hosts. Fetch
+// follows redirects itself, and ignores the field CheckRedirect of the client. Cookies are sent
+// if the client has a jar. Default: a client that checks each address it dials, does not use a
+// proxy or cookies, and never reuses a connection.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *config) error {
 		if client == nil {

@@ -46,9 +46,9 @@ type SandboxCall struct {
 	// file, and no mode, owner, time or attribute of a file. It has no access to the network, to
 	// the sockets of other programs, or to other processes.
 	//
-	// The report says whether the sandbox has confined the command to reading. If a sandbox of
-	// the host never does so, although [NoSandbox] could do so on this machine, the tool bash
-	// refuses the command and gives the reason.
+	// The report says whether the sandbox has confined the command to reading. The tool bash
+	// refuses the command if a host's implementation of [Sandbox] does not confine commands to
+	// reading, although [NoSandbox] could do so on this machine. The error gives the reason.
 	ReadOnly bool
 	// Temp is the directory for temporary files of this command, if ReadOnly is set. The
 	// command's variable TMPDIR must name it. The caller creates and removes the directory.
@@ -133,9 +133,9 @@ func (e *SandboxError) Unwrap() []error { return []error{ErrSandbox, e.Err} }
 // use.
 //
 // LocalSandbox tests the mechanism before the first command of each of three kinds: with the
-// network, without the network, and confined to reading. The test is a command that tries to read
-// and change a file outside of the sandbox and to signal the host. If it succeeds in any of
-// these, LocalSandbox does not start commands of this kind.
+// network, without the network, and confined to reading. The test starts a command that tries to
+// read and change a file outside of the sandbox, and to signal the host. If the command can do
+// something that the mechanism claims to prevent, LocalSandbox refuses commands of this kind.
 //
 // Commands share a directory for temporary files, which the variable TMPDIR names. LocalSandbox
 // keeps the directory until Close, so that a command finds the files of earlier commands.
@@ -167,19 +167,20 @@ func startIn(
 // Afterwards no command can be started.
 func (s *LocalSandbox) Close() error { return s.box.Close() }
 
-// Landlock returns a sandbox that uses the Landlock interface of Linux 5.13 and newer. All its
-// protections are enforced since Linux 6.12. The sandbox needs neither privileges nor a helper
-// program: a thread of the host gives up the rights that a command must not have, and then starts
-// the command. The thread starts further commands for up to a second, or until Close, and then
-// ends. The host itself keeps its rights.
+// Landlock returns a sandbox that uses the Landlock interface of Linux. It needs Linux 5.13 or
+// newer, and enforces all its protections on Linux 6.12 and newer. The sandbox needs neither
+// privileges nor a helper program: a thread of the host gives up the rights that a command must
+// not have, and then starts the command. The thread starts further commands for up to a second,
+// or until Close, and then ends. The host itself keeps its rights.
 //
 // Commands can read and run files in the system directories and in the workspace. In the home
 // directory they can read and run only the files in the directories where languages and packages
 // are installed. They can change the workspace, including its repository, their directory for
-// temporary files, and build caches. They have no network, not even within the machine. On Linux
-// 7.1 and newer they can use UNIX sockets, except those of programs outside of the sandbox; on
-// older systems they can use only socket pairs. They have no capabilities, cannot trace other
-// processes, and can signal only their own processes. Options change these defaults.
+// temporary files, and build caches. They have no network, not even within the machine. They have
+// no capabilities, cannot trace other processes, and can signal only their own processes. On
+// Linux 7.1 and newer they can use UNIX sockets, except those of programs outside of the sandbox.
+// Older versions of Linux cannot make this exception, so commands there can use only socket
+// pairs. Options change these defaults.
 //
 // Landlock cannot provide some protections: the field Limits of [SandboxReport] lists them.
 // [Bubblewrap] provides more protections, but takes four times as long to start a command.
@@ -192,10 +193,10 @@ func Landlock(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 
 // Bubblewrap returns a sandbox that uses the program bwrap, which must be installed and must be
 // allowed to create namespaces. Commands see only their own files and processes. They have a
-// private /tmp, private shared memory, and a private network, which has no connection to this
-// machine or to others. They may use UNIX sockets, unless they have the network of this machine
-// (see [WithSandboxNetwork] and [WithSandboxSockets]). In all other respects, they have the
-// rights that [Landlock] describes.
+// private /tmp and private shared memory. By default they have a private network, which has no
+// connection to this machine or to others, and they may use UNIX sockets. If [WithSandboxNetwork]
+// gives them the network of this machine, they may use UNIX sockets only with
+// [WithSandboxSockets]. In all other respects, they have the rights that [Landlock] describes.
 func Bubblewrap(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Bubblewrap, ws, opts)
 }
@@ -266,11 +267,11 @@ func addPaths(to *[]string, option string, paths []string) error {
 // are named by paths relative to the workspace, such as ".git" or ".git/hooks". Names of several
 // options add up. Default: no names, so that a command can commit.
 //
-// With [Landlock], the option also has an effect on the directories that contain a protected
-// name: commands cannot create, rename or remove entries in them, because Landlock can grant
-// rights in a directory but cannot remove them. For example, ".git" also protects the entries of
-// the top directory of the workspace. Similarly, ".git/hooks" also protects the entries of .git,
-// which prevents commits.
+// With [Landlock], the option also protects the entries of each directory that contains a
+// protected name: commands cannot create, rename or remove these entries. The reason is that
+// Landlock can grant rights in a whole directory, but cannot except a single entry. For example,
+// ".git" also protects the entries of the top directory of the workspace. The name ".git/hooks"
+// protects the entries of the top directory and the entries of .git, which prevents commits.
 func WithSandboxProtect(names ...string) SandboxOption {
 	return func(c *sandboxConfig) error {
 		for _, name := range names {
@@ -294,10 +295,11 @@ func WithSandboxNetwork(on bool) SandboxOption {
 }
 
 // WithSandboxSockets sets whether commands may use UNIX sockets even if the sandbox cannot keep
-// the commands away from the sockets of other programs. That is the case with [Landlock] before
-// Linux 7.1. Through the socket of a session bus or a container engine, a command could start
-// other commands outside of the sandbox. Default: false, so that in this case commands can use
-// only socket pairs.
+// the commands away from the sockets of other programs. [Landlock] cannot do that before Linux
+// 7.1, and [Bubblewrap] cannot do it if the command has the network of this machine. In these two
+// cases, true permits all UNIX sockets, and false permits only socket pairs. Through the socket
+// of a session bus or a container engine, a command could start other commands outside of the
+// sandbox. Default: false.
 func WithSandboxSockets(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.sockets = on
@@ -332,10 +334,10 @@ func WithSandboxSharedCaches(on bool) SandboxOption {
 //
 // A command with SandboxCall.ReadOnly runs without approval, because the [aycoder.Approver]
 // considers it read-only. It can read everything that the host can read, and can change only its
-// temporary files. This needs Landlock on Linux 6.2 and newer, or sandbox-exec on macOS, whose
-// profile has never been tested. On other systems such a command starts unconfined, so it can
-// write if the Approver misjudges it. To find out in advance whether such commands are confined,
-// call [CheckSandbox]:
+// temporary files. This confinement needs Landlock on Linux 6.2 and newer, or sandbox-exec on
+// macOS. The profile for macOS has never been tested. On other systems the confinement is
+// incomplete or missing, so the command can write if the Approver misjudges it. To find out in
+// advance whether such commands are confined, call [CheckSandbox]:
 //
 //	report, err := tools.CheckSandbox(ctx, tools.NoSandbox(), tools.SandboxCall{ReadOnly: true})
 //	…
@@ -452,9 +454,9 @@ func WithSandbox(s Sandbox) Option {
 }
 
 // WithSandboxRequired sets whether the sandbox must enforce all requested protections. If true,
-// bash refuses a command for which the field Missing of [SandboxReport] would not be empty.
-// Without [WithSandbox], it refuses every command. Default: false, so that the sandbox enforces
-// as much as it can.
+// bash refuses a command if a protection would not be enforced, that is, if the field Missing of
+// [SandboxReport] would not be empty. Thus bash refuses every command if the option is true and
+// there is no [WithSandbox]. If false, the sandbox enforces as much as it can. Default: false.
 func WithSandboxRequired(on bool) Option {
 	return func(c *config) error {
 		c.requireSandbox = on

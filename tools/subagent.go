@@ -41,9 +41,9 @@ type SubagentConfig struct {
 	Model aycoder.ModelClient
 	// Tools are the tools that an agent can have. A call of the tool may select some of them.
 	Tools []aycoder.Tool
-	// Options are further options for [aycoder.New], such as a system prompt or an Approver. Such
-	// an Approver can only add restrictions to those of the outer run's Approver. Pass tools in
-	// Tools, not here.
+	// Options are further options for [aycoder.New], such as a system prompt or an
+	// [aycoder.Approver]. An Approver in Options can only add restrictions, because the outer
+	// run's Approver still decides about each call too. Pass tools in Tools, not here.
 	Options []aycoder.Option
 	// MaxTurns, MaxTokens and Timeout limit one call. MaxTokens limits the sum of input and
 	// output tokens, and is checked after each turn. Default: 30 turns, no limit for tokens, 10
@@ -51,9 +51,9 @@ type SubagentConfig struct {
 	MaxTurns  int
 	MaxTokens int64
 	Timeout   time.Duration
-	// MaxDepth is the largest number of agents that may be nested, each started by the one
-	// before. With 1, an agent cannot start further agents. With a larger number, an agent also
-	// has this tool until the limit is reached. Default: 1.
+	// MaxDepth limits how deeply agents may be nested. With 1, the agents cannot start further
+	// agents. With 2, they have this tool too, but the agents that they start do not have it.
+	// Each higher number adds one level. Default: 1.
 	MaxDepth int
 }
 
@@ -61,10 +61,11 @@ type SubagentConfig struct {
 // in a nested run (see [aycoder.WithParent]), which ends before the call returns. The agent reads
 // only the task, not the conversation of the outer run.
 //
-// Each tool call of the agent first needs the permission of the outer run's Approver. Approval
-// requests of the agent go to the consumer of the outer run, as an [aycoder.ChildEvent], and the
-// agent's tokens count for the outer run. The tool is read-only if all of Tools are; several
-// agents then work in parallel.
+// Each tool call of the agent needs the permission of the outer run's [aycoder.Approver], even if
+// an Approver in the Options of c allows the call. Approval requests of the agent go to the
+// consumer of the outer run, as an [aycoder.ChildEvent], and the agent's tokens count for the
+// outer run. If all Tools of c are read-only, this tool is read-only as well, and several agents
+// can work in parallel.
 func Subagent(c SubagentConfig) (aycoder.Tool, error) {
 	s := &subagents{SubagentConfig: c}
 	s.Tools = slices.Clone(c.Tools)

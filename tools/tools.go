@@ -82,9 +82,11 @@ func WithIgnored(patterns string) Option {
 
 // WithEnv adds variables to the environment of the commands that bash runs: "NAME=value" sets a
 // variable, and "NAME" copies one from the host process. Variables of several options add up.
+//
 // Default: the variables that programs need to run, such as PATH, HOME, and the settings of
-// languages and tool chains. To keep secrets out, a variable is left out if its value is a URL
-// with a login.
+// languages and tool chains. A default variable is left out if its value is a URL with a login,
+// because the login may be a secret. A variable that WithEnv adds is kept even if its value is
+// such a URL.
 //
 // In commands of bash, git does not read the user's configuration, so it does not know an author
 // for commits. To let git commit, set GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and

@@ -26,8 +26,8 @@ import (
 // that the model was shown, ours is the text now in the file, and theirs is the proposed text. If
 // all files merge, Apply writes the new files next to the old ones, flushes them to disk, and
 // exchanges them with the old ones. If another program saves a file during this work, Apply reads
-// and merges that file again. If the save falls on the moment of the exchange, Apply first
-// reverses the exchange.
+// and merges that file again. If the program saves the file at the very moment of the exchange,
+// Apply reverses the exchange before it reads the file.
 //
 // If a file does not merge, or is now a directory or a symbolic link, Apply leaves that file
 // alone and takes back the rest of the plan. The error is then an [*aycoder.ConflictError], and
@@ -40,18 +40,20 @@ import (
 //     program has overwritten that text. If two programs save the same file at the moment of the
 //     exchange, and their texts do not merge, one of the two texts is in a separate file next to
 //     it. The result names the separate file.
-//   - The result describes the files as Apply left them. Content is the text that was read last.
-//     If Written is false, that text does not contain the change of the plan. If Written is true,
-//     Apply made the change, and UserChanges lists how the text differs from the proposed one,
-//     because other programs have saved the file before or after.
+//   - The result describes the files as Apply left them: see [aycoder.FileResult]. Its field
+//     Content is the text that Apply read last. If Written is false, Content does not contain the
+//     change of the plan. If Written is true, Apply made the change. Content still differs from
+//     the proposed text if other programs have saved the file before or after, and UserChanges
+//     lists the differences.
 //   - On Linux, leases (fcntl(2)) on the old and the new file keep writers out. From before the
 //     exchange until Apply returns, a program that opens one of these files for writing has to
 //     wait. If a program keeps a file open for writing for longer than [WithWriterWait] allows,
 //     the outcome is [aycoder.OutcomeBusy]. During the exchange itself, a program that opens the
-//     new file for reading has to wait too, or gets EAGAIN if it uses O_NONBLOCK: Apply may have
-//     to reverse the exchange, and nobody is to read a text that lacks what was just saved.
-//     Leases do not cover one case: a program looks up the name before the exchange, but the
-//     kernel suspends it, so that it opens the old file only after Apply has returned.
+//     new file for reading has to wait too, or gets EAGAIN if it uses O_NONBLOCK. The reason is
+//     that Apply may reverse the exchange if the old file was just saved, and no program should
+//     read a new file that lacks the saved text. Leases do not cover one case: a program looks up
+//     the name before the exchange, is suspended by the kernel, and opens the old file only after
+//     Apply has returned.
 //   - A crash at any moment, including kill -9 and loss of power, leaves each file either old or
 //     new, never a mix of both. If a crash leaves a plan of several files half done, the next
 //     [Open] finds that plan: see [Workspace.Interrupted] and [WithPlanRecords]. Open removes the
@@ -74,14 +76,14 @@ import (
 //   - On Windows, a file that is open in another program cannot be replaced, and Apply returns an
 //     error.
 //
-// A changed file keeps its mode. If the process has the rights, the file also keeps its owner. On
-// Linux it then also keeps its extended attributes and access control lists; on other systems
-// they are lost. If the owner changes, the file loses its setuid and setgid bits. File
-// capabilities are always dropped with the old content. A symbolic link stays a link, and Apply
-// changes the file that it leads to; but if the plan deletes a link, only the link is removed.
-// Other hard links of a file keep the old content, since they may be outside the workspace; the
-// result reports that such links exist. Apply locks the directories of the files, so that other
-// Workspaces, including those of other processes, wait.
+// A changed file keeps its mode. If the process has the rights, the file also keeps its owner
+// and, on Linux, its extended attributes and access control lists. On other systems these
+// attributes and lists are lost. If the owner changes, the file loses its setuid and setgid bits.
+// File capabilities are always dropped with the old content. A symbolic link stays a link, and
+// Apply changes the file that it leads to; but if the plan deletes a link, only the link is
+// removed. Other hard links of a file keep the old content, since they may be outside the
+// workspace; the result reports that such links exist. Apply locks the directories of the files,
+// so that other Workspaces, including those of other processes, wait.
 func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return w.apply(ctx, plan, opts)
 }

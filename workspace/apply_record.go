@@ -42,11 +42,16 @@ type recordStore struct {
 
 // WithPlanRecords sets the directory in which [Workspace.Apply] records a plan before carrying
 // out the plan. If a crash interrupts Apply, the next [Open] with the same directory finds the
-// plan: see [Workspace.Interrupted]. Records are trusted, so tools and commands of the workspace
-// should not be able to write to the directory. The directory is created if it is missing, and
-// several workspaces may share it. Records hold the texts of the files, and only the user can
-// read the records. Default: the workspace itself. Records there are trusted only on Unix, so
-// other systems need this option to recover plans.
+// plan: see [Workspace.Interrupted]. The directory is created if it is missing, and several
+// workspaces may share it. Records hold the texts of the files, and only the user can read the
+// records.
+//
+// Every record in this directory is trusted. Tools and commands of the workspace should therefore
+// not be able to write to the directory.
+//
+// Default: the workspace itself. On Unix, a record there is trusted only if the user of this
+// process created it there. Other systems cannot check that, so a record there is never trusted,
+// and interrupted plans can be recovered only with this option.
 func WithPlanRecords(dir string) Option {
 	return func(w *Workspace) error {
 		err := os.MkdirAll(dir, 0o700)

@@ -53,9 +53,10 @@ func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*a
 // uses the workspace.
 //
 // Without [WithPlanRecords], the records of plans are in the workspace itself. Such a record is
-// trusted only if the user of this process created it in this workspace; a record that came with
-// a repository or an archive is ignored. But a command that runs in the workspace can create a
-// record too, so show the Plan to a person before finishing it.
+// trusted only if the user of this process created it in this workspace. A record that came with
+// a repository or an archive is ignored. On systems other than Unix, every record in the
+// workspace is ignored. A command that runs in the workspace can create a record that is trusted,
+// so show the Plan to a person before finishing it.
 func (w *Workspace) Interrupted() []*InterruptedPlan {
 	var all []*InterruptedPlan
 	for _, id := range w.records.ids() {

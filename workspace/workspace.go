@@ -73,10 +73,12 @@ type Option func(*Workspace) error
 
 // WithAllowed permits access to files whose names are refused by default, such as ".env.test" or
 // ".github/**". A pattern matches slash-separated paths in the workspace: * matches within one
-// directory, and ** matches across directories. No pattern permits writing to .git. The option
-// does not replace an approval: before an agent writes a file that runs code, [aycoder.Loop]
-// still asks the user, unless a rule names the file (see the field Named of [aycoder.Grounds]).
-// Patterns of several options add up. Default: no patterns.
+// directory, and ** matches across directories. No pattern permits writing to .git. Patterns of
+// several options add up. Default: no patterns.
+//
+// The option does not replace an approval. Before an agent writes a file that runs code,
+// [aycoder.Loop] still asks the user. The only exception is a call that was allowed by a rule
+// which names the file: see the field Named of [aycoder.Grounds].
 func WithAllowed(patterns ...string) Option {
 	return func(w *Workspace) error {
 		for _, p := range patterns {
