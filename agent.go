@@ -26,12 +26,13 @@ import (
 //  3. If the loop body leaves the loop (break, return or panic), the run is cancelled. It stops
 //     its tools, and abandons those that do not stop in time. Then each call has an output, and
 //     the result of [Into] is filled. Only then does the loop statement end. The only goroutines
-//     left are those of abandoned tools. If ctx is cancelled, the loop body still gets the
-//     [ToolFinished] of each call that had started. After these events, the sequence ends with an
-//     error that wraps ctx.Err() and context.Cause(ctx).
+//     left are those of abandoned tools. If ctx is cancelled instead, the run stops in the same
+//     way, but the loop goes on: its body still gets the [ToolFinished] of each call that had
+//     started. Then the sequence ends with an error that wraps ctx.Err() and context.Cause(ctx).
 //  4. All events are yielded on the goroutine of the range loop. A slow loop body does not delay
 //     tools. But the next request to the model waits until the body has seen all earlier events.
-//     Deltas may be joined. Progress reports and answered questions may be dropped.
+//     If the body falls behind, deltas may be joined, and two kinds of events may be dropped:
+//     outdated progress reports, and questions that were answered before the body received them.
 //  5. However the run ends, its history is valid: each call has its output. No call runs twice.
 //
 // An Agent is safe for concurrent use; its runs are independent.
@@ -52,10 +53,10 @@ type Input struct {
 	// Pending is the suspended run to resume, as it was returned in [Result.Pending]. If Pending
 	// is set, Messages, Prompt and Parts must be empty.
 	Pending *Pending
-	// Decisions are answers to questions of Pending. The [Approver] decides again about each call
-	// without an answer, so rules that the user made since then apply. If the Approver asks
-	// again, the question has a new Created time. An answered call may have to wait for an
-	// earlier call that is suspended again. Its answer is then part of the next Pending.
+	// Decisions are answers to questions of Pending. About a call without an answer, the
+	// [Approver] decides again, so rules that were made after the suspension apply. If it asks
+	// again, the question has a new Created time. If an answered call has to wait for an earlier
+	// call, and the earlier call is suspended again, the next Pending keeps the answer.
 	Decisions []Decision
 }
 
@@ -76,8 +77,8 @@ type Result struct {
 }
 
 // Text returns the text of the model's last message in Messages, or "" if the user has sent
-// another message since. If the run is suspended, Messages does not yet contain the message of
-// the model whose calls wait for approval.
+// another message since. If the run is suspended, the message of the model whose calls wait for
+// approval is not yet in Messages, so Text does not return its text.
 func (r *Result) Text() string {
 	if r.End == EndFailed && r.Turns == 0 {
 		return "" // the run failed before the prompt was part of the history, or at once

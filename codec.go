@@ -65,9 +65,8 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes the output of [Message.MarshalJSON]. A part of an unknown type becomes an
-// [Opaque] without a provider, which MarshalJSON encodes as the same JSON again. To avoid the
-// loss of text, UnmarshalJSON returns an error if the JSON has another format: it has no "parts",
-// or a part has "text" but no "type".
+// [Opaque] without a provider, which MarshalJSON encodes as the same JSON again. JSON without
+// "parts", or with a part that has "text" but no "type", is an error, since text would be lost.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -125,7 +124,7 @@ type leafPart wirePart
 // MarshalJSON encodes the part w.
 func (w *leafPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
-// UnmarshalJSON decodes the part w. A call or output is an error, so it never recurses.
+// UnmarshalJSON decodes the part w. It refuses a call or an output, so it never recurses.
 func (w *leafPart) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Type string `json:"type"`
@@ -145,7 +144,7 @@ type extraPart wirePart
 // MarshalJSON encodes the block w.
 func (w *extraPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
-// UnmarshalJSON decodes an opaque block, and keeps the JSON text of any other value.
+// UnmarshalJSON decodes w if it is an opaque block. Of any other value, it keeps the JSON text.
 func (w *extraPart) UnmarshalJSON(data []byte) error {
 	var flat struct {
 		Type, Provider, Raw string

@@ -36,11 +36,11 @@ type ContextInput struct {
 	Turn int
 	// Messages is the whole history of the conversation.
 	Messages []*Message
-	// Elide says how many of the oldest messages the request should leave out or shorten. Limit
-	// is the maximum size of the text that remains, in bytes. Both are 0 until the model has
-	// refused a request as too large, in this run or in an earlier one. The loop derives both
-	// from such refusals. Once they are set, Elide never falls and Limit never grows during a
-	// run.
+	// Elide is how many messages, from the oldest on, the request should leave out or shorten.
+	// Limit is the maximum size of the text of all messages in the request, in bytes. Both are 0
+	// until the model has refused a request as too large, in this run or in an earlier one. The
+	// loop derives both from such refusals. During a run, Elide never falls, and Limit never
+	// grows once it is set.
 	Elide int
 	Limit int64
 	// Window is the model's context size in tokens, for request plus answer, or 0 if unknown.
@@ -68,8 +68,8 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 }
 
 // CheckHistory returns a [*ContextError] if a conversation is not valid. In a valid one, every
-// call has a unique id. The next message is a user message with the output of the call. Every
-// output belongs to a call of the message before, and every part fits the role of its message.
+// call has a unique id. The message after a call is a user message with the call's output. Every
+// output belongs to a call of the message before, and every part fits its message's role.
 func CheckHistory(messages []*Message) error {
 	_, err := checkHistory(messages)
 	return err

@@ -184,10 +184,10 @@ func (e *BadRequestError) Error() string { return e.describe("bad request") }
 // Unwrap returns the embedded ModelError.
 func (e *BadRequestError) Unwrap() error { return e.ModelError.base() }
 
-// RefusalError reports that the model, or a filter of the provider, refused to answer. If the
-// service refuses the request itself, the client yields a RefusalError, and the run ends with
-// [EndFailed]. If an answer ends in a refusal, the client yields a [MessageDone] with
-// [StopRefusal]. The run then ends with [EndRefused], and yields a RefusalError.
+// RefusalError reports that the model, or a filter of the provider, refused to answer. A run
+// yields it in two cases. If the service refuses the request, the client yields the RefusalError,
+// and the run ends with [EndFailed]. If an answer ends in a refusal, the client yields a
+// [MessageDone] with [StopRefusal] and no error, and the run ends with [EndRefused].
 type RefusalError struct{ *ModelError }
 
 // Error implements the error interface.
@@ -275,7 +275,8 @@ func (e *ToolError) describe(what string) string {
 // call tells the model which tools do exist.
 type ToolNotFoundError struct {
 	*ToolError
-	// Available are the names of the tools that the model may call, the most similar name first.
+	// Available are the names of the tools that the model may call. The name that is most similar
+	// to the called one comes first.
 	Available []string
 }
 
@@ -294,7 +295,7 @@ func (e *ToolNotFoundError) Unwrap() error { return e.ToolError.base() }
 // ToolArgsError reports that the arguments do not match the tool's schema. The call was not run.
 type ToolArgsError struct {
 	*ToolError
-	// Problems lists all violations of the schema, each with its path: `/path: required`.
+	// Problems lists all violations of the schema, with their places: `/name: required`.
 	Problems []string
 }
 
@@ -310,7 +311,7 @@ func (e *ToolArgsError) Unwrap() error { return e.ToolError.base() }
 // not called, and the model reads the reason as the output of the call.
 type ToolDeniedError struct {
 	*ToolError
-	// Reason tells the model why the call was denied. It may be "". By says who denied it.
+	// Reason tells the model why the call was denied, or is "". By says who denied the call.
 	Reason string
 	By     DecidedBy
 }
@@ -359,9 +360,9 @@ func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 // ToolCancelledError reports a call that was cancelled with its run. Changes by the tool remain.
 type ToolCancelledError struct {
 	*ToolError
-	// Abandoned says that the tool did not return within [Limits].Grace. The run then stopped
+	// Abandoned is true if the tool did not return within [Limits].Grace: the run stopped
 	// waiting, and the outcome is unknown. If Abandoned is false, the tool returned Err. The
-	// model reads Err, too, unless Err says only that the context was cancelled.
+	// model reads this error, unless it says only that the context was cancelled.
 	Abandoned bool
 }
 

@@ -45,15 +45,15 @@ type fragment struct {
 	packed bool // data is in a shared block, see pack
 }
 
-// Encoded returns m in a provider's wire format. If m stores a form for key, Encoded returns that
-// form. Otherwise, Encoded calls encode, and stores and returns the result, even an empty one. A
-// client uses Encoded so that each request encodes only the new messages, not the whole history.
+// Encoded returns m in a provider's wire format. If m stores a result for key, Encoded returns
+// that result. Otherwise, Encoded calls encode, and stores and returns its result, even an empty
+// one. So each request of a client encodes only the new messages, not the whole history.
 //
 // The key is a pointer or a comparable value that identifies the provider's wire format and
 // settings. Create key and encode once per request, before the loop over its messages. Inside the
-// loop, a method value or a conversion of a struct to any would allocate for each message.
+// loop, a method value or a struct that is converted to any would allocate each time.
 //
-// A message stores only the form for the last key. [WithEncodedHistory] says for how long. The
+// A message stores only the result for the last key; [WithEncodedHistory] says for how long. The
 // returned bytes must not be changed. Encoded is safe for concurrent use.
 func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byte, error) {
 	if f := m.wire.Load(); f != nil && f.key == key {

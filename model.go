@@ -171,8 +171,8 @@ type ThinkingDelta struct {
 
 // ToolDelta is the next piece of a tool call. Args is a piece of the JSON text of the arguments,
 // so it is not valid JSON by itself. It may be empty in the first delta. A call that arrives in
-// one piece may have no deltas. A call is complete when a client yields its [BlockDone], or a run
-// its [ToolStarted] or [ToolFinished]. Do not act on it earlier.
+// one piece may have no deltas. Do not act on a call before it is complete. A client reports that
+// with a [BlockDone], and a run with a [ToolStarted] or [ToolFinished].
 type ToolDelta struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -181,7 +181,8 @@ type ToolDelta struct {
 
 // BlockDone reports that a block of the answer, such as a text or a tool call, is complete. A
 // client yields it when the provider says so, begins the next block, or sends a call in one
-// piece. Valid JSON in the arguments is not enough. A BlockDone is also a [Fact].
+// piece. Valid JSON in the arguments does not mean that the call is complete. A BlockDone is also
+// a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }

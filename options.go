@@ -21,8 +21,8 @@ type Option func(*config) error
 // RunOption configures a single run. It is passed to the Run method of an [Agent].
 type RunOption func(*RunConfig) error
 
-// RunConfig holds the settings of one run. To learn the settings, an [Agent] other than [Loop]
-// applies each [RunOption] that it gets to a RunConfig.
+// RunConfig holds the settings of one run. It is for types other than [Loop] that implement
+// [Agent]: they learn the settings by applying each [RunOption] to a RunConfig.
 type RunConfig struct {
 	Into    *Result
 	Control *Control
@@ -103,7 +103,7 @@ func WithSystem(blocks ...string) Option {
 
 // WithApprover sets the [Approver] that decides about calls. Default: read-only tools may run if
 // they stay within the workspace, and all other calls are denied. Package policy has an Approver
-// that decides by rules and asks the user about other calls.
+// that decides by rules and can ask the user.
 func WithApprover(a Approver) Option {
 	return option("WithApprover", a != nil, "is nil", func(c *config) {
 		c.approver = a
@@ -113,8 +113,8 @@ func WithApprover(a Approver) Option {
 
 // WithContext sets the builder of requests. The default builder sends the whole history until the
 // model refuses a request as too large. From then on, it sends the user's first prompt, a note
-// that messages are left out, the prompts of the current exchange, and the last messages. It
-// follows Elide and Limit of [ContextInput], and shortens each message over a quarter of Limit.
+// that messages are left out, the prompts since the model last finished its work, and the last
+// messages. It follows Elide and Limit of [ContextInput], and shortens messages over Limit/4.
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
 }
@@ -269,10 +269,10 @@ func WithRandom(next func() float64) Option {
 }
 
 // WithExecutor sets the function that starts the steps of a run, for example in a worker pool. A
-// step decides about a call or runs it. start must call step exactly once, with ctx or a child of
-// ctx, and on another goroutine. start may block until a worker is free. key is unique in the run
-// and can be an idempotency key. It is the key of the [Action]. If a step is started again, its
-// key has a suffix such as "/1". Default: each step runs in a new goroutine.
+// step decides about a tool call or runs it. start must call step exactly once, on another
+// goroutine, with ctx or a child of ctx. start may block until a worker is free. key is the key
+// of the [Action], with a suffix such as "/1" if the step is started again. It is unique in the
+// run and can be an idempotency key. Default: each step runs in a new goroutine.
 func WithExecutor(start func(ctx context.Context, key string, step func(context.Context))) Option {
 	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = start })
 }

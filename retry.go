@@ -30,7 +30,7 @@ type Failure struct {
 	// Now is the current time. Random is a number in [0, 1), which spreads retries over time.
 	Now    time.Time
 	Random float64
-	// Shrunk says that the request cannot be made smaller. If it is too large, Decide gives up.
+	// Shrunk says that the request cannot be made smaller. Decide gives up if it was too large.
 	Shrunk bool
 	// Sent is the approximate size of the text in the request's messages, in bytes. Fixed is the
 	// size of the rest, such as the system prompt, which a smaller request must still contain.
@@ -43,8 +43,8 @@ type Failure struct {
 //   - Rate limit or overload: the run retries after the time that the provider asks for, such as
 //     in the header Retry-After. Without such a time, the wait doubles with each retry.
 //   - Broken stream or timeout: the run retries, and the wait doubles with each retry. After a
-//     timeout, the time of the request, times the number of attempts, also counts toward Budget.
-//     By default, the run gives up after about five minutes of silence.
+//     timeout, Decide assumes that each attempt took as long as the last one, and counts the sum
+//     toward Budget. By default, the run gives up after about five minutes of silence.
 //   - Context too large: the run retries at once with a smaller request, regardless of Attempts,
 //     until the request fits or nothing more can be left out. Decide derives the new size from the
 //     error's Actual and Max, or estimates it.
