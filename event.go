@@ -24,7 +24,8 @@ type ToolStarted struct {
 	Args json.RawMessage
 	// Subject is what the call acts on, such as a path or a command. It is "" if the tool has none.
 	Subject string
-	// Eager says that the call started before the model's message ended, which depends on timing.
+	// Eager says that the call started while the model was still writing its message. Whether a
+	// read-only call starts that early depends on timing.
 	Eager bool
 	// By says who allowed the call.
 	By DecidedBy
@@ -37,8 +38,8 @@ type ToolProgress struct {
 }
 
 // ToolFinished reports the outcome of a call. If the call was not run, for example because it was
-// denied or has wrong arguments, no [ToolStarted] comes before it. The history gets the outputs
-// of all calls of a message together, when the last of these calls has its output.
+// denied or has wrong arguments, no [ToolStarted] comes before it. The output joins the history
+// as soon as all calls of the message have an output.
 type ToolFinished struct {
 	Call *ToolUse
 	// Subject is what the call acts on, such as a path or a command.
@@ -87,9 +88,9 @@ type TurnFinished struct {
 // Retrying reports that a failed request to the model is sent again. Either the loop does so, or
 // a [ModelMiddleware], which then yields the Retrying as a [ModelEvent].
 type Retrying struct {
-	// Discarded says that the unfinished message is discarded: a display should remove all that
-	// came after the last TurnFinished. Otherwise, a tool of the message has begun, so the
-	// complete blocks are kept, and a display should remove only an incomplete block.
+	// Discarded says that the unfinished message is dropped. A display should then remove all
+	// that came after the last TurnFinished. If Discarded is false, a display should remove only
+	// an incomplete block: any complete blocks are kept, because a tool of the message has begun.
 	Discarded bool
 	// Attempt is the number of this retry, counted from 1. After is the wait before it.
 	Attempt int
@@ -219,7 +220,7 @@ func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "approval_request". It omits Plan,
-// which holds whole files with any secrets in them; Preview shows the changes.
+// which may contain secrets, since it holds whole files. Preview shows the changes.
 func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
 	req := a.Request
 	req.Plan = nil

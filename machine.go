@@ -73,8 +73,8 @@ const (
 	// EndDone means that the model answered without another call, and that no message of the user
 	// is left to answer. [Result.Stop] tells whether the answer was cut off.
 	EndDone EndReason = "done"
-	// EndTurns means that the model has sent as many messages as [Limits].Turns allows, although
-	// the run would have gone on. Run of [Agent] then yields a [*LimitError].
+	// EndTurns means that the run needs another message of the model, but [Limits].Turns allows
+	// no more messages. Run of [Agent] then yields a [*LimitError].
 	EndTurns EndReason = "turns"
 	// EndRefused means that the model, or a filter of the provider, refused to answer. Run of
 	// [Agent] then yields a [*RefusalError].
@@ -128,8 +128,8 @@ type StartInput struct {
 	// MaxTurns is how many messages the model may send. Default: 50. MaxCalls is how many calls
 	// of one message may run. Default: 128.
 	MaxTurns, MaxCalls int
-	// Model names the model. If the history records how much context a model has room for, the
-	// record is used only if it is about the same model.
+	// Model is the name of the model. The history may contain records of the largest request that
+	// a model accepts. Only a record about this model is used.
 	Model string
 
 	ids *callIDs // of the calls in Messages, if Messages was checked
@@ -182,7 +182,7 @@ func (s State) Stop() StopReason { return s.stop }
 // Usage returns the token usage of the run so far, including that of tools (see [ToolDone]).
 func (s State) Usage() Usage { return s.usage }
 
-// Attempt returns the number of failures since the model last finished a message.
+// Attempt returns the number of failed requests since the model last finished a message.
 func (s State) Attempt() int { return s.attempt }
 
 // Queued returns the steering messages that are not yet part of the history.
@@ -199,9 +199,9 @@ type Action interface{ Key() string }
 type CallModel struct {
 	// Turn is the number of the message, from 1. Attempt is the number of the retry, or 0.
 	Turn, Attempt int
-	// Elide is how many messages, from the oldest on, to leave out or shorten. Limit is the
-	// maximum size of the text of the other messages, in bytes. Both are 0 unless the model has
-	// refused a request as too large: see [ContextInput].
+	// Elide is how many of the oldest messages to leave out or shorten. Limit is the maximum size
+	// of the text that remains, in bytes. Both are 0 until the model has refused a request as too
+	// large: see [ContextInput].
 	Elide int
 	Limit int64
 }
@@ -283,8 +283,8 @@ type ModelFailed struct {
 	// fails. Limit is the maximum size of the request's text, in bytes, or 0 if it is unknown.
 	Shrink bool  `json:"shrink,omitempty"`
 	Limit  int64 `json:"limit,omitempty"`
-	// Keep says that the message exceeded a limit. Its complete blocks then stay in the history,
-	// but calls that have not begun do not run.
+	// Keep says that the message exceeded a limit. The complete blocks of the message then join
+	// the history, and those of its calls that have not begun do not run.
 	Keep bool `json:"keep,omitempty"`
 }
 
@@ -306,11 +306,11 @@ type ToolDone struct {
 // Decided reports the answer to an [AskApproval]. The answer may replace the arguments or the plan.
 type Decided struct{ Decision Decision }
 
-// Steered carries a message of the user to the model. The message joins the history before the
-// next request to the model. If FollowUp is set, it joins only when the run would otherwise end.
-// Without FollowUp, it joins at once if the model is being asked and has sent no block yet,
-// though the request that was sent lacks it. So apply Steered before the request of [CallModel]
-// is sent, or after its first block has come.
+// Steered carries a message of the user to the model. The message normally joins the history
+// before the next request to the model, or, with FollowUp, only when the run would otherwise end.
+// There is one exception: after [CallModel], and before the first block of the answer, a message
+// without FollowUp joins the history at once, even if the request was already sent without the
+// message. So apply Steered before that request is sent, or after the first block has come.
 type Steered struct {
 	Message  *Message `json:"message"`
 	FollowUp bool     `json:"follow_up,omitempty"`
@@ -320,9 +320,9 @@ type Steered struct {
 // Complete blocks of an unfinished message stay in the history.
 type Cancelled struct{}
 
-// Resumed reports that a new program continues the run of a program that is gone. The model reads
-// that the outcome of calls that had begun is unknown. Open approvals are asked for again.
-// Resumed is for programs that use a [State]; others resume a run with [Input.Pending].
+// Resumed reports that a new program continues the run of a program that is gone. For each call
+// that was running, the model is told that its outcome is unknown. Open approvals are asked for
+// again. Resumed is for programs that use a [State]; others use [Input.Pending].
 type Resumed struct{}
 
 func (*BlockDone) fact()      {}

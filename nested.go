@@ -18,7 +18,7 @@ type ChildEvent struct {
 	seen chan struct{} // closed when the consumer has seen it
 }
 
-// Innermost returns the event of the innermost run, which is not a ChildEvent itself.
+// Innermost unwraps nested ChildEvents and returns the event that the innermost run made.
 func (e *ChildEvent) Innermost() Event {
 	for {
 		inner, ok := e.Event.(*ChildEvent)
@@ -63,8 +63,8 @@ var errCallOver = errors.New("emit event: the call is over")
 //		…
 //	}
 //
-// If ctx is done, the call has returned or the outer run has ended, nobody receives the event,
-// and Emit returns an error. Outside a run, Emit does nothing. It is safe for concurrent use.
+// Emit returns an error, and the event may be lost, if ctx is done, the call has returned, or the
+// outer run has ended. Outside a run, Emit does nothing. It is safe for concurrent use.
 func (inv *Invocation) Emit(ctx context.Context, ev Event) error {
 	if inv.emit == nil || ev == nil {
 		return nil
@@ -127,10 +127,10 @@ func (r *run) inside(inv *Invocation) {
 
 type runKey struct{}
 
-// RunFromContext returns the id of the run that makes a call, and the number of runs that enclose
-// that run. Pass the ctx that Decide of an [Approver] received: for any other ctx, RunFromContext
-// returns "" and 0. A tool finds the same values in [Invocation].Run and Depth. So an Approver
-// can find the state that a tool keeps for each run, such as the directory of a shell.
+// RunFromContext returns the id of the run whose call an [Approver] is to decide about, and the
+// number of runs around that run. Pass the ctx that Decide received: for any other ctx, the
+// results are "" and 0. The tool finds the same values in [Invocation].Run and Depth. So the
+// Approver can find the state that a tool keeps for each run, such as the directory of a shell.
 func RunFromContext(ctx context.Context) (id string, depth int) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r.id, r.depth

@@ -83,12 +83,12 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 // Pending is a suspended run that waits for approvals. It encodes as JSON, and another process
 // can resume it with [Input.Pending].
 //
-// Resume each suspension only once, since resuming it again runs its calls again. A [Loop]
-// refuses to do so, but it remembers only the last 1,024 calls that it ran in resumed runs. If
-// several processes may resume a run, each must claim the suspension first: in a table with a
-// unique key, or with a file that it creates exclusively. A resumed run that is suspended again
-// keeps its Run, and its questions may keep their Key and Digest. So claim Run together with a
-// number that counts the suspensions of the run.
+// Resume each suspension only once, since a second resumption would run its calls again. A [Loop]
+// refuses a second resumption, but it remembers only the last 1,024 calls that it ran in resumed
+// runs. If several processes may resume a run, each must claim the suspension first: in a table
+// with a unique key, or with a file that it creates exclusively. The key must contain Run and a
+// number that counts the suspensions of the run. Run alone is not enough: a run that is suspended
+// again keeps its Run, and its questions may keep their Key and Digest.
 //
 // The stored form may have been altered, so it is checked: if the tool, arguments, preview or
 // plan of a request do not match its Digest or the call in State, the error is a [*ConfigError]

@@ -52,9 +52,9 @@ type FileEdit struct {
 	// Proposed is the whole content that the model wants. It is empty for EditDelete. Base and
 	// Proposed may contain any bytes.
 	Proposed string
-	// Mode is the permission bits of a created file. 0 means the default of the system. To rename
-	// a file with its permissions, use the bits of the old file. For other kinds of edits, Mode
-	// must be 0: a changed file keeps its permissions.
+	// Mode is the permission bits of a created file, or 0 for the default of the system. A rename
+	// creates one file and deletes another: set Mode to the bits of the old file to keep them.
+	// For EditChange and EditDelete, Mode must be 0: a changed file keeps its permissions.
 	Mode fs.FileMode
 	// Memo is a note that a [Planner] writes in Plan and reads in Call, such as a sentence for
 	// the result of the call. It does not affect the file, but it is part of [EditPlan.Digest].
@@ -210,7 +210,7 @@ func (e *FileEdit) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON encodes the edits and, if a review changed them, also those before the review.
+// MarshalJSON encodes the edits. If a review changed them, the original edits are encoded too.
 func (p EditPlan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wirePlan{append([]FileEdit{}, p.files...), p.asked})
 }

@@ -50,9 +50,9 @@ type FileResult struct {
 	Reason string `json:"reason,omitempty"`
 	// Written says that the file was created, changed or deleted.
 	Written bool `json:"written"`
-	// Content is the current content of the file, as far as Apply has read it. Exists says
-	// whether the file exists. Once the model gets the result, Content counts as read by the
-	// model.
+	// Content is the whole content of the file after Apply, or "" if there is no file or Apply
+	// could not read it. Exists says whether the file exists. After a plan was carried out, the
+	// tools of package tools normally count Content as read by the model.
 	Content string `json:"-"`
 	Exists  bool   `json:"exists"`
 	// UserChanges are the user's changes in a merged file. In each change, Old is a part of the
@@ -65,9 +65,9 @@ type FileResult struct {
 	Ours   string        `json:"-"`
 	Theirs string        `json:"-"`
 	Merge  *merge.Result `json:"-"`
-	// Sidecars are the names of files with a text of the user that no other file contains. Apply
-	// writes a sidecar if other programs saved the file while Apply replaced it, and the saved
-	// texts could not be merged. The name of a sidecar is that of the changed file plus ".save".
+	// Sidecars are the names of files, each with a text of the user that is nowhere else. Apply
+	// writes a sidecar if another program saved the file while Apply replaced it, and the saved
+	// text could not be merged. Its name is that of the file plus ".save", or ".save~" if taken.
 	Sidecars []string `json:"sidecars,omitempty"`
 	// OtherNames says that the file has other hard links, which still lead to the old content.
 	OtherNames bool `json:"other_names,omitempty"`
@@ -91,9 +91,9 @@ type ApplyResult struct {
 	Files []FileResult `json:"files"`
 }
 
-// Undo returns a plan that undoes the changes. Apply it like any other plan: later edits of the
-// user are merged, or they conflict with it. A deleted file is restored with its permissions. A
-// deleted symbolic link is not restored, since a plan cannot create links.
+// Undo returns a plan that undoes the changes. Apply it like any other plan: if the user has
+// edited a file since, the edits are merged or cause a conflict. A deleted file is restored with
+// its permissions. A deleted symbolic link is not restored: a plan cannot create links.
 func (r *ApplyResult) Undo() EditPlan {
 	var p EditPlan
 	for i := range r.Files {
@@ -132,9 +132,9 @@ const (
 	maxFileText  = 6 << 10  // bytes of it about one file, at least
 )
 
-// ModelText returns a text that tells the model what happened to its plan. For each file, the
-// text says whether the file was written, which changes of the user it contains or conflicts with
-// and on which lines, and how to go on. It is valid UTF-8 of less than 32 KiB.
+// ModelText returns a report for the model about its plan: for each file, whether it was written,
+// and how to deal with a problem such as a conflict. The text lists the user's changes that were
+// merged or that conflict, with line numbers. It is valid UTF-8 of less than 32 KiB.
 func (r *ApplyResult) ModelText() string {
 	var stopped, done []*FileResult
 	for i := range r.Files {

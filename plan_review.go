@@ -17,8 +17,8 @@ import (
 )
 
 // LineChange is a change of whole lines, including line ends, from Old to New. OldLine and
-// NewLine are the 1-based numbers of the first lines of Old and New. An empty Old or New has the
-// number of the line that follows.
+// NewLine are the 1-based numbers of the first lines of Old and New. If Old or New is empty, its
+// number is that of the line after the change.
 type LineChange struct {
 	OldLine int    `json:"old_line"`
 	NewLine int    `json:"new_line"`
@@ -29,8 +29,8 @@ type LineChange struct {
 // EditHunk is a part of a plan that a review can keep or drop: either neighboring lines of one
 // file that change together, or the creation or deletion of a whole file.
 type EditHunk struct {
-	// ID names the hunk in [EditPlan.Keep] and [EditPlan.Without]. It is derived from the whole
-	// change of the file, so it does not match a hunk of any other change.
+	// ID identifies the hunk for [EditPlan.Keep] and [EditPlan.Without]. It depends on the whole
+	// edit of the file: if that edit changes, all its hunks get new IDs.
 	ID   string
 	Path string
 	Kind EditKind

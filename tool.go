@@ -140,10 +140,10 @@ type Invocation struct {
 	// Args is the JSON text of the arguments, an object that matches the schema. Values that the
 	// model wrote as text ("3" for 3) are already converted.
 	Args json.RawMessage
-	// Plan is the approved change, which Call must make exactly. It is set if the tool is a
-	// [Planner] and somebody was asked about the call. It is also set if a rule allowed the call
-	// to write a file that runs code by itself, such as a git hook: such a file is only written
-	// with WithApproved of package workspace. If Plan is nil, Call makes a plan itself. The
+	// Plan is the approved change, which Call must make exactly. For a [Planner], Plan is set if
+	// somebody was asked about the call and did not replace its arguments. It is also set if the
+	// call may write a file that runs code by itself, such as a git hook: package workspace
+	// writes such a file only with WithApproved. If Plan is nil, Call makes a plan itself. The
 	// result of Call should include [EditPlan.OmittedText].
 	Plan *EditPlan
 	// ReadOnly says that nobody approved the call: it runs only because the [Approver] considers
@@ -184,9 +184,9 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 
 // Cleanup registers f to be called when the run is over, however it ends. A suspended run counts
 // as over. Cleanup is for resources that a tool starts in one call and needs in the next, such as
-// a process or a connection. f must return soon, since the run waits for f as it waits for
-// cancelled tools. f runs in parallel with other such functions and with tools that are still
-// stopping. If the run is already over, f is called at once.
+// a process or a connection. f must return soon: the run waits for f at most [Limits].Grace. f
+// runs in parallel with other such functions and with tools that are still stopping. If the run
+// is already over, f is called at once.
 //
 // Cleanup does nothing and returns false if the call is not part of a run: in [Loop.Turn], and
 // with an invocation made by [NewInvocation]. The host must then release the resources.
@@ -298,9 +298,9 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //		Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
 //	}
 //
-// In a value of a tag, write a comma as \\, in the source. A default= tag only informs the model:
-// if the model leaves the argument out, fn gets the zero value. An explicit 0 must match the
-// schema. So with minimum=1, a Limit of 0 means that the model left Limit out.
+// If a value in a tag contains a comma, write \\, for it in the source. A default= tag only
+// informs the model: if the model leaves the argument out, fn gets the zero value. A 0 from the
+// model must match the schema. So with minimum=1, a Limit of 0 means that it was left out.
 //
 // The tool's Call method checks the arguments against the schema before it calls fn, even outside a
 // run. It also accepts forms that some models write: integers as 1.0 or 1e3, and numbers, booleans,

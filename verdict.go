@@ -18,7 +18,7 @@ import (
 
 // Approver decides whether a call may run. The loop asks Decide about each call before it runs.
 // It asks again if the user edits the arguments or makes a rule, if the call is in a resumed run,
-// and if an allowed command would start in another directory than before. Calls of read-only
+// and if the directory in which an allowed command would start has changed. Calls of read-only
 // tools are decided while the model is still writing its message. Decide may take its time, but
 // must return when ctx is cancelled. It must be safe for concurrent use. Package policy has an
 // Approver that decides by rules.
@@ -49,7 +49,7 @@ func SuspendAsks(a Approver) Approver {
 
 // DenyAsks returns an Approver that decides like the Approver a, but denies the call instead of
 // asking the user. It is for runs that nobody watches and that should go on. The model reads an
-// error of the kind "approval_required", which names a rule that would allow the call, if any.
+// error of the kind "approval_required". If a rule would allow the call, the error names it.
 func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
 func headless(v Verdict) Verdict {
@@ -239,9 +239,9 @@ type Grounds struct {
 	Reasons []string
 	// Rule is the rule that decided, as a text for users and logs. It is "" if no rule did.
 	Rule string
-	// Named says that Rule names the files that the call writes. If Named is false, the loop asks
-	// the user before the call writes a file that runs code by itself, such as a git hook (see
-	// package workspace). The loop then asks even if the [Approver] allows the call.
+	// Named says that Rule names the files that the call writes. This matters for files that run
+	// code by themselves, such as git hooks (see package workspace): if Named is false, the loop
+	// asks the user before such a file is written, even if the [Approver] allows the call.
 	Named bool
 	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
 	// first, in the form that [RuleKeeper] takes. It is empty if there are no such rules.
@@ -346,13 +346,13 @@ const (
 	// ByPolicy means that the [Approver] decided without the user, or that it denied arguments
 	// that the user had edited.
 	ByPolicy DecidedBy = "policy"
-	// ByRule means that a rule answered the question. While this question was open, the user made
-	// the rule with [ApprovalRequested.AllowFor] in answer to another question.
+	// ByRule means that a rule answered the question while it was open. The user had made the
+	// rule with [ApprovalRequested.AllowFor] in answer to another question.
 	ByRule DecidedBy = "rule"
 	// ByUser means that a person answered the question: with a method of [ApprovalRequested] or
 	// [Approval], or in [Input.Decisions].
 	ByUser DecidedBy = "user"
-	// ByIgnored means that the loop body returned without answering the question and without
+	// ByIgnored means that the loop body neither answered the question nor called
 	// [ApprovalRequested.Detach]. The call is denied.
 	ByIgnored DecidedBy = "ignored"
 	// ByAbandoned means that the program dropped the [Approval] of a detached question, so nobody
