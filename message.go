@@ -50,8 +50,8 @@ type fragment struct {
 // one. So each request of a client encodes only the new messages, not the whole history.
 //
 // The key is a pointer or a comparable value that identifies the provider's wire format and
-// settings. Create key and encode once per request, before the loop over its messages. Inside the
-// loop, a method value or a struct that is converted to any would allocate each time.
+// settings. Create key and encode once per request, before the loop over its messages: to convert
+// a struct to any allocates memory, and so does a method value.
 //
 // A message stores only the result for the last key; [WithEncodedHistory] says for how long. The
 // returned bytes must not be changed. Encoded is safe for concurrent use.

@@ -99,13 +99,13 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 	return true
 }
 
-// WithParent makes the run part of the call inv of an outer run, such as the run of a subagent.
-// The [Approver] of the outer run, and those of the runs around it, then also decide about each
-// call of the inner run. The strictest verdict counts, and a verdict to suspend counts as a
-// denial. If the inner loop has no Approver, only the outer Approvers decide. A rule that the
-// user makes goes to each Approver that is a [RuleKeeper]. Pass the ctx of the call to Run, so
-// that the inner run ends with the call. Report the inner run's events with [Invocation.Emit] and
-// its usage in [ToolResult].
+// WithParent makes this run, such as that of a subagent, an inner run of the call inv, which
+// belongs to an outer run. The [Approver] of the outer run, and those of the runs around the outer
+// run, then also decide about each call of the inner run. The strictest verdict counts, and a
+// verdict to suspend counts as a denial. If the inner run has no Approver, only the others decide.
+// A rule that the user makes goes to each Approver that is a [RuleKeeper]. Pass the ctx of the call
+// to Run, so that the inner run ends with the call. Report the events of the inner run with
+// [Invocation.Emit], and its usage in [ToolResult].
 func WithParent(inv *Invocation) RunOption {
 	return func(c *RunConfig) error {
 		c.Parent = inv

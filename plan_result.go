@@ -104,8 +104,8 @@ func (r *ApplyResult) Undo() EditPlan {
 	return p
 }
 
-// ConflictError reports that a plan was not carried out, and that no file was changed: files have
-// changed since the model was shown them, and the changes cannot be merged.
+// ConflictError reports that a plan was not carried out and wrote nothing, because somebody else
+// has changed its files since the model was shown them, and the changes cannot be merged.
 type ConflictError struct {
 	// Files are the files that prevented the plan.
 	Files []FileResult

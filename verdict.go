@@ -235,7 +235,7 @@ type Verdict struct {
 type Grounds struct {
 	// Class is the name of a class of calls that the [Approver] defines, for example "network".
 	Class string
-	// Reasons say why the call has this class or why the user is asked, such as "writes out.txt".
+	// Reasons say why the call is of Class, or why the user is asked, such as "writes out.txt".
 	Reasons []string
 	// Rule is the rule that decided, as a text for users and logs. It is "" if no rule did.
 	Rule string
@@ -355,8 +355,8 @@ const (
 	// ByIgnored means that the loop body neither answered the question nor called
 	// [ApprovalRequested.Detach]. The call is denied.
 	ByIgnored DecidedBy = "ignored"
-	// ByAbandoned means that the program dropped the [Approval] of a detached question, so nobody
-	// could answer it any more. The call is denied.
+	// ByAbandoned means that the program called Detach of [ApprovalRequested], but then kept no
+	// reference to the [Approval], so nobody could answer the question. The call is denied.
 	ByAbandoned DecidedBy = "abandoned"
 	// ByTimeout means that nobody answered within [Limits].Approval. The call is denied.
 	ByTimeout DecidedBy = "timeout"

@@ -103,10 +103,10 @@ const (
 	recount = 8
 )
 
-// OpenDirStore opens the store in the directory dir, and creates dir if necessary. The files take
-// at most about maxBytes of disk space. Each process that shares the directory may exceed
-// maxBytes by an eighth for a while. All processes should pass the same maxBytes. Call Close
-// after use.
+// OpenDirStore opens the store in the directory dir, and creates dir if necessary. The files of
+// all processes that share the directory take at most about maxBytes of disk space together. For
+// a while they may take more: up to an eighth of maxBytes for each process. All processes should
+// pass the same maxBytes. Call Close after use.
 func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)

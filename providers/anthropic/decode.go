@@ -249,9 +249,9 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return d.handle(&e, ev.Data)
 }
 
-// View implements [api.ViewDecoder]. It is a fast path, on which the data of an event is
-// not copied. View handles the most frequent events, which are deltas, and copies only the
-// text that the decoder keeps. For any other event it returns false, and [decoder.Event]
+// View implements [api.ViewDecoder]. View is a fast path that does not copy the whole
+// event. It handles the most frequent events, which are deltas, and copies only the text
+// that the decoder keeps. For any other event it returns false, and [decoder.Event]
 // handles a copy of the event.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	var e event

@@ -131,10 +131,10 @@ func (d *decoder) same(p *part, usage string) error {
 	return d.part(p)
 }
 
-// View implements [api.ViewDecoder]. It is a fast path, on which the data of an event is
-// not copied. View handles an event that differs from an earlier event only in the text
-// and the token counts, because such an event need not be parsed completely. For any other
-// event it returns false, and [decoder.Event] handles a copy of the event.
+// View implements [api.ViewDecoder]. View is a fast path that does not copy the whole
+// event. It handles an event that differs from an earlier event only in the text and the
+// token counts, because such an event need not be parsed completely. For any other event
+// it returns false, and [decoder.Event] handles a copy of the event.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	p, usage, ok := d.shape.match(ev.Data)
 	if !ok || ev.Type == "error" {

@@ -104,9 +104,9 @@ func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
 	return false, d.chunk(ev.Data)
 }
 
-// View implements [api.ViewDecoder]. It is a fast path, on which the data of an event is
-// not copied. View handles all chunks of the answer, normally without an allocation. For
-// any other event, of the type "error" or with the data "[DONE]", it returns false, and
+// View implements [api.ViewDecoder]. View is a fast path that does not copy the whole
+// event. It handles all chunks of the answer, normally without an allocation. For any
+// other event, of the type "error" or with the data "[DONE]", it returns false, and
 // [chatDecoder.Event] handles a copy of the event.
 func (d *chatDecoder) View(ev sse.Event) (taken bool, err error) {
 	if ev.Type == "error" || ev.Data[0] != '{' {

@@ -111,10 +111,10 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	return false, nil
 }
 
-// View implements [api.ViewDecoder]. It is a fast path, on which the data of an event is
-// not copied. View handles the events of which the decoder keeps at most one text, and
-// copies only this text. For any other event it returns false, and [respDecoder.Event]
-// handles a copy of the event.
+// View implements [api.ViewDecoder]. View is a fast path that does not copy the whole
+// event. It handles the events from which the decoder keeps at most one text, and copies
+// only this text. For any other event it returns false, and [respDecoder.Event] handles a
+// copy of the event.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	if keepsData(ev.Type) && ev.Type != "" { // large events, which need not be read twice
 		return false, nil
