@@ -124,7 +124,7 @@ type leafPart wirePart
 // MarshalJSON encodes the part w.
 func (w *leafPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
-// UnmarshalJSON decodes the part w. It refuses a call or an output, so it never recurses.
+// UnmarshalJSON decodes a part of an output. An output contains no calls and no outputs.
 func (w *leafPart) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Type string `json:"type"`

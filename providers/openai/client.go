@@ -256,9 +256,9 @@ func WithThinkTags(on bool) Option {
 	}
 }
 
-// WithThinkingField makes the client send the model's thinking back to the service, in the
-// field name of the model's messages, such as "reasoning_content". Only messages with tool
-// calls get the field. Some services need it: without the thinking before a tool call, the
+// WithThinkingField makes the client send the model's thinking back to the service. The
+// name is that of the field in the model's messages, such as "reasoning_content". Only
+// messages with tool calls get the field. Some services need it: without the thinking before a tool call, the
 // model cannot continue its thinking after the call. The option applies only to Chat
 // Completions. It does not concern the field "reasoning_details", which is always sent
 // back. Default: the field that the preset's service needs, otherwise no field.

@@ -38,8 +38,8 @@ type config struct {
 
 // New returns a model that answers the first request with the first step, the second
 // request with the second step, and so on. A new model always begins with the first step,
-// even if its first request continues an earlier run. The script of a continued run should
-// be one [Func], which sees the messages, and should repeat with [WithLoop].
+// even if its first request continues an earlier run. To continue a run, use one [Func] that
+// repeats with [WithLoop]: a Func gets the messages, which show how far the run has come.
 func New(steps ...Step) *Model {
 	return &Model{config: config{provider: "script", model: "script"}, steps: slices.Clone(steps)}
 }
