@@ -482,6 +482,7 @@ func TestHostileRepository(t *testing.T) {
 
 // Commands that were started in a run end with it, before the loop statement ends.
 func TestJobsEndWithTheRun(t *testing.T) {
+	timed.Long(t, "background commands that end with a run")
 	w, shell, mark := shellWorld(t, nil)
 	m := script.New(
 		script.Call("bash", args{"command": "setsid sleep 300 & sleep 300", "background": true}),

@@ -31,8 +31,10 @@ func TestKilledWhileWriting(t *testing.T) {
 		return
 	}
 	rounds, within := 300, 10*time.Millisecond
-	if testing.Short() || timed.Race {
+	if timed.Race {
 		rounds, within = 60, 100*time.Millisecond
+	} else if testing.Short() {
+		rounds = 60
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("%d rounds, seed %d", rounds, seed)

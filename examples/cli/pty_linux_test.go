@@ -193,6 +193,9 @@ func TestDemo(t *testing.T) {
 
 // Text that was typed before the question does not answer it, and is in the next prompt.
 func TestKeysBeforeTheQuestion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: keys pressed too early in a terminal")
+	}
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
 	p.typed("\r")
@@ -217,6 +220,9 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 
 // Neither a paste nor a key whose escape sequence contains a letter is an answer.
 func TestPasteIsNoAnswer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: pasting into a terminal")
+	}
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
 	p.typed("\r")
@@ -267,6 +273,9 @@ func TestHalfALineBeforeTheQuestion(t *testing.T) {
 }
 
 func TestEndOfInputMeansNo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: the end of the input in a terminal")
+	}
 	for _, env := range []string{"TERM=xterm", "TERM=dumb"} {
 		t.Run(env, func(t *testing.T) {
 			p := startTerminal(t, []string{env})
@@ -290,6 +299,9 @@ func TestEndOfInputMeansNo(t *testing.T) {
 }
 
 func TestPlainTerminals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: terminals without colours")
+	}
 	for _, env := range []string{"TERM=dumb", "NO_COLOR=1", "TERM="} {
 		t.Run(env, func(t *testing.T) {
 			p := startTerminal(t, []string{env})
@@ -307,6 +319,9 @@ func TestPlainTerminals(t *testing.T) {
 }
 
 func TestEditTheArguments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: editing arguments in a terminal")
+	}
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
 	p.typed("\r")

@@ -27,8 +27,11 @@ func rounds(t *testing.T) int {
 		require.NoError(t, err)
 		return n
 	}
-	if timed.Race {
+	switch {
+	case timed.Race:
 		return 5_000
+	case testing.Short():
+		return 20_000
 	}
 	return 200_000
 }
