@@ -247,14 +247,6 @@ func (k *Call) decoder() Decoder {
 	return d
 }
 
-// unauthorised returns the error for a token source that did not return a usable token.
-func (k *Call) unauthorised(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return k.Base("", cancelled(ctx))
-	}
-	return &aycoder.AuthError{ModelError: k.Base("", k.shown(err))}
-}
-
 // send sends the request and waits for the header of the response. An error of the
 // transport may quote a text from the service, so secrets are removed from it, whatever
 // its type.

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -293,4 +294,12 @@ func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 		return &aycoder.BadRequestError{ModelError: base}
 	}
 	return unknown(base)
+}
+
+// unauthorised returns the error for a token source that did not return a usable token.
+func (k *Call) unauthorised(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return k.Base("", cancelled(ctx))
+	}
+	return &aycoder.AuthError{ModelError: k.Base("", k.shown(err))}
 }
