@@ -83,8 +83,8 @@ func Plan(text []byte, edits []Edit) (*Result, error) {
 }
 
 // Apply makes edits to a file that may have changed since the model was shown it. They are
-// made if the lines in which they are found are those that the model was shown, or if it
-// was not shown the old strings at all. If not, but all edits can be made to the shown
+// made if the lines in which they are found are those that the model was shown, or if they
+// cannot be made to the shown text, as when that does not have the old strings. If not, but all edits can be made to the shown
 // text, the error is [Stale] and its Plan is that outcome: merge the way from shown to it
 // into the file. A nil shown is unknown. A file that has changed elsewhere is edited as it
 // is: only the lines that the old strings are in have to be those that the model saw.

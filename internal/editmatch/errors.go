@@ -37,12 +37,12 @@ type Error struct {
 	Kind  Kind
 	Edit  int     // the edit that is refused, counted from 0; -1 for all of them
 	Other int     // Overlap: the other edit
-	Level Level   // Ambiguous, NoChange: what had been allowed for
+	Level Level   // Ambiguous: what had been allowed for; NoChange: which message it is
 	Count int     // Ambiguous: how many places; 101 for more than 100
-	Lines []int   // where they begin, counted from 1; of many, the first ten
+	Lines []int   // where the places of any kind begin, counted from 1; of many, the first ten
 	Near  []Near  // NotFound, Unclear: what the text has; at most three places
 	Text  string  // Unclear: the new line in question
-	Hint  string  // NotFound: what the mistake may be; a sentence
+	Hint  string  // NotFound: what the mistake may be; a sentence after a space
 	Shown bool    // Ambiguous: in the text that the model was shown, not in the file
 	Plan  *Result // Stale: the edits made to the text that was shown
 }

@@ -84,8 +84,8 @@ func (s *source) sameLines(p Place, other *source, q Place) bool {
 	return true
 }
 
-// lineBreak returns what ends a line, and for the last one what ends the line
-// before it.
+// lineBreak returns what ends a line. For the last line it returns what ends the line before it,
+// as lines that are added behind the last one need a break.
 func (s *source) lineBreak(line int) string {
 	if line == len(s.starts)-1 {
 		line--
@@ -131,8 +131,7 @@ func (s *source) newLayer(t tier) *layer {
 	return l
 }
 
-// locate returns the line and the column of a position. The column is in bytes of the
-// layer.
+// locate returns the line, counted from 0, and the column of a position, in bytes of the layer.
 func (l *layer) locate(pos int) (line, col int) {
 	line, ok := slices.BinarySearch(l.starts, int32(pos))
 	if !ok {
@@ -194,8 +193,8 @@ func foldOne(s []byte) (form []byte, size int) {
 }
 
 // plainForm returns what a keyboard has for a quote, a dash or a space. The characters are
-// those that word processors and models put in place of the ones on a keyboard, and the
-// spaces and invisible characters of Unicode's general punctuation.
+// those that word processors and models put in place of the ones on a keyboard, and Unicode's
+// spaces and zero-width characters, but not joiners and marks of direction: they change a text.
 func plainForm(r rune) (string, bool) {
 	switch r {
 	case '‘', '’', '‚', '‛', '′':

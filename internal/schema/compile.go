@@ -107,7 +107,7 @@ func (c *compiler) new() *node {
 }
 
 // name returns the string in a cell. It shares the memory of the schema, so a caller that
-// keeps it must copy it.
+// keeps it should copy it: otherwise all of the schema's text stays in memory.
 func (c *compiler) name(at int) string {
 	if p := &c.doc.cells[at]; !p.escaped {
 		return c.text[p.start+1 : p.end-1]
@@ -120,7 +120,7 @@ func (c *compiler) fill(n *node, at int) error {
 	if c.nodes++; c.nodes > maxNodes {
 		return c.fail("more than %d schemas", maxNodes)
 	}
-	// Each level has two names: the keyword, and a property or an index in it.
+	// Most levels have two names: the keyword, and a property or an index in it.
 	if len(c.path) > 2*maxDepth {
 		return c.fail("nested deeper than %d", maxDepth)
 	}
@@ -199,8 +199,12 @@ func (c *compiler) keyword(n *node, key string, at int) error {
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
 		return c.count(n, key, at)
 	case "uniqueItems":
-		if c.doc.raw(at)[0] == 't' {
+		switch string(c.doc.raw(at)) {
+		case "true":
 			n.checks = append(n.checks, uniqueItems{})
+		case "false":
+		default:
+			return c.fail("must be true or false")
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func (s *Schema) Normalize(data []byte) []byte {
 	if r.doc.parse() != nil || !slices.ContainsFunc(r.doc.cells, r.doc.odd) {
 		return data
 	}
-	r.root(s)
+	r.root(s) // it marks the integers that fit 64 bits
 	return r.normalized()
 }
 
@@ -52,9 +52,8 @@ func (r *run) normalized() []byte {
 func Problem(err error) string {
 	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
-	case ok:
-	// encoding/json has no type for this error.
-	case strings.HasPrefix(err.Error(), "json: "): // of a field with the tag ",string"
+	case ok: // e is described below
+	case strings.HasPrefix(err.Error(), "json: "): // a field with the tag ",string"; it has no type
 		return "arguments: a string does not hold what it should"
 	default:
 		return err.Error()

@@ -84,8 +84,7 @@ func takesObject(n *node, depth int) bool {
 }
 
 // HasProperty reports whether the schema names a property at its top level, directly or in
-// an allOf or a $ref. It is for callers that add an argument and must not hide one of the
-// tool's own.
+// an allOf or a $ref, so that a subject of a tool can be checked to be one of its arguments.
 func (s *Schema) HasProperty(name string) bool {
 	return s.root.hasProperty(name, map[*node]bool{})
 }

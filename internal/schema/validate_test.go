@@ -314,6 +314,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"maxItems", prop(`{"maxItems":1.5}`), "must be a whole number"},
 		{"maxItems is a text", prop(`{"maxItems":"1"}`), "must be a number"},
 		{"pattern", prop(`{"pattern":5}`), "/properties/x/pattern: must be a string"},
+		{"unique", prop(`{"uniqueItems":"true"}`), "/properties/x/uniqueItems: must be true or false"},
 		{"ref", prop(`{"$ref":5}`), "/properties/x/$ref: must be a string"},
 		{"ref to nothing", prop(`{"$ref":"#/$defs/No"}`), `no such place in the schema: "#/$defs/No"`},
 		{"ref into a string", prop(`{"$ref":"#/type/a"}`), "no such place"},

@@ -9,19 +9,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A call is a simple command that is being looked at.
+// A call is a simple command that is being looked at. Its arguments are words: state.go says what
+// is known of a word, in the order known, digits, glob, listing, anything. The options of a program
+// are read by the spec in its row of the tables: see options.go.
 type call struct {
 	k         *walker
 	st        *state
 	cmd       Command
-	out       word // what it prints
-	captured  bool // what it prints goes to a file
-	bounded   bool // it reads no more than it is told to
-	keepStdin bool // exec: the redirections stay
-	nofuncs   bool // the next command is not a function
-	fed       bool // find or xargs runs it for what they find
-	row       program
-	strict    bool // the program is one that may only read: what its row does not know asks
+	out       word    // what it prints
+	captured  bool    // what it prints goes to a file
+	bounded   bool    // it reads no more than it is told to
+	keepStdin bool    // exec: the redirections stay
+	nofuncs   bool    // the next command is not a function
+	fed       bool    // find or xargs runs it for what they find
+	row       program // the row of the program in the tables
+	strict    bool    // the program is one that may only read: what its row does not know asks
 }
 
 // raise makes the command at least of the class. The reason of the worst is kept for the
@@ -51,7 +53,9 @@ func (c *call) catastrophe(why string) {
 // and go mod tidy do, names no file that would have been judged by its place. The number of
 // commands that are kept is bounded like the number of steps; the class counts in any case.
 func (c *call) done() {
-	if c.cmd.Class == WritesWorkspace && len(c.cmd.Writes) == 0 && slices.ContainsFunc(c.st.dirs, c.k.outside) {
+	left := len(c.st.dirs) == 0 && c.k.world.Dir != "" // by a cd to a directory that is not known
+	outside := left || slices.ContainsFunc(c.st.dirs, c.k.outside)
+	if c.cmd.Class == WritesWorkspace && len(c.cmd.Writes) == 0 && outside {
 		c.raise(WritesOutside, "writes outside of the workspace")
 	}
 	c.k.class = max(c.k.class, c.cmd.Class)
@@ -83,11 +87,15 @@ func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state
 	argv := x.list(e.Args)
 	// An assignment that decides what program runs belongs to this command, and so does its
 	// reason; the walker only has the class of all commands.
-	class := k.class
+	class, reasons := k.class, len(k.why)
 	k.class = ReadOnly // to see what the assignments raise
 	restore := x.assigns(e.Assigns, argv)
 	if k.class > ReadOnly {
-		c.raise(k.class, k.why[len(k.why)-1])
+		why := "sets a variable that changes what runs" // if the reason itself is known already
+		if len(k.why) > reasons {
+			why = k.why[len(k.why)-1]
+		}
+		c.raise(k.class, why)
 	}
 	k.class = max(k.class, class)
 	stdin := st.stdin
@@ -234,13 +242,13 @@ func (c *call) here(w *syntax.Word) {
 }
 
 // redirectTo notes a redirection to one word. Which descriptor it is for only matters for
-// what a pipe behind the command gets.
+// what a pipe behind the command gets, and for crosses.
 func (c *call) redirectTo(r *syntax.Redirect, w word) {
 	out := r.N == nil || r.N.Value == "1"
 	c.crosses(r, w)
 	switch r.Op {
 	case syntax.RdrIn:
-		c.bounded = true // the program decides how much
+		c.bounded = true // for files: an endless device asks below, with the name in stdin
 		c.read(w)
 		c.bounded = false
 		c.st.stdin = word{kind: anything}

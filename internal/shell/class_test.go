@@ -21,7 +21,7 @@ var classes = map[shell.Class][]string{
 		"gunzip x.gz",
 		"patch -p1 < x", "sed -i s/a/b/ x", "sort -o x x", "tee x", "dd of=x", "rsync -a a/ b/", "echo x > Makefile",
 		"x=1; echo $x > y", "for f in a b; do touch $f; done", "if true; then touch x; fi", "cd src && touch x",
-		"cat <<EOF > x\na\nEOF", "printf x >> y", "csplit x 1",
+		"cat <<EOF > x\na\nEOF", "printf x >> y", "csplit x 1", "git checkout v1.2", "git checkout v1.2.3-rc.1",
 	},
 	shell.NeedsApproval: {
 		"make", "make install", "npm test", "npm run build", "yarn", "cargo test", "go build ./...",
@@ -38,7 +38,7 @@ var classes = map[shell.Class][]string{
 		"D=/tmp; touch $D/x",
 		"go install ./...", "unzip x -d /tmp", "tee ~/x", "sort -o /tmp/x y", "mkdir ~/x",
 		"git -C /tmp add .", "git -C .. commit -m x", "cd /tmp && git init", "(cd ..; go mod tidy)", "go fmt -C /tmp ./...",
-		"cargo -C /tmp fmt", "cd /tmp && patch -p1 < /ws/x",
+		"cargo -C /tmp fmt", "cd /tmp && patch -p1 < /ws/x", `cd "$x"; git add .`, `cd "$x" && go mod tidy`,
 	},
 	shell.Network: {
 		"curl https://a.example", "wget a.example", "git push origin main", "git fetch",
@@ -53,6 +53,7 @@ var classes = map[shell.Class][]string{
 	},
 	shell.Destructive: {
 		"rm x", "rm -rf node_modules", "git reset --hard", "git clean -fd", "git checkout -- .", "git checkout a.go",
+		"git checkout validate.go", "git checkout v2.go",
 		"git stash drop", "git branch -D x", "git push --force", "git push origin +main",
 		"git push origin :x", "kill 1",
 		"pkill x", "find . -delete", "docker rm -f x", "docker system prune", "kubectl delete pod x",

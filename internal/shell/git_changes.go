@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// These functions judge the subcommands of git that change something. They read the options by a
+// spec, whose language options.go explains, and then raise the class for what the operands mean.
+
 // gitRm deletes files, or with --cached only what the index has of them. A file that has
 // changes is refused by git, but one that is committed is gone from the disk.
 func gitRm(c *call, argv []word) {
@@ -29,7 +32,7 @@ func gitRestore(c *call, argv []word) {
 
 // gitCheckout throws changes away if it is given paths. One word may be a branch or a path
 // (git-checkout(1)). A word that has a dot in it, or stands behind two dashes, is taken for
-// a path; the version numbers of tags are not.
+// a path, unless it is a version.
 func gitCheckout(c *call, argv []word) {
 	for i, w := range argv[1:] {
 		if w.text == "--" && i+2 < len(argv) || w.text == "." || w.kind <= glob && strings.HasSuffix(w.text, "/") {
@@ -41,11 +44,19 @@ func gitCheckout(c *call, argv []word) {
 		c.raise(Destructive, "throws changes away")
 	}
 	for _, w := range o.operands {
-		if strings.Contains(base(w.text), ".") && !o.has("-b", "-B") && !strings.HasPrefix(w.text, "v") {
+		if strings.Contains(base(w.text), ".") && !o.has("-b", "-B") && !version(w.text) {
 			c.raise(Destructive, "throws changes away")
 		}
 	}
 	c.raise(WritesWorkspace, "checks out a revision")
+}
+
+// version reports whether a word is a version, as tags are named: v1.2 or v1.2.3-rc.1. The file
+// v2.go is not.
+func version(s string) bool {
+	numbers, _, _ := strings.Cut(s, "-")
+	numbers, ok := strings.CutPrefix(numbers, "v")
+	return ok && numbers != "" && strings.Trim(numbers, "0123456789.") == ""
 }
 
 // gitSwitch checks a branch out, and refuses to lose changes without an option.
@@ -102,7 +113,7 @@ func gitPush(c *call, argv []word) {
 	}
 }
 
-// gitRemote is for commands that fetch.
+// gitRemote is for the commands that only talk to a remote, as fetch and ls-remote do.
 func gitRemote(c *call, argv []word) {
 	p, _, _ := lookup("git " + argv[0].text)
 	c.raise(Network, "asks a remote")

@@ -59,8 +59,8 @@ func (k *walker) shown(p string) string {
 	return p
 }
 
-// secretGlob reports whether a pattern was made to match a file of secrets. A bare star
-// is not: it leaves out what begins with a dot.
+// secretGlob reports whether a pattern was made to match a file of secrets. A bare star and *.*
+// are not: they match everything, and would ask in every directory.
 func secretGlob(pattern string) bool {
 	for name := range strings.SplitSeq(pattern, "/") {
 		if strings.HasPrefix(name, "*") && strings.Trim(name, "*.") == "" || !strings.ContainsAny(name, "*?[") {
@@ -120,7 +120,14 @@ func (c *call) readPath(w word) {
 		c.dispute("reads a path that is not known")
 		return
 	}
-	switch a := all[0]; {
+	for _, a := range all { // a cd before it may have failed
+		c.readPlace(a)
+	}
+}
+
+// readPlace says what is wrong with reading a clean absolute path.
+func (c *call) readPlace(a string) {
+	switch {
 	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
 		c.raise(Network, "opens a connection")
 	case harmlessDevice(a):
@@ -199,7 +206,9 @@ func (c *call) write(w word) {
 		c.writePath(a)
 	}
 	if w.kind <= digits && !sink(all[0]) {
-		c.cmd.Writes = append(c.cmd.Writes, c.k.shown(all[0]))
+		for _, a := range all {
+			c.cmd.Writes = append(c.cmd.Writes, c.k.shown(a))
+		}
 	}
 }
 

@@ -103,6 +103,11 @@ var harmless = []string{
 
 // asks are commands that must not run unasked.
 var asks = map[string][]string{
+	// The cd may have failed, and then the path leads out of the workspace.
+	"after a cd": {
+		"cd nope; cat ../x", "cd nope || true; ls ..", "cd src; head -1 ../../README.md; cd lib; cat ../x",
+		"cd nope\ngrep -r password ../",
+	},
 	// These only look as if they read, or only read if something holds that is not plain to
 	// see: go and its tools count their calls in a file, java maps one, rustup runs what the
 	// project names, pip compiles; a word that is not known may be an option; an array, a value
