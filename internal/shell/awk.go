@@ -27,7 +27,8 @@ func awk(c *call, argv []word) {
 	switch {
 	case strings.Contains(code.text, "ENVIRON"):
 		c.dispute("shows the environment")
-		if strings.ContainsAny(code.text, "|@") {
+		a.text = strings.ReplaceAll(code.text, "ENVIRON", "x")
+		if code.kind > digits || !a.understood() {
 			c.raise(Escalates, "has a program that may run or write something")
 		}
 	case code.kind > digits || !a.understood():
@@ -45,7 +46,7 @@ func awk(c *call, argv []word) {
 			c.raise(NeedsApproval, "has options behind its program, which some awks take")
 		case set && !strings.Contains(name, "/") && !(w.kind <= digits && awkVariable(name)):
 			c.raise(NeedsApproval, "sets a variable of awk that is not plain")
-		case !set:
+		case !set || strings.Contains(name, "/"): // awk takes ./x=1 for a file
 			c.read(w)
 		}
 	}

@@ -82,7 +82,7 @@ var classes = map[shell.Class][]string{
 		"rg --pre x y", "tar --to-command=x -xf y", "awk 'BEGIN{system(\"id\")}'", "nc -e sh h 1",
 		"socat TCP:h:1 EXEC:sh",
 		"docker run --privileged x", "docker run -v /:/h x", "kubectl exec x -- sh", "gh auth token",
-		"strace ls", "bash -i",
+		"strace ls", "bash -i", `awk 'BEGIN{system(ENVIRON["X"])}'`, `awk 'BEGIN{print ENVIRON["A"] > "f"}'`,
 		"cat /proc/1/environ", "history", "hostname x", "date -s x", "npm config set x y", "docker login",
 		"apt install x",
 		"scp -S ./x a host:", "scp -o ProxyCommand=x a host:", "sftp -D ./x", "cp x ~/bin/ls",

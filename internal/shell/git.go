@@ -83,8 +83,8 @@ func (c *call) standsIn(w word) {
 // credential.helper and every alias do, so its value is judged as a command.
 func (c *call) gitSetting(w word) {
 	c.k.opaque = true
-	name, value, _ := strings.Cut(strings.ToLower(w.text), "=")
-	_, script, _ := strings.Cut(w.text, "=")
+	name, value, _ := strings.Cut(w.text, "=")
+	name, script := strings.ToLower(name), value
 	switch {
 	case w.kind > digits:
 		c.raise(NeedsApproval, "sets what is not known")
@@ -168,15 +168,16 @@ func (c *call) gitOperands(p program, o *parsed) {
 		case w.many && w.kind == anything:
 			c.raise(NeedsApproval, "a word that is not known may be an option")
 		// HEAD:path names a file in a revision, which may be one of secrets like the file
-		// itself.
+		// itself. It may as well be the name of a file, which git diff reads outside too.
 		case w.kind <= digits && strings.Contains(w.text, ":"):
 			c.read(w.keep(w.text[strings.IndexByte(w.text, ':')+1:]))
+			c.readPath(w)
 		// ..main is a range of revisions and not a path.
-		case w.kind <= glob && strings.HasPrefix(w.text, "..") && !strings.HasPrefix(w.text, "../") &&
-			len(w.text) > 2:
-		case w.kind <= digits && w.text != "":
-			c.read(w)
-		case w.kind == glob:
+		case w.kind <= glob && strings.HasPrefix(w.text, "..") && !strings.Contains(w.text, "/.") &&
+			!strings.HasPrefix(w.text, "../") && len(w.text) > 2:
+		case w.kind == anything:
+			c.dispute("reads a path that is not known")
+		case w.text != "":
 			c.read(w)
 		}
 	}
@@ -204,20 +205,27 @@ var signed = regexp.MustCompile(`%[-+ ]*G`)
 // prettyFormats are those that git-log(1) has.
 var prettyFormats = set("", "oneline", "short", "medium", "full", "fuller", "reference", "email", "mboxrd", "raw")
 
-// gitPrints says what a subcommand prints, where that is names of files or a number.
+// gitPrints says what a subcommand prints, where that is names of files or a number. Any other
+// option may make it print something else, which would then be read as a name.
 func (c *call) gitPrints(sub string, o *parsed) {
+	names := false
 	switch sub {
 	case "ls-files":
-		c.out = word{kind: listing, many: true}
-	case "diff", "diff-tree", "diff-index", "diff-files", "grep", "show", "log":
-		if o.has("--name-only", "-l", "--files-with-matches") && sub != "log" && sub != "show" &&
-			!o.has("--no-index", "--stat") {
-			c.out = word{kind: listing, many: true}
-		}
+		names = o.only("-c", "--cached", "-m", "--modified", "-d", "--deleted", "-o", "--others",
+			"-i", "--ignored", "--exclude-standard", "--full-name", "--deduplicate", "-z")
+	case "diff", "diff-tree", "diff-index", "diff-files":
+		names = o.has("--name-only") && o.only("--name-only", "--cached", "--staged", "--merge-base",
+			"--diff-filter", "-r", "--no-renames")
+	case "grep":
+		names = o.has("-l", "--files-with-matches", "--name-only") && o.only("-l", "--files-with-matches",
+			"--name-only", "-i", "-w", "-e", "-E", "-F", "-P", "-G", "-I", "--cached", "--untracked")
 	case "rev-list":
 		if o.has("--count") {
 			c.out = word{text: "1", kind: digits}
 		}
+	}
+	if names {
+		c.out = word{kind: listing, many: true}
 	}
 }
 

@@ -111,6 +111,16 @@ func (o *parsed) has(names ...string) bool {
 	return false
 }
 
+// only reports whether no other options were given. A long one that is cut short is another.
+func (o *parsed) only(names ...string) bool {
+	for _, f := range o.flags {
+		if name, _, _ := strings.Cut(f, "="); !slices.Contains(names, name) {
+			return false
+		}
+	}
+	return true
+}
+
 // all returns the arguments of options, in order.
 func (o *parsed) all(names ...string) []word {
 	var out []word

@@ -62,6 +62,10 @@ func (k *walker) shown(p string) string {
 // secretGlob reports whether a pattern was made to match a file of secrets. A bare star and *.*
 // are not: they match everything, and would ask in every directory.
 func secretGlob(pattern string) bool {
+	if strings.Contains(pattern, "[[") { // path.Match knows no classes of characters
+		return true
+	}
+	pattern = strings.ReplaceAll(pattern, "[!", "[^")
 	for name := range strings.SplitSeq(pattern, "/") {
 		if strings.HasPrefix(name, "*") && strings.Trim(name, "*.") == "" || !strings.ContainsAny(name, "*?[") {
 			continue

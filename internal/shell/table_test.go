@@ -108,6 +108,18 @@ var asks = map[string][]string{
 		"cd nope; cat ../x", "cd nope || true; ls ..", "cd src; head -1 ../../README.md; cd lib; cat ../x",
 		"cd nope\ngrep -r password ../",
 	},
+	// Some words look like something else than the path that they are.
+	"no path, it seems": {
+		"awk 1 ./x=/../../.ssh/id_rsa", "awk 1 /outside/a=b", "git diff --no-index /dev/null ../a/10:00.log",
+		"git diff --no-index /dev/null /etc/a:b", "git diff --no-index ..x/../../secret a", `git show "HEAD:$f"`,
+		`git diff --no-index /dev/null "/etc/$x"`, "cat .[!x]nv", "cat .[[:lower:]]nv", "git -c core.hooksPath=/DEV/NULL log",
+		"git -c core.pager=CAT log",
+	},
+	// These print more than names of files, or other ones.
+	"no listing": {
+		"cat $(git ls-files --format='/etc/passwd %(path)')", "cat $(git ls-files -s)", "cat $(git ls-files --eol)",
+		"cat $(git diff -l5)", "cat $(git diff --name-only -p)", "cat $(git diff --name-only --line-prefix=/etc/)",
+	},
 	// These only look as if they read, or only read if something holds that is not plain to
 	// see: go and its tools count their calls in a file, java maps one, rustup runs what the
 	// project names, pip compiles; a word that is not known may be an option; an array, a value
