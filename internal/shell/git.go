@@ -151,7 +151,7 @@ func (c *call) gitCommand(argv []word) {
 }
 
 // gitOperands looks at revisions and paths: a path may lead outside, and a revision
-// may name a file of secrets.
+// may name a file of secrets. An empty word that is known names nothing.
 func (c *call) gitOperands(p program, o *parsed) {
 	c.gitFormat(o)
 	ops := o.operands

@@ -86,8 +86,8 @@ var secretSamples = []string{
 	".htpasswd", ".pgpass", "id_rsa", "id_ed25519", "credentials", "server.pem", "server.key", "terraform.tfstate",
 }
 
-// read notes that the command reads a path. A path that is only partly known is still
-// judged by the known part: its directory may be outside already.
+// read notes that the command reads a path. A path that is not known asks, and one with a known
+// beginning, sample or pattern is judged by that: its directory may be outside already.
 func (c *call) read(w word) {
 	k := c.k
 	switch {
