@@ -142,15 +142,19 @@ func (s *modelSuite) whole(c Client) *answer {
 
 // order checks that there is exactly one MessageDone.
 func (s *modelSuite) order(a *answer) {
-	done := 0
+	if n := a.completions(); n != 1 {
+		s.found.add(ruleModelOrder, "%d MessageDone, want one", n)
+	}
+}
+
+// completions counts the MessageDone events.
+func (a *answer) completions() (n int) {
 	for _, ev := range a.events {
 		if _, ok := ev.(*aycoder.MessageDone); ok {
-			done++
+			n++
 		}
 	}
-	if done != 1 {
-		s.found.add(ruleModelOrder, "%d MessageDone, want one", done)
-	}
+	return n
 }
 
 // deltas checks that the deltas before each block add up to the block. A Retrying discards the

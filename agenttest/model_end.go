@@ -116,12 +116,7 @@ func (s *modelSuite) ended(a *answer, cancelled, hangs bool, where string) {
 	if cancelled && a.over > soon {
 		s.found.add(ruleModelCancel, "%s: it takes %s to end", where, a.over)
 	}
-	whole := false
-	for _, ev := range a.events {
-		if _, ok := ev.(*aycoder.MessageDone); ok {
-			whole = true
-		}
-	}
+	whole := a.completions() > 0
 	if cancelled && !whole && !errors.Is(a.err, context.Canceled) {
 		s.found.add(ruleModelCancel, "%s: error %v", where, a.err)
 	}
@@ -195,10 +190,8 @@ func (s *modelSuite) broken(c Client) {
 
 // unfinished checks that no MessageDone declared the answer complete.
 func (s *modelSuite) unfinished(a *answer) {
-	for _, ev := range a.events {
-		if _, ok := ev.(*aycoder.MessageDone); ok {
-			s.found.add(ruleModelBroken, "MessageDone comes")
-		}
+	for range a.completions() {
+		s.found.add(ruleModelBroken, "MessageDone comes")
 	}
 }
 

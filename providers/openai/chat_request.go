@@ -385,12 +385,13 @@ func (w *chatBody) system() ([]byte, error) {
 	if len(texts) == 0 {
 		return nil, nil
 	}
-	text := strings.Join(texts, "\n\n")
-	b := append(make([]byte, 0, 64+len(text)+len(text)/16), `{"role":"system","content":`...)
+	const head = `{"role":"system","content":`
 	if !w.marked() {
+		text := strings.Join(texts, "\n\n")
+		b := append(make([]byte, 0, 64+len(text)+len(text)/16), head...)
 		return append(rawjson.AppendString(b, text), '}'), nil
 	}
-	b = append(b, '[')
+	b := []byte(head + "[")
 	for i, t := range texts {
 		b = rawjson.AppendField(append(rawjson.AppendComma(b), `{"type":"text",`...), "text", t)
 		if i == len(texts)-1 {
