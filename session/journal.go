@@ -26,10 +26,11 @@ type Store interface {
 	// such session, errors.Is(err, fs.ErrNotExist) is true.
 	Open(ctx context.Context, id string, write bool) (Journal, error)
 	// List yields what [Journal.Describe] has stored of the sessions, in no particular order. For
-	// a session without a description, it yields an Entry that has only ID and Used.
+	// a session without a description, or whose description was lost, it yields an Entry that has
+	// only ID and Used. The caller can then read the session and describe it again.
 	List(ctx context.Context) iter.Seq2[Entry, error]
-	// Delete removes a session with everything that only this session needs. If the session is
-	// open for writing, the error is a [*BusyError].
+	// Delete removes a session with everything in it. If the session is open for writing, the error
+	// is a [*BusyError].
 	Delete(ctx context.Context, id string) error
 }
 
@@ -40,24 +41,27 @@ type Journal interface {
 	// records. If a record is damaged, it yields a [*DamageError] and continues with the next one.
 	// Any other error ends the sequence.
 	Records(ctx context.Context) iter.Seq2[[]byte, error]
-	// Append adds records, which must not contain a line feed. Records are kept or lost in order:
-	// if a crash loses one, it loses all later ones. With durable, these records and all before
-	// them survive a loss of power once Append has returned. Without durable, they survive the end
-	// of the process. After an error, none of these records is in the journal, unless the error
-	// says otherwise.
+	// Append adds records: see [CheckRecord]. If a crash loses one of them, it loses all later
+	// ones. With durable, these records and all before them survive a loss of power once Append has
+	// returned. Without durable, they survive the end of the process; a loss of power may lose or
+	// damage them, and damage is reported by Records. After an error, none of these records is in
+	// the journal, unless errors.Is(err, [ErrUncertain]) is true.
 	Append(ctx context.Context, durable bool, records ...[]byte) error
-	// Put stores an object, durably. Storing an object again has no effect. The hash must be that
-	// of the data: see [HashOf].
+	// Put stores an object, durably. Storing an object again has no effect, unless the stored one
+	// is damaged: then it is replaced. The hash must be that of the data: see [CheckObject].
 	Put(ctx context.Context, hash Hash, data []byte) error
 	// Get returns an object. If it is missing, errors.Is(err, fs.ErrNotExist) is true. If it is
 	// damaged, the error is a [*DamageError].
 	Get(ctx context.Context, hash Hash) ([]byte, error)
 	// Rewrite replaces all records, and removes the objects for which keep returns false. After a
-	// crash, the journal has either all old or all new records.
+	// crash, the journal has either all old or all new records. The sequence may read this journal,
+	// but must not write to it.
 	Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(Hash) bool) error
-	// Describe stores the entry of the session in the list of the store.
+	// Describe stores the entry of the session in the list of the store, in the place of the
+	// former one. It also works on a journal that was opened for reading. It sets the ID.
 	Describe(ctx context.Context, e Entry) error
-	// Close releases the session. A second Close returns nil.
+	// Close releases the session. A second Close returns nil. After Close, the other methods return
+	// errors for which errors.Is(err, fs.ErrClosed) is true.
 	Close() error
 }
 
@@ -138,6 +142,10 @@ func (e *BusyError) Error() string {
 
 // Unwrap returns the embedded [*JournalError].
 func (e *BusyError) Unwrap() error { return e.JournalError }
+
+// ErrUncertain is a cause of the error of an Append that failed, and then could not be taken back.
+// The process that opens the session next may find some of the records.
+var ErrUncertain = errors.New("the records may be in the journal")
 
 // DamageError reports a record or an object that cannot be read, although the rest can. It
 // unwraps to a [*JournalError].

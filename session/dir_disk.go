@@ -1,0 +1,182 @@
+package session
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+)
+
+// disk is a directory and what is below it. The store in files does everything through a disk, so
+// that a test can lose what was not flushed, or fail at any operation. Names are relative and have
+// slashes. No operation leaves the directory.
+type disk interface {
+	// open opens a regular file, with the flags of package os. It refuses links and devices.
+	open(name string, flag int) (diskFile, error)
+	// sub opens a directory, and refuses a link.
+	sub(name string) (disk, error)
+	mkdir(name string) error
+	rename(from, to string) error
+	remove(name string) error
+	readDir(name string) ([]fs.DirEntry, error)
+	lstat(name string) (fs.FileInfo, error)
+	// sync flushes the names in a directory.
+	sync(dir string) error
+	// size returns the size of f, which must still have the given name: a directory above it may
+	// have been removed or moved.
+	size(name string, f diskFile) (int64, error)
+	// lock locks f until it is closed or the process ends. It returns false if f is locked by
+	// someone else, in this process or in another.
+	lock(f diskFile) (bool, error)
+	close() error
+}
+
+// diskFile is an open file. [os.File] implements it.
+type diskFile interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Truncate(size int64) error
+	Sync() error
+	Stat() (fs.FileInfo, error)
+}
+
+var (
+	errIrregular = errors.New("it is not a regular file")
+	errMoved     = errors.New("the file was moved, removed or replaced while it was open")
+)
+
+// rootDisk is a directory of the operating system.
+type rootDisk struct {
+	*os.Root
+	path string // absolute
+}
+
+func openDisk(path string) (disk, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return rootDisk{root, path}, nil
+}
+
+// open compares the file with what its name was before. So neither a link is followed, nor does
+// the opening of a pipe wait for its other end.
+func (d rootDisk) open(name string, flag int) (diskFile, error) {
+	const tries = 10 // another process may replace the file meanwhile, by a rename
+	for i := 0; ; i++ {
+		before, err := d.Lstat(name)
+		if err == nil && !before.Mode().IsRegular() {
+			return nil, &fs.PathError{Op: "open", Path: d.full(name), Err: errIrregular}
+		}
+		if err != nil && flag&os.O_CREATE == 0 {
+			return nil, err
+		}
+		f, err := d.OpenFile(name, flag, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		info, err := f.Stat()
+		if err == nil && info.Mode().IsRegular() && (before == nil || os.SameFile(before, info)) {
+			return f, nil
+		}
+		f.Close()
+		if i == tries {
+			return nil, &fs.PathError{Op: "open", Path: d.full(name), Err: errMoved}
+		}
+	}
+}
+
+func (d rootDisk) full(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
+
+func (d rootDisk) sub(name string) (disk, error) {
+	info, err := d.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: d.full(name), Err: syscall.ENOTDIR}
+	}
+	root, err := d.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return rootDisk{root, d.full(name)}, nil
+}
+
+func (d rootDisk) mkdir(name string) error                { return d.Mkdir(name, 0o700) }
+func (d rootDisk) rename(from, to string) error           { return d.Rename(from, to) }
+func (d rootDisk) remove(name string) error               { return d.Remove(name) }
+func (d rootDisk) lstat(name string) (fs.FileInfo, error) { return d.Lstat(name) }
+func (d rootDisk) close() error                           { return d.Close() }
+func (d rootDisk) lock(f diskFile) (bool, error)          { return tryLock(f.(*os.File)) }
+
+func (d rootDisk) readDir(name string) ([]fs.DirEntry, error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+func (d rootDisk) sync(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // NTFS keeps a journal of names, and directories cannot be flushed
+	}
+	f, err := d.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// size looks the name up from the root of the file system: a directory that was moved is open
+// still, but nobody will find in it what is written.
+func (d rootDisk) size(name string, f diskFile) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	named, err := os.Lstat(d.full(name))
+	if err != nil {
+		return 0, err
+	}
+	if !os.SameFile(info, named) {
+		return 0, &fs.PathError{Op: "stat", Path: d.full(name), Err: errMoved}
+	}
+	return info.Size(), nil
+}
+
+// makeDirs makes a directory and those above it, durably.
+func makeDirs(path string) error {
+	var missing []string
+	for p := path; ; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
+			return err
+		}
+		missing = append(missing, p)
+	}
+	for _, p := range slices.Backward(missing) {
+		if err := os.Mkdir(p, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		parent, err := openDisk(filepath.Dir(p))
+		if err != nil {
+			return err
+		}
+		err = parent.sync(".")
+		parent.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

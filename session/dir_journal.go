@@ -1,0 +1,344 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"sync"
+)
+
+// dirJournal is an open session of a dirStore. Its journal file only grows, apart from two cases:
+// the end of a file that a crash or an error left incomplete is cut off, and Rewrite replaces the
+// file with another one.
+type dirJournal struct {
+	store  *dirStore
+	id     string
+	disk   disk
+	lock   diskFile // nil if there is no lock
+	writer bool
+
+	// working holds a value while an operation writes. It guards the fields below. It is not
+	// held while records are yielded, so that Rewrite can be given the present records.
+	working chan struct{}
+	closed  bool
+	objects objectWriter
+	// cut means that the file may be longer than size, because an append failed half way and the
+	// file could not be cut back.
+	cut bool
+	// failed is the error of a flush. Nobody knows what of the file is on the disk after that, so
+	// nothing is appended to it. Rewrite writes a new file, and resets the error.
+	failed error
+
+	// mu guards the file, its length as far as the records are whole, and the error of a torn
+	// tail. These fields are changed only while working holds a value.
+	mu   sync.Mutex
+	file diskFile
+	size int64
+	torn *DamageError
+}
+
+func newDirJournal(s *dirStore, id string, d disk, lock diskFile) *dirJournal {
+	return &dirJournal{store: s, id: id, disk: d, lock: lock, working: make(chan struct{}, 1)}
+}
+
+// begin waits until no other operation writes. After it has returned nil, end must be called.
+func (j *dirJournal) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case j.working <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var err error
+	switch {
+	case j.closed:
+		err = fs.ErrClosed
+	case !j.writer:
+		err = ErrReadOnly
+	}
+	if err != nil {
+		j.end()
+	}
+	return err
+}
+
+func (j *dirJournal) end() { <-j.working }
+
+// repair cuts off the end of a record that a crash left incomplete, and removes files that were
+// not completed.
+func (j *dirJournal) repair() error {
+	info, err := j.file.Stat()
+	if err != nil {
+		return err
+	}
+	if j.size, err = lastLineEnd(j.file, info.Size()); err != nil {
+		return err
+	}
+	if j.size < info.Size() {
+		if err := j.file.Truncate(j.size); err != nil {
+			return err
+		}
+		n := 0
+		err := readLines(io.NewSectionReader(j.file, 0, j.size), func(line int, _ []byte, _ error) bool {
+			n = line
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		j.torn = j.damage(n+1, errTorn)
+		j.torn.Torn = true
+	}
+	return errors.Join(ignoreMissing(j.disk.remove(journalName+newSuffix)), j.removeUnfinished())
+}
+
+// lastLineEnd returns the offset behind the last line feed in the first size bytes of f.
+func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for size > 0 {
+		chunk := buf[:min(size, int64(len(buf)))]
+		if _, err := f.ReadAt(chunk, size-int64(len(chunk))); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		size -= int64(len(chunk))
+		if i := bytes.LastIndexByte(chunk, '\n'); i >= 0 {
+			return size + int64(i) + 1, nil
+		}
+	}
+	return 0, nil
+}
+
+func (j *dirJournal) damage(record int, err error) *DamageError {
+	return &DamageError{JournalError: &JournalError{Op: "read", Session: j.id, Err: err}, Record: record}
+}
+
+// Records implements [Journal]. A reader does not report an incomplete line at the end: another
+// process may be writing it.
+func (j *dirJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		f, size, torn, err := j.reader(ctx)
+		if err != nil {
+			yield(nil, journalError("read", j.id, err))
+			return
+		}
+		defer f.Close()
+		left := false
+		err = readLines(io.NewSectionReader(f, 0, size), func(n int, record []byte, err error) bool {
+			switch {
+			case ctx.Err() != nil:
+				yield(nil, journalError("read", j.id, ctx.Err()))
+				left = true
+			case errors.Is(err, errTorn):
+			case err != nil:
+				left = !yield(nil, j.damage(n, err))
+			default:
+				left = !yield(bytes.Clone(record), nil)
+			}
+			return !left
+		})
+		switch {
+		case left:
+		case err != nil:
+			yield(nil, journalError("read", j.id, err))
+		case torn != nil:
+			yield(nil, torn)
+		}
+	}
+}
+
+// reader opens the journal once more, and returns the length of what is to be read of it.
+func (j *dirJournal) reader(ctx context.Context) (diskFile, int64, *DamageError, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	size := int64(math.MaxInt64)
+	if j.writer {
+		size = j.size
+	}
+	f, err := j.disk.open(journalName, os.O_RDONLY)
+	return f, size, j.torn, err
+}
+
+// Append implements [Journal].
+func (j *dirJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
+	lines, err := encodeLines(records)
+	if err == nil {
+		err = j.begin(ctx)
+	}
+	if err != nil {
+		return journalError("append", j.id, err)
+	}
+	defer j.end()
+	return journalError("append", j.id, j.append(lines, durable))
+}
+
+func (j *dirJournal) append(lines []byte, durable bool) error {
+	if j.failed != nil {
+		return fmt.Errorf("an earlier flush failed: %w", j.failed)
+	}
+	if j.cut {
+		if err := j.file.Truncate(j.size); err != nil {
+			return fmt.Errorf("cut off what an earlier append left: %w", err)
+		}
+		j.cut = false
+	}
+	if err := j.unchanged(j.size); err != nil {
+		return err
+	}
+	end := j.size + int64(len(lines))
+	err := j.writeEnd(lines, durable)
+	if err == nil {
+		// The directory may have been moved or removed while the records were written.
+		err = j.unchanged(end)
+	}
+	if err != nil {
+		if cut := j.file.Truncate(j.size); cut != nil {
+			j.cut = true
+			err = fmt.Errorf("%w, and %w: %w", err, ErrUncertain, cut)
+		}
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.size = end
+	return nil
+}
+
+// writeEnd writes lines with one call, so that a reader sees few incomplete ones.
+func (j *dirJournal) writeEnd(lines []byte, durable bool) error {
+	if len(lines) > 0 {
+		if _, err := j.file.WriteAt(lines, j.size); err != nil {
+			return err
+		}
+	}
+	if durable {
+		j.failed = j.file.Sync()
+	}
+	return j.failed
+}
+
+// unchanged returns an error if the file is not where it was opened, or not as long as it should
+// be. Then another program has done something to it.
+func (j *dirJournal) unchanged(size int64) error {
+	got, err := j.disk.size(journalName, j.file)
+	if err != nil {
+		return err
+	}
+	if got != size {
+		return fmt.Errorf("another program changed the journal: it has %d bytes, not %d", got, size)
+	}
+	return nil
+}
+
+// Rewrite implements [Journal]. The argument records may read this journal, but must not write to
+// it.
+func (j *dirJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(Hash) bool) error {
+	if err := j.begin(ctx); err != nil {
+		return journalError("rewrite", j.id, err)
+	}
+	defer j.end()
+	if err := j.replace(ctx, records); err != nil {
+		return journalError("rewrite", j.id, err)
+	}
+	return journalError("remove objects of", j.id, j.removeObjects(keep))
+}
+
+// replace writes records to a new file, and puts it in the place of the journal.
+func (j *dirJournal) replace(ctx context.Context, records iter.Seq[[]byte]) error {
+	const name = journalName + newSuffix
+	if _, err := j.disk.size(journalName, j.file); err != nil {
+		return err
+	}
+	f, err := j.disk.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	size, err := writeRecords(ctx, f, records)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = j.exchange(name, f, size)
+	}
+	if err != nil {
+		f.Close()
+		return errors.Join(err, j.disk.remove(name))
+	}
+	j.cut = false
+	j.failed = j.disk.sync(".")
+	return j.failed
+}
+
+func writeRecords(ctx context.Context, f diskFile, records iter.Seq[[]byte]) (size int64, err error) {
+	out := bufio.NewWriterSize(io.NewOffsetWriter(f, 0), 64<<10)
+	var line []byte
+	for r := range records {
+		if err := errors.Join(ctx.Err(), CheckRecord(r)); err != nil {
+			return 0, err
+		}
+		line = appendLine(line[:0], r)
+		if _, err := out.Write(line); err != nil {
+			return 0, err
+		}
+		size += int64(len(line))
+	}
+	return size, errors.Join(ctx.Err(), out.Flush())
+}
+
+// exchange renames the new file to the journal. Readers of this process wait meanwhile, so that
+// they do not open one file and take the length of the other one.
+func (j *dirJournal) exchange(name string, f diskFile, size int64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.disk.rename(name, journalName); err != nil {
+		return err
+	}
+	j.file.Close()
+	j.file, j.size, j.torn = f, size, nil
+	return nil
+}
+
+// Describe implements [Journal].
+func (j *dirJournal) Describe(ctx context.Context, e Entry) error {
+	e.ID = j.id
+	_, err := j.store.start(ctx, j.id, func(d disk, id string) (*dirJournal, error) {
+		if _, err := j.disk.lstat(journalName); err != nil { // also if the journal is closed
+			return nil, err
+		}
+		if _, err := d.lstat(id + "/" + journalName); err != nil {
+			return nil, err
+		}
+		return nil, j.store.describe(ctx, d, e)
+	})
+	return journalError("describe", j.id, err)
+}
+
+// Close implements [Journal].
+func (j *dirJournal) Close() error {
+	j.working <- struct{}{}
+	defer j.end()
+	if j.closed {
+		return nil
+	}
+	j.closed = true
+	var err error
+	if j.file != nil {
+		err = j.file.Close()
+	}
+	if j.lock != nil {
+		_ = j.lock.Truncate(0) // the description only informs
+		err = errors.Join(err, j.lock.Close())
+	}
+	return journalError("close", j.id, errors.Join(err, j.disk.close()))
+}

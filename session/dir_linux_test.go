@@ -1,0 +1,88 @@
+package session
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mount mounts a file system for a test, which needs the right to do so.
+func mount(t *testing.T, source, dir, kind string, flags uintptr, data string) {
+	t.Helper()
+	err := syscall.Mount(source, dir, kind, flags, data)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		t.Skipf("mounting %s is not permitted here: %v", kind, err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+}
+
+// On a full disk, each call fails as a whole. Once there is space, the journal goes on.
+func TestDirFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size=256k,mode=700")
+	s, err := Dir(dir)
+	require.NoError(t, err)
+	j, err := s.Create(t.Context(), testID)
+	require.NoError(t, err)
+	ballast := filepath.Join(dir, "ballast")
+	var known []any
+	full := 0
+	for i := range 40 {
+		record := `"` + strings.Repeat("x", 7000+i) + `"`
+		if err := j.Append(t.Context(), i%2 == 0, []byte(record)); err != nil {
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			_, ok := errors.AsType[*JournalError](err)
+			require.True(t, ok)
+			full++
+		} else {
+			known = append(known, record)
+		}
+		require.Equal(t, known, results(t, j))
+		if i == 10 {
+			require.ErrorIs(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600), syscall.ENOSPC)
+		}
+		if i == 20 {
+			data := make([]byte, 100<<10)
+			_, _ = rand.Read(data)
+			require.ErrorIs(t, j.Put(t.Context(), HashOf(data), data), syscall.ENOSPC)
+			_, err := j.Get(t.Context(), HashOf(data))
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.ErrorIs(t, j.Rewrite(t.Context(), slices.Values([][]byte{data[:0], make([]byte, 1<<20)}), nil),
+				syscall.ENOSPC)
+			require.ErrorIs(t, j.Describe(t.Context(), Entry{Title: strings.Repeat("x", 1<<20)}), syscall.ENOSPC)
+			require.NoError(t, os.Remove(ballast))
+		}
+	}
+	require.Positive(t, full)
+	require.Greater(t, len(known), 20)
+	require.NoError(t, j.Close())
+	require.Equal(t, known, results(t, open(t, s, true)))
+	require.Empty(t, listed(t, s)[testID].Title)
+}
+
+// A store that became read-only can be read, and every other call is a typed error.
+func TestDirReadOnly(t *testing.T) {
+	s, file := dirWith(t, sample...)
+	dir := filepath.Dir(filepath.Dir(file))
+	mount(t, dir, dir, "", syscall.MS_BIND, "")
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	_, open1 := s.Open(t.Context(), testID, true)
+	_, create := s.Create(t.Context(), "b")
+	j := open(t, s, false)
+	for _, err := range []error{open1, create, s.Delete(t.Context(), testID), j.Describe(t.Context(), Entry{})} {
+		require.ErrorIs(t, err, syscall.EROFS)
+		_, ok := errors.AsType[*JournalError](err)
+		require.True(t, ok)
+	}
+	require.Equal(t, []any{sample[0], sample[1], sample[2]}, results(t, j))
+	require.Len(t, listed(t, s), 1)
+}
