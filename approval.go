@@ -339,7 +339,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		}
 		return
 	}
-	if !r.beginTool(a) {
+	if !r.beginTool(ctx, a) {
 		return
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth,
@@ -428,7 +428,7 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 }
 
 // beginTool tells the state that the tool starts. It reports false if it must not.
-func (r *run) beginTool(a *RunTool) bool {
+func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopping || !r.state.holds(a.Call) {
@@ -444,10 +444,15 @@ func (r *run) beginTool(a *RunTool) bool {
 	}
 	started := &ToolStarted{Call: a.Call, Subject: subject, Args: a.prepared.use.Args,
 		Eager: r.state.phase == phaseModel, By: a.by}
-	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
+	if r.step(&ToolBegan{a.Call.ID}) != nil {
+		return false
+	}
+	if r.facts != nil && !r.mayStart(ctx, a) {
 		return false
 	}
 	r.running = append(r.running, a)
+	r.out.push(started)
+	r.signal()
 	return true
 }
 

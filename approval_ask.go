@@ -351,7 +351,7 @@ func (r *run) show() {
 		if req.Plan != nil {
 			req.Plan = new(*req.Plan)
 		}
-		r.out.push(&ApprovalRequested{Request: req, question: q})
+		r.tell(&ApprovalRequested{Request: req, question: q})
 		r.signal()
 	}
 }
@@ -414,7 +414,7 @@ func (q *pendingQuestion) waitsFor(plan *EditPlan) bool {
 
 // unpark poses the parked questions that need not wait any more. The mutex is held.
 func (r *run) unpark() {
-	if r.stopping {
+	if r.stopping || r.recording() {
 		return
 	}
 	r.parked = slices.DeleteFunc(r.parked, func(q *pendingQuestion) bool {

@@ -173,6 +173,15 @@ func cleanCall(c *ToolUse) *ToolUse {
 		Extra: cleanExtra(c.Extra)}
 }
 
+// cleanDone returns ev, or a copy in which all text is valid UTF-8.
+func cleanDone(ev *MessageDone) *MessageDone {
+	if runes.CheckUTF8(string(ev.Stop), ev.Model, ev.ID) == nil {
+		return ev
+	}
+	return &MessageDone{Stop: StopReason(runes.Clean(string(ev.Stop))), Usage: ev.Usage,
+		Model: runes.Clean(ev.Model), ID: runes.Clean(ev.ID)}
+}
+
 func partSize(p Part) int64 {
 	switch p := p.(type) {
 	case *Text:

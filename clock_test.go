@@ -25,6 +25,7 @@ var clocks = []string{
 // unclocked are test functions that may use clocks outside a bubble, with the reason.
 var unclocked = map[string]string{
 	"loop_test.go execute":                            bubbled,
+	"facts_test.go rest":                              bubbled,
 	"broken_agent_test.go abandon":                    bubbled,
 	"broken_agent_test.go TestSuiteFindsBrokenAgents": bubbled,
 	"broken_model_test.go TestSuiteFindsBrokenModels": bubbled,

@@ -27,6 +27,7 @@ type RunConfig struct {
 	Into    *Result
 	Control *Control
 	Parent  *Invocation
+	Facts   func(context.Context, *FactRecord) error
 }
 
 // Into stores the outcome of the run in r. It does so however the run ends: also after a break,

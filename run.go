@@ -31,7 +31,6 @@ type run struct {
 
 	mu    sync.Mutex // guards all that follows
 	state State
-	ready []Action // wait until the consumer has seen everything before
 	out   outbox
 	executing
 	asking
@@ -40,10 +39,12 @@ type run struct {
 	ending
 }
 
-// executing holds the steps that wait for the executor.
+// executing holds what is to be started later.
 type executing struct {
-	steps       []step
-	dispatching bool // a goroutine passes steps to the executor
+	facts       *factLog // nil without WithFacts
+	ready       []Action // wait until the consumer has seen everything before
+	steps       []step   // wait for the executor
+	dispatching bool     // a goroutine passes steps to the executor
 }
 
 // asking is the state of the questions whether calls may run.
@@ -133,6 +134,9 @@ func newRun(l *Loop, rc *RunConfig) *run {
 	if r.hooks = l.hooks; r.hooks != nil {
 		r.recorder = r.hooks.record(r)
 	}
+	if rc.Facts != nil {
+		r.facts = &factLog{record: rc.Facts}
+	}
 	if rc.Parent != nil {
 		r.inside(rc.Parent)
 	}
@@ -154,6 +158,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	r.held = len(r.state.history.Items)
 	defer r.close()
 	defer r.stop(ctx, cancel)
+	r.begun(ctx)
 	next := func() Event { return r.next(work) }
 	for ev := next(); ev != nil; ev = next() {
 		if !yield(ev, nil) {
@@ -196,7 +201,7 @@ func (r *run) next(ctx context.Context) Event {
 func (r *run) startReady(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping || r.err != nil || len(r.out.items) > 0 {
+	if r.stopping || r.err != nil || len(r.out.items) > 0 || r.recording() {
 		return false
 	}
 	if r.state.end == EndDone || r.state.phase == phaseModel && len(r.ready) > 0 {
@@ -204,6 +209,9 @@ func (r *run) startReady(ctx context.Context) bool {
 			if err := r.step(m); err != nil {
 				r.control.giveBack(m)
 			}
+		}
+		if r.recording() {
+			return false
 		}
 	}
 	actions := r.ready
@@ -257,8 +265,11 @@ func (r *run) askModel(ctx context.Context) {
 func (r *run) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.err != nil || r.state.phase == phaseDone && len(r.out.items) == 0
+	return !r.recording() && (r.err != nil || r.state.phase == phaseDone && len(r.out.items) == 0)
 }
+
+// recording reports whether facts are not recorded yet. The mutex is held.
+func (r *run) recording() bool { return r.facts != nil && len(r.facts.queue) > 0 }
 
 // pop takes the oldest event. It skips questions that were answered meanwhile.
 func (r *run) pop() Event {
@@ -309,6 +320,9 @@ func (r *run) step(f Fact, events ...Event) error {
 		return err
 	}
 	r.state = next
+	if r.facts != nil {
+		r.note(f)
+	}
 	if r.control != nil {
 		r.control.publish(&r.state)
 	}
@@ -316,15 +330,30 @@ func (r *run) step(f Fact, events ...Event) error {
 		if fin, ok := ev.(*ToolFinished); ok {
 			put(&r.reported, fin.Call.ID, true)
 		}
-		r.out.push(ev)
+		r.tell(ev)
 	}
 	if len(next.history.Items) > before {
 		r.tellRest(next.history.Items[before:])
 	}
 	if next.turn > turn {
-		r.out.push(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
+		r.tell(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
 		r.done.Usage = Usage{}
 	}
+	if r.facts == nil || !r.facts.hold(nil, actions...) {
+		r.follow(actions)
+	}
+	return nil
+}
+
+// tell passes an event to the consumer, after the facts before it are recorded.
+func (r *run) tell(ev Event) {
+	if r.facts == nil || !r.facts.hold(ev) {
+		r.out.push(ev)
+	}
+}
+
+// follow starts what follows from a fact.
+func (r *run) follow(actions []Action) {
 	for _, a := range actions {
 		r.do(a)
 	}
@@ -335,7 +364,6 @@ func (r *run) step(f Fact, events ...Event) error {
 		r.unpark()
 	}
 	r.signal()
-	return nil
 }
 
 // tellRest reports the calls that were settled without being run.
@@ -348,7 +376,7 @@ func (r *run) tellRest(messages []*Message) {
 				continue
 			}
 			base := &ToolError{Tool: out.Name, CallID: out.ID, Err: errors.New(out.Text())}
-			r.out.push(&ToolFinished{
+			r.tell(&ToolFinished{
 				Call: calls[n], Subject: r.loop.subject(calls[n]), Output: out, Summary: "not run", Err: base,
 			})
 		}
@@ -359,7 +387,7 @@ func (r *run) tellRest(messages []*Message) {
 // do starts an action, or puts a call of the model off until the consumer has seen
 // everything before it. The mutex is held.
 func (r *run) do(a Action) {
-	if r.stopping {
+	if r.stopping || r.facts != nil && r.err != nil {
 		return
 	}
 	switch a := a.(type) {

@@ -40,8 +40,15 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	for _, f := range ends {
 		go r.end(ctx, f)
 	}
-	r.settle()
+	r.await(func() bool { return r.live == 0 })
+	r.cancelRest(ctx)
+	if r.facts != nil {
+		r.finishFacts()
+	}
+}
 
+// cancelRest settles the calls that are still open, unless the run is done.
+func (r *run) cancelRest(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.phase == phaseDone {
@@ -88,22 +95,22 @@ func (r *run) end(ctx context.Context, f func()) {
 	f()
 }
 
-// settle waits until no step works any more, or the grace is over.
-func (r *run) settle() {
+// await waits until done, or until the grace is over, and reports whether it is done.
+func (r *run) await(done func() bool) bool {
 	expired := make(chan struct{})
 	stop := r.loop.clock.AfterFunc(r.loop.grace, func() { close(expired) })
 	defer stop()
 	for {
 		r.mu.Lock()
-		live := r.live
+		ok := done()
 		r.mu.Unlock()
-		if live == 0 {
-			return
+		if ok {
+			return true
 		}
 		select {
 		case <-r.wake:
 		case <-expired:
-			return
+			return false
 		}
 	}
 }

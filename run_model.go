@@ -192,6 +192,7 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 	case *Retrying:
 		return false, r.restarted(ev)
 	case *MessageDone:
+		ev = cleanDone(ev)
 		r.heard, r.waited, r.refused, r.done, r.usage = false, 0, nil, *ev, ev.Usage
 		r.incoming.next()
 		if ev.Stop == StopRefusal {

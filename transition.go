@@ -17,14 +17,15 @@ import (
 // The texts that the model reads in place of a call's output. They say whether the call
 // had an effect, because the model decides by them whether to make it again.
 const (
-	outCut       = "not run: the response was cut off in the middle of this call"
-	outRefused   = "not run: the response ended in a refusal"
-	outBroken    = "not run: the response broke off before it was complete; make the call again if it is still needed"
-	outTooMany   = "not run: too many calls in one message; make it again in a later message"
-	outCancelled = "not run: the run was cancelled"
-	outStopped   = "stopped: the run was cancelled while this call worked"
-	outUnknown   = "; its outcome is unknown"
-	outLost      = "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
+	outCut        = "not run: the response was cut off in the middle of this call"
+	outRefused    = "not run: the response ended in a refusal"
+	outBroken     = "not run: the response broke off before it was complete; make the call again if it is still needed"
+	outTooMany    = "not run: too many calls in one message; make it again in a later message"
+	outCancelled  = "not run: the run was cancelled"
+	outUnrecorded = "not run: the start of this call could not be recorded"
+	outStopped    = "stopped: the run was cancelled while this call worked"
+	outUnknown    = "; its outcome is unknown"
+	outLost       = "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
 )
 
 // stopped is what the model reads of a call that was stopped at work. A call that only

@@ -323,18 +323,27 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return fmt.Errorf("decode verdict: %w", err)
 	}
+	if string(w.Args) == "null" {
+		w.Args = nil
+	}
+	next, err := w.verdict()
+	if err == nil {
+		*v = next
+	}
+	return err
+}
+
+func (w *verdictJSON) verdict() (Verdict, error) {
+	v := Verdict{kind: w.Kind, reason: w.Reason, args: w.Args, plan: w.Plan}
 	switch w.Kind {
 	case verdictAsk, verdictAllow, verdictDeny, verdictSuspend:
-		if string(w.Args) == "null" {
-			w.Args = nil
-		}
-		*v = Verdict{kind: w.Kind, reason: w.Reason, args: w.Args, plan: w.Plan}
-		if w.ReadOnly {
-			*v = v.held()
-		}
-		return nil
+	default:
+		return Verdict{}, fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
 	}
-	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
+	if w.ReadOnly {
+		v = v.held()
+	}
+	return v, nil
 }
 
 // DecidedBy says who decided about a call. Only [ByUser] means that somebody answered the

@@ -1,0 +1,198 @@
+package aycoder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/aycoder/aycoder/internal/jsontext"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+// FormatError reports stored data that another version of this package has written: its kind is
+// unknown here, or its version is newer.
+type FormatError struct {
+	// Form is "fact" or "event", and Kind is the kind of fact or event, such as "tool_done".
+	Form, Kind string
+	// Version is the version of the data if it is not supported, or else 0.
+	Version int
+}
+
+// Error implements error.
+func (e *FormatError) Error() string {
+	if e.Version != 0 {
+		return fmt.Sprintf("decode %s: version %d is not supported", e.Form, e.Version)
+	}
+	return fmt.Sprintf("decode %s: unknown kind %q", e.Form, e.Kind)
+}
+
+// factVersion is the version of the JSON form of facts. A record without a version has version 1.
+const factVersion = 1
+
+// wireFact is the JSON form of a FactRecord. Each fact uses some of the fields.
+type wireFact struct {
+	Version int    `json:"v,omitempty"`
+	Run     string `json:"run,omitempty"`
+	Seq     int64  `json:"seq,omitempty"`
+	Fact    string `json:"fact"`
+	ID      string `json:"id,omitempty"` // of the call, or of the message of the model
+
+	Part   *wirePart `json:"part,omitempty"`
+	Output *wirePart `json:"output,omitempty"`
+
+	Stop  StopReason `json:"stop,omitempty"`
+	Model string     `json:"model,omitempty"`
+	Usage Usage      `json:"usage,omitzero"`
+
+	*ModelFailed
+
+	Verdict  verdictKind   `json:"verdict,omitempty"`
+	Reason   jsontext.Text `json:"reason,omitzero"`
+	Args     jsontext.Text `json:"args,omitzero"`
+	Plan     *EditPlan     `json:"plan,omitempty"`
+	ReadOnly bool          `json:"read_only,omitempty"`
+	By       DecidedBy     `json:"by,omitempty"`
+	Digest   string        `json:"digest,omitempty"`
+
+	Message  *Message `json:"message,omitempty"`
+	FollowUp bool     `json:"follow_up,omitempty"`
+}
+
+// MarshalJSON encodes the record without its State. Text that is not valid UTF-8 is an error, as
+// in [Message.MarshalJSON]; the facts of a run have none.
+func (r FactRecord) MarshalJSON() ([]byte, error) {
+	w := wireFact{Run: r.Run, Seq: r.Seq}
+	err := w.put(r.Fact)
+	if err == nil {
+		err = runes.CheckUTF8(w.Run, w.ID, string(w.Stop), w.Model, string(w.By), w.Digest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode fact: %w", err)
+	}
+	return json.Marshal(w)
+}
+
+// put sets the fields of a fact.
+func (w *wireFact) put(f Fact) (err error) {
+	switch f := f.(type) {
+	case nil:
+		w.Fact = "start"
+	case *BlockDone:
+		w.Fact = "block"
+		w.Part, err = encodeOne(f.Part)
+	case *BlockTruncated:
+		w.Fact = "cut"
+		w.Part, err = encodeOne(f.Call)
+	case *MessageDone:
+		w.Fact, w.ID, w.Stop, w.Usage, w.Model = "message", f.ID, f.Stop, f.Usage, f.Model
+	case *ModelFailed:
+		w.Fact, w.ModelFailed = "failed", f
+	case *Waited:
+		w.Fact = "waited"
+	case *Decided:
+		v := &f.Decision.Verdict
+		w.Fact, w.ID, w.Digest, w.By = "decided", f.Decision.CallID, f.Decision.Digest, f.Decision.By
+		w.Verdict, w.Reason, w.Args = v.kind, jsontext.Text(v.reason), jsontext.Text(v.args)
+		w.Plan, w.ReadOnly = v.plan, v.readOnly()
+	case *ToolBegan:
+		w.Fact, w.ID = "tool_began", f.ID
+	case *ToolDone:
+		w.Fact, w.ID, w.Usage = "tool_done", f.ID, f.Usage
+		w.Output, err = encodeOne(f.Output)
+	case *Steered:
+		w.Fact, w.Message, w.FollowUp = "steered", f.Message, f.FollowUp
+	case *Cancelled:
+		w.Fact = "cancelled"
+	case *Resumed:
+		w.Fact = "resumed"
+	default:
+		err = fmt.Errorf("no such fact: %T", f)
+	}
+	return err
+}
+
+func encodeOne(p Part) (*wirePart, error) {
+	w, err := encodePart(p)
+	return &w, err
+}
+
+// UnmarshalJSON decodes the output of [FactRecord.MarshalJSON]. State is then the zero State.
+func (r *FactRecord) UnmarshalJSON(data []byte) error {
+	var w wireFact
+	err := json.Unmarshal(data, &w)
+	if err != nil { // maybe because another version has other types
+		var head struct {
+			V    int
+			Fact string
+		}
+		_ = json.Unmarshal(data, &head) // keeps what it can decode
+		w = wireFact{Version: head.V, Fact: head.Fact}
+	}
+	if w.Version != 0 && w.Version != factVersion {
+		return &FormatError{Form: "fact", Kind: w.Fact, Version: w.Version}
+	}
+	f, bad := w.fact()
+	if _, unknown := bad.(*FormatError); unknown || err == nil && bad == nil {
+		*r = FactRecord{Run: w.Run, Seq: w.Seq, Fact: f}
+		return bad
+	}
+	if err == nil {
+		err = bad
+	}
+	return fmt.Errorf("decode fact: %w", err)
+}
+
+var errFactField = errors.New("a field of the fact is missing")
+
+// fact returns the fact whose fields are in w.
+func (w *wireFact) fact() (Fact, error) {
+	switch w.Fact {
+	case "start":
+		return nil, nil
+	case "block":
+		p, err := decodeOne[Part](w.Part)
+		return &BlockDone{p}, err
+	case "cut":
+		p, err := decodeOne[*ToolUse](w.Part)
+		return &BlockTruncated{p}, err
+	case "message":
+		return &MessageDone{ID: w.ID, Stop: w.Stop, Usage: w.Usage, Model: w.Model}, nil
+	case "failed":
+		if w.ModelFailed == nil {
+			return nil, errFactField
+		}
+		return w.ModelFailed, nil
+	case "waited":
+		return &Waited{}, nil
+	case "decided":
+		v, err := (&verdictJSON{w.Verdict, string(w.Reason), raw(string(w.Args)), w.Plan, w.ReadOnly}).verdict()
+		return &Decided{Decision{CallID: w.ID, Digest: w.Digest, Verdict: v, By: w.By}}, err
+	case "tool_began":
+		return &ToolBegan{w.ID}, nil
+	case "tool_done":
+		out, err := decodeOne[*ToolOutput](w.Output)
+		return &ToolDone{ID: w.ID, Output: out, Usage: w.Usage}, err
+	case "steered":
+		if w.Message == nil {
+			return nil, errFactField
+		}
+		return &Steered{Message: w.Message, FollowUp: w.FollowUp}, nil
+	case "cancelled":
+		return &Cancelled{}, nil
+	case "resumed":
+		return &Resumed{}, nil
+	}
+	return nil, &FormatError{Form: "fact", Kind: w.Fact}
+}
+
+func decodeOne[T Part](w *wirePart) (part T, err error) {
+	if w == nil {
+		return part, errFactField
+	}
+	p, err := decodePart(w)
+	part, ok := p.(T)
+	if err == nil && !ok {
+		err = fmt.Errorf("a part is a %T", p)
+	}
+	return part, err
+}
