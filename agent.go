@@ -302,10 +302,13 @@ func (r *run) enter(in *Input) error {
 		return err
 	}
 	l := r.loop
-	r.ready = r.state.start(&StartInput{
+	start := &StartInput{
 		Messages: messages, Tools: l.specs, Model: l.model(), ids: ids,
 		MaxTurns: l.maxTurns, MaxCalls: l.maxCalls,
-	})
+	}
+	if r.ready = r.state.start(start); r.facts != nil {
+		r.facts.start = start
+	}
 	return nil
 }
 

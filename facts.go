@@ -9,7 +9,7 @@ import (
 // FactRecord is a [Fact] that a run has accepted, as [WithFacts] hands it over. The facts of a run,
 // applied in order to the State of its first record, give the state of the run at each record.
 //
-// A FactRecord encodes as a JSON object in which only State is missing, and decodes without loss:
+// A FactRecord encodes as a JSON object without State and Start, and decodes without loss:
 // arguments, plans and signatures come back byte for byte. The keys are "run", "seq", "fact", such
 // as "tool_done", and those of the fact. If a record is of a kind or version that this version of
 // the package does not know, the error is a [*FormatError].
@@ -21,6 +21,9 @@ type FactRecord struct {
 	Fact Fact
 	// State is the state after Fact. It is not part of the JSON form.
 	State State
+	// Start is what [Start] made the first State of, in the record with Seq 0, unless the run is
+	// resumed. It is not part of the JSON form.
+	Start *StartInput
 }
 
 // WithFacts hands each [Fact] of the run to record, so that a host can store it and resume the run
@@ -51,6 +54,7 @@ type factLog struct {
 	ctx    context.Context // is not cancelled before the grace is over
 	cancel func()
 	seq    int64
+	start  *StartInput
 	queue  []*heldFact // the first is being handed over
 	busy   bool        // a goroutine hands facts over
 	failed bool        // nothing more is handed over
@@ -72,7 +76,8 @@ func (r *run) note(f Fact) {
 	if l.failed {
 		return
 	}
-	rec := FactRecord{Run: r.id, Seq: l.seq, Fact: f, State: r.state}
+	rec := FactRecord{Run: r.id, Seq: l.seq, Fact: f, State: r.state, Start: l.start}
+	l.start = nil
 	l.seq++
 	l.queue = append(l.queue, &heldFact{FactRecord: rec, done: make(chan struct{})})
 	if !l.busy {

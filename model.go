@@ -201,7 +201,8 @@ type MessageDone struct {
 	// Usage is the number of tokens that the request and its response used.
 	Usage Usage
 	// Model is the name of the model that answered. ID is the provider's id of the message.
-	Model, ID string
+	Model, ID           string
+	Provider, RequestID string
 }
 
 func (*TextDelta) modelEvent()      {}
@@ -316,7 +317,8 @@ type Response struct {
 	Stop    StopReason
 	Usage   Usage
 	// Model is the name of the model that answered. ID is the provider's id of the message.
-	Model, ID string
+	Model, ID           string
+	Provider, RequestID string
 }
 
 // Text returns the visible text of the answer: its [Text] parts, concatenated, without thinking.

@@ -1,0 +1,379 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Branch is a position in the tree of a [Session], its head, and the agent that continues the
+// conversation there. It is itself an [aycoder.Agent]: Run takes the conversation from the tree.
+//
+// What a command does depends on the phase of the branch, which [Branch.Phase] returns:
+//
+//	            idle     model    tools    question  compacting  suspended  closed
+//	Run         starts   refused  refused  refused   refused     resumes    refused
+//	Steer       queued   turn     turn     turn      queued      queued     refused
+//	FollowUp    queued   end      end      end       queued      queued     refused
+//	Drain       done     done     done     done      done        done       refused
+//	Cancel      refused  done     done     done      done        settles    refused
+//	Checkout    done     waits    waits    waits     waits       settles    refused
+//	Undo, Redo  done     waits    waits    waits     waits       settles    refused
+//	Compact     done     waits    waits    waits     waits       settles    refused
+//	SetAgent    done     next     next     next      next        next       refused
+//
+// "done" is at once. "queued" is for the next run, "turn" for the next request to the model, and
+// "end" for the moment when the run would end. "waits" is for the end of the run, which the option
+// [StoppingRun] brings about; without [StoppingRun] or [AwaitingRun] the command is refused.
+// "settles" ends the suspended run first: its open calls are not run. "next" is for the next run.
+// "refused" is a [*CommandError].
+//
+// The methods are safe for concurrent use.
+type Branch struct {
+	session *Session
+	name    string
+
+	// The mutex of the session guards all that follows.
+	agent   aycoder.Agent
+	control aycoder.Control
+	active  *activeRun
+	busy    string // the command that is compacting or checking out, or ""
+	cancel  context.CancelCauseFunc
+	idle    chan struct{} // closed when busy ends
+	pending *aycoder.Pending
+	number  int64 // of the pending run
+	seq     int64 // of its last fact
+	redo    []ID
+	said    []*aycoder.Steered // recorded, and not in the tree yet
+}
+
+// Phase says what a [Branch] is doing.
+type Phase string
+
+// The phases of a [Branch].
+const (
+	PhaseIdle       Phase = "idle"
+	PhaseModel      Phase = "asking the model"
+	PhaseTools      Phase = "running tools"
+	PhaseQuestion   Phase = "waiting for an answer"
+	PhaseCompacting Phase = "compacting"
+	PhaseSuspended  Phase = "suspended" // or interrupted by the end of its process
+	PhaseClosed     Phase = "closed"
+)
+
+// CommandError reports that a command is not possible now, or not at all.
+type CommandError struct {
+	// Command is the command, such as "undo". Phase is the phase in which it was refused.
+	Command string
+	Phase   Phase
+	// Reason says why.
+	Reason string
+}
+
+// Error implements error.
+func (e *CommandError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("%s: not possible while the conversation is %s", e.Command, e.Phase)
+	}
+	return fmt.Sprintf("%s: %s", e.Command, e.Reason)
+}
+
+// Name returns the name of the branch, which is "" for the branch of the [Session] itself.
+func (b *Branch) Name() string { return b.name }
+
+// Head returns the node with which the conversation continues.
+func (b *Branch) Head() ID { return b.session.View().Head(b.name) }
+
+// Phase returns what the branch is doing.
+func (b *Branch) Phase() Phase {
+	b.session.mu.Lock()
+	defer b.session.mu.Unlock()
+	return b.phase()
+}
+
+func (b *Branch) phase() Phase {
+	switch {
+	case b.session.closed:
+		return PhaseClosed
+	case b.busy != "":
+		return PhaseCompacting
+	case b.active != nil:
+		return b.active.phase()
+	case b.pending != nil:
+		return PhaseSuspended
+	}
+	return PhaseIdle
+}
+
+// Pending returns the run that waits to be continued, or nil: a suspended run with its questions,
+// or one that the end of its process interrupted, which has none. Run with an empty
+// [aycoder.Input], or with only Decisions, continues it. Run with a prompt settles it first, so
+// that its open calls get an output that says they were not run.
+func (b *Branch) Pending() *aycoder.Pending {
+	b.session.mu.Lock()
+	defer b.session.mu.Unlock()
+	return b.pending
+}
+
+// Steer sends a message to the model while a run works, as [aycoder.Control] does. Without a run,
+// the next one takes it. The message is recorded: it survives the process.
+func (b *Branch) Steer(ctx context.Context, text string, parts ...aycoder.Part) error {
+	return b.say(ctx, "steer", text, parts, false)
+}
+
+// FollowUp sends a message to the model when the run would otherwise end. The message is recorded:
+// it survives the process.
+func (b *Branch) FollowUp(ctx context.Context, text string, parts ...aycoder.Part) error {
+	return b.say(ctx, "follow up", text, parts, true)
+}
+
+func (b *Branch) say(ctx context.Context, command, text string, parts []aycoder.Part, followUp bool) error {
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(command); err != nil {
+		return err
+	}
+	var one aycoder.Control // makes the message as a run gets it
+	one.Steer(text, parts...)
+	queued := one.Queued()
+	if len(queued) == 0 {
+		return &CommandError{Command: command, Phase: b.phase(), Reason: "the message is empty"}
+	}
+	say := &aycoder.Steered{Message: queued[0], FollowUp: followUp}
+	if err := s.write(ctx, true, &record{Kind: kindSay, Branch: b.name, Say: say}); err != nil {
+		return err
+	}
+	b.pass(say)
+	return nil
+}
+
+// pass hands a message to the control of the run, or of the next one.
+func (b *Branch) pass(say *aycoder.Steered) {
+	control := &b.control
+	if b.active != nil {
+		control = b.active.control
+	}
+	if say.FollowUp {
+		control.FollowUp("", say.Message.Parts...)
+	} else {
+		control.Steer("", say.Message.Parts...)
+	}
+}
+
+// delivered forgets a message of Steer or FollowUp that is now in the tree.
+func (b *Branch) delivered(m *aycoder.Message) {
+	if m == nil || m.Role != aycoder.RoleUser || len(b.said) == 0 {
+		return
+	}
+	i := slices.IndexFunc(b.said, func(q *aycoder.Steered) bool { return equal(q.Message, m) })
+	if i >= 0 {
+		b.said = slices.Delete(slices.Clone(b.said), i, i+1)
+	}
+}
+
+func equal(a, b *aycoder.Message) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+// Queued returns the messages of Steer and FollowUp that the model has not seen.
+func (b *Branch) Queued() []*aycoder.Message {
+	b.session.mu.Lock()
+	defer b.session.mu.Unlock()
+	var out []*aycoder.Message
+	for _, q := range b.said {
+		out = append(out, q.Message)
+	}
+	return out
+}
+
+// Drain withdraws the messages that no run has taken yet, and returns them.
+func (b *Branch) Drain(ctx context.Context) ([]*aycoder.Message, error) {
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("drain"); err != nil {
+		return nil, err
+	}
+	control := &b.control
+	if b.active != nil {
+		control = b.active.control
+	}
+	out := control.Drain()
+	if len(out) == 0 {
+		return nil, nil
+	}
+	// Those that a run has taken are still to come: they are recorded again.
+	records := []*record{{Kind: kindUnsay, Branch: b.name}}
+	for _, q := range b.said {
+		if !slices.ContainsFunc(out, func(m *aycoder.Message) bool { return equal(m, q.Message) }) {
+			records = append(records, &record{Kind: kindSay, Branch: b.name, Say: q})
+		}
+	}
+	return out, s.write(ctx, true, records...)
+}
+
+// Cancel stops what the branch is doing, and returns without waiting for its end. The run ends as
+// if its context were cancelled. A suspended run is settled: its open calls are not run.
+func (b *Branch) Cancel(ctx context.Context) error {
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("cancel"); err != nil {
+		return err
+	}
+	switch {
+	case b.busy != "":
+		b.cancel(errCancelled)
+	case b.active != nil:
+		b.active.cancel(errCancelled)
+	case b.pending != nil:
+		return b.settle(ctx)
+	default:
+		return &CommandError{Command: "cancel", Phase: PhaseIdle, Reason: "nothing is running"}
+	}
+	return nil
+}
+
+var errCancelled = errors.New("cancelled by the user")
+
+// SetAgent lets another agent answer from the next run on, for example one with another model. To
+// change the model in the middle of a run, give the agent a [Switch].
+func (b *Branch) SetAgent(agent aycoder.Agent) error {
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("set agent"); err != nil {
+		return err
+	}
+	if agent == nil {
+		return &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")}
+	}
+	b.agent = agent
+	return nil
+}
+
+// MoveOption configures [Branch.Checkout], [Branch.Undo], [Branch.Redo] and [Branch.Compact].
+type MoveOption func(*moveConfig) error
+
+type moveConfig struct {
+	stop, wait bool
+}
+
+// StoppingRun lets the command cancel a run that works on the branch, and wait for its end. The
+// reader of the run must leave or finish its loop, so the command must not be called by the body of
+// that loop. Default: the command is refused while a run works.
+func StoppingRun() MoveOption {
+	return func(c *moveConfig) error {
+		c.stop, c.wait = true, true
+		return nil
+	}
+}
+
+// AwaitingRun lets the command wait for the end of a run that works on the branch. It must not be
+// called by the body of the loop over that run. Default: the command is refused while a run works.
+func AwaitingRun() MoveOption {
+	return func(c *moveConfig) error {
+		c.wait = true
+		return nil
+	}
+}
+
+// occupy waits until the branch is idle and keeps it for a command, until release is called. It
+// settles a suspended run. The mutex is held, and given up while it waits.
+func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (work context.Context, release func(), err error) {
+	s := b.session
+	for {
+		if err := s.usable(command); err != nil {
+			return nil, nil, err
+		}
+		if b.active == nil && b.busy == "" {
+			break
+		}
+		if !c.wait {
+			return nil, nil, &CommandError{Command: command, Phase: b.phase()}
+		}
+		end := b.idle
+		if b.active != nil {
+			if end = b.active.done; c.stop {
+				b.active.cancel(errCancelled)
+			}
+		}
+		s.mu.Unlock()
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+	if b.pending != nil {
+		if err := b.settle(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	b.busy, b.idle = command, make(chan struct{})
+	work, b.cancel = context.WithCancelCause(ctx)
+	return work, func() {
+		b.cancel(nil)
+		b.busy = ""
+		close(b.idle)
+	}, nil
+}
+
+// Compact replaces what the model gets of the conversation so far: shorten gets the messages and
+// returns shorter ones, which must be a valid history. The nodes stay in the tree, and the
+// messages after the new node follow the shorter ones.
+func (b *Branch) Compact(
+	ctx context.Context, shorten func(context.Context, []*aycoder.Message) ([]*aycoder.Message, error),
+	opts ...MoveOption,
+) error {
+	c, err := moveOptions(opts)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	work, release, err := b.occupy(ctx, "compact", c)
+	if err != nil {
+		return err
+	}
+	defer release()
+	head := s.tree.heads[b.name]
+	messages := s.View().Messages(head)
+	s.mu.Unlock()
+	short, err := shorten(work, messages)
+	s.mu.Lock()
+	if err == nil {
+		err = context.Cause(work)
+	}
+	if err == nil {
+		err = aycoder.CheckHistory(short)
+	}
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	if short == nil {
+		short = []*aycoder.Message{}
+	}
+	return s.write(ctx, true, b.node(&record{Context: slices.Clone(short)}, s.tree.next(), head))
+}
+
+// node completes the record of a node of the branch.
+func (b *Branch) node(r *record, id, parent ID) *record {
+	r.Kind, r.ID, r.Branch, r.At = kindNode, id, b.name, millis(b.session.config.clock.Now())
+	if parent != id-1 {
+		r.Parent = &parent
+	}
+	return r
+}

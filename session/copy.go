@@ -1,0 +1,266 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Fork makes a new session from the path to a node: its messages, labels and files. The new session
+// is in the same store, answers with the agent of the branch, and depends on nothing of this one.
+func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, error) {
+	s := b.session
+	s.mu.Lock()
+	agent, err := b.agent, s.usable("fork")
+	s.mu.Unlock()
+	v := s.View()
+	if err == nil && v.Node(id) == nil {
+		err = &CommandError{Command: "fork", Phase: b.Phase(), Reason: fmt.Sprintf("there is no node %d", id)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := New(ctx, s.store, agent, append([]Option{WithDir(s.config.dir)}, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for hash := range v.objects(v.Path(id)) {
+		data, err := s.journal.Get(ctx, hash)
+		if err == nil {
+			err = f.journal.Put(ctx, hash, data)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.journal.Close(), s.store.Delete(ctx, f.id))
+		}
+	}
+	if err := f.take(ctx, v, v.Path(id)); err != nil {
+		return nil, errors.Join(err, f.journal.Close(), s.store.Delete(ctx, f.id))
+	}
+	return f, nil
+}
+
+// objects returns the hashes of the objects that some nodes need.
+func (v *View) objects(nodes []*Node) map[Hash]bool {
+	out := map[Hash]bool{}
+	for _, n := range nodes {
+		for _, f := range n.Files {
+			out[f.Hash] = true
+		}
+	}
+	for _, b := range v.base {
+		out[b.state.Hash] = true
+	}
+	delete(out, "")
+	return out
+}
+
+// take writes nodes into the session, which is new. A node whose parent is not among them is left
+// out. The mutex is held.
+func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
+	records := []*record{}
+	if len(v.base) > 0 {
+		base := &record{Kind: kindBase, Files: map[string]FileState{}}
+		for _, f := range v.base {
+			base.Files[f.path] = f.state
+		}
+		records = append(records, base)
+	}
+	moved := map[ID]ID{Root: Root}
+	var labels []*record
+	for _, n := range nodes {
+		parent, ok := moved[n.Parent]
+		if n.ID == Root || !ok {
+			continue
+		}
+		id := ID(len(moved))
+		moved[n.ID] = id
+		r, err := nodeRecord(n, id, parent)
+		if err != nil {
+			return &JournalError{Op: "append to", Session: s.id, Err: err}
+		}
+		r.Branch = ""
+		records = append(records, r)
+		if label := v.labels[n.ID]; label != "" {
+			labels = append(labels, &record{Kind: kindLabel, ID: id, Name: label})
+		}
+	}
+	records = append(records, labels...)
+	if v.title != "" {
+		records = append(records, &record{Kind: kindTitle, Name: v.title})
+	}
+	if err := s.write(ctx, true, records...); err != nil {
+		return err
+	}
+	return s.describe(ctx)
+}
+
+// nodeRecord returns a record that holds all of a node.
+func nodeRecord(n *Node, id, parent ID) (*record, error) {
+	r := &record{
+		Kind: kindNode, ID: id, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files,
+		Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
+	}
+	if parent != id-1 {
+		r.Parent = &parent
+	}
+	if n.Message == nil {
+		return r, nil
+	}
+	var err error
+	r.Message, err = wire(n.Message, nil)
+	return r, err
+}
+
+// Trim rewrites the records of the session without those that only a crash in a finished run would
+// need, and removes objects that no node refers to. The tree is as before. It waits for nothing: if
+// a run works, it is refused.
+func (s *Session) Trim(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("trim"); err != nil || s.failed != nil {
+		return errors.Join(err, s.failed)
+	}
+	for _, b := range s.branches {
+		if b.active != nil || b.busy != "" {
+			return &CommandError{Command: "trim", Phase: b.phase()}
+		}
+	}
+	var records []*record
+	v := s.View()
+	records = append(records, &record{Kind: kindHeader, At: millis(v.nodes[Root].At),
+		Header: &header{Version: recordVersion, ID: s.id, Dir: s.entry.Dir}})
+	base := map[string]FileState{}
+	for _, f := range v.base {
+		base[f.path] = f.state
+	}
+	if len(base) > 0 {
+		records = append(records, &record{Kind: kindBase, Files: base})
+	}
+	for _, n := range v.nodes[1:] {
+		r, err := nodeRecord(n, n.ID, n.Parent)
+		if err != nil {
+			return &JournalError{Op: "trim", Session: s.id, Err: err}
+		}
+		records = append(records, r)
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.labels)) {
+		records = append(records, &record{Kind: kindLabel, ID: id, Name: v.labels[id]})
+	}
+	if v.title != "" {
+		records = append(records, &record{Kind: kindTitle, Name: v.title})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.branches)) {
+		records = append(records, s.branches[name].records()...)
+	}
+	objects := v.objects(v.nodes)
+	var failed error
+	lines := func(yield func([]byte) bool) {
+		for _, r := range records {
+			line, err := r.encode()
+			if failed = err; err != nil || !yield(line) {
+				return
+			}
+		}
+	}
+	for _, r := range records { // before anything is replaced
+		if _, err := r.encode(); err != nil {
+			return &JournalError{Op: "trim", Session: s.id, Err: err}
+		}
+	}
+	s.start = nil
+	return errors.Join(s.journal.Rewrite(ctx, lines, func(h Hash) bool { return objects[h] }), failed)
+}
+
+// records returns the records of what the branch is at, beside its nodes.
+func (b *Branch) records() []*record {
+	head := b.session.tree.heads[b.name]
+	out := []*record{}
+	for _, id := range b.redo { // each undo led to the next one, and the last one to the head
+		out = append(out, &record{Kind: kindHead, ID: id, Branch: b.name})
+	}
+	out = append(out, &record{Kind: kindHead, ID: head, Branch: b.name})
+	if n := len(b.redo); n > 0 {
+		out = out[:1]
+		for _, id := range append(slices.Clone(b.redo[1:]), head) {
+			out = append(out, &record{Kind: kindUndo, ID: id, Branch: b.name})
+		}
+	}
+	for _, q := range b.said {
+		out = append(out, &record{Kind: kindSay, Branch: b.name, Say: q})
+	}
+	if p := b.pending; p != nil {
+		out = append(out, &record{Kind: kindRun, Run: b.number, Branch: b.name, Name: p.Run, ID: head, State: &p.State})
+		if len(p.Requests) > 0 {
+			out = append(out, &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: p.Requests})
+		}
+	}
+	return out
+}
+
+// Import makes a session from a document that [View.WriteJSON] wrote. The document has no contents
+// of files, so no node of the session holds any.
+func Import(ctx context.Context, store Store, agent aycoder.Agent, r io.Reader, opts ...Option) (*Session, error) {
+	var doc document
+	if err := json.NewDecoder(r).Decode(&doc); err != nil {
+		return nil, fmt.Errorf("import session: %w", err)
+	}
+	v, err := doc.view()
+	if err != nil {
+		return nil, fmt.Errorf("import session: %w", err)
+	}
+	s, err := New(ctx, store, agent, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.take(ctx, v, v.nodes)
+	for _, name := range v.Branches() {
+		if err == nil {
+			err = s.write(ctx, true, &record{Kind: kindHead, ID: v.heads[name], Branch: name})
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.journal.Close(), store.Delete(ctx, s.id))
+	}
+	return s, nil
+}
+
+// view checks the document and returns its tree.
+func (doc *document) view() (*View, error) {
+	switch {
+	case doc.Format != documentFormat:
+		return nil, fmt.Errorf("it has the format %q instead of %q", doc.Format, documentFormat)
+	case doc.Version > recordVersion:
+		return nil, fmt.Errorf("it has version %d, and this program reads versions up to %d", doc.Version, recordVersion)
+	}
+	v := &View{nodes: []*Node{{}}, heads: map[string]ID{"": Root}, labels: map[ID]string{}, title: doc.Title}
+	for i, n := range doc.Nodes {
+		if n == nil || n.ID != ID(i+1) || n.Parent < 0 || n.Parent >= n.ID {
+			return nil, fmt.Errorf("node %d is missing, or has a wrong parent", i+1)
+		}
+		node := &Node{
+			ID: n.ID, Parent: n.Parent, Message: n.Message, Context: n.Context, Run: n.Run, Branch: n.Branch, At: n.At,
+			Answer: n.Answer, depth: v.nodes[n.Parent].depth + 1,
+		}
+		v.nodes = append(v.nodes, node)
+		if n.Label != "" {
+			v.labels[n.ID] = n.Label
+		}
+	}
+	for name, id := range doc.Heads {
+		if v.Node(id) == nil {
+			return nil, fmt.Errorf("branch %q continues at node %d, which is missing", name, id)
+		}
+		v.heads[name] = id
+	}
+	return v, nil
+}

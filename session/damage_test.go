@@ -1,0 +1,121 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+)
+
+// With any one record damaged, the rest of a session is there, in a finished session and in one
+// whose last run was interrupted at any record. No write that began runs again, and the
+// conversation can go on.
+func TestEachRecordDamaged(t *testing.T) {
+	whole := newMemory()
+	s, err := session.New(t.Context(), whole, agent(t,
+		script.Reply(script.Say("let me look"), call("look", "a"), call("write", "b")), script.Say("done"),
+		script.Reply(call("write", "c"), call("write", "d")), script.Say("finished")))
+	require.NoError(t, err)
+	run(t, s, "first")
+	run(t, s, "second")
+	records := whole.sessions[s.ID()].records
+	cases := 0
+	for end := 2; end <= len(records); end++ {
+		for bad := range end {
+			cases++
+			if err := damagedAt(t, records[:end:end], bad); err != nil {
+				t.Fatalf("record %d of %d: %v\n%s", bad+1, end, err, records[bad])
+			}
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+func damagedAt(t *testing.T, records [][]byte, bad int) error {
+	store := newMemory()
+	store.sessions["x"] = &memoryJournal{
+		records: records, objects: map[session.Hash][]byte{}, damaged: map[int]bool{bad: true},
+	}
+	began := map[string]bool{}
+	want := map[session.ID]string{} // what the readable nodes say
+	for i, r := range records {
+		var f struct {
+			Fact, ID, T string
+			N           session.ID
+			M           *struct {
+				Parts []json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(r, &f); err != nil {
+			return err
+		}
+		if f.Fact == "tool_began" { // also if its record is the damaged one
+			began[f.ID] = true
+		}
+		var text struct{ Type, Text string }
+		if i != bad && f.T == "node" && json.Unmarshal(f.M.Parts[0], &text) == nil && text.Type == "text" {
+			want[f.N] = text.Text
+		}
+	}
+	ran := map[string]bool{}
+	note := func(next aycoder.ToolFunc) aycoder.ToolFunc {
+		return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+			if inv.Name == "write" {
+				ran[inv.ID] = true
+			}
+			return next(ctx, inv)
+		}
+	}
+	l, err := aycoder.New(script.New(script.Say("on")).With(script.WithLoop(true)), aycoder.WithApprover(verdict(aycoder.Allow())),
+		aycoder.WithToolMiddleware(note),
+		aycoder.WithTools(echo(t, "look", aycoder.EffectReadOnly), echo(t, "write", aycoder.EffectWrite)))
+	if err != nil {
+		return err
+	}
+	o, err := session.Open(t.Context(), store, "x", l)
+	if err != nil {
+		return err
+	}
+	if d := o.Damage(); len(d) == 0 || !strings.Contains(d[0].Error(), fmt.Sprintf("record %d ", bad+1)) {
+		return fmt.Errorf("damage is reported as %v", d)
+	}
+	for id, text := range want {
+		if n := o.View().Node(id); n == nil || n.Message == nil || n.Message.Text() != text {
+			return fmt.Errorf("node %d is lost", id)
+		}
+	}
+	for range 2 {
+		in := aycoder.Input{Prompt: "go on"}
+		if o.Pending() != nil {
+			in = aycoder.Input{}
+		}
+		for _, err := range o.Run(t.Context(), in) {
+			if err != nil {
+				return fmt.Errorf("run: %w", err)
+			}
+		}
+	}
+	for id := range ran {
+		if began[id] {
+			return fmt.Errorf("%s ran twice", id)
+		}
+	}
+	if err := aycoder.CheckHistory(o.View().Messages(o.Head())); err != nil {
+		return err
+	}
+	v, _, err := session.Read(t.Context(), store, "x")
+	if err != nil {
+		return err
+	}
+	if asJSON(t, v.Messages(v.Head(""))) != asJSON(t, o.View().Messages(o.Head())) {
+		return fmt.Errorf("it is read again as %s instead of %s", asJSON(t, v.Messages(v.Head(""))), asJSON(t, o.View().Messages(o.Head())))
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package session
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// WriteJSON writes the tree as one JSON document, from which [Import] makes a session. It holds the
+// messages of all branches, and of the files only their names and hashes.
+func (v *View) WriteJSON(w io.Writer) error {
+	doc := document{Format: documentFormat, Version: recordVersion, Title: v.title, Heads: v.heads}
+	for _, n := range v.nodes[1:] {
+		doc.Nodes = append(doc.Nodes, &documentNode{
+			ID: n.ID, Parent: n.Parent, Message: n.Message, Context: n.Context, Files: n.Files, Run: n.Run,
+			Branch: n.Branch, At: n.At, Answer: n.Answer, Label: v.labels[n.ID],
+		})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(&doc); err != nil {
+		return fmt.Errorf("export session: %w", err)
+	}
+	return nil
+}
+
+const documentFormat = "aycoder-tree"
+
+type document struct {
+	Format  string          `json:"format"`
+	Version int             `json:"version"`
+	Title   string          `json:"title,omitempty"`
+	Heads   map[string]ID   `json:"heads"`
+	Nodes   []*documentNode `json:"nodes"`
+}
+
+type documentNode struct {
+	ID      ID                   `json:"id"`
+	Parent  ID                   `json:"parent"`
+	Message *aycoder.Message     `json:"message,omitempty"`
+	Context []*aycoder.Message   `json:"context,omitempty"`
+	Files   map[string]FileState `json:"files,omitempty"`
+	Run     string               `json:"run,omitempty"`
+	Branch  string               `json:"branch,omitempty"`
+	At      time.Time            `json:"at"`
+	Answer  *Answer              `json:"answer,omitempty"`
+	Label   string               `json:"label,omitempty"`
+}
+
+// A turn is a message as people read it.
+type turn struct {
+	ID    ID
+	Who   string
+	Label string
+	At    time.Time
+	Parts []turnPart
+}
+
+type turnPart struct{ Kind, Title, Text string }
+
+// turns returns the conversation that leads to a node, without what is only for the model.
+func (v *View) turns(id ID) []turn {
+	var out []turn
+	for _, n := range v.Path(id) {
+		if n.Message == nil {
+			continue
+		}
+		t := turn{ID: n.ID, Who: "User", Label: v.labels[n.ID], At: n.At}
+		if n.Message.Role == aycoder.RoleAssistant {
+			t.Who = "Model"
+			if n.Answer != nil && n.Answer.Model != "" {
+				t.Who = n.Answer.Model
+			}
+		}
+		for _, p := range n.Message.Parts {
+			if part, ok := shownPart(p); ok {
+				t.Parts = append(t.Parts, part)
+			}
+		}
+		if len(n.Message.Parts) > 0 && !slices.ContainsFunc(t.Parts, func(p turnPart) bool { return p.Kind != "output" }) &&
+			n.Message.Role == aycoder.RoleUser {
+			t.Who = "Tools"
+		}
+		if len(t.Parts) > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func shownPart(p aycoder.Part) (turnPart, bool) {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		return turnPart{Kind: "text", Text: p.Text}, p.Text != ""
+	case *aycoder.ToolUse:
+		return turnPart{Kind: "call", Title: "call of " + p.Name, Text: string(p.Args)}, true
+	case *aycoder.ToolOutput:
+		title := "output of " + p.Name
+		if p.IsError {
+			title = "error of " + p.Name
+		}
+		return turnPart{Kind: "output", Title: title, Text: p.Text()}, true
+	case *aycoder.Media:
+		return turnPart{Kind: "text", Text: "[" + cmp.Or(p.Name, p.Type) + "]"}, true
+	}
+	return turnPart{}, false
+}
+
+// WriteMarkdown writes the conversation that leads to a node as Markdown. mask is applied to each
+// text once more; it may be nil.
+func (v *View) WriteMarkdown(w io.Writer, id ID, mask func(string) string) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# %s\n", oneLine(masked(mask, cmp.Or(v.title, "Conversation"))))
+	for _, t := range v.turns(id) {
+		fmt.Fprintf(&out, "\n## %s, %s\n", oneLine(t.Who), t.At.UTC().Format(time.DateTime))
+		if t.Label != "" {
+			fmt.Fprintf(&out, "\n*%s*\n", oneLine(masked(mask, t.Label)))
+		}
+		for _, p := range t.Parts {
+			text := masked(mask, p.Text)
+			if p.Kind == "text" {
+				fmt.Fprintf(&out, "\n%s\n", text)
+				continue
+			}
+			fence := fenceFor(text)
+			fmt.Fprintf(&out, "\n%s:\n\n%s\n%s\n%s\n", p.Title, fence, strings.TrimSuffix(text, "\n"), fence)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// fenceFor returns a fence of backticks that is longer than any in the text.
+func fenceFor(text string) string {
+	longest, run := 2, 0
+	for _, c := range text {
+		if c != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return strings.Repeat("`", longest+1)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func masked(mask func(string) string, text string) string {
+	if mask == nil {
+		return text
+	}
+	return mask(text)
+}
+
+// WriteHTML writes the conversation that leads to a node as one HTML page without scripts, which
+// refers to nothing else. mask is applied to each text once more; it may be nil.
+func (v *View) WriteHTML(w io.Writer, id ID, mask func(string) string) error {
+	turns := v.turns(id)
+	for i := range turns {
+		turns[i].Label = masked(mask, turns[i].Label)
+		for j := range turns[i].Parts {
+			turns[i].Parts[j].Text = masked(mask, turns[i].Parts[j].Text)
+		}
+	}
+	page, err := template.New("page").Parse(pageHTML)
+	if err != nil {
+		return fmt.Errorf("export session: %w", err)
+	}
+	return page.Execute(w, struct {
+		Title string
+		Turns []turn
+	}{masked(mask, cmp.Or(v.title, "Conversation")), turns})
+}
+
+const pageHTML = `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{{.Title}}</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
+section { margin: 1.5rem 0; padding-left: 1rem; border-left: 3px solid #8886; }
+section.User { border-color: #36c; }
+h2 { font-size: .9rem; margin: 0; opacity: .8; }
+time, .label { font-weight: normal; margin-left: .5rem; }
+p, pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; }
+pre { font: 13px/1.4 ui-monospace, monospace; background: #8881; padding: .5rem; }
+summary { cursor: pointer; font-size: .9rem; }
+</style>
+</head>
+<body>
+<h1>{{.Title}}</h1>
+{{range .Turns}}<section class="{{.Who}}" id="n{{.ID}}">
+<h2>{{.Who}}<time datetime="{{.At.UTC.Format "2006-01-02T15:04:05Z"}}">{{.At.UTC.Format "2006-01-02 15:04"}}</time>{{if .Label}}<span class="label">{{.Label}}</span>{{end}}</h2>
+{{range .Parts}}{{if eq .Kind "text"}}<p>{{.Text}}</p>
+{{else}}<details><summary>{{.Title}}</summary><pre>{{.Text}}</pre></details>
+{{end}}{{end}}</section>
+{{end}}</body>
+</html>
+`

@@ -1,0 +1,98 @@
+package session_test
+
+import (
+	"context"
+	"io/fs"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/aycoder/aycoder/session"
+)
+
+// memory is a store in memory, whose journals can be opened again.
+type memory struct {
+	mu       sync.Mutex
+	sessions map[string]*memoryJournal
+}
+
+type memoryJournal struct {
+	mu      sync.Mutex
+	records [][]byte
+	objects map[session.Hash][]byte
+	entry   session.Entry
+	// limit, if it is set, is the number of records after which Append fails.
+	limit int
+	fail  error
+	// damaged are the positions of records that cannot be read.
+	damaged map[int]bool
+}
+
+func newMemory() *memory { return &memory{sessions: map[string]*memoryJournal{}} }
+
+func (m *memory) Create(ctx context.Context, id string) (session.Journal, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := &memoryJournal{objects: map[session.Hash][]byte{}}
+	m.sessions[id] = j
+	return j, nil
+}
+
+func (m *memory) Open(ctx context.Context, id string, write bool) (session.Journal, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j := m.sessions[id]; j != nil {
+		return j, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (m *memory) List(ctx context.Context) iter.Seq2[session.Entry, error] { return nil }
+func (m *memory) Delete(ctx context.Context, id string) error              { return nil }
+
+func (j *memoryJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for i, r := range j.records {
+			var err error
+			if j.damaged[i] {
+				base := &session.JournalError{Op: "read", Err: fs.ErrInvalid}
+				r, err = nil, &session.DamageError{JournalError: base, Record: i + 1}
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func (j *memoryJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fail != nil && len(j.records) >= j.limit {
+		return j.fail
+	}
+	for _, r := range records {
+		j.records = append(j.records, slices.Clone(r))
+	}
+	return nil
+}
+
+func (j *memoryJournal) Put(ctx context.Context, h session.Hash, data []byte) error {
+	j.objects[h] = slices.Clone(data)
+	return nil
+}
+
+func (j *memoryJournal) Get(ctx context.Context, h session.Hash) ([]byte, error) {
+	if d, ok := j.objects[h]; ok {
+		return d, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (j *memoryJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(session.Hash) bool) error {
+	j.records = slices.Collect(records)
+	return nil
+}
+
+func (j *memoryJournal) Describe(ctx context.Context, e session.Entry) error { j.entry = e; return nil }
+func (j *memoryJournal) Close() error                                        { return nil }

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
+)
+
+// Checkout makes the conversation of the branch continue at another node. The nodes that it leaves
+// stay in the tree, so another Checkout leads back to them.
+func (b *Branch) Checkout(ctx context.Context, id ID, opts ...MoveOption) (*Move, error) {
+	return b.move(ctx, "checkout", opts, func() (*record, error) {
+		if b.session.View().Node(id) == nil {
+			return nil, &CommandError{Command: "checkout", Phase: PhaseIdle, Reason: fmt.Sprintf("there is no node %d", id)}
+		}
+		return &record{Kind: kindHead, ID: id}, nil
+	})
+}
+
+// Undo takes back the last message of the user with everything that followed it. If there is none,
+// the error is a [*CommandError].
+func (b *Branch) Undo(ctx context.Context, opts ...MoveOption) (*Move, error) {
+	return b.move(ctx, "undo", opts, func() (*record, error) {
+		v := b.session.View()
+		for n := v.node(v.Head(b.name)); n.ID != Root; n = v.node(n.Parent) {
+			if v.prompts(n) {
+				return &record{Kind: kindUndo, ID: n.Parent}, nil
+			}
+		}
+		return nil, &CommandError{Command: "undo", Phase: PhaseIdle, Reason: "there is no message of the user"}
+	})
+}
+
+// Redo takes back the last Undo. It is possible until the conversation goes on elsewhere.
+func (b *Branch) Redo(ctx context.Context, opts ...MoveOption) (*Move, error) {
+	return b.move(ctx, "redo", opts, func() (*record, error) {
+		if len(b.redo) == 0 {
+			return nil, &CommandError{Command: "redo", Phase: PhaseIdle, Reason: "nothing was undone"}
+		}
+		return &record{Kind: kindRedo, ID: b.redo[len(b.redo)-1]}, nil
+	})
+}
+
+// prompts reports whether a node is a message of the user that began a run.
+func (v *View) prompts(n *Node) bool {
+	if n.Message == nil || n.Message.Role != aycoder.RoleUser {
+		return false
+	}
+	output := slices.ContainsFunc(n.Message.Parts, func(p aycoder.Part) bool {
+		_, ok := p.(*aycoder.ToolOutput)
+		return ok
+	})
+	return !output && (n.Run == "" || v.node(n.Parent).Run != n.Run)
+}
+
+// Move is what a [Branch.Checkout], [Branch.Undo] or [Branch.Redo] did.
+type Move struct {
+	// From and To are the heads of the branch before and after.
+	From, To ID
+}
+
+// move lets the branch continue at the node that the record of target names.
+func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, target func() (*record, error)) (*Move, error) {
+	c, err := moveOptions(opts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", command, err)
+	}
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, release, err := b.occupy(ctx, command, c)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	r, err := target()
+	if err != nil {
+		return nil, err
+	}
+	from := s.tree.heads[b.name]
+	r.Branch = b.name
+	if err := s.write(ctx, true, r); err != nil {
+		return nil, err
+	}
+	return &Move{From: from, To: r.ID}, s.describe(ctx)
+}
+
+func moveOptions(opts []MoveOption) (*moveConfig, error) {
+	c := new(moveConfig)
+	return c, option.Apply(c, opts)
+}

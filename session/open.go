@@ -1,0 +1,446 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/aycoder/aycoder"
+)
+
+// VersionError reports that a session was written by a newer version of this package. It unwraps
+// to a [*JournalError].
+type VersionError struct {
+	*JournalError
+	// Version is that of the session, and Known the highest that this package reads.
+	Version, Known int
+}
+
+// Error implements error.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s session %q: it has version %d, and this program reads versions up to %d: use a newer one",
+		e.Op, e.Session, e.Version, e.Known)
+}
+
+// Unwrap returns the embedded [*JournalError].
+func (e *VersionError) Unwrap() error { return e.JournalError }
+
+// Open opens a session of a store and becomes its writer. agent answers on its first branch; give
+// the others theirs with [Branch.SetAgent]. What cannot be read is in [Session.Damage]. A run that
+// was suspended, or that its process did not end, is in [Branch.Pending].
+func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts ...Option) (*Session, error) {
+	s, err := newSession(store, agent, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	s.id = id
+	if s.journal, err = store.Open(ctx, id, true); err != nil {
+		return nil, err
+	}
+	l := loader{session: s, open: map[int64]*openRun{}}
+	if err := l.load(ctx); err != nil {
+		return nil, errors.Join(err, s.journal.Close())
+	}
+	if err := l.resume(ctx, s.write); err != nil {
+		return nil, errors.Join(err, s.journal.Close())
+	}
+	for _, b := range s.branches {
+		b.requeue()
+	}
+	return s, nil
+}
+
+// Read returns the present snapshot of a session, which another process may be writing. The errors
+// say which records could not be read.
+func Read(ctx context.Context, store Store, id string) (*View, []error, error) {
+	s := &Session{id: id, branches: map[string]*Branch{}}
+	var err error
+	if s.journal, err = store.Open(ctx, id, false); err != nil {
+		return nil, nil, err
+	}
+	l := loader{session: s, open: map[int64]*openRun{}}
+	err = l.load(ctx)
+	if err == nil { // what is not written yet is shown all the same
+		err = l.resume(ctx, func(_ context.Context, _ bool, records ...*record) error {
+			for _, r := range records {
+				s.apply(r)
+			}
+			return nil
+		})
+	}
+	if err := errors.Join(err, s.journal.Close()); err != nil {
+		return nil, nil, err
+	}
+	s.publish()
+	return s.View(), s.damage, nil
+}
+
+// loader rebuilds a session from its records.
+type loader struct {
+	session *Session
+	open    map[int64]*openRun
+}
+
+// openRun is a run whose end has not been read.
+type openRun struct {
+	branch   string
+	number   int64
+	id       string
+	from     ID  // the node at which it began
+	added    int // nodes since
+	start    *startRecord
+	first    *aycoder.State // its first state, if it began in another session
+	facts    []aycoder.Fact
+	seq      int64                     // of the last fact
+	answer   *Answer                   // of the message that is not a node yet
+	parts    map[int64]json.RawMessage // that facts carried, by the number of the fact
+	requests []aycoder.ApprovalRequest
+	damaged  bool // some of its facts may be missing
+}
+
+// load reads all records.
+func (l *loader) load(ctx context.Context) error {
+	s := l.session
+	position := 0
+	for line, err := range s.journal.Records(ctx) {
+		position++
+		if err == nil {
+			err = l.line(line, position)
+		}
+		if damage, ok := errors.AsType[*DamageError](err); ok {
+			s.damage = append(s.damage, damage)
+			for _, run := range l.open {
+				run.damaged = run.damaged || !damage.Torn
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.tree == nil {
+		return &JournalError{Op: "open", Session: s.id, Err: errors.New("it has no header")}
+	}
+	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
+	s.entry.Nodes, s.entry.Title = len(s.tree.nodes.Items), s.tree.title
+	s.publish()
+	return nil
+}
+
+// line takes one record.
+func (l *loader) line(line []byte, position int) error {
+	s := l.session
+	bad := func(err error) error {
+		return &DamageError{JournalError: &JournalError{Op: "open", Session: s.id, Err: err}, Record: position}
+	}
+	if !bytes.HasPrefix(line, []byte(`{"t":`)) {
+		if err := l.fact(line); err != nil {
+			return bad(err)
+		}
+		return nil
+	}
+	var r record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return bad(err)
+	}
+	switch {
+	case r.Kind == kindHeader && r.Header != nil:
+		return l.header(&r)
+	case s.tree == nil:
+		s.tree = newTree(fromMillis(r.At)) // the header is damaged
+	}
+	if err := l.record(&r); err != nil {
+		return bad(err)
+	}
+	return nil
+}
+
+func (l *loader) header(r *record) error {
+	s := l.session
+	if v := r.Header.Version; v > recordVersion {
+		return &VersionError{JournalError: &JournalError{Op: "open", Session: s.id}, Version: v, Known: recordVersion}
+	}
+	at := fromMillis(r.At)
+	s.tree = newTree(at)
+	s.entry = Entry{ID: s.id, Dir: r.Header.Dir, Created: at, Used: at}
+	return nil
+}
+
+// record takes a record that is not a fact.
+func (l *loader) record(r *record) error {
+	s := l.session
+	if r.At > 0 {
+		s.entry.Used = fromMillis(r.At)
+	}
+	switch r.Kind {
+	case kindNode:
+		return l.node(r)
+	case kindRun:
+		l.begin(r)
+	case kindEnd:
+		delete(l.open, r.Run)
+	case kindAsk:
+		l.run(r.Run).requests = r.Requests
+	case kindHead, kindUndo, kindRedo, kindLabel:
+		if r.ID >= s.tree.next() {
+			return fmt.Errorf("%s names the node %d, which is lost", r.Kind, r.ID)
+		}
+		s.apply(r)
+	case kindBase, kindTitle, kindUnsay:
+		s.apply(r)
+	case kindSay:
+		if r.Say == nil || r.Say.Message == nil {
+			return errors.New("say without a message")
+		}
+		s.apply(r)
+	default:
+		return fmt.Errorf("no such kind of record: %q", r.Kind)
+	}
+	return nil
+}
+
+// run returns an open run. If the record of its start is damaged, it makes one.
+func (l *loader) run(number int64) *openRun {
+	run := l.open[number]
+	if run == nil {
+		run = &openRun{number: number, damaged: true, parts: map[int64]json.RawMessage{}}
+		l.open[number] = run
+	}
+	return run
+}
+
+// begin takes the start of a run, or of its continuation in another process.
+func (l *loader) begin(r *record) {
+	s := l.session
+	s.runs = max(s.runs, r.Run)
+	if r.Start != nil {
+		s.start = r.Start
+	}
+	run := l.open[r.Run]
+	if run == nil {
+		maps.DeleteFunc(l.open, func(_ int64, o *openRun) bool { return o.branch == r.Branch }) // it has ended
+		run = l.run(r.Run)
+		run.branch, run.from, run.start, run.first, run.damaged = r.Branch, r.ID, s.start, r.State, false
+	}
+	run.id, run.requests = r.Name, nil
+	s.branch(r.Branch)
+}
+
+// fact takes a fact of a run.
+func (l *loader) fact(line []byte) error {
+	var f aycoder.FactRecord
+	if err := json.Unmarshal(line, &f); err != nil {
+		return err
+	}
+	number, err := strconv.ParseInt(f.Run, 10, 64)
+	if err != nil {
+		return fmt.Errorf("fact of an unknown run: %w", err)
+	}
+	run := l.run(number)
+	run.facts, run.seq = append(run.facts, f.Fact), f.Seq
+	if done, ok := f.Fact.(*aycoder.MessageDone); ok {
+		run.answer = answerOf(done)
+	}
+	if seq, part := factPart(line); part != nil {
+		run.parts[seq] = part
+	}
+	return nil
+}
+
+// node takes a node. For nodes that are lost between the last one and this one, it puts nodes
+// without a message into the tree.
+func (l *loader) node(r *record) error {
+	s := l.session
+	if r.ID < s.tree.next() {
+		return fmt.Errorf("node %d comes twice", r.ID)
+	}
+	if r.ID > s.tree.next()+1<<20 {
+		return fmt.Errorf("node %d is out of range", r.ID)
+	}
+	for s.tree.next() < r.ID {
+		s.apply(&record{Kind: kindNode, ID: s.tree.next(), Branch: r.Branch, At: r.At, lost: true})
+	}
+	if p := r.parent(); p < 0 || p >= r.ID {
+		return fmt.Errorf("node %d has the parent %d", r.ID, p)
+	}
+	if r.lost = r.Lost; r.Message != nil {
+		run := l.open[r.Run]
+		if run == nil {
+			run = new(openRun)
+		}
+		if r.ID > run.from {
+			run.added++
+		}
+		r.runID = cmp.Or(r.Name, run.id)
+		m, err := r.Message.message(run.parts)
+		if m == nil {
+			s.apply(&record{Kind: kindNode, ID: r.ID, Parent: r.Parent, Branch: r.Branch, At: r.At, lost: true})
+			return err
+		}
+		r.message, r.lost = m, r.Lost || err != nil
+		if m.Role == aycoder.RoleAssistant {
+			r.Answer, run.answer = cmp.Or(r.Answer, run.answer), nil
+		}
+	}
+	s.apply(r)
+	return nil
+}
+
+// resume makes each run that has not ended the pending run of its branch. If the crash came between
+// the last fact of a message and the nodes for it, these are written now.
+func (l *loader) resume(ctx context.Context, write func(context.Context, bool, ...*record) error) error {
+	s := l.session
+	for _, number := range slices.Sorted(maps.Keys(l.open)) {
+		run := l.open[number]
+		b := s.branches[run.branch]
+		end := &record{Kind: kindEnd, Run: number, Branch: run.branch}
+		state, known, ok := run.state(s.View(), s.tree.next())
+		if b == nil || !ok {
+			if err := write(ctx, true, end); err != nil {
+				return err
+			}
+			continue
+		}
+		a := &activeRun{branch: b, number: number, id: run.id, answer: run.answer}
+		records, err := a.nodes(state.Messages()[min(known, len(state.Messages())):])
+		if err != nil {
+			return &JournalError{Op: "open", Session: s.id, Err: err}
+		}
+		if state.End() == "" || state.End() == aycoder.EndSuspended {
+			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, State: state}
+			b.number, b.seq = number, run.seq
+		}
+		if len(records) == 0 {
+			continue
+		}
+		if err := write(ctx, true, records...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begins returns the first state of the run, if the records of its start are there.
+func (run *openRun) begins(v *View, next ID) (aycoder.State, bool) {
+	switch {
+	case run.first != nil:
+		return *run.first, true
+	case run.start == nil || run.from >= next:
+		return aycoder.State{}, false
+	}
+	in := aycoder.StartInput{
+		Messages: v.Messages(run.from), Model: run.start.Model, MaxTurns: run.start.MaxTurns, MaxCalls: run.start.MaxCalls,
+	}
+	for name, effect := range run.start.Tools {
+		in.Tools = append(in.Tools, &aycoder.ToolSpec{Name: name, Effect: aycoder.Effect(effect)})
+	}
+	if n := len(in.Messages); n == 0 || in.Messages[n-1].Role == aycoder.RoleAssistant {
+		return aycoder.State{}, false
+	}
+	state, _ := aycoder.Start(in)
+	return state, true
+}
+
+// state applies the facts of the run to its first state. known is how many of its messages are in
+// the tree.
+func (run *openRun) state(v *View, next ID) (state aycoder.State, known int, ok bool) {
+	if state, ok = run.begins(v, next); !ok {
+		return state, 0, false
+	}
+	known = len(state.Messages()) + run.added
+	for _, f := range run.facts {
+		next, _, err := state.Apply(f)
+		if err != nil { // a fact before it is lost
+			run.damaged = true
+			continue
+		}
+		state = next
+	}
+	if run.damaged {
+		state = uncertain(state)
+	}
+	return state, known, true
+}
+
+// uncertain settles every call of a state whose further facts are lost: a call that may have begun
+// must not run again.
+func uncertain(s aycoder.State) aycoder.State {
+	apply := func(f aycoder.Fact) bool {
+		next, _, err := s.Apply(f)
+		if err == nil {
+			s = next
+		}
+		return err == nil
+	}
+	apply(&aycoder.Resumed{})
+	if s.Phase() == "model" {
+		apply(&aycoder.MessageDone{Stop: aycoder.StopToolUse})
+	}
+	for call := unsettled(s); call != nil; call = unsettled(s) {
+		text := "interrupted: a record of this run is damaged; whether the call ran is unknown, check before making it again"
+		if !apply(&aycoder.ToolDone{ID: call.ID, Output: &aycoder.ToolOutput{
+			ID: call.ID, Name: call.Name, Parts: []aycoder.Part{&aycoder.Text{Text: text}}, IsError: true,
+		}}) {
+			return s
+		}
+	}
+	return s
+}
+
+// unsettled returns a call that is about to be asked about or run, or nil.
+func unsettled(s aycoder.State) *aycoder.ToolUse {
+	for _, action := range s.Outstanding() {
+		switch a := action.(type) {
+		case *aycoder.AskApproval:
+			return a.Call
+		case *aycoder.RunTool:
+			return a.Call
+		}
+	}
+	return nil
+}
+
+// requeue hands the messages that no run has taken to the next one.
+func (b *Branch) requeue() {
+	var taken []*aycoder.Steered // by the pending run
+	if b.pending != nil {
+		taken = b.pending.State.Queued()
+	}
+	for _, q := range b.said {
+		i := -1
+		for j, t := range taken {
+			if equal(t.Message, q.Message) {
+				i = j
+				break
+			}
+		}
+		if i >= 0 {
+			taken = append(taken[:i:i], taken[i+1:]...)
+			continue
+		}
+		b.pass(q)
+	}
+}
+
+// startOf returns what is recorded of the start of a run.
+func startOf(in *aycoder.StartInput) *startRecord {
+	s := &startRecord{Model: in.Model, MaxTurns: in.MaxTurns, MaxCalls: in.MaxCalls, Tools: map[string]int{}}
+	for _, t := range in.Tools {
+		s.Tools[t.Name] = int(t.Effect)
+	}
+	return s
+}
+
+func (s *startRecord) equal(t *startRecord) bool {
+	return t != nil && s.Model == t.Model && s.MaxTurns == t.MaxTurns && s.MaxCalls == t.MaxCalls &&
+		maps.Equal(s.Tools, t.Tools)
+}
+
+// runRef is how the facts of a run name it.
+func runRef(number int64) string { return strconv.FormatInt(number, 10) }

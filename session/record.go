@@ -1,0 +1,207 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// A session is stored as records, each one line of JSON. The first is the header. The other kinds
+// are the constants below; a record without a kind is a fact of a run.
+//
+// What a run adds to the conversation is first recorded as facts: each part of the model's message
+// and each output of a call is in one. When the message is complete, the record of its node names
+// these facts instead of repeating them. So content is written once, and a crash at any moment
+// leaves the facts from which the run is continued.
+//
+// Each record can be read on its own, apart from those references. So a damaged record costs only
+// what it holds.
+
+// recordVersion is the version of the records. A session with a higher one is refused.
+const recordVersion = 1
+
+const (
+	kindHeader = "session"
+	kindRun    = "run"   // a run begins
+	kindEnd    = "end"   // a run is over
+	kindAsk    = "ask"   // a run is suspended; holds its questions
+	kindNode   = "node"  // a node of the tree
+	kindBase   = "base"  // what files held before the session changed them
+	kindHead   = "head"  // a branch begins, or continues elsewhere
+	kindLabel  = "label" // a node gets a label
+	kindTitle  = "title" // the session gets a title
+	kindSay    = "say"   // a message of the user waits for a run
+	kindUnsay  = "unsay" // the waiting messages of a branch are withdrawn
+	kindUndo   = "undo"  // a head record that Redo takes back
+	kindRedo   = "redo"  // a head record that takes an undo back
+)
+
+// record is any record but a fact. Each kind uses some of the fields.
+type record struct {
+	Kind string `json:"t"`
+	// ID is the node that the record is about. Parent is that of a node, unless it is ID-1.
+	ID     ID  `json:"n,omitempty"`
+	Parent *ID `json:"p,omitempty"`
+	// Run is the number of a run, counted from 1 in a session.
+	Run    int64  `json:"r,omitempty"`
+	Branch string `json:"b,omitempty"`
+	At     int64  `json:"at,omitempty"` // milliseconds since 1970
+
+	Message *wireMessage         `json:"m,omitempty"`
+	Context []*aycoder.Message   `json:"context,omitempty"`
+	Files   map[string]FileState `json:"files,omitempty"`
+	Answer  *Answer              `json:"answer,omitempty"`
+
+	Name     string                    `json:"name,omitempty"` // the id of a run, a label or a title
+	Lost     bool                      `json:"lost,omitempty"` // of a node: its record was damaged
+	Start    *startRecord              `json:"start,omitempty"`
+	State    *aycoder.State            `json:"state,omitempty"` // with which a run begins that the session did not begin
+	Requests []aycoder.ApprovalRequest `json:"requests,omitempty"`
+	Say      *aycoder.Steered          `json:"say,omitempty"`
+
+	Header *header `json:"session,omitempty"`
+
+	message *aycoder.Message // of a node
+	answer  *Answer          // of a node, if the fact of its run has it
+	runID   string           // of a node: the id of its run
+	lost    bool             // a node whose own record is damaged
+}
+
+// parent returns the parent of a node.
+func (r *record) parent() ID {
+	if r.Parent != nil {
+		return *r.Parent
+	}
+	return r.ID - 1
+}
+
+// header is the first record of a session.
+type header struct {
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	Dir     string `json:"dir,omitempty"`
+	// Forked is the id of the session of which this one is a copy.
+	Forked string `json:"forked,omitempty"`
+}
+
+// startRecord is what a State starts with, beside the conversation. It is recorded when it differs
+// from that of the run before.
+type startRecord struct {
+	Model    string         `json:"model,omitempty"`
+	MaxTurns int            `json:"max_turns,omitempty"`
+	MaxCalls int            `json:"max_calls,omitempty"`
+	Tools    map[string]int `json:"tools,omitempty"` // effects by name
+}
+
+// wireMessage is a message whose parts are JSON objects, or numbers of facts of the run that carried
+// them.
+type wireMessage struct {
+	Role  aycoder.Role      `json:"role"`
+	Parts []json.RawMessage `json:"parts"`
+}
+
+// encode returns the line of a record.
+func (r *record) encode() ([]byte, error) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", r.Kind, err)
+	}
+	return line, nil
+}
+
+// wire returns the stored form of a message. facts has the numbers of the facts that carried parts.
+func wire(m *aycoder.Message, facts map[aycoder.Part]int64) (*wireMessage, error) {
+	w := &wireMessage{Role: m.Role, Parts: make([]json.RawMessage, len(m.Parts))}
+	for i, p := range m.Parts {
+		var err error
+		if n, ok := facts[p]; ok {
+			w.Parts[i], err = json.Marshal(n)
+		} else {
+			w.Parts[i], err = encodePart(p)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// encodePart returns the JSON of a part, as it is in the JSON of a message.
+func encodePart(p aycoder.Part) (json.RawMessage, error) {
+	data, err := json.Marshal(&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{p}})
+	if err != nil {
+		return nil, err
+	}
+	var w wireMessage
+	if err := json.Unmarshal(data, &w); err != nil || len(w.Parts) != 1 {
+		return nil, fmt.Errorf("part does not encode: %w", err)
+	}
+	return w.Parts[0], nil
+}
+
+var errLostPart = errors.New("a part of the message is lost with another record")
+
+// message returns the message. facts has the JSON of the parts that facts carried, by number. If a
+// fact is missing, a text takes the place of the part, and the error is errLostPart.
+func (w *wireMessage) message(facts map[int64]json.RawMessage) (*aycoder.Message, error) {
+	var lost error
+	whole := wireMessage{Role: w.Role, Parts: make([]json.RawMessage, 0, len(w.Parts))}
+	for _, p := range w.Parts {
+		if n, err := strconv.ParseInt(string(p), 10, 64); err == nil {
+			if p = facts[n]; p == nil {
+				p, lost = json.RawMessage(`{"type":"text","text":"[this part was lost with a damaged record]"}`), errLostPart
+			}
+		}
+		whole.Parts = append(whole.Parts, p)
+	}
+	data, err := json.Marshal(whole)
+	if err != nil {
+		return nil, err
+	}
+	m := new(aycoder.Message)
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, err
+	}
+	return m, lost
+}
+
+// factPart returns the JSON of the part that the record of a fact carries, or nil.
+func factPart(line []byte) (seq int64, part json.RawMessage) {
+	var f struct {
+		Seq    int64           `json:"seq"`
+		Part   json.RawMessage `json:"part"`
+		Call   json.RawMessage `json:"call"`
+		Output json.RawMessage `json:"output"`
+	}
+	if json.Unmarshal(line, &f) != nil {
+		return 0, nil
+	}
+	switch {
+	case f.Part != nil:
+		return f.Seq, f.Part
+	case f.Call != nil:
+		return f.Seq, f.Call
+	}
+	return f.Seq, f.Output
+}
+
+// carried returns the part that a fact brings into the conversation, or nil.
+func carried(f aycoder.Fact) aycoder.Part {
+	switch f := f.(type) {
+	case *aycoder.BlockDone:
+		return f.Part
+	case *aycoder.BlockTruncated:
+		return f.Call
+	case *aycoder.ToolDone:
+		return f.Output
+	}
+	return nil
+}
+
+func millis(t time.Time) int64 { return t.UnixMilli() }
+
+func fromMillis(ms int64) time.Time { return time.UnixMilli(ms) }

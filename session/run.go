@@ -1,0 +1,340 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+)
+
+// An activeRun is a run that works on a branch. Its record method gets each fact that the state of
+// the run accepts, before anything that follows from the fact begins.
+type activeRun struct {
+	branch  *Branch
+	number  int64 // of the run in the session
+	id      string
+	control *aycoder.Control
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+
+	// The mutex of the session guards these.
+	seq    int64                  // of the last fact
+	known  int                    // messages of the state that are in the tree
+	facts  map[aycoder.Part]int64 // the parts of the message in progress, by the fact that carried it
+	answer *Answer                // of the message in progress
+	asks   []aycoder.ApprovalRequest
+	ended  bool
+}
+
+// phase returns the phase of a branch on which a run works.
+func (a *activeRun) phase() Phase {
+	state := a.control.State()
+	for _, action := range state.Outstanding() {
+		if _, ok := action.(*aycoder.AskApproval); ok {
+			return PhaseQuestion
+		}
+	}
+	if state.Phase() == "tools" {
+		return PhaseTools
+	}
+	return PhaseModel
+}
+
+// Run implements [aycoder.Agent]. The conversation comes from the tree, so in.Messages and
+// in.Pending must be empty; only in an empty session, their messages become its first nodes. If a run
+// is pending (see [Branch.Pending]), Run continues it, unless there is a prompt.
+func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	used := false
+	return func(yield func(aycoder.Event, error) bool) {
+		if used {
+			yield(nil, aycoder.ErrConsumed)
+			return
+		}
+		used = true
+		if ctx == nil {
+			yield(nil, &aycoder.ConfigError{Option: "ctx", Err: errors.New("is nil")})
+			return
+		}
+		var rc aycoder.RunConfig
+		for _, opt := range opts {
+			if opt == nil {
+				yield(nil, &aycoder.ConfigError{Option: "RunOption", Err: errors.New("is nil")})
+				return
+			}
+			if err := opt(&rc); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		work, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		a, err := b.begin(work, &in, &rc, cancel)
+		if err != nil {
+			if rc.Into != nil {
+				*rc.Into = aycoder.Result{Messages: in.Messages, End: aycoder.EndFailed, Pending: in.Pending}
+			}
+			yield(nil, err)
+			return
+		}
+		var res aycoder.Result
+		into := rc.Into
+		rc.Into = &res
+		defer func() {
+			a.finish(ctx, &res)
+			if into != nil {
+				*into = res
+			}
+		}()
+		with := func(c *aycoder.RunConfig) error { *c = rc; return nil }
+		for ev, err := range a.agent(work, in, with) {
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// agent returns the events of the agent's run.
+func (a *activeRun) agent(ctx context.Context, in aycoder.Input, opt aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	a.branch.session.mu.Lock()
+	agent := a.branch.agent
+	a.branch.session.mu.Unlock()
+	return agent.Run(ctx, in, opt)
+}
+
+// begin makes the branch busy with a run, and completes its input.
+func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunConfig, cancel context.CancelCauseFunc) (*activeRun, error) {
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("run"); err != nil {
+		return nil, err
+	}
+	if b.active != nil || b.busy != "" {
+		return nil, &CommandError{Command: "run", Phase: b.phase()}
+	}
+	if b.agent == nil {
+		return nil, &CommandError{Command: "run", Phase: b.phase(), Reason: "the branch has no agent: see SetAgent"}
+	}
+	foreign := in.Pending != nil
+	if foreign && (s.tree.next() > 1 || b.pending != nil) {
+		return nil, &aycoder.ConfigError{Option: "Input.Pending", Err: errors.New("the session keeps its pending run itself")}
+	}
+	a := &activeRun{branch: b, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]int64{}}
+	if a.control == nil {
+		a.control = &b.control
+		rc.Control = a.control
+	}
+	fresh := in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0
+	if b.pending != nil && fresh {
+		if err := b.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if b.pending != nil {
+		in.Pending = b.pending
+		a.number, a.seq, a.known = b.number, b.seq, len(b.pending.State.Messages())
+		b.pending = nil
+	} else if !foreign {
+		if err := b.continues(in, a); err != nil {
+			return nil, err
+		}
+	}
+	then := rc.Facts
+	rc.Facts = func(ctx context.Context, rec *aycoder.FactRecord) error {
+		if err := a.record(ctx, rec); err != nil || then == nil {
+			return err
+		}
+		return then(ctx, rec)
+	}
+	b.active = a
+	return a, nil
+}
+
+// continues completes the input of a new run.
+func (b *Branch) continues(in *aycoder.Input, a *activeRun) error {
+	s := b.session
+	if len(in.Messages) > 0 {
+		if s.tree.next() > 1 {
+			return &aycoder.ConfigError{Option: "Input.Messages", Err: errors.New("the session has messages of its own")}
+		}
+	} else {
+		in.Messages = s.View().Messages(s.tree.heads[b.name])
+		a.known = len(in.Messages)
+	}
+	if in.Prompt == "" && len(in.Parts) == 0 { // a queued message may be the prompt
+		if queued := a.control.Drain(); len(queued) > 0 {
+			in.Parts = queued[0].Parts
+			for _, m := range queued[1:] {
+				a.control.Steer("", m.Parts...)
+			}
+		}
+	}
+	return nil
+}
+
+// record records a fact with what it adds to the conversation.
+func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
+	b, s := a.branch, a.branch.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var records []*record
+	var line []byte
+	durable := s.config.sync == SyncRecords
+	if rec.Fact == nil {
+		records = append(records, a.started(rec))
+	} else {
+		var err error
+		a.seq++
+		if line, err = json.Marshal(&aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}); err != nil {
+			return &JournalError{Op: "append to", Session: s.id, Err: err}
+		}
+		if p := carried(rec.Fact); p != nil {
+			a.facts[p] = a.seq
+		}
+		switch f := rec.Fact.(type) {
+		case *aycoder.MessageDone:
+			a.answer = answerOf(f)
+		case *aycoder.ToolBegan:
+			durable = true
+		}
+	}
+	nodes, err := a.nodes(rec.State.Messages()[a.known:])
+	if err != nil {
+		return &JournalError{Op: "append to", Session: s.id, Err: err}
+	}
+	records = append(records, nodes...)
+	if rec.Fact == nil {
+		records[0].ID = s.tree.next() + ID(len(nodes)) - 1
+		if len(nodes) == 0 {
+			records[0].ID = s.tree.heads[b.name]
+		}
+	}
+	if err := s.append(ctx, durable || len(nodes) > 0, line, records...); err != nil {
+		return err
+	}
+	a.known = len(rec.State.Messages())
+	for _, r := range records {
+		s.apply(r)
+	}
+	if len(records) > 0 {
+		s.publish()
+	}
+	return nil
+}
+
+func answerOf(f *aycoder.MessageDone) *Answer {
+	return &Answer{Provider: f.Provider, Model: f.Model, ID: f.ID, RequestID: f.RequestID, Usage: f.Usage}
+}
+
+// started returns the record of the start of a run.
+func (a *activeRun) started(rec *aycoder.FactRecord) *record {
+	s := a.branch.session
+	r := &record{Kind: kindRun, Branch: a.branch.name, Name: rec.Run}
+	if a.number == 0 {
+		s.runs++
+		a.number = s.runs
+	}
+	a.id, r.Run = rec.Run, a.number
+	switch {
+	case rec.Start != nil:
+		if start := startOf(rec.Start); !start.equal(s.start) {
+			s.start, r.Start = start, start
+		}
+	case a.known == 0: // a run that was suspended elsewhere
+		r.State = &rec.State
+	}
+	return r
+}
+
+// nodes returns the records of nodes for messages that the state of the run has added.
+func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
+	var out []*record
+	s, parent := a.branch.session, a.branch.session.tree.heads[a.branch.name]
+	for _, m := range messages {
+		w, err := wire(m, a.facts)
+		if err != nil {
+			return nil, err
+		}
+		r := a.branch.node(&record{Run: a.number, Message: w, message: m, runID: a.id}, s.tree.next()+ID(len(out)), parent)
+		if m.Role == aycoder.RoleAssistant {
+			r.answer, a.answer = a.answer, nil
+		}
+		parent = r.ID
+		out = append(out, r)
+	}
+	if len(messages) > 0 && (a.answer == nil) {
+		clear(a.facts)
+	}
+	return out, nil
+}
+
+// finish ends the run: the branch is idle again, or suspended.
+func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
+	b, s := a.branch, a.branch.session
+	ctx = context.WithoutCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(a.done)
+	b.active = nil
+	if res.Pending != nil && a.number > 0 {
+		b.pending, b.number, b.seq = res.Pending, a.number, a.seq
+	}
+	if s.failed != nil && !s.config.memory {
+		return
+	}
+	switch {
+	case a.number == 0 && (res.End == aycoder.EndFailed || len(res.Messages) < a.known): // it never began
+		return
+	case a.number == 0: // the agent does not tell of facts
+		if records, err := a.nodes(res.Messages[a.known:]); err == nil {
+			_ = s.write(ctx, true, records...)
+		}
+	case res.Pending != nil:
+		_ = s.append(ctx, true, nil, &record{Kind: kindAsk, Run: a.number, Branch: b.name, Requests: res.Pending.Requests})
+	}
+	_ = s.describe(ctx) // an error of write is in s.failed; the list of sessions is a convenience
+	if a.control == &b.control {
+		return
+	}
+	for _, q := range b.said { // the next run has another control
+		if !slices.ContainsFunc(b.control.Queued(), func(m *aycoder.Message) bool { return equal(m, q.Message) }) {
+			b.pass(q)
+		}
+	}
+}
+
+// settle ends the pending run: its open calls get outputs that say that they were not run, and its
+// message joins the tree. The mutex is held.
+func (b *Branch) settle(ctx context.Context) error {
+	s := b.session
+	state := b.pending.State
+	known := len(state.Messages())
+	if next, _, err := state.Apply(&aycoder.Resumed{}); err == nil {
+		state = next // calls that had begun are told apart from those that had not
+	}
+	if next, _, err := state.Apply(&aycoder.Cancelled{}); err == nil {
+		state = next
+	}
+	a := &activeRun{branch: b, number: b.number, id: b.pending.Run}
+	records, err := a.nodes(state.Messages()[known:])
+	if err != nil {
+		return &JournalError{Op: "append to", Session: s.id, Err: err}
+	}
+	records = append(records, &record{Kind: kindEnd, Run: b.number, Branch: b.name})
+	if err := s.write(ctx, true, records...); err != nil {
+		return err
+	}
+	for _, q := range state.Queued() {
+		if q.FollowUp {
+			b.control.FollowUp("", q.Message.Parts...)
+		} else {
+			b.control.Steer("", q.Message.Parts...)
+		}
+	}
+	b.pending = nil
+	return nil
+}

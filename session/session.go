@@ -1,0 +1,388 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
+)
+
+// Session is a conversation that is kept. It is the only writer of its tree: commands go in as
+// method calls, and [Session.View] gives out snapshots. The embedded [Branch] is the conversation
+// with which the session began; [Session.NewBranch] makes further ones. Between runs, a Session has no
+// goroutine. Its methods are safe for concurrent use.
+type Session struct {
+	*Branch
+
+	id     string
+	store  Store
+	config config
+	shown  atomic.Pointer[View]
+
+	mu       sync.Mutex // guards all that follows, also that of the branches
+	tree     *tree
+	journal  Journal
+	entry    Entry
+	branches map[string]*Branch
+	runs     int64        // the number of the last run
+	start    *startRecord // the last one that was recorded
+	damage   []error
+	failed   error // why nothing is recorded any more
+	closed   bool
+}
+
+// Option configures a [Session] in [New] and [Open].
+type Option func(*config) error
+
+type config struct {
+	clock  aycoder.Clock
+	sync   Sync
+	memory bool
+	dir    string
+}
+
+// Sync says how much a loss of power may cost. The end of the process, even by kill -9, costs
+// nothing with either.
+type Sync int
+
+const (
+	// SyncRecords flushes each record to disk before what follows from it begins. It is the default.
+	SyncRecords Sync = iota
+	// SyncTurns flushes when a message is complete, and before a tool that may write starts. A loss
+	// of power costs at most the message in progress, whose model call is then made again.
+	SyncTurns
+)
+
+// WithSync sets when records are flushed to disk. Default: [SyncRecords].
+func WithSync(s Sync) Option {
+	return func(c *config) error {
+		if s != SyncRecords && s != SyncTurns {
+			return &aycoder.ConfigError{Option: "WithSync", Err: fmt.Errorf("no such value: %d", s)}
+		}
+		c.sync = s
+		return nil
+	}
+}
+
+// WithoutStopping makes runs go on in memory if the journal fails, for example because the disk is
+// full. [Session.Err] then returns the error, and nothing more is recorded. Default: the run ends
+// with a [*JournalError], and all later commands return it.
+func WithoutStopping() Option {
+	return func(c *config) error {
+		c.memory = true
+		return nil
+	}
+}
+
+// WithClock sets the source of the times in the nodes. Default: [aycoder.SystemClock].
+func WithClock(clock aycoder.Clock) Option {
+	return func(c *config) error {
+		if clock == nil {
+			return &aycoder.ConfigError{Option: "WithClock", Err: errors.New("is nil")}
+		}
+		c.clock = clock
+		return nil
+	}
+}
+
+// WithDir sets the directory that lists of sessions show, normally the workspace. Default: none.
+func WithDir(dir string) Option {
+	return func(c *config) error {
+		c.dir = dir
+		return nil
+	}
+}
+
+// New starts a session in a store. agent answers on its first branch.
+func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) (*Session, error) {
+	s, err := newSession(store, agent, opts)
+	if err != nil {
+		return nil, fmt.Errorf("new session: %w", err)
+	}
+	s.id = newID()
+	if s.journal, err = store.Create(ctx, s.id); err != nil {
+		return nil, err
+	}
+	now := s.config.clock.Now()
+	s.tree = newTree(now)
+	s.entry = Entry{ID: s.id, Dir: s.config.dir, Created: now, Used: now}
+	head := &record{Kind: kindHeader, At: millis(now), Header: &header{Version: recordVersion, ID: s.id, Dir: s.config.dir}}
+	if err := s.write(ctx, true, head); err != nil {
+		return nil, errors.Join(err, s.journal.Close())
+	}
+	s.publish()
+	return s, nil
+}
+
+func newSession(store Store, agent aycoder.Agent, opts []Option) (*Session, error) {
+	s := &Session{store: store, branches: map[string]*Branch{}}
+	s.config.clock = aycoder.SystemClock()
+	err := option.Apply(&s.config, opts)
+	if store == nil {
+		err = errors.Join(err, &aycoder.ConfigError{Option: "store", Err: errors.New("is nil")})
+	}
+	if agent == nil {
+		err = errors.Join(err, &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")})
+	}
+	s.Branch = &Branch{session: s, agent: agent}
+	s.branches[""] = s.Branch
+	return s, err
+}
+
+// newID returns an id for a session: 26 random letters and digits.
+func newID() string { return strings.ToLower(rand.Text()) }
+
+// ID returns the id of the session in its store.
+func (s *Session) ID() string { return s.id }
+
+// View returns a snapshot of the tree. It takes no lock, so a display may call it while runs work.
+func (s *Session) View() *View { return s.shown.Load() }
+
+// Damage returns what could not be read when the session was opened: a [*DamageError] for each
+// record. Everything else is there.
+func (s *Session) Damage() []error { return slices.Clone(s.damage) }
+
+// Err returns why the session is not recorded any more, or nil if it is: see [WithoutStopping].
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// SetLabel gives a node a label, by which a user finds it. An empty label removes the one it has.
+func (s *Session) SetLabel(ctx context.Context, id ID, label string) error {
+	return s.command(ctx, "label", &record{Kind: kindLabel, ID: id, Name: label})
+}
+
+// SetTitle gives the session a title for lists of sessions. An empty title removes it.
+func (s *Session) SetTitle(ctx context.Context, title string) error {
+	return s.command(ctx, "rename", &record{Kind: kindTitle, Name: title})
+}
+
+// command records something that is possible at any moment.
+func (s *Session) command(ctx context.Context, name string, r *record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(name); err != nil {
+		return err
+	}
+	if s.View().Node(r.ID) == nil {
+		return &CommandError{Command: name, Phase: s.phase(), Reason: fmt.Sprintf("there is no node %d", r.ID)}
+	}
+	if err := s.write(ctx, true, r); err != nil {
+		return err
+	}
+	return s.describe(ctx)
+}
+
+// NewBranch makes a branch that begins at the node from, on which agent answers. Runs of different
+// branches may work at the same time. If the name is in use, the error is a [*CommandError].
+func (s *Session) NewBranch(ctx context.Context, name string, from ID, agent aycoder.Agent) (*Branch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("branch"); err != nil {
+		return nil, err
+	}
+	switch _, used := s.tree.heads[name]; {
+	case used:
+		return nil, &CommandError{Command: "branch", Phase: s.phase(), Reason: fmt.Sprintf("there is a branch %q", name)}
+	case s.View().Node(from) == nil:
+		return nil, &CommandError{Command: "branch", Phase: s.phase(), Reason: fmt.Sprintf("there is no node %d", from)}
+	case agent == nil:
+		return nil, &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")}
+	}
+	if err := s.write(ctx, true, &record{Kind: kindHead, ID: from, Branch: name}); err != nil {
+		return nil, err
+	}
+	b := s.branch(name)
+	b.agent = agent
+	return b, nil
+}
+
+// BranchOf returns the branch of a name, or nil if there is none. The name "" is that of the branch
+// with which the session began.
+func (s *Session) BranchOf(name string) *Branch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.branches[name]
+}
+
+// branch returns the branch of a name, and makes it if there is none. The mutex is held.
+func (s *Session) branch(name string) *Branch {
+	b := s.branches[name]
+	if b == nil {
+		b = &Branch{session: s, name: name}
+		s.branches[name] = b
+	}
+	return b
+}
+
+// Close ends the session. A run that works is cancelled, and Close waits for its end, which needs
+// its reader to leave or finish the loop. A closed session can be opened again.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	var open []*activeRun
+	for _, b := range s.branches {
+		if b.active != nil {
+			open = append(open, b.active)
+		}
+	}
+	s.mu.Unlock()
+	for _, a := range open {
+		a.cancel(errClosed)
+		<-a.done
+	}
+	return s.journal.Close()
+}
+
+var errClosed = errors.New("the session was closed")
+
+// usable returns an error if no command can be carried out. The mutex is held.
+func (s *Session) usable(command string) error {
+	switch {
+	case s.closed:
+		return &CommandError{Command: command, Phase: PhaseClosed, Reason: "the session is closed"}
+	case s.failed != nil && !s.config.memory:
+		return s.failed
+	}
+	return nil
+}
+
+// write records something and does it to the tree. The mutex is held, or the session is new.
+func (s *Session) write(ctx context.Context, durable bool, records ...*record) error {
+	if err := s.append(ctx, durable, nil, records...); err != nil {
+		return err
+	}
+	for _, r := range records {
+		s.apply(r)
+	}
+	s.publish()
+	return nil
+}
+
+// append records the line of a fact, if it is not nil, and further records.
+func (s *Session) append(ctx context.Context, durable bool, fact []byte, records ...*record) error {
+	if s.failed != nil {
+		return s.stopped()
+	}
+	var lines [][]byte
+	if fact != nil {
+		lines = append(lines, fact)
+	}
+	for _, r := range records {
+		line, err := r.encode()
+		if err != nil {
+			return &JournalError{Op: "append to", Session: s.id, Err: err}
+		}
+		lines = append(lines, line)
+	}
+	if err := s.journal.Append(ctx, durable, lines...); err != nil {
+		s.failed = err
+		return s.stopped()
+	}
+	return nil
+}
+
+// stopped returns why nothing is recorded, unless the session goes on in memory.
+func (s *Session) stopped() error {
+	if s.config.memory {
+		return nil
+	}
+	return s.failed
+}
+
+func (s *Session) publish() {
+	s.shown.Store(s.tree.view())
+}
+
+// describe updates the entry in the list of sessions.
+func (s *Session) describe(ctx context.Context) error {
+	s.entry.Title, s.entry.Nodes, s.entry.Used = s.tree.title, len(s.tree.nodes.Items), s.config.clock.Now()
+	if s.failed != nil {
+		return s.stopped()
+	}
+	return s.journal.Describe(ctx, s.entry)
+}
+
+// apply does to the tree what a record says. The record fits the tree: the caller has checked it.
+func (s *Session) apply(r *record) {
+	t := s.tree
+	switch r.Kind {
+	case kindNode:
+		n := &Node{
+			ID: r.ID, Parent: r.parent(), Message: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
+			Run: r.runID, At: fromMillis(r.At), Answer: cmp.Or(r.Answer, r.answer), Lost: r.lost,
+		}
+		t.add(n)
+		t.heads = set(t.heads, r.Branch, n.ID)
+		b := s.branch(r.Branch)
+		if n.Message != nil || n.Context != nil {
+			b.redo = nil
+		}
+		b.delivered(n.Message)
+		s.note(n)
+	case kindBase:
+		for _, path := range slices.Sorted(maps.Keys(r.Files)) {
+			t.addBase(path, r.Files[path])
+		}
+	case kindHead, kindUndo, kindRedo:
+		b := s.branch(r.Branch)
+		switch {
+		case r.Kind == kindUndo:
+			b.redo = append(b.redo, t.heads[r.Branch])
+		case r.Kind == kindRedo && len(b.redo) > 0:
+			b.redo = b.redo[:len(b.redo)-1]
+		default:
+			b.redo = nil
+		}
+		t.heads = set(t.heads, r.Branch, r.ID)
+	case kindLabel:
+		if t.labels = set(t.labels, r.ID, r.Name); r.Name == "" {
+			delete(t.labels, r.ID)
+		}
+	case kindTitle:
+		t.title = r.Name
+	case kindSay:
+		b := s.branch(r.Branch)
+		b.said = append(b.said, r.Say)
+	case kindUnsay:
+		s.branch(r.Branch).said = nil
+	}
+}
+
+// note keeps the entry of the list up to date.
+func (s *Session) note(n *Node) {
+	if n.Answer != nil && n.Answer.Model != "" {
+		s.entry.Model = n.Answer.Model
+	}
+	if s.entry.Prompt == "" && n.Message != nil && n.Message.Role == aycoder.RoleUser {
+		s.entry.Prompt = firstLine(n.Message.Text())
+	}
+}
+
+// firstLine returns the first line of a text that is not blank, shortened to 200 bytes.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			if len(line) > 200 {
+				line = strings.ToValidUTF8(line[:200], "") + "…"
+			}
+			return line
+		}
+	}
+	return ""
+}

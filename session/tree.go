@@ -1,0 +1,318 @@
+package session
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/persist"
+)
+
+// ID identifies a node of a session. The root is 0, and each further node has the next number.
+type ID int
+
+// Root is the node with which each session begins. It has no message and no parent.
+const Root ID = 0
+
+// Node is a point of a conversation: a message, and what the files of the workspace looked like
+// when the message was complete. Nodes form a tree. A node never changes, so it can be read without
+// a lock; its message and its maps must not be changed.
+type Node struct {
+	// ID is the number of the node, and Parent that of the node before. The Parent of the root
+	// is the root.
+	ID, Parent ID
+	// Message is the message that the node adds to the conversation. It is nil if the node only
+	// records files or a Context, and for the root.
+	Message *aycoder.Message
+	// Context, if it is not nil, takes the place of all messages of the path up to this node when
+	// the model is asked: see [Session.Compact]. The nodes before it are still in the tree.
+	Context []*aycoder.Message
+	// Files are the files that differ from those of the parent, by path: see [View.Files].
+	Files map[string]FileState
+	// Run is the id of the run that made the node, or "".
+	Run string
+	// Branch is the name of the branch on which the node was made, see [Session.NewBranch].
+	Branch string
+	// At is the time at which the node was made.
+	At time.Time
+	// Answer says who wrote the message and what it cost. It is nil if no model wrote it.
+	Answer *Answer
+	// Lost says that the record of the node is damaged, so that Message and Files are unknown.
+	Lost bool
+
+	depth   int
+	changed *Node // the nearest node at or above this one that has Files, or nil
+	// The children are a list of siblings, the newest first. Only the head of the list changes, so
+	// that a reader with an older View skips what came later.
+	child   atomic.Pointer[Node]
+	sibling *Node
+}
+
+// FileState is what a file was like at a node.
+type FileState struct {
+	// Hash is that of the content, or of the target of a symbolic link. It is "" if there was no file,
+	// or if NotHeld says why the session does not have the content.
+	Hash Hash `json:"hash,omitempty"`
+	// Mode has the permission bits and the type of the file.
+	Mode fs.FileMode `json:"mode,omitempty"`
+	Size int64       `json:"size,omitempty"`
+	// NotHeld says why the session does not have the content, such as "too large".
+	NotHeld string `json:"not_held,omitempty"`
+}
+
+// Answer says which model wrote a message, and how many tokens it used.
+type Answer struct {
+	// Provider and Model say who answered, which may be another model than the one that was asked
+	// first: see package middleware. ID is the id of the message, and RequestID that of the request.
+	Provider  string        `json:"provider,omitempty"`
+	Model     string        `json:"model,omitempty"`
+	ID        string        `json:"id,omitempty"`
+	RequestID string        `json:"request_id,omitempty"`
+	Usage     aycoder.Usage `json:"usage,omitzero"`
+}
+
+// View is a snapshot of a session. It never changes, and reading it takes no lock, also while a
+// run adds nodes. Methods that take an ID treat one that is not in the View as the root.
+type View struct {
+	nodes  []*Node // the index is the ID
+	base   []baseFile
+	labels map[ID]string
+	heads  map[string]ID // by branch
+	title  string
+	// damaged says that some records were lost, so that a call may be without its output.
+	damaged bool
+}
+
+// A baseFile is what a file held before anything in the session changed it.
+type baseFile struct {
+	path  string
+	state FileState
+}
+
+// Len returns the number of nodes. Their IDs are 0 to Len-1.
+func (v *View) Len() int { return len(v.nodes) }
+
+// Node returns the node with an ID, or nil if there is none.
+func (v *View) Node(id ID) *Node {
+	if id < 0 || int(id) >= len(v.nodes) {
+		return nil
+	}
+	return v.nodes[id]
+}
+
+// node returns the node with an ID, or the root.
+func (v *View) node(id ID) *Node {
+	if n := v.Node(id); n != nil {
+		return n
+	}
+	return v.nodes[Root]
+}
+
+// Head returns the node with which the conversation of a branch continues: "" is the branch of the
+// [Session] itself. A branch that does not exist has the root as its head.
+func (v *View) Head(branch string) ID { return v.heads[branch] }
+
+// Branches returns the names of the branches, sorted. The first is "".
+func (v *View) Branches() []string {
+	names := []string{""}
+	for name := range v.heads {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Title returns the title that the user gave to the session, or "".
+func (v *View) Title() string { return v.title }
+
+// Label returns the label of a node, or "".
+func (v *View) Label(id ID) string { return v.labels[id] }
+
+// Labelled returns the node with a label. If several nodes have it, it returns the newest.
+func (v *View) Labelled(label string) (ID, bool) {
+	found, ok := Root, false
+	for id, l := range v.labels {
+		if l == label && id >= found {
+			found, ok = id, true
+		}
+	}
+	return found, ok
+}
+
+// Path returns the nodes from the root to a node, both included.
+func (v *View) Path(id ID) []*Node {
+	n := v.node(id)
+	path := make([]*Node, n.depth+1)
+	for i := n.depth; i >= 0; i-- {
+		path[i], n = n, v.node(n.Parent)
+	}
+	return path
+}
+
+// Messages returns the conversation that leads to a node, as the model gets it: the messages of the
+// path, from the last Context on. It is a valid history for [aycoder.Input].
+func (v *View) Messages(id ID) []*aycoder.Message {
+	var out []*aycoder.Message
+	for n := v.node(id); ; n = v.node(n.Parent) {
+		if n.Message != nil {
+			out = append(out, n.Message)
+		}
+		if n.Context != nil {
+			for _, m := range slices.Backward(n.Context) {
+				out = append(out, m)
+			}
+			break
+		}
+		if n.ID == Root {
+			break
+		}
+	}
+	slices.Reverse(out)
+	if v.damaged {
+		return aycoder.RepairHistory(out)
+	}
+	return out
+}
+
+// Children returns the nodes that follow a node, the oldest first.
+func (v *View) Children(id ID) []*Node {
+	var out []*Node
+	for n := v.node(id).child.Load(); n != nil; n = n.sibling {
+		if int(n.ID) < len(v.nodes) {
+			out = append(out, n)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// Forks returns the nodes that have more than one child, the oldest first.
+func (v *View) Forks() []*Node {
+	return v.filter(func(n *Node) bool { return len(v.Children(n.ID)) > 1 })
+}
+
+// Leaves returns the nodes that have no child, the oldest first.
+func (v *View) Leaves() []*Node {
+	return v.filter(func(n *Node) bool { return len(v.Children(n.ID)) == 0 })
+}
+
+func (v *View) filter(keep func(*Node) bool) []*Node {
+	var out []*Node
+	for _, n := range v.nodes {
+		if keep(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Ancestor returns the last node that is on the paths to both a and b.
+func (v *View) Ancestor(a, b ID) *Node {
+	x, y := v.node(a), v.node(b)
+	for x.depth > y.depth {
+		x = v.node(x.Parent)
+	}
+	for y.depth > x.depth {
+		y = v.node(y.Parent)
+	}
+	for x != y {
+		x, y = v.node(x.Parent), v.node(y.Parent)
+	}
+	return x
+}
+
+// Files returns what the session knows of the files at a node, by path. The caller may change the
+// map. A file that was first seen later is there with the content that it had then.
+func (v *View) Files(id ID) map[string]FileState {
+	out := map[string]FileState{}
+	put := func(path string, f FileState) {
+		if _, ok := out[path]; !ok {
+			out[path] = f
+		}
+	}
+	for n := v.node(id).changed; n != nil; n = v.above(n).changed {
+		for path, f := range n.Files {
+			put(path, f)
+		}
+		if n.ID == Root {
+			break
+		}
+	}
+	for _, b := range v.base {
+		put(b.path, b.state)
+	}
+	return out
+}
+
+// above returns the parent of a node. The root has a parent without Files.
+func (v *View) above(n *Node) *Node {
+	if n.ID == Root {
+		return &Node{}
+	}
+	return v.node(n.Parent)
+}
+
+// tree is the part of a session that grows. Its owner changes it; others read a View.
+type tree struct {
+	nodes  persist.List[*Node]
+	base   persist.List[baseFile]
+	based  map[string]bool // the paths in base
+	labels map[ID]string   // replaced, never changed
+	heads  map[string]ID   // replaced, never changed
+	title  string
+
+	damaged bool
+}
+
+func newTree(at time.Time) *tree {
+	at = fromMillis(millis(at)) // as it will be read again
+	t := &tree{based: map[string]bool{}, heads: map[string]ID{"": Root}}
+	t.nodes = t.nodes.Append(&Node{At: at})
+	return t
+}
+
+// view returns the snapshot of the present moment.
+func (t *tree) view() *View {
+	return &View{
+		nodes: t.nodes.Items, base: t.base.Items, labels: t.labels, heads: t.heads, title: t.title, damaged: t.damaged,
+	}
+}
+
+// next returns the ID that the next node gets.
+func (t *tree) next() ID { return ID(len(t.nodes.Items)) }
+
+// add puts a node into the tree. Its ID must be the next, and its parent must be in the tree.
+func (t *tree) add(n *Node) {
+	parent := t.nodes.Items[n.Parent]
+	n.depth = parent.depth + 1
+	if n.changed = parent.changed; len(n.Files) > 0 {
+		n.changed = n
+	}
+	n.sibling = parent.child.Load()
+	t.nodes = t.nodes.Append(n)
+	parent.child.Store(n)
+}
+
+// addBase notes what a file held before the session changed it. Only the first note of a path
+// counts. It reports whether this is the first.
+func (t *tree) addBase(path string, f FileState) bool {
+	if t.based[path] {
+		return false
+	}
+	t.based[path] = true
+	t.base = t.base.Append(baseFile{path, f})
+	return true
+}
+
+// set returns a copy of a map with another value. Views share the old map.
+func set[K comparable, V any](m map[K]V, key K, value V) map[K]V {
+	next := make(map[K]V, len(m)+1)
+	maps.Copy(next, m)
+	next[key] = value
+	return next
+}
