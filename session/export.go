@@ -57,6 +57,7 @@ type documentNode struct {
 // A turn is a message as people read it.
 type turn struct {
 	ID    ID
+	Role  string // "user", "model" or "tools"
 	Who   string
 	Label string
 	At    time.Time
@@ -72,9 +73,9 @@ func (v *View) turns(id ID) []turn {
 		if n.Message == nil {
 			continue
 		}
-		t := turn{ID: n.ID, Who: "User", Label: v.labels[n.ID], At: n.At}
+		t := turn{ID: n.ID, Role: "user", Who: "User", Label: v.labels[n.ID], At: n.At}
 		if n.Message.Role == aycoder.RoleAssistant {
-			t.Who = "Model"
+			t.Role, t.Who = "model", "Model"
 			if n.Answer != nil && n.Answer.Model != "" {
 				t.Who = n.Answer.Model
 			}
@@ -86,7 +87,7 @@ func (v *View) turns(id ID) []turn {
 		}
 		if len(n.Message.Parts) > 0 && !slices.ContainsFunc(t.Parts, func(p turnPart) bool { return p.Kind != "output" }) &&
 			n.Message.Role == aycoder.RoleUser {
-			t.Who = "Tools"
+			t.Role, t.Who = "tools", "Tools"
 		}
 		if len(t.Parts) > 0 {
 			out = append(out, t)
@@ -191,7 +192,7 @@ const pageHTML = `<!DOCTYPE html>
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
 section { margin: 1.5rem 0; padding-left: 1rem; border-left: 3px solid #8886; }
-section.User { border-color: #36c; }
+section.user { border-color: #36c; }
 h2 { font-size: .9rem; margin: 0; opacity: .8; }
 time, .label { font-weight: normal; margin-left: .5rem; }
 p, pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; }
@@ -201,7 +202,7 @@ summary { cursor: pointer; font-size: .9rem; }
 </head>
 <body>
 <h1>{{.Title}}</h1>
-{{range .Turns}}<section class="{{.Who}}" id="n{{.ID}}">
+{{range .Turns}}<section class="{{.Role}}" id="n{{.ID}}">
 <h2>{{.Who}}<time datetime="{{.At.UTC.Format "2006-01-02T15:04:05Z"}}">{{.At.UTC.Format "2006-01-02 15:04"}}</time>{{if .Label}}<span class="label">{{.Label}}</span>{{end}}</h2>
 {{range .Parts}}{{if eq .Kind "text"}}<p>{{.Text}}</p>
 {{else}}<details><summary>{{.Title}}</summary><pre>{{.Text}}</pre></details>

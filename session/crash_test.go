@@ -1,0 +1,186 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+)
+
+// worker is an agent whose model makes a few calls in each of six turns, whatever was interrupted
+// before, and then says that it is done.
+func worker(t testing.TB, v aycoder.Verdict) *aycoder.Loop {
+	step := script.Func(func(req *aycoder.Request) script.Step {
+		turns := 0
+		for _, m := range req.Messages {
+			if m.Role == aycoder.RoleAssistant {
+				turns++
+			}
+		}
+		if turns >= 6 {
+			return script.Say("done")
+		}
+		call := func(name string, n int) script.Step {
+			return script.Block(&aycoder.ToolUse{ID: fmt.Sprintf("t%d_%s%d", turns, name, n), Name: name,
+				Args: json.RawMessage(`{"text":"x"}`)})
+		}
+		return script.Reply(script.Say("next"), call("look", 1), call("write", 1), call("look", 2), call("write", 2))
+	})
+	l, err := aycoder.New(script.New(step).With(script.WithLoop(true)), aycoder.WithApprover(verdict(v)),
+		aycoder.WithTools(echo(t, "look", aycoder.EffectReadOnly), echo(t, "write", aycoder.EffectWrite)))
+	require.NoError(t, err)
+	return l
+}
+
+// began counts how often the journal says that each write began.
+func began(t testing.TB, records [][]byte) map[string]int {
+	out := map[string]int{}
+	for _, r := range records {
+		var f struct{ Fact, ID string }
+		require.NoError(t, json.Unmarshal(r, &f))
+		if f.Fact == "tool_began" && f.ID[3] == 'w' {
+			out[f.ID]++
+		}
+	}
+	return out
+}
+
+// A run that is killed several times, each time at another record, ends as it would have: nothing
+// that was recorded is lost, and no write begins twice.
+func TestCrashesInARow(t *testing.T) {
+	const runs = 300
+	seed := rand.Uint64()
+	t.Logf("%d runs, seed %d", runs, seed)
+	for n := range runs {
+		r := rand.New(rand.NewPCG(seed, uint64(n)))
+		store := newMemory()
+		s, err := session.New(t.Context(), store, worker(t, aycoder.Allow()))
+		require.NoError(t, err)
+		id, kept := s.ID(), 1
+		run(t, s, "go")
+		for range 1 + r.IntN(4) {
+			j := store.sessions[id]
+			kept = min(kept+1+r.IntN(20), len(j.records))
+			before := len(began(t, j.records[:kept]))
+			store.sessions[id] = &memoryJournal{records: j.records[:kept:kept], objects: j.objects}
+			s, err = session.Open(t.Context(), store, id, worker(t, aycoder.Allow()))
+			require.NoError(t, err)
+			require.Empty(t, s.Damage())
+			in := aycoder.Input{}
+			if s.Pending() == nil {
+				in.Prompt = "on"
+			}
+			var res aycoder.Result
+			for _, err := range s.Run(t.Context(), in, aycoder.Into(&res)) {
+				require.NoError(t, err)
+			}
+			require.Equal(t, "done", res.Text())
+			require.NoError(t, aycoder.CheckHistory(res.Messages))
+			require.Equal(t, asJSON(t, res.Messages), asJSON(t, s.View().Messages(s.Head())), "seed %d run %d", seed, n)
+			after := began(t, store.sessions[id].records)
+			require.GreaterOrEqual(t, len(after), before)
+			for call, times := range after {
+				require.Equal(t, 1, times, "%s began %d times, seed %d run %d", call, times, seed, n)
+			}
+			v, _, err := session.Read(t.Context(), store, id)
+			require.NoError(t, err)
+			require.Equal(t, asJSON(t, res.Messages), asJSON(t, v.Messages(v.Head(""))), "seed %d run %d", seed, n)
+		}
+	}
+}
+
+// A run that was suspended for approval is decided in another process, which may be killed, too.
+func TestSuspendedRunIsKept(t *testing.T) {
+	store := newMemory()
+	s, err := session.New(t.Context(), store, worker(t, aycoder.Suspend()))
+	require.NoError(t, err)
+	run(t, s, "go")
+	want := s.Pending()
+	require.Len(t, want.Requests, 4)
+	require.Equal(t, session.PhaseSuspended, s.Phase())
+	require.NoError(t, s.Close())
+
+	allowed := 0
+	for !t.Failed() {
+		o, err := session.Open(t.Context(), store, s.ID(), worker(t, aycoder.Suspend()))
+		require.NoError(t, err)
+		p := o.Pending()
+		if p == nil {
+			break
+		}
+		if allowed == 0 {
+			require.Equal(t, asJSON(t, want), asJSON(t, p))
+		}
+		var in aycoder.Input
+		for _, q := range p.Requests {
+			in.Decisions = append(in.Decisions, aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()})
+			allowed++
+		}
+		var res aycoder.Result
+		for _, err := range o.Run(t.Context(), in, aycoder.Into(&res)) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, asJSON(t, res.Messages), asJSON(t, o.View().Messages(o.Head())))
+		require.NoError(t, o.Close())
+	}
+	require.Equal(t, 24, allowed)
+	require.Len(t, began(t, store.sessions[s.ID()].records), 12)
+	v, damage, err := session.Read(t.Context(), store, s.ID())
+	require.NoError(t, err)
+	require.Empty(t, damage)
+	messages := v.Messages(v.Head(""))
+	require.Equal(t, "done", messages[len(messages)-1].Text())
+}
+
+// A prompt settles a suspended run: its calls are not run, and the model is told so.
+func TestPromptSettlesSuspendedRun(t *testing.T) {
+	store := newMemory()
+	s, err := session.New(t.Context(), store, worker(t, aycoder.Suspend()))
+	require.NoError(t, err)
+	run(t, s, "go")
+	require.NoError(t, s.Steer(t.Context(), "by the way"))
+	require.NoError(t, s.SetAgent(agent(t, script.Say("all right"))))
+	res := run(t, s, "never mind")
+	require.Nil(t, s.Pending())
+	require.Equal(t, "all right", res.Text())
+	require.Contains(t, asJSON(t, res.Messages), "not run: the run was cancelled")
+	require.Contains(t, asJSON(t, res.Messages), "by the way")
+	require.Empty(t, s.Queued())
+	require.Empty(t, began(t, store.sessions[s.ID()].records))
+}
+
+// Messages that no run has taken are there in the next process, once.
+func TestQueuedMessagesAreKept(t *testing.T) {
+	store := newMemory()
+	s, err := session.New(t.Context(), store, agent(t, script.Say("hi")))
+	require.NoError(t, err)
+	require.NoError(t, s.Steer(t.Context(), "one"))
+	require.NoError(t, s.FollowUp(t.Context(), "two"))
+	require.NoError(t, s.Steer(t.Context(), "three"))
+	require.NoError(t, s.Close())
+	o, err := session.Open(t.Context(), store, s.ID(), agent(t, script.Say("a"), script.Say("b"), script.Say("c")))
+	require.NoError(t, err)
+	require.Equal(t, []string{"one", "two", "three"}, texts(o.Queued()))
+	run(t, o, "zero")
+	require.Empty(t, o.Queued())
+	require.Equal(t, []string{"zero", "one", "three", "a", "two", "b"}, texts(o.View().Messages(o.Head())))
+	require.NoError(t, o.Close())
+	again, err := session.Open(t.Context(), store, s.ID(), agent(t))
+	require.NoError(t, err)
+	require.Empty(t, again.Queued())
+
+	require.NoError(t, again.Steer(t.Context(), "four"))
+	drained, err := again.Drain(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"four"}, texts(drained))
+	require.NoError(t, again.Close())
+	last, err := session.Open(t.Context(), store, s.ID(), agent(t))
+	require.NoError(t, err)
+	require.Empty(t, last.Queued())
+}
