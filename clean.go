@@ -175,11 +175,12 @@ func cleanCall(c *ToolUse) *ToolUse {
 
 // cleanDone returns ev, or a copy in which all text is valid UTF-8.
 func cleanDone(ev *MessageDone) *MessageDone {
-	if runes.CheckUTF8(string(ev.Stop), ev.Model, ev.ID) == nil {
+	if runes.CheckUTF8(string(ev.Stop), ev.Model, ev.ID, ev.Provider, ev.RequestID) == nil {
 		return ev
 	}
 	return &MessageDone{Stop: StopReason(runes.Clean(string(ev.Stop))), Usage: ev.Usage,
-		Model: runes.Clean(ev.Model), ID: runes.Clean(ev.ID)}
+		Model: runes.Clean(ev.Model), ID: runes.Clean(ev.ID), Provider: runes.Clean(ev.Provider),
+		RequestID: runes.Clean(ev.RequestID)}
 }
 
 func partSize(p Part) int64 {

@@ -300,7 +300,8 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.Merged{Call: call}, &aycoder.Merged{Call: call, File: &file}},
 		{&aycoder.Conflicted{Call: call}, &aycoder.Conflicted{Call: call, File: &file}},
 		{&aycoder.ChildEvent{}, &aycoder.ChildEvent{CallID: "a", Event: &aycoder.TextDelta{}}},
-		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some}},
+		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some,
+			Provider: "p", Model: "m", ID: "i", RequestID: "r"}},
 		{&aycoder.Retrying{}, &aycoder.Retrying{Discarded: true, Attempt: 1, After: 1, Err: failed}},
 		{&aycoder.RunFinished{Result: &aycoder.Result{}}, &aycoder.RunFinished{Result: &aycoder.Result{
 			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Messages: []*aycoder.Message{aycoder.User("u")},

@@ -79,10 +79,17 @@ type Conflicted struct {
 // of all its calls.
 type TurnFinished struct {
 	// Turn is the number of the message in this run, counted from 1.
-	Turn int
-	Stop StopReason
+	Turn int        `json:"turn"`
+	Stop StopReason `json:"stop"`
 	// Usage counts the tokens of the message alone. [ToolFinished].Usage counts those of a call.
-	Usage Usage
+	Usage Usage `json:"usage"`
+	// Provider and Model name the model that answered, also if it is not the first choice of a
+	// client with a fallback. ID and RequestID are the provider's ids of the message and of the
+	// request. The fields are empty as far as the client does not tell them, see [MessageDone].
+	Provider  string `json:"provider,omitempty"`
+	Model     string `json:"model,omitempty"`
+	ID        string `json:"id,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // Retrying reports that a failed request to the model is sent again. Either the loop does so, or
@@ -232,12 +239,8 @@ func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON encodes the event as a JSON object whose type is "turn_end".
 func (e *TurnFinished) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type  string     `json:"type"`
-		Turn  int        `json:"turn"`
-		Stop  StopReason `json:"stop"`
-		Usage Usage      `json:"usage"`
-	}{"turn_end", e.Turn, e.Stop, e.Usage})
+	type plain TurnFinished
+	return typedJSON("turn_end", (*plain)(e))
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "retry".
@@ -261,6 +264,15 @@ func (e *RunFinished) MarshalJSON() ([]byte, error) {
 		Usage  Usage      `json:"usage"`
 		Text   string     `json:"text"`
 	}{"run_end", e.Result.End, e.Result.Stop, e.Result.Turns, e.Result.Usage, e.Result.Text()})
+}
+
+// typedJSON encodes a struct as a JSON object, and adds the key "type" as the first.
+func typedJSON(kind string, v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(`{"type":"`+kind+`",`), data[1:]...), nil
 }
 
 func text(err error) string {

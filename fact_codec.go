@@ -40,9 +40,11 @@ type wireFact struct {
 	Part   *wirePart `json:"part,omitempty"`
 	Output *wirePart `json:"output,omitempty"`
 
-	Stop  StopReason `json:"stop,omitempty"`
-	Model string     `json:"model,omitempty"`
-	Usage Usage      `json:"usage,omitzero"`
+	Stop      StopReason `json:"stop,omitempty"`
+	Model     string     `json:"model,omitempty"`
+	Usage     Usage      `json:"usage,omitzero"`
+	Provider  string     `json:"provider,omitempty"`
+	RequestID string     `json:"request_id,omitempty"`
 
 	*ModelFailed
 
@@ -64,7 +66,8 @@ func (r FactRecord) MarshalJSON() ([]byte, error) {
 	w := wireFact{Run: r.Run, Seq: r.Seq}
 	err := w.put(r.Fact)
 	if err == nil {
-		err = runes.CheckUTF8(w.Run, w.ID, string(w.Stop), w.Model, string(w.By), w.Digest)
+		err = runes.CheckUTF8(w.Run, w.ID, string(w.Stop), w.Model, w.Provider,
+			w.RequestID, string(w.By), w.Digest)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encode fact: %w", err)
@@ -85,6 +88,7 @@ func (w *wireFact) put(f Fact) (err error) {
 		w.Part, err = encodeOne(f.Call)
 	case *MessageDone:
 		w.Fact, w.ID, w.Stop, w.Usage, w.Model = "message", f.ID, f.Stop, f.Usage, f.Model
+		w.Provider, w.RequestID = f.Provider, f.RequestID
 	case *ModelFailed:
 		w.Fact, w.ModelFailed = "failed", f
 	case *Waited:
@@ -156,7 +160,8 @@ func (w *wireFact) fact() (Fact, error) {
 		p, err := decodeOne[*ToolUse](w.Part)
 		return &BlockTruncated{p}, err
 	case "message":
-		return &MessageDone{ID: w.ID, Stop: w.Stop, Usage: w.Usage, Model: w.Model}, nil
+		return &MessageDone{ID: w.ID, Stop: w.Stop, Usage: w.Usage, Model: w.Model,
+			Provider: w.Provider, RequestID: w.RequestID}, nil
 	case "failed":
 		if w.ModelFailed == nil {
 			return nil, errFactField

@@ -18,7 +18,7 @@ var factLines = []string{
 	`{"seq":2,"fact":"block","part":{"type":"tool_use","id":"c","name":"t","args":"{ \"a\" :\n1.0, \"\\/\":\"\u2028\"}","extra":{"type":"opaque","provider":"p","raw":"{ }"}}}`,
 	`{"seq":2,"fact":"block","part":{"type":"new","x":12345678901234567890.10}}`,
 	`{"seq":3,"fact":"cut","part":{"type":"tool_use","id":"c","name":"t","args":"{\"a"}}`,
-	`{"seq":4,"fact":"message","id":"m","stop":"tool_use","model":"x","usage":{"input":1,"output":2,"reasoning":3,"cache_read":4,"cache_write":5}}`,
+	`{"seq":4,"fact":"message","id":"m","stop":"tool_use","model":"x","usage":{"input":1,"output":2,"reasoning":3,"cache_read":4,"cache_write":5},"provider":"p","request_id":"req"}`,
 	`{"seq":4,"fact":"message"}`,
 	`{"seq":5,"fact":"failed","retry":true,"after":1000,"shrink":true,"limit":2000,"keep":true}`,
 	`{"seq":5,"fact":"failed","retry":false}`,

@@ -201,7 +201,9 @@ type MessageDone struct {
 	// Usage is the number of tokens that the request and its response used.
 	Usage Usage
 	// Model is the name of the model that answered. ID is the provider's id of the message.
-	Model, ID           string
+	Model, ID string
+	// Provider is the name of the provider that answered, as in [ModelNamer]. RequestID is the
+	// provider's id of the request, see [ModelError]. Both may be empty.
 	Provider, RequestID string
 }
 
@@ -316,9 +318,8 @@ type Response struct {
 	Cut     []*ToolUse
 	Stop    StopReason
 	Usage   Usage
-	// Model is the name of the model that answered. ID is the provider's id of the message.
-	Model, ID           string
-	Provider, RequestID string
+	// Model, ID, Provider and RequestID are those of [MessageDone].
+	Model, ID, Provider, RequestID string
 }
 
 // Text returns the visible text of the answer: its [Text] parts, concatenated, without thinking.
@@ -362,6 +363,7 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 			r.Cut = append(r.Cut, ev.Call)
 		case *MessageDone:
 			r.Stop, r.Usage, r.Model, r.ID = ev.Stop, ev.Usage, ev.Model, ev.ID
+			r.Provider, r.RequestID = ev.Provider, ev.RequestID
 			done = true
 		}
 	}

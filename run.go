@@ -336,8 +336,10 @@ func (r *run) step(f Fact, events ...Event) error {
 		r.tellRest(next.history.Items[before:])
 	}
 	if next.turn > turn {
-		r.tell(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
-		r.done.Usage = Usage{}
+		d := &r.done
+		r.tell(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: d.Usage,
+			Provider: d.Provider, Model: d.Model, ID: d.ID, RequestID: d.RequestID})
+		d.Usage = Usage{}
 	}
 	if r.facts == nil || !r.facts.hold(nil, actions...) {
 		r.follow(actions)

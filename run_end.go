@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -169,7 +170,7 @@ func (r *run) failure(ctx context.Context) error {
 }
 
 func (r *run) modelError() *ModelError {
-	e := &ModelError{Model: r.done.Model, RequestID: r.done.ID}
+	e := &ModelError{Model: r.done.Model, RequestID: cmp.Or(r.done.RequestID, r.done.ID)}
 	if n, ok := As[ModelNamer](r.loop.client); ok {
 		provider, model := n.ModelName()
 		e.Provider = provider

@@ -240,7 +240,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 		r.keepText()
 	}
 	r.incoming.next()
-	r.heard, r.suspended = false, nil
+	r.heard, r.suspended, r.done = false, nil, MessageDone{}
 	clear(r.open)
 	if !f.Retry {
 		r.fail(err)

@@ -191,6 +191,9 @@ type answerEnd struct {
 	Usage aycoder.Usage      `json:"usage"`
 	Model string             `json:"model"`
 	ID    string             `json:"id"`
+
+	Provider  string `json:"provider,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // The types of an answerEvent.
@@ -274,7 +277,7 @@ func (a *answer) add(ev aycoder.ModelEvent, last bool) error {
 		return errIncomplete
 	} else if ok {
 		a.Done = (*answerEnd)(done)
-		return checkUTF8(string(done.Stop), done.Model, done.ID)
+		return checkUTF8(string(done.Stop), done.Model, done.ID, done.Provider, done.RequestID)
 	}
 	var e answerEvent
 	switch ev := ev.(type) {

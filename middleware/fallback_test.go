@@ -16,6 +16,24 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
+// The end of a turn names the model that answered, not the first one that was asked.
+func TestFallbackSaysWhoAnswered(t *testing.T) {
+	first := script.New(script.Fail(script.Overloaded()), script.Say("two")).With(script.WithName("first", "a"))
+	second := script.New(script.Say("one")).With(script.WithName("second", "b"))
+	loop, err := aycoder.New(first, aycoder.WithModelMiddleware(middleware.Fallback(second)))
+	require.NoError(t, err)
+	var got []string
+	for range 2 {
+		for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+			if e, ok := ev.(*aycoder.TurnFinished); ok {
+				got = append(got, e.Provider, e.Model, e.ID, e.RequestID)
+			}
+		}
+	}
+	require.Equal(t, []string{"second", "b", "msg_1", "req_1", "first", "a", "msg_2", "req_2"}, got)
+}
+
 func TestFallback(t *testing.T) {
 	refusal := &aycoder.RefusalError{ModelError: base(200)}
 	tooLarge := script.TooLarge(300, 200)

@@ -57,6 +57,42 @@ func TestOpenEach(t *testing.T) {
 	}
 }
 
+// Every dialect says which provider and model answered, and the ids of the message and the request.
+func TestAnswerSaysWhoAnswered(t *testing.T) {
+	chat := `{"id":"m1","model":"x-1","choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`
+	for name, answer := range map[string]string{
+		"anthropic": `{"type":"message","id":"m1","model":"x-1","role":"assistant","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"}`,
+		"groq":      chat,
+		"mistral":   chat,
+		"google":    `{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}],"modelVersion":"x-1","responseId":"m1"}`,
+		"ollama":    `{"model":"x-1","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop"}`,
+		"openai":    `{"object":"response","id":"m1","model":"x-1","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Request-Id", "req-7")
+				_, _ = io.WriteString(w, answer)
+			}))
+			defer s.Close()
+			m, err := providers.Open(name+"/asked", providers.WithAPIKey("key-0123456789"),
+				providers.WithBaseURL(s.URL), providers.WithHTTPClient(s.Client()))
+			require.NoError(t, err)
+			var done *aycoder.MessageDone
+			for ev, err := range m.Stream(t.Context(), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hi")}}) {
+				require.NoError(t, err)
+				done, _ = ev.(*aycoder.MessageDone)
+			}
+			id := "m1"
+			if name == "ollama" { // sends none
+				id = ""
+			}
+			namer, _ := aycoder.As[aycoder.ModelNamer](m)
+			provider, _ := namer.ModelName()
+			assert.Equal(t, []string{provider, "x-1", id, "req-7"}, []string{done.Provider, done.Model, done.ID, done.RequestID})
+		})
+	}
+}
+
 func TestOpenWithoutKey(t *testing.T) {
 	for _, env := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY",
 		"OPENROUTER_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "MOONSHOT_API_KEY", "MISTRAL_API_KEY", "ZAI_API_KEY",

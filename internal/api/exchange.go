@@ -141,7 +141,7 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 	}
 }
 
-// Emit yields an event to the caller. If it returns an error, the decoder must return
+// Emit yields an event to the caller, and sets in an [aycoder.MessageDone] who answered. If it returns an error, the decoder must return
 // that error at once. The error is [ErrStopped] if the caller has left the loop, an
 // [aycoder.LimitError] if the answer is too large, or an internal one if the context is
 // done.
@@ -154,6 +154,10 @@ func (k *Call) Emit(ev aycoder.ModelEvent) error {
 	limit := cmp.Or(k.x.MaxResponse, k.x.Config.MaxResponse)
 	if k.held += sizeOf(ev); k.held > limit {
 		return &aycoder.LimitError{Limit: "response bytes", Max: limit}
+	}
+	if done, ok := ev.(*aycoder.MessageDone); ok {
+		done.Provider, done.RequestID = k.x.Config.Provider, k.RequestID
+		done.Model = cmp.Or(done.Model, k.x.Model)
 	}
 	k.body.left = k.body.max // the data that was read has produced an event
 	if !k.yield(ev, nil) {

@@ -26,6 +26,8 @@ type eventLine struct {
 	Stop      aycoder.StopReason `json:"stop,omitempty"`
 	Usage     *aycoder.Usage     `json:"usage,omitempty"`
 	Model     string             `json:"model,omitempty"`
+	Provider  string             `json:"provider,omitempty"`
+	RequestID string             `json:"request_id,omitempty"`
 	Discarded bool               `json:"discarded,omitempty"`
 	Attempt   int                `json:"attempt,omitempty"`
 	After     time.Duration      `json:"after_ns,omitempty"`
@@ -62,11 +64,12 @@ func encodeEvent(ev aycoder.ModelEvent) (e eventLine, err error) {
 		e = eventLine{Type: typeRetry, Discarded: ev.Discarded, Attempt: ev.Attempt, After: ev.After,
 			Error: encodeError(ev.Err)}
 	case *aycoder.MessageDone:
-		e = eventLine{Type: typeDone, Stop: ev.Stop, Usage: &ev.Usage, Model: ev.Model, ID: ev.ID}
+		e = eventLine{Type: typeDone, Stop: ev.Stop, Usage: &ev.Usage, Model: ev.Model, ID: ev.ID,
+			Provider: ev.Provider, RequestID: ev.RequestID}
 	default:
 		err = fmt.Errorf("no such event: %T", ev)
 	}
-	for _, s := range []string{e.Text, e.ID, e.Name, e.Model, string(e.Stop)} {
+	for _, s := range []string{e.Text, e.ID, e.Name, e.Model, e.Provider, e.RequestID, string(e.Stop)} {
 		if !utf8.ValidString(s) && err == nil {
 			err = errNotUTF8
 		}
@@ -100,7 +103,7 @@ func (e *eventLine) event() (aycoder.ModelEvent, error) {
 		err := e.Error.check(1)
 		return &aycoder.Retrying{Discarded: e.Discarded, Attempt: e.Attempt, After: e.After, Err: e.Error.err()}, err
 	case typeDone:
-		done := &aycoder.MessageDone{Stop: e.Stop, Model: e.Model, ID: e.ID}
+		done := &aycoder.MessageDone{Stop: e.Stop, Model: e.Model, ID: e.ID, Provider: e.Provider, RequestID: e.RequestID}
 		if e.Usage != nil {
 			done.Usage = *e.Usage
 		}
@@ -281,7 +284,9 @@ func (t *Tape) cleanRun(run []eventLine) {
 // cleanEvent takes the secrets out of an event. It is decoded again, because the host's
 // function may have made something of it that is not an event.
 func (t *Tape) cleanEvent(e *eventLine) error {
-	e.ID, e.Name, e.Model = t.secrets.text(e.ID), t.secrets.text(e.Name), t.secrets.text(e.Model)
+	for _, s := range []*string{&e.ID, &e.Name, &e.Model, &e.Provider, &e.RequestID} {
+		*s = t.secrets.text(*s)
+	}
 	e.Stop = aycoder.StopReason(t.secrets.text(string(e.Stop)))
 	e.Part, _ = t.secrets.mask(e.Part, nil)
 	e.Error = e.Error.clean(t.secrets.text)

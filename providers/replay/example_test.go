@@ -132,7 +132,7 @@ func ExampleOpen() {
 	// {"event":{"type":"text","text":"Hello "}}
 	// {"event":{"type":"text","text":"there."}}
 	// {"event":{"type":"block","part":{"type":"text","text":"Hello there."}}}
-	// {"event":{"type":"done","id":"msg_1","stop":"end_turn","usage":{"input":0,"output":3},"model":"script"}}
+	// {"event":{"type":"done","id":"msg_1","stop":"end_turn","usage":{"input":0,"output":3},"model":"script","provider":"script","request_id":"req_1"}}
 	// {"end":"complete"}
 	// {"eof":true}
 }

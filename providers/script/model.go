@@ -141,6 +141,9 @@ func (m *Model) answer(ctx context.Context, e *emitter, req *aycoder.Request) {
 			Usage: m.usage(step, usage),
 			Model: cmp.Or(req.Model, m.model),
 			ID:    "msg_" + strconv.Itoa(n),
+
+			Provider:  m.provider,
+			RequestID: "req_" + strconv.Itoa(n),
 		})
 	}
 }
