@@ -50,9 +50,18 @@ type Input struct {
 	Prompt string
 	// Parts are images, documents and the like. They come before the text of Prompt.
 	Parts []Part
-	// Pending is the suspended run to resume, as it was returned in [Result.Pending]. If Pending
-	// is set, Messages, Prompt and Parts must be empty.
+	// Pending is the run to resume. If Pending is set, Messages, Prompt and Parts must be empty. It
+	// is a suspended run, as it was returned in [Result.Pending], or a run that was working when
+	// its program ended. The state of such a run comes from [WithFacts]; Requests may be empty.
+	//
+	// A call that was running may have had an effect, so it is not run again. Its [ToolFinished]
+	// has a [*ToolCancelledError] with Interrupted, and the model reads that the outcome is
+	// unknown. All other calls continue: those that were allowed run, and open questions are asked
+	// again. A message that the model had not finished is discarded, unless one of its calls had
+	// begun. The limits of the loop apply, and its model continues.
 	Pending *Pending
+	// RepeatReads says that read-only calls of Pending that were running are run again.
+	RepeatReads bool
 	// Decisions are answers to questions of Pending. About a call without an answer, the
 	// [Approver] decides again, so rules that were made after the suspension apply. If it asks
 	// again, the question has a new Created time. If an answered call has to wait for an earlier

@@ -435,7 +435,7 @@ func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 		return false
 	}
 	subject := a.prepared.display
-	if r.again && !r.loop.claim(r.resumeKey(a)) { // somebody resumed it in the same moment
+	if r.again != nil && !r.mayResume(a) { // somebody resumed it in the same moment
 		out := errorOutput(a.Call, errResumed.Error())
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errResumed}
 		_ = r.step(&ToolDone{ID: a.Call.ID, Output: out},

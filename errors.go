@@ -364,11 +364,17 @@ type ToolCancelledError struct {
 	// waiting, and the outcome is unknown. If Abandoned is false, the tool returned Err. The
 	// model reads this error, unless it says only that the context was cancelled.
 	Abandoned bool
+	// Interrupted is true if the program ended while the call worked, and another one has resumed
+	// the run, see [Input.Pending]. The outcome is unknown. The call is not run again.
+	Interrupted bool
 }
 
 // Error implements the error interface.
 func (e *ToolCancelledError) Error() string {
-	if e.Abandoned {
+	switch {
+	case e.Interrupted:
+		return e.describe("interrupted: the program ended while it worked")
+	case e.Abandoned:
 		return e.describe("cancelled and abandoned: it did not stop")
 	}
 	return e.describe("cancelled")

@@ -56,6 +56,9 @@ type wireFact struct {
 	By       DecidedBy     `json:"by,omitempty"`
 	Digest   string        `json:"digest,omitempty"`
 
+	MaxTurns    int  `json:"max_turns,omitempty"`
+	RepeatReads bool `json:"repeat_reads,omitempty"`
+
 	Message  *Message `json:"message,omitempty"`
 	FollowUp bool     `json:"follow_up,omitempty"`
 }
@@ -108,7 +111,7 @@ func (w *wireFact) put(f Fact) (err error) {
 	case *Cancelled:
 		w.Fact = "cancelled"
 	case *Resumed:
-		w.Fact = "resumed"
+		w.Fact, w.Model, w.MaxTurns, w.RepeatReads = "resumed", f.Model, f.MaxTurns, f.RepeatReads
 	default:
 		err = fmt.Errorf("no such fact: %T", f)
 	}
@@ -185,7 +188,7 @@ func (w *wireFact) fact() (Fact, error) {
 	case "cancelled":
 		return &Cancelled{}, nil
 	case "resumed":
-		return &Resumed{}, nil
+		return &Resumed{Model: w.Model, MaxTurns: w.MaxTurns, RepeatReads: w.RepeatReads}, nil
 	}
 	return nil, &FormatError{Form: "fact", Kind: w.Fact}
 }

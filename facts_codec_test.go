@@ -33,6 +33,7 @@ var factLines = []string{
 	`{"seq":10,"fact":"steered","message":{"role":"user","parts":[{"type":"text","text":"hey"}]},"follow_up":true}`,
 	`{"seq":11,"fact":"cancelled"}`,
 	`{"seq":12,"fact":"resumed"}`,
+	`{"seq":12,"fact":"resumed","model":"p/x","max_turns":7,"repeat_reads":true}`,
 }
 
 func TestFactLines(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -35,9 +36,13 @@ type factLog struct {
 	state   aycoder.State // after the facts that are recorded
 	records [][]byte
 	facts   []aycoder.Fact
-	may     map[string]bool // keys of actions that may start
-	began   map[string]bool
-	failed  bool
+	states  [][]byte
+	ran     map[string]int
+
+	interrupted []string
+	may         map[string]bool // keys of actions that may start
+	began       map[string]bool
+	failed      bool
 }
 
 // rest lets time pass in the bubble.
@@ -64,6 +69,7 @@ func (l *factLog) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	l.records = append(l.records, data)
 	want, err := json.Marshal(rec.State)
 	require.NoError(l.t, err)
+	l.states = append(l.states, want)
 	if rec.Seq == 0 {
 		require.Nil(l.t, rec.Fact)
 		l.run, l.first, l.state = rec.Run, rec.State, rec.State
@@ -127,6 +133,7 @@ func (l *factLog) hasBegun(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	require.True(l.t, l.began[id], "%s has begun and is not recorded", id)
+	l.ran[id]++
 }
 
 // told checks that the facts of an event are recorded.
@@ -154,6 +161,8 @@ func (l *factLog) told(ev aycoder.Event) {
 				if f.Decision.CallID == id {
 					return true
 				}
+			case *aycoder.Resumed: // settles what was interrupted
+				return true
 			}
 		}
 		return false
@@ -182,12 +191,13 @@ type factRun struct {
 	cancel bool
 	failAt int64
 	fail   func() error
+	in     aycoder.Input
 }
 
 func (f factRun) run(t *testing.T) (events int, log *factLog, res *aycoder.Result, err error) {
 	random := rand.New(rand.NewPCG(f.seed, 7))
 	log = &factLog{t: t, random: random, delay: time.Duration(1 + random.IntN(20)), failAt: f.failAt, fail: f.fail,
-		may: map[string]bool{}, began: map[string]bool{}}
+		may: map[string]bool{}, ran: map[string]int{}, began: map[string]bool{}}
 	tool := func(name string, effect aycoder.Effect) aycoder.Tool {
 		tool, err := aycoder.NewTool(name, "A tool.", func(ctx context.Context, inv *aycoder.Invocation, in echoArgs) (*aycoder.ToolResult, error) {
 			log.starts(inv.Key)
@@ -234,13 +244,21 @@ func (f factRun) run(t *testing.T) (events int, log *factLog, res *aycoder.Resul
 	defer cancel()
 	ctl := &aycoder.Control{}
 	res = &aycoder.Result{}
-	for ev, e := range loop.Run(ctx, aycoder.Input{Prompt: "go\xff"}, aycoder.Into(res), aycoder.WithControl(ctl),
+	if f.in.Pending == nil {
+		f.in.Prompt = "go\xff"
+	}
+	for ev, e := range loop.Run(ctx, f.in, aycoder.Into(res), aycoder.WithControl(ctl),
 		aycoder.WithFacts(log.record)) {
 		if e != nil {
 			err = e
 			break
 		}
 		log.told(ev)
+		if fin, ok := ev.(*aycoder.ToolFinished); ok {
+			if c, ok := fin.Err.(*aycoder.ToolCancelledError); ok && c.Interrupted {
+				log.interrupted = append(log.interrupted, fin.Call.ID)
+			}
+		}
 		mu.Lock()
 		dice := random.IntN(12)
 		mu.Unlock()
@@ -467,3 +485,61 @@ func TestFactsOfANestedRun(t *testing.T) {
 	// start, block, message; and start, block, message, decided, began, done, block, message
 	require.Equal(t, []int{3, 8}, lens)
 }
+
+// A run that was working when its program ended continues from every record: its history stays
+// valid, a call that had begun is told of and does not run again, unless it only reads and the host
+// says so. The facts of the new run lead to its states as well.
+func TestResumeAWorkingRun(t *testing.T) {
+	seeds := uint64(30)
+	if testing.Short() || timed.Race {
+		seeds = 8
+	}
+	cuts, interrupted, repeated := 0, 0, 0
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			_, first, _, _ := factRun{seed: seed, failAt: -1}.run(t)
+			begun := map[string]string{} // call to its tool
+			for i, state := range first.states {
+				names := map[string]string{}
+				for _, f := range first.facts[:i] {
+					switch f := f.(type) {
+					case *aycoder.BlockDone:
+						if u, ok := f.Part.(*aycoder.ToolUse); ok {
+							names[u.ID] = u.Name
+						}
+					case *aycoder.ToolBegan:
+						begun[f.ID] = names[f.ID]
+					case *aycoder.ToolDone:
+						delete(begun, f.ID)
+					}
+				}
+				for _, repeat := range []bool{false, true} {
+					p := &aycoder.Pending{Run: first.run}
+					require.NoError(t, json.Unmarshal(state, &p.State))
+					if end := p.State.End(); end != "" && end != aycoder.EndSuspended {
+						continue
+					}
+					cuts++
+					_, log, _, _ := factRun{seed: seed + 1000, failAt: -1, in: aycoder.Input{Pending: p, RepeatReads: repeat}}.run(t)
+					require.IsType(t, &aycoder.Resumed{}, log.facts[0])
+					for id, name := range begun {
+						if repeat && name == "read" {
+							repeated += log.ran[id]
+							require.NotContains(t, log.interrupted, id)
+							continue
+						}
+						interrupted++
+						require.Zero(t, log.ran[id], "%s %s runs again", name, id)
+						require.Contains(t, log.interrupted, id)
+					}
+					require.Subset(t, keysOfMap(begun), log.interrupted)
+				}
+			}
+		})
+	}
+	t.Logf("%d cuts, %d calls interrupted, %d repeated", cuts, interrupted, repeated)
+	require.Positive(t, interrupted)
+	require.Positive(t, repeated)
+}
+
+func keysOfMap(m map[string]string) []string { return slices.Collect(maps.Keys(m)) }

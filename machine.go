@@ -323,7 +323,15 @@ type Cancelled struct{}
 // Resumed reports that a new program continues the run of a program that is gone. For each call
 // that was running, the model is told that its outcome is unknown. Open approvals are asked for
 // again. Resumed is for programs that use a [State]; others use [Input.Pending].
-type Resumed struct{}
+type Resumed struct {
+	// Model is the name of the model that continues the run, or "" if it is not known to be
+	// another one. If it is another one, no part of the history is left out at first.
+	Model string `json:"model,omitempty"`
+	// MaxTurns is how many messages the model may send in the whole run, or 0 for no change.
+	MaxTurns int `json:"max_turns,omitempty"`
+	// RepeatReads says that read-only calls which were running are run again.
+	RepeatReads bool `json:"repeat_reads,omitempty"`
+}
 
 func (*BlockDone) fact()      {}
 func (*BlockTruncated) fact() {}
@@ -390,7 +398,7 @@ func (s *State) apply(f Fact) ([]Action, string) {
 	case *Cancelled:
 		return s.cancelled()
 	case *Resumed:
-		return s.resumed()
+		return s.resumed(f)
 	}
 	return nil, "no such fact"
 }

@@ -80,8 +80,8 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 	return a
 }
 
-// Pending is a suspended run that waits for approvals. It encodes as JSON, and another process
-// can resume it with [Input.Pending].
+// Pending is a suspended run that waits for approvals, or the run of a program that has ended. It
+// encodes as JSON, and another process can resume it with [Input.Pending].
 //
 // Resume each suspension only once, since a second resumption would run its calls again. A [Loop]
 // refuses a second resumption, but it remembers only the last 1,024 calls that it ran in resumed
@@ -112,7 +112,7 @@ func (r *run) resume(in *Input) error {
 	if err := in.Pending.check(r.loop); err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}
 	}
-	r.again = true
+	r.again = &Resumed{Model: r.loop.model(), MaxTurns: r.loop.maxTurns, RepeatReads: in.RepeatReads}
 	r.id = in.Pending.Run
 	r.decisions, r.requests = map[string]Decision{}, in.Pending.Requests
 	for _, d := range in.Decisions {
@@ -128,18 +128,26 @@ func (r *run) resume(in *Input) error {
 	for _, c := range in.Pending.State.calls {
 		put(&r.reported, c.use.ID, c.status == callSettled)
 	}
-	s, actions, err := in.Pending.State.Apply(&Resumed{})
-	if err != nil {
+	r.state = in.Pending.State
+	if _, _, err := r.state.Apply(r.again); err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}
 	}
-	limits := *s.rules
-	limits.maxTurns = r.loop.maxTurns
-	if now := r.loop.model(); limits.model != now { // another one may take more
-		limits.model, s.cut, s.marked = now, cut{}, 0
-	}
-	s.rules = &limits
-	r.state, r.ready = s, actions
 	return nil
+}
+
+// continueRun applies the fact that the run is resumed, and tells of the calls that are lost.
+func (r *run) continueRun() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lost []Event
+	for i := range r.state.calls {
+		if c := r.state.calls[i].use; r.state.lost(i, r.again) {
+			base := &ToolError{Tool: c.Name, CallID: c.ID}
+			lost = append(lost, &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: errorOutput(c, outLost),
+				Summary: "interrupted", Err: &ToolCancelledError{ToolError: base, Interrupted: true}})
+		}
+	}
+	_ = r.step(r.again, lost...)
 }
 
 // fits reports whether d answers one of the questions, as it was shown.
@@ -181,7 +189,7 @@ func (p *Pending) check(l *Loop) error {
 	}
 	for i := range p.State.calls {
 		c := &p.State.calls[i]
-		if c.status != callSettled && l.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use})) {
+		if c.status != callSettled && c.status != callBegun && l.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use})) {
 			return errResumed
 		}
 	}
@@ -253,6 +261,12 @@ func (p *Pending) resumeKey(a *RunTool) string {
 	}
 	sum := sha256.Sum256([]byte(key.String()))
 	return string(sum[:])
+}
+
+// mayResume claims a call of a resumed run. A read-only call that is to be repeated needs no claim.
+func (r *run) mayResume(a *RunTool) bool {
+	repeat := r.again.RepeatReads && a.prepared.tool.spec.Effect == EffectReadOnly
+	return repeat || r.loop.claim(r.resumeKey(a))
 }
 
 func (r *run) resumeKey(a *RunTool) string {

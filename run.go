@@ -17,10 +17,10 @@ type run struct {
 	depth   int
 	control *Control
 	into    *Result
-	single  bool    // only one turn, for Loop.Turn
-	again   bool    // resumed after it was suspended
-	held    int     // number of messages at the start
-	base    Request // what all requests have
+	single  bool     // only one turn, for Loop.Turn
+	again   *Resumed // nil for a new run
+	held    int      // number of messages at the start
+	base    Request  // what all requests have
 	// build makes the request of a model call.
 	build    func(context.Context, ContextInput) (*Request, error)
 	within   func(func(context.Context)) // calls under the run's context
@@ -159,6 +159,9 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	defer r.close()
 	defer r.stop(ctx, cancel)
 	r.begun(ctx)
+	if r.again != nil {
+		r.continueRun()
+	}
 	next := func() Event { return r.next(work) }
 	for ev := next(); ev != nil; ev = next() {
 		if !yield(ev, nil) {

@@ -249,31 +249,56 @@ func (s *State) cancelled() ([]Action, string) {
 	return s.over(EndCancelled, nil)
 }
 
-// resumed settles the calls that had begun as lost: they may have had an effect, so they
-// must not run again. Suspended approvals are asked for again.
-func (s *State) resumed() ([]Action, string) {
+// resumed settles the calls that had begun as lost: they may have had an effect, so they must not
+// run again, unless they only read and f says so. Suspended approvals are asked for again.
+func (s *State) resumed(f *Resumed) ([]Action, string) {
 	if s.phase == phaseDone && s.end != EndSuspended {
 		return nil, "the run is over"
 	}
+	s.resumeWith(f)
 	s.own()
 	for i := range s.calls {
-		switch c := &s.calls[i]; c.status {
-		case callBegun:
+		c := &s.calls[i]
+		switch {
+		case s.lost(i, f):
 			c.settle(errorOutput(c.use, outLost))
-		case callSuspended:
+		case c.status == callSuspended:
 			c.status = callAsked
 		}
-		s.calls[i].prepared = nil // the tools may be others now
+		c.prepared = nil // the tools may be others now
 	}
 	if s.phase == phaseDone {
 		s.phase, s.end = phaseTools, ""
 	}
 	if s.phase == phaseModel && len(s.parts.Items) > 0 {
 		s.modelFailed(&ModelFailed{Retry: true})
-		return s.Outstanding(), ""
+	} else {
+		s.advance(nil)
 	}
-	s.advance(nil)
+	for i := range s.calls {
+		if s.calls[i].status == callBegun { // a read to repeat
+			s.calls[i].status = callIssued
+		}
+	}
 	return s.Outstanding(), ""
+}
+
+// resumeWith takes the settings of the program that continues the run.
+func (s *State) resumeWith(f *Resumed) {
+	next := *s.rules
+	if f.MaxTurns > 0 {
+		next.maxTurns = f.MaxTurns
+	}
+	if f.Model != "" && f.Model != next.model { // another one may take more
+		next.model, s.cut, s.marked = f.Model, cut{}, 0
+	}
+	s.rules = &next
+}
+
+// lost reports whether a call was interrupted and does not run again.
+func (s *State) lost(i int, f *Resumed) bool {
+	c := &s.calls[i]
+	return c.status == callBegun && !(f.RepeatReads && c.effect == EffectReadOnly)
 }
 
 // next commits the message and decides how the run continues.
