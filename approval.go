@@ -47,10 +47,16 @@ func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.que
 func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
 
 func (q *openQuestion) answer(v Verdict, by DecidedBy) error {
+	if q == nil { // the event was decoded
+		return ErrDecided
+	}
 	return q.run.answer(q, q.preparedCall, v, by)
 }
 
 func (q *openQuestion) edit(args json.RawMessage) error {
+	if q == nil {
+		return ErrDecided
+	}
 	p, err := q.withArgs(args)
 	if err != nil {
 		return err
@@ -63,8 +69,10 @@ func (q *openQuestion) edit(args json.RawMessage) error {
 }
 
 func (q *openQuestion) review(plan EditPlan) error {
-	if err := plan.reviews(q.req.Plan); err != nil {
-		return err
+	if q != nil {
+		if err := plan.reviews(q.req.Plan); err != nil {
+			return err
+		}
 	}
 	return q.answer(AllowPlan(plan), ByUser)
 }

@@ -2,16 +2,13 @@ package aycoder
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
-
-	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
 // [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged], [*Conflicted], [*ChildEvent],
-// [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object with a "type";
-// docs/events.md lists the keys. The example CLI prints these objects, one per line, with -output
+// [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object with a "type", and
+// [DecodeEvent] decodes it; docs/events.md lists the keys. The example CLI prints these objects, one per line, with -output
 // stream-json. The values that an event points to are shared with the run and must not be changed.
 type Event interface{ event() }
 
@@ -33,7 +30,7 @@ type ToolStarted struct {
 
 // ToolProgress reports a call's progress. A host that reads slowly gets only the latest report.
 type ToolProgress struct {
-	CallID string
+	CallID string `json:"id"`
 	Progress
 }
 
@@ -124,160 +121,3 @@ func (*Conflicted) event()        {}
 func (*TurnFinished) event()      {}
 func (*Retrying) event()          {}
 func (*RunFinished) event()       {}
-
-// MarshalJSON encodes the event as a JSON object whose type is "text_delta".
-func (e *TextDelta) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}{"text_delta", e.Text})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "thinking_delta".
-func (e *ThinkingDelta) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}{"thinking_delta", e.Text})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "tool_delta".
-func (e *ToolDelta) MarshalJSON() ([]byte, error) {
-	type plain ToolDelta
-	return json.Marshal(struct {
-		Type string `json:"type"`
-		*plain
-	}{"tool_delta", (*plain)(e)})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "tool_start".
-func (e *ToolStarted) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type    string          `json:"type"`
-		ID      string          `json:"id"`
-		Name    string          `json:"name"`
-		Args    json.RawMessage `json:"args"`
-		Subject string          `json:"subject,omitempty"`
-		Eager   bool            `json:"eager,omitempty"`
-		By      DecidedBy       `json:"by"`
-	}{"tool_start", e.Call.ID, e.Call.Name, e.Args, e.Subject, e.Eager, e.By})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "tool_progress".
-func (e *ToolProgress) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type string `json:"type"`
-		ID   string `json:"id"`
-		Progress
-	}{"tool_progress", e.CallID, e.Progress})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "tool_end".
-func (e *ToolFinished) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type      string       `json:"type"`
-		ID        string       `json:"id"`
-		Name      string       `json:"name"`
-		Subject   string       `json:"subject,omitempty"`
-		IsError   bool         `json:"is_error"`
-		Summary   string       `json:"summary,omitempty"`
-		Untrusted bool         `json:"untrusted,omitempty"`
-		Usage     Usage        `json:"usage,omitzero"`
-		Millis    int64        `json:"ms"`
-		Output    string       `json:"output"`
-		Changes   []FileResult `json:"changes,omitempty"`
-		Error     string       `json:"error,omitempty"`
-	}{
-		"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Output.Untrusted,
-		e.Usage, e.Elapsed.Milliseconds(), e.Output.Text(), e.files(), text(e.Err),
-	})
-}
-
-// files returns the changes without Undo, which holds whole files and any secrets in them.
-func (e *ToolFinished) files() []FileResult {
-	if e.Changes == nil {
-		return nil
-	}
-	files := slices.Clone(e.Changes.Files)
-	for i := range files {
-		files[i].Undo = nil
-	}
-	return files
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "merged".
-func (e *Merged) MarshalJSON() ([]byte, error) { return fileEvent("merged", e.Call, e.File) }
-
-// MarshalJSON encodes the event as a JSON object whose type is "conflicted".
-func (e *Conflicted) MarshalJSON() ([]byte, error) {
-	return fileEvent("conflicted", e.Call, e.File)
-}
-
-func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
-	if file != nil {
-		file = new(*file)
-		file.Undo = nil
-	}
-	return json.Marshal(struct {
-		Type string      `json:"type"`
-		ID   string      `json:"id"`
-		Name string      `json:"name"`
-		File *FileResult `json:"file"`
-	}{kind, call.ID, call.Name, file})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "approval_request". It omits Plan,
-// which may contain secrets, since it holds whole files. Preview shows the changes.
-func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
-	req := a.Request
-	req.Plan = nil
-	return json.Marshal(struct {
-		Type string `json:"type"`
-		*ApprovalRequest
-	}{"approval_request", &req})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "turn_end".
-func (e *TurnFinished) MarshalJSON() ([]byte, error) {
-	type plain TurnFinished
-	return typedJSON("turn_end", (*plain)(e))
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "retry".
-func (e *Retrying) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type      string `json:"type"`
-		Discarded bool   `json:"discarded"`
-		Attempt   int    `json:"attempt"`
-		Millis    int64  `json:"after_ms"`
-		Error     string `json:"error"`
-	}{"retry", e.Discarded, e.Attempt, e.After.Milliseconds(), text(e.Err)})
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "run_end".
-func (e *RunFinished) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type   string     `json:"type"`
-		Reason EndReason  `json:"reason"`
-		Stop   StopReason `json:"stop,omitempty"`
-		Turns  int        `json:"turns"`
-		Usage  Usage      `json:"usage"`
-		Text   string     `json:"text"`
-	}{"run_end", e.Result.End, e.Result.Stop, e.Result.Turns, e.Result.Usage, e.Result.Text()})
-}
-
-// typedJSON encodes a struct as a JSON object, and adds the key "type" as the first.
-func typedJSON(kind string, v any) ([]byte, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return append([]byte(`{"type":"`+kind+`",`), data[1:]...), nil
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return runes.Shorten(err.Error(), 8<<10)
-}

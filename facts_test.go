@@ -192,6 +192,7 @@ type factRun struct {
 	failAt int64
 	fail   func() error
 	in     aycoder.Input
+	event  func(aycoder.Event)
 }
 
 func (f factRun) run(t *testing.T) (events int, log *factLog, res *aycoder.Result, err error) {
@@ -254,6 +255,9 @@ func (f factRun) run(t *testing.T) (events int, log *factLog, res *aycoder.Resul
 			break
 		}
 		log.told(ev)
+		if f.event != nil {
+			f.event(ev)
+		}
 		if fin, ok := ev.(*aycoder.ToolFinished); ok {
 			if c, ok := fin.Err.(*aycoder.ToolCancelledError); ok && c.Interrupted {
 				log.interrupted = append(log.interrupted, fin.Call.ID)

@@ -3,7 +3,6 @@ package aycoder
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 )
 
@@ -11,9 +10,9 @@ import (
 // [ChildEvent.Innermost] returns an [*ApprovalRequested], answer that question like any other one.
 type ChildEvent struct {
 	// CallID is the id of the call that contains the inner run.
-	CallID string
+	CallID string `json:"id"`
 	// Event is the event of the inner run. It may itself be a ChildEvent.
-	Event Event
+	Event Event `json:"event"`
 
 	seen chan struct{} // closed when the consumer has seen it
 }
@@ -27,15 +26,6 @@ func (e *ChildEvent) Innermost() Event {
 		}
 		e = inner
 	}
-}
-
-// MarshalJSON encodes the event as a JSON object whose type is "child".
-func (e *ChildEvent) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Type  string `json:"type"`
-		ID    string `json:"id"`
-		Event Event  `json:"event"`
-	}{"child", e.CallID, e.Event})
 }
 
 // answered reports whether the event is a question that is no longer open.

@@ -61,6 +61,9 @@ func (a *Approval) AllowFor(scope Scope, rule string) error {
 // Decided reports whether the question no longer needs an answer: a user, a rule or the time
 // limit has answered it, or the run is over.
 func (a *Approval) Decided() bool {
+	if a.question == nil {
+		return true
+	}
 	r := a.question.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,6 +71,9 @@ func (a *Approval) Decided() bool {
 }
 
 func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
+	if q == nil {
+		return &Approval{Request: req}
+	}
 	q.run.mu.Lock()
 	defer q.run.mu.Unlock()
 	q.detached = true

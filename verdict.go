@@ -140,7 +140,7 @@ var (
 
 func (q *openQuestion) allowFor(scope Scope, rule string) error {
 	switch {
-	case scope == Once:
+	case scope == Once, q == nil:
 		return q.answer(Allow(), ByUser)
 	case scope != Session && scope != Saved:
 		return &ConfigError{"AllowFor", fmt.Errorf("no such scope: %d", int(scope))}
