@@ -1,3 +1,53 @@
-// Package session keeps conversations: it branches them, stores them, resumes them in another
-// process, and takes the files of the workspace back together with the conversation.
+/*
+Package session keeps conversations. A conversation survives its process, branches at any message,
+and takes the files of the workspace back with it.
+
+# A session
+
+[New] starts a session in a [Store], and [Open] opens one. [Dir] is the store in files, [Memory]
+one that leaves nothing on disk. A [Session] is an [aycoder.Agent]: where a host calls Run of a
+Loop, it calls Run of the Session, and does not keep the messages itself:
+
+	store, err := session.Dir(filepath.Join(home, ".local/state/myagent"))
+	s, err := session.New(ctx, store, loop, session.WithDir(workspace))
+	for ev, err := range s.Run(ctx, aycoder.Input{Prompt: "fix the test"}) { … }
+
+Each fact of a run is recorded before anything that follows from it begins: a tool starts only when
+the record that it begins is on disk. So after a crash at any moment, the session continues where
+it was, and no call that may have had an effect runs twice:
+
+	s, err := session.Open(ctx, store, id, loop)
+	if s.Pending() != nil {
+		for ev, err := range s.Run(ctx, aycoder.Input{}) { … } // goes on with the interrupted run
+	}
+
+# The tree
+
+A session is a tree of nodes. A [Node] adds a message to the conversation, and knows what the files
+of the workspace were like when the message was complete. Nodes are never changed or removed.
+[Session.View] returns a snapshot, which never changes either: reading it takes no lock, also while
+a run adds nodes.
+
+	v := s.View()
+	for _, n := range v.Path(s.Head()) { … }
+
+[Branch.Checkout] continues the conversation at another node; what was said since stays in the
+tree. [Branch.Undo] takes back the last turn, and [Branch.Redo] takes that back again.
+[Session.SetLabel] marks a node to be found again. [Branch.Fork] makes a session of its own.
+
+[Session.NewBranch] makes a second branch, with an agent of its own. Branches of one session work at
+the same time, in one process: the session is the only writer of its records. Another process that
+opens the session gets a [*BusyError]; [Read] gives it a snapshot.
+
+# What is recorded
+
+Messages are recorded as the model got them, so a resumed conversation sends the same bytes.
+[WithSync] says when records are flushed. If the journal fails, the run ends with a
+[*JournalError], or goes on in memory: see [WithoutStopping]. Damaged records are reported by
+[Session.Damage] and cost only what they hold. [Session.Trim] makes the records smaller, and
+[Prune] deletes sessions by age and size.
+
+[View.WriteJSON], [View.WriteMarkdown] and [View.WriteHTML] export a session, and [Import] reads the
+first of these.
+*/
 package session

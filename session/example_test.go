@@ -1,0 +1,80 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+)
+
+// A conversation is closed, opened by another process, branched and undone.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "sessions")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	store, err := session.Dir(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(script.Say("Use a map."), script.Say("Use a slice."), script.Say("Sort it first."))
+	loop, err := aycoder.New(model)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ask := func(s *session.Session, prompt string) {
+		for _, err := range s.Run(ctx, aycoder.Input{Prompt: prompt}) {
+			if err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+
+	s, err := session.New(ctx, store, loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ask(s, "How do I find duplicates?")
+	if err := s.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	s, err = session.Open(ctx, store, s.ID(), loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Checkout(ctx, 1); err != nil { // back to the question
+		log.Fatal(err)
+	}
+	ask(s, "Without a map.")
+	ask(s, "In less than quadratic time.")
+	if _, err := s.Undo(ctx); err != nil {
+		log.Fatal(err)
+	}
+	v := s.View()
+	for _, leaf := range v.Leaves() {
+		fmt.Printf("branch that ends at node %d:\n", leaf.ID)
+		for _, m := range v.Messages(leaf.ID) {
+			fmt.Printf("  %s: %s\n", m.Role, m.Text())
+		}
+	}
+	fmt.Println("the conversation continues at node", s.Head())
+	// Output:
+	// branch that ends at node 2:
+	//   user: How do I find duplicates?
+	//   assistant: Use a map.
+	// branch that ends at node 6:
+	//   user: How do I find duplicates?
+	//   user: Without a map.
+	//   assistant: Use a slice.
+	//   user: In less than quadratic time.
+	//   assistant: Sort it first.
+	// the conversation continues at node 4
+}
