@@ -311,12 +311,12 @@ func (r *run) enter(in *Input) error {
 		return err
 	}
 	l := r.loop
-	start := &StartInput{
+	start := StartInput{
 		Messages: messages, Tools: l.specs, Model: l.model(), ids: ids,
 		MaxTurns: l.maxTurns, MaxCalls: l.maxCalls,
 	}
-	if r.ready = r.state.start(start); r.facts != nil {
-		r.facts.start = start
+	if r.ready = r.state.start(&start); r.facts != nil {
+		r.facts.start = new(start) // a copy, so that a run without facts allocates nothing
 	}
 	return nil
 }
