@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/patch"
@@ -40,11 +41,11 @@ func (a *ApprovalRequested) Deny(reason string) bool {
 // the question stays open. If the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.question.edit(args) }
 
-// AllowPlan lets the call carry out a reviewed plan, made from Request.Plan with [EditPlan.Keep],
-// [EditPlan.Without], [EditPlan.KeepFiles] or [EditPlan.WithProposed]. The model is told what the
+// AllowPlan lets the call carry out a reviewed plan, made from Request.Plan with [edit.Plan.Keep],
+// [edit.Plan.Without], [edit.Plan.KeepFiles] or [edit.Plan.WithProposed]. The model is told what the
 // review changed. For any other plan, AllowPlan returns an error and the question stays open. If
 // the question was decided before, the error is [ErrDecided].
-func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
+func (a *ApprovalRequested) AllowPlan(plan edit.Plan) error { return a.question.review(plan) }
 
 func (q *openQuestion) answer(v Verdict, by DecidedBy) error {
 	if q == nil { // the event was decoded
@@ -68,9 +69,9 @@ func (q *openQuestion) edit(args json.RawMessage) error {
 	return q.run.answer(q, p, Verdict{kind: verdictAllow}, ByUser)
 }
 
-func (q *openQuestion) review(plan EditPlan) error {
+func (q *openQuestion) review(plan edit.Plan) error {
 	if q != nil {
-		if err := plan.reviews(q.req.Plan); err != nil {
+		if err := plan.Reviews(q.req.Plan); err != nil {
 			return err
 		}
 	}

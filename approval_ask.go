@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"weak"
 
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -37,7 +40,7 @@ type ApprovalRequest struct {
 	Preview string `json:"preview,omitempty"`
 	// Plan is the whole change that the call would make, if the tool is a [Planner]. An approval
 	// allows exactly this plan, unless AllowPlan replaces it with a reduced one.
-	Plan *EditPlan `json:"plan,omitempty"`
+	Plan *edit.Plan `json:"plan,omitempty"`
 	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
 	// first. They are texts in the rule language of the [Approver].
 	Suggested []string `json:"suggested,omitempty"`
@@ -85,8 +88,8 @@ type pendingQuestion struct {
 	// otherAnswer says that the user has answered, but another question.
 	otherAnswer bool
 
-	files  []FileEdit // of the plan, once there was one
-	failed bool       // there was none
+	files  []edit.File // of the plan, once there was one
+	failed bool        // there was none
 	parks  int
 	ended  int // how many of the calls before it that write had ended
 }
@@ -216,7 +219,7 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	ended := q.ended
 	req, err := r.question(ctx, q)
 	if q.failed = err != nil; !q.failed && req.Plan != nil {
-		q.files = req.Plan.files
+		q.files = req.Plan.Files()
 	}
 	if r.park(q) {
 		return true
@@ -261,7 +264,7 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 			return nil, err
 		}
 		req.Plan, inv.Plan = &plan, new(plan)
-		req.Reasons = plan.reasons(req.Reasons)
+		req.Reasons = reasonsOf(plan, req.Reasons)
 	}
 	req.Preview = q.tool.preview(ctx, inv)
 	req.Digest = req.digest()
@@ -403,12 +406,13 @@ func (r *run) blocked(q *pendingQuestion) bool {
 }
 
 // waitsFor reports whether q waits for the answer to an earlier question with this plan.
-func (q *pendingQuestion) waitsFor(plan *EditPlan) bool {
+func (q *pendingQuestion) waitsFor(plan *edit.Plan) bool {
 	if q.failed {
 		return true
 	}
-	return plan != nil && slices.ContainsFunc(q.files, func(e FileEdit) bool {
-		return editOf(plan.files, e.Path) >= 0
+	return plan != nil && slices.ContainsFunc(q.files, func(e edit.File) bool {
+		_, both := plan.File(e.Path)
+		return both
 	})
 }
 
@@ -428,4 +432,15 @@ func (r *run) unpark() {
 		})
 		return true
 	})
+}
+
+// reasonsOf adds to the reasons of a question why files of the plan run code.
+func reasonsOf(p edit.Plan, told []string) []string {
+	for _, f := range p.Files() {
+		w := ignore.Runs(f.Path)
+		if w != "" && !slices.ContainsFunc(told, func(s string) bool { return strings.HasSuffix(s, w) }) {
+			told = append(slices.Clip(told), "writes "+runes.Path(f.Path)+": "+w)
+		}
+	}
+	return told
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 func lastOutputs(res *aycoder.Result) (texts []string) {
@@ -64,13 +65,13 @@ func pathTool(t testing.TB) aycoder.Tool {
 	return tool
 }
 
-func edit(id, path string) *aycoder.BlockDone { return use(id, "edit", `{"path":"`+path+`"}`) }
+func editOf(id, path string) *aycoder.BlockDone { return use(id, "edit", `{"path":"`+path+`"}`) }
 
 func TestSessionRuleAnswersTheOthers(t *testing.T) {
 	l := asking(t, [][]any{
-		calls(edit("1", "src/a.go"), edit("2", "src/b.go"), edit("3", "doc/c.md")),
-		calls(edit("4", "src/d.go")),
-		say("ok"), calls(edit("5", "src/e.go")), say("ok"),
+		calls(editOf("1", "src/a.go"), editOf("2", "src/b.go"), editOf("3", "doc/c.md")),
+		calls(editOf("4", "src/d.go")),
+		say("ok"), calls(editOf("5", "src/e.go")), say("ok"),
 	}, aycoder.WithApprover(&keeper{}))
 	var asked []string
 	run := func(in aycoder.Input) aycoder.Result {
@@ -113,7 +114,7 @@ var noEnv = aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, 
 })
 
 func TestEditedArgumentsArePutToThePolicyAgain(t *testing.T) {
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")},
+	l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")},
 		aycoder.WithApprover(noEnv))
 	var res aycoder.Result
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
@@ -133,7 +134,7 @@ func TestEditedArgumentsArePutToThePolicyAgain(t *testing.T) {
 
 func TestDetachedApproval(t *testing.T) {
 	finish := func(t *testing.T, answer func(h *aycoder.Approval), opts ...aycoder.Option) string {
-		l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, opts...)
+		l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")}, opts...)
 		var res aycoder.Result
 		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 			require.NoError(t, err)
@@ -206,7 +207,7 @@ func TestAnswerAfterTheRunIsLate(t *testing.T) {
 			defer cancel()
 			var h *aycoder.Approval
 			var res aycoder.Result
-			for ev, err := range asking(t, [][]any{calls(edit("1", "a.go"))}).Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+			for ev, err := range asking(t, [][]any{calls(editOf("1", "a.go"))}).Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 				if err != nil {
 					require.ErrorIs(t, err, context.Canceled)
 				}
@@ -286,7 +287,7 @@ func TestSuspendAndResumeElsewhere(t *testing.T) {
 }
 
 func TestNoApproverDenies(t *testing.T) {
-	l := newLoop(t, &fake{turns: [][]any{calls(edit("1", "src/a.go")), say("ok")}}, aycoder.WithTools(pathTool(t)))
+	l := newLoop(t, &fake{turns: [][]any{calls(editOf("1", "src/a.go")), say("ok")}}, aycoder.WithTools(pathTool(t)))
 	var res aycoder.Result
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
@@ -308,7 +309,7 @@ func TestApproverThatBreaks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var res aycoder.Result
-			_, err := collect(asking(t, [][]any{calls(edit("1", "a")), say("ok")}, aycoder.WithApprover(tt.fn)).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+			_, err := collect(asking(t, [][]any{calls(editOf("1", "a")), say("ok")}, aycoder.WithApprover(tt.fn)).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 			require.NoError(t, err)
 			require.Equal(t, []string{tt.want}, lastOutputs(&res))
 		})
@@ -318,7 +319,7 @@ func TestApproverThatBreaks(t *testing.T) {
 func TestResumeWithoutTheTool(t *testing.T) {
 	stored := func() *aycoder.Pending {
 		s, _ := aycoder.Start(aycoder.StartInput{Messages: []*aycoder.Message{aycoder.User("go")}})
-		for _, f := range []aycoder.Fact{edit("1", "a"), &aycoder.MessageDone{}, &aycoder.Decided{Decision: aycoder.Decision{CallID: "1", Verdict: aycoder.Allow()}}} {
+		for _, f := range []aycoder.Fact{editOf("1", "a"), &aycoder.MessageDone{}, &aycoder.Decided{Decision: aycoder.Decision{CallID: "1", Verdict: aycoder.Allow()}}} {
 			var err error
 			s, _, err = s.Apply(f)
 			require.NoError(t, err)
@@ -333,7 +334,7 @@ func TestResumeWithoutTheTool(t *testing.T) {
 
 // plannedKeeper asks until it has kept a rule, and then answers with a plan.
 type plannedKeeper struct {
-	plan aycoder.EditPlan
+	plan edit.Plan
 	kept atomic.Bool
 }
 
@@ -352,9 +353,9 @@ func (k *plannedKeeper) KeepRule(context.Context, aycoder.Scope, string) error {
 // An approver has not seen the plan of a question, so that it cannot answer with one, also
 // when it is asked again because of a new rule.
 func TestApproverGivesNoPlan(t *testing.T) {
-	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "c.go", Kind: aycoder.EditCreate, Proposed: "x"})
+	plan, err := edit.NewPlan(edit.File{Path: "c.go", Kind: edit.Create, Proposed: "x"})
 	require.NoError(t, err)
-	l := asking(t, [][]any{calls(edit("1", "a.go"), edit("2", "b.go")), calls(edit("3", "c.go")), say("ok")},
+	l := asking(t, [][]any{calls(editOf("1", "a.go"), editOf("2", "b.go")), calls(editOf("3", "c.go")), say("ok")},
 		aycoder.WithApprover(&plannedKeeper{plan: plan}))
 	var res aycoder.Result
 	var first *aycoder.Approval
@@ -384,7 +385,7 @@ func TestSameArgumentsAreNotEdited(t *testing.T) {
 		})
 		d := aycoder.Decision{CallID: "1", Verdict: aycoder.AllowWith(json.RawMessage(args)), By: aycoder.ByUser}
 		var actions []aycoder.Action
-		for _, f := range []aycoder.Fact{edit("1", "a.go"), &aycoder.MessageDone{Stop: aycoder.StopToolUse}, &aycoder.Decided{Decision: d}} {
+		for _, f := range []aycoder.Fact{editOf("1", "a.go"), &aycoder.MessageDone{Stop: aycoder.StopToolUse}, &aycoder.Decided{Decision: d}} {
 			var err error
 			s, actions, err = s.Apply(f)
 			require.NoError(t, err)

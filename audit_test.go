@@ -270,7 +270,7 @@ func (k *keeper) KeepRule(_ context.Context, scope aycoder.Scope, rule string) e
 }
 
 func TestApproverKeepsRules(t *testing.T) {
-	turns := [][]any{calls(edit("1", "src/a.go"), edit("2", "src/b.go"), edit("3", "doc/c.md")), say("ok")}
+	turns := [][]any{calls(editOf("1", "src/a.go"), editOf("2", "src/b.go"), editOf("3", "doc/c.md")), say("ok")}
 	for _, scope := range []aycoder.Scope{aycoder.Session, aycoder.Saved} {
 		k, log := &keeper{}, &auditLog{}
 		l := asking(t, turns, aycoder.WithApprover(k), aycoder.WithAudit(log))
@@ -294,7 +294,7 @@ func TestApproverKeepsRules(t *testing.T) {
 
 func TestRuleThatCannotBeKept(t *testing.T) {
 	k := &keeper{err: errors.New("disk is full")}
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(k))
+	l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")}, aycoder.WithApprover(k))
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
 		err := a.AllowFor(aycoder.Saved, a.Request.Suggested[0])
 		e, ok := errors.AsType[*aycoder.RuleError](err)
@@ -308,7 +308,7 @@ func TestRuleThatCannotBeKept(t *testing.T) {
 // An approver that keeps no rules is given none: the question stays open.
 func TestRulesTakeAKeeper(t *testing.T) {
 	suggests := aycoder.Ask().WithRationale(aycoder.Grounds{Suggested: []string{"edit"}})
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(byTool{"edit": suggests}))
+	l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")}, aycoder.WithApprover(byTool{"edit": suggests}))
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
 		for scope, want := range map[aycoder.Scope]string{
 			aycoder.Session: "keeps no rules", aycoder.Saved: "keeps no rules", 7: "no such scope: 7",
@@ -328,7 +328,7 @@ func TestRulesTakeAKeeper(t *testing.T) {
 func TestRuleMadeWhileAQuestionComesUp(t *testing.T) {
 	for range 50 {
 		k := &keeper{}
-		l := asking(t, [][]any{calls(edit("1", "src/a.go"), edit("2", "src/b.go"), edit("3", "src/c.go"), edit("4", "src/d.go")), say("ok")},
+		l := asking(t, [][]any{calls(editOf("1", "src/a.go"), editOf("2", "src/b.go"), editOf("3", "src/c.go"), editOf("4", "src/d.go")), say("ok")},
 			aycoder.WithApprover(k))
 		n := 0
 		res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
@@ -342,7 +342,7 @@ func TestRuleMadeWhileAQuestionComesUp(t *testing.T) {
 
 func TestHeadlessGoesOn(t *testing.T) {
 	k := &keeper{}
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.DenyAsks(k)))
+	l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.DenyAsks(k)))
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(*aycoder.ApprovalRequested) { t.Error("nobody is there") })
 	require.Equal(t, aycoder.EndDone, res.End)
 	require.Equal(t, []string{"approval_required: nobody can be asked here (is one of some); " +

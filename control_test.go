@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 func TestSteerAndFollowUp(t *testing.T) {
@@ -282,7 +283,7 @@ func TestEventKeysAreDocumented(t *testing.T) {
 	args := json.RawMessage(`{}`)
 	call := &aycoder.ToolUse{ID: "a", Name: "n", Args: args}
 	out := &aycoder.ToolOutput{Untrusted: true}
-	file, some := aycoder.FileResult{Path: "p"}, aycoder.Usage{Input: 1}
+	file, some := edit.FileResult{Path: "p"}, aycoder.Usage{Input: 1}
 	none := &aycoder.ToolOutput{}
 	failed := errors.New("e")
 	events := [][2]aycoder.Event{ // with no field set, with all of them set
@@ -292,9 +293,9 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.ToolStarted{Call: call}, &aycoder.ToolStarted{Call: call, Args: args, Subject: "s", Eager: true, By: aycoder.ByUser}},
 		{&aycoder.ToolProgress{}, &aycoder.ToolProgress{CallID: "a", Progress: aycoder.Progress{Current: 1, Total: 1, Message: "m"}}},
 		{&aycoder.ToolFinished{Call: call, Output: none}, &aycoder.ToolFinished{Call: call, Output: out, Subject: "s", Summary: "s", Usage: some,
-			Changes: &aycoder.ApplyResult{Files: []aycoder.FileResult{file}}, Elapsed: 1, Err: failed}},
+			Changes: &edit.Result{Files: []edit.FileResult{file}}, Elapsed: 1, Err: failed}},
 		{&aycoder.ApprovalRequested{}, &aycoder.ApprovalRequested{Request: aycoder.ApprovalRequest{
-			Key: "k", Run: "r", CallID: "a", Tool: "n", Args: args, Subject: "s", Preview: "p", Plan: &aycoder.EditPlan{},
+			Key: "k", Run: "r", CallID: "a", Tool: "n", Args: args, Subject: "s", Preview: "p", Plan: &edit.Plan{},
 			Suggested: []string{"r"}, Class: "c", Reasons: []string{"r"}, Digest: "d", Created: time.Now(),
 		}}},
 		{&aycoder.Merged{Call: call}, &aycoder.Merged{Call: call, File: &file}},

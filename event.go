@@ -3,6 +3,8 @@ package aycoder
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/aycoder/aycoder/edit"
 )
 
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
@@ -48,7 +50,7 @@ type ToolFinished struct {
 	// Usage counts the tokens of the tool's requests to models, from [ToolResult].Usage.
 	Usage Usage
 	// Changes says what the call did to files. It is nil if the tool does not report that.
-	Changes *ApplyResult
+	Changes *edit.Result
 	// Elapsed is how long the tool ran, or 0 if the call was not run.
 	Elapsed time.Duration
 	// Err says why the call did not run to its end, and unwraps to a [*ToolError]. Err is nil if
@@ -61,7 +63,7 @@ type ToolFinished struct {
 type Merged struct {
 	Call *ToolUse
 	// File is the result for the file. File.UserChanges holds the changes by somebody else.
-	File *FileResult
+	File *edit.FileResult
 }
 
 // Conflicted reports that a call's change to a file conflicts with a change by somebody else. The
@@ -69,7 +71,7 @@ type Merged struct {
 type Conflicted struct {
 	Call *ToolUse
 	// File.Reason describes the conflict. File.Merge holds both sides, for a person to resolve.
-	File *FileResult
+	File *edit.FileResult
 }
 
 // TurnFinished reports that the history now contains a new message of the model and the outputs

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -17,7 +18,7 @@ import (
 //     of its [Approval] return false or [ErrDecided].
 //   - A Call has an ID and a Name only. Output of [ToolFinished] has the text of the output. Errors
 //     have their text, but not their type. Times are in milliseconds.
-//   - A [FileResult] has neither texts of the file nor Undo.
+//   - A [edit.FileResult] has neither texts of the file nor Undo.
 //
 // The JSON form of the decoded event is the same again. If the type of the event is unknown, the
 // error is a [*FormatError].
@@ -172,17 +173,17 @@ func (w *wireStart) event() (Event, error) {
 }
 
 type wireEnd struct {
-	ID        string       `json:"id"`
-	Name      string       `json:"name"`
-	Subject   string       `json:"subject,omitempty"`
-	IsError   bool         `json:"is_error"`
-	Summary   string       `json:"summary,omitempty"`
-	Untrusted bool         `json:"untrusted,omitempty"`
-	Usage     Usage        `json:"usage,omitzero"`
-	Millis    int64        `json:"ms"`
-	Output    string       `json:"output"`
-	Changes   []FileResult `json:"changes,omitempty"`
-	Error     string       `json:"error,omitempty"`
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	Subject   string            `json:"subject,omitempty"`
+	IsError   bool              `json:"is_error"`
+	Summary   string            `json:"summary,omitempty"`
+	Untrusted bool              `json:"untrusted,omitempty"`
+	Usage     Usage             `json:"usage,omitzero"`
+	Millis    int64             `json:"ms"`
+	Output    string            `json:"output"`
+	Changes   []edit.FileResult `json:"changes,omitempty"`
+	Error     string            `json:"error,omitempty"`
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "tool_end".
@@ -203,13 +204,13 @@ func (w *wireEnd) event() (Event, error) {
 		e.Output.Parts = []Part{&Text{Text: w.Output}}
 	}
 	if len(w.Changes) > 0 {
-		e.Changes = &ApplyResult{Files: w.Changes}
+		e.Changes = &edit.Result{Files: w.Changes}
 	}
 	return e, nil
 }
 
 // files returns the changes without Undo, which holds whole files and any secrets in them.
-func (e *ToolFinished) files() []FileResult {
+func (e *ToolFinished) files() []edit.FileResult {
 	if e.Changes == nil {
 		return nil
 	}
@@ -221,9 +222,9 @@ func (e *ToolFinished) files() []FileResult {
 }
 
 type wireFile struct {
-	ID       string      `json:"id"`
-	Name     string      `json:"name"`
-	File     *FileResult `json:"file"`
+	ID       string           `json:"id"`
+	Name     string           `json:"name"`
+	File     *edit.FileResult `json:"file"`
 	conflict bool
 }
 
@@ -235,7 +236,7 @@ func (e *Conflicted) MarshalJSON() ([]byte, error) {
 	return fileEvent("conflicted", e.Call, e.File)
 }
 
-func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
+func fileEvent(kind string, call *ToolUse, file *edit.FileResult) ([]byte, error) {
 	if file != nil {
 		file = new(*file)
 		file.Undo = nil

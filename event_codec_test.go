@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -108,8 +109,8 @@ func TestDecodedQuestionIsNotAnswered(t *testing.T) {
 	require.False(t, a.Allow())
 	require.False(t, a.Deny("no"))
 	for _, err := range []error{
-		q.AllowWith(nil), q.AllowPlan(aycoder.EditPlan{}), q.AllowFor(aycoder.Once, ""), q.AllowFor(aycoder.Saved, "r"),
-		q.AllowFor(9, ""), a.AllowWith(nil), a.AllowPlan(aycoder.EditPlan{}), a.AllowFor(aycoder.Session, "r"),
+		q.AllowWith(nil), q.AllowPlan(edit.Plan{}), q.AllowFor(aycoder.Once, ""), q.AllowFor(aycoder.Saved, "r"),
+		q.AllowFor(9, ""), a.AllowWith(nil), a.AllowPlan(edit.Plan{}), a.AllowFor(aycoder.Session, "r"),
 	} {
 		require.ErrorIs(t, err, aycoder.ErrDecided)
 	}

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -29,17 +31,17 @@ func newListTool(ws *workspace.Workspace, file string) (*listTool, error) {
 	return l, err
 }
 
-func (l *listTool) Plan(_ context.Context, inv *aycoder.Invocation) (aycoder.EditPlan, error) {
+func (l *listTool) Plan(_ context.Context, inv *aycoder.Invocation) (edit.Plan, error) {
 	var in listArgs
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	now, err := os.ReadFile(l.file)
 	if err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
-	return aycoder.NewEditPlan(aycoder.FileEdit{
-		Path: "list.txt", Kind: aycoder.EditChange, Base: string(now), Proposed: in.Items,
+	return edit.NewPlan(edit.File{
+		Path: "list.txt", Kind: edit.Change, Base: string(now), Proposed: in.Items,
 	})
 }
 
@@ -112,4 +114,20 @@ func ExamplePlanner() {
 	// butter
 	// eggs
 	// cheese
+}
+
+// exampleDir returns a workspace with one file in it.
+func exampleDir(text string) (ws *workspace.Workspace, file string, remove func()) {
+	dir, err := os.MkdirTemp("", "aycoder")
+	if err != nil {
+		panic(err)
+	}
+	file = filepath.Join(dir, "list.txt")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		panic(err)
+	}
+	if ws, err = workspace.Open(dir); err != nil {
+		panic(err)
+	}
+	return ws, file, func() { ws.Close(); os.RemoveAll(dir) }
 }

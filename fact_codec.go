@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -51,7 +52,7 @@ type wireFact struct {
 	Verdict  verdictKind   `json:"verdict,omitempty"`
 	Reason   jsontext.Text `json:"reason,omitzero"`
 	Args     jsontext.Text `json:"args,omitzero"`
-	Plan     *EditPlan     `json:"plan,omitempty"`
+	Plan     *edit.Plan    `json:"plan,omitempty"`
 	ReadOnly bool          `json:"read_only,omitempty"`
 	By       DecidedBy     `json:"by,omitempty"`
 	Digest   string        `json:"digest,omitempty"`

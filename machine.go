@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/aycoder/aycoder/edit"
 )
 
 // State is the state of a run. It is a value: [State.Apply] returns the next state and leaves the
@@ -109,7 +111,7 @@ type call struct {
 	status  callStatus
 	ran     bool
 	edited  json.RawMessage // the arguments of an edited approval
-	plan    *EditPlan       // the approved plan, until the call is settled
+	plan    *edit.Plan      // the approved plan, until the call is settled
 	// prepared is what the driver runs; it is not stored.
 	prepared *preparedCall
 	// readOnly says that the call was allowed only because it changes nothing.
@@ -226,7 +228,7 @@ type RunTool struct {
 	Edited bool
 	// Plan is the approved plan, or nil. ReadOnly says that the call was allowed only because it
 	// changes nothing. Pass both to the tool in its [Invocation].
-	Plan     *EditPlan
+	Plan     *edit.Plan
 	ReadOnly bool
 
 	by       DecidedBy // who allowed it

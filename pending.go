@@ -11,6 +11,7 @@ import (
 	"strings"
 	"weak"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/jsontext"
 )
 
@@ -47,7 +48,7 @@ func (a *Approval) AllowWith(args json.RawMessage) error {
 }
 
 // AllowPlan does what [ApprovalRequested.AllowPlan] does.
-func (a *Approval) AllowPlan(plan EditPlan) error {
+func (a *Approval) AllowPlan(plan edit.Plan) error {
 	defer runtime.KeepAlive(a)
 	return a.question.review(plan)
 }
@@ -169,7 +170,7 @@ func (p *Pending) fits(d Decision) error {
 	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:
 		return fmt.Errorf("decision about call %q neither allows nor denies", d.CallID)
 	case d.Verdict.plan != nil:
-		if err := d.Verdict.plan.reviews(p.Requests[i].Plan); err != nil {
+		if err := d.Verdict.plan.Reviews(p.Requests[i].Plan); err != nil {
 			return fmt.Errorf("decision about call %q: %w", d.CallID, err)
 		}
 	}

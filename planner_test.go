@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -41,24 +42,24 @@ func newPlanTool(t testing.TB, ws *workspace.Workspace) *planTool {
 	return p
 }
 
-func (p *planTool) Plan(ctx context.Context, inv *aycoder.Invocation) (aycoder.EditPlan, error) {
+func (p *planTool) Plan(ctx context.Context, inv *aycoder.Invocation) (edit.Plan, error) {
 	if err := p.plan(ctx); err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	var in swapArgs
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	data, err := os.ReadFile(filepath.Join(p.ws.Dir(), in.Path))
 	if err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	p.read(inv.ID)
 	if strings.Count(string(data), in.Old) != 1 {
-		return aycoder.EditPlan{}, errors.New("no_match: not there once")
+		return edit.Plan{}, errors.New("no_match: not there once")
 	}
-	return aycoder.NewEditPlan(aycoder.FileEdit{
-		Path: in.Path, Kind: aycoder.EditChange, Base: string(data), Proposed: strings.Replace(string(data), in.Old, in.New, 1),
+	return edit.NewPlan(edit.File{
+		Path: in.Path, Kind: edit.Change, Base: string(data), Proposed: strings.Replace(string(data), in.Old, in.New, 1),
 	})
 }
 
@@ -77,7 +78,7 @@ func (p *planTool) call(ctx context.Context, inv *aycoder.Invocation, _ swapArgs
 		plan = &made
 	}
 	res, err := p.ws.Apply(ctx, *plan)
-	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+	if e, ok := errors.AsType[*edit.ConflictError](err); ok {
 		return nil, fmt.Errorf("%s: %s%w", e.Kind(), e.ModelText(), e)
 	}
 	if err != nil {
@@ -170,7 +171,7 @@ func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, string(data), `"plan":{"files":[{"path":"f"`)
 			// A change to the host's copy has no effect.
-			other, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: numbers})
+			other, err := edit.NewPlan(edit.File{Path: "f", Kind: edit.Delete, Base: numbers})
 			require.NoError(t, err)
 			*ev.Request.Plan = other
 			p.save("f", strings.Replace(numbers, "two", "zwei und two", 1))
@@ -182,7 +183,7 @@ func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 	}
 	require.Equal(t, "one\nTWO\nthree\nfour\nFIVE\nsix\n", p.read("f"))
 	require.Contains(t, lastOutputs(&res)[0], "+FIVE")
-	require.Equal(t, aycoder.OutcomeMerged, finished.Changes.Files[0].Outcome)
+	require.Equal(t, edit.OutcomeMerged, finished.Changes.Files[0].Outcome)
 	data, err := json.Marshal(finished)
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"changes":[{"path":"f","kind":"change","outcome":"merged"`)
@@ -222,7 +223,7 @@ func TestNobodyIsAskedAboutWhatCannotWork(t *testing.T) {
 	}{
 		{"no match", func(context.Context) error { return errors.New("no_match: there is none") }, "no_match: there is none"},
 		{"conflict", func(context.Context) error {
-			return &aycoder.ConflictError{Files: []aycoder.FileResult{{Path: "f", Outcome: aycoder.OutcomeConflicted, Reason: "so"}}}
+			return &edit.ConflictError{Files: []edit.FileResult{{Path: "f", Outcome: edit.OutcomeConflicted, Reason: "so"}}}
 		}, "apply plan: f: so"},
 		{"panic", func(context.Context) error { panic("boom") }, "the tool broke down: panic: boom"},
 	}
@@ -249,7 +250,7 @@ func TestReviewedPlan(t *testing.T) {
 	l := p.loop([][]any{calls(swap("1", "f", numbers, text)), say("ok")})
 	out, _, res := p.run(l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
 		plan := *a.Request.Plan
-		other, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "g", Kind: aycoder.EditDelete, Base: numbers})
+		other, err := edit.NewPlan(edit.File{Path: "g", Kind: edit.Delete, Base: numbers})
 		require.NoError(t, err)
 		require.ErrorContains(t, a.AllowPlan(other), "not what is left")
 		hunks := plan.Hunks()
@@ -259,7 +260,7 @@ func TestReviewedPlan(t *testing.T) {
 		// A plan that claims to be a review, but is for another file.
 		data, err := json.Marshal(kept)
 		require.NoError(t, err)
-		var forged aycoder.EditPlan
+		var forged edit.Plan
 		require.NoError(t, json.Unmarshal([]byte(strings.Replace(string(data), `"path":"f"`, `"path":"g"`, 1)), &forged))
 		require.ErrorContains(t, a.AllowPlan(forged), "not what is left")
 		kept, err = kept.WithProposed("f", "one\ntwo\nthree\nfour\nfive\nsechs\n")
@@ -275,11 +276,11 @@ func TestReviewedPlan(t *testing.T) {
 }
 
 func TestPlanOfACallWithoutOne(t *testing.T) {
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")})
+	l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")})
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(t, err)
 		if a, ok := ev.(*aycoder.ApprovalRequested); ok {
-			require.ErrorContains(t, a.AllowPlan(aycoder.EditPlan{}), "the request has none")
+			require.ErrorContains(t, a.AllowPlan(edit.Plan{}), "the request has none")
 			require.True(t, a.Allow())
 		}
 	}
@@ -288,7 +289,7 @@ func TestPlanOfACallWithoutOne(t *testing.T) {
 func TestApproverHasNoPlan(t *testing.T) {
 	p := newPlans(t, map[string]string{"f": numbers})
 	blind := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
-		return aycoder.AllowPlan(aycoder.EditPlan{})
+		return aycoder.AllowPlan(edit.Plan{})
 	})
 	l := p.loop([][]any{calls(swap("1", "f", "two", "TWO")), say("ok")}, aycoder.WithApprover(blind))
 	out, _, _ := p.run(l, aycoder.Input{Prompt: "go"}, nil)
@@ -443,7 +444,7 @@ func TestSuspendedPlans(t *testing.T) {
 		}
 		return lastOutputs(&res), events, res, nil
 	}
-	_, _, _, err = resume(func(*aycoder.ApprovalRequest) aycoder.Verdict { return aycoder.AllowPlan(aycoder.EditPlan{}) })
+	_, _, _, err = resume(func(*aycoder.ApprovalRequest) aycoder.Verdict { return aycoder.AllowPlan(edit.Plan{}) })
 	require.ErrorContains(t, err, "not what is left of the request's plan")
 
 	p.save("f", "zero\n"+numbers)
@@ -499,7 +500,7 @@ func TestPreviewOfALargePlan(t *testing.T) {
 // The approved plan stays in the state until the call is settled, and survives encoding
 // as JSON.
 func TestStateKeepsThePlan(t *testing.T) {
-	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditChange, Base: "a\n\xff", Proposed: "b\n\xff"})
+	plan, err := edit.NewPlan(edit.File{Path: "f", Kind: edit.Change, Base: "a\n\xff", Proposed: "b\n\xff"})
 	require.NoError(t, err)
 	s, _ := aycoder.Start(aycoder.StartInput{Messages: []*aycoder.Message{aycoder.User("go")}})
 	decided := &aycoder.Decided{Decision: aycoder.Decision{CallID: "1", Verdict: aycoder.AllowPlan(plan), By: aycoder.ByUser}}

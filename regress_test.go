@@ -23,7 +23,7 @@ import (
 func suspended(t *testing.T) *aycoder.Pending {
 	t.Helper()
 	var res aycoder.Result
-	l := asking(t, [][]any{calls(edit("1", "a.go"))}, aycoder.WithApprover(aycoder.SuspendAsks(asks)))
+	l := asking(t, [][]any{calls(editOf("1", "a.go"))}, aycoder.WithApprover(aycoder.SuspendAsks(asks)))
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
 	require.Len(t, res.Pending.Requests, 1)
@@ -111,7 +111,7 @@ func TestHandleIsNotLostWhileItAnswers(t *testing.T) {
 		return aycoder.Ask()
 	})
 	var res aycoder.Result
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(policy))
+	l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")}, aycoder.WithApprover(policy))
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 		require.NoError(t, err)
 		if a, ok := ev.(*aycoder.ApprovalRequested); ok {
@@ -159,7 +159,7 @@ func TestRetryBudgetDoesNotOverflow(t *testing.T) {
 
 func TestApprovalTimeoutCountsFromWhenItIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := asking(t, [][]any{calls(edit("1", "a.go"), edit("2", "b.go")), say("ok")}, aycoder.WithLimits(aycoder.Limits{Approval: time.Minute}))
+		l := asking(t, [][]any{calls(editOf("1", "a.go"), editOf("2", "b.go")), say("ok")}, aycoder.WithLimits(aycoder.Limits{Approval: time.Minute}))
 		var res aycoder.Result
 		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 			require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestApprovalTimeoutCountsFromWhenItIsSeen(t *testing.T) {
 
 func TestResumeTellsNothingTwice(t *testing.T) {
 	tools := aycoder.WithTools(newTool(t, "read", aycoder.EffectReadOnly, echo), pathTool(t))
-	l := newLoop(t, &fake{turns: [][]any{calls(use("r", "read", `{"text":"x"}`), edit("w", "a.go"))}}, tools, aycoder.WithApprover(aycoder.SuspendAsks(asks)))
+	l := newLoop(t, &fake{turns: [][]any{calls(use("r", "read", `{"text":"x"}`), editOf("w", "a.go"))}}, tools, aycoder.WithApprover(aycoder.SuspendAsks(asks)))
 	var res aycoder.Result
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestResumeTellsNothingTwice(t *testing.T) {
 }
 
 func TestTurnThatWasSuspendedGoesOnWithRun(t *testing.T) {
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.SuspendAsks(asks)))
+	l := asking(t, [][]any{calls(editOf("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.SuspendAsks(asks)))
 	var turn aycoder.TurnResult
 	_, err := collect(l.Turn(t.Context(), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}}, &turn))
 	require.NoError(t, err)

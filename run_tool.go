@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/closest"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -94,11 +95,11 @@ func (r *run) fail(err error) {
 	r.err = err
 }
 
-// changed is an error that reports what happened to files: [*ConflictError]. The loop looks for
+// changed is an error that reports what happened to files: [*edit.ConflictError]. The loop looks for
 // this method, so that a program without such errors does not link them.
 type changed interface {
 	error
-	Changes() *ApplyResult
+	Changes() *edit.Result
 }
 
 // changes returns the events that come right before e.
@@ -106,9 +107,9 @@ func (e *ToolFinished) changes() []Event {
 	var out []Event
 	for i, f := range e.files() {
 		switch f.Outcome {
-		case OutcomeMerged:
+		case edit.OutcomeMerged:
 			out = append(out, &Merged{Call: e.Call, File: &e.Changes.Files[i]})
-		case OutcomeConflicted:
+		case edit.OutcomeConflicted:
 			out = append(out, &Conflicted{Call: e.Call, File: &e.Changes.Files[i]})
 		}
 	}

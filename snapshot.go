@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/aycoder/aycoder/edit"
 )
 
 // stateJSON is the JSON form of a State. A stored state may be damaged, or come from
@@ -44,10 +46,10 @@ type callJSON struct {
 	Ran     bool       `json:"ran,omitempty"`
 	// Edited is a string that holds JSON, since encoding/json would change the white
 	// space of a json.RawMessage.
-	Edited   string    `json:"edited,omitempty"`
-	Plan     *EditPlan `json:"plan,omitempty"`
-	ReadOnly bool      `json:"read_only,omitempty"`
-	By       DecidedBy `json:"by,omitempty"`
+	Edited   string     `json:"edited,omitempty"`
+	Plan     *edit.Plan `json:"plan,omitempty"`
+	ReadOnly bool       `json:"read_only,omitempty"`
+	By       DecidedBy  `json:"by,omitempty"`
 	// Output holds the output as the only part of a message, since messages encode without loss.
 	Output *Message `json:"output,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"runtime/debug"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
@@ -42,7 +43,7 @@ type Previewer interface {
 // the user sees the plan and may reduce it. Call then gets the approved plan in [Invocation.Plan]
 // and carries it out with Workspace.Apply of package workspace. So exactly the approved change is
 // made, and edits that others make to the files meanwhile are merged. The result of Call should
-// include [EditPlan.OmittedText] for the model. If the tool is also a [Previewer], Preview gets
+// include [edit.Plan.OmittedText] for the model. If the tool is also a [Previewer], Preview gets
 // the plan in [Invocation.Plan] too.
 //
 // If Plan returns an error, the call cannot work: nobody is asked, Call is not called, and the
@@ -50,11 +51,11 @@ type Previewer interface {
 // Plan again, since these calls may have changed the files. Plan must be safe for concurrent use
 // and return soon after ctx is cancelled.
 type Planner interface {
-	Plan(ctx context.Context, inv *Invocation) (EditPlan, error)
+	Plan(ctx context.Context, inv *Invocation) (edit.Plan, error)
 }
 
 // safePlan calls Plan and turns a panic into an error.
-func safePlan(ctx context.Context, p Planner, inv *Invocation) (plan EditPlan, err error) {
+func safePlan(ctx context.Context, p Planner, inv *Invocation) (plan edit.Plan, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			base := &ToolError{Tool: inv.Name, CallID: inv.ID}
@@ -144,8 +145,8 @@ type Invocation struct {
 	// somebody was asked about the call and did not replace its arguments. It is also set if the
 	// call may write a file that runs code by itself, such as a git hook: package workspace
 	// writes such a file only with WithApproved. If Plan is nil, Call makes a plan itself. The
-	// result of Call should include [EditPlan.OmittedText].
-	Plan *EditPlan
+	// result of Call should include [edit.Plan.OmittedText].
+	Plan *edit.Plan
 	// ReadOnly says that nobody approved the call: it runs only because the [Approver] considers
 	// it read-only. A tool that might write must then prevent writing if the system has a way to
 	// do so, like the tool bash of package tools. A tool that wraps another one must pass
@@ -230,7 +231,7 @@ type ToolResult struct {
 	Usage Usage
 	// Changes is the result of Workspace.Apply of package workspace, if the call changed files.
 	// The host finds it in [ToolFinished]; the model does not read it.
-	Changes *ApplyResult
+	Changes *edit.Result
 }
 
 // TextResult returns a result with one text for the model. Its Summary is empty; set that field

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -227,7 +228,7 @@ type Verdict struct {
 	kind   verdictKind
 	reason string
 	args   json.RawMessage
-	plan   *EditPlan
+	plan   *edit.Plan
 	why    *Grounds
 }
 
@@ -277,9 +278,9 @@ func AllowWith(args json.RawMessage) Verdict {
 
 // AllowPlan returns a verdict that lets a call carry out a reviewed plan. It is for
 // [Input.Decisions]. plan is the result of a review of [ApprovalRequest.Plan], for example with
-// [EditPlan.Keep] or [EditPlan.WithProposed]. The model is told what the review removed. If an
+// [edit.Plan.Keep] or [edit.Plan.WithProposed]. The model is told what the review removed. If an
 // [Approver] returns this verdict, the call is denied, since no plan was shown to the Approver.
-func AllowPlan(plan EditPlan) Verdict { return Verdict{kind: verdictAllow, plan: &plan} }
+func AllowPlan(plan edit.Plan) Verdict { return Verdict{kind: verdictAllow, plan: &plan} }
 
 // Deny returns a verdict that refuses a call. The run goes on: the model reads the reason as the
 // output of the call, and may try something else.
@@ -297,7 +298,7 @@ type verdictJSON struct {
 	Kind   verdictKind     `json:"kind"`
 	Reason string          `json:"reason,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
-	Plan   *EditPlan       `json:"plan,omitempty"`
+	Plan   *edit.Plan      `json:"plan,omitempty"`
 	// ReadOnly is true if the verdict allows the call and its [Grounds] have ReadOnly set.
 	ReadOnly bool `json:"read_only,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -11,9 +12,11 @@ import (
 // Another process may answer a question: what it sends is a verdict whatever the bytes are,
 // or an error, and the same verdict when it is stored and read once more.
 func FuzzVerdictJSON(f *testing.F) {
+	plan, err := edit.NewPlan(edit.File{Path: "a.txt", Kind: edit.Change, Base: "1\n2\n", Proposed: "1\nTWO\n"})
+	require.NoError(f, err)
 	for _, v := range []Verdict{
 		Ask(), Allow(), Allow().held(), AllowWith(json.RawMessage(`{"a": "<"}`)), Deny("no\xff"), Suspend(),
-		AllowPlan(reviewPlan(f)),
+		AllowPlan(plan),
 	} {
 		data, err := json.Marshal(v)
 		require.NoError(f, err)

@@ -36,19 +36,20 @@ type wall struct {
 }
 
 var walls = []wall{
-	{".", []string{"merge", "internal"}, modules[:4]},
+	{".", []string{"edit", "merge", "internal"}, modules[:4]},
 	{"merge", []string{"internal"}, modules[:4]},
+	{"edit", []string{"merge", "internal"}, nil},
 	{"providers", []string{".", "providers", "internal"}, nil},
 	{"providers/*", []string{".", "internal"}, modules[:4]},
 	{"middleware", []string{".", "internal"}, modules[:4]},
 	{"catalog", []string{".", "internal"}, nil},
 	{"diff", []string{"merge", "internal"}, modules[:4]},
 	{"generate", []string{".", "internal"}, nil},
-	{"workspace", []string{".", "merge", "internal"}, modules[:4]},
-	{"tools", []string{".", "diff", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
+	{"workspace", []string{".", "edit", "merge", "internal"}, modules[:4]},
+	{"tools", []string{".", "diff", "edit", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
-	{"session", []string{".", "diff", "merge", "workspace", "tools", "internal"}, append(modules[:4:4], "golang.org/x/sys")},
-	{"agenttest", []string{".", "merge", "session", "internal"}, nil},
+	{"session", []string{".", "diff", "edit", "merge", "workspace", "tools", "internal"}, append(modules[:4:4], "golang.org/x/sys")},
+	{"agenttest", []string{".", "edit", "merge", "session", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
 	{"internal/option", []string{"."}, nil},
@@ -58,8 +59,8 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff", "merge"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
-	{"examples/tutorial/*", []string{".", "providers", "tools", "workspace", "policy"}, nil},
+	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff", "edit", "merge"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 
 // unsafely are the directories whose code may import unsafe: for system calls, and for

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 type toolCall = func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error)
@@ -34,10 +35,10 @@ func (p *previewer) Preview(context.Context, *aycoder.Invocation) (string, error
 // planner is a tool whose plan is what plan says.
 type planner struct {
 	brokenTool
-	plan func() (aycoder.EditPlan, error)
+	plan func() (edit.Plan, error)
 }
 
-func (p *planner) Plan(context.Context, *aycoder.Invocation) (aycoder.EditPlan, error) {
+func (p *planner) Plan(context.Context, *aycoder.Invocation) (edit.Plan, error) {
 	return p.plan()
 }
 
@@ -156,15 +157,15 @@ func TestSuiteFindsBrokenTools(t *testing.T) {
 		{"writes in its preview", &previewer{brokenTool{spec: spec(probeSchema, aycoder.EffectWrite)},
 			func() string { write(); return "" }}, good, (*toolSuite).changesNothing, ruleToolReads},
 		{"writes in its plan", &planner{brokenTool{spec: spec(probeSchema, aycoder.EffectWrite)},
-			func() (aycoder.EditPlan, error) { write(); return aycoder.EditPlan{}, nil }}, good, (*toolSuite).changesNothing, ruleToolReads},
-		{"another plan each time", &planner{brokenTool{}, func() (aycoder.EditPlan, error) {
-			return aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: fmt.Sprint(n.Add(1))})
+			func() (edit.Plan, error) { write(); return edit.Plan{}, nil }}, good, (*toolSuite).changesNothing, ruleToolReads},
+		{"another plan each time", &planner{brokenTool{}, func() (edit.Plan, error) {
+			return edit.NewPlan(edit.File{Path: "f", Kind: edit.Create, Proposed: fmt.Sprint(n.Add(1))})
 		}}, good, (*toolSuite).changesNothing, ruleToolPlan},
-		{"no plan of a call that works", &planner{brokenTool{}, func() (aycoder.EditPlan, error) {
-			return aycoder.EditPlan{}, errors.New("no")
+		{"no plan of a call that works", &planner{brokenTool{}, func() (edit.Plan, error) {
+			return edit.Plan{}, errors.New("no")
 		}}, good, (*toolSuite).changesNothing, ruleToolPlan},
-		{"error of a plan of invalid UTF-8", &planner{brokenTool{}, func() (aycoder.EditPlan, error) {
-			return aycoder.EditPlan{}, errors.New("\xff")
+		{"error of a plan of invalid UTF-8", &planner{brokenTool{}, func() (edit.Plan, error) {
+			return edit.Plan{}, errors.New("\xff")
 		}}, []ToolCase{{Name: "good", Args: `{"n":1}`, Fails: true}}, (*toolSuite).changesNothing, ruleToolClean},
 		{"preview of invalid UTF-8", &previewer{brokenTool{}, func() string { return "\xff" }}, good,
 			(*toolSuite).changesNothing, ruleToolClean},

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 // This file checks the rules that hold for every run. A scenario says what should happen, but most
@@ -283,7 +284,7 @@ func (tr *trace) checkEvents() {
 
 // checkChange checks that an event about a file comes before the end of the call that changed the
 // file, since a host may close its view of a call as soon as the call ends.
-func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileResult,
+func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *edit.FileResult,
 	done map[string]*aycoder.ToolFinished) {
 	if call == nil || file == nil {
 		tr.found.add(ruleEvents, "%s: event %d: %T is of no call or of no file", tr, i,

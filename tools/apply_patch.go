@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/merge"
@@ -114,7 +115,7 @@ func joined(files []patch.File) ([]patch.File, error) {
 }
 
 // noneTwice refuses a patch that mentions one file in two edits.
-func noneTwice(edits []aycoder.FileEdit) error {
+func noneTwice(edits []edit.File) error {
 	seen := map[string]bool{}
 	for _, e := range edits {
 		if seen[e.Path] {
@@ -143,7 +144,7 @@ func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*prop
 	if err := f.editable(); err != nil {
 		return nil, err
 	}
-	one := &proposal{edits: []aycoder.FileEdit{{Path: f.path, Kind: aycoder.EditChange, Base: f.text, Proposed: f.text}}}
+	one := &proposal{edits: []edit.File{{Path: f.path, Kind: edit.Change, Base: f.text, Proposed: f.text}}}
 	if len(file.Chunks) > 0 {
 		one, err = f.propose(func(text string) (*edited, error) { return inChunks(ctx, text, file.Chunks) })
 		if err != nil {
@@ -185,14 +186,14 @@ func (f *textFile) delete() (*proposal, error) {
 		base = f.shown[0]
 	}
 	if base != f.text {
-		r := aycoder.FileResult{
-			Path: f.path, Kind: aycoder.EditDelete, Outcome: aycoder.OutcomeConflicted,
+		r := edit.FileResult{
+			Path: f.path, Kind: edit.Delete, Outcome: edit.OutcomeConflicted,
 			Reason: "was changed, and was to be deleted", Content: f.text, Exists: true, Base: base, Ours: f.text,
 			Merge: new(merge.Merge([]byte(base), []byte(f.text), nil)),
 		}
-		return nil, &aycoder.ConflictError{Files: []aycoder.FileResult{r}}
+		return nil, &edit.ConflictError{Files: []edit.FileResult{r}}
 	}
-	return &proposal{edits: []aycoder.FileEdit{{Path: f.path, Kind: aycoder.EditDelete, Base: base}}}, nil
+	return &proposal{edits: []edit.File{{Path: f.path, Kind: edit.Delete, Base: base}}}, nil
 }
 
 // move proposes the changed text under a new name. A plan has no kind for renaming, so the move
@@ -205,23 +206,23 @@ func (f *textFile) move(
 	if err != nil {
 		return nil, err
 	}
-	edit := one.edits[0]
+	planned := one.edits[0]
 	switch {
 	case to.path == f.path:
 		return one, nil
 	case to.exists:
 		return nil, problemf("exists",
 			"%s exists already; delete it before, or take another name", showPath(to.path))
-	case edit.Base != f.text: // it was merged without conflict to get here
-		m := merge.Merge([]byte(edit.Base), []byte(f.text), []byte(edit.Proposed))
-		edit.Proposed = string(m.Bytes())
+	case planned.Base != f.text: // it was merged without conflict to get here
+		m := merge.Merge([]byte(planned.Base), []byte(f.text), []byte(planned.Proposed))
+		planned.Proposed = string(m.Bytes())
 	}
 	for i := range one.notes {
 		one.notes[i].path = to.path
 	}
-	one.edits = []aycoder.FileEdit{
-		{Path: to.path, Kind: aycoder.EditCreate, Proposed: edit.Proposed, Mode: f.mode},
-		{Path: f.path, Kind: aycoder.EditDelete, Base: f.text},
+	one.edits = []edit.File{
+		{Path: to.path, Kind: edit.Create, Proposed: planned.Proposed, Mode: f.mode},
+		{Path: f.path, Kind: edit.Delete, Base: f.text},
 	}
 	return one, nil
 }
@@ -323,8 +324,8 @@ func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
 // within applies the chunk to a part of the text that consists of whole lines. The
 // positions in the returned match and splices are those of the whole text.
 func (c *chunker) within(from, to int) (editmatch.Match, []editmatch.Splice, error) {
-	edit := editmatch.Edit{Old: wholeLines(c.Old), New: wholeLines(c.New), WholeLines: true}
-	r, err := editmatch.Plan([]byte(c.text[from:to]), []editmatch.Edit{edit})
+	planned := editmatch.Edit{Old: wholeLines(c.Old), New: wholeLines(c.New), WholeLines: true}
+	r, err := editmatch.Plan([]byte(c.text[from:to]), []editmatch.Edit{planned})
 	if err != nil {
 		return editmatch.Match{}, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 // savers are the ways in which editors save a file.
@@ -237,13 +238,13 @@ func TestApprovedPlanNeedsNoArguments(t *testing.T) {
 	require.NoError(t, err)
 	stored, err := json.Marshal(plan)
 	require.NoError(t, err)
-	var back aycoder.EditPlan
+	var back edit.Plan
 	require.NoError(t, json.Unmarshal(stored, &back))
 	require.Equal(t, plan.Digest(), back.Digest())
 	reviewed, err := back.WithProposed("f", "\ta\n\td\n")
 	require.NoError(t, err)
 
-	carryOut := func(plan aycoder.EditPlan) string {
+	carryOut := func(plan edit.Plan) string {
 		w.write("f", "\ta\n\tb\n")
 		inv := aycoder.NewInvocation("1", "edit_file", json.RawMessage(`{}`), nil)
 		inv.Plan = &plan

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/view"
 	"github.com/aycoder/aycoder/merge"
 	"github.com/aycoder/aycoder/workspace"
@@ -45,16 +46,16 @@ type finder[In any] func(ctx context.Context, from texts, in In) (*proposal, err
 // proposal is the change that a call would make. The notes tell the model how its
 // arguments were interpreted.
 type proposal struct {
-	edits []aycoder.FileEdit
+	edits []edit.File
 	notes []note
 }
 
 // plan makes the plan, and tells the model what to do if it is too large.
-func (p *proposal) plan() (aycoder.EditPlan, error) {
+func (p *proposal) plan() (edit.Plan, error) {
 	for i := range p.edits {
 		p.edits[i].Memo = memoOf(p.notes, p.edits[i].Path)
 	}
-	plan, err := aycoder.NewEditPlan(p.edits...)
+	plan, err := edit.NewPlan(p.edits...)
 	if e, ok := errors.AsType[*aycoder.LimitError](err); ok {
 		return plan, problemf("too_large", "the change is larger than one call can make (at most %d %s); "+
 			"make it in several calls", e.Max, e.Limit)
@@ -85,13 +86,13 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 }
 
 // Plan implements [aycoder.Planner]. It computes the change without writing to any file.
-func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
+func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (edit.Plan, error) {
 	var in In
 	if err := checkText(inv.Args); err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
-		return aycoder.EditPlan{}, problemf("invalid_arguments", "read arguments: %v", err)
+		return edit.Plan{}, problemf("invalid_arguments", "read arguments: %v", err)
 	}
 	plan, err := c.make(ctx, in)
 	return plan, readable(err)
@@ -107,20 +108,20 @@ func (c *changer[In]) Preview(ctx context.Context, inv *invocation) (string, err
 }
 
 // make makes a plan from the current content of the files.
-func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, error) {
+func (c *changer[In]) make(ctx context.Context, in In) (edit.Plan, error) {
 	if err := context.Cause(ctx); err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	p, err := c.find(ctx, texts{c.ws}, in)
 	if err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	return p.plan()
 }
 
 // readable returns an error whose text begins with its kind.
 func readable(err error) error {
-	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+	if e, ok := errors.AsType[*edit.ConflictError](err); ok {
 		return &conflict{e}
 	}
 	if e, ok := errors.AsType[*workspace.Error](err); ok {
@@ -133,7 +134,7 @@ func readable(err error) error {
 }
 
 // conflict describes a conflict to the model.
-type conflict struct{ *aycoder.ConflictError }
+type conflict struct{ *edit.ConflictError }
 
 func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
 func (c *conflict) Unwrap() error { return c.ConflictError }
@@ -179,7 +180,7 @@ func (c *changer[In]) inTurn(ctx context.Context, change func() (*result, error)
 
 // apply carries out a plan.
 func (c *changer[In]) apply(
-	ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption,
+	ctx context.Context, plan edit.Plan, opts ...workspace.ApplyOption,
 ) (*result, error) {
 	if len(plan.Files()) == 0 {
 		return textResult(plan.OmittedText()+"Nothing was changed.\n", "nothing changed"), nil
@@ -188,7 +189,7 @@ func (c *changer[In]) apply(
 	if err == nil {
 		return c.done(plan, res), nil
 	}
-	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok && res != nil {
+	if e, ok := errors.AsType[*edit.ConflictError](err); ok && res != nil {
 		r := conflictResult(e)
 		r.Changes = res
 		if left := plan.OmittedText(); left != "" {
@@ -200,15 +201,15 @@ func (c *changer[In]) apply(
 }
 
 // conflictResult reports a conflict to the model and to the host.
-func conflictResult(e *aycoder.ConflictError) *result {
+func conflictResult(e *edit.ConflictError) *result {
 	r := aycoder.ErrorResult((&conflict{e}).Error())
 	r.Summary = strings.ReplaceAll(e.Kind(), "_", " ")
-	r.Changes = &aycoder.ApplyResult{Files: e.Files}
+	r.Changes = &edit.Result{Files: e.Files}
 	return r
 }
 
 // done reports the changes. The model has then been shown the new content of the files.
-func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult) *result {
+func (c *changer[In]) done(plan edit.Plan, res *edit.Result) *result {
 	var b strings.Builder
 	b.WriteString(plan.OmittedText())
 	tellNotes(&b, plan, res)
@@ -216,13 +217,13 @@ func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult) *res
 	merged := false
 	for i := range res.Files {
 		f := &res.Files[i]
-		merged = merged || f.Outcome != aycoder.OutcomeApplied || f.OtherNames || len(f.Sidecars) > 0
-		edit, _ := plan.File(f.Path)
-		d := changeOf(f, edit)
+		merged = merged || f.Outcome != edit.OutcomeApplied || f.OtherNames || len(f.Sidecars) > 0
+		planned, _ := plan.File(f.Path)
+		d := changeOf(f, planned)
 		stat = stat.Add(d.Stat())
-		if f.Kind == aycoder.EditChange && f.Outcome == aycoder.OutcomeApplied {
+		if f.Kind == edit.Change && f.Outcome == edit.OutcomeApplied {
 			b.WriteString(d.Brief(maxDiff / len(res.Files)))
-		} else if f.Outcome == aycoder.OutcomeApplied {
+		} else if f.Outcome == edit.OutcomeApplied {
 			fmt.Fprintf(&b, "%s: %s.\n", showPath(f.Path), wholeFile(f.Kind, d.Stat()))
 		}
 	}
@@ -232,8 +233,8 @@ func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult) *res
 		b.WriteString(told)
 	}
 	for i := range res.Files {
-		edit, _ := plan.File(res.Files[i].Path)
-		c.learn(&res.Files[i], edit, !strings.Contains(told, "[more is not shown]"))
+		planned, _ := plan.File(res.Files[i].Path)
+		c.learn(&res.Files[i], planned, !strings.Contains(told, "[more is not shown]"))
 	}
 	r := textResult(printable(b.String()), fmt.Sprintf("+%d −%d", stat.Insertions, stat.Deletions))
 	r.Changes = res
@@ -243,7 +244,7 @@ func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult) *res
 // learn records what the model knows of a file now: its content, except for lines of the
 // user's that the model was not shown. If those counted as seen, the next write_file
 // would delete them.
-func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told bool) {
+func (c *changer[In]) learn(f *edit.FileResult, planned edit.File, told bool) {
 	if !f.Exists {
 		return
 	}
@@ -251,20 +252,20 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
 	add := shown.AddPart
 	switch {
-	case edit.Kind == aycoder.EditCreate || last != "" && last == hashOf(edit.Base):
+	case planned.Kind == edit.Create || last != "" && last == hashOf(planned.Base):
 		add = shown.Add
 		fallthrough
-	case len(contents) == 0, slices.Contains(contents, edit.Base):
+	case len(contents) == 0, slices.Contains(contents, planned.Base):
 		if told {
 			add(f.Path, f.Content)
 		} else {
-			add(f.Path, edit.Proposed)
+			add(f.Path, planned.Proposed)
 		}
 	default: // the edit was found in the current text, beside newer lines
 		if last == hashOf(contents[0]) {
 			add = shown.Add
 		}
-		m := merge.Merge([]byte(edit.Base), []byte(contents[0]), []byte(edit.Proposed))
+		m := merge.Merge([]byte(planned.Base), []byte(contents[0]), []byte(planned.Proposed))
 		if m.Clean() {
 			add(f.Path, string(m.Bytes()))
 		}
@@ -272,23 +273,23 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 }
 
 // changeOf returns the change that a call made, compared with the file right before it.
-func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *diff.File {
-	before, from, to := edit.Base, f.Path, f.Path
+func changeOf(f *edit.FileResult, planned edit.File) *diff.File {
+	before, from, to := planned.Base, f.Path, f.Path
 	if f.Merge != nil {
 		before = f.Ours
 	}
-	if f.Kind == aycoder.EditCreate {
+	if f.Kind == edit.Create {
 		from = ""
 	}
-	if f.Kind == aycoder.EditDelete {
+	if f.Kind == edit.Delete {
 		to = ""
 	}
 	return diff.Compare(view.Bytes(before), view.Bytes(f.Content), diff.WithNames(from, to))
 }
 
 // wholeFile says in a few words what became of a file that was created or deleted.
-func wholeFile(kind aycoder.EditKind, s diff.Stat) string {
-	if kind == aycoder.EditDelete {
+func wholeFile(kind edit.Kind, s diff.Stat) string {
+	if kind == edit.Delete {
 		return "deleted"
 	}
 	return "created, " + plural(s.Insertions, "line")

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/timed"
 )
@@ -63,14 +64,14 @@ func TestEdit(t *testing.T) {
 }
 
 // plan returns the plan of a call.
-func (w *world) plan(tool string, in args) aycoder.EditPlan {
+func (w *world) plan(tool string, in args) edit.Plan {
 	w.t.Helper()
 	plan, err := w.tryPlan(tool, in)
 	require.NoError(w.t, err)
 	return plan
 }
 
-func (w *world) tryPlan(tool string, in args) (aycoder.EditPlan, error) {
+func (w *world) tryPlan(tool string, in args) (edit.Plan, error) {
 	w.t.Helper()
 	inv := aycoder.NewInvocation("c1", tool, mustJSON(w.t, in), nil)
 	return w.tool[tool].(aycoder.Planner).Plan(w.t.Context(), inv)
@@ -112,7 +113,7 @@ func TestEditRefuses(t *testing.T) {
 func TestEditCreates(t *testing.T) {
 	w := newWorld(t, map[string]string{"main.go": "x"})
 	in := args{"path": "new/dir/f", "old_string": "", "new_string": "a\nb\n"}
-	assert.Equal(t, aycoder.EditCreate, w.plan("edit_file", in).Files()[0].Kind)
+	assert.Equal(t, edit.Create, w.plan("edit_file", in).Files()[0].Kind)
 	assert.NoDirExists(t, w.path("new"))
 	assert.Equal(t, "new/dir/f: created, 2 lines.\n", w.ok("edit_file", in))
 	assert.Equal(t, "a\nb\n", w.read("new/dir/f"))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io/fs"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -25,7 +25,7 @@ type FS interface {
 	// Apply carries out a plan, either completely or not at all, without losing changes that
 	// other programs make to the files at the same time. The tools pass the option
 	// [workspace.WithApproved], or no option.
-	Apply(ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption) (*aycoder.ApplyResult, error)
+	Apply(ctx context.Context, plan edit.Plan, opts ...workspace.ApplyOption) (*edit.Result, error)
 	// Seen returns the record of the file contents that the model has been shown.
 	Seen() *workspace.SeenFiles
 }

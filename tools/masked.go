@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -129,10 +130,10 @@ type maskedPlanner struct {
 
 // Plan implements [aycoder.Planner]. It does not mask the plan, because the plan is written to
 // the files.
-func (t *maskedPlanner) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
+func (t *maskedPlanner) Plan(ctx context.Context, inv *invocation) (edit.Plan, error) {
 	real, err := t.restore(ctx, inv)
 	if err != nil {
-		return aycoder.EditPlan{}, err
+		return edit.Plan{}, err
 	}
 	plan, err := t.planner.Plan(ctx, t.masker.quiet(real))
 	return plan, t.masker.err(err)
@@ -164,7 +165,7 @@ type maskedBoth struct {
 }
 
 // Plan implements [aycoder.Planner] in the same way as maskedPlanner.
-func (t *maskedBoth) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
+func (t *maskedBoth) Plan(ctx context.Context, inv *invocation) (edit.Plan, error) {
 	return t.plans.Plan(ctx, inv)
 }
 

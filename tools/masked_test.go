@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 // The secrets are assembled here, so that scanners do not take this file for a leak.
@@ -178,11 +179,11 @@ func (f *fakeTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, 
 // fakePlanner is a fakeTool that plans.
 type fakePlanner struct{ *fakeTool }
 
-func (fakePlanner) Plan(_ context.Context, inv *aycoder.Invocation) (aycoder.EditPlan, error) {
+func (fakePlanner) Plan(_ context.Context, inv *aycoder.Invocation) (edit.Plan, error) {
 	if strings.Contains(string(inv.Args), "fail") {
-		return aycoder.EditPlan{}, errors.New("no match near " + maskedToken)
+		return edit.Plan{}, errors.New("no match near " + maskedToken)
 	}
-	return aycoder.NewEditPlan(aycoder.FileEdit{Path: "a", Kind: aycoder.EditCreate, Proposed: string(inv.Args)})
+	return edit.NewPlan(edit.File{Path: "a", Kind: edit.Create, Proposed: string(inv.Args)})
 }
 
 func TestMaskedParts(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -59,19 +59,19 @@ func memoOf(notes []note, path string) string {
 }
 
 // tellNotes tells the model how its edits were interpreted, and what the files contain now.
-func tellNotes(b *strings.Builder, plan aycoder.EditPlan, res *aycoder.ApplyResult) {
+func tellNotes(b *strings.Builder, plan edit.Plan, res *edit.Result) {
 	n, whole := 0, plan.OmittedText() == ""
 	for i := range res.Files {
 		f := &res.Files[i]
-		edit, _ := plan.File(f.Path)
-		if edit.Memo == "" {
+		planned, _ := plan.File(f.Path)
+		if planned.Memo == "" {
 			continue
 		}
 		var notes []note
-		_ = json.Unmarshal([]byte(edit.Memo), &notes)
+		_ = json.Unmarshal([]byte(planned.Memo), &notes)
 		for i := range notes {
 			if n++; n <= maxTold {
-				b.WriteString(notes[i].told(f, edit.Proposed, whole))
+				b.WriteString(notes[i].told(f, planned.Proposed, whole))
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func tellNotes(b *strings.Builder, plan aycoder.EditPlan, res *aycoder.ApplyResu
 
 // told tells the model how its edit was interpreted. If the file contains the proposed text
 // as a whole, it quotes the lines that the edit made.
-func (n *note) told(f *aycoder.FileResult, proposed string, whole bool) string {
+func (n *note) told(f *edit.FileResult, proposed string, whole bool) string {
 	did, now := "understood", "]\n"
 	if f.Written {
 		did = "applied"

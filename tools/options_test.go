@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -36,7 +37,7 @@ func TestInvalidOptionsAreTyped(t *testing.T) {
 		_, errs[name] = workspace.Open(t.TempDir(), opt)
 	}
 	for name, opt := range map[string]workspace.ApplyOption{"apply nil": nil, "WithWriterWait": workspace.WithWriterWait(-1)} {
-		_, errs[name] = ws.Apply(t.Context(), aycoder.EditPlan{}, opt)
+		_, errs[name] = ws.Apply(t.Context(), edit.Plan{}, opt)
 	}
 	for name, opt := range map[string]policy.Option{
 		"policy nil": nil, "WithMode": policy.WithMode("x"), "WithRules": policy.WithRules("x"),

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -297,35 +298,35 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 // says that the plan could not be made.
 func (c *pathCase) change(w *world, name string) error {
 	ctx, data := w.t.Context(), "written"
-	edit := aycoder.FileEdit{Path: name, Kind: aycoder.EditDelete}
+	planned := edit.File{Path: name, Kind: edit.Delete}
 	switch c.Op {
 	case "write":
-		err := apply(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditCreate, Proposed: data})
-		if c, ok := errors.AsType[*aycoder.ConflictError](err); ok && c.Files[0].Outcome == aycoder.OutcomeConflicted {
+		err := apply(w, edit.File{Path: name, Kind: edit.Create, Proposed: data})
+		if c, ok := errors.AsType[*edit.ConflictError](err); ok && c.Files[0].Outcome == edit.OutcomeConflicted {
 			old, readErr := os.ReadFile(w.path(name))
 			require.NoError(w.t, readErr)
-			err = apply(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: string(old), Proposed: data})
+			err = apply(w, edit.File{Path: name, Kind: edit.Change, Base: string(old), Proposed: data})
 		}
 		return err
 	case "mkdir":
-		return apply(w, aycoder.FileEdit{Path: name + "/f", Kind: aycoder.EditCreate, Proposed: data})
+		return apply(w, edit.File{Path: name + "/f", Kind: edit.Create, Proposed: data})
 	case "chdir":
 		_, err := w.ws.ReadDir(ctx, name)
 		return err
 	}
 	// As if the model had been told the content by somebody with access.
 	base, _ := os.ReadFile(filepath.Join(w.base, "ws", name))
-	edit.Base = string(base)
-	edits := []aycoder.FileEdit{edit}
+	planned.Base = string(base)
+	edits := []edit.File{planned}
 	if c.Op == "rename" {
-		edits = append(edits, aycoder.FileEdit{Path: placed(w.base, c.To), Kind: aycoder.EditCreate, Proposed: edit.Base})
+		edits = append(edits, edit.File{Path: placed(w.base, c.To), Kind: edit.Create, Proposed: planned.Base})
 	}
 	return apply(w, edits...)
 }
 
 // apply carries out a plan of these edits.
-func apply(w *world, edits ...aycoder.FileEdit) error {
-	plan, err := aycoder.NewEditPlan(edits...)
+func apply(w *world, edits ...edit.File) error {
+	plan, err := edit.NewPlan(edits...)
 	if err == nil {
 		_, err = w.ws.Apply(w.t.Context(), plan)
 	}

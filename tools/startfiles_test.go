@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -235,7 +236,7 @@ func TestStartFilesOutsideOfARun(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.txt": "a\n"})
 	w.fails("protected_path", "write_file", args{"path": "conftest.py", "content": "x"})
 	w.fails("protected_path", "apply_patch", args{"patch": "*** Begin Patch\n*** Update File: a.txt\n*** Move to: .envrc\n*** End Patch\n"})
-	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: ".envrc", Kind: aycoder.EditCreate, Proposed: "x\n"})
+	plan, err := edit.NewPlan(edit.File{Path: ".envrc", Kind: edit.Create, Proposed: "x\n"})
 	require.NoError(t, err)
 	_, err = w.ws.Apply(t.Context(), plan)
 	require.ErrorContains(t, err, "a shell")
@@ -243,7 +244,7 @@ func TestStartFilesOutsideOfARun(t *testing.T) {
 	_, err = w.ws.Apply(t.Context(), plan, workspace.WithApproved(plan.Digest()))
 	require.NoError(t, err)
 	require.Equal(t, "x\n", w.read(".envrc"))
-	back, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: ".envrc", Kind: aycoder.EditDelete, Base: "x\n"})
+	back, err := edit.NewPlan(edit.File{Path: ".envrc", Kind: edit.Delete, Base: "x\n"})
 	require.NoError(t, err)
 	_, err = w.ws.Apply(t.Context(), back)
 	require.ErrorContains(t, err, "a shell", "taking it back is a write too")

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
@@ -187,8 +187,8 @@ func (f *textFile) create(text string) (*proposal, error) {
 	if len(text) > maxEdited {
 		return nil, f.tooLong()
 	}
-	edit := aycoder.FileEdit{Path: f.path, Kind: aycoder.EditCreate, Proposed: text}
-	return &proposal{edits: []aycoder.FileEdit{edit}}, nil
+	planned := edit.File{Path: f.path, Kind: edit.Create, Proposed: text}
+	return &proposal{edits: []edit.File{planned}}, nil
 }
 
 // loses reports whether a text has more replacement characters than the base: such
@@ -218,11 +218,11 @@ func (f *textFile) change(base string, e *edited) (*proposal, error) {
 		return nil, problemf("binary_file", "%s has bytes or characters that you were shown as \uFFFD, and this would put "+
 			"\uFFFD in their place; change only what is beside them with edit_file, or use bash", showPath(f.path))
 	}
-	edit := aycoder.FileEdit{Path: f.path, Kind: aycoder.EditChange, Base: base, Proposed: e.text}
+	planned := edit.File{Path: f.path, Kind: edit.Change, Base: base, Proposed: e.text}
 	for i := range e.notes {
 		e.notes[i].path = f.path
 	}
-	return &proposal{[]aycoder.FileEdit{edit}, e.notes}, nil
+	return &proposal{[]edit.File{planned}, e.notes}, nil
 }
 
 // stale proposes an edited version of the text that the model was shown. If it does not
@@ -236,11 +236,11 @@ func (f *textFile) stale(shown string, e *edited) (*proposal, error) {
 	case m.Clean():
 		return f.change(shown, e)
 	}
-	r := aycoder.FileResult{
-		Path: f.path, Kind: aycoder.EditChange, Outcome: aycoder.OutcomeConflicted, Reason: conflictReason(m),
+	r := edit.FileResult{
+		Path: f.path, Kind: edit.Change, Outcome: edit.OutcomeConflicted, Reason: conflictReason(m),
 		Content: f.text, Exists: true, Base: shown, Ours: f.text, Theirs: e.text, Merge: &m,
 	}
-	return nil, &aycoder.ConflictError{Files: []aycoder.FileResult{r}}
+	return nil, &edit.ConflictError{Files: []edit.FileResult{r}}
 }
 
 // conflictReason says where the first conflict is, so that the model can read just these lines.

@@ -41,6 +41,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -206,7 +207,7 @@ func problemf(kind, format string, args ...any) error {
 // explain converts an error to an error result, if the model can do something about it. A full
 // disk ends the run, because every further change would fail too.
 func explain(err error) (*aycoder.ToolResult, error) {
-	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+	if e, ok := errors.AsType[*edit.ConflictError](err); ok {
 		return conflictResult(e), nil
 	}
 	kind, text := "", ""

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -30,7 +30,7 @@ import (
 // Apply reverses the exchange before it reads the file.
 //
 // If a file does not merge, or is now a directory or a symbolic link, Apply leaves that file
-// alone and takes back the rest of the plan. The error is then an [*aycoder.ConflictError], and
+// alone and takes back the rest of the plan. The error is then an [*edit.ConflictError], and
 // the result gives the reason. After a disk error, or if ctx ends, Apply takes back the whole
 // plan. The result is nil only if Apply returned before it began the plan.
 //
@@ -40,7 +40,7 @@ import (
 //     program has overwritten that text. If two programs save the same file at the moment of the
 //     exchange, and their texts do not merge, one of the two texts is in a separate file next to
 //     it. The result names the separate file.
-//   - The result describes the files as Apply left them: see [aycoder.FileResult]. Its field
+//   - The result describes the files as Apply left them: see [edit.FileResult]. Its field
 //     Content is the text that Apply read last. If Written is false, Content does not contain the
 //     change of the plan. If Written is true, Apply made the change. Content still differs from
 //     the proposed text if other programs have saved the file before or after, and UserChanges
@@ -48,7 +48,7 @@ import (
 //   - On Linux, leases (fcntl(2)) on the old and the new file keep writers out. From before the
 //     exchange until Apply returns, a program that opens one of these files for writing has to
 //     wait. If a program keeps a file open for writing for longer than [WithWriterWait] allows,
-//     the outcome is [aycoder.OutcomeBusy]. During the exchange itself, a program that opens the
+//     the outcome is [edit.OutcomeBusy]. During the exchange itself, a program that opens the
 //     new file for reading has to wait too, or gets EAGAIN if it uses O_NONBLOCK. The reason is
 //     that Apply may reverse the exchange if the old file was just saved, and no program should
 //     read a new file that lacks the saved text. Leases do not cover one case: a program looks up
@@ -84,15 +84,15 @@ import (
 // removed. Other hard links of a file keep the old content, since they may be outside the
 // workspace; the result reports that such links exist. Apply locks the directories of the files,
 // so that other Workspaces, including those of other processes, wait.
-func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
+func (w *Workspace) Apply(ctx context.Context, plan edit.Plan, opts ...ApplyOption) (*edit.Result, error) {
 	return w.apply(ctx, plan, opts)
 }
 
 // apply carries out one plan at a time. Two plans at once could exchange the same file, and each
 // would then mistake the other's text for one that the user saved.
 func (w *Workspace) apply(
-	ctx context.Context, plan aycoder.EditPlan, opts []ApplyOption,
-) (*aycoder.ApplyResult, error) {
+	ctx context.Context, plan edit.Plan, opts []ApplyOption,
+) (*edit.Result, error) {
 	c, err := newApplyConfig(opts)
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
@@ -112,7 +112,7 @@ func (w *Workspace) apply(
 		f := &fileApply{applyConfig: c, edit: e,
 			prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}
 		f.note = func() error { return a.record.note(a.id, i, f) }
-		f.res = aycoder.FileResult{Path: e.Path, Kind: e.Kind}
+		f.res = edit.FileResult{Path: e.Path, Kind: e.Kind}
 		a.files = append(a.files, f)
 	}
 	defer a.close()
@@ -173,16 +173,16 @@ func (a *applier) find(f *fileApply) (err error) {
 	// record.
 	approved := a.approved != "" || a.recovers && !a.record.beside
 	f.final, err = a.w.finalOf(f.edit, approved)
-	if f.edit.Kind == aycoder.EditDelete {
+	if f.edit.Kind == edit.Delete {
 		f.leadsTo = func() ([]byte, error) { return a.w.readLarge(f.final) }
 	}
 	return err
 }
 
 // finalOf returns the path of an edit with all symbolic links resolved.
-func (w *Workspace) finalOf(e aycoder.FileEdit, approved bool) (string, error) {
+func (w *Workspace) finalOf(e edit.File, approved bool) (string, error) {
 	final, err := w.findWritable(e.Path, approved)
-	if err != nil || e.Kind != aycoder.EditDelete {
+	if err != nil || e.Kind != edit.Delete {
 		return final, err
 	}
 	rel, err := w.rel("write", e.Path)
@@ -244,7 +244,7 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 			return nil
 		}
 	}
-	if f.edit.Kind == aycoder.EditCreate {
+	if f.edit.Kind == edit.Create {
 		if err := a.makeDirectories(f.edit.Path, parent); err != nil {
 			return err
 		}
@@ -427,7 +427,7 @@ func (a *applier) finish(ctx context.Context, err error) error {
 	for _, f := range a.files {
 		f.finish(err != nil)
 	}
-	if _, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+	if _, ok := errors.AsType[*edit.ConflictError](err); ok {
 		return a.conflict()
 	}
 	return err
@@ -456,7 +456,7 @@ func (a *applier) readLast(ctx context.Context) {
 
 // conflict returns an error if any file stands in the way.
 func (a *applier) conflict() error {
-	var e aycoder.ConflictError
+	var e edit.ConflictError
 	for _, f := range a.files {
 		if f.res.Stops() {
 			e.Files = append(e.Files, f.res)
@@ -469,8 +469,8 @@ func (a *applier) conflict() error {
 }
 
 // result returns what became of each file, in the order of the plan.
-func (a *applier) result() *aycoder.ApplyResult {
-	r := &aycoder.ApplyResult{Files: make([]aycoder.FileResult, len(a.files))}
+func (a *applier) result() *edit.Result {
+	r := &edit.Result{Files: make([]edit.FileResult, len(a.files))}
 	for i, f := range a.files {
 		r.Files[i] = f.res
 	}

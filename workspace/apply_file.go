@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
@@ -41,10 +41,10 @@ const maxMissed = 10
 // fileApply carries out the part of a plan that concerns one file.
 type fileApply struct {
 	*applyConfig
-	edit   aycoder.FileEdit
+	edit   edit.File
 	final  string // path without symbolic links
 	at     place
-	res    aycoder.FileResult
+	res    edit.FileResult
 	prefix string       // of its temporary files
 	temps  int          // how many temporary names were used
 	note   func() error // records found and want before the file is touched
@@ -84,7 +84,7 @@ type lateText struct {
 
 // stopError says that a file stands in the way of the plan.
 type stopError struct {
-	outcome aycoder.Outcome
+	outcome edit.Outcome
 	reason  string
 }
 
@@ -95,7 +95,7 @@ func (f *fileApply) stopped(err error) bool {
 	s := f.reason(err)
 	if s != nil {
 		f.res.Outcome, f.res.Reason = s.outcome, s.reason
-		f.res.Exists = s.outcome == aycoder.OutcomeKindChanged || s.outcome == aycoder.OutcomeBusy
+		f.res.Exists = s.outcome == edit.OutcomeKindChanged || s.outcome == edit.OutcomeBusy
 	}
 	return s != nil
 }
@@ -107,18 +107,18 @@ func (f *fileApply) reason(err error) *stopError {
 	}
 	switch {
 	case errors.Is(err, atomicswap.ErrBusy), errors.Is(err, syscall.EAGAIN): // another program holds a lease
-		return &stopError{aycoder.OutcomeBusy, atomicswap.ErrBusy.Error()}
+		return &stopError{edit.OutcomeBusy, atomicswap.ErrBusy.Error()}
 	case errors.Is(err, errLarge):
-		return &stopError{aycoder.OutcomeKindChanged, err.Error()}
+		return &stopError{edit.OutcomeKindChanged, err.Error()}
 	}
 	e, _ := errors.AsType[*Error](wrapError("write", f.edit.Path, err))
 	switch {
-	case e.Kind == KindNotFound && f.edit.Kind == aycoder.EditDelete:
-		return &stopError{aycoder.OutcomeUnchanged, "is deleted already"}
+	case e.Kind == KindNotFound && f.edit.Kind == edit.Delete:
+		return &stopError{edit.OutcomeUnchanged, "is deleted already"}
 	case e.Kind == KindNotFound:
-		return &stopError{aycoder.OutcomeGone, "is not there any more"}
+		return &stopError{edit.OutcomeGone, "is not there any more"}
 	case slices.Contains([]ErrorKind{KindIsDirectory, KindNotRegular, KindNotDirectory}, e.Kind):
-		return &stopError{aycoder.OutcomeKindChanged, e.Err.Error()}
+		return &stopError{edit.OutcomeKindChanged, e.Err.Error()}
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (f *fileApply) prepare(ctx context.Context) error {
 		f.cur.release() // writers may continue until all files are staged
 	}
 	if f.want.same(now) {
-		f.res.Outcome = aycoder.OutcomeUnchanged
+		f.res.Outcome = edit.OutcomeUnchanged
 	}
 	return f.step("merged")
 }
@@ -164,7 +164,7 @@ func (f *fileApply) prepare(ctx context.Context) error {
 func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	info, err := f.at.dir.Lstat(f.at.name)
 	// Some editors rename the old file before they write the new one.
-	for ; errors.Is(err, fs.ErrNotExist) && f.edit.Kind != aycoder.EditCreate && !f.has && f.missed < maxMissed; f.missed++ {
+	for ; errors.Is(err, fs.ErrNotExist) && f.edit.Kind != edit.Create && !f.has && f.missed < maxMissed; f.missed++ {
 		if err := cmp.Or(f.step("missing"), sleep(ctx, 5*time.Millisecond)); err != nil {
 			return fileState{}, err
 		}
@@ -257,26 +257,26 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	f.marked = false
 	theirs := fileState{text: f.edit.Proposed, mode: found.mode}
 	switch {
-	case found.absent && f.edit.Kind == aycoder.EditCreate:
+	case found.absent && f.edit.Kind == edit.Create:
 		return theirs, nil
 	case found.absent:
 		return found, fs.ErrNotExist
-	case f.edit.Kind == aycoder.EditDelete && found.text == f.edit.Base:
+	case f.edit.Kind == edit.Delete && found.text == f.edit.Base:
 		return fileState{absent: true}, nil
 	case isBinary(found.text) && !isBinary(f.edit.Base) && !isBinary(theirs.text):
-		return found, &stopError{aycoder.OutcomeKindChanged, "is a binary file now"}
+		return found, &stopError{edit.OutcomeKindChanged, "is a binary file now"}
 	}
 	m := merge.Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text),
 		f.applyConfig.merge...)
 	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = f.edit.Base, found.text, theirs.text, &m
-	deleted := f.edit.Kind == aycoder.EditDelete
+	deleted := f.edit.Kind == edit.Delete
 	if (m.Clean() || f.markers && !m.Binary) && !deleted {
 		if found.text != f.edit.Base { // otherwise the result is the plan's text
 			theirs.text, f.marked = string(m.Bytes()), !m.Clean()
 		}
 		return theirs, nil
 	}
-	return found, &stopError{aycoder.OutcomeConflicted, f.why(m)}
+	return found, &stopError{edit.OutcomeConflicted, f.why(m)}
 }
 
 func isBinary(text string) bool { return runes.Binary(view.Bytes(text)) }
@@ -284,9 +284,9 @@ func isBinary(text string) bool { return runes.Binary(view.Bytes(text)) }
 // why explains a failed merge to the model.
 func (f *fileApply) why(m merge.Result) string {
 	switch {
-	case f.edit.Kind == aycoder.EditDelete:
+	case f.edit.Kind == edit.Delete:
 		return "was changed, and was to be deleted"
-	case f.edit.Kind == aycoder.EditCreate:
+	case f.edit.Kind == edit.Create:
 		return "exists already with another content"
 	case m.Binary:
 		return "is binary and was changed"
@@ -450,5 +450,5 @@ func (f *fileApply) reach(ctx context.Context) error {
 			return f.step("swapped")
 		}
 	}
-	return &stopError{aycoder.OutcomeBusy, "is saved again and again by another program"}
+	return &stopError{edit.OutcomeBusy, "is saved again and again by another program"}
 }

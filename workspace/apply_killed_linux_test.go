@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -107,16 +107,16 @@ func (k killedDir) even(t *testing.T) (int, bool) {
 }
 
 // plan makes the next version: the last file is there in odd ones only.
-func (k killedDir) plan(v int) (aycoder.EditPlan, error) {
-	var edits []aycoder.FileEdit
+func (k killedDir) plan(v int) (edit.Plan, error) {
+	var edits []edit.File
 	for i := range killedFiles {
-		edits = append(edits, aycoder.FileEdit{Path: k.name(i), Kind: aycoder.EditChange, Base: k.text(i, v), Proposed: k.text(i, v+1)})
+		edits = append(edits, edit.File{Path: k.name(i), Kind: edit.Change, Base: k.text(i, v), Proposed: k.text(i, v+1)})
 	}
-	last := aycoder.FileEdit{Path: k.name(killedFiles), Kind: aycoder.EditCreate, Proposed: k.text(killedFiles, v+1)}
+	last := edit.File{Path: k.name(killedFiles), Kind: edit.Create, Proposed: k.text(killedFiles, v+1)}
 	if v%2 == 1 {
-		last = aycoder.FileEdit{Path: last.Path, Kind: aycoder.EditDelete, Base: k.text(killedFiles, v)}
+		last = edit.File{Path: last.Path, Kind: edit.Delete, Base: k.text(killedFiles, v)}
 	}
-	return aycoder.NewEditPlan(append(edits, last)...)
+	return edit.NewPlan(append(edits, last)...)
 }
 
 // applyForever is the process that is killed. It first recovers what is left, if it is
@@ -154,14 +154,14 @@ func applyForever(how string) error {
 		_, err = fmt.Sscanf(string(data), "file %d, version %d\n", &file, &v)
 	}
 	for ; err == nil; v++ {
-		var p aycoder.EditPlan
+		var p edit.Plan
 		if p, err = k.plan(v); err == nil {
 			_, err = w.Apply(ctx, p, tell)
 		}
 		if err == nil && v%3 == 0 { // and a plan of one file
-			p, err = aycoder.NewEditPlan(aycoder.FileEdit{Path: "one", Kind: aycoder.EditCreate, Proposed: "1\n"})
+			p, err = edit.NewPlan(edit.File{Path: "one", Kind: edit.Create, Proposed: "1\n"})
 			if err == nil {
-				var r *aycoder.ApplyResult
+				var r *edit.Result
 				if r, err = w.Apply(ctx, p, tell); err == nil {
 					_, err = w.Apply(ctx, r.Undo(), tell)
 				}
@@ -415,7 +415,7 @@ func TestInterruptedAndSaved(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, r.Files, killedFiles+1)
 		for _, f := range r.Files {
-			assert.Equal(t, f.Path == k.name(1), f.Outcome == aycoder.OutcomeConflicted, f.Path)
+			assert.Equal(t, f.Path == k.name(1), f.Outcome == edit.OutcomeConflicted, f.Path)
 		}
 		for i := range killedFiles {
 			want := k.text(i, version)
@@ -462,9 +462,9 @@ func TestForgedRecord(t *testing.T) {
 		require.NoError(t, os.Symlink("../ws-out", filepath.Join(dir, "link")))
 		r := &planRecord{recordStore: w.records, id: strings.Repeat("A", 26)}
 		require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.real, Files: []recordFile{
-			{ID: r.id, Index: 0, Edit: aycoder.FileEdit{Path: "a", Kind: aycoder.EditChange, Base: "b\n", Proposed: "a\n"}, Sizes: [2]int{2, 2}},
-			{ID: r.id, Index: 1, Edit: aycoder.FileEdit{Path: name, Kind: aycoder.EditCreate, Proposed: "evil"}, Sizes: [2]int{0, 4}},
-			{ID: r.id, Index: 2, Edit: aycoder.FileEdit{Path: "n", Kind: aycoder.EditCreate, Proposed: "n"}, Sizes: [2]int{0, 1}},
+			{ID: r.id, Index: 0, Edit: edit.File{Path: "a", Kind: edit.Change, Base: "b\n", Proposed: "a\n"}, Sizes: [2]int{2, 2}},
+			{ID: r.id, Index: 1, Edit: edit.File{Path: name, Kind: edit.Create, Proposed: "evil"}, Sizes: [2]int{0, 4}},
+			{ID: r.id, Index: 2, Edit: edit.File{Path: "n", Kind: edit.Create, Proposed: "n"}, Sizes: [2]int{0, 1}},
 		}}))
 		require.NoError(t, r.file.Close())
 		plans := w.Interrupted()
@@ -512,12 +512,12 @@ func TestInterruptedLink(t *testing.T) {
 	defer w.Close()
 	require.NoError(t, os.Symlink("d0/f0", k.dir+"/a"))
 	r := &planRecord{recordStore: w.records, id: strings.Repeat("B", 26)}
-	file := func(i int, e aycoder.FileEdit, link string) recordFile {
+	file := func(i int, e edit.File, link string) recordFile {
 		return recordFile{r.id, i, e, [2]int{len(e.Base), len(e.Proposed)}, 0, link}
 	}
 	require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.real, Files: []recordFile{
-		file(0, aycoder.FileEdit{Path: "a", Kind: aycoder.EditDelete, Base: k.text(0, 0)}, "d0/f0"),
-		file(1, aycoder.FileEdit{Path: k.name(1), Kind: aycoder.EditChange, Base: k.text(1, 0), Proposed: "x\n"}, ""),
+		file(0, edit.File{Path: "a", Kind: edit.Delete, Base: k.text(0, 0)}, "d0/f0"),
+		file(1, edit.File{Path: k.name(1), Kind: edit.Change, Base: k.text(1, 0), Proposed: "x\n"}, ""),
 	}}))
 	require.NoError(t, os.Rename(k.dir+"/a", k.dir+"/.aycoder-"+r.id+"-0-1.tmp"))
 	require.NoError(t, r.file.Close())

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -29,12 +29,12 @@ func TestApplyOpenedInExchange(t *testing.T) {
 		got  string
 		want string
 
-		outcome aycoder.Outcome
+		outcome edit.Outcome
 	}{
 		{"read", func(file string) (string, error) {
 			text, err := os.ReadFile(file)
 			return string(text), err
-		}, "a\nb\nc\nuser\n", "A\nb\nc\nuser\n", aycoder.OutcomeMerged},
+		}, "a\nb\nc\nuser\n", "A\nb\nc\nuser\n", edit.OutcomeMerged},
 		{"append", func(file string) (string, error) {
 			f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 			if err == nil {
@@ -42,13 +42,13 @@ func TestApplyOpenedInExchange(t *testing.T) {
 				err = errors.Join(err, f.Close())
 			}
 			return "", err
-		}, "", "A\nb\nc\nuser\nmore\n", aycoder.OutcomeMerged},
+		}, "", "A\nb\nc\nuser\nmore\n", edit.OutcomeMerged},
 		{"truncate", func(file string) (string, error) {
 			return "", os.WriteFile(file, []byte("a\nb\nmore\nc\nuser\n"), 0o644)
-		}, "", "A\nb\nmore\nc\nuser\n", aycoder.OutcomeMerged},
+		}, "", "A\nb\nmore\nc\nuser\n", edit.OutcomeMerged},
 		{"shorten", func(file string) (string, error) {
 			return "", os.WriteFile(file, []byte("a\nb\nc\n"), 0o644)
-		}, "", "A\nb\nc\n", aycoder.OutcomeApplied},
+		}, "", "A\nb\nc\n", edit.OutcomeApplied},
 	} {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, plain %t", tt.name, plain), func(t *testing.T) {

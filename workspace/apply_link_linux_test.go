@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // A link that is deleted goes itself; the file that it leads to is another one.
 func TestApplyDeletesLink(t *testing.T) {
-	remove := func(name, base string) aycoder.FileEdit {
-		return aycoder.FileEdit{Path: name, Kind: aycoder.EditDelete, Base: base}
+	remove := func(name, base string) edit.File {
+		return edit.File{Path: name, Kind: edit.Delete, Base: base}
 	}
 	setUp := func(t *testing.T) (*Workspace, string, string) {
 		w, dir := testWorkspace(t, map[string]string{"f": "f\n", "g": "g\n", "d/x": "x\n"})
@@ -37,7 +37,7 @@ func TestApplyDeletesLink(t *testing.T) {
 			w, dir, link := setUp(t)
 			r, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "f\n"), change("f", "f\n", "F\n")), option)
 			require.NoError(t, err)
-			assert.Equal(t, aycoder.OutcomeApplied, r.Files[0].Outcome)
+			assert.Equal(t, edit.OutcomeApplied, r.Files[0].Outcome)
 			assert.NoFileExists(t, link)
 			now, temps := tree(t, dir)
 			assert.Equal(t, map[string]string{"f": "F\n", "g": "g\n", "d/x": "x\n"}, now)
@@ -49,7 +49,7 @@ func TestApplyDeletesLink(t *testing.T) {
 				_, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "f\n")), option, at(step, func() {
 					require.NoError(t, errors.Join(os.Remove(link), os.Symlink("../g", link)))
 				}))
-				_, conflict := errors.AsType[*aycoder.ConflictError](err)
+				_, conflict := errors.AsType[*edit.ConflictError](err)
 				assert.True(t, conflict, "%s: %v", step, err)
 				leads(t, link, "../g")
 				_, temps := tree(t, dir)
@@ -62,7 +62,7 @@ func TestApplyDeletesLink(t *testing.T) {
 				_, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "f\n")), option, at(step, func() {
 					require.NoError(t, errors.Join(os.Remove(link), os.WriteFile(link, []byte("mine\n"), 0o644)))
 				}))
-				_, conflict := errors.AsType[*aycoder.ConflictError](err)
+				_, conflict := errors.AsType[*edit.ConflictError](err)
 				assert.True(t, conflict, "%s: %v", step, err)
 				now, _ := tree(t, dir)
 				assert.Equal(t, "mine\n", now["d/l"])

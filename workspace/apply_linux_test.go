@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,9 +41,9 @@ func TestApplyBusy(t *testing.T) {
 			require.NoError(t, err)
 			p := mustPlan(t, change("g", "g\n", "G\n"), change("f", "a\nb\nc\n", "A\nb\nc\n"))
 			r, err := w.Apply(t.Context(), p, WithWriterWait(20*time.Millisecond), at(step, open))
-			_, conflict := errors.AsType[*aycoder.ConflictError](err)
+			_, conflict := errors.AsType[*edit.ConflictError](err)
 			require.True(t, conflict, "%v", err)
-			assert.Equal(t, aycoder.OutcomeBusy, r.Files[1].Outcome)
+			assert.Equal(t, edit.OutcomeBusy, r.Files[1].Outcome)
 			assert.Contains(t, r.ModelText(), "open for writing")
 			after, err := os.Stat(file)
 			require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestApplyBusy(t *testing.T) {
 			assert.Zero(t, temps)
 			r, err = w.Apply(t.Context(), p)
 			require.NoError(t, err)
-			assert.Equal(t, aycoder.OutcomeMerged, r.Files[1].Outcome)
+			assert.Equal(t, edit.OutcomeMerged, r.Files[1].Outcome)
 			now, _ = tree(t, dir)
 			assert.Equal(t, map[string]string{"f": "A\nb\nc\nuser\n", "g": "G\n"}, now)
 		})
@@ -88,16 +88,16 @@ func TestApplyLateWrites(t *testing.T) {
 	tests := []struct {
 		name    string
 		do      func(*os.File, string) error
-		outcome aycoder.Outcome
+		outcome edit.Outcome
 		want    string
 		beside  string
 	}{
-		{"merges", late("X"), aycoder.OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\n", ""},
-		{"conflicts", late("1\n2\n3\nX"), aycoder.OutcomeConflicted, "1\n2\n3\nX\n5\n6\n7\n", ""},
-		{"nothing", late("1"), aycoder.OutcomeApplied, "1\n2\n3\nFOUR\n5\n6\n7\n", ""},
-		{"and the new file is saved", both, aycoder.OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\nuser\n", ""},
-		{"and the new file is another", clash, aycoder.OutcomeMerged, "all is new\n", "X\n2\n3\n4\n5\n6\n7\n"},
-		{"and the new file is deleted", gone, aycoder.OutcomeMerged, "", "X\n2\n3\n4\n5\n6\n7\n"},
+		{"merges", late("X"), edit.OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\n", ""},
+		{"conflicts", late("1\n2\n3\nX"), edit.OutcomeConflicted, "1\n2\n3\nX\n5\n6\n7\n", ""},
+		{"nothing", late("1"), edit.OutcomeApplied, "1\n2\n3\nFOUR\n5\n6\n7\n", ""},
+		{"and the new file is saved", both, edit.OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\nuser\n", ""},
+		{"and the new file is another", clash, edit.OutcomeMerged, "all is new\n", "X\n2\n3\n4\n5\n6\n7\n"},
+		{"and the new file is deleted", gone, edit.OutcomeMerged, "", "X\n2\n3\n4\n5\n6\n7\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestApplyRollBackInterleaved(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, dir := testWorkspace(t, map[string]string{"f": base, "g": "g\n"})
-			p := mustPlan(t, change("f", base, proposed), aycoder.FileEdit{Path: "n", Kind: aycoder.EditCreate, Proposed: "n\n"}, change("g", "g\n", "G\n"))
+			p := mustPlan(t, change("f", base, proposed), edit.File{Path: "n", Kind: edit.Create, Proposed: "n\n"}, change("g", "g\n", "G\n"))
 			r, err := w.Apply(t.Context(), p, without(false, true), func(c *applyConfig) error {
 				c.step = func(step, name string) error {
 					if step == "swap" && name == "g" {
@@ -148,7 +148,7 @@ func TestApplyRollBackInterleaved(t *testing.T) {
 				return nil
 			})
 			require.Error(t, err)
-			assert.Equal(t, aycoder.OutcomeGone, r.Files[2].Outcome)
+			assert.Equal(t, edit.OutcomeGone, r.Files[2].Outcome)
 			now, _ := tree(t, dir)
 			assert.Equal(t, map[string]string{"f": tt.want}, now)
 			assert.Equal(t, tt.name == "conflicts", r.Files[0].Written)
@@ -207,7 +207,7 @@ func TestApplyFullDisk(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(small, "b"), []byte(base), 0o644))
 	r, err := w.Apply(t.Context(), mustPlan(t, change("small/a", base, "A\n"+base), change("small/b", base, "B\n"+base)))
 	assert.Equal(t, "no_space", kindOf(err), "%v", err)
-	assert.Equal(t, aycoder.OutcomeSkipped, r.Files[0].Outcome)
+	assert.Equal(t, edit.OutcomeSkipped, r.Files[0].Outcome)
 	now, temps := tree(t, dir)
 	assert.Equal(t, map[string]string{"small/a": base, "small/b": base}, now)
 	assert.Zero(t, temps)
@@ -236,11 +236,11 @@ func TestApplyRace(t *testing.T) {
 	text, applied, tries := "inside", 0, 300
 	for i := range tries {
 		next := fmt.Sprintf("inside %d", i)
-		r, err := w.Apply(t.Context(), mustPlan(t, change("d/f", text, next), aycoder.FileEdit{Path: "d/n", Kind: aycoder.EditCreate, Proposed: "n"}))
-		if err == nil && r.Files[0].Outcome == aycoder.OutcomeApplied {
+		r, err := w.Apply(t.Context(), mustPlan(t, change("d/f", text, next), edit.File{Path: "d/n", Kind: edit.Create, Proposed: "n"}))
+		if err == nil && r.Files[0].Outcome == edit.OutcomeApplied {
 			text = next
 			applied++
-			_, _ = w.Apply(t.Context(), mustPlan(t, aycoder.FileEdit{Path: "d/n", Kind: aycoder.EditDelete, Base: "n"}))
+			_, _ = w.Apply(t.Context(), mustPlan(t, edit.File{Path: "d/n", Kind: edit.Delete, Base: "n"}))
 		}
 	}
 	stop.Store(true)
@@ -359,7 +359,7 @@ func TestApplyTorture(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	w, dir := testWorkspace(t, nil)
-	outcomes, n, saves, beside := map[aycoder.Outcome]int{}, 0, 0, 0
+	outcomes, n, saves, beside := map[edit.Outcome]int{}, 0, 0, 0
 	for ; n < rounds || rounds == 0 && time.Now().Before(until); n++ {
 		s, res := tortureRound(t, w, dir, rand.New(rand.NewPCG(seed, uint64(n)+2)), r)
 		outcomes[res.Outcome]++
@@ -374,7 +374,7 @@ func TestApplyTorture(t *testing.T) {
 	t.Logf("%d rounds, %d saves: %v, %d texts kept beside", n, saves, outcomes, beside)
 }
 
-func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*saver, aycoder.FileResult) {
+func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*saver, edit.FileResult) {
 	base := tortureBase()
 	s := &saver{file: filepath.Join(dir, "f"), rand: mine, lines: base}
 	require.NoError(t, os.WriteFile(s.file, []byte(strings.Join(base, "")), 0o644))
@@ -382,7 +382,7 @@ func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*
 	for range 1 + r.IntN(3) {
 		proposed = strings.Replace(proposed, fmt.Sprintf("line %d\n", r.IntN(tortureLines)), "agent\nagent\n", 1)
 	}
-	edits := []aycoder.FileEdit{change("f", strings.Join(base, ""), proposed)}
+	edits := []edit.File{change("f", strings.Join(base, ""), proposed)}
 	if r.IntN(3) == 0 { // a second file that stops the plan late
 		edits = append(edits, change("g", "g\n", "G\n"))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "g"), []byte("g\n"), 0o644))
@@ -425,7 +425,7 @@ func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*
 		close(begin)
 	}
 	wg.Wait()
-	if _, conflict := errors.AsType[*aycoder.ConflictError](err); !conflict {
+	if _, conflict := errors.AsType[*edit.ConflictError](err); !conflict {
 		require.NoError(t, err)
 	}
 	return s, res.Files[0]

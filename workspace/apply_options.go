@@ -30,7 +30,7 @@ type applyConfig struct {
 	recovers bool // the record belongs to a plan that is being finished or taken back
 }
 
-// WithApproved states that the plan with this [aycoder.EditPlan.Digest] was approved, either by a
+// WithApproved states that the plan with this [edit.Plan.Digest] was approved, either by a
 // person who saw the plan or by a rule that names its files. Apply then also changes files that
 // run code implicitly or instruct agents (see [Workspace]), and refuses a plan with another
 // digest. Default: Apply accepts any plan that does not change such files.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 // Before a plan is carried out, it is written to a record, a file of entries. The first entry
@@ -138,12 +139,12 @@ type recordBegin struct {
 
 // recordFile holds the old and the new state of a file.
 type recordFile struct {
-	ID    string           `json:"id"`
-	Index int              `json:"index"`
-	Edit  aycoder.FileEdit `json:"edit"`           // without its texts; its path has no symbolic links
-	Sizes [2]int           `json:"sizes"`          // of the texts before and after, in bytes
-	Was   fs.FileMode      `json:"was,omitempty"`  // mode
-	Link  string           `json:"link,omitempty"` // the target of a link that is deleted
+	ID    string      `json:"id"`
+	Index int         `json:"index"`
+	Edit  edit.File   `json:"edit"`           // without its texts; its path has no symbolic links
+	Sizes [2]int      `json:"sizes"`          // of the texts before and after, in bytes
+	Was   fs.FileMode `json:"was,omitempty"`  // mode
+	Link  string      `json:"link,omitempty"` // the target of a link that is deleted
 }
 
 // recorded is what has to be known of a file to finish its change, or to take it back.
@@ -154,26 +155,26 @@ func (f *fileApply) recorded(id string, index int) recordFile {
 }
 
 // between returns the edit that turns found into want. Mode is that of a newly created file.
-func between(name string, mode fs.FileMode, found, want fileState) aycoder.FileEdit {
-	b := aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: found.text,
+func between(name string, mode fs.FileMode, found, want fileState) edit.File {
+	b := edit.File{Path: name, Kind: edit.Change, Base: found.text,
 		Proposed: want.text}
 	switch {
 	case found.absent:
-		b.Kind, b.Mode = aycoder.EditCreate, mode
+		b.Kind, b.Mode = edit.Create, mode
 	case want.absent:
-		b.Kind = aycoder.EditDelete
+		b.Kind = edit.Delete
 	}
 	return b
 }
 
 // reverse returns the edit that takes e back. Was is the mode of a deleted file.
-func reverse(e aycoder.FileEdit, was fs.FileMode) aycoder.FileEdit {
-	back := aycoder.FileEdit{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
+func reverse(e edit.File, was fs.FileMode) edit.File {
+	back := edit.File{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
 	switch e.Kind {
-	case aycoder.EditCreate:
-		back.Kind = aycoder.EditDelete
-	case aycoder.EditDelete:
-		back.Kind, back.Mode = aycoder.EditCreate, was.Perm()
+	case edit.Create:
+		back.Kind = edit.Delete
+	case edit.Delete:
+		back.Kind, back.Mode = edit.Create, was.Perm()
 	}
 	return back
 }

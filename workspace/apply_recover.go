@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -25,7 +25,7 @@ type InterruptedPlan struct {
 	ID string
 	// Plan holds, for each file, the change that Apply was about to make: the model's proposal
 	// merged with the user's text.
-	Plan aycoder.EditPlan
+	Plan edit.Plan
 	// Done lists the paths of the files that are already changed, and Open lists the paths of
 	// those that are not. A file that another program has changed since may be in neither list.
 	Done, Open []string
@@ -36,14 +36,14 @@ type InterruptedPlan struct {
 // Finish carries out the rest of the plan. If the user has since changed the same lines of a
 // file, Finish leaves that file alone, and the result for the file says so. The result has the
 // form that [Workspace.Apply] returns.
-func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
+func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*edit.Result, error) {
 	return p.w.recoverPlan(ctx, p.ID, false, opts)
 }
 
 // TakeBack undoes the part of the plan that was done. If the user has since changed the same
 // lines of a file, TakeBack leaves that file alone, and the result for the file says so. The
 // result has the form that [Workspace.Apply] returns.
-func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
+func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*edit.Result, error) {
 	return p.w.recoverPlan(ctx, p.ID, true, opts)
 }
 
@@ -142,8 +142,8 @@ func (w *Workspace) look(r *planRecord, f *leftFile, name string) {
 		return
 	}
 	text := string(now)
-	f.done = absent && e.Kind == aycoder.EditDelete || !absent && e.Kind != aycoder.EditDelete && text == e.Proposed
-	f.open = !f.done && (absent && e.Kind == aycoder.EditCreate || !absent && e.Kind != aycoder.EditCreate && text == e.Base)
+	f.done = absent && e.Kind == edit.Delete || !absent && e.Kind != edit.Delete && text == e.Proposed
+	f.open = !f.done && (absent && e.Kind == edit.Create || !absent && e.Kind != edit.Create && text == e.Base)
 	dir, err := w.root.Open(filepath.FromSlash(path.Dir(name)))
 	if err != nil {
 		return
@@ -195,7 +195,7 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 	f.temps = append(f.temps, t)
 	if !f.done && !f.open && k.id == r.id {
 		e := f.recordFile().Edit
-		f.done, f.open = t.text == e.Base && e.Kind != aycoder.EditCreate, t.text == e.Proposed && e.Kind != aycoder.EditDelete
+		f.done, f.open = t.text == e.Base && e.Kind != edit.Create, t.text == e.Proposed && e.Kind != edit.Delete
 	}
 }
 
@@ -235,7 +235,7 @@ func (l *leftover) done() bool {
 // interrupted describes the plan for the host, which decides what becomes of it.
 func (l *leftover) interrupted() *InterruptedPlan {
 	p := &InterruptedPlan{ID: l.record.id, w: l.w}
-	var edits []aycoder.FileEdit
+	var edits []edit.File
 	for _, f := range l.files {
 		e := f.recordFile().Edit
 		edits = append(edits, e)
@@ -245,13 +245,13 @@ func (l *leftover) interrupted() *InterruptedPlan {
 			p.Open = append(p.Open, e.Path)
 		}
 	}
-	p.Plan, _ = aycoder.NewEditPlan(edits...)
+	p.Plan, _ = edit.NewPlan(edits...)
 	return p
 }
 
 // edits returns the edits that finish the plan, or those that take it back.
-func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
-	var edits []aycoder.FileEdit
+func (l *leftover) edits(back bool) ([]edit.File, error) {
+	var edits []edit.File
 	for _, f := range l.files {
 		if f.err != nil {
 			return nil, f.err
@@ -260,13 +260,13 @@ func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
 		e := v.Edit
 		i := slices.IndexFunc(f.temps, func(t leftTemp) bool { return !t.ours })
 		switch {
-		case i >= 0 && f.done && e.Kind != aycoder.EditCreate:
+		case i >= 0 && f.done && e.Kind != edit.Create:
 			// Another program wrote to the old file after the exchange.
-			f.temps[i].late = back || e.Kind == aycoder.EditChange
+			f.temps[i].late = back || e.Kind == edit.Change
 			if back {
 				e.Base = f.temps[i].text
 				e = reverse(e, v.Was)
-			} else if e.Kind == aycoder.EditChange {
+			} else if e.Kind == edit.Change {
 				e.Proposed = f.temps[i].text
 			}
 		case back && v.Link != "" && f.done: // an edit cannot create a link
@@ -276,14 +276,14 @@ func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
 		}
 		edits = append(edits, e)
 	}
-	plan, err := aycoder.NewEditPlan(edits...) // leaves out edits that change nothing
+	plan, err := edit.NewPlan(edits...) // leaves out edits that change nothing
 	return plan.Files(), err
 }
 
 // recoverPlan finishes a plan or takes it back.
 func (w *Workspace) recoverPlan(
 	ctx context.Context, id string, back bool, opts []ApplyOption,
-) (*aycoder.ApplyResult, error) {
+) (*edit.Result, error) {
 	r := w.openRecord(id)
 	if r == nil {
 		return nil, fmt.Errorf("recover plan %s: it is not there any more, or another process is at it", runes.Path(id))
@@ -299,14 +299,14 @@ func (w *Workspace) recoverPlan(
 	if back {
 		l.putLinksBack(clean)
 	}
-	all := &aycoder.ApplyResult{}
+	all := &edit.Result{}
 	for {
-		plan, err := aycoder.NewEditPlan(todo...)
+		plan, err := edit.NewPlan(todo...)
 		if err != nil {
 			return nil, fmt.Errorf("recover plan %s: %w", id, err)
 		}
 		res, err := w.apply(ctx, plan, append(opts, func(c *applyConfig) error { c.record, c.recovers = r, true; return nil }))
-		e, conflict := errors.AsType[*aycoder.ConflictError](err)
+		e, conflict := errors.AsType[*edit.ConflictError](err)
 		if err != nil && !conflict {
 			return res, err
 		}
@@ -315,11 +315,11 @@ func (w *Workspace) recoverPlan(
 			break
 		}
 		all.Files = append(all.Files, e.Files...)
-		todo = slices.DeleteFunc(todo, func(d aycoder.FileEdit) bool {
-			return slices.ContainsFunc(e.Files, func(f aycoder.FileResult) bool { return f.Path == d.Path })
+		todo = slices.DeleteFunc(todo, func(d edit.File) bool {
+			return slices.ContainsFunc(e.Files, func(f edit.FileResult) bool { return f.Path == d.Path })
 		})
 	}
-	slices.SortStableFunc(all.Files, func(a, b aycoder.FileResult) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(all.Files, func(a, b edit.FileResult) int { return cmp.Compare(a.Path, b.Path) })
 	l.remove(clean, back, all)
 	return all, nil
 }
@@ -343,10 +343,10 @@ func (l *leftover) putLinksBack(ctx context.Context) {
 
 // remove removes the temporary files and the record. A text that exists nowhere else is kept in
 // a file with a visible name, which the result names.
-func (l *leftover) remove(ctx context.Context, back bool, res *aycoder.ApplyResult) {
+func (l *leftover) remove(ctx context.Context, back bool, res *edit.Result) {
 	for _, f := range l.files {
 		e := f.recordFile().Edit
-		stops := res == nil || slices.ContainsFunc(res.Files, func(r aycoder.FileResult) bool { return r.Path == e.Path && r.Stops() })
+		stops := res == nil || slices.ContainsFunc(res.Files, func(r edit.FileResult) bool { return r.Path == e.Path && r.Stops() })
 		for _, t := range f.temps {
 			target, err := l.w.openTarget(ctx, e.Path, e.Path)
 			if err != nil {

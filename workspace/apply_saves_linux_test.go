@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -258,7 +258,7 @@ type savesRound struct {
 	how      string
 	seed     uint64
 	noLease  bool
-	res      aycoder.FileResult
+	res      edit.FileResult
 	err      error
 	returned int // saves that were finished when Apply returned
 	looked   int // and right before the file was read last
@@ -301,7 +301,7 @@ func (r *savesRound) check() string {
 		return "it is said that nothing was written, and the agent's line is in the file"
 	case strings.Contains(said, agentLine) && !r.res.Written:
 		return "it is said that nothing was written, and that the agent's line is in the file"
-	case !strings.Contains(said, agentLine) && r.res.Outcome == aycoder.OutcomeApplied:
+	case !strings.Contains(said, agentLine) && r.res.Outcome == edit.OutcomeApplied:
 		return "it is said that the plan was applied, and not that its line is in the file"
 	case r.done == r.looked && now != said:
 		return "the file is not what is said"

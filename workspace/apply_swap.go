@@ -9,7 +9,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/view"
@@ -336,26 +336,26 @@ func (f *fileApply) readLast(ctx context.Context) {
 func (f *fileApply) finish(failed bool) {
 	r := &f.res
 	r.Written = f.has && f.wrote
-	as := !r.Exists && f.edit.Kind == aycoder.EditDelete || r.Exists && r.Content == f.edit.Proposed
+	as := !r.Exists && f.edit.Kind == edit.Delete || r.Exists && r.Content == f.edit.Proposed
 	switch {
 	case failed && r.Written:
-		r.Outcome = aycoder.OutcomeMerged
+		r.Outcome = edit.OutcomeMerged
 		r.Reason = "was saved again by another program while the plan was taken back, and stays as it is"
 	case failed:
-		r.Outcome = cmp.Or(r.Outcome, aycoder.OutcomeSkipped)
+		r.Outcome = cmp.Or(r.Outcome, edit.OutcomeSkipped)
 	case r.Outcome != "":
 	case f.marked:
-		r.Outcome, r.Reason = aycoder.OutcomeConflicted, "conflicts are marked in the text"
+		r.Outcome, r.Reason = edit.OutcomeConflicted, "conflicts are marked in the text"
 	case !f.wrote:
-		r.Outcome = aycoder.OutcomeUnchanged
-	case as || f.edit.Kind == aycoder.EditDelete:
-		r.Outcome = aycoder.OutcomeApplied
+		r.Outcome = edit.OutcomeUnchanged
+	case as || f.edit.Kind == edit.Delete:
+		r.Outcome = edit.OutcomeApplied
 	default:
-		r.Outcome = aycoder.OutcomeMerged
+		r.Outcome = edit.OutcomeMerged
 	}
-	if !failed && !as && r.Exists && f.edit.Kind != aycoder.EditDelete {
+	if !failed && !as && r.Exists && f.edit.Kind != edit.Delete {
 		for _, c := range diff3.Diff(view.Bytes(f.edit.Proposed), view.Bytes(r.Content)).Changes() {
-			r.UserChanges = append(r.UserChanges, aycoder.LineChange(c))
+			r.UserChanges = append(r.UserChanges, edit.LineChange(c))
 		}
 	}
 	if r.Written && f.found.link == "" {

@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/merge"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -102,37 +102,37 @@ func TestApply(t *testing.T) {
 	tests := []struct {
 		name    string
 		now     string // "-" means no file
-		edit    aycoder.FileEdit
-		outcome aycoder.Outcome
+		edit    edit.File
+		outcome edit.Outcome
 		want    string // "-" means no file
 		told    string
 	}{
-		{"applied", applyBase, change("f", applyBase, proposed), aycoder.OutcomeApplied, proposed, "f: changed.\n"},
-		{"merged", user, change("f", applyBase, proposed), aycoder.OutcomeMerged, both, "@@ line 5 @@\n-five\n+5\n"},
-		{"conflict", clash, change("f", applyBase, proposed), aycoder.OutcomeConflicted, clash, "zwei"},
-		{"gone", "-", change("f", applyBase, proposed), aycoder.OutcomeGone, "-", "not there any more"},
-		{"unchanged", proposed, change("f", applyBase, proposed), aycoder.OutcomeUnchanged, proposed, "nothing to do"},
-		{"unchanged and more", both, change("f", applyBase, proposed), aycoder.OutcomeUnchanged, both, "+5"},
-		{"binary now", "\x00\x01", change("f", applyBase, proposed), aycoder.OutcomeKindChanged, "\x00\x01", "binary"},
-		{"binary both", "\x00u", change("f", "\x00", "\x00t"), aycoder.OutcomeConflicted, "\x00u", "binary"},
-		{"binary, only the model", "\x00", change("f", "\x00", "\x00t"), aycoder.OutcomeApplied, "\x00t", "changed"},
-		{"emptied by the user", "", change("f", applyBase, proposed), aycoder.OutcomeConflicted, "", "lines"},
-		{"empty base", "", change("f", "", "x"), aycoder.OutcomeApplied, "x", "changed"},
-		{"create", "-", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeApplied, "new", "f: created.\n"},
-		{"create, is there", "other", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeConflicted, "other", "exists already"},
-		{"create, the same", "new", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeUnchanged, "new", "nothing to do"},
-		{"create, is empty", "", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeApplied, "new", "created"},
-		{"create empty", "-", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate}, aycoder.OutcomeApplied, "", "created"},
-		{"delete", applyBase, aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeApplied, "-", "f: deleted.\n"},
-		{"delete, changed", user, aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeConflicted, user, "+5"},
-		{"delete, emptied", "", aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeConflicted, "", "was changed"},
-		{"delete, is deleted", "-", aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeUnchanged, "-", "nothing to do"},
+		{"applied", applyBase, change("f", applyBase, proposed), edit.OutcomeApplied, proposed, "f: changed.\n"},
+		{"merged", user, change("f", applyBase, proposed), edit.OutcomeMerged, both, "@@ line 5 @@\n-five\n+5\n"},
+		{"conflict", clash, change("f", applyBase, proposed), edit.OutcomeConflicted, clash, "zwei"},
+		{"gone", "-", change("f", applyBase, proposed), edit.OutcomeGone, "-", "not there any more"},
+		{"unchanged", proposed, change("f", applyBase, proposed), edit.OutcomeUnchanged, proposed, "nothing to do"},
+		{"unchanged and more", both, change("f", applyBase, proposed), edit.OutcomeUnchanged, both, "+5"},
+		{"binary now", "\x00\x01", change("f", applyBase, proposed), edit.OutcomeKindChanged, "\x00\x01", "binary"},
+		{"binary both", "\x00u", change("f", "\x00", "\x00t"), edit.OutcomeConflicted, "\x00u", "binary"},
+		{"binary, only the model", "\x00", change("f", "\x00", "\x00t"), edit.OutcomeApplied, "\x00t", "changed"},
+		{"emptied by the user", "", change("f", applyBase, proposed), edit.OutcomeConflicted, "", "lines"},
+		{"empty base", "", change("f", "", "x"), edit.OutcomeApplied, "x", "changed"},
+		{"create", "-", edit.File{Path: "f", Kind: edit.Create, Proposed: "new"}, edit.OutcomeApplied, "new", "f: created.\n"},
+		{"create, is there", "other", edit.File{Path: "f", Kind: edit.Create, Proposed: "new"}, edit.OutcomeConflicted, "other", "exists already"},
+		{"create, the same", "new", edit.File{Path: "f", Kind: edit.Create, Proposed: "new"}, edit.OutcomeUnchanged, "new", "nothing to do"},
+		{"create, is empty", "", edit.File{Path: "f", Kind: edit.Create, Proposed: "new"}, edit.OutcomeApplied, "new", "created"},
+		{"create empty", "-", edit.File{Path: "f", Kind: edit.Create}, edit.OutcomeApplied, "", "created"},
+		{"delete", applyBase, edit.File{Path: "f", Kind: edit.Delete, Base: applyBase}, edit.OutcomeApplied, "-", "f: deleted.\n"},
+		{"delete, changed", user, edit.File{Path: "f", Kind: edit.Delete, Base: applyBase}, edit.OutcomeConflicted, user, "+5"},
+		{"delete, emptied", "", edit.File{Path: "f", Kind: edit.Delete, Base: applyBase}, edit.OutcomeConflicted, "", "was changed"},
+		{"delete, is deleted", "-", edit.File{Path: "f", Kind: edit.Delete, Base: applyBase}, edit.OutcomeUnchanged, "-", "nothing to do"},
 		{"user made it crlf", strings.ReplaceAll(applyBase, "\n", "\r\n"), change("f", applyBase, proposed),
-			aycoder.OutcomeConflicted, strings.ReplaceAll(applyBase, "\n", "\r\n"), "one side has other line endings"},
+			edit.OutcomeConflicted, strings.ReplaceAll(applyBase, "\n", "\r\n"), "one side has other line endings"},
 		{"mark and no last newline", "\xef\xbb\xbfa\nb\nC", change("f", "\xef\xbb\xbfa\nb\nc", "\xef\xbb\xbfA\nb\nc"),
-			aycoder.OutcomeMerged, "\xef\xbb\xbfA\nb\nC", "merged"},
+			edit.OutcomeMerged, "\xef\xbb\xbfA\nb\nC", "merged"},
 		{"not utf-8", "\xff\nb\n\xfe\n",
-			change("f", "\xff\nb\nc\n", "\xfd\nb\nc\n"), aycoder.OutcomeMerged, "\xfd\nb\n\xfe\n", "merged"},
+			change("f", "\xff\nb\nc\n", "\xfd\nb\nc\n"), edit.OutcomeMerged, "\xfd\nb\n\xfe\n", "merged"},
 	}
 	for _, tt := range tests {
 		for _, plain := range []bool{false, true} {
@@ -146,7 +146,7 @@ func TestApply(t *testing.T) {
 				require.Len(t, r.Files, 1)
 				got := r.Files[0]
 				assert.Equal(t, tt.outcome, got.Outcome, "%v", err)
-				e, conflict := errors.AsType[*aycoder.ConflictError](err)
+				e, conflict := errors.AsType[*edit.ConflictError](err)
 				assert.Equal(t, got.Stops(), conflict, "%v", err)
 				told := r.ModelText()
 				if conflict {
@@ -163,7 +163,7 @@ func TestApply(t *testing.T) {
 				assert.Equal(t, tt.want != "-", there)
 				assert.Equal(t, there, got.Exists)
 				assert.Equal(t, strings.TrimPrefix(tt.want, "-"), text)
-				if got.Outcome != aycoder.OutcomeKindChanged {
+				if got.Outcome != edit.OutcomeKindChanged {
 					assert.Equal(t, text, got.Content)
 				}
 				assert.Equal(t, tt.now != tt.want, got.Written)
@@ -176,7 +176,7 @@ func TestApplyConflictCanBeResolved(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": "a\nuser\nc\n"})
 	p := mustPlan(t, change("f", "a\nb\nc\n", "a\nmodel\nc\n"))
 	_, err := w.Apply(t.Context(), p)
-	e, ok := errors.AsType[*aycoder.ConflictError](err)
+	e, ok := errors.AsType[*edit.ConflictError](err)
 	require.True(t, ok)
 	f := e.Files[0]
 	assert.Equal(t, "a\n<<<<<<< the file now\nuser\n=======\nmodel\n>>>>>>> your change\nc\n", string(f.Merge.Bytes()))
@@ -198,7 +198,7 @@ func TestApplyWritesConflicts(t *testing.T) {
 	p := mustPlan(t, change("f", "a\nb\nc\n", "a\nmodel\nc\n"), change("g", "x\n", "y\n"))
 	r, err := w.Apply(t.Context(), p, WithWrittenConflicts(true), WithMerge(merge.WithStyle(merge.StyleDiff3)))
 	require.NoError(t, err)
-	assert.Equal(t, aycoder.OutcomeConflicted, r.Files[0].Outcome)
+	assert.Equal(t, edit.OutcomeConflicted, r.Files[0].Outcome)
 	assert.True(t, r.Files[0].Written)
 	now, temps := tree(t, dir)
 	assert.Zero(t, temps)
@@ -226,16 +226,16 @@ func TestApplyRefuses(t *testing.T) {
 		{".", "protected_path"},
 	}
 	for _, tt := range tests {
-		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "b", "c"), aycoder.FileEdit{Path: tt.path, Kind: aycoder.EditCreate, Proposed: "x"}))
+		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "b", "c"), edit.File{Path: tt.path, Kind: edit.Create, Proposed: "x"}))
 		assert.Equal(t, tt.kind, kindOf(err), "%s: %v", tt.path, err)
-		assert.Equal(t, aycoder.OutcomeSkipped, r.Files[0].Outcome)
+		assert.Equal(t, edit.OutcomeSkipped, r.Files[0].Outcome)
 	}
 	r, err := w.Apply(t.Context(), mustPlan(t, change("d", "b", "c"), change("f/x", "1", "2"), change("no/x", "1", "2")))
-	_, conflict := errors.AsType[*aycoder.ConflictError](err)
+	_, conflict := errors.AsType[*edit.ConflictError](err)
 	assert.True(t, conflict, "%v", err)
-	assert.Equal(t, aycoder.OutcomeKindChanged, r.Files[0].Outcome)
-	assert.Equal(t, aycoder.OutcomeKindChanged, r.Files[1].Outcome)
-	assert.Equal(t, aycoder.OutcomeGone, r.Files[2].Outcome)
+	assert.Equal(t, edit.OutcomeKindChanged, r.Files[0].Outcome)
+	assert.Equal(t, edit.OutcomeKindChanged, r.Files[1].Outcome)
+	assert.Equal(t, edit.OutcomeGone, r.Files[2].Outcome)
 	now, temps := tree(t, dir)
 	assert.Equal(t, map[string]string{"f": "b", "d/x": "x"}, now)
 	assert.Zero(t, temps)
@@ -251,7 +251,7 @@ func TestApplyCancelled(t *testing.T) {
 			if step == "" {
 				cancel(stop)
 			}
-			p := mustPlan(t, change("f", "a", "b"), change("g", "a", "b"), aycoder.FileEdit{Path: "n/h", Kind: aycoder.EditCreate, Proposed: "x"})
+			p := mustPlan(t, change("f", "a", "b"), change("g", "a", "b"), edit.File{Path: "n/h", Kind: edit.Create, Proposed: "x"})
 			_, err := w.Apply(ctx, p, at(step, func() { cancel(stop) }))
 			now, temps := tree(t, dir)
 			assert.Zero(t, temps)
@@ -271,8 +271,8 @@ func TestApplyAllOrNothing(t *testing.T) {
 	inMemory(t)
 	before := map[string]string{"a": "a\n", "d/b": "b\n", "gone": "old\n", "z": "z\n"}
 	after := map[string]string{"a": "A\n", "d/b": "B\n", "new/deep/c": "c\n", "z": "Z\n"}
-	p := mustPlan(t, change("a", "a\n", "A\n"), change("d/b", "b\n", "B\n"), aycoder.FileEdit{Path: "new/deep/c", Kind: aycoder.EditCreate, Proposed: "c\n"},
-		aycoder.FileEdit{Path: "gone", Kind: aycoder.EditDelete, Base: "old\n"}, change("z", "z\n", "Z\n"))
+	p := mustPlan(t, change("a", "a\n", "A\n"), change("d/b", "b\n", "B\n"), edit.File{Path: "new/deep/c", Kind: edit.Create, Proposed: "c\n"},
+		edit.File{Path: "gone", Kind: edit.Delete, Base: "old\n"}, change("z", "z\n", "Z\n"))
 	for _, plain := range []bool{false, true} {
 		for _, step := range []string{"read", "merged", "stage", "staged", "swap", "swapped", "look", "commit", "none"} {
 			for _, file := range []string{"a", "new/deep/c", "gone", "z"} {
@@ -340,13 +340,13 @@ func TestApplyInterleaved(t *testing.T) {
 						require.Equal(t, text, now["f"], name)
 						require.True(t, r.Files[0].Written)
 					case text == clash:
-						_, conflict := errors.AsType[*aycoder.ConflictError](err)
+						_, conflict := errors.AsType[*edit.ConflictError](err)
 						require.True(t, conflict, "%s: %v", name, err)
 						require.Equal(t, map[string]string{"f": clash, "g": "g\n"}, now, name)
 						require.Equal(t, clash, r.Files[0].Ours)
 					default:
 						require.NoError(t, err, name)
-						require.Equal(t, aycoder.OutcomeMerged, r.Files[0].Outcome, name)
+						require.Equal(t, edit.OutcomeMerged, r.Files[0].Outcome, name)
 						require.Equal(t, "ONE\ntwo\nthree\nfour\n5\n", now["f"], name)
 						require.Equal(t, "G\n", now["g"], name)
 					}
@@ -365,14 +365,14 @@ func TestApplyKindChangesMeanwhile(t *testing.T) {
 	tests := []struct {
 		name    string
 		do      func(file string) error
-		outcome aycoder.Outcome
+		outcome edit.Outcome
 	}{
-		{"deleted", os.Remove, aycoder.OutcomeGone},
+		{"deleted", os.Remove, edit.OutcomeGone},
 		{"directory", func(file string) error {
 			return errors.Join(os.Remove(file), os.Mkdir(file, 0o755))
-		}, aycoder.OutcomeKindChanged},
-		{"link", func(file string) error { return errors.Join(os.Remove(file), os.Symlink("g", file)) }, aycoder.OutcomeKindChanged},
-		{"binary", func(file string) error { return os.WriteFile(file, []byte("\x00"), 0o644) }, aycoder.OutcomeKindChanged},
+		}, edit.OutcomeKindChanged},
+		{"link", func(file string) error { return errors.Join(os.Remove(file), os.Symlink("g", file)) }, edit.OutcomeKindChanged},
+		{"binary", func(file string) error { return os.WriteFile(file, []byte("\x00"), 0o644) }, edit.OutcomeKindChanged},
 	}
 	for _, tt := range tests {
 		for _, step := range []string{"read", "swap"} {
@@ -392,10 +392,10 @@ func TestApplyKindChangesMeanwhile(t *testing.T) {
 						}
 						return nil
 					})
-					_, conflict := errors.AsType[*aycoder.ConflictError](err)
+					_, conflict := errors.AsType[*edit.ConflictError](err)
 					require.True(t, conflict, "%v", err)
 					assert.Equal(t, tt.outcome, r.Files[1].Outcome)
-					assert.Equal(t, aycoder.OutcomeSkipped, r.Files[0].Outcome)
+					assert.Equal(t, edit.OutcomeSkipped, r.Files[0].Outcome)
 					want, _ := os.MkdirTemp(t.TempDir(), "")
 					require.NoError(t, os.WriteFile(filepath.Join(want, "f"), []byte("f\n"), 0o644))
 					require.NoError(t, tt.do(filepath.Join(want, "f")))
@@ -420,27 +420,27 @@ func TestApplyCreateAndDeleteInterleaved(t *testing.T) {
 	write := func(text string) func(string) {
 		return func(file string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
 	}
-	create, remove := aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new\n"}, aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: "old\n"}
+	create, remove := edit.File{Path: "f", Kind: edit.Create, Proposed: "new\n"}, edit.File{Path: "f", Kind: edit.Delete, Base: "old\n"}
 	tests := []struct {
 		name    string
-		edit    aycoder.FileEdit
+		edit    edit.File
 		step    string
 		do      func(string)
-		outcome aycoder.Outcome
+		outcome edit.Outcome
 		want    string
 	}{
-		{"created by another", create, "swap", write("user\n"), aycoder.OutcomeConflicted, "user\n"},
-		{"the same created", create, "swap", write("new\n"), aycoder.OutcomeUnchanged, "new\n"},
-		{"empty created", create, "swap", write(""), aycoder.OutcomeApplied, "new\n"},
-		{"changed before deletion", remove, "swap", write("user\n"), aycoder.OutcomeConflicted, "user\n"},
-		{"created again after", remove, "swapped", write("user\n"), aycoder.OutcomeApplied, "user\n"},
-		{"deleted before", remove, "swap", func(f string) { require.NoError(t, os.Remove(f)) }, aycoder.OutcomeUnchanged, ""},
+		{"created by another", create, "swap", write("user\n"), edit.OutcomeConflicted, "user\n"},
+		{"the same created", create, "swap", write("new\n"), edit.OutcomeUnchanged, "new\n"},
+		{"empty created", create, "swap", write(""), edit.OutcomeApplied, "new\n"},
+		{"changed before deletion", remove, "swap", write("user\n"), edit.OutcomeConflicted, "user\n"},
+		{"created again after", remove, "swapped", write("user\n"), edit.OutcomeApplied, "user\n"},
+		{"deleted before", remove, "swap", func(f string) { require.NoError(t, os.Remove(f)) }, edit.OutcomeUnchanged, ""},
 	}
 	for _, tt := range tests {
 		for _, plain := range []bool{false, true} {
 			t.Run(tt.name, func(t *testing.T) {
 				files := map[string]string{"f": "old\n"}
-				if tt.edit.Kind == aycoder.EditCreate {
+				if tt.edit.Kind == edit.Create {
 					files = nil
 				}
 				w, dir := testWorkspace(t, files)
@@ -464,7 +464,7 @@ func TestApplyWhileEditorRenames(t *testing.T) {
 			at(step, func() { require.NoError(t, os.Rename(file, file+"~")) }),
 			at("missing", func() { require.NoError(t, os.WriteFile(file, []byte("a\nb\nc\nD\n"), 0o644)) }))
 		require.NoError(t, err, step)
-		assert.Equal(t, aycoder.OutcomeMerged, r.Files[0].Outcome)
+		assert.Equal(t, edit.OutcomeMerged, r.Files[0].Outcome)
 		now, _ := tree(t, dir)
 		assert.Equal(t, "A\nb\nc\nD\n", now["f"])
 	}
@@ -519,7 +519,7 @@ func TestApplySavedByReader(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, "A\nb\nc\nmore\n", now["f"])
 				assert.True(t, r.Files[0].Written)
-				assert.Equal(t, aycoder.OutcomeMerged, r.Files[0].Outcome)
+				assert.Equal(t, edit.OutcomeMerged, r.Files[0].Outcome)
 				_, err = w.Apply(t.Context(), r.Undo())
 				require.NoError(t, err)
 				now, _ = tree(t, dir)
@@ -531,7 +531,7 @@ func TestApplySavedByReader(t *testing.T) {
 
 func TestApplyTextBounded(t *testing.T) {
 	inMemory(t)
-	files, edits := map[string]string{}, []aycoder.FileEdit{}
+	files, edits := map[string]string{}, []edit.File{}
 	for i := range 200 {
 		name := strings.Repeat("d", i%7+1) + string(rune('a'+i%26)) + strings.Repeat("x", i)
 		files[name] = strings.Repeat("user\xff\n", 5000)

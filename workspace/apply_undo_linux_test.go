@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -37,10 +38,10 @@ func TestApplyUndo(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Join(dir, "d/gone"), 0o600))
 		before := modes(t, dir)
 		r, err := w.Apply(t.Context(), mustPlan(t, change("a", files["a"], "1\nTWO\n3\n4\n5\n"),
-			aycoder.FileEdit{Path: "new/x", Kind: aycoder.EditCreate, Proposed: "x\n", Mode: 0o700},
-			aycoder.FileEdit{Path: "run.sh", Kind: aycoder.EditDelete, Base: files["run.sh"]},
-			aycoder.FileEdit{Path: "bin/run.sh", Kind: aycoder.EditCreate, Proposed: files["run.sh"] + "true\n", Mode: 0o751},
-			aycoder.FileEdit{Path: "d/gone", Kind: aycoder.EditDelete, Base: files["d/gone"]},
+			edit.File{Path: "new/x", Kind: edit.Create, Proposed: "x\n", Mode: 0o700},
+			edit.File{Path: "run.sh", Kind: edit.Delete, Base: files["run.sh"]},
+			edit.File{Path: "bin/run.sh", Kind: edit.Create, Proposed: files["run.sh"] + "true\n", Mode: 0o751},
+			edit.File{Path: "d/gone", Kind: edit.Delete, Base: files["d/gone"]},
 			change("same", "r\n", "s\n")))
 		require.NoError(t, err)
 		after := modes(t, dir)
@@ -49,12 +50,12 @@ func TestApplyUndo(t *testing.T) {
 		if asJSON {
 			data, err := json.Marshal(r)
 			require.NoError(t, err)
-			r = &aycoder.ApplyResult{}
+			r = &edit.Result{}
 			require.NoError(t, json.Unmarshal(data, r))
 		}
 		undo := r.Undo()
 		assert.Len(t, undo.Files(), 5)
-		again, err := aycoder.NewEditPlan(undo.Files()...)
+		again, err := edit.NewPlan(undo.Files()...)
 		require.NoError(t, err)
 		assert.Equal(t, again.Digest(), undo.Digest())
 		// The user's saves in between stay.
@@ -98,12 +99,12 @@ func TestEventsLeaveOutUndo(t *testing.T) {
 }
 
 func TestPreviewShowsMode(t *testing.T) {
-	p := mustPlan(t, aycoder.FileEdit{Path: "x", Kind: aycoder.EditCreate, Proposed: "new file mode 100644\n", Mode: 0o755})
+	p := mustPlan(t, edit.File{Path: "x", Kind: edit.Create, Proposed: "new file mode 100644\n", Mode: 0o755})
 	assert.Contains(t, p.Preview(), "new file mode 100755\n")
 	assert.Contains(t, p.Preview(), "+new file mode 100644\n")
-	_, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "x", Kind: aycoder.EditCreate, Mode: fs.ModeSetuid | 0o755})
+	_, err := edit.NewPlan(edit.File{Path: "x", Kind: edit.Create, Mode: fs.ModeSetuid | 0o755})
 	require.ErrorContains(t, err, "mode")
-	plain := mustPlan(t, aycoder.FileEdit{Path: "x", Kind: aycoder.EditCreate, Proposed: "new file mode 100644\n"})
+	plain := mustPlan(t, edit.File{Path: "x", Kind: edit.Create, Proposed: "new file mode 100644\n"})
 	assert.NotEqual(t, plain.Digest(), p.Digest(), "who approves sees the mode")
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -70,8 +71,8 @@ func ExampleWorkspace_Apply() {
 	shown := "milk\nbread\neggs\n"
 	ws, file, remove := exampleDirectory(shown)
 	defer remove()
-	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{
-		Path: "list.txt", Kind: aycoder.EditChange, Base: shown, Proposed: "oat milk\nbread\neggs\n",
+	plan, err := edit.NewPlan(edit.File{
+		Path: "list.txt", Kind: edit.Change, Base: shown, Proposed: "oat milk\nbread\neggs\n",
 	})
 	if err != nil {
 		fmt.Println(err)

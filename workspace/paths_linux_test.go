@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -165,7 +165,7 @@ func TestHostileNames(t *testing.T) {
 		check(tt.list, "list", tt.name, err)
 		err = create(w, tt.name, "NEW")
 		check(tt.create, "create", tt.name, err)
-		if plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: tt.name, Kind: aycoder.EditDelete, Base: "SECRET"}); err == nil {
+		if plan, err := edit.NewPlan(edit.File{Path: tt.name, Kind: edit.Delete, Base: "SECRET"}); err == nil {
 			_, err = w.Apply(t.Context(), plan)
 			assert.Error(t, err, tt.name)
 		}

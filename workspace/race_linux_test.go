@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/timed"
 )
@@ -125,7 +125,7 @@ func (r *race) change(i int) error {
 
 func (r *race) remove(int) error {
 	require.NoError(r.t, r.inside.WriteFile("h", []byte("gone soon"), 0o644))
-	return applyOne(r.w, aycoder.FileEdit{Path: "d/h", Kind: aycoder.EditDelete, Base: "gone soon"})
+	return applyOne(r.w, edit.File{Path: "d/h", Kind: edit.Delete, Base: "gone soon"})
 }
 
 // Somebody exchanges a directory and a link while all kinds of reads and writes go on

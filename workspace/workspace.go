@@ -1,6 +1,6 @@
 // Package workspace reads and changes the files of one directory, and prevents access to all
 // other files. [Workspace] opens files, and refuses names and symbolic links that lead out of the
-// directory. [Workspace.Apply] carries out an [aycoder.EditPlan]. It merges each change with the
+// directory. [Workspace.Apply] carries out an [edit.Plan]. It merges each change with the
 // changes that others have saved meanwhile (a three-way merge), so that no line of theirs is
 // lost. [SeenFiles] remembers the contents that a model has been shown, which are the bases of
 // those merges.
@@ -54,7 +54,7 @@ const (
 //
 // Names are relative to the directory, or absolute and below it. Methods are safe for concurrent
 // use. Errors about a file are of type [*Error]. If ctx ends, a method returns the cause of the
-// cancellation. Apply may also return an [*aycoder.ConflictError].
+// cancellation. Apply may also return an [*edit.ConflictError].
 type Workspace struct {
 	root    *os.Root
 	self    *os.File // the directory

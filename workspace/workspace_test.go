@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -254,20 +254,20 @@ func TestReadDirIsBounded(t *testing.T) {
 
 // replace changes a file, or fails with a kind, as one does that merges nothing.
 func replace(w *Workspace, name, old, text string) error {
-	return applyOne(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: old, Proposed: text})
+	return applyOne(w, edit.File{Path: name, Kind: edit.Change, Base: old, Proposed: text})
 }
 
 // create makes a file, or fails with a kind.
 func create(w *Workspace, name, text string) error {
-	return applyOne(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditCreate, Proposed: text})
+	return applyOne(w, edit.File{Path: name, Kind: edit.Create, Proposed: text})
 }
 
 // applyOne carries out a plan of one edit. A conflict has the kind of what stands in the way.
-func applyOne(w *Workspace, e aycoder.FileEdit) error {
+func applyOne(w *Workspace, e edit.File) error {
 	if _, err := w.rel("write", e.Path); err != nil { // before a plan makes it clean
 		return err
 	}
-	plan, err := aycoder.NewEditPlan(e)
+	plan, err := edit.NewPlan(e)
 	if err != nil {
 		return &Error{"write", e.Path, "invalid_path", err}
 	}
@@ -277,32 +277,32 @@ func applyOne(w *Workspace, e aycoder.FileEdit) error {
 
 // conflictKind gives a conflict of one file the kind of what stands in its way.
 func conflictKind(err error) error {
-	c, ok := errors.AsType[*aycoder.ConflictError](err)
+	c, ok := errors.AsType[*edit.ConflictError](err)
 	if !ok {
 		return err
 	}
 	f := c.Files[0]
 	kind := KindStale
 	switch {
-	case f.Outcome == aycoder.OutcomeGone:
+	case f.Outcome == edit.OutcomeGone:
 		kind = KindNotFound
 	case f.Reason == "is a directory":
 		kind = KindIsDirectory
 	case f.Reason == "is not a regular file":
 		kind = KindNotRegular
-	case f.Outcome == aycoder.OutcomeKindChanged:
+	case f.Outcome == edit.OutcomeKindChanged:
 		kind = KindNotDirectory
 	}
 	return &Error{"write", f.Path, kind, errors.New(f.Reason)}
 }
 
-func mustPlan(t testing.TB, edits ...aycoder.FileEdit) aycoder.EditPlan {
+func mustPlan(t testing.TB, edits ...edit.File) edit.Plan {
 	t.Helper()
-	p, err := aycoder.NewEditPlan(edits...)
+	p, err := edit.NewPlan(edits...)
 	require.NoError(t, err)
 	return p
 }
 
-func change(name, base, proposed string) aycoder.FileEdit {
-	return aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: base, Proposed: proposed}
+func change(name, base, proposed string) edit.File {
+	return edit.File{Path: name, Kind: edit.Change, Base: base, Proposed: proposed}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
@@ -191,8 +192,8 @@ func TestViewLines(t *testing.T) {
 			"  ! bash refused: not now\n"},
 		{"timed out", []aycoder.Event{&aycoder.ToolFinished{Call: call, Output: output("x", true), Err: &aycoder.ToolDeniedError{ToolError: base, By: aycoder.ByTimeout}}},
 			"  ! bash refused: timeout\n"},
-		{"merged", []aycoder.Event{&aycoder.Merged{Call: call, File: &aycoder.FileResult{Path: "a\x1b.go"}}}, "! a␛.go: merged with your changes\n"},
-		{"conflicted", []aycoder.Event{&aycoder.Conflicted{Call: call, File: &aycoder.FileResult{Path: "f", Reason: "the same lines"}}},
+		{"merged", []aycoder.Event{&aycoder.Merged{Call: call, File: &edit.FileResult{Path: "a\x1b.go"}}}, "! a␛.go: merged with your changes\n"},
+		{"conflicted", []aycoder.Event{&aycoder.Conflicted{Call: call, File: &edit.FileResult{Path: "f", Reason: "the same lines"}}},
 			"! f: the same lines\n"},
 		{"retry", []aycoder.Event{&aycoder.Retrying{Discarded: true, After: 1500 * time.Millisecond, Err: errors.New("gone")}},
 			"! gone; trying again in 1.5s\n"},

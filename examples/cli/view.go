@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 )
 
 const (
@@ -118,7 +119,7 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 }
 
 // changed reports that a call met changes of the user.
-func (v *view) changed(f *aycoder.FileResult, what string) {
+func (v *view) changed(f *edit.FileResult, what string) {
 	v.line(v.paint(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what)))
 }
 

@@ -1,4 +1,4 @@
-package aycoder_test
+package edit_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -31,11 +31,11 @@ func exampleDir(text string) (ws *workspace.Workspace, file string, remove func(
 func ExampleConflictError() {
 	ws, _, remove := exampleDir("soy milk\nbread\n")
 	defer remove()
-	plan, _ := aycoder.NewEditPlan(aycoder.FileEdit{
-		Path: "list.txt", Kind: aycoder.EditChange, Base: "milk\nbread\n", Proposed: "oat milk\nbread\n",
+	plan, _ := edit.NewPlan(edit.File{
+		Path: "list.txt", Kind: edit.Change, Base: "milk\nbread\n", Proposed: "oat milk\nbread\n",
 	})
 	_, err := ws.Apply(context.Background(), plan)
-	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+	if e, ok := errors.AsType[*edit.ConflictError](err); ok {
 		fmt.Print(e.ModelText())
 		fmt.Print("---\n", string(e.Files[0].Merge.Bytes()))
 	}
@@ -59,9 +59,9 @@ func ExampleConflictError() {
 }
 
 // A person keeps one hunk and drops the other, and the model learns of it.
-func ExampleEditPlan_Keep() {
-	plan, _ := aycoder.NewEditPlan(aycoder.FileEdit{
-		Path: "list.txt", Kind: aycoder.EditChange, Base: "milk\nbread\neggs\n", Proposed: "oat milk\nbread\nno eggs\n",
+func ExamplePlan_Keep() {
+	plan, _ := edit.NewPlan(edit.File{
+		Path: "list.txt", Kind: edit.Change, Base: "milk\nbread\neggs\n", Proposed: "oat milk\nbread\nno eggs\n",
 	})
 	hunks := plan.Hunks()
 	for _, h := range hunks {

@@ -1,4 +1,4 @@
-package aycoder
+package edit
 
 import (
 	"encoding/json"
@@ -10,59 +10,59 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func mustPlan(t testing.TB, edits ...FileEdit) EditPlan {
+func mustPlan(t testing.TB, edits ...File) Plan {
 	t.Helper()
-	p, err := NewEditPlan(edits...)
+	p, err := NewPlan(edits...)
 	require.NoError(t, err)
 	return p
 }
 
-func change(name, base, proposed string) FileEdit {
-	return FileEdit{Path: name, Kind: EditChange, Base: base, Proposed: proposed}
+func change(name, base, proposed string) File {
+	return File{Path: name, Kind: Change, Base: base, Proposed: proposed}
 }
 
-func TestNewEditPlanRefuses(t *testing.T) {
-	many := make([]FileEdit, maxPlanFiles+1)
+func TestNewPlanRefuses(t *testing.T) {
+	many := make([]File, maxPlanFiles+1)
 	for i := range many {
-		many[i] = FileEdit{Path: strings.Repeat("a", i+1), Kind: EditCreate, Proposed: "x"}
+		many[i] = File{Path: strings.Repeat("a", i+1), Kind: Create, Proposed: "x"}
 	}
 	tests := []struct {
 		name, says string
-		edits      []FileEdit
+		edits      []File
 	}{
-		{"no path", "path is empty", []FileEdit{change("", "a", "b")}},
-		{"nul", "path is empty, too long", []FileEdit{change("a\x00", "a", "b")}},
-		{"not utf-8", "not valid text", []FileEdit{change("\xff", "a", "b")}},
-		{"long path", "too long", []FileEdit{change(strings.Repeat("a", maxPlanPath+1), "a", "b")}},
-		{"create with base", "has no base", []FileEdit{{Path: "a", Kind: EditCreate, Base: "x", Proposed: "y"}}},
-		{"delete with proposal", "no proposed content", []FileEdit{{Path: "a", Kind: EditDelete, Base: "x", Proposed: "y"}}},
-		{"no kind", `no kind of edit ""`, []FileEdit{{Path: "a", Base: "x", Proposed: "y"}}},
-		{"twice", "in the plan twice", []FileEdit{change("a", "1", "2"), change("./a", "2", "3")}},
+		{"no path", "path is empty", []File{change("", "a", "b")}},
+		{"nul", "path is empty, too long", []File{change("a\x00", "a", "b")}},
+		{"not utf-8", "not valid text", []File{change("\xff", "a", "b")}},
+		{"long path", "too long", []File{change(strings.Repeat("a", maxPlanPath+1), "a", "b")}},
+		{"create with base", "has no base", []File{{Path: "a", Kind: Create, Base: "x", Proposed: "y"}}},
+		{"delete with proposal", "no proposed content", []File{{Path: "a", Kind: Delete, Base: "x", Proposed: "y"}}},
+		{"no kind", `no kind of edit ""`, []File{{Path: "a", Base: "x", Proposed: "y"}}},
+		{"twice", "in the plan twice", []File{change("a", "1", "2"), change("./a", "2", "3")}},
 		{"too many", "256 files", many},
-		{"too large", "bytes in a plan", []FileEdit{change("a", strings.Repeat("x", maxPlanBytes), "y")}},
-		{"large memo", "bytes in a plan", []FileEdit{{Path: "a", Kind: EditCreate, Memo: strings.Repeat("x", maxPlanBytes+1)}}},
+		{"too large", "bytes in a plan", []File{change("a", strings.Repeat("x", maxPlanBytes), "y")}},
+		{"large memo", "bytes in a plan", []File{{Path: "a", Kind: Create, Memo: strings.Repeat("x", maxPlanBytes+1)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := NewEditPlan(tt.edits...)
+			_, err := NewPlan(tt.edits...)
 			require.ErrorContains(t, err, tt.says)
 			assert.Less(t, len(err.Error()), 1000)
 		})
 	}
 }
 
-func TestEditPlanDigest(t *testing.T) {
-	p := mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"})
-	assert.Equal(t, p.Digest(), mustPlan(t, change("./a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"}).Digest())
-	seen := map[string]bool{p.Digest(): true, EditPlan{}.Digest(): true}
-	for _, other := range []EditPlan{
+func TestPlanDigest(t *testing.T) {
+	p := mustPlan(t, change("a", "1", "2"), File{Path: "b", Kind: Create, Proposed: "x"})
+	assert.Equal(t, p.Digest(), mustPlan(t, change("./a", "1", "2"), File{Path: "b", Kind: Create, Proposed: "x"}).Digest())
+	seen := map[string]bool{p.Digest(): true, Plan{}.Digest(): true}
+	for _, other := range []Plan{
 		mustPlan(t, change("a", "1", "2")),
-		mustPlan(t, change("a", "1", "3"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"}),
-		mustPlan(t, change("a", "0", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"}),
-		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "c", Kind: EditCreate, Proposed: "x"}),
-		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditChange, Proposed: "x"}),
-		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x", Memo: "m"}),
-		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x", Memo: "n"}),
+		mustPlan(t, change("a", "1", "3"), File{Path: "b", Kind: Create, Proposed: "x"}),
+		mustPlan(t, change("a", "0", "2"), File{Path: "b", Kind: Create, Proposed: "x"}),
+		mustPlan(t, change("a", "1", "2"), File{Path: "c", Kind: Create, Proposed: "x"}),
+		mustPlan(t, change("a", "1", "2"), File{Path: "b", Kind: Change, Proposed: "x"}),
+		mustPlan(t, change("a", "1", "2"), File{Path: "b", Kind: Create, Proposed: "x", Memo: "m"}),
+		mustPlan(t, change("a", "1", "2"), File{Path: "b", Kind: Create, Proposed: "x", Memo: "n"}),
 	} {
 		require.False(t, seen[other.Digest()], other.files)
 		seen[other.Digest()] = true
@@ -74,14 +74,14 @@ func TestEditPlanDigest(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestEditPlanJSON(t *testing.T) {
-	p := mustPlan(t, change("a", "1\r\n\x00", "\xff\xfe"), FileEdit{Path: "d", Kind: EditDelete, Base: "<&>\u2028", Memo: "\xff"})
+func TestPlanJSON(t *testing.T) {
+	p := mustPlan(t, change("a", "1\r\n\x00", "\xff\xfe"), File{Path: "d", Kind: Delete, Base: "<&>\u2028", Memo: "\xff"})
 	q, err := p.WithProposed("a", "edited")
 	require.NoError(t, err)
-	for _, plan := range []EditPlan{p, q, {}} {
+	for _, plan := range []Plan{p, q, {}} {
 		data, err := json.Marshal(plan)
 		require.NoError(t, err)
-		var back EditPlan
+		var back Plan
 		require.NoError(t, json.Unmarshal(data, &back))
 		assert.Equal(t, plan.Digest(), back.Digest())
 		assert.Equal(t, plan.OmittedText(), back.OmittedText())
@@ -91,7 +91,7 @@ func TestEditPlanJSON(t *testing.T) {
 	assert.JSONEq(t, `{"files":[{"path":"a","kind":"change","base":"x","proposed":{"base64":"/w=="}}]}`, string(data))
 	for _, bad := range []string{`[]`, `{"files":[{"path":"a"}]}`, `{"files":[{"path":"a","kind":"change","base":7}]}`,
 		`{"files":[],"asked":[{"path":"","kind":"create"}]}`} {
-		var plan EditPlan
+		var plan Plan
 		assert.Error(t, json.Unmarshal([]byte(bad), &plan), bad)
 	}
 }
@@ -101,18 +101,18 @@ const (
 	reviewText = "1\nTWO\n3\n4\n5\n6\n7\n"
 )
 
-func reviewPlan(t testing.TB) EditPlan {
-	return mustPlan(t, change("a.txt", reviewBase, reviewText), FileEdit{Path: "new.txt", Kind: EditCreate, Proposed: "hello\n"},
-		FileEdit{Path: "old.txt", Kind: EditDelete, Base: "bye\n"})
+func reviewPlan(t testing.TB) Plan {
+	return mustPlan(t, change("a.txt", reviewBase, reviewText), File{Path: "new.txt", Kind: Create, Proposed: "hello\n"},
+		File{Path: "old.txt", Kind: Delete, Base: "bye\n"})
 }
 
-func TestEditPlanReview(t *testing.T) {
+func TestPlanReview(t *testing.T) {
 	p := reviewPlan(t)
 	h := p.Hunks()
 	require.Len(t, h, 4)
 	assert.Equal(t, LineChange{2, 2, "2\n", "TWO\n"}, h[0].LineChange)
 	assert.Equal(t, LineChange{7, 7, "", "7\n"}, h[1].LineChange)
-	assert.Equal(t, EditCreate, h[2].Kind)
+	assert.Equal(t, Create, h[2].Kind)
 	assert.Equal(t, LineChange{1, 1, "bye\n", ""}, h[3].LineChange)
 	assert.Empty(t, p.OmittedText())
 
@@ -124,25 +124,25 @@ func TestEditPlanReview(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		review func() (EditPlan, error)
+		review func() (Plan, error)
 		files  []string // path=proposed
 		told   []string
 	}{
-		{"keep one", func() (EditPlan, error) { return p.Keep(ids(0)...) },
+		{"keep one", func() (Plan, error) { return p.Keep(ids(0)...) },
 			[]string{"a.txt=1\nTWO\n3\n4\n5\n6\n"}, []string{"a.txt", "-7", "new.txt: left out", "old.txt: left out"}},
-		{"without one", func() (EditPlan, error) { return p.Without(ids(0)...) },
+		{"without one", func() (Plan, error) { return p.Without(ids(0)...) },
 			[]string{"a.txt=1\n2\n3\n4\n5\n6\n7\n", "new.txt=hello\n", "old.txt="}, []string{"@@ line 2 @@\n-TWO\n+2\n"}},
-		{"keep all", func() (EditPlan, error) { return p.Keep(ids(0, 1, 2, 3)...) },
+		{"keep all", func() (Plan, error) { return p.Keep(ids(0, 1, 2, 3)...) },
 			[]string{"a.txt=" + reviewText, "new.txt=hello\n", "old.txt="}, nil},
-		{"keep none", func() (EditPlan, error) { return p.Keep() }, nil, []string{"a.txt: left out"}},
-		{"by file", func() (EditPlan, error) { return p.KeepFiles("old.txt") },
+		{"keep none", func() (Plan, error) { return p.Keep() }, nil, []string{"a.txt: left out"}},
+		{"by file", func() (Plan, error) { return p.KeepFiles("old.txt") },
 			[]string{"old.txt="}, []string{"a.txt: left out", "new.txt: left out"}},
-		{"edited", func() (EditPlan, error) { return p.WithProposed("new.txt", "HELLO\n") },
+		{"edited", func() (Plan, error) { return p.WithProposed("new.txt", "HELLO\n") },
 			[]string{"a.txt=" + reviewText, "new.txt=HELLO\n", "old.txt="}, []string{"-hello\n+HELLO\n"}},
-		{"edited instead of deleted", func() (EditPlan, error) { return p.WithProposed("old.txt", "short\n") },
+		{"edited instead of deleted", func() (Plan, error) { return p.WithProposed("old.txt", "short\n") },
 			[]string{"a.txt=" + reviewText, "new.txt=hello\n", "old.txt=short\n"},
 			[]string{"old.txt: changed instead of deleted"}},
-		{"edited back", func() (EditPlan, error) { return p.WithProposed("a.txt", reviewBase) },
+		{"edited back", func() (Plan, error) { return p.WithProposed("a.txt", reviewBase) },
 			[]string{"new.txt=hello\n", "old.txt="}, []string{"a.txt: left out"}},
 	}
 	for _, tt := range tests {
@@ -167,7 +167,7 @@ func TestEditPlanReview(t *testing.T) {
 	}
 }
 
-func TestEditPlanReviewRefuses(t *testing.T) {
+func TestPlanReviewRefuses(t *testing.T) {
 	p := reviewPlan(t)
 	q, err := p.Keep(p.Hunks()[0].ID)
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestEditPlanReviewRefuses(t *testing.T) {
 }
 
 // A plan that was reviewed twice still knows what the model asked for.
-func TestEditPlanReviewTwice(t *testing.T) {
+func TestPlanReviewTwice(t *testing.T) {
 	p := reviewPlan(t)
 	q, err := p.Without(p.Hunks()[0].ID)
 	require.NoError(t, err)
@@ -208,21 +208,21 @@ func TestLeftOutBounded(t *testing.T) {
 	}
 }
 
-func FuzzEditPlanJSON(f *testing.F) {
-	for _, p := range []EditPlan{reviewPlan(f), {}, mustPlan(f, change("a", "\xff", "\x00"))} {
+func FuzzPlanJSON(f *testing.F) {
+	for _, p := range []Plan{reviewPlan(f), {}, mustPlan(f, change("a", "\xff", "\x00"))} {
 		data, err := json.Marshal(p)
 		require.NoError(f, err)
 		f.Add(data)
 	}
 	f.Add([]byte(`{"files":[{"path":"a","kind":"change","base":{"base64":"AA=="},"proposed":null}],"asked":[]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var p EditPlan
+		var p Plan
 		if json.Unmarshal(data, &p) != nil {
 			return
 		}
 		again, err := json.Marshal(p)
 		require.NoError(t, err)
-		var q EditPlan
+		var q Plan
 		require.NoError(t, json.Unmarshal(again, &q))
 		require.Equal(t, p.Digest(), q.Digest())
 		require.Equal(t, p.OmittedText(), q.OmittedText())
@@ -232,7 +232,7 @@ func FuzzEditPlanJSON(f *testing.F) {
 
 // All hunks give the proposal and none gives the base. The kept and the dropped hunks
 // together give the proposal, too.
-func FuzzEditPlanHunks(f *testing.F) {
+func FuzzPlanHunks(f *testing.F) {
 	f.Add("1\n2\n3\n", "1\nx\n3\n4", uint64(1))
 	f.Add("a", "a\nb", uint64(2))
 	f.Add("\r\n\r\n", "\n", uint64(0))
@@ -248,7 +248,7 @@ func FuzzEditPlanHunks(f *testing.F) {
 				rest = append(rest, h.ID)
 			}
 		}
-		proposal := func(q EditPlan, err error) string {
+		proposal := func(q Plan, err error) string {
 			require.NoError(t, err)
 			if e, ok := q.File("f"); ok {
 				return e.Proposed
@@ -267,9 +267,9 @@ func FuzzEditPlanHunks(f *testing.F) {
 	})
 }
 
-func rebuild(base string, hunks []EditHunk) string { return withChanges(base, hunks) }
+func rebuild(base string, hunks []Hunk) string { return withChanges(base, hunks) }
 
-func grown(hunks []EditHunk, ids []string) int {
+func grown(hunks []Hunk, ids []string) int {
 	n := 0
 	for _, h := range hunks {
 		for _, id := range ids {

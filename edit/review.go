@@ -1,4 +1,4 @@
-package aycoder
+package edit
 
 import (
 	"crypto/sha256"
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/diff3"
-	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/textdiff"
 	"github.com/aycoder/aycoder/internal/view"
@@ -26,38 +25,38 @@ type LineChange struct {
 	New     string `json:"new"`
 }
 
-// EditHunk is a part of a plan that a review can keep or drop: either neighboring lines of one
+// Hunk is a part of a plan that a review can keep or drop: either neighboring lines of one
 // file that change together, or the creation or deletion of a whole file.
-type EditHunk struct {
-	// ID identifies the hunk for [EditPlan.Keep] and [EditPlan.Without]. It depends on the whole
+type Hunk struct {
+	// ID identifies the hunk for [Plan.Keep] and [Plan.Without]. It depends on the whole
 	// edit of the file: if that edit changes, all its hunks get new IDs.
 	ID   string
 	Path string
-	Kind EditKind
+	Kind Kind
 	LineChange
 }
 
 // Hunks returns the hunks of the plan: file by file, and within a file from top to bottom.
-func (p EditPlan) Hunks() []EditHunk {
-	var out []EditHunk
+func (p Plan) Hunks() []Hunk {
+	var out []Hunk
 	for _, e := range p.files {
 		out = append(out, e.hunks()...)
 	}
 	return out
 }
 
-func (e FileEdit) hunks() []EditHunk {
+func (e File) hunks() []Hunk {
 	changes := []LineChange{{OldLine: 1, NewLine: 1, Old: e.Base, New: e.Proposed}}
-	if e.Kind == EditChange {
+	if e.Kind == Change {
 		changes = lineChanges(e.Base, e.Proposed)
 	}
 	sum := sha256.New()
 	e.hash(sum)
 	all := sum.Sum(nil)
-	out := make([]EditHunk, len(changes))
+	out := make([]Hunk, len(changes))
 	for i, c := range changes {
 		id := sha256.Sum256(strconv.AppendInt(slices.Clip(all), int64(i), 10))
-		out[i] = EditHunk{hex.EncodeToString(id[:8]), e.Path, e.Kind, c}
+		out[i] = Hunk{hex.EncodeToString(id[:8]), e.Path, e.Kind, c}
 	}
 	return out
 }
@@ -74,24 +73,24 @@ func lineChanges(a, b string) []LineChange {
 
 // Keep returns the plan reduced to the hunks with these IDs. A file without any of these hunks is
 // not part of the new plan. An unknown ID is an error.
-func (p EditPlan) Keep(ids ...string) (EditPlan, error) {
+func (p Plan) Keep(ids ...string) (Plan, error) {
 	return p.choose(ids, true)
 }
 
 // Without returns the plan without the hunks that have these IDs. An unknown ID is an error.
-func (p EditPlan) Without(ids ...string) (EditPlan, error) {
+func (p Plan) Without(ids ...string) (Plan, error) {
 	return p.choose(ids, false)
 }
 
-func (p EditPlan) choose(ids []string, keep bool) (EditPlan, error) {
+func (p Plan) choose(ids []string, keep bool) (Plan, error) {
 	named := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		named[id] = true
 	}
-	var files []FileEdit
+	var files []File
 	for _, e := range p.files {
 		hunks := e.hunks()
-		kept := slices.DeleteFunc(slices.Clone(hunks), func(h EditHunk) bool { return named[h.ID] != keep })
+		kept := slices.DeleteFunc(slices.Clone(hunks), func(h Hunk) bool { return named[h.ID] != keep })
 		for _, h := range hunks {
 			delete(named, h.ID)
 		}
@@ -105,14 +104,14 @@ func (p EditPlan) choose(ids []string, keep bool) (EditPlan, error) {
 		}
 	}
 	if len(named) > 0 {
-		return EditPlan{}, fmt.Errorf("review edit plan: %d of %d hunks are not of this plan",
+		return Plan{}, fmt.Errorf("review edit plan: %d of %d hunks are not of this plan",
 			len(named), len(ids))
 	}
 	return p.reviewed(files), nil
 }
 
 // withChanges applies some of the changes to a text.
-func withChanges(base string, hunks []EditHunk) string {
+func withChanges(base string, hunks []Hunk) string {
 	var b strings.Builder
 	line := 1
 	for _, h := range hunks {
@@ -130,37 +129,37 @@ func withChanges(base string, hunks []EditHunk) string {
 }
 
 // KeepFiles returns the plan reduced to these paths. A path that is not in the plan is an error.
-func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
+func (p Plan) KeepFiles(paths ...string) (Plan, error) {
 	for _, name := range paths {
 		if editOf(p.files, name) < 0 {
-			return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", runes.Path(name))
+			return Plan{}, fmt.Errorf("review edit plan: %s: is not in the plan", runes.Path(name))
 		}
 	}
-	files := slices.DeleteFunc(p.Files(), func(e FileEdit) bool { return !slices.Contains(paths, e.Path) })
+	files := slices.DeleteFunc(p.Files(), func(e File) bool { return !slices.Contains(paths, e.Path) })
 	return p.reviewed(files), nil
 }
 
 // WithProposed returns the plan with text as the proposed content of the file called name, for
-// example after a person has edited it. Pass [FileEdit.Base] to leave an existing file as it is.
-func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
+// example after a person has edited it. Pass [File.Base] to leave an existing file as it is.
+func (p Plan) WithProposed(name, text string) (Plan, error) {
 	i := editOf(p.files, name)
 	if i < 0 {
-		return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", runes.Path(name))
+		return Plan{}, fmt.Errorf("review edit plan: %s: is not in the plan", runes.Path(name))
 	}
 	files := p.Files()
 	files[i].Proposed = text
-	if files[i].Kind == EditDelete {
-		files[i].Kind = EditChange
+	if files[i].Kind == Delete {
+		files[i].Kind = Change
 	}
-	plan, err := NewEditPlan(files...)
+	plan, err := NewPlan(files...)
 	if err != nil {
-		return EditPlan{}, fmt.Errorf("review edit plan: %w", err)
+		return Plan{}, fmt.Errorf("review edit plan: %w", err)
 	}
 	return p.reviewed(plan.files), nil
 }
 
 // reviewed returns a plan with other files that still contains the model's proposal.
-func (p EditPlan) reviewed(files []FileEdit) EditPlan {
+func (p Plan) reviewed(files []File) Plan {
 	asked := p.asked
 	if asked == nil {
 		asked = p.files
@@ -168,7 +167,7 @@ func (p EditPlan) reviewed(files []FileEdit) EditPlan {
 	if sameEdits(asked, files) {
 		asked = nil
 	}
-	return EditPlan{files, asked}
+	return Plan{files, asked}
 }
 
 const maxPreview = 64 << 10 // bytes
@@ -176,15 +175,15 @@ const maxPreview = 64 << 10 // bytes
 // Preview returns the plan as a unified diff, for the person who is asked to approve it. The text
 // is valid UTF-8 of at most 64 KiB. If the whole diff is longer, the diff of each file is cut to
 // its share of that size, and ends with a line that says how much is missing.
-func (p EditPlan) Preview() string {
+func (p Plan) Preview() string {
 	diffs := make([]*textdiff.Diff, len(p.files))
 	var b strings.Builder
 	for i, e := range p.files {
 		from, to := e.Path, e.Path
 		switch e.Kind {
-		case EditCreate:
+		case Create:
 			from = ""
-		case EditDelete:
+		case Delete:
 			to = ""
 		}
 		diffs[i] = textdiff.Compare(view.Bytes(e.Base), view.Bytes(e.Proposed),
@@ -204,7 +203,7 @@ func (p EditPlan) Preview() string {
 }
 
 // withMode adds to a diff that a new file is executable.
-func (e FileEdit) withMode(diff string) string {
+func (e File) withMode(diff string) string {
 	if e.Mode&0o111 == 0 {
 		return diff
 	}
@@ -215,7 +214,7 @@ const maxLeftOut = 12 << 10 // bytes of the text for a model about a review
 
 // OmittedText returns a text that tells the model what a review removed from the plan or changed
 // in it. If no review changed the plan, it returns "". The text is valid UTF-8 of at most 16 KiB.
-func (p EditPlan) OmittedText() string {
+func (p Plan) OmittedText() string {
 	if p.asked == nil {
 		return ""
 	}
@@ -235,8 +234,8 @@ func (p EditPlan) OmittedText() string {
 }
 
 // leftOut shows how the change to a file differs from the proposed one.
-func (b *modelNote) leftOut(was, now FileEdit) {
-	if was.Kind == EditDelete {
+func (b *modelNote) leftOut(was, now File) {
+	if was.Kind == Delete {
 		b.add("\n" + runes.Path(was.Path) + ": changed instead of deleted.\n")
 	} else {
 		b.add("\n" + runes.Path(was.Path) + ": your text (-) and what was approved (+):\n")
@@ -286,22 +285,11 @@ func (b *modelNote) lines(sign, text string) {
 }
 
 // original returns the edits that the model proposed.
-func (p EditPlan) original() []FileEdit {
+func (p Plan) original() []File {
 	if p.asked != nil {
 		return p.asked
 	}
 	return p.files
-}
-
-// reasons adds to the reasons of a question why files of the plan run code.
-func (p EditPlan) reasons(told []string) []string {
-	for _, f := range p.files {
-		w := ignore.Runs(f.Path)
-		if w != "" && !slices.ContainsFunc(told, func(s string) bool { return strings.HasSuffix(s, w) }) {
-			told = append(slices.Clip(told), "writes "+runes.Path(f.Path)+": "+w)
-		}
-	}
-	return told
 }
 
 var (
@@ -309,9 +297,9 @@ var (
 	errNotReview = errors.New("allow plan: it is not what is left of the request's plan after a review")
 )
 
-// reviews checks that p is a review of another plan: an answer to the same question,
-// with only files of that plan and with their bases.
-func (p EditPlan) reviews(of *EditPlan) error {
+// Reviews returns an error unless p is a review of another plan: what the methods Keep, Without,
+// KeepFiles and WithProposed made of it, so that it has only files of that plan, with their bases.
+func (p Plan) Reviews(of *Plan) error {
 	if of == nil {
 		return errNoPlan
 	}
@@ -324,7 +312,7 @@ func (p EditPlan) reviews(of *EditPlan) error {
 		if i < 0 || asked[i].Base != e.Base {
 			return errNotReview
 		}
-		if asked[i].Kind != e.Kind && (asked[i].Kind != EditDelete || e.Kind != EditChange) {
+		if asked[i].Kind != e.Kind && (asked[i].Kind != Delete || e.Kind != Change) {
 			return errNotReview
 		}
 	}

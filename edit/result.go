@@ -1,4 +1,4 @@
-package aycoder
+package edit
 
 import (
 	"fmt"
@@ -43,9 +43,9 @@ const (
 // FileResult reports what Workspace.Apply of package workspace did to one file of a plan, and
 // what it found at the path of the file.
 type FileResult struct {
-	Path    string   `json:"path"`
-	Kind    EditKind `json:"kind"`
-	Outcome Outcome  `json:"outcome"`
+	Path    string  `json:"path"`
+	Kind    Kind    `json:"kind"`
+	Outcome Outcome `json:"outcome"`
 	// Reason explains the outcome in words. It is "" if the plan was simply carried out.
 	Reason string `json:"reason,omitempty"`
 	// Written says that the file was created, changed or deleted.
@@ -73,7 +73,7 @@ type FileResult struct {
 	OtherNames bool `json:"other_names,omitempty"`
 	// Undo is the edit that undoes the change, or nil if the file was not changed. It holds the
 	// whole content before and after the change.
-	Undo *FileEdit `json:"undo,omitempty"`
+	Undo *File `json:"undo,omitempty"`
 }
 
 // Stops reports whether the outcome of this file prevents the whole plan from being carried out.
@@ -85,17 +85,17 @@ func (r *FileResult) Stops() bool {
 	return r.Outcome == OutcomeConflicted && !r.Written
 }
 
-// ApplyResult is the result of Workspace.Apply of package workspace. It has one element for each
+// Result is the result of Workspace.Apply of package workspace. It has one element for each
 // file of the plan, in the same order.
-type ApplyResult struct {
+type Result struct {
 	Files []FileResult `json:"files"`
 }
 
 // Undo returns a plan that undoes the changes. Apply it like any other plan: if the user has
 // edited a file since, the edits are merged or cause a conflict. A deleted file is restored with
 // its permissions. A deleted symbolic link is not restored: a plan cannot create links.
-func (r *ApplyResult) Undo() EditPlan {
-	var p EditPlan
+func (r *Result) Undo() Plan {
+	var p Plan
 	for i := range r.Files {
 		if e := r.Files[i].Undo; e != nil {
 			p.files = append(p.files, *e)
@@ -135,7 +135,7 @@ const (
 // ModelText returns a report for the model about its plan: for each file, whether it was written,
 // and how to deal with a problem such as a conflict. The text lists the user's changes that were
 // merged or that conflict, with line numbers. It is valid UTF-8 of less than 32 KiB.
-func (r *ApplyResult) ModelText() string {
+func (r *Result) ModelText() string {
 	var stopped, done []*FileResult
 	for i := range r.Files {
 		if f := &r.Files[i]; f.Stops() {
@@ -158,8 +158,8 @@ func (r *ApplyResult) ModelText() string {
 }
 
 // ModelText returns a text that tells the model which files prevented the plan and why,
-// in the form of [ApplyResult.ModelText].
-func (e *ConflictError) ModelText() string { return (&ApplyResult{e.Files}).ModelText() }
+// in the form of [Result.ModelText].
+func (e *ConflictError) ModelText() string { return (&Result{e.Files}).ModelText() }
 
 func inTheWay(files []*FileResult) string {
 	if len(files) == 1 {
@@ -210,9 +210,9 @@ func (b *modelNote) outcome(f *FileResult) {
 
 func (f *FileResult) did() string {
 	switch f.Kind {
-	case EditCreate:
+	case Create:
 		return "created"
-	case EditDelete:
+	case Delete:
 		return "deleted"
 	}
 	return "changed"
@@ -230,7 +230,7 @@ func (b *modelNote) conflict(f *FileResult) {
 	case f.Written:
 		b.add("Resolve them: read the file, keep what the user wrote, and remove the markers.\n")
 		b.regions(f)
-	case f.Kind == EditDelete:
+	case f.Kind == Delete:
 		b.add("Read it again, and delete it only if what the user changed is not needed. The changes (+):\n")
 		b.changes(lineChanges(f.Base, f.Ours))
 	default:
@@ -258,8 +258,8 @@ func (b *modelNote) regions(f *FileResult) {
 	}
 }
 
-// Changes returns Files as an [ApplyResult], the type of Changes in [ToolFinished].
-func (e *ConflictError) Changes() *ApplyResult { return &ApplyResult{Files: e.Files} }
+// Changes returns Files as a [Result], the type of Changes in aycoder.ToolFinished.
+func (e *ConflictError) Changes() *Result { return &Result{Files: e.Files} }
 
 // Kind returns a word for the outcome of the first element of Files, for programs to compare:
 // "conflict", "gone", "kind_changed" or "busy".
