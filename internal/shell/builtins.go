@@ -168,7 +168,7 @@ func testBuiltin(c *call, argv []word) {
 // with its +N, lead where nobody looked.
 func cd(c *call, argv []word) {
 	c.out = word{}
-	o := c.options(program{spec: "-n"}, argv[1:])
+	o := c.options(program{}, argv[1:]) // pushd -n goes nowhere
 	st := c.st
 	push := argv[0].text == "pushd"
 	switch {
@@ -200,6 +200,7 @@ func (c *call) chdir(w word) {
 	if len(after) == 0 {
 		return
 	}
+	st.went = after
 	st.dirs = after[:1]
 	for _, d := range slices.Concat(after[1:], before) {
 		if !slices.Contains(st.dirs, d) {
@@ -250,6 +251,7 @@ func exit(c *call, argv []word) {
 // loop or function.
 func leave(c *call, _ []word) {
 	c.out = word{}
+	c.k.left = true
 }
 
 // positional forgets the parameters, which shift moves.
@@ -418,11 +420,14 @@ func (k *walker) declClause(d *syntax.DeclClause, st *state) {
 				x.exports(a.Name.Value, st.vars[a.Name.Value])
 			}
 			if d.Variant.Value == "local" {
-				x.assign(a.Name.Value, word{})
+				x.local(a.Name.Value, word{})
 			}
 		default:
 			named = true
 			v := x.assignment(a)
+			if d.Variant.Value == "local" {
+				x.local(a.Name.Value, v)
+			}
 			if d.Variant.Value == "export" {
 				x.exports(a.Name.Value, v)
 			}
@@ -431,6 +436,15 @@ func (k *walker) declClause(d *syntax.DeclClause, st *state) {
 	if !named {
 		k.dispute("shows the environment")
 	}
+}
+
+// local sets a variable until the function returns. Outside of a function it sets nothing.
+func (x expander) local(name string, v word) {
+	if len(x.k.active) == 0 {
+		v = word{kind: anything, many: true, env: true}
+	}
+	x.assign(name, v)
+	x.k.locals = append(x.k.locals, name)
 }
 
 // exports asks for each variable that programs get from the script, but those that only say

@@ -114,7 +114,8 @@ type state struct {
 	args  []word                  // the positional parameters
 	lost  bool                    // the positional parameters are not known
 	stdin word
-	ends  bool // what follows does not run
+	went  []string // where it is if the last statement succeeded; none if that says nothing
+	ends  bool     // what follows does not run
 }
 
 // start is the state at the beginning. A script that does not start in the workspace is
@@ -137,6 +138,14 @@ func (s *state) clone() *state {
 	c.vars, c.funcs = maps.Clone(s.vars), maps.Clone(s.funcs)
 	c.dirs = slices.Clip(s.dirs)
 	return &c
+}
+
+// succeeded is the state behind a statement that succeeded. cd a; cd b && ls runs ls in a/b or
+// in b, and not where the script began.
+func (s *state) succeeded() {
+	if len(s.went) > 0 {
+		s.dirs = s.went
+	}
 }
 
 // join makes s what is known if the script came here by s or by b. A branch that ended the

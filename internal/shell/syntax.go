@@ -150,10 +150,11 @@ func (g *form) loop(c *syntax.ForClause) {
 	g.stmts(c.Do)
 }
 
-// declare admits export, local and readonly of plain strings. With an option they give
-// attributes, by which a later value is evaluated; declare and typeset have no other use.
+// declare admits export and local of plain strings. With an option they give attributes, by
+// which a later value is evaluated; declare and typeset have no other use. After readonly an
+// assignment fails, and bash goes on in the next line.
 func (g *form) declare(c *syntax.DeclClause) {
-	if v := c.Variant.Value; v != "export" && v != "local" && v != "readonly" {
+	if v := c.Variant.Value; v != "export" && v != "local" {
 		g.refuse("declares variables with attributes")
 	}
 	for _, a := range c.Args {
@@ -335,8 +336,9 @@ func (g *form) param(p *syntax.ParamExp, quoted bool) {
 	// The offsets of ${x:1:2} are arithmetic.
 	case p.Slice != nil:
 		g.number(p.Slice.Offset)
-		if p.Slice.Length != nil {
-			g.number(p.Slice.Length)
+		g.number(p.Slice.Length)
+		if p.Slice.Length != nil && !digitsOnly(literalArith(p.Slice.Length)) && g.lines() {
+			g.refuse("has arithmetic that may fail") // an end in front of the beginning is an error
 		}
 	case p.Repl != nil:
 		g.inner(p.Repl.Orig, quoted)

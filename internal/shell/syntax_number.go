@@ -7,19 +7,40 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// number admits arithmetic on literals and on counters. Bash evaluates the value of every
+// number admits arithmetic that cannot fail. After an error bash leaves out the rest of the line
+// and goes on in the next one, although exit or an assignment may be in what it left out.
+func (g *form) number(e syntax.ArithmExpr) {
+	if e == nil {
+		return
+	}
+	if e.End().Offset()-e.Pos().Offset() > maxNumber {
+		g.refuse("has arithmetic that is too long") // bash evaluates no deeper than 1024 levels
+	}
+	g.sum(e)
+}
+
+// maxNumber is how long an expression of arithmetic may be, in bytes.
+const maxNumber = 500
+
+// sum admits arithmetic on literals and on counters. Bash evaluates the value of every
 // other variable again, with the commands in its subscripts. So x='a[$(id)]'; echo $((x))
 // runs id, in bash and in ksh: the value is data to a reader and code to the shell. A
 // counter cannot have such a value.
-func (g *form) number(e syntax.ArithmExpr) {
+func (g *form) sum(e syntax.ArithmExpr) {
 	switch e := e.(type) {
 	case *syntax.BinaryArithm:
-		g.number(e.X)
-		g.number(e.Y)
+		if assigns(e.Op) && !identifier(literalArith(e.X)) || g.lines() && divides(e) {
+			g.refuse("has arithmetic that may fail")
+		}
+		g.sum(e.X)
+		g.sum(e.Y)
 	case *syntax.UnaryArithm:
-		g.number(e.X)
+		if (e.Op == syntax.Inc || e.Op == syntax.Dec) && !identifier(literalArith(e.X)) {
+			g.refuse("has arithmetic that may fail")
+		}
+		g.sum(e.X)
 	case *syntax.ParenArithm:
-		g.number(e.X)
+		g.sum(e.X)
 	case *syntax.Word:
 		if !g.isNumber(e) {
 			g.refuse("evaluates more than numbers and counters")
@@ -27,6 +48,20 @@ func (g *form) number(e syntax.ArithmExpr) {
 	default:
 		g.refuse("has arithmetic that is not understood")
 	}
+}
+
+// lines reports whether there is a next line that bash could go on in.
+func (g *form) lines() bool { return strings.Contains(strings.TrimSpace(g.text), "\n") }
+
+// divides reports whether an operator fails for some numbers on its right: zero for a division,
+// and negative ones for a power.
+func divides(e *syntax.BinaryArithm) bool {
+	switch e.Op {
+	case syntax.Quo, syntax.Rem, syntax.QuoAssgn, syntax.RemAssgn, syntax.Pow:
+		n := literalArith(e.Y)
+		return !digitsOnly(n) || n == "0"
+	}
+	return false
 }
 
 // isNumber reports whether a word in arithmetic is a number for sure: digits, a counter,
@@ -51,8 +86,11 @@ func (g *form) isNumber(w *syntax.Word) bool {
 }
 
 // digitsOnly reports whether a text is a number that fits. Nineteen digits may not fit in
-// the 64 bits of the shell's numbers, and shells differ in what they make of them.
-func digitsOnly(s string) bool { return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == "" }
+// the 64 bits of the shell's numbers, and shells differ in what they make of them. With a zero in
+// front it is octal, in which 08 is an error.
+func digitsOnly(s string) bool {
+	return s == "0" || s != "" && len(s) < 19 && s[0] != '0' && strings.Trim(s, "0123456789") == ""
+}
 
 // counters are the variables that the script itself sets, and everywhere to a number: by a
 // literal, by arithmetic or by a loop over numbers. It is enough that one place sets a
@@ -77,7 +115,7 @@ func counters(f *syntax.File) map[string]bool {
 			if l, ok := n.Loop.(*syntax.WordIter); ok {
 				is := l.InPos.IsValid()
 				for _, w := range l.Items {
-					is = is && makesNumber(w)
+					is = is && (makesNumber(w) || numberRange.MatchString(w.Lit()))
 				}
 				note(l.Name.Value, is)
 			}
@@ -108,17 +146,17 @@ func counters(f *syntax.File) map[string]bool {
 	return number
 }
 
-// makesNumber reports whether a variable that is set to the word is a number then. The
-// range {1..9} is a list of numbers in a loop.
+// makesNumber reports whether a variable that is set to the word is a number then.
 func makesNumber(w *syntax.Word) bool {
 	if len(w.Parts) != 1 {
 		return false
 	}
 	_, sum := w.Parts[0].(*syntax.ArithmExp)
-	return sum || digitsOnly(w.Lit()) || numberRange.MatchString(w.Lit())
+	return sum || digitsOnly(w.Lit())
 }
 
-var numberRange = regexp.MustCompile(`^\{[0-9]{1,4}\.\.[0-9]{1,4}\}$`)
+// numberRange is a list of numbers in a loop. With a zero in front all are octal.
+var numberRange = regexp.MustCompile(`^\{(0|[1-9][0-9]{0,3})\.\.(0|[1-9][0-9]{0,3})\}$`)
 
 // assigns reports whether an operator of arithmetic sets its left side. Each of them
 // evaluates its right side first, so the variable is a number afterwards.

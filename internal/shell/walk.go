@@ -24,6 +24,8 @@ type walker struct {
 	handed   string   // says that a variable was set that may be in the environment; "" if none was
 	runs     bool     // a program runs that gets the environment
 	active   []string // the functions that are being called
+	locals   []string // the variables that end with the function
+	left     bool     // a return, break or continue was met
 
 	cmds     []Command
 	class    Class
@@ -94,26 +96,65 @@ func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
 	return out
 }
 
-// stmt walks a statement. In the background it has a separate state, and goes on when the
-// script has ended.
+// stmt walks a statement.
 func (k *walker) stmt(s *syntax.Stmt, st *state) word {
 	if !k.tick() {
 		return word{kind: anything}
 	}
-	// The rest of the script does not see its changes, such as that of the directory.
+	if len(s.Redirs) > 0 {
+		return k.redirected(s, st)
+	}
+	return k.bare(s, st)
+}
+
+// redirected walks a statement with redirections. If one of them fails, as that to read a file
+// which does not exist, the statement does not run, and the script goes on.
+func (k *walker) redirected(s *syntax.Stmt, st *state) word {
+	before := st.clone()
+	out := k.bare(s, st)
+	went := st.went
+	before.join(st)
+	*st = *before
+	st.went = went
+	return out
+}
+
+// bare walks a statement as if its redirections succeed.
+func (k *walker) bare(s *syntax.Stmt, st *state) word {
+	st.went = nil
+	// In the background it has a separate state, and goes on when the script has ended. The rest
+	// of the script does not see its changes, such as that of the directory.
 	if s.Background {
 		st = st.clone()
 		k.dispute("goes on in the background")
 	}
+	var out word
 	if c, ok := s.Cmd.(*syntax.CallExpr); ok {
-		return k.simple(c, s.Redirs, st)
+		out = k.simple(c, s.Redirs, st)
+	} else {
+		out = k.compound(s, st)
 	}
-	return k.redirected(s, st)
+	if s.Negated || !tells(s.Cmd) {
+		st.went = nil
+	}
+	return out
 }
 
-// redirected walks a statement that is not a simple command. The redirections of a block
+// tells reports whether the success of a command says where the script is. It does for cd and
+// for lists of it; any other succeeds wherever it runs, and has cleared what a cd in it said.
+func tells(cmd syntax.Command) bool {
+	switch c := cmd.(type) {
+	case *syntax.CallExpr:
+		return true
+	case *syntax.BinaryCmd:
+		return c.Op == syntax.AndStmt
+	}
+	return false
+}
+
+// compound walks a statement that is not a simple command. The redirections of a block
 // hold for all commands in it, and are opened before the first.
-func (k *walker) redirected(s *syntax.Stmt, st *state) word {
+func (k *walker) compound(s *syntax.Stmt, st *state) word {
 	if len(s.Redirs) == 0 {
 		return k.command(s.Cmd, st)
 	}
@@ -197,44 +238,26 @@ func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
 	case syntax.AndStmt:
 		k.stmt(c.X, st)
 		left := st.clone()
-		// After cd x && …, the script is in x for sure: the first directory is the one to
-		// which all went well.
-		if succeeds(c.X) && len(st.dirs) > 0 {
-			st.dirs = st.dirs[:1]
-		}
+		st.succeeded()
 		k.stmt(c.Y, st)
+		st.succeeded()
+		went := st.dirs
 		left.join(st)
 		*st = *left
+		st.went = went
 		return word{kind: anything}
 	case syntax.OrStmt:
 		k.stmt(c.X, st)
 		right := st.clone()
 		k.stmt(c.Y, right)
-		// cd x || exit leaves only the success.
-		if right.ends && succeeds(c.X) && len(st.dirs) > 0 {
-			st.dirs = st.dirs[:1]
+		if right.ends { // cd x || exit leaves only the success
+			st.succeeded()
 		}
 		right.join(st)
 		*st = *right
 		return word{kind: anything}
 	}
 	return k.pipe(c, st)
-}
-
-// succeeds reports whether a success of the statement means that its last directory is
-// where the script is now. A negated success is a failure, and a pipe changes no directory
-// here.
-func succeeds(s *syntax.Stmt) bool {
-	if s.Negated || s.Background {
-		return false
-	}
-	switch c := s.Cmd.(type) {
-	case *syntax.CallExpr:
-		return true
-	case *syntax.BinaryCmd:
-		return c.Op == syntax.AndStmt && succeeds(c.X) && succeeds(c.Y)
-	}
-	return false
 }
 
 // pipe walks both sides as separate shells, as bash does without lastpipe.

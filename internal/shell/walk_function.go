@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"slices"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -11,7 +12,9 @@ import (
 func (k *walker) unknownCall(body *syntax.Stmt, st *state) {
 	inner := st.clone()
 	inner.args, inner.lost = nil, true
+	k.active = append(k.active, "")
 	k.stmt(body, inner)
+	k.active = k.active[:len(k.active)-1]
 }
 
 // uncalled walks the functions that nothing calls: they do nothing now, but a shell that
@@ -51,21 +54,27 @@ func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
 		return
 	}
 	k.active = append(k.active, name)
+	left, locals, vars := k.left, k.locals, maps.Clone(c.st.vars)
+	k.left, k.locals = false, nil
+	ends := c.st.ends
 	args, lost, stdin := c.st.args, c.st.lost, c.st.stdin
 	c.st.args, c.st.lost = argv[1:], slices.ContainsFunc(argv, func(w word) bool { return w.many || w.kind == glob })
 	c.out = k.stmt(body, c.st)
 	// The statements behind a return may not have run.
-	if leaves(body) {
+	if k.left {
 		k.blur(c.st, []*syntax.Stmt{body})
+		c.st.ends, c.st.went = ends, nil
 	}
+	for _, name := range k.locals { // the one outside has its value again, or what was set before
+		delete(c.st.vars, name)
+		if v, ok := vars[name]; ok {
+			c.st.vars[name] = word{kind: anything, many: true, env: v.env, net: v.net}
+		}
+	}
+	k.left, k.locals = left, locals
 	c.st.args, c.st.lost, c.st.stdin = args, lost, stdin
 	k.active = k.active[:len(k.active)-1]
 	k.depth--
-}
-
-// leaves reports whether a body may be left before its end.
-func leaves(body *syntax.Stmt) bool {
-	return calls(body, "return") || calls(body, "break") || calls(body, "continue")
 }
 
 // forks reports whether a body calls the name in the background or in a pipe. A recursion
