@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func (c *call) showsGlobs(args []word) {
 		if w.kind != glob {
 			continue
 		}
-		if i := strings.IndexAny(w.text, "*?["); strings.Contains(w.text, "..") ||
+		if i := strings.IndexAny(w.text, "*?["); climbs(w.text) ||
 			!c.k.below(w.text[:strings.LastIndexByte(w.text[:max(i, 0)], '/')+1], c.st) {
 			c.dispute("lists files outside of the workspace")
 		}
@@ -197,6 +198,9 @@ func (c *call) chdir(w word) {
 		return
 	}
 	after := resolve(to, before)
+	if w.kind == listing { // a dot is listed too
+		after = append(after, resolve(path.Dir(to), before)...)
+	}
 	if len(after) == 0 {
 		return
 	}
@@ -221,7 +225,7 @@ func (c *call) destination(w word) (string, bool) {
 	_, search := c.st.vars["CDPATH"]
 	switch {
 	case w.text == "-" || w.text == "" && w.kind != listing || w.kind == anything || w.env,
-		w.kind == glob && strings.Contains(w.text, ".."),
+		w.kind == glob && climbs(w.text),
 		search && !strings.HasPrefix(w.text, "/") && !strings.HasPrefix(w.text, "."):
 		return "", false
 	case w.kind == listing:

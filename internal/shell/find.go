@@ -1,11 +1,8 @@
 package shell
 
 import (
-	"path"
 	"slices"
 	"strings"
-
-	"github.com/aycoder/aycoder/internal/ignore"
 )
 
 // find runs through the expression of find: where it starts, and actions that run, delete
@@ -121,17 +118,23 @@ func (c *call) findTest(name string, arg word) {
 	}
 }
 
-// seeks disputes the search for files of secrets by their names. Here a star also stands
-// for a dot in front.
+// seeks disputes the search for files of secrets by their names. Here a star also stands for a
+// dot in front, and some programs know lists in braces.
 func (c *call) seeks(pattern word) {
-	p := strings.ToLower(base(pattern.text))
-	secret := ignore.Secret(p)
-	for _, s := range secretSamples {
-		ok, err := path.Match(p, s)
-		secret = secret || (ok || err != nil) && strings.Trim(p, "*.?") != ""
+	p := strings.ToLower(pattern.text)
+	before, list, _ := strings.Cut(p, "{")
+	list, after, braces := strings.Cut(list, "}")
+	names := []string{p}
+	if braces {
+		names = nil
+		for s := range strings.SplitSeq(list, ",") {
+			names = append(names, before+s+after)
+		}
 	}
-	if secret && pattern.kind <= glob {
-		c.dispute("looks for files of secrets")
+	for _, name := range names {
+		if pattern.kind <= glob && (chooses(name, true) || strings.Contains(p, ",") && strings.Contains(after, "{")) {
+			c.dispute("looks for files of secrets")
+		}
 	}
 }
 

@@ -158,7 +158,14 @@ func (c *call) gitOperands(p program, o *parsed) {
 	if p.use == 'p' && !o.pattern && len(ops) > 0 {
 		ops = ops[1:]
 	}
+	for _, w := range o.all("-L") { // a range or a function, a colon, and a file
+		if i := strings.LastIndexByte(w.text, ':'); i >= 0 {
+			c.read(w.keep(w.text[i+1:]))
+		}
+	}
 	for _, w := range ops {
+		// Git has patterns of its own, and signs in front of them.
+		c.seeks(w.keep(w.text[strings.LastIndexAny(w.text, ":)!^")+1:]))
 		switch {
 		case p.use == 'n':
 		case p.use == 'w':
@@ -170,7 +177,11 @@ func (c *call) gitOperands(p program, o *parsed) {
 		// HEAD:path names a file in a revision, which may be one of secrets like the file
 		// itself. It may as well be the name of a file, which git diff reads outside too.
 		case w.kind <= digits && strings.Contains(w.text, ":"):
-			c.read(w.keep(w.text[strings.IndexByte(w.text, ':')+1:]))
+			for rest, ok := w.text, true; ok; {
+				if _, rest, ok = strings.Cut(rest, ":"); ok {
+					c.read(w.keep(rest))
+				}
+			}
 			c.readPath(w)
 		// ..main is a range of revisions and not a path.
 		case w.kind <= glob && strings.HasPrefix(w.text, "..") && !strings.Contains(w.text, "/.") &&
@@ -219,6 +230,9 @@ func (c *call) gitPrints(sub string, o *parsed) {
 	case "grep":
 		names = o.has("-l", "--files-with-matches", "--name-only") && o.only("-l", "--files-with-matches",
 			"--name-only", "-i", "-w", "-e", "-E", "-F", "-P", "-G", "-I", "--cached", "--untracked")
+		for i, w := range o.operands { // it puts a revision in front of each name, as it was given
+			names = names && (i == 0 && !o.pattern || !strings.ContainsAny(w.text, blanks))
+		}
 	case "rev-list":
 		if o.has("--count") {
 			c.out = word{text: "1", kind: digits}

@@ -85,8 +85,14 @@ func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
 		return v
 	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
-		if v.kind == listing { // the beginning stays
-			return word{kind: listing, env: v.env, net: v.net, nodash: v.nodash}
+		// The beginning stays. Cut at a slash, it is a path; cut elsewhere, it becomes one by
+		// what is put behind it.
+		if v.kind == listing && !strings.HasPrefix(v.text, "/") && !strings.Contains(v.text, "..") {
+			r := word{kind: anything, env: v.env, net: v.net, nodash: v.nodash, stem: true}
+			if strings.HasPrefix(w.text, "/") && w.literal() {
+				r.kind, r.stem = listing, false
+			}
+			return r
 		}
 	}
 	return partOf(v)

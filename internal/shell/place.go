@@ -2,6 +2,7 @@ package shell
 
 import (
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/ignore"
@@ -61,22 +62,44 @@ func (k *walker) shown(p string) string {
 
 // secretGlob reports whether a pattern was made to match a file of secrets. A bare star and *.*
 // are not: they match everything, and would ask in every directory.
-func secretGlob(pattern string) bool {
-	if strings.Contains(pattern, "[[") { // path.Match knows no classes of characters
-		return true
-	}
-	pattern = strings.ReplaceAll(pattern, "[!", "[^")
+func secretGlob(pattern string) bool { return chooses(pattern, false) }
+
+// brackets are a set of characters. Shells read the quotes, signs and classes in it each in their
+// own way, so it may be anything. One that is not closed is text.
+var brackets = regexp.MustCompile(`\[(.*\]|.*)`)
+
+// chooses reports whether a part of a path matches a file of secrets. For some programs a star
+// also stands for a dot in front; for these, what is made of dots and stars alone lists hidden
+// files.
+func chooses(pattern string, dots bool) bool {
 	for name := range strings.SplitSeq(pattern, "/") {
-		if strings.HasPrefix(name, "*") && strings.Trim(name, "*.") == "" || !strings.ContainsAny(name, "*?[") {
+		name = brackets.ReplaceAllString(name, "*")
+		plain := strings.Trim(name, "*.?")
+		switch {
+		case ignore.Secret(name):
+			return true
+		case !strings.ContainsAny(name, "*?"), plain == "" && (dots || strings.HasPrefix(name, "*")):
 			continue
 		}
 		for _, s := range secretSamples {
-			if ok, err := path.Match(name, s); err != nil || ok && (s[0] != '.' || name[0] == '.') {
+			if ok, err := path.Match(name, s); err != nil || ok && (dots || s[0] != '.' || name[0] == '.') {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// climbs reports whether a pattern may lead to a directory above: in most shells .? and .* match
+// two dots.
+func climbs(pattern string) bool {
+	for name := range strings.SplitSeq(pattern, "/") {
+		name = brackets.ReplaceAllString(name, "*")
+		if ok, err := path.Match(name, ".."); err != nil || ok && strings.HasPrefix(name, ".") {
+			return true
+		}
+	}
+	return strings.Contains(pattern, "..")
 }
 
 // secretSamples are names that patterns are tried on, of each kind of secret that package
@@ -116,7 +139,17 @@ func (c *call) read(w word) {
 // /dev/tcp/host/port; there is no such file.
 func (c *call) readPath(w word) {
 	p := w.text
-	if w.kind == glob && (strings.Contains(p, "..") || secretGlob(p)) {
+	switch {
+	// The numbers may be others than those of the sample.
+	case w.kind == digits && (strings.HasPrefix(p, "/") || strings.Contains(p, "..") || secretGlob(numerals.ReplaceAllString(p, "*"))):
+		c.dispute("reads a path that is not known")
+	// More follows: where it leads depends on the directory that is known.
+	case w.kind == listing:
+		if secretGlob(p + "*") {
+			c.dispute("reads what a pattern may find outside or among secrets")
+		}
+		p = p[:strings.LastIndexByte(p, '/')+1]
+	case w.kind == glob && (climbs(p) || secretGlob(p)):
 		c.dispute("reads what a pattern may find outside or among secrets")
 	}
 	all := resolve(p, c.st.dirs)
@@ -148,6 +181,9 @@ func (c *call) readPlace(a string) {
 		c.dispute("reads a file of secrets")
 	}
 }
+
+// numerals are the parts of a sample that may be other numbers.
+var numerals = regexp.MustCompile(`[0-9]+`)
 
 // endless are the devices that a read never comes to the end of (null(4), random(4),
 // full(4)).
@@ -194,7 +230,8 @@ func (c *call) write(w word) {
 		return // what is written to goes to a command, which is walked
 	}
 	// Bash refuses a redirection to several files, but a program writes to all of them.
-	if w.kind >= glob || w.many {
+	if w.kind >= glob || w.many ||
+		w.kind == digits && (strings.HasPrefix(w.text, "/") || strings.Contains(w.text, "..")) {
 		c.raise(NeedsApproval, "writes a path that is not known")
 		if w.text == "" {
 			return

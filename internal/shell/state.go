@@ -33,6 +33,7 @@ type word struct {
 	nodash bool   // it does not begin with a dash, although its text does not tell
 	env    bool   // it may show a variable of the environment
 	net    bool   // it may hold what came from the network
+	stem   bool   // it is a listing that ends within a name: .. may be left of ..a
 	unset  string // what an unknown word is if its variables are not set; "" if that is not plain
 	from   *word  // what the file of a process substitution holds
 }
@@ -73,12 +74,28 @@ func (w word) then(b word) word {
 	case w.kind <= digits && b.kind >= listing:
 		r.text += b.text
 		r.nodash = !r.many && (w.text != "" && w.text[0] != '-' || w.text == "" && b.nodash)
-	// A path below a listed one stays below it.
-	case w.kind == listing && b.kind <= digits && !strings.Contains(b.text, ".."):
+		// Behind a dot, ./a begins with two. Behind a space it is a word of its own for split.
+		if strings.HasSuffix(w.text, ".") || strings.ContainsAny(w.text, blanks) {
+			r.kind = anything
+		}
+	case w.stem && b.kind <= digits && b.text != "" && b.text[0] != '/' && stays(b.text):
+		r.kind = listing
+	case w.kind == listing && b.kind <= digits && stays(b.text):
 	default:
 		r.kind = anything
 	}
 	return r
+}
+
+// blanks are where unquoted values are split.
+const blanks = " \t\n"
+
+// stays reports whether a listed path is still one with the text behind it: one below the
+// directory it was found in, that was not chosen to be a secret. find lists a dot for the
+// directory itself, which becomes two by another dot.
+func stays(text string) bool {
+	return text == "\n" || !strings.Contains(text, "..") && !strings.HasSuffix(text, ".") &&
+		!strings.HasPrefix(text, "./") && !strings.ContainsAny(text, blanks) && !secretGlob("*"+text) && !secretGlob(text)
 }
 
 // or is a word that is one of two. Both may be known, and the one is still not: what is
@@ -86,16 +103,13 @@ func (w word) then(b word) word {
 func (w word) or(b word) word {
 	if w.text == b.text && w.kind == b.kind {
 		w.env, w.net, w.many, w.bare = w.env || b.env, w.net || b.net, w.many || b.many, w.bare || b.bare
-		w.nodash = w.nodash && b.nodash
+		w.nodash, w.stem = w.nodash && b.nodash, w.stem && b.stem
 		w.from = nil
 		return w
 	}
 	r := word{kind: anything, many: w.many || b.many, env: w.env || b.env, net: w.net || b.net}
-	switch {
-	case numeric(w) && numeric(b):
+	if numeric(w) && numeric(b) {
 		r.kind, r.text = digits, "1"
-	case w.kind == listing && b.kind == listing:
-		r.kind, r.nodash = listing, w.nodash && b.nodash
 	}
 	return r
 }

@@ -144,8 +144,8 @@ func (c *call) picks(o *parsed) {
 func (c *call) names(ops []word) word {
 	out := word{kind: listing, many: true, nodash: len(ops) > 0}
 	for _, w := range ops {
-		if w.kind == anything || w.kind == glob && strings.Contains(w.text, "..") || !c.k.below(w.text, c.st) ||
-			strings.HasPrefix(w.text, "/") || strings.HasPrefix(w.text, "..") {
+		if w.kind == anything || w.kind == glob && climbs(w.text) || !c.k.below(w.text, c.st) ||
+			strings.HasPrefix(w.text, "/") || strings.Contains(w.text, "..") || strings.ContainsAny(w.text, blanks) {
 			return word{kind: anything, many: true}
 		}
 		out.nodash = out.nodash && !w.dash()

@@ -144,7 +144,7 @@ func (k *walker) forClause(c *syntax.ForClause, st *state) {
 func (k *walker) matched(v word, st *state) word {
 	text := strings.TrimRight(v.text, "/")
 	dir := text[:strings.LastIndexByte(text, '/')+1]
-	if strings.Contains(v.text, "..") || strings.ContainsAny(dir, "*?[") || !k.below(dir, st) || secretGlob(v.text) {
+	if climbs(v.text) || strings.ContainsAny(dir, "*?[") || !k.below(dir, st) || secretGlob(v.text) {
 		return word{kind: anything, text: dir}
 	}
 	return word{kind: listing, text: dir, nodash: !v.dash()}
