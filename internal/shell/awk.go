@@ -39,6 +39,9 @@ func awk(c *call, argv []word) {
 			c.raise(NeedsApproval, "sets a variable of awk that is not plain")
 		}
 	}
+	if !slices.ContainsFunc(files, func(w word) bool { return !strings.Contains(w.text, "=") }) {
+		c.consumes()
+	}
 	for _, w := range files {
 		name, _, set := strings.Cut(w.text, "=")
 		switch {

@@ -44,6 +44,38 @@ var beyond = map[string][]string{
 	"numbers": {
 		"cat id_ed$((25519))", "cat /ws$((2))/x", "cat \"x$(grep -c x a)/../../y\"", "x=$(wc -l < a); cat \"/ws/$x\"",
 	},
+	// Not each line that a program prints is one that came in, and not each part of one is a name.
+	"printed": {
+		"cat $(find . -ls)", "cat $(ls --full-time)", "for d in $(ls --all); do ls \"$d\"; done", "cat $(ls -m)",
+		"cat $(grep -l --label=/etc/passwd x -)", "cat \"$(rg -c x)\"", "cat $(find . | rg -r /etc/passwd '.*')",
+		"cat $(find . | grep -A0 --group-separator=/etc/passwd a)", "find . | grep -o /etc/passwd | xargs cat",
+		"x=$(seq 1 | grep -H --label=/etc/passwd 1); cat \"$x\"", "cat \"$(seq 1 | sed 's|1|/etc/passwd|')\"",
+		"cat \"$(seq 1 | sed -n -e p list)\"", "find . | xxd | xargs cat", "find . | grep -e '\\.pem' | xargs cat",
+		"find . | grep 'e.v$' | xargs cat", "find . | grep -f list | xargs cat", "find . -regex '.*/.e.v' -exec cat {} +",
+		"find . -path ./etc/passwd -print0 | xargs -d. cat", "find . -print0 | while IFS= read -r -d . f; do cat \"$f\"; done",
+		"find . | { read -r -n1 x; read -r f; cat \"$f\"; }", "find . | { head -c1; read -r f; cat \"$f\"; }",
+		"find . | while read -r f; do cat \"$f\"; tr -d x; done", "find . | (xxd -l1; read -r f; cat \"$f\")",
+		"find . | while read -r f; do awk '{exit}'; cat \"$f\"; done", "find . | while read -r f; do cat - a; done | (read -r f; cat \"$f\")",
+		"find . | while read -r f; do head -1 /dev/stdin; cat \"$f\"; done", "find . | while read -r f; do head -1 -; cat \"$f\"; done",
+		"find \"$PWD\" -maxdepth 0 -execdir cat x \\;",
+	},
+	// dash and bash differ in what echo prints, and Go reads octal numbers as neither.
+	"escapes": {
+		"cat $(echo -e '\\0057etc\\0057passwd')", "sh -c 'cat $(echo \"\\057etc\\057passwd\")'",
+		"sh -c 'cat $(echo \"a\\n/etc/passwd\")'", "cat $(echo -e -n '\\x2e\\x2e/x')",
+	},
+	// A loop sets what a word in it names only when it is expanded.
+	"names": {
+		"cd a && while read -r l; do cat ../x; c\\d ..; done < list", "cd a && while read -r l; do cat ../x; {cd,..}; done < list",
+		"f=a; v=f; while true; do cat \"$f\"; read -r $v; done < list", "f=a; while true; do cat \"$f\"; read -r \\f; done < list",
+	},
+	// A message shows the word that is wrong. ps reads its words again if there is no such user.
+	"messages": {
+		"[ \"$API_KEY\" -eq 1 ]", "exit \"$API_KEY\"", "shift \"$API_KEY\"", "read -t \"$API_KEY\"", ": \"${nothing:?$API_KEY}\"",
+		"ps -auxe", "ps -e -u x",
+	},
+	// An @ names a file of options, also where it is the argument of another.
+	"files of options": {"nm -t @a b", "objdump -j @a b", "strings -n @a b", "nm -t \"$x\" b"},
 	// An assignment need not happen, or holds for a part of the script only.
 	"variables": {
 		"x=../a; local x=main.go; cat \"$x\"", "x=../a; f() { local x=main.go; }; f; cat \"$x\"",

@@ -29,11 +29,16 @@ func echo(c *call, argv []word) {
 		if strings.Contains(args[0].text, "n") {
 			newline = ""
 		}
-		escapes = strings.Contains(args[0].text, "e")
+		if i := strings.LastIndexAny(args[0].text, "eE"); i >= 0 {
+			escapes = args[0].text[i] == 'e'
+		}
 		args = args[1:]
 	}
 	out := joined(args)
 	switch {
+	// dash reads escapes without an option, and knows none but -n.
+	case c.k.lang == syntax.LangPOSIX && (escapes || strings.Contains(out.text, `\`)):
+		out.kind = anything
 	case slices.ContainsFunc(args, func(w word) bool { return w.kind == glob }):
 		out.kind = anything
 		if len(args) == 1 {
@@ -60,8 +65,14 @@ func (c *call) showsGlobs(args []word) {
 	}
 }
 
-// unescape is what echo -e and printf print.
-func unescape(s string) word { return ansi(s) }
+// unescape is what echo -e and printf print. The two read a zero in front of a number each in
+// their own way.
+func unescape(s string) word {
+	if strings.Contains(s, `\0`) {
+		return word{kind: anything}
+	}
+	return ansi(s)
+}
 
 // printf knows what a plain format prints, and with %s of known words. Bash sets a
 // variable for -v, and for %n in the format, which has to be known for that.
@@ -156,7 +167,11 @@ func testBuiltin(c *call, argv []word) {
 	switch {
 	case len(args) <= 1:
 	case len(args) == 2 && isOp(args[0], " -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S -o "):
-	case len(args) == 3 && isOp(args[1], " = == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef "):
+	case len(args) == 3 && isOp(args[1], " = == != < > -nt -ot -ef "):
+	case len(args) == 3 && isOp(args[1], " -eq -ne -lt -le -gt -ge "):
+		if anyEnv(args) { // what is no number is shown in the message
+			c.dispute("shows a variable of the environment")
+		}
 	default:
 		c.raise(NeedsApproval, "is not a test that is understood")
 		for _, w := range args {
@@ -303,8 +318,12 @@ func readBuiltin(c *call, argv []word) {
 		v = word{text: "1", kind: digits}
 	case in.kind == listing && o.has("-r") && len(o.operands) == 1:
 		v = in
-		v.many, v.from = false, nil
+		v.many, v.from, v.shared = false, nil, false
 		v.nodash = in.nodash && o.has("-d") // else a name may have a line end
+	}
+	if d, ok := o.args["-d"]; o.has("-n", "-N", "-t") || ok && (d.text != "" || d.kind != known) { // not to the end of a name
+		v = word{kind: anything, env: v.env, net: v.net}
+		c.consumes()
 	}
 	if len(o.operands) == 0 {
 		c.expander().assign("REPLY", v)

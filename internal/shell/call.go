@@ -397,10 +397,9 @@ var builtins = set(":", "true", "false", "echo", "printf", "test", "[", "pwd", "
 	"times", "umask", "exit", "return", "break", "continue", "shift", "set", "export", "readonly", "local", "read", "jobs",
 	"command")
 
-// silent are builtins that do not show their arguments. With a variable among the words of
-// these, nothing of it comes out.
-var silent = set("test", "[", ":", "true", "false", "cd", "export", "local", "readonly", "set", "shift", "return",
-	"exit", "read")
+// silent are builtins that do not show their arguments, not even in a message. With a variable
+// among the words of these, nothing of it comes out.
+var silent = set("test", "[", ":", "true", "false", "cd", "export", "local", "readonly", "set")
 
 // asksVersion reports whether a program is only asked what it is. Programs of the rows know
 // --version and --help as the GNU coding standards have it. Only those two words count:

@@ -14,7 +14,7 @@ import (
 // a line they are not names any more. With one name a line, the output can be read as
 // paths. With -d and the like a name may begin with a dash.
 func ls(c *call, argv []word) {
-	if o := c.reads(argv); !o.has("-l", "-a", "-A", "-s", "-i", "-o", "-g", "-n", "-f") {
+	if o := c.reads(argv); o.only("-1", "-d", "-p", "-r", "-S", "-t", "-v", "-X") {
 		if c.out = c.names(o.operands); c.out.kind == listing {
 			c.out.nodash = false
 		}

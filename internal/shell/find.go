@@ -46,7 +46,7 @@ func expression(w word) bool {
 // have. The actions that write, delete or run are in actions; any other word asks.
 var (
 	findAlone = set("-print", "-print0", "-prune", "-depth", "-d", "-empty", "-true", "-false", "-readable", "-writable",
-		"-executable", "-nouser", "-nogroup", "-quit", "-ls", "-daystart", "-mount", "-xdev", "-noleaf", "-not", "-and",
+		"-executable", "-nouser", "-nogroup", "-quit", "-daystart", "-mount", "-xdev", "-noleaf", "-not", "-and",
 		"-or", "-a", "-o", "!", "(", ")", ",", "-nowarn", "-warn", "-ignore_readdir_race")
 	findTakes = set("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname",
 		"-ilname", "-type", "-xtype", "-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-newer",
@@ -65,9 +65,15 @@ func (c *call) actions(args, starts []word) {
 		switch name := w.text; {
 		case w.kind != known || w.many:
 			c.raise(NeedsApproval, "a word that is not known may be an action")
+		case name == "-ls": // with what a link leads to
+			c.out = word{kind: anything, many: true}
 		case findAlone[name]:
 		case name == "-exec" || name == "-execdir" || name == "-ok" || name == "-okdir":
 			n := i + 1 + end(args[i+1:])
+			// It runs in the directory that has the file, for the first one above that.
+			if strings.HasSuffix(name, "dir") {
+				c.dispute("runs a command in directories that are not known")
+			}
 			c.exec(args[i+1:n], starts, n < len(args) && args[n].text == "+")
 			i = n
 		case findTakes[name]:
@@ -111,6 +117,8 @@ func (c *call) findTest(name string, arg word) {
 	case name == "-printf":
 		// Its format may print the contents of a link or fixed text, not only names.
 		c.out = word{kind: anything, many: true}
+	case strings.HasSuffix(name, "regex") && picksSecret(arg):
+		c.dispute("looks for files of secrets")
 	case strings.HasSuffix(name, "newer") || name == "-samefile":
 		c.read(arg)
 	default:

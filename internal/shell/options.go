@@ -303,9 +303,8 @@ func (c *call) apply(r *parsed, o option, arg word) {
 // so: people do not expect it there.
 func (c *call) smuggled(w word) {
 	c.k.opaque = true
-	class := c.k.nested(w, c.st)
-	if class == Network || class == Destructive {
-		c.raise(class, "a program is told to run a command")
+	if c.k.nested(w, c.st) == Destructive {
+		c.raise(Destructive, "a program is told to run a command")
 		return
 	}
 	c.raise(Escalates, "a program is told to run a command")
@@ -382,6 +381,10 @@ func (c *call) operands(p program, r *parsed) {
 	ops := r.operands
 	if p.use == 'p' && !r.pattern && len(ops) > 0 {
 		ops = ops[1:]
+	}
+	if name := base(append(c.cmd.Argv, "")[0]); p.use != 'n' && len(ops) == 0 && !ownInput[name] || filters[name] ||
+		slices.ContainsFunc(ops, func(w word) bool { return w.text == "-" }) {
+		c.consumes()
 	}
 	for _, w := range ops {
 		switch {

@@ -83,6 +83,9 @@ func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 		// perhaps.
 		return word{kind: anything, env: w.env, net: w.net}
 	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+		if w.env { // it is in the message
+			x.k.dispute("shows a variable of the environment")
+		}
 		return v
 	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
 		// The beginning stays. Cut at a slash, it is a path; cut elsewhere, it becomes one by

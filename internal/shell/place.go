@@ -168,6 +168,7 @@ func (c *call) readPlace(a string) {
 	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
 		c.raise(Network, "opens a connection")
 	case harmlessDevice(a):
+		c.consumes()
 	case endless[a]:
 		if !c.bounded {
 			c.raise(NeedsApproval, "reads without end")

@@ -34,10 +34,7 @@ func sed(c *call, argv []word) {
 		}
 	}
 	c.operands(p, o)
-	c.through(o, 1)
-	if c.out.kind == listing {
-		c.out = word{kind: anything, many: true}
-	}
+	c.out = word{kind: anything, many: true, env: c.st.stdin.env, net: c.st.stdin.net}
 }
 
 // sedScript goes through a script of sed.

@@ -33,6 +33,7 @@ type word struct {
 	nodash bool   // it does not begin with a dash, although its text does not tell
 	env    bool   // it may show a variable of the environment
 	net    bool   // it may hold what came from the network
+	shared bool   // several commands read it
 	stem   bool   // it is a listing that ends within a name: .. may be left of ..a
 	unset  string // what an unknown word is if its variables are not set; "" if that is not plain
 	from   *word  // what the file of a process substitution holds

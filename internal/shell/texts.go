@@ -11,18 +11,33 @@ import (
 // of the output, so that names of files stay names behind a pipe.
 
 // through is what programs print that pass on some of the lines that come in. With a file
-// among the operands, lines of it are among the output, and they may be anything.
-func (c *call) through(o *parsed, skip int) {
-	if len(o.operands) <= skip {
-		c.out = c.st.stdin
-		if c.out.kind <= digits && c.out.kind != digits {
-			c.out = word{kind: anything, env: c.out.env, net: c.out.net}
-		}
-		c.out.from = nil
-		return
-	}
+// among the operands, lines of it are among the output, and they may be anything. So may those
+// of a program with an option that is not in the list, which may cut lines or add to them.
+func (c *call) through(o *parsed, skip int, whole ...string) {
 	c.out = word{kind: anything}
+	if in := c.st.stdin; len(o.operands) <= skip {
+		c.out.env, c.out.net = in.env, in.net
+		if o.only(whole...) && in.kind != known {
+			c.out = in
+			c.out.from, c.out.shared = nil, false
+		}
+	}
 }
+
+// consumes notes that a program reads what comes in. If it does not read all, a read behind it
+// begins in the middle of a name: of ./etc/passwd that may be the path of another file.
+func (c *call) consumes() {
+	if c.st.stdin.shared {
+		c.dispute("takes a part of a list of names")
+	}
+}
+
+// ownInput are programs that read nothing if they have no operands, and filters those that read
+// what comes in although their operands are no files.
+var (
+	ownInput = set("ls", "du")
+	filters  = set("tr", "numfmt", "factor", "colrm", "c++filt")
+)
 
 // reads goes through the options and operands that the row of the program knows.
 func (c *call) reads(argv []word) *parsed {
@@ -34,7 +49,7 @@ func (c *call) reads(argv []word) *parsed {
 // head reads no more of a device without end than it is told to.
 func head(c *call, argv []word) {
 	c.bounded = true // of a device without end it reads no more than it is told to
-	c.through(c.reads(argv), 0)
+	c.through(c.reads(argv), 0, "-n", "-q", "--lines", "--quiet", "-0", "-1", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9")
 }
 
 // cat passes on what comes in. Only without options does every byte come out as it came in.
@@ -42,13 +57,15 @@ func cat(c *call, argv []word) {
 	c.out = word{kind: anything}
 	if o := c.reads(argv); len(o.operands) == 0 && len(argv) == 1 {
 		c.out = c.st.stdin
-		c.out.from = nil
+		c.out.from, c.out.shared = nil, false
 	}
 }
 
-// binary is for programs that read more options from the file behind an @.
+// binary is for programs that read more options from the file behind an @, also where another
+// option has its argument: libiberty puts them in before getopt sees a word.
 func binary(c *call, argv []word) {
-	for _, w := range c.reads(argv).operands {
+	c.reads(argv)
+	for _, w := range argv[1:] {
 		if strings.HasPrefix(w.text, "@") || w.kind > digits && w.text == "" && !w.nodash {
 			c.raise(NeedsApproval, "may read options from a file")
 		}
@@ -78,7 +95,9 @@ func wc(c *call, argv []word) {
 func anyWords(*call, []word) {}
 
 // sort passes on what comes in. In another order, but each line is one that came in.
-func sort(c *call, argv []word) { c.through(c.reads(argv), 0) }
+func sort(c *call, argv []word) {
+	c.through(c.reads(argv), 0, "-b", "-d", "-f", "-g", "-h", "-i", "-k", "-M", "-n", "-R", "-r", "-s", "-t", "-u", "-V")
+}
 
 // oneIn is for programs that read one operand and write the next. Some take an option
 // after the first for that.
@@ -94,7 +113,13 @@ func oneIn(c *call, argv []word) {
 			c.write(w)
 		}
 	}
-	c.through(o, 0)
+	if len(o.operands) == 0 {
+		c.consumes()
+	}
+	c.out = word{kind: anything}
+	if base(argv[0].text) == "uniq" {
+		c.through(o, 0, "-d", "-i", "-u")
+	}
 }
 
 // grep prints lines, or with -l the names of the files that have them.
@@ -115,28 +140,42 @@ func (c *call) found(o *parsed, names bool) {
 	}
 	defer c.picks(o)
 	switch {
-	case names:
+	case names && !o.has("--label", "--stats", "--json", "--color", "--colour", "--colors", "-p", "--pretty"):
 		c.out = c.names(plain(o.operands, skip))
-	case o.has("-c", "--count") && len(o.operands) <= skip:
+	case o.has("-c") && len(o.operands) <= skip && c.row.handler == "grep" &&
+		o.only("-c", "-e", "-E", "-F", "-G", "-h", "-i", "-P", "-v", "-w", "-x"):
 		c.out = word{text: "1", kind: digits}
 	default:
-		c.through(o, skip)
+		c.through(o, skip, "-a", "-e", "-E", "-F", "-G", "-h", "-i", "-I", "-m", "-P", "-s", "-v", "-w", "-x", "--ignore-case",
+			"--invert-match", "--max-count", "--regexp", "--extended-regexp", "--fixed-strings", "--line-buffered")
 	}
 }
 
 // picks forgets that a list has harmless names, if the pattern could pick the others. grep
 // KEY in a list of names leaves the names of keys, which the next program then reads.
 func (c *call) picks(o *parsed) {
-	if len(o.operands) == 0 || o.pattern || c.out.kind != listing {
-		return
+	patterns := o.all("-e", "--regexp")
+	if !o.pattern {
+		patterns = o.operands[:min(1, len(o.operands))]
 	}
-	p := strings.ToLower(o.operands[0].text)
-	for _, s := range []string{"env", "pem", "key", "secret", "cred", "ssh", "aws", "rc", "token", "pass", "rsa", "tfstate"} {
-		if strings.Contains(p, s) || o.operands[0].kind > digits {
-			c.out = word{kind: anything, many: true}
-			return
+	if c.out.kind == listing && (o.has("-f", "--file") || slices.ContainsFunc(patterns, picksSecret)) {
+		c.out = word{kind: anything, many: true}
+	}
+}
+
+// picksSecret reports whether an expression was made to match names of secrets: it has a part of
+// one, or matches one and no name of a file of code.
+func picksSecret(w word) bool {
+	p := strings.ToLower(w.text)
+	for _, s := range []string{"env", "pem", "key", "secret", "cred", "ssh", "aws", "netrc", "npmrc", "pypirc", "token", "pass", "rsa", "tfstate"} {
+		if strings.Contains(p, s) || w.kind > digits {
+			return true
 		}
 	}
+	re, err := regexp.Compile("(?i)" + p)
+	return err == nil && !re.MatchString("src/main_test.go") && slices.ContainsFunc(secretSamples, func(s string) bool {
+		return re.MatchString(s) || re.MatchString("./"+s)
+	})
 }
 
 // names are paths below operands. They are below the working directory only if the operands
@@ -295,6 +334,12 @@ func ps(c *call, argv []word) {
 	o := c.options(c.row, argv[1:])
 	for _, w := range o.operands {
 		if w.kind > digits || strings.Trim(w.text, "afghjlnrStTuvwxX0123456789,") != "" {
+			c.dispute("may show the environment of processes")
+		}
+	}
+	// If there is no such user or group, the words are read again as if they had no dash.
+	for _, w := range o.all("-u", "-g") {
+		if w.kind > digits || (o.has("-e") || strings.Contains(w.text, "e")) && strings.Trim(w.text, "aefghjlnrStTuvwxX") == "" {
 			c.dispute("may show the environment of processes")
 		}
 	}

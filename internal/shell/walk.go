@@ -20,6 +20,7 @@ type walker struct {
 	counters map[string]bool // the variables of this script that are only numbers
 	sites    map[string]int  // in how many places a variable is set, anywhere
 	roams    bool            // a function changes the directory
+	anywhere bool            // a command sets a variable that it does not name
 	lang     syntax.LangVariant
 	handed   string   // says that a variable was set that may be in the environment; "" if none was
 	runs     bool     // a program runs that gets the environment
@@ -179,6 +180,11 @@ func (k *walker) command(cmd syntax.Command, st *state) word {
 	defer func() { k.depth-- }()
 	if st.stdin.kind == known { // commands in there may take a part of it each
 		st.stdin = word{kind: anything, env: st.stdin.env, net: st.stdin.net}
+	}
+	if _, list := cmd.(*syntax.BinaryCmd); st.stdin.kind == listing && !list {
+		stdin := st.stdin
+		defer func() { st.stdin = stdin }()
+		st.stdin.shared = true
 	}
 	switch c := cmd.(type) {
 	case *syntax.Subshell:

@@ -97,7 +97,7 @@ func forks(body *syntax.Stmt, name string) bool {
 func calls(s *syntax.Stmt, name string) bool {
 	found := false
 	syntax.Walk(s, func(n syntax.Node) bool {
-		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && c.Args[0].Lit() == name {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && plainText(c.Args[0]) == name {
 			found = true
 		}
 		return !found

@@ -23,7 +23,7 @@ func (k *walker) loop(st *state, body []*syntax.Stmt, walk func(*state)) {
 // number stays a number, since each place that sets a counter makes one.
 func (k *walker) blur(st *state, body []*syntax.Stmt) {
 	for name, v := range st.vars {
-		if k.sites[name] > 1 {
+		if k.sites[name] > 1 || k.anywhere {
 			st.vars[name] = unsure(v)
 		}
 	}
@@ -44,7 +44,7 @@ func roams(body []*syntax.Stmt) bool {
 				return false
 			case *syntax.CallExpr:
 				if len(n.Args) > 0 {
-					name := n.Args[0].Lit()
+					name := plainText(n.Args[0])
 					found = found || name == "" || name == "cd" || name == "pushd" || name == "popd" ||
 						name == "command" || name == "builtin" || name == "eval"
 				}
@@ -53,6 +53,14 @@ func roams(body []*syntax.Stmt) bool {
 		})
 	}
 	return found
+}
+
+// plainText is a word that no expansion changes; "" if one may.
+func plainText(w *syntax.Word) string {
+	if s := w.Lit(); strings.Trim(s, "~") == s && !strings.ContainsAny(s, `\{}*?[`) {
+		return s
+	}
+	return ""
 }
 
 // survey counts in how many places each variable is set, and looks at the functions. It
@@ -88,9 +96,12 @@ func (k *walker) survey(f *syntax.File) {
 			}
 		case *syntax.CallExpr: // read and others have names as words
 			for i, w := range n.Args {
+				name := plainText(w)
 				if i > 0 {
-					k.sites[w.Lit()]++
+					k.sites[name]++
 				}
+				// read $x sets a variable that is not named.
+				k.anywhere = k.anywhere || name == "" && (i == 0 || plainText(n.Args[0]) == "read") && source(w) != "''"
 			}
 		}
 		return true

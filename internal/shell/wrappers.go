@@ -162,7 +162,11 @@ func xargs(c *call, argv []word) {
 	if w, ok := o.args["--replace"]; ok && w.text != "" {
 		c.raise(NeedsApproval, "replaces a mark that is not plain")
 	}
-	if o.has("-a", "--arg-file") {
+	d, cut := o.args["-d"]
+	if w, ok := o.args["--delimiter"]; ok {
+		d, cut = w, true
+	}
+	if o.has("-a", "--arg-file") || cut && d.text != `\n` && d.text != "\n" {
 		in = word{kind: anything, many: true}
 	}
 	mark := ""
