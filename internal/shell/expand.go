@@ -33,7 +33,13 @@ func (x expander) list(ws []*syntax.Word) []word {
 	var out []word
 	for _, w := range ws {
 		for _, b := range x.braces(w) {
-			out = append(out, x.fields(b)...)
+			// A function that calls another with "$@" "$@" doubles its words, so each counts.
+			f := x.fields(b)
+			if x.k.steps += max(0, len(f)-1); x.k.steps > maxSteps {
+				x.k.raise(NeedsApproval, "has too many steps")
+				return []word{{kind: anything, many: true}}
+			}
+			out = append(out, f...)
 		}
 	}
 	return out

@@ -168,7 +168,9 @@ func (c *call) readPlace(a string) {
 	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
 		c.raise(Network, "opens a connection")
 	case harmlessDevice(a):
-		c.consumes()
+		if a != "/dev/null" {
+			c.consumes()
+		}
 	case endless[a]:
 		if !c.bounded {
 			c.raise(NeedsApproval, "reads without end")

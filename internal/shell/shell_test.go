@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -178,6 +179,27 @@ var bombs = map[string]string{
 	"for": "for a in b; do ", "nested quotes": "\"'", "escapes": "\\\\", "redirects": ">a ",
 	"assignments": "a=1 ", "minuses": "-", "dollars": "$", "greater": "<", "brackets": "[", "unary": "- ",
 	"coproc": "coproc ", "function": "function f ", "select": "select a in b; do ", "until": "until ",
+}
+
+// A short script may double a value or its words with each command, as bash would until its
+// memory is full.
+func TestGrowth(t *testing.T) {
+	var calls strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&calls, "f%d() { f%d %s; }; ", i, i+1, strings.Repeat(`"$@" `, 20))
+	}
+	for name, script := range map[string]string{
+		"values": "x=aaaaaaaa; " + strings.Repeat("x=$x$x; ", 24) + "echo $x",
+		"words":  calls.String() + "f5() { :; }; f0 a",
+		"split":  "x='" + strings.Repeat("a ", 7000) + "'; " + strings.Repeat("echo $x; ", 1000),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		a := shell.AnalyzeBare(script, world)
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20), name)
+		assert.LessOrEqual(t, len(a.Commands), 2001, name)
+	}
 }
 
 func BenchmarkAnalyze(b *testing.B) {

@@ -64,6 +64,8 @@ func (w word) then(b word) word {
 		return b
 	case b == (word{}):
 		return w
+	case len(w.text)+len(b.text) > maxScript: // x=$x$x doubles what it has
+		return word{kind: anything, many: true, env: w.env || b.env, net: w.net || b.net}
 	}
 	r := word{
 		text: w.text, kind: max(w.kind, b.kind), many: w.many || b.many, bare: w.bare || b.bare,
