@@ -80,6 +80,33 @@ func TestCommandsThatWriteThroughLinks(t *testing.T) {
 	require.Equal(t, "ask", got, "the rule says nothing of where the link leads")
 }
 
+// What a link leads to is what is read. Two dots behind a link lead above its target.
+func TestCommandsThatReadThroughLinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links take a privilege")
+	}
+	base := t.TempDir()
+	dir := filepath.Join(base, "work")
+	for _, name := range []string{"out", "work/a/b", "work/a/c"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(base, name), 0o700))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600))
+	for link, to := range map[string]string{"far": "../out", "abs": filepath.Join(base, "out"), "keys": ".env", "a/b/up": "../c", "near": "a/b"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
+	}
+	p := newPolicy(t, policy.WithWorkspace(dir), policy.WithRules(policy.User, entry(t, policy.RuleAllow, "bash:tee *")))
+	for command, want := range map[string]string{
+		"cat far/x": "ask", "ls far": "ask", "cat abs/x": "ask", "cat < far/x": "ask", "grep -r x far": "ask", "find far/ -type f": "ask",
+		"cat keys": "ask", "cd far && ls": "ask", "cd far; cat x": "ask", "cat near/far/../x": "ask", "cat far/../x": "ask",
+		"cd a/b/up && cat ../../x": "ask", "cat a/b/up/../../x": "ask", "git -C far log": "ask", "tee far/x": "ask",
+		"cat near/x": "allow", "ls near": "allow", "cat a/b/x": "allow", "cd a/b && ls": "allow", "ls -l": "allow", "cat a/b/../c/x": "allow",
+		"git -C a log": "allow", "tee near/x": "allow",
+	} {
+		got, v := ask(t, p, &bashSpec, command)
+		require.Equal(t, want, got, "%s: %+v", command, v.Grounds())
+	}
+}
+
 // A rule is about files, whatever links they are named by.
 func TestRulesFollowLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {

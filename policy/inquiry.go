@@ -171,12 +171,20 @@ func (q *inquiry) command() {
 		c := &q.script.Commands[i]
 		for _, name := range c.Reads {
 			q.guard("reads", name)
+			q.follow(name, false)
+		}
+		for _, name := range c.Through {
+			q.follow(name, true)
 		}
 		q.guardWords(c)
 		for _, name := range c.Writes {
 			q.guard("writes", name)
 			q.guardBelow(name, c.Argv)
 			if to := q.resolve(name); to != name {
+				if path.IsAbs(to) && !path.IsAbs(name) {
+					c.Class = max(c.Class, shell.WritesOutside)
+					q.because(shell.WritesOutside, "writes outside of the workspace by a link")
+				}
 				n := len(q.guarded)
 				q.guard("writes", to)
 				for i := range q.guarded[n:] {
@@ -184,6 +192,20 @@ func (q *inquiry) command() {
 				}
 			}
 		}
+	}
+}
+
+// follow guards what a command that reads finds behind a symbolic link: the analysis of the
+// script knows names only, and nothing else keeps a command from reading. Above a directory that
+// is a link, two dots lead to another one than the names say.
+func (q *inquiry) follow(name string, above bool) {
+	to := q.resolve(name)
+	switch {
+	case path.IsAbs(name) || to == name:
+	case path.IsAbs(to) || above:
+		q.protect(guarded{name: name, how: "reads", why: "a link in it leads elsewhere"})
+	default:
+		q.guard("reads", to)
 	}
 }
 

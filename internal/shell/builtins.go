@@ -207,6 +207,7 @@ func (c *call) chdir(w word) {
 	st := c.st
 	before := st.dirs
 	to, ok := c.destination(w)
+	c.goes(to)
 	if !ok {
 		st.dirs = nil
 		c.dispute("changes to a directory that is not known")

@@ -70,6 +70,7 @@ func (c *call) standsIn(w word) {
 	if w.kind > digits {
 		c.raise(NeedsApproval, "works in a directory that is not known")
 	} else {
+		c.goes(w.text)
 		st.dirs = resolve(w.text, c.st.dirs)
 	}
 	if w.kind > digits || !c.k.below(w.text, c.st) {

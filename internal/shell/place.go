@@ -131,6 +131,18 @@ func (c *call) read(w word) {
 		if all := resolve(w.text, c.st.dirs); len(all) > 0 {
 			c.cmd.Reads = append(c.cmd.Reads, k.shown(all[0]))
 		}
+		for i := range w.text { // of a/../b the kernel goes through a
+			if strings.HasPrefix(w.text[i:], "/..") {
+				c.goes(w.text[:i])
+			}
+		}
+	}
+}
+
+// goes notes that the command goes into a directory, or through it to the one above.
+func (c *call) goes(dir string) {
+	for _, a := range resolve(dir, c.st.dirs) {
+		c.cmd.Through = append(c.cmd.Through, c.k.shown(a))
 	}
 }
 

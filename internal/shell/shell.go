@@ -12,9 +12,11 @@
 // depends on an unknown value is at least [NeedsApproval]: only what is provably harmless is
 // allowed.
 //
-// Texts are judged, not files: a symbolic link, a replaced program or a hostile
-// .git/config is not seen. The fence around a command is a sandbox; this is the advice
-// on whether to ask.
+// Texts are judged, not files: a replaced program or a hostile .git/config is not seen, nor is
+// a symbolic link; package policy follows the links in the paths that commands name. A stranger
+// can name a file so that a list of names has a path outside behind a space, a quote or a line
+// end, which xargs, $(…) and read take for a name; and patterns and grep -R may find links. The
+// fence around a command is a sandbox; this is the advice on whether to ask.
 package shell
 
 import (
@@ -85,6 +87,9 @@ type Command struct {
 	Why     string   // what made it that class; "" for ReadOnly
 	Writes  []string // paths that it is known to write; relative to the root if below it
 	Reads   []string // paths that it names to read, as far as known; in the same form
+	// Through are the directories that it goes into or through to the one above. If one is a
+	// symbolic link, the command is elsewhere than its words say.
+	Through []string
 	Hosts   []string // names of hosts that it talks to, as far as known
 	// Outer are the words with the wrappers in front that were taken off, the outermost
 	// first.
