@@ -80,7 +80,7 @@ func TestCommandsThatWriteThroughLinks(t *testing.T) {
 	require.Equal(t, "ask", got, "the rule says nothing of where the link leads")
 }
 
-// What a link leads to is what is read. Two dots behind a link lead above its target.
+// A command that reads a link reads its target. Two dots behind a link lead above the target.
 func TestCommandsThatReadThroughLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links take a privilege")

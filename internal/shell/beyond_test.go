@@ -18,7 +18,7 @@ var beyond = map[string][]string{
 		"r=return; f() { $r; cd a; }; f && cat ../x", "cd nope || exit < nope; cat ../x", "pushd -n a && cat ../x",
 		"cd nope || { exit; } < nope; cat ../x", "if cd nope; then :; fi && cat ../x",
 	},
-	// What find and others list is below the directory; what is put around it may lead out again.
+	// Find and others list what is below the directory, and text around a name may lead out again.
 	"listed": {
 		"for f in *; do cat \"$f\"/.'.'/.'.'/x; done", "find . | while read -r f; do cat \"$f\"./x; done",
 		"find . -name x | while read -r f; do cat .\"$f\"; done", "for f in */*; do cat /ws\"$f\"; done",
@@ -31,7 +31,7 @@ var beyond = map[string][]string{
 		"cat $(git grep -l package 'HEAD^{/a /etc/passwd }')",
 	},
 	// In dash and older shells .? and .* match two dots; quotes and classes in brackets are read
-	// in several ways; git and rg have patterns of their own.
+	// in several ways; git and rg have other patterns.
 	"patterns": {
 		"cat .?/x", "sh -c 'cat .?/x'", "cd .? && cat x", "for f in .?; do cat \"$f\"/x; done", "ls .[.]/x", "echo .?/*",
 		"cat .e[n\\]x]v", "cat .e['!'n]v", "cat .e[n[:alpha:]]v", "cat [i]d_rsa", "find . -name '.[!x]nv' -exec cat {} +",

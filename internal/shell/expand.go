@@ -309,12 +309,19 @@ func (x expander) part(p syntax.WordPart, first, quoted bool) word {
 func (x expander) literal(s string, first bool) word {
 	var b strings.Builder
 	w := word{}
+	// The manual has it for assignments only, but bash also expands of=~/x before dd sees it.
+	if name, value, ok := strings.Cut(s, "="); first && ok && identifier(name) && strings.Contains(value, "~") {
+		if strings.Contains(value, ":~") {
+			return word{text: name + "=", kind: anything}
+		}
+		return word{text: name + "="}.then(x.literal(value, true))
+	}
 	if first && strings.HasPrefix(s, "~") {
 		user, _, _ := strings.Cut(s, "/")
 		// ~name is the home directory of another user, which only the system's list of
 		// users can tell.
 		if user != "~" || x.home() == "" {
-			return word{text: user, kind: anything}
+			return word{text: "/" + s, kind: anything}
 		}
 		b.WriteString(x.home())
 		s = s[1:]

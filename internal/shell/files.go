@@ -58,8 +58,10 @@ func copyFiles(c *call, argv []word) {
 			c.read(w)
 		}
 	}
-	if m, ok := o.args["-m"]; name == "install" && ok && (m.kind != known || grantsPower(m.text)) {
-		c.raise(Escalates, "makes a program that runs with the rights of its owner")
+	for _, m := range o.all("-m", "--mode") {
+		if name == "install" && (m.kind != known || grantsPower(m.text)) {
+			c.raise(Escalates, "makes a program that runs with the rights of its owner")
+		}
 	}
 }
 
@@ -231,22 +233,19 @@ func tar(c *call, argv []word) {
 			c.raise(NeedsApproval, "may be an archive on another machine")
 		}
 	}
-	dir, moved := o.args["-C"]
-	if d, ok := o.args["--directory"]; ok {
-		dir, moved = d, true
-	}
+	dirs := o.all("-C", "--directory", "--one-top-level")
 	switch {
 	case o.has("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--catenate", "--delete"):
 		if named && file.text != "-" {
 			c.write(file)
 		}
 		c.operands(program{}, &parsed{operands: o.operands})
-		if moved {
+		for _, dir := range dirs {
 			c.read(dir)
 		}
 	case o.has("-x", "--extract", "--get"):
 		c.readArchive(file)
-		c.unpack(dir, moved, o.has("-O", "--to-stdout"))
+		c.unpack(dirs, o.has("-O", "--to-stdout"))
 	case o.has("-t", "--list"):
 		c.readArchive(file)
 	default:
@@ -288,16 +287,17 @@ func (c *call) readArchive(file word) {
 // unpack notes that an archive is unpacked into a directory. Names in an archive are a
 // stranger's. GNU tar and unzip keep them from leading out of the directory, so that alone
 // is written.
-func (c *call) unpack(dir word, moved, printed bool) {
-	switch {
-	case printed:
-	case moved:
-		c.write(dir)
-		c.raise(WritesWorkspace, "unpacks an archive")
-	default:
-		c.write(word{text: "./."})
-		c.raise(WritesWorkspace, "unpacks an archive")
+func (c *call) unpack(dirs []word, printed bool) {
+	if printed {
+		return
 	}
+	if len(dirs) == 0 {
+		dirs = []word{{text: "./."}}
+	}
+	for _, dir := range dirs { // tar goes from one to the next, and writes in each
+		c.write(dir)
+	}
+	c.raise(WritesWorkspace, "unpacks an archive")
 }
 
 // zip writes an archive, and tests it with a command of -TT.
@@ -325,8 +325,7 @@ func unzip(c *call, argv []word) {
 	if len(o.operands) > 0 {
 		c.read(o.operands[0])
 	}
-	dir, moved := o.args["-d"]
-	c.unpack(dir, moved, o.has("-l", "-v", "-p", "-c", "-Z", "-t", "-z"))
+	c.unpack(o.all("-d"), o.has("-l", "-v", "-p", "-c", "-Z", "-t", "-z"))
 	c.only("-lvpctzZqC12", argv[1:])
 }
 

@@ -165,7 +165,7 @@ func (c *call) gitOperands(p program, o *parsed) {
 		}
 	}
 	for _, w := range ops {
-		// Git has patterns of its own, and signs in front of them.
+		// Git expands patterns itself, and has signs in front of them.
 		c.seeks(w.keep(w.text[strings.LastIndexAny(w.text, ":)!^")+1:]))
 		switch {
 		case p.use == 'n':

@@ -33,6 +33,11 @@ func sed(c *call, argv []word) {
 			c.raise(Escalates, "has a program that may run or write something")
 		}
 	}
+	for _, suffix := range o.all("-i", "--in-place") {
+		if strings.Contains(suffix.text, "/") { // a path, in which a star stands for the name (sed(1))
+			c.write(suffix.keep(strings.ReplaceAll(suffix.text, "*", "x")))
+		}
+	}
 	c.operands(p, o)
 	c.out = word{kind: anything, many: true, env: c.st.stdin.env, net: c.st.stdin.net}
 }

@@ -7,7 +7,7 @@ const (
 		"--exclude-from=r --files-from=r --use-compress-program=x --to-command=x --checkpoint-action=x " +
 		"--info-script=x --new-volume-script=x --rsh-command=x --rmt-command=x --transform= " +
 		"--strip-components= --list --check --owner= --group= --mode= --index-file=w " +
-		"--listed-incremental=w --remove-files!d -P!a --absolute-names!a --overwrite --checkpoint? " +
+		"--listed-incremental=w --remove-files!d -P!O --absolute-names!O --one-top-level?w --recursive-unlink!d --overwrite --checkpoint? " +
 		"--wildcards --suffix="
 	// zip -TT runs a command to test the archive, and -m deletes the files that it has
 	// stored.

@@ -77,7 +77,7 @@ func (w word) then(b word) word {
 	case w.kind <= digits && b.kind >= listing:
 		r.text += b.text
 		r.nodash = !r.many && (w.text != "" && w.text[0] != '-' || w.text == "" && b.nodash)
-		// Behind a dot, ./a begins with two. Behind a space it is a word of its own for split.
+		// Behind a dot, ./a begins with two. Behind a space it is a separate word for split.
 		if strings.HasSuffix(w.text, ".") || strings.ContainsAny(w.text, blanks) {
 			r.kind = anything
 		}

@@ -148,7 +148,7 @@ var alike = []struct {
 	// Their files are those of the repository or of the project, which the words do not
 	// name.
 	{program{class: WritesWorkspace, use: 'n'}, set(
-		"git sparse-checkout", "git rerere", "git commit-tree", "git write-tree", "git read-tree",
+		"git sparse-checkout", "git rerere", "git commit-tree", "git write-tree",
 		"git update-index", "git mktree", "git mktag", "git pack-refs", "cargo fmt", "cargo remove", "lipo",
 		"ctags", "etags",
 	)},

@@ -24,7 +24,7 @@ const (
 		"--no-expand-tabs --count --objects --timestamp --show-signature!a "
 	gitList = "--sort= --format= --contains? --no-contains? --merged? --no-merged? --points-at= --color? --no-color --column? " +
 		"--no-column --ignore-case "
-	gitFetch = "-u=x --upload-pack=x --receive-pack=x --exec=x -c=a --config=a --template=a --reference=r "
+	gitFetch = "-u=x --upload-pack=x --receive-pack=x --exec=x -c=e --config=e --template=e --separate-git-dir=w --reference=r "
 )
 
 // gitRows are the subcommands of git that only read, each from its manual page of git
@@ -106,7 +106,8 @@ var gitCommands = map[string]program{
 	"git revert":      {class: WritesWorkspace, use: 'n', spec: "-m="}, "git am": {class: WritesWorkspace},
 	"git apply":          {handler: "gitApply"},
 	"git format-patch":   {class: WritesWorkspace, use: 'n', spec: "-o=w --output-directory=w --output=w"},
-	"git checkout-index": {class: WritesWorkspace, use: 'n', spec: "--prefix=w"},
+	"git checkout-index": {class: WritesWorkspace, use: 'n', spec: "--prefix=w -f!d --force!d"},
+	"git read-tree":      {class: WritesWorkspace, use: 'n', spec: "--reset!d --index-output=w"},
 	"git filter-branch":  {handler: "gitFilter"},
 	"git difftool":       {class: NeedsApproval, use: 'n', spec: "-x=x --extcmd=x -t= --tool="},
 	// The address of a remote is in the configuration if no operand names it.

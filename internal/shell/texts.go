@@ -33,7 +33,7 @@ func (c *call) consumes() {
 }
 
 // ownInput are programs that read nothing if they have no operands, and filters those that read
-// what comes in although their operands are no files.
+// what comes in although none of their operands is a file.
 var (
 	ownInput = set("ls", "du")
 	filters  = set("tr", "numfmt", "factor", "colrm", "c++filt")
@@ -322,7 +322,7 @@ func hostname(c *call, argv []word) {
 func sleep(c *call, argv []word) {
 	c.out = word{}
 	for _, w := range argv[1:] {
-		if w.kind > digits || len(strings.TrimSuffix(w.text, "s")) > 3 || strings.ContainsAny(w.text, "mhdi") {
+		if w.kind > digits || len(strings.TrimSuffix(w.text, "s")) > 3 || strings.ContainsAny(w.text, "mhdie") {
 			c.raise(NeedsApproval, "sleeps for long")
 		}
 	}
