@@ -67,7 +67,8 @@ var beyond = map[string][]string{
 	// A loop sets what a word in it names only when it is expanded.
 	"names": {
 		"cd a && while read -r l; do cat ../x; c\\d ..; done < list", "cd a && while read -r l; do cat ../x; {cd,..}; done < list",
-		"f=a; v=f; while true; do cat \"$f\"; read -r $v; done < list", "f=a; while true; do cat \"$f\"; read -r \\f; done < list",
+		"f=a; v=f; while true; do cat \"$f\"; read -r $v; done < list",
+		"f=a; v=f; while true; do cat \"$f\"; command read -r $v; done < list", "f=a; while true; do cat \"$f\"; read -r \\f; done < list",
 	},
 	// A message shows the word that is wrong. ps reads its words again if there is no such user.
 	"messages": {
@@ -80,6 +81,7 @@ var beyond = map[string][]string{
 	"variables": {
 		"x=../a; local x=main.go; cat \"$x\"", "x=../a; f() { local x=main.go; }; f; cat \"$x\"",
 		"x=../a; x=main.go < nope; cat \"$x\"", "x=../a; { x=main.go; } < nope; cat \"$x\"",
+		"f() { bash -c 'x=../a; local x=main.go; cat \"$x\"'; }; f",
 		"readonly x=../a\ny=1; x=main.go\ncat \"$x\"",
 	},
 	// After an error of arithmetic, bash goes on in the next line.

@@ -35,7 +35,7 @@ func (c *call) consumes() {
 // ownInput are programs that read nothing if they have no operands, and filters those that read
 // what comes in although none of their operands is a file.
 var (
-	ownInput = set("ls", "du")
+	ownInput = set("ls", "du", "tree", "fd", "fdfind")
 	filters  = set("tr", "numfmt", "factor", "colrm", "c++filt")
 )
 

@@ -95,13 +95,14 @@ func (k *walker) survey(f *syntax.File) {
 				k.sites[literalArith(n.X)] += 2
 			}
 		case *syntax.CallExpr: // read and others have names as words
+			reads := len(n.Args) > 0 && (plainText(n.Args[0]) == "read" || plainText(n.Args[0]) == "command")
 			for i, w := range n.Args {
 				name := plainText(w)
 				if i > 0 {
 					k.sites[name]++
 				}
 				// read $x sets a variable that is not named.
-				k.anywhere = k.anywhere || name == "" && (i == 0 || plainText(n.Args[0]) == "read") && source(w) != "''"
+				k.anywhere = k.anywhere || name == "" && (i == 0 || reads) && source(w) != "''"
 			}
 		}
 		return true

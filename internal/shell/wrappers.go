@@ -388,13 +388,13 @@ func (c *call) inScript(rest []word) {
 	inner := c.st.child()
 	inner.args = plain(rest, 2)
 	inner.lost = slices.ContainsFunc(rest, func(w word) bool { return w.many || w.kind == glob })
-	declared, lang := c.k.declared, c.k.lang
-	c.k.declared = map[string]int{}
+	declared, lang, active := c.k.declared, c.k.lang, c.k.active
+	c.k.declared, c.k.active = map[string]int{}, nil
 	if name := base(c.cmd.Argv[0]); name == "sh" || name == "dash" {
 		c.k.lang = syntax.LangPOSIX
 	}
 	c.out = c.k.source(w.text, inner)
-	c.k.declared, c.k.lang = declared, lang
+	c.k.declared, c.k.lang, c.k.active = declared, lang, active
 	c.k.depth--
 }
 
