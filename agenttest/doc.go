@@ -1,6 +1,6 @@
-// Package agenttest tests that an agent, a model client or a tool keeps the contract in its doc
-// comment in package aycoder. Each test suite is a function that a host calls from its own test.
-// The suites import only the standard library and aycoder.
+// Package agenttest tests that an agent, a model client, a tool or a store of sessions keeps the
+// contract in its doc comment in package aycoder or session. Each test suite is a function that a
+// host calls from its own test. The suites import only the standard library, aycoder and session.
 //
 // # Agents
 //
@@ -59,6 +59,18 @@
 //		}, agenttest.ToolCase{Name: "list", Args: `{"path":"."}`})
 //	}
 //
+// # Stores of sessions
+//
+// [TestJournal] is for stores that keep sessions elsewhere than in files. The host says how to open
+// the store in a directory, or anywhere that is named after it. The suite does so in other
+// processes, too, and kills them while they write:
+//
+//	func TestMyStore(t *testing.T) {
+//		agenttest.TestJournal(t, agenttest.JournalSetup{
+//			Open: func(t testing.TB, dir string) session.Store { return Open(dir) },
+//		})
+//	}
+//
 // # Failures
 //
 // A failure names the rule that was violated, the place in the conversation, and the behaviour
@@ -66,6 +78,6 @@
 //
 //	rule 5: each call has its own output, in call order: break at event 3: call 2 …
 //
-// The suites are tested, too: for each rule there is an agent, a client or a tool that breaks the
-// rule, and the suite must find it.
+// The suites are tested, too: for each rule there is an agent, a client, a tool or a store that
+// breaks the rule, and the suite must find it.
 package agenttest

@@ -68,6 +68,19 @@ const (
 	ruleToolReads  = "tool: a read-only tool changes nothing"
 	ruleToolPlan   = "tool: a plan is always the same, and fails if the call does"
 	ruleToolGone   = "tool: no goroutine and no progress outlives the call"
+
+	ruleJournalOrder   = "journal: records come back in order, byte for byte"
+	ruleJournalWhole   = "journal: an Append that fails or is cancelled adds nothing"
+	ruleJournalKept    = "journal: acknowledged records survive the end of the process"
+	ruleJournalWriter  = "journal: a session has one writer, and others learn which process it is"
+	ruleJournalReader  = "journal: readers see whole records, and write nothing"
+	ruleJournalErrors  = "journal: an error has the type that says what happened"
+	ruleJournalObject  = "journal: an object comes back byte for byte, or is an error"
+	ruleJournalRewrite = "journal: Rewrite replaces all records, and removes only objects not kept"
+	ruleJournalList    = "journal: the list has each session once, with its newest description"
+	ruleJournalClosed  = "journal: a closed journal does nothing"
+	ruleJournalShared  = "journal: a store is safe for concurrent use, and keeps no slice of the caller"
+	ruleJournalDamage  = "journal: damage is reported, and everything else is read"
 )
 
 // findings collects the violations that a check has found. The checks return them instead of

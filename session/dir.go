@@ -367,42 +367,46 @@ func (s *dirStore) Size(ctx context.Context, id string) (int64, error) {
 }
 
 func treeSize(ctx context.Context, d disk, dir string) (n int64, err error) {
-	list, err := d.readDir(dir)
+	list, err := d.names(dir)
 	if err != nil {
 		return 0, ignoreMissing(err)
 	}
-	for _, e := range list {
+	for _, name := range list {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		name := dir + "/" + e.Name()
-		if e.IsDir() {
-			sub, err := treeSize(ctx, d, name)
-			if err != nil {
-				return 0, err
-			}
-			n += sub
-		} else if info, err := d.lstat(name); err == nil {
-			n += info.Size()
+		name = dir + "/" + name
+		info, err := d.lstat(name)
+		size := int64(0)
+		switch {
+		case err != nil:
+			err = ignoreMissing(err)
+		case info.IsDir():
+			size, err = treeSize(ctx, d, name)
+		default:
+			size = info.Size()
 		}
+		if err != nil {
+			return 0, err
+		}
+		n += size
 	}
 	return n, nil
 }
 
 // removeAll removes a directory with everything in it. It does not follow links.
 func removeAll(d disk, dir string) error {
-	list, err := d.readDir(dir)
+	list, err := d.names(dir)
 	if err != nil {
 		return ignoreMissing(err)
 	}
-	for _, e := range list {
-		name := dir + "/" + e.Name()
-		if e.IsDir() {
-			err = removeAll(d, name)
-		} else {
-			err = ignoreMissing(d.remove(name))
+	for _, name := range list {
+		name = dir + "/" + name
+		remove := d.remove
+		if info, err := d.lstat(name); err == nil && info.IsDir() {
+			remove = func(name string) error { return removeAll(d, name) }
 		}
-		if err != nil {
+		if err := ignoreMissing(remove(name)); err != nil {
 			return err
 		}
 	}

@@ -264,19 +264,15 @@ func (d *fakeDisk) remove(name string) error {
 	})
 }
 
-func (d *fakeDisk) readDir(name string) ([]fs.DirEntry, error) {
-	n, err := d.get(name)
+func (d *fakeDisk) names(dir string) ([]string, error) {
+	n, err := d.get(dir)
 	if err != nil {
 		return nil, err
 	}
 	if !n.dir {
 		return nil, syscall.ENOTDIR
 	}
-	var list []fs.DirEntry
-	for _, name := range slices.Sorted(maps.Keys(n.names)) {
-		list = append(list, fs.FileInfoToDirEntry(fakeInfo{name, n.names[name]}))
-	}
-	return list, nil
+	return slices.Sorted(maps.Keys(n.names)), nil
 }
 
 func (d *fakeDisk) lstat(name string) (fs.FileInfo, error) {

@@ -106,7 +106,7 @@ func (s *dirStore) List(ctx context.Context) iter.Seq2[Entry, error] {
 func (s *dirStore) list(ctx context.Context, d disk, yield func(Entry) bool) error {
 	// The directory is read first. If a session is created in between, the index may know it, and
 	// it is left out.
-	dirs, err := d.readDir(".")
+	names, err := d.names(".")
 	if err != nil {
 		return err
 	}
@@ -114,12 +114,11 @@ func (s *dirStore) list(ctx context.Context, d disk, yield func(Entry) bool) err
 	if outdated > indexSlack {
 		s.compactIndex(ctx, d)
 	}
-	for _, dir := range dirs {
+	for _, id := range names {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		id := dir.Name()
-		if !dir.IsDir() || CheckID(id) != nil {
+		if CheckID(id) != nil {
 			continue
 		}
 		e, ok := entries[id]

@@ -206,22 +206,22 @@ func (f *failing) Read(p []byte) (int, error) {
 
 // removeObjects removes the objects for which keep returns false.
 func (j *dirJournal) removeObjects(keep func(Hash) bool) error {
-	dirs, err := j.disk.readDir(objectsName)
+	dirs, err := j.disk.names(objectsName)
 	if err != nil {
 		return ignoreMissing(err)
 	}
 	for _, dir := range dirs {
-		list, err := j.disk.readDir(objectsName + "/" + dir.Name())
+		list, err := j.disk.names(objectsName + "/" + dir)
 		if err != nil {
 			continue // it is not a directory of objects
 		}
-		for _, e := range list {
-			hash := Hash(e.Name())
+		for _, name := range list {
+			hash := Hash(name)
 			if !hash.valid() || keep(hash) {
 				continue
 			}
 			delete(j.objects.stored, hash)
-			if err := ignoreMissing(j.disk.remove(hash.dir() + "/" + e.Name())); err != nil {
+			if err := ignoreMissing(j.disk.remove(hash.dir() + "/" + name)); err != nil {
 				return err
 			}
 		}
@@ -231,13 +231,13 @@ func (j *dirJournal) removeObjects(keep func(Hash) bool) error {
 
 // removeUnfinished removes objects that a crash prevented from getting a name.
 func (j *dirJournal) removeUnfinished() error {
-	list, err := j.disk.readDir(objectsName)
+	list, err := j.disk.names(objectsName)
 	if err != nil {
 		return ignoreMissing(err)
 	}
-	for _, e := range list {
-		if strings.HasSuffix(e.Name(), newSuffix) {
-			err = errors.Join(err, ignoreMissing(j.disk.remove(objectsName+"/"+e.Name())))
+	for _, name := range list {
+		if strings.HasSuffix(name, newSuffix) {
+			err = errors.Join(err, ignoreMissing(j.disk.remove(objectsName+"/"+name)))
 		}
 	}
 	return err

@@ -1,0 +1,59 @@
+package session_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/session"
+)
+
+// damage changes a byte of a file. The function at finds it.
+func damage(t testing.TB, name string, at func(data []byte) int) {
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	i := at(data)
+	require.GreaterOrEqual(t, i, 0)
+	data[i] ^= 2
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+}
+
+func dirSetup() agenttest.JournalSetup {
+	return agenttest.JournalSetup{
+		Open: func(t testing.TB, dir string) session.Store {
+			s, err := session.Dir(dir)
+			require.NoError(t, err)
+			return s
+		},
+		DamageObject: func(t testing.TB, dir, id string, hash session.Hash) {
+			name := filepath.Join(dir, id, "objects", string(hash[:2]), string(hash))
+			damage(t, name, func(data []byte) int { return len(data) / 2 })
+		},
+		DamageRecord: func(t testing.TB, dir, id string, n int) {
+			damage(t, filepath.Join(dir, id, "journal.jsonl"), func(data []byte) int {
+				return bytes.LastIndex(data, []byte{'"', 'n', '"', ':', byte('0' + n)}) + 4
+			})
+		},
+	}
+}
+
+func TestDirIsAStore(t *testing.T) {
+	setup := dirSetup()
+	setup.Kills = 1000
+	if testing.Short() {
+		setup.Kills = 20
+		t.Log("left out with -short: 980 of 1000 kills")
+	}
+	agenttest.TestJournal(t, setup)
+}
+
+func TestMemoryIsAStore(t *testing.T) {
+	agenttest.TestJournal(t, agenttest.JournalSetup{
+		Open:     func(testing.TB, string) session.Store { return session.Memory() },
+		InMemory: true,
+	})
+}
