@@ -223,6 +223,8 @@ func (s *journalSuite) processes() {
 	}
 	for _, p := range all {
 		p.stdin.Close()
+	}
+	for _, p := range all {
 		if err := p.cmd.Wait(); err != nil {
 			s.found.add(ruleJournalWriter, "a process ends with %v: %s", err, p.errs.String())
 		}
