@@ -1,0 +1,248 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aycoder/aycoder/session"
+)
+
+var (
+	errChecksum = errors.New("the checksum does not match")
+	errHash     = errors.New("the hash is not that of the data")
+)
+
+// journal is an open session.
+type journal struct {
+	store *Store
+	id    string
+	key   int64
+	lock  session.Journal // nil for a reader
+
+	mu     sync.Mutex // held while something is written
+	closed atomic.Bool
+}
+
+func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
+
+// check returns an error if the journal cannot be used.
+func (j *journal) check(ctx context.Context) error {
+	if j.closed.Load() {
+		return fs.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// write calls f with a transaction, and commits it if f returns nil.
+func (j *journal) write(ctx context.Context, op string, db *sql.DB, f func(tx *sql.Tx) error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.check(ctx)
+	if err == nil && j.lock == nil {
+		err = session.ErrReadOnly
+	}
+	if err != nil {
+		return wrap(ctx, op, j.id, err)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return wrap(ctx, op, j.id, err)
+	}
+	if err = f(tx); err == nil {
+		err = tx.Commit()
+	} else {
+		err = errors.Join(err, tx.Rollback())
+	}
+	return wrap(ctx, op, j.id, err)
+}
+
+// Records implements [session.Journal].
+func (j *journal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if err := j.records(ctx, yield); err != nil {
+			yield(nil, wrap(ctx, "read", j.id, err))
+		}
+	}
+}
+
+// records yields the records until yield returns false.
+func (j *journal) records(ctx context.Context, yield func([]byte, error) bool) error {
+	if err := j.check(ctx); err != nil {
+		return err
+	}
+	rows, err := j.store.full.QueryContext(ctx, "SELECT crc, data FROM records WHERE session = ? ORDER BY n", j.key)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for n := 1; rows.Next(); n++ {
+		var crc uint32
+		var data []byte
+		if err := rows.Scan(&crc, &data); err != nil {
+			return err
+		}
+		if checksum(data) != crc {
+			data, err = nil, &session.DamageError{Record: n,
+				JournalError: &session.JournalError{Op: "read", Session: j.id, Err: errChecksum}}
+		}
+		if !yield(data, err) {
+			return nil
+		}
+		err = nil
+	}
+	return rows.Err()
+}
+
+// Append implements [session.Journal].
+func (j *journal) Append(ctx context.Context, durable bool, records ...[]byte) error {
+	db := j.store.normal
+	if durable {
+		db = j.store.full
+	}
+	return j.write(ctx, "append", db, func(tx *sql.Tx) error {
+		if err := j.insert(ctx, tx, slices.Values(records)); err != nil {
+			return err
+		}
+		// Without a change, nothing would be flushed.
+		_, err := tx.ExecContext(ctx, "UPDATE sessions SET used = ? WHERE key = ?", time.Now().UnixNano(), j.key)
+		return err
+	})
+}
+
+func (j *journal) insert(ctx context.Context, tx *sql.Tx, records iter.Seq[[]byte]) error {
+	for r := range records {
+		if err := errors.Join(ctx.Err(), session.CheckRecord(r)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO records (session, crc, data) VALUES (?, ?, ?)", j.key, checksum(r),
+			append([]byte{}, r...))
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Put implements [session.Journal].
+func (j *journal) Put(ctx context.Context, hash session.Hash, data []byte) error {
+	return j.write(ctx, "put", j.store.full, func(tx *sql.Tx) error {
+		if err := session.CheckObject(hash, data); err != nil {
+			return err
+		}
+		if _, err := j.object(ctx, tx, hash); err == nil {
+			// It may have been stored without being flushed.
+			_, err = tx.ExecContext(ctx, "UPDATE sessions SET used = ? WHERE key = ?", time.Now().UnixNano(), j.key)
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO objects VALUES (?, ?, ?)", j.key, string(hash),
+			append([]byte{}, data...))
+		return err
+	})
+}
+
+// Get implements [session.Journal].
+func (j *journal) Get(ctx context.Context, hash session.Hash) ([]byte, error) {
+	err := j.check(ctx)
+	var data []byte
+	if err == nil {
+		data, err = j.object(ctx, j.store.full, hash)
+	}
+	return data, wrap(ctx, "get", j.id, err)
+}
+
+// object reads an object, in a transaction or not.
+func (j *journal) object(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, hash session.Hash) (data []byte, err error) {
+	err = db.QueryRowContext(ctx, "SELECT data FROM objects WHERE session = ? AND hash = ?", j.key, string(hash)).Scan(&data)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, fs.ErrNotExist
+	case err != nil:
+		return nil, err
+	case session.HashOf(data) != hash:
+		return nil, &session.DamageError{Object: hash,
+			JournalError: &session.JournalError{Op: "get", Session: j.id, Err: errHash}}
+	}
+	return data, nil
+}
+
+// Rewrite implements [session.Journal].
+func (j *journal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(session.Hash) bool) error {
+	return j.write(ctx, "rewrite", j.store.full, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM records WHERE session = ?", j.key); err != nil {
+			return err
+		}
+		if err := j.insert(ctx, tx, records); err != nil {
+			return err
+		}
+		hashes, err := j.hashes(ctx, tx)
+		for _, h := range hashes {
+			if err == nil && !keep(h) {
+				_, err = tx.ExecContext(ctx, "DELETE FROM objects WHERE session = ? AND hash = ?", j.key, string(h))
+			}
+		}
+		return err
+	})
+}
+
+func (j *journal) hashes(ctx context.Context, tx *sql.Tx) (list []session.Hash, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT hash FROM objects WHERE session = ?", j.key)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var h string
+		if err := rows.Scan(&h); err != nil {
+			return nil, err
+		}
+		list = append(list, session.Hash(h))
+	}
+	return list, rows.Err()
+}
+
+// Describe implements [session.Journal].
+func (j *journal) Describe(ctx context.Context, e session.Entry) error {
+	err := j.check(ctx)
+	if err == nil {
+		err = j.describe(ctx, e)
+	}
+	return wrap(ctx, "describe", j.id, err)
+}
+
+func (j *journal) describe(ctx context.Context, e session.Entry) error {
+	e.ID = j.id
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	done, err := j.store.normal.ExecContext(ctx, "UPDATE sessions SET entry = ? WHERE key = ?", string(text), j.key)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, fs.ErrNotExist) // the session was deleted
+	}
+	return nil
+}
+
+// Close implements [session.Journal].
+func (j *journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.closed.Store(true)
+	if j.lock == nil {
+		return nil
+	}
+	return j.lock.Close()
+}

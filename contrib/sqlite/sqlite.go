@@ -1,0 +1,282 @@
+// Package sqlite keeps sessions in an SQLite database. It is for hosts that have many sessions, or
+// that want to query them.
+//
+// The database is in WAL mode, so readers do not wait for writers. Durable appends are made with
+// synchronous=FULL, and the others with synchronous=NORMAL: these survive the end of the process,
+// and the next durable append flushes them, too.
+//
+// A transaction ends soon, but a session has one writer for as long as it is open. Therefore each
+// session also has a lock file, in a directory beside the database. The lock is that of the store
+// in files: see [session.Dir]. It ends with its process, and names the holder.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/aycoder/aycoder/session"
+)
+
+const schema = `
+CREATE TABLE IF NOT EXISTS sessions (
+	key INTEGER PRIMARY KEY AUTOINCREMENT,
+	id TEXT NOT NULL UNIQUE,
+	entry TEXT NOT NULL,
+	used INTEGER NOT NULL -- nanoseconds since 1970
+);
+CREATE TABLE IF NOT EXISTS records (
+	n INTEGER PRIMARY KEY AUTOINCREMENT,
+	session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+	crc INTEGER NOT NULL, -- CRC-32C of data
+	data BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS records_of_session ON records (session, n);
+CREATE TABLE IF NOT EXISTS objects (
+	session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+	hash TEXT NOT NULL,
+	data BLOB NOT NULL,
+	PRIMARY KEY (session, hash)
+);`
+
+// Store keeps sessions in a database. It implements [session.Store] and [session.Sizer].
+type Store struct {
+	full, normal *sql.DB // the same database, with the two settings of synchronous
+	locks        session.Store
+}
+
+// Open opens the database in the file path, or creates it. The locks of the sessions are in the
+// directory path + "-locks". The options are those of the locks.
+func Open(path string, opts ...session.DirOption) (*Store, error) {
+	s, err := open(path, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open the database of sessions: %w", err)
+	}
+	return s, nil
+}
+
+func open(path string, opts []session.DirOption) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// SQLite gives its other files the mode of this one.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	s := &Store{}
+	// When it is created, the directory of the database is flushed. So the file above is durable, too.
+	if s.locks, err = session.Dir(path+"-locks", opts...); err != nil {
+		return nil, err
+	}
+	if s.full, err = sql.Open("sqlite", dsn(path, "full")); err != nil {
+		return nil, err
+	}
+	if s.normal, err = sql.Open("sqlite", dsn(path, "normal")); err == nil {
+		_, err = s.full.Exec(schema)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func dsn(path, synchronous string) string {
+	u := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}
+	u.RawQuery = url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(60000)",
+		"journal_mode(wal)", "foreign_keys(on)", "synchronous(" + synchronous + ")"}}.Encode()
+	return u.String()
+}
+
+// Close closes the database. The sessions should be closed before.
+func (s *Store) Close() error {
+	err := s.full.Close()
+	if s.normal != nil {
+		err = errors.Join(err, s.normal.Close())
+	}
+	return err
+}
+
+// wrap makes the error of an operation. The driver does not always say that ctx has ended.
+func wrap(ctx context.Context, op, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*session.JournalError](err); ok {
+		return err
+	}
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return &session.JournalError{Op: op, Session: id, Err: err}
+}
+
+// lock locks a session for writing.
+func (s *Store) lock(ctx context.Context, id string) (lock session.Journal, err error) {
+	const tries = 100 // another process may create or delete the lock meanwhile
+	for range tries {
+		if lock, err = s.locks.Open(ctx, id, true); errors.Is(err, fs.ErrNotExist) {
+			lock, err = s.locks.Create(ctx, id)
+		}
+		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return lock, err
+}
+
+// find returns the key of a session.
+func (s *Store) find(ctx context.Context, id string) (key int64, err error) {
+	if err := session.CheckID(id); err != nil {
+		return 0, err
+	}
+	err = s.full.QueryRowContext(ctx, "SELECT key FROM sessions WHERE id = ?", id).Scan(&key)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, fs.ErrNotExist
+	}
+	return key, err
+}
+
+// Create implements [session.Store].
+func (s *Store) Create(ctx context.Context, id string) (session.Journal, error) {
+	j, err := s.create(ctx, id)
+	if err != nil {
+		return nil, wrap(ctx, "create", id, err)
+	}
+	return j, nil
+}
+
+func (s *Store) create(ctx context.Context, id string) (*journal, error) {
+	if err := session.CheckID(id); err != nil {
+		return nil, err
+	}
+	lock, err := s.lock(ctx, id)
+	if _, busy := errors.AsType[*session.BusyError](err); busy {
+		return nil, fmt.Errorf("it is being created or open: %w", fs.ErrExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.full.ExecContext(ctx, "INSERT INTO sessions (id, entry, used) VALUES (?, '', ?) ON CONFLICT DO NOTHING",
+		id, time.Now().UnixNano())
+	var rows, key int64
+	if err == nil {
+		rows, err = done.RowsAffected()
+	}
+	if err == nil && rows == 0 {
+		err = fs.ErrExist
+	}
+	if err == nil {
+		key, err = done.LastInsertId()
+	}
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return &journal{store: s, id: id, key: key, lock: lock}, nil
+}
+
+// Open implements [session.Store].
+func (s *Store) Open(ctx context.Context, id string, write bool) (session.Journal, error) {
+	key, err := s.find(ctx, id)
+	if err != nil {
+		return nil, wrap(ctx, "open", id, err)
+	}
+	j := &journal{store: s, id: id, key: key}
+	if !write {
+		return j, nil
+	}
+	if j.lock, err = s.lock(ctx, id); err != nil {
+		return nil, wrap(ctx, "open", id, err)
+	}
+	if j.key, err = s.find(ctx, id); err != nil { // it was deleted meanwhile
+		j.lock.Close()
+		return nil, wrap(ctx, "open", id, err)
+	}
+	return j, nil
+}
+
+// List implements [session.Store].
+func (s *Store) List(ctx context.Context) iter.Seq2[session.Entry, error] {
+	return func(yield func(session.Entry, error) bool) {
+		list, err := s.entries(ctx)
+		for _, e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(session.Entry{}, fmt.Errorf("list sessions: %w", errors.Join(err, ctx.Err())))
+		}
+	}
+}
+
+func (s *Store) entries(ctx context.Context) (list []session.Entry, err error) {
+	rows, err := s.full.QueryContext(ctx, "SELECT id, entry, used FROM sessions")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, text string
+		var used int64
+		if err := rows.Scan(&id, &text, &used); err != nil {
+			return nil, err
+		}
+		e := session.Entry{ID: id}
+		if text == "" || json.Unmarshal([]byte(text), &e) != nil {
+			e = session.Entry{ID: id, Used: time.Unix(0, used)}
+		}
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+// Delete implements [session.Store].
+func (s *Store) Delete(ctx context.Context, id string) error {
+	return wrap(ctx, "delete", id, s.remove(ctx, id))
+}
+
+func (s *Store) remove(ctx context.Context, id string) error {
+	if _, err := s.find(ctx, id); err != nil {
+		return err
+	}
+	lock, err := s.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = s.full.ExecContext(ctx, "DELETE FROM sessions WHERE id = ?", id)
+	err = errors.Join(err, lock.Close())
+	if err == nil {
+		// If another process has the lock by now, it needs the file.
+		_ = s.locks.Delete(ctx, id)
+	}
+	return err
+}
+
+// Size returns the number of bytes of the records and objects of a session. It implements
+// [session.Sizer].
+func (s *Store) Size(ctx context.Context, id string) (n int64, err error) {
+	key, err := s.find(ctx, id)
+	if err == nil {
+		err = s.full.QueryRowContext(ctx, `SELECT
+			(SELECT coalesce(sum(length(data)), 0) FROM records WHERE session = ?1) +
+			(SELECT coalesce(sum(length(data)), 0) FROM objects WHERE session = ?1)`, key).Scan(&n)
+	}
+	return n, wrap(ctx, "measure", id, err)
+}

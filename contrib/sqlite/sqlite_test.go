@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/session"
+)
+
+func openStore(t testing.TB, dir string) *Store {
+	s, err := Open(filepath.Join(dir, "a %?#.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// change changes the database behind the back of the store.
+func change(t testing.TB, dir, query string, args ...any) {
+	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, "a %?#.db"), "normal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	done, err := db.Exec(query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := done.RowsAffected(); n != 1 || err != nil {
+		t.Fatalf("%d rows changed, error %v", n, err)
+	}
+}
+
+func TestStore(t *testing.T) {
+	setup := agenttest.JournalSetup{
+		Open: func(t testing.TB, dir string) session.Store { return openStore(t, dir) },
+		DamageObject: func(t testing.TB, dir, _ string, hash session.Hash) {
+			change(t, dir, "UPDATE objects SET data = x'00' WHERE hash = ?", string(hash))
+		},
+		DamageRecord: func(t testing.TB, dir, _ string, n int) {
+			change(t, dir, "UPDATE records SET data = x'00' WHERE n = ?", n)
+		},
+		Kills: 100,
+	}
+	if testing.Short() {
+		setup.Kills = 10
+		t.Log("left out with -short: 90 of 100 kills")
+	}
+	agenttest.TestJournal(t, setup)
+}
+
+// Only the user can read the files.
+func TestModes(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	j, err := s.Create(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	list, err := os.ReadDir(dir)
+	if err != nil || len(list) < 4 {
+		t.Fatalf("%d files, error %v", len(list), err)
+	}
+	for _, e := range list {
+		info, err := e.Info()
+		if err != nil || os.PathSeparator == '/' && info.Mode().Perm()&0o077 != 0 || !strings.HasPrefix(e.Name(), "a %?#.db") {
+			t.Errorf("%s has mode %v, error %v", e.Name(), info.Mode(), err)
+		}
+	}
+}
+
+// Durable appends are flushed, and the others are not: the settings of the connections are as the
+// documentation of SQLite numbers them.
+func TestSynchronous(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	for want, db := range map[int]*sql.DB{2: s.full, 1: s.normal} {
+		var got int
+		var mode string
+		if err := db.QueryRow("PRAGMA synchronous").Scan(&got); err != nil || got != want {
+			t.Errorf("synchronous is %d, want %d, error %v", got, want, err)
+		}
+		if err := db.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
+			t.Errorf("the mode is %q, error %v", mode, err)
+		}
+	}
+}
+
+func TestPrune(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	for i, id := range []string{"a", "b", "c"} {
+		j, err := s.Create(t.Context(), id)
+		if err == nil {
+			err = j.Append(t.Context(), false, make([]byte, 1000))
+		}
+		if err == nil {
+			err = j.Describe(t.Context(), session.Entry{Used: time.Unix(int64(1000*i+1000), 0)})
+		}
+		if err == nil {
+			err = j.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleted, err := session.Prune(t.Context(), s, time.Time{}, 1500)
+	if err != nil || strings.Join(deleted, " ") != "a b" {
+		t.Errorf("deleted %q, error %v", deleted, err)
+	}
+}
