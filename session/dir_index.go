@@ -12,9 +12,9 @@ import (
 )
 
 // The index holds a line for each description that a journal has stored, in the format of a
-// journal. The last line of a session counts. The index is not flushed: if it is lost, List finds
-// the sessions in their directories, and the owner of the sessions describes them again. For the
-// same reason, damaged lines are left out.
+// journal. The last line of a session counts. Only deletions are flushed: if the index is lost, List
+// finds the sessions in their directories, and the owner of the sessions describes them again. For
+// the same reason, damaged lines are left out.
 const (
 	indexName = "index.jsonl"
 	indexLock = "index.lock"
@@ -58,6 +58,9 @@ func (s *dirStore) describe(ctx context.Context, d disk, e Entry) error {
 	if _, err := f.WriteAt(line, size); err != nil {
 		_ = f.Truncate(size) // otherwise the next call does it
 		return err
+	}
+	if e.bare() {
+		return f.Sync() // the session is about to be deleted
 	}
 	return nil
 }

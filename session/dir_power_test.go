@@ -364,3 +364,61 @@ func TestNoLocks(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.Equal(t, []string{"1"}, read(t, j, nil))
 }
+
+// If power is lost while a session is deleted, the session is there with all of its objects, or it
+// is gone and can be created again. An old description never comes back.
+func TestPowerLossInDelete(t *testing.T) {
+	t.Parallel()
+	f := newFakeFS()
+	ctx := t.Context()
+	s := f.store()
+	j, err := s.Create(ctx, testID)
+	require.NoError(t, err)
+	data := []byte("object")
+	require.NoError(t, j.Put(ctx, HashOf(data), data))
+	require.NoError(t, j.Append(ctx, true, []byte("1")))
+	require.NoError(t, j.Describe(ctx, Entry{Title: "old"}))
+	require.NoError(t, j.Close())
+	there, gone := 0, 0
+	rnd := rand.New(rand.NewPCG(1, 1))
+	f.after = func() {
+		for i := range 20 {
+			image := f.copy()
+			if i > 0 {
+				image = f.crash([]*rand.Rand{nil, rnd}[min(i-1, 1)])
+			}
+			j, err := image.store().Open(ctx, testID, true)
+			if err == nil {
+				there++
+				require.Equal(t, []string{"1"}, read(t, j, nil))
+				_, err = j.Get(ctx, HashOf(data))
+				require.NoError(t, err)
+				continue
+			}
+			gone++
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			j, err = image.store().Create(ctx, testID)
+			require.NoError(t, err)
+			require.Empty(t, read(t, j, nil))
+			_, err = j.Get(ctx, HashOf(data))
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			for e, err := range image.store().List(ctx) {
+				require.NoError(t, err)
+				require.Empty(t, e.Title)
+			}
+		}
+	}
+	require.NoError(t, s.Delete(ctx, testID))
+	require.Positive(t, there)
+	require.Positive(t, gone)
+	f.after = nil
+	require.Empty(t, slices.Collect(func(yield func(string) bool) {
+		names, err := (&fakeDisk{fs: f, node: f.root}).names(".")
+		require.NoError(t, err)
+		for _, n := range names {
+			if CheckID(n) == nil && !yield(n) {
+				return
+			}
+		}
+	}))
+}
