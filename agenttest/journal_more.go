@@ -278,7 +278,8 @@ func (s *journalSuite) reader() {
 	for range 3 {
 		r := s.open(journalID, false)
 		wg.Go(func() {
-			for last := 0; !done.Load(); {
+			for last, end := 0, false; !end; {
+				end = done.Load() // each reader also reads once at the end
 				n := s.beginning(r)
 				if n < last {
 					s.found.add(ruleJournalReader, "%d records after %d", n, last)
