@@ -40,6 +40,9 @@ var unclocked = map[string]string{
 	"fetch_test.go TestFetchThatHangs":                bubbled,
 	"fetch_test.go hang":                              bubbled,
 	"find_test.go nap":                                bubbled,
+	"phase_test.go slow":                              bubbled,
+	"phase_test.go begin":                             bubbled,
+	"phase_test.go Stream":                            bubbled,
 
 	"apply_saves_linux_test.go pause":         chance,
 	"apply_saves_linux_test.go round":         chance,

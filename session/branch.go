@@ -14,7 +14,7 @@ import (
 // Branch is a position in the tree of a [Session], its head, and the agent that continues the
 // conversation there. It is itself an [aycoder.Agent]: Run takes the conversation from the tree.
 //
-// What a command does depends on the phase of the branch, which [Branch.Phase] returns:
+// The effect of a command depends on the phase of the branch, which [Branch.Phase] returns:
 //
 //	            idle     model    tools    question  compacting  suspended  closed
 //	Run         starts   refused  refused  refused   refused     resumes    refused

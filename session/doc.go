@@ -33,9 +33,9 @@ a run adds nodes.
 
 [Branch.Checkout] continues the conversation at another node; what was said since stays in the
 tree. [Branch.Undo] takes back the last turn, and [Branch.Redo] takes that back again.
-[Session.SetLabel] marks a node to be found again. [Branch.Fork] makes a session of its own.
+[Session.SetLabel] marks a node to be found again. [Branch.Fork] makes a separate session.
 
-[Session.NewBranch] makes a second branch, with an agent of its own. Branches of one session work at
+[Session.NewBranch] makes a second branch, with its own agent. Branches of one session work at
 the same time, in one process: the session is the only writer of its records. Another process that
 opens the session gets a [*BusyError]; [Read] gives it a snapshot.
 

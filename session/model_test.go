@@ -20,7 +20,7 @@ import (
 )
 
 // parrot is an agent that answers each prompt with "re: " and the prompt. It drives a State itself,
-// as a host with an engine of its own does.
+// as a host with its own engine does.
 type parrot struct{ runs *int }
 
 func (p parrot) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {

@@ -32,8 +32,8 @@ func (e *VersionError) Error() string {
 func (e *VersionError) Unwrap() error { return e.JournalError }
 
 // Open opens a session of a store and becomes its writer. agent answers on its first branch; give
-// the others theirs with [Branch.SetAgent]. What cannot be read is in [Session.Damage]. A run that
-// was suspended, or that its process did not end, is in [Branch.Pending].
+// the others theirs with [Branch.SetAgent]. [Session.Damage] returns the records that cannot be
+// read. A run that was suspended, or that its process did not end, is in [Branch.Pending].
 func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts ...Option) (*Session, error) {
 	s, err := newSession(store, agent, opts)
 	if err != nil {

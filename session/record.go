@@ -13,10 +13,10 @@ import (
 // A session is stored as records, each one line of JSON. The first is the header. The other kinds
 // are the constants below; a record without a kind is a fact of a run.
 //
-// What a run adds to the conversation is first recorded as facts: each part of the model's message
-// and each output of a call is in one. When the message is complete, the record of its node names
-// these facts instead of repeating them. So content is written once, and a crash at any moment
-// leaves the facts from which the run is continued.
+// A run first records facts: each part of the model's message and each output of a call is in one.
+// When the message is complete, the record of its node names these facts instead of repeating them.
+// So content is written once, and a crash at any moment leaves the facts from which the run is
+// continued.
 //
 // Each record can be read on its own, apart from those references. So a damaged record costs only
 // what it holds.

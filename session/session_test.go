@@ -58,7 +58,7 @@ func asJSON(t testing.TB, v any) string {
 
 func call(name, text string) script.Step { return script.Call(name, map[string]any{"text": text}) }
 
-// What a session keeps is what the runs said, also after it was closed and opened again.
+// A session keeps all that its runs said, also after it was closed and opened again.
 func TestConversationIsKept(t *testing.T) {
 	store := newMemory()
 	s, err := session.New(t.Context(), store, agent(t,

@@ -22,7 +22,7 @@ func NewSwitch(m aycoder.ModelClient) (*Switch, error) {
 }
 
 // Set lets m answer from the next request on. A message that is on its way is not interrupted.
-// What another provider wrote stays in the history, and clients translate it.
+// Messages of another provider stay in the history, and clients translate them.
 func (s *Switch) Set(m aycoder.ModelClient) error {
 	if m == nil {
 		return &aycoder.ConfigError{Option: "model", Err: errors.New("is nil")}

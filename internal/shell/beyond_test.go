@@ -8,8 +8,8 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// beyond are scripts whose words look as if they stay in the workspace. Each was run by bash or
-// dash, and read outside of it, read a file of secrets, or ran a program of a stranger.
+// beyond are scripts whose words look as if they stay in the workspace. By the manuals of bash, dash
+// and the programs, each may read outside of it, read a file of secrets, or run a stranger's program.
 var beyond = map[string][]string{
 	// A cd that fails leaves the script where it was, whatever succeeds behind it.
 	"directories": {
