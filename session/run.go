@@ -184,17 +184,12 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	var records []*record
 	var line []byte
 	durable := s.config.sync == SyncRecords
-	fact := rec.Fact
-	if fact == nil {
+	if rec.Fact == nil {
 		records = append(records, a.started(rec))
-		if rec.Start == nil {
-			fact = &aycoder.Resumed{}
-		}
-	}
-	if fact != nil {
+	} else {
 		var err error
 		a.seq++
-		if line, err = json.Marshal(&aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: fact}); err != nil {
+		if line, err = json.Marshal(&aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}); err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
 		if p := carried(rec.Fact); p != nil {
