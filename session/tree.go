@@ -1,7 +1,6 @@
 package session
 
 import (
-	"io/fs"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -49,18 +48,6 @@ type Node struct {
 	// that a reader with an older View skips what came later.
 	child   atomic.Pointer[Node]
 	sibling *Node
-}
-
-// FileState is what a file was like at a node.
-type FileState struct {
-	// Hash is that of the content, or of the target of a symbolic link. It is "" if there was no file,
-	// or if NotHeld says why the session does not have the content.
-	Hash Hash `json:"hash,omitempty"`
-	// Mode has the permission bits and the type of the file.
-	Mode fs.FileMode `json:"mode,omitempty"`
-	Size int64       `json:"size,omitempty"`
-	// NotHeld says why the session does not have the content, such as "too large".
-	NotHeld string `json:"not_held,omitempty"`
 }
 
 // Answer says which model wrote a message, and how many tokens it used.

@@ -85,38 +85,45 @@ import (
 // workspace; the result reports that such links exist. Apply locks the directories of the files,
 // so that other Workspaces, including those of other processes, wait.
 func (w *Workspace) Apply(ctx context.Context, plan edit.Plan, opts ...ApplyOption) (*edit.Result, error) {
-	return w.apply(ctx, plan, opts)
-}
-
-// apply carries out one plan at a time. Two plans at once could exchange the same file, and each
-// would then mistake the other's text for one that the user saved.
-func (w *Workspace) apply(
-	ctx context.Context, plan edit.Plan, opts []ApplyOption,
-) (*edit.Result, error) {
+	// One plan is carried out at a time. Two plans at once could exchange the same file, and each
+	// would then mistake the other's text for one that the user saved.
 	c, err := newApplyConfig(opts)
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
 	}
+	if w.turn.Acquire(ctx, 1) != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer w.turn.Release(1)
 	if c.approved != "" { // computing a digest takes as long as all the rest
 		if d := plan.Digest(); c.approved != d {
 			return nil, fmt.Errorf("apply plan: it is not the one that was approved: %s, not %s",
 				d, c.approved)
 		}
 	}
-	if w.turn.Acquire(ctx, 1) != nil {
-		return nil, context.Cause(ctx)
-	}
-	defer w.turn.Release(1)
+	res, _, err := w.apply(ctx, changesOf(plan), c)
+	return res, err
+}
+
+// apply carries out changes while the caller holds the turn. It also returns the changes that
+// take back what was done.
+func (w *Workspace) apply(
+	ctx context.Context, changes []fileChange, c *applyConfig,
+) (*edit.Result, []fileChange, error) {
 	a := &applier{w: w, applyConfig: c, id: rand.Text()}
-	for i, e := range plan.Files() {
-		f := &fileApply{applyConfig: c, edit: e,
-			prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}
-		f.note = func() error { return a.record.note(a.id, i, f) }
+	for i, e := range changes {
+		key := e.key
+		if key.id == "" {
+			key = recordKey{a.id, i}
+		}
+		f := &fileApply{applyConfig: c, edit: e.File, restore: e.restore, modes: e.modes,
+			prefix: tempPrefix + key.id + "-" + strconv.Itoa(key.index) + "-"}
+		f.note = func() error { return a.record.note(key.id, key.index, f) }
 		f.res = edit.FileResult{Path: e.Path, Kind: e.Kind}
 		a.files = append(a.files, f)
 	}
 	defer a.close()
-	err = a.open(ctx)
+	err := a.open(ctx)
 	if err == nil {
 		err = a.run(ctx)
 	}
@@ -124,7 +131,13 @@ func (w *Workspace) apply(
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		err = cause
 	}
-	return a.result(), err
+	var undo []fileChange
+	for _, f := range a.files {
+		if f.restore && f.res.Written {
+			undo = append(undo, reverse(f.change()))
+		}
+	}
+	return a.result(), undo, err
 }
 
 // applier carries out one plan.
@@ -171,7 +184,11 @@ func (a *applier) open(ctx context.Context) error {
 func (a *applier) find(f *fileApply) (err error) {
 	// A caller who asks for a recovery approves it, unless a command could have written the
 	// record.
-	approved := a.approved != "" || a.recovers && !a.record.beside
+	approved := a.approved != "" || a.recovers && !a.record.beside || a.restores
+	if f.restore {
+		f.final, err = a.w.exactPath(f.edit, approved)
+		return err
+	}
 	f.final, err = a.w.finalOf(f.edit, approved)
 	if f.edit.Kind == edit.Delete {
 		f.leadsTo = func() ([]byte, error) { return a.w.readLarge(f.final) }

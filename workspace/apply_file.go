@@ -41,13 +41,15 @@ const maxMissed = 10
 // fileApply carries out the part of a plan that concerns one file.
 type fileApply struct {
 	*applyConfig
-	edit   edit.File
-	final  string // path without symbolic links
-	at     place
-	res    edit.FileResult
-	prefix string       // of its temporary files
-	temps  int          // how many temporary names were used
-	note   func() error // records found and want before the file is touched
+	edit    edit.File
+	restore bool           // see fileChange
+	modes   [2]fs.FileMode // see fileChange
+	final   string         // path without symbolic links
+	at      place
+	res     edit.FileResult
+	prefix  string       // of its temporary files
+	temps   int          // how many temporary names were used
+	note    func() error // records found and want before the file is touched
 
 	leadsTo func() ([]byte, error) // reads the target of a link that is to be deleted
 	until   time.Time
@@ -177,11 +179,15 @@ func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	if err != nil {
 		return fileState{}, err
 	}
-	if info.Mode()&fs.ModeSymlink != 0 && f.leadsTo != nil {
+	if info.Mode()&fs.ModeSymlink != 0 && (f.leadsTo != nil || f.restore) {
 		return f.link(info)
 	}
 	if f.cur == nil || !f.at.isAt(f.at.name, f.cur) {
-		if err := cmp.Or(checkRegular("write", f.edit.Path, info), f.at.writable()); err != nil {
+		err := checkRegular("write", f.edit.Path, info)
+		if err == nil && !f.restore { // restoring also replaces files that are read-only
+			err = f.at.writable()
+		}
+		if err != nil {
 			return fileState{}, err
 		}
 		if err := f.hold(""); err != nil {
@@ -200,14 +206,22 @@ func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 }
 
 // link returns the state of a symbolic link. Its content is that of the file it leads to, since
-// that is what the model was shown.
+// that is what the model was shown. If the link itself is to be restored, the content is its
+// target.
 func (f *fileApply) link(info fs.FileInfo) (fileState, error) {
+	if f.restore && f.cur != nil && f.cur.file == nil && f.at.isAt(f.at.name, f.cur) {
+		return f.cur.known, nil
+	}
 	to, err := f.at.dir.Readlink(f.at.name)
 	if err == nil {
 		err = f.hold(to)
 	}
 	if err != nil {
 		return fileState{}, err
+	}
+	if f.restore {
+		f.cur.known = linkTo(to)
+		return f.cur.known, nil
 	}
 	data, err := f.leadsTo()
 	f.cur.known = fileState{text: string(data), mode: info.Mode(), link: to}
@@ -256,6 +270,13 @@ func (f *fileApply) decide(now fileState) (next fileState, err error) {
 func (f *fileApply) merge(found fileState) (fileState, error) {
 	f.marked = false
 	theirs := fileState{text: f.edit.Proposed, mode: found.mode}
+	if f.restore {
+		next, done, err := f.restored(found)
+		if done || err != nil {
+			return next, err
+		}
+		theirs.mode = next.mode
+	}
 	switch {
 	case found.absent && f.edit.Kind == edit.Create:
 		return theirs, nil
@@ -364,7 +385,14 @@ func (f *fileApply) stage(want fileState) error {
 	if err := cmp.Or(f.step("stage"), f.note()); err != nil {
 		return err
 	}
+	if want.link != "" {
+		f.staged, f.stagedFor = &held{name: f.temp(), noLease: true, known: want}, want
+		return cmp.Or(f.at.dir.Symlink(want.link, f.staged.name), f.step("staged"))
+	}
 	like := newFile{mode: f.edit.Mode}
+	if f.restore {
+		like.mode, like.exact = want.mode.Perm(), true
+	}
 	if f.cur != nil {
 		like.of = f.cur.file
 	}
@@ -389,7 +417,7 @@ func (f *fileApply) isStaged(want fileState) (bool, error) {
 	switch {
 	case want.absent || f.staged != nil && want.same(f.stagedFor):
 		return true, nil
-	case f.staged == nil || want.mode != f.stagedFor.mode || !strings.HasPrefix(want.text, f.stagedFor.text):
+	case f.staged == nil || want.mode != f.stagedFor.mode || want.link != f.stagedFor.link || want.link != "" || !strings.HasPrefix(want.text, f.stagedFor.text):
 		if f.cur != nil {
 			f.cur.release()
 		}

@@ -176,13 +176,19 @@ func (k killedDir) kill(t *testing.T, how string, r *rand.Rand) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), killedChild+"="+how, "AYCODER_TEST_DIR="+k.dir, "AYCODER_TEST_RECORDS="+k.records)
+	killAfter(t, cmd, 1+r.IntN(120), r)
+}
+
+// killAfter starts a process and kills it after it has taken some steps.
+func killAfter(t *testing.T, cmd *exec.Cmd, steps int, r *rand.Rand) {
+	t.Helper()
 	var says strings.Builder
 	cmd.Stderr = &says
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	in := bufio.NewReader(out)
-	for range 1 + r.IntN(120) {
+	for range steps {
 		if _, err := in.ReadByte(); err != nil {
 			_ = cmd.Wait()
 			t.Fatalf("the process ended: %v: %s", err, says.String())
@@ -513,7 +519,7 @@ func TestInterruptedLink(t *testing.T) {
 	require.NoError(t, os.Symlink("d0/f0", k.dir+"/a"))
 	r := &planRecord{recordStore: w.records, id: strings.Repeat("B", 26)}
 	file := func(i int, e edit.File, link string) recordFile {
-		return recordFile{r.id, i, e, [2]int{len(e.Base), len(e.Proposed)}, 0, link}
+		return recordFile{ID: r.id, Index: i, Edit: e, Sizes: [2]int{len(e.Base), len(e.Proposed)}, Link: link}
 	}
 	require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.real, Files: []recordFile{
 		file(0, edit.File{Path: "a", Kind: edit.Delete, Base: k.text(0, 0)}, "d0/f0"),

@@ -27,7 +27,8 @@ type applyConfig struct {
 
 	missed   int // how often files were searched for again
 	record   *planRecord
-	recovers bool // the record belongs to a plan that is being finished or taken back
+	recovers bool // the record was begun before, by an Apply that crashed or by Restore
+	restores bool // the record was begun by a Restore that still runs
 }
 
 // WithApproved states that the plan with this [edit.Plan.Digest] was approved, either by a

@@ -145,13 +145,60 @@ type recordFile struct {
 	Sizes [2]int      `json:"sizes"`          // of the texts before and after, in bytes
 	Was   fs.FileMode `json:"was,omitempty"`  // mode
 	Link  string      `json:"link,omitempty"` // the target of a link that is deleted
+	// Restore and Modes are those of the change. The other modes above are 0 then.
+	Restore bool           `json:"restore,omitempty"`
+	Modes   [2]fs.FileMode `json:"modes,omitzero"`
 }
 
 // recorded is what has to be known of a file to finish its change, or to take it back.
 func (f *fileApply) recorded(id string, index int) recordFile {
-	e := between(f.final, f.edit.Mode, f.found, f.want)
-	return recordFile{id, index, e, [2]int{len(e.Base), len(e.Proposed)}, f.found.mode.Perm(),
-		f.found.link}
+	c := f.change()
+	c.Path = f.final
+	r := recordFile{ID: id, Index: index, Edit: c.File,
+		Sizes: [2]int{len(c.Base), len(c.Proposed)}, Restore: c.restore}
+	if c.restore {
+		r.Modes = c.modes
+	} else {
+		r.Was, r.Link = f.found.mode.Perm(), f.found.link
+	}
+	return r
+}
+
+// change returns the change that turns the file as it was found into the one that is wanted.
+func (f *fileApply) change() fileChange {
+	c := fileChange{File: between(f.edit.Path, f.edit.Mode, f.found, f.want), restore: f.restore,
+		modes: [2]fs.FileMode{f.found.mode, f.want.mode}}
+	if f.restore {
+		c.Mode = 0
+	}
+	return c
+}
+
+// change returns what was recorded as a change.
+func (r recordFile) change() fileChange {
+	c := fileChange{File: r.Edit, restore: r.Restore, modes: r.Modes}
+	if !r.Restore {
+		c.modes[0] = r.Was
+	}
+	return c
+}
+
+// A fileChange is an edit of a plan or, with restore set, a part of a [Restoration].
+type fileChange struct {
+	edit.File
+	restore bool
+	modes   [2]fs.FileMode // before and after, with types; for restore only
+	key     recordKey      // in the record that has the change already, if any
+	// permissions says that only the permissions of a directory are left to be set.
+	permissions bool
+}
+
+func changesOf(plan edit.Plan) []fileChange {
+	var all []fileChange
+	for _, e := range plan.Files() {
+		all = append(all, fileChange{File: e})
+	}
+	return all
 }
 
 // between returns the edit that turns found into want. Mode is that of a newly created file.
@@ -167,14 +214,18 @@ func between(name string, mode fs.FileMode, found, want fileState) edit.File {
 	return b
 }
 
-// reverse returns the edit that takes e back. Was is the mode of a deleted file.
-func reverse(e edit.File, was fs.FileMode) edit.File {
-	back := edit.File{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
-	switch e.Kind {
+// reverse returns the change that takes c back.
+func reverse(c fileChange) fileChange {
+	back := fileChange{restore: c.restore, modes: [2]fs.FileMode{c.modes[1], c.modes[0]},
+		File: edit.File{Path: c.Path, Kind: c.Kind, Base: c.Proposed, Proposed: c.Base}}
+	switch c.Kind {
 	case edit.Create:
 		back.Kind = edit.Delete
 	case edit.Delete:
-		back.Kind, back.Mode = edit.Create, was.Perm()
+		back.Kind = edit.Create
+		if !c.restore {
+			back.Mode = c.modes[0].Perm()
+		}
 	}
 	return back
 }
@@ -192,11 +243,7 @@ func (a *applier) writeRecord() error {
 	if len(begin.Files) == 0 {
 		return nil
 	}
-	r := &planRecord{recordStore: a.w.records, id: a.id, durable: len(begin.Files) > 1}
-	err := errTaken
-	for try := 0; try < maxTries && errors.Is(err, errTaken); try++ {
-		err = r.begin(begin)
-	}
+	r, err := a.w.newRecord(a.id, begin)
 	switch {
 	case err == nil:
 		a.record = r
@@ -204,6 +251,16 @@ func (a *applier) writeRecord() error {
 		return r.failed(err)
 	}
 	return nil
+}
+
+// newRecord begins a record. Its names must be on the disk if there are several files.
+func (w *Workspace) newRecord(id string, begin recordBegin) (*planRecord, error) {
+	r := &planRecord{recordStore: w.records, id: id, durable: len(begin.Files) > 1}
+	err := errTaken
+	for try := 0; try < maxTries && errors.Is(err, errTaken); try++ {
+		err = r.begin(begin)
+	}
+	return r, err
 }
 
 // errTaken says that another process, looking for records, mistook an empty record for one

@@ -26,6 +26,8 @@ type InterruptedPlan struct {
 	// Plan holds, for each file, the change that Apply was about to make: the model's proposal
 	// merged with the user's text.
 	Plan edit.Plan
+	// Restores are the changes of an interrupted [Workspace.Restore]. Plan is then empty.
+	Restores []Restoration
 	// Done lists the paths of the files that are already changed, and Open lists the paths of
 	// those that are not. A file that another program has changed since may be in neither list.
 	Done, Open []string
@@ -120,6 +122,12 @@ func (w *Workspace) leftOf(r *planRecord) *leftover {
 		f := &leftFile{versions: r.noted[recordKey{begun.ID, begun.Index}]}
 		l.files = append(l.files, f)
 		name := begun.Edit.Path
+		if begun.Restore {
+			if f.err = w.mayRestore(name, true); f.err == nil {
+				w.look(r, f, name)
+			}
+			continue
+		}
 		// The path is resolved again: a record is not trusted with where its files are.
 		final, err := w.finalOf(f.recordFile().Edit, true)
 		if err == nil && final != name {
@@ -136,14 +144,24 @@ func (w *Workspace) leftOf(r *planRecord) *leftover {
 // from the temporary files next to it.
 func (w *Workspace) look(r *planRecord, f *leftFile, name string) {
 	e := f.recordFile().Edit
-	now, err := w.readLarge(name)
-	absent := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !absent {
-		return
+	var text string
+	if f.recordFile().Restore {
+		now, err := w.stateOf(name)
+		if err != nil {
+			return
+		}
+		text = now.text
+		f.done, f.open = f.recordFile().change().progress(now)
+	} else {
+		now, err := w.readLarge(name)
+		absent := errors.Is(err, fs.ErrNotExist)
+		if err != nil && !absent {
+			return
+		}
+		text = string(now)
+		f.done = absent && e.Kind == edit.Delete || !absent && e.Kind != edit.Delete && text == e.Proposed
+		f.open = !f.done && (absent && e.Kind == edit.Create || !absent && e.Kind != edit.Create && text == e.Base)
 	}
-	text := string(now)
-	f.done = absent && e.Kind == edit.Delete || !absent && e.Kind != edit.Delete && text == e.Proposed
-	f.open = !f.done && (absent && e.Kind == edit.Create || !absent && e.Kind != edit.Create && text == e.Base)
 	dir, err := w.root.Open(filepath.FromSlash(path.Dir(name)))
 	if err != nil {
 		return
@@ -182,7 +200,7 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 	t.text, err = w.readAnything(name)
 	link := false
 	for _, v := range versions {
-		link = link || v.Link != ""
+		link = link || v.Link != "" || (v.Modes[0]|v.Modes[1])&fs.ModeSymlink != 0
 		e := v.Edit
 		t.ours = t.ours || t.text == e.Base || strings.HasPrefix(e.Proposed, t.text)
 		for _, known := range []string{e.Base, e.Proposed} { // possibly with appended text that the current file also has
@@ -191,7 +209,7 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 		}
 	}
 	t.ours = t.ours || t.text == now // see fileApply.giveCurrentText
-	t.ours = (t.ours || link) && (err == nil || link)
+	t.ours = t.ours && err == nil || link && err != nil
 	f.temps = append(f.temps, t)
 	if !f.done && !f.open && k.id == r.id {
 		e := f.recordFile().Edit
@@ -238,7 +256,11 @@ func (l *leftover) interrupted() *InterruptedPlan {
 	var edits []edit.File
 	for _, f := range l.files {
 		e := f.recordFile().Edit
-		edits = append(edits, e)
+		if c := f.recordFile().change(); c.restore {
+			p.Restores = append(p.Restores, c.restoration())
+		} else {
+			edits = append(edits, e)
+		}
 		if f.done {
 			p.Done = append(p.Done, e.Path)
 		} else if f.open {
@@ -249,15 +271,15 @@ func (l *leftover) interrupted() *InterruptedPlan {
 	return p
 }
 
-// edits returns the edits that finish the plan, or those that take it back.
-func (l *leftover) edits(back bool) ([]edit.File, error) {
-	var edits []edit.File
+// changes returns the changes that finish the plan, or those that take it back.
+func (l *leftover) changes(back bool) ([]fileChange, error) {
+	var all []fileChange
 	for _, f := range l.files {
 		if f.err != nil {
 			return nil, f.err
 		}
 		v := f.recordFile()
-		e := v.Edit
+		e := v.change()
 		i := slices.IndexFunc(f.temps, func(t leftTemp) bool { return !t.ours })
 		switch {
 		case i >= 0 && f.done && e.Kind != edit.Create:
@@ -265,19 +287,23 @@ func (l *leftover) edits(back bool) ([]edit.File, error) {
 			f.temps[i].late = back || e.Kind == edit.Change
 			if back {
 				e.Base = f.temps[i].text
-				e = reverse(e, v.Was)
+				e = reverse(e)
 			} else if e.Kind == edit.Change {
 				e.Proposed = f.temps[i].text
 			}
 		case back && v.Link != "" && f.done: // an edit cannot create a link
 			continue
 		case back:
-			e = reverse(e, v.Was)
+			e = reverse(e)
 		}
-		edits = append(edits, e)
+		if err := e.check(); err != nil { // a record may be forged
+			return nil, err
+		}
+		if e.Kind != edit.Change || e.Base != e.Proposed || e.modes[0] != e.modes[1] && e.restore {
+			all = append(all, e)
+		}
 	}
-	plan, err := edit.NewPlan(edits...) // leaves out edits that change nothing
-	return plan.Files(), err
+	return all, nil
 }
 
 // recoverPlan finishes a plan or takes it back.
@@ -292,36 +318,55 @@ func (w *Workspace) recoverPlan(
 	l := w.leftOf(r)
 	// A cancel keeps edits from being made, but nothing of those that were may stay behind.
 	clean := context.WithoutCancel(ctx)
-	todo, err := l.edits(back)
-	if err != nil {
-		return nil, fmt.Errorf("recover plan %s: %w", id, err)
+	todo, err := l.changes(back)
+	var c *applyConfig
+	if err == nil {
+		c, err = newApplyConfig(opts)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("recover plan %s: %w", runes.Path(id), err)
+	}
+	c.record, c.recovers = r, true
+	if w.turn.Acquire(ctx, 1) != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer w.turn.Release(1)
 	if back {
 		l.putLinksBack(clean)
 	}
 	all := &edit.Result{}
-	for {
-		plan, err := edit.NewPlan(todo...)
-		if err != nil {
-			return nil, fmt.Errorf("recover plan %s: %w", id, err)
+	for _, step := range restoreSteps(todo) {
+		if len(step) > 0 && step[0].isDir() {
+			l.removeTemps(clean) // a directory is removed only if it is empty
 		}
-		res, err := w.apply(ctx, plan, append(opts, func(c *applyConfig) error { c.record, c.recovers = r, true; return nil }))
+		if res, err := w.recoverStep(ctx, step, c, all); err != nil {
+			return res, err
+		}
+	}
+	slices.SortStableFunc(all.Files, func(a, b edit.FileResult) int { return cmp.Compare(a.Path, b.Path) })
+	l.remove(clean, back, all)
+	return all, nil
+}
+
+// recoverStep makes some of the changes. Files that stand in the way stay as they are.
+func (w *Workspace) recoverStep(
+	ctx context.Context, todo []fileChange, c *applyConfig, all *edit.Result,
+) (*edit.Result, error) {
+	for {
+		res, _, err := w.takeStep(ctx, todo, c)
 		e, conflict := errors.AsType[*edit.ConflictError](err)
 		if err != nil && !conflict {
 			return res, err
 		}
 		if !conflict {
 			all.Files = append(all.Files, res.Files...)
-			break
+			return all, nil
 		}
 		all.Files = append(all.Files, e.Files...)
-		todo = slices.DeleteFunc(todo, func(d edit.File) bool {
+		todo = slices.DeleteFunc(todo, func(d fileChange) bool {
 			return slices.ContainsFunc(e.Files, func(f edit.FileResult) bool { return f.Path == d.Path })
 		})
 	}
-	slices.SortStableFunc(all.Files, func(a, b edit.FileResult) int { return cmp.Compare(a.Path, b.Path) })
-	l.remove(clean, back, all)
-	return all, nil
 }
 
 // putLinksBack restores links that were deleted.
@@ -338,6 +383,23 @@ func (l *leftover) putLinksBack(ctx context.Context) {
 				target.close()
 			}
 		}
+	}
+}
+
+// removeTemps removes the temporary files that have only texts of the record.
+func (l *leftover) removeTemps(ctx context.Context) {
+	for _, f := range l.files {
+		f.temps = slices.DeleteFunc(f.temps, func(t leftTemp) bool {
+			if !t.ours {
+				return false
+			}
+			target, err := l.w.openTarget(ctx, t.name, t.name)
+			if err == nil {
+				err = target.dir.Remove(target.name)
+				target.close()
+			}
+			return err == nil || errors.Is(err, fs.ErrNotExist)
+		})
 	}
 }
 

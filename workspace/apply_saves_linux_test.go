@@ -29,8 +29,11 @@ const savesChild = "AYCODER_TEST_SAVES"
 func TestMain(m *testing.M) {
 	tally, saves := os.LookupEnv(savesChild)
 	how, killed := os.LookupEnv(killedChild)
+	restores, restored := os.LookupEnv(restoreChild)
 	var err error
 	switch {
+	case restored:
+		err = restoreForever(restores)
 	case saves:
 		err = saveAsTold(tally)
 	case killed:

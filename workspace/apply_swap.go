@@ -358,8 +358,8 @@ func (f *fileApply) finish(failed bool) {
 			r.UserChanges = append(r.UserChanges, edit.LineChange(c))
 		}
 	}
-	if r.Written && f.found.link == "" {
-		r.Undo = new(reverse(between(f.edit.Path, f.edit.Mode, f.found, f.want), f.found.mode))
+	if r.Written && f.found.link == "" && !f.restore {
+		r.Undo = new(reverse(f.change()).File)
 	}
 }
 

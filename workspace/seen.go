@@ -4,6 +4,7 @@ import (
 	linked "container/list"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"sync"
 
 	"github.com/aycoder/aycoder/internal/view"
@@ -148,4 +149,37 @@ func (s *SeenFiles) Hash(path string) string {
 		return f.hash
 	}
 	return ""
+}
+
+// SeenFile is what [SeenFiles] remembers of one file.
+type SeenFile struct {
+	Path string
+	// Hash is what [SeenFiles.Hash] returns, and Contents is what [SeenFiles.Contents] returns.
+	Hash     string
+	Contents []string
+}
+
+// All returns everything that is remembered. The least recently used file comes first.
+func (s *SeenFiles) All() []SeenFile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]SeenFile, 0, len(s.files))
+	for e := s.all.Back(); e != nil; e = e.Prev() {
+		f := e.Value.(*seenFile)
+		all = append(all, SeenFile{f.path, f.hash, f.contents})
+	}
+	return all
+}
+
+// Restore records a file as [SeenFiles.All] of another process returned it. To restore all files,
+// call Restore in the same order. Of a file that is remembered already, the new contents count as
+// the most recent ones. A file without contents is left out.
+func (s *SeenFiles) Restore(f SeenFile) {
+	for i, c := range slices.Backward(f.Contents) {
+		hash := ""
+		if i == 0 {
+			hash = f.Hash
+		}
+		s.add(f.Path, c, hash)
+	}
 }

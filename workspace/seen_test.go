@@ -64,3 +64,21 @@ func BenchmarkSeenFilesAdd(b *testing.B) {
 		})
 	}
 }
+
+// A second process can be given everything that the first one remembers.
+func TestSeenFilesRestore(t *testing.T) {
+	var s, again workspace.SeenFiles
+	s.Add("a", "a1")
+	s.Add("b", "b1")
+	s.AddPart("a", "a2")
+	s.AddPart("c", "c1")
+	s.Contents("b")
+	for _, f := range s.All() {
+		again.Restore(f)
+	}
+	assert.Equal(t, s.All(), again.All())
+	assert.Equal(t, "b", again.All()[2].Path)
+	assert.Equal(t, []string{"a2", "a1"}, again.Contents("a"))
+	assert.Equal(t, "f55ff16f66f43360266b95db6f8fec01d76031054306ae4a4b380598f6cfd114", again.Hash("a"), "sha256sum of a1")
+	assert.Empty(t, again.Hash("c"))
+}

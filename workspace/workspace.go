@@ -436,15 +436,16 @@ const tempPrefix, tempEnd = ".aycoder-", ".tmp"
 
 // newFile holds the attributes of a new file.
 type newFile struct {
-	of   *os.File    // copy the mode, owner and attributes of this file
-	mode fs.FileMode // otherwise these permissions, or the default if 0
+	of    *os.File    // copy the mode, owner and attributes of this file
+	mode  fs.FileMode // otherwise these permissions, or the default if 0
+	exact bool        // the file gets the permissions of mode in any case
 }
 
 // fill creates a file with a text and flushes it. It returns the file open for reading and
 // writing. After an error, no file is left.
 func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 	mode := fs.FileMode(0o666)
-	if like.of != nil || like.mode != 0 {
+	if like.of != nil || like.mode != 0 || like.exact {
 		mode = 0o600
 	}
 	f, err := t.dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
@@ -455,8 +456,10 @@ func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 	switch {
 	case err != nil:
 	case like.of != nil:
-		err = keepAttributes(f, like.of)
-	case like.mode != 0:
+		if err = keepAttributes(f, like.of); err == nil && like.exact {
+			err = setPermissions(f, like.mode)
+		}
+	case like.mode != 0 || like.exact:
 		err = f.Chmod(like.mode)
 	}
 	if err == nil {
@@ -466,6 +469,15 @@ func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 		return nil, errors.Join(err, f.Close(), t.dir.Remove(name))
 	}
 	return f, nil
+}
+
+// setPermissions changes the permissions of a file, and keeps its other mode bits.
+func setPermissions(f *os.File, perm fs.FileMode) error {
+	info, err := f.Stat()
+	if err == nil && info.Mode().Perm() != perm {
+		err = f.Chmod(info.Mode()&^fs.ModePerm | perm)
+	}
+	return err
 }
 
 // keepAttributes copies the mode of another file, and where the system and the rights of the

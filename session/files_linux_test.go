@@ -1,0 +1,387 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// objects is a store of objects in memory.
+type objects struct {
+	mu  sync.Mutex
+	all map[Hash][]byte
+	err error
+}
+
+func (o *objects) put(_ context.Context, h Hash, data []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
+	}
+	o.all[h] = append([]byte{}, data...)
+	return nil
+}
+
+func (o *objects) get(_ context.Context, h Hash) ([]byte, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if data, ok := o.all[h]; ok {
+		return data, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+// holds reports whether any object has the text in it.
+func (o *objects) holds(text string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, data := range o.all {
+		if strings.Contains(string(data), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// filesTest is a workspace with a tracker and a branch of nodes.
+type filesTest struct {
+	*testing.T
+	*tracker
+	ws   *workspace.Workspace
+	dir  string
+	objs *objects
+	mark int64
+	now  map[string]FileState // of the last node
+}
+
+func newFilesTest(t *testing.T, files map[string]string) *filesTest {
+	t.Helper()
+	f := &filesTest{T: t, dir: filepath.Join(t.TempDir(), "ws"), now: map[string]FileState{},
+		objs: &objects{all: map[Hash][]byte{}}}
+	require.NoError(t, os.Mkdir(f.dir, 0o755))
+	for name, text := range files {
+		f.write(name, text)
+	}
+	var err error
+	f.ws, err = workspace.Open(f.dir, workspace.WithPlanRecords(f.dir+".records"))
+	require.NoError(t, err)
+	t.Cleanup(func() { f.ws.Close() })
+	f.tracker = newTracker(trackerConfig{fs: f.ws, put: f.objs.put, get: f.objs.get})
+	return f
+}
+
+func (f *filesTest) path(name string) string { return filepath.Join(f.dir, name) }
+
+// write writes a file as a user does.
+func (f *filesTest) write(name, text string) {
+	f.Helper()
+	require.NoError(f, os.MkdirAll(filepath.Dir(f.path(name)), 0o755))
+	require.NoError(f, os.WriteFile(f.path(name), []byte(text), 0o644))
+}
+
+func (f *filesTest) git(args ...string) string {
+	f.Helper()
+	cmd := exec.CommandContext(f.Context(), "git", args...)
+	cmd.Dir = f.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	out, err := cmd.CombinedOutput()
+	require.NoError(f, err, "%s", out)
+	return string(out)
+}
+
+// commit makes the directory a repository.
+func (f *filesTest) commit() {
+	f.Helper()
+	f.git("init", "-q")
+	f.git("add", "-A")
+	f.git("commit", "-q", "--allow-empty", "-m", "c")
+}
+
+// command does something as a command.
+func (f *filesTest) command(do func() error) {
+	f.Helper()
+	_, err := f.Exec(execFunc(do)).Run(f.Context(), &tools.ExecCommand{})
+	require.NoError(f, err)
+}
+
+type execFunc func() error
+
+func (e execFunc) Run(context.Context, *tools.ExecCommand) (*tools.ExecResult, error) {
+	return &tools.ExecResult{}, e()
+}
+
+// apply applies one edit as a tool does.
+func (f *filesTest) apply(edits ...edit.File) {
+	f.Helper()
+	plan, err := edit.NewPlan(edits...)
+	require.NoError(f, err)
+	_, err = f.FS().Apply(f.Context(), plan)
+	require.NoError(f, err)
+}
+
+// node returns the states of the files of a new node.
+func (f *filesTest) node() map[string]FileState {
+	f.Helper()
+	require.NoError(f, f.refresh(f.Context()))
+	d, mark, err := f.delta(f.Context(), f.mark)
+	require.NoError(f, err)
+	f.mark = mark
+	f.now = maps.Clone(f.now)
+	withDelta(f.now, d)
+	return f.now
+}
+
+// goTo checks out a node.
+func (f *filesTest) goTo(to map[string]FileState) []FileChange {
+	f.Helper()
+	from := f.node()
+	plan, err := f.plan(f.Context(), from, to)
+	require.NoError(f, err)
+	_, err = f.checkout(f.Context(), plan)
+	if err != nil {
+		for _, c := range plan {
+			f.Logf("%s %s %s: %s %+v, then %+v", c.Action, c.Path, c.Reason, f.disk()[c.Path].Mode, c.Now, c.Then)
+		}
+	}
+	require.NoError(f, err)
+	f.node()
+	return plan
+}
+
+// disk reads a directory with the functions of package os, without version control.
+func (f *filesTest) disk() map[string]workspace.Version {
+	f.Helper()
+	all := map[string]workspace.Version{}
+	require.NoError(f, filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(f.dir, name)
+		if err != nil || rel == "." {
+			return err
+		}
+		if d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		info, err := os.Lstat(name)
+		if err != nil {
+			return err
+		}
+		v := workspace.Version{Exists: true, Mode: info.Mode()}
+		switch {
+		case v.Mode&fs.ModeSymlink != 0:
+			v.Mode = fs.ModeSymlink
+			v.Content, err = os.Readlink(name)
+		case v.Mode.IsRegular() && info.Size() > 1<<20:
+			v.Content = fmt.Sprint(info.Size())
+		case v.Mode.IsRegular():
+			var data []byte
+			data, err = os.ReadFile(name)
+			v.Content = string(data)
+		}
+		all[rel] = v
+		return err
+	}))
+	return all
+}
+
+// disturb makes a random change, as a user or a command does.
+func disturb(r *rand.Rand, dir string) error {
+	names := []string{"a", "b", "c", "d", "e"}
+	rel := names[r.IntN(5)]
+	for range r.IntN(3) {
+		rel = path.Join(rel, names[r.IntN(5)])
+	}
+	name := filepath.Join(dir, rel)
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil && parent != filepath.Dir(name) {
+		return nil // below a link
+	}
+	for p := filepath.Dir(name); p != dir; p = filepath.Dir(p) {
+		if info, err := os.Lstat(p); err == nil && !info.IsDir() {
+			if err := os.Remove(p); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	replace := func() error { return os.RemoveAll(name) }
+	switch r.IntN(8) {
+	case 0, 1, 2:
+		if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+			if err := replace(); err != nil {
+				return err
+			}
+		}
+		return os.WriteFile(name, fmt.Appendf(nil, "%d\n%s", r.IntN(1000), strings.Repeat("x\x00\xff\n", r.IntN(20))), 0o644)
+	case 3:
+		return replace()
+	case 4:
+		return errors.Join(replace(), os.Symlink([]string{"../../outside", "/etc/passwd", "a", ".", "nowhere"}[r.IntN(5)], name))
+	case 5:
+		return errors.Join(replace(), os.MkdirAll(filepath.Join(name, names[r.IntN(5)]), 0o755))
+	case 6, 7:
+		if info, err := os.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			return os.Chmod(name, []fs.FileMode{0o644, 0o755, 0o600, 0o444, 0o700, 0}[r.IntN(6)])
+		}
+	}
+	return nil
+}
+
+// edit changes a random file as a tool of the model does.
+func (f *filesTest) edit(r *rand.Rand) {
+	f.Helper()
+	var names []string
+	disk := f.disk()
+	for _, name := range slices.Sorted(maps.Keys(disk)) {
+		v := disk[name]
+		if v.Mode.IsRegular() {
+			names = append(names, name)
+		}
+	}
+	e := edit.File{Path: fmt.Sprintf("new%d/f%d", r.IntN(3), r.IntN(5)), Kind: edit.Create, Proposed: fmt.Sprint(r.IntN(1000))}
+	if len(names) > 0 && r.IntN(3) > 0 {
+		e.Path = names[r.IntN(len(names))]
+		e.Kind, e.Base = edit.Change, disk[e.Path].Content
+		if r.IntN(4) == 0 {
+			e.Kind, e.Proposed = edit.Delete, ""
+		}
+	}
+	plan, err := edit.NewPlan(e)
+	require.NoError(f, err)
+	_, _ = f.FS().Apply(f.Context(), plan) // a file that exists already stays
+}
+
+// implied returns what a node says of a file that it does not mention.
+func (f *filesTest) implied(from, to map[string]FileState, name string) (FileState, bool) {
+	if _, known := to[name]; known {
+		return to[name], false
+	}
+	for below, s := range to {
+		if strings.HasPrefix(below, name+"/") && s.Kind != "" && from[name].First.Kind != KindDir {
+			return FileState{Kind: KindDir, Mode: 0o755}, true
+		}
+	}
+	for above := path.Dir(name); above != "."; above = path.Dir(above) {
+		if to[above].First == nil && from[above].First == nil {
+			continue
+		}
+		if is, _ := f.implied(from, to, above); is.Kind != KindDir {
+			return FileState{}, true
+		}
+	}
+	return *from[name].First, true
+}
+
+// Random operations of the agent, its commands and the user: a checkout brings back what the node
+// says, or names it, and the way back is exact.
+func TestFilesModel(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the tree has files without permissions")
+	}
+	rounds := 150
+	if testing.Short() {
+		rounds = 15
+	}
+	type snapshot struct {
+		states map[string]FileState
+		disk   map[string]workspace.Version
+	}
+	checkouts, restored, kept := 0, 0, 0
+	for seed := range rounds {
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		f := newFilesTest(t, map[string]string{"a/b": "committed\n", "c": "c\n", "d/e/f": "f\n"})
+		if seed%2 == 0 {
+			f.commit()
+		}
+		var all []snapshot
+		for range 12 {
+			for range 1 + r.IntN(3) {
+				switch r.IntN(3) {
+				case 0:
+					require.NoError(t, disturb(r, f.dir))
+				case 1:
+					f.edit(r)
+				case 2:
+					f.command(func() error {
+						var err error
+						for range 1 + r.IntN(6) {
+							err = errors.Join(err, disturb(r, f.dir))
+						}
+						return err
+					})
+				}
+			}
+			all = append(all, snapshot{f.node(), f.disk()})
+			for name, s := range f.now { // what a node says is so, and it is held
+				v := all[len(all)-1].disk[name]
+				require.Equal(t, v.Exists, s.Kind != "", "seed %d: %s", seed, name)
+				if s.Hash != "" && s.Git == "" {
+					require.Equal(t, v.Content, string(f.objs.all[s.Hash]), "seed %d: %s", seed, name)
+				}
+			}
+			if r.IntN(2) > 0 {
+				continue
+			}
+			before, from, to := f.disk(), f.now, all[r.IntN(len(all))]
+			changes := map[string]FileChange{}
+			for _, c := range f.goTo(to.states) {
+				changes[c.Path] = c
+			}
+			checkouts++
+			restored += len(changes)
+			after := f.disk()
+			for name := range maps.Keys(from) {
+				want, c := to.disk[name], changes[name]
+				_, named := changes[name]
+				if first, implied := f.implied(from, to.states, name); implied {
+					want = versionOf(first, nil)
+					want.Content = after[name].Content
+					if first.Hash != "" && c.Action != ActionKeep {
+						require.Equal(t, first.Hash, HashOf([]byte(want.Content)), "seed %d: %s", seed, name)
+					}
+				}
+				switch {
+				case named && c.Action == ActionKeep:
+					kept++
+				case named && c.Action == ActionRemove && c.Now.Kind == KindDir && after[name].Exists:
+					// a directory with something of the user in it
+				default:
+					require.Equal(t, want, after[name], "seed %d: %s %+v", seed, name, c)
+
+				}
+			}
+			for name, v := range before { // no other file changes
+				if _, named := changes[name]; !named {
+					require.Equal(t, v, after[name], "seed %d: %s", seed, name)
+				}
+			}
+			if r.IntN(3) > 0 {
+				f.goTo(from)
+				require.Equal(t, before, f.disk(), "seed %d: the way back", seed)
+			} else {
+				all = append(all, snapshot{f.now, f.disk()})
+			}
+		}
+	}
+	t.Logf("%d checkouts, %d files restored, %d kept", checkouts, restored, kept)
+	assert.Greater(t, checkouts, rounds)
+	assert.NotZero(t, kept)
+}
