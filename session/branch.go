@@ -49,6 +49,8 @@ type Branch struct {
 	number  int64 // of the pending run
 	seq     int64 // of its last fact
 	redo    []ID
+	mark    int64              // up to which the nodes have the changes of files
+	placed  bool               // the files on disk are those of the last node
 	said    []*aycoder.Steered // recorded, and not in the tree yet
 }
 
@@ -264,7 +266,32 @@ func (b *Branch) SetAgent(agent aycoder.Agent) error {
 type MoveOption func(*moveConfig) error
 
 type moveConfig struct {
-	stop, wait bool
+	stop, wait          bool
+	dry                 bool
+	onlyChat, onlyFiles bool
+	paths               []string
+}
+
+// OnlyConversation leaves the files as they are. Default: a session with files takes them back
+// together with the conversation.
+func OnlyConversation() MoveOption {
+	return func(c *moveConfig) error { c.onlyChat = true; return nil }
+}
+
+// OnlyFiles takes the files back and continues the conversation where it is.
+func OnlyFiles() MoveOption {
+	return func(c *moveConfig) error { c.onlyFiles = true; return nil }
+}
+
+// OnlyPaths restricts the files that are taken back to these, and to those below these directories.
+// Default: all files.
+func OnlyPaths(paths ...string) MoveOption {
+	return func(c *moveConfig) error { c.paths = append(c.paths, paths...); return nil }
+}
+
+// DryRun changes nothing. The [Move] says what would be done.
+func DryRun() MoveOption {
+	return func(c *moveConfig) error { c.dry = true; return nil }
 }
 
 // StoppingRun lets the command cancel a run that works on the branch, and wait for its end. The

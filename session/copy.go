@@ -32,7 +32,10 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for hash := range v.objects(v.Path(id)) {
+	for hash, needed := range v.objects(v.Path(id)) {
+		if !needed {
+			continue // git has it
+		}
 		data, err := s.journal.Get(ctx, hash)
 		if err == nil {
 			err = f.journal.Put(ctx, hash, data)
@@ -52,11 +55,15 @@ func (v *View) objects(nodes []*Node) map[Hash]bool {
 	out := map[Hash]bool{}
 	for _, n := range nodes {
 		for _, f := range n.Files {
-			out[f.Hash] = true
+			for s := &f; s != nil; s = s.First {
+				out[s.Hash] = s.Git == ""
+			}
 		}
-	}
-	for _, b := range v.base {
-		out[b.state.Hash] = true
+		for _, f := range n.shown {
+			for _, h := range f.Contents {
+				out[h] = true
+			}
+		}
 	}
 	delete(out, "")
 	return out
@@ -66,13 +73,6 @@ func (v *View) objects(nodes []*Node) map[Hash]bool {
 // out. The mutex is held.
 func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 	records := []*record{}
-	if len(v.base) > 0 {
-		base := &record{Kind: kindBase, Files: map[string]FileState{}}
-		for _, f := range v.base {
-			base.Files[f.path] = f.state
-		}
-		records = append(records, base)
-	}
 	moved := map[ID]ID{Root: Root}
 	var labels []*record
 	for _, n := range nodes {
@@ -106,7 +106,7 @@ func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 func nodeRecord(n *Node, id, parent ID) (*record, error) {
 	r := &record{
 		Kind: kindNode, ID: id, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files,
-		Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
+		Shown: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
 	}
 	if parent != id-1 {
 		r.Parent = &parent
@@ -137,13 +137,6 @@ func (s *Session) Trim(ctx context.Context) error {
 	v := s.View()
 	records = append(records, &record{Kind: kindHeader, At: millis(v.nodes[Root].At),
 		Header: &header{Version: recordVersion, ID: s.id, Dir: s.entry.Dir}})
-	base := map[string]FileState{}
-	for _, f := range v.base {
-		base[f.path] = f.state
-	}
-	if len(base) > 0 {
-		records = append(records, &record{Kind: kindBase, Files: base})
-	}
 	for _, n := range v.nodes[1:] {
 		r, err := nodeRecord(n, n.ID, n.Parent)
 		if err != nil {
@@ -161,6 +154,7 @@ func (s *Session) Trim(ctx context.Context) error {
 		records = append(records, s.branches[name].records()...)
 	}
 	objects := v.objects(v.nodes)
+	keep := func(h Hash) bool { return objects[h] || s.files.keeps(h) }
 	var failed error
 	lines := func(yield func([]byte) bool) {
 		for _, r := range records {
@@ -176,7 +170,7 @@ func (s *Session) Trim(ctx context.Context) error {
 		}
 	}
 	s.start = nil
-	return errors.Join(s.journal.Rewrite(ctx, lines, func(h Hash) bool { return objects[h] }), failed)
+	return errors.Join(s.journal.Rewrite(ctx, lines, keep), failed)
 }
 
 // records returns the records of what the branch is at, beside its nodes.

@@ -39,6 +39,23 @@ tree. [Branch.Undo] takes back the last turn, and [Branch.Redo] takes that back 
 the same time, in one process: the session is the only writer of its records. Another process that
 opens the session gets a [*BusyError]; [Read] gives it a snapshot.
 
+# Files
+
+With [WithFiles], a node holds what the files looked like that the agent has read or changed, and
+those that its commands have changed. The tools work through [Files], which stores a file before a
+plan or a command changes it. Then a Checkout, Undo or Redo takes the files back together with the
+conversation, all of them or, after an error, none:
+
+	move, err := s.Undo(ctx, session.DryRun())
+	for _, f := range move.Files {
+		fmt.Println(f.Action, f.Path, f.Reason)
+	}
+
+No change of the user is lost: before files are taken back, all that the user has changed becomes a
+node, which another Checkout brings back. Files that the user has created or changed since are not
+removed. The [Move] names each file that is not as it was at the node, and why: for example because
+the session does not hold its content (a file of secrets, or one that was too large).
+
 # What is recorded
 
 Messages are recorded as the model got them, so a resumed conversation sends the same bytes.

@@ -305,13 +305,17 @@ func (t *tracker) delta(ctx context.Context, mark int64) (map[string]FileState, 
 		if f.seq <= mark {
 			break
 		}
-		name := f.path
-		if !utf8.ValidString(name) {
-			name = strconv.Quote(name)
-		}
-		out[name] = f.state
+		out[keyOf(f.path)] = f.state
 	}
 	return out, t.seq, nil
+}
+
+// keyOf returns the key of a name in a delta.
+func keyOf(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strconv.Quote(name)
 }
 
 // unspeakable reports whether the key of a delta stands for a name that is not valid UTF-8.
@@ -328,6 +332,9 @@ func withDelta(files, delta map[string]FileState) {
 // keeps reports whether the tracker relies on an object, although perhaps no node mentions it: the
 // content of a file before a command that has not changed it.
 func (t *tracker) keeps(hash Hash) bool {
+	if t == nil {
+		return false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.stored[hash]

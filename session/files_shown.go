@@ -57,6 +57,15 @@ func (t *tracker) shown(ctx context.Context) ([]ShownFile, error) {
 	return out, nil
 }
 
+// untell makes the next call of shown return these files again.
+func (t *tracker) untell(files []ShownFile) {
+	_ = t.lock(context.Background())
+	defer t.turn.Release(1)
+	for _, f := range files {
+		delete(t.told, f.Path)
+	}
+}
+
 // restoreShown gives the workspace the contents that the model was shown by another process, so
 // that they are the bases of merges again. Contents that cannot be read are left out.
 func (t *tracker) restoreShown(ctx context.Context, files []ShownFile) error {
@@ -71,6 +80,7 @@ func (t *tracker) restoreShown(ctx context.Context, files []ShownFile) error {
 			return err
 		}
 		t.fs.Seen().Restore(s)
+		t.told[f.Path] = fmt.Sprint(f)
 	}
 	return nil
 }

@@ -58,8 +58,12 @@ func (v *View) prompts(n *Node) bool {
 
 // Move is what a [Branch.Checkout], [Branch.Undo] or [Branch.Redo] did.
 type Move struct {
-	// From and To are the heads of the branch before and after.
+	// From and To are the heads of the branch before and after. If the user has changed files, these
+	// changes are a node of their own, which is then From: checking it out brings them back.
 	From, To ID
+	// Files are the files that are not as they were at To, with what was done to them. Those that
+	// cannot be restored, or that the user has created, are kept: see Reason.
+	Files []FileChange
 }
 
 // move lets the branch continue at the node that the record of target names.
@@ -71,7 +75,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	s := b.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, release, err := b.occupy(ctx, command, c)
+	work, release, err := b.occupy(ctx, command, c)
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +84,31 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	if err != nil {
 		return nil, err
 	}
-	from := s.tree.heads[b.name]
+	move := &Move{From: s.tree.heads[b.name], To: r.ID}
 	r.Branch = b.name
-	if err := s.write(ctx, true, r); err != nil {
-		return nil, err
+	if s.files != nil && !c.onlyChat {
+		s.mu.Unlock()
+		err := b.checkoutFiles(work, r.ID, c, move)
+		s.mu.Lock()
+		if err != nil {
+			return move, fmt.Errorf("%s: %w", command, err)
+		}
 	}
-	return &Move{From: from, To: r.ID}, s.describe(ctx)
+	if c.dry {
+		return move, nil
+	}
+	b.placed = false
+	if c.onlyFiles {
+		r = b.node(&record{}, s.tree.next(), s.tree.heads[b.name])
+		if err := b.addFiles(ctx, r); err != nil {
+			return move, err
+		}
+		move.To = r.ID
+	}
+	if err := s.write(ctx, true, r); err != nil {
+		return move, err
+	}
+	return move, s.describe(ctx)
 }
 
 func moveOptions(opts []MoveOption) (*moveConfig, error) {

@@ -47,7 +47,11 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 	if err := l.load(ctx); err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
-	if err := l.resume(ctx, s.write); err != nil {
+	err = l.resume(ctx, s.write)
+	if err == nil {
+		err = s.attach(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
 	for _, b := range s.branches {
@@ -192,7 +196,7 @@ func (l *loader) record(r *record) error {
 			return fmt.Errorf("%s names the node %d, which is lost", r.Kind, r.ID)
 		}
 		s.apply(r)
-	case kindBase, kindTitle, kindUnsay:
+	case kindTitle, kindUnsay:
 		s.apply(r)
 	case kindSay:
 		if r.Say == nil || r.Say.Message == nil {

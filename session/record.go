@@ -30,7 +30,6 @@ const (
 	kindEnd    = "end"   // a run is over
 	kindAsk    = "ask"   // a run is suspended; holds its questions
 	kindNode   = "node"  // a node of the tree
-	kindBase   = "base"  // what files held before the session changed them
 	kindHead   = "head"  // a branch begins, or continues elsewhere
 	kindLabel  = "label" // a node gets a label
 	kindTitle  = "title" // the session gets a title
@@ -54,6 +53,7 @@ type record struct {
 	Message *wireMessage         `json:"m,omitempty"`
 	Context []*aycoder.Message   `json:"context,omitempty"`
 	Files   map[string]FileState `json:"files,omitempty"`
+	Shown   []ShownFile          `json:"shown,omitempty"`
 	Answer  *Answer              `json:"answer,omitempty"`
 
 	Name     string                    `json:"name,omitempty"` // the id of a run, a label or a title

@@ -71,7 +71,11 @@ func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunO
 		}
 		work, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		a, err := b.begin(work, &in, &rc, cancel)
+		err := b.session.refresh(ctx)
+		var a *activeRun
+		if err == nil {
+			a, err = b.begin(work, &in, &rc, cancel)
+		}
 		if err != nil {
 			if rc.Into != nil {
 				*rc.Into = aycoder.Result{Messages: in.Messages, End: aycoder.EndFailed, Pending: in.Pending}
@@ -133,6 +137,9 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 		if err := b.settle(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := b.saveFiles(ctx); err != nil {
+		return nil, err
 	}
 	if b.pending != nil {
 		in.Pending = b.pending
@@ -205,6 +212,11 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	nodes, err := a.nodes(rec.State.Messages()[a.known:])
 	if err != nil {
 		return &JournalError{Op: "append to", Session: s.id, Err: err}
+	}
+	if n := len(nodes); n > 0 {
+		if err := b.addFiles(ctx, nodes[n-1]); err != nil {
+			return &JournalError{Op: "append to", Session: s.id, Err: err}
+		}
 	}
 	records = append(records, nodes...)
 	if rec.Fact == nil {

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Session is a conversation that is kept. It is the only writer of its tree: commands go in as
@@ -38,6 +38,9 @@ type Session struct {
 	damage   []error
 	failed   error // why nothing is recorded any more
 	closed   bool
+
+	files       *tracker // nil without WithFiles
+	interrupted []*workspace.InterruptedPlan
 }
 
 // Option configures a [Session] in [New] and [Open].
@@ -48,6 +51,7 @@ type config struct {
 	sync   Sync
 	memory bool
 	dir    string
+	files  *Files
 }
 
 // Sync says how much a loss of power may cost. The end of the process, even by kill -9, costs
@@ -120,6 +124,9 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 		return nil, errors.Join(err, s.journal.Close())
 	}
 	s.publish()
+	if err := s.attach(ctx); err != nil {
+		return nil, errors.Join(err, s.journal.Close())
+	}
 	return s, nil
 }
 
@@ -246,6 +253,7 @@ func (s *Session) Close() error {
 		a.cancel(errClosed)
 		<-a.done
 	}
+	s.detach()
 	return s.journal.Close()
 }
 
@@ -325,7 +333,7 @@ func (s *Session) apply(r *record) {
 	case kindNode:
 		n := &Node{
 			ID: r.ID, Parent: r.parent(), Message: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
-			Run: r.runID, At: fromMillis(r.At), Answer: cmp.Or(r.Answer, r.answer), Lost: r.lost,
+			shown: r.Shown, Run: r.runID, At: fromMillis(r.At), Answer: cmp.Or(r.Answer, r.answer), Lost: r.lost,
 		}
 		t.add(n)
 		t.heads = set(t.heads, r.Branch, n.ID)
@@ -335,10 +343,6 @@ func (s *Session) apply(r *record) {
 		}
 		b.delivered(n.Message)
 		s.note(n)
-	case kindBase:
-		for _, path := range slices.Sorted(maps.Keys(r.Files)) {
-			t.addBase(path, r.Files[path])
-		}
 	case kindHead, kindUndo, kindRedo:
 		b := s.branch(r.Branch)
 		switch {

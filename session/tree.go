@@ -42,6 +42,7 @@ type Node struct {
 	// Lost says that the record of the node is damaged, so that Message and Files are unknown.
 	Lost bool
 
+	shown   []ShownFile // of the files that the model was shown, those that changed
 	depth   int
 	changed *Node // the nearest node at or above this one that has Files, or nil
 	// The children are a list of siblings, the newest first. Only the head of the list changes, so
@@ -65,18 +66,11 @@ type Answer struct {
 // run adds nodes. Methods that take an ID treat one that is not in the View as the root.
 type View struct {
 	nodes  []*Node // the index is the ID
-	base   []baseFile
 	labels map[ID]string
 	heads  map[string]ID // by branch
 	title  string
 	// damaged says that some records were lost, so that a call may be without its output.
 	damaged bool
-}
-
-// A baseFile is what a file held before anything in the session changed it.
-type baseFile struct {
-	path  string
-	state FileState
 }
 
 // Len returns the number of nodes. Their IDs are 0 to Len-1.
@@ -213,25 +207,17 @@ func (v *View) Ancestor(a, b ID) *Node {
 	return x
 }
 
-// Files returns what the session knows of the files at a node, by path. The caller may change the
-// map. A file that was first seen later is there with the content that it had then.
+// Files returns the states of the files at a node, by path, as far as the nodes of its path mention
+// them. The caller may change the map. A file that only later nodes mention was, as far as the
+// session knows, as First of its [FileState] says.
 func (v *View) Files(id ID) map[string]FileState {
 	out := map[string]FileState{}
-	put := func(path string, f FileState) {
-		if _, ok := out[path]; !ok {
-			out[path] = f
-		}
-	}
 	for n := v.node(id).changed; n != nil; n = v.above(n).changed {
 		for path, f := range n.Files {
-			put(path, f)
+			if _, ok := out[path]; !ok {
+				out[path] = f
+			}
 		}
-		if n.ID == Root {
-			break
-		}
-	}
-	for _, b := range v.base {
-		put(b.path, b.state)
 	}
 	return out
 }
@@ -247,10 +233,8 @@ func (v *View) above(n *Node) *Node {
 // tree is the part of a session that grows. Its owner changes it; others read a View.
 type tree struct {
 	nodes  persist.List[*Node]
-	base   persist.List[baseFile]
-	based  map[string]bool // the paths in base
-	labels map[ID]string   // replaced, never changed
-	heads  map[string]ID   // replaced, never changed
+	labels map[ID]string // replaced, never changed
+	heads  map[string]ID // replaced, never changed
 	title  string
 
 	damaged bool
@@ -258,7 +242,7 @@ type tree struct {
 
 func newTree(at time.Time) *tree {
 	at = fromMillis(millis(at)) // as it will be read again
-	t := &tree{based: map[string]bool{}, heads: map[string]ID{"": Root}}
+	t := &tree{heads: map[string]ID{"": Root}}
 	t.nodes = t.nodes.Append(&Node{At: at})
 	return t
 }
@@ -266,7 +250,7 @@ func newTree(at time.Time) *tree {
 // view returns the snapshot of the present moment.
 func (t *tree) view() *View {
 	return &View{
-		nodes: t.nodes.Items, base: t.base.Items, labels: t.labels, heads: t.heads, title: t.title, damaged: t.damaged,
+		nodes: t.nodes.Items, labels: t.labels, heads: t.heads, title: t.title, damaged: t.damaged,
 	}
 }
 
@@ -283,17 +267,6 @@ func (t *tree) add(n *Node) {
 	n.sibling = parent.child.Load()
 	t.nodes = t.nodes.Append(n)
 	parent.child.Store(n)
-}
-
-// addBase notes what a file held before the session changed it. Only the first note of a path
-// counts. It reports whether this is the first.
-func (t *tree) addBase(path string, f FileState) bool {
-	if t.based[path] {
-		return false
-	}
-	t.based[path] = true
-	t.base = t.base.Append(baseFile{path, f})
-	return true
 }
 
 // set returns a copy of a map with another value. Views share the old map.

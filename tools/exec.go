@@ -71,6 +71,19 @@ type ExecResult struct {
 // the workspace.
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
 
+// WithExecMiddleware wraps the [Exec] that runs the commands of bash: the default one with its
+// sandbox and limits, or that of [WithExec]. Of several options, the last is the outermost. It is
+// for packages that observe commands, such as session. Default: none.
+func WithExecMiddleware(wrap func(Exec) Exec) Option {
+	return func(c *config) error {
+		if wrap == nil {
+			return &aycoder.ConfigError{Option: "WithExecMiddleware", Err: errors.New("is nil")}
+		}
+		c.wrapExec = append(c.wrapExec, wrap)
+		return nil
+	}
+}
+
 // WithExec makes bash run its commands by e. Since e is then responsible for confining commands
 // and for limiting their memory, [WithSandbox], [WithSandboxRequired] and [WithMemoryLimit]
 // cannot be combined with WithExec. Default: bash, or sh if there is no bash, on this machine.

@@ -59,9 +59,10 @@ type config struct {
 	client       *http.Client // of fetch; nil for the default
 	todos        *TodoList    // of todo; nil for a new list
 
-	exec   Exec
-	shell  *Shell
-	memory int64 // bytes for a command; 0 for the default
+	exec     Exec
+	wrapExec []func(Exec) Exec
+	shell    *Shell
+	memory   int64 // bytes for a command; 0 for the default
 
 	masker   *Masker
 	unmasked bool
@@ -158,6 +159,11 @@ func optioned(opts []Option) (*config, error) {
 		c.exec = &localExec{
 			memory: c.memory, confined: confined,
 			confiner: &confiner{sandbox: c.sandbox, require: c.requireSandbox},
+		}
+	}
+	for _, wrap := range c.wrapExec {
+		if c.exec = wrap(c.exec); c.exec == nil {
+			return nil, errors.New("new tool: WithExecMiddleware returned nil")
 		}
 	}
 	c.shell = cmp.Or(c.shell, new(Shell))

@@ -1,0 +1,166 @@
+package session_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+// A desk is a workspace with a session whose agent has the coding tools.
+type desk struct {
+	t     *testing.T
+	dir   string
+	store session.Store
+	files *session.Files
+	s     *session.Session
+}
+
+func newDesk(t *testing.T, id string, store session.Store, dir string, steps ...script.Step) *desk {
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { ws.Close() })
+	d := &desk{t: t, dir: dir, store: store, files: session.NewFiles(ws)}
+	list, err := tools.Coding(d.files, tools.WithExecMiddleware(d.files.Exec))
+	require.NoError(t, err)
+	l, err := aycoder.New(script.New(steps...), aycoder.WithTools(list...), aycoder.WithApprover(verdict(aycoder.Allow())))
+	require.NoError(t, err)
+	if id == "" {
+		d.s, err = session.New(t.Context(), store, l, session.WithFiles(d.files), session.WithDir(dir))
+	} else {
+		d.s, err = session.Open(t.Context(), store, id, l, session.WithFiles(d.files))
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { d.s.Close() })
+	return d
+}
+
+func (d *desk) write(name, text string) {
+	d.t.Helper()
+	require.NoError(d.t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644))
+}
+
+// is requires that the workspace has exactly these files.
+func (d *desk) is(want map[string]string) {
+	d.t.Helper()
+	got := map[string]string{}
+	require.NoError(d.t, filepath.WalkDir(d.dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(d.dir, path)
+		got[rel] = string(data)
+		return err
+	}))
+	require.Equal(d.t, want, got)
+}
+
+func bash(command string) script.Step {
+	return script.Call("bash", map[string]any{"command": command})
+}
+
+func writeFile(path, text string) script.Step {
+	return script.Call("write_file", map[string]any{"path": path, "content": text})
+}
+
+// Talk and files go back together, whoever changed the files, and forth again, also in the next
+// process.
+func TestFilesGoBackWithTheTalk(t *testing.T) {
+	store, dir := session.Memory(), t.TempDir()
+	d := newDesk(t, "", store, dir,
+		writeFile("a.txt", "agent\n"), script.Say("made a"),
+		bash("rm b.txt && echo by command > c.txt && mkdir sub && echo x > sub/d"), script.Say("moved things"))
+	d.write("b.txt", "user\n")
+	run(t, d.s, "first")
+	d.write("a.txt", "agent\nand the user\n")
+	run(t, d.s, "second")
+	after := map[string]string{"a.txt": "agent\nand the user\n", "c.txt": "by command\n", "sub/d": "x\n"}
+	d.is(after)
+
+	dry, err := d.s.Undo(t.Context(), session.DryRun())
+	require.NoError(t, err)
+	d.is(after)
+	actions := map[string]session.FileAction{}
+	for _, f := range dry.Files {
+		actions[f.Path] = f.Action
+	}
+	require.Equal(t, map[string]session.FileAction{
+		"b.txt": session.ActionCreate, "c.txt": session.ActionRemove, "sub": session.ActionRemove, "sub/d": session.ActionRemove,
+	}, withoutKept(actions))
+
+	_, err = d.s.Undo(t.Context())
+	require.NoError(t, err)
+	before := map[string]string{"a.txt": "agent\nand the user\n", "b.txt": "user\n"}
+	d.is(before)
+	_, err = d.s.Redo(t.Context())
+	require.NoError(t, err)
+	d.is(after)
+	head := d.s.Head()
+	_, err = d.s.Undo(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, d.s.Close())
+
+	o := newDesk(t, d.s.ID(), store, dir, writeFile("e.txt", "e"), script.Say("made e"))
+	o.is(before)
+	require.NoError(t, err)
+	_, err = o.s.Redo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, head, o.s.Head())
+	o.is(after)
+
+	o.write("c.txt", "of the user now\n")
+	move, err := o.s.Checkout(t.Context(), session.Root)
+	require.NoError(t, err)
+	o.is(map[string]string{"b.txt": "user\n", "c.txt": "of the user now\n", "a.txt": "agent\nand the user\n"})
+	kept := map[string]string{}
+	for _, f := range move.Files {
+		if f.Action == session.ActionKeep {
+			kept[f.Path] = f.Reason
+		}
+	}
+	require.Contains(t, kept, "c.txt")
+	require.Contains(t, kept, "a.txt")
+	_, err = o.s.Checkout(t.Context(), move.From)
+	require.NoError(t, err)
+	o.is(map[string]string{"a.txt": "agent\nand the user\n", "c.txt": "of the user now\n", "sub/d": "x\n"})
+}
+
+func withoutKept(actions map[string]session.FileAction) map[string]session.FileAction {
+	for path, a := range actions {
+		if a == session.ActionKeep {
+			delete(actions, path)
+		}
+	}
+	return actions
+}
+
+// Only the conversation, only the files, or only some of them go back.
+func TestCheckoutOfParts(t *testing.T) {
+	d := newDesk(t, "", session.Memory(), t.TempDir(),
+		writeFile("a", "1"), writeFile("b", "1"), script.Say("one"), writeFile("a", "2"), writeFile("b", "2"), script.Say("two"))
+	run(t, d.s, "first")
+	first := d.s.Head()
+	run(t, d.s, "second")
+	second := d.s.Head()
+	_, err := d.s.Checkout(t.Context(), first, session.OnlyConversation())
+	require.NoError(t, err)
+	require.Equal(t, first, d.s.Head())
+	d.is(map[string]string{"a": "2", "b": "2"})
+	_, err = d.s.Checkout(t.Context(), second)
+	require.NoError(t, err)
+	_, err = d.s.Checkout(t.Context(), first, session.OnlyFiles(), session.OnlyPaths("b"))
+	require.NoError(t, err)
+	d.is(map[string]string{"a": "2", "b": "1"})
+	require.Equal(t, asJSON(t, d.s.View().Messages(second)), asJSON(t, d.s.View().Messages(d.s.Head())))
+	_, err = d.s.Checkout(t.Context(), second)
+	require.NoError(t, err)
+	d.is(map[string]string{"a": "2", "b": "2"})
+}
