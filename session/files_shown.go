@@ -57,13 +57,12 @@ func (t *tracker) shown(ctx context.Context) ([]ShownFile, error) {
 	return out, nil
 }
 
-// untell makes the next call of shown return these files again.
-func (t *tracker) untell(files []ShownFile) {
+// untell forgets which files the model was shown.
+func (t *tracker) untell() {
 	_ = t.lock(context.Background())
 	defer t.turn.Release(1)
-	for _, f := range files {
-		delete(t.told, f.Path)
-	}
+	t.fs.Seen().Reset()
+	clear(t.told)
 }
 
 // restoreShown gives the workspace the contents that the model was shown by another process, so

@@ -84,6 +84,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	if err != nil {
 		return nil, err
 	}
+	known := s.View().shown(r.ID)
 	move := &Move{From: s.tree.heads[b.name], To: r.ID}
 	r.Branch = b.name
 	if s.files != nil && !c.onlyChat {
@@ -96,6 +97,12 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	}
 	if c.dry {
 		return move, nil
+	}
+	if s.files != nil && !c.onlyFiles { // the model knows what it was shown before that node
+		s.files.untell()
+		if err := s.files.restoreShown(ctx, known); err != nil {
+			return move, err
+		}
 	}
 	b.placed = false
 	if c.onlyFiles {

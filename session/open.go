@@ -448,3 +448,32 @@ func (s *startRecord) equal(t *startRecord) bool {
 
 // runRef is how the facts of a run name it.
 func runRef(number int64) string { return strconv.FormatInt(number, 10) }
+
+// Continue opens the session of a directory that was used last, or starts one if there is none. The
+// directory is that of [WithDir], which need not be among opts. Sessions that are open in another
+// process are passed over.
+func Continue(ctx context.Context, store Store, dir string, agent aycoder.Agent, opts ...Option) (*Session, error) {
+	var found []Entry
+	for e, err := range store.List(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Dir == dir || e.Dir == "" { // a session that was killed may have no description
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b Entry) int { return b.Used.Compare(a.Used) })
+	for _, e := range found {
+		s, err := Open(ctx, store, e.ID, agent, opts...)
+		if err == nil && s.entry.Dir == dir {
+			return s, nil
+		}
+		if err == nil {
+			err = s.Close()
+		}
+		if _, busy := errors.AsType[*BusyError](err); err != nil && !busy {
+			return nil, err
+		}
+	}
+	return New(ctx, store, agent, append([]Option{WithDir(dir)}, opts...)...)
+}

@@ -214,7 +214,11 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		return &JournalError{Op: "append to", Session: s.id, Err: err}
 	}
 	if n := len(nodes); n > 0 {
-		if err := b.addFiles(ctx, nodes[n-1]); err != nil {
+		err := b.addFiles(ctx, nodes[n-1])
+		if err == nil && s.files != nil {
+			nodes[n-1].Shown, err = s.files.shown(ctx)
+		}
+		if err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
 	}

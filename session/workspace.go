@@ -93,19 +93,27 @@ func (s *Session) attach(ctx context.Context) error {
 	}
 	s.interrupted = rest
 	v := s.tree.view()
-	known, shown := map[string]FileState{}, map[string]ShownFile{}
+	known := map[string]FileState{}
 	for _, n := range v.nodes { // the disk is as the last nodes of all branches say
 		maps.Copy(known, n.Files)
-		for _, f := range n.shown {
-			shown[f.Path] = f
-		}
 	}
 	t := newTracker(trackerConfig{fs: f.Workspace, put: s.journal.Put, get: s.journal.Get, known: known})
 	if !f.tracker.CompareAndSwap(nil, t) {
 		return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("another session has these files")}
 	}
 	s.files = t
-	return t.restoreShown(ctx, slices.Collect(maps.Values(shown)))
+	return t.restoreShown(ctx, v.shown(v.Head("")))
+}
+
+// shown returns which contents of files the model was shown on the path to a node.
+func (v *View) shown(id ID) []ShownFile {
+	last := map[string]ShownFile{}
+	for _, n := range v.Path(id) {
+		for _, f := range n.shown {
+			last[f.Path] = f
+		}
+	}
+	return slices.Collect(maps.Values(last))
 }
 
 // detach releases the workspace.
@@ -123,8 +131,8 @@ func (s *Session) refresh(ctx context.Context) error {
 	return s.files.refresh(ctx)
 }
 
-// addFiles completes the record of a node with what changed since the last node of the branch. The
-// mutex is held.
+// addFiles completes the record of a node with the files that changed since the last node of the
+// branch. The mutex is held.
 func (b *Branch) addFiles(ctx context.Context, r *record) error {
 	t := b.session.files
 	if t == nil {
@@ -145,8 +153,7 @@ func (b *Branch) addFiles(ctx context.Context, r *record) error {
 		return err
 	}
 	b.placed = true
-	r.Shown, err = t.shown(ctx)
-	return err
+	return nil
 }
 
 // saveFiles makes a node of what the user has changed since the last node of the branch, so that an
@@ -173,7 +180,7 @@ func (b *Branch) unsaved(ctx context.Context) (*record, map[string]FileState, er
 		return nil, nil, err
 	}
 	files := s.tree.view().Files(r.parent())
-	news := len(r.Shown) > 0
+	news := false
 	for name, now := range r.Files {
 		was, known := files[name]
 		news = news || !known || !now.same(was)
@@ -219,9 +226,6 @@ func (b *Branch) checkoutFiles(ctx context.Context, to ID, c *moveConfig, move *
 	}
 	if move.Files, err = t.plan(ctx, from, s.View().Files(to), c.paths...); err != nil || c.dry {
 		b.mark, b.placed = mark, placed
-		if before != nil {
-			t.untell(before.Shown)
-		}
 		return err
 	}
 	if before != nil {

@@ -171,6 +171,15 @@ func (s *SeenFiles) All() []SeenFile {
 	return all
 }
 
+// Reset forgets all files.
+func (s *SeenFiles) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.all.Len() > 0 {
+		s.forget(s.all.Back().Value.(*seenFile))
+	}
+}
+
 // Restore records a file as [SeenFiles.All] of another process returned it. To restore all files,
 // call Restore in the same order. Of a file that is remembered already, the new contents count as
 // the most recent ones. A file without contents is left out.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The least recently used entries are dropped: contents beyond 64 MiB, and files beyond
@@ -81,4 +82,16 @@ func TestSeenFilesRestore(t *testing.T) {
 	assert.Equal(t, []string{"a2", "a1"}, again.Contents("a"))
 	assert.Equal(t, "f55ff16f66f43360266b95db6f8fec01d76031054306ae4a4b380598f6cfd114", again.Hash("a"), "sha256sum of a1")
 	assert.Empty(t, again.Hash("c"))
+}
+
+func TestSeenFilesReset(t *testing.T) {
+	var s workspace.SeenFiles
+	s.Add("a", "1")
+	s.AddPart("b", "2")
+	s.Reset()
+	require.Empty(t, s.All())
+	require.Empty(t, s.Hash("a"))
+	require.Nil(t, s.Contents("b"))
+	s.Add("a", "3")
+	require.Equal(t, []string{"3"}, s.Contents("a"))
 }
