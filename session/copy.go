@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,7 +137,7 @@ func (s *Session) Trim(ctx context.Context) error {
 	var records []*record
 	v := s.View()
 	records = append(records, &record{Kind: kindHeader, At: millis(v.nodes[Root].At),
-		Header: &header{Version: recordVersion, ID: s.id, Dir: s.entry.Dir}})
+		Header: &header{Version: recordVersion, ID: s.id, Dir: s.entry.Dir, GitBranch: s.entry.Branch}})
 	for _, n := range v.nodes[1:] {
 		r, err := nodeRecord(n, n.ID, n.Parent)
 		if err != nil {
@@ -165,6 +166,7 @@ func (s *Session) Trim(ctx context.Context) error {
 		}
 	}
 	for _, r := range records { // before anything is replaced
+		r.At = cmp.Or(r.At, millis(s.entry.Used))
 		if _, err := r.encode(); err != nil {
 			return &JournalError{Op: "trim", Session: s.id, Err: err}
 		}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -13,8 +14,8 @@ import (
 
 // The index holds a line for each description that a journal has stored, in the format of a
 // journal. The last line of a session counts. Only deletions are flushed: if the index is lost, List
-// finds the sessions in their directories, and the owner of the sessions describes them again. For
-// the same reason, damaged lines are left out.
+// finds the sessions in their directories, and the owner of the sessions describes them again. A
+// damaged line may have been the last one of any session, so the lines before it do not count.
 const (
 	indexName = "index.jsonl"
 	indexLock = "index.lock"
@@ -154,6 +155,9 @@ func readIndex(ctx context.Context, d disk) (map[string]Entry, int64) {
 	_ = readLines(io.NewSectionReader(f, 0, math.MaxInt64), func(_ int, record []byte, err error) bool {
 		var e Entry
 		all += int64(len(record))
+		if err != nil && !errors.Is(err, errTorn) {
+			clear(entries)
+		}
 		if err == nil && json.Unmarshal(record, &e) == nil {
 			live += int64(len(record) - used[e.ID])
 			entries[e.ID], used[e.ID] = e, len(record)

@@ -57,16 +57,31 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 	for _, b := range s.branches {
 		b.requeue()
 	}
+	s.config.dir = cmp.Or(s.config.dir, s.entry.Dir)
+	s.entry.Dir = s.config.dir
+	_ = s.describe(ctx) // the list of sessions is a convenience
 	return s, nil
 }
 
 // Read returns the present snapshot of a session, which another process may be writing. The errors
 // say which records could not be read.
 func Read(ctx context.Context, store Store, id string) (*View, []error, error) {
-	s := &Session{id: id, branches: map[string]*Branch{}}
+	s, err := readSession(ctx, store, id)
+	if err == nil {
+		err = s.journal.Close()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.View(), s.damage, nil
+}
+
+// readSession reads a session. Its journal is open for reading.
+func readSession(ctx context.Context, store Store, id string) (*Session, error) {
+	s := &Session{id: id, branches: map[string]*Branch{}, config: config{clock: aycoder.SystemClock()}}
 	var err error
 	if s.journal, err = store.Open(ctx, id, false); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	l := loader{session: s, open: map[int64]*openRun{}}
 	err = l.load(ctx)
@@ -78,11 +93,11 @@ func Read(ctx context.Context, store Store, id string) (*View, []error, error) {
 			return nil
 		})
 	}
-	if err := errors.Join(err, s.journal.Close()); err != nil {
-		return nil, nil, err
+	if err != nil {
+		return nil, errors.Join(err, s.journal.Close())
 	}
 	s.publish()
-	return s.View(), s.damage, nil
+	return s, nil
 }
 
 // loader rebuilds a session from its records.
@@ -132,7 +147,6 @@ func (l *loader) load(ctx context.Context) error {
 		return &JournalError{Op: "open", Session: s.id, Err: errors.New("it has no header")}
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
-	s.entry.Nodes, s.entry.Title = len(s.tree.nodes.Items), s.tree.title
 	s.publish()
 	return nil
 }
@@ -158,6 +172,7 @@ func (l *loader) line(line []byte, position int) error {
 		return l.header(&r)
 	case s.tree == nil:
 		s.tree = newTree(fromMillis(r.At)) // the header is damaged
+		s.entry = s.newEntry(fromMillis(r.At), "")
 	}
 	if err := l.record(&r); err != nil {
 		return bad(err)
@@ -172,16 +187,15 @@ func (l *loader) header(r *record) error {
 	}
 	at := fromMillis(r.At)
 	s.tree = newTree(at)
-	s.entry = Entry{ID: s.id, Dir: r.Header.Dir, Created: at, Used: at}
+	s.entry = s.newEntry(at, r.Header.Dir)
+	s.entry.Branch = r.Header.GitBranch
 	return nil
 }
 
 // record takes a record that is not a fact.
 func (l *loader) record(r *record) error {
 	s := l.session
-	if r.At > 0 {
-		s.entry.Used = fromMillis(r.At)
-	}
+	s.used(r)
 	switch r.Kind {
 	case kindNode:
 		return l.node(r)
@@ -225,6 +239,7 @@ func (l *loader) begin(r *record) {
 	s.runs = max(s.runs, r.Run)
 	if r.Start != nil {
 		s.start = r.Start
+		s.entry.Branch = r.Start.GitBranch
 	}
 	run := l.open[r.Run]
 	if run == nil {
@@ -289,7 +304,7 @@ func (l *loader) node(r *record) error {
 		}
 		r.message, r.lost = m, r.Lost || err != nil
 		if m.Role == aycoder.RoleAssistant {
-			r.Answer, run.answer = cmp.Or(r.Answer, run.answer), nil
+			r.answer, run.answer = run.answer, nil
 		}
 	}
 	s.apply(r)
@@ -341,8 +356,8 @@ func (run *openRun) begins(v *View, next ID) (aycoder.State, bool) {
 	in := aycoder.StartInput{
 		Messages: v.Messages(run.from), Model: run.start.Model, MaxTurns: run.start.MaxTurns, MaxCalls: run.start.MaxCalls,
 	}
-	for name, effect := range run.start.Tools {
-		in.Tools = append(in.Tools, &aycoder.ToolSpec{Name: name, Effect: aycoder.Effect(effect)})
+	for _, name := range slices.Sorted(maps.Keys(run.start.Tools)) {
+		in.Tools = append(in.Tools, &aycoder.ToolSpec{Name: name, Effect: aycoder.Effect(run.start.Tools[name])})
 	}
 	if n := len(in.Messages); n == 0 || in.Messages[n-1].Role == aycoder.RoleAssistant {
 		return aycoder.State{}, false
@@ -442,7 +457,7 @@ func startOf(in *aycoder.StartInput) *startRecord {
 }
 
 func (s *startRecord) equal(t *startRecord) bool {
-	return t != nil && s.Model == t.Model && s.MaxTurns == t.MaxTurns && s.MaxCalls == t.MaxCalls &&
+	return t != nil && s.Model == t.Model && s.MaxTurns == t.MaxTurns && s.MaxCalls == t.MaxCalls && s.GitBranch == t.GitBranch &&
 		maps.Equal(s.Tools, t.Tools)
 }
 

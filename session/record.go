@@ -55,6 +55,7 @@ type record struct {
 	Files   map[string]FileState `json:"files,omitempty"`
 	Shown   []ShownFile          `json:"shown,omitempty"`
 	Answer  *Answer              `json:"answer,omitempty"`
+	Cost    float64              `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
 
 	Name     string                    `json:"name,omitempty"` // the id of a run, a label or a title
 	Lost     bool                      `json:"lost,omitempty"` // of a node: its record was damaged
@@ -84,17 +85,21 @@ type header struct {
 	Version int    `json:"version"`
 	ID      string `json:"id"`
 	Dir     string `json:"dir,omitempty"`
+	// GitBranch is the branch of git that was checked out in Dir.
+	GitBranch string `json:"git_branch,omitempty"`
 	// Forked is the id of the session of which this one is a copy.
 	Forked string `json:"forked,omitempty"`
 }
 
-// startRecord is what a State starts with, beside the conversation. It is recorded when it differs
+// startRecord is what a run starts with, beside the conversation. It is recorded when it differs
 // from that of the run before.
 type startRecord struct {
 	Model    string         `json:"model,omitempty"`
 	MaxTurns int            `json:"max_turns,omitempty"`
 	MaxCalls int            `json:"max_calls,omitempty"`
 	Tools    map[string]int `json:"tools,omitempty"` // effects by name
+	// GitBranch is as in the header.
+	GitBranch string `json:"git_branch,omitempty"`
 }
 
 // wireMessage is a message whose parts are JSON objects, or numbers of facts of the run that carried

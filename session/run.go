@@ -257,7 +257,9 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	a.id, r.Run = rec.Run, a.number
 	switch {
 	case rec.Start != nil:
-		if start := startOf(rec.Start); !start.equal(s.start) {
+		start := startOf(rec.Start)
+		start.GitBranch = s.config.gitBranch()
+		if !start.equal(s.start) {
 			s.start, r.Start = start, start
 		}
 	case a.known == 0: // a run that was suspended elsewhere
@@ -278,6 +280,7 @@ func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 		r := a.branch.node(&record{Run: a.number, Message: w, message: m, runID: a.id}, s.tree.next()+ID(len(out)), parent)
 		if m.Role == aycoder.RoleAssistant {
 			r.answer, a.answer = a.answer, nil
+			r.Cost = s.config.cost(r.answer)
 		}
 		parent = r.ID
 		out = append(out, r)

@@ -1,11 +1,11 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +52,7 @@ type config struct {
 	memory bool
 	dir    string
 	files  *Files
+	prices func(provider, model string) (aycoder.Price, bool)
 }
 
 // Sync says how much a loss of power may cost. The end of the process, even by kill -9, costs
@@ -98,10 +99,23 @@ func WithClock(clock aycoder.Clock) Option {
 	}
 }
 
-// WithDir sets the directory that lists of sessions show, normally the workspace. Default: none.
+// WithDir sets the directory that lists of sessions show, normally the workspace. If it is in a git
+// repository, they also show the branch that is checked out. Default: that of [New], or none.
 func WithDir(dir string) Option {
+	return func(c *config) (err error) {
+		if c.dir = dir; dir != "" {
+			c.dir, err = filepath.Abs(dir)
+		}
+		return err
+	}
+}
+
+// WithPrices sets where the costs of messages come from, for example the Lookup method of package
+// catalog. The cost of a message is recorded with it, so later changes of prices do not matter.
+// Default: costs are unknown.
+func WithPrices(price func(provider, model string) (aycoder.Price, bool)) Option {
 	return func(c *config) error {
-		c.dir = dir
+		c.prices = price
 		return nil
 	}
 }
@@ -118,15 +132,17 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 	}
 	now := s.config.clock.Now()
 	s.tree = newTree(now)
-	s.entry = Entry{ID: s.id, Dir: s.config.dir, Created: now, Used: now}
-	head := &record{Kind: kindHeader, At: millis(now), Header: &header{Version: recordVersion, ID: s.id, Dir: s.config.dir}}
+	s.entry = s.newEntry(now, s.config.dir)
+	s.entry.Branch = s.config.gitBranch()
+	head := &record{Kind: kindHeader, At: millis(now),
+		Header: &header{Version: recordVersion, ID: s.id, Dir: s.config.dir, GitBranch: s.entry.Branch}}
 	if err := s.write(ctx, true, head); err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
-	s.publish()
 	if err := s.attach(ctx); err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
+	_ = s.describe(ctx) // the list of sessions is a convenience
 	return s, nil
 }
 
@@ -292,6 +308,9 @@ func (s *Session) append(ctx context.Context, durable bool, fact []byte, records
 		lines = append(lines, fact)
 	}
 	for _, r := range records {
+		if r.At == 0 && r.Kind != kindRun { // a run begins with a node, which has the time
+			r.At = millis(s.config.clock.Now())
+		}
 		line, err := r.encode()
 		if err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
@@ -301,6 +320,9 @@ func (s *Session) append(ctx context.Context, durable bool, fact []byte, records
 	if err := s.journal.Append(ctx, durable, lines...); err != nil {
 		s.failed = err
 		return s.stopped()
+	}
+	for _, r := range records {
+		s.used(r)
 	}
 	return nil
 }
@@ -319,10 +341,10 @@ func (s *Session) publish() {
 
 // describe updates the entry in the list of sessions.
 func (s *Session) describe(ctx context.Context) error {
-	s.entry.Title, s.entry.Nodes, s.entry.Used = s.tree.title, len(s.tree.nodes.Items), s.config.clock.Now()
 	if s.failed != nil {
 		return s.stopped()
 	}
+	s.entry.Branch = s.config.gitBranch()
 	return s.journal.Describe(ctx, s.entry)
 }
 
@@ -333,7 +355,7 @@ func (s *Session) apply(r *record) {
 	case kindNode:
 		n := &Node{
 			ID: r.ID, Parent: r.parent(), Message: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
-			shown: r.Shown, Run: r.runID, At: fromMillis(r.At), Answer: cmp.Or(r.Answer, r.answer), Lost: r.lost,
+			shown: r.Shown, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost,
 		}
 		t.add(n)
 		t.heads = set(t.heads, r.Branch, n.ID)
@@ -360,33 +382,11 @@ func (s *Session) apply(r *record) {
 		}
 	case kindTitle:
 		t.title = r.Name
+		s.entry.Title = r.Name
 	case kindSay:
 		b := s.branch(r.Branch)
 		b.said = append(b.said, r.Say)
 	case kindUnsay:
 		s.branch(r.Branch).said = nil
 	}
-}
-
-// note keeps the entry of the list up to date.
-func (s *Session) note(n *Node) {
-	if n.Answer != nil && n.Answer.Model != "" {
-		s.entry.Model = n.Answer.Model
-	}
-	if s.entry.Prompt == "" && n.Message != nil && n.Message.Role == aycoder.RoleUser {
-		s.entry.Prompt = firstLine(n.Message.Text())
-	}
-}
-
-// firstLine returns the first line of a text that is not blank, shortened to 200 bytes.
-func firstLine(text string) string {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			if len(line) > 200 {
-				line = strings.ToValidUTF8(line[:200], "") + "…"
-			}
-			return line
-		}
-	}
-	return ""
 }

@@ -60,6 +60,8 @@ type Answer struct {
 	ID        string        `json:"id,omitempty"`
 	RequestID string        `json:"request_id,omitempty"`
 	Usage     aycoder.Usage `json:"usage,omitzero"`
+	// Cost is the price of the message in US dollars, or 0 if it was unknown: see [WithPrices].
+	Cost float64 `json:"cost,omitempty"`
 }
 
 // View is a snapshot of a session. It never changes, and reading it takes no lock, also while a

@@ -1,0 +1,163 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/aycoder/aycoder"
+)
+
+// newEntry returns the entry of a session without messages.
+func (s *Session) newEntry(at time.Time, dir string) Entry {
+	at = fromMillis(millis(at)) // as it will be read again
+	return Entry{ID: s.id, Dir: dir, Nodes: 1, Created: at, Used: at}
+}
+
+// used notes the time of a record in the entry. The nodes of a fork are older than the fork.
+func (s *Session) used(r *record) {
+	if at := fromMillis(r.At); r.At > 0 && at.After(s.entry.Used) {
+		s.entry.Used = at
+	}
+}
+
+// note keeps the entry up to date with a new node.
+func (s *Session) note(n *Node) {
+	s.entry.Nodes = len(s.tree.nodes.Items)
+	if a := n.Answer; a != nil {
+		s.entry.Model = cmp.Or(a.Model, s.entry.Model)
+		s.entry.Cost += a.Cost
+	}
+	if s.entry.Prompt == "" && n.Message != nil && n.Message.Role == aycoder.RoleUser {
+		s.entry.Prompt = firstLine(n.Message.Text())
+	}
+}
+
+// answered returns the answer of a node. If a fact of its run has it, the record of the node adds
+// the cost.
+func (r *record) answered() *Answer {
+	if r.Answer != nil || r.answer == nil {
+		return r.Answer
+	}
+	a := *r.answer
+	a.Cost = r.Cost
+	return &a
+}
+
+// cost returns the price of an answer, or 0 if it is unknown.
+func (c *config) cost(a *Answer) float64 {
+	if a == nil || c.prices == nil {
+		return 0
+	}
+	price, _ := c.prices(a.Provider, a.Model)
+	return a.Usage.Cost(price)
+}
+
+// firstLine returns the first line of a text that is not blank, shortened to 200 bytes.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			if len(line) > 200 {
+				line = strings.ToValidUTF8(line[:200], "") + "…"
+			}
+			return line
+		}
+	}
+	return ""
+}
+
+func (c *config) gitBranch() string {
+	if c.dir == "" {
+		return ""
+	}
+	return gitBranch(c.dir)
+}
+
+// gitBranch returns the branch of git that is checked out in a directory, or "" if there is none.
+// It reads the file HEAD. Running git would run what the repository configures.
+func gitBranch(dir string) string {
+	for {
+		dotGit := filepath.Join(dir, ".git")
+		if info, err := os.Stat(dotGit); err == nil {
+			if !info.IsDir() { // a worktree or a submodule
+				target, ok := strings.CutPrefix(firstBytes(dotGit), "gitdir: ")
+				if dotGit = filepath.FromSlash(target); !ok {
+					return ""
+				}
+				if !filepath.IsAbs(dotGit) {
+					dotGit = filepath.Join(dir, dotGit)
+				}
+			}
+			branch, ok := strings.CutPrefix(firstBytes(filepath.Join(dotGit, "HEAD")), "ref: refs/heads/")
+			if !ok || strings.ContainsFunc(branch, unicode.IsControl) {
+				return ""
+			}
+			return branch
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// firstBytes returns the beginning of a regular file without its line feed, or "". Opening a pipe
+// could wait forever.
+func firstBytes(name string) string {
+	const enough = 4 << 10
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, enough))
+	return strings.TrimRight(strings.ToValidUTF8(string(data), "\uFFFD"), "\r\n")
+}
+
+// List returns the entries of the sessions for which keep returns true, the one that was used last
+// first. If keep is nil, it returns all. So the newest session of a directory is the first one of:
+//
+//	session.List(ctx, store, func(e *session.Entry) bool { return e.Dir == dir })
+//
+// If the store has lost the description of a session, List reads the session and stores the
+// description again. If the session cannot be read, its entry has only ID and Used.
+func List(ctx context.Context, store Store, keep func(*Entry) bool) ([]Entry, error) {
+	var list []Entry
+	for e, err := range store.List(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if e == (Entry{ID: e.ID, Used: e.Used}) {
+			e = described(ctx, store, e)
+		}
+		if keep == nil || keep(&e) {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, newestFirst)
+	return list, ctx.Err()
+}
+
+// described reads a session and describes it in its store. If that fails, it returns e.
+func described(ctx context.Context, store Store, e Entry) Entry {
+	s, err := readSession(ctx, store, e.ID)
+	if err != nil {
+		return e
+	}
+	_ = s.journal.Describe(ctx, s.entry) // the next List tries again
+	_ = s.journal.Close()
+	return s.entry
+}
+
+func newestFirst(a, b Entry) int {
+	return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.ID, b.ID))
+}

@@ -1,0 +1,359 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+func entriesOf(t *testing.T, store Store) []Entry {
+	t.Helper()
+	l, err := List(t.Context(), store, nil)
+	require.NoError(t, err)
+	return l
+}
+
+// git runs git in a directory, with the settings of a new user.
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// The branch is the one that git itself checked out.
+func TestGitBranch(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	repo, tree := filepath.Join(base, "repo"), filepath.Join(base, "tree")
+	require.NoError(t, os.MkdirAll(filepath.Join(repo, "a", "b"), 0o700))
+	require.Empty(t, gitBranch(filepath.Join(repo, "a")))
+	git(t, repo, "init", "-b", "main")
+	require.Equal(t, "main", gitBranch(repo))
+	git(t, repo, "commit", "--allow-empty", "-m", "x")
+	git(t, repo, "checkout", "-b", "fix/ü")
+	require.Equal(t, "fix/ü", gitBranch(repo))
+	require.Equal(t, "fix/ü", gitBranch(filepath.Join(repo, "a", "b")))
+	git(t, repo, "worktree", "add", tree, "-b", "other")
+	require.Equal(t, "other", gitBranch(tree))
+	git(t, repo, "checkout", "--detach")
+	require.Empty(t, gitBranch(repo))
+	head := filepath.Join(repo, ".git", "HEAD")
+	for _, bad := range []string{"", "ref: refs/heads/a\x1b[31m\n", "ref: refs/heads/a\nb\n", "ref: refs/tags/a\n"} {
+		require.NoError(t, os.WriteFile(head, []byte(bad), 0o600))
+		require.Empty(t, gitBranch(repo), "%q", bad)
+	}
+	require.NoError(t, os.Remove(head))
+	require.NoError(t, os.Mkdir(head, 0o700))
+	require.Empty(t, gitBranch(repo))
+}
+
+// An entry says what the session is, from its beginning on and after each run and command.
+func TestEntry(t *testing.T) {
+	t.Parallel()
+	repo := t.TempDir()
+	git(t, repo, "init", "-b", "main")
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := clockFunc(func() time.Time { return now })
+	prices := func(provider, model string) (aycoder.Price, bool) {
+		return aycoder.Price{Input: 1e6, Output: 1e7}, model == "script"
+	}
+	store, err := Dir(t.TempDir())
+	require.NoError(t, err)
+	s, err := New(t.Context(), store, scripted(t, script.Say("one"), script.Say("two")),
+		WithClock(clock), WithDir(repo), WithPrices(prices))
+	require.NoError(t, err)
+	want := Entry{ID: s.ID(), Dir: repo, Branch: "main", Nodes: 1, Created: now, Used: now}
+	check := func() {
+		t.Helper()
+		l := entriesOf(t, store)
+		require.Len(t, l, 1)
+		got := l[0]
+		require.Equal(t, asText(t, want), asText(t, got))
+	}
+	check()
+
+	now = now.Add(time.Minute)
+	ask(t, s, "\n first question\nwith details")
+	usage := s.View().Node(2).Answer.Usage
+	require.Positive(t, usage.Output)
+	want.Prompt, want.Model, want.Nodes, want.Used = "first question", "script", 3, now
+	require.Zero(t, usage.CacheRead+usage.CacheWrite)
+	want.Cost = float64(usage.Input) + 10*float64(usage.Output)
+	require.Equal(t, want.Cost, s.View().Node(2).Answer.Cost)
+	check()
+
+	now = now.Add(time.Minute)
+	require.NoError(t, s.SetTitle(t.Context(), "a name"))
+	want.Title, want.Used = "a name", now
+	check()
+	git(t, repo, "checkout", "-b", "other")
+	now = now.Add(time.Minute)
+	ask(t, s, "second")
+	usage = s.View().Node(4).Answer.Usage
+	want.Branch, want.Nodes, want.Used = "other", 5, now
+	want.Cost += float64(usage.Input) + 10*float64(usage.Output) + float64(usage.CacheRead+usage.CacheWrite)
+	check()
+	now = now.Add(time.Minute)
+	require.NoError(t, s.SetLabel(t.Context(), 2, "here"))
+	want.Used = now
+	check()
+	require.NoError(t, s.Close())
+
+	// The session is opened again without prices: what it has cost stays. Opening does not use it.
+	now = now.Add(time.Minute)
+	s, err = Open(t.Context(), store, want.ID, scripted(t), WithClock(clock))
+	require.NoError(t, err)
+	check()
+	f, err := s.Fork(t.Context(), 2)
+	require.NoError(t, err)
+	for _, e := range entriesOf(t, store) {
+		if e.ID == f.ID() {
+			require.Equal(t, []any{repo, "other", "first question", 3, "a name"}, []any{e.Dir, e.Branch, e.Prompt, e.Nodes, e.Title})
+			require.Equal(t, s.View().Node(2).Answer.Cost, e.Cost)
+		}
+	}
+	require.NoError(t, f.Close())
+	require.NoError(t, store.Delete(t.Context(), f.ID()))
+	require.NoError(t, s.Close())
+	check()
+}
+
+func asText(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.MarshalIndent(v, "", " ")
+	require.NoError(t, err)
+	return string(data)
+}
+
+// If the index is lost or damaged in any way, the entries are the same as before.
+func TestIndexIsRebuilt(t *testing.T) {
+	t.Parallel()
+	repo, dir := t.TempDir(), t.TempDir()
+	git(t, repo, "init", "-b", "main")
+	store, err := Dir(dir)
+	require.NoError(t, err)
+	prices := func(string, string) (aycoder.Price, bool) { return aycoder.Price{Input: 3, Output: 7}, true }
+	for i, prompt := range []string{"first", "second", "third"} {
+		s, err := New(t.Context(), store, scripted(t, script.Say("a"), script.Say("b")), WithDir(repo), WithPrices(prices))
+		require.NoError(t, err)
+		if i > 0 {
+			ask(t, s, prompt)
+			ask(t, s, "more")
+		}
+		if i > 1 {
+			_, err = s.Undo(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, s.SetTitle(t.Context(), "title"))
+			require.NoError(t, s.Trim(t.Context()))
+		}
+		require.NoError(t, s.Close())
+	}
+	before := asText(t, entriesOf(t, store))
+	require.Contains(t, before, `"cost"`)
+	index := filepath.Join(dir, indexName)
+	whole, err := os.ReadFile(index)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(whole), "\n")
+	damage := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "no JSON": "{\n\n]"}
+	for n := range lines[:len(lines)-1] { // an older line of the same session is there still
+		hurt := slices.Clone(lines)
+		hurt[n] = strings.Replace(hurt[n], `"record"`, `"recorD"`, 1)
+		damage[fmt.Sprint("line ", n)] = strings.Join(hurt, "")
+	}
+	damage["all bytes changed"] = strings.Map(func(r rune) rune { return r ^ 1 }, string(whole))
+	damage["only the first line"] = lines[0]
+	check := func(name string) {
+		t.Helper()
+		fresh, err := Dir(dir) // as another process
+		require.NoError(t, err)
+		got := entriesOf(t, fresh)
+		// An index that lost only the last lines of a session has an older description.
+		if name != "only the first line" {
+			require.Equal(t, before, asText(t, got), name)
+		}
+		if runtime.GOOS != "windows" {
+			require.NoError(t, err)
+		}
+		bare := 0
+		for e, err := range fresh.List(t.Context()) {
+			require.NoError(t, err)
+			if e == (Entry{ID: e.ID, Used: e.Used}) {
+				bare++
+			}
+		}
+		require.Zero(t, bare, "%s: the index must be whole again", name)
+	}
+	for name, text := range damage {
+		require.NoError(t, os.WriteFile(index, []byte(text), 0o600))
+		check(name)
+	}
+	require.NoError(t, os.Remove(index))
+	check("lost")
+
+	// A session that cannot be read is listed, and the others are described.
+	bad := filepath.Join(dir, "bad")
+	require.NoError(t, os.Mkdir(bad, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(bad, journalName), []byte("nothing\n"), 0o600))
+	require.NoError(t, os.Remove(index))
+	l := entriesOf(t, store)
+	require.Len(t, l, 4)
+	i := slices.IndexFunc(l, func(e Entry) bool { return e.ID == "bad" })
+	require.Equal(t, Entry{ID: "bad", Used: l[i].Used}, l[i])
+	require.Equal(t, before, asText(t, slices.Delete(l, i, i+1)))
+}
+
+// The newest session of a directory is the first one that List returns.
+func TestListFilter(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	clock := clockFunc(func() time.Time { now = now.Add(time.Second); return now })
+	store := Memory()
+	var ids []string
+	for _, dir := range []string{"/a", "/b", "/a", "/b", "/c"} {
+		ids = append(ids, fillSession(t, store, nil, nil, WithDir(dir), WithClock(clock)))
+	}
+	a, err := filepath.Abs("/a")
+	require.NoError(t, err)
+	l, err := List(t.Context(), store, func(e *Entry) bool { return e.Dir == a })
+	require.NoError(t, err)
+	require.Len(t, l, 2)
+	require.Equal(t, []string{ids[2], ids[0]}, []string{l[0].ID, l[1].ID})
+}
+
+// Prune deletes real sessions by age and by size, but none that is open, and what is left works.
+func TestPruneSessions(t *testing.T) {
+	t.Parallel()
+	for _, files := range []bool{true, false} {
+		store := Memory()
+		if files {
+			var err error
+			store, err = Dir(t.TempDir())
+			require.NoError(t, err)
+		}
+		now := time.UnixMilli(1_700_000_000_000)
+		clock := clockFunc(func() time.Time { return now })
+		var all []*Session
+		for range 6 {
+			s, err := New(t.Context(), store, scripted(t, script.Say(strings.Repeat("x", 10_000))), WithClock(clock))
+			require.NoError(t, err)
+			ask(t, s, "go")
+			all = append(all, s)
+			now = now.Add(time.Hour)
+		}
+		for _, s := range all[1:] { // the oldest one stays open
+			require.NoError(t, s.Close())
+		}
+		deleted, err := Prune(t.Context(), store, time.UnixMilli(1_700_000_000_000).Add(2*time.Hour), 0)
+		require.NoError(t, err)
+		require.Equal(t, []string{all[1].ID()}, deleted)
+		size, err := store.(Sizer).Size(t.Context(), all[5].ID())
+		require.NoError(t, err)
+		require.Greater(t, size, int64(10_000))
+		deleted, err = Prune(t.Context(), store, time.Time{}, 3*size+size/2)
+		require.NoError(t, err)
+		require.Equal(t, []string{all[2].ID(), all[3].ID()}, deleted)
+		require.NoError(t, all[0].SetTitle(t.Context(), "still open"))
+		require.NoError(t, all[0].Close())
+		var left []string
+		for _, e := range entriesOf(t, store) {
+			left = append(left, e.ID)
+		}
+		// The rename was the last use of the session that was the oldest.
+		require.Equal(t, []string{all[0].ID(), all[5].ID(), all[4].ID()}, left)
+		deleted, err = Prune(t.Context(), store, time.Time{}, 1)
+		require.NoError(t, err)
+		require.Len(t, deleted, 3)
+		require.Empty(t, entriesOf(t, store))
+	}
+}
+
+// A run that its process did not end can be read, with the messages that are complete.
+func TestReadAfterCrash(t *testing.T) {
+	t.Parallel()
+	store := Memory()
+	id := fillSession(t, store, []string{"go"}, []script.Step{
+		script.Reply(script.Say("wait"), script.Call("look", map[string]any{"text": "x"})), script.Say("done"),
+	})
+	j, err := store.Open(t.Context(), id, false)
+	require.NoError(t, err)
+	var records [][]byte
+	for r, err := range j.Records(t.Context()) {
+		require.NoError(t, err)
+		records = append(records, r)
+	}
+	most := 0
+	for n := 1; n <= len(records); n++ {
+		cut := Memory()
+		j, err := cut.Create(t.Context(), id)
+		require.NoError(t, err)
+		require.NoError(t, j.Append(t.Context(), true, records[:n]...))
+		require.NoError(t, j.Close())
+		v, damage, err := Read(t.Context(), cut, id)
+		require.NoError(t, err)
+		require.Empty(t, damage)
+		require.GreaterOrEqual(t, v.Len(), most)
+		most = v.Len()
+		e := entriesOf(t, cut)
+		require.Equal(t, v.Len(), e[0].Nodes)
+	}
+	require.Equal(t, 5, most)
+	require.False(t, math.IsNaN(entriesOf(t, store)[0].Cost))
+}
+
+type lookArgs struct {
+	Text string `json:"text"`
+}
+
+func scripted(tb testing.TB, steps ...script.Step) aycoder.Agent {
+	look, err := aycoder.NewTool("look", "returns its argument",
+		func(_ context.Context, _ *aycoder.Invocation, in lookArgs) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("seen"), nil
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(tb, err)
+	l, err := aycoder.New(script.New(steps...), aycoder.WithTools(look))
+	require.NoError(tb, err)
+	return l
+}
+
+func ask(tb testing.TB, a aycoder.Agent, prompt string) {
+	for _, err := range a.Run(tb.Context(), aycoder.Input{Prompt: prompt}) {
+		require.NoError(tb, err)
+	}
+}
+
+func fillSession(tb testing.TB, store Store, prompts []string, steps []script.Step, opts ...Option) string {
+	s, err := New(tb.Context(), store, scripted(tb, steps...), opts...)
+	require.NoError(tb, err)
+	for _, p := range prompts {
+		ask(tb, s, p)
+	}
+	require.NoError(tb, s.Close())
+	return s.ID()
+}
+
+// clockFunc is a clock that only tells the time.
+type clockFunc func() time.Time
+
+func (f clockFunc) Now() time.Time { return f() }
+
+func (f clockFunc) AfterFunc(time.Duration, func()) (stop func() bool) { panic("not used") }
