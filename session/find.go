@@ -1,0 +1,356 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Hit is a session that [Find] found, and the best match in it.
+type Hit struct {
+	// Entry describes the session.
+	Entry Entry
+	// Node is the node with the message that matches, or [Root] if only the title does. If the
+	// message is part of a run that did not end, Node is the last node before it.
+	Node ID
+	// Excerpt is the text around the match in one line of valid UTF-8, without control characters.
+	// Secrets in it are not masked.
+	Excerpt string
+
+	rank int
+}
+
+// Find looks for words in the titles, the first prompts and the messages of all sessions, on all
+// branches. It returns the best match of each session, the best first, and at most limit of them, or
+// 20 if limit is not positive.
+//
+// A match is one text that contains all words of the query: a title, or a text, a tool call or the
+// output of one in a message. The words in the order of the query are better than the words in any
+// order, and both are better than words with a typing error: in a word of four or more letters,
+// one letter may be missing, added or wrong, or two neighbours swapped. If matches are equally
+// good, a title is better than the first prompt, which is better than another message; then the
+// session that was used last comes first. Case and diacritics do not count. Letters that the
+// arguments of a call have as escapes, such as \u00e9, are not found.
+//
+// Find reads the sessions from the store, several at a time, and keeps none in memory. If some of
+// them cannot be read, it returns the hits in the others together with an error.
+func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, error) {
+	q := newQuery(text)
+	if len(q.words) == 0 {
+		return nil, ctx.Err()
+	}
+	entries, err := List(ctx, store, nil)
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		limit = 20
+	}
+	lines, closeLines, err := linesOf(store)
+	if err != nil {
+		return nil, fmt.Errorf("find: %w", err)
+	}
+	defer closeLines()
+	f := &finding{query: q, limit: limit, lines: lines}
+	var next atomic.Int64
+	var work sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(entries)) {
+		work.Go(func() {
+			r := &reader{finding: f, scanner: q.scanner(), buf: make([]byte, 256<<10)}
+			for i := next.Add(1) - 1; int(i) < len(entries) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				f.add(r.session(ctx, &entries[i]))
+			}
+		})
+	}
+	work.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("find: %w", err)
+	}
+	return f.hits, f.err
+}
+
+// finding is a search that several readers work on.
+type finding struct {
+	query *query
+	limit int
+	lines lineReader
+
+	mu   sync.Mutex // guards all that follows
+	hits []Hit      // the best first
+	err  error
+}
+
+// The rank of a match is its quality, and then the place of the text.
+const (
+	inMessage = iota
+	inPrompt
+	inTitle
+	places
+)
+
+func compareHits(a, b Hit) int {
+	return cmp.Or(cmp.Compare(b.rank, a.rank), newestFirst(a.Entry, b.Entry))
+}
+
+// useful reports whether a hit would be among the best.
+func (f *finding) useful(h Hit) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.hits) < f.limit || compareHits(h, f.hits[f.limit-1]) < 0
+}
+
+func (f *finding) add(h Hit, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ignoreMissing(err) != nil { // else the session was deleted meanwhile
+		f.err = cmp.Or(f.err, err)
+	}
+	if h.rank < places {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(f.hits, h, compareHits)
+	f.hits = slices.Insert(f.hits, i, h)
+	f.hits = f.hits[:min(len(f.hits), f.limit)]
+}
+
+// reader searches one session after the other.
+type reader struct {
+	*finding
+	scanner *scanner
+	buf     []byte
+
+	// hit is the best match in the session. waiting is a better one in a fact, until the node is
+	// read that says to which message the part of the fact belongs.
+	hit     Hit
+	waiting *Hit
+	run     int64
+	seq     []byte
+}
+
+// session returns the best match in a session. Its rank is 0 if there is none, or if it would not
+// be among the best of all sessions.
+func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
+	r.hit, r.waiting = Hit{Entry: *e}, nil
+	best := Hit{Entry: *e}
+	for place, text := range []string{inPrompt: e.Prompt, inTitle: e.Title} {
+		if quality, at := r.query.match(text); quality*places+place > max(best.rank, places-1) {
+			best.rank, best.Excerpt = quality*places+place, excerpt(text, at)
+		}
+	}
+	if best.rank == phrase*places+inTitle {
+		return best, nil
+	}
+	if !r.useful(Hit{Entry: *e, rank: max(best.rank, phrase*places)}) {
+		return Hit{}, nil
+	}
+	err := r.lines(ctx, e.ID, &r.buf, r.chunk)
+	if r.waiting != nil {
+		r.hit = *r.waiting
+		r.hit.Node = ID(max(e.Nodes-1, 0))
+	}
+	switch {
+	case r.hit.rank > best.rank:
+		return r.hit, err
+	case best.rank%places == inPrompt: // the message is there, too
+		best.Node = r.hit.Node
+	}
+	return best, err
+}
+
+// chunk searches some lines. It reports whether the next ones may have a better match.
+func (r *reader) chunk(lines []byte) bool {
+	starts := r.scanner.lines(lines)
+	for at := 0; at < len(lines); {
+		for len(starts) > 0 && starts[0] < at {
+			starts = starts[1:]
+		}
+		if r.waiting == nil {
+			if len(starts) == 0 {
+				return true
+			}
+			at = starts[0]
+		}
+		end := at + bytes.IndexByte(lines[at:], '\n')
+		record, err := parseLine(lines[at:end])
+		if err != nil {
+			record, _ = rescueLine(lines[at:end])
+		}
+		r.record(record, len(starts) > 0 && starts[0] == at)
+		if r.waiting == nil && r.hit.rank >= phrase*places {
+			return false
+		}
+		at = end + 1
+	}
+	return true
+}
+
+// record searches the messages in a record, if it may match.
+func (r *reader) record(line []byte, mayMatch bool) {
+	if !bytes.HasPrefix(line, []byte(`{"t":`)) {
+		if mayMatch {
+			r.fact(line)
+		}
+		return
+	}
+	var rec record
+	if !bytes.HasPrefix(line, []byte(`{"t":"`+kindNode)) || json.Unmarshal(line, &rec) != nil || rec.Message == nil {
+		return
+	}
+	for _, p := range rec.Message.Parts {
+		if len(p) > 0 && p[0] == '{' {
+			if h := r.part(p); h.rank > r.hit.rank {
+				r.hit = h
+				r.hit.Node = rec.ID
+			}
+		} else if w := r.waiting; w != nil && r.run == rec.Run && bytes.Equal(p, r.seq) {
+			r.waiting = nil
+			if w.rank > r.hit.rank {
+				r.hit = *w
+				r.hit.Node = rec.ID
+			}
+		}
+	}
+}
+
+// fact searches the part that a fact carries.
+func (r *reader) fact(line []byte) {
+	var f struct{ Run string }
+	seq, part := factPart(line)
+	if part == nil || json.Unmarshal(line, &f) != nil {
+		return
+	}
+	h := r.part(part)
+	if h.rank > r.hit.rank && (r.waiting == nil || h.rank > r.waiting.rank) {
+		r.waiting = &h
+		r.run, _ = strconv.ParseInt(f.Run, 10, 64)
+		r.seq = strconv.AppendInt(nil, seq, 10)
+	}
+}
+
+// part searches a part of a message.
+func (r *reader) part(data json.RawMessage) Hit {
+	m, err := (&wireMessage{Role: aycoder.RoleAssistant, Parts: []json.RawMessage{data}}).message(nil)
+	if err != nil || len(m.Parts) != 1 {
+		return Hit{}
+	}
+	text := ""
+	switch p := m.Parts[0].(type) {
+	case *aycoder.Text:
+		text = p.Text
+	case *aycoder.ToolOutput:
+		text = p.Text()
+	case *aycoder.ToolUse:
+		text = p.Name + "\n" + argText(p.Args)
+	}
+	quality, at := r.query.match(text)
+	if quality == noMatch {
+		return Hit{}
+	}
+	return Hit{Entry: r.hit.Entry, Excerpt: excerpt(text, at), rank: quality*places + inMessage}
+}
+
+// argText returns the strings in the arguments of a call.
+func argText(args []byte) string {
+	var out strings.Builder
+	d := json.NewDecoder(bytes.NewReader(args))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return out.String()
+		}
+		if err != nil {
+			return string(args)
+		}
+		if s, ok := token.(string); ok {
+			out.WriteString(s + "\n")
+		}
+	}
+}
+
+// lineReader calls yield with the lines of the journal of a session, some at a time, until yield
+// returns false. The lines are those of a file, see line.go; an incomplete one at the end is left
+// out. The buffer is used for them, and grows if need be.
+type lineReader func(ctx context.Context, id string, buf *[]byte, yield func([]byte) bool) error
+
+// linesOf returns the reader of a store. The records of a store in files are not decoded.
+func linesOf(s Store) (read lineReader, done func(), err error) {
+	d, ok := s.(*dirStore)
+	if ok {
+		return d.lines()
+	}
+	return func(ctx context.Context, id string, buf *[]byte, yield func([]byte) bool) error {
+		j, err := s.Open(ctx, id, false)
+		if err != nil {
+			return err
+		}
+		defer j.Close()
+		for record, err := range j.Records(ctx) {
+			if _, damaged := errors.AsType[*DamageError](err); damaged {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if *buf = appendLine((*buf)[:0], record); !yield(*buf) {
+				break
+			}
+		}
+		return nil
+	}, func() {}, nil
+}
+
+func (s *dirStore) lines() (lineReader, func(), error) {
+	d, err := s.open(s.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context, id string, buf *[]byte, yield func([]byte) bool) error {
+		f, err := d.open(id+"/"+journalName, os.O_RDONLY)
+		if err == nil {
+			err = errors.Join(readChunks(ctx, f, buf, yield), f.Close())
+		}
+		return journalError("read", id, err)
+	}, func() { d.close() }, nil
+}
+
+// readChunks reads whole lines. A line above the maximum size is left out: its beginning is dropped,
+// and its end does not parse.
+func readChunks(ctx context.Context, f io.ReaderAt, buf *[]byte, yield func([]byte) bool) error {
+	held := 0 // bytes of an incomplete line at the beginning of the buffer
+	for offset := int64(0); ; {
+		if held == len(*buf) {
+			if held > MaxRecord+lineExtra {
+				held = 0
+			} else {
+				*buf = slices.Grow(*buf, held)[:2*held]
+			}
+		}
+		n, err := f.ReadAt((*buf)[held:], offset)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		offset += int64(n)
+		text := (*buf)[:held+n]
+		whole := bytes.LastIndexByte(text, '\n') + 1
+		if whole > 0 && !yield(text[:whole]) || err != nil {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		held = copy(*buf, text[whole:])
+	}
+}
