@@ -51,8 +51,56 @@ func began(t testing.TB, records [][]byte) map[string]int {
 	return out
 }
 
-// A run that is killed several times, each time at another record, ends as it would have: nothing
+// killed opens a session of which only the first n records are left, and runs it to its end. Nothing
 // that was recorded is lost, and no write begins twice.
+func killed(t *testing.T, store *memory, id string, n int) {
+	t.Helper()
+	j := store.sessions[id]
+	before := began(t, j.records[:n])
+	store.sessions[id] = &memoryJournal{records: j.records[:n:n], objects: j.objects}
+	s, err := session.Open(t.Context(), store, id, worker(t, aycoder.Allow()))
+	require.NoError(t, err)
+	require.Empty(t, s.Damage())
+	var in aycoder.Input
+	if s.Pending() == nil {
+		in.Prompt = "on"
+	}
+	var res aycoder.Result
+	for _, err := range s.Run(t.Context(), in, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, "done", res.Text())
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+	require.Equal(t, asJSON(t, res.Messages), asJSON(t, s.View().Messages(s.Head())))
+	after := began(t, store.sessions[id].records)
+	for call := range before {
+		require.Contains(t, after, call)
+	}
+	for call, times := range after {
+		require.Equal(t, 1, times, "%s began %d times", call, times)
+	}
+	v, _, err := session.Read(t.Context(), store, id)
+	require.NoError(t, err)
+	require.Equal(t, asJSON(t, res.Messages), asJSON(t, v.Messages(v.Head(""))))
+}
+
+// A run that is killed after any of its records ends as it would have.
+func TestCrashAfterEachRecord(t *testing.T) {
+	whole := newMemory()
+	s, err := session.New(t.Context(), whole, worker(t, aycoder.Allow()))
+	require.NoError(t, err)
+	run(t, s, "go")
+	records := whole.sessions[s.ID()].records
+	for n := 1; n <= len(records); n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			store := newMemory()
+			store.sessions["x"] = &memoryJournal{records: records, objects: map[session.Hash][]byte{}}
+			killed(t, store, "x", n)
+		})
+	}
+}
+
+// So does one that is killed several times.
 func TestCrashesInARow(t *testing.T) {
 	const runs = 300
 	seed := rand.Uint64()
@@ -62,35 +110,11 @@ func TestCrashesInARow(t *testing.T) {
 		store := newMemory()
 		s, err := session.New(t.Context(), store, worker(t, aycoder.Allow()))
 		require.NoError(t, err)
-		id, kept := s.ID(), 1
 		run(t, s, "go")
+		kept := 1
 		for range 1 + r.IntN(4) {
-			j := store.sessions[id]
-			kept = min(kept+1+r.IntN(20), len(j.records))
-			before := len(began(t, j.records[:kept]))
-			store.sessions[id] = &memoryJournal{records: j.records[:kept:kept], objects: j.objects}
-			s, err = session.Open(t.Context(), store, id, worker(t, aycoder.Allow()))
-			require.NoError(t, err)
-			require.Empty(t, s.Damage())
-			in := aycoder.Input{}
-			if s.Pending() == nil {
-				in.Prompt = "on"
-			}
-			var res aycoder.Result
-			for _, err := range s.Run(t.Context(), in, aycoder.Into(&res)) {
-				require.NoError(t, err)
-			}
-			require.Equal(t, "done", res.Text())
-			require.NoError(t, aycoder.CheckHistory(res.Messages))
-			require.Equal(t, asJSON(t, res.Messages), asJSON(t, s.View().Messages(s.Head())), "seed %d run %d", seed, n)
-			after := began(t, store.sessions[id].records)
-			require.GreaterOrEqual(t, len(after), before)
-			for call, times := range after {
-				require.Equal(t, 1, times, "%s began %d times, seed %d run %d", call, times, seed, n)
-			}
-			v, _, err := session.Read(t.Context(), store, id)
-			require.NoError(t, err)
-			require.Equal(t, asJSON(t, res.Messages), asJSON(t, v.Messages(v.Head(""))), "seed %d run %d", seed, n)
+			kept = min(kept+1+r.IntN(20), len(store.sessions[s.ID()].records))
+			killed(t, store, s.ID(), kept)
 		}
 	}
 }

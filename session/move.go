@@ -59,7 +59,7 @@ func (v *View) prompts(n *Node) bool {
 // Move is what a [Branch.Checkout], [Branch.Undo] or [Branch.Redo] did.
 type Move struct {
 	// From and To are the heads of the branch before and after. If the user has changed files, these
-	// changes are a node of their own, which is then From: checking it out brings them back.
+	// changes are a separate node, which is then From: checking it out brings them back.
 	From, To ID
 	// Files are the files that are not as they were at To, with what was done to them. Those that
 	// cannot be restored, or that the user has created, are kept: see Reason.

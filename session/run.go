@@ -25,8 +25,6 @@ type activeRun struct {
 	known  int                    // messages of the state that are in the tree
 	facts  map[aycoder.Part]int64 // the parts of the message in progress, by the fact that carried it
 	answer *Answer                // of the message in progress
-	asks   []aycoder.ApprovalRequest
-	ended  bool
 }
 
 // phase returns the phase of a branch on which a run works.

@@ -3,9 +3,7 @@ package session_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,98 +80,6 @@ func TestConversationIsKept(t *testing.T) {
 	}
 	res = run(t, o, "third")
 	require.Len(t, res.Messages, 8)
-}
-
-// A crash after any record leaves a session that is opened, resumed and ended, in which no write
-// runs twice.
-func TestCrashAfterEachRecord(t *testing.T) {
-	steps := func() []script.Step {
-		return []script.Step{
-			script.Reply(script.Say("let me look"), call("look", "a"), call("write", "b"), call("write", "c")),
-			script.Reply(call("write", "d")), script.Say("done"),
-		}
-	}
-	whole := newMemory()
-	s, err := session.New(t.Context(), whole, agent(t, steps()...))
-	require.NoError(t, err)
-	want := run(t, s, "go")
-	records := whole.sessions[s.ID()].records
-	require.NotEmpty(t, records)
-	for n := 1; n <= len(records); n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			store := newMemory()
-			store.sessions["x"] = &memoryJournal{records: records[:n:n], objects: map[session.Hash][]byte{}}
-			began := map[string]bool{} // writes that began before the crash
-			for _, r := range records[:n] {
-				var f struct{ Fact, ID string }
-				require.NoError(t, json.Unmarshal(r, &f))
-				if f.Fact == "tool_began" {
-					began[f.ID] = true
-				}
-			}
-			ran := map[string]int{}
-			note := func(next aycoder.ToolFunc) aycoder.ToolFunc {
-				return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
-					if inv.Name == "write" {
-						ran[inv.ID]++
-					}
-					return next(ctx, inv)
-				}
-			}
-			allow := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
-				return aycoder.Allow()
-			})
-			var said []string // what the model has still to say
-			all := steps()
-			o, err := session.Open(t.Context(), store, "x", agent(t))
-			require.NoError(t, err)
-			turns := 0
-			for _, m := range o.View().Messages(o.Head()) {
-				if m.Role == aycoder.RoleAssistant {
-					turns++
-				}
-			}
-			if p := o.Pending(); p != nil && p.State.Phase() == "tools" {
-				turns++
-			}
-			_ = said
-			l, err := aycoder.New(script.New(all[turns:]...), aycoder.WithApprover(allow), aycoder.WithToolMiddleware(note),
-				aycoder.WithTools(echo(t, "look", aycoder.EffectReadOnly), echo(t, "write", aycoder.EffectWrite)))
-			require.NoError(t, err)
-			require.NoError(t, o.SetAgent(l))
-			var res aycoder.Result
-			in := aycoder.Input{}
-			if o.Pending() == nil && o.View().Len() == 1 {
-				in.Prompt = "go" // the prompt was not recorded, so nothing was done
-			}
-			if o.Pending() != nil || in.Prompt != "" {
-				for _, err := range o.Run(t.Context(), in, aycoder.Into(&res)) {
-					require.NoError(t, err)
-				}
-			} else {
-				res.Messages = o.View().Messages(o.Head())
-			}
-			require.NoError(t, aycoder.CheckHistory(res.Messages))
-			require.Equal(t, "done", res.Text())
-			require.Equal(t, len(want.Messages), len(res.Messages))
-			for id := range ran {
-				require.Equal(t, 1, ran[id])
-				require.False(t, began[id], "%s ran twice", id)
-			}
-			require.Equal(t, asJSON(t, res.Messages), asJSON(t, o.View().Messages(o.Head())))
-			text := asJSON(t, res.Messages)
-			for id := range began {
-				if strings.Count(text, "interrupted") == 0 && ran[id] > 0 {
-					t.Errorf("%s: %s", id, text)
-				}
-			}
-			// and what is stored now is what a further process reads
-			view, damage, err := session.Read(t.Context(), store, "x")
-			require.NoError(t, err)
-			require.Empty(t, damage)
-			require.Equal(t, asJSON(t, res.Messages), asJSON(t, view.Messages(view.Head(""))))
-		})
-	}
 }
 
 // fresh is an agent whose runs are each the first of a session.

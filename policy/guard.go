@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"encoding/json"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+)
+
+// guardFile raises a question about a call that would change the file of saved rules, if that
+// lies in the workspace: an agent must not make rules for itself.
+func (p *Policy) guardFile(q *inquiry, name string) {
+	if p.file == nil || q.spec.Effect == aycoder.EffectReadOnly {
+		return
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(q.world.Root, name)
+	}
+	if strings.EqualFold(path.Clean(name), filepath.ToSlash(p.file.path)) {
+		q.protect(guarded{name, "writes", rulesFile, true})
+	}
+}
+
+const rulesFile = "the user's rules are in it"
+
+func (p *Policy) guardWrites(q *inquiry) {
+	if q.script == nil {
+		return
+	}
+	for _, c := range q.script.Commands {
+		for _, name := range c.Writes {
+			p.guardFile(q, name)
+		}
+	}
+}
+
+// guardArgs is for tools that name files anywhere in their arguments, as in a patch.
+func (p *Policy) guardArgs(q *inquiry) {
+	if p.file == nil || !q.edits {
+		return
+	}
+	var args any
+	_ = json.Unmarshal(q.call.Args, &args)
+	plain, _ := json.Marshal(args) // a name cannot be spelled with escapes
+	if name := filepath.Base(p.file.path); strings.Contains(strings.ToLower(string(plain)), strings.ToLower(name)) {
+		q.protect(guarded{name, "writes", rulesFile, true})
+	}
+}
