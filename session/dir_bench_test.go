@@ -30,7 +30,7 @@ func compare(b *testing.B, ours, bare func(i int)) {
 			bare(i)
 			middle := time.Now()
 			ours(i)
-			a, c = append(a, time.Now().Sub(middle)), append(c, middle.Sub(start))
+			a, c = append(a, time.Since(middle)), append(c, middle.Sub(start))
 			i++
 		}
 	}

@@ -40,7 +40,7 @@ func TestMessagesBetweenAgents(t *testing.T) {
 				return script.Say("done")
 			}
 			return script.Block(&aycoder.ToolUse{ID: fmt.Sprint("c", len(req.Messages)), Name: "send_message",
-				Args: []byte(fmt.Sprintf(`{"to":%q,"text":"number %d"}`, to, turn))})
+				Args: fmt.Appendf(nil, `{"to":%q,"text":"number %d"}`, to, turn)})
 		})
 		l, err := aycoder.New(script.New(step).With(script.WithLoop(true)), aycoder.WithTools(send), aycoder.WithApprover(verdict(aycoder.Allow())))
 		require.NoError(t, err)
