@@ -43,6 +43,7 @@ var unclocked = map[string]string{
 	"phase_test.go slow":                              bubbled,
 	"phase_test.go begin":                             bubbled,
 	"phase_test.go Stream":                            bubbled,
+	"size_test.go TestSizeOfSession":                  "what is logged at the end",
 
 	"apply_saves_linux_test.go pause":         chance,
 	"apply_saves_linux_test.go round":         chance,
@@ -59,6 +60,7 @@ var unclocked = map[string]string{
 
 	"pty_linux_test.go TestDemo": "what is logged at the end",
 	"bench_test.go measure":      "of a benchmark",
+	"dir_bench_test.go compare":  "of a benchmark",
 	"agents_bench_test.go Read":  "of a benchmark",
 }
 
