@@ -208,3 +208,34 @@ func TestQueuedMessagesAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, last.Queued())
 }
+
+// The conversation goes on from each node, also from one in the middle of a turn.
+func TestRunFromEachNode(t *testing.T) {
+	store := newMemory()
+	s, err := session.New(t.Context(), store, worker(t, aycoder.Allow()))
+	require.NoError(t, err)
+	run(t, s, "go")
+	for id := range session.ID(s.View().Len()) {
+		_, err := s.Checkout(t.Context(), id)
+		require.NoError(t, err)
+		require.NoError(t, aycoder.CheckHistory(s.View().Messages(id)))
+		for range 2 {
+			res := run(t, s, "go on")
+			require.Equal(t, asJSON(t, res.Messages), asJSON(t, s.View().Messages(s.Head())))
+		}
+		head := s.Head()
+		_, err = s.Undo(t.Context())
+		require.NoError(t, err)
+		_, err = s.Undo(t.Context())
+		require.NoError(t, err)
+		if back := s.View().Node(s.Head()); back.ID != id { // a node with calls gets one with their outputs
+			require.Equal(t, id, back.Parent)
+		}
+		_, err = s.Checkout(t.Context(), head)
+		require.NoError(t, err)
+	}
+	v, damage, err := session.Read(t.Context(), store, s.ID())
+	require.NoError(t, err)
+	require.Empty(t, damage)
+	require.Equal(t, asJSON(t, s.View().Messages(s.Head())), asJSON(t, v.Messages(v.Head(""))))
+}

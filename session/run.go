@@ -167,8 +167,11 @@ func (b *Branch) continues(in *aycoder.Input, a *activeRun) error {
 			return &aycoder.ConfigError{Option: "Input.Messages", Err: errors.New("the session has messages of its own")}
 		}
 	} else {
-		in.Messages = s.View().Messages(s.tree.heads[b.name])
-		a.known = len(in.Messages)
+		head := s.tree.heads[b.name]
+		in.Messages = s.View().Messages(head)
+		if a.known = len(in.Messages); s.View().unanswered(head) { // the outputs become a node, too
+			a.known--
+		}
 	}
 	if in.Prompt == "" && len(in.Parts) == 0 { // a queued message may be the prompt
 		if queued := a.control.Drain(); len(queued) > 0 {
@@ -222,6 +225,9 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	}
 	records = append(records, nodes...)
 	if rec.Fact == nil {
+		for _, r := range nodes[:max(0, len(nodes)-1)] { // only the prompt begins the run
+			r.Run, r.runID = 0, ""
+		}
 		records[0].ID = s.tree.next() + ID(len(nodes)) - 1
 		if len(nodes) == 0 {
 			records[0].ID = s.tree.heads[b.name]

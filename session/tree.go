@@ -138,7 +138,8 @@ func (v *View) Path(id ID) []*Node {
 }
 
 // Messages returns the conversation that leads to a node, as the model gets it: the messages of the
-// path, from the last Context on. It is a valid history for [aycoder.Input].
+// path, from the last Context on. It is a valid history for [aycoder.Input]: if the node is a
+// message with calls, whose outputs are in the next node, outputs that say so follow it.
 func (v *View) Messages(id ID) []*aycoder.Message {
 	var out []*aycoder.Message
 	for n := v.node(id); ; n = v.node(n.Parent) {
@@ -156,10 +157,19 @@ func (v *View) Messages(id ID) []*aycoder.Message {
 		}
 	}
 	slices.Reverse(out)
-	if v.damaged {
+	if v.damaged || v.unanswered(id) {
 		return aycoder.RepairHistory(out)
 	}
 	return out
+}
+
+// unanswered reports whether the path to a node ends with calls that have no outputs.
+func (v *View) unanswered(id ID) bool {
+	n := v.node(id)
+	for n.Message == nil && n.Context == nil && n.ID != Root {
+		n = v.node(n.Parent)
+	}
+	return n.Message != nil && len(n.Message.Calls()) > 0
 }
 
 // Children returns the nodes that follow a node, the oldest first.
