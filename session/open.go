@@ -104,7 +104,11 @@ func readSession(ctx context.Context, store Store, id string) (*Session, error) 
 type loader struct {
 	session *Session
 	open    map[int64]*openRun
+	lost    ID // how many nodes
 }
+
+// maxLost is the number of lost nodes for which a session has nodes without a message.
+const maxLost = 1 << 20
 
 // openRun is a run whose end has not been read.
 type openRun struct {
@@ -147,6 +151,9 @@ func (l *loader) load(ctx context.Context) error {
 		return &JournalError{Op: "open", Session: s.id, Err: errors.New("it has no header")}
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
+	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
+		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().Messages(id)) != nil
+	}
 	s.publish()
 	return nil
 }
@@ -168,6 +175,8 @@ func (l *loader) line(line []byte, position int) error {
 		return bad(err)
 	}
 	switch {
+	case r.Kind == kindHeader && r.Header != nil && s.tree != nil:
+		return bad(errors.New("the header comes late"))
 	case r.Kind == kindHeader && r.Header != nil:
 		return l.header(&r)
 	case s.tree == nil:
@@ -206,7 +215,7 @@ func (l *loader) record(r *record) error {
 	case kindAsk:
 		l.run(r.Run).requests = r.Requests
 	case kindHead, kindUndo, kindRedo, kindLabel:
-		if r.ID >= s.tree.next() {
+		if r.ID < 0 || r.ID >= s.tree.next() {
 			return fmt.Errorf("%s names the node %d, which is lost", r.Kind, r.ID)
 		}
 		s.apply(r)
@@ -279,9 +288,14 @@ func (l *loader) node(r *record) error {
 	if r.ID < s.tree.next() {
 		return fmt.Errorf("node %d comes twice", r.ID)
 	}
-	if r.ID > s.tree.next()+1<<20 {
+	gap := r.ID - s.tree.next()
+	if gap > maxLost-l.lost {
 		return fmt.Errorf("node %d is out of range", r.ID)
 	}
+	if err := aycoder.CheckHistory(r.Context); err != nil {
+		return err
+	}
+	l.lost += gap
 	for s.tree.next() < r.ID {
 		s.apply(&record{Kind: kindNode, ID: s.tree.next(), Branch: r.Branch, At: r.At, lost: true})
 	}
