@@ -102,7 +102,11 @@ func (s *Session) attach(ctx context.Context) error {
 		return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("another session has these files")}
 	}
 	s.files = t
-	return t.restoreShown(ctx, v.shown(v.Head("")))
+	if err := t.restoreShown(ctx, v.shown(v.Head(""))); err != nil {
+		s.detach()
+		return err
+	}
+	return nil
 }
 
 // shown returns which contents of files the model was shown on the path to a node.
@@ -230,7 +234,8 @@ func (b *Branch) checkoutFiles(ctx context.Context, to ID, c *moveConfig, move *
 	}
 	if before != nil {
 		s.mu.Lock()
-		err = s.write(ctx, true, before)
+		before.Parent = nil // other branches may have grown
+		err = s.write(ctx, true, b.node(before, s.tree.next(), s.tree.heads[b.name]))
 		s.mu.Unlock()
 		if err != nil {
 			return err
