@@ -151,20 +151,50 @@ func (b *Branch) say(ctx context.Context, command, text string, parts []aycoder.
 	if err := s.write(ctx, true, &record{Kind: kindSay, Branch: b.name, Say: say}); err != nil {
 		return err
 	}
-	b.pass(say)
-	return nil
-}
-
-// pass hands a message to the control of the run, or of the next one.
-func (b *Branch) pass(say *aycoder.Steered) {
 	control := &b.control
 	if b.active != nil {
 		control = b.active.control
 	}
+	pass(control, say)
+	return nil
+}
+
+// pass hands a message to a control.
+func pass(control *aycoder.Control, say *aycoder.Steered) {
 	if say.FollowUp {
 		control.FollowUp("", say.Message.Parts...)
 	} else {
 		control.Steer("", say.Message.Parts...)
+	}
+}
+
+// requeue makes a control hold the messages that no run has taken: that of the branch in their
+// order, and then what it held beside them.
+func (b *Branch) requeue(control *aycoder.Control) {
+	var taken []*aycoder.Steered // by the pending run
+	if b.pending != nil {
+		taken = slices.Clone(b.pending.State.Queued())
+	}
+	queued, own := control.Queued(), control == &b.control
+	if own {
+		control.Drain()
+	}
+	for _, q := range b.said {
+		same := func(m *aycoder.Message) bool { return equal(m, q.Message) }
+		here := slices.IndexFunc(queued, same)
+		if here >= 0 {
+			queued = slices.Delete(queued, here, here+1)
+		}
+		if i := slices.IndexFunc(taken, func(t *aycoder.Steered) bool { return same(t.Message) }); i >= 0 {
+			taken = slices.Delete(taken, i, i+1)
+		} else if own || here < 0 {
+			pass(control, q)
+		}
+	}
+	for _, m := range queued {
+		if own {
+			control.Steer("", m.Parts...)
+		}
 	}
 }
 
@@ -313,8 +343,8 @@ func AwaitingRun() MoveOption {
 	}
 }
 
-// occupy waits until the branch is idle and keeps it for a command, until release is called. It
-// settles a suspended run. The mutex is held, and given up while it waits.
+// occupy waits until no run works on the branch, and keeps it for a command until release is called.
+// The mutex is held, and given up while it waits.
 func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (work context.Context, release func(), err error) {
 	s := b.session
 	for {
@@ -341,11 +371,6 @@ func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (wor
 		s.mu.Lock()
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
-		}
-	}
-	if b.pending != nil {
-		if err := b.settle(ctx); err != nil {
-			return nil, nil, err
 		}
 	}
 	b.busy, b.idle = command, make(chan struct{})
@@ -376,6 +401,9 @@ func (b *Branch) Compact(
 		return err
 	}
 	defer release()
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
 	head := s.tree.heads[b.name]
 	messages := s.View().Messages(head)
 	s.mu.Unlock()

@@ -42,11 +42,11 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 			err = f.journal.Put(ctx, hash, data)
 		}
 		if err != nil {
-			return nil, errors.Join(err, f.journal.Close(), s.store.Delete(ctx, f.id))
+			return nil, errors.Join(err, f.discard(ctx))
 		}
 	}
 	if err := f.take(ctx, v, v.Path(id)); err != nil {
-		return nil, errors.Join(err, f.journal.Close(), s.store.Delete(ctx, f.id))
+		return nil, errors.Join(err, f.discard(ctx))
 	}
 	return f, nil
 }
@@ -225,7 +225,7 @@ func Import(ctx context.Context, store Store, agent aycoder.Agent, r io.Reader, 
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.journal.Close(), store.Delete(ctx, s.id))
+		return nil, errors.Join(err, s.discard(ctx))
 	}
 	return s, nil
 }

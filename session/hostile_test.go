@@ -194,7 +194,7 @@ func TestHostileRecords(t *testing.T) {
 						t.Logf("%s", line)
 					}
 					t.Errorf("case %d: %v", n, p)
-					
+
 				}
 			}()
 			survives(t, records)

@@ -84,6 +84,11 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	if err != nil {
 		return nil, err
 	}
+	if !c.dry {
+		if err := b.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
 	known := s.View().shown(r.ID)
 	move := &Move{From: s.tree.heads[b.name], To: r.ID}
 	r.Branch = b.name
@@ -98,6 +103,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	if c.dry {
 		return move, nil
 	}
+	ctx = context.WithoutCancel(ctx)    // the conversation follows the files
 	if s.files != nil && !c.onlyFiles { // the model knows what it was shown before that node
 		s.files.untell()
 		if err := s.files.restoreShown(ctx, known); err != nil {

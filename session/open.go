@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -55,7 +56,7 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 		return nil, errors.Join(err, s.journal.Close())
 	}
 	for _, b := range s.branches {
-		b.requeue()
+		b.requeue(&b.control)
 	}
 	s.config.dir = cmp.Or(s.config.dir, s.entry.Dir)
 	s.entry.Dir = s.config.dir
@@ -99,6 +100,8 @@ func readSession(ctx context.Context, store Store, id string) (*Session, error) 
 	s.publish()
 	return s, nil
 }
+
+var errNoHeader = errors.New("it has no header")
 
 // loader rebuilds a session from its records.
 type loader struct {
@@ -148,7 +151,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	if s.tree == nil {
-		return &JournalError{Op: "open", Session: s.id, Err: errors.New("it has no header")}
+		return &JournalError{Op: "open", Session: s.id, Err: errNoHeader}
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
@@ -439,28 +442,6 @@ func unsettled(s aycoder.State) *aycoder.ToolUse {
 	return nil
 }
 
-// requeue hands the messages that no run has taken to the next one.
-func (b *Branch) requeue() {
-	var taken []*aycoder.Steered // by the pending run
-	if b.pending != nil {
-		taken = b.pending.State.Queued()
-	}
-	for _, q := range b.said {
-		i := -1
-		for j, t := range taken {
-			if equal(t.Message, q.Message) {
-				i = j
-				break
-			}
-		}
-		if i >= 0 {
-			taken = append(taken[:i:i], taken[i+1:]...)
-			continue
-		}
-		b.pass(q)
-	}
-}
-
 // startOf returns what is recorded of the start of a run.
 func startOf(in *aycoder.StartInput) *startRecord {
 	s := &startRecord{Model: in.Model, MaxTurns: in.MaxTurns, MaxCalls: in.MaxCalls, Tools: map[string]int{}}
@@ -500,7 +481,9 @@ func Continue(ctx context.Context, store Store, dir string, agent aycoder.Agent,
 		if err == nil {
 			err = s.Close()
 		}
-		if _, busy := errors.AsType[*BusyError](err); err != nil && !busy {
+		_, busy := errors.AsType[*BusyError](err)
+		killed := errors.Is(err, errNoHeader) || errors.Is(err, fs.ErrNotExist) // when it was made, or removed
+		if err != nil && !busy && !killed {
 			return nil, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"slices"
 
 	"github.com/aycoder/aycoder"
 )
@@ -18,6 +17,7 @@ type activeRun struct {
 	id      string
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
+	resumed *aycoder.Pending // or nil
 	done    chan struct{}
 
 	// The mutex of the session guards these.
@@ -25,6 +25,7 @@ type activeRun struct {
 	known  int                    // messages of the state that are in the tree
 	facts  map[aycoder.Part]int64 // the parts of the message in progress, by the fact that carried it
 	answer *Answer                // of the message in progress
+	began  bool                   // a fact is recorded
 }
 
 // phase returns the phase of a branch on which a run works.
@@ -121,6 +122,11 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if b.agent == nil {
 		return nil, &CommandError{Command: "run", Phase: b.phase(), Reason: "the branch has no agent: see SetAgent"}
 	}
+	for _, o := range s.branches {
+		if rc.Control != nil && o.active != nil && o.active.control == rc.Control {
+			return nil, &aycoder.ConfigError{Option: "WithControl", Err: errors.New("the control serves another run")}
+		}
+	}
 	foreign := in.Pending != nil
 	if foreign && (s.tree.next() > 1 || b.pending != nil) {
 		return nil, &aycoder.ConfigError{Option: "Input.Pending", Err: errors.New("the session keeps its pending run itself")}
@@ -139,8 +145,12 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if err := b.saveFiles(ctx); err != nil {
 		return nil, err
 	}
+	if a.control != &b.control {
+		b.requeue(a.control)
+		b.control.Drain()
+	}
 	if b.pending != nil {
-		in.Pending = b.pending
+		in.Pending, a.resumed = b.pending, b.pending
 		a.number, a.seq, a.known = b.number, b.seq, len(b.pending.State.Messages())
 		b.pending = nil
 	} else if !foreign {
@@ -192,6 +202,9 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	var records []*record
 	var line []byte
 	durable := s.config.sync == SyncRecords
+	if len(rec.State.Messages()) < a.known {
+		return &aycoder.ConfigError{Option: "agent", Err: errors.New("it has shortened the conversation, which Compact can do")}
+	}
 	if rec.Fact == nil {
 		records = append(records, a.started(rec))
 	} else {
@@ -236,7 +249,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	if err := s.append(ctx, durable || len(nodes) > 0, line, records...); err != nil {
 		return err
 	}
-	a.known = len(rec.State.Messages())
+	a.known, a.began = len(rec.State.Messages()), true
 	for _, r := range records {
 		s.apply(r)
 	}
@@ -254,7 +267,9 @@ func answerOf(f *aycoder.MessageDone) *Answer {
 func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	s := a.branch.session
 	r := &record{Kind: kindRun, Branch: a.branch.name, Name: rec.Run}
-	if a.number == 0 {
+	if a.number == 0 || a.began && rec.Start != nil { // an agent may run another one several times
+		a.seq, a.answer = 0, nil
+		clear(a.facts)
 		s.runs++
 		a.number = s.runs
 	}
@@ -264,7 +279,7 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 		start := startOf(rec.Start)
 		start.GitBranch = s.config.gitBranch()
 		if !start.equal(s.start) {
-			s.start, r.Start = start, start
+			r.Start = start
 		}
 	case a.known == 0: // a run that was suspended elsewhere
 		r.State = &rec.State
@@ -303,16 +318,21 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	defer s.mu.Unlock()
 	defer close(a.done)
 	b.active = nil
-	if res.Pending != nil && a.number > 0 {
+	failed := !a.began && (res.End == "" || res.End == aycoder.EndFailed || len(res.Messages) < a.known)
+	switch {
+	case res.Pending != nil && a.number > 0:
 		b.pending, b.number, b.seq = res.Pending, a.number, a.seq
+	case failed:
+		b.pending = a.resumed
 	}
+	defer b.requeue(&b.control)
 	if s.failed != nil && !s.config.memory {
 		return
 	}
 	switch {
-	case a.number == 0 && (res.End == aycoder.EndFailed || len(res.Messages) < a.known): // it never began
+	case failed: // it never began
 		return
-	case a.number == 0: // the agent does not tell of facts
+	case !a.began: // the agent does not tell of facts
 		if records, err := a.nodes(res.Messages[a.known:]); err == nil {
 			_ = s.write(ctx, true, records...)
 		}
@@ -320,20 +340,15 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		_ = s.append(ctx, true, nil, &record{Kind: kindAsk, Run: a.number, Branch: b.name, Requests: res.Pending.Requests})
 	}
 	_ = s.describe(ctx) // an error of write is in s.failed; the list of sessions is a convenience
-	if a.control == &b.control {
-		return
-	}
-	for _, q := range b.said { // the next run has another control
-		if !slices.ContainsFunc(b.control.Queued(), func(m *aycoder.Message) bool { return equal(m, q.Message) }) {
-			b.pass(q)
-		}
-	}
 }
 
-// settle ends the pending run: its open calls get outputs that say that they were not run, and its
+// settle ends the pending run, if there is one: its open calls get outputs that say that they were not run, and its
 // message joins the tree. The mutex is held.
 func (b *Branch) settle(ctx context.Context) error {
 	s := b.session
+	if b.pending == nil {
+		return nil
+	}
 	state := b.pending.State
 	known := len(state.Messages())
 	if next, _, err := state.Apply(&aycoder.Resumed{}); err == nil {
@@ -352,11 +367,7 @@ func (b *Branch) settle(ctx context.Context) error {
 		return err
 	}
 	for _, q := range state.Queued() {
-		if q.FollowUp {
-			b.control.FollowUp("", q.Message.Parts...)
-		} else {
-			b.control.Steer("", q.Message.Parts...)
-		}
+		pass(&b.control, q)
 	}
 	b.pending = nil
 	return nil

@@ -137,13 +137,19 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 	head := &record{Kind: kindHeader, At: millis(now),
 		Header: &header{Version: recordVersion, ID: s.id, Dir: s.config.dir, GitBranch: s.entry.Branch}}
 	if err := s.write(ctx, true, head); err != nil {
-		return nil, errors.Join(err, s.journal.Close())
+		return nil, errors.Join(err, s.discard(ctx))
 	}
 	if err := s.attach(ctx); err != nil {
-		return nil, errors.Join(err, s.journal.Close())
+		return nil, errors.Join(err, s.discard(ctx))
 	}
 	_ = s.describe(ctx) // the list of sessions is a convenience
 	return s, nil
+}
+
+// discard removes a session that could not be made.
+func (s *Session) discard(ctx context.Context) error {
+	s.detach()
+	return errors.Join(s.journal.Close(), s.store.Delete(context.WithoutCancel(ctx), s.id))
 }
 
 func newSession(store Store, agent aycoder.Agent, opts []Option) (*Session, error) {
@@ -249,8 +255,8 @@ func (s *Session) branch(name string) *Branch {
 	return b
 }
 
-// Close ends the session. A run that works is cancelled, and Close waits for its end, which needs
-// its reader to leave or finish the loop. A closed session can be opened again.
+// Close ends the session. A run or command that works is cancelled, and Close waits for its end, which
+// needs the reader of the run to leave or finish its loop. A closed session can be opened again.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -258,16 +264,20 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.closed = true
-	var open []*activeRun
+	var ends []chan struct{}
 	for _, b := range s.branches {
 		if b.active != nil {
-			open = append(open, b.active)
+			b.active.cancel(errClosed)
+			ends = append(ends, b.active.done)
+		}
+		if b.busy != "" {
+			b.cancel(errClosed)
+			ends = append(ends, b.idle)
 		}
 	}
 	s.mu.Unlock()
-	for _, a := range open {
-		a.cancel(errClosed)
-		<-a.done
+	for _, end := range ends {
+		<-end
 	}
 	s.detach()
 	return s.journal.Close()
@@ -318,6 +328,9 @@ func (s *Session) append(ctx context.Context, durable bool, fact []byte, records
 		lines = append(lines, line)
 	}
 	if err := s.journal.Append(ctx, durable, lines...); err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, ErrUncertain) {
+			return err // nothing is wrong with the journal
+		}
 		s.failed = err
 		return s.stopped()
 	}
@@ -379,6 +392,10 @@ func (s *Session) apply(r *record) {
 	case kindLabel:
 		if t.labels = set(t.labels, r.ID, r.Name); r.Name == "" {
 			delete(t.labels, r.ID)
+		}
+	case kindRun:
+		if r.Start != nil {
+			s.start = r.Start
 		}
 	case kindTitle:
 		t.title = r.Name
