@@ -144,9 +144,7 @@ func TestHostileRecords(t *testing.T) {
 	for n := range cases {
 		r := rand.New(rand.NewPCG(seed, uint64(n)))
 		var records [][]byte
-		for _, line := range good {
-			records = append(records, line)
-		}
+		records = append(records, good...)
 		for range 1 + r.IntN(3) {
 			i := r.IntN(len(records))
 			switch r.IntN(5) {

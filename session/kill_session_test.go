@@ -43,12 +43,12 @@ func openKilled(t *testing.T, dir string, r *rand.Rand) *session.Session {
 		var steps []script.Step
 		for range 3 {
 			token := fmt.Sprintf("t%d", r.Uint64())
-			steps = append(steps, script.Block(&aycoder.ToolUse{ID: token, Name: "write_file", Args: []byte(fmt.Sprintf(
-				`{"path":"f%d","content":%q}`, r.IntN(5), strings.Repeat(token+"\n", 100)))}))
+			steps = append(steps, script.Block(&aycoder.ToolUse{ID: token, Name: "write_file", Args: fmt.Appendf(nil,
+				`{"path":"f%d","content":%q}`, r.IntN(5), strings.Repeat(token+"\n", 100))}))
 		}
 		token := fmt.Sprintf("t%d", r.Uint64())
-		return script.Reply(append(steps, script.Block(&aycoder.ToolUse{ID: token, Name: "bash", Args: []byte(fmt.Sprintf(
-			`{"command":"echo %s >> log"}`, token))}))...)
+		return script.Reply(append(steps, script.Block(&aycoder.ToolUse{ID: token, Name: "bash", Args: fmt.Appendf(nil,
+			`{"command":"echo %s >> log"}`, token)}))...)
 	})
 	l, err := aycoder.New(script.New(step).With(script.WithLoop(true)), aycoder.WithTools(list...), aycoder.WithApprover(verdict(aycoder.Allow())))
 	require.NoError(t, err)

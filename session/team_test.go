@@ -55,8 +55,8 @@ func TestAgentsEditTheSameFiles(t *testing.T) {
 				return script.Say("done")
 			}
 			end := fmt.Sprintf("end %d\n", a)
-			return script.Block(&aycoder.ToolUse{ID: fmt.Sprintf("c%d", n), Name: "edit_file", Args: []byte(fmt.Sprintf(
-				`{"path":"f%d","old_string":%q,"new_string":%q}`, (n+a)%files, end, fmt.Sprintf("line %d of %d\n%s", n, a, end)))})
+			return script.Block(&aycoder.ToolUse{ID: fmt.Sprintf("c%d", n), Name: "edit_file", Args: fmt.Appendf(nil,
+				`{"path":"f%d","old_string":%q,"new_string":%q}`, (n+a)%files, end, fmt.Sprintf("line %d of %d\n%s", n, a, end))})
 		})
 		l, err := aycoder.New(script.New(step).With(script.WithLoop(true)), aycoder.WithTools(list...), aycoder.WithApprover(verdict(aycoder.Allow())))
 		require.NoError(t, err)
