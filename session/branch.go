@@ -51,6 +51,7 @@ type Branch struct {
 	redo    []ID
 	mark    int64              // up to which the nodes have the changes of files
 	placed  bool               // the files on disk are those of the last node
+	moving  *record            // a checkout that has not moved the head yet, or nil
 	said    []*aycoder.Steered // recorded, and not in the tree yet
 }
 

@@ -94,7 +94,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	r.Branch = b.name
 	if s.files != nil && !c.onlyChat {
 		s.mu.Unlock()
-		err := b.checkoutFiles(work, r.ID, c, move)
+		err := b.checkoutFiles(work, r, c, move)
 		s.mu.Lock()
 		if err != nil {
 			return move, fmt.Errorf("%s: %w", command, err)

@@ -217,7 +217,7 @@ func (l *loader) record(r *record) error {
 		delete(l.open, r.Run)
 	case kindAsk:
 		l.run(r.Run).requests = r.Requests
-	case kindHead, kindUndo, kindRedo, kindLabel:
+	case kindHead, kindMove, kindUndo, kindRedo, kindLabel:
 		if r.ID < 0 || r.ID >= s.tree.next() {
 			return fmt.Errorf("%s names the node %d, which is lost", r.Kind, r.ID)
 		}

@@ -35,6 +35,7 @@ const (
 	kindTitle  = "title" // the session gets a title
 	kindSay    = "say"   // a message of the user waits for a run
 	kindUnsay  = "unsay" // the waiting messages of a branch are withdrawn
+	kindMove   = "move"  // a head record is about to follow, when the files are those of its node
 	kindUndo   = "undo"  // a head record that Redo takes back
 	kindRedo   = "redo"  // a head record that takes an undo back
 )
@@ -57,8 +58,9 @@ type record struct {
 	Answer  *Answer              `json:"answer,omitempty"`
 	Cost    float64              `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
 
-	Name     string                    `json:"name,omitempty"` // the id of a run, a label or a title
-	Lost     bool                      `json:"lost,omitempty"` // of a node: its record was damaged
+	Name     string                    `json:"name,omitempty"`  // the id of a run, a label, a title or a kind
+	Paths    []string                  `json:"paths,omitempty"` // of the files that go back
+	Lost     bool                      `json:"lost,omitempty"`  // of a node: its record was damaged
 	Start    *startRecord              `json:"start,omitempty"`
 	State    *aycoder.State            `json:"state,omitempty"` // with which a run begins that the session did not begin
 	Requests []aycoder.ApprovalRequest `json:"requests,omitempty"`

@@ -373,13 +373,17 @@ func (s *Session) apply(r *record) {
 		t.add(n)
 		t.heads = set(t.heads, r.Branch, n.ID)
 		b := s.branch(r.Branch)
+		b.moving = nil
 		if n.Message != nil || n.Context != nil {
 			b.redo = nil
 		}
 		b.delivered(n.Message)
 		s.note(n)
+	case kindMove:
+		s.branch(r.Branch).moving = r
 	case kindHead, kindUndo, kindRedo:
 		b := s.branch(r.Branch)
+		b.moving = nil
 		switch {
 		case r.Kind == kindUndo:
 			b.redo = append(b.redo, t.heads[r.Branch])

@@ -102,11 +102,17 @@ func (s *Session) attach(ctx context.Context) error {
 		return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("another session has these files")}
 	}
 	s.files = t
-	if err := t.restoreShown(ctx, v.shown(v.Head(""))); err != nil {
-		s.detach()
-		return err
+	for _, name := range v.Branches() {
+		err = errors.Join(err, s.branch(name).finishMove(ctx))
 	}
-	return nil
+	if err == nil {
+		v = s.tree.view()
+		err = t.restoreShown(ctx, v.shown(v.Head("")))
+	}
+	if err != nil {
+		s.detach()
+	}
+	return err
 }
 
 // shown returns which contents of files the model was shown on the path to a node.
@@ -216,7 +222,7 @@ func (t *tracker) all(ctx context.Context) (map[string]FileState, int64, error) 
 }
 
 // checkoutFiles makes the files as they are at a node. Changes of the user become a node before.
-func (b *Branch) checkoutFiles(ctx context.Context, to ID, c *moveConfig, move *Move) error {
+func (b *Branch) checkoutFiles(ctx context.Context, to *record, c *moveConfig, move *Move) error {
 	s, t := b.session, b.session.files
 	if err := t.refresh(ctx); err != nil {
 		return err
@@ -228,20 +234,46 @@ func (b *Branch) checkoutFiles(ctx context.Context, to ID, c *moveConfig, move *
 	if err != nil {
 		return err
 	}
-	if move.Files, err = t.plan(ctx, from, s.View().Files(to), c.paths...); err != nil || c.dry {
+	if move.Files, err = t.plan(ctx, from, s.View().Files(to.ID), c.paths...); err != nil || c.dry {
 		b.mark, b.placed = mark, placed
 		return err
 	}
+	s.mu.Lock()
+	var records []*record
 	if before != nil {
-		s.mu.Lock()
 		before.Parent = nil // other branches may have grown
-		err = s.write(ctx, true, b.node(before, s.tree.next(), s.tree.heads[b.name]))
-		s.mu.Unlock()
-		if err != nil {
-			return err
-		}
+		records = append(records, b.node(before, s.tree.next(), s.tree.heads[b.name]))
 		move.From = before.ID
+	}
+	if !c.onlyFiles {
+		records = append(records, &record{Kind: kindMove, ID: to.ID, Branch: b.name, Name: to.Kind, Paths: c.paths})
+	}
+	err = s.write(ctx, true, records...)
+	s.mu.Unlock()
+	if err != nil {
+		return err
 	}
 	_, err = t.checkout(ctx, move.Files)
 	return err
+}
+
+// finishMove moves the head of the branch if a checkout was killed after it had taken the files back.
+// If it was killed before, the files are as they were, and so is the head.
+func (b *Branch) finishMove(ctx context.Context) error {
+	s, r := b.session, b.moving
+	if b.moving = nil; r == nil {
+		return nil
+	}
+	v := s.tree.view()
+	if v.Node(r.ID) == nil || !slices.Contains([]string{kindHead, kindUndo, kindRedo}, r.Name) {
+		return nil
+	}
+	changes, err := s.files.plan(ctx, v.Files(v.Head(b.name)), v.Files(r.ID), r.Paths...)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(changes, func(c FileChange) bool { return c.Action != ActionKeep }) {
+		return nil
+	}
+	return s.write(ctx, true, &record{Kind: r.Name, ID: r.ID, Branch: b.name})
 }

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -163,4 +164,44 @@ func TestCheckoutOfParts(t *testing.T) {
 	_, err = d.s.Checkout(t.Context(), second)
 	require.NoError(t, err)
 	d.is(map[string]string{"a": "2", "b": "2"})
+}
+
+// A checkout that is killed when the files are back, and before the conversation is, is finished by
+// the next process. One that is killed before the files were changed is not.
+func TestCheckoutKilledInBetween(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		t.Run(fmt.Sprint("files are back: ", back), func(t *testing.T) {
+			store, dir := newMemory(), t.TempDir()
+			d := newDesk(t, "", store, dir, writeFile("a", "1"), script.Say("one"), writeFile("a", "2"), script.Say("two"))
+			run(t, d.s, "first")
+			first := d.s.Head()
+			run(t, d.s, "second")
+			second := d.s.Head()
+			_, err := d.s.Undo(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, first, d.s.Head())
+			d.is(map[string]string{"a": "1"})
+			require.NoError(t, d.s.Close())
+			j := store.sessions[d.s.ID()]
+			last := j.records[len(j.records)-1]
+			require.Contains(t, string(last), `"t":"undo"`)
+			j.records = j.records[:len(j.records)-1]
+			want := map[string]string{"a": "1"}
+			if !back {
+				d.write("a", "2")
+				want = map[string]string{"a": "2"}
+			}
+
+			o := newDesk(t, d.s.ID(), store, dir, script.Say("three"))
+			o.is(want)
+			if !back {
+				require.Equal(t, second, o.s.Head())
+				return
+			}
+			require.Equal(t, first, o.s.Head())
+			_, err = o.s.Redo(t.Context())
+			require.NoError(t, err)
+			o.is(map[string]string{"a": "2"})
+		})
+	}
 }
