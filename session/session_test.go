@@ -65,6 +65,9 @@ func TestConversationIsKept(t *testing.T) {
 	run(t, s, "first")
 	res := run(t, s, "second")
 	require.Equal(t, "again", res.Text())
+	used, cost := s.View().Usage()
+	require.Zero(t, cost)
+	require.Positive(t, used.Output)
 	require.Equal(t, asJSON(t, res.Messages), asJSON(t, s.View().Messages(s.Head())))
 	require.NoError(t, s.Close())
 

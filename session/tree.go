@@ -172,6 +172,18 @@ func (v *View) unanswered(id ID) bool {
 	return n.Message != nil && len(n.Message.Calls()) > 0
 }
 
+// Usage returns what the models have used for all nodes, and what it has cost, in US dollars, as far
+// as prices are known: see [WithPrices].
+func (v *View) Usage() (used aycoder.Usage, cost float64) {
+	for _, n := range v.nodes {
+		if n.Answer != nil {
+			used = used.Add(n.Answer.Usage)
+			cost += n.Answer.Cost
+		}
+	}
+	return used, cost
+}
+
 // Children returns the nodes that follow a node, the oldest first.
 func (v *View) Children(id ID) []*Node {
 	var out []*Node
