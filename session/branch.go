@@ -245,8 +245,11 @@ func (b *Branch) Drain(ctx context.Context) ([]*aycoder.Message, error) {
 	}
 	// Those that a run has taken are still to come: they are recorded again.
 	records := []*record{{Kind: kindUnsay, Branch: b.name}}
+	withdrawn := slices.Clone(out)
 	for _, q := range b.said {
-		if !slices.ContainsFunc(out, func(m *aycoder.Message) bool { return equal(m, q.Message) }) {
+		if i := slices.IndexFunc(withdrawn, func(m *aycoder.Message) bool { return equal(m, q.Message) }); i >= 0 {
+			withdrawn = slices.Delete(withdrawn, i, i+1) // one of two equal messages may be taken
+		} else {
 			records = append(records, &record{Kind: kindSay, Branch: b.name, Say: q})
 		}
 	}
