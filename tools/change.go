@@ -56,7 +56,7 @@ func (p *proposal) plan() (edit.Plan, error) {
 		p.edits[i].Memo = memoOf(p.notes, p.edits[i].Path)
 	}
 	plan, err := edit.NewPlan(p.edits...)
-	if e, ok := errors.AsType[*aycoder.LimitError](err); ok {
+	if e, ok := errors.AsType[*edit.LimitError](err); ok {
 		return plan, problemf("too_large", "the change is larger than one call can make (at most %d %s); "+
 			"make it in several calls", e.Max, e.Limit)
 	}

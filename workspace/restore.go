@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -130,7 +129,7 @@ func restorations(files []Restoration) ([]fileChange, error) {
 		}
 		seen[f.Path] = true
 		if size += len(from.text) + len(to.text); size > maxRestore {
-			return nil, &aycoder.LimitError{Limit: "bytes to restore", Max: maxRestore}
+			return nil, &edit.LimitError{Limit: "bytes to restore", Max: maxRestore}
 		}
 		none := fileState{absent: true}
 		switch {
