@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -252,14 +254,24 @@ func inOrder(got, known []string, durable, damaged int) bool {
 	return true
 }
 
+// rounds returns how often a random test is repeated: AYCODER_ROUNDS, or else a number for -short and
+// one for other runs.
+func rounds(t *testing.T, usual, short int) int {
+	n, err := strconv.Atoi(os.Getenv("AYCODER_ROUNDS"))
+	switch {
+	case err == nil:
+		return n
+	case testing.Short():
+		return short
+	}
+	return usual
+}
+
 // At every point of a run, power is lost or the process is killed. Everything that was acknowledged as durable is there,
 // each record is whole, and names only objects that are there.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
-	runs := 200
-	if testing.Short() {
-		runs = 20
-	}
+	runs := rounds(t, 40, 20)
 	points := 0
 	for seed := range runs {
 		p := &powerRun{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 1)), fs: newFakeFS()}

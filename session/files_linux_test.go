@@ -296,10 +296,7 @@ func TestFilesModel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tree has files without permissions")
 	}
-	rounds := 150
-	if testing.Short() {
-		rounds = 15
-	}
+	rounds := rounds(t, 30, 15)
 	type snapshot struct {
 		states map[string]FileState
 		disk   map[string]workspace.Version
