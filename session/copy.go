@@ -57,7 +57,7 @@ func (v *View) objects(nodes []*Node) map[Hash]bool {
 	for _, n := range nodes {
 		for _, f := range n.Files {
 			for s := &f; s != nil; s = s.First {
-				out[s.Hash] = s.Git == ""
+				out[s.Hash] = out[s.Hash] || s.Git == ""
 			}
 		}
 		for _, f := range n.shown {

@@ -194,7 +194,7 @@ func newTracker(c trackerConfig) *tracker {
 		}
 		t.files[name] = &trackedFile{path: name, state: s, seen: true, shown: true}
 		for s := &s; s != nil; s = s.First {
-			t.stored[s.Hash] = s.Git == ""
+			t.stored[s.Hash] = t.stored[s.Hash] || s.Git == ""
 		}
 	}
 	return t
