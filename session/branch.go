@@ -86,6 +86,11 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Command, e.Reason)
 }
 
+// noNode is the error of a command about a node that is not in the tree.
+func noNode(command string, phase Phase, id ID) error {
+	return &CommandError{Command: command, Phase: phase, Reason: fmt.Sprintf("there is no node %d", id)}
+}
+
 // Name returns the name of the branch, which is "" for the branch of the [Session] itself.
 func (b *Branch) Name() string { return b.name }
 
@@ -152,12 +157,16 @@ func (b *Branch) say(ctx context.Context, command, text string, parts []aycoder.
 	if err := s.write(ctx, true, &record{Kind: kindSay, Branch: b.name, Say: say}); err != nil {
 		return err
 	}
-	control := &b.control
-	if b.active != nil {
-		control = b.active.control
-	}
-	pass(control, say)
+	pass(b.steering(), say)
 	return nil
+}
+
+// steering returns the control of the run that works, or else that of the next one.
+func (b *Branch) steering() *aycoder.Control {
+	if b.active != nil {
+		return b.active.control
+	}
+	return &b.control
 }
 
 // pass hands a message to a control.
@@ -235,11 +244,7 @@ func (b *Branch) Drain(ctx context.Context) ([]*aycoder.Message, error) {
 	if err := s.usable("drain"); err != nil {
 		return nil, err
 	}
-	control := &b.control
-	if b.active != nil {
-		control = b.active.control
-	}
-	out := control.Drain()
+	out := b.steering().Drain()
 	if len(out) == 0 {
 		return nil, nil
 	}

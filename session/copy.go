@@ -22,7 +22,7 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	s.mu.Unlock()
 	v := s.View()
 	if err == nil && v.Node(id) == nil {
-		err = &CommandError{Command: "fork", Phase: b.Phase(), Reason: fmt.Sprintf("there is no node %d", id)}
+		err = noNode("fork", b.Phase(), id)
 	}
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"path"
 	"strconv"
 	"sync"
@@ -322,11 +321,6 @@ func keyOf(name string) string {
 func unspeakable(key string) bool {
 	name, err := strconv.Unquote(key)
 	return err == nil && !utf8.ValidString(name)
-}
-
-// withDelta adds a delta to the states of the files of a parent node.
-func withDelta(files, delta map[string]FileState) {
-	maps.Copy(files, delta)
 }
 
 // keeps reports whether the tracker relies on an object, although perhaps no node mentions it: the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -345,7 +346,7 @@ func TestFilesParallel(t *testing.T) {
 				var d map[string]FileState
 				d, mark, err = f.delta(t.Context(), mark)
 				assert.NoError(t, err)
-				withDelta(now, d)
+				maps.Copy(now, d)
 			}
 			nodes[agent] = now
 		})

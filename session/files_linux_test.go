@@ -146,7 +146,7 @@ func (f *filesTest) node() map[string]FileState {
 	require.NoError(f, err)
 	f.mark = mark
 	f.now = maps.Clone(f.now)
-	withDelta(f.now, d)
+	maps.Copy(f.now, d)
 	return f.now
 }
 

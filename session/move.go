@@ -14,7 +14,7 @@ import (
 func (b *Branch) Checkout(ctx context.Context, id ID, opts ...MoveOption) (*Move, error) {
 	return b.move(ctx, "checkout", opts, func() (*record, error) {
 		if b.session.View().Node(id) == nil {
-			return nil, &CommandError{Command: "checkout", Phase: PhaseIdle, Reason: fmt.Sprintf("there is no node %d", id)}
+			return nil, noNode("checkout", PhaseIdle, id)
 		}
 		return &record{Kind: kindHead, ID: id}, nil
 	})
@@ -89,7 +89,6 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 			return nil, err
 		}
 	}
-	known := s.View().shown(r.ID)
 	move := &Move{From: s.tree.heads[b.name], To: r.ID}
 	r.Branch = b.name
 	if s.files != nil && !c.onlyChat {
@@ -106,7 +105,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	ctx = context.WithoutCancel(ctx)    // the conversation follows the files
 	if s.files != nil && !c.onlyFiles { // the model knows what it was shown before that node
 		s.files.untell()
-		if err := s.files.restoreShown(ctx, known); err != nil {
+		if err := s.files.restoreShown(ctx, s.View().shown(r.ID)); err != nil {
 			return move, err
 		}
 	}

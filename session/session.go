@@ -205,7 +205,7 @@ func (s *Session) command(ctx context.Context, name string, r *record) error {
 		return err
 	}
 	if s.View().Node(r.ID) == nil {
-		return &CommandError{Command: name, Phase: s.phase(), Reason: fmt.Sprintf("there is no node %d", r.ID)}
+		return noNode(name, s.phase(), r.ID)
 	}
 	if err := s.write(ctx, true, r); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (s *Session) NewBranch(ctx context.Context, name string, from ID, agent ayc
 	case used:
 		return nil, &CommandError{Command: "branch", Phase: s.phase(), Reason: fmt.Sprintf("there is a branch %q", name)}
 	case s.View().Node(from) == nil:
-		return nil, &CommandError{Command: "branch", Phase: s.phase(), Reason: fmt.Sprintf("there is no node %d", from)}
+		return nil, noNode("branch", s.phase(), from)
 	case agent == nil:
 		return nil, &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")}
 	}

@@ -195,7 +195,7 @@ func (b *Branch) unsaved(ctx context.Context) (*record, map[string]FileState, er
 		was, known := files[name]
 		news = news || !known || !now.same(was)
 	}
-	withDelta(files, r.Files)
+	maps.Copy(files, r.Files)
 	if !news {
 		b.mark, b.placed = mark, placed
 		return nil, files, nil

@@ -122,3 +122,34 @@ func ExampleOpen() {
 	// outside_workspace
 	// sensitive_path
 }
+
+// A conflict changes nothing, and the error tells the model how to go on.
+func ExampleWorkspace_Apply_conflict() {
+	ws, _, remove := exampleDirectory("soy milk\nbread\n")
+	defer remove()
+	plan, _ := edit.NewPlan(edit.File{
+		Path: "list.txt", Kind: edit.Change, Base: "milk\nbread\n", Proposed: "oat milk\nbread\n",
+	})
+	_, err := ws.Apply(context.Background(), plan)
+	if e, ok := errors.AsType[*edit.ConflictError](err); ok {
+		fmt.Print(e.ModelText())
+		fmt.Print("---\n", string(e.Files[0].Merge.Bytes()))
+	}
+	// Output:
+	// The changes were not made: a file is not what you were shown.
+	// list.txt: the user changed the same lines (conflicts: 1, the first in line 1).
+	// Keep what the user has, and make your change again on top of it:
+	// @@ line 1: when you read it @@
+	//  milk
+	// @@ what the user has there now @@
+	//  soy milk
+	// @@ what you wanted @@
+	//  oat milk
+	// ---
+	// <<<<<<< the file now
+	// soy milk
+	// =======
+	// oat milk
+	// >>>>>>> your change
+	// bread
+}
