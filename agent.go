@@ -173,6 +173,11 @@ func (l *Loop) model() string {
 	return provider + "/" + model
 }
 
+// StartInput returns what each run of l starts with, apart from Messages.
+func (l *Loop) StartInput() StartInput {
+	return StartInput{Tools: slices.Clone(l.specs), Model: l.model(), MaxTurns: l.maxTurns, MaxCalls: l.maxCalls}
+}
+
 // tools checks the tools and puts the middleware around them.
 func (c *config) tools() ([]*tool, error) {
 	var errs []error

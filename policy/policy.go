@@ -115,6 +115,7 @@ package policy
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -371,6 +372,37 @@ func (p *Policy) Rules(source Source) []Rule {
 // Ignored returns the allow rules of [Project]. The policy ignores them, because a project could
 // otherwise grant itself rights; a host can show them to the user.
 func (p *Policy) Ignored() []Rule { return slices.Clone(p.now.Load().ignored) }
+
+// kept is the JSON form of what a session has of a policy.
+type kept struct {
+	Mode    Mode   `json:"mode"`
+	Rules   []Rule `json:"rules,omitempty"` // of the session
+	Tainted bool   `json:"tainted,omitempty"`
+}
+
+// MarshalJSON returns what belongs to the session: the mode, the rules of [Session], and whether the
+// policy is tainted.
+func (p *Policy) MarshalJSON() ([]byte, error) {
+	return json.Marshal(&kept{Mode: p.Mode(), Rules: p.Rules(Session), Tainted: p.Tainted()})
+}
+
+// UnmarshalJSON sets the mode, adds the rules of [Session], and makes the policy tainted if the other
+// one was, so that a session continues with them. A host that lets the user choose a mode calls
+// SetMode afterwards. If it returns an error, nothing has changed.
+func (p *Policy) UnmarshalJSON(data []byte) error {
+	var k kept
+	if err := json.Unmarshal(data, &k); err != nil {
+		return err
+	}
+	mode, err := ParseMode(string(k.Mode))
+	if err != nil {
+		return err
+	}
+	return p.change(func(s *snapshot) error {
+		s.mode, s.tainted = mode, s.tainted || k.Tainted
+		return s.add(p, Session, k.Rules)
+	})
+}
 
 // Tainted reports whether the session has read text from an untrusted source, such as a web page.
 // If so, the policy asks the user about calls that may have effects outside of the workspace.

@@ -432,3 +432,33 @@ func TestConcurrently(t *testing.T) {
 	got, _ = ask(t, p, &bashSpec, "touch 7")
 	require.Equal(t, "allow", got)
 }
+
+// A policy that is read from JSON has the mode and the rules of the other one's session, and nothing
+// else of it. Invalid JSON changes nothing.
+func TestPolicyAsJSON(t *testing.T) {
+	a, err := policy.New(policy.WithMode(policy.Plan), policy.WithRules(policy.Managed, policy.Rule{Action: policy.RuleDeny, Tool: "fetch"}),
+		policy.WithRules(policy.Session, policy.Rule{Action: policy.RuleAllow, Tool: "bash", Pattern: "go vet *"}))
+	require.NoError(t, err)
+	data, err := json.Marshal(a)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"mode":"plan","rules":[{"action":"allow","tool":"bash","pattern":"go vet *"}]}`, string(data))
+	b, err := policy.New()
+	require.NoError(t, err)
+	for _, bad := range []string{`{}`, `{"mode":"free"}`, `[]`, `{"mode":"plan","rules":[{"action":"allow"}]}`} {
+		require.Error(t, json.Unmarshal([]byte(bad), b), bad)
+		require.Equal(t, policy.Ask, b.Mode())
+		require.False(t, b.Tainted())
+	}
+	require.NoError(t, json.Unmarshal(data, b))
+	require.Equal(t, policy.Plan, b.Mode())
+	require.Equal(t, a.Rules(policy.Session), b.Rules(policy.Session))
+	require.Empty(t, b.Rules(policy.Managed))
+
+	require.NoError(t, a.Audit(t.Context(), &aycoder.AuditRecord{Untrusted: true}))
+	tainted, err := json.Marshal(a)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(tainted, b))
+	require.True(t, b.Tainted())
+	require.NoError(t, json.Unmarshal(data, b)) // one that is tainted stays so
+	require.True(t, b.Tainted())
+}

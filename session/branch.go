@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,6 +54,9 @@ type Branch struct {
 	placed  bool               // the files on disk are those of the last node
 	moving  *record            // a checkout that has not moved the head yet, or nil
 	said    []*aycoder.Steered // recorded, and not in the tree yet
+	values  map[string]*kept
+	fresh   map[string]json.RawMessage // values that are recorded, and not in a node yet
+	start   *startRecord               // of the last run
 }
 
 // Phase says what a [Branch] is doing.
@@ -393,7 +397,7 @@ func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (wor
 
 // Compact replaces what the model gets of the conversation so far: shorten gets the messages and
 // returns shorter ones, which must be a valid history. The nodes stay in the tree, and the
-// messages after the new node follow the shorter ones.
+// messages after the new node follow the shorter ones. shorten must not call Close, which waits for it.
 func (b *Branch) Compact(
 	ctx context.Context, shorten func(context.Context, []*aycoder.Message) ([]*aycoder.Message, error),
 	opts ...MoveOption,
@@ -418,9 +422,7 @@ func (b *Branch) Compact(
 	s.mu.Unlock()
 	short, err := shorten(work, messages)
 	s.mu.Lock()
-	if err == nil {
-		err = context.Cause(work)
-	}
+	err = cmp.Or(err, context.Cause(work))
 	if err == nil {
 		err = aycoder.CheckHistory(short)
 	}

@@ -107,7 +107,7 @@ func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 func nodeRecord(n *Node, id, parent ID) (*record, error) {
 	r := &record{
 		Kind: kindNode, ID: id, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files,
-		Shown: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
+		Shown: n.shown, Values: n.values, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
 	}
 	if parent != id-1 {
 		r.Parent = &parent
@@ -154,6 +154,9 @@ func (s *Session) Trim(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(s.branches)) {
 		records = append(records, s.branches[name].records()...)
 	}
+	if s.recorded != nil {
+		records = append(records, &record{Kind: kindValue, Values: s.recorded})
+	}
 	objects := v.objects(v.nodes)
 	keep := func(h Hash) bool { return objects[h] || s.files.keeps(h) }
 	var failed error
@@ -192,13 +195,29 @@ func (b *Branch) records() []*record {
 	for _, q := range b.said {
 		out = append(out, &record{Kind: kindSay, Branch: b.name, Say: q})
 	}
-	if p := b.pending; p != nil {
-		out = append(out, &record{Kind: kindRun, Run: b.number, Branch: b.name, Name: p.Run, ID: head, State: &p.State})
-		if len(p.Requests) > 0 {
-			out = append(out, &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: p.Requests})
-		}
+	if b.fresh != nil {
+		out = append(out, &record{Kind: kindKeep, Branch: b.name, Values: b.fresh})
 	}
-	return out
+	return append(out, b.suspended()...)
+}
+
+// suspended returns the records of the pending run, if there is one, with all of its state.
+func (b *Branch) suspended() []*record {
+	p := b.pending
+	if p == nil {
+		return nil
+	}
+	head := b.session.tree.heads[b.name]
+	run := &record{Kind: kindRun, Run: b.number, Branch: b.name, Name: p.Run, ID: head, State: &p.State}
+	return append([]*record{run}, b.asks()...)
+}
+
+// asks returns the record of the questions of the pending run, if it has any.
+func (b *Branch) asks() []*record {
+	if b.pending == nil || len(b.pending.Requests) == 0 {
+		return nil
+	}
+	return []*record{{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests}}
 }
 
 // Import makes a session from a document that [View.WriteJSON] wrote. The document has no contents

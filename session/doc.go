@@ -21,6 +21,10 @@ it was, and no call that may have had an effect runs twice:
 		for ev, err := range s.Run(ctx, aycoder.Input{}) { … } // goes on with the interrupted run
 	}
 
+[Session.Changes] tells what is not as it was: files, tools, the model, commands in the background.
+[WithValue] makes a session keep the mode and the rules of a policy, and [Branch.Keep] makes the list of
+tasks go back and forth with the conversation.
+
 # The tree
 
 A session is a tree of nodes. A [Node] adds a message to the conversation, and knows what the files

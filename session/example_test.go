@@ -9,6 +9,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
 )
 
 // A conversation is closed, opened by another process, branched and undone.
@@ -77,4 +78,60 @@ func Example() {
 	//   user: In less than quadratic time.
 	//   assistant: Sort it first.
 	// the conversation continues at node 4
+}
+
+// A list of tasks is kept with the conversation. A program that opens the session later learns what
+// is different.
+func ExampleSession_Changes() {
+	ctx := context.Background()
+	store := session.Memory()
+	tasks := new(tools.TodoList)
+	todo, err := tools.Todo(tools.WithTodoList(tasks))
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(
+		script.Call("todo", map[string]any{"todos": []any{map[string]any{"content": "find the bug", "status": "in_progress"}}}),
+		script.Say("I have a plan."),
+	)
+	loop, err := aycoder.New(model, aycoder.WithTools(todo))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := session.New(ctx, store, loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Keep("tasks", tasks); err != nil {
+		log.Fatal(err)
+	}
+	for _, err := range s.Run(ctx, aycoder.Input{Prompt: "Repair the parser."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	loop, err = aycoder.New(script.New()) // another program, without tools
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err = session.Open(ctx, store, s.ID(), loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range s.Changes() {
+		fmt.Println(c)
+	}
+	again := new(tools.TodoList)
+	if err := s.Keep("tasks", again); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(again)
+	// Output:
+	// tool todo: the agent does not have it any more
+	// [>] find the bug
 }

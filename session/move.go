@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -120,7 +121,10 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	if err := s.write(ctx, true, r); err != nil {
 		return move, err
 	}
-	return move, s.describe(ctx)
+	if !c.onlyFiles {
+		err = b.restore()
+	}
+	return move, errors.Join(err, s.describe(ctx))
 }
 
 func moveOptions(opts []MoveOption) (*moveConfig, error) {

@@ -34,7 +34,8 @@ func (e *VersionError) Unwrap() error { return e.JournalError }
 
 // Open opens a session of a store and becomes its writer. agent answers on its first branch; give
 // the others theirs with [Branch.SetAgent]. [Session.Damage] returns the records that cannot be
-// read. A run that was suspended, or that its process did not end, is in [Branch.Pending].
+// read, and [Session.Changes] what is not as it was. A run that was suspended, or that its process did
+// not end, is in [Branch.Pending].
 func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts ...Option) (*Session, error) {
 	s, err := newSession(store, agent, opts)
 	if err != nil {
@@ -48,7 +49,7 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 	if err := l.load(ctx); err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
-	err = l.resume(ctx, s.write)
+	err = l.resume(ctx, func(records ...*record) error { return s.write(ctx, true, records...) })
 	if err == nil {
 		err = s.attach(ctx)
 	}
@@ -57,6 +58,10 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 	}
 	for _, b := range s.branches {
 		b.requeue(&b.control)
+	}
+	s.restoreValues()
+	if err := s.compare(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	s.config.dir = cmp.Or(s.config.dir, s.entry.Dir)
 	s.entry.Dir = s.config.dir
@@ -87,7 +92,7 @@ func readSession(ctx context.Context, store Store, id string) (*Session, error) 
 	l := loader{session: s, open: map[int64]*openRun{}}
 	err = l.load(ctx)
 	if err == nil { // what is not written yet is shown all the same
-		err = l.resume(ctx, func(_ context.Context, _ bool, records ...*record) error {
+		err = l.resume(ctx, func(records ...*record) error {
 			for _, r := range records {
 				s.apply(r)
 			}
@@ -222,7 +227,7 @@ func (l *loader) record(r *record) error {
 			return fmt.Errorf("%s names the node %d, which is lost", r.Kind, r.ID)
 		}
 		s.apply(r)
-	case kindTitle, kindUnsay:
+	case kindTitle, kindUnsay, kindValue, kindKeep:
 		s.apply(r)
 	case kindSay:
 		if r.Say == nil || r.Say.Message == nil {
@@ -260,7 +265,7 @@ func (l *loader) begin(r *record) {
 		run.branch, run.from, run.start, run.first, run.damaged = r.Branch, r.ID, s.start, r.State, false
 	}
 	run.id, run.requests = r.Name, nil
-	s.branch(r.Branch)
+	s.branch(r.Branch).start = s.start
 }
 
 // fact takes a fact of a run.
@@ -330,7 +335,7 @@ func (l *loader) node(r *record) error {
 
 // resume makes each run that has not ended the pending run of its branch. If the crash came between
 // the last fact of a message and the nodes for it, these are written now.
-func (l *loader) resume(ctx context.Context, write func(context.Context, bool, ...*record) error) error {
+func (l *loader) resume(ctx context.Context, write func(...*record) error) error {
 	s := l.session
 	for _, number := range slices.Sorted(maps.Keys(l.open)) {
 		run := l.open[number]
@@ -338,7 +343,7 @@ func (l *loader) resume(ctx context.Context, write func(context.Context, bool, .
 		end := &record{Kind: kindEnd, Run: number, Branch: run.branch}
 		state, known, ok := run.state(s.View(), s.tree.next())
 		if b == nil || !ok {
-			if err := write(ctx, true, end); err != nil {
+			if err := write(end); err != nil {
 				return err
 			}
 			continue
@@ -351,11 +356,12 @@ func (l *loader) resume(ctx context.Context, write func(context.Context, bool, .
 		if state.End() == "" || state.End() == aycoder.EndSuspended {
 			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, State: state}
 			b.number, b.seq = number, run.seq
+			s.changes = append(s.changes, lostCommands(b.name, state.Messages()[max(0, known-run.added-1):])...)
 		}
 		if len(records) == 0 {
 			continue
 		}
-		if err := write(ctx, true, records...); err != nil {
+		if err := write(records...); err != nil {
 			return err
 		}
 	}

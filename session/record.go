@@ -25,6 +25,7 @@ import (
 const recordVersion = 1
 
 const (
+	kindFact   = ""
 	kindHeader = "session"
 	kindRun    = "run"   // a run begins
 	kindEnd    = "end"   // a run is over
@@ -38,6 +39,8 @@ const (
 	kindMove   = "move"  // a head record is about to follow, when the files are those of its node
 	kindUndo   = "undo"  // a head record that Redo takes back
 	kindRedo   = "redo"  // a head record that takes an undo back
+	kindValue  = "value" // values of the session have changed
+	kindKeep   = "keep"  // values of a branch have changed; they belong to its next node
 )
 
 // record is any record but a fact. Each kind uses some of the fields.
@@ -58,6 +61,8 @@ type record struct {
 	Answer  *Answer              `json:"answer,omitempty"`
 	Cost    float64              `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
 
+	Values map[string]json.RawMessage `json:"values,omitempty"` // see WithValue
+
 	Name     string                    `json:"name,omitempty"`  // the id of a run, a label, a title or a kind
 	Paths    []string                  `json:"paths,omitempty"` // of the files that go back
 	Lost     bool                      `json:"lost,omitempty"`  // of a node: its record was damaged
@@ -68,6 +73,7 @@ type record struct {
 
 	Header *header `json:"session,omitempty"`
 
+	line    []byte           // of a fact
 	message *aycoder.Message // of a node
 	answer  *Answer          // of a node, if the fact of its run has it
 	runID   string           // of a node: the id of its run
@@ -113,6 +119,9 @@ type wireMessage struct {
 
 // encode returns the line of a record.
 func (r *record) encode() ([]byte, error) {
+	if r.Kind == kindFact {
+		return r.line, nil
+	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", r.Kind, err)

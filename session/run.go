@@ -44,7 +44,8 @@ func (a *activeRun) phase() Phase {
 
 // Run implements [aycoder.Agent]. The conversation comes from the tree, so in.Messages and
 // in.Pending must be empty; only in an empty session, their messages become its first nodes. If a run
-// is pending (see [Branch.Pending]), Run continues it, unless there is a prompt.
+// is pending (see [Branch.Pending]), Run continues it, unless there is a prompt. Of an agent that
+// ignores [aycoder.WithFacts], only whole runs are recorded, so that a crash loses the run it interrupts.
 func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
 	used := false
 	return func(yield func(aycoder.Event, error) bool) {
@@ -200,7 +201,6 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var records []*record
-	var line []byte
 	durable := s.config.sync == SyncRecords
 	if len(rec.State.Messages()) < a.known {
 		return &aycoder.ConfigError{Option: "agent", Err: errors.New("it has shortened the conversation, which Compact can do")}
@@ -210,9 +210,11 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	} else {
 		var err error
 		a.seq++
-		if line, err = json.Marshal(&aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}); err != nil {
+		fact := new(record)
+		if fact.line, err = json.Marshal(&aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}); err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
+		records = append(records, fact)
 		if p := carried(rec.Fact); p != nil {
 			a.facts[p] = a.seq
 		}
@@ -246,16 +248,10 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 			records[0].ID = s.tree.heads[b.name]
 		}
 	}
-	if err := s.append(ctx, durable || len(nodes) > 0, line, records...); err != nil {
+	if err := s.write(ctx, durable || len(nodes) > 0, records...); err != nil {
 		return err
 	}
 	a.known, a.began = len(rec.State.Messages()), true
-	for _, r := range records {
-		s.apply(r)
-	}
-	if len(records) > 0 {
-		s.publish()
-	}
 	return nil
 }
 
@@ -278,7 +274,7 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	case rec.Start != nil:
 		start := startOf(rec.Start)
 		start.GitBranch = s.config.gitBranch()
-		if !start.equal(s.start) {
+		if a.branch.start = start; !start.equal(s.start) {
 			r.Start = start
 		}
 	case a.known == 0: // a run that was suspended elsewhere
@@ -319,11 +315,11 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	defer close(a.done)
 	b.active = nil
 	failed := !a.began && (res.End == "" || res.End == aycoder.EndFailed || len(res.Messages) < a.known)
-	switch {
-	case res.Pending != nil && a.number > 0:
-		b.pending, b.number, b.seq = res.Pending, a.number, a.seq
-	case failed:
+	if failed {
 		b.pending = a.resumed
+	}
+	if res.Pending != nil && a.number > 0 {
+		b.pending, b.number, b.seq = res.Pending, a.number, a.seq
 	}
 	defer b.requeue(&b.control)
 	if s.failed != nil && !s.config.memory {
@@ -333,17 +329,30 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	case failed: // it never began
 		return
 	case !a.began: // the agent does not tell of facts
-		if records, err := a.nodes(res.Messages[a.known:]); err == nil {
+		messages := res.Messages
+		if res.Pending != nil {
+			messages = res.Pending.State.Messages()
+		}
+		records, err := a.nodes(messages[min(a.known, len(messages)):])
+		if a.number > 0 {
+			records = append(records, &record{Kind: kindEnd, Run: a.number, Branch: b.name})
+		}
+		if res.Pending != nil {
+			s.runs++
+			b.pending, b.number, b.seq = res.Pending, s.runs, 0
+			records = append(records, b.suspended()...)
+		}
+		if err == nil {
 			_ = s.write(ctx, true, records...)
 		}
 	case res.Pending != nil:
-		_ = s.append(ctx, true, nil, &record{Kind: kindAsk, Run: a.number, Branch: b.name, Requests: res.Pending.Requests})
+		_ = s.write(ctx, true, b.asks()...)
 	}
 	_ = s.describe(ctx) // an error of write is in s.failed; the list of sessions is a convenience
 }
 
-// settle ends the pending run, if there is one: its open calls get outputs that say that they were not run, and its
-// message joins the tree. The mutex is held.
+// settle ends the pending run, if there is one: its open calls get outputs that say that they were not
+// run, and its message joins the tree. The mutex is held.
 func (b *Branch) settle(ctx context.Context) error {
 	s := b.session
 	if b.pending == nil {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
@@ -37,6 +39,9 @@ type Session struct {
 	start    *startRecord // the last one that was recorded
 	damage   []error
 	failed   error // why nothing is recorded any more
+	values   map[string]*kept
+	recorded map[string]json.RawMessage // what is recorded of values
+	changes  []Change
 	closed   bool
 
 	files       *tracker // nil without WithFiles
@@ -53,6 +58,7 @@ type config struct {
 	dir    string
 	files  *Files
 	prices func(provider, model string) (aycoder.Price, bool)
+	values map[string]Value
 }
 
 // Sync says how much a loss of power may cost. The end of the process, even by kill -9, costs
@@ -139,6 +145,7 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 	if err := s.write(ctx, true, head); err != nil {
 		return nil, errors.Join(err, s.discard(ctx))
 	}
+	s.restoreValues()
 	if err := s.attach(ctx); err != nil {
 		return nil, errors.Join(err, s.discard(ctx))
 	}
@@ -154,7 +161,7 @@ func (s *Session) discard(ctx context.Context) error {
 
 func newSession(store Store, agent aycoder.Agent, opts []Option) (*Session, error) {
 	s := &Session{store: store, branches: map[string]*Branch{}}
-	s.config.clock = aycoder.SystemClock()
+	s.config.clock, s.config.values = aycoder.SystemClock(), map[string]Value{}
 	err := option.Apply(&s.config, opts)
 	if store == nil {
 		err = errors.Join(err, &aycoder.ConfigError{Option: "store", Err: errors.New("is nil")})
@@ -162,8 +169,8 @@ func newSession(store Store, agent aycoder.Agent, opts []Option) (*Session, erro
 	if agent == nil {
 		err = errors.Join(err, &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")})
 	}
-	s.Branch = &Branch{session: s, agent: agent}
-	s.branches[""] = s.Branch
+	s.Branch = s.branch("")
+	s.agent = agent
 	return s, err
 }
 
@@ -226,6 +233,8 @@ func (s *Session) NewBranch(ctx context.Context, name string, from ID, agent ayc
 		return nil, &CommandError{Command: "branch", Phase: s.phase(), Reason: fmt.Sprintf("there is a branch %q", name)}
 	case s.View().Node(from) == nil:
 		return nil, noNode("branch", s.phase(), from)
+	case !utf8.ValidString(name):
+		return nil, &aycoder.ConfigError{Option: "name", Err: errors.New("is not valid UTF-8")}
 	case agent == nil:
 		return nil, &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")}
 	}
@@ -249,7 +258,7 @@ func (s *Session) BranchOf(name string) *Branch {
 func (s *Session) branch(name string) *Branch {
 	b := s.branches[name]
 	if b == nil {
-		b = &Branch{session: s, name: name}
+		b = &Branch{session: s, name: name, values: map[string]*kept{}}
 		s.branches[name] = b
 	}
 	return b
@@ -280,7 +289,13 @@ func (s *Session) Close() error {
 		<-end
 	}
 	s.detach()
-	return s.journal.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.failed == nil { // the host may have changed a value since the last record
+		err = s.write(context.Background(), true)
+	}
+	return errors.Join(err, s.journal.Close())
 }
 
 var errClosed = errors.New("the session was closed")
@@ -296,29 +311,33 @@ func (s *Session) usable(command string) error {
 	return nil
 }
 
-// write records something and does it to the tree. The mutex is held, or the session is new.
+// write records something, after the values that have changed, and does it to the tree. The mutex is
+// held, or the session is new.
 func (s *Session) write(ctx context.Context, durable bool, records ...*record) error {
-	if err := s.append(ctx, durable, nil, records...); err != nil {
+	news, err := s.news()
+	if err != nil {
+		return err
+	}
+	records = append(news, records...)
+	if err := s.append(ctx, durable, records); err != nil {
 		return err
 	}
 	for _, r := range records {
 		s.apply(r)
 	}
-	s.publish()
+	if len(records) > 0 {
+		s.publish()
+	}
 	return nil
 }
 
-// append records the line of a fact, if it is not nil, and further records.
-func (s *Session) append(ctx context.Context, durable bool, fact []byte, records ...*record) error {
+func (s *Session) append(ctx context.Context, durable bool, records []*record) error {
 	if s.failed != nil {
 		return s.stopped()
 	}
 	var lines [][]byte
-	if fact != nil {
-		lines = append(lines, fact)
-	}
 	for _, r := range records {
-		if r.At == 0 && r.Kind != kindRun { // a run begins with a node, which has the time
+		if r.At == 0 && r.Kind != kindRun && r.Kind != kindFact { // a run begins with a node, which has the time
 			r.At = millis(s.config.clock.Now())
 		}
 		line, err := r.encode()
@@ -326,6 +345,9 @@ func (s *Session) append(ctx context.Context, durable bool, fact []byte, records
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
 		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return nil
 	}
 	if err := s.journal.Append(ctx, durable, lines...); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, ErrUncertain) {
@@ -368,7 +390,10 @@ func (s *Session) apply(r *record) {
 	case kindNode:
 		n := &Node{
 			ID: r.ID, Parent: r.parent(), Message: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
-			shown: r.Shown, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost,
+			shown: r.Shown, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost, values: r.Values,
+		}
+		if b := s.branch(r.Branch); b.fresh != nil {
+			n.values, b.fresh = b.fresh, nil
 		}
 		t.add(n)
 		t.heads = set(t.heads, r.Branch, n.ID)
@@ -383,7 +408,7 @@ func (s *Session) apply(r *record) {
 		s.branch(r.Branch).moving = r
 	case kindHead, kindUndo, kindRedo:
 		b := s.branch(r.Branch)
-		b.moving = nil
+		b.moving, b.fresh = nil, nil
 		switch {
 		case r.Kind == kindUndo:
 			b.redo = append(b.redo, t.heads[r.Branch])
@@ -409,5 +434,12 @@ func (s *Session) apply(r *record) {
 		b.said = append(b.said, r.Say)
 	case kindUnsay:
 		s.branch(r.Branch).said = nil
+	case kindValue:
+		s.recorded = merged(s.recorded, r.Values)
+		noteValues(s.values, r.Values)
+	case kindKeep:
+		b := s.branch(r.Branch)
+		b.fresh = merged(b.fresh, r.Values)
+		noteValues(b.values, r.Values)
 	}
 }

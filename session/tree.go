@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -42,7 +43,8 @@ type Node struct {
 	// Lost says that the record of the node is damaged, so that Message and Files are unknown.
 	Lost bool
 
-	shown   []ShownFile // of the files that the model was shown, those that changed
+	shown   []ShownFile                // of the files that the model was shown, those that changed
+	values  map[string]json.RawMessage // of Branch.Keep, those that changed
 	depth   int
 	changed *Node // the nearest node at or above this one that has Files, or nil
 	// The children are a list of siblings, the newest first. Only the head of the list changes, so

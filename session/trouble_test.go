@@ -357,3 +357,62 @@ func TestTrimKeepsTheRepair(t *testing.T) {
 		require.Equal(t, asJSON(t, want), asJSON(t, v.Messages(v.Head(""))), "record %d", bad)
 	}
 }
+
+// An agent that records no facts may suspend its run: the session keeps that, too.
+func TestSuspendedRunWithoutFacts(t *testing.T) {
+	var l *aycoder.Loop
+	silent := agentFunc(func(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+		var c aycoder.RunConfig
+		for _, opt := range opts {
+			require.NoError(t, opt(&c))
+		}
+		c.Facts = nil
+		return l.Run(ctx, in, func(rc *aycoder.RunConfig) error { *rc = c; return nil })
+	})
+	for name, trim := range map[string]bool{"": false, "trimmed": true} {
+		t.Run(name, func(t *testing.T) {
+			store := dirStore(t)
+			var err error
+			l, err = aycoder.New(script.New(script.Reply(call("write", "a")), script.Say("done")),
+				aycoder.WithTools(echo(t, "write", aycoder.EffectWrite)), aycoder.WithApprover(verdict(aycoder.Suspend())))
+			require.NoError(t, err)
+			s, err := session.New(t.Context(), store, silent)
+			require.NoError(t, err)
+			for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+				require.NoError(t, err)
+			}
+			require.Len(t, s.Pending().Requests, 1)
+			if trim {
+				require.NoError(t, s.Trim(t.Context()))
+			}
+			require.NoError(t, s.Close())
+			s, err = session.Open(t.Context(), store, s.ID(), silent)
+			require.NoError(t, err)
+			require.Empty(t, s.Damage())
+			require.Len(t, s.Pending().Requests, 1)
+			require.Equal(t, session.PhaseSuspended, s.Phase())
+			q := s.Pending().Requests[0]
+			answer := aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()}
+			for _, err := range s.Run(t.Context(), aycoder.Input{Decisions: []aycoder.Decision{answer}}) {
+				require.NoError(t, err)
+			}
+			require.Nil(t, s.Pending())
+			require.NoError(t, s.Close())
+			s, err = session.Open(t.Context(), store, s.ID(), silent)
+			require.NoError(t, err)
+			require.Nil(t, s.Pending())
+			messages := s.View().Messages(s.Head())
+			require.NoError(t, aycoder.CheckHistory(messages))
+			require.Len(t, messages, 4)
+			require.Equal(t, "done", messages[3].Text())
+		})
+	}
+}
+
+// A branch needs a name that can be recorded.
+func TestBranchNames(t *testing.T) {
+	s, err := session.New(t.Context(), session.Memory(), agent(t, script.Say("a")))
+	require.NoError(t, err)
+	_, err = s.NewBranch(t.Context(), "\xff", 0, agent(t, script.Say("a")))
+	require.ErrorAs(t, err, new(*aycoder.ConfigError))
+}

@@ -93,11 +93,7 @@ func (s *Session) attach(ctx context.Context) error {
 	}
 	s.interrupted = rest
 	v := s.tree.view()
-	known := map[string]FileState{}
-	for _, n := range v.nodes { // the disk is as the last nodes of all branches say
-		maps.Copy(known, n.Files)
-	}
-	t := newTracker(trackerConfig{fs: f.Workspace, put: s.journal.Put, get: s.journal.Get, known: known})
+	t := newTracker(trackerConfig{fs: f.Workspace, put: s.journal.Put, get: s.journal.Get, known: s.knownFiles()})
 	if !f.tracker.CompareAndSwap(nil, t) {
 		return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("another session has these files")}
 	}

@@ -2,7 +2,10 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"path"
 	"sync"
 
@@ -78,6 +81,25 @@ func (s *Shell) setDir(inv *aycoder.Invocation, rel string) {
 		}
 		s.inner[inv.Run] = rel
 	}
+}
+
+// MarshalJSON returns the directory of [Shell.Dir] as a JSON string.
+func (s *Shell) MarshalJSON() ([]byte, error) { return json.Marshal(s.Dir()) }
+
+// UnmarshalJSON sets the directory, which must be relative and in the workspace. Whether it still
+// exists shows when the next command runs.
+func (s *Shell) UnmarshalJSON(data []byte) error {
+	var dir string
+	if err := json.Unmarshal(data, &dir); err != nil {
+		return err
+	}
+	if dir = path.Clean(dir); !fs.ValidPath(dir) {
+		return fmt.Errorf("the directory %.200q is not in the workspace", dir)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = dir
+	return nil
 }
 
 // forget drops the directory of a run that is over.

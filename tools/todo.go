@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,6 +98,20 @@ func (l *TodoList) String() string {
 		fmt.Fprintf(&b, "[%s] %s\n", it.sign(), strings.ReplaceAll(it.Content, "\n", " "))
 	}
 	return b.String()
+}
+
+// MarshalJSON returns the items as a JSON array.
+func (l *TodoList) MarshalJSON() ([]byte, error) {
+	return json.Marshal(append([]TodoItem{}, l.Items()...))
+}
+
+// UnmarshalJSON replaces the list. See [TodoList.Set] for the errors.
+func (l *TodoList) UnmarshalJSON(data []byte) error {
+	var items []TodoItem
+	if err := json.Unmarshal(data, &items); err != nil {
+		return err
+	}
+	return l.Set(items)
 }
 
 // sign returns the mark of the status, or "" for an unknown status.

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,4 +99,32 @@ func TestTodoListIsShared(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// The list and the directory of a shell are kept as JSON.
+func TestKeptAsJSON(t *testing.T) {
+	var list, other TodoList
+	require.NoError(t, list.Set([]TodoItem{{Content: "a", Status: TodoPending}, {Content: "b", Status: TodoCompleted}}))
+	data, err := json.Marshal(&list)
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"content":"a","status":"pending"},{"content":"b","status":"completed"}]`, string(data))
+	require.NoError(t, json.Unmarshal(data, &other))
+	require.Equal(t, list.Items(), other.Items())
+	require.Error(t, json.Unmarshal([]byte(`[{"content":"a","status":"never"}]`), &other))
+	require.Equal(t, list.Items(), other.Items())
+	require.NoError(t, json.Unmarshal([]byte(`[]`), &other))
+	data, err = json.Marshal(&other)
+	require.NoError(t, err)
+	require.Equal(t, `[]`, string(data))
+
+	var s Shell
+	data, err = json.Marshal(&s)
+	require.NoError(t, err)
+	require.Equal(t, `"."`, string(data))
+	require.NoError(t, json.Unmarshal([]byte(`"sub/dir"`), &s))
+	require.Equal(t, "sub/dir", s.Dir())
+	for _, bad := range []string{`"../x"`, `"/etc"`, `"a/../../b"`, `1`} {
+		require.Error(t, json.Unmarshal([]byte(bad), &s), bad)
+	}
+	require.Equal(t, "sub/dir", s.Dir())
 }

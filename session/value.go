@@ -1,0 +1,161 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Value is something that belongs to a conversation beside its messages and files. A
+// [github.com/aycoder/aycoder/policy.Policy] is one, with its mode and the rules that the user made
+// for the session, and so are the TodoList and the Shell of package tools. MarshalJSON returns the
+// value, and UnmarshalJSON replaces it. Both must be safe for concurrent use, and quick: the session
+// calls MarshalJSON with each record.
+type Value interface {
+	json.Marshaler
+	json.Unmarshaler
+}
+
+// WithValue makes the session keep a value, which [Open] restores. A Checkout or Undo does not change
+// it. A value that cannot be restored stays as it is, and is in [Session.Changes]. For a value
+// that goes back with the conversation, use [Branch.Keep].
+func WithValue(name string, v Value) Option {
+	return func(c *config) error {
+		if v == nil {
+			return &aycoder.ConfigError{Option: "WithValue", Err: errors.New("is nil")}
+		}
+		c.values[name] = v
+		return nil
+	}
+}
+
+// Keep makes the branch keep a value, such as a list of tasks: the value becomes what it was at the
+// head of the branch, if that is recorded, and each Checkout, Undo and Redo makes it what it was
+// there. Call Keep after [New], [Open] and [Session.NewBranch], with a different value for each
+// branch.
+func (b *Branch) Keep(name string, v Value) error {
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("keep"); err != nil {
+		return err
+	}
+	if v == nil {
+		return &aycoder.ConfigError{Option: "value", Err: errors.New("is nil")}
+	}
+	first, err := v.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", name, err)
+	}
+	b.values[name] = &kept{Value: v, first: first, last: first}
+	return b.restore()
+}
+
+// Save records the values that have changed since the last record, see [WithValue]. Runs, commands and
+// Close do so too. Call it when the user has changed one, for example the mode of a policy.
+func (s *Session) Save(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("save"); err != nil {
+		return err
+	}
+	return s.write(ctx, true)
+}
+
+// kept is a value of the host.
+type kept struct {
+	Value
+	first, last json.RawMessage // as it was in the beginning, and as it is recorded
+}
+
+// news returns records of the values that have changed. The mutex is held.
+func (s *Session) news() ([]*record, error) {
+	var out []*record
+	changed := func(r *record, values map[string]*kept) error {
+		for name, k := range values {
+			now, err := k.MarshalJSON()
+			if err != nil {
+				return fmt.Errorf("keep %s: %w", name, err)
+			}
+			if string(now) == string(k.last) {
+				continue
+			}
+			if r.Values == nil {
+				r.Values = map[string]json.RawMessage{}
+				out = append(out, r)
+			}
+			r.Values[name] = now
+		}
+		return nil
+	}
+	err := changed(&record{Kind: kindValue}, s.values)
+	for _, b := range s.branches {
+		err = errors.Join(err, changed(&record{Kind: kindKeep, Branch: b.name}, b.values))
+	}
+	return out, err
+}
+
+// noteValues remembers what is recorded of values.
+func noteValues(values map[string]*kept, recorded map[string]json.RawMessage) {
+	for name, data := range recorded {
+		if k := values[name]; k != nil {
+			k.last = data
+		}
+	}
+}
+
+// merged returns a new map, in which b takes precedence.
+func merged[V any](a, b map[string]V) map[string]V {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]V{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// restore gives the values of the branch what they were at its head.
+func (b *Branch) restore() error {
+	v := b.session.tree.view()
+	at := map[string]json.RawMessage{}
+	for _, n := range v.Path(v.Head(b.name)) {
+		maps.Copy(at, n.values)
+	}
+	maps.Copy(at, b.fresh)
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(b.values)) {
+		k := b.values[name]
+		then, ok := at[name]
+		if !ok {
+			then = k.first
+		}
+		if string(then) == string(k.last) {
+			continue
+		}
+		if err := k.UnmarshalJSON(then); err != nil {
+			errs = append(errs, fmt.Errorf("restore %s: %w", name, err))
+			continue
+		}
+		k.last = then
+	}
+	return errors.Join(errs...)
+}
+
+// restoreValues gives the values of the session what is recorded, and keeps them from now on.
+func (s *Session) restoreValues() {
+	s.values = map[string]*kept{}
+	for _, name := range slices.Sorted(maps.Keys(s.config.values)) {
+		k := &kept{Value: s.config.values[name], last: s.recorded[name]}
+		if k.last != nil {
+			if err := k.UnmarshalJSON(k.last); err != nil {
+				s.changes = append(s.changes, Change{Kind: ChangedValue, Name: name, Reason: "it cannot be restored: " + err.Error()})
+			}
+		}
+		s.values[name] = k
+	}
+}
