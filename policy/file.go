@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/flock"
 )
 
 const (
@@ -146,27 +148,23 @@ func (f *file) keep(ctx context.Context, e Rule) (all []Rule, err error) {
 }
 
 // lock excludes other processes until unlock is called. The lock file is never removed: two
-// processes could lock a removed one and its successor at the same time.
+// processes could lock a removed one and its successor at the same time. Where files cannot be
+// locked, as on some network file systems, at worst one of two rules that are saved at once is lost.
 func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 	l, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		ok, err := tryLock(l)
-		if ok {
+		if ok, err := flock.Try(l); ok || err != nil {
 			return func() { l.Close() }, nil
 		}
-		if err == nil {
-			select {
-			case <-time.After(lockPause):
-				continue
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			l.Close()
+			return nil, context.Cause(ctx)
 		}
-		l.Close()
-		return nil, err
 	}
 }
 

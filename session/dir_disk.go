@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+
+	"github.com/aycoder/aycoder/internal/flock"
 )
 
 // disk is a directory and what is below it. The store in files does everything through a disk, so
@@ -113,7 +115,7 @@ func (d rootDisk) rename(from, to string) error           { return d.Rename(from
 func (d rootDisk) remove(name string) error               { return d.Remove(name) }
 func (d rootDisk) lstat(name string) (fs.FileInfo, error) { return d.Lstat(name) }
 func (d rootDisk) close() error                           { return d.Close() }
-func (d rootDisk) lock(f diskFile) (bool, error)          { return tryLock(f.(*os.File)) }
+func (d rootDisk) lock(f diskFile) (bool, error)          { return flock.Try(f.(*os.File)) }
 
 // names does not look up the entries, as os.File.ReadDir does in an os.Root. That takes longer than
 // reading the index.

@@ -1,13 +1,11 @@
-//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
-
 package workspace
 
 import (
 	"context"
-	"errors"
 	"os"
-	"syscall"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/flock"
 )
 
 const (
@@ -16,8 +14,7 @@ const (
 )
 
 // lockDirectory keeps other processes from writing in a directory until f is closed. It returns
-// false if another process holds the lock for too long, or if ctx ends. Directories that cannot
-// be locked, as on some network file systems, are used without a lock.
+// false if another process holds the lock for too long, or if ctx ends.
 func lockDirectory(ctx context.Context, f *os.File) bool {
 	for range lockTries {
 		if tryLock(f) {
@@ -30,13 +27,9 @@ func lockDirectory(ctx context.Context, f *os.File) bool {
 	return false
 }
 
-// tryLock locks a file until it is closed, and returns false if another process has locked it.
-// A file that cannot be locked, as on some network file systems, counts as locked.
+// tryLock locks a file or a directory until it is closed, and returns false if another process has
+// locked it. What cannot be locked, as on some network file systems, is used without a lock.
 func tryLock(f *os.File) bool {
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			return !errors.Is(err, syscall.EWOULDBLOCK)
-		}
-	}
+	ok, err := flock.Try(f)
+	return ok || err != nil
 }

@@ -1,4 +1,4 @@
-package session
+package flock
 
 import (
 	"errors"
@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock locks a file until it is closed, and returns false if someone else has locked it. The
-// locked byte is far behind the text, which others can therefore read.
-func tryLock(f *os.File) (bool, error) {
+// Try locks a file until it is closed or the process ends. It returns false without an error if
+// someone else has locked it, and an error if the file cannot be locked. The locked byte is far
+// behind the text, which others can therefore read.
+func Try(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	at := windows.Overlapped{OffsetHigh: 1 << 30}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &at)
