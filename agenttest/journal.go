@@ -156,7 +156,7 @@ func (s *journalSuite) append(j session.Journal, records ...string) {
 // oddRecords are records that parsers of lines are known to break on.
 func oddRecords() []string {
 	return []string{`{"a":1}`, "", " ", "{\"a\":\"\u2028\u2029\u0085\"}", "\r", "\x00\x00", "\xff\xfe",
-		`{"crc":"00000000","record":{}}`, `}`, "'; DROP TABLE records; --", strings.Repeat("x", 64<<10),
+		`["00000000",{}]`, `]`, "'; DROP TABLE records; --", strings.Repeat("x", 64<<10),
 		strings.Repeat("y", 5<<20), `{"a":1}`}
 }
 

@@ -177,7 +177,7 @@ func TestIndexIsRebuilt(t *testing.T) {
 	damage := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "no JSON": "{\n\n]"}
 	for n := range lines[:len(lines)-1] { // an older line of the same session is there still
 		hurt := slices.Clone(lines)
-		hurt[n] = strings.Replace(hurt[n], `"record"`, `"recorD"`, 1)
+		hurt[n] = strings.Replace(hurt[n], `"id"`, `"iD"`, 1)
 		damage[fmt.Sprint("line ", n)] = strings.Join(hurt, "")
 	}
 	damage["all bytes changed"] = strings.Map(func(r rune) rune { return r ^ 1 }, string(whole))

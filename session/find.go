@@ -186,7 +186,7 @@ func (r *reader) chunk(lines []byte) bool {
 		end := at + bytes.IndexByte(lines[at:], '\n')
 		record, err := parseLine(lines[at:end])
 		if err != nil {
-			record, _ = rescueLine(lines[at:end])
+			record = rescueLine(lines[at:end])
 		}
 		r.record(record, len(starts) > 0 && starts[0] == at)
 		if r.waiting == nil && r.hit.rank >= phrase*places {

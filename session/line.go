@@ -9,17 +9,16 @@ import (
 	"io"
 )
 
-// A line of a journal or of the index is a JSON object that holds a checksum and the record:
+// A line of a journal or of the index is a JSON array of a checksum and the record:
 //
-//	{"crc":"1a2b3c4d","record":{…}}
+//	["1a2b3c4d",{…}]
 //
 // The checksum is the CRC-32C of the bytes of the record. It finds damage that is still JSON. Only
 // a line feed ends a line, since records may contain the other separators of Unicode.
 const (
-	linePrefix = `{"crc":"`
-	lineMiddle = `","record":`
-	lineSuffix = "}\n"
-	lineExtra  = len(linePrefix) + 8 + len(lineMiddle) + len(lineSuffix)
+	lineFormat = `["%08x",%s]` + "\n"
+	lineHead   = len(`["1a2b3c4d",`)
+	lineExtra  = lineHead + len("]\n")
 )
 
 // MaxRecord is the size in bytes of the largest record. MaxObject is that of the largest object.
@@ -70,55 +69,54 @@ func encodeLines(records [][]byte) ([]byte, error) {
 }
 
 func appendLine(buf, record []byte) []byte {
-	buf = fmt.Appendf(buf, "%s%08x%s", linePrefix, checksum(record), lineMiddle)
-	buf = append(buf, record...)
-	return append(buf, lineSuffix...)
+	return fmt.Appendf(buf, lineFormat, checksum(record), record)
 }
 
 // parseLine returns the record of a line, which may have its line feed.
 func parseLine(line []byte) ([]byte, error) {
-	rest, ok := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte(linePrefix))
-	if !ok || len(rest) < 8 {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	if len(line) < lineExtra-1 || line[len(line)-1] != ']' {
 		return nil, errLine
 	}
-	sum, rest := rest[:8], rest[8:]
-	record, begins := bytes.CutPrefix(rest, []byte(lineMiddle))
-	record, ends := bytes.CutSuffix(record, []byte("}"))
-	if !begins || !ends {
+	head, record := line[:lineHead], line[lineHead:len(line)-1]
+	if !bytes.HasPrefix(head, []byte(`["`)) || !bytes.HasSuffix(head, []byte(`",`)) {
 		return nil, errLine
 	}
-	if want := checksum(record); string(sum) != fmt.Sprintf("%08x", want) {
+	if string(head[2:10]) != fmt.Sprintf("%08x", checksum(record)) {
 		return nil, errChecksum
 	}
 	return record, nil
 }
 
-// rescueLine returns the record at the end of a damaged line. There is one if another program
+// rescueLine returns the record at the end of a damaged line, or nil. There is one if another program
 // appended to half a line, or if a loss of power left a run of NUL bytes before the record.
-func rescueLine(line []byte) ([]byte, bool) {
-	i := bytes.LastIndex(line, []byte(linePrefix))
-	if i <= 0 {
-		return nil, false
+func rescueLine(line []byte) []byte {
+	const tries = 8 // the record itself may have such an array in it
+	end := len(line)
+	for range tries {
+		end = bytes.LastIndex(line[:end], []byte(`["`))
+		if end <= 0 {
+			break
+		}
+		if record, err := parseLine(line[end:]); err == nil {
+			return record
+		}
 	}
-	record, err := parseLine(line[i:])
-	return record, err == nil
+	return nil
 }
 
-// readLines calls yield for each line of r, with the number of the line, and with the record or
-// the reason why there is none. The record is valid until yield returns. A line without a line
-// feed is the last one: yield gets errTorn. If reading fails, readLines returns the error.
-func readLines(r io.Reader, yield func(n int, record []byte, err error) bool) error {
-	in := bufio.NewReaderSize(r, 64<<10)
+// eachLine calls yield for each line, with its number, until yield returns false. The line is valid
+// until yield returns. A line without a line feed is the last one: yield gets errTorn. If reading
+// fails, eachLine returns the error.
+func eachLine(in *bufio.Reader, yield func(n int, line []byte, err error) bool) error {
+	const maxLine = MaxRecord + lineExtra
 	var long []byte // a line that is longer than the buffer of in
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
-		tooLong := false
 		for long = long[:0]; errors.Is(err, bufio.ErrBufferFull); line, err = in.ReadSlice('\n') {
-			if tooLong = tooLong || len(long)+len(line) > MaxRecord+lineExtra; tooLong {
-				long = nil
-				continue
+			if len(long) <= maxLine { // the rest of a line above the maximum is not kept
+				long = append(long, line...)
 			}
-			long = append(long, line...)
 		}
 		if len(long) > 0 {
 			long = append(long, line...)
@@ -126,32 +124,35 @@ func readLines(r io.Reader, yield func(n int, record []byte, err error) bool) er
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			if len(line) > 0 || tooLong {
+			if len(line) > 0 {
 				yield(n, nil, errTorn)
 			}
 			return nil
 		case err != nil:
 			return err
-		case tooLong || len(line) > MaxRecord+lineExtra:
-			if !yield(n, nil, ErrTooLarge) {
-				return nil
-			}
-		case !yieldLine(n, line, yield):
+		case len(line) > maxLine:
+			line, err = nil, ErrTooLarge
+		}
+		if !yield(n, line, err) {
 			return nil
 		}
 	}
 }
 
-func yieldLine(n int, line []byte, yield func(n int, record []byte, err error) bool) bool {
-	record, err := parseLine(line)
-	if err == nil {
-		return yield(n, record, nil)
-	}
-	if !yield(n, nil, err) {
-		return false
-	}
-	if record, ok := rescueLine(line); ok {
-		return yield(n, record, nil)
-	}
-	return true
+// readLines calls yield for each line of r as eachLine does, but with the record, or with the reason
+// why there is none. A damaged line may have both.
+func readLines(r io.Reader, yield func(n int, record []byte, err error) bool) error {
+	return eachLine(bufio.NewReaderSize(r, 64<<10), func(n int, line []byte, err error) bool {
+		var record []byte
+		if err == nil {
+			record, err = parseLine(line)
+		}
+		if !yield(n, record, err) {
+			return false
+		}
+		if err != nil {
+			record = rescueLine(line)
+		}
+		return err == nil || record == nil || yield(n, record, nil)
+	})
 }

@@ -15,7 +15,7 @@ import (
 // line makes a line as the documentation of the format says.
 func line(record string) string {
 	sum := crc32.Checksum([]byte(record), crc32.MakeTable(crc32.Castagnoli))
-	return fmt.Sprintf(`{"crc":"%08x","record":%s}`, sum, record) + "\n"
+	return fmt.Sprintf(`["%08x",%s]`, sum, record) + "\n"
 }
 
 type parsed struct {
@@ -36,10 +36,10 @@ func parse(t *testing.T, r io.Reader) (list []parsed) {
 func TestLines(t *testing.T) {
 	t.Parallel()
 	// The check value of CRC-32C, of the catalogue of CRC algorithms.
-	require.Equal(t, `{"crc":"e3069283","record":123456789}`+"\n", string(appendLine(nil, []byte("123456789"))))
+	require.Equal(t, `["e3069283",123456789]`+"\n", string(appendLine(nil, []byte("123456789"))))
 	a, b := line(`{"a":1}`), line("{\"b\":\"\u2028\u2029\u0085\r\"}")
 	long := line(`"` + strings.Repeat("x", 200<<10) + `"`)
-	record := func(s string) string { return strings.TrimSuffix(s[len(linePrefix)+8+len(lineMiddle):], "}\n") }
+	record := func(s string) string { return strings.TrimSuffix(s[12:], "]\n") }
 	for _, tt := range []struct {
 		name, text string
 		want       []parsed
@@ -56,9 +56,11 @@ func TestLines(t *testing.T) {
 		{"NUL bytes before a record", a + strings.Repeat("\x00", 5000) + b,
 			[]parsed{{1, record(a), nil}, {2, "", errLine}, {2, record(b), nil}}},
 		{"half a record before another", a + b[:20] + a + b,
-			[]parsed{{1, record(a), nil}, {2, "", errLine}, {2, record(a), nil}, {3, record(b), nil}}},
+			[]parsed{{1, record(a), nil}, {2, "", errChecksum}, {2, record(a), nil}, {3, record(b), nil}}},
+		{"half a record before one with lines in it", a[:20] + line(`[` + strings.Repeat(`["00000000",1],`, 3) + `1]`),
+			[]parsed{{1, "", errChecksum}, {1, `[["00000000",1],["00000000",1],["00000000",1],1]`, nil}}},
 		{"still JSON", strings.Replace(a, `"a":1`, `"a":2`, 1), []parsed{{1, "", errChecksum}}},
-		{"upper case", strings.Replace(a, line(`{"a":1}`)[8:16], strings.ToUpper(a[8:16]), 1),
+		{"upper case", strings.Replace(a, a[2:10], strings.ToUpper(a[2:10]), 1),
 			[]parsed{{1, "", errChecksum}}},
 		{"empty line", a + "\n" + b, []parsed{{1, record(a), nil}, {2, "", errLine}, {3, record(b), nil}}},
 	} {
@@ -92,7 +94,7 @@ func (zeros) Read(p []byte) (int, error) {
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(line("{}")), []byte(`{"a":1}`), []byte("x"))
 	f.Add([]byte("\x00\x00"), []byte(``), []byte(line("1")[:9]))
-	f.Add([]byte(`{"crc":"`), []byte(`{"crc":"00000000","record":}`), []byte("\n\n"))
+	f.Add([]byte(`["`), []byte(`["00000000",]`), []byte("\n\n"))
 	f.Fuzz(func(t *testing.T, before, record, after []byte) {
 		if bytes.IndexByte(record, '\n') >= 0 {
 			return
