@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,7 +20,7 @@ const (
 	journalName = "journal.jsonl"
 	lockName    = "lock"
 	objectsName = "objects"
-	newSuffix   = ".new" // of a file that is being written, and is then renamed
+	newName     = "new" // of a file that is being written, and is then renamed
 )
 
 // maxID is the length of the longest id.
@@ -38,14 +40,15 @@ func CheckID(id string) error {
 
 // dirStore is a store in files. Each session has a directory, which is named after its id:
 //
-//	index.jsonl            descriptions of the sessions; the last one of a session counts
-//	ID/journal.jsonl       records, one in a line; without this file there is no session
-//	ID/objects/ab/abcd…    objects, compressed with flate, named after their hashes
-//	ID/lock                is locked by the writer, and describes it
+//	ID/journal.jsonl     records, one in a line; without this file there is no session
+//	ID/objects/abcd…     objects, compressed with flate, named after their hashes
+//	ID/lock              is locked by the writer, and describes it
+//	.index               a journal of descriptions of the sessions; the last one of a session counts
 type dirStore struct {
 	path     string
 	unlocked bool
 	open     func(path string) (disk, error)
+	index    sync.Mutex // held while this process writes the index
 }
 
 // DirOption configures [Dir].
@@ -97,150 +100,81 @@ func journalError(op, id string, err error) error {
 	return &JournalError{Op: op, Session: id, Err: err}
 }
 
-// Create implements [Store].
-func (s *dirStore) Create(ctx context.Context, id string) (Journal, error) {
-	j, err := s.start(ctx, id, s.create)
-	if err != nil {
-		return nil, journalError("create", id, err)
+// start calls f with the directory of the store. An error names the operation and the session.
+func (s *dirStore) start(ctx context.Context, op, id string, f func(d disk) error) error {
+	err := cmp.Or(CheckID(id), ctx.Err())
+	if err == nil {
+		var d disk
+		if d, err = s.open(s.path); err == nil {
+			defer d.close()
+			err = f(d)
+		}
 	}
-	return j, nil
+	return journalError(op, id, err)
+}
+
+// Create implements [Store].
+func (s *dirStore) Create(ctx context.Context, id string) (j Journal, err error) {
+	err = s.start(ctx, "create", id, func(d disk) error {
+		j, err = s.openWriter("create", d, id, os.O_CREATE|os.O_EXCL)
+		if _, busy := errors.AsType[*BusyError](err); busy {
+			err = fmt.Errorf("it is being created or open: %w", fs.ErrExist)
+		}
+		return err
+	})
+	return j, err
 }
 
 // Open implements [Store].
-func (s *dirStore) Open(ctx context.Context, id string, write bool) (Journal, error) {
-	open := s.openReader
-	if write {
-		open = s.openWriter
-	}
-	j, err := s.start(ctx, id, open)
-	if err != nil {
-		return nil, journalError("open", id, err)
-	}
-	return j, nil
-}
-
-// start calls open with the directory of the store.
-func (s *dirStore) start(ctx context.Context, id string,
-	open func(d disk, id string) (*dirJournal, error)) (*dirJournal, error) {
-	if err := CheckID(id); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	d, err := s.open(s.path)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	return open(d, id)
-}
-
-func (s *dirStore) create(d disk, id string) (*dirJournal, error) {
-	j, err := s.acquire("create", d, id, true)
-	if busy := (*BusyError)(nil); errors.As(err, &busy) {
-		return nil, fmt.Errorf("it is being created or open: %w", fs.ErrExist)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err = j.disk.lstat(journalName); err == nil {
-		j.Close()
-		return nil, fs.ErrExist
-	}
-	err = j.createFile(d)
-	switch {
-	case err == nil:
-		return j, nil
-	case errors.Is(err, fs.ErrExist): // only without a lock
-		j.Close()
-	default:
-		_ = j.disk.remove(journalName)
-		_ = j.discard(d)
-	}
-	return nil, err
-}
-
-// createFile makes the empty journal, durably. A deletion that was interrupted may have left
-// objects in the directory.
-func (j *dirJournal) createFile(store disk) error {
-	if err := j.removeObjects(func(Hash) bool { return false }); err != nil {
+func (s *dirStore) Open(ctx context.Context, id string, write bool) (j Journal, err error) {
+	err = s.start(ctx, "open", id, func(d disk) error {
+		// Without this, a lock would be left in a directory that does not hold a session.
+		f, err := d.open(id+"/"+journalName, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		f.Close()
+		if write {
+			j, err = s.openWriter("open", d, id, 0)
+			return err
+		}
+		sub, err := d.sub(id)
+		if err == nil {
+			j = newDirJournal(s, id, sub, nil)
+		}
 		return err
-	}
-	var err error
-	if j.file, err = j.disk.open(journalName, os.O_RDWR|os.O_CREATE|os.O_EXCL); err != nil {
-		return err
-	}
-	return errors.Join(j.file.Sync(), j.disk.sync("."), store.sync("."))
+	})
+	return j, err
 }
 
-// discard closes the journal of a session without a journal file, and removes its directory. As
-// long as the lock is held, nobody else uses the directory.
-func (j *dirJournal) discard(store disk) error {
-	err := removeAll(j.disk, objectsName)
-	if j.lock != nil {
-		err = errors.Join(err, ignoreMissing(j.disk.remove(lockName)))
-	}
-	j.Close()
-	if gone := store.remove(j.id); !errors.Is(gone, fs.ErrExist) { // it may hold foreign files
-		err = errors.Join(err, ignoreMissing(gone))
-	}
-	return err
-}
-
-func (s *dirStore) openReader(d disk, id string) (*dirJournal, error) {
-	sub, err := d.sub(id)
+// openWriter opens a session for writing. The flags are those for opening the journal file.
+func (s *dirStore) openWriter(op string, d disk, id string, flag int) (Journal, error) {
+	j, err := s.acquire(op, d, id, flag != 0)
 	if err != nil {
 		return nil, err
 	}
-	f, err := sub.open(journalName, os.O_RDONLY)
-	if err != nil {
-		sub.close()
-		return nil, err
-	}
-	f.Close()
-	return newDirJournal(s, id, sub, nil), nil
-}
-
-func (s *dirStore) openWriter(d disk, id string) (*dirJournal, error) {
-	// Without this, a lock would be left in a directory that does not hold a session.
-	r, err := s.openReader(d, id)
-	if err != nil {
-		return nil, err
-	}
-	r.Close()
-	j, err := s.acquire("open", d, id, false)
-	if err != nil {
-		return nil, err
-	}
-	if j.file, err = j.disk.open(journalName, os.O_RDWR); err == nil {
-		err = j.repair()
-	}
-	if err == nil {
+	if err = j.openFile(flag); err == nil {
+		if flag != 0 { // a deletion that was interrupted may have left objects
+			err = cmp.Or(j.removeObjects(func(Hash) bool { return false }), j.file.Sync())
+		}
 		// A process that was killed may have left names that are not durable.
-		err = errors.Join(j.disk.sync("."), d.sync("."))
+		err = cmp.Or(err, ignoreExisting(j.disk.mkdir(objectsName)), j.disk.sync(objectsName), j.disk.sync("."), d.sync("."))
+		if err == nil {
+			return j, nil
+		}
+		if flag != 0 {
+			_ = j.disk.remove(journalName)
+		}
 	}
-	switch {
-	case err == nil:
-		return j, nil
-	case errors.Is(err, fs.ErrNotExist): // the session was deleted meanwhile
-		_ = j.discard(d)
-	default:
-		j.Close()
-	}
+	_ = j.discard(d)
 	return nil, err
 }
 
-// acquire opens the directory of a session, or creates it, and locks it for writing.
+// acquire locks the directory of a session for writing. With create, it makes the directory.
 func (s *dirStore) acquire(op string, d disk, id string, create bool) (*dirJournal, error) {
 	const tries = 100
 	for i := 0; ; i++ {
-		if create {
-			if err := d.mkdir(id); err != nil && !errors.Is(err, fs.ErrExist) {
-				return nil, err
-			}
-		}
-		j, err := s.tryAcquire(op, d, id)
+		j, err := s.tryAcquire(op, d, id, create)
 		// Another process may have deleted the session meanwhile, and made it anew.
 		again := errors.Is(err, errMoved) || create && errors.Is(err, fs.ErrNotExist)
 		if !again || i == tries {
@@ -249,7 +183,12 @@ func (s *dirStore) acquire(op string, d disk, id string, create bool) (*dirJourn
 	}
 }
 
-func (s *dirStore) tryAcquire(op string, d disk, id string) (*dirJournal, error) {
+func (s *dirStore) tryAcquire(op string, d disk, id string, create bool) (*dirJournal, error) {
+	if create {
+		if err := ignoreExisting(d.mkdir(id)); err != nil {
+			return nil, err
+		}
+	}
 	sub, err := d.sub(id)
 	if err != nil {
 		return nil, err
@@ -264,6 +203,22 @@ func (s *dirStore) tryAcquire(op string, d disk, id string) (*dirJournal, error)
 	j := newDirJournal(s, id, sub, lock)
 	j.writer = true
 	return j, nil
+}
+
+// discard closes the journal. If there is no journal file, it removes the directory of the session: as
+// long as the lock is held, nobody else uses it.
+func (j *dirJournal) discard(store disk) error {
+	defer j.Close()
+	if _, _, err := j.disk.stat(journalName); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := j.removeObjects(func(Hash) bool { return false })
+	for _, name := range []string{newName, objectsName, lockName} {
+		// Foreign files may be in a directory.
+		err = errors.Join(err, ignoreExisting(ignoreMissing(j.disk.remove(name))))
+	}
+	j.Close()
+	return errors.Join(err, ignoreExisting(ignoreMissing(store.remove(j.id))))
 }
 
 // takeLock locks the lock file, and describes this process in it.
@@ -317,104 +272,55 @@ func writeHolder(f diskFile) {
 
 // Delete implements [Store].
 func (s *dirStore) Delete(ctx context.Context, id string) error {
-	_, err := s.start(ctx, id, func(d disk, id string) (*dirJournal, error) {
-		return nil, s.delete(ctx, d, id)
-	})
-	return journalError("delete", id, err)
-}
-
-func (s *dirStore) delete(ctx context.Context, d disk, id string) error {
-	if _, err := d.lstat(id); err != nil {
-		return err
-	}
-	j, err := s.acquire("delete", d, id, false)
-	if err != nil {
-		return err
-	}
-	if _, err := j.disk.lstat(journalName); err != nil {
-		return errors.Join(err, j.discard(d))
-	}
-	// A session that is created later with the same id must not inherit the description.
-	if err := s.describe(ctx, d, Entry{ID: id}); err != nil {
-		j.Close()
-		return err
-	}
-	// Without its journal, the session is gone. Its objects go only once that is durable.
-	err = j.disk.remove(journalName)
-	if err == nil {
-		err = j.disk.sync(".")
-	}
-	if err != nil {
-		j.Close()
-		return err
-	}
-	return j.discard(d)
-}
-
-// Size returns the number of bytes in the files of a session. It implements [Sizer].
-func (s *dirStore) Size(ctx context.Context, id string) (int64, error) {
-	var n int64
-	_, err := s.start(ctx, id, func(d disk, id string) (*dirJournal, error) {
-		sub, err := d.sub(id)
+	return s.start(ctx, "delete", id, func(d disk) error {
+		j, err := s.acquire("delete", d, id, false)
 		if err != nil {
-			return nil, err
-		}
-		defer sub.close()
-		n, err = treeSize(ctx, sub, ".")
-		return nil, err
-	})
-	return n, journalError("measure", id, err)
-}
-
-func treeSize(ctx context.Context, d disk, dir string) (n int64, err error) {
-	list, err := d.names(dir)
-	if err != nil {
-		return 0, ignoreMissing(err)
-	}
-	for _, name := range list {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		name = dir + "/" + name
-		info, err := d.lstat(name)
-		size := int64(0)
-		switch {
-		case err != nil:
-			err = ignoreMissing(err)
-		case info.IsDir():
-			size, err = treeSize(ctx, d, name)
-		default:
-			size = info.Size()
-		}
-		if err != nil {
-			return 0, err
-		}
-		n += size
-	}
-	return n, nil
-}
-
-// removeAll removes a directory with everything in it. It does not follow links.
-func removeAll(d disk, dir string) error {
-	list, err := d.names(dir)
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	for _, name := range list {
-		name = dir + "/" + name
-		remove := d.remove
-		if info, err := d.lstat(name); err == nil && info.IsDir() {
-			remove = func(name string) error { return removeAll(d, name) }
-		}
-		if err := ignoreMissing(remove(name)); err != nil {
 			return err
 		}
-	}
-	return ignoreMissing(d.remove(dir))
+		if _, _, err := j.disk.stat(journalName); err != nil {
+			return errors.Join(err, j.discard(d))
+		}
+		// A session that is created later with the same id must not inherit the description.
+		if err = s.describe(ctx, d, Entry{ID: id}); err == nil {
+			// Without its journal, the session is gone. Its objects go only once that is durable.
+			err = cmp.Or(j.disk.remove(journalName), j.disk.sync("."))
+		}
+		if err != nil {
+			j.Close()
+			return err
+		}
+		return j.discard(d)
+	})
+}
+
+// Size returns the number of bytes of the journal and of the objects. It implements [Sizer].
+func (s *dirStore) Size(ctx context.Context, id string) (n int64, err error) {
+	err = s.start(ctx, "measure", id, func(d disk) error {
+		if n, _, err = d.stat(id + "/" + journalName); err != nil {
+			return err
+		}
+		list, err := d.names(id + "/" + objectsName)
+		for _, name := range list {
+			size, _, err := d.stat(id + "/" + objectsName + "/" + name)
+			if err = cmp.Or(ctx.Err(), ignoreMissing(err)); err != nil {
+				return err
+			}
+			n += size
+		}
+		return ignoreMissing(err)
+	})
+	return n, err
 }
 
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func ignoreExisting(err error) error {
+	if errors.Is(err, fs.ErrExist) { // also if a directory is not empty
 		return nil
 	}
 	return err

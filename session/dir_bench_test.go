@@ -157,5 +157,5 @@ func BenchmarkDirList(b *testing.B) {
 			k++
 		}
 		require.Equal(b, n, k)
-	}, func(int) { decodeLines[Entry](b, filepath.Join(dir, indexName), n) })
+	}, func(int) { decodeLines[Entry](b, filepath.Join(dir, indexName, journalName), n) })
 }

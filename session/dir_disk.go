@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/aycoder/aycoder/internal/flock"
 )
@@ -25,7 +26,8 @@ type disk interface {
 	rename(from, to string) error
 	remove(name string) error
 	names(dir string) ([]string, error)
-	lstat(name string) (fs.FileInfo, error)
+	// stat returns the size and the time of the last change. It does not follow links.
+	stat(name string) (size int64, changed time.Time, err error)
 	// sync flushes the names in a directory.
 	sync(dir string) error
 	// size returns the size of f, which must still have the given name: a directory above it may
@@ -44,7 +46,6 @@ type diskFile interface {
 	io.Closer
 	Truncate(size int64) error
 	Sync() error
-	Stat() (fs.FileInfo, error)
 }
 
 var (
@@ -110,12 +111,19 @@ func (d rootDisk) sub(name string) (disk, error) {
 	return rootDisk{root, d.full(name)}, nil
 }
 
-func (d rootDisk) mkdir(name string) error                { return d.Mkdir(name, 0o700) }
-func (d rootDisk) rename(from, to string) error           { return d.Rename(from, to) }
-func (d rootDisk) remove(name string) error               { return d.Remove(name) }
-func (d rootDisk) lstat(name string) (fs.FileInfo, error) { return d.Lstat(name) }
-func (d rootDisk) close() error                           { return d.Close() }
-func (d rootDisk) lock(f diskFile) (bool, error)          { return flock.Try(f.(*os.File)) }
+func (d rootDisk) mkdir(name string) error       { return d.Mkdir(name, 0o700) }
+func (d rootDisk) rename(from, to string) error  { return d.Rename(from, to) }
+func (d rootDisk) remove(name string) error      { return d.Remove(name) }
+func (d rootDisk) close() error                  { return d.Close() }
+func (d rootDisk) lock(f diskFile) (bool, error) { return flock.Try(f.(*os.File)) }
+
+func (d rootDisk) stat(name string) (int64, time.Time, error) {
+	info, err := d.Lstat(name)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	return info.Size(), info.ModTime(), nil
+}
 
 // names does not look up the entries, as os.File.ReadDir does in an os.Root. That takes longer than
 // reading the index.
@@ -143,7 +151,7 @@ func (d rootDisk) sync(dir string) error {
 // size looks the name up from the root of the file system: a directory that was moved is open
 // still, but nobody will find in it what is written.
 func (d rootDisk) size(name string, f diskFile) (int64, error) {
-	info, err := f.Stat()
+	info, err := f.(*os.File).Stat()
 	if err != nil {
 		return 0, err
 	}

@@ -275,9 +275,12 @@ func (d *fakeDisk) names(dir string) ([]string, error) {
 	return slices.Sorted(maps.Keys(n.names)), nil
 }
 
-func (d *fakeDisk) lstat(name string) (fs.FileInfo, error) {
+func (d *fakeDisk) stat(name string) (int64, time.Time, error) {
 	n, err := d.get(name)
-	return fakeInfo{name, n}, err
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	return int64(len(n.data)), time.Unix(1, 0), nil
 }
 
 func (d *fakeDisk) sync(dir string) error {
@@ -372,28 +375,9 @@ func (f *fakeFile) Sync() error {
 	return nil
 }
 
-func (f *fakeFile) Stat() (fs.FileInfo, error) { return fakeInfo{f.name, f.node}, nil }
-
 func (f *fakeFile) Close() error {
 	if f.node.locked == f {
 		f.node.locked = nil
 	}
 	return nil
-}
-
-type fakeInfo struct {
-	name string
-	node *fakeNode
-}
-
-func (i fakeInfo) Name() string       { return path.Base(i.name) }
-func (i fakeInfo) Size() int64        { return int64(len(i.node.data)) }
-func (i fakeInfo) IsDir() bool        { return i.node.dir }
-func (i fakeInfo) ModTime() time.Time { return time.Unix(1, 0) }
-func (i fakeInfo) Sys() any           { return nil }
-func (i fakeInfo) Mode() fs.FileMode {
-	if i.node.dir {
-		return fs.ModeDir | 0o700
-	}
-	return 0o600
 }

@@ -12,16 +12,41 @@ import (
 	"time"
 )
 
-// The index holds a line for each description that a journal has stored, in the format of a
-// journal. The last line of a session counts. Only deletions are flushed: if the index is lost, List
-// finds the sessions in their directories, and the owner of the sessions describes them again. A
-// damaged line may have been the last one of any session, so the lines before it do not count.
+// The index is a journal that has a record for each description that a session has stored. The last
+// one of a session counts. Only deletions are flushed: if the index is lost, List finds the sessions in
+// their directories, and the owner of the sessions describes them again. A damaged line may have been
+// the last one of any session, so the lines before it do not count. After a loss of power, the index
+// may have lost its last lines without a trace. Then the descriptions before these count, until the
+// sessions are described again.
 const (
-	indexName = "index.jsonl"
-	indexLock = "index.lock"
+	indexName = ".index" // which is not the id of a session
 	// indexSlack is the number of bytes of outdated lines that the index always may have.
 	indexSlack = 256 << 10
 )
+
+// withIndex opens the index for writing, and waits for other processes that do so.
+func (s *dirStore) withIndex(ctx context.Context, d disk, f func(index *dirJournal) error) error {
+	s.index.Lock()
+	defer s.index.Unlock()
+	for {
+		j, err := s.acquire("describe", d, indexName, true)
+		if _, busy := errors.AsType[*BusyError](err); !busy {
+			if err == nil {
+				defer j.Close()
+				err = j.openFile(os.O_CREATE)
+			}
+			if err == nil {
+				err = f(j)
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
 
 // describe adds an entry to the index.
 func (s *dirStore) describe(ctx context.Context, d disk, e Entry) error {
@@ -29,68 +54,12 @@ func (s *dirStore) describe(ctx context.Context, d disk, e Entry) error {
 	if err != nil {
 		return err
 	}
-	line, err := encodeLines([][]byte{record})
+	lines, err := encodeLines([][]byte{record})
 	if err != nil {
 		return err
 	}
-	unlock, err := s.lockIndex(ctx, d)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	f, err := d.open(indexName, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	size, err := lastLineEnd(f, info.Size())
-	if err != nil {
-		return err
-	}
-	if size < info.Size() {
-		if err := f.Truncate(size); err != nil {
-			return err
-		}
-	}
-	if _, err := f.WriteAt(line, size); err != nil {
-		_ = f.Truncate(size) // otherwise the next call does it
-		return err
-	}
-	if e.bare() {
-		return f.Sync() // the session is about to be deleted
-	}
-	return nil
-}
-
-// lockIndex waits for the lock of the index.
-func (s *dirStore) lockIndex(ctx context.Context, d disk) (unlock func() error, err error) {
-	if s.unlocked {
-		return func() error { return nil }, nil
-	}
-	f, err := d.open(indexLock, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		ok, err := d.lock(f)
-		if ok {
-			return f.Close, nil
-		}
-		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("%w: %w", ErrNoLock, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
-	}
+	deleted := e.bare() // the session is about to be
+	return s.withIndex(ctx, d, func(index *dirJournal) error { return index.append(lines, deleted) })
 }
 
 // List implements [Store].
@@ -116,7 +85,7 @@ func (s *dirStore) list(ctx context.Context, d disk, yield func(Entry) bool) err
 	}
 	entries, outdated := readIndex(ctx, d)
 	if outdated > indexSlack {
-		s.compactIndex(ctx, d)
+		_ = s.withIndex(ctx, d, compact(ctx, d)) // otherwise the index stays as it is
 	}
 	for _, id := range names {
 		if err := ctx.Err(); err != nil {
@@ -127,11 +96,11 @@ func (s *dirStore) list(ctx context.Context, d disk, yield func(Entry) bool) err
 		}
 		e, ok := entries[id]
 		if !ok || e.bare() {
-			info, err := d.lstat(id + "/" + journalName)
+			_, changed, err := d.stat(id + "/" + journalName)
 			if err != nil {
 				continue // it is being created or deleted
 			}
-			e = Entry{ID: id, Used: info.ModTime()}
+			e = Entry{ID: id, Used: changed}
 		}
 		if !yield(e) {
 			return nil
@@ -145,7 +114,7 @@ func (e *Entry) bare() bool { return *e == Entry{ID: e.ID} }
 
 // readIndex reads the entries, and the number of bytes in lines that do not count.
 func readIndex(ctx context.Context, d disk) (map[string]Entry, int64) {
-	f, err := d.open(indexName, os.O_RDONLY)
+	f, err := d.open(indexName+"/"+journalName, os.O_RDONLY)
 	if err != nil {
 		return nil, 0
 	}
@@ -170,38 +139,19 @@ func readIndex(ctx context.Context, d disk) (map[string]Entry, int64) {
 	return entries, all - live
 }
 
-// compactIndex replaces the index with one that has a line for each session that exists. If that
-// fails, the index stays as it is.
-func (s *dirStore) compactIndex(ctx context.Context, d disk) {
-	const name = indexName + newSuffix
-	unlock, err := s.lockIndex(ctx, d)
-	if err != nil {
-		return
-	}
-	defer unlock()
-	entries, _ := readIndex(ctx, d)
-	f, err := d.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return
-	}
-	_, err = writeRecords(ctx, f, func(yield func([]byte) bool) {
-		for id, e := range entries {
-			if _, err := d.lstat(id + "/" + journalName); err != nil || e.bare() {
-				continue
+// compact returns a function that leaves a line in the index for each session that exists.
+func compact(ctx context.Context, d disk) func(index *dirJournal) error {
+	return func(index *dirJournal) error {
+		entries, _ := readIndex(ctx, d)
+		return index.replace(ctx, func(yield func([]byte) bool) {
+			for id, e := range entries {
+				if _, _, err := d.stat(id + "/" + journalName); err != nil || e.bare() {
+					continue
+				}
+				if record, err := json.Marshal(e); err == nil && !yield(record) {
+					return
+				}
 			}
-			if record, err := json.Marshal(e); err == nil && !yield(record) {
-				return
-			}
-		}
-	})
-	if err == nil {
-		err = f.Sync()
-	}
-	f.Close()
-	if err == nil {
-		err = d.rename(name, indexName)
-	}
-	if err != nil {
-		_ = d.remove(name)
+		})
 	}
 }

@@ -3,6 +3,8 @@ package session
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"compress/flate"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +30,9 @@ type dirJournal struct {
 	// held while records are yielded, so that Rewrite can be given the present records.
 	working chan struct{}
 	closed  bool
-	objects objectWriter
+	deflate *flate.Writer
+	// stored are the objects that are durable and whole, as far as this is known.
+	stored map[Hash]bool
 	// cut means that the file may be longer than size, because an append failed half way and the
 	// file could not be cut back.
 	cut bool
@@ -45,7 +49,7 @@ type dirJournal struct {
 }
 
 func newDirJournal(s *dirStore, id string, d disk, lock diskFile) *dirJournal {
-	return &dirJournal{store: s, id: id, disk: d, lock: lock, working: make(chan struct{}, 1)}
+	return &dirJournal{store: s, id: id, disk: d, lock: lock, working: make(chan struct{}, 1), stored: map[Hash]bool{}}
 }
 
 // begin waits until no other operation writes. After it has returned nil, end must be called.
@@ -73,32 +77,34 @@ func (j *dirJournal) begin(ctx context.Context) error {
 
 func (j *dirJournal) end() { <-j.working }
 
-// repair cuts off the end of a record that a crash left incomplete, and removes files that were
-// not completed.
-func (j *dirJournal) repair() error {
-	info, err := j.file.Stat()
-	if err != nil {
+// openFile opens the journal file for writing. It cuts off the end of a record that a crash left
+// incomplete, and removes a file that was not completed.
+func (j *dirJournal) openFile(flag int) (err error) {
+	if j.file, err = j.disk.open(journalName, os.O_RDWR|flag); err != nil {
 		return err
 	}
-	if j.size, err = lastLineEnd(j.file, info.Size()); err != nil {
-		return err
+	size, err := j.disk.size(journalName, j.file)
+	if err == nil {
+		j.size, err = lastLineEnd(j.file, size)
 	}
-	if j.size < info.Size() {
-		if err := j.file.Truncate(j.size); err != nil {
-			return err
+	if err == nil && j.size < size {
+		if err = j.file.Truncate(j.size); err == nil {
+			err = j.countTorn()
 		}
-		n := 0
-		err := readLines(io.NewSectionReader(j.file, 0, j.size), func(line int, _ []byte, _ error) bool {
-			n = line
-			return true
-		})
-		if err != nil {
-			return err
-		}
-		j.torn = j.damage(n+1, errTorn)
-		j.torn.Torn = true
 	}
-	return errors.Join(ignoreMissing(j.disk.remove(journalName+newSuffix)), j.removeUnfinished())
+	return errors.Join(err, ignoreMissing(j.disk.remove(newName)))
+}
+
+// countTorn notes that the line behind the last one was cut off.
+func (j *dirJournal) countTorn() error {
+	n := 1
+	err := readLines(io.NewSectionReader(j.file, 0, j.size), func(line int, _ []byte, _ error) bool {
+		n = line + 1
+		return true
+	})
+	j.torn = j.damage(n, errTorn)
+	j.torn.Torn = true
+	return err
 }
 
 // lastLineEnd returns the offset behind the last line feed in the first size bytes of f.
@@ -248,7 +254,11 @@ func (j *dirJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep
 		return journalError("rewrite", j.id, err)
 	}
 	defer j.end()
-	if err := j.replace(ctx, records); err != nil {
+	_, err := j.disk.size(journalName, j.file)
+	if err == nil {
+		err = j.replace(ctx, records)
+	}
+	if err != nil {
 		return journalError("rewrite", j.id, err)
 	}
 	return journalError("remove objects of", j.id, j.removeObjects(keep))
@@ -256,72 +266,71 @@ func (j *dirJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep
 
 // replace writes records to a new file, and puts it in the place of the journal.
 func (j *dirJournal) replace(ctx context.Context, records iter.Seq[[]byte]) error {
-	const name = journalName + newSuffix
-	if _, err := j.disk.size(journalName, j.file); err != nil {
-		return err
-	}
-	f, err := j.disk.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	var size int64
+	err := j.writeNew(func(w io.Writer) error {
+		var line []byte
+		for r := range records {
+			if err := cmp.Or(ctx.Err(), CheckRecord(r)); err != nil {
+				return err
+			}
+			line = appendLine(line[:0], r)
+			if _, err := w.Write(line); err != nil {
+				return err
+			}
+			size += int64(len(line))
+		}
+		return ctx.Err()
+	})
 	if err != nil {
 		return err
 	}
-	size, err := writeRecords(ctx, f, records)
-	if err == nil {
-		err = f.Sync()
+	// Readers of this process wait, so that they do not open one file and take the length of the other.
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.disk.rename(newName, journalName); err != nil {
+		return err
 	}
-	if err == nil {
-		err = j.exchange(name, f, size)
-	}
+	f, err := j.disk.open(journalName, os.O_RDWR)
 	if err != nil {
-		f.Close()
-		return errors.Join(err, j.disk.remove(name))
+		return err
 	}
-	j.cut = false
+	j.file.Close()
+	j.file, j.size, j.torn, j.cut = f, size, nil, false
 	j.failed = j.disk.sync(".")
 	return j.failed
 }
 
-func writeRecords(ctx context.Context, f diskFile, records iter.Seq[[]byte]) (size int64, err error) {
-	out := bufio.NewWriterSize(io.NewOffsetWriter(f, 0), 64<<10)
-	var line []byte
-	for r := range records {
-		if err := errors.Join(ctx.Err(), CheckRecord(r)); err != nil {
-			return 0, err
-		}
-		line = appendLine(line[:0], r)
-		if _, err := out.Write(line); err != nil {
-			return 0, err
-		}
-		size += int64(len(line))
-	}
-	return size, errors.Join(ctx.Err(), out.Flush())
-}
-
-// exchange renames the new file to the journal. Readers of this process wait meanwhile, so that
-// they do not open one file and take the length of the other one.
-func (j *dirJournal) exchange(name string, f diskFile, size int64) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err := j.disk.rename(name, journalName); err != nil {
+// writeNew writes and flushes a new file, to which the caller gives its name.
+func (j *dirJournal) writeNew(write func(w io.Writer) error) error {
+	f, err := j.disk.open(newName, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
 		return err
 	}
-	j.file.Close()
-	j.file, j.size, j.torn = f, size, nil
+	w := bufio.NewWriterSize(io.NewOffsetWriter(f, 0), 32<<10)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, ignoreMissing(j.disk.remove(newName)))
+	}
 	return nil
 }
 
 // Describe implements [Journal].
 func (j *dirJournal) Describe(ctx context.Context, e Entry) error {
 	e.ID = j.id
-	_, err := j.store.start(ctx, j.id, func(d disk, id string) (*dirJournal, error) {
-		if _, err := j.disk.lstat(journalName); err != nil { // also if the journal is closed
-			return nil, err
+	return j.store.start(ctx, "describe", j.id, func(d disk) error {
+		if _, _, err := j.disk.stat(journalName); err != nil { // also if the journal is closed
+			return err
 		}
-		if _, err := d.lstat(id + "/" + journalName); err != nil {
-			return nil, err
+		if _, _, err := d.stat(j.id + "/" + journalName); err != nil {
+			return err
 		}
-		return nil, j.store.describe(ctx, d, e)
+		return j.store.describe(ctx, d, e)
 	})
-	return journalError("describe", j.id, err)
 }
 
 // Close implements [Journal].

@@ -170,7 +170,7 @@ func TestIndexIsRebuilt(t *testing.T) {
 	}
 	before := asText(t, entriesOf(t, store))
 	require.Contains(t, before, `"cost"`)
-	index := filepath.Join(dir, indexName)
+	index := filepath.Join(dir, indexName, journalName)
 	whole, err := os.ReadFile(index)
 	require.NoError(t, err)
 	lines := strings.SplitAfter(string(whole), "\n")

@@ -403,7 +403,8 @@ func fill(tb testing.TB, dir string, sessions, phrases int) []planted {
 		require.NoError(tb, os.MkdirAll(filepath.Join(dir, id), 0o700))
 		require.NoError(tb, os.WriteFile(filepath.Join(dir, id, journalName), lines, 0o600))
 	}
-	require.NoError(tb, os.WriteFile(filepath.Join(dir, indexName), index.Bytes(), 0o600))
+	require.NoError(tb, os.Mkdir(filepath.Join(dir, indexName), 0o700))
+	require.NoError(tb, os.WriteFile(filepath.Join(dir, indexName, journalName), index.Bytes(), 0o600))
 	require.Len(tb, out, phrases)
 	return out
 }
@@ -468,7 +469,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*", journalName))
 	require.NoError(b, err)
-	files = append(files, filepath.Join(dir, indexName))
+	files = append(files, filepath.Join(dir, indexName, journalName))
 	b.Run("floor", func(b *testing.B) {
 		size := 0
 		for b.Loop() {

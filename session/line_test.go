@@ -57,7 +57,7 @@ func TestLines(t *testing.T) {
 			[]parsed{{1, record(a), nil}, {2, "", errLine}, {2, record(b), nil}}},
 		{"half a record before another", a + b[:20] + a + b,
 			[]parsed{{1, record(a), nil}, {2, "", errChecksum}, {2, record(a), nil}, {3, record(b), nil}}},
-		{"half a record before one with lines in it", a[:20] + line(`[` + strings.Repeat(`["00000000",1],`, 3) + `1]`),
+		{"half a record before one with lines in it", a[:20] + line(`[`+strings.Repeat(`["00000000",1],`, 3)+`1]`),
 			[]parsed{{1, "", errChecksum}, {1, `[["00000000",1],["00000000",1],["00000000",1],1]`, nil}}},
 		{"still JSON", strings.Replace(a, `"a":1`, `"a":2`, 1), []parsed{{1, "", errChecksum}}},
 		{"upper case", strings.Replace(a, a[2:10], strings.ToUpper(a[2:10]), 1),

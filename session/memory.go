@@ -1,283 +1,201 @@
 package session
 
 import (
-	"bytes"
-	"context"
-	"errors"
+	"io"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // Memory returns a store that keeps sessions in memory, for conversations that must leave nothing
 // on disk. The sessions are lost when the process ends, also those that were appended durably.
-func Memory() Store { return &memoryStore{sessions: map[string]*memorySession{}} }
-
-type memoryStore struct {
-	mu       sync.Mutex
-	sessions map[string]*memorySession
+func Memory() Store {
+	mu, root := new(sync.Mutex), &memoryNode{names: map[string]*memoryNode{}}
+	return &dirStore{open: func(string) (disk, error) { return &memoryDisk{mu: mu, root: root}, nil }}
 }
 
-type memorySession struct {
-	records [][]byte // never changed, only appended to or replaced
-	objects map[Hash][]byte
-	entry   Entry
-	used    time.Time
-	writer  *memoryJournal
-	since   time.Time
+// memoryNode is a file or, with names, a directory.
+type memoryNode struct {
+	names   map[string]*memoryNode
+	data    []byte
+	changed time.Time
+	lock    *memoryFile
 }
 
-// memoryJournal is an open session. The mutex of the store guards everything.
-type memoryJournal struct {
-	store   *memoryStore
-	id      string
-	session *memorySession
-	write   bool
-	closed  bool
+// memoryDisk is a directory in memory. All disks of a store share the mutex, which guards the nodes.
+type memoryDisk struct {
+	mu     *sync.Mutex
+	root   *memoryNode
+	closed bool
 }
 
-// Create implements [Store].
-func (s *memoryStore) Create(ctx context.Context, id string) (Journal, error) {
-	if err := errors.Join(CheckID(id), ctx.Err()); err != nil {
-		return nil, journalError("create", id, err)
+// at calls f with the directory that holds a name, the last part of the name, and what has the name.
+// If there is none, f is called with nil if create is true.
+func (d *memoryDisk) at(name string, create bool, f func(dir *memoryNode, base string, n *memoryNode) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fs.ErrClosed
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[id] != nil {
-		return nil, journalError("create", id, fs.ErrExist)
-	}
-	now := time.Now()
-	m := &memorySession{objects: map[Hash][]byte{}, used: now, since: now}
-	j := &memoryJournal{store: s, id: id, session: m, write: true}
-	m.writer, s.sessions[id] = j, m
-	return j, nil
-}
-
-// Open implements [Store].
-func (s *memoryStore) Open(ctx context.Context, id string, write bool) (Journal, error) {
-	if err := errors.Join(CheckID(id), ctx.Err()); err != nil {
-		return nil, journalError("open", id, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.sessions[id]
-	if m == nil {
-		return nil, journalError("open", id, fs.ErrNotExist)
-	}
-	j := &memoryJournal{store: s, id: id, session: m, write: write}
-	if write {
-		if err := m.busy("open", id); err != nil {
-			return nil, err
+	dir, n, base := d.root, d.root, "."
+	for part := range strings.SplitSeq(name, "/") {
+		if n == nil {
+			return fs.ErrNotExist
 		}
-		m.writer, m.since = j, time.Now()
+		if part != "." {
+			dir, n, base = n, n.names[part], part
+		}
 	}
-	return j, nil
+	if n == nil && !create {
+		return fs.ErrNotExist
+	}
+	return f(dir, base, n)
 }
 
-// busy returns a *BusyError if the session has a writer.
-func (m *memorySession) busy(op, id string) error {
-	if m.writer == nil {
+func (d *memoryDisk) open(name string, flag int) (f diskFile, err error) {
+	err = d.at(name, flag&os.O_CREATE != 0, func(dir *memoryNode, base string, n *memoryNode) error {
+		switch {
+		case n == nil:
+			n = &memoryNode{changed: time.Now()}
+			dir.names[base] = n
+		case flag&os.O_EXCL != 0:
+			return fs.ErrExist
+		case flag&os.O_TRUNC != 0:
+			n.data = nil
+		}
+		f = &memoryFile{d.mu, n}
 		return nil
-	}
-	return &BusyError{JournalError: &JournalError{Op: op, Session: id},
-		Holder: Holder{PID: os.Getpid(), Program: "this program", Since: m.since}}
+	})
+	return f, err
 }
 
-// List implements [Store].
-func (s *memoryStore) List(ctx context.Context) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		for _, e := range s.entries() {
-			if err := ctx.Err(); err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
+func (d *memoryDisk) sub(name string) (sub disk, err error) {
+	err = d.at(name, false, func(_ *memoryNode, _ string, n *memoryNode) error {
+		sub = &memoryDisk{mu: d.mu, root: n}
+		return nil
+	})
+	return sub, err
+}
+
+func (d *memoryDisk) mkdir(name string) error {
+	return d.at(name, true, func(dir *memoryNode, base string, n *memoryNode) error {
+		if n != nil {
+			return fs.ErrExist
 		}
-	}
+		dir.names[base] = &memoryNode{names: map[string]*memoryNode{}}
+		return nil
+	})
 }
 
-func (s *memoryStore) entries() []Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []Entry
-	for id, m := range s.sessions {
-		e := m.entry
-		if e.bare() {
-			e = Entry{ID: id, Used: m.used}
+func (d *memoryDisk) rename(from, to string) error {
+	return d.at(from, false, func(source *memoryNode, name string, n *memoryNode) error {
+		delete(source.names, name)
+		dir, base := d.root, to
+		if before, after, ok := strings.Cut(to, "/"); ok {
+			dir, base = d.root.names[before], after
 		}
-		list = append(list, e)
-	}
-	return list
+		dir.names[base] = n
+		return nil
+	})
 }
 
-// Delete implements [Store].
-func (s *memoryStore) Delete(ctx context.Context, id string) error {
-	if err := errors.Join(CheckID(id), ctx.Err()); err != nil {
-		return journalError("delete", id, err)
+func (d *memoryDisk) remove(name string) error {
+	return d.at(name, false, func(dir *memoryNode, base string, n *memoryNode) error {
+		if len(n.names) > 0 {
+			return syscall.ENOTEMPTY
+		}
+		delete(dir.names, base)
+		return nil
+	})
+}
+
+func (d *memoryDisk) names(name string) (list []string, err error) {
+	err = d.at(name, false, func(_ *memoryNode, _ string, n *memoryNode) error {
+		list = slices.Collect(maps.Keys(n.names))
+		return nil
+	})
+	return list, err
+}
+
+func (d *memoryDisk) stat(name string) (size int64, changed time.Time, err error) {
+	err = d.at(name, false, func(_ *memoryNode, _ string, n *memoryNode) error {
+		size, changed = int64(len(n.data)), n.changed
+		return nil
+	})
+	return size, changed, err
+}
+
+func (d *memoryDisk) size(name string, f diskFile) (size int64, err error) {
+	err = d.at(name, false, func(_ *memoryNode, _ string, n *memoryNode) error {
+		if size = int64(len(n.data)); n != f.(*memoryFile).node {
+			return errMoved
+		}
+		return nil
+	})
+	return size, err
+}
+
+func (d *memoryDisk) sync(string) error { return nil }
+
+func (d *memoryDisk) lock(f diskFile) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := f.(*memoryFile)
+	if m.node.lock == nil {
+		m.node.lock = m
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.sessions[id]
-	if m == nil {
-		return journalError("delete", id, fs.ErrNotExist)
-	}
-	if err := m.busy("delete", id); err != nil {
-		return err
-	}
-	delete(s.sessions, id)
+	return m.node.lock == m, nil
+}
+
+func (d *memoryDisk) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
 	return nil
 }
 
-// Size implements [Sizer].
-func (s *memoryStore) Size(_ context.Context, id string) (int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.sessions[id]
-	if m == nil {
-		return 0, journalError("measure", id, fs.ErrNotExist)
+// memoryFile is an open file.
+type memoryFile struct {
+	mu   *sync.Mutex
+	node *memoryNode
+}
+
+func (f *memoryFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n = copy(p, f.node.data[min(offset, int64(len(f.node.data))):]); n < len(p) {
+		err = io.EOF
 	}
-	var n int
-	for _, r := range m.records {
-		n += len(r)
-	}
-	for _, data := range m.objects {
-		n += len(data)
-	}
-	return int64(n), nil
+	return n, err
 }
 
-// locked calls f with the mutex held, unless the journal is closed, or is to be written and was
-// opened for reading.
-func (j *memoryJournal) locked(ctx context.Context, op string, write bool, f func() error) error {
-	j.store.mu.Lock()
-	defer j.store.mu.Unlock()
-	err := ctx.Err()
-	switch {
-	case err != nil:
-	case j.closed:
-		err = fs.ErrClosed
-	case write && !j.write:
-		err = ErrReadOnly
-	default:
-		err = f()
-	}
-	return journalError(op, j.id, err)
+func (f *memoryFile) WriteAt(p []byte, offset int64) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.node.data = append(f.node.data[:offset], p...) // journals only grow
+	f.node.changed = time.Now()
+	return len(p), nil
 }
 
-// Records implements [Journal].
-func (j *memoryJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		var records [][]byte
-		err := j.locked(ctx, "read", false, func() error {
-			records = j.session.records
-			return nil
-		})
-		for _, r := range records {
-			if err = journalError("read", j.id, ctx.Err()); err != nil {
-				break
-			}
-			if !yield(bytes.Clone(r), nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(nil, err)
-		}
-	}
+func (f *memoryFile) Truncate(size int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.node.data = f.node.data[:size]
+	return nil
 }
 
-// Append implements [Journal].
-func (j *memoryJournal) Append(ctx context.Context, _ bool, records ...[]byte) error {
-	return j.locked(ctx, "append", true, func() error {
-		added, err := copyRecords(ctx, slices.Values(records))
-		if err != nil {
-			return err
-		}
-		j.session.records = append(j.session.records, added...)
-		j.session.used = time.Now()
-		return nil
-	})
-}
+func (f *memoryFile) Sync() error { return nil }
 
-func copyRecords(ctx context.Context, records iter.Seq[[]byte]) (list [][]byte, err error) {
-	for r := range records {
-		if err := errors.Join(ctx.Err(), CheckRecord(r)); err != nil {
-			return nil, err
-		}
-		list = append(list, bytes.Clone(r))
-	}
-	return list, nil
-}
-
-// Put implements [Journal].
-func (j *memoryJournal) Put(ctx context.Context, hash Hash, data []byte) error {
-	return j.locked(ctx, "put", true, func() error {
-		if err := CheckObject(hash, data); err != nil {
-			return err
-		}
-		if _, ok := j.session.objects[hash]; !ok {
-			j.session.objects[hash] = bytes.Clone(data)
-		}
-		return nil
-	})
-}
-
-// Get implements [Journal].
-func (j *memoryJournal) Get(ctx context.Context, hash Hash) (data []byte, err error) {
-	err = j.locked(ctx, "get", false, func() error {
-		stored, ok := j.session.objects[hash]
-		if !ok {
-			return fs.ErrNotExist
-		}
-		data = append([]byte{}, stored...)
-		return nil
-	})
-	return data, err
-}
-
-// Rewrite implements [Journal].
-func (j *memoryJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte],
-	keep func(Hash) bool) error {
-	// The sequence may read this journal, so the mutex is not held while it is read.
-	if err := j.locked(ctx, "rewrite", true, func() error { return nil }); err != nil {
-		return err
-	}
-	list, err := copyRecords(ctx, records)
-	if err != nil {
-		return journalError("rewrite", j.id, err)
-	}
-	return j.locked(ctx, "rewrite", true, func() error {
-		j.session.records = list
-		maps.DeleteFunc(j.session.objects, func(h Hash, _ []byte) bool { return !keep(h) })
-		return nil
-	})
-}
-
-// Describe implements [Journal].
-func (j *memoryJournal) Describe(ctx context.Context, e Entry) error {
-	return j.locked(ctx, "describe", false, func() error {
-		if j.store.sessions[j.id] != j.session {
-			return fs.ErrNotExist // it was deleted
-		}
-		e.ID = j.id
-		j.session.entry = e
-		return nil
-	})
-}
-
-// Close implements [Journal].
-func (j *memoryJournal) Close() error {
-	j.store.mu.Lock()
-	defer j.store.mu.Unlock()
-	j.closed = true
-	if j.session.writer == j {
-		j.session.writer = nil
+func (f *memoryFile) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.node.lock == f {
+		f.node.lock = nil
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func dirSetup() agenttest.JournalSetup {
 			return s
 		},
 		DamageObject: func(t testing.TB, dir, id string, hash session.Hash) {
-			name := filepath.Join(dir, id, "objects", string(hash[:2]), string(hash))
+			name := filepath.Join(dir, id, "objects", string(hash))
 			damage(t, name, func(data []byte) int { return len(data) / 2 })
 		},
 		DamageRecord: func(t testing.TB, dir, id string, n int) {
