@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -42,14 +44,13 @@ type Hit struct {
 // order, and both are better than words with a typing error: in a word of four or more letters,
 // one letter may be missing, added or wrong, or two neighbours swapped. If matches are equally
 // good, a title is better than the first prompt, which is better than another message; then the
-// session that was used last comes first. Case and diacritics do not count. Letters that the
-// arguments of a call have as escapes, such as \u00e9, are not found.
+// session that was used last comes first. Case and diacritics do not count.
 //
 // Find reads the sessions from the store, several at a time, and keeps none in memory. If some of
 // them cannot be read, it returns the hits in the others together with an error.
 func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, error) {
-	q := newQuery(text)
-	if len(q.words) == 0 {
+	words := newQuery(text)
+	if len(words) == 0 {
 		return nil, ctx.Err()
 	}
 	entries, err := List(ctx, store, nil)
@@ -59,17 +60,18 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 	if limit <= 0 {
 		limit = 20
 	}
-	lines, closeLines, err := linesOf(store)
-	if err != nil {
-		return nil, fmt.Errorf("find: %w", err)
+	f := &finding{store: store, words: words, limit: limit}
+	if s, ok := store.(*dirStore); ok {
+		if f.disk, err = s.open(s.path); err != nil {
+			return nil, fmt.Errorf("find: %w", err)
+		}
+		defer f.disk.close()
 	}
-	defer closeLines()
-	f := &finding{query: q, limit: limit, lines: lines}
 	var next atomic.Int64
 	var work sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(entries)) {
 		work.Go(func() {
-			r := &reader{finding: f, scanner: q.scanner(), buf: make([]byte, 256<<10)}
+			r := &reader{finding: f, filter: newFilter(words), in: bufio.NewReaderSize(nil, 256<<10)}
 			for i := next.Add(1) - 1; int(i) < len(entries) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				f.add(r.session(ctx, &entries[i]))
 			}
@@ -84,9 +86,10 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 
 // finding is a search that several readers work on.
 type finding struct {
-	query *query
+	store Store
+	disk  disk // of a store in files; its lines are not decoded
+	words []*word
 	limit int
-	lines lineReader
 
 	mu   sync.Mutex // guards all that follows
 	hits []Hit      // the best first
@@ -129,8 +132,8 @@ func (f *finding) add(h Hit, err error) {
 // reader searches one session after the other.
 type reader struct {
 	*finding
-	scanner *scanner
-	buf     []byte
+	filter *filter
+	in     *bufio.Reader
 
 	// hit is the best match in the session. waiting is a better one in a fact, until the node is
 	// read that says to which message the part of the fact belongs.
@@ -146,7 +149,7 @@ func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
 	r.hit, r.waiting = Hit{Entry: *e}, nil
 	best := Hit{Entry: *e}
 	for place, text := range []string{inPrompt: e.Prompt, inTitle: e.Title} {
-		if quality, at := r.query.match(text); quality*places+place > max(best.rank, places-1) {
+		if quality, at := match(r.words, text); quality*places+place > max(best.rank, places-1) {
 			best.rank, best.Excerpt = quality*places+place, excerpt(text, at)
 		}
 	}
@@ -156,7 +159,7 @@ func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
 	if !r.useful(Hit{Entry: *e, rank: max(best.rank, phrase*places)}) {
 		return Hit{}, nil
 	}
-	err := r.lines(ctx, e.ID, &r.buf, r.chunk)
+	err := r.lines(ctx, e.ID)
 	if r.waiting != nil {
 		r.hit = *r.waiting
 		r.hit.Node = ID(max(e.Nodes-1, 0))
@@ -170,31 +173,47 @@ func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
 	return best, err
 }
 
-// chunk searches some lines. It reports whether the next ones may have a better match.
-func (r *reader) chunk(lines []byte) bool {
-	starts := r.scanner.lines(lines)
-	for at := 0; at < len(lines); {
-		for len(starts) > 0 && starts[0] < at {
-			starts = starts[1:]
-		}
-		if r.waiting == nil {
-			if len(starts) == 0 {
-				return true
-			}
-			at = starts[0]
-		}
-		end := at + bytes.IndexByte(lines[at:], '\n')
-		record, err := parseLine(lines[at:end])
+// lines searches the lines of the journal of a session. An incomplete one at the end is left out.
+func (r *reader) lines(ctx context.Context, id string) error {
+	if r.disk == nil {
+		j, err := r.store.Open(ctx, id, false)
 		if err != nil {
-			record = rescueLine(lines[at:end])
+			return err
 		}
-		r.record(record, len(starts) > 0 && starts[0] == at)
-		if r.waiting == nil && r.hit.rank >= phrase*places {
-			return false
+		defer j.Close()
+		for record, err := range j.Records(ctx) {
+			if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {
+				return err
+			}
+			if err == nil && !r.line(appendLine(nil, record)) {
+				break
+			}
 		}
-		at = end + 1
+		return nil
 	}
-	return true
+	f, err := r.disk.open(id+"/"+journalName, os.O_RDONLY)
+	if err == nil {
+		defer f.Close()
+		r.in.Reset(io.NewSectionReader(f, 0, math.MaxInt64))
+		err = eachLine(r.in, func(_ int, line []byte, err error) bool {
+			return ctx.Err() == nil && (err != nil || r.line(line))
+		})
+	}
+	return journalError("read", id, err)
+}
+
+// line searches a line. It reports whether another one may have a better match.
+func (r *reader) line(line []byte) bool {
+	mayMatch := r.filter.mayMatch(line)
+	if !mayMatch && r.waiting == nil {
+		return true
+	}
+	record, err := parseLine(line)
+	if err != nil {
+		record = rescueLine(line)
+	}
+	r.record(record, mayMatch)
+	return r.waiting != nil || r.hit.rank < phrase*places
 }
 
 // record searches the messages in a record, if it may match.
@@ -255,7 +274,7 @@ func (r *reader) part(data json.RawMessage) Hit {
 	case *aycoder.ToolUse:
 		text = p.Name + "\n" + argText(p.Args)
 	}
-	quality, at := r.query.match(text)
+	quality, at := match(r.words, text)
 	if quality == noMatch {
 		return Hit{}
 	}
@@ -277,80 +296,5 @@ func argText(args []byte) string {
 		if s, ok := token.(string); ok {
 			out.WriteString(s + "\n")
 		}
-	}
-}
-
-// lineReader calls yield with the lines of the journal of a session, some at a time, until yield
-// returns false. The lines are those of a file, see line.go; an incomplete one at the end is left
-// out. The buffer is used for them, and grows if need be.
-type lineReader func(ctx context.Context, id string, buf *[]byte, yield func([]byte) bool) error
-
-// linesOf returns the reader of a store. The records of a store in files are not decoded.
-func linesOf(s Store) (read lineReader, done func(), err error) {
-	d, ok := s.(*dirStore)
-	if ok {
-		return d.lines()
-	}
-	return func(ctx context.Context, id string, buf *[]byte, yield func([]byte) bool) error {
-		j, err := s.Open(ctx, id, false)
-		if err != nil {
-			return err
-		}
-		defer j.Close()
-		for record, err := range j.Records(ctx) {
-			if _, damaged := errors.AsType[*DamageError](err); damaged {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if *buf = appendLine((*buf)[:0], record); !yield(*buf) {
-				break
-			}
-		}
-		return nil
-	}, func() {}, nil
-}
-
-func (s *dirStore) lines() (lineReader, func(), error) {
-	d, err := s.open(s.path)
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(ctx context.Context, id string, buf *[]byte, yield func([]byte) bool) error {
-		f, err := d.open(id+"/"+journalName, os.O_RDONLY)
-		if err == nil {
-			err = errors.Join(readChunks(ctx, f, buf, yield), f.Close())
-		}
-		return journalError("read", id, err)
-	}, func() { d.close() }, nil
-}
-
-// readChunks reads whole lines. A line above the maximum size is left out: its beginning is dropped,
-// and its end does not parse.
-func readChunks(ctx context.Context, f io.ReaderAt, buf *[]byte, yield func([]byte) bool) error {
-	held := 0 // bytes of an incomplete line at the beginning of the buffer
-	for offset := int64(0); ; {
-		if held == len(*buf) {
-			if held > MaxRecord+lineExtra {
-				held = 0
-			} else {
-				*buf = slices.Grow(*buf, held)[:2*held]
-			}
-		}
-		n, err := f.ReadAt((*buf)[held:], offset)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		offset += int64(n)
-		text := (*buf)[:held+n]
-		whole := bytes.LastIndexByte(text, '\n') + 1
-		if whole > 0 && !yield(text[:whole]) || err != nil {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		held = copy(*buf, text[whole:])
 	}
 }

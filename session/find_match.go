@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -24,74 +23,91 @@ const (
 	phrase // the words in their order
 )
 
-// query is what a user looks for.
-type query struct{ words []*word }
+// word is a word of the query.
+type word struct {
+	text   []rune // folded
+	fuzzy  bool   // a typing error is allowed
+	pieces []piece
+}
 
-func newQuery(text string) *query {
-	q := new(query)
+// is reports whether a folded word is w, perhaps with a typing error.
+func (w *word) is(folded []rune) bool {
+	return slices.Equal(folded, w.text) || w.fuzzy && near(folded, w.text)
+}
+
+// near reports whether a and b differ by at most one typing error: a letter that is missing, added
+// or wrong, or two neighbours that are swapped.
+func near(a, b []rune) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	a, b = a[i:], b[i:]
+	switch len(b) - len(a) {
+	case 0:
+		return len(a) < 2 || slices.Equal(a[1:], b[1:]) ||
+			a[0] == b[1] && a[1] == b[0] && slices.Equal(a[2:], b[2:])
+	case 1:
+		return slices.Equal(a, b[1:])
+	}
+	return false
+}
+
+// newQuery returns the words of a query.
+func newQuery(text string) (words []*word) {
 	eachWord(text, func(_ int, folded []rune) bool {
-		q.words = append(q.words, newWord(folded))
-		return len(q.words) < maxWords
+		w := &word{text: slices.Clone(folded), pieces: []piece{newPiece(folded)}}
+		if w.fuzzy = len(folded) >= minFuzzy && !slices.ContainsFunc(folded, unicode.IsDigit); w.fuzzy {
+			middle := len(folded) / 2
+			w.pieces = []piece{newPiece(folded[:middle]), newPiece(folded[middle+1:])}
+		}
+		words = append(words, w)
+		return len(words) < maxWords
 	})
-	return q
+	return words
 }
 
-// scanner returns a scanner for the words of the query.
-func (q *query) scanner() *scanner {
-	longest := slices.Clone(q.words)
-	slices.SortStableFunc(longest, func(a, b *word) int { return cmp.Compare(len(b.text), len(a.text)) })
-	return &scanner{words: longest}
+// match returns how well a text matches the words of a query, and where the match begins.
+func match(words []*word, text string) (quality, at int) {
+	exact := func(w *word, folded []rune) bool { return slices.Equal(folded, w.text) }
+	if quality, at = matchAs(words, text, exact); quality == noMatch {
+		quality, at = matchAs(words, text, (*word).is)
+		return max(quality-allWords+nearWords, noMatch), at
+	}
+	return quality, at
 }
 
-// match returns how well a text matches, and where the match begins. The words of the query are
-// the bits of a number. A sequence of words matches the beginning of the query if its last word
-// does so, and the words before it match a beginning that is shorter by one.
-func (q *query) match(text string) (quality, at int) {
-	var exact, fuzzy struct{ seen, ends, first uint64 }
+// matchAs returns phrase, allWords or noMatch. The words of the query are the bits of a number. A
+// sequence of words matches the beginning of the query if its last word does so, and the words before it
+// match a beginning that is shorter by one.
+func matchAs(words []*word, text string, same func(w *word, folded []rune) bool) (quality, at int) {
+	var seen, ends uint64
 	var starts [maxWords]int // of the last words
-	last := uint64(1) << (len(q.words) - 1)
-	all := last | (last - 1)
-	nearAt, firstExact, firstFuzzy := -1, -1, -1
-	n := 0
+	last := uint64(1) << (len(words) - 1)
+	n, first := 0, -1
 	eachWord(text, func(start int, folded []rune) bool {
-		var same, similar uint64
-		for i, w := range q.words {
-			switch {
-			case slices.Equal(folded, w.text):
-				same |= 1 << i
-				similar |= 1 << i
-			case w.fuzzy && near(folded, w.text):
-				similar |= 1 << i
+		var bits uint64
+		for i, w := range words {
+			if same(w, folded) {
+				bits |= 1 << i
 			}
 		}
 		starts[n%maxWords] = start
 		n++
-		exact.seen, exact.ends = exact.seen|same, (exact.ends<<1|1)&same
-		fuzzy.seen, fuzzy.ends = fuzzy.seen|similar, (fuzzy.ends<<1|1)&similar
-		if firstExact < 0 && same != 0 {
-			firstExact = start
+		seen, ends = seen|bits, (ends<<1|1)&bits
+		if first < 0 && bits != 0 {
+			first = start
 		}
-		if firstFuzzy < 0 && similar != 0 {
-			firstFuzzy = start
-		}
-		began := starts[(n-len(q.words)+maxWords)%maxWords]
-		if nearAt < 0 && fuzzy.ends&last != 0 {
-			nearAt = began
-		}
-		if exact.ends&last != 0 {
-			quality, at = phrase, began
-		}
-		return quality != phrase
+		return ends&last == 0
 	})
 	switch {
-	case quality == phrase:
-		return quality, at
-	case exact.seen == all:
-		return allWords, firstExact
-	case nearAt >= 0:
-		return nearPhrase, nearAt
-	case fuzzy.seen == all:
-		return nearWords, firstFuzzy
+	case ends&last != 0:
+		return phrase, starts[(n-len(words)+maxWords)%maxWords]
+	case seen == last|(last-1):
+		return allWords, first
 	}
 	return noMatch, 0
 }
@@ -103,36 +119,29 @@ func eachWord(text string, yield func(start int, folded []rune) bool) {
 	var folded []rune
 	start := 0
 	for i, r := range text {
-		if !isWord(r) || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+		l := letter(r)
+		if l == ' ' || l >= ideograph {
 			if len(folded) > 0 && !yield(start, folded) {
 				return
 			}
 			folded = folded[:0]
-			if isWord(r) && !yield(i, append(folded, fold(r))) {
+		}
+		switch {
+		case l >= ideograph:
+			if !yield(i, append(folded, l-ideograph)) {
 				return
 			}
-			continue
-		}
-		if len(folded) == 0 {
-			start = i
-		}
-		if r = fold(r); r >= 0 {
-			folded = append(folded, r)
+		case l != ' ' && l >= 0:
+			if len(folded) == 0 {
+				start = i
+			}
+			folded = append(folded, l)
 		}
 	}
 	if len(folded) > 0 {
 		yield(start, folded)
 	}
 }
-
-func isWord(r rune) bool {
-	if r < utf8.RuneSelf {
-		return isAlphanumeric(byte(r))
-	}
-	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
-}
-
-func isDigit(r rune) bool { return unicode.IsDigit(r) }
 
 // The letters of ranges of Unicode without their diacritics. A space stands for a letter that has
 // none.
@@ -144,13 +153,22 @@ const (
 	from1EA0 = "aaaaaaaaaaaaaaaaaaaaaaaaeeeeeeeeeeeeeeeeiiiioooooooooooooooooooooooouuuuuuuuuuuuuuyyyyyyyy"
 )
 
-// fold returns a letter in lower case and, if it is a Latin one, without diacritics. For a
-// combining mark it returns -1.
-func fold(r rune) rune {
-	if r < utf8.RuneSelf {
-		return rune(lower(byte(r)))
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me) {
+// ideograph is added to a letter that is a word.
+const ideograph = 1 << 24
+
+// letter returns a letter in lower case and, if it is a Latin one, without diacritics. For a combining
+// mark it returns -1, and a space for a rune that is no part of a word.
+func letter(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
+		return r
+	case 'A' <= r && r <= 'Z':
+		return r - 'A' + 'a'
+	case r < utf8.RuneSelf || !unicode.In(r, unicode.Letter, unicode.Digit, unicode.Mark):
+		return ' '
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+		return r + ideograph
+	case unicode.In(r, unicode.Mn, unicode.Me):
 		return -1
 	}
 	for _, t := range []struct {
@@ -162,23 +180,6 @@ func fold(r rune) rune {
 		}
 	}
 	return unicode.ToLower(unicode.ToUpper(r))
-}
-
-// appendFolded appends a text with folded letters.
-func appendFolded(dst, text []byte) []byte {
-	for i := 0; i < len(text); {
-		if c := text[i]; c < utf8.RuneSelf {
-			dst = append(dst, lower(c))
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRune(text[i:])
-		if r = fold(r); r >= 0 {
-			dst = utf8.AppendRune(dst, r)
-		}
-		i += n
-	}
-	return dst
 }
 
 // excerpt returns the text around a match in one line, without control characters.
