@@ -48,7 +48,7 @@ type dirStore struct {
 	path     string
 	unlocked bool
 	open     func(path string) (disk, error)
-	index    sync.Mutex // held while this process writes the index
+	index    sync.Mutex // held while the index is written, if there is no lock
 }
 
 // DirOption configures [Dir].

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"syscall"
 	"time"
 
@@ -167,28 +166,21 @@ func (d rootDisk) size(name string, f diskFile) (int64, error) {
 
 // makeDirs makes a directory and those above it, durably.
 func makeDirs(path string) error {
-	var missing []string
-	for p := path; ; p = filepath.Dir(p) {
-		if _, err := os.Stat(p); err == nil {
-			break
-		} else if !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
-			return err
-		}
-		missing = append(missing, p)
+	_, err := os.Stat(path)
+	above := filepath.Dir(path)
+	if !errors.Is(err, fs.ErrNotExist) || above == path {
+		return err
 	}
-	for _, p := range slices.Backward(missing) {
-		if err := os.Mkdir(p, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		parent, err := openDisk(filepath.Dir(p))
-		if err != nil {
-			return err
-		}
-		err = parent.sync(".")
-		parent.close()
-		if err != nil {
-			return err
-		}
+	if err := makeDirs(above); err != nil {
+		return err
 	}
-	return nil
+	if err := ignoreExisting(os.Mkdir(path, 0o700)); err != nil {
+		return err
+	}
+	d, err := openDisk(above)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	return d.sync(".")
 }

@@ -26,8 +26,10 @@ const (
 
 // withIndex opens the index for writing, and waits for other processes that do so.
 func (s *dirStore) withIndex(ctx context.Context, d disk, f func(index *dirJournal) error) error {
-	s.index.Lock()
-	defer s.index.Unlock()
+	if s.unlocked {
+		s.index.Lock()
+		defer s.index.Unlock()
+	}
 	for {
 		j, err := s.acquire("describe", d, indexName, true)
 		if _, busy := errors.AsType[*BusyError](err); !busy {
@@ -54,12 +56,8 @@ func (s *dirStore) describe(ctx context.Context, d disk, e Entry) error {
 	if err != nil {
 		return err
 	}
-	lines, err := encodeLines([][]byte{record})
-	if err != nil {
-		return err
-	}
 	deleted := e.bare() // the session is about to be
-	return s.withIndex(ctx, d, func(index *dirJournal) error { return index.append(lines, deleted) })
+	return s.withIndex(ctx, d, func(index *dirJournal) error { return index.append(deleted, record) })
 }
 
 // List implements [Store].
@@ -83,8 +81,8 @@ func (s *dirStore) list(ctx context.Context, d disk, yield func(Entry) bool) err
 	if err != nil {
 		return err
 	}
-	entries, outdated := readIndex(ctx, d)
-	if outdated > indexSlack {
+	entries, large := readIndex(ctx, d)
+	if large {
 		_ = s.withIndex(ctx, d, compact(ctx, d)) // otherwise the index stays as it is
 	}
 	for _, id := range names {
@@ -112,31 +110,27 @@ func (s *dirStore) list(ctx context.Context, d disk, yield func(Entry) bool) err
 // bare reports whether e holds no description.
 func (e *Entry) bare() bool { return *e == Entry{ID: e.ID} }
 
-// readIndex reads the entries, and the number of bytes in lines that do not count.
-func readIndex(ctx context.Context, d disk) (map[string]Entry, int64) {
+// readIndex reads the entries. It also reports whether half of the lines do not count, and take space.
+func readIndex(ctx context.Context, d disk) (entries map[string]Entry, large bool) {
 	f, err := d.open(indexName+"/"+journalName, os.O_RDONLY)
 	if err != nil {
-		return nil, 0
+		return nil, false
 	}
 	defer f.Close()
-	entries, used := map[string]Entry{}, map[string]int{}
-	var all, live int64
-	_ = readLines(io.NewSectionReader(f, 0, math.MaxInt64), func(_ int, record []byte, err error) bool {
+	entries = map[string]Entry{}
+	lines, size := 0, 0
+	_ = readLines(io.NewSectionReader(f, 0, math.MaxInt64), func(n int, record []byte, err error) bool {
 		var e Entry
-		all += int64(len(record))
+		lines, size = n, size+len(record)
 		if err != nil && !errors.Is(err, errTorn) {
 			clear(entries)
 		}
 		if err == nil && json.Unmarshal(record, &e) == nil {
-			live += int64(len(record) - used[e.ID])
-			entries[e.ID], used[e.ID] = e, len(record)
+			entries[e.ID] = e
 		}
 		return ctx.Err() == nil
 	})
-	if all-live < live {
-		return entries, 0
-	}
-	return entries, all - live
+	return entries, lines >= 2*len(entries) && size > indexSlack
 }
 
 // compact returns a function that leaves a line in the index for each session that exists.

@@ -40,42 +40,40 @@ type dirJournal struct {
 	// nothing is appended to it. Rewrite writes a new file, and resets the error.
 	failed error
 
-	// mu guards the file, its length as far as the records are whole, and the error of a torn
-	// tail. These fields are changed only while working holds a value.
+	// mu guards the file, its length as far as the records are whole, and whether a torn record was
+	// cut off. These fields are changed only while working holds a value.
 	mu   sync.Mutex
 	file diskFile
 	size int64
-	torn *DamageError
+	torn bool
 }
 
 func newDirJournal(s *dirStore, id string, d disk, lock diskFile) *dirJournal {
 	return &dirJournal{store: s, id: id, disk: d, lock: lock, working: make(chan struct{}, 1), stored: map[Hash]bool{}}
 }
 
-// begin waits until no other operation writes. After it has returned nil, end must be called.
-func (j *dirJournal) begin(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// write calls f while no other operation writes. An error names op and the session.
+func (j *dirJournal) write(ctx context.Context, op string, f func() error) error {
+	err := ctx.Err()
+	if err == nil {
+		select {
+		case j.working <- struct{}{}:
+			defer func() { <-j.working }()
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
-	select {
-	case j.working <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	var err error
 	switch {
+	case err != nil:
 	case j.closed:
 		err = fs.ErrClosed
 	case !j.writer:
 		err = ErrReadOnly
+	default:
+		err = f()
 	}
-	if err != nil {
-		j.end()
-	}
-	return err
+	return journalError(op, j.id, err)
 }
-
-func (j *dirJournal) end() { <-j.working }
 
 // openFile opens the journal file for writing. It cuts off the end of a record that a crash left
 // incomplete, and removes a file that was not completed.
@@ -88,23 +86,10 @@ func (j *dirJournal) openFile(flag int) (err error) {
 		j.size, err = lastLineEnd(j.file, size)
 	}
 	if err == nil && j.size < size {
-		if err = j.file.Truncate(j.size); err == nil {
-			err = j.countTorn()
-		}
+		j.torn = true
+		err = j.file.Truncate(j.size)
 	}
 	return errors.Join(err, ignoreMissing(j.disk.remove(newName)))
-}
-
-// countTorn notes that the line behind the last one was cut off.
-func (j *dirJournal) countTorn() error {
-	n := 1
-	err := readLines(io.NewSectionReader(j.file, 0, j.size), func(line int, _ []byte, _ error) bool {
-		n = line + 1
-		return true
-	})
-	j.torn = j.damage(n, errTorn)
-	j.torn.Torn = true
-	return err
 }
 
 // lastLineEnd returns the offset behind the last line feed in the first size bytes of f.
@@ -123,10 +108,6 @@ func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
 	return 0, nil
 }
 
-func (j *dirJournal) damage(record int, err error) *DamageError {
-	return &DamageError{JournalError: &JournalError{Op: "read", Session: j.id, Err: err}, Record: record}
-}
-
 // Records implements [Journal]. A reader does not report an incomplete line at the end: another
 // process may be writing it.
 func (j *dirJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
@@ -137,7 +118,7 @@ func (j *dirJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 			return
 		}
 		defer f.Close()
-		left := false
+		lines, left := 0, false
 		err = readLines(io.NewSectionReader(f, 0, size), func(n int, record []byte, err error) bool {
 			switch {
 			case ctx.Err() != nil:
@@ -149,47 +130,50 @@ func (j *dirJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 			default:
 				left = !yield(bytes.Clone(record), nil)
 			}
+			lines = n
 			return !left
 		})
 		switch {
 		case left:
 		case err != nil:
 			yield(nil, journalError("read", j.id, err))
-		case torn != nil:
-			yield(nil, torn)
+		case torn:
+			yield(nil, j.damage(lines+1, errTorn))
 		}
 	}
 }
 
-// reader opens the journal once more, and returns the length of what is to be read of it.
-func (j *dirJournal) reader(ctx context.Context) (diskFile, int64, *DamageError, error) {
+func (j *dirJournal) damage(record int, err error) error {
+	return &DamageError{JournalError: &JournalError{Op: "read", Session: j.id, Err: err}, Record: record,
+		Torn: errors.Is(err, errTorn)}
+}
+
+// reader opens the journal once more. It returns the length of what is to be read of it, and whether
+// more was cut off.
+func (j *dirJournal) reader(ctx context.Context) (f diskFile, size int64, torn bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, 0, nil, err
+		return nil, 0, false, err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	size := int64(math.MaxInt64)
+	size = math.MaxInt64
 	if j.writer {
 		size = j.size
 	}
-	f, err := j.disk.open(journalName, os.O_RDONLY)
+	f, err = j.disk.open(journalName, os.O_RDONLY)
 	return f, size, j.torn, err
 }
 
 // Append implements [Journal].
 func (j *dirJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
-	lines, err := encodeLines(records)
-	if err == nil {
-		err = j.begin(ctx)
-	}
-	if err != nil {
-		return journalError("append", j.id, err)
-	}
-	defer j.end()
-	return journalError("append", j.id, j.append(lines, durable))
+	return j.write(ctx, "append", func() error { return j.append(durable, records...) })
 }
 
-func (j *dirJournal) append(lines []byte, durable bool) error {
+func (j *dirJournal) append(durable bool, records ...[]byte) error {
+	lines, err := encodeLines(records)
+	if err != nil {
+		return err
+	}
 	if j.failed != nil {
 		return fmt.Errorf("an earlier flush failed: %w", j.failed)
 	}
@@ -203,7 +187,7 @@ func (j *dirJournal) append(lines []byte, durable bool) error {
 		return err
 	}
 	end := j.size + int64(len(lines))
-	err := j.writeEnd(lines, durable)
+	err = j.writeEnd(lines, durable)
 	if err == nil {
 		// The directory may have been moved or removed while the records were written.
 		err = j.unchanged(end)
@@ -250,18 +234,15 @@ func (j *dirJournal) unchanged(size int64) error {
 // Rewrite implements [Journal]. The argument records may read this journal, but must not write to
 // it.
 func (j *dirJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(Hash) bool) error {
-	if err := j.begin(ctx); err != nil {
-		return journalError("rewrite", j.id, err)
-	}
-	defer j.end()
-	_, err := j.disk.size(journalName, j.file)
-	if err == nil {
-		err = j.replace(ctx, records)
-	}
-	if err != nil {
-		return journalError("rewrite", j.id, err)
-	}
-	return journalError("remove objects of", j.id, j.removeObjects(keep))
+	return j.write(ctx, "rewrite", func() error {
+		if _, err := j.disk.size(journalName, j.file); err != nil {
+			return err
+		}
+		if err := j.replace(ctx, records); err != nil {
+			return err
+		}
+		return j.removeObjects(keep)
+	})
 }
 
 // replace writes records to a new file, and puts it in the place of the journal.
@@ -295,7 +276,7 @@ func (j *dirJournal) replace(ctx context.Context, records iter.Seq[[]byte]) erro
 		return err
 	}
 	j.file.Close()
-	j.file, j.size, j.torn, j.cut = f, size, nil, false
+	j.file, j.size, j.torn, j.cut = f, size, false, false
 	j.failed = j.disk.sync(".")
 	return j.failed
 }
@@ -336,7 +317,7 @@ func (j *dirJournal) Describe(ctx context.Context, e Entry) error {
 // Close implements [Journal].
 func (j *dirJournal) Close() error {
 	j.working <- struct{}{}
-	defer j.end()
+	defer func() { <-j.working }()
 	if j.closed {
 		return nil
 	}

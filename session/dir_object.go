@@ -40,15 +40,12 @@ func (h Hash) valid() bool {
 
 // Put implements [Journal].
 func (j *dirJournal) Put(ctx context.Context, hash Hash, data []byte) error {
-	err := CheckObject(hash, data)
-	if err == nil {
-		err = j.begin(ctx)
-	}
-	if err != nil {
-		return journalError("put", j.id, err)
-	}
-	defer j.end()
-	return journalError("put", j.id, j.put(hash, data))
+	return j.write(ctx, "put", func() error {
+		if err := CheckObject(hash, data); err != nil {
+			return err
+		}
+		return j.put(hash, data)
+	})
 }
 
 func (j *dirJournal) put(hash Hash, data []byte) error {

@@ -107,8 +107,8 @@ func TestSizeOfSession(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(stored, s.ID(), "journal.jsonl"))
 	require.NoError(t, err)
 	for line := range bytes.Lines(data) {
-		var any map[string]any
-		require.NoError(t, json.Unmarshal(line, &any))
+		var decoded []any
+		require.NoError(t, json.Unmarshal(line, &decoded))
 	}
 	floors = append(floors, time.Since(begin))
 	begin = time.Now()
