@@ -30,24 +30,23 @@ func (s *dirStore) withIndex(ctx context.Context, d disk, f func(index *dirJourn
 		s.index.Lock()
 		defer s.index.Unlock()
 	}
-	for {
-		j, err := s.acquire("describe", d, indexName, true)
-		if _, busy := errors.AsType[*BusyError](err); !busy {
-			if err == nil {
-				defer j.Close()
-				err = j.openFile(os.O_CREATE)
-			}
-			if err == nil {
-				err = f(j)
-			}
-			return err
-		}
+	j, err := s.acquire("describe", d, indexName, true)
+	for errors.As(err, new(*BusyError)) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(time.Millisecond):
+			j, err = s.acquire("describe", d, indexName, true)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if err := j.openFile(os.O_CREATE); err != nil {
+		return err
+	}
+	return f(j)
 }
 
 // describe adds an entry to the index.
@@ -83,7 +82,8 @@ func (s *dirStore) list(ctx context.Context, d disk, yield func(Entry) bool) err
 	}
 	entries, large := readIndex(ctx, d)
 	if large {
-		_ = s.withIndex(ctx, d, compact(ctx, d)) // otherwise the index stays as it is
+		// If that fails, the index stays as it is.
+		_ = s.withIndex(ctx, d, func(index *dirJournal) error { return index.replace(ctx, indexRecords(ctx, d)) })
 	}
 	for _, id := range names {
 		if err := ctx.Err(); err != nil {
@@ -133,19 +133,15 @@ func readIndex(ctx context.Context, d disk) (entries map[string]Entry, large boo
 	return entries, lines >= 2*len(entries) && size > indexSlack
 }
 
-// compact returns a function that leaves a line in the index for each session that exists.
-func compact(ctx context.Context, d disk) func(index *dirJournal) error {
-	return func(index *dirJournal) error {
+// indexRecords returns a record for each session that exists.
+func indexRecords(ctx context.Context, d disk) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
 		entries, _ := readIndex(ctx, d)
-		return index.replace(ctx, func(yield func([]byte) bool) {
-			for id, e := range entries {
-				if _, _, err := d.stat(id + "/" + journalName); err != nil || e.bare() {
-					continue
-				}
-				if record, err := json.Marshal(e); err == nil && !yield(record) {
-					return
-				}
+		for id, e := range entries {
+			_, _, gone := d.stat(id + "/" + journalName)
+			if record, err := json.Marshal(e); err == nil && gone == nil && !e.bare() && !yield(record) {
+				return
 			}
-		})
+		}
 	}
 }

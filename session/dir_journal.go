@@ -186,13 +186,7 @@ func (j *dirJournal) append(durable bool, records ...[]byte) error {
 	if err := j.unchanged(j.size); err != nil {
 		return err
 	}
-	end := j.size + int64(len(lines))
-	err = j.writeEnd(lines, durable)
-	if err == nil {
-		// The directory may have been moved or removed while the records were written.
-		err = j.unchanged(end)
-	}
-	if err != nil {
+	if err = j.writeEnd(lines, durable); err != nil {
 		if cut := j.file.Truncate(j.size); cut != nil {
 			j.cut = true
 			err = fmt.Errorf("%w, and %w: %w", err, ErrUncertain, cut)
@@ -201,7 +195,7 @@ func (j *dirJournal) append(durable bool, records ...[]byte) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.size = end
+	j.size += int64(len(lines))
 	return nil
 }
 
@@ -213,9 +207,12 @@ func (j *dirJournal) writeEnd(lines []byte, durable bool) error {
 		}
 	}
 	if durable {
-		j.failed = j.file.Sync()
+		if j.failed = j.file.Sync(); j.failed != nil {
+			return j.failed
+		}
 	}
-	return j.failed
+	// The directory may have been moved or removed while the records were written.
+	return j.unchanged(j.size + int64(len(lines)))
 }
 
 // unchanged returns an error if the file is not where it was opened, or not as long as it should

@@ -53,19 +53,14 @@ func CheckRecord(record []byte) error {
 }
 
 // encodeLines returns the lines of the records.
-func encodeLines(records [][]byte) ([]byte, error) {
-	size := 0
+func encodeLines(records [][]byte) (lines []byte, err error) {
 	for _, r := range records {
 		if err := CheckRecord(r); err != nil {
 			return nil, err
 		}
-		size += len(r) + lineExtra
+		lines = appendLine(lines, r)
 	}
-	buf := make([]byte, 0, size)
-	for _, r := range records {
-		buf = appendLine(buf, r)
-	}
-	return buf, nil
+	return lines, nil
 }
 
 func appendLine(buf, record []byte) []byte {
@@ -91,14 +86,12 @@ func parseLine(line []byte) ([]byte, error) {
 // rescueLine returns the record at the end of a damaged line, or nil. There is one if another program
 // appended to half a line, or if a loss of power left a run of NUL bytes before the record.
 func rescueLine(line []byte) []byte {
-	const tries = 8 // the record itself may have such an array in it
-	end := len(line)
-	for range tries {
-		end = bytes.LastIndex(line[:end], []byte(`["`))
-		if end <= 0 {
+	start := len(line)
+	for range 8 { // the record itself may have such arrays in it
+		if start = max(bytes.LastIndex(line[:start], []byte(`["`)), 0); start == 0 {
 			break
 		}
-		if record, err := parseLine(line[end:]); err == nil {
+		if record, err := parseLine(line[start:]); err == nil {
 			return record
 		}
 	}

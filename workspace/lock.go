@@ -28,7 +28,7 @@ func lockDirectory(ctx context.Context, f *os.File) bool {
 }
 
 // tryLock locks a file or a directory until it is closed, and returns false if another process has
-// locked it. What cannot be locked, as on some network file systems, is used without a lock.
+// locked it. A file that cannot be locked, as on some network file systems, is used without a lock.
 func tryLock(f *os.File) bool {
 	ok, err := flock.Try(f)
 	return ok || err != nil
