@@ -157,7 +157,7 @@ const (
 const ideograph = 1 << 24
 
 // letter returns a letter in lower case and, if it is a Latin one, without diacritics. For a combining
-// mark it returns -1, and a space for a rune that is no part of a word.
+// mark it returns -1, and a space for a rune that is not part of a word.
 func letter(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
@@ -186,22 +186,13 @@ func letter(r rune) rune {
 func excerpt(text string, at int) string {
 	const before, after = 60, 140
 	a, b := max(0, at-before), min(len(text), at+after)
-	for a > 0 && !utf8.RuneStart(text[a]) {
-		a++
-	}
-	for b < len(text) && b > a && !utf8.RuneStart(text[b]) {
-		b--
-	}
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.In(r, unicode.Cc, unicode.Cf):
+	whole := strings.ToValidUTF8(text[a:b], "") // without the rest of a rune at either end
+	clean := oneLine(strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.IsSpace(r) {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(text[a:b], "\uFFFD"))
-	clean = oneLine(clean)
+	}, whole))
 	if a > 0 {
 		clean = "…" + clean
 	}
