@@ -138,9 +138,9 @@ func (s *dirStore) Open(ctx context.Context, id string, write bool) (j Journal, 
 			j, err = s.openWriter("open", d, id, 0)
 			return err
 		}
-		sub, err := d.sub(id)
-		if err == nil {
-			j = newDirJournal(s, id, sub, nil)
+		r := newDirJournal(s, id, false)
+		if r.disk, err = d.sub(id); err == nil {
+			j = r
 		}
 		return err
 	})
@@ -172,37 +172,28 @@ func (s *dirStore) openWriter(op string, d disk, id string, flag int) (Journal, 
 
 // acquire locks the directory of a session for writing. With create, it makes the directory.
 func (s *dirStore) acquire(op string, d disk, id string, create bool) (*dirJournal, error) {
-	const tries = 100
-	for i := 0; ; i++ {
-		j, err := s.tryAcquire(op, d, id, create)
+	for tries := 100; ; tries-- {
+		var err error
+		if create {
+			err = ignoreExisting(d.mkdir(id))
+		}
+		j := newDirJournal(s, id, true)
+		if err == nil {
+			j.disk, err = d.sub(id)
+		}
+		if err == nil && !s.unlocked {
+			if j.lock, err = takeLock(op, id, j.disk); err != nil {
+				j.disk.close()
+			}
+		}
+		if err == nil {
+			return j, nil
+		}
 		// Another process may have deleted the session meanwhile, and made it anew.
-		again := errors.Is(err, errMoved) || create && errors.Is(err, fs.ErrNotExist)
-		if !again || i == tries {
-			return j, err
-		}
-	}
-}
-
-func (s *dirStore) tryAcquire(op string, d disk, id string, create bool) (*dirJournal, error) {
-	if create {
-		if err := ignoreExisting(d.mkdir(id)); err != nil {
+		if again := errors.Is(err, errMoved) || create && errors.Is(err, fs.ErrNotExist); !again || tries == 0 {
 			return nil, err
 		}
 	}
-	sub, err := d.sub(id)
-	if err != nil {
-		return nil, err
-	}
-	var lock diskFile
-	if !s.unlocked {
-		if lock, err = takeLock(op, id, sub); err != nil {
-			sub.close()
-			return nil, err
-		}
-	}
-	j := newDirJournal(s, id, sub, lock)
-	j.writer = true
-	return j, nil
 }
 
 // discard closes the journal. If there is no journal file, it removes the directory of the session: as

@@ -48,8 +48,8 @@ type dirJournal struct {
 	torn bool
 }
 
-func newDirJournal(s *dirStore, id string, d disk, lock diskFile) *dirJournal {
-	return &dirJournal{store: s, id: id, disk: d, lock: lock, working: make(chan struct{}, 1), stored: map[Hash]bool{}}
+func newDirJournal(s *dirStore, id string, writer bool) *dirJournal {
+	return &dirJournal{store: s, id: id, writer: writer, working: make(chan struct{}, 1), stored: map[Hash]bool{}}
 }
 
 // write calls f while no other operation writes. An error names op and the session.
