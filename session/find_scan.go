@@ -48,9 +48,10 @@ func (f *filter) fold(line []byte) {
 	out[0] = ' '
 	n := 1
 	for len(line) > 0 {
-		plain := foldASCII(out[n:], line)
-		if n, line = n+plain, line[plain:]; len(line) == 0 {
-			break
+		if line[0] < utf8.RuneSelf {
+			plain := foldASCII(out[n:], line)
+			n, line = n+plain, line[plain:]
+			continue
 		}
 		r, size := utf8.DecodeRune(line)
 		line = line[size:]
