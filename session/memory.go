@@ -94,11 +94,14 @@ func (d *memoryDisk) mkdir(name string) error {
 
 func (d *memoryDisk) rename(from, to string) error {
 	return d.at(from, false, func(source *memoryNode, name string, n *memoryNode) error {
-		delete(source.names, name)
 		dir, base := d.root, to
-		if before, after, ok := strings.Cut(to, "/"); ok {
-			dir, base = d.root.names[before], after
+		if above, below, ok := strings.Cut(to, "/"); ok {
+			dir, base = d.root.names[above], below
 		}
+		if dir == nil {
+			return fs.ErrNotExist
+		}
+		delete(source.names, name)
 		dir.names[base] = n
 		return nil
 	})
