@@ -50,8 +50,7 @@ type Branch struct {
 	number  int64 // of the pending run
 	seq     int64 // of its last fact
 	redo    []ID
-	mark    int64              // up to which the nodes have the changes of files
-	placed  bool               // the files on disk are those of the last node
+	files   *pathFiles         // as filesAt returned it last, or nil
 	moving  *record            // a checkout that has not moved the head yet, or nil
 	said    []*aycoder.Steered // recorded, and not in the tree yet
 	values  map[string]*kept

@@ -91,8 +91,9 @@ var effects = map[aycoder.Effect]string{
 	aycoder.EffectUnknown: "unknown", aycoder.EffectReadOnly: "read only", aycoder.EffectWrite: "write",
 }
 
-// compare finds out what has changed while the session was closed.
-func (s *Session) compare(ctx context.Context) error {
+// compare finds out what has changed while the session was closed. known are the last recorded states
+// of the files.
+func (s *Session) compare(ctx context.Context, known map[string]FileState) error {
 	was, now := s.entry.Dir, cmp.Or(s.config.dir, s.entry.Dir)
 	if _, err := os.Stat(was); was != "" && errors.Is(err, fs.ErrNotExist) {
 		s.changes = append(s.changes, Change{Kind: ChangedWorkspace, Name: was, Reason: "the directory is gone"})
@@ -106,10 +107,10 @@ func (s *Session) compare(ctx context.Context) error {
 	if err := s.files.refresh(ctx); err != nil {
 		return err
 	}
-	known := s.knownFiles()
-	files, _, err := s.files.all(ctx)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		was, is := known[name], files[name]
+	var r record
+	_, err := s.files.diff(ctx, &r, &pathFiles{files: known})
+	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+		was, is := known[name], r.Files[name]
 		if _, ok := known[name]; !ok || was.same(is) {
 			continue
 		}
@@ -123,16 +124,6 @@ func (s *Session) compare(ctx context.Context) error {
 		s.changes = append(s.changes, Change{Kind: ChangedFile, Name: name, Reason: reason})
 	}
 	return err
-}
-
-// knownFiles returns the last states of the files in nodes: the disk is as the last nodes of all
-// branches say.
-func (s *Session) knownFiles() map[string]FileState {
-	known := map[string]FileState{}
-	for _, n := range s.tree.nodes.Items {
-		maps.Copy(known, n.Files)
-	}
-	return known
 }
 
 // lostCommands returns the commands that an interrupted run has started in the background.

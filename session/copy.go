@@ -158,7 +158,8 @@ func (s *Session) Trim(ctx context.Context) error {
 		records = append(records, &record{Kind: kindValue, Values: s.recorded})
 	}
 	objects := v.objects(v.nodes)
-	keep := func(h Hash) bool { return objects[h] || s.files.keeps(h) }
+	s.files.addObjects(objects)
+	keep := func(h Hash) bool { return objects[h] }
 	var failed error
 	lines := func(yield func([]byte) bool) {
 		for _, r := range records {

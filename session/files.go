@@ -1,8 +1,6 @@
 package session
 
 import (
-	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"io/fs"
@@ -13,10 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/aycoder/aycoder/edit"
-	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
-	"golang.org/x/sync/semaphore"
 )
 
 // FileKind is the type of what has a name in the workspace.
@@ -62,40 +57,6 @@ func (s FileState) same(o FileState) bool {
 		(s.Hash != "" || s.Size == o.Size && s.NotHeld == o.NotHeld && s.Time.Equal(o.Time))
 }
 
-// restorer is what a tracker needs of the file system beyond [tools.FS]. Without it, a tracker
-// does nothing. [*workspace.Workspace] implements it.
-type restorer interface {
-	tools.FS
-	Lstat(name string) (fs.FileInfo, error)
-	ReadLink(name string) (string, error)
-	Resolve(name string) (string, error)
-	Restore(ctx context.Context, files []workspace.Restoration, opts ...workspace.ApplyOption) (*edit.Result, error)
-}
-
-// trackerConfig is what a tracker is made of.
-type trackerConfig struct {
-	fs restorer
-	// put stores an object durably, and get returns it.
-	put func(ctx context.Context, hash Hash, data []byte) error
-	get func(ctx context.Context, hash Hash) ([]byte, error)
-	// ignored are patterns in the form of .gitignore, besides those of the workspace.
-	ignored string
-	// known is the last state of the files that the session knows. The tracker owns the map.
-	known map[string]FileState
-
-	// The bounds of what one walk looks at and stores. Zero values stand for the defaults.
-	entries, count int
-	bytes, size    int64
-}
-
-const (
-	defaultEntries = 100_000  // files and directories of the workspace that are watched
-	defaultCount   = 5000     // files that are stored before or after a command
-	defaultBytes   = 64 << 20 // their size
-	defaultSize    = 8 << 20  // size of one file that is stored because of a command
-	maxPlanned     = 64 << 20 // size of a file of a plan, as in package workspace
-)
-
 // A tracker knows the files of one workspace: what they were when the agent first saw them, and
 // what has become of them.
 //
@@ -105,105 +66,83 @@ const (
 // when it was shown to the model, or changed by the agent or a command. Of all other names, the
 // tracker only remembers the state, so that it knows what was there before a change.
 //
-// A change counts as the user's if it was found while no command ran, and as the agent's if it was
-// found while commands ran or right after one: nobody can tell who wrote a file. For the same
-// reason, a tracker does not distinguish the commands of several agents. The nodes of all agents
-// say how the files were, and not which agent changed them.
+// A change counts as the agent's if it was found while commands ran or right after one, and as the
+// user's otherwise: nobody can tell who wrote a file. For the same reason, a tracker does not
+// distinguish the commands of several agents. The nodes of all agents say how the files were, and
+// not which agent changed them.
 type tracker struct {
-	trackerConfig
-	repo gitRepo
+	ws      *workspace.Workspace
+	journal Journal // has the objects
+	repo    gitRepo
+	ended   atomic.Int64 // commands
 
-	running atomic.Int64 // commands
-	owed    atomic.Bool  // a command has ended that no walk has followed
+	turn sync.Mutex // guards the fields below
 
-	turn *semaphore.Weighted // guards the fields below
+	entries int    // how many files and directories a walk looks at
+	limits  budget // of what it stores
 
 	files   map[string]*trackedFile
-	changed list.List // of tracked files, the last change at the back
-	seq     int64
-	walks   int  // the number of the last walk
-	partial bool // the last walk did not see everything
-	skipped map[string]bool
-	busy    map[string]int // names that a plan is about to change
-	told    map[string]string
-
-	mu     sync.Mutex // guards stored and the budget, which are used by several goroutines
-	stored map[Hash]bool
+	tracked []*trackedFile
+	began   int64 // commands
+	walked  int64 // commands that had ended when the last walk began
+	walks   int   // the number of the last walk
+	unseen  unseen
+	busy    map[string]int       // names that a plan is about to change
+	shown   map[string]shownSeen // by path
 }
 
-// trackedFile is what is known of a name.
+// trackedFile is what is known of a name. It is tracked if its state has a First.
 type trackedFile struct {
 	path  string
 	state FileState
 	sign  signature
-	walk  int           // the last walk that found it
-	seq   int64         // of the last change, if it is tracked
-	elem  *list.Element // in changed
-	seen  bool          // state is known
-	shown bool          // it is tracked
+	walk  int // the last walk that found it
 }
 
 // signature tells whether a file may have changed.
 type signature struct {
-	mode         fs.FileMode
-	size         int64
-	mtime, ctime int64
-	inode        uint64
-	at           int64 // when the file was looked at, before its content was read
+	mode    fs.FileMode
+	size    int64
+	inode   uint64
+	changed time.Time
+	at      time.Time // when the file was looked at, before its content was read
 }
 
-// same reports whether a file shows no change. That does not mean that there was none: a file that was
-// changed just before it was read could have been changed once more without a new time: the clock
-// of a file system has ticks.
+func sign(info fs.FileInfo) signature {
+	s := signature{mode: info.Mode(), size: info.Size(), at: time.Now()}
+	s.inode, s.changed = inodeOf(info)
+	return s
+}
+
+// same reports whether a file shows no change.
 func (s signature) same(now signature) bool {
 	s.at = now.at
 	return s == now
 }
 
-// unchanged reports whether there was no change for sure.
+// unchanged reports whether there was no change for sure. The clock of a file system has ticks: a
+// file that was changed just before it was read could have been changed once more without a new
+// time.
 func (s signature) unchanged(now signature) bool {
-	last := s.ctime
-	if last == 0 {
-		last = s.mtime
-	}
-	tick := int64(20 * time.Millisecond)
-	if last%int64(time.Second) == 0 {
-		tick = int64(2 * time.Second)
-	}
-	return s.same(now) && last+tick < s.at
+	return s.same(now) && s.changed.Add(2*time.Second).Before(s.at)
 }
 
-func sign(info fs.FileInfo) signature {
-	s := signature{mode: info.Mode(), size: info.Size(), mtime: info.ModTime().UnixNano(),
-		at: time.Now().UnixNano()}
-	s.inode, s.ctime = inodeOf(info)
-	return s
-}
-
-// newTracker returns a tracker of a workspace.
-func newTracker(c trackerConfig) *tracker {
-	c.entries, c.count = cmp.Or(c.entries, defaultEntries), cmp.Or(c.count, defaultCount)
-	c.bytes, c.size = cmp.Or(c.bytes, defaultBytes), cmp.Or(c.size, defaultSize)
-	t := &tracker{trackerConfig: c, turn: semaphore.NewWeighted(1), files: map[string]*trackedFile{},
-		skipped: map[string]bool{}, busy: map[string]int{}, told: map[string]string{},
-		stored: map[Hash]bool{}, repo: gitRepo{dir: c.fs.Dir()}}
-	for name, s := range c.known {
-		if unspeakable(name) {
-			continue
+// newTracker returns a tracker of a workspace. known are the last states of the files that nodes
+// mention.
+func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileState) *tracker {
+	t := &tracker{ws: ws, journal: journal, repo: gitRepo{dir: ws.Dir()},
+		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
+		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string]int{},
+		shown: map[string]shownSeen{}}
+	for key, s := range known {
+		if s.First == nil { // the record is not of this package
+			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}
 		}
-		t.files[name] = &trackedFile{path: name, state: s, seen: true, shown: true}
-		for s := &s; s != nil; s = s.First {
-			t.stored[s.Hash] = t.stored[s.Hash] || s.Git == ""
-		}
+		f := t.file(nameOf(key))
+		f.state = s
+		t.tracked = append(t.tracked, f)
 	}
 	return t
-}
-
-func (t *tracker) lock(ctx context.Context) error {
-	if t.turn.Acquire(ctx, 1) != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // file returns what is known of a name.
@@ -216,100 +155,61 @@ func (t *tracker) file(name string) *trackedFile {
 	return f
 }
 
-// An author is who has changed a file.
-type author int
-
-const (
-	byUser author = iota
-	byAgent
-)
-
-// now returns who has made a change that is found now.
-func (t *tracker) now() author {
-	if t.running.Load() > 0 || t.owed.Load() {
-		return byAgent
-	}
-	return byUser
-}
-
 // note records the state of a file. Track says that nodes mention the file from now on, as they do
 // if the agent has changed it.
-func (t *tracker) note(f *trackedFile, now FileState, by author, track bool) {
-	if !f.seen && by == byUser { // it may have been there for long
-		f.state = now
+func (t *tracker) note(f *trackedFile, s signature, now FileState, track bool) {
+	was, agent := f.state, t.began != t.walked || t.busy[f.path] > 0
+	if was.First == nil && was.Kind == "" && !agent { // it may have been there for long
+		was = now
 	}
-	f.seen = true
-	was := f.state
+	room := was.NotHeld != "" && now.NotHeld == "" && was.Kind == now.Kind && f.sign.same(s) // for its content, at last
 	now.First, now.Own, now.Back = was.First, was.Own, was.Back
-	if was.same(now) {
-		if now.Git != "" && was.Git == "" && was.NotHeld == "" {
-			now.Git = ""
-		}
-		f.state = now
-		if track && !f.shown {
-			t.track(f, now)
-		}
-		return
-	}
-	if t.busy[f.path] > 0 {
-		by = byAgent
-	}
-	now.Back = false
-	now.Own = by == byAgent && (was.Own || was.Kind == "" && was.NotHeld == "")
-	f.state = now
-	switch {
-	case f.shown:
-		t.bump(f)
-	case track || by == byAgent:
-		t.track(f, was)
-	}
-}
-
-// track makes nodes mention a file. First is the state that it had before.
-func (t *tracker) track(f *trackedFile, first FileState) {
-	first.First, first.Own, first.Back = nil, false, false
-	f.state.First, f.shown = &first, true
-	t.bump(f)
-}
-
-func (t *tracker) bump(f *trackedFile) {
-	t.seq++
-	f.seq = t.seq
-	if f.elem == nil {
-		f.elem = t.changed.PushBack(f)
+	if room || was.same(now) {
+		was = now
 	} else {
-		t.changed.MoveToBack(f.elem)
+		now.Own, now.Back = agent && (was.Own || was.Kind == "" && was.NotHeld == ""), false
+		track = track || agent
 	}
+	if track && now.First == nil {
+		was.Own, was.Back = false, false
+		now.First = &was
+		t.tracked = append(t.tracked, f)
+	}
+	f.state, f.sign = now, s
 }
 
-// delta returns the state of all files that changed after the mark that the previous call has
-// returned, which is 0 at first. Each branch of the session keeps a separate mark. If a name is
-// not valid UTF-8, its key is the name in quotes.
-func (t *tracker) delta(ctx context.Context, mark int64) (map[string]FileState, int64, error) {
-	if err := t.lock(ctx); err != nil {
-		return nil, mark, err
-	}
-	defer t.turn.Release(1)
-	if t.now() == byAgent {
-		if err := t.walk(ctx, byAgent); err != nil {
-			return nil, mark, err
+// diff sets the states of all tracked files that differ from those of a path in the tree, and the
+// contents that the model was shown since. It reports whether a reader of the files sees a
+// difference.
+func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles) (news bool, err error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if t.began != t.walked {
+		if err := t.walk(ctx); err != nil {
+			return false, err
 		}
 	}
-	if err := t.trackShown(ctx); err != nil {
-		return nil, mark, err
+	if r.Shown, err = t.shownSince(ctx, from.shown); err != nil {
+		return false, err
 	}
-	out := map[string]FileState{}
-	for e := t.changed.Back(); e != nil; e = e.Prev() {
-		f := e.Value.(*trackedFile)
-		if f.seq <= mark {
-			break
+	r.Files = map[string]FileState{}
+	for _, f := range t.tracked {
+		key, now := keyOf(f.path), f.state
+		was, known := from.files[key]
+		if !known {
+			was = *now.First
 		}
-		out[keyOf(f.path)] = f.state
+		same := now.same(was)
+		if !known || !same || now.Own != was.Own || now.Back != was.Back {
+			r.Files[key] = now
+		}
+		news = news || !same
 	}
-	return out, t.seq, nil
+	return news, nil
 }
 
-// keyOf returns the key of a name in a delta.
+// keyOf returns the key of a name in [Node.Files], which is encoded as JSON: the name, or the name
+// in quotes if it is not valid UTF-8.
 func keyOf(name string) string {
 	if utf8.ValidString(name) {
 		return name
@@ -317,100 +217,99 @@ func keyOf(name string) string {
 	return strconv.Quote(name)
 }
 
-// unspeakable reports whether the key of a delta stands for a name that is not valid UTF-8.
-func unspeakable(key string) bool {
-	name, err := strconv.Unquote(key)
-	return err == nil && !utf8.ValidString(name)
+// nameOf returns the name of a key.
+func nameOf(key string) string {
+	if name, err := strconv.Unquote(key); err == nil && !utf8.ValidString(name) {
+		return name
+	}
+	return key
 }
 
-// keeps reports whether the tracker relies on an object, although perhaps no node mentions it: the
-// content of a file before a command that has not changed it.
-func (t *tracker) keeps(hash Hash) bool {
+// addObjects adds the objects that the tracker relies on, although perhaps no node mentions them: for
+// example the content of a file before a command that has not changed it.
+func (t *tracker) addObjects(to map[Hash]bool) {
 	if t == nil {
-		return false
+		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stored[hash]
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	for _, f := range t.files {
+		for s := &f.state; s != nil; s = s.First {
+			to[s.Hash] = to[s.Hash] || s.Git == ""
+		}
+	}
+	for _, f := range t.shown {
+		for _, h := range f.shown.Contents {
+			to[h] = true
+		}
+	}
 }
 
 // refresh looks at all tracked files, and stores what the user has changed.
 func (t *tracker) refresh(ctx context.Context) error {
-	if err := t.lock(ctx); err != nil {
+	if t == nil {
+		return nil
+	}
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if err := t.catchUp(ctx); err != nil {
 		return err
 	}
-	defer t.turn.Release(1)
-	if t.now() == byAgent {
-		return t.walk(ctx, byAgent)
-	}
-	if err := t.repo.load(ctx); err != nil {
-		return err
-	}
-	for _, f := range t.files {
-		if f.shown {
-			if err := t.look(ctx, f.path, byUser, false); err != nil {
-				return err
-			}
+	for _, f := range t.tracked {
+		if err := t.look(ctx, f.path, false); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// catchUp finds out what commands have changed, and which commit is checked out.
+func (t *tracker) catchUp(ctx context.Context) error {
+	if t.began != t.walked {
+		return t.walk(ctx)
+	}
+	return t.repo.load(ctx)
 }
 
 // pin makes nodes mention a file, as if the model had read it.
 func (t *tracker) pin(ctx context.Context, name string) error {
-	if err := t.lock(ctx); err != nil {
-		return err
-	}
-	defer t.turn.Release(1)
-	rel, err := t.fs.Resolve(name)
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	rel, err := t.ws.Resolve(name)
 	if err == nil {
-		err = t.look(ctx, rel, t.now(), true)
+		err = t.look(ctx, rel, true)
 	}
 	return err
 }
 
-// look finds out what has become of a name.
-func (t *tracker) look(ctx context.Context, name string, by author, track bool) error {
+// look finds out what has become of a name, and tracks it if track is true.
+func (t *tracker) look(ctx context.Context, name string, track bool) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	f := t.file(name)
-	info, err := t.fs.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		f.sign = signature{}
-		t.note(f, FileState{}, by, track)
+	info, err := t.ws.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.note(f, signature{}, FileState{}, track)
+		return nil
+	case err != nil:
+		t.note(f, signature{}, FileState{Kind: KindOther, NotHeld: err.Error()}, track)
 		return nil
 	}
-	if err != nil {
-		t.note(f, FileState{Kind: KindOther, NotHeld: err.Error()}, by, track)
-		return nil
+	s, now := sign(info), f.state
+	if !f.sign.unchanged(s) || now.NotHeld != "" {
+		// A plan cannot change a file that is larger than package workspace allows.
+		now, err = t.capture(ctx, f, info, &budget{count: 1, bytes: 64 << 20, size: 64 << 20})
+		if err != nil {
+			return err
+		}
 	}
-	s := sign(info)
-	if f.sign.unchanged(s) && f.state.NotHeld == "" {
-		t.note(f, f.state, by, track)
-		return nil
-	}
-	got, err := t.capture(ctx, name, info, &budget{count: 1, bytes: maxPlanned, size: maxPlanned})
-	if err != nil {
-		return err
-	}
-	t.found(f, s, got, by, track)
+	t.note(f, s, now, track)
 	return nil
 }
 
-// found notes a state that was captured.
-func (t *tracker) found(f *trackedFile, s signature, got FileState, by author, track bool) {
-	if f.sign.same(s) && f.state.NotHeld != "" && got.NotHeld == "" { // there was no room for it before
-		got.First, got.Own, got.Back = f.state.First, f.state.Own, f.state.Back
-		if f.state = got; f.shown {
-			t.bump(f)
-		}
-	}
-	f.sign = s
-	t.note(f, got, by, track)
-}
-
-// dirsAbove calls do for each directory above a name, from the bottom.
+// dirsAbove calls do for each directory above a name, from the bottom, until it returns false.
 func dirsAbove(name string, do func(dir string) bool) {
 	for dir := path.Dir(name); dir != "." && dir != "/" && do(dir); dir = path.Dir(dir) {
 	}

@@ -34,17 +34,17 @@ func benchTracker(b *testing.B, n int) (*tracker, string, []string) {
 	require.NoError(b, err)
 	b.Cleanup(func() { ws.Close() })
 	objs := &objects{all: map[Hash][]byte{}}
-	return newTracker(trackerConfig{fs: ws, put: objs.put, get: objs.get}), dir, names
+	return newTracker(ws, objs, nil), dir, names
 }
 
 // The walk over 20,000 unchanged files, compared with a walk that only looks at each file.
 func BenchmarkFilesWalk(b *testing.B) {
 	t, dir, _ := benchTracker(b, 20_000)
-	t.count = 30_000
+	t.limits.count = 30_000
 	ctx := context.Background()
-	require.NoError(b, t.walk(ctx, byUser))
+	require.NoError(b, t.walk(ctx))
 	for _, f := range t.files { // as if the files had not been written just now
-		f.sign.at += int64(time.Minute)
+		f.sign.at = f.sign.at.Add(time.Minute)
 	}
 	var bare, walk time.Duration
 	for b.Loop() {
@@ -56,7 +56,7 @@ func BenchmarkFilesWalk(b *testing.B) {
 			return err
 		}))
 		mid := time.Now()
-		require.NoError(b, t.walk(ctx, byUser))
+		require.NoError(b, t.walk(ctx))
 		bare, walk = bare+mid.Sub(start), walk+time.Since(mid)
 	}
 	b.ReportMetric(float64(walk)/float64(bare), "x/bare")
@@ -72,9 +72,7 @@ func BenchmarkFilesCheckout(b *testing.B) {
 	}
 	node := func() map[string]FileState {
 		require.NoError(b, t.refresh(ctx))
-		d, _, err := t.delta(ctx, 0)
-		require.NoError(b, err)
-		return d
+		return changed(b, t, map[string]FileState{})
 	}
 	old := node()
 	texts := map[string][]byte{}
@@ -85,7 +83,7 @@ func BenchmarkFilesCheckout(b *testing.B) {
 		require.NoError(b, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 		texts[name] = data
 	}
-	changed := node()
+	next := node()
 	plain := b.TempDir()
 	var bare, all time.Duration
 	for b.Loop() {
@@ -101,13 +99,13 @@ func BenchmarkFilesCheckout(b *testing.B) {
 			require.NoError(b, os.Rename(to+".tmp", to))
 		}
 		mid := time.Now()
-		plan, err := t.plan(ctx, changed, old)
+		plan, err := t.plan(ctx, old)
 		require.NoError(b, err)
 		require.Len(b, plan, 100)
 		_, err = t.checkout(ctx, plan)
 		require.NoError(b, err)
 		bare, all = bare+mid.Sub(start), all+time.Since(mid)
-		old, changed = changed, old
+		old, next = next, old
 	}
 	b.ReportMetric(float64(all)/float64(bare), "x/bare")
 }

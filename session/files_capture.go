@@ -11,104 +11,82 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// A budget bounds what is stored.
+// A budget bounds how many files are stored, how large each is, and how large all are.
 type budget struct {
 	count       int
 	bytes, size int64
 }
 
+// take uses up a part of the budget.
+func (b *budget) take(size int64) error {
+	if b.count--; b.count < 0 || b.bytes < size {
+		return fmt.Errorf("too many files, or too large ones, were new at the same time: %w", errNoRoom)
+	}
+	b.bytes -= size
+	return nil
+}
+
+// errNoRoom says that a content is not held because of a bound.
+var errNoRoom = errors.New("there is no room")
+
 // capture returns the state of a file, and stores its content if no commit holds it. An error means
 // that the content could not be stored, or that ctx has ended.
-func (t *tracker) capture(ctx context.Context, name string, info fs.FileInfo, b *budget) (FileState, error) {
+func (t *tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo, b *budget) (FileState, error) {
 	s := FileState{Kind: KindFile, Mode: info.Mode().Perm(), Size: info.Size()}
-	var data []byte
-	var err error
+	data, err := []byte(nil), context.Cause(ctx)
 	switch mode := info.Mode(); {
+	case err != nil:
+		return s, err
+	case !utf8.ValidString(f.path):
+		err = errors.New("its name is not valid UTF-8")
 	case mode.IsDir():
 		s.Kind, s.Size = KindDir, 0
+		return s, nil
 	case mode&fs.ModeSymlink != 0:
 		var to string
-		to, err = t.fs.ReadLink(name)
+		to, err = t.ws.ReadLink(f.path)
 		s.Kind, s.Mode, data = KindLink, 0, []byte(to)
 	case !mode.IsRegular():
-		s.Kind, s.NotHeld = KindOther, "it is not a regular file"
-	case s.Size > b.size:
-		s.NotHeld = fmt.Sprintf("it is larger than %d bytes", b.size)
+		s.Kind, err = KindOther, errors.New("it is not a regular file")
 	default:
-		data, err = t.read(name, b.size)
+		data, err = t.read(f.path, b.size)
 	}
-	if err != nil {
-		s.NotHeld = reasonOf(err)
-	}
-	if !utf8.ValidString(name) {
-		s.NotHeld = "its name is not valid UTF-8"
-	}
-	if s.NotHeld != "" {
-		s.Time = info.ModTime()
-	}
-	if s.NotHeld != "" || s.Kind == KindDir {
-		return s, context.Cause(ctx)
-	}
-	s.Hash, s.Size = HashOf(data), int64(len(data))
-	t.mu.Lock()
-	stored := t.stored[s.Hash]
-	if !stored {
-		if s.Git = t.repo.blobOf(name, s.Kind, data); s.Git == "" {
-			if b.count--; b.count >= 0 {
-				b.bytes -= s.Size
+	if err == nil {
+		s.Hash, s.Size = HashOf(data), int64(len(data))
+		if was := f.state; was.Hash == s.Hash { // it is held
+			s.Git = was.Git
+		} else if s.Git = t.repo.blobOf(f.path, s.Kind, data); s.Git == "" {
+			err = b.take(s.Size)
+			if err == nil {
+				err = t.journal.Put(ctx, s.Hash, data)
+			}
+			if err != nil && !errors.Is(err, errNoRoom) {
+				return s, fmt.Errorf("store %s: %w", f.path, err)
 			}
 		}
 	}
-	over := b.count < 0 || b.bytes < 0
-	t.mu.Unlock()
-	switch {
-	case stored || s.Git != "":
-	case over:
-		s.NotHeld, s.Hash, s.Time = "too many files, or too large ones, were new at the same time", "", info.ModTime()
-	default:
-		return s, t.store(ctx, name, s.Hash, data)
+	if err != nil {
+		s.NotHeld, s.Hash, s.Time = err.Error(), "", info.ModTime()
+		if e, ok := errors.AsType[*workspace.Error](err); ok && e.Kind == workspace.KindSensitivePath {
+			s.NotHeld = "files of this name hold secrets"
+		}
 	}
 	return s, nil
 }
 
-// store stores an object, unless that was done before.
-func (t *tracker) store(ctx context.Context, name string, hash Hash, data []byte) error {
-	t.mu.Lock()
-	stored := t.stored[hash]
-	t.mu.Unlock()
-	if stored {
-		return nil
-	}
-	if err := t.put(ctx, hash, data); err != nil {
-		return fmt.Errorf("store %s: %w", name, err)
-	}
-	t.mu.Lock()
-	t.stored[hash] = true
-	t.mu.Unlock()
-	return nil
-}
-
-// reasonOf returns why a file cannot be read.
-func reasonOf(err error) string {
-	e, ok := errors.AsType[*workspace.Error](err)
-	switch {
-	case ok && e.Kind == workspace.KindSensitivePath:
-		return "files of this name hold secrets"
-	case ok:
-		return e.Err.Error()
-	}
-	return err.Error()
-}
-
 // read returns the content of a regular file.
 func (t *tracker) read(name string, limit int64) ([]byte, error) {
-	f, err := t.fs.Open(name)
+	f, err := t.ws.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	var data []byte
+	info, err := f.Stat()
+	if err == nil && info.Size() <= limit {
+		data, err = io.ReadAll(io.LimitReader(f, limit+1)) // it may grow
+	}
+	if err == nil && max(info.Size(), int64(len(data))) > limit {
 		err = fmt.Errorf("it is larger than %d bytes", limit)
 	}
 	return data, err

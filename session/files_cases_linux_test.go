@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,11 +168,11 @@ func TestFilesOfUserStay(t *testing.T) {
 	f.goTo(later)
 	assert.Equal(t, "tool\n", f.disk()["d/tool"].Content)
 	// A restriction to some paths.
-	plan, err := f.plan(t.Context(), f.node(), start, "d/", "command")
+	plan, err := f.plan(t.Context(), start, "d/", "command")
 	require.NoError(t, err)
 	assert.Equal(t, map[string]FileAction{"command": ActionRemove, "d/tool": ActionRemove, "d/touched": ActionKeep, "d": ActionKeep}, actions(plan))
 	// The user saves between the plan and the checkout.
-	plan, err = f.plan(t.Context(), f.node(), start, "old")
+	plan, err = f.plan(t.Context(), start, "old")
 	require.NoError(t, err)
 	assert.Contains(t, string(plan[0].Diff().Unified()), "-new\n+old\n")
 	f.write("old", "user\nnew\n")
@@ -193,22 +192,46 @@ func TestFilesStoreFails(t *testing.T) {
 	f.objs.err = syscall.ENOSPC
 	plan, err := edit.NewPlan(edit.File{Path: "f", Kind: edit.Change, Base: "f\n", Proposed: "g\n"})
 	require.NoError(t, err)
-	_, err = f.FS().Apply(t.Context(), plan)
+	_, err = f.files.Apply(t.Context(), plan)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	ran := false
-	_, err = f.Exec(execFunc(func() error { ran = true; return nil })).Run(t.Context(), &tools.ExecCommand{})
+	_, err = f.files.Exec(execFunc(func() error { ran = true; return nil })).Run(t.Context(), &tools.ExecCommand{})
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	assert.False(t, ran)
 	assert.Equal(t, "f\n", f.disk()["f"].Content)
-	_, err = f.Exec(execFunc(func() error { ran = true; return nil })).Run(t.Context(), &tools.ExecCommand{ReadOnly: true})
+	_, err = f.files.Exec(execFunc(func() error { ran = true; return nil })).Run(t.Context(), &tools.ExecCommand{ReadOnly: true})
 	require.NoError(t, err)
 	f.objs.err = nil
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = f.Exec(execFunc(func() error { cancel(); return os.WriteFile(f.path("f"), []byte("cmd\n"), 0o644) })).Run(ctx, &tools.ExecCommand{})
+	_, err = f.files.Exec(execFunc(func() error { cancel(); return os.WriteFile(f.path("f"), []byte("cmd\n"), 0o644) })).Run(ctx, &tools.ExecCommand{})
 	require.NoError(t, err)
 	s := f.node()["f"]
 	assert.Equal(t, HashOf([]byte("cmd\n")), s.Hash, "found later, since the call was cancelled")
 	assert.Equal(t, HashOf([]byte("f\n")), s.First.Hash)
+}
+
+// A file that is in neither the journal nor memory is named by a checkout, and stays as it is.
+func TestFilesSpareIsFull(t *testing.T) {
+	f := newFilesTest(t, map[string]string{"held": "h\n", "not": "not held\n"})
+	f.node()
+	f.objs.err = syscall.ENOSPC
+	j := (&config{memory: true}).spare(f.objs).(*spareJournal)
+	f.journal = j
+	j.size = maxSpare - len("h\n")
+	start := f.node()
+	remove := func() error { return errors.Join(os.Remove(f.path("held")), os.Remove(f.path("not"))) }
+	f.command(remove)
+	f.apply(edit.File{Path: "not", Kind: edit.Create, Proposed: "new\n"})
+	plan := f.goTo(start)
+	assert.Equal(t, map[string]FileAction{"held": ActionCreate, "not": ActionKeep}, actions(plan))
+	for _, c := range plan {
+		if c.Path == "not" {
+			assert.Contains(t, c.Reason, syscall.ENOSPC.Error())
+		}
+	}
+	assert.Equal(t, "h\n", f.disk()["held"].Content)
+	assert.Equal(t, "new\n", f.disk()["not"].Content)
+	require.ErrorIs(t, j.Append(t.Context(), true), syscall.ENOSPC)
 }
 
 // A change that leaves size and times as they were is found, if the clock of the file system has
@@ -227,9 +250,9 @@ func TestFilesSameTime(t *testing.T) {
 	f.write("t", "one\n")
 	require.NoError(t, os.Chtimes(f.path("t"), old, old))
 	require.NoError(t, f.pin(t.Context(), "t"))
-	s := f.files["t"].sign
-	s.at += int64(time.Minute) // as if much time had passed
-	f.files["t"].sign = s
+	s := f.tracker.files["t"].sign
+	s.at = s.at.Add(time.Minute) // as if much time had passed
+	f.tracker.files["t"].sign = s
 	f.write("t", "two\n")
 	require.NoError(t, os.Chtimes(f.path("t"), old, old))
 	assert.Equal(t, HashOf([]byte("two\n")), f.node()["t"].Hash)
@@ -243,7 +266,7 @@ func TestFilesBounds(t *testing.T) {
 		files[fmt.Sprintf("d%d/f%d", i%7, i)] = strings.Repeat("x", 100) + fmt.Sprint(i)
 	}
 	f := newFilesTest(t, files)
-	f.count, f.entries = 20, 40
+	f.limits.count, f.entries = 20, 40
 	start := f.node()
 	f.command(func() error {
 		var err error
@@ -282,25 +305,24 @@ func TestFilesShown(t *testing.T) {
 	f := newFilesTest(t, map[string]string{"a": "disk\n"})
 	f.ws.Seen().Add("a", "shown before\n")
 	f.ws.Seen().Add("a", "disk\n")
-	files, err := f.shown(t.Context())
+	files, err := f.shownSince(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	again, err := f.shown(t.Context())
+	told := map[string]ShownFile{"a": files[0]}
+	again, err := f.shownSince(t.Context(), told)
 	require.NoError(t, err)
 	assert.Empty(t, again)
 	g := newFilesTest(t, nil)
 	g.objs.all = f.objs.all
-	require.NoError(t, g.restoreShown(t.Context(), files))
+	require.NoError(t, g.restoreShown(t.Context(), told))
 	assert.Equal(t, []string{"disk\n", "shown before\n"}, g.ws.Seen().Contents("a"))
 	assert.Equal(t, string(HashOf([]byte("disk\n"))), g.ws.Seen().Hash("a"))
 	assert.Contains(t, f.node(), "a")
 	// A tracker of another process finds what has changed since.
-	g2 := newTracker(trackerConfig{fs: f.ws, put: f.objs.put, get: f.objs.get, known: f.node()})
+	g2 := newTracker(f.ws, f.objs, f.node())
 	f.write("a", "later\n")
 	require.NoError(t, g2.refresh(t.Context()))
-	d, _, err := g2.delta(t.Context(), 0)
-	require.NoError(t, err)
-	assert.Equal(t, HashOf([]byte("later\n")), d["a"].Hash)
+	assert.Equal(t, HashOf([]byte("later\n")), changed(t, g2, map[string]FileState{})["a"].Hash)
 }
 
 // The walk sees no file through a link that takes the place of a directory.
@@ -331,8 +353,8 @@ func TestFilesParallel(t *testing.T) {
 	nodes := make([]map[string]FileState, 8)
 	for agent := range nodes {
 		all.Go(func() {
-			mark, now := int64(0), map[string]FileState{}
-			e := f.Exec(execFunc(func() error {
+			now := map[string]FileState{}
+			e := f.files.Exec(execFunc(func() error {
 				return os.WriteFile(f.path(fmt.Sprintf("f%d", agent)), fmt.Appendf(nil, "agent %d\n", agent), 0o644)
 			}))
 			for i := range 10 {
@@ -340,13 +362,10 @@ func TestFilesParallel(t *testing.T) {
 				assert.NoError(t, err)
 				plan, err := edit.NewPlan(edit.File{Path: fmt.Sprintf("a%d/f%d", agent, i), Kind: edit.Create, Proposed: "x"})
 				assert.NoError(t, err)
-				_, err = f.FS().Apply(t.Context(), plan)
+				_, err = f.files.Apply(t.Context(), plan)
 				assert.NoError(t, err)
 				assert.NoError(t, f.refresh(t.Context()))
-				var d map[string]FileState
-				d, mark, err = f.delta(t.Context(), mark)
-				assert.NoError(t, err)
-				maps.Copy(now, d)
+				now = changed(t, f.tracker, now)
 			}
 			nodes[agent] = now
 		})
@@ -379,7 +398,7 @@ func TestFilesCheckoutInterrupted(t *testing.T) {
 		return errors.Join(os.WriteFile(f.path("a"), []byte("2\n"), 0o644), os.Remove(f.path("b")), os.Symlink("a", f.path("b")))
 	})
 	before := f.disk()
-	plan, err := f.plan(t.Context(), f.node(), start)
+	plan, err := f.plan(t.Context(), start)
 	require.NoError(t, err)
 	broken := errors.New("broken")
 	ctx, cancel := context.WithCancelCause(t.Context())

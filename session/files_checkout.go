@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/diff"
-	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -53,37 +52,27 @@ func (c *FileChange) Diff() *diff.File {
 	return diff.Compare(c.now, c.then, diff.WithNames(before, after))
 }
 
-// plan returns the changes that make the files as in the node with the states to. From are the
-// states of the node that is checked out now. With paths, the plan is restricted to these files
-// and to those below these directories. The plan names each tracked file that is not as in the
-// node. Changes of the user are stored and are in the next delta, which the caller appends as a
-// separate node before the checkout.
-func (t *tracker) plan(ctx context.Context, from, to map[string]FileState, paths ...string) ([]FileChange, error) {
-	if err := t.lock(ctx); err != nil {
+// plan returns the changes that make the files as in the node with the states to. With paths, the
+// plan is restricted to these files and to those below these directories. The plan names each
+// tracked file that is not as in the node. Changes of the user are stored and are in the next diff,
+// which the caller appends as a separate node before the checkout.
+func (t *tracker) plan(ctx context.Context, to map[string]FileState, paths ...string) ([]FileChange, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if err := t.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	defer t.turn.Release(1)
-	by := t.now()
-	if by == byAgent {
-		if err := t.walk(ctx, by); err != nil {
-			return nil, err
-		}
-	}
-	if err := t.repo.load(ctx); err != nil {
+	then, err := t.targets(ctx, to, paths)
+	if err != nil {
 		return nil, err
 	}
-	then := targets(from, to)
 	var all []FileChange
 	for _, name := range slices.Sorted(maps.Keys(then)) {
-		if !within(name, paths) {
-			continue
-		}
-		_, known := to[name]
-		c, err := t.planFile(ctx, name, then[name], known, by)
-		if err != nil {
+		if err := t.look(ctx, name, true); err != nil {
 			return nil, err
 		}
-		if !c.Now.same(c.Then) {
+		c := planFile(name, t.files[name].state, then[name])
+		if (then[name].implied || within(name, paths)) && !c.Now.same(c.Then) {
 			all = append(all, c)
 		}
 	}
@@ -94,19 +83,18 @@ func (t *tracker) plan(ctx context.Context, from, to map[string]FileState, paths
 }
 
 // keepInTheWay keeps the files that cannot be changed because others stay: a directory with files
-// in it that stay, and a file whose directory is something else that stays.
+// in it that stay, and a file whose directory is something else that stays. The files are sorted.
 func (t *tracker) keepInTheWay(ctx context.Context, all []FileChange) error {
 	byName := map[string]*FileChange{}
 	for i := range all {
 		byName[all[i].Path] = &all[i]
 	}
-	keep := func(c *FileChange, reason string) { c.Action, c.Reason = ActionKeep, reason }
 	for i := range slices.Backward(all) { // what is in a directory comes after it
 		c := &all[i]
 		if c.Action == ActionKeep || c.Now.Kind != KindDir || c.Then.Kind == KindDir {
 			continue
 		}
-		entries, err := t.fs.ReadDir(ctx, c.Path)
+		entries, err := t.ws.ReadDir(ctx, c.Path)
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
@@ -115,25 +103,15 @@ func (t *tracker) keepInTheWay(ctx context.Context, all []FileChange) error {
 			return in == nil || in.Action != ActionRemove
 		}
 		if err != nil || slices.ContainsFunc(entries, stays) {
-			keep(c, "there is something in it that stays")
+			c.Action, c.Reason = ActionKeep, "there is something in it that stays"
 		}
 	}
 	for i := range all {
 		c := &all[i]
-		if c.Action == ActionKeep || c.Then.Kind == "" {
-			continue
+		above := byName[path.Dir(c.Path)]
+		if c.Action != ActionKeep && above != nil && above.Action == ActionKeep && above.Now.Kind != KindDir {
+			c.Action, c.Reason = ActionKeep, "its directory is something else that stays"
 		}
-		dirsAbove(c.Path, func(dir string) bool {
-			above := byName[dir]
-			if above != nil && above.Action != ActionKeep {
-				return above.Then.Kind != KindDir
-			}
-			info, err := t.fs.Lstat(dir)
-			if err == nil && !info.IsDir() {
-				keep(c, "its directory is something else that stays")
-			}
-			return err != nil
-		})
 	}
 	return nil
 }
@@ -146,64 +124,89 @@ func within(name string, paths []string) bool {
 	})
 }
 
-// targets returns what each file is in the node with the states to. A file that the node does not
-// mention is as it was when the session first saw it.
-func targets(from, to map[string]FileState) map[string]FileState {
-	all := map[string]FileState{}
-	for name, s := range to {
-		all[name] = s
-		dirsAbove(name, func(dir string) bool { // there was a directory where a file was
-			_, known := to[dir]
-			if first := from[dir].First; !known && s.Kind != "" && first != nil && first.Kind != KindDir {
-				all[dir] = FileState{Kind: KindDir, Mode: 0o755}
-			}
-			return true
-		})
-	}
-	for _, name := range slices.Sorted(maps.Keys(from)) {
-		if _, known := all[name]; known || from[name].First == nil {
-			continue
-		}
-		all[name] = *from[name].First
-		dirsAbove(name, func(dir string) bool { // there was no file where no directory was
-			above, known := all[dir]
-			if known && above.Kind != KindDir {
-				all[name] = FileState{}
-			}
-			return !known
-		})
-	}
-	return all
+// target is what a file is in a node.
+type target struct {
+	FileState
+	known   bool // the node mentions it
+	implied bool // it is a directory that no node mentions, and that does not exist
 }
 
-// planFile decides what becomes of one file. Known says that the node mentions it.
-func (t *tracker) planFile(ctx context.Context, name string, then FileState, known bool, by author) (FileChange, error) {
-	c := FileChange{Path: name, Action: ActionKeep, Then: then}
-	if unspeakable(name) {
-		c.Now = FileState{Kind: KindOther}
-		c.Reason = "its name is not valid UTF-8"
-		return c, nil
+// targets returns what each file is in the node with the states to. A file that the node does not
+// mention is as it was when the session first saw it, and so are the directories above the paths.
+func (t *tracker) targets(ctx context.Context, to map[string]FileState, paths []string) (map[string]target, error) {
+	all := map[string]target{}
+	var failed error
+	add := func(name string, s target) {
+		var dirs []string
+		dirsAbove(name, func(dir string) bool {
+			above, ok := all[dir]
+			if !ok {
+				dirs = append(dirs, dir)
+			} else if above.Kind != KindDir { // there was no file where no directory was
+				s.FileState = FileState{}
+			}
+			return !ok
+		})
+		all[name] = s
+		for _, dir := range dirs {
+			if s.Kind != "" {
+				failed = errors.Join(failed, t.addDir(ctx, all, dir, within(name, paths)))
+			}
+		}
 	}
-	if err := t.look(ctx, name, by, true); err != nil {
-		return c, err
+	for _, key := range slices.Sorted(maps.Keys(to)) {
+		add(nameOf(key), target{FileState: to[key], known: true})
 	}
-	c.Now = t.files[name].state
+	for _, f := range slices.SortedFunc(slices.Values(t.tracked), byPath) {
+		if _, ok := all[f.path]; !ok {
+			add(f.path, target{FileState: *f.state.First})
+		}
+	}
+	return all, failed
+}
+
+// addDir adds a directory that the node does not mention, but that has a file in it. If the directory
+// is not tracked, it is added if it is missing and the plan has the file.
+func (t *tracker) addDir(ctx context.Context, all map[string]target, dir string, planned bool) error {
+	first := t.file(dir).state.First
 	switch {
-	case c.Now.same(c.Then):
-	case c.Now.NotHeld != "":
-		c.Reason = "its present content is not held: " + c.Now.NotHeld
-	case c.Then.NotHeld != "":
-		c.Reason = "its content is not held: " + c.Then.NotHeld
-	case c.Then.Kind == "" && !c.Now.Own && !(known && c.Now.Back):
+	case first == nil:
+		err := t.look(ctx, dir, false)
+		if planned && t.file(dir).state.Kind != KindDir {
+			all[dir] = target{FileState: FileState{Kind: KindDir, Mode: 0o755, Own: true}, implied: true}
+		}
+		return err
+	case first.Kind == KindDir:
+		all[dir] = target{FileState: *first}
+	default: // it replaces a file
+		all[dir] = target{FileState: FileState{Kind: KindDir, Mode: 0o755}}
+	}
+	return nil
+}
+
+func byPath(a, b *trackedFile) int { return strings.Compare(a.path, b.path) }
+
+// planFile decides what becomes of one file.
+func planFile(name string, now FileState, then target) FileChange {
+	c := FileChange{Path: keyOf(name), Action: ActionKeep, Now: now, Then: then.FileState}
+	switch {
+	case now.same(c.Then):
+	case now.NotHeld != "":
+		c.Reason = "its present content is not held: " + now.NotHeld
+	case then.NotHeld != "":
+		c.Reason = "its content is not held: " + then.NotHeld
+	case c.Path != name:
+		c.Reason = "its name is not valid UTF-8"
+	case then.Kind == "" && !now.Own && !(then.known && now.Back), then.implied && now.Kind != "":
 		c.Reason = "the user has created or changed it"
-	case c.Then.Kind == "":
+	case then.Kind == "":
 		c.Action = ActionRemove
-	case c.Now.Kind == "":
+	case now.Kind == "":
 		c.Action = ActionCreate
 	default:
 		c.Action = ActionChange
 	}
-	return c, nil
+	return c
 }
 
 // loadContents gets what the changes are made of. A file of which a content is missing is kept.
@@ -211,7 +214,7 @@ func (t *tracker) loadContents(ctx context.Context, all []FileChange) error {
 	blobs := map[string]int64{}
 	for _, c := range all {
 		for _, s := range []FileState{c.Now, c.Then} {
-			if s.Git != "" && !t.stored[s.Hash] {
+			if s.Git != "" {
 				blobs[s.Git] = s.Size
 			}
 		}
@@ -243,7 +246,7 @@ func (t *tracker) content(ctx context.Context, s FileState, git map[string][]byt
 	data, ok := git[s.Git]
 	var err error
 	if !ok || s.Git == "" {
-		if data, err = t.get(ctx, s.Hash); errors.Is(err, fs.ErrNotExist) && s.Git != "" {
+		if data, err = t.journal.Get(ctx, s.Hash); errors.Is(err, fs.ErrNotExist) && s.Git != "" {
 			err = errGit
 		}
 	}
@@ -253,67 +256,36 @@ func (t *tracker) content(ctx context.Context, s FileState, git map[string][]byt
 	return data, err
 }
 
-// checkout makes the changes of a plan, either all or none. If the user has changed a file since
+// checkout makes the changes of a plan, either all or none, and returns the states after it. If the user has changed a file since
 // the plan was made, the changes are merged; if that is impossible, the error is an
 // [*edit.ConflictError]. A file that another process left half done is recovered by
 // [recoverCheckout].
-func (t *tracker) checkout(ctx context.Context, plan []FileChange) (*edit.Result, error) {
-	if err := t.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer t.turn.Release(1)
+func (t *tracker) checkout(ctx context.Context, plan []FileChange) (map[string]FileState, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	plan = slices.DeleteFunc(slices.Clone(plan), func(c FileChange) bool { return c.Action == ActionKeep })
 	var todo []workspace.Restoration
-	var made []string
+	var names []string
 	for _, c := range plan {
-		if c.Action == ActionCreate {
-			made = t.missingAbove(c.Path, made)
-		}
-		if c.Action != ActionKeep {
-			todo = append(todo, workspace.Restoration{Path: c.Path, From: versionOf(c.Now, c.now), To: versionOf(c.Then, c.then)})
-		}
+		names = append(names, c.Path)
+		todo = append(todo, workspace.Restoration{Path: c.Path, From: versionOf(c.Now, c.now), To: versionOf(c.Then, c.then)})
 	}
-	for _, dir := range made { // so that they count as new
-		if err := t.look(ctx, dir, byUser, false); err != nil {
-			return nil, err
-		}
-	}
-	res, err := t.fs.Restore(ctx, todo)
-	ctx = context.WithoutCancel(ctx)
-	errs := []error{err}
-	for _, dir := range made {
-		errs = append(errs, t.look(ctx, dir, byAgent, false))
-	}
+	res, err := t.ws.Restore(ctx, todo)
+	err = errors.Join(err, t.afterPlan(ctx, names, res))
+	states := map[string]FileState{}
 	for _, c := range plan {
-		if c.Action == ActionKeep {
-			continue
+		s := &t.files[c.Path].state
+		switch {
+		case s.same(c.Then):
+			s.Own, s.Back = c.Then.Own, c.Action == ActionCreate || c.Now.Back
+		case s.same(c.Now):
+			s.Own, s.Back = c.Now.Own, c.Now.Back
+		default: // the user has changed it
+			s.Own = false
 		}
-		errs = append(errs, t.look(ctx, c.Path, byUser, true))
-		if f := t.files[c.Path]; f.state.same(c.Then) {
-			f.state.Own, f.state.Back = c.Then.Own, c.Action == ActionCreate || c.Now.Back
-		} else if f.state.same(c.Now) {
-			f.state.Own, f.state.Back = c.Now.Own, c.Now.Back
-		}
+		states[c.Path] = *s
 	}
-	if res != nil {
-		for _, f := range res.Files {
-			for _, name := range f.Sidecars {
-				errs = append(errs, t.look(ctx, name, byUser, true))
-			}
-		}
-	}
-	return res, errors.Join(errs...)
-}
-
-// missingAbove adds the directories that a new file needs and that do not exist.
-func (t *tracker) missingAbove(name string, to []string) []string {
-	dirsAbove(name, func(dir string) bool {
-		_, err := t.fs.Lstat(dir)
-		if errors.Is(err, fs.ErrNotExist) && !slices.Contains(to, dir) {
-			to = append(to, dir)
-		}
-		return err != nil
-	})
-	return to
+	return states, err
 }
 
 // versionOf returns a state in the form of package workspace.

@@ -5,55 +5,89 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync/atomic"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// trackedFS is the workspace as the tools of a session see it.
-type trackedFS struct {
-	restorer
-	t *tracker
+// Files connects a workspace with a session, so that nodes know what the files looked like. The
+// tools must work through it:
+//
+//	files := session.NewFiles(ws)
+//	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
+//	loop, err := aycoder.New(model, aycoder.WithTools(list...))
+//	s, err := session.New(ctx, store, loop, session.WithFiles(files))
+//
+// It implements [tools.FS]. One session at a time can have it, and until one has, it is the
+// workspace itself. The methods are safe for concurrent use.
+type Files struct {
+	*workspace.Workspace
+	tracker atomic.Pointer[tracker]
 }
 
-// FS returns the workspace for the tools. A plan is applied only after the present contents of its
-// files were stored.
-func (t *tracker) FS() tools.FS { return &trackedFS{t.fs, t} }
+// NewFiles returns the connection of a workspace.
+func NewFiles(ws *workspace.Workspace) *Files { return &Files{Workspace: ws} }
 
-// Apply implements [tools.FS].
-func (f *trackedFS) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.ApplyOption) (*edit.Result, error) {
-	names, err := f.t.beforePlan(ctx, plan)
+// WithFiles makes the nodes of the session hold the files of a workspace: those that the agent has
+// read or changed, and those that its commands have changed. Default: nodes hold no files.
+func WithFiles(f *Files) Option {
+	return func(c *config) error {
+		if f == nil || f.Workspace == nil {
+			return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("is nil")}
+		}
+		c.files = f
+		return nil
+	}
+}
+
+// Apply implements [tools.FS]. The present contents of the files are stored before.
+func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.ApplyOption) (*edit.Result, error) {
+	t := f.tracker.Load()
+	if t == nil {
+		return f.Workspace.Apply(ctx, plan, opts...)
+	}
+	names, err := t.beforePlan(ctx, plan)
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
 	}
-	res, err := f.restorer.Apply(ctx, plan, opts...)
-	return res, errors.Join(err, f.t.afterPlan(ctx, names, res))
+	res, err := f.Workspace.Apply(ctx, plan, opts...)
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	err = errors.Join(err, t.afterPlan(ctx, names, res))
+	for _, name := range names {
+		if t.busy[name]--; t.busy[name] == 0 {
+			delete(t.busy, name)
+		}
+	}
+	return res, err
 }
 
 // beforePlan stores the files of a plan, and returns the names that the plan may change.
 func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan) ([]string, error) {
-	if err := t.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer t.turn.Release(1)
+	t.turn.Lock()
+	defer t.turn.Unlock()
 	if err := t.repo.load(ctx); err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, e := range plan.Files() {
-		name, err := t.fs.Resolve(e.Path)
+		name, err := t.ws.Resolve(e.Path)
 		if e.Kind == edit.Delete { // of a link, the link itself goes
-			name, err = t.fs.Resolve(path.Dir(e.Path))
+			name, err = t.ws.Resolve(path.Dir(e.Path))
 			name = path.Join(name, path.Base(e.Path))
 		}
 		if err != nil {
 			continue // Apply refuses it
 		}
-		names = t.missingAbove(name, append(names, name))
-	}
-	for _, name := range names {
-		if err := t.look(ctx, name, t.now(), false); err != nil {
+		names, err = append(names, name), t.look(ctx, name, false)
+		dirsAbove(name, func(dir string) bool { // those that are missing come with the file
+			names, err = append(names, dir), errors.Join(err, t.look(ctx, dir, false))
+			return t.file(dir).state.Kind == ""
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -64,74 +98,61 @@ func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan) ([]string, err
 }
 
 // afterPlan notes what a plan has made of the files. A file that does not have the content that
-// Apply has read last was changed once more by somebody else.
+// Apply has read last was changed once more by somebody else. The files in which a plan has saved
+// what the user wrote are the user's.
 func (t *tracker) afterPlan(ctx context.Context, names []string, res *edit.Result) error {
 	ctx = context.WithoutCancel(ctx)
-	_ = t.lock(ctx)
-	defer t.turn.Release(1)
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, t.look(ctx, name, byAgent, false))
-	}
-	for _, name := range names {
-		if t.busy[name]--; t.busy[name] <= 0 {
-			delete(t.busy, name)
-		}
+		errs = append(errs, t.look(ctx, name, false))
 	}
 	if res == nil {
 		return errors.Join(errs...)
 	}
 	for _, f := range res.Files {
-		name, err := t.fs.Resolve(f.Path)
-		if s := t.files[name]; err == nil && s != nil && s.state.Own && s.state.Hash != HashOf([]byte(f.Content)) {
+		name, err := t.ws.Resolve(f.Path)
+		if s := t.files[name]; err == nil && s != nil && s.state.Hash != HashOf([]byte(f.Content)) {
 			s.state.Own = false
-			t.bump(s)
 		}
 		for _, name := range f.Sidecars {
-			errs = append(errs, t.look(ctx, name, byUser, true))
+			errs = append(errs, t.look(ctx, name, true))
+			t.file(name).state.Own = false
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// trackedExec runs the commands of a session.
-type trackedExec struct {
+// Exec wraps the Exec of the tools: see [tools.WithExecMiddleware]. Before a command that may write,
+// the files that it might change are stored, within bounds: up to 5,000 files and 64 MiB, unless
+// git's commit has their contents. Afterwards, the session looks at what has changed.
+func (f *Files) Exec(next tools.Exec) tools.Exec { return &filesExec{next, f} }
+
+type filesExec struct {
 	tools.Exec
-	t *tracker
+	files *Files
 }
 
-// Exec returns an Exec that stores files before each command that may write, and finds out what
-// the command has changed.
-func (t *tracker) Exec(e tools.Exec) tools.Exec { return &trackedExec{e, t} }
-
 // Run implements [tools.Exec]. If ctx ends, the command's changes are looked for later.
-func (e *trackedExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
-	if c.ReadOnly {
+func (e *filesExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
+	t := e.files.tracker.Load()
+	if t == nil || c.ReadOnly {
 		return e.Exec.Run(ctx, c)
 	}
-	if err := e.t.beforeCommand(ctx); err != nil {
+	t.turn.Lock()
+	err := t.walk(ctx)
+	if err == nil {
+		t.began++
+	}
+	t.turn.Unlock()
+	if err != nil {
 		return nil, fmt.Errorf("store files before the command: %w", err)
 	}
 	res, err := e.Exec.Run(ctx, c)
-	e.t.owed.Store(true)
-	e.t.running.Add(-1)
-	if ctx.Err() == nil && e.t.lock(ctx) == nil {
-		if e.t.owed.Load() {
-			_ = e.t.walk(ctx, byAgent) // if it fails, the next delta walks again
-		}
-		e.t.turn.Release(1)
+	t.ended.Add(1)
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if t.ended.Load() != t.walked {
+		_ = t.walk(ctx) // if it fails, the next diff walks again
 	}
 	return res, err
-}
-
-func (t *tracker) beforeCommand(ctx context.Context) error {
-	if err := t.lock(ctx); err != nil {
-		return err
-	}
-	defer t.turn.Release(1)
-	if err := t.walk(ctx, t.now()); err != nil {
-		return err
-	}
-	t.running.Add(1)
-	return nil
 }

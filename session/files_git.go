@@ -33,8 +33,7 @@ const (
 type gitRepo struct {
 	dir   string
 	tree  string
-	blobs map[string]string // by path
-	dirs  map[string]bool   // with committed files in them
+	names map[string]string // the blob of a committed file, or "tree"
 }
 
 // run runs git. Its output ends at an error or when out returns one.
@@ -77,26 +76,24 @@ func (r *gitRepo) load(ctx context.Context) error {
 	if err != nil {
 		now = ""
 	}
-	if now == r.tree && r.blobs != nil || ctx.Err() != nil {
+	if now == r.tree || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	r.tree, r.blobs, r.dirs = now, map[string]string{}, map[string]bool{}
+	r.tree, r.names = now, map[string]string{}
 	if now == "" {
 		return nil
 	}
-	if err = r.run(ctx, nil, r.list, "ls-tree", "-r", "-z", "HEAD"); err == nil {
-		err = r.check(ctx)
-	}
-	if err != nil {
-		r.blobs, r.dirs = map[string]string{}, map[string]bool{}
+	if err := r.run(ctx, nil, r.list, "ls-tree", "-r", "-t", "-l", "-z", now); err != nil {
+		clear(r.names)
 	}
 	if ctx.Err() != nil {
-		r.blobs = nil // to be read again
+		r.tree, r.names = "", nil // to be read again
 	}
 	return context.Cause(ctx)
 }
 
-// list reads the entries "mode type id\tpath\0".
+// list reads the entries "mode type id size\tpath\0". A blob without a size is missing, as in a
+// partial clone; older versions of git fail at such a blob.
 func (r *gitRepo) list(in io.Reader) error {
 	lines := bufio.NewReaderSize(io.LimitReader(in, maxTree), 64<<10)
 	for {
@@ -109,53 +106,28 @@ func (r *gitRepo) list(in io.Reader) error {
 		}
 		about, name, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\t")
 		words := strings.Fields(about)
-		if len(words) != 3 || words[1] != "blob" {
+		if len(words) != 4 {
 			continue
 		}
-		r.blobs[name] = words[2]
-		dirsAbove(name, func(dir string) bool {
-			known := r.dirs[dir]
-			r.dirs[dir] = true
-			return !known
-		})
+		_, err = strconv.ParseInt(words[3], 10, 64)
+		switch {
+		case words[1] == "tree":
+			r.names[name] = "tree"
+		case words[1] == "blob" && err == nil:
+			r.names[name] = words[2]
+		}
 	}
 }
 
-// check forgets the blobs that the repository does not have, as in a partial clone.
-func (r *gitRepo) check(ctx context.Context) error {
-	var ids strings.Builder
-	for _, id := range r.blobs {
-		ids.WriteString(id + "\n")
-	}
-	missing := map[string]bool{}
-	err := r.run(ctx, strings.NewReader(ids.String()), func(in io.Reader) error {
-		lines := bufio.NewScanner(in)
-		for lines.Scan() {
-			if id, ok := strings.CutSuffix(lines.Text(), " missing"); ok {
-				missing[id] = true
-			}
-		}
-		return lines.Err()
-	}, "cat-file", "--batch-check", "--buffer")
-	if err != nil { // a partial clone: git stops at the first blob that it would have to fetch
-		clear(r.blobs)
-	}
-	for name, id := range r.blobs {
-		if missing[id] {
-			delete(r.blobs, name)
-		}
-	}
-	return context.Cause(ctx)
-}
-
-// holds reports whether a name, or a file in the directory of this name, is committed.
+// holds reports whether a file of this name, or a directory with files in it, is committed.
 func (r *gitRepo) holds(name string, isDir bool) bool {
-	return isDir && r.dirs[name] || !isDir && r.blobs[name] != ""
+	id := r.names[name]
+	return id != "" && (id == "tree") == isDir
 }
 
 // blobOf returns the blob that is committed under this name, if it has exactly these bytes.
 func (r *gitRepo) blobOf(name string, kind FileKind, data []byte) string {
-	if id := r.blobs[name]; id != "" && kind == KindFile && blobID(data, len(id)) == id {
+	if id := r.names[name]; id != "" && kind == KindFile && blobID(data, len(id)) == id {
 		return id
 	}
 	return ""
@@ -181,59 +153,40 @@ func blobID(data []byte, digits int) string {
 // the repository does not have, or that have other bytes than their names say.
 func (r *gitRepo) contents(ctx context.Context, sizes map[string]int64) map[string][]byte {
 	out := map[string][]byte{}
-	var ids []string
+	var ids strings.Builder
 	for id := range sizes {
 		if strings.Trim(id, "0123456789abcdef") == "" {
-			ids = append(ids, id)
+			ids.WriteString(id + "\n")
 		}
 	}
-	if len(ids) == 0 {
+	if ids.Len() == 0 {
 		return out
 	}
-	read := func(in io.Reader) error {
+	_ = r.run(ctx, strings.NewReader(ids.String()), func(in io.Reader) error {
 		lines := bufio.NewReader(in)
 		for {
 			head, err := lines.ReadString('\n')
 			if err != nil {
 				return nil // what is missing is missing
 			}
-			words := strings.Fields(head)
+			words := strings.Fields(head) // id, type and size, or the id and why there is none
 			if len(words) != 3 {
 				continue
 			}
-			size, err := strconv.ParseInt(words[2], 10, 64)
-			if want, ok := sizes[words[0]]; err != nil || !ok || size != want {
+			id := words[0]
+			size, ok := sizes[id]
+			if !ok || words[2] != strconv.FormatInt(size, 10) {
 				return errors.New("not the blob that was asked for")
 			}
 			var data bytes.Buffer
 			if _, err := io.CopyN(&data, lines, size); err != nil {
 				return nil
 			}
-			if blobID(data.Bytes(), len(words[0])) == words[0] {
-				out[words[0]] = data.Bytes()
+			if blobID(data.Bytes(), len(id)) == id {
+				out[id] = data.Bytes()
 			}
-			if _, err := lines.ReadByte(); err != nil {
-				return nil
-			}
+			_, _ = lines.ReadByte() // a line feed
 		}
-	}
-	// A blob that would have to be fetched ends the process, so those left are asked for anew.
-	for len(ids) > 0 && ctx.Err() == nil {
-		before := len(out)
-		_ = r.run(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"), read, "cat-file", "--batch")
-		var left []string
-		for _, id := range ids {
-			if out[id] == nil {
-				left = append(left, id)
-			}
-		}
-		if len(out) == before {
-			left = left[min(1, len(left)):]
-			if len(left) > 100 {
-				break
-			}
-		}
-		ids = left
-	}
+	}, "cat-file", "--batch")
 	return out
 }

@@ -23,14 +23,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// objects is a store of objects in memory.
+// objects is the objects of a journal, in memory.
 type objects struct {
+	Journal
+
 	mu  sync.Mutex
 	all map[Hash][]byte
 	err error
 }
 
-func (o *objects) put(_ context.Context, h Hash, data []byte) error {
+func (o *objects) Put(_ context.Context, h Hash, data []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -40,7 +42,7 @@ func (o *objects) put(_ context.Context, h Hash, data []byte) error {
 	return nil
 }
 
-func (o *objects) get(_ context.Context, h Hash) ([]byte, error) {
+func (o *objects) Get(_ context.Context, h Hash) ([]byte, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if data, ok := o.all[h]; ok {
@@ -65,11 +67,10 @@ func (o *objects) holds(text string) bool {
 type filesTest struct {
 	*testing.T
 	*tracker
-	ws   *workspace.Workspace
-	dir  string
-	objs *objects
-	mark int64
-	now  map[string]FileState // of the last node
+	files *Files
+	dir   string
+	objs  *objects
+	now   map[string]FileState // of the last node
 }
 
 func newFilesTest(t *testing.T, files map[string]string) *filesTest {
@@ -80,11 +81,11 @@ func newFilesTest(t *testing.T, files map[string]string) *filesTest {
 	for name, text := range files {
 		f.write(name, text)
 	}
-	var err error
-	f.ws, err = workspace.Open(f.dir, workspace.WithPlanRecords(f.dir+".records"))
+	ws, err := workspace.Open(f.dir, workspace.WithPlanRecords(f.dir+".records"))
 	require.NoError(t, err)
-	t.Cleanup(func() { f.ws.Close() })
-	f.tracker = newTracker(trackerConfig{fs: f.ws, put: f.objs.put, get: f.objs.get})
+	t.Cleanup(func() { ws.Close() })
+	f.tracker, f.files = newTracker(ws, f.objs, nil), NewFiles(ws)
+	f.files.tracker.Store(f.tracker)
 	return f
 }
 
@@ -119,7 +120,7 @@ func (f *filesTest) commit() {
 // command does something as a command.
 func (f *filesTest) command(do func() error) {
 	f.Helper()
-	_, err := f.Exec(execFunc(do)).Run(f.Context(), &tools.ExecCommand{})
+	_, err := f.files.Exec(execFunc(do)).Run(f.Context(), &tools.ExecCommand{})
 	require.NoError(f, err)
 }
 
@@ -134,7 +135,7 @@ func (f *filesTest) apply(edits ...edit.File) {
 	f.Helper()
 	plan, err := edit.NewPlan(edits...)
 	require.NoError(f, err)
-	_, err = f.FS().Apply(f.Context(), plan)
+	_, err = f.files.Apply(f.Context(), plan)
 	require.NoError(f, err)
 }
 
@@ -142,19 +143,25 @@ func (f *filesTest) apply(edits ...edit.File) {
 func (f *filesTest) node() map[string]FileState {
 	f.Helper()
 	require.NoError(f, f.refresh(f.Context()))
-	d, mark, err := f.delta(f.Context(), f.mark)
-	require.NoError(f, err)
-	f.mark = mark
-	f.now = maps.Clone(f.now)
-	maps.Copy(f.now, d)
+	f.now = changed(f, f.tracker, f.now)
 	return f.now
+}
+
+// changed returns the states of the files of a new node that follows a node with the states was.
+func changed(t require.TestingT, tr *tracker, was map[string]FileState) map[string]FileState {
+	var r record
+	_, err := tr.diff(context.Background(), &r, &pathFiles{files: was})
+	require.NoError(t, err)
+	now := maps.Clone(was)
+	maps.Copy(now, r.Files)
+	return now
 }
 
 // goTo checks out a node.
 func (f *filesTest) goTo(to map[string]FileState) []FileChange {
 	f.Helper()
-	from := f.node()
-	plan, err := f.plan(f.Context(), from, to)
+	f.node()
+	plan, err := f.plan(f.Context(), to)
 	require.NoError(f, err)
 	_, err = f.checkout(f.Context(), plan)
 	if err != nil {
@@ -266,7 +273,7 @@ func (f *filesTest) edit(r *rand.Rand) {
 	}
 	plan, err := edit.NewPlan(e)
 	require.NoError(f, err)
-	_, _ = f.FS().Apply(f.Context(), plan) // a file that exists already stays
+	_, _ = f.files.Apply(f.Context(), plan) // a file that exists already stays
 }
 
 // implied returns what a node says of a file that it does not mention.

@@ -2,24 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/aycoder/aycoder/workspace"
 )
-
-// trackShown tracks the files that the model was shown.
-func (t *tracker) trackShown(ctx context.Context) error {
-	for _, s := range t.fs.Seen().All() {
-		name, err := t.fs.Resolve(s.Path)
-		if err != nil || t.file(name).shown {
-			continue
-		}
-		if err := t.look(ctx, name, t.now(), true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // ShownFile says which contents of a file the model was shown: see [workspace.SeenFile]. The
 // contents are objects.
@@ -29,57 +17,68 @@ type ShownFile struct {
 	Contents []Hash `json:"contents,omitempty"`
 }
 
-// shown stores the contents that the model was shown, and returns the files for which they differ
-// from those of the last call.
-func (t *tracker) shown(ctx context.Context) ([]ShownFile, error) {
-	if err := t.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer t.turn.Release(1)
+// shownSeen is a file that the model was shown, as the workspace remembers it and as nodes mention it.
+type shownSeen struct {
+	seen  workspace.SeenFile
+	shown ShownFile
+}
+
+// shownSince tracks the files that the model was shown, and stores the contents. It returns the
+// files for which they are not as in was.
+func (t *tracker) shownSince(ctx context.Context, was map[string]ShownFile) ([]ShownFile, error) {
 	var out []ShownFile
-	for _, s := range t.fs.Seen().All() {
-		f := ShownFile{Path: s.Path, Hash: Hash(s.Hash)}
-		for _, c := range s.Contents {
-			f.Contents = append(f.Contents, HashOf([]byte(c)))
-		}
-		key := fmt.Sprint(f)
-		if t.told[s.Path] == key {
-			continue
-		}
-		for i, h := range f.Contents {
-			if err := t.store(ctx, s.Path, h, []byte(s.Contents[i])); err != nil {
-				return out, err
+	for _, s := range t.ws.Seen().All() {
+		f, known := t.shown[s.Path]
+		// The workspace makes a new slice for each change, so most files need not be hashed again.
+		if !known || f.seen.Hash != s.Hash || len(f.seen.Contents) != len(s.Contents) ||
+			len(s.Contents) > 0 && &f.seen.Contents[0] != &s.Contents[0] {
+			var err error
+			if f, err = t.showed(ctx, s); err != nil {
+				return nil, err
 			}
 		}
-		t.told[s.Path] = key
-		out = append(out, f)
+		if w, ok := was[s.Path]; !ok || w.Hash != f.shown.Hash || !slices.Equal(w.Contents, f.shown.Contents) {
+			out = append(out, f.shown)
+		}
 	}
 	return out, nil
 }
 
-// untell forgets which files the model was shown.
-func (t *tracker) untell() {
-	_ = t.lock(context.Background())
-	defer t.turn.Release(1)
-	t.fs.Seen().Reset()
-	clear(t.told)
+// showed tracks a file and stores the contents that the model was shown.
+func (t *tracker) showed(ctx context.Context, s workspace.SeenFile) (shownSeen, error) {
+	f := shownSeen{s, ShownFile{Path: s.Path, Hash: Hash(s.Hash)}}
+	if name, err := t.ws.Resolve(s.Path); err == nil && t.file(name).state.First == nil {
+		if err := t.look(ctx, name, true); err != nil {
+			return f, err
+		}
+	}
+	for _, c := range s.Contents {
+		h := HashOf([]byte(c))
+		switch err := t.journal.Put(ctx, h, []byte(c)); {
+		case err == nil:
+			f.shown.Contents = append(f.shown.Contents, h)
+		case !errors.Is(err, errNoRoom):
+			return f, fmt.Errorf("store %s: %w", s.Path, err)
+		}
+	}
+	t.shown[s.Path] = f
+	return f, nil
 }
 
 // restoreShown gives the workspace the contents that the model was shown by another process, so
 // that they are the bases of merges again. Contents that cannot be read are left out.
-func (t *tracker) restoreShown(ctx context.Context, files []ShownFile) error {
+func (t *tracker) restoreShown(ctx context.Context, files map[string]ShownFile) error {
 	for _, f := range files {
 		s := workspace.SeenFile{Path: f.Path, Hash: string(f.Hash)}
 		for _, h := range f.Contents {
-			if data, err := t.get(ctx, h); err == nil {
+			if data, err := t.journal.Get(ctx, h); err == nil {
 				s.Contents = append(s.Contents, string(data))
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		t.fs.Seen().Restore(s)
-		t.told[f.Path] = fmt.Sprint(f)
+		t.ws.Seen().Restore(s)
 	}
 	return nil
 }

@@ -3,12 +3,10 @@ package session
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 
 	"github.com/aycoder/aycoder/internal/ignore"
-	"golang.org/x/sync/errgroup"
 )
 
 // A walk looks at every file of the workspace that is not ignored. The rules are those of git: a
@@ -17,98 +15,78 @@ import (
 
 const maxIgnoreFile = 1 << 20 // bytes of an ignore file that are read
 
+// unseen is what a walk has not looked at.
+type unseen struct {
+	ignored map[string]bool // by name; of a directory, all that is in it
+	some    bool            // there are other files that it has not looked at
+}
+
+// has reports whether a file that the next walk finds may have been there before.
+func (u unseen) has(name string) bool {
+	there := u.some || u.ignored[name]
+	dirsAbove(name, func(dir string) bool {
+		there = there || u.ignored[dir]
+		return !there
+	})
+	return there
+}
+
 // walker is one walk.
 type walker struct {
 	*tracker
-	by      author
-	known   bool // an earlier walk saw everything: what it did not find was not there
-	left    int  // how many entries it may still look at
-	changed []seenChange
+	before, unseen unseen // by the last walk, and by this one
+	left           int    // how many entries it may still look at
+	budget         budget
 }
 
-// seenChange is a file whose signature is not the one that is known.
-type seenChange struct {
-	*trackedFile
-	info  fs.FileInfo
-	sign  signature
-	state FileState
-}
-
-// walk finds what has changed, came and went since the last walk, and stores it within the bounds.
-func (t *tracker) walk(ctx context.Context, by author) error {
+// walk finds what has changed, came and went since the last walk, and stores it within the limits.
+func (t *tracker) walk(ctx context.Context) error {
 	if err := t.repo.load(ctx); err != nil {
 		return err
 	}
-	w := &walker{tracker: t, by: by, known: t.walks > 0 && !t.partial, left: t.entries}
+	w := &walker{tracker: t, before: t.unseen, unseen: unseen{ignored: map[string]bool{}}, left: t.entries, budget: t.limits}
+	ended := t.ended.Load()
 	t.walks++
-	hidden := t.skipped
-	t.skipped, t.partial = map[string]bool{}, false
+	t.unseen.some = true                                     // unless this walk comes to its end
+	exclude, _ := t.read(".git/info/exclude", maxIgnoreFile) // there may be none
 	var l *ignore.Layer
-	l = l.Push("", []byte(t.ignored)).Push("", w.ignoreFile(".git/info/exclude"))
-	if err := w.dir(ctx, ".", l, false); err != nil {
-		t.partial = true
-		t.skipped = hidden
+	if err := w.dir(ctx, ".", l.Push("", exclude), false); err != nil {
 		return err
 	}
-	if err := w.captureAll(ctx); err != nil {
-		t.partial = true
-		return err
-	}
-	for _, c := range w.changed {
-		w.foundNew(c, hidden)
-	}
+	t.unseen = w.unseen
 	for name, f := range t.files {
-		if f.walk == t.walks || f.state.Kind == "" && !f.shown {
+		if f.walk == t.walks || f.state.Kind == "" && f.state.First == nil {
 			continue
 		}
-		if err := t.look(ctx, name, by, false); err != nil {
+		if err := t.look(ctx, name, false); err != nil {
 			return err
 		}
-		if f.state.Kind == "" && !f.shown {
+		if f.state.Kind == "" && f.state.First == nil {
 			delete(t.files, name)
 		}
 	}
-	if by == byAgent && t.running.Load() == 0 {
-		t.owed.Store(false)
-	}
+	t.walked = ended
 	return nil
-}
-
-// foundNew notes a change. A name that the walk before could not have seen is not new for sure.
-func (w *walker) foundNew(c seenChange, hidden map[string]bool) {
-	f := c.trackedFile
-	if f.state.Kind == "" && w.by == byAgent && !f.shown {
-		seen := w.known && !hidden[f.path]
-		dirsAbove(f.path, func(dir string) bool {
-			seen = seen && !hidden[dir]
-			return seen
-		})
-		if !seen {
-			f.state, f.seen = FileState{Kind: KindOther, NotHeld: "it was not watched before"}, true
-			w.found(f, c.sign, c.state, byUser, true)
-			return
-		}
-	}
-	w.found(f, c.sign, c.state, w.by, false)
 }
 
 // dir walks through a directory. Hidden says that it is ignored itself, but has committed files.
 func (w *walker) dir(ctx context.Context, dir string, l *ignore.Layer, hidden bool) error {
-	entries, err := w.fs.ReadDir(ctx, dir)
+	entries, err := w.ws.ReadDir(ctx, dir)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	if err != nil { // it cannot be read, or is very large
-		w.partial = true
+		w.unseen.some = true
 	}
 	for _, e := range entries {
 		if e.Name() == ".gitignore" && e.Type().IsRegular() {
-			l = l.Push(dir, w.ignoreFile(path.Join(dir, ".gitignore")))
+			file, _ := w.read(path.Join(dir, e.Name()), maxIgnoreFile)
+			l = l.Push(dir, file)
 		}
 	}
 	for _, e := range entries {
 		if w.left--; w.left < 0 {
-			w.partial = true
+			w.unseen.some = true
 			return nil
 		}
 		name := e.Name()
@@ -129,7 +107,7 @@ func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, l *ignor
 	}
 	ignored := hidden || l.Ignored(name, isDir) || isDir && ignore.Skipped(e.Name())
 	if ignored && !w.repo.holds(name, isDir) {
-		w.skipped[name] = true
+		w.unseen.ignored[name] = true
 		return nil
 	}
 	info, err := e.Info()
@@ -137,42 +115,31 @@ func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, l *ignor
 		return nil
 	}
 	if err != nil {
-		w.partial = true
+		w.unseen.some = true
 		return nil
 	}
 	f := w.file(name)
 	f.walk = w.walks
-	if s := sign(info); !f.sign.unchanged(s) && (!isDir || f.state.Kind != KindDir || f.state.Mode != s.mode.Perm()) {
-		w.changed = append(w.changed, seenChange{trackedFile: f, info: info, sign: s})
+	if err := w.changed(ctx, f, info); err != nil || !isDir {
+		return err
 	}
-	if isDir {
-		return w.dir(ctx, name, l, ignored)
-	}
-	return nil
+	return w.dir(ctx, name, l, ignored)
 }
 
-// captureAll reads the files that have changed, several at a time.
-func (w *walker) captureAll(ctx context.Context) error {
-	b := &budget{count: w.count, bytes: w.bytes, size: w.size}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(4)
-	for i := range w.changed {
-		c := &w.changed[i]
-		g.Go(func() (err error) {
-			c.state, err = w.capture(ctx, c.path, c.info, b)
-			return err
-		})
-	}
-	return g.Wait()
-}
-
-// ignoreFile returns the content of an ignore file, or nil.
-func (w *walker) ignoreFile(name string) []byte {
-	f, err := w.fs.Open(name)
-	if err != nil {
+// changed notes the state of a file if its signature is not the one that is known.
+func (w *walker) changed(ctx context.Context, f *trackedFile, info fs.FileInfo) error {
+	s := sign(info)
+	if f.sign.unchanged(s) || s.mode.IsDir() && f.state.Kind == KindDir && f.state.Mode == s.mode.Perm() {
 		return nil
 	}
-	defer f.Close()
-	data, _ := io.ReadAll(io.LimitReader(f, maxIgnoreFile))
-	return data
+	now, err := w.capture(ctx, f, info, &w.budget)
+	if err != nil {
+		return err
+	}
+	track := f.state.Kind == "" && f.state.First == nil && w.began != w.walked && w.before.has(f.path)
+	if track {
+		f.state = FileState{Kind: KindOther, NotHeld: "it was not watched before"}
+	}
+	w.note(f, s, now, track)
+	return nil
 }

@@ -24,6 +24,7 @@ type memoryJournal struct {
 	// limit, if it is set, is the number of records after which Append fails.
 	limit int
 	fail  error
+	full  error // of Put
 	// damaged are the positions of records that cannot be read.
 	damaged map[int]bool
 }
@@ -78,11 +79,17 @@ func (j *memoryJournal) Append(ctx context.Context, durable bool, records ...[]b
 }
 
 func (j *memoryJournal) Put(ctx context.Context, h session.Hash, data []byte) error {
-	j.objects[h] = slices.Clone(data)
-	return nil
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.full == nil {
+		j.objects[h] = slices.Clone(data)
+	}
+	return j.full
 }
 
 func (j *memoryJournal) Get(ctx context.Context, h session.Hash) ([]byte, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if d, ok := j.objects[h]; ok {
 		return d, nil
 	}

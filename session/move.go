@@ -105,15 +105,14 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	}
 	ctx = context.WithoutCancel(ctx)    // the conversation follows the files
 	if s.files != nil && !c.onlyFiles { // the model knows what it was shown before that node
-		s.files.untell()
-		if err := s.files.restoreShown(ctx, s.View().shown(r.ID)); err != nil {
+		s.files.ws.Seen().Reset()
+		if err := s.files.restoreShown(ctx, b.filesAt(r.ID).shown); err != nil {
 			return move, err
 		}
 	}
-	b.placed = false
 	if c.onlyFiles {
 		r = b.node(&record{}, s.tree.next(), s.tree.heads[b.name])
-		if err := b.addFiles(ctx, r); err != nil {
+		if _, err := b.addFiles(ctx, r); err != nil {
 			return move, err
 		}
 		move.To = r.ID

@@ -45,13 +45,14 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 	if s.journal, err = store.Open(ctx, id, true); err != nil {
 		return nil, err
 	}
-	l := loader{session: s, open: map[int64]*openRun{}}
+	s.journal = s.config.spare(s.journal)
+	l := loader{session: s, open: map[int64]*openRun{}, files: map[string]FileState{}}
 	if err := l.load(ctx); err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
 	err = l.resume(ctx, func(records ...*record) error { return s.write(ctx, true, records...) })
 	if err == nil {
-		err = s.attach(ctx)
+		err = s.attach(ctx, l.files)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.journal.Close())
@@ -60,7 +61,7 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 		b.requeue(&b.control)
 	}
 	s.restoreValues()
-	if err := s.compare(ctx); err != nil {
+	if err := s.compare(ctx, l.files); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.config.dir = cmp.Or(s.config.dir, s.entry.Dir)
@@ -89,7 +90,7 @@ func readSession(ctx context.Context, store Store, id string) (*Session, error) 
 	if s.journal, err = store.Open(ctx, id, false); err != nil {
 		return nil, err
 	}
-	l := loader{session: s, open: map[int64]*openRun{}}
+	l := loader{session: s, open: map[int64]*openRun{}, files: map[string]FileState{}}
 	err = l.load(ctx)
 	if err == nil { // what is not written yet is shown all the same
 		err = l.resume(ctx, func(records ...*record) error {
@@ -112,7 +113,8 @@ var errNoHeader = errors.New("it has no header")
 type loader struct {
 	session *Session
 	open    map[int64]*openRun
-	lost    ID // how many nodes
+	lost    ID                   // how many nodes
+	files   map[string]FileState // as the last records of all branches say
 }
 
 // maxLost is the number of lost nodes for which a session has nodes without a message.
@@ -213,6 +215,7 @@ func (l *loader) header(r *record) error {
 func (l *loader) record(r *record) error {
 	s := l.session
 	s.used(r)
+	maps.Copy(l.files, r.Files)
 	switch r.Kind {
 	case kindNode:
 		return l.node(r)

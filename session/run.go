@@ -71,7 +71,7 @@ func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunO
 		}
 		work, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		err := b.session.refresh(ctx)
+		err := b.session.files.refresh(ctx)
 		var a *activeRun
 		if err == nil {
 			a, err = b.begin(work, &in, &rc, cancel)
@@ -143,8 +143,12 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 			return nil, err
 		}
 	}
-	if err := b.saveFiles(ctx); err != nil {
+	if records, err := b.unsaved(ctx); err != nil {
 		return nil, err
+	} else if len(records) > 0 {
+		if err := s.write(ctx, true, records...); err != nil {
+			return nil, err
+		}
 	}
 	if a.control != &b.control {
 		b.requeue(a.control)
@@ -230,11 +234,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		return &JournalError{Op: "append to", Session: s.id, Err: err}
 	}
 	if n := len(nodes); n > 0 {
-		err := b.addFiles(ctx, nodes[n-1])
-		if err == nil && s.files != nil {
-			nodes[n-1].Shown, err = s.files.shown(ctx)
-		}
-		if err != nil {
+		if _, err := b.addFiles(ctx, nodes[n-1]); err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
 	}

@@ -136,6 +136,7 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 	if s.journal, err = store.Create(ctx, s.id); err != nil {
 		return nil, err
 	}
+	s.journal = s.config.spare(s.journal)
 	now := s.config.clock.Now()
 	s.tree = newTree(now)
 	s.entry = s.newEntry(now, s.config.dir)
@@ -146,7 +147,7 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 		return nil, errors.Join(err, s.discard(ctx))
 	}
 	s.restoreValues()
-	if err := s.attach(ctx); err != nil {
+	if err := s.attach(ctx, nil); err != nil {
 		return nil, errors.Join(err, s.discard(ctx))
 	}
 	_ = s.describe(ctx) // the list of sessions is a convenience

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,12 @@ type desk struct {
 }
 
 func newDesk(t *testing.T, id string, store session.Store, dir string, steps ...script.Step) *desk {
+	t.Helper()
+	return newDeskWith(t, id, store, dir, steps)
+}
+
+func newDeskWith(t *testing.T, id string, store session.Store, dir string, steps []script.Step, opts ...session.Option) *desk {
+	t.Helper()
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
@@ -33,10 +40,11 @@ func newDesk(t *testing.T, id string, store session.Store, dir string, steps ...
 	require.NoError(t, err)
 	l, err := aycoder.New(script.New(steps...), aycoder.WithTools(list...), aycoder.WithApprover(verdict(aycoder.Allow())))
 	require.NoError(t, err)
+	opts = append(opts, session.WithFiles(d.files), session.WithDir(dir))
 	if id == "" {
-		d.s, err = session.New(t.Context(), store, l, session.WithFiles(d.files), session.WithDir(dir))
+		d.s, err = session.New(t.Context(), store, l, opts...)
 	} else {
-		d.s, err = session.Open(t.Context(), store, id, l, session.WithFiles(d.files))
+		d.s, err = session.Open(t.Context(), store, id, l, opts...)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { d.s.Close() })
@@ -203,5 +211,65 @@ func TestCheckoutKilledInBetween(t *testing.T) {
 			require.NoError(t, err)
 			o.is(map[string]string{"a": "2"})
 		})
+	}
+}
+
+// A file of the user that a command has removed, and that an Undo has brought back, is removed
+// again by a Redo of the next process.
+func TestRedoInNextProcess(t *testing.T) {
+	store, dir := session.Memory(), t.TempDir()
+	d := newDesk(t, "", store, dir, bash("rm b && echo x > a"), script.Say("done"))
+	d.write("b", "user\n")
+	run(t, d.s, "go")
+	d.is(map[string]string{"a": "x\n"})
+	_, err := d.s.Undo(t.Context())
+	require.NoError(t, err)
+	d.is(map[string]string{"b": "user\n"})
+	require.NoError(t, d.s.Close())
+
+	o := newDesk(t, d.s.ID(), store, dir)
+	_, err = o.s.Redo(t.Context())
+	require.NoError(t, err)
+	o.is(map[string]string{"a": "x\n"})
+}
+
+// When objects cannot be stored, a session that goes on in memory runs commands, takes the files
+// back, and leaves a journal that names no object that it does not have.
+func TestFilesGoOnInMemory(t *testing.T) {
+	store, dir := newMemory(), t.TempDir()
+	d := newDeskWith(t, "", store, dir, []script.Step{
+		writeFile("a", "1"), script.Say("one"), bash("rm b && echo x > a"), writeFile("c", "c"), script.Say("two"),
+	}, session.WithoutStopping())
+	d.write("b", "user\n")
+	run(t, d.s, "first")
+	first := d.s.View().Len()
+	store.sessions[d.s.ID()].full = syscall.ENOSPC
+	d.write("b", "the user's last words\n")
+	run(t, d.s, "second")
+	d.is(map[string]string{"a": "x\n", "c": "c"})
+	require.ErrorIs(t, d.s.Err(), syscall.ENOSPC)
+	move, err := d.s.Undo(t.Context())
+	require.NoError(t, err)
+	for _, f := range move.Files {
+		require.NotEqual(t, session.ActionKeep, f.Action, "%+v", f)
+	}
+	d.is(map[string]string{"a": "1", "b": "the user's last words\n"})
+	_, err = d.s.Redo(t.Context())
+	require.NoError(t, err)
+	d.is(map[string]string{"a": "x\n", "c": "c"})
+	require.NoError(t, d.s.Close())
+
+	v, damage, err := session.Read(t.Context(), store, d.s.ID())
+	require.NoError(t, err)
+	require.Empty(t, damage)
+	require.GreaterOrEqual(t, v.Len(), first)
+	for id := range v.Len() {
+		for name, f := range v.Node(session.ID(id)).Files {
+			for s := &f; s != nil; s = s.First {
+				if s.Hash != "" {
+					require.Contains(t, store.sessions[d.s.ID()].objects, s.Hash, "%d: %s", id, name)
+				}
+			}
+		}
 	}
 }
