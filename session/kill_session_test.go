@@ -96,6 +96,7 @@ func TestSessionKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
 	}
+	onDisk(t)
 	kills := 20
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
 		kills = n

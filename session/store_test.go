@@ -43,6 +43,7 @@ func dirSetup() agenttest.JournalSetup {
 }
 
 func TestDirIsAStore(t *testing.T) {
+	onDisk(t)
 	setup := dirSetup()
 	setup.Kills = 100
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
