@@ -143,12 +143,12 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 			return nil, err
 		}
 	}
-	if records, err := b.unsaved(ctx); err != nil {
+	records, err := b.unsaved(ctx)
+	if err == nil && len(records) > 0 {
+		err = s.write(ctx, true, records...)
+	}
+	if err != nil {
 		return nil, err
-	} else if len(records) > 0 {
-		if err := s.write(ctx, true, records...); err != nil {
-			return nil, err
-		}
 	}
 	if a.control != &b.control {
 		b.requeue(a.control)

@@ -85,7 +85,8 @@ func WithSync(s Sync) Option {
 }
 
 // WithoutStopping makes runs go on in memory if the journal fails, for example because the disk is
-// full. [Session.Err] then returns the error, and nothing more is recorded. Default: the run ends
+// full. [Session.Err] then returns the error, and nothing more is recorded. Contents of files are kept
+// in memory, up to 64 MiB, so that Checkout still takes the files back. Default: the run ends
 // with a [*JournalError], and all later commands return it.
 func WithoutStopping() Option {
 	return func(c *config) error {
