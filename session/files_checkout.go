@@ -258,7 +258,7 @@ func (t *tracker) content(ctx context.Context, s FileState, git map[string][]byt
 
 // checkout makes the changes of a plan, either all or none, and returns the states after it. If the
 // user has changed a file since the plan was made, the changes are merged; if that is impossible,
-// the error is an [*edit.ConflictError]. What another process left half done is recovered by
+// the error is an [*edit.ConflictError]. A checkout that another process left half done is recovered by
 // [recoverCheckout].
 func (t *tracker) checkout(ctx context.Context, plan []FileChange) (map[string]FileState, error) {
 	t.turn.Lock()
