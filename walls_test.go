@@ -49,6 +49,7 @@ var walls = []wall{
 	{"tools", []string{".", "diff", "edit", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
 	{"session", []string{".", "diff", "edit", "merge", "workspace", "tools", "internal"}, modules[:4]},
+	{"tokens", []string{".", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "merge", "session", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},

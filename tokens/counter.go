@@ -1,0 +1,215 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
+)
+
+// TokenCounter is an optional ability of an [aycoder.ModelClient], which [aycoder.As] finds: it
+// counts the input tokens of a request exactly, usually by a request over the network.
+type TokenCounter interface {
+	CountTokens(ctx context.Context, req *aycoder.Request) (int64, error)
+}
+
+// Option configures a [Counter].
+type Option func(*config) error
+
+type config struct {
+	scales    *Scales
+	fileTools map[string]bool
+	timeout   time.Duration
+}
+
+// WithScales makes a counter use scales that the host keeps, so that it can share and store them.
+// Default: the counter's own.
+func WithScales(s *Scales) Option {
+	return func(c *config) error {
+		if s == nil {
+			return &aycoder.ConfigError{Option: "WithScales", Err: errors.New("scales are nil")}
+		}
+		c.scales = s
+		return nil
+	}
+}
+
+// WithFileTools names the tools whose outputs are the contents of files, see [Breakdown].Files.
+// Default: "read_file".
+func WithFileTools(names ...string) Option {
+	return func(c *config) error {
+		c.fileTools = map[string]bool{}
+		for _, name := range names {
+			c.fileTools[name] = true
+		}
+		return nil
+	}
+}
+
+// WithTimeout sets how long a [TokenCounter] may take. Default: 5 seconds.
+func WithTimeout(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return &aycoder.ConfigError{Option: "WithTimeout", Err: fmt.Errorf("%v is not positive", d)}
+		}
+		c.timeout = d
+		return nil
+	}
+}
+
+// A Counter counts requests. It remembers what it counted: of a request that repeats the one before
+// and appends messages, it reads only the new ones. It keeps neither messages nor requests alive.
+// A Counter may serve any number of conversations, and is safe for concurrent use.
+type Counter struct {
+	config
+
+	mu       sync.Mutex
+	messages memo[aycoder.Message, measure]
+	tools    memo[aycoder.ToolSpec, measure]
+	texts    memo[aycoder.Text, measure]
+}
+
+// New returns a counter.
+func New(opts ...Option) (*Counter, error) {
+	c := &Counter{config: config{
+		scales: &Scales{}, fileTools: map[string]bool{"read_file": true}, timeout: 5 * time.Second,
+	}}
+	if err := option.Apply(&c.config, opts); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Scales returns the scales by which c corrects its estimates.
+func (c *Counter) Scales() *Scales { return c.scales }
+
+// Count is the number of tokens of a request, as far as it is known.
+type Count struct {
+	// Breakdown is where the tokens are. Its sum may differ from Tokens by rounding, and after an
+	// exact count by the error of the estimate.
+	Breakdown Breakdown
+	// Tokens is the number of tokens: exact, or an estimate that is corrected for the model.
+	Tokens int64
+	// Margin is the factor by which the true number may exceed Tokens; 1 if Tokens is exact.
+	Margin float64
+	// Exact reports whether a [TokenCounter] counted this request.
+	Exact bool
+	// Err is the error with which the TokenCounter failed when it was asked, or nil.
+	Err error
+
+	raw Breakdown // the estimate without a correction
+}
+
+// Max returns the number of tokens that a budget must have room for: Tokens × Margin.
+func (c Count) Max() int64 { return int64(math.Ceil(float64(c.Tokens) * c.Margin)) }
+
+// Estimate estimates a request to a model, and asks nobody.
+func (c *Counter) Estimate(m Model, req *aycoder.Request) Count {
+	raw := c.measure(m.Provider, req)
+	factor, margin := c.scales.of(m, raw.size)
+	b := raw.scaled(factor)
+	return Count{Breakdown: b, Tokens: b.Total(), Margin: margin, raw: raw.Breakdown}
+}
+
+// measure estimates a request to a provider, without a correction for the model.
+func (c *Counter) measure(provider string, req *aycoder.Request) (sum measure) {
+	r := reader{provider, c.fileTools}
+	sum.System = sum.fixed(perRequest)
+	if len(req.Tools) > 0 && (provider == "anthropic" || provider == "bedrock") {
+		sum.Tools = sum.fixed(toolPrompt)
+	}
+	if req.Output != nil {
+		sum.Tools += sum.fixed(perTool) + sum.text(req.Output.Name) + sum.bytes(req.Output.Schema)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range req.System {
+		sum.add(c.texts.get(t, provider, r.system))
+	}
+	for _, t := range req.Tools {
+		sum.add(c.tools.get(t, provider, r.tool))
+	}
+	for _, m := range req.Messages {
+		sum.add(c.messages.get(m, provider, r.message))
+	}
+	return sum
+}
+
+// Observe corrects the scale of a model by the usage that it reported for a request. The input
+// counts, with what was read from a cache and written to it. Observe ignores requests with images,
+// which say little about texts, and usage that cannot be of this request.
+func (c *Counter) Observe(m Model, req *aycoder.Request, usage aycoder.Usage) {
+	c.observe(m, req, usage.Input+usage.CacheRead+usage.CacheWrite)
+}
+
+func (c *Counter) observe(m Model, req *aycoder.Request, count int64) {
+	if sum := c.measure(m.Provider, req); sum.Images == 0 {
+		c.scales.observe(m, sum.size, count)
+	}
+}
+
+// A Turn counts the candidates for the next request of a conversation. In all of a turn, it asks
+// the client's [TokenCounter] at most once. A Turn is not safe for concurrent use.
+type Turn struct {
+	counter *Counter
+	client  aycoder.ModelClient
+	asked   bool
+	exactOf *aycoder.Request // the request that was counted exactly
+	exact   Count
+}
+
+// Turn begins a turn of a conversation with a client. A nil client is never asked.
+func (c *Counter) Turn(client aycoder.ModelClient) *Turn {
+	return &Turn{counter: c, client: client}
+}
+
+// Fits counts a request, and reports whether it is within a budget of input tokens. It asks the
+// client's [TokenCounter], if there is one, only if the estimate alone cannot tell, and only once
+// a turn. If the TokenCounter fails or takes too long, [Count].Err is its error, and the request
+// fits if the estimate with its margin does. After a successful count, further requests of the
+// turn are estimated in proportion to it.
+func (t *Turn) Fits(ctx context.Context, req *aycoder.Request, budget int64) (Count, bool) {
+	model := ModelOf(t.client, req.Model)
+	n := t.estimate(model, req)
+	if n.Max() <= budget || float64(n.Tokens) > float64(budget)*n.Margin || t.asked {
+		return n, n.Max() <= budget
+	}
+	exact, ok := aycoder.As[TokenCounter](t.client)
+	if !ok {
+		return n, false
+	}
+	t.asked = true
+	ctx, cancel := context.WithTimeout(ctx, t.counter.timeout)
+	defer cancel()
+	count, err := exact.CountTokens(ctx, req)
+	if err == nil && (count < n.Tokens/mismatch || count > n.Tokens*mismatch) {
+		err = fmt.Errorf("%d tokens where about %d were expected", count, n.Tokens)
+	}
+	if err != nil {
+		n.Err = fmt.Errorf("count tokens: %w", err)
+		return n, false
+	}
+	t.counter.observe(model, req, count)
+	n.Tokens, n.Margin, n.Exact = count, 1, true
+	t.exactOf, t.exact = req, n
+	return n, count <= budget
+}
+
+// estimate counts a request by what is known in this turn.
+func (t *Turn) estimate(m Model, req *aycoder.Request) Count {
+	switch {
+	case t.exactOf == nil:
+		return t.counter.Estimate(m, req)
+	case t.exactOf == req:
+		return t.exact
+	}
+	n := t.counter.Estimate(m, req)
+	ratio := float64(n.raw.Total()) / float64(t.exact.raw.Total())
+	n.Tokens = int64(math.Ceil(float64(t.exact.Tokens) * ratio))
+	return n
+}

@@ -1,0 +1,316 @@
+package tokens
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+var gpt = Model{"openai", "gpt-5"}
+
+func newCounter(t *testing.T, opts ...Option) *Counter {
+	t.Helper()
+	c, err := New(opts...)
+	require.NoError(t, err)
+	return c
+}
+
+func ask(text string) *aycoder.Request {
+	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User(text)}}
+}
+
+const sentence = "The second function opens the file and returns an error. "
+
+func TestOptions(t *testing.T) {
+	for _, opt := range []Option{WithScales(nil), WithTimeout(0), nil} {
+		_, err := New(opt)
+		require.ErrorAs(t, err, new(*aycoder.ConfigError))
+	}
+}
+
+// Each part is in its field, and the fields add up.
+func TestBreakdown(t *testing.T) {
+	text := strings.Repeat(sentence, 20)
+	n := Estimate(text)
+	output := func(tool string, parts ...aycoder.Part) *aycoder.Message {
+		return &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: "1", Name: tool, Parts: parts}}}
+	}
+	of := func(role aycoder.Role, parts ...aycoder.Part) *aycoder.Request {
+		return &aycoder.Request{Messages: []*aycoder.Message{{Role: role, Parts: parts}}}
+	}
+	args, err := json.Marshal(map[string]string{"text": text})
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name string
+		req  *aycoder.Request
+		got  func(Breakdown) int64
+		want int64
+	}{
+		{"system", &aycoder.Request{System: []*aycoder.Text{{Text: text}}}, func(b Breakdown) int64 { return b.System }, n},
+		{"tools", &aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "x", Description: text, Schema: args}}}, func(b Breakdown) int64 { return b.Tools }, 2 * n},
+		{"output format", &aycoder.Request{Output: &aycoder.OutputFormat{Name: "x", Schema: args}}, func(b Breakdown) int64 { return b.Tools }, n},
+		{"instructions", of(aycoder.RoleSystem, &aycoder.Text{Text: text}), func(b Breakdown) int64 { return b.Instructions }, n},
+		{"prompt", of(aycoder.RoleUser, &aycoder.Text{Text: text}), func(b Breakdown) int64 { return b.History }, n},
+		{"call", of(aycoder.RoleAssistant, &aycoder.ToolUse{ID: "1", Name: "x", Args: args}), func(b Breakdown) int64 { return b.History }, n},
+		{"thinking", of(aycoder.RoleAssistant, &aycoder.Thinking{Text: text, Provider: "openai"}), func(b Breakdown) int64 { return b.History }, n},
+		{"hidden thinking", of(aycoder.RoleAssistant, &aycoder.Thinking{Signature: strings.Repeat("x", 16*100)}), func(b Breakdown) int64 { return b.History }, 300},
+		{"thinking of others", of(aycoder.RoleAssistant, &aycoder.Thinking{Text: text, Provider: "google"}), func(b Breakdown) int64 { return b.History }, 0},
+		{"opaque", of(aycoder.RoleAssistant, &aycoder.Opaque{Provider: "openai", Raw: json.RawMessage(strings.Repeat("x", 16*100))}), func(b Breakdown) int64 { return b.History }, 300},
+		{"opaque of others", of(aycoder.RoleAssistant, &aycoder.Opaque{Provider: "aycoder", Raw: args}), func(b Breakdown) int64 { return b.History }, 0},
+		{"output", &aycoder.Request{Messages: []*aycoder.Message{output("bash", &aycoder.Text{Text: text})}}, func(b Breakdown) int64 { return b.Outputs }, n},
+		{"file", &aycoder.Request{Messages: []*aycoder.Message{output("read_file", &aycoder.Text{Text: text})}}, func(b Breakdown) int64 { return b.Files }, n},
+		{"document", of(aycoder.RoleUser, &aycoder.Media{Type: "text/plain; charset=utf-8", Data: []byte(text)}), func(b Breakdown) int64 { return b.Files }, n},
+		{"image of a tool", &aycoder.Request{Messages: []*aycoder.Message{output("view", &aycoder.Media{Type: "image/png", Data: png(512, 512)})}}, func(b Breakdown) int64 { return b.Images }, 414},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			count := newCounter(t).Estimate(gpt, tt.req)
+			require.InDelta(t, tt.want, tt.got(count.Breakdown), 40)
+			require.Equal(t, count.Tokens, count.Breakdown.Total())
+			require.InDelta(t, tt.want, count.Tokens, 60, "nothing is in two fields")
+		})
+	}
+}
+
+// A request that a builder got wrong is counted as far as it goes; the loop refuses it later.
+func TestInvalidRequest(t *testing.T) {
+	req := &aycoder.Request{
+		System: []*aycoder.Text{nil}, Tools: []*aycoder.ToolSpec{nil},
+		Messages: []*aycoder.Message{nil, {Parts: []aycoder.Part{nil, (*aycoder.Text)(nil), (*aycoder.ToolOutput)(nil)}}},
+	}
+	require.Less(t, newCounter(t).Estimate(gpt, req).Tokens, int64(50))
+}
+
+// A provider that counts otherwise is learned from few usages, with what was cached.
+func TestObserve(t *testing.T) {
+	c := newCounter(t)
+	req := ask(strings.Repeat(sentence, 100))
+	before := c.Estimate(gpt, req)
+	require.InDelta(t, 1.35, before.Margin, 0.03)
+	truth := before.Tokens * 13 / 10
+	for range 4 {
+		c.Observe(gpt, req, aycoder.Usage{Input: 10, CacheRead: truth / 2, CacheWrite: truth - truth/2 - 10, Output: 999})
+	}
+	after := c.Estimate(gpt, req)
+	require.InEpsilon(t, truth, after.Tokens, 0.02)
+	require.Less(t, after.Margin, 1.2)
+	require.Equal(t, before.Tokens, c.Estimate(Model{"openai", "other"}, req).Tokens, "another model")
+	for range 200 {
+		c.Observe(gpt, req, aycoder.Usage{Input: truth})
+	}
+	require.InDelta(t, 1.05, c.Estimate(gpt, req).Margin, 0.001, "the least margin")
+
+	factor, margin := c.Scales().Of(gpt)
+	c.Observe(gpt, req, aycoder.Usage{})
+	c.Observe(gpt, req, aycoder.Usage{Input: 1 << 40})
+	picture := &aycoder.Request{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Media{Type: "image/png"}}}}}
+	c.Observe(gpt, picture, aycoder.Usage{Input: 5000})
+	factor2, margin2 := c.Scales().Of(gpt)
+	require.Equal(t, []float64{factor, margin}, []float64{factor2, margin2}, "no count, an absurd one, and one of an image")
+}
+
+// Counts of English say little about Chinese: the estimate stays, and its margin stays wide.
+func TestObserveByGroup(t *testing.T) {
+	c := newCounter(t)
+	chinese := ask(strings.Repeat("第二个函数打开文件并返回错误。", 100))
+	english := ask(strings.Repeat(sentence, 100))
+	before := c.Estimate(gpt, chinese)
+	for range 20 {
+		c.Observe(gpt, english, aycoder.Usage{Input: c.Estimate(gpt, english).raw.Total()})
+	}
+	require.InEpsilon(t, before.Tokens, c.Estimate(gpt, chinese).Tokens, 0.02)
+	require.Greater(t, c.Estimate(gpt, chinese).Margin, 1.5)
+	require.Less(t, c.Estimate(gpt, english).Margin, 1.15)
+	for range 10 {
+		c.Observe(gpt, chinese, aycoder.Usage{Input: before.Tokens * 17 / 10})
+	}
+	require.InEpsilon(t, before.Tokens*17/10, c.Estimate(gpt, chinese).Tokens, 0.05)
+	require.InEpsilon(t, c.Estimate(gpt, english).raw.Total(), c.Estimate(gpt, english).Tokens, 0.05)
+}
+
+// A long conversation is read once: each step reads only the new message.
+func TestStepsReadNewMessages(t *testing.T) {
+	c := newCounter(t)
+	req := &aycoder.Request{}
+	for range 2000 {
+		req.Messages = append(req.Messages, aycoder.User(sentence))
+	}
+	want := c.Estimate(gpt, req)
+	read := 0
+	for i, m := range req.Messages {
+		c.messages.get(m, "openai", func(*aycoder.Message) measure { read++; return measure{} })
+		if i%2 == 0 {
+			m.Parts[0].(*aycoder.Text).Text = "" // shows if it is read again
+		}
+	}
+	require.Zero(t, read)
+	require.Equal(t, want, c.Estimate(gpt, req))
+	require.Zero(t, testing.AllocsPerRun(5, func() { c.Estimate(gpt, req) }))
+	require.NotEqual(t, want.Tokens, c.Estimate(Model{Provider: "google"}, req).Tokens, "other providers count on their own")
+}
+
+// A counter does not keep messages alive, and forgets dead ones.
+func TestMemoForgets(t *testing.T) {
+	c := newCounter(t)
+	const n = 50 * minSweep
+	for range n {
+		c.Estimate(gpt, ask(sentence))
+		if len(c.messages.entries)%minSweep == 0 {
+			runtime.GC()
+		}
+	}
+	require.Less(t, len(c.messages.entries), n/4)
+}
+
+func TestConcurrent(t *testing.T) {
+	c := newCounter(t)
+	req := ask(strings.Repeat(sentence, 10))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				n := c.Estimate(gpt, req)
+				c.Observe(gpt, req, aycoder.Usage{Input: n.raw.Total()})
+				_, err := json.Marshal(c.Scales())
+				require.NoError(t, err)
+				c.Estimate(gpt, ask(sentence))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A client is a model that can count.
+type client struct {
+	asked int
+	count func(ctx context.Context, req *aycoder.Request) (int64, error)
+}
+
+func (*client) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return nil
+}
+func (*client) ModelName() (provider, model string) { return gpt.Provider, gpt.Name }
+func (c *client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
+	c.asked++
+	return c.count(ctx, req)
+}
+
+func TestFits(t *testing.T) {
+	req := ask(strings.Repeat(sentence, 100))
+	n := newCounter(t).Estimate(gpt, req).Tokens
+	exactly := func(n int64) func(context.Context, *aycoder.Request) (int64, error) {
+		return func(context.Context, *aycoder.Request) (int64, error) { return n, nil }
+	}
+	for _, tt := range []struct {
+		name   string
+		budget int64
+		count  func(context.Context, *aycoder.Request) (int64, error)
+		asked  int
+		fits   bool
+		fails  bool
+	}{
+		{"surely", 2 * n, exactly(n), 0, true, false},
+		{"surely not", n / 2, exactly(n), 0, false, false},
+		{"less than the margin", n + 10, exactly(n + 9), 1, true, false},
+		{"as much as the budget", n, exactly(n), 1, true, false},
+		{"more than estimated", n + 10, exactly(n + 11), 1, false, false},
+		{"an error", n + 10, func(context.Context, *aycoder.Request) (int64, error) { return 0, errors.New("busy") }, 1, false, true},
+		{"no count", n + 10, exactly(0), 1, false, true},
+		{"a negative count", n + 10, exactly(-5), 1, false, true},
+		{"an absurd count", n + 10, exactly(1 << 40), 1, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &client{count: tt.count}
+			turn := newCounter(t).Turn(c)
+			for range 3 { // later calls ask no more
+				got, fits := turn.Fits(t.Context(), req, tt.budget)
+				require.Equal(t, tt.fits, fits)
+				require.Equal(t, tt.asked, c.asked)
+				require.Equal(t, tt.asked == 1 && !tt.fails, got.Exact)
+			}
+		})
+	}
+}
+
+// The failure of a count is told once, and does not keep a smaller request from fitting.
+func TestFitsAfterFailure(t *testing.T) {
+	busy := errors.New("busy")
+	c := &client{count: func(context.Context, *aycoder.Request) (int64, error) { return 0, busy }}
+	turn := newCounter(t).Turn(c)
+	req := ask(strings.Repeat(sentence, 100))
+	n, fits := turn.Fits(t.Context(), req, newCounter(t).Estimate(gpt, req).Tokens)
+	require.False(t, fits)
+	require.ErrorIs(t, n.Err, busy)
+	n, fits = turn.Fits(t.Context(), ask(strings.Repeat(sentence, 50)), n.Tokens)
+	require.True(t, fits)
+	require.NoError(t, n.Err)
+}
+
+// After an exact count, smaller requests of the turn are estimated in proportion, and the scale
+// has learned from it.
+func TestFitsAfterCount(t *testing.T) {
+	c := newCounter(t)
+	req, half := ask(strings.Repeat(sentence, 100)), ask(strings.Repeat(sentence, 50))
+	guess := c.Estimate(gpt, req)
+	exact := guess.Tokens * 12 / 10
+	turn := c.Turn(&client{count: func(context.Context, *aycoder.Request) (int64, error) { return exact, nil }})
+	n, fits := turn.Fits(t.Context(), req, guess.Tokens)
+	require.False(t, fits)
+	require.Equal(t, exact, n.Max())
+	n, fits = turn.Fits(t.Context(), half, guess.Tokens)
+	require.True(t, fits)
+	require.InEpsilon(t, exact/2, n.Tokens, 0.02)
+	require.Less(t, n.Margin, guess.Margin)
+	require.Greater(t, c.Estimate(gpt, req).Tokens, guess.Tokens)
+}
+
+func TestFitsStopsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &client{count: func(ctx context.Context, _ *aycoder.Request) (int64, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}}
+		req := ask(strings.Repeat(sentence, 100))
+		start, counter := time.Now(), newCounter(t, WithTimeout(time.Minute))
+		n, fits := counter.Turn(c).Fits(t.Context(), req, counter.Estimate(gpt, req).Tokens)
+		require.False(t, fits)
+		require.ErrorIs(t, n.Err, context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(start))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		n, _ = counter.Turn(c).Fits(ctx, req, n.Tokens)
+		require.ErrorIs(t, n.Err, context.Canceled)
+	})
+}
+
+func TestModelOf(t *testing.T) {
+	require.Equal(t, gpt, ModelOf(&client{}, ""))
+	require.Equal(t, Model{"openai", "gpt-4"}, ModelOf(&client{}, "gpt-4"))
+	require.Equal(t, Model{"", "gpt-4"}, ModelOf(nil, "gpt-4"))
+}
+
+func BenchmarkStep(b *testing.B) {
+	c, err := New()
+	require.NoError(b, err)
+	req := &aycoder.Request{}
+	for range 20_000 {
+		req.Messages = append(req.Messages, aycoder.User(sentence))
+	}
+	c.Estimate(gpt, req)
+	b.ReportAllocs()
+	for b.Loop() {
+		req.Messages[len(req.Messages)-1] = aycoder.User(sentence)
+		c.Estimate(gpt, req)
+	}
+}

@@ -1,0 +1,93 @@
+package tokens_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/tokens"
+)
+
+func ExampleEstimate() {
+	fmt.Println(tokens.Estimate("The quick brown fox jumps over the lazy dog."))
+	fmt.Println(tokens.Estimate("敏捷的棕色狐狸跳过了懒狗。"))
+	// Output:
+	// 13
+	// 9
+}
+
+func Example() {
+	counter, err := tokens.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	model := tokens.Model{Provider: "openai", Name: "gpt-5"}
+	req := &aycoder.Request{
+		System: []*aycoder.Text{{Text: "You are a careful programmer."}},
+		Messages: []*aycoder.Message{
+			aycoder.User("Which functions does main.go export?"),
+			{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{
+				&aycoder.ToolUse{ID: "1", Name: "read_file", Args: json.RawMessage(`{"path":"main.go"}`)},
+			}},
+			{Role: aycoder.RoleUser, Parts: []aycoder.Part{
+				&aycoder.ToolOutput{ID: "1", Name: "read_file", Parts: []aycoder.Part{
+					&aycoder.Text{Text: "package main\n\nfunc main() {\n\tprintln(\"hello\")\n}\n"},
+				}},
+			}},
+		},
+	}
+	n := counter.Estimate(model, req)
+	fmt.Printf("about %d tokens, at most %d, %d of them in files\n", n.Tokens, n.Max(), n.Breakdown.Files)
+
+	// The model reports what it counted, and the next estimate is better.
+	counter.Observe(model, req, aycoder.Usage{Input: 20, CacheRead: 75})
+	n = counter.Estimate(model, req)
+	fmt.Printf("about %d tokens, at most %d\n", n.Tokens, n.Max())
+	// Output:
+	// about 75 tokens, at most 101, 23 of them in files
+	// about 91 tokens, at most 106
+}
+
+func ExampleTurn_Fits() {
+	counter, err := tokens.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	turn := counter.Turn(nil) // a client that can count would be asked in cases of doubt
+	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Say hello.")}}
+	_, small := turn.Fits(context.Background(), req, 10)
+	_, large := turn.Fits(context.Background(), req, 100)
+	fmt.Println(small, large)
+	// Output: false true
+}
+
+func ExampleScales() {
+	var scales tokens.Scales
+	counter, err := tokens.New(tokens.WithScales(&scales))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	model := tokens.Model{Provider: "ollama", Name: "tiny"}
+	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Tell me about the sea.")}}
+	for range 3 {
+		counter.Observe(model, req, aycoder.Usage{Input: 20})
+	}
+	data, err := json.Marshal(&scales)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var later tokens.Scales // in another process
+	if err := json.Unmarshal(data, &later); err != nil {
+		fmt.Println(err)
+		return
+	}
+	factor, margin := later.Of(model)
+	fmt.Printf("factor %.1f, margin %.1f\n", factor, margin)
+	// Output: factor 1.5, margin 1.1
+}
