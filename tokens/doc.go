@@ -44,7 +44,7 @@
 // 1.05 when many requests were observed. It is larger for a request with much text of a kind that
 // the model has not counted yet. A budget is safe if [Count.Max] fits.
 //
-// What was learned is in a [Scales], which a host can store as JSON, and pass to the next counter
+// A [Scales] holds all that was learned. A host can store it as JSON, and pass it to the next counter
 // with [WithScales].
 //
 // # Exact counts

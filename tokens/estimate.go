@@ -116,7 +116,7 @@ func (b Breakdown) scaled(factor float64) Breakdown {
 	return b
 }
 
-// Overheads, in tokens. Providers wrap messages and calls in markup of their own that differs by a
+// Overheads, in tokens. Providers wrap messages and calls in markup that differs by a
 // few tokens. The correction of the model makes up for the difference.
 const (
 	perRequest = 3

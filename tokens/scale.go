@@ -121,7 +121,7 @@ func (s *scale) observe(text size, ratio float64) {
 	total := variance + s.Noise
 	difference := ratio - factor
 	s.Observed++
-	// What the factors do not explain is noise.
+	// The rest, which the factors do not explain, is noise.
 	unexplained := min(difference*difference*s.Noise/total, maxNoise)
 	s.Noise += (unexplained - s.Noise) / float64(min(s.Observed, window)+patience)
 	for i := range gain {
