@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,12 +64,14 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // A Counter counts requests. It remembers what it counted: of a request that repeats the one before
-// and appends messages, it reads only the new ones. It keeps neither messages nor requests alive.
+// and appends messages, it reads only the new ones. It keeps only the messages of the last request
+// alive.
 // A Counter may serve any number of conversations, and is safe for concurrent use.
 type Counter struct {
 	config
 
 	mu       sync.Mutex
+	last     prefix
 	messages memo[aycoder.Message, measure]
 	tools    memo[aycoder.ToolSpec, measure]
 	texts    memo[aycoder.Text, measure]
@@ -134,10 +137,29 @@ func (c *Counter) measure(provider string, req *aycoder.Request) (sum measure) {
 	for _, t := range req.Tools {
 		sum.add(c.tools.get(t, provider, r.tool))
 	}
-	for _, m := range req.Messages {
-		sum.add(c.messages.get(m, provider, r.message))
+	if !c.last.begins(provider, req.Messages) {
+		clear(c.last.messages)
+		c.last = prefix{provider: provider, messages: c.last.messages[:0]}
 	}
+	for _, m := range req.Messages[len(c.last.messages):] {
+		c.last.sum.add(c.messages.get(m, provider, r.message))
+	}
+	c.last.messages = append(c.last.messages, req.Messages[len(c.last.messages):]...)
+	sum.add(c.last.sum)
 	return sum
+}
+
+// A prefix is the messages of the last request, with their sum. The next request of a conversation
+// usually begins with them, and comparing pointers is cheaper than adding up.
+type prefix struct {
+	provider string
+	messages []*aycoder.Message
+	sum      measure
+}
+
+func (p *prefix) begins(provider string, messages []*aycoder.Message) bool {
+	n := len(p.messages)
+	return p.provider == provider && n <= len(messages) && slices.Equal(p.messages, messages[:n])
 }
 
 // Observe corrects the scale of a model by the usage that it reported for a request. The input

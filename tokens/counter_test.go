@@ -156,7 +156,15 @@ func TestStepsReadNewMessages(t *testing.T) {
 	require.Zero(t, read)
 	require.Equal(t, want, c.Estimate(gpt, req))
 	require.Zero(t, testing.AllocsPerRun(5, func() { c.Estimate(gpt, req) }))
-	require.NotEqual(t, want.Tokens, c.Estimate(Model{Provider: "google"}, req).Tokens, "other providers count on their own")
+
+	// What changes in the caller's slice is noticed.
+	req.Messages[1000] = aycoder.User(sentence + sentence)
+	longer := c.Estimate(gpt, req)
+	require.Greater(t, longer.Tokens, want.Tokens)
+	req.Messages = req.Messages[:1500]
+	require.Less(t, c.Estimate(gpt, req).Tokens, want.Tokens)
+	require.Equal(t, newCounter(t).Estimate(gpt, ask(sentence)).Tokens, c.Estimate(gpt, ask(sentence)).Tokens)
+	require.NotEqual(t, want.Tokens, c.Estimate(Model{Provider: "anthropic"}, req).Tokens, "other providers count on their own")
 }
 
 // A counter does not keep messages alive, and forgets dead ones.
@@ -310,7 +318,7 @@ func BenchmarkStep(b *testing.B) {
 	c.Estimate(gpt, req)
 	b.ReportAllocs()
 	for b.Loop() {
-		req.Messages[len(req.Messages)-1] = aycoder.User(sentence)
+		req.Messages = append(req.Messages, aycoder.User(sentence))
 		c.Estimate(gpt, req)
 	}
 }

@@ -27,8 +27,8 @@
 //	fmt.Println(n.Tokens, n.Max(), n.Breakdown.Files)
 //
 // A message is read once, since messages never change. So the next request of a long conversation
-// costs as much as its new messages, and a small step for each old one. The counter does not keep
-// messages alive.
+// costs as much as its new messages, and the comparison of a pointer for each old one. The counter
+// keeps only the messages of the last request alive.
 //
 // # Corrections
 //
