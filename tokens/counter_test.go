@@ -157,7 +157,7 @@ func TestStepsReadNewMessages(t *testing.T) {
 	require.Equal(t, want, c.Estimate(gpt, req))
 	require.Zero(t, testing.AllocsPerRun(5, func() { c.Estimate(gpt, req) }))
 
-	// What changes in the caller's slice is noticed.
+	// A change in the caller's slice is noticed.
 	req.Messages[1000] = aycoder.User(sentence + sentence)
 	longer := c.Estimate(gpt, req)
 	require.Greater(t, longer.Tokens, want.Tokens)

@@ -57,8 +57,10 @@ const (
 	// textNoise is the spread of texts, and patience how many counts it takes to trust another.
 	textNoise = 0.067
 	patience  = 12
-	// maxNoise bounds what a few absurd counts can do.
+	// maxNoise bounds what a few absurd counts can do, and minNoise keeps many equal ones from making
+	// the filter certain, which would divide by 0.
 	maxNoise = 0.25
+	minNoise = 1e-4
 	// minSpread is for the least margin, 1.05.
 	minSpread = 0.025
 	// window is the number of counts of which a factor is the average, as older ones fade. drift is
@@ -122,7 +124,7 @@ func (s *scale) observe(text size, ratio float64) {
 	difference := ratio - factor
 	s.Observed++
 	// The rest, which the factors do not explain, is noise.
-	unexplained := min(difference*difference*s.Noise/total, maxNoise)
+	unexplained := min(max(difference*difference*s.Noise/total, minNoise), maxNoise)
 	s.Noise += (unexplained - s.Noise) / float64(min(s.Observed, window)+patience)
 	for i := range gain {
 		s.Factor[i] = min(max(s.Factor[i]+gain[i]/total*difference, 1.0/mismatch), mismatch)
@@ -144,7 +146,7 @@ func (s *scale) sane() bool {
 			}
 		}
 	}
-	return s.Observed > 0 && s.Noise >= 0 && s.Noise <= maxNoise
+	return s.Observed > 0 && s.Noise > 0 && s.Noise <= maxNoise
 }
 
 // Scales holds what is known about each model: how many tokens it counts for an estimated one, and

@@ -70,6 +70,21 @@ func TestScaleStaysSane(t *testing.T) {
 	}
 }
 
+// Equal counts make a scale sure, but never so sure that it cannot change.
+func TestScaleOfEqualCounts(t *testing.T) {
+	var s Scales
+	for range 50_000 {
+		s.observe(gpt, size{1_000_000}, 1000)
+	}
+	for range 30 {
+		s.observe(gpt, size{1_000_000}, 1300)
+	}
+	known := s.get(gpt)
+	require.True(t, known.sane(), "%+v", known)
+	factor, _ := s.Of(gpt)
+	require.InDelta(t, 1.3, factor, 0.01)
+}
+
 // The filter finds the factors of a model from requests that mix the groups at random, as solving
 // the linear equations would.
 func TestScaleFindsFactors(t *testing.T) {
