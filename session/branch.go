@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Branch is a position in the tree of a [Session], its head, and the agent that continues the
@@ -51,6 +52,10 @@ type Branch struct {
 	seq     int64 // of its last fact
 	redo    []ID
 	files   *pathFiles         // as filesAt returned it last, or nil
+	shown   *shownFiles        // what the model was shown, or nil: see recallShown
+	reader  *workspace.Reader  // has shown
+	asked   shownDelta         // of the open turn of the pending run
+	unsure  bool               // the model of the pending run was shown more than is known
 	moving  *record            // a checkout that has not moved the head yet, or nil
 	said    []*aycoder.Steered // recorded, and not in the tree yet
 	values  map[string]*kept

@@ -108,7 +108,7 @@ func (s *Session) compare(ctx context.Context, known map[string]FileState) error
 		return err
 	}
 	var r record
-	_, err := s.files.diff(ctx, &r, &pathFiles{files: known})
+	_, err := s.files.diff(ctx, &r, &pathFiles{files: known}, nil)
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		was, is := known[name], r.Files[name]
 		if _, ok := known[name]; !ok || was.same(is) {

@@ -60,11 +60,7 @@ func (v *View) objects(nodes []*Node) map[Hash]bool {
 				out[s.Hash] = out[s.Hash] || s.Git == ""
 			}
 		}
-		for _, f := range n.shown {
-			for _, h := range f.Contents {
-				out[h] = true
-			}
-		}
+		n.shown.objects(out)
 	}
 	delete(out, "")
 	return out
@@ -107,7 +103,7 @@ func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 func nodeRecord(n *Node, id, parent ID) (*record, error) {
 	r := &record{
 		Kind: kindNode, ID: id, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files,
-		Shown: n.shown, Values: n.values, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
+		Values: n.values, shownDelta: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
 	}
 	if parent != id-1 {
 		r.Parent = &parent
@@ -158,6 +154,9 @@ func (s *Session) Trim(ctx context.Context) error {
 		records = append(records, &record{Kind: kindValue, Values: s.recorded})
 	}
 	objects := v.objects(v.nodes)
+	for _, b := range s.branches {
+		b.asked.objects(objects)
+	}
 	s.files.addObjects(objects)
 	keep := func(h Hash) bool { return objects[h] }
 	var failed error
@@ -213,12 +212,17 @@ func (b *Branch) suspended() []*record {
 	return append([]*record{run}, b.asks()...)
 }
 
-// asks returns the record of the questions of the pending run, if it has any.
+// asks returns the record of the questions of the pending run, if there is one, and of what its model
+// was shown in the open turn.
 func (b *Branch) asks() []*record {
-	if b.pending == nil || len(b.pending.Requests) == 0 {
+	if b.pending == nil {
 		return nil
 	}
-	return []*record{{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests}}
+	ask := &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests, shownDelta: b.asked}
+	if b.unsure || b.shown != nil && b.shown.forgot {
+		ask.shownDelta = shownDelta{Forgot: true}
+	}
+	return []*record{ask}
 }
 
 // Import makes a session from a document that [View.WriteJSON] wrote. The document has no contents

@@ -87,8 +87,7 @@ type tracker struct {
 	walked  int64 // commands that had ended when the last walk began
 	walks   int   // the number of the last walk
 	unseen  unseen
-	busy    map[string]int       // names that a plan is about to change
-	shown   map[string]shownSeen // by path
+	busy    map[string]int // names that a plan is about to change
 }
 
 // trackedFile is what is known of a name. It is tracked if its state has a First.
@@ -132,8 +131,7 @@ func (s signature) unchanged(now signature) bool {
 func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileState) *tracker {
 	t := &tracker{ws: ws, journal: journal, repo: gitRepo{dir: ws.Dir()},
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
-		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string]int{},
-		shown: map[string]shownSeen{}}
+		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string]int{}}
 	for key, s := range known {
 		if s.First == nil { // the record is not of this package
 			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}
@@ -178,10 +176,9 @@ func (t *tracker) note(f *trackedFile, s signature, now FileState, track bool) {
 	f.state, f.sign = now, s
 }
 
-// diff sets the states of all tracked files that differ from those of a path in the tree, and the
-// contents that the model was shown since. It reports whether a reader of the files sees a
-// difference.
-func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles) (news bool, err error) {
+// diff sets the states of all tracked files that differ from those of a path in the tree. The files
+// that the model was shown are tracked. It reports whether a reader of the files sees a difference.
+func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles, to *shownFiles) (news bool, err error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if t.began != t.walked {
@@ -189,7 +186,7 @@ func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles) (news bo
 			return false, err
 		}
 	}
-	if r.Shown, err = t.shownSince(ctx, from.shown); err != nil {
+	if err := t.trackShown(ctx, to); err != nil {
 		return false, err
 	}
 	r.Files = map[string]FileState{}
@@ -236,11 +233,6 @@ func (t *tracker) addObjects(to map[Hash]bool) {
 	for _, f := range t.files {
 		for s := &f.state; s != nil; s = s.First {
 			to[s.Hash] = to[s.Hash] || s.Git == ""
-		}
-	}
-	for _, f := range t.shown {
-		for _, h := range f.shown.Contents {
-			to[h] = true
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -305,18 +306,22 @@ func TestFilesShown(t *testing.T) {
 	f := newFilesTest(t, map[string]string{"a": "disk\n"})
 	f.ws.Seen().Add("a", "shown before\n")
 	f.ws.Seen().Add("a", "disk\n")
-	files, err := f.shownSince(t.Context(), nil)
+	seen := &shownFiles{SeenFiles: f.ws.Seen(), told: map[string]shownSeen{}}
+	files, err := f.shown(t.Context(), seen)
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	told := map[string]ShownFile{"a": files[0]}
-	again, err := f.shownSince(t.Context(), told)
+	again, err := f.shown(t.Context(), seen)
 	require.NoError(t, err)
 	assert.Empty(t, again)
 	g := newFilesTest(t, nil)
 	g.objs.all = f.objs.all
-	require.NoError(t, g.restoreShown(t.Context(), told))
-	assert.Equal(t, []string{"disk\n", "shown before\n"}, g.ws.Seen().Contents("a"))
-	assert.Equal(t, string(HashOf([]byte("disk\n"))), g.ws.Seen().Hash("a"))
+	restored, err := g.restoreShown(t.Context(), new(workspace.SeenFiles), files)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"disk\n", "shown before\n"}, restored.Contents("a"))
+	assert.Equal(t, string(HashOf([]byte("disk\n"))), restored.Hash("a"))
+	again, err = g.shown(t.Context(), restored)
+	require.NoError(t, err)
+	assert.Empty(t, again)
 	assert.Contains(t, f.node(), "a")
 	// A tracker of another process finds what has changed since.
 	g2 := newTracker(f.ws, f.objs, f.node())

@@ -150,7 +150,7 @@ func (f *filesTest) node() map[string]FileState {
 // changed returns the states of the files of a new node that follows a node with the states was.
 func changed(t require.TestingT, tr *tracker, was map[string]FileState) map[string]FileState {
 	var r record
-	_, err := tr.diff(context.Background(), &r, &pathFiles{files: was})
+	_, err := tr.diff(context.Background(), &r, &pathFiles{files: was}, &shownFiles{SeenFiles: tr.ws.Seen()})
 	require.NoError(t, err)
 	now := maps.Clone(was)
 	maps.Copy(now, r.Files)

@@ -9,6 +9,120 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// shownDelta is what a record says of the files that the model on a branch was shown.
+type shownDelta struct {
+	// Forgot says that what earlier records say does not count any more.
+	Forgot bool `json:"forgot,omitempty"`
+	// Shown are the files of which the model was shown another content than before.
+	Shown []ShownFile `json:"shown,omitempty"`
+}
+
+// then returns what both deltas say, of which next is the later one.
+func (d shownDelta) then(next shownDelta) shownDelta {
+	if next.Forgot {
+		return next
+	}
+	return shownDelta{d.Forgot, append(slices.Clip(d.Shown), next.Shown...)}
+}
+
+// objects adds the contents to those that are needed.
+func (d shownDelta) objects(needed map[Hash]bool) {
+	for _, f := range d.Shown {
+		for _, h := range f.Contents {
+			needed[h] = true
+		}
+	}
+}
+
+// shownFiles are the files that the model on one branch was shown.
+type shownFiles struct {
+	*workspace.SeenFiles
+	told   map[string]shownSeen // what the records say of them, by path
+	forgot bool                 // the records say more than was shown, or less
+}
+
+// tellShown completes a record with what the model on the branch was shown since the last one. The
+// mutex is held.
+func (b *Branch) tellShown(ctx context.Context, r *record) (err error) {
+	if b.shown == nil {
+		return nil
+	}
+	r.Forgot, b.shown.forgot = b.shown.forgot, false
+	if r.Shown, err = b.session.files.shown(ctx, b.shown); err != nil {
+		b.untold()
+	}
+	return err
+}
+
+// untold makes the next record say everything, because this one was not written. The mutex is held.
+func (b *Branch) untold() {
+	if b.shown != nil {
+		b.shown.forgot = true
+		clear(b.shown.told)
+	}
+}
+
+// recallShown finds out what the model on the branch was shown, after a checkout and in a new
+// process. The mutex is held.
+func (b *Branch) recallShown(ctx context.Context) (err error) {
+	t, v := b.session.files, b.session.View()
+	if t == nil || b.shown != nil {
+		return nil
+	}
+	if b.reader = nil; b.name != "" { // the first branch has what the host has added
+		b.reader = new(workspace.Reader)
+	}
+	seen := t.ws.Seen().For(workspace.WithReader(ctx, b.reader))
+	known := shownDelta{Shown: v.shown(v.Head(b.name))}.then(b.asked).Shown
+	if b.unsure { // an old content as the base of a merge could take back a change of the user
+		known = nil
+	}
+	b.shown, err = t.restoreShown(ctx, seen, known)
+	if err == nil {
+		b.shown.forgot, b.unsure = b.unsure, false
+	}
+	return err
+}
+
+// seeing returns a context in which the tools take into account what the model on the branch was
+// shown of the files, and not what the models on other branches were.
+func (b *Branch) seeing(ctx context.Context) context.Context {
+	if b.shown == nil {
+		return ctx
+	}
+	return workspace.WithReader(ctx, b.reader)
+}
+
+// shown returns which contents of files the model was shown on the path to a node. The last one of
+// each file counts.
+func (v *View) shown(id ID) []ShownFile {
+	var all []ShownFile
+	for _, n := range v.Path(id) {
+		if n.Lost || n.shown.Forgot { // nobody knows what the model was shown at a lost node
+			all = nil
+		}
+		all = append(all, n.shown.Shown...)
+	}
+	return all
+}
+
+// trackShown tracks the files that a model was shown. The mutex is held.
+func (t *tracker) trackShown(ctx context.Context, to *shownFiles) error {
+	if to == nil {
+		return nil
+	}
+	for _, s := range to.All() {
+		name, err := t.ws.Resolve(s.Path)
+		if err != nil || t.file(name).state.First != nil {
+			continue
+		}
+		if err := t.look(ctx, name, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ShownFile says which contents of a file the model was shown: see [workspace.SeenFile]. The
 // contents are objects.
 type ShownFile struct {
@@ -17,58 +131,55 @@ type ShownFile struct {
 	Contents []Hash `json:"contents,omitempty"`
 }
 
-// shownSeen is a file that the model was shown, as the workspace remembers it and as nodes mention it.
+// shownSeen is a file that the model was shown, as the workspace remembers it and as records say it.
 type shownSeen struct {
 	seen  workspace.SeenFile
 	shown ShownFile
 }
 
-// shownSince tracks the files that the model was shown, and stores the contents. It returns the
-// files for which they are not as in was.
-func (t *tracker) shownSince(ctx context.Context, was map[string]ShownFile) ([]ShownFile, error) {
+// same reports whether the workspace remembers the same. It makes a new slice for each change, so
+// most files need not be hashed again.
+func (f shownSeen) same(s workspace.SeenFile) bool {
+	return f.seen.Hash == s.Hash && len(f.seen.Contents) == len(s.Contents) &&
+		(len(s.Contents) == 0 || &f.seen.Contents[0] == &s.Contents[0])
+}
+
+// shown stores the contents that a model was shown, and returns the files for which they differ
+// from those of the last call.
+func (t *tracker) shown(ctx context.Context, to *shownFiles) ([]ShownFile, error) {
 	var out []ShownFile
-	for _, s := range t.ws.Seen().All() {
-		f, known := t.shown[s.Path]
-		// The workspace makes a new slice for each change, so most files need not be hashed again.
-		if !known || f.seen.Hash != s.Hash || len(f.seen.Contents) != len(s.Contents) ||
-			len(s.Contents) > 0 && &f.seen.Contents[0] != &s.Contents[0] {
-			var err error
-			if f, err = t.showed(ctx, s); err != nil {
-				return nil, err
+	for _, s := range to.All() {
+		f, known := to.told[s.Path]
+		if known && f.same(s) {
+			continue
+		}
+		now := ShownFile{Path: s.Path, Hash: Hash(s.Hash)}
+		for _, c := range s.Contents {
+			h := HashOf([]byte(c))
+			switch err := t.journal.Put(ctx, h, []byte(c)); {
+			case err == nil:
+				now.Contents = append(now.Contents, h)
+			case !errors.Is(err, errNoRoom):
+				return out, fmt.Errorf("store %s: %w", s.Path, err)
 			}
 		}
-		if w, ok := was[s.Path]; !ok || w.Hash != f.shown.Hash || !slices.Equal(w.Contents, f.shown.Contents) {
-			out = append(out, f.shown)
+		if !known || now.Hash != f.shown.Hash || !slices.Equal(now.Contents, f.shown.Contents) {
+			out = append(out, now)
 		}
+		to.told[s.Path] = shownSeen{s, now}
 	}
 	return out, nil
 }
 
-// showed tracks a file and stores the contents that the model was shown.
-func (t *tracker) showed(ctx context.Context, s workspace.SeenFile) (shownSeen, error) {
-	f := shownSeen{s, ShownFile{Path: s.Path, Hash: Hash(s.Hash)}}
-	if name, err := t.ws.Resolve(s.Path); err == nil && t.file(name).state.First == nil {
-		if err := t.look(ctx, name, true); err != nil {
-			return f, err
-		}
-	}
-	for _, c := range s.Contents {
-		h := HashOf([]byte(c))
-		switch err := t.journal.Put(ctx, h, []byte(c)); {
-		case err == nil:
-			f.shown.Contents = append(f.shown.Contents, h)
-		case !errors.Is(err, errNoRoom):
-			return f, fmt.Errorf("store %s: %w", s.Path, err)
-		}
-	}
-	t.shown[s.Path] = f
-	return f, nil
-}
-
-// restoreShown gives the workspace the contents that the model was shown by another process, so
-// that they are the bases of merges again. Contents that cannot be read are left out.
-func (t *tracker) restoreShown(ctx context.Context, files map[string]ShownFile) error {
+// restoreShown returns what the records of a branch say that its model was shown, so that it is the
+// base of merges again. It is added to seen. Contents that cannot be read are left out.
+func (t *tracker) restoreShown(ctx context.Context, seen *workspace.SeenFiles, files []ShownFile) (*shownFiles, error) {
+	last := map[string]ShownFile{}
 	for _, f := range files {
+		last[f.Path] = f
+	}
+	to := &shownFiles{SeenFiles: seen, told: map[string]shownSeen{}}
+	for _, f := range last {
 		s := workspace.SeenFile{Path: f.Path, Hash: string(f.Hash)}
 		for _, h := range f.Contents {
 			if data, err := t.journal.Get(ctx, h); err == nil {
@@ -76,9 +187,10 @@ func (t *tracker) restoreShown(ctx context.Context, files map[string]ShownFile) 
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return nil, err
 		}
-		t.ws.Seen().Restore(s)
+		to.Restore(s)
+		to.told[f.Path] = shownSeen{shown: f}
 	}
-	return nil
+	return to, nil
 }

@@ -90,6 +90,20 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
+// beginnings returns how often each call began, as a journal on disk says.
+func beginnings(t *testing.T, journal string) map[string]int {
+	data, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	times := map[string]int{}
+	for line := range bytes.Lines(data) {
+		var f struct{ Fact, ID string }
+		if json.Unmarshal(line, &[]any{new(string), &f}) == nil && f.Fact == "tool_began" {
+			times[f.ID]++
+		}
+	}
+	return times
+}
+
 // A process that is killed at any moment, also inside a tool or a checkout, leaves a session that
 // opens without damage, in which no write has begun twice, and files that are whole.
 func TestSessionKilled(t *testing.T) {
@@ -104,7 +118,7 @@ func TestSessionKilled(t *testing.T) {
 		kills = 4
 	}
 	var dir string
-	pending, nodes := 0, 0
+	pending, nodes, began := 0, 0, 0
 	for i := range kills {
 		if i%50 == 0 { // with another session: a long one takes long to run
 			dir = t.TempDir()
@@ -136,18 +150,10 @@ func TestSessionKilled(t *testing.T) {
 			pending++
 		}
 		nodes = s.View().Len()
-		journal, err := os.ReadFile(filepath.Join(dir, "sessions", s.ID(), "journal.jsonl"))
-		require.NoError(t, err)
 		require.NoError(t, s.Close())
-		times := map[string]int{}
-		for line := range bytes.Lines(journal) {
-			var l struct {
-				Record struct{ Fact, ID string }
-			}
-			if json.Unmarshal(line, &l) == nil && l.Record.Fact == "tool_began" {
-				times[l.Record.ID]++
-				require.Equal(t, 1, times[l.Record.ID], "%s began twice", l.Record.ID)
-			}
+		for id, times := range beginnings(t, filepath.Join(dir, "sessions", s.ID(), "journal.jsonl")) {
+			require.Equal(t, 1, times, "%s began twice", id)
+			began++
 		}
 		names, err := filepath.Glob(filepath.Join(dir, "work", "*"))
 		require.NoError(t, err)
@@ -169,5 +175,6 @@ func TestSessionKilled(t *testing.T) {
 			}
 		}
 	}
+	require.Positive(t, began)
 	t.Logf("%d kills, %d left a run to continue, %d nodes at the end", kills, pending, nodes)
 }

@@ -105,9 +105,8 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	}
 	ctx = context.WithoutCancel(ctx)    // the conversation follows the files
 	if s.files != nil && !c.onlyFiles { // the model knows what it was shown before that node
-		s.files.ws.Seen().Reset()
-		if err := s.files.restoreShown(ctx, b.filesAt(r.ID).shown); err != nil {
-			return move, err
+		if b.shown = nil; b.name == "" {
+			s.files.ws.Seen().Reset()
 		}
 	}
 	if c.onlyFiles {

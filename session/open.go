@@ -135,6 +135,7 @@ type openRun struct {
 	parts    map[int64]json.RawMessage // that facts carried, by the number of the fact
 	requests []aycoder.ApprovalRequest
 	damaged  bool // some of its facts may be missing
+	unsure   bool // a call has ended, and no record says what the model was shown then
 }
 
 // load reads all records.
@@ -224,7 +225,9 @@ func (l *loader) record(r *record) error {
 	case kindEnd:
 		delete(l.open, r.Run)
 	case kindAsk:
-		l.run(r.Run).requests = r.Requests
+		run := l.run(r.Run)
+		run.requests, run.unsure = r.Requests, false
+		s.apply(r)
 	case kindHead, kindMove, kindUndo, kindRedo, kindLabel:
 		if r.ID < 0 || r.ID >= s.tree.next() {
 			return fmt.Errorf("%s names the node %d, which is lost", r.Kind, r.ID)
@@ -283,8 +286,11 @@ func (l *loader) fact(line []byte) error {
 	}
 	run := l.run(number)
 	run.facts, run.seq = append(run.facts, f.Fact), f.Seq
-	if done, ok := f.Fact.(*aycoder.MessageDone); ok {
-		run.answer = answerOf(done)
+	switch f := f.Fact.(type) {
+	case *aycoder.MessageDone:
+		run.answer = answerOf(f)
+	case *aycoder.ToolDone:
+		run.unsure = true
 	}
 	if seq, part := factPart(line); part != nil {
 		run.parts[seq] = part
@@ -330,6 +336,8 @@ func (l *loader) node(r *record) error {
 		r.message, r.lost = m, r.Lost || err != nil
 		if m.Role == aycoder.RoleAssistant {
 			r.answer, run.answer = run.answer, nil
+		} else {
+			run.unsure = false
 		}
 	}
 	s.apply(r)
@@ -358,12 +366,13 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 		}
 		if state.End() == "" || state.End() == aycoder.EndSuspended {
 			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, State: state}
-			b.number, b.seq = number, run.seq
+			b.number, b.seq, b.unsure = number, run.seq, run.unsure
 			s.changes = append(s.changes, lostCommands(b.name, state.Messages()[max(0, known-run.added-1):])...)
 		}
 		if len(records) == 0 {
 			continue
 		}
+		outputsOf(records).Forgot, b.unsure = run.unsure, false
 		if err := write(records...); err != nil {
 			return err
 		}

@@ -57,9 +57,9 @@ type record struct {
 	Message *wireMessage         `json:"m,omitempty"`
 	Context []*aycoder.Message   `json:"context,omitempty"`
 	Files   map[string]FileState `json:"files,omitempty"` // of a head: those that a checkout has changed
-	Shown   []ShownFile          `json:"shown,omitempty"`
-	Answer  *Answer              `json:"answer,omitempty"`
-	Cost    float64              `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
+	shownDelta
+	Answer *Answer `json:"answer,omitempty"`
+	Cost   float64 `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
 
 	Values map[string]json.RawMessage `json:"values,omitempty"` // see WithValue
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/aycoder/aycoder"
 )
@@ -93,7 +94,7 @@ func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunO
 			}
 		}()
 		with := func(c *aycoder.RunConfig) error { *c = rc; return nil }
-		for ev, err := range a.agent(work, in, with) {
+		for ev, err := range a.agent(b.seeing(work), in, with) {
 			if !yield(ev, err) {
 				return
 			}
@@ -143,7 +144,11 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 			return nil, err
 		}
 	}
-	records, err := b.unsaved(ctx)
+	err := b.recallShown(ctx)
+	var records []*record
+	if err == nil {
+		records, err = b.unsaved(ctx)
+	}
 	if err == nil && len(records) > 0 {
 		err = s.write(ctx, true, records...)
 	}
@@ -234,7 +239,11 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		return &JournalError{Op: "append to", Session: s.id, Err: err}
 	}
 	if n := len(nodes); n > 0 {
-		if _, err := b.addFiles(ctx, nodes[n-1]); err != nil {
+		_, err := b.addFiles(ctx, nodes[n-1])
+		if err == nil {
+			err = b.tellShown(ctx, outputsOf(nodes))
+		}
+		if err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
 	}
@@ -249,10 +258,20 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 	}
 	if err := s.write(ctx, durable || len(nodes) > 0, records...); err != nil {
+		b.untold()
 		return err
 	}
 	a.known, a.began = len(rec.State.Messages()), true
 	return nil
+}
+
+// outputsOf returns the node with the outputs of calls, or else the last one. It says what the model
+// was shown. A crash that cuts off the nodes behind it does not matter then.
+func outputsOf(nodes []*record) *record {
+	if i := slices.IndexFunc(nodes, func(r *record) bool { return r.Message.Role == aycoder.RoleUser }); i >= 0 {
+		return nodes[i]
+	}
+	return nodes[len(nodes)-1]
 }
 
 func answerOf(f *aycoder.MessageDone) *Answer {
@@ -334,6 +353,9 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 			messages = res.Pending.State.Messages()
 		}
 		records, err := a.nodes(messages[min(a.known, len(messages)):])
+		if err == nil && len(records) > 0 {
+			err = b.tellShown(ctx, outputsOf(records))
+		}
 		if a.number > 0 {
 			records = append(records, &record{Kind: kindEnd, Run: a.number, Branch: b.name})
 		}
@@ -345,8 +367,15 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		if err == nil {
 			_ = s.write(ctx, true, records...)
 		}
-	case res.Pending != nil:
-		_ = s.write(ctx, true, b.asks()...)
+	case b.pending != nil:
+		ask := b.asks()
+		err := b.tellShown(ctx, ask[0])
+		if err == nil {
+			err = s.write(ctx, true, ask...)
+		}
+		if err != nil {
+			b.untold()
+		}
 	}
 	_ = s.describe(ctx) // an error of write is in s.failed; the list of sessions is a convenience
 }
@@ -371,8 +400,15 @@ func (b *Branch) settle(ctx context.Context) error {
 	if err != nil {
 		return &JournalError{Op: "append to", Session: s.id, Err: err}
 	}
+	if err = b.recallShown(ctx); err == nil && len(records) > 0 {
+		err = b.tellShown(ctx, outputsOf(records))
+	}
+	if err != nil {
+		return err
+	}
 	records = append(records, &record{Kind: kindEnd, Run: b.number, Branch: b.name})
 	if err := s.write(ctx, true, records...); err != nil {
+		b.untold()
 		return err
 	}
 	for _, q := range state.Queued() {

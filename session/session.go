@@ -392,14 +392,17 @@ func (s *Session) apply(r *record) {
 	case kindNode:
 		n := &Node{
 			ID: r.ID, Parent: r.parent(), Message: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
-			shown: r.Shown, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost, values: r.Values,
+			shown: r.shownDelta, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost, values: r.Values,
 		}
-		if b := s.branch(r.Branch); b.fresh != nil {
+		b := s.branch(r.Branch)
+		if b.fresh != nil {
 			n.values, b.fresh = b.fresh, nil
+		}
+		if n.Message != nil {
+			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}
 		}
 		t.add(n)
 		t.heads = set(t.heads, r.Branch, n.ID)
-		b := s.branch(r.Branch)
 		b.moving = nil
 		if n.Message != nil || n.Context != nil {
 			b.redo = nil
@@ -408,9 +411,12 @@ func (s *Session) apply(r *record) {
 		s.note(n)
 	case kindMove:
 		s.branch(r.Branch).moving = r
+	case kindAsk:
+		b := s.branch(r.Branch)
+		b.asked = b.asked.then(r.shownDelta)
 	case kindHead, kindUndo, kindRedo:
 		b := s.branch(r.Branch)
-		b.moving, b.fresh = nil, nil
+		b.moving, b.fresh, b.asked = nil, nil, shownDelta{}
 		switch {
 		case r.Kind == kindUndo:
 			b.redo = append(b.redo, t.heads[r.Branch])

@@ -43,7 +43,7 @@ type Node struct {
 	// Lost says that the record of the node is damaged, so that Message and Files are unknown.
 	Lost bool
 
-	shown   []ShownFile                // of the files that the model was shown, those that changed
+	shown   shownDelta
 	values  map[string]json.RawMessage // of Branch.Keep, those that changed
 	depth   int
 	changed *Node // the nearest node at or above this one that has Files, or nil

@@ -42,9 +42,6 @@ func (s *Session) attach(ctx context.Context, known map[string]FileState) error 
 	for _, name := range s.tree.view().Branches() {
 		err = errors.Join(err, s.branch(name).finishMove(ctx))
 	}
-	if err == nil {
-		err = t.restoreShown(ctx, s.Branch.filesAt(s.tree.heads[""]).shown)
-	}
 	if err != nil {
 		s.detach()
 	}
@@ -58,12 +55,10 @@ func (s *Session) detach() {
 	}
 }
 
-// pathFiles is what the nodes of the path to a node say of the files, and of what the model was
-// shown of them.
+// pathFiles is what the nodes of the path to a node say of the files.
 type pathFiles struct {
 	at    ID
 	files map[string]FileState
-	shown map[string]ShownFile
 }
 
 // filesAt returns what the path to a node says of the files. The branch remembers the last answer,
@@ -76,13 +71,10 @@ func (b *Branch) filesAt(id ID) *pathFiles {
 		nodes = append(nodes, n)
 	}
 	if n.ID == Root {
-		b.files = &pathFiles{files: map[string]FileState{}, shown: map[string]ShownFile{}}
+		b.files = &pathFiles{files: map[string]FileState{}}
 	}
 	for _, n := range slices.Backward(nodes) {
 		maps.Copy(b.files.files, n.Files)
-		for _, f := range n.shown {
-			b.files.shown[f.Path] = f
-		}
 	}
 	b.files.at = id
 	return b.files
@@ -95,7 +87,7 @@ func (b *Branch) addFiles(ctx context.Context, r *record) (news bool, err error)
 	if s.files == nil {
 		return false, nil
 	}
-	return s.files.diff(ctx, r, b.filesAt(s.tree.heads[b.name]))
+	return s.files.diff(ctx, r, b.filesAt(s.tree.heads[b.name]), b.shown)
 }
 
 // unsaved returns the record of a node for what the user has changed since the last node of the

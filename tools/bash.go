@@ -185,7 +185,7 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 	if in.Background {
 		return b.background(ctx, inv, c, &in)
 	}
-	return b.looking(dir, in.Command, func() (*result, error) { return b.foreground(ctx, inv, c, &in) })
+	return b.looking(ctx, dir, in.Command, func() (*result, error) { return b.foreground(ctx, inv, c, &in) })
 }
 
 var errTimeout = errors.New("timeout")

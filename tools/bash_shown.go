@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"path"
 	"path/filepath"
 	"slices"
@@ -22,14 +23,14 @@ const (
 // the output. If a file changed while the command ran, lines that only one version has
 // tell which of them was printed. If there are none, the older version counts, because an
 // edit of it is merged.
-func (b *basher) looking(dir, script string, run func() (*result, error)) (*result, error) {
+func (b *basher) looking(ctx context.Context, dir, script string, run func() (*result, error)) (*result, error) {
 	before := b.look(dir, script)
 	r, err := run()
 	if len(before) == 0 || r == nil {
 		return r, err
 	}
 	out := linesOf(r.Text())
-	room := maxLookedBytes
+	seen, room := b.ws.Seen().For(ctx), maxLookedBytes
 	for _, was := range before {
 		now, ok := b.content(was.path, room)
 		room -= len(now)
@@ -39,10 +40,10 @@ func (b *basher) looking(dir, script string, run func() (*result, error)) (*resu
 		case !out.has(now, was.text):
 			now = was.text
 		case out.has(was.text, now):
-			b.ws.Seen().AddPart(was.path, was.text)
+			seen.AddPart(was.path, was.text)
 		}
 		if out.has(now, "") {
-			b.ws.Seen().AddPart(was.path, now)
+			seen.AddPart(was.path, now)
 		}
 	}
 	return r, err

@@ -187,7 +187,7 @@ func (c *changer[In]) apply(
 	}
 	res, err := c.ws.Apply(ctx, plan, opts...)
 	if err == nil {
-		return c.done(plan, res), nil
+		return c.done(ctx, plan, res), nil
 	}
 	if e, ok := errors.AsType[*edit.ConflictError](err); ok && res != nil {
 		r := conflictResult(e)
@@ -209,7 +209,7 @@ func conflictResult(e *edit.ConflictError) *result {
 }
 
 // done reports the changes. The model has then been shown the new content of the files.
-func (c *changer[In]) done(plan edit.Plan, res *edit.Result) *result {
+func (c *changer[In]) done(ctx context.Context, plan edit.Plan, res *edit.Result) *result {
 	var b strings.Builder
 	b.WriteString(plan.OmittedText())
 	tellNotes(&b, plan, res)
@@ -234,7 +234,7 @@ func (c *changer[In]) done(plan edit.Plan, res *edit.Result) *result {
 	}
 	for i := range res.Files {
 		planned, _ := plan.File(res.Files[i].Path)
-		c.learn(&res.Files[i], planned, !strings.Contains(told, "[more is not shown]"))
+		c.learn(ctx, &res.Files[i], planned, !strings.Contains(told, "[more is not shown]"))
 	}
 	r := textResult(printable(b.String()), fmt.Sprintf("+%d −%d", stat.Insertions, stat.Deletions))
 	r.Changes = res
@@ -244,11 +244,11 @@ func (c *changer[In]) done(plan edit.Plan, res *edit.Result) *result {
 // learn records what the model knows of a file now: its content, except for lines of the
 // user's that the model was not shown. If those counted as seen, the next write_file
 // would delete them.
-func (c *changer[In]) learn(f *edit.FileResult, planned edit.File, told bool) {
+func (c *changer[In]) learn(ctx context.Context, f *edit.FileResult, planned edit.File, told bool) {
 	if !f.Exists {
 		return
 	}
-	shown := c.ws.Seen()
+	shown := c.ws.Seen().For(ctx)
 	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
 	add := shown.AddPart
 	switch {

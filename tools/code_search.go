@@ -78,7 +78,7 @@ func codeSearch(
 	if err != nil {
 		return nil, missing(ctx, ws, name, err)
 	}
-	return showFound(ws, found), nil
+	return showFound(ctx, ws, found), nil
 }
 
 // query validates the arguments. Numbers are limited to what the tool can return. Patterns
@@ -152,7 +152,7 @@ func checkGlob(g string) error {
 // showFound formats the result. The text of each file that is shown is recorded as seen, but
 // only as a part: an edit may refer to it, while write_file still requires that the whole
 // file was read.
-func showFound(ws FS, r *search.Result) *result {
+func showFound(ctx context.Context, ws FS, r *search.Result) *result {
 	var b strings.Builder
 	shown := 0
 	for _, f := range r.Files {
@@ -165,7 +165,7 @@ func showFound(ws FS, r *search.Result) *result {
 		}
 		shown += showFile(&b, f)
 		if rel, err := ws.Rel(f.Path); err == nil && f.Text != "" {
-			ws.Seen().AddPart(rel, f.Text)
+			ws.Seen().For(ctx).AddPart(rel, f.Text)
 		}
 	}
 	switch {

@@ -26,7 +26,8 @@ type FS interface {
 	// other programs make to the files at the same time. The tools pass the option
 	// [workspace.WithApproved], or no option.
 	Apply(ctx context.Context, plan edit.Plan, opts ...workspace.ApplyOption) (*edit.Result, error)
-	// Seen returns the record of the file contents that the model has been shown.
+	// Seen returns the record of the file contents that the model has been shown. If several
+	// agents share the files, the tools use what each of them was shown: see [workspace.WithReader].
 	Seen() *workspace.SeenFiles
 }
 

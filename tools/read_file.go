@@ -89,7 +89,7 @@ func readFile(
 		return nil, err
 	}
 	if rel, err := ws.Rel(in.Path); err == nil && t.kept && (p.shown > 0 || p.total == 0) {
-		ws.Seen().Add(rel, string(t.whole))
+		ws.Seen().For(ctx).Add(rel, string(t.whole))
 	}
 	return p.result(in)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/envelope"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const (
@@ -59,7 +60,8 @@ type SubagentConfig struct {
 
 // Subagent returns a tool with which the model gives a task to a separate agent. The agent works
 // in a nested run (see [aycoder.WithParent]), which ends before the call returns. The agent reads
-// only the task, not the conversation of the outer run.
+// only the task, not the conversation of the outer run, and counts as another reader of the files
+// (see [workspace.WithReader]).
 //
 // Each tool call of the agent needs the permission of the outer run's [aycoder.Approver], even if
 // an Approver in the Options of c allows the call. Approval requests of the agent go to the
@@ -131,7 +133,7 @@ func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, errSubagentTimeout)
 	defer cancel()
 	w := &follower{inv: inv, maxTokens: s.MaxTokens}
-	seq := child.Run(ctx, aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res),
+	seq := child.Run(workspace.WithReader(ctx, new(workspace.Reader)), aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res),
 		aycoder.WithParent(inv))
 	for ev, err := range seq {
 		if w.err = err; err == nil {

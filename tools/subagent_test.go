@@ -392,3 +392,38 @@ func TestSubagentConfig(t *testing.T) {
 	require.Equal(t, "explore", spec.Name)
 	require.Equal(t, "Looks.", spec.Description)
 }
+
+// An agent does not know the lines that only its subagent was shown, so it must not delete them.
+func TestSubagentSeesForItself(t *testing.T) {
+	const read = "1\n2\n3\n4\n5\n"
+	for name, turns := range map[string][]turnFunc{
+		"reads":  {uses("read_file", args{"path": "f"})},
+		"edits":  {uses("edit_file", args{"path": "f", "old_string": "user\n", "new_string": "user and agent\n"})},
+		"writes": {uses("read_file", args{"path": "f"}), uses("write_file", args{"path": "f", "content": read + "user\nmore\n"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"f": read})
+			list, err := Coding(w.ws)
+			require.NoError(t, err)
+			child := subagent(t, SubagentConfig{Model: modelOf(append(turns, says("done"))...), Tools: list})
+			write := uses("write_file", args{"path": "f", "content": "0\n" + read})
+			user := func(ctx context.Context, req *aycoder.Request) (aycoder.Part, error) {
+				w.write("f", read+"user\n")
+				return uses("subagent", args{"task": "x"})(ctx, req)
+			}
+			var outside string // the file before the agent writes
+			then := func(ctx context.Context, req *aycoder.Request) (aycoder.Part, error) {
+				outside = w.read("f")
+				return write(ctx, req)
+			}
+			loop, err := aycoder.New(modelOf(uses("read_file", args{"path": "f"}), user, then, says("done")),
+				aycoder.WithTools(append(list, child)...), approveAll())
+			require.NoError(t, err)
+			for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+				require.NoError(t, err)
+			}
+			require.Contains(t, outside, "user")
+			require.Equal(t, "0\n"+outside, w.read("f"))
+		})
+	}
+}

@@ -55,7 +55,8 @@ func (d texts) open(ctx context.Context, name string) (*textFile, error) {
 			return nil, err
 		}
 	}
-	f := &textFile{path: rel, shown: d.ws.Seen().Contents(rel), last: d.ws.Seen().Hash(rel)}
+	seen := d.ws.Seen().For(ctx)
+	f := &textFile{path: rel, shown: seen.Contents(rel), last: seen.Hash(rel)}
 	data, mode, err := read(d.ws, name)
 	switch {
 	case kindOf(err) == workspace.KindNotFound:

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	linked "container/list"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -149,6 +150,43 @@ func (s *SeenFiles) Hash(path string) string {
 		return f.hash
 	}
 	return ""
+}
+
+// Reader is one of several agents that share a workspace. Each of them was shown other versions of
+// the files, so each needs a separate [SeenFiles]: if an agent writes a file anew, lines that only
+// another agent was shown would otherwise count as deleted. The zero value is an agent that was
+// shown nothing. A Reader must not be copied. It is safe for concurrent use.
+type Reader struct {
+	mu   sync.Mutex
+	seen map[*SeenFiles]*SeenFiles // by those of the workspaces
+}
+
+type readerKey struct{}
+
+// WithReader returns a context for the calls of the tools of an agent. For these calls, r replaces
+// what [Workspace.Seen] returns. If r is nil, nothing is replaced.
+func WithReader(ctx context.Context, r *Reader) context.Context {
+	return context.WithValue(ctx, readerKey{}, r)
+}
+
+// For returns the files that the agent of the context was shown, instead of those of s: see
+// [WithReader]. Without such an agent, For returns s.
+func (s *SeenFiles) For(ctx context.Context) *SeenFiles {
+	r, _ := ctx.Value(readerKey{}).(*Reader)
+	if r == nil {
+		return s
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.seen[s]
+	if own == nil {
+		if r.seen == nil {
+			r.seen = map[*SeenFiles]*SeenFiles{}
+		}
+		own = new(SeenFiles)
+		r.seen[s] = own
+	}
+	return own
 }
 
 // SeenFile is what [SeenFiles] remembers of one file.

@@ -95,3 +95,18 @@ func TestSeenFilesReset(t *testing.T) {
 	s.Add("a", "3")
 	require.Equal(t, []string{"3"}, s.Contents("a"))
 }
+
+// Each agent has what it was shown, in each workspace.
+func TestSeenFilesOfReaders(t *testing.T) {
+	var s, other workspace.SeenFiles
+	var a, b workspace.Reader
+	forA, forB := workspace.WithReader(t.Context(), &a), workspace.WithReader(t.Context(), &b)
+	s.Add("f", "host")
+	s.For(forA).Add("f", "a")
+	s.For(workspace.WithReader(forA, &b)).Add("f", "b")
+	require.Equal(t, []string{"host"}, s.For(t.Context()).Contents("f"))
+	require.Equal(t, []string{"a"}, s.For(forA).Contents("f"))
+	require.Equal(t, []string{"b"}, s.For(forB).Contents("f"))
+	require.Empty(t, other.For(forA).All())
+	require.Same(t, &s, s.For(workspace.WithReader(forA, nil)))
+}
