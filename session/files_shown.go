@@ -72,7 +72,7 @@ func (b *Branch) recallShown(ctx context.Context) (err error) {
 	if b.reader = nil; b.name != "" { // the first branch has what the host has added
 		b.reader = new(workspace.Reader)
 	}
-	seen := t.ws.Seen().For(workspace.WithReader(ctx, b.reader))
+	seen := t.ws.Seen().For(workspace.WithReader(ctx, b.reader)).SeenFiles
 	known := shownDelta{Shown: v.shown(v.Head(b.name))}.then(b.asked).Shown
 	if b.unsure { // an old content as the base of a merge could take back a change of the user
 		known = nil

@@ -155,7 +155,7 @@ func (m *teammate) name(what string) string {
 	return fmt.Sprintf("%s-%d-%s-%d", what, m.number, m.id, m.calls)
 }
 
-// step answers a request: it reads two files, edits them in one of the ways that there are, edits
+// step answers a request: it reads files, edits them in one of the ways that there are, edits
 // one of them once more without reading it again, and sends messages in between.
 func (m *teammate) step(req *aycoder.Request) script.Step {
 	answers, files, outputs := m.round(req)
@@ -175,8 +175,11 @@ func (m *teammate) step(req *aycoder.Request) script.Step {
 	names := slices.Sorted(maps.Keys(files))
 	switch {
 	case answers == 0 || answers < 3 && len(names) == 0:
-		// Not the same one twice: of two readings at once, nobody can tell which one the model goes by.
-		for _, n := range rand.Perm(teamFiles)[:2] {
+		two := rand.Perm(teamFiles)[:2]
+		if rand.IntN(4) == 0 { // the model cannot tell which one of two readings at once is the newer
+			two[1] = two[0]
+		}
+		for _, n := range two {
 			steps = append(steps, m.call("read_file", args{"path": fmt.Sprintf("f%02d", n)}, nil))
 		}
 	case answers < 3 && len(names) == 2 && rand.IntN(4) == 0:

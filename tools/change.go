@@ -94,7 +94,7 @@ func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (edit.Plan, err
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
 		return edit.Plan{}, problemf("invalid_arguments", "read arguments: %v", err)
 	}
-	plan, err := c.make(ctx, in)
+	plan, err := c.make(workspace.WithCall(ctx, inv), in)
 	return plan, readable(err)
 }
 

@@ -191,7 +191,7 @@ func guard[In any](fn toolFunc[In]) toolFunc[In] {
 		if err := checkText(inv.Args); err != nil {
 			return explain(err)
 		}
-		r, err := fn(ctx, inv, in)
+		r, err := fn(workspace.WithCall(ctx, inv), inv, in)
 		if err != nil {
 			return explain(err)
 		}

@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/view"
 )
 
@@ -42,23 +44,31 @@ type seenFile struct {
 	hash      string
 	contents  []string // newest first
 	all, held *linked.Element
+
+	// turn is that of the last call that showed a content, or "". Of each content, late says that it
+	// was not known before that turn. The hash was before then.
+	turn    string
+	late    []bool
+	before  string
+	whole   string // the hash of the last content in the turn that counts as read
+	unclear bool   // two of these differ
 }
 
 // Add records that the model has read a file, or a part of it. The content is that of the whole
 // file at that time.
 func (s *SeenFiles) Add(path, content string) {
 	sum := sha256.Sum256(view.Bytes(content))
-	s.add(path, content, hex.EncodeToString(sum[:]))
+	s.add("", path, content, hex.EncodeToString(sum[:]))
 }
 
 // AddPart records that the model has seen some lines of a file, for example in the output of a
 // search or a command. The content is that of the whole file, and can be the base of a merge. But
 // the file does not count as read: AddPart does not change the result of Hash.
-func (s *SeenFiles) AddPart(path, content string) { s.add(path, content, "") }
+func (s *SeenFiles) AddPart(path, content string) { s.add("", path, content, "") }
 
 // add notes a content as the newest of its file. Where the bounds are reached, the contents
 // that were not used for the longest time go first, and their hashes stay.
-func (s *SeenFiles) add(path, content, hash string) {
+func (s *SeenFiles) add(turn, path, content, hash string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[path]
@@ -73,10 +83,19 @@ func (s *SeenFiles) add(path, content, hash string) {
 		f.all = s.all.PushFront(f)
 		s.files[path] = f
 	}
-	if hash != "" {
-		f.hash = hash
+	if turn == "" || turn != f.turn {
+		f.turn, f.before, f.whole, f.unclear = turn, f.hash, "", false
+		clear(f.late)
 	}
-	f.put(content, &s.bytes)
+	if hash != "" {
+		// If two calls of a message read different contents, nobody knows on which one the model will
+		// build. It has to read the file again before it writes it anew.
+		f.unclear = f.unclear || f.whole != "" && f.whole != hash
+		if f.hash, f.whole = hash, hash; f.unclear {
+			f.hash = ""
+		}
+	}
+	f.put(content, turn != "", &s.bytes)
 	if f.held == nil {
 		f.held = s.held.PushFront(f)
 	}
@@ -87,17 +106,18 @@ func (s *SeenFiles) add(path, content, hash string) {
 }
 
 // put makes a content the newest one of its file.
-func (f *seenFile) put(content string, bytes *int) {
-	kept := []string{content}
+func (f *seenFile) put(content string, late bool, bytes *int) {
+	kept, lates := []string{content}, []bool{late}
 	*bytes += len(content)
-	for _, c := range f.contents {
+	for i, c := range f.contents {
 		if c == content || len(kept) == maxSeenVersions {
 			*bytes -= len(c)
+			lates[0] = lates[0] && (c != content || f.late[i])
 			continue
 		}
-		kept = append(kept, c)
+		kept, lates = append(kept, c), append(lates, f.late[i])
 	}
-	f.contents = kept
+	f.contents, f.late = kept, lates
 }
 
 // use moves a file to the front.
@@ -113,7 +133,7 @@ func (s *SeenFiles) drop(f *seenFile) {
 	for _, c := range f.contents {
 		s.bytes -= len(c)
 	}
-	f.contents = nil
+	f.contents, f.late = nil, nil
 	if f.held != nil {
 		s.held.Remove(f.held)
 		f.held = nil
@@ -130,7 +150,42 @@ func (s *SeenFiles) forget(f *seenFile) {
 // Contents returns the versions of a file that the model has been shown, newest first, but at
 // most four. It returns nil if the model has not been shown the file, or if the versions were
 // dropped.
-func (s *SeenFiles) Contents(path string) []string {
+func (s *SeenFiles) Contents(path string) []string { return SeenBy{s, ""}.Contents(path) }
+
+// Hash returns the SHA-256, in hexadecimal, of the content in the latest call of Add for a file.
+// It returns "" if there was no such call, or if the hash was dropped.
+func (s *SeenFiles) Hash(path string) string { return SeenBy{s, ""}.Hash(path) }
+
+// SeenBy is a [SeenFiles] as the calls of one message of the model use it. A file that one of them
+// reads was not shown to the model when it wrote the message, so it does not count for the others.
+type SeenBy struct {
+	*SeenFiles
+	turn string // "" if everything counts
+}
+
+type callKey struct{}
+
+// WithCall returns a context for a call of a tool, which tells [SeenFiles.For] the message of the call.
+func WithCall(ctx context.Context, inv *aycoder.Invocation) context.Context {
+	if inv.Run == "" { // not in a run
+		return ctx
+	}
+	turn, _, _ := strings.Cut(inv.Key, "/")
+	turn, _, _ = strings.Cut(turn, ".") // another attempt at the same message
+	return context.WithValue(ctx, callKey{}, inv.Run+"/"+turn)
+}
+
+// Add is [SeenFiles.Add] for a call.
+func (s SeenBy) Add(path, content string) {
+	sum := sha256.Sum256(view.Bytes(content))
+	s.add(s.turn, path, content, hex.EncodeToString(sum[:]))
+}
+
+// AddPart is [SeenFiles.AddPart] for a call.
+func (s SeenBy) AddPart(path, content string) { s.add(s.turn, path, content, "") }
+
+// Contents is [SeenFiles.Contents] when the model wrote its message.
+func (s SeenBy) Contents(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[path]
@@ -138,18 +193,30 @@ func (s *SeenFiles) Contents(path string) []string {
 		return nil
 	}
 	s.use(f)
-	return f.contents
+	if s.turn == "" || f.turn != s.turn {
+		return f.contents
+	}
+	var out []string
+	for i, c := range f.contents {
+		if !f.late[i] {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
-// Hash returns the SHA-256, in hexadecimal, of the content in the latest call of Add for a file.
-// It returns "" if there was no such call, or if the hash was dropped.
-func (s *SeenFiles) Hash(path string) string {
+// Hash is [SeenFiles.Hash] when the model wrote its message.
+func (s SeenBy) Hash(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.files[path]; f != nil {
-		return f.hash
+	f := s.files[path]
+	switch {
+	case f == nil:
+		return ""
+	case s.turn != "" && f.turn == s.turn:
+		return f.before
 	}
-	return ""
+	return f.hash
 }
 
 // Reader is one of several agents that share a workspace. Each of them was shown other versions of
@@ -169,12 +236,13 @@ func WithReader(ctx context.Context, r *Reader) context.Context {
 	return context.WithValue(ctx, readerKey{}, r)
 }
 
-// For returns the files that the agent of the context was shown, instead of those of s: see
-// [WithReader]. Without such an agent, For returns s.
-func (s *SeenFiles) For(ctx context.Context) *SeenFiles {
+// For returns the files that the agent of the context was shown, instead of those of s (see
+// [WithReader]), as the call of the context uses them (see [WithCall]).
+func (s *SeenFiles) For(ctx context.Context) SeenBy {
+	turn, _ := ctx.Value(callKey{}).(string)
 	r, _ := ctx.Value(readerKey{}).(*Reader)
 	if r == nil {
-		return s
+		return SeenBy{s, turn}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +254,7 @@ func (s *SeenFiles) For(ctx context.Context) *SeenFiles {
 		own = new(SeenFiles)
 		r.seen[s] = own
 	}
-	return own
+	return SeenBy{own, turn}
 }
 
 // SeenFile is what [SeenFiles] remembers of one file.
@@ -227,6 +295,6 @@ func (s *SeenFiles) Restore(f SeenFile) {
 		if i == 0 {
 			hash = f.Hash
 		}
-		s.add(f.Path, c, hash)
+		s.add("", f.Path, c, hash)
 	}
 }

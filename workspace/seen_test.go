@@ -108,5 +108,5 @@ func TestSeenFilesOfReaders(t *testing.T) {
 	require.Equal(t, []string{"a"}, s.For(forA).Contents("f"))
 	require.Equal(t, []string{"b"}, s.For(forB).Contents("f"))
 	require.Empty(t, other.For(forA).All())
-	require.Same(t, &s, s.For(workspace.WithReader(forA, nil)))
+	require.Same(t, &s, s.For(workspace.WithReader(forA, nil)).SeenFiles)
 }
