@@ -102,7 +102,7 @@ func TestCrashAfterEachRecord(t *testing.T) {
 
 // So does one that is killed several times.
 func TestCrashesInARow(t *testing.T) {
-	const runs = 300
+	const runs = 100
 	seed := rand.Uint64()
 	t.Logf("%d runs, seed %d", runs, seed)
 	for n := range runs {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,4 +86,32 @@ func TestDirReadOnly(t *testing.T) {
 	}
 	require.Equal(t, []any{sample[0], sample[1], sample[2]}, results(t, j))
 	require.Len(t, listed(t, s), 1)
+}
+
+// A process that is being started has copies of all open files for a moment. They do not keep a closed
+// session locked.
+func TestDirCloseEndsTheLock(t *testing.T) {
+	t.Parallel()
+	s, _ := dirWith(t)
+	j, err := s.Open(t.Context(), testID, true)
+	require.NoError(t, err)
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	copies := 0
+	for _, fd := range fds {
+		name, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		n, number := strconv.Atoi(fd.Name())
+		if err != nil || number != nil || !strings.HasSuffix(name, testID+"/"+lockName) || !strings.HasPrefix(name, s.(*dirStore).path) {
+			continue
+		}
+		dup, err := syscall.Dup(n)
+		require.NoError(t, err)
+		defer syscall.Close(dup)
+		copies++
+	}
+	require.Positive(t, copies)
+	require.NoError(t, j.Close())
+	j, err = s.Open(t.Context(), testID, true)
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
 }

@@ -271,7 +271,7 @@ func rounds(t *testing.T, usual, short int) int {
 // each record is whole, and names only objects that are there.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
-	runs := rounds(t, 40, 20)
+	runs := rounds(t, 30, 15)
 	points := 0
 	for seed := range runs {
 		p := &powerRun{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 1)), fs: newFakeFS()}
@@ -299,7 +299,7 @@ func TestPowerLoss(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	faults := 0
-	for seed := range 200 {
+	for seed := range rounds(t, 80, 40) {
 		p := &powerRun{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 2)), fs: newFakeFS(), failing: true}
 		var err error
 		p.j, err = p.fs.store().Create(t.Context(), testID)

@@ -404,7 +404,7 @@ func sessionCount(tb testing.TB, normal int) int {
 // AYCODER_SESSIONS=10000, the test searches as many sessions.
 func TestFindPlanted(t *testing.T) {
 	t.Parallel()
-	n := sessionCount(t, 200)
+	n := sessionCount(t, 80)
 	if testing.Short() {
 		n = 50
 	}

@@ -148,7 +148,7 @@ func wire(m *aycoder.Message, facts map[aycoder.Part]int64) (*wireMessage, error
 
 // encodePart returns the JSON of a part, as it is in the JSON of a message.
 func encodePart(p aycoder.Part) (json.RawMessage, error) {
-	data, err := json.Marshal(&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{p}})
+	data, err := (&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{p}}).MarshalJSON()
 	if err != nil {
 		return nil, err
 	}

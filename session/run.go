@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -220,7 +219,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		var err error
 		a.seq++
 		fact := new(record)
-		if fact.line, err = json.Marshal(&aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}); err != nil {
+		if fact.line, err = (aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}).MarshalJSON(); err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
 		records = append(records, fact)

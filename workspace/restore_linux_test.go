@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -309,8 +310,10 @@ func TestRestoreKilled(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tree has files without permissions")
 	}
-	kills := 1000
-	if testing.Short() {
+	kills := 200 // AYCODER_KILLS sets another number
+	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
+		kills = n
+	} else if testing.Short() {
 		kills = 20
 	}
 	inMemory(t)

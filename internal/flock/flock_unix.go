@@ -25,3 +25,9 @@ func Try(f *os.File) (bool, error) {
 		}
 	}
 }
+
+// Unlock ends the lock. Closing the file is not enough at once: another goroutine may be starting a
+// process, which has a copy of the open file until its program begins.
+func Unlock(f *os.File) error {
+	return os.NewSyscallError("flock", syscall.Flock(int(f.Fd()), syscall.LOCK_UN))
+}

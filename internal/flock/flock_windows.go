@@ -19,3 +19,9 @@ func Try(f *os.File) (bool, error) {
 	}
 	return err == nil, os.NewSyscallError("LockFileEx", err)
 }
+
+// Unlock ends the lock, as closing the file does.
+func Unlock(f *os.File) error {
+	at := windows.Overlapped{OffsetHigh: 1 << 30}
+	return os.NewSyscallError("UnlockFileEx", windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &at))
+}
