@@ -209,20 +209,17 @@ func (b *Branch) suspended() []*record {
 	}
 	head := b.session.tree.heads[b.name]
 	run := &record{Kind: kindRun, Run: b.number, Branch: b.name, Name: p.Run, ID: head, State: &p.State}
-	return append([]*record{run}, b.asks()...)
+	return []*record{run, b.ask()}
 }
 
-// asks returns the record of the questions of the pending run, if there is one, and of what its model
-// was shown in the open turn.
-func (b *Branch) asks() []*record {
-	if b.pending == nil {
-		return nil
-	}
-	ask := &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests, shownDelta: b.asked}
+// ask returns the record of the questions of the pending run, and of what its model was shown in the
+// open turn.
+func (b *Branch) ask() *record {
+	r := &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests, shownDelta: b.asked}
 	if b.unsure || b.shown != nil && b.shown.forgot {
-		ask.shownDelta = shownDelta{Forgot: true}
+		r.shownDelta = shownDelta{Forgot: true}
 	}
-	return []*record{ask}
+	return r
 }
 
 // Import makes a session from a document that [View.WriteJSON] wrote. The document has no contents

@@ -35,6 +35,8 @@ type disk interface {
 	// lock locks f until it is closed or the process ends. It returns false if f is locked by
 	// someone else, in this process or in another.
 	lock(f diskFile) (bool, error)
+	// unlock ends the lock of f, which is about to be closed.
+	unlock(f diskFile)
 	close() error
 }
 
@@ -115,6 +117,7 @@ func (d rootDisk) rename(from, to string) error  { return d.Rename(from, to) }
 func (d rootDisk) remove(name string) error      { return d.Remove(name) }
 func (d rootDisk) close() error                  { return d.Close() }
 func (d rootDisk) lock(f diskFile) (bool, error) { return flock.Try(f.(*os.File)) }
+func (d rootDisk) unlock(f diskFile)             { _ = flock.Unlock(f.(*os.File)) }
 
 func (d rootDisk) stat(name string) (int64, time.Time, error) {
 	info, err := d.Lstat(name)

@@ -307,6 +307,8 @@ func (d *fakeDisk) size(name string, f diskFile) (int64, error) {
 	return int64(len(n.data)), nil
 }
 
+func (d *fakeDisk) unlock(diskFile) {} // closing the file does it
+
 func (d *fakeDisk) lock(f diskFile) (bool, error) {
 	if err := d.fs.step("lock", f.(*fakeFile).name); err != nil {
 		return false, err

@@ -14,8 +14,6 @@ import (
 	"math"
 	"os"
 	"sync"
-
-	"github.com/aycoder/aycoder/internal/flock"
 )
 
 // dirJournal is an open session of a dirStore. Its journal file only grows, apart from two cases:
@@ -327,9 +325,7 @@ func (j *dirJournal) Close() error {
 	}
 	if j.lock != nil {
 		_ = j.lock.Truncate(0) // the description only informs
-		if f, ok := j.lock.(*os.File); ok {
-			_ = flock.Unlock(f)
-		}
+		j.disk.unlock(j.lock)
 		err = errors.Join(err, j.lock.Close())
 	}
 	return journalError("close", j.id, errors.Join(err, j.disk.close()))

@@ -144,6 +144,7 @@ func (d *memoryDisk) size(name string, f diskFile) (size int64, err error) {
 }
 
 func (d *memoryDisk) sync(string) error { return nil }
+func (d *memoryDisk) unlock(diskFile)   {} // closing the file does it
 
 func (d *memoryDisk) lock(f diskFile) (bool, error) {
 	d.mu.Lock()

@@ -46,7 +46,7 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 		return nil, err
 	}
 	s.journal = s.config.spare(s.journal)
-	l := loader{session: s, open: map[int64]*openRun{}, files: map[string]FileState{}}
+	l := newLoader(s)
 	if err := l.load(ctx); err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
@@ -90,7 +90,7 @@ func readSession(ctx context.Context, store Store, id string) (*Session, error) 
 	if s.journal, err = store.Open(ctx, id, false); err != nil {
 		return nil, err
 	}
-	l := loader{session: s, open: map[int64]*openRun{}, files: map[string]FileState{}}
+	l := newLoader(s)
 	err = l.load(ctx)
 	if err == nil { // what is not written yet is shown all the same
 		err = l.resume(ctx, func(records ...*record) error {
@@ -115,6 +115,10 @@ type loader struct {
 	open    map[int64]*openRun
 	lost    ID                   // how many nodes
 	files   map[string]FileState // as the last records of all branches say
+}
+
+func newLoader(s *Session) *loader {
+	return &loader{session: s, open: map[int64]*openRun{}, files: map[string]FileState{}}
 }
 
 // maxLost is the number of lost nodes for which a session has nodes without a message.

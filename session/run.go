@@ -257,7 +257,6 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 	}
 	if err := s.write(ctx, durable || len(nodes) > 0, records...); err != nil {
-		b.untold()
 		return err
 	}
 	a.known, a.began = len(rec.State.Messages()), true
@@ -367,13 +366,9 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 			_ = s.write(ctx, true, records...)
 		}
 	case b.pending != nil:
-		ask := b.asks()
-		err := b.tellShown(ctx, ask[0])
-		if err == nil {
-			err = s.write(ctx, true, ask...)
-		}
-		if err != nil {
-			b.untold()
+		ask := b.ask()
+		if b.tellShown(ctx, ask) == nil {
+			_ = s.write(ctx, true, ask)
 		}
 	}
 	_ = s.describe(ctx) // an error of write is in s.failed; the list of sessions is a convenience
@@ -407,7 +402,6 @@ func (b *Branch) settle(ctx context.Context) error {
 	}
 	records = append(records, &record{Kind: kindEnd, Run: b.number, Branch: b.name})
 	if err := s.write(ctx, true, records...); err != nil {
-		b.untold()
 		return err
 	}
 	for _, q := range state.Queued() {

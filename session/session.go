@@ -317,17 +317,22 @@ func (s *Session) usable(command string) error {
 // held, or the session is new.
 func (s *Session) write(ctx context.Context, durable bool, records ...*record) error {
 	news, err := s.news()
-	if err != nil {
-		return err
+	if err == nil {
+		records = append(news, records...)
+		err = s.append(ctx, durable, records)
 	}
-	records = append(news, records...)
-	if err := s.append(ctx, durable, records); err != nil {
+	if err != nil {
+		for _, r := range records {
+			if r.Forgot || len(r.Shown) > 0 {
+				s.branch(r.Branch).untold()
+			}
+		}
 		return err
 	}
 	for _, r := range records {
 		s.apply(r)
 	}
-	if len(records) > 0 {
+	if slices.ContainsFunc(records, func(r *record) bool { return r.Kind != kindFact }) {
 		s.publish()
 	}
 	return nil

@@ -76,7 +76,8 @@ type kept struct {
 // news returns records of the values that have changed. The mutex is held.
 func (s *Session) news() ([]*record, error) {
 	var out []*record
-	changed := func(r *record, values map[string]*kept) error {
+	changed := func(kind, branch string, values map[string]*kept) error {
+		var r *record
 		for name, k := range values {
 			now, err := k.MarshalJSON()
 			if err != nil {
@@ -85,17 +86,17 @@ func (s *Session) news() ([]*record, error) {
 			if string(now) == string(k.last) {
 				continue
 			}
-			if r.Values == nil {
-				r.Values = map[string]json.RawMessage{}
+			if r == nil {
+				r = &record{Kind: kind, Branch: branch, Values: map[string]json.RawMessage{}}
 				out = append(out, r)
 			}
 			r.Values[name] = now
 		}
 		return nil
 	}
-	err := changed(&record{Kind: kindValue}, s.values)
+	err := changed(kindValue, "", s.values)
 	for _, b := range s.branches {
-		err = errors.Join(err, changed(&record{Kind: kindKeep, Branch: b.name}, b.values))
+		err = errors.Join(err, changed(kindKeep, b.name, b.values))
 	}
 	return out, err
 }

@@ -65,16 +65,15 @@ func WithTimeout(d time.Duration) Option {
 
 // A Counter counts requests. It remembers what it counted: of a request that repeats the one before
 // and appends messages, it reads only the new ones. It keeps only the messages of the last request
-// alive.
-// A Counter may serve any number of conversations, and is safe for concurrent use.
+// alive. A Counter may serve any number of conversations, and is safe for concurrent use.
 type Counter struct {
 	config
 
 	mu       sync.Mutex
 	last     prefix
-	messages memo[aycoder.Message, measure]
-	tools    memo[aycoder.ToolSpec, measure]
-	texts    memo[aycoder.Text, measure]
+	messages memo[aycoder.Message]
+	tools    memo[aycoder.ToolSpec]
+	texts    memo[aycoder.Text]
 }
 
 // New returns a counter.

@@ -8,10 +8,10 @@ import (
 // minSweep is the number of entries from which on a memo looks for dead ones.
 const minSweep = 1024
 
-// A memo keeps what was computed from values that never change, as long as the values live. It
+// A memo keeps the measures of values that never change, as long as the values live. It
 // does not keep them alive, so it may serve any number of conversations.
-type memo[T, V any] struct {
-	entries map[memoKey]memoEntry[T, V]
+type memo[T any] struct {
+	entries map[memoKey]memoEntry[T]
 	sweep   int // number of entries at which the dead ones are removed
 }
 
@@ -22,15 +22,14 @@ type memoKey struct {
 	provider string
 }
 
-type memoEntry[T, V any] struct {
+type memoEntry[T any] struct {
 	of    weak.Pointer[T]
-	value V
+	value measure
 }
 
-func (m *memo[T, V]) get(of *T, provider string, compute func(*T) V) V {
+func (m *memo[T]) get(of *T, provider string, compute func(*T) measure) measure {
 	if of == nil {
-		var none V
-		return none
+		return measure{}
 	}
 	key := memoKey{reflect.ValueOf(of).Pointer(), provider}
 	if e, ok := m.entries[key]; ok && e.of.Value() == of {
@@ -45,9 +44,9 @@ func (m *memo[T, V]) get(of *T, provider string, compute func(*T) V) V {
 		m.sweep = 2 * len(m.entries)
 	}
 	if m.entries == nil {
-		m.entries = map[memoKey]memoEntry[T, V]{}
+		m.entries = map[memoKey]memoEntry[T]{}
 	}
 	v := compute(of)
-	m.entries[key] = memoEntry[T, V]{weak.Make(of), v}
+	m.entries[key] = memoEntry[T]{weak.Make(of), v}
 	return v
 }

@@ -56,15 +56,12 @@ type seenFile struct {
 
 // Add records that the model has read a file, or a part of it. The content is that of the whole
 // file at that time.
-func (s *SeenFiles) Add(path, content string) {
-	sum := sha256.Sum256(view.Bytes(content))
-	s.add("", path, content, hex.EncodeToString(sum[:]))
-}
+func (s *SeenFiles) Add(path, content string) { SeenBy{s, ""}.Add(path, content) }
 
 // AddPart records that the model has seen some lines of a file, for example in the output of a
 // search or a command. The content is that of the whole file, and can be the base of a merge. But
 // the file does not count as read: AddPart does not change the result of Hash.
-func (s *SeenFiles) AddPart(path, content string) { s.add("", path, content, "") }
+func (s *SeenFiles) AddPart(path, content string) { SeenBy{s, ""}.AddPart(path, content) }
 
 // add notes a content as the newest of its file. Where the bounds are reached, the contents
 // that were not used for the longest time go first, and their hashes stay.
