@@ -2,6 +2,7 @@ package aycoder
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -50,6 +51,13 @@ type ContextInput struct {
 	// Overflow is the error with which the model refused the previous request as too large, or
 	// nil. After such an error, the loop sends the new request only if it is smaller.
 	Overflow *ContextTooLargeError
+	// Note is the note of the last [Compacted], in this run or, as the history records it, in an
+	// earlier one, or nil.
+	Note json.RawMessage
+	// Compact announces that the builder leaves out more than before. It returns when the note is
+	// recorded (see [WithFacts]), and its error must be returned. From then on, Note is the one of c:
+	// also in later runs, if the history has the model's next message.
+	Compact func(ctx context.Context, c *Compacted) error
 	// Base is the request without messages: system prompt, tools and limits, as the options of
 	// [New] set them.
 	Base *Request

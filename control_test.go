@@ -304,6 +304,7 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some,
 			Provider: "p", Model: "m", ID: "i", RequestID: "r"}},
 		{&aycoder.Retrying{}, &aycoder.Retrying{Discarded: true, Attempt: 1, After: 1, Err: failed}},
+		{&aycoder.Compacted{}, &aycoder.Compacted{Note: args, Summary: "s", Replaced: 1, Shortened: 1, Before: 2, After: 1, Usage: some}},
 		{&aycoder.RunFinished{Result: &aycoder.Result{}}, &aycoder.RunFinished{Result: &aycoder.Result{
 			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Messages: []*aycoder.Message{aycoder.User("u")}, Pending: &aycoder.Pending{},
 		}}},
@@ -351,6 +352,7 @@ func TestEventsEncodeAsTypedLines(t *testing.T) {
 		{&aycoder.ChildEvent{CallID: "c", Event: &aycoder.TextDelta{Text: "x"}}, `{"type":"child","id":"c","event":{"type":"text_delta","text":"x"}}`},
 		{&aycoder.TurnFinished{Turn: 1, Stop: "end_turn"}, `{"type":"turn_end","turn":1,"stop":"end_turn","usage":{"input":0,"output":0}}`},
 		{&aycoder.Retrying{Discarded: true, Attempt: 1, After: time.Second, Err: context.Canceled}, `{"type":"retry","discarded":true,"attempt":1,"after_ms":1000,"error":"context canceled"}`},
+		{&aycoder.Compacted{Note: call.Args, Replaced: 2}, `{"type":"compacted","note":{"text":"x"},"replaced":2}`},
 		{&aycoder.RunFinished{Result: &aycoder.Result{End: aycoder.EndDone, Turns: 1}}, `{"type":"run_end","reason":"done","turns":1,"usage":{"input":0,"output":0},"text":"","messages":null}`},
 	}
 	for _, tt := range tests {

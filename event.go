@@ -105,11 +105,30 @@ type Retrying struct {
 	Err error
 }
 
+// Compacted reports that the requests have less of the conversation from now on: see
+// [ContextInput.Compact]. The history still has all of it. Compacted is also a [Fact], which is
+// recorded before the next request is sent.
+type Compacted struct {
+	// Note is JSON by which the [ContextBuilder] knows what it left out: see [ContextInput.Note].
+	Note json.RawMessage `json:"note"`
+	// Summary is the text that stands for Replaced messages. Shortened is how many outputs and texts
+	// are shortened since.
+	Summary   string `json:"summary,omitempty"`
+	Replaced  int    `json:"replaced,omitempty"`
+	Shortened int    `json:"shortened,omitempty"`
+	// Before and After estimate the tokens of the request.
+	Before int64 `json:"before,omitempty"`
+	After  int64 `json:"after,omitempty"`
+	// Usage counts the tokens of the model that wrote the summary. The run's usage includes them.
+	Usage Usage `json:"usage,omitzero"`
+}
+
 // RunFinished is the last event of a run that does not end with an error.
 type RunFinished struct {
 	Result *Result
 }
 
+func (*Compacted) event()         {}
 func (*TextDelta) event()         {}
 func (*ThinkingDelta) event()     {}
 func (*ToolDelta) event()         {}

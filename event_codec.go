@@ -58,6 +58,8 @@ func decodeEvent(data []byte, depth int) (Event, error) {
 		ev = &ToolProgress{}
 	case "turn_end":
 		ev = &TurnFinished{}
+	case "compacted":
+		ev = &Compacted{}
 	case "approval_request":
 		a := &ApprovalRequested{}
 		err := json.Unmarshal(data, &a.Request)
@@ -123,6 +125,12 @@ func (e *ToolProgress) MarshalJSON() ([]byte, error) {
 func (e *TurnFinished) MarshalJSON() ([]byte, error) {
 	type plain TurnFinished
 	return typedJSON("turn_end", (*plain)(e))
+}
+
+// MarshalJSON encodes the event as a JSON object whose type is "compacted".
+func (e *Compacted) MarshalJSON() ([]byte, error) {
+	type plain Compacted
+	return typedJSON("compacted", (*plain)(e))
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "child".

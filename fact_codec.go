@@ -60,8 +60,9 @@ type wireFact struct {
 	MaxTurns    int  `json:"max_turns,omitempty"`
 	RepeatReads bool `json:"repeat_reads,omitempty"`
 
-	Message  *Message `json:"message,omitempty"`
-	FollowUp bool     `json:"follow_up,omitempty"`
+	Message   *Message   `json:"message,omitempty"`
+	FollowUp  bool       `json:"follow_up,omitempty"`
+	Compacted *Compacted `json:"compacted,omitempty"`
 }
 
 // MarshalJSON encodes the record without its State. Text that is not valid UTF-8 is an error, as
@@ -109,6 +110,8 @@ func (w *wireFact) put(f Fact) (err error) {
 		w.Output, err = encodeOne(f.Output)
 	case *Steered:
 		w.Fact, w.Message, w.FollowUp = "steered", f.Message, f.FollowUp
+	case *Compacted:
+		w.Fact, w.Compacted = "compacted", f
 	case *Cancelled:
 		w.Fact = "cancelled"
 	case *Resumed:
@@ -186,6 +189,11 @@ func (w *wireFact) fact() (Fact, error) {
 			return nil, errFactField
 		}
 		return &Steered{Message: w.Message, FollowUp: w.FollowUp}, nil
+	case "compacted":
+		if w.Compacted == nil {
+			return nil, errFactField
+		}
+		return w.Compacted, nil
 	case "cancelled":
 		return &Cancelled{}, nil
 	case "resumed":

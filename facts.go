@@ -168,17 +168,22 @@ func (r *run) dropFacts(err error) {
 	}
 }
 
+// awaitRecord waits until all facts are recorded. The mutex is held, but not during the wait.
+func (r *run) awaitRecord(ctx context.Context) {
+	last := r.facts.queue[len(r.facts.queue)-1]
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	select {
+	case <-last.done:
+	case <-ctx.Done():
+	}
+}
+
 // mayStart waits until the fact that a tool begins is recorded, and reports whether the tool may
 // start. If not, it settles the call. The mutex is held, but not during the wait.
 func (r *run) mayStart(ctx context.Context, a *RunTool) bool {
 	if r.recording() {
-		began := r.facts.queue[len(r.facts.queue)-1]
-		r.mu.Unlock()
-		select {
-		case <-began.done:
-		case <-ctx.Done():
-		}
-		r.mu.Lock()
+		r.awaitRecord(ctx)
 	}
 	text := outCancelled
 	switch {

@@ -177,23 +177,29 @@ func promptsIn(messages []*Message, head, from int) []*Message {
 	return out
 }
 
-// A mark records in the history which limit was found for a model. It is a part of the first
-// message with which the model answered under that limit. Marks are never sent to a provider.
+// A mark records in the history which limit was found for a model, and the note of the last
+// [Compacted]. It is a part of the first message with which the model answered under that limit, or
+// with that note. Marks are never sent to a provider.
 type mark struct {
-	Limit int64  `json:"limit"`
-	Model string `json:"model,omitempty"`
+	Limit int64           `json:"limit"`
+	Model string          `json:"model,omitempty"`
+	Note  json.RawMessage `json:"note,omitempty"`
 }
+
+// maxNote is the size of the largest note, in bytes.
+const maxNote = 4 << 20
 
 // markProvider is the name of the provider in marks.
 const markProvider = "aycoder"
 
-func markOf(limit int64, model string) Part {
-	raw, _ := json.Marshal(mark{limit, model}) // never fails
+func markOf(m mark) Part {
+	raw, _ := json.Marshal(m) // never fails: the note is valid
 	return &Opaque{Provider: markProvider, Raw: raw}
 }
 
-// limitIn returns the limit that the history records for a model, or 0.
-func limitIn(messages []*Message, model string) int64 {
+// markIn returns the limit that the history records for a model, or 0, and the last note.
+func markIn(messages []*Message, model string) (limit int64, note json.RawMessage) {
+	last := true
 	for _, m := range slices.Backward(messages) {
 		if m.Role != RoleAssistant || len(m.Parts) == 0 {
 			continue
@@ -203,11 +209,17 @@ func limitIn(messages []*Message, model string) int64 {
 			continue
 		}
 		var found mark
-		if json.Unmarshal(o.Raw, &found) == nil && found.Model == model && found.Limit >= minLimit {
-			return found.Limit
+		if json.Unmarshal(o.Raw, &found) != nil {
+			continue
+		}
+		if last {
+			note, last = found.Note, false
+		}
+		if found.Model == model && found.Limit >= minLimit {
+			return found.Limit, note
 		}
 	}
-	return 0
+	return 0, note
 }
 
 const elided = "[The middle of this conversation is left out here, as it was too long.]"

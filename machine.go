@@ -30,8 +30,10 @@ type State struct {
 	turn    int // messages of the model in this run
 	attempt int // failures since the last message
 	cut     cut
-	marked  int64 // the limit that the history records, see mark
-	made    int   // number of generated call ids
+	marked  int64           // the limit that the history records, see mark
+	note    json.RawMessage // of the last Compacted, and whether the history records it
+	noted   bool
+	made    int // number of generated call ids
 	stop    StopReason
 	usage   Usage
 	broken  *ModelFailed // the stream broke, and begun calls are still running
@@ -157,7 +159,8 @@ func (s *State) start(in *StartInput) []Action {
 		r.effects = append(r.effects, toolEffect{t.Name, t.Effect})
 	}
 	s.rules, s.history, s.phase = r, newTranscript(in.Messages, in.ids), phaseModel
-	s.marked = limitIn(in.Messages, in.Model)
+	s.marked, s.note = markIn(in.Messages, in.Model)
+	s.noted = true
 	s.cut = cut{limit: s.marked}.at(in.Messages)
 	return []Action{s.callModel()}
 }
@@ -272,7 +275,7 @@ func callKey(turn, attempt int, what, id string) string {
 
 // Fact is something that happened to a run and is passed to [State.Apply]: [*BlockDone],
 // [*BlockTruncated], [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan],
-// [*ToolDone], [*Steered], [*Cancelled] or [*Resumed].
+// [*ToolDone], [*Steered], [*Compacted], [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
 
 // ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns a
@@ -344,6 +347,7 @@ func (*ToolBegan) fact()      {}
 func (*ToolDone) fact()       {}
 func (*Decided) fact()        {}
 func (*Steered) fact()        {}
+func (*Compacted) fact()      {}
 func (*Cancelled) fact()      {}
 func (*Resumed) fact()        {}
 
@@ -397,6 +401,8 @@ func (s *State) apply(f Fact) ([]Action, string) {
 		return s.toolDone(f)
 	case *Steered:
 		return s.steered(f)
+	case *Compacted:
+		return s.compacted(f)
 	case *Cancelled:
 		return s.cancelled()
 	case *Resumed:

@@ -100,7 +100,8 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.base}
 	r.mu.Lock()
 	refused := r.refused
-	in.Messages, in.Window, in.Usage = r.state.Messages(), r.window, r.usage
+	in.Messages, in.Window, in.Usage, in.Note = r.state.Messages(), r.window, r.usage, r.state.note
+	in.Compact = r.compacted
 	r.mu.Unlock()
 	if refused != nil {
 		in.Overflow = refused.err
@@ -125,6 +126,25 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 		return nil, refused.err
 	}
 	return req, nil
+}
+
+// compacted records what a builder announces.
+func (r *run) compacted(ctx context.Context, c *Compacted) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil || r.stopping {
+		return cmp.Or(context.Cause(ctx), context.Canceled)
+	}
+	if err := r.step(c, c); err != nil {
+		return err
+	}
+	if r.recording() {
+		r.awaitRecord(ctx)
+	}
+	if r.facts != nil && r.facts.failed {
+		return errors.New("the note could not be recorded")
+	}
+	return context.Cause(ctx)
 }
 
 // requestSize returns the approximate size, in bytes, of the messages of a request and of its rest.

@@ -31,6 +31,9 @@ type stateJSON struct {
 	Size     int64        `json:"size,omitempty"`
 	Marked   int64        `json:"marked,omitempty"`
 	Made     int          `json:"made,omitempty"`
+
+	Note  json.RawMessage `json:"note,omitempty"`
+	Fresh bool            `json:"fresh,omitempty"` // the history does not record the note
 	Stop     StopReason   `json:"stop,omitempty"`
 	Usage    Usage        `json:"usage"`
 	Broken   *ModelFailed `json:"broken,omitempty"`
@@ -63,7 +66,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
 		History: s.history.Items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn, Made: s.made,
 		Attempt: s.attempt, Stop: s.stop, Usage: s.usage, Broken: s.broken, Marked: s.marked,
-		Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size,
+		Note: s.note, Fresh: !s.noted, Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size,
 	}
 	if len(s.parts.Items) > 0 {
 		w.Parts = &Message{Role: RoleAssistant, Parts: s.parts.Items}
@@ -114,7 +117,7 @@ func (w *stateJSON) state() (State, error) {
 	s := State{
 		rules:   &rules{w.Model, w.Effects, w.MaxTurns, w.MaxCalls},
 		cut:     cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
-		marked:  w.Marked,
+		marked:  w.Marked, note: w.Note, noted: !w.Fresh,
 		history: newTranscript(w.History, ids), queue: w.Queue, phase: w.Phase, end: w.End,
 		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, broken: w.Broken,
 	}

@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 )
@@ -232,6 +233,18 @@ func (s *State) steered(f *Steered) ([]Action, string) {
 	return nil, ""
 }
 
+// compacted takes the note of a builder, which the model's next message will carry.
+func (s *State) compacted(f *Compacted) ([]Action, string) {
+	switch {
+	case s.phase != phaseModel || len(s.parts.Items) > 0:
+		return nil, "the model is not about to be asked"
+	case len(f.Note) > maxNote || !json.Valid(f.Note):
+		return nil, "the note is too long, or no JSON"
+	}
+	s.note, s.noted, s.usage = f.Note, false, s.usage.Add(f.Usage)
+	return nil, ""
+}
+
 // cancelled settles every open call and commits the message, so that the history is valid.
 func (s *State) cancelled() ([]Action, string) {
 	if s.phase == phaseDone && s.end != EndSuspended {
@@ -369,9 +382,9 @@ func (s *State) commit() {
 	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
 		return
 	}
-	if s.cut.limit != s.marked {
-		s.marked = s.cut.limit
-		parts = append(slices.Clip(parts), markOf(s.marked, s.rules.model))
+	if s.cut.limit != s.marked || !s.noted {
+		s.marked, s.noted = s.cut.limit, true
+		parts = append(slices.Clip(parts), markOf(mark{s.marked, s.rules.model, s.note}))
 	}
 	s.history = s.history.append(&Message{Role: RoleAssistant, Parts: slices.Clip(parts)})
 	if len(outputs) > 0 {
