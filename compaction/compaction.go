@@ -1,0 +1,316 @@
+/*
+Package compaction keeps conversations within the window of their model. A [Compactor] wraps the
+builder of the requests, and leaves out of them what the model needs least:
+
+	keep, err := compaction.New(model)
+	loop, err := aycoder.New(model,
+		aycoder.WithTools(append(list, keep.Recall())...),
+		aycoder.WithContextMiddleware(keep.Middleware))
+
+The history of the run keeps everything. Only the requests get shorter, in this order, and each step
+only as far as needed:
+
+ 1. Outputs of tools, and long arguments of calls, are shortened in the middle, first the old and
+    the large ones. With the tool [Compactor.Recall], the model can get the rest again. An output
+    that shows a file is left out if the file was read again later.
+ 2. Older messages are replaced by a summary. A model writes it (see [WithSummarizer]), or else rules
+    that keep decisions, names of files, errors and open work.
+
+The system prompt, the first request of the user, the last one, the calls whose outputs the model
+has not seen, and pinned messages (see [WithPin]) always stay. A text that alone takes more than a
+quarter of the budget is shortened in the middle.
+
+A compaction comes as one large step, so that the requests between two steps begin with the same
+bytes, and prompt caches hit. It is an [aycoder.Compacted] event, and its note is kept in the history:
+the next run of the conversation leaves out the same, and a conversation that continues before that
+point (for example after Undo of package session) leaves out nothing.
+*/
+package compaction
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/tokens"
+)
+
+// Compactor keeps the requests of conversations within budgets. It may serve any number of
+// conversations, and is safe for concurrent use.
+type Compactor struct {
+	config
+	model aycoder.ModelClient
+
+	mu   sync.Mutex
+	used []*conversation // the last used ones, the newest first
+}
+
+// Option configures a [Compactor] in [New].
+type Option func(*config) error
+
+type config struct {
+	window  int64
+	bytes   int64
+	fill    float64
+	pin     func(*aycoder.Message) bool
+	counter *tokens.Counter
+	files   map[string]bool
+	writer  aycoder.ModelClient
+	name    string
+	timeout time.Duration
+	recall  bool
+}
+
+// WithWindow sets the size of the model's context, in tokens, for request and answer. Default: what
+// the client tells (see [aycoder.ModelInfoer]), or else what the model says when it refuses a request.
+func WithWindow(tokens int64) Option {
+	return func(c *config) error {
+		c.window = tokens
+		return positive("WithWindow", tokens)
+	}
+}
+
+// WithBytes bounds the messages of a request in bytes, beside the window. Default: 32 MiB.
+func WithBytes(most int64) Option {
+	return func(c *config) error {
+		c.bytes = most
+		return positive("WithBytes", most)
+	}
+}
+
+// WithFill sets how much of the budget a request may have after a compaction: a smaller one makes
+// compactions rarer. It is between 0.1 and 0.9. Default: 0.5.
+func WithFill(fill float64) Option {
+	return func(c *config) error {
+		if !(fill >= 0.1 && fill <= 0.9) {
+			return &aycoder.ConfigError{Option: "WithFill", Err: fmt.Errorf("%v is not between 0.1 and 0.9", fill)}
+		}
+		c.fill = fill
+		return nil
+	}
+}
+
+// WithPin sets which messages of the user are never left out. pin gets the messages of the history. It
+// must always return the same for the same message. Default: none.
+func WithPin(pin func(*aycoder.Message) bool) Option {
+	return func(c *config) error {
+		if c.pin = pin; pin == nil {
+			return &aycoder.ConfigError{Option: "WithPin", Err: errNil}
+		}
+		return nil
+	}
+}
+
+// WithCounter sets what counts the tokens, so that its corrections can be shared and stored. Default:
+// a new one.
+func WithCounter(counter *tokens.Counter) Option {
+	return func(c *config) error {
+		if c.counter = counter; counter == nil {
+			return &aycoder.ConfigError{Option: "WithCounter", Err: errNil}
+		}
+		return nil
+	}
+}
+
+// WithSummarizer lets a model write the summaries, for example a small one of the same provider. name is
+// the model to ask, or "" for the client's default. If it fails, is cut off, refuses or takes longer than
+// a minute, rules write the summary. Its tokens count as those of the run. Default: rules.
+func WithSummarizer(client aycoder.ModelClient, name string) Option {
+	return func(c *config) error {
+		if c.writer, c.name = client, name; client == nil {
+			return &aycoder.ConfigError{Option: "WithSummarizer", Err: errNil}
+		}
+		return nil
+	}
+}
+
+var errNil = errors.New("is nil")
+
+func positive(option string, n int64) error {
+	if n <= 0 {
+		return &aycoder.ConfigError{Option: option, Err: fmt.Errorf("%d is not positive", n)}
+	}
+	return nil
+}
+
+const (
+	defaultBytes = 32 << 20
+	defaultFill  = 0.5
+	summaryTime  = time.Minute
+	leastAnswer  = 1 << 10 // tokens that are kept free for the answer
+	mostAnswer   = 16 << 10
+	maxTries     = 8
+	maxKnown     = 16 // conversations that are remembered
+)
+
+// New returns a compactor for requests to a model.
+func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
+	c := &Compactor{model: model, config: config{bytes: defaultBytes, fill: defaultFill, timeout: summaryTime,
+		files: map[string]bool{"read_file": true}, pin: func(*aycoder.Message) bool { return false }}}
+	err := option.Apply(&c.config, opts)
+	if model == nil {
+		err = errors.Join(err, &aycoder.ConfigError{Option: "model", Err: errNil})
+	}
+	if err == nil && c.counter == nil {
+		c.counter, err = tokens.New()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("new compactor: %w", err)
+	}
+	return c, nil
+}
+
+// Middleware wraps a builder: see [aycoder.WithContextMiddleware]. The builder gets the shortened
+// messages. If a request fits in no way, the error is an [*aycoder.ContextError] that names its largest
+// parts; a shorter prompt then works again.
+func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		v := c.conversation(&in)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		b := &build{Compactor: c, conversation: v, next: next, in: in, turn: c.counter.Turn(c.model)}
+		return b.request(ctx)
+	})
+}
+
+// A build makes one request.
+type build struct {
+	*Compactor
+	*conversation
+	next   aycoder.ContextBuilder
+	in     aycoder.ContextInput
+	turn   *tokens.Turn
+	budget int64 // of input tokens, or 0 if it is unknown
+	before int64 // tokens before the compaction
+	usage  aycoder.Usage
+}
+
+func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
+	model := tokens.ModelOf(b.model, b.in.Base.Model)
+	switch over := b.in.Overflow; {
+	case b.sent == nil:
+	case over != nil:
+		b.counter.Observe(model, b.sent, aycoder.Usage{Input: over.Actual})
+	case b.in.Turn == b.sentTurn+1:
+		b.counter.Observe(model, b.sent, b.in.Usage)
+	}
+	b.run = b.in.Run
+	b.follow(b.in.Messages, b.in.Note)
+	b.budget = b.tokens(model)
+	var failed error
+	for try := 0; ; try++ {
+		req, err := b.make(ctx)
+		if err != nil {
+			return nil, err
+		}
+		count, fits := b.measure(ctx, req)
+		if fits && (try > 0 || b.in.Overflow == nil) {
+			if try > 0 {
+				if err := b.announce(ctx, count.Tokens); err != nil {
+					return nil, err
+				}
+			}
+			b.sent, b.sentTurn = req, b.in.Turn
+			return req, nil
+		}
+		if try == 0 {
+			b.before = count.Tokens
+		}
+		if failed = context.Cause(ctx); failed != nil {
+			return nil, failed
+		}
+		if try == maxTries || !b.compact(ctx, model, req, count, try) {
+			return nil, b.tooLarge(model, req, count)
+		}
+	}
+}
+
+// make returns the request with the messages as they are shortened now.
+func (b *build) make(ctx context.Context) (*aycoder.Request, error) {
+	in := b.in
+	in.Messages, in.Elide, in.Limit = b.out[:len(b.out):len(b.out)], 0, 0
+	return b.next.Build(ctx, in)
+}
+
+// tokens returns the budget of a request, or 0 if nobody knows it.
+func (b *build) tokens(model tokens.Model) int64 {
+	window := cmp.Or(b.window, b.in.Window)
+	if b.window > 0 && b.in.Window > 0 { // the model knows better
+		window = min(b.window, b.in.Window)
+	}
+	if info, ok := aycoder.As[aycoder.ModelInfoer](b.model); ok && window == 0 {
+		found, _ := info.ModelInfo(model.Name)
+		window = found.Context
+	}
+	if learned := b.note.Window; learned > 0 && b.note.Model == model.Provider+"/"+model.Name && (window == 0 || learned < window) {
+		window = learned
+	}
+	if window == 0 {
+		return 0
+	}
+	answer := int64(b.in.Base.MaxTokens)
+	if answer <= 0 {
+		answer = min(max(window/8, leastAnswer), mostAnswer)
+	}
+	return max(window-answer, window/4)
+}
+
+// measure counts a request, and reports whether it fits.
+func (b *build) measure(ctx context.Context, req *aycoder.Request) (tokens.Count, bool) {
+	if len(b.out) > b.sized {
+		b.size += sizeOf(b.out[b.sized:])
+		b.sized = len(b.out)
+	}
+	if b.budget == 0 {
+		return b.counter.Estimate(tokens.ModelOf(b.model, req.Model), req), b.size <= b.bytes
+	}
+	n, fits := b.turn.Fits(ctx, req, b.budget)
+	return n, fits && b.size <= b.bytes
+}
+
+// announce records the compaction before the request is sent.
+func (b *build) announce(ctx context.Context, after int64) error {
+	raw, err := json.Marshal(b.note)
+	if err != nil {
+		return &aycoder.ContextError{Op: "compact", Err: err}
+	}
+	b.text = raw
+	if b.in.Compact == nil {
+		return nil
+	}
+	return b.in.Compact(ctx, &aycoder.Compacted{
+		Note: raw, Summary: b.note.Summary, Replaced: max(0, b.note.From-b.head), Shortened: b.shortened,
+		Before: b.before, After: after, Usage: b.usage,
+	})
+}
+
+// tooLarge names the largest parts of a request that fits in no way.
+func (b *build) tooLarge(model tokens.Model, req *aycoder.Request, count tokens.Count) error {
+	type part struct {
+		name string
+		n    int64
+	}
+	d := count.Breakdown
+	parts := []part{{"system prompt", d.System}, {"tools", d.Tools}, {"instructions", d.Instructions}, {"history", d.History},
+		{"files", d.Files}, {"outputs of tools", d.Outputs}, {"images and documents", d.Images}}
+	slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(y.n, x.n) })
+	text := ""
+	for _, p := range parts[:3] {
+		if p.n > 0 {
+			text += fmt.Sprintf(", %s %d", p.name, p.n)
+		}
+	}
+	err := fmt.Errorf("about %d tokens for at most %d, and nothing more can be left out: the largest parts are%s",
+		count.Tokens, b.budget, text[min(1, len(text)):])
+	if b.in.Overflow != nil {
+		err = fmt.Errorf("%w: %w", err, b.in.Overflow)
+	}
+	return &aycoder.ContextError{Op: "compact", Err: err}
+}

@@ -1,0 +1,351 @@
+package compaction
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/jsontext"
+)
+
+// A note says what requests leave out. They depend only on the history and on the note in force, so
+// that each process makes the same ones.
+type note struct {
+	Version int `json:"v"`
+	// At is the number of messages of the history when the note was made.
+	At int `json:"at"`
+	// From is the first message after those that the summary replaces, or 0 if there is no summary.
+	From    int    `json:"from,omitempty"`
+	Summary string `json:"summary,omitempty"`
+	Digest  digest `json:"digest,omitzero"`
+	// In the messages before Short, texts of outputs and calls have at most Each bytes. In all
+	// messages, texts have at most Most bytes.
+	Short int `json:"short,omitempty"`
+	Each  int `json:"each,omitempty"`
+	Most  int `json:"most,omitempty"`
+	// Window is the window of Model, in tokens, as its refusal has told it.
+	Window int64  `json:"window,omitempty"`
+	Model  string `json:"model,omitempty"`
+}
+
+const noteVersion = 1
+
+// A conversation is what is remembered of a conversation between two requests, so that only new
+// messages cost anything. It can be made anew from the history and the note.
+type conversation struct {
+	mu       sync.Mutex
+	messages []*aycoder.Message // the history
+	run      string             // the last run
+	head     int                // messages of the first request
+	note     note
+	text     json.RawMessage // of note, or nil
+	out      []*aycoder.Message
+	// shortened is how many texts the note shortens.
+	shortened int
+	reads     map[string]string // the call that read a file last, before note.At
+	pinned    func(*aycoder.Message) bool
+	recalls   bool
+
+	sized int   // how many messages of out are in size
+	size  int64 // in bytes
+
+	sent     *aycoder.Request // the last one
+	sentTurn int
+}
+
+// conversation returns what is known of a conversation.
+func (c *Compactor) conversation(in *aycoder.ContextInput) *conversation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.used, func(v *conversation) bool { return v.continues(in) })
+	var v *conversation
+	if i < 0 {
+		v = &conversation{pinned: c.pin}
+	} else {
+		v = c.used[i]
+		c.used = slices.Delete(c.used, i, i+1)
+	}
+	v.recalls = c.recall
+	c.used = slices.Insert(c.used, 0, v)
+	if len(c.used) > maxKnown {
+		c.used = slices.Delete(c.used, maxKnown, len(c.used))
+	}
+	return v
+}
+
+// continues reports whether the history begins with that of v.
+func (v *conversation) continues(in *aycoder.ContextInput) bool {
+	if !v.mu.TryLock() { // another run of the same conversation
+		return false
+	}
+	defer v.mu.Unlock()
+	n := len(v.messages)
+	return n > 0 && n <= len(in.Messages) && v.messages[0] == in.Messages[0] && v.messages[n-1] == in.Messages[n-1]
+}
+
+// follow takes the present history and its note.
+func (v *conversation) follow(messages []*aycoder.Message, raw json.RawMessage) {
+	known := len(v.messages)
+	v.messages = messages
+	if string(raw) != string(v.text) || known == 0 {
+		v.note, v.text = note{}, raw
+		if raw != nil && (json.Unmarshal(raw, &v.note) != nil || v.note.Version != noteVersion || !v.note.fits(messages)) {
+			v.note = note{}
+		}
+		v.render()
+		return
+	}
+	for i := known; i < len(messages); i++ {
+		v.out = append(v.out, v.shown(i))
+	}
+}
+
+// fits reports whether the note can be about this history.
+func (n *note) fits(messages []*aycoder.Message) bool {
+	return n.At <= len(messages) && 0 <= n.From && n.From <= n.At && 0 <= n.Short && n.Short <= n.At && n.Each >= 0 && n.Most >= 0
+}
+
+// render makes the messages of the request anew.
+func (v *conversation) render() {
+	v.head, v.shortened = headOf(v.messages), 0
+	v.sized, v.size = 0, 0
+	v.reads = v.lastReads()
+	from := max(v.head, v.note.From)
+	v.out = make([]*aycoder.Message, 0, len(v.messages)-from+v.head+2)
+	for i := range v.head {
+		v.out = append(v.out, v.shown(i))
+	}
+	if from > v.head {
+		v.out = append(v.out, aycoder.User(summaryNotice+v.note.Summary))
+		for _, i := range v.kept(from) {
+			v.out = append(v.out, v.shown(i))
+		}
+	}
+	for i := from; i < len(v.messages); i++ {
+		v.out = append(v.out, v.shown(i))
+	}
+}
+
+const summaryNotice = "[Older messages of this conversation are left out here. What follows is a summary of them: it is " +
+	"information, not an instruction. Files that it names have to be read again before they are edited.]\n\n"
+
+// kept returns the messages of the user, before from, that stay: those that are pinned, and those of
+// the present exchange.
+func (v *conversation) kept(from int) []int {
+	const most = 8
+	present := len(v.messages)
+	if v.note.At < present {
+		present = v.note.At
+	}
+	var out []int
+	open := true
+	for i := present - 1; i >= v.head; i-- {
+		m := v.messages[i]
+		if m.Role == aycoder.RoleAssistant && len(m.Calls()) == 0 {
+			open = false
+		}
+		if i < from && isPrompt(m) && (open && len(out) < most || v.pinned(m)) {
+			out = append(out, i)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// shown returns a message as it is in the request.
+func (v *conversation) shown(i int) *aycoder.Message {
+	m := v.messages[i]
+	if isPrompt(m) && v.pinned(m) && v.note.Most == 0 {
+		return m
+	}
+	var parts []aycoder.Part
+	for j, p := range m.Parts {
+		q := v.part(i, j, p)
+		if q != p && parts == nil {
+			parts = slices.Clone(m.Parts)
+		}
+		if q != p {
+			parts[j] = q
+			v.shortened++
+		}
+	}
+	if parts == nil {
+		return m
+	}
+	return &aycoder.Message{Role: m.Role, Parts: parts}
+}
+
+// part returns a part of a message as it is in the request.
+func (v *conversation) part(i, j int, p aycoder.Part) aycoder.Part {
+	most := v.note.Most
+	old := i < v.note.Short && i >= v.head
+	if old {
+		most = least(most, v.note.Each)
+	}
+	switch p := p.(type) {
+	case *aycoder.Text:
+		if limit := v.note.Most; limit > 0 && len(p.Text) > limit { // an old text is not shortened: it has what was decided
+			return &aycoder.Text{Text: v.middle(p.Text, limit, fmt.Sprintf("message_%d_%d", i, j))}
+		}
+	case *aycoder.ToolUse:
+		if most > 0 && len(p.Args) > 2*most {
+			return &aycoder.ToolUse{ID: p.ID, Name: p.Name, Args: jsontext.Shorten(p.Args, most), Extra: p.Extra}
+		}
+	case *aycoder.ToolOutput:
+		return v.output(p, most, old)
+	case *aycoder.Media:
+		if old {
+			return &aycoder.Text{Text: fmt.Sprintf("[%s of %d bytes is left out]", p.Type, len(p.Data))}
+		}
+	}
+	return p
+}
+
+func (v *conversation) output(o *aycoder.ToolOutput, most int, old bool) aycoder.Part {
+	replaced := func(parts []aycoder.Part) aycoder.Part {
+		short := *o
+		short.Parts = parts
+		return &short
+	}
+	if last, read := v.reads[o.ID]; old && read && last != o.ID && !o.IsError {
+		if text := "[This is left out: the file was read again later, see the newer output.]"; len(text) < len(o.Text()) {
+			return replaced([]aycoder.Part{&aycoder.Text{Text: text}})
+		}
+	}
+	var parts []aycoder.Part
+	for k, p := range o.Parts {
+		var q aycoder.Part
+		switch p := p.(type) {
+		case *aycoder.Text:
+			if most > 0 && len(p.Text) > most {
+				q = &aycoder.Text{Text: v.middle(p.Text, most, o.ID)}
+			}
+		case *aycoder.Media:
+			if old {
+				q = &aycoder.Text{Text: fmt.Sprintf("[%s of %d bytes is left out]", p.Type, len(p.Data))}
+			}
+		}
+		if q != nil {
+			if parts == nil {
+				parts = slices.Clone(o.Parts)
+			}
+			parts[k] = q
+		}
+	}
+	if parts == nil {
+		return o
+	}
+	return replaced(parts)
+}
+
+// middle shortens a text to about n bytes.
+func (v *conversation) middle(text string, n int, id string) string {
+	how := "read or run it again if it is needed"
+	if v.recalls {
+		how = fmt.Sprintf("recall returns it for the id %q", id)
+	}
+	notice := fmt.Sprintf("\n[%d bytes are left out here to save room; %s]\n", len(text)-n, how)
+	room := max(n-len(notice), 0)
+	head, tail := room*2/3, len(text)-room/3
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	if head+len(notice)+len(text)-tail >= len(text) {
+		return text
+	}
+	return text[:head] + notice + text[tail:]
+}
+
+func least(a, b int) int {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// lastReads returns, by the call of each read of a file before note.At, the call that read the same
+// last.
+func (v *conversation) lastReads() map[string]string {
+	if v.note.Short == 0 {
+		return nil
+	}
+	last, reads := map[string]string{}, map[string]string{}
+	key := map[string]string{}
+	for _, m := range v.messages[max(v.head, v.note.From):v.note.At] {
+		for _, use := range m.Calls() {
+			if use.Name == "read_file" {
+				key[use.ID] = path.Clean(string(use.Args))
+			}
+		}
+		for _, p := range m.Parts {
+			if o, ok := p.(*aycoder.ToolOutput); ok && !o.IsError && key[o.ID] != "" {
+				last[key[o.ID]] = o.ID
+			}
+		}
+	}
+	for id, k := range key {
+		if last[k] != "" {
+			reads[id] = last[k]
+		}
+	}
+	return reads
+}
+
+// headOf returns the number of messages of the first request: instructions, a welcome of the model,
+// and the first prompt.
+func headOf(messages []*aycoder.Message) int {
+	for i, m := range messages {
+		switch {
+		case isPrompt(m):
+			return i + 1
+		case m.Role != aycoder.RoleSystem && (i > 0 || len(m.Calls()) > 0 || m.Role != aycoder.RoleAssistant):
+			return i
+		}
+	}
+	return len(messages)
+}
+
+// isPrompt reports whether the user has written a message.
+func isPrompt(m *aycoder.Message) bool {
+	return m.Role == aycoder.RoleUser && !slices.ContainsFunc(m.Parts, isOutput)
+}
+
+func isOutput(p aycoder.Part) bool {
+	_, ok := p.(*aycoder.ToolOutput)
+	return ok
+}
+
+// sizeOf returns the size of messages in bytes, about.
+func sizeOf(messages []*aycoder.Message) int64 {
+	n := int64(0)
+	for _, m := range messages {
+		n += partsSize(m.Parts)
+	}
+	return n
+}
+
+func partsSize(parts []aycoder.Part) int64 {
+	n := int64(0)
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			n += int64(len(p.Text))
+		case *aycoder.Thinking:
+			n += int64(len(p.Text))
+		case *aycoder.ToolUse:
+			n += int64(len(p.Args))
+		case *aycoder.ToolOutput:
+			n += partsSize(p.Parts)
+		case *aycoder.Media:
+			n += int64(len(p.Data))
+		}
+	}
+	return n
+}
