@@ -3,6 +3,7 @@ package compaction_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -359,4 +360,54 @@ func TestRecall(t *testing.T) {
 	require.NoError(t, c.ask("go"))
 	require.Equal(t, whole, got.String())
 	require.Zero(t, m.refused)
+}
+
+// A run that is left, cancelled or not recorded at any moment of a compaction leaves a valid history,
+// from which the next run goes on.
+func TestStoppedCompactions(t *testing.T) {
+	stopped := errors.New("stopped")
+	for _, how := range []string{"break", "cancel", "record", "cancel in the summary"} {
+		for at := range 40 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			asked := 0
+			writer := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+				if asked++; how == "cancel in the summary" && asked > at {
+					cancel(stopped)
+				}
+				return script.New(script.Say("A summary.")).Stream(ctx, req)
+			})
+			m := worker(8_000, 30)
+			c := newChat(t, m, compaction.WithWindow(8_000), compaction.WithSummarizer(writer, ""))
+			var res aycoder.Result
+			events, facts, before := 0, 0, 0
+			record := func(_ context.Context, rec *aycoder.FactRecord) error {
+				if _, ok := rec.Fact.(*aycoder.Compacted); ok {
+					if facts++; how == "record" && facts > at/4 {
+						return stopped
+					}
+				}
+				return nil
+			}
+			for ev, err := range c.agent.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res), aycoder.WithFacts(record)) {
+				if _, ok := ev.(*aycoder.Compacted); ok {
+					before++
+				}
+				if events++; err != nil {
+					break
+				}
+				if events > at*3 && how == "cancel" {
+					cancel(stopped)
+				}
+				if events > at*3 && how == "break" {
+					break
+				}
+			}
+			cancel(nil)
+			require.NoError(t, aycoder.CheckHistory(res.Messages))
+			require.LessOrEqual(t, before, facts)
+			c.messages = res.Messages
+			require.NoError(t, c.ask("go on"), "%s %d", how, at)
+			require.Zero(t, m.refused)
+		}
+	}
 }
