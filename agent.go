@@ -424,6 +424,7 @@ type settings struct {
 	maxOutput   int
 	maxResponse int64
 	keepEncoded bool
+	strict      bool
 	parallel    int
 	grace       time.Duration
 	askTimeout  time.Duration

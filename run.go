@@ -73,6 +73,8 @@ type modelTurn struct {
 	waited    time.Duration
 	fixed     bool        // the request must not be made smaller
 	request   *Request    // the last one that was built
+	asked     CallModel   // the action that it was built for
+	declared  bool        // the next one need not begin with it
 	offered   []*ToolSpec // in the last request; nil if all are
 	refused   *refusal    // of a request for this message
 	window    int64       // of the model, or 0 if unknown

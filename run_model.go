@@ -112,6 +112,9 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.checkPrefix(ctx, a, req); err != nil {
+		return nil, err
+	}
 	r.request, r.offered = req, req.Tools
 	if all := r.loop.specs; len(req.Tools) == len(all) && (len(all) == 0 || &req.Tools[0] == &all[0]) {
 		r.offered = nil
@@ -138,6 +141,7 @@ func (r *run) compacted(ctx context.Context, c *Compacted) error {
 	if err := r.step(c, c); err != nil {
 		return err
 	}
+	r.declared = true
 	if r.recording() {
 		r.awaitRecord(ctx)
 	}

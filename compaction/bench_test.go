@@ -46,7 +46,7 @@ func BenchmarkStep(b *testing.B) {
 						if err != nil {
 							b.Fatal(err)
 						}
-						opts = append(opts, aycoder.WithContextMiddleware(keep.Middleware))
+						opts = append(opts, aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithStrictPrefix(true))
 					}
 					l, err := aycoder.New(model, opts...)
 					if err != nil {

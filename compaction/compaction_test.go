@@ -136,7 +136,7 @@ func TestLongConversations(t *testing.T) {
 			keep, err := compaction.New(m, compaction.WithWindow(window))
 			require.NoError(t, err)
 			l, err := aycoder.New(m, aycoder.WithTools(outputs(t, 5000), keep.Recall()), aycoder.WithLimits(aycoder.Limits{Turns: 200}),
-				aycoder.WithContextMiddleware(keep.Middleware))
+				aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithStrictPrefix(true))
 			require.NoError(t, err)
 			var messages []*aycoder.Message
 			compactions := 0
@@ -195,7 +195,7 @@ func (c *chat) ask(prompt string) error {
 func newChat(t *testing.T, m *strict, opts ...compaction.Option) *chat {
 	keep, err := compaction.New(m, opts...)
 	require.NoError(t, err)
-	l, err := aycoder.New(m, aycoder.WithTools(outputs(t, 5000), keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware))
+	l, err := aycoder.New(m, aycoder.WithTools(outputs(t, 5000), keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithStrictPrefix(true))
 	require.NoError(t, err)
 	return &chat{t: t, agent: l}
 }
@@ -354,7 +354,7 @@ func TestRecall(t *testing.T) {
 	}
 	keep, err := compaction.New(m, compaction.WithWindow(16_000))
 	require.NoError(t, err)
-	l, err := aycoder.New(m, aycoder.WithTools(big, keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware))
+	l, err := aycoder.New(m, aycoder.WithTools(big, keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithStrictPrefix(true))
 	require.NoError(t, err)
 	c := &chat{t: t, agent: l}
 	require.NoError(t, c.ask("go"))

@@ -1,0 +1,54 @@
+package aycoder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+)
+
+// WithStrictPrefix makes a run end with a [*ContextError] if a request does not begin with the system
+// prompt, the tools and the messages of the request before, unless its builder has announced that with
+// [ContextInput.Compact]. Such a request costs more, because the provider's prompt cache does not hit.
+// Default: false, so that the run goes on, and the logger gets a warning.
+func WithStrictPrefix(strict bool) Option {
+	return option("WithStrictPrefix", true, "", func(c *config) { c.strict = strict })
+}
+
+var errPrefix = errors.New("the request does not begin with the one before")
+
+// checkPrefix compares a request with the one before. The mutex is held.
+func (r *run) checkPrefix(ctx context.Context, a *CallModel, req *Request) error {
+	before, last, declared := r.request, r.asked, r.declared
+	r.asked, r.declared = *a, false
+	if before == nil || declared || last.Elide != a.Elide || last.Limit != a.Limit || begins(before, req) {
+		return nil
+	}
+	if !r.loop.strict {
+		r.loop.log(ctx, slog.LevelWarn, errPrefix.Error(), "run", r.id, "turn", a.Turn)
+		return nil
+	}
+	return &ContextError{Op: "check request", Err: errPrefix}
+}
+
+// begins reports whether a request begins with another one.
+func begins(a, b *Request) bool {
+	n := len(a.Messages)
+	return n <= len(b.Messages) && alike(a.Messages, b.Messages[:n]) && alike(a.System, b.System) && alike(a.Tools, b.Tools)
+}
+
+// alike reports whether two lists have the same content. Lists that share it need no look at it.
+func alike[T any](a, b []*T) bool {
+	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) {
+		return true
+	}
+	return slices.EqualFunc(a, b, func(x, y *T) bool {
+		if x == y {
+			return true
+		}
+		p, err1 := json.Marshal(x)
+		q, err2 := json.Marshal(y)
+		return err1 == nil && err2 == nil && string(p) == string(q)
+	})
+}
