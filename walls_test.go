@@ -50,6 +50,7 @@ var walls = []wall{
 	{"policy", []string{".", "internal"}, nil},
 	{"session", []string{".", "diff", "edit", "merge", "workspace", "tools", "internal"}, modules[:4]},
 	{"tokens", []string{".", "internal"}, nil},
+	{"compaction", []string{".", "tokens", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "merge", "session", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},

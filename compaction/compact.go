@@ -15,7 +15,7 @@ var shortTo = []int{8 << 10, 4 << 10, 2 << 10, 1 << 10, 512}
 func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Request, count tokens.Count, try int) bool {
 	before, size := b.estimate(model, b.out), sizeOf(b.out)
 	b.limits(model, count, try)
-	// What is not messages of the conversation cannot be shortened here.
+	// The rest, such as the system prompt, cannot be shortened here.
 	fixed := max(0, count.Tokens-before)
 	goal := int64(float64(b.budget)*b.fill/count.Margin) - fixed
 	most := int64(float64(b.bytes) * b.fill)
@@ -47,6 +47,7 @@ func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Re
 		b.note.Short = max(b.note.Short, open)
 		b.note.Each = least(b.note.Each, 256)
 		b.note.Most = least(b.note.Most, max(256, int(goal/2)))
+		b.note.Summary = shorten(b.note.Summary, int(2*b.summaryTokens(goal)))
 		b.render()
 	}
 	return b.estimate(model, b.out) < before || sizeOf(b.out) < size

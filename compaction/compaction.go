@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -301,14 +302,14 @@ func (b *build) tooLarge(model tokens.Model, req *aycoder.Request, count tokens.
 	parts := []part{{"system prompt", d.System}, {"tools", d.Tools}, {"instructions", d.Instructions}, {"history", d.History},
 		{"files", d.Files}, {"outputs of tools", d.Outputs}, {"images and documents", d.Images}}
 	slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(y.n, x.n) })
-	text := ""
+	var text []string
 	for _, p := range parts[:3] {
 		if p.n > 0 {
-			text += fmt.Sprintf(", %s %d", p.name, p.n)
+			text = append(text, fmt.Sprintf("%s %d", p.name, p.n))
 		}
 	}
-	err := fmt.Errorf("about %d tokens for at most %d, and nothing more can be left out: the largest parts are%s",
-		count.Tokens, b.budget, text[min(1, len(text)):])
+	err := fmt.Errorf("about %d tokens for at most %d, and nothing more can be left out: the largest parts are %s",
+		count.Tokens, b.budget, strings.Join(text, ", "))
 	if b.in.Overflow != nil {
 		err = fmt.Errorf("%w: %w", err, b.in.Overflow)
 	}

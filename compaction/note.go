@@ -137,10 +137,7 @@ const summaryNotice = "[Older messages of this conversation are left out here. W
 // the present exchange.
 func (v *conversation) kept(from int) []int {
 	const most = 8
-	present := len(v.messages)
-	if v.note.At < present {
-		present = v.note.At
-	}
+	present := min(v.note.At, len(v.messages))
 	var out []int
 	open := true
 	for i := present - 1; i >= v.head; i-- {

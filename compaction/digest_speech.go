@@ -1,0 +1,390 @@
+package compaction
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// This file has the rules for sentences. They look at words and at the shape of words only, so they
+// are quick, and the same input always gives the same digest. Each rule adds or takes points; none of
+// them drops a sentence of the user that fits. So a rule that errs costs room, and rarely a fact:
+//
+//   - words of deciding, forbidding, concluding (see phrases) give points, also in what the model says;
+//   - names of code and numbers give points, because such sentences cannot be guessed from the files;
+//   - questions and tasks of the user lose points, because they were answered;
+//   - of the model, sentences that announce a step or describe code lose points.
+//
+// A later sentence about the same subject marks an earlier one as overruled, which costs it points but
+// does not remove it, see [subject.overrules].
+
+// A class is a set of phrases that tell what a sentence does. The phrases of strong, middle and weak
+// are those by which people decide, forbid, prefer, conclude or leave something open.
+type class int
+
+const (
+	strong class = iota
+	middle
+	weak
+	announce // at the beginning of a sentence that announces a step, or describes code
+	task     // at the beginning of a prompt that is done with once it is answered
+	revoke   // takes back what was said earlier; also in some other languages
+	choose   // chooses one of several things
+	english  // is in almost every English sentence
+	common   // says nothing about the subject of a sentence
+	classes
+)
+
+// phrases are phrases of up to three words, with their classes.
+var phrases = set([classes]string{
+	strong: `decided; decision; decide; agreed; agreement; settled; from now on; from here on; instead of; rather than;
+		would rather; never; must not; prefer; prefers; preferred; preference; chose; chosen; choose; we use; went with;
+		go with; going with; stick to; stick with; off limits; off-limits; no longer; after all; signed off; deprecated;
+		trade-off; tradeoff; root cause; turned out; turns out; conclusion; recommendation; recommend; accepted; approved;
+		not done; still have to; still need; todo; open question; blocked by; pinned; untouched; nobody; without asking;
+		no exceptions; mandatory; forbidden; constraint; convention; changed my mind; forget what; any more; anymore;
+		you asked; you prefer; you want; out of scope; in scope; do not touch; don't touch; hands off; replaces; replaced;
+		reason for; for good; policy; requirement; ruled out; by design; on purpose`,
+	middle: `do not; don't; always; only; every; must; has to; have to; should not; shouldn't; at most; at least; deadline;
+		stays; stay; keep; keeps; leave; drop; skip; let's; we will; we'll; i will use; we should; need to; needs to;
+		not yet; next step; the plan; the design; remaining; follow-up; except; required; requires; allowed; limit; limited;
+		budget; because; avoid; no new; understood; noted; got it; as requested; fails with; failing; crashes; complains;
+		switch to; switched to; moved; renamed; rename; removed; compatible; supported; support; yes; nope; it is;
+		fine with; confirmed; wants; owns; belongs to; responsible; takes over; may not; cannot; can't; whatever`,
+	weak: `use; uses; using; not; no; should; want; need; since; so that; therefore; reason; please; now; new; default; both;
+		exactly; set to; fails; failure; bug; wrong; broken; fixed; cause; caused; causes; instead; version; defined;
+		implemented; created; added; changed`,
+	announce: `let me; now let; i'll look; i'll check; i'll read; i'll run; i'll start; i'll now; i will look; i will check;
+		i will now; looking at; checking; reading; running; first i'll; now i'll; next i'll; let's look; let's see;
+		let's check; here is; here's; now i; searching; good; great; perfect; i see; if; when; note that; see; unless; returns`,
+	task: `run; look; show; explain; read; check; find; list; tell; open; search; what; how; why; where; which; who; can;
+		could; does; is; are; did; now; continue; go on; thanks; compare; describe; summarize; see; have; rename; fix; add;
+		simplify; implement; write; refactor; update; change; create; test; make; let us; try; review; i think; i wonder;
+		i guess; maybe; perhaps; please rename; please fix; please add; please simplify; please implement; please write;
+		please refactor; please update; please change; please create; please run; please check; please look; please make;
+		please review; please explain`,
+	revoke: `no longer; any more; anymore; after all; instead; forget; drop; dropped; changed my mind; actually;
+		on second thought; replaced; replace; revert; reverted; undo; scrap; never mind; from now on; overrule; withdraw;
+		no need; undone; doch; stattdessen; nicht mehr; finalement; plutôt; ya no; en lugar; invece; niet meer`,
+	choose: `use; uses; using; chose; choose; chosen; settled; decided; decision; go with; going with; went with; stays;
+		stay; goes to; switch to; switched to; prefer; take; pick; nehmen; nimmt; garde; usamos; stick with`,
+	english: `the; is; are; be; to; of; it; for; and; that; this; you; we; not; with; at; has; have; my; by; from; it's;
+		don't; if; every; should; can`,
+	common: `a; an; the; and; or; but; if; so; of; in; on; at; to; for; from; by; with; into; out; up; as; is; are; was;
+		were; be; been; it; its; this; that; these; those; there; i; you; he; she; we; they; me; my; your; our; their; us;
+		them; not; no; do; does; did; don't; will; would; can; could; may; might; must; should; shall; has; have; had; now;
+		all; any; some; more; most; only; also; just; than; then; too; very; what; which; who; when; where; how; why; let's;
+		let; please; about; use; uses; using; used; stay; stays; goes; go; set; get; keep; put; take; want; need; since;
+		because; instead; actually; never; always; after; before; again; said; say; says; one; two; other; we'll; i'll; der;
+		die; das; den; dem; und; für; wir; ist; sind; nicht; le; la; les; pour; et; el; los; en; de; que; y; o; e; um; não`,
+})
+
+// set returns the classes of each phrase, as bits.
+func set(lists [classes]string) map[string]uint {
+	all := map[string]uint{}
+	for c, list := range lists {
+		for phrase := range strings.SplitSeq(list, ";") {
+			all[strings.Join(strings.Fields(phrase), " ")] |= 1 << c
+		}
+	}
+	return all
+}
+
+var (
+	urls = regexp.MustCompile(`https?://[^\s<>"'` + "`" + `)\]]+`)
+	// code matches lines of programs and logs, which may be pasted without a fence.
+	code = regexp.MustCompile("^(?:\t|    )|^\\s*(?://|/\\*|[\"{}()]|\\w[\\w-]*[({]|(?:func|type|var|const|import|package|case|" +
+		"return|def|class|public|let|fn)\\s+\\S+.*[({:=;]$)|[{};]\\s*$|:=|==|\\w\\(\\)|^\\s*\\d{4}-\\d\\d-\\d\\d[T ]")
+	paths = regexp.MustCompile(`[A-Za-z]:\\[\w.\\@+-]+|[~.\w@%+-]*(?:/[\w.@%+-]+)+|\b[\w@%+-][\w.@%+-]*\.(?:` +
+		`go|mod|sum|tsx?|jsx?|mjs|py|rs|java|kt|cc?|cpp|h|hpp|cs|rb|php|swift|sh|sql|md|txt|json|ya?ml|toml|html|s?css|` +
+		`xml|csv|log|proto|lock|cfg|ini|env|tmpl|ipynb)\b`)
+	// amount matches a number that has a unit, or is the value of something.
+	amount = regexp.MustCompile(`\d\s?(?:%|[kKMGT]i?B\b|[nµm]?s\b|(?:sec|min|hour|day|row|byte|entr|attempt|time|test|request|token|worker|` +
+		`thread|connection)\w*\b|passed\b|failed\b|ns/op)|\b(?i:port|version|timeout|limit|size|default|maximum|budget|deadline)\b.* \d[\d.]*\b`)
+)
+
+// pathsIn returns the names of files in a text, without addresses and line numbers.
+func pathsIn(text string) []string {
+	var out []string
+	for _, p := range paths.FindAllString(urls.ReplaceAllString(text, " "), -1) {
+		p = strings.TrimRight(p, ".-")
+		base := p[strings.LastIndexAny(p, `/\`)+1:]
+		named := strings.Contains(strings.TrimLeft(base, "."), ".") || strings.Count(p, "/") > 1 || strings.ContainsAny(p[:1], ".~")
+		if named && strings.ContainsFunc(base, unicode.IsLetter) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sentences cuts prose into sentences, and returns apart the lines of code, which quote something.
+// Lines of a paragraph belong together; items of lists do not.
+func sentences(text string) (prose, quoted []string) {
+	fenced, open := false, ""
+	for line := range strings.Lines(text + "\n\n") {
+		pasted := fenced || code.MatchString(line)
+		line = strings.TrimSpace(line)
+		fence := strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")
+		if !pasted && !fence && line != "" && len(open) >= 50 && len(open) < 4*maxEntry && !strings.ContainsAny(line[:1], "-*#|>•[{") && !ends(open) {
+			open += " " + line
+			continue
+		}
+		prose = append(prose, splitLine(open)...)
+		open = ""
+		switch {
+		case fence:
+			fenced = !fenced
+		case pasted:
+			quoted = append(quoted, line)
+		default:
+			open = strings.TrimLeft(line, "-*#>• ")
+		}
+	}
+	return prose, quoted
+}
+
+func ends(s string) bool {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return strings.ContainsRune(".!?:;。！？…", r)
+}
+
+// splitLine cuts a paragraph behind the marks that end a sentence. An answer of a word or two, such
+// as "Agreed.", stays with the sentence behind it.
+func splitLine(s string) (out []string) {
+	from := 0
+	for i, r := range s {
+		next := i + utf8.RuneLen(r)
+		if next >= len(s) || !strings.ContainsRune("。！？", r) &&
+			(!strings.ContainsRune(".!?", r) || s[next] != ' ' || abbreviated(s[from:i])) {
+			continue
+		}
+		if w := wordsOf(s[from:next]); len(w.words) > 3 || w.counts[strong]+w.counts[middle] == 0 {
+			out = append(out, strings.TrimSpace(s[from:next]))
+			from = next
+		}
+	}
+	if rest := strings.TrimSpace(s[from:]); rest != "" {
+		out = append(out, rest)
+	}
+	return out
+}
+
+// abbreviated reports whether a period behind s belongs to its last word.
+func abbreviated(s string) bool {
+	word := strings.ToLower(s[strings.LastIndexAny(s, " (")+1:])
+	return len(word) == 1 || slices.Contains([]string{"e.g", "i.e", "etc", "vs", "no", "cf", "z.b", "resp", "approx"}, word)
+}
+
+// wording is a sentence in words.
+type wording struct {
+	raw, words []string // as written, without punctuation around them, and in lower case
+	counts     [classes]int
+	first      uint // the classes of its beginning, as bits
+}
+
+func wordsOf(sentence string) *wording {
+	w := &wording{}
+	for f := range strings.FieldsSeq(sentence) {
+		if f = strings.Trim(f, ".,;:!?()[]{}\"'`«»„“”‘’*…。，"); f != "" {
+			w.raw = append(w.raw, f)
+			w.words = append(w.words, strings.ToLower(strings.ReplaceAll(f, "’", "'")))
+		}
+	}
+	text, at := strings.Join(w.words, " "), 0
+	for i, word := range w.words {
+		end := at - 1
+		for _, next := range w.words[i:min(i+3, len(w.words))] {
+			end += 1 + len(next)
+			found := phrases[text[at:end]]
+			for c := range classes {
+				w.counts[c] += int(found >> c & 1)
+			}
+			if i == 0 {
+				w.first |= found
+			}
+		}
+		at += len(word) + 1
+	}
+	return w
+}
+
+func (w *wording) begins(c class) bool { return w.first>>c&1 == 1 }
+
+// isName reports whether a word is the name of something in code rather than a word of a language.
+func isName(word string) bool {
+	return strings.ContainsAny(word[1:], "_/.0123456789") || strings.ContainsFunc(word[1:], unicode.IsUpper)
+}
+
+func isNumber(word string) bool { return word[0] >= '0' && word[0] <= '9' }
+
+// score returns the points of a sentence: for the words of deciding, and for names and numbers.
+func (w *wording) score(sentence string) (said, named int) {
+	switch {
+	case w.counts[strong] > 0:
+		said = 3
+	case w.counts[middle] > 0:
+		said = 2
+	case w.counts[weak] > 0:
+		said = 1
+	}
+	said += min(2, max(0, w.counts[strong]+w.counts[middle]-1))
+	if w.begins(strong) {
+		said++
+	}
+	for _, word := range w.raw {
+		if isName(word) && !isNumber(word) && named < 2 {
+			named++
+		}
+	}
+	if amount.MatchString(sentence) {
+		said++
+	}
+	if slices.ContainsFunc(w.raw, isNumber) {
+		named++
+	}
+	return said, named
+}
+
+// user keeps what the user said: all of a short prompt, the best of a long one. Sentences in other
+// languages get points as such, since their words of deciding are not known here.
+func (g *digester) user(text string) {
+	prose, quoted := sentences(text)
+	g.errors(quoted, "quoted by the user", false, false)
+	for _, s := range prose {
+		g.mentions(s, "named by the user", 6)
+		s = oneLine(s, maxEntry)
+		w := wordsOf(s)
+		said, named := w.score(s)
+		points := 3 + said + min(named, 2)
+		switch {
+		case w.begins(task) && said < 3, strings.HasSuffix(s, "?"):
+			points = 1 + min(named, 2)
+		case len(w.words) < 3 && said+named < 2:
+			points = 1
+		case len(w.words) > 2 && w.counts[english] == 0:
+			points += 2
+		}
+		if points > 4 || len(text) <= maxPrompt {
+			g.say(entry{Kind: fromUser, Text: s, Points: points}, w)
+		}
+	}
+}
+
+// prose keeps the sentences with at least so many points, which decide, conclude, or leave something
+// open. The other fields of their entries are those of e.
+func (g *digester) prose(text string, e entry, least int) {
+	prose, _ := sentences(text)
+	for _, s := range prose {
+		if !e.Untrusted {
+			g.mentions(s, "mentioned", 3)
+		}
+		s = oneLine(s, maxEntry)
+		w := wordsOf(s)
+		said, named := w.score(s)
+		if w.begins(announce) {
+			said -= 2
+		}
+		if slices.ContainsFunc(w.words, func(s string) bool { return s == "i" || s == "we" || s == "you" }) {
+			said++
+		}
+		if e.Points = said + named; said > 0 && e.Points >= least {
+			e.Text = s
+			g.say(e, w)
+		}
+	}
+}
+
+// mentions keeps the files and addresses that a sentence names.
+func (g *digester) mentions(sentence, state string, points int) {
+	for _, p := range pathsIn(sentence) {
+		g.file(p, state, points)
+	}
+	for _, u := range urls.FindAllString(sentence, -1) {
+		g.put(entry{Kind: ofURL, Text: strings.TrimRight(u, ".,;:"), State: state, Points: points})
+	}
+}
+
+// A subject is what a sentence is about: its words and names without common words, sorted, and its
+// numbers.
+type subject struct {
+	words, numbers   []string
+	revokes, chooses bool
+}
+
+func subjectOf(w *wording) *subject {
+	s := &subject{revokes: w.counts[revoke] > 0, chooses: w.counts[choose] > 0}
+	for i, word := range w.words {
+		switch {
+		case isNumber(word):
+			s.numbers = append(s.numbers, word)
+		case isName(w.raw[i]):
+			s.words = append(s.words, word)
+		case phrases[word]&(1<<common|1<<revoke) == 0:
+			s.words = append(s.words, stem(word))
+		}
+	}
+	slices.Sort(s.words)
+	s.words = slices.Compact(s.words)
+	return s
+}
+
+// stem removes the endings that a verb or noun gets in English.
+func stem(word string) string {
+	for _, end := range []string{"ing", "ed", "es", "s"} {
+		if rest, ok := strings.CutSuffix(word, end); ok && len(rest) > 3 {
+			word = rest
+			break
+		}
+	}
+	return strings.TrimSuffix(word, "e")
+}
+
+// overrules reports whether a later sentence about s takes back an earlier one: it has words of
+// revoking and shares half of the subject, or it says the same with another number, or it chooses
+// something else for the same.
+func (s *subject) overrules(old *subject) bool {
+	shared, named := 0, false
+	for _, word := range s.words {
+		if _, ok := slices.BinarySearch(old.words, word); ok {
+			shared++
+			named = named || strings.ContainsAny(word, "_/.-0123456789")
+		}
+	}
+	least := min(len(s.words), len(old.words))
+	switch {
+	case s.chooses && old.chooses && shared > 0 && shared == least-1 && len(s.words) == len(old.words):
+		return true
+	case shared == 0 || shared == 1 && !named && least > 1:
+		return false
+	case s.revokes:
+		return 2*shared >= least
+	case len(s.numbers) > 0 && len(old.numbers) > 0 && !slices.Equal(s.numbers, old.numbers):
+		return shared == least
+	}
+	return s.chooses && old.chooses && 5*shared >= 3*least && shared < len(old.words)
+}
+
+// say keeps a sentence, and marks earlier ones that it overrules. The model overrules only itself,
+// and what a tool prints overrules nothing.
+func (g *digester) say(e entry, w *wording) {
+	i := g.put(e)
+	about, text := subjectOf(w), g.Entries[i].Text
+	g.Entries[i].about = about
+	if e.Kind == fromTool || strings.HasSuffix(text, "?") || !about.revokes && !about.chooses && len(about.numbers) == 0 {
+		return
+	}
+	for i := range g.Entries {
+		old := &g.Entries[i]
+		if old.Kind != e.Kind && (e.Kind != fromUser || old.Kind != fromModel) || old.Later != "" || old.Text == text {
+			continue
+		}
+		if old.about == nil {
+			old.about = subjectOf(wordsOf(old.Text))
+		}
+		if about.overrules(old.about) {
+			old.Later = oneLine(text, maxOrigin)
+		}
+	}
+}
