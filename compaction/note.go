@@ -21,7 +21,6 @@ type note struct {
 	// From is the first message after those that the summary replaces, or 0 if there is no summary.
 	From    int    `json:"from,omitempty"`
 	Summary string `json:"summary,omitempty"`
-	Digest  digest `json:"digest,omitzero"`
 	// In the messages before Short, texts of outputs and calls have at most Each bytes. In all
 	// messages, texts have at most Most bytes.
 	Short int `json:"short,omitempty"`
@@ -49,6 +48,10 @@ type conversation struct {
 	reads     map[string]string // the call that read a file last, before note.At
 	pinned    func(*aycoder.Message) bool
 	recalls   bool
+
+	// digest is that of the messages before digested. It is no part of the note: it can be made again.
+	digest   digest
+	digested int
 
 	sized int   // how many messages of out are in size
 	size  int64 // in bytes

@@ -14,7 +14,7 @@ func (b *build) summarize(ctx context.Context, model tokens.Model, from int, goa
 	old := b.messages[max(b.head, b.note.From):from]
 	room := b.summaryTokens(goal)
 	bytes := int(room * 3)
-	b.note.Digest = b.note.Digest.add(old)
+	b.digestTo(from)
 	text := ""
 	if b.writer != nil {
 		text = b.ask(ctx, old, bytes)
@@ -22,12 +22,25 @@ func (b *build) summarize(ctx context.Context, model tokens.Model, from int, goa
 	if text != "" { // a model may forget what rules do not
 		text = text + "\n\nNotes that were kept by rules:\n"
 	}
-	text += b.note.Digest.text(max(0, bytes-len(text)))
+	text += b.digest.text(max(0, bytes-len(text)))
 	for n := bytes; b.estimate(model, []*aycoder.Message{aycoder.User(text)}) > room && n > 256; {
 		n = n * 3 / 4
 		text = shorten(text, n)
 	}
 	b.note.From, b.note.Summary = from, text
+}
+
+// digestTo makes the digest that of the messages before from.
+func (b *build) digestTo(from int) {
+	const step = 64 // messages
+	if b.digested < b.head || b.digested > from {
+		b.digest, b.digested = digest{}, b.head
+	}
+	for b.digested < from {
+		next := min(b.digested+step, from)
+		b.digest = b.digest.add(b.messages[b.digested:next])
+		b.digested = next
+	}
 }
 
 // shorten cuts whole lines off the end of a text.
