@@ -26,7 +26,7 @@ func Example() {
 		script.Call("read_log", map[string]any{}),
 		script.Say("Nothing unusual."),
 	)
-	keep, err := compaction.New(model, compaction.WithWindow(6_000))
+	keep, err := compaction.New(model, compaction.WithWindow(4_000))
 	if err != nil {
 		log.Fatal(err)
 	}
