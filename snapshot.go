@@ -32,11 +32,11 @@ type stateJSON struct {
 	Marked   int64        `json:"marked,omitempty"`
 	Made     int          `json:"made,omitempty"`
 
-	Note  json.RawMessage `json:"note,omitempty"`
-	Fresh bool            `json:"fresh,omitempty"` // the history does not record the note
-	Stop     StopReason   `json:"stop,omitempty"`
-	Usage    Usage        `json:"usage"`
-	Broken   *ModelFailed `json:"broken,omitempty"`
+	Note   json.RawMessage `json:"note,omitempty"`
+	Fresh  bool            `json:"fresh,omitempty"` // the history does not record the note
+	Stop   StopReason      `json:"stop,omitempty"`
+	Usage  Usage           `json:"usage"`
+	Broken *ModelFailed    `json:"broken,omitempty"`
 }
 
 // callJSON is the JSON form of a call. ID finds the call itself in the parts of the message,
@@ -115,9 +115,9 @@ func (w *stateJSON) state() (State, error) {
 		return State{}, errors.New("what is left out of the history is out of range")
 	}
 	s := State{
-		rules:   &rules{w.Model, w.Effects, w.MaxTurns, w.MaxCalls},
-		cut:     cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
-		marked:  w.Marked, note: w.Note, noted: !w.Fresh,
+		rules:  &rules{w.Model, w.Effects, w.MaxTurns, w.MaxCalls},
+		cut:    cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
+		marked: w.Marked, note: w.Note, noted: !w.Fresh,
 		history: newTranscript(w.History, ids), queue: w.Queue, phase: w.Phase, end: w.End,
 		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, broken: w.Broken,
 	}

@@ -49,7 +49,7 @@ type conversation struct {
 	pinned    func(*aycoder.Message) bool
 	recalls   bool
 
-	// digest is that of the messages before digested. It is no part of the note: it can be made again.
+	// digest is that of the messages before digested. It is not a part of the note: it can be made again.
 	digest   digest
 	digested int
 
