@@ -459,9 +459,7 @@ func TestMachineOutputsOfWhatDidNotRun(t *testing.T) {
 // The machine is pure: this checks the statements of its files, and of the methods of State that
 // are in others.
 func TestMachineIsPure(t *testing.T) {
-	if timed.Race {
-		t.Skip("reads sources and runs nothing")
-	}
+	timed.Serial(t)
 	fset := token.NewFileSet()
 	var files []*ast.File
 	names, err := filepath.Glob("*.go")

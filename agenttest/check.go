@@ -106,13 +106,22 @@ func outputsOf(m *aycoder.Message) []*aycoder.ToolOutput {
 	return out
 }
 
+// maxStored is the size of the largest message that checkText stores. A larger one takes seconds,
+// and shows nothing that a smaller one does not show.
+const maxStored = 4 << 20
+
 // checkText checks that a message can be stored as JSON, and is the same when it is read back.
 func checkText(found *findings, where string, m *aycoder.Message) {
+	size := 0
 	for _, s := range texts(m.Parts) {
 		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
 			found.add(ruleClean, "%s: the history of role %s holds %s", where, m.Role, shown(s))
 			return
 		}
+		size += len(s)
+	}
+	if size > maxStored {
+		return
 	}
 	data, err := json.Marshal(m)
 	if err != nil {

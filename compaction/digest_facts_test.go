@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // The test of planted facts: generated conversations of many windows, with real source files, their
@@ -120,6 +121,7 @@ func check(text string, facts []*fact, left int, add func(name string, f *fact, 
 
 // Facts that were planted in long conversations are in the text that replaces them.
 func TestDigestKeepsFacts(t *testing.T) {
+	timed.Serial(t)
 	n := 3
 	if v := os.Getenv("AYCODER_FACTS"); v != "" {
 		var err error

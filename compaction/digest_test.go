@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func user(text string) *aycoder.Message {
@@ -284,6 +285,7 @@ func arbitrary(rng *rand.Rand, n int) (all []*aycoder.Message) {
 // A digest is bounded, valid JSON, and the same whether or not it was stored between; add does not
 // change its receiver. Its text fits any limit.
 func TestDigestBounds(t *testing.T) {
+	timed.Serial(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var d, stored digest
 	for range 15 {
@@ -319,6 +321,7 @@ func TestDigestBounds(t *testing.T) {
 
 // The work and the memory of add grow with the messages, not with the conversation.
 func TestDigestIsLinear(t *testing.T) {
+	timed.Serial(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	d := digest{}.add(arbitrary(rng, 200))
 	step := arbitrary(rng, 50)

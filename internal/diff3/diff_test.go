@@ -72,6 +72,7 @@ func TestDiffIsGits(t *testing.T) {
 
 // TestRealDiffs applies the diffs of all real files.
 func TestRealDiffs(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	n := 0
 	eachCase(t, "cases.jsonl.gz", func(c *realCase) {
@@ -119,11 +120,9 @@ func TestDiffWhole(t *testing.T) {
 // TestHardInputs checks that inputs which are made to be slow are not. The bounds
 // are far above what is needed, to stand a busy machine.
 func TestHardInputs(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "large texts that are made to be slow")
 	n := 60_000
-	if timed.Race {
-		n = 10_000
-	}
 	rng := rand.New(rand.NewPCG(3, 3))
 	random := func(letters int) []byte {
 		var b bytes.Buffer

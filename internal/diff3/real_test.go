@@ -46,6 +46,7 @@ func (n *tally) check(t *testing.T, what string) {
 // TestRealMerges compares with git on merges from public histories, and checks that
 // nothing is lost.
 func TestRealMerges(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	tallies := map[string]*tally{"merge": {}, "diff3": {}, "zdiff3": {}}
 	eachCase(t, "cases.jsonl.gz", func(c *realCase) {
@@ -178,6 +179,7 @@ const fewFiles = 10
 // the half of the recorded merges that is set aside: no claim is above what is measured
 // there, and none is so low that it is not a measure.
 func TestConfidence(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	set, aside := newSuggestions(), newSuggestions()
 	styled := map[Style]*suggestions{}
@@ -203,9 +205,6 @@ func TestConfidence(t *testing.T) {
 	aside.log(t, "set aside")
 	for name, style := range styles {
 		styled[style].log(t, "style "+name)
-	}
-	if timed.Race {
-		return // a sample is too small for the bars
 	}
 	for _, r := range rules {
 		right, spread := aside.by[r.name].mean()

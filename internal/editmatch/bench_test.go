@@ -71,11 +71,9 @@ func BenchmarkPlan(b *testing.B) {
 // Texts that are made to be slow. Each takes well under a second alone; what is not
 // linear would take minutes.
 func TestLarge(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "edits of files of megabytes")
 	mb := 1 << 20
-	if timed.Race {
-		mb = 1 << 17
-	}
 	const limit = 10 * time.Second
 	same := strings.Repeat("same line\n", mb/10)
 	line := strings.Repeat("abcdefg ", mb)

@@ -165,6 +165,7 @@ func onlyInside(file string, r *editmatch.Result) error {
 // The bars: at most 0.05 % wrong, nothing lost, nothing changed outside, at least
 // 66 % right, and 99.9 % right or refused where that is right.
 func TestRecordedEdits(t *testing.T) {
+	timed.Serial(t)
 	cases := recordedEdits(t)
 	byCat, cats := map[string]*tally{}, []string(nil)
 	for i := range cases {
@@ -194,6 +195,7 @@ func TestRecordedEdits(t *testing.T) {
 // With the text that the model was shown, an edit of a file that the user has changed
 // since becomes a merge: right or a conflict, and what the user wrote is never gone.
 func TestRecordedStaleEdits(t *testing.T) {
+	timed.Serial(t)
 	cases := recordedEdits(t)
 	type key struct{ repo, path, old, new string }
 	shown := map[key]string{}

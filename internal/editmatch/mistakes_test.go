@@ -197,6 +197,7 @@ func plain(text string) string {
 // one that it would have been without, or a refusal. Most single mistakes have to be
 // understood.
 func TestMistakes(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "thousands of edits with mistakes")
 	cases := recordedEdits(t)
 	r := rand.New(rand.NewPCG(1, 2))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // FuzzParse compares the splitter with encoding/json: it finds the same fields with the
@@ -69,6 +71,7 @@ func TestObject(t *testing.T) {
 // The time for deltas of an unknown field is proportional to their length, and the
 // document from which they were read stays unchanged.
 func TestMergeManyDeltas(t *testing.T) {
+	timed.Serial(t)
 	for _, tt := range []struct{ first, delta, want string }{
 		{`{"x":"a","y":1}`, `{"x":"b"}`, `"abbb`}, {`{"x":[1],"y":1}`, `{"x":[2]}`, `[1,2,2,2`}, {`{"x":"","y":1}`, `{"x":""}`, `"`},
 	} {

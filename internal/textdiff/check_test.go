@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -121,6 +122,7 @@ func outside(t testing.TB, l Line) string {
 }
 
 func TestRealDiffs(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	cases := recordedPairs(t)
 	binary := 0

@@ -52,6 +52,7 @@ func (p tool) apply(t *testing.T, name, text string, patch []byte) string {
 
 // TestTools has real programs apply a sample of the real diffs.
 func TestTools(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "a comparison with diff and patch")
 	for _, p := range tools {
 		t.Run(p.name, func(t *testing.T) {
@@ -147,6 +148,7 @@ func TestToolsNoContext(t *testing.T) {
 // TestHunksAreGits checks that most real diffs are what git diff shows. Its rule for
 // where an insertion stands is another, but means the same.
 func TestHunksAreGits(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "a comparison with git diff")
 	tools[0].found(t)
 	dir := t.TempDir()

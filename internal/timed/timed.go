@@ -76,3 +76,12 @@ func Long(t testing.TB, what string) {
 		t.Skip("left out with -short: " + what)
 	}
 }
+
+// Serial skips a test with the race detector, which cannot find anything in a test that uses one
+// goroutine and would take many times as long.
+func Serial(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("left out with the race detector: it uses one goroutine")
+	}
+}
