@@ -353,6 +353,7 @@ func (s *scene) held(cases []string) {
 
 // No command changes anything, even if a classifier took it for read-only.
 func TestHeld(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "commands that are held to reading")
 	if r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {
 		t.Skipf("nothing holds commands to reading here: %v %v", r, err)
