@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -247,12 +248,25 @@ func (t *trail) ended(r *run, key string, call *ToolUse, fin *ToolFinished, outc
 func (t *trail) history(r *run, messages []*Message) {
 	for _, m := range messages {
 		for _, p := range m.Parts {
-			if o, ok := p.(*ToolOutput); ok && o.Untrusted {
+			if taints(p) {
 				t.note(r, AuditSecurity, nil, AuditRecord{Event: "untrusted_history", Untrusted: true})
 				return
 			}
 		}
 	}
+}
+
+// taints reports whether a part is of an untrusted source, or marks a message that has taken the place
+// of such parts.
+func taints(p Part) bool {
+	switch p := p.(type) {
+	case *ToolOutput:
+		return p.Untrusted
+	case *Opaque:
+		var m mark
+		return p.Provider == markProvider && json.Unmarshal(p.Raw, &m) == nil && m.Untrusted
+	}
+	return false
 }
 
 // asked records that a question is asked.

@@ -54,10 +54,13 @@ type ContextInput struct {
 	// Note is the note of the last [Compacted], in this run or, as the history records it, in an
 	// earlier one, or nil.
 	Note json.RawMessage
-	// Compact announces that the builder leaves out more than before. It returns when the note is
-	// recorded (see [WithFacts]), and its error must be returned. From then on, Note is the one of c:
-	// also in later runs, if the history has the model's next message.
-	Compact func(ctx context.Context, c *Compacted) error
+	// Compacting tells the consumer that the builder begins to leave out more than before. Compact
+	// announces that it does: it returns when the note is recorded (see [WithFacts]), and its error
+	// must be returned. From then on, Note is the one of c: also in later runs, if the history has
+	// the model's next message. If the run was cancelled meanwhile, only the usage of c counts. Both
+	// are nil outside of a run.
+	Compacting func(c *Compacting)
+	Compact    func(ctx context.Context, c *Compacted) error
 	// Base is the request without messages: system prompt, tools and limits, as the options of
 	// [New] set them.
 	Base *Request

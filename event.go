@@ -9,9 +9,9 @@ import (
 
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
 // [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged], [*Conflicted], [*ChildEvent],
-// [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object with a "type", and
-// [DecodeEvent] decodes it; docs/events.md lists the keys. The example CLI prints these objects, one per line, with -output
-// stream-json. The values that an event points to are shared with the run and must not be changed.
+// [*TurnFinished], [*Retrying], [*Compacting], [*Compacted] or [*RunFinished]. Each encodes as a JSON
+// object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys. The example CLI
+// prints these objects, one per line, with -output stream-json. The values that an event points to are shared with the run and must not be changed.
 type Event interface{ event() }
 
 // ToolStarted reports that a tool call has started. Parallel calls start and finish in any order,
@@ -105,12 +105,25 @@ type Retrying struct {
 	Err error
 }
 
+// Compacting reports that a [ContextBuilder] begins to leave out more of the conversation, which
+// takes long if a model writes a summary. A [Compacted] follows, unless the run ends before it.
+type Compacting struct {
+	// Reason is "threshold" if the request would be too large, "refusal" if the model has refused
+	// it as too large, or "command" if the user has asked for it.
+	Reason string `json:"reason"`
+	// Tokens estimates the request as it is. Budget is how many tokens it may have, or 0 if that is
+	// unknown.
+	Tokens int64 `json:"tokens,omitempty"`
+	Budget int64 `json:"budget,omitempty"`
+}
+
 // Compacted reports that the requests have less of the conversation from now on: see
 // [ContextInput.Compact]. The history still has all of it. Compacted is also a [Fact], which is
 // recorded before the next request is sent.
 type Compacted struct {
-	// Note is JSON by which the [ContextBuilder] knows what it left out: see [ContextInput.Note].
-	Note json.RawMessage `json:"note"`
+	// Note is JSON by which the [ContextBuilder] knows what it left out: see [ContextInput.Note]. It
+	// is nil if the compaction did not come about, so that only Usage counts.
+	Note json.RawMessage `json:"note,omitempty"`
 	// Summary is the text that stands for Replaced messages. Shortened is how many outputs and texts
 	// are shortened since.
 	Summary   string `json:"summary,omitempty"`
@@ -119,8 +132,15 @@ type Compacted struct {
 	// Before and After estimate the tokens of the request.
 	Before int64 `json:"before,omitempty"`
 	After  int64 `json:"after,omitempty"`
-	// Usage counts the tokens of the model that wrote the summary. The run's usage includes them.
-	Usage Usage `json:"usage,omitzero"`
+	// Untrusted says that the summary has text from an untrusted source, see [ToolOutput].
+	Untrusted bool `json:"untrusted,omitempty"`
+	// Usage counts the tokens of the request for the summary, also if its answer was not used. The
+	// run's usage includes them. Provider and Model name the model that was asked, and Error says why
+	// its answer was not used, or is empty.
+	Usage    Usage  `json:"usage,omitzero"`
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 // RunFinished is the last event of a run that does not end with an error.
@@ -128,6 +148,7 @@ type RunFinished struct {
 	Result *Result
 }
 
+func (*Compacting) event()        {}
 func (*Compacted) event()         {}
 func (*TextDelta) event()         {}
 func (*ThinkingDelta) event()     {}

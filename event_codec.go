@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder/edit"
@@ -58,6 +59,8 @@ func decodeEvent(data []byte, depth int) (Event, error) {
 		ev = &ToolProgress{}
 	case "turn_end":
 		ev = &TurnFinished{}
+	case "compacting":
+		ev = &Compacting{}
 	case "compacted":
 		ev = &Compacted{}
 	case "approval_request":
@@ -94,7 +97,11 @@ func typedJSON(kind string, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]byte(`{"type":"`+kind+`",`), data[1:]...), nil
+	head := `{"type":"` + kind + `",`
+	if string(data) == "{}" {
+		head = strings.TrimSuffix(head, ",")
+	}
+	return append([]byte(head), data[1:]...), nil
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "text_delta".
@@ -125,6 +132,12 @@ func (e *ToolProgress) MarshalJSON() ([]byte, error) {
 func (e *TurnFinished) MarshalJSON() ([]byte, error) {
 	type plain TurnFinished
 	return typedJSON("turn_end", (*plain)(e))
+}
+
+// MarshalJSON encodes the event as a JSON object whose type is "compacting".
+func (e *Compacting) MarshalJSON() ([]byte, error) {
+	type plain Compacting
+	return typedJSON("compacting", (*plain)(e))
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "compacted".

@@ -184,6 +184,8 @@ type mark struct {
 	Limit int64           `json:"limit"`
 	Model string          `json:"model,omitempty"`
 	Note  json.RawMessage `json:"note,omitempty"`
+	// Untrusted says that the message stands for text of an untrusted source. Package session sets it.
+	Untrusted bool `json:"untrusted,omitempty"`
 }
 
 // maxNote is the size of the largest note, in bytes.
@@ -201,7 +203,7 @@ func markOf(m mark) Part {
 func markIn(messages []*Message, model string) (limit int64, note json.RawMessage) {
 	last := true
 	for _, m := range slices.Backward(messages) {
-		if m.Role != RoleAssistant || len(m.Parts) == 0 {
+		if len(m.Parts) == 0 {
 			continue
 		}
 		o, ok := m.Parts[len(m.Parts)-1].(*Opaque)
@@ -212,7 +214,7 @@ func markIn(messages []*Message, model string) (limit int64, note json.RawMessag
 		if json.Unmarshal(o.Raw, &found) != nil {
 			continue
 		}
-		if last {
+		if last && (found.Note != nil || m.Role == RoleAssistant) { // the user's may be a command of package compaction
 			note, last = found.Note, false
 		}
 		if found.Model == model && found.Limit >= minLimit {

@@ -101,7 +101,7 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	r.mu.Lock()
 	refused := r.refused
 	in.Messages, in.Window, in.Usage, in.Note = r.state.Messages(), r.window, r.usage, r.state.note
-	in.Compact = r.compacted
+	in.Compacting, in.Compact = r.compacting, r.compacted
 	r.mu.Unlock()
 	if refused != nil {
 		in.Overflow = refused.err
@@ -131,17 +131,30 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	return req, nil
 }
 
-// compacted records what a builder announces.
+// compacting passes on that a builder begins a compaction.
+func (r *run) compacting(c *Compacting) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tell(c)
+	r.signal()
+}
+
+// compacted records what a builder announces. The tokens of a summary count even if the run was
+// cancelled before it could be used.
 func (r *run) compacted(ctx context.Context, c *Compacted) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ctx.Err() != nil || r.stopping {
+		if c.Usage != (Usage{}) {
+			spent := &Compacted{Usage: c.Usage, Provider: c.Provider, Model: c.Model}
+			_ = r.step(spent, spent) // refused if the run did not wait for the builder
+		}
 		return cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	if err := r.step(c, c); err != nil {
 		return err
 	}
-	r.declared = true
+	r.declared = r.declared || c.Note != nil
 	if r.recording() {
 		r.awaitRecord(ctx)
 	}

@@ -233,15 +233,18 @@ func (s *State) steered(f *Steered) ([]Action, string) {
 	return nil, ""
 }
 
-// compacted takes the note of a builder, which the model's next message will carry.
+// compacted takes the note of a builder, which the model's next message will carry, or only the
+// tokens of a summary that came to nothing.
 func (s *State) compacted(f *Compacted) ([]Action, string) {
 	switch {
 	case s.phase != phaseModel || len(s.parts.Items) > 0:
 		return nil, "the model is not about to be asked"
-	case len(f.Note) > maxNote || !json.Valid(f.Note):
+	case f.Note != nil && (len(f.Note) > maxNote || !json.Valid(f.Note)):
 		return nil, "the note is too long, or no JSON"
 	}
-	s.note, s.noted, s.usage = f.Note, false, s.usage.Add(f.Usage)
+	if s.usage = s.usage.Add(f.Usage); f.Note != nil {
+		s.note, s.noted = f.Note, false
+	}
 	return nil, ""
 }
 
@@ -384,7 +387,7 @@ func (s *State) commit() {
 	}
 	if s.cut.limit != s.marked || !s.noted {
 		s.marked, s.noted = s.cut.limit, true
-		parts = append(slices.Clip(parts), markOf(mark{s.marked, s.rules.model, s.note}))
+		parts = append(slices.Clip(parts), markOf(mark{Limit: s.marked, Model: s.rules.model, Note: s.note}))
 	}
 	s.history = s.history.append(&Message{Role: RoleAssistant, Parts: slices.Clip(parts)})
 	if len(outputs) > 0 {

@@ -22,9 +22,10 @@ type TurnResult struct {
 }
 
 // Turn sends req to the model once, and runs the tools that the model calls. It is for hosts that
-// write the loop themselves. Turn uses the tools, approvals, retries and limits of l, but not its
-// context builder. If req.Tools is empty, the model may call all tools of l. The sequence keeps
-// the contract of [Agent]. If into is not nil, Turn stores its result there.
+// write the loop themselves. Turn uses the tools, approvals, retries and limits of l. If req.Tools is
+// empty, the model may call all tools of l. The context builder of l and its middleware, such as a
+// compactor, get req as [ContextInput.Base] and its messages; without them, req is sent as it is. The
+// sequence keeps the contract of [Agent]. If into is not nil, Turn stores its result there.
 //
 //	for more := true; more; more = res.More {
 //		for ev, err := range loop.Turn(ctx, req, &res) { … }
@@ -67,7 +68,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 // turn makes a run that consists of one turn.
 func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
 	r := newRun(l, &RunConfig{})
-	r.fixed = true
+	r.fixed = l.builder == ContextBuilder(plainContext{})
 	r.single = true
 	one := *req
 	if len(one.Tools) == 0 {
@@ -76,11 +77,8 @@ func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
 	if one.MaxResponse == 0 {
 		one.MaxResponse = l.maxResponse
 	}
-	r.build = func(_ context.Context, in ContextInput) (*Request, error) {
-		next := one
-		next.Messages = in.Messages
-		return &next, nil
-	}
+	one.Messages = nil
+	r.base, r.build = one, l.request
 	r.ready = r.state.start(&StartInput{
 		Messages: slices.Clone(messages), Tools: l.specs, MaxTurns: 1, MaxCalls: l.maxCalls, ids: ids,
 	})

@@ -196,8 +196,11 @@ func (r reader) part(m *measure, text *int64, p aycoder.Part) {
 
 // sent reports whether r's provider gets a part that only the named provider understands.
 func (r reader) sent(provider string) bool {
-	return provider == "" || r.provider == "" || provider == r.provider
+	return provider != loop && (provider == "" || r.provider == "" || provider == r.provider)
 }
+
+// loop is the provider of parts that the loop keeps in messages, and that no client sends.
+const loop = "aycoder"
 
 // hidden returns the number of tokens in n bytes of encrypted text in base64, if four bytes of the
 // text are a token.
