@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,7 +18,12 @@ func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Re
 	b.limits(model, count, try)
 	// The rest, such as the system prompt, cannot be shortened here.
 	fixed := max(0, count.Tokens-before)
-	goal := int64(float64(b.budget)*b.fill/count.Margin) - fixed
+	command := b.commanded()
+	budget := b.budget
+	if budget == 0 || command { // what is there now is a bound, too
+		budget = min(cmp.Or(budget, count.Tokens), count.Tokens)
+	}
+	goal := int64(float64(budget)*b.fill/count.Margin) - fixed
 	most := int64(float64(b.bytes) * b.fill)
 	for range try { // the last step was too small
 		goal, most = goal*3/4, most*3/4
@@ -35,7 +41,7 @@ func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Re
 			continue
 		}
 		b.note.Each = each
-		if b.render(); small() {
+		if b.render(); small() && !command { // a command is about a summary
 			return true
 		}
 	}

@@ -121,8 +121,10 @@ func WithCounter(counter *tokens.Counter) Option {
 }
 
 // WithSummarizer lets a model write the summaries, for example a small one of the same provider. name is
-// the model to ask, or "" for the client's default. If it fails, is cut off, refuses or takes longer than
-// a minute, rules write the summary. Its tokens count as those of the run. Default: rules.
+// the model to ask, or "" for the client's default. It is asked at most once in a compaction. If it
+// fails, panics, is cut off, refuses, or takes longer than a minute, rules write the summary, and
+// Error of the [aycoder.Compacted] says why. Its tokens count as those of the run, as far as the
+// client has told them. Default: rules.
 func WithSummarizer(client aycoder.ModelClient, name string) Option {
 	return func(c *config) error {
 		if c.writer, c.name = client, name; client == nil {
@@ -190,10 +192,11 @@ type build struct {
 	turn   *tokens.Turn
 	budget int64 // of input tokens, or 0 if it is unknown
 	before int64 // tokens before the compaction
-	usage  aycoder.Usage
+	summary
+	force *string // the words of a command that is not in the history
 }
 
-func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
+func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
 	model := tokens.ModelOf(b.model, b.in.Base.Model)
 	switch over := b.in.Overflow; {
 	case b.sent == nil:
@@ -204,15 +207,26 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 	}
 	b.run = b.in.Run
 	b.follow(b.in.Messages, b.in.Note)
+	if b.listen(b.in.Messages); b.force != nil {
+		b.says(*b.force)
+	}
 	b.budget = b.tokens(model)
-	var failed error
+	begun := false
+	defer func() {
+		if err != nil && begun { // nothing of it holds
+			b.messages = nil
+			if b.in.Compact != nil && b.spent.Usage != (aycoder.Usage{}) {
+				_ = b.in.Compact(ctx, &b.spent)
+			}
+		}
+	}()
 	for try := 0; ; try++ {
 		req, err := b.make(ctx)
 		if err != nil {
 			return nil, err
 		}
 		count, fits := b.measure(ctx, req)
-		if fits && (try > 0 || b.in.Overflow == nil) {
+		if fits && (try > 0 || b.in.Overflow == nil && !b.commanded()) {
 			if try > 0 {
 				if err := b.announce(ctx, count.Tokens); err != nil {
 					return nil, err
@@ -222,12 +236,13 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 			return req, nil
 		}
 		if try == 0 {
-			b.before = count.Tokens
+			begun = true
+			b.begin(count.Tokens)
 		}
-		if failed = context.Cause(ctx); failed != nil {
-			return nil, failed
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
 		}
-		if try == maxTries || !b.compact(ctx, model, req, count, try) {
+		if try == maxTries || !b.compact(ctx, model, req, count, try) && !(fits && b.commanded()) {
 			return nil, b.tooLarge(model, req, count)
 		}
 	}
@@ -284,12 +299,28 @@ func (b *build) announce(ctx context.Context, after int64) error {
 	}
 	b.text = raw
 	if b.in.Compact == nil {
-		return nil
+		return context.Cause(ctx)
 	}
-	return b.in.Compact(ctx, &aycoder.Compacted{
-		Note: raw, Summary: b.note.Summary, Replaced: max(0, b.note.From-b.head), Shortened: b.shortened,
-		Before: b.before, After: after, Usage: b.usage,
-	})
+	c := b.spent
+	b.spent = aycoder.Compacted{} // is told now
+	c.Note, c.Summary, c.Untrusted = raw, b.note.Summary, b.note.Untrusted
+	c.Replaced, c.Shortened, c.Before, c.After = max(0, b.note.From-b.head), b.shortened, b.before, after
+	return b.in.Compact(ctx, &c)
+}
+
+// begin tells that a compaction begins.
+func (b *build) begin(before int64) {
+	b.before = before
+	if b.in.Compacting == nil {
+		return
+	}
+	c := &aycoder.Compacting{Reason: "threshold", Tokens: before, Budget: b.budget}
+	if over := b.in.Overflow; over != nil {
+		c.Reason, c.Budget = "refusal", cmp.Or(over.Max, b.budget)
+	} else if b.commanded() {
+		c.Reason = "command"
+	}
+	b.in.Compacting(c)
 }
 
 // tooLarge names the largest parts of a request that fits in no way.

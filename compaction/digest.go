@@ -41,6 +41,8 @@ type digest struct {
 	Pending string   `json:"pending,omitempty"`
 	// Untrusted says that an entry comes from an output that is untrusted.
 	Untrusted bool `json:"untrusted,omitempty"`
+
+	focus []string // sentences with one of these words are important to the user, see focusOf
 }
 
 // kind says who an entry quotes, or what it names.

@@ -289,7 +289,7 @@ func (g *digester) prose(text string, e entry, least int) {
 		if slices.ContainsFunc(w.words, func(s string) bool { return s == "i" || s == "we" || s == "you" }) {
 			said++
 		}
-		if e.Points = said + named; said > 0 && e.Points >= least {
+		if e.Points = said + named; said > 0 && e.Points >= least || g.focused(w) {
 			e.Text = s
 			g.say(e, w)
 		}
@@ -328,6 +328,21 @@ func subjectOf(w *wording) *subject {
 	slices.Sort(s.words)
 	s.words = slices.Compact(s.words)
 	return s
+}
+
+// focusOf returns the words of the user about what to keep that name something.
+func focusOf(keep string) []string {
+	named := slices.DeleteFunc(strings.Fields(keep), func(s string) bool {
+		return phrases[strings.ToLower(s)]&(1<<middle|1<<english) != 0
+	})
+	return subjectOf(wordsOf(strings.Join(named, " "))).words
+}
+
+// focused reports whether a sentence has one of the words that the user wants to keep.
+func (g *digester) focused(w *wording) bool {
+	return len(g.focus) > 0 && slices.ContainsFunc(subjectOf(w).words, func(s string) bool {
+		return slices.Contains(g.focus, s)
+	})
 }
 
 // stem removes the endings that a verb or noun gets in English.
@@ -369,6 +384,9 @@ func (s *subject) overrules(old *subject) bool {
 // say keeps a sentence, and marks earlier ones that it overrules. The model overrules only itself,
 // and what a tool prints overrules nothing.
 func (g *digester) say(e entry, w *wording) {
+	if g.focused(w) {
+		e.Points += 8
+	}
 	i := g.put(e)
 	about, text := subjectOf(w), g.Entries[i].Text
 	g.Entries[i].about = about
