@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -397,46 +396,6 @@ func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (wor
 		b.busy = ""
 		close(b.idle)
 	}, nil
-}
-
-// Compact replaces what the model gets of the conversation so far: shorten gets the messages and
-// returns shorter ones, which must be a valid history. The nodes stay in the tree, and the
-// messages after the new node follow the shorter ones. shorten must not call Close, which waits for it.
-func (b *Branch) Compact(
-	ctx context.Context, shorten func(context.Context, []*aycoder.Message) ([]*aycoder.Message, error),
-	opts ...MoveOption,
-) error {
-	c, err := moveOptions(opts)
-	if err != nil {
-		return fmt.Errorf("compact: %w", err)
-	}
-	s := b.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	work, release, err := b.occupy(ctx, "compact", c)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if err := b.settle(ctx); err != nil {
-		return err
-	}
-	head := s.tree.heads[b.name]
-	messages := s.View().Messages(head)
-	s.mu.Unlock()
-	short, err := shorten(work, messages)
-	s.mu.Lock()
-	err = cmp.Or(err, context.Cause(work))
-	if err == nil {
-		err = aycoder.CheckHistory(short)
-	}
-	if err != nil {
-		return fmt.Errorf("compact: %w", err)
-	}
-	if short == nil {
-		short = []*aycoder.Message{}
-	}
-	return s.write(ctx, true, b.node(&record{Context: slices.Clone(short)}, s.tree.next(), head))
 }
 
 // node completes the record of a node of the branch.

@@ -146,11 +146,11 @@ func TestSwitch(t *testing.T) {
 	require.Equal(t, "hi", res.Message.Text())
 }
 
-func shortened(context.Context, []*aycoder.Message) ([]*aycoder.Message, error) {
-	return []*aycoder.Message{aycoder.User("what was said")}, nil
+func shortened(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+	return []*aycoder.Message{aycoder.User("what was said")}, nil, nil
 }
 
-func invalid(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, error) {
+func invalid(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
 	orphan := &aycoder.ToolUse{ID: "x", Name: "look", Args: []byte(`{}`)}
-	return append(m, &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{orphan}}), nil
+	return append(m, &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{orphan}}), nil, nil
 }

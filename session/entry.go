@@ -31,7 +31,9 @@ func (s *Session) used(r *record) {
 func (s *Session) note(n *Node) {
 	s.entry.Nodes = len(s.tree.nodes.Items)
 	if a := n.Answer; a != nil {
-		s.entry.Model = cmp.Or(a.Model, s.entry.Model)
+		if n.Message != nil && n.Message.Role == aycoder.RoleAssistant { // not the writer of a summary
+			s.entry.Model = cmp.Or(a.Model, s.entry.Model)
+		}
 		s.entry.Cost += a.Cost
 	}
 	if s.entry.Prompt == "" && n.Message != nil && n.Message.Role == aycoder.RoleUser {
@@ -57,6 +59,16 @@ func (c *config) cost(a *Answer) float64 {
 	}
 	price, _ := c.prices(a.Provider, a.Model)
 	return a.Usage.Cost(price)
+}
+
+// spent returns what the summary of a compaction has used, or nil.
+func (c *config) spent(done *aycoder.Compacted) *Answer {
+	if done == nil || done.Usage == (aycoder.Usage{}) {
+		return nil
+	}
+	a := &Answer{Provider: done.Provider, Model: done.Model, Usage: done.Usage}
+	a.Cost = c.cost(a)
+	return a
 }
 
 // firstLine returns the first line of a text that is not blank, shortened to 200 bytes.

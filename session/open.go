@@ -323,15 +323,15 @@ func (l *loader) node(r *record) error {
 	if p := r.parent(); p < 0 || p >= r.ID {
 		return fmt.Errorf("node %d has the parent %d", r.ID, p)
 	}
+	run := l.open[r.Run]
+	if run == nil {
+		run = new(openRun)
+	}
+	r.runID = cmp.Or(r.Name, run.id)
 	if r.lost = r.Lost; r.Message != nil {
-		run := l.open[r.Run]
-		if run == nil {
-			run = new(openRun)
-		}
 		if r.ID > run.from {
 			run.added++
 		}
-		r.runID = cmp.Or(r.Name, run.id)
 		m, err := r.Message.message(run.parts)
 		if m == nil {
 			s.apply(&record{Kind: kindNode, ID: r.ID, Parent: r.Parent, Branch: r.Branch, At: r.At, lost: true})

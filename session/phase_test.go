@@ -99,9 +99,9 @@ func phases() []phase {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = s.Compact(ctx, func(ctx context.Context, m []*aycoder.Message) ([]*aycoder.Message, error) {
+				_ = s.Compact(ctx, func(ctx context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
 					<-ctx.Done()
-					return nil, context.Cause(ctx)
+					return nil, nil, context.Cause(ctx)
 				})
 			}()
 			synctest.Wait()
@@ -144,7 +144,7 @@ func (m *delayed) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ay
 
 // Every command does in every phase what the table in the comment of Branch says.
 func TestCommandsInPhases(t *testing.T) {
-	noop := func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, error) { return m[:2], nil }
+	noop := func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) { return m[:2], nil, nil }
 	commands := []struct {
 		name string
 		do   func(ctx context.Context, s *session.Session) error

@@ -231,6 +231,11 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 			a.answer = answerOf(f)
 		case *aycoder.ToolBegan:
 			durable = true
+		case *aycoder.Compacted:
+			if spent := s.config.spent(f); spent != nil { // has a node to itself: the model has not answered yet
+				r := &record{Answer: spent, Run: a.number, runID: a.id}
+				records = append(records, b.node(r, s.tree.next(), s.tree.heads[b.name]))
+			}
 		}
 	}
 	nodes, err := a.nodes(rec.State.Messages()[a.known:])

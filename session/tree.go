@@ -38,7 +38,8 @@ type Node struct {
 	Branch string
 	// At is the time at which the node was made.
 	At time.Time
-	// Answer says who wrote the message and what it cost. It is nil if no model wrote it.
+	// Answer says who wrote the message and what it cost, or, if the model did not write the message or
+	// there is none, what the summary of a compaction cost. It is nil if no model was asked.
 	Answer *Answer
 	// Lost says that the record of the node is damaged, so that Message and Files are unknown.
 	Lost bool

@@ -264,7 +264,7 @@ func TestCheckoutWhileAnotherBranchGrows(t *testing.T) {
 	grown := false
 	store.get = func() {
 		grown = true
-		err := b.Compact(t.Context(), func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, error) { return m, nil })
+		err := b.Compact(t.Context(), func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) { return m, nil, nil })
 		require.NoError(t, err)
 	}
 	move, err := d.s.Checkout(t.Context(), first)
@@ -321,11 +321,11 @@ func TestCloseWaitsForCommands(t *testing.T) {
 	entered, ended := make(chan bool), make(chan error, 1)
 	returned := false
 	go func() {
-		err := s.Compact(t.Context(), func(ctx context.Context, m []*aycoder.Message) ([]*aycoder.Message, error) {
+		err := s.Compact(t.Context(), func(ctx context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
 			close(entered)
 			<-ctx.Done()
 			returned = true
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		})
 		ended <- err
 	}()

@@ -207,8 +207,11 @@ func (w *follower) see(ctx context.Context, ev aycoder.Event) error {
 		return err
 	}
 	if child, ok := ev.(*aycoder.ChildEvent); ok {
-		if turn, ok := child.Innermost().(*aycoder.TurnFinished); ok {
-			return w.count(turn)
+		switch ev := child.Innermost().(type) {
+		case *aycoder.TurnFinished:
+			return w.count(ev.Usage)
+		case *aycoder.Compacted:
+			return w.count(ev.Usage)
 		}
 		return nil
 	}
@@ -222,14 +225,16 @@ func (w *follower) see(ctx context.Context, ev aycoder.Event) error {
 			w.denied = append(w.denied, ev.Call.Name)
 		}
 	case *aycoder.TurnFinished:
-		return w.count(ev)
+		return w.count(ev.Usage)
+	case *aycoder.Compacted:
+		return w.count(ev.Usage)
 	}
 	return nil
 }
 
-// count adds up tokens, including those of nested agents.
-func (w *follower) count(turn *aycoder.TurnFinished) error {
-	w.tokens += tokens(turn.Usage)
+// count adds up tokens, including those of nested agents and of summaries.
+func (w *follower) count(used aycoder.Usage) error {
+	w.tokens += tokens(used)
 	if w.maxTokens > 0 && w.tokens > w.maxTokens {
 		return errTokens
 	}

@@ -1,0 +1,123 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Compact makes what the model gets of the conversation so far smaller. shorten gets the messages and
+// returns those with which the conversation goes on, which must be a valid history. With a compactor
+// of package compaction, they have one more message, which records the compaction:
+//
+//	err := s.Compact(ctx, func(ctx context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+//		return keep.Compact(ctx, m, "keep the API decisions")
+//	})
+//
+// Messages that are added become nodes, so that [Branch.Undo] takes the compaction back. Others take
+// the place of all messages before; their nodes stay in the tree. What the [aycoder.Compacted] says of
+// tokens counts for the session; it may be nil. shorten must not call Close, which waits for it.
+func (b *Branch) Compact(
+	ctx context.Context, shorten func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error),
+	opts ...MoveOption,
+) error {
+	c, err := moveOptions(opts)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	s := b.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	work, release, err := b.occupy(ctx, "compact", c)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	head := s.tree.heads[b.name]
+	messages := s.View().Messages(head)
+	s.mu.Unlock()
+	short, done, err := shorten(work, messages)
+	s.mu.Lock()
+	err = cmp.Or(err, context.Cause(work))
+	if err == nil {
+		err = aycoder.CheckHistory(short)
+	}
+	var records []*record
+	if err == nil {
+		records, err = b.compacted(messages, short, head)
+	}
+	if err != nil {
+		err = fmt.Errorf("compact: %w", err)
+	}
+	if spent := s.config.spent(done); len(records) > 0 {
+		records[0].Answer = spent
+	} else if spent != nil {
+		records = append(records, b.node(&record{Answer: spent}, s.tree.next(), head))
+	}
+	if len(records) == 0 {
+		return err
+	}
+	return errors.Join(err, s.write(context.WithoutCancel(ctx), true, records...))
+}
+
+// compacted returns the nodes that let the conversation go on with other messages.
+func (b *Branch) compacted(messages, short []*aycoder.Message, head ID) ([]*record, error) {
+	n, next := len(messages), b.session.tree.next()
+	if len(short) < n || !slices.Equal(short[:n], messages) {
+		short = trusting(messages, append([]*aycoder.Message{}, short...))
+		return []*record{b.node(&record{Context: short}, next, head)}, nil
+	}
+	var records []*record
+	for _, m := range short[n:] {
+		w, err := wire(m, nil)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, b.node(&record{Message: w, message: m}, next+ID(len(records)), head))
+		head = records[len(records)-1].ID
+	}
+	return records, nil
+}
+
+// trusting returns short, which stands for messages. If messages have text of an untrusted source, and
+// short does not say so, a part is added that does: the loop looks for it, and no client sends it.
+func trusting(messages, short []*aycoder.Message) []*aycoder.Message {
+	untrusted := func(m *aycoder.Message) bool { return slices.ContainsFunc(m.Parts, isUntrusted) }
+	i := slices.IndexFunc(short, func(m *aycoder.Message) bool { return m.Role == aycoder.RoleUser })
+	if i < 0 || !slices.ContainsFunc(messages, untrusted) || slices.ContainsFunc(short, untrusted) {
+		return short
+	}
+	short[i] = &aycoder.Message{Role: aycoder.RoleUser, Parts: append(slices.Clip(short[i].Parts), untrustedMark())}
+	return short
+}
+
+// mark is the part of the loop that says that a message stands for untrusted text.
+type mark struct {
+	Untrusted bool `json:"untrusted"`
+}
+
+const markProvider = "aycoder"
+
+func untrustedMark() aycoder.Part {
+	raw, _ := json.Marshal(mark{true}) // never fails
+	return &aycoder.Opaque{Provider: markProvider, Raw: raw}
+}
+
+func isUntrusted(p aycoder.Part) bool {
+	switch p := p.(type) {
+	case *aycoder.ToolOutput:
+		return p.Untrusted
+	case *aycoder.Opaque:
+		var m mark
+		return p.Provider == markProvider && json.Unmarshal(p.Raw, &m) == nil && m.Untrusted
+	}
+	return false
+}
