@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/compaction"
 )
 
 const (
@@ -24,13 +25,14 @@ const (
 // keyboard; the run is in another, which waits while its events are shown.
 type chat struct {
 	*view
-	keys    *keyboard
-	loop    *aycoder.Loop
-	name    string // of the model
-	label   string // of the prompt
-	fill    string // initial text of the first prompt
-	edit    func(args []byte) ([]byte, error)
-	history lines
+	keys      *keyboard
+	loop      *aycoder.Loop
+	compactor *compaction.Compactor
+	name      string // of the model
+	label     string // of the prompt
+	fill      string // initial text of the first prompt
+	edit      func(args []byte) ([]byte, error)
+	history   lines
 
 	messages []*aycoder.Message
 	control  *aycoder.Control
@@ -54,7 +56,7 @@ func (c *chat) run(ctx context.Context, prompt string) int {
 	for {
 		if prompt == "" {
 			var err error
-			if prompt, err = c.prompt(); err != nil {
+			if prompt, err = c.prompt(ctx); err != nil {
 				return c.leave(err)
 			}
 		}
@@ -69,6 +71,8 @@ func (c *chat) run(ctx context.Context, prompt string) int {
 func (c *chat) leave(err error) int {
 	c.fresh()
 	switch {
+	case c.over:
+		return c.code
 	case errors.Is(err, errInterrupt):
 		return exitInterrupted
 	case errors.Is(err, errHangup):
@@ -78,7 +82,7 @@ func (c *chat) leave(err error) int {
 }
 
 // prompt asks for the next task.
-func (c *chat) prompt() (string, error) {
+func (c *chat) prompt(ctx context.Context) (string, error) {
 	for {
 		line, err := c.readLine(c.label+"> ", c.fill)
 		switch {
@@ -90,15 +94,20 @@ func (c *chat) prompt() (string, error) {
 			return "", err
 		}
 		c.fill, c.last = "", time.Time{}
-		switch line = strings.TrimSpace(line); line {
-		case "":
-		case "/quit", "/exit":
+		line = strings.TrimSpace(line)
+		switch words, compact := compactCommand(line); {
+		case line == "":
+		case line == "/quit", line == "/exit":
 			return "", io.EOF
-		case "/help":
+		case line == "/help":
 			c.line(chatHelp)
-		case "/clear":
+		case line == "/clear":
 			c.messages = nil
 			c.line("The conversation is forgotten.")
+		case compact:
+			if c.compact(ctx, words); c.over {
+				return "", errInterrupt
+			}
 		default:
 			c.history = append(c.history, line)
 			return line, nil
@@ -108,6 +117,7 @@ func (c *chat) prompt() (string, error) {
 
 const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it, and what you
 type and end with Enter reaches the model at its next step.
+/compact lets the model forget details; words behind it say what to keep, also while it works.
 /clear forgets the conversation, /quit or ctrl-d leaves.`
 
 // readLine reads a line. In a plain terminal the terminal itself edits the line, and
@@ -356,7 +366,11 @@ func (c *chat) steer() {
 	if text == "" {
 		return
 	}
-	c.control.Steer(text)
+	if words, ok := compactCommand(text); ok {
+		c.control.Steer("", compaction.Command(words))
+	} else {
+		c.control.Steer(text)
+	}
 	c.line(c.paint(cyan, c.glyph("›", ">")+" "+clean(text)))
 }
 

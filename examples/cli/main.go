@@ -24,6 +24,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/tools"
@@ -115,12 +116,13 @@ func usageOr(err error) int {
 
 // A session is an agent with the directory in which it works.
 type session struct {
-	loop  *aycoder.Loop
-	name  string // of the model
-	dir   string
-	demo  bool
-	rules string // directory of the saved rules, or ""
-	close func()
+	loop      *aycoder.Loop
+	compactor *compaction.Compactor
+	name      string // of the model
+	dir       string
+	demo      bool
+	rules     string // directory of the saved rules, or ""
+	close     func()
 }
 
 // open makes the agent.
@@ -215,6 +217,10 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules []p
 	if err != nil {
 		return err
 	}
+	if s.compactor, err = compaction.New(m, compaction.WithSummarizer(m, "")); err != nil {
+		return err
+	}
+	coding = append(coding, s.compactor.Recall())
 	approver, err := s.approver(o, coding, append(rules, allowed...), policy.WithDir(shell.DirOf))
 	if err != nil {
 		return err
@@ -223,6 +229,7 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules []p
 		aycoder.WithTools(coding...),
 		aycoder.WithApprover(approver),
 		aycoder.WithSystem(systemPrompt(ws.Dir())),
+		aycoder.WithContextMiddleware(s.compactor.Middleware),
 		aycoder.WithLimits(aycoder.Limits{Turns: o.maxTurns}),
 	)
 	return err
@@ -382,7 +389,7 @@ func (a *app) chat(o *options, s *session) int {
 	defer screen.close()
 	c := &chat{
 		view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals),
-		loop: s.loop, name: s.name, edit: a.editor(screen),
+		loop: s.loop, compactor: s.compactor, name: s.name, edit: a.editor(screen),
 	}
 	c.greet(s, a.getenv(keyEnv) != "")
 	return c.run(context.Background(), strings.TrimSpace(o.prompt))

@@ -77,6 +77,10 @@ func (v *view) event(ev aycoder.Event) {
 		v.retrying(ev)
 	case *aycoder.TurnFinished:
 		v.turn(ev)
+	case *aycoder.Compacting:
+		v.line(v.paint(faint, "compacting "+v.glyph("…", "...")))
+	case *aycoder.Compacted:
+		v.compacted(ev)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Loop shows a custom loop over [aycoder.Loop.Turn]: the host decides when to send the
-// next request to the model, and with what content. It needs neither a network nor a key.
+// next request to the model, and with what content. A compactor keeps the requests within the window
+// of a small model. It needs neither a network nor a key.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -21,8 +23,8 @@ type wordsArgs struct {
 func main() {
 	model := script.New(
 		script.Reply(script.Say("I will count."), script.Call("words", wordsArgs{"to be or not to be"})),
-		script.Call("words", wordsArgs{"that is the question"}),
-		script.Say("Six and four."),
+		script.Call("words", wordsArgs{strings.Repeat("that is the question ", 500)}),
+		script.Say("Six and two thousand."),
 	)
 	if err := run(context.Background(), os.Stdout, model, 10); err != nil {
 		log.Fatal(err)
@@ -36,11 +38,16 @@ func run(ctx context.Context, w io.Writer, model aycoder.ModelClient, turns int)
 	if err != nil {
 		return err
 	}
-	loop, err := aycoder.New(model, aycoder.WithTools(words))
+	keep, err := compaction.New(model, compaction.WithWindow(3_000))
 	if err != nil {
 		return err
 	}
-	// The request belongs to the host, which may change it between two turns.
+	loop, err := aycoder.New(model, aycoder.WithTools(words, keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware))
+	if err != nil {
+		return err
+	}
+	// The request belongs to the host, which may change it between two turns. It has the whole
+	// conversation, of which the model gets as much as fits.
 	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Count the words.")}}
 	for turn := range turns {
 		var res aycoder.TurnResult
@@ -72,7 +79,9 @@ func show(w io.Writer, ev aycoder.Event) {
 	case *aycoder.Retrying:
 		fmt.Fprintf(w, "\n[asked again: %v]\n", ev.Err)
 	case *aycoder.ToolFinished:
-		fmt.Fprintf(w, "[%s %s: %s]\n", ev.Call.Name, ev.Call.Args, ev.Output.Text())
+		fmt.Fprintf(w, "[%s: %s]\n", ev.Call.Name, ev.Output.Text())
+	case *aycoder.Compacted:
+		fmt.Fprintf(w, "[compacted: %d texts are shortened]\n", ev.Shortened)
 	case *aycoder.TurnFinished:
 		fmt.Fprintf(w, "\n-- turn ended: %s\n", ev.Stop)
 	}

@@ -16,13 +16,14 @@ import (
 func Example() {
 	main()
 	// Output:
-	// I will count.[words {"text":"to be or not to be"}: 6 words]
+	// I will count.[words: 6 words]
 	//
 	// -- turn ended: tool_use
-	// [words {"text":"that is the question"}: 4 words]
+	// [words: 2000 words]
 	//
 	// -- turn ended: tool_use
-	// Six and four.
+	// [compacted: 1 texts are shortened]
+	// Six and two thousand.
 	// -- turn ended: end_turn
 	// 3 turns, 6 messages
 }

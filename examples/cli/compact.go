@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/compaction"
+)
+
+// compactCommand returns the words behind /compact, which say what to keep.
+func compactCommand(line string) (words string, ok bool) {
+	command, words, _ := strings.Cut(line, " ")
+	return strings.TrimSpace(words), command == "/compact"
+}
+
+// compact makes the conversation smaller between two turns. An interrupt stops it.
+func (c *chat) compact(ctx context.Context, words string) {
+	ctx, c.stop = context.WithCancel(ctx)
+	defer c.stop()
+	c.begin()
+	c.stopping = false
+	c.view.event(&aycoder.Compacting{})
+	messages, steps := c.messages, make(chan step)
+	var done *aycoder.Compacted
+	var err error
+	go func() {
+		defer close(steps)
+		messages, done, err = c.compactor.Compact(ctx, messages, words)
+	}()
+	_ = c.work(steps, nil)
+	c.messages = messages
+	c.giveBack()
+	switch {
+	case errors.Is(err, compaction.ErrNothing):
+		c.line("Nothing more can be left out.")
+	case c.stopping:
+		c.line(c.glyph("—", "--") + " interrupted.")
+	case err != nil:
+		c.line(c.paint(red, "! "+explain(err)))
+	default:
+		c.compacted(done)
+	}
+}
+
+// compacted tells how much of the conversation the model still gets.
+func (v *view) compacted(ev *aycoder.Compacted) {
+	if ev.Note == nil { // it was stopped
+		return
+	}
+	text := fmt.Sprintf("compacted: about %d tokens instead of %d", ev.After, ev.Before)
+	if ev.Error != "" {
+		text += "; the model wrote no summary: " + cleanLine(ev.Error)
+	}
+	v.line(v.paint(faint, text))
+}
