@@ -140,3 +140,46 @@ func TestBadNotes(t *testing.T) {
 	_, _, err = s.Apply(&aycoder.Compacted{Note: json.RawMessage("1")})
 	require.ErrorAs(t, err, new(*aycoder.FactError))
 }
+
+// Tokens of a summary that came to nothing count, and the note stays as it was.
+func TestUsageWithoutANote(t *testing.T) {
+	s, _ := aycoder.Start(aycoder.StartInput{Messages: []*aycoder.Message{aycoder.User("go")}})
+	s, _, err := s.Apply(&aycoder.Compacted{Note: json.RawMessage(`{"turn":1}`)})
+	require.NoError(t, err)
+	data, err := json.Marshal(&aycoder.FactRecord{Fact: &aycoder.Compacted{Usage: aycoder.Usage{Input: 7}}})
+	require.NoError(t, err)
+	var again aycoder.FactRecord
+	require.NoError(t, json.Unmarshal(data, &again))
+	s, _, err = s.Apply(again.Fact)
+	require.NoError(t, err)
+	require.Equal(t, aycoder.Usage{Input: 7}, s.Usage())
+	s, _, err = s.Apply(&aycoder.BlockDone{Part: &aycoder.Text{Text: "a"}})
+	require.NoError(t, err)
+	s, _, err = s.Apply(&aycoder.MessageDone{Stop: aycoder.StopEndTurn})
+	require.NoError(t, err)
+	data, err = json.Marshal(s.Messages())
+	require.NoError(t, err)
+	require.Contains(t, string(data), `{\"turn\":1}`)
+}
+
+// A loop over Turn has the middleware, too, and its messages carry the note from one turn to the next.
+func TestTurnsCompact(t *testing.T) {
+	n := &noting{turns: []int{1}}
+	l := twoTurns(t, n, script.Call("echo", map[string]any{}), script.Say("a"))
+	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}, System: []*aycoder.Text{{Text: "s"}}}
+	var events []string
+	for range 2 {
+		var res aycoder.TurnResult
+		for ev, err := range l.Turn(t.Context(), req, &res) {
+			require.NoError(t, err)
+			if _, ok := ev.(*aycoder.Compacted); ok {
+				events = append(events, "compacted")
+			}
+		}
+		require.GreaterOrEqual(t, res.Usage.Input, int64(100))
+		req.Messages = append(req.Messages, res.Messages...)
+		n.turns = []int{1}
+	}
+	require.Equal(t, []string{"compacted", "compacted"}, events)
+	require.Equal(t, []string{"", `{"turn":1}`}, n.seen)
+}

@@ -3,7 +3,6 @@ package compaction_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -202,10 +201,13 @@ func (c *chat) ask(prompt string) error {
 	return failed
 }
 
-func newChat(t *testing.T, m *strict, opts ...compaction.Option) *chat {
+func newChat(t *testing.T, m *strict, opts ...compaction.Option) *chat { return chatWith(t, m, 5000, opts...) }
+
+// chatWith returns a chat with outputs of a size.
+func chatWith(t *testing.T, m *strict, size int, opts ...compaction.Option) *chat {
 	keep, err := compaction.New(m, opts...)
 	require.NoError(t, err)
-	l, err := aycoder.New(m, aycoder.WithTools(outputs(t, 5000), keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithStrictPrefix(true))
+	l, err := aycoder.New(m, aycoder.WithTools(outputs(t, size), keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithStrictPrefix(true))
 	require.NoError(t, err)
 	return &chat{t: t, agent: l}
 }
@@ -291,42 +293,6 @@ func TestUndo(t *testing.T) {
 	require.Greater(t, equal, 12)
 }
 
-// A summary comes from a model, and from rules whenever that fails.
-func TestSummarizer(t *testing.T) {
-	for name, writer := range map[string]aycoder.ModelClient{
-		"good":     script.New(script.Say("The user wants a parser.").WithUsage(aycoder.Usage{Input: 700, Output: 70})).With(script.WithLoop(true)),
-		"fails":    script.New(script.Fail(script.Overloaded())).With(script.WithLoop(true)),
-		"too long": script.New(script.Fail(script.TooLarge(10, 5))).With(script.WithLoop(true)),
-		"refuses":  script.New(script.Say("No.").WithStop(aycoder.StopRefusal)).With(script.WithLoop(true)),
-		"cut":      script.New(script.Say("The us").WithStop(aycoder.StopMaxTokens)).With(script.WithLoop(true)),
-		"empty":    script.New(script.Say(" ")).With(script.WithLoop(true)),
-		"endless":  script.New(script.Say(strings.Repeat("word ", 100_000))).With(script.WithLoop(true)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := worker(16_000, 3)
-			c := newChat(t, m, compaction.WithWindow(16_000), compaction.WithSummarizer(writer, ""))
-			for i := range 20 {
-				require.NoError(t, c.ask(fmt.Sprintf("Prompt %d: please use the file a%d.go.", i, i)))
-			}
-			var summaries []string
-			used := int64(0)
-			for _, e := range c.events {
-				if e.Replaced > 0 {
-					summaries = append(summaries, e.Summary)
-				}
-				used += e.Usage.Input
-			}
-			require.NotEmpty(t, summaries)
-			for _, s := range summaries {
-				require.Equal(t, name == "good", strings.HasPrefix(s, "The user wants a parser."), s)
-				require.Less(t, len(s), 16_000)
-			}
-			require.Equal(t, name == "good", used > 0 && used%700 == 0)
-			require.Zero(t, m.refused)
-		})
-	}
-}
-
 // The model gets what was shortened, page by page.
 func TestRecall(t *testing.T) {
 	whole := strings.Repeat("0123456789 äöü\n", 3000)
@@ -370,54 +336,4 @@ func TestRecall(t *testing.T) {
 	require.NoError(t, c.ask("go"))
 	require.Equal(t, whole, got.String())
 	require.Zero(t, m.refused)
-}
-
-// A run that is left, cancelled or not recorded at any moment of a compaction leaves a valid history,
-// from which the next run goes on.
-func TestStoppedCompactions(t *testing.T) {
-	stopped := errors.New("stopped")
-	for _, how := range []string{"break", "cancel", "record", "cancel in the summary"} {
-		for at := 0; at < 40; at += 8 {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			asked := 0
-			writer := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-				if asked++; how == "cancel in the summary" && asked > at {
-					cancel(stopped)
-				}
-				return script.New(script.Say("A summary.")).Stream(ctx, req)
-			})
-			m := worker(8_000, 30)
-			c := newChat(t, m, compaction.WithWindow(8_000), compaction.WithSummarizer(writer, ""))
-			var res aycoder.Result
-			events, facts, before := 0, 0, 0
-			record := func(_ context.Context, rec *aycoder.FactRecord) error {
-				if _, ok := rec.Fact.(*aycoder.Compacted); ok {
-					if facts++; how == "record" && facts > at/4 {
-						return stopped
-					}
-				}
-				return nil
-			}
-			for ev, err := range c.agent.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res), aycoder.WithFacts(record)) {
-				if _, ok := ev.(*aycoder.Compacted); ok {
-					before++
-				}
-				if events++; err != nil {
-					break
-				}
-				if events > at*3 && how == "cancel" {
-					cancel(stopped)
-				}
-				if events > at*3 && how == "break" {
-					break
-				}
-			}
-			cancel(nil)
-			require.NoError(t, aycoder.CheckHistory(res.Messages))
-			require.LessOrEqual(t, before, facts)
-			c.messages = res.Messages
-			require.NoError(t, c.ask("go on"), "%s %d", how, at)
-			require.Zero(t, m.refused)
-		}
-	}
 }

@@ -153,6 +153,8 @@ func TestSubagentEnds(t *testing.T) {
 	}{
 		{"turns", SubagentConfig{Model: modelOf(uses("look", nil)), MaxTurns: 3}, args{}, []string{"turn_limit: the agent was not done after 3 turns", "[3 turns, 3 calls, 330 tokens]"}},
 		{"tokens", SubagentConfig{Model: modelOf(says("halfway"), uses("look", nil)), MaxTokens: 50}, args{}, []string{"token_limit: the agent used more than 50 tokens", "halfway\n[1 turn, 0 calls, 110 tokens]"}},
+		{"tokens of a summary", SubagentConfig{Model: modelOf(says("done")), MaxTokens: 150, Options: []aycoder.Option{aycoder.WithContextMiddleware(summarized)}},
+			args{}, []string{"token_limit: the agent used more than 150 tokens"}},
 		{"model", SubagentConfig{Model: modelOf(refused)}, args{}, []string{"agent_failed: p: not authorised: no<U+001B> key", "[0 turns"}},
 		{"no task", SubagentConfig{Model: modelOf(says("x"))}, args{"task": " "}, []string{"invalid_arguments: the task is empty"}},
 		{"long task", SubagentConfig{Model: modelOf(says("x"))}, args{"task": strings.Repeat("x", maxTask+1)}, []string{"too_long: "}},
@@ -177,6 +179,17 @@ func TestSubagentEnds(t *testing.T) {
 		Call(t.Context(), aycoder.NewInvocation("c", "subagent", json.RawMessage(`{"task":"go"}`), nil))
 	require.NoError(t, err)
 	require.Contains(t, r.Text(), "[10000 bytes of the answer are left out]")
+}
+
+// summarized is a context middleware with a summary of 200 tokens before each request.
+func summarized(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		err := in.Compact(ctx, &aycoder.Compacted{Note: json.RawMessage("1"), Usage: aycoder.Usage{Input: 200}})
+		if err != nil {
+			return nil, err
+		}
+		return next.Build(ctx, in)
+	})
 }
 
 // An agent stops at its timeout, or with the outer run, and leaves nothing behind.
