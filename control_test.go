@@ -304,7 +304,9 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some,
 			Provider: "p", Model: "m", ID: "i", RequestID: "r"}},
 		{&aycoder.Retrying{}, &aycoder.Retrying{Discarded: true, Attempt: 1, After: 1, Err: failed}},
-		{&aycoder.Compacted{}, &aycoder.Compacted{Note: args, Summary: "s", Replaced: 1, Shortened: 1, Before: 2, After: 1, Usage: some}},
+		{&aycoder.Compacting{}, &aycoder.Compacting{Reason: "command", Tokens: 2, Budget: 1}},
+		{&aycoder.Compacted{}, &aycoder.Compacted{Note: args, Summary: "s", Replaced: 1, Shortened: 1, Before: 2, After: 1, Untrusted: true,
+			Usage: some, Provider: "p", Model: "m", Error: "e"}},
 		{&aycoder.RunFinished{Result: &aycoder.Result{}}, &aycoder.RunFinished{Result: &aycoder.Result{
 			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Messages: []*aycoder.Message{aycoder.User("u")}, Pending: &aycoder.Pending{},
 		}}},

@@ -62,7 +62,7 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "merge"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 

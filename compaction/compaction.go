@@ -20,6 +20,9 @@ The system prompt, the first request of the user, the last one, the calls whose 
 has not seen, and pinned messages (see [WithPin]) always stay. A text that alone takes more than a
 quarter of the budget is shortened in the middle.
 
+The user can ask for a compaction, with words about what to keep: between two runs see
+[Compactor.Compact], and during a run [Command].
+
 A compaction comes as one large step, so that the requests between two steps begin with the same
 bytes, and prompt caches hit. It is an [aycoder.Compacted] event, and its note is kept in the history:
 the next run of the conversation leaves out the same, and a conversation that continues before that

@@ -201,7 +201,9 @@ func (c *chat) ask(prompt string) error {
 	return failed
 }
 
-func newChat(t *testing.T, m *strict, opts ...compaction.Option) *chat { return chatWith(t, m, 5000, opts...) }
+func newChat(t *testing.T, m *strict, opts ...compaction.Option) *chat {
+	return chatWith(t, m, 5000, opts...)
+}
 
 // chatWith returns a chat with outputs of a size.
 func chatWith(t *testing.T, m *strict, size int, opts ...compaction.Option) *chat {

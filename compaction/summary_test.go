@@ -61,7 +61,6 @@ func allWriters(forever <-chan struct{}) writers {
 		}), "within 1m", false},
 		"endless": {writer(func(_ context.Context, yield func(aycoder.ModelEvent, error) bool) {
 			for yield(&aycoder.TextDelta{Text: strings.Repeat("x", 1<<10)}, nil) {
-				time.Sleep(time.Millisecond)
 			}
 		}), "", false},
 		"deaf": {writer(func(context.Context, func(aycoder.ModelEvent, error) bool) { <-forever }), "within 1m", false},
@@ -129,7 +128,6 @@ const (
 type stopper struct {
 	way   string
 	at    point
-	left  int
 	stop  func() // cancels
 	fired bool
 }
@@ -294,7 +292,7 @@ func goOn(c *chat, m *strict, in aycoder.Input) (got []string, compacted bool) {
 	return got, compacted
 }
 
-// What a summary has used counts even if the run was cancelled before it could be used.
+// Tokens of a summary count even if the run was cancelled before it could be used.
 func TestUsageOfACancelledSummary(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

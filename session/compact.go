@@ -20,8 +20,8 @@ import (
 //	})
 //
 // Messages that are added become nodes, so that [Branch.Undo] takes the compaction back. Others take
-// the place of all messages before; their nodes stay in the tree. What the [aycoder.Compacted] says of
-// tokens counts for the session; it may be nil. shorten must not call Close, which waits for it.
+// the place of all messages before; their nodes stay in the tree. The tokens of the [aycoder.Compacted]
+// count for the session; it may be nil. shorten must not call Close, which waits for it.
 func (b *Branch) Compact(
 	ctx context.Context, shorten func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error),
 	opts ...MoveOption,

@@ -38,7 +38,9 @@ func varied(t testing.TB) [][]byte {
 	run(t, b, "hello b")
 	require.NoError(t, b.Steer(ctx, "steer"))
 	require.NoError(t, b.FollowUp(ctx, "later"))
-	require.NoError(t, s.Compact(ctx, func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) { return m, nil, nil }))
+	require.NoError(t, s.Compact(ctx, func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+		return m, nil, nil
+	}))
 	l, err := aycoder.New(script.New(script.Reply(call("look", "c"), call("write", "d"))),
 		aycoder.WithTools(echo(t, "look", aycoder.EffectReadOnly), echo(t, "write", aycoder.EffectWrite)),
 		aycoder.WithApprover(verdict(aycoder.Suspend())))

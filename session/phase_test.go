@@ -144,7 +144,9 @@ func (m *delayed) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ay
 
 // Every command does in every phase what the table in the comment of Branch says.
 func TestCommandsInPhases(t *testing.T) {
-	noop := func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) { return m[:2], nil, nil }
+	noop := func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+		return m[:2], nil, nil
+	}
 	commands := []struct {
 		name string
 		do   func(ctx context.Context, s *session.Session) error

@@ -409,7 +409,9 @@ func workOn(ctx context.Context, s *session.Session, b *session.Branch, rounds i
 			return nil
 		}
 		if done%5 == 4 {
-			err := b.Compact(ctx, func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) { return nil, nil, nil })
+			err := b.Compact(ctx, func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+				return nil, nil, nil
+			})
 			if err != nil {
 				return err
 			}

@@ -264,7 +264,9 @@ func TestCheckoutWhileAnotherBranchGrows(t *testing.T) {
 	grown := false
 	store.get = func() {
 		grown = true
-		err := b.Compact(t.Context(), func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) { return m, nil, nil })
+		err := b.Compact(t.Context(), func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+			return m, nil, nil
+		})
 		require.NoError(t, err)
 	}
 	move, err := d.s.Checkout(t.Context(), first)

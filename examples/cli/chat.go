@@ -403,6 +403,7 @@ func remedy(err error) string {
 		{is[*aycoder.AuthError], key},
 		{is[*aycoder.UnknownModelError], "Choose another model with -model."},
 		{is[*aycoder.ContextTooLargeError], "Begin a new conversation (/clear), or ask about less."},
+		{is[*aycoder.ContextError], "Begin a new conversation (/clear), or ask about less."},
 		{is[*aycoder.RateLimitError], "Wait a while, then try again."},
 		{is[*aycoder.OverloadedError], "Try again later, or choose another model with -model."},
 		{is[*aycoder.StreamBrokenError], network},

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
@@ -246,9 +247,11 @@ func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.
 	require.NoError(t, err)
 	approver, err := policy.New(policy.WithWorkspace(ws.Dir()))
 	require.NoError(t, err)
-	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver))
+	keep, err := compaction.New(model, compaction.WithWindow(100_000))
 	require.NoError(t, err)
-	return &chat{view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), loop: loop, name: "test"}
+	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver), aycoder.WithContextMiddleware(keep.Middleware))
+	require.NoError(t, err)
+	return &chat{compactor: keep, view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), loop: loop, name: "test"}
 }
 
 func TestChatOnFakes(t *testing.T) {
@@ -264,9 +267,11 @@ func TestChatOnFakes(t *testing.T) {
 		{"quits", []script.Step{script.Say("never")}, "/quit\nx\n", []string{"> "}},
 		{"helps", nil, "/help\n", []string{"ctrl-c stops it"}},
 		{"forgets", []script.Step{script.Say("Hi.")}, "one\n/clear\n", []string{"Hi.", "The conversation is forgotten."}},
+		{"compacts", []script.Step{script.Say(strings.Repeat("I have read it all.\n", 200))}, strings.Repeat("one\n", 9) + "/compact keep one\ntwo\n", []string{"compacting ...", "compacted: about "}},
+		{"compacts nothing", []script.Step{script.Say("Hi.")}, "/compact\none\n", []string{"compacting ...", "Nothing more can be left out.", "Hi."}},
 		{"no approval at the end", []script.Step{create, script.Say("Well.")}, "make a", []string{"Apply?", "no (end of input)", "refused", "Well."}},
 		{"cut", []script.Step{script.Say("Half").WithStop(aycoder.StopMaxTokens)}, "one\n", []string{"! " + cutWarning}},
-		{"error", []script.Step{script.Fail(script.TooLarge(9, 8))}, strings.Repeat("word ", 500) + "\n", []string{"; trying again\n", "nothing more can be left out: script script: context too large", "Begin a new conversation (/clear)"}},
+		{"error", []script.Step{script.Fail(script.TooLarge(9, 8))}, strings.Repeat("word ", 500) + "\n", []string{"; trying again\n", "nothing more can be left out", "script script: context too large", "Begin a new conversation (/clear)"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
