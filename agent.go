@@ -422,6 +422,7 @@ type settings struct {
 	maxTurns    int
 	maxCalls    int
 	maxOutput   int
+	keepOutput  func(context.Context, *ToolOutput) string // nil without WithWholeOutputs
 	maxResponse int64
 	keepEncoded bool
 	strict      bool

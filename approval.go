@@ -352,7 +352,10 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		return
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth,
-		Args: a.prepared.use.Args, Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, prepared: a.prepared}
+		Args: a.prepared.use.Args, Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, prepared: a.prepared, shows: r.shows}
+	if r.loop.keepOutput != nil {
+		inv.Whole = maxWhole
+	}
 	inv.progress = func(p Progress) { r.progress(a, p) }
 	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
 	if !r.single {
@@ -414,7 +417,7 @@ func (r *run) pinPlan(ctx context.Context, a *RunTool) error {
 		return nil
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth,
-		Args: p.use.Args}
+		Args: p.use.Args, shows: r.shows}
 	plan, err := safePlan(ctx, planner, inv)
 	if err == nil {
 		a.Plan = &plan

@@ -274,7 +274,7 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 // previewCall returns the invocation with which the preview of a question is made.
 func (r *run) previewCall(req *ApprovalRequest) *Invocation {
 	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth,
-		Args: req.Args, Plan: req.Plan}
+		Args: req.Args, Plan: req.Plan, shows: r.shows}
 }
 
 func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {

@@ -147,6 +147,15 @@ func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	})
 }
 
+// WithWholeOutputs gives keep each output of a call that is too large for the model, before it is cut:
+// see [ToolResult].Head. The output is as all middleware has left it, so it is masked as the model's is,
+// and has at most 4 MiB of text. keep returns a line that tells the model how to get the rest, or "" if
+// the output was not kept. It must be safe for concurrent use, and must not change the output. Default:
+// what is cut off is lost.
+func WithWholeOutputs(keep func(context.Context, *ToolOutput) string) Option {
+	return option("WithWholeOutputs", keep != nil, "is nil", func(c *config) { c.keepOutput = keep })
+}
+
 // Limits are the limits of a run. If a field is 0, the limit keeps its default, or the value from
 // an earlier [WithLimits].
 type Limits struct {

@@ -32,6 +32,59 @@ func (r *run) checkPrefix(ctx context.Context, a *CallModel, req *Request) error
 	return &ContextError{Op: "check request", Err: errPrefix}
 }
 
+// shows reports whether the last request has all of a call, or, for "", of all calls.
+func (r *run) shows(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.request == nil { // suspended elsewhere: it had everything if nothing was ever left out
+		return r.state.note == nil && r.state.cut.from == 0
+	}
+	all := r.state.Messages()
+	if same(all, r.request.Messages) {
+		return true
+	}
+	sent, known := callsIn(r.request.Messages, id), callsIn(all, id)
+	for id, c := range known {
+		if c.out != nil && !c.equal(sent[id]) {
+			return false
+		}
+	}
+	return id == "" || known[id].out != nil
+}
+
+// An exchange is a call with its output.
+type exchange struct {
+	use *ToolUse
+	out *ToolOutput
+}
+
+// callsIn returns the calls in messages by their ids, or only that with one id.
+func callsIn(messages []*Message, only string) map[string]exchange {
+	calls := map[string]exchange{}
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case *ToolUse:
+				if only == "" || only == p.ID {
+					calls[p.ID] = exchange{use: p}
+				}
+			case *ToolOutput:
+				if c, ok := calls[p.ID]; ok {
+					c.out = p
+					calls[p.ID] = c
+				}
+			}
+		}
+	}
+	return calls
+}
+
+// equal reports whether the other one has the same texts.
+func (c exchange) equal(d exchange) bool {
+	return c == d || d.use != nil && d.out != nil && string(c.use.Args) == string(d.use.Args) &&
+		len(c.out.Parts) == len(d.out.Parts) && c.out.Text() == d.out.Text()
+}
+
 // begins reports whether a request begins with another one.
 func begins(a, b *Request) bool {
 	n := len(a.Messages)

@@ -147,7 +147,8 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 		note += runes.Shorten(runes.Clean(string(a.Args)), min(maxQuoted, l.maxOutput/4)) + "\n"
 		fin.Output.Parts = append([]Part{&Text{Text: note}}, fin.Output.Parts...)
 	}
-	fin.Output.Parts = l.boundParts(fin.Output.Parts)
+	fin.Output.Parts = outputParts(fin.Output.Parts)
+	l.cutOutput(ctx, fin.Output, o.res)
 	if len(fin.Output.Parts) == 0 {
 		fin.Output.Parts = []Part{&Text{Text: "(no output)"}}
 	}
@@ -189,32 +190,94 @@ func (l *Loop) modelText(ctx context.Context, call *ToolUse, err, cause error) s
 	return cause.Error()
 }
 
-// boundParts bounds what one call gives to the model. The texts share the room: each may
+const (
+	maxWhole   = 4 << 20 // bytes of text of an output that is kept
+	maxPointer = 256     // bytes of what the model is told about it
+)
+
+// cutOutput bounds what one call gives to the model. The host may keep the rest.
+func (l *Loop) cutOutput(ctx context.Context, out *ToolOutput, res *ToolResult) {
+	whole, room := out.Parts, l.maxOutput
+	if l.keepOutput != nil {
+		room -= maxPointer
+	}
+	if res != nil && res.Head+res.Tail > 0 {
+		out.Parts = endsOf(whole, max(res.Head, 0), max(res.Tail, 0))
+	}
+	out.Parts = boundTexts(out.Parts, room)
+	if l.keepOutput == nil || slices.Equal(out.Parts, whole) {
+		return
+	}
+	all := *out
+	all.Parts = boundTexts(whole, maxWhole)
+	if pointer := l.safeKeep(ctx, &all); pointer != "" {
+		out.Parts = append(out.Parts, &Text{Text: runes.Shorten(runes.Clean(pointer), maxPointer-len("…"))})
+	}
+}
+
+// safeKeep lets the host keep an output. The call has had its effect, so a panic costs only the rest
+// of its output.
+func (l *Loop) safeKeep(ctx context.Context, out *ToolOutput) (pointer string) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log(ctx, slog.LevelError, "keeping an output panicked", "panic", p, "stack", string(debug.Stack()))
+			pointer = ""
+		}
+	}()
+	return l.keepOutput(ctx, out)
+}
+
+// endsOf returns parts of which the longest text has only its ends.
+func endsOf(parts []Part, head, tail int) []Part {
+	longest, at := "", -1
+	for i, p := range parts {
+		if t, ok := p.(*Text); ok && len(t.Text) > len(longest) {
+			longest, at = t.Text, i
+		}
+	}
+	if len(longest) <= head+tail {
+		return parts
+	}
+	parts = slices.Clone(parts)
+	parts[at] = &Text{Text: runes.Ends(longest, head, tail)}
+	return parts
+}
+
+// boundTexts returns parts whose texts have at most room bytes. The texts share the room: each may
 // take an equal part of what those before it have left.
-func (l *Loop) boundParts(parts []Part) []Part {
+func boundTexts(parts []Part, room int) []Part {
+	out, texts := slices.Clone(parts), 0
+	for _, p := range out {
+		if _, ok := p.(*Text); ok {
+			texts++
+		}
+	}
+	for i, p := range out {
+		t, ok := p.(*Text)
+		if !ok {
+			continue
+		}
+		short := runes.HeadTail(t.Text, room/texts)
+		if len(short) != len(t.Text) {
+			out[i] = &Text{Text: short}
+		}
+		room -= len(short)
+		texts--
+	}
+	return out
+}
+
+// outputParts returns the parts of an output as the model gets them, whatever their size.
+func outputParts(parts []Part) []Part {
 	var out []Part
-	texts := 0
 	for _, p := range parts {
 		if p = outputPart(p); p == nil {
 			continue
 		}
 		if len(out) == maxOutputParts {
-			p = &Text{Text: "[further parts are left out]"}
+			return append(out, &Text{Text: "[further parts are left out]"})
 		}
-		if _, ok := p.(*Text); ok {
-			texts++
-		}
-		if out = append(out, p); len(out) > maxOutputParts {
-			break
-		}
-	}
-	room := l.maxOutput
-	for _, p := range out {
-		if t, ok := p.(*Text); ok {
-			t.Text = runes.HeadTail(t.Text, room/texts)
-			room -= len(t.Text)
-			texts--
-		}
+		out = append(out, p)
 	}
 	return out
 }

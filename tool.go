@@ -152,7 +152,12 @@ type Invocation struct {
 	// do so, like the tool bash of package tools. A tool that wraps another one must pass
 	// ReadOnly on, for example in a copy of the Invocation.
 	ReadOnly bool
+	// Whole is the number of bytes that the text of the result may have although the model gets only
+	// its ends: see Head and Tail of [ToolResult]. It is 0 if nobody keeps the rest, see
+	// [WithWholeOutputs]: then the tool should cut its output itself.
+	Whole int
 
+	shows    func(call string) bool
 	progress func(Progress)
 	emit     func(context.Context, Event) error
 	alert    func(event, detail string)
@@ -166,6 +171,11 @@ type Invocation struct {
 func NewInvocation(id, name string, args json.RawMessage, progress func(Progress)) *Invocation {
 	return &Invocation{ID: id, Name: name, Key: id, Args: args, progress: progress}
 }
+
+// Shows reports whether the request that the model answered with this call has all of an earlier
+// call: its arguments and its output, as the history of the run has them. If call is "", it reports
+// whether the request has all of all calls. It returns true outside of a run.
+func (inv *Invocation) Shows(call string) bool { return inv.shows == nil || inv.shows(call) }
 
 // Progress reports the progress of the call to the reader of the events. It never blocks. Reports
 // may be dropped if the reader is slow, and are ignored after the call has returned.
@@ -216,10 +226,15 @@ type Progress struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ToolResult is the result of a call. The model reads Parts and IsError; the rest is for the host.
+// ToolResult is the result of a call. The model reads Parts and IsError; the rest is for the loop and the host.
 type ToolResult struct {
 	// Parts are the content for the model: each is a [Text] or [Media].
 	Parts []Part
+	// Head and Tail are the numbers of bytes that the model gets of the beginning and of the end of the
+	// longest text in Parts, within [Limits].ToolOutput. If both are 0, it gets all of that text. A tool
+	// sets them if it returns more than the model should get, as [Invocation].Whole permits: so a
+	// middleware that masks texts masks the whole.
+	Head, Tail int
 	// IsError tells the model that the call failed.
 	IsError bool
 	// Summary describes the result to people in a few words: "9 lines", "exit 1".

@@ -66,22 +66,32 @@ func Shorten(s string, n int) string {
 	return Cut(s, n) + "…"
 }
 
+const leftOut = "\n[%d bytes are left out here]\n"
+
 // HeadTail shortens s to at most n bytes. It keeps the beginning and the end, cut between runes,
 // and puts a line between them that says how many bytes are left out.
 func HeadTail(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	const notice = "\n[%d bytes are left out here]\n"
-	room := n - len(fmt.Sprintf(notice, len(s)))
+	room := n - len(fmt.Sprintf(leftOut, len(s)))
 	if room < 0 {
 		return Shorten(s, max(n-len("…"), 0))
 	}
-	head, from := Cut(s, room*2/3), len(s)-room/3
+	return Ends(s, room*2/3, room/3)
+}
+
+// Ends returns the first head and the last tail bytes of a longer text, cut between runes, with a
+// line between them that says how many bytes are left out.
+func Ends(s string, head, tail int) string {
+	if len(s) <= head+tail {
+		return s
+	}
+	begin, from := Cut(s, head), len(s)-tail
 	for from < len(s) && !utf8.RuneStart(s[from]) {
 		from++
 	}
-	return head + fmt.Sprintf(notice, from-len(head)) + s[from:]
+	return begin + fmt.Sprintf(leftOut, from-len(begin)) + s[from:]
 }
 
 // maxPath is the length in bytes at which Path shortens a name.
