@@ -54,6 +54,10 @@ type Compactor struct {
 
 	mu   sync.Mutex
 	used []*conversation // the last used ones, the newest first
+	last struct {        // output that was recalled
+		key string
+		found
+	}
 }
 
 // Option configures a [Compactor] in [New].
@@ -70,6 +74,7 @@ type config struct {
 	name    string
 	timeout time.Duration
 	recall  bool
+	store   Store
 }
 
 // WithWindow sets the size of the model's context, in tokens, for request and answer. Default: what
@@ -158,7 +163,7 @@ const (
 
 // New returns a compactor for requests to a model.
 func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
-	c := &Compactor{model: model, config: config{bytes: defaultBytes, fill: defaultFill, timeout: summaryTime,
+	c := &Compactor{model: model, config: config{bytes: defaultBytes, store: MemoryStore(maxStored), fill: defaultFill, timeout: summaryTime,
 		files: map[string]bool{"read_file": true}, pin: func(*aycoder.Message) bool { return false }}}
 	err := option.Apply(&c.config, opts)
 	if model == nil {
@@ -208,7 +213,6 @@ func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
 	case b.in.Turn == b.sentTurn+1:
 		b.counter.Observe(model, b.sent, b.in.Usage)
 	}
-	b.run = b.in.Run
 	b.follow(b.in.Messages, b.in.Note)
 	if b.listen(b.in.Messages); b.force != nil {
 		b.says(*b.force)

@@ -38,9 +38,10 @@ const noteVersion = 1
 // A conversation is what is remembered of a conversation between two requests, so that only new
 // messages cost anything. It can be made anew from the history and the note.
 type conversation struct {
+	run string // the last run; guarded by the mutex of the Compactor
+
 	mu       sync.Mutex
 	messages []*aycoder.Message // the history
-	run      string             // the last run
 	head     int                // messages of the first request
 	note     note
 	text     json.RawMessage // of note, or nil
@@ -75,7 +76,7 @@ func (c *Compactor) conversation(in *aycoder.ContextInput) *conversation {
 		v = c.used[i]
 		c.used = slices.Delete(c.used, i, i+1)
 	}
-	v.recalls = c.recall
+	v.recalls, v.run = c.recall, in.Run
 	c.used = slices.Insert(c.used, 0, v)
 	if len(c.used) > maxKnown {
 		c.used = slices.Delete(c.used, maxKnown, len(c.used))

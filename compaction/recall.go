@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -20,34 +21,21 @@ type recallArgs struct {
 }
 
 // Recall returns the tool recall, with which the model gets the whole of a text that was shortened in
-// its requests, 16 kB at a time. It only reads what the history of the run holds. A text of an untrusted
-// source stays untrusted.
+// its requests, or of an output that was cut before (see [Compactor.KeepOutput]), 16 kB at a time. It
+// only reads what the history of the run holds or points to. A text of an untrusted source stays
+// untrusted.
 func (c *Compactor) Recall() aycoder.Tool {
 	c.recall = true
 	t, err := aycoder.NewTool("recall", "Returns the whole of an output or message that was shortened to save room.",
-		func(_ context.Context, inv *aycoder.Invocation, in recallArgs) (*aycoder.ToolResult, error) {
-			f, ok := c.find(inv.Run, in.ID)
-			text := f.text
-			if !ok {
-				return aycoder.ErrorResult("there is no text with this id in this conversation"), nil
+		func(ctx context.Context, inv *aycoder.Invocation, in recallArgs) (*aycoder.ToolResult, error) {
+			f, err := c.find(ctx, inv.Run, in.ID)
+			if context.Cause(ctx) != nil {
+				return nil, context.Cause(ctx)
 			}
-			if in.Offset < 0 || in.Offset > len(text) {
-				return aycoder.ErrorResult(fmt.Sprintf("the text has %d bytes", len(text))), nil
+			if err != nil {
+				return aycoder.ErrorResult(err.Error()), nil
 			}
-			begin, end := in.Offset, min(len(text), in.Offset+f.page)
-			for begin > 0 && begin < len(text) && !utf8.RuneStart(text[begin]) {
-				begin--
-			}
-			for end < len(text) && !utf8.RuneStart(text[end]) {
-				end--
-			}
-			more := "that is the end"
-			if end < len(text) {
-				more = fmt.Sprintf("go on with offset %d", end)
-			}
-			res := aycoder.TextResult(fmt.Sprintf("%s\n[bytes %d to %d of %d; %s]\n", text[begin:end], begin, end, len(text), more))
-			res.Untrusted = f.untrusted
-			return res, nil
+			return f.pageAt(in.Offset), nil
 		}, aycoder.WithEffect(aycoder.EffectReadOnly))
 	if err != nil {
 		panic(err) // the arguments above are constant
@@ -62,47 +50,90 @@ type found struct {
 	page      int // bytes that requests do not shorten
 }
 
-// find returns a text of the conversation of a run.
-func (c *Compactor) find(run, id string) (f found, ok bool) {
-	c.mu.Lock()
-	known := slices.Clone(c.used)
-	c.mu.Unlock()
-	for _, v := range known {
-		if f, ok = v.find(run, id); ok {
-			break
-		}
+// pageAt returns the result with the page that begins at an offset.
+func (f *found) pageAt(offset int) *aycoder.ToolResult {
+	text := f.text
+	if offset < 0 || offset > len(text) {
+		return aycoder.ErrorResult(fmt.Sprintf("the text has %d bytes", len(text)))
 	}
-	return f, ok
+	begin, end := offset, min(len(text), offset+f.page)
+	for begin > 0 && begin < len(text) && !utf8.RuneStart(text[begin]) {
+		begin--
+	}
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	more := "that is the end"
+	if end < len(text) {
+		more = fmt.Sprintf("go on with offset %d", end)
+	}
+	res := aycoder.TextResult(fmt.Sprintf("%s\n[bytes %d to %d of %d; %s]\n", text[begin:end], begin, end, len(text), more))
+	res.Untrusted = f.untrusted
+	return res
 }
 
-func (v *conversation) find(run, id string) (f found, ok bool) {
-	if !v.mu.TryLock() { // a request of it is being made, so that none of its tools can ask
-		return f, false
+var errUnknown = errors.New("there is no text with this id in this conversation")
+
+// find returns a text of the conversation of a run. Its error is for the model.
+func (c *Compactor) find(ctx context.Context, run, id string) (*found, error) {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.used, func(v *conversation) bool { return v.run == run })
+	if i < 0 {
+		c.mu.Unlock()
+		return nil, errUnknown
 	}
-	defer v.mu.Unlock()
-	if v.run != run {
-		return f, false
-	}
+	v := c.used[i]
+	c.mu.Unlock()
+	v.mu.Lock()
+	messages, page := v.messages, v.page()
+	v.mu.Unlock()
+	f, err := c.textOf(ctx, messages, id)
 	f.page = page
+	return f, err
+}
+
+// page returns how many bytes of a text fit into requests.
+func (v *conversation) page() int {
 	if v.note.Most > 0 {
-		f.page = min(page, max(v.note.Most-notices, v.note.Most/2))
+		return min(page, max(v.note.Most-notices, v.note.Most/2))
 	}
+	return page
+}
+
+// textOf returns a text of a history, or one to which it points.
+func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id string) (*found, error) {
 	var i, j int
-	if n, err := fmt.Sscanf(id, "message_%d_%d", &i, &j); err == nil && n == 2 && i >= 0 && i < len(v.messages) && j >= 0 {
-		if parts := v.messages[i].Parts; j < len(parts) {
+	if n, err := fmt.Sscanf(id, "message_%d_%d", &i, &j); err == nil && n == 2 && i >= 0 && i < len(messages) && j >= 0 {
+		if parts := messages[i].Parts; j < len(parts) {
 			if t, is := parts[j].(*aycoder.Text); is {
-				f.text = t.Text
-				return f, true
+				return &found{text: t.Text}, nil
 			}
 		}
 	}
-	for _, m := range v.messages {
+	for _, m := range messages {
 		for _, p := range m.Parts {
-			if o, is := p.(*aycoder.ToolOutput); is && o.ID == id {
-				f.text, f.untrusted = o.Text(), o.Untrusted
-				return f, true
+			o, is := p.(*aycoder.ToolOutput)
+			if !is {
+				continue
 			}
+			key, size := kept(o)
+			if id != o.ID && (key == "" || id != key) {
+				continue
+			}
+			if key == "" {
+				return &found{text: o.Text(), untrusted: o.Untrusted}, nil
+			}
+			f, err := c.whole(ctx, key, size)
+			f.untrusted = f.untrusted || o.Untrusted
+			switch {
+			case err == nil:
+				return &f, nil
+			case id == o.ID: // what the model got is there
+				return &found{text: o.Text(), untrusted: o.Untrusted}, nil
+			}
+			return &f, fmt.Errorf("the whole output of %d bytes is not kept any more; recall returns what was shown of it "+
+				"for the id %q", size, o.ID)
 		}
 	}
-	return f, false
+	return &found{}, errUnknown
 }

@@ -31,6 +31,9 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	if err != nil {
 		return nil, err
 	}
+	if err := s.copyOutputs(ctx, f, s.outputsOn(v.Path(id))); err != nil {
+		return nil, errors.Join(err, f.discard(ctx))
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for hash, needed := range v.objects(v.Path(id)) {
@@ -158,6 +161,10 @@ func (s *Session) Trim(ctx context.Context) error {
 		b.asked.objects(objects)
 	}
 	s.files.addObjects(objects)
+	for _, k := range s.outputs.list {
+		objects[k.Hash] = true
+		records = append(records, &record{Kind: kindOutput, Output: k})
+	}
 	keep := func(h Hash) bool { return objects[h] }
 	var failed error
 	lines := func(yield func([]byte) bool) {

@@ -127,6 +127,17 @@ func (j *dirJournal) damagedObject(hash Hash, err error) error {
 	return &DamageError{JournalError: &JournalError{Op: "get", Session: j.id, Err: err}, Object: hash}
 }
 
+// Remove removes an object, if it is there.
+func (j *dirJournal) Remove(ctx context.Context, hash Hash) error {
+	return j.write(ctx, "remove", func() error {
+		if !hash.valid() {
+			return errHashText
+		}
+		delete(j.stored, hash)
+		return ignoreMissing(j.disk.remove(hash.file()))
+	})
+}
+
 // removeObjects removes the objects for which keep returns false.
 func (j *dirJournal) removeObjects(keep func(Hash) bool) error {
 	list, err := j.disk.names(objectsName)

@@ -35,7 +35,8 @@ type Store interface {
 }
 
 // Journal is one open session: a sequence of records, and objects that records refer to by hash.
-// The methods are safe for concurrent use.
+// The methods are safe for concurrent use. If a Journal also has a method Remove(context.Context, Hash)
+// error, which removes an object, new outputs of tools can take the room of old ones.
 type Journal interface {
 	// Records yields the records in the order in which they were appended. A reader sees only whole
 	// records. If a record is damaged, it yields a [*DamageError] and continues with the next one.

@@ -239,6 +239,11 @@ func (l *loader) record(r *record) error {
 		s.apply(r)
 	case kindTitle, kindUnsay, kindValue, kindKeep:
 		s.apply(r)
+	case kindOutput:
+		if r.Output == nil || r.Output.Size < 0 || r.Output.Size > maxOutputs {
+			return errors.New("output without what is kept")
+		}
+		s.apply(r)
 	case kindSay:
 		if r.Say == nil || r.Say.Message == nil {
 			return errors.New("say without a message")

@@ -27,20 +27,21 @@ const recordVersion = 1
 const (
 	kindFact   = ""
 	kindHeader = "session"
-	kindRun    = "run"   // a run begins
-	kindEnd    = "end"   // a run is over
-	kindAsk    = "ask"   // a run is suspended; holds its questions
-	kindNode   = "node"  // a node of the tree
-	kindHead   = "head"  // a branch begins, or continues elsewhere
-	kindLabel  = "label" // a node gets a label
-	kindTitle  = "title" // the session gets a title
-	kindSay    = "say"   // a message of the user waits for a run
-	kindUnsay  = "unsay" // the waiting messages of a branch are withdrawn
-	kindMove   = "move"  // a head record is about to follow, when the files are those of its node
-	kindUndo   = "undo"  // a head record that Redo takes back
-	kindRedo   = "redo"  // a head record that takes an undo back
-	kindValue  = "value" // values of the session have changed
-	kindKeep   = "keep"  // values of a branch have changed; they belong to its next node
+	kindRun    = "run"    // a run begins
+	kindEnd    = "end"    // a run is over
+	kindAsk    = "ask"    // a run is suspended; holds its questions
+	kindNode   = "node"   // a node of the tree
+	kindHead   = "head"   // a branch begins, or continues elsewhere
+	kindLabel  = "label"  // a node gets a label
+	kindTitle  = "title"  // the session gets a title
+	kindSay    = "say"    // a message of the user waits for a run
+	kindUnsay  = "unsay"  // the waiting messages of a branch are withdrawn
+	kindMove   = "move"   // a head record is about to follow, when the files are those of its node
+	kindUndo   = "undo"   // a head record that Redo takes back
+	kindRedo   = "redo"   // a head record that takes an undo back
+	kindValue  = "value"  // values of the session have changed
+	kindOutput = "output" // a whole output of a tool is kept
+	kindKeep   = "keep"   // values of a branch have changed; they belong to its next node
 )
 
 // record is any record but a fact. Each kind uses some of the fields.
@@ -70,6 +71,7 @@ type record struct {
 	State    *aycoder.State            `json:"state,omitempty"` // with which a run begins that the session did not begin
 	Requests []aycoder.ApprovalRequest `json:"requests,omitempty"`
 	Say      *aycoder.Steered          `json:"say,omitempty"`
+	Output   *keptOutput               `json:"output,omitempty"`
 
 	Header *header `json:"session,omitempty"`
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/whole"
 )
 
 // An activeRun is a run that works on a branch. Its record method gets each fact that the state of
@@ -93,7 +94,7 @@ func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunO
 			}
 		}()
 		with := func(c *aycoder.RunConfig) error { *c = rc; return nil }
-		for ev, err := range a.agent(b.seeing(work), in, with) {
+		for ev, err := range a.agent(whole.With(b.seeing(work), outputStore{b.session}), in, with) {
 			if !yield(ev, err) {
 				return
 			}

@@ -42,6 +42,7 @@ type Session struct {
 	values   map[string]*kept
 	recorded map[string]json.RawMessage // what is recorded of values
 	changes  []Change
+	outputs  outputs
 	closed   bool
 
 	files       *tracker // nil without WithFiles
@@ -450,6 +451,8 @@ func (s *Session) apply(r *record) {
 	case kindValue:
 		s.recorded = merged(s.recorded, r.Values)
 		noteValues(s.values, r.Values)
+	case kindOutput:
+		s.outputs.add(r.Output)
 	case kindKeep:
 		b := s.branch(r.Branch)
 		b.fresh = merged(b.fresh, r.Values)

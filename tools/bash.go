@@ -88,8 +88,9 @@ func (in *bashArgs) check() error {
 // that reports a refusal, such as "Permission denied", but at most for the last three of these
 // lines. If commands cannot be confined to reading, the log gets one event "not_held_to_reading".
 //
-// The tool keeps at most 30 kB of the output of a call, and at most 512 kB of the output of a
-// background command. At most 16 background commands run at a time.
+// The model gets at most 30 kB of the output of a call. The tool keeps no more of it, unless the host
+// keeps the rest (see [aycoder.WithWholeOutputs]), and at most 512 kB of the output of a background
+// command. At most 16 background commands run at a time.
 //
 // On Windows every call is an error result: without process groups, the tool could not ensure
 // that no processes remain.
@@ -197,7 +198,7 @@ func (b *basher) foreground(
 	limit := time.Duration(min(cmp.Or(in.Timeout, defaultTimeout), maxTimeout)) * time.Second
 	work, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
-	out := proc.NewOutput(maxOutput)
+	out := proc.NewOutput(max(maxOutput, inv.Whole))
 	lines := proc.NewLines(func(line string, total int64) {
 		inv.Progress(aycoder.Progress{Current: total, Message: line})
 	})
@@ -345,7 +346,9 @@ func (e *ending) result(out *proc.Output, dir string) *result {
 	case e.memory != nil:
 		b.WriteString(memoryAdvice(e.memory) + ". Its output:\n")
 	}
+	begin := b.Len()
 	writeOutput(&b, out)
+	end := b.Len()
 	e.writeNotes(&b)
 	place := ""
 	if dir != "." {
@@ -353,6 +356,7 @@ func (e *ending) result(out *proc.Output, dir string) *result {
 	}
 	fmt.Fprintf(&b, "[%s%s]\n", e.summary(), place)
 	r := textResult(b.String(), e.summary())
+	showEnds(r, begin, end, maxOutput/2, maxOutput/2)
 	if e.heldBack() {
 		r.Summary += ", held to reading"
 	}

@@ -262,7 +262,7 @@ func (b *basher) background(
 		b.shell.drop(j)
 		return nil, b.refused(ctx, inv, nil, j.err, in)
 	}
-	r := j.report(nil)
+	r := j.report(inv, nil)
 	if dir := path.Clean(b.shell.dir(inv)); dir != "." {
 		r.Parts = append(r.Parts, textPart("[the next command runs in "+showPath(dir)+"]\n"))
 	}

@@ -58,7 +58,7 @@ func (s *Shell) output(ctx context.Context, inv *invocation, in outputArgs) (*re
 			return nil, err
 		}
 	}
-	return j.report(filter), nil
+	return j.report(inv, filter), nil
 }
 
 // pattern compiles the filter; it returns nil for an empty one.
@@ -134,7 +134,7 @@ func matching(b []byte, filter *regexp.Regexp) (kept []byte, others int) {
 }
 
 // report describes the state and the new output.
-func (j *job) report(filter *regexp.Regexp) *result {
+func (j *job) report(inv *invocation, filter *regexp.Regexp) *result {
 	text, lost := j.take()
 	var b strings.Builder
 	if lost > 0 {
@@ -145,8 +145,9 @@ func (j *job) report(filter *regexp.Regexp) *result {
 	if filter != nil {
 		text, others = matching(text, filter)
 	}
-	out := proc.NewOutput(maxOutput)
+	out := proc.NewOutput(max(maxOutput, inv.Whole))
 	_, _ = out.Write(text)
+	begin := b.Len()
 	switch {
 	case out.Total() > 0:
 		writeText(&b, out)
@@ -155,6 +156,7 @@ func (j *job) report(filter *regexp.Regexp) *result {
 	default:
 		b.WriteString("[no new output]\n")
 	}
+	end := b.Len()
 	if others > 0 {
 		fmt.Fprintf(&b, "[%s left out]\n", plural(others, "other line"))
 	}
@@ -163,7 +165,9 @@ func (j *job) report(filter *regexp.Regexp) *result {
 	}
 	state := j.state()
 	fmt.Fprintf(&b, "[%s: %s]\n", j.id, state)
-	return textResult(b.String(), runes.Shorten(state, 80))
+	r := textResult(b.String(), runes.Shorten(state, 80))
+	showEnds(r, begin, end, maxOutput/2, maxOutput/2)
+	return r
 }
 
 const killDescription = `Kill a background command and all processes that it started, and get its
@@ -191,14 +195,14 @@ func (s *Shell) kill(ctx context.Context, inv *invocation, in killArgs) (*result
 		return nil, err
 	}
 	if j.ended() {
-		r := j.report(nil)
+		r := j.report(inv, nil)
 		r.Parts = append(r.Parts, textPart("[it had already ended]\n"))
 		return r, nil
 	}
 	j.cancel(errStopped)
 	select {
 	case <-j.done:
-		return j.report(nil), nil
+		return j.report(inv, nil), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -30,6 +30,7 @@ const maxRefusals = 3
 
 // refusals returns the last refusals in the output of a command.
 func refusals(text string) (all []heldLine) {
+	text = text[max(0, len(text)-2*maxOutput):]
 	for _, line := range refused.FindAllString(text, -1) {
 		rule := "no file may be changed, and there is no network"
 		if strings.Contains(line, "not permitted") || strings.Contains(line, "EPERM") {

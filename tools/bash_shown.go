@@ -29,7 +29,7 @@ func (b *basher) looking(ctx context.Context, dir, script string, run func() (*r
 	if len(before) == 0 || r == nil {
 		return r, err
 	}
-	out := linesOf(r.Text())
+	out := linesOf(shownText(r))
 	seen, room := b.ws.Seen().For(ctx), maxLookedBytes
 	for _, was := range before {
 		now, ok := b.content(was.path, room)

@@ -355,19 +355,19 @@ func TestJobBacklog(t *testing.T) {
 		_, _ = j.Write(line)
 		require.LessOrEqual(t, len(j.unread), 2*maxBacklog)
 	}
-	text := j.report(nil).Text()
+	text := j.report(new(invocation), nil).Text()
 	assert.Contains(t, text, fmt.Sprintf("[… %d bytes before this are lost", 50_000*100-maxBacklog))
 	assert.Less(t, len(text), maxOutput+500)
-	assert.Contains(t, j.report(nil).Text(), "[no new output]")
+	assert.Contains(t, j.report(new(invocation), nil).Text(), "[no new output]")
 
 	_, _ = j.Write([]byte("a\x1b[3"))
-	assert.True(t, strings.HasPrefix(j.report(nil).Text(), "a\n["))
+	assert.True(t, strings.HasPrefix(j.report(new(invocation), nil).Text(), "a\n["))
 	_, _ = j.Write([]byte("1mb\xc3"))
-	assert.True(t, strings.HasPrefix(j.report(nil).Text(), "b\n["))
+	assert.True(t, strings.HasPrefix(j.report(new(invocation), nil).Text(), "b\n["))
 	j.res = &ExecResult{Code: 1, Survivors: 2, Notes: []string{"a\x1b[1mnote"}}
 	close(j.done)
 	assert.Equal(t, "?\n[bytes that are not text are shown as ?]\n[2 processes could not be ended and still run]\n[anote]\n[bash-1: ended, exit 1]\n",
-		j.report(nil).Text())
+		j.report(new(invocation), nil).Text())
 }
 
 // fakeExec runs a function.

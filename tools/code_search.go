@@ -78,7 +78,7 @@ func codeSearch(
 	if err != nil {
 		return nil, missing(ctx, ws, name, err)
 	}
-	return showFound(ctx, ws, found), nil
+	return showFound(ctx, ws, found, inv.Whole), nil
 }
 
 // query validates the arguments. Numbers are limited to what the tool can return. Patterns
@@ -151,23 +151,25 @@ func checkGlob(g string) error {
 
 // showFound formats the result. The text of each file that is shown is recorded as seen, but
 // only as a part: an edit may refer to it, while write_file still requires that the whole
-// file was read.
-func showFound(ctx context.Context, ws FS, r *search.Result) *result {
+// file was read. The result has up to whole bytes, of which the model gets the first.
+func showFound(ctx context.Context, ws FS, r *search.Result, whole int) *result {
 	var b strings.Builder
 	shown := 0
 	for _, f := range r.Files {
-		if b.Len() > maxFound {
-			r.More = true
+		r.More = r.More || b.Len() > maxFound
+		if b.Len() > max(maxFound, whole) {
 			break
 		}
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		shown += showFile(&b, f)
-		if rel, err := ws.Rel(f.Path); err == nil && f.Text != "" {
+		seen := b.Len() <= maxFound
+		shown += showFile(&b, f, whole)
+		if rel, err := ws.Rel(f.Path); err == nil && f.Text != "" && seen {
 			ws.Seen().For(ctx).AddPart(rel, f.Text)
 		}
 	}
+	end := b.Len()
 	switch {
 	case r.Matches == 0:
 		b.WriteString("No matches.")
@@ -180,7 +182,9 @@ func showFound(ctx context.Context, ws FS, r *search.Result) *result {
 	if r.More {
 		more = "+"
 	}
-	return textResult(b.String(), strings.Replace(plural(shown, "match"), " ", more+" ", 1))
+	res := textResult(b.String(), strings.Replace(plural(shown, "match"), " ", more+" ", 1))
+	showEnds(res, 0, end, maxFound, 0)
+	return res
 }
 
 // leftOut lists what was not searched, and how to search it.
@@ -206,21 +210,24 @@ func leftOut(r *search.Result) string {
 	return "; left out: " + strings.Join(all, ", ")
 }
 
-// showFile writes the block of a file and returns the number of its matches.
-func showFile(b *strings.Builder, f search.File) int {
+// showFile writes the block of a file and returns the number of its matches that the model gets.
+func showFile(b *strings.Builder, f search.File, whole int) int {
 	b.WriteString(showPath(path.Clean(f.Path)) + "\n")
 	last, n := 0, 0
 	for _, l := range f.Lines {
-		if b.Len() > maxFound {
+		if b.Len() > max(maxFound, whole) {
 			break
 		}
+		shown := b.Len() <= maxFound
 		if last > 0 && l.Number > last+1 && hasContext(f) {
 			b.WriteString("--\n")
 		}
 		sep := "-"
 		if l.Match {
 			sep = ":"
-			n++
+			if shown {
+				n++
+			}
 		}
 		fmt.Fprintf(b, "%d%s%s\n", l.Number, sep, l.Text)
 		last = l.Number

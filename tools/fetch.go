@@ -168,7 +168,7 @@ func (f *fetcher) run(ctx context.Context, inv *invocation, in fetchArgs) (*resu
 	if err != nil {
 		return nil, fetchProblem(ctx, u, seconds, err)
 	}
-	return p.result(in)
+	return p.result(in, inv.Whole)
 }
 
 // page gets a page and follows redirects on the same host.

@@ -228,7 +228,8 @@ func notText(u *url.URL, kind string, size int64) error {
 }
 
 // result returns the requested part of the text, and how to get the rest.
-func (p *webPage) result(in fetchArgs) (*result, error) {
+// The result has up to whole bytes of the text, of which the model gets those that it asked for.
+func (p *webPage) result(in fetchArgs, whole int) (*result, error) {
 	if in.Offset > len(p.text) || in.Offset == len(p.text) && in.Offset > 0 {
 		return nil, problemf("invalid_arguments", "offset %d is behind the end: the text has %d bytes",
 			in.Offset, len(p.text))
@@ -241,15 +242,20 @@ func (p *webPage) result(in fetchArgs) (*result, error) {
 	for from > 0 && from < len(p.text) && p.text[from]&0xC0 == 0x80 {
 		from-- // back to the start of a character
 	}
-	part := runes.Cut(p.text[from:], max(size, 4))
-	end := from + len(part)
+	end := from + len(runes.Cut(p.text[from:], max(size, 4)))
+	part := p.text[from:max(end, from+len(runes.Cut(p.text[from:], whole)))]
 	head := fmt.Sprintf("[%s: %s, %s of text]\n", showURL(p.url), runes.Shorten(EscapeInvisible(p.kind), 100),
 		plural(len(p.text), "byte"))
+	title := ""
 	if p.title != "" {
-		part = "Title: " + runes.Shorten(p.title, 300) + "\n\n" + part
+		title = "Title: " + runes.Shorten(p.title, 300) + "\n\n"
 	}
-	r := textResult(head+envelope.Wrap(p.url.Hostname(), printable(part))+p.rest(from, end),
-		plural(end-from, "byte"))
+	text := head + envelope.Wrap(p.url.Hostname(), title+printable(part)) + p.rest(from, end)
+	r := textResult(text, plural(end-from, "byte"))
+	if len(part) > end-from {
+		begin := len(head) + strings.IndexByte(text[len(head):], '\n') + 1
+		r.Head, r.Tail = begin+len(title)+end-from, len(text)-strings.LastIndex(text, "\n</untrusted id=")
+	}
 	r.Untrusted = true
 	return r, nil
 }

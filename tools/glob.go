@@ -63,7 +63,7 @@ func findFiles(
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{match: func(e search.Entry) bool {
+	l := &listing{whole: inv.Whole, match: func(e search.Entry) bool {
 		return !e.Entry.IsDir() && p.Match(below(base, e.Path))
 	}}
 	if err := l.list(ctx, ws, inv, search.Start(ws, start, c.ignored), true); err != nil {
@@ -72,8 +72,7 @@ func findFiles(
 	if l.shown == 0 {
 		l.text.WriteString("No files match.\n")
 	}
-	l.notes("narrow the pattern or the path")
-	return textResult(l.text.String(), plural(l.shown+l.leftOut, "file")), nil
+	return l.result("narrow the pattern or the path", "file"), nil
 }
 
 // startOf returns the deepest directory that is known to contain all matches, and the

@@ -52,6 +52,8 @@ func ListFiles(ws FS, opts ...Option) (aycoder.Tool, error) {
 // listing is a list under construction.
 type listing struct {
 	match func(search.Entry) bool // nil matches all entries
+	whole int                     // bytes that the text may have, of which the model gets those before end
+	end   int
 
 	text           strings.Builder
 	shown, leftOut int
@@ -71,7 +73,7 @@ func listDirectory(
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{}
+	l := &listing{whole: inv.Whole}
 	err = l.list(ctx, ws, inv, search.Start(ws, rel, c.ignored), in.Recursive)
 	if err != nil {
 		return nil, noDirectory(ctx, ws, name, err)
@@ -79,8 +81,7 @@ func listDirectory(
 	if l.shown == 0 {
 		l.text.WriteString("[empty directory]\n")
 	}
-	l.notes("list a directory below, or use glob")
-	return textResult(l.text.String(), plural(l.shown+l.leftOut, "entry")), nil
+	return l.result("list a directory below, or use glob", "entry"), nil
 }
 
 // list walks the directories and reports its progress.
@@ -162,13 +163,29 @@ func (l *listing) add(e search.Entry) {
 	if l.match != nil && !l.match(e) {
 		return
 	}
-	if l.shown >= maxEntries || l.text.Len() >= maxListing {
+	line := showPath(e.Path) + mark(e.Entry.Type()) + "\n"
+	if l.shown >= maxEntries || l.end >= maxListing {
 		l.leftOut++
 		l.stopped = l.leftOut >= maxCounted
+		if l.text.Len()+len(line) <= l.whole {
+			l.text.WriteString(line)
+		}
 		return
 	}
 	l.shown++
-	l.text.WriteString(showPath(e.Path) + mark(e.Entry.Type()) + "\n")
+	l.text.WriteString(line)
+	l.end = l.text.Len()
+}
+
+// result returns the listing with its notes.
+func (l *listing) result(more, what string) *result {
+	end := l.text.Len()
+	l.notes(more)
+	r := textResult(l.text.String(), plural(l.shown+l.leftOut, what))
+	if l.end > 0 && l.end < end {
+		r.Head, r.Tail = l.end, l.text.Len()-end
+	}
+	return r
 }
 
 // mark describes an entry that is not a regular file.
@@ -194,7 +211,11 @@ func (l *listing) notes(more string) {
 		if l.stopped {
 			atLeast = "at least "
 		}
-		fmt.Fprintf(&l.text, "[%s%d more, not listed; %s]\n", atLeast, l.leftOut, more)
+		listed := "listed"
+		if l.whole > 0 {
+			listed = "shown"
+		}
+		fmt.Fprintf(&l.text, "[%s%d more, not %s; %s]\n", atLeast, l.leftOut, listed, more)
 	}
 	if l.ignored > 0 {
 		fmt.Fprintf(&l.text, "[%s left out: ignored by git, version control or dependencies; "+

@@ -250,31 +250,32 @@ func (s *subagents) report(ctx context.Context, w *follower) (*result, error) {
 	if _, ok := errors.AsType[*aycoder.ToolError](w.err); ok {
 		return nil, w.err // an error that ends all runs, including the outer one
 	}
-	text := shortened(w.res.Text())
+	text := shortened(w.res.Text(), max(maxReport, w.inv.Whole))
 	if w.untrusted && text != "" {
 		text = envelope.Wrap("an agent that read what strangers wrote", text)
 	} else if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	text += w.account()
+	account := w.account()
+	text += account
 	r := textResult(text, plural(w.res.Turns, "turn"))
 	if why := s.ended(ctx, w); why != "" {
 		kind, _, _ := strings.Cut(why, ":")
 		r = textResult(why+"\n"+text, strings.ReplaceAll(kind, "_", " "))
 		r.IsError = true
 	}
+	showEnds(r, 0, len(r.Text())-len(account), maxReport*3/4, maxReport/4)
 	r.Untrusted, r.Usage = w.untrusted, w.res.Usage
 	return r, nil
 }
 
 // shortened truncates a long answer.
-func shortened(text string) string {
+func shortened(text string, most int) string {
 	text = printable(text)
-	if len(text) <= maxReport {
+	if len(text) <= most {
 		return text
 	}
-	return runes.Cut(text, maxReport) + fmt.Sprintf("\n[%d bytes of the answer are left out]",
-		len(text)-maxReport)
+	return runes.Cut(text, most) + fmt.Sprintf("\n[%d bytes of the answer are left out]", len(text)-most)
 }
 
 // account formats the last line of a report.

@@ -43,6 +43,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -246,6 +247,23 @@ func textResult(text, summary string) *aycoder.ToolResult {
 	r := aycoder.TextResult(text)
 	r.Summary = summary
 	return r
+}
+
+// showEnds makes the model get of the content of a result, which is between begin and end, only the
+// first head and the last tail bytes, together with what stands around the content. A content that the
+// tool itself has cut to that size is a little longer, because it says so.
+func showEnds(r *aycoder.ToolResult, begin, end, head, tail int) {
+	if most := head + tail; end-begin > most+most/10 {
+		r.Head, r.Tail = begin+head, len(r.Text())-end+tail
+	}
+}
+
+// shownText returns what the model gets of the text of a result.
+func shownText(r *aycoder.ToolResult) string {
+	if r.Head+r.Tail == 0 {
+		return r.Text()
+	}
+	return runes.Ends(r.Text(), r.Head, r.Tail)
 }
 
 // checkText refuses arguments with NUL or invalid Unicode. It examines the text that the
