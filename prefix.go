@@ -40,7 +40,7 @@ func (r *run) shows(id string) bool {
 		return r.state.note == nil && r.state.cut.from == 0
 	}
 	all := r.state.Messages()
-	if same(all, r.request.Messages) {
+	if id == "" && same(all, r.request.Messages) {
 		return true
 	}
 	sent, known := callsIn(r.request.Messages, id), callsIn(all, id)
