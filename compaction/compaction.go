@@ -69,7 +69,6 @@ type config struct {
 	fill    float64
 	pin     func(*aycoder.Message) bool
 	counter *tokens.Counter
-	files   map[string]bool
 	writer  aycoder.ModelClient
 	name    string
 	timeout time.Duration
@@ -164,7 +163,7 @@ const (
 // New returns a compactor for requests to a model.
 func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
 	c := &Compactor{model: model, config: config{bytes: defaultBytes, store: MemoryStore(maxStored), fill: defaultFill, timeout: summaryTime,
-		files: map[string]bool{"read_file": true}, pin: func(*aycoder.Message) bool { return false }}}
+		pin: func(*aycoder.Message) bool { return false }}}
 	err := option.Apply(&c.config, opts)
 	if model == nil {
 		err = errors.Join(err, &aycoder.ConfigError{Option: "model", Err: errNil})

@@ -3,7 +3,6 @@ package compaction
 import (
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"sync"
 	"unicode/utf8"
@@ -48,7 +47,7 @@ type conversation struct {
 	out      []*aycoder.Message
 	// shortened is how many texts the note shortens.
 	shortened int
-	reads     map[string]string // the call that read a file last, before note.At
+	reads     map[string]bool // calls that read what a later one has read again, before note.At
 	pinned    func(*aycoder.Message) bool
 	recalls   bool
 
@@ -120,7 +119,7 @@ func (n *note) fits(messages []*aycoder.Message) bool {
 func (v *conversation) render() {
 	v.head, v.shortened = headOf(v.messages), 0
 	v.sized, v.size = 0, 0
-	v.reads = v.lastReads()
+	v.reads = v.repeatedReads()
 	from := max(v.head, v.note.From)
 	v.out = make([]*aycoder.Message, 0, len(v.messages)-from+v.head+2)
 	for i := range v.head {
@@ -212,7 +211,7 @@ func (v *conversation) output(o *aycoder.ToolOutput, most int, old bool) aycoder
 		short.Parts = parts
 		return &short
 	}
-	if last, read := v.reads[o.ID]; old && read && last != o.ID && !o.IsError {
+	if old && v.reads[o.ID] {
 		if text := "[This is left out: the file was read again later, see the newer output.]"; len(text) < len(o.Text()) {
 			return replaced([]aycoder.Part{&aycoder.Text{Text: text}})
 		}
@@ -269,34 +268,6 @@ func least(a, b int) int {
 		return b
 	}
 	return a
-}
-
-// lastReads returns, by the call of each read of a file before note.At, the call that read the same
-// last.
-func (v *conversation) lastReads() map[string]string {
-	if v.note.Short == 0 {
-		return nil
-	}
-	last, reads := map[string]string{}, map[string]string{}
-	key := map[string]string{}
-	for _, m := range v.messages[max(v.head, v.note.From):v.note.At] {
-		for _, use := range m.Calls() {
-			if use.Name == "read_file" {
-				key[use.ID] = path.Clean(string(use.Args))
-			}
-		}
-		for _, p := range m.Parts {
-			if o, ok := p.(*aycoder.ToolOutput); ok && !o.IsError && key[o.ID] != "" {
-				last[key[o.ID]] = o.ID
-			}
-		}
-	}
-	for id, k := range key {
-		if last[k] != "" {
-			reads[id] = last[k]
-		}
-	}
-	return reads
 }
 
 // headOf returns the number of messages of the first request: instructions, a welcome of the model,
