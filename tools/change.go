@@ -147,6 +147,7 @@ func (c *changer[In]) Call(ctx context.Context, inv *invocation) (*result, error
 		return c.Tool.Call(ctx, inv)
 	}
 	plan := *inv.Plan
+	ctx = workspace.WithCall(ctx, inv)
 	r, err := c.inTurn(ctx, func() (*result, error) { return c.apply(ctx, plan, workspace.WithApproved(plan.Digest())) })
 	if err != nil {
 		return explain(err)
@@ -250,6 +251,9 @@ func (c *changer[In]) learn(ctx context.Context, f *edit.FileResult, planned edi
 	}
 	shown := c.ws.Seen().For(ctx)
 	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
+	if planned.Kind != edit.Create {
+		shown = shown.After(planned.Base)
+	}
 	add := shown.AddPart
 	switch {
 	case planned.Kind == edit.Create || last != "" && last == hashOf(planned.Base):
@@ -262,6 +266,8 @@ func (c *changer[In]) learn(ctx context.Context, f *edit.FileResult, planned edi
 			add(f.Path, planned.Proposed)
 		}
 	default: // the edit was found in the current text, beside newer lines
+		shown = shown.After(contents[0])
+		add = shown.AddPart
 		if last == hashOf(contents[0]) {
 			add = shown.Add
 		}

@@ -39,6 +39,7 @@ type textFile struct {
 	binary bool
 	shown  []string // the versions that the model was shown, the newest first
 	last   string   // the hash of the version that was last shown in whole, or ""
+	seen   workspace.SeenBy
 }
 
 // open returns a file, even if none of that name exists.
@@ -56,7 +57,7 @@ func (d texts) open(ctx context.Context, name string) (*textFile, error) {
 		}
 	}
 	seen := d.ws.Seen().For(ctx)
-	f := &textFile{path: rel, shown: seen.Contents(rel), last: seen.Hash(rel)}
+	f := &textFile{path: rel, shown: seen.Contents(rel), last: seen.Hash(rel), seen: seen}
 	data, mode, err := read(d.ws, name)
 	switch {
 	case kindOf(err) == workspace.KindNotFound:
@@ -128,13 +129,17 @@ type edited struct {
 // shown a different version, in that version as well. If the edits do not match the current text
 // any more, or match other lines there, the result is the edited version that was shown, which is
 // then merged into the file. If the edits do not match the version that was shown, they must
-// match the current text exactly.
+// match the current text exactly. An inexact match counts only in what the model still has before it:
+// if requests leave out what it was shown, it guesses.
 func (f *textFile) propose(try attempt) (*proposal, error) {
 	now, err := try(f.text)
 	for _, shown := range f.shown {
 		then, shownErr := now, err
 		if shown != f.text {
 			then, shownErr = try(shown)
+		}
+		if (then.guess() != nil || now.guess() != nil) && !f.seen.InView(f.path, shown) {
+			continue
 		}
 		switch {
 		case shownErr == nil && (err != nil || now.found != then.found):
@@ -152,17 +157,32 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 	if err != nil {
 		return nil, f.since(err)
 	}
-	if i := slices.IndexFunc(now.notes, func(n note) bool { return n.guessed }); i >= 0 && f.last != hashOf(f.text) {
-		return nil, f.unseen(&now.notes[i])
+	if n := now.guess(); n != nil && (f.last != hashOf(f.text) || !f.seen.HashInView(f.path)) {
+		return nil, f.unseen(n)
 	}
 	return f.change(f.text, now)
+}
+
+// guess returns the note of an inexact match, or nil.
+func (e *edited) guess() *note {
+	if e != nil {
+		for i := range e.notes {
+			if e.notes[i].guessed {
+				return &e.notes[i]
+			}
+		}
+	}
+	return nil
 }
 
 // unseen refuses an inexact edit of a file that the model was not shown: the place would
 // be a guess.
 func (f *textFile) unseen(n *note) error {
 	why := "you have not been shown this file"
-	if f.last != "" || len(f.shown) > 0 {
+	switch {
+	case f.last == hashOf(f.text) || slices.Contains(f.shown, f.text):
+		why = "what you were shown of it is left out of this conversation now"
+	case f.last != "" || len(f.shown) > 0:
 		why = "it is in nothing that you were shown of this file"
 	}
 	lines := n.lines

@@ -59,6 +59,9 @@ func writeFile(ctx context.Context, from texts, in writeArgs) (*proposal, error)
 // known returns the version of the file that the model knows.
 func (f *textFile) known() (string, error) {
 	switch {
+	case f.text != "" && f.last != "" && !f.seen.HashInView(f.path):
+		return "", problemf("not_read", "what you read of %s is left out of this conversation now; read it again (in parts, if it is long), and then "+
+			"write it, or change a part of it with edit_file", showPath(f.path))
 	case f.text == "" || f.last != "" && f.last == hashOf(f.text):
 		return f.text, nil
 	case f.last != "":

@@ -52,20 +52,25 @@ type seenFile struct {
 	before  string
 	whole   string // the hash of the last content in the turn that counts as read
 	unclear bool   // two of these differ
+
+	// Of each content, and of both hashes, views say which calls have shown it.
+	views                []views
+	hashViews, wasViewed views
 }
 
 // Add records that the model has read a file, or a part of it. The content is that of the whole
 // file at that time.
-func (s *SeenFiles) Add(path, content string) { SeenBy{s, ""}.Add(path, content) }
+func (s *SeenFiles) Add(path, content string) { SeenBy{SeenFiles: s}.Add(path, content) }
 
 // AddPart records that the model has seen some lines of a file, for example in the output of a
 // search or a command. The content is that of the whole file, and can be the base of a merge. But
 // the file does not count as read: AddPart does not change the result of Hash.
-func (s *SeenFiles) AddPart(path, content string) { SeenBy{s, ""}.AddPart(path, content) }
+func (s *SeenFiles) AddPart(path, content string) { SeenBy{SeenFiles: s}.AddPart(path, content) }
 
 // add notes a content as the newest of its file. Where the bounds are reached, the contents
 // that were not used for the longest time go first, and their hashes stay.
-func (s *SeenFiles) add(turn, path, content, hash string) {
+func (s SeenBy) add(path, content, hash string) {
+	turn := s.turn
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[path]
@@ -81,18 +86,27 @@ func (s *SeenFiles) add(turn, path, content, hash string) {
 		s.files[path] = f
 	}
 	if turn == "" || turn != f.turn {
-		f.turn, f.before, f.whole, f.unclear = turn, f.hash, "", false
+		f.turn, f.before, f.wasViewed, f.whole, f.unclear = turn, f.hash, f.hashViews, "", false
 		clear(f.late)
 	}
 	if hash != "" {
 		// If two calls of a message read different contents, nobody knows on which one the model will
 		// build. It has to read the file again before it writes it anew.
 		f.unclear = f.unclear || f.whole != "" && f.whole != hash
+		now := s.viewsOf(f.hashViews)
+		if f.hash == hash {
+			now = now.or(f.hashViews)
+		}
+		f.hashViews = now
 		if f.hash, f.whole = hash, hash; f.unclear {
 			f.hash = ""
 		}
 	}
-	f.put(content, turn != "", &s.bytes)
+	now := s.viewsOf(nil)
+	if i := slices.Index(f.contents, s.base); s.derived && i >= 0 {
+		now = s.viewsOf(f.views[i])
+	}
+	f.put(content, turn != "", now, &s.bytes)
 	if f.held == nil {
 		f.held = s.held.PushFront(f)
 	}
@@ -103,18 +117,20 @@ func (s *SeenFiles) add(turn, path, content, hash string) {
 }
 
 // put makes a content the newest one of its file.
-func (f *seenFile) put(content string, late bool, bytes *int) {
-	kept, lates := []string{content}, []bool{late}
+func (f *seenFile) put(content string, late bool, now views, bytes *int) {
+	kept, lates, all := []string{content}, []bool{late}, []views{now}
 	*bytes += len(content)
 	for i, c := range f.contents {
 		if c == content || len(kept) == maxSeenVersions {
 			*bytes -= len(c)
-			lates[0] = lates[0] && (c != content || f.late[i])
+			if c == content {
+				lates[0], all[0] = lates[0] && f.late[i], now.or(f.views[i])
+			}
 			continue
 		}
-		kept, lates = append(kept, c), append(lates, f.late[i])
+		kept, lates, all = append(kept, c), append(lates, f.late[i]), append(all, f.views[i])
 	}
-	f.contents, f.late = kept, lates
+	f.contents, f.late, f.views = kept, lates, all
 }
 
 // use moves a file to the front.
@@ -130,7 +146,7 @@ func (s *SeenFiles) drop(f *seenFile) {
 	for _, c := range f.contents {
 		s.bytes -= len(c)
 	}
-	f.contents, f.late = nil, nil
+	f.contents, f.late, f.views = nil, nil, nil
 	if f.held != nil {
 		s.held.Remove(f.held)
 		f.held = nil
@@ -147,17 +163,23 @@ func (s *SeenFiles) forget(f *seenFile) {
 // Contents returns the versions of a file that the model has been shown, newest first, but at
 // most four. It returns nil if the model has not been shown the file, or if the versions were
 // dropped.
-func (s *SeenFiles) Contents(path string) []string { return SeenBy{s, ""}.Contents(path) }
+func (s *SeenFiles) Contents(path string) []string { return SeenBy{SeenFiles: s}.Contents(path) }
 
 // Hash returns the SHA-256, in hexadecimal, of the content in the latest call of Add for a file.
 // It returns "" if there was no such call, or if the hash was dropped.
-func (s *SeenFiles) Hash(path string) string { return SeenBy{s, ""}.Hash(path) }
+func (s *SeenFiles) Hash(path string) string { return SeenBy{SeenFiles: s}.Hash(path) }
 
 // SeenBy is a [SeenFiles] as the calls of one message of the model use it. A file that one of them
 // reads was not shown to the model when it wrote the message, so it does not count for the others.
 type SeenBy struct {
 	*SeenFiles
-	turn string // "" if everything counts
+	turn string              // "" if everything counts
+	call *aycoder.Invocation // nil if everything is in view
+
+	base    string // of what is added
+	derived bool   // there is a base
+
+	restored bool // nobody knows what has shown what is added
 }
 
 type callKey struct{}
@@ -167,19 +189,118 @@ func WithCall(ctx context.Context, inv *aycoder.Invocation) context.Context {
 	if inv.Run == "" { // not in a run
 		return ctx
 	}
+	return context.WithValue(ctx, callKey{}, inv)
+}
+
+// turnOf returns what the calls of one message have in common.
+func turnOf(inv *aycoder.Invocation) string {
 	turn, _, _ := strings.Cut(inv.Key, "/")
 	turn, _, _ = strings.Cut(turn, ".") // another attempt at the same message
-	return context.WithValue(ctx, callKey{}, inv.Run+"/"+turn)
+	return inv.Run + "/" + turn
+}
+
+// views are the ways in which a model was shown a content: each is a list of calls which together have
+// shown it, such as a reading and the edits since. The newest comes first. Without any, the host has
+// shown it.
+type views [][]string
+
+const (
+	maxViews = 3
+	maxCalls = 16 // of a view; longer ones are dropped
+)
+
+// unknownViews returns the views of a content of which nobody knows them. It is in view if the request
+// has everything.
+func unknownViews() views { return views{{""}} }
+
+// or returns the views of a content that was shown in both ways.
+func (v views) or(older views) views {
+	if len(v) == 0 || len(older) == 0 {
+		return nil
+	}
+	all := slices.Concat(v, older)
+	return all[:min(len(all), maxViews)]
+}
+
+// in reports whether the request to which a call belongs still has one of the views.
+func (v views) in(call *aycoder.Invocation) bool {
+	return len(v) == 0 || call == nil ||
+		slices.ContainsFunc(v, func(calls []string) bool {
+			return !slices.ContainsFunc(calls, func(id string) bool { return !call.Shows(id) })
+		})
+}
+
+// viewsOf returns the views of what the call shows. If it shows only how a base was changed, those of the
+// base belong to it.
+func (s SeenBy) viewsOf(base views) views {
+	switch {
+	case s.restored:
+		return unknownViews()
+	case s.call == nil:
+		return nil
+	case !s.derived || len(base) == 0:
+		return views{{s.call.ID}}
+	}
+	var out views
+	for _, calls := range base {
+		if len(calls) < maxCalls {
+			out = append(out, append(slices.Clip(calls), s.call.ID))
+		}
+	}
+	if out == nil { // nothing shows it at once
+		return unknownViews()
+	}
+	return out
+}
+
+// After returns s for contents that the call has made from a base. The model has them before it only as
+// long as it has the base.
+func (s SeenBy) After(base string) SeenBy {
+	s.base, s.derived = base, true
+	return s
 }
 
 // Add is [SeenFiles.Add] for a call.
 func (s SeenBy) Add(path, content string) {
 	sum := sha256.Sum256(view.Bytes(content))
-	s.add(s.turn, path, content, hex.EncodeToString(sum[:]))
+	s.add(path, content, hex.EncodeToString(sum[:]))
 }
 
 // AddPart is [SeenFiles.AddPart] for a call.
-func (s SeenBy) AddPart(path, content string) { s.add(s.turn, path, content, "") }
+func (s SeenBy) AddPart(path, content string) { s.add(path, content, "") }
+
+// InView reports whether the model had one of the Contents of a file, as far as it was shown, before it
+// when it wrote its message: the request still had the calls that have shown it (see
+// [aycoder.Invocation.Shows]). What it was shown once is still the base of a merge, but it can only guess
+// at text that is not before it any more. A content that the host has added is always in view.
+func (s SeenBy) InView(path, content string) bool {
+	s.mu.Lock()
+	var shown views
+	f := s.files[path]
+	i := -1
+	if f != nil {
+		i = slices.Index(f.contents, content)
+	}
+	if i >= 0 {
+		shown = f.views[i]
+	}
+	s.mu.Unlock()
+	return i >= 0 && shown.in(s.call)
+}
+
+// HashInView is InView for the content that Hash names.
+func (s SeenBy) HashInView(path string) bool {
+	s.mu.Lock()
+	var shown views
+	f := s.files[path]
+	if f != nil {
+		if shown = f.hashViews; s.turn != "" && f.turn == s.turn {
+			shown = f.wasViewed
+		}
+	}
+	s.mu.Unlock()
+	return f != nil && shown.in(s.call)
+}
 
 // Contents is [SeenFiles.Contents] when the model wrote its message.
 func (s SeenBy) Contents(path string) []string {
@@ -236,10 +357,14 @@ func WithReader(ctx context.Context, r *Reader) context.Context {
 // For returns the files that the agent of the context was shown, instead of those of s (see
 // [WithReader]), as the call of the context uses them (see [WithCall]).
 func (s *SeenFiles) For(ctx context.Context) SeenBy {
-	turn, _ := ctx.Value(callKey{}).(string)
+	call, _ := ctx.Value(callKey{}).(*aycoder.Invocation)
+	turn := ""
+	if call != nil {
+		turn = turnOf(call)
+	}
 	r, _ := ctx.Value(readerKey{}).(*Reader)
 	if r == nil {
-		return SeenBy{s, turn}
+		return SeenBy{SeenFiles: s, turn: turn, call: call}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +376,7 @@ func (s *SeenFiles) For(ctx context.Context) SeenBy {
 		own = new(SeenFiles)
 		r.seen[s] = own
 	}
-	return SeenBy{own, turn}
+	return SeenBy{SeenFiles: own, turn: turn, call: call}
 }
 
 // SeenFile is what [SeenFiles] remembers of one file.
@@ -283,6 +408,12 @@ func (s *SeenFiles) Reset() {
 	}
 }
 
+// restore adds a content of which nobody knows which calls have shown it. It counts as in view if
+// requests leave out nothing.
+func (s *SeenFiles) restore(path, content, hash string) {
+	SeenBy{SeenFiles: s, restored: true}.add(path, content, hash)
+}
+
 // Restore records a file as [SeenFiles.All] of another process returned it. To restore all files,
 // call Restore in the same order. Of a file that is remembered already, the new contents count as
 // the most recent ones. A file without contents is left out.
@@ -292,6 +423,6 @@ func (s *SeenFiles) Restore(f SeenFile) {
 		if i == 0 {
 			hash = f.Hash
 		}
-		s.add("", f.Path, c, hash)
+		s.restore(f.Path, c, hash)
 	}
 }
