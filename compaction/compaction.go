@@ -5,14 +5,16 @@ builder of the requests, and leaves out of them what the model needs least:
 	keep, err := compaction.New(model)
 	loop, err := aycoder.New(model,
 		aycoder.WithTools(append(list, keep.Recall())...),
-		aycoder.WithContextMiddleware(keep.Middleware))
+		aycoder.WithContextMiddleware(keep.Middleware),
+		aycoder.WithWholeOutputs(keep.KeepOutput))
 
 The history of the run keeps everything. Only the requests get shorter, in this order, and each step
 only as far as needed:
 
  1. Outputs of tools, and long arguments of calls, are shortened in the middle, first the old and
-    the large ones. With the tool [Compactor.Recall], the model can get the rest again. An output
-    that shows a file is left out if the file was read again later.
+    the large ones. With the tool [Compactor.Recall], the model can get the rest again: also what a
+    tool had in hand when it cut its output, such as all that a command has printed (see
+    [Compactor.KeepOutput]). A read of a file is left out if a later one has the same lines.
  2. Older messages are replaced by a summary. A model writes it (see [WithSummarizer]), or else rules
     that keep decisions, names of files, errors and open work.
 
@@ -22,6 +24,9 @@ quarter of the budget is shortened in the middle.
 
 The user can ask for a compaction, with words about what to keep: between two runs see
 [Compactor.Compact], and during a run [Command].
+
+An edit tool of package tools does not guess at a file of which requests do not have all that it has
+shown, but still merges exact edits with what the model was shown: see [aycoder.Invocation.Shows].
 
 A compaction comes as one large step, so that the requests between two steps begin with the same
 bytes, and prompt caches hit. It is an [aycoder.Compacted] event, and its note is kept in the history:

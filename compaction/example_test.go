@@ -50,3 +50,61 @@ func Example() {
 	// Nothing unusual.
 	// the history has everything: true
 }
+
+// A tool prints more than the model should get. The model gets the ends, and the rest by recall.
+func ExampleCompactor_KeepOutput() {
+	numbers, err := aycoder.NewTool("numbers", "Prints numbers.",
+		func(_ context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+			var text strings.Builder
+			for n := range 10_000 {
+				fmt.Fprintln(&text, n)
+			}
+			res := aycoder.TextResult(text.String())
+			res.Head, res.Tail = 6, 10 // of what the model gets
+			if inv.Whole == 0 {        // nobody keeps the rest
+				res = aycoder.TextResult("0\n1\n2\n…\n9998\n9999\n")
+			}
+			return res, nil
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(
+		script.Call("numbers", map[string]any{}),
+		script.Call("recall", map[string]any{"id": "call_1", "offset": 48_870}),
+		script.Say("The last one is 9999."),
+	)
+	keep, err := compaction.New(model, compaction.WithStore(compaction.MemoryStore(16<<20)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	loop, err := aycoder.New(model, aycoder.WithTools(numbers, keep.Recall()),
+		aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithWholeOutputs(keep.KeepOutput))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for ev, err := range loop.Run(context.Background(), aycoder.Input{Prompt: "Count."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if fin, ok := ev.(*aycoder.ToolFinished); ok {
+			fmt.Print(fin.Output.Text())
+		}
+	}
+	// Output:
+	// 0
+	// 1
+	// 2
+	//
+	// [48874 bytes are left out here]
+	// 9998
+	// 9999
+	//
+	// [The whole output has 48890 bytes; recall returns it for the id "out_723b47e81b833a32".]
+	// 9996
+	// 9997
+	// 9998
+	// 9999
+	//
+	// [bytes 48870 to 48890 of 48890; that is the end]
+}

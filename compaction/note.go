@@ -189,7 +189,7 @@ func (v *conversation) part(i, j int, p aycoder.Part) aycoder.Part {
 	switch p := p.(type) {
 	case *aycoder.Text:
 		if limit := v.note.Most; limit > 0 && len(p.Text) > limit { // an old text is not shortened: it has what was decided
-			return &aycoder.Text{Text: v.middle(p.Text, limit, fmt.Sprintf("message_%d_%d", i, j))}
+			return &aycoder.Text{Text: v.middle(p.Text, limit, fmt.Sprintf("message_%d_%d", i, j), "")}
 		}
 	case *aycoder.ToolUse:
 		if most > 0 && len(p.Args) > 2*most {
@@ -222,7 +222,11 @@ func (v *conversation) output(o *aycoder.ToolOutput, most int, old bool) aycoder
 		switch p := p.(type) {
 		case *aycoder.Text:
 			if most > 0 && len(p.Text) > most {
-				q = &aycoder.Text{Text: v.middle(p.Text, most, o.ID)}
+				again := ""
+				if o.Name == readTool {
+					again = "; before the file is edited, it has to be read again"
+				}
+				q = &aycoder.Text{Text: v.middle(p.Text, most, o.ID, again)}
 			}
 		case *aycoder.Media:
 			if old {
@@ -242,13 +246,13 @@ func (v *conversation) output(o *aycoder.ToolOutput, most int, old bool) aycoder
 	return replaced(parts)
 }
 
-// middle shortens a text to about n bytes.
-func (v *conversation) middle(text string, n int, id string) string {
+// middle shortens a text to about n bytes. The notice in it ends with more.
+func (v *conversation) middle(text string, n int, id, more string) string {
 	how := "read or run it again if it is needed"
 	if v.recalls {
 		how = fmt.Sprintf("recall returns it for the id %q", id)
 	}
-	notice := fmt.Sprintf("\n[%d bytes are left out here to save room; %s]\n", len(text)-n, how)
+	notice := fmt.Sprintf("\n[%d bytes are left out here to save room; %s%s]\n", len(text)-n, how, more)
 	room := max(n-len(notice), 0)
 	head, tail := room*2/3, len(text)-room/3
 	for head > 0 && !utf8.RuneStart(text[head]) {
