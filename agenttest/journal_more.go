@@ -36,6 +36,16 @@ func (s *journalSuite) objects() {
 		_, err := j.Get(ctx, hash)
 		s.wants(ruleJournalErrors, fmt.Sprintf("get object %q", hash), err, fs.ErrNotExist)
 	}
+	if r, ok := j.(interface {
+		Remove(context.Context, session.Hash) error
+	}); ok {
+		for range 2 {
+			s.must(ruleJournalObject, "remove", r.Remove(ctx, session.HashOf(all[2])))
+			_, err := j.Get(ctx, session.HashOf(all[2]))
+			s.wants(ruleJournalErrors, "get an object that was removed", err, fs.ErrNotExist)
+		}
+		s.must(ruleJournalObject, "put again", j.Put(ctx, session.HashOf(all[2]), all[2]))
+	}
 	s.expect(ruleJournalOrder, "a session with objects", j)
 	s.gets(j, all...)
 	s.must(ruleJournalClosed, "close", j.Close())

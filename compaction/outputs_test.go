@@ -250,8 +250,8 @@ func TestWholeOutputsOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// What is masked in the output is masked in what recall returns, at any offset, and whatever the order
-// of the middleware.
+// Secrets that are masked in the output are masked in the pages of recall, at any offset, and whatever the
+// order of the middleware.
 func TestSecretsInWholeOutputs(t *testing.T) {
 	secret := "gh" + "p_" + "a8Fk2LmQ9xZr4TvB7nWc1YdE5hJs0GuPq3Ki"
 	password := "correct-horse-battery-91!"
@@ -312,7 +312,7 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 	}
 }
 
-// What the store has let go is said, with its size, and what was shown of it is still there.
+// An output that the store has let go is reported with its size, and the shown part is still there.
 func TestWholeOutputsThatAreGone(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		store := compaction.MemoryStore(1_200_000)

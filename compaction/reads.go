@@ -15,7 +15,7 @@ const readTool = "read_file"
 
 // repeatedReads returns the calls before note.At whose outputs a later read of the same file replaces:
 // one that returned the same text, or all lines of the file. A later read of other lines replaces
-// nothing, since lines move. What other tools show of a file is never all of it.
+// nothing, since lines move. Other tools never show all of a file.
 func (v *conversation) repeatedReads() map[string]bool {
 	if v.note.Short == 0 {
 		return nil

@@ -53,7 +53,9 @@ func TestRepeatedReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			save := func(name, text string) { require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+			save := func(name, text string) {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			}
 			save("f", lines(n))
 			save("g", lines(n))
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))

@@ -119,7 +119,7 @@ func work() (steps []script.Step) {
 
 const leftOut = "left out of this conversation now"
 
-// What a compaction took away does not count as seen any more: an inexact edit and a new text of the whole
+// A text that a compaction took away does not count as seen any more: an inexact edit and a new text of the whole
 // file are refused until the file was read again. For exact edits it is still the base of merges.
 func TestSeenFilesAfterCompaction(t *testing.T) {
 	long := seenFile()

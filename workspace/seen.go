@@ -269,10 +269,10 @@ func (s SeenBy) Add(path, content string) {
 // AddPart is [SeenFiles.AddPart] for a call.
 func (s SeenBy) AddPart(path, content string) { s.add(path, content, "") }
 
-// InView reports whether the model had one of the Contents of a file, as far as it was shown, before it
-// when it wrote its message: the request still had the calls that have shown it (see
-// [aycoder.Invocation.Shows]). What it was shown once is still the base of a merge, but it can only guess
-// at text that is not before it any more. A content that the host has added is always in view.
+// InView reports whether the model had a version of a file, one of Contents, before it when it wrote its
+// message: the request still had the calls that have shown the version (see
+// [aycoder.Invocation.Shows]). A version that is not in view can still be the base of a merge, but an
+// inexact edit of it is a guess. A version that the host has added is always in view.
 func (s SeenBy) InView(path, content string) bool {
 	s.mu.Lock()
 	var shown views

@@ -149,6 +149,14 @@ func (j *journal) Put(ctx context.Context, hash session.Hash, data []byte) error
 	})
 }
 
+// Remove removes an object, if it is there.
+func (j *journal) Remove(ctx context.Context, hash session.Hash) error {
+	return j.write(ctx, "remove", j.store.full, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM objects WHERE session = ? AND hash = ?", j.key, string(hash))
+		return err
+	})
+}
+
 // Get implements [session.Journal].
 func (j *journal) Get(ctx context.Context, hash session.Hash) ([]byte, error) {
 	err := j.check(ctx)
