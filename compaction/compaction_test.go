@@ -321,7 +321,13 @@ func TestRecall(t *testing.T) {
 		}
 		require.True(t, out.Untrusted, "%.200q", text)
 		i := strings.LastIndex(text, "\n[bytes ")
-		got.WriteString(text[:i])
+		first, page, _ := strings.Cut(text[:i], "\n")
+		require.Contains(t, first, "<untrusted id=")
+		var from, to int
+		_, err := fmt.Sscanf(text[i:], "\n[bytes %d to %d", &from, &to)
+		require.NoError(t, err)
+		require.Regexp(t, `^\n?</untrusted id=`, page[to-from:])
+		got.WriteString(page[:to-from])
 		if _, next, ok := strings.Cut(text[i:], "offset "); ok {
 			n := 0
 			_, err := fmt.Sscanf(next, "%d", &n)

@@ -364,3 +364,40 @@ func bashOf(t *testing.T, dir string) aycoder.Tool {
 	require.NoError(t, err)
 	return list[slices.IndexFunc(list, func(t aycoder.Tool) bool { return t.Spec().Name == "bash" })]
 }
+
+// Calls of one message recall pages at the same time.
+func TestParallelRecalls(t *testing.T) {
+	dir := t.TempDir()
+	const n = 8
+	var got strings.Builder
+	m := &strict{window: 200_000, cost: map[*aycoder.Message]int64{}}
+	m.step = func(req *aycoder.Request) script.Step {
+		switch out := script.LastOutput(req); out.Name {
+		case "bash":
+			found := pointed.FindStringSubmatch(out.Text())
+			require.NotNil(t, found)
+			var all []script.Step
+			for i := range n {
+				all = append(all, script.Call("recall", map[string]any{"id": found[2], "offset": i << 14}))
+			}
+			return script.Reply(all...)
+		case "recall":
+			last := req.Messages[len(req.Messages)-1]
+			for _, p := range last.Parts {
+				text := p.(*aycoder.ToolOutput).Text()
+				found := paged.FindStringIndex(text)
+				require.NotNil(t, found, text)
+				got.WriteString(text[:found[0]])
+			}
+			return script.Say("ok")
+		}
+		return script.Call("bash", map[string]any{"command": "seq 1 40000"})
+	}
+	c, err := compaction.New(m, compaction.WithWindow(200_000))
+	require.NoError(t, err)
+	l, err := aycoder.New(m, aycoder.WithTools(bashOf(t, dir), c.Recall()), aycoder.WithApprover(allow), aycoder.WithContextMiddleware(c.Middleware),
+		aycoder.WithWholeOutputs(c.KeepOutput))
+	require.NoError(t, err)
+	ask(t, l, aycoder.Input{Prompt: "go"})
+	require.Equal(t, printed(t, dir, "seq 1 40000")[:n<<14], got.String())
+}

@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/envelope"
 )
 
 const (
 	page    = 16 << 10 // bytes that recall returns at a time
-	notices = 128      // bytes that it adds
+	notices = 512      // bytes that it adds, at most
 )
 
 type recallArgs struct {
@@ -67,7 +68,11 @@ func (f *found) pageAt(offset int) *aycoder.ToolResult {
 	if end < len(text) {
 		more = fmt.Sprintf("go on with offset %d", end)
 	}
-	res := aycoder.TextResult(fmt.Sprintf("%s\n[bytes %d to %d of %d; %s]\n", text[begin:end], begin, end, len(text), more))
+	part := text[begin:end]
+	if f.untrusted { // the marks around the text may be on other pages
+		part = envelope.Wrap("an earlier output", part)
+	}
+	res := aycoder.TextResult(fmt.Sprintf("%s\n[bytes %d to %d of %d; %s]\n", part, begin, end, len(text), more))
 	res.Untrusted = f.untrusted
 	return res
 }

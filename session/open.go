@@ -237,12 +237,7 @@ func (l *loader) record(r *record) error {
 			return fmt.Errorf("%s names the node %d, which is lost", r.Kind, r.ID)
 		}
 		s.apply(r)
-	case kindTitle, kindUnsay, kindValue, kindKeep:
-		s.apply(r)
-	case kindOutput:
-		if r.Output == nil || r.Output.Size < 0 || r.Output.Size > maxOutputs {
-			return errors.New("output without what is kept")
-		}
+	case kindTitle, kindUnsay, kindValue, kindKeep, kindOutput:
 		s.apply(r)
 	case kindSay:
 		if r.Say == nil || r.Say.Message == nil {

@@ -32,6 +32,9 @@ type outputs struct {
 
 // add adds an output. The oldest ones make room for it.
 func (o *outputs) add(k *keptOutput) {
+	if k == nil || k.Size < 0 || k.Size > maxOutputs { // of a record that another program wrote
+		return
+	}
 	o.list, o.size = append(o.list, k), o.size+k.Size
 	n := 0
 	for ; o.size > maxOutputs; n++ {
