@@ -92,6 +92,12 @@ type Request struct {
 	ToolChoice ToolChoice
 	// Messages is the conversation, with the oldest message first.
 	Messages []*Message
+	// Tail holds what changes from turn to turn, such as reminders, open tasks and open files. The
+	// model reads it after all messages, but it does not become a part of the history. Cache
+	// breakpoints come before it, so a change of it costs only the tail itself. Each text should
+	// say what it is, because it may stand beside the outputs of tools. The tail is left out if
+	// Messages ends with a message of the model, which is then continued.
+	Tail []*Text
 	// MaxTokens is the maximum length of the answer, in tokens.
 	MaxTokens int
 	// Temperature is the sampling temperature. If nil, the provider chooses it.

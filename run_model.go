@@ -169,7 +169,7 @@ func requestSize(req *Request) (messages, rest int64) {
 	if req == nil {
 		return 0, 0
 	}
-	for _, t := range req.System {
+	for _, t := range slices.Concat(req.System, req.Tail) {
 		rest += partSize(t)
 	}
 	for _, t := range req.Tools {

@@ -10,7 +10,7 @@ import (
 
 func newLoop(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
 	loop, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...),
-		aycoder.WithApprover(s.Approver))
+		aycoder.WithApprover(s.Approver), aycoder.WithStrictPrefix(true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (f *fake) Run(ctx context.Context, in aycoder.Input,
 func good(opts ...aycoder.Option) NewAgent {
 	return func(t testing.TB, s AgentSetup) aycoder.Agent {
 		opts := append([]aycoder.Option{aycoder.WithTools(s.Tools...),
-			aycoder.WithApprover(s.Approver)}, opts...)
+			aycoder.WithApprover(s.Approver), aycoder.WithStrictPrefix(true)}, opts...)
 		l, err := aycoder.New(s.Model, opts...)
 		if err != nil {
 			t.Fatal(err)

@@ -254,7 +254,7 @@ func (c *sender) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	if c.lose != nil {
 		c.lose(&own)
 	}
-	if c.sent, err = json.Marshal([]any{own.System, own.Tools, own.Messages}); err != nil {
+	if c.sent, err = json.Marshal([]any{own.System, own.Tools, own.Messages, own.Tail}); err != nil {
 		panic(err)
 	}
 	return saying(delta("Hello"), block("Hello"), done(aycoder.StopEndTurn)).Model.Stream(ctx, req)
@@ -290,6 +290,8 @@ func TestSuiteFindsWhatIsNotSent(t *testing.T) {
 		{"schemas", func(r *aycoder.Request) { r.Tools[0].Schema = json.RawMessage("{}") }, "Schema"},
 		{"the system prompt", func(r *aycoder.Request) { r.System = nil }, "System"},
 		{"all of the system prompt but the first block", func(r *aycoder.Request) { r.System = r.System[:1] }, "System"},
+		{"the tail", func(r *aycoder.Request) { r.Tail = nil }, "Tail"},
+		{"the tail's place", func(r *aycoder.Request) { r.System, r.Tail = append(r.System, r.Tail...), nil }, "Tail"},
 		{"system messages", func(r *aycoder.Request) {
 			r.Messages = slices.DeleteFunc(r.Messages, func(m *aycoder.Message) bool { return m.Role == aycoder.RoleSystem })
 		}, "RoleSystem"},

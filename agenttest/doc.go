@@ -9,8 +9,8 @@
 //
 //	func TestMyAgent(t *testing.T) {
 //		agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
-//			loop, err := aycoder.New(s.Model,
-//				aycoder.WithTools(s.Tools...), aycoder.WithApprover(s.Approver))
+//			loop, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...),
+//				aycoder.WithApprover(s.Approver), aycoder.WithStrictPrefix(true))
 //			if err != nil {
 //				t.Fatal(err)
 //			}

@@ -14,7 +14,7 @@ func ExampleTestAgent() {
 	_ = func(t *testing.T) { // func TestMyAgent(t *testing.T)
 		agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
 			loop, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...),
-				aycoder.WithApprover(s.Approver))
+				aycoder.WithApprover(s.Approver), aycoder.WithStrictPrefix(true))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ import (
 func loop(t testing.TB, w *world, opts ...aycoder.Option) *aycoder.Loop {
 	t.Helper()
 	opts = append([]aycoder.Option{aycoder.WithTools(w.tools()...),
-		aycoder.WithApprover(approver(false))}, opts...)
+		aycoder.WithApprover(approver(false)), aycoder.WithStrictPrefix(true)}, opts...)
 	l, err := aycoder.New(w, opts...)
 	if err != nil {
 		t.Fatal(err)

@@ -122,7 +122,7 @@ func (s *toolSuite) spec() {
 	}
 	wg.Wait()
 	// New validates the spec, so an agent could not use a tool that it rejects.
-	if _, err := aycoder.New(newWorld(s.found, nil), aycoder.WithTools(s.Tool)); err != nil {
+	if _, err := aycoder.New(newWorld(s.found, nil), aycoder.WithTools(s.Tool), aycoder.WithStrictPrefix(true)); err != nil {
 		s.found.add(ruleToolSpec, "%v", err)
 	}
 	var schema struct {
@@ -305,7 +305,8 @@ func (s *toolSuite) invalid() {
 func (s *toolSuite) throughLoop(args string) *aycoder.ToolOutput {
 	name := s.Tool.Spec().Name
 	w := newWorld(s.found, [][]any{calls(callArgs("a", name, args)), says("so")})
-	loop, err := aycoder.New(w, aycoder.WithTools(s.Tool), aycoder.WithApprover(approver(false)))
+	loop, err := aycoder.New(w, aycoder.WithTools(s.Tool), aycoder.WithApprover(approver(false)),
+		aycoder.WithStrictPrefix(true))
 	if err != nil {
 		s.found.add(ruleToolSpec, "%v", err)
 		return nil

@@ -94,10 +94,14 @@ func (s *modelSuite) sends(c Client, body func() []byte) {
 		{"outputfirst", "the first text of a ToolOutput"},
 		{"outputsecond", "the second text of a ToolOutput"},
 		{"asksnext", "a text after a ToolOutput"},
+		{"tailsays", "a text of Request.Tail"},
 	} {
 		if !bytes.Contains(sent, []byte(w.word)) {
 			s.found.add(ruleModelSends, "%s, %q, is not in the body", w.what, w.word)
 		}
+	}
+	if tail := bytes.Index(sent, []byte("tailsays")); tail >= 0 && tail < bytes.Index(sent, []byte("asksnext")) {
+		s.found.add(ruleModelSends, "Request.Tail is before the last message")
 	}
 	if s.found.empty() && bytes.Equal(sent, ask(true)) {
 		s.found.add(ruleModelSends, "IsError of a ToolOutput changes nothing in the body; a service without such a field "+
@@ -131,6 +135,7 @@ func fullRequest(failed bool) *aycoder.Request {
 			message(aycoder.RoleSystem, text("hostsays")),
 			aycoder.User("asksnext"),
 		},
+		Tail: []*aycoder.Text{text("tailsays")},
 	}
 }
 

@@ -25,6 +25,7 @@ type keyForm struct {
 	ToolMode                   aycoder.ToolMode
 	ToolName                   []byte
 	Messages                   []*aycoder.Message
+	Tail                       *aycoder.Message `json:",omitempty"`
 	MaxTokens, Thinking        int
 	Temperature                *float64
 	Stop                       [][]byte
@@ -48,6 +49,12 @@ func (c *cache) key(req *aycoder.Request) (string, error) {
 	}
 	for _, t := range req.System {
 		k.System.Parts = append(k.System.Parts, t)
+	}
+	if len(req.Tail) > 0 {
+		k.Tail = &aycoder.Message{Role: aycoder.RoleUser}
+	}
+	for _, t := range req.Tail {
+		k.Tail.Parts = append(k.Tail.Parts, t)
 	}
 	for _, t := range req.Tools {
 		if t == nil {

@@ -131,7 +131,7 @@ func TestKeyKnowsAllFields(t *testing.T) {
 		}
 		return names
 	}
-	require.Equal(t, []string{"Model", "System", "Tools", "ToolChoice", "Messages", "MaxTokens", "Temperature",
+	require.Equal(t, []string{"Model", "System", "Tools", "ToolChoice", "Messages", "Tail", "MaxTokens", "Temperature",
 		"Stop", "Thinking", "NoCache", "Output",
 		"MaxResponse", // bounds the answer wherever it comes from, and changes none
 		"Extra"}, names(reflect.TypeFor[aycoder.Request]()))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -130,7 +131,7 @@ const (
 )
 
 // EstimateTokens is the default estimate of [RateLimit]. It counts one token for each four bytes
-// of the system prompt, the tools and the messages, and about 1,600 tokens for an image.
+// of the system prompt, the tools, the messages and the tail, and about 1,600 tokens for an image.
 //
 // For the answer it adds 1,024 tokens, or [aycoder.Request.MaxTokens] if that is set and smaller.
 // Few answers use all of their MaxTokens, so reserving all of them would leave most of the limit
@@ -138,7 +139,7 @@ const (
 // known. Nil values in the request count as no tokens.
 func EstimateTokens(req *aycoder.Request) int64 {
 	n := 0
-	for _, t := range req.System {
+	for _, t := range slices.Concat(req.System, req.Tail) {
 		n += partSize(t)
 	}
 	for _, t := range req.Tools {

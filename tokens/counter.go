@@ -133,6 +133,13 @@ func (c *Counter) measure(provider string, req *aycoder.Request) (sum measure) {
 	for _, t := range req.System {
 		sum.add(c.texts.get(t, provider, r.system))
 	}
+	if len(req.Tail) > 0 { // usually different in each request, so there is no point in remembering it
+		tail := &aycoder.Message{Role: aycoder.RoleSystem}
+		for _, t := range req.Tail {
+			tail.Parts = append(tail.Parts, t)
+		}
+		sum.add(r.message(tail))
+	}
 	for _, t := range req.Tools {
 		sum.add(c.tools.get(t, provider, r.tool))
 	}

@@ -70,7 +70,8 @@ type Breakdown struct {
 	System int64 `json:"system"`
 	// Tools are the descriptions and schemas of the tools, and of the output.
 	Tools int64 `json:"tools"`
-	// Instructions are the messages in which the host instructs the model, [aycoder.RoleSystem].
+	// Instructions are the messages in which the host instructs the model, [aycoder.RoleSystem], and
+	// the tail of the request.
 	Instructions int64 `json:"instructions"`
 	// History is what the user and the model wrote, with thinking and the arguments of calls.
 	History int64 `json:"history"`

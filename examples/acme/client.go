@@ -158,7 +158,7 @@ func (c *Client) failure(base *aycoder.ModelError, resp *http.Response) error {
 }
 
 // The request. The messages come last, so that each request begins with the bytes of the
-// one before and the prompt cache of the service hits.
+// one before and the prompt cache of the service hits. The tail, which changes, is behind them.
 type (
 	wireRequest struct {
 		Model     string            `json:"model"`
@@ -205,6 +205,17 @@ func encode(model string, req *aycoder.Request) ([]byte, error) {
 	}
 	for _, m := range req.Messages {
 		data, err := m.Encoded(wireKey{}, encodeMessage)
+		if err != nil {
+			return nil, err
+		}
+		w.Messages = append(w.Messages, data)
+	}
+	if len(req.Tail) > 0 {
+		tail := wireMessage{Role: string(aycoder.RoleUser)}
+		for _, t := range req.Tail {
+			tail.Text += t.Text
+		}
+		data, err := json.Marshal(tail)
 		if err != nil {
 			return nil, err
 		}

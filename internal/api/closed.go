@@ -179,6 +179,21 @@ func ClaudeAdapts(model string) (adapts, byDefault bool) {
 	return major > 4 || major == 4 && minor >= 7, major > 4
 }
 
+// ClaudeKeepsThinking reports whether a Claude model still sees its thinking when the user has
+// said something since: "On Opus 4.5+ and Sonnet 4.6+, thinking blocks are preserved by default
+// even when non-tool-result user content is added … On earlier Opus/Sonnet models and all Haiku
+// models, … all previous thinking blocks [are] stripped from context."
+func ClaudeKeepsThinking(model string) bool {
+	switch family, major, minor := claudeVersion(model); family {
+	case "haiku":
+		return false
+	case "opus":
+		return major > 4 || major == 4 && minor >= 5
+	default:
+		return major > 4 || major == 4 && minor >= 6
+	}
+}
+
 // ClaudeEffort returns the effort for a thinking budget in tokens: "low" up to 4096,
 // "medium" up to 16384, and "high" above.
 func ClaudeEffort(budget int) string {

@@ -55,8 +55,11 @@ func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	w.tools()
 	w.sampling()
 	w.output(format)
+	messages, stable := api.WithTail(req, api.ClaudeKeepsThinking(c.modelOf(req)))
 	growing := w.cache != "" && len(req.Messages) > 0
-	if growing && c.cfg.at.option == "" && w.key("cache_control") {
+	// The breakpoint that moves by itself would be behind the tail, and never hit.
+	moves := c.cfg.at.option == "" && len(messages) == stable
+	if growing && moves && w.key("cache_control") {
 		w.b = append(w.b, w.cache...)
 	}
 	if w.err != nil {
@@ -66,9 +69,9 @@ func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	if w.b, err = api.AppendExtra(w.b, w.extra(), "model", "stream", "messages", "anthropic_version"); err != nil {
 		return nil, err
 	}
-	p, err := w.messages()
-	if growing && c.cfg.at.option != "" {
-		w.mark(p)
+	p, pieces, err := w.messages(messages, stable)
+	if _, own := req.Extra["cache_control"]; growing && !moves && !own && err == nil {
+		w.mark(p, pieces)
 	}
 	return p, err
 }
@@ -319,17 +322,19 @@ func (w *body) extra() map[string]json.RawMessage {
 	return rest
 }
 
-// messages appends the conversation, from its encoded messages.
-func (w *body) messages() (*api.Payload, error) {
+// messages appends the conversation, from its encoded messages. It also returns the number of
+// pieces that hold the stable ones.
+func (w *body) messages(messages []*aycoder.Message, stable int) (*api.Payload, int, error) {
 	w.b = append(w.b, `,"messages":[`...)
-	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
-	for i, m := range w.req.Messages {
+	p := &api.Payload{Pieces: make([][]byte, 1, len(messages)+2)}
+	pieces := 1
+	for i, m := range messages {
 		if m == nil {
-			return nil, fmt.Errorf("message %d is nil", i)
+			return nil, 0, fmt.Errorf("message %d is nil", i)
 		}
 		data, err := m.Encoded(wireKey{}, encodeMessage)
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
+			return nil, 0, fmt.Errorf("message %d: %w", i, err)
 		}
 		if len(data) > 0 && len(p.Pieces) == 1 {
 			data = data[1:] // no comma before the first
@@ -337,28 +342,28 @@ func (w *body) messages() (*api.Payload, error) {
 		if len(data) > 0 {
 			p.Pieces = append(p.Pieces, data)
 		}
+		if i < stable {
+			pieces = len(p.Pieces)
+		}
 	}
 	p.Pieces[0] = w.b
 	p.Pieces = append(p.Pieces, []byte("]}"))
-	return p, nil
+	return p, pieces, nil
 }
 
-// mark sets a cache breakpoint on the last user message, for clouds that do not support
-// the breakpoint that moves by itself. Apart from this mark, the body is the beginning of
-// the next step's body.
-func (w *body) mark(p *api.Payload) {
-	if p == nil {
-		return
-	}
+// mark sets a cache breakpoint on the last user message among the first pieces, if the breakpoint
+// cannot move by itself. Apart from this mark, the body up to the tail is the beginning of the next
+// step's body.
+func (w *body) mark(p *api.Payload, pieces int) {
 	const user, end = `{"role":"user"`, "}]}"
-	for i, data := range slices.Backward(p.Pieces) {
+	for i, data := range slices.Backward(p.Pieces[:pieces]) {
 		if i == 0 || !bytes.HasPrefix(bytes.TrimPrefix(data, []byte(",")), []byte(user)) {
 			continue
 		}
 		block, ok := bytes.CutSuffix(data, []byte(end))
 		if ok && !bytes.Contains(data, []byte(`"cache_control"`)) {
-			tail := []byte(`,"cache_control":` + w.cache + end)
-			p.Pieces = slices.Replace(p.Pieces, i, i+1, block, tail)
+			marked := []byte(`,"cache_control":` + w.cache + end)
+			p.Pieces = slices.Replace(p.Pieces, i, i+1, block, marked)
 		}
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -132,11 +133,12 @@ func recording(t testing.TB, body string) (agenttest.Client, func() []byte) {
 		if err != nil {
 			t.Errorf("read request: %v", err)
 		}
-		rest, ok := bytes.CutSuffix(sent, []byte(`,{"cachePoint":{"type":"default"}}]}]}`))
-		if !ok {
-			t.Errorf("no breakpoint at the end of %s", sent)
+		mark := []byte(`,{"cachePoint":{"type":"default"}}`)
+		at := bytes.LastIndex(sent, mark)
+		if rest := string(sent[at+len(mark):]); rest != "]}]}" && rest != `,{"text":"tailsays"}]}]}` {
+			t.Errorf("no breakpoint at the end of %s, or before the tail", sent)
 		}
-		last.Store(append(rest, "]}]}"...))
+		last.Store(slices.Delete(sent, at, at+len(mark)))
 		_, _ = io.WriteString(w, body)
 	})
 	return c, func() []byte { return last.Load().([]byte) }

@@ -12,6 +12,7 @@ type model struct {
 	claude bool
 	caches bool
 	adapts bool // does not take a temperature
+	keeps  bool // sees its earlier thinking after a text of the user
 	plain  bool // takes neither reasoning nor the status of a failed call
 	// thinking appends the fields that turn on thinking; nil if the model has none.
 	thinking func(b []byte, budget int) []byte
@@ -23,7 +24,7 @@ type model struct {
 func modelOf(name string) model {
 	switch {
 	case strings.Contains(name, "anthropic.claude"):
-		m := model{claude: true, caches: true, thinking: claudeThinking}
+		m := model{claude: true, caches: true, keeps: api.ClaudeKeepsThinking(name), thinking: claudeThinking}
 		for _, old := range []string{"claude-v2", "claude-instant", "claude-3-haiku", "claude-3-sonnet", "claude-3-opus",
 			"claude-3-5-sonnet-20240620"} {
 			if strings.Contains(name, old) {

@@ -290,17 +290,18 @@ func usedTool(p aycoder.Part) string {
 
 // messages appends the conversation, from its encoded messages. "A conversation must
 // alternate between user and assistant roles": consecutive messages of one role are
-// joined.
+// joined. The last cache breakpoint is before the tail.
 func (w *body) messages() (*api.Payload, error) {
 	if len(w.b) > 1 {
 		w.b = append(w.b, ',')
 	}
 	w.b = append(w.b, `"messages":[`...)
-	p := &api.Payload{Pieces: make([][]byte, 1, 2*len(w.req.Messages)+3)}
+	messages, stable := api.WithTail(w.req, w.model.keeps)
+	p := &api.Payload{Pieces: make([][]byte, 1, 2*len(messages)+3)}
 	role, lastUser := aycoder.Role(""), 0
 	k := wireKey{plain: w.model.plain}
 	key, encode := any(k), k.fragment
-	for i, m := range w.req.Messages {
+	for i, m := range messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}
@@ -317,7 +318,7 @@ func (w *body) messages() (*api.Payload, error) {
 			continue
 		}
 		p.Pieces = append(p.Pieces, between(role, wireRole(m.Role)), data)
-		if role = wireRole(m.Role); role == aycoder.RoleUser {
+		if role = wireRole(m.Role); role == aycoder.RoleUser && i < stable {
 			lastUser = len(p.Pieces)
 		}
 	}

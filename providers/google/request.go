@@ -326,10 +326,12 @@ var around = [...][]byte{
 // begins with the user.
 func (w *body) contents(key wireKey) (*api.Payload, error) {
 	w.b = append(rawjson.AppendKey(w.b, "contents"), '[')
-	p := &api.Payload{Pieces: append(make([][]byte, 0, 2*len(w.req.Messages)+2), nil)}
+	// A text beside the outputs leaves the signatures of thoughts in place, as they are parts of calls.
+	messages, _ := api.WithTail(w.req, true)
+	p := &api.Payload{Pieces: append(make([][]byte, 0, 2*len(messages)+2), nil)}
 	last := aycoder.Role("")
 	kept, encode := any(key), key.encode // which is compared as a pointer is
-	for i, m := range w.req.Messages {
+	for i, m := range messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}

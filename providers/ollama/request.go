@@ -225,8 +225,9 @@ func (w *body) extra() {
 func (w *body) messages() *api.Payload {
 	w.b = append(rawjson.AppendKey(w.b, "messages"), '[')
 	empty := !w.system()
-	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
-	for i, m := range w.req.Messages {
+	messages, _ := api.WithTail(w.req, false)
+	p := &api.Payload{Pieces: make([][]byte, 1, len(messages)+2)}
+	for i, m := range messages {
 		if m == nil {
 			w.fail(fmt.Errorf("message %d is nil", i))
 			return nil

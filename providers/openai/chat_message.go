@@ -25,6 +25,7 @@ type chatForm struct {
 	dialect
 	field string // see WithThinkingField
 	xml   textTools
+	lists bool // the content of users is a list, even if it is one text, so that it can have a cache mark
 }
 
 // fragment returns the wire form of m, in which each message has a leading comma. It is
@@ -379,7 +380,7 @@ func (c *chatContent) plain() string {
 
 // appendTo appends the content: a string, or a list if it includes media.
 func (c *chatContent) appendTo(b []byte) []byte {
-	if c.shown == 0 {
+	if c.shown == 0 && !c.form.lists {
 		return rawjson.AppendString(b, c.plain())
 	}
 	b = append(b, '[')

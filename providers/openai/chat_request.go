@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -45,7 +46,10 @@ func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
 	w.sampling()
 	w.output()
 	w.tools()
-	if w.marked() && w.key("cache_control") {
+	messages, stable := api.WithTail(req, false)
+	// The mark that moves by itself would be behind the tail, and never hit.
+	mark := w.marked() && len(messages) > stable
+	if w.marked() && !mark && w.key("cache_control") {
 		w.b = append(w.b, chatCacheMark...)
 	}
 	if w.err == nil {
@@ -54,7 +58,11 @@ func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	return w.messages()
+	p, last, err := w.messages(messages, stable)
+	if _, own := w.extra["cache_control"]; err == nil && mark && !own && last > 0 {
+		p.Pieces[last] = chatMarked(p.Pieces[last])
+	}
+	return p, err
 }
 
 // modelOf returns the model for req.
@@ -336,35 +344,54 @@ func (w *chatBody) marked() bool {
 	return w.c.dialect.cacheMarks && !w.req.NoCache && strings.HasPrefix(w.model, "anthropic/")
 }
 
-// messages appends the conversation, from its encoded messages.
-func (w *chatBody) messages() (*api.Payload, error) {
+// chatMarked returns an encoded message with a cache mark at its end: on the last part of a user's
+// content, or beside the content of an output, as OpenRouter's own SDK does.
+func chatMarked(data []byte) []byte {
+	end := "}]}"
+	if endsWithTool(data) {
+		end = "}"
+	}
+	block, ok := bytes.CutSuffix(data, []byte(end))
+	if !ok {
+		return data
+	}
+	return slices.Concat(block, []byte(`,"cache_control":`+chatCacheMark+end))
+}
+
+// messages appends the conversation, from its encoded messages. It also returns the piece of the
+// last message of the user among the stable ones, or 0.
+func (w *chatBody) messages(messages []*aycoder.Message, stable int) (p *api.Payload, last int, err error) {
 	w.b = append(w.b, `,"messages":[`...)
 	system, err := w.system()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	w.b = append(w.b, system...)
 	form := w.c.chatForm(w.model)
+	form.lists = w.marked()
 	key, encode := any(form), form.fragment // which is compared as a pointer is
-	turns := &chatTurns{dialect: w.c.dialect, pieces: make([][]byte, 1, len(w.req.Messages)+2)}
-	for i, m := range w.req.Messages {
+	turns := &chatTurns{dialect: w.c.dialect, pieces: make([][]byte, 1, len(messages)+2)}
+	for i, m := range messages {
 		if m == nil {
-			return nil, fmt.Errorf("message %d is nil", i)
+			return nil, 0, fmt.Errorf("message %d is nil", i)
 		}
 		data, err := m.Encoded(key, encode)
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
+			return nil, 0, fmt.Errorf("message %d: %w", i, err)
 		}
 		if data = fromUser(m, data, i == 0); len(data) > 0 {
 			turns.add(data)
+			if i < stable && m.Role == aycoder.RoleUser {
+				last = len(turns.pieces) - 1
+			}
 		}
 	}
-	p := &api.Payload{Pieces: append(turns.pieces, []byte("]}"))}
+	p = &api.Payload{Pieces: append(turns.pieces, []byte("]}"))}
 	if len(system) == 0 && len(turns.pieces) > 1 {
 		p.Pieces[1] = p.Pieces[1][1:] // no comma before the first
 	}
 	p.Pieces[0] = w.b
-	return p, nil
+	return p, last, nil
 }
 
 // system returns the system message, or nothing. The blocks are separate parts only if

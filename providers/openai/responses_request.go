@@ -259,9 +259,10 @@ func appendRespTool(b []byte, s *aycoder.ToolSpec) []byte {
 // input appends the conversation, from its encoded messages.
 func (w *respBody) input(form respForm) (*api.Payload, error) {
 	w.b = append(w.b, `,"input":[`...)
-	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
+	messages, _ := api.WithTail(w.req, false)
+	p := &api.Payload{Pieces: make([][]byte, 1, len(messages)+2)}
 	key, encode := any(form), form.fragment // which is compared as a pointer is
-	for i, m := range w.req.Messages {
+	for i, m := range messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}

@@ -165,6 +165,7 @@ type requestForm struct {
 	Output      *toolForm                  `json:"output,omitempty"`
 	Extra       map[string]json.RawMessage `json:"extra,omitempty"`
 	Messages    []*aycoder.Message         `json:"messages"`
+	Tail        []json.RawMessage          `json:"tail,omitempty"`
 }
 
 // A toolForm is something with a name and a schema.
@@ -182,15 +183,12 @@ func encodeRequest(req *aycoder.Request) (json.RawMessage, error) {
 		MaxTokens: req.MaxTokens, Temperature: req.Temperature, Stop: req.Stop, Thinking: req.Thinking,
 		NoCache: req.NoCache, Extra: req.Extra, Messages: req.Messages,
 	}
-	for _, t := range req.System {
-		block := json.RawMessage("null")
-		if t != nil {
-			var err error
-			if block, err = encodePart(t); err != nil {
-				return nil, fmt.Errorf("encode system prompt: %w", err)
-			}
-		}
-		f.System = append(f.System, block)
+	var err error
+	if f.System, err = encodeTexts(req.System); err != nil {
+		return nil, fmt.Errorf("encode system prompt: %w", err)
+	}
+	if f.Tail, err = encodeTexts(req.Tail); err != nil {
+		return nil, fmt.Errorf("encode tail: %w", err)
 	}
 	for _, t := range req.Tools {
 		var tool *toolForm
@@ -209,6 +207,19 @@ func encodeRequest(req *aycoder.Request) (json.RawMessage, error) {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+func encodeTexts(texts []*aycoder.Text) (out []json.RawMessage, err error) {
+	for _, t := range texts {
+		block := json.RawMessage("null")
+		if t != nil {
+			if block, err = encodePart(t); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, block)
+	}
+	return out, nil
 }
 
 // toolMode is the name of a mode in a recording.

@@ -188,6 +188,7 @@ func TestRequestsOfModels(t *testing.T) {
 			ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolNamed, Name: "f"}, Thinking: 7,
 			Output: &aycoder.OutputFormat{Name: "o", Schema: json.RawMessage(`{}`)},
 			Extra:  map[string]json.RawMessage{"b": json.RawMessage(`1`), "a": json.RawMessage(`[2]`)},
+			Tail:   []*aycoder.Text{{Text: "open: a.go"}},
 			Messages: []*aycoder.Message{aycoder.User("hi"), {Role: aycoder.RoleAssistant, Parts: []aycoder.Part{
 				&aycoder.ToolUse{ID: "1", Name: "f", Args: json.RawMessage(`{ }`)}}}},
 		}
@@ -202,6 +203,7 @@ func TestRequestsOfModels(t *testing.T) {
 	for want, change := range map[string]func(*aycoder.Request){
 		`~ model: "m" → "n"`:                       func(r *aycoder.Request) { r.Model = "n" },
 		`~ system[0].text: "sys" → "other"`:        func(r *aycoder.Request) { r.System[0] = &aycoder.Text{Text: "other"} },
+		`~ tail[0].text: "open: a.go" → "none"`:    func(r *aycoder.Request) { r.Tail = []*aycoder.Text{{Text: "none"}} },
 		`~ tools[0].description: "d" → "e"`:        func(r *aycoder.Request) { r.Tools[0].Description = "e" },
 		`- tool_name: "f"`:                         func(r *aycoder.Request) { r.ToolChoice = aycoder.ToolChoice{} },
 		`~ max_tokens: 5 → 6`:                      func(r *aycoder.Request) { r.MaxTokens = 6 },

@@ -188,7 +188,10 @@ func (h *history) count(req *aycoder.Request) aycoder.Usage {
 	if !goesOn {
 		*h = history{bytes: promptBytes(req)}
 	}
-	known := h.bytes
+	known, tail := h.bytes, 0
+	for _, t := range req.Tail { // never from the cache
+		tail += len(t.Text)
+	}
 	for _, m := range req.Messages[h.messages:] {
 		for _, p := range m.Parts {
 			h.bytes += partBytes(p)
@@ -198,10 +201,10 @@ func (h *history) count(req *aycoder.Request) aycoder.Usage {
 		h.messages, h.last = n, req.Messages[n-1]
 	}
 	if !goesOn {
-		return aycoder.Usage{Input: int64(h.bytes) / bytesPerToken}
+		known = 0
 	}
 	cached := int64(known) / bytesPerToken
-	return aycoder.Usage{Input: int64(h.bytes)/bytesPerToken - cached, CacheRead: cached}
+	return aycoder.Usage{Input: int64(h.bytes+tail)/bytesPerToken - cached, CacheRead: cached}
 }
 
 func promptBytes(req *aycoder.Request) int {
