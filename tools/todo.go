@@ -100,6 +100,25 @@ func (l *TodoList) String() string {
 	return b.String()
 }
 
+const remind = "[The list of tasks, as the tool todo keeps it now. This is not a message of the user.]\n"
+
+// Remind is an [aycoder.ContextMiddleware]. As long as an item is pending or in progress, it adds
+// the list to the tail of each request (see [aycoder.Request]), so that the model does not lose
+// sight of it in a long conversation. The history does not get longer.
+func (l *TodoList) Remind(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		req, err := next.Build(ctx, in)
+		if err != nil || req == nil || !slices.ContainsFunc(l.Items(), TodoItem.open) {
+			return req, err
+		}
+		reminded := *req
+		reminded.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: remind + l.String()})
+		return &reminded, nil
+	})
+}
+
+func (it TodoItem) open() bool { return it.Status == TodoPending || it.Status == TodoInProgress }
+
 // MarshalJSON returns the items as a JSON array.
 func (l *TodoList) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]TodoItem{}, l.Items()...))
