@@ -405,6 +405,7 @@ type session struct {
 	bad       []string
 	most      int // markers in one request
 	marked    int // requests with a marker among the messages
+	close     int // requests with a marker directly before the tail
 
 	compacts int // events
 	counter  *tokens.Counter
@@ -447,6 +448,9 @@ func (s *session) take(b *body) {
 		}
 		if b.top || b.marks[n-1] > list {
 			s.marked++
+		}
+		if b.top || len(bytes.Trim(b.bytes[min(b.marks[n-1], b.tail):b.tail], "]}")) == 0 {
+			s.close++
 		}
 	}
 	if want := s.n%25 != 24; want != b.has {
@@ -601,6 +605,7 @@ func TestPrefixOfAllProviders(t *testing.T) {
 		form  wireForm
 		own   bool // no other client writes requests in the same way
 		marks bool // the service needs cache markers
+		keeps bool // the model keeps its thinking when the user says something
 		open  func(rt http.RoundTripper) (aycoder.ModelClient, error)
 	}
 	var clients []client
@@ -623,7 +628,7 @@ func TestPrefixOfAllProviders(t *testing.T) {
 		}
 		marks := slices.Contains([]string{"anthropic", "bedrock", "openrouter"}, name)
 		own := forms[name] != nil || slices.Contains([]string{"openrouter", "mistral", "vllm"}, name)
-		clients = append(clients, client{name, form, own, marks, opened(name, model)})
+		clients = append(clients, client{name, form, own, marks, marks && name != "openrouter", opened(name, model)})
 	}
 	cloud := func(opts ...anthropic.Option) func(http.RoundTripper) (aycoder.ModelClient, error) {
 		return func(rt http.RoundTripper) (aycoder.ModelClient, error) {
@@ -632,10 +637,10 @@ func TestPrefixOfAllProviders(t *testing.T) {
 	}
 	token := func(context.Context) (string, error) { return "token", nil }
 	clients = append(clients,
-		client{"anthropic, forgets its thinking", messagesForm, true, true, opened("anthropic", "claude-haiku-4-5")},
-		client{"bedrock, forgets its thinking", converseForm, false, true, opened("bedrock", "us.anthropic.claude-haiku-4-5-v1")},
-		client{"anthropic on Vertex", messagesForm, false, true, cloud(anthropic.WithVertex("p", "europe-west1"), anthropic.WithTokenSource(token))},
-		client{"anthropic on Bedrock", messagesChunks, true, true, cloud(anthropic.WithBedrock("us-east-1"), anthropic.WithAPIKey("k"))})
+		client{"anthropic, forgets its thinking", messagesForm, true, true, false, opened("anthropic", "claude-haiku-4-5")},
+		client{"bedrock, forgets its thinking", converseForm, false, true, false, opened("bedrock", "us.anthropic.claude-haiku-4-5-v1")},
+		client{"anthropic on Vertex", messagesForm, false, true, false, cloud(anthropic.WithVertex("p", "europe-west1"), anthropic.WithTokenSource(token))},
+		client{"anthropic on Bedrock", messagesChunks, true, true, false, cloud(anthropic.WithBedrock("us-east-1"), anthropic.WithAPIKey("k"))})
 
 	t.Setenv("AWS_REGION", "us-east-1")
 	whole := &session{} // without compactions, to know how much a turn adds
@@ -673,7 +678,8 @@ func TestPrefixOfAllProviders(t *testing.T) {
 			assert.Empty(t, s.bad)
 			assert.LessOrEqual(t, s.most, 4, "markers")
 			if c.marks {
-				assert.GreaterOrEqual(t, s.marked, turns, "requests with a marker among the messages")
+				assert.Equal(t, turns, s.marked, "requests with a marker among the messages")
+				assert.Equal(t, c.keeps, s.close == turns, "%d requests have a marker directly before the tail", s.close)
 			} else {
 				assert.Zero(t, s.most)
 			}
