@@ -41,6 +41,9 @@ func TestStrictPrefix(t *testing.T) {
 		"system": {func(_ context.Context, in *aycoder.ContextInput, req *aycoder.Request) {
 			req.System = []*aycoder.Text{{Text: string('0' + rune(in.Turn))}}
 		}, true},
+		"tail": {func(_ context.Context, in *aycoder.ContextInput, req *aycoder.Request) {
+			req.Tail = []*aycoder.Text{{Text: string('0' + rune(in.Turn))}}
+		}, false},
 		"tools": {func(_ context.Context, in *aycoder.ContextInput, req *aycoder.Request) {
 			if in.Turn == 2 {
 				req.Tools = nil

@@ -249,6 +249,7 @@ func TestEstimateTokens(t *testing.T) {
 		{"short answer", &aycoder.Request{MaxTokens: 100}, 100},
 		{"long answer", &aycoder.Request{MaxTokens: 64_000}, 1024},
 		{"system", &aycoder.Request{MaxTokens: 1, System: []*aycoder.Text{{Text: k}, {Text: k}}}, 2001},
+		{"tail", &aycoder.Request{MaxTokens: 1, Tail: []*aycoder.Text{{Text: k}, nil}}, 1001},
 		{"tools", &aycoder.Request{MaxTokens: 1, Tools: []*aycoder.ToolSpec{tool}}, 3001},
 		{"text", part(&aycoder.Text{Text: k}), 1001},
 		{"thinking", part(&aycoder.Thinking{Text: k}), 1001},

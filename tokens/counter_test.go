@@ -61,6 +61,7 @@ func TestBreakdown(t *testing.T) {
 		{"tools", &aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "x", Description: text, Schema: args}}}, func(b Breakdown) int64 { return b.Tools }, 2 * n},
 		{"output format", &aycoder.Request{Output: &aycoder.OutputFormat{Name: "x", Schema: args}}, func(b Breakdown) int64 { return b.Tools }, n},
 		{"instructions", of(aycoder.RoleSystem, &aycoder.Text{Text: text}), func(b Breakdown) int64 { return b.Instructions }, n},
+		{"tail", &aycoder.Request{Tail: []*aycoder.Text{{Text: text}}}, func(b Breakdown) int64 { return b.Instructions }, n},
 		{"prompt", of(aycoder.RoleUser, &aycoder.Text{Text: text}), func(b Breakdown) int64 { return b.History }, n},
 		{"call", of(aycoder.RoleAssistant, &aycoder.ToolUse{ID: "1", Name: "x", Args: args}), func(b Breakdown) int64 { return b.History }, n},
 		{"thinking", of(aycoder.RoleAssistant, &aycoder.Thinking{Text: text, Provider: "openai"}), func(b Breakdown) int64 { return b.History }, n},

@@ -425,6 +425,7 @@ func TestThinkingIsSigned(t *testing.T) {
 func TestUsage(t *testing.T) {
 	first := ask(strings.Repeat("x", 400))
 	first.System = []*aycoder.Text{{Text: strings.Repeat("x", 40)}}
+	first.Tail = []*aycoder.Text{{Text: strings.Repeat("x", 8)}} // which is never read from the cache
 	second := *first
 	second.Messages = append(first.Messages[:1:1], aycoder.Assistant("Hello you"), aycoder.User(strings.Repeat("x", 75)))
 	steps := []script.Step{script.Say("Hello you"), script.Say("12345678"), script.Say("a").WithUsage(aycoder.Usage{Input: 7})}
@@ -433,7 +434,7 @@ func TestUsage(t *testing.T) {
 		opts []script.Option
 		want []aycoder.Usage
 	}{
-		{"estimated", nil, []aycoder.Usage{{Input: 110, Output: 3}, {Input: 21, CacheRead: 110, Output: 2}, {Input: 7}}},
+		{"estimated", nil, []aycoder.Usage{{Input: 112, Output: 3}, {Input: 23, CacheRead: 110, Output: 2}, {Input: 7}}},
 		{"off", []script.Option{script.WithEstimate(false)}, []aycoder.Usage{{}, {}, {Input: 7}}},
 	}
 	for _, tt := range tests {
