@@ -16,14 +16,14 @@ var shortTo = []int{8 << 10, 4 << 10, 2 << 10, 1 << 10, 512}
 func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Request, count tokens.Count, try int) bool {
 	before, size := b.estimate(model, b.out), sizeOf(b.out)
 	b.limits(model, count, try)
-	// The rest, such as the system prompt, cannot be shortened here.
-	fixed := max(0, count.Tokens-before)
 	command := b.commanded()
 	budget := b.budget
 	if budget == 0 || command { // what is there now is a bound, too
 		budget = min(cmp.Or(budget, count.Tokens), count.Tokens)
 	}
-	goal := int64(float64(budget)*b.fill/count.Margin) - fixed
+	// The rest, such as the system prompt, cannot be shortened here, apart from the tail.
+	goal := int64(float64(budget) * b.fill / count.Margin)
+	goal -= max(0, count.Tokens-before-b.excess(model, req, goal/4))
 	most := int64(float64(b.bytes) * b.fill)
 	for range try { // the last step was too small
 		goal, most = goal*3/4, most*3/4
@@ -56,7 +56,7 @@ func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Re
 		b.note.Summary = shorten(b.note.Summary, int(2*b.summaryTokens(goal)))
 		b.render()
 	}
-	return b.estimate(model, b.out) < before || sizeOf(b.out) < size
+	return b.longTail(req) || b.estimate(model, b.out) < before || sizeOf(b.out) < size
 }
 
 // limits finds out what the budget is, if only a refusal of the model tells it.

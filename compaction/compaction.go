@@ -263,7 +263,11 @@ func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
 func (b *build) make(ctx context.Context) (*aycoder.Request, error) {
 	in := b.in
 	in.Messages, in.Elide, in.Limit = b.out[:len(b.out):len(b.out)], 0, 0
-	return b.next.Build(ctx, in)
+	req, err := b.next.Build(ctx, in)
+	if err != nil || req == nil {
+		return nil, cmp.Or(err, errNil)
+	}
+	return b.shortTail(req), nil
 }
 
 // tokens returns the budget of a request, or 0 if nobody knows it.

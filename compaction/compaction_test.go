@@ -88,7 +88,7 @@ func count(text string) (n int64) {
 
 func (s *strict) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	n := int64(0)
-	for _, t := range req.System {
+	for _, t := range slices.Concat(req.System, req.Tail) {
 		n += count(t.Text)
 	}
 	for _, t := range req.Tools {
