@@ -210,7 +210,8 @@ func encode(model string, req *aycoder.Request) ([]byte, error) {
 		}
 		w.Messages = append(w.Messages, data)
 	}
-	if len(req.Tail) > 0 {
+	n := len(req.Messages)
+	if len(req.Tail) > 0 && (n == 0 || req.Messages[n-1].Role != aycoder.RoleAssistant) {
 		tail := wireMessage{Role: string(aycoder.RoleUser)}
 		for _, t := range req.Tail {
 			tail.Text += t.Text

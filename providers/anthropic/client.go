@@ -12,8 +12,13 @@
 // in every step of a conversation. The body of a step therefore begins with the bytes of
 // the previous body, and the provider's prompt cache hits. Breakpoints are set on the
 // last tool and the last system block. The breakpoint for the growing history is the
-// request's own cache_control field, which moves by itself. [aycoder.Request.NoCache]
-// turns all of them off.
+// request's own cache_control field, which moves by itself. If the request has a tail, the
+// breakpoint is on the last message of the user before the tail instead.
+// [aycoder.Request.NoCache] turns all of them off.
+//
+// The tail is a message of the user. For models that forget their thinking after a text of
+// the user (all before Opus 4.5 and Sonnet 4.6, and Haiku), it is a part of the last output
+// of a tool if the model has thought since the last prompt.
 //
 // A system message in the middle of a conversation is sent as a user's text inside
 // <system> tags, because only some models accept the role "system" there. Blocks of other

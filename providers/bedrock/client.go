@@ -21,8 +21,8 @@
 // The messages come last in the body of a request, and everything before them is the same
 // in every step of a conversation. Consecutive messages of one role become one message.
 // Models that have a prompt cache (Claude and Nova) get breakpoints behind the system
-// prompt, the tools and the last user message; apart from the last breakpoint, a body
-// begins with the bytes of the previous one. [aycoder.Request.NoCache] turns them off.
+// prompt, the tools and the last user message before the tail; apart from the last
+// breakpoint and the tail, a body begins with the bytes of the previous one. [aycoder.Request.NoCache] turns them off.
 //
 // A system message in the middle of a conversation is sent as a user's text inside
 // <system> tags. Thinking without a signature, blocks of other providers and text that is

@@ -18,7 +18,8 @@
 //
 // The messages come last in the body, and each step of a conversation begins with the
 // bytes of the previous one. Prompt caches rely on that and do not need marks. Only
-// OpenRouter gets marks, for Anthropic's models, unless [aycoder.Request.NoCache] is set.
+// OpenRouter gets marks, for Anthropic's models, unless [aycoder.Request.NoCache] is set;
+// they are before the tail of the request.
 //
 // Outputs of tools become messages of the role "tool", before the user's content in the
 // same message. They hold only text; images in them follow in the user message. Images
@@ -26,6 +27,10 @@
 // them. Other media are replaced by a text that names them. Truncated calls are sent
 // without arguments. Ids that a service would refuse, because another service generated
 // them, are mapped consistently.
+//
+// The tail of a request is a message of the user. If the model has thought since the last
+// prompt, it is a part of the last output of a tool, because services drop the thinking
+// before the last message of the user. The same holds for Responses.
 //
 // The thinking of a model is sent back in the form that its service wants:
 //
