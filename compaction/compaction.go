@@ -19,8 +19,8 @@ only as far as needed:
     that keep decisions, names of files, errors and open work.
 
 The system prompt, the first request of the user, the last one, the calls whose outputs the model
-has not seen, the tail, and pinned messages (see [WithPin]) always stay. A text that alone takes more than a
-quarter of the budget is shortened in the middle.
+has not seen, the tail, and pinned messages (see [WithPin]) always stay. A text that alone takes more
+than a quarter of the budget is shortened in the middle.
 
 The user can ask for a compaction, with words about what to keep: between two runs see
 [Compactor.Compact], and during a run [Command].
@@ -184,8 +184,8 @@ func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
 
 // Middleware wraps a builder: see [aycoder.WithContextMiddleware]. The builder gets the shortened
 // messages. Middleware that adds to requests, for example to their tail, must come after this one, so
-// that what it adds is counted. If a request fits in no way, the error is an [*aycoder.ContextError] that names its largest
-// parts; a shorter prompt then works again.
+// that what it adds is counted. If a request fits in no way, the error is an [*aycoder.ContextError]
+// that names its largest parts; a shorter prompt then works again.
 func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
 		v := c.conversation(&in)

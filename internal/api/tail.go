@@ -41,7 +41,7 @@ func WithTail(req *aycoder.Request, keeps bool) (messages []*aycoder.Message, st
 // thought reports whether the model has thought since the last text of the user.
 func thought(messages []*aycoder.Message) bool {
 	for _, m := range slices.Backward(messages) {
-		if m == nil || m.Role != aycoder.RoleAssistant && slices.ContainsFunc(m.Parts, isNoOutput) {
+		if m == nil || m.Role != aycoder.RoleAssistant && slices.ContainsFunc(m.Parts, notOutput) {
 			return false
 		}
 		if slices.ContainsFunc(m.Parts, isThinking) {
@@ -51,7 +51,7 @@ func thought(messages []*aycoder.Message) bool {
 	return false
 }
 
-func isNoOutput(p aycoder.Part) bool { return !isOutput(p) }
+func notOutput(p aycoder.Part) bool { return !isOutput(p) }
 
 func isOutput(p aycoder.Part) bool {
 	o, ok := p.(*aycoder.ToolOutput)

@@ -22,7 +22,12 @@
 // in every step of a conversation. Consecutive messages of one role become one message.
 // Models that have a prompt cache (Claude and Nova) get breakpoints behind the system
 // prompt, the tools and the last user message before the tail; apart from the last
-// breakpoint and the tail, a body begins with the bytes of the previous one. [aycoder.Request.NoCache] turns them off.
+// breakpoint and the tail, a body begins with the bytes of the previous one.
+// [aycoder.Request.NoCache] turns them off.
+//
+// The tail is a message of the user. For models that forget their thinking after a text of
+// the user, it is a part of the last output of a tool if the model has thought since the
+// last prompt.
 //
 // A system message in the middle of a conversation is sent as a user's text inside
 // <system> tags. Thinking without a signature, blocks of other providers and text that is
