@@ -10,10 +10,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/aycoder/aycoder/internal/runes"
-	"github.com/aycoder/aycoder/internal/schema"
 )
 
 // Agent runs a model in a loop with tools. [Loop] is the implementation of this package.
@@ -108,21 +106,13 @@ func (r *Result) Text() string {
 // remember which calls of resumed runs have begun, see [Pending].
 type Loop struct {
 	settings
-	tools []*tool
-	specs []*ToolSpec // of tools
+	first *setup                // that runs begin with
+	last  atomic.Pointer[setup] // that WithSetup gave last
 
 	keptRules atomic.Int64 // how many a RuleKeeper has taken
 
 	mu      sync.Mutex
 	resumed []string // keys of calls that began in resumed runs, the newest last
-}
-
-// A tool is a Tool that was checked, with its middleware around it.
-type tool struct {
-	spec   ToolSpec
-	schema *schema.Schema
-	impl   Tool
-	call   ToolFunc
 }
 
 // New returns an agent that sends its requests to m. The error reports all options that are
@@ -131,9 +121,6 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 	l := &Loop{settings: defaults()}
 	c := &config{settings: &l.settings}
 	var errs []error
-	if m == nil {
-		errs = append(errs, isNilError("model"))
-	}
 	for _, o := range opts {
 		if o == nil {
 			errs = append(errs, isNilError("option"))
@@ -141,93 +128,24 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 		}
 		errs = append(errs, o(c))
 	}
-	tools, err := c.tools()
-	if err := errors.Join(append(errs, err)...); err != nil {
+	first, err := l.check(Setup{Client: m, Tools: c.given, Limits: l.limits}, nil)
+	if err := errors.Join(append([]error{err}, errs...)...); err != nil {
 		return nil, fmt.Errorf("new agent: %w", err)
-	}
-	c.client = m
-	for _, wrap := range slices.Backward(c.wrapModel) {
-		if c.client = wrap(c.client); c.client == nil {
-			return nil, fmt.Errorf("new agent: %w", isNilError("client of WithModelMiddleware"))
-		}
 	}
 	for _, wrap := range slices.Backward(c.wrapContext) {
 		if c.builder = wrap(c.builder); c.builder == nil {
 			return nil, fmt.Errorf("new agent: %w", isNilError("builder of WithContextMiddleware"))
 		}
 	}
-	l.tools, l.specs = tools, make([]*ToolSpec, len(tools))
-	for i, t := range tools {
-		l.specs[i] = &t.spec
-	}
+	l.first = first
 	return l, nil
-}
-
-// model returns "provider/model", or "" if the client does not tell it.
-func (l *Loop) model() string {
-	n, ok := As[ModelNamer](l.client)
-	if !ok {
-		return ""
-	}
-	provider, model := n.ModelName()
-	return provider + "/" + model
 }
 
 // StartInput returns what each run of l starts with, apart from Messages.
 func (l *Loop) StartInput() StartInput {
-	return StartInput{Tools: slices.Clone(l.specs), Model: l.model(), MaxTurns: l.maxTurns, MaxCalls: l.maxCalls}
-}
-
-// tools checks the tools and puts the middleware around them.
-func (c *config) tools() ([]*tool, error) {
-	var errs []error
-	tools := make([]*tool, len(c.given))
-	names := make(map[string]bool, len(c.given))
-	for i, impl := range c.given {
-		var t *tool
-		var err error
-		if made, ok := impl.(*funcTool); ok { // NewTool has checked the spec; made.call decodes
-			if t = &made.tool; len(c.wrapTool) > 0 {
-				t = new(made.tool)
-			}
-		} else {
-			t = &tool{spec: impl.Spec(), impl: impl, call: impl.Call}
-			t.schema, err = checkSpec(&t.spec, nil)
-		}
-		tools[i] = t
-		if err == nil && names[t.spec.Name] {
-			err = errors.New("name is used twice")
-		}
-		if err != nil {
-			errs = append(errs, &ConfigError{Option: fmt.Sprintf("tool %q", t.spec.Name), Err: err})
-		}
-		for _, wrap := range slices.Backward(c.wrapTool) {
-			if t.call = wrap(t.call); t.call == nil {
-				errs = append(errs, isNilError("function of WithToolMiddleware"))
-			}
-		}
-		names[t.spec.Name] = true
-	}
-	return tools, errors.Join(errs...)
-}
-
-func (l *Loop) tool(name string) *tool {
-	for _, t := range l.tools {
-		if t.spec.Name == name {
-			return t
-		}
-	}
-	return nil
-}
-
-// subject returns the subject of a call, or "".
-func (l *Loop) subject(call *ToolUse) string {
-	t := l.tool(call.Name)
-	if t == nil {
-		return ""
-	}
-	subject, _ := subjectOf(call, &t.spec)
-	return t.spec.Subject.display(subject)
+	in := l.first.start()
+	in.Tools = slices.Clone(in.Tools)
+	return in
 }
 
 // Run implements [Agent]. Run carries out the actions that a [State] returns, and yields events.
@@ -242,7 +160,7 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 			yield(nil, err)
 			return
 		}
-		r, err := l.begin(&in, opts)
+		r, err := l.begin(ctx, &in, opts)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -261,7 +179,7 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 // usable returns an error if l or ctx cannot start a run.
 func (l *Loop) usable(ctx context.Context) error {
 	switch {
-	case l == nil || l.client == nil:
+	case l == nil || l.first == nil:
 		return &ConfigError{Option: "Loop", Err: errors.New("is not made by New")}
 	case ctx == nil:
 		return isNilError("ctx")
@@ -274,7 +192,7 @@ func isNilError(what string) error {
 }
 
 // begin makes a new run, or resumes a suspended one.
-func (l *Loop) begin(in *Input, opts []RunOption) (*run, error) {
+func (l *Loop) begin(ctx context.Context, in *Input, opts []RunOption) (*run, error) {
 	var rc RunConfig
 	for _, opt := range opts {
 		if opt == nil {
@@ -285,8 +203,8 @@ func (l *Loop) begin(in *Input, opts []RunOption) (*run, error) {
 		}
 	}
 	r := newRun(l, &rc)
-	r.build = l.request
-	err := r.enter(in)
+	r.build = r.buildRequest
+	err := r.enter(ctx, in)
 	if err == nil {
 		err = r.control.attach(&r.state)
 	}
@@ -300,10 +218,10 @@ func (l *Loop) begin(in *Input, opts []RunOption) (*run, error) {
 }
 
 // enter checks the input and makes the initial state.
-func (r *run) enter(in *Input) error {
+func (r *run) enter(ctx context.Context, in *Input) error {
 	switch {
 	case in.Pending != nil:
-		return r.resume(in)
+		return r.resume(ctx, in)
 	case len(in.Decisions) > 0:
 		return &ConfigError{Option: "Input.Decisions", Err: errors.New("Pending is missing")}
 	}
@@ -315,11 +233,9 @@ func (r *run) enter(in *Input) error {
 	if err != nil {
 		return err
 	}
-	l := r.loop
-	start := StartInput{
-		Messages: messages, Tools: l.specs, Model: l.model(), ids: ids,
-		MaxTurns: l.maxTurns, MaxCalls: l.maxCalls,
-	}
+	start := r.loop.first.start()
+	start.Messages, start.ids = messages, ids
+	r.known = r.loop.first
 	if r.ready = r.state.start(&start); r.facts != nil {
 		r.facts.start = new(start) // a copy, so that a run without facts allocates nothing
 	}
@@ -365,9 +281,9 @@ func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
 	return clean, ids, err
 }
 
-// request builds the request of a turn and checks the builder's result.
-func (l *Loop) request(ctx context.Context, in ContextInput) (*Request, error) {
-	req, err := l.buildSafely(ctx, in)
+// buildRequest builds the request of a turn and checks the builder's result.
+func (r *run) buildRequest(ctx context.Context, in ContextInput) (*Request, error) {
+	req, err := r.buildSafely(ctx, in)
 	if err == nil && req == nil {
 		err = errors.New("builder returned nil")
 	}
@@ -381,20 +297,20 @@ func (l *Loop) request(ctx context.Context, in ContextInput) (*Request, error) {
 }
 
 // buildSafely calls the builder and turns a panic into an error.
-func (l *Loop) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {
+func (r *run) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.log(ctx, slog.LevelError, "context builder panicked",
+			r.loop.log(ctx, slog.LevelError, "context builder panicked",
 				"panic", p, "stack", string(debug.Stack()))
 			req, err = nil, fmt.Errorf("builder panicked: %v", p)
 		}
 	}()
-	if info, ok := As[ModelInfoer](l.client); ok && in.Window == 0 &&
-		l.builder != ContextBuilder(plainContext{}) {
-		known, _ := info.ModelInfo("")
+	if info, ok := As[ModelInfoer](in.Client); ok && in.Window == 0 &&
+		r.loop.builder != ContextBuilder(plainContext{}) {
+		known, _ := info.ModelInfo(in.Base.Model)
 		in.Window = known.Context
 	}
-	return l.builder.Build(ctx, in)
+	return r.loop.builder.Build(ctx, in)
 }
 
 // same reports whether a is b itself, not only equal to it.
@@ -406,29 +322,22 @@ func same(a, b []*Message) bool {
 type config struct {
 	*settings
 	given       []Tool
-	wrapModel   []ModelMiddleware
-	wrapTool    []ToolMiddleware
 	wrapContext []ContextMiddleware
 }
 
 // settings is the part of config that a Loop keeps.
 type settings struct {
-	client      ModelClient
 	builder     ContextBuilder
 	approver    Approver
 	system      []*Text
-	maxTokens   int
 	thinking    int
-	maxTurns    int
-	maxCalls    int
-	maxOutput   int
-	keepOutput  func(context.Context, *ToolOutput) string // nil without WithWholeOutputs
-	maxResponse int64
+	limits      Limits
+	wrapModel   []ModelMiddleware
+	wrapTool    []ToolMiddleware
+	nextSetup   func(context.Context, Setup) (Setup, error) // nil without WithSetup
+	keepOutput  func(context.Context, *ToolOutput) string   // nil without WithWholeOutputs
 	keepEncoded bool
 	strict      bool
-	parallel    int
-	grace       time.Duration
-	askTimeout  time.Duration
 	retry       RetryPolicy
 	clock       Clock
 	newID       func() string

@@ -330,8 +330,8 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	defer r.gone()
 	defer r.flush(ctx)
 	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
 	case <-ctx.Done():
 		return
 	}

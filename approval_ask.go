@@ -108,7 +108,7 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 
 // prepareCall checks a call: its tool must be offered to the model, and its arguments must fit.
 func (r *run) prepareCall(call *ToolUse) (*preparedCall, error) {
-	t := r.loop.tool(call.Name)
+	t := r.setup.Load().tool(call.Name)
 	if t == nil || !slices.ContainsFunc(r.offers(), func(s *ToolSpec) bool { return s.Name == t.spec.Name }) {
 		return nil, notFound(call, r.offers())
 	}
@@ -182,7 +182,7 @@ func (r *run) offers() []*ToolSpec {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.offered == nil {
-		return r.loop.specs
+		return r.base.Tools
 	}
 	return r.offered
 }

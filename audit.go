@@ -194,7 +194,7 @@ func (t *trail) note(r *run, kind AuditKind, call *ToolUse, rec AuditRecord) {
 	if call != nil {
 		sum := sha256.Sum256(call.Args)
 		rec.CallID, rec.Tool, rec.Digest = call.ID, call.Name, hex.EncodeToString(sum[:])
-		rec.Subject = runes.Shorten(runes.Clean(r.loop.subject(call)), 4<<10)
+		rec.Subject = runes.Shorten(runes.Clean(r.setup.Load().subject(call)), 4<<10)
 	}
 	rec.Reason = runes.Shorten(runes.Clean(rec.Reason), 1<<10)
 	if len(t.notes) == maxNotes {
@@ -333,7 +333,7 @@ func (t *trail) flush(ctx context.Context, r *run, last bool) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
-		defer r.loop.clock.AfterFunc(r.loop.grace, cancel)()
+		defer r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, cancel)()
 	}
 	if err := t.turn.Acquire(ctx, 1); err != nil {
 		return err

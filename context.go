@@ -61,8 +61,10 @@ type ContextInput struct {
 	// are nil outside of a run.
 	Compacting func(c *Compacting)
 	Compact    func(ctx context.Context, c *Compacted) error
+	// Client is the model client that gets the request, with its middleware.
+	Client ModelClient
 	// Base is the request without messages: system prompt, tools and limits, as the options of
-	// [New] set them.
+	// [New], or [WithSetup], set them.
 	Base *Request
 }
 

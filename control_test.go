@@ -307,6 +307,8 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.Compacting{}, &aycoder.Compacting{Reason: "command", Tokens: 2, Budget: 1}},
 		{&aycoder.Compacted{}, &aycoder.Compacted{Note: args, Summary: "s", Replaced: 1, Shortened: 1, Before: 2, After: 1, Untrusted: true,
 			Usage: some, Provider: "p", Model: "m", Error: "e"}},
+		{&aycoder.SetupChanged{}, &aycoder.SetupChanged{Tools: map[string]aycoder.Effect{"a": aycoder.EffectWrite},
+			Added: []string{"a"}, Removed: []string{"b"}, Changed: []string{"c"}, Model: "p/m", MaxTurns: 1, MaxCalls: 1}},
 		{&aycoder.RunFinished{Result: &aycoder.Result{}}, &aycoder.RunFinished{Result: &aycoder.Result{
 			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Messages: []*aycoder.Message{aycoder.User("u")}, Pending: &aycoder.Pending{},
 		}}},
@@ -355,6 +357,8 @@ func TestEventsEncodeAsTypedLines(t *testing.T) {
 		{&aycoder.TurnFinished{Turn: 1, Stop: "end_turn"}, `{"type":"turn_end","turn":1,"stop":"end_turn","usage":{"input":0,"output":0}}`},
 		{&aycoder.Retrying{Discarded: true, Attempt: 1, After: time.Second, Err: context.Canceled}, `{"type":"retry","discarded":true,"attempt":1,"after_ms":1000,"error":"context canceled"}`},
 		{&aycoder.Compacted{Note: call.Args, Replaced: 2}, `{"type":"compacted","note":{"text":"x"},"replaced":2}`},
+		{&aycoder.SetupChanged{Tools: map[string]aycoder.Effect{"b": aycoder.EffectWrite, "a": aycoder.EffectReadOnly}, Added: []string{"b"}, MaxTurns: 5, MaxCalls: 6},
+			`{"type":"setup_changed","tools":{"a":1,"b":2},"added":["b"],"max_turns":5,"max_calls":6}`},
 		{&aycoder.RunFinished{Result: &aycoder.Result{End: aycoder.EndDone, Turns: 1}}, `{"type":"run_end","reason":"done","turns":1,"usage":{"input":0,"output":0},"text":"","messages":null}`},
 	}
 	for _, tt := range tests {

@@ -9,9 +9,10 @@ import (
 
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
 // [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged], [*Conflicted], [*ChildEvent],
-// [*TurnFinished], [*Retrying], [*Compacting], [*Compacted] or [*RunFinished]. Each encodes as a JSON
-// object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys. The example CLI
-// prints these objects, one per line, with -output stream-json. The values that an event points to are shared with the run and must not be changed.
+// [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged] or [*RunFinished]. Each
+// encodes as a JSON object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys.
+// The example CLI prints these objects, one per line, with -output stream-json. The values that an event
+// points to are shared with the run and must not be changed.
 type Event interface{ event() }
 
 // ToolStarted reports that a tool call has started. Parallel calls start and finish in any order,
@@ -143,6 +144,24 @@ type Compacted struct {
 	Error    string `json:"error,omitempty"`
 }
 
+// SetupChanged reports that the run has another setup from now on, see [WithSetup]: other tools, specs
+// of tools or an order of them, another model, or other limits of turns and calls. It is also a [Fact],
+// which is recorded before the next request is sent. If MaxTurns is not more than [State.Turn], it
+// ends the run. If the model is another one, [State.Outstanding] has the [CallModel] that applies.
+type SetupChanged struct {
+	// Tools are the names and effects of all tools that the model may call.
+	Tools map[string]Effect `json:"tools"`
+	// Added, Removed and Changed name the tools that are new, gone, or described otherwise.
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+	Changed []string `json:"changed,omitempty"`
+	// Model is "provider/model", or "" if the client does not tell it: see [ModelNamer].
+	Model string `json:"model,omitempty"`
+	// MaxTurns and MaxCalls are Turns and Calls of [Limits].
+	MaxTurns int `json:"max_turns"`
+	MaxCalls int `json:"max_calls"`
+}
+
 // RunFinished is the last event of a run that does not end with an error.
 type RunFinished struct {
 	Result *Result
@@ -150,6 +169,7 @@ type RunFinished struct {
 
 func (*Compacting) event()        {}
 func (*Compacted) event()         {}
+func (*SetupChanged) event()      {}
 func (*TextDelta) event()         {}
 func (*ThinkingDelta) event()     {}
 func (*ToolDelta) event()         {}

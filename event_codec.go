@@ -63,6 +63,8 @@ func decodeEvent(data []byte, depth int) (Event, error) {
 		ev = &Compacting{}
 	case "compacted":
 		ev = &Compacted{}
+	case "setup_changed":
+		ev = &SetupChanged{}
 	case "approval_request":
 		a := &ApprovalRequested{}
 		err := json.Unmarshal(data, &a.Request)
@@ -144,6 +146,12 @@ func (e *Compacting) MarshalJSON() ([]byte, error) {
 func (e *Compacted) MarshalJSON() ([]byte, error) {
 	type plain Compacted
 	return typedJSON("compacted", (*plain)(e))
+}
+
+// MarshalJSON encodes the event as a JSON object whose type is "setup_changed".
+func (e *SetupChanged) MarshalJSON() ([]byte, error) {
+	type plain SetupChanged
+	return typedJSON("setup_changed", (*plain)(e))
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "child".

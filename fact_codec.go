@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/jsontext"
@@ -60,9 +62,10 @@ type wireFact struct {
 	MaxTurns    int  `json:"max_turns,omitempty"`
 	RepeatReads bool `json:"repeat_reads,omitempty"`
 
-	Message   *Message   `json:"message,omitempty"`
-	FollowUp  bool       `json:"follow_up,omitempty"`
-	Compacted *Compacted `json:"compacted,omitempty"`
+	Message   *Message      `json:"message,omitempty"`
+	FollowUp  bool          `json:"follow_up,omitempty"`
+	Compacted *Compacted    `json:"compacted,omitempty"`
+	Setup     *SetupChanged `json:"setup,omitempty"`
 }
 
 // MarshalJSON encodes the record without its State. Text that is not valid UTF-8 is an error, as
@@ -112,6 +115,9 @@ func (w *wireFact) put(f Fact) (err error) {
 		w.Fact, w.Message, w.FollowUp = "steered", f.Message, f.FollowUp
 	case *Compacted:
 		w.Fact, w.Compacted = "compacted", f
+	case *SetupChanged:
+		w.Fact, w.Setup = "setup", f
+		err = runes.CheckUTF8(slices.AppendSeq(slices.Concat(f.Added, f.Removed, f.Changed, []string{f.Model}), maps.Keys(f.Tools))...)
 	case *Cancelled:
 		w.Fact = "cancelled"
 	case *Resumed:
@@ -194,6 +200,11 @@ func (w *wireFact) fact() (Fact, error) {
 			return nil, errFactField
 		}
 		return w.Compacted, nil
+	case "setup":
+		if w.Setup == nil {
+			return nil, errFactField
+		}
+		return w.Setup, nil
 	case "cancelled":
 		return &Cancelled{}, nil
 	case "resumed":

@@ -32,6 +32,7 @@ var factLines = []string{
 	`{"seq":9,"fact":"tool_done","id":"c","output":{"type":"tool_output","id":"c","name":"t","is_error":true,"untrusted":true,"parts":[{"type":"text","text":"out"},{"type":"media","media_type":"image/png","data":"AP8="}]},"usage":{"input":1,"output":0}}`,
 	`{"seq":10,"fact":"steered","message":{"role":"user","parts":[{"type":"text","text":"hey"}]},"follow_up":true}`,
 	`{"seq":11,"fact":"cancelled"}`,
+	`{"seq":12,"fact":"setup","setup":{"type":"setup_changed","tools":{"a":1,"b":2},"added":["a"],"removed":["c"],"changed":["b"],"model":"p/x","max_turns":7,"max_calls":8}}`,
 	`{"seq":12,"fact":"resumed"}`,
 	`{"seq":12,"fact":"resumed","model":"p/x","max_turns":7,"repeat_reads":true}`,
 }
@@ -70,7 +71,7 @@ func TestFactsOfAnotherVersion(t *testing.T) {
 	}
 	for _, line := range []string{
 		`{"fact":"block"}`, `{"fact":"block","part":5}`, `{"fact":"cut","part":{"type":"text","text":"a"}}`, `{"fact":"failed"}`,
-		`{"fact":"tool_done","id":"c","output":{"type":"text","text":"a"}}`, `{"fact":"steered"}`,
+		`{"fact":"tool_done","id":"c","output":{"type":"text","text":"a"}}`, `{"fact":"steered"}`, `{"fact":"setup"}`,
 		`{"fact":"decided","verdict":"maybe"}`, `{"fact":"waited","seq":"x"}`, `{"fact":`, `[]`,
 	} {
 		var rec aycoder.FactRecord

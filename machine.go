@@ -39,7 +39,7 @@ type State struct {
 	broken  *ModelFailed // the stream broke, and begun calls are still running
 }
 
-// rules holds the settings that do not change in a run.
+// rules holds the settings of a run. They are shared, and replaced as a whole.
 type rules struct {
 	model    string
 	effects  []toolEffect
@@ -52,13 +52,14 @@ type toolEffect struct {
 	Effect Effect `json:"effect"`
 }
 
-func (r *rules) effect(tool string) Effect {
+// find returns the effect of a tool, and whether there is such a tool.
+func (r *rules) find(tool string) (Effect, bool) {
 	for i := range r.effects {
 		if r.effects[i].Name == tool {
-			return r.effects[i].Effect
+			return r.effects[i].Effect, true
 		}
 	}
-	return EffectUnknown
+	return EffectUnknown, false
 }
 
 // The phases of a run.
@@ -236,6 +237,7 @@ type RunTool struct {
 
 	by       DecidedBy // who allowed it
 	prepared *preparedCall
+	slots    chan struct{} // of which the call takes one while it runs
 }
 
 // Wait is the [Action] to wait for the duration For after a failure of the model. Its outcome is
@@ -275,7 +277,7 @@ func callKey(turn, attempt int, what, id string) string {
 
 // Fact is something that happened to a run and is passed to [State.Apply]: [*BlockDone],
 // [*BlockTruncated], [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan],
-// [*ToolDone], [*Steered], [*Compacted], [*Cancelled] or [*Resumed].
+// [*ToolDone], [*Steered], [*Compacted], [*SetupChanged], [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
 
 // ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns a
@@ -330,7 +332,7 @@ type Cancelled struct{}
 // again. Resumed is for programs that use a [State]; others use [Input.Pending].
 type Resumed struct {
 	// Model is the name of the model that continues the run, or "" if it is not known to be
-	// another one. If it is another one, no part of the history is left out at first.
+	// another one. If it is another one, the limits that the old one had do not apply to it.
 	Model string `json:"model,omitempty"`
 	// MaxTurns is how many messages the model may send in the whole run, or 0 for no change.
 	MaxTurns int `json:"max_turns,omitempty"`
@@ -348,6 +350,7 @@ func (*ToolDone) fact()       {}
 func (*Decided) fact()        {}
 func (*Steered) fact()        {}
 func (*Compacted) fact()      {}
+func (*SetupChanged) fact()   {}
 func (*Cancelled) fact()      {}
 func (*Resumed) fact()        {}
 
@@ -403,6 +406,8 @@ func (s *State) apply(f Fact) ([]Action, string) {
 		return s.steered(f)
 	case *Compacted:
 		return s.compacted(f)
+	case *SetupChanged:
+		return s.setupChanged(f)
 	case *Cancelled:
 		return s.cancelled()
 	case *Resumed:

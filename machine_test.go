@@ -119,6 +119,8 @@ func machineFacts() map[string]Fact {
 		"steer nil":   &Steered{},
 		"cancel":      &Cancelled{},
 		"resume":      &Resumed{},
+		"setup":       &SetupChanged{Tools: map[string]Effect{"read": EffectReadOnly}, MaxTurns: 9, MaxCalls: 9},
+		"setup bad":   &SetupChanged{MaxTurns: 9},
 		"nil":         nil,
 	}
 }
@@ -126,7 +128,7 @@ func machineFacts() map[string]Fact {
 // accepted lists, for each state, the facts that fit; all others are refused.
 var accepted = map[string]string{
 	"zero":               "",
-	"asked the model":    "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
+	"asked the model":    "setup, text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
 	"talking":            "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
 	"call held":          "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
 	"eager asked":        "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, done r, allow r, steer, follow up, cancel, resume",
@@ -205,6 +207,10 @@ func legal(rnd *rand.Rand, s State, n int) Fact {
 			add(&MessageDone{Stop: StopRefusal}, 2)
 			add(&ModelFailed{}, 1)
 			add(&ModelFailed{Retry: true, Shrink: true}, 2)
+		}
+		if len(s.parts.Items) == 0 && rnd.IntN(2) == 0 {
+			add(&SetupChanged{Model: []string{"", "p/a", "p/b"}[rnd.IntN(3)], MaxTurns: 1 + rnd.IntN(90), MaxCalls: 1 + rnd.IntN(9),
+				Tools: map[string]Effect{"read": Effect(rnd.IntN(3)), "write": Effect(rnd.IntN(3)), id: EffectWrite}}, 4)
 		}
 	case phaseWait:
 		add(&Waited{}, 5)

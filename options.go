@@ -59,9 +59,9 @@ func newID() string {
 
 func defaults() settings {
 	return settings{
-		builder: plainContext{}, approver: readOnly{}, maxTurns: 50, maxCalls: 128,
-		maxOutput: 256 << 10, maxResponse: maxAnswer, keepEncoded: true, parallel: 8, grace: time.Second,
-		clock: SystemClock(), newID: newID, random: randv2.Float64,
+		builder: plainContext{}, approver: readOnly{}, keepEncoded: true,
+		limits: Limits{Turns: 50, Calls: 128, Response: maxAnswer, ToolOutput: 256 << 10, Parallel: 8, Grace: time.Second},
+		clock:  SystemClock(), newID: newID, random: randv2.Float64,
 		log: silent,
 	}
 }
@@ -186,28 +186,34 @@ type Limits struct {
 
 // WithLimits sets the limits of runs. Default: see the fields of [Limits].
 func WithLimits(l Limits) Option {
-	return func(c *config) error {
-		var errs []error
-		set(&errs, &c.maxTurns, "Turns", l.Turns, 1)
-		set(&errs, &c.maxCalls, "Calls", l.Calls, 1)
-		set(&errs, &c.maxTokens, "Tokens", l.Tokens, 1)
-		set(&errs, &c.maxResponse, "Response", l.Response, 1)
-		set(&errs, &c.maxOutput, "ToolOutput", l.ToolOutput, 1024)
-		set(&errs, &c.parallel, "Parallel", l.Parallel, 1)
-		set(&errs, &c.grace, "Grace", l.Grace, 1)
-		set(&errs, &c.askTimeout, "Approval", l.Approval, 1)
-		return errors.Join(errs...)
+	return func(c *config) (err error) {
+		c.limits, err = c.limits.with(l, "WithLimits")
+		return err
 	}
 }
 
+// with returns l with the limits of next that are not 0. option names what sets them.
+func (l Limits) with(next Limits, option string) (Limits, error) {
+	var errs []error
+	set(&errs, &l.Turns, option, "Turns", next.Turns, 1)
+	set(&errs, &l.Calls, option, "Calls", next.Calls, 1)
+	set(&errs, &l.Tokens, option, "Tokens", next.Tokens, 1)
+	set(&errs, &l.Response, option, "Response", next.Response, 1)
+	set(&errs, &l.ToolOutput, option, "ToolOutput", next.ToolOutput, 1024)
+	set(&errs, &l.Parallel, option, "Parallel", next.Parallel, 1)
+	set(&errs, &l.Grace, option, "Grace", next.Grace, 1)
+	set(&errs, &l.Approval, option, "Approval", next.Approval, 1)
+	return l, errors.Join(errs...)
+}
+
 // set sets a limit unless it is 0.
-func set[T int | int64 | time.Duration](errs *[]error, to *T, name string, given, least T) {
+func set[T int | int64 | time.Duration](errs *[]error, to *T, option, name string, given, least T) {
 	switch {
 	case given >= least:
 		*to = given
 	case given != 0:
 		err := fmt.Errorf("%s is less than %v", name, least)
-		*errs = append(*errs, &ConfigError{Option: "WithLimits", Err: err})
+		*errs = append(*errs, &ConfigError{Option: option, Err: err})
 	}
 }
 

@@ -111,16 +111,25 @@ type Pending struct {
 }
 
 // resume takes up a suspended run.
-func (r *run) resume(in *Input) error {
+func (r *run) resume(ctx context.Context, in *Input) error {
 	if in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0 {
 		return &ConfigError{Option: "Input",
 			Err: errors.New("Pending goes alone, without Messages and Prompt")}
 	}
-	if err := in.Pending.check(r.loop); err != nil {
+	r.id = in.Pending.Run
+	if r.loop.nextSetup != nil {
+		s, err := r.askSetupNow(ctx)
+		if err != nil {
+			return err
+		}
+		r.use(s)
+		r.setUp = in.Pending.State.turn + 1
+	}
+	if err := in.Pending.check(r); err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}
 	}
-	r.again = &Resumed{Model: r.loop.model(), MaxTurns: r.loop.maxTurns, RepeatReads: in.RepeatReads}
-	r.id = in.Pending.Run
+	start := r.setup.Load().start()
+	r.again = &Resumed{Model: start.Model, MaxTurns: start.MaxTurns, RepeatReads: in.RepeatReads}
 	r.decisions, r.requests = map[string]Decision{}, in.Pending.Requests
 	for _, d := range in.Decisions {
 		err := in.Pending.fits(d)
@@ -150,7 +159,7 @@ func (r *run) continueRun() {
 	for i := range r.state.calls {
 		if c := r.state.calls[i].use; r.state.lost(i, r.again) {
 			base := &ToolError{Tool: c.Name, CallID: c.ID}
-			lost = append(lost, &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: errorOutput(c, outLost),
+			lost = append(lost, &ToolFinished{Call: c, Subject: r.setup.Load().subject(c), Output: errorOutput(c, outLost),
 				Summary: "interrupted", Err: &ToolCancelledError{ToolError: base, Interrupted: true}})
 		}
 	}
@@ -178,7 +187,8 @@ func (p *Pending) fits(d Decision) error {
 }
 
 // check compares the stored requests with their digests and with the calls that would run.
-func (p *Pending) check(l *Loop) error {
+func (p *Pending) check(r *run) error {
+	s := r.setup.Load()
 	seen := map[string]bool{}
 	for i := range p.Requests {
 		q := &p.Requests[i]
@@ -190,13 +200,13 @@ func (p *Pending) check(l *Loop) error {
 		if q.digest() != q.Digest {
 			return fmt.Errorf("the request about call %q is not the one that its digest was made of", q.CallID)
 		}
-		if !p.State.calls[at].shownAs(l, q) {
+		if !p.State.calls[at].shownAs(s, q) {
 			return fmt.Errorf("the request about call %q shows another call", q.CallID)
 		}
 	}
 	for i := range p.State.calls {
 		c := &p.State.calls[i]
-		if c.status != callSettled && c.status != callBegun && l.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use})) {
+		if c.status != callSettled && c.status != callBegun && r.loop.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use})) {
 			return errResumed
 		}
 	}
@@ -206,16 +216,16 @@ func (p *Pending) check(l *Loop) error {
 var errResumed = errors.New("this run was resumed before, and its calls have run")
 
 // shownAs reports whether a request shows the call.
-func (c *call) shownAs(l *Loop, q *ApprovalRequest) bool {
+func (c *call) shownAs(s *setup, q *ApprovalRequest) bool {
 	if q.Tool != c.use.Name {
 		return false
 	}
 	use, subject := c.use, q.Subject
-	if t := l.tool(c.use.Name); t != nil { // without its tool the call is not run
+	if t := s.tool(c.use.Name); t != nil { // without its tool the call is not run
 		if p, err := t.prepare(use); err == nil {
 			use = p.use
 		}
-		subject = l.subject(use)
+		subject = s.subject(use)
 	}
 	return jsontext.Canonical(q.Args) == jsontext.Canonical(use.Args) && q.Subject == subject
 }

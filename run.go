@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,7 @@ type run struct {
 	again   *Resumed // nil for a new run
 	held    int      // number of messages at the start
 	base    Request  // what all requests have
+	setup   atomic.Pointer[setup]
 	// build makes the request of a model call.
 	build    func(context.Context, ContextInput) (*Request, error)
 	within   func(func(context.Context)) // calls under the run's context
@@ -58,7 +60,7 @@ type asking struct {
 
 // calling is the state of the calls of a message.
 type calling struct {
-	slots     chan struct{}   // of parallel tools; made for the first, and not guarded
+	slots     chan struct{}   // of parallel tools; made for the first
 	running   []*RunTool      // have begun and not returned
 	reported  map[string]bool // calls that had a ToolFinished
 	inline    *ToolUse        // the call that the step which decides about it can run itself
@@ -67,6 +69,9 @@ type calling struct {
 
 // modelTurn is the state of the attempts to get a message from the model.
 type modelTurn struct {
+	known     *setup   // which the state has; nil if the run is resumed
+	setUp     int      // the turn for which WithSetup was asked last
+	tools     []Tool   // of the setup, for WithSetup
 	streaming bool     // a goroutine asks the model
 	heard     bool     // the current attempt has received something
 	incoming  incoming // the message in progress
@@ -129,10 +134,8 @@ func newRun(l *Loop, rc *RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
-		modelTurn: modelTurn{incoming: incoming{max: l.maxResponse}},
-		base: Request{System: l.system, Tools: l.specs, MaxTokens: l.maxTokens, Thinking: l.thinking,
-			MaxResponse: l.maxResponse},
 	}
+	r.use(l.first)
 	if r.hooks = l.hooks; r.hooks != nil {
 		r.recorder = r.hooks.record(r)
 	}
@@ -256,6 +259,9 @@ func (r *run) askModel(ctx context.Context) {
 		}
 		r.signal()
 	}()
+	if r.loop.nextSetup != nil {
+		ctx = context.WithValue(ctx, runKey{}, r)
+	}
 	for {
 		select {
 		case a := <-r.asks:
@@ -290,7 +296,7 @@ func (r *run) pop() Event {
 		if ok && r.open[q.Request.CallID] != q.question {
 			continue
 		}
-		if d := r.loop.askTimeout; ok && d > 0 { // the time counts from now, when the consumer gets the question
+		if d := r.setup.Load().Limits.Approval; ok && d > 0 { // the time counts from now, when the consumer gets the question
 			stop := r.loop.clock.AfterFunc(d, func() { _ = q.question.answer(Deny(""), ByTimeout) })
 			r.timers = append(r.timers, stop)
 		}
@@ -384,7 +390,7 @@ func (r *run) tellRest(messages []*Message) {
 			}
 			base := &ToolError{Tool: out.Name, CallID: out.ID, Err: errors.New(out.Text())}
 			r.tell(&ToolFinished{
-				Call: calls[n], Subject: r.loop.subject(calls[n]), Output: out, Summary: "not run", Err: base,
+				Call: calls[n], Subject: r.setup.Load().subject(calls[n]), Output: out, Summary: "not run", Err: base,
 			})
 		}
 	}
@@ -406,8 +412,9 @@ func (r *run) do(a Action) {
 		})
 	case *RunTool:
 		if r.slots == nil {
-			r.slots = make(chan struct{}, r.loop.parallel)
+			r.slots = make(chan struct{}, r.setup.Load().Limits.Parallel)
 		}
+		a.slots = r.slots
 		if r.inline == a.Call && r.loop.execute == nil {
 			r.inlineRun = a
 			r.live++

@@ -61,9 +61,9 @@ func (r *run) cancelRest(ctx context.Context) {
 		r.loop.log(ctx, slog.LevelWarn, "tool did not stop and was abandoned",
 			"run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
-		out := errorOutput(a.Call, stopped(r.loop.tool(a.Call.Name).spec.Effect))
+		out := errorOutput(a.Call, stopped(a.prepared.tool.spec.Effect))
 		fin := &ToolFinished{
-			Call: a.Call, Subject: r.loop.subject(a.Call), Output: out, Summary: "abandoned",
+			Call: a.Call, Subject: a.prepared.display, Output: out, Summary: "abandoned",
 			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
 		}
 		if r.recorder != nil {
@@ -99,7 +99,7 @@ func (r *run) end(ctx context.Context, f func()) {
 // await waits until done, or until the grace is over, and reports whether it is done.
 func (r *run) await(done func() bool) bool {
 	expired := make(chan struct{})
-	stop := r.loop.clock.AfterFunc(r.loop.grace, func() { close(expired) })
+	stop := r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })
 	defer stop()
 	for {
 		r.mu.Lock()
@@ -171,7 +171,7 @@ func (r *run) failure(ctx context.Context) error {
 
 func (r *run) modelError() *ModelError {
 	e := &ModelError{Model: r.done.Model, RequestID: cmp.Or(r.done.RequestID, r.done.ID)}
-	if n, ok := As[ModelNamer](r.loop.client); ok {
+	if n, ok := As[ModelNamer](r.setup.Load().client); ok {
 		provider, model := n.ModelName()
 		e.Provider = provider
 		if e.Model == "" {

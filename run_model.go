@@ -22,7 +22,11 @@ func (r *run) callModel(ctx context.Context, a *CallModel) {
 			r.modelFailed(ctx, err)
 		}
 	}()
-	err = r.stream(ctx, a)
+	if a = r.configure(ctx, a); a != nil {
+		err = r.stream(ctx, a)
+	} else {
+		err = nil
+	}
 }
 
 // errExited is the error of a step whose goroutine ended itself, as t.FailNow does.
@@ -52,7 +56,8 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 		return err
 	}
 	start := r.loop.clock.Now()
-	for ev, err := range r.loop.client.Stream(ctx, req) {
+	client := r.setup.Load().client
+	for ev, err := range client.Stream(ctx, req) {
 		if failed = err; failed == nil {
 			done, failed = r.modelEvent(ctx, ev)
 		}
@@ -63,7 +68,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 			return nil
 		}
 	}
-	return streamEnded(r.loop.client, r.loop.clock.Now().Sub(start))
+	return streamEnded(client, r.loop.clock.Now().Sub(start))
 }
 
 func eventSize(ev ModelEvent) int64 {
@@ -97,7 +102,7 @@ type refusal struct {
 // prepare builds the request of an action. If it replaces a request that was too large, it must be
 // smaller, because the same bytes would be refused again.
 func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
-	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.base}
+	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.base, Client: r.setup.Load().client}
 	r.mu.Lock()
 	refused := r.refused
 	in.Messages, in.Window, in.Usage, in.Note = r.state.Messages(), r.window, r.usage, r.state.note
@@ -116,7 +121,7 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 		return nil, err
 	}
 	r.request, r.offered = req, req.Tools
-	if all := r.loop.specs; len(req.Tools) == len(all) && (len(all) == 0 || &req.Tools[0] == &all[0]) {
+	if all := r.base.Tools; len(req.Tools) == len(all) && (len(all) == 0 || &req.Tools[0] == &all[0]) {
 		r.offered = nil
 	} else if r.offered == nil {
 		r.offered = []*ToolSpec{}

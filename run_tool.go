@@ -18,11 +18,11 @@ import (
 
 // reject settles a call that cannot run.
 func (r *run) reject(c *ToolUse, err error) {
-	out := errorOutput(c, runes.HeadTail(runes.Clean(err.Error()), min(8<<10, r.loop.maxOutput)))
+	out := errorOutput(c, runes.HeadTail(runes.Clean(err.Error()), min(8<<10, r.setup.Load().Limits.ToolOutput)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
-		fin := &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err}
+		fin := &ToolFinished{Call: c, Subject: r.setup.Load().subject(c), Output: out, Summary: "not run", Err: err}
 		if r.recorder != nil {
 			r.recorder.ended(r, "", c, fin, "not_run")
 		}
@@ -69,7 +69,7 @@ type outcome struct {
 
 // endTool reports the outcome of a call. An outcome after the end of the run is thrown away.
 func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
-	fin, fatal := r.loop.finished(ctx, a, o)
+	fin, fatal := r.finished(ctx, a, o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
@@ -118,20 +118,21 @@ func (e *ToolFinished) changes() []Event {
 
 // finished makes the event and the output of a call that ran, and says whether the
 // call ends the run. An error whose methods panic is itself a panic of the tool.
-func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFinished, fatal bool) {
+func (r *run) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFinished, fatal bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 			err := &ToolPanicError{ToolError: base, Value: p}
-			fin, fatal = l.finished(ctx, a, outcome{err: err, elapsed: o.elapsed})
+			fin, fatal = r.finished(ctx, a, outcome{err: err, elapsed: o.elapsed})
 		}
 	}()
+	most := r.setup.Load().Limits.ToolOutput
 	fin = &ToolFinished{Call: a.Call, Subject: a.prepared.display, Elapsed: o.elapsed}
 	fin.Output = &ToolOutput{ID: a.Call.ID, Name: a.Call.Name}
 	if o.err != nil {
 		fin.Err, fin.Summary = typed(ctx, a.Call, o), "error"
 		fin.Output.IsError = true
-		fin.Output.Parts = []Part{&Text{Text: l.modelText(ctx, a.Call, fin.Err, o.err)}}
+		fin.Output.Parts = []Part{&Text{Text: modelText(ctx, a, fin.Err, o.err)}}
 		if c, ok := errors.AsType[changed](o.err); ok {
 			fin.Changes = c.Changes()
 		}
@@ -144,11 +145,11 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 	}
 	if a.Edited {
 		note := "note: whoever approved this call changed its arguments to "
-		note += runes.Shorten(runes.Clean(string(a.Args)), min(maxQuoted, l.maxOutput/4)) + "\n"
+		note += runes.Shorten(runes.Clean(string(a.Args)), min(maxQuoted, most/4)) + "\n"
 		fin.Output.Parts = append([]Part{&Text{Text: note}}, fin.Output.Parts...)
 	}
 	fin.Output.Parts = outputParts(fin.Output.Parts)
-	l.cutOutput(ctx, fin.Output, o.res)
+	r.loop.cutOutput(ctx, fin.Output, o.res, most)
 	if len(fin.Output.Parts) == 0 {
 		fin.Output.Parts = []Part{&Text{Text: "(no output)"}}
 	}
@@ -174,10 +175,10 @@ func typed(ctx context.Context, call *ToolUse, o outcome) error {
 }
 
 // modelText is what the model reads of an error: the tool's own words.
-func (l *Loop) modelText(ctx context.Context, call *ToolUse, err, cause error) string {
+func modelText(ctx context.Context, a *RunTool, err, cause error) string {
 	switch e := err.(type) {
 	case *ToolCancelledError:
-		text, words := stopped(l.tool(call.Name).spec.Effect), cause.Error()
+		text, words := stopped(a.prepared.tool.spec.Effect), cause.Error()
 		if ctx.Err() != nil && words != ctx.Err().Error() && words != context.Cause(ctx).Error() {
 			text += "; the tool said: " + words
 		}
@@ -196,8 +197,8 @@ const (
 )
 
 // cutOutput bounds what one call gives to the model. The host may keep the rest.
-func (l *Loop) cutOutput(ctx context.Context, out *ToolOutput, res *ToolResult) {
-	whole, room := out.Parts, l.maxOutput
+func (l *Loop) cutOutput(ctx context.Context, out *ToolOutput, res *ToolResult, room int) {
+	whole := out.Parts
 	if l.keepOutput != nil {
 		room -= maxPointer
 	}

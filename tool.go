@@ -349,6 +349,7 @@ func NewTool[In any](
 	}
 	spec.Schema = schema.Interned(reflect.TypeFor[In](), spec.Schema)
 	t := &funcTool{tool{spec: spec, schema: compiled}}
+	t.impl = t
 	t.call = func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 		in, err := schema.Decode[In](t.schema, inv.Args)
 		if err != nil {

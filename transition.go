@@ -1,7 +1,9 @@
 package aycoder
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -51,7 +53,8 @@ func (s *State) callDone(use *ToolUse) ([]Action, string) {
 	if len(s.calls) >= s.rules.maxCalls {
 		return nil, ""
 	}
-	c := call{use: use, attempt: s.attempt, effect: s.rules.effect(use.Name), status: callHeld}
+	effect, _ := s.rules.find(use.Name)
+	c := call{use: use, attempt: s.attempt, effect: effect, status: callHeld}
 	writes := slices.ContainsFunc(s.calls, func(c call) bool { return c.effect != EffectReadOnly })
 	eager := c.effect == EffectReadOnly && !writes
 	if eager {
@@ -305,10 +308,36 @@ func (s *State) resumeWith(f *Resumed) {
 	if f.MaxTurns > 0 {
 		next.maxTurns = f.MaxTurns
 	}
-	if f.Model != "" && f.Model != next.model { // another one may take more
-		next.model, s.cut, s.marked = f.Model, cut{}, 0
+	next.model = cmp.Or(f.Model, next.model)
+	s.replace(&next)
+}
+
+// replace replaces the rules. Another model has the limit that the history records for it.
+func (s *State) replace(next *rules) {
+	if next.model != s.rules.model {
+		s.marked, _ = markIn(s.history.Items, next.model)
+		s.cut = cut{limit: s.marked}.at(s.history.Items)
 	}
-	s.rules = &next
+	s.rules = next
+}
+
+// setupChanged takes the settings of the turns that follow.
+func (s *State) setupChanged(f *SetupChanged) ([]Action, string) {
+	switch {
+	case s.phase != phaseModel || len(s.parts.Items) > 0:
+		return nil, "the model is not about to be asked"
+	case f.MaxTurns <= 0 || f.MaxCalls <= 0:
+		return nil, "a limit is not positive"
+	}
+	next := &rules{model: f.Model, maxTurns: f.MaxTurns, maxCalls: f.MaxCalls}
+	for _, name := range slices.Sorted(maps.Keys(f.Tools)) {
+		next.effects = append(next.effects, toolEffect{name, f.Tools[name]})
+	}
+	s.replace(next)
+	if s.turn >= f.MaxTurns {
+		return s.over(EndTurns, nil)
+	}
+	return nil, ""
 }
 
 // lost reports whether a call was interrupted and does not run again.

@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -71,17 +72,20 @@ func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
 	r.fixed = l.builder == ContextBuilder(plainContext{})
 	r.single = true
 	one := *req
-	if len(one.Tools) == 0 {
-		one.Tools = l.specs
-	}
-	if one.MaxResponse == 0 {
-		one.MaxResponse = l.maxResponse
-	}
 	one.Messages = nil
-	r.base, r.build = one, l.request
-	r.ready = r.state.start(&StartInput{
-		Messages: slices.Clone(messages), Tools: l.specs, MaxTurns: 1, MaxCalls: l.maxCalls, ids: ids,
-	})
+	r.build = func(ctx context.Context, in ContextInput) (*Request, error) {
+		base := one
+		base.Model, base.MaxResponse = cmp.Or(one.Model, in.Base.Model), cmp.Or(one.MaxResponse, in.Base.MaxResponse)
+		if len(one.Tools) == 0 {
+			base.Tools = in.Base.Tools
+		}
+		in.Base = &base
+		return r.buildRequest(ctx, in)
+	}
+	start := l.first.start()
+	start.Messages, start.ids, start.MaxTurns = slices.Clone(messages), ids, 1
+	r.known = l.first
+	r.ready = r.state.start(&start)
 	return r
 }
 
