@@ -128,7 +128,7 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 		}
 		errs = append(errs, o(c))
 	}
-	first, err := l.check(Setup{Client: m, Tools: c.given, Limits: l.limits}, nil)
+	first, err := l.check(Setup{Client: m, Tools: c.given, Limits: l.limits})
 	if err := errors.Join(append([]error{err}, errs...)...); err != nil {
 		return nil, fmt.Errorf("new agent: %w", err)
 	}

@@ -317,7 +317,7 @@ func (s *State) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	run := &RunTool{
 		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan,
-		ReadOnly: c.readOnly, by: c.by, prepared: c.prepared,
+		ReadOnly: c.readOnly, by: c.by, effect: c.effect, prepared: c.prepared,
 	}
 	if c.edited != nil {
 		run.Args, run.Edited = c.edited, true
@@ -337,7 +337,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	}
 	var err error
 	if a.prepared == nil { // it was allowed before the run was suspended; the tools may be others now
-		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
+		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, a.effect)
 	}
 	if err == nil && r.hooks != nil {
 		err = r.hooks.checkStart(ctx, r, a)

@@ -97,7 +97,7 @@ type pendingQuestion struct {
 // ask finds out whether a call may run: first whether it can, then whether the
 // policy forbids it, then what was answered already, and at last by asking.
 func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
-	p, err := r.prepareCall(a.Call)
+	p, err := r.prepareCall(a.Call, a.Effect)
 	if err != nil {
 		r.reject(a.Call, err)
 		return false
@@ -106,11 +106,15 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		r.takeDecision(a.Call.ID), ByPolicy)
 }
 
-// prepareCall checks a call: its tool must be offered to the model, and its arguments must fit.
-func (r *run) prepareCall(call *ToolUse) (*preparedCall, error) {
+// prepareCall checks a call: its tool must be offered to the model, and its arguments must fit. In a
+// resumed run, a tool that only read must not write now: the call was treated as one that reads.
+func (r *run) prepareCall(call *ToolUse, effect Effect) (*preparedCall, error) {
 	t := r.setup.Load().tool(call.Name)
 	if t == nil || !slices.ContainsFunc(r.offers(), func(s *ToolSpec) bool { return s.Name == t.spec.Name }) {
 		return nil, notFound(call, r.offers())
+	}
+	if effect == EffectReadOnly && t.spec.Effect != EffectReadOnly {
+		return nil, &StaleApprovalError{&ToolError{Tool: call.Name, CallID: call.ID}}
 	}
 	return t.prepare(call)
 }

@@ -199,8 +199,11 @@ func (f factRun) run(t *testing.T) (events int, log *factLog, res *aycoder.Resul
 	random := rand.New(rand.NewPCG(f.seed, 7))
 	log = &factLog{t: t, random: random, delay: time.Duration(1 + random.IntN(20)), failAt: f.failAt, fail: f.fail,
 		may: map[string]bool{}, ran: map[string]int{}, began: map[string]bool{}}
+	var setups randomSetups
 	tool := func(name string, effect aycoder.Effect) aycoder.Tool {
+		version := setups.version
 		tool, err := aycoder.NewTool(name, "A tool.", func(ctx context.Context, inv *aycoder.Invocation, in echoArgs) (*aycoder.ToolResult, error) {
+			setups.runs(t, name, version)
 			log.starts(inv.Key)
 			log.hasBegun(inv.ID)
 			inv.Progress(aycoder.Progress{Message: "working"})
@@ -233,14 +236,20 @@ func (f factRun) run(t *testing.T) (events int, log *factLog, res *aycoder.Resul
 			log.mu.Unlock()
 			log.starts(key)
 			log.sees(len(req.Messages))
+			setups.offers(t, req)
 			mu.Lock()
 			events := randomAnswer(random, len(req.Messages))
 			mu.Unlock()
 			(&fake{turns: [][]any{events}}).Stream(ctx, req)(yield)
 		}
 	})
-	loop := newLoop(t, m, aycoder.WithTools(tool("read", aycoder.EffectReadOnly), tool("write", aycoder.EffectWrite)),
-		aycoder.WithApprover(policy), aycoder.WithLimits(aycoder.Limits{Turns: 6}), aycoder.WithRetry(aycoder.RetryPolicy{Base: 10}))
+	options := []aycoder.Option{aycoder.WithTools(tool("read", aycoder.EffectReadOnly), tool("write", aycoder.EffectWrite)),
+		aycoder.WithApprover(policy), aycoder.WithLimits(aycoder.Limits{Turns: 6}), aycoder.WithRetry(aycoder.RetryPolicy{Base: 10})}
+	if f.seed%3 == 0 {
+		setups.random, setups.tool = rand.New(rand.NewPCG(f.seed, 8)), tool
+		options = append(options, aycoder.WithSetup(setups.next))
+	}
+	loop := newLoop(t, m, options...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ctl := &aycoder.Control{}

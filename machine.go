@@ -236,6 +236,7 @@ type RunTool struct {
 	ReadOnly bool
 
 	by       DecidedBy // who allowed it
+	effect   Effect
 	prepared *preparedCall
 	slots    chan struct{} // of which the call takes one while it runs
 }

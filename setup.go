@@ -72,7 +72,11 @@ func (c *comparableClient) Unwrap() ModelClient { return c.ModelClient }
 
 // identical reports whether a and b are one value, and not only alike.
 func identical(a, b any) bool {
-	return a != nil && b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+	t := reflect.TypeOf(a)
+	if t == nil || t != reflect.TypeOf(b) {
+		return false
+	}
+	return (t.Kind() == reflect.Pointer || reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable()) && a == b
 }
 
 // is reports whether s was made from given, whose limits are complete.
@@ -81,31 +85,17 @@ func (s *setup) is(given *Setup) bool {
 		slices.EqualFunc(s.tools, given.Tools, func(t *tool, g Tool) bool { return identical(t.impl, g) })
 }
 
-// check makes a setup. It takes over what was checked for the setup before, which may be nil.
-func (l *Loop) check(given Setup, before *setup) (*setup, error) {
+// check makes a setup. It takes over what was checked for the known ones.
+func (l *Loop) check(given Setup, known ...*setup) (*setup, error) {
 	s := &setup{Setup: given}
 	var errs []error
-	switch {
-	case given.Client == nil:
-		errs = append(errs, isNilError("model"))
-	case before != nil && identical(before.Client, given.Client):
-		s.client = before.client
-	default:
-		if !reflect.ValueOf(given.Client).Comparable() {
-			s.Client = &comparableClient{given.Client}
-		}
-		s.client = s.Client
-		for _, wrap := range slices.Backward(l.wrapModel) {
-			if s.client = wrap(s.client); s.client == nil {
-				errs = append(errs, isNilError("client of WithModelMiddleware"))
-				break
-			}
-		}
+	if err := l.checkClient(s, known); err != nil {
+		errs = append(errs, err)
 	}
 	s.Tools = slices.Clone(given.Tools)
 	s.specs = make([]*ToolSpec, 0, len(given.Tools))
 	for _, g := range given.Tools {
-		t, err := l.checkTool(g, before)
+		t, err := l.checkTool(g, known)
 		if err == nil && s.tool(t.spec.Name) != nil {
 			err = &ConfigError{Option: fmt.Sprintf("tool %q", t.spec.Name), Err: errors.New("name is used twice")}
 		}
@@ -118,15 +108,38 @@ func (l *Loop) check(given Setup, before *setup) (*setup, error) {
 	return s, errors.Join(errs...)
 }
 
+// checkClient puts the middleware around the client of a setup.
+func (l *Loop) checkClient(s *setup, known []*setup) error {
+	if s.Client == nil {
+		return isNilError("model")
+	}
+	for _, k := range known {
+		if k != nil && identical(k.Client, s.Client) {
+			s.client = k.client
+			return nil
+		}
+	}
+	if !reflect.ValueOf(s.Client).Comparable() {
+		s.Client = &comparableClient{s.Client}
+	}
+	s.client = s.Client
+	for _, wrap := range slices.Backward(l.wrapModel) {
+		if s.client = wrap(s.client); s.client == nil {
+			return isNilError("client of WithModelMiddleware")
+		}
+	}
+	return nil
+}
+
 // checkTool checks a tool and puts the middleware around it.
-func (l *Loop) checkTool(given Tool, before *setup) (*tool, error) {
+func (l *Loop) checkTool(given Tool, known []*setup) (*tool, error) {
 	if given == nil {
 		return nil, isNilError("tool")
 	}
-	if before != nil {
-		for _, t := range before.tools {
-			if identical(t.impl, given) {
-				return t, nil
+	for _, k := range known {
+		for i := 0; k != nil && i < len(k.tools); i++ {
+			if identical(k.tools[i].impl, given) {
+				return k.tools[i], nil
 			}
 		}
 	}
@@ -206,15 +219,18 @@ func (r *run) askSetup(ctx context.Context) (s *setup, err error) {
 	if given, err = l.nextSetup(ctx, given); err != nil {
 		return nil, err
 	}
-	if given.Limits, err = l.first.Limits.with(given.Limits, "Setup.Limits"); err != nil {
-		return nil, err
+	if given.Limits != now.Limits {
+		if given.Limits, err = l.first.Limits.with(given.Limits, "Setup.Limits"); err != nil {
+			return nil, err
+		}
 	}
-	for _, s := range []*setup{now, l.first, l.last.Load()} {
+	known := [...]*setup{now, l.first, l.last.Load()}
+	for _, s := range known {
 		if s.is(&given) {
 			return s, nil
 		}
 	}
-	if s, err = l.check(given, now); err == nil {
+	if s, err = l.check(given, known[:]...); err == nil {
 		l.last.Store(s)
 	}
 	return s, err
