@@ -277,7 +277,7 @@ func (r *run) configure(ctx context.Context, a *CallModel) *CallModel {
 
 // use makes s the setup of the run. The mutex is held, if the run has begun.
 func (r *run) use(s *setup) {
-	if before := r.setup.Swap(s); before != nil && !identical(before.Client, s.Client) {
+	if before := r.setup.Swap(s); before != nil && (before.Model != s.Model || !identical(before.Client, s.Client)) {
 		r.window, r.usage = 0, Usage{} // of the other model
 	}
 	r.base = Request{Model: s.Model, System: r.loop.system, Tools: s.specs, MaxTokens: s.Limits.Tokens,

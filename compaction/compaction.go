@@ -165,7 +165,8 @@ const (
 	maxKnown     = 16 // conversations that are remembered
 )
 
-// New returns a compactor for requests to a model.
+// New returns a compactor for requests to a model. If a run has another one (see
+// [aycoder.WithSetup]), its requests are kept within the window of that one.
 func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
 	c := &Compactor{model: model, config: config{bytes: defaultBytes, store: MemoryStore(maxStored), fill: defaultFill, timeout: summaryTime,
 		pin: func(*aycoder.Message) bool { return false }}}
@@ -191,7 +192,11 @@ func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuild
 		v := c.conversation(&in)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		b := &build{Compactor: c, conversation: v, next: next, in: in, turn: c.counter.Turn(c.model)}
+		b := &build{Compactor: c, conversation: v, next: next, in: in, client: c.model}
+		if in.Client != nil {
+			b.client = in.Client
+		}
+		b.turn = c.counter.Turn(b.client)
 		return b.request(ctx)
 	})
 }
@@ -202,6 +207,7 @@ type build struct {
 	*conversation
 	next   aycoder.ContextBuilder
 	in     aycoder.ContextInput
+	client aycoder.ModelClient
 	turn   *tokens.Turn
 	budget int64 // of input tokens, or 0 if it is unknown
 	before int64 // tokens before the compaction
@@ -210,7 +216,7 @@ type build struct {
 }
 
 func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
-	model := tokens.ModelOf(b.model, b.in.Base.Model)
+	model := tokens.ModelOf(b.client, b.in.Base.Model)
 	switch over := b.in.Overflow; {
 	case b.sent == nil:
 	case over != nil:
@@ -277,7 +283,7 @@ func (b *build) tokens(model tokens.Model) int64 {
 	if b.window > 0 && b.in.Window > 0 { // the model knows better
 		window = min(b.window, b.in.Window)
 	}
-	if info, ok := aycoder.As[aycoder.ModelInfoer](b.model); ok && window == 0 {
+	if info, ok := aycoder.As[aycoder.ModelInfoer](b.client); ok && window == 0 {
 		found, _ := info.ModelInfo(model.Name)
 		window = found.Context
 	}
@@ -301,7 +307,7 @@ func (b *build) measure(ctx context.Context, req *aycoder.Request) (tokens.Count
 		b.sized = len(b.out)
 	}
 	if b.budget == 0 {
-		return b.counter.Estimate(tokens.ModelOf(b.model, req.Model), req), b.size <= b.bytes
+		return b.counter.Estimate(tokens.ModelOf(b.client, req.Model), req), b.size <= b.bytes
 	}
 	n, fits := b.turn.Fits(ctx, req, b.budget)
 	return n, fits && b.size <= b.bytes

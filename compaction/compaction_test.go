@@ -345,3 +345,52 @@ func TestRecall(t *testing.T) {
 	require.Equal(t, whole, got.String())
 	require.Zero(t, m.refused)
 }
+
+// told is a strict model whose window is known, and which counts tokens.
+type told struct {
+	*strict
+	asked *int
+}
+
+// CountTokens counts as the model does.
+func (m told) CountTokens(_ context.Context, req *aycoder.Request) (n int64, _ error) {
+	*m.asked++
+	for _, msg := range req.Messages {
+		n += m.tokens(msg)
+	}
+	return n, nil
+}
+
+func (m told) ModelInfo(string) (aycoder.ModelInfo, bool) {
+	return aycoder.ModelInfo{Context: m.window}, true
+}
+
+// A run that goes on with a client of a smaller window, and then with one of a larger, keeps the window
+// of each.
+func TestOtherClient(t *testing.T) {
+	large, small := told{worker(128_000, 1<<30), new(int)}, told{worker(32_000, 1<<30), new(int)}
+	keep, err := compaction.New(large)
+	require.NoError(t, err)
+	turn := 0
+	l, err := aycoder.New(large, aycoder.WithTools(outputs(t, 5000), keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware),
+		aycoder.WithStrictPrefix(true), aycoder.WithLimits(aycoder.Limits{Turns: 150}),
+		aycoder.WithSetup(func(_ context.Context, now aycoder.Setup) (aycoder.Setup, error) {
+			turn++
+			now.Client = large
+			if turn > 50 && turn <= 100 {
+				now.Client = small
+			}
+			return now, nil
+		}))
+	require.NoError(t, err)
+	var failed error
+	for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		failed = err
+	}
+	require.ErrorAs(t, failed, new(*aycoder.LimitError))
+	require.Len(t, small.seen, 50)
+	require.Zero(t, small.refused+large.refused)
+	require.Positive(t, *small.asked, "each client counts its tokens")
+	require.Greater(t, slices.Max(large.seen[:50]), int64(60_000))
+	require.Greater(t, slices.Max(large.seen[50:]), int64(60_000))
+}

@@ -1,6 +1,8 @@
 package providers_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/providers/openai"
+	"github.com/aycoder/aycoder/providers/script"
 )
 
 // keyless are the providers that do not require a key.
@@ -215,4 +218,69 @@ func conversation(turns int) []*aycoder.Message {
 		messages = append(messages, said, got, aycoder.User("and"), aycoder.User("then"))
 	}
 	return messages
+}
+
+// A run that goes on with a client of another provider does not send what only the old one understands:
+// thinking, opaque parts, and what comes with a call. A client of the same provider gets it again.
+func TestOtherProvider(t *testing.T) {
+	const mark = "T0xEIG1hcms="
+	raw := json.RawMessage(`{"type":"reasoning","id":"` + mark + `","encrypted_content":"` + mark + `","summary":[]}`)
+	tool, err := aycoder.NewTool("look", "Looks.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("an output"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	pairs, kept := 0, map[string]bool{}
+	var body string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		body = string(data)
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	defer s.Close()
+	open := func(name string) (aycoder.ModelClient, string) {
+		m, err := providers.Open(name+"/model", providers.WithAPIKey("key-0123456789"), providers.WithBaseURL(s.URL), providers.WithHTTPClient(s.Client()))
+		require.NoError(t, err)
+		n, ok := aycoder.As[aycoder.ModelNamer](m)
+		require.True(t, ok)
+		provider, _ := n.ModelName()
+		return m, provider
+	}
+	for _, from := range providers.Names() {
+		_, old := open(from)
+		for _, to := range providers.Names() {
+			next, provider := open(to)
+			opaque := &aycoder.Opaque{Provider: old, Raw: raw}
+			first := script.New(script.Reply(script.Block(&aycoder.Thinking{Text: mark, Signature: string(raw), Provider: old}),
+				script.Block(&aycoder.Thinking{Text: mark, Signature: mark, Provider: old}), script.Block(opaque),
+				script.Block(&aycoder.Text{Text: "a text", Extra: opaque}),
+				script.Block(&aycoder.ToolUse{ID: "call_1", Name: "look", Args: json.RawMessage(`{}`), Extra: opaque})))
+			turn := 0
+			l, err := aycoder.New(first, aycoder.WithTools(tool), aycoder.WithSetup(func(_ context.Context, now aycoder.Setup) (aycoder.Setup, error) {
+				if turn++; turn == 2 {
+					now.Client = next
+				}
+				return now, nil
+			}))
+			require.NoError(t, err)
+			body = ""
+			var failed error
+			for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+				failed = err
+			}
+			require.ErrorAs(t, failed, new(*aycoder.ModelError), "%s to %s", from, to)
+			require.Contains(t, body, "a text", "%s to %s", from, to)
+			require.Contains(t, body, "an output", "%s to %s", from, to)
+			if old == provider {
+				kept[provider] = kept[provider] || strings.Contains(body, mark)
+				continue
+			}
+			pairs++
+			require.NotContains(t, body, mark, "%s to %s", from, to)
+		}
+	}
+	t.Log(pairs, "pairs;", kept)
+	require.Positive(t, pairs)
+	for _, name := range []string{"anthropic", "bedrock", "google", "mistral", "ollama"} {
+		require.True(t, kept[name], "%s gets its own parts again", name)
+	}
 }
