@@ -383,8 +383,9 @@ func (e *ToolCancelledError) Error() string {
 // Unwrap returns the embedded ToolError.
 func (e *ToolCancelledError) Unwrap() error { return e.ToolError.base() }
 
-// StaleApprovalError reports that an approved command was not run, because it would no longer do
-// what the approver was shown. For example, its working directory was replaced.
+// StaleApprovalError reports that an approved call was not run, because it would no longer do what
+// the approver was shown. For example, the working directory of a command was replaced, or a resumed
+// run has a tool that writes in place of one that only read.
 type StaleApprovalError struct{ *ToolError }
 
 // Error implements the error interface.
@@ -397,9 +398,10 @@ func (e *StaleApprovalError) Error() string {
 func (e *StaleApprovalError) Unwrap() error { return e.ToolError.base() }
 
 // ContextError reports that no valid request to the model could be made: the [ContextBuilder]
-// failed, the history is invalid, or the request cannot be made small enough. The run ends.
+// or the function of [WithSetup] failed, the history is invalid, or the request cannot be made small
+// enough. The run ends.
 type ContextError struct {
-	// Op is the operation that failed, such as "build request" or "check history".
+	// Op is the operation that failed, such as "build request", "set up turn" or "check history".
 	Op  string
 	Err error
 }

@@ -259,3 +259,47 @@ func ExampleInvocation_Progress() {
 	// counting 2 of 2
 	// counted <nil>
 }
+
+// A tool appears when another one has loaded it: the loop asks for the setup before each turn.
+func ExampleWithSetup() {
+	var loaded []aycoder.Tool
+	load := func(_ context.Context, _ *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		loaded = append(loaded, weatherTool())
+		return aycoder.TextResult("The skill is loaded."), nil
+	}
+	skill, err := aycoder.NewTool("load_skill", "Loads a skill.", load)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(script.Call("load_skill", map[string]any{}),
+		script.Call("weather", map[string]string{"city": "Oslo"}), script.Say("It is sunny in Oslo."))
+	allow := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+		return aycoder.Allow()
+	})
+	loop, err := aycoder.New(model, aycoder.WithApprover(allow),
+		aycoder.WithSetup(func(context.Context, aycoder.Setup) (aycoder.Setup, error) {
+			return aycoder.Setup{Client: model, Tools: append([]aycoder.Tool{skill}, loaded...)}, nil
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for ev, err := range loop.Run(context.Background(), aycoder.Input{Prompt: "How is Oslo?"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch ev := ev.(type) {
+		case *aycoder.SetupChanged:
+			fmt.Println("added", ev.Added)
+		case *aycoder.ToolFinished:
+			fmt.Println(ev.Call.Name+":", ev.Output.Text())
+		case *aycoder.RunFinished:
+			fmt.Println(ev.Result.Text())
+		}
+	}
+	// Output:
+	// added [load_skill]
+	// load_skill: The skill is loaded.
+	// added [weather]
+	// weather: Sunny in Oslo.
+	// It is sunny in Oslo.
+}

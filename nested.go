@@ -118,8 +118,8 @@ func (r *run) inside(inv *Invocation) {
 type runKey struct{}
 
 // RunFromContext returns the id of the run whose call an [Approver] is to decide about, and the
-// number of runs around that run. Pass the ctx that Decide received: for any other ctx, the
-// results are "" and 0. The tool finds the same values in [Invocation].Run and Depth. So the
+// number of runs around that run. Pass the ctx that Decide, or the function of [WithSetup], received:
+// for any other ctx, the results may be "" and 0. The tool finds the same values in [Invocation].Run and Depth. So the
 // Approver can find the state that a tool keeps for each run, such as the directory of a shell.
 func RunFromContext(ctx context.Context) (id string, depth int) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {

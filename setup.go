@@ -20,16 +20,16 @@ type Setup struct {
 	Model string
 	// Tools are the tools that the model may call, without the middleware of [WithToolMiddleware].
 	Tools []Tool
-	// Limits are the limits of the run. A field that is 0 has the value that [New] gave it. If Turns is
-	// not more than the messages that the model has sent, the run ends as if it had just reached it.
-	// The others apply to all that begins from now on.
+	// Limits are the limits of the run. A field that is 0 has its value of [New]. If the model has sent
+	// as many messages as Turns allows, or more, the run ends before the next one. Grace applies at
+	// once, and the other limits to the answers, calls and questions that come.
 	Limits Limits
 }
 
 // WithSetup sets a function that is asked before each turn what the model may call, which model that is,
-// and what the limits are. now is the setup of the turn before, and at first that of [New]; each run has
-// its own, also one inside a call (see [WithParent]). The function returns it unchanged, which costs
-// nothing, or with other fields: it may append to now.Tools.
+// and what the limits are. now is the setup of the turn before, and at first that of [New]. The function
+// returns it unchanged, which costs nothing, or with other fields; it may change the list in now.Tools. The
+// setup is that of one run: a run inside a call (see [WithParent]) begins with the options of its loop.
 //
 //	aycoder.WithSetup(func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
 //		now.Tools = registry.Tools()
@@ -38,13 +38,15 @@ type Setup struct {
 //
 // The turn before is over then: its calls have their outputs, so that each call runs with the tool that
 // the model was offered. A retry of a turn keeps its setup. When a run is resumed, the function is asked
-// at once, and open calls run with the tools of that name which it returns.
+// at once, too, and the open calls run with the tools of the same names.
 //
-// Of a change, the host gets a [SetupChanged]. The middleware of New wraps new tools and a new client,
-// and parts of the history that only the old provider understands are not sent to a new one. If the
-// function returns an error or panics, or if the setup is invalid, the run ends with a [*ContextError].
-// ctx is that of the run, and [RunFromContext] tells its id. Calls come from several goroutines if runs
-// do. Default: the setup of New.
+// The host gets a [SetupChanged] about a change. The middleware of New wraps new tools and new clients; a
+// tool or client that cannot be compared, such as a [ModelFunc], counts as new each time, unless it is the
+// one in now. Parts of the history that only the old provider understands are not sent to a new one.
+//
+// If the function returns an error or panics, or if the setup is invalid, the run ends with a
+// [*ContextError]. ctx is that of the run, and [RunFromContext] tells the run's id. Runs may call the
+// function at the same time. Default: the setup of New.
 func WithSetup(next func(ctx context.Context, now Setup) (Setup, error)) Option {
 	return option("WithSetup", next != nil, "is nil", func(c *config) { c.nextSetup = next })
 }

@@ -455,8 +455,8 @@ func (m *namedModel) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	return aycoder.ModelInfo{Provider: m.provider, Model: model, Context: m.window}, true
 }
 
-// A new client gets the middleware of New. What was learned of the old one does not apply to it: neither
-// window nor usage, nor the part of the history that is left out. Errors name the client that failed.
+// A new client gets the middleware of New. The window, the usage and the part of
+// the history to leave out that the run learned of the old one do not apply to it. Errors name the client that failed.
 func TestSetupChangesClient(t *testing.T) {
 	small := &namedModel{provider: "p", model: "small", window: 100}
 	big := &namedModel{provider: "q", model: "big", window: 9000}
@@ -526,8 +526,8 @@ func TestSetupChangesClient(t *testing.T) {
 	require.Equal(t, map[string]int{"small": 1, "big": 1}, wrapped)
 }
 
-// A function that changes nothing costs nothing, also if it returns the same tools in another list. What
-// it gives is checked once.
+// A function that changes nothing costs nothing, also if it returns the same tools in another list. A
+// tool is checked once.
 func TestSetupCostsNothing(t *testing.T) {
 	specs := 0
 	counted := &countedTool{specs: &specs}
@@ -617,7 +617,7 @@ func TestSetupOncePerTurn(t *testing.T) {
 	})
 }
 
-// A run inside a call has the setup of its own loop: what the outer run was given does not reach it.
+// A run inside a call has the setup of its loop: tools of the outer run do not reach it.
 func TestSetupOfInnerRun(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		inner := &fake{turns: [][]any{calls(use("1", "a", `{"text":""}`), use("2", "b", `{"text":""}`), use("3", "c", `{"text":""}`)), say("inner")}}

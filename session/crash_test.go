@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +16,7 @@ import (
 )
 
 // worker is an agent whose model makes a few calls in each of six turns, whatever was interrupted
-// before, and then says that it is done.
+// before, and then says that it is done. Its setup changes with each turn.
 func worker(t testing.TB, v aycoder.Verdict) *aycoder.Loop {
 	step := script.Func(func(req *aycoder.Request) script.Step {
 		turns := 0
@@ -32,7 +34,16 @@ func worker(t testing.TB, v aycoder.Verdict) *aycoder.Loop {
 		}
 		return script.Reply(script.Say("next"), call("look", 1), call("write", 1), call("look", 2), call("write", 2))
 	})
-	l, err := aycoder.New(script.New(step).With(script.WithLoop(true)), aycoder.WithApprover(verdict(v)),
+	more, asked := echo(t, "more", aycoder.EffectReadOnly), atomic.Int32{}
+	setup := aycoder.WithSetup(func(_ context.Context, now aycoder.Setup) (aycoder.Setup, error) {
+		n := asked.Add(1)
+		now.Limits.Turns = 50 + int(n)
+		if now.Tools = now.Tools[:2]; n%2 == 0 {
+			now.Tools = append(now.Tools, more)
+		}
+		return now, nil
+	})
+	l, err := aycoder.New(script.New(step).With(script.WithLoop(true)), setup, aycoder.WithApprover(verdict(v)),
 		aycoder.WithTools(echo(t, "look", aycoder.EffectReadOnly), echo(t, "write", aycoder.EffectWrite)))
 	require.NoError(t, err)
 	return l
@@ -138,6 +149,7 @@ func TestSuspendedRunIsKept(t *testing.T) {
 		if p == nil {
 			break
 		}
+		require.Empty(t, o.Changes(), "what the setup adds is no change of the agent")
 		if allowed == 0 {
 			require.Equal(t, asJSON(t, want), asJSON(t, p))
 		}
