@@ -40,9 +40,9 @@ type Setup struct {
 // the model was offered. A retry of a turn keeps its setup. When a run is resumed, the function is asked
 // at once, too, and the open calls run with the tools of the same names.
 //
-// The host gets a [SetupChanged] about a change. The middleware of New wraps new tools and new clients; a
-// tool or client that cannot be compared, such as a [ModelFunc], counts as new each time, unless it is the
-// one in now. Parts of the history that only the old provider understands are not sent to a new one.
+// The host gets a [SetupChanged] about a change. The middleware of New wraps new tools and new clients;
+// those that cannot be compared, such as a [ModelFunc], may be checked and wrapped again. Parts of the
+// history that only the old provider understands are not sent to a new one.
 //
 // If the function returns an error or panics, or if the setup is invalid, the run ends with a
 // [*ContextError]. ctx is that of the run, and [RunFromContext] tells the run's id. Runs may call the
@@ -84,7 +84,12 @@ func identical(a, b any) bool {
 // is reports whether s was made from given, whose limits are complete.
 func (s *setup) is(given *Setup) bool {
 	return s != nil && s.Model == given.Model && s.Limits == given.Limits && identical(s.Client, given.Client) &&
-		slices.EqualFunc(s.tools, given.Tools, func(t *tool, g Tool) bool { return identical(t.impl, g) })
+		s.has(given.Tools)
+}
+
+// has reports whether these are the tools of s.
+func (s *setup) has(tools []Tool) bool {
+	return slices.EqualFunc(s.tools, tools, func(t *tool, g Tool) bool { return identical(t.impl, g) })
 }
 
 // check makes a setup. It takes over what was checked for the known ones.
@@ -221,6 +226,9 @@ func (r *run) askSetup(ctx context.Context) (s *setup, err error) {
 	if given, err = l.nextSetup(ctx, given); err != nil {
 		return nil, err
 	}
+	if !now.has(r.tools) {
+		r.tools = nil
+	}
 	if given.Limits != now.Limits {
 		if given.Limits, err = l.first.Limits.with(given.Limits, "Setup.Limits"); err != nil {
 			return nil, err
@@ -271,7 +279,7 @@ func (r *run) configure(ctx context.Context, a *CallModel) *CallModel {
 	if r.recording() {
 		r.awaitRecord(ctx)
 	}
-	if r.state.phase != phaseModel || r.stopping || r.facts != nil && r.facts.failed {
+	if r.state.phase != phaseModel || r.stopping || ctx.Err() != nil || r.facts != nil && r.facts.failed {
 		return nil
 	}
 	return r.state.callModel()

@@ -579,6 +579,23 @@ func (*countedTool) Call(context.Context, *aycoder.Invocation) (*aycoder.ToolRes
 	return aycoder.TextResult("ok"), nil
 }
 
+// A function that changes the list in place gets the tools of the run in the next turn all the same.
+func TestSetupChangesItsList(t *testing.T) {
+	tools := named(t, "a", "b")
+	m := &fake{turns: [][]any{calls(use("1", "a", `{"text":""}`)), calls(use("2", "a", `{"text":""}`)), say("done")}}
+	loop := newLoop(t, m, aycoder.WithTools(tools...), aycoder.WithSetup(func(_ context.Context, now aycoder.Setup) (aycoder.Setup, error) {
+		require.Equal(t, tools, now.Tools)
+		clear(now.Tools)
+		now.Tools = tools
+		return now, nil
+	}))
+	for range 2 {
+		_, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}))
+		require.NoError(t, err)
+		m.reqs = nil
+	}
+}
+
 // A tool that another run of the loop has got is not checked again, and a function as client works.
 func TestSetupIsKept(t *testing.T) {
 	specs := 0
