@@ -75,6 +75,8 @@ func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 	records := []*record{}
 	moved := map[ID]ID{Root: Root}
 	var labels []*record
+	var messages messageReader
+	defer messages.close()
 	for _, n := range nodes {
 		parent, ok := moved[n.Parent]
 		if n.ID == Root || !ok {
@@ -82,7 +84,7 @@ func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 		}
 		id := ID(len(moved))
 		moved[n.ID] = id
-		r, err := nodeRecord(n, id, parent)
+		r, err := nodeRecord(&messages, n, id, parent)
 		if err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
@@ -103,19 +105,21 @@ func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 }
 
 // nodeRecord returns a record that holds all of a node.
-func nodeRecord(n *Node, id, parent ID) (*record, error) {
+func nodeRecord(messages *messageReader, n *Node, id, parent ID) (*record, error) {
+	m, err := messages.load(n)
+	if err != nil {
+		return nil, err
+	}
 	r := &record{
 		Kind: kindNode, ID: id, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files,
-		Values: n.values, shownDelta: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: n.Message, runID: n.Run, lost: n.Lost,
+		Values: n.values, shownDelta: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: m, runID: n.Run, lost: n.Lost,
 	}
 	if parent != id-1 {
 		r.Parent = &parent
 	}
-	if n.Message == nil {
-		return r, nil
+	if m != nil {
+		r.Message, err = wire(m, nil)
 	}
-	var err error
-	r.Message, err = wire(n.Message, nil)
 	return r, err
 }
 
@@ -133,17 +137,10 @@ func (s *Session) Trim(ctx context.Context) error {
 			return &CommandError{Command: "trim", Phase: b.phase()}
 		}
 	}
-	var records []*record
 	v := s.View()
-	records = append(records, &record{Kind: kindHeader, At: millis(v.nodes[Root].At),
-		Header: &header{Version: recordVersion, ID: s.id, Dir: s.entry.Dir, GitBranch: s.entry.Branch}})
-	for _, n := range v.nodes[1:] {
-		r, err := nodeRecord(n, n.ID, n.Parent)
-		if err != nil {
-			return &JournalError{Op: "trim", Session: s.id, Err: err}
-		}
-		records = append(records, r)
-	}
+	header := &record{Kind: kindHeader, At: millis(v.nodes[Root].At),
+		Header: &header{Version: recordVersion, ID: s.id, Dir: s.entry.Dir, GitBranch: s.entry.Branch}}
+	var records []*record // that follow those of the nodes
 	for _, id := range slices.Sorted(maps.Keys(v.labels)) {
 		records = append(records, &record{Kind: kindLabel, ID: id, Name: v.labels[id]})
 	}
@@ -166,23 +163,51 @@ func (s *Session) Trim(ctx context.Context) error {
 		records = append(records, &record{Kind: kindOutput, Output: k})
 	}
 	keep := func(h Hash) bool { return objects[h] }
-	var failed error
-	lines := func(yield func([]byte) bool) {
-		for _, r := range records {
-			line, err := r.encode()
-			if failed = err; err != nil || !yield(line) {
-				return
+	var messages messageReader
+	defer messages.close()
+	lines := func(yield func(*record, []byte) bool) error {
+		for i := range v.Len() + len(records) {
+			r, err := header, error(nil)
+			if i >= v.Len() {
+				r = records[i-v.Len()]
+			} else if n := v.nodes[i]; i > 0 {
+				r, err = nodeRecord(&messages, n, n.ID, n.Parent)
+			}
+			var line []byte
+			if err == nil {
+				r.At = cmp.Or(r.At, millis(s.entry.Used))
+				line, err = r.encode()
+			}
+			if err != nil || !yield(r, line) {
+				return err
 			}
 		}
+		return nil
 	}
-	for _, r := range records { // before anything is replaced
-		r.At = cmp.Or(r.At, millis(s.entry.Used))
-		if _, err := r.encode(); err != nil {
-			return &JournalError{Op: "trim", Session: s.id, Err: err}
+	places, at := make([]place, v.Len()), int64(0)
+	err := lines(func(r *record, line []byte) bool { // before anything is replaced
+		if at = r.placed(at, len(line)); r.Kind == kindNode {
+			places[r.ID] = r.place
 		}
+		return true
+	})
+	if err != nil {
+		return &JournalError{Op: "trim", Session: s.id, Err: err}
 	}
 	s.start = nil
-	return errors.Join(s.journal.Rewrite(ctx, lines, keep), failed)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err = s.journal.Rewrite(ctx, func(yield func([]byte) bool) {
+		if err := lines(func(_ *record, line []byte) bool { return yield(line) }); err != nil {
+			cancel(err) // what is written does not take the place of the records
+		}
+	}, keep)
+	if err == nil && s.source != nil {
+		s.source.mu.Lock()
+		s.source.places = places
+		s.source.mu.Unlock()
+	}
+	return err
 }
 
 // records returns the records of what the branch is at, beside its nodes.
@@ -272,7 +297,7 @@ func (doc *document) view() (*View, error) {
 			return nil, fmt.Errorf("node %d is missing, or has a wrong parent", i+1)
 		}
 		node := &Node{
-			ID: n.ID, Parent: n.Parent, Message: n.Message, Context: n.Context, Run: n.Run, Branch: n.Branch, At: n.At,
+			ID: n.ID, Parent: n.Parent, outline: n.Message, Context: n.Context, Run: n.Run, Branch: n.Branch, At: n.At,
 			Answer: n.Answer, depth: v.nodes[n.Parent].depth + 1,
 		}
 		v.nodes = append(v.nodes, node)

@@ -87,7 +87,7 @@ func damagedAt(t *testing.T, records [][]byte, bad int) error {
 		return fmt.Errorf("damage is reported as %v", d)
 	}
 	for id, text := range want {
-		if n := o.View().Node(id); n == nil || n.Message == nil || n.Message.Text() != text {
+		if n := o.View().Node(id); n == nil || n.Message() == nil || n.Message().Text() != text {
 			return fmt.Errorf("node %d is lost", id)
 		}
 	}

@@ -112,23 +112,48 @@ func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
 // process may be writing it.
 func (j *dirJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
+		for r, err := range j.located(ctx) {
+			if !yield(r.line, err) {
+				return
+			}
+		}
+	}
+}
+
+// located is a record of a journal, and where its line is, if that is known.
+type located struct {
+	line []byte
+	place
+}
+
+// located yields the records as Records does, with their places.
+func (j *dirJournal) located(ctx context.Context) iter.Seq2[located, error] {
+	return func(yield func(located, error) bool) {
 		f, size, torn, err := j.reader(ctx)
 		if err != nil {
-			yield(nil, journalError("read", j.id, err))
+			yield(located{}, journalError("read", j.id, err))
 			return
 		}
 		defer f.Close()
 		lines, left := 0, false
-		err = readLines(io.NewSectionReader(f, 0, size), func(n int, record []byte, err error) bool {
+		var at place
+		section := io.NewSectionReader(f, 0, size)
+		in := bufio.NewReaderSize(section, 64<<10)
+		err = readRecords(in, func(n int, record []byte, err error) bool {
+			if n != lines {
+				end, _ := section.Seek(0, io.SeekCurrent) // never fails
+				end -= int64(in.Buffered())
+				at = place{at.at + at.size, end - at.at - at.size}
+			}
 			switch {
 			case ctx.Err() != nil:
-				yield(nil, journalError("read", j.id, ctx.Err()))
+				yield(located{}, journalError("read", j.id, ctx.Err()))
 				left = true
 			case errors.Is(err, errTorn):
 			case err != nil:
-				left = !yield(nil, j.damage(n, err))
+				left = !yield(located{}, j.damage(n, err))
 			default:
-				left = !yield(bytes.Clone(record), nil)
+				left = !yield(located{bytes.Clone(record), at}, nil)
 			}
 			lines = n
 			return !left
@@ -136,11 +161,18 @@ func (j *dirJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 		switch {
 		case left:
 		case err != nil:
-			yield(nil, journalError("read", j.id, err))
+			yield(located{}, journalError("read", j.id, err))
 		case torn:
-			yield(nil, j.damage(lines+1, errTorn))
+			yield(located{}, j.damage(lines+1, errTorn))
 		}
 	}
+}
+
+// end returns the offset of the next record.
+func (j *dirJournal) end() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.size
 }
 
 func (j *dirJournal) damage(record int, err error) error {

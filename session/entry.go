@@ -28,16 +28,16 @@ func (s *Session) used(r *record) {
 }
 
 // note keeps the entry up to date with a new node.
-func (s *Session) note(n *Node) {
+func (s *Session) note(n *Node, m *aycoder.Message) {
 	s.entry.Nodes = len(s.tree.nodes.Items)
 	if a := n.Answer; a != nil {
-		if n.Message != nil && n.Message.Role == aycoder.RoleAssistant { // not the writer of a summary
+		if m != nil && m.Role == aycoder.RoleAssistant { // not the writer of a summary
 			s.entry.Model = cmp.Or(a.Model, s.entry.Model)
 		}
 		s.entry.Cost += a.Cost
 	}
-	if s.entry.Prompt == "" && n.Message != nil && n.Message.Role == aycoder.RoleUser {
-		s.entry.Prompt = firstLine(n.Message.Text())
+	if s.entry.Prompt == "" && m != nil && m.Role == aycoder.RoleUser {
+		s.entry.Prompt = firstLine(m.Text())
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 // messages of all branches, and of the files only their names and hashes.
 func (v *View) WriteJSON(w io.Writer) error {
 	doc := document{Format: documentFormat, Version: recordVersion, Title: v.title, Heads: v.heads}
-	for _, n := range v.nodes[1:] {
+	for n, m := range loaded(v.nodes[1:]) {
 		doc.Nodes = append(doc.Nodes, &documentNode{
-			ID: n.ID, Parent: n.Parent, Message: n.Message, Context: n.Context, Files: n.Files, Run: n.Run,
+			ID: n.ID, Parent: n.Parent, Message: m, Context: n.Context, Files: n.Files, Run: n.Run,
 			Branch: n.Branch, At: n.At, Answer: n.Answer, Label: v.labels[n.ID],
 		})
 	}
@@ -69,24 +69,24 @@ type turnPart struct{ Kind, Title, Text string }
 // turns returns the conversation that leads to a node, without what is only for the model.
 func (v *View) turns(id ID) []turn {
 	var out []turn
-	for _, n := range v.Path(id) {
-		if n.Message == nil {
+	for n, m := range loaded(v.Path(id)) {
+		if m == nil {
 			continue
 		}
 		t := turn{ID: n.ID, Role: "user", Who: "User", Label: v.labels[n.ID], At: n.At}
-		if n.Message.Role == aycoder.RoleAssistant {
+		if m.Role == aycoder.RoleAssistant {
 			t.Role, t.Who = "model", "Model"
 			if n.Answer != nil && n.Answer.Model != "" {
 				t.Who = n.Answer.Model
 			}
 		}
-		for _, p := range n.Message.Parts {
+		for _, p := range m.Parts {
 			if part, ok := shownPart(p); ok {
 				t.Parts = append(t.Parts, part)
 			}
 		}
-		if len(n.Message.Parts) > 0 && !slices.ContainsFunc(t.Parts, func(p turnPart) bool { return p.Kind != "output" }) &&
-			n.Message.Role == aycoder.RoleUser {
+		if len(m.Parts) > 0 && !slices.ContainsFunc(t.Parts, func(p turnPart) bool { return p.Kind != "output" }) &&
+			m.Role == aycoder.RoleUser {
 			t.Role, t.Who = "tools", "Tools"
 		}
 		if len(t.Parts) > 0 {

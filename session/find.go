@@ -246,22 +246,21 @@ func (r *reader) record(line []byte, mayMatch bool) {
 
 // fact searches the part that a fact carries.
 func (r *reader) fact(line []byte) {
-	var f struct{ Run string }
-	seq, part := factPart(line)
-	if part == nil || json.Unmarshal(line, &f) != nil {
+	run, seq, part := factPart(line)
+	if part == nil {
 		return
 	}
 	h := r.part(part)
 	if h.rank > r.hit.rank && (r.waiting == nil || h.rank > r.waiting.rank) {
 		r.waiting = &h
-		r.run, _ = strconv.ParseInt(f.Run, 10, 64)
+		r.run, _ = strconv.ParseInt(run, 10, 64)
 		r.seq = strconv.AppendInt(nil, seq, 10)
 	}
 }
 
 // part searches a part of a message.
 func (r *reader) part(data json.RawMessage) Hit {
-	m, err := (&wireMessage{Role: aycoder.RoleAssistant, Parts: []json.RawMessage{data}}).message(nil)
+	m, err := (&wireMessage{Role: aycoder.RoleAssistant, Parts: []json.RawMessage{data}}).message(func(int64) json.RawMessage { return nil })
 	if err != nil || len(m.Parts) != 1 {
 		return Hit{}
 	}

@@ -368,7 +368,7 @@ func fill(tb testing.TB, dir string, sessions, phrases int) []planted {
 			v, _, err := Read(tb.Context(), store, id)
 			require.NoError(tb, err)
 			for _, node := range v.nodes[1:] {
-				if data, err := json.Marshal(node.Message); err == nil && bytes.Contains(data, []byte(hidden)) {
+				if data, err := json.Marshal(node.Message()); err == nil && bytes.Contains(data, []byte(hidden)) {
 					out = append(out, planted{hidden, id, node.ID})
 					break
 				}

@@ -135,7 +135,11 @@ func eachLine(in *bufio.Reader, yield func(n int, line []byte, err error) bool) 
 // readLines calls yield for each line of r as eachLine does, but with the record, or with the reason
 // why there is none. A damaged line may have both.
 func readLines(r io.Reader, yield func(n int, record []byte, err error) bool) error {
-	return eachLine(bufio.NewReaderSize(r, 64<<10), func(n int, line []byte, err error) bool {
+	return readRecords(bufio.NewReaderSize(r, 64<<10), yield)
+}
+
+func readRecords(in *bufio.Reader, yield func(n int, record []byte, err error) bool) error {
+	return eachLine(in, func(n int, line []byte, err error) bool {
 		var record []byte
 		if err == nil {
 			record, err = parseLine(line)

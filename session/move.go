@@ -47,10 +47,10 @@ func (b *Branch) Redo(ctx context.Context, opts ...MoveOption) (*Move, error) {
 
 // prompts reports whether a node is a message of the user that began a run.
 func (v *View) prompts(n *Node) bool {
-	if n.Message == nil || n.Message.Role != aycoder.RoleUser {
+	if n.outline == nil || n.outline.Role != aycoder.RoleUser {
 		return false
 	}
-	output := slices.ContainsFunc(n.Message.Parts, func(p aycoder.Part) bool {
+	output := slices.ContainsFunc(n.outline.Parts, func(p aycoder.Part) bool {
 		_, ok := p.(*aycoder.ToolOutput)
 		return ok
 	})

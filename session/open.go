@@ -45,7 +45,7 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 	if s.journal, err = store.Open(ctx, id, true); err != nil {
 		return nil, err
 	}
-	s.journal = s.config.spare(s.journal)
+	s.journal, s.source = s.config.spare(s.journal), newSource(store, id)
 	l := newLoader(s)
 	if err := l.load(ctx); err != nil {
 		return nil, errors.Join(err, s.journal.Close())
@@ -90,6 +90,7 @@ func readSession(ctx context.Context, store Store, id string) (*Session, error) 
 	if s.journal, err = store.Open(ctx, id, false); err != nil {
 		return nil, err
 	}
+	s.source = newSource(store, id)
 	l := newLoader(s)
 	err = l.load(ctx)
 	if err == nil { // what is not written yet is shown all the same
@@ -134,9 +135,9 @@ type openRun struct {
 	start    *startRecord
 	first    *aycoder.State // its first state, if it began in another session
 	facts    []aycoder.Fact
-	seq      int64                     // of the last fact
-	answer   *Answer                   // of the message that is not a node yet
-	parts    map[int64]json.RawMessage // that facts carried, by the number of the fact
+	seq      int64                 // of the last fact
+	answer   *Answer               // of the message that is not a node yet
+	parts    map[int64]carriedPart // by the number of the fact, until the node is read
 	requests []aycoder.ApprovalRequest
 	damaged  bool // some of its facts may be missing
 	unsure   bool // a call has ended, and no record says what the model was shown then
@@ -146,10 +147,10 @@ type openRun struct {
 func (l *loader) load(ctx context.Context) error {
 	s := l.session
 	position := 0
-	for line, err := range s.journal.Records(ctx) {
+	for rec, err := range s.records(ctx) {
 		position++
 		if err == nil {
-			err = l.line(line, position)
+			err = l.line(rec, position)
 		}
 		if damage, ok := errors.AsType[*DamageError](err); ok {
 			s.damage = append(s.damage, damage)
@@ -167,25 +168,25 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
-		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().Messages(id)) != nil
+		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlines(id)) != nil
 	}
 	s.publish()
 	return nil
 }
 
 // line takes one record.
-func (l *loader) line(line []byte, position int) error {
-	s := l.session
+func (l *loader) line(rec located, position int) error {
+	s, line := l.session, rec.line
 	bad := func(err error) error {
 		return &DamageError{JournalError: &JournalError{Op: "open", Session: s.id, Err: err}, Record: position}
 	}
 	if !bytes.HasPrefix(line, []byte(`{"t":`)) {
-		if err := l.fact(line); err != nil {
+		if err := l.fact(rec); err != nil {
 			return bad(err)
 		}
 		return nil
 	}
-	var r record
+	r := record{place: rec.place}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return bad(err)
 	}
@@ -254,7 +255,7 @@ func (l *loader) record(r *record) error {
 func (l *loader) run(number int64) *openRun {
 	run := l.open[number]
 	if run == nil {
-		run = &openRun{number: number, damaged: true, parts: map[int64]json.RawMessage{}}
+		run = &openRun{number: number, damaged: true, parts: map[int64]carriedPart{}}
 		l.open[number] = run
 	}
 	return run
@@ -278,10 +279,26 @@ func (l *loader) begin(r *record) {
 	s.branch(r.Branch).start = s.start
 }
 
+// carriedPart is the JSON of a part, and the place of the fact that carried it.
+type carriedPart struct {
+	json.RawMessage
+	fact *record
+}
+
+// part returns a part that is in the message of a node.
+func (run *openRun) part(n int64, r *record) json.RawMessage {
+	p, ok := run.parts[n]
+	if ok && (r.first == nil || n < r.first.seq) {
+		r.first = p.fact
+	}
+	delete(run.parts, n)
+	return p.RawMessage
+}
+
 // fact takes a fact of a run.
-func (l *loader) fact(line []byte) error {
+func (l *loader) fact(rec located) error {
 	var f aycoder.FactRecord
-	if err := json.Unmarshal(line, &f); err != nil {
+	if err := json.Unmarshal(rec.line, &f); err != nil {
 		return err
 	}
 	number, err := strconv.ParseInt(f.Run, 10, 64)
@@ -296,8 +313,8 @@ func (l *loader) fact(line []byte) error {
 	case *aycoder.ToolDone:
 		run.unsure = true
 	}
-	if seq, part := factPart(line); part != nil {
-		run.parts[seq] = part
+	if _, seq, part := factPart(rec.line); part != nil {
+		run.parts[seq] = carriedPart{part, &record{seq: seq, place: rec.place}}
 	}
 	return nil
 }
@@ -332,7 +349,8 @@ func (l *loader) node(r *record) error {
 		if r.ID > run.from {
 			run.added++
 		}
-		m, err := r.Message.message(run.parts)
+		m, err := r.Message.message(func(n int64) json.RawMessage { return run.part(n, r) })
+		r.placed(r.place.at, int(r.place.size)-lineExtra)
 		if m == nil {
 			s.apply(&record{Kind: kindNode, ID: r.ID, Parent: r.Parent, Branch: r.Branch, At: r.At, lost: true})
 			return err

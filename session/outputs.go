@@ -120,11 +120,11 @@ type remover interface {
 func (s *Session) outputsOn(nodes []*Node) []*keptOutput {
 	const pointer = 256 // bytes at the end of an output
 	keys := map[string]bool{}
-	for _, n := range nodes {
-		if n.Message == nil {
+	for _, m := range loaded(nodes) {
+		if m == nil {
 			continue
 		}
-		for _, p := range n.Message.Parts {
+		for _, p := range m.Parts {
 			if o, ok := p.(*aycoder.ToolOutput); ok {
 				text := o.Text()
 				for _, key := range whole.Keys(text[max(0, len(text)-pointer):]) {

@@ -76,6 +76,9 @@ type record struct {
 	Header *header `json:"session,omitempty"`
 
 	line    []byte           // of a fact
+	seq     int64            // of a fact
+	place   place            // in the journal, if its records can be read again
+	first   *record          // of a node: the first fact that has a part of its message
 	message *aycoder.Message // of a node
 	answer  *Answer          // of a node, if the fact of its run has it
 	runID   string           // of a node: the id of its run
@@ -131,13 +134,23 @@ func (r *record) encode() ([]byte, error) {
 	return line, nil
 }
 
-// wire returns the stored form of a message. facts has the numbers of the facts that carried parts.
-func wire(m *aycoder.Message, facts map[aycoder.Part]int64) (*wireMessage, error) {
+// placed notes where the record is. It returns the place of the next one.
+func (r *record) placed(at int64, size int) (next int64) {
+	next = at + int64(size+lineExtra)
+	if r.first != nil {
+		at = r.first.place.at
+	}
+	r.place, r.first = place{at, next - at}, nil
+	return next
+}
+
+// wire returns the stored form of a message. facts are the facts that carried parts.
+func wire(m *aycoder.Message, facts map[aycoder.Part]*record) (*wireMessage, error) {
 	w := &wireMessage{Role: m.Role, Parts: make([]json.RawMessage, len(m.Parts))}
 	for i, p := range m.Parts {
 		var err error
-		if n, ok := facts[p]; ok {
-			w.Parts[i], err = json.Marshal(n)
+		if f := facts[p]; f != nil {
+			w.Parts[i], err = json.Marshal(f.seq)
 		} else {
 			w.Parts[i], err = encodePart(p)
 		}
@@ -163,14 +176,14 @@ func encodePart(p aycoder.Part) (json.RawMessage, error) {
 
 var errLostPart = errors.New("a part of the message is lost with another record")
 
-// message returns the message. facts has the JSON of the parts that facts carried, by number. If a
-// fact is missing, a text takes the place of the part, and the error is errLostPart.
-func (w *wireMessage) message(facts map[int64]json.RawMessage) (*aycoder.Message, error) {
+// message returns the message. carried returns the JSON of the part that a fact carried, by number. If it
+// is nil, a text takes the place of the part, and the error is errLostPart.
+func (w *wireMessage) message(carried func(int64) json.RawMessage) (*aycoder.Message, error) {
 	var lost error
 	whole := wireMessage{Role: w.Role, Parts: make([]json.RawMessage, 0, len(w.Parts))}
 	for _, p := range w.Parts {
 		if n, err := strconv.ParseInt(string(p), 10, 64); err == nil {
-			if p = facts[n]; p == nil {
+			if p = carried(n); p == nil {
 				p, lost = json.RawMessage(`{"type":"text","text":"[this part was lost with a damaged record]"}`), errLostPart
 			}
 		}
@@ -188,23 +201,26 @@ func (w *wireMessage) message(facts map[int64]json.RawMessage) (*aycoder.Message
 }
 
 // factPart returns the JSON of the part that the record of a fact carries, or nil.
-func factPart(line []byte) (seq int64, part json.RawMessage) {
+func factPart(line []byte) (run string, seq int64, part json.RawMessage) {
 	var f struct {
+		Run    string          `json:"run"`
 		Seq    int64           `json:"seq"`
 		Part   json.RawMessage `json:"part"`
 		Call   json.RawMessage `json:"call"`
 		Output json.RawMessage `json:"output"`
 	}
 	if json.Unmarshal(line, &f) != nil {
-		return 0, nil
+		return "", 0, nil
 	}
 	switch {
 	case f.Part != nil:
-		return f.Seq, f.Part
+		part = f.Part
 	case f.Call != nil:
-		return f.Seq, f.Call
+		part = f.Call
+	default:
+		part = f.Output
 	}
-	return f.Seq, f.Output
+	return f.Run, f.Seq, part
 }
 
 // carried returns the part that a fact brings into the conversation, or nil.

@@ -22,11 +22,11 @@ type activeRun struct {
 	done    chan struct{}
 
 	// The mutex of the session guards these.
-	seq    int64                  // of the last fact
-	known  int                    // messages of the state that are in the tree
-	facts  map[aycoder.Part]int64 // the parts of the message in progress, by the fact that carried it
-	answer *Answer                // of the message in progress
-	began  bool                   // a fact is recorded
+	seq    int64                    // of the last fact
+	known  int                      // messages of the state that are in the tree
+	facts  map[aycoder.Part]*record // the facts that carried the parts of the message in progress
+	answer *Answer                  // of the message in progress
+	began  bool                     // a fact is recorded
 }
 
 // phase returns the phase of a branch on which a run works.
@@ -133,7 +133,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if foreign && (s.tree.next() > 1 || b.pending != nil) {
 		return nil, &aycoder.ConfigError{Option: "Input.Pending", Err: errors.New("the session keeps its pending run itself")}
 	}
-	a := &activeRun{branch: b, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]int64{}}
+	a := &activeRun{branch: b, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]*record{}}
 	if a.control == nil {
 		a.control = &b.control
 		rc.Control = a.control
@@ -219,13 +219,13 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	} else {
 		var err error
 		a.seq++
-		fact := new(record)
+		fact := &record{seq: a.seq}
 		if fact.line, err = (aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}).MarshalJSON(); err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
 		records = append(records, fact)
 		if p := carried(rec.Fact); p != nil {
-			a.facts[p] = a.seq
+			a.facts[p] = fact
 		}
 		switch f := rec.Fact.(type) {
 		case *aycoder.MessageDone:
@@ -316,6 +316,11 @@ func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 			return nil, err
 		}
 		r := a.branch.node(&record{Run: a.number, Message: w, message: m, runID: a.id}, s.tree.next()+ID(len(out)), parent)
+		for _, p := range m.Parts {
+			if f := a.facts[p]; f != nil && (r.first == nil || f.seq < r.first.seq) {
+				r.first = f
+			}
+		}
 		if m.Role == aycoder.RoleAssistant {
 			r.answer, a.answer = a.answer, nil
 			r.Cost = s.config.cost(r.answer)

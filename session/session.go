@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
+	"weak"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
@@ -33,6 +34,7 @@ type Session struct {
 	mu       sync.Mutex // guards all that follows, also that of the branches
 	tree     *tree
 	journal  Journal
+	source   *source // of the messages, or nil if they are in memory
 	entry    Entry
 	branches map[string]*Branch
 	runs     int64        // the number of the last run
@@ -138,7 +140,7 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 	if s.journal, err = store.Create(ctx, s.id); err != nil {
 		return nil, err
 	}
-	s.journal = s.config.spare(s.journal)
+	s.journal, s.source = s.config.spare(s.journal), newSource(store, s.id)
 	now := s.config.clock.Now()
 	s.tree = newTree(now)
 	s.entry = s.newEntry(now, s.config.dir)
@@ -357,6 +359,10 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 	if len(lines) == 0 {
 		return nil
 	}
+	at := int64(0)
+	if s.source != nil {
+		at = s.dirJournal().end()
+	}
 	if err := s.journal.Append(ctx, durable, lines...); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, ErrUncertain) {
 			return err // nothing is wrong with the journal
@@ -364,8 +370,11 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 		s.failed = err
 		return s.stopped()
 	}
-	for _, r := range records {
+	for i, r := range records {
 		s.used(r)
+		if s.source != nil {
+			at = r.placed(at, len(lines[i]))
+		}
 	}
 	return nil
 }
@@ -397,24 +406,30 @@ func (s *Session) apply(r *record) {
 	switch r.Kind {
 	case kindNode:
 		n := &Node{
-			ID: r.ID, Parent: r.parent(), Message: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
+			ID: r.ID, Parent: r.parent(), outline: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
 			shown: r.shownDelta, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost, values: r.Values,
 		}
 		b := s.branch(r.Branch)
 		if b.fresh != nil {
 			n.values, b.fresh = b.fresh, nil
 		}
-		if n.Message != nil {
+		if r.message != nil && r.place.size > 0 {
+			s.source.put(r.ID, r.place)
+			n.source, n.outline = s.source, outlineOf(r.message)
+			now := weak.Make(r.message)
+			n.seen.Store(&now)
+		}
+		if r.message != nil {
 			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}
 		}
 		t.add(n)
 		t.heads = set(t.heads, r.Branch, n.ID)
 		b.moving = nil
-		if n.Message != nil || n.Context != nil {
+		if r.message != nil || n.Context != nil {
 			b.redo = nil
 		}
-		b.delivered(n.Message)
-		s.note(n)
+		b.delivered(r.message)
+		s.note(n, r.message)
 	case kindMove:
 		s.branch(r.Branch).moving = r
 	case kindAsk:

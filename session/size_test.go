@@ -78,7 +78,7 @@ func TestSizeOfSession(t *testing.T) {
 	messages := 0
 	v := s.View()
 	for id := range session.ID(v.Len()) {
-		if m := v.Node(id).Message; m != nil {
+		if m := v.Node(id).Message(); m != nil {
 			data, err := json.Marshal(m)
 			require.NoError(t, err)
 			messages += len(data)

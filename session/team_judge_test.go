@@ -119,15 +119,15 @@ func (j *teamJudge) judge(ws *workspace.Workspace) {
 		require.NoError(j.t, aycoder.CheckHistory(v.Messages(b.Head())))
 		var all []*aycoder.Message
 		for _, n := range v.Path(b.Head()) {
-			if n.Message == nil {
+			if n.Message() == nil {
 				continue
 			}
-			all = append(all, n.Message)
-			if text, ok := strings.CutPrefix(n.Message.Text(), "Message from the agent "); ok {
+			all = append(all, n.Message())
+			if text, ok := strings.CutPrefix(n.Message().Text(), "Message from the agent "); ok {
 				_, text, _ = strings.Cut(text, "\n")
 				got[a] = append(got[a], text)
 			}
-			for _, p := range n.Message.Parts {
+			for _, p := range n.Message().Parts {
 				if out, ok := p.(*aycoder.ToolOutput); ok {
 					require.Equal(j.t, a, j.calls[out.ID].Agent, "an output that belongs to another agent")
 					require.NotContains(j.t, outputs, out.ID)

@@ -401,7 +401,7 @@ func workOn(ctx context.Context, s *session.Session, b *session.Branch, rounds i
 		}
 		done := 0
 		for _, n := range s.View().Path(b.Head()) {
-			if n.Message != nil && strings.HasPrefix(n.Message.Text(), "round ") {
+			if n.Message() != nil && strings.HasPrefix(n.Message().Text(), "round ") {
 				done++
 			}
 		}

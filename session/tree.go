@@ -2,10 +2,12 @@ package session
 
 import (
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/persist"
@@ -19,14 +21,11 @@ const Root ID = 0
 
 // Node is a point of a conversation: a message, and what the files of the workspace looked like
 // when the message was complete. Nodes form a tree. A node never changes, so it can be read without
-// a lock; its message and its maps must not be changed.
+// a lock; its messages and its maps must not be changed.
 type Node struct {
 	// ID is the number of the node, and Parent that of the node before. The Parent of the root
 	// is the root.
 	ID, Parent ID
-	// Message is the message that the node adds to the conversation. It is nil if the node only
-	// records files or a Context, and for the root.
-	Message *aycoder.Message
 	// Context, if it is not nil, takes the place of all messages of the path up to this node when
 	// the model is asked: see [Session.Compact]. The nodes before it are still in the tree.
 	Context []*aycoder.Message
@@ -44,6 +43,10 @@ type Node struct {
 	// Lost says that the record of the node is damaged, so that Message and Files are unknown.
 	Lost bool
 
+	outline *aycoder.Message // see outlineOf; nil if the node has no message
+	source  *source          // of the message, or nil if outline is the message itself
+	seen    atomic.Pointer[weak.Pointer[aycoder.Message]]
+
 	shown   shownDelta
 	values  map[string]json.RawMessage // of Branch.Keep, those that changed
 	depth   int
@@ -52,6 +55,33 @@ type Node struct {
 	// that a reader with an older View skips what came later.
 	child   atomic.Pointer[Node]
 	sibling *Node
+}
+
+// Message returns the message that the node adds to the conversation. It is nil if the node only
+// records files or a Context, and for the root. A message that is not in memory is read from the store. If
+// that is not possible any more, a text that says so takes the place of its contents.
+func (n *Node) Message() *aycoder.Message {
+	for _, m := range loaded([]*Node{n}) {
+		return m
+	}
+	return nil
+}
+
+// loaded yields nodes with their messages.
+func loaded(nodes []*Node) iter.Seq2[*Node, *aycoder.Message] {
+	return func(yield func(*Node, *aycoder.Message) bool) {
+		var r messageReader
+		defer r.close()
+		for _, n := range nodes {
+			m, err := r.load(n)
+			if err != nil {
+				m = unreadable(n.outline, err)
+			}
+			if !yield(n, m) {
+				return
+			}
+		}
+	}
 }
 
 // Answer says which model wrote a message, and how many tokens it used.
@@ -144,35 +174,52 @@ func (v *View) Path(id ID) []*Node {
 // path, from the last Context on. It is a valid history for [aycoder.Input]: if the node is a
 // message with calls, whose outputs are in the next node, outputs that say so follow it.
 func (v *View) Messages(id ID) []*aycoder.Message {
-	var out []*aycoder.Message
+	context, nodes := v.conversation(id)
+	out := slices.Clip(context)
+	for _, m := range loaded(nodes) {
+		out = append(out, m)
+	}
+	return v.repaired(id, out)
+}
+
+// conversation returns the last Context of the path to a node, and the nodes with the messages after it.
+func (v *View) conversation(id ID) (context []*aycoder.Message, nodes []*Node) {
 	for n := v.node(id); ; n = v.node(n.Parent) {
-		if n.Message != nil {
-			out = append(out, n.Message)
+		if n.outline != nil {
+			nodes = append(nodes, n)
 		}
-		if n.Context != nil {
-			for _, m := range slices.Backward(n.Context) {
-				out = append(out, m)
-			}
-			break
-		}
-		if n.ID == Root {
-			break
+		if n.Context != nil || n.ID == Root {
+			slices.Reverse(nodes)
+			return n.Context, nodes
 		}
 	}
-	slices.Reverse(out)
-	if v.damaged || v.unanswered(id) {
-		return aycoder.RepairHistory(out)
+}
+
+// outlines returns the conversation that leads to a node, with outlines of messages.
+func (v *View) outlines(id ID) []*aycoder.Message {
+	context, nodes := v.conversation(id)
+	out := slices.Grow(slices.Clip(context), len(nodes))
+	for _, n := range nodes {
+		out = append(out, n.outline)
 	}
 	return out
+}
+
+// repaired returns the messages that lead to a node as a valid history.
+func (v *View) repaired(id ID, messages []*aycoder.Message) []*aycoder.Message {
+	if v.damaged || v.unanswered(id) {
+		return aycoder.RepairHistory(messages)
+	}
+	return messages
 }
 
 // unanswered reports whether the path to a node ends with calls that have no outputs.
 func (v *View) unanswered(id ID) bool {
 	n := v.node(id)
-	for n.Message == nil && n.Context == nil && n.ID != Root {
+	for n.outline == nil && n.Context == nil && n.ID != Root {
 		n = v.node(n.Parent)
 	}
-	return n.Message != nil && len(n.Message.Calls()) > 0
+	return n.outline != nil && len(n.outline.Calls()) > 0
 }
 
 // Usage returns what the models have used for all nodes, and what it has cost, in US dollars, as far

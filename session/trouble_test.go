@@ -102,7 +102,7 @@ func TestQueuedMessagesOutliveAFailedRun(t *testing.T) {
 		require.NoError(t, err)
 		break
 	}
-	require.Equal(t, "one", s.View().Node(1).Message.Text())
+	require.Equal(t, "one", s.View().Node(1).Message().Text())
 }
 
 // A branch that may not use a control takes nothing from the run that has it.
