@@ -55,6 +55,7 @@ var walls = []wall{
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
 	{"internal/option", []string{"."}, nil},
+	{"internal/original", []string{"."}, nil},
 	{"internal/wiretest", []string{".", "internal"}, nil},
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},

@@ -32,6 +32,7 @@ func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Re
 	small := func() bool { return b.estimate(model, b.out) <= goal && sizeOf(b.out) <= most }
 	was := b.note
 	b.note.Version, b.note.At = noteVersion, len(b.messages)
+	b.note.Kept = b.kept(&was, was.From)
 	b.note.Most = b.quarter(model, goal)
 	open := openCalls(b.messages)
 	recent := b.suffix(model, goal/4)
@@ -47,6 +48,7 @@ func (b *build) compact(ctx context.Context, model tokens.Model, req *aycoder.Re
 	}
 	if from := b.cut(model, goal, most, open); from > max(was.From, b.head) {
 		b.summarize(ctx, model, from, goal)
+		b.note.Kept = b.kept(&was, from)
 		b.render()
 	}
 	if !small() && try > 0 { // what is left are a few large messages
@@ -79,8 +81,8 @@ func (b *build) estimate(model tokens.Model, messages []*aycoder.Message) int64 
 // quarter returns the number of bytes from which on a text alone takes more than a quarter of the
 // goal. Shorter texts need no look at their tokens.
 func (b *build) quarter(model tokens.Model, goal int64) int {
-	bytes := sizeOf(b.messages)
-	n := b.estimate(model, b.messages)
+	bytes := sizeOf(b.out)
+	n := b.estimate(model, b.out)
 	if n == 0 || bytes == 0 {
 		return int(goal)
 	}
@@ -90,7 +92,7 @@ func (b *build) quarter(model tokens.Model, goal int64) int {
 // suffix returns the first message of the last ones that have at most a number of tokens.
 func (b *build) suffix(model tokens.Model, room int64) int {
 	i := len(b.messages)
-	for ; i > b.head; i-- {
+	for ; i > max(b.head, b.note.From); i-- {
 		if room -= b.estimate(model, b.messages[i-1:i]); room < 0 {
 			break
 		}
@@ -103,7 +105,7 @@ func (b *build) cut(model tokens.Model, goal, most int64, open int) int {
 	room := goal - b.estimate(model, b.out[:b.head]) - b.summaryTokens(goal)
 	room = max(room, goal/4)
 	from := len(b.messages)
-	for i := len(b.messages) - 1; i >= b.head; i-- {
+	for i := len(b.messages) - 1; i >= max(b.head, b.note.From); i-- {
 		m := b.shown(i)
 		room -= b.estimate(model, []*aycoder.Message{m})
 		most -= partsSize(m.Parts)

@@ -22,6 +22,8 @@ type note struct {
 	Summary string `json:"summary,omitempty"`
 	// Untrusted says that the summary has text of an untrusted source.
 	Untrusted bool `json:"untrusted,omitempty"`
+	// Kept are the messages of the user before From that stay.
+	Kept []int `json:"kept,omitempty"`
 	// In the messages before Short, texts of outputs and calls have at most Each bytes. In all
 	// messages, texts have at most Most bytes.
 	Short int `json:"short,omitempty"`
@@ -99,7 +101,7 @@ func (v *conversation) follow(messages []*aycoder.Message, raw json.RawMessage) 
 	v.messages = messages
 	if string(raw) != string(v.text) || known == 0 {
 		v.note, v.text = note{}, raw
-		if raw != nil && (json.Unmarshal(raw, &v.note) != nil || v.note.Version != noteVersion || !v.note.fits(messages)) {
+		if raw != nil && (json.Unmarshal(raw, &v.note) != nil || v.note.Version != noteVersion || !v.note.fits(len(messages))) {
 			v.note = note{}
 		}
 		v.render()
@@ -111,8 +113,47 @@ func (v *conversation) follow(messages []*aycoder.Message, raw json.RawMessage) 
 }
 
 // fits reports whether the note can be about this history.
-func (n *note) fits(messages []*aycoder.Message) bool {
-	return n.At <= len(messages) && 0 <= n.From && n.From <= n.At && 0 <= n.Short && n.Short <= n.At && n.Each >= 0 && n.Most >= 0
+func (n *note) fits(messages int) bool {
+	return !slices.ContainsFunc(n.Kept, func(i int) bool { return i < 0 || i >= n.From }) && n.At <= messages && 0 <= n.From && n.From <= n.At && 0 <= n.Short && n.Short <= n.At && n.Each >= 0 && n.Most >= 0
+}
+
+// Needed reports which messages of a history its requests need: see WithCompactor of package session. A
+// history of which only these are in memory gives the same requests.
+func (c *Compactor) Needed(n int, message func(i int) (*aycoder.Message, error)) (func(i int) bool, error) {
+	var now note
+	for i := n - 1; i >= 0; i-- {
+		m, err := message(i)
+		if err != nil {
+			return nil, err
+		}
+		if raw, ok := noteIn(m); ok {
+			if json.Unmarshal(raw, &now) != nil || now.Version != noteVersion || !now.fits(n) {
+				now = note{}
+			}
+			break
+		}
+	}
+	var first []*aycoder.Message
+	for headOf(first) == len(first) && len(first) < now.From {
+		m, err := message(len(first))
+		if err != nil {
+			return nil, err
+		}
+		first = append(first, m)
+	}
+	return func(i int) bool { return i < len(first) || i >= now.From || slices.Contains(now.Kept, i) }, nil
+}
+
+// noteIn returns the note that a message of the model records: see aycoder.Compacted.
+func noteIn(m *aycoder.Message) (note json.RawMessage, ok bool) {
+	if n := len(m.Parts); m.Role == aycoder.RoleAssistant && n > 0 {
+		if o, is := m.Parts[n-1].(*aycoder.Opaque); is && o.Provider == "aycoder" {
+			var mark struct{ Note json.RawMessage }
+			ok = json.Unmarshal(o.Raw, &mark) == nil
+			note = mark.Note
+		}
+	}
+	return note, ok
 }
 
 // render makes the messages of the request anew.
@@ -127,7 +168,7 @@ func (v *conversation) render() {
 	}
 	if from > v.head {
 		v.out = append(v.out, aycoder.User(v.note.message()))
-		for _, i := range v.kept(from) {
+		for _, i := range v.note.Kept {
 			v.out = append(v.out, v.shown(i))
 		}
 	}
@@ -137,20 +178,26 @@ func (v *conversation) render() {
 }
 
 // kept returns the messages of the user, before from, that stay: those that are pinned, and those of
-// the present exchange.
-func (v *conversation) kept(from int) []int {
+// the present exchange. was is the note before.
+func (v *conversation) kept(was *note, from int) []int {
 	const most = 8
-	present := min(v.note.At, len(v.messages))
 	var out []int
 	open := true
-	for i := present - 1; i >= v.head; i-- {
-		m := v.messages[i]
-		if m.Role == aycoder.RoleAssistant && len(m.Calls()) == 0 {
-			open = false
-		}
-		if i < from && isPrompt(m) && (open && len(out) < most || v.pinned(m)) {
+	keep := func(i int) {
+		if m := v.messages[i]; isPrompt(m) && (open && len(out) < most || v.pinned(m)) {
 			out = append(out, i)
 		}
+	}
+	for i := v.note.At - 1; i >= max(v.head, was.From); i-- {
+		if m := v.messages[i]; m.Role == aycoder.RoleAssistant && len(m.Calls()) == 0 {
+			open = false
+		}
+		if i < from {
+			keep(i)
+		}
+	}
+	for _, i := range slices.Backward(was.Kept) { // they are of the same exchange if nothing has ended it
+		keep(i)
 	}
 	slices.Reverse(out)
 	return out

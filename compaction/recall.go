@@ -9,6 +9,8 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/envelope"
+	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/whole"
 )
 
 const (
@@ -109,13 +111,25 @@ func (v *conversation) page() int {
 func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id string) (*found, error) {
 	var i, j int
 	if n, err := fmt.Sscanf(id, "message_%d_%d", &i, &j); err == nil && n == 2 && i >= 0 && i < len(messages) && j >= 0 {
-		if parts := messages[i].Parts; j < len(parts) {
-			if t, is := parts[j].(*aycoder.Text); is {
+		m, err := original.Message(ctx, i, messages[i])
+		if err == nil && j < len(m.Parts) {
+			if t, is := m.Parts[j].(*aycoder.Text); is {
 				return &found{text: t.Text}, nil
 			}
 		}
 	}
-	for _, m := range messages {
+	isKey := len(whole.Keys(id)) > 0 // the id of a call is in outlines, too
+	for i, m := range messages {
+		if !slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
+			o, is := p.(*aycoder.ToolOutput)
+			return is && (isKey || o.ID == id)
+		}) {
+			continue
+		}
+		m, err := original.Message(ctx, i, m)
+		if err != nil {
+			continue
+		}
 		for _, p := range m.Parts {
 			o, is := p.(*aycoder.ToolOutput)
 			if !is {

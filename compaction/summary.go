@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/mask"
+	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/tokens"
 )
 
@@ -27,7 +28,7 @@ func (b *build) summarize(ctx context.Context, model tokens.Model, from int, goa
 	old := b.messages[max(b.head, b.note.From):from]
 	room := b.summaryTokens(goal)
 	bytes := int(room * 3)
-	b.digestTo(from)
+	b.digestTo(ctx, from)
 	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(old, isUntrusted)
 	if b.writer != nil && !b.asked {
 		b.asked = true
@@ -80,14 +81,20 @@ func enclose(name, text string) string {
 }
 
 // digestTo makes the digest that of the messages before from.
-func (b *build) digestTo(from int) {
+func (b *build) digestTo(ctx context.Context, from int) {
 	const step = 64 // messages
 	if b.digested < b.head || b.digested > from {
 		b.digest, b.digested = digest{focus: b.digest.focus}, b.head
 	}
 	for b.digested < from {
 		next := min(b.digested+step, from)
-		b.digest = b.digest.add(b.messages[b.digested:next])
+		messages := slices.Clone(b.messages[b.digested:next])
+		for i, m := range messages {
+			if whole, err := original.Message(ctx, b.digested+i, m); err == nil {
+				messages[i] = whole
+			}
+		}
+		b.digest = b.digest.add(messages)
 		b.digested = next
 	}
 }

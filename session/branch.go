@@ -60,6 +60,7 @@ type Branch struct {
 	values  map[string]*kept
 	fresh   map[string]json.RawMessage // values that are recorded, and not in a node yet
 	start   *startRecord               // of the last run
+	recent  []*aycoder.Message         // of the last run: the next one begins with these
 }
 
 // Phase says what a [Branch] is doing.

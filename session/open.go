@@ -374,7 +374,10 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 		run := l.open[number]
 		b := s.branches[run.branch]
 		end := &record{Kind: kindEnd, Run: number, Branch: run.branch}
-		state, known, ok := run.state(s.View(), s.tree.next())
+		state, known, ok, err := run.state(s)
+		if err != nil {
+			return err
+		}
 		if b == nil || !ok {
 			if err := write(end); err != nil {
 				return err
@@ -403,31 +406,32 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 }
 
 // begins returns the first state of the run, if the records of its start are there.
-func (run *openRun) begins(v *View, next ID) (aycoder.State, bool) {
+func (run *openRun) begins(s *Session) (state aycoder.State, ok bool, err error) {
 	switch {
 	case run.first != nil:
-		return *run.first, true
-	case run.start == nil || run.from >= next:
-		return aycoder.State{}, false
+		return *run.first, true, nil
+	case run.start == nil || run.from >= s.tree.next():
+		return state, false, nil
+	}
+	messages, err := s.history(run.from)
+	if n := len(messages); n == 0 || messages[n-1].Role == aycoder.RoleAssistant {
+		return state, false, err
 	}
 	in := aycoder.StartInput{
-		Messages: v.Messages(run.from), Model: run.start.Model, MaxTurns: run.start.MaxTurns, MaxCalls: run.start.MaxCalls,
+		Messages: messages, Model: run.start.Model, MaxTurns: run.start.MaxTurns, MaxCalls: run.start.MaxCalls,
 	}
 	for _, name := range slices.Sorted(maps.Keys(run.start.Tools)) {
 		in.Tools = append(in.Tools, &aycoder.ToolSpec{Name: name, Effect: aycoder.Effect(run.start.Tools[name])})
 	}
-	if n := len(in.Messages); n == 0 || in.Messages[n-1].Role == aycoder.RoleAssistant {
-		return aycoder.State{}, false
-	}
-	state, _ := aycoder.Start(in)
-	return state, true
+	state, _ = aycoder.Start(in)
+	return state, true, nil
 }
 
 // state applies the facts of the run to its first state. known is how many of its messages are in
 // the tree.
-func (run *openRun) state(v *View, next ID) (state aycoder.State, known int, ok bool) {
-	if state, ok = run.begins(v, next); !ok {
-		return state, 0, false
+func (run *openRun) state(s *Session) (state aycoder.State, known int, ok bool, err error) {
+	if state, ok, err = run.begins(s); !ok {
+		return state, 0, false, err
 	}
 	known = len(state.Messages()) + run.added
 	for _, f := range run.facts {
@@ -441,7 +445,7 @@ func (run *openRun) state(v *View, next ID) (state aycoder.State, known int, ok 
 	if run.damaged {
 		state = uncertain(state)
 	}
-	return state, known, true
+	return state, known, true, nil
 }
 
 // uncertain settles every call of a state whose further facts are lost: a call that may have begun

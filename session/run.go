@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/whole"
 )
 
@@ -19,7 +20,9 @@ type activeRun struct {
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
 	resumed *aycoder.Pending // or nil
-	done    chan struct{}
+
+	originals original.Finder // of the messages that the history has as outlines
+	done      chan struct{}
 
 	// The mutex of the session guards these.
 	seq    int64                    // of the last fact
@@ -94,7 +97,8 @@ func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunO
 			}
 		}()
 		with := func(c *aycoder.RunConfig) error { *c = rc; return nil }
-		for ev, err := range a.agent(whole.With(b.seeing(work), outputStore{b.session}), in, with) {
+		work = original.With(whole.With(b.seeing(work), outputStore{b.session}), a.originals)
+		for ev, err := range a.agent(work, in, with) {
 			if !yield(ev, err) {
 				return
 			}
@@ -159,6 +163,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 		b.requeue(a.control)
 		b.control.Drain()
 	}
+	a.originals = s.View().originals(s.tree.heads[b.name])
 	if b.pending != nil {
 		in.Pending, a.resumed = b.pending, b.pending
 		a.number, a.seq, a.known = b.number, b.seq, len(b.pending.State.Messages())
@@ -188,7 +193,10 @@ func (b *Branch) continues(in *aycoder.Input, a *activeRun) error {
 		}
 	} else {
 		head := s.tree.heads[b.name]
-		in.Messages = s.View().Messages(head)
+		var err error
+		if in.Messages, err = s.history(head); err != nil {
+			return err
+		}
 		if a.known = len(in.Messages); s.View().unanswered(head) { // the outputs become a node, too
 			a.known--
 		}
@@ -345,6 +353,9 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	failed := !a.began && (res.End == "" || res.End == aycoder.EndFailed || len(res.Messages) < a.known)
 	if failed {
 		b.pending = a.resumed
+	}
+	if !failed {
+		b.recent = res.Messages
 	}
 	if res.Pending != nil && a.number > 0 {
 		b.pending, b.number, b.seq = res.Pending, a.number, a.seq

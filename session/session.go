@@ -62,6 +62,8 @@ type config struct {
 	files  *Files
 	prices func(provider, model string) (aycoder.Price, bool)
 	values map[string]Value
+
+	compactor Compactor
 }
 
 // Sync says how much a loss of power may cost. The end of the process, even by kill -9, costs

@@ -1,0 +1,76 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/original"
+)
+
+// Compactor says which messages of a long conversation the requests to the model need. The Compactor of
+// package compaction is one. It must be safe for concurrent use.
+type Compactor interface {
+	// Needed gets the number of messages of a history, and a function that returns message i of them. It
+	// returns a function that reports whether requests with this history, or a longer one that begins
+	// with it, need message i.
+	Needed(n int, message func(i int) (*aycoder.Message, error)) (func(i int) bool, error)
+}
+
+// WithCompactor makes runs begin without the messages that c has replaced by a summary, so that memory
+// does not grow with them: in the history of such a run, and in the [aycoder.Result], messages
+// without contents take their place. The tree has them all. c must be the Compactor of all
+// agents of the session. Default: runs begin with the whole conversation.
+func WithCompactor(c Compactor) Option {
+	return func(cfg *config) error {
+		if cfg.compactor = c; c == nil {
+			return &aycoder.ConfigError{Option: "WithCompactor", Err: errors.New("is nil")}
+		}
+		return nil
+	}
+}
+
+// history returns what a run gets of the conversation that leads to a node. The mutex is held, or the
+// session is new.
+func (s *Session) history(id ID) ([]*aycoder.Message, error) {
+	v := s.tree.view()
+	context, nodes := v.conversation(id)
+	var r messageReader
+	defer r.close()
+	message := func(i int) (*aycoder.Message, error) {
+		if i < len(context) {
+			return context[i], nil
+		}
+		return r.load(nodes[i-len(context)])
+	}
+	out := v.outlines(id)
+	needed, err := func(int) bool { return true }, error(nil)
+	if c := s.config.compactor; c != nil && !v.damaged {
+		needed, err = c.Needed(len(out), message)
+	}
+	for i := 0; i < len(out) && err == nil; i++ {
+		if needed(i) {
+			out[i], err = message(i)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.repaired(id, out), nil
+}
+
+// originals finds the messages of which a run that continues at a node has only outlines.
+func (v *View) originals(id ID) original.Finder {
+	context, nodes := v.conversation(id)
+	return func(i int, m *aycoder.Message) (*aycoder.Message, error) {
+		if i -= len(context); i < 0 || i >= len(nodes) {
+			return m, nil
+		}
+		n := nodes[i]
+		if n.source == nil || m != n.outline && !equal(m, n.outline) {
+			return m, nil
+		}
+		var r messageReader
+		defer r.close()
+		return r.load(n)
+	}
+}

@@ -1,0 +1,254 @@
+package session_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/session"
+)
+
+// A talker is a model that calls a tool in each of its turns but the last one of a prompt. It notes the
+// digest of each request.
+type talker struct {
+	turns    int // of a prompt
+	requests [][32]byte
+}
+
+func (m *talker) Stream(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		h := sha256.New()
+		for _, msg := range req.Messages {
+			data, err := json.Marshal(msg)
+			if err != nil {
+				panic(err)
+			}
+			h.Write(data)
+		}
+		m.requests = append(m.requests, [32]byte(h.Sum(nil)))
+		stop := aycoder.StopEndTurn
+		if len(m.requests)%m.turns != 0 {
+			stop = aycoder.StopToolUse
+			if !yield(&aycoder.BlockDone{Part: &aycoder.ToolUse{Name: "look", Args: []byte("{}")}}, nil) {
+				return
+			}
+		} else if !yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: fmt.Sprintf("We decided to use port %d.", len(m.requests))}}, nil) {
+			return
+		}
+		yield(&aycoder.MessageDone{Stop: stop, Provider: "p", Model: "m", ID: fmt.Sprint(len(m.requests)),
+			Usage: aycoder.Usage{Output: 50}}, nil)
+	}
+}
+
+// looker returns a tool whose outputs have about size bytes, and are the same for the same seed.
+func looker(t *testing.T, seed uint64, size int) aycoder.Tool {
+	words := strings.Fields("the parser reads func return value if nil := map[string]int case other 4711 0x1f path/to/file.go")
+	r := rand.New(rand.NewPCG(seed, 2))
+	tool, err := aycoder.NewTool("look", "Looks.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		var b strings.Builder
+		for b.Len() < size {
+			b.WriteString(words[r.IntN(len(words))])
+			b.WriteByte(" \n\t"[r.IntN(20)%3])
+		}
+		return aycoder.TextResult(b.String()), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	return tool
+}
+
+// longTalk is an agent with a compactor for a small window.
+func longTalk(t *testing.T, m *talker, look aycoder.Tool, window int64) (*aycoder.Loop, *compaction.Compactor) {
+	keep, err := compaction.New(m, compaction.WithWindow(window))
+	require.NoError(t, err)
+	loop, err := aycoder.New(m, aycoder.WithTools(look, keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware),
+		aycoder.WithLimits(aycoder.Limits{Turns: m.turns + 1}), aycoder.WithStrictPrefix(true))
+	require.NoError(t, err)
+	return loop, keep
+}
+
+func say(t *testing.T, s *session.Session, n int) {
+	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: fmt.Sprintf("prompt %d", n)}) {
+		require.NoError(t, err)
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// The memory of a process hardly grows with a conversation that is compacted and on disk: a message
+// whose content no request shows takes less than a tenth of its bytes. AYCODER_TURNS sets the number of turns.
+func TestMemoryOfLongSession(t *testing.T) {
+	const size, each = 5 << 10, 50
+	turns := 400
+	if n, err := strconv.Atoi(os.Getenv("AYCODER_TURNS")); err == nil {
+		turns = n
+	}
+	store, err := session.Dir(t.TempDir())
+	require.NoError(t, err)
+	m := &talker{turns: each}
+	loop, keep := longTalk(t, m, looker(t, 1, size), 32_000)
+	s, err := session.New(t.Context(), store, loop, session.WithCompactor(keep), session.WithSync(session.SyncTurns))
+	require.NoError(t, err)
+	first, before := min(1000, turns/2), int64(0)
+	for n := 1; n*each <= turns; n++ {
+		say(t, s, n)
+		if done := n * each; done == first {
+			before = heap()
+			t.Logf("%d turns: %d kB", done, before>>10)
+		} else if done%2000 == 0 {
+			t.Logf("%d turns: %d kB", done, heap()>>10)
+		}
+	}
+	after := heap()
+	grown := (after - before) / int64(turns-first)
+	t.Logf("%d turns: %d kB, %d bytes for each turn of %d", turns, after>>10, grown, size)
+	require.Less(t, grown, int64(size/4))
+	require.NoError(t, s.Close())
+	runtime.KeepAlive(s)
+
+	s = nil
+	base := heap()
+	s, err = session.Open(t.Context(), store, only(t, store), loop, session.WithCompactor(keep))
+	require.NoError(t, err)
+	opened := heap()
+	t.Logf("opened: %d kB, %d bytes for each turn", opened>>10, (opened-base)/int64(turns))
+	require.Less(t, (opened-base)/int64(turns), int64(size/4))
+	require.NoError(t, s.Close())
+}
+
+// The requests of a conversation do not depend on what is in memory: they are the same whether runs begin
+// with the whole conversation or without what a summary has replaced, and if each prompt comes in a new
+// process, also behind an Undo, a Redo, a Checkout or a Trim. Call ids, which the session makes here, show that
+// a run knows all of those before.
+func TestRequestsOfLongSession(t *testing.T) {
+	prompts := 40
+	if n, err := strconv.Atoi(os.Getenv("AYCODER_TURNS")); err == nil {
+		prompts = n / 5
+	}
+	type outcome struct {
+		requests [][32]byte
+		messages []*aycoder.Message
+		short    int // histories with outlines
+		again    int // prompts that came a second time, after an Undo
+	}
+	drive := func(t *testing.T, store session.Store, reopen, whole bool) (out outcome) {
+		m := &talker{turns: 5}
+		look := looker(t, 7, 2000)
+		loop, keep := longTalk(t, m, look, 8_000)
+		opts := []session.Option{session.WithSync(session.SyncTurns)}
+		with := func() []session.Option {
+			if whole {
+				return opts
+			}
+			return append(opts[:1:1], session.WithCompactor(keep))
+		}
+		s, err := session.New(t.Context(), store, loop, with()...)
+		require.NoError(t, err)
+		r := rand.New(rand.NewPCG(3, 4))
+		first := map[session.ID][32]byte{} // request at a node
+		for range prompts {
+			if reopen {
+				require.NoError(t, s.Close())
+				loop, keep = longTalk(t, m, look, 8_000)
+				s, err = session.Open(t.Context(), store, s.ID(), loop, with()...)
+				require.NoError(t, err)
+				require.Empty(t, s.Damage())
+			}
+			switch r.IntN(8) {
+			case 0:
+				for range 1 + r.IntN(4) {
+					_, _ = s.Undo(t.Context())
+				}
+			case 1:
+				_, _ = s.Undo(t.Context())
+				_, _ = s.Redo(t.Context())
+			case 2:
+				_, err := s.Checkout(t.Context(), session.ID(r.IntN(s.View().Len())))
+				require.NoError(t, err)
+			case 3:
+				require.NoError(t, s.Trim(t.Context()))
+			}
+			var res aycoder.Result
+			head, sent := s.Head(), len(m.requests)
+			for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: fmt.Sprintf("prompt %d", head)}, aycoder.Into(&res)) {
+				require.NoError(t, err)
+			}
+			if before, ok := first[head]; ok {
+				require.Equal(t, before, m.requests[sent], "the first request at node %d", head)
+				out.again++
+			}
+			first[head] = m.requests[sent]
+			full := s.View().Messages(s.Head())
+			require.Len(t, full, len(res.Messages))
+			require.NoError(t, aycoder.CheckHistory(full))
+			for i := range full {
+				if a, err := json.Marshal(full[i]); err == nil && len(a) > 1000 {
+					b, err := json.Marshal(res.Messages[i])
+					require.NoError(t, err)
+					if len(b) < 200 {
+						out.short++
+						break
+					}
+				}
+			}
+		}
+		out.requests, out.messages = m.requests, s.View().Messages(s.Head())
+		require.NoError(t, s.Close())
+		return out
+	}
+	want := drive(t, newMemory(), false, true)
+	for _, c := range []struct {
+		name          string
+		reopen, whole bool
+	}{{"one process", false, false}, {"new processes", true, false}, {"whole", true, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			store, err := session.Dir(t.TempDir())
+			require.NoError(t, err)
+			got := drive(t, store, c.reopen, c.whole)
+			for i := range want.requests {
+				require.Equal(t, want.requests[i], got.requests[i], "request %d", i)
+			}
+			require.Equal(t, want.requests, got.requests)
+			require.Equal(t, encodedAll(t, want.messages), encodedAll(t, got.messages))
+			t.Logf("%d requests, %d of %d runs began with outlines, %d prompts came again", len(got.requests), got.short, prompts, got.again)
+			require.Positive(t, got.again)
+			require.Equal(t, c.whole, got.short == 0)
+		})
+	}
+	require.Zero(t, want.short)
+}
+
+func encodedAll(t *testing.T, messages []*aycoder.Message) []string {
+	var out []string
+	for _, m := range messages {
+		data, err := json.Marshal(m)
+		require.NoError(t, err)
+		out = append(out, string(data))
+	}
+	return out
+}
+
+// only returns the id of the only session of a store.
+func only(t *testing.T, store session.Store) string {
+	list, err := session.List(t.Context(), store, nil)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	return list[0].ID
+}
