@@ -134,14 +134,15 @@ func (c *Compactor) Needed(n int, message func(i int) (*aycoder.Message, error))
 		}
 	}
 	var first []*aycoder.Message
-	for headOf(first) == len(first) && len(first) < now.From {
-		m, err := message(len(first))
+	head := 0
+	for ; head == len(first) && head < now.From; head = headOf(first) {
+		m, err := message(head)
 		if err != nil {
 			return nil, err
 		}
 		first = append(first, m)
 	}
-	return func(i int) bool { return i < len(first) || i >= now.From || slices.Contains(now.Kept, i) }, nil
+	return func(i int) bool { return i < head || i >= now.From || slices.Contains(now.Kept, i) }, nil
 }
 
 // noteIn returns the note that a message of the model records: see aycoder.Compacted.

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
-	"weak"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
@@ -335,7 +334,9 @@ func (s *Session) write(ctx context.Context, durable bool, records ...*record) e
 		return err
 	}
 	for _, r := range records {
-		s.apply(r)
+		if s.apply(r); r.message != nil {
+			s.tree.nodes.Items[r.ID].remember(r.message)
+		}
 	}
 	if slices.ContainsFunc(records, func(r *record) bool { return r.Kind != kindFact }) {
 		s.publish()
@@ -418,8 +419,6 @@ func (s *Session) apply(r *record) {
 		if r.message != nil && r.place.size > 0 {
 			s.source.put(r.ID, r.place)
 			n.source, n.outline = s.source, outlineOf(r.message)
-			now := weak.Make(r.message)
-			n.seen.Store(&now)
 		}
 		if r.message != nil {
 			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}

@@ -133,9 +133,16 @@ func (r *messageReader) load(n *Node) (*aycoder.Message, error) {
 	if err != nil {
 		return nil, journalError("read", n.source.id, fmt.Errorf("message of node %d: %w", n.ID, err))
 	}
-	w := weak.Make(m)
-	n.seen.Store(&w)
+	n.remember(m)
 	return m, nil
+}
+
+// remember makes the message of a node be found without reading it, as long as it is in use.
+func (n *Node) remember(m *aycoder.Message) {
+	if n.source != nil {
+		w := weak.Make(m)
+		n.seen.Store(&w)
+	}
 }
 
 var errNoRecord = errors.New("its record cannot be read")
