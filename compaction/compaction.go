@@ -31,7 +31,8 @@ shown, but still merges exact edits with what the model was shown: see [aycoder.
 A compaction comes as one large step, so that the requests between two steps begin with the same
 bytes, and prompt caches hit. It is an [aycoder.Compacted] event, and its note is kept in the history:
 the next run of the conversation leaves out the same, and a conversation that continues before that
-point (for example after Undo of package session) leaves out nothing.
+point (for example after Undo of package session) leaves out nothing. With the option WithCompactor of
+package session, only what requests show is in memory.
 */
 package compaction
 

@@ -43,6 +43,9 @@ tree. [Branch.Undo] takes back the last turn, and [Branch.Redo] takes that back 
 the same time, in one process: the session is the only writer of its records. Another process that
 opens the session gets a [*BusyError]; [Read] gives it a snapshot.
 
+The View of a [Dir] or [Memory] store reads messages from the store. A run has the whole conversation
+in memory, unless a [Compactor] says what of it is left out of requests: see [WithCompactor].
+
 # Files
 
 With [WithFiles], a node holds what the files looked like that the agent has read or changed, and

@@ -17,9 +17,10 @@ type Compactor interface {
 }
 
 // WithCompactor makes runs begin without the messages that c has replaced by a summary, so that memory
-// does not grow with them: in the history of such a run, and in the [aycoder.Result], messages
-// without contents take their place. The tree has them all. c must be the Compactor of all
-// agents of the session. Default: runs begin with the whole conversation.
+// does not grow with them: in the history of such a run, and in its [aycoder.Result], messages
+// without contents take their place. The tree has them all, and requests are the same. The messages
+// of a run stay in memory until the next one begins. c must be the Compactor of all agents of the session.
+// Default: runs begin with the whole conversation.
 func WithCompactor(c Compactor) Option {
 	return func(cfg *config) error {
 		if cfg.compactor = c; c == nil {

@@ -374,9 +374,13 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 		run := l.open[number]
 		b := s.branches[run.branch]
 		end := &record{Kind: kindEnd, Run: number, Branch: run.branch}
-		state, known, ok, err := run.state(s)
-		if err != nil {
-			return err
+		outlines := func(id ID) ([]*aycoder.Message, error) { return s.View().outlines(id), nil }
+		state, known, ok, _ := run.state(s, outlines)
+		if over := state.End() != "" && state.End() != aycoder.EndSuspended; ok && !(over && len(state.Messages()) <= known) {
+			var err error
+			if state, known, ok, err = run.state(s, s.history); err != nil {
+				return err
+			}
 		}
 		if b == nil || !ok {
 			if err := write(end); err != nil {
@@ -406,14 +410,14 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 }
 
 // begins returns the first state of the run, if the records of its start are there.
-func (run *openRun) begins(s *Session) (state aycoder.State, ok bool, err error) {
+func (run *openRun) begins(s *Session, history func(ID) ([]*aycoder.Message, error)) (state aycoder.State, ok bool, err error) {
 	switch {
 	case run.first != nil:
 		return *run.first, true, nil
 	case run.start == nil || run.from >= s.tree.next():
 		return state, false, nil
 	}
-	messages, err := s.history(run.from)
+	messages, err := history(run.from)
 	if n := len(messages); n == 0 || messages[n-1].Role == aycoder.RoleAssistant {
 		return state, false, err
 	}
@@ -429,8 +433,10 @@ func (run *openRun) begins(s *Session) (state aycoder.State, ok bool, err error)
 
 // state applies the facts of the run to its first state. known is how many of its messages are in
 // the tree.
-func (run *openRun) state(s *Session) (state aycoder.State, known int, ok bool, err error) {
-	if state, ok, err = run.begins(s); !ok {
+func (run *openRun) state(
+	s *Session, history func(ID) ([]*aycoder.Message, error),
+) (state aycoder.State, known int, ok bool, err error) {
+	if state, ok, err = run.begins(s, history); !ok {
 		return state, 0, false, err
 	}
 	known = len(state.Messages()) + run.added

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,6 +106,7 @@ func (s *source) find(id ID, was place) bool {
 type messageReader struct {
 	source *source
 	file   diskFile
+	in     *bufio.Reader
 }
 
 func (r *messageReader) close() {
@@ -164,7 +166,12 @@ func (r *messageReader) read(n *Node, p place) (*aycoder.Message, error) {
 		}
 	}
 	var lines []string
-	err := readLines(io.NewSectionReader(r.file, p.at, p.size), func(_ int, line []byte, err error) bool {
+	if section := io.NewSectionReader(r.file, p.at, p.size); r.in == nil {
+		r.in = bufio.NewReaderSize(section, int(min(p.size, 64<<10)))
+	} else {
+		r.in.Reset(section)
+	}
+	err := readRecords(r.in, func(_ int, line []byte, err error) bool {
 		if err == nil {
 			lines = append(lines, string(line))
 		}

@@ -98,7 +98,8 @@ type Answer struct {
 }
 
 // View is a snapshot of a session. It never changes, and reading it takes no lock, also while a
-// run adds nodes. Methods that take an ID treat one that is not in the View as the root.
+// run adds nodes. Messages that are not in memory are read from the store, also after the session is
+// closed. Methods that take an ID treat one that is not in the View as the root.
 type View struct {
 	nodes  []*Node // the index is the ID
 	labels map[ID]string
