@@ -208,7 +208,7 @@ func outlineOf(m *aycoder.Message) *aycoder.Message {
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case *aycoder.ToolUse:
-			parts = append(parts, &aycoder.ToolUse{ID: p.ID, Name: p.Name, Args: noArgs})
+			parts = append(parts, &aycoder.ToolUse{ID: p.ID, Name: p.Name, Args: json.RawMessage("{}")})
 		case *aycoder.ToolOutput:
 			odd := slices.DeleteFunc(slices.Clone(p.Parts), func(p aycoder.Part) bool { return isContent(p) })
 			parts = append(parts, &aycoder.ToolOutput{ID: p.ID, Name: p.Name, Parts: odd, IsError: p.IsError})
@@ -250,13 +250,10 @@ func isContent(p aycoder.Part) bool {
 	return false
 }
 
-var (
-	noArgs        = json.RawMessage("{}")
-	plainOutlines = map[aycoder.Role]*aycoder.Message{
-		aycoder.RoleUser: plainOutline(aycoder.RoleUser), aycoder.RoleAssistant: plainOutline(aycoder.RoleAssistant),
-		aycoder.RoleSystem: plainOutline(aycoder.RoleSystem),
-	}
-)
+var plainOutlines = map[aycoder.Role]*aycoder.Message{
+	aycoder.RoleUser: plainOutline(aycoder.RoleUser), aycoder.RoleAssistant: plainOutline(aycoder.RoleAssistant),
+	aycoder.RoleSystem: plainOutline(aycoder.RoleSystem),
+}
 
 func plainOutline(r aycoder.Role) *aycoder.Message {
 	return &aycoder.Message{Role: r, Parts: []aycoder.Part{&aycoder.Text{Text: "[this message is left out]"}}}
