@@ -144,7 +144,7 @@ func TestMemoryOfLongSession(t *testing.T) {
 // process, also behind an Undo, a Redo, a Checkout or a Trim. Call ids, which the session makes here, show that
 // a run knows all of those before.
 func TestRequestsOfLongSession(t *testing.T) {
-	prompts := 25
+	prompts := 16
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_TURNS")); err == nil {
 		prompts = n / 9
 	}
@@ -271,7 +271,7 @@ func TestCompactionIsDurable(t *testing.T) {
 	lines := slices.Collect(bytes.Lines(data))
 	compactions, cuts, resumed := 0, 0, 0
 	near := func(i int) bool { // a compaction
-		return slices.ContainsFunc(lines[max(0, i-3):min(len(lines), i+4)], func(line []byte) bool {
+		return slices.ContainsFunc(lines[max(0, i-1):min(len(lines), i+3)], func(line []byte) bool {
 			return bytes.Contains(line, []byte(`"fact":"compacted"`))
 		})
 	}
@@ -292,7 +292,7 @@ func TestCompactionIsDurable(t *testing.T) {
 		case strings.Contains(text, `"fact":"tool_done"`):
 			begun = ""
 		}
-		if begun == "call" || prompts == 0 || !near(i) && i%40 != 0 {
+		if begun == "call" || prompts == 0 || !near(i) && i%80 != 0 {
 			continue
 		}
 		cuts++
