@@ -114,7 +114,9 @@ func (v *conversation) follow(messages []*aycoder.Message, raw json.RawMessage) 
 
 // fits reports whether the note can be about this history.
 func (n *note) fits(messages int) bool {
-	return !slices.ContainsFunc(n.Kept, func(i int) bool { return i < 0 || i >= n.From }) && n.At <= messages && 0 <= n.From && n.From <= n.At && 0 <= n.Short && n.Short <= n.At && n.Each >= 0 && n.Most >= 0
+	outside := func(i int) bool { return i < 0 || i >= n.From }
+	return n.At <= messages && 0 <= n.From && n.From <= n.At && 0 <= n.Short && n.Short <= n.At && n.Each >= 0 && n.Most >= 0 &&
+		!slices.ContainsFunc(n.Kept, outside)
 }
 
 // Needed reports which messages of a history its requests need: see WithCompactor of package session. A
