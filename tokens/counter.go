@@ -19,6 +19,14 @@ type TokenCounter interface {
 	CountTokens(ctx context.Context, req *aycoder.Request) (int64, error)
 }
 
+// AnswerLimiter is an optional ability of an [aycoder.ModelClient], which [aycoder.As] finds: it
+// returns the limit of an answer, in tokens, that the client sends with requests whose
+// [aycoder.Request.MaxTokens] is 0, or 0 if it sends none. Some providers refuse a request that has
+// no room for such an answer.
+type AnswerLimiter interface {
+	AnswerLimit() int64
+}
+
 // Option configures a [Counter].
 type Option func(*config) error
 

@@ -228,22 +228,42 @@ func New(model string, opts ...Option) (*Client, error) {
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	model := c.modelOf(req)
-	x := &api.Exchange{
-		Config: &c.cfg.Config, Model: model, URL: c.cfg.url(model),
-		ModelsURL: c.cfg.modelsURL(), MaxResponse: req.MaxResponse,
-		Encode:     func() (*api.Payload, error) { return c.encode(req) },
-		SetHeaders: c.cfg.setHeaders,
-		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k} },
-	}
+	x := c.exchange(req)
 	if c.cfg.at.bedrock {
 		x.Frames, x.OrJSON = chunks, true
 	}
 	return x.Stream(ctx)
 }
 
+// CountTokens returns the number of input tokens of req, for which it asks the service. For the clouds
+// of [WithVertex] and [WithBedrock], it returns [errors.ErrUnsupported].
+func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
+	if c.cfg.at.option != "" {
+		return 0, errors.ErrUnsupported
+	}
+	x := c.exchange(req)
+	x.URL += "/count_tokens"
+	return x.Count(ctx, "input_tokens", "model", "messages", "system", "tools", "tool_choice", "thinking", "output_config",
+		"context_management", "mcp_servers")
+}
+
+// exchange returns the exchange of a request.
+func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
+	model := c.modelOf(req)
+	return &api.Exchange{
+		Config: &c.cfg.Config, Model: model, URL: c.cfg.url(model),
+		ModelsURL: c.cfg.modelsURL(), MaxResponse: req.MaxResponse,
+		Encode:     func() (*api.Payload, error) { return c.encode(req) },
+		SetHeaders: c.cfg.setHeaders,
+		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k} },
+	}
+}
+
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
+
+// AnswerLimit returns the limit that [WithMaxTokens] describes, or 0.
+func (c *Client) AnswerLimit() int64 { return int64(c.cfg.MaxTokens) }
 
 // String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }

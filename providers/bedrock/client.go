@@ -257,6 +257,9 @@ func (c *Client) FormatsOutput(model string) bool {
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
+// AnswerLimit returns the limit that [WithMaxTokens] describes, or 0.
+func (c *Client) AnswerLimit() int64 { return int64(c.cfg.MaxTokens) }
+
 // String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 

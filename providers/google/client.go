@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
 const (
@@ -224,15 +225,38 @@ func (c *config) findKey(model string) error {
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return c.exchange(req, ":streamGenerateContent?alt=sse").Stream(ctx)
+}
+
+// CountTokens returns the number of input tokens of req, for which it asks the service.
+func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
+	x, field := c.exchange(req, ":countTokens"), "totalTokens"
+	if c.cfg.project != "" {
+		return x.Count(ctx, field, "contents", "systemInstruction", "tools", "generationConfig")
+	}
+	encode := x.Encode
+	x.Encode = func() (*api.Payload, error) {
+		p, err := encode()
+		if err != nil {
+			return nil, err
+		}
+		head := rawjson.AppendField([]byte(`{"generateContentRequest":{`), "model", c.resource(x.Model))
+		head = append(append(head, ','), p.Pieces[0][1:]...)
+		return &api.Payload{Pieces: append(append([][]byte{head}, p.Pieces[1:]...), []byte{'}'})}, nil
+	}
+	return x.Count(ctx, field, "generateContentRequest")
+}
+
+// exchange returns the exchange of a request with a method of its model.
+func (c *Client) exchange(req *aycoder.Request, method string) *api.Exchange {
 	name := cmp.Or(req.Model, c.model)
-	x := &api.Exchange{
-		Config: &c.cfg.Config, Model: name, URL: c.endpoint(name), ModelsURL: c.list(),
+	return &api.Exchange{
+		Config: &c.cfg.Config, Model: name, URL: c.endpoint(name, method), ModelsURL: c.list(),
 		MaxResponse: req.MaxResponse,
 		Encode:      func() (*api.Payload, error) { return c.encode(req, parseModel(name)) },
 		SetHeaders:  func(h http.Header) { c.cfg.SetHeaders(h, keyHeader, "") },
 		Decode:      func(k *api.Call) api.Decoder { return newDecoder(k, renamed(req.Tools)) },
 	}
-	return x.Stream(ctx)
 }
 
 // list returns the URL of the list of models. Vertex AI does not have one.
@@ -244,12 +268,12 @@ func (c *Client) list() string {
 }
 
 // endpoint returns the URL of a model's method.
-func (c *Client) endpoint(model string) string {
+func (c *Client) endpoint(model, method string) string {
 	segments := strings.Split(c.resource(model), "/")
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
 	}
-	return c.cfg.BaseURL + "/" + strings.Join(segments, "/") + ":streamGenerateContent?alt=sse"
+	return c.cfg.BaseURL + "/" + strings.Join(segments, "/") + method
 }
 
 // resource returns the full resource name of a model. The given name may have a part of
@@ -283,6 +307,9 @@ func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provide
 func (c *Client) FormatsOutput(model string) bool {
 	return parseModel(cmp.Or(model, c.model)).formats()
 }
+
+// AnswerLimit returns the limit that [WithMaxTokens] describes, or 0.
+func (c *Client) AnswerLimit() int64 { return int64(c.cfg.MaxTokens) }
 
 // String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }

@@ -86,7 +86,7 @@ func TestEndpoint(t *testing.T) {
 	for _, tt := range tests {
 		c, err := New("gemini-x", append([]Option{token}, tt.opts...)...)
 		require.NoError(t, err)
-		assert.Equal(t, tt.want+method, c.endpoint(tt.model))
+		assert.Equal(t, tt.want+method, c.endpoint(tt.model, method))
 	}
 }
 

@@ -397,7 +397,7 @@ func TestEndless(t *testing.T) {
 func decoded(t testing.TB, docs []string, short bool) *wiretest.Answer {
 	c := newClient(t, streaming("data: {}\n\n", 1<<20))
 	x := &api.Exchange{
-		Config: &c.cfg.Config, Model: "m", URL: c.endpoint("m"),
+		Config: &c.cfg.Config, Model: "m", URL: c.endpoint("m", ":streamGenerateContent"),
 		Encode:     func() (*api.Payload, error) { return c.encode(hello(), parseModel("m")) },
 		SetHeaders: func(http.Header) {},
 		Decode:     func(k *api.Call) api.Decoder { return &fed{newDecoder(k, nil), docs, short} },

@@ -321,6 +321,9 @@ func (s *shown) keep(model string, d Details) {
 	s.models[model] = d
 }
 
+// AnswerLimit returns the limit that [WithMaxTokens] describes, or 0.
+func (c *Client) AnswerLimit() int64 { return int64(c.cfg.MaxTokens) }
+
 // String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 
@@ -60,13 +61,29 @@ func WithPromptCacheKey(key string) Option { return WithExtra("prompt_cache_key"
 
 // streamResponses sends a request to the Responses API and streams the answer.
 func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	x := &api.Exchange{
+	return c.exchange(req).Stream(ctx)
+}
+
+// CountTokens returns the number of input tokens of req, for which it asks the service. Only OpenAI's
+// Responses API can do that; for others, it returns [errors.ErrUnsupported].
+func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
+	if !c.cfg.responses || !c.cfg.AtHome() {
+		return 0, errors.ErrUnsupported
+	}
+	x := c.exchange(req)
+	x.URL = c.endpoint("/responses/input_tokens")
+	return x.Count(ctx, "input_tokens", "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning",
+		"text", "truncation", "conversation", "previous_response_id")
+}
+
+// exchange returns the exchange of a request to the Responses API.
+func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
+	return &api.Exchange{
 		Config: &c.cfg.Config, Model: c.modelOf(req), URL: c.respURL(),
 		Encode:     func() (*api.Payload, error) { return c.encodeResponses(req) },
 		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(), MaxResponse: req.MaxResponse,
 		Decode: func(k *api.Call) api.Decoder { return newRespDecoder(k, c.respOwner(), mappedNames(req.Tools)) },
 	}
-	return x.Stream(ctx)
 }
 
 // respURL returns the URL of the Responses API. In Azure's dated versions the model, and
