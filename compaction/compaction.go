@@ -221,7 +221,7 @@ func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
 	switch over := b.in.Overflow; {
 	case b.sent == nil:
 	case over != nil:
-		b.counter.Observe(model, b.sent, aycoder.Usage{Input: over.Actual})
+		b.counter.Observe(model, b.sent, aycoder.Usage{Input: b.refused(model, over)})
 	case b.in.Turn == b.sentTurn+1:
 		b.counter.Observe(model, b.sent, b.in.Usage)
 	}
@@ -294,11 +294,35 @@ func (b *build) tokens(model tokens.Model) int64 {
 	if window == 0 {
 		return 0
 	}
-	answer := int64(b.in.Base.MaxTokens)
+	answer := b.answer()
 	if answer <= 0 {
 		answer = min(max(window/8, leastAnswer), mostAnswer)
 	}
+	if think := int64(b.in.Base.Thinking); think >= answer { // clients add the answer to such a budget
+		answer += think
+	}
 	return max(window-answer, window/4)
+}
+
+// answer returns how many tokens the answer may have, or 0 if the model decides.
+func (b *build) answer() int64 {
+	if n := b.in.Base.MaxTokens; n > 0 {
+		return int64(n)
+	}
+	if l, ok := aycoder.As[tokens.AnswerLimiter](b.model); ok {
+		return l.AnswerLimit()
+	}
+	return 0
+}
+
+// refused returns the number of tokens of the request that the model has refused. Some providers report
+// it together with the answer.
+func (b *build) refused(model tokens.Model, over *aycoder.ContextTooLargeError) int64 {
+	n, without := b.counter.Estimate(model, b.sent).Tokens, over.Actual-b.answer()
+	if max(without-n, n-without) < max(over.Actual-n, n-over.Actual) {
+		return without
+	}
+	return over.Actual
 }
 
 // measure counts a request, and reports whether it fits.
