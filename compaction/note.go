@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -213,8 +214,9 @@ func (v *conversation) shown(i int) *aycoder.Message {
 		return m
 	}
 	var parts []aycoder.Part
+	each, from, to := v.share(m)
 	for j, p := range m.Parts {
-		q := v.part(i, j, p)
+		q := v.part(i, j, p, each)
 		if q != p && parts == nil {
 			parts = slices.Clone(m.Parts)
 		}
@@ -223,14 +225,67 @@ func (v *conversation) shown(i int) *aycoder.Message {
 			v.shortened++
 		}
 	}
+	if from < to {
+		v.shortened++
+		notice := &aycoder.Text{Text: fmt.Sprintf("[%d parts of this message are left out here to save room.]", to-from)}
+		if parts == nil {
+			parts = m.Parts
+		}
+		parts = slices.Concat(parts[:from], []aycoder.Part{notice}, parts[to:])
+	}
 	if parts == nil {
 		return m
 	}
 	return &aycoder.Message{Role: m.Role, Parts: parts}
 }
 
-// part returns a part of a message as it is in the request.
-func (v *conversation) part(i, j int, p aycoder.Part) aycoder.Part {
+// share returns how many bytes each part of a prompt may have, so that all of them together have about
+// as many as one text, and which of its parts are left out because they are too many for that.
+func (v *conversation) share(m *aycoder.Message) (each, from, to int) {
+	const least = 256
+	room := v.note.Most
+	if room == 0 || !isPrompt(m) {
+		return room, 0, 0
+	}
+	if n := max(room/least, 1); len(m.Parts) > n {
+		from, to = n*2/3, len(m.Parts)-n/3
+	}
+	var sizes []int
+	for j, p := range m.Parts {
+		if j < from || j >= to {
+			sizes = append(sizes, weight(p))
+		}
+	}
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		if each = room / (len(sizes) - i); size > each {
+			return each, from, to
+		}
+		room -= size
+	}
+	return v.note.Most, from, to
+}
+
+// weight returns the number of bytes of text that have about as many tokens as a part of a prompt.
+func weight(p aycoder.Part) int {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		return len(p.Text)
+	case *aycoder.Media:
+		switch {
+		case strings.HasPrefix(p.Type, "image/"):
+			return 16 << 10
+		case strings.HasPrefix(p.Type, "text/"):
+			return len(p.Data)
+		}
+		return len(p.Data) / 5 // 3,000 tokens for a page of 50 kB
+	}
+	return 0
+}
+
+// part returns a part of a message as it is in the request. If it is of a prompt, it has at most each
+// bytes.
+func (v *conversation) part(i, j int, p aycoder.Part, each int) aycoder.Part {
 	most := v.note.Most
 	old := i < v.note.Short && i >= v.head
 	if old {
@@ -238,8 +293,8 @@ func (v *conversation) part(i, j int, p aycoder.Part) aycoder.Part {
 	}
 	switch p := p.(type) {
 	case *aycoder.Text:
-		if limit := v.note.Most; limit > 0 && len(p.Text) > limit { // an old text is not shortened: it has what was decided
-			return &aycoder.Text{Text: v.middle(p.Text, limit, fmt.Sprintf("message_%d_%d", i, j), "")}
+		if each > 0 && len(p.Text) > each { // an old text is not shortened: it has what was decided
+			return &aycoder.Text{Text: v.middle(p.Text, each, fmt.Sprintf("message_%d_%d", i, j), "")}
 		}
 	case *aycoder.ToolUse:
 		if most > 0 && len(p.Args) > 2*most {
@@ -248,7 +303,7 @@ func (v *conversation) part(i, j int, p aycoder.Part) aycoder.Part {
 	case *aycoder.ToolOutput:
 		return v.output(p, most, old)
 	case *aycoder.Media:
-		if old {
+		if old || each > 0 && weight(p) > each && i < v.note.At-1 {
 			return &aycoder.Text{Text: fmt.Sprintf("[%s of %d bytes is left out]", p.Type, len(p.Data))}
 		}
 	}

@@ -18,9 +18,9 @@ import (
 
 // summary is what a model was asked for in a compaction.
 type summary struct {
-	asked  bool              // once is enough
-	answer string            // or ""
-	spent  aycoder.Compacted // usage and model of the request, and why there is no answer
+	asked   bool              // once is enough
+	written string            // or ""
+	spent   aycoder.Compacted // usage and model of the request, and why there is no answer
 }
 
 // summarize replaces the messages before from by a summary.
@@ -32,9 +32,9 @@ func (b *build) summarize(ctx context.Context, model tokens.Model, from int, goa
 	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(old, isUntrusted)
 	if b.writer != nil && !b.asked {
 		b.asked = true
-		b.answer, b.spent.Error = b.ask(ctx, old, bytes)
+		b.written, b.spent.Error = b.ask(ctx, old, bytes)
 	}
-	text := b.fit(model, b.answer, room*3/4)
+	text := b.fit(model, b.written, room*3/4)
 	if text != "" { // a model may forget what rules do not
 		text = text + "\n\nNotes that were kept by rules:\n"
 	}
