@@ -219,6 +219,9 @@ var exitStatus = regexp.MustCompile(`^\[exit (\d+)|(?i)exit (?:code|status):? (\
 // exited reports whether the last lines of an output tell of a failure.
 func exited(lines []string) bool {
 	for _, line := range slices.Backward(lines[max(0, len(lines)-6):]) {
+		if !strings.Contains(line, "xit") && !strings.Contains(line, "XIT") {
+			continue
+		}
 		if m := exitStatus.FindStringSubmatch(line); m != nil {
 			return m[1]+m[2] != "0"
 		}
@@ -245,34 +248,58 @@ var (
 	harmless = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b|errors?: 0|^\s*(?:ok|PASS|=== RUN)\b|^FAIL\s*$|^FAIL\t`)
 )
 
-// signs are parts of which an error message, in lower case, has at least one. They are looked for first,
-// since the expressions take much longer.
+// signs are parts of which an error message, in lower case, has at least one, and loudSigns those of
+// which a loud line has one. They are looked for first, since the expressions take much longer.
 var signs = []string{
 	"err", "fail", "exception", "fatal", "panic", "caused", "fault", "dump", "denied", "refused", "crash", "reset", "cannot", "can't",
-	"could not", "unable", "un", "not ", "no ", "conflict", "assert", "time", "violates", "invalid", "missing", "abort", "overflow",
-	"leak", "full", "want", "expect", "reject", "incompat", "mismatch", "make:", "memory", "already", "must", "closed", "e ",
+	"could not", "unable", "un", "not", "no ", "conflict", "assert", "time", "violates", "invalid", "missing", "abort", "overflow",
+	"leak", "full", "want", "expect", "reject", "incompat", "mismatch", "make:", "memory", "already", "must", "closed", "e ", "e\t",
 	"●", "✗", "✘", "at ", "-->", "file \"",
 }
 
-// suspect reports whether a line may be an error message: it has a sign, or a number behind a mark.
-func suspect(line string) bool {
+var loudSigns = []string{
+	"Error:", "Exception:", "error:", "ERROR", "FATAL", "ERR!", "error TS", "error[E", "level=", "--- FAIL", "panicked at", "Exception in",
+	"Caused by:", "egmentation fault", "core dumped", "ermission denied", "onnection refused", "command not found", "undefined reference",
+	"make: ***", "No space left", "out of memory", "Error response",
+}
+
+// mayBeLoud reports whether a line can be a loud one.
+func mayBeLoud(line string) bool {
+	first := strings.TrimLeft(line, " \t\r\f")
+	return slices.ContainsFunc(loudWords, func(s string) bool { return strings.HasPrefix(first, s) }) ||
+		slices.ContainsFunc(loudSigns, func(s string) bool { return strings.Contains(line, s) })
+}
+
+var loudWords = []string{"fatal", "panic", "error", "FAILED", "CONFLICT"}
+
+// placed reports whether a line can name a place in a file: it has a number behind a mark.
+func placed(line string) bool {
 	for i := 1; i < len(line); i++ {
 		if c := line[i]; c >= '0' && c <= '9' && strings.IndexByte(":([ ", line[i-1]) >= 0 && strings.IndexByte(line[:i], '.') >= 0 {
 			return true
 		}
 	}
+	return false
+}
+
+// signed reports whether a line has a sign.
+func signed(line string) bool {
 	line = strings.ToLower(line)
 	return slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(line, s) })
 }
 
 // errorPoints returns the points of a line as an error message, or 0 if it is not one.
 func errorPoints(line string, failed bool) (points int) {
-	if len(line) > 4*maxEntry || !suspect(line) || harmless.MatchString(line) {
+	if len(line) > 4*maxEntry {
 		return 0
 	}
-	at := located.MatchString(line)
+	isLoud, at := mayBeLoud(line) && loud.MatchString(line), placed(line)
+	if !isLoud && !at && !(failed && signed(line)) || harmless.MatchString(line) {
+		return 0
+	}
+	at = at && located.MatchString(line)
 	switch {
-	case loud.MatchString(line):
+	case isLoud:
 		points = 6
 	case (failed || at) && quiet.MatchString(line):
 		points = 5
@@ -321,10 +348,31 @@ func (g *digester) figures(lines []string, origin string, untrusted bool) {
 				g.file(p, "named by "+origin, 4)
 			}
 		}
-		if n < maxFigures && strings.ContainsAny(line, "0123456789") && amount.MatchString(line) &&
+		if n < maxFigures && measured(line) && amount.MatchString(line) &&
 			!harmless.MatchString(line) && !strings.HasPrefix(line, "--- ") {
 			n++
 			g.put(entry{Kind: fromTool, Text: line, Origin: origin, Points: 5, Untrusted: untrusted})
 		}
 	}
 }
+
+// measured reports whether a line may have an amount: a number before a unit, or a name of a value.
+func measured(line string) bool {
+	number := false
+	for i := range len(line) {
+		if line[i] < '0' || line[i] > '9' {
+			continue
+		}
+		number = true
+		if rest := strings.TrimLeft(line[i+1:min(i+4, len(line))], " \t"); rest != "" && strings.IndexByte("%kKMGTiBnmsbhdraetcwpf\xc2", rest[0]) >= 0 {
+			return true
+		}
+	}
+	if !number {
+		return false
+	}
+	line = strings.ToLower(line)
+	return slices.ContainsFunc(values, func(s string) bool { return strings.Contains(line, s) })
+}
+
+var values = []string{"port", "version", "timeout", "limit", "size", "default", "maximum", "budget", "deadline"}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // This file has the rules for sentences. They look at words and at the shape of words only, so they
@@ -250,6 +252,9 @@ func (w *wording) score(sentence string) (said, named int) {
 // user keeps what the user said: all of a short prompt, the best of a long one. Sentences in other
 // languages get points as such, since their words of deciding are not known here.
 func (g *digester) user(text string) {
+	if len(text) > maxScan { // a pasted log
+		text = runes.HeadTail(text, maxScan)
+	}
 	prose, quoted := sentences(text)
 	g.errors(quoted, "quoted by the user", false, false)
 	for _, s := range prose {

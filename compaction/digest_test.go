@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -332,4 +335,65 @@ func TestDigestIsLinear(t *testing.T) {
 	late := testing.AllocsPerRun(1, func() { d.add(step) })
 	require.Less(t, late, 1.3*early)
 	t.Logf("%.0f allocations early, %.0f late", early, late)
+}
+
+// The quick checks before the expressions let everything pass that the expressions match. The lines are
+// made from the expressions themselves.
+func TestErrorSigns(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, tt := range []struct {
+		expression *regexp.Regexp
+		passes     func(string) bool
+	}{
+		{loud, mayBeLoud},
+		{located, placed},
+		{quiet, signed},
+		{frame, signed},
+		{amount, measured},
+	} {
+		tree, err := syntax.Parse(tt.expression.String(), syntax.Perl)
+		require.NoError(t, err)
+		matches := 0
+		for range 20_000 {
+			line := []string{"", "a ", "\t", "x.go: ", "— "}[r.IntN(5)] + matching(r, tree) + []string{"", " b", ": c", "=", "1"}[r.IntN(5)]
+			if !strings.ContainsAny(line, "\n\r\f") && tt.expression.MatchString(line) {
+				matches++
+				require.True(t, tt.passes(line), "%q", line)
+			}
+		}
+		require.Greater(t, matches, 2000, "%s", tt.expression)
+	}
+}
+
+// matching returns a random text that an expression matches, apart from bounds of words and lines.
+func matching(r *rand.Rand, e *syntax.Regexp) string {
+	var b strings.Builder
+	times := 1
+	switch e.Op {
+	case syntax.OpLiteral:
+		for _, c := range e.Rune {
+			if e.Flags&syntax.FoldCase != 0 && r.IntN(2) == 0 {
+				c = unicode.ToUpper(c)
+			}
+			b.WriteRune(c)
+		}
+		return b.String()
+	case syntax.OpCharClass:
+		i := 2 * r.IntN(len(e.Rune)/2)
+		return string(e.Rune[i] + rune(r.IntN(int(min(e.Rune[i+1]-e.Rune[i], 200))+1)))
+	case syntax.OpAnyCharNotNL:
+		return "z"
+	case syntax.OpAlternate:
+		return matching(r, e.Sub[r.IntN(len(e.Sub))])
+	case syntax.OpStar, syntax.OpQuest:
+		times = r.IntN(2)
+	case syntax.OpPlus:
+		times = 1 + r.IntN(2)
+	}
+	for range times {
+		for _, sub := range e.Sub {
+			b.WriteString(matching(r, sub))
+		}
+	}
+	return b.String()
 }
