@@ -16,7 +16,7 @@ import (
 	"github.com/aycoder/aycoder/tokens"
 )
 
-// limited is a client that sends a limit of its own with each request.
+// limited is a client that limits the answer to each request.
 type limited struct{ *strict }
 
 func (limited) AnswerLimit() int64 { return 8192 }
