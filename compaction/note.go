@@ -214,7 +214,7 @@ func (v *conversation) shown(i int) *aycoder.Message {
 		return m
 	}
 	var parts []aycoder.Part
-	each, from, to := v.share(m)
+	each, from, to := v.share(i, m)
 	for j, p := range m.Parts {
 		q := v.part(i, j, p, each)
 		if q != p && parts == nil {
@@ -239,15 +239,17 @@ func (v *conversation) shown(i int) *aycoder.Message {
 	return &aycoder.Message{Role: m.Role, Parts: parts}
 }
 
-// share returns how many bytes each part of a prompt may have, so that all of them together have about
-// as many as one text, and which of its parts are left out because they are too many for that.
-func (v *conversation) share(m *aycoder.Message) (each, from, to int) {
-	const least = 256
+// share returns how many bytes each part of prompt i may have, so that all of them together have about
+// as many as one text, and which of its parts are left out because they are too many for that. Nothing
+// stands for an image or a document, so the last prompt keeps them, or does not fit.
+func (v *conversation) share(i int, m *aycoder.Message) (each, from, to int) {
+	const least, few = 256, 16
 	room := v.note.Most
 	if room == 0 || !isPrompt(m) {
 		return room, 0, 0
 	}
-	if n := max(room/least, 1); len(m.Parts) > n {
+	last := i == v.note.At-1 && slices.ContainsFunc(m.Parts, isMedia)
+	if n := max(room/least, few); len(m.Parts) > n && !last {
 		from, to = n*2/3, len(m.Parts)-n/3
 	}
 	var sizes []int
@@ -400,6 +402,11 @@ func isPrompt(m *aycoder.Message) bool {
 
 func isOutput(p aycoder.Part) bool {
 	_, ok := p.(*aycoder.ToolOutput)
+	return ok
+}
+
+func isMedia(p aycoder.Part) bool {
+	_, ok := p.(*aycoder.Media)
 	return ok
 }
 
