@@ -247,11 +247,9 @@ func (t *trail) ended(r *run, key string, call *ToolUse, fin *ToolFinished, outc
 // history notes that the conversation has untrusted content, which an earlier run took in.
 func (t *trail) history(r *run, messages []*Message) {
 	for _, m := range messages {
-		for _, p := range m.Parts {
-			if taints(p) {
-				t.note(r, AuditSecurity, nil, AuditRecord{Event: "untrusted_history", Untrusted: true})
-				return
-			}
+		if slices.ContainsFunc(m.Parts, taints) {
+			t.note(r, AuditSecurity, nil, AuditRecord{Event: "untrusted_history", Untrusted: true})
+			return
 		}
 	}
 }

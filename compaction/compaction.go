@@ -309,7 +309,7 @@ func (b *build) answer() int64 {
 	if n := b.in.Base.MaxTokens; n > 0 {
 		return int64(n)
 	}
-	if l, ok := aycoder.As[tokens.AnswerLimiter](b.model); ok {
+	if l, ok := aycoder.As[tokens.AnswerLimiter](b.client); ok {
 		return l.AnswerLimit()
 	}
 	return 0

@@ -114,7 +114,8 @@ func TestUntrustedStaysUntrusted(t *testing.T) {
 			}
 			require.Equal(t, 1, heads["output"])
 			require.Equal(t, 1, heads["call"])
-			require.Equal(t, heads["user"]+1, heads["assistant"], "one of each turn, and one of the page's")
+			// One of each turn, and one of the page's. The last prompt may be without its answer.
+			require.Contains(t, []int{0, 1}, heads["user"]+1-heads["assistant"])
 		})
 	}
 }
