@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,20 +126,19 @@ const (
 	atRequest point = "request" // the smaller request is sent
 )
 
-// stopper stops a run at a point of its n-th summary.
+// stopper stops a run at a point of a compaction.
 type stopper struct {
 	way   string
 	at    point
 	stop  func() // cancels
-	fired bool
+	fired atomic.Bool
 }
 
 // reach reports whether the run is to be stopped here.
 func (s *stopper) reach(p point) bool {
-	if s.fired || p != s.at {
+	if p != s.at || s.fired.Swap(true) {
 		return false
 	}
-	s.fired = true
 	if s.way == "cancel" {
 		s.stop()
 	}
@@ -186,9 +187,9 @@ func stopAt(t *testing.T, way string, at point, name string) {
 	})
 	m := worker(4_000, 40)
 	step := m.step
-	compacted := false
+	var compacted atomic.Bool
 	m.step = func(req *aycoder.Request) script.Step {
-		if compacted {
+		if compacted.Load() {
 			s.reach(atRequest)
 		}
 		return step(req)
@@ -201,15 +202,17 @@ func stopAt(t *testing.T, way string, at point, name string) {
 	c := process()
 	require.NoError(t, c.ask("Always use the file a.go."))
 	var res aycoder.Result
+	var mu sync.Mutex // of what follows
 	var facts []*aycoder.FactRecord
-	recorded, killed, spent := 0, -1, int64(0)
+	killed, spent := -1, int64(0)
 	record := func(_ context.Context, rec *aycoder.FactRecord) error {
+		mu.Lock()
+		defer mu.Unlock()
 		facts = append(facts, rec)
 		if f, ok := rec.Fact.(*aycoder.Compacted); ok {
 			spent += f.Usage.Output
 		}
 		if f, ok := rec.Fact.(*aycoder.Compacted); ok && f.Replaced > 0 {
-			recorded++
 			if s.reach(atFact) {
 				killed = len(facts) - 1
 				if way == "record" {
@@ -217,10 +220,10 @@ func stopAt(t *testing.T, way string, at point, name string) {
 				}
 			}
 		}
-		if s.fired && killed < 0 {
+		if s.fired.Load() && killed < 0 {
 			killed = len(facts)
 		}
-		if s.fired && way == "record" && at != atFact {
+		if s.fired.Load() && way == "record" && at != atFact {
 			return errStopped
 		}
 		return nil
@@ -234,21 +237,24 @@ func stopAt(t *testing.T, way string, at point, name string) {
 			stop = s.reach(atBegin)
 		case *aycoder.Compacted:
 			told++
+			mu.Lock()
 			require.LessOrEqual(t, told, len(facts))
-			if compacted = ev.Replaced > 0; compacted {
+			mu.Unlock()
+			if compacted.Store(ev.Replaced > 0); ev.Replaced > 0 {
 				stop = s.reach(atEvent)
 			}
 		}
-		if err != nil || stop && way == "break" || s.fired && way == "break" {
+		if err != nil || way == "break" && (stop || s.fired.Load()) {
 			break
 		}
 	}
 	require.NoError(t, aycoder.CheckHistory(res.Messages))
-	require.True(t, s.fired)
+	require.True(t, s.fired.Swap(true))
+	mu.Lock()
+	defer mu.Unlock()
 	turns := res.Usage.Output - spent
 	require.Zero(t, turns%50, "tokens that no fact told")
 	if way == "kill" {
-		s.fired = true
 		for _, cut := range []int{killed, killed + 1} {
 			if killed >= 0 && cut > 0 && cut <= len(facts) {
 				goOn(process(), m, aycoder.Input{Pending: &aycoder.Pending{Run: facts[0].Run, State: facts[cut-1].State}})
@@ -256,7 +262,6 @@ func stopAt(t *testing.T, way string, at point, name string) {
 		}
 		return
 	}
-	s.fired = true
 	same, first := goOn(c, m, aycoder.Input{Messages: res.Messages, Prompt: "go on"})
 	other, second := goOn(process(), m, aycoder.Input{Messages: res.Messages, Prompt: "go on"})
 	require.Equal(t, first, second, "one of them left out what no event told")
