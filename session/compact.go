@@ -99,15 +99,18 @@ func trusting(messages, short []*aycoder.Message) []*aycoder.Message {
 	return short
 }
 
-// mark is the part of the loop that says that a message stands for untrusted text.
+// mark is a part of the loop.
 type mark struct {
-	Untrusted bool `json:"untrusted"`
+	// Untrusted says that the message stands for untrusted text.
+	Untrusted bool `json:"untrusted,omitempty"`
+	// Compact is what a command of package compaction asks to keep.
+	Compact string `json:"compact,omitempty"`
 }
 
 const markProvider = "aycoder"
 
 func untrustedMark() aycoder.Part {
-	raw, _ := json.Marshal(mark{true}) // never fails
+	raw, _ := json.Marshal(mark{Untrusted: true}) // never fails
 	return &aycoder.Opaque{Provider: markProvider, Raw: raw}
 }
 

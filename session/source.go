@@ -198,20 +198,25 @@ func (r *messageReader) read(n *Node, p place) (*aycoder.Message, error) {
 	return m, err
 }
 
-// outlineOf returns a message without its contents: its role, and the ids of its calls and outputs. With
-// it in the place of the message, a history is as valid as before.
+// outlineOf returns a message without its contents: its role, the ids of its calls and outputs, whether
+// strangers wrote some of it, and what the user has asked of a compactor. With it in the place of the
+// message, a history is as valid as before.
 func outlineOf(m *aycoder.Message) *aycoder.Message {
 	if m == nil {
 		return nil
 	}
-	var parts []aycoder.Part
+	var parts, marks []aycoder.Part
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case *aycoder.ToolUse:
 			parts = append(parts, &aycoder.ToolUse{ID: p.ID, Name: p.Name, Args: json.RawMessage("{}")})
 		case *aycoder.ToolOutput:
 			odd := slices.DeleteFunc(slices.Clone(p.Parts), func(p aycoder.Part) bool { return isContent(p) })
-			parts = append(parts, &aycoder.ToolOutput{ID: p.ID, Name: p.Name, Parts: odd, IsError: p.IsError})
+			parts = append(parts, &aycoder.ToolOutput{ID: p.ID, Name: p.Name, Parts: odd, IsError: p.IsError, Untrusted: p.Untrusted})
+		case *aycoder.Opaque:
+			if p = outlineOfMark(p); p != nil {
+				marks = append(marks, p)
+			}
 		default:
 			if _, thinking := p.(*aycoder.Thinking); !isContent(p) && !(thinking && m.Role == aycoder.RoleAssistant) {
 				parts = append(parts, p) // it does not belong there, and must not pass
@@ -219,9 +224,23 @@ func outlineOf(m *aycoder.Message) *aycoder.Message {
 		}
 	}
 	if o := plainOutlines[m.Role]; o != nil && parts == nil {
-		return o
+		if marks == nil {
+			return o
+		}
+		parts = o.Parts
 	}
-	return &aycoder.Message{Role: m.Role, Parts: parts}
+	return &aycoder.Message{Role: m.Role, Parts: slices.Concat(parts, marks)}
+}
+
+// outlineOfMark returns what outlines keep of a mark of the loop: not its note, which is large. It
+// returns nil if that is nothing.
+func outlineOfMark(o *aycoder.Opaque) *aycoder.Opaque {
+	var m mark
+	if o == nil || o.Provider != markProvider || json.Unmarshal(o.Raw, &m) != nil || m == (mark{}) {
+		return nil
+	}
+	raw, _ := json.Marshal(m) // never fails
+	return &aycoder.Opaque{Provider: markProvider, Raw: raw}
 }
 
 // unreadable returns an outline with a text that says why the message cannot be read.
