@@ -26,6 +26,8 @@ func Command(keep string) aycoder.Part { return mark(commandMark{Compact: &keep}
 type commandMark struct {
 	Compact *string         `json:"compact,omitempty"`
 	Note    json.RawMessage `json:"note,omitempty"`
+	// Untrusted says that the message stands for untrusted text. Package session sets it.
+	Untrusted bool `json:"untrusted,omitempty"`
 }
 
 // loop is the provider of parts that no client sends.

@@ -29,7 +29,7 @@ func (b *build) summarize(ctx context.Context, model tokens.Model, from int, goa
 	room := b.summaryTokens(goal)
 	bytes := int(room * 3)
 	b.digestTo(ctx, from)
-	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(old, isUntrusted)
+	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(b.messages[:from], isUntrusted)
 	if b.writer != nil && !b.asked {
 		b.asked = true
 		b.written, b.spent.Error = b.ask(ctx, old, bytes)
@@ -51,10 +51,12 @@ func (b *build) fit(model tokens.Model, text string, room int64) string {
 	return text
 }
 
+// isUntrusted reports whether strangers have written some of a message, or of what it stands for: package
+// session marks the first prompt of messages that took the place of such ones.
 func isUntrusted(m *aycoder.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
 		o, ok := p.(*aycoder.ToolOutput)
-		return ok && o.Untrusted
+		return ok && o.Untrusted || markOf(p).Untrusted
 	})
 }
 

@@ -138,3 +138,23 @@ func TestSessionCompactStaysUntrusted(t *testing.T) {
 	}
 	require.False(t, tainted(t, []*aycoder.Message{aycoder.User("A summary."), aycoder.Assistant("ok")}))
 }
+
+// A summary of a message that stands for untrusted text is untrusted, too.
+func TestSummaryOfUntrustedSummary(t *testing.T) {
+	m := script.New(script.Call("page", map[string]any{}), script.Say("ok"))
+	l, err := aycoder.New(m, aycoder.WithTools(page(t)))
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), session.Memory(), l)
+	require.NoError(t, err)
+	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "Read the page."}) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Compact(t.Context(), func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+		return append([]*aycoder.Message{aycoder.User("Hello."), aycoder.Assistant("Hello.")}, aycoder.User("A summary of the page."), aycoder.Assistant("ok")), nil, nil
+	}))
+	keep, err := compaction.New(m, compaction.WithWindow(200_000), compaction.WithFill(0.1))
+	require.NoError(t, err)
+	_, done, err := keep.Compact(t.Context(), append(s.View().Messages(s.Head()), talk()...), "")
+	require.NoError(t, err)
+	require.True(t, done.Untrusted)
+}
