@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -212,5 +213,53 @@ func TestSeenFilesOfSessions(t *testing.T) {
 		out, _ = s.ask(kept, aycoder.Input{}, guessStep("1"))
 		require.Equal(t, strings.Replace(seenFile(), "return 1  ", "return 10  ", 1), s.text(), out)
 		require.NoError(t, kept.Close())
+	}
+}
+
+// What a function of the host took out of a conversation does not count as seen, either: not in the same
+// process, in which a later call may get the id of the one that showed it, and not in another one.
+func TestSeenFilesAfterSessionCompact(t *testing.T) {
+	for name, later := range map[string]bool{"same process": false, "other process": true} {
+		for call, step := range map[string]script.Step{"edit": guessStep("1"), "write": writeStep("all new\n")} {
+			t.Run(name+", "+call, func(t *testing.T) {
+				dir := t.TempDir()
+				store, err := session.Dir(t.TempDir())
+				require.NoError(t, err)
+				var kept *session.Session
+				open := func() *seer {
+					var files *session.Files
+					s := newSeer(t, dir, func(ws *workspace.Workspace) tools.FS {
+						files = session.NewFiles(ws)
+						return files
+					})
+					var err error
+					if kept == nil {
+						kept, err = session.New(t.Context(), store, s.agent, session.WithFiles(files))
+					} else {
+						require.NoError(t, kept.Close())
+						kept, err = session.Open(t.Context(), store, kept.ID(), s.agent, session.WithFiles(files))
+					}
+					require.NoError(t, err)
+					return s
+				}
+				s := open()
+				s.save(seenFile())
+				read := readStep().WithID("same")
+				s.ask(kept, aycoder.Input{}, read)
+				require.NoError(t, kept.Compact(t.Context(), func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+					return []*aycoder.Message{aycoder.User("There was a file."), aycoder.Assistant("ok")}, nil, nil
+				}))
+				if later {
+					s = open()
+				}
+				glob := script.Call("glob", arg{"pattern": "*.go"}).WithID("same")
+				out, _ := s.ask(kept, aycoder.Input{}, glob, step)
+				require.Equal(t, seenFile(), s.text(), out)
+				require.Contains(t, out, leftOut)
+				out, _ = s.ask(kept, aycoder.Input{}, readStep(), step)
+				require.NotEqual(t, seenFile(), s.text(), out)
+				require.NoError(t, kept.Close())
+			})
+		}
 	}
 }

@@ -65,6 +65,9 @@ func (b *Branch) Compact(
 	if len(records) == 0 {
 		return err
 	}
+	if records[0].Context != nil { // it may lack what has shown files, and later calls may get the same ids
+		b.reviewShown()
+	}
 	return errors.Join(err, s.write(context.WithoutCancel(ctx), true, records...))
 }
 

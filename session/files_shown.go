@@ -84,6 +84,13 @@ func (b *Branch) recallShown(ctx context.Context) (err error) {
 	return err
 }
 
+// reviewShown makes the next run find out anew what the model was shown, from the records. The mutex is held.
+func (b *Branch) reviewShown() {
+	if b.shown = nil; b.name == "" && b.session.files != nil {
+		b.session.files.ws.Seen().Reset()
+	}
+}
+
 // seeing returns a context in which the tools take into account what the model on the branch was
 // shown of the files, and not what the models on other branches were.
 func (b *Branch) seeing(ctx context.Context) context.Context {
@@ -100,6 +107,12 @@ func (v *View) shown(id ID) []ShownFile {
 	for _, n := range v.Path(id) {
 		if n.Lost || n.shown.Forgot { // nobody knows what the model was shown at a lost node
 			all = nil
+		}
+		if n.Context != nil { // requests have other messages since
+			all = slices.Clone(all)
+			for i := range all {
+				all[i].hidden = true
+			}
 		}
 		all = append(all, n.shown.Shown...)
 	}
@@ -129,6 +142,8 @@ type ShownFile struct {
 	Path     string `json:"path"`
 	Hash     Hash   `json:"hash,omitempty"`
 	Contents []Hash `json:"contents,omitempty"`
+
+	hidden bool // see workspace.SeenFile
 }
 
 // shownSeen is a file that the model was shown, as the workspace remembers it and as records say it.
@@ -180,7 +195,7 @@ func (t *tracker) restoreShown(ctx context.Context, seen *workspace.SeenFiles, f
 	}
 	to := &shownFiles{SeenFiles: seen, told: map[string]shownSeen{}}
 	for _, f := range last {
-		s := workspace.SeenFile{Path: f.Path, Hash: string(f.Hash)}
+		s := workspace.SeenFile{Path: f.Path, Hash: string(f.Hash), Hidden: f.hidden}
 		for _, h := range f.Contents {
 			if data, err := t.journal.Get(ctx, h); err == nil {
 				s.Contents = append(s.Contents, string(data))

@@ -105,9 +105,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 	}
 	ctx = context.WithoutCancel(ctx)    // the conversation follows the files
 	if s.files != nil && !c.onlyFiles { // the model knows what it was shown before that node
-		if b.shown = nil; b.name == "" {
-			s.files.ws.Seen().Reset()
-		}
+		b.reviewShown()
 	}
 	if c.onlyFiles {
 		r = b.node(&record{}, s.tree.next(), s.tree.heads[b.name])

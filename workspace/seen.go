@@ -179,7 +179,7 @@ type SeenBy struct {
 	base    string // of what is added
 	derived bool   // there is a base
 
-	restored bool // nobody knows what has shown what is added
+	restored views // of what is added, if it comes from another process
 }
 
 type callKey struct{}
@@ -213,6 +213,9 @@ const (
 // has everything.
 func unknownViews() views { return views{{""}} }
 
+// hiddenViews returns the views of a content that is in no request any more. No call has this id.
+func hiddenViews() views { return views{{"\x00"}} }
+
 // or returns the views of a content that was shown in both ways.
 func (v views) or(older views) views {
 	if len(v) == 0 || len(older) == 0 {
@@ -234,8 +237,8 @@ func (v views) in(call *aycoder.Invocation) bool {
 // base belong to it.
 func (s SeenBy) viewsOf(base views) views {
 	switch {
-	case s.restored:
-		return unknownViews()
+	case s.restored != nil:
+		return s.restored
 	case s.call == nil:
 		return nil
 	case !s.derived || len(base) == 0:
@@ -385,6 +388,9 @@ type SeenFile struct {
 	// Hash is what [SeenFiles.Hash] returns, and Contents is what [SeenFiles.Contents] returns.
 	Hash     string
 	Contents []string
+	// Hidden says that the model does not have the contents before it any more, so that they only count
+	// as bases of merges. [SeenFiles.All] does not set it.
+	Hidden bool
 }
 
 // All returns everything that is remembered. The least recently used file comes first.
@@ -394,7 +400,7 @@ func (s *SeenFiles) All() []SeenFile {
 	all := make([]SeenFile, 0, len(s.files))
 	for e := s.all.Back(); e != nil; e = e.Prev() {
 		f := e.Value.(*seenFile)
-		all = append(all, SeenFile{f.path, f.hash, f.contents})
+		all = append(all, SeenFile{Path: f.path, Hash: f.hash, Contents: f.contents})
 	}
 	return all
 }
@@ -408,21 +414,20 @@ func (s *SeenFiles) Reset() {
 	}
 }
 
-// restore adds a content of which nobody knows which calls have shown it. It counts as in view if
-// requests leave out nothing.
-func (s *SeenFiles) restore(path, content, hash string) {
-	SeenBy{SeenFiles: s, restored: true}.add(path, content, hash)
-}
-
 // Restore records a file as [SeenFiles.All] of another process returned it. To restore all files,
 // call Restore in the same order. Of a file that is remembered already, the new contents count as
-// the most recent ones. A file without contents is left out.
+// the most recent ones. A file without contents is left out. Nobody knows which calls have shown the
+// contents, so they count as in view if requests leave out nothing, and if they are not Hidden.
 func (s *SeenFiles) Restore(f SeenFile) {
+	by := SeenBy{SeenFiles: s, restored: unknownViews()}
+	if f.Hidden {
+		by.restored = hiddenViews()
+	}
 	for i, c := range slices.Backward(f.Contents) {
 		hash := ""
 		if i == 0 {
 			hash = f.Hash
 		}
-		s.restore(f.Path, c, hash)
+		by.add(f.Path, c, hash)
 	}
 }
