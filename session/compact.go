@@ -43,9 +43,11 @@ func (b *Branch) Compact(
 	}
 	head := s.tree.heads[b.name]
 	messages := s.View().Messages(head)
-	s.mu.Unlock()
-	short, done, err := shorten(work, messages)
-	s.mu.Lock()
+	short, done, err := func() ([]*aycoder.Message, *aycoder.Compacted, error) {
+		s.mu.Unlock()
+		defer s.mu.Lock() // also if it panics
+		return shorten(work, messages)
+	}()
 	err = cmp.Or(err, context.Cause(work))
 	if err == nil {
 		err = aycoder.CheckHistory(short)

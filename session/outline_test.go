@@ -142,3 +142,21 @@ func TestOutlinesKeepCommands(t *testing.T) {
 		})
 	}
 }
+
+// A function of Compact that panics leaves the session as it was.
+func TestCompactPanics(t *testing.T) {
+	loop, err := aycoder.New(script.New(script.Say("ok"), script.Say("ok")))
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), session.Memory(), loop)
+	require.NoError(t, err)
+	say(t, s, 1)
+	head := s.Head()
+	require.PanicsWithValue(t, "boom", func() {
+		_ = s.Compact(t.Context(), func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+			panic("boom")
+		})
+	})
+	require.Equal(t, head, s.Head())
+	say(t, s, 2)
+	require.NoError(t, s.Close())
+}
