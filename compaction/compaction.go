@@ -191,7 +191,6 @@ func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
 func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
 		v := c.conversation(&in)
-		v.mu.Lock()
 		defer v.mu.Unlock()
 		b := &build{Compactor: c, conversation: v, next: next, in: in, client: c.model}
 		if in.Client != nil {

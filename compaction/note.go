@@ -66,14 +66,15 @@ type conversation struct {
 	sentTurn int
 }
 
-// conversation returns what is known of a conversation.
+// conversation returns what is known of a conversation. The caller unlocks it.
 func (c *Compactor) conversation(in *aycoder.ContextInput) *conversation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.used, func(v *conversation) bool { return v.continues(in) })
+	i := slices.IndexFunc(c.used, func(v *conversation) bool { return v.lockIf(in) })
 	var v *conversation
 	if i < 0 {
 		v = &conversation{pinned: c.pin}
+		v.mu.Lock()
 	} else {
 		v = c.used[i]
 		c.used = slices.Delete(c.used, i, i+1)
@@ -86,14 +87,18 @@ func (c *Compactor) conversation(in *aycoder.ContextInput) *conversation {
 	return v
 }
 
-// continues reports whether the history begins with that of v.
-func (v *conversation) continues(in *aycoder.ContextInput) bool {
+// lockIf locks v if the history begins with that of v, and reports whether it does. It stays locked until
+// it has the new history: another run may continue the old one in another way.
+func (v *conversation) lockIf(in *aycoder.ContextInput) bool {
 	if !v.mu.TryLock() { // another run of the same conversation
 		return false
 	}
-	defer v.mu.Unlock()
 	n := len(v.messages)
-	return n > 0 && n <= len(in.Messages) && v.messages[0] == in.Messages[0] && v.messages[n-1] == in.Messages[n-1]
+	if n > 0 && n <= len(in.Messages) && v.messages[0] == in.Messages[0] && v.messages[n-1] == in.Messages[n-1] {
+		return true
+	}
+	v.mu.Unlock()
+	return false
 }
 
 // follow takes the present history and its note.
