@@ -59,7 +59,7 @@ func (c *Compactor) Compact(ctx context.Context, messages []*aycoder.Message, ke
 	}
 	in := aycoder.ContextInput{Messages: messages, Note: lastNote(messages), Base: &aycoder.Request{},
 		Compact: func(_ context.Context, c *aycoder.Compacted) error { done = c; return nil }}
-	v := c.conversation(&in)
+	v := c.conversation(&in, nil)
 	defer v.mu.Unlock()
 	if v.sent != nil {
 		in.Base = new(*v.sent)

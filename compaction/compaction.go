@@ -163,7 +163,8 @@ const (
 	leastAnswer  = 1 << 10 // tokens that are kept free for the answer
 	mostAnswer   = 16 << 10
 	maxTries     = 8
-	maxKnown     = 16 // conversations that are remembered
+	maxKnown     = 16      // conversations that are remembered,
+	maxRuns      = 1 << 10 // if their runs are not over
 )
 
 // New returns a compactor for requests to a model. If a run has another one (see
@@ -190,7 +191,7 @@ func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
 // that names its largest parts; a shorter prompt then works again.
 func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		v := c.conversation(&in)
+		v := c.conversation(&in, ctx.Done())
 		defer v.mu.Unlock()
 		b := &build{Compactor: c, conversation: v, next: next, in: in, client: c.model}
 		if in.Client != nil {

@@ -1,6 +1,11 @@
 package compaction
 
 import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,13 +18,13 @@ func TestConversationsAreHeld(t *testing.T) {
 	c, err := New(aycoder.ModelFunc(nil))
 	require.NoError(t, err)
 	begin := []*aycoder.Message{user("begin"), model("ok")}
-	v := c.conversation(&aycoder.ContextInput{Run: "1", Messages: begin})
+	v := c.conversation(&aycoder.ContextInput{Run: "1", Messages: begin}, nil)
 	v.follow(begin, nil)
 	v.mu.Unlock()
 	a := append(begin[:2:2], user("a secret of a"))
 	b := append(begin[:2:2], user("b"))
-	va := c.conversation(&aycoder.ContextInput{Run: "2", Messages: a})
-	vb := c.conversation(&aycoder.ContextInput{Run: "3", Messages: b})
+	va := c.conversation(&aycoder.ContextInput{Run: "2", Messages: a}, nil)
+	vb := c.conversation(&aycoder.ContextInput{Run: "3", Messages: b}, nil)
 	require.Same(t, v, va)
 	require.NotSame(t, va, vb)
 	va.follow(a, nil)
@@ -28,4 +33,49 @@ func TestConversationsAreHeld(t *testing.T) {
 	require.Equal(t, b, vb.out)
 	va.mu.Unlock()
 	vb.mu.Unlock()
+}
+
+// Any number of runs can recall their texts at the same time. When they are over, few are remembered.
+func TestManyRunsRecall(t *testing.T) {
+	const runs = 2*maxKnown + 1
+	var all sync.WaitGroup
+	all.Add(runs)
+	m := aycoder.ModelFunc(func(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			stop := aycoder.StopEndTurn
+			if len(req.Messages) == 1 {
+				all.Done()
+				all.Wait()
+				stop = aycoder.StopToolUse
+				if !yield(&aycoder.BlockDone{Part: &aycoder.ToolUse{Name: "recall", Args: []byte(`{"id":"message_0_0"}`)}}, nil) {
+					return
+				}
+			}
+			yield(&aycoder.MessageDone{Stop: stop}, nil)
+		}
+	})
+	c, err := New(m, WithWindow(16_000))
+	require.NoError(t, err)
+	l, err := aycoder.New(m, aycoder.WithTools(c.Recall()), aycoder.WithContextMiddleware(c.Middleware))
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	outputs := make([]string, runs)
+	for i := range runs {
+		wg.Go(func() {
+			prompt := fmt.Sprintf("log %d\n", i) + strings.Repeat("line of a log\n", 5_000)
+			for ev := range l.Run(t.Context(), aycoder.Input{Prompt: prompt}) {
+				if fin, ok := ev.(*aycoder.ToolFinished); ok {
+					outputs[i] = fin.Output.Text()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, out := range outputs {
+		require.True(t, strings.HasPrefix(out, fmt.Sprintf("log %d\n", i)), "%d: %.200s", i, out)
+	}
+	for _, err := range l.Run(t.Context(), aycoder.Input{Messages: []*aycoder.Message{user("begin"), model("ok")}, Prompt: "go"}) {
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, len(c.used), maxKnown)
 }

@@ -40,7 +40,9 @@ const noteVersion = 1
 // A conversation is what is remembered of a conversation between two requests, so that only new
 // messages cost anything. It can be made anew from the history and the note.
 type conversation struct {
-	run string // the last run; guarded by the mutex of the Compactor
+	// The mutex of the Compactor guards these.
+	run  string          // the last run
+	done <-chan struct{} // is closed when that is over; nil if it is
 
 	mu       sync.Mutex
 	messages []*aycoder.Message // the history
@@ -66,11 +68,12 @@ type conversation struct {
 	sentTurn int
 }
 
-// conversation returns what is known of a conversation. The caller unlocks it.
-func (c *Compactor) conversation(in *aycoder.ContextInput) *conversation {
+// conversation returns what is known of a conversation, for a run that is over when done is closed. The
+// caller unlocks it.
+func (c *Compactor) conversation(in *aycoder.ContextInput, done <-chan struct{}) *conversation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.used, func(v *conversation) bool { return v.lockIf(in) })
+	i := slices.IndexFunc(c.used, func(v *conversation) bool { return (v.run == in.Run || v.over()) && v.lockIf(in) })
 	var v *conversation
 	if i < 0 {
 		v = &conversation{pinned: c.pin}
@@ -79,12 +82,25 @@ func (c *Compactor) conversation(in *aycoder.ContextInput) *conversation {
 		v = c.used[i]
 		c.used = slices.Delete(c.used, i, i+1)
 	}
-	v.recalls, v.run = c.recall, in.Run
+	v.recalls, v.run, v.done = c.recall, in.Run, done
 	c.used = slices.Insert(c.used, 0, v)
-	if len(c.used) > maxKnown {
-		c.used = slices.Delete(c.used, maxKnown, len(c.used))
+	for i := len(c.used) - 1; i > 0 && len(c.used) > maxKnown; i-- {
+		if len(c.used) > maxRuns || c.used[i].over() {
+			c.used = slices.Delete(c.used, i, i+1)
+		}
 	}
 	return v
+}
+
+// over reports whether the last run of v is over. Recall needs those that are not, and these have their
+// messages in memory anyway.
+func (v *conversation) over() bool {
+	select {
+	case <-v.done:
+		return true
+	default:
+		return v.done == nil
+	}
 }
 
 // lockIf locks v if the history begins with that of v, and reports whether it does. It stays locked until
