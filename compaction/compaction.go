@@ -45,6 +45,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -56,7 +57,8 @@ import (
 // conversations, and is safe for concurrent use.
 type Compactor struct {
 	config
-	model aycoder.ModelClient
+	model  aycoder.ModelClient
+	recall atomic.Bool // there is such a tool
 
 	mu   sync.Mutex
 	used []*conversation // the last used ones, the newest first
@@ -78,7 +80,6 @@ type config struct {
 	writer  aycoder.ModelClient
 	name    string
 	timeout time.Duration
-	recall  bool
 	store   Store
 }
 

@@ -79,3 +79,27 @@ func TestManyRunsRecall(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(c.used), maxKnown)
 }
+
+// An agent can be made while others work, and a call outside of a run has no conversation to read.
+func TestRecallOutsideOfRuns(t *testing.T) {
+	m := aycoder.ModelFunc(nil)
+	c, err := New(m)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range 2 {
+		wg.Go(func() { c.Recall() })
+		wg.Go(func() {
+			c.KeepOutput(t.Context(), &aycoder.ToolOutput{ID: "1", Parts: []aycoder.Part{&aycoder.Text{Text: "out"}}})
+		})
+	}
+	messages := []*aycoder.Message{user("mine"), model("ok")}
+	_, _, err = c.Compact(t.Context(), messages, "")
+	require.ErrorIs(t, err, ErrNothing)
+	v := c.conversation(&aycoder.ContextInput{Messages: messages}, nil)
+	v.follow(messages, nil)
+	v.mu.Unlock()
+	res, err := c.Recall().Call(t.Context(), aycoder.NewInvocation("1", "recall", []byte(`{"id":"message_0_0"}`), nil))
+	require.NoError(t, err)
+	require.True(t, res.IsError, res.Parts)
+}

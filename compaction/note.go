@@ -82,7 +82,7 @@ func (c *Compactor) conversation(in *aycoder.ContextInput, done <-chan struct{})
 		v = c.used[i]
 		c.used = slices.Delete(c.used, i, i+1)
 	}
-	v.recalls, v.run, v.done = c.recall, in.Run, done
+	v.recalls, v.run, v.done = c.recall.Load(), in.Run, done
 	c.used = slices.Insert(c.used, 0, v)
 	for i := len(c.used) - 1; i > 0 && len(c.used) > maxKnown; i-- {
 		if len(c.used) > maxRuns || c.used[i].over() {

@@ -82,7 +82,7 @@ const pointer = "\n[The whole output has %d bytes; recall returns it for the id 
 // it, in the same conversation and as long as it is kept. Without that tool, nothing is kept.
 func (c *Compactor) KeepOutput(ctx context.Context, out *aycoder.ToolOutput) string {
 	text := out.Text()
-	if !c.recall || text == "" {
+	if !c.recall.Load() || text == "" {
 		return ""
 	}
 	key, data := whole.Key(out.ID, text), "t"+text

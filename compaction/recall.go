@@ -28,7 +28,7 @@ type recallArgs struct {
 // only reads what the history of the run holds or points to. A text of an untrusted source stays
 // untrusted.
 func (c *Compactor) Recall() aycoder.Tool {
-	c.recall = true
+	c.recall.Store(true)
 	t, err := aycoder.NewTool("recall", "Returns the whole of an output or message that was shortened to save room.",
 		func(ctx context.Context, inv *aycoder.Invocation, in recallArgs) (*aycoder.ToolResult, error) {
 			f, err := c.find(ctx, inv.Run, in.ID)
@@ -85,7 +85,7 @@ var errUnknown = errors.New("there is no text with this id in this conversation"
 func (c *Compactor) find(ctx context.Context, run, id string) (*found, error) {
 	c.mu.Lock()
 	i := slices.IndexFunc(c.used, func(v *conversation) bool { return v.run == run })
-	if i < 0 {
+	if i < 0 || run == "" { // a call that is not in a run has no conversation
 		c.mu.Unlock()
 		return nil, errUnknown
 	}
