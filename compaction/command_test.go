@@ -199,11 +199,19 @@ func TestCompactInASession(t *testing.T) {
 
 // If the request cannot be built after a compaction has begun, nothing of it holds.
 func TestInnerBuilderFails(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		t.Run(fmt.Sprint(panics), func(t *testing.T) { testInnerBuilderFails(t, panics) })
+	}
+}
+
+func testInnerBuilderFails(t *testing.T, panics bool) {
 	errInner, builds := errors.New("inner"), 0
 	fail := false
 	inner := func(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 		return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-			if builds++; fail && builds > 1 {
+			if builds++; fail && builds > 1 && panics {
+				panic("inner")
+			} else if fail && builds > 1 {
 				return nil, errInner
 			}
 			return next.Build(ctx, in)
@@ -229,7 +237,8 @@ func TestInnerBuilderFails(t *testing.T) {
 	}
 	fail = true
 	_, err = ask()
-	require.ErrorIs(t, err, errInner)
+	require.ErrorAs(t, err, new(*aycoder.ContextError))
+	require.Equal(t, !panics, errors.Is(err, errInner))
 	fail = false
 	n, err := ask()
 	require.NoError(t, err)

@@ -217,7 +217,7 @@ type build struct {
 	force *string // the words of a command that is not in the history
 }
 
-func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
+func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 	model := tokens.ModelOf(b.client, b.in.Base.Model)
 	switch over := b.in.Overflow; {
 	case b.sent == nil:
@@ -231,9 +231,9 @@ func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
 		b.says(*b.force)
 	}
 	b.budget = b.tokens(model)
-	begun := false
+	begun, done := false, false
 	defer func() {
-		if err != nil && begun { // nothing of it holds
+		if begun && !done { // nothing of it holds, also if something has panicked
 			b.messages = nil
 			if b.in.Compact != nil && b.spent.Usage != (aycoder.Usage{}) {
 				_ = b.in.Compact(ctx, &b.spent)
@@ -252,7 +252,7 @@ func (b *build) request(ctx context.Context) (_ *aycoder.Request, err error) {
 					return nil, err
 				}
 			}
-			b.sent, b.sentTurn = req, b.in.Turn
+			b.sent, b.sentTurn, done = req, b.in.Turn, true
 			return req, nil
 		}
 		if try == 0 {
