@@ -244,3 +244,26 @@ func testInnerBuilderFails(t *testing.T, panics bool) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 }
+
+// After a function of the host has panicked, requests still have the whole conversation.
+func TestPinPanics(t *testing.T) {
+	m := script.New(script.Say("ok")).With(script.WithLoop(true))
+	pin := func(m *aycoder.Message) bool { return false }
+	keep, err := compaction.New(m, compaction.WithPin(func(m *aycoder.Message) bool { return pin(m) }))
+	require.NoError(t, err)
+	l, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware))
+	require.NoError(t, err)
+	var res aycoder.Result
+	ask := func(prompt string) (failed error) {
+		for _, failed = range l.Run(t.Context(), aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
+		}
+		return failed
+	}
+	require.NoError(t, ask("one"))
+	pin = func(*aycoder.Message) bool { panic("pin") }
+	require.ErrorAs(t, ask("two"), new(*aycoder.ContextError))
+	pin = func(*aycoder.Message) bool { return false }
+	require.NoError(t, ask("three"))
+	reqs := m.Requests()
+	require.Equal(t, "one\nok\ntwo\nthree\n", text(reqs[len(reqs)-1].Messages))
+}

@@ -226,12 +226,7 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 	case b.in.Turn == b.sentTurn+1:
 		b.counter.Observe(model, b.sent, b.in.Usage)
 	}
-	b.follow(b.in.Messages, b.in.Note)
-	if b.listen(b.in.Messages); b.force != nil {
-		b.says(*b.force)
-	}
-	b.budget = b.tokens(model)
-	begun, done := false, false
+	begun, done := true, false // what follow leaves behind if it panics is incomplete
 	defer func() {
 		if begun && !done { // nothing of it holds, also if something has panicked
 			b.messages = nil
@@ -240,6 +235,12 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 			}
 		}
 	}()
+	b.follow(b.in.Messages, b.in.Note)
+	begun = false
+	if b.listen(b.in.Messages); b.force != nil {
+		b.says(*b.force)
+	}
+	b.budget = b.tokens(model)
 	for try := 0; ; try++ {
 		req, err := b.make(ctx)
 		if err != nil {
