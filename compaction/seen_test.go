@@ -30,6 +30,7 @@ type seer struct {
 	dir   string
 	ws    *workspace.Workspace
 	agent *aycoder.Loop
+	keep  *compaction.Compactor
 	steps []script.Step
 	seen  int // compactions
 }
@@ -57,6 +58,7 @@ func newSeer(t *testing.T, dir string, files func(*workspace.Workspace) tools.FS
 	}
 	c, err := compaction.New(m, compaction.WithWindow(40_000))
 	require.NoError(t, err)
+	s.keep = c
 	s.agent, err = aycoder.New(m, aycoder.WithTools(append(list, c.Recall())...), aycoder.WithContextMiddleware(c.Middleware),
 		aycoder.WithApprover(allow), aycoder.WithStrictPrefix(true))
 	require.NoError(t, err)
@@ -173,7 +175,8 @@ func TestSeenFilesAfterCompaction(t *testing.T) {
 
 // It holds in another process as well, and an Undo to before the compaction gives the sight back.
 func TestSeenFilesOfSessions(t *testing.T) {
-	for _, later := range []bool{false, true} {
+	for i := range 4 {
+		later, outlines := i%2 == 1, i > 1
 		dir := t.TempDir()
 		store, err := session.Dir(t.TempDir())
 		require.NoError(t, err)
@@ -185,10 +188,14 @@ func TestSeenFilesOfSessions(t *testing.T) {
 			})
 			var kept *session.Session
 			var err error
+			opts := []session.Option{session.WithFiles(files)}
+			if outlines {
+				opts = append(opts, session.WithCompactor(s.keep))
+			}
 			if id == "" {
-				kept, err = session.New(t.Context(), store, s.agent, session.WithFiles(files))
+				kept, err = session.New(t.Context(), store, s.agent, opts...)
 			} else {
-				kept, err = session.Open(t.Context(), store, id, s.agent, session.WithFiles(files))
+				kept, err = session.Open(t.Context(), store, id, s.agent, opts...)
 			}
 			require.NoError(t, err)
 			return s, kept
@@ -205,7 +212,7 @@ func TestSeenFilesOfSessions(t *testing.T) {
 		}
 		out, _ := s.ask(kept, aycoder.Input{}, guessStep("1"))
 		if !strings.Contains(out, leftOut) {
-			t.Errorf("later %v: %s", later, out)
+			t.Errorf("later %v, outlines %v: %s", later, outlines, out)
 		}
 		require.Equal(t, seenFile(), s.text())
 		_, err = kept.Checkout(t.Context(), head)
