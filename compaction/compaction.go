@@ -58,7 +58,8 @@ import (
 type Compactor struct {
 	config
 	model  aycoder.ModelClient
-	recall atomic.Bool // there is such a tool
+	recall atomic.Bool  // there is such a tool
+	stuck  atomic.Int32 // requests for summaries from which the client has not returned in time
 
 	mu   sync.Mutex
 	used []*conversation // the last used ones, the newest first

@@ -6,7 +6,9 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -102,4 +104,38 @@ func TestRecallOutsideOfRuns(t *testing.T) {
 	res, err := c.Recall().Call(t.Context(), aycoder.NewInvocation("1", "recall", []byte(`{"id":"message_0_0"}`), nil))
 	require.NoError(t, err)
 	require.True(t, res.IsError, res.Parts)
+}
+
+// Of a client that never returns, a bounded number of goroutines is left.
+func TestStuckSummarizer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		free := make(chan struct{})
+		w := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			return func(yield func(aycoder.ModelEvent, error) bool) {
+				asked.Add(1)
+				<-free
+				yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil)
+			}
+		})
+		c, err := New(aycoder.ModelFunc(nil), WithWindow(200_000), WithFill(0.1), WithSummarizer(w, ""))
+		require.NoError(t, err)
+		compact := func() *aycoder.Compacted {
+			messages := []*aycoder.Message{user("begin")}
+			for i := range 100 {
+				messages = append(messages, model("ok"), user(fmt.Sprint("the weather is grey ", i)))
+			}
+			_, done, err := c.Compact(t.Context(), messages, "")
+			require.NoError(t, err)
+			return done
+		}
+		for range 2 * mostStuck {
+			require.NotEmpty(t, compact().Error)
+		}
+		require.EqualValues(t, mostStuck, asked.Load())
+		close(free)
+		synctest.Wait()
+		compact()
+		require.EqualValues(t, mostStuck+1, asked.Load())
+	})
 }

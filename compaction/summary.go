@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -127,7 +128,7 @@ func (b *build) ask(ctx context.Context, old []*aycoder.Message, bytes int) (tex
 	if req == nil {
 		return "", "its context is too small"
 	}
-	res, err := complete(ctx, b.writer, req)
+	res, err := b.complete(ctx, req)
 	if res != nil {
 		b.spent.Usage = res.Usage
 		b.spent.Provider, b.spent.Model = cmp.Or(res.Provider, name.Provider), cmp.Or(res.Model, name.Name)
@@ -179,25 +180,36 @@ func (b *build) summaryRequest(name tokens.Model, old []*aycoder.Message, bytes 
 
 const (
 	mostSummary = 1 << 20                // bytes of an answer, with its thinking
+	mostStuck   = 8                      // requests that have not returned after that time
 	stopTime    = 500 * time.Millisecond // that a client has to return in after its context is done
 )
 
-// complete is [aycoder.Complete], but it returns even if the client does not, and if it panics.
-func complete(ctx context.Context, client aycoder.ModelClient, req *aycoder.Request) (*aycoder.Response, error) {
+var errStuck = errors.New("its client does not return from earlier requests")
+
+// complete is [aycoder.Complete], but it returns even if the client does not, and if it panics. A client
+// that does not return is not asked any number of times.
+func (c *Compactor) complete(ctx context.Context, req *aycoder.Request) (*aycoder.Response, error) {
+	if c.stuck.Load() >= mostStuck {
+		return nil, errStuck
+	}
 	type answer struct {
 		res *aycoder.Response
 		err error
 	}
 	done := make(chan answer, 1)
+	var left atomic.Bool // by one side: by the client, or by this function
 	go func() {
 		a := answer{err: errors.New("its goroutine ended")}
 		defer func() {
 			if p := recover(); p != nil {
 				a.err = fmt.Errorf("its client panicked: %v", p)
 			}
+			if left.Swap(true) {
+				c.stuck.Add(-1)
+			}
 			done <- a
 		}()
-		a.res, a.err = aycoder.Complete(ctx, client, req)
+		a.res, a.err = aycoder.Complete(ctx, c.writer, req)
 	}()
 	select {
 	case a := <-done:
@@ -210,6 +222,9 @@ func complete(ctx context.Context, client aycoder.ModelClient, req *aycoder.Requ
 	case a := <-done:
 		return a.res, cmp.Or(context.Cause(ctx), a.err)
 	case <-timer.C:
+		if !left.Swap(true) {
+			c.stuck.Add(1)
+		}
 		return nil, context.Cause(ctx)
 	}
 }
