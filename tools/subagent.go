@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/envelope"
+	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -133,7 +134,8 @@ func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, errSubagentTimeout)
 	defer cancel()
 	w := &follower{inv: inv, maxTokens: s.MaxTokens}
-	seq := child.Run(workspace.WithReader(ctx, new(workspace.Reader)), aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res),
+	ctx = original.With(workspace.WithReader(ctx, new(workspace.Reader)), nil)
+	seq := child.Run(ctx, aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res),
 		aycoder.WithParent(inv))
 	for ev, err := range seq {
 		if w.err = err; err == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/original"
 )
 
 // modelOf returns a model that answers the n-th request by the n-th function, and all
@@ -137,6 +138,24 @@ func TestSubagent(t *testing.T) {
 		}
 	}
 	require.Equal(t, 5, inside, "the start and the end of a call, two turns, the end")
+}
+
+// The messages that the session keeps are of the parent's conversation. Their outlines may look like messages
+// of the child.
+func TestSubagentHasNoOriginals(t *testing.T) {
+	child := aycoder.User("child")
+	tool := subagent(t, SubagentConfig{
+		Model: modelOf(func(ctx context.Context, req *aycoder.Request) (aycoder.Part, error) {
+			got, err := original.Message(ctx, 0, child)
+			require.NoError(t, err)
+			return &aycoder.Text{Text: got.Text()}, nil
+		}),
+	})
+	ctx := original.With(t.Context(), func(int, *aycoder.Message) (*aycoder.Message, error) { return aycoder.User("parent"), nil })
+	inv := aycoder.NewInvocation("1", tool.Spec().Name, []byte(`{"task":"say it"}`), nil)
+	res, err := tool.Call(ctx, inv)
+	require.NoError(t, err)
+	require.Contains(t, res.Parts[0].(*aycoder.Text).Text, "child")
 }
 
 func TestSubagentEnds(t *testing.T) {
