@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/original"
 )
 
 // Two runs that continue one conversation in two ways at once do not share what is known of it.
@@ -138,4 +139,24 @@ func TestStuckSummarizer(t *testing.T) {
 		compact()
 		require.EqualValues(t, mostStuck+1, asked.Load())
 	})
+}
+
+// Recall says what is so of a text that it cannot read, and of one that stands for untrusted text.
+func TestRecallOfMessages(t *testing.T) {
+	c, err := New(aycoder.ModelFunc(nil))
+	require.NoError(t, err)
+	host := user("A page says so.")
+	host.Parts = append(host.Parts, &aycoder.Opaque{Provider: loop, Raw: []byte(`{"untrusted":true}`)})
+	messages := append([]*aycoder.Message{user("mine"), host}, call("look", "{}", aycoder.ToolOutput{}, "out")...)
+	id := messages[3].Parts[0].(*aycoder.ToolOutput).ID
+	for name, want := range map[string]found{"message_0_0": {text: "mine"}, "message_1_0": {text: "A page says so.", untrusted: true}, id: {text: "out"}} {
+		f, err := c.textOf(t.Context(), messages, name)
+		require.NoError(t, err)
+		require.Equal(t, want, *f)
+		lost := original.With(t.Context(), func(int, *aycoder.Message) (*aycoder.Message, error) { return nil, errGone })
+		_, err = c.textOf(lost, messages, name)
+		require.ErrorIs(t, err, errUnread, name)
+		_, err = c.textOf(t.Context(), messages, name+"9")
+		require.ErrorIs(t, err, errUnknown)
+	}
 }

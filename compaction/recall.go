@@ -79,7 +79,10 @@ func (f *found) pageAt(offset int) *aycoder.ToolResult {
 	return res
 }
 
-var errUnknown = errors.New("there is no text with this id in this conversation")
+var (
+	errUnknown = errors.New("there is no text with this id in this conversation")
+	errUnread  = errors.New("the text with this id cannot be read now")
+)
 
 // find returns a text of the conversation of a run. Its error is for the model.
 func (c *Compactor) find(ctx context.Context, run, id string) (*found, error) {
@@ -110,11 +113,14 @@ func (v *conversation) page() int {
 // textOf returns a text of a history, or one to which it points.
 func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id string) (*found, error) {
 	var i, j int
+	problem := errUnknown
 	if n, err := fmt.Sscanf(id, "message_%d_%d", &i, &j); err == nil && n == 2 && i >= 0 && i < len(messages) && j >= 0 {
 		m, err := original.Message(ctx, i, messages[i])
-		if err == nil && j < len(m.Parts) {
+		if err != nil {
+			problem = errUnread
+		} else if j < len(m.Parts) {
 			if t, is := m.Parts[j].(*aycoder.Text); is {
-				return &found{text: t.Text}, nil
+				return &found{text: t.Text, untrusted: isUntrusted(m)}, nil
 			}
 		}
 	}
@@ -128,6 +134,7 @@ func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id 
 		}
 		m, err := original.Message(ctx, i, m)
 		if err != nil {
+			problem = errUnread
 			continue
 		}
 		for _, p := range m.Parts {
@@ -154,5 +161,5 @@ func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id 
 				"for the id %q", size, o.ID)
 		}
 	}
-	return &found{}, errUnknown
+	return &found{}, problem
 }
