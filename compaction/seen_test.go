@@ -223,8 +223,8 @@ func TestSeenFilesOfSessions(t *testing.T) {
 	}
 }
 
-// What a function of the host took out of a conversation does not count as seen, either: not in the same
-// process, in which a later call may get the id of the one that showed it, and not in another one.
+// A file does not count as seen, either, if a function of the host took it out of the conversation: not in
+// the same process, in which a later call may get the id of the one that showed it, and not in another one.
 func TestSeenFilesAfterSessionCompact(t *testing.T) {
 	for name, later := range map[string]bool{"same process": false, "other process": true} {
 		for call, step := range map[string]script.Step{"edit": guessStep("1"), "write": writeStep("all new\n")} {

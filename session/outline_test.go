@@ -86,7 +86,7 @@ func TestOutlinesStayUntrusted(t *testing.T) {
 	}
 }
 
-// What the user has asked to keep still counts in a process whose runs begin without the message that said so.
+// The words of the user about what to keep still count in a process whose runs begin without their message.
 func TestOutlinesKeepCommands(t *testing.T) {
 	for _, command := range []bool{false, true} {
 		t.Run(fmt.Sprint(command), func(t *testing.T) {
