@@ -120,8 +120,8 @@ func TestUntrustedStaysUntrusted(t *testing.T) {
 	}
 }
 
-// A function that a host gives to Branch.Compact cannot wash it, either.
-func TestSessionCompactStaysUntrusted(t *testing.T) {
+// pageRead is a session whose model has read the page.
+func pageRead(t *testing.T) *session.Session {
 	m := script.New(script.Call("page", map[string]any{}), script.Say("ok"))
 	l, err := aycoder.New(m, aycoder.WithTools(page(t)))
 	require.NoError(t, err)
@@ -130,6 +130,12 @@ func TestSessionCompactStaysUntrusted(t *testing.T) {
 	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "Read the page."}) {
 		require.NoError(t, err)
 	}
+	return s
+}
+
+// A function that a host gives to Branch.Compact cannot wash it, either.
+func TestSessionCompactStaysUntrusted(t *testing.T) {
+	s := pageRead(t)
 	for range 2 {
 		require.NoError(t, s.Compact(t.Context(), func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
 			return []*aycoder.Message{aycoder.User("A summary."), aycoder.Assistant("ok")}, nil, nil
@@ -141,18 +147,11 @@ func TestSessionCompactStaysUntrusted(t *testing.T) {
 
 // A summary of a message that stands for untrusted text is untrusted, too.
 func TestSummaryOfUntrustedSummary(t *testing.T) {
-	m := script.New(script.Call("page", map[string]any{}), script.Say("ok"))
-	l, err := aycoder.New(m, aycoder.WithTools(page(t)))
-	require.NoError(t, err)
-	s, err := session.New(t.Context(), session.Memory(), l)
-	require.NoError(t, err)
-	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "Read the page."}) {
-		require.NoError(t, err)
-	}
+	s := pageRead(t)
 	require.NoError(t, s.Compact(t.Context(), func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
 		return append([]*aycoder.Message{aycoder.User("Hello."), aycoder.Assistant("Hello.")}, aycoder.User("A summary of the page."), aycoder.Assistant("ok")), nil, nil
 	}))
-	keep, err := compaction.New(m, compaction.WithWindow(200_000), compaction.WithFill(0.1))
+	keep, err := compaction.New(script.New(), compaction.WithWindow(200_000), compaction.WithFill(0.1))
 	require.NoError(t, err)
 	_, done, err := keep.Compact(t.Context(), append(s.View().Messages(s.Head()), talk()...), "")
 	require.NoError(t, err)

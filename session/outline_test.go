@@ -15,6 +15,21 @@ import (
 	"github.com/aycoder/aycoder/session"
 )
 
+// inNextProcess opens a session again, or makes one if s is nil.
+func inNextProcess(t *testing.T, store session.Store, s *session.Session, a aycoder.Agent, keep *compaction.Compactor) *session.Session {
+	t.Helper()
+	with := session.WithCompactor(keep)
+	if s == nil {
+		s, err := session.New(t.Context(), store, a, with)
+		require.NoError(t, err)
+		return s
+	}
+	require.NoError(t, s.Close())
+	s, err := session.Open(t.Context(), store, s.ID(), a, with)
+	require.NoError(t, err)
+	return s
+}
+
 // The policy of the next process knows that the model has read what strangers wrote, also if runs begin
 // without the message in which that stands.
 func TestOutlinesStayUntrusted(t *testing.T) {
@@ -40,13 +55,7 @@ func TestOutlinesStayUntrusted(t *testing.T) {
 				require.NoError(t, err)
 				loop, err := aycoder.New(m, aycoder.WithTools(page), aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithApprover(p))
 				require.NoError(t, err)
-				if s == nil {
-					s, err = session.New(t.Context(), store, loop, session.WithCompactor(keep))
-				} else {
-					require.NoError(t, s.Close())
-					s, err = session.Open(t.Context(), store, s.ID(), loop, session.WithCompactor(keep))
-				}
-				require.NoError(t, err)
+				s = inNextProcess(t, store, s, loop, keep)
 				return p, keep
 			}
 			run := func(prompt string) (res aycoder.Result) {
@@ -104,13 +113,7 @@ func TestOutlinesKeepCommands(t *testing.T) {
 				require.NoError(t, err)
 				loop, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware))
 				require.NoError(t, err)
-				if s == nil {
-					s, err = session.New(t.Context(), store, loop, session.WithCompactor(keep))
-				} else {
-					require.NoError(t, s.Close())
-					s, err = session.Open(t.Context(), store, s.ID(), loop, session.WithCompactor(keep))
-				}
-				require.NoError(t, err)
+				s = inNextProcess(t, store, s, loop, keep)
 				return keep
 			}
 			run := func(prompt string, parts ...aycoder.Part) {
