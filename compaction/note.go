@@ -123,7 +123,7 @@ func (v *conversation) follow(messages []*aycoder.Message, raw json.RawMessage) 
 	v.messages = messages
 	if string(raw) != string(v.text) || known == 0 {
 		v.note, v.text = note{}, raw
-		if raw != nil && (json.Unmarshal(raw, &v.note) != nil || v.note.Version != noteVersion || !v.note.fits(len(messages))) {
+		if raw != nil && (json.Unmarshal(raw, &v.note) != nil || v.note.Version != noteVersion || !v.note.fits(len(messages)) || !v.note.isOf(messages, raw)) {
 			v.note = note{}
 		}
 		v.render()
@@ -141,6 +141,39 @@ func (n *note) fits(messages int) bool {
 		!slices.ContainsFunc(n.Kept, outside)
 }
 
+// isOf reports whether the note can be of this history, to which the host may have added messages, or from
+// which it may have removed some.
+func (n *note) isOf(messages []*aycoder.Message, raw json.RawMessage) bool {
+	for i, m := range slices.Backward(messages) {
+		if found, ok := noteIn(m); ok {
+			ok, _ = n.carriedBy(i, func(i int) (*aycoder.Message, error) { return messages[i], nil })
+			return ok || string(found) != string(raw) // it is of this run
+		}
+	}
+	return true
+}
+
+// carriedBy reports whether message i can have the note: only prompts come between its making and that message,
+// and the first message that stays does not have the outputs of calls that go.
+func (n *note) carriedBy(i int, message func(i int) (*aycoder.Message, error)) (bool, error) {
+	if i < n.At {
+		return false, nil
+	}
+	for _, k := range append([]int{n.From}, indices(n.At, i)...) {
+		if m, err := message(k); err != nil || slices.ContainsFunc(m.Parts, isOutput) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func indices(from, to int) (out []int) {
+	for i := from; i < to; i++ {
+		out = append(out, i)
+	}
+	return out
+}
+
 // Needed reports which messages of a history its requests need: see WithCompactor of package session. A
 // history of which only these are in memory gives the same requests.
 func (c *Compactor) Needed(n int, message func(i int) (*aycoder.Message, error)) (func(i int) bool, error) {
@@ -152,6 +185,10 @@ func (c *Compactor) Needed(n int, message func(i int) (*aycoder.Message, error))
 		}
 		if raw, ok := noteIn(m); ok {
 			if json.Unmarshal(raw, &now) != nil || now.Version != noteVersion || !now.fits(n) {
+				now = note{}
+			} else if ok, err := now.carriedBy(i, message); err != nil {
+				return nil, err
+			} else if !ok {
 				now = note{}
 			}
 			break
@@ -169,13 +206,14 @@ func (c *Compactor) Needed(n int, message func(i int) (*aycoder.Message, error))
 	return func(i int) bool { return i < head || i >= now.From || slices.Contains(now.Kept, i) }, nil
 }
 
-// noteIn returns the note that a message of the model records: see aycoder.Compacted.
+// noteIn returns the note that a message records: see aycoder.Compacted.
 func noteIn(m *aycoder.Message) (note json.RawMessage, ok bool) {
-	if n := len(m.Parts); m.Role == aycoder.RoleAssistant && n > 0 {
+	if n := len(m.Parts); n > 0 {
 		if o, is := m.Parts[n-1].(*aycoder.Opaque); is && o.Provider == "aycoder" {
 			var mark struct{ Note json.RawMessage }
 			ok = json.Unmarshal(o.Raw, &mark) == nil
 			note = mark.Note
+			ok = ok && (note != nil || m.Role == aycoder.RoleAssistant) // the user's may be a command
 		}
 	}
 	return note, ok
