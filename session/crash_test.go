@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -113,7 +114,10 @@ func TestCrashAfterEachRecord(t *testing.T) {
 
 // So does one that is killed several times.
 func TestCrashesInARow(t *testing.T) {
-	const runs = 100
+	runs := 100
+	if timed.Race {
+		runs = 25
+	}
 	seed := rand.Uint64()
 	t.Logf("%d runs, seed %d", runs, seed)
 	for n := range runs {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 type nobody struct{}
@@ -33,6 +34,7 @@ func (s plainStore) Create(ctx context.Context, id string) (Journal, error) {
 // A session keeps a bounded number of bytes of outputs, also after it was opened again. The oldest
 // outputs make room, in memory and on the disk; where objects cannot be removed, no new ones are kept.
 func TestOutputsAreBounded(t *testing.T) {
+	timed.Serial(t)
 	const size, n = 4 << 20, 20
 	data := func(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", i), size/8) }
 	key := func(i int) string { return fmt.Sprintf("out_%016x", i) }
