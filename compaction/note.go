@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/jsontext"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // A note says what requests leave out. They depend only on the history and on the note in force, so
@@ -420,17 +421,14 @@ func (v *conversation) middle(text string, n int, id, more string) string {
 	}
 	notice := fmt.Sprintf("\n[%d bytes are left out here to save room; %s%s]\n", len(text)-n, how, more)
 	room := max(n-len(notice), 0)
-	head, tail := room*2/3, len(text)-room/3
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
+	head, tail := runes.Cut(text, room*2/3), len(text)-room/3
 	for tail < len(text) && !utf8.RuneStart(text[tail]) {
 		tail++
 	}
-	if head+len(notice)+len(text)-tail >= len(text) {
+	if len(head)+len(notice)+len(text)-tail >= len(text) {
 		return text
 	}
-	return text[:head] + notice + text[tail:]
+	return head + notice + text[tail:]
 }
 
 func least(a, b int) int {

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tokens"
 )
 
@@ -168,7 +169,7 @@ func (b *build) summaryRequest(name tokens.Model, old []*aycoder.Message, bytes 
 	}
 	text := all.String()
 	for n := len(text); ; n = n * 3 / 4 { // a small model gets the beginning and the end
-		req.Messages = []*aycoder.Message{aycoder.User(enclose("conversation", cutMiddle(text, n)))}
+		req.Messages = []*aycoder.Message{aycoder.User(enclose("conversation", runes.HeadTail(text, n)))}
 		if count := b.counter.Estimate(name, req); window == 0 || count.Max() <= window-int64(req.MaxTokens) {
 			return req
 		}
@@ -236,15 +237,15 @@ func transcript(w *strings.Builder, messages []*aycoder.Message) {
 		for _, p := range m.Parts {
 			switch p := p.(type) {
 			case *aycoder.Text:
-				section(w, string(m.Role), cutMiddle(p.Text, most))
+				section(w, string(m.Role), runes.HeadTail(p.Text, most))
 			case *aycoder.ToolUse:
-				section(w, "call of "+p.Name, cutMiddle(string(p.Args), most/2))
+				section(w, "call of "+p.Name, runes.HeadTail(string(p.Args), most/2))
 			case *aycoder.ToolOutput:
 				title := "output of " + p.Name
 				if p.Untrusted {
 					title += ", written by strangers"
 				}
-				section(w, title, cutMiddle(p.Text(), most/2))
+				section(w, title, runes.HeadTail(p.Text(), most/2))
 			}
 		}
 	}
@@ -257,11 +258,4 @@ func section(w *strings.Builder, title, text string) {
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) }) {
 		w.WriteString(" " + line + "\n")
 	}
-}
-
-func cutMiddle(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n*2/3], "") + "\n[…]\n" + strings.ToValidUTF8(text[len(text)-n/3:], "")
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tokens"
 )
 
@@ -17,7 +18,7 @@ func (b *build) shortTail(req *aycoder.Request) *aycoder.Request {
 	short.Tail = slices.Clone(req.Tail)
 	for i, t := range short.Tail {
 		if b.long(t) {
-			short.Tail[i] = &aycoder.Text{Text: cutMiddle(t.Text, b.note.Most)}
+			short.Tail[i] = &aycoder.Text{Text: runes.HeadTail(t.Text, b.note.Most)}
 			b.shortened++
 		}
 	}
