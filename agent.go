@@ -78,7 +78,10 @@ type Result struct {
 	Stop StopReason
 	// Turns is the number of messages that the model sent in this run.
 	Turns int
+	// Usage counts the tokens of the run, and Spent what it has spent on each model for each agent, with
+	// the runs inside its calls.
 	Usage Usage
+	Spent []Spent
 	// Pending is set if the run was suspended to wait for approvals. Otherwise it is nil.
 	Pending *Pending
 }
@@ -202,10 +205,19 @@ func (l *Loop) begin(ctx context.Context, in *Input, opts []RunOption) (*run, er
 			return nil, err
 		}
 	}
-	r := newRun(l, &rc)
+	if rc.Facts != nil && rc.log == nil || rc.Control != nil && rc.control == nil {
+		return nil, &ConfigError{Option: "RunConfig", Err: errors.New("was changed without WithFacts or WithControl")}
+	}
+	r := newRun(ctx, l, &rc)
 	r.build = r.buildRequest
-	err := r.enter(ctx, in)
+	var err error
+	if rc.Extension != nil {
+		err = rc.Extension.extend(r)
+	}
 	if err == nil {
+		err = r.enter(ctx, in)
+	}
+	if err == nil && r.control != nil {
 		err = r.control.attach(&r.state)
 	}
 	if err == nil {
@@ -233,11 +245,11 @@ func (r *run) enter(ctx context.Context, in *Input) error {
 	if err != nil {
 		return err
 	}
-	start := r.loop.first.start()
+	r.known = r.setup.Load()
+	start := r.known.start()
 	start.Messages, start.ids = messages, ids
-	r.known = r.loop.first
 	if r.ready = r.state.start(&start); r.facts != nil {
-		r.facts.start = new(start) // a copy, so that a run without facts allocates nothing
+		r.start = new(start) // a copy, so that a run without facts allocates nothing
 	}
 	return nil
 }
@@ -284,8 +296,15 @@ func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
 // buildRequest builds the request of a turn and checks the builder's result.
 func (r *run) buildRequest(ctx context.Context, in ContextInput) (*Request, error) {
 	req, err := r.buildSafely(ctx, in)
-	if err == nil && req == nil {
+	switch {
+	case err != nil:
+	case req == nil:
 		err = errors.New("builder returned nil")
+	case r.outline && slices.ContainsFunc(req.Messages, isOutline):
+		err = errOutline
+	}
+	if c, ok := err.(*ContextError); ok && c != nil {
+		return nil, c // which says what the builder did
 	}
 	if err != nil {
 		return nil, &ContextError{Op: "build request", Err: err}
@@ -295,6 +314,9 @@ func (r *run) buildRequest(ctx context.Context, in ContextInput) (*Request, erro
 	}
 	return req, CheckHistory(req.Messages)
 }
+
+var errOutline = errors.New("a message is only an outline, which package session has put in the place of one that its " +
+	"WithCompactor leaves out; that compactor must be a middleware of the agent")
 
 // buildSafely calls the builder and turns a panic into an error.
 func (r *run) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {
@@ -310,7 +332,7 @@ func (r *run) buildSafely(ctx context.Context, in ContextInput) (req *Request, e
 		known, _ := info.ModelInfo(in.Base.Model)
 		in.Window = known.Context
 	}
-	return r.loop.builder.Build(ctx, in)
+	return r.builder.Build(ctx, in)
 }
 
 // same reports whether a is b itself, not only equal to it.
@@ -327,6 +349,7 @@ type config struct {
 
 // settings is the part of config that a Loop keeps.
 type settings struct {
+	name        string
 	builder     ContextBuilder
 	approver    Approver
 	system      []*Text
@@ -334,8 +357,8 @@ type settings struct {
 	limits      Limits
 	wrapModel   []ModelMiddleware
 	wrapTool    []ToolMiddleware
-	nextSetup   func(context.Context, Setup) (Setup, error) // nil without WithSetup
-	keepOutput  func(context.Context, *ToolOutput) string   // nil without WithWholeOutputs
+	setups      *setups                                   // nil without WithSetup
+	keepOutput  func(context.Context, *ToolOutput) string // nil without WithWholeOutputs
 	keepEncoded bool
 	strict      bool
 	retry       RetryPolicy

@@ -31,7 +31,7 @@ func TestNewToolAllocatesLittle(t *testing.T) {
 	assert.LessOrEqual(t, bytes, uint64(800))
 }
 
-// The arguments of a call that may run at once are checked once: the turn takes about 4,650
+// The arguments of a call that may run at once are checked once: the turn takes about 4,760
 // bytes, and a check 576.
 func TestCallAllocatesLittle(t *testing.T) {
 	run := func(turns int) uint64 {

@@ -149,7 +149,7 @@ func (s Subject) display(subject string) string {
 // policy asks the Approver, and those of the runs around this one.
 func (r *run) policy(p *preparedCall) (v Verdict) {
 	r.within(func(ctx context.Context) {
-		ctx = context.WithValue(ctx, runKey{}, r)
+		ctx = context.WithValue(ctx, placeKey{}, r)
 		if r.parent == nil {
 			v = r.loop.policy(ctx, p.use, &p.tool.spec)
 		} else {
@@ -230,20 +230,20 @@ func (r *run) decideLocked(p *preparedCall, v Verdict, by DecidedBy) error {
 }
 
 // asks reports whether the question about this very call is open.
-func (s *State) asks(use *ToolUse) bool {
+func (s *machine) asks(use *ToolUse) bool {
 	i := s.find(use.ID)
 	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
 }
 
 // holds reports whether the message in progress has this very call, and not one with
 // the same id from another attempt.
-func (s *State) holds(use *ToolUse) bool {
+func (s *machine) holds(use *ToolUse) bool {
 	i := s.find(use.ID)
 	return i >= 0 && s.calls[i].use == use
 }
 
 // decided notes a decision, and issues the calls that may start now.
-func (s *State) decided(d *Decision) ([]Action, string) {
+func (s *machine) decided(d *Decision) ([]Action, string) {
 	i := s.find(d.CallID)
 	if i < 0 {
 		return nil, "no such call: " + d.CallID
@@ -274,7 +274,7 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 }
 
 // advance issues the calls that may start, and moves on when every call is settled.
-func (s *State) advance(actions []Action) ([]Action, string) {
+func (s *machine) advance(actions []Action) ([]Action, string) {
 	actions = s.schedule(actions)
 	if s.phase != phaseTools {
 		return actions, ""
@@ -296,7 +296,7 @@ func (s *State) advance(actions []Action) ([]Action, string) {
 
 // schedule issues the calls that may start: a read-only call if no writing call before it is
 // open, a writing call if no call before it is open. The caller must own the calls.
-func (s *State) schedule(actions []Action) []Action {
+func (s *machine) schedule(actions []Action) []Action {
 	open, writes := false, false
 	for i := range s.calls {
 		c := &s.calls[i]
@@ -313,7 +313,7 @@ func (s *State) schedule(actions []Action) []Action {
 	return actions
 }
 
-func (s *State) runTool(i int) *RunTool {
+func (s *machine) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	run := &RunTool{
 		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan,
@@ -351,8 +351,8 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	if !r.beginTool(ctx, a) {
 		return
 	}
-	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth,
-		Args: a.prepared.use.Args, Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, prepared: a.prepared, shows: r.shows}
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Place: Place{r.id, r.depth, r.name, r.calls},
+		Args: a.prepared.use.Args, Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, prepared: a.prepared}
 	if r.loop.keepOutput != nil {
 		inv.Whole = maxWhole
 	}
@@ -369,7 +369,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		o.elapsed = r.loop.clock.Now().Sub(start)
 		r.endTool(ctx, a, o)
 	}()
-	o.res, o.err = a.prepared.tool.safely(ctx, inv)
+	o.res, o.err = r.safely(ctx, a.prepared.tool, inv)
 }
 
 // checkStart returns an error if a call that was allowed must not start: because its approval
@@ -416,8 +416,8 @@ func (r *run) pinPlan(ctx context.Context, a *RunTool) error {
 	if !ok || a.Plan != nil || ignore.WhyRuns(t.spec.written(p.subject, p.hasSubject), maxReasons) == nil {
 		return nil
 	}
-	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth,
-		Args: p.use.Args, shows: r.shows}
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Place: r.place(),
+		Args: p.use.Args, run: r}
 	plan, err := safePlan(ctx, planner, inv)
 	if err == nil {
 		a.Plan = &plan
@@ -470,7 +470,7 @@ func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 
 // toolBegan is refused if the call was settled meanwhile, for example because the run was
 // cancelled. That keeps a tool from starting after its output is in the history.
-func (s *State) toolBegan(id string) ([]Action, string) {
+func (s *machine) toolBegan(id string) ([]Action, string) {
 	i := s.find(id)
 	if i < 0 {
 		return nil, "no such call: " + id

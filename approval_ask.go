@@ -27,8 +27,9 @@ import (
 type ApprovalRequest struct {
 	// Key identifies the question in its run: "t1/ask/<call id>" in turn 1.
 	Key string `json:"key"`
-	// Run is the id of the run.
-	Run string `json:"run"`
+	// Run is the id of the run, and Agent the name of its agent: see [WithName].
+	Run   string `json:"run"`
+	Agent string `json:"agent,omitempty"`
 	// CallID, Tool and Args are the call's id, tool name and arguments. Subject is what the call
 	// acts on, such as a path or a command.
 	CallID  string          `json:"id"`
@@ -258,7 +259,7 @@ func (r *run) allowsNow(a *RunTool) bool {
 func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalRequest, error) {
 	use, g := q.use, q.verdict.Grounds()
 	req := &ApprovalRequest{
-		Key: q.Key(), Run: r.id, CallID: use.ID, Tool: use.Name, Args: use.Args, Subject: q.display,
+		Key: q.Key(), Run: r.id, Agent: r.name, CallID: use.ID, Tool: use.Name, Args: use.Args, Subject: q.display,
 		Class: g.Class, Reasons: g.Reasons, Suggested: g.Suggested, Created: r.loop.clock.Now(),
 	}
 	inv := r.previewCall(req)
@@ -277,8 +278,8 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 
 // previewCall returns the invocation with which the preview of a question is made.
 func (r *run) previewCall(req *ApprovalRequest) *Invocation {
-	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth,
-		Args: req.Args, Plan: req.Plan, shows: r.shows}
+	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Place: r.place(),
+		Args: req.Args, Plan: req.Plan, run: r}
 }
 
 func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {

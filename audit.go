@@ -50,7 +50,7 @@ type AuditRecord struct {
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind AuditKind `json:"kind"`
-	Run  string    `json:"run"`
+	Place
 	// Key is the Key of the [Action] that the record is about, such as "t1/tool/<call id>".
 	Key    string `json:"key,omitempty"`
 	CallID string `json:"id,omitempty"`
@@ -190,7 +190,7 @@ func sameAuditor(a, b Auditor) bool { return reflect.TypeOf(a).Comparable() && a
 
 func (t *trail) note(r *run, kind AuditKind, call *ToolUse, rec AuditRecord) {
 	t.seq++
-	rec.Seq, rec.Time, rec.Kind, rec.Run = t.seq, r.loop.clock.Now(), kind, r.id
+	rec.Seq, rec.Time, rec.Kind, rec.Place = t.seq, r.loop.clock.Now(), kind, r.place()
 	if call != nil {
 		sum := sha256.Sum256(call.Args)
 		rec.CallID, rec.Tool, rec.Digest = call.ID, call.Name, hex.EncodeToString(sum[:])

@@ -178,7 +178,7 @@ func cleanDone(ev *MessageDone) *MessageDone {
 	if runes.CheckUTF8(string(ev.Stop), ev.Model, ev.ID, ev.Provider, ev.RequestID) == nil {
 		return ev
 	}
-	return &MessageDone{Stop: StopReason(runes.Clean(string(ev.Stop))), Usage: ev.Usage,
+	return &MessageDone{Stop: StopReason(runes.Clean(string(ev.Stop))), Usage: ev.Usage, Cost: ev.Cost,
 		Model: runes.Clean(ev.Model), ID: runes.Clean(ev.ID), Provider: runes.Clean(ev.Provider),
 		RequestID: runes.Clean(ev.RequestID)}
 }

@@ -45,15 +45,19 @@ var unclocked = map[string]string{
 	"phase_test.go Stream":                            bubbled,
 	"size_test.go TestSizeOfSession":                  "what is logged at the end",
 
-	"apply_saves_linux_test.go pause":         chance,
-	"apply_saves_linux_test.go round":         chance,
-	"kill_test.go killOnce":                   chance,
-	"kill_session_test.go TestSessionKilled":  chance,
-	"team_judge_test.go process":              chance,
-	"bash_robust_test.go step":                chance,
-	"conformance_test.go slowly":              "the least that a slow file takes, never the most",
-	"robust_net_test.go fetch":                "a server that never ends, one byte after the other",
-	"memory_linux_test.go TestMemoryBorrowed": "the least that a wait takes, never the most",
+	"apply_saves_linux_test.go pause":                   chance,
+	"apply_saves_linux_test.go round":                   chance,
+	"kill_test.go killOnce":                             chance,
+	"kill_session_test.go TestSessionKilled":            chance,
+	"team_judge_test.go process":                        chance,
+	"bash_robust_test.go step":                          chance,
+	"hard_test.go TestCancelledPlans":                   chance,
+	"hard_test.go TestAbandonedFilesAreClosed":          chance,
+	"broken_fs_test.go TestSuiteFindsBrokenFS":          broken,
+	"broken_exec_unix_test.go TestSuiteFindsBrokenExec": broken,
+	"conformance_test.go slowly":                        "the least that a slow file takes, never the most",
+	"robust_net_test.go fetch":                          "a server that never ends, one byte after the other",
+	"memory_linux_test.go TestMemoryBorrowed":           "the least that a wait takes, never the most",
 
 	"proc_test.go within":                 guard,
 	"pty_linux_test.go ends":              guard,
@@ -69,6 +73,7 @@ var unclocked = map[string]string{
 const (
 	bubbled = "what it makes runs in bubbles"
 	chance  = "a moment that may be any, so nothing depends on it"
+	broken  = "what a broken implementation does, which is found whenever it does that"
 	guard   = "ends another process that hangs, minutes after it should have ended"
 )
 

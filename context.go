@@ -56,9 +56,8 @@ type ContextInput struct {
 	Note json.RawMessage
 	// Compacting tells the consumer that the builder begins to leave out more than before. Compact
 	// announces that it does: it returns when the note is recorded (see [WithFacts]), and its error
-	// must be returned. From then on, Note is the one of c: also in later runs, if the history has
-	// the model's next message. If the run was cancelled meanwhile, only the usage of c counts. Both
-	// are nil outside of a run.
+	// must be returned. From then on, Note is the one of c: also in later runs, however this one ends.
+	// If it was cancelled meanwhile, only the usage of c counts. Both are nil outside of a run.
 	Compacting func(c *Compacting)
 	Compact    func(ctx context.Context, c *Compacted) error
 	// Client is the model client that gets the request, with its middleware.

@@ -13,7 +13,7 @@ import (
 // It serves one run at a time. If a run ends before the model has seen a message, the next run with
 // the same Control sends it. The zero value is ready to use. Methods are safe for concurrent use.
 type Control struct {
-	state atomic.Pointer[State]
+	state atomic.Pointer[machine]
 
 	mu    sync.Mutex
 	queue []*Steered
@@ -67,7 +67,7 @@ func (c *Control) Drain() []*Message {
 // works. Before the first run, State returns the zero State.
 func (c *Control) State() State {
 	if s := c.state.Load(); s != nil {
-		return *s
+		return State{*s}
 	}
 	return State{}
 }
@@ -78,11 +78,7 @@ func (c *Control) giveBack(m *Steered) {
 	c.queue = append(c.queue, m)
 }
 
-// take removes and returns the messages that are due. Follow-ups are due only at the end of a run.
 func (c *Control) take(end bool) []*Steered {
-	if c == nil {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var now, later []*Steered
@@ -97,10 +93,18 @@ func (c *Control) take(end bool) []*Steered {
 	return now
 }
 
-func (c *Control) attach(s *State) error {
-	if c == nil {
-		return nil
-	}
+// A controller is the [Control] of a run. Only WithControl refers to Control: programs without this
+// option do not link it.
+type controller interface {
+	attach(s *machine) error
+	publish(s *machine)
+	// take removes and returns the messages that are due. Follow-ups are due only at the end of a run.
+	take(end bool) []*Steered
+	giveBack(m *Steered)
+	detach(s *machine)
+}
+
+func (c *Control) attach(s *machine) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy {
@@ -111,10 +115,7 @@ func (c *Control) attach(s *State) error {
 	return nil
 }
 
-func (c *Control) detach(s *State) {
-	if c == nil {
-		return
-	}
+func (c *Control) detach(s *machine) {
 	c.publish(s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,6 +123,6 @@ func (c *Control) detach(s *State) {
 	c.queue = append(slices.Clone(s.queue), c.queue...)
 }
 
-func (c *Control) publish(s *State) {
+func (c *Control) publish(s *machine) {
 	c.state.Store(new(*s))
 }

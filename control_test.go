@@ -295,22 +295,22 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.ToolFinished{Call: call, Output: none}, &aycoder.ToolFinished{Call: call, Output: out, Subject: "s", Summary: "s", Usage: some,
 			Changes: &edit.Result{Files: []edit.FileResult{file}}, Elapsed: 1, Err: failed}},
 		{&aycoder.ApprovalRequested{}, &aycoder.ApprovalRequested{Request: aycoder.ApprovalRequest{
-			Key: "k", Run: "r", CallID: "a", Tool: "n", Args: args, Subject: "s", Preview: "p", Plan: &edit.Plan{},
+			Key: "k", Run: "r", Agent: "a", CallID: "a", Tool: "n", Args: args, Subject: "s", Preview: "p", Plan: &edit.Plan{},
 			Suggested: []string{"r"}, Class: "c", Reasons: []string{"r"}, Digest: "d", Created: time.Now(),
 		}}},
 		{&aycoder.Merged{Call: call}, &aycoder.Merged{Call: call, File: &file}},
 		{&aycoder.Conflicted{Call: call}, &aycoder.Conflicted{Call: call, File: &file}},
 		{&aycoder.ChildEvent{}, &aycoder.ChildEvent{CallID: "a", Event: &aycoder.TextDelta{}}},
-		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some,
+		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some, Cost: new(1.0),
 			Provider: "p", Model: "m", ID: "i", RequestID: "r"}},
 		{&aycoder.Retrying{}, &aycoder.Retrying{Discarded: true, Attempt: 1, After: 1, Err: failed}},
 		{&aycoder.Compacting{}, &aycoder.Compacting{Reason: "command", Tokens: 2, Budget: 1}},
 		{&aycoder.Compacted{}, &aycoder.Compacted{Note: args, Summary: "s", Replaced: 1, Shortened: 1, Before: 2, After: 1, Untrusted: true,
-			Usage: some, Provider: "p", Model: "m", Error: "e"}},
+			Usage: some, Cost: new(1.0), Provider: "p", Model: "m", Error: "e"}},
 		{&aycoder.SetupChanged{}, &aycoder.SetupChanged{Tools: map[string]aycoder.Effect{"a": aycoder.EffectWrite},
 			Added: []string{"a"}, Removed: []string{"b"}, Changed: []string{"c"}, Model: "p/m", MaxTurns: 1, MaxCalls: 1}},
 		{&aycoder.RunFinished{Result: &aycoder.Result{}}, &aycoder.RunFinished{Result: &aycoder.Result{
-			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Messages: []*aycoder.Message{aycoder.User("u")}, Pending: &aycoder.Pending{},
+			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Spent: []aycoder.Spent{{}}, Messages: []*aycoder.Message{aycoder.User("u")}, Pending: &aycoder.Pending{},
 		}}},
 	}
 	require.Len(t, rows, len(events))

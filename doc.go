@@ -31,7 +31,8 @@
 // knows the context sizes, capabilities and prices of models. Package tools has the tools that a
 // coding agent needs: they read, list, search and edit files and run commands.
 //
-// [Complete] asks a model without an agent. Package generate asks one for a value of a Go type.
+// [Complete] asks a model without an agent. Package generate asks a model, or an agent, for a value of
+// a Go type.
 //
 // An agent does not store the conversation. [Into] returns the messages of a run, and the next run
 // starts from them:

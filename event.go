@@ -82,7 +82,9 @@ type TurnFinished struct {
 	Turn int        `json:"turn"`
 	Stop StopReason `json:"stop"`
 	// Usage counts the tokens of the message alone. [ToolFinished].Usage counts those of a call.
-	Usage Usage `json:"usage"`
+	// Cost is the cost of the message in US dollars, or nil if it is unknown.
+	Usage Usage    `json:"usage"`
+	Cost  *float64 `json:"cost,omitempty"`
 	// Provider and Model name the model that answered, also if it is not the first choice of a
 	// client with a fallback. ID and RequestID are the provider's ids of the message and of the
 	// request. The fields are empty as far as the client does not tell them, see [MessageDone].
@@ -136,12 +138,14 @@ type Compacted struct {
 	// Untrusted says that the summary has text from an untrusted source, see [ToolOutput].
 	Untrusted bool `json:"untrusted,omitempty"`
 	// Usage counts the tokens of the request for the summary, also if its answer was not used. The
-	// run's usage includes them. Provider and Model name the model that was asked, and Error says why
+	// run's usage includes them. Cost is what they cost in US dollars, or nil if that is unknown.
+	// Provider and Model name the model that was asked, and Error says why
 	// its answer was not used, or is empty.
-	Usage    Usage  `json:"usage,omitzero"`
-	Provider string `json:"provider,omitempty"`
-	Model    string `json:"model,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Usage    Usage    `json:"usage,omitzero"`
+	Cost     *float64 `json:"cost,omitempty"`
+	Provider string   `json:"provider,omitempty"`
+	Model    string   `json:"model,omitempty"`
+	Error    string   `json:"error,omitempty"`
 }
 
 // SetupChanged reports that the run has another setup from now on, see [WithSetup]: other tools, specs

@@ -303,6 +303,7 @@ type wireRun struct {
 	Stop     StopReason `json:"stop,omitempty"`
 	Turns    int        `json:"turns"`
 	Usage    Usage      `json:"usage"`
+	Spent    []Spent    `json:"spent,omitempty"`
 	Text     string     `json:"text"`
 	Messages []*Message `json:"messages"`
 	Pending  *Pending   `json:"pending,omitempty"`
@@ -311,7 +312,7 @@ type wireRun struct {
 // MarshalJSON encodes the event as a JSON object whose type is "run_end".
 func (e *RunFinished) MarshalJSON() ([]byte, error) {
 	r := e.Result
-	return typedJSON("run_end", &wireRun{r.End, r.Stop, r.Turns, r.Usage, r.Text(), r.Messages, r.Pending})
+	return typedJSON("run_end", &wireRun{r.End, r.Stop, r.Turns, r.Usage, r.Spent, r.Text(), r.Messages, r.Pending})
 }
 
 func (w *wireRun) event() (Event, error) {
@@ -319,7 +320,7 @@ func (w *wireRun) event() (Event, error) {
 		return nil, errors.New("a message is null")
 	}
 	return &RunFinished{Result: &Result{Messages: w.Messages, End: w.Reason, Stop: w.Stop,
-		Turns: w.Turns, Usage: w.Usage, Pending: w.Pending}}, nil
+		Turns: w.Turns, Usage: w.Usage, Spent: w.Spent, Pending: w.Pending}}, nil
 }
 
 func text(err error) string {

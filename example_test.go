@@ -154,7 +154,7 @@ func ExampleEvent() {
 	// Output:
 	// {"type":"text_delta","text":"Hi"}
 	// {"type":"turn_end","turn":1,"stop":"end_turn","usage":{"input":8,"output":1},"provider":"script","model":"script","id":"msg_1","request_id":"req_1"}
-	// {"type":"run_end","reason":"done","stop":"end_turn","turns":1,"usage":{"input":8,"output":1},"text":"Hi","messages":[{"role":"user","parts":[{"type":"text","text":"Say hi."}]},{"role":"assistant","parts":[{"type":"text","text":"Hi"}]}]}
+	// {"type":"run_end","reason":"done","stop":"end_turn","turns":1,"usage":{"input":8,"output":1},"spent":[{"provider":"script","model":"script","answers":1,"usage":{"input":8,"output":1},"cost":0,"unpriced":1}],"text":"Hi","messages":[{"role":"user","parts":[{"type":"text","text":"Say hi."}]},{"role":"assistant","parts":[{"type":"text","text":"Hi"}]}]}
 }
 
 // A call that may change something raises a question for the reader of the events.

@@ -42,10 +42,14 @@ type wireFact struct {
 
 	Part   *wirePart `json:"part,omitempty"`
 	Output *wirePart `json:"output,omitempty"`
+	Final  bool      `json:"final,omitempty"`
 
 	Stop      StopReason `json:"stop,omitempty"`
 	Model     string     `json:"model,omitempty"`
 	Usage     Usage      `json:"usage,omitzero"`
+	Cost      *float64   `json:"cost,omitempty"`
+	Spent     []Spent    `json:"spent,omitempty"`
+	Began     bool       `json:"began,omitempty"`
 	Provider  string     `json:"provider,omitempty"`
 	RequestID string     `json:"request_id,omitempty"`
 
@@ -96,9 +100,10 @@ func (w *wireFact) put(f Fact) (err error) {
 		w.Part, err = encodeOne(f.Call)
 	case *MessageDone:
 		w.Fact, w.ID, w.Stop, w.Usage, w.Model = "message", f.ID, f.Stop, f.Usage, f.Model
+		w.Cost = f.Cost
 		w.Provider, w.RequestID = f.Provider, f.RequestID
 	case *ModelFailed:
-		w.Fact, w.ModelFailed = "failed", f
+		w.Fact, w.ModelFailed, w.Began = "failed", f, f.Began
 	case *Waited:
 		w.Fact = "waited"
 	case *Decided:
@@ -109,7 +114,7 @@ func (w *wireFact) put(f Fact) (err error) {
 	case *ToolBegan:
 		w.Fact, w.ID = "tool_began", f.ID
 	case *ToolDone:
-		w.Fact, w.ID, w.Usage = "tool_done", f.ID, f.Usage
+		w.Fact, w.ID, w.Spent, w.Final = "tool_done", f.ID, f.Spent, f.Final
 		w.Output, err = encodeOne(f.Output)
 	case *Steered:
 		w.Fact, w.Message, w.FollowUp = "steered", f.Message, f.FollowUp
@@ -119,7 +124,7 @@ func (w *wireFact) put(f Fact) (err error) {
 		w.Fact, w.Setup = "setup", f
 		err = runes.CheckUTF8(slices.AppendSeq(slices.Concat(f.Added, f.Removed, f.Changed, []string{f.Model}), maps.Keys(f.Tools))...)
 	case *Cancelled:
-		w.Fact = "cancelled"
+		w.Fact, w.Began = "cancelled", f.Began
 	case *Resumed:
 		w.Fact, w.Model, w.MaxTurns, w.RepeatReads = "resumed", f.Model, f.MaxTurns, f.RepeatReads
 	default:
@@ -173,12 +178,13 @@ func (w *wireFact) fact() (Fact, error) {
 		p, err := decodeOne[*ToolUse](w.Part)
 		return &BlockTruncated{p}, err
 	case "message":
-		return &MessageDone{ID: w.ID, Stop: w.Stop, Usage: w.Usage, Model: w.Model,
+		return &MessageDone{ID: w.ID, Stop: w.Stop, Usage: w.Usage, Cost: w.Cost, Model: w.Model,
 			Provider: w.Provider, RequestID: w.RequestID}, nil
 	case "failed":
 		if w.ModelFailed == nil {
 			return nil, errFactField
 		}
+		w.ModelFailed.Began = w.Began
 		return w.ModelFailed, nil
 	case "waited":
 		return &Waited{}, nil
@@ -189,7 +195,7 @@ func (w *wireFact) fact() (Fact, error) {
 		return &ToolBegan{w.ID}, nil
 	case "tool_done":
 		out, err := decodeOne[*ToolOutput](w.Output)
-		return &ToolDone{ID: w.ID, Output: out, Usage: w.Usage}, err
+		return &ToolDone{ID: w.ID, Output: out, Spent: w.Spent, Final: w.Final}, err
 	case "steered":
 		if w.Message == nil {
 			return nil, errFactField
@@ -206,7 +212,7 @@ func (w *wireFact) fact() (Fact, error) {
 		}
 		return w.Setup, nil
 	case "cancelled":
-		return &Cancelled{}, nil
+		return &Cancelled{w.Began}, nil
 	case "resumed":
 		return &Resumed{Model: w.Model, MaxTurns: w.MaxTurns, RepeatReads: w.RepeatReads}, nil
 	}

@@ -4,7 +4,94 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
+
+// Fact is something that happened to a run and is passed to [State.Apply]: [*BlockDone],
+// [*BlockTruncated], [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan],
+// [*ToolDone], [*Steered], [*Compacted], [*SetupChanged], [*Cancelled] or [*Resumed].
+type Fact interface{ fact() }
+
+// ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns a
+// ModelFailed that says whether and how to retry.
+type ModelFailed struct {
+	// Retry says whether the model is asked again. After is how long to wait before that.
+	Retry bool          `json:"retry"`
+	After time.Duration `json:"after,omitempty"`
+	// Shrink says that the next request must be smaller. If nothing more can be left out, the run
+	// fails. Limit is the maximum size of the request's text, in bytes, or 0 if it is unknown.
+	Shrink bool  `json:"shrink,omitempty"`
+	Limit  int64 `json:"limit,omitempty"`
+	// Keep says that the message exceeded a limit. The complete blocks of the message then join
+	// the history, and those of its calls that have not begun do not run.
+	Keep bool `json:"keep,omitempty"`
+	// Began says that the answer had begun, so that its unknown tokens may cost something.
+	Began bool `json:"began,omitempty"`
+}
+
+// Waited reports that a [Wait] is over.
+type Waited struct{}
+
+// ToolBegan reports that the tool of a call is about to start. After the state has accepted this
+// fact, the call is never run again.
+type ToolBegan struct{ ID string }
+
+// ToolDone reports the outcome of a call. A call that cannot run gets an error as its Output.
+type ToolDone struct {
+	ID     string
+	Output *ToolOutput
+	// Spent is what the tool's requests to models have used. The usage of the run includes it.
+	Spent []Spent
+	// Final says that the run ends after this message, see [ToolResult].Final.
+	Final bool
+}
+
+// Decided reports the answer to an [AskApproval]. The answer may replace the arguments or the plan.
+type Decided struct{ Decision Decision }
+
+// Steered carries a message of the user to the model. The message normally joins the history
+// before the next request to the model, or, with FollowUp, only when the run would otherwise end.
+// There is one exception: after [CallModel], and before the first block of the answer, a message
+// without FollowUp joins the history at once, even if the request was already sent without the
+// message. So apply Steered before that request is sent, or after the first block has come.
+type Steered struct {
+	Message  *Message `json:"message"`
+	FollowUp bool     `json:"follow_up,omitempty"`
+}
+
+// Cancelled ends the run. Open calls get an output that says so, which keeps the history valid.
+// Complete blocks of an unfinished message stay in the history.
+type Cancelled struct {
+	// Began says that an answer had begun, whose tokens are unknown.
+	Began bool
+}
+
+// Resumed reports that a new program continues the run of a program that is gone. For each call
+// that was running, the model is told that its outcome is unknown. Open approvals are asked for
+// again. Resumed is for programs that use a [State]; others use [Input.Pending].
+type Resumed struct {
+	// Model is the name of the model that continues the run, or "" if it is not known to be
+	// another one. If it is another one, the limits that the old one had do not apply to it.
+	Model string `json:"model,omitempty"`
+	// MaxTurns is how many messages the model may send in the whole run, or 0 for no change.
+	MaxTurns int `json:"max_turns,omitempty"`
+	// RepeatReads says that read-only calls which were running are run again.
+	RepeatReads bool `json:"repeat_reads,omitempty"`
+}
+
+func (*BlockDone) fact()      {}
+func (*BlockTruncated) fact() {}
+func (*MessageDone) fact()    {}
+func (*ModelFailed) fact()    {}
+func (*Waited) fact()         {}
+func (*ToolBegan) fact()      {}
+func (*ToolDone) fact()       {}
+func (*Decided) fact()        {}
+func (*Steered) fact()        {}
+func (*Compacted) fact()      {}
+func (*SetupChanged) fact()   {}
+func (*Cancelled) fact()      {}
+func (*Resumed) fact()        {}
 
 // FactRecord is a [Fact] that a run has accepted, as [WithFacts] hands it over. The facts of a run,
 // applied in order to the State of its first record, give the state of the run at each record.
@@ -41,15 +128,39 @@ type FactRecord struct {
 // neither an action nor a record follows.
 func WithFacts(record func(ctx context.Context, rec *FactRecord) error) RunOption {
 	return func(c *RunConfig) error {
-		c.Facts = record
+		c.Facts, c.log = record, newFacts
 		return nil
 	}
 }
 
-// A factLog hands the facts of a run over, one at a time. The events and actions that follow from a
-// fact wait until the fact, and all before it, are recorded. run.mu guards the fields, and is not
+func newFacts(r *run, record func(context.Context, *FactRecord) error) factLog {
+	return &recordedFacts{run: r, record: record}
+}
+
+// A factLog hands the facts of a run over. Only WithFacts refers to its implementation: programs
+// without this option do not link it. All methods are called with the mutex of the run held, except
+// finish. Those that wait give it up meanwhile.
+type factLog interface {
+	// begin notes the state that the run starts with.
+	begin(ctx context.Context, start *StartInput)
+	// note queues a fact that the state has accepted.
+	note(f Fact)
+	// hold keeps an event and actions until the facts before them are recorded. It returns false if
+	// all are.
+	hold(ev Event, actions ...Action) bool
+	// wait waits until all facts are recorded, and reports whether they are.
+	wait(ctx context.Context) bool
+	// behind reports whether there are facts that are not recorded yet.
+	behind() bool
+	// finish waits until the last facts are recorded, as long as the grace allows.
+	finish()
+}
+
+// recordedFacts hands the facts of a run over, one at a time. The events and actions that follow from
+// a fact wait until the fact, and all before it, are recorded. run.mu guards the fields, and is not
 // held while a fact is handed over.
-type factLog struct {
+type recordedFacts struct {
+	run    *run
 	record func(context.Context, *FactRecord) error
 	ctx    context.Context // is not cancelled before the grace is over
 	cancel func()
@@ -70,25 +181,27 @@ type heldFact struct {
 
 var errLateRecord = errors.New("the function did not return in time")
 
-// note queues a fact that the state has accepted. The mutex is held.
-func (r *run) note(f Fact) {
-	l := r.facts
+func (l *recordedFacts) begin(ctx context.Context, start *StartInput) {
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.start = start
+	l.note(nil)
+}
+
+func (l *recordedFacts) note(f Fact) {
 	if l.failed {
 		return
 	}
-	rec := FactRecord{Run: r.id, Seq: l.seq, Fact: f, State: r.state, Start: l.start}
+	rec := FactRecord{Run: l.run.id, Seq: l.seq, Fact: f, State: State{l.run.state}, Start: l.start}
 	l.start = nil
 	l.seq++
 	l.queue = append(l.queue, &heldFact{FactRecord: rec, done: make(chan struct{})})
 	if !l.busy {
 		l.busy = true
-		go r.recordFacts()
+		go l.handOver()
 	}
 }
 
-// hold keeps an event and actions until the facts before them are recorded. It returns false if
-// all are.
-func (l *factLog) hold(ev Event, actions ...Action) bool {
+func (l *recordedFacts) hold(ev Event, actions ...Action) bool {
 	if len(l.queue) == 0 {
 		return false
 	}
@@ -100,16 +213,18 @@ func (l *factLog) hold(ev Event, actions ...Action) bool {
 	return true
 }
 
-// recordFacts hands facts over until none is left.
-func (r *run) recordFacts() {
+func (l *recordedFacts) behind() bool { return len(l.queue) > 0 }
+
+// handOver hands facts over until none is left.
+func (l *recordedFacts) handOver() {
 	err := errExited // if record ends the goroutine
 	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.dropFacts(err)
+		l.run.mu.Lock()
+		defer l.run.mu.Unlock()
+		l.drop(err)
 	}()
-	for f := r.nextFact(nil); f != nil; f = r.nextFact(f) {
-		if failed := r.facts.hand(&f.FactRecord); failed != nil {
+	for f := l.next(nil); f != nil; f = l.next(f) {
+		if failed := l.hand(&f.FactRecord); failed != nil {
 			err = failed
 			return
 		}
@@ -117,7 +232,7 @@ func (r *run) recordFacts() {
 	err = nil
 }
 
-func (l *factLog) hand(rec *FactRecord) (err error) {
+func (l *recordedFacts) hand(rec *FactRecord) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -126,17 +241,16 @@ func (l *factLog) hand(rec *FactRecord) (err error) {
 	return l.record(l.ctx, rec)
 }
 
-// nextFact does what follows from a fact that is recorded, and returns the next one, or nil.
-func (r *run) nextFact(recorded *heldFact) *heldFact {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.facts
+// next does what follows from a fact that is recorded, and returns the next one, or nil.
+func (l *recordedFacts) next(recorded *heldFact) *heldFact {
+	l.run.mu.Lock()
+	defer l.run.mu.Unlock()
 	if l.failed {
 		return nil
 	}
 	if recorded != nil {
 		l.queue = l.queue[1:]
-		r.release(recorded)
+		l.release(recorded)
 	}
 	if l.busy = len(l.queue) > 0; l.busy {
 		return l.queue[0]
@@ -145,81 +259,52 @@ func (r *run) nextFact(recorded *heldFact) *heldFact {
 }
 
 // release does what follows from a fact. The mutex is held.
-func (r *run) release(f *heldFact) {
+func (l *recordedFacts) release(f *heldFact) {
 	for _, ev := range f.events {
-		r.out.push(ev)
+		l.run.out.push(ev)
 	}
 	close(f.done)
-	r.follow(f.actions)
+	l.run.follow(f.actions)
 }
 
-// dropFacts ends the run with an error of the record function, unless err is nil. The consumer
-// still gets the events, but no action follows. The mutex is held.
-func (r *run) dropFacts(err error) {
-	l := r.facts
+// drop ends the run with an error of the record function, unless err is nil. The consumer still gets
+// the events, but no action follows. The mutex is held.
+func (l *recordedFacts) drop(err error) {
 	if err == nil || l.failed {
 		return
 	}
-	r.fail(fmt.Errorf("record fact: %w", err))
+	l.run.fail(fmt.Errorf("record fact: %w", err))
 	queue := l.queue
 	l.queue, l.busy, l.failed = nil, false, true
 	for _, f := range queue {
-		r.release(f)
+		l.release(f)
 	}
 }
 
-// awaitRecord waits until all facts are recorded. The mutex is held, but not during the wait.
-func (r *run) awaitRecord(ctx context.Context) {
-	last := r.facts.queue[len(r.facts.queue)-1]
-	r.mu.Unlock()
-	defer r.mu.Lock()
-	select {
-	case <-last.done:
-	case <-ctx.Done():
+func (l *recordedFacts) wait(ctx context.Context) bool {
+	if l.behind() {
+		last := l.queue[len(l.queue)-1]
+		l.run.mu.Unlock()
+		select {
+		case <-last.done:
+		case <-ctx.Done():
+		}
+		l.run.mu.Lock()
 	}
+	return !l.failed
 }
 
-// mayStart waits until the fact that a tool begins is recorded, and reports whether the tool may
-// start. If not, it settles the call. The mutex is held, but not during the wait.
-func (r *run) mayStart(ctx context.Context, a *RunTool) bool {
-	if r.recording() {
-		r.awaitRecord(ctx)
-	}
-	text := outCancelled
-	switch {
-	case r.facts.failed:
-		text = outUnrecorded
-	case ctx.Err() == nil && !r.stopping:
-		return true
-	}
-	r.mu.Unlock()
-	defer r.mu.Lock()
-	r.reject(a.Call, &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errors.New(text)})
-	return false
-}
-
-// finishFacts waits until the last facts are recorded, as long as the grace allows.
-func (r *run) finishFacts() {
-	defer r.facts.cancel()
-	recorded := func() bool { return !r.facts.busy }
-	if r.await(recorded) {
+func (l *recordedFacts) finish() {
+	defer l.cancel()
+	recorded := func() bool { return !l.busy }
+	if l.run.await(recorded) {
 		return
 	}
-	r.facts.cancel()
-	if r.await(recorded) {
+	l.cancel()
+	if l.run.await(recorded) {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dropFacts(errLateRecord)
-}
-
-// begun records the state that the run starts with.
-func (r *run) begun(ctx context.Context) {
-	if l := r.facts; l != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		r.note(nil)
-	}
+	l.run.mu.Lock()
+	defer l.run.mu.Unlock()
+	l.drop(errLateRecord)
 }

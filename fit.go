@@ -179,13 +179,16 @@ func promptsIn(messages []*Message, head, from int) []*Message {
 
 // A mark records in the history which limit was found for a model, and the note of the last
 // [Compacted]. It is a part of the first message with which the model answered under that limit, or
-// with that note. Marks are never sent to a provider.
+// with that note. If the run ended before, a message of the user has it alone. Marks are never sent to a
+// provider.
 type mark struct {
 	Limit int64           `json:"limit"`
 	Model string          `json:"model,omitempty"`
 	Note  json.RawMessage `json:"note,omitempty"`
-	// Untrusted says that the message stands for text of an untrusted source. Package session sets it.
+	// Untrusted says that the message stands for text of an untrusted source, and Outline that it stands
+	// for one whose contents are not in memory. Package session sets them.
 	Untrusted bool `json:"untrusted,omitempty"`
+	Outline   bool `json:"outline,omitempty"`
 }
 
 // maxNote is the size of the largest note, in bytes.
@@ -222,6 +225,18 @@ func markIn(messages []*Message, model string) (limit int64, note json.RawMessag
 		}
 	}
 	return 0, note
+}
+
+// isOutline reports whether a message has no contents. The outlines of outputs follow those of their calls.
+func isOutline(m *Message) bool {
+	if len(m.Parts) == 0 {
+		return false
+	}
+	if o, ok := m.Parts[0].(*Opaque); ok && o.Provider == markProvider {
+		var found mark
+		return json.Unmarshal(o.Raw, &found) == nil && found.Outline
+	}
+	return false
 }
 
 const elided = "[The middle of this conversation is left out here, as it was too long.]"

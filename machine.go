@@ -19,7 +19,11 @@ import (
 // joins the history together with the outputs of its calls, once the last output is known.
 //
 // [Start] makes a State; a zero State accepts no fact. A State is safe for concurrent use.
-type State struct {
+type State struct{ machine }
+
+// A machine is what a [State] holds, without its JSON form. A run has a machine, so that programs that
+// do not use this form need not link it.
+type machine struct {
 	rules   *rules
 	history transcript
 	parts   content // of the message in progress
@@ -36,7 +40,10 @@ type State struct {
 	made    int // number of generated call ids
 	stop    StopReason
 	usage   Usage
-	broken  *ModelFailed // the stream broke, and begun calls are still running
+	// spent has no name of an agent for what the run's own agent has spent: see answered.
+	spent     []Spent
+	lastSpent Spent
+	broken    *ModelFailed // the stream broke, and begun calls are still running
 }
 
 // rules holds the settings of a run. They are shared, and replaced as a whole.
@@ -75,8 +82,9 @@ type EndReason string
 
 // The reasons for the end of a run.
 const (
-	// EndDone means that the model answered without another call, and that no message of the user
-	// is left to answer. [Result.Stop] tells whether the answer was cut off.
+	// EndDone means that the model answered without another call, or that the result of a call was
+	// final (see [ToolResult]), and that no message of the user is left to answer. [Result.Stop]
+	// tells whether the answer was cut off.
 	EndDone EndReason = "done"
 	// EndTurns means that the run needs another message of the model, but [Limits].Turns allows
 	// no more messages. Run of [Agent] then yields a [*LimitError].
@@ -113,12 +121,13 @@ type call struct {
 	effect  Effect
 	status  callStatus
 	ran     bool
-	edited  json.RawMessage // the arguments of an edited approval
-	plan    *edit.Plan      // the approved plan, until the call is settled
-	// prepared is what the driver runs; it is not stored.
-	prepared *preparedCall
+	final   bool // see [ToolResult].Final
 	// readOnly says that the call was allowed only because it changes nothing.
 	readOnly bool
+	edited   json.RawMessage // the arguments of an edited approval
+	plan     *edit.Plan      // the approved plan, until the call is settled
+	// prepared is what the driver runs; it is not stored.
+	prepared *preparedCall
 	by       DecidedBy // who allowed it
 	output   *ToolOutput
 }
@@ -148,7 +157,7 @@ func Start(in StartInput) (s State, actions []Action) {
 }
 
 // start turns the zero state into the first state of a run.
-func (s *State) start(in *StartInput) []Action {
+func (s *machine) start(in *StartInput) []Action {
 	r := &rules{model: in.Model, maxTurns: in.MaxTurns, maxCalls: in.MaxCalls}
 	if r.maxTurns <= 0 {
 		r.maxTurns = 50
@@ -187,6 +196,9 @@ func (s State) Stop() StopReason { return s.stop }
 
 // Usage returns the token usage of the run so far, including that of tools (see [ToolDone]).
 func (s State) Usage() Usage { return s.usage }
+
+// Spent returns the same as [Result].Spent, but without the name of the run's own agent.
+func (s State) Spent() []Spent { return slices.Clone(s.allSpent()) }
 
 // Attempt returns the number of failed requests since the model last finished a message.
 func (s State) Attempt() int { return s.attempt }
@@ -239,6 +251,7 @@ type RunTool struct {
 	effect   Effect
 	prepared *preparedCall
 	slots    chan struct{} // of which the call takes one while it runs
+	inner    []Spent       // by runs inside of the call
 }
 
 // Wait is the [Action] to wait for the duration For after a failure of the model. Its outcome is
@@ -276,85 +289,6 @@ func callKey(turn, attempt int, what, id string) string {
 	return key + "/" + what + "/" + id
 }
 
-// Fact is something that happened to a run and is passed to [State.Apply]: [*BlockDone],
-// [*BlockTruncated], [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan],
-// [*ToolDone], [*Steered], [*Compacted], [*SetupChanged], [*Cancelled] or [*Resumed].
-type Fact interface{ fact() }
-
-// ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns a
-// ModelFailed that says whether and how to retry.
-type ModelFailed struct {
-	// Retry says whether the model is asked again. After is how long to wait before that.
-	Retry bool          `json:"retry"`
-	After time.Duration `json:"after,omitempty"`
-	// Shrink says that the next request must be smaller. If nothing more can be left out, the run
-	// fails. Limit is the maximum size of the request's text, in bytes, or 0 if it is unknown.
-	Shrink bool  `json:"shrink,omitempty"`
-	Limit  int64 `json:"limit,omitempty"`
-	// Keep says that the message exceeded a limit. The complete blocks of the message then join
-	// the history, and those of its calls that have not begun do not run.
-	Keep bool `json:"keep,omitempty"`
-}
-
-// Waited reports that a [Wait] is over.
-type Waited struct{}
-
-// ToolBegan reports that the tool of a call is about to start. After the state has accepted this
-// fact, the call is never run again.
-type ToolBegan struct{ ID string }
-
-// ToolDone reports the outcome of a call. A call that cannot run gets an error as its Output.
-type ToolDone struct {
-	ID     string
-	Output *ToolOutput
-	// Usage counts the tokens of the tool's requests to models. The run's usage includes them.
-	Usage Usage
-}
-
-// Decided reports the answer to an [AskApproval]. The answer may replace the arguments or the plan.
-type Decided struct{ Decision Decision }
-
-// Steered carries a message of the user to the model. The message normally joins the history
-// before the next request to the model, or, with FollowUp, only when the run would otherwise end.
-// There is one exception: after [CallModel], and before the first block of the answer, a message
-// without FollowUp joins the history at once, even if the request was already sent without the
-// message. So apply Steered before that request is sent, or after the first block has come.
-type Steered struct {
-	Message  *Message `json:"message"`
-	FollowUp bool     `json:"follow_up,omitempty"`
-}
-
-// Cancelled ends the run. Open calls get an output that says so, which keeps the history valid.
-// Complete blocks of an unfinished message stay in the history.
-type Cancelled struct{}
-
-// Resumed reports that a new program continues the run of a program that is gone. For each call
-// that was running, the model is told that its outcome is unknown. Open approvals are asked for
-// again. Resumed is for programs that use a [State]; others use [Input.Pending].
-type Resumed struct {
-	// Model is the name of the model that continues the run, or "" if it is not known to be
-	// another one. If it is another one, the limits that the old one had do not apply to it.
-	Model string `json:"model,omitempty"`
-	// MaxTurns is how many messages the model may send in the whole run, or 0 for no change.
-	MaxTurns int `json:"max_turns,omitempty"`
-	// RepeatReads says that read-only calls which were running are run again.
-	RepeatReads bool `json:"repeat_reads,omitempty"`
-}
-
-func (*BlockDone) fact()      {}
-func (*BlockTruncated) fact() {}
-func (*MessageDone) fact()    {}
-func (*ModelFailed) fact()    {}
-func (*Waited) fact()         {}
-func (*ToolBegan) fact()      {}
-func (*ToolDone) fact()       {}
-func (*Decided) fact()        {}
-func (*Steered) fact()        {}
-func (*Compacted) fact()      {}
-func (*SetupChanged) fact()   {}
-func (*Cancelled) fact()      {}
-func (*Resumed) fact()        {}
-
 // FactError reports that a fact does not fit the state to which it was applied, for example the
 // outcome of a call that is not open.
 type FactError struct {
@@ -373,6 +307,12 @@ func (e *FactError) Error() string {
 // Apply returns the state after f, and the actions that the caller must do now. If f does not fit
 // the state, the error is a [*FactError] and the state is returned unchanged.
 func (s State) Apply(f Fact) (State, []Action, error) {
+	next, actions, err := s.after(f)
+	return State{next}, actions, err
+}
+
+// after is Apply.
+func (s machine) after(f Fact) (machine, []Action, error) {
 	next := s
 	actions, reason := next.apply(f)
 	if reason != "" {
@@ -382,7 +322,7 @@ func (s State) Apply(f Fact) (State, []Action, error) {
 }
 
 // apply changes s. If it returns a reason to refuse f, s is not usable any more.
-func (s *State) apply(f Fact) ([]Action, string) {
+func (s *machine) apply(f Fact) ([]Action, string) {
 	if s.rules == nil {
 		return nil, "the run was not started"
 	}
@@ -410,7 +350,7 @@ func (s *State) apply(f Fact) ([]Action, string) {
 	case *SetupChanged:
 		return s.setupChanged(f)
 	case *Cancelled:
-		return s.cancelled()
+		return s.cancelled(f)
 	case *Resumed:
 		return s.resumed(f)
 	}
@@ -419,7 +359,9 @@ func (s *State) apply(f Fact) ([]Action, string) {
 
 // Outstanding returns the actions that are still to be done, for a program that has only the
 // state. If another program may have begun these actions, apply [Resumed] first.
-func (s State) Outstanding() []Action {
+func (s State) Outstanding() []Action { return s.outstanding() }
+
+func (s *machine) outstanding() []Action {
 	var out []Action
 	switch s.phase {
 	case phaseModel:
@@ -438,19 +380,19 @@ func (s State) Outstanding() []Action {
 	return out
 }
 
-func (s *State) find(id string) int {
+func (s *machine) find(id string) int {
 	return slices.IndexFunc(s.calls, func(c call) bool { return c.use.ID == id })
 }
 
 // own makes a private copy of the calls, so that they can be changed.
-func (s *State) own() { s.calls = slices.Clone(s.calls) }
+func (s *machine) own() { s.calls = slices.Clone(s.calls) }
 
 // talking reports whether the model may still send blocks.
-func (s *State) talking() bool { return s.phase == phaseModel }
+func (s *machine) talking() bool { return s.phase == phaseModel }
 
 // blockDone records a complete block. A read-only call may start at once, unless an earlier call
 // writes: the read-only call must see the result of that write.
-func (s *State) blockDone(p Part) ([]Action, string) {
+func (s *machine) blockDone(p Part) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
 	}
@@ -467,12 +409,17 @@ func (s *State) blockDone(p Part) ([]Action, string) {
 	return nil, "no part of an assistant's message"
 }
 
-func (s *State) over(end EndReason, actions []Action) ([]Action, string) {
+// over ends the run. If the model has not answered since the last note, a message to itself records that:
+// the summary in it is paid for.
+func (s *machine) over(end EndReason, actions []Action) ([]Action, string) {
+	if !s.noted && end != EndSuspended {
+		s.history = s.history.append(&Message{Role: RoleUser, Parts: []Part{s.mark()}})
+	}
 	s.phase, s.end = phaseDone, end
 	return actions, ""
 }
 
-func (s *State) ask(i int) *AskApproval {
+func (s *machine) ask(i int) *AskApproval {
 	c := &s.calls[i]
 	return &AskApproval{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Effect: c.effect}
 }

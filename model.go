@@ -204,8 +204,10 @@ type BlockTruncated struct {
 type MessageDone struct {
 	// Stop says why the model stopped.
 	Stop StopReason
-	// Usage is the number of tokens that the request and its response used.
+	// Usage is the number of tokens that the request and its response used. Cost is what they cost in
+	// US dollars, or nil if the client does not know: a run then takes the price of [ModelInfo].
 	Usage Usage
+	Cost  *float64
 	// Model is the name of the model that answered. ID is the provider's id of the message.
 	Model, ID string
 	// Provider is the name of the provider that answered, as in [ModelNamer]. RequestID is the

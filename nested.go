@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 )
 
 // ChildEvent is an event of a run inside a call, such as the run of a subagent. If
@@ -90,12 +91,18 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 }
 
 // WithParent makes this run, such as that of a subagent, an inner run of the call inv, which
-// belongs to an outer run. The [Approver] of the outer run, and those of the runs around the outer
-// run, then also decide about each call of the inner run. The strictest verdict counts, and a
-// verdict to suspend counts as a denial. If the inner run has no Approver, only the others decide.
-// A rule that the user makes goes to each Approver that is a [RuleKeeper]. Pass the ctx of the call
-// to Run, so that the inner run ends with the call. Report the events of the inner run with
-// [Invocation.Emit], and its usage in [ToolResult].
+// belongs to an outer run. The run of a [Loop] whose ctx is derived from the ctx of a call is an inner
+// run of that call also without this option, so that nobody gets round the guards of the outer run
+// by nesting.
+//
+// The [Approver] of the outer run, and those of the runs around the outer run, then also decide about
+// each call of the inner run. The strictest verdict counts, and a verdict to suspend counts as a
+// denial. If the inner run has no Approver, only the others decide. A rule that the user makes goes to
+// each Approver that is a [RuleKeeper]. The [ToolMiddleware] of the outer runs is around that of the
+// inner run, and their auditors get its records. They all learn the [Place] of the inner run.
+//
+// Pass the ctx of the call to Run, so that the inner run ends with the call. Report the events of the
+// inner run with [Invocation.Emit], and its usage in [ToolResult].
 func WithParent(inv *Invocation) RunOption {
 	return func(c *RunConfig) error {
 		c.Parent = inv
@@ -105,7 +112,8 @@ func WithParent(inv *Invocation) RunOption {
 
 // inside makes the run part of a call, and passes the outer run's auditors on to this run.
 func (r *run) inside(inv *Invocation) {
-	r.parent, r.depth = inv.run, inv.Depth+1
+	r.parent, r.depth, r.calls = inv.run, inv.Depth+1, append(slices.Clip(inv.Calls), inv.ID)
+	r.name = cmp.Or(r.name, inv.Name)
 	if r.parent == nil {
 		return
 	}
@@ -115,17 +123,60 @@ func (r *run) inside(inv *Invocation) {
 	r.hooks = cmp.Or(r.hooks, r.parent.hooks)
 }
 
-type runKey struct{}
+// Place says in which run something happens, so that the guards of a run, such as its [Approver], can
+// tell apart the agents that work inside its calls.
+type Place struct {
+	// Run is the id of the run. Depth is the number of runs around it.
+	Run   string `json:"run"`
+	Depth int    `json:"depth,omitempty"`
+	// Agent is the name of the agent: see [WithName]. Without a name, that of an inner run has the name
+	// of the tool that runs it.
+	Agent string `json:"agent,omitempty"`
+	// Calls are the ids of the calls that the run is inside of, the outermost first.
+	Calls []string `json:"calls,omitempty"`
+}
 
-// RunFromContext returns the id of the run whose call an [Approver] is to decide about, and the
-// number of runs around that run. Pass the ctx that Decide, or the function of [WithSetup], received:
-// for any other ctx, the results may be "" and 0. The tool finds the same values in [Invocation].Run and Depth. So the
-// Approver can find the state that a tool keeps for each run, such as the directory of a shell.
-func RunFromContext(ctx context.Context) (id string, depth int) {
-	if r, ok := ctx.Value(runKey{}).(*run); ok {
-		return r.id, r.depth
+func (r *run) place() Place { return Place{r.id, r.depth, r.name, r.calls} }
+
+// placeKey is the key of a run in the context of an Approver, and of an [*Invocation] in that of a tool.
+type placeKey struct{}
+
+// PlaceFromContext returns where a call happens, for the ctx that an [Approver], a tool or the function
+// of [WithSetup] received. For any other ctx, ok may be false. A tool and a [ToolMiddleware] find
+// the same in their [Invocation]. So an Approver can find the state that a tool keeps for each run,
+// such as the directory of a shell.
+func PlaceFromContext(ctx context.Context) (p Place, ok bool) {
+	switch v := ctx.Value(placeKey{}).(type) {
+	case *run:
+		return v.place(), true
+	case *Invocation:
+		return v.Place, true
 	}
-	return "", 0
+	return Place{}, false
+}
+
+// parentOf returns the call that a run with this context and option is inside of, or nil.
+func parentOf(ctx context.Context, given *Invocation) *Invocation {
+	inv, _ := ctx.Value(placeKey{}).(*Invocation)
+	if given != nil && (given.run != nil || inv == nil) {
+		return given
+	}
+	return inv
+}
+
+// guarded returns the function of a tool with the middleware of the runs around this one.
+func (r *run) guarded(t *tool) ToolFunc {
+	if call, ok := r.guards.Load(t); ok {
+		return call.(ToolFunc)
+	}
+	call := t.call
+	for p := r.parent; p != nil; p = p.parent {
+		for _, wrap := range slices.Backward(p.loop.wrapTool) {
+			call = wrap(call)
+		}
+	}
+	first, _ := r.guards.LoadOrStore(t, call)
+	return first.(ToolFunc)
 }
 
 // judge asks the policies about a call: those of the outer runs from the outside in, then its own.
@@ -133,36 +184,29 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 	if r.parent == nil {
 		return r.loop.policy(ctx, c, s)
 	}
-	outer := unsuspended(r.parent.judge(ctx, c, s))
+	outer := r.parent.judge(ctx, c, s)
+	outer.unsuspend()
 	if _, none := r.loop.approver.(readOnly); none || outer.kind == verdictDeny {
 		return outer
 	}
 	if outer.args != nil {
 		c = &ToolUse{ID: c.ID, Name: c.Name, Args: outer.args}
 	}
-	own := unsuspended(r.loop.policy(ctx, c, s))
-	switch {
-	case own.kind == verdictDeny:
-		return own
-	case outer.kind == verdictAsk:
-		return outer
-	case own.kind == verdictAsk:
-		return own
+	own := r.loop.policy(ctx, c, s)
+	own.unsuspend()
+	v, other := &outer, &own // the stricter one comes first
+	if own.kind == verdictDeny || outer.kind != verdictAsk && (own.kind == verdictAsk || own.args != nil) {
+		v, other = other, v
 	}
-	v, other := outer, own
-	if own.args != nil {
-		v, other = own, outer
-	}
-	if other.readOnly() {
+	if v.kind == verdictAllow && other.readOnly() {
 		return v.held()
 	}
-	return v
+	return *v
 }
 
-// unsuspended turns suspending into a denial: neither a call nor a run inside it can be suspended.
-func unsuspended(v Verdict) Verdict {
+// unsuspend turns suspending into a denial: neither a call nor a run inside it can be suspended.
+func (v *Verdict) unsuspend() {
 	if v.kind == verdictSuspend {
 		v.kind, v.reason = verdictDeny, "this call needs approval, and nobody can be asked inside another call"
 	}
-	return v
 }

@@ -16,11 +16,12 @@ import (
 type noting struct {
 	turns []int
 	seen  []string // the note before each request
+	run   context.Context
 }
 
 func (n *noting) wrap(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		n.seen = append(n.seen, string(in.Note))
+		n.seen, n.run = append(n.seen, string(in.Note)), ctx
 		for _, t := range n.turns {
 			if t != in.Turn {
 				continue
@@ -126,6 +127,59 @@ func TestNoteAfterACrash(t *testing.T) {
 	}
 	require.Equal(t, []string{"", `{"turn":1}`}, n.seen)
 	require.Equal(t, aycoder.EndDone, res.End)
+}
+
+// A note that was announced is in the history, however the run ends before the model has answered.
+func TestNoteWithoutAnAnswer(t *testing.T) {
+	fails := script.Fail(&aycoder.BadRequestError{ModelError: &aycoder.ModelError{Err: errors.New("no")}})
+	for _, name := range []string{"break", "cancel", "fails", "empty"} {
+		t.Run(name, func(t *testing.T) {
+			n := &noting{turns: []int{1}}
+			step := map[string]script.Step{"fails": fails, "empty": {}}[name]
+			over := false
+			if name == "break" || name == "cancel" {
+				step = script.Func(func(*aycoder.Request) script.Step {
+					if !over { // in the run that is left, the model does not answer before
+						<-n.run.Done()
+					}
+					return script.Say("a")
+				})
+			}
+			l := twoTurns(t, n, step, script.Say("b"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var res aycoder.Result
+			var last aycoder.State
+			record := func(_ context.Context, rec *aycoder.FactRecord) error {
+				last = rec.State
+				return nil
+			}
+			for ev := range l.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res), aycoder.WithFacts(record)) {
+				if _, ok := ev.(*aycoder.Compacted); !ok {
+					continue
+				}
+				if name == "break" {
+					break
+				}
+				if name == "cancel" {
+					cancel()
+				}
+			}
+			over = true
+			require.Equal(t, res.Messages, last.Messages(), "the history that is recorded")
+			require.Len(t, res.Messages, 2)
+			require.Empty(t, res.Text())
+			data, err := json.Marshal(res.Messages)
+			require.NoError(t, err)
+			var stored []*aycoder.Message
+			require.NoError(t, json.Unmarshal(data, &stored))
+			n.turns = nil
+			for _, err := range l.Run(t.Context(), aycoder.Input{Messages: stored, Prompt: "more"}) {
+				require.NoError(t, err)
+			}
+			require.Equal(t, []string{"", `{"turn":1}`}, n.seen)
+		})
+	}
 }
 
 // A note must be JSON, and come before the model answers.

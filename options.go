@@ -28,6 +28,27 @@ type RunConfig struct {
 	Control *Control
 	Parent  *Invocation
 	Facts   func(context.Context, *FactRecord) error
+	// Extension is a [*RunExtension] or nil. It is not of that type, so that a program without one
+	// does not link its code.
+	Extension interface{ extend(r *run) error }
+
+	// control and log are linked only with WithControl and WithFacts.
+	control func(*Control) controller
+	log     func(*run, func(context.Context, *FactRecord) error) factLog
+}
+
+// RunExtension holds what a package that builds on runs, such as package generate, adds to one run of
+// any agent: its [RunOption] sets [RunConfig].Extension. Each field may be nil.
+type RunExtension struct {
+	// Tools are tools of this run alone. They follow those of the agent and of [WithSetup], and the
+	// agent's middleware and [Approver] apply to them. Their names must differ from all others.
+	Tools []Tool
+	// Context wraps the builder of this run's requests, around all middleware of the agent.
+	Context ContextMiddleware
+	// Continue is asked when the run would end with [EndDone] and has turns left. If it returns a
+	// message of the user, the run sends it to the model and continues; nil lets the run end. It is
+	// called on the goroutine of the range loop, with the result so far.
+	Continue func(*Result) *Message
 }
 
 // Into stores the outcome of the run in r. It does so however the run ends: also after a break,
@@ -43,7 +64,7 @@ func Into(r *Result) RunOption {
 // messages into it while it works. A [Control] serves one run at a time.
 func WithControl(ctl *Control) RunOption {
 	return func(c *RunConfig) error {
-		c.Control = ctl
+		c.Control, c.control = ctl, func(ctl *Control) controller { return ctl }
 		return nil
 	}
 }
@@ -138,8 +159,16 @@ func WithModelMiddleware(mw ...ModelMiddleware) Option {
 	})
 }
 
-// WithToolMiddleware wraps the calls of all tools in each mw, the first one outermost. It appends
-// to the middleware of earlier options. Default: none.
+// WithName names the agent in what its guards see, and those of the runs around its runs: see [Place].
+// Default: no name.
+func WithName(name string) Option {
+	return option("WithName", runes.Clean(name) == name && len(name) <= 256, "is no plain text of at most 256 bytes",
+		func(c *config) { c.name = name })
+}
+
+// WithToolMiddleware wraps the calls of all tools in each mw, the first one outermost. It also wraps
+// the calls of the runs inside of calls, see [WithParent]: there each mw is called once for each
+// tool and run. It appends to the middleware of earlier options. Default: none.
 func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	ok := !slices.ContainsFunc(mw, func(m ToolMiddleware) bool { return m == nil })
 	return option("WithToolMiddleware", ok, "a middleware is nil", func(c *config) {
@@ -167,6 +196,10 @@ type Limits struct {
 	Calls int
 	// Tokens is the maximum number of tokens of one answer. Default: the [ModelClient] decides.
 	Tokens int
+	// Total is the number of tokens that a run may use, in and out, with cached ones and those of runs
+	// inside its calls. A run that has used as many, and the runs inside of it, ask the model no more and
+	// end with a [*LimitError]; a request that has begun goes on. Default: no limit.
+	Total int64
 	// Response is the maximum size of one answer in bytes. A larger answer ends the run with a
 	// [*LimitError]. Its complete blocks are kept, but no more calls start. Default: 32 MiB.
 	Response int64
@@ -198,6 +231,7 @@ func (l Limits) with(next Limits, option string) (Limits, error) {
 	set(&errs, &l.Turns, option, "Turns", next.Turns, 1)
 	set(&errs, &l.Calls, option, "Calls", next.Calls, 1)
 	set(&errs, &l.Tokens, option, "Tokens", next.Tokens, 1)
+	set(&errs, &l.Total, option, "Total", next.Total, 1)
 	set(&errs, &l.Response, option, "Response", next.Response, 1)
 	set(&errs, &l.ToolOutput, option, "ToolOutput", next.ToolOutput, 1024)
 	set(&errs, &l.Parallel, option, "Parallel", next.Parallel, 1)

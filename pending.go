@@ -117,8 +117,9 @@ func (r *run) resume(ctx context.Context, in *Input) error {
 			Err: errors.New("Pending goes alone, without Messages and Prompt")}
 	}
 	r.id = in.Pending.Run
-	if r.loop.nextSetup != nil {
-		s, err := r.askSetupNow(ctx)
+	r.tokens.Store(in.Pending.State.usage.total())
+	if r.loop.setups != nil {
+		s, err := r.loop.setups.askNow(r, ctx)
 		if err != nil {
 			return err
 		}
@@ -144,8 +145,9 @@ func (r *run) resume(ctx context.Context, in *Input) error {
 	for _, c := range in.Pending.State.calls {
 		put(&r.reported, c.use.ID, c.status == callSettled)
 	}
-	r.state = in.Pending.State
-	if _, _, err := r.state.Apply(r.again); err != nil {
+	r.state = in.Pending.State.machine
+	r.whole = r.loop.builder == ContextBuilder(plainContext{}) && r.state.note == nil && r.state.cut.limit == 0
+	if _, _, err := r.state.after(r.again); err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}
 	}
 	return nil
@@ -234,12 +236,11 @@ func (c *call) shownAs(s *setup, q *ApprovalRequest) bool {
 func (r *run) takeDecision(id string) *Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	d, ok := r.decisions[id]
-	if !ok {
-		return nil
+	if d, ok := r.decisions[id]; ok {
+		delete(r.decisions, id)
+		return new(d)
 	}
-	delete(r.decisions, id)
-	return &d
+	return nil
 }
 
 // sameQuestion reports whether an answer from another run is about the present question, which then

@@ -36,14 +36,17 @@ func (r *run) checkPrefix(ctx context.Context, a *CallModel, req *Request) error
 func (r *run) shows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.request == nil { // suspended elsewhere: it had everything if nothing was ever left out
-		return r.state.note == nil && r.state.cut.from == 0
+	all := r.state.history.All()
+	last := all
+	if r.request != nil {
+		last = r.request.Messages
+	} else if !r.whole {
+		return false
 	}
-	all := r.state.Messages()
-	if id == "" && same(all, r.request.Messages) {
+	if id == "" && same(all, last) {
 		return true
 	}
-	sent, known := callsIn(r.request.Messages, id), callsIn(all, id)
+	sent, known := callsIn(last, id), callsIn(all, id)
 	for id, c := range known {
 		if c.out != nil && !c.equal(sent[id]) {
 			return false

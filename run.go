@@ -3,6 +3,7 @@ package aycoder
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,12 +17,21 @@ type run struct {
 	id      string
 	parent  *run // the run around this one, or nil
 	depth   int
-	control *Control
-	into    *Result
-	single  bool     // only one turn, for Loop.Turn
-	again   *Resumed // nil for a new run
-	held    int      // number of messages at the start
-	base    Request  // what all requests have
+	calls   []string // around this run, the outermost first
+	guards  sync.Map // of *tool to ToolFunc, in an inner run: see guarded
+	name    string   // of the agent
+	tokens  atomic.Int64
+	control controller // or nil
+	into    func()     // fills the host's Result, or nil
+	single  bool       // only one turn, for Loop.Turn
+	again   *Resumed   // nil for a new run
+	whole   bool       // the request of the message that again continues had everything
+	held    int        // number of messages at the start
+	outline bool       // some of them have no contents, see isOutline
+	base    Request    // what all requests have
+	extra   []*tool    // of this run alone
+	builder ContextBuilder
+	proceed func() // is called at the end, or nil
 	setup   atomic.Pointer[setup]
 	// build makes the request of a model call.
 	build    func(context.Context, ContextInput) (*Request, error)
@@ -32,7 +42,7 @@ type run struct {
 	hooks    *hooks                      // of the loop, or else of the parent
 
 	mu    sync.Mutex // guards all that follows
-	state State
+	state machine
 	out   outbox
 	executing
 	asking
@@ -43,10 +53,11 @@ type run struct {
 
 // executing holds what is to be started later.
 type executing struct {
-	facts       *factLog // nil without WithFacts
-	ready       []Action // wait until the consumer has seen everything before
-	steps       []step   // wait for the executor
-	dispatching bool     // a goroutine passes steps to the executor
+	facts       factLog     // nil without WithFacts
+	start       *StartInput // for them
+	ready       []Action    // wait until the consumer has seen everything before
+	steps       []step      // wait for the executor
+	dispatching bool        // a goroutine passes steps to the executor
 }
 
 // asking is the state of the questions whether calls may run.
@@ -130,20 +141,26 @@ func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 	}
 }
 
-func newRun(l *Loop, rc *RunConfig) *run {
+func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	r := &run{
-		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
+		loop: l, id: l.newID(), name: l.name, builder: l.builder,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
 	}
 	r.use(l.first)
 	if r.hooks = l.hooks; r.hooks != nil {
 		r.recorder = r.hooks.record(r)
 	}
-	if rc.Facts != nil {
-		r.facts = &factLog{record: rc.Facts}
+	if rc.Control != nil {
+		r.control = rc.control(rc.Control)
 	}
-	if rc.Parent != nil {
-		r.inside(rc.Parent)
+	if rc.Facts != nil {
+		r.facts = rc.log(r, rc.Facts)
+	}
+	if rc.Into != nil {
+		r.into = func() { *rc.Into = *r.result() }
+	}
+	if inv := parentOf(ctx, rc.Parent); inv != nil {
+		r.inside(inv)
 	}
 	return r
 }
@@ -155,15 +172,20 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	r.within = func(f func(context.Context)) { f(work) }
 	if r.recorder != nil {
 		r.mu.Lock()
-		r.recorder.history(r, r.state.Messages())
+		r.recorder.history(r, r.state.history.All())
 		r.mu.Unlock()
 		defer func() { _ = r.recorder.flush(ctx, r, true) }()
 	}
 	hold(r.state.history.Items)
+	r.outline = slices.ContainsFunc(r.state.history.Items, isOutline)
 	r.held = len(r.state.history.Items)
 	defer r.close()
 	defer r.stop(ctx, cancel)
-	r.begun(ctx)
+	if r.facts != nil {
+		r.mu.Lock()
+		r.facts.begin(ctx, r.start)
+		r.mu.Unlock()
+	}
 	if r.again != nil {
 		r.continueRun()
 	}
@@ -213,10 +235,15 @@ func (r *run) startReady(ctx context.Context) bool {
 		return false
 	}
 	if r.state.end == EndDone || r.state.phase == phaseModel && len(r.ready) > 0 {
-		for _, m := range r.control.take(r.state.end == EndDone) {
-			if err := r.step(m); err != nil {
-				r.control.giveBack(m)
+		if r.control != nil {
+			for _, m := range r.control.take(r.state.end == EndDone) {
+				if err := r.step(m); err != nil {
+					r.control.giveBack(m)
+				}
 			}
+		}
+		if r.state.end == EndDone && r.proceed != nil {
+			r.proceed()
 		}
 		if r.recording() {
 			return false
@@ -233,6 +260,22 @@ func (r *run) startReady(ctx context.Context) bool {
 		r.do(a)
 	}
 	return len(actions) > 0
+}
+
+// goOn lets the run continue with the message that next returns. The mutex is held, but not while next
+// works: nothing changes the state of a run that is done but this goroutine.
+func (r *run) goOn(next func(*Result) *Message) {
+	if r.state.turn >= r.state.rules.maxTurns {
+		return
+	}
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	m := next(r.result())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m != nil && !r.stopping {
+		_ = r.step(&Steered{Message: m})
+	}
 }
 
 // startAsking starts the goroutine that asks the model, if there is none. A run keeps this
@@ -259,8 +302,8 @@ func (r *run) askModel(ctx context.Context) {
 		}
 		r.signal()
 	}()
-	if r.loop.nextSetup != nil {
-		ctx = context.WithValue(ctx, runKey{}, r)
+	if r.loop.setups != nil {
+		ctx = context.WithValue(ctx, placeKey{}, r)
 	}
 	for {
 		select {
@@ -280,7 +323,7 @@ func (r *run) over() bool {
 }
 
 // recording reports whether facts are not recorded yet. The mutex is held.
-func (r *run) recording() bool { return r.facts != nil && len(r.facts.queue) > 0 }
+func (r *run) recording() bool { return r.facts != nil && r.facts.behind() }
 
 // pop takes the oldest event. It skips questions that were answered meanwhile.
 func (r *run) pop() Event {
@@ -326,13 +369,13 @@ func (r *run) seen(ev Event) {
 // belong to the fact; they come out only if it is accepted. The mutex is held.
 func (r *run) step(f Fact, events ...Event) error {
 	turn, before := r.state.turn, len(r.state.history.Items)
-	next, actions, err := r.state.Apply(f)
+	next, actions, err := r.state.after(f)
 	if err != nil {
 		return err
 	}
 	r.state = next
 	if r.facts != nil {
-		r.note(f)
+		r.facts.note(f)
 	}
 	if r.control != nil {
 		r.control.publish(&r.state)
@@ -348,9 +391,9 @@ func (r *run) step(f Fact, events ...Event) error {
 	}
 	if next.turn > turn {
 		d := &r.done
-		r.tell(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: d.Usage,
+		r.tell(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: d.Usage, Cost: d.Cost,
 			Provider: d.Provider, Model: d.Model, ID: d.ID, RequestID: d.RequestID})
-		d.Usage = Usage{}
+		d.Usage, d.Cost = Usage{}, nil
 	}
 	if r.facts == nil || !r.facts.hold(nil, actions...) {
 		r.follow(actions)

@@ -44,7 +44,7 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.await(func() bool { return r.live == 0 })
 	r.cancelRest(ctx)
 	if r.facts != nil {
-		r.finishFacts()
+		r.facts.finish()
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *run) cancelRest(ctx context.Context) {
 		}
 		lost = append(lost, fin)
 	}
-	_ = r.step(&Cancelled{}, lost...)
+	_ = r.step(&Cancelled{Began: r.heard}, lost...)
 }
 
 // atEnd lets stop call f. If stop has begun already, f is called now.
@@ -119,11 +119,16 @@ func (r *run) await(done func() bool) bool {
 // close fills the result and detaches the control.
 func (r *run) close() {
 	if r.into != nil {
-		*r.into = *r.result()
+		r.into()
+	}
+	if r.parent != nil {
+		r.report()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.control.detach(&r.state)
+	if r.control != nil {
+		r.control.detach(&r.state)
+	}
 	if h := r.state.history; h.ids.past != nil && len(h.Items) > h.ids.past.n {
 		h.ids.past.extend(h.Items)
 	}
@@ -135,9 +140,9 @@ func (r *run) result() *Result {
 	defer r.mu.Unlock()
 	s := r.state
 	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
-		Usage: s.usage}
+		Usage: s.usage, Spent: r.named(s.allSpent())}
 	if s.end == EndSuspended {
-		res.Pending = &Pending{Run: r.id, State: s}
+		res.Pending = &Pending{Run: r.id, State: State{s}}
 		for i := range s.calls {
 			n := slices.IndexFunc(r.suspended,
 				func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })

@@ -22,6 +22,10 @@ func (r *run) callModel(ctx context.Context, a *CallModel) {
 			r.modelFailed(ctx, err)
 		}
 	}()
+	if over := r.exhausted(); over != nil {
+		err = over
+		return
+	}
 	if a = r.configure(ctx, a); a != nil {
 		err = r.stream(ctx, a)
 	} else {
@@ -105,7 +109,7 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.base, Client: r.setup.Load().client}
 	r.mu.Lock()
 	refused := r.refused
-	in.Messages, in.Window, in.Usage, in.Note = r.state.Messages(), r.window, r.usage, r.state.note
+	in.Messages, in.Window, in.Usage, in.Note = r.state.history.All(), r.window, r.usage, r.state.note
 	in.Compacting, in.Compact = r.compacting, r.compacted
 	r.mu.Unlock()
 	if refused != nil {
@@ -147,11 +151,16 @@ func (r *run) compacting(c *Compacting) {
 // compacted records what a builder announces. The tokens of a summary count even if the run was
 // cancelled before it could be used.
 func (r *run) compacted(ctx context.Context, c *Compacted) error {
+	r.used(c.Usage.total())
+	if cost := r.costOf(&MessageDone{Usage: c.Usage, Cost: c.Cost, Provider: c.Provider, Model: c.Model}); cost != c.Cost {
+		c = new(*c)
+		c.Cost = cost
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ctx.Err() != nil || r.stopping {
 		if c.Usage != (Usage{}) {
-			spent := &Compacted{Usage: c.Usage, Provider: c.Provider, Model: c.Model}
+			spent := &Compacted{Usage: c.Usage, Cost: c.Cost, Provider: c.Provider, Model: c.Model}
 			_ = r.step(spent, spent) // refused if the run did not wait for the builder
 		}
 		return cmp.Or(context.Cause(ctx), context.Canceled)
@@ -160,10 +169,7 @@ func (r *run) compacted(ctx context.Context, c *Compacted) error {
 		return err
 	}
 	r.declared = r.declared || c.Note != nil
-	if r.recording() {
-		r.awaitRecord(ctx)
-	}
-	if r.facts != nil && r.facts.failed {
+	if r.facts != nil && !r.facts.wait(ctx) {
 		return errors.New("the note could not be recorded")
 	}
 	return context.Cause(ctx)
@@ -186,6 +192,13 @@ func requestSize(req *Request) (messages, rest int64) {
 // modelEvent passes an event on, and reports whether it was the last one. Text for which the
 // client has not yielded a block becomes a block.
 func (r *run) modelEvent(ctx context.Context, ev ModelEvent) (bool, error) {
+	if d, ok := ev.(*MessageDone); ok && d != nil {
+		if cost := r.costOf(d); cost != d.Cost {
+			priced := *d
+			priced.Cost = cost
+			ev = &priced
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopping {
@@ -237,6 +250,7 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 		ev = cleanDone(ev)
 		r.heard, r.waited, r.refused, r.done, r.usage = false, 0, nil, *ev, ev.Usage
 		r.incoming.next()
+		r.used(ev.Usage.total())
 		if ev.Stop == StopRefusal {
 			clear(r.open)
 		}
@@ -271,6 +285,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 		return
 	}
 	f := r.retry(ctx, err)
+	f.Began = r.heard
 	told := true
 	if f.Shrink {
 		told = r.refused == nil || !r.refused.unsent
@@ -311,7 +326,7 @@ func (r *run) shrink(f *ModelFailed, err error) error {
 		r.refused = &refusal{err: e, size: messages + rest}
 		r.window = cmp.Or(e.Max, r.window)
 	}
-	next, _, _ := r.state.Apply(f)
+	next, _, _ := r.state.after(f)
 	if next.broken == nil || next.broken.Retry {
 		return err
 	}
@@ -328,6 +343,9 @@ func (r *run) retry(ctx context.Context, err error) (f ModelFailed) {
 			f = ModelFailed{}
 		}
 	}()
+	if _, ok := errors.AsType[*ContextError](err); ok && r.refused != nil && errors.Is(err, r.refused.err) {
+		return ModelFailed{} // the builder knows of the refusal, and cannot help it
+	}
 	sent, fixed := requestSize(r.request)
 	return r.loop.retry.Decide(Failure{
 		Err: err, Attempt: r.state.attempt, Waited: r.waited,

@@ -47,17 +47,37 @@ func (r *run) progress(a *RunTool, p Progress) {
 func (r *run) runs(a *RunTool) bool { return slices.Contains(r.running, a) }
 
 // safely calls the tool. A panic, and an exit of the goroutine, are errors.
-func (t *tool) safely(ctx context.Context, inv *Invocation) (res *ToolResult, err error) {
+func (r *run) safely(ctx context.Context, t *tool, inv *Invocation) (res *ToolResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			base := &ToolError{Tool: inv.Name, CallID: inv.ID}
 			res, err = nil, &ToolPanicError{ToolError: base, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	if res, err = t.call(ctx, inv); err != nil {
+	call := t.call
+	if r.parent != nil {
+		call = r.guarded(t)
+	}
+	if res, err = call(context.WithValue(ctx, placeKey{}, inv), inv); err != nil {
 		_ = err.Error() // one that panics does so here
 	}
 	return res, err
+}
+
+// mayStart waits until the fact that a tool begins is recorded, and reports whether the tool may
+// start. If not, it settles the call. The mutex is held, but not during the wait.
+func (r *run) mayStart(ctx context.Context, a *RunTool) bool {
+	text := outUnrecorded
+	if r.facts.wait(ctx) {
+		if ctx.Err() == nil && !r.stopping {
+			return true
+		}
+		text = outCancelled
+	}
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	r.reject(a.Call, &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errors.New(text)})
+	return false
 }
 
 // An outcome is what came of a call.
@@ -73,7 +93,10 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
-	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, append(fin.changes(), fin)...); err != nil {
+	spent, sum := r.spentIn(a, fin.Usage)
+	fin.Usage = sum
+	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Spent: spent, Final: o.err == nil && o.res != nil && o.res.Final}
+	if err := r.step(done, append(fin.changes(), fin)...); err != nil {
 		r.loop.log(ctx, slog.LevelWarn, "late result of a tool was thrown away",
 			"run", r.id, "key", a.Key())
 		return

@@ -45,10 +45,19 @@ type Setup struct {
 // history that only the old provider understands are not sent to a new one.
 //
 // If the function returns an error or panics, or if the setup is invalid, the run ends with a
-// [*ContextError]. ctx is that of the run, and [RunFromContext] tells the run's id. Runs may call the
+// [*ContextError]. ctx is that of the run, and [PlaceFromContext] tells the run. Runs may call the
 // function at the same time. Default: the setup of New.
 func WithSetup(next func(ctx context.Context, now Setup) (Setup, error)) Option {
-	return option("WithSetup", next != nil, "is nil", func(c *config) { c.nextSetup = next })
+	return option("WithSetup", next != nil, "is nil", func(c *config) {
+		c.setups = &setups{next, (*run).askSetup, (*run).askSetupNow, (*run).endBefore}
+	})
+}
+
+// setups are linked only into programs with [WithSetup].
+type setups struct {
+	next        func(context.Context, Setup) (Setup, error)
+	ask, askNow func(*run, context.Context) (*setup, error)
+	fail        func(*run, context.Context, error)
 }
 
 // A setup is a Setup that was checked, with the middleware of New around its client and tools.
@@ -57,6 +66,7 @@ type setup struct {
 	client ModelClient
 	tools  []*tool
 	specs  []*ToolSpec // of tools
+	whole  bool        // tools ends with those of a run
 }
 
 // A tool is a Tool that was checked, with its middleware around it.
@@ -87,9 +97,9 @@ func (s *setup) is(given *Setup) bool {
 		s.has(given.Tools)
 }
 
-// has reports whether these are the tools of s.
+// has reports whether these are the tools of s, without those of a single run.
 func (s *setup) has(tools []Tool) bool {
-	return slices.EqualFunc(s.tools, tools, func(t *tool, g Tool) bool { return identical(t.impl, g) })
+	return slices.EqualFunc(s.tools[:len(s.Tools)], tools, func(t *tool, g Tool) bool { return identical(t.impl, g) })
 }
 
 // check makes a setup. It takes over what was checked for the known ones.
@@ -223,7 +233,7 @@ func (r *run) askSetup(ctx context.Context) (s *setup, err error) {
 		r.tools = slices.Clip(slices.Clone(now.Tools)) // the function may change its list
 	}
 	given.Tools = r.tools
-	if given, err = l.nextSetup(ctx, given); err != nil {
+	if given, err = l.setups.next(ctx, given); err != nil {
 		return nil, err
 	}
 	if !now.has(r.tools) {
@@ -237,23 +247,67 @@ func (r *run) askSetup(ctx context.Context) (s *setup, err error) {
 	known := [...]*setup{now, l.first, l.last.Load()}
 	for _, s := range known {
 		if s.is(&given) {
-			return s, nil
+			return r.extended(s)
 		}
 	}
-	if s, err = l.check(given, known[:]...); err == nil {
-		l.last.Store(s)
+	if s, err = l.check(given, known[:]...); err != nil {
+		return nil, err
 	}
-	return s, err
+	l.last.Store(s)
+	return r.extended(s)
+}
+
+// extended returns s with the tools of the run.
+func (r *run) extended(s *setup) (*setup, error) {
+	if len(r.extra) == 0 || s.whole {
+		return s, nil
+	}
+	all := *s
+	all.tools, all.specs, all.whole = slices.Clip(s.tools), slices.Clip(s.specs), true
+	for _, t := range r.extra {
+		if all.tool(t.spec.Name) != nil {
+			return nil, &ConfigError{Option: "tool " + t.spec.Name, Err: errors.New("the run adds a tool of a name that is used")}
+		}
+		all.tools, all.specs = append(all.tools, t), append(all.specs, &t.spec)
+	}
+	return &all, nil
+}
+
+// extend adds x to a run that has not begun.
+func (x *RunExtension) extend(r *run) error {
+	if x == nil {
+		return nil
+	}
+	if x.Continue != nil {
+		r.proceed = func() { r.goOn(x.Continue) }
+	}
+	if x.Context != nil {
+		if r.builder = x.Context(r.builder); r.builder == nil {
+			return isNilError("builder of RunExtension.Context")
+		}
+	}
+	for _, g := range x.Tools {
+		t, err := r.loop.checkTool(g, nil)
+		if err != nil {
+			return err
+		}
+		r.extra = append(r.extra, t)
+	}
+	s, err := r.extended(r.loop.first)
+	if err == nil {
+		r.use(s)
+	}
+	return err
 }
 
 // configure asks for the setup of a turn, and tells the state and the host of a change. It returns the
 // action as it is then, or nil if the run ends.
 func (r *run) configure(ctx context.Context, a *CallModel) *CallModel {
 	s := r.setup.Load()
-	if r.loop.nextSetup != nil && r.setUp != a.Turn {
+	if r.loop.setups != nil && r.setUp != a.Turn {
 		var err error
-		if s, err = r.askSetup(ctx); err != nil {
-			r.setupFailed(ctx, err)
+		if s, err = r.loop.setups.ask(r, ctx); err != nil {
+			r.loop.setups.fail(r, ctx, err)
 			return nil
 		}
 		r.setUp = a.Turn
@@ -276,10 +330,8 @@ func (r *run) configure(ctx context.Context, a *CallModel) *CallModel {
 		r.fail(err)
 		return nil
 	}
-	if r.recording() {
-		r.awaitRecord(ctx)
-	}
-	if r.state.phase != phaseModel || r.stopping || ctx.Err() != nil || r.facts != nil && r.facts.failed {
+	recorded := r.facts == nil || r.facts.wait(ctx)
+	if r.state.phase != phaseModel || r.stopping || ctx.Err() != nil || !recorded {
 		return nil
 	}
 	return r.state.callModel()
@@ -327,8 +379,8 @@ func (r *run) setupChange(s *setup) *SetupChanged {
 	return c
 }
 
-// setupFailed ends the run before a turn.
-func (r *run) setupFailed(ctx context.Context, err error) {
+// endBefore ends the run before a turn.
+func (r *run) endBefore(ctx context.Context, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ctx.Err() == nil && !r.stopping {
@@ -345,7 +397,7 @@ func (r *run) askSetupNow(ctx context.Context) (s *setup, err error) {
 	failed := errExited
 	go func() {
 		defer close(done)
-		next, failed = r.askSetup(context.WithValue(ctx, runKey{}, r))
+		next, failed = r.askSetup(context.WithValue(ctx, placeKey{}, r))
 	}()
 	select {
 	case <-done:

@@ -622,9 +622,9 @@ func TestSetupOncePerTurn(t *testing.T) {
 		loop := newLoop(t, m, aycoder.WithTools(named(t, "a")...), aycoder.WithIDs(func() string { return "run 7" }),
 			aycoder.WithSetup(func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
 				asked++
-				id, depth := aycoder.RunFromContext(ctx)
-				require.Equal(t, "run 7", id)
-				require.Zero(t, depth)
+				p, _ := aycoder.PlaceFromContext(ctx)
+				require.Equal(t, "run 7", p.Run)
+				require.Zero(t, p.Depth)
 				return now, nil
 			}))
 		_, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}))
@@ -641,8 +641,8 @@ func TestSetupOfInnerRun(t *testing.T) {
 		opts := []aycoder.Option{aycoder.WithTools(named(t, "a")...)}
 		if own {
 			opts = append(opts, aycoder.WithSetup(func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
-				_, depth := aycoder.RunFromContext(ctx)
-				require.Equal(t, 1, depth)
+				p, _ := aycoder.PlaceFromContext(ctx)
+				require.Equal(t, 1, p.Depth)
 				now.Tools = append(now.Tools[:1], named(t, "c")...)
 				return now, nil
 			}))
@@ -736,8 +736,8 @@ func TestSetupOfResumedRun(t *testing.T) {
 		m := &fake{turns: [][]any{say("done"), say("more")}}
 		var asked []string
 		loop := newLoop(t, m, aycoder.WithApprover(aycoder.SuspendAsks(always)), aycoder.WithSetup(func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
-			id, _ := aycoder.RunFromContext(ctx)
-			asked = append(asked, id)
+			p, _ := aycoder.PlaceFromContext(ctx)
+			asked = append(asked, p.Run)
 			now.Tools = tt.tools
 			return now, nil
 		}))

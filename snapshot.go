@@ -36,6 +36,7 @@ type stateJSON struct {
 	Fresh  bool            `json:"fresh,omitempty"` // the history does not record the note
 	Stop   StopReason      `json:"stop,omitempty"`
 	Usage  Usage           `json:"usage"`
+	Spent  []Spent         `json:"spent,omitempty"`
 	Broken *ModelFailed    `json:"broken,omitempty"`
 }
 
@@ -47,6 +48,7 @@ type callJSON struct {
 	Effect  Effect     `json:"effect"`
 	Status  callStatus `json:"status"`
 	Ran     bool       `json:"ran,omitempty"`
+	Final   bool       `json:"final,omitempty"`
 	// Edited is a string that holds JSON, since encoding/json would change the white
 	// space of a json.RawMessage.
 	Edited   string     `json:"edited,omitempty"`
@@ -65,7 +67,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	w := stateJSON{
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
 		History: s.history.Items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn, Made: s.made,
-		Attempt: s.attempt, Stop: s.stop, Usage: s.usage, Broken: s.broken, Marked: s.marked,
+		Attempt: s.attempt, Stop: s.stop, Usage: s.usage, Spent: s.allSpent(), Broken: s.broken, Marked: s.marked,
 		Note: s.note, Fresh: !s.noted, Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size,
 	}
 	if len(s.parts.Items) > 0 {
@@ -74,7 +76,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	for i := range s.calls {
 		c := &s.calls[i]
 		cj := callJSON{
-			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: c.status, Ran: c.ran,
+			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: c.status, Ran: c.ran, Final: c.final,
 			Edited: string(c.edited), Plan: c.plan, ReadOnly: c.readOnly, By: c.by,
 		}
 		if c.output != nil {
@@ -99,47 +101,47 @@ func (s *State) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode state: %w", err)
 	}
-	*s = next
+	s.machine = next
 	return nil
 }
 
-func (w *stateJSON) state() (State, error) {
+func (w *stateJSON) state() (machine, error) {
 	ids, err := checkHistory(w.History)
 	if err != nil {
-		return State{}, err
+		return machine{}, err
 	}
 	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Made < 0 {
-		return State{}, errors.New("a count is out of range")
+		return machine{}, errors.New("a count is out of range")
 	}
 	if w.Limit < 0 || w.Elide < 0 || w.Size < 0 || w.Seen < w.Elide || w.Seen > len(w.History) {
-		return State{}, errors.New("what is left out of the history is out of range")
+		return machine{}, errors.New("what is left out of the history is out of range")
 	}
-	s := State{
+	s := machine{
 		rules:  &rules{w.Model, w.Effects, w.MaxTurns, w.MaxCalls},
 		cut:    cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
 		marked: w.Marked, note: w.Note, noted: !w.Fresh,
 		history: newTranscript(w.History, ids), queue: w.Queue, phase: w.Phase, end: w.End,
-		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, broken: w.Broken,
+		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, spent: w.Spent, broken: w.Broken,
 	}
 	if w.Parts != nil {
 		s.parts = newContent(w.Parts.Parts)
 	}
 	for _, q := range w.Queue {
 		if q == nil || q.Message == nil || checkUser(q.Message) != nil {
-			return State{}, errors.New("a queued message is not the user's")
+			return machine{}, errors.New("a queued message is not the user's")
 		}
 	}
 	if err := s.checkParts(); err != nil {
-		return State{}, err
+		return machine{}, err
 	}
 	if err := s.takeCalls(w.Calls); err != nil {
-		return State{}, err
+		return machine{}, err
 	}
 	return s, s.sane()
 }
 
 // checkParts checks the parts of the message in progress as [State.blockDone] does.
-func (s *State) checkParts() error {
+func (s *machine) checkParts() error {
 	for i, p := range s.parts.Items {
 		switch p := p.(type) {
 		case *ToolUse:
@@ -155,7 +157,7 @@ func (s *State) checkParts() error {
 }
 
 // takeCalls matches each call to its part: both are in the same order.
-func (s *State) takeCalls(calls []callJSON) error {
+func (s *machine) takeCalls(calls []callJSON) error {
 	at := 0
 	for i := range calls {
 		cj := &calls[i]
@@ -168,7 +170,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 		}
 		c := call{
 			use: s.parts.Items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect, status: cj.Status,
-			ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly, by: cj.By,
+			ran: cj.Ran, final: cj.Final, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly, by: cj.By,
 		}
 		at += n + 1
 		if cj.Output != nil && len(cj.Output.Parts) == 1 {
@@ -183,7 +185,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 }
 
 // sane returns an error if no sequence of facts leads to the state.
-func (s *State) sane() error {
+func (s *machine) sane() error {
 	live := slices.Contains([]string{phaseModel, phaseTools, phaseWait}, s.phase) && s.end == ""
 	ends := []EndReason{EndDone, EndTurns, EndRefused, EndFailed, EndCancelled, EndSuspended}
 	if !live && !(s.phase == phaseDone && slices.Contains(ends, s.end)) {

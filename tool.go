@@ -134,10 +134,8 @@ type Invocation struct {
 	// Key identifies the call in its run, for example "t3/tool/toolu_01". It is the same in every
 	// replay of the run, so it can serve as an idempotency key.
 	Key string
-	// Run is the id of the run that makes the call.
-	Run string
-	// Depth is the number of runs around this run: 0 if the host started it, see [WithParent].
-	Depth int
+	// Place tells the run that makes the call, and the runs around it.
+	Place
 	// Args is the JSON text of the arguments, an object that matches the schema. Values that the
 	// model wrote as text ("3" for 3) are already converted.
 	Args json.RawMessage
@@ -157,7 +155,6 @@ type Invocation struct {
 	// [WithWholeOutputs]: then the tool should cut its output itself.
 	Whole int
 
-	shows    func(call string) bool
 	progress func(Progress)
 	emit     func(context.Context, Event) error
 	alert    func(event, detail string)
@@ -174,8 +171,9 @@ func NewInvocation(id, name string, args json.RawMessage, progress func(Progress
 
 // Shows reports whether the request that the model answered with this call has all of an earlier
 // call: its arguments and its output, as the history of the run has them. If call is "", it reports
-// whether the request has all of all calls. It returns true outside of a run.
-func (inv *Invocation) Shows(call string) bool { return inv.shows == nil || inv.shows(call) }
+// whether the request has all of all calls. It returns true outside of a run. If the model has made the
+// call before a run with a builder of the host was resumed, nobody knows, and Shows returns false.
+func (inv *Invocation) Shows(call string) bool { return inv.run == nil || inv.run.shows(call) }
 
 // Progress reports the progress of the call to the reader of the events. It never blocks. Reports
 // may be dropped if the reader is slow, and are ignored after the call has returned.
@@ -244,6 +242,10 @@ type ToolResult struct {
 	Untrusted bool
 	// Usage counts the tokens of the tool's requests to models. The run's usage includes them.
 	Usage Usage
+	// Final ends the run with [EndDone] after this message of the model and its calls: the model is not
+	// asked again. It has no effect if IsError is set, if another call of the message has failed, since
+	// the model has to learn of that, or if a message of the user waits.
+	Final bool
 	// Changes is the result of Workspace.Apply of package workspace, if the call changed files.
 	// The host finds it in [ToolFinished]; the model does not read it.
 	Changes *edit.Result

@@ -40,14 +40,14 @@ func stopped(e Effect) string {
 	return outStopped + outUnknown
 }
 
-func (s *State) callModel() *CallModel {
+func (s *machine) callModel() *CallModel {
 	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.cut.from, Limit: s.cut.limit}
 }
 
 // callDone records a complete call. One that may write is held until the message is
 // complete: the rest of the message may fail or be a refusal, and an effect cannot be
 // taken back. A call above the limit only gets an output, see [State.outputs].
-func (s *State) callDone(use *ToolUse) ([]Action, string) {
+func (s *machine) callDone(use *ToolUse) ([]Action, string) {
 	use = s.named(use)
 	s.parts = s.parts.append(use)
 	if len(s.calls) >= s.rules.maxCalls {
@@ -69,7 +69,7 @@ func (s *State) callDone(use *ToolUse) ([]Action, string) {
 
 // blockCut records a call that was cut off. It stays in the message, so that the model
 // sees what it did not finish, but it is settled and never runs.
-func (s *State) blockCut(use *ToolUse) ([]Action, string) {
+func (s *machine) blockCut(use *ToolUse) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
 	}
@@ -87,7 +87,7 @@ func (s *State) blockCut(use *ToolUse) ([]Action, string) {
 
 // named gives a call a unique id if the model gave none, or one that the conversation
 // already has: outputs are matched to calls by id.
-func (s *State) named(use *ToolUse) *ToolUse {
+func (s *machine) named(use *ToolUse) *ToolUse {
 	id := use.ID
 	for id == "" || s.history.has(id) || s.parts.has(id) {
 		s.made++
@@ -101,12 +101,13 @@ func (s *State) named(use *ToolUse) *ToolUse {
 
 // messageDone ends the message, and asks about the calls that were held. After a
 // refusal, calls that have not begun do not run.
-func (s *State) messageDone(f *MessageDone) ([]Action, string) {
+func (s *machine) messageDone(f *MessageDone) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
 	}
 	s.phase, s.stop, s.attempt = phaseTools, f.Stop, 0
 	s.usage = s.usage.Add(f.Usage)
+	s.answered(f.Provider, f.Model, f.Usage, f.Cost)
 	s.own()
 	var actions []Action
 	for i := range s.calls {
@@ -138,11 +139,14 @@ func errorOutput(use *ToolUse, text string) *ToolOutput {
 
 // modelFailed discards the message if no tool has begun. Otherwise the complete blocks are kept
 // with their results and the run continues from there, so that no tool runs twice.
-func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
+func (s *machine) modelFailed(f *ModelFailed) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
 	}
 	s.attempt++
+	if f.Began {
+		s.brokeOff()
+	}
 	if f.Shrink {
 		f = s.shrink(f)
 	}
@@ -160,7 +164,7 @@ func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 }
 
 // shrink leaves out more of the conversation. If that is impossible, the model is not asked again.
-func (s *State) shrink(f *ModelFailed) *ModelFailed {
+func (s *machine) shrink(f *ModelFailed) *ModelFailed {
 	next, ok := s.cut.shrunk(s.history.Items, f.Limit)
 	if !ok {
 		failed := *f
@@ -172,7 +176,7 @@ func (s *State) shrink(f *ModelFailed) *ModelFailed {
 }
 
 // again asks the model again after a failure, at once or later, or gives up.
-func (s *State) again(actions []Action) ([]Action, string) {
+func (s *machine) again(actions []Action) ([]Action, string) {
 	switch {
 	case !s.broken.Retry:
 		return s.over(EndFailed, actions)
@@ -186,7 +190,7 @@ func (s *State) again(actions []Action) ([]Action, string) {
 	return append(actions, s.callModel()), ""
 }
 
-func (s *State) waited() ([]Action, string) {
+func (s *machine) waited() ([]Action, string) {
 	if s.phase != phaseWait {
 		return nil, "nothing waits"
 	}
@@ -194,7 +198,7 @@ func (s *State) waited() ([]Action, string) {
 	return []Action{s.callModel()}, ""
 }
 
-func (s *State) toolDone(f *ToolDone) ([]Action, string) {
+func (s *machine) toolDone(f *ToolDone) ([]Action, string) {
 	i := s.find(f.ID)
 	if i < 0 {
 		return nil, "no such call: " + f.ID
@@ -210,13 +214,17 @@ func (s *State) toolDone(f *ToolDone) ([]Action, string) {
 	}
 	s.own()
 	s.calls[i].settle(f.Output)
-	s.usage = s.usage.Add(f.Usage)
+	s.calls[i].final = f.Final && !f.Output.IsError
+	for i := range f.Spent {
+		s.usage = s.usage.Add(f.Spent[i].Usage)
+		s.spent = spend(s.spent, &f.Spent[i])
+	}
 	return s.advance(nil)
 }
 
 // steered accepts a message at any time: it joins the history at once if the model has not answered
 // anything yet, and otherwise at the next boundary. A run that is done continues with it.
-func (s *State) steered(f *Steered) ([]Action, string) {
+func (s *machine) steered(f *Steered) ([]Action, string) {
 	if f.Message == nil || checkUser(f.Message) != nil {
 		return nil, "not a message of a user"
 	}
@@ -238,25 +246,32 @@ func (s *State) steered(f *Steered) ([]Action, string) {
 
 // compacted takes the note of a builder, which the model's next message will carry, or only the
 // tokens of a summary that came to nothing.
-func (s *State) compacted(f *Compacted) ([]Action, string) {
+func (s *machine) compacted(f *Compacted) ([]Action, string) {
 	switch {
 	case s.phase != phaseModel || len(s.parts.Items) > 0:
 		return nil, "the model is not about to be asked"
 	case f.Note != nil && (len(f.Note) > maxNote || !json.Valid(f.Note)):
 		return nil, "the note is too long, or no JSON"
 	}
-	if s.usage = s.usage.Add(f.Usage); f.Note != nil {
+	if f.Usage != (Usage{}) || f.Model != "" {
+		s.usage = s.usage.Add(f.Usage)
+		s.answered(f.Provider, f.Model, f.Usage, f.Cost)
+	}
+	if f.Note != nil {
 		s.note, s.noted = f.Note, false
 	}
 	return nil, ""
 }
 
 // cancelled settles every open call and commits the message, so that the history is valid.
-func (s *State) cancelled() ([]Action, string) {
+func (s *machine) cancelled(f *Cancelled) ([]Action, string) {
 	if s.phase == phaseDone && s.end != EndSuspended {
 		return nil, "the run is over"
 	}
 	s.own()
+	if f.Began {
+		s.brokeOff()
+	}
 	for i := range s.calls {
 		s.calls[i].give(outCancelled)
 		if s.calls[i].status == callBegun {
@@ -270,7 +285,7 @@ func (s *State) cancelled() ([]Action, string) {
 
 // resumed settles the calls that had begun as lost: they may have had an effect, so they must not
 // run again, unless they only read and f says so. Suspended approvals are asked for again.
-func (s *State) resumed(f *Resumed) ([]Action, string) {
+func (s *machine) resumed(f *Resumed) ([]Action, string) {
 	if s.phase == phaseDone && s.end != EndSuspended {
 		return nil, "the run is over"
 	}
@@ -299,11 +314,11 @@ func (s *State) resumed(f *Resumed) ([]Action, string) {
 			s.calls[i].status = callIssued
 		}
 	}
-	return s.Outstanding(), ""
+	return s.outstanding(), ""
 }
 
 // resumeWith takes the settings of the program that continues the run.
-func (s *State) resumeWith(f *Resumed) {
+func (s *machine) resumeWith(f *Resumed) {
 	next := *s.rules
 	if f.MaxTurns > 0 {
 		next.maxTurns = f.MaxTurns
@@ -313,7 +328,7 @@ func (s *State) resumeWith(f *Resumed) {
 }
 
 // replace replaces the rules. Another model has the limit that the history records for it.
-func (s *State) replace(next *rules) {
+func (s *machine) replace(next *rules) {
 	if next.model != s.rules.model {
 		s.marked, _ = markIn(s.history.Items, next.model)
 		s.cut = cut{limit: s.marked}.at(s.history.Items)
@@ -322,7 +337,7 @@ func (s *State) replace(next *rules) {
 }
 
 // setupChanged takes the settings of the turns that follow.
-func (s *State) setupChanged(f *SetupChanged) ([]Action, string) {
+func (s *machine) setupChanged(f *SetupChanged) ([]Action, string) {
 	switch {
 	case s.phase != phaseModel || len(s.parts.Items) > 0:
 		return nil, "the model is not about to be asked"
@@ -341,14 +356,14 @@ func (s *State) setupChanged(f *SetupChanged) ([]Action, string) {
 }
 
 // lost reports whether a call was interrupted and does not run again.
-func (s *State) lost(i int, f *Resumed) bool {
+func (s *machine) lost(i int, f *Resumed) bool {
 	c := &s.calls[i]
 	return c.status == callBegun && !(f.RepeatReads && c.effect == EffectReadOnly)
 }
 
 // next commits the message and decides how the run continues.
-func (s *State) next(actions []Action) ([]Action, string) {
-	calls := len(s.calls) > 0
+func (s *machine) next(actions []Action) ([]Action, string) {
+	calls := len(s.calls) > 0 && !s.final()
 	s.commit()
 	s.turn++
 	switch {
@@ -362,8 +377,25 @@ func (s *State) next(actions []Action) ([]Action, string) {
 	return s.finish(actions)
 }
 
+// final reports whether a call has ended the run. The model still has to learn of calls that failed.
+func (s *machine) final() (final bool) {
+	all := 0
+	for _, p := range s.parts.Items {
+		if isCall(p) {
+			all++
+		}
+	}
+	for i := range s.calls {
+		if s.calls[i].output.IsError {
+			return false
+		}
+		final = final || s.calls[i].final
+	}
+	return final && all == len(s.calls)
+}
+
 // boundary asks the model again, after it has added the steering messages.
-func (s *State) boundary(actions []Action) ([]Action, string) {
+func (s *machine) boundary(actions []Action) ([]Action, string) {
 	if s.turn >= s.rules.maxTurns {
 		return s.over(EndTurns, actions)
 	}
@@ -372,7 +404,7 @@ func (s *State) boundary(actions []Action) ([]Action, string) {
 }
 
 // finish ends the run, unless queued messages make it continue.
-func (s *State) finish(actions []Action) ([]Action, string) {
+func (s *machine) finish(actions []Action) ([]Action, string) {
 	if len(s.queue) == 0 {
 		return s.over(EndDone, actions)
 	}
@@ -387,12 +419,12 @@ func (s *State) finish(actions []Action) ([]Action, string) {
 }
 
 // askAgain asks the model about the current history.
-func (s *State) askAgain(actions []Action) ([]Action, string) {
+func (s *machine) askAgain(actions []Action) ([]Action, string) {
 	s.phase, s.cut = phaseModel, s.cut.at(s.history.Items)
 	return append(actions, s.callModel()), ""
 }
 
-func (s *State) take(followUps bool) {
+func (s *machine) take(followUps bool) {
 	var rest []*Steered
 	for _, q := range s.queue {
 		if q.FollowUp && !followUps {
@@ -406,7 +438,7 @@ func (s *State) take(followUps bool) {
 
 // commit adds the message in progress and the outputs of its calls to the history. An
 // empty message is dropped, and so is one that was cut short and has only thinking.
-func (s *State) commit() {
+func (s *machine) commit() {
 	parts := s.parts.Items
 	outputs := s.outputs()
 	s.parts, s.calls = content{}, nil
@@ -415,8 +447,7 @@ func (s *State) commit() {
 		return
 	}
 	if s.cut.limit != s.marked || !s.noted {
-		s.marked, s.noted = s.cut.limit, true
-		parts = append(slices.Clip(parts), markOf(mark{Limit: s.marked, Model: s.rules.model, Note: s.note}))
+		parts = append(slices.Clip(parts), s.mark())
 	}
 	s.history = s.history.append(&Message{Role: RoleAssistant, Parts: slices.Clip(parts)})
 	if len(outputs) > 0 {
@@ -424,8 +455,14 @@ func (s *State) commit() {
 	}
 }
 
+// mark returns the mark of a message that joins the history.
+func (s *machine) mark() Part {
+	s.marked, s.noted = s.cut.limit, true
+	return markOf(mark{Limit: s.marked, Model: s.rules.model, Note: s.note})
+}
+
 // outputs returns one output for each call, in the order of the calls.
-func (s *State) outputs() []Part {
+func (s *machine) outputs() []Part {
 	var out []Part
 	n := 0
 	for _, p := range s.parts.Items {

@@ -51,7 +51,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 			yield(nil, err)
 			return
 		}
-		r, before := l.turn(req, messages, ids), len(messages)
+		r, before := l.turn(ctx, req, messages, ids), len(messages)
 		defer func() {
 			if into != nil {
 				*into = r.turnResult(before)
@@ -67,8 +67,8 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 }
 
 // turn makes a run that consists of one turn.
-func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
-	r := newRun(l, &RunConfig{})
+func (l *Loop) turn(ctx context.Context, req *Request, messages []*Message, ids *callIDs) *run {
+	r := newRun(ctx, l, &RunConfig{})
 	r.fixed = l.builder == ContextBuilder(plainContext{})
 	r.single = true
 	one := *req

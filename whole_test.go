@@ -162,3 +162,52 @@ func TestInvocationShows(t *testing.T) {
 	}
 	require.True(t, aycoder.NewInvocation("1", "look", nil, nil).Shows("call_1"))
 }
+
+// A call of a resumed run does not know what a builder of the host had shown the model before.
+func TestResumedInvocationShows(t *testing.T) {
+	middle := func(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+		return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+			req, err := next.Build(ctx, in)
+			if err == nil && len(in.Messages) > 2 {
+				req.Messages = []*aycoder.Message{in.Messages[0]}
+			}
+			return req, err
+		})
+	}
+	for name, tt := range map[string]struct {
+		opts []aycoder.Option
+		want []bool
+	}{
+		"plain":   {nil, []bool{true, false, true}},
+		"builder": {[]aycoder.Option{aycoder.WithContextMiddleware(middle)}, []bool{false, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []bool
+			look := func(_ context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+				if inv.Name == "act" {
+					got = []bool{inv.Shows("call_1"), inv.Shows("call_9"), inv.Shows("")}
+				}
+				return aycoder.TextResult("ok"), nil
+			}
+			reads, err := aycoder.NewTool("look", "Looks.", look, aycoder.WithEffect(aycoder.EffectReadOnly))
+			require.NoError(t, err)
+			writes, err := aycoder.NewTool("act", "Acts.", look, aycoder.WithEffect(aycoder.EffectWrite))
+			require.NoError(t, err)
+			model := script.New(script.Call("look", map[string]any{}), script.Call("act", map[string]any{}), script.Say("ok"))
+			l, err := aycoder.New(model, append(tt.opts, aycoder.WithTools(reads, writes), aycoder.WithApprover(aycoder.SuspendAsks(asks)))...)
+			require.NoError(t, err)
+			var res aycoder.Result
+			for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+				require.NoError(t, err)
+			}
+			require.NotNil(t, res.Pending)
+			q := res.Pending.Requests[0]
+			in := aycoder.Input{Pending: res.Pending,
+				Decisions: []aycoder.Decision{{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()}}}
+			for _, err := range l.Run(t.Context(), in) {
+				require.NoError(t, err)
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}

@@ -58,6 +58,16 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
+// Tail returns the last n bytes of s, or fewer if the cut would split a rune. The limit n must not be
+// negative.
+func Tail(s string, n int) string {
+	from := max(len(s)-n, 0)
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return s[from:]
+}
+
 // Shorten cuts s like [Cut], and appends "…" if something was removed.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
@@ -87,11 +97,8 @@ func Ends(s string, head, tail int) string {
 	if len(s) <= head+tail {
 		return s
 	}
-	begin, from := Cut(s, head), len(s)-tail
-	for from < len(s) && !utf8.RuneStart(s[from]) {
-		from++
-	}
-	return begin + fmt.Sprintf(leftOut, from-len(begin)) + s[from:]
+	begin, end := Cut(s, head), Tail(s, tail)
+	return begin + fmt.Sprintf(leftOut, len(s)-len(begin)-len(end)) + end
 }
 
 // maxPath is the length in bytes at which Path shortens a name.

@@ -38,3 +38,21 @@ func FuzzCut(f *testing.F) {
 		assert.True(t, !utf8.ValidString(s) || utf8.ValidString(got))
 	})
 }
+
+func TestTail(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"abc", 2, "bc"},
+		{"abc", 3, "abc"},
+		{"abc", 9, "abc"},
+		{"abc", 0, ""},
+		{"aéb", 2, "b"},
+		{"aéb", 3, "éb"},
+		{"a\xff\xff", 2, "\xff\xff"},
+	} {
+		assert.Equal(t, tt.want, Tail(tt.s, tt.n), "%q %d", tt.s, tt.n)
+	}
+}

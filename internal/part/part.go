@@ -1,0 +1,71 @@
+// Package part finds parts of messages that several packages look for: outputs of calls, and marks of the
+// loop.
+package part
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Loop is the provider of parts that the loop, or a package around it, keeps in messages. No client sends
+// them.
+const Loop = "aycoder"
+
+// Mark is the content of such a part, apart from what only the loop reads.
+type Mark struct {
+	// Compact is what a command of package compaction asks to keep, or nil.
+	Compact *string `json:"compact,omitempty"`
+	// Note is the note of a compaction, see [aycoder.Compacted].
+	Note json.RawMessage `json:"note,omitempty"`
+	// Untrusted says that the message stands for untrusted text, and Outline that it stands for one whose
+	// contents are not in memory.
+	Untrusted bool `json:"untrusted,omitempty"`
+	Outline   bool `json:"outline,omitempty"`
+}
+
+// Part returns the part. Note must be valid JSON.
+func (m Mark) Part() aycoder.Part {
+	raw, _ := json.Marshal(m) // never fails
+	return &aycoder.Opaque{Provider: Loop, Raw: raw}
+}
+
+// MarkOf returns the mark in a part, if it is one.
+func MarkOf(p aycoder.Part) (m Mark, ok bool) {
+	if IsMark(p) {
+		ok = json.Unmarshal(p.(*aycoder.Opaque).Raw, &m) == nil
+	}
+	return m, ok
+}
+
+// IsMark reports whether no client sends a part.
+func IsMark(p aycoder.Part) bool {
+	o, ok := p.(*aycoder.Opaque)
+	return ok && o != nil && o.Provider == Loop
+}
+
+// IsOutput reports whether a part is the output of a call.
+func IsOutput(p aycoder.Part) bool {
+	o, ok := p.(*aycoder.ToolOutput)
+	return ok && o != nil
+}
+
+// Outputs returns the outputs in a message, in order.
+func Outputs(m *aycoder.Message) (out []*aycoder.ToolOutput) {
+	for _, p := range m.Parts {
+		if o, ok := p.(*aycoder.ToolOutput); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Untrusted reports whether strangers have written some of a message, or of what it stands for.
+func Untrusted(m *aycoder.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
+		o, ok := p.(*aycoder.ToolOutput)
+		mark, _ := MarkOf(p)
+		return ok && o.Untrusted || mark.Untrusted
+	})
+}
