@@ -196,6 +196,7 @@ type answerEvent struct {
 type answerEnd struct {
 	Stop  aycoder.StopReason `json:"stop"`
 	Usage aycoder.Usage      `json:"usage"`
+	Cost  *float64           `json:"cost,omitempty"`
 	Model string             `json:"model"`
 	ID    string             `json:"id"`
 

@@ -201,7 +201,7 @@ func (c *cache) replay(ctx context.Context, f *flight, yield yieldFunc) {
 		}
 		if done, ok := ev.(*aycoder.MessageDone); ok && !c.KeepUsage {
 			free := *done
-			free.Usage = aycoder.Usage{}
+			free.Usage, free.Cost = aycoder.Usage{}, new(0.0)
 			ev = &free
 		}
 		if !yield(ev, nil) {

@@ -49,7 +49,7 @@ func TestCacheReplays(t *testing.T) {
 			want = append(want, all[8:]...)
 			if !keep {
 				done := *all[12].(*aycoder.MessageDone)
-				done.Usage = aycoder.Usage{}
+				done.Usage, done.Cost = aycoder.Usage{}, new(0.0)
 				want[len(want)-1] = &done
 			}
 			for range 2 { // with a separate middleware: out of the store

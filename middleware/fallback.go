@@ -69,8 +69,9 @@ func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 // models. [aycoder.Request.Extra] is passed only to clients that have the provider of the wrapped
 // client.
 //
-// [aycoder.As] finds the abilities of the wrapped client only. The exception is
-// [aycoder.OutputFormatter]: its method returns true only if all clients have the ability.
+// [aycoder.As] finds the abilities of the wrapped client only. The exceptions are
+// [aycoder.OutputFormatter] and the ToolFormatter of package generate: their methods return true only
+// if all clients have the ability.
 // Middleware inside of the fallback wraps one client and does not apply to the others.
 // FallbackWith panics if one of the clients is nil.
 func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
@@ -226,9 +227,23 @@ func (f *fallback) request(p *provider, req *aycoder.Request) *aycoder.Request {
 // FormatsOutput implements [aycoder.OutputFormatter]. It returns false if any client lacks the
 // ability, because any of them may answer.
 func (f *fallback) FormatsOutput(model string) bool {
+	return all(f, model, aycoder.OutputFormatter.FormatsOutput)
+}
+
+// FormatsWithTools reports whether the clients do what FormatsOutput says also in a request with
+// tools. It returns false if any client lacks the ability.
+func (f *fallback) FormatsWithTools(model string) bool {
+	return all(f, model, toolFormatter.FormatsWithTools)
+}
+
+// toolFormatter is the ToolFormatter of package generate.
+type toolFormatter interface{ FormatsWithTools(model string) bool }
+
+// all reports whether all clients have an ability for a model.
+func all[T any](f *fallback, model string, able func(T, string) bool) bool {
 	for _, p := range f.providers {
-		o, ok := aycoder.As[aycoder.OutputFormatter](p.client)
-		if !ok || !o.FormatsOutput(f.request(p, &aycoder.Request{Model: model}).Model) {
+		t, ok := aycoder.As[T](p.client)
+		if !ok || !able(t, f.request(p, &aycoder.Request{Model: model}).Model) {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/middleware"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -286,6 +287,10 @@ func TestFallbackAbilities(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, tt.want, o.FormatsOutput(""))
 			require.False(t, o.FormatsOutput("plain"), "the first does not do it with that model")
+			f, ok := aycoder.As[generate.ToolFormatter](m)
+			require.True(t, ok)
+			require.Equal(t, tt.want, f.FormatsWithTools(""))
+			require.False(t, f.FormatsWithTools("plain"))
 		})
 	}
 	require.Panics(t, func() { middleware.Fallback(saying("x"), nil) })

@@ -97,6 +97,8 @@ func (f *fake) ModelName() (string, string) { return f.provider, f.model }
 
 func (f *fake) FormatsOutput(model string) bool { return f.formats && model != "plain" }
 
+func (f *fake) FormatsWithTools(model string) bool { return f.formats && model != "plain" }
+
 func (f *fake) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	if model == "small" {
 		return aycoder.ModelInfo{Context: 100}, true

@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,70 +13,28 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/lru"
 )
 
 // MemoryStore is a [CacheStore] in memory. When it is full, it drops the least recently used
 // entries.
-type MemoryStore struct {
-	max int64
-
-	mu    sync.Mutex
-	size  int64
-	items map[string]*list.Element
-	used  list.List // of *memoryItem, the last used first
-}
-
-type memoryItem struct {
-	key  string
-	data []byte
-}
-
-// itemBytes is about the memory that an entry takes in addition to its key and its data.
-const itemBytes = 256
-
-func (i *memoryItem) size() int64 { return int64(len(i.key) + len(i.data) + itemBytes) }
+type MemoryStore struct{ cache *lru.Cache }
 
 // NewMemoryStore returns an empty store that uses at most about maxBytes of memory. An entry that
 // is larger than maxBytes is not stored.
-func NewMemoryStore(maxBytes int64) *MemoryStore {
-	return &MemoryStore{max: maxBytes, items: map[string]*list.Element{}}
-}
+func NewMemoryStore(maxBytes int64) *MemoryStore { return &MemoryStore{lru.New(maxBytes)} }
 
 // Load implements [CacheStore].
 func (s *MemoryStore) Load(_ context.Context, key string) ([]byte, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	el, ok := s.items[key]
-	if !ok {
-		return nil, false, nil
-	}
-	s.used.MoveToFront(el)
-	return el.Value.(*memoryItem).data, true, nil
+	data, ok := s.cache.Get(key)
+	return data, ok, nil
 }
 
 // Store implements [CacheStore].
 func (s *MemoryStore) Store(_ context.Context, key string, data []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if el, ok := s.items[key]; ok {
-		s.remove(el)
-	}
-	item := &memoryItem{key, data}
-	if item.size() > s.max {
-		return nil
-	}
-	for s.size+item.size() > s.max {
-		s.remove(s.used.Back())
-	}
-	s.items[key] = s.used.PushFront(item)
-	s.size += item.size()
+	s.cache.Put(key, data)
 	return nil
-}
-
-func (s *MemoryStore) remove(el *list.Element) {
-	item := s.used.Remove(el).(*memoryItem)
-	delete(s.items, item.key)
-	s.size -= item.size()
 }
 
 // DirStore is a [CacheStore] in a directory, with one file for each answer. Several processes may

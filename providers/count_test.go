@@ -96,8 +96,22 @@ func TestCountTokens(t *testing.T) {
 	require.NoError(t, err)
 	vertex, err := anthropic.New("claude-sonnet-4-5", anthropic.WithBedrock("us-east-1"), anthropic.WithAPIKey("key"))
 	require.NoError(t, err)
-	for _, client := range []tokens.TokenCounter{chat, vertex} {
+	// Nobody knows whether another service has the method: a proxy, or one that offers the same API.
+	refuse := &http.Client{Transport: wiretest.Loopback(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL) })}
+	const base = "https://proxy.example/v1"
+	own, err := openai.New("gpt-5", append(token(refuse), openai.WithResponses(true), openai.WithBaseURL(base))...)
+	require.NoError(t, err)
+	proxy, err := anthropic.New("claude-sonnet-4-5", anthropic.WithBaseURL(base), anthropic.WithAPIKey("key"), anthropic.WithHTTPClient(refuse))
+	require.NoError(t, err)
+	gemini, err := google.New("gemini-2.5-flash", google.WithBaseURL(base), google.WithAPIKey("key"), google.WithHTTPClient(refuse))
+	require.NoError(t, err)
+	t.Setenv("OPENAI_BASE_URL", base)
+	env, err := openai.New("gpt-5", append(token(refuse), openai.WithResponses(true))...)
+	require.NoError(t, err)
+	for _, client := range []tokens.TokenCounter{chat, vertex, own, proxy, gemini, env} {
 		_, err := client.CountTokens(t.Context(), req)
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 	}
+	name, _ := env.CompactFrom("", 0)
+	require.Empty(t, name)
 }

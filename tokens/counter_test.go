@@ -68,6 +68,7 @@ func TestBreakdown(t *testing.T) {
 		{"hidden thinking", of(aycoder.RoleAssistant, &aycoder.Thinking{Signature: strings.Repeat("x", 16*100)}), func(b Breakdown) int64 { return b.History }, 300},
 		{"thinking of others", of(aycoder.RoleAssistant, &aycoder.Thinking{Text: text, Provider: "google"}), func(b Breakdown) int64 { return b.History }, 0},
 		{"opaque", of(aycoder.RoleAssistant, &aycoder.Opaque{Provider: "openai", Raw: json.RawMessage(strings.Repeat("x", 16*100))}), func(b Breakdown) int64 { return b.History }, 300},
+		{"opaque of an interface", of(aycoder.RoleAssistant, &aycoder.Opaque{Provider: "openai/responses", Raw: json.RawMessage(strings.Repeat("x", 16*100))}), func(b Breakdown) int64 { return b.History }, 300},
 		{"opaque of others", of(aycoder.RoleAssistant, &aycoder.Opaque{Provider: "aycoder", Raw: args}), func(b Breakdown) int64 { return b.History }, 0},
 		{"output", &aycoder.Request{Messages: []*aycoder.Message{output("bash", &aycoder.Text{Text: text})}}, func(b Breakdown) int64 { return b.Outputs }, n},
 		{"file", &aycoder.Request{Messages: []*aycoder.Message{output("read_file", &aycoder.Text{Text: text})}}, func(b Breakdown) int64 { return b.Files }, n},

@@ -3,8 +3,10 @@ package tokens
 import (
 	"math"
 	"reflect"
+	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/textcost"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -83,9 +85,17 @@ type Breakdown struct {
 	Images int64 `json:"images"`
 }
 
+// fields returns all fields.
+func (b *Breakdown) fields() [7]*int64 {
+	return [...]*int64{&b.System, &b.Tools, &b.Instructions, &b.History, &b.Files, &b.Outputs, &b.Images}
+}
+
 // Total returns the sum of all fields.
-func (b Breakdown) Total() int64 {
-	return b.System + b.Tools + b.Instructions + b.History + b.Files + b.Outputs + b.Images
+func (b Breakdown) Total() (n int64) {
+	for _, field := range b.fields() {
+		n += *field
+	}
+	return n
 }
 
 // A measure is an estimate without a correction: where the tokens are, and of what kind the texts
@@ -96,13 +106,10 @@ type measure struct {
 }
 
 func (m *measure) add(o measure) {
-	m.System += o.System
-	m.Tools += o.Tools
-	m.Instructions += o.Instructions
-	m.History += o.History
-	m.Files += o.Files
-	m.Outputs += o.Outputs
-	m.Images += o.Images
+	others := o.fields()
+	for i, field := range m.fields() {
+		*field += *others[i]
+	}
 	for i, n := range o.size {
 		m.size[i] += n
 	}
@@ -111,8 +118,10 @@ func (m *measure) add(o measure) {
 // scaled returns b for a model that counts factor tokens where the estimate has one. The price of
 // an image does not depend on the model's vocabulary.
 func (b Breakdown) scaled(factor float64) Breakdown {
-	for _, n := range []*int64{&b.System, &b.Tools, &b.Instructions, &b.History, &b.Files, &b.Outputs} {
-		*n = int64(math.Round(float64(*n) * factor))
+	for _, field := range b.fields() {
+		if field != &b.Images {
+			*field = int64(math.Round(float64(*field) * factor))
+		}
 	}
 	return b
 }
@@ -188,8 +197,8 @@ func (r reader) part(m *measure, text *int64, p aycoder.Part) {
 		}
 	case *aycoder.Media:
 		r.media(m, p)
-	case *aycoder.Opaque:
-		if r.sent(p.Provider) {
+	case *aycoder.Opaque: // of "openai", or of one of its interfaces, such as "openai/responses"
+		if owner, _, _ := strings.Cut(p.Provider, "/"); r.sent(p.Provider) || r.sent(owner) {
 			*text += m.fixed(hidden(len(p.Raw)))
 		}
 	}
@@ -197,11 +206,8 @@ func (r reader) part(m *measure, text *int64, p aycoder.Part) {
 
 // sent reports whether r's provider gets a part that only the named provider understands.
 func (r reader) sent(provider string) bool {
-	return provider != loop && (provider == "" || r.provider == "" || provider == r.provider)
+	return provider != part.Loop && (provider == "" || r.provider == "" || provider == r.provider)
 }
-
-// loop is the provider of parts that the loop keeps in messages, and that no client sends.
-const loop = "aycoder"
 
 // hidden returns the number of tokens in n bytes of encrypted text in base64, if four bytes of the
 // text are a token.

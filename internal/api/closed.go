@@ -194,6 +194,13 @@ func ClaudeKeepsThinking(model string) bool {
 	}
 }
 
+// ClaudeCompacts reports whether Anthropic's service can summarise conversations with a Claude model.
+// Its documentation names Opus and Sonnet from 4.6 on, and newer families, but not Haiku.
+func ClaudeCompacts(model string) bool {
+	family, major, minor := claudeVersion(model)
+	return family != "haiku" && (major > 4 || major == 4 && minor >= 6)
+}
+
 // ClaudeEffort returns the effort for a thinking budget in tokens: "low" up to 4096,
 // "medium" up to 16384, and "high" above.
 func ClaudeEffort(budget int) string {

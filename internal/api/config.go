@@ -52,10 +52,12 @@ type Config struct {
 	// a limit. It also limits the bytes that may arrive between two events of an answer.
 	MaxResponse int64
 
-	home   string       // the base URL to which the key in the environment belongs
-	chosen bool         // an option has set the base URL
-	found  bool         // the environment has set it
-	client *http.Client // nil if it is the default
+	home   string // the base URL to which the key in the environment belongs
+	chosen bool   // an option has set the base URL
+	found  bool   // the environment has set it
+	// do is Do of the HTTP client, or nil if that is the default. As a field, the client itself would link
+	// the code that prints cookies, and more.
+	do     func(*http.Request) (*http.Response, error)
 	auth   func() string
 	tokens func() *tokens
 	own    func() own // nil if there are none
@@ -265,7 +267,7 @@ func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 			return next(req, via)
 		}
 	}
-	c.client = &limited
+	c.do = limited.Do
 	return nil
 }
 
@@ -340,12 +342,12 @@ func (c *Config) FindKey(model string, headers []string, env ...string) error {
 		Err: fmt.Errorf("no API key: set %s or pass WithAPIKey", env[0])}}
 }
 
-// http returns the HTTP client.
-func (c *Config) http() *http.Client {
-	if c.client == nil {
-		return &http.Client{CheckRedirect: sameHost}
+// send sends a request with the HTTP client.
+func (c *Config) send(r *http.Request) (*http.Response, error) {
+	if c.do == nil {
+		return (&http.Client{CheckRedirect: sameHost}).Do(r)
 	}
-	return c.client
+	return c.do(r)
 }
 
 // sameHost is the CheckRedirect function for a client that does not have one.

@@ -266,7 +266,7 @@ func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Respo
 	r.Header = h
 	k.body.start()
 	defer k.body.stop()
-	resp, err := k.x.Config.http().Do(r)
+	resp, err := k.x.Config.send(r)
 	if err = withoutQuery(err); isTyped(err) {
 		err = k.shown(err)
 	}

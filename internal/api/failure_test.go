@@ -30,7 +30,7 @@ func failing(status int, body string, h http.Header) *Exchange {
 	for k := range h {
 		i.Response.Headers[k] = h.Get(k)
 	}
-	c.client = &http.Client{Transport: i.Transport(body, 1<<20)}
+	c.do = (&http.Client{Transport: i.Transport(body, 1<<20)}).Do
 	return &Exchange{
 		Config: &c, Model: "m-1", URL: "http://service.test/x",
 		Encode:     func() (*Payload, error) { return &Payload{}, nil },

@@ -21,17 +21,17 @@ const (
 	availableTime = 3 * time.Second
 )
 
-// Models sends a GET request to url and returns the names of the service's models. It
+// Models sends a GET request to url with the HTTP client of c and returns the names of the service's models. It
 // accepts the response {"data":[{"id":…}]} of OpenAI and Anthropic, and the response
 // {"models":[{"name":…}]} of Google and Ollama.
-func Models(ctx context.Context, hc *http.Client, url string, setHeaders func(http.Header)) ([]string, error) {
+func Models(ctx context.Context, c *Config, url string, setHeaders func(http.Header)) ([]string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", withoutQuery(err))
 	}
 	setHeaders(r.Header)
 	r.Header.Del("Content-Type")
-	resp, err := hc.Do(r)
+	resp, err := c.send(r)
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", withoutQuery(err))
 	}
@@ -100,7 +100,7 @@ func (k *Call) known(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, availableTime)
 	defer cancel()
-	names, lerr := Models(ctx, k.x.Config.http(), k.x.ModelsURL, func(h http.Header) {
+	names, lerr := Models(ctx, k.x.Config, k.x.ModelsURL, func(h http.Header) {
 		k.x.SetHeaders(h)
 		_ = k.x.Config.authorise(ctx, h) // the request was authorised just before
 	})

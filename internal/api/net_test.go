@@ -392,7 +392,7 @@ func TestSecretsOfTheAddress(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			x := exchange(t, tt.url, tt.rt, func(c *Config) error { c.AddSecret(secret); return nil })
 			if x.URL = tt.url; tt.rt == nil {
-				x.Config.client = http.DefaultClient
+				x.Config.do = http.DefaultClient.Do
 			}
 			err := run(t.Context(), x).err
 			require.Error(t, err)
@@ -402,7 +402,7 @@ func TestSecretsOfTheAddress(t *testing.T) {
 					assert.NotContains(t, fmt.Sprintf("%v %+v", e, e), hidden)
 				}
 			}
-			_, err = Models(t.Context(), x.Config.http(), x.URL, func(http.Header) {})
+			_, err = Models(t.Context(), x.Config, x.URL, func(http.Header) {})
 			assert.NotContains(t, err.Error(), escaped)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // WithTail returns the messages of a request with its tail behind them, and how many of them are
@@ -51,12 +52,7 @@ func thought(messages []*aycoder.Message) bool {
 	return false
 }
 
-func notOutput(p aycoder.Part) bool { return !isOutput(p) }
-
-func isOutput(p aycoder.Part) bool {
-	o, ok := p.(*aycoder.ToolOutput)
-	return ok && o != nil
-}
+func notOutput(p aycoder.Part) bool { return !part.IsOutput(p) }
 
 func isThinking(p aycoder.Part) bool {
 	t, ok := p.(*aycoder.Thinking)
@@ -67,7 +63,7 @@ func isThinking(p aycoder.Part) bool {
 // has no text to which they can be added.
 func insideOutput(m *aycoder.Message, more []aycoder.Part) *aycoder.Message {
 	at := len(m.Parts) - 1
-	if at < 0 || !isOutput(m.Parts[at]) {
+	if at < 0 || !part.IsOutput(m.Parts[at]) {
 		return nil
 	}
 	out := *m.Parts[at].(*aycoder.ToolOutput)

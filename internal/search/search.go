@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"iter"
 	"path"
 	"runtime"
 	"slices"
@@ -109,17 +110,42 @@ func Search(ctx context.Context, src Source, name string, q *Query) (*Result, er
 	return s.result(), nil
 }
 
+// opener returns a function that opens the next of the files, in the order of their names. If a call
+// of the source takes long, the source may open several files at once; together is then true.
+func (s *searcher) opener(ctx context.Context, names []string) (next func(name string) (fs.File, error), stop func(), together bool) {
+	src, ok := s.src.(interface {
+		OpenFiles(ctx context.Context, names []string) iter.Seq2[fs.File, error]
+	})
+	if !ok || len(names) == 1 {
+		return s.src.Open, func() {}, false
+	}
+	pull, stop := iter.Pull2(src.OpenFiles(ctx, names))
+	return func(string) (fs.File, error) {
+		f, err, ok := pull()
+		if !ok {
+			err = fs.ErrClosed
+		}
+		return f, err
+	}, stop, true
+}
+
 // keep reads the files in the result again to keep their texts. During the search it was not
 // known which files would be in the result. If a file has changed in between, other lines match,
 // and its text is not kept, since the text would not belong to the lines that are shown.
 func (s *searcher) keep(ctx context.Context) {
 	w, room := s.worker(), s.q.Keep
+	names := make([]string, len(s.found))
+	for i, f := range s.found {
+		names[i] = f.Path
+	}
+	open, stop, _ := s.opener(ctx, names)
+	defer stop()
 	for i := range s.found {
 		if room <= 0 || ctx.Err() != nil {
 			return
 		}
 		f := &s.found[i]
-		text, skipped := s.text(w, f.Path)
+		text, skipped := s.text(w, open, f.Path)
 		if skipped == nil && len(text) <= room &&
 			slices.Equal(s.lines(ctx, w.d, f.Path, text).Lines, f.Lines) {
 			f.Text = string(text)
@@ -279,14 +305,19 @@ func (s *searcher) wanted(p string) bool {
 
 // files searches a chunk of files, one after the other, in the same buffer.
 func (s *searcher) files(ctx context.Context, w *worker, names []string) {
+	if s.late(names[0]) { // they are sorted
+		return
+	}
+	open, stop, together := s.opener(ctx, names)
+	defer stop()
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return
 		}
-		if s.late(name) {
+		if !together && s.late(name) {
 			continue
 		}
-		f, skipped := s.search(ctx, w, name)
+		f, skipped := s.search(ctx, w, open, name)
 		switch {
 		case skipped != nil:
 			skipped.Add(1)
@@ -366,8 +397,10 @@ func (f *File) cut(n, context int) {
 }
 
 // search searches a file. If the file is skipped, it returns the counter for the reason.
-func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *atomic.Int64) {
-	text, skipped := s.text(w, name)
+func (s *searcher) search(
+	ctx context.Context, w *worker, open func(string) (fs.File, error), name string,
+) (File, *atomic.Int64) {
+	text, skipped := s.text(w, open, name)
 	if skipped != nil {
 		return File{}, skipped
 	}
@@ -376,8 +409,8 @@ func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *a
 
 // text reads a file into the buffer of the worker. If the file is skipped, it returns the counter
 // for the reason.
-func (s *searcher) text(w *worker, name string) ([]byte, *atomic.Int64) {
-	f, err := s.src.Open(name)
+func (s *searcher) text(w *worker, open func(string) (fs.File, error), name string) ([]byte, *atomic.Int64) {
+	f, err := open(name)
 	if err != nil {
 		return nil, &s.refused
 	}

@@ -288,31 +288,35 @@ func (s *scanner) decode(i int) (Feature, rune, int) {
 	return scriptOf(r), r, i + n
 }
 
+// scripts are the ranges of characters beyond ASCII that belong to a feature, in order.
+var scripts = [...]struct {
+	from, to rune // the first one, and the first one behind
+	is       Feature
+}{
+	{0, 0xC0, Symbol},
+	{0x370, 0x400, Greek},
+	{0x400, 0x530, Cyrillic},
+	{0x590, 0x600, Hebrew},
+	{0x600, 0x780, Arabic},
+	{0x900, 0x1000, Indic},
+	{0x2000, 0x2C00, Symbol},
+	{0x3000, 0x3040, Wide},
+	{0x3040, 0x3100, Kana},
+	{0x3400, 0xA000, Han},
+	{0xAC00, 0xD7B0, Hangul},
+	{0xFF00, 0xFFF0, Wide},
+	{0x10000, utf8.MaxRune + 1, Emoji},
+}
+
 // scriptOf returns the feature that counts a character beyond ASCII.
 func scriptOf(r rune) Feature {
-	switch {
-	case r < 0xC0, r >= 0x2000 && r < 0x2C00:
-		return Symbol
-	case r >= 0x370 && r < 0x400:
-		return Greek
-	case r >= 0x400 && r < 0x530:
-		return Cyrillic
-	case r >= 0x590 && r < 0x600:
-		return Hebrew
-	case r >= 0x600 && r < 0x780:
-		return Arabic
-	case r >= 0x900 && r < 0x1000:
-		return Indic
-	case r >= 0x3000 && r < 0x3040, r >= 0xFF00 && r < 0xFFF0:
-		return Wide
-	case r >= 0x3040 && r < 0x3100:
-		return Kana
-	case r >= 0x3400 && r < 0xA000:
-		return Han
-	case r >= 0xAC00 && r < 0xD7B0:
-		return Hangul
-	case r >= 0x10000:
-		return Emoji
+	for _, s := range scripts {
+		if r < s.to {
+			if r >= s.from {
+				return s.is
+			}
+			break
+		}
 	}
 	return Other
 }

@@ -39,7 +39,9 @@
 //
 // Text with citations keeps them in its Extra. Server-side blocks (redacted thinking,
 // server tools and their results, and kinds that are added later) become [aycoder.Opaque]
-// and are sent back byte for byte. A service that ignores the request for a stream and
+// and are sent back byte for byte; blocks in which the service has summarised the conversation only
+// if the request lets it do so, see [Client.CompactFrom]. The tokens of such a summary count as those
+// of the answer in which it comes. A service that ignores the request for a stream and
 // answers with one JSON document produces the same events.
 //
 // # Endpoints
@@ -235,10 +237,10 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return x.Stream(ctx)
 }
 
-// CountTokens returns the number of input tokens of req, for which it asks the service. For the clouds
-// of [WithVertex] and [WithBedrock], it returns [errors.ErrUnsupported].
+// CountTokens returns the number of input tokens of req, for which it asks the service. For any
+// other service than Anthropic's own, it returns [errors.ErrUnsupported].
 func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
-	if c.cfg.at.option != "" {
+	if !c.isOwn() {
 		return 0, errors.ErrUnsupported
 	}
 	x := c.exchange(req)
@@ -247,14 +249,24 @@ func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, 
 		"context_management", "mcp_servers")
 }
 
+// isOwn reports whether the service is Anthropic's own.
+func (c *Client) isOwn() bool { return c.cfg.at.option == "" && c.cfg.BaseURL == defaultBaseURL }
+
 // exchange returns the exchange of a request.
 func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
 	model := c.modelOf(req)
+	setHeaders := c.cfg.setHeaders
+	if compacts(req) && !c.cfg.at.bedrock {
+		setHeaders = func(h http.Header) {
+			c.cfg.setHeaders(h)
+			addBeta(h, compactBeta)
+		}
+	}
 	return &api.Exchange{
 		Config: &c.cfg.Config, Model: model, URL: c.cfg.url(model),
 		ModelsURL: c.cfg.modelsURL(), MaxResponse: req.MaxResponse,
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
-		SetHeaders: c.cfg.setHeaders,
+		SetHeaders: setHeaders,
 		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k} },
 	}
 }

@@ -63,6 +63,9 @@ type message struct {
 // change an earlier one.
 type usage struct {
 	input, output, cacheRead, cacheWrite, thinking count
+	// compaction is what summaries of the conversation took, or nil if that was not sent: "The
+	// top-level input_tokens and output_tokens do not include compaction iteration usage."
+	compaction *aycoder.Usage
 }
 
 // A count is a number of tokens, or absent. A later event overwrites only the counts that
@@ -104,24 +107,55 @@ func (u *usage) addTo(t *aycoder.Usage) {
 func readUsage(r *rawjson.Reader) *usage {
 	u := &usage{}
 	for r.Object(); r.Next(); {
-		switch r.Key() {
-		case "input_tokens":
-			u.input.read(r)
-		case "output_tokens":
-			u.output.read(r)
-		case "cache_read_input_tokens":
-			u.cacheRead.read(r)
-		case "cache_creation_input_tokens":
-			u.cacheWrite.read(r)
-		case "output_tokens_details":
-			for r.Object(); r.Next(); {
-				if r.Key() == "thinking_tokens" {
-					u.thinking.read(r)
-				}
-			}
+		if key := r.Key(); key == "iterations" && r.Kind() == '[' {
+			u.readIterations(r)
+		} else {
+			u.read(r, key)
 		}
 	}
 	return u
+}
+
+// read reads the value of one field.
+func (u *usage) read(r *rawjson.Reader, key string) {
+	switch key {
+	case "input_tokens":
+		u.input.read(r)
+	case "output_tokens":
+		u.output.read(r)
+	case "cache_read_input_tokens":
+		u.cacheRead.read(r)
+	case "cache_creation_input_tokens":
+		u.cacheWrite.read(r)
+	case "output_tokens_details":
+		for r.Object(); r.Next(); {
+			if r.Key() == "thinking_tokens" {
+				u.thinking.read(r)
+			}
+		}
+	}
+}
+
+// readIterations adds up the iterations in which the service has summarised the conversation.
+func (u *usage) readIterations(r *rawjson.Reader) {
+	var sum aycoder.Usage
+	for r.Array(); r.Next(); {
+		var one usage
+		kind := ""
+		for r.Object(); r.Next(); {
+			if key := r.Key(); key == "type" {
+				kind, _ = r.Str()
+			} else {
+				one.read(r, key)
+			}
+		}
+		if kind == "compaction" {
+			var n aycoder.Usage
+			one.addTo(&n)
+			sum = sum.Add(n)
+		}
+	}
+	u.compaction = &sum
 }
 
 // read parses the data of an event in one pass.
@@ -222,7 +256,9 @@ type decoder struct {
 	held   *block   // the block that stopped last, if it may be cut off; see looksWhole
 	begun  bool
 	called bool // there was a call
-	ids    map[string]bool
+	// compaction is what summaries of the conversation took so far, beside the answer.
+	compaction aycoder.Usage
+	ids        map[string]bool
 }
 
 // Event implements [api.Decoder].
@@ -303,7 +339,7 @@ func (d *decoder) start(m *message) error {
 	}
 	d.done.ID, d.done.Model = m.id, m.model
 	d.stopped(m.stop)
-	m.usage.addTo(&d.done.Usage)
+	d.used(m.usage)
 	for _, raw := range m.content {
 		if err := d.startBlock(-1, raw); err != nil {
 			return err
@@ -353,8 +389,15 @@ func (d *decoder) messageDelta(e *event) error {
 		return errors.New("message_delta before message_start")
 	}
 	d.stopped(e.delta.stop)
-	e.usage.addTo(&d.done.Usage)
+	d.used(e.usage)
 	return nil
+}
+
+// used takes the counts of an event.
+func (d *decoder) used(u *usage) {
+	if u.addTo(&d.done.Usage); u != nil && u.compaction != nil {
+		d.compaction = *u.compaction
+	}
 }
 
 // finish ends the message. A text without an end is usable, like the rest of a truncated
@@ -377,6 +420,7 @@ func (d *decoder) finish() error {
 			d.done.Stop = aycoder.StopToolUse
 		}
 	}
+	d.done.Usage = d.done.Usage.Add(d.compaction)
 	return d.call.Emit(&d.done)
 }
 

@@ -343,7 +343,7 @@ func check(t *testing.T, a answer) {
 	}
 	_, err := json.Marshal(a.Message)
 	require.NoError(t, err)
-	data, err := encodeMessage(a.Message)
+	data, err := wireKey{}.encode(a.Message)
 	require.NoError(t, err)
 	require.True(t, len(data) == 0 || json.Valid(data[1:]), "%q", data)
 }

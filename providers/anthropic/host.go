@@ -158,6 +158,10 @@ func (c *Client) FormatsOutput(model string) bool {
 	return api.ClaudeFormatsOutput(cmp.Or(model, c.model))
 }
 
+// FormatsWithTools reports whether [aycoder.Request.Output] also constrains the answer in a request
+// with tools. It returns what [Client.FormatsOutput] returns, as the service documents.
+func (c *Client) FormatsWithTools(model string) bool { return c.FormatsOutput(model) }
+
 // modelsURL returns the URL of Anthropic's list of models.
 func (c *config) modelsURL() string {
 	if c.at.option != "" {

@@ -14,13 +14,15 @@ import (
 // maxName is the longest id or name that the API takes.
 const maxName = 128
 
-// wireKey is the key of messages that are encoded for this API. It is empty, since no
-// setting changes the form of a message.
-type wireKey struct{}
+// wireKey is the key of messages that are encoded for this API, with the only setting that changes the
+// form of a message.
+type wireKey struct {
+	compacts bool // blocks in which the service has summarised the conversation are sent as its own, see [compacts]
+}
 
-// encodeMessage returns the wire form of m with a leading comma, or nothing if no part of
+// encode returns the wire form of m with a leading comma, or nothing if no part of
 // it can be sent: the API refuses a message without content.
-func encodeMessage(m *aycoder.Message) ([]byte, error) {
+func (k wireKey) encode(m *aycoder.Message) ([]byte, error) {
 	role := aycoder.RoleUser
 	if m.Role == aycoder.RoleAssistant {
 		role = aycoder.RoleAssistant
@@ -28,7 +30,7 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
-	w := &blocks{b: append(make([]byte, 0, api.Room(m.Parts)), `,{"role":"`...), role: m.Role}
+	w := &blocks{b: append(make([]byte, 0, api.Room(m.Parts)), `,{"role":"`...), role: m.Role, wireKey: k}
 	w.b = append(append(w.b, role...), `","content":[`...)
 	// "In the user message containing tool results, the tool_result blocks must come
 	// FIRST in the content array. Any text must come AFTER all tool results."
@@ -48,6 +50,7 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 
 // blocks is a list of content blocks under construction.
 type blocks struct {
+	wireKey
 	b    []byte
 	n    int
 	role aycoder.Role
@@ -73,7 +76,7 @@ func (w *blocks) part(p aycoder.Part) {
 	case *aycoder.Media:
 		w.shown(p, true)
 	case *aycoder.Opaque:
-		if ours(p) {
+		if ours(p) && (w.compacts && w.role == aycoder.RoleAssistant || !isCompaction(p)) {
 			w.begin("")
 			w.b = append(w.b, p.Raw...)
 		}

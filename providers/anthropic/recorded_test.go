@@ -32,22 +32,39 @@ func suite(t *testing.T, family string, least int, opts ...Option) *wiretest.Sui
 }
 
 // wantUsage converts the recorded counts: the input excludes cached tokens, the output
-// includes those for thinking.
+// includes those for thinking. "The top-level input_tokens and output_tokens do not include compaction
+// iteration usage … To calculate total tokens consumed and billed for a request, sum across all entries
+// in the usage.iterations array."
 func wantUsage(raw json.RawMessage) aycoder.Usage {
-	var u struct {
-		Input      int64 `json:"input_tokens"`
-		Output     int64 `json:"output_tokens"`
-		CacheRead  int64 `json:"cache_read_input_tokens"`
-		CacheWrite int64 `json:"cache_creation_input_tokens"`
+	type counts struct {
+		Type       string `json:"type"`
+		Input      int64  `json:"input_tokens"`
+		Output     int64  `json:"output_tokens"`
+		CacheRead  int64  `json:"cache_read_input_tokens"`
+		CacheWrite int64  `json:"cache_creation_input_tokens"`
 		Details    struct {
 			Thinking int64 `json:"thinking_tokens"`
 		} `json:"output_tokens_details"`
 	}
+	var u struct {
+		counts
+		Iterations []counts `json:"iterations"`
+	}
 	if err := json.Unmarshal(raw, &u); err != nil {
 		panic(err) // a damaged recording
 	}
-	return aycoder.Usage{Input: u.Input, Output: u.Output, Reasoning: u.Details.Thinking,
-		CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
+	all := []counts{u.counts}
+	for _, c := range u.Iterations {
+		if c.Type == "compaction" {
+			all = append(all, c)
+		}
+	}
+	var sum aycoder.Usage
+	for _, c := range all {
+		sum = sum.Add(aycoder.Usage{Input: c.Input, Output: c.Output, Reasoning: c.Details.Thinking,
+			CacheRead: c.CacheRead, CacheWrite: c.CacheWrite})
+	}
+	return sum
 }
 
 // wrongError compares text, code and class of an error.

@@ -328,11 +328,13 @@ func (w *body) messages(messages []*aycoder.Message, stable int) (*api.Payload, 
 	w.b = append(w.b, `,"messages":[`...)
 	p := &api.Payload{Pieces: make([][]byte, 1, len(messages)+2)}
 	pieces := 1
+	form := wireKey{compacts(w.req)}
+	key, encode := any(form), form.encode
 	for i, m := range messages {
 		if m == nil {
 			return nil, 0, fmt.Errorf("message %d is nil", i)
 		}
-		data, err := m.Encoded(wireKey{}, encodeMessage)
+		data, err := m.Encoded(key, encode)
 		if err != nil {
 			return nil, 0, fmt.Errorf("message %d: %w", i, err)
 		}

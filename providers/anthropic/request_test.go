@@ -181,7 +181,7 @@ func TestEncodeMessage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			data, err := encodeMessage(&aycoder.Message{Role: tt.role, Parts: tt.parts})
+			data, err := wireKey{}.encode(&aycoder.Message{Role: tt.role, Parts: tt.parts})
 			require.NoError(t, err)
 			if tt.want == "" {
 				assert.Empty(t, data)

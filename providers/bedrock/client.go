@@ -254,6 +254,10 @@ func (c *Client) FormatsOutput(model string) bool {
 	return api.ClaudeFormatsOutput(model) && !strings.Contains(model, "opus-4-1")
 }
 
+// FormatsWithTools reports whether [aycoder.Request.Output] also constrains the answer in a request
+// with tools. It returns what [Client.FormatsOutput] returns, as the service documents.
+func (c *Client) FormatsWithTools(model string) bool { return c.FormatsOutput(model) }
+
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 

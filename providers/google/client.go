@@ -228,8 +228,12 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return c.exchange(req, ":streamGenerateContent?alt=sse").Stream(ctx)
 }
 
-// CountTokens returns the number of input tokens of req, for which it asks the service.
+// CountTokens returns the number of input tokens of req, for which it asks the service. If [WithBaseURL]
+// has set another one than Google's own, it returns [errors.ErrUnsupported].
 func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
+	if !c.cfg.AtHome() {
+		return 0, errors.ErrUnsupported
+	}
 	x, field := c.exchange(req, ":countTokens"), "totalTokens"
 	if c.cfg.project != "" {
 		return x.Count(ctx, field, "contents", "systemInstruction", "tools", "generationConfig")
@@ -306,6 +310,13 @@ func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provide
 // schema into the system prompt.
 func (c *Client) FormatsOutput(model string) bool {
 	return parseModel(cmp.Or(model, c.model)).formats()
+}
+
+// FormatsWithTools reports whether [aycoder.Request.Output] also constrains the answer in a request
+// with tools. It returns true for models from Gemini 3 on for which [Client.FormatsOutput] does.
+func (c *Client) FormatsWithTools(model string) bool {
+	m := parseModel(cmp.Or(model, c.model))
+	return m.formats() && m.strict()
 }
 
 // AnswerLimit returns the limit that [WithMaxTokens] describes, or 0.

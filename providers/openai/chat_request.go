@@ -255,6 +255,13 @@ func (c *Client) FormatsOutput(model string) bool {
 	return !old
 }
 
+// FormatsWithTools reports whether [aycoder.Request.Output] also constrains the answer in a request
+// with tools. It returns true for OpenAI's own service, if [Client.FormatsOutput] does. Other
+// services refuse such requests, or constrain calls as if they were the answer.
+func (c *Client) FormatsWithTools(model string) bool {
+	return c.cfg.BaseURL == defaultBaseURL && c.cfg.xml == nil && c.FormatsOutput(model)
+}
+
 // output requests a document that follows a schema. If the schema cannot be made strict,
 // the model is asked for it without being constrained.
 func (w *chatBody) output() {

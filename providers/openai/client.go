@@ -307,16 +307,20 @@ func (c *config) identify() {
 	if c.preset || c.BaseURL == defaultBaseURL {
 		return
 	}
-	u, err := url.Parse(c.BaseURL)
-	switch {
-	case err != nil: // it was validated before
-	case u.Scheme == "https" && (u.Host == openaiHost || strings.HasSuffix(u.Host, "."+openaiHost)):
-		c.SetHome(c.Provider, c.BaseURL) // of a region: "https://eu.api.openai.com/v1"
-	default:
-		if c.dialect = compatible(); !c.named {
-			c.Provider = u.Host
-		}
+	if c.isOpenAI() {
+		c.SetHome(c.Provider, c.BaseURL)
+		return
 	}
+	c.dialect = compatible()
+	if u, err := url.Parse(c.BaseURL); err == nil && !c.named { // it was validated before
+		c.Provider = u.Host
+	}
+}
+
+// isOpenAI reports whether the service is OpenAI's own, also in a region: "https://eu.api.openai.com/v1".
+func (c *settings) isOpenAI() bool {
+	u, err := url.Parse(c.BaseURL)
+	return err == nil && u.Scheme == "https" && (u.Host == openaiHost || strings.HasSuffix(u.Host, "."+openaiHost))
 }
 
 // Stream implements [aycoder.ModelClient].

@@ -65,9 +65,9 @@ func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter
 }
 
 // CountTokens returns the number of input tokens of req, for which it asks the service. Only OpenAI's
-// Responses API can do that; for others, it returns [errors.ErrUnsupported].
+// own Responses API can do that; for others, it returns [errors.ErrUnsupported].
 func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
-	if !c.cfg.responses || !c.cfg.AtHome() {
+	if !c.cfg.responses || !c.cfg.isOpenAI() {
 		return 0, errors.ErrUnsupported
 	}
 	x := c.exchange(req)

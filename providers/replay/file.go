@@ -120,9 +120,11 @@ type modelLine struct {
 	Model    string `json:"model,omitempty"`
 	Asked    string `json:"asked,omitempty"` // the model in the request
 	// Formats is the recorded result of FormatsOutput; see [aycoder.OutputFormatter].
-	Formats bool               `json:"formats_output,omitempty"`
-	Info    *aycoder.ModelInfo `json:"info,omitempty"`
-	Request json.RawMessage    `json:"request"`
+	Formats bool `json:"formats_output,omitempty"`
+	// WithTools is the recorded result of FormatsWithTools; see ToolFormatter of package generate.
+	WithTools bool               `json:"formats_with_tools,omitempty"`
+	Info      *aycoder.ModelInfo `json:"info,omitempty"`
+	Request   json.RawMessage    `json:"request"`
 }
 
 // request returns the body of the request.

@@ -109,6 +109,9 @@ func describe(m aycoder.ModelClient, model string) *modelLine {
 	if f, ok := aycoder.As[aycoder.OutputFormatter](m); ok {
 		l.Formats = f.FormatsOutput(model)
 	}
+	if f, ok := aycoder.As[toolFormatter](m); ok {
+		l.WithTools = f.FormatsWithTools(model)
+	}
 	if i, ok := aycoder.As[aycoder.ModelInfoer](m); ok {
 		if info, ok := i.ModelInfo(model); ok {
 			l.Info = &info
@@ -232,6 +235,12 @@ func (p *player) ModelName() (provider, model string) {
 
 // FormatsOutput implements [aycoder.OutputFormatter]. It returns the recorded result.
 func (p *player) FormatsOutput(model string) bool { return p.recorded(model).Formats }
+
+// toolFormatter is the ToolFormatter of package generate.
+type toolFormatter interface{ FormatsWithTools(model string) bool }
+
+// FormatsWithTools implements the ToolFormatter of package generate. It returns the recorded result.
+func (p *player) FormatsWithTools(model string) bool { return p.recorded(model).WithTools }
 
 // ModelInfo implements [aycoder.ModelInfoer]. It returns the recorded result.
 func (p *player) ModelInfo(model string) (aycoder.ModelInfo, bool) {

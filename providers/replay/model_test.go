@@ -20,6 +20,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/providers/anthropic"
 	"github.com/aycoder/aycoder/providers/replay"
 	"github.com/aycoder/aycoder/providers/script"
@@ -245,6 +246,10 @@ func TestAbilities(t *testing.T) {
 		require.True(t, ok)
 		require.True(t, f.FormatsOutput(""))
 		require.False(t, f.FormatsOutput("plain"))
+		with, ok := aycoder.As[generate.ToolFormatter](c)
+		require.True(t, ok)
+		require.True(t, with.FormatsWithTools(""))
+		require.False(t, with.FormatsWithTools("plain"))
 		i, ok := aycoder.As[aycoder.ModelInfoer](c)
 		require.True(t, ok)
 		info, ok := i.ModelInfo("")
@@ -260,6 +265,7 @@ type able struct{ fake }
 
 func (*able) ModelName() (provider, model string) { return "able", "able-1" }
 func (*able) FormatsOutput(model string) bool     { return model == "" }
+func (*able) FormatsWithTools(model string) bool  { return model == "" }
 func (*able) ModelInfo(m string) (aycoder.ModelInfo, bool) {
 	return aycoder.ModelInfo{Context: 1000}, m == ""
 }
