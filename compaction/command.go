@@ -2,11 +2,12 @@ package compaction
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // ErrNothing is the cause of the error of [Compactor.Compact] if nothing can be left out.
@@ -19,31 +20,7 @@ var ErrNothing = errors.New("nothing more can be left out")
 //
 // or together with a prompt, in [aycoder.Input].Parts. No client sends the part to its model. If
 // nothing could be left out, After of the [aycoder.Compacted] is not less than Before.
-func Command(keep string) aycoder.Part { return mark(commandMark{Compact: &keep}) }
-
-// A commandMark is the part of a message that asks for a compaction or, with a note, records one. The
-// loop finds notes in parts of this form, see [aycoder.ContextInput].
-type commandMark struct {
-	Compact *string         `json:"compact,omitempty"`
-	Note    json.RawMessage `json:"note,omitempty"`
-	// Untrusted says that the message stands for untrusted text. Package session sets it.
-	Untrusted bool `json:"untrusted,omitempty"`
-}
-
-// loop is the provider of parts that no client sends.
-const loop = "aycoder"
-
-func mark(m commandMark) aycoder.Part {
-	raw, _ := json.Marshal(m) // never fails: the note is valid
-	return &aycoder.Opaque{Provider: loop, Raw: raw}
-}
-
-func markOf(p aycoder.Part) (m commandMark) {
-	if o, ok := p.(*aycoder.Opaque); ok && o.Provider == loop {
-		_ = json.Unmarshal(o.Raw, &m)
-	}
-	return m
-}
+func Command(keep string) aycoder.Part { return part.Mark{Compact: &keep}.Part() }
 
 // Compact makes a conversation smaller now, between two runs. keep says in words what is most
 // important, or is "". The history that it returns has one more message, which records the
@@ -57,9 +34,10 @@ func (c *Compactor) Compact(ctx context.Context, messages []*aycoder.Message, ke
 	if err := aycoder.CheckHistory(messages); err != nil {
 		return messages, done, err
 	}
-	in := aycoder.ContextInput{Messages: messages, Note: lastNote(messages), Base: &aycoder.Request{},
+	last, _, _ := lastNote(len(messages), inMemory(messages))
+	in := aycoder.ContextInput{Messages: messages, Note: last, Base: &aycoder.Request{},
 		Compact: func(_ context.Context, c *aycoder.Compacted) error { done = c; return nil }}
-	v := c.conversation(&in, nil)
+	v := c.conversation(&in, nil, original.In(ctx))
 	defer v.mu.Unlock()
 	if v.sent != nil {
 		in.Base = new(*v.sent)
@@ -69,7 +47,7 @@ func (c *Compactor) Compact(ctx context.Context, messages []*aycoder.Message, ke
 		req.Messages = in.Messages
 		return &req, nil
 	})
-	b := &build{Compactor: c, conversation: v, next: plain, in: in, turn: c.counter.Turn(nil), force: &keep}
+	b := &build{conversation: v, next: plain, in: in, turn: c.counter.Turn(nil), force: &keep}
 	_, err := b.request(ctx)
 	if err == nil && done.After >= done.Before {
 		v.messages = nil // the note came to nothing
@@ -78,20 +56,8 @@ func (c *Compactor) Compact(ctx context.Context, messages []*aycoder.Message, ke
 	if err != nil {
 		return messages, done, err
 	}
-	note := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{mark(commandMark{Compact: &keep, Note: done.Note})}}
+	note := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{part.Mark{Compact: &keep, Note: done.Note}.Part()}}
 	return append(slices.Clip(messages), note), done, nil
-}
-
-// lastNote returns the note in force, as the loop finds it.
-func lastNote(messages []*aycoder.Message) json.RawMessage {
-	for _, m := range slices.Backward(messages) {
-		if n := len(m.Parts); n > 0 {
-			if note := markOf(m.Parts[n-1]).Note; note != nil {
-				return note
-			}
-		}
-	}
-	return nil
 }
 
 // heard is what the user has asked for, in the messages that were looked at.
@@ -109,7 +75,7 @@ func (v *conversation) listen(messages []*aycoder.Message) {
 			continue
 		}
 		for _, p := range m.Parts {
-			c := markOf(p)
+			c, _ := part.MarkOf(p)
 			if c.Compact == nil {
 				continue
 			}
@@ -126,17 +92,13 @@ func (v *conversation) says(keep string) {
 	if keep == "" || keep == v.keep {
 		return
 	}
-	v.keep = keep
-	v.digest, v.digested = digest{focus: focusOf(keep)}, 0
+	v.keep, v.digest = keep, nil // it depends on them
 }
 
 // commanded reports whether the user has asked for a compaction that is not made yet.
 func (b *build) commanded() bool { return b.force != nil || b.command > b.note.At }
 
-// isMark reports whether a message has only parts that no client sends.
+// isMark reports whether no client sends a message.
 func isMark(m *aycoder.Message) bool {
-	return m.Role == aycoder.RoleUser && !slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
-		o, ok := p.(*aycoder.Opaque)
-		return !ok || o.Provider != loop
-	})
+	return m.Role == aycoder.RoleUser && !slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool { return !part.IsMark(p) })
 }

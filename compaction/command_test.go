@@ -104,6 +104,21 @@ func TestCompactNothing(t *testing.T) {
 	require.ErrorIs(t, err, errStopped)
 }
 
+// A command for which nothing can be left out does not end the run.
+func TestCommandForNothing(t *testing.T) {
+	m := script.New(script.Say("one"), script.Say("two"))
+	keep, err := compaction.New(m, compaction.WithWindow(100_000))
+	require.NoError(t, err)
+	loop, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware))
+	require.NoError(t, err)
+	c := &chat{t: t, agent: loop}
+	require.NoError(t, c.ask("hello"))
+	c.messages = append(c.messages, &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{compaction.Command("")}})
+	require.NoError(t, c.ask("go on"))
+	require.Len(t, c.events, 1)
+	require.GreaterOrEqual(t, c.events[0].After, c.events[0].Before)
+}
+
 // A command that is sent into a run takes effect before the next request, once, with its words.
 func TestCompactInARun(t *testing.T) {
 	asked := ""

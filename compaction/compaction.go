@@ -1,39 +1,38 @@
-/*
-Package compaction keeps conversations within the window of their model. A [Compactor] wraps the
-builder of the requests, and leaves out of them what the model needs least:
-
-	keep, err := compaction.New(model)
-	loop, err := aycoder.New(model,
-		aycoder.WithTools(append(list, keep.Recall())...),
-		aycoder.WithContextMiddleware(keep.Middleware),
-		aycoder.WithWholeOutputs(keep.KeepOutput))
-
-The history of the run keeps everything. Only the requests get shorter, in this order, and each step
-only as far as needed:
-
- 1. Outputs of tools, and long arguments of calls, are shortened in the middle, first the old and
-    the large ones. With the tool [Compactor.Recall], the model can get the rest again: also what a
-    tool had in hand when it cut its output, such as all that a command has printed (see
-    [Compactor.KeepOutput]). A read of a file is left out if a later one has the same lines.
- 2. Older messages are replaced by a summary. A model writes it (see [WithSummarizer]), or else rules
-    that keep decisions, names of files, errors and open work.
-
-The system prompt, the first request of the user, the last one, the calls whose outputs the model
-has not seen, the tail, and pinned messages (see [WithPin]) always stay. A text that alone takes more
-than a quarter of the budget is shortened in the middle.
-
-The user can ask for a compaction, with words about what to keep: between two runs see
-[Compactor.Compact], and during a run [Command].
-
-An edit tool of package tools does not guess at a file of which requests do not have all that it has
-shown, but still merges exact edits with what the model was shown: see [aycoder.Invocation.Shows].
-
-A compaction comes as one large step, so that the requests between two steps begin with the same
-bytes, and prompt caches hit. It is an [aycoder.Compacted] event, and its note is kept in the history:
-the next run of the conversation leaves out the same, and a conversation that continues before that
-point (for example after Undo of package session) leaves out nothing. With the option WithCompactor of
-package session, only what requests show is in memory.
-*/
+// Package compaction keeps conversations within the window of their model. A [Compactor] wraps the
+// builder of the requests, and leaves out of them what the model needs least:
+//
+//	keep, err := compaction.New(model)
+//	loop, err := aycoder.New(model,
+//		aycoder.WithTools(append(list, keep.Recall())...),
+//		aycoder.WithContextMiddleware(keep.Middleware),
+//		aycoder.WithWholeOutputs(keep.KeepOutput))
+//
+// The history of the run keeps everything. Only the requests get shorter, in this order, and each step
+// only as far as needed:
+//
+//  1. Outputs of tools, and long arguments of calls, are shortened in the middle, first the old and
+//     the large ones. With the tool [Compactor.Recall], the model can get the rest again: also what a
+//     tool had in hand when it cut its output, such as all that a command has printed (see
+//     [Compactor.KeepOutput]). A read of a file is left out if a later one has the same lines.
+//  2. Older messages are replaced by a summary. A model writes it (see [WithSummarizer]), or else rules
+//     that keep decisions, names of files, errors and open work.
+//
+// The system prompt, the first request of the user, the last one, the calls whose outputs the model
+// has not seen, the tail, and pinned messages (see [WithPin]) always stay. A text that alone takes more
+// than a quarter of the budget is shortened in the middle.
+//
+// The user can ask for a compaction, with words about what to keep: between two runs see
+// [Compactor.Compact], and during a run [Command]. With [WithServer], the service of the model writes the
+// summaries where it can.
+//
+// An edit tool of package tools does not guess at a file of which requests do not have all that it has
+// shown, but still merges exact edits with what the model was shown: see [aycoder.Invocation.Shows].
+//
+// A compaction comes as one large step, so that the requests between two steps begin with the same
+// bytes, and prompt caches hit. It is an [aycoder.Compacted] event, and its note is kept in the history:
+// the next run of the conversation leaves out the same, and a conversation that continues before that
+// point (for example after Undo of package session) leaves out nothing. With the option WithCompactor of
+// package session, only what requests show is in memory.
 package compaction
 
 import (
@@ -49,7 +48,9 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/lru"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/tokens"
 )
 
@@ -58,15 +59,12 @@ import (
 type Compactor struct {
 	config
 	model  aycoder.ModelClient
-	recall atomic.Bool  // there is such a tool
-	stuck  atomic.Int32 // requests for summaries from which the client has not returned in time
+	recall atomic.Bool   // there is such a tool
+	wholes *lru.Cache    // the outputs that were recalled last
+	asking chan struct{} // has an item for each request for a summary from which the client has not returned
 
 	mu   sync.Mutex
 	used []*conversation // the last used ones, the newest first
-	last struct {        // output that was recalled
-		key string
-		found
-	}
 }
 
 // Option configures a [Compactor] in [New].
@@ -82,6 +80,7 @@ type config struct {
 	name    string
 	timeout time.Duration
 	store   Store
+	server  bool
 }
 
 // WithWindow sets the size of the model's context, in tokens, for request and answer. Default: what
@@ -89,7 +88,7 @@ type config struct {
 func WithWindow(tokens int64) Option {
 	return func(c *config) error {
 		c.window = tokens
-		return positive("WithWindow", tokens)
+		return optionError("WithWindow", tokens > 0, fmt.Errorf("%d is not positive", tokens))
 	}
 }
 
@@ -97,7 +96,7 @@ func WithWindow(tokens int64) Option {
 func WithBytes(most int64) Option {
 	return func(c *config) error {
 		c.bytes = most
-		return positive("WithBytes", most)
+		return optionError("WithBytes", most > 0, fmt.Errorf("%d is not positive", most))
 	}
 }
 
@@ -105,11 +104,8 @@ func WithBytes(most int64) Option {
 // compactions rarer. It is between 0.1 and 0.9. Default: 0.5.
 func WithFill(fill float64) Option {
 	return func(c *config) error {
-		if !(fill >= 0.1 && fill <= 0.9) {
-			return &aycoder.ConfigError{Option: "WithFill", Err: fmt.Errorf("%v is not between 0.1 and 0.9", fill)}
-		}
 		c.fill = fill
-		return nil
+		return optionError("WithFill", fill >= 0.1 && fill <= 0.9, fmt.Errorf("%v is not between 0.1 and 0.9", fill))
 	}
 }
 
@@ -117,10 +113,8 @@ func WithFill(fill float64) Option {
 // must always return the same for the same message. Default: none.
 func WithPin(pin func(*aycoder.Message) bool) Option {
 	return func(c *config) error {
-		if c.pin = pin; pin == nil {
-			return &aycoder.ConfigError{Option: "WithPin", Err: errNil}
-		}
-		return nil
+		c.pin = pin
+		return optionError("WithPin", pin != nil, errNil)
 	}
 }
 
@@ -128,34 +122,31 @@ func WithPin(pin func(*aycoder.Message) bool) Option {
 // a new one.
 func WithCounter(counter *tokens.Counter) Option {
 	return func(c *config) error {
-		if c.counter = counter; counter == nil {
-			return &aycoder.ConfigError{Option: "WithCounter", Err: errNil}
-		}
-		return nil
+		c.counter = counter
+		return optionError("WithCounter", counter != nil, errNil)
 	}
 }
 
 // WithSummarizer lets a model write the summaries, for example a small one of the same provider. name is
 // the model to ask, or "" for the client's default. It is asked at most once in a compaction. If it
-// fails, panics, is cut off, refuses, or takes longer than a minute, rules write the summary, and
-// Error of the [aycoder.Compacted] says why. Its tokens count as those of the run, as far as the
-// client has told them. Default: rules.
+// fails, panics, is cut off, refuses, or takes longer than a minute, or if 64 other requests for
+// summaries have not returned, rules write the summary, and Error of the [aycoder.Compacted] says why.
+// Its tokens count as those of the run, as far as the client has told them. Default: rules.
 func WithSummarizer(client aycoder.ModelClient, name string) Option {
 	return func(c *config) error {
-		if c.writer, c.name = client, name; client == nil {
-			return &aycoder.ConfigError{Option: "WithSummarizer", Err: errNil}
-		}
-		return nil
+		c.writer, c.name = client, name
+		return optionError("WithSummarizer", client != nil, errNil)
 	}
 }
 
 var errNil = errors.New("is nil")
 
-func positive(option string, n int64) error {
-	if n <= 0 {
-		return &aycoder.ConfigError{Option: option, Err: fmt.Errorf("%d is not positive", n)}
+// optionError returns the error of an option whose value is not good.
+func optionError(option string, good bool, problem error) error {
+	if good {
+		return nil
 	}
-	return nil
+	return &aycoder.ConfigError{Option: option, Err: problem}
 }
 
 const (
@@ -165,19 +156,18 @@ const (
 	leastAnswer  = 1 << 10 // tokens that are kept free for the answer
 	mostAnswer   = 16 << 10
 	maxTries     = 8
-	maxKnown     = 16      // conversations that are remembered,
-	maxRuns      = 1 << 10 // if their runs are not over
+	maxKnown     = 16       // conversations that are remembered,
+	maxRuns      = 1 << 10  // if their runs are not over,
+	maxIdle      = 32 << 20 // bytes of those whose runs are over
 )
 
 // New returns a compactor for requests to a model. If a run has another one (see
 // [aycoder.WithSetup]), its requests are kept within the window of that one.
 func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
-	c := &Compactor{model: model, config: config{bytes: defaultBytes, store: MemoryStore(maxStored), fill: defaultFill, timeout: summaryTime,
-		pin: func(*aycoder.Message) bool { return false }}}
-	err := option.Apply(&c.config, opts)
-	if model == nil {
-		err = errors.Join(err, &aycoder.ConfigError{Option: "model", Err: errNil})
-	}
+	c := &Compactor{model: model, wholes: lru.New(maxRecalled), asking: make(chan struct{}, mostAsking)}
+	c.config = config{bytes: defaultBytes, fill: defaultFill, store: MemoryStore(maxStored), timeout: summaryTime,
+		pin: func(*aycoder.Message) bool { return false }}
+	err := errors.Join(option.Apply(&c.config, opts), optionError("model", model != nil, errNil))
 	if err == nil && c.counter == nil {
 		c.counter, err = tokens.New()
 	}
@@ -193,9 +183,14 @@ func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
 // that names its largest parts; a shorter prompt then works again.
 func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		v := c.conversation(&in, ctx.Done())
-		defer v.mu.Unlock()
-		b := &build{Compactor: c, conversation: v, next: next, in: in, client: c.model}
+		find := original.In(ctx)
+		v := c.conversation(&in, ctx.Done(), find)
+		v.original = find
+		defer func() {
+			v.original = nil
+			v.mu.Unlock()
+		}()
+		b := &build{conversation: v, next: next, in: in, client: c.model}
 		if in.Client != nil {
 			b.client = in.Client
 		}
@@ -206,11 +201,11 @@ func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuild
 
 // A build makes one request.
 type build struct {
-	*Compactor
 	*conversation
 	next   aycoder.ContextBuilder
 	in     aycoder.ContextInput
 	client aycoder.ModelClient
+	model  tokens.Model // that answers, if the builder does not ask for another one
 	turn   *tokens.Turn
 	budget int64 // of input tokens, or 0 if it is unknown
 	before int64 // tokens before the compaction
@@ -219,15 +214,15 @@ type build struct {
 }
 
 func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
-	model := tokens.ModelOf(b.client, b.in.Base.Model)
+	b.model = tokens.ModelOf(b.client, b.in.Base.Model)
 	switch over := b.in.Overflow; {
 	case b.sent == nil:
 	case over != nil:
-		b.counter.Observe(model, b.sent, aycoder.Usage{Input: b.refused(model, over)})
-	case b.in.Turn == b.sentTurn+1:
-		b.counter.Observe(model, b.sent, b.in.Usage)
+		b.counter.Observe(b.model, b.sent, aycoder.Usage{Input: b.refused(over)})
+	case b.in.Turn == b.sentTurn+1 && !slices.ContainsFunc(b.in.Messages[len(b.messages):], b.compacted): // a part was replaced
+		b.counter.Observe(b.model, b.sent, b.in.Usage)
 	}
-	begun, done := true, false // what follow leaves behind if it panics is incomplete
+	begun, done := true, false // what follow and serve leave behind if they panic is incomplete
 	defer func() {
 		if begun && !done { // nothing of it holds, also if something has panicked
 			b.messages = nil
@@ -237,11 +232,12 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 		}
 	}()
 	b.follow(b.in.Messages, b.in.Note)
-	begun = false
 	if b.listen(b.in.Messages); b.force != nil {
 		b.says(*b.force)
 	}
-	b.budget = b.tokens(model)
+	b.budget = b.tokens()
+	served := b.serve()
+	begun = served
 	for try := 0; ; try++ {
 		req, err := b.make(ctx)
 		if err != nil {
@@ -249,7 +245,8 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 		}
 		count, fits := b.measure(ctx, req)
 		if fits && (try > 0 || b.in.Overflow == nil && !b.commanded()) {
-			if try > 0 {
+			if try > 0 || served {
+				b.before = cmp.Or(b.before, count.Tokens+b.saved)
 				if err := b.announce(ctx, count.Tokens); err != nil {
 					return nil, err
 				}
@@ -259,13 +256,14 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 		}
 		if try == 0 {
 			begun = true
-			b.begin(count.Tokens)
+			b.begin(count.Tokens + b.saved)
 		}
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		if try == maxTries || !b.compact(ctx, model, req, count, try) && !(fits && b.commanded()) {
-			return nil, b.tooLarge(model, req, count)
+		obey := fits && b.commanded() // even if nothing can be left out
+		if try == maxTries || !b.compact(ctx, req, count, try) && !obey {
+			return nil, b.tooLarge(count)
 		}
 	}
 }
@@ -278,21 +276,18 @@ func (b *build) make(ctx context.Context) (*aycoder.Request, error) {
 	if err != nil || req == nil {
 		return nil, cmp.Or(err, errNil)
 	}
-	return b.shortTail(req), nil
+	return b.declare(b.shortTail(req)), nil
 }
 
 // tokens returns the budget of a request, or 0 if nobody knows it.
-func (b *build) tokens(model tokens.Model) int64 {
-	window := cmp.Or(b.window, b.in.Window)
-	if b.window > 0 && b.in.Window > 0 { // the model knows better
-		window = min(b.window, b.in.Window)
-	}
+func (b *build) tokens() int64 {
+	window := least(b.window, b.in.Window) // the model may know better
 	if info, ok := aycoder.As[aycoder.ModelInfoer](b.client); ok && window == 0 {
-		found, _ := info.ModelInfo(model.Name)
+		found, _ := info.ModelInfo(b.model.Name)
 		window = found.Context
 	}
-	if learned := b.note.Window; learned > 0 && b.note.Model == model.Provider+"/"+model.Name && (window == 0 || learned < window) {
-		window = learned
+	if b.note.Model == b.model.Provider+"/"+b.model.Name {
+		window = least(window, b.note.Window)
 	}
 	if window == 0 {
 		return 0
@@ -320,8 +315,8 @@ func (b *build) answer() int64 {
 
 // refused returns the number of tokens of the request that the model has refused. Some providers report
 // it together with the answer.
-func (b *build) refused(model tokens.Model, over *aycoder.ContextTooLargeError) int64 {
-	n, without := b.counter.Estimate(model, b.sent).Tokens, over.Actual-b.answer()
+func (b *build) refused(over *aycoder.ContextTooLargeError) int64 {
+	n, without := b.counter.Estimate(b.model, b.sent).Tokens, over.Actual-b.answer()
 	if max(without-n, n-without) < max(over.Actual-n, n-over.Actual) {
 		return without
 	}
@@ -330,10 +325,6 @@ func (b *build) refused(model tokens.Model, over *aycoder.ContextTooLargeError) 
 
 // measure counts a request, and reports whether it fits.
 func (b *build) measure(ctx context.Context, req *aycoder.Request) (tokens.Count, bool) {
-	if len(b.out) > b.sized {
-		b.size += sizeOf(b.out[b.sized:])
-		b.sized = len(b.out)
-	}
 	if b.budget == 0 {
 		return b.counter.Estimate(tokens.ModelOf(b.client, req.Model), req), b.size <= b.bytes
 	}
@@ -374,7 +365,7 @@ func (b *build) begin(before int64) {
 }
 
 // tooLarge names the largest parts of a request that fits in no way.
-func (b *build) tooLarge(model tokens.Model, req *aycoder.Request, count tokens.Count) error {
+func (b *build) tooLarge(count tokens.Count) error {
 	type part struct {
 		name string
 		n    int64
@@ -389,10 +380,10 @@ func (b *build) tooLarge(model tokens.Model, req *aycoder.Request, count tokens.
 			text = append(text, fmt.Sprintf("%s %d", p.name, p.n))
 		}
 	}
-	err := fmt.Errorf("about %d tokens for at most %d, and nothing more can be left out: the largest parts are %s",
+	err := fmt.Errorf("the request has about %d tokens, at most %d fit, and nothing more can be left out; its largest parts are: %s",
 		count.Tokens, b.budget, strings.Join(text, ", "))
 	if b.in.Overflow != nil {
-		err = fmt.Errorf("%w: %w", err, b.in.Overflow)
+		err = fmt.Errorf("%w (%w)", err, b.in.Overflow)
 	}
 	return &aycoder.ContextError{Op: "compact", Err: err}
 }

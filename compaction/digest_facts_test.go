@@ -1,7 +1,6 @@
 package compaction
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -49,33 +49,32 @@ func wordings(t *testing.T) (all [][]string) {
 
 // compacted feeds a conversation to a digest as a builder of requests does: when the window is
 // full, the older half leaves. It returns the digest, and the number of messages that have left.
-func compacted(t *testing.T, messages []*aycoder.Message) (d digest, left, steps int) {
+func compacted(t *testing.T, messages []*aycoder.Message) (d *digest, left, steps int) {
+	d = newDigest("")
 	live := 0
 	for i, m := range messages {
-		live += int(partsSize(m.Parts))
+		live += int(sizeOf(m.Parts))
 		if live <= window-digestRoom || i+1 < len(messages) && hasOutput(messages[i+1]) {
 			continue
 		}
 		from := left
 		for goal := live / 2; live > goal; left++ {
-			live -= int(partsSize(messages[left].Parts))
+			live -= int(sizeOf(messages[left].Parts))
 		}
 		for left < i && hasOutput(messages[left]) {
-			live -= int(partsSize(messages[left].Parts))
+			live -= int(sizeOf(messages[left].Parts))
 			left++
 		}
-		d = d.add(messages[from:left])
-		data, err := json.Marshal(d)
-		require.NoError(t, err)
-		require.Less(t, len(data), 64<<10)
-		d = digest{}
-		require.NoError(t, json.Unmarshal(data, &d))
+		for _, m := range messages[from:left] {
+			d.add(m)
+		}
+		require.LessOrEqual(t, len(d.entries), maxEntries)
 		steps++
 	}
 	return d, left, steps
 }
 
-func hasOutput(m *aycoder.Message) bool { return slices.ContainsFunc(m.Parts, isOutput) }
+func hasOutput(m *aycoder.Message) bool { return slices.ContainsFunc(m.Parts, part.IsOutput) }
 
 // score counts facts that were found, of those that should be.
 type score struct{ found, all int }

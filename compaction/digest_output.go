@@ -58,158 +58,147 @@ func actionOf(tool string) string {
 }
 
 // output keeps what matters of a call and its output.
-func (g *digester) output(o *aycoder.ToolOutput) {
+func (d *digest) output(o *aycoder.ToolOutput) {
 	var args arguments
-	if use := g.calls[o.ID]; use != nil {
+	if use := d.calls[o.ID]; use != nil {
 		_ = json.Unmarshal(use.Args, &args) // a field of another type is as good as none
+		delete(d.calls, o.ID)
 	}
 	args.Path = cmp.Or(args.Path, args.FilePath)
-	text := o.Text()
-	if len(text) > maxScan {
-		text = runes.HeadTail(text, maxScan)
-	}
-	lines := strings.Split(text, "\n")
-	origin := strings.TrimSpace(o.Name + " " + cmp.Or(args.Path, args.URL))
+	text := runes.HeadTail(o.Text(), maxScan)
+	e := entry{quote: quote{kind: fromTool}, origin: strings.TrimSpace(o.Name + " " + cmp.Or(args.Path, args.URL)), untrusted: o.Untrusted}
 	action := actionOf(o.Name)
 	if action == "run" {
-		g.ran(o, args.Command, origin, lines)
+		d.ran(args.Command, text, o.IsError, e)
 		return
 	}
 	if o.IsError {
-		g.put(entry{Kind: ofError, Text: text, Origin: origin, Points: 2, Untrusted: o.Untrusted})
+		e.kind, e.text, e.points = ofError, text, 2
+		d.put(e)
 		return
 	}
-	g.worked(origin)
+	d.worked(e.origin)
 	switch action {
 	case "look":
 	case "todo":
-		g.todos(args)
+		d.listed(args)
 	case "ask":
-		g.answer(o, args, lines)
+		if e.origin = "asked " + args.Question; !o.Untrusted && o.Name == "ask_user" { // the user has answered it
+			e.kind = fromUser
+		}
+		for _, line := range d.prose(text, e, func(*wording) int { return 8 }) {
+			e.text, e.points = line, 8
+			d.say(e, wordsOf(line))
+		}
 	case "report":
-		g.prose(text, entry{Kind: fromTool, Origin: o.Name, Untrusted: o.Untrusted}, 3)
+		e.origin = o.Name
+		d.prose(text, e, atLeast(3))
 	case "patch":
 		files, _ := patch.Parse(args.Patch)
 		for _, f := range files {
-			g.patched(f)
+			d.patched(f)
 		}
 	case "fetch":
-		g.put(entry{Kind: ofURL, Text: args.URL, State: "fetched", Points: 3})
-		g.prose(text, entry{Kind: fromTool, Origin: args.URL, Untrusted: o.Untrusted}, 4)
+		d.put(entry{quote: quote{ofURL, args.URL}, state: "fetched", points: 3})
+		e.origin = args.URL
+		d.prose(text, e, atLeast(4))
 	case "read":
-		g.file(args.Path, "read", 1)
+		d.file(args.Path, "read", 1)
 		switch path.Ext(args.Path) {
 		case ".md", ".txt", ".rst":
-			g.prose(lineNumbers.ReplaceAllString(text, ""), entry{Kind: fromTool, Origin: args.Path, Untrusted: o.Untrusted}, 4)
+			e.origin = args.Path
+			d.prose(lineNumbers.ReplaceAllString(text, ""), e, atLeast(4))
 		case ".log":
-			g.errors(lines, "in "+args.Path, false, o.Untrusted)
+			e.origin = "in " + args.Path
+			d.errors(strings.Split(text, "\n"), e, false)
 		}
 	default:
-		g.file(args.Path, action, 7)
+		d.file(args.Path, action, 7)
 	}
 }
 
 var lineNumbers = regexp.MustCompile(`(?m)^ *\d+\t`)
 
-func (g *digester) todos(args arguments) {
-	g.Todos = nil
+func (d *digest) listed(args arguments) {
+	d.todos = nil
 	for _, t := range args.Todos[:min(len(args.Todos), maxTodos)] {
-		g.Todos = append(g.Todos, oneLine("["+t.Status+"] "+t.Content, maxTodo))
+		d.todos = append(d.todos, oneLine("["+t.Status+"] "+t.Content, maxTodo))
 	}
 }
 
-// answer keeps the answer to a question, which the tool ask_user has from the user.
-func (g *digester) answer(o *aycoder.ToolOutput, args arguments, lines []string) {
-	e := entry{Kind: fromUser, Origin: "asked " + args.Question, Points: 8, Untrusted: o.Untrusted}
-	if o.Untrusted || o.Name != "ask_user" {
-		e.Kind = fromTool
+func (d *digest) patched(f patch.File) {
+	state := map[patch.Kind]string{patch.Add: "written", patch.Delete: "deleted", patch.Update: "changed"}[f.Kind]
+	if f.MoveTo != "" {
+		d.file(f.MoveTo, "changed", 7)
+		state = "moved to " + f.MoveTo
 	}
-	for _, line := range lines {
-		if e.Text = oneLine(line, maxEntry); e.Text != "" {
-			g.say(e, wordsOf(e.Text))
-		}
-		if e.Kind == fromUser {
-			g.mentions(line, "named by the user", 6)
-		}
-	}
-}
-
-func (g *digester) patched(f patch.File) {
-	switch {
-	case f.MoveTo != "":
-		g.file(f.Path, "moved to "+f.MoveTo, 7)
-		g.file(f.MoveTo, "changed", 7)
-	case f.Kind == patch.Add:
-		g.file(f.Path, "written", 7)
-	case f.Kind == patch.Delete:
-		g.file(f.Path, "deleted", 7)
-	default:
-		g.file(f.Path, "changed", 7)
-	}
+	d.file(f.Path, state, 7)
 }
 
 // file keeps the name of a file. A change to it counts more than that it was read or named later.
-func (g *digester) file(name, state string, points int) {
-	e := entry{Kind: ofFile, Text: oneLine(name, maxEntry), State: state, Points: points}
-	if i, ok := g.index[e.key()]; ok && g.Entries[i].Points > points {
-		e.State = g.Entries[i].State
+func (d *digest) file(name, state string, points int) {
+	e := entry{quote: quote{ofFile, oneLine(name, maxEntry)}, state: state, points: points}
+	if i, ok := d.index[e.quote]; ok && d.entries[i].points > points {
+		e.state = d.entries[i].state
 	}
-	if e.Text != "" {
-		g.put(e)
+	if e.text != "" {
+		d.put(e)
 	}
 }
 
 // ran keeps a command, the errors that it printed, the files that it wrote, and some figures. The
 // output of a command that only looks at files is not its own.
-func (g *digester) ran(o *aycoder.ToolOutput, command, origin string, lines []string) {
-	failed := o.IsError || exited(lines)
+func (d *digest) ran(command, text string, failed bool, e entry) {
+	lines := strings.Split(text, "\n")
+	failed = failed || exited(lines)
 	state := "worked"
 	if failed {
 		state = "failed"
 	}
 	if command != "" {
-		origin = oneLine(decoration.ReplaceAllString(command, ""), maxOrigin)
+		e.origin = oneLine(decoration.ReplaceAllString(command, ""), maxOrigin)
 		script := shell.Analyze(command, shell.World{Dir: "/w", Root: "/w"})
 		if script.Class == shell.ReadOnly && !strings.Contains(command, ".log") {
 			return
 		}
 		for _, c := range script.Commands {
 			if !failed {
-				g.wrote(c)
+				d.wrote(c)
 			}
 		}
-		g.put(entry{Kind: ofCommand, Text: origin, State: state, Points: 3})
+		d.put(entry{quote: quote{ofCommand, e.origin}, state: state, points: 3})
 	}
 	if !failed {
-		g.worked(origin)
+		d.worked(e.origin)
 	}
-	g.figures(g.errors(lines, origin, failed, o.Untrusted), origin, o.Untrusted)
+	d.figures(d.errors(lines, e, failed), e)
 }
 
 // worked marks the errors of earlier runs of a command.
-func (g *digester) worked(origin string) {
-	for i := range g.Entries {
-		e := &g.Entries[i]
-		if e.Kind == ofError && e.State == "" && e.Origin == origin {
-			e.State, e.Points = "a later run of this succeeded", min(e.Points, 2)
+func (d *digest) worked(origin string) {
+	for i := range d.entries {
+		e := &d.entries[i]
+		if e.kind == ofError && e.state == "" && e.origin == origin {
+			e.state, e.points = "a later run of this succeeded", min(e.points, 2)
 		}
 	}
 }
 
 // wrote keeps the files that a command changed.
-func (g *digester) wrote(c shell.Command) {
+func (d *digest) wrote(c shell.Command) {
 	if len(c.Argv) == 0 {
 		return
 	}
 	target := path.Clean(c.Argv[len(c.Argv)-1])
+	command := c.Argv[:min(2, len(c.Argv))] // or that of git
 	for _, name := range c.Writes {
 		switch {
-		case slices.Contains(c.Argv[:min(2, len(c.Argv))], "rm"):
-			g.file(name, "deleted", 7)
-		case slices.Contains(c.Argv[:min(2, len(c.Argv))], "mv") && !strings.HasSuffix(name, target):
-			g.file(name, "moved to "+target, 7)
+		case slices.Contains(command, "rm"):
+			d.file(name, "deleted", 7)
+		case slices.Contains(command, "mv") && !strings.HasSuffix(name, target):
+			d.file(name, "moved to "+target, 7)
 		default:
-			g.file(name, "written", 6)
+			d.file(name, "written", 6)
 		}
 	}
 }
@@ -219,9 +208,6 @@ var exitStatus = regexp.MustCompile(`^\[exit (\d+)|(?i)exit (?:code|status):? (\
 // exited reports whether the last lines of an output tell of a failure.
 func exited(lines []string) bool {
 	for _, line := range slices.Backward(lines[max(0, len(lines)-6):]) {
-		if !strings.Contains(line, "xit") && !strings.Contains(line, "XIT") {
-			continue
-		}
 		if m := exitStatus.FindStringSubmatch(line); m != nil {
 			return m[1]+m[2] != "0"
 		}
@@ -233,79 +219,37 @@ func exited(lines []string) bool {
 // command can be recognised.
 var decoration = regexp.MustCompile(`^cd [^&;|]+ && |\s*2>&1|\s*\|\s*(?:tail|head|grep|tee)\b.*$`)
 
+// Parts of lines that are errors in any output, and the beginnings of such lines.
 var (
-	located = regexp.MustCompile(`[\w./\\@+-]+\.\w+(?::\d+|[(\[]\d+|:\[\d+|", line \d+)`)
-	// loud lines are errors in any output, quiet ones only in the output of a command that failed.
-	loud = regexp.MustCompile(`^\s*(?:fatal|panic|error|ERROR|FATAL|FAILED|CONFLICT)\b[^=]|\w(?:Error|Exception)\b:|: (?:fatal )?error:|` +
-		`\b(?:ERROR|FATAL|ERR!)|error TS\d|error\[E|level=(?:error|fatal)|--- FAIL|panicked at|Exception in thread|Caused by:|` +
-		`[Ss]egmentation fault|core dumped|[Pp]ermission denied|[Cc]onnection refused|command not found|undefined reference|^make: \*\*\*|` +
-		`No space left|out of memory|Error response from`)
-	quiet = regexp.MustCompile(`(?i)\b(?:error|exception|fail|fails|failed|failure|crash|crashes|reset|cannot|can't|could not|unable|denied|` +
-		`refused|undefined|unresolved|unknown|not found|no such|conflict|assert|assertion|timed? ?out|timeout|violates|invalid|` +
-		`unexpected|missing|abort|aborted|overflow|leak|full|want|expected|rejected|incompatible|mismatch|undeclared|not declared|` +
-		`declared and not|already exists|does not exist|must be|closed)\b|^E\s|●|✗|✘`)
-	frame    = regexp.MustCompile(`^\s*(?:at |--> |File ")`)
-	harmless = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b|errors?: 0|^\s*(?:ok|PASS|=== RUN)\b|^FAIL\s*$|^FAIL\t`)
+	loud = []string{
+		"Error: ", "Exception: ", ": error: ", ": fatal error: ", "ERROR", "FATAL", "ERR!", "error TS", "error[E", "level=error",
+		"level=fatal", "--- FAIL", "panicked at", "Exception in thread", "Caused by:", "egmentation fault", "core dumped",
+		"ermission denied", "onnection refused", "command not found", "undefined reference", "make: ***", "No space left",
+		"out of memory", "Error response from",
+	}
+	loudFirst = []string{"fatal:", "fatal ", "panic:", "error:", "error ", "FAILED ", "CONFLICT "}
+	frames    = []string{"at ", "--> ", `File "`} // begin lines of stack traces
+	harmless  = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b|errors?: 0|^(?:ok|PASS|=== RUN)\b|^FAIL$|^FAIL\t`)
 )
 
-// signs are parts of which an error message, in lower case, has at least one, and loudSigns those of
-// which a loud line has one. They are looked for first, since the expressions take much longer.
-var signs = []string{
-	"err", "fail", "exception", "fatal", "panic", "caused", "fault", "dump", "denied", "refused", "crash", "reset", "cannot", "can't",
-	"could not", "unable", "un", "not", "no ", "conflict", "assert", "time", "violates", "invalid", "missing", "abort", "overflow",
-	"leak", "full", "want", "expect", "reject", "incompat", "mismatch", "make:", "memory", "already", "must", "closed", "e ", "e\t",
-	"●", "✗", "✘", "at ", "-->", "file \"",
-}
-
-var loudSigns = []string{
-	"Error:", "Exception:", "error:", "ERROR", "FATAL", "ERR!", "error TS", "error[E", "level=", "--- FAIL", "panicked at", "Exception in",
-	"Caused by:", "egmentation fault", "core dumped", "ermission denied", "onnection refused", "command not found", "undefined reference",
-	"make: ***", "No space left", "out of memory", "Error response",
-}
-
-// mayBeLoud reports whether a line can be a loud one.
-func mayBeLoud(line string) bool {
-	first := strings.TrimLeft(line, " \t\r\f")
-	return slices.ContainsFunc(loudWords, func(s string) bool { return strings.HasPrefix(first, s) }) ||
-		slices.ContainsFunc(loudSigns, func(s string) bool { return strings.Contains(line, s) })
-}
-
-var loudWords = []string{"fatal", "panic", "error", "FAILED", "CONFLICT"}
-
-// placed reports whether a line can name a place in a file: it has a number behind a mark.
-func placed(line string) bool {
-	for i := 1; i < len(line); i++ {
-		if c := line[i]; c >= '0' && c <= '9' && strings.IndexByte(":([ ", line[i-1]) >= 0 && strings.IndexByte(line[:i], '.') >= 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// signed reports whether a line has a sign.
-func signed(line string) bool {
-	line = strings.ToLower(line)
-	return slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(line, s) })
-}
-
-// errorPoints returns the points of a line as an error message, or 0 if it is not one.
-func errorPoints(line string, failed bool) (points int) {
-	if len(line) > 4*maxEntry {
-		return 0
-	}
-	isLoud, at := mayBeLoud(line) && loud.MatchString(line), placed(line)
-	if !isLoud && !at && !(failed && signed(line)) || harmless.MatchString(line) {
-		return 0
-	}
-	at = at && located.MatchString(line)
+// errorPoints returns the points of a line as an error message, or 0 if it is not one. Some words and
+// places are those of errors only if the command failed.
+func errorPoints(w *wording, failed bool) (points int) {
+	line := strings.TrimSpace(w.text)
+	contains := func(s string) bool { return strings.Contains(line, s) }
+	begins := func(s string) bool { return strings.HasPrefix(line, s) }
+	at := located(line)
 	switch {
-	case isLoud:
+	case slices.ContainsFunc(loud, contains) || slices.ContainsFunc(loudFirst, begins):
 		points = 6
-	case (failed || at) && quiet.MatchString(line):
+	case (failed || at) && (w.counts[failing] > 0 || begins("E ")):
 		points = 5
-	case failed && (at || frame.MatchString(line)):
+	case failed && (at || slices.ContainsFunc(frames, begins)):
 		points = 4
 	default:
+		return 0
+	}
+	if harmless.MatchString(line) {
 		return 0
 	}
 	if at {
@@ -314,65 +258,57 @@ func errorPoints(line string, failed bool) (points int) {
 	return points
 }
 
-// errors keeps the lines that are error messages, those with the most points if there are many. It
-// returns the other lines.
-func (g *digester) errors(lines []string, origin string, failed, untrusted bool) (others []string) {
-	var found []entry
-	for _, line := range lines {
-		points := errorPoints(line, failed)
-		if points == 0 {
-			others = append(others, line)
+// located reports whether a line names a place in a file, as in a.go:7, a.ts(4,5), or "a.py", line 3.
+func located(line string) bool {
+	for i := range len(line) {
+		if !isNumber(line[i:]) {
 			continue
 		}
-		found = append(found, entry{Kind: ofError, Text: line, Origin: origin, Points: points, Untrusted: untrusted})
+		name := strings.TrimRight(strings.TrimSuffix(line[:i], `", line `), ":([")
+		dot := strings.LastIndexByte(name, '.')
+		if len(name) < i && dot > 0 && dot+1 < len(name) && !strings.ContainsAny(name[dot:], " \t/\\\"'-=,;()") {
+			return true
+		}
 	}
-	slices.SortStableFunc(found, func(a, b entry) int { return b.Points - a.Points })
+	return false
+}
+
+// errors keeps the lines that are error messages, those with the most points if there are many. It
+// returns the other lines. The other fields of the entries are those of e.
+func (d *digest) errors(lines []string, e entry, failed bool) (others []*wording) {
+	var found []entry
+	for _, line := range lines {
+		if len(line) > 4*maxEntry {
+			continue
+		}
+		w := wordsOf(line)
+		e.kind, e.text = ofError, line
+		if e.points = errorPoints(w, failed); e.points > 0 {
+			found = append(found, e)
+		} else {
+			others = append(others, w)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b entry) int { return b.points - a.points })
 	for _, e := range found[:min(len(found), maxErrors)] {
-		g.put(e)
+		d.put(e)
 	}
 	return others
 }
 
-var writes = regexp.MustCompile(`(?i)\b(?:wrote|written|created|creating|saved|generated|generating|stored|log file|report|output|archive|` +
-	`snapshot|artifact|logs?)\b`)
-
 // figures keeps the names of files that a command wrote, and some lines with figures.
-func (g *digester) figures(lines []string, origin string, untrusted bool) {
+func (d *digest) figures(lines []*wording, e entry) {
 	n := 0
-	for _, line := range lines {
-		if len(line) > maxEntry {
-			continue
-		}
-		if strings.ContainsAny(line, "./") && !untrusted && writes.MatchString(line) {
-			for _, p := range pathsIn(line) {
-				g.file(p, "named by "+origin, 4)
+	for _, w := range lines {
+		if w.counts[writing] > 0 && !e.untrusted {
+			for _, p := range pathsIn(w.text) {
+				d.file(p, "named by "+e.origin, 4)
 			}
 		}
-		if n < maxFigures && measured(line) && amount.MatchString(line) &&
-			!harmless.MatchString(line) && !strings.HasPrefix(line, "--- ") {
+		if n < maxFigures && len(w.text) <= maxEntry && w.measures() && !harmless.MatchString(w.text) && !strings.HasPrefix(w.text, "--- ") {
 			n++
-			g.put(entry{Kind: fromTool, Text: line, Origin: origin, Points: 5, Untrusted: untrusted})
+			e.text, e.points = w.text, 5
+			d.put(e)
 		}
 	}
 }
-
-// measured reports whether a line may have an amount: a number before a unit, or a name of a value.
-func measured(line string) bool {
-	number := false
-	for i := range len(line) {
-		if line[i] < '0' || line[i] > '9' {
-			continue
-		}
-		number = true
-		if rest := strings.TrimLeft(line[i+1:min(i+4, len(line))], " \t"); rest != "" && strings.IndexByte("%kKMGTiBnmsbhdraetcwpf\xc2", rest[0]) >= 0 {
-			return true
-		}
-	}
-	if !number {
-		return false
-	}
-	line = strings.ToLower(line)
-	return slices.ContainsFunc(values, func(s string) bool { return strings.Contains(line, s) })
-}
-
-var values = []string{"port", "version", "timeout", "limit", "size", "default", "maximum", "budget", "deadline"}

@@ -36,6 +36,10 @@ const (
 	choose   // chooses one of several things
 	english  // is in almost every English sentence
 	common   // says nothing about the subject of a sentence
+	failing  // in error messages, also in other texts
+	writing  // in lines of output that name a file that was written
+	unit     // behind a number
+	value    // in front of one
 	classes
 )
 
@@ -81,6 +85,16 @@ var phrases = set([classes]string{
 		let; please; about; use; uses; using; used; stay; stays; goes; go; set; get; keep; put; take; want; need; since;
 		because; instead; actually; never; always; after; before; again; said; say; says; one; two; other; we'll; i'll; der;
 		die; das; den; dem; und; für; wir; ist; sind; nicht; le; la; les; pour; et; el; los; en; de; que; y; o; e; um; não`,
+	failing: `error; errors; exception; fail; fails; failed; failure; crash; crashes; reset; cannot; can't; could not; unable; denied;
+		refused; undefined; unresolved; unknown; not found; no such; conflict; assert; assertion; timed out; time out; timeout;
+		violates; invalid; unexpected; missing; abort; aborted; overflow; leak; full; want; expected; rejected; incompatible;
+		mismatch; undeclared; not declared; declared and not; already exists; does not exist; must be; closed; ●; ✗; ✘`,
+	writing: `wrote; written; created; creating; saved; generated; generating; stored; log file; report; output; archive;
+		snapshot; artifact; log; logs`,
+	unit: `%; b; kb; mb; gb; tb; kib; mib; gib; tib; ns; µs; ms; s; sec; secs; second; seconds; min; mins; minute; minutes; hour;
+		hours; day; days; row; rows; byte; bytes; entry; entries; attempt; attempts; time; times; test; tests; request; requests;
+		token; tokens; worker; workers; thread; threads; connection; connections; passed; failed; ns/op`,
+	value: `port; version; timeout; limit; size; default; maximum; budget; deadline`,
 })
 
 // set returns the classes of each phrase, as bits.
@@ -102,9 +116,6 @@ var (
 	paths = regexp.MustCompile(`[A-Za-z]:\\[\w.\\@+-]+|[~.\w@%+-]*(?:/[\w.@%+-]+)+|\b[\w@%+-][\w.@%+-]*\.(?:` +
 		`go|mod|sum|tsx?|jsx?|mjs|py|rs|java|kt|cc?|cpp|h|hpp|cs|rb|php|swift|sh|sql|md|txt|json|ya?ml|toml|html|s?css|` +
 		`xml|csv|log|proto|lock|cfg|ini|env|tmpl|ipynb)\b`)
-	// amount matches a number that has a unit, or is the value of something.
-	amount = regexp.MustCompile(`\d\s?(?:%|[kKMGT]i?B\b|[nµm]?s\b|(?:sec|min|hour|day|row|byte|entr|attempt|time|test|request|token|worker|` +
-		`thread|connection)\w*\b|passed\b|failed\b|ns/op)|\b(?i:port|version|timeout|limit|size|default|maximum|budget|deadline)\b.* \d[\d.]*\b`)
 )
 
 // pathsIn returns the names of files in a text, without addresses and line numbers.
@@ -181,13 +192,14 @@ func abbreviated(s string) bool {
 
 // wording is a sentence in words.
 type wording struct {
+	text       string
 	raw, words []string // as written, without punctuation around them, and in lower case
 	counts     [classes]int
 	first      uint // the classes of its beginning, as bits
 }
 
 func wordsOf(sentence string) *wording {
-	w := &wording{}
+	w := &wording{text: sentence}
 	for f := range strings.FieldsSeq(sentence) {
 		if f = strings.Trim(f, ".,;:!?()[]{}\"'`«»„“”‘’*…。，"); f != "" {
 			w.raw = append(w.raw, f)
@@ -221,8 +233,26 @@ func isName(word string) bool {
 
 func isNumber(word string) bool { return word[0] >= '0' && word[0] <= '9' }
 
+// measures reports whether a number in the sentence has a unit, or is the value of something.
+func (w *wording) measures() bool {
+	valued := false
+	for i, word := range w.words {
+		if isNumber(word) {
+			of := strings.TrimLeft(word, "0123456789.,/-")
+			if of == "" && i+1 < len(w.words) {
+				of = w.words[i+1]
+			}
+			if valued || phrases[of]>>unit&1 == 1 {
+				return true
+			}
+		}
+		valued = valued || phrases[word]>>value&1 == 1
+	}
+	return false
+}
+
 // score returns the points of a sentence: for the words of deciding, and for names and numbers.
-func (w *wording) score(sentence string) (said, named int) {
+func (w *wording) score() (said, named int) {
 	switch {
 	case w.counts[strong] > 0:
 		said = 3
@@ -240,7 +270,7 @@ func (w *wording) score(sentence string) (said, named int) {
 			named++
 		}
 	}
-	if amount.MatchString(sentence) {
+	if w.measures() {
 		said++
 	}
 	if slices.ContainsFunc(w.raw, isNumber) {
@@ -249,65 +279,78 @@ func (w *wording) score(sentence string) (said, named int) {
 	return said, named
 }
 
-// user keeps what the user said: all of a short prompt, the best of a long one. Sentences in other
-// languages get points as such, since their words of deciding are not known here.
-func (g *digester) user(text string) {
-	if len(text) > maxScan { // a pasted log
-		text = runes.HeadTail(text, maxScan)
-	}
-	prose, quoted := sentences(text)
-	g.errors(quoted, "quoted by the user", false, false)
-	for _, s := range prose {
-		g.mentions(s, "named by the user", 6)
-		s = oneLine(s, maxEntry)
-		w := wordsOf(s)
-		said, named := w.score(s)
-		points := 3 + said + min(named, 2)
-		switch {
-		case w.begins(task) && said < 3, strings.HasSuffix(s, "?"):
-			points = 1 + min(named, 2)
-		case len(w.words) < 3 && said+named < 2:
-			points = 1
-		case len(w.words) > 2 && w.counts[english] == 0:
-			points += 2
+// user keeps what the user said: all of a short prompt, the best of a long one.
+func (d *digest) user(text string) {
+	text = runes.HeadTail(text, maxScan) // it may be a pasted log
+	quoted := d.prose(text, entry{quote: quote{kind: fromUser}}, func(w *wording) int {
+		if points := asked(w); points > 4 || len(text) <= maxPrompt {
+			return points
 		}
-		if points > 4 || len(text) <= maxPrompt {
-			g.say(entry{Kind: fromUser, Text: s, Points: points}, w)
-		}
-	}
+		return 0
+	})
+	d.errors(quoted, entry{origin: "quoted by the user"}, false)
 }
 
-// prose keeps the sentences with at least so many points, which decide, conclude, or leave something
-// open. The other fields of their entries are those of e.
-func (g *digester) prose(text string, e entry, least int) {
-	prose, _ := sentences(text)
-	for _, s := range prose {
-		if !e.Untrusted {
-			g.mentions(s, "mentioned", 3)
-		}
-		s = oneLine(s, maxEntry)
-		w := wordsOf(s)
-		said, named := w.score(s)
+// asked returns the points of a sentence of the user. Sentences in other languages get points as such,
+// since their words of deciding are not known here.
+func asked(w *wording) int {
+	said, named := w.score()
+	switch {
+	case w.begins(task) && said < 3, strings.HasSuffix(w.text, "?"):
+		return 1 + min(named, 2)
+	case len(w.words) < 3 && said+named < 2:
+		return 1
+	case len(w.words) > 2 && w.counts[english] == 0:
+		said += 2
+	}
+	return 3 + said + min(named, 2)
+}
+
+// atLeast gives points to sentences of anybody else, which decide, conclude, or leave something open, if
+// they have at least so many.
+func atLeast(least int) func(*wording) int {
+	return func(w *wording) int {
+		said, named := w.score()
 		if w.begins(announce) {
 			said -= 2
 		}
 		if slices.ContainsFunc(w.words, func(s string) bool { return s == "i" || s == "we" || s == "you" }) {
 			said++
 		}
-		if e.Points = said + named; said > 0 && e.Points >= least || g.focused(w) {
-			e.Text = s
-			g.say(e, w)
+		if said <= 0 || said+named < least {
+			return 0
 		}
+		return said + named
 	}
 }
 
+// prose keeps the sentences of a text that get points, and returns its lines of code. The other fields of
+// the entries are those of e.
+func (d *digest) prose(text string, e entry, points func(*wording) int) (quoted []string) {
+	prose, quoted := sentences(text)
+	for _, s := range prose {
+		switch {
+		case e.kind == fromUser:
+			d.mentions(s, "named by the user", 6)
+		case !e.untrusted:
+			d.mentions(s, "mentioned", 3)
+		}
+		w := wordsOf(oneLine(s, maxEntry))
+		if e.points = points(w); e.points > 0 || d.focused(w) {
+			e.text = w.text
+			d.say(e, w)
+		}
+	}
+	return quoted
+}
+
 // mentions keeps the files and addresses that a sentence names.
-func (g *digester) mentions(sentence, state string, points int) {
+func (d *digest) mentions(sentence, state string, points int) {
 	for _, p := range pathsIn(sentence) {
-		g.file(p, state, points)
+		d.file(p, state, points)
 	}
 	for _, u := range urls.FindAllString(sentence, -1) {
-		g.put(entry{Kind: ofURL, Text: strings.TrimRight(u, ".,;:"), State: state, Points: points})
+		d.put(entry{quote: quote{ofURL, strings.TrimRight(u, ".,;:")}, state: state, points: points})
 	}
 }
 
@@ -324,10 +367,8 @@ func subjectOf(w *wording) *subject {
 		switch {
 		case isNumber(word):
 			s.numbers = append(s.numbers, word)
-		case isName(w.raw[i]):
+		case isName(w.raw[i]) || phrases[word]&(1<<common|1<<revoke) == 0:
 			s.words = append(s.words, word)
-		case phrases[word]&(1<<common|1<<revoke) == 0:
-			s.words = append(s.words, stem(word))
 		}
 	}
 	slices.Sort(s.words)
@@ -344,21 +385,10 @@ func focusOf(keep string) []string {
 }
 
 // focused reports whether a sentence has one of the words that the user wants to keep.
-func (g *digester) focused(w *wording) bool {
-	return len(g.focus) > 0 && slices.ContainsFunc(subjectOf(w).words, func(s string) bool {
-		return slices.Contains(g.focus, s)
+func (d *digest) focused(w *wording) bool {
+	return len(d.focus) > 0 && slices.ContainsFunc(subjectOf(w).words, func(s string) bool {
+		return slices.Contains(d.focus, s)
 	})
-}
-
-// stem removes the endings that a verb or noun gets in English.
-func stem(word string) string {
-	for _, end := range []string{"ing", "ed", "es", "s"} {
-		if rest, ok := strings.CutSuffix(word, end); ok && len(rest) > 3 {
-			word = rest
-			break
-		}
-	}
-	return strings.TrimSuffix(word, "e")
 }
 
 // overrules reports whether a later sentence about s takes back an earlier one: it has words of
@@ -388,26 +418,22 @@ func (s *subject) overrules(old *subject) bool {
 
 // say keeps a sentence, and marks earlier ones that it overrules. The model overrules only itself,
 // and what a tool prints overrules nothing.
-func (g *digester) say(e entry, w *wording) {
-	if g.focused(w) {
-		e.Points += 8
+func (d *digest) say(e entry, w *wording) {
+	if d.focused(w) {
+		e.points += 8
 	}
-	i := g.put(e)
-	about, text := subjectOf(w), g.Entries[i].Text
-	g.Entries[i].about = about
-	if e.Kind == fromTool || strings.HasSuffix(text, "?") || !about.revokes && !about.chooses && len(about.numbers) == 0 {
+	e.about = subjectOf(w)
+	text := d.put(e).text
+	if e.kind == fromTool || strings.HasSuffix(text, "?") || !e.about.revokes && !e.about.chooses && len(e.about.numbers) == 0 {
 		return
 	}
-	for i := range g.Entries {
-		old := &g.Entries[i]
-		if old.Kind != e.Kind && (e.Kind != fromUser || old.Kind != fromModel) || old.Later != "" || old.Text == text {
+	for i := range d.entries {
+		old := &d.entries[i]
+		if old.kind != e.kind && (e.kind != fromUser || old.kind != fromModel) || old.later != "" || old.text == text {
 			continue
 		}
-		if old.about == nil {
-			old.about = subjectOf(wordsOf(old.Text))
-		}
-		if about.overrules(old.about) {
-			old.Later = oneLine(text, maxOrigin)
+		if e.about.overrules(old.about) {
+			old.later = oneLine(text, maxOrigin)
 		}
 	}
 }

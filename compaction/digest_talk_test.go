@@ -95,7 +95,7 @@ func (g *talk) chance(percent int) bool { return g.rng.IntN(100) < percent }
 func (g *talk) message(role aycoder.Role, parts ...aycoder.Part) {
 	m := &aycoder.Message{Role: role, Parts: parts}
 	g.messages = append(g.messages, m)
-	g.bytes += int(partsSize(m.Parts))
+	g.bytes += int(sizeOf(m.Parts))
 }
 
 // step is a message with a call, and its output.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Two runs that continue one conversation in two ways at once do not share what is known of it.
@@ -21,13 +23,13 @@ func TestConversationsAreHeld(t *testing.T) {
 	c, err := New(aycoder.ModelFunc(nil))
 	require.NoError(t, err)
 	begin := []*aycoder.Message{user("begin"), model("ok")}
-	v := c.conversation(&aycoder.ContextInput{Run: "1", Messages: begin}, nil)
+	v := c.conversation(&aycoder.ContextInput{Run: "1", Messages: begin}, nil, nil)
 	v.follow(begin, nil)
 	v.mu.Unlock()
 	a := append(begin[:2:2], user("a secret of a"))
 	b := append(begin[:2:2], user("b"))
-	va := c.conversation(&aycoder.ContextInput{Run: "2", Messages: a}, nil)
-	vb := c.conversation(&aycoder.ContextInput{Run: "3", Messages: b}, nil)
+	va := c.conversation(&aycoder.ContextInput{Run: "2", Messages: a}, nil, nil)
+	vb := c.conversation(&aycoder.ContextInput{Run: "3", Messages: b}, nil, nil)
 	require.Same(t, v, va)
 	require.NotSame(t, va, vb)
 	va.follow(a, nil)
@@ -99,7 +101,7 @@ func TestRecallOutsideOfRuns(t *testing.T) {
 	messages := []*aycoder.Message{user("mine"), model("ok")}
 	_, _, err = c.Compact(t.Context(), messages, "")
 	require.ErrorIs(t, err, ErrNothing)
-	v := c.conversation(&aycoder.ContextInput{Messages: messages}, nil)
+	v := c.conversation(&aycoder.ContextInput{Messages: messages}, nil, nil)
 	v.follow(messages, nil)
 	v.mu.Unlock()
 	res, err := c.Recall().Call(t.Context(), aycoder.NewInvocation("1", "recall", []byte(`{"id":"message_0_0"}`), nil))
@@ -130,14 +132,14 @@ func TestStuckSummarizer(t *testing.T) {
 			require.NoError(t, err)
 			return done
 		}
-		for range 2 * mostStuck {
+		for range 2 * mostAsking {
 			require.NotEmpty(t, compact().Error)
 		}
-		require.EqualValues(t, mostStuck, asked.Load())
+		require.EqualValues(t, mostAsking, asked.Load())
 		close(free)
 		synctest.Wait()
 		compact()
-		require.EqualValues(t, mostStuck+1, asked.Load())
+		require.EqualValues(t, mostAsking+1, asked.Load())
 	})
 }
 
@@ -146,17 +148,50 @@ func TestRecallOfMessages(t *testing.T) {
 	c, err := New(aycoder.ModelFunc(nil))
 	require.NoError(t, err)
 	host := user("A page says so.")
-	host.Parts = append(host.Parts, &aycoder.Opaque{Provider: loop, Raw: []byte(`{"untrusted":true}`)})
+	host.Parts = append(host.Parts, &aycoder.Opaque{Provider: part.Loop, Raw: []byte(`{"untrusted":true}`)})
 	messages := append([]*aycoder.Message{user("mine"), host}, call("look", "{}", aycoder.ToolOutput{}, "out")...)
 	id := messages[3].Parts[0].(*aycoder.ToolOutput).ID
 	for name, want := range map[string]found{"message_0_0": {text: "mine"}, "message_1_0": {text: "A page says so.", untrusted: true}, id: {text: "out"}} {
 		f, err := c.textOf(t.Context(), messages, name)
 		require.NoError(t, err)
-		require.Equal(t, want, *f)
+		require.Equal(t, want, f)
 		lost := original.With(t.Context(), func(int, *aycoder.Message) (*aycoder.Message, error) { return nil, errGone })
-		_, err = c.textOf(lost, messages, name)
+		outlines := slices.Clone(messages)
+		for i, m := range outlines {
+			outlines[i] = &aycoder.Message{Role: m.Role, Parts: append([]aycoder.Part{original.Mark()}, m.Parts...)}
+			if part.IsOutput(m.Parts[0]) {
+				out := &aycoder.ToolOutput{ID: id, Name: "look", Parts: []aycoder.Part{original.Mark()}}
+				outlines[i] = &aycoder.Message{Role: m.Role, Parts: []aycoder.Part{out}}
+			}
+		}
+		_, err = c.textOf(lost, outlines, name)
 		require.ErrorIs(t, err, errUnread, name)
 		_, err = c.textOf(t.Context(), messages, name+"9")
 		require.ErrorIs(t, err, errUnknown)
+	}
+}
+
+// Of conversations whose runs are over, a bounded number of bytes is remembered.
+func TestIdleBytes(t *testing.T) {
+	m := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil)
+		}
+	})
+	c, err := New(m, WithWindow(1<<40))
+	require.NoError(t, err)
+	l, err := aycoder.New(m, aycoder.WithContextMiddleware(c.Middleware))
+	require.NoError(t, err)
+	page := strings.Repeat("a page of a log\n", 6<<16)
+	for i := range 12 {
+		for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: fmt.Sprint(i, page)}) {
+			require.NoError(t, err)
+		}
+		bytes := 0
+		for _, v := range c.used[1:] {
+			bytes += len(v.messages[0].Text())
+		}
+		require.LessOrEqual(t, bytes, 32<<20)
+		require.GreaterOrEqual(t, bytes, min(i, 4)*len(page))
 	}
 }

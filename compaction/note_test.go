@@ -13,11 +13,18 @@ import (
 func TestDocumentOfLastPrompt(t *testing.T) {
 	prompt := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "Read this."},
 		&aycoder.Media{Type: "text/plain", Name: "a.txt", Data: make([]byte, 100_000)}}}
+	c, err := New(aycoder.ModelFunc(nil))
+	require.NoError(t, err)
 	for _, most := range []int{256, 600, 10_000} {
-		v := &conversation{messages: []*aycoder.Message{prompt}, note: note{At: 1, Most: most}, pinned: func(*aycoder.Message) bool { return false }}
-		require.Equal(t, prompt.Parts, v.shown(0).Parts, most)
-		v.note.At = 2
-		shown := v.shown(0).Parts
+		v := &conversation{messages: []*aycoder.Message{prompt}, note: note{At: 1, Most: most}, Compactor: c}
+		m, _ := v.shown(0)
+		require.Equal(t, prompt.Parts, m.Parts, most)
+		v.messages, v.note.At = append(v.messages, &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{Command("")}}), 2
+		m, _ = v.shown(0)
+		require.Equal(t, prompt.Parts, m.Parts, "with a command")
+		v.messages[1] = model("ok")
+		m, _ = v.shown(0)
+		shown := m.Parts
 		require.Len(t, shown, 2)
 		require.Equal(t, prompt.Parts[0], shown[0])
 		require.IsType(t, &aycoder.Text{}, shown[1])

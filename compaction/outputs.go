@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
-	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/lru"
 	"github.com/aycoder/aycoder/internal/whole"
 )
 
@@ -25,51 +24,30 @@ type Store interface {
 // Session of package session keep theirs in the session. Default: [MemoryStore](64 MiB).
 func WithStore(s Store) Option {
 	return func(c *config) error {
-		if c.store = s; s == nil {
-			return &aycoder.ConfigError{Option: "WithStore", Err: errNil}
-		}
-		return nil
+		c.store = s
+		return optionError("WithStore", s != nil, errNil)
 	}
 }
 
 const maxStored = 64 << 20
 
-// MemoryStore returns a store that keeps up to a number of bytes in memory. It lets go of the oldest
-// outputs first.
-func MemoryStore(most int64) Store { return &memoryStore{most: most, data: map[string][]byte{}} }
+// MemoryStore returns a store that keeps up to a number of bytes in memory. It lets go of the outputs
+// first that were not used for the longest time.
+func MemoryStore(most int64) Store { return memoryStore{lru.New(most)} }
 
-type memoryStore struct {
-	most int64
-
-	mu   sync.Mutex
-	size int64
-	keys []string // the oldest first
-	data map[string][]byte
-}
+type memoryStore struct{ cache *lru.Cache }
 
 // Put implements [Store].
-func (s *memoryStore) Put(_ context.Context, key string, data []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.data[key] != nil {
-		return nil
-	}
-	if int64(len(data)) > s.most {
-		return fmt.Errorf("keep %d bytes: at most %d", len(data), s.most)
-	}
-	s.keys, s.data[key] = append(s.keys, key), data
-	for s.size += int64(len(data)); s.size > s.most; s.keys = s.keys[1:] {
-		s.size -= int64(len(s.data[s.keys[0]]))
-		delete(s.data, s.keys[0])
+func (s memoryStore) Put(_ context.Context, key string, data []byte) error {
+	if !s.cache.Put(key, data) {
+		return fmt.Errorf("keep %d bytes: there is no room", len(data))
 	}
 	return nil
 }
 
 // Get implements [Store].
-func (s *memoryStore) Get(_ context.Context, key string) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if data := s.data[key]; data != nil {
+func (s memoryStore) Get(_ context.Context, key string) ([]byte, error) {
+	if data, ok := s.cache.Get(key); ok {
 		return data, nil
 	}
 	return nil, fmt.Errorf("output %q: %w", key, fs.ErrNotExist)
@@ -89,58 +67,54 @@ func (c *Compactor) KeepOutput(ctx context.Context, out *aycoder.ToolOutput) str
 	if out.Untrusted {
 		data = "u" + text
 	}
-	err := errNil
+	for _, s := range c.stores(ctx) {
+		if s.Put(ctx, key, []byte(data)) == nil {
+			return fmt.Sprintf(pointer, len(text), key)
+		}
+	}
+	return ""
+}
+
+// stores returns where outputs are kept, the best place first.
+func (c *Compactor) stores(ctx context.Context) []Store {
 	if s := whole.From(ctx); s != nil {
-		err = s.Put(ctx, key, []byte(data))
+		return []Store{s, c.store}
 	}
-	if err != nil {
-		err = c.store.Put(ctx, key, []byte(data))
-	}
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf(pointer, len(text), key)
+	return []Store{c.store}
 }
 
 // kept returns the key and the size of the whole of an output, if it was kept.
 func kept(o *aycoder.ToolOutput) (key string, size int) {
 	for _, p := range o.Parts {
-		if t, ok := p.(*aycoder.Text); ok && strings.HasPrefix(t.Text, "\n[The whole output has ") {
-			if n, err := fmt.Sscanf(t.Text, pointer, &size, &key); n < 2 && err != nil {
-				key, size = "", 0
+		if t, ok := p.(*aycoder.Text); ok {
+			if n, _ := fmt.Sscanf(t.Text, pointer, &size, &key); n == 2 {
+				return key, size
 			}
 		}
 	}
-	return key, size
+	return "", 0
 }
 
 var errGone = errors.New("is not kept any more")
 
-// whole returns the whole of an output. It remembers the last one, which is read page by page.
-func (c *Compactor) whole(ctx context.Context, key string, size int) (f found, err error) {
-	c.mu.Lock()
-	last := c.last
-	c.mu.Unlock()
-	if last.key == key {
-		return last.found, nil
-	}
-	err = errGone
-	var data []byte
-	if s := whole.From(ctx); s != nil {
-		data, err = s.Get(ctx, key)
-	}
-	if err != nil {
-		data, err = c.store.Get(ctx, key)
+// maxRecalled is how many bytes of outputs are in memory, because the model reads them page by page.
+const maxRecalled = 8 << 20
+
+// whole returns the whole of an output.
+func (c *Compactor) whole(ctx context.Context, key string, size int) (found, error) {
+	data, ok := c.wholes.Get(key)
+	for _, s := range c.stores(ctx) {
+		if !ok {
+			data, _ = s.Get(ctx, key)
+			ok = len(data) == size+1
+		}
 	}
 	if ctx.Err() != nil {
-		return f, context.Cause(ctx)
+		return found{}, context.Cause(ctx)
 	}
-	if err != nil || len(data) != size+1 {
-		return f, errGone
+	if !ok {
+		return found{}, errGone
 	}
-	f = found{text: string(data[1:]), untrusted: data[0] == 'u'}
-	c.mu.Lock()
-	c.last.key, c.last.found = key, f
-	c.mu.Unlock()
-	return f, nil
+	c.wholes.Put(key, data)
+	return found{text: string(data[1:]), untrusted: data[0] == 'u'}, nil
 }

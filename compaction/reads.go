@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // readTool is the name of the tool that reads files, whose outputs replace earlier ones.
@@ -32,50 +32,35 @@ func (v *conversation) repeatedReads() map[string]bool {
 		}
 	}
 	for _, m := range slices.Backward(messages) {
-		for _, p := range slices.Backward(m.Parts) {
-			o, ok := p.(*aycoder.ToolOutput)
-			if !ok || o.IsError || paths[o.ID] == "" {
+		for _, o := range slices.Backward(part.Outputs(m)) {
+			name, text := paths[o.ID], o.Text()
+			if o.IsError || name == "" {
 				continue
 			}
-			name, text := paths[o.ID], o.Text()
-			r, ok := linesRead(text)
-			if texts[[2]string{name, text}] || ok && r.last <= lines[name] {
+			last, total, all := linesRead(text)
+			if texts[[2]string{name, text}] || last > 0 && last <= lines[name] {
 				repeated[o.ID] = true
 				continue
 			}
 			texts[[2]string{name, text}] = true
-			if ok && r.whole(text) {
-				lines[name] = max(lines[name], r.total)
+			if all {
+				lines[name] = max(lines[name], total)
 			}
 		}
 	}
 	return repeated
 }
 
-// A lineRange is what the last lines of an output of read_file say of it.
-type lineRange struct{ first, last, total int }
-
-func linesRead(text string) (r lineRange, ok bool) {
+// linesRead returns the last line that an output of read_file has, and the number of lines in the file, as its
+// own last line says. all reports whether the output has all of them: some may be cut out of it.
+func linesRead(text string) (last, total int, all bool) {
 	i := strings.LastIndex(text, "\n[lines ")
 	if i < 0 {
-		return r, false
+		return 0, 0, false
 	}
-	n, _ := fmt.Sscanf(text[i+1:], "[lines %d-%d of %d", &r.first, &r.last, &r.total)
-	return r, n == 3
-}
-
-// whole reports whether a text has all lines of a file, each with its number: some may be cut out of it.
-func (r lineRange) whole(text string) bool {
-	if r.first != 1 || r.last != r.total {
-		return false
+	first := 0
+	if n, _ := fmt.Sscanf(text[i+1:], "[lines %d-%d of %d", &first, &last, &total); n < 3 {
+		return 0, 0, false
 	}
-	for n := 1; n <= r.total; n++ {
-		line, rest, _ := strings.Cut(text, "\n")
-		number, _, ok := strings.Cut(line, "\t")
-		if !ok || strings.TrimLeft(number, " ") != fmt.Sprint(n) {
-			return false
-		}
-		text = rest
-	}
-	return true
+	return last, total, len(lineNumbers.FindAllStringIndex(text[:i+1], -1)) == total
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
+	"strconv"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/envelope"
 	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/whole"
 )
 
@@ -59,13 +62,7 @@ func (f *found) pageAt(offset int) *aycoder.ToolResult {
 	if offset < 0 || offset > len(text) {
 		return aycoder.ErrorResult(fmt.Sprintf("the text has %d bytes", len(text)))
 	}
-	begin, end := offset, min(len(text), offset+f.page)
-	for begin > 0 && begin < len(text) && !utf8.RuneStart(text[begin]) {
-		begin--
-	}
-	for end < len(text) && !utf8.RuneStart(text[end]) {
-		end--
-	}
+	begin, end := len(runes.Cut(text, offset)), len(runes.Cut(text, offset+f.page))
 	more := "that is the end"
 	if end < len(text) {
 		more = fmt.Sprintf("go on with offset %d", end)
@@ -85,12 +82,12 @@ var (
 )
 
 // find returns a text of the conversation of a run. Its error is for the model.
-func (c *Compactor) find(ctx context.Context, run, id string) (*found, error) {
+func (c *Compactor) find(ctx context.Context, run, id string) (found, error) {
 	c.mu.Lock()
 	i := slices.IndexFunc(c.used, func(v *conversation) bool { return v.run == run })
 	if i < 0 || run == "" { // a call that is not in a run has no conversation
 		c.mu.Unlock()
-		return nil, errUnknown
+		return found{}, errUnknown
 	}
 	v := c.used[i]
 	c.mu.Unlock()
@@ -111,25 +108,12 @@ func (v *conversation) page() int {
 }
 
 // textOf returns a text of a history, or one to which it points.
-func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id string) (*found, error) {
-	var i, j int
+func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id string) (found, error) {
 	problem := errUnknown
-	if n, err := fmt.Sscanf(id, "message_%d_%d", &i, &j); err == nil && n == 2 && i >= 0 && i < len(messages) && j >= 0 {
-		m, err := original.Message(ctx, i, messages[i])
-		if err != nil {
-			problem = errUnread
-		} else if j < len(m.Parts) {
-			if t, is := m.Parts[j].(*aycoder.Text); is {
-				return &found{text: t.Text, untrusted: isUntrusted(m)}, nil
-			}
-		}
-	}
 	isKey := len(whole.Keys(id)) > 0 // the id of a call is in outlines, too
 	for i, m := range messages {
-		if !slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
-			o, is := p.(*aycoder.ToolOutput)
-			return is && (isKey || o.ID == id)
-		}) {
+		name := messageID(i)
+		if !strings.HasPrefix(id, name) && !slices.ContainsFunc(part.Outputs(m), func(o *aycoder.ToolOutput) bool { return isKey || o.ID == id }) {
 			continue
 		}
 		m, err := original.Message(ctx, i, m)
@@ -137,29 +121,34 @@ func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id 
 			problem = errUnread
 			continue
 		}
-		for _, p := range m.Parts {
-			o, is := p.(*aycoder.ToolOutput)
-			if !is {
-				continue
+		for j, p := range m.Parts {
+			if t, ok := p.(*aycoder.Text); ok && id == name+strconv.Itoa(j) {
+				return found{text: t.Text, untrusted: part.Untrusted(m)}, nil
 			}
+		}
+		for _, o := range part.Outputs(m) {
 			key, size := kept(o)
 			if id != o.ID && (key == "" || id != key) {
 				continue
 			}
+			shown := found{text: o.Text(), untrusted: o.Untrusted}
 			if key == "" {
-				return &found{text: o.Text(), untrusted: o.Untrusted}, nil
+				return shown, nil
 			}
 			f, err := c.whole(ctx, key, size)
 			f.untrusted = f.untrusted || o.Untrusted
 			switch {
 			case err == nil:
-				return &f, nil
+				return f, nil
 			case id == o.ID: // what the model got is there
-				return &found{text: o.Text(), untrusted: o.Untrusted}, nil
+				return shown, nil
 			}
-			return &f, fmt.Errorf("the whole output of %d bytes is not kept any more; recall returns what was shown of it "+
+			return found{}, fmt.Errorf("the whole output of %d bytes is not kept any more; recall returns what was shown of it "+
 				"for the id %q", size, o.ID)
 		}
 	}
-	return &found{}, problem
+	return found{}, problem
 }
+
+// messageID returns how the ids of the texts in message i begin. The index of the part follows.
+func messageID(i int) string { return fmt.Sprintf("message_%d_", i) }

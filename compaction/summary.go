@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tokens"
 )
@@ -26,40 +26,31 @@ type summary struct {
 }
 
 // summarize replaces the messages before from by a summary.
-func (b *build) summarize(ctx context.Context, model tokens.Model, from int, goal int64) {
+func (b *build) summarize(ctx context.Context, from int, goal int64) {
 	old := b.messages[max(b.head, b.note.From):from]
 	room := b.summaryTokens(goal)
 	bytes := int(room * 3)
 	b.digestTo(ctx, from)
-	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(b.messages[:from], isUntrusted)
+	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(b.messages[:from], part.Untrusted)
 	if b.writer != nil && !b.asked {
 		b.asked = true
 		b.written, b.spent.Error = b.ask(ctx, old, bytes)
 	}
-	text := b.fit(model, b.written, room*3/4)
+	text := b.fit(b.written, room*3/4)
 	if text != "" { // a model may forget what rules do not
 		text = text + "\n\nNotes that were kept by rules:\n"
 	}
 	text += b.digest.text(max(0, bytes-len(text)))
-	b.note.From, b.note.Summary = from, b.fit(model, text, room)
+	b.replace(from, b.fit(text, room), false)
 }
 
 // fit cuts whole lines off the end of a text that has too many tokens.
-func (b *build) fit(model tokens.Model, text string, room int64) string {
-	for n := int(room * 3); b.estimate(model, []*aycoder.Message{aycoder.User(text)}) > room && n > 256; {
+func (b *build) fit(text string, room int64) string {
+	for n := int(room * 3); b.estimate(aycoder.User(text)) > room && n > 256; {
 		n = n * 3 / 4
 		text = shorten(text, n)
 	}
 	return text
-}
-
-// isUntrusted reports whether strangers have written some of a message, or of what it stands for: package
-// session marks the first prompt of messages that took the place of such ones.
-func isUntrusted(m *aycoder.Message) bool {
-	return slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
-		o, ok := p.(*aycoder.ToolOutput)
-		return ok && o.Untrusted || markOf(p).Untrusted
-	})
 }
 
 // message returns what stands in the place of the messages that the summary replaces. Nothing in the
@@ -74,32 +65,24 @@ func (n *note) message() string {
 		from, enclose("summary", n.Summary))
 }
 
-// enclose puts a text between two marks that it does not contain. The same text always gets the same.
+// enclose puts a text between two marks with its hash, which it cannot contain. The same text always gets the
+// same.
 func enclose(name, text string) string {
-	for salt := 0; ; salt++ {
-		id := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, salt, text)))[:16]
-		if !strings.Contains(text, id) {
-			return fmt.Sprintf("<%s %s>\n%s\n</%[1]s %[2]s>", name, id, strings.TrimRight(text, "\n"))
-		}
-	}
+	id := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16]
+	return fmt.Sprintf("<%s %s>\n%s\n</%[1]s %[2]s>", name, id, strings.TrimRight(text, "\n"))
 }
 
 // digestTo makes the digest that of the messages before from.
 func (b *build) digestTo(ctx context.Context, from int) {
-	const step = 64 // messages
-	if b.digested < b.head || b.digested > from {
-		b.digest, b.digested = digest{focus: b.digest.focus}, b.head
+	if b.digest == nil || b.head+b.digest.messages > from {
+		b.digest = newDigest(b.keep)
 	}
-	for b.digested < from {
-		next := min(b.digested+step, from)
-		messages := slices.Clone(b.messages[b.digested:next])
-		for i, m := range messages {
-			if whole, err := original.Message(ctx, b.digested+i, m); err == nil {
-				messages[i] = whole
-			}
+	for i := b.head + b.digest.messages; i < from; i++ {
+		m, err := original.Message(ctx, i, b.messages[i])
+		if err != nil {
+			m = b.messages[i]
 		}
-		b.digest = b.digest.add(messages)
-		b.digested = next
+		b.digest.add(m)
 	}
 }
 
@@ -181,33 +164,32 @@ func (b *build) summaryRequest(name tokens.Model, old []*aycoder.Message, bytes 
 
 const (
 	mostSummary = 1 << 20                // bytes of an answer, with its thinking
-	mostStuck   = 8                      // requests that have not returned after that time
+	mostAsking  = 64                     // requests at a time
 	stopTime    = 500 * time.Millisecond // that a client has to return in after its context is done
 )
 
-var errStuck = errors.New("its client does not return from earlier requests")
+var errBusy = errors.New("too many requests to it have not returned")
 
 // complete is [aycoder.Complete], but it returns even if the client does not, and if it panics. A client
-// that does not return is not asked any number of times.
+// that does not return is asked a bounded number of times.
 func (c *Compactor) complete(ctx context.Context, req *aycoder.Request) (*aycoder.Response, error) {
-	if c.stuck.Load() >= mostStuck {
-		return nil, errStuck
+	select {
+	case c.asking <- struct{}{}:
+	default:
+		return nil, errBusy
 	}
 	type answer struct {
 		res *aycoder.Response
 		err error
 	}
 	done := make(chan answer, 1)
-	var left atomic.Bool // by one side: by the client, or by this function
 	go func() {
 		a := answer{err: errors.New("its goroutine ended")}
 		defer func() {
 			if p := recover(); p != nil {
 				a.err = fmt.Errorf("its client panicked: %v", p)
 			}
-			if left.Swap(true) {
-				c.stuck.Add(-1)
-			}
+			<-c.asking
 			done <- a
 		}()
 		a.res, a.err = aycoder.Complete(ctx, c.writer, req)
@@ -217,15 +199,10 @@ func (c *Compactor) complete(ctx context.Context, req *aycoder.Request) (*aycode
 		return a.res, a.err
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(stopTime)
-	defer timer.Stop()
 	select {
 	case a := <-done:
 		return a.res, cmp.Or(context.Cause(ctx), a.err)
-	case <-timer.C:
-		if !left.Swap(true) {
-			c.stuck.Add(1)
-		}
+	case <-time.After(stopTime):
 		return nil, context.Cause(ctx)
 	}
 }

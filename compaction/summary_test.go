@@ -270,6 +270,7 @@ func stopAt(t *testing.T, way string, at point, name string) {
 	same, first := goOn(c, m, aycoder.Input{Messages: res.Messages, Prompt: "go on"})
 	other, second := goOn(process(), m, aycoder.Input{Messages: res.Messages, Prompt: "go on"})
 	require.Equal(t, first, second, "one of them left out what no event told")
+	require.False(t, first && compacted.Load() && way != "record", "the summary was made again")
 	if !first {
 		require.Equal(t, same, other)
 	}

@@ -5,15 +5,11 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
-	"github.com/aycoder/aycoder/tokens"
 )
 
 // shortTail shortens the texts of a request's tail like those of messages. The tail is not a part of
 // the history, so nothing can recall the rest.
 func (b *build) shortTail(req *aycoder.Request) *aycoder.Request {
-	if !b.longTail(req) {
-		return req
-	}
 	short := *req
 	short.Tail = slices.Clone(req.Tail)
 	for i, t := range short.Tail {
@@ -32,10 +28,10 @@ func (b *build) long(t *aycoder.Text) bool {
 }
 
 // excess returns how many tokens of a request's tail are in texts, or parts of them, beyond a limit.
-func (b *build) excess(model tokens.Model, req *aycoder.Request, limit int64) (n int64) {
+func (b *build) excess(req *aycoder.Request, limit int64) (n int64) {
 	for _, t := range req.Tail {
 		one := &aycoder.Request{Tail: []*aycoder.Text{t}}
-		n += max(0, b.counter.Estimate(model, one).Tokens-limit)
+		n += max(0, b.counter.Estimate(b.model, one).Tokens-limit)
 	}
 	return n
 }

@@ -110,3 +110,29 @@ func TestLargePrompts(t *testing.T) {
 		}
 	}
 }
+
+// If the model refuses a request of which nothing can be left out, the model and the one who writes the
+// summaries are not asked again, and the error says once what the matter is.
+func TestRefusalForGood(t *testing.T) {
+	m := worker(4_000, 0)
+	asked := 0
+	w := writer(func(context.Context, func(aycoder.ModelEvent, error) bool) { asked++ })
+	keep, err := compaction.New(m, compaction.WithWindow(400_000), compaction.WithSummarizer(w, ""))
+	require.NoError(t, err)
+	l, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithSystem(strings.Repeat("a rule of the host ", 5000)))
+	require.NoError(t, err)
+	messages := []*aycoder.Message{aycoder.User("begin")}
+	for range 10 {
+		messages = append(messages, aycoder.Assistant(strings.Repeat("ok ", 300)), aycoder.User(strings.Repeat("go on ", 300)))
+	}
+	var failed error
+	for _, err := range l.Run(t.Context(), aycoder.Input{Messages: messages}) {
+		failed = err
+	}
+	require.ErrorAs(t, failed, new(*aycoder.ContextError))
+	require.ErrorAs(t, failed, new(*aycoder.ContextTooLargeError))
+	require.Equal(t, 1, m.refused)
+	require.LessOrEqual(t, asked, 1)
+	require.Regexp(t, `^compact: the request has about \d+ tokens, at most \d+ fit, and nothing more can be left out; `+
+		`its largest parts are: system prompt \d+, history \d+ \(script script: context too large \(status 400\): the script says so\)$`, failed.Error())
+}

@@ -75,6 +75,9 @@ func (b *Branch) changes() []Change {
 		out = append(out, Change{ChangedModel, was, b.name, "the agent asks " + cmp.Or(now.Model, "a model without a name")})
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.start.Tools)) {
+		if slices.Contains(b.start.Own, name) {
+			continue
+		}
 		was := aycoder.Effect(b.start.Tools[name])
 		effect, ok := now.Tools[name]
 		switch is := aycoder.Effect(effect); {

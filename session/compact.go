@@ -3,12 +3,12 @@ package session
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Compact makes what the model gets of the conversation so far smaller. shorten gets the messages and
@@ -95,37 +95,10 @@ func (b *Branch) compacted(messages, short []*aycoder.Message, head ID) ([]*reco
 // trusting returns short, which stands for messages. If messages have text of an untrusted source, and
 // short does not say so, a part is added that does: the loop looks for it, and no client sends it.
 func trusting(messages, short []*aycoder.Message) []*aycoder.Message {
-	untrusted := func(m *aycoder.Message) bool { return slices.ContainsFunc(m.Parts, isUntrusted) }
 	i := slices.IndexFunc(short, func(m *aycoder.Message) bool { return m.Role == aycoder.RoleUser })
-	if i < 0 || !slices.ContainsFunc(messages, untrusted) || slices.ContainsFunc(short, untrusted) {
+	if i < 0 || !slices.ContainsFunc(messages, part.Untrusted) || slices.ContainsFunc(short, part.Untrusted) {
 		return short
 	}
-	short[i] = &aycoder.Message{Role: aycoder.RoleUser, Parts: append(slices.Clip(short[i].Parts), untrustedMark())}
+	short[i] = &aycoder.Message{Role: aycoder.RoleUser, Parts: append(slices.Clip(short[i].Parts), part.Mark{Untrusted: true}.Part())}
 	return short
-}
-
-// mark is a part of the loop.
-type mark struct {
-	// Untrusted says that the message stands for untrusted text.
-	Untrusted bool `json:"untrusted,omitempty"`
-	// Compact is what a command of package compaction asks to keep.
-	Compact string `json:"compact,omitempty"`
-}
-
-const markProvider = "aycoder"
-
-func untrustedMark() aycoder.Part {
-	raw, _ := json.Marshal(mark{Untrusted: true}) // never fails
-	return &aycoder.Opaque{Provider: markProvider, Raw: raw}
-}
-
-func isUntrusted(p aycoder.Part) bool {
-	switch p := p.(type) {
-	case *aycoder.ToolOutput:
-		return p.Untrusted
-	case *aycoder.Opaque:
-		var m mark
-		return p.Provider == markProvider && json.Unmarshal(p.Raw, &m) == nil && m.Untrusted
-	}
-	return false
 }

@@ -21,6 +21,10 @@ import (
 //	loop, err := aycoder.New(model, aycoder.WithTools(list...))
 //	s, err := session.New(ctx, store, loop, session.WithFiles(files))
 //
+// The workspace is one of this machine: Files compares times and inodes, restores files, and asks git,
+// for which [tools.FS] and [tools.Exec] have no methods. In a workspace elsewhere (package remote), use
+// the tools without Files; nodes then hold the conversation and no files.
+//
 // It implements [tools.FS]. One session at a time can have it, and until one has, it is the
 // workspace itself. The methods are safe for concurrent use.
 type Files struct {

@@ -19,7 +19,8 @@ type Compactor interface {
 // WithCompactor makes runs begin without the messages that c has replaced by a summary, so that memory
 // does not grow with them: in the history of such a run, and in its [aycoder.Result], messages
 // without contents take their place. The tree has them all, and requests are the same. The messages
-// of a run stay in memory until the next one begins. c must be the Compactor of all agents of the session.
+// of a run stay in memory until the next one begins. c must be the Compactor of all agents of the session:
+// the run of another one ends with a [*aycoder.ContextError] before such a message is sent.
 // Default: runs begin with the whole conversation.
 func WithCompactor(c Compactor) Option {
 	return func(cfg *config) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Checkout makes the conversation of the branch continue at another node. The nodes that it leaves
@@ -50,11 +51,7 @@ func (v *View) prompts(n *Node) bool {
 	if n.outline == nil || n.outline.Role != aycoder.RoleUser {
 		return false
 	}
-	output := slices.ContainsFunc(n.outline.Parts, func(p aycoder.Part) bool {
-		_, ok := p.(*aycoder.ToolOutput)
-		return ok
-	})
-	return !output && (n.Run == "" || v.node(n.Parent).Run != n.Run)
+	return !slices.ContainsFunc(n.outline.Parts, part.IsOutput) && (n.Run == "" || v.node(n.Parent).Run != n.Run)
 }
 
 // Move is what a [Branch.Checkout], [Branch.Undo] or [Branch.Redo] did.

@@ -377,7 +377,7 @@ func startOf(in *aycoder.StartInput) *startRecord {
 
 func (s *startRecord) equal(t *startRecord) bool {
 	return t != nil && s.Model == t.Model && s.MaxTurns == t.MaxTurns && s.MaxCalls == t.MaxCalls && s.GitBranch == t.GitBranch &&
-		maps.Equal(s.Tools, t.Tools)
+		maps.Equal(s.Tools, t.Tools) && slices.Equal(s.Own, t.Own)
 }
 
 // runRef is how the facts of a run name it.

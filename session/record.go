@@ -111,6 +111,7 @@ type startRecord struct {
 	MaxTurns int            `json:"max_turns,omitempty"`
 	MaxCalls int            `json:"max_calls,omitempty"`
 	Tools    map[string]int `json:"tools,omitempty"` // effects by name
+	Own      []string       `json:"own,omitempty"`   // those that only this run had, not the agent
 	// GitBranch is as in the header.
 	GitBranch string `json:"git_branch,omitempty"`
 }

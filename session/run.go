@@ -20,6 +20,7 @@ type activeRun struct {
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
 	resumed *aycoder.Pending // or nil
+	own     []string         // the tools that only this run has
 
 	originals original.Finder // of the messages that the history has as outlines
 	done      chan struct{}
@@ -138,9 +139,14 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 		return nil, &aycoder.ConfigError{Option: "Input.Pending", Err: errors.New("the session keeps its pending run itself")}
 	}
 	a := &activeRun{branch: b, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]*record{}}
+	if x, ok := rc.Extension.(*aycoder.RunExtension); ok && x != nil {
+		for _, t := range x.Tools {
+			a.own = append(a.own, t.Spec().Name)
+		}
+	}
 	if a.control == nil {
 		a.control = &b.control
-		rc.Control = a.control
+		_ = aycoder.WithControl(a.control)(rc)
 	}
 	fresh := in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0
 	if b.pending != nil && fresh {
@@ -174,11 +180,14 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 		}
 	}
 	then := rc.Facts
-	rc.Facts = func(ctx context.Context, rec *aycoder.FactRecord) error {
+	record := func(ctx context.Context, rec *aycoder.FactRecord) error {
 		if err := a.record(ctx, rec); err != nil || then == nil {
 			return err
 		}
 		return then(ctx, rec)
+	}
+	if err := aycoder.WithFacts(record)(rc); err != nil {
+		return nil, err
 	}
 	b.active = a
 	return a, nil
@@ -304,6 +313,7 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	switch {
 	case rec.Start != nil:
 		start := startOf(rec.Start)
+		start.Own = a.own
 		start.GitBranch = s.config.gitBranch()
 		if a.branch.start = start; !start.equal(s.start) {
 			r.Start = start

@@ -111,7 +111,8 @@ func WithClock(clock aycoder.Clock) Option {
 }
 
 // WithDir sets the directory that lists of sessions show, normally the workspace. If it is in a git
-// repository, they also show the branch that is checked out. Default: that of [New], or none.
+// repository of this machine, they also show the branch that is checked out. Default: that of [New],
+// or none.
 func WithDir(dir string) Option {
 	return func(c *config) (err error) {
 		if c.dir = dir; dir != "" {

@@ -14,6 +14,8 @@ import (
 	"weak"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // The messages of a session in a [Dir] or [Memory] store are not held in memory: a long conversation is
@@ -211,11 +213,16 @@ func outlineOf(m *aycoder.Message) *aycoder.Message {
 		case *aycoder.ToolUse:
 			parts = append(parts, &aycoder.ToolUse{ID: p.ID, Name: p.Name, Args: json.RawMessage("{}")})
 		case *aycoder.ToolOutput:
-			odd := slices.DeleteFunc(slices.Clone(p.Parts), func(p aycoder.Part) bool { return isContent(p) })
+			odd := markOnly
+			for _, p := range p.Parts {
+				if !isContent(p) {
+					odd = append(odd, p)
+				}
+			}
 			parts = append(parts, &aycoder.ToolOutput{ID: p.ID, Name: p.Name, Parts: odd, IsError: p.IsError, Untrusted: p.Untrusted})
 		case *aycoder.Opaque:
-			if p = outlineOfMark(p); p != nil {
-				marks = append(marks, p)
+			if mark := outlineOfMark(p); mark != nil {
+				marks = append(marks, mark)
 			}
 		default:
 			if _, thinking := p.(*aycoder.Thinking); !isContent(p) && !(thinking && m.Role == aycoder.RoleAssistant) {
@@ -227,20 +234,23 @@ func outlineOf(m *aycoder.Message) *aycoder.Message {
 		if marks == nil {
 			return o
 		}
-		parts = o.Parts
+		parts = o.Parts[1:]
+	}
+	if len(parts) > 0 && !part.IsOutput(parts[0]) {
+		parts = append(markOnly, parts...)
 	}
 	return &aycoder.Message{Role: m.Role, Parts: slices.Concat(parts, marks)}
 }
 
 // outlineOfMark returns what outlines keep of a mark of the loop: not its note, which is large. It
 // returns nil if that is nothing.
-func outlineOfMark(o *aycoder.Opaque) *aycoder.Opaque {
-	var m mark
-	if o == nil || o.Provider != markProvider || json.Unmarshal(o.Raw, &m) != nil || m == (mark{}) {
+func outlineOfMark(o *aycoder.Opaque) aycoder.Part {
+	m, ok := part.MarkOf(o)
+	if !ok || !m.Untrusted && (m.Compact == nil || *m.Compact == "") {
 		return nil
 	}
-	raw, _ := json.Marshal(m) // never fails
-	return &aycoder.Opaque{Provider: markProvider, Raw: raw}
+	m.Note = nil
+	return m.Part()
 }
 
 // unreadable returns an outline with a text that says why the message cannot be read.
@@ -249,6 +259,10 @@ func unreadable(outline *aycoder.Message, err error) *aycoder.Message {
 	out := &aycoder.Message{Role: outline.Role}
 	for _, p := range outline.Parts {
 		switch o := p.(type) {
+		case *aycoder.Opaque:
+			if p == markOnly[0] {
+				continue
+			}
 		case *aycoder.Text:
 			p = text
 		case *aycoder.ToolOutput:
@@ -275,5 +289,8 @@ var plainOutlines = map[aycoder.Role]*aycoder.Message{
 }
 
 func plainOutline(r aycoder.Role) *aycoder.Message {
-	return &aycoder.Message{Role: r, Parts: []aycoder.Part{&aycoder.Text{Text: "[this message is left out]"}}}
+	return &aycoder.Message{Role: r, Parts: append(markOnly, &aycoder.Text{Text: "[this message is left out]"})}
 }
+
+// markOnly has no room for more.
+var markOnly = []aycoder.Part{original.Mark()}

@@ -1,0 +1,263 @@
+package compaction
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/jsontext"
+	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+// render makes the messages of the request anew.
+func (v *conversation) render() {
+	v.head, v.reads = headOf(v.messages), v.repeatedReads()
+	v.out, v.size, v.shortened = nil, 0, 0
+	if v.note.Server {
+		v.add(v.opening()...)
+	}
+	for i := range v.head {
+		v.show(i)
+	}
+	from := max(v.head, v.note.From)
+	if from > v.head && !v.note.Server {
+		v.add(aycoder.User(v.note.message()))
+	}
+	for _, i := range v.note.Kept {
+		if i >= v.head {
+			v.show(i)
+		}
+	}
+	for i := from; i < len(v.messages); i++ {
+		v.show(i)
+	}
+}
+
+// show adds message i to those of the request.
+func (v *conversation) show(i int) {
+	m, shortened := v.shown(i)
+	if v.shortened += shortened; len(m.Parts) > 0 {
+		v.add(m)
+	}
+}
+
+func (v *conversation) add(messages ...*aycoder.Message) {
+	v.out = append(v.out, messages...)
+	for _, m := range messages {
+		v.size += sizeOf(m.Parts)
+	}
+}
+
+// kept returns the messages of the user, before from, that stay: those that are pinned, and those of
+// the present exchange. was is the note before.
+func (v *conversation) kept(was *note, from int) []int {
+	const most = 8
+	var out []int
+	open := true
+	keep := func(i int) {
+		if m := v.messages[i]; isPrompt(m) && (open && len(out) < most || v.pin(m)) {
+			out = append(out, i)
+		}
+	}
+	for i := v.note.At - 1; i >= max(v.head, was.From); i-- {
+		if m := v.messages[i]; m.Role == aycoder.RoleAssistant && len(m.Calls()) == 0 {
+			open = false
+		}
+		if i < from {
+			keep(i)
+		}
+	}
+	for _, i := range slices.Backward(was.Kept) { // they are of the same exchange if nothing has ended it
+		keep(i)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// shown returns a message as it is in the request, and how many of its parts are shortened for that.
+func (v *conversation) shown(i int) (m *aycoder.Message, shortened int) {
+	m = v.messages[i]
+	if original.IsOutline(m) && v.original != nil { // another note was in force when the run began
+		if whole, err := v.original(i, m); err == nil {
+			m = whole
+		}
+	}
+	if isPrompt(m) && v.pin(m) && v.note.Most == 0 {
+		return m, 0
+	}
+	each, from, to := v.share(i, m)
+	parts, shortened := replaced(m.Parts, func(j int, p aycoder.Part) aycoder.Part {
+		switch {
+		case j < from || j >= to:
+			return v.part(i, j, p, each)
+		case j == from:
+			return &aycoder.Text{Text: fmt.Sprintf("[%d parts of this message are left out here to save room.]", to-from)}
+		}
+		return nil
+	})
+	if shortened == 0 && len(parts) == len(m.Parts) {
+		return m, 0
+	}
+	return &aycoder.Message{Role: m.Role, Parts: parts}, shortened
+}
+
+// share returns how many bytes each part of prompt i may have, so that all of them together have about
+// as many as one text, and which of its parts are left out because they are too many for that. Nothing
+// stands for an image or a document, so the last prompt keeps them, or does not fit.
+func (v *conversation) share(i int, m *aycoder.Message) (each, from, to int) {
+	const least, few = 256, 16
+	room := v.note.Most
+	if room == 0 || !isPrompt(m) {
+		return room, 0, 0
+	}
+	last := v.isLast(i) && slices.ContainsFunc(m.Parts, isMedia)
+	if n := max(room/least, few); len(m.Parts) > n && !last {
+		from, to = n*2/3, len(m.Parts)-n/3
+	}
+	var sizes []int
+	for j, p := range m.Parts {
+		if j < from || j >= to {
+			sizes = append(sizes, weight(p))
+		}
+	}
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		if each = room / (len(sizes) - i); size > each {
+			return each, from, to
+		}
+		room -= size
+	}
+	return v.note.Most, from, to
+}
+
+// isLast reports whether only marks come between message i and the note, or nothing.
+func (v *conversation) isLast(i int) bool {
+	j := v.note.At - 1
+	for j > i && j < len(v.messages) && isMark(v.messages[j]) {
+		j--
+	}
+	return i >= j
+}
+
+// weight returns the number of bytes of text that have about as many tokens as a part of a prompt.
+func weight(p aycoder.Part) int {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		return len(p.Text)
+	case *aycoder.Media:
+		switch {
+		case strings.HasPrefix(p.Type, "image/"):
+			return 16 << 10
+		case strings.HasPrefix(p.Type, "text/"):
+			return len(p.Data)
+		}
+		return len(p.Data) / 5 // 3,000 tokens for a page of 50 kB
+	}
+	return 0
+}
+
+// part returns a part of a message as it is in the request, or nil. If it is of a prompt, it has at most
+// each bytes.
+func (v *conversation) part(i, j int, p aycoder.Part, each int) aycoder.Part {
+	most := v.note.Most
+	old := i < v.note.Short && i >= v.head
+	if old {
+		most = least(most, v.note.Each)
+	}
+	switch p := p.(type) {
+	case *aycoder.Text: // an old one is not shortened to less: it has what was decided
+		return v.middle(p, each, messageID(i)+strconv.Itoa(j), "")
+	case *aycoder.ToolUse:
+		if most > 0 && len(p.Args) > 2*most {
+			return &aycoder.ToolUse{ID: p.ID, Name: p.Name, Args: jsontext.Shorten(p.Args, most), Extra: p.Extra}
+		}
+	case *aycoder.ToolOutput:
+		return v.output(p, most, old)
+	case *aycoder.Media:
+		if old || each > 0 && weight(p) > each && !v.isLast(i) {
+			return leftOut(p)
+		}
+	case *aycoder.Opaque:
+		if ok, _ := v.replaces(v.messages[i], p); ok && (i >= v.head || v.note.Server) { // only the opening may have such a part
+			return nil
+		}
+	}
+	return p
+}
+
+func (v *conversation) output(o *aycoder.ToolOutput, most int, old bool) aycoder.Part {
+	short := *o
+	const again = "[This is left out: the file was read again later, see the newer output.]"
+	if old && v.reads[o.ID] && len(again) < len(o.Text()) {
+		short.Parts = []aycoder.Part{&aycoder.Text{Text: again}}
+		return &short
+	}
+	more := ""
+	if o.Name == readTool {
+		more = "; before the file is edited, it has to be read again"
+	}
+	changed := 0
+	short.Parts, changed = replaced(o.Parts, func(_ int, p aycoder.Part) aycoder.Part {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			return v.middle(p, most, o.ID, more)
+		case *aycoder.Media:
+			if old {
+				return leftOut(p)
+			}
+		}
+		return p
+	})
+	if changed == 0 {
+		return o
+	}
+	return &short
+}
+
+func leftOut(m *aycoder.Media) aycoder.Part {
+	return &aycoder.Text{Text: fmt.Sprintf("[%s of %d bytes is left out]", m.Type, len(m.Data))}
+}
+
+// middle shortens a text in the middle to at most n bytes, if that is not 0. The notice in it ends with more.
+func (v *conversation) middle(t *aycoder.Text, n int, id, more string) aycoder.Part {
+	text := t.Text
+	if n == 0 || len(text) <= n {
+		return t
+	}
+	how := "read or run it again if it is needed"
+	if v.recall.Load() {
+		how = fmt.Sprintf("recall returns it for the id %q", id)
+	}
+	notice := fmt.Sprintf("\n[%d bytes are left out here to save room; %s%s]\n", len(text)-n, how, more)
+	room := max(n-len(notice), 0)
+	short := runes.Cut(text, room*2/3) + notice + runes.Tail(text, room/3)
+	if len(short) >= len(text) {
+		return t
+	}
+	return &aycoder.Text{Text: short}
+}
+
+// least returns the smaller of two limits, of which 0 is none.
+func least[T int | int64](a, b T) T {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// headOf returns the number of messages of the first request: instructions, a welcome of the model,
+// and the first prompt.
+func headOf(messages []*aycoder.Message) int {
+	for i, m := range messages {
+		switch {
+		case isPrompt(m):
+			return i + 1
+		case m.Role != aycoder.RoleSystem && (i > 0 || len(m.Calls()) > 0 || m.Role != aycoder.RoleAssistant):
+			return i
+		}
+	}
+	return len(messages)
+}
