@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/generate"
@@ -64,4 +65,45 @@ func ExampleError() {
 		fmt.Println(e.Problems, e.Raw)
 	}
 	// Output: [/people: required] {"name":"Oslo"}
+}
+
+// The agent looks at a file first. Its answer is repaired before the program gets it.
+func ExampleRunAs() {
+	type report struct {
+		File string   `json:"file"`
+		Bugs []string `json:"bugs" jsonschema:"minItems=1"`
+	}
+	type in struct {
+		Path string `json:"path"`
+	}
+	read, err := aycoder.NewTool("read", "Reads a file.",
+		func(context.Context, *aycoder.Invocation, in) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("func f() { f() }"), nil
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent, err := aycoder.New(script.New(
+		script.Call("read", `{"path": "a.go"}`),
+		script.Call("report", `{"file": "a.go", "bugs": []}`),
+		script.Call("report", `{"file": "a.go", "bugs": ["f never ends"]}`),
+	), aycoder.WithTools(read))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var found report
+	for ev, err := range generate.RunAs(context.Background(), agent, aycoder.Input{Prompt: "Review a.go."}, &found) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if e, ok := ev.(*aycoder.ToolFinished); ok {
+			fmt.Println(e.Call.Name, "gave:", e.Output.Text())
+		}
+	}
+	fmt.Printf("%+v\n", found)
+	// Output:
+	// read gave: func f() { f() }
+	// report gave: tool report: invalid arguments: /bugs: must be at least 1 elements long, got 0
+	// report gave: The answer is taken. If another call of this message has failed, answer again.
+	// {File:a.go Bugs:[f never ends]}
 }
