@@ -15,7 +15,10 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-const maxLine = 16 << 10 // bytes of a line of the audit log, with its end
+const (
+	maxLine  = 16 << 10 // bytes of a line of the audit log, with its end
+	maxCalls = 32       // of those around a call, in a line
+)
 
 // AuditLog is an [aycoder.Auditor] that writes each record as one line of JSON. A line is at most
 // 16 KiB long and is written by a single call of Write. Texts that look like secrets are masked.
@@ -81,6 +84,11 @@ func (l *AuditLog) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 func (l *AuditLog) line(rec aycoder.AuditRecord) ([]byte, error) {
 	texts := []*string{
 		&rec.Subject, &rec.Reason, &rec.Rule, &rec.Key, &rec.CallID, &rec.Tool, &rec.Event, &rec.Run, &rec.Class,
+		&rec.Agent,
+	}
+	rec.Calls = slices.Clone(rec.Calls[max(0, len(rec.Calls)-maxCalls):])
+	for i := range rec.Calls {
+		texts = append(texts, &rec.Calls[i])
 	}
 	for _, s := range texts[:3] {
 		*s = l.mask(*s)

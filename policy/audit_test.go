@@ -41,7 +41,7 @@ func TestAuditLogWritesLines(t *testing.T) {
 		wg.Go(func() {
 			for n := range 4 {
 				rec := &aycoder.AuditRecord{
-					Seq: int64(n), Kind: aycoder.AuditDecision, Run: "r", Subject: strings.Repeat("é\x01\n\"", i*1000), Time: time.Unix(1, 0).UTC(),
+					Seq: int64(n), Kind: aycoder.AuditDecision, Place: aycoder.Place{Run: "r"}, Subject: strings.Repeat("é\x01\n\"", i*1000), Time: time.Unix(1, 0).UTC(),
 					Rule: strings.Repeat("\x02", 5000), Reason: strings.Repeat("<", 9000), CallID: strings.Repeat("x", 1<<20),
 				}
 				if err := log.Audit(t.Context(), rec); err != nil {
@@ -131,7 +131,7 @@ func TestAuditLogMasks(t *testing.T) {
 func BenchmarkAuditLog(b *testing.B) {
 	log := policy.NewAuditLog(&bytes.Buffer{})
 	rec := &aycoder.AuditRecord{
-		Kind: aycoder.AuditDecision, Run: "r", Key: "t1/ask/toolu_01", Tool: "bash", Verdict: "allow", Rule: "user allow bash:go test *",
+		Kind: aycoder.AuditDecision, Place: aycoder.Place{Run: "r"}, Key: "t1/ask/toolu_01", Tool: "bash", Verdict: "allow", Rule: "user allow bash:go test *",
 		Subject: "cd sub && go test -run 'TestX' -count=1 ./... | tail -20", Digest: strings.Repeat("0", 64), Class: "needs_approval",
 	}
 	for b.Loop() {

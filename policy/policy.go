@@ -233,7 +233,9 @@ func WithFile(path string) Option {
 }
 
 // WithWorkspace sets the directory of the workspace. The policy assumes that commands start in
-// this directory (see [WithDir]), and that the paths below it are inside the workspace. Default:
+// this directory (see [WithDir]), and that the paths below it are inside the workspace. It resolves the
+// symbolic links of this machine. If the workspace is on another one, names count as they are written;
+// what a link there leads to is left to that machine, which refuses what its workspace protects. Default:
 // no directory, so that every command that writes counts as writing outside of the workspace.
 func WithWorkspace(dir string) Option {
 	return func(s *setup) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,10 @@ func TestToolOfUnknownEffectIsNoEdit(t *testing.T) {
 
 func TestLineOfALongRunIsBounded(t *testing.T) {
 	var out bytes.Buffer
-	rec := &aycoder.AuditRecord{Run: strings.Repeat("r", 40<<10), Class: strings.Repeat("\x01", 40<<10)}
+	rec := &aycoder.AuditRecord{
+		Place: aycoder.Place{Run: strings.Repeat("r", 40<<10), Agent: strings.Repeat("a", 40<<10), Calls: slices.Repeat([]string{strings.Repeat("c", 1<<10)}, 200)},
+		Class: strings.Repeat("\x01", 40<<10),
+	}
 	require.NoError(t, policy.NewAuditLog(&out).Audit(t.Context(), rec))
 	require.LessOrEqual(t, out.Len(), 16<<10)
 }

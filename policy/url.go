@@ -1,8 +1,9 @@
 package policy
 
 import (
-	"net/netip"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/publicnet"
 )
 
 // An origin is the host of an address, in a canonical form, and its port.
@@ -33,7 +34,7 @@ func originOf(address string) (origin, bool) {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		rest = rest[:i]
 	}
-	host, port, ok := splitPort(rest)
+	host, port, ok := publicnet.SplitHost(rest)
 	if port == "" {
 		port = usual
 	}
@@ -42,44 +43,6 @@ func originOf(address string) (origin, bool) {
 
 // odd reports characters on which parsers of addresses disagree.
 func odd(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }
-
-// splitPort reads host, host:port, [v6] or [v6]:port.
-func splitPort(s string) (host, port string, ok bool) {
-	i := strings.LastIndexByte(s, ':')
-	if i > strings.LastIndexByte(s, ']') {
-		s, port = s[:i], strings.TrimLeft(s[i+1:], "0")
-		if port == "" || len(port) > 5 || strings.Trim(port, "0123456789") != "" {
-			return "", "", false
-		}
-	}
-	host, ok = hostName(s)
-	return host, port, ok
-}
-
-// hostName returns the canonical form of a name or an IP address.
-func hostName(s string) (string, bool) {
-	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
-		a, err := netip.ParseAddr(s[1 : len(s)-1])
-		if err != nil || !a.Is6() || a.Zone() != "" {
-			return "", false
-		}
-		if a = a.Unmap(); a.Is4() {
-			return a.String(), true
-		}
-		return "[" + a.String() + "]", true
-	}
-	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
-	s = strings.TrimSuffix(strings.ToLower(s), ".")
-	last := s[strings.LastIndexByte(s, '.')+1:]
-	if last == "" || s[0] == '.' || strings.Contains(s, "..") || strings.Trim(s, letters) != "" {
-		return "", false
-	}
-	if last[0] >= '0' && last[0] <= '9' {
-		_, err := netip.ParseAddr(s)
-		return s, err == nil
-	}
-	return s, true
-}
 
 // matchURL matches the host of an address. An allow rule covers a port other than the default only
 // if the rule names it. A deny rule covers every address whose host is ambiguous, and
@@ -98,7 +61,7 @@ func matchURL(pattern, address string, allow bool) bool {
 		pattern = rest
 	}
 	pattern, _, _ = strings.Cut(pattern, "/")
-	if h, ok := hostName(pattern); ok {
+	if h, ok := publicnet.HostName(pattern); ok {
 		pattern = h
 	}
 	if strings.ContainsFunc(pattern, odd) && strings.Contains(o.host, "xn--") {

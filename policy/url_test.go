@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder/internal/publicnet"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,9 +31,9 @@ func FuzzOrigins(f *testing.F) {
 			return
 		}
 		require.Nil(t, u.User)
-		host, ok := hostName(u.Hostname())
+		host, ok := publicnet.HostName(u.Hostname())
 		if strings.Contains(u.Host, "[") {
-			host, ok = hostName("[" + u.Hostname() + "]")
+			host, ok = publicnet.HostName("[" + u.Hostname() + "]")
 		}
 		require.True(t, ok)
 		require.Equal(t, o.host, host)

@@ -7,6 +7,7 @@
 package publicnet
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -64,13 +65,30 @@ func inside(a netip.Addr, prefix string) bool {
 }
 
 // Control is for the Control field of a [net.Dialer]: it refuses connections to addresses that
-// are not public, with a [*BlockedError].
+// are not public, or that belong to this machine or a network that it is in, with a
+// [*BlockedError]. Many machines at home have public addresses of IPv6.
 func Control(_, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || !Public(a.Addr()) {
 		return &BlockedError{Host: address}
 	}
+	near, err := net.InterfaceAddrs()
+	if err != nil || nearby(a.Addr(), near) {
+		return &BlockedError{Host: address}
+	}
 	return nil
+}
+
+// nearby reports whether an address is in one of the networks of this machine.
+func nearby(a netip.Addr, networks []net.Addr) bool {
+	a = a.Unmap()
+	return slices.ContainsFunc(networks, func(n net.Addr) bool {
+		p, err := netip.ParsePrefix(n.String())
+		if err == nil && p.Bits() < 8 { // a tunnel to everywhere
+			return p.Addr() == a
+		}
+		return err != nil || p.Contains(a)
+	})
 }
 
 // Local reports whether a name is none of the public Internet: one without a dot, or

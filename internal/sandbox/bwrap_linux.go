@@ -29,12 +29,18 @@ func (bwrap) report(v *view) (*Report, error) {
 	}
 	// The network of a namespace is its own, and so are the names of sockets.
 	v.filter = newFilter(sockets{network: true, unix: v.Sockets || !v.Network}, v.Debug).bytes()
-	if v.readOnly {
+	switch {
+	case v.readOnly:
 		v.filter = newReadingFilter().bytes()
+	case v.proxied:
+		if err := bridges(); err != nil {
+			return nil, err
+		}
+		v.filter = newFilter(sockets{network: true}, v.Debug).bytes() // a UNIX socket may lead to another proxy
 	}
 	r := &Report{
 		Mechanism: "bwrap", Filesystem: true, Network: !v.Network, Signals: true, Syscalls: filtered,
-		Capabilities: true, NoNewPrivs: true, ReadOnly: v.readOnly && filtered, namespaces: true,
+		Capabilities: true, NoNewPrivs: true, ReadOnly: v.readOnly && filtered, Proxied: v.proxied, namespaces: true,
 		Limits: []string{"a command that a signal ends exits with 128 and the number of the signal"},
 	}
 	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
@@ -133,7 +139,32 @@ func (b bwrap) start(cmd *exec.Cmd, v *view) error {
 	}
 	cmd.Args = slices.Concat([]string{program}, b.arguments(v, descriptor), []string{cmd.Path}, args)
 	cmd.Path = program
-	return cmd.Start()
+	if !v.proxied {
+		return cmd.Start()
+	}
+	done := make(chan struct{})
+	onFreshThread(func() {
+		defer close(done)
+		var bridge *bridge
+		if bridge, err = b.bridged(); err == nil {
+			err = bridge.serve(cmd.Start(), v)
+		}
+	})
+	<-done
+	return err
+}
+
+// bridged makes this thread, and what it starts, connect by a bridge. In their own network, which
+// is the wall, the kernel connects them.
+func (b bwrap) bridged() (*bridge, error) {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return nil, &Error{b.name(), "give up new privileges", err}
+	}
+	out, err := install(newBridgeFilter().bytes(), true)
+	if err != nil {
+		return nil, &Error{b.name(), "filter system calls", err}
+	}
+	return out, nil
 }
 
 // memory is a file without a name that has some content and is read from its start.

@@ -39,6 +39,9 @@ func (f filter) run(t testing.TB, c call) uint32 {
 		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
 			a = c.word(i.K)
 			continue
+		case unix.BPF_ALU | unix.BPF_AND | unix.BPF_K:
+			a &= i.K
+			continue
 		case unix.BPF_RET | unix.BPF_K:
 			return i.K
 		case unix.BPF_JMP | unix.BPF_JA:
@@ -71,6 +74,9 @@ func wanted(s sockets, debug bool, c call) uint32 {
 	mode := func(n int) uint32 { return refuseIf(low(n)&unix.S_ISUID != 0, unix.EPERM) }
 	switch c.nr {
 	case unix.SYS_SOCKET:
+		if s.bridged && (low(0) == unix.AF_INET || low(0) == unix.AF_INET6) {
+			return refuseIf(low(1)%16 != 1 || low(2) != 0 && low(2) != 6, unix.EACCES)
+		}
 		ok := low(0) == unix.AF_NETLINK && low(2) == 0 || s.unix && low(0) == unix.AF_UNIX ||
 			s.network && (low(0) == unix.AF_INET || low(0) == unix.AF_INET6)
 		return refuseIf(!ok, unix.EACCES)
@@ -92,6 +98,18 @@ func wanted(s sockets, debug bool, c call) uint32 {
 	case unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2:
 		return mode(2)
 	}
+	if s.bridged {
+		switch c.nr {
+		case unix.SYS_CONNECT:
+			return unix.SECCOMP_RET_USER_NOTIF
+		case unix.SYS_LISTEN:
+			return refuseIf(true, unix.EACCES)
+		case unix.SYS_SENDMSG:
+			return refuseIf(low(2)&0x20000000 != 0, unix.EOPNOTSUPP) // MSG_FASTOPEN
+		case unix.SYS_SENDTO, unix.SYS_SENDMMSG:
+			return refuseIf(low(3)&0x20000000 != 0, unix.EOPNOTSUPP)
+		}
+	}
 	if slices.Contains(absent, c.nr) {
 		return refuseIf(true, unix.ENOSYS)
 	}
@@ -109,11 +127,12 @@ func refuseIf(no bool, e unix.Errno) uint32 {
 var special = []uint64{
 	0, 1, 2, 10, 16, 17, unix.S_ISUID, 0o4755, 0o755, unix.TIOCSTI, unix.TIOCLINUX, 1<<32 | unix.TIOCSTI,
 	unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_NEWTIME, unix.CLONE_VM | unix.CLONE_VFORK, 1 << 32, ^uint64(0),
+	unix.MSG_FASTOPEN, unix.MSG_FASTOPEN | 1<<32, unix.SOCK_CLOEXEC | 1,
 }
 
 func TestFilterAnswers(t *testing.T) {
 	n := 0
-	for _, s := range []sockets{{}, {network: true}, {unix: true}, {true, true}} {
+	for _, s := range []sockets{{}, {network: true}, {unix: true}, {network: true, unix: true}, {bridged: true}} {
 		for _, debug := range []bool{false, true} {
 			f := newFilter(s, debug)
 			require.Less(t, len(f), unix.BPF_MAXINSNS)
@@ -203,7 +222,7 @@ func TestFilterAnswersReading(t *testing.T) {
 func chmods(nr uint32) bool { return modes[0].nr == nr && nr != unix.SYS_FCHMOD }
 
 func TestFilterEndsForeignPrograms(t *testing.T) {
-	f := newFilter(sockets{true, true}, true)
+	f := newFilter(sockets{network: true, unix: true}, true)
 	for _, arch := range []uint32{0, unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_ARM} {
 		assert.EqualValues(t, unix.SECCOMP_RET_KILL_PROCESS, f.run(t, call{arch: arch, nr: 1}))
 	}
@@ -227,7 +246,7 @@ func FuzzFilter(f *testing.F) {
 	f.Add(uint32(unix.SYS_PRLIMIT64), uint64(1), uint64(1), uint64(1)<<40, false)
 	f.Fuzz(func(t *testing.T, nr uint32, a, b, d uint64, on bool) {
 		c := call{arch: auditArch, nr: nr, args: [6]uint64{a, b, d}}
-		s := sockets{network: on, unix: !on}
+		s := sockets{network: on, unix: !on, bridged: on && nr&1 == 0}
 		got := newFilter(s, on).run(t, c)
 		switch {
 		case chmods(nr):

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -156,6 +157,12 @@ func (l *landlock) report(v *view) (*Report, error) {
 	r.lacks(version < 6, "programs outside can be signalled: that needs Linux 6.12")
 	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
 	r.lacks(!filtered && !v.Network, "the network can be used")
+	if v.proxied {
+		if err := bridges(); err != nil {
+			return nil, err
+		}
+		r.Proxied = true
+	}
 	if v.readOnly {
 		r.lacks(!filtered, "mode, owner, times and attributes of files can be changed")
 		l.reads(v, r)
@@ -164,7 +171,11 @@ func (l *landlock) report(v *view) (*Report, error) {
 	r.lacks(version < 5, "device files can be controlled: that needs Linux 6.10")
 	// Where the kernel does not confine UNIX sockets by their paths, they lead to what
 	// runs commands for the user: a session bus, a container engine, an agent with keys.
-	v.filter = newFilter(sockets{network: v.Network, unix: v.Sockets || version >= 9}, v.Debug).bytes()
+	open := sockets{network: v.Network, unix: v.Sockets || version >= 9}
+	if v.proxied {
+		open = sockets{bridged: true} // a UNIX socket may lead to another proxy
+	}
+	v.filter = newFilter(open, v.Debug).bytes()
 	r.lacks((v.Sockets || !filtered) && version < 9,
 		"sockets of programs outside can be connected to: that needs Linux 7.1")
 	r.Limits = []string{
@@ -198,11 +209,22 @@ func (l *landlock) probe(v *view, file string) (leaks []string, err error) {
 		return nil, l.fail("make rules", err)
 	}
 	defer rules.close()
+	var other net.Listener // that a command must not reach
+	if v.proxied {
+		if other, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
+			return nil, l.fail("run a trial", err)
+		}
+		defer other.Close()
+	}
 	done := make(chan struct{})
 	onFreshThread(func() {
 		defer close(done)
-		if err = l.confine(0, rules, v); err == nil {
-			leaks = tries(v.report, file)
+		var b *bridge
+		if b, err = l.confine(0, rules, v); err != nil {
+			return
+		}
+		if leaks = tries(v.report, file); b != nil {
+			leaks = append(leaks, triesBridge(b, other.Addr().(*net.TCPAddr).AddrPort())...)
 		}
 	})
 	<-done
@@ -227,7 +249,9 @@ func tries(r *Report, file string) (leaks []string) {
 	add(r.Filesystem, open(func() (int, error) { return unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0) }), "write")
 	add(r.Filesystem, unix.Truncate(file, 0), "truncate")
 	add(r.Filesystem, unix.Mkdir(file+".d", 0o700), "make a directory")
-	add(r.Network, open(func() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) }), "use the network")
+	add(r.Network && !r.Proxied, open(func() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) }), "use the network")
+	add(r.Network && filtered, open(func() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0) }), "send datagrams")
+	add(r.Proxied, open(func() (int, error) { return unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0) }), "use UNIX sockets")
 	add(r.ReadOnly, open(func() (int, error) { return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0) }), "use a socket")
 	add(r.ReadOnly, unix.Fchmodat(unix.AT_FDCWD, file, 0o600, 0), "change a mode")
 	add(r.ReadOnly, unix.Lchown(file, os.Getuid(), os.Getgid()), "change an owner")
@@ -249,7 +273,7 @@ func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 			return l.fail("give the user a temporary directory", err)
 		}
 	}
-	again := needs == 0 && len(v.Protect) == 0
+	again := needs == 0 && len(v.Protect) == 0 && !v.proxied
 	if again && l.byKept(v, func() { err = cmd.Start() }) {
 		return err
 	}
@@ -264,9 +288,9 @@ func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 	done := make(chan struct{})
 	onFreshThread(func() {
 		defer l.threads.Done()
-		confined := l.confine(needs, rules, v)
+		b, confined := l.confine(needs, rules, v)
 		if err = confined; err == nil {
-			err = cmd.Start()
+			err = b.serve(cmd.Start(), v)
 		}
 		close(done)
 		if again && confined == nil {
@@ -279,25 +303,27 @@ func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 
 func (l *landlock) fail(step string, err error) error { return &Error{l.name(), step, err} }
 
-// confine takes from this thread, for good, what commands must not have.
-func (l *landlock) confine(keep capabilities, rules *ruleset, v *view) error {
+// confine takes from this thread, for good, what commands must not have. If their connections
+// go to a proxy, it returns the bridge to there, and else nil.
+func (l *landlock) confine(keep capabilities, rules *ruleset, v *view) (*bridge, error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return l.fail("give up new privileges", err)
+		return nil, l.fail("give up new privileges", err)
 	}
 	var pass capabilities
 	if v.everything && hasReadAll() {
 		pass = readAll
 	}
 	if err := keep.dropOthers(pass); err != nil {
-		return l.fail("drop capabilities", err)
+		return nil, l.fail("drop capabilities", err)
 	}
 	if err := rules.restrict(); err != nil {
-		return l.fail("restrict the thread", err)
+		return nil, l.fail("restrict the thread", err)
 	}
-	if err := installFilter(v.filter); err != nil {
-		return l.fail("filter system calls", err)
+	b, err := install(v.filter, v.proxied)
+	if err != nil {
+		return nil, l.fail("filter system calls", err)
 	}
-	return nil
+	return b, nil
 }
 
 // attr are the attributes that a command starts with.

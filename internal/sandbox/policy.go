@@ -1,6 +1,11 @@
 package sandbox
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +19,15 @@ type view struct {
 	readOnly bool   // see [Call]
 	report   *Report
 	filter   []byte // for system calls, where the mechanism has one
+
+	proxied bool               // see Proxy of [Call]
+	serve   func(net.Listener) // that function
+	roots   string             // the file with the certificates to trust
+}
+
+// proxyAddress is what commands see as the proxy. Nobody listens there: see bridge.
+func proxyAddress() netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 3128)
 }
 
 // onlyReading is the policy of commands that change nothing. temp is the directory of the
@@ -35,13 +49,37 @@ func (v *view) withTemp(dir string) *view {
 	return &c
 }
 
+// withProxy is the view for one command whose connections go to a proxy. The file with the
+// certificates is beside the directory for temporary files, where commands may not write. Its
+// name is made of its content, so it never changes.
+func (v *view) withProxy(call Call) (*view, error) {
+	c := *v
+	c.serve = call.Proxy
+	if len(call.Roots) == 0 {
+		return &c, nil
+	}
+	hash := sha256.Sum256(call.Roots)
+	c.roots = filepath.Join(filepath.Dir(v.temp), hex.EncodeToString(hash[:8])+".pem")
+	c.Read = append(slices.Clip(v.Read), c.roots)
+	if _, err := os.Stat(c.roots); err == nil {
+		return &c, nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(v.temp), "roots-")
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(call.Roots)
+	err = errors.Join(err, f.Chmod(0o644), f.Close(), os.Rename(f.Name(), c.roots))
+	return &c, err
+}
+
 // writes are the roots that may be changed, reads those that may only be looked at.
 func (v *view) writes() []string {
 	out := slices.Clone(v.Write)
 	if v.temp != "" {
 		out = append(out, v.temp)
 	}
-	if v.Network {
+	if v.Network || v.proxied {
 		out = append(out, v.Fetch...)
 	}
 	return out
@@ -50,7 +88,7 @@ func (v *view) writes() []string {
 // Downloads are left to the network where there is one: a command could put something else
 // there.
 func (v *view) reads() []string {
-	if v.Network {
+	if v.Network || v.proxied {
 		return v.Read
 	}
 	return append(slices.Clone(v.Read), v.Fetch...)
@@ -65,8 +103,29 @@ func (v *view) env() []string {
 	for _, name := range v.Private {
 		out = append(out, name+"="+filepath.Join(v.temp, strings.ToLower(name)))
 	}
+	if v.proxied {
+		for _, name := range proxyVariables {
+			out = append(out, name+"=http://"+proxyAddress().String(), strings.ToUpper(name)+"=http://"+proxyAddress().String())
+		}
+		out = append(out, "no_proxy=", "NO_PROXY=", "NODE_USE_ENV_PROXY=1")
+	}
+	if v.roots != "" {
+		for _, name := range rootVariables {
+			out = append(out, name+"="+v.roots)
+		}
+	}
 	return out
 }
+
+// proxyVariables are the variables that name a proxy, which programs read in lower or upper
+// case. rootVariables name a file with certificates to trust.
+var (
+	proxyVariables = []string{"http_proxy", "https_proxy", "all_proxy"}
+	rootVariables  = []string{
+		"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS",
+		"GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT",
+	}
+)
 
 // readable and writable say what a command may do with a path that is not a link.
 func (v *view) readable(path string) bool {

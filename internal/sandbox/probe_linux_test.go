@@ -27,6 +27,11 @@ func TestMain(m *testing.M) {
 	case "":
 	case "reading":
 		os.Exit(probe(append(effects, readingEffects...), os.Args[1], os.Args[2], os.Args[3:]))
+	case "connects":
+		if err := connects(); err != nil {
+			fmt.Println(err)
+		}
+		os.Exit(0)
 	case "nest":
 		os.Exit(nest(os.Args[1], os.Args[2]))
 	default:

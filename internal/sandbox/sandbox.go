@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,15 @@ type Call struct {
 	// Temp is the directory for the temporary files of a command that only reads. The
 	// caller makes and removes it. Default: it has none.
 	Temp string
+	// Proxy gives the command a network of one address, which its variables name as a proxy. It
+	// is called once the command has started, with a listener for the connections, and must
+	// return at once. The listener has to be accepted from until that fails, and to be closed.
+	// There is no other network, whatever the policy says. A mechanism that cannot do this does
+	// not start the command.
+	Proxy func(net.Listener)
+	// Roots are certificates, in PEM, that the command's variables name as those to trust.
+	// Default: none, so that programs trust those of the system.
+	Roots []byte
 }
 
 // Report says what is enforced.
@@ -56,7 +66,7 @@ type Report struct {
 	Mechanism string
 	ABI       int
 
-	Filesystem, Network, Signals, Syscalls, Capabilities, NoNewPrivs, ReadOnly bool
+	Filesystem, Network, Signals, Syscalls, Capabilities, NoNewPrivs, ReadOnly, Proxied bool
 
 	Missing, Limits []string
 
@@ -110,8 +120,8 @@ type Box struct {
 	busy *semaphore.Weighted // held by the one who looks at or changes what follows
 	temp string
 	// tried are the views that a trial command has confirmed: without the network, with
-	// it, and for commands that only read. They do not change any more.
-	tried  [3]*view
+	// it, for commands that only read, and with a proxy. They do not change any more.
+	tried  [4]*view
 	closed bool
 }
 
@@ -135,8 +145,13 @@ func (b *Box) Start(ctx context.Context, cmd *exec.Cmd, call Call) (*Report, err
 	if err != nil {
 		return nil, err
 	}
-	if call.ReadOnly {
+	switch {
+	case call.ReadOnly:
 		v = v.withTemp(call.Temp)
+	case call.Proxy != nil:
+		if v, err = v.withProxy(call); err != nil {
+			return nil, b.fail("write certificates", err)
+		}
 	}
 	if lacks := v.report.Missing; call.Require && len(lacks) > 0 {
 		return nil, b.fail("require", fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(lacks, "; ")))
@@ -183,6 +198,8 @@ func (b *Box) prepare(ctx context.Context, call Call) (*view, error) {
 	switch {
 	case call.ReadOnly:
 		v, kind = &view{Policy: b.policy.onlyReading(b.temp), readOnly: true}, 2
+	case call.Proxy != nil:
+		v.Network, v.Sockets, v.proxied, kind = false, false, true, 3
 	case call.Network || b.policy.Network:
 		v.Network, kind = true, 1
 	}

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"errors"
+	"fmt"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -27,6 +29,9 @@ func (s seatbelt) report(v *view) (*Report, error) {
 	}
 	if _, err := exec.LookPath(seatbeltProgram); err != nil {
 		return nil, err
+	}
+	if v.proxied {
+		return nil, fmt.Errorf("connections cannot be handed to a proxy: %w", errors.ErrUnsupported)
 	}
 	r := &Report{Mechanism: "seatbelt", Filesystem: true, Network: !v.Network, Signals: true}
 	// So a report does not say of it that commands are held to reading.

@@ -130,9 +130,40 @@ func answers(s sockets, debug bool) table {
 		jump(unix.BPF_JEQ, unix.TIOCLINUX, 0, 1), ret(errno(unix.EPERM)), ret(allow),
 	}, unix.SYS_IOCTL)
 	t.add(socketRule(s.families()), unix.SYS_SOCKET)
+	if s.bridged {
+		t.bridge()
+	}
 	t.add(pairRule(s.unix), unix.SYS_SOCKETPAIR)
 	t.add(limitRule, unix.SYS_PRLIMIT64)
 	return t
+}
+
+// bridge leaves to commands sockets for streams over TCP, and hands to this process where they
+// lead. To send with MSG_FASTOPEN connects too, and to listen binds a socket that has no address.
+func (t table) bridge() {
+	const kindMask = 0xf // SOCK_TYPE_MASK of linux/net.h
+	t.add(append([]unix.SockFilter{
+		load(arg(0)), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), jump(unix.BPF_JEQ, unix.AF_INET6, 0, 8),
+		load(arg(1)), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: kindMask}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 0, 3),
+		load(arg(2)), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0),
+		ret(errno(unix.EACCES)), ret(allow),
+	}, socketRule(nil)...), unix.SYS_SOCKET)
+	t.refuse(unix.EACCES, unix.SYS_LISTEN)
+	t.connects()
+}
+
+// connects hands all ways to connect to this process.
+func (t table) connects() {
+	t.add([]unix.SockFilter{ret(unix.SECCOMP_RET_USER_NOTIF)}, unix.SYS_CONNECT)
+	t.add(noneOf(3, unix.MSG_FASTOPEN, unix.EOPNOTSUPP), unix.SYS_SENDTO, unix.SYS_SENDMMSG)
+	t.add(noneOf(2, unix.MSG_FASTOPEN, unix.EOPNOTSUPP), unix.SYS_SENDMSG)
+}
+
+// newBridgeFilter makes a filter that only hands connects to this process.
+func newBridgeFilter() filter {
+	t := table{}
+	t.connects()
+	return t.filter()
 }
 
 // filter is the program that finds what is run for a call; more rules have no calls of

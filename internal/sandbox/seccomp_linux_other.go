@@ -9,3 +9,5 @@ const filtered = false
 func newFilter(sockets, bool) filter { return nil }
 
 func newReadingFilter() filter { return nil }
+
+func newBridgeFilter() filter { return nil }
