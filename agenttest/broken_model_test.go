@@ -201,6 +201,9 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 		{"a schema though it has no such ability", saying(ok...), func(s *modelSuite, c Client) {
 			s.format(c, func() []byte { return []byte(`"colour"`) })
 		}, ruleModelFormat},
+		{"no tools beside the schema", Client{Model: formatter{saying(ok...).Model}}, func(s *modelSuite, c Client) {
+			s.format(c, func() []byte { return []byte(`"colour"`) })
+		}, ruleModelFormat},
 		{"a signature is lost", saying(use, done(aycoder.StopToolUse)), func(s *modelSuite, c Client) {
 			s.back(c, func() []byte { return nil })
 		}, ruleModelBack},
@@ -413,3 +416,9 @@ func (b *brokenTool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycode
 	}
 	return aycoder.TextResult("ok"), nil
 }
+
+// A formatter says that it sends schemas, also beside tools.
+type formatter struct{ aycoder.ModelClient }
+
+func (formatter) FormatsOutput(string) bool    { return true }
+func (formatter) FormatsWithTools(string) bool { return true }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // This file checks the rules that hold for every run. A scenario says what should happen, but most
@@ -82,7 +83,7 @@ func checkHistory(found *findings, where string, messages []*aycoder.Message) {
 // checkOutputs checks that each output answers the call at the same position. Providers refuse a
 // history in which a call has no output.
 func checkOutputs(found *findings, where string, calls []*aycoder.ToolUse, m *aycoder.Message) {
-	outputs := outputsOf(m)
+	outputs := part.Outputs(m)
 	if len(calls) != len(outputs) {
 		found.add(ruleOutput, "%s: %d calls, %d outputs", where, len(calls), len(outputs))
 		return
@@ -93,17 +94,6 @@ func checkOutputs(found *findings, where string, calls []*aycoder.ToolUse, m *ay
 				i, o.ID, o.Name, c.ID, c.Name)
 		}
 	}
-}
-
-// outputsOf returns the outputs in a message.
-func outputsOf(m *aycoder.Message) []*aycoder.ToolOutput {
-	var out []*aycoder.ToolOutput
-	for _, p := range m.Parts {
-		if o, ok := p.(*aycoder.ToolOutput); ok {
-			out = append(out, o)
-		}
-	}
-	return out
 }
 
 // maxStored is the size of the largest message that checkText stores. A larger one takes seconds,
@@ -173,7 +163,7 @@ func pairs(messages []*aycoder.Message) []pair {
 	for i, m := range messages {
 		var outputs []*aycoder.ToolOutput
 		if i+1 < len(messages) {
-			outputs = outputsOf(messages[i+1])
+			outputs = part.Outputs(messages[i+1])
 		}
 		for j, c := range m.Calls() {
 			p := pair{use: c}

@@ -1,6 +1,6 @@
 // Package agenttest tests that an agent, a model client, a tool or a store of sessions keeps the
-// contract in its doc comment in package aycoder or session. Each test suite is a function that a
-// host calls from its own test. The suites import only the standard library, aycoder and session.
+// contract in its doc comment in package aycoder, session or tools. Each test suite is a function that a
+// host calls from its own test. The suites import only the standard library and these packages.
 //
 // # Agents
 //
@@ -71,6 +71,15 @@
 //		})
 //	}
 //
+// # Workspaces elsewhere
+//
+// [TestFS] and [TestExec] are for files and commands that the tools reach by another way than package
+// os, with a case for each sentence of [tools.FS] and [tools.Exec]:
+//
+//	func TestMyFS(t *testing.T) {
+//		agenttest.TestFS(t, func(t testing.TB, dir string) tools.FS { return Mount(dir) })
+//	}
+//
 // # Failures
 //
 // A failure names the rule that was violated, the place in the conversation, and the behaviour
@@ -78,6 +87,6 @@
 //
 //	rule 5: each call has its own output, in call order: break at event 3: call 2 …
 //
-// The suites are tested, too: for each rule there is an agent, a client, a tool or a store that
-// breaks the rule, and the suite must find it.
+// The suites are tested, too: for each rule there is an agent, a client, a tool, a store or a file
+// system that breaks the rule, and the suite must find it.
 package agenttest

@@ -246,6 +246,23 @@ func (s *modelSuite) format(c Client, body func() []byte) {
 		s.found.add(ruleModelFormat, "error %v, the schema is sent: %v, FormatsOutput says %v", err,
 			sent, native)
 	}
+	s.formatBesideTools(c, req, body)
+}
+
+// formatBesideTools checks that a client which says that it sends the schema beside tools does so: see
+// ToolFormatter of package generate.
+func (s *modelSuite) formatBesideTools(c Client, req *aycoder.Request, body func() []byte) {
+	f, ok := aycoder.As[interface{ FormatsWithTools(model string) bool }](c.Model)
+	if !ok || !f.FormatsWithTools("") {
+		return
+	}
+	with := *req
+	with.Tools = request().Tools
+	_, err := aycoder.Complete(s.t.Context(), c.Model, &with)
+	sent := bytes.Contains(body(), []byte("colour")) && bytes.Contains(body(), []byte(with.Tools[0].Name))
+	if err != nil || !sent {
+		s.found.add(ruleModelFormat, "error %v, the schema and the tools are sent: %v, FormatsWithTools says true", err, sent)
+	}
 }
 
 // back stores an answer as JSON, reads it back, and sends it to the provider. The signature must

@@ -99,7 +99,10 @@ func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &basher{ws: ws, env: c.env, exec: c.exec, shell: c.shell}
+	if c.proxy != nil && !c.confined {
+		return nil, errors.New("new tool: WithProxy needs WithSandbox for bash: without one, commands reach everything")
+	}
+	b := &basher{ws: ws, env: c.env, environ: c.environ, exec: c.exec, shell: c.shell}
 	t, err := aycoder.NewTool("bash", bashDescription, guard(b.run),
 		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithHints(true, true),
 		aycoder.WithSubject(aycoder.SubjectCommand, "command"))
@@ -112,10 +115,11 @@ func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 // basher runs the commands of one tool. The working directory is in the Shell, since bash_output
 // and bash_kill share it.
 type basher struct {
-	ws    FS
-	env   []string
-	exec  Exec
-	shell *Shell
+	ws      FS
+	env     []string
+	environ func() []string
+	exec    Exec
+	shell   *Shell
 
 	unheld sync.Once // logs once that commands are not confined to reading
 }
@@ -178,7 +182,8 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 	root := b.ws.Dir()
 	c := &ExecCommand{
 		Script: in.Command, Root: root, Dir: filepath.Join(root, filepath.FromSlash(dir)),
-		Env: environ(os.Environ(), b.env), Network: in.Network && !inv.ReadOnly, ReadOnly: inv.ReadOnly, run: inv.Run,
+		Env: environ(b.environ(), os.Environ(), b.env), Network: in.Network && !inv.ReadOnly, ReadOnly: inv.ReadOnly, run: inv.Run,
+		ask: askNetwork(inv, in.Command),
 	}
 	if l, ok := b.exec.(*localExec); ok && inv.ReadOnly {
 		l.temps.begin(inv)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Commands in the background. A run waits for none of them, but none outlives it: when the
@@ -117,7 +118,7 @@ func (j *job) work(ctx context.Context, e Exec, c *ExecCommand) {
 	c.Output = out
 	j.res, j.err = e.Run(ctx, c)
 	_, memory := errors.AsType[*proc.MemoryError](j.err)
-	if cause := context.Cause(ctx); j.err != nil && cause != nil && (!memory || !errors.Is(cause, errTimeout)) {
+	if cause := context.Cause(ctx); j.err != nil && cause != nil && !j.unknown() && (!memory || !errors.Is(cause, errTimeout)) {
 		j.err = cause
 	}
 }
@@ -127,6 +128,8 @@ func (j *job) state() string {
 	switch {
 	case !j.ended():
 		return "running for " + time.Since(j.begun).Round(time.Second/10).String()
+	case j.unknown():
+		return printable(j.err.Error())
 	case j.res == nil:
 		return "not started: " + printable(cmp.Or(j.err, errNoResult).Error())
 	case errors.Is(j.err, errStopped):
@@ -140,6 +143,9 @@ func (j *job) state() string {
 	}
 	return "ended, " + e.summary()
 }
+
+// unknown reports whether nobody knows how the command ended, or whether it has begun.
+func (j *job) unknown() bool { return j.res == nil && kindOf(j.err) == workspace.KindInterrupted }
 
 // ending returns how the command ended. The command must have been started, since the result is
 // missing otherwise.

@@ -47,23 +47,26 @@ func (s *Shell) Dir() string {
 }
 
 // DirOf returns the directory in which the next command of a run starts. DirOf finds the run in
-// ctx: see [aycoder.RunFromContext]. An [aycoder.Approver] that calls DirOf must therefore pass
+// ctx: see [aycoder.PlaceFromContext]. An [aycoder.Approver] that calls DirOf must therefore pass
 // the ctx that its method Decide received. If ctx has no run, DirOf returns the same as Dir. The
 // option WithDir of package policy takes DirOf as its argument.
-func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunFromContext(ctx)) }
+func (s *Shell) DirOf(ctx context.Context) string {
+	p, _ := aycoder.PlaceFromContext(ctx)
+	return s.dirIn(p)
+}
 
-func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }
+func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Place) }
 
 // dirIn returns the directory for the calls of a run. A nested run begins in the directory of the
 // workspace. It does not change the directory of the runs that enclose it, since they work at the
 // same time.
-func (s *Shell) dirIn(run string, depth int) string {
+func (s *Shell) dirIn(p aycoder.Place) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if depth == 0 {
+	if p.Depth == 0 {
 		return path.Clean(s.at)
 	}
-	return path.Clean(s.inner[run])
+	return path.Clean(s.inner[p.Run])
 }
 
 // setDir remembers where a command has ended. That of a nested run is forgotten with the

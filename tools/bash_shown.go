@@ -24,7 +24,7 @@ const (
 // tell which of them was printed. If there are none, the older version counts, because an
 // edit of it is merged.
 func (b *basher) looking(ctx context.Context, dir, script string, run func() (*result, error)) (*result, error) {
-	before := b.look(dir, script)
+	before := b.look(ctx, dir, script)
 	r, err := run()
 	if len(before) == 0 || r == nil {
 		return r, err
@@ -32,7 +32,7 @@ func (b *basher) looking(ctx context.Context, dir, script string, run func() (*r
 	out := linesOf(shownText(r))
 	seen, room := b.ws.Seen().For(ctx), maxLookedBytes
 	for _, was := range before {
-		now, ok := b.content(was.path, room)
+		now, ok := b.content(ctx, was.path, room)
 		room -= len(now)
 		switch {
 		case !ok || was.text == now:
@@ -54,7 +54,7 @@ type looked struct{ path, text string }
 
 // look reads the files that the read-only commands of a script name. Files outside of the
 // workspace, secrets and binary files are left out.
-func (b *basher) look(dir, script string) []looked {
+func (b *basher) look(ctx context.Context, dir, script string) []looked {
 	root := filepath.ToSlash(b.ws.Dir())
 	a := classes.Analyze(script, classes.World{Dir: path.Join(root, dir), Root: root})
 	var all []looked
@@ -71,7 +71,7 @@ func (b *basher) look(dir, script string) []looked {
 			if err != nil || slices.ContainsFunc(all, func(l looked) bool { return l.path == rel }) {
 				continue
 			}
-			if text, ok := b.content(rel, room); ok {
+			if text, ok := b.content(ctx, rel, room); ok {
 				all = append(all, looked{rel, text})
 				room -= len(text)
 			}
@@ -81,8 +81,8 @@ func (b *basher) look(dir, script string) []looked {
 }
 
 // content returns the content of a text file of at most that many bytes.
-func (b *basher) content(name string, most int) (string, bool) {
-	f, err := b.ws.Open(name)
+func (b *basher) content(ctx context.Context, name string, most int) (string, bool) {
+	f, err := within(ctx, b.ws).Open(name)
 	if err != nil {
 		return "", false
 	}

@@ -112,7 +112,7 @@ func (c *changer[In]) make(ctx context.Context, in In) (edit.Plan, error) {
 	if err := context.Cause(ctx); err != nil {
 		return edit.Plan{}, err
 	}
-	p, err := c.find(ctx, texts{c.ws}, in)
+	p, err := c.find(ctx, texts{within(ctx, c.ws)}, in)
 	if err != nil {
 		return edit.Plan{}, err
 	}

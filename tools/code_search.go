@@ -49,7 +49,7 @@ func CodeSearch(ws FS, opts ...Option) (aycoder.Tool, error) {
 		return nil, err
 	}
 	find := func(ctx context.Context, inv *invocation, in searchArgs) (*result, error) {
-		return codeSearch(ctx, ws, inv, c, in)
+		return codeSearch(ctx, within(ctx, ws), inv, c, in)
 	}
 	return aycoder.NewTool("code_search", searchDescription, guard(find),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
@@ -73,10 +73,13 @@ func codeSearch(
 	stop := watch(inv, func() aycoder.Progress {
 		return aycoder.Progress{Current: q.Searched.Load(), Message: "files searched"}
 	})
-	found, err := search.Search(ctx, ws, rel, q)
+	found, err := search.Search(ctx, walking(ctx, ws, rel, c.ignored), rel, q)
 	stop()
 	if err != nil {
 		return nil, missing(ctx, ws, name, err)
+	}
+	if err := reached(ws, "search", name); err != nil {
+		return nil, err
 	}
 	return showFound(ctx, ws, found, inv.Whole), nil
 }

@@ -29,6 +29,10 @@ type world struct {
 	tool map[string]aycoder.Tool
 }
 
+// Elsewhere returns a workspace as over a connection, and its commands. If it is set, the tests
+// of tools are those of this connection: see TestElsewhere.
+var Elsewhere func(t testing.TB, ws *workspace.Workspace) (FS, Exec)
+
 type args = map[string]any
 
 func newWorld(t testing.TB, files map[string]string, opts ...workspace.Option) *world {
@@ -47,7 +51,14 @@ func (w *world) open(opts ...workspace.Option) {
 	ws, err := workspace.Open(filepath.Join(w.base, "ws"), opts...)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { ws.Close() })
-	all, err := Coding(ws)
+	var files FS = ws
+	var coding []Option
+	if Elsewhere != nil {
+		var e Exec
+		files, e = Elsewhere(w.t, ws)
+		coding = append(coding, WithExec(e))
+	}
+	all, err := Coding(files, coding...)
 	require.NoError(w.t, err)
 	w.ws = ws
 	for _, tool := range all {

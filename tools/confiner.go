@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"sync"
 )
@@ -15,6 +16,7 @@ type confiner struct {
 
 	mu    sync.Mutex
 	holds bool // the sandbox is known to confine commands to reading, as far as this machine can
+	hands bool // the sandbox is known to hand connections to a proxy
 }
 
 // starter returns the function that replaces [exec.Cmd.Start]. It stores a report when
@@ -24,8 +26,13 @@ func (c *confiner) starter(
 ) func(*exec.Cmd) error {
 	call.Require = call.Require || c.require
 	return func(cmd *exec.Cmd) error {
-		if call.ReadOnly {
+		switch {
+		case call.ReadOnly:
 			if err := c.checkReading(ctx); err != nil {
+				return err
+			}
+		case call.Proxy != nil:
+			if err := c.checkProxy(ctx); err != nil {
 				return err
 			}
 		}
@@ -61,11 +68,27 @@ func (c *confiner) checkReading(ctx context.Context) error {
 	return noSandboxProblem(err, true)
 }
 
+// checkProxy refuses a sandbox of the host that does not hand connections to a proxy, and
+// perhaps leaves the network open.
+func (c *confiner) checkProxy(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.sandbox.(*LocalSandbox); ok || c.hands {
+		return nil // the sandboxes of this package refuse what they cannot do
+	}
+	r, err := CheckSandbox(ctx, c.sandbox, SandboxCall{Proxy: func(l net.Listener) { l.Close() }})
+	if err == nil && !r.Proxied {
+		err = fmt.Errorf("%w: the host's sandbox does not hand connections to a proxy", ErrSandbox)
+	}
+	c.hands = err == nil
+	return noSandboxProblem(err, false)
+}
+
 // noSandboxProblem tells the model about a command that could not be confined.
 func noSandboxProblem(err error, readOnly bool) error {
 	switch {
 	case !errors.Is(err, ErrSandbox):
-		return err
+		return err // or nil
 	case readOnly:
 		return problemf("no_sandbox", "%v; the command was to run unasked, as it only reads, and could not be held to "+
 			"that: use the other tools, or call again with request_approval true, and the user is asked", err)

@@ -41,7 +41,14 @@ func fixture(build maker) func(testing.TB) agenttest.ToolSetup {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { ws.Close() })
-		tool, err := build(ws)
+		var at tools.FS = ws
+		var opts []tools.Option
+		if tools.Elsewhere != nil {
+			var e tools.Exec
+			at, e = tools.Elsewhere(t, ws)
+			opts = append(opts, tools.WithExec(e))
+		}
+		tool, err := build(at, opts...)
 		if err != nil {
 			t.Fatal(err)
 		}

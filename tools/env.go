@@ -50,19 +50,26 @@ var fixed = []string{
 	"GIT_CONFIG_KEY_8=safe.bareRepository", "GIT_CONFIG_VALUE_8=explicit",
 }
 
-// environ returns the environment of a command: variables inherited from the host, then
-// the fixed ones, then those that the host asked for.
-func environ(host, extra []string) []string {
+// inherited returns the variables that commands inherit from the machine on which they run.
+func inherited(machine []string) []string {
 	env := []string{}
+	for _, v := range machine {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(passed, name) && !login.MatchString(v) {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// environ returns the environment of a command: variables inherited from the machine on which it
+// runs, then the fixed ones, then those that the host asked for.
+func environ(machine, host, extra []string) []string {
+	env := append(inherited(machine), fixed...)
 	value := map[string]string{}
 	for _, v := range host {
 		name, _, _ := strings.Cut(v, "=")
 		value[name] = v
-		if slices.Contains(passed, name) && !login.MatchString(v) {
-			env = append(env, v)
-		}
 	}
-	env = append(env, fixed...)
 	for _, v := range extra {
 		if !strings.Contains(v, "=") {
 			v = value[v]

@@ -22,6 +22,8 @@ const maxExcludes = 1 << 20 // bytes
 // are in $XDG_CONFIG_HOME/git/ignore, or in ~/.config/git/ignore if that variable is unset.
 // Without such a file, the result is "".
 //
+// The files and the program git are those of this machine, also for a workspace elsewhere.
+//
 // The tools themselves never read this file, because it is outside of the workspace and a model
 // decides what the tools read. Instead, the host reads the file once, by calling GitExcludes.
 // GitExcludes ignores a core.excludesFile in the configuration of a repository.

@@ -6,17 +6,23 @@ import (
 	"io"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/egress"
 )
 
-// Exec runs the commands of bash, on this machine or elsewhere, such as in a container or over
-// ssh. An implementation must be safe for concurrent use.
+// Exec runs the commands of bash, on this machine ([LocalExec]) or elsewhere, such as in a container
+// or over ssh (package remote). An implementation must be safe for concurrent use. TestExec of
+// package agenttest tests this contract.
 //
-// Run passes a script to a shell. When the script has ended, Run kills the processes that the
-// script has left, and returns. If ctx is done first, Run kills the command within 100 ms, and
-// returns the partial result and, as the error, context.Cause(ctx). If the command cannot be
-// started, Run returns an error and no result. An exit code other than 0, or a signal that ends
-// the command, is not an error. [WithMemoryLimit] does not apply to a custom Exec: limit memory
-// in the implementation.
+// Run passes a script to a shell, exactly once, with no input: a command that reads its standard
+// input sees its end. When the script has ended, Run kills the processes that the script has left,
+// and returns. If ctx is done first, Run kills the command with all its processes within 100 ms, and
+// returns the partial result and, as the error, context.Cause(ctx). If ctx was done before, nothing
+// is run. If the command cannot be started, Run returns an error and no result. An exit code other
+// than 0, or a signal that ends the command, is not an error. [WithMemoryLimit] does not apply to a
+// custom Exec: limit memory in the implementation.
+//
+// If Run cannot know how the command ended, or whether it has begun, the error is of type
+// [*workspace.Error] and of [workspace.KindInterrupted]. Run never repeats a command.
 type Exec interface {
 	Run(ctx context.Context, c *ExecCommand) (*ExecResult, error)
 }
@@ -37,14 +43,18 @@ type ExecCommand struct {
 	// must confine the command to reading, as [SandboxCall] describes, and set ReadOnly in the
 	// result. Without the confinement, a command that the Approver misjudges can write.
 	ReadOnly bool
-	// Env is the complete environment of the command, from this machine and from [WithEnv].
+	// Env is the complete environment of the command, from this machine or from Environ of a
+	// [RemoteExec], and from [WithEnv].
 	Env []string
 	// Output receives the standard output and standard error of the command, in the order in
-	// which they were written. Its Write method does not block. Run must not call Write
-	// concurrently, and must not call it after Run has returned.
+	// which they were written, while the command runs: every byte, unless the command writes so much
+	// more than can be passed on that the implementation has to leave out a part. It then puts a line
+	// in the place of that part which says so. The Write method does not block. Run must not call
+	// Write concurrently, and must not call it after Run has returned.
 	Output io.Writer
 
-	run string // see [temps]
+	run string         // see [temps]
+	ask egress.AskFunc // asks the user about a host
 }
 
 // ExecResult describes how a command of an [Exec] ended.
@@ -70,6 +80,14 @@ type ExecResult struct {
 // ErrExecDir means that the directory in which a command is to run no longer exists or is not in
 // the workspace.
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
+
+// RemoteExec is implemented by an [Exec] that runs commands on another machine.
+type RemoteExec interface {
+	Exec
+	// Environ returns the variables of the other machine, in the form "NAME=value". Commands inherit
+	// those that programs need to run from there, and not from this process.
+	Environ() []string
+}
 
 // WithExecMiddleware wraps the [Exec] that runs the commands of bash: the default one with its
 // sandbox and limits, or that of [WithExec]. Of several options, the last is the outermost. It is

@@ -11,8 +11,20 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/aycoder/aycoder/egress"
 	"github.com/aycoder/aycoder/internal/proc"
 )
+
+// LocalExec returns the Exec that bash uses by default, which runs commands on this machine, with
+// the sandbox and the limits of the options. It is for programs that run the commands of an agent
+// on another machine, and for tests.
+func LocalExec(opts ...Option) (Exec, error) {
+	c, err := optioned(opts)
+	if err != nil {
+		return nil, err
+	}
+	return c.exec, nil
+}
 
 // localExec runs commands on this machine.
 type localExec struct {
@@ -21,7 +33,8 @@ type localExec struct {
 	confiner *confiner
 	confined bool
 	temps    temps
-	memory   int64 // see [WithMemoryLimit]
+	proxy    *egress.Proxy // of all commands but those that only read; nil for none
+	memory   int64         // see [WithMemoryLimit]
 }
 
 // Run implements [Exec]. The script reaches the shell as an argument or through a pipe, so that
@@ -45,6 +58,7 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 		Memory: l.memory, Census: &l.census,
 	}
 	var report *SandboxReport
+	var network *egress.Session
 	run := c.run
 	if c.ReadOnly {
 		temp, err := l.temps.take()
@@ -54,7 +68,16 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 		defer func() { l.temps.give(temp, run) }()
 		cmd.Start = l.confiner.starter(ctx, SandboxCall{ReadOnly: true, Temp: temp}, &report)
 	} else if l.confined {
-		cmd.Start = l.confiner.starter(ctx, SandboxCall{Network: c.Network}, &report)
+		call := SandboxCall{Network: c.Network}
+		if l.proxy != nil {
+			if call.Roots, err = l.proxy.Roots(); err != nil {
+				return nil, err
+			}
+			network = l.proxy.Session(ctx, c.ask)
+			defer network.Close()
+			call.Network, call.Proxy = false, network.Serve
+		}
+		cmd.Start = l.confiner.starter(ctx, call, &report)
 	}
 	res, err := proc.Run(ctx, cmd)
 	if res == nil {
@@ -71,8 +94,16 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 	if report != nil && !out.ReadOnly && res.Code != 0 {
 		out.Notes = report.hints()
 	}
+	if network != nil {
+		for _, d := range network.Denied() {
+			out.Notes = append(out.Notes, "network: "+d.Error())
+		}
+	}
 	return out, err
 }
+
+// Environ implements [RemoteExec] for a program that runs commands for another machine.
+func (l *localExec) Environ() []string { return inherited(os.Environ()) }
 
 // findShell returns bash or sh.
 func findShell() (string, error) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/egress"
 	"github.com/aycoder/aycoder/internal/publicnet"
 )
 
@@ -91,6 +92,7 @@ func Fetch(opts ...Option) (aycoder.Tool, error) {
 // fetcher keeps nothing from call to call: no connections, no cookies, no cache. A client that
 // was set by [WithHTTPClient] may do so.
 type fetcher struct {
+	proxy    *egress.Proxy // nil for none
 	client   *http.Client
 	private  []string
 	resolver *net.Resolver // not the system's resolver, whose look-ups outlive a call
@@ -99,7 +101,7 @@ type fetcher struct {
 // newFetcher makes the client. Redirects are followed by the tool itself, since each
 // address has to be checked.
 func newFetcher(c *config) *fetcher {
-	f := &fetcher{private: c.privateHosts, resolver: &net.Resolver{PreferGo: true}}
+	f := &fetcher{proxy: c.proxy, private: c.privateHosts, resolver: &net.Resolver{PreferGo: true}}
 	f.client = &http.Client{Transport: f.transport()}
 	if c.client != nil {
 		own := *c.client
@@ -164,6 +166,14 @@ func (f *fetcher) run(ctx context.Context, inv *invocation, in fetchArgs) (*resu
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second,
 		errFetchTimeout)
 	defer cancel()
+	if f.proxy != nil {
+		// Whoever allowed the call has seen the host, and redirects stay there.
+		network := f.proxy.Session(ctx, func(context.Context, egress.Destination) (bool, string) { return true, "" })
+		defer network.Close()
+		own := *f
+		own.client = &http.Client{Transport: network, CheckRedirect: f.client.CheckRedirect}
+		f = &own
+	}
 	p, err := f.page(ctx, inv, u, in.Raw)
 	if err != nil {
 		return nil, fetchProblem(ctx, u, seconds, err)
@@ -258,6 +268,9 @@ func fetchProblem(ctx context.Context, u *url.URL, seconds int, err error) error
 	if blocked, ok := errors.AsType[*publicnet.BlockedError](err); ok {
 		return problemf("blocked_address", "%s leads to %s, which is not a public address; fetch reaches "+
 			"only the public Internet", where, blocked.Host)
+	}
+	if denied, ok := errors.AsType[*egress.DeniedError](err); ok {
+		return problemf("blocked_address", "%s: the host program does not let this be reached: %s", where, denied.Reason)
 	}
 	if ctx.Err() != nil {
 		if context.Cause(ctx) != errFetchTimeout {

@@ -32,7 +32,7 @@ func Glob(ws FS, opts ...Option) (aycoder.Tool, error) {
 		return nil, err
 	}
 	find := func(ctx context.Context, inv *invocation, in globArgs) (*result, error) {
-		return findFiles(ctx, ws, inv, c, in)
+		return findFiles(ctx, within(ctx, ws), inv, c, in)
 	}
 	return aycoder.NewTool("glob", globDescription, guard(find),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
@@ -66,8 +66,12 @@ func findFiles(
 	l := &listing{whole: inv.Whole, match: func(e search.Entry) bool {
 		return !e.Entry.IsDir() && p.Match(below(base, e.Path))
 	}}
-	if err := l.list(ctx, ws, inv, search.Start(ws, start, c.ignored), true); err != nil {
+	src := walking(ctx, ws, start, c.ignored)
+	if err := l.list(ctx, src, inv, search.Start(src, start, c.ignored), true); err != nil {
 		return nil, noDirectory(ctx, ws, start, err)
+	}
+	if err := reached(ws, "list", start); err != nil {
+		return nil, err
 	}
 	if l.shown == 0 {
 		l.text.WriteString("No files match.\n")

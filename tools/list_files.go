@@ -43,7 +43,7 @@ func ListFiles(ws FS, opts ...Option) (aycoder.Tool, error) {
 		return nil, err
 	}
 	list := func(ctx context.Context, inv *invocation, in listArgs) (*result, error) {
-		return listDirectory(ctx, ws, inv, c, in)
+		return listDirectory(ctx, within(ctx, ws), inv, c, in)
 	}
 	return aycoder.NewTool("list_files", listDescription, guard(list),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
@@ -74,9 +74,16 @@ func listDirectory(
 		return nil, err
 	}
 	l := &listing{whole: inv.Whole}
-	err = l.list(ctx, ws, inv, search.Start(ws, rel, c.ignored), in.Recursive)
+	var src search.Source = ws
+	if in.Recursive {
+		src = walking(ctx, ws, rel, c.ignored)
+	}
+	err = l.list(ctx, src, inv, search.Start(src, rel, c.ignored), in.Recursive)
 	if err != nil {
 		return nil, noDirectory(ctx, ws, name, err)
+	}
+	if err := reached(ws, "list", name); err != nil {
+		return nil, err
 	}
 	if l.shown == 0 {
 		l.text.WriteString("[empty directory]\n")
@@ -86,12 +93,12 @@ func listDirectory(
 
 // list walks the directories and reports its progress.
 func (l *listing) list(
-	ctx context.Context, ws FS, inv *invocation, start search.Directory, deep bool,
+	ctx context.Context, src search.Source, inv *invocation, start search.Directory, deep bool,
 ) error {
 	defer watch(inv, func() aycoder.Progress {
 		return aycoder.Progress{Current: l.seen.Load(), Message: "entries"}
 	})()
-	return l.walk(ctx, ws, start, deep)
+	return l.walk(ctx, src, start, deep)
 }
 
 // noDirectory explains why a directory cannot be listed.
@@ -120,12 +127,12 @@ func asFile(ws FS, name string) error {
 
 // walk lists directories, each before its contents.
 func (l *listing) walk(
-	ctx context.Context, ws FS, dir search.Directory, deep bool,
+	ctx context.Context, src search.Source, dir search.Directory, deep bool,
 ) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	found, err := search.Children(ctx, ws, dir, deep)
+	found, err := search.Children(ctx, src, dir, deep)
 	if err != nil {
 		if l.seen.Add(1) == 1 || ctx.Err() != nil {
 			return err
@@ -148,7 +155,7 @@ func (l *listing) walk(
 			continue
 		}
 		if deep && !l.stopped {
-			if err := l.walk(ctx, ws, down[0], deep); err != nil {
+			if err := l.walk(ctx, src, down[0], deep); err != nil {
 				return err
 			}
 		}

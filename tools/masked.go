@@ -346,7 +346,7 @@ func (t *maskedTool) content(ctx context.Context, path string) string {
 	if path == "" || ctx.Err() != nil {
 		return ""
 	}
-	f, err := t.ws.Open(path)
+	f, err := within(ctx, t.ws).Open(path)
 	if err != nil {
 		return ""
 	}

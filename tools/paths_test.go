@@ -158,6 +158,8 @@ func TestPathCases(t *testing.T) {
 
 func (c *pathCase) leftOut() string {
 	switch {
+	case c.SkipAsRoot && Elsewhere != nil:
+		return "the rights of a thread are not those of another process"
 	case c.OS == "windows" || c.OS == "darwin":
 		return c.OS
 	case c.Attacker != "":

@@ -45,7 +45,7 @@ func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 		return nil, err
 	}
 	read := func(ctx context.Context, inv *invocation, in readArgs) (*result, error) {
-		return readFile(ctx, ws, inv, c, in)
+		return readFile(ctx, within(ctx, ws), inv, c, in)
 	}
 	return aycoder.NewTool("read_file", readDescription, guard(read),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))

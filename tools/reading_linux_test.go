@@ -455,7 +455,7 @@ func TestHeldCommandsRead(t *testing.T) {
 	run := func(cmd string, readOnly bool) (string, int) {
 		var out strings.Builder
 		res, err := conf.exec.Run(t.Context(), &ExecCommand{
-			Script: cmd, Root: w.ws.Dir(), Dir: w.ws.Dir(), Env: environ(os.Environ(), nil), Output: &out, ReadOnly: readOnly,
+			Script: cmd, Root: w.ws.Dir(), Dir: w.ws.Dir(), Env: environ(os.Environ(), nil, nil), Output: &out, ReadOnly: readOnly,
 		})
 		require.NoError(t, err, cmd)
 		require.Equal(t, readOnly, res.ReadOnly, cmd)

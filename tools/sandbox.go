@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,18 @@ type SandboxCall struct {
 	// Temp is the directory for temporary files of this command, if ReadOnly is set. The
 	// command's variable TMPDIR must name it. The caller creates and removes the directory.
 	Temp string
+	// Proxy, if it is not nil, gives the command a network of one address, which the variables
+	// HTTP_PROXY, HTTPS_PROXY and ALL_PROXY of the command name. The sandbox calls Proxy once the
+	// command has started, with a listener for the connections of the command. Proxy returns at
+	// once, and somebody has to call Accept until that fails, and then Close. Accept fails at the
+	// latest when the last process of the command has ended. The command must reach nothing else:
+	// Network and the settings of the sandbox do not apply, and there are no UNIX sockets but
+	// pairs. A sandbox that cannot do that must not start the command.
+	Proxy func(net.Listener)
+	// Roots are certificates, in PEM, which the sandbox writes to a file that the command can
+	// only read, and that variables such as SSL_CERT_FILE name. Default: the command trusts those
+	// of the system.
+	Roots []byte
 }
 
 // SandboxReport describes the protections that are enforced for a command.
@@ -75,6 +88,9 @@ type SandboxReport struct {
 	// ReadOnly says that this command was confined to reading, as the field ReadOnly of
 	// [SandboxCall] requests.
 	ReadOnly bool `json:"read_only"`
+	// Proxied says that the network of this command consists of a proxy, as the field Proxy of
+	// [SandboxCall] requests. Network is then true as well.
+	Proxied bool `json:"proxied,omitempty"`
 	// Missing lists, in words, the requested protections that are not enforced, for example
 	// because the kernel is too old. Limits lists gaps and side effects that the mechanism has on
 	// every machine.
@@ -91,6 +107,7 @@ func (r *SandboxReport) String() string {
 	}{
 		{r.Filesystem, "files"}, {r.Network, "no network"}, {r.Signals, "signals"}, {r.Syscalls, "system calls"},
 		{r.Capabilities, "capabilities"}, {r.NoNewPrivs, "no new privileges"}, {r.ReadOnly, "only reading"},
+		{r.Proxied, "proxy"},
 	} {
 		if p.is {
 			does = append(does, p.name)
@@ -132,8 +149,8 @@ func (e *SandboxError) Unwrap() []error { return []error{ErrSandbox, e.Err} }
 // LocalSandbox is a [Sandbox] that uses a mechanism of this machine. It is safe for concurrent
 // use.
 //
-// LocalSandbox tests the mechanism before the first command of each of three kinds: with the
-// network, without the network, and confined to reading. The test starts a command that tries to
+// LocalSandbox tests the mechanism before the first command of each of four kinds: with the
+// network, without the network, with a proxy, and confined to reading. The test starts a command that tries to
 // read and change a file outside of the sandbox, and to signal the host. If the command can do
 // something that the mechanism claims to prevent, LocalSandbox refuses commands of this kind.
 //
@@ -159,7 +176,7 @@ func startIn(
 	}
 	return &SandboxReport{
 		r.Mechanism, r.ABI, r.Filesystem, r.Network, r.Signals, r.Syscalls, r.Capabilities, r.NoNewPrivs,
-		r.ReadOnly, r.Missing, r.Limits,
+		r.ReadOnly, r.Proxied, r.Missing, r.Limits,
 	}, nil
 }
 
@@ -167,7 +184,7 @@ func startIn(
 // Afterwards no command can be started.
 func (s *LocalSandbox) Close() error { return s.box.Close() }
 
-// Landlock returns a sandbox that uses the Landlock interface of Linux. It needs Linux 5.13 or
+// Landlock returns a sandbox for commands of this machine that uses the Landlock interface of Linux. It needs Linux 5.13 or
 // newer, and enforces all its protections on Linux 6.12 and newer. The sandbox needs neither
 // privileges nor a helper program: a thread of the host gives up the rights that a command must
 // not have, and then starts the command. The thread starts further commands for up to a second,
@@ -353,7 +370,7 @@ type noSandbox struct{ reader *sandbox.Box }
 func (s *noSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
 	r := &SandboxReport{Mechanism: "none",
 		Missing: []string{"commands can do all that the host can"}}
-	if call.Require {
+	if call.Require || call.Proxy != nil {
 		return nil, &SandboxError{r.Mechanism, "require", sandbox.ErrIncomplete}
 	}
 	if call.ReadOnly {
@@ -434,7 +451,10 @@ func (r *SandboxReport) hints() (lines []string) {
 	if r.Filesystem {
 		lines = append(lines, "sandbox: commands change files in the workspace, in temporary directories and in caches only")
 	}
-	if r.Network {
+	switch {
+	case r.Proxied:
+		lines = append(lines, "sandbox: this command reaches the network only by the HTTP proxy that the variables HTTP_PROXY and HTTPS_PROXY name")
+	case r.Network:
 		lines = append(lines,
 			"sandbox: this command had no network; if it needs it, call again with network true")
 	}

@@ -50,7 +50,7 @@ func shell(t *testing.T, s Sandbox, dir, script string, call SandboxCall) (strin
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), path, "-c", script)
 	cmd.Dir = dir
-	cmd.Env = environ(os.Environ(), []string{
+	cmd.Env = environ(os.Environ(), nil, []string{
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b.c", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b.c",
 		"GOFLAGS=-mod=mod", "GOPROXY=off",
 	})

@@ -91,7 +91,7 @@ func TestReadAndWriteInOneMessage(t *testing.T) {
 func TestTwoReadingsInOneMessage(t *testing.T) {
 	var s workspace.SeenFiles
 	call := func(turn int) workspace.SeenBy {
-		inv := &aycoder.Invocation{Run: "r", Key: fmt.Sprintf("t%d/tool/x", turn)}
+		inv := &aycoder.Invocation{Place: aycoder.Place{Run: "r"}, Key: fmt.Sprintf("t%d/tool/x", turn)}
 		return s.For(workspace.WithCall(t.Context(), inv))
 	}
 	call(1).Add("a", "old\n")

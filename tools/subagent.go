@@ -3,15 +3,17 @@ package tools
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/internal/envelope"
-	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -69,8 +71,36 @@ type SubagentConfig struct {
 // consumer of the outer run, as an [aycoder.ChildEvent], and the agent's tokens count for the
 // outer run. If all Tools of c are read-only, this tool is read-only as well, and several agents
 // can work in parallel.
-func Subagent(c SubagentConfig) (aycoder.Tool, error) {
-	s := &subagents{SubagentConfig: c}
+func Subagent(c SubagentConfig) (aycoder.Tool, error) { return newSubagents(c, runText) }
+
+// SubagentAs returns a tool like that of [Subagent], whose agents answer with a value of type T, as
+// [generate.RunAs] describes. The outer model gets the value as JSON when it is valid, and an error
+// otherwise. opts are options of RunAs.
+func SubagentAs[T any](c SubagentConfig, opts ...generate.Option) (aycoder.Tool, error) {
+	return newSubagents(c, func(ctx context.Context, a aycoder.Agent, in aycoder.Input, w *follower) iter.Seq2[aycoder.Event, error] {
+		var value T
+		w.answer = func() string {
+			var b strings.Builder
+			enc := json.NewEncoder(&b)
+			enc.SetEscapeHTML(false)
+			if err := enc.Encode(value); err != nil {
+				return err.Error()
+			}
+			return b.String()
+		}
+		run := generate.WithRun(aycoder.Into(&w.res), aycoder.WithParent(w.inv))
+		return generate.RunAs(ctx, a, in, &value, append(slices.Clip(opts), run)...)
+	})
+}
+
+// runText runs an agent that answers with text.
+func runText(ctx context.Context, a aycoder.Agent, in aycoder.Input, w *follower) iter.Seq2[aycoder.Event, error] {
+	w.answer = w.res.Text
+	return a.Run(ctx, in, aycoder.Into(&w.res), aycoder.WithParent(w.inv))
+}
+
+func newSubagents(c SubagentConfig, run runner) (aycoder.Tool, error) {
+	s := &subagents{SubagentConfig: c, start: run}
 	s.Tools = slices.Clone(c.Tools)
 	s.Options = slices.Clone(c.Options)
 	s.Name = cmp.Or(c.Name, "subagent")
@@ -80,7 +110,11 @@ func Subagent(c SubagentConfig) (aycoder.Tool, error) {
 	if s.MaxTurns < 0 || s.Timeout < 0 || s.MaxDepth < 0 || s.MaxTokens < 0 {
 		return nil, fmt.Errorf("new tool %q: a bound is negative", s.Name)
 	}
-	if _, err := s.loop(s.Tools); err != nil {
+	loop, err := s.loop(s.Tools)
+	if err == nil {
+		err = s.probe(loop)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("new tool %q: %w", s.Name, err)
 	}
 	effect, open := aycoder.EffectReadOnly, false
@@ -101,12 +135,27 @@ func Subagent(c SubagentConfig) (aycoder.Tool, error) {
 // agent.
 type subagents struct {
 	SubagentConfig
-	self aycoder.Tool
+	self  aycoder.Tool
+	start runner
+}
+
+// A runner starts a run whose result is in the follower when it has ended.
+type runner func(context.Context, aycoder.Agent, aycoder.Input, *follower) iter.Seq2[aycoder.Event, error]
+
+// probe returns what would make each run fail, such as a type without a schema. A run without input asks
+// no model.
+func (s *subagents) probe(a aycoder.Agent) error {
+	for _, err := range s.start(context.Background(), a, aycoder.Input{}, &follower{}) {
+		if e, ok := errors.AsType[*aycoder.ConfigError](err); !ok || e.Option != "Input" {
+			return err
+		}
+	}
+	return nil
 }
 
 // loop makes the agent, with the options of the host.
 func (s *subagents) loop(tools []aycoder.Tool) (*aycoder.Loop, error) {
-	opts := slices.Clone(s.Options)
+	opts := append([]aycoder.Option{aycoder.WithName(s.Name)}, s.Options...)
 	return aycoder.New(s.Model, append(opts, aycoder.WithTools(tools...), aycoder.WithLimits(aycoder.Limits{Turns: s.MaxTurns}))...)
 }
 
@@ -134,10 +183,8 @@ func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, errSubagentTimeout)
 	defer cancel()
 	w := &follower{inv: inv, maxTokens: s.MaxTokens}
-	ctx = original.With(workspace.WithReader(ctx, new(workspace.Reader)), nil)
-	seq := child.Run(ctx, aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res),
-		aycoder.WithParent(inv))
-	for ev, err := range seq {
+	ctx = workspace.WithReader(ctx, new(workspace.Reader))
+	for ev, err := range s.start(ctx, child, aycoder.Input{Prompt: in.Task}, w) {
 		if w.err = err; err == nil {
 			w.err = w.see(ctx, ev)
 		}
@@ -196,7 +243,8 @@ type follower struct {
 	maxTokens int64
 
 	res       aycoder.Result
-	err       error // why the run ended early
+	answer    func() string // of a run that has ended well
+	err       error         // why the run ended early
 	tokens    int64
 	calls     int
 	denied    []string // names of tools
@@ -252,7 +300,11 @@ func (s *subagents) report(ctx context.Context, w *follower) (*result, error) {
 	if _, ok := errors.AsType[*aycoder.ToolError](w.err); ok {
 		return nil, w.err // an error that ends all runs, including the outer one
 	}
-	text := shortened(w.res.Text(), max(maxReport, w.inv.Whole))
+	text := w.res.Text()
+	if w.err == nil {
+		text = w.answer()
+	}
+	text = shortened(text, max(maxReport, w.inv.Whole))
 	if w.untrusted && text != "" {
 		text = envelope.Wrap("an agent that read what strangers wrote", text)
 	} else if text != "" && !strings.HasSuffix(text, "\n") {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/internal/original"
 )
 
@@ -353,6 +354,29 @@ func TestSubagentIsTainted(t *testing.T) {
 	require.False(t, fin.Output.Untrusted)
 }
 
+// The masker of the outer run also masks what the tools of agents say, at any depth.
+func TestSubagentIsMasked(t *testing.T) {
+	const secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+	leak, err := aycoder.NewTool("leak", "A tool.", func(_ context.Context, inv *invocation, _ struct{}) (*result, error) {
+		inv.Progress(aycoder.Progress{Message: secret})
+		return textResult(secret, secret), nil
+	})
+	require.NoError(t, err)
+	var read string // what the agents read
+	repeat := func(_ context.Context, req *aycoder.Request) (aycoder.Part, error) {
+		data, err := json.Marshal(req.Messages)
+		read += string(data)
+		return &aycoder.Text{Text: "done"}, err
+	}
+	deep := subagent(t, SubagentConfig{Name: "deep", MaxDepth: 2, Model: modelOf(uses("leak", args{}), repeat), Tools: []aycoder.Tool{leak}})
+	outer := subagent(t, SubagentConfig{Model: modelOf(uses("deep", args{"task": "go"}), repeat), Tools: []aycoder.Tool{deep}})
+	_, events, _ := delegate(t, outer, args{"task": "go"}, approveAll(), aycoder.WithToolMiddleware(Masking(NewMasker(nil))))
+	data, err := json.Marshal(events)
+	require.NoError(t, err)
+	require.NotContains(t, read+string(data), secret)
+	require.Equal(t, 1, strings.Count(read, "[secret:"), read)
+}
+
 // A full disk ends the outer run, too.
 func TestSubagentFatal(t *testing.T) {
 	full := errors.New("disk full")
@@ -457,5 +481,44 @@ func TestSubagentSeesForItself(t *testing.T) {
 			require.Contains(t, outside, "user")
 			require.Equal(t, "0\n"+outside, w.read("f"))
 		})
+	}
+}
+
+// Of an agent that answers with a type, the outer model gets only what is valid.
+func TestSubagentAs(t *testing.T) {
+	type found struct {
+		File  string `json:"file"`
+		Lines []int  `json:"lines" jsonschema:"minItems=1"`
+	}
+	right := args{"file": "a <b>.go", "lines": []int{3}}
+	ran := 0
+	agent := func(model aycoder.ModelClient, opts ...generate.Option) aycoder.Tool {
+		tool, err := SubagentAs[found](SubagentConfig{Model: model, Tools: []aycoder.Tool{fake(t, "look", aycoder.EffectReadOnly, &ran)}}, opts...)
+		require.NoError(t, err)
+		return tool
+	}
+	fin, _, res := delegate(t, agent(modelOf(uses("look", nil), says("In a.go."), uses("found", args{"file": "a"}), uses("found", right))), args{"task": "find"})
+	require.False(t, fin.Output.IsError)
+	require.Equal(t, "{\"file\":\"a <b>.go\",\"lines\":[3]}\n[4 turns, 3 calls, 440 tokens]\n", fin.Output.Text())
+	require.Equal(t, int64(600), res.Usage.Input, "the repairs count")
+	require.Equal(t, 1, ran)
+
+	fin, _, _ = delegate(t, agent(modelOf(says("In a.go."))), args{"task": "find"})
+	require.True(t, fin.Output.IsError)
+	require.Equal(t, "agent_failed: document found: document: there is none in the answer (after 3 attempts)\nIn a.go.\n[3 turns, 0 calls, 330 tokens]\n", fin.Output.Text())
+	fin, _, _ = delegate(t, agent(modelOf(says("In a.go.")), generate.WithRepairs(0)), args{"task": "find"})
+	require.Contains(t, fin.Output.Text(), "[1 turn,")
+
+	for want, f := range map[string]func() (aycoder.Tool, error){
+		"has no JSON form": func() (aycoder.Tool, error) { return SubagentAs[chan int](SubagentConfig{Model: modelOf(says("x"))}) },
+		"name that is used": func() (aycoder.Tool, error) {
+			return SubagentAs[found](SubagentConfig{Model: modelOf(says("x")), Tools: []aycoder.Tool{fake(t, "found", aycoder.EffectReadOnly, &ran)}})
+		},
+		"WithRepairs: is nega": func() (aycoder.Tool, error) {
+			return SubagentAs[found](SubagentConfig{Model: modelOf(says("x"))}, generate.WithRepairs(-1))
+		},
+	} {
+		_, err := f()
+		require.ErrorContains(t, err, want)
 	}
 }

@@ -36,12 +36,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/egress"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/workspace"
@@ -61,6 +63,7 @@ type config struct {
 	todos        *TodoList    // of todo; nil for a new list
 
 	exec     Exec
+	environ  func() []string // of the machine that runs commands
 	wrapExec []func(Exec) Exec
 	shell    *Shell
 	memory   int64 // bytes for a command; 0 for the default
@@ -70,6 +73,8 @@ type config struct {
 
 	sandbox        Sandbox // of bash
 	requireSandbox bool
+	confined       bool          // there is a sandbox, or there must be
+	proxy          *egress.Proxy // of bash and fetch; nil for none
 }
 
 // WithIgnored adds ignore patterns in the format of a .gitignore file. The tools list_files, glob
@@ -150,6 +155,7 @@ func optioned(opts []Option) (*config, error) {
 		return nil, fmt.Errorf("new tool: %w", err)
 	}
 	confined := c.sandbox != nil || c.requireSandbox
+	c.confined = confined
 	if c.sandbox == nil {
 		c.sandbox = NoSandbox()
 	}
@@ -158,9 +164,16 @@ func optioned(opts []Option) (*config, error) {
 	}
 	if c.exec == nil {
 		c.exec = &localExec{
-			memory: c.memory, confined: confined,
+			memory: c.memory, confined: confined, proxy: c.proxy,
 			confiner: &confiner{sandbox: c.sandbox, require: c.requireSandbox},
 		}
+	}
+	if c.proxy != nil && c.client != nil {
+		return nil, errors.New("new tool: WithProxy goes without WithHTTPClient, which connects by itself")
+	}
+	c.environ = os.Environ
+	if r, ok := c.exec.(RemoteExec); ok {
+		c.environ = r.Environ
 	}
 	for _, wrap := range c.wrapExec {
 		if c.exec = wrap(c.exec); c.exec == nil {

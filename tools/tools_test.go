@@ -221,7 +221,7 @@ func TestBashCancel(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	host := []string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "OPENAI_API_KEY=k", "GITHUB_TOKEN=t", "MY=1", "BASH_ENV=x", "LD_PRELOAD=x", "GIT_DIR=x", "LC_SECRET=x",
 		"LC_GITHUB_PAT=ghp", "GOPROXY=https://user:hidden@proxy.corp,direct", "GOFLAGS=-mod=mod", "GIT_AUTHOR_NAME=Ann", "GOPRIVATE=corp.com/a@b"}
-	env := strings.Join(environ(host, []string{"MY", "NEW=2", "ABSENT"}), "\n")
+	env := strings.Join(environ(host, host, []string{"MY", "NEW=2", "ABSENT"}), "\n")
 	for _, want := range []string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "MY=1", "NEW=2", "GIT_PAGER=cat", "GOFLAGS=-mod=mod", "GIT_AUTHOR_NAME=Ann", "GOPRIVATE=corp.com/a@b"} {
 		assert.Contains(t, env, want)
 	}

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -374,6 +375,10 @@ func TestApplyTorture(t *testing.T) {
 	t.Logf("%d rounds, %d saves: %v, %d texts kept beside", n, saves, outcomes, beside)
 }
 
+// Elsewhere returns the method Apply of a workspace that is served to a client in this process. The
+// server adds an option, which only the workspace understands.
+var Elsewhere func(t *testing.T, w *Workspace, c ApplyOption) func(context.Context, edit.Plan, ...ApplyOption) (*edit.Result, error)
+
 func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*saver, edit.FileResult) {
 	base := tortureBase()
 	s := &saver{file: filepath.Join(dir, "f"), rand: mine, lines: base}
@@ -420,7 +425,11 @@ func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*
 	if when == 0 {
 		close(begin)
 	}
-	res, err := w.Apply(t.Context(), mustPlan(t, edits...), c)
+	apply := w.Apply
+	if Elsewhere != nil {
+		apply = Elsewhere(t, w, c)
+	}
+	res, err := apply(t.Context(), mustPlan(t, edits...), c)
 	if count < when {
 		close(begin)
 	}

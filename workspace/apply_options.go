@@ -68,6 +68,25 @@ func WithMerge(opts ...merge.Option) ApplyOption {
 	return func(c *applyConfig) error { c.merge = append(c.merge, opts...); return nil }
 }
 
+// ApplySettings are the values of options for [Workspace.Apply]. An implementation of the interface FS
+// of package tools that carries out plans elsewhere needs them, since options are functions.
+type ApplySettings struct {
+	// Approved is the digest of [WithApproved], or "".
+	Approved string
+	// WrittenConflicts and WriterWait are the values of the options of these names.
+	WrittenConflicts bool
+	WriterWait       time.Duration
+	// Merge are the options with which Apply merges files: first the default labels, then those of
+	// [WithMerge].
+	Merge []merge.Option
+}
+
+// SettingsOf returns the values that the options set, or their defaults.
+func SettingsOf(opts ...ApplyOption) (ApplySettings, error) {
+	c, err := newApplyConfig(opts)
+	return ApplySettings{c.approved, c.markers, c.wait, c.merge}, err
+}
+
 // newApplyConfig applies the options. The labels of conflict markers are for the model, who
 // is "you" in them.
 func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {

@@ -338,3 +338,26 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+// setPermissions changes the permissions of a file, and keeps its other mode bits.
+func setPermissions(f *os.File, perm fs.FileMode) error {
+	info, err := f.Stat()
+	if err == nil && info.Mode().Perm() != perm {
+		err = f.Chmod(info.Mode()&^fs.ModePerm | perm)
+	}
+	return err
+}
+
+// keepAttributes copies the mode of another file, and where the system and the rights of the
+// process allow it, the owner and extended attributes, including access control lists.
+func keepAttributes(f, of *os.File) error {
+	info, err := of.Stat()
+	if err == nil {
+		// The mode comes last: it is a part of an access control list.
+		err = atomicswap.CopyAttributes(f, of)
+	}
+	if err == nil {
+		err = keepMode(f, info)
+	}
+	return err
+}

@@ -57,6 +57,10 @@ const (
 	KindTooLarge ErrorKind = "too_large"
 	// KindNoSpace means that the disk is full or the quota is used up.
 	KindNoSpace ErrorKind = "no_space"
+	// KindInterrupted means that the connection to a workspace on another machine was cut while the
+	// operation was under way, so that nobody knows whether it has changed anything. It must not
+	// simply be repeated.
+	KindInterrupted ErrorKind = "interrupted"
 	// KindIO means any other error of the operating system.
 	KindIO ErrorKind = "io"
 )

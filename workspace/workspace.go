@@ -19,7 +19,6 @@ import (
 	"syscall"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
@@ -152,9 +151,16 @@ func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 // does not exist or because a symbolic link leads out of the workspace.
 func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
 
-// rel returns the clean path of a name in the workspace. The names come from a model, so
+func (w *Workspace) rel(op, name string) (string, error) { return relIn(op, name, w.dir, w.real) }
+
+// RelIn is [Workspace.Rel] for a workspace that is not on this machine: an implementation of the
+// interface FS of package tools needs it to resolve names without asking. The directories are
+// absolute paths of the workspace, with and without symbolic links. RelIn does not access them.
+func RelIn(name string, dirs ...string) (string, error) { return relIn("resolve", name, dirs...) }
+
+// relIn returns the clean path of a name in the workspace. The names come from a model, so
 // each kind of mistake has an error that says what to write instead.
-func (w *Workspace) rel(op, name string) (string, error) {
+func relIn(op, name string, dirs ...string) (string, error) {
 	fail := func(kind ErrorKind, why string) (string, error) {
 		return "", &Error{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
 	}
@@ -168,7 +174,7 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	}
 	rel := name
 	if filepath.IsAbs(name) {
-		rel = w.below(name)
+		rel = below(name, dirs)
 	}
 	rel = path.Clean(filepath.ToSlash(rel))
 	if !filepath.IsLocal(filepath.FromSlash(rel)) {
@@ -181,9 +187,9 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	return rel, nil
 }
 
-// below makes an absolute name relative to the directory.
-func (w *Workspace) below(name string) string {
-	for _, base := range []string{w.dir, w.real} {
+// below makes an absolute name relative to the first of the directories that it is in.
+func below(name string, dirs []string) string {
+	for _, base := range dirs {
 		if rel, err := filepath.Rel(base, name); err == nil && filepath.IsLocal(rel) {
 			return rel
 		}
@@ -469,27 +475,4 @@ func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 		return nil, errors.Join(err, f.Close(), t.dir.Remove(name))
 	}
 	return f, nil
-}
-
-// setPermissions changes the permissions of a file, and keeps its other mode bits.
-func setPermissions(f *os.File, perm fs.FileMode) error {
-	info, err := f.Stat()
-	if err == nil && info.Mode().Perm() != perm {
-		err = f.Chmod(info.Mode()&^fs.ModePerm | perm)
-	}
-	return err
-}
-
-// keepAttributes copies the mode of another file, and where the system and the rights of the
-// process allow it, the owner and extended attributes, including access control lists.
-func keepAttributes(f, of *os.File) error {
-	info, err := of.Stat()
-	if err == nil {
-		// The mode comes last: it is a part of an access control list.
-		err = atomicswap.CopyAttributes(f, of)
-	}
-	if err == nil {
-		err = keepMode(f, info)
-	}
-	return err
 }
