@@ -79,6 +79,7 @@ type Counter struct {
 
 	mu       sync.Mutex
 	last     prefix
+	observed observation
 	messages memo[aycoder.Message]
 	tools    memo[aycoder.ToolSpec]
 	texts    memo[aycoder.Text]
@@ -176,17 +177,56 @@ func (p *prefix) begins(provider string, messages []*aycoder.Message) bool {
 	return p.provider == provider && n <= len(messages) && slices.Equal(p.messages, messages[:n])
 }
 
+// An observation is a request that a model counted. The next request of a conversation repeats it, so
+// that only what was appended tells something new: all of it would count one text many times over, and
+// the scale would become surer than it may be.
+type observation struct {
+	Model
+	last  *aycoder.Message
+	at    int // the number of messages
+	text  size
+	count int64
+}
+
+// minGrowth is how many tokens must have been appended, in which the overhead of messages is little.
+const minGrowth = 500
+
 // Observe corrects the scale of a model by the usage that it reported for a request. The input
-// counts, with what was read from a cache and written to it. Observe ignores requests with images,
-// which say little about texts, and usage that cannot be of this request.
+// counts, with what was read from a cache and written to it. Of a request that repeats the one that was
+// observed before, only the rest is looked at, as soon as it is large enough. Observe ignores requests
+// with images, which say little about texts, and usage that cannot be of this request.
 func (c *Counter) Observe(m Model, req *aycoder.Request, usage aycoder.Usage) {
 	c.observe(m, req, usage.Input+usage.CacheRead+usage.CacheWrite)
 }
 
 func (c *Counter) observe(m Model, req *aycoder.Request, count int64) {
-	if sum := c.measure(m.Provider, req); sum.Images == 0 {
-		c.scales.observe(m, sum.size, count)
+	sum := c.measure(m.Provider, req)
+	if sum.Images != 0 || !plausible(sum.size, count) {
+		return
 	}
+	c.mu.Lock()
+	text, count := c.observed.next(m, req.Messages, sum.size, count)
+	c.mu.Unlock()
+	c.scales.observe(m, text, count)
+}
+
+// next replaces o by a request, and returns what the request adds to o, with its count; all of the
+// request if it does not repeat o. The count is 0 if too little was added, and then o stays.
+func (o *observation) next(m Model, messages []*aycoder.Message, text size, count int64) (size, int64) {
+	now := observation{Model: m, at: len(messages), text: text, count: count}
+	if now.at > 0 {
+		now.last = messages[now.at-1]
+	}
+	if o.at > 0 && o.at <= now.at && o.Model == m && messages[o.at-1] == o.last {
+		for i, n := range o.text {
+			text[i] -= n
+		}
+		if count -= o.count; text.tokens() < minGrowth || slices.Min(text[:]) < 0 {
+			return text, 0
+		}
+	}
+	*o = now
+	return text, count
 }
 
 // A Turn counts the candidates for the next request of a conversation. In all of a turn, it asks

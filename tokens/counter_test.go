@@ -96,45 +96,85 @@ func TestInvalidRequest(t *testing.T) {
 // A provider that counts otherwise is learned from few usages, with what was cached.
 func TestObserve(t *testing.T) {
 	c := newCounter(t)
-	req := ask(strings.Repeat(sentence, 100))
+	another := func() *aycoder.Request { return ask(strings.Repeat(sentence, 100)) }
+	req := another()
 	before := c.Estimate(gpt, req)
 	require.InDelta(t, 1.35, before.Margin, 0.03)
 	truth := before.Tokens * 13 / 10
 	for range 4 {
-		c.Observe(gpt, req, aycoder.Usage{Input: 10, CacheRead: truth / 2, CacheWrite: truth - truth/2 - 10, Output: 999})
+		c.Observe(gpt, another(), aycoder.Usage{Input: 10, CacheRead: truth / 2, CacheWrite: truth - truth/2 - 10, Output: 999})
 	}
 	after := c.Estimate(gpt, req)
 	require.InEpsilon(t, truth, after.Tokens, 0.02)
 	require.Less(t, after.Margin, 1.2)
 	require.Equal(t, before.Tokens, c.Estimate(Model{"openai", "other"}, req).Tokens, "another model")
 	for range 200 {
-		c.Observe(gpt, req, aycoder.Usage{Input: truth})
+		c.Observe(gpt, another(), aycoder.Usage{Input: truth})
 	}
 	require.InDelta(t, 1.05, c.Estimate(gpt, req).Margin, 0.001, "the least margin")
 
 	factor, margin := c.Scales().Of(gpt)
-	c.Observe(gpt, req, aycoder.Usage{})
-	c.Observe(gpt, req, aycoder.Usage{Input: 1 << 40})
+	c.Observe(gpt, another(), aycoder.Usage{})
+	c.Observe(gpt, another(), aycoder.Usage{Input: 1 << 40})
 	picture := &aycoder.Request{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Media{Type: "image/png"}}}}}
 	c.Observe(gpt, picture, aycoder.Usage{Input: 5000})
 	factor2, margin2 := c.Scales().Of(gpt)
 	require.Equal(t, []float64{factor, margin}, []float64{factor2, margin2}, "no count, an absurd one, and one of an image")
 }
 
+const han = "第二个函数打开文件并返回错误。"
+
+// A request that repeats the one before tells only about what was appended: else one text would count
+// as many, and a new kind of text would be lost in all of the old.
+func TestObserveGrowth(t *testing.T) {
+	c, truth := newCounter(t), int64(0)
+	conversation := &aycoder.Request{}
+	say := func(text string, factor float64) {
+		before := c.Estimate(gpt, conversation).raw.Total()
+		conversation.Messages = append(conversation.Messages, aycoder.User(text))
+		truth += int64(float64(c.Estimate(gpt, conversation).raw.Total()-before) * factor)
+		c.Observe(gpt, conversation, aycoder.Usage{Input: truth})
+	}
+	for range 5 {
+		say(strings.Repeat(sentence, 500), 1.2)
+	}
+	known := *c.Scales()
+	for range 20 {
+		say("ok", 1.2)
+		c.Observe(gpt, conversation, aycoder.Usage{Input: truth})
+	}
+	require.Equal(t, known.models, c.Scales().models, "nothing new, or too little")
+
+	for range 8 {
+		say(strings.Repeat(han, 100), 2)
+	}
+	alone := ask(strings.Repeat(han, 100))
+	require.InEpsilon(t, 2*c.Estimate(gpt, alone).raw.Total(), c.Estimate(gpt, alone).Tokens, 0.05)
+	english := ask(strings.Repeat(sentence, 100))
+	require.InEpsilon(t, 1.2*float64(c.Estimate(gpt, english).raw.Total()), c.Estimate(gpt, english).Tokens, 0.05)
+
+	conversation = &aycoder.Request{Messages: conversation.Messages[5:]} // after a compaction
+	truth = 3 * c.Estimate(gpt, conversation).raw.Total()
+	factor, _ := c.Scales().Of(gpt)
+	c.Observe(gpt, conversation, aycoder.Usage{Input: truth})
+	after, _ := c.Scales().Of(gpt)
+	require.Greater(t, after, factor, "all of it is new")
+}
+
 // Counts of English say little about Chinese: the estimate stays, and its margin stays wide.
 func TestObserveByGroup(t *testing.T) {
 	c := newCounter(t)
-	chinese := ask(strings.Repeat("第二个函数打开文件并返回错误。", 100))
+	chinese := ask(strings.Repeat(han, 100))
 	english := ask(strings.Repeat(sentence, 100))
 	before := c.Estimate(gpt, chinese)
 	for range 20 {
-		c.Observe(gpt, english, aycoder.Usage{Input: c.Estimate(gpt, english).raw.Total()})
+		c.Observe(gpt, ask(strings.Repeat(sentence, 100)), aycoder.Usage{Input: c.Estimate(gpt, english).raw.Total()})
 	}
 	require.InEpsilon(t, before.Tokens, c.Estimate(gpt, chinese).Tokens, 0.02)
 	require.Greater(t, c.Estimate(gpt, chinese).Margin, 1.5)
 	require.Less(t, c.Estimate(gpt, english).Margin, 1.15)
 	for range 10 {
-		c.Observe(gpt, chinese, aycoder.Usage{Input: before.Tokens * 17 / 10})
+		c.Observe(gpt, ask(strings.Repeat(han, 100)), aycoder.Usage{Input: before.Tokens * 17 / 10})
 	}
 	require.InEpsilon(t, before.Tokens*17/10, c.Estimate(gpt, chinese).Tokens, 0.05)
 	require.InEpsilon(t, c.Estimate(gpt, english).raw.Total(), c.Estimate(gpt, english).Tokens, 0.05)

@@ -179,15 +179,20 @@ func (s *Scales) get(m Model) scale {
 // observe corrects the scale of a model that counted this many tokens for a text. It ignores counts
 // that cannot be of the same request, such as 0.
 func (s *Scales) observe(m Model, text size, count int64) {
-	ratio := float64(count) / text.tokens()
-	if !(ratio >= 1.0/mismatch && ratio <= mismatch) {
+	if !plausible(text, count) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := s.get(m)
-	next.observe(text, ratio)
+	next.observe(text, float64(count)/text.tokens())
 	s.put(next)
+}
+
+// plausible reports whether a model may have counted this many tokens for a text.
+func plausible(text size, count int64) bool {
+	ratio := float64(count) / text.tokens()
+	return ratio >= 1.0/mismatch && ratio <= mismatch // false without a text
 }
 
 func (s *Scales) put(next scale) {
