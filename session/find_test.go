@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -148,6 +149,7 @@ func checkMatch(t *testing.T, text string, words [][]rune, queryText string, que
 // Texts and queries of random letters match as the naive search says, and the scanner leaves out no
 // line that matches.
 func TestMatchNaively(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	random := func(n int) []byte {

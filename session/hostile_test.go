@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -140,7 +141,10 @@ func TestHostileRecords(t *testing.T) {
 			survives(t, records)
 		})
 	}
-	const cases = 500
+	cases := 500
+	if timed.Race {
+		cases = 100
+	}
 	seed := rand.Uint64()
 	t.Logf("%d cases, seed %d", cases, seed)
 	for n := range cases {

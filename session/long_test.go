@@ -22,6 +22,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -101,6 +102,7 @@ func heap() int64 {
 // The memory of a process hardly grows with a conversation that is compacted and on disk: a message
 // whose content no request shows takes a small part of its bytes. AYCODER_TURNS sets the number of turns.
 func TestMemoryOfLongSession(t *testing.T) {
+	timed.Serial(t)
 	const size, each = 5 << 10, 50
 	turns := 400
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_TURNS")); err == nil {

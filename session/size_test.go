@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -25,6 +26,7 @@ import (
 // A session of many nodes over many files takes little more room than its messages and the distinct
 // contents of the files. AYCODER_NODES sets the number of nodes. The times are only logged.
 func TestSizeOfSession(t *testing.T) {
+	timed.Serial(t)
 	nodes, files := 300, 200
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_NODES")); err == nil {
 		nodes = n

@@ -167,6 +167,7 @@ func TestEditCancelled(t *testing.T) {
 // A change to a big file must not cost as much as a comparison of the whole file.
 func TestBigDiff(t *testing.T) {
 	timed.Long(t, "edits of files of megabytes")
+	timed.Serial(t)
 	big := strings.Repeat("some line\n", 400_000) + "needle\n" + strings.Repeat("more\n", 100_000)
 	w := newWorld(t, map[string]string{"f": big})
 	start := time.Now()
