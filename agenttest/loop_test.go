@@ -345,7 +345,7 @@ func runTime(t *testing.T, steps []any) time.Duration {
 // A report of progress that was on its way when the call returned comes before the
 // end of the call, or not at all.
 func TestProgressAfterReturn(t *testing.T) {
-	long := strings.Repeat("\xff", 32<<20)
+	long := strings.Repeat("\xff", 8<<20)
 	for range 5 {
 		gone := make(chan struct{})
 		tool, err := aycoder.NewTool("late", "A tool.",
