@@ -23,6 +23,7 @@ import (
 // testdata/answer.
 func TestApprovedEdit(t *testing.T) {
 	timed.Long(t, "a program that is built with coverage")
+	timed.Serial(t)
 	program := filepath.Join(t.TempDir(), "answer")
 	command(t, "go", "build", "-cover", "-covermode=atomic", "-o="+program, "-coverpkg="+module+",encoding/json,"+
 		"./testdata/answer,./internal/schema,./internal/editmatch", "./testdata/answer")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,6 +41,7 @@ func (r *proseRule) findings(text string) (found []string) {
 
 // Comments and documents are in plain English, at least as far as patterns can tell.
 func TestProse(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	var goFiles, documents int
 	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {

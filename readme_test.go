@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -212,6 +213,7 @@ func TestDocumentsAnchors(t *testing.T) {
 // in its package, and New alone in any package. A guide for migration has the names of another
 // library in its first column and in its prose.
 func TestDocumentsNames(t *testing.T) {
+	timed.Serial(t)
 	known, members := exportedNames(t)
 	quoted, name := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(?:([a-z]+)\.)?([A-Z]\w*[a-z]\w*)`)
 	code := regexp.MustCompile("(?ms)^```.*?^```")

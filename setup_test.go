@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // randomSetups changes the setup of a run at random. Each setup has new tools, and what runs must be a
@@ -529,6 +530,7 @@ func TestSetupChangesClient(t *testing.T) {
 // A function that changes nothing costs nothing, also if it returns the same tools in another list. A
 // tool is checked once.
 func TestSetupCostsNothing(t *testing.T) {
+	timed.Serial(t)
 	specs := 0
 	counted := &countedTool{specs: &specs}
 	list := []aycoder.Tool{counted}

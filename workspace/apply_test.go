@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/merge"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -530,6 +531,7 @@ func TestApplySavedByReader(t *testing.T) {
 }
 
 func TestApplyTextBounded(t *testing.T) {
+	timed.Serial(t)
 	inMemory(t)
 	files, edits := map[string]string{}, []edit.File{}
 	for i := range 200 {
