@@ -268,11 +268,11 @@ func (r *run) goOn(next func(*Result) *Message) {
 	if r.state.turn >= r.state.rules.maxTurns {
 		return
 	}
-	r.mu.Unlock()
-	defer r.mu.Lock()
-	m := next(r.result())
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	m := func() *Message {
+		r.mu.Unlock()
+		defer r.mu.Lock() // also if next panics
+		return next(r.result())
+	}()
 	if m != nil && !r.stopping {
 		_ = r.step(&Steered{Message: m})
 	}

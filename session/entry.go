@@ -52,13 +52,17 @@ func (r *record) answered() *Answer {
 	return &a
 }
 
-// cost returns the price of an answer, or 0 if it is unknown.
+// cost returns what an answer has cost by the host's prices, or else what the run says.
 func (c *config) cost(a *Answer) float64 {
-	if a == nil || c.prices == nil {
+	if a == nil {
 		return 0
 	}
-	price, _ := c.prices(a.Provider, a.Model)
-	return a.Usage.Cost(price)
+	if c.prices != nil {
+		if price, ok := c.prices(a.Provider, a.Model); ok {
+			return a.Usage.Cost(price)
+		}
+	}
+	return a.Cost
 }
 
 // spent returns what the summary of a compaction has used, or nil.
@@ -66,7 +70,7 @@ func (c *config) spent(done *aycoder.Compacted) *Answer {
 	if done == nil || done.Usage == (aycoder.Usage{}) {
 		return nil
 	}
-	a := &Answer{Provider: done.Provider, Model: done.Model, Usage: done.Usage}
+	a := answerOf(&aycoder.MessageDone{Provider: done.Provider, Model: done.Model, Usage: done.Usage, Cost: done.Cost})
 	a.Cost = c.cost(a)
 	return a
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"os/exec"
@@ -322,6 +323,54 @@ func TestReadAfterCrash(t *testing.T) {
 
 type lookArgs struct {
 	Text string `json:"text"`
+}
+
+// paid is a client that says what its answers cost.
+type paid struct {
+	aycoder.ModelClient
+	cost float64
+}
+
+func (p paid) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		for ev, err := range p.ModelClient.Stream(ctx, req) {
+			if done, ok := ev.(*aycoder.MessageDone); ok {
+				done.Cost = &p.cost
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// Without a price of the host's, an answer costs what the client says.
+func TestCostOfTheClient(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]bool{"price": true, "no price": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, err := Dir(t.TempDir())
+			require.NoError(t, err)
+			agent, err := aycoder.New(paid{script.New(script.Say("one")), 0.25})
+			require.NoError(t, err)
+			prices := func(string, string) (aycoder.Price, bool) { return aycoder.Price{Output: 1e6}, known }
+			s, err := New(t.Context(), store, agent, WithPrices(prices))
+			require.NoError(t, err)
+			ask(t, s, "go")
+			want := 0.25
+			if known {
+				want = float64(s.View().Node(2).Answer.Usage.Output)
+			}
+			require.InDelta(t, want, s.View().Node(2).Answer.Cost, 1e-9)
+			require.NoError(t, s.Close())
+			require.InDelta(t, want, entriesOf(t, store)[0].Cost, 1e-9)
+			s, err = Open(t.Context(), store, s.ID(), agent)
+			require.NoError(t, err)
+			require.InDelta(t, want, s.View().Node(2).Answer.Cost, 1e-9, "as recorded")
+			require.NoError(t, s.Close())
+		})
+	}
 }
 
 func scripted(tb testing.TB, steps ...script.Step) aycoder.Agent {

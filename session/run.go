@@ -296,7 +296,11 @@ func outputsOf(nodes []*record) *record {
 }
 
 func answerOf(f *aycoder.MessageDone) *Answer {
-	return &Answer{Provider: f.Provider, Model: f.Model, ID: f.ID, RequestID: f.RequestID, Usage: f.Usage}
+	a := &Answer{Provider: f.Provider, Model: f.Model, ID: f.ID, RequestID: f.RequestID, Usage: f.Usage}
+	if f.Cost != nil {
+		a.Cost = *f.Cost
+	}
+	return a
 }
 
 // started returns the record of the start of a run.

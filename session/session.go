@@ -124,7 +124,7 @@ func WithDir(dir string) Option {
 
 // WithPrices sets where the costs of messages come from, for example the Lookup method of package
 // catalog. The cost of a message is recorded with it, so later changes of prices do not matter.
-// Default: costs are unknown.
+// Default, also for models without a price: [aycoder.MessageDone].Cost, if the run knows it.
 func WithPrices(price func(provider, model string) (aycoder.Price, bool)) Option {
 	return func(c *config) error {
 		c.prices = price
