@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // Two runs that continue one conversation in two ways at once do not share what is known of it.
@@ -173,6 +174,7 @@ func TestRecallOfMessages(t *testing.T) {
 
 // Of conversations whose runs are over, a bounded number of bytes is remembered.
 func TestIdleBytes(t *testing.T) {
+	timed.Serial(t)
 	m := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 		return func(yield func(aycoder.ModelEvent, error) bool) {
 			yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -146,6 +147,9 @@ var megabytes = []string{
 func TestWholeOutputs(t *testing.T) {
 	for _, where := range []string{"memory", "session", "session in memory"} {
 		t.Run(where, func(t *testing.T) {
+			if where != "session" {
+				timed.Serial(t)
+			}
 			dir := t.TempDir()
 			r := &reader{t: t, commands: megabytes}
 			var a aycoder.Agent = r.agent(dir)
