@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
@@ -79,10 +80,10 @@ type Counter struct {
 
 	mu       sync.Mutex
 	last     prefix
-	observed observation
-	messages memo[aycoder.Message]
-	tools    memo[aycoder.ToolSpec]
-	texts    memo[aycoder.Text]
+	messages memo[aycoder.Message, measure]
+	tools    memo[aycoder.ToolSpec, measure]
+	texts    memo[aycoder.Text, measure]
+	observed memo[aycoder.Message, *observation] // by the last message
 }
 
 // New returns a counter.
@@ -119,12 +120,24 @@ type Count struct {
 // Max returns the number of tokens that a budget must have room for: Tokens × Margin.
 func (c Count) Max() int64 { return int64(math.Ceil(float64(c.Tokens) * c.Margin)) }
 
-// Estimate estimates a request to a model, and asks nobody.
+// Estimate estimates a request to a model, and asks nobody. If the request repeats one that was
+// observed, only the rest is estimated: see [Counter.Observe].
 func (c *Counter) Estimate(m Model, req *aycoder.Request) Count {
 	raw := c.measure(m.Provider, req)
 	factor, margin := c.scales.of(m, raw.size)
-	b := raw.scaled(factor)
-	return Count{Breakdown: b, Tokens: b.Total(), Margin: margin, raw: raw.Breakdown}
+	n := Count{Breakdown: raw.scaled(factor), Margin: margin, raw: raw.Breakdown}
+	n.Tokens = n.Breakdown.Total()
+	if o := c.repeated(m, req.Messages); o != nil {
+		grown, images := raw.minus(o.size), float64(raw.Images-o.Images)
+		if slices.Min(grown[:]) >= 0 && images >= 0 {
+			factor, margin = c.scales.of(m, grown)
+			known, more := float64(o.count), grown.tokens()*factor+images
+			n.Breakdown = raw.scaled((known + more - float64(raw.Images)) / float64(raw.Total()-raw.Images))
+			n.Tokens = int64(math.Round(known + more))
+			n.Margin = (known*knownMargin + more*margin) / (known + more)
+		}
+	}
+	return n
 }
 
 // measure estimates a request to a provider, without a correction for the model.
@@ -177,56 +190,84 @@ func (p *prefix) begins(provider string, messages []*aycoder.Message) bool {
 	return p.provider == provider && n <= len(messages) && slices.Equal(p.messages, messages[:n])
 }
 
-// An observation is a request that a model counted. The next request of a conversation repeats it, so
-// that only what was appended tells something new: all of it would count one text many times over, and
-// the scale would become surer than it may be.
+// An observation is a request that a model counted. The next request of a conversation repeats it: that
+// part need not be estimated again, and teaches nothing new. If all of each request did, one text would
+// count as many, and the scale would become surer than it may be.
 type observation struct {
 	Model
-	last  *aycoder.Message
-	at    int // the number of messages
-	text  size
+	at int // the number of messages
+	measure
 	count int64
+
+	learned      size // the request before which the scale knows all
+	learnedCount int64
 }
 
-// minGrowth is how many tokens must have been appended, in which the overhead of messages is little.
-const minGrowth = 500
+const (
+	// lookBack is the number of messages that are looked at for the end of an observed request.
+	lookBack = 16
+	// minGrowth is how many tokens must have been appended to teach something: the overhead of messages
+	// is little in as many.
+	minGrowth = 500
+	// knownMargin is the margin of what was counted, as services leave out a little, or add it, later.
+	knownMargin = 1.01
+	// maxObserved is the maximum number of requests that are remembered.
+	maxObserved = 4096
+)
+
+// repeated returns what was observed of a request that another one of these messages repeats, or nil.
+func (c *Counter) repeated(m Model, messages []*aycoder.Message) *observation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, _ := c.find(m, messages)
+	return o
+}
+
+func (c *Counter) find(m Model, messages []*aycoder.Message) (*observation, memoKey[aycoder.Message]) {
+	for i := len(messages) - 1; i >= max(0, len(messages)-lookBack); i-- {
+		key := memoKey[aycoder.Message]{weak.Make(messages[i]), m.Provider}
+		if o, ok := c.observed.entries[key]; ok {
+			if o.Model == m && o.at == i+1 {
+				return o, key
+			}
+			return nil, key
+		}
+	}
+	return nil, memoKey[aycoder.Message]{}
+}
 
 // Observe corrects the scale of a model by the usage that it reported for a request. The input
-// counts, with what was read from a cache and written to it. Of a request that repeats the one that was
-// observed before, only the rest is looked at, as soon as it is large enough. Observe ignores requests
-// with images, which say little about texts, and usage that cannot be of this request.
+// counts, with what was read from a cache and written to it. Estimates of requests that begin with the
+// same messages start from that count. Only what a request adds to such a one corrects the scale. Observe
+// ignores usage that cannot be of this request, and learns nothing from images.
 func (c *Counter) Observe(m Model, req *aycoder.Request, usage aycoder.Usage) {
 	c.observe(m, req, usage.Input+usage.CacheRead+usage.CacheWrite)
 }
 
 func (c *Counter) observe(m Model, req *aycoder.Request, count int64) {
 	sum := c.measure(m.Provider, req)
-	if sum.Images != 0 || !plausible(sum.size, count) {
+	if len(req.Messages) == 0 || !plausible(sum.size, count-sum.Images) {
 		return
 	}
+	now := &observation{Model: m, at: len(req.Messages), measure: sum, count: count, learned: sum.size, learnedCount: count}
+	grown, more := sum.size, count
 	c.mu.Lock()
-	text, count := c.observed.next(m, req.Messages, sum.size, count)
+	o, key := c.find(m, req.Messages)
+	delete(c.observed.entries, key) // of the same conversation
+	if o != nil {
+		grown, more = sum.minus(o.learned), count-o.learnedCount
+		if grown.tokens() < minGrowth || slices.Min(grown[:]) < 0 {
+			now.learned, now.learnedCount, more = o.learned, o.learnedCount, 0
+		}
+	}
+	if len(c.observed.entries) >= maxObserved {
+		clear(c.observed.entries)
+	}
+	c.observed.put(memoKey[aycoder.Message]{weak.Make(req.Messages[now.at-1]), m.Provider}, now)
 	c.mu.Unlock()
-	c.scales.observe(m, text, count)
-}
-
-// next replaces o by a request, and returns what the request adds to o, with its count; all of the
-// request if it does not repeat o. The count is 0 if too little was added, and then o stays.
-func (o *observation) next(m Model, messages []*aycoder.Message, text size, count int64) (size, int64) {
-	now := observation{Model: m, at: len(messages), text: text, count: count}
-	if now.at > 0 {
-		now.last = messages[now.at-1]
+	if sum.Images == 0 {
+		c.scales.observe(m, grown, more)
 	}
-	if o.at > 0 && o.at <= now.at && o.Model == m && messages[o.at-1] == o.last {
-		for i, n := range o.text {
-			text[i] -= n
-		}
-		if count -= o.count; text.tokens() < minGrowth || slices.Min(text[:]) < 0 {
-			return text, 0
-		}
-	}
-	*o = now
-	return text, count
 }
 
 // A Turn counts the candidates for the next request of a conversation. In all of a turn, it asks

@@ -161,6 +161,51 @@ func TestObserveGrowth(t *testing.T) {
 	require.Greater(t, after, factor, "all of it is new")
 }
 
+// What a model has counted is not estimated again: only the rest is, in each of several conversations.
+func TestEstimateStartsFromTheCount(t *testing.T) {
+	c := newCounter(t)
+	type talk struct {
+		req   *aycoder.Request
+		count int64
+	}
+	var talks [3]talk
+	for i := range talks {
+		talks[i] = talk{ask(strings.Repeat(sentence, 50*(i+1))), int64(1500 * (i + 1))}
+	}
+	rest := strings.Repeat(han, 20)
+	for range 3 {
+		for i := range talks {
+			talk := &talks[i]
+			c.Observe(gpt, talk.req, aycoder.Usage{Input: talk.count})
+			require.Equal(t, talk.count, c.Estimate(gpt, talk.req).Tokens)
+			before := talk.req.Messages
+			longer := &aycoder.Request{Messages: append(before[:len(before):len(before)], aycoder.User("ok"), aycoder.User(rest))}
+			n := c.Estimate(gpt, longer)
+			factor, margin := c.Scales().of(gpt, size{6: 1})
+			more := factor * float64(c.measure(gpt.Provider, longer).tokens()-c.measure(gpt.Provider, talk.req).tokens())
+			require.InDelta(t, float64(talk.count)+more, n.Tokens, 0.2*more)
+			require.InDelta(t, 1.01*float64(talk.count)+margin*more, n.Max(), 0.2*more)
+			require.InDelta(t, n.Tokens, n.Breakdown.Total(), 4)
+			talk.req, talk.count = longer, n.Tokens+50
+		}
+	}
+	req, count := talks[0].req, talks[0].count
+	c.Observe(gpt, req, aycoder.Usage{Input: count})
+	for name, other := range map[string]*aycoder.Request{
+		"a shorter one":      {Messages: req.Messages[1:]},
+		"without the last":   {Messages: req.Messages[:len(req.Messages)-1]},
+		"another end":        {Messages: append(req.Messages[:len(req.Messages)-1:len(req.Messages)-1], aycoder.User(rest))},
+		"less in the middle": {Messages: append([]*aycoder.Message{aycoder.User("short")}, req.Messages[1:]...)},
+		"none":               {},
+	} {
+		fresh := newCounter(t)
+		fresh.config.scales = c.scales
+		require.Equal(t, fresh.Estimate(gpt, other), c.Estimate(gpt, other), name)
+	}
+	other := Model{"openai", "other"}
+	require.Equal(t, newCounter(t).Estimate(other, req), c.Estimate(other, req), "another model")
+}
+
 // Counts of English say little about Chinese: the estimate stays, and its margin stays wide.
 func TestObserveByGroup(t *testing.T) {
 	c := newCounter(t)

@@ -44,6 +44,14 @@ func (s *size) fixed(n int64) int64 {
 	return n
 }
 
+// minus returns what s has more than o, in each group.
+func (s size) minus(o size) size {
+	for i, n := range o {
+		s[i] -= n
+	}
+	return s
+}
+
 // tokens returns the sum of all groups.
 func (s size) tokens() float64 {
 	n := int64(0)

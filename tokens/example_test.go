@@ -41,13 +41,13 @@ func Example() {
 	n := counter.Estimate(model, req)
 	fmt.Printf("about %d tokens, at most %d, %d of them in files\n", n.Tokens, n.Max(), n.Breakdown.Files)
 
-	// The model reports what it counted, and the next estimate is better.
+	// The model reports what it counted. Of the next request, only the rest is estimated.
 	counter.Observe(model, req, aycoder.Usage{Input: 20, CacheRead: 75})
 	n = counter.Estimate(model, req)
 	fmt.Printf("about %d tokens, at most %d\n", n.Tokens, n.Max())
 	// Output:
 	// about 75 tokens, at most 101, 23 of them in files
-	// about 91 tokens, at most 106
+	// about 95 tokens, at most 96
 }
 
 func ExampleTurn_Fits() {
