@@ -78,9 +78,9 @@ var unsafely = []string{
 	"internal/proc", "internal/atomicswap", "internal/beneath", "internal/sandbox", "internal/sse", "internal/view",
 }
 
-// cache is the only variable that changes. It holds values that stay the same as long
+// caches are the only variables that change. They hold values that stay the same as long
 // as a program runs.
-const cache = "internal/schema.schemas"
+var caches = []string{"internal/schema.schemas", "internal/mask.ruleIndex"}
 
 // A source is a parsed file and its directory, relative to the module.
 type source struct {
@@ -110,7 +110,7 @@ func (s source) breaches() []string {
 			}
 		case *ast.GenDecl:
 			for _, name := range globals(d) {
-				if s.dir+"."+name != cache {
+				if !slices.Contains(caches, s.dir+"."+name) {
 					out = append(out, "has the variable "+name)
 				}
 			}

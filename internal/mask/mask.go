@@ -50,15 +50,13 @@ func New(values ...string) *Masker {
 // Of a value of several lines each is hidden. Values of less than eight bytes are left
 // out: they are parts of words.
 func NewWithKey(key []byte, values ...string) *Masker {
-	m := &Masker{key: bytes.Clone(key)}
-	m.index = newIndex()
+	m := &Masker{key: bytes.Clone(key), index: newIndex()}
 	known := map[string]bool{}
 	for _, v := range values {
 		for line := range strings.Lines(v) {
 			m.learn(known, strings.TrimSpace(line))
 		}
 	}
-	m.index.addRules()
 	return m
 }
 

@@ -3,6 +3,7 @@ package mask
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A text is gone through once, whatever the number of rules. The last four bytes are looked
@@ -55,10 +56,23 @@ const (
 // places that nothing begins there.
 type index struct {
 	seen     [1 << indexBits / 32]uint32 // bits, by hash
-	triggers map[uint32][]*trigger
+	triggers map[uint32][]*trigger       // of this index, tried before those of rules
+	rules    map[uint32][]*trigger       // of ruleIndex, shared
 }
 
-func newIndex() *index { return &index{triggers: map[uint32][]*trigger{}} }
+// ruleIndex is the index of all rules. It has 260 kB, so all maskers share it.
+var ruleIndex = sync.OnceValue(func() *index {
+	x := &index{triggers: map[uint32][]*trigger{}}
+	x.addRules()
+	return &index{seen: x.seen, rules: x.triggers}
+})
+
+// newIndex returns an index of the rules, to which triggers can be added that are tried before.
+func newIndex() *index {
+	x := *ruleIndex()
+	x.triggers = map[uint32][]*trigger{}
+	return &x
+}
 
 // slot returns the place of four bytes, by multiplicative hashing (Knuth, vol. 3, 6.4).
 func slot(word uint32) uint32 { return word * 0x9E3779B1 >> (32 - indexBits) }
@@ -108,6 +122,7 @@ func (x *index) look(s string) *finder {
 		h := slot(k)
 		if x.seen[h>>5]&(1<<(h&31)) != 0 && i >= 3 {
 			f.try(x.triggers[k], i-3)
+			f.try(x.rules[k], i-3)
 		}
 	}
 	return f
