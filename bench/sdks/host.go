@@ -35,7 +35,7 @@ type host struct {
 	turns      chan turn
 }
 
-// start starts the host of a contestant, in a small repository and with a home of its own.
+// start starts the host of a contestant, in a small repository and with a separate home.
 func (b *bench) start(contestant string) (*host, error) {
 	home := filepath.Join(b.work, contestant)
 	if err := os.MkdirAll(home, 0o700); err != nil {

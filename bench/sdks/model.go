@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 )
 
 // holdMark in a prompt makes the model stop in the middle of its answer, for ever.
@@ -47,16 +48,33 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(&b)
 	w.Header().Set("Content-Type", "text/event-stream")
 	if bytes.Contains(body, []byte(holdMark)) {
-		half := b.Len() / 2
-		_, _ = w.Write(b.Next(half + bytes.Index(b.Bytes()[half:], []byte("\n\n")) + 2)) // an error is the client's to see
-		w.(http.Flusher).Flush()
-		m.mu.Lock()
-		m.held++
-		m.mu.Unlock()
-		<-r.Context().Done()
+		m.hold(w, r, &b)
 		return
 	}
-	_, _ = w.Write(b.Bytes())
+	_, _ = w.Write(b.Bytes()) // an error is the client's to see
+}
+
+// hold sends half of an answer, and then a piece now and then, so that the client waits.
+func (m *model) hold(w http.ResponseWriter, r *http.Request, b *bytes.Buffer) {
+	events := bytes.SplitAfter(b.Bytes(), []byte("\n\n"))
+	for i, e := range events[:len(events)-5] {
+		_, _ = w.Write(e)
+		w.(http.Flusher).Flush()
+		if i < len(events)/2 {
+			continue
+		}
+		if i == len(events)/2 {
+			m.mu.Lock()
+			m.held++
+			m.mu.Unlock()
+		}
+		select {
+		case <-time.After(20 * time.Second):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	<-r.Context().Done()
 }
 
 // reset begins to count for a contestant.

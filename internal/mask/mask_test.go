@@ -115,7 +115,7 @@ func TestNearMisses(t *testing.T) {
 	t.Logf("%d texts", len(misses))
 }
 
-// A session has a masker of its own, so its size counts in programs with many sessions. The rules
+// Each session has a masker, so its size counts in programs with many sessions. The rules
 // alone would be thousands of allocations.
 func TestMaskersShareRules(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { New("the-value-of-a-variable") }); n > 100 {
