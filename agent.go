@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -82,6 +83,8 @@ type Result struct {
 	// the runs inside its calls.
 	Usage Usage
 	Spent []Spent
+	// Changes is what the run has changed in files, or nil without [WithChanges].
+	Changes *edit.Changes
 	// Pending is set if the run was suspended to wait for approvals. Otherwise it is nil.
 	Pending *Pending
 }
@@ -219,6 +222,9 @@ func (l *Loop) begin(ctx context.Context, in *Input, opts []RunOption) (*run, er
 	}
 	if err == nil && r.control != nil {
 		err = r.control.attach(&r.state)
+	}
+	if err == nil && rc.watch != nil {
+		err = rc.watch.extend(r)
 	}
 	if err == nil {
 		return r, nil

@@ -106,58 +106,79 @@ func typedJSON(kind string, v any) ([]byte, error) {
 	return append([]byte(head), data[1:]...), nil
 }
 
+// withoutMethod hides MarshalJSON of a struct that is embedded beside it, so that its fields are encoded. A
+// second type with the same fields takes more room in the binary.
+type withoutMethod struct {
+	MarshalJSON struct{} `json:"-"`
+}
+
 // MarshalJSON encodes the event as a JSON object whose type is "text_delta".
 func (e *TextDelta) MarshalJSON() ([]byte, error) {
-	type plain TextDelta
-	return typedJSON("text_delta", (*plain)(e))
+	return typedJSON("text_delta", (*plainDelta)(e))
 }
+
+// plainDelta is both kinds of text without their methods: each type takes room in the binary.
+type plainDelta TextDelta
 
 // MarshalJSON encodes the event as a JSON object whose type is "thinking_delta".
 func (e *ThinkingDelta) MarshalJSON() ([]byte, error) {
-	type plain ThinkingDelta
-	return typedJSON("thinking_delta", (*plain)(e))
+	return typedJSON("thinking_delta", (*plainDelta)(e))
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "tool_delta".
 func (e *ToolDelta) MarshalJSON() ([]byte, error) {
-	type plain ToolDelta
-	return typedJSON("tool_delta", (*plain)(e))
+	return typedJSON("tool_delta", struct {
+		withoutMethod
+		*ToolDelta
+	}{ToolDelta: e})
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "tool_progress".
 func (e *ToolProgress) MarshalJSON() ([]byte, error) {
-	type plain ToolProgress
-	return typedJSON("tool_progress", (*plain)(e))
+	return typedJSON("tool_progress", struct {
+		withoutMethod
+		*ToolProgress
+	}{ToolProgress: e})
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "turn_end".
 func (e *TurnFinished) MarshalJSON() ([]byte, error) {
-	type plain TurnFinished
-	return typedJSON("turn_end", (*plain)(e))
+	return typedJSON("turn_end", struct {
+		withoutMethod
+		*TurnFinished
+	}{TurnFinished: e})
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "compacting".
 func (e *Compacting) MarshalJSON() ([]byte, error) {
-	type plain Compacting
-	return typedJSON("compacting", (*plain)(e))
+	return typedJSON("compacting", struct {
+		withoutMethod
+		*Compacting
+	}{Compacting: e})
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "compacted".
 func (e *Compacted) MarshalJSON() ([]byte, error) {
-	type plain Compacted
-	return typedJSON("compacted", (*plain)(e))
+	return typedJSON("compacted", struct {
+		withoutMethod
+		*Compacted
+	}{Compacted: e})
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "setup_changed".
 func (e *SetupChanged) MarshalJSON() ([]byte, error) {
-	type plain SetupChanged
-	return typedJSON("setup_changed", (*plain)(e))
+	return typedJSON("setup_changed", struct {
+		withoutMethod
+		*SetupChanged
+	}{SetupChanged: e})
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "child".
 func (e *ChildEvent) MarshalJSON() ([]byte, error) {
-	type plain ChildEvent
-	return typedJSON("child", (*plain)(e))
+	return typedJSON("child", struct {
+		withoutMethod
+		*ChildEvent
+	}{ChildEvent: e})
 }
 
 type wireChild struct {
@@ -299,28 +320,38 @@ func (w *wireRetry) event() (Event, error) {
 }
 
 type wireRun struct {
-	Reason   EndReason  `json:"reason"`
-	Stop     StopReason `json:"stop,omitempty"`
-	Turns    int        `json:"turns"`
-	Usage    Usage      `json:"usage"`
-	Spent    []Spent    `json:"spent,omitempty"`
-	Text     string     `json:"text"`
-	Messages []*Message `json:"messages"`
-	Pending  *Pending   `json:"pending,omitempty"`
+	Reason   EndReason       `json:"reason"`
+	Stop     StopReason      `json:"stop,omitempty"`
+	Turns    int             `json:"turns"`
+	Usage    Usage           `json:"usage"`
+	Spent    []Spent         `json:"spent,omitempty"`
+	Text     string          `json:"text"`
+	Changes  json.RawMessage `json:"changes,omitempty"`
+	Messages []*Message      `json:"messages"`
+	Pending  *Pending        `json:"pending,omitempty"`
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "run_end".
 func (e *RunFinished) MarshalJSON() ([]byte, error) {
 	r := e.Result
-	return typedJSON("run_end", &wireRun{r.End, r.Stop, r.Turns, r.Usage, r.Spent, r.Text(), r.Messages, r.Pending})
+	w := &wireRun{r.End, r.Stop, r.Turns, r.Usage, r.Spent, r.Text(), nil, r.Messages, r.Pending}
+	if r.Changes != nil {
+		w.Changes, _ = r.Changes.MarshalJSON() // texts and numbers always encode
+	}
+	return typedJSON("run_end", w)
 }
 
 func (w *wireRun) event() (Event, error) {
 	if slices.Contains(w.Messages, nil) {
 		return nil, errors.New("a message is null")
 	}
-	return &RunFinished{Result: &Result{Messages: w.Messages, End: w.Reason, Stop: w.Stop,
-		Turns: w.Turns, Usage: w.Usage, Spent: w.Spent, Pending: w.Pending}}, nil
+	res := &Result{Messages: w.Messages, End: w.Reason, Stop: w.Stop,
+		Turns: w.Turns, Usage: w.Usage, Spent: w.Spent, Pending: w.Pending}
+	var err error
+	if len(w.Changes) > 0 {
+		res.Changes, err = edit.DecodeChanges(w.Changes)
+	}
+	return &RunFinished{Result: res}, err
 }
 
 func text(err error) string {

@@ -35,6 +35,7 @@ type RunConfig struct {
 	// control and log are linked only with WithControl and WithFacts.
 	control func(*Control) controller
 	log     func(*run, func(context.Context, *FactRecord) error) factLog
+	watch   interface{ extend(r *run) error } // of WithChanges
 }
 
 // RunExtension holds what a package that builds on runs, such as package generate, adds to one run of

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+
+	"github.com/aycoder/aycoder/edit"
 )
 
 // How a run ends: whatever happens, every call has its result and no goroutine stays.
@@ -16,7 +18,9 @@ type ending struct {
 	stopping bool
 	err      error // what the run failed with
 	timers   []func() bool
-	ends     []func() // of [Invocation.Cleanup]
+	ends     []func()              // of [Invocation.Cleanup]
+	finish   func(context.Context) // of WithChanges, or nil
+	changes  *edit.Changes
 }
 
 // stop cancels tools and the model, waits for them as long as the grace allows, and closes the
@@ -45,6 +49,9 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.cancelRest(ctx)
 	if r.facts != nil {
 		r.facts.finish()
+	}
+	if r.finish != nil {
+		r.finish(ctx)
 	}
 }
 
@@ -140,7 +147,7 @@ func (r *run) result() *Result {
 	defer r.mu.Unlock()
 	s := r.state
 	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
-		Usage: s.usage, Spent: r.named(s.allSpent())}
+		Usage: s.usage, Spent: r.named(s.allSpent()), Changes: r.changes}
 	if s.end == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: State{s}}
 		for i := range s.calls {

@@ -23,21 +23,43 @@ func (d *Diff) Append(dst []byte) []byte {
 	return dst
 }
 
-// appendHeader appends the lines before the hunks. They always begin with git's header,
-// because a file without hunks would otherwise be taken for a part of the next one.
+// appendHeader appends the lines before the hunks.
 func (d *Diff) appendHeader(dst []byte) []byte {
 	if len(d.Hunks) == 0 && !d.Binary && d.OldName == d.NewName {
 		return dst
 	}
+	dst = append(d.AppendNames(dst), d.extended()...)
+	if d.Binary {
+		from, to := sideName("a/", d.OldName), sideName("b/", d.NewName)
+		return append(dst, "Binary files "+quote(from)+" and "+quote(to)+" differ\n"...)
+	}
+	return d.appendSides(dst)
+}
+
+func (d *Diff) appendSides(dst []byte) []byte {
+	if len(d.Hunks) == 0 {
+		return dst
+	}
+	return append(dst, "--- "+field(sideName("a/", d.OldName))+"\n+++ "+field(sideName("b/", d.NewName))+"\n"...)
+}
+
+// AppendNames appends the first line of git's header. A diff always begins with it, because a file
+// without hunks would otherwise be taken for a part of the next one.
+func (d *Diff) AppendNames(dst []byte) []byte {
 	from, to := cmp.Or(d.OldName, d.NewName), cmp.Or(d.NewName, d.OldName)
-	dst = append(dst, "diff --git "+word("a/"+from)+" "+word("b/"+to)+"\n"...)
-	dst = append(dst, d.extended()...)
-	from, to = sideName("a/", d.OldName), sideName("b/", d.NewName)
-	switch {
-	case d.Binary:
-		dst = append(dst, "Binary files "+quote(from)+" and "+quote(to)+" differ\n"...)
-	case len(d.Hunks) > 0:
-		dst = append(dst, "--- "+field(from)+"\n+++ "+field(to)+"\n"...)
+	return append(dst, "diff --git "+word("a/"+from)+" "+word("b/"+to)+"\n"...)
+}
+
+// AppendRename appends the lines of git's header about two names.
+func (d *Diff) AppendRename(dst []byte) []byte {
+	return append(dst, "rename from "+quote(d.OldName)+"\nrename to "+quote(d.NewName)+"\n"...)
+}
+
+// AppendHunks appends the hunks, after the names of both sides.
+func (d *Diff) AppendHunks(dst []byte) []byte {
+	dst = d.appendSides(dst)
+	for i := range d.Hunks {
+		dst = d.appendHunk(dst, &d.Hunks[i])
 	}
 	return dst
 }
@@ -53,7 +75,7 @@ func (d *Diff) extended() string {
 	case d.NewName == "":
 		head, index = "deleted file mode 100644\n", "index "+emptyBlob+"..0000000\n"
 	case d.OldName != d.NewName:
-		return "rename from " + quote(d.OldName) + "\nrename to " + quote(d.NewName) + "\n"
+		return string(d.AppendRename(nil))
 	}
 	if len(d.Hunks) > 0 || d.Binary {
 		return head
