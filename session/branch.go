@@ -55,6 +55,8 @@ type Branch struct {
 	reader  *workspace.Reader  // has shown
 	asked   shownDelta         // of the open turn of the pending run
 	unsure  bool               // the model of the pending run was shown more than is known
+	steps   map[string][]step  // what the last run has changed, as it is recorded
+	stepsOf int64              // the number of this run
 	moving  *record            // a checkout that has not moved the head yet, or nil
 	said    []*aycoder.Steered // recorded, and not in the tree yet
 	values  map[string]*kept

@@ -7,7 +7,6 @@ import (
 	"path"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -74,7 +73,6 @@ type tracker struct {
 	ws      *workspace.Workspace
 	journal Journal // has the objects
 	repo    gitRepo
-	ended   atomic.Int64 // commands
 
 	turn sync.Mutex // guards the fields below
 
@@ -83,11 +81,13 @@ type tracker struct {
 
 	files   map[string]*trackedFile
 	tracked []*trackedFile
-	began   int64 // commands
-	walked  int64 // commands that had ended when the last walk began
-	walks   int   // the number of the last walk
-	unseen  unseen
-	busy    map[string]int // names that a plan is about to change
+	// commands run, or had not ended when the last walk began.
+	commands []*command
+	walks    int // the number of the last walk
+	unseen   unseen
+	busy     map[string][]*author // who is about to change a name by a plan
+	ledgers  []*ledger            // of the runs that are watched
+	alone    bool                 // there is no session
 }
 
 // trackedFile is what is known of a name. It is tracked if its state has a First.
@@ -131,7 +131,7 @@ func (s signature) unchanged(now signature) bool {
 func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileState) *tracker {
 	t := &tracker{ws: ws, journal: journal, repo: gitRepo{dir: ws.Dir()},
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
-		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string]int{}}
+		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string][]*author{}}
 	for key, s := range known {
 		if s.First == nil { // the record is not of this package
 			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}
@@ -156,7 +156,12 @@ func (t *tracker) file(name string) *trackedFile {
 // note records the state of a file. Track says that nodes mention the file from now on, as they do
 // if the agent has changed it.
 func (t *tracker) note(f *trackedFile, s signature, now FileState, track bool) {
-	was, agent := f.state, t.began != t.walked || t.busy[f.path] > 0
+	t.noteBy(f, s, now, track, t.authors(f.path))
+}
+
+// noteBy is note for a change that is by these authors, or by the user if there are none.
+func (t *tracker) noteBy(f *trackedFile, s signature, now FileState, track bool, by []*author) {
+	was, agent := f.state, len(by) > 0
 	if was.First == nil && was.Kind == "" && !agent { // it may have been there for long
 		was = now
 	}
@@ -173,6 +178,13 @@ func (t *tracker) note(f *trackedFile, s signature, now FileState, track bool) {
 		now.First = &was
 		t.tracked = append(t.tracked, f)
 	}
+	for _, l := range t.ledgers {
+		if room {
+			l.held(f.path, f.state, now)
+		} else {
+			l.add(f.path, was, now, by)
+		}
+	}
 	f.state, f.sign = now, s
 }
 
@@ -181,7 +193,7 @@ func (t *tracker) note(f *trackedFile, s signature, now FileState, track bool) {
 func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles, to *shownFiles) (news bool, err error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if t.began != t.walked {
+	if len(t.commands) > 0 {
 		if err := t.walk(ctx); err != nil {
 			return false, err
 		}
@@ -257,7 +269,7 @@ func (t *tracker) refresh(ctx context.Context) error {
 
 // catchUp finds out what commands have changed, and which commit is checked out.
 func (t *tracker) catchUp(ctx context.Context) error {
-	if t.began != t.walked {
+	if len(t.commands) > 0 {
 		return t.walk(ctx)
 	}
 	return t.repo.load(ctx)

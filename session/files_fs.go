@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
@@ -30,10 +32,14 @@ import (
 type Files struct {
 	*workspace.Workspace
 	tracker atomic.Pointer[tracker]
+	mu      sync.Mutex // for a tracker without a session
+	masker  func() *tools.Masker
 }
 
 // NewFiles returns the connection of a workspace.
-func NewFiles(ws *workspace.Workspace) *Files { return &Files{Workspace: ws} }
+func NewFiles(ws *workspace.Workspace) *Files {
+	return &Files{Workspace: ws, masker: sync.OnceValue(func() *tools.Masker { return tools.NewMasker(nil) })}
+}
 
 // WithFiles makes the nodes of the session hold the files of a workspace: those that the agent has
 // read or changed, and those that its commands have changed. Default: nodes hold no files.
@@ -53,7 +59,8 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 	if t == nil {
 		return f.Workspace.Apply(ctx, plan, opts...)
 	}
-	names, err := t.beforePlan(ctx, plan)
+	by := t.author(ctx)
+	names, err := t.beforePlan(ctx, plan, by)
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
 	}
@@ -62,7 +69,9 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 	defer t.turn.Unlock()
 	err = errors.Join(err, t.afterPlan(ctx, names, res))
 	for _, name := range names {
-		if t.busy[name]--; t.busy[name] == 0 {
+		if i := slices.Index(t.busy[name], by); len(t.busy[name]) > 1 {
+			t.busy[name] = slices.Delete(t.busy[name], i, i+1)
+		} else {
 			delete(t.busy, name)
 		}
 	}
@@ -70,7 +79,7 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 }
 
 // beforePlan stores the files of a plan, and returns the names that the plan may change.
-func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan) ([]string, error) {
+func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan, by *author) ([]string, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if err := t.repo.load(ctx); err != nil {
@@ -96,7 +105,7 @@ func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan) ([]string, err
 		}
 	}
 	for _, name := range names {
-		t.busy[name]++
+		t.busy[name] = append(t.busy[name], by)
 	}
 	return names, nil
 }
@@ -107,6 +116,9 @@ func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan) ([]string, err
 func (t *tracker) afterPlan(ctx context.Context, names []string, res *edit.Result) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
+	if res != nil {
+		errs = append(errs, t.beforeWrite(ctx, res))
+	}
 	for _, name := range names {
 		errs = append(errs, t.look(ctx, name, false))
 	}
@@ -117,6 +129,7 @@ func (t *tracker) afterPlan(ctx context.Context, names []string, res *edit.Resul
 		name, err := t.ws.Resolve(f.Path)
 		if s := t.files[name]; err == nil && s != nil && s.state.Hash != HashOf([]byte(f.Content)) {
 			s.state.Own = false
+			errs = append(errs, t.afterWrite(ctx, name, &f))
 		}
 		for _, name := range f.Sidecars {
 			errs = append(errs, t.look(ctx, name, true))
@@ -144,18 +157,23 @@ func (e *filesExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecR
 	}
 	t.turn.Lock()
 	err := t.walk(ctx)
+	running := &command{author: t.author(ctx)}
+	running.Command, running.Tool = true, false
 	if err == nil {
-		t.began++
+		t.commands = append(t.commands, running)
+		for _, l := range t.ledgers {
+			l.commands = l.commands || slices.Contains(running.runs, l.run)
+		}
 	}
 	t.turn.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("store files before the command: %w", err)
 	}
 	res, err := e.Exec.Run(ctx, c)
-	t.ended.Add(1)
+	running.ended.Store(true)
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if t.ended.Load() != t.walked {
+	if slices.Contains(t.commands, running) {
 		_ = t.walk(ctx) // if it fails, the next diff walks again
 	}
 	return res, err

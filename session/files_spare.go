@@ -3,16 +3,20 @@ package session
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 )
 
 // maxSpare bounds the objects that are kept in memory, in bytes.
 const maxSpare = 64 << 20
 
+var errNoJournal = errors.New("there is no session")
+
 // spareJournal is the journal of a session that goes on in memory: see [WithoutStopping]. Once an
 // object cannot be stored, it keeps objects in memory, within a bound, and refuses records: none
-// must name an object that the journal does not have.
+// must name an object that the journal does not have. Without a journal, it only keeps objects.
 type spareJournal struct {
 	Journal
 
@@ -32,7 +36,10 @@ func (c *config) spare(j Journal) Journal {
 
 // Put implements [Journal].
 func (j *spareJournal) Put(ctx context.Context, hash Hash, data []byte) error {
-	err := j.Journal.Put(ctx, hash, data)
+	err := errNoJournal
+	if j.Journal != nil {
+		err = j.Journal.Put(ctx, hash, data)
+	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -44,7 +51,7 @@ func (j *spareJournal) Put(ctx context.Context, hash Hash, data []byte) error {
 	}
 	if j.size += len(data); j.size > maxSpare {
 		j.size -= len(data)
-		return fmt.Errorf("%w: the journal fails: %w", errNoRoom, err)
+		return fmt.Errorf("%w: %w", errNoRoom, err)
 	}
 	j.held[hash] = append([]byte{}, data...)
 	return nil
@@ -56,6 +63,9 @@ func (j *spareJournal) Get(ctx context.Context, hash Hash) ([]byte, error) {
 	defer j.mu.Unlock()
 	if data := j.held[hash]; data != nil {
 		return bytes.Clone(data), nil
+	}
+	if j.Journal == nil {
+		return nil, fs.ErrNotExist
 	}
 	return j.Journal.Get(ctx, hash)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/aycoder/aycoder/internal/ignore"
 )
@@ -45,7 +46,8 @@ func (t *tracker) walk(ctx context.Context) error {
 		return err
 	}
 	w := &walker{tracker: t, before: t.unseen, unseen: unseen{ignored: map[string]bool{}}, left: t.entries, budget: t.limits}
-	ended := t.ended.Load()
+	ended := slices.Clone(t.commands)
+	ended = slices.DeleteFunc(ended, func(c *command) bool { return !c.ended.Load() })
 	t.walks++
 	t.unseen.some = true                                     // unless this walk comes to its end
 	exclude, _ := t.read(".git/info/exclude", maxIgnoreFile) // there may be none
@@ -65,7 +67,7 @@ func (t *tracker) walk(ctx context.Context) error {
 			delete(t.files, name)
 		}
 	}
-	t.walked = ended
+	t.commands = slices.DeleteFunc(t.commands, func(c *command) bool { return slices.Contains(ended, c) })
 	return nil
 }
 
@@ -136,7 +138,7 @@ func (w *walker) changed(ctx context.Context, f *trackedFile, info fs.FileInfo) 
 	if err != nil {
 		return err
 	}
-	track := f.state.Kind == "" && f.state.First == nil && w.began != w.walked && w.before.has(f.path)
+	track := f.state.Kind == "" && f.state.First == nil && len(w.commands) > 0 && w.before.has(f.path)
 	if track {
 		f.state = FileState{Kind: KindOther, NotHeld: "it was not watched before"}
 	}

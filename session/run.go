@@ -20,6 +20,7 @@ type activeRun struct {
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
 	resumed *aycoder.Pending // or nil
+	ledger  *ledger          // of its files, or nil
 	own     []string         // the tools that only this run has
 
 	originals original.Finder // of the messages that the history has as outlines
@@ -189,6 +190,9 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if err := aycoder.WithFacts(record)(rc); err != nil {
 		return nil, err
 	}
+	if s.files != nil {
+		_ = aycoder.WithChanges(a.watch)(rc)
+	}
 	b.active = a
 	return a, nil
 }
@@ -268,6 +272,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		if err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
+		nodes[n-1].Steps = a.ledger.unsaved()
 	}
 	records = append(records, nodes...)
 	if rec.Fact == nil {
@@ -403,6 +408,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		}
 	case b.pending != nil:
 		ask := b.ask()
+		ask.Steps = joined(ask.Steps, a.ledger.unsaved())
 		if b.tellShown(ctx, ask) == nil {
 			_ = s.write(ctx, true, ask)
 		}

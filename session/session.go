@@ -421,6 +421,9 @@ func (s *Session) apply(r *record) {
 			s.source.put(r.ID, r.place)
 			n.source, n.outline = s.source, outlineOf(r.message)
 		}
+		if r.Run == b.stepsOf {
+			b.steps = joined(b.steps, r.Steps)
+		}
 		if r.message != nil {
 			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}
 		}
@@ -437,6 +440,7 @@ func (s *Session) apply(r *record) {
 	case kindAsk:
 		b := s.branch(r.Branch)
 		b.asked = b.asked.then(r.shownDelta)
+		b.steps = r.Steps
 	case kindHead, kindUndo, kindRedo:
 		b := s.branch(r.Branch)
 		b.moving, b.fresh, b.asked = nil, nil, shownDelta{}
@@ -454,6 +458,9 @@ func (s *Session) apply(r *record) {
 			delete(t.labels, r.ID)
 		}
 	case kindRun:
+		if b := s.branch(r.Branch); b.stepsOf != r.Run {
+			b.steps, b.stepsOf = nil, r.Run
+		}
 		if r.Start != nil {
 			s.start = r.Start
 		}

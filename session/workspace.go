@@ -35,6 +35,7 @@ func (s *Session) attach(ctx context.Context, known map[string]FileState) error 
 	}
 	s.interrupted = rest
 	t := newTracker(f.Workspace, s.journal, known)
+	f.give()
 	if !f.tracker.CompareAndSwap(nil, t) {
 		return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("another session has these files")}
 	}
