@@ -12,8 +12,8 @@ import (
 // Changes says what the agents of a run have changed in the files of a workspace, with their tools and
 // with commands: see WithChanges of package aycoder. It is an immutable value and encodes as JSON.
 //
-// What counts is the difference between the end and the beginning of the run. A file that was changed
-// and put back is not in it. What the user has changed meanwhile is on both sides of the difference.
+// The changes are the difference between the end and the beginning of the run. A file that was changed
+// and put back is not in it. Changes of the user meanwhile are on both sides of the difference.
 // Directories are not in it, as in git.
 type Changes struct {
 	set json.Marshaler // a *changeSet; an interface, so that a program without changes does not link it

@@ -129,7 +129,7 @@ type net struct {
 }
 
 // net returns the difference that the run makes to a file, or with the id of a run only that of its
-// agent: between what the file would be without it, and what it is. What others have changed is merged
+// agent: between what the file would be without it, and what it is. The changes of others are merged
 // into what the file would be.
 func (s *changeSet) net(ctx context.Context, name, run string) (n net) {
 	steps := s.steps[name]
