@@ -3,34 +3,27 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/changeset"
 )
 
-// A ledger says step by step how the files have become what they are since a run has begun. So the
-// changes of the run, or of one agent in it, can be told from those of everybody else.
+// A ledger is that of a run which is watched.
 type ledger struct {
 	tracker *tracker
 	run     string
 
 	// The mutex of the tracker guards all that follows.
-	steps    map[string][]step // by name, from the first step of the run on
-	saved    map[string]int    // how many of them are recorded
-	commands bool              // the run has run some
-	idle     bool              // the run is suspended
+	changeset.Ledger
+	commands bool // the run has run some
+	idle     bool // the run is suspended
 	missing  []string
-}
-
-// A step is a change of one file. By are the agents of the run, one of whom has made it, or nobody if it
-// was somebody else.
-type step struct {
-	From FileState        `json:"from,omitzero"`
-	To   FileState        `json:"to,omitzero"`
-	By   []edit.ChangedBy `json:"by,omitempty"`
 }
 
 // An author is an agent that may change files, in a run that is inside of others.
@@ -63,79 +56,18 @@ func (t *tracker) authors(name string) []*author {
 func (l *ledger) of(all []*author) (by []edit.ChangedBy) {
 	for _, a := range all {
 		if slices.Contains(a.runs, l.run) {
-			by = addBy(by, a.ChangedBy)
+			by = changeset.AddBy(by, a.ChangedBy)
 		}
 	}
 	return by
 }
 
-// addBy adds an agent.
-func addBy(by []edit.ChangedBy, more ...edit.ChangedBy) []edit.ChangedBy {
-	by = slices.Clone(by)
-	for _, m := range more {
-		i := slices.IndexFunc(by, func(o edit.ChangedBy) bool { return o.Run == m.Run })
-		if i < 0 {
-			by = append(by, m)
-			continue
-		}
-		by[i].Tool, by[i].Command = by[i].Tool || m.Tool, by[i].Command || m.Command
-	}
-	return by
-}
-
-// plain returns a state without what does not matter to a ledger. It has no directories.
-func (s FileState) plain() FileState {
+// plain returns a state as ledgers have it. They have no directories.
+func (s FileState) plain() changeset.State {
 	if s.Kind == KindDir {
-		return FileState{}
+		return changeset.State{}
 	}
-	s.First, s.Own, s.Back = nil, false, false
-	return s
-}
-
-// add adds a change.
-func (l *ledger) add(name string, from, to FileState, all []*author) {
-	from, to = from.plain(), to.plain()
-	by, steps := l.of(all), l.steps[name]
-	if from.same(to) || len(steps) == 0 && len(by) == 0 {
-		return
-	}
-	l.settle(name, from)
-	steps = l.steps[name]
-	if n := len(steps); n > l.saved[name] && slices.Equal(steps[n-1].By, by) {
-		steps[n-1].To = to
-		return
-	}
-	l.steps[name] = append(steps, step{from, to, by})
-}
-
-// settle adds what somebody else has changed unnoticed.
-func (l *ledger) settle(name string, now FileState) {
-	if steps := l.steps[name]; len(steps) > 0 {
-		if last := steps[len(steps)-1].To; !last.same(now.plain()) {
-			l.steps[name] = append(steps, step{last, now.plain(), nil})
-		}
-	}
-}
-
-// held notes that the content of a state is held at last.
-func (l *ledger) held(name string, was, now FileState) {
-	for i := range l.steps[name] {
-		for _, s := range []*FileState{&l.steps[name][i].From, &l.steps[name][i].To} {
-			if s.NotHeld != "" && s.same(was.plain()) {
-				*s = now.plain()
-			}
-		}
-	}
-}
-
-// split says that the last step led only to mid, and that somebody else went on from there.
-func (l *ledger) split(name string, mid FileState) {
-	if n := len(l.steps[name]); n > 0 {
-		last := &l.steps[name][n-1]
-		to := last.To
-		last.To = mid
-		l.settle(name, to)
-	}
+	return changeset.State{Kind: string(s.Kind), Mode: s.Mode, Size: s.Size, Hash: string(s.Hash), Git: s.Git, NotHeld: s.NotHeld, Time: s.Time}
 }
 
 // beforeWrite notes what the user has changed between the last look at the files and a plan.
@@ -169,7 +101,7 @@ func (t *tracker) afterWrite(ctx context.Context, name string, res *edit.FileRes
 		mid, err = t.store(ctx, t.file(name).state.Mode, res.Content)
 	}
 	for _, l := range t.ledgers {
-		l.split(name, mid)
+		l.Split(name, mid.plain())
 	}
 	return err
 }
@@ -207,7 +139,7 @@ func (f *Files) Watch(run string, resumed bool) func(ctx context.Context, suspen
 	}
 	return func(ctx context.Context, suspended bool) *edit.Changes {
 		defer f.release(l, suspended)
-		return l.changes(ctx, f.masker)
+		return l.changes(ctx, f.secret)
 	}
 }
 
@@ -229,7 +161,7 @@ func (f *Files) open(run string) (l *ledger, known bool) {
 			return l, true
 		}
 	}
-	l = &ledger{tracker: t, run: run, steps: map[string][]step{}, saved: map[string]int{}}
+	l = &ledger{tracker: t, run: run}
 	t.ledgers = append(t.ledgers, l)
 	return l, false
 }
@@ -269,33 +201,61 @@ func (f *Files) give() {
 }
 
 // unsaved returns the steps that are not recorded yet.
-func (l *ledger) unsaved() map[string][]step {
+func (l *ledger) unsaved() map[string][]changeset.Step {
 	if l == nil {
 		return nil
 	}
 	l.tracker.turn.Lock()
 	defer l.tracker.turn.Unlock()
-	var out map[string][]step
-	for name, steps := range l.steps {
-		if n := l.saved[name]; n < len(steps) {
-			if out == nil {
-				out = map[string][]step{}
-			}
-			out[keyOf(name)] = slices.Clone(steps[n:])
-			l.saved[name] = len(steps)
-		}
-	}
-	return out
+	return l.Unsaved()
 }
 
-// joined returns steps with those after them.
-func joined(a, b map[string][]step) map[string][]step {
-	if len(b) == 0 {
-		return a
+// changes returns what the run has changed.
+func (l *ledger) changes(ctx context.Context, secret func(string) bool) *edit.Changes {
+	t := l.tracker
+	t.turn.Lock()
+	missing := slices.Clone(l.missing)
+	err := t.catchUp(ctx)
+	for _, name := range l.Names() {
+		if err == nil {
+			err = t.look(ctx, name, false)
+		}
+		l.Settle(name, t.file(name).state.plain())
 	}
-	out := merged(nil, a)
-	for name, steps := range b {
-		out[name] = append(slices.Clip(out[name]), steps...)
+	if err != nil {
+		missing = append(missing, "The files were not looked at again when the run was over: "+err.Error()+".")
+	}
+	missing = append(missing, l.unseen()...)
+	steps := l.Clone()
+	t.turn.Unlock()
+	return steps.Changes(ctx, changeset.Source{Secret: secret, Git: t.repo.Contents,
+		Content: func(ctx context.Context, s changeset.State, git map[string][]byte) ([]byte, error) {
+			return t.content(ctx, FileState{Hash: Hash(s.Hash), Git: s.Git, NotHeld: s.NotHeld}, git)
+		}}, missing)
+}
+
+// unseen says what commands may have changed unseen.
+func (l *ledger) unseen() (out []string) {
+	t := l.tracker
+	if slices.ContainsFunc(t.commands, func(c *command) bool { return slices.Contains(c.runs, l.run) && !c.ended.Load() }) {
+		out = append(out, "A command still runs.")
+	}
+	if !l.commands {
+		return out
+	}
+	var ignored []string
+	for name := range t.unseen.ignored {
+		ignored = append(ignored, changeset.Key(name))
+	}
+	if slices.Sort(ignored); len(ignored) > 0 {
+		more := ""
+		if n := len(ignored) - 5; n > 0 {
+			ignored, more = ignored[:5], fmt.Sprintf(" and %d more", n)
+		}
+		out = append(out, "Commands are not watched in what git ignores: "+strings.Join(ignored, ", ")+more+".")
+	}
+	if t.unseen.some {
+		out = append(out, "Commands are not watched in all files: there are too many, or some directories cannot be read.")
 	}
 	return out
 }
@@ -311,13 +271,7 @@ func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) 
 	b.session.mu.Unlock()
 	if resumed && !known {
 		l.tracker.turn.Lock()
-		for key, s := range steps {
-			name := nameOf(key)
-			l.steps[name], l.saved[name] = slices.Clone(s), len(s)
-			for _, s := range s {
-				l.commands = l.commands || slices.ContainsFunc(s.By, func(by edit.ChangedBy) bool { return by.Command })
-			}
-		}
+		l.commands = l.Restore(steps)
 		if requests != nil && len(requests.Requests) == 0 {
 			l.missing = append(l.missing, "The run was interrupted. What its calls had changed since the last message counts as the user's.")
 		}
@@ -325,6 +279,6 @@ func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) 
 	}
 	return func(ctx context.Context, suspended bool) *edit.Changes {
 		defer f.release(l, suspended)
-		return l.changes(ctx, f.masker)
+		return l.changes(ctx, f.secret)
 	}
 }

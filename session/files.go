@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"strconv"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/changeset"
+	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -72,7 +72,7 @@ func (s FileState) same(o FileState) bool {
 type tracker struct {
 	ws      *workspace.Workspace
 	journal Journal // has the objects
-	repo    gitRepo
+	repo    gitrepo.Repo
 
 	turn sync.Mutex // guards the fields below
 
@@ -129,14 +129,14 @@ func (s signature) unchanged(now signature) bool {
 // newTracker returns a tracker of a workspace. known are the last states of the files that nodes
 // mention.
 func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileState) *tracker {
-	t := &tracker{ws: ws, journal: journal, repo: gitRepo{dir: ws.Dir()},
+	t := &tracker{ws: ws, journal: journal, repo: gitrepo.Repo{Dir: ws.Dir()},
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
 		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string][]*author{}}
 	for key, s := range known {
 		if s.First == nil { // the record is not of this package
 			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}
 		}
-		f := t.file(nameOf(key))
+		f := t.file(changeset.Name(key))
 		f.state = s
 		t.tracked = append(t.tracked, f)
 	}
@@ -180,9 +180,9 @@ func (t *tracker) noteBy(f *trackedFile, s signature, now FileState, track bool,
 	}
 	for _, l := range t.ledgers {
 		if room {
-			l.held(f.path, f.state, now)
+			l.Held(f.path, f.state.plain(), now.plain())
 		} else {
-			l.add(f.path, was, now, by)
+			l.Add(f.path, was.plain(), now.plain(), l.of(by))
 		}
 	}
 	f.state, f.sign = now, s
@@ -203,7 +203,7 @@ func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles, to *show
 	}
 	r.Files = map[string]FileState{}
 	for _, f := range t.tracked {
-		key, now := keyOf(f.path), f.state
+		key, now := changeset.Key(f.path), f.state
 		was, known := from.files[key]
 		if !known {
 			was = *now.First
@@ -215,23 +215,6 @@ func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles, to *show
 		news = news || !same
 	}
 	return news, nil
-}
-
-// keyOf returns the key of a name in [Node.Files], which is encoded as JSON: the name, or the name
-// in quotes if it is not valid UTF-8.
-func keyOf(name string) string {
-	if utf8.ValidString(name) {
-		return name
-	}
-	return strconv.Quote(name)
-}
-
-// nameOf returns the name of a key.
-func nameOf(key string) string {
-	if name, err := strconv.Unquote(key); err == nil && !utf8.ValidString(name) {
-		return name
-	}
-	return key
 }
 
 // addObjects adds the objects that the tracker relies on, although perhaps no node mentions them: for
@@ -272,7 +255,7 @@ func (t *tracker) catchUp(ctx context.Context) error {
 	if len(t.commands) > 0 {
 		return t.walk(ctx)
 	}
-	return t.repo.load(ctx)
+	return t.repo.Load(ctx)
 }
 
 // pin makes nodes mention a file, as if the model had read it.

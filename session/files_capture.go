@@ -55,9 +55,14 @@ func (t *tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo,
 		s.Hash, s.Size = HashOf(data), int64(len(data))
 		if was := f.state; was.Hash == s.Hash { // it is held
 			s.Git = was.Git
-		} else if s.Git = t.repo.blobOf(f.path, s.Kind, data); s.Git == "" {
-			err = b.take(s.Size)
-			if err == nil {
+		} else {
+			if s.Kind == KindFile {
+				s.Git = t.repo.BlobOf(f.path, data)
+			}
+			if s.Git == "" {
+				err = b.take(s.Size)
+			}
+			if s.Git == "" && err == nil {
 				err = t.journal.Put(ctx, s.Hash, data)
 			}
 			if err != nil && !errors.Is(err, errNoRoom) {

@@ -101,7 +101,7 @@ func TestFilesHostileRepository(t *testing.T) {
 	f.goTo(start)
 	assert.Equal(t, "a\n", f.disk()["a"].Content)
 	assert.Equal(t, "b\n", f.disk()["b"].Content)
-	f.repo.contents(t.Context(), map[string]int64{blob: 2})
+	f.repo.Contents(t.Context(), map[string]int64{blob: 2})
 	assert.NoFileExists(t, ran)
 	// The trap works: a plain git runs the program.
 	cmd := exec.CommandContext(t.Context(), "git", "cat-file", "-p", blob)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -155,7 +156,7 @@ func (t *tracker) targets(ctx context.Context, to map[string]FileState, paths []
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(to)) {
-		add(nameOf(key), target{FileState: to[key], known: true})
+		add(changeset.Name(key), target{FileState: to[key], known: true})
 	}
 	for _, f := range slices.SortedFunc(slices.Values(t.tracked), byPath) {
 		if _, ok := all[f.path]; !ok {
@@ -188,7 +189,7 @@ func byPath(a, b *trackedFile) int { return strings.Compare(a.path, b.path) }
 
 // planFile decides what becomes of one file.
 func planFile(name string, now FileState, then target) FileChange {
-	c := FileChange{Path: keyOf(name), Action: ActionKeep, Now: now, Then: then.FileState}
+	c := FileChange{Path: changeset.Key(name), Action: ActionKeep, Now: now, Then: then.FileState}
 	switch {
 	case now.same(c.Then):
 	case now.NotHeld != "":
@@ -219,7 +220,7 @@ func (t *tracker) loadContents(ctx context.Context, all []FileChange) error {
 			}
 		}
 	}
-	git := t.repo.contents(ctx, blobs)
+	git := t.repo.Contents(ctx, blobs)
 	for i := range all {
 		c := &all[i]
 		var err error

@@ -32,14 +32,17 @@ import (
 type Files struct {
 	*workspace.Workspace
 	tracker atomic.Pointer[tracker]
-	mu      sync.Mutex // for a tracker without a session
-	masker  func() *tools.Masker
+	mu      sync.Mutex           // for a tracker without a session
+	masker  func() *tools.Masker // for [Files.secret]
 }
 
 // NewFiles returns the connection of a workspace.
 func NewFiles(ws *workspace.Workspace) *Files {
 	return &Files{Workspace: ws, masker: sync.OnceValue(func() *tools.Masker { return tools.NewMasker(nil) })}
 }
+
+// secret reports whether the tools would mask something in a text.
+func (f *Files) secret(text string) bool { return f.masker().Mask(text) != tools.EscapeInvisible(text) }
 
 // WithFiles makes the nodes of the session hold the files of a workspace: those that the agent has
 // read or changed, and those that its commands have changed. Default: nodes hold no files.
@@ -82,7 +85,7 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan, by *author) ([]string, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if err := t.repo.load(ctx); err != nil {
+	if err := t.repo.Load(ctx); err != nil {
 		return nil, err
 	}
 	var names []string

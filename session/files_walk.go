@@ -42,7 +42,7 @@ type walker struct {
 
 // walk finds what has changed, came and went since the last walk, and stores it within the limits.
 func (t *tracker) walk(ctx context.Context) error {
-	if err := t.repo.load(ctx); err != nil {
+	if err := t.repo.Load(ctx); err != nil {
 		return err
 	}
 	w := &walker{tracker: t, before: t.unseen, unseen: unseen{ignored: map[string]bool{}}, left: t.entries, budget: t.limits}
@@ -108,7 +108,7 @@ func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, l *ignor
 		return nil
 	}
 	ignored := hidden || l.Ignored(name, isDir) || isDir && ignore.Skipped(e.Name())
-	if ignored && !w.repo.holds(name, isDir) {
+	if ignored && !w.repo.Holds(name, isDir) {
 		w.unseen.ignored[name] = true
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/whole"
 )
@@ -408,7 +409,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		}
 	case b.pending != nil:
 		ask := b.ask()
-		ask.Steps = joined(ask.Steps, a.ledger.unsaved())
+		ask.Steps = changeset.Join(ask.Steps, a.ledger.unsaved())
 		if b.tellShown(ctx, ask) == nil {
 			_ = s.write(ctx, true, ask)
 		}

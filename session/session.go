@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -422,7 +423,7 @@ func (s *Session) apply(r *record) {
 			n.source, n.outline = s.source, outlineOf(r.message)
 		}
 		if r.Run == b.stepsOf {
-			b.steps = joined(b.steps, r.Steps)
+			b.steps = changeset.Join(b.steps, r.Steps)
 		}
 		if r.message != nil {
 			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}

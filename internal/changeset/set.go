@@ -1,4 +1,4 @@
-package session
+package changeset
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/gitpatch"
 	"github.com/aycoder/aycoder/merge"
-	"github.com/aycoder/aycoder/tools"
 )
 
 const (
@@ -24,35 +23,27 @@ const (
 	maxLoaded   = 32 << 20 // bytes of files that are in memory at a time
 )
 
-// changes returns what the run has changed.
-func (l *ledger) changes(ctx context.Context, masker func() *tools.Masker) *edit.Changes {
-	t := l.tracker
-	t.turn.Lock()
-	missing := slices.Clone(l.missing)
-	err := t.catchUp(ctx)
-	for _, name := range slices.Sorted(maps.Keys(l.steps)) {
-		if err == nil {
-			err = t.look(ctx, name, false)
-		}
-		l.settle(name, t.file(name).state)
-	}
-	if err != nil {
-		missing = append(missing, "The files were not looked at again when the run was over: "+err.Error()+".")
-	}
-	missing = append(missing, l.unseen()...)
-	all := maps.Clone(l.steps)
-	for name, steps := range all {
-		all[name] = slices.Clone(steps)
-	}
-	t.turn.Unlock()
-	s := &changeSet{tracker: t, steps: all, merged: map[Hash][]byte{}, missing: missing, room: maxDiffs}
+// Source is where the contents of states come from.
+type Source struct {
+	// Content returns the content of a state, which may be in git, as the result of Git.
+	Content func(ctx context.Context, s State, git map[string][]byte) ([]byte, error)
+	// Git returns the contents of blobs, of which the sizes are known.
+	Git func(ctx context.Context, blobs map[string]int64) map[string][]byte
+	// Secret reports whether a text has a secret in it.
+	Secret func(text string) bool
+}
+
+// Changes returns the difference between the beginning and the end. Missing is what it lacks. The
+// ledger must not change meanwhile: see [Ledger.Clone].
+func (l *Ledger) Changes(ctx context.Context, from Source, missing []string) *edit.Changes {
+	s := &changeSet{Source: from, steps: l.steps, merged: map[string][]byte{}, missing: missing, room: maxDiffs}
 	s.collect(ctx)
 	s.pairMoves()
 	if n := len(s.files) - maxChanged; n > 0 {
 		s.files = s.files[:maxChanged]
 		s.missing = append(s.missing, fmt.Sprintf("%d more files have changed.", n))
 	}
-	s.compare(ctx, masker)
+	s.compare(ctx)
 	files := make([]edit.ChangedFile, len(s.files))
 	for i, f := range s.files {
 		files[i] = f.ChangedFile
@@ -60,39 +51,11 @@ func (l *ledger) changes(ctx context.Context, masker func() *tools.Masker) *edit
 	return edit.NewChanges(files, s.missing)
 }
 
-// unseen says what commands may have changed unseen.
-func (l *ledger) unseen() (out []string) {
-	t := l.tracker
-	for _, c := range t.commands {
-		if slices.Contains(c.runs, l.run) && !c.ended.Load() {
-			out = append(out, "A command still runs.")
-			break
-		}
-	}
-	if !l.commands {
-		return out
-	}
-	if ignored := slices.Sorted(maps.Keys(t.unseen.ignored)); len(ignored) > 0 {
-		more := ""
-		if n := len(ignored) - 5; n > 0 {
-			ignored, more = ignored[:5], fmt.Sprintf(" and %d more", n)
-		}
-		for i, name := range ignored {
-			ignored[i] = keyOf(name)
-		}
-		out = append(out, "Commands are not watched in what git ignores: "+strings.Join(ignored, ", ")+more+".")
-	}
-	if t.unseen.some {
-		out = append(out, "Commands are not watched in all files: there are too many, or some directories cannot be read.")
-	}
-	return out
-}
-
 // A changeSet is about to become an [edit.Changes].
 type changeSet struct {
-	tracker *tracker
-	steps   map[string][]step
-	merged  map[Hash][]byte   // contents that never were in a file
+	Source
+	steps   map[string][]Step
+	merged  map[string][]byte // contents that never were in a file
 	blobs   map[string][]byte // contents that git has
 	files   []*changedFile
 	missing []string
@@ -103,20 +66,20 @@ type changeSet struct {
 type changedFile struct {
 	edit.ChangedFile
 	name, from    string
-	before, after FileState
+	before, after State
 }
 
 // collect finds the files that differ, sorted by path.
 func (s *changeSet) collect(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
 		n := s.net(ctx, name, "")
-		if n.before.same(n.after) {
+		if n.before.Same(n.after) {
 			continue
 		}
 		f := &changedFile{name: name, from: name, before: n.before, after: n.after}
-		f.Path, f.Mixed = keyOf(name), n.mixed
+		f.Path, f.Mixed = Key(name), n.mixed
 		for _, step := range s.steps[name] {
-			f.By = addBy(f.By, step.By...)
+			f.By = AddBy(f.By, step.By...)
 		}
 		s.files = append(s.files, f)
 	}
@@ -124,7 +87,7 @@ func (s *changeSet) collect(ctx context.Context) {
 
 // net is the difference that somebody makes to a file.
 type net struct {
-	before, after FileState
+	before, after State
 	mixed         bool // with changes of others
 }
 
@@ -142,7 +105,7 @@ func (s *changeSet) net(ctx context.Context, name, run string) (n net) {
 			n.mixed = n.mixed || run != "" && len(step.By) > 1
 			continue
 		}
-		if !n.rebase(step, func(state FileState) ([]byte, error) { return s.content(ctx, name, state) }, s.merged) {
+		if !n.rebase(step, func(state State) ([]byte, error) { return s.content(ctx, name, state) }, s.merged) {
 			n.mixed = true
 		}
 	}
@@ -150,9 +113,9 @@ func (s *changeSet) net(ctx context.Context, name, run string) (n net) {
 }
 
 // rebase takes a step of somebody else into the state before, and reports whether that was possible.
-func (n *net) rebase(step step, content func(FileState) ([]byte, error), merged map[Hash][]byte) bool {
+func (n *net) rebase(step Step, content func(State) ([]byte, error), merged map[string][]byte) bool {
 	from, to := step.From, step.To
-	if n.before.same(from) || to.Kind == "" || from.Kind == "" || to.Kind != from.Kind {
+	if n.before.Same(from) || to.Kind == "" || from.Kind == "" || to.Kind != from.Kind {
 		n.before = to // the file is wholly theirs
 		return true
 	}
@@ -167,7 +130,7 @@ func (n *net) rebase(step step, content func(FileState) ([]byte, error), merged 
 		n.before.Mode = mode
 		return true
 	}
-	if n.before.Kind != KindFile || to.Kind != KindFile {
+	if n.before.Kind != File || to.Kind != File {
 		return false
 	}
 	base, err := content(from)
@@ -181,13 +144,13 @@ func (n *net) rebase(step step, content func(FileState) ([]byte, error), merged 
 		return false
 	}
 	data := m.Bytes()
-	n.before = FileState{Kind: KindFile, Mode: mode, Size: int64(len(data)), Hash: HashOf(data)}
+	n.before = State{Kind: File, Mode: mode, Size: int64(len(data)), Hash: hashOf(data)}
 	merged[n.before.Hash] = data
 	return true
 }
 
 // content returns the bytes of a state.
-func (s *changeSet) content(ctx context.Context, name string, state FileState) ([]byte, error) {
+func (s *changeSet) content(ctx context.Context, name string, state State) ([]byte, error) {
 	switch data, ok := s.merged[state.Hash]; {
 	case ok:
 		return data, nil
@@ -202,9 +165,9 @@ func (s *changeSet) content(ctx context.Context, name string, state FileState) (
 	}
 	git := s.blobs
 	if git[state.Git] == nil && state.Git != "" {
-		git = s.tracker.repo.contents(ctx, map[string]int64{state.Git: state.Size})
+		git = s.Git(ctx, map[string]int64{state.Git: state.Size})
 	}
-	data, err := s.tracker.content(ctx, state, git)
+	data, err := s.Content(ctx, state, git)
 	if err != nil {
 		err = fmt.Errorf("its content is not held: %w", err)
 	}
@@ -214,34 +177,34 @@ func (s *changeSet) content(ctx context.Context, name string, state FileState) (
 // pairMoves finds the files that were moved: one of a name that is gone has the content of one that is
 // new.
 func (s *changeSet) pairMoves() {
-	gone := map[Hash][]*changedFile{}
+	gone := map[string][]*changedFile{}
 	for _, f := range s.files {
-		if f.before.Kind == KindFile && f.before.Size > 0 && f.before.Hash != "" && f.after.Kind == "" && !f.Mixed {
+		if f.before.Kind == File && f.before.Size > 0 && f.before.Hash != "" && f.after.Kind == "" && !f.Mixed {
 			gone[f.before.Hash] = append(gone[f.before.Hash], f)
 		}
 	}
 	moved := map[*changedFile]bool{}
 	for _, f := range s.files {
-		if f.before.Kind != "" || f.after.Kind != KindFile || f.Mixed || len(gone[f.after.Hash]) == 0 {
+		if f.before.Kind != "" || f.after.Kind != File || f.Mixed || len(gone[f.after.Hash]) == 0 {
 			continue
 		}
 		old := gone[f.after.Hash][0]
 		gone[f.after.Hash] = gone[f.after.Hash][1:]
 		moved[old] = true
-		f.from, f.From, f.before, f.By = old.name, old.Path, old.before, addBy(old.By, f.By...)
+		f.from, f.From, f.before, f.By = old.name, old.Path, old.before, AddBy(old.By, f.By...)
 	}
 	s.files = slices.DeleteFunc(s.files, func(f *changedFile) bool { return moved[f] })
 }
 
 // compare describes the files and adds their differences, as long as there is room.
-func (s *changeSet) compare(ctx context.Context, masker func() *tools.Masker) {
+func (s *changeSet) compare(ctx context.Context) {
 	for rest := s.files; len(rest) > 0; {
 		n := s.load(ctx, rest)
 		for _, f := range rest[:n] {
 			f.describe()
 			s.diff(ctx, f)
 			if f.Diff != "" {
-				f.Secret = hasSecret(masker(), f)
+				f.Secret = s.hasSecret(f)
 			}
 		}
 		rest = rest[n:]
@@ -253,7 +216,7 @@ func (s *changeSet) compare(ctx context.Context, masker func() *tools.Masker) {
 func (s *changeSet) load(ctx context.Context, files []*changedFile) (n int) {
 	blobs, size := map[string]int64{}, int64(0)
 	for n < len(files) && (n == 0 || size < maxLoaded) {
-		for _, state := range []FileState{files[n].before, files[n].after} {
+		for _, state := range []State{files[n].before, files[n].after} {
 			if state.Git != "" && state.Size <= maxCompared && s.room > 0 {
 				blobs[state.Git] = state.Size
 				size += state.Size
@@ -261,7 +224,7 @@ func (s *changeSet) load(ctx context.Context, files []*changedFile) (n int) {
 		}
 		n++
 	}
-	s.blobs = s.tracker.repo.contents(ctx, blobs)
+	s.blobs = s.Git(ctx, blobs)
 	return n
 }
 
@@ -283,12 +246,12 @@ func (f *changedFile) describe() {
 	}
 }
 
-func versionIn(s FileState) edit.FileVersion {
-	v := edit.FileVersion{Mode: s.Mode, Size: s.Size, Hash: string(s.Hash)}
+func versionIn(s State) edit.FileVersion {
+	v := edit.FileVersion{Mode: s.Mode, Size: s.Size, Hash: s.Hash}
 	switch s.Kind {
-	case KindLink:
+	case Link:
 		v.Mode |= fs.ModeSymlink
-	case KindOther:
+	case Other:
 		v.Mode |= fs.ModeIrregular
 	}
 	return v
@@ -327,7 +290,7 @@ func (s *changeSet) diff(ctx context.Context, f *changedFile) {
 }
 
 // patch returns the difference between two states, and uses up room for it.
-func (s *changeSet) patch(ctx context.Context, from, to string, before, after FileState) (text string, added, removed int, err error) {
+func (s *changeSet) patch(ctx context.Context, from, to string, before, after State) (text string, added, removed int, err error) {
 	if s.room <= 0 {
 		return "", 0, 0, errNoDiffRoom
 	}
@@ -350,11 +313,11 @@ func (s *changeSet) patch(ctx context.Context, from, to string, before, after Fi
 var errNoDiffRoom = fmt.Errorf("the differences of the run are larger than %d bytes", maxDiffs)
 
 // gitMode returns the mode that git gives to a state.
-func gitMode(s FileState) int {
+func gitMode(s State) int {
 	switch {
 	case s.Kind == "":
 		return 0
-	case s.Kind == KindLink:
+	case s.Kind == Link:
 		return 0o120000
 	case s.Mode&0o100 != 0:
 		return 0o100755
@@ -363,7 +326,7 @@ func gitMode(s FileState) int {
 }
 
 // hasSecret reports whether the lines of a difference have a secret in them.
-func hasSecret(m *tools.Masker, f *changedFile) bool {
+func (s *changeSet) hasSecret(f *changedFile) bool {
 	text := f.Diff
 	for _, by := range f.By {
 		text += by.Diff
@@ -372,6 +335,5 @@ func hasSecret(m *tools.Masker, f *changedFile) bool {
 	for line := range strings.Lines(text) {
 		lines.WriteString(line[1:]) // without the sign
 	}
-	plain := lines.String()
-	return m.Mask(plain) != tools.EscapeInvisible(plain)
+	return s.Secret(lines.String())
 }

@@ -1,4 +1,5 @@
-package session
+// Package gitrepo reads what the commit holds that is checked out in a directory.
+package gitrepo
 
 import (
 	"bufio"
@@ -23,21 +24,22 @@ const (
 	gitTime = 30 * time.Second // for one command
 )
 
-// gitRepo knows what the commit holds that is checked out in a workspace. It only believes what it
+// Repo knows what the commit holds that is checked out in a workspace. It only believes what it
 // can check: a file is the same as a blob if its bytes have the name of the blob.
 //
 // The repository may be hostile. The commands that run here read neither the index nor the work
 // tree, so that no filter, hook or file monitor runs. A blob that is missing in a partial clone
 // would be fetched, which can run a program of the repository's configuration: git therefore finds
 // no program that it could start, not even itself.
-type gitRepo struct {
-	dir   string
+type Repo struct {
+	Dir string // of the work tree
+
 	tree  string
 	names map[string]string // the blob of a committed file, or "tree"
 }
 
 // run runs git. Its output ends at an error or when out returns one.
-func (r *gitRepo) run(ctx context.Context, in io.Reader, out func(io.Reader) error, args ...string) error {
+func (r *Repo) run(ctx context.Context, in io.Reader, out func(io.Reader) error, args ...string) error {
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return err
@@ -45,7 +47,7 @@ func (r *gitRepo) run(ctx context.Context, in io.Reader, out func(io.Reader) err
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--no-replace-objects", "--no-optional-locks"}, args...)...)
-	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.dir, in, time.Second
+	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.Dir, in, time.Second
 	none := os.DevNull + "/none"
 	cmd.Env = []string{"PATH=" + none, "GIT_EXEC_PATH=" + none, "HOME=" + none, "LC_ALL=C",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_NO_LAZY_FETCH=1",
@@ -64,9 +66,9 @@ func (r *gitRepo) run(ctx context.Context, in io.Reader, out func(io.Reader) err
 	return errors.Join(err, cmd.Wait())
 }
 
-// load reads the list of committed files if another tree is checked out. Without a repository, or
+// Load reads the list of committed files if another tree is checked out. Without a repository, or
 // if git does not want to read it, there are none. The error is that of ctx.
-func (r *gitRepo) load(ctx context.Context) error {
+func (r *Repo) Load(ctx context.Context) error {
 	var tree []byte
 	err := r.run(ctx, nil, func(in io.Reader) (err error) {
 		tree, err = io.ReadAll(io.LimitReader(in, 200))
@@ -94,7 +96,7 @@ func (r *gitRepo) load(ctx context.Context) error {
 
 // list reads the entries "mode type id size\tpath\0". A blob without a size is missing, as in a
 // partial clone; older versions of git fail at such a blob.
-func (r *gitRepo) list(in io.Reader) error {
+func (r *Repo) list(in io.Reader) error {
 	lines := bufio.NewReaderSize(io.LimitReader(in, maxTree), 64<<10)
 	for {
 		line, err := lines.ReadString(0)
@@ -119,15 +121,15 @@ func (r *gitRepo) list(in io.Reader) error {
 	}
 }
 
-// holds reports whether a file of this name, or a directory with files in it, is committed.
-func (r *gitRepo) holds(name string, isDir bool) bool {
+// Holds reports whether a file of this name, or a directory with files in it, is committed.
+func (r *Repo) Holds(name string, isDir bool) bool {
 	id := r.names[name]
 	return id != "" && (id == "tree") == isDir
 }
 
-// blobOf returns the blob that is committed under this name, if it has exactly these bytes.
-func (r *gitRepo) blobOf(name string, kind FileKind, data []byte) string {
-	if id := r.names[name]; id != "" && kind == KindFile && blobID(data, len(id)) == id {
+// BlobOf returns the blob that is committed under this name, if it has exactly these bytes.
+func (r *Repo) BlobOf(name string, data []byte) string {
+	if id := r.names[name]; id != "" && blobID(data, len(id)) == id {
 		return id
 	}
 	return ""
@@ -149,9 +151,9 @@ func blobID(data []byte, digits int) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// contents returns the contents of blobs, of which the sizes are known. It leaves out those that
+// Contents returns the contents of blobs, of which the sizes are known. It leaves out those that
 // the repository does not have, or that have other bytes than their names say.
-func (r *gitRepo) contents(ctx context.Context, sizes map[string]int64) map[string][]byte {
+func (r *Repo) Contents(ctx context.Context, sizes map[string]int64) map[string][]byte {
 	out := map[string][]byte{}
 	var ids strings.Builder
 	for id := range sizes {
