@@ -63,6 +63,9 @@ node, which another Checkout brings back. Files that the user has created or cha
 removed. The [Move] names each file that is not as it was at the node, and why: for example because
 the session does not hold its content (a file of secrets, or one that was too large).
 
+The [aycoder.Result] of a run has in Changes what the run has changed in these files. Without a session,
+[Files.Watch] tells the same.
+
 # What is recorded
 
 Messages are recorded as the model got them, so a resumed conversation sends the same bytes.

@@ -27,8 +27,8 @@ import (
 // for which [tools.FS] and [tools.Exec] have no methods. In a workspace elsewhere (package remote), use
 // the tools without Files; nodes then hold the conversation and no files.
 //
-// It implements [tools.FS]. One session at a time can have it, and until one has, it is the
-// workspace itself. The methods are safe for concurrent use.
+// It implements [tools.FS]. One session at a time can have it, and until one has, or [Files.Watch] is
+// called, it is the workspace itself. The methods are safe for concurrent use.
 type Files struct {
 	*workspace.Workspace
 	tracker atomic.Pointer[tracker]

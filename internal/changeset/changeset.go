@@ -75,15 +75,10 @@ func (l *Ledger) Add(name string, from, to State, by []edit.ChangedBy) {
 		return
 	}
 	l.Settle(name, from)
-	steps := l.steps[name]
-	if n := len(steps); n > l.saved[name] && slices.Equal(steps[n-1].By, by) {
-		steps[n-1].To = to
-		return
-	}
 	if l.steps == nil {
 		l.steps, l.saved = map[string][]Step{}, map[string]int{}
 	}
-	l.steps[name] = append(steps, Step{from, to, by})
+	l.steps[name] = append(l.steps[name], Step{from, to, by})
 }
 
 // Settle adds what somebody else has changed unnoticed.
@@ -116,14 +111,21 @@ func (l *Ledger) Split(name string, mid State) {
 	}
 }
 
-// Unsaved returns the steps that it has not returned yet, by [Key].
+// Unsaved returns the steps that it has not returned yet, by [Key]. Only the first step of a file has From:
+// each later one begins where the one before has ended.
 func (l *Ledger) Unsaved() (out map[string][]Step) {
 	for name, steps := range l.steps {
 		if n := l.saved[name]; n < len(steps) {
 			if out == nil {
 				out = map[string][]Step{}
 			}
-			out[Key(name)] = slices.Clone(steps[n:])
+			some := slices.Clone(steps[n:])
+			for i := range some {
+				if n+i > 0 {
+					some[i].From = State{}
+				}
+			}
+			out[Key(name)] = some
 			l.saved[name] = len(steps)
 		}
 	}
@@ -136,8 +138,12 @@ func (l *Ledger) Restore(all map[string][]Step) (commands bool) {
 	l.steps, l.saved = map[string][]Step{}, map[string]int{}
 	for key, steps := range all {
 		name := Name(key)
-		l.steps[name], l.saved[name] = slices.Clone(steps), len(steps)
-		for _, s := range steps {
+		steps = slices.Clone(steps)
+		l.steps[name], l.saved[name] = steps, len(steps)
+		for i, s := range steps {
+			if i > 0 {
+				steps[i].From = steps[i-1].To
+			}
 			commands = commands || slices.ContainsFunc(s.By, func(by edit.ChangedBy) bool { return by.Command })
 		}
 	}

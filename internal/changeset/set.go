@@ -97,12 +97,18 @@ type net struct {
 func (s *changeSet) net(ctx context.Context, name, run string) (n net) {
 	steps := s.steps[name]
 	n.before = steps[0].From
-	n.after = n.before
-	for _, step := range steps {
+	past := make([]net, len(steps)) // before each step
+	for i, step := range steps {
+		past[i] = n
 		n.after = step.To
 		own := func(by edit.ChangedBy) bool { return run == "" || by.Run == run }
 		if slices.ContainsFunc(step.By, own) {
 			n.mixed = n.mixed || run != "" && len(step.By) > 1
+			continue
+		}
+		back := slices.IndexFunc(steps[:i], func(s Step) bool { return s.From.Same(step.To) })
+		if back >= 0 { // an undo
+			n.before, n.mixed = past[back].before, past[back].mixed
 			continue
 		}
 		if !n.rebase(step, func(state State) ([]byte, error) { return s.content(ctx, name, state) }, s.merged) {
