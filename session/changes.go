@@ -240,8 +240,11 @@ func (l *ledger) unseen() (out []string) {
 	if slices.ContainsFunc(t.commands, func(c *command) bool { return slices.Contains(c.runs, l.run) && !c.ended.Load() }) {
 		out = append(out, "A command still runs.")
 	}
-	if !l.commands {
+	switch {
+	case !l.commands:
 		return out
+	case t.walks == 0: // they ran in another process
+		return append(out, "Commands are not watched in what git ignores.")
 	}
 	var ignored []string
 	for name := range t.unseen.ignored {

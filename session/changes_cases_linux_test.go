@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -308,4 +310,72 @@ func TestChangesOfResumedRun(t *testing.T) {
 			require.Empty(t, lines(res.Changes))
 		})
 	}
+}
+
+// Runs on two branches at the same time tell their own changes each, and both together lead from before to
+// after.
+func TestChangesOfBranches(t *testing.T) {
+	dir := t.TempDir()
+	d := newDesk(t, "", newMemory(), dir)
+	for _, name := range []string{"a", "b", "both"} {
+		d.write(name, tenLines)
+	}
+	before := filepath.Join(t.TempDir(), "before")
+	shell(t, dir, "cp", "-a", dir, before)
+	var all []*edit.Changes
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for name, line := range map[string]string{"a": "2", "b": "9"} {
+		b := d.branch(name, session.Root, readFile(name), editFile(name, "5", "five"), readFile("both"), editFile("both", line, "of "+name), script.Say("done"))
+		wg.Go(func() {
+			var res aycoder.Result
+			for _, err := range b.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+				require.NoError(t, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			require.Equal(t, []string{"modified " + name, "modified both"}, lines(res.Changes))
+			all = append(all, res.Changes)
+		})
+	}
+	wg.Wait()
+	for _, c := range all {
+		out, err := apply(t, before, c.Diff())
+		require.NoError(t, err, "%s\n%s", out, c.Diff())
+	}
+	require.Equal(t, tree(t, dir), tree(t, before))
+}
+
+// After a crash, what the interrupted call had changed is said to be missing.
+func TestChangesAfterCrash(t *testing.T) {
+	dir, store := t.TempDir(), newMemory()
+	d := newDesk(t, "", store, dir, sh1("echo x > a"), sh1("echo y > b"), script.Say("done"))
+	n := 0
+	for ev, err := range d.s.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		if _, ok := ev.(*aycoder.ToolFinished); ok {
+			n++
+		}
+		if n == 2 {
+			break
+		}
+	}
+	records := slices.Clone(store.sessions[d.s.ID()].records)
+	require.NoError(t, d.s.Close())
+	cut := 0
+	for i, r := range records { // up to where the second call has begun
+		if strings.Contains(string(r), `"fact":"tool_began"`) {
+			cut = i
+		}
+	}
+	store.sessions[d.s.ID()].records = records[:cut+1]
+	o := newDesk(t, d.s.ID(), store, dir, script.Say("done"))
+	require.NotNil(t, o.s.Pending())
+	var res aycoder.Result
+	for _, err := range o.s.Run(t.Context(), aycoder.Input{}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"created a"}, lines(res.Changes))
+	require.Equal(t, []string{"The run was interrupted. What its calls had changed since the last message counts as the user's.",
+		"Commands are not watched in what git ignores."}, res.Changes.Missing())
 }

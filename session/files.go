@@ -11,6 +11,7 @@ import (
 	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/workspace"
+	"golang.org/x/sync/semaphore"
 )
 
 // FileKind is the type of what has a name in the workspace.
@@ -70,9 +71,10 @@ func (s FileState) same(o FileState) bool {
 // distinguish the commands of several agents. The nodes of all agents say how the files were, and
 // not which agent changed them.
 type tracker struct {
-	ws      *workspace.Workspace
-	journal Journal // has the objects
-	repo    gitrepo.Repo
+	ws       *workspace.Workspace
+	journal  Journal // has the objects
+	repo     gitrepo.Repo
+	applying *semaphore.Weighted // is held while a plan is carried out, so that its changes are its own
 
 	turn sync.Mutex // guards the fields below
 
@@ -131,7 +133,7 @@ func (s signature) unchanged(now signature) bool {
 func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileState) *tracker {
 	t := &tracker{ws: ws, journal: journal, repo: gitrepo.Repo{Dir: ws.Dir()},
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
-		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string][]*author{}}
+		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string][]*author{}, applying: semaphore.NewWeighted(1)}
 	for key, s := range known {
 		if s.First == nil { // the record is not of this package
 			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}

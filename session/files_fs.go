@@ -62,6 +62,10 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 	if t == nil {
 		return f.Workspace.Apply(ctx, plan, opts...)
 	}
+	if err := t.applying.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer t.applying.Release(1)
 	by := t.author(ctx)
 	names, err := t.beforePlan(ctx, plan, by)
 	if err != nil {

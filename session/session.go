@@ -422,9 +422,10 @@ func (s *Session) apply(r *record) {
 			s.source.put(r.ID, r.place)
 			n.source, n.outline = s.source, outlineOf(r.message)
 		}
-		if r.Run == b.stepsOf {
-			b.steps = changeset.Join(b.steps, r.Steps)
+		if r.Run != b.stepsOf && r.Run > 0 {
+			b.steps, b.stepsOf = nil, r.Run
 		}
+		b.steps = changeset.Join(b.steps, r.Steps)
 		if r.message != nil {
 			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}
 		}
@@ -441,7 +442,7 @@ func (s *Session) apply(r *record) {
 	case kindAsk:
 		b := s.branch(r.Branch)
 		b.asked = b.asked.then(r.shownDelta)
-		b.steps = r.Steps
+		b.steps, b.stepsOf = r.Steps, r.Run
 	case kindHead, kindUndo, kindRedo:
 		b := s.branch(r.Branch)
 		b.moving, b.fresh, b.asked = nil, nil, shownDelta{}
@@ -459,9 +460,6 @@ func (s *Session) apply(r *record) {
 			delete(t.labels, r.ID)
 		}
 	case kindRun:
-		if b := s.branch(r.Branch); b.stepsOf != r.Run {
-			b.steps, b.stepsOf = nil, r.Run
-		}
 		if r.Start != nil {
 			s.start = r.Start
 		}
