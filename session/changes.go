@@ -67,7 +67,8 @@ func (s FileState) plain() changeset.State {
 	if s.Kind == KindDir {
 		return changeset.State{}
 	}
-	return changeset.State{Kind: string(s.Kind), Mode: s.Mode, Size: s.Size, Hash: string(s.Hash), Git: s.Git, NotHeld: s.NotHeld, Time: s.Time}
+	return changeset.State{Kind: string(s.Kind), Mode: s.Mode, Size: s.Size, Hash: string(s.Hash), Git: s.Git,
+		NotHeld: s.NotHeld, Time: s.Time}
 }
 
 // beforeWrite notes what the user has changed between the last look at the files and a plan.
@@ -237,7 +238,8 @@ func (l *ledger) changes(ctx context.Context, secret func(string) bool) *edit.Ch
 // unseen says what commands may have changed unseen.
 func (l *ledger) unseen() (out []string) {
 	t := l.tracker
-	if slices.ContainsFunc(t.commands, func(c *command) bool { return slices.Contains(c.runs, l.run) && !c.ended.Load() }) {
+	runs := func(c *command) bool { return slices.Contains(c.runs, l.run) && !c.ended.Load() }
+	if slices.ContainsFunc(t.commands, runs) {
 		out = append(out, "A command still runs.")
 	}
 	switch {
@@ -276,7 +278,8 @@ func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) 
 		l.tracker.turn.Lock()
 		l.commands = l.Restore(steps)
 		if requests != nil && len(requests.Requests) == 0 {
-			l.missing = append(l.missing, "The run was interrupted. What its calls had changed since the last message counts as the user's.")
+			l.missing = append(l.missing,
+				"The run was interrupted. What its calls had changed since the last message counts as the user's.")
 		}
 		l.tracker.turn.Unlock()
 	}

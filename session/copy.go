@@ -247,7 +247,8 @@ func (b *Branch) suspended() []*record {
 // ask returns the record of the questions of the pending run, and of what its model was shown in the
 // open turn.
 func (b *Branch) ask() *record {
-	r := &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests, shownDelta: b.asked, Steps: b.steps}
+	r := &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests,
+		shownDelta: b.asked, Steps: b.steps}
 	if b.unsure || b.shown != nil && b.shown.forgot {
 		r.shownDelta = shownDelta{Forgot: true}
 	}

@@ -133,7 +133,8 @@ func (s signature) unchanged(now signature) bool {
 func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileState) *tracker {
 	t := &tracker{ws: ws, journal: journal, repo: gitrepo.Repo{Dir: ws.Dir()},
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
-		files: map[string]*trackedFile{}, unseen: unseen{some: true}, busy: map[string][]*author{}, applying: semaphore.NewWeighted(1)}
+		files: map[string]*trackedFile{}, unseen: unseen{some: true},
+		busy: map[string][]*author{}, applying: semaphore.NewWeighted(1)}
 	for key, s := range known {
 		if s.First == nil { // the record is not of this package
 			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}

@@ -268,7 +268,8 @@ func (s *changeSet) diff(ctx context.Context, f *changedFile) {
 	var err error
 	f.Diff, f.Added, f.Removed, err = s.patch(ctx, f.from, f.name, f.before, f.after)
 	if err == nil && f.Diff == "" {
-		err = fmt.Errorf("git knows only the executable bit of its permissions, which were %o and are %o", f.before.Mode, f.after.Mode)
+		err = fmt.Errorf("git knows only the executable bit of its permissions, which were %o and are %o",
+			f.before.Mode, f.after.Mode)
 	}
 	if err != nil {
 		f.NoDiff = err.Error()
@@ -296,7 +297,9 @@ func (s *changeSet) diff(ctx context.Context, f *changedFile) {
 }
 
 // patch returns the difference between two states, and uses up room for it.
-func (s *changeSet) patch(ctx context.Context, from, to string, before, after State) (text string, added, removed int, err error) {
+func (s *changeSet) patch(
+	ctx context.Context, from, to string, before, after State,
+) (text string, added, removed int, err error) {
 	if s.room <= 0 {
 		return "", 0, 0, errNoDiffRoom
 	}
@@ -308,7 +311,8 @@ func (s *changeSet) patch(ctx context.Context, from, to string, before, after St
 	if err != nil {
 		return "", 0, 0, err
 	}
-	data, added, removed := gitpatch.Of(from, to, gitpatch.Version{Mode: gitMode(before), Data: a}, gitpatch.Version{Mode: gitMode(after), Data: b})
+	data, added, removed := gitpatch.Of(from, to,
+		gitpatch.Version{Mode: gitMode(before), Data: a}, gitpatch.Version{Mode: gitMode(after), Data: b})
 	if len(data) > s.room {
 		return "", 0, 0, errNoDiffRoom
 	}
