@@ -161,7 +161,7 @@ func TestObserveGrowth(t *testing.T) {
 	require.Greater(t, after, factor, "all of it is new")
 }
 
-// What a model has counted is not estimated again: only the rest is, in each of several conversations.
+// Only the rest of a request that was counted is estimated, in each of several conversations.
 func TestEstimateStartsFromTheCount(t *testing.T) {
 	c := newCounter(t)
 	type talk struct {
