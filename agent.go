@@ -66,6 +66,10 @@ type Input struct {
 	// again, the question has a new Created time. If an answered call has to wait for an earlier
 	// call, and the earlier call is suspended again, the next Pending keeps the answer.
 	Decisions []Decision
+	// Results are results for Calls of Pending, in any order. A call without one is asked for again: see
+	// [CallRequested]. If one of the results is refused, the run ends before anything has happened, with
+	// a [*ConfigError] that wraps a [*ResultError].
+	Results []CallResult
 }
 
 // Result is the outcome of a run, which [Into] hands to the caller. It is filled however the run
@@ -85,7 +89,7 @@ type Result struct {
 	Spent []Spent
 	// Changes is what the run has changed in files, or nil without [WithChanges].
 	Changes *edit.Changes
-	// Pending is set if the run was suspended to wait for approvals. Otherwise it is nil.
+	// Pending is set if the run was suspended to wait for approvals or results. Otherwise it is nil.
 	Pending *Pending
 }
 
@@ -240,8 +244,8 @@ func (r *run) enter(ctx context.Context, in *Input) error {
 	switch {
 	case in.Pending != nil:
 		return r.resume(ctx, in)
-	case len(in.Decisions) > 0:
-		return &ConfigError{Option: "Input.Decisions", Err: errors.New("Pending is missing")}
+	case len(in.Decisions)+len(in.Results) > 0:
+		return &ConfigError{Option: "Input", Err: errors.New("Pending is missing")}
 	}
 	messages := slices.Clip(in.Messages)
 	if in.Prompt != "" || len(in.Parts) > 0 {

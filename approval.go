@@ -14,8 +14,8 @@ import (
 )
 
 // Answering, from top to bottom: the answers that a host can give to a question, the one place
-// that decides, what the state of the run makes of a decision, and what is checked until the
-// tool starts. How a question comes up is in approval_ask.go.
+// that decides, what the state makes of a decision, and what is checked until the tool starts. How a
+// question comes up is in approval_ask.go.
 
 // ApprovalRequested asks whether a call may run. Answer with one of the methods while handling
 // the event, or call [ApprovalRequested.Detach] and answer later. If the program does neither
@@ -221,12 +221,12 @@ func (r *run) decideLocked(p *preparedCall, v Verdict, by DecidedBy) error {
 	d := Decision{CallID: p.call.ID, Verdict: v, By: by, prepared: p}
 	if v.kind == verdictDeny {
 		base := &ToolError{Tool: p.call.Name, CallID: p.call.ID}
-		return r.step(&Decided{d}, &ToolFinished{
+		return r.step(&Decided{Decision: d}, &ToolFinished{
 			Call: p.call, Subject: p.display, Output: errorOutput(p.call, d.text()), Summary: "denied",
 			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
 		})
 	}
-	return r.step(&Decided{d})
+	return r.step(&Decided{d, p.tool.spec.declared != nil})
 }
 
 // asks reports whether the question about this very call is open.
@@ -243,12 +243,14 @@ func (s *machine) holds(use *ToolUse) bool {
 }
 
 // decided notes a decision, and issues the calls that may start now.
-func (s *machine) decided(d *Decision) ([]Action, string) {
+func (s *machine) decided(f *Decided) ([]Action, string) {
+	d := &f.Decision
 	i := s.find(d.CallID)
 	if i < 0 {
 		return nil, "no such call: " + d.CallID
 	}
-	if st := s.calls[i].status; st != callAsked && st != callSuspended {
+	waits := s.calls[i].status == callOutside && d.Verdict.kind == verdictSuspend
+	if st := s.calls[i].status; st != callAsked && st != callSuspended && !waits {
 		return nil, "the call was decided already"
 	}
 	s.own()
@@ -259,18 +261,25 @@ func (s *machine) decided(d *Decision) ([]Action, string) {
 		if c.prepared == nil && jsontext.Canonical(v.args) == jsontext.Canonical(c.use.Args) {
 			c.edited = nil // another driver gave the same arguments again
 		}
-		c.by, c.readOnly = d.By, d.By != ByUser && v.readOnly()
+		c.by, c.readOnly, c.outside = d.By, d.By != ByUser && v.readOnly(), f.Outside
 	case verdictDeny:
 		c.settle(errorOutput(c.use, d.text()))
 	case verdictSuspend:
-		c.status = callSuspended
+		if c.status = callSuspended; waits {
+			c.status = callDeferred
+		}
 	default:
 		return nil, "asking is not a decision"
 	}
+	revive(s)
+	return s.advance(nil)
+}
+
+// revive lets a suspended run go on.
+func revive(s *machine) {
 	if s.end == EndSuspended {
 		s.phase, s.end = phaseTools, ""
 	}
-	return s.advance(nil)
 }
 
 // advance issues the calls that may start, and moves on when every call is settled.
@@ -282,9 +291,9 @@ func (s *machine) advance(actions []Action) ([]Action, string) {
 	waiting := false
 	for i := range s.calls {
 		switch s.calls[i].status {
-		case callAsked, callIssued, callBegun:
+		case callAsked, callIssued, callBegun, callOutside:
 			return actions, ""
-		case callSuspended, callApproved: // an approved one only waits behind a suspended one
+		case callSuspended, callDeferred, callApproved: // an approved one only waits behind such a one
 			waiting = true
 		}
 	}
@@ -295,20 +304,28 @@ func (s *machine) advance(actions []Action) ([]Action, string) {
 }
 
 // schedule issues the calls that may start: a read-only call if no writing call before it is
-// open, a writing call if no call before it is open. The caller must own the calls.
+// open, a writing call if no call before it is open. A call whose result comes from outside waits
+// until the message is complete, but not for those before it whose results come from there, too.
+// The caller must own the calls.
 func (s *machine) schedule(actions []Action) []Action {
-	open, writes := false, false
+	var open, writes [2]bool // any call, and any that works here
 	for i := range s.calls {
 		c := &s.calls[i]
 		if c.status == callSettled {
 			continue
 		}
-		reads := c.effect == EffectReadOnly
-		if c.status == callApproved && (reads && !writes || !open) {
+		reads, of := c.effect == EffectReadOnly, 0
+		if c.outside {
+			of = 1
+		}
+		if c.status == callApproved && (reads && !writes[of] || !open[of]) && !(c.outside && s.talking()) {
 			c.status = callIssued
 			actions = append(actions, s.runTool(i))
 		}
-		open, writes = true, writes || !reads
+		open[0], writes[0] = true, writes[0] || !reads
+		if c.status == callApproved || !c.outside {
+			open[1], writes[1] = true, writes[1] || !reads
+		}
 	}
 	return actions
 }
@@ -317,7 +334,7 @@ func (s *machine) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	run := &RunTool{
 		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan,
-		ReadOnly: c.readOnly, by: c.by, effect: c.effect, prepared: c.prepared,
+		ReadOnly: c.readOnly, Outside: c.outside, by: c.by, effect: c.effect, prepared: c.prepared, request: c.request,
 	}
 	if c.edited != nil {
 		run.Args, run.Edited = c.edited, true
@@ -338,8 +355,11 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	var err error
 	if a.prepared == nil { // it was allowed before the run was suspended; the tools may be others now
 		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, a.effect)
+		if err == nil && (a.prepared.tool.spec.declared != nil) != a.Outside {
+			err = &StaleApprovalError{&ToolError{Tool: a.Call.Name, CallID: a.Call.ID}}
+		}
 	}
-	if err == nil && r.hooks != nil {
+	if err == nil && r.hooks != nil && a.answer == nil {
 		err = r.hooks.checkStart(ctx, r, a)
 	}
 	if err != nil {
@@ -348,11 +368,12 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		}
 		return
 	}
-	if !r.beginTool(ctx, a) {
+	if a.Outside && !a.prepared.tool.spec.declared.(func(*run) outsider)(r).begins(a) ||
+		!a.Outside && !r.beginTool(ctx, a) {
 		return
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Place: Place{r.id, r.depth, r.name, r.calls},
-		Args: a.prepared.use.Args, Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, prepared: a.prepared}
+		Args: a.prepared.use.Args, Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, prepared: a.prepared, answer: a.answer}
 	if r.loop.keepOutput != nil {
 		inv.Whole = maxWhole
 	}
@@ -365,6 +386,9 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		r.recorder.listen(r, a, inv)
 	}
 	start, o := r.loop.clock.Now(), outcome{err: errExited}
+	if a.request != nil {
+		start = a.request.Created
+	}
 	defer func() {
 		o.elapsed = r.loop.clock.Now().Sub(start)
 		r.endTool(ctx, a, o)
@@ -443,18 +467,10 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping || !r.state.holds(a.Call) {
+	if r.stopping || !r.state.holds(a.Call) || r.again != nil && !r.mayResume(a) {
 		return false
 	}
-	subject := a.prepared.display
-	if r.again != nil && !r.mayResume(a) { // somebody resumed it in the same moment
-		out := errorOutput(a.Call, errResumed.Error())
-		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errResumed}
-		_ = r.step(&ToolDone{ID: a.Call.ID, Output: out},
-			&ToolFinished{Call: a.Call, Subject: subject, Output: out, Summary: "not run", Err: base})
-		return false
-	}
-	started := &ToolStarted{Call: a.Call, Subject: subject, Args: a.prepared.use.Args,
+	started := &ToolStarted{Call: a.Call, Subject: a.prepared.display, Args: a.prepared.use.Args,
 		Eager: r.state.phase == phaseModel, By: a.by}
 	if r.step(&ToolBegan{a.Call.ID}) != nil {
 		return false
@@ -475,7 +491,7 @@ func (s *machine) toolBegan(id string) ([]Action, string) {
 	if i < 0 {
 		return nil, "no such call: " + id
 	}
-	if s.calls[i].status != callIssued {
+	if s.calls[i].status != callIssued || s.calls[i].outside {
 		return nil, "the call is not to be run"
 	}
 	s.own()

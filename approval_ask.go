@@ -326,7 +326,7 @@ func (r *run) raise(q *openQuestion, v Verdict, rules int64) bool {
 		}
 		d := Decision{CallID: q.call.ID, Digest: q.req.Digest, Verdict: v, By: ByPolicy}
 		r.suspended = append(r.suspended, *q.req)
-		_ = r.step(&Decided{d})
+		_ = r.step(&Decided{Decision: d})
 	default:
 		if r.recorder != nil {
 			r.recorder.asked(r, q)
@@ -395,9 +395,9 @@ func (r *run) blocked(q *pendingQuestion) bool {
 		switch c.status {
 		case callSettled:
 			q.ended++
-		case callSuspended:
+		case callSuspended, callDeferred:
 			suspended = true
-		case callApproved, callIssued, callBegun:
+		case callApproved, callIssued, callBegun, callOutside:
 			if !suspended {
 				return true
 			}

@@ -207,7 +207,7 @@ func (t *trail) note(r *run, kind AuditKind, call *ToolUse, rec AuditRecord) {
 func (t *trail) decided(r *run, call *ToolUse, v Verdict, by DecidedBy) {
 	key, g := r.state.ask(r.state.find(call.ID)).Key(), v.Grounds()
 	rec := AuditRecord{
-		Key: key, Verdict: string(v.kind), By: by, Class: g.Class, Rule: g.Rule, Reason: v.reason,
+		Key: key, Verdict: verdictNames[v.kind], By: by, Class: g.Class, Rule: g.Rule, Reason: v.reason,
 	}
 	if rec.Reason == "" {
 		rec.Reason = strings.Join(g.Reasons, "; ")
@@ -277,7 +277,7 @@ func (t *trail) asked(r *run, c *openQuestion) {
 // ruled records that a user made a rule, or could not.
 func (t *trail) ruled(r *run, c *openQuestion, scope Scope, rule string, err error) {
 	rec := AuditRecord{
-		Key: c.req.Key, Verdict: string(verdictAllow), By: ByUser, Rule: rule, Scope: scope.String(),
+		Key: c.req.Key, Verdict: verdictNames[verdictAllow], By: ByUser, Rule: rule, Scope: scope.String(),
 		Outcome: "ok",
 	}
 	if err != nil {

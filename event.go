@@ -8,9 +8,9 @@ import (
 )
 
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
-// [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged], [*Conflicted], [*ChildEvent],
-// [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged] or [*RunFinished]. Each
-// encodes as a JSON object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys.
+// [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*CallRequested], [*Merged], [*Conflicted],
+// [*ChildEvent], [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged] or
+// [*RunFinished]. Each encodes as a JSON object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys.
 // The example CLI prints these objects, one per line, with -output stream-json. The values that an event
 // points to are shared with the run and must not be changed.
 type Event interface{ event() }
@@ -52,7 +52,8 @@ type ToolFinished struct {
 	Usage Usage
 	// Changes says what the call did to files. It is nil if the tool does not report that.
 	Changes *edit.Result
-	// Elapsed is how long the tool ran, or 0 if the call was not run.
+	// Elapsed is how long the tool ran, or 0 if the call was not run. For a declared tool, it is how
+	// long its result took.
 	Elapsed time.Duration
 	// Err says why the call did not run to its end, and unwraps to a [*ToolError]. Err is nil if
 	// the tool returned a result, even an [ErrorResult].
@@ -181,6 +182,7 @@ func (*ToolStarted) event()       {}
 func (*ToolProgress) event()      {}
 func (*ToolFinished) event()      {}
 func (*ApprovalRequested) event() {}
+func (*CallRequested) event()     {}
 func (*ChildEvent) event()        {}
 func (*Merged) event()            {}
 func (*Conflicted) event()        {}

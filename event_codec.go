@@ -16,7 +16,7 @@ import (
 //
 //   - The Result of a [RunFinished] is complete: its own JSON form is the same.
 //   - An [ApprovalRequested] has no Plan. It can be shown, but not answered: its methods and those
-//     of its [Approval] return false or [ErrDecided].
+//     of its [Approval] return false or [ErrDecided]. Nor can a [CallRequested] be answered.
 //   - A Call has an ID and a Name only. Output of [ToolFinished] has the text of the output. Errors
 //     have their text, but not their type. Times are in milliseconds.
 //   - A [edit.FileResult] has neither texts of the file nor Undo.
@@ -69,6 +69,10 @@ func decodeEvent(data []byte, depth int) (Event, error) {
 		a := &ApprovalRequested{}
 		err := json.Unmarshal(data, &a.Request)
 		return a, err
+	case "call_request":
+		c := &CallRequested{}
+		err := json.Unmarshal(data, &c.Request)
+		return c, err
 	case "tool_start":
 		w = &wireStart{}
 	case "tool_end":
@@ -202,6 +206,9 @@ func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
 	req.Plan = nil
 	return typedJSON("approval_request", &req)
 }
+
+// MarshalJSON encodes the event as a JSON object whose type is "call_request".
+func (c *CallRequested) MarshalJSON() ([]byte, error) { return typedJSON("call_request", &c.Request) }
 
 type wireStart struct {
 	ID      string          `json:"id"`

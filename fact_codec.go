@@ -55,7 +55,7 @@ type wireFact struct {
 
 	*ModelFailed
 
-	Verdict  verdictKind   `json:"verdict,omitempty"`
+	Verdict  string        `json:"verdict,omitempty"`
 	Reason   jsontext.Text `json:"reason,omitzero"`
 	Args     jsontext.Text `json:"args,omitzero"`
 	Plan     *edit.Plan    `json:"plan,omitempty"`
@@ -68,6 +68,8 @@ type wireFact struct {
 
 	Message   *Message      `json:"message,omitempty"`
 	FollowUp  bool          `json:"follow_up,omitempty"`
+	Outside   bool          `json:"outside,omitempty"`
+	Request   *CallRequest  `json:"request,omitempty"`
 	Compacted *Compacted    `json:"compacted,omitempty"`
 	Setup     *SetupChanged `json:"setup,omitempty"`
 }
@@ -109,10 +111,13 @@ func (w *wireFact) put(f Fact) (err error) {
 	case *Decided:
 		v := &f.Decision.Verdict
 		w.Fact, w.ID, w.Digest, w.By = "decided", f.Decision.CallID, f.Decision.Digest, f.Decision.By
-		w.Verdict, w.Reason, w.Args = v.kind, jsontext.Text(v.reason), jsontext.Text(v.args)
-		w.Plan, w.ReadOnly = v.plan, v.readOnly()
+		w.Verdict, w.Reason, w.Args = verdictNames[v.kind], jsontext.Text(v.reason), jsontext.Text(v.args)
+		w.Plan, w.ReadOnly, w.Outside = v.plan, v.readOnly(), f.Outside
 	case *ToolBegan:
 		w.Fact, w.ID = "tool_began", f.ID
+	case *CallRequested:
+		w.Fact, w.Request, w.Args = "call_requested", new(f.Request), jsontext.Text(f.Request.Args)
+		w.Request.Args = nil
 	case *ToolDone:
 		w.Fact, w.ID, w.Spent, w.Final = "tool_done", f.ID, f.Spent, f.Final
 		w.Output, err = encodeOne(f.Output)
@@ -190,9 +195,15 @@ func (w *wireFact) fact() (Fact, error) {
 		return &Waited{}, nil
 	case "decided":
 		v, err := (&verdictJSON{w.Verdict, string(w.Reason), raw(string(w.Args)), w.Plan, w.ReadOnly}).verdict()
-		return &Decided{Decision{CallID: w.ID, Digest: w.Digest, Verdict: v, By: w.By}}, err
+		return &Decided{Decision{CallID: w.ID, Digest: w.Digest, Verdict: v, By: w.By}, w.Outside}, err
 	case "tool_began":
 		return &ToolBegan{w.ID}, nil
+	case "call_requested":
+		if w.Request == nil {
+			return nil, errFactField
+		}
+		w.Request.Args = raw(string(w.Args))
+		return &CallRequested{Request: *w.Request}, nil
 	case "tool_done":
 		out, err := decodeOne[*ToolOutput](w.Output)
 		return &ToolDone{ID: w.ID, Output: out, Spent: w.Spent, Final: w.Final}, err

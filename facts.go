@@ -9,7 +9,7 @@ import (
 
 // Fact is something that happened to a run and is passed to [State.Apply]: [*BlockDone],
 // [*BlockTruncated], [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan],
-// [*ToolDone], [*Steered], [*Compacted], [*SetupChanged], [*Cancelled] or [*Resumed].
+// [*CallRequested], [*ToolDone], [*Steered], [*Compacted], [*SetupChanged], [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
 
 // ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns a
@@ -46,8 +46,13 @@ type ToolDone struct {
 	Final bool
 }
 
-// Decided reports the answer to an [AskApproval]. The answer may replace the arguments or the plan.
-type Decided struct{ Decision Decision }
+// Decided reports the answer to an [AskApproval]. The answer may replace the arguments or the plan. If it
+// is to suspend a call after its [CallRequested], nobody will give the result while the run lives.
+type Decided struct {
+	Decision Decision
+	// Outside says that the tool of the call is only declared: see [ToolSpec.Outside].
+	Outside bool
+}
 
 // Steered carries a message of the user to the model. The message normally joins the history
 // before the next request to the model, or, with FollowUp, only when the run would otherwise end.
@@ -68,7 +73,7 @@ type Cancelled struct {
 
 // Resumed reports that a new program continues the run of a program that is gone. For each call
 // that was running, the model is told that its outcome is unknown. Open approvals are asked for
-// again. Resumed is for programs that use a [State]; others use [Input.Pending].
+// again, and so are the results of declared tools. Resumed is for programs that use a [State]; others use [Input.Pending].
 type Resumed struct {
 	// Model is the name of the model that continues the run, or "" if it is not known to be
 	// another one. If it is another one, the limits that the old one had do not apply to it.
@@ -85,6 +90,7 @@ func (*MessageDone) fact()    {}
 func (*ModelFailed) fact()    {}
 func (*Waited) fact()         {}
 func (*ToolBegan) fact()      {}
+func (*CallRequested) fact()  {}
 func (*ToolDone) fact()       {}
 func (*Decided) fact()        {}
 func (*Steered) fact()        {}

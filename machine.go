@@ -29,7 +29,7 @@ type machine struct {
 	parts   content // of the message in progress
 	calls   []call  // its tool calls, in order; copied before a change
 	queue   []*Steered
-	phase   string
+	phase   uint8
 	end     EndReason
 	turn    int // messages of the model in this run
 	attempt int // failures since the last message
@@ -69,13 +69,16 @@ func (r *rules) find(tool string) (Effect, bool) {
 	return EffectUnknown, false
 }
 
-// The phases of a run.
+// The phases of a run. A zero State is in none.
 const (
-	phaseModel = "model"
-	phaseTools = "tools"
-	phaseWait  = "wait"
-	phaseDone  = "done"
+	phaseModel = iota + 1
+	phaseTools
+	phaseWait
+	phaseDone
 )
+
+// phaseNames are the phases in JSON, in their order.
+var phaseNames = [...]string{"", "model", "tools", "wait", "done"}
 
 // EndReason says why a run ended, or is empty while it goes on. JSON forms use the same values.
 type EndReason string
@@ -103,16 +106,19 @@ const (
 	EndSuspended EndReason = "suspended"
 )
 
-type callStatus string
+// A callStatus is how far a call is. Its name in JSON is in statusNames.
+type callStatus uint8
 
 const (
-	callHeld      callStatus = "held"      // the message is not finished
-	callAsked     callStatus = "asked"     // AskApproval is open
-	callApproved  callStatus = "approved"  // the call waits for its turn
-	callIssued    callStatus = "issued"    // RunTool is open, the tool has not begun
-	callBegun     callStatus = "begun"     // the tool works
-	callSuspended callStatus = "suspended" // the approval comes from elsewhere
-	callSettled   callStatus = "settled"   // the call has its output
+	callHeld      callStatus = iota // the message is not finished
+	callAsked                       // AskApproval is open
+	callApproved                    // the call waits for its turn
+	callIssued                      // RunTool is open, the tool has not begun
+	callBegun                       // the tool works
+	callOutside                     // its result comes from outside, while the run lives
+	callDeferred                    // or later
+	callSuspended                   // the approval comes from elsewhere
+	callSettled                     // the call has its output
 )
 
 type call struct {
@@ -130,6 +136,8 @@ type call struct {
 	prepared *preparedCall
 	by       DecidedBy // who allowed it
 	output   *ToolOutput
+	outside  bool         // see [Decision]
+	request  *CallRequest // for its result, once it was made
 }
 
 // StartInput is the input of [Start]: a conversation, and the settings that a [State] needs.
@@ -182,7 +190,7 @@ func (s State) Messages() []*Message { return s.history.All() }
 // Phase returns the phase of the run: "model" while the model sends a message; "tools" while
 // calls of the complete message are open; "wait" before a request to the model is repeated; or
 // "done". In the phase "model", read-only tools may already run.
-func (s State) Phase() string { return s.phase }
+func (s State) Phase() string { return phaseNames[s.phase] }
 
 // End returns why the run ended, or "" if it has not. A run with [EndDone] goes on when a
 // [Steered] message comes. A suspended run goes on when its questions are answered.
@@ -234,7 +242,8 @@ type AskApproval struct {
 }
 
 // RunTool is the [Action] to run a call. Apply [ToolBegan] right before the tool starts, and
-// [ToolDone] afterwards. If the state refuses ToolBegan, the tool must not start.
+// [ToolDone] afterwards. If the state refuses ToolBegan, the tool must not start. For a call with
+// Outside, apply [CallRequested] instead, and ToolDone when somebody has given its result.
 type RunTool struct {
 	Turn, Attempt int
 	Call          *ToolUse
@@ -246,9 +255,13 @@ type RunTool struct {
 	// changes nothing. Pass both to the tool in its [Invocation].
 	Plan     *edit.Plan
 	ReadOnly bool
+	// Outside says that the tool is only declared, see [DeclareTool].
+	Outside bool
 
 	by       DecidedBy // who allowed it
 	effect   Effect
+	answer   any          // a *ToolResult from outside, or nil
+	request  *CallRequest // which it answers
 	prepared *preparedCall
 	slots    chan struct{} // of which the call takes one while it runs
 	inner    []Spent       // by runs inside of the call
@@ -316,7 +329,7 @@ func (s machine) after(f Fact) (machine, []Action, error) {
 	next := s
 	actions, reason := next.apply(f)
 	if reason != "" {
-		return s, nil, &FactError{Fact: f, Phase: s.phase, Reason: reason}
+		return s, nil, &FactError{Fact: f, Phase: phaseNames[s.phase], Reason: reason}
 	}
 	return next, actions, nil
 }
@@ -338,7 +351,7 @@ func (s *machine) apply(f Fact) ([]Action, string) {
 	case *Waited:
 		return s.waited()
 	case *Decided:
-		return s.decided(&f.Decision)
+		return s.decided(f)
 	case *ToolBegan:
 		return s.toolBegan(f.ID)
 	case *ToolDone:
@@ -353,6 +366,11 @@ func (s *machine) apply(f Fact) ([]Action, string) {
 		return s.cancelled(f)
 	case *Resumed:
 		return s.resumed(f)
+	}
+	if f, ok := f.(interface {
+		applyTo(*machine) ([]Action, string)
+	}); ok {
+		return f.applyTo(s)
 	}
 	return nil, "no such fact"
 }
@@ -373,7 +391,7 @@ func (s *machine) outstanding() []Action {
 		switch s.calls[i].status {
 		case callAsked:
 			out = append(out, s.ask(i))
-		case callIssued:
+		case callIssued, callOutside:
 			out = append(out, s.runTool(i))
 		}
 	}

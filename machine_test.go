@@ -45,7 +45,7 @@ func block(id, tool string) *BlockDone {
 func textBlock(s string) *BlockDone { return &BlockDone{&Text{Text: s}} }
 
 func verdict(id string, v Verdict) *Decided {
-	return &Decided{Decision{CallID: id, Verdict: v, By: ByUser}}
+	return &Decided{Decision: Decision{CallID: id, Verdict: v, By: ByUser}}
 }
 
 func output(id string) *ToolDone {
@@ -250,7 +250,7 @@ func wander(t testing.TB, rnd *rand.Rand, steps int) walk {
 		next, actions, err := s.Apply(f)
 		if err != nil {
 			if s.phase != phaseDone { // a legal fact is refused only once the run is over
-				t.Fatalf("%T in %s: %v", f, s.phase, err)
+				t.Fatalf("%T in %s: %v", f, s.Phase(), err)
 			}
 			break
 		}
@@ -295,7 +295,7 @@ func checkStep(t testing.TB, s State, actions []Action, f Fact) {
 	stuck := s.phase != phaseDone && len(s.Outstanding()) == 0
 	begun := slices.ContainsFunc(s.calls, func(c call) bool { return c.status == callBegun })
 	if stuck && !begun {
-		t.Fatalf("after %T: nothing is left to do in phase %s", f, s.phase)
+		t.Fatalf("after %T: nothing is left to do in phase %s", f, s.Phase())
 	}
 	keys := map[string]bool{}
 	for _, a := range s.Outstanding() {

@@ -8,7 +8,8 @@ import (
 )
 
 // ChildEvent is an event of a run inside a call, such as the run of a subagent. If
-// [ChildEvent.Innermost] returns an [*ApprovalRequested], answer that question like any other one.
+// [ChildEvent.Innermost] returns an [*ApprovalRequested] or a [*CallRequested], answer it like any
+// other one.
 type ChildEvent struct {
 	// CallID is the id of the call that contains the inner run.
 	CallID string `json:"id"`
@@ -29,16 +30,10 @@ func (e *ChildEvent) Innermost() Event {
 	}
 }
 
-// answered reports whether the event is a question that is no longer open.
+// answered reports whether the event is a request that is no longer open.
 func (e *ChildEvent) answered() bool {
-	q, ok := e.Innermost().(*ApprovalRequested)
-	if !ok || q.question == nil {
-		return false
-	}
-	r := q.question.run
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.open[q.Request.CallID] != q.question
+	q, ok := e.Innermost().(request)
+	return ok && q.over()
 }
 
 var errCallOver = errors.New("emit event: the call is over")

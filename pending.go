@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"weak"
 
@@ -21,6 +22,26 @@ import (
 // Detach returns a handle for answering the question later, from any goroutine. If the program
 // drops the handle without answering, the call is denied.
 func (a *ApprovalRequested) Detach() *Approval { return a.question.detach(&a.Request) }
+
+func (a *ApprovalRequested) over() bool {
+	q := a.question
+	if q == nil { // the event was decoded
+		return false
+	}
+	q.run.mu.Lock()
+	defer q.run.mu.Unlock()
+	return q.run.open[q.call.ID] != q
+}
+
+// left denies a question that the loop body neither answered nor detached.
+func (a *ApprovalRequested) left() {
+	a.question.run.mu.Lock()
+	detached := a.question.detached
+	a.question.run.mu.Unlock()
+	if !detached {
+		_ = a.question.answer(Deny(""), ByIgnored)
+	}
+}
 
 // Approval is the handle of a question that was detached with [ApprovalRequested.Detach].
 type Approval struct {
@@ -87,8 +108,8 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 	return a
 }
 
-// Pending is a suspended run that waits for approvals, or the run of a program that has ended. It
-// encodes as JSON, and another process can resume it with [Input.Pending].
+// Pending is a suspended run that waits for approvals or for the results of calls, or the run of a
+// program that has ended. It encodes as JSON, and another process can resume it with [Input.Pending].
 //
 // Resume each suspension only once, since a second resumption would run its calls again. A [Loop]
 // refuses a second resumption, but it remembers only the last 1,024 calls that it ran in resumed
@@ -99,13 +120,16 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 //
 // The stored form may have been altered, so it is checked: if the tool, arguments, preview or
 // plan of a request do not match its Digest or the call in State, the error is a [*ConfigError]
-// and nothing runs. State itself is not protected; store it where nobody else can write.
+// and nothing runs. The same holds for Calls. State itself is not protected; store it where nobody else can write.
 type Pending struct {
 	// Run is the id of the run.
 	Run string `json:"run"`
 	// Requests are the open questions, in the order of the calls. A [Decision] must have the
 	// CallID and Digest of the request that it answers.
 	Requests []ApprovalRequest `json:"requests"`
+	// Calls are the calls of declared tools that wait for a result, in their order. A [CallResult] must
+	// have the CallID and Digest of the request that it answers.
+	Calls []CallRequest `json:"calls,omitempty"`
 	// State is the state of the run, with its whole history.
 	State State `json:"state"`
 }
@@ -150,7 +174,7 @@ func (r *run) resume(ctx context.Context, in *Input) error {
 	if _, _, err := r.state.after(r.again); err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}
 	}
-	return nil
+	return anyResults(r, in)
 }
 
 // continueRun applies the fact that the run is resumed, and tells of the calls that are lost.
@@ -208,7 +232,7 @@ func (p *Pending) check(r *run) error {
 	}
 	for i := range p.State.calls {
 		c := &p.State.calls[i]
-		if c.status != callSettled && c.status != callBegun && r.loop.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use})) {
+		if c.status != callSettled && c.status != callBegun && r.loop.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use, request: c.request})) {
 			return errResumed
 		}
 	}
@@ -274,17 +298,28 @@ func (p *Pending) resumeKey(a *RunTool) string {
 	var key strings.Builder
 	key.WriteString(p.Run + " " + (&RunTool{Turn: a.Turn, Call: a.Call}).Key())
 	for i := range p.Requests {
-		key.WriteString(" " + p.Requests[i].Digest +
-			p.Requests[i].Created.UTC().Format("150405.000000000"))
+		q := &p.Requests[i]
+		key.WriteString(" " + q.Digest + strconv.FormatInt(q.Created.UnixNano(), 10))
+	}
+	if a.request != nil {
+		key.WriteString(" " + strconv.FormatInt(a.request.Created.UnixNano(), 10))
 	}
 	sum := sha256.Sum256([]byte(key.String()))
 	return string(sum[:])
 }
 
-// mayResume claims a call of a resumed run. A read-only call that is to be repeated needs no claim.
+// mayResume claims a call of a resumed run, or settles it if somebody resumed the run in the same
+// moment. A read-only call that is to be repeated needs no claim. The mutex is held.
 func (r *run) mayResume(a *RunTool) bool {
-	repeat := r.again.RepeatReads && a.prepared.tool.spec.Effect == EffectReadOnly
-	return repeat || r.loop.claim(r.resumeKey(a))
+	repeat := r.again.RepeatReads && a.prepared.tool.spec.Effect == EffectReadOnly && !a.Outside
+	if repeat || r.loop.claim(r.resumeKey(a)) {
+		return true
+	}
+	out := errorOutput(a.Call, errResumed.Error())
+	base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errResumed}
+	_ = r.step(&ToolDone{ID: a.Call.ID, Output: out},
+		&ToolFinished{Call: a.Call, Subject: a.prepared.display, Output: out, Summary: "not run", Err: base})
+	return false
 }
 
 func (r *run) resumeKey(a *RunTool) string {

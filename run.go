@@ -67,6 +67,7 @@ type asking struct {
 	decisions map[string]Decision // of Input.Decisions
 	requests  []ApprovalRequest   // of Input.Pending, which they answer
 	parked    []*pendingQuestion  // wait for calls before them
+	outside   outsider            // nil before a call waits for a result from outside
 }
 
 // calling is the state of the calls of a message.
@@ -327,41 +328,42 @@ func (r *run) recording() bool { return r.facts != nil && r.facts.behind() }
 
 // pop takes the oldest event. It skips questions that were answered meanwhile.
 func (r *run) pop() Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for {
+		r.mu.Lock()
 		ev := r.out.pop()
+		r.mu.Unlock()
 		if e, ok := ev.(*ChildEvent); ok && e.answered() {
 			close(e.seen)
 			continue
 		}
-		q, ok := ev.(*ApprovalRequested)
-		if ok && r.open[q.Request.CallID] != q.question {
+		if q, ok := ev.(request); ok && q.over() {
 			continue
 		}
+		q, ok := ev.(*ApprovalRequested)
 		if d := r.setup.Load().Limits.Approval; ok && d > 0 { // the time counts from now, when the consumer gets the question
 			stop := r.loop.clock.AfterFunc(d, func() { _ = q.question.answer(Deny(""), ByTimeout) })
+			r.mu.Lock()
 			r.timers = append(r.timers, stop)
+			r.mu.Unlock()
 		}
 		return ev
 	}
 }
 
-// seen is called when the loop body has returned: a question that it neither answered nor
-// detached is denied. For a question in a ChildEvent, the inner run does this.
+// A request is an event that its consumer should answer.
+type request interface {
+	over() bool // nobody needs its answer
+	left()      // the loop body has returned
+}
+
+// seen is called when the loop body has returned. For a request in a ChildEvent, the inner run does
+// what follows from that.
 func (r *run) seen(ev Event) {
-	if e, ok := ev.(*ChildEvent); ok {
+	switch e := ev.(type) {
+	case *ChildEvent:
 		close(e.seen)
-	}
-	q, ok := ev.(*ApprovalRequested)
-	if !ok {
-		return
-	}
-	r.mu.Lock()
-	detached := q.question.detached
-	r.mu.Unlock()
-	if !detached {
-		_ = q.question.answer(Deny(""), ByIgnored)
+	case request:
+		e.left()
 	}
 }
 
@@ -415,6 +417,9 @@ func (r *run) follow(actions []Action) {
 	}
 	if len(r.open) > 0 {
 		r.show()
+	}
+	if r.outside != nil {
+		r.outside.show()
 	}
 	if len(r.parked) > 0 {
 		r.unpark()

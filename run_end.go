@@ -68,7 +68,7 @@ func (r *run) cancelRest(ctx context.Context) {
 		r.loop.log(ctx, slog.LevelWarn, "tool did not stop and was abandoned",
 			"run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
-		out := errorOutput(a.Call, stopped(a.prepared.tool.spec.Effect))
+		out := errorOutput(a.Call, stopped(outStopped, a.prepared.tool.spec.Effect))
 		fin := &ToolFinished{
 			Call: a.Call, Subject: a.prepared.display, Output: out, Summary: "abandoned",
 			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
@@ -155,6 +155,9 @@ func (r *run) result() *Result {
 				func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })
 			if n >= 0 && s.calls[i].status == callSuspended {
 				res.Pending.Requests = append(res.Pending.Requests, r.suspended[n])
+			}
+			if s.calls[i].status == callDeferred {
+				res.Pending.Calls = append(res.Pending.Calls, *s.calls[i].request)
 			}
 		}
 	}

@@ -201,7 +201,7 @@ func typed(ctx context.Context, call *ToolUse, o outcome) error {
 func modelText(ctx context.Context, a *RunTool, err, cause error) string {
 	switch e := err.(type) {
 	case *ToolCancelledError:
-		text, words := stopped(a.prepared.tool.spec.Effect), cause.Error()
+		text, words := stopped(outStopped, a.prepared.tool.spec.Effect), cause.Error()
 		if ctx.Err() != nil && words != ctx.Err().Error() && words != context.Cause(ctx).Error() {
 			text += "; the tool said: " + words
 		}

@@ -40,21 +40,27 @@ type stateJSON struct {
 	Broken *ModelFailed    `json:"broken,omitempty"`
 }
 
+// statusNames are the statuses of calls in JSON, in their order.
+var statusNames = [...]string{"held", "asked", "approved", "issued", "begun", "outside", "deferred", "suspended", "settled"}
+
 // callJSON is the JSON form of a call. ID finds the call itself in the parts of the message,
 // which are encoded without loss.
 type callJSON struct {
-	ID      string     `json:"id"`
-	Attempt int        `json:"attempt,omitempty"`
-	Effect  Effect     `json:"effect"`
-	Status  callStatus `json:"status"`
-	Ran     bool       `json:"ran,omitempty"`
-	Final   bool       `json:"final,omitempty"`
+	ID      string `json:"id"`
+	Attempt int    `json:"attempt,omitempty"`
+	Effect  Effect `json:"effect"`
+	Status  string `json:"status"`
+	Ran     bool   `json:"ran,omitempty"`
+	Final   bool   `json:"final,omitempty"`
 	// Edited is a string that holds JSON, since encoding/json would change the white
 	// space of a json.RawMessage.
 	Edited   string     `json:"edited,omitempty"`
 	Plan     *edit.Plan `json:"plan,omitempty"`
 	ReadOnly bool       `json:"read_only,omitempty"`
 	By       DecidedBy  `json:"by,omitempty"`
+	Outside  bool       `json:"outside,omitempty"`
+	// Request is for the result of the call, if that comes from outside.
+	Request *CallRequest `json:"request,omitempty"`
 	// Output holds the output as the only part of a message, since messages encode without loss.
 	Output *Message `json:"output,omitempty"`
 }
@@ -66,7 +72,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	}
 	w := stateJSON{
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
-		History: s.history.Items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn, Made: s.made,
+		History: s.history.Items, Queue: s.queue, Phase: phaseNames[s.phase], End: s.end, Turn: s.turn, Made: s.made,
 		Attempt: s.attempt, Stop: s.stop, Usage: s.usage, Spent: s.allSpent(), Broken: s.broken, Marked: s.marked,
 		Note: s.note, Fresh: !s.noted, Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size,
 	}
@@ -76,8 +82,9 @@ func (s State) MarshalJSON() ([]byte, error) {
 	for i := range s.calls {
 		c := &s.calls[i]
 		cj := callJSON{
-			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: c.status, Ran: c.ran, Final: c.final,
+			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: statusNames[c.status], Ran: c.ran, Final: c.final,
 			Edited: string(c.edited), Plan: c.plan, ReadOnly: c.readOnly, By: c.by,
+			Outside: c.outside, Request: c.request,
 		}
 		if c.output != nil {
 			cj.Output = &Message{Role: RoleUser, Parts: []Part{c.output}}
@@ -116,11 +123,15 @@ func (w *stateJSON) state() (machine, error) {
 	if w.Limit < 0 || w.Elide < 0 || w.Size < 0 || w.Seen < w.Elide || w.Seen > len(w.History) {
 		return machine{}, errors.New("what is left out of the history is out of range")
 	}
+	at := slices.Index(phaseNames[1:], w.Phase) + 1
+	if at == 0 {
+		return machine{}, fmt.Errorf("no such phase: %q", w.Phase)
+	}
 	s := machine{
 		rules:  &rules{w.Model, w.Effects, w.MaxTurns, w.MaxCalls},
 		cut:    cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
 		marked: w.Marked, note: w.Note, noted: !w.Fresh,
-		history: newTranscript(w.History, ids), queue: w.Queue, phase: w.Phase, end: w.End,
+		history: newTranscript(w.History, ids), queue: w.Queue, phase: uint8(at), end: w.End,
 		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, spent: w.Spent, broken: w.Broken,
 	}
 	if w.Parts != nil {
@@ -168,9 +179,14 @@ func (s *machine) takeCalls(calls []callJSON) error {
 		if n < 0 {
 			return fmt.Errorf("call %q is not in the message", cj.ID)
 		}
+		status := slices.Index(statusNames[:], cj.Status)
+		if status < 0 {
+			return fmt.Errorf("no such status: %q", cj.Status)
+		}
 		c := call{
-			use: s.parts.Items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect, status: cj.Status,
+			use: s.parts.Items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect, status: callStatus(status),
 			ran: cj.Ran, final: cj.Final, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly, by: cj.By,
+			outside: cj.Outside, request: cj.Request,
 		}
 		at += n + 1
 		if cj.Output != nil && len(cj.Output.Parts) == 1 {
@@ -186,10 +202,10 @@ func (s *machine) takeCalls(calls []callJSON) error {
 
 // sane returns an error if no sequence of facts leads to the state.
 func (s *machine) sane() error {
-	live := slices.Contains([]string{phaseModel, phaseTools, phaseWait}, s.phase) && s.end == ""
+	live := s.phase != phaseDone && s.end == ""
 	ends := []EndReason{EndDone, EndTurns, EndRefused, EndFailed, EndCancelled, EndSuspended}
 	if !live && !(s.phase == phaseDone && slices.Contains(ends, s.end)) {
-		return fmt.Errorf("phase %q does not go with end %q", s.phase, s.end)
+		return fmt.Errorf("phase %q does not go with end %q", phaseNames[s.phase], s.end)
 	}
 	if s.phase == phaseTools && len(s.calls) == 0 {
 		return errors.New("waits for no call")
@@ -199,17 +215,18 @@ func (s *machine) sane() error {
 	}
 	open := len(s.parts.Items) > 0 || len(s.calls) > 0
 	if open && s.phase != phaseModel && s.phase != phaseTools && s.end != EndSuspended {
-		return fmt.Errorf("a message is on its way in phase %q", s.phase)
+		return fmt.Errorf("a message is on its way in phase %q", phaseNames[s.phase])
 	}
 	for _, c := range s.calls {
 		switch c.status {
-		case callAsked, callApproved, callIssued, callBegun, callSuspended, callSettled:
 		case callHeld:
 			if s.phase != phaseModel {
 				return errors.New("a call is held after its message")
 			}
-		default:
-			return fmt.Errorf("no such status: %q", c.status)
+		case callOutside, callDeferred:
+			if !c.outside || s.phase == phaseModel || !requestedBy(c.request, &c) {
+				return errors.New("a call waits for a result without its request")
+			}
 		}
 	}
 	return nil

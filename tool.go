@@ -82,9 +82,19 @@ type ToolSpec struct {
 	// Destructive says that a call may destroy something that cannot be restored. OpenWorld says
 	// that a call reaches beyond the workspace. Both are hints, as in the Model Context Protocol.
 	Destructive, OpenWorld bool
+	// Result is the JSON Schema of the results of a declared tool, which then are the text of a JSON
+	// object, or nil if there is none: see [DeclareTool]. The model does not read it.
+	Result json.RawMessage
 	// Subject names the argument that rules match and displays show. The zero value names none.
 	Subject Subject
+
+	// declared is a func(*run) outsider, or nil. The field has no such type, since a program without
+	// declared tools would link more.
+	declared any
 }
+
+// Outside reports whether the tool has no function: see [DeclareTool].
+func (s *ToolSpec) Outside() bool { return s.declared != nil }
 
 // Subject names the argument that tells what a call acts on, such as a path or a command. Rules
 // match this argument, as package policy describes, and displays show it.
@@ -161,6 +171,7 @@ type Invocation struct {
 	run      *run
 	atEnd    func(func())
 	prepared *preparedCall
+	answer   any // a *ToolResult from outside, or nil; so programs without declared tools link less
 }
 
 // NewInvocation returns an invocation for calling a tool outside a run, in a test or in a custom
@@ -334,13 +345,8 @@ func NewTool[In any](
 		return nil, fmt.Errorf("new tool %q: %w", name, err)
 	}
 	spec.Schema = raw
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("new tool %q: %w", name, isNilError("option"))
-		}
-		if err := opt(&spec); err != nil {
-			return nil, fmt.Errorf("new tool %q: %w", name, err)
-		}
+	if err := applyAll(&spec, opts); err != nil {
+		return nil, fmt.Errorf("new tool %q: %w", name, err)
 	}
 	compiled, err := checkSpec(&spec, reflect.TypeFor[In]())
 	if err != nil {
@@ -361,6 +367,19 @@ func NewTool[In any](
 		return fn(ctx, inv, in)
 	}
 	return t, nil
+}
+
+// applyAll sets what the options say.
+func applyAll(s *ToolSpec, opts []ToolOption) error {
+	for _, opt := range opts {
+		if opt == nil {
+			return isNilError("option")
+		}
+		if err := opt(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type funcTool struct{ tool }

@@ -27,17 +27,19 @@ const (
 	outCancelled  = "not run: the run was cancelled"
 	outUnrecorded = "not run: the start of this call could not be recorded"
 	outStopped    = "stopped: the run was cancelled while this call worked"
+	outUnanswered = "stopped: the run was cancelled before the result of this call came"
+	outNobody     = "no result: nobody has given the result of this call, and a run inside another call cannot wait for it"
 	outUnknown    = "; its outcome is unknown"
 	outLost       = "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
 )
 
 // stopped is what the model reads of a call that was stopped at work. A call that only
 // reads leaves nothing behind that could be unknown.
-func stopped(e Effect) string {
+func stopped(text string, e Effect) string {
 	if e == EffectReadOnly {
-		return outStopped
+		return text
 	}
-	return outStopped + outUnknown
+	return text + outUnknown
 }
 
 func (s *machine) callModel() *CallModel {
@@ -208,6 +210,8 @@ func (s *machine) toolDone(f *ToolDone) ([]Action, string) {
 		return nil, "the call has its output"
 	case callHeld, callSuspended:
 		return nil, "the call is not to be run"
+	case callDeferred:
+		revive(s)
 	}
 	if f.Output == nil || f.Output.ID != f.ID || checkOutput(f.Output) != nil {
 		return nil, "the output is not of this call"
@@ -273,10 +277,16 @@ func (s *machine) cancelled(f *Cancelled) ([]Action, string) {
 		s.brokeOff()
 	}
 	for i := range s.calls {
-		s.calls[i].give(outCancelled)
-		if s.calls[i].status == callBegun {
-			s.calls[i].settle(errorOutput(s.calls[i].use, stopped(s.calls[i].effect)))
+		c, text := &s.calls[i], outCancelled
+		switch c.status {
+		case callSettled:
+			continue
+		case callBegun:
+			text = stopped(outStopped, c.effect)
+		case callOutside, callDeferred:
+			text = stopped(outUnanswered, c.effect)
 		}
+		c.settle(errorOutput(c.use, text))
 	}
 	s.end = ""
 	s.commit()
@@ -298,12 +308,12 @@ func (s *machine) resumed(f *Resumed) ([]Action, string) {
 			c.settle(errorOutput(c.use, outLost))
 		case c.status == callSuspended:
 			c.status = callAsked
+		case c.status == callDeferred:
+			c.status = callOutside
 		}
 		c.prepared = nil // the tools may be others now
 	}
-	if s.phase == phaseDone {
-		s.phase, s.end = phaseTools, ""
-	}
+	revive(s)
 	if s.phase == phaseModel && len(s.parts.Items) > 0 {
 		s.modelFailed(&ModelFailed{Retry: true})
 	} else {

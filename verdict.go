@@ -212,14 +212,17 @@ func (r *run) reconsider() {
 	}
 }
 
-type verdictKind string
+type verdictKind uint8
 
 const (
-	verdictAsk     verdictKind = "" // the zero Verdict asks
-	verdictAllow   verdictKind = "allow"
-	verdictDeny    verdictKind = "deny"
-	verdictSuspend verdictKind = "suspend"
+	verdictAsk verdictKind = iota // the zero Verdict asks
+	verdictAllow
+	verdictDeny
+	verdictSuspend
 )
+
+// verdictNames are the kinds in JSON, in their order.
+var verdictNames = [...]string{"", "allow", "deny", "suspend"}
 
 // Verdict is the answer of an [Approver] or a user about a call. [Allow], [AllowWith],
 // [AllowPlan], [Deny], [Ask] and [Suspend] make one. The zero value asks the user. The JSON form
@@ -295,7 +298,7 @@ func Ask() Verdict { return Verdict{} }
 func Suspend() Verdict { return Verdict{kind: verdictSuspend} }
 
 type verdictJSON struct {
-	Kind   verdictKind     `json:"kind"`
+	Kind   string          `json:"kind"`
 	Reason string          `json:"reason,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Plan   *edit.Plan      `json:"plan,omitempty"`
@@ -305,7 +308,7 @@ type verdictJSON struct {
 
 // MarshalJSON encodes v with the keys "kind", "reason", "args", "plan" and "read_only".
 func (v Verdict) MarshalJSON() ([]byte, error) {
-	return json.Marshal(verdictJSON{v.kind, v.reason, v.args, v.plan, v.readOnly()})
+	return json.Marshal(verdictJSON{verdictNames[v.kind], v.reason, v.args, v.plan, v.readOnly()})
 }
 
 // readOnly reports whether the call is allowed only because it changes nothing.
@@ -335,12 +338,11 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 }
 
 func (w *verdictJSON) verdict() (Verdict, error) {
-	v := Verdict{kind: w.Kind, reason: w.Reason, args: w.Args, plan: w.Plan}
-	switch w.Kind {
-	case verdictAsk, verdictAllow, verdictDeny, verdictSuspend:
-	default:
+	kind := slices.Index(verdictNames[:], w.Kind)
+	if kind < 0 {
 		return Verdict{}, fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
 	}
+	v := Verdict{kind: verdictKind(kind), reason: w.Reason, args: w.Args, plan: w.Plan}
 	if w.ReadOnly {
 		v = v.held()
 	}
