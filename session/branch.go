@@ -129,10 +129,10 @@ func (b *Branch) phase() Phase {
 	return PhaseIdle
 }
 
-// Pending returns the run that waits to be continued, or nil: a suspended run with its questions,
-// or one that the end of its process interrupted, which has none. Run with an empty
-// [aycoder.Input], or with only Decisions, continues it. Run with a prompt settles it first, so
-// that its open calls get an output that says they were not run.
+// Pending returns the run that waits to be continued, or nil: a suspended run with its questions and
+// open calls, or one that the end of its process interrupted, which has no questions. Run with an
+// empty [aycoder.Input], or with only Decisions and Results, continues it. Run with a prompt settles it
+// first, so that its open calls get an output that says they were not run, or that no result came.
 func (b *Branch) Pending() *aycoder.Pending {
 	b.session.mu.Lock()
 	defer b.session.mu.Unlock()

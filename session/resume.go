@@ -36,7 +36,7 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 			return &JournalError{Op: "open", Session: s.id, Err: err}
 		}
 		if state.End() == "" || state.End() == aycoder.EndSuspended {
-			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, State: state}
+			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, Calls: state.OpenCalls(), State: state}
 			b.number, b.seq, b.unsure = number, run.seq, run.unsure
 			s.changes = append(s.changes, lostCommands(b.name, state.Messages()[max(0, known-run.added-1):])...)
 		}

@@ -43,6 +43,9 @@ func (a *activeRun) phase() Phase {
 			return PhaseQuestion
 		}
 	}
+	if len(state.OpenCalls()) > 0 {
+		return PhaseQuestion
+	}
 	if state.Phase() == "tools" {
 		return PhaseTools
 	}
@@ -151,6 +154,9 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 		_ = aycoder.WithControl(a.control)(rc)
 	}
 	fresh := in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0
+	if fresh && len(in.Decisions)+len(in.Results) > 0 {
+		return nil, &aycoder.ConfigError{Option: "Input", Err: errors.New("Decisions and Results go without a message")}
+	}
 	if b.pending != nil && fresh {
 		if err := b.settle(ctx); err != nil {
 			return nil, err

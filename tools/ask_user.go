@@ -2,7 +2,9 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -65,6 +67,44 @@ func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder
 	return aycoder.NewTool("ask_user", askDescription, guard(a.run),
 		aycoder.WithEffect(aycoder.EffectReadOnly))
 }
+
+// DeclareAskUser returns the tool ask_user without a function: see [aycoder.DeclareTool]. The host gets
+// each question in an [aycoder.CallRequested], and, if nobody answers while the run lives, in Calls of
+// [aycoder.Pending]. [QuestionOf] reads it, and [Question.Result] makes the result:
+//
+//	q, err := tools.QuestionOf(request)
+//	res, err := q.Result(tools.Answer{Options: []int{0}})
+//	in.Results = append(in.Results, request.Result(res))
+func DeclareAskUser() (aycoder.Tool, error) {
+	return aycoder.DeclareTool[declaredAsk]("ask_user", askDescription, aycoder.WithEffect(aycoder.EffectReadOnly))
+}
+
+// declaredAsk is askArgs with its bounds in the schema, since no function checks them.
+type declaredAsk struct {
+	Question string   `json:"question" jsonschema:"minLength=1,maxLength=4000,pattern=\\S" jsonschema_description:"The question, with what the user has to know to answer it."`
+	Options  []string `json:"options,omitempty" jsonschema:"maxItems=10,uniqueItems=true" jsonschema_description:"Up to 10 answers to choose from, the recommended one first."`
+	Multiple bool     `json:"multiple,omitempty" jsonschema_description:"Whether several options may be chosen."`
+}
+
+// QuestionOf returns the question of a call of [DeclareAskUser].
+func QuestionOf(q *aycoder.CallRequest) (Question, error) {
+	var in askArgs
+	if err := json.Unmarshal(q.Args, &in); err != nil {
+		return Question{}, fmt.Errorf("question of call %q: %w", q.CallID, err)
+	}
+	out := Question{Text: shown(in.Question, maxQuestion), Multiple: in.Multiple}
+	for _, o := range in.Options {
+		out.Options = append(out.Options, shown(o, maxOption))
+	}
+	return out, nil
+}
+
+func shown(text string, limit int) string {
+	return runes.Shorten(EscapeInvisible(strings.TrimSpace(text)), limit)
+}
+
+// Result returns what the model reads of an answer. The error says that one of the options is not there.
+func (q Question) Result(a Answer) (*aycoder.ToolResult, error) { return q.answered(a) }
 
 // An asker asks one question at a time: a user who saw two at once could give the answer to the
 // wrong one.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
 )
 
 func askTool(t testing.TB, ask func(context.Context, Question) (Answer, error)) aycoder.Tool {
@@ -139,4 +140,45 @@ func TestAskUserOneAtATime(t *testing.T) {
 		require.Equal(t, int32(2), answered.Load())
 		require.Equal(t, int32(3), stopped.Load())
 	})
+}
+
+// Without a function, the question is in the pending run, and its answer is the result.
+func TestDeclareAskUser(t *testing.T) {
+	tool, err := DeclareAskUser()
+	require.NoError(t, err)
+	function := askTool(t, nil).Spec()
+	spec := tool.Spec()
+	require.Equal(t, function.Description, spec.Description)
+	for name, in := range map[string]any{
+		"empty": args{"question": " "}, "long": args{"question": strings.Repeat("x", 4001)},
+		"many options": args{"question": "a", "options": strings.Split("1 2 3 4 5 6 7 8 9 10 11", " ")},
+		"same options": args{"question": "a", "options": []string{"a", "a"}},
+	} {
+		_, err := spec.CheckArgs(mustJSON(t, in))
+		require.Error(t, err, name)
+	}
+	model := script.New(script.Call("ask_user", args{"question": "which\u200b?", "options": []string{"a", "b"}}), script.Say("done"))
+	l, err := aycoder.New(model, aycoder.WithTools(tool))
+	require.NoError(t, err)
+	var res aycoder.Result
+	for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Len(t, res.Pending.Calls, 1)
+	call := &res.Pending.Calls[0]
+	q, err := QuestionOf(call)
+	require.NoError(t, err)
+	require.Equal(t, Question{Text: "which<U+200B>?", Options: []string{"a", "b"}}, q)
+	_, err = q.Result(Answer{Options: []int{2}})
+	require.Error(t, err)
+	answer, err := q.Result(Answer{Options: []int{1}, Text: "at once"})
+	require.NoError(t, err)
+	in := aycoder.Input{Pending: res.Pending, Results: []aycoder.CallResult{call.Result(answer)}}
+	for _, err := range l.Run(t.Context(), in, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, "done", res.Text())
+	require.Equal(t, "The user chose: b\nThe user says: at once\n", res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
+	_, err = QuestionOf(&aycoder.CallRequest{})
+	require.Error(t, err)
 }
