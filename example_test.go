@@ -451,3 +451,49 @@ func TestHostRetriesAfterAnError(t *testing.T) {
 	require.Equal(t, "It is sunny.", res.Text())
 	require.Len(t, model.Requests(), 3)
 }
+
+// A declared tool has no function: somebody else carries its calls out, here in a later process.
+func ExampleDeclareTool() {
+	deploy, err := aycoder.DeclareTool[runArgs]("deploy", "Runs a command in production.")
+	if err != nil {
+		log.Fatal(err)
+	}
+	allow := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+		return aycoder.Allow()
+	})
+	model := script.New(script.Call("deploy", runArgs{"make deploy"}), script.Say("Deployed."))
+	agent := newAgent(model, aycoder.WithTools(deploy), aycoder.WithApprover(allow))
+	ctx := context.Background()
+
+	var res aycoder.Result
+	for _, err := range agent.Run(ctx, aycoder.Input{Prompt: "Deploy."}, aycoder.Into(&res)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	stored, err := json.Marshal(res.Pending)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.End)
+
+	// Next day, next process.
+	var pending aycoder.Pending
+	if err := json.Unmarshal(stored, &pending); err != nil {
+		log.Fatal(err)
+	}
+	call := pending.Calls[0]
+	fmt.Println(call.Tool, string(call.Args))
+	result := call.Result(aycoder.TextResult("version 2 is live"))
+	in := aycoder.Input{Pending: &pending, Results: []aycoder.CallResult{result}}
+	for _, err := range agent.Run(ctx, in, aycoder.Into(&res)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(res.End, res.Text())
+	// Output:
+	// suspended
+	// deploy {"command":"make deploy"}
+	// done Deployed.
+}

@@ -223,8 +223,20 @@ func legal(rnd *rand.Rand, s State, n int) Fact {
 			add(verdict(c.use.ID, Deny("no")), 1)
 			add(verdict(c.use.ID, Suspend()), 1)
 			add(output(c.use.ID), 1)
+			outside := verdict(c.use.ID, Allow())
+			outside.Outside = true
+			add(outside, 4)
 		case callIssued:
-			add(&ToolBegan{c.use.ID}, 4)
+			if c.outside {
+				add(&CallRequested{Request: CallRequest{CallID: c.use.ID, Tool: c.use.Name, Args: c.use.Args}}, 4)
+			} else {
+				add(&ToolBegan{c.use.ID}, 4)
+			}
+		case callOutside:
+			add(verdict(c.use.ID, Suspend()), 2)
+			add(output(c.use.ID), 2)
+		case callDeferred:
+			add(output(c.use.ID), 3)
 		case callBegun:
 			add(output(c.use.ID), 4)
 		case callSuspended:
@@ -276,6 +288,15 @@ func checkStep(t testing.TB, s State, actions []Action, f Fact) {
 	}
 	working, writing := 0, false
 	for i, c := range s.calls {
+		if c.outside && (c.status == callIssued || c.status == callOutside || c.status == callDeferred) {
+			here := func(o call) bool {
+				return !o.outside && o.status != callSettled && (o.effect != EffectReadOnly || c.effect != EffectReadOnly)
+			}
+			if s.phase == phaseModel || slices.ContainsFunc(s.calls[:i], here) {
+				t.Fatalf("after %T: a call goes outside too early", f)
+			}
+			continue
+		}
 		if c.status != callIssued && c.status != callBegun {
 			continue
 		}
