@@ -298,6 +298,9 @@ func TestEventKeysAreDocumented(t *testing.T) {
 			Key: "k", Run: "r", Agent: "a", CallID: "a", Tool: "n", Args: args, Subject: "s", Preview: "p", Plan: &edit.Plan{},
 			Suggested: []string{"r"}, Class: "c", Reasons: []string{"r"}, Digest: "d", Created: time.Now(),
 		}}},
+		{&aycoder.CallRequested{}, &aycoder.CallRequested{Request: aycoder.CallRequest{
+			Key: "k", Run: "r", Agent: "a", CallID: "a", Tool: "n", Args: args, Subject: "s", Digest: "d", Created: time.Now(),
+		}}},
 		{&aycoder.Merged{Call: call}, &aycoder.Merged{Call: call, File: &file}},
 		{&aycoder.Conflicted{Call: call}, &aycoder.Conflicted{Call: call, File: &file}},
 		{&aycoder.ChildEvent{}, &aycoder.ChildEvent{CallID: "a", Event: &aycoder.TextDelta{}}},

@@ -367,10 +367,12 @@ func (s *machine) apply(f Fact) ([]Action, string) {
 	case *Resumed:
 		return s.resumed(f)
 	}
-	if f, ok := f.(interface {
-		applyTo(*machine) ([]Action, string)
+	if f, ok := f.(interface { // does not get s, which would make each state an allocation
+		applyTo([]call) ([]call, string)
 	}); ok {
-		return f.applyTo(s)
+		calls, reason := f.applyTo(s.calls)
+		s.calls = calls
+		return nil, reason
 	}
 	return nil, "no such fact"
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"weak"
 
@@ -328,18 +329,18 @@ func (o *outside) take(id, digest string, parts []Part, isError, untrusted bool,
 
 // applyTo notes that the result of a call comes from outside. So the call is not lost when the run is
 // resumed.
-func (f *CallRequested) applyTo(s *machine) ([]Action, string) {
+func (f *CallRequested) applyTo(calls []call) ([]call, string) {
 	q := &f.Request
-	i := s.find(q.CallID)
+	i := slices.IndexFunc(calls, func(c call) bool { return c.use.ID == q.CallID })
 	if i < 0 {
-		return nil, "no such call: " + q.CallID
+		return calls, "no such call: " + q.CallID
 	}
-	if c := &s.calls[i]; c.status != callIssued || !c.outside || !requestedBy(q, c) {
-		return nil, "the call does not wait for this result"
+	if c := &calls[i]; c.status != callIssued || !c.outside || !requestedBy(q, c) {
+		return calls, "the call does not wait for this result"
 	}
-	s.own()
-	s.calls[i].status, s.calls[i].request = callOutside, q
-	return nil, ""
+	calls = slices.Clone(calls)
+	calls[i].status, calls[i].request = callOutside, q
+	return calls, ""
 }
 
 // requestedBy reports whether q asks for the result of the call.

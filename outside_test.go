@@ -36,8 +36,6 @@ func declare(t testing.TB, name string, opts ...aycoder.ToolOption) aycoder.Tool
 
 var allows = aycoder.WithApprover(byTool(map[string]aycoder.Verdict{"deploy": aycoder.Allow(), "ask": aycoder.Allow(), "run": aycoder.Allow()}))
 
-var readOnly = aycoder.WithEffect(aycoder.EffectReadOnly)
-
 // untilSuspended runs until the run is suspended, and returns the stored form of it.
 func untilSuspended(t testing.TB, a aycoder.Agent, in aycoder.Input) *aycoder.Pending {
 	t.Helper()
@@ -264,7 +262,7 @@ func TestDroppedCallIsLeftOpen(t *testing.T) {
 	}
 }
 
-// What the policy denies, or has wrong arguments, is not asked for outside.
+// A call that the policy denies, or that has wrong arguments, is not asked for outside.
 func TestDeclaredToolIsChecked(t *testing.T) {
 	l := newLoop(t, &fake{turns: [][]any{calls(use("a", "deploy", `{"version":1}`), use("b", "deploy", `{"version":"2"}`)), say("done")}},
 		aycoder.WithTools(declare(t, "deploy")), aycoder.WithApprover(byTool(map[string]aycoder.Verdict{"deploy": aycoder.Deny("no")})))

@@ -155,7 +155,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	}
 	fresh := in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0
 	if fresh && len(in.Decisions)+len(in.Results) > 0 {
-		return nil, &aycoder.ConfigError{Option: "Input", Err: errors.New("Decisions and Results go without a message")}
+		return nil, &aycoder.ConfigError{Option: "Input", Err: errors.New("a message goes without Decisions and Results")}
 	}
 	if b.pending != nil && fresh {
 		if err := b.settle(ctx); err != nil {
