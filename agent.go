@@ -325,8 +325,7 @@ func (r *run) buildRequest(ctx context.Context, in ContextInput) (*Request, erro
 	return req, CheckHistory(req.Messages)
 }
 
-var errOutline = errors.New("a message is only an outline, which package session has put in the place of one that its " +
-	"WithCompactor leaves out; that compactor must be a middleware of the agent")
+var errOutline = errors.New("a message is only an outline: make the compactor of the session a middleware of the agent")
 
 // buildSafely calls the builder and turns a panic into an error.
 func (r *run) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {

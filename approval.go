@@ -47,6 +47,9 @@ func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.que
 // the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowPlan(plan edit.Plan) error { return a.question.review(plan) }
 
+// Decided reports whether the question no longer needs an answer, see [Approval.Decided].
+func (a *ApprovalRequested) Decided() bool { return (&Approval{question: a.question}).Decided() }
+
 func (q *openQuestion) answer(v Verdict, by DecidedBy) error {
 	if q == nil { // the event was decoded
 		return ErrDecided

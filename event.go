@@ -9,7 +9,7 @@ import (
 
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
 // [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*CallRequested], [*Merged], [*Conflicted],
-// [*ChildEvent], [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged] or
+// [*ChildEvent], [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged], [*JobsChanged] or
 // [*RunFinished]. Each encodes as a JSON object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys.
 // The example CLI prints these objects, one per line, with -output stream-json. The values that an event
 // points to are shared with the run and must not be changed.

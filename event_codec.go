@@ -65,6 +65,8 @@ func decodeEvent(data []byte, depth int) (Event, error) {
 		ev = &Compacted{}
 	case "setup_changed":
 		ev = &SetupChanged{}
+	case "jobs":
+		ev = &JobsChanged{}
 	case "approval_request":
 		a := &ApprovalRequested{}
 		err := json.Unmarshal(data, &a.Request)

@@ -120,7 +120,9 @@ func (w *wireFact) put(f Fact) (err error) {
 		w.Request.Args = nil
 	case *ToolDone:
 		w.Fact, w.ID, w.Spent, w.Final = "tool_done", f.ID, f.Spent, f.Final
-		w.Output, err = encodeOne(f.Output)
+		if f.Output != nil || f.ID != "" || len(f.Spent) == 0 {
+			w.Output, err = encodeOne(f.Output)
+		}
 	case *Steered:
 		w.Fact, w.Message, w.FollowUp = "steered", f.Message, f.FollowUp
 	case *Compacted:
@@ -205,6 +207,9 @@ func (w *wireFact) fact() (Fact, error) {
 		w.Request.Args = raw(string(w.Args))
 		return &CallRequested{Request: *w.Request}, nil
 	case "tool_done":
+		if w.Output == nil && w.ID == "" && len(w.Spent) > 0 {
+			return &ToolDone{Spent: w.Spent}, nil
+		}
 		out, err := decodeOne[*ToolOutput](w.Output)
 		return &ToolDone{ID: w.ID, Output: out, Spent: w.Spent, Final: w.Final}, err
 	case "steered":

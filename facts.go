@@ -36,7 +36,8 @@ type Waited struct{}
 // fact, the call is never run again.
 type ToolBegan struct{ ID string }
 
-// ToolDone reports the outcome of a call. A call that cannot run gets an error as its Output.
+// ToolDone reports the outcome of a call. A call that cannot run gets an error as its Output. A ToolDone
+// without ID and Output only tells what was spent outside of the calls, see [ActiveRun.Count].
 type ToolDone struct {
 	ID     string
 	Output *ToolOutput

@@ -32,6 +32,7 @@ var factLines = []string{
 	`{"seq":8,"fact":"tool_began","id":"c"}`,
 	`{"seq":8,"fact":"call_requested","args":"{ \"a\" : 1 }","request":{"key":"t1/tool/c","run":"r","agent":"a","id":"c","name":"t","args":null,"subject":"s","digest":"d","created":"2026-01-02T03:04:05.000000006Z"}}`,
 	`{"seq":9,"fact":"tool_done","id":"c","output":{"type":"tool_output","id":"c","name":"t","is_error":true,"untrusted":true,"parts":[{"type":"text","text":"out"},{"type":"media","media_type":"image/png","data":"AP8="}]},"spent":[{"agent":"a","model":"m","answers":2,"usage":{"input":1,"output":0},"uncounted":1,"cost":0.5,"unpriced":1}]}`,
+	`{"seq":9,"fact":"tool_done","spent":[{"agent":"a","answers":1,"usage":{"input":1,"output":0},"cost":0}]}`,
 	`{"seq":10,"fact":"steered","message":{"role":"user","parts":[{"type":"text","text":"hey"}]},"follow_up":true}`,
 	`{"seq":11,"fact":"cancelled"}`,
 	`{"seq":11,"fact":"cancelled","began":true}`,
@@ -74,7 +75,7 @@ func TestFactsOfAnotherVersion(t *testing.T) {
 	}
 	for _, line := range []string{
 		`{"fact":"block"}`, `{"fact":"block","part":5}`, `{"fact":"cut","part":{"type":"text","text":"a"}}`, `{"fact":"failed"}`,
-		`{"fact":"tool_done","id":"c","output":{"type":"text","text":"a"}}`, `{"fact":"steered"}`, `{"fact":"setup"}`,
+		`{"fact":"tool_done","id":"c","output":{"type":"text","text":"a"}}`, `{"fact":"steered"}`, `{"fact":"tool_done"}`, `{"fact":"setup"}`,
 		`{"fact":"decided","verdict":"maybe"}`, `{"fact":"waited","seq":"x"}`, `{"fact":`, `[]`,
 	} {
 		var rec aycoder.FactRecord

@@ -106,6 +106,8 @@ func machineFacts() map[string]Fact {
 		"done r":      output("r"),
 		"done w":      output("w"),
 		"done nil":    &ToolDone{ID: "w"},
+		"done none":   &ToolDone{},
+		"spent":       &ToolDone{Spent: []Spent{{Agent: "a", Answers: 1, Usage: Usage{Input: 1}}}},
 		"done other":  &ToolDone{ID: "w", Output: &ToolOutput{ID: "r"}},
 		"allow r":     verdict("r", Allow()),
 		"allow w":     verdict("w", Allow()),
@@ -128,19 +130,19 @@ func machineFacts() map[string]Fact {
 // accepted lists, for each state, the facts that fit; all others are refused.
 var accepted = map[string]string{
 	"zero":               "",
-	"asked the model":    "setup, text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
-	"talking":            "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
-	"call held":          "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
-	"eager asked":        "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, done r, allow r, steer, follow up, cancel, resume",
-	"eager issued":       "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, began r, done r, steer, follow up, cancel, resume",
-	"eager begun":        "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, done r, steer, follow up, cancel, resume",
-	"eager settled":      "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume",
-	"tools asked":        "done w, allow w, deny w, suspend w, steer, follow up, cancel, resume",
-	"tools issued":       "began w, done w, steer, follow up, cancel, resume",
-	"tools begun":        "done w, steer, follow up, cancel, resume",
-	"broken, tool begun": "done r, steer, follow up, cancel, resume",
-	"waiting":            "waited, steer, follow up, cancel, resume",
-	"done":               "steer, follow up",
+	"asked the model":    "setup, text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume, spent",
+	"talking":            "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume, spent",
+	"call held":          "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume, spent",
+	"eager asked":        "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, done r, allow r, steer, follow up, cancel, resume, spent",
+	"eager issued":       "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, began r, done r, steer, follow up, cancel, resume, spent",
+	"eager begun":        "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, done r, steer, follow up, cancel, resume, spent",
+	"eager settled":      "text, read call, write call, same id, cut, end turn, refusal, paused, fail-again, fail-later, fail-shrink, fail, steer, follow up, cancel, resume, spent",
+	"tools asked":        "done w, allow w, deny w, suspend w, steer, follow up, cancel, resume, spent",
+	"tools issued":       "began w, done w, steer, follow up, cancel, resume, spent",
+	"tools begun":        "done w, steer, follow up, cancel, resume, spent",
+	"broken, tool begun": "done r, steer, follow up, cancel, resume, spent",
+	"waiting":            "waited, steer, follow up, cancel, resume, spent",
+	"done":               "steer, follow up, spent",
 	"turns":              "",
 	"refused":            "",
 	"failed":             "",
@@ -244,6 +246,7 @@ func legal(rnd *rand.Rand, s State, n int) Fact {
 		}
 	}
 	if rnd.IntN(6) == 0 {
+		add(&ToolDone{Spent: []Spent{{Agent: "beside", Answers: 1, Usage: Usage{Output: 1}}}}, 1)
 		add(&Steered{Message: User("s" + id), FollowUp: rnd.IntN(2) == 0}, 2)
 		add(&Resumed{}, 1)
 	}

@@ -108,6 +108,7 @@ func WithParent(inv *Invocation) RunOption {
 // inside makes the run part of a call, and passes the outer run's auditors on to this run.
 func (r *run) inside(inv *Invocation) {
 	r.parent, r.depth, r.calls = inv.run, inv.Depth+1, append(slices.Clip(inv.Calls), inv.ID)
+	r.apart = inv.emit == nil // see Outlive
 	r.name = cmp.Or(r.name, inv.Name)
 	if r.parent == nil {
 		return

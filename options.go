@@ -50,6 +50,9 @@ type RunExtension struct {
 	// message of the user, the run sends it to the model and continues; nil lets the run end. It is
 	// called on the goroutine of the range loop, with the result so far.
 	Continue func(*Result) *Message
+	// Begin is called when the run begins, and the function that it returns when the run is over, unless
+	// it is nil. Both are called on the goroutine of the range loop.
+	Begin func(*ActiveRun) (end func())
 }
 
 // Into stores the outcome of the run in r. It does so however the run ends: also after a break,

@@ -32,6 +32,9 @@ type run struct {
 	extra   []*tool    // of this run alone
 	builder ContextBuilder
 	proceed func() // is called at the end, or nil
+	begun   func() // is called at the start, or nil
+	ended   func() // is called when the run is over, or nil
+	apart   bool   // the call around it does not wait for it
 	setup   atomic.Pointer[setup]
 	// build makes the request of a model call.
 	build    func(context.Context, ContextInput) (*Request, error)
@@ -190,6 +193,9 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	if r.again != nil {
 		r.continueRun()
 	}
+	if r.begun != nil {
+		r.begun()
+	}
 	next := func() Event { return r.next(work) }
 	for ev := next(); ev != nil; ev = next() {
 		if !yield(ev, nil) {
@@ -202,6 +208,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		if !yield(ev, nil) {
 			return false
 		}
+		r.seen(ev)
 	}
 	return true
 }

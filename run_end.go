@@ -125,10 +125,13 @@ func (r *run) await(done func() bool) bool {
 
 // close fills the result and detaches the control.
 func (r *run) close() {
+	if r.ended != nil {
+		defer r.ended()
+	}
 	if r.into != nil {
 		r.into()
 	}
-	if r.parent != nil {
+	if r.parent != nil && !r.apart {
 		r.report()
 	}
 	r.mu.Lock()

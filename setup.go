@@ -281,6 +281,9 @@ func (x *RunExtension) extend(r *run) error {
 	if x.Continue != nil {
 		r.proceed = func() { r.goOn(x.Continue) }
 	}
+	if x.Begin != nil {
+		r.begun = func() { r.activate(x.Begin) }
+	}
 	if x.Context != nil {
 		if r.builder = x.Context(r.builder); r.builder == nil {
 			return isNilError("builder of RunExtension.Context")

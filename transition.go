@@ -202,26 +202,33 @@ func (s *machine) waited() ([]Action, string) {
 
 func (s *machine) toolDone(f *ToolDone) ([]Action, string) {
 	i := s.find(f.ID)
-	if i < 0 {
+	if i >= 0 {
+		switch s.calls[i].status {
+		case callSettled:
+			return nil, "the call has its output"
+		case callHeld, callSuspended:
+			return nil, "the call is not to be run"
+		case callDeferred:
+			revive(s)
+		}
+		if f.Output == nil || f.Output.ID != f.ID || checkOutput(f.Output) != nil {
+			return nil, "the output is not of this call"
+		}
+		s.own()
+		s.calls[i].settle(f.Output)
+		s.calls[i].final = f.Final && !f.Output.IsError
+	} else if f.ID != "" || f.Output != nil || len(f.Spent) == 0 || s.phase == phaseDone && s.end != EndDone {
 		return nil, "no such call: " + f.ID
 	}
-	switch s.calls[i].status {
-	case callSettled:
-		return nil, "the call has its output"
-	case callHeld, callSuspended:
-		return nil, "the call is not to be run"
-	case callDeferred:
-		revive(s)
+	if len(f.Spent) > 0 {
+		s.spent, s.lastSpent = s.allSpent(), Spent{} // in the order of their JSON form
 	}
-	if f.Output == nil || f.Output.ID != f.ID || checkOutput(f.Output) != nil {
-		return nil, "the output is not of this call"
-	}
-	s.own()
-	s.calls[i].settle(f.Output)
-	s.calls[i].final = f.Final && !f.Output.IsError
 	for i := range f.Spent {
 		s.usage = s.usage.Add(f.Spent[i].Usage)
 		s.spent = spend(s.spent, &f.Spent[i])
+	}
+	if i < 0 {
+		return nil, ""
 	}
 	return s.advance(nil)
 }

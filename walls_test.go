@@ -48,9 +48,10 @@ var walls = []wall{
 	{"generate", []string{".", "internal"}, nil},
 	{"workspace", []string{".", "edit", "merge", "internal"}, modules[:4]},
 	{"egress", []string{".", "internal"}, nil},
-	{"tools", []string{".", "diff", "edit", "egress", "generate", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
+	{"background", []string{".", "internal"}, nil},
+	{"tools", []string{".", "background", "diff", "edit", "egress", "generate", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
-	{"session", []string{".", "diff", "edit", "merge", "workspace", "tools", "internal"}, modules[:4]},
+	{"session", []string{".", "background", "diff", "edit", "merge", "workspace", "tools", "internal"}, modules[:4]},
 	{"tokens", []string{".", "internal"}, nil},
 	{"compaction", []string{".", "tokens", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "merge", "session", "tools", "workspace", "internal"}, nil},
@@ -69,7 +70,7 @@ var walls = []wall{
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "background", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 

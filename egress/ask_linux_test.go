@@ -277,8 +277,8 @@ func TestQuestionInTheBackground(t *testing.T) {
 	var steps []script.Step
 	steps = append(steps, script.Call("bash", map[string]any{"command": "until [ -e go ]; do sleep 0.01; done; " + d.curl("a.test", "/1") + d.curl("b.test", "/2"), "background": true}),
 		script.Call("bash", map[string]any{"command": "touch go"}),
-		script.Call("bash_output", map[string]any{"id": "bash-1", "wait": 10}), script.Say("done"))
-	agent, err := aycoder.New(script.New(steps...), aycoder.WithTools(d.tools...), aycoder.WithApprover(rules(t, "allow network:b.test:"+d.port, "allow bash_output")))
+		script.Call("job_output", map[string]any{"id": "bash-1", "wait": 10}), script.Say("done"))
+	agent, err := aycoder.New(script.New(steps...), aycoder.WithTools(d.tools...), aycoder.WithApprover(rules(t, "allow network:b.test:"+d.port, "allow job_output")))
 	require.NoError(t, err)
 	for ev, err := range agent.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(t, err)

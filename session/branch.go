@@ -64,6 +64,7 @@ type Branch struct {
 	fresh   map[string]json.RawMessage // values that are recorded, and not in a node yet
 	start   *startRecord               // of the last run
 	recent  []*aycoder.Message         // of the last run: the next one begins with these
+	jobs    beside
 }
 
 // Phase says what a [Branch] is doing.
@@ -399,6 +400,7 @@ func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (wor
 		b.cancel(nil)
 		b.busy = ""
 		close(b.idle)
+		b.wakeUp()
 	}, nil
 }
 

@@ -18,7 +18,7 @@ import (
 type Change struct {
 	Kind ChangeKind
 	// Name is the path of the file or directory, or the name of the tool, the model or the value, or
-	// the command. Branch is that whose agent is concerned.
+	// the command, or the task of the agent. Branch is that whose agent is concerned.
 	Name, Branch string
 	// Reason says what is different, in words for the user.
 	Reason string
@@ -42,6 +42,8 @@ const (
 	ChangedModel ChangeKind = "model"
 	// LostCommand is a command in the background, which has ended with its process.
 	LostCommand ChangeKind = "command"
+	// LostAgent is an agent in the background, which has ended with its process.
+	LostAgent ChangeKind = "agent"
 	// ChangedValue is a value that could not be restored: see [WithValue].
 	ChangedValue ChangeKind = "value"
 )

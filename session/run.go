@@ -57,6 +57,11 @@ func (a *activeRun) phase() Phase {
 // is pending (see [Branch.Pending]), Run continues it, unless there is a prompt. Of an agent that
 // ignores [aycoder.WithFacts], only whole runs are recorded, so that a crash loses the run it interrupts.
 func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return b.run(ctx, in, false, opts...)
+}
+
+// run is Run, or a run that a note has woken, which begins only if a message waits for it.
+func (b *Branch) run(ctx context.Context, in aycoder.Input, woken bool, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
 	used := false
 	return func(yield func(aycoder.Event, error) bool) {
 		if used {
@@ -84,7 +89,7 @@ func (b *Branch) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunO
 		err := b.session.files.refresh(ctx)
 		var a *activeRun
 		if err == nil {
-			a, err = b.begin(work, &in, &rc, cancel)
+			a, err = b.begin(work, &in, &rc, woken, cancel)
 		}
 		if err != nil {
 			if rc.Into != nil {
@@ -121,7 +126,7 @@ func (a *activeRun) agent(ctx context.Context, in aycoder.Input, opt aycoder.Run
 }
 
 // begin makes the branch busy with a run, and completes its input.
-func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunConfig, cancel context.CancelCauseFunc) (*activeRun, error) {
+func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunConfig, woken bool, cancel context.CancelCauseFunc) (*activeRun, error) {
 	s := b.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,6 +135,9 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	}
 	if b.active != nil || b.busy != "" {
 		return nil, &CommandError{Command: "run", Phase: b.phase()}
+	}
+	if woken && (b.pending != nil || len(b.said) == 0) {
+		return nil, &CommandError{Command: "run", Phase: b.phase(), Reason: "no message waits for a run any more"}
 	}
 	if b.agent == nil {
 		return nil, &CommandError{Command: "run", Phase: b.phase(), Reason: "the branch has no agent: see SetAgent"}
@@ -200,7 +208,12 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if s.files != nil {
 		_ = aycoder.WithChanges(a.watch)(rc)
 	}
-	b.active = a
+	if b.jobs.group != nil {
+		if err := b.jobs.group.Attach()(rc); err != nil {
+			return nil, err
+		}
+	}
+	b.active, b.jobs.due = a, false
 	return a, nil
 }
 
@@ -386,6 +399,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	if res.Pending != nil && a.number > 0 {
 		b.pending, b.number, b.seq = res.Pending, a.number, a.seq
 	}
+	defer b.wakeUp()
 	defer b.requeue(&b.control)
 	if s.failed != nil && !s.config.memory {
 		return

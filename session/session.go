@@ -46,6 +46,7 @@ type Session struct {
 	changes  []Change
 	outputs  outputs
 	closed   bool
+	waking   sync.WaitGroup // runs that notes have begun
 
 	files       *tracker // nil without WithFiles
 	interrupted []*workspace.InterruptedPlan
@@ -296,6 +297,7 @@ func (s *Session) Close() error {
 	for _, end := range ends {
 		<-end
 	}
+	s.closeJobs()
 	s.detach()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -469,6 +471,10 @@ func (s *Session) apply(r *record) {
 	case kindSay:
 		b := s.branch(r.Branch)
 		b.said = append(b.said, r.Say)
+		if r.Values != nil { // of a note: the jobs that are left
+			s.recorded = merged(s.recorded, r.Values)
+			noteValues(s.values, r.Values)
+		}
 	case kindUnsay:
 		s.branch(r.Branch).said = nil
 	case kindValue:

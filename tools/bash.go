@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -35,14 +36,18 @@ returned together, at most 30 kB: the beginning and the end. A nonzero exit code
 the tool; the code is in the last line. After the timeout (120 seconds, at most 600), and when the
 command ends, all processes that it started are killed, including those in the background. For a
 server or a watcher set background: the command then continues after the call, without a timeout
-unless one is given, until bash_kill or the end of the run; bash_output returns its output.`
+unless one is given, until job_stop or the end of the run; job_output returns its output.`
+
+// bashInGroup replaces the end of the description if the commands live as long as a group of the host.
+const bashInGroup = `until job_stop or the end of the session; a message tells when it has ended, and
+job_output returns its output.`
 
 type bashArgs struct {
 	Command     string `json:"command" jsonschema_description:"The command, or a script of several lines."`
 	Timeout     int    `json:"timeout,omitempty" jsonschema:"minimum=0" jsonschema_description:"Seconds after which the command is killed, at most 600. Default: 120."`
 	WorkingDir  string `json:"working_dir,omitempty" jsonschema_description:"Directory to run this one command in, relative to the workspace. Default: where the last command ended."`
 	Network     bool   `json:"network,omitempty" jsonschema_description:"The command needs the network, for a download or an install: in a sandbox there is none otherwise."`
-	Background  bool   `json:"background,omitempty" jsonschema_description:"Return at once with an id for bash_output and bash_kill, and let the command run."`
+	Background  bool   `json:"background,omitempty" jsonschema_description:"Return at once with an id for job_output and job_stop, and let the command run."`
 	Request     bool   `json:"request_approval,omitempty" jsonschema_description:"Have the user asked to let this command do more than read. Only if a result said that the command was held to reading, and it needs more."`
 	Description string `json:"description,omitempty" jsonschema_description:"What the command does, in a few words, for the user."`
 }
@@ -73,7 +78,7 @@ func (in *bashArgs) check() error {
 // started. On Linux it finds all descendants, even detached ones, except a process that changed
 // its resource limits or its user. On other systems it finds the members of the process group.
 // The result reports processes that could not be killed. Background commands end with the run, or
-// when [Shell.Close] is called. On Linux they also end if the host process is killed.
+// with the group of [WithBackground]. On Linux they also end if the host process is killed.
 //
 // On Linux the tool kills a command that takes too much memory: see [WithMemoryLimit].
 //
@@ -90,7 +95,7 @@ func (in *bashArgs) check() error {
 //
 // The model gets at most 30 kB of the output of a call. The tool keeps no more of it, unless the host
 // keeps the rest (see [aycoder.WithWholeOutputs]), and at most 512 kB of the output of a background
-// command. At most 16 background commands run at a time.
+// command. At most 16 background commands run at a time, unless the group has another limit.
 //
 // On Windows every call is an error result: without process groups, the tool could not ensure
 // that no processes remain.
@@ -102,8 +107,13 @@ func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	if c.proxy != nil && !c.confined {
 		return nil, errors.New("new tool: WithProxy needs WithSandbox for bash: without one, commands reach everything")
 	}
-	b := &basher{ws: ws, env: c.env, environ: c.environ, exec: c.exec, shell: c.shell}
-	t, err := aycoder.NewTool("bash", bashDescription, guard(b.run),
+	b := &basher{ws: ws, env: c.env, environ: c.environ, exec: c.exec, shell: c.shell, jobs: c.jobs}
+	description := bashDescription
+	if c.jobs != c.shell.group() {
+		before, _, _ := strings.Cut(description, "until job_stop")
+		description = before + bashInGroup
+	}
+	t, err := aycoder.NewTool("bash", description, guard(b.run),
 		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithHints(true, true),
 		aycoder.WithSubject(aycoder.SubjectCommand, "command"))
 	if err != nil {
@@ -112,14 +122,14 @@ func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	return &bashTool{t, b}, nil
 }
 
-// basher runs the commands of one tool. The working directory is in the Shell, since bash_output
-// and bash_kill share it.
+// basher runs the commands of one tool. The working directory is in the Shell.
 type basher struct {
 	ws      FS
 	env     []string
 	environ func() []string
 	exec    Exec
 	shell   *Shell
+	jobs    *background.Group
 
 	unheld sync.Once // logs once that commands are not confined to reading
 }

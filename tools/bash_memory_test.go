@@ -34,7 +34,7 @@ func TestMemoryLimitInBackground(t *testing.T) {
 	w, _, mark := shellWorld(t, nil, WithMemoryLimit(64<<20))
 	text := w.ok("bash", args{"command": hog, "background": true})
 	id := regexp.MustCompile(`bash-\d+`).FindString(text)
-	text += w.ok("bash_output", args{"id": id, "wait": 60, "filter": "never"})
+	text += w.ok("job_output", args{"id": id, "wait": 60, "filter": "never"})
 	assert.Contains(t, text, "before\n")
 	assert.Regexp(t, `\[memory_limit: .* at most 64 MB are allowed; .*\]\n\[bash-1: killed at \d+ MB of memory\]\n$`, text)
 	assert.Empty(t, survivors(t, mark))
@@ -80,9 +80,9 @@ func TestMemoryLimitAmongOthers(t *testing.T) {
 		r = w.call("bash", args{"command": "x", "timeout": 1})
 		assert.Equal(t, "killed at 3 MB of memory", r.Summary)
 		w.ok("bash", args{"command": "x", "background": true})
-		assert.Contains(t, w.ok("bash_kill", args{"id": "bash-1"}), "[bash-1: killed]")
+		assert.Contains(t, w.ok("job_stop", args{"id": "bash-1"}), "[bash-1: killed]")
 		w.ok("bash", args{"command": "x", "background": true, "timeout": 1})
-		assert.Contains(t, w.ok("bash_output", args{"id": "bash-2", "wait": 9}), "[bash-2: killed at 3 MB of memory]")
+		assert.Contains(t, w.ok("job_output", args{"id": "bash-2", "wait": 9}), "[bash-2: killed at 3 MB of memory]")
 	})
 }
 

@@ -222,20 +222,20 @@ func (b *backgroundRun) step(s []any) {
 		if len(s) > 1 {
 			b.id = s[1].(string)
 		}
-		b.last = b.w.call("bash_output", args{"id": b.id})
+		b.last = b.w.call("job_output", args{"id": b.id})
 		if b.printsFirst { // on a busy machine that takes a while
 			b.printsFirst = false
 			timed.Until(b.t, func() bool {
 				if own, _, _ := strings.Cut(b.last.Text(), "["); own != "" {
 					return true
 				}
-				b.last = b.w.call("bash_output", args{"id": b.id})
+				b.last = b.w.call("job_output", args{"id": b.id})
 				return false
 			})
 		}
 		b.outputs = append(b.outputs, b.last)
 	case "kill":
-		b.last = b.w.call("bash_kill", args{"id": b.id})
+		b.last = b.w.call("job_stop", args{"id": b.id})
 	case "cancel_turn":
 		b.cancel()
 	case "wait_ms":

@@ -10,19 +10,18 @@ import (
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 )
 
-// Shell is the state that the tools bash, bash_output and bash_kill share: the directory in which
-// the next command runs, and the background commands. Each conversation needs a separate Shell.
+// Shell is the state of the tool bash: the directory in which the next command runs, and, without
+// [WithBackground], the background commands, which the tools job_output and job_stop share. Each conversation needs a separate Shell.
 // If the options do not include [WithShell], [Coding] creates a Shell for its tools. The zero
 // value is ready to use, and the methods are safe for concurrent use.
 type Shell struct {
-	mu     sync.Mutex
-	at     string            // the directory, relative to that of the workspace; "" is the workspace
-	inner  map[string]string // the same for each nested run, by its id
-	jobs   []*job            // running jobs, and the latest that ended
-	number int               // of the last job
-	closed bool
+	mu    sync.Mutex
+	at    string            // the directory, relative to that of the workspace; "" is the workspace
+	inner map[string]string // the same for each nested run, by its id
+	own   *background.Group // of tools without WithBackground; nil before the first
 }
 
 // WithShell sets the [Shell] that the tools share. A host that has the Shell can query the
@@ -112,20 +111,17 @@ func (s *Shell) forget(run string) {
 	delete(s.inner, run)
 }
 
-// Close kills the background commands and waits until they have ended. Afterwards no command can
-// be started in the background. Background commands that were started in a run end with that run,
-// so Close is needed only by hosts that call the tools outside of runs.
-func (s *Shell) Close() error {
+// group returns the group of tools without [WithBackground].
+func (s *Shell) group() *background.Group {
 	s.mu.Lock()
-	s.closed = true
-	jobs := s.jobs
-	s.jobs = nil
-	s.mu.Unlock()
-	for _, j := range jobs {
-		j.cancel(errStopped)
+	defer s.mu.Unlock()
+	if s.own == nil {
+		s.own, _ = background.New(background.EndWithRun()) // these options are valid
 	}
-	for _, j := range jobs {
-		<-j.done
-	}
-	return nil
+	return s.own
 }
+
+// Close kills the background commands of tools without [WithBackground], and waits until they have ended.
+// Afterwards these tools can start no command in the background. Background commands that were started in a
+// run end with that run, so Close is needed only by hosts that call the tools outside of runs.
+func (s *Shell) Close() error { return s.group().Close() }

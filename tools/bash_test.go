@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -317,7 +318,7 @@ func TestJobs(t *testing.T) {
 		if in["id"] == nil {
 			in["id"] = echo
 		}
-		return w.ok("bash_output", in)
+		return w.ok("job_output", in)
 	}
 	id := start("i=0; while ! [ -e stop ]; do :; done; cd /; printf 'end\\033[31m é'; exit 7")
 	assert.Regexp(t, `^\[no new output\]\n\[bash-2: running for .*\]\n$`, get(args{"id": id}))
@@ -325,17 +326,17 @@ func TestJobs(t *testing.T) {
 	assert.Regexp(t, "^end é\n", get(args{"id": id, "wait": 60, "filter": "é$"}))
 	get(args{"id": id, "wait": 60}) // waits for the end, if that was not reported yet
 	assert.Equal(t, "[no new output]\n[bash-2: ended, exit 7]\n", get(args{"id": id}))
-	assert.Contains(t, w.ok("bash_kill", args{"id": id}), "already ended")
+	assert.Contains(t, w.ok("job_stop", args{"id": id}), "already ended")
 	assert.Equal(t, "sub", shell.Dir(), "what runs in the background does not move the others")
 
 	lines := start("for i in 1 2 3 4 5; do echo line $i; done; sleep 300")
 	assert.Regexp(t, `^\[no new line matches\]\n(\[\d other lines? left out\]\n)?\[bash-3: running`, get(args{"id": lines, "filter": "none"}))
 	lines = start("sleep 0.3; for i in 1 2 3 4 5; do echo line $i; done; sleep 300")
 	assert.Contains(t, get(args{"id": lines, "filter": "line [5]", "wait": 60}), "line 5\n[4 other lines left out]\n")
-	assert.Regexp(t, `\[bash-4: killed\]`, w.ok("bash_kill", args{"id": lines}))
-	assert.Contains(t, w.fails("unknown_job", "bash_output", args{"id": "bash-99"}), "there are bash-1, bash-2")
-	w.fails("invalid_regex", "bash_output", args{"id": echo, "filter": "a(?=b)"})
-	w.fails("invalid_regex", "bash_output", args{"id": echo, "filter": strings.Repeat("x", maxFilter+1)})
+	assert.Regexp(t, `\[bash-4: killed\]`, w.ok("job_stop", args{"id": lines}))
+	assert.Contains(t, w.fails("unknown_job", "job_output", args{"id": "bash-99"}), "there are bash-1, bash-2")
+	w.fails("invalid_regex", "job_output", args{"id": echo, "filter": "a(?=b)"})
+	w.fails("invalid_regex", "job_output", args{"id": echo, "filter": strings.Repeat("x", maxFilter+1)})
 
 	timed := start("sleep 300 & wait") // also one with a timeout
 	text := w.ok("bash", args{"command": "echo x; sleep 300", "background": true, "timeout": 1})
@@ -344,30 +345,44 @@ func TestJobs(t *testing.T) {
 	require.NoError(t, shell.Close())
 	require.NoError(t, shell.Close())
 	assert.Empty(t, survivors(t, mark))
-	w.fails("unknown_job", "bash_kill", args{"id": timed})
+	assert.Contains(t, w.ok("job_stop", args{"id": timed}), "already ended")
 }
 
 // Unread output is bounded, and its loss is reported.
 func TestJobBacklog(t *testing.T) {
-	j := &job{id: "bash-1", news: make(chan struct{}, 1), done: make(chan struct{})}
-	line := []byte(strings.Repeat("x", 99) + "\n")
-	for range 50_000 {
-		_, _ = j.Write(line)
-		require.LessOrEqual(t, len(j.unread), 2*maxBacklog)
+	const kept = 1 << 10
+	g, err := background.New(background.WithLimits(background.Limits{Output: kept}))
+	require.NoError(t, err)
+	over := make(chan struct{})
+	inv := aycoder.NewInvocation("c", "bash", nil, nil)
+	j, err := g.Start(t.Context(), inv, background.Work{Kind: background.Command, Prefix: "bash",
+		Run: func(context.Context, *background.Job) background.Outcome {
+			<-over
+			command := job{res: &ExecResult{Code: 1, Survivors: 2, Notes: []string{"a\x1b[1mnote"}}}
+			return command.outcome()
+		}})
+	require.NoError(t, err)
+	report := func() string {
+		r, _ := reportJob(j, inv, nil)
+		return r.Text()
 	}
-	text := j.report(new(invocation), nil).Text()
-	assert.Contains(t, text, fmt.Sprintf("[… %d bytes before this are lost", 50_000*100-maxBacklog))
-	assert.Less(t, len(text), maxOutput+500)
-	assert.Contains(t, j.report(new(invocation), nil).Text(), "[no new output]")
+	line := []byte(strings.Repeat("x", 99) + "\n")
+	for range 5_000 {
+		_, _ = j.Write(line)
+	}
+	text := report()
+	assert.Contains(t, text, fmt.Sprintf("[… %d bytes before this are lost", 5_000*100-kept))
+	assert.Less(t, len(text), kept+500)
+	assert.Contains(t, report(), "[no new output]")
 
 	_, _ = j.Write([]byte("a\x1b[3"))
-	assert.True(t, strings.HasPrefix(j.report(new(invocation), nil).Text(), "a\n["))
+	assert.True(t, strings.HasPrefix(report(), "a\n["))
 	_, _ = j.Write([]byte("1mb\xc3"))
-	assert.True(t, strings.HasPrefix(j.report(new(invocation), nil).Text(), "b\n["))
-	j.res = &ExecResult{Code: 1, Survivors: 2, Notes: []string{"a\x1b[1mnote"}}
-	close(j.done)
-	assert.Equal(t, "?\n[bytes that are not text are shown as ?]\n[2 processes could not be ended and still run]\n[anote]\n[bash-1: ended, exit 1]\n",
-		j.report(new(invocation), nil).Text())
+	assert.True(t, strings.HasPrefix(report(), "b\n["))
+	close(over)
+	<-j.Done()
+	assert.Equal(t, "?\n[bytes that are not text are shown as ?]\n[2 processes could not be ended and still run]\n[anote]\n[bash-1: ended, exit 1]\n", report())
+	require.NoError(t, g.Close())
 }
 
 // fakeExec runs a function.
@@ -426,23 +441,23 @@ func TestExec(t *testing.T) {
 		w.fails("cannot_run", "bash", args{"command": "nothing", "background": true})
 		assert.Contains(t, w.ok("bash", args{"command": "wait", "background": true}), "ran wait\n[bash-3: running for 200ms]")
 		began := time.Now()
-		assert.Contains(t, w.ok("bash_output", args{"id": "bash-3", "wait": 1000}), "[no new output]")
+		assert.Contains(t, w.ok("job_output", args{"id": "bash-3", "wait": 1000}), "[no new output]")
 		assert.Equal(t, maxWait*time.Second, time.Since(began))
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		_, err = w.callCtx(ctx, "bash_output", args{"id": "bash-3", "wait": 60})
+		_, err = w.callCtx(ctx, "job_output", args{"id": "bash-3", "wait": 60})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		ctx, stop = context.WithTimeout(t.Context(), firstLook/2)
 		defer stop()
 		_, err = w.callCtx(ctx, "bash", args{"command": "wait", "background": true})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		w.fails("unknown_job", "bash_output", args{"id": "bash-4"})
+		w.fails("unknown_job", "job_output", args{"id": "bash-4"})
 
-		for range maxKnown {
+		for range 40 {
 			w.ok("bash", args{"command": "x", "background": true})
 		}
-		assert.LessOrEqual(t, len(shell.jobs), maxKnown)
-		w.ok("bash_output", args{"id": "bash-3"})
+		assert.LessOrEqual(t, len(shell.own.Jobs()), 20)
+		w.ok("job_output", args{"id": "bash-3"})
 		require.NoError(t, shell.Close())
 	})
 	_, err := Coding(newWorld(t, nil).ws, WithExec(nil))
@@ -486,10 +501,10 @@ func TestJobsEndWithTheRun(t *testing.T) {
 	w, shell, mark := shellWorld(t, nil)
 	m := script.New(
 		script.Call("bash", args{"command": "setsid sleep 300 & sleep 300", "background": true}),
-		script.Call("bash_output", args{"id": "bash-1"}),
+		script.Call("job_output", args{"id": "bash-1"}),
 		script.Say("Done."),
 	)
-	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"], w.tool["bash_output"]), approveAll())
+	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"], w.tool["job_output"]), approveAll())
 	require.NoError(t, err)
 	var texts []string
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
@@ -502,7 +517,7 @@ func TestJobsEndWithTheRun(t *testing.T) {
 	require.Len(t, texts, 2)
 	assert.Contains(t, texts[1], "running")
 	assert.Empty(t, survivors(t, mark))
-	assert.Empty(t, shell.jobs)
+	assert.Empty(t, shell.own.Jobs())
 }
 
 // Endless output takes no memory.
@@ -552,29 +567,6 @@ func FuzzLastDir(f *testing.F) {
 		assert.Equal(t, "/"+string(clean), lastDir(slices.Concat(data, []byte("\x00/"), clean, []byte("\n\x00"))))
 	})
 }
-
-// The chunks in which output arrives do not matter: take returns all of it.
-func FuzzJob(f *testing.F) {
-	f.Add([]byte("a\x1b[31mb\xc3\xa9\x1b]0;t\x07"), 1)
-	f.Add([]byte("\x1b\x1b[\xf0\x9f"), 2)
-	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		size = 1 + abs(size)%50
-		data = data[:min(len(data), maxBacklog)]
-		j := &job{news: make(chan struct{}, 1), done: make(chan struct{})}
-		var got []byte
-		for chunk := range slices.Chunk(data, size) {
-			_, _ = j.Write(chunk)
-			text, lost := j.take()
-			require.Zero(t, lost)
-			got = append(got, text...)
-		}
-		close(j.done)
-		text, _ := j.take()
-		require.Equal(t, string(data), string(append(got, text...)))
-	})
-}
-
-func abs(n int) int { return max(n, -(n + 1)) }
 
 func BenchmarkBash(b *testing.B) {
 	w, _, _ := shellWorld(b, nil)

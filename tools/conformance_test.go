@@ -56,6 +56,10 @@ func fixture(build maker) func(testing.TB) agenttest.ToolSetup {
 	}
 }
 
+func withoutFiles(build func(...tools.Option) (aycoder.Tool, error)) maker {
+	return func(_ tools.FS, opts ...tools.Option) (aycoder.Tool, error) { return build(opts...) }
+}
+
 func TestConformance(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -103,10 +107,10 @@ func TestConformance(t *testing.T) {
 			{Name: "directory", Args: `{"command":"ls","working_dir":"sub"}`, Want: "b.go"},
 			{Name: "no such directory", Args: `{"command":"ls","working_dir":"none"}`, Fails: true},
 		}},
-		{"bash_output", tools.BashOutput, []agenttest.ToolCase{
+		{"job_output", withoutFiles(tools.JobOutput), []agenttest.ToolCase{
 			{Name: "unknown", Args: `{"id":"bash-1","wait":1,"filter":"x"}`, Fails: true},
 		}},
-		{"bash_kill", tools.BashKill, []agenttest.ToolCase{
+		{"job_stop", withoutFiles(tools.JobStop), []agenttest.ToolCase{
 			{Name: "unknown", Args: `{"id":"bash-1"}`, Fails: true},
 		}},
 	}

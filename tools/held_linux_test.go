@@ -191,7 +191,7 @@ func TestHeldTemporaryFiles(t *testing.T) {
 	r = w.held(w.tool["bash"], args{"command": "echo x >$TMPDIR/x; sleep 60", "background": true})
 	assert.Len(t, left(), 1)
 	assert.Contains(t, r.Text(), "bash-1: running")
-	w.call("bash_kill", args{"id": "bash-1"})
+	w.call("job_stop", args{"id": "bash-1"})
 	assert.Empty(t, left())
 
 	ctx, cancel := context.WithCancel(t.Context())

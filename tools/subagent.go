@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/internal/envelope"
 	"github.com/aycoder/aycoder/internal/runes"
@@ -59,6 +60,11 @@ type SubagentConfig struct {
 	// agents. With 2, they have this tool too, but the agents that they start do not have it.
 	// Each higher number adds one level. Default: 1.
 	MaxDepth int
+	// Background lets a call start an agent that goes on when the call has returned: the tool then has the
+	// argument background. The group owns these agents, and the tools [JobOutput] and [JobStop] read and
+	// stop them, with the option [WithBackground]. Timeout then counts from the start of the agent.
+	// Default: no group, and no such argument.
+	Background *background.Group
 }
 
 // Subagent returns a tool with which the model gives a task to a separate agent. The agent works
@@ -88,15 +94,14 @@ func SubagentAs[T any](c SubagentConfig, opts ...generate.Option) (aycoder.Tool,
 			}
 			return b.String()
 		}
-		run := generate.WithRun(aycoder.Into(&w.res), aycoder.WithParent(w.inv))
-		return generate.RunAs(ctx, a, in, &value, append(slices.Clip(opts), run)...)
+		return generate.RunAs(ctx, a, in, &value, append(slices.Clip(opts), generate.WithRun(w.opts...))...)
 	})
 }
 
 // runText runs an agent that answers with text.
 func runText(ctx context.Context, a aycoder.Agent, in aycoder.Input, w *follower) iter.Seq2[aycoder.Event, error] {
 	w.answer = w.res.Text
-	return a.Run(ctx, in, aycoder.Into(&w.res), aycoder.WithParent(w.inv))
+	return a.Run(ctx, in, w.opts...)
 }
 
 func newSubagents(c SubagentConfig, run runner) (aycoder.Tool, error) {
@@ -125,10 +130,16 @@ func newSubagents(c SubagentConfig, run runner) (aycoder.Tool, error) {
 		}
 		open = open || spec.OpenWorld
 	}
-	tool, err := aycoder.NewTool(s.Name, cmp.Or(c.Description, subagentDescription), guard(s.run),
-		aycoder.WithEffect(effect), aycoder.WithHints(false, open))
-	s.self = tool
-	return tool, err
+	s.self, err = s.tool(aycoder.WithEffect(effect), aycoder.WithHints(false, open))
+	return s.self, err
+}
+
+func (s *subagents) tool(opts ...aycoder.ToolOption) (aycoder.Tool, error) {
+	description := cmp.Or(s.Description, subagentDescription)
+	if s.Background == nil {
+		return aycoder.NewTool(s.Name, description, guard(s.run), opts...)
+	}
+	return aycoder.NewTool(s.Name, description, guard(s.runOrStart), opts...)
 }
 
 // subagents is the tool. It refers to itself, so that it can be one of the tools of a nested
@@ -162,6 +173,15 @@ func (s *subagents) loop(tools []aycoder.Tool) (*aycoder.Loop, error) {
 // run gives the task to an agent and returns its report. Its events go to the consumer of
 // the run around it, so questions are answered there.
 func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (*result, error) {
+	child, err := s.agent(inv, &in)
+	if err != nil {
+		return nil, err
+	}
+	return s.work(ctx, child, in.Task, &follower{inv: inv, emit: inv.Emit})
+}
+
+// agent makes the agent for a call.
+func (s *subagents) agent(inv *invocation, in *subagentArgs) (*aycoder.Loop, error) {
 	switch {
 	case strings.TrimSpace(in.Task) == "":
 		return nil, problemf("invalid_arguments", "the task is empty")
@@ -176,15 +196,20 @@ func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (
 	if err != nil {
 		return nil, err
 	}
-	child, err := s.loop(tools)
-	if err != nil {
-		return nil, err
-	}
+	return s.loop(tools)
+}
+
+// work runs an agent and returns its report.
+func (s *subagents) work(ctx context.Context, child *aycoder.Loop, task string, w *follower) (*result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, errSubagentTimeout)
 	defer cancel()
-	w := &follower{inv: inv, maxTokens: s.MaxTokens}
+	w.maxTokens = s.MaxTokens
+	w.opts = []aycoder.RunOption{aycoder.Into(&w.res), aycoder.WithParent(w.inv)}
+	if s.Background != nil {
+		w.opts = append(w.opts, s.Background.AttachInner())
+	}
 	ctx = workspace.WithReader(ctx, new(workspace.Reader))
-	for ev, err := range s.start(ctx, child, aycoder.Input{Prompt: in.Task}, w) {
+	for ev, err := range s.start(ctx, child, aycoder.Input{Prompt: task}, w) {
 		if w.err = err; err == nil {
 			w.err = w.see(ctx, ev)
 		}
@@ -240,6 +265,8 @@ func toolNames(tools []aycoder.Tool) []string {
 // A follower consumes the events of a run and forwards them.
 type follower struct {
 	inv       *invocation
+	emit      func(context.Context, aycoder.Event) error
+	opts      []aycoder.RunOption
 	maxTokens int64
 
 	res       aycoder.Result
@@ -253,7 +280,7 @@ type follower struct {
 
 // see passes an event on and counts what the agent uses. An error ends the agent.
 func (w *follower) see(ctx context.Context, ev aycoder.Event) error {
-	if err := w.inv.Emit(ctx, ev); err != nil {
+	if err := w.emit(ctx, ev); err != nil {
 		return err
 	}
 	if child, ok := ev.(*aycoder.ChildEvent); ok {

@@ -1,7 +1,7 @@
 // Package tools provides the tools of a coding agent. The tools read_file, list_files, glob,
 // code_search, edit_file, multi_edit, write_file and apply_patch work on the files of a
-// workspace. The tools bash, bash_output and bash_kill run commands. The tool fetch reads web
-// pages, and todo keeps a list of tasks. A host can add [AskUser] and [Subagent].
+// workspace. The tool bash runs commands, and job_output and job_stop are for what works in the
+// background. The tool fetch reads web pages, and todo keeps a list of tasks. A host can add [AskUser] and [Subagent].
 //
 //	ws, err := workspace.Open(dir)
 //	…
@@ -42,6 +42,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/egress"
 	"github.com/aycoder/aycoder/internal/option"
@@ -66,6 +67,7 @@ type config struct {
 	environ  func() []string // of the machine that runs commands
 	wrapExec []func(Exec) Exec
 	shell    *Shell
+	jobs     *background.Group
 	memory   int64 // bytes for a command; 0 for the default
 
 	masker   *Masker
@@ -114,15 +116,15 @@ func WithEnv(vars ...string) Option {
 }
 
 // Coding returns the tools for a workspace, always in the same order: read_file, list_files,
-// glob, code_search, edit_file, multi_edit, write_file, apply_patch, bash, bash_output,
-// bash_kill, fetch, todo. The tools are safe for concurrent use. The tools bash, bash_output and
-// bash_kill share a [Shell], so each conversation needs a separate set of tools.
+// glob, code_search, edit_file, multi_edit, write_file, apply_patch, bash, job_output,
+// job_stop, fetch, todo. The tools are safe for concurrent use. They share a [Shell], so each
+// conversation needs a separate set of tools.
 func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 	opts = append([]Option{WithShell(new(Shell))}, opts...)
 	all := make([]aycoder.Tool, 0, 13)
 	for _, make := range []func(FS, ...Option) (aycoder.Tool, error){
 		ReadFile, ListFiles, Glob, CodeSearch, EditFile, MultiEdit, WriteFile, ApplyPatch,
-		Bash, BashOutput, BashKill,
+		Bash,
 	} {
 		t, err := make(ws, opts...)
 		if err != nil {
@@ -130,7 +132,7 @@ func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 		}
 		all = append(all, t)
 	}
-	for _, make := range []func(...Option) (aycoder.Tool, error){Fetch, Todo} {
+	for _, make := range []func(...Option) (aycoder.Tool, error){JobOutput, JobStop, Fetch, Todo} {
 		t, err := make(opts...)
 		if err != nil {
 			return nil, err
@@ -181,6 +183,9 @@ func optioned(opts []Option) (*config, error) {
 		}
 	}
 	c.shell = cmp.Or(c.shell, new(Shell))
+	if c.jobs == nil {
+		c.jobs = c.shell.group()
+	}
 	return &c, nil
 }
 

@@ -257,8 +257,8 @@ var samples = map[string]args{
 	"apply_patch": {"patch": "*** Begin Patch\n*** Add File: p\n+a\n*** End Patch\n"},
 	"bash":        {"command": "cat f"},
 	"todo":        {"todos": []args{{"content": "a", "status": "pending"}}},
-	"bash_output": {"id": "bash-1"},
-	"bash_kill":   {"id": "bash-1"},
+	"job_output":  {"id": "bash-1"},
+	"job_stop":    {"id": "bash-1"},
 }
 
 // The contract of every tool.
@@ -301,7 +301,7 @@ func TestConformance(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"read_file", "list_files", "glob", "code_search", "edit_file", "multi_edit", "write_file", "apply_patch",
-		"bash", "bash_output", "bash_kill", "fetch", "todo",
+		"bash", "job_output", "job_stop", "fetch", "todo",
 	}, names)
 	_, err = Coding(nil)
 	require.Error(t, err)
