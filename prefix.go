@@ -94,12 +94,13 @@ func begins(a, b *Request) bool {
 	return n <= len(b.Messages) && alike(a.Messages, b.Messages[:n]) && alike(a.System, b.System) && alike(a.Tools, b.Tools)
 }
 
-// alike reports whether two lists have the same content. Lists that share it need no look at it.
-func alike[T any](a, b []*T) bool {
+// alike reports whether two lists of pointers have the same content. Lists that share it need no look at
+// it. The type parameter is the pointer, for which the compiler makes the code only once.
+func alike[P comparable](a, b []P) bool {
 	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) {
 		return true
 	}
-	return slices.EqualFunc(a, b, func(x, y *T) bool {
+	return slices.EqualFunc(a, b, func(x, y P) bool {
 		if x == y {
 			return true
 		}
