@@ -40,6 +40,7 @@ var unclocked = map[string]string{
 	"fetch_test.go TestFetchThatHangs":                bubbled,
 	"fetch_test.go hang":                              bubbled,
 	"find_test.go nap":                                bubbled,
+	"jobs_test.go starter":                            bubbled,
 	"phase_test.go slow":                              bubbled,
 	"phase_test.go begin":                             bubbled,
 	"phase_test.go Stream":                            bubbled,
