@@ -325,7 +325,7 @@ func (r *run) buildRequest(ctx context.Context, in ContextInput) (*Request, erro
 	return req, CheckHistory(req.Messages)
 }
 
-var errOutline = errors.New("a message is only an outline: make the compactor of the session a middleware of the agent")
+var errOutline = errors.New("a message is only an outline: give the agent the middleware of the compactor of WithCompactor")
 
 // buildSafely calls the builder and turns a panic into an error.
 func (r *run) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {

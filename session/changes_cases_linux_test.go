@@ -167,16 +167,17 @@ func TestChangesWithoutThoseOfTheUser(t *testing.T) {
 			w.write("e", text)
 		}
 	}
-	patch := "*** Begin Patch\n"
+	var patch strings.Builder
+	patch.WriteString("*** Begin Patch\n")
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		patch += "*** Update File: " + name + "\n@@\n 4\n-5\n+five\n 6\n"
+		patch.WriteString("*** Update File: " + name + "\n@@\n 4\n-5\n+five\n 6\n")
 	}
 	var reads []script.Step
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		reads = append(reads, readFile(name))
 	}
 	got, list := w.run(script.Reply(reads[0]), script.Reply(reads[1:]...).WithStop(aycoder.StopToolUse),
-		script.Call("apply_patch", map[string]any{"patch": patch + "*** End Patch\n"}), sh1("true"), sh1("true"))
+		script.Call("apply_patch", map[string]any{"patch": patch.String() + "*** End Patch\n"}), sh1("true"), sh1("true"))
 
 	require.Equal(t, []string{"modified a", "modified b", "modified c, mixed"}, list)
 	for _, f := range got.Files()[:2] {

@@ -337,12 +337,13 @@ func gitMode(s State) int {
 
 // hasSecret reports whether the lines of a difference have a secret in them.
 func (s *changeSet) hasSecret(f *changedFile) bool {
-	text := f.Diff
+	var text strings.Builder
+	text.WriteString(f.Diff)
 	for _, by := range f.By {
-		text += by.Diff
+		text.WriteString(by.Diff)
 	}
 	var lines strings.Builder
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(text.String()) {
 		lines.WriteString(line[1:]) // without the sign
 	}
 	return s.Secret(lines.String())
