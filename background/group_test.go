@@ -634,39 +634,53 @@ func TestUntrustedAgent(t *testing.T) {
 
 // An agent gets the notes of the jobs that it started, nobody else does, and they end with it.
 func TestJobsOfAnAgent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var texts []string // of the last request
-		inner := gated()
-		see := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-			mu.Lock()
-			defer mu.Unlock()
-			texts = prompts(req.Messages)
-			return inner.model.Stream(ctx, req)
+	for name, secondFirst := range map[string]bool{"its job ends first": true, "it ends first": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first, second := gated(), gated()
+				var mu sync.Mutex
+				var requests int
+				var last []string // of the first agent
+				see := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+					mu.Lock()
+					defer mu.Unlock()
+					if requests++; len(req.Messages) == 1 && requests > 1 {
+						return second.model.Stream(ctx, req)
+					}
+					last = prompts(req.Messages)
+					return first.model.Stream(ctx, req)
+				})
+				c := newTalk(t, &gate{model: see}, nil, []script.Step{startAgent, script.Say("one"), script.Call("job_output", args{"id": "agent-2"}), script.Say("two")})
+				require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "go"}))
+				synctest.Wait()
+				first.steps <- startAgent // agent-2, of agent-1
+				synctest.Wait()
+				if secondFirst {
+					second.steps <- script.Say("I am agent-2")
+					synctest.Wait()
+				}
+				require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "next"}))
+				require.Contains(t, outputs(c.res.Messages, "job_output")[0], "unknown_job: ")
+				first.steps <- script.Say("I am agent-1")
+				synctest.Wait()
+				if secondFirst { // which it learns only now
+					mu.Lock()
+					text := last[len(last)-1]
+					mu.Unlock()
+					require.Contains(t, text, "agent-2 has ended")
+					first.steps <- script.Say("I know")
+					synctest.Wait()
+				}
+				for _, j := range c.group.Jobs() {
+					require.False(t, j.Lives(), j.ID)
+				}
+				for _, text := range prompts(c.res.Messages) {
+					require.NotContains(t, text, "agent-2")
+				}
+				require.NoError(t, c.group.Close())
+			})
 		})
-		c := newTalk(t, &gate{model: see}, nil, []script.Step{startAgent, script.Say("one"), script.Call("job_output", args{"id": "agent-2"}), script.Say("two")})
-		require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "go"}))
-		inner.steps <- startAgent // agent-2, of agent-1
-		synctest.Wait()
-		inner.steps <- script.Say("I am one of the two") // of which one ends, and the other one goes on if it is agent-1
-		synctest.Wait()
-		require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "next"}))
-		require.Contains(t, outputs(c.res.Messages, "job_output")[0], "unknown_job: ")
-		for _, text := range prompts(c.res.Messages) {
-			require.NotContains(t, text, "agent-2")
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if len(texts) > 1 { // agent-2 was the one
-			require.Contains(t, texts[1], "agent-2 has ended")
-		}
-		inner.steps <- script.Say("I am the other one")
-		synctest.Wait()
-		for _, j := range c.group.Jobs() {
-			require.False(t, j.Lives(), j.ID)
-		}
-		require.NoError(t, c.group.Close())
-	})
+	}
 }
 
 // A model that asks again and again gets little each time.
