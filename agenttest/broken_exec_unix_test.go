@@ -152,7 +152,7 @@ func TestSuiteFindsBrokenExec(t *testing.T) {
 			return execFunc(func(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
 				var late bytes.Buffer
 				res, err := e.Run(ctx, writingTo(c, &late))
-				go func() { _, _ = c.Output.Write(late.Bytes()) }()
+				time.AfterFunc(10*time.Millisecond, func() { _, _ = c.Output.Write(late.Bytes()) })
 				return res, err
 			})
 		}},
