@@ -129,7 +129,7 @@ func (c *Counter) Estimate(m Model, req *aycoder.Request) Count {
 	n.Tokens = n.Breakdown.Total()
 	if o := c.repeated(m, req.Messages); o != nil {
 		grown, images := raw.minus(o.size), float64(raw.Images-o.Images)
-		if slices.Min(grown[:]) >= 0 && images >= 0 {
+		if slices.Min(grown[:]) >= 0 && images >= 0 && o.System == raw.System && o.Tools == raw.Tools {
 			factor, margin = c.scales.of(m, grown)
 			known, more := float64(o.count), grown.tokens()*factor+images
 			n.Breakdown = raw.scaled((known + more - float64(raw.Images)) / float64(raw.Total()-raw.Images))

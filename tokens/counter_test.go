@@ -192,11 +192,13 @@ func TestEstimateStartsFromTheCount(t *testing.T) {
 	req, count := talks[0].req, talks[0].count
 	c.Observe(gpt, req, aycoder.Usage{Input: count})
 	for name, other := range map[string]*aycoder.Request{
-		"a shorter one":      {Messages: req.Messages[1:]},
-		"without the last":   {Messages: req.Messages[:len(req.Messages)-1]},
-		"another end":        {Messages: append(req.Messages[:len(req.Messages)-1:len(req.Messages)-1], aycoder.User(rest))},
-		"less in the middle": {Messages: append([]*aycoder.Message{aycoder.User("short")}, req.Messages[1:]...)},
-		"none":               {},
+		"a shorter one":         {Messages: req.Messages[1:]},
+		"without the last":      {Messages: req.Messages[:len(req.Messages)-1]},
+		"another end":           {Messages: append(req.Messages[:len(req.Messages)-1:len(req.Messages)-1], aycoder.User(rest))},
+		"less in the middle":    {Messages: append([]*aycoder.Message{aycoder.User("short")}, req.Messages[1:]...)},
+		"none":                  {},
+		"another system prompt": {System: []*aycoder.Text{{Text: sentence}}, Messages: req.Messages},
+		"other tools":           {Tools: []*aycoder.ToolSpec{{Name: "a", Schema: []byte(`{}`)}}, Messages: req.Messages},
 	} {
 		fresh := newCounter(t)
 		fresh.config.scales = c.scales
