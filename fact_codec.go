@@ -211,6 +211,9 @@ func (w *wireFact) fact() (Fact, error) {
 			return &ToolDone{Spent: w.Spent}, nil
 		}
 		out, err := decodeOne[*ToolOutput](w.Output)
+		if len(w.Spent) == 0 && w.Usage != (Usage{}) { // from before there was Spent
+			w.Spent = []Spent{{Answers: 1, Usage: w.Usage, Unpriced: 1}}
+		}
 		return &ToolDone{ID: w.ID, Output: out, Spent: w.Spent, Final: w.Final}, err
 	case "steered":
 		if w.Message == nil {

@@ -83,6 +83,13 @@ func TestFactsOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// A fact of an older program has only the sum of what a call had used.
+func TestOldFactsKeepUsage(t *testing.T) {
+	var rec aycoder.FactRecord
+	require.NoError(t, json.Unmarshal([]byte(`{"fact":"tool_done","id":"c","output":{"type":"tool_output","id":"c","name":"t","parts":[]},"usage":{"input":7,"output":2}}`), &rec))
+	require.Equal(t, []aycoder.Spent{{Answers: 1, Usage: aycoder.Usage{Input: 7, Output: 2}, Unpriced: 1}}, rec.Fact.(*aycoder.ToolDone).Spent)
+}
+
 func FuzzFactRecord(f *testing.F) {
 	for _, line := range factLines {
 		f.Add([]byte(line))
