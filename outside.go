@@ -91,7 +91,8 @@ type openCall struct {
 	action *RunTool
 	req    *CallRequest
 
-	result   *ToolResult // nil before there is one
+	answered bool        // the call works on its result
+	result   *ToolResult // of Input.Results, until then
 	told     bool        // the consumer has been, or need not be
 	detached bool
 	handle   weak.Pointer[OpenCall]
@@ -101,7 +102,7 @@ type openCall struct {
 func (c *openCall) open() bool {
 	r, call := c.run, c.action.Call
 	i := r.state.find(call.ID)
-	return !r.stopping && c.result == nil && i >= 0 && r.state.calls[i].use == call &&
+	return !r.stopping && !c.answered && i >= 0 && r.state.calls[i].use == call &&
 		r.state.calls[i].status == callOutside
 }
 
@@ -170,7 +171,7 @@ func (c *openCall) leave(by DecidedBy) bool {
 // deliver lets the call end with a result, in a separate step: middleware may take its time. The
 // mutex is held.
 func (c *openCall) deliver(res *ToolResult) {
-	c.result = res
+	c.answered, c.result = true, nil // the call holds it until it has its output
 	a := *c.action
 	a.answer, a.request = res, c.req
 	c.run.submit(&a, "/result", func(ctx context.Context) { c.run.runTool(ctx, &a) })
@@ -252,6 +253,7 @@ func (o *outside) begins(a *RunTool) bool {
 			Args: a.prepared.use.Args, Subject: a.prepared.display, Created: r.loop.clock.Now()}
 		c.req.Digest = c.req.digest()
 	}
+	delete(o.results, a.Call.ID)
 	o.calls[a.Call.ID] = c
 	o.show()
 	return false

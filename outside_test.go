@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 type deployArgs struct {
@@ -62,6 +63,33 @@ func resultKind(t testing.TB, err error) string {
 	e, ok := errors.AsType[*aycoder.ResultError](err)
 	require.True(t, ok, "%v", err)
 	return e.Kind
+}
+
+// A result from outside is in memory only until the call has its output, which is bounded.
+func TestResultsAreNotHeld(t *testing.T) {
+	timed.Serial(t)
+	const n, size = 12, 4 << 20
+	m := &fake{}
+	for i := range n {
+		m.turns = append(m.turns, calls(use(fmt.Sprint("c", i), "deploy", `{"version":"1"}`)))
+	}
+	m.turns = append(m.turns, say("done"))
+	held := func() int64 {
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	before, most := held(), int64(0)
+	loop := newLoop(t, m, aycoder.WithTools(declare(t, "deploy")), allows)
+	for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		if c, ok := ev.(*aycoder.CallRequested); ok {
+			most = max(most, held()-before)
+			require.NoError(t, c.Answer(aycoder.TextResult(strings.Repeat("x", size))))
+		}
+	}
+	require.Less(t, most, int64(6*size))
 }
 
 // A call of a declared tool is answered in the loop body, from another goroutine, or in another run.
