@@ -118,9 +118,10 @@ func TestAuditTellsEverythingInOrder(t *testing.T) {
 // If a record cannot be written, nothing that writes runs until the auditor has caught
 // up, and then no record is missing.
 func TestAuditThatFailsStopsWrites(t *testing.T) {
-	log, down := &auditLog{}, true
+	log := &auditLog{}
+	var up atomic.Bool
 	log.fail = func(r *aycoder.AuditRecord) error {
-		if down && r.CallID == "b" {
+		if !up.Load() && r.CallID == "b" {
 			return errors.New("disk is full")
 		}
 		return nil
@@ -143,7 +144,7 @@ func TestAuditThatFailsStopsWrites(t *testing.T) {
 				require.Contains(t, ev.Output.Text(), "approval was not recorded: disk is full")
 			}
 		case *aycoder.TurnFinished:
-			down = ev.Turn < 4
+			up.Store(ev.Turn >= 4)
 		}
 	}
 	require.Equal(t, []string{"a", "r", "d"}, ran)

@@ -271,6 +271,7 @@ func TestOutsideCallsAtRandom(t *testing.T) {
 		rounds = n
 	}
 	var total outsideHost
+	cut := 0
 	for seed := range rounds {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 14))
 		w := newOutsideWorld(rnd)
@@ -298,13 +299,19 @@ func TestOutsideCallsAtRandom(t *testing.T) {
 			}
 		}
 		require.Equal(t, aycoder.EndDone, res.End, "seed %d", seed)
-		lost := false
 		for id, n := range w.ran {
 			require.LessOrEqual(t, n.Load(), int32(1+100*btoi(!writes(w, id))), "%s ran twice", id)
 		}
 		got, err := json.Marshal(res.Messages)
 		require.NoError(t, err)
-		lost = strings.Contains(string(got), "the program ended while this call worked") // of a tool with a function
+		if strings.Contains(string(got), "not run: the response broke off") {
+			// A kill came after the first call of a message had run, and before the message was complete. It
+			// cannot be asked for again then, whatever kind of tools it calls.
+			require.NoError(t, aycoder.CheckHistory(res.Messages))
+			cut++
+			continue
+		}
+		lost := strings.Contains(string(got), "the program ended while this call worked") // of a tool with a function
 		if lost {
 			got, err = json.Marshal(withoutLost(res.Messages, want.Messages))
 			require.NoError(t, err)
@@ -316,7 +323,8 @@ func TestOutsideCallsAtRandom(t *testing.T) {
 		s.live, s.detached, s.resumed, s.processes = s.live+u.live, s.detached+u.detached, s.resumed+u.resumed, s.processes+u.processes
 		s.refused, s.killed = s.refused+u.refused, s.killed+u.killed
 	}
-	t.Logf("%d schedules: %+v", rounds, total.stats)
+	require.LessOrEqual(t, cut, max(2, rounds/20))
+	t.Logf("%d schedules, %d messages cut off: %+v", rounds, cut, total.stats)
 }
 
 func btoi(b bool) int {

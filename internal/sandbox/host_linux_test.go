@@ -116,7 +116,7 @@ func many(t *testing.T, n int) {
 	assert.DirExists(t, temp)
 	require.NoError(t, b.Close())
 	assert.NoDirExists(t, temp)
-	assert.Equal(t, open, descriptors())
+	assert.LessOrEqual(t, descriptors(), open, "those of earlier tests may be closed now")
 	t.Logf("%d commands", n)
 }
 
