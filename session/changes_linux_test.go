@@ -16,6 +16,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -217,7 +218,10 @@ func shell(t testing.TB, dir string, args ...string) {
 // Git makes of the files before a random run, with what the user has changed, the files after it, byte for
 // byte, with the difference that the run tells.
 func TestChangesLeadFromBeforeToAfter(t *testing.T) {
-	runs := 12
+	runs := 6
+	if timed.Race {
+		runs = 2
+	}
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_CHANGES_RUNS")); err == nil {
 		runs = n
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -123,7 +124,10 @@ func TestOutsideCallsKilled(t *testing.T) {
 		t.Skip("a process does not kill itself there")
 	}
 	onDisk(t)
-	runs := 4
+	runs := 3
+	if timed.Race {
+		runs = 1
+	}
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_OUTSIDE")); err == nil {
 		runs = n
 	}
