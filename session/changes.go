@@ -265,6 +265,14 @@ func (l *ledger) unseen() (out []string) {
 	return out
 }
 
+// stepsOfRun returns what is recorded of the changes of a run. The mutex is held.
+func (b *Branch) stepsOfRun(number int64) map[string][]changeset.Step {
+	if b.stepsOf != number {
+		return nil
+	}
+	return b.steps
+}
+
 // watch watches a run of the session. If another process has begun the run, the records say what it had
 // changed.
 func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) *edit.Changes {
@@ -272,7 +280,7 @@ func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) 
 	l, known := f.open(run)
 	b.session.mu.Lock()
 	a.ledger = l
-	steps, requests := b.steps, a.resumed
+	steps, requests := b.stepsOfRun(a.number), a.resumed
 	b.session.mu.Unlock()
 	if resumed && !known {
 		l.tracker.turn.Lock()

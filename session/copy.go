@@ -248,7 +248,7 @@ func (b *Branch) suspended() []*record {
 // open turn.
 func (b *Branch) ask() *record {
 	r := &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests,
-		shownDelta: b.asked, Steps: b.steps}
+		shownDelta: b.asked, Steps: b.stepsOfRun(b.number)}
 	if b.unsure || b.shown != nil && b.shown.forgot {
 		r.shownDelta = shownDelta{Forgot: true}
 	}

@@ -1,0 +1,91 @@
+package session_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+const interrupted = "The run was interrupted. What its calls had changed since the last message counts as the user's."
+
+// asking returns an agent with the tools for files in a directory, and one whose result comes from outside.
+func asking(t *testing.T, dir string, steps ...script.Step) (*session.Files, *aycoder.Loop) {
+	t.Helper()
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { ws.Close() })
+	files := session.NewFiles(ws)
+	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
+	require.NoError(t, err)
+	ask, err := aycoder.DeclareTool[struct{}]("ask", "Ask.", aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	l, err := aycoder.New(script.New(steps...), aycoder.WithTools(append(list, ask)...),
+		aycoder.WithApprover(verdict(aycoder.Allow())))
+	require.NoError(t, err)
+	return files, l
+}
+
+func askStep() script.Step { return script.Call("ask", map[string]any{}) }
+
+// again opens a session in another process, and gives the results that it waits for. If cut is set, the
+// process before has crashed before it recorded what it waits for.
+func again(t *testing.T, store *memory, s *session.Session, dir string, cut bool) aycoder.Result {
+	t.Helper()
+	records := store.sessions[s.ID()].records
+	i := slices.IndexFunc(records, func(r []byte) bool { return strings.HasPrefix(string(r), `{"t":"ask"`) })
+	require.Positive(t, i)
+	if cut {
+		records = records[:i]
+	}
+	records = slices.Clone(records)
+	require.NoError(t, s.Close())
+	store.sessions[s.ID()].records = records
+	files, l := asking(t, dir, script.Say("done"))
+	s, err := session.Open(t.Context(), store, s.ID(), l, session.WithFiles(files))
+	require.NoError(t, err)
+	defer s.Close()
+	require.NotNil(t, s.Pending())
+	var in aycoder.Input
+	for _, c := range s.Pending().Calls {
+		in.Results = append(in.Results, c.Result(aycoder.TextResult("yes")))
+	}
+	var res aycoder.Result
+	for _, err := range s.Run(t.Context(), in, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, aycoder.EndDone, res.End)
+	return res
+}
+
+// A run without a prompt that is resumed does not tell the changes of the run before it.
+func TestChangesOfResumedRunAreItsOwn(t *testing.T) {
+	for name, cut := range map[string]bool{"suspended": false, "crashed": true} {
+		t.Run(name, func(t *testing.T) {
+			dir, store := t.TempDir(), newMemory()
+			files, l := asking(t, dir, writeFile("a", "x\n"), script.Fail(errors.New("bad")), askStep())
+			s, err := session.New(t.Context(), store, l, session.WithFiles(files))
+			require.NoError(t, err)
+			for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+				if err != nil {
+					require.ErrorContains(t, err, "bad")
+				}
+			}
+			var res aycoder.Result
+			for _, err := range s.Run(t.Context(), aycoder.Input{}, aycoder.Into(&res)) {
+				require.NoError(t, err)
+			}
+			require.Equal(t, aycoder.EndSuspended, res.End)
+			require.Empty(t, lines(res.Changes))
+			require.Empty(t, lines(again(t, store, s, dir, cut).Changes))
+		})
+	}
+}
