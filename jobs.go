@@ -14,9 +14,9 @@ type Job struct {
 	// 200 bytes.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// State is "running", or "waiting" while an agent has a question that nobody has seen. When nothing of
-	// the job is left, it is "done", "failed" or "stopped". Summary then says how it ended, for example
-	// "exit 1".
+	// State is "running", or "waiting" while an agent has a question, or a call of a declared tool, that nobody
+	// has seen. When nothing of the job is left, it is "done", "failed" or "stopped". Summary then says how
+	// it ended, for example "exit 1".
 	State   string `json:"state"`
 	Summary string `json:"summary,omitempty"`
 	// Started and Ended are its times. Ended is zero while the job lives.

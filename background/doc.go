@@ -48,9 +48,10 @@ and tells which jobs have ended with their process.
 
 An agent in the background works in an inner run of the call that started it, for its whole life: the
 Approver, the auditors, the tool middleware and the limit Total of the outer runs apply to it, and see its
-name and depth. Its questions go to the consumer of the run that is active. If none is, the agent waits, its
-state is "waiting", and nobody decides until a run begins, the agent is stopped or its time is over. Verdicts
-to suspend count as denials. The tokens and costs of an agent are counted once, when it has ended: by the run
-that is active then, or else by the next one. Until then [aycoder.Job].Spent is empty.
+name and depth. Its questions, and its calls of declared tools, go to the consumer of the run that is active. If
+none is, the agent waits, its state is "waiting", and nobody decides or gives a result until a run begins, the
+agent is stopped or its time is over. Verdicts to suspend count as denials, and a call for which the consumer
+does not give a result has an error as its output. The tokens and costs of an agent are counted once, when it
+has ended: by the run that is active then, or else by the next one. Until then [aycoder.Job].Spent is empty.
 */
 package background

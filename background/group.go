@@ -23,7 +23,7 @@ const (
 // The states of jobs.
 const (
 	Running = "running"
-	Waiting = "waiting" // of an agent, whose question nobody has seen
+	Waiting = "waiting" // of an agent, whose question or call of a declared tool nobody has seen
 	Done    = "done"
 	Failed  = "failed"
 	Stopped = "stopped"

@@ -62,6 +62,7 @@ type talk struct {
 	res    aycoder.Result
 	events []aycoder.Event
 	answer func(*aycoder.ApprovalRequested)
+	call   func(*aycoder.CallRequested)
 }
 
 func (c *talk) run(ctx context.Context, in aycoder.Input) error {
@@ -75,8 +76,11 @@ func (c *talk) run(ctx context.Context, in aycoder.Input) error {
 		}
 		c.events = append(c.events, ev)
 		if child, ok := ev.(*aycoder.ChildEvent); ok {
-			if q, ok := child.Innermost().(*aycoder.ApprovalRequested); ok {
+			switch q := child.Innermost().(type) {
+			case *aycoder.ApprovalRequested:
 				c.answer(q)
+			case *aycoder.CallRequested:
+				c.call(q)
 			}
 		}
 	}
@@ -266,6 +270,70 @@ func TestQuestionsOfAgents(t *testing.T) {
 		require.Equal(t, []string{"agent-1 stopped"}, states(c.group.Jobs()))
 		synctest.Wait()
 		require.Equal(t, []string{"a"}, wrote)
+		require.NoError(t, c.group.Close())
+	})
+}
+
+// Calls of declared tools that an agent makes go to the run that is active. Without one they stay open, and one
+// that the reader passes over has an error as its output.
+func TestDeclaredToolsOfAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lookup, err := aycoder.DeclareTool[struct{}]("lookup", "Looks up.", aycoder.WithEffect(aycoder.EffectReadOnly))
+		require.NoError(t, err)
+		slow := func(text string) script.Step {
+			return script.Func(func(*aycoder.Request) script.Step {
+				time.Sleep(time.Second)
+				return script.Say(text)
+			})
+		}
+		g := gated()
+		c := newTalk(t, g, []aycoder.Tool{lookup}, []script.Step{startAgent, script.Say("one"), slow("two"), slow("three"), slow("four")})
+		require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "go"}))
+		g.steps <- script.Call("lookup", args{})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"agent-1 waiting"}, states(c.group.Jobs()))
+
+		asked := 0
+		c.call = func(q *aycoder.CallRequested) {
+			asked++
+			require.Equal(t, "helper", q.Request.Agent)
+			require.False(t, q.Decided())
+			require.NoError(t, q.Answer(aycoder.TextResult("found")))
+			require.True(t, q.Decided())
+		}
+		var read []string
+		reads := script.Func(func(req *aycoder.Request) script.Step {
+			read = outputs(req.Messages, "lookup")
+			return script.Call("lookup", args{})
+		})
+		g.steps <- reads
+		require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "next"}))
+		require.Equal(t, 2, asked)
+		synctest.Wait()
+		require.Equal(t, []string{"found"}, read)
+
+		c.call = func(*aycoder.CallRequested) { asked++ } // passes over it
+		g.steps <- reads
+		require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "third"}))
+		require.Equal(t, 3, asked)
+		require.Equal(t, []string{"found", "found"}, read)
+		var handle *aycoder.OpenCall
+		c.call = func(q *aycoder.CallRequested) { handle = q.Detach() }
+		g.steps <- reads
+		g.steps <- script.Func(func(req *aycoder.Request) script.Step {
+			read = outputs(req.Messages, "lookup")
+			return script.Say("done")
+		})
+		require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "fourth"}))
+		require.Len(t, read, 3)
+		require.Contains(t, read[2], "nobody has given")
+		require.NoError(t, handle.Answer(aycoder.TextResult("late")))
+		synctest.Wait()
+		require.Len(t, read, 4)
+		require.Equal(t, "late", read[3])
+		require.Equal(t, []string{"agent-1 done 5 turns"}, states(c.group.Jobs()))
+		require.True(t, new(aycoder.CallRequested).Decided(), "it was decoded")
 		require.NoError(t, c.group.Close())
 	})
 }

@@ -159,7 +159,7 @@ func matching(b []byte, filter *regexp.Regexp) (kept []byte, others int) {
 func stateOf(v *aycoder.Job, j *background.Job) string {
 	switch {
 	case !j.Ended() && v.State == background.Waiting:
-		return "waiting for an approval since there is no run"
+		return "waiting for an approval or a result since there is no run"
 	case !j.Ended():
 		return "running for " + time.Since(v.Started).Round(time.Second/10).String()
 	}

@@ -58,7 +58,10 @@ func (s *subagents) workBeside(ctx context.Context, child *aycoder.Loop, task st
 		if c, ok := ev.(*aycoder.ChildEvent); ok {
 			inner = c.Innermost()
 		}
-		if q, ok := inner.(*aycoder.ApprovalRequested); ok {
+		switch q := inner.(type) {
+		case *aycoder.ApprovalRequested:
+			return j.Ask(ctx, inv.ID, ev, q.Decided)
+		case *aycoder.CallRequested:
 			return j.Ask(ctx, inv.ID, ev, q.Decided)
 		}
 		return nil
