@@ -766,3 +766,25 @@ func TestPolling(t *testing.T) {
 		require.NoError(t, c.group.Close())
 	})
 }
+
+// Wakes ends also if it looks at a job between the end that the job shows and the one that it waits for.
+func TestWakesEndAfterTheLastJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := background.New()
+		require.NoError(t, err)
+		require.NoError(t, g.Deliver(func(*background.Job, background.Note) { time.Sleep(time.Second) })) // the job is between the two
+		j, err := g.Start(t.Context(), aycoder.NewInvocation("c", "t", nil, nil), background.Work{Kind: background.Command, Prefix: "x", Name: "x",
+			Run: func(context.Context, *background.Job) background.Outcome { return background.Outcome{State: background.Done} }})
+		require.NoError(t, err)
+		j.Release(false)
+		synctest.Wait()
+		require.False(t, j.Ended())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for range g.Wakes(ctx) {
+			t.Error("woken")
+		}
+		require.NoError(t, ctx.Err(), "it has ended by itself")
+		require.NoError(t, g.Close())
+	})
+}

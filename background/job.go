@@ -82,7 +82,12 @@ func (j *Job) Ended() bool {
 
 // run does the work. A panic must not end the host.
 func (j *Job) run(ctx context.Context, work func(context.Context, *Job) Outcome) {
-	defer close(j.done)
+	defer func() {
+		close(j.done)
+		j.group.mu.Lock()
+		defer j.group.mu.Unlock()
+		j.group.signal() // Wakes waits for done
+	}()
 	o := Outcome{State: Failed, Summary: "broke down", Line: "broke down"}
 	defer func() {
 		_ = recover() // the outcome says that it broke down

@@ -239,9 +239,9 @@ func (g *Group) coming() bool {
 	return false
 }
 
-// Ask hands a question of an agent, or its call of a declared tool, to the consumer of the run that works on its conversation. It waits until
-// there is such a run, its consumer has handled the event, or the question has an answer. If ctx is done
-// first, it returns the cause.
+// Ask hands a question of an agent, or its call of a declared tool, to the consumer of the run that works on
+// its conversation. It waits until there is such a run, its consumer has handled the event, or the question
+// has an answer. If ctx is done first, it returns the cause.
 func (j *Job) Ask(ctx context.Context, call string, ev aycoder.Event, decided func() bool) error {
 	g := j.group
 	defer j.setState(Running)
