@@ -280,12 +280,13 @@ func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) 
 	l, known := f.open(run)
 	b.session.mu.Lock()
 	a.ledger = l
-	steps, requests := b.stepsOfRun(a.number), a.resumed
+	steps, pending := b.stepsOfRun(a.number), a.resumed
+	recorded := !b.unsure && (b.shown == nil || !b.shown.forgot) // what the calls that have ended have changed
 	b.session.mu.Unlock()
 	if resumed && !known {
 		l.tracker.turn.Lock()
 		l.commands = l.Restore(steps)
-		if requests != nil && len(requests.Requests) == 0 {
+		if pending != nil && (pending.State.End() != aycoder.EndSuspended || !recorded) {
 			l.missing = append(l.missing,
 				"The run was interrupted. What its calls had changed since the last message counts as the user's.")
 		}

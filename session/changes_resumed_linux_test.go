@@ -89,3 +89,32 @@ func TestChangesOfResumedRunAreItsOwn(t *testing.T) {
 		})
 	}
 }
+
+// A run that waited only for results from outside was not interrupted, unless its process ended before it
+// had recorded what the calls had changed.
+func TestChangesOfRunSuspendedOutside(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		steps   []script.Step
+		cut     bool
+		changes []string
+		missing []string
+	}{
+		{"in the next message", []script.Step{writeFile("a", "x\n"), askStep()}, false, []string{"created a"}, nil},
+		{"in the same message", []script.Step{script.Reply(writeFile("a", "x\n"), askStep())}, false, []string{"created a"}, nil},
+		{"crashed", []script.Step{script.Reply(writeFile("a", "x\n"), askStep())}, true, nil, []string{interrupted}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, store := t.TempDir(), newMemory()
+			files, l := asking(t, dir, tt.steps...)
+			s, err := session.New(t.Context(), store, l, session.WithFiles(files))
+			require.NoError(t, err)
+			res := run(t, s, "go")
+			require.Equal(t, aycoder.EndSuspended, res.End)
+			require.Equal(t, []string{"created a"}, lines(res.Changes))
+			res = again(t, store, s, dir, tt.cut)
+			require.Equal(t, tt.changes, lines(res.Changes))
+			require.Equal(t, tt.missing, res.Changes.Missing())
+		})
+	}
+}
