@@ -120,6 +120,8 @@ func (t *tracker) store(ctx context.Context, mode fs.FileMode, content string) (
 // maxIdle bounds how many suspended runs are watched.
 const maxIdle = 16
 
+const unknownBefore = "The run was resumed. What it changed before that is not known."
+
 // Watch watches the files for a run: see [aycoder.WithChanges]. A run of a session that has the files is
 // watched without it. Other runs need only that their tools work through f:
 //
@@ -136,7 +138,7 @@ const maxIdle = 16
 func (f *Files) Watch(run string, resumed bool) func(ctx context.Context, suspended bool) *edit.Changes {
 	l, known := f.open(run)
 	if resumed && !known {
-		l.missing = append(l.missing, "The run was resumed. What it changed before that is not known.")
+		l.missing = append(l.missing, unknownBefore)
 	}
 	return func(ctx context.Context, suspended bool) *edit.Changes {
 		defer f.release(l, suspended)
@@ -286,7 +288,10 @@ func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) 
 	if resumed && !known {
 		l.tracker.turn.Lock()
 		l.commands = l.Restore(steps)
-		if pending != nil && (pending.State.End() != aycoder.EndSuspended || !recorded) {
+		switch {
+		case pending == nil: // the run began elsewhere
+			l.missing = append(l.missing, unknownBefore)
+		case pending.State.End() != aycoder.EndSuspended || !recorded:
 			l.missing = append(l.missing,
 				"The run was interrupted. What its calls had changed since the last message counts as the user's.")
 		}

@@ -118,3 +118,23 @@ func TestChangesOfRunSuspendedOutside(t *testing.T) {
 		})
 	}
 }
+
+// A run that began elsewhere is resumed in a new session: what it had changed there is not known.
+func TestChangesOfForeignRun(t *testing.T) {
+	dir := t.TempDir()
+	files, l := asking(t, dir, writeFile("a", "x\n"), askStep(), writeFile("b", "x\n"), script.Say("done"))
+	var res aycoder.Result
+	for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	s, err := session.New(t.Context(), newMemory(), l, session.WithFiles(files))
+	require.NoError(t, err)
+	defer s.Close()
+	in := aycoder.Input{Pending: res.Pending, Results: []aycoder.CallResult{res.Pending.Calls[0].Result(aycoder.TextResult("yes"))}}
+	for _, err := range s.Run(t.Context(), in, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, aycoder.EndDone, res.End)
+	require.Equal(t, []string{"created b"}, lines(res.Changes))
+	require.Equal(t, []string{"The run was resumed. What it changed before that is not known."}, res.Changes.Missing())
+}
