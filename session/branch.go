@@ -288,6 +288,7 @@ func (b *Branch) Cancel(ctx context.Context) error {
 	case b.active != nil:
 		b.active.cancel(errCancelled)
 	case b.pending != nil:
+		defer b.wakeUp()
 		return b.settle(ctx)
 	default:
 		return &CommandError{Command: "cancel", Phase: PhaseIdle, Reason: "nothing is running"}

@@ -28,9 +28,10 @@ type beside struct {
 // When a job has ended, a note is recorded as a message like those of [Branch.Steer]: it arrives once, also
 // after a crash. If wake is not nil and the branch is idle then, or becomes idle before the note has been
 // sent, the session starts a run, and wake handles its events on a separate goroutine, with the questions
-// of the run. A suspended run is not continued for a note. ctx ends with the session. If another run has
-// begun meanwhile, the only element is a [*CommandError], and the note is sent in that run. wake must not close
-// the session, which waits for it.
+// of the run. A suspended run is not continued for a note: that goes with the resumed run, or wakes the branch
+// when the run is settled. ctx ends with the session. If another run has begun meanwhile, the only element is a
+// [*CommandError], and the note is sent in that run. If that run ends before it has sent the note, wake is
+// called again. wake must not close the session, which waits for it.
 //
 // Jobs that worked when the session was closed, or when its process ended, are in [Session.Changes], and the
 // next run tells the model of them.
@@ -123,7 +124,8 @@ func (b *Branch) sayNote(ctx context.Context, text string) error {
 // wakeUp starts a run if a note waits for one. The mutex is held.
 func (b *Branch) wakeUp() {
 	s, w := b.session, &b.jobs
-	if w.wake == nil || !w.due || w.stop != nil || len(b.said) == 0 || b.phase() != PhaseIdle {
+	w.due = w.due && len(b.said) > 0
+	if w.wake == nil || !w.due || w.stop != nil || b.phase() != PhaseIdle {
 		return
 	}
 	ctx, stop := context.WithCancelCause(context.Background())

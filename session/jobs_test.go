@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -226,4 +227,129 @@ func TestSetBackgroundTwice(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = g.Start(t.Context(), aycoder.NewInvocation("c", "t", nil, nil), background.Work{})
 	require.ErrorIs(t, err, background.ErrClosed, "the session has closed it")
+}
+
+// asking makes a session whose agent has the tools start and ask, which is declared.
+func asking(t *testing.T, steps ...script.Step) (*background.Group, *session.Session) {
+	t.Helper()
+	g, err := background.New()
+	require.NoError(t, err)
+	ask, err := aycoder.DeclareTool[struct{}]("ask", "Ask.", aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	l, err := aycoder.New(script.New(steps...), aycoder.WithTools(starter(t, g), ask), aycoder.WithApprover(verdict(aycoder.Allow())))
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), newMemory(), l)
+	require.NoError(t, err)
+	return g, s
+}
+
+// A note that comes while a run is suspended wakes the branch when the run is settled, also if the run went
+// on meanwhile and came to no request.
+func TestNoteWakesAfterASuspendedRun(t *testing.T) {
+	question := script.Call("ask", map[string]any{})
+	for name, resume := range map[string]func(*testing.T, *session.Session){
+		"settled": func(*testing.T, *session.Session) {},
+		"resumed": func(t *testing.T, s *session.Session) {
+			run(t, s, "")
+			require.Equal(t, session.PhaseSuspended, s.Phase())
+		},
+		"refused": func(t *testing.T, s *session.Session) {
+			var refused error
+			for _, err := range s.Run(t.Context(), aycoder.Input{Results: []aycoder.CallResult{{CallID: "other"}}}) {
+				refused = err
+			}
+			require.Error(t, refused)
+			require.Equal(t, session.PhaseSuspended, s.Phase())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, s := asking(t, start(60), question, script.Say("woken"))
+				woken := 0
+				require.NoError(t, s.SetBackground(t.Context(), g, func(_ context.Context, run iter.Seq2[aycoder.Event, error]) {
+					woken++
+					for _, err := range run {
+						require.NoError(t, err)
+					}
+				}))
+				run(t, s, "go")
+				time.Sleep(2 * time.Minute)
+				resume(t, s)
+				synctest.Wait()
+				require.Zero(t, woken)
+				require.Len(t, s.Queued(), 1)
+				require.NoError(t, s.Cancel(t.Context()))
+				synctest.Wait()
+				require.Equal(t, 1, woken)
+				require.Empty(t, s.Queued())
+				require.Equal(t, []string{"go", endNote("bash-1")}, userTexts(s))
+				require.NoError(t, s.Close())
+			})
+		})
+	}
+}
+
+// failing is an agent whose runs fail before they have begun.
+type failing struct{ runs *int }
+
+func (f failing) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) {
+		*f.runs++
+		yield(nil, errors.New("no"))
+	}
+}
+
+// A run that was woken and fails does not wake the branch again for the same note, but the next note does.
+func TestWokenRunFailsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s := asking(t, start(60), start(600), script.Call("ask", map[string]any{}))
+		require.NoError(t, s.SetBackground(t.Context(), g, func(_ context.Context, run iter.Seq2[aycoder.Event, error]) {
+			for range run {
+			}
+		}))
+		run(t, s, "go")
+		runs := 0
+		require.NoError(t, s.SetAgent(failing{&runs}))
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, s.Cancel(t.Context()))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, runs)
+		require.Len(t, s.Queued(), 1)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, 2, runs)
+		require.Len(t, s.Queued(), 2)
+		require.NoError(t, s.Close())
+	})
+}
+
+// A run of the host that begins before the one that was woken, and fails, leaves the note to another one.
+func TestNoteWakesAfterAnotherRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s := asking(t, start(60), script.Say("one"), script.Say("woken"))
+		woken := 0
+		slow := make(chan struct{})
+		require.NoError(t, s.SetBackground(t.Context(), g, func(_ context.Context, run iter.Seq2[aycoder.Event, error]) {
+			if woken++; woken == 1 {
+				<-slow
+			}
+			for range run {
+			}
+		}))
+		run(t, s, "go")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, woken)
+		next, stop := iter.Pull2(s.Run(t.Context(), aycoder.Input{Decisions: []aycoder.Decision{{CallID: "none"}}}))
+		_, err, _ := next()
+		require.Error(t, err)
+		close(slow)
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		require.Equal(t, 2, woken)
+		require.Empty(t, s.Queued())
+		require.NoError(t, s.Close())
+	})
 }

@@ -134,9 +134,11 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 		return nil, err
 	}
 	if b.active != nil || b.busy != "" {
+		b.jobs.due = b.jobs.due || woken // the note may still be there then
 		return nil, &CommandError{Command: "run", Phase: b.phase()}
 	}
 	if woken && (b.pending != nil || len(b.said) == 0) {
+		b.jobs.due = true
 		return nil, &CommandError{Command: "run", Phase: b.phase(), Reason: "no message waits for a run any more"}
 	}
 	if b.agent == nil {
@@ -213,7 +215,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 			return nil, err
 		}
 	}
-	b.active, b.jobs.due = a, false
+	b.active = a
 	return a, nil
 }
 
