@@ -311,7 +311,7 @@ func (l *loader) fact(rec located) error {
 	case *aycoder.MessageDone:
 		run.answer = answerOf(f)
 	case *aycoder.ToolDone:
-		run.unsure = true
+		run.unsure = run.unsure || f.ID != "" // without an id, it says only what was spent
 	}
 	if _, seq, part := factPart(rec.line); part != nil {
 		run.parts[seq] = carriedPart{part, &record{seq: seq, place: rec.place}}

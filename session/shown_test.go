@@ -2,8 +2,10 @@ package session_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -246,4 +248,40 @@ func TestShownBeforeSuspension(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, tenLines+"mine\n", d.read("f"))
+}
+
+// After a crash, the model knows the files that it has read, also if what a job has spent was recorded last.
+func TestShownFilesAfterSpent(t *testing.T) {
+	store, dir := newMemory(), t.TempDir()
+	d := newDesk(t, "", store, dir, readFile("f"), script.Say("read"))
+	d.write("f", tenLines)
+	run(t, d.s, "look")
+	j := store.sessions[d.s.ID()]
+	records := slices.Clone(j.records)
+	require.NoError(t, d.s.Close())
+	last, seq := 0, int64(0) // the node with the output, and the number of the last fact before it
+	for i, r := range records {
+		var f struct {
+			T   string
+			Seq int64
+		}
+		require.NoError(t, json.Unmarshal(r, &f))
+		switch {
+		case strings.Contains(string(r), `"t":"node"`) && strings.Contains(string(r), `"role":"user"`):
+			last = i
+		case f.Seq > 0 && strings.Contains(string(r), `"tool_done"`):
+			seq = f.Seq
+		}
+	}
+	require.Positive(t, seq)
+	spent := &aycoder.ToolDone{Spent: []aycoder.Spent{{Answers: 1}}}
+	line, err := aycoder.FactRecord{Run: "1", Seq: seq + 1, Fact: spent}.MarshalJSON()
+	require.NoError(t, err)
+	j.records = append(records[:last+1:last+1], line)
+	d = newDesk(t, d.s.ID(), store, dir, writeFile("f", "mine\n"), script.Say("done"))
+	require.NotNil(t, d.s.Pending())
+	for _, err := range d.s.Run(t.Context(), aycoder.Input{}) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, "mine\n", d.read("f"))
 }
