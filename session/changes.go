@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/changeset"
 )
@@ -21,8 +22,9 @@ type ledger struct {
 
 	// The mutex of the tracker guards all that follows.
 	changeset.Ledger
-	commands bool // the run has run some
-	idle     bool // the run is suspended
+	commands bool            // the run has run some
+	others   map[string]bool // the files that agents and commands of runs that nobody watches have changed
+	idle     bool            // the run is suspended
 	missing  []string
 }
 
@@ -50,6 +52,12 @@ func (t *tracker) authors(name string) []*author {
 		all = append(all, c.author)
 	}
 	return all
+}
+
+// unwatched reports whether some of the authors work for a run, and none for one that is watched.
+func (t *tracker) unwatched(all []*author) bool {
+	return slices.ContainsFunc(all, func(a *author) bool { return len(a.runs) > 0 }) &&
+		!slices.ContainsFunc(t.ledgers, func(l *ledger) bool { return len(l.of(all)) > 0 })
 }
 
 // of returns those authors that are agents of the run, each once.
@@ -164,7 +172,7 @@ func (f *Files) open(run string) (l *ledger, known bool) {
 			return l, true
 		}
 	}
-	l = &ledger{tracker: t, run: run}
+	l = &ledger{tracker: t, run: run, others: map[string]bool{}}
 	t.ledgers = append(t.ledgers, l)
 	return l, false
 }
@@ -213,11 +221,11 @@ func (l *ledger) unsaved() map[string][]changeset.Step {
 	return l.Unsaved()
 }
 
-// changes returns what the run has changed.
-func (l *ledger) changes(ctx context.Context, secret func(string) bool) *edit.Changes {
+// changes returns what the run has changed. More are further texts for Missing.
+func (l *ledger) changes(ctx context.Context, secret func(string) bool, more ...string) *edit.Changes {
 	t := l.tracker
 	t.turn.Lock()
-	missing := slices.Clone(l.missing)
+	missing := append(slices.Clone(l.missing), more...)
 	err := t.catchUp(ctx)
 	for _, name := range l.Names() {
 		if err == nil {
@@ -227,6 +235,9 @@ func (l *ledger) changes(ctx context.Context, secret func(string) bool) *edit.Ch
 	}
 	if err != nil {
 		missing = append(missing, "The files were not looked at again when the run was over: "+err.Error()+".")
+	}
+	if len(l.others) > 0 {
+		missing = append(missing, "Agents or commands of another run have changed files: "+names(l.others)+".")
 	}
 	missing = append(missing, l.unseen()...)
 	steps := l.Clone()
@@ -250,21 +261,40 @@ func (l *ledger) unseen() (out []string) {
 	case t.walks == 0: // they ran in another process
 		return append(out, "Commands are not watched in what git ignores.")
 	}
-	var ignored []string
-	for name := range t.unseen.ignored {
-		ignored = append(ignored, changeset.Key(name))
-	}
-	if slices.Sort(ignored); len(ignored) > 0 {
-		more := ""
-		if n := len(ignored) - 5; n > 0 {
-			ignored, more = ignored[:5], fmt.Sprintf(" and %d more", n)
-		}
-		out = append(out, "Commands are not watched in what git ignores: "+strings.Join(ignored, ", ")+more+".")
+	if ignored := t.unseen.ignored; len(ignored) > 0 {
+		out = append(out, "Commands are not watched in what git ignores: "+names(ignored)+".")
 	}
 	if t.unseen.some {
 		out = append(out, "Commands are not watched in all files: there are too many, or some directories cannot be read.")
 	}
 	return out
+}
+
+// names lists the first five names, and says how many more there are.
+func names(all map[string]bool) string {
+	var keys []string
+	for name := range all {
+		keys = append(keys, changeset.Key(name))
+	}
+	slices.Sort(keys)
+	more := ""
+	if n := len(keys) - 5; n > 0 {
+		keys, more = keys[:5], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(keys, ", ") + more
+}
+
+// agentsWork says that agents of a run work in the background.
+func (b *Branch) agentsWork(run string) []string {
+	b.session.mu.Lock()
+	g := b.jobs.group
+	b.session.mu.Unlock()
+	if g == nil || !slices.ContainsFunc(g.Jobs(), func(j aycoder.Job) bool {
+		return j.Kind == background.Agent && j.By.Run == run && j.Lives()
+	}) {
+		return nil
+	}
+	return []string{"An agent in the background still works."}
 }
 
 // stepsOfRun returns what is recorded of the changes of a run. The mutex is held.
@@ -299,6 +329,6 @@ func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) 
 	}
 	return func(ctx context.Context, suspended bool) *edit.Changes {
 		defer f.release(l, suspended)
-		return l.changes(ctx, f.secret)
+		return l.changes(ctx, f.secret, b.agentsWork(run)...)
 	}
 }

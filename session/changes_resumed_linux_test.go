@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -137,4 +138,51 @@ func TestChangesOfForeignRun(t *testing.T) {
 	require.Equal(t, aycoder.EndDone, res.End)
 	require.Equal(t, []string{"created b"}, lines(res.Changes))
 	require.Equal(t, []string{"The run was resumed. What it changed before that is not known."}, res.Changes.Missing())
+}
+
+// What an agent in the background changes after the run that started it has ended is in the changes of no
+// run, and the runs say so.
+func TestChangesOfAgentInBackground(t *testing.T) {
+	ws, err := workspace.Open(t.TempDir())
+	require.NoError(t, err)
+	defer ws.Close()
+	files := session.NewFiles(ws)
+	g, err := background.New()
+	require.NoError(t, err)
+	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
+	require.NoError(t, err)
+	hold := make(chan bool)
+	sub, err := tools.Subagent(tools.SubagentConfig{Background: g, Tools: list, Model: script.New(
+		script.Func(func(*aycoder.Request) script.Step {
+			<-hold
+			return writeFile("b", "x\n")
+		}), script.Say("done"))})
+	require.NoError(t, err)
+	wait := script.Func(func(*aycoder.Request) script.Step {
+		close(hold)
+		for jobs := range g.Changes(t.Context()) {
+			if len(jobs) > 0 && !jobs[0].Lives() {
+				break
+			}
+		}
+		return writeFile("a", "x\n")
+	})
+	l, err := aycoder.New(script.New(script.Call("subagent", map[string]any{"task": "x", "background": true}),
+		script.Say("one"), wait, script.Say("two"), script.Say("three"), script.Say("four")),
+		aycoder.WithTools(append(list, sub)...), aycoder.WithApprover(verdict(aycoder.Allow())))
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), newMemory(), l, session.WithFiles(files))
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, s.SetBackground(t.Context(), g, nil))
+
+	res := run(t, s, "one")
+	require.Empty(t, lines(res.Changes))
+	require.Equal(t, []string{"An agent in the background still works."}, res.Changes.Missing())
+	res = run(t, s, "two")
+	require.Equal(t, []string{"created a"}, lines(res.Changes))
+	require.Equal(t, []string{"Agents or commands of another run have changed files: b."}, res.Changes.Missing())
+	res = run(t, s, "three")
+	require.Empty(t, lines(res.Changes))
+	require.Empty(t, res.Changes.Missing())
 }

@@ -181,11 +181,15 @@ func (t *tracker) noteBy(f *trackedFile, s signature, now FileState, track bool,
 		now.First = &was
 		t.tracked = append(t.tracked, f)
 	}
+	others := !room && !was.plain().Same(now.plain()) && t.unwatched(by)
 	for _, l := range t.ledgers {
 		if room {
 			l.Held(f.path, f.state.plain(), now.plain())
 		} else {
 			l.Add(f.path, was.plain(), now.plain(), l.of(by))
+		}
+		if others {
+			l.others[f.path] = true
 		}
 	}
 	f.state, f.sign = now, s
