@@ -49,7 +49,7 @@ func (e *JobsChanged) MarshalJSON() ([]byte, error) {
 }
 
 // ActiveRun is a run at work, for a package that adds to runs: see [RunExtension].Begin. Its methods are
-// safe for concurrent use. After the end of the run, they have no effect.
+// safe for concurrent use. After the end of the run, Emit, Show and Count have no effect.
 type ActiveRun struct {
 	run  *run
 	over chan struct{}
@@ -71,6 +71,13 @@ func (r *run) activate(begin func(*ActiveRun) func()) {
 
 // Place tells the run.
 func (a *ActiveRun) Place() Place { return a.run.place() }
+
+// Suspended reports whether the run has ended with [EndSuspended], so that another run may resume it.
+func (a *ActiveRun) Suspended() bool {
+	a.run.mu.Lock()
+	defer a.run.mu.Unlock()
+	return a.run.state.end == EndSuspended
+}
 
 // Emit hands an event of a run that works outside of the calls of this one to its consumer, as a
 // [ChildEvent]. Call is the id of the call that started the other run. Emit returns nil when the consumer

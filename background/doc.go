@@ -41,6 +41,10 @@ a host start a run when there is a note and no run is active:
 		for ev, err := range agent.Run(ctx, in, aycoder.Into(&res), group.Attach()) { … }
 	}
 
+If a run is suspended, as the Pending of its result tells, the notes wait for the run that resumes it. Wakes
+yields nothing before that one has ended, and ends when no job lives. Resume the run with Attach, and call Wakes
+again.
+
 In a session, use [github.com/aycoder/aycoder/session.Branch.SetBackground] instead of Attach and Wakes. It records the notes,
 and tells which jobs have ended with their process.
 

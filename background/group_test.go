@@ -774,7 +774,9 @@ func TestWakesEndAfterTheLastJob(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, g.Deliver(func(*background.Job, background.Note) { time.Sleep(time.Second) })) // the job is between the two
 		j, err := g.Start(t.Context(), aycoder.NewInvocation("c", "t", nil, nil), background.Work{Kind: background.Command, Prefix: "x", Name: "x",
-			Run: func(context.Context, *background.Job) background.Outcome { return background.Outcome{State: background.Done} }})
+			Run: func(context.Context, *background.Job) background.Outcome {
+				return background.Outcome{State: background.Done}
+			}})
 		require.NoError(t, err)
 		j.Release(false)
 		synctest.Wait()
@@ -786,5 +788,41 @@ func TestWakesEndAfterTheLastJob(t *testing.T) {
 		}
 		require.NoError(t, ctx.Err(), "it has ended by itself")
 		require.NoError(t, g.Close())
+	})
+}
+
+// A note that comes while a run is suspended is left to the run that resumes it: a host that would begin
+// another run would lose the open calls.
+func TestWakesLeaveASuspendedRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lookup, err := aycoder.DeclareTool[struct{}]("lookup", "Looks up.", aycoder.WithEffect(aycoder.EffectReadOnly))
+		require.NoError(t, err)
+		g := gated()
+		c := newTalk(t, g, nil, []script.Step{startAgent, startAgent, script.Call("lookup", args{}), script.Say("one"), script.Say("two")},
+			aycoder.WithTools(lookup))
+		c.call = func(*aycoder.CallRequested) {}
+		require.NoError(t, c.run(t.Context(), aycoder.Input{Prompt: "go"}))
+		require.NotNil(t, c.res.Pending)
+		g.steps <- script.Say("done")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for range c.group.Wakes(ctx) {
+			t.Error("woken while a run is suspended and an agent works")
+		}
+		require.Error(t, ctx.Err())
+		g.steps <- script.Say("done")
+		synctest.Wait()
+		for range c.group.Wakes(t.Context()) { // no job lives
+			t.Error("woken while a run is suspended")
+		}
+		result := c.res.Pending.Calls[0].Result(aycoder.TextResult("found"))
+		require.NoError(t, c.run(t.Context(), aycoder.Input{Pending: c.res.Pending, Results: []aycoder.CallResult{result}}))
+		require.Equal(t, []string{"found"}, outputs(c.res.Messages, "lookup"))
+		require.Len(t, prompts(c.res.Messages), 3, "the prompt and two notes: %q", prompts(c.res.Messages))
+		for range c.group.Wakes(t.Context()) {
+			t.Error("the notes have been sent")
+		}
+		require.NoError(t, c.group.Close())
 	})
 }

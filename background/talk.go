@@ -15,8 +15,9 @@ import (
 
 // A talk is a conversation that has jobs. The mutex of the group guards it.
 type talk struct {
-	control *aycoder.Control   // nil before the first run
-	run     *aycoder.ActiveRun // nil between runs
+	control   *aycoder.Control   // nil before the first run
+	run       *aycoder.ActiveRun // nil between runs
+	suspended bool               // the last run was
 }
 
 // Attach returns an option for the runs of the conversation. A run with it yields an
@@ -111,7 +112,7 @@ func (g *Group) begin(t *talk, a *aycoder.ActiveRun) (end func()) {
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		t.run = nil
+		t.run, t.suspended = nil, a.Suspended()
 		g.signal()
 	}
 }
@@ -197,15 +198,16 @@ func (j *Job) Told() {
 
 // Wakes yields the messages that wait for a run, whenever a job has ended and no run is active: notes, and
 // what else waits in the [aycoder.Control]. They are removed, so the loop body must send them to
-// the model, in a run with [Group.Attach]. Wakes ends when ctx is done, or when no job lives, none waits to
-// be told and no run is active. Do not use it in a session.
+// the model, in a run with [Group.Attach]. After a run that was suspended they are left to the run that resumes
+// it: Wakes yields nothing until a later run has ended in another way. Wakes ends when ctx is done, or when no job
+// lives, no run is active, and no message is to be yielded. Do not use it in a session.
 func (g *Group) Wakes(ctx context.Context) iter.Seq[[]*aycoder.Message] {
 	return func(yield func([]*aycoder.Message) bool) {
 		for {
 			var notes []*aycoder.Message
 			g.mu.Lock()
 			idle, changed := g.root.run == nil, g.changed
-			if idle && g.wake {
+			if idle && g.wake && !g.root.suspended {
 				g.wake = false
 				notes = g.root.control.Drain()
 			}
