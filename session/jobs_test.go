@@ -229,8 +229,8 @@ func TestSetBackgroundTwice(t *testing.T) {
 	require.ErrorIs(t, err, background.ErrClosed, "the session has closed it")
 }
 
-// asking makes a session whose agent has the tools start and ask, which is declared.
-func asking(t *testing.T, steps ...script.Step) (*background.Group, *session.Session) {
+// startsAndAsks makes a session whose agent has the tools start and ask, which is declared.
+func startsAndAsks(t *testing.T, steps ...script.Step) (*background.Group, *session.Session) {
 	t.Helper()
 	g, err := background.New()
 	require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestNoteWakesAfterASuspendedRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g, s := asking(t, start(60), question, script.Say("woken"))
+				g, s := startsAndAsks(t, start(60), question, script.Say("woken"))
 				woken := 0
 				require.NoError(t, s.SetBackground(t.Context(), g, func(_ context.Context, run iter.Seq2[aycoder.Event, error]) {
 					woken++
@@ -302,7 +302,7 @@ func (f failing) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.
 // A run that was woken and fails does not wake the branch again for the same note, but the next note does.
 func TestWokenRunFailsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, s := asking(t, start(60), start(600), script.Call("ask", map[string]any{}))
+		g, s := startsAndAsks(t, start(60), start(600), script.Call("ask", map[string]any{}))
 		require.NoError(t, s.SetBackground(t.Context(), g, func(_ context.Context, run iter.Seq2[aycoder.Event, error]) {
 			for range run {
 			}
@@ -327,7 +327,7 @@ func TestWokenRunFailsOnce(t *testing.T) {
 // A run of the host that begins before the one that was woken, and fails, leaves the note to another one.
 func TestNoteWakesAfterAnotherRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, s := asking(t, start(60), script.Say("one"), script.Say("woken"))
+		g, s := startsAndAsks(t, start(60), script.Say("one"), script.Say("woken"))
 		woken := 0
 		slow := make(chan struct{})
 		require.NoError(t, s.SetBackground(t.Context(), g, func(_ context.Context, run iter.Seq2[aycoder.Event, error]) {
