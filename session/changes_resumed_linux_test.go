@@ -140,8 +140,8 @@ func TestChangesOfForeignRun(t *testing.T) {
 	require.Equal(t, []string{"The run was resumed. What it changed before that is not known."}, res.Changes.Missing())
 }
 
-// What an agent in the background changes after the run that started it has ended is in the changes of no
-// run, and the runs say so.
+// The run that starts an agent in the background says that it still works, and a later run names the files
+// that the agent has changed.
 func TestChangesOfAgentInBackground(t *testing.T) {
 	ws, err := workspace.Open(t.TempDir())
 	require.NoError(t, err)
