@@ -19,7 +19,7 @@ import (
 // Answer while handling the event, or call [CallRequested.Detach] and answer later. If the program does
 // neither before its loop goes on to the next event, the run goes on as long as it can without this
 // result, and is then suspended: see [Pending.Calls]. A run inside another call cannot be suspended;
-// there, the call gets an error as its output.
+// there, the call gets an error as its output, and ends with a [*ToolError].
 //
 // CallRequested is also a [Fact], which is recorded before the event comes. When a run is resumed, the
 // event comes again. It takes the place of [ToolStarted], which a declared tool does not have.
@@ -157,16 +157,17 @@ func (c *openCall) leave(by DecidedBy) bool {
 		_ = r.step(&Decided{Decision: Decision{CallID: call.ID, Verdict: Suspend(), By: by}})
 		return true
 	}
-	base := &ToolError{Tool: call.Name, CallID: call.ID}
-	err := &ToolDeniedError{ToolError: base, Reason: outNobody, By: by}
-	fin := &ToolFinished{Call: call, Subject: c.action.prepared.display, Output: errorOutput(call, outNobody),
-		Summary: "no result", Err: err}
+	text := stopped(outNobody, c.action.prepared.tool.spec.Effect) // whoever was asked may have begun
+	fin := &ToolFinished{Call: call, Subject: c.action.prepared.display, Output: errorOutput(call, text),
+		Summary: "no result", Err: &ToolError{Tool: call.Name, CallID: call.ID, Err: errNoResult}}
 	if r.recorder != nil {
-		r.recorder.ended(r, c.action.Key(), call, fin, "not_run")
+		r.recorder.ended(r, c.action.Key(), call, fin, "abandoned")
 	}
 	_ = r.step(&ToolDone{ID: call.ID, Output: fin.Output}, fin)
 	return true
 }
+
+var errNoResult = errors.New(outNobody)
 
 // deliver lets the call end with a result, in a separate step: middleware may take its time. The
 // mutex is held.

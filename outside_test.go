@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -438,8 +439,19 @@ func TestManyDeclaredCalls(t *testing.T) {
 
 // Inside another call, a declared tool is answered through the ChildEvent, or gets a typed error.
 func TestDeclaredToolInsideACall(t *testing.T) {
-	for _, answers := range []bool{true, false} {
-		inner := newLoop(t, &fake{turns: [][]any{calls(use("i", "deploy", `{"version":"1"}`)), say("inner done")}}, aycoder.WithTools(declare(t, "deploy")), allows)
+	const none = "no result: nobody has given the result of this call, and a run inside another call cannot wait for it"
+	for _, tt := range []struct {
+		effect        aycoder.Effect
+		text, outcome string
+	}{
+		{aycoder.EffectWrite, "from outside", "ok"},
+		{aycoder.EffectReadOnly, none, "abandoned"},
+		{aycoder.EffectWrite, none + "; its outcome is unknown", "abandoned"},
+	} {
+		notes := &auditLog{}
+		inner := newLoop(t, &fake{turns: [][]any{calls(use("i", "deploy", `{"version":"1"}`)), say("inner done")}},
+			aycoder.WithTools(declare(t, "deploy", aycoder.WithEffect(tt.effect))), allows, aycoder.WithAudit(notes))
+		answers := tt.outcome == "ok"
 		var res aycoder.Result
 		var failed error
 		sub, err := aycoder.NewTool("run", "Runs another.", func(ctx context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
@@ -470,16 +482,15 @@ func TestDeclaredToolInsideACall(t *testing.T) {
 		}
 		require.Equal(t, aycoder.EndDone, res.End)
 		out := res.Messages[2].Parts[0].(*aycoder.ToolOutput)
+		require.Equal(t, tt.text, out.Text())
 		require.Equal(t, !answers, out.IsError)
+		i := slices.IndexFunc(notes.recs, func(n *aycoder.AuditRecord) bool { return n.Kind == aycoder.AuditEffect })
+		require.Equal(t, tt.outcome, notes.recs[i].Outcome)
 		if answers {
-			require.Equal(t, "from outside", out.Text())
 			require.NoError(t, failed)
 			continue
 		}
-		require.True(t, strings.HasPrefix(out.Text(), "no result: "), out.Text())
-		denied, ok := errors.AsType[*aycoder.ToolDeniedError](failed)
-		require.True(t, ok, "%v", failed)
-		require.Equal(t, aycoder.ByIgnored, denied.By)
+		require.Equal(t, &aycoder.ToolError{Tool: "deploy", CallID: "i", Err: errors.New(none)}, failed, "nobody has denied it")
 	}
 }
 
