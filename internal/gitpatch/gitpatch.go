@@ -37,13 +37,13 @@ func Of(from, to string, before, after Version) (patch []byte, added, removed in
 		return nil, 0, 0
 	}
 	patch = d.AppendNames(patch)
-	index := fmt.Sprintf("index %s..%s", before.id(), after.id())
+	whole := d.Binary || before.Mode == 0 || after.Mode == 0
 	switch {
 	case before.Mode == 0:
-		patch = fmt.Appendf(patch, "new file mode %06o\n%s\n", after.Mode, index)
+		patch = fmt.Appendf(patch, "new file mode %06o\n", after.Mode)
 		d.OldName = ""
 	case after.Mode == 0:
-		patch = fmt.Appendf(patch, "deleted file mode %06o\n%s\n", before.Mode, index)
+		patch = fmt.Appendf(patch, "deleted file mode %06o\n", before.Mode)
 		d.NewName = ""
 	default:
 		if before.Mode != after.Mode {
@@ -52,11 +52,11 @@ func Of(from, to string, before, after Version) (patch []byte, added, removed in
 		if from != to {
 			patch = d.AppendRename(append(patch, "similarity index 100%\n"...))
 		}
-		if d.Binary {
-			patch = append(patch, index+"\n"...)
-		}
 	}
-	if d.Binary || !text && (before.Mode == 0 || after.Mode == 0) {
+	if whole {
+		patch = fmt.Appendf(patch, "index %s..%s\n", before.id(), after.id())
+	}
+	if d.Binary || !text && whole {
 		patch = append(patch, "GIT binary patch\n"...)
 		return appendLiteral(appendLiteral(patch, after.Data), before.Data), 0, 0
 	}
