@@ -124,19 +124,20 @@ func (c Count) Max() int64 { return int64(math.Ceil(float64(c.Tokens) * c.Margin
 // observed, only the rest is estimated: see [Counter.Observe].
 func (c *Counter) Estimate(m Model, req *aycoder.Request) Count {
 	raw := c.measure(m.Provider, req)
-	factor, margin := c.scales.of(m, raw.size)
-	n := Count{Breakdown: raw.scaled(factor), Margin: margin, raw: raw.Breakdown}
-	n.Tokens = n.Breakdown.Total()
-	if o := c.repeated(m, req.Messages); o != nil {
-		grown, images := raw.minus(o.size), float64(raw.Images-o.Images)
-		if slices.Min(grown[:]) >= 0 && images >= 0 && o.System == raw.System && o.Tools == raw.Tools {
-			factor, margin = c.scales.of(m, grown)
-			known, more := float64(o.count), grown.tokens()*factor+images
-			n.Breakdown = raw.scaled((known + more - float64(raw.Images)) / float64(raw.Total()-raw.Images))
-			n.Tokens = int64(math.Round(known + more))
-			n.Margin = (known*knownMargin + more*margin) / (known + more)
-		}
+	n := Count{raw: raw.Breakdown}
+	o := c.repeated(m, req.Messages, &raw)
+	if o == nil {
+		factor, margin := c.scales.of(m, raw.size)
+		n.Breakdown, n.Margin = raw.scaled(factor), margin
+		n.Tokens = n.Breakdown.Total()
+		return n
 	}
+	grown, images := raw.minus(o.size), float64(raw.Images-o.Images)
+	factor, margin := c.scales.of(m, grown)
+	known, more := float64(o.count), grown.tokens()*factor+images
+	n.Breakdown = raw.scaled((known + more - float64(raw.Images)) / float64(raw.Total()-raw.Images))
+	n.Tokens = int64(math.Round(known + more))
+	n.Margin = (known*knownMargin + more*margin) / (known + more)
 	return n
 }
 
@@ -215,11 +216,18 @@ const (
 	maxObserved = 4096
 )
 
-// repeated returns what was observed of a request that another one of these messages repeats, or nil.
-func (c *Counter) repeated(m Model, messages []*aycoder.Message) *observation {
+// repeated returns what was observed of a request that another one of these messages repeats and only
+// adds to, or nil.
+func (c *Counter) repeated(m Model, messages []*aycoder.Message, now *measure) *observation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o, _ := c.find(m, messages)
+	if o == nil || o.System != now.System || o.Tools != now.Tools || o.Images > now.Images {
+		return nil
+	}
+	if grown := now.minus(o.size); slices.Min(grown[:]) < 0 {
+		return nil
+	}
 	return o
 }
 
