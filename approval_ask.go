@@ -2,8 +2,6 @@ package aycoder
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,15 +54,11 @@ type ApprovalRequest struct {
 }
 
 func (r *ApprovalRequest) digest() string {
-	h := sha256.New()
 	shown := []string{r.Tool, jsontext.Canonical(r.Args), r.Preview}
 	if r.Plan != nil {
 		shown = append(shown, r.Plan.Digest())
 	}
-	for _, s := range shown {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return digest(shown...)
 }
 
 // An openQuestion is a question of a run. It is open as long as it is in the run's set of open

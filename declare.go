@@ -118,8 +118,13 @@ func (q *CallRequest) Result(res *ToolResult) CallResult {
 }
 
 func (q *CallRequest) digest() string {
+	return digest(q.Run, q.Key, q.Tool, jsontext.Canonical(q.Args))
+}
+
+// digest returns a hash of texts and of where each ends.
+func digest(texts ...string) string {
 	h := sha256.New()
-	for _, s := range []string{q.Run, q.Key, q.Tool, jsontext.Canonical(q.Args)} {
+	for _, s := range texts {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -75,14 +75,7 @@ func (o *OpenCall) Leave() bool {
 }
 
 // Decided reports whether the call no longer waits for a result from this handle.
-func (o *OpenCall) Decided() bool {
-	if o.call == nil {
-		return true
-	}
-	o.call.run.mu.Lock()
-	defer o.call.run.mu.Unlock()
-	return !o.call.open()
-}
+func (o *OpenCall) Decided() bool { return o.call.decided() }
 
 // An openCall is a call that waits for its result while the run lives. The mutex of the run guards
 // the fields after req.
@@ -106,14 +99,17 @@ func (c *openCall) open() bool {
 		r.state.calls[i].status == callOutside
 }
 
-func (c *CallRequested) over() bool {
-	if c.call == nil {
-		return false
+// decided reports whether no result may be given any more, as of the call of an event that was decoded.
+func (c *openCall) decided() bool {
+	if c == nil {
+		return true
 	}
-	c.call.run.mu.Lock()
-	defer c.call.run.mu.Unlock()
-	return !c.call.open()
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	return !c.open()
 }
+
+func (c *CallRequested) over() bool { return c.call != nil && c.call.decided() }
 
 func (c *CallRequested) left() {
 	c.call.run.mu.Lock()

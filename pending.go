@@ -44,7 +44,7 @@ func (a *ApprovalRequested) left() {
 }
 
 // Decided reports whether the call no longer waits for a result, see [OpenCall.Decided].
-func (c *CallRequested) Decided() bool { return (&OpenCall{call: c.call}).Decided() }
+func (c *CallRequested) Decided() bool { return c.call.decided() }
 
 // Approval is the handle of a question that was detached with [ApprovalRequested.Detach].
 type Approval struct {
