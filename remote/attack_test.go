@@ -108,14 +108,14 @@ func TestAnswersThatCannotBeRight(t *testing.T) {
 	good := edit.FileResult{Path: "f", Kind: edit.Change, Outcome: edit.OutcomeApplied, Written: true, Exists: true, Content: "new\n"}
 	result := func(change func(r *edit.FileResult), n int) []byte {
 		c := &coder{texts: []string{"old\n", "new\n"}}
-		(&failure{}).code(c, nil)
+		(&failure{}).code(c)
 		var all []edit.FileResult
 		for range n {
 			r := good
 			change(&r)
 			all = append(all, r)
 		}
-		changes(c, &all, nil)
+		changes(c, &all)
 		return c.b
 	}
 	listing := func(all ...entry) []byte {
@@ -280,9 +280,8 @@ func TestSilentClient(t *testing.T) {
 		})
 		done := make(chan error, 1)
 		go func() { done <- Serve(t.Context(), toServer, fromServer, dirOnly{}, commands) }()
-		m := command{dir: "/w"}
 		c := &coder{b: []byte{byte(opRun)}}
-		m.code(c)
+		(&request{op: opRun, command: tools.ExecCommand{Dir: "/w"}}).code(c)
 		_, err := fromClient.Write(append(greeting(), frameOf(1, frameLast, c.b)...))
 		require.NoError(t, err)
 		require.ErrorContains(t, <-done, "silent")

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,11 +64,11 @@ var (
 
 // call is a call that was queued or sent.
 type call struct {
-	id      uint32
-	request *message
-	most    int // bytes of the answer
-	output  func([]byte)
-	free    func()
+	request
+	about subject
+	id    uint32
+	sent  *message
+	free  func()
 
 	answer []byte
 	err    error // of the connection
@@ -171,14 +172,15 @@ func (c *Client) handle(f frame) error {
 	switch {
 	case k == nil:
 		return protocolError("an answer without a question")
-	case f.kind == frameOutput && k.output != nil:
-		k.output(f.payload)
+	case f.kind == frameOutput && k.op == opRun:
+		_, _ = k.command.Output.Write(f.payload)
 	case f.kind == framePart || f.kind == frameLast:
-		if len(k.answer)+len(f.payload) > k.most {
-			return protocolError("an answer of more than %d bytes", k.most)
+		most := cmp.Or(maxAnswer[k.op], maxSmall)
+		if len(k.answer)+len(f.payload) > most {
+			return protocolError("an answer of more than %d bytes", most)
 		}
 		if k.answer == nil && f.kind == framePart {
-			k.answer = make([]byte, 0, min(k.most, firstAnswer))
+			k.answer = make([]byte, 0, min(most, firstAnswer))
 		}
 		if k.answer = append(k.answer, f.payload...); f.kind == frameLast {
 			c.finish(k)
@@ -216,7 +218,7 @@ func (c *Client) fail(err error) {
 	c.mu.Unlock()
 	c.out.end(c.Err())
 	for _, k := range calls {
-		k.err = &DisconnectedError{Started: !c.out.abort(k.request), Err: c.Err()}
+		k.err = &DisconnectedError{Started: !c.out.abort(k.sent), Err: c.Err()}
 		k.free()
 		close(k.done)
 	}
@@ -260,9 +262,14 @@ func (c *Client) Close() error {
 }
 
 // begin queues a request. The call counts until its answer has come.
-func (c *Client) begin(ctx context.Context, what op, body []byte, most int, output func([]byte)) (*call, error) {
-	slots := c.slots.of(what)
-	size := int64(len(body)) + 1
+func (c *Client) begin(ctx context.Context, about subject, r request) (*call, error) {
+	body := &coder{b: []byte{byte(r.op)}}
+	r.code(body)
+	size := int64(len(body.b))
+	if size > maxPlan || size > maxSmall && r.op != opApply {
+		return nil, about.wrap(&foreign{"what is asked for is too large", nil}, false)
+	}
+	slots := c.slots[r.op]
 	err := slots.Acquire(ctx, 1)
 	if err == nil {
 		if err = c.room.Acquire(ctx, size); err != nil {
@@ -272,21 +279,21 @@ func (c *Client) begin(ctx context.Context, what op, body []byte, most int, outp
 	if err != nil {
 		return nil, context.Cause(ctx)
 	}
-	k := &call{most: most, output: output, done: make(chan struct{}), free: func() {
+	k := &call{request: r, about: about, done: make(chan struct{}), free: func() {
 		c.room.Release(size)
 		slots.Release(1)
 	}}
-	k.request = &message{kind: frameLast, data: append([]byte{byte(what)}, body...)}
+	k.sent = &message{kind: frameLast, data: body.b}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		k.free()
-		return nil, &DisconnectedError{Err: c.err}
+		return nil, about.wrap(&DisconnectedError{Err: c.err}, r.op.effect())
 	}
 	k.id = c.next()
-	k.request.id = k.id
+	k.sent.id = k.id
 	c.calls[k.id] = k
-	c.out.put(k.request)
+	c.out.put(k.sent)
 	return k, nil
 }
 
@@ -302,33 +309,30 @@ const patience = 5 * time.Second
 
 var errNoAnswer = errors.New("the other machine did not answer a cancel in time")
 
-// wait waits for the answer. If ctx ends, the call is cancelled there. The answer to a cancel is
-// waited for if effect is true, since it says what has happened.
-func (c *Client) wait(ctx context.Context, k *call, effect bool) (*coder, error) {
+// wait waits for the answer. If ctx ends, the call is cancelled there. If the call may change something,
+// the answer to the cancel is waited for, since it says what has happened.
+func (c *Client) wait(ctx context.Context, k *call) error {
 	select {
 	case <-k.done:
 	case <-ctx.Done():
-		if !c.cancel(k) || !effect {
-			return nil, context.Cause(ctx)
+		if !c.cancel(k) || !k.op.effect() {
+			return context.Cause(ctx)
 		}
 		late := time.NewTimer(patience)
 		defer late.Stop()
 		select {
 		case <-k.done:
 		case <-late.C:
-			return nil, &DisconnectedError{Started: true, Err: errNoAnswer}
+			return &DisconnectedError{Started: true, Err: errNoAnswer}
 		}
 	}
-	if k.err != nil {
-		return nil, k.err
-	}
-	return decoder(k.answer), nil
+	return k.err
 }
 
 // cancel cancels a call. It returns false if the call was not sent as a whole, so that it does not
 // happen.
 func (c *Client) cancel(k *call) bool {
-	if !c.out.abort(k.request) {
+	if !c.out.abort(k.sent) {
 		c.out.put(&message{id: k.id, kind: frameCancel})
 		return true
 	}
@@ -338,40 +342,46 @@ func (c *Client) cancel(k *call) bool {
 	return false
 }
 
-// broken cuts the connection because of an answer that cannot be right.
-func (c *Client) broken(err error) error {
-	c.fail(err)
-	return &DisconnectedError{Started: true, Err: err}
+// ask makes a call and decodes the answer: see answered.
+func (c *Client) ask(ctx context.Context, about subject, r request, into func(*coder) error) error {
+	k, err := c.begin(ctx, about, r)
+	if err != nil {
+		return err
+	}
+	return c.answered(ctx, k, into)
 }
 
-// ask makes a call that changes nothing, and decodes the answer.
-func (c *Client) ask(ctx context.Context, about subject, what op, body *coder, most int, into func(*coder)) error {
-	k, err := c.begin(ctx, what, body.b, most, nil)
-	if err != nil {
-		return about.wrap(err, false)
+// answered waits for the answer to a call and decodes it. If the answer cannot be right, it cuts the
+// connection.
+func (c *Client) answered(ctx context.Context, k *call, into func(*coder) error) error {
+	if err := c.wait(ctx, k); err != nil {
+		return k.about.wrap(err, k.op.effect())
 	}
-	return c.answered(ctx, about, k, into)
-}
-
-// answered waits for the answer to a call that changes nothing, and decodes it.
-func (c *Client) answered(ctx context.Context, about subject, k *call, into func(*coder)) error {
-	d, err := c.wait(ctx, k, false)
-	if err != nil {
-		return about.wrap(err, false)
-	}
+	d := decoder(k.answer)
+	d.texts, d.merge = k.texts(), k.settings.Merge
 	var f failure
-	f.code(d, nil)
-	if f.class == noFailure || len(d.b) > 0 { // a part of a listing can come with an error
-		into(d)
+	f.code(d)
+	err := checkChanges(k.files, f.files, false, c.Rel)
+	if err == nil && (f.class == noFailure || len(d.b) > 0) { // a part of a result can come with an error
+		err = into(d)
 	}
-	if err := d.end(); err != nil {
-		return about.wrap(c.broken(err), false)
+	if malformed := d.end(); malformed != nil {
+		err = malformed
 	}
-	return about.wrap(f.error(), false)
+	if err != nil {
+		c.fail(err)
+		return k.about.wrap(&DisconnectedError{Started: true, Err: err}, k.op.effect())
+	}
+	if cause := context.Cause(ctx); cause != nil && f.class == failedCancelled {
+		return cause
+	}
+	return k.about.wrap(f.error(), k.op.effect())
 }
 
 // subject is what a call is about.
 type subject struct{ op, path string }
+
+const running = "run a command in" // whose errors are those of [tools.Exec]
 
 // wrap makes an error one of the contract of [tools.FS].
 func (s subject) wrap(err error, effect bool) error {
@@ -383,7 +393,7 @@ func (s subject) wrap(err error, effect bool) error {
 		}
 		return &workspace.Error{Op: s.op, Path: s.path, Kind: kind, Err: err}
 	}
-	if e, ok := err.(*foreign); ok && !errors.Is(err, tools.ErrExecDir) {
+	if e, ok := err.(*foreign); ok && s.op != running {
 		return &workspace.Error{Op: s.op, Path: s.path, Kind: workspace.KindIO, Err: e}
 	}
 	return err

@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"iter"
-	"math"
 	"path"
 	"slices"
 	"sync"
@@ -38,7 +38,7 @@ func (c *Client) Open(name string) (fs.File, error) { return c.openFile(context.
 func (c *Client) Writable(name string) error { return c.writable(context.Background(), name) }
 
 func (c *Client) writable(ctx context.Context, name string) error {
-	return c.ask(ctx, subject{"write", name}, opWritable, named(name), maxSmall, func(*coder) {})
+	return c.ask(ctx, subject{"write", name}, request{op: opWritable, name: name}, func(*coder) error { return nil })
 }
 
 // possible refuses names that no file can have. Otherwise a server could lead a walk ever deeper.
@@ -50,131 +50,102 @@ func (c *Client) possible(about subject) error {
 	return err
 }
 
-// named begins a request with a name. One that is too long for any system is cut: it stays too long.
-func named(name string) *coder {
-	body := new(coder)
-	name = cut(name, maxName)
-	str(body, &name, maxName)
-	return body
-}
-
 func (c *Client) openFile(ctx context.Context, name string) (fs.File, error) {
-	f := &memFile{name: path.Base(name)}
+	f := &file{name: path.Base(name)}
 	more := false
 	about := subject{"read", name}
 	if err := c.possible(about); err != nil {
 		return nil, err
 	}
-	k, err := c.begin(ctx, opOpen, named(name).b, maxSmall, nil)
+	k, err := c.begin(ctx, about, request{op: opOpen, name: name})
 	if err != nil {
-		return nil, about.wrap(err, false)
+		return nil, err
 	}
-	err = c.answered(ctx, about, k, func(d *coder) {
-		f.fileMeta.code(d)
-		if f.data = d.data(); len(d.b) > 0 {
+	err = c.answered(ctx, k, func(d *coder) error {
+		if f.code(d); len(d.b) > 0 {
 			d.flag(&more)
 		}
+		return nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case more:
-		return &remoteFile{memFile: f, c: c, ctx: ctx, path: name, id: k.id}, nil
+	}
+	if more {
+		f.more = func(n uint64) (data []byte, err error) {
+			err = c.ask(ctx, about, request{op: opRead, file: k.id, size: n}, func(d *coder) error {
+				if data = d.data(); uint64(len(data)) > n {
+					data = nil
+					d.fail()
+				}
+				return nil
+			})
+			return data, err
+		}
+		f.close = func() { c.out.put(&message{id: k.id, kind: frameCancel}) } // does not wait
 	}
 	return f, nil
 }
 
-// memFile is an open file whose content is here. It implements [fs.File] and [fs.FileInfo].
-type memFile struct {
+// file is an open file with its content, or the beginning of it. It implements [fs.File] and
+// [fs.FileInfo].
+type file struct {
 	fileMeta
 	name string
 
 	mu     sync.Mutex
 	data   []byte // what is not read yet
 	closed bool
+	more   func(n uint64) ([]byte, error) // reads up to n bytes behind data, or is nil if there are none
+	close  func()                         // or nil
+}
+
+// code decodes a file.
+func (f *file) code(d *coder) {
+	f.fileMeta.code(d)
+	f.data = d.data()
 }
 
 // Stat implements [fs.File].
-func (f *memFile) Stat() (fs.FileInfo, error) { return f, nil }
+func (f *file) Stat() (fs.FileInfo, error) { return f, nil }
 
 // Read implements [fs.File].
-func (f *memFile) Read(p []byte) (int, error) {
+func (f *file) Read(p []byte) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	switch {
+	case f.closed:
 		return 0, fs.ErrClosed
+	case len(p) == 0:
+		return 0, nil
+	case len(f.data) == 0 && f.more != nil:
+		if f.data, err = f.more(uint64(min(max(len(p), maxChunk/4), maxChunk))); len(f.data) == 0 && err == nil {
+			f.more = nil
+		}
 	}
-	n, err := bytes.NewReader(f.data).Read(p)
-	if len(p) == 0 {
-		err = nil
+	if n = copy(p, f.data); n == 0 && err == nil {
+		err = io.EOF
 	}
 	f.data = f.data[n:]
 	return n, err
 }
 
 // Close implements [fs.File].
-func (f *memFile) Close() error {
+func (f *file) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.closed && f.close != nil {
+		f.close()
+	}
 	f.closed, f.data = true, nil
 	return nil
 }
 
-func (f *memFile) Name() string       { return f.name }
-func (f *memFile) Size() int64        { return f.size }
-func (f *memFile) Mode() fs.FileMode  { return f.mode }
-func (f *memFile) ModTime() time.Time { return time.Unix(0, f.modified) }
-func (f *memFile) IsDir() bool        { return false }
-func (f *memFile) Sys() any           { return nil }
-
-// remoteFile is a file that is open on the other machine. The data that is here is read first.
-type remoteFile struct {
-	*memFile
-	c    *Client
-	ctx  context.Context // of the call of a tool
-	path string
-
-	id  uint32 // of the call that has opened it
-	eof bool
-}
-
-// Read implements [fs.File].
-func (f *remoteFile) Read(p []byte) (int, error) {
-	if err := f.fill(len(p)); err != nil {
-		return 0, err
-	}
-	return f.memFile.Read(p)
-}
-
-// fill fetches more data if there is none.
-func (f *remoteFile) fill(want int) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if want == 0 || len(f.data) > 0 || f.eof || f.closed {
-		return nil
-	}
-	body, n := new(coder), uint64(min(max(want, maxChunk/4), maxChunk))
-	integer(body, &f.id, math.MaxUint32)
-	body.num(&n, maxChunk)
-	err := f.c.ask(f.ctx, subject{"read", f.path}, opRead, body, maxSmall, func(d *coder) {
-		if f.data = d.data(); uint64(len(f.data)) > n {
-			d.fail()
-		}
-	})
-	f.eof = len(f.data) == 0
-	return err
-}
-
-// Close implements [fs.File]. It does not wait for the other machine.
-func (f *remoteFile) Close() error {
-	f.mu.Lock()
-	closed := f.closed
-	f.mu.Unlock()
-	if !closed {
-		f.c.out.put(&message{id: f.id, kind: frameCancel})
-	}
-	return f.memFile.Close()
-}
+func (f *file) Name() string       { return f.name }
+func (f *file) Size() int64        { return f.size }
+func (f *file) Mode() fs.FileMode  { return f.mode }
+func (f *file) ModTime() time.Time { return time.Unix(0, f.modified) }
+func (f *file) IsDir() bool        { return false }
+func (f *file) Sys() any           { return nil }
 
 // ReadDir implements [tools.FS].
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
@@ -183,8 +154,9 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	if err := c.possible(about); err != nil {
 		return nil, err
 	}
-	err := c.ask(ctx, about, opReadDir, named(name), maxListing, func(d *coder) {
+	err := c.ask(ctx, about, request{op: opReadDir, name: name}, func(d *coder) error {
 		entries(d, &found)
+		return nil
 	})
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
@@ -238,57 +210,60 @@ type batch struct {
 }
 
 func (c *Client) batch(ctx context.Context, names []string) *batch {
-	body := new(coder)
-	asked := slices.Clone(names)
-	list(body, &asked, perBatch, func(name *string) {
-		*name = cut(*name, maxName)
-		str(body, name, maxName)
-	})
 	b := &batch{names: names}
-	b.call, b.err = c.begin(ctx, opOpenFiles, body.b, maxSmall+maxBatch, nil)
+	b.call, b.err = c.begin(ctx, subject{"read", names[0]}, request{op: opOpenFiles, names: names})
 	return b
 }
 
 // each yields the files of the answer. Those that it leaves out, since they are large or there was no
 // room, are opened one by one.
 func (b *batch) each(ctx context.Context, c *Client, yield func(fs.File, error) bool) bool {
-	var got []func() (fs.File, error)
+	got := make([]opened, len(b.names))
 	err := b.err
 	if err == nil {
-		err = c.answered(ctx, subject{"read", b.names[0]}, b.call, func(d *coder) {
-			for len(d.b) > 0 && len(got) < len(b.names) {
-				got = append(got, openedOf(d, b.names[len(got)]))
+		err = c.answered(ctx, b.call, func(d *coder) error {
+			for i := 0; len(d.b) > 0 && i < len(got); i++ {
+				got[i] = openedOf(d, b.names[i])
 			}
+			return nil
 		})
 	}
 	for i, name := range b.names {
-		open := func() (fs.File, error) { return c.openFile(ctx, name) }
-		if err != nil {
-			open = func() (fs.File, error) { return nil, subject{"read", name}.wrap(err, false) }
-		} else if i < len(got) && got[i] != nil {
-			open = got[i]
+		f, failed := fs.File(got[i].file), cmp.Or(err, got[i].err)
+		if e, ok := errors.AsType[*workspace.Error](err); ok {
+			failed = &workspace.Error{Op: e.Op, Path: name, Kind: e.Kind, Err: e.Err}
 		}
-		if !yield(open()) {
+		switch {
+		case failed != nil:
+			f = nil
+		case got[i].file == nil:
+			f, failed = c.openFile(ctx, name)
+		}
+		if !yield(f, failed) {
 			return false
 		}
 	}
 	return true
 }
 
-// openedOf decodes a file of an answer. It returns nil for one that is to be opened alone.
-func openedOf(d *coder, name string) func() (fs.File, error) {
+// opened is a file of an answer, or why it was not opened. If it has neither, it is to be opened alone.
+type opened struct {
+	file *file
+	err  error
+}
+
+func openedOf(d *coder, name string) opened {
 	var large bool
 	if d.flag(&large); large {
-		return nil
+		return opened{}
 	}
 	var fail failure
-	if fail.code(d, nil); fail.class != noFailure {
-		return func() (fs.File, error) { return nil, subject{"read", name}.wrap(fail.error(), false) }
+	if fail.code(d); fail.class != noFailure {
+		return opened{err: subject{"read", name}.wrap(fail.error(), false)}
 	}
-	f := &memFile{name: path.Base(name)}
-	f.fileMeta.code(d)
-	f.data = d.data()
-	return func() (fs.File, error) { return f, nil }
+	f := &file{name: path.Base(name)}
+	f.code(d)
+	return opened{file: f}
 }
 
 // Within implements [tools.RemoteFS].
@@ -298,9 +273,10 @@ func (c *Client) Within(ctx context.Context) tools.FS { return &view{Client: c, 
 func (c *Client) Ahead(ctx context.Context, name string, ignored []byte) tools.FS {
 	v := &view{Client: c, ctx: ctx}
 	var t tree
-	body := named(name)
-	body.bytes(&ignored)
-	if len(ignored) > maxIgnored || c.ask(ctx, subject{"list", name}, opTree, body, maxListing, t.code) != nil {
+	if c.ask(ctx, subject{"list", name}, request{op: opTree, name: name, ignored: ignored}, func(d *coder) error {
+		t.code(d)
+		return nil
+	}) != nil {
 		return v // the walk asks for each directory
 	}
 	v.dirs, v.ignores = map[string][]entry{}, map[string]*treeFile{}
@@ -336,7 +312,7 @@ func (v *view) Open(name string) (fs.File, error) {
 	case f.absent:
 		return nil, &workspace.Error{Op: "read", Path: name, Kind: workspace.KindNotFound, Err: fs.ErrNotExist}
 	}
-	return &memFile{fileMeta: fileMeta{size: int64(len(f.content))}, name: path.Base(name), data: f.content}, nil
+	return &file{fileMeta: fileMeta{size: int64(len(f.content))}, name: path.Base(name), data: f.content}, nil
 }
 
 func (v *view) Writable(name string) error { return v.writable(v.ctx, name) }
@@ -370,51 +346,19 @@ func (c *Client) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.Ap
 	if len(set.Merge) > 1 {
 		return nil, about.wrap(&foreign{"WithMerge does not work for a workspace on another machine", errors.ErrUnsupported}, false)
 	}
-	m := planned{set.Approved, set.WrittenConflicts, set.WriterWait, plan.Files()}
-	if len(m.files) > 0 {
-		about.path = m.files[0].Path
+	files := plan.Files()
+	if len(files) > 0 {
+		about.path = files[0].Path
 	}
-	body := new(coder)
-	m.code(body)
-	if len(body.b) > maxPlan {
-		return nil, about.wrap(&foreign{"the plan is too large", nil}, false)
-	}
-	k, err := c.begin(ctx, opApply, body.b, maxResult, nil)
-	if err != nil {
-		return nil, about.wrap(err, true)
-	}
-	d, err := c.wait(ctx, k, true)
-	if err != nil {
-		return nil, about.wrap(err, true)
-	}
-	return c.applied(ctx, about, d, m, set)
-}
-
-// applied decodes and checks the answer to a plan.
-func (c *Client) applied(ctx context.Context, about subject, d *coder, m planned, set workspace.ApplySettings) (*edit.Result, error) {
-	var f failure
 	var res *edit.Result
-	d.texts = m.texts()
-	f.code(d, set.Merge)
-	if len(d.b) > 0 {
-		res = new(edit.Result)
-		changes(d, &res.Files, set.Merge)
-	}
-	err := d.end()
-	if err == nil && f.class == failedConflict {
-		err = checkChanges(m.files, f.files, false, c.Rel)
-	}
-	if err == nil && res != nil {
-		err = checkChanges(m.files, res.Files, true, c.Rel)
-	}
-	if err == nil && f.class == noFailure && res == nil {
-		err = protocolError("neither a result nor an error")
-	}
-	if err != nil {
-		return nil, about.wrap(c.broken(err), true)
-	}
-	if cause := context.Cause(ctx); cause != nil && f.class == failedCancelled {
-		return res, cause
-	}
-	return res, about.wrap(f.error(), true)
+	err = c.ask(ctx, about, request{op: opApply, settings: set, files: files}, func(d *coder) error {
+		var r edit.Result
+		changes(d, &r.Files)
+		err := checkChanges(files, r.Files, true, c.Rel)
+		if err == nil && d.end() == nil {
+			res = &r
+		}
+		return err
+	})
+	return res, err
 }

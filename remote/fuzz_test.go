@@ -17,6 +17,13 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// named is a request for a name without its op.
+func named(name string) *coder {
+	c := new(coder)
+	(&request{op: opOpen, name: name}).code(c)
+	return c
+}
+
 // codes are all messages, each as a function for both directions.
 func codes() map[string]func(c *coder) {
 	return map[string]func(c *coder){
@@ -24,11 +31,13 @@ func codes() map[string]func(c *coder) {
 		"meta":    func(c *coder) { (&fileMeta{}).code(c) },
 		"entries": func(c *coder) { entries(c, new([]entry)) },
 		"tree":    func(c *coder) { (&tree{}).code(c) },
-		"command": func(c *coder) { (&command{}).code(c) },
+		"name":    func(c *coder) { (&request{op: opTree}).code(c) },
+		"names":   func(c *coder) { (&request{op: opOpenFiles}).code(c) },
+		"command": func(c *coder) { (&request{op: opRun}).code(c) },
 		"ending":  func(c *coder) { ending(c, &tools.ExecResult{}) },
-		"planned": func(c *coder) { (&planned{}).code(c) },
-		"changes": func(c *coder) { changes(c, new([]edit.FileResult), nil) },
-		"failure": func(c *coder) { (&failure{}).code(c, nil) },
+		"plan":    func(c *coder) { (&request{op: opApply}).code(c) },
+		"changes": func(c *coder) { changes(c, new([]edit.FileResult)) },
+		"failure": func(c *coder) { (&failure{}).code(c) },
 	}
 }
 
@@ -39,13 +48,14 @@ func FuzzMessages(f *testing.F) {
 		func(c *coder) { (&fileMeta{5, 6, 0o644}).code(c) },
 		func(c *coder) { entries(c, &[]entry{{"a", 0}, {"b", os.ModeDir}}) },
 		func(c *coder) {
-			(&planned{"sha256:", true, time.Second, []edit.File{{Path: "f", Kind: edit.Change, Base: "a", Proposed: "b"}}}).code(c)
+			(&request{op: opApply, settings: workspace.ApplySettings{Approved: "sha256:", WrittenConflicts: true, WriterWait: time.Second},
+				files: []edit.File{{Path: "f", Kind: edit.Change, Base: "a", Proposed: "b"}}}).code(c)
 		},
 		func(c *coder) {
-			changes(c, &[]edit.FileResult{{Path: "f", Sidecars: []string{"s"}, UserChanges: []edit.LineChange{{Old: "a"}}, Undo: &edit.File{}}}, nil)
+			changes(c, &[]edit.FileResult{{Path: "f", Sidecars: []string{"s"}, UserChanges: []edit.LineChange{{Old: "a"}}, Undo: &edit.File{}}})
 		},
 		func(c *coder) {
-			(&failure{class: failedFile, op: "read", kind: workspace.KindNotFound, text: "x"}).code(c, nil)
+			(&failure{class: failedFile, op: "read", kind: workspace.KindNotFound, text: "x"}).code(c)
 		},
 	}
 	for _, s := range seeds {
@@ -118,7 +128,8 @@ func FuzzServer(f *testing.F) {
 		f.Add(frameOf(1, frameLast, append([]byte{byte(what)}, named("../x").b...)))
 	}
 	var c coder
-	(&planned{files: []edit.File{{Path: "../f", Kind: edit.Create, Proposed: "x"}}, wait: time.Millisecond}).code(&c)
+	(&request{op: opApply, files: []edit.File{{Path: "../f", Kind: edit.Create, Proposed: "x"}},
+		settings: workspace.ApplySettings{WriterWait: time.Millisecond}}).code(&c)
 	f.Add(frameOf(1, frameLast, append([]byte{byte(opApply)}, c.b...)))
 	c = coder{b: []byte{byte(opRead)}}
 	c.num(new(uint64(1)), math.MaxUint64)

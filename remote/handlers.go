@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -15,53 +14,46 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// answer carries out a request. The error is that of a request that is not well-formed.
-func (s *server) answer(ctx context.Context, id uint32, what op, c *coder) ([]byte, error) {
-	switch what {
+// answer carries out a request.
+func (s *server) answer(ctx context.Context, id uint32, r *request) []byte {
+	switch r.op {
 	case opOpen:
-		return s.openFile(ctx, id, c)
+		return s.openFile(ctx, id, r.name)
 	case opRead:
-		return s.readFile(c)
+		return s.readFile(r)
 	case opOpenFiles:
-		return s.openFiles(ctx, id, c)
+		return s.openFiles(ctx, id, r.names)
 	case opReadDir:
-		return s.readDir(ctx, c)
+		return s.readDir(ctx, r.name)
 	case opTree:
-		return s.readTree(ctx, c)
-	case opWritable:
-		return s.writable(c)
+		return s.readTree(ctx, r)
 	case opApply:
-		return s.apply(ctx, c)
+		return s.apply(ctx, r)
 	case opRun:
-		return s.run(ctx, id, c)
+		return s.run(ctx, id, &r.command)
 	}
-	return nil, protocolError("an unknown request")
+	return s.writable(r.name)
 }
 
 // reply begins an answer with an error.
 func reply(err error) *coder {
 	c := &coder{}
 	f := failureOf(err)
-	f.code(c, nil)
+	f.code(c)
 	return c
 }
 
 // openFile opens a file and reads its beginning. If there may be more of it, the file stays open under
 // the number of the call, until that is cancelled.
-func (s *server) openFile(ctx context.Context, id uint32, c *coder) ([]byte, error) {
-	var name string
-	str(c, &name, maxName)
-	if err := c.end(); err != nil {
-		return nil, err
-	}
+func (s *server) openFile(ctx context.Context, id uint32, name string) []byte {
 	out := new(coder)
 	if f := s.begin(out, name, maxChunk); f != nil {
 		if err := s.keep(ctx, id, f, name); err != nil {
-			return reply(err).b, nil
+			return reply(err).b
 		}
 		out.flag(new(true))
 	}
-	return out.b, nil
+	return out.b
 }
 
 // begin opens a file, and adds to the answer what it is and up to most bytes of it. If there may be
@@ -106,35 +98,23 @@ func (s *server) keep(ctx context.Context, id uint32, f fs.File, name string) er
 }
 
 // readFile reads on in an open file.
-func (s *server) readFile(c *coder) ([]byte, error) {
-	var n uint64
-	var id uint32
-	integer(c, &id, math.MaxUint32)
-	c.num(&n, maxChunk)
-	if err := c.end(); err != nil {
-		return nil, err
-	}
+func (s *server) readFile(r *request) []byte {
 	s.mu.Lock()
-	f := s.open[id]
+	f := s.open[r.file]
 	s.mu.Unlock()
 	if f == nil {
-		return reply(fs.ErrClosed).b, nil
+		return reply(fs.ErrClosed).b
 	}
 	out := reply(nil)
-	if _, err := out.readData(f, int64(n)); err != nil {
-		return reply(err).b, nil
+	if _, err := out.readData(f, int64(r.size)); err != nil {
+		return reply(err).b
 	}
-	return out.b, nil
+	return out.b
 }
 
 // openFiles opens files as long as there is room for what is in them. A larger one is opened alone.
 // The client gets the first while the next are read.
-func (s *server) openFiles(ctx context.Context, id uint32, c *coder) ([]byte, error) {
-	var names []string
-	list(c, &names, maxSmall, func(name *string) { str(c, name, maxName) })
-	if err := c.end(); err != nil {
-		return nil, err
-	}
+func (s *server) openFiles(ctx context.Context, id uint32, names []string) []byte {
 	out := reply(nil)
 	sent := 0
 	for _, name := range names {
@@ -155,20 +135,15 @@ func (s *server) openFiles(ctx context.Context, id uint32, c *coder) ([]byte, er
 			out.b = make([]byte, 0, maxFrame)
 		}
 	}
-	return out.b, nil
+	return out.b
 }
 
-func (s *server) readDir(ctx context.Context, c *coder) ([]byte, error) {
-	var name string
-	str(c, &name, maxName)
-	if err := c.end(); err != nil {
-		return nil, err
-	}
+func (s *server) readDir(ctx context.Context, name string) []byte {
 	all, err := s.fs.ReadDir(ctx, name)
 	out := reply(err) // a part of the entries may come with an error
 	found := entriesOf(all[:min(len(all), maxEntries)])
 	entries(out, &found)
-	return out.b, nil
+	return out.b
 }
 
 func entriesOf(all []fs.DirEntry) []entry {
@@ -212,20 +187,13 @@ func (r *treeReader) Open(name string) (fs.File, error) {
 	if r.room -= len(data); err == nil && r.room >= 0 {
 		r.ignores = append(r.ignores, treeFile{path: name, content: data})
 	}
-	return &memFile{data: data}, err
+	return &file{data: data}, err
 }
 
 // readTree reads what a walk through a directory will ask for, from the top.
-func (s *server) readTree(ctx context.Context, c *coder) ([]byte, error) {
-	var name string
-	var ignored []byte
-	str(c, &name, maxName)
-	c.bytes(&ignored)
-	if err := c.end(); err != nil {
-		return nil, err
-	}
+func (s *server) readTree(ctx context.Context, asked *request) []byte {
 	r := &treeReader{FS: s.fs, left: maxTreeEntries, room: maxTreeBytes}
-	todo := []search.Directory{search.Start(r, name, ignored)}
+	todo := []search.Directory{search.Start(r, asked.name, asked.ignored)}
 	for ; len(todo) > 0 && r.left > 0 && r.room > 0 && ctx.Err() == nil; todo = todo[1:] {
 		if found, err := search.Children(ctx, r, todo[0], true); err == nil {
 			todo = append(todo, found.Down...)
@@ -233,66 +201,53 @@ func (s *server) readTree(ctx context.Context, c *coder) ([]byte, error) {
 	}
 	out := reply(nil)
 	r.tree.code(out)
-	return out.b, nil
+	return out.b
 }
 
-func (s *server) writable(c *coder) ([]byte, error) {
-	var name string
-	str(c, &name, maxName)
-	if err := c.end(); err != nil {
-		return nil, err
-	}
+func (s *server) writable(name string) []byte {
+	var err error
 	if w, ok := s.fs.(interface{ Writable(name string) error }); ok {
-		return reply(w.Writable(name)).b, nil
+		err = w.Writable(name)
 	}
-	return reply(nil).b, nil
+	return reply(err).b
 }
 
 // apply carries out a plan. The comparison with the files, the merge and the exchange all happen
 // here, and so does the comparison with the digest that was approved.
-func (s *server) apply(ctx context.Context, c *coder) ([]byte, error) {
-	var m planned
-	m.code(c)
-	if err := c.end(); err != nil {
-		return nil, err
-	}
-	plan, err := edit.NewPlan(m.files...)
+func (s *server) apply(ctx context.Context, r *request) []byte {
+	plan, err := edit.NewPlan(r.files...)
 	var res *edit.Result
 	if err == nil {
-		opts := []workspace.ApplyOption{workspace.WithWrittenConflicts(m.conflicts), workspace.WithWriterWait(m.wait)}
-		if m.approved != "" {
-			opts = append(opts, workspace.WithApproved(m.approved))
+		opts := []workspace.ApplyOption{workspace.WithWrittenConflicts(r.settings.WrittenConflicts),
+			workspace.WithWriterWait(r.settings.WriterWait)}
+		if r.settings.Approved != "" {
+			opts = append(opts, workspace.WithApproved(r.settings.Approved))
 		}
 		res, err = s.fs.Apply(ctx, plan, opts...)
 	}
-	out := &coder{texts: m.texts()}
+	out := &coder{texts: r.texts()}
 	f := failureOf(err)
-	f.code(out, nil)
+	f.code(out)
 	if res != nil {
-		changes(out, &res.Files, nil)
+		changes(out, &res.Files)
 	}
-	return out.b, nil
+	return out.b
 }
 
 var errNoCommands = errors.New("this machine does not run commands")
 
 // run runs a command. Its root is the directory that is served, whatever the client says.
-func (s *server) run(ctx context.Context, id uint32, c *coder) ([]byte, error) {
-	var m command
-	m.code(c)
-	if err := c.end(); err != nil {
-		return nil, err
-	}
-	root := s.fs.Dir()
-	if !filepath.IsAbs(m.dir) {
-		m.dir = filepath.Join(root, m.dir)
+func (s *server) run(ctx context.Context, id uint32, cmd *tools.ExecCommand) []byte {
+	cmd.Root = s.fs.Dir()
+	if !filepath.IsAbs(cmd.Dir) {
+		cmd.Dir = filepath.Join(cmd.Root, cmd.Dir)
 	}
 	var res *tools.ExecResult
 	err := errNoCommands
 	if s.exec != nil {
 		box := newOutbox(ctx, s, id)
-		res, err = s.exec.Run(ctx, &tools.ExecCommand{Script: m.script, Root: root, Dir: m.dir,
-			Network: m.network, ReadOnly: m.readOnly, Env: m.env, Output: box})
+		cmd.Output = box
+		res, err = s.exec.Run(ctx, cmd)
 		box.end()
 	}
 	out := reply(err)
@@ -303,5 +258,5 @@ func (s *server) run(ctx context.Context, id uint32, c *coder) ([]byte, error) {
 		}
 		ending(out, res)
 	}
-	return out.b, nil
+	return out.b
 }

@@ -192,7 +192,7 @@ func TestSlowReader(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, greeted(toClient))
 	var c coder
-	(&command{script: "seq 5000000 >&2; echo end; touch finished", dir: dir, env: []string{"PATH=" + os.Getenv("PATH")}}).code(&c)
+	(&request{op: opRun, command: tools.ExecCommand{Script: "seq 5000000 >&2; echo end; touch finished", Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}}}).code(&c)
 	before := allocated()
 	send(1, opRun, c.b)
 	for id := range uint32(60) { // the answers wait, too
@@ -218,7 +218,7 @@ func TestSlowReader(t *testing.T) {
 	assert.True(t, strings.HasPrefix(output.String(), "1\n2\n3\n"))
 	assert.True(t, strings.HasSuffix(output.String(), "5000000\nend\n"))
 	c = coder{}
-	(&command{script: "echo $$ >pid; yes", dir: dir, env: []string{"PATH=" + os.Getenv("PATH")}}).code(&c)
+	(&request{op: opRun, command: tools.ExecCommand{Script: "echo $$ >pid; yes", Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}}}).code(&c)
 	send(101, opRun, c.b)
 	var pid []byte
 	timed.Until(t, func() bool { pid, _ = os.ReadFile(filepath.Join(dir, "pid")); return len(pid) > 0 })

@@ -7,7 +7,6 @@ import (
 	"math"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/proc"
@@ -33,22 +32,22 @@ const (
 	opEnd
 )
 
+// effect reports whether a request may change something.
+func (o op) effect() bool { return o == opApply || o == opRun }
+
+// maxAnswer has the ops of which the answer may be longer than maxSmall.
+var maxAnswer = [opEnd]int{opOpenFiles: maxSmall + maxBatch, opReadDir: maxListing, opTree: maxListing, opApply: maxResult}
+
 // slots are how many calls of each kind a side carries out, or waits for, at a time.
-type slots struct{ files, plans, commands *semaphore.Weighted }
+type slots [opEnd]*semaphore.Weighted
 
-func newSlots() slots {
-	return slots{semaphore.NewWeighted(maxCalls), semaphore.NewWeighted(1), semaphore.NewWeighted(maxCommands)}
-}
-
-// of returns those for a request.
-func (s *slots) of(what op) *semaphore.Weighted {
-	switch what {
-	case opApply:
-		return s.plans
-	case opRun:
-		return s.commands
+func newSlots() (s slots) {
+	files := semaphore.NewWeighted(maxCalls)
+	for i := range s {
+		s[i] = files
 	}
-	return s.files
+	s[opApply], s[opRun] = semaphore.NewWeighted(1), semaphore.NewWeighted(maxCommands)
+	return s
 }
 
 const (
@@ -58,8 +57,6 @@ const (
 	maxEnviron = 256 << 10
 	maxVars    = 10_000
 	maxNotes   = 16
-	maxScript  = 2 << 20
-	maxIgnored = 1 << 20 // bytes of ignore patterns
 )
 
 // hello is the first message of the server.
@@ -83,9 +80,7 @@ type fileMeta struct {
 func (m *fileMeta) code(c *coder) {
 	integer(c, &m.size, math.MaxInt64)
 	integer(c, &m.modified, math.MaxInt64)
-	mode := uint64(m.mode)
-	c.num(&mode, math.MaxUint32)
-	if m.mode = fs.FileMode(mode); !m.mode.IsRegular() {
+	if integer(c, &m.mode, math.MaxUint32); !m.mode.IsRegular() {
 		c.fail()
 	}
 }
@@ -108,9 +103,7 @@ func (e entry) Info() (fs.FileInfo, error) {
 
 func (e *entry) code(c *coder) {
 	str(c, &e.name, maxName)
-	mode := uint64(e.mode)
-	c.num(&mode, math.MaxUint32)
-	if e.mode = fs.FileMode(mode); c.decoding && (e.mode&^fs.ModeType != 0 || !validName(e.name)) {
+	if integer(c, &e.mode, math.MaxUint32); c.decoding && (e.mode&^fs.ModeType != 0 || !validName(e.name)) {
 		c.fail()
 	}
 }
@@ -161,19 +154,60 @@ func (t *tree) code(c *coder) {
 	})
 }
 
-// command is the request of opRun. The directory of the workspace is known to the server.
-type command struct {
-	script, dir       string
-	network, readOnly bool
-	env               []string
+// request is what a call asks for. Of the fields, it has those of its op.
+type request struct {
+	op       op
+	name     string
+	ignored  []byte   // opTree: patterns
+	names    []string // opOpenFiles
+	file     uint32   // opRead: the call that has opened it
+	size     uint64   // opRead: how much of it
+	files    []edit.File
+	settings workspace.ApplySettings
+	command  tools.ExecCommand // without the directory of the workspace, which the server knows
 }
 
-func (m *command) code(c *coder) {
-	str(c, &m.script, maxScript)
-	str(c, &m.dir, maxName)
-	c.flag(&m.network)
-	c.flag(&m.readOnly)
-	list(c, &m.env, maxVars, func(s *string) { str(c, s, maxScript) })
+func (r *request) code(c *coder) {
+	switch r.op {
+	case opRead:
+		integer(c, &r.file, math.MaxUint32)
+		c.num(&r.size, maxChunk)
+	case opOpenFiles:
+		list(c, &r.names, maxSmall, func(s *string) { name(c, s) })
+	case opApply:
+		str(c, &r.settings.Approved, maxText)
+		c.flag(&r.settings.WrittenConflicts)
+		integer(c, &r.settings.WriterWait, math.MaxInt64)
+		list(c, &r.files, math.MaxUint16, func(f *edit.File) { planned(c, f) })
+	case opRun:
+		str(c, &r.command.Script, maxSmall)
+		str(c, &r.command.Dir, maxSmall)
+		c.flag(&r.command.Network)
+		c.flag(&r.command.ReadOnly)
+		list(c, &r.command.Env, maxSmall, func(s *string) { str(c, s, maxSmall) })
+	default:
+		if name(c, &r.name); r.op == opTree {
+			c.bytes(&r.ignored)
+		}
+	}
+}
+
+// name codes a name that is asked for. One that is too long for any system is cut: it stays too long.
+func name(c *coder, v *string) {
+	if c.decoding {
+		str(c, v, maxName)
+		return
+	}
+	short := cut(*v, maxName)
+	str(c, &short, maxName)
+}
+
+// texts returns the texts of a plan, which an answer may repeat.
+func (r *request) texts() (all []string) {
+	for _, f := range r.files {
+		all = append(all, f.Base, f.Proposed)
+	}
+	return all
 }
 
 // ending codes the result of a command.
@@ -189,30 +223,7 @@ func ending(c *coder, r *tools.ExecResult) {
 	list(c, &r.Notes, maxNotes, func(s *string) { str(c, s, maxText) })
 }
 
-// planned is the request of opApply.
-type planned struct {
-	approved  string
-	conflicts bool
-	wait      time.Duration
-	files     []edit.File
-}
-
-func (m *planned) code(c *coder) {
-	str(c, &m.approved, maxText)
-	c.flag(&m.conflicts)
-	integer(c, &m.wait, math.MaxInt64)
-	list(c, &m.files, math.MaxUint16, func(f *edit.File) { file(c, f) })
-}
-
-// texts returns the texts of the plan, which an answer may repeat.
-func (m *planned) texts() (all []string) {
-	for _, f := range m.files {
-		all = append(all, f.Base, f.Proposed)
-	}
-	return all
-}
-
-func file(c *coder, f *edit.File) {
+func planned(c *coder, f *edit.File) {
 	str(c, &f.Path, maxName)
 	str(c, &f.Kind, maxName)
 	c.text(&f.Base)
@@ -222,7 +233,7 @@ func file(c *coder, f *edit.File) {
 }
 
 // changed codes what became of a file. The result of a merge follows from its three texts.
-func changed(c *coder, r *edit.FileResult, opts []merge.Option) {
+func changed(c *coder, r *edit.FileResult) {
 	str(c, &r.Path, maxName)
 	str(c, &r.Kind, maxName)
 	str(c, &r.Outcome, maxName)
@@ -245,19 +256,19 @@ func changed(c *coder, r *edit.FileResult, opts []merge.Option) {
 	c.flag(&merged)
 	c.flag(&undo)
 	if c.decoding && merged && !c.failed {
-		m := merge.Merge([]byte(r.Base), []byte(r.Ours), []byte(r.Theirs), opts...)
+		m := merge.Merge([]byte(r.Base), []byte(r.Ours), []byte(r.Theirs), c.merge...)
 		r.Merge = &m
 	}
 	if c.decoding && undo {
 		r.Undo = new(edit.File)
 	}
 	if undo {
-		file(c, r.Undo)
+		planned(c, r.Undo)
 	}
 }
 
-func changes(c *coder, all *[]edit.FileResult, opts []merge.Option) {
-	list(c, all, math.MaxUint16, func(r *edit.FileResult) { changed(c, r, opts) })
+func changes(c *coder, all *[]edit.FileResult) {
+	list(c, all, math.MaxUint16, func(r *edit.FileResult) { changed(c, r) })
 }
 
 // failure is an error on the way. Class says of which type it is.
@@ -304,7 +315,7 @@ func failureOf(err error) failure {
 
 func cut(s string, most int) string { return s[:min(len(s), most)] }
 
-func (f *failure) code(c *coder, opts []merge.Option) {
+func (f *failure) code(c *coder) {
 	class := uint64(f.class)
 	c.num(&class, failedEnd-1)
 	f.class = byte(class)
@@ -318,7 +329,7 @@ func (f *failure) code(c *coder, opts []merge.Option) {
 			f.kind = workspace.KindIO
 		}
 	case failedConflict:
-		changes(c, &f.files, opts)
+		changes(c, &f.files)
 	case failedMemory:
 		integer(c, &f.used, math.MaxInt64)
 		integer(c, &f.limit, math.MaxInt64)

@@ -225,7 +225,7 @@ func (s *server) request(f frame) error {
 	if f.kind == framePart {
 		return nil
 	}
-	if len(call.request) == 0 || op(call.request[0]) >= opEnd {
+	if len(call.request) == 0 || call.request[0] == 0 || op(call.request[0]) >= opEnd {
 		return protocolError("an unknown request")
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -248,18 +248,20 @@ func (s *server) forget(id uint32) {
 
 // serve carries out a call and sends its answer. The slot of the call is free when the answer is
 // sent, so the answers that wait are bounded.
-func (s *server) serve(ctx context.Context, id uint32, request []byte) {
-	slots := s.slots.of(op(request[0]))
+func (s *server) serve(ctx context.Context, id uint32, data []byte) {
+	r := request{op: op(data[0])}
+	slots := s.slots[r.op]
 	var answer []byte
-	err := slots.Acquire(ctx, 1)
-	if err == nil {
-		answer, err = s.answer(ctx, id, op(request[0]), decoder(request[1:]))
+	if slots.Acquire(ctx, 1) != nil {
+		answer, slots = reply(context.Cause(ctx)).b, nil
 	} else {
-		answer, err = reply(context.Cause(ctx)).b, nil
-		slots = nil
-	}
-	if err != nil { // the request is not well-formed
-		s.end(err)
+		c := decoder(data[1:])
+		r.code(c)
+		if err := c.end(); err != nil {
+			s.end(err)
+		} else {
+			answer = s.answer(ctx, id, &r)
+		}
 	}
 	s.mu.Lock()
 	s.forget(id)

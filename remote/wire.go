@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/aycoder/aycoder/merge"
 )
 
 // A connection begins with a greeting of each side (see greet), then has frames in both directions.
@@ -223,6 +225,7 @@ type coder struct {
 
 	texts []string // that later ones may repeat
 	known map[string]int
+	merge []merge.Option // of the plan of which the result is decoded
 }
 
 func decoder(b []byte) *coder { return &coder{b: b, decoding: true} }
