@@ -47,7 +47,11 @@ func (t *tracker) author(ctx context.Context) *author {
 
 // authors returns who may have made a change that was just found, other than the user.
 func (t *tracker) authors(name string) []*author {
-	all := slices.Clip(t.busy[name])
+	return append(t.running(), t.busy[name]...)
+}
+
+// running returns the authors whose commands may have changed files since the last walk.
+func (t *tracker) running() (all []*author) {
 	for _, c := range t.commands {
 		all = append(all, c.author)
 	}
@@ -57,17 +61,19 @@ func (t *tracker) authors(name string) []*author {
 // unwatched reports whether some of the authors work for a run, and none for one that is watched.
 func (t *tracker) unwatched(all []*author) bool {
 	return slices.ContainsFunc(all, func(a *author) bool { return len(a.runs) > 0 }) &&
-		!slices.ContainsFunc(t.ledgers, func(l *ledger) bool { return len(l.of(all)) > 0 })
+		!slices.ContainsFunc(t.ledgers, func(l *ledger) bool { return len(l.of(all).By) > 0 })
 }
 
-// of returns those authors that are agents of the run, each once.
-func (l *ledger) of(all []*author) (by []edit.ChangedBy) {
+// of says which authors are agents of the run, each once, and whether there are some of others.
+func (l *ledger) of(all []*author) (of changeset.Authors) {
 	for _, a := range all {
 		if slices.Contains(a.runs, l.run) {
-			by = changeset.AddBy(by, a.ChangedBy)
+			of.By = changeset.AddBy(of.By, a.ChangedBy)
+		} else if len(a.runs) > 0 {
+			of.Other = true
 		}
 	}
-	return by
+	return of
 }
 
 // plain returns a state as ledgers have it. They have no directories.
@@ -79,7 +85,7 @@ func (s FileState) plain() changeset.State {
 		NotHeld: s.NotHeld, Time: s.Time}
 }
 
-// beforeWrite notes what the user has changed between the last look at the files and a plan.
+// beforeWrite notes what the user or a command has changed between the last look at the files and a plan.
 func (t *tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
 	for i := range res.Files {
 		undo := res.Files[i].Undo
@@ -95,22 +101,29 @@ func (t *tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
 		if err != nil {
 			return err
 		}
-		t.noteBy(f, signature{}, now, false, nil)
+		t.noteBy(f, signature{}, now, false, t.running())
 	}
 	return nil
 }
 
-// afterWrite notes what the user has changed between a plan and the look at the files after it.
-func (t *tracker) afterWrite(ctx context.Context, name string, res *edit.FileResult) error {
-	if len(t.ledgers) == 0 || !res.Written || !res.Exists && t.file(name).state.Kind == "" {
+// afterWrite tells what a plan has written from what the user or a command has changed between it and the
+// look at the files after it.
+func (t *tracker) afterWrite(ctx context.Context, name string, by *author, res *edit.FileResult) error {
+	undo, mid := res.Undo, t.file(name).state
+	same := res.Exists && mid.Hash == HashOf([]byte(res.Content)) || !res.Exists && mid.Kind == ""
+	wrote := res.Written && undo != nil && (undo.Kind == edit.Delete || !res.Exists || undo.Proposed != res.Content)
+	if !wrote || len(t.ledgers) == 0 || same && len(t.commands) == 0 {
 		return nil
 	}
-	mid, err := FileState{}, error(nil)
-	if res.Exists {
-		mid, err = t.store(ctx, t.file(name).state.Mode, res.Content)
+	var err error
+	switch {
+	case !res.Exists:
+		mid = FileState{}
+	case !same:
+		mid, err = t.store(ctx, mid.Mode, res.Content)
 	}
 	for _, l := range t.ledgers {
-		l.Split(name, mid.plain())
+		l.Split(name, mid.plain(), l.of([]*author{by}), l.of(t.running()))
 	}
 	return err
 }
@@ -140,7 +153,8 @@ const unknownBefore = "The run was resumed. What it changed before that is not k
 //
 // A file counts as changed by an agent if a tool of it has changed the file, or if the file has changed
 // while a command of it ran. All else is the user's, and is not in the changes; where the user and an agent
-// have changed the same lines, the file is Mixed. Files that git ignores are seen only if a tool changes
+// have changed the same lines, the file is Mixed. Runs at the same time have their own changes each, and a
+// file is Mixed that commands of two may have changed. Files that git ignores are seen only if a tool changes
 // them. Without a session, contents are held in memory, up to 64 MiB, and a run that another process
 // resumes tells only what has changed since.
 func (f *Files) Watch(run string, resumed bool) func(ctx context.Context, suspended bool) *edit.Changes {

@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +34,10 @@ type changedRun struct {
 	files       *session.Files
 	git         bool
 	undo, user  bool
-	log         []string
+	several     bool // branches at the same time
+
+	mu  sync.Mutex // for events of branches at the same time
+	log []string
 }
 
 var changedNames = []string{"a", "b", "B", "c.txt", "d/e", "d/f", "d/g/h", "sp ace", "-n", "--- a", "q\"u'o\\te", "new\nline", "é→",
@@ -87,7 +92,11 @@ func (c *changedRun) calls(n int, sub bool) (steps []script.Step) {
 	for range n {
 		name, text := c.name(), c.text()
 		path := map[string]any{"path": name, "content": text}
-		switch c.r.IntN(12) {
+		kind := c.r.IntN(12)
+		if c.several && c.r.IntN(2) == 0 {
+			kind = 5
+		}
+		switch kind {
 		case 0, 1:
 			c.log = append(c.log, "write "+name)
 			steps = append(steps, script.Call("read_file", map[string]any{"path": name}), script.Call("write_file", path))
@@ -104,10 +113,13 @@ func (c *changedRun) calls(n int, sub bool) (steps []script.Step) {
 			patch := "*** Begin Patch\n*** Delete File: " + name + "\n*** End Patch\n"
 			steps = append(steps, script.Call("read_file", map[string]any{"path": name}), script.Call("apply_patch", map[string]any{"patch": patch}))
 		case 5:
-			file := fmt.Sprintf("user%d", 1+c.r.IntN(2))
+			file, line := fmt.Sprintf("user%d", 1+c.r.IntN(2)), "line 39\n"
+			if c.several {
+				line = fmt.Sprintf("line %d\n", 4+7*c.r.IntN(6))
+			}
 			c.log = append(c.log, "edit "+file)
 			steps = append(steps, script.Call("read_file", map[string]any{"path": file}),
-				script.Call("edit_file", map[string]any{"path": file, "old_string": "line 39\n", "new_string": fmt.Sprintf("LINE %d\nline 39\n", c.r.IntN(100))}))
+				script.Call("edit_file", map[string]any{"path": file, "old_string": line, "new_string": fmt.Sprintf("LINE %d\n%s", c.r.IntN(100), line)}))
 		case 6:
 			if sub {
 				steps = append(steps, script.Call("subagent", map[string]any{"task": fmt.Sprint(c.r.IntN(1000))}))
@@ -146,7 +158,9 @@ func (c *changedRun) event(ev aycoder.Event) {
 	if !ok {
 		return
 	}
-	if c.undo && end.Changes != nil && c.r.IntN(3) == 0 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.undo && end.Changes != nil && c.r.IntN(3) == 0 && !slices.ContainsFunc(end.Changes.Files, c.link) {
 		c.log = append(c.log, "undo")
 		_, _ = c.files.Apply(c.Context(), end.Changes.Undo()) // what has changed since stays
 	}
@@ -161,6 +175,13 @@ func (c *changedRun) event(ev aycoder.Event) {
 			require.NoError(c, os.WriteFile(filepath.Join(dir, file), []byte(strings.Join(lines, "")), 0o644))
 		}
 	}
+}
+
+// link reports whether a file was written by way of a link. To undo that takes the link away, which then is
+// a change by the user.
+func (c *changedRun) link(f edit.FileResult) bool {
+	info, err := os.Lstat(filepath.Join(c.dir, f.Path))
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // tree is what a directory has, without version control, directories and what git ignores.
@@ -226,10 +247,20 @@ func TestChangesLeadFromBeforeToAfter(t *testing.T) {
 		runs = n
 	}
 	var files, binary, moved, several, patched, mixed, empty int
+	var branched counted
 	for seed := range runs {
 		c := &changedRun{T: t, r: rand.New(rand.NewPCG(7, uint64(seed))), dir: filepath.Join(t.TempDir(), "ws")}
 		c.before = c.dir + ".before"
 		c.prepare()
+		if seed%5 == 4 { // with branches at the same time
+			c.several, c.user = true, false // commands of others could write at the same moment
+			all := c.branches(2 + c.r.IntN(2))
+			c.checkBranches(all, func() string {
+				data, _ := json.MarshalIndent(all, "", " ")
+				return fmt.Sprintf("seed %d: %q\n%s", seed, c.log, data)
+			}, &branched)
+			continue
+		}
 		res := c.run(seed%2 == 0)
 		got := res.Changes
 		diff := got.Diff()
@@ -301,6 +332,8 @@ func TestChangesLeadFromBeforeToAfter(t *testing.T) {
 	}
 	t.Logf("%d runs (%d without a change), %d files: %d binary, %d moved, %d by several agents (%d parts not told apart); %d runs also by patch",
 		runs, empty, files, binary, moved, several, mixed, patched)
+	t.Logf("%d of them with branches: %d files, %d of several branches (%d adjacent for git), %d mixed (%d with commands)",
+		branched.runs, branched.files, branched.shared, branched.adjacent, branched.mixed, branched.commands)
 }
 
 func (c *changedRun) prepare() {

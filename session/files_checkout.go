@@ -272,7 +272,7 @@ func (t *tracker) checkout(ctx context.Context, plan []FileChange) (map[string]F
 		todo = append(todo, workspace.Restoration{Path: c.Path, From: versionOf(c.Now, c.now), To: versionOf(c.Then, c.then)})
 	}
 	res, err := t.ws.Restore(ctx, todo)
-	err = errors.Join(err, t.afterPlan(ctx, names, res))
+	err = errors.Join(err, t.afterPlan(ctx, names, &author{}, res))
 	states := map[string]FileState{}
 	for _, c := range plan {
 		s := &t.files[c.Path].state

@@ -74,7 +74,7 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 	res, err := f.Workspace.Apply(ctx, plan, opts...)
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	err = errors.Join(err, t.afterPlan(ctx, names, res))
+	err = errors.Join(err, t.afterPlan(ctx, names, by, res))
 	for _, name := range names {
 		if i := slices.Index(t.busy[name], by); len(t.busy[name]) > 1 {
 			t.busy[name] = slices.Delete(t.busy[name], i, i+1)
@@ -120,7 +120,7 @@ func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan, by *author) ([
 // afterPlan notes what a plan has made of the files. A file that does not have the content that
 // Apply has read last was changed once more by somebody else. The files in which a plan has saved
 // what the user wrote are the user's.
-func (t *tracker) afterPlan(ctx context.Context, names []string, res *edit.Result) error {
+func (t *tracker) afterPlan(ctx context.Context, names []string, by *author, res *edit.Result) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	if res != nil {
@@ -134,9 +134,9 @@ func (t *tracker) afterPlan(ctx context.Context, names []string, res *edit.Resul
 	}
 	for _, f := range res.Files {
 		name, err := t.ws.Resolve(f.Path)
-		if s := t.files[name]; err == nil && s != nil && s.state.Hash != HashOf([]byte(f.Content)) {
-			s.state.Own = false
-			errs = append(errs, t.afterWrite(ctx, name, &f))
+		if s := t.files[name]; err == nil && s != nil {
+			s.state.Own = s.state.Own && s.state.Hash == HashOf([]byte(f.Content))
+			errs = append(errs, t.afterWrite(ctx, name, by, &f))
 		}
 		for _, name := range f.Sidecars {
 			errs = append(errs, t.look(ctx, name, true))

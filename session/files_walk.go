@@ -37,10 +37,12 @@ type walker struct {
 	*tracker
 	before, unseen unseen // by the last walk, and by this one
 	left           int    // how many entries it may still look at
+	later          bool   // it has left out files that a plan is about to change
 	budget         budget
 }
 
-// walk finds what has changed, came and went since the last walk, and stores it within the limits.
+// walk finds what has changed, came and went since the last walk, and stores it within the limits. The files
+// of a plan that is carried out are looked at after the plan, which knows what it has made of them.
 func (t *tracker) walk(ctx context.Context) error {
 	if err := t.repo.Load(ctx); err != nil {
 		return err
@@ -57,7 +59,7 @@ func (t *tracker) walk(ctx context.Context) error {
 	}
 	t.unseen = w.unseen
 	for name, f := range t.files {
-		if f.walk == t.walks || f.state.Kind == "" && f.state.First == nil {
+		if f.walk == t.walks || f.state.Kind == "" && f.state.First == nil || w.leave(name) {
 			continue
 		}
 		if err := t.look(ctx, name, false); err != nil {
@@ -67,8 +69,17 @@ func (t *tracker) walk(ctx context.Context) error {
 			delete(t.files, name)
 		}
 	}
-	t.commands = slices.DeleteFunc(t.commands, func(c *command) bool { return slices.Contains(ended, c) })
+	if !w.later {
+		t.commands = slices.DeleteFunc(t.commands, func(c *command) bool { return slices.Contains(ended, c) })
+	}
 	return nil
+}
+
+// leave reports whether a file is to be looked at after a plan.
+func (w *walker) leave(name string) bool {
+	later := len(w.busy[name]) > 0
+	w.later = w.later || later
+	return later
 }
 
 // dir walks through a directory. Hidden says that it is ignored itself, but has committed files.
@@ -122,7 +133,10 @@ func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, l *ignor
 	}
 	f := w.file(name)
 	f.walk = w.walks
-	if err := w.changed(ctx, f, info); err != nil || !isDir {
+	if isDir || !w.leave(name) {
+		err = w.changed(ctx, f, info)
+	}
+	if err != nil || !isDir {
 		return err
 	}
 	return w.dir(ctx, name, l, ignored)

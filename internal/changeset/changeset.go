@@ -42,12 +42,18 @@ func (s State) Same(o State) bool {
 		(s.Hash != "" || s.Size == o.Size && s.NotHeld == o.NotHeld && s.Time.Equal(o.Time))
 }
 
-// A Step is a change of one file. By are the agents of the run, one of whom has made it, or nobody if it
-// was somebody else.
+// Authors are those of whom one has made a change: agents of the run, or of another run that works on the
+// files at the same time. If there are none, it was somebody else, such as the user.
+type Authors struct {
+	By    []edit.ChangedBy `json:"by,omitempty"`
+	Other bool             `json:"other,omitempty"`
+}
+
+// A Step is a change of one file.
 type Step struct {
-	From State            `json:"from,omitzero"`
-	To   State            `json:"to,omitzero"`
-	By   []edit.ChangedBy `json:"by,omitempty"`
+	From State `json:"from,omitzero"`
+	To   State `json:"to,omitzero"`
+	Authors
 }
 
 // A Ledger says step by step how the files have become what they are since a run has begun. The zero
@@ -58,7 +64,20 @@ type Ledger struct {
 }
 
 // Names returns the names of the files that the run has changed, sorted.
-func (l *Ledger) Names() []string { return slices.Sorted(maps.Keys(l.steps)) }
+func (l *Ledger) Names() (names []string) {
+	for name, steps := range l.steps {
+		if own(steps) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// own reports whether the run may have made one of the steps.
+func own(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return len(s.By) > 0 })
+}
 
 // Clone returns a copy.
 func (l *Ledger) Clone() *Ledger {
@@ -69,9 +88,9 @@ func (l *Ledger) Clone() *Ledger {
 	return c
 }
 
-// Add adds a change by these agents of the run, or by somebody else if there are none.
-func (l *Ledger) Add(name string, from, to State, by []edit.ChangedBy) {
-	if from.Same(to) || len(l.steps[name]) == 0 && len(by) == 0 {
+// Add adds a change. That of somebody else counts only after one of a run.
+func (l *Ledger) Add(name string, from, to State, by Authors) {
+	if from.Same(to) || len(l.steps[name]) == 0 && len(by.By) == 0 && !by.Other {
 		return
 	}
 	l.Settle(name, from)
@@ -85,7 +104,7 @@ func (l *Ledger) Add(name string, from, to State, by []edit.ChangedBy) {
 func (l *Ledger) Settle(name string, now State) {
 	if steps := l.steps[name]; len(steps) > 0 {
 		if last := steps[len(steps)-1].To; !last.Same(now) {
-			l.steps[name] = append(steps, Step{last, now, nil})
+			l.steps[name] = append(steps, Step{last, now, Authors{}})
 		}
 	}
 }
@@ -101,13 +120,13 @@ func (l *Ledger) Held(name string, was, now State) {
 	}
 }
 
-// Split says that the last step led only to mid, and that somebody else went on from there.
-func (l *Ledger) Split(name string, mid State) {
+// Split says that the last step, by these authors, led only to mid, and that others went on from there.
+func (l *Ledger) Split(name string, mid State, by, rest Authors) {
 	if n := len(l.steps[name]); n > 0 {
 		last := &l.steps[name][n-1]
 		to := last.To
-		last.To = mid
-		l.Settle(name, to)
+		last.To, last.Authors = mid, by
+		l.Add(name, mid, to, rest)
 	}
 }
 
@@ -115,7 +134,7 @@ func (l *Ledger) Split(name string, mid State) {
 // each later one begins where the one before has ended.
 func (l *Ledger) Unsaved() (out map[string][]Step) {
 	for name, steps := range l.steps {
-		if n := l.saved[name]; n < len(steps) {
+		if n := l.saved[name]; n < len(steps) && own(steps) {
 			if out == nil {
 				out = map[string][]Step{}
 			}

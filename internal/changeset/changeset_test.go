@@ -13,7 +13,8 @@ import (
 )
 
 // A history is the contents of one file, each with who has written it: "m" and "h" are agents of the
-// run, "u" is the user. The content "-" is that of no file.
+// run, "u" is the user, "b" is an agent of another run, and "mb" one of both. The content "-" is that of no
+// file.
 func changesOf(t *testing.T, history ...string) *edit.Changes {
 	t.Helper()
 	contents := map[string]string{}
@@ -30,9 +31,9 @@ func changesOf(t *testing.T, history ...string) *edit.Changes {
 	for i := 1; i < len(history); i++ {
 		who, text, _ := strings.Cut(history[i], " ")
 		_, before, _ := strings.Cut(history[i-1], " ")
-		var by []edit.ChangedBy
-		if who != "u" {
-			by = []edit.ChangedBy{{Run: who, Tool: true}}
+		by := changeset.Authors{Other: strings.Contains(who, "b")}
+		if who == "m" || who == "h" || who == "mb" {
+			by.By = []edit.ChangedBy{{Run: who, Tool: true}}
 		}
 		l.Add("f", state(before), state(text), by)
 	}
@@ -69,6 +70,16 @@ func TestNet(t *testing.T) {
 		{"deleted by the user", []string{"u " + text, "m " + with("2", "two"), "u -"}, "none", false},
 		{"deleted, and created by the user", []string{"u " + text, "m -", "u x\n"}, "none", false},
 		{"created and deleted", []string{"u -", "m x\n", "m -"}, "none", false},
+		{"another run's before", []string{"u " + text, "b " + with("8", "eight"), "m " + with("8", "eight", "2", "two")}, "-2 +two", false},
+		{"another run's after", []string{"u " + text, "m " + with("2", "two"), "b " + with("8", "eight", "2", "two")}, "-2 +two", false},
+		{"another run's on it", []string{"u " + text, "b " + with("2", "two"), "m " + with("2", "TWO")}, "-two +TWO", true},
+		{"another run's, deleted", []string{"u " + text, "b " + with("2", "two"), "m -"}, "-1 -two -3 -4 -5 -6 -7 -8 -9", true},
+		{"another run's, taken back", []string{"u " + text, "b " + with("2", "two"), "m " + text}, "-two +2", true},
+		{"another run's, created", []string{"u -", "b 1\n", "m 1\n2\n"}, "+2", true},
+		{"another run's alone", []string{"u " + text, "b " + with("2", "two")}, "none", false},
+		{"taken back by another run", []string{"u " + text, "m " + with("2", "two"), "b " + text}, "none", false},
+		{"perhaps another run's", []string{"u " + text, "mb " + with("2", "two")}, "-2 +two", true},
+		{"perhaps another run's, and taken back", []string{"u " + text, "mb " + with("2", "two"), "u " + text, "m " + with("5", "five")}, "-5 +five", false},
 		{"deleted and created", []string{"u " + text, "m -", "m " + with("2", "two")}, "-2 +two", false},
 	}
 	for _, tt := range tests {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -36,7 +35,7 @@ type Source struct {
 // Changes returns the difference between the beginning and the end. Missing is what it lacks. The
 // ledger must not change meanwhile: see [Ledger.Clone].
 func (l *Ledger) Changes(ctx context.Context, from Source, missing []string) *edit.Changes {
-	s := &changeSet{Source: from, steps: l.steps, merged: map[string][]byte{}, missing: missing, room: maxDiffs}
+	s := &changeSet{Source: from, Ledger: l, merged: map[string][]byte{}, missing: missing, room: maxDiffs}
 	s.collect(ctx)
 	s.pairMoves()
 	if n := len(s.files) - maxChanged; n > 0 {
@@ -54,7 +53,7 @@ func (l *Ledger) Changes(ctx context.Context, from Source, missing []string) *ed
 // A changeSet is about to become an [edit.Changes].
 type changeSet struct {
 	Source
-	steps   map[string][]Step
+	*Ledger
 	merged  map[string][]byte // contents that never were in a file
 	blobs   map[string][]byte // contents that git has
 	files   []*changedFile
@@ -71,13 +70,13 @@ type changedFile struct {
 
 // collect finds the files that differ, sorted by path.
 func (s *changeSet) collect(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
-		n := s.net(ctx, name, "")
+	for _, name := range s.Names() {
+		n := s.net(ctx, name, ofRun)
 		if n.before.Same(n.after) {
 			continue
 		}
 		f := &changedFile{name: name, from: name, before: n.before, after: n.after}
-		f.Path, f.Mixed = Key(name), n.mixed
+		f.Path, f.Mixed = Key(name), n.mixed || !s.apart(ctx, name, n)
 		for _, step := range s.steps[name] {
 			f.By = AddBy(f.By, step.By...)
 		}
@@ -91,19 +90,34 @@ type net struct {
 	mixed         bool // with changes of others
 }
 
-// net returns the difference that the run makes to a file, or with the id of a run only that of its
-// agent: between what the file would be without it, and what it is. The changes of others are merged
-// into what the file would be.
-func (s *changeSet) net(ctx context.Context, name, run string) (n net) {
+// A part decides whether a step belongs to the difference that somebody makes, and whether it may be
+// somebody else's all the same.
+type part func(Step) (own, shared bool)
+
+func ofRun(s Step) (own, shared bool) { return len(s.By) > 0, s.Other }
+
+func ofOthers(s Step) (own, shared bool) { return s.Other, len(s.By) > 0 }
+
+func ofRuns(s Step) (own, shared bool) { return s.Other || len(s.By) > 0, false }
+
+func ofAgent(run string) part {
+	return func(s Step) (own, shared bool) {
+		own = slices.ContainsFunc(s.By, func(by edit.ChangedBy) bool { return by.Run == run })
+		return own, s.Other || len(s.By) > 1
+	}
+}
+
+// net returns a difference that is made to a file: between what the file would be without it, and what it
+// is. The changes of others are merged into what the file would be.
+func (s *changeSet) net(ctx context.Context, name string, of part) (n net) {
 	steps := s.steps[name]
 	n.before = steps[0].From
 	past := make([]net, len(steps)) // before each step
 	for i, step := range steps {
 		past[i] = n
 		n.after = step.To
-		own := func(by edit.ChangedBy) bool { return run == "" || by.Run == run }
-		if slices.ContainsFunc(step.By, own) {
-			n.mixed = n.mixed || run != "" && len(step.By) > 1
+		if own, shared := of(step); own {
+			n.mixed = n.mixed || shared
 			continue
 		}
 		back := slices.IndexFunc(steps[:i], func(s Step) bool { return s.From.Same(step.To) })
@@ -111,15 +125,31 @@ func (s *changeSet) net(ctx context.Context, name, run string) (n net) {
 			n.before, n.mixed = past[back].before, past[back].mixed
 			continue
 		}
-		if !n.rebase(step, func(state State) ([]byte, error) { return s.content(ctx, name, state) }, s.merged) {
+		if !s.rebase(ctx, name, &n, step) {
 			n.mixed = true
 		}
 	}
 	return n
 }
 
+// apart reports whether the difference that the run makes to a file, and that of the runs at the same time,
+// lead together from before both to after both.
+func (s *changeSet) apart(ctx context.Context, name string, run net) bool {
+	if !slices.ContainsFunc(s.steps[name], func(s Step) bool { return s.Other }) {
+		return true
+	}
+	others, both := s.net(ctx, name, ofOthers), s.net(ctx, name, ofRuns)
+	if others.mixed || both.mixed {
+		return false
+	}
+	if !others.before.Same(run.after) {
+		return s.rebase(ctx, name, &run, Step{From: run.after, To: others.before}) && run.before.Same(both.before)
+	}
+	return run.before.Same(both.before)
+}
+
 // rebase takes a step of somebody else into the state before, and reports whether that was possible.
-func (n *net) rebase(step Step, content func(State) ([]byte, error), merged map[string][]byte) bool {
+func (s *changeSet) rebase(ctx context.Context, name string, n *net, step Step) bool {
 	from, to := step.From, step.To
 	if n.before.Same(from) || to.Kind == "" || from.Kind == "" || to.Kind != from.Kind {
 		n.before = to // the file is wholly theirs
@@ -139,9 +169,9 @@ func (n *net) rebase(step Step, content func(State) ([]byte, error), merged map[
 	if n.before.Kind != File || to.Kind != File {
 		return false
 	}
-	base, err := content(from)
-	ours, errOurs := content(n.before)
-	theirs, errTheirs := content(to)
+	base, err := s.content(ctx, name, from)
+	ours, errOurs := s.content(ctx, name, n.before)
+	theirs, errTheirs := s.content(ctx, name, to)
 	if errors.Join(err, errOurs, errTheirs) != nil {
 		return false
 	}
@@ -151,7 +181,7 @@ func (n *net) rebase(step Step, content func(State) ([]byte, error), merged map[
 	}
 	data := m.Bytes()
 	n.before = State{Kind: File, Mode: mode, Size: int64(len(data)), Hash: hashOf(data)}
-	merged[n.before.Hash] = data
+	s.merged[n.before.Hash] = data
 	return true
 }
 
@@ -282,7 +312,7 @@ func (s *changeSet) diff(ctx context.Context, f *changedFile) {
 		by := &f.By[i]
 		names := []string{f.from, f.name}
 		for _, name := range slices.Compact(names) {
-			n := s.net(ctx, name, by.Run)
+			n := s.net(ctx, name, ofAgent(by.Run))
 			if n.mixed {
 				by.Diff = ""
 				break
