@@ -191,24 +191,12 @@ func WithRules(rules ...Rule) Option {
 // were denied. It is called by several goroutines at the same time, and must return soon.
 // Default: none.
 func WithLog(log func(Record)) Option {
-	return func(c *config) error {
-		if log == nil {
-			return &aycoder.ConfigError{Option: "WithLog", Err: errors.New("is nil")}
-		}
-		c.log = log
-		return nil
-	}
+	return given("WithLog", log != nil, func(c *config) { c.log = log })
 }
 
 // WithLogger sets a logger for the same records. Default: none.
 func WithLogger(logger *slog.Logger) Option {
-	return func(c *config) error {
-		if logger == nil {
-			return &aycoder.ConfigError{Option: "WithLogger", Err: errors.New("is nil")}
-		}
-		c.logger = logger
-		return nil
-	}
+	return given("WithLogger", logger != nil, func(c *config) { c.logger = logger })
 }
 
 // WithTLSConfig sets how the proxy verifies the hosts that it connects to by itself, which are
@@ -216,23 +204,22 @@ func WithLogger(logger *slog.Logger) Option {
 // is for the roots of a company, or for a certificate of the client. Default: the roots of the
 // system.
 func WithTLSConfig(t *tls.Config) Option {
-	return func(c *config) error {
-		if t == nil {
-			return &aycoder.ConfigError{Option: "WithTLSConfig", Err: errors.New("is nil")}
-		}
-		c.tls = t.Clone()
-		return nil
-	}
+	return given("WithTLSConfig", t != nil, func(c *config) { c.tls = t.Clone() })
 }
 
 // WithResolver sets what resolves names. Default: Go's resolver with the name servers of the
 // system.
 func WithResolver(r *net.Resolver) Option {
+	return given("WithResolver", r != nil, func(c *config) { c.resolver = r })
+}
+
+// given returns an option whose value must not be nil.
+func given(name string, ok bool, set func(*config)) Option {
 	return func(c *config) error {
-		if r == nil {
-			return &aycoder.ConfigError{Option: "WithResolver", Err: errors.New("is nil")}
+		if !ok {
+			return &aycoder.ConfigError{Option: name, Err: errors.New("is nil")}
 		}
-		c.resolver = r
+		set(c)
 		return nil
 	}
 }

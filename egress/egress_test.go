@@ -229,7 +229,7 @@ func TestHello(t *testing.T) {
 		{"an alert", []byte{21, 3, 3, 0, 2, 1, 0}, "example.com", false},
 		{"data", []byte{23, 3, 3, 0, 2, 1, 0}, "example.com", false},
 	} {
-		got, err := helloFor(&early{r: bytes.NewReader(tt.bytes)}, tt.host)
+		got, err := helloFor(&readFrom{r: bytes.NewReader(tt.bytes)}, tt.host)
 		assert.Equal(t, tt.ok, err == nil, "%s: %v", tt.name, err)
 		if err == nil {
 			assert.True(t, bytes.HasPrefix(tt.bytes, got), "%s: what was read is sent on", tt.name)
@@ -240,7 +240,7 @@ func TestHello(t *testing.T) {
 func FuzzHello(f *testing.F) {
 	f.Add([]byte{22, 3, 1, 0, 4, 1, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if got, err := helloFor(&early{r: bytes.NewReader(data)}, "example.com"); err == nil {
+		if got, err := helloFor(&readFrom{r: bytes.NewReader(data)}, "example.com"); err == nil {
 			require.Contains(t, string(got), "example.com")
 		}
 	})

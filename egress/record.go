@@ -48,14 +48,13 @@ func (s *Session) begin(method, path string) *entry {
 	return &entry{s: s, record: Record{Time: time.Now(), Method: runes.Shorten(method, 32), Path: runes.Shorten(runes.Clean(path), 500)}}
 }
 
-func (e *entry) to(d Destination) { e.record.Destination = d }
-
-// decided notes the rule, and whether the destination may be reached.
-func (e *entry) decided(r *rule, err error) {
-	if r != nil {
+// allow is that of the session, and notes its destination, rule and outcome.
+func (e *entry) allow(ctx context.Context, d Destination) (*rule, error) {
+	r, err := e.s.allow(ctx, d)
+	if e.record.Destination, e.record.Allowed = d, err == nil; r != nil {
 		e.record.Rule = r.String()
 	}
-	e.record.Allowed = err == nil
+	return r, err
 }
 
 // end hands the record over.

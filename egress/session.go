@@ -55,7 +55,7 @@ type Session struct {
 // An answer is one to a question; err is nil if it is yes.
 type answer struct {
 	done chan struct{} // closed when err is set
-	err  *DeniedError
+	err  error
 }
 
 // Session starts a session. The caller must call Close. When ctx is done, open questions are
@@ -250,10 +250,7 @@ func (s *Session) allow(ctx context.Context, d Destination) (*rule, error) {
 	case <-ctx.Done():
 		return r, context.Cause(ctx)
 	}
-	if a.err != nil {
-		return r, a.err
-	}
-	return r, nil
+	return r, a.err
 }
 
 // deny returns the error for a destination, and remembers it.
@@ -289,17 +286,14 @@ func (s *Session) question(d Destination) (*answer, error) {
 	s.answers[d] = a
 	s.work.Go(func() {
 		defer close(a.done)
-		a.err = &DeniedError{d, "the question was not answered"} // also if asking panics
+		ok, reason := false, ""
 		defer func() {
-			if recover() != nil || a.err != nil {
-				a.err = s.deny(d, a.err.Reason)
+			_ = recover() // asking has panicked
+			if !ok {
+				a.err = s.deny(d, cmp.Or(reason, "the question was not answered"))
 			}
 		}()
-		if ok, reason := s.put(d); ok {
-			a.err = nil
-		} else if reason != "" {
-			a.err.Reason = reason
-		}
+		ok, reason = s.put(d)
 	})
 	return a, nil
 }
@@ -371,9 +365,7 @@ func (s *Session) roundTrip(req *http.Request, l *entry) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	l.to(d)
-	r, err := s.allow(req.Context(), d)
-	l.decided(r, err)
+	r, err := l.allow(req.Context(), d)
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,7 @@ func (s *Session) connected(w http.ResponseWriter, req *http.Request, l *entry) 
 		fail(w, req, err)
 		return err
 	}
-	l.to(d)
-	r, err := s.allow(req.Context(), d)
-	l.decided(r, err)
+	r, err := l.allow(req.Context(), d)
 	var up net.Conn
 	if err == nil && (r == nil || !r.inspects()) {
 		up, err = s.dial(req.Context(), d)
@@ -48,7 +46,7 @@ func (s *Session) connected(w http.ResponseWriter, req *http.Request, l *entry) 
 		return err
 	}
 	defer conn.Close()
-	client := &early{conn, buffered.Reader}
+	client := &readFrom{conn, buffered.Reader}
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return err
 	}
@@ -60,7 +58,7 @@ func (s *Session) connected(w http.ResponseWriter, req *http.Request, l *entry) 
 		}
 		_ = conn.SetDeadline(time.Time{})
 	}
-	begun := &replayed{client, io.MultiReader(bytes.NewReader(hello), client)}
+	begun := &readFrom{conn, io.MultiReader(bytes.NewReader(hello), client)}
 	if up == nil {
 		return s.inspect(begun, d)
 	}
@@ -70,21 +68,13 @@ func (s *Session) connected(w http.ResponseWriter, req *http.Request, l *entry) 
 	return nil
 }
 
-// early is a connection of which a part was read already.
-type early struct {
+// readFrom is a connection of which a part was read already.
+type readFrom struct {
 	net.Conn
 	r io.Reader
 }
 
-func (e *early) Read(p []byte) (int, error) { return e.r.Read(p) }
-
-// replayed is a connection whose beginning is read again.
-type replayed struct {
-	net.Conn
-	r io.Reader
-}
-
-func (r *replayed) Read(p []byte) (int, error) { return r.r.Read(p) }
+func (c *readFrom) Read(p []byte) (int, error) { return c.r.Read(p) }
 
 // join copies in both directions until both have ended, and counts.
 func join(client, up net.Conn) (sent, received int64) {
@@ -112,7 +102,8 @@ func (s *Session) inspect(conn net.Conn, d Destination) error {
 	if err != nil {
 		return err
 	}
-	once := &single{conn: tls.Server(conn, config), closed: make(chan struct{})}
+	once, client := make(single, 1), tls.Server(conn, config)
+	once <- &kept{client, sync.OnceFunc(func() { client.Close(); close(once) })}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !s.enter() {
 			return
@@ -134,27 +125,18 @@ func (s *Session) inspect(conn net.Conn, d Destination) error {
 }
 
 // single is a listener for one connection. It fails when that is closed.
-type single struct {
-	mu     sync.Mutex
-	conn   net.Conn
-	closed chan struct{}
-}
+type single chan net.Conn
 
-func (l *single) Accept() (net.Conn, error) {
-	l.mu.Lock()
-	conn := l.conn
-	l.conn = nil
-	l.mu.Unlock()
-	if conn != nil {
-		return &kept{conn, sync.OnceFunc(func() { conn.Close(); close(l.closed) })}, nil
+func (l single) Accept() (net.Conn, error) {
+	if conn, ok := <-l; ok {
+		return conn, nil
 	}
-	<-l.closed
 	return nil, net.ErrClosed
 }
 
-func (*single) Close() error { return nil }
+func (single) Close() error { return nil }
 
-func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
+func (single) Addr() net.Addr { return &net.TCPAddr{} }
 
 // encrypted is the extension of a ClientHello with an encrypted name (RFC 9849, section 5).
 const encrypted = 0xfe0d
@@ -164,9 +146,10 @@ var errHello = errors.New("the name of the server is known")
 // helloFor reads the beginning of a TLS connection, and refuses one that is not for a host. It
 // returns what it has read.
 func helloFor(conn net.Conn, host string) ([]byte, error) {
-	seen, name := &recorded{Conn: conn}, ""
+	var read bytes.Buffer
+	var name string
 	var extensions []uint16
-	err := tls.Server(seen, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	err := tls.Server(&mute{readFrom{conn, io.TeeReader(conn, &read)}}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, extensions = h.ServerName, h.Extensions
 		return nil, errHello
 	}}).Handshake()
@@ -177,21 +160,12 @@ func helloFor(conn net.Conn, host string) ([]byte, error) {
 	case slices.Contains(extensions, encrypted):
 		return nil, errors.New("the name of the server is encrypted (ECH), so it cannot be checked")
 	case name == host || name == "" && isAddress(host):
-		return seen.read.Bytes(), nil
+		return read.Bytes(), nil
 	}
 	return nil, errors.New("TLS names another server: " + cmp.Or(name, "none"))
 }
 
-// recorded keeps what is read from a connection, and sends nothing.
-type recorded struct {
-	net.Conn
-	read bytes.Buffer
-}
+// mute is a connection on which nothing is sent.
+type mute struct{ readFrom }
 
-func (r *recorded) Read(p []byte) (int, error) {
-	n, err := r.Conn.Read(p)
-	r.read.Write(p[:n])
-	return n, err
-}
-
-func (*recorded) Write(p []byte) (int, error) { return len(p), nil }
+func (*mute) Write(p []byte) (int, error) { return len(p), nil }
