@@ -105,8 +105,8 @@ type ChangedFile struct {
 	After  FileVersion `json:"after,omitzero"`
 	// By are the agents that changed the file.
 	By []ChangedBy `json:"by"`
-	// Mixed says that somebody else, such as the user, has changed the same lines, so that these
-	// changes are in the difference, too.
+	// Mixed says that somebody else, such as the user or a run at the same time, has changed the same
+	// lines, or may have, so that these changes are in the difference, too.
 	Mixed bool `json:"mixed,omitempty"`
 	// Added and Removed count the lines of Diff.
 	Added   int `json:"added,omitempty"`
