@@ -241,7 +241,7 @@ func shell(t testing.TB, dir string, args ...string) {
 func TestChangesLeadFromBeforeToAfter(t *testing.T) {
 	runs := 6
 	if timed.Race {
-		runs = 2
+		runs = 5 // the last one has branches
 	}
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_CHANGES_RUNS")); err == nil {
 		runs = n
