@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"runtime"
 	"sync"
 	"testing"
@@ -63,7 +64,6 @@ type trace struct {
 	cancel  context.CancelFunc
 	answer  func(a *aycoder.ApprovalRequested)
 	open    []*aycoder.ApprovalRequested // not answered when the loop was left
-	home    uint64
 	over    bool
 	failed  bool
 	mu      sync.Mutex // held while the body runs, so that a second caller is found
@@ -78,8 +78,7 @@ func (tr *trace) run(t testing.TB, agent aycoder.Agent, in aycoder.Input) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel() // only after the checks, which must find what still works
 	label := labelled(ctx, func(ctx context.Context) {
-		// The sequence is ranged over on this goroutine, and so the body must be called on it.
-		tr.cancel, tr.home = cancel, goroutineID()
+		tr.cancel = cancel
 		seq := agent.Run(ctx, in, aycoder.Into(&tr.res))
 		synctest.Wait()
 		if tr.world.requests() > 0 {
@@ -103,10 +102,11 @@ func (tr *trace) consume(seq iter.Seq2[aycoder.Event, error]) {
 	seq(tr.body)
 }
 
-// body is the loop body. It checks that it is always called on the same goroutine, because hosts
-// use code in the body that is bound to one goroutine, such as a window toolkit.
+// body is the loop body. It checks that it is always called on the goroutine that ranges, because
+// hosts use code in the body that is bound to one goroutine, such as a window toolkit. Only one
+// trace ranges at a time, so no other goroutine has consume on its stack.
 func (tr *trace) body(ev aycoder.Event, err error) bool {
-	if goroutineID() != tr.home {
+	if !onStack(reflect.ValueOf((*trace).consume).Pointer()) {
 		tr.found.add(ruleOwn, "%s comes on another goroutine", eventName(ev))
 	}
 	// Waiting for the lock would hide the fault and could block the bubble.
