@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 const testID = "a-1"
@@ -255,12 +257,14 @@ func inOrder(got, known []string, durable, damaged int) bool {
 }
 
 // rounds returns how often a random test is repeated: AYCODER_ROUNDS, or else a number for -short and
-// one for other runs.
+// one for other runs. With the race detector, it is a fifth of that.
 func rounds(t *testing.T, usual, short int) int {
 	n, err := strconv.Atoi(os.Getenv("AYCODER_ROUNDS"))
 	switch {
 	case err == nil:
 		return n
+	case timed.Race:
+		return usual / 5
 	case testing.Short():
 		return short
 	}

@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/edit"
-	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/assert"
@@ -305,9 +304,6 @@ func TestFilesModel(t *testing.T) {
 		t.Skip("the tree has files without permissions")
 	}
 	rounds := rounds(t, 30, 15)
-	if timed.Race {
-		rounds = min(rounds, 8)
-	}
 	type snapshot struct {
 		states map[string]FileState
 		disk   map[string]workspace.Version

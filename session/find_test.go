@@ -406,10 +406,14 @@ func sessionCount(tb testing.TB, normal int) int {
 // AYCODER_SESSIONS=10000, the test searches as many sessions.
 func TestFindPlanted(t *testing.T) {
 	t.Parallel()
-	n := sessionCount(t, 80)
-	if testing.Short() {
-		n = 50
+	normal := 80
+	switch {
+	case timed.Race:
+		normal = 20
+	case testing.Short():
+		normal = 50
 	}
+	n := sessionCount(t, normal)
 	dir := t.TempDir()
 	phrases := fill(t, dir, n, min(200, n/2))
 	store, err := Dir(dir)

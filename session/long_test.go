@@ -141,6 +141,10 @@ func TestMemoryOfLongSession(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// sampled reports whether long conversations are tested on a sample: with the race detector, unless
+// AYCODER_TURNS is set.
+func sampled() bool { return timed.Race && os.Getenv("AYCODER_TURNS") == "" }
+
 // The requests of a conversation do not depend on what is in memory: they are the same whether runs begin
 // with the whole conversation or without what a summary has replaced, and if each prompt comes in a new
 // process, also behind an Undo, a Redo, a Checkout or a Trim. Call ids, which the session makes here, show that
@@ -226,6 +230,9 @@ func TestRequestsOfLongSession(t *testing.T) {
 		name          string
 		reopen, whole bool
 	}{{"one process", false, false}, {"new processes", true, false}, {"whole", true, true}} {
+		if sampled() && (c.whole || !c.reopen) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			store, err := session.Dir(t.TempDir())
 			require.NoError(t, err)
@@ -271,6 +278,10 @@ func TestCompactionIsDurable(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dir, s.ID(), "journal.jsonl"))
 	require.NoError(t, err)
 	lines := slices.Collect(bytes.Lines(data))
+	every := 1
+	if sampled() {
+		every = 4
+	}
 	compactions, cuts, resumed := 0, 0, 0
 	near := func(i int) bool { // a compaction
 		return slices.ContainsFunc(lines[max(0, i-1):min(len(lines), i+3)], func(line []byte) bool {
@@ -294,7 +305,7 @@ func TestCompactionIsDurable(t *testing.T) {
 		case strings.Contains(text, `"fact":"tool_done"`):
 			begun = ""
 		}
-		if begun == "call" || prompts == 0 || !near(i) && i%80 != 0 {
+		if begun == "call" || prompts == 0 || i%every > 0 || !near(i) && i%80 != 0 {
 			continue
 		}
 		cuts++

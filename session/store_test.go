@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -48,7 +49,7 @@ func TestDirIsAStore(t *testing.T) {
 	setup.Kills = 100
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
 		setup.Kills = n
-	} else if testing.Short() {
+	} else if testing.Short() || timed.Race {
 		setup.Kills = 20
 	}
 	agenttest.TestJournal(t, setup)
