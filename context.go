@@ -264,6 +264,9 @@ func (c *checker) message(m *Message) error {
 	if slices.ContainsFunc(m.Parts, isNil) {
 		return errors.New("a part is nil")
 	}
+	if o, ok := m.Parts[0].(*Opaque); ok {
+		c.outlined(o)
+	}
 	switch m.Role {
 	case RoleAssistant:
 		if err := c.answered(); err != nil {

@@ -182,6 +182,8 @@ func promptsIn(messages []*Message, head, from int) []*Message {
 // with that note. If the run ended before, a message of the user has it alone. Marks are never sent to a
 // provider.
 type mark struct {
+	// Calls are the ids of the calls for which an outline stands, see package callid.
+	Calls []byte          `json:"calls,omitempty"`
 	Limit int64           `json:"limit"`
 	Model string          `json:"model,omitempty"`
 	Note  json.RawMessage `json:"note,omitempty"`

@@ -1,8 +1,11 @@
 package aycoder
 
 import (
+	"bytes"
+	"encoding/json"
 	"sync"
 
+	"github.com/aycoder/aycoder/internal/callid"
 	"github.com/aycoder/aycoder/internal/persist"
 )
 
@@ -25,6 +28,7 @@ type callIDs struct {
 
 	mu    sync.Mutex
 	at    map[string]callPlace // nil if there are none
+	gone  []byte               // those of the calls for which outlines stand, see package callid
 	later []*Message           // whose calls are added when an id is first looked up
 }
 
@@ -100,9 +104,20 @@ func (c *callIDs) note(i int, parts ...Part) {
 
 func (c *callIDs) put(i int, parts []Part) {
 	for _, p := range parts {
-		if u, ok := p.(*ToolUse); ok {
-			put(&c.at, u.ID, callPlace{item: int32(i)})
+		switch p := p.(type) {
+		case *ToolUse:
+			put(&c.at, p.ID, callPlace{item: int32(i)})
+		case *Opaque:
+			c.outlined(p)
 		}
+	}
+}
+
+// outlined notes the calls for which an outline stands.
+func (c *callIDs) outlined(o *Opaque) {
+	var m mark
+	if o.Provider == markProvider && bytes.HasPrefix(o.Raw, []byte(`{"calls":`)) && json.Unmarshal(o.Raw, &m) == nil {
+		c.gone = m.Calls
 	}
 }
 
@@ -126,5 +141,5 @@ func (c *callIDs) has(id string, n int) bool {
 		c.put(i, m.Parts)
 	}
 	p, ok := c.at[id]
-	return ok && int(p.item) < n
+	return ok && int(p.item) < n || callid.Has(c.gone, id)
 }

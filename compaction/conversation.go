@@ -98,11 +98,19 @@ func (v *conversation) lockIf(in *aycoder.ContextInput, find original.Finder) bo
 }
 
 // begins reports whether a history begins with that of v. It may have outlines of messages that were whole
-// then: find returns the same messages as long as they are in use.
+// then: find returns the same messages as long as they are in use. The outlines of one message may differ: the
+// messages after it say that it is the same conversation.
 func (v *conversation) begins(messages []*aycoder.Message, find original.Finder) bool {
 	for i, m := range v.messages {
 		now := messages[i]
-		if m != now && original.IsOutline(now) {
+		if m == now {
+			continue
+		}
+		outline := original.IsOutline(now)
+		if outline && original.IsOutline(m) {
+			continue
+		}
+		if outline {
 			now, _ = find(i, now)
 		}
 		if m != now {

@@ -110,10 +110,12 @@ func (v *conversation) page() int {
 // textOf returns a text of a history, or one to which it points.
 func (c *Compactor) textOf(ctx context.Context, messages []*aycoder.Message, id string) (found, error) {
 	problem := errUnknown
-	isKey := len(whole.Keys(id)) > 0 // the id of a call is in outlines, too
+	isKey := len(whole.Keys(id)) > 0
 	for i, m := range messages {
 		name := messageID(i)
-		if !strings.HasPrefix(id, name) && !slices.ContainsFunc(part.Outputs(m), func(o *aycoder.ToolOutput) bool { return isKey || o.ID == id }) {
+		mayHave := strings.HasPrefix(id, name) || m.Role == aycoder.RoleUser && original.IsOutline(m) || // which may lack the ids of calls
+			slices.ContainsFunc(part.Outputs(m), func(o *aycoder.ToolOutput) bool { return isKey || o.ID == id })
+		if !mayHave {
 			continue
 		}
 		m, err := original.Message(ctx, i, m)

@@ -63,7 +63,7 @@ type Branch struct {
 	values  map[string]*kept
 	fresh   map[string]json.RawMessage // values that are recorded, and not in a node yet
 	start   *startRecord               // of the last run
-	recent  []*aycoder.Message         // of the last run: the next one begins with these
+	recent  []*aycoder.Message         // of the last run: the next one begins with these, and outlines of others
 	jobs    beside
 }
 
@@ -407,9 +407,6 @@ func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (wor
 
 // node completes the record of a node of the branch.
 func (b *Branch) node(r *record, id, parent ID) *record {
-	r.Kind, r.ID, r.Branch, r.At = kindNode, id, b.name, millis(b.session.config.clock.Now())
-	if parent != id-1 {
-		r.Parent = &parent
-	}
-	return r
+	r.Kind, r.Branch, r.At = kindNode, b.name, millis(b.session.config.clock.Now())
+	return r.at(id, parent)
 }

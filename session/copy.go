@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/aycoder/aycoder"
 )
@@ -21,7 +22,7 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	agent, err := b.agent, s.usable("fork")
 	s.mu.Unlock()
 	v := s.View()
-	if err == nil && v.Node(id) == nil {
+	if err == nil && !v.has(id) {
 		err = noNode("fork", b.Phase(), id)
 	}
 	if err != nil {
@@ -31,7 +32,7 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	if err != nil {
 		return nil, err
 	}
-	if err := s.copyOutputs(ctx, f, s.outputsOn(v.Path(id))); err != nil {
+	if err := s.copyOutputs(ctx, f, s.outputsOn(v, v.path(id))); err != nil {
 		return nil, errors.Join(err, f.discard(ctx))
 	}
 	f.mu.Lock()
@@ -48,7 +49,7 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 			return nil, errors.Join(err, f.discard(ctx))
 		}
 	}
-	if err := f.take(ctx, v, v.Path(id)); err != nil {
+	if err := f.take(ctx, v, v.path(id)); err != nil {
 		return nil, errors.Join(err, f.discard(ctx))
 	}
 	return f, nil
@@ -71,26 +72,26 @@ func (v *View) objects(nodes []*Node) map[Hash]bool {
 
 // take writes nodes into the session, which is new. A node whose parent is not among them is left
 // out. The mutex is held.
-func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
+func (s *Session) take(ctx context.Context, v *View, ids []ID) error {
 	records := []*record{}
 	moved := map[ID]ID{Root: Root}
 	var labels []*record
 	var messages messageReader
 	defer messages.close()
-	for _, n := range nodes {
-		parent, ok := moved[n.Parent]
-		if n.ID == Root || !ok {
+	for _, old := range ids {
+		parent, ok := moved[v.parent(old)]
+		if old == Root || !ok {
 			continue
 		}
 		id := ID(len(moved))
-		moved[n.ID] = id
-		r, err := nodeRecord(&messages, n, id, parent)
+		moved[old] = id
+		r, err := messages.whole(v, old)
 		if err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
+		records = append(records, r.at(id, parent))
 		r.Branch = ""
-		records = append(records, r)
-		if label := v.labels[n.ID]; label != "" {
+		if label := v.labels[old]; label != "" {
 			labels = append(labels, &record{Kind: kindLabel, ID: id, Name: label})
 		}
 	}
@@ -104,23 +105,26 @@ func (s *Session) take(ctx context.Context, v *View, nodes []*Node) error {
 	return s.describe(ctx)
 }
 
-// nodeRecord returns a record that holds all of a node.
-func nodeRecord(messages *messageReader, n *Node, id, parent ID) (*record, error) {
-	m, err := messages.load(n)
+// whole returns a record that holds all of a node.
+func (r *messageReader) whole(v *View, id ID) (*record, error) {
+	n := r.node(v, id)
+	m, err := r.load(n)
 	if err != nil {
 		return nil, err
 	}
-	r := &record{
-		Kind: kindNode, ID: id, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files,
-		Values: n.values, shownDelta: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, message: m, runID: n.Run, lost: n.Lost,
+	rec := n.record()
+	if rec.message = m; m != nil {
+		rec.Message, err = wire(m, nil)
 	}
-	if parent != id-1 {
-		r.Parent = &parent
-	}
-	if m != nil {
-		r.Message, err = wire(m, nil)
-	}
-	return r, err
+	return rec, err
+}
+
+// record returns a record that holds all of a node but its message.
+func (n *Node) record() *record {
+	return (&record{
+		Kind: kindNode, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files, Values: n.values,
+		shownDelta: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, runID: n.Run, lost: n.Lost,
+	}).at(n.ID, n.Parent)
 }
 
 // Trim rewrites the records of the session without those that only a crash in a finished run would
@@ -170,8 +174,8 @@ func (s *Session) Trim(ctx context.Context) error {
 			r, err := header, error(nil)
 			if i >= v.Len() {
 				r = records[i-v.Len()]
-			} else if n := v.nodes[i]; i > 0 {
-				r, err = nodeRecord(&messages, n, n.ID, n.Parent)
+			} else if i > 0 {
+				r, err = messages.whole(v, ID(i))
 			}
 			var line []byte
 			if err == nil {
@@ -184,10 +188,10 @@ func (s *Session) Trim(ctx context.Context) error {
 		}
 		return nil
 	}
-	places, at := make([]place, v.Len()), int64(0)
+	places, at := make([]packedPlace, v.Len()), int64(0)
 	err := lines(func(r *record, line []byte) bool { // before anything is replaced
 		if at = r.placed(at, len(line)); r.Kind == kindNode {
-			places[r.ID] = r.place
+			places[r.ID] = r.place.pack()
 		}
 		return true
 	})
@@ -272,7 +276,7 @@ func Import(ctx context.Context, store Store, agent aycoder.Agent, r io.Reader, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.take(ctx, v, v.nodes)
+	err = s.take(ctx, v, v.all())
 	for _, name := range v.Branches() {
 		if err == nil {
 			err = s.write(ctx, true, &record{Kind: kindHead, ID: v.heads[name], Branch: name})
@@ -292,25 +296,24 @@ func (doc *document) view() (*View, error) {
 	case doc.Version > recordVersion:
 		return nil, fmt.Errorf("it has version %d, and this program reads versions up to %d", doc.Version, recordVersion)
 	}
-	v := &View{nodes: []*Node{{}}, heads: map[string]ID{"": Root}, labels: map[ID]string{}, title: doc.Title}
+	t := newTree(time.Time{}, nil)
+	t.labels, t.title = map[ID]string{}, doc.Title
 	for i, n := range doc.Nodes {
 		if n == nil || n.ID != ID(i+1) || n.Parent < 0 || n.Parent >= n.ID {
 			return nil, fmt.Errorf("node %d is missing, or has a wrong parent", i+1)
 		}
-		node := &Node{
-			ID: n.ID, Parent: n.Parent, outline: n.Message, Context: n.Context, Run: n.Run, Branch: n.Branch, At: n.At,
-			Answer: n.Answer, depth: v.nodes[n.Parent].depth + 1,
-		}
-		v.nodes = append(v.nodes, node)
+		t.add(&Node{
+			ID: n.ID, Parent: n.Parent, outline: n.Message, Context: n.Context, Run: n.Run, Branch: n.Branch, At: n.At, Answer: n.Answer,
+		})
 		if n.Label != "" {
-			v.labels[n.ID] = n.Label
+			t.labels[n.ID] = n.Label
 		}
 	}
 	for name, id := range doc.Heads {
-		if v.Node(id) == nil {
+		if !t.view().has(id) {
 			return nil, fmt.Errorf("branch %q continues at node %d, which is missing", name, id)
 		}
-		v.heads[name] = id
+		t.heads[name] = id
 	}
-	return v, nil
+	return t.view(), nil
 }

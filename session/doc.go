@@ -44,7 +44,8 @@ the same time, in one process: the session is the only writer of its records. An
 opens the session gets a [*BusyError]; [Read] gives it a snapshot.
 
 The View of a [Dir] or [Memory] store reads messages from the store. A run has the whole conversation
-in memory, unless a [Compactor] says what of it is left out of requests: see [WithCompactor].
+in memory, unless a [Compactor] says what of it is left out of requests: see [WithCompactor]. A View then
+also reads older nodes from the store.
 
 # Files
 

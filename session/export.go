@@ -17,7 +17,7 @@ import (
 // messages of all branches, and of the files only their names and hashes.
 func (v *View) WriteJSON(w io.Writer) error {
 	doc := document{Format: documentFormat, Version: recordVersion, Title: v.title, Heads: v.heads}
-	for n, m := range loaded(v.nodes[1:]) {
+	for n, m := range v.loaded(v.all()[1:]) {
 		doc.Nodes = append(doc.Nodes, &documentNode{
 			ID: n.ID, Parent: n.Parent, Message: m, Context: n.Context, Files: n.Files, Run: n.Run,
 			Branch: n.Branch, At: n.At, Answer: n.Answer, Label: v.labels[n.ID],
@@ -69,7 +69,7 @@ type turnPart struct{ Kind, Title, Text string }
 // turns returns the conversation that leads to a node, without what is only for the model.
 func (v *View) turns(id ID) []turn {
 	var out []turn
-	for n, m := range loaded(v.Path(id)) {
+	for n, m := range v.loaded(v.path(id)) {
 		if m == nil {
 			continue
 		}

@@ -104,7 +104,8 @@ func (b *Branch) seeing(ctx context.Context) context.Context {
 // each file counts.
 func (v *View) shown(id ID) []ShownFile {
 	var all []ShownFile
-	for _, n := range v.Path(id) {
+	for _, id := range v.path(id) {
+		n := v.nodes[id]
 		if n.Lost || n.shown.Forgot { // nobody knows what the model was shown at a lost node
 			all = nil
 		}

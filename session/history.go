@@ -35,44 +35,44 @@ func WithCompactor(c Compactor) Option {
 // session is new.
 func (s *Session) history(id ID) ([]*aycoder.Message, error) {
 	v := s.tree.view()
-	context, nodes := v.conversation(id)
+	context, ids := v.conversation(id)
 	var r messageReader
 	defer r.close()
 	message := func(i int) (*aycoder.Message, error) {
 		if i < len(context) {
 			return context[i], nil
 		}
-		return r.load(nodes[i-len(context)])
+		return r.at(v, ids[i-len(context)])
 	}
-	out := v.outlines(id)
+	out := v.outlines(context, ids)
 	needed, err := func(int) bool { return true }, error(nil)
 	if c := s.config.compactor; c != nil && !v.damaged {
 		needed, err = c.Needed(len(out), message)
 	}
+	var idle []ID
 	for i := 0; i < len(out) && err == nil; i++ {
 		if needed(i) {
 			out[i], err = message(i)
+		} else if i >= len(context) {
+			idle = append(idle, ids[i-len(context)])
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	s.release(v, idle)
 	return v.repaired(id, out), nil
 }
 
 // originals finds the messages of which a run that continues at a node has only outlines.
 func (v *View) originals(id ID) original.Finder {
-	context, nodes := v.conversation(id)
+	context, ids := v.conversation(id)
 	return func(i int, m *aycoder.Message) (*aycoder.Message, error) {
-		if i -= len(context); i < 0 || i >= len(nodes) {
-			return m, nil
-		}
-		n := nodes[i]
-		if n.source == nil || m != n.outline && !equal(m, n.outline) {
+		if i -= len(context); i < 0 || i >= len(ids) || v.nodes[ids[i]].outline.Role != m.Role {
 			return m, nil
 		}
 		var r messageReader
 		defer r.close()
-		return r.load(n)
+		return r.at(v, ids[i])
 	}
 }

@@ -15,7 +15,7 @@ import (
 // stay in the tree, so another Checkout leads back to them.
 func (b *Branch) Checkout(ctx context.Context, id ID, opts ...MoveOption) (*Move, error) {
 	return b.move(ctx, "checkout", opts, func() (*record, error) {
-		if b.session.View().Node(id) == nil {
+		if !b.session.View().has(id) {
 			return nil, noNode("checkout", PhaseIdle, id)
 		}
 		return &record{Kind: kindHead, ID: id}, nil

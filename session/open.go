@@ -137,6 +137,7 @@ type openRun struct {
 	facts    []aycoder.Fact
 	seq      int64                 // of the last fact
 	answer   *Answer               // of the message that is not a node yet
+	by       *record               // the fact that carried it
 	parts    map[int64]carriedPart // by the number of the fact, until the node is read
 	requests []aycoder.ApprovalRequest
 	damaged  bool // some of its facts may be missing
@@ -168,7 +169,7 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
-		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlines(id)) != nil
+		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlines(s.tree.view().conversation(id))) != nil
 	}
 	s.publish()
 	return nil
@@ -196,7 +197,7 @@ func (l *loader) line(rec located, position int) error {
 	case r.Kind == kindHeader && r.Header != nil:
 		return l.header(&r)
 	case s.tree == nil:
-		s.tree = newTree(fromMillis(r.At)) // the header is damaged
+		s.tree = newTree(fromMillis(r.At), s.source) // the header is damaged
 		s.entry = s.newEntry(fromMillis(r.At), "")
 	}
 	if err := l.record(&r); err != nil {
@@ -211,7 +212,7 @@ func (l *loader) header(r *record) error {
 		return &VersionError{JournalError: &JournalError{Op: "open", Session: s.id}, Version: v, Known: recordVersion}
 	}
 	at := fromMillis(r.At)
-	s.tree = newTree(at)
+	s.tree = newTree(at, s.source)
 	s.entry = s.newEntry(at, r.Header.Dir)
 	s.entry.Branch = r.Header.GitBranch
 	return nil
@@ -287,10 +288,8 @@ type carriedPart struct {
 
 // part returns a part that is in the message of a node.
 func (run *openRun) part(n int64, r *record) json.RawMessage {
-	p, ok := run.parts[n]
-	if ok && (r.first == nil || n < r.first.seq) {
-		r.first = p.fact
-	}
+	p := run.parts[n]
+	r.needs(p.fact)
 	delete(run.parts, n)
 	return p.RawMessage
 }
@@ -309,7 +308,7 @@ func (l *loader) fact(rec located) error {
 	run.facts, run.seq = append(run.facts, f.Fact), f.Seq
 	switch f := f.Fact.(type) {
 	case *aycoder.MessageDone:
-		run.answer = answerOf(f)
+		run.answer, run.by = answerOf(f), &record{seq: run.seq, place: rec.place}
 	case *aycoder.ToolDone:
 		run.unsure = run.unsure || f.ID != "" // without an id, it says only what was spent
 	}
@@ -344,10 +343,15 @@ func (l *loader) node(r *record) error {
 	if run == nil {
 		run = new(openRun)
 	}
-	r.runID = cmp.Or(r.Name, run.id)
+	if r.runID = run.id; r.Name != "" && r.Name != run.id { // nodes share the string
+		r.runID = r.Name
+	}
 	if r.lost = r.Lost; r.Message != nil {
 		if r.ID > run.from {
 			run.added++
+		}
+		if r.Message.Role == aycoder.RoleAssistant {
+			r.needs(run.by)
 		}
 		m, err := r.Message.message(func(n int64) json.RawMessage { return run.part(n, r) })
 		r.placed(r.place.at, int(r.place.size)-lineExtra)
@@ -357,7 +361,7 @@ func (l *loader) node(r *record) error {
 		}
 		r.message, r.lost = m, r.Lost || err != nil
 		if m.Role == aycoder.RoleAssistant {
-			r.answer, run.answer = run.answer, nil
+			r.answer, run.answer, run.by = run.answer, nil, nil
 		} else {
 			run.unsure = false
 		}

@@ -117,10 +117,10 @@ type remover interface {
 }
 
 // outputsOn returns the outputs to which some nodes point.
-func (s *Session) outputsOn(nodes []*Node) []*keptOutput {
+func (s *Session) outputsOn(v *View, ids []ID) []*keptOutput {
 	const pointer = 256 // bytes at the end of an output
 	keys := map[string]bool{}
-	for _, m := range loaded(nodes) {
+	for _, m := range v.loaded(ids) {
 		if m == nil {
 			continue
 		}

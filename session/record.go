@@ -80,7 +80,7 @@ type record struct {
 	line    []byte           // of a fact
 	seq     int64            // of a fact
 	place   place            // in the journal, if its records can be read again
-	first   *record          // of a node: the first fact that has a part of its message
+	first   *record          // of a node: the first fact that has a part of it
 	message *aycoder.Message // of a node
 	answer  *Answer          // of a node, if the fact of its run has it
 	runID   string           // of a node: the id of its run
@@ -93,6 +93,22 @@ func (r *record) parent() ID {
 		return *r.Parent
 	}
 	return r.ID - 1
+}
+
+// at gives the record of a node its place in the tree.
+func (r *record) at(id, parent ID) *record {
+	if r.ID, r.Parent = id, nil; parent != id-1 {
+		r.Parent = &parent
+	}
+	return r
+}
+
+// node returns the node that the record adds to the tree.
+func (r *record) node() *Node {
+	return &Node{
+		ID: r.ID, Parent: r.parent(), outline: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
+		shown: r.shownDelta, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost, values: r.Values,
+	}
 }
 
 // header is the first record of a session.
@@ -145,6 +161,13 @@ func (r *record) placed(at int64, size int) (next int64) {
 	}
 	r.place, r.first = place{at, next - at}, nil
 	return next
+}
+
+// needs notes that a fact, which may be nil, has a part of the node.
+func (r *record) needs(fact *record) {
+	if fact != nil && (r.first == nil || fact.seq < r.first.seq) {
+		r.first = fact
+	}
 }
 
 // wire returns the stored form of a message. facts are the facts that carried parts.

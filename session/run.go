@@ -32,6 +32,7 @@ type activeRun struct {
 	known  int                      // messages of the state that are in the tree
 	facts  map[aycoder.Part]*record // the facts that carried the parts of the message in progress
 	answer *Answer                  // of the message in progress
+	by     *record                  // the fact that carried it
 	began  bool                     // a fact is recorded
 }
 
@@ -272,7 +273,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 		switch f := rec.Fact.(type) {
 		case *aycoder.MessageDone:
-			a.answer = answerOf(f)
+			a.answer, a.by = answerOf(f), fact
 		case *aycoder.ToolBegan:
 			durable = true
 		case *aycoder.Compacted:
@@ -299,7 +300,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	records = append(records, nodes...)
 	if rec.Fact == nil {
 		for _, r := range nodes[:max(0, len(nodes)-1)] { // only the prompt begins the run
-			r.Run, r.runID = 0, ""
+			r.Run, r.Name, r.runID = 0, "", ""
 		}
 		records[0].ID = s.tree.next() + ID(len(nodes)) - 1
 		if len(nodes) == 0 {
@@ -335,7 +336,7 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	s := a.branch.session
 	r := &record{Kind: kindRun, Branch: a.branch.name, Name: rec.Run}
 	if a.number == 0 || a.began && rec.Start != nil { // an agent may run another one several times
-		a.seq, a.answer = 0, nil
+		a.seq, a.answer, a.by = 0, nil, nil
 		clear(a.facts)
 		s.runs++
 		a.number = s.runs
@@ -364,14 +365,13 @@ func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := a.branch.node(&record{Run: a.number, Message: w, message: m, runID: a.id}, s.tree.next()+ID(len(out)), parent)
+		r := a.branch.node(&record{Run: a.number, Name: a.id, Message: w, message: m, runID: a.id}, s.tree.next()+ID(len(out)), parent)
 		for _, p := range m.Parts {
-			if f := a.facts[p]; f != nil && (r.first == nil || f.seq < r.first.seq) {
-				r.first = f
-			}
+			r.needs(a.facts[p])
 		}
 		if m.Role == aycoder.RoleAssistant {
-			r.answer, a.answer = a.answer, nil
+			r.needs(a.by)
+			r.answer, a.answer, a.by = a.answer, nil, nil
 			r.Cost = s.config.cost(r.answer)
 		}
 		parent = r.ID
@@ -396,7 +396,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		b.pending = a.resumed
 	}
 	if !failed {
-		b.recent = res.Messages
+		b.recent = slices.Clone(slices.DeleteFunc(slices.Clone(res.Messages), original.IsOutline)) // no more than it has to
 	}
 	if res.Pending != nil && a.number > 0 {
 		b.pending, b.number, b.seq = res.Pending, a.number, a.seq

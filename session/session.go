@@ -146,7 +146,7 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 	}
 	s.journal, s.source = s.config.spare(s.journal), newSource(store, s.id)
 	now := s.config.clock.Now()
-	s.tree = newTree(now)
+	s.tree = newTree(now, s.source)
 	s.entry = s.newEntry(now, s.config.dir)
 	s.entry.Branch = s.config.gitBranch()
 	head := &record{Kind: kindHeader, At: millis(now),
@@ -220,7 +220,7 @@ func (s *Session) command(ctx context.Context, name string, r *record) error {
 	if err := s.usable(name); err != nil {
 		return err
 	}
-	if s.View().Node(r.ID) == nil {
+	if !s.View().has(r.ID) {
 		return noNode(name, s.phase(), r.ID)
 	}
 	if err := s.write(ctx, true, r); err != nil {
@@ -240,7 +240,7 @@ func (s *Session) NewBranch(ctx context.Context, name string, from ID, agent ayc
 	switch _, used := s.tree.heads[name]; {
 	case used:
 		return nil, &CommandError{Command: "branch", Phase: s.phase(), Reason: fmt.Sprintf("there is a branch %q", name)}
-	case s.View().Node(from) == nil:
+	case !s.View().has(from):
 		return nil, noNode("branch", s.phase(), from)
 	case !utf8.ValidString(name):
 		return nil, &aycoder.ConfigError{Option: "name", Err: errors.New("is not valid UTF-8")}
@@ -412,15 +412,12 @@ func (s *Session) apply(r *record) {
 	t := s.tree
 	switch r.Kind {
 	case kindNode:
-		n := &Node{
-			ID: r.ID, Parent: r.parent(), outline: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
-			shown: r.shownDelta, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost, values: r.Values,
-		}
+		n := r.node()
 		b := s.branch(r.Branch)
 		if b.fresh != nil {
 			n.values, b.fresh = b.fresh, nil
 		}
-		if r.message != nil && r.place.size > 0 {
+		if r.message != nil && r.place.pack().size > 0 {
 			s.source.put(r.ID, r.place)
 			n.source, n.outline = s.source, outlineOf(r.message)
 		}

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"weak"
 
@@ -28,12 +30,28 @@ type source struct {
 	id    string
 
 	mu     sync.Mutex
-	places []place // by the ID of the node
+	places []packedPlace // by the ID of the node
 }
 
 // place is the part of a journal in which the records of a message are. The last of them is that of the
 // node. Those of other messages may be between them.
 type place struct{ at, size int64 }
+
+// packedPlace is a place in 12 bytes: a long session has many of them.
+type packedPlace struct {
+	low, size uint32
+	high      uint16
+}
+
+// pack returns a place as it is held. One that is too large for that gives the zero value.
+func (p place) pack() packedPlace {
+	if p.size > math.MaxUint32 {
+		return packedPlace{}
+	}
+	return packedPlace{uint32(p.at), uint32(p.size), uint16(p.at >> 32)}
+}
+
+func (p packedPlace) place() place { return place{int64(p.high)<<32 | int64(p.low), int64(p.size)} }
 
 // newSource returns the source of a session, or nil if its store cannot read a single record.
 func newSource(store Store, id string) *source {
@@ -71,16 +89,16 @@ func (s *source) place(id ID) place {
 	if int(id) >= len(s.places) {
 		return place{}
 	}
-	return s.places[id]
+	return s.places[id].place()
 }
 
 func (s *source) put(id ID, p place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for int(id) >= len(s.places) {
-		s.places = append(s.places, place{})
+		s.places = append(s.places, packedPlace{})
 	}
-	s.places[id] = p
+	s.places[id] = p.pack()
 }
 
 // find finds the records of a node again, after another process has rewritten them. It returns false if
@@ -118,27 +136,64 @@ func (r *messageReader) close() {
 	}
 }
 
+// message returns the message of a node. If it cannot be read, a text takes the place of its contents.
+func (r *messageReader) message(n *Node) *aycoder.Message {
+	m, err := r.load(n)
+	if err != nil {
+		return unreadable(n.outline, err)
+	}
+	return m
+}
+
 // load returns the message of a node, or nil if it has none.
 func (r *messageReader) load(n *Node) (*aycoder.Message, error) {
 	if n.source == nil {
 		return n.outline, nil
 	}
-	if w := n.seen.Load(); w != nil {
-		if m := w.Value(); m != nil {
-			return m, nil
-		}
+	if m := n.inUse(); m != nil {
+		return m, nil
 	}
-	was := n.source.place(n.ID)
-	m, err := r.read(n, was)
-	if err != nil && was.size > 0 && n.source.find(n.ID, was) {
-		r.close()
-		m, err = r.read(n, n.source.place(n.ID))
+	rec, err := r.record(n.source, n.ID)
+	if err == nil && rec.lost && !n.Lost {
+		err = journalError("read", n.source.id, fmt.Errorf("message of node %d: %w", n.ID, errLostPart))
 	}
 	if err != nil {
-		return nil, journalError("read", n.source.id, fmt.Errorf("message of node %d: %w", n.ID, err))
+		return nil, err
 	}
-	n.remember(m)
-	return m, nil
+	n.remember(rec.message)
+	return rec.message, nil
+}
+
+// node returns a node of a view. One that was released and cannot be read any more is lost.
+func (r *messageReader) node(v *View, id ID) *Node {
+	if n := v.nodes[id]; !n.isStub() {
+		return n
+	}
+	return r.released(v, id)
+}
+
+// at returns the message of a node of a view.
+func (r *messageReader) at(v *View, id ID) (*aycoder.Message, error) {
+	if n := v.nodes[id]; !n.isStub() {
+		return r.load(n)
+	}
+	rec, err := r.record(v.source, id)
+	if err != nil {
+		return nil, err
+	}
+	return rec.message, nil
+}
+
+// released reads a node.
+func (r *messageReader) released(v *View, id ID) *Node {
+	rec, err := r.record(v.source, id)
+	if err != nil {
+		return &Node{ID: id, Parent: v.parent(id), Lost: true, outline: v.nodes[id].outline, source: v.source}
+	}
+	n := rec.node()
+	n.source, n.outline = v.source, outlineOf(rec.message)
+	n.remember(rec.message)
+	return n
 }
 
 // remember makes the message of a node be found without reading it, as long as it is in use.
@@ -149,18 +204,40 @@ func (n *Node) remember(m *aycoder.Message) {
 	}
 }
 
+// inUse returns the message that was read or written last, if somebody has it still.
+func (n *Node) inUse() *aycoder.Message {
+	if w := n.seen.Load(); w != nil {
+		return w.Value()
+	}
+	return nil
+}
+
 var errNoRecord = errors.New("its record cannot be read")
 
-func (r *messageReader) read(n *Node, p place) (*aycoder.Message, error) {
+// record returns the record of a node that has a message, with all that the node has.
+func (r *messageReader) record(s *source, id ID) (*record, error) {
+	was := s.place(id)
+	rec, err := r.read(s, id, was)
+	if err != nil && was.size > 0 && s.find(id, was) {
+		r.close()
+		rec, err = r.read(s, id, s.place(id))
+	}
+	if err != nil {
+		return nil, journalError("read", s.id, fmt.Errorf("message of node %d: %w", id, err))
+	}
+	return rec, nil
+}
+
+func (r *messageReader) read(s *source, id ID, p place) (*record, error) {
 	if p.size == 0 {
 		return nil, errNoRecord
 	}
-	if r.source != n.source {
+	if r.source != s {
 		r.close()
 	}
-	if r.source = n.source; r.file == nil {
-		err := r.source.store.start(context.Background(), "read", r.source.id, func(d disk) (err error) {
-			r.file, err = d.open(r.source.id+"/"+journalName, os.O_RDONLY)
+	if r.source = s; r.file == nil {
+		err := s.store.start(context.Background(), "read", s.id, func(d disk) (err error) {
+			r.file, err = d.open(s.id+"/"+journalName, os.O_RDONLY)
 			return err
 		})
 		if err != nil {
@@ -182,22 +259,37 @@ func (r *messageReader) read(n *Node, p place) (*aycoder.Message, error) {
 	if err != nil || len(lines) == 0 {
 		return nil, errors.Join(err, errNoRecord)
 	}
-	var rec record
+	rec := new(record)
 	last := len(lines) - 1
-	if json.Unmarshal([]byte(lines[last]), &rec) != nil || rec.Kind != kindNode || rec.ID != n.ID || rec.Message == nil {
+	if json.Unmarshal([]byte(lines[last]), rec) != nil || rec.Kind != kindNode || rec.ID != id || rec.Message == nil {
 		return nil, errNoRecord
 	}
 	parts := map[int64]json.RawMessage{}
 	for _, line := range lines[:last] {
+		if rec.Message.Role == aycoder.RoleAssistant && strings.Contains(line, `"fact":"message"`) {
+			rec.answeredBy([]byte(line))
+		}
 		if number, seq, part := factPart([]byte(line)); part != nil && number == runRef(rec.Run) {
 			parts[seq] = part
 		}
 	}
-	m, err := rec.Message.message(func(n int64) json.RawMessage { return parts[n] })
-	if errors.Is(err, errLostPart) && n.Lost {
-		err = nil
+	rec.runID, rec.lost = rec.Name, rec.Lost
+	rec.message, err = rec.Message.message(func(n int64) json.RawMessage { return parts[n] })
+	if errors.Is(err, errLostPart) {
+		rec.lost, err = true, nil
 	}
-	return m, err
+	return rec, err
+}
+
+// answeredBy takes the answer from a fact, if it has one and is of the run of the node.
+func (r *record) answeredBy(line []byte) {
+	var f aycoder.FactRecord
+	if json.Unmarshal(line, &f) != nil || f.Run != runRef(r.Run) {
+		return
+	}
+	if done, ok := f.Fact.(*aycoder.MessageDone); ok {
+		r.answer = answerOf(done)
+	}
 }
 
 // outlineOf returns a message without its contents: its role, the ids of its calls and outputs, whether
@@ -271,6 +363,9 @@ func unreadable(outline *aycoder.Message, err error) *aycoder.Message {
 			p = &lost
 		}
 		out.Parts = append(out.Parts, p)
+	}
+	if len(out.Parts) == 0 {
+		out.Parts = append(out.Parts, text)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -40,44 +41,34 @@ type Node struct {
 	// Answer says who wrote the message and what it cost, or, if the model did not write the message or
 	// there is none, what the summary of a compaction cost. It is nil if no model was asked.
 	Answer *Answer
-	// Lost says that the record of the node is damaged, so that Message and Files are unknown.
+	// Lost says that the record of the node is damaged or gone, so that Message and Files are unknown.
 	Lost bool
 
 	outline *aycoder.Message // see outlineOf; nil if the node has no message
 	source  *source          // of the message, or nil if outline is the message itself
 	seen    atomic.Pointer[weak.Pointer[aycoder.Message]]
 
-	shown   shownDelta
-	values  map[string]json.RawMessage // of Branch.Keep, those that changed
-	depth   int
-	changed *Node // the nearest node at or above this one that has Files, or nil
-	// The children are a list of siblings, the newest first. Only the head of the list changes, so
-	// that a reader with an older View skips what came later.
-	child   atomic.Pointer[Node]
-	sibling *Node
+	shown  shownDelta
+	values map[string]json.RawMessage // of Branch.Keep, those that changed
+	stays  bool                       // its records do not hold all of it: see release
 }
 
 // Message returns the message that the node adds to the conversation. It is nil if the node only
 // records files or a Context, and for the root. A message that is not in memory is read from the store. If
 // that is not possible any more, a text that says so takes the place of its contents.
 func (n *Node) Message() *aycoder.Message {
-	for _, m := range loaded([]*Node{n}) {
-		return m
-	}
-	return nil
+	var r messageReader
+	defer r.close()
+	return r.message(n)
 }
 
 // loaded yields nodes with their messages.
-func loaded(nodes []*Node) iter.Seq2[*Node, *aycoder.Message] {
+func (v *View) loaded(ids []ID) iter.Seq2[*Node, *aycoder.Message] {
 	return func(yield func(*Node, *aycoder.Message) bool) {
 		var r messageReader
 		defer r.close()
-		for _, n := range nodes {
-			m, err := r.load(n)
-			if err != nil {
-				m = unreadable(n.outline, err)
-			}
-			if !yield(n, m) {
+		for _, id := range ids {
+			if n := r.node(v, id); !yield(n, r.message(n)) {
 				return
 			}
 		}
@@ -98,13 +89,18 @@ type Answer struct {
 }
 
 // View is a snapshot of a session. It never changes, and reading it takes no lock, also while a
-// run adds nodes. Messages that are not in memory are read from the store, also after the session is
-// closed. Methods that take an ID treat one that is not in the View as the root.
+// run adds nodes. Messages and nodes that are not in memory are read from the store, also after the session
+// is closed; a node that is gone from there is Lost. Methods that take an ID treat one that is not in the View as the root.
 type View struct {
-	nodes  []*Node // the index is the ID
-	labels map[ID]string
-	heads  map[string]ID // by branch
-	title  string
+	nodes   []*Node // the index is the ID; a stub stands for one that has to be read
+	parents []edge
+	source  *source // of nodes that have to be read
+	calls   []callSum
+	labels  map[ID]string
+	heads   map[string]ID // by branch
+	title   string
+	used    aycoder.Usage
+	cost    float64
 	// damaged says that some records were lost, so that a call may be without its output.
 	damaged bool
 }
@@ -114,18 +110,48 @@ func (v *View) Len() int { return len(v.nodes) }
 
 // Node returns the node with an ID, or nil if there is none.
 func (v *View) Node(id ID) *Node {
-	if id < 0 || int(id) >= len(v.nodes) {
+	if !v.has(id) {
 		return nil
 	}
-	return v.nodes[id]
+	return v.node(id)
+}
+
+func (v *View) has(id ID) bool { return id >= 0 && int(id) < len(v.nodes) }
+
+// all returns the IDs of all nodes.
+func (v *View) all() []ID {
+	ids := make([]ID, len(v.nodes))
+	for i := range ids {
+		ids[i] = ID(i)
+	}
+	return ids
+}
+
+// known returns an ID, or that of the root if there is no such node.
+func (v *View) known(id ID) ID {
+	if v.has(id) {
+		return id
+	}
+	return Root
+}
+
+// An edge says which parent a node has, if it is not the node before.
+type edge struct{ node, parent ID }
+
+// parent returns the parent of a node. That of the root is the root.
+func (v *View) parent(id ID) ID {
+	i, ok := slices.BinarySearchFunc(v.parents, id, func(e edge, id ID) int { return cmp.Compare(e.node, id) })
+	if ok {
+		return v.parents[i].parent
+	}
+	return id - 1
 }
 
 // node returns the node with an ID, or the root.
 func (v *View) node(id ID) *Node {
-	if n := v.Node(id); n != nil {
-		return n
-	}
-	return v.nodes[Root]
+	var r messageReader
+	defer r.close()
+	return r.node(v, v.known(id))
 }
 
 // Head returns the node with which the conversation of a branch continues: "" is the branch of the
@@ -162,12 +188,27 @@ func (v *View) Labelled(label string) (ID, bool) {
 }
 
 // Path returns the nodes from the root to a node, both included.
-func (v *View) Path(id ID) []*Node {
-	n := v.node(id)
-	path := make([]*Node, n.depth+1)
-	for i := n.depth; i >= 0; i-- {
-		path[i], n = n, v.node(n.Parent)
+func (v *View) Path(id ID) []*Node { return v.read(v.path(id)) }
+
+// read returns nodes.
+func (v *View) read(ids []ID) []*Node {
+	var r messageReader
+	defer r.close()
+	var out []*Node
+	for _, id := range ids {
+		out = append(out, r.node(v, id))
 	}
+	return out
+}
+
+// path returns the IDs of the nodes from the root to a node, both included.
+func (v *View) path(id ID) []ID {
+	path := []ID{v.known(id)}
+	for at := path[0]; at != Root; {
+		at = v.parent(at)
+		path = append(path, at)
+	}
+	slices.Reverse(path)
 	return path
 }
 
@@ -175,35 +216,29 @@ func (v *View) Path(id ID) []*Node {
 // path, from the last Context on. It is a valid history for [aycoder.Input]: if the node is a
 // message with calls, whose outputs are in the next node, outputs that say so follow it.
 func (v *View) Messages(id ID) []*aycoder.Message {
-	context, nodes := v.conversation(id)
-	out := slices.Clip(context)
-	for _, m := range loaded(nodes) {
-		out = append(out, m)
+	context, ids := v.conversation(id)
+	out, lost := slices.Clip(context), false
+	for n, m := range v.loaded(ids) {
+		out, lost = append(out, m), lost || n.Lost
+	}
+	if lost {
+		return aycoder.RepairHistory(out)
 	}
 	return v.repaired(id, out)
 }
 
 // conversation returns the last Context of the path to a node, and the nodes with the messages after it.
-func (v *View) conversation(id ID) (context []*aycoder.Message, nodes []*Node) {
-	for n := v.node(id); ; n = v.node(n.Parent) {
+func (v *View) conversation(id ID) (context []*aycoder.Message, ids []ID) {
+	for id = v.known(id); ; id = v.parent(id) {
+		n := v.nodes[id]
 		if n.outline != nil {
-			nodes = append(nodes, n)
+			ids = append(ids, id)
 		}
-		if n.Context != nil || n.ID == Root {
-			slices.Reverse(nodes)
-			return n.Context, nodes
+		if n.Context != nil || id == Root {
+			slices.Reverse(ids)
+			return n.Context, ids
 		}
 	}
-}
-
-// outlines returns the conversation that leads to a node, with outlines of messages.
-func (v *View) outlines(id ID) []*aycoder.Message {
-	context, nodes := v.conversation(id)
-	out := slices.Grow(slices.Clip(context), len(nodes))
-	for _, n := range nodes {
-		out = append(out, n.outline)
-	}
-	return out
 }
 
 // repaired returns the messages that lead to a node as a valid history.
@@ -216,70 +251,57 @@ func (v *View) repaired(id ID, messages []*aycoder.Message) []*aycoder.Message {
 
 // unanswered reports whether the path to a node ends with calls that have no outputs.
 func (v *View) unanswered(id ID) bool {
-	n := v.node(id)
-	for n.outline == nil && n.Context == nil && n.ID != Root {
-		n = v.node(n.Parent)
+	id = v.known(id)
+	for n := v.nodes[id]; n.outline == nil && n.Context == nil && id != Root; n = v.nodes[id] {
+		id = v.parent(id)
 	}
+	n := v.node(id)
 	return n.outline != nil && len(n.outline.Calls()) > 0
 }
 
 // Usage returns what the models have used for all nodes, and what it has cost, in US dollars, as far
 // as prices are known: see [WithPrices].
-func (v *View) Usage() (used aycoder.Usage, cost float64) {
-	for _, n := range v.nodes {
-		if n.Answer != nil {
-			used = used.Add(n.Answer.Usage)
-			cost += n.Answer.Cost
-		}
-	}
-	return used, cost
-}
+func (v *View) Usage() (used aycoder.Usage, cost float64) { return v.used, v.cost }
 
 // Children returns the nodes that follow a node, the oldest first.
 func (v *View) Children(id ID) []*Node {
-	var out []*Node
-	for n := v.node(id).child.Load(); n != nil; n = n.sibling {
-		if int(n.ID) < len(v.nodes) {
-			out = append(out, n)
-		}
-	}
-	slices.Reverse(out)
-	return out
+	id = v.known(id)
+	return v.filter(func(child ID) bool { return v.parent(child) == id && child != Root })
 }
 
 // Forks returns the nodes that have more than one child, the oldest first.
 func (v *View) Forks() []*Node {
-	return v.filter(func(n *Node) bool { return len(v.Children(n.ID)) > 1 })
+	n := v.children()
+	return v.filter(func(id ID) bool { return n[id] > 1 })
 }
 
 // Leaves returns the nodes that have no child, the oldest first.
 func (v *View) Leaves() []*Node {
-	return v.filter(func(n *Node) bool { return len(v.Children(n.ID)) == 0 })
+	n := v.children()
+	return v.filter(func(id ID) bool { return n[id] == 0 })
 }
 
-func (v *View) filter(keep func(*Node) bool) []*Node {
-	var out []*Node
-	for _, n := range v.nodes {
-		if keep(n) {
-			out = append(out, n)
-		}
+// children returns how many children each node has.
+func (v *View) children() []int {
+	n := make([]int, len(v.nodes))
+	for id := Root + 1; v.has(id); id++ {
+		n[v.parent(id)]++
 	}
-	return out
+	return n
+}
+
+func (v *View) filter(keep func(ID) bool) []*Node {
+	return v.read(slices.DeleteFunc(v.all(), func(id ID) bool { return !keep(id) }))
 }
 
 // Ancestor returns the last node that is on the paths to both a and b.
 func (v *View) Ancestor(a, b ID) *Node {
-	x, y := v.node(a), v.node(b)
-	for x.depth > y.depth {
-		x = v.node(x.Parent)
+	for a, b = v.known(a), v.known(b); a != b; { // a parent is older than its children
+		if a, b = max(a, b), min(a, b); a != b {
+			a = v.parent(a)
+		}
 	}
-	for y.depth > x.depth {
-		y = v.node(y.Parent)
-	}
-	for x != y {
-		x, y = v.node(x.Parent), v.node(y.Parent)
-	}
-	return x
+	return v.node(a)
 }
 
 // Files returns the states of the files at a node, by path, as far as the nodes of its path mention
@@ -287,45 +309,38 @@ func (v *View) Ancestor(a, b ID) *Node {
 // session knows, as First of its [FileState] says.
 func (v *View) Files(id ID) map[string]FileState {
 	out := map[string]FileState{}
-	for n := v.node(id).changed; n != nil; n = v.above(n).changed {
-		for path, f := range n.Files {
-			if _, ok := out[path]; !ok {
-				out[path] = f
-			}
-		}
+	for _, id := range v.path(id) {
+		maps.Copy(out, v.nodes[id].Files)
 	}
 	return out
 }
 
-// above returns the parent of a node. The root has a parent without Files.
-func (v *View) above(n *Node) *Node {
-	if n.ID == Root {
-		return &Node{}
-	}
-	return v.node(n.Parent)
-}
-
 // tree is the part of a session that grows. Its owner changes it; others read a View.
 type tree struct {
-	nodes  persist.List[*Node]
-	labels map[ID]string // replaced, never changed
-	heads  map[string]ID // replaced, never changed
-	title  string
+	nodes   persist.List[*Node]
+	parents persist.List[edge]
+	source  *source
+	calls   []callSum     // replaced, never changed
+	labels  map[ID]string // replaced, never changed
+	heads   map[string]ID // replaced, never changed
+	title   string
+	used    aycoder.Usage
+	cost    float64
 
 	damaged bool
 }
 
-func newTree(at time.Time) *tree {
-	at = fromMillis(millis(at)) // as it will be read again
-	t := &tree{heads: map[string]ID{"": Root}}
-	t.nodes = t.nodes.Append(&Node{At: at})
+func newTree(at time.Time, source *source) *tree {
+	t := &tree{source: source, heads: map[string]ID{"": Root}}
+	t.add(&Node{At: fromMillis(millis(at))}) // as it will be read again
 	return t
 }
 
 // view returns the snapshot of the present moment.
 func (t *tree) view() *View {
 	return &View{
-		nodes: t.nodes.Items, labels: t.labels, heads: t.heads, title: t.title, damaged: t.damaged,
+		nodes: t.nodes.Items, parents: t.parents.Items, source: t.source, calls: t.calls, labels: t.labels, heads: t.heads, title: t.title,
+		used: t.used, cost: t.cost, damaged: t.damaged,
 	}
 }
 
@@ -334,14 +349,14 @@ func (t *tree) next() ID { return ID(len(t.nodes.Items)) }
 
 // add puts a node into the tree. Its ID must be the next, and its parent must be in the tree.
 func (t *tree) add(n *Node) {
-	parent := t.nodes.Items[n.Parent]
-	n.depth = parent.depth + 1
-	if n.changed = parent.changed; len(n.Files) > 0 {
-		n.changed = n
+	if n.Answer != nil {
+		t.used = t.used.Add(n.Answer.Usage)
+		t.cost += n.Answer.Cost
 	}
-	n.sibling = parent.child.Load()
 	t.nodes = t.nodes.Append(n)
-	parent.child.Store(n)
+	if n.Parent != n.ID-1 {
+		t.parents = t.parents.Append(edge{n.ID, n.Parent})
+	}
 }
 
 // set returns a copy of a map with another value. Views share the old map.

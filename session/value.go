@@ -124,8 +124,8 @@ func merged[V any](a, b map[string]V) map[string]V {
 func (b *Branch) restore() error {
 	v := b.session.tree.view()
 	at := map[string]json.RawMessage{}
-	for _, n := range v.Path(v.Head(b.name)) {
-		maps.Copy(at, n.values)
+	for _, id := range v.path(v.Head(b.name)) {
+		maps.Copy(at, v.nodes[id].values)
 	}
 	maps.Copy(at, b.fresh)
 	var errs []error

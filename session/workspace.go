@@ -66,16 +66,16 @@ type pathFiles struct {
 // from which that of the next node follows. The mutex is held.
 func (b *Branch) filesAt(id ID) *pathFiles {
 	v := b.session.tree.view()
-	var nodes []*Node
-	n := v.node(id)
-	for ; n.ID != Root && (b.files == nil || n.ID != b.files.at); n = v.node(n.Parent) {
-		nodes = append(nodes, n)
+	var ids []ID
+	at := v.known(id)
+	for ; at != Root && (b.files == nil || at != b.files.at); at = v.parent(at) {
+		ids = append(ids, at)
 	}
-	if n.ID == Root {
+	if at == Root {
 		b.files = &pathFiles{files: map[string]FileState{}}
 	}
-	for _, n := range slices.Backward(nodes) {
-		maps.Copy(b.files.files, n.Files)
+	for _, at := range slices.Backward(ids) {
+		maps.Copy(b.files.files, v.nodes[at].Files)
 	}
 	b.files.at = id
 	return b.files
@@ -136,7 +136,7 @@ func (b *Branch) finishMove(ctx context.Context) error {
 		return nil
 	}
 	v := s.tree.view()
-	if v.Node(r.ID) == nil || !slices.Contains([]string{kindHead, kindUndo, kindRedo}, r.Name) {
+	if !v.has(r.ID) || !slices.Contains([]string{kindHead, kindUndo, kindRedo}, r.Name) {
 		return nil
 	}
 	changes, err := s.files.plan(ctx, v.Files(r.ID), r.Paths...)

@@ -15,6 +15,8 @@ const Loop = "aycoder"
 
 // Mark is the content of such a part, apart from what only the loop reads.
 type Mark struct {
+	// Calls are the ids of calls for which the message stands, see package callid. They come first.
+	Calls []byte `json:"calls,omitempty"`
 	// Compact is what a command of package compaction asks to keep, or nil.
 	Compact *string `json:"compact,omitempty"`
 	// Note is the note of a compaction, see [aycoder.Compacted].
