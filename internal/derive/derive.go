@@ -1,0 +1,210 @@
+// Package derive computes values from inputs and from each other, and computes again only what a
+// changed input concerns.
+//
+// A value is named by a query and an argument. While a query computes, each value that it asks for is
+// recorded as something it depends on, also if the answer was "there is no such file": so the recorded
+// dependencies are exactly those that the result has. When an input changes, everything that depends on
+// it is marked. A marked value is computed again only when somebody asks for it, and only if a value
+// that it depends on is no longer equal to what it was. A table therefore answers as a new one over the
+// same inputs would, provided that a query is a function of nothing but what it asks the table for.
+//
+// The method is that of incremental compilers: Acar, Self-Adjusting Computation, 2005; Hammer et al.,
+// Adapton, PLDI 2014.
+package derive
+
+import "slices"
+
+// Table holds the values. It is not safe for concurrent use.
+type Table struct {
+	nodes    map[key]*node
+	revision uint64
+	computes []*node // what is being computed, the innermost last
+	stale    map[string]bool
+}
+
+type key struct {
+	query query
+	arg   string
+}
+
+// A query is a [*Query] of any type.
+type query interface {
+	run(arg string) any
+	same(a, b any) bool
+}
+
+// A node is a value with what it depends on and what depends on it.
+type node struct {
+	key      key
+	value    any
+	deps     []*node
+	users    []*node
+	changed  uint64 // the revision in which the value became what it is
+	verified uint64 // the revision in which it was last known to be right
+	marked   bool   // something that it depends on may have changed
+	busy     bool
+	root     bool // kept without users
+}
+
+// New returns an empty table.
+func New() *Table { return &Table{nodes: map[key]*node{}, revision: 1, stale: map[string]bool{}} }
+
+// Stale returns the arguments of the values that were asked for from outside of all queries and may have
+// changed since the last call of Stale.
+func (t *Table) Stale() map[string]bool {
+	defer func() { t.stale = map[string]bool{} }()
+	return t.stale
+}
+
+// Len returns the number of values in the table.
+func (t *Table) Len() int { return len(t.nodes) }
+
+// Query is a kind of value. Each is made once, with [NewQuery], and used with one table.
+type Query[V any] struct {
+	compute func(arg string) V
+	equal   func(a, b V) bool
+}
+
+// NewQuery returns a query. Compute must depend on nothing but its argument and other queries of the
+// table, or be an input, for which [Query.Changed] is called whenever its value may have changed. It must
+// not ask for the value that it is computing, not even through others. Equal reports whether two
+// values are the same to all who use them.
+func NewQuery[V any](compute func(arg string) V, equal func(a, b V) bool) *Query[V] {
+	return &Query[V]{compute, equal}
+}
+
+func (q *Query[V]) run(arg string) any { return q.compute(arg) }
+
+func (q *Query[V]) same(a, b any) bool { return q.equal(a.(V), b.(V)) }
+
+// Get returns the value for an argument. The caller must not change it.
+func (q *Query[V]) Get(t *Table, arg string) V {
+	k := key{q, arg}
+	n := t.nodes[k]
+	if n == nil {
+		n = &node{key: k}
+		t.nodes[k] = n
+		t.run(n)
+	} else {
+		t.verify(n)
+	}
+	if i := len(t.computes); i > 0 {
+		t.computes[i-1].deps = append(t.computes[i-1].deps, n)
+	} else {
+		n.root = true
+	}
+	return n.value.(V)
+}
+
+// Changed says that the value of an input may have changed, and reports whether it has.
+func (q *Query[V]) Changed(t *Table, arg string) bool {
+	n := t.nodes[key{q, arg}]
+	if n == nil {
+		return false
+	}
+	t.revision++
+	t.run(n)
+	if n.changed != t.revision {
+		return false
+	}
+	t.mark(n)
+	return true
+}
+
+// Drop forgets a value that was asked for from outside of all queries, unless another value uses it.
+func (q *Query[V]) Drop(t *Table, arg string) {
+	if n := t.nodes[key{q, arg}]; n != nil {
+		n.root = false
+		t.release(n)
+	}
+}
+
+func (t *Table) mark(n *node) {
+	for _, u := range n.users {
+		if !u.marked {
+			u.marked = true
+			if u.root {
+				t.stale[u.key.arg] = true
+			}
+			t.mark(u)
+		}
+	}
+}
+
+// verify makes the value of a node right.
+func (t *Table) verify(n *node) {
+	if n.busy {
+		panic("derive: a value depends on itself")
+	}
+	if !n.marked {
+		return
+	}
+	n.busy = true // also while it only looks: a cycle would not end
+	stale := false
+	for _, d := range n.deps { // in the order in which they were asked for: a later one may not be needed any more
+		t.verify(d)
+		if d.changed > n.verified {
+			stale = true
+			break
+		}
+	}
+	n.busy = false
+	if stale {
+		t.run(n)
+	}
+	n.marked, n.verified = false, t.revision
+}
+
+// run computes a node and replaces what it depends on.
+func (t *Table) run(n *node) {
+	if n.busy {
+		panic("derive: a value depends on itself")
+	}
+	before := n.deps
+	n.busy, n.deps = true, nil
+	t.computes = append(t.computes, n)
+	value := n.key.query.run(n.key.arg)
+	t.computes = t.computes[:len(t.computes)-1]
+	n.busy = false
+	if n.verified == 0 || !n.key.query.same(n.value, value) {
+		n.value, n.changed = value, t.revision
+	}
+	n.marked, n.verified = false, t.revision
+	n.deps = unique(n.deps)
+	for _, d := range n.deps {
+		d.users = append(d.users, n)
+	}
+	for _, d := range before { // after the new ones, so that what is still used stays
+		if i := slices.Index(d.users, n); i >= 0 {
+			d.users[i] = d.users[len(d.users)-1]
+			d.users = d.users[:len(d.users)-1]
+		}
+		t.release(d)
+	}
+}
+
+// release forgets a node that nobody uses, and what only it used.
+func (t *Table) release(n *node) {
+	if n.root || n.busy || len(n.users) > 0 || t.nodes[n.key] != n {
+		return
+	}
+	delete(t.nodes, n.key)
+	for _, d := range n.deps {
+		if i := slices.Index(d.users, n); i >= 0 {
+			d.users[i] = d.users[len(d.users)-1]
+			d.users = d.users[:len(d.users)-1]
+		}
+		t.release(d)
+	}
+}
+
+// unique removes repetitions and keeps the order of the first.
+func unique(nodes []*node) []*node {
+	seen := make(map[*node]bool, len(nodes))
+	out := slices.DeleteFunc(nodes, func(n *node) bool {
+		again := seen[n]
+		seen[n] = true
+		return again
+	})
+	return slices.Clip(slices.Clone(out))
+}

@@ -1,0 +1,112 @@
+package derive_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/aycoder/aycoder/internal/derive"
+	"github.com/stretchr/testify/require"
+)
+
+// A sheet has inputs with names of lower case, which are lists of names, and for each name its sum: the
+// number of names that can be reached from it, up to a depth.
+type sheet struct {
+	table  *derive.Table
+	inputs map[string]string
+	input  *derive.Query[string]
+	sum    *derive.Query[int]
+	runs   int
+}
+
+func newSheet(inputs map[string]string) *sheet {
+	s := &sheet{table: derive.New(), inputs: inputs}
+	s.input = derive.NewQuery(func(arg string) string { return s.inputs[arg] }, func(a, b string) bool { return a == b })
+	s.sum = derive.NewQuery(func(arg string) int {
+		s.runs++
+		depth, name := arg[0]-'0', arg[1:]
+		n := len(name)
+		if depth > 0 {
+			for _, next := range strings.Fields(s.input.Get(s.table, name)) {
+				n += s.sum.Get(s.table, fmt.Sprintf("%d%s", depth-1, next))
+				if n%5 == 4 { // what is looked at depends on what was seen
+					break
+				}
+			}
+		}
+		return n % 7
+	}, func(a, b int) bool { return a == b })
+	return s
+}
+
+// After any changes, a table answers as a new one, and has no values that a new one would not have.
+func TestTableIsAsNew(t *testing.T) {
+	names := []string{"a", "bb", "ccc", "d", "ee", "f"}
+	for seed := range uint64(100) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		inputs := map[string]string{}
+		old := newSheet(inputs)
+		asked := map[string]bool{}
+		for range 60 {
+			name := names[rnd.IntN(len(names))]
+			switch rnd.IntN(4) {
+			case 0:
+				inputs[name] = strings.Join(names[rnd.IntN(3):3+rnd.IntN(4)], " ")
+				old.input.Changed(old.table, name)
+			case 1:
+				delete(inputs, name)
+				old.input.Changed(old.table, name)
+			case 2:
+				arg := fmt.Sprintf("%d%s", rnd.IntN(5), name)
+				old.sum.Drop(old.table, arg)
+				delete(asked, arg)
+			default:
+				arg := fmt.Sprintf("%d%s", rnd.IntN(5), name)
+				asked[arg] = true
+			}
+			fresh := newSheet(inputs)
+			for arg := range asked {
+				require.Equal(t, fresh.sum.Get(fresh.table, arg), old.sum.Get(old.table, arg), "seed %d: %s", seed, arg)
+			}
+			require.LessOrEqual(t, fresh.table.Len(), old.table.Len())
+			if len(asked) == 0 {
+				require.Zero(t, old.table.Len())
+			}
+		}
+		for arg := range asked {
+			old.sum.Drop(old.table, arg)
+		}
+		require.Zero(t, old.table.Len(), "seed %d", seed)
+	}
+}
+
+// Values that a change does not concern are not computed again, nor those that use a value that came out equal.
+func TestOnlyWhatChanged(t *testing.T) {
+	s := newSheet(map[string]string{"a": "bb", "bb": "ccc", "d": "ee"})
+	s.sum.Get(s.table, "4a")
+	s.sum.Get(s.table, "4d")
+	s.runs = 0
+	s.inputs["ee"] = "f"
+	require.True(t, s.input.Changed(s.table, "ee"))
+	s.sum.Get(s.table, "4a")
+	require.Zero(t, s.runs)
+	s.sum.Get(s.table, "4d")
+	require.Equal(t, 3, s.runs) // 4d, 3ee, 2f
+
+	s.runs = 0
+	s.inputs["bb"] = " ccc"
+	require.True(t, s.input.Changed(s.table, "bb"))
+	s.sum.Get(s.table, "4a")
+	require.Equal(t, 1, s.runs) // 3bb is as it was, so 4a is
+
+	require.False(t, s.input.Changed(s.table, "bb"))
+	require.False(t, s.input.Changed(s.table, "unknown"))
+}
+
+func TestCycle(t *testing.T) {
+	table := derive.New()
+	var q *derive.Query[int]
+	q = derive.NewQuery(func(arg string) int { return q.Get(table, arg) }, func(a, b int) bool { return a == b })
+	require.Panics(t, func() { q.Get(table, "a") })
+}
