@@ -1,0 +1,144 @@
+package source
+
+import "bytes"
+
+// A chain is a name and those that follow it behind dots or ::, as far as they were read. The token behind a
+// chain says whether its name is used there, declared, or called.
+type chain struct {
+	n                   int // how many names; 0 before the first, and behind a dot that follows no name
+	first, second, last Token
+	link                byte     // the separator directly before, ':', '.' or '-', or 0
+	closed              bool     // what follows is a member of a value
+	importing           bool     // in a use of Rust
+	prev                [3]Token // the last tokens, the nearest first
+	before              [3]Token // those before the first name
+}
+
+// add notes a token.
+func (c *chain) add(b *blocks, t Token) {
+	text := b.src[t.Start:t.End]
+	op := b.op(t)
+	switch {
+	case op == ':' && len(text) == 2, op == '.', op == '-' && len(text) == 2 && b.directives:
+		c.link = op
+		c.shift(t)
+		return
+	case t.Kind != Identifier && (!b.paths || t.Kind != Keyword || !pathWords[string(text)]):
+		c.flush(b, t)
+	case c.link != 0:
+		c.follow(b, t)
+	default:
+		c.flush(b, t)
+		c.n, c.first, c.last, c.closed, c.before = 1, t, t, false, c.prev
+	}
+	if b.paths && (t.Kind == Keyword || op == ';' || op == '<') { // use<'a> is a bound
+		c.importing = t.Kind == Keyword && (string(text) == "use" || c.importing)
+	}
+	c.link = 0
+	c.shift(t)
+}
+
+func (c *chain) shift(t Token) { c.prev = [3]Token{t, c.prev[0], c.prev[1]} }
+
+// pathWords are the keywords of Rust that paths begin with.
+var pathWords = map[string]bool{"self": true, "super": true, "crate": true}
+
+// follow adds a name behind a separator.
+func (c *chain) follow(b *blocks, t Token) {
+	switch {
+	case c.n == 0 || c.closed:
+	case c.link != ':' && !b.dotted, b.paths && t.Start != c.last.End+2:
+		c.closed = true
+	default:
+		if c.n++; c.n == 2 {
+			c.second = t
+		}
+		c.last = t
+	}
+}
+
+// flush ends the chain at a token, which is not part of it.
+func (c *chain) flush(b *blocks, next Token) {
+	n := c.n
+	c.n = 0
+	if c.closed {
+		next = Token{} // it is behind a member
+	}
+	if b.at = c.last.Start; b.depth > 0 || len(b.head) > 300 { // no head with a name behind that is of use
+		b.at = -1
+	}
+	first := b.src[c.first.Start:c.first.End]
+	switch {
+	case n == 0 || c.importing || first[0] == '\'':
+	case n > 1 && b.paths:
+		if !(b.inline() && (string(first) == "super" || string(first) == "self")) {
+			b.call(b.src[c.first.Start:c.last.Start-2], plainName(b.src[c.last.Start:c.last.End]))
+		}
+	case n > 1:
+		b.use(first, b.src[c.second.Start:c.second.End])
+	case c.first.Kind == Keyword:
+	case b.paths:
+		c.rust(b, plainName(first), next)
+	case b.op(next) == '(':
+		b.call(nil, first)
+	case c.declares(b, next):
+		b.setLocal(first)
+	default:
+		b.use(nil, first)
+	}
+}
+
+// plainName returns a name of Rust without the r# of a raw one.
+func plainName(name []byte) []byte { return bytes.TrimPrefix(name, []byte("r#")) }
+
+// inline reports whether the current declaration is in an inline module. There, super is in the same file.
+func (b *blocks) inline() bool {
+	return b.top().parent >= 0 && b.f.Decls[b.top().parent].Kind == Module
+}
+
+// rust notes a single name.
+func (c *chain) rust(b *blocks, name []byte, next Token) {
+	before := string(b.src[c.before[0].Start:c.before[0].End])
+	far := b.op(c.before[1])
+	op := b.op(next)
+	_, item := rustWords[before]
+	field := op == ':' && next.End == next.Start+1
+	switch {
+	case op == '(' && before != "fn", op == '!' && !hasPrefix(b.src[next.Start:], "!="):
+		b.call(nil, name)
+	case before == "let", before == "ref", item && far != '*',
+		before == "for" && b.word(next, "in"),
+		before == "mut" && far != '&' && c.before[1].Kind != Identifier,
+		before == "|" && (op == '|' || op == ',' || field),
+		field && b.depth == 0: // a parameter
+		b.setLocal(name)
+	case field: // of a struct
+	default:
+		b.use(nil, name)
+	}
+}
+
+// declares reports whether a name of C or Java is declared: it comes after a type.
+func (c *chain) declares(b *blocks, next Token) bool {
+	near, far := c.before[0], c.before[1]
+	if next.Start == next.End || !bytes.ContainsRune([]byte("=;,)[:-"), rune(b.op(next))) {
+		return false
+	}
+	switch op := b.op(near); {
+	case near.Start == near.End:
+		return false
+	case b.op(next) == '-':
+		return b.dotted && next.End == next.Start+2 // a lambda of Java
+	case op == 0:
+		return b.isType(near)
+	case op == '*' || op == '&':
+		return b.op(far) == '*' || b.isType(far) && (b.isType(c.before[2]) || bytes.ContainsRune([]byte("{};(,"), rune(b.op(c.before[2]))))
+	case op == '>':
+		return b.op(far) == '>' || b.op(far) == '?' || b.op(far) == ']' || far.Kind == Keyword || b.dotted && b.src[far.Start]&^' ' == b.src[far.Start] && far.Kind == Identifier
+	}
+	return b.op(near) == ']' && b.op(far) == '['
+}
+
+func (b *blocks) isType(t Token) bool {
+	return t.Kind == Identifier || t.Kind == Keyword && b.types[string(b.src[t.Start:t.End])]
+}

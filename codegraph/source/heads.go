@@ -1,0 +1,125 @@
+package source
+
+// A declHead is the head of a declaration as it is read.
+type declHead struct {
+	*blocks
+	head    []Token
+	i       int // the first token that is not a specifier
+	typedef bool
+	private bool // the declaration is not exported
+}
+
+func (h *declHead) add(kind DeclKind, name Token) *Decl {
+	if kind == Var && h.member() {
+		kind = Field
+	}
+	return h.blocks.add(kind, name, !h.private)
+}
+
+// member reports whether the head is directly in a class.
+func (h *declHead) member() bool {
+	p := h.top().parent
+	return p >= 0 && h.f.Decls[p].Kind != Module
+}
+
+// closing returns the index of the parenthesis or bracket that matches the one at i.
+func (h *declHead) closing(i int) int {
+	for depth := 0; i < len(h.head); i++ {
+		switch h.op(h.head[i]) {
+		case '(', '[':
+			depth++
+		case ')', ']':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(h.head) - 1
+}
+
+// angles returns the index behind the angle brackets that begin at i, or i.
+func (h *declHead) angles(i int) int {
+	if i >= len(h.head) || h.op(h.head[i]) != '<' {
+		return i
+	}
+	for depth := 0; i < len(h.head); i++ {
+		switch h.op(h.head[i]) {
+		case '(', '[':
+			i = h.closing(i)
+		case '<':
+			depth++
+		case '>':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(h.head)
+}
+
+// declarators adds the names of variables, or of types if it is a typedef. The first has a type before it.
+func (h *declHead) declarators() {
+	kind := Var
+	if h.typedef {
+		kind = Type
+	}
+	words := 0
+	if h.tail >= 0 {
+		words = 1
+	}
+	var name Token
+	for i := h.i; i <= len(h.head); i++ {
+		var t Token
+		op := byte(',')
+		if i < len(h.head) {
+			t = h.head[i]
+			op = h.op(t)
+		}
+		switch {
+		case op == '<':
+			i = max(i, h.angles(i)-1)
+		case op == '(' && name.Start == name.End || op == '(' && i+1 < len(h.head) && h.op(h.head[i+1]) == '*':
+			if k, _ := h.pointer(i); k > 0 {
+				name, words = h.head[k], words+2
+			}
+			i = h.closing(i)
+		case op == '(' || op == '[':
+			i = h.closing(i)
+		case t.Kind == Identifier && op == 0:
+			name, words = t, words+1
+		case t.Kind == Keyword && op == 0:
+			if words++; cTags[string(h.src[t.Start:t.End])].kind > 0 && i+1 < len(h.head) && h.head[i+1].Kind == Identifier {
+				i++
+			}
+		case op == ',' || op == '=' || op == ':' && t.End == t.Start+1:
+			if name.Kind == Identifier && words > 1 {
+				h.variable(kind, name)
+			}
+			for op != ',' && i < len(h.head) {
+				if i++; i < len(h.head) {
+					switch op = h.op(h.head[i]); op {
+					case '(', '[':
+						i = h.closing(i)
+					case '<':
+						op = 0
+					}
+				}
+			}
+			name, words = Token{}, 1
+		}
+	}
+}
+
+// variable adds a name, or gives it to the type before it if that has none.
+func (h *declHead) variable(kind DeclKind, name Token) {
+	if h.tail >= 0 && h.f.Decls[h.tail].Name == "" {
+		d := &h.f.Decls[h.tail]
+		h.undo(name.Start)
+		d.Name, d.NameAt = h.name(h.src[name.Start:name.End]), name.Start
+		if kind != Type {
+			d.Kind = Var
+		}
+		return
+	}
+	h.add(kind, name)
+}
