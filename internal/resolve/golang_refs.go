@@ -1,0 +1,292 @@
+package resolve
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/codegraph/source"
+)
+
+// A goPackage is the declarations of the files in a directory: usually one package, its tests, and
+// perhaps files for other systems, which all count.
+type goPackage struct {
+	name  string // by which an import knows it
+	decls map[string][]goDecl
+}
+
+// A goDecl is a declaration. Its key is its name; for a field or method, Type.name; and for an embedded field
+// also "Type.".
+type goDecl struct {
+	in   goFile
+	name string
+	kind source.DeclKind
+	of   string // as the Type of the declaration
+}
+
+type goFile struct {
+	path, pkg string
+	test      bool
+}
+
+func newGoFile(file, pkg string) goFile {
+	return goFile{file, pkg, strings.HasSuffix(file, "_test.go")}
+}
+
+func (r *goIndex) readPackage(dir string) *goPackage {
+	p := &goPackage{decls: map[string][]goDecl{}}
+	for _, name := range r.x.names(dir) {
+		if !isGoFile(name) {
+			continue
+		}
+		file := path.Join(dir, name)
+		if f := r.x.surfaceOf(file); f != nil {
+			p.add(newGoFile(file, f.Package), f)
+		}
+	}
+	return p
+}
+
+func (p *goPackage) add(in goFile, f *source.Facts) {
+	if !in.test && (p.name == "" || p.name == "main" || p.name == "documentation") {
+		p.name = in.pkg
+	}
+	for _, d := range f.Decls {
+		key, owner := d.Name, d.Of
+		if d.Parent >= 0 {
+			owner = f.Decls[d.Parent].Name
+		}
+		if owner != "" {
+			key = owner + "." + d.Name
+		}
+		g := goDecl{in, d.Name, d.Kind, d.Type}
+		p.decls[key] = append(p.decls[key], g)
+		if d.Kind == source.Field && d.Name == d.Type[strings.LastIndexByte(d.Type, '.')+1:] {
+			p.decls[owner+"."] = append(p.decls[owner+"."], g)
+		}
+	}
+}
+
+// findScope returns the directories of the imports of a file, by the names that they have in it. A package whose
+// import has no name is also known by the name in its files. Those imported with a dot have names that begin
+// with one.
+func (r *goIndex) findScope(file string) map[string]string {
+	f := r.x.surfaceOf(file)
+	if f == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for _, imp := range f.Imports {
+		dir := r.directory(file, imp.Path)
+		for _, n := range imp.Names {
+			switch {
+			case n.As == "":
+				out["."+imp.Path] = dir
+			case dir != "" && strings.Contains(imp.Path, n.As): // it may be a guess
+				out[n.As], out[r.pkg.Get(r.x.table, dir).name] = dir, dir
+			default:
+				out[n.As] = dir
+			}
+		}
+	}
+	return out
+}
+
+func (r *goIndex) refs(file string, f *source.Facts) []Ref {
+	g := &goRefs{goIndex: r, from: newGoFile(file, f.Package), memo: map[[2]string]goValue{}}
+	counts := refCounts{}
+	for _, u := range f.Uses {
+		for _, d := range g.find(u) {
+			if d.in.path != file {
+				counts.add(d.in.path, u.Name, u.Count)
+			}
+		}
+	}
+	return counts.sorted()
+}
+
+// goRefs resolves the uses of one file. The types that facts name are enough to follow most values to the
+// declarations of their types: through variables, fields, results of functions, elements and embedded
+// fields, but not through type parameters and second results.
+type goRefs struct {
+	*goIndex
+	from goFile
+	memo map[[2]string]goValue // by file and notation
+}
+
+func (g *goRefs) find(u source.Use) []goDecl {
+	if u.Of == "" {
+		return g.names(g.from, u.Name)
+	}
+	return g.member(g.value(g.from, u.Of, 0), u.Name, 0)
+}
+
+// names returns the declarations of a name in the package of a file, or in those that it imports with a dot.
+func (g *goRefs) names(from goFile, name string) []goDecl {
+	out := g.visible(path.Dir(from.path), name, func(in goFile) bool { return in.pkg == from.pkg && (from.test || !in.test) })
+	if len(out) > 0 {
+		return out
+	}
+	scope := g.scope.Get(g.x.table, from.path)
+	for _, as := range slices.Sorted(maps.Keys(scope)) {
+		if as[0] == '.' && scope[as] != "" {
+			out = append(out, g.exported(scope[as], name)...)
+		}
+	}
+	return out
+}
+
+// exported returns the declarations of a name in a package that is imported. A test of the package that is
+// outside of it sees what the tests inside of it declare.
+func (g *goRefs) exported(dir, name string) []goDecl {
+	tests := g.from.test && path.Dir(g.from.path) == dir
+	pkg := g.pkg.Get(g.x.table, dir).name
+	return g.visible(dir, name, func(in goFile) bool { return in.pkg == pkg && (tests || !in.test) })
+}
+
+func (g *goRefs) visible(dir, key string, sees func(goFile) bool) (out []goDecl) {
+	for _, d := range g.pkg.Get(g.x.table, dir).decls[key] {
+		if sees(d.in) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func everywhere(goFile) bool { return true }
+
+// A goValue is what is known of a value: a type by its name, or one that is made from it, with "[]" and "()" in
+// wrap for what an element and a call take off; or a package.
+type goValue struct {
+	wrap      string
+	dir, name string // name is "" for a package
+	isType    bool   // the type itself, so that a call is a conversion
+}
+
+// goDepth is how many declarations are followed for the type of one value, and goTypes in how many types a
+// member is looked for.
+const (
+	goDepth = 10
+	goTypes = 40
+)
+
+// value returns what the notation of a type in a file stands for.
+func (g *goRefs) value(from goFile, expr string, depth int) goValue {
+	key := [2]string{from.path, expr}
+	v, ok := g.memo[key]
+	if ok || expr == "" || depth > goDepth {
+		return v
+	}
+	g.memo[key] = v // what it is while it is looked for: nothing
+	v = g.evaluate(from, expr, depth)
+	g.memo[key] = v
+	return v
+}
+
+func (g *goRefs) evaluate(from goFile, expr string, depth int) goValue {
+	n := 0
+	for strings.HasPrefix(expr[n:], "[]") || strings.HasPrefix(expr[n:], "()") {
+		n += 2
+	}
+	first, rest := cutName(expr[n:])
+	var v goValue
+	if dir, ok := g.scope.Get(g.x.table, from.path)[first]; ok {
+		v.dir = dir
+	} else {
+		v = g.typeOf(g.names(from, first), depth)
+	}
+	for rest != "" && v.dir != "" {
+		if rest[0] == '.' {
+			first, rest = cutName(rest[1:])
+			v = g.typeOf(g.member(v, first, depth), depth)
+		} else {
+			v = g.take(v, rest[:2], depth)
+			rest = rest[2:]
+		}
+	}
+	v.wrap = expr[:n] + v.wrap
+	return v
+}
+
+// cutName cuts an expression after the name that it begins with.
+func cutName(expr string) (name, rest string) {
+	if i := strings.IndexAny(expr, ".[("); i >= 0 {
+		return expr[:i], expr[i:]
+	}
+	return expr, ""
+}
+
+// typeOf returns the type of a name by its declarations, of which the first counts.
+func (g *goRefs) typeOf(found []goDecl, depth int) goValue {
+	if len(found) == 0 {
+		return goValue{}
+	}
+	d := found[0]
+	if d.kind == source.Type || d.kind == source.Interface {
+		return goValue{dir: path.Dir(d.in.path), name: d.name, isType: true}
+	}
+	v := g.value(d.in, d.of, depth+1)
+	v.isType = false
+	if d.kind == source.Func || d.kind == source.Method {
+		v.wrap = "()" + v.wrap
+	}
+	return v
+}
+
+// take returns an element of a value, or the result of calling it.
+func (g *goRefs) take(v goValue, op string, depth int) goValue {
+	if v.wrap == "" && (op == "[]" || !v.isType) {
+		if u := g.underlying(v, depth); strings.HasPrefix(u.wrap, op) {
+			v = u
+		}
+	}
+	rest, ok := strings.CutPrefix(v.wrap, op)
+	if !ok && v.wrap == "" && !v.isType {
+		return goValue{}
+	}
+	v.wrap, v.isType = rest, false // if it is not cut, it is a conversion, or an instance of what is generic
+	return v
+}
+
+// underlying returns what a type is declared to be.
+func (g *goRefs) underlying(v goValue, depth int) goValue {
+	for _, d := range g.visible(v.dir, v.name, everywhere) {
+		u := g.value(d.in, d.of, depth+1)
+		u.isType = false
+		return u
+	}
+	return goValue{}
+}
+
+// member returns the declarations of a name in a package, or of a field or method of a type, of those that it
+// embeds, or of the one that it is made from.
+func (g *goRefs) member(v goValue, name string, depth int) []goDecl {
+	if v.dir != "" && v.name == "" {
+		return g.exported(v.dir, name)
+	}
+	todo := []goValue{v}
+	for i := 0; i < len(todo) && i < goTypes; i++ {
+		v := todo[i]
+		if v.dir == "" || v.wrap != "" {
+			continue
+		}
+		if found := g.visible(v.dir, v.name+"."+name, everywhere); len(found) > 0 {
+			return found
+		}
+		for _, d := range g.visible(v.dir, v.name+".", everywhere) {
+			todo = appendNew(todo, g.typeOf([]goDecl{d}, depth))
+		}
+		todo = appendNew(todo, g.underlying(v, depth))
+	}
+	return nil
+}
+
+// appendNew appends a type that is not in the list.
+func appendNew(list []goValue, v goValue) []goValue {
+	v.isType = false
+	if slices.Contains(list, v) {
+		return list
+	}
+	return append(list, v)
+}
