@@ -1,0 +1,353 @@
+package codegraph
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/tokens"
+)
+
+// Focus says what a context is for.
+type Focus struct {
+	// Files are the files in play, for example those that are edited. The context shows the declarations
+	// that they use. Paths that the graph does not have are left out.
+	Files []string
+	// Mentions are names of declarations or paths of files that were spoken of. Default: none.
+	Mentions []string
+	// Budget is the size that the context may have, in tokens.
+	Budget int64
+	// Tokens counts the tokens of a text. Default: [tokens.Estimate].
+	Tokens func(text string) int64
+	// Known says that the model has the text of Files already, so that they are left out.
+	Known bool
+}
+
+// Context is a choice of files for a model.
+type Context struct {
+	// Items are in the order of the text: dependencies come before what uses them, and the files in play
+	// come last.
+	Items []Item
+	// Left are the files that the files in play depend on and that had no room, the most useful first.
+	Left []string
+	// Tokens is the size of Text.
+	Tokens int64
+}
+
+// Item is a file of a context.
+type Item struct {
+	Path  string
+	Level Level
+	// Why is a chain of files from one in play to this one, each of which uses the next.
+	Why []string
+	// Text is the line that names the file, and what is shown of it.
+	Text string
+	// Tokens is the size of Text.
+	Tokens int64
+}
+
+// Text returns the text of all items.
+func (c *Context) Text() string {
+	var out strings.Builder
+	for _, i := range c.Items {
+		out.WriteString(i.Text)
+	}
+	return out.String()
+}
+
+// A context considers a file for each candidateTokens of its budget, within bounds: fewer tokens do not show
+// much of a file.
+const (
+	candidateTokens = 50
+	minCandidates   = 32
+	maxCandidates   = 400
+	maxTokenBytes   = 8 // a token has hardly ever more: what is larger need not be counted
+)
+
+// Context chooses what to show of the files that the files in play use, within a budget. The files are ranked
+// by how often those in play use them, directly or through others. Each is shown at the level of detail
+// that gives most for its tokens, and one that has no room does not keep out a smaller one. The same focus on the same
+// files gives the same bytes. Files that have changed since the snapshot are left out. The
+// error is that of ctx.
+func (g *Graph) Context(ctx context.Context, s *Snapshot, focus Focus) (*Context, error) {
+	c := chooser{g: g, s: s, Focus: focus, inPlay: map[int]bool{}, names: map[string]bool{}}
+	if c.Tokens == nil {
+		c.Tokens = tokens.Estimate
+	}
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.consider(ctx); err != nil {
+		return nil, err
+	}
+	c.choose()
+	return c.context(), nil
+}
+
+// A chooser makes one context.
+type chooser struct {
+	g *Graph
+	s *Snapshot
+	Focus
+
+	inPlay map[int]bool    // files
+	names  map[string]bool // identifiers in the files in play, and mentions
+	rank   []float64
+	offers []*offer
+	left   int64 // of the budget
+}
+
+// An offer is a file at the levels that are worth their tokens.
+type offer struct {
+	file    int
+	value   float64
+	choices []choice // ascending, of less and less value for a token
+	chosen  int      // the number of choices taken; the last of them counts
+}
+
+type choice struct {
+	level  Level
+	text   string
+	tokens int64
+	value  float64
+}
+
+// The part of the value of a file that a level gives. Of a file that is used, most uses need no more than a
+// signature.
+var levelValue = [...]float64{Names: 0.1, Signatures: 0.75, Skeleton: 0.85, Bodies: 0.97, Whole: 1}
+
+// begin finds the files in play and their identifiers, and ranks all files.
+func (c *chooser) begin(ctx context.Context) error {
+	c.left = c.Budget
+	from := map[int]float64{}
+	for _, p := range c.Files {
+		if i, ok := c.s.at(p); ok && c.s.files[i].facts != nil {
+			c.inPlay[i], from[i] = true, 1
+		}
+	}
+	for _, m := range c.Mentions {
+		c.names[m] = true
+		if i, ok := c.s.at(m); ok && c.s.files[i].facts != nil && from[i] == 0 {
+			from[i] = 0.5
+		}
+	}
+	if len(c.Mentions) > 0 {
+		for i, f := range c.s.files {
+			if from[i] == 0 && f.declares(c.names) {
+				from[i] = 0.5
+			}
+		}
+	}
+	c.rank = c.s.rank(from)
+	for _, i := range slices.Sorted(maps.Keys(c.inPlay)) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		f := c.s.files[i]
+		src, ok := c.g.current(f)
+		if !ok {
+			continue
+		}
+		for t := range source.Tokens(f.facts.Language, src) {
+			if t.Kind == source.Identifier {
+				c.names[string(src[t.Start:t.End])] = true
+			}
+		}
+	}
+	return nil
+}
+
+// declares reports whether a file declares one of some names at its top.
+func (f *file) declares(names map[string]bool) bool {
+	return f.facts != nil && slices.ContainsFunc(f.facts.Decls, func(d source.Decl) bool { return d.Parent < 0 && names[d.Name] })
+}
+
+// current returns the content of a file, if it is still the one of the snapshot.
+func (g *Graph) current(f *file) ([]byte, bool) {
+	src := readAll(g.files, f.path, g.maxSize)
+	return src, sha256.Sum256(src) == f.hash
+}
+
+// consider makes the offers.
+func (c *chooser) consider(ctx context.Context) error {
+	var files []int
+	for i, f := range c.s.files {
+		if f.facts != nil && (c.rank[i] > 0 && !c.inPlay[i] || c.inPlay[i] && !c.Known) {
+			files = append(files, i)
+		}
+	}
+	slices.SortStableFunc(files, func(a, b int) int { return cmp.Compare(c.rank[b], c.rank[a]) })
+	limit := int(min(max(c.Budget/candidateTokens, minCandidates), maxCandidates))
+	for _, i := range files[:min(len(files), limit)] {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if src, ok := c.g.current(c.s.files[i]); ok {
+			c.offers = append(c.offers, c.offer(i, src))
+		}
+	}
+	return nil
+}
+
+// offer renders a file at each level, and keeps the levels that are on the convex hull of value over tokens.
+func (c *chooser) offer(i int, src []byte) *offer {
+	f := c.s.files[i]
+	o := &offer{file: i, value: c.rank[i]}
+	used := make([]bool, len(f.facts.Decls))
+	some := false
+	for k, d := range f.facts.Decls {
+		if c.names[d.Name] {
+			some = true
+			for j := int32(k); j >= 0; j = f.facts.Decls[j].Parent {
+				used[j] = true
+			}
+		}
+	}
+	for level := Names; level <= Whole; level++ {
+		if (level == Signatures || level == Bodies) && !some {
+			continue
+		}
+		text := c.header(i, level) + render(f.facts, src, level, used)
+		if int64(len(text)) > c.Budget*maxTokenBytes {
+			break
+		}
+		next := choice{level, text, c.Tokens(text), levelValue[level] * o.value}
+		for n := len(o.choices); n > 0 && o.choices[n-1].worse(o.before(n-1), next); n-- {
+			o.choices = o.choices[:n-1]
+		}
+		o.choices = append(o.choices, next)
+	}
+	return o
+}
+
+// before returns the choice before the n-th, or nothing.
+func (o *offer) before(n int) choice {
+	if n == 0 {
+		return choice{}
+	}
+	return o.choices[n-1]
+}
+
+// worse reports whether c is not worth its tokens between a smaller choice and a larger one.
+func (c choice) worse(smaller, larger choice) bool {
+	return larger.tokens <= c.tokens || larger.gain(smaller) >= c.gain(smaller)
+}
+
+// gain returns the value for a token of going from a smaller choice to c.
+func (c choice) gain(smaller choice) float64 {
+	return (c.value - smaller.value) / float64(max(c.tokens-smaller.tokens, 1))
+}
+
+// choose takes the steps that give most for their tokens, as long as there is room. The files in play come
+// first.
+func (c *chooser) choose() {
+	for _, o := range c.offers {
+		if !c.inPlay[o.file] {
+			continue
+		}
+		for n := len(o.choices); n > 0; n-- { // the largest that has room
+			if t := o.choices[n-1].tokens; t <= c.left {
+				o.chosen, c.left = n, c.left-t
+				break
+			}
+		}
+	}
+	type step struct {
+		offer *offer
+		n     int // of choices after it
+	}
+	var steps []step
+	for _, o := range c.offers {
+		for n := range o.choices {
+			if !c.inPlay[o.file] {
+				steps = append(steps, step{o, n + 1})
+			}
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int {
+		return cmp.Compare(b.offer.choices[b.n-1].gain(b.offer.before(b.n-1)), a.offer.choices[a.n-1].gain(a.offer.before(a.n-1)))
+	})
+	for _, s := range steps {
+		more := s.offer.choices[s.n-1].tokens
+		if s.offer.chosen > 0 {
+			more -= s.offer.choices[s.offer.chosen-1].tokens
+		}
+		if more <= c.left {
+			s.offer.chosen, c.left = s.n, c.left-more
+		}
+	}
+}
+
+// context puts what was chosen in order.
+func (c *chooser) context() *Context {
+	out := &Context{Tokens: c.Budget - c.left}
+	place := map[int32]int{} // of a component
+	for at, p := range c.s.links().order {
+		place[p] = at
+	}
+	slices.SortStableFunc(c.offers, func(a, b *offer) int { // within a cycle, the higher rank first
+		if x, y := c.inPlay[a.file], c.inPlay[b.file]; x != y {
+			return cmp.Compare(b2i(x), b2i(y))
+		}
+		part := c.s.links().part
+		return cmp.Compare(place[part[a.file]], place[part[b.file]])
+	})
+	for _, o := range c.offers {
+		p := c.s.files[o.file].path
+		if o.chosen == 0 {
+			out.Left = append(out.Left, p)
+			continue
+		}
+		ch := o.choices[o.chosen-1]
+		out.Items = append(out.Items, Item{p, ch.level, c.why(p), ch.text, ch.tokens})
+	}
+	slices.SortStableFunc(out.Left, func(a, b string) int {
+		i, _ := c.s.at(a)
+		j, _ := c.s.at(b)
+		return cmp.Compare(c.rank[j], c.rank[i])
+	})
+	return out
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// why returns the shortest chain from a file in play to a file.
+func (c *chooser) why(p string) (chain []string) {
+	for _, from := range c.Files {
+		if w := c.s.Why(from, p); w != nil && (chain == nil || len(w) < len(chain)) {
+			chain = w
+		}
+	}
+	return chain
+}
+
+const maxImports = 8 // in the line that names a file
+
+// header returns the line that names a file.
+func (c *chooser) header(i int, level Level) string {
+	f := c.s.files[i]
+	var imports []string
+	for _, e := range f.imports {
+		imports = append(imports, path.Clean(e.To))
+	}
+	imports = slices.Compact(imports)
+	if more := len(imports) - maxImports; more > 0 {
+		imports = append(imports[:maxImports], fmt.Sprintf("and %d more", more))
+	}
+	line := fmt.Sprintf("== %s (%s)", f.path, level)
+	if len(imports) > 0 {
+		line += " imports " + strings.Join(imports, ", ")
+	}
+	return line + "\n"
+}

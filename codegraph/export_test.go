@@ -1,0 +1,50 @@
+package codegraph
+
+import (
+	"fmt"
+
+	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/resolve"
+)
+
+// Score returns the score of a name for a query.
+func Score(query, name string) int {
+	q := newQuery(query)
+	if len(q.letters) == 0 {
+		return 0
+	}
+	return q.score(name)
+}
+
+// Cached returns the number of files whose facts are in a cache.
+func Cached(dir string) int { return len(loadCache(dir)) }
+
+// EncodeFacts returns facts as a cache has them.
+func EncodeFacts(f *source.Facts) []byte {
+	e := encoder{names: map[string]uint64{}}
+	e.facts(f)
+	return e.out
+}
+
+// DecodeFacts returns encoded facts, or nil if they are not whole.
+func DecodeFacts(data []byte) *source.Facts { return (&decoder{in: data}).facts() }
+
+// Edges returns all that is known of the files of a snapshot, in words.
+func Edges(s *Snapshot) (out []string) {
+	for _, f := range s.files {
+		out = append(out, f.path)
+		for _, e := range f.imports {
+			out = append(out, fmt.Sprintf("%s imports %+v", f.path, e))
+		}
+		for _, r := range f.refs {
+			out = append(out, fmt.Sprintf("%s uses %+v", f.path, r))
+		}
+		if f.facts != nil {
+			out = append(out, fmt.Sprintf("%s says %+v", f.path, *f.facts))
+		}
+	}
+	return out
+}
+
+// Refs returns what a file uses of others.
+func Refs(s *Snapshot, path string) []resolve.Ref { return s.file(path).refs }

@@ -1,0 +1,137 @@
+package codegraph_test
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/aycoder/aycoder/codegraph"
+	"github.com/stretchr/testify/require"
+)
+
+// memory is a workspace in memory.
+type memory struct {
+	fstest.MapFS
+	clock int64
+}
+
+func (m *memory) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
+	return m.MapFS.ReadDir(name)
+}
+
+func (m *memory) put(name, text string) {
+	m.clock++
+	m.MapFS[name] = &fstest.MapFile{Data: []byte(text), ModTime: time.Unix(m.clock, 0)}
+}
+
+// variants are other texts of files of the project.
+var variants = map[string][]string{
+	"go.mod":                    {"module example.com/n\n", "module example.com/m\n\nreplace example.com/x => ./a\n"},
+	"a/go.mod":                  {"module example.com/m/a\n"},
+	"go.work":                   {"use .\nuse ./a\n"},
+	"main.go":                   {"package main\n\nimport x \"example.com/m/a\"\n\nvar _ x.T\n", "package main\n\nimport \"example.com/x\"\n\nfunc main() { a.A() }\n", "package main\n"},
+	"a/a.go":                    {"package a\n\nfunc B() {}\n", "package b\n\nfunc A() {}\n", "package a\n\n\n\nfunc A() { other() }\n"},
+	"a/b.go":                    {"package a\n\nfunc A() {}\n\nfunc other() {}\n", "package a_test\n"},
+	"a/a_test.go":               {"package a\n\nfunc other() { A() }\n", "package a_test\n\nimport \"example.com/m/a\"\n\nfunc x() { a.A() }\n"},
+	"p/__init__.py":             {"", "from . import m\nfrom .m import *\n", "g = 1\n"},
+	"p/m.py":                    {"def f(): pass\n", "from .n import f\n", "import p\np.g()\n"},
+	"p/n.py":                    {"def f(): pass\n", "from p import g\n"},
+	"p/m/n.py":                  {"f = 1\n"},
+	"run.py":                    {"import p.m\nfrom p import g, m\n", "from p.m import f\nf()\n", "import q\n"},
+	"src/q.py":                  {"x = 1\n"},
+	"web/index.ts":              {"export {x} from './b'\n", "import d from '@/b'\nimport * as n from './sub'\nn.z()\n", "const q = require('pkg')\n"},
+	"web/b.ts":                  {"export {x} from './sub'\n", "export const x = 2, y = 1\n", "export default class {}\n"},
+	"web/b.js":                  {"exports.x = 1\n"},
+	"web/sub/index.ts":          {"export const x = 1\nexport function z() {}\n", "export * from '../b'\n"},
+	"tsconfig.json":             {"{\"compilerOptions\": {\"paths\": {\"@/*\": [\"./web/*\"]}}}", "{ // none\n}"},
+	"package.json":              {"{\"workspaces\": [\"packages/*\"]}", "{}"},
+	"packages/pkg/package.json": {"{\"name\": \"pkg\", \"main\": \"./lib/x.js\"}", "{\"name\": \"pkg\", \"exports\": {\".\": \"./src/x.ts\"}}"},
+	"packages/pkg/src/x.ts":     {"export const pkg = 1\n"},
+	"c/x.c":                     {"#include <x.h>\n", "#include \"y.h\"\nint g(void) { return f(); }\n"},
+	"c/x.h":                     {"int f(void);\n", "#include \"y.h\"\n"},
+	"include/y.h":               {"int f(void);\n"},
+	"src/lib.rs":                {"mod m;\nmod n { pub fn f() {} }\nuse n::f;\n", "pub mod m;\nuse crate::m::*;\n"},
+	"src/m.rs":                  {"pub fn f() {}\npub use crate::m::o::g;\nmod o;\n"},
+	"src/m/mod.rs":              {"pub fn f() {}\n"},
+	"src/m/o.rs":                {"pub fn g() {}\n"},
+	"Cargo.toml":                {"[package]\nname = \"k\"\n[lib]\npath = \"src/m.rs\"\n", "[workspace]\nmembers = [\"src\"]\n"},
+	"J.java":                    {"package p;\nimport p.q.K;\nclass J { K k; }\n", "class J { L l; }\n"},
+	"p/q/K.java":                {"package p.q;\npublic class K {}\n", "package p.r;\npublic class K {}\n"},
+	"L.java":                    {"package p;\nclass L {}\n", "class L {}\n"},
+	".gitignore":                {"*.py\n", "/a/\n", "web\n!web/b.ts\n", ""},
+}
+
+// After any edits of files and configurations, the graph is that of a new one. AYCODER_SEQUENCES says
+// how many sequences of twenty edits are tried.
+func TestGraphIsAsNew(t *testing.T) {
+	sequences := 60
+	if n, err := strconv.Atoi(os.Getenv("AYCODER_SEQUENCES")); err == nil {
+		sequences = n
+	}
+	texts := maps.Clone(variants)
+	for i := 0; i < len(project); i += 2 {
+		texts[project[i]] = append(slices.Clone(texts[project[i]]), project[i+1])
+	}
+	names := slices.Sorted(maps.Keys(texts))
+	edges := 0
+	for seed := range uint64(sequences) {
+		rnd := rand.New(rand.NewPCG(seed, 11))
+		files := &memory{MapFS: fstest.MapFS{}}
+		for i := 0; i < len(project); i += 2 {
+			if rnd.IntN(5) > 0 {
+				files.put(project[i], project[i+1])
+			}
+		}
+		g, err := codegraph.New(files)
+		require.NoError(t, err)
+		_, err = g.Refresh(t.Context())
+		require.NoError(t, err)
+		for step := range 20 {
+			var changed []string
+			for range 1 + rnd.IntN(2) {
+				changed = append(changed, edit(files, names, texts, rnd)...)
+			}
+			if rnd.IntN(2) == 0 {
+				changed = nil // to be found
+			}
+			s, err := g.Refresh(t.Context(), changed...)
+			require.NoError(t, err)
+			fresh, err := codegraph.New(files)
+			require.NoError(t, err)
+			want, err := fresh.Refresh(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, codegraph.Edges(want), codegraph.Edges(s), "sequence %d, step %d: %s", seed, step, changed)
+			edges += len(codegraph.Edges(s))
+		}
+	}
+	require.Greater(t, edges, sequences*20)
+	t.Logf("%d sequences, %d edges", sequences, edges)
+}
+
+// edit changes the files once, and returns what it changed.
+func edit(files *memory, names []string, texts map[string][]string, rnd *rand.Rand) []string {
+	name := names[rnd.IntN(len(names))]
+	switch text := texts[name][rnd.IntN(len(texts[name]))]; rnd.IntN(4) {
+	case 0:
+		delete(files.MapFS, name)
+	case 1: // to another name with the same end
+		other := names[rnd.IntN(len(names))]
+		if f := files.MapFS[name]; f != nil && path.Ext(name) == path.Ext(other) && !strings.HasPrefix(other, name+"/") {
+			delete(files.MapFS, name)
+			files.put(other, string(f.Data))
+			return []string{name, other}
+		}
+	default:
+		files.put(name, text)
+	}
+	return []string{name}
+}

@@ -1,0 +1,99 @@
+package codegraph_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/codegraph"
+	"github.com/stretchr/testify/require"
+)
+
+var shopFiles = []string{
+	"go.mod", goMod,
+	"main.go", "package main\n\nimport \"example.com/m/cart\"\n\nfunc main() { cart.New().Add(\"tea\") }\n",
+	"cart/cart.go", "package cart\n\n// Cart holds goods.\ntype Cart struct{ n int }\n\n// New returns a cart.\nfunc New() *Cart { return &Cart{} }\n\nfunc (c *Cart) Add(good string) {\n\tc.n++\n}\n",
+	"other.txt", "text\n",
+}
+
+// toolNamed returns a tool of a graph.
+func toolNamed(t testing.TB, g *codegraph.Graph, name string) aycoder.Tool {
+	tools, err := codegraph.Tools(g)
+	require.NoError(t, err)
+	i := slices.IndexFunc(tools, func(tool aycoder.Tool) bool { return tool.Spec().Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return tools[i]
+}
+
+func TestToolsKeepTheContract(t *testing.T) {
+	for _, c := range []struct {
+		tool  string
+		cases []agenttest.ToolCase
+	}{
+		{"outline", []agenttest.ToolCase{
+			{Name: "go", Args: `{"path":"cart/cart.go"}`, Want: "9-11: func (c *Cart) Add(good string)"},
+			{Name: "text", Args: `{"path":"other.txt"}`, Want: "read it instead", Fails: true},
+			{Name: "missing", Args: `{"path":"cart/crt.go"}`, Want: "did you mean cart/cart.go?", Fails: true},
+			{Name: "outside", Args: `{"path":"../x.go"}`, Want: "there is no file", Fails: true},
+		}},
+		{"symbol", []agenttest.ToolCase{
+			{Name: "function", Args: `{"name":"New"}`, Want: "cart/cart.go:7\n    // New returns a cart.\n    func New() *Cart { return &Cart{} }\n  used by main.go (1)"},
+			{Name: "method", Args: `{"name":"Cart.Add"}`, Want: "cart/cart.go:9"},
+			{Name: "below", Args: `{"name":"main","path":"cart"}`, Want: "no declaration", Fails: true},
+			{Name: "unknown", Args: `{"name":"crt"}`, Want: "similar names: Cart", Fails: true},
+		}},
+		{"dependencies", []agenttest.ToolCase{
+			{Name: "some", Args: `{"path":"main.go"}`, Want: "cart/cart.go: Add, New"},
+			{Name: "none", Args: `{"path":"cart/cart.go"}`, Want: "depends on no other file"},
+		}},
+		{"dependents", []agenttest.ToolCase{
+			{Name: "some", Args: `{"path":"cart/cart.go"}`, Want: "main.go: Add, New"},
+			{Name: "none", Args: `{"path":"main.go"}`, Want: "No other file"},
+		}},
+		{"why", []agenttest.ToolCase{
+			{Name: "chain", Args: `{"from":"main.go","to":"cart/cart.go"}`, Want: "main.go uses of the next: Add, New\ncart/cart.go\n"},
+			{Name: "none", Args: `{"from":"cart/cart.go","to":"main.go"}`, Want: "does not depend"},
+		}},
+		{"find_file", []agenttest.ToolCase{
+			{Name: "declaration", Args: `{"query":"cartad"}`, Want: ""},
+			{Name: "file", Args: `{"query":"crt.go"}`, Want: "cart/cart.go"},
+			{Name: "none", Args: `{"query":"zzz"}`, Want: "Nothing"},
+		}},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			agenttest.TestTool(t, func(t testing.TB) agenttest.ToolSetup {
+				g, dir := open(t, shopFiles...)
+				return agenttest.ToolSetup{Tool: toolNamed(t, g, c.tool), Dir: dir}
+			}, c.cases...)
+		})
+	}
+}
+
+// A tool answers from the files as they are now, and with a bounded text.
+func TestToolsLookFirst(t *testing.T) {
+	g, dir := open(t, shopFiles...)
+	ask := func(name, args string) string {
+		inv := aycoder.NewInvocation("1", name, json.RawMessage(args), nil)
+		res, err := toolNamed(t, g, name).Call(context.Background(), inv)
+		require.NoError(t, err)
+		return res.Parts[0].(*aycoder.Text).Text
+	}
+	require.Contains(t, ask("dependents", `{"path":"cart/cart.go"}`), "main.go")
+	write(t, dir, "main.go", "package main\n\nfunc main() {}\n")
+	write(t, dir, "z.go", "package main\n\nimport _ \"example.com/m/cart\"\n")
+	require.Equal(t, "z.go\n", ask("dependents", `{"path":"cart/cart.go"}`))
+
+	var many strings.Builder
+	many.WriteString("package main\n")
+	for i := range 3000 {
+		many.WriteString("\nfunc f" + strings.Repeat("x", i%200) + "() {}\n")
+	}
+	write(t, dir, "many.go", many.String())
+	out := ask("outline", `{"path":"many.go"}`)
+	require.Less(t, len(out), 30_000)
+	require.Contains(t, out, "more lines are not shown")
+}

@@ -1,0 +1,166 @@
+package codegraph
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/search"
+)
+
+// FS is what a graph reads: a [github.com/aycoder/aycoder/workspace.Workspace], for example, which lets
+// no path out of its directory. Names are relative to it, with slashes, and "." is the root. The
+// methods must be safe for concurrent use.
+type FS interface {
+	// Open opens a regular file.
+	Open(name string) (fs.File, error)
+	// ReadDir returns the entries of a directory, sorted by name. If it is too large, it may return a
+	// part of them with an error. If Info of an entry is an error, the file is read again by each
+	// [Graph.Refresh] of the whole workspace.
+	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
+}
+
+// A stamp tells versions of a file apart without reading it.
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+// A walked file is a regular file of the workspace.
+type walked struct {
+	path string
+	stamp
+}
+
+// maxIndex is the number of bytes of git's index that are read: about 500,000 files.
+const maxIndex = 64 << 20
+
+// walk lists the files that git would: those that are tracked, and those that no pattern ignores, without
+// other repositories. Without a repository, it also leaves out directories of dependencies. Symbolic links
+// are not followed. The list is sorted. If there are more than limit files, more is true, and which are left out is
+// not said.
+func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []walked, more bool, err error) {
+	tracked := gitrepo.Tracked(readAll(files, ".git/index", maxIndex))
+	repository := exists(files, ".git/HEAD")
+	down := []search.Directory{search.Start(files, ".", ignored)}
+	for len(down) > 0 && !more {
+		dir := down[len(down)-1]
+		down = down[:len(down)-1]
+		listing, err := search.Children(ctx, files, dir, !repository)
+		if err != nil && (ctx.Err() != nil || dir.Path == ".") {
+			return nil, false, cmp.Or(context.Cause(ctx), err)
+		}
+		if err != nil || dir.Path != "." && nested(listing) {
+			continue // a directory that cannot be read has no files
+		}
+		for _, e := range listing.Entries {
+			if e.Entry.Type().IsRegular() {
+				found = append(found, walked{e.Path, stampOf(e.Entry)})
+			}
+		}
+		for _, d := range listing.Down {
+			if path.Base(d.Path) != ".git" {
+				down = append(down, d)
+			}
+		}
+		more = len(found) > limit
+	}
+	slices.SortFunc(found, compare)
+	lists := lists{files, map[string][]fs.DirEntry{}}
+	untracked := len(found)
+	for _, name := range tracked {
+		if _, ok := slices.BinarySearchFunc(found[:untracked], name, byPath); ok {
+			continue
+		}
+		if e := lists.entry(ctx, name); e != nil && e.Type().IsRegular() { // ignored, but tracked
+			found = append(found, walked{name, stampOf(e)})
+		}
+	}
+	slices.SortFunc(found, compare)
+	if len(found) > limit {
+		return found[:limit], true, nil
+	}
+	return found, more, nil
+}
+
+func compare(a, b walked) int { return strings.Compare(a.path, b.path) }
+
+func byPath(w walked, name string) int { return strings.Compare(w.path, name) }
+
+// lists are the entries of directories that were looked at.
+type lists struct {
+	files FS
+	dirs  map[string][]fs.DirEntry
+}
+
+// entry returns what has a name, or nil. No directory on the way to it may be a symbolic link.
+func (l lists) entry(ctx context.Context, name string) fs.DirEntry {
+	dir, base := path.Split(name)
+	dir = path.Clean(dir)
+	entries, ok := l.dirs[dir]
+	if !ok {
+		if dir == "." || isDir(l.entry(ctx, dir)) {
+			entries, _ = l.files.ReadDir(ctx, dir) // what cannot be listed has no files
+		}
+		l.dirs[dir] = entries
+	}
+	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == base })
+	if i < 0 {
+		return nil
+	}
+	return entries[i]
+}
+
+func isDir(e fs.DirEntry) bool { return e != nil && e.IsDir() }
+
+// nested reports whether a directory is another repository.
+func nested(listing *search.Listing) bool {
+	return slices.ContainsFunc(listing.Entries, func(e search.Entry) bool { return e.Entry.Name() == ".git" })
+}
+
+func stampOf(e fs.DirEntry) stamp {
+	info, err := e.Info()
+	if err != nil {
+		return stamp{size: -1}
+	}
+	return stamp{info.Size(), info.ModTime()}
+}
+
+// stat returns the stamp of a file, if it is a regular one that can be opened.
+func stat(files FS, name string) (stamp, bool) {
+	f, err := files.Open(name)
+	if err != nil {
+		return stamp{}, false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return stamp{}, false
+	}
+	return stamp{info.Size(), info.ModTime()}, true
+}
+
+func exists(files FS, name string) bool {
+	_, ok := stat(files, name)
+	return ok
+}
+
+// readAll returns the content of a file, or nil if there is none or it is larger than limit.
+func readAll(files FS, name string, limit int64) []byte {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil || int64(len(data)) > limit {
+		return nil
+	}
+	return data
+}

@@ -1,0 +1,132 @@
+package codegraph_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/workspace"
+	"github.com/stretchr/testify/require"
+)
+
+// The files of a graph are those that git lists, on random trees. AYCODER_TREES says how many.
+func TestFilesAreThoseOfGit(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	trees := 40
+	if n, err := strconv.Atoi(os.Getenv("AYCODER_TREES")); err == nil {
+		trees = n
+	}
+	files := 0
+	for seed := range uint64(trees) {
+		dir := t.TempDir()
+		growTree(t, dir, rand.New(rand.NewPCG(seed, 7)))
+		want := listedByGit(t, dir)
+		files += len(want)
+		require.Equal(t, want, graphFiles(t, dir), "seed %d", seed)
+		require.NoError(t, os.RemoveAll(dir))
+	}
+	require.Greater(t, files, 5*trees)
+	t.Logf("%d trees, %d files", trees, files)
+}
+
+func graphFiles(t *testing.T, dir string) []string {
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	defer ws.Close()
+	g, err := codegraph.New(ws)
+	require.NoError(t, err)
+	s, err := g.Refresh(t.Context())
+	require.NoError(t, err)
+	return slices.Collect(s.Files())
+}
+
+// git runs git without the configuration of the machine.
+func git(t *testing.T, dir string, args ...string) []byte {
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME="+t.TempDir(), "XDG_CONFIG_HOME=")
+	var failure bytes.Buffer
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	require.NoError(t, err, "git %s: %s", args, failure.Bytes())
+	return out
+}
+
+// listedByGit returns the regular files that git tracks, or would add.
+func listedByGit(t *testing.T, dir string) (files []string) {
+	for name := range strings.SplitSeq(string(git(t, dir, "ls-files", "-co", "--exclude-standard", "-z")), "\x00") {
+		if info, err := os.Lstat(filepath.Join(dir, name)); name != "" && err == nil && info.Mode().IsRegular() {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+var (
+	treeNames = []string{"a", "b.go", "c.o", "build", "dist", "x y", "n\nl", "é", "A", "b", "node_modules", "main.go", "-f", "[x]", "a.b.c", ".hidden", "foo*", "#c", "!n", "q ", "\\e"}
+	treeRules = []string{"*.o", "build", "/dist", "dist/", "!keep", "a/*", "!a/b.go", "**/x y", "a/**/b", "[ab]*", "[!a]", "*.go", "!main.go",
+		"node_modules/", "# comment", "\\#c", "\\!n", "x y", "?", "**", "!*/", "/a/", "b/", "n*", ".hidden", "foo\\*", "[[:upper:]]", "*.b.*", "/b.go", "q ", "q\\ ", "\\\\e", "!.gitignore", "**/build/**", "é"}
+)
+
+// growTree makes a repository of random files, directories, links and ignore files.
+func growTree(t *testing.T, dir string, rnd *rand.Rand) {
+	git(t, dir, "init", "-q")
+	dirs := []string{"."}
+	pick := func(s []string) string { return s[rnd.IntN(len(s))] }
+	rules := func() []byte {
+		var out bytes.Buffer
+		for range rnd.IntN(6) {
+			fmt.Fprintln(&out, pick(treeRules))
+		}
+		return out.Bytes()
+	}
+	for range 10 + rnd.IntN(40) {
+		p := path.Join(pick(dirs), pick(treeNames))
+		full := filepath.Join(dir, p)
+		if _, err := os.Lstat(full); err == nil {
+			continue
+		}
+		switch rnd.IntN(8) {
+		case 0, 1:
+			require.NoError(t, os.Mkdir(full, 0o700))
+			dirs = append(dirs, p)
+			if rnd.IntN(3) == 0 {
+				require.NoError(t, os.WriteFile(filepath.Join(full, ".gitignore"), rules(), 0o600))
+			}
+		case 2:
+			require.NoError(t, os.Symlink(pick([]string{"a", "..", "/", "none", "b.go"}), full))
+		default:
+			require.NoError(t, os.WriteFile(full, []byte(p), 0o600))
+		}
+	}
+	if rnd.IntN(2) == 0 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".gitignore"), rules(), 0o600))
+	}
+	if rnd.IntN(2) == 0 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".git", "info", "exclude"), rules(), 0o600))
+	}
+	if rnd.IntN(2) == 0 { // some are tracked, whatever the patterns say, some of these are gone again
+		git(t, dir, "update-index", "--index-version", strconv.Itoa(2+2*rnd.IntN(2)))
+		for range rnd.IntN(4) {
+			git(t, dir, "--literal-pathspecs", "add", "-f", "--", pick(dirs[min(1, len(dirs)-1):]))
+		}
+		_ = os.Remove(filepath.Join(dir, pick(treeNames)))
+	}
+	if rnd.IntN(5) == 0 { // a repository in this one is not of it
+		inner := filepath.Join(dir, pick(dirs), "inner")
+		require.NoError(t, os.Mkdir(inner, 0o700))
+		git(t, inner, "init", "-q")
+		require.NoError(t, os.WriteFile(filepath.Join(inner, "x.go"), nil, 0o600))
+	}
+}
