@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -305,6 +306,15 @@ func (c *Config) SetIdle(option string, d time.Duration) error {
 // AtHome reports whether the key in the environment belongs to the service at BaseURL. It
 // returns false if an option has set another URL than the default.
 func (c *Config) AtHome() bool { return c.BaseURL == c.home }
+
+// Loopback reports whether the host of BaseURL is a loopback address of this machine.
+func (c *Config) Loopback() bool {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return false
+	}
+	return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
+}
 
 // Header returns the headers that the caller set. The map must not be modified.
 func (c *Config) Header() http.Header { return c.owned().header }

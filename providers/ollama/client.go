@@ -50,6 +50,7 @@ type config struct {
 	keepAlive string // as JSON, or empty
 	think     string
 	truncate  bool
+	pull      func(PullProgress) // nil if a missing model is an error
 	options   map[string]json.RawMessage
 }
 
