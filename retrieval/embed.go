@@ -1,0 +1,231 @@
+package retrieval
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/lru"
+	"github.com/aycoder/aycoder/internal/mask"
+)
+
+// Embedder makes vectors of texts, such that texts with similar meanings have similar vectors. It is an
+// optional ability of clients of models, and of middleware around them:
+//
+//	e, ok := aycoder.As[retrieval.Embedder](client)
+//
+// An Embedder is safe for concurrent use.
+type Embedder interface {
+	// Embed returns one vector for each text, in the order of the texts. Errors are as those of
+	// [aycoder.ModelClient].
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	// EmbeddingModel returns the name of the model, which tells apart vectors that cannot be compared, and
+	// the dimension of its vectors. It may ask the service.
+	EmbeddingModel(ctx context.Context) (name string, dimension int, err error)
+}
+
+// QueryEmbedder is an optional ability of an [Embedder] whose model treats queries unlike the texts that they
+// are to find.
+type QueryEmbedder interface {
+	EmbedQuery(ctx context.Context, text string) ([]float32, error)
+}
+
+// LocalEmbedder is an optional ability of an [Embedder]. EmbedsLocally reports whether the texts stay on this
+// machine.
+type LocalEmbedder interface {
+	EmbedsLocally() bool
+}
+
+// The sizes of a request to an embedder.
+const (
+	batchTexts = 64
+	batchBytes = 128 << 10
+
+	// cacheBytes bounds the vectors that are kept for texts that come again.
+	cacheBytes = 32 << 20
+)
+
+// batcher embeds any number of texts with an embedder.
+type batcher struct {
+	Embedder
+	model string
+	dim   int
+	mask  func(string) string // nil if texts stay on this machine
+	cache *lru.Cache
+}
+
+func newBatcher(ctx context.Context, e Embedder, remote bool) (*batcher, error) {
+	model, dim, err := e.EmbeddingModel(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("embedder: %w", err)
+	}
+	b := &batcher{Embedder: e, model: model, dim: dim, cache: lru.New(cacheBytes)}
+	if remote {
+		b.mask = mask.New().Mask
+	}
+	return b, nil
+}
+
+// texts returns the vectors of texts. Equal texts are sent once.
+func (b *batcher) texts(ctx context.Context, texts []string) ([][]float32, error) {
+	out, places := make([][]float32, len(texts)), map[string][]int{}
+	var missing []string
+	for i, text := range texts {
+		if out[i] = b.cached("text", text); out[i] != nil {
+			continue
+		}
+		if places[text] == nil {
+			missing = append(missing, text)
+		}
+		places[text] = append(places[text], i)
+	}
+	for len(missing) > 0 {
+		n, size := 0, 0
+		for n < len(missing) && n < batchTexts && (n == 0 || size+len(missing[n]) <= batchBytes) {
+			size += len(missing[n])
+			n++
+		}
+		vectors, err := b.batch(ctx, missing[:n])
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range vectors {
+			b.keep("text", missing[i], v)
+			for _, place := range places[missing[i]] {
+				out[place] = v
+			}
+		}
+		missing = missing[n:]
+	}
+	return out, nil
+}
+
+// batch returns the vectors of the texts of one request.
+func (b *batcher) batch(ctx context.Context, texts []string) (vectors [][]float32, err error) {
+	sent := make([]string, len(texts))
+	for i, text := range texts {
+		sent[i] = b.masked(text)
+	}
+	err = b.retry(ctx, func() error {
+		vectors, err = b.Embed(ctx, sent)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(vectors) != len(texts) {
+		return nil, fmt.Errorf("embed: %d vectors for %d texts", len(vectors), len(texts))
+	}
+	return vectors, b.check(vectors...)
+}
+
+// query returns the vector of a query.
+func (b *batcher) query(ctx context.Context, text string) ([]float32, error) {
+	if v := b.cached("query", text); v != nil {
+		return v, nil
+	}
+	q, ok := b.Embedder.(QueryEmbedder)
+	if !ok {
+		v, err := b.texts(ctx, []string{text})
+		if err != nil {
+			return nil, err
+		}
+		return v[0], nil
+	}
+	var v []float32
+	err := b.retry(ctx, func() (err error) {
+		v, err = q.EmbedQuery(ctx, b.masked(text))
+		return err
+	})
+	if err == nil {
+		err = b.check(v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.keep("query", text, v)
+	return v, nil
+}
+
+func (b *batcher) masked(text string) string {
+	if b.mask == nil {
+		return text
+	}
+	return b.mask(text)
+}
+
+// check refuses vectors that an index would refuse.
+func (b *batcher) check(vectors ...[]float32) error {
+	for _, v := range vectors {
+		if len(v) != b.dim {
+			return fmt.Errorf("embed: %w", &MismatchError{Model: b.model, Dimension: b.dim, GotDimension: len(v)})
+		}
+		if _, err := normal(v); err != nil {
+			return fmt.Errorf("embed: %w", err)
+		}
+	}
+	return nil
+}
+
+// retry calls do until it does not fail, or as long as a run would ask a model again.
+func (b *batcher) retry(ctx context.Context, do func() error) error {
+	var waited time.Duration
+	for attempt := 0; ; attempt++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		next := aycoder.RetryPolicy{}.Decide(aycoder.Failure{
+			Err: err, Attempt: attempt, Waited: waited, Now: time.Now(), Random: rand.Float64(), Shrunk: true})
+		if !next.Retry || ctx.Err() != nil {
+			return fmt.Errorf("embed: %w", err)
+		}
+		if stopped := sleep(ctx, next.After); stopped != nil {
+			return fmt.Errorf("embed: %w", errors.Join(stopped, err))
+		}
+		waited += next.After
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// cached returns the vector of a text that was embedded before, or nil.
+func (b *batcher) cached(use, text string) []float32 {
+	data, ok := b.cache.Get(cacheKey(use, text))
+	if !ok {
+		return nil
+	}
+	v := make([]float32, len(data)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return v
+}
+
+func (b *batcher) keep(use, text string, vector []float32) {
+	data := make([]byte, 0, 4*len(vector))
+	for _, x := range vector {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	b.cache.Put(cacheKey(use, text), data)
+}
+
+func cacheKey(use, text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return use + string(sum[:])
+}
