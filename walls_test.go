@@ -54,6 +54,10 @@ var walls = []wall{
 	{"session", []string{".", "background", "diff", "edit", "merge", "workspace", "tools", "internal"}, modules[:4]},
 	{"tokens", []string{".", "internal"}, nil},
 	{"compaction", []string{".", "tokens", "internal"}, nil},
+	{"codegraph", []string{".", "codegraph", "tokens", "internal"}, modules[:4]},
+	{"codegraph/source", []string{"internal"}, nil},
+	{"retrieval", []string{".", "codegraph", "internal"}, nil}, // of codegraph only codegraph/source
+	{"internal/resolve", []string{"codegraph", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "merge", "session", "tools", "workspace", "internal"}, nil},
 	{"remote", []string{".", "edit", "merge", "tools", "workspace", "internal"}, modules[:4]},
 	{"remote/aycoder-remote", []string{"remote", "tools", "workspace"}, nil},
