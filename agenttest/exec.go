@@ -259,7 +259,7 @@ func (s *execSuite) signal() {
 // alive reports whether a process with this number is there, where commands run. One that has ended
 // stays for a while until its parent notices, as a zombie.
 func (s *execSuite) alive(pid string) bool {
-	_, res, err := s.run(s.t.Context(), s.command("kill -0 "+pid+" 2>/dev/null && ! grep -q ') Z' /proc/"+pid+"/stat 2>/dev/null"))
+	_, res, err := s.run(s.t.Context(), s.command("kill -0 "+pid+" 2>/dev/null && { [ ! -e /proc/self ] || grep -q ') [^ZX]' /proc/"+pid+"/stat 2>/dev/null; }"))
 	return err == nil && res != nil && res.Code == 0
 }
 
