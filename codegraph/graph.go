@@ -144,8 +144,10 @@ func (g *Graph) Refresh(ctx context.Context, paths ...string) (*Snapshot, error)
 		return last, err
 	}
 	g.now = &Snapshot{files: apply(last.files, changes), partial: partial}
-	for _, c := range changes {
+	for _, c := range changes { // all of them, before anything is resolved again
 		g.index.Changed(c.path, c.before == nil || c.after == nil)
+	}
+	for _, c := range changes {
 		if c.after != nil && c.after.facts != nil {
 			g.link(c.path)
 		}

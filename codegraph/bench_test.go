@@ -1,0 +1,122 @@
+package codegraph_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/workspace"
+	"github.com/stretchr/testify/require"
+)
+
+// corpus is a large directory of source code: AYCODER_CORPUS, or the library of Go.
+func corpus(tb testing.TB) string {
+	if dir := os.Getenv("AYCODER_CORPUS"); dir != "" {
+		return dir
+	}
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(tb, err)
+	return filepath.Join(string(out[:len(out)-1]), "src")
+}
+
+// ctags returns the processor time that ctags needs for the corpus, or 0 if it is not installed.
+func ctags(tb testing.TB, dir string) time.Duration {
+	if _, err := exec.LookPath("ctags"); err != nil {
+		return 0
+	}
+	cmd := exec.Command("ctags", "-R", "-f", filepath.Join(tb.TempDir(), "tags"), dir)
+	require.NoError(tb, cmd.Run())
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// BenchmarkCold builds a graph on one processor, beside ctags -R.
+func BenchmarkCold(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	dir := corpus(b)
+	ws, err := workspace.Open(dir)
+	require.NoError(b, err)
+	defer ws.Close()
+	var files int
+	for b.Loop() {
+		g, err := codegraph.New(ws)
+		require.NoError(b, err)
+		s, err := g.Refresh(b.Context())
+		require.NoError(b, err)
+		files = len(slices.Collect(s.Files()))
+	}
+	b.ReportMetric(float64(files), "files")
+	if other := ctags(b, dir); other > 0 {
+		b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(other), "x-ctags")
+	}
+}
+
+// BenchmarkImports finds the imports of all files on one processor, beside ctags -R.
+func BenchmarkImports(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	dir := corpus(b)
+	for b.Loop() {
+		require.NoError(b, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+			if lang := source.LanguageOf(p, nil); err == nil && lang != "" && d.Type().IsRegular() {
+				data, err := os.ReadFile(p)
+				source.Scan(lang, data, source.ImportsOnly)
+				return err
+			}
+			return err
+		}))
+	}
+	if other := ctags(b, dir); other > 0 {
+		b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(other), "x-ctags")
+	}
+}
+
+// BenchmarkOneFile writes one file after the other and brings the graph up to date each time. It reports
+// the median, and the memory that a file takes.
+func BenchmarkOneFile(b *testing.B) {
+	dir := b.TempDir()
+	require.NoError(b, os.CopyFS(dir, os.DirFS(corpus(b))))
+	ws, err := workspace.Open(dir)
+	require.NoError(b, err)
+	defer ws.Close()
+	before := heap()
+	g, err := codegraph.New(ws)
+	require.NoError(b, err)
+	s, err := g.Refresh(b.Context())
+	require.NoError(b, err)
+	var files []string
+	for f := range s.Files() {
+		if s.Facts(f) != nil {
+			files = append(files, f)
+		}
+	}
+	memory := heap() - before
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		name := files[i*7919%len(files)]
+		full := filepath.Join(dir, name)
+		data, err := os.ReadFile(full)
+		require.NoError(b, err)
+		require.NoError(b, os.WriteFile(full, append(data, "\n// more\n"...), 0o600))
+		start := time.Now()
+		_, err = g.Refresh(context.Background(), name)
+		require.NoError(b, err)
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "ns-median")
+	b.ReportMetric(float64(memory)/float64(len(files)), "B/file")
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
