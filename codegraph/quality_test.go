@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/tokens"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
@@ -18,16 +19,18 @@ import (
 // The context of a file that uses at least three others shows, of its uses of names that other files declare,
 // at least the given parts: as the type checker counts them, where the declaring file is in the context.
 func TestQualityOfContexts(t *testing.T) {
+	deps := corpus.Path(t, "deps", "true edges of repositories")
 	repos := os.Getenv("AYCODER_REPOS")
+	if repos == "" {
+		t.Skip("no recorded material: AYCODER_REPOS is not set, a directory with the repositories that the edges are of")
+	}
 	for _, c := range []struct {
 		repo, lang string
 		at4, at8   float64
 	}{{"crush", "go", 0.75, 0.90}, {"adk-go", "go", 0.75, 0.90}, {"go-sdk", "go", 0.75, 0.90}, {"pi-mono", "ts", 0, 0}, {"genkit", "ts", 0, 0}} {
 		t.Run(c.repo, func(t *testing.T) {
-			data, err := os.ReadFile("../../shared/deps/" + c.repo + "." + c.lang + ".json")
-			if err != nil || repos == "" {
-				t.Skip("no recorded material: ../shared/deps and AYCODER_REPOS, a directory with the repositories named there")
-			}
+			data, err := os.ReadFile(filepath.Join(deps, c.repo+"."+c.lang+".json"))
+			require.NoError(t, err)
 			uses := usesOf(t, data)
 			ws, err := workspace.Open(filepath.Join(repos, c.repo))
 			require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/resolve"
 	"github.com/stretchr/testify/require"
 )
@@ -99,12 +100,14 @@ type truth struct {
 // public repositories: AYCODER_REPOS names a directory with each of them under the first part of the name
 // of its file, at the commit that the file says.
 func truths(t *testing.T, lang string) map[*truth]*tree {
+	deps := corpus.Path(t, "deps", "true edges of repositories")
 	repos := os.Getenv("AYCODER_REPOS")
-	files, err := filepath.Glob("../../../shared/deps/*." + lang + ".json")
-	require.NoError(t, err)
-	if len(files) == 0 || repos == "" {
-		t.Skip("no recorded material: ../shared/deps and AYCODER_REPOS, a directory with the repositories named there")
+	if repos == "" {
+		t.Skip("no recorded material: AYCODER_REPOS is not set, a directory with the repositories that the edges are of")
 	}
+	files, err := filepath.Glob(filepath.Join(deps, "*."+lang+".json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	out := map[*truth]*tree{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
