@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// corpus is a large directory of source code: AYCODER_CORPUS, or the library of Go.
-func corpus(tb testing.TB) string {
+// library is a large directory of source code: AYCODER_CORPUS, or the library of Go.
+func library(tb testing.TB) string {
 	if dir := os.Getenv("AYCODER_CORPUS"); dir != "" {
 		return dir
 	}
@@ -39,7 +39,7 @@ func ctags(tb testing.TB, dir string) time.Duration {
 // BenchmarkCold builds a graph on one processor, beside ctags -R.
 func BenchmarkCold(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	dir := corpus(b)
+	dir := library(b)
 	ws, err := workspace.Open(dir)
 	require.NoError(b, err)
 	defer ws.Close()
@@ -60,7 +60,7 @@ func BenchmarkCold(b *testing.B) {
 // BenchmarkImports finds the imports of all files on one processor, beside ctags -R.
 func BenchmarkImports(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	dir := corpus(b)
+	dir := library(b)
 	for b.Loop() {
 		require.NoError(b, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 			if lang := source.LanguageOf(p, nil); err == nil && lang != "" && d.Type().IsRegular() {
@@ -80,7 +80,7 @@ func BenchmarkImports(b *testing.B) {
 // the median, and the memory that a file takes.
 func BenchmarkOneFile(b *testing.B) {
 	dir := b.TempDir()
-	require.NoError(b, os.CopyFS(dir, os.DirFS(corpus(b))))
+	require.NoError(b, os.CopyFS(dir, os.DirFS(library(b))))
 	ws, err := workspace.Open(dir)
 	require.NoError(b, err)
 	defer ws.Close()
