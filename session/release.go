@@ -12,8 +12,8 @@ import (
 )
 
 // Nodes that no request needs would take most of the memory of a long conversation. Those of which the
-// records say everything are released: a stub takes the place of the node in the tree, and a View reads
-// the node again. In a history, the message of a stub has neither contents nor calls. The first of these
+// records say everything, and of which nothing counts at later nodes, are released: a stub takes the place of
+// the node in the tree, and a View reads the node again. In a history, the message of a stub has neither contents nor calls. The first of these
 // messages has the hashes of all ids of such calls, so that no other call gets one of these ids.
 
 // stubs are the nodes that stand for released ones.
@@ -60,7 +60,7 @@ func (s *Session) release(v *View, ids []ID) {
 		if left--; left < 0 {
 			break
 		}
-		if n.stays = n.stub() == nil || n.asked() || !n.same(r.released(v, id)); n.stays {
+		if n.stays = n.stub() == nil || n.asked() || n.counts() || !n.same(r.released(v, id)); n.stays {
 			continue
 		}
 		if nodes == nil { // other views keep the old ones
@@ -85,6 +85,11 @@ func (n *Node) asked() bool {
 		m, _ := part.MarkOf(p)
 		return m.Compact != nil
 	})
+}
+
+// counts reports whether what holds at later nodes, such as the state of a file, comes from a node.
+func (n *Node) counts() bool {
+	return n.Context != nil || len(n.Files) > 0 || n.shown.Forgot || len(n.shown.Shown) > 0 || len(n.values) > 0
 }
 
 // same reports whether two nodes are the same but for their messages.

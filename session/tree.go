@@ -50,7 +50,7 @@ type Node struct {
 
 	shown  shownDelta
 	values map[string]json.RawMessage // of Branch.Keep, those that changed
-	stays  bool                       // its records do not hold all of it: see release
+	stays  bool                       // it is never released, see release
 }
 
 // Message returns the message that the node adds to the conversation. It is nil if the node only

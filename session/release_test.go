@@ -1,0 +1,93 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+// latest is a [session.Compactor] whose requests show only the last prompt.
+type latest struct{}
+
+func (latest) Needed(n int, _ func(int) (*aycoder.Message, error)) (func(int) bool, error) {
+	return func(int) bool { return false }, nil
+}
+
+func (latest) middleware(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		for original.IsOutline(in.Messages[0]) {
+			in.Messages = in.Messages[1:]
+		}
+		return next.Build(ctx, in)
+	})
+}
+
+// A copied model gets copies of messages, so that it keeps none of the session.
+type copied struct{ aycoder.ModelClient }
+
+func (c copied) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	mine := *req
+	mine.Messages = nil
+	for _, m := range req.Messages {
+		mine.Messages = append(mine.Messages, &aycoder.Message{Role: m.Role, Parts: m.Parts})
+	}
+	return c.ModelClient.Stream(ctx, &mine)
+}
+
+// latestOnly is an agent with tools for files that needs no old messages.
+func latestOnly(t *testing.T, files *session.Files, steps ...script.Step) *aycoder.Loop {
+	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
+	require.NoError(t, err)
+	l, err := aycoder.New(copied{script.New(steps...)}, aycoder.WithTools(list...), aycoder.WithContextMiddleware(latest{}.middleware),
+		aycoder.WithApprover(verdict(aycoder.Allow())))
+	require.NoError(t, err)
+	return l
+}
+
+// The files of nodes stay known, and their contents in the store, also if no request needs the messages.
+func TestFilesOfReleasedNodes(t *testing.T) {
+	store, err := session.Dir(t.TempDir())
+	require.NoError(t, err)
+	dir := t.TempDir()
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	defer ws.Close()
+	files := session.NewFiles(ws)
+	steps := []script.Step{writeFile("a.txt", "one\n"), script.Say("wrote"), writeFile("a.txt", "two\n"), script.Say("wrote")}
+	for range 3 {
+		steps = append(steps, script.Say("ok"))
+	}
+	s, err := session.New(t.Context(), store, latestOnly(t, files, steps...), session.WithFiles(files), session.WithCompactor(latest{}))
+	require.NoError(t, err)
+	run(t, s, "first")
+	first := s.Head()
+	run(t, s, "second")
+	want := s.View().Files(first)
+	for i := range 3 {
+		runtime.GC()
+		run(t, s, fmt.Sprint("later ", i))
+	}
+	require.Equal(t, want, s.View().Files(first))
+	require.NoError(t, s.Trim(t.Context()))
+	_, err = s.Checkout(t.Context(), first)
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(dir, "a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "one\n", string(got))
+	require.NoError(t, s.Close())
+	require.NoError(t, store.Delete(t.Context(), s.ID()))
+	require.True(t, s.View().Node(4).Lost, "no node was released")
+}
