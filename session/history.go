@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/original"
@@ -44,21 +45,25 @@ func (s *Session) history(id ID) ([]*aycoder.Message, error) {
 		}
 		return r.at(v, ids[i-len(context)])
 	}
-	out := v.outlines(context, ids)
 	needed, err := func(int) bool { return true }, error(nil)
 	if c := s.config.compactor; c != nil && !v.damaged {
-		needed, err = c.Needed(len(out), message)
-	}
-	var idle []ID
-	for i := 0; i < len(out) && err == nil; i++ {
-		if needed(i) {
-			out[i], err = message(i)
-		} else if i >= len(context) {
-			idle = append(idle, ids[i-len(context)])
-		}
+		needed, err = c.Needed(len(context)+len(ids), message)
 	}
 	if err != nil {
 		return nil, err
+	}
+	out, idle := slices.Clip(context), []ID(nil)
+	whole := v.whole(ids, func(i int) bool { return needed(len(context) + i) })
+	for i, m := range v.outlines(ids, whole) {
+		if whole(i) {
+			m, err = r.at(v, ids[i])
+		} else if !needed(len(context) + v.partner(ids, i)) {
+			idle = append(idle, ids[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
 	}
 	s.release(v, idle)
 	return v.repaired(id, out), nil

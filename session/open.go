@@ -169,7 +169,7 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
-		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlines(s.tree.view().conversation(id))) != nil
+		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlined(id)) != nil
 	}
 	s.publish()
 	return nil

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -99,13 +100,19 @@ func (n *Node) same(m *Node) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(a, b)
 }
 
-// outlines returns a conversation with outlines of messages.
-func (v *View) outlines(context []*aycoder.Message, ids []ID) []*aycoder.Message {
-	out := slices.Clip(context)
+// outlined returns the conversation that leads to a node, with outlines of messages.
+func (v *View) outlined(id ID) []*aycoder.Message {
+	context, ids := v.conversation(id)
+	return append(slices.Clip(context), v.outlines(ids, func(int) bool { return false })...)
+}
+
+// outlines returns messages of a conversation as outlines. Those that are whole do not stand for others.
+func (v *View) outlines(ids []ID, whole func(i int) bool) []*aycoder.Message {
+	var out []*aycoder.Message
 	first, sums, calls := -1, []callid.Sum(nil), v.calls
 	for i, id := range ids {
 		n := v.nodes[id]
-		if v.divided(ids, i) {
+		if !n.isStub() && v.nodes[ids[v.partner(ids, i)]].isStub() { // they are only valid together
 			sums = append(sums, sumsOf(n.outline)...)
 			n = n.stub()
 		}
@@ -114,12 +121,12 @@ func (v *View) outlines(context []*aycoder.Message, ids []ID) []*aycoder.Message
 				sums = append(sums, calls[0].sum)
 			}
 		}
-		if first < 0 && n.isStub() {
+		if first < 0 && n.isStub() && !whole(i) {
 			first = len(out)
 		}
 		out = append(out, n.outline)
 	}
-	if len(sums) > 0 {
+	if len(sums) > 0 && first >= 0 {
 		m := out[first]
 		mark := part.Mark{Calls: callid.Set(sums), Outline: true, Untrusted: part.Untrusted(m)}
 		out[first] = &aycoder.Message{Role: m.Role, Parts: append([]aycoder.Part{mark.Part()}, m.Parts[1:]...)}
@@ -127,14 +134,39 @@ func (v *View) outlines(context []*aycoder.Message, ids []ID) []*aycoder.Message
 	return out
 }
 
-// divided reports whether a message has calls, or outputs of calls, and only the other one of them was released.
-func (v *View) divided(ids []ID, i int) bool {
-	n := v.nodes[ids[i]]
-	if n.isStub() {
-		return false
+// whole returns which messages a history has whole: those that are needed, and those that were released and
+// belong to one that is needed.
+func (v *View) whole(ids []ID, needed func(i int) bool) func(i int) bool {
+	return func(i int) bool {
+		p := v.partner(ids, i)
+		return needed(i) || needed(p) && (v.nodes[ids[i]].isStub() || v.nodes[ids[p]].isStub())
 	}
-	return i+1 < len(ids) && v.nodes[ids[i+1]].isStub() && len(n.outline.Calls()) > 0 ||
-		i > 0 && v.nodes[ids[i-1]].isStub() && slices.ContainsFunc(n.outline.Parts, part.IsOutput)
+}
+
+// partner returns which message has the outputs of the calls of message i, or the calls of its outputs. It
+// returns i if there is none.
+func (v *View) partner(ids []ID, i int) int {
+	switch {
+	case i+1 < len(ids) && v.calling(ids[i]):
+		return i + 1
+	case i > 0 && v.calling(ids[i-1]):
+		return i - 1
+	}
+	return i
+}
+
+// calling reports whether the message of a node has calls.
+func (v *View) calling(id ID) bool {
+	if n := v.nodes[id]; !n.isStub() {
+		return slices.ContainsFunc(n.outline.Parts, isUse)
+	}
+	_, ok := slices.BinarySearchFunc(v.calls, id, func(c callSum, id ID) int { return cmp.Compare(ID(c.node), id) })
+	return ok
+}
+
+func isUse(p aycoder.Part) bool {
+	_, ok := p.(*aycoder.ToolUse)
+	return ok
 }
 
 // stub returns the node that stands for n when it is released, or nil.

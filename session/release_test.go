@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -90,4 +92,83 @@ func TestFilesOfReleasedNodes(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.NoError(t, store.Delete(t.Context(), s.ID()))
 	require.True(t, s.View().Node(4).Lost, "no node was released")
+}
+
+// needs is a [session.Compactor] that needs some messages.
+type needs struct{ need func(i int) bool }
+
+func (n *needs) Needed(int, func(int) (*aycoder.Message, error)) (func(int) bool, error) {
+	return n.need, nil
+}
+
+// A caller makes a call with the same id in each run.
+func caller(t *testing.T) aycoder.Agent {
+	model := clientFunc(func(req *aycoder.Request, yield func(aycoder.ModelEvent, error) bool) {
+		last := req.Messages[len(req.Messages)-1]
+		if len(part.Outputs(last)) > 0 {
+			_ = yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: "done"}}, nil) && yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil)
+			return
+		}
+		use := &aycoder.ToolUse{ID: "same", Name: "look", Args: []byte("{}")}
+		_ = yield(&aycoder.BlockDone{Part: use}, nil) && yield(&aycoder.MessageDone{Stop: aycoder.StopToolUse}, nil)
+	})
+	shorter := func(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+		return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+			prompt := 0
+			for i, m := range in.Messages {
+				if m.Role == aycoder.RoleUser && strings.HasPrefix(m.Text(), "prompt") {
+					prompt = i
+				}
+			}
+			in.Messages = in.Messages[prompt:]
+			return next.Build(ctx, in)
+		})
+	}
+	l, err := aycoder.New(model, aycoder.WithTools(looker(t, 10)), aycoder.WithContextMiddleware(shorter))
+	require.NoError(t, err)
+	return l
+}
+
+type clientFunc func(*aycoder.Request, func(aycoder.ModelEvent, error) bool)
+
+func (f clientFunc) Stream(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) { f(req, yield) }
+}
+
+// A history stays valid, and no id is given twice, if messages are needed again after they were released.
+func TestReleasedMessagesAreNeededAgain(t *testing.T) {
+	for name, again := range map[string]func(i int) bool{
+		"none":           func(int) bool { return false },
+		"the first":      func(i int) bool { return i == 0 },
+		"the first four": func(i int) bool { return i < 4 },
+		"calls":          func(i int) bool { return i%4 == 1 },
+		"outputs":        func(i int) bool { return i%4 == 2 },
+		"all":            func(int) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := session.Dir(t.TempDir())
+			require.NoError(t, err)
+			n := &needs{func(int) bool { return false }}
+			s, err := session.New(t.Context(), store, caller(t), session.WithCompactor(n))
+			require.NoError(t, err)
+			for i := range 5 {
+				if i == 4 {
+					n.need = again
+				}
+				say(t, s, i)
+				runtime.GC()
+			}
+			calls := map[string]bool{}
+			for _, m := range s.View().Messages(s.Head()) {
+				for _, use := range m.Calls() {
+					require.False(t, calls[use.ID], use.ID)
+					calls[use.ID] = true
+				}
+			}
+			require.Len(t, calls, 5)
+			require.NoError(t, s.Close())
+			require.NoError(t, store.Delete(t.Context(), s.ID()))
+			require.True(t, s.View().Node(2).Lost, "no node was released")
+		})
+	}
 }

@@ -16,7 +16,7 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 		run := l.open[number]
 		b := s.branches[run.branch]
 		end := &record{Kind: kindEnd, Run: number, Branch: run.branch}
-		outlines := func(id ID) ([]*aycoder.Message, error) { return s.View().outlines(s.View().conversation(id)), nil }
+		outlines := func(id ID) ([]*aycoder.Message, error) { return s.View().outlined(id), nil }
 		state, known, ok, _ := run.state(s, outlines)
 		if over := state.End() != "" && state.End() != aycoder.EndSuspended; ok && !(over && len(state.Messages()) <= known) {
 			var err error
