@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,4 +172,26 @@ func TestReleasedMessagesAreNeededAgain(t *testing.T) {
 			require.True(t, s.View().Node(2).Lost, "no node was released")
 		})
 	}
+}
+
+// Messages that are gone from the store say so, and a model may get them.
+func TestReleasedMessagesAreGone(t *testing.T) {
+	store, err := session.Dir(t.TempDir())
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), store, caller(t), session.WithCompactor(&needs{func(int) bool { return false }}))
+	require.NoError(t, err)
+	for i := range 4 {
+		say(t, s, i)
+		runtime.GC()
+	}
+	require.NoError(t, s.Close())
+	require.NoError(t, store.Delete(t.Context(), s.ID()))
+	v := s.View()
+	for i := session.ID(1); i < 9; i++ {
+		require.True(t, v.Node(i).Lost, "no node was released")
+		m := v.Node(i).Message()
+		require.Contains(t, m.Text(), "this message was lost")
+		require.False(t, original.IsOutline(m))
+	}
+	require.False(t, slices.ContainsFunc(v.Messages(v.Head("")), original.IsOutline))
 }

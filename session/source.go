@@ -350,11 +350,13 @@ func unreadable(outline *aycoder.Message, err error) *aycoder.Message {
 	text := &aycoder.Text{Text: "[this message was lost: " + err.Error() + "]"}
 	out := &aycoder.Message{Role: outline.Role}
 	for _, p := range outline.Parts {
-		switch o := p.(type) {
-		case *aycoder.Opaque:
-			if p == markOnly[0] {
+		if mark, ok := part.MarkOf(p); ok {
+			if mark.Outline = false; !mark.Untrusted && mark.Compact == nil {
 				continue
 			}
+			p = mark.Part()
+		}
+		switch o := p.(type) {
 		case *aycoder.Text:
 			p = text
 		case *aycoder.ToolOutput:
@@ -364,8 +366,8 @@ func unreadable(outline *aycoder.Message, err error) *aycoder.Message {
 		}
 		out.Parts = append(out.Parts, p)
 	}
-	if len(out.Parts) == 0 {
-		out.Parts = append(out.Parts, text)
+	if !slices.ContainsFunc(out.Parts, func(p aycoder.Part) bool { return !part.IsMark(p) }) {
+		out.Parts = slices.Insert(out.Parts, 0, aycoder.Part(text))
 	}
 	return out
 }
