@@ -113,7 +113,7 @@ func (s *source) find(id ID, was place) bool {
 	}
 	_ = found.journal.Close() // it was only read
 	s.mu.Lock()
-	s.places = found.source.places
+	s.places = append(found.source.places, s.places[min(len(found.source.places), len(s.places)):]...) // with those of newer nodes
 	s.mu.Unlock()
 	if s.place(id) == was {
 		s.put(id, place{}) // looking for it again is of no use
@@ -218,6 +218,11 @@ var errNoRecord = errors.New("its record cannot be read")
 func (r *messageReader) record(s *source, id ID) (*record, error) {
 	was := s.place(id)
 	rec, err := r.read(s, id, was)
+	if err != nil && was.size > 0 { // the records may have been rewritten since the file was opened
+		r.close()
+		was = s.place(id)
+		rec, err = r.read(s, id, was)
+	}
 	if err != nil && was.size > 0 && s.find(id, was) {
 		r.close()
 		rec, err = r.read(s, id, s.place(id))

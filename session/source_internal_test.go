@@ -1,0 +1,74 @@
+package session
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// silent is an agent that is never asked.
+type silent struct{}
+
+func (silent) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(func(aycoder.Event, error) bool) {}
+}
+
+// talked is a session with n messages, which nobody has.
+func talked(t *testing.T, n int) *Session {
+	store, err := Dir(t.TempDir())
+	require.NoError(t, err)
+	s, err := New(t.Context(), store, silent{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	say(t, s, n)
+	return s
+}
+
+// say adds messages.
+func say(t *testing.T, s *Session, n int) {
+	for range n {
+		m := aycoder.User("message " + strconv.Itoa(int(s.tree.next())))
+		w, err := wire(m, nil)
+		require.NoError(t, err)
+		id := s.tree.next()
+		require.NoError(t, s.write(t.Context(), true, s.Branch.node(&record{Message: w, message: m}, id, id-1)))
+	}
+}
+
+// text returns the text of a message as the journal has it.
+func text(r *messageReader, s *Session, id ID) string {
+	rec, err := r.record(s.source, id)
+	if err != nil {
+		return err.Error()
+	}
+	return rec.message.Text()
+}
+
+// Nodes are found by who has begun to read when the records are rewritten.
+func TestReadingWhileRecordsAreRewritten(t *testing.T) {
+	s := talked(t, 4)
+	require.NoError(t, s.SetLabel(t.Context(), 1, "a label at the end of the records"))
+	say(t, s, 4)
+	var r messageReader
+	defer r.close()
+	require.Equal(t, "message 1", text(&r, s, 1))
+	require.NoError(t, s.Trim(t.Context()))
+	require.Equal(t, "message 7", text(&r, s, 7))
+	require.Equal(t, "message 7", text(new(messageReader), s, 7))
+}
+
+// A reader that looks for a node again does not forget where nodes are that were added meanwhile.
+func TestFindingWhileNodesAreAdded(t *testing.T) {
+	s := talked(t, 4)
+	wrong, added := place{5, 6}, place{7, 8}
+	s.source.put(2, wrong)
+	s.source.put(5, added) // the records that are about to be read do not have it
+	require.True(t, s.source.find(2, wrong))
+	require.Equal(t, added, s.source.place(5))
+	require.Equal(t, "message 2", text(new(messageReader), s, 2))
+}
