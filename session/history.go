@@ -53,11 +53,12 @@ func (s *Session) history(id ID) ([]*aycoder.Message, error) {
 		return nil, err
 	}
 	out, idle := slices.Clip(context), []ID(nil)
-	whole := v.whole(ids, func(i int) bool { return needed(len(context) + i) })
+	needs := func(i int) bool { return i == len(ids)-1 || needed(len(context)+i) } // the last one may have calls without outputs
+	whole := v.whole(ids, needs)
 	for i, m := range v.outlines(ids, whole) {
 		if whole(i) {
 			m, err = r.at(v, ids[i])
-		} else if !needed(len(context) + v.partner(ids, i)) {
+		} else if !needs(v.partner(ids, i)) {
 			idle = append(idle, ids[i])
 		}
 		if err != nil {

@@ -187,11 +187,30 @@ func TestReleasedMessagesAreGone(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.NoError(t, store.Delete(t.Context(), s.ID()))
 	v := s.View()
-	for i := session.ID(1); i < 9; i++ {
+	for i := session.ID(1); i < 5; i++ {
 		require.True(t, v.Node(i).Lost, "no node was released")
 		m := v.Node(i).Message()
 		require.Contains(t, m.Text(), "this message was lost")
 		require.False(t, original.IsOutline(m))
 	}
 	require.False(t, slices.ContainsFunc(v.Messages(v.Head("")), original.IsOutline))
+}
+
+// A run that continues at a call whose message was released adds an output, as it does at any other call.
+func TestRunAtReleasedCall(t *testing.T) {
+	store, err := session.Dir(t.TempDir())
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), store, caller(t), session.WithCompactor(&needs{func(int) bool { return false }}))
+	require.NoError(t, err)
+	for i := range 4 {
+		say(t, s, i)
+		runtime.GC()
+	}
+	_, err = s.Checkout(t.Context(), 2)
+	require.NoError(t, err)
+	say(t, s, 5)
+	messages := s.View().Messages(s.Head())
+	require.NoError(t, aycoder.CheckHistory(messages))
+	require.Equal(t, messages[1].Calls()[0].ID, part.Outputs(messages[2])[0].ID)
+	require.NoError(t, s.Close())
 }
