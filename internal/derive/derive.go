@@ -19,6 +19,7 @@ type Table struct {
 	nodes    map[key]*node
 	revision uint64
 	computes []*node // what is being computed, the innermost last
+	loose    []*node // what a computed value does not use any more; the values that are not done may
 	stale    map[string]bool
 }
 
@@ -170,16 +171,48 @@ func (t *Table) run(n *node) {
 		n.value, n.changed = value, t.revision
 	}
 	n.marked, n.verified = false, t.revision
-	n.deps = unique(n.deps)
-	for _, d := range n.deps {
-		d.users = append(d.users, n)
-	}
-	for _, d := range before { // after the new ones, so that what is still used stays
-		if i := slices.Index(d.users, n); i >= 0 {
-			d.users[i] = d.users[len(d.users)-1]
-			d.users = d.users[:len(d.users)-1]
-		}
+	t.use(n, before)
+	for len(t.computes) == 0 && len(t.loose) > 0 {
+		d := t.loose[len(t.loose)-1]
+		t.loose = t.loose[:len(t.loose)-1]
 		t.release(d)
+	}
+}
+
+// use makes a node a user of what it depends on now, and no longer of the rest of what it depended on before.
+// What it still depends on is left alone, as it may have very many users.
+func (t *Table) use(n *node, before []*node) {
+	const old, kept = 1, 2
+	seen := make(map[*node]int, len(before)+len(n.deps))
+	for _, d := range before {
+		seen[d] = old
+	}
+	deps := n.deps[:0]
+	for _, d := range n.deps { // without repetitions, in the order of the first
+		switch seen[d] {
+		case kept:
+			continue
+		case 0:
+			d.users = append(d.users, n)
+		}
+		seen[d] = kept
+		deps = append(deps, d)
+	}
+	n.deps = slices.Clip(slices.Clone(deps))
+	for _, d := range before {
+		if seen[d] == old {
+			d.drop(n)
+			t.loose = append(t.loose, d)
+		}
+	}
+}
+
+// drop removes a user.
+func (n *node) drop(user *node) {
+	if i := slices.Index(n.users, user); i >= 0 {
+		last := len(n.users) - 1
+		n.users[i], n.users[last] = n.users[last], nil
+		n.users = n.users[:last]
 	}
 }
 
@@ -190,21 +223,7 @@ func (t *Table) release(n *node) {
 	}
 	delete(t.nodes, n.key)
 	for _, d := range n.deps {
-		if i := slices.Index(d.users, n); i >= 0 {
-			d.users[i] = d.users[len(d.users)-1]
-			d.users = d.users[:len(d.users)-1]
-		}
+		d.drop(n)
 		t.release(d)
 	}
-}
-
-// unique removes repetitions and keeps the order of the first.
-func unique(nodes []*node) []*node {
-	seen := make(map[*node]bool, len(nodes))
-	out := slices.DeleteFunc(nodes, func(n *node) bool {
-		again := seen[n]
-		seen[n] = true
-		return again
-	})
-	return slices.Clip(slices.Clone(out))
 }

@@ -104,6 +104,32 @@ func TestOnlyWhatChanged(t *testing.T) {
 	require.False(t, s.input.Changed(s.table, "unknown"))
 }
 
+// A value that one query stops using, while another one that began to use it is not done yet, is kept.
+func TestUsedByWhatIsNotDone(t *testing.T) {
+	table := derive.New()
+	inputs := map[string]string{"switch": "x", "x": "1"}
+	equal := func(a, b string) bool { return a == b }
+	input := derive.NewQuery(func(arg string) string { return inputs[arg] }, equal)
+	var user *derive.Query[string]
+	user = derive.NewQuery(func(arg string) string {
+		if arg == "inner" {
+			return input.Get(table, input.Get(table, "switch"))
+		}
+		return input.Get(table, "x") + user.Get(table, "inner")
+	}, equal)
+	require.Equal(t, "1", user.Get(table, "inner"))
+	inputs["switch"] = "none"
+	input.Changed(table, "switch")
+	require.Equal(t, "1", user.Get(table, "outer"))
+	inputs["x"] = "2"
+	input.Changed(table, "x")
+	require.Equal(t, "2", user.Get(table, "outer"))
+
+	user.Drop(table, "outer")
+	user.Drop(table, "inner")
+	require.Zero(t, table.Len())
+}
+
 func TestCycle(t *testing.T) {
 	table := derive.New()
 	var q *derive.Query[int]
