@@ -261,15 +261,14 @@ func (r *cIndex) readNames(file string) map[string]bool {
 // counts, and the nearer ones are looked at first.
 func (r *cIndex) refs(file string, f *source.Facts) []Ref {
 	counts := refCounts{}
-	own := r.names.Get(r.x.table, file)
-	included := r.included(file)
+	declared := r.declared(file, f)
 	for _, u := range f.Uses {
 		names := []string{u.Name}
 		if u.Of != "" {
 			names = []string{u.Of + "::" + u.Name, u.Of}
 		}
 		for _, name := range names {
-			if to := r.declared(included, own, name); to != "" {
+			if to := declared[name]; to != "" {
 				counts.add(to, name[strings.LastIndexByte(name, ':')+1:], u.Count)
 			}
 		}
@@ -299,15 +298,30 @@ func (r *cIndex) included(file string) []string {
 	return queue[1:]
 }
 
-// declared returns the first file that declares a name, unless it is the file's own.
-func (r *cIndex) declared(files []string, own map[string]bool, name string) string {
-	if own[name] {
-		return ""
-	}
-	for _, file := range files {
-		if r.names.Get(r.x.table, file)[name] {
-			return file
+// declared returns the first file that declares each name that a file uses, unless it is the file's own. It looks
+// at each file once, and at its names or at those that are left, whichever are fewer.
+func (r *cIndex) declared(file string, f *source.Facts) map[string]string {
+	own, left := r.names.Get(r.x.table, file), map[string]bool{}
+	for _, u := range f.Uses {
+		if u.Of == "" {
+			left[u.Name] = true
+		} else {
+			left[u.Of], left[u.Of+"::"+u.Name] = true, true
 		}
 	}
-	return ""
+	maps.DeleteFunc(left, func(name string, _ bool) bool { return own[name] })
+	found := map[string]string{}
+	for _, to := range r.included(file) {
+		few, many := r.names.Get(r.x.table, to), left
+		if len(many) < len(few) {
+			few, many = many, few
+		}
+		for name := range few {
+			if many[name] {
+				found[name] = to
+				delete(left, name)
+			}
+		}
+	}
+	return found
 }

@@ -139,7 +139,7 @@ func (r *pythonIndex) relative(file string, level int, name string) pyModule {
 		return found
 	}
 	for _, root := range r.roots.Get(r.x.table, path.Dir(file)) {
-		if rel, ok := strings.CutPrefix(dir, root.dir+"/"); ok {
+		if rel, ok := strings.CutPrefix(dir, root.dir+"/"); ok && rel[0] != '.' { // which would be relative again
 			return r.module(file, false, strings.ReplaceAll(rel, "/", ".")+"."+name)
 		}
 	}

@@ -303,6 +303,7 @@ type rustDef struct {
 // A rustLookup follows one path through modules and re-exports.
 type rustLookup struct {
 	*rustIndex
+	left  *int              // the steps that are left for all paths of a file
 	busy  map[rustName]bool // what is being looked up, since re-exports may be in a circle
 	steps int
 }
@@ -314,8 +315,11 @@ type rustName struct {
 	before bool
 }
 
-func (r *rustIndex) lookup(m rustModule, p string) (rustDef, bool) {
-	l := rustLookup{r, map[rustName]bool{}, 0}
+func (r *rustIndex) lookup(m rustModule, p string, left *int) (rustDef, bool) {
+	if *left--; *left < 0 {
+		return rustDef{}, false
+	}
+	l := rustLookup{r, left, map[rustName]bool{}, 0}
 	return l.path(m, p)
 }
 
@@ -360,7 +364,8 @@ func (l *rustLookup) rest(d rustDef, segments []string) (rustDef, bool) {
 // hides a function.
 func (l *rustLookup) name(m rustModule, name string, before bool) (rustDef, bool) {
 	key := rustName{m, name, before}
-	if l.steps++; l.busy[key] || l.steps > 500 {
+	l.steps++
+	if *l.left--; l.busy[key] || l.steps > 500 || *l.left < 0 {
 		return rustDef{}, false
 	}
 	l.busy[key] = true
@@ -441,11 +446,15 @@ func (r *rustIndex) refs(file string, f *source.Facts) []Ref {
 	return counts.sorted()
 }
 
+// maxRustSteps bounds the work for one file: each name that it uses is looked for in each of its inline modules,
+// of which a file that was generated may have thousands. What is beyond is not known.
+const maxRustSteps = 1 << 17
+
 // count counts the declarations that a file uses, as part of one crate.
 func (r *rustIndex) count(at rustFile, f *source.Facts, counts refCounts) {
-	names := r.names.Get(r.x.table, at.file)
+	names, left := r.names.Get(r.x.table, at.file), maxRustSteps
 	for _, u := range f.Uses {
-		if d, ok := r.used(at, names, within(u.Of, u.Name)); ok && d.file != at.file && d.mod == nil {
+		if d, ok := r.used(at, names, within(u.Of, u.Name), &left); ok && d.file != at.file && d.mod == nil {
 			counts.add(d.file, d.name, u.Count)
 			if d.owner != "" {
 				counts.add(d.file, d.owner, u.Count)
@@ -458,7 +467,7 @@ func (r *rustIndex) count(at rustFile, f *source.Facts, counts refCounts) {
 		if m.Kind == source.Submodule || m.Names[0].Name == "*" {
 			continue
 		}
-		d, ok := r.lookup(rustModule{at.root, within(at.mod, m.Within)}, m.Path)
+		d, ok := r.lookup(rustModule{at.root, within(at.mod, m.Within)}, m.Path, &left)
 		switch {
 		case ok && d.mod == nil && d.file != at.file:
 			counts.add(d.file, d.name, 0)
@@ -471,9 +480,9 @@ func (r *rustIndex) count(at rustFile, f *source.Facts, counts refCounts) {
 
 // used finds what a path in an expression means. The facts do not say in which of the inline modules of the
 // file it is.
-func (r *rustIndex) used(at rustFile, names *rustNames, p string) (rustDef, bool) {
+func (r *rustIndex) used(at rustFile, names *rustNames, p string, left *int) (rustDef, bool) {
 	for _, inline := range names.inline {
-		if d, ok := r.lookup(rustModule{at.root, within(at.mod, inline)}, p); ok {
+		if d, ok := r.lookup(rustModule{at.root, within(at.mod, inline)}, p, left); ok {
 			return d, true
 		}
 	}

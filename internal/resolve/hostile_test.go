@@ -1,0 +1,45 @@
+package resolve_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aycoder/aycoder/internal/resolve"
+	"github.com/stretchr/testify/require"
+)
+
+// A directory with a dot is no module. As the module .hidden.a, it would be looked for as a relative one again.
+func TestPythonHiddenDirectory(t *testing.T) {
+	requireImports(t, layout(`
+-- pyproject.toml --
+[project]
+name = "x"
+[tool.setuptools.packages.find]
+where = ["src"]
+-- src/pkg/__init__.py --
+-- src/.hidden/a.py --
+from .none import x
+from . import b
+-- src/.hidden/b.py --
+`), map[string]string{"src/.hidden/a.py": "src/.hidden/b.py"})
+}
+
+// Many names that nothing declares, in many modules or with many includes, cost no more than their number. It took
+// minutes when each was looked for in each.
+func TestManyNames(t *testing.T) {
+	var mods, calls, includes strings.Builder
+	files := newTree()
+	for i := range 4000 {
+		fmt.Fprintf(&mods, "mod m%d {}\n", i)
+		fmt.Fprintf(&calls, "f%d();\n", i)
+		fmt.Fprintf(&includes, "#include \"h%d.h\"\n", i)
+		files.put(fmt.Sprintf("h%d.h", i), fmt.Appendf(nil, "int g%d(void);\n", i))
+	}
+	files.put("Cargo.toml", []byte("[package]\nname = \"x\"\n"))
+	files.put("src/lib.rs", []byte(mods.String()+"fn f() {\n"+calls.String()+"}\n"))
+	files.put("a.c", []byte(includes.String()+"void f(void) {\n"+calls.String()+"g7();\n}\n"))
+	x := resolve.New(files)
+	require.Empty(t, x.Refs("src/lib.rs"))
+	require.Contains(t, x.Refs("a.c"), resolve.Ref{To: "h7.h", Name: "g7", Count: 1})
+}
