@@ -44,10 +44,11 @@ const maxIndex = 64 << 20
 // walk lists the files that git would: those that are tracked, and those that no pattern ignores, without
 // other repositories. Without a repository, it also leaves out directories of dependencies. Symbolic links
 // are not followed. The list is sorted. If there are more than limit files, more is true, and which are left out is
-// not said.
+// not said. It is also true if a directory is so large that only a part of it is listed.
 func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []walked, more bool, err error) {
 	tracked := gitrepo.Tracked(readAll(files, ".git/index", maxIndex))
-	repository := exists(files, ".git/HEAD")
+	repository := exists(files, ".git/HEAD") || exists(files, ".git") // a file in a worktree
+	partial := false                                                  // a directory was too large to list
 	down := []search.Directory{search.Start(files, ".", ignored)}
 	for len(down) > 0 && !more {
 		dir := down[len(down)-1]
@@ -56,11 +57,12 @@ func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []wal
 		if err != nil && (ctx.Err() != nil || dir.Path == ".") {
 			return nil, false, cmp.Or(context.Cause(ctx), err)
 		}
-		if err != nil || dir.Path != "." && nested(listing) {
+		if err != nil || dir.Path != "." && nested(files, listing, dir.Path) {
 			continue // a directory that cannot be read has no files
 		}
+		partial = partial || listing.Partial
 		for _, e := range listing.Entries {
-			if e.Entry.Type().IsRegular() {
+			if e.Entry.Type().IsRegular() && e.Path != ".git" {
 				found = append(found, walked{e.Path, stampOf(e.Entry)})
 			}
 		}
@@ -75,7 +77,7 @@ func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []wal
 	lists := lists{files, map[string][]fs.DirEntry{}}
 	untracked := len(found)
 	for _, name := range tracked {
-		if _, ok := slices.BinarySearchFunc(found[:untracked], name, byPath); ok {
+		if _, ok := slices.BinarySearchFunc(found[:untracked], name, byPath); ok || !fs.ValidPath(name) {
 			continue
 		}
 		if e := lists.entry(ctx, name); e != nil && e.Type().IsRegular() { // ignored, but tracked
@@ -86,7 +88,7 @@ func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []wal
 	if len(found) > limit {
 		return found[:limit], true, nil
 	}
-	return found, more, nil
+	return found, more || partial, nil
 }
 
 func compare(a, b walked) int { return strings.Compare(a.path, b.path) }
@@ -110,8 +112,8 @@ func (l lists) entry(ctx context.Context, name string) fs.DirEntry {
 		}
 		l.dirs[dir] = entries
 	}
-	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == base })
-	if i < 0 {
+	i, ok := slices.BinarySearchFunc(entries, base, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
+	if !ok {
 		return nil
 	}
 	return entries[i]
@@ -119,9 +121,10 @@ func (l lists) entry(ctx context.Context, name string) fs.DirEntry {
 
 func isDir(e fs.DirEntry) bool { return e != nil && e.IsDir() }
 
-// nested reports whether a directory is another repository.
-func nested(listing *search.Listing) bool {
-	return slices.ContainsFunc(listing.Entries, func(e search.Entry) bool { return e.Entry.Name() == ".git" })
+// nested reports whether a directory is another repository, also if a pattern ignores its .git.
+func nested(files FS, listing *search.Listing, dir string) bool {
+	return slices.ContainsFunc(listing.Entries, func(e search.Entry) bool { return e.Entry.Name() == ".git" }) ||
+		listing.Ignored > 0 && (exists(files, dir+"/.git/HEAD") || exists(files, dir+"/.git"))
 }
 
 func stampOf(e fs.DirEntry) stamp {

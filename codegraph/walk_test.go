@@ -8,12 +8,15 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
@@ -129,4 +132,68 @@ func growTree(t *testing.T, dir string, rnd *rand.Rand) {
 		git(t, inner, "init", "-q")
 		require.NoError(t, os.WriteFile(filepath.Join(inner, "x.go"), nil, 0o600))
 	}
+}
+
+// What a checkout beside its repository has, and a repository whose .git a pattern ignores.
+func TestFilesOfUnusualRepositories(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	top := t.TempDir()
+	write := func(dir, name, text string) {
+		full := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o700))
+		require.NoError(t, os.WriteFile(full, []byte(text), 0o600))
+	}
+	first, second := filepath.Join(top, "first"), filepath.Join(top, "second")
+	require.NoError(t, os.Mkdir(first, 0o700))
+	git(t, first, "init", "-q")
+	write(first, ".gitignore", ".*\n")
+	write(first, "vendor/a.go", "package a\n")
+	git(t, first, "add", "-A")
+	git(t, first, "commit", "-q", "-m", "x")
+	git(t, first, "worktree", "add", "-q", second)
+	write(first, "inner/b.go", "package b\n")
+	git(t, filepath.Join(first, "inner"), "init", "-q")
+	require.Equal(t, listedByGit(t, first), graphFiles(t, first))
+	require.Equal(t, listedByGit(t, second), graphFiles(t, second))
+	require.Equal(t, []string{"vendor/a.go"}, graphFiles(t, second))
+}
+
+// A damaged index names nothing outside of the workspace and nothing twice, and takes no more memory than it has.
+func TestHostileIndex(t *testing.T) {
+	entry := func(drop int, suffix string) []byte {
+		e := make([]byte, 62, 62+len(suffix)+2)
+		e[26], e[27] = 0x81, 0xa4 // a regular file
+		return append(append(append(e, byte(drop)), suffix...), 0)
+	}
+	index := func(entries ...[]byte) []byte {
+		head := []byte{'D', 'I', 'R', 'C', 0, 0, 0, 4, 0, 0, 0, byte(len(entries))}
+		return bytes.Join(append([][]byte{head}, entries...), nil)
+	}
+	m := &memory{MapFS: map[string]*fstest.MapFile{}}
+	m.put(".git/HEAD", "ref: refs/heads/main\n")
+	m.put(".gitignore", "*.o\n")
+	m.put("a/x.o", "")
+	m.put("b.o", "")
+	files := func() []string {
+		g, err := codegraph.New(m)
+		require.NoError(t, err)
+		s, err := g.Refresh(t.Context())
+		require.NoError(t, err)
+		return slices.Collect(s.Files())
+	}
+	m.put(".git/index", string(index(entry(0, "../a"), entry(4, "a/../b.o"), entry(8, "a//x.o"), entry(6, "a/x.o"), entry(5, "b.o"))))
+	require.Equal(t, []string{".gitignore", "a/x.o", "b.o"}, files())
+
+	long := [][]byte{entry(0, strings.Repeat("a", 60_000))}
+	for range 200 {
+		long = append(long, entry(0, "b"))
+	}
+	data := index(long...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.Empty(t, gitrepo.Tracked(data))
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 }

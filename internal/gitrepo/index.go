@@ -27,6 +27,10 @@ func Tracked(index []byte) []string {
 	return names
 }
 
+// maxName is the length of the longest name: git cannot have a file with a longer one on most systems. In
+// version 4, a few bytes can repeat the name before them.
+const maxName = 4096
+
 // trackedBy reads entries whose objects have names of a number of bytes. Whole reports whether all are valid.
 func trackedBy(data []byte, version, count uint32, digest int) (names []string, whole bool) {
 	const modeAt, statBytes = 24, 40
@@ -45,13 +49,13 @@ func trackedBy(data []byte, version, count uint32, digest int) (names []string, 
 		rest, keep := data[head:], 0
 		if version == 4 {
 			drop, n := offset(rest)
-			if n == 0 || drop > len(before) {
+			if n == 0 || uint(drop) > uint(len(before)) { // on a machine with 32 bits it can be negative
 				return names, false
 			}
 			rest, keep, head = rest[n:], len(before)-drop, head+n
 		}
 		end := bytes.IndexByte(rest, 0)
-		if end < 0 || keep+end == 0 {
+		if end < 0 || keep+end == 0 || keep+end > maxName {
 			return names, false
 		}
 		name := before[:keep] + string(rest[:end])
