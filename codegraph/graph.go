@@ -163,8 +163,8 @@ func (g *Graph) link(path string) {
 	if !ok {
 		return
 	}
-	f := g.now.files[i]
 	imports, refs := g.index.Imports(path), g.index.Refs(path)
+	f := g.now.files[i]
 	if !slices.Equal(f.imports, imports) || !slices.Equal(f.refs, refs) {
 		linked := *f
 		linked.imports, linked.refs = imports, refs
@@ -221,9 +221,12 @@ func (g *Graph) sweep(ctx context.Context, last *Snapshot) (changes []change, pa
 // clock of a file system ticks at least every two seconds (FAT).
 const unsettled = 2 * time.Second
 
+// unread is the size of a file that could not be read, or not listed. It is tried again.
+const unread = -1
+
 // outdated reports whether a file may be another than the one that was read.
 func (f *file) outdated(now stamp) bool {
-	return f.size != now.size || !f.time.Equal(now.time) || f.size < 0 || f.checked.Sub(f.time) < unsettled
+	return f.size != now.size || !f.time.Equal(now.time) || f.size == unread || f.checked.Sub(f.time) < unsettled
 }
 
 // named looks at some files only. It is not enough if one of them is new, as it may be ignored, or says what
@@ -273,6 +276,10 @@ func (g *Graph) load(c *change) {
 		return
 	}
 	data := readAll(g.files, f.path, g.maxSize)
+	if data == nil {
+		f.size = unread
+		return
+	}
 	f.hash = sha256.Sum256(data)
 	if c.before != nil && c.before.hash == f.hash {
 		f.facts, f.foreign, f.imports, f.refs = c.before.facts, c.before.foreign, c.before.imports, c.before.refs
@@ -333,10 +340,16 @@ func (n newest) Facts(path string) *source.Facts {
 func (n newest) IsFile(path string) bool { return n.g.now.file(path) != nil }
 
 func (n newest) Content(path string) []byte {
-	if n.g.now.file(path) == nil {
+	i, ok := n.g.now.at(path)
+	if !ok {
 		return nil
 	}
-	return readAll(n.g.files, path, n.g.maxSize)
+	data := readAll(n.g.files, path, n.g.maxSize)
+	if f := *n.g.now.files[i]; data == nil && f.size <= n.g.maxSize {
+		f.size = unread
+		n.g.now.files[i] = &f
+	}
+	return data
 }
 
 func (n newest) List(dir string) []string { return n.g.now.list(dir) }

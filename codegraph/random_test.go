@@ -135,3 +135,54 @@ func edit(files *memory, names []string, texts map[string][]string, rnd *rand.Ra
 	}
 	return []string{name}
 }
+
+// A file that cannot be read for a while is read when it can be, although neither its size nor its time has
+// changed.
+func TestUnreadableForAWhile(t *testing.T) {
+	m := &locked{memory: &memory{MapFS: map[string]*fstest.MapFile{}}}
+	m.put("a.go", "package a\n\nfunc F() {}\n")
+	m.put("b.go", "package a\n\nfunc G() { F() }\n")
+	g, err := codegraph.New(m)
+	require.NoError(t, err)
+	m.name = "a.go"
+	s, err := g.Refresh(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, s.Facts("a.go"))
+	m.name = ""
+	s, err = g.Refresh(t.Context())
+	require.NoError(t, err)
+	require.Len(t, s.Facts("a.go").Decls, 1)
+	require.Equal(t, []string{"a.go"}, s.Dependencies("b.go"))
+	m.name = "a.go"
+	_, err = g.Refresh(t.Context(), "a.go")
+	require.NoError(t, err)
+	m.name = ""
+	s, err = g.Refresh(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a.go"}, s.Dependencies("b.go"))
+
+	m.put("x/x.go", "package x\n")
+	m.put("c.go", "package a\n\nimport \"example.com/m/x\"\n\nvar _ = x.X\n")
+	m.put("go.mod", "module example.com/m\n")
+	m.name = "go.mod"
+	s, err = g.Refresh(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.Dependencies("c.go"))
+	m.name = ""
+	s, err = g.Refresh(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"x/x.go"}, s.Dependencies("c.go"))
+}
+
+// locked cannot open one of its files.
+type locked struct {
+	*memory
+	name string
+}
+
+func (l *locked) Open(name string) (fs.File, error) {
+	if name == l.name {
+		return nil, fs.ErrPermission
+	}
+	return l.memory.Open(name)
+}

@@ -130,7 +130,7 @@ func nested(files FS, listing *search.Listing, dir string) bool {
 func stampOf(e fs.DirEntry) stamp {
 	info, err := e.Info()
 	if err != nil {
-		return stamp{size: -1}
+		return stamp{size: unread}
 	}
 	return stamp{info.Size(), info.ModTime()}
 }
