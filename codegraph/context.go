@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tokens"
 )
 
@@ -214,7 +215,10 @@ func (c *chooser) offer(i int, src []byte) *offer {
 			continue
 		}
 		text := c.header(i, level) + render(f.facts, src, level, used)
-		if int64(len(text)) > c.Budget*maxTokenBytes {
+		if !strings.HasSuffix(text, "\n") {
+			text += "\n" // the next file begins with a line of its own
+		}
+		if int64(len(text))/maxTokenBytes > c.Budget {
 			break
 		}
 		next := choice{level, text, c.Tokens(text), levelValue[level] * o.value}
@@ -339,13 +343,13 @@ func (c *chooser) header(i int, level Level) string {
 	f := c.s.files[i]
 	var imports []string
 	for _, e := range f.imports {
-		imports = append(imports, path.Clean(e.To))
+		imports = append(imports, runes.Path(path.Clean(e.To)))
 	}
 	imports = slices.Compact(imports)
 	if more := len(imports) - maxImports; more > 0 {
 		imports = append(imports[:maxImports], fmt.Sprintf("and %d more", more))
 	}
-	line := fmt.Sprintf("== %s (%s)", f.path, level)
+	line := fmt.Sprintf("== %s (%s)", runes.Path(f.path), level)
 	if len(imports) > 0 {
 		line += " imports " + strings.Join(imports, ", ")
 	}

@@ -90,13 +90,13 @@ type answer struct {
 
 // line adds a line, if it has room.
 func (a *answer) line(format string, args ...any) {
-	s := fmt.Sprintf(format, args...)
+	s := runes.Cut(fmt.Sprintf(format, args...), maxLine)
 	if a.lines >= maxLines || a.out.Len()+len(s) > maxResult {
 		a.left++
 		return
 	}
 	a.lines++
-	a.out.WriteString(runes.Cut(s, maxLine) + "\n")
+	a.out.WriteString(s + "\n")
 }
 
 func (a *answer) text() string {
@@ -161,8 +161,7 @@ func (g *Graph) outline(_ context.Context, s *Snapshot, in pathArgs) (*answer, e
 
 // signature returns the line of a declaration that has its name, up to its body.
 func signature(src []byte, d source.Decl) string {
-	start := int32(bytes.LastIndexByte(src[:d.NameAt], '\n') + 1)
-	start = max(start, d.At.Start)
+	start := d.At.Start + int32(bytes.LastIndexByte(src[d.At.Start:d.NameAt], '\n')+1)
 	end := d.At.End
 	if d.Body.End > d.Body.Start {
 		end = d.Body.Start
@@ -171,7 +170,7 @@ func signature(src []byte, d source.Decl) string {
 	if i := bytes.IndexByte(text[d.NameAt-start:], '\n'); i >= 0 && d.Body.End <= d.Body.Start {
 		text = text[:int(d.NameAt-start)+i]
 	}
-	return strings.Join(strings.Fields(string(text)), " ")
+	return strings.Join(strings.Fields(string(text[:min(len(text), 8*maxLine)])), " ") // a line can be the whole file
 }
 
 func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer, error) {
@@ -189,7 +188,8 @@ func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer
 		return nil, fmt.Errorf("no declaration of %q was found%s", in.Name, near)
 	}
 	a := &answer{summary: fmt.Sprintf("%d declarations", len(found))}
-	for _, at := range found {
+	a.left = max(len(found)-maxLines, 0) // each of which costs reading a file
+	for _, at := range found[:len(found)-a.left] {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

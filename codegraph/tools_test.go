@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
@@ -95,5 +96,28 @@ func TestToolsLookFirst(t *testing.T) {
 	write(t, dir, "many.go", many.String())
 	out := ask("outline", `{"path":"many.go"}`)
 	require.Less(t, len(out), 30_000)
+	require.Contains(t, out, "more lines are not shown")
+}
+
+// Declarations in a file of one line are listed, each cut, and a name that is declared very often is shown as often
+// as there is room.
+func TestToolsBoundTheirResults(t *testing.T) {
+	m := &memory{MapFS: map[string]*fstest.MapFile{}}
+	m.put("min.js", "function first(a){return a}const table={"+strings.Repeat("key:1,", 10_000)+"};function last(b){return b}\n")
+	m.put("many.go", "package a\n"+strings.Repeat("\nfunc same() {}\n", 5000))
+	g, err := codegraph.New(m)
+	require.NoError(t, err)
+	call := func(name, args string) string {
+		result, err := toolNamed(t, g, name).Call(t.Context(), aycoder.NewInvocation("1", name, json.RawMessage(args), nil))
+		require.NoError(t, err)
+		return result.Parts[0].(*aycoder.Text).Text
+	}
+	out := call("outline", `{"path":"min.js"}`)
+	require.Contains(t, out, "function first(a)")
+	require.Contains(t, out, "const table={key:1,")
+	require.Contains(t, out, "function last(b)")
+	require.Less(t, len(out), 1000)
+	out = call("symbol", `{"name":"same"}`)
+	require.Less(t, len(out), 25<<10)
 	require.Contains(t, out, "more lines are not shown")
 }
