@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -84,7 +85,7 @@ func (r *goIndex) findScope(file string) map[string]string {
 			case n.As == "":
 				out["."+imp.Path] = dir
 			case dir != "" && strings.Contains(imp.Path, n.As): // it may be a guess
-				out[n.As], out[r.pkg.Get(r.x.table, dir).name] = dir, dir
+				out[n.As], out[cmp.Or(r.pkg.Get(r.x.table, dir).name, n.As)] = dir, dir // no file may say its name yet
 			default:
 				out[n.As] = dir
 			}
@@ -130,7 +131,7 @@ func (g *goRefs) names(from goFile, name string) []goDecl {
 	}
 	scope := g.scope.Get(g.x.table, from.path)
 	for _, as := range slices.Sorted(maps.Keys(scope)) {
-		if as[0] == '.' && scope[as] != "" {
+		if strings.HasPrefix(as, ".") && scope[as] != "" {
 			out = append(out, g.exported(scope[as], name)...)
 		}
 	}

@@ -43,3 +43,18 @@ func TestManyNames(t *testing.T) {
 	require.Empty(t, x.Refs("src/lib.rs"))
 	require.Contains(t, x.Refs("a.c"), resolve.Ref{To: "h7.h", Name: "g7", Count: 1})
 }
+
+// A package whose only file is still empty has no name.
+func TestGoPackageWithoutName(t *testing.T) {
+	files := layout(`
+-- go.mod --
+module m
+-- a.go --
+package m
+import "m/b"
+func f() { b.F(); g() }
+-- b/b.go --
+`)
+	files.put("b/b.go", []byte("\n"))
+	require.Empty(t, resolve.New(files).Refs("a.go"))
+}
