@@ -21,7 +21,16 @@ type scriptDeclaration struct {
 	nesting  int
 }
 
-func (s *scriptScan) declare() { s.statements(0, len(s.tokens), scriptDeclaration{parent: -1}) }
+func (s *scriptScan) declare() {
+	s.statements(0, len(s.tokens), scriptDeclaration{parent: -1})
+	for i := range slices.Backward(s.f.Decls) { // where brackets do not match, an end may have been found too early
+		d := &s.f.Decls[i]
+		if d.At.End = max(d.At.End, d.Body.End); d.Parent >= 0 {
+			p := &s.f.Decls[d.Parent]
+			p.At.End = max(p.At.End, d.At.End)
+		}
+	}
+}
 
 // statements reads the statements from one token up to another.
 func (s *scriptScan) statements(i, to int, in scriptDeclaration) {

@@ -335,7 +335,9 @@ func (l *scriptLexer) pattern() (names []Name) {
 			case ',':
 				names = append(names, Name{strings.Trim(text, `"'`), text})
 			case ':':
-				names[len(names)-1].As = text
+				if len(names) > 0 { // else it is not valid
+					names[len(names)-1].As = text
+				}
 			case opSpread:
 				names = append(names, Name{"*", text})
 			}
@@ -358,27 +360,31 @@ func (s *scriptScan) export() {
 			}
 		}
 	}
+	decls := map[string][]int{}
+	for i, d := range s.f.Decls {
+		if d.Parent < 0 {
+			decls[d.Name] = append(decls[d.Name], i)
+		}
+	}
 	for _, e := range s.locals {
 		if from, ok := imports[e.local]; ok {
 			from.Name = e.name
 			s.f.Exports = append(s.f.Exports, from)
-		} else if s.part == All && !s.declared(e) {
+		} else if s.part == All && !s.declared(e, decls[e.local]) {
 			s.f.Exports = append(s.f.Exports, Export{e.name, e.local, -1})
 		}
 	}
 }
 
 // declared marks the declarations that are exported under their own name.
-func (s *scriptScan) declared(e scriptExport) (found bool) {
+func (s *scriptScan) declared(e scriptExport, decls []int) bool {
 	if e.name != e.local {
 		return false
 	}
-	for i := range s.f.Decls {
-		if d := &s.f.Decls[i]; d.Parent < 0 && d.Name == e.name {
-			d.Exported, found = true, true
-		}
+	for _, i := range decls {
+		s.f.Decls[i].Exported = true
 	}
-	return found
+	return len(decls) > 0
 }
 
 func (s *scriptScan) is(word string) bool { return s.kind != scriptString && string(s.text()) == word }

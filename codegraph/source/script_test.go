@@ -323,3 +323,21 @@ func BenchmarkScript(b *testing.B) {
 		})
 	}
 }
+
+// What is not valid gives ranges that lie in each other, and ends nothing.
+func TestScriptThatIsNotValid(t *testing.T) {
+	for _, src := range []string{
+		"const {: a} = require('x')\n",
+		"const {x, : , : b} = await import('x')\n",
+		"const tool = {\n\texecute: async (\n\t\tid:<, title }: { label: string; path: string },\n\t\tsignal?: AbortSignal,\n\t) => {\n\t\tif (a) {}\n\t},\n}\n",
+	} {
+		f := source.Scan(source.TypeScript, []byte(src), source.All)
+		for _, d := range f.Decls {
+			require.LessOrEqual(t, d.Body.End, d.At.End, src)
+			require.LessOrEqual(t, d.At.End, int32(len(src)), src)
+			if d.Parent >= 0 {
+				require.LessOrEqual(t, d.At.End, f.Decls[d.Parent].At.End, src)
+			}
+		}
+	}
+}
