@@ -45,7 +45,8 @@ type Context struct {
 type Item struct {
 	Path  string
 	Level Level
-	// Why is a chain of files from one in play to this one, each of which uses the next.
+	// Why is a chain of files from one in play to this one, each of which uses the next. It is nil if those in
+	// play do not use this file, but it uses them, or was mentioned.
 	Why []string
 	// Text is the line that names the file, and what is shown of it.
 	Text string

@@ -134,7 +134,7 @@ func (d *Drawing) Mermaid() string {
 func mermaidText(s string) string {
 	var out strings.Builder
 	for _, r := range s {
-		if strings.ContainsRune("\"#;&<>\n\\`", r) {
+		if strings.ContainsRune("\"#;&<>\r\n\\`", r) {
 			fmt.Fprintf(&out, "#%d;", r)
 		} else {
 			out.WriteRune(r)

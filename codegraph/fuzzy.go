@@ -49,7 +49,7 @@ func (s *Snapshot) Find(query string, limit int) []Found {
 				found = append(found, Found{f.path, i, score})
 			}
 		}
-		if len(found) > 64*limit+4096 {
+		if (len(found)-4096)/64 > limit { // which may be the largest number
 			found = best(found, limit)
 		}
 	}

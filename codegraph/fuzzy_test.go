@@ -1,6 +1,7 @@
 package codegraph_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,7 @@ func TestFind(t *testing.T) {
 	require.Empty(t, s.Find("zzz", 5))
 	require.Empty(t, s.Find("", 5))
 	require.Len(t, s.Find("o", 2), 2)
+	require.Equal(t, s.Find("o", 100), s.Find("o", math.MaxInt))
 }
 
 // The score is the best over all ways to find the letters: it is compared with trying each.

@@ -39,7 +39,14 @@ func TestManyNames(t *testing.T) {
 	files.put("Cargo.toml", []byte("[package]\nname = \"x\"\n"))
 	files.put("src/lib.rs", []byte(mods.String()+"fn f() {\n"+calls.String()+"}\n"))
 	files.put("a.c", []byte(includes.String()+"void f(void) {\n"+calls.String()+"g7();\n}\n"))
+	var stars strings.Builder
+	for i := range 2000 {
+		files.put(fmt.Sprintf("m%d.py", i), []byte("x = 1\n"))
+		fmt.Fprintf(&stars, "from m%d import *\n", i)
+	}
+	files.put("a.py", []byte(stars.String()+strings.ReplaceAll(calls.String(), ";", "")+"x\n"))
 	x := resolve.New(files)
+	require.Equal(t, []resolve.Ref{{To: "m1999.py", Name: "x", Count: 1}}, x.Refs("a.py"))
 	require.Empty(t, x.Refs("src/lib.rs"))
 	require.Contains(t, x.Refs("a.c"), resolve.Ref{To: "h7.h", Name: "g7", Count: 1})
 }

@@ -61,19 +61,20 @@ func (r *pythonIndex) exports(at Ref, f *source.Facts) (out []Ref) {
 
 func (r *pythonIndex) refs(file string, f *source.Facts) []Ref {
 	names := map[string]pyTaken{}
-	var all []pyModule
+	var all []pyStar
 	for _, imp := range f.Imports {
 		m := r.module(file, f.Script, imp.Path)
 		for _, n := range imp.Names {
 			t, _ := r.taken(file, m, n)
 			switch _, again := names[n.As]; {
 			case n.As == "":
-				all = append(all, m)
+				all = append(all, r.star(m.file))
 			case !again && t.module.found():
 				names[n.As] = t
 			}
 		}
 	}
+	all = all[max(len(all)-maxStars, 0):]
 	counts := refCounts{}
 	count := func(to Ref, n int32) {
 		if to.To != "" && to.To != file {
@@ -97,10 +98,47 @@ func (r *pythonIndex) refs(file string, f *source.Facts) []Ref {
 	return counts.sorted()
 }
 
-// anyOf looks for a name in the modules from which everything is imported.
-func (r *pythonIndex) anyOf(all []pyModule, name string) Ref {
+// A pyStar is a module from which everything is imported.
+type pyStar struct {
+	file  string
+	names map[string]bool // that are bound in it
+	open  bool            // it may have others: by importing everything itself, or as submodules
+}
+
+// maxStars is how many imports of everything are looked at in a file, the last ones.
+const maxStars = 50
+
+func (r *pythonIndex) star(file string) pyStar {
+	s := pyStar{file, map[string]bool{}, isInit(file)}
+	if file == "" {
+		return s
+	}
+	f := r.x.surfaceOf(file)
+	if f == nil {
+		return s
+	}
+	for _, d := range f.Decls {
+		if d.Parent < 0 {
+			s.names[d.Name] = true
+		}
+	}
+	for _, imp := range f.Imports {
+		for _, n := range imp.Names {
+			s.names[n.As] = true
+			s.open = s.open || n.As == ""
+		}
+	}
+	return s
+}
+
+// anyOf looks for a name in the modules from which everything is imported. Most names are in none of them, so the
+// answers are not kept.
+func (r *pythonIndex) anyOf(all []pyStar, name string) Ref {
 	for _, m := range slices.Backward(all) { // the last one binds it
-		if o := r.declared(m.file, name); o.To != "" {
+		if !m.open && !m.names[name] || m.file == "" {
+			continue
+		}
+		if o := r.findOrigin(m.file + "\x00" + name); o.To != "" {
 			return o
 		}
 	}
