@@ -217,7 +217,7 @@ func (c *chooser) offer(i int, src []byte) *offer {
 		}
 		text := c.header(i, level) + render(f.facts, src, level, used)
 		if !strings.HasSuffix(text, "\n") {
-			text += "\n" // the next file begins with a line of its own
+			text += "\n" // the next file begins with a separate line
 		}
 		if int64(len(text))/maxTokenBytes > c.Budget {
 			break

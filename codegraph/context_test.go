@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each file of a context begins with a line of its own, and nothing but that line looks like one: neither the end
+// Each file of a context begins with a separate line, and nothing but that line looks like one: neither the end
 // of the file before it nor the name of a file.
 func TestContextHasOneLineForEachFile(t *testing.T) {
 	m := &memory{MapFS: map[string]*fstest.MapFile{}}

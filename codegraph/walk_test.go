@@ -134,7 +134,7 @@ func growTree(t *testing.T, dir string, rnd *rand.Rand) {
 	}
 }
 
-// What a checkout beside its repository has, and a repository whose .git a pattern ignores.
+// The files are those of git also in a worktree, and where a pattern ignores the .git of another repository.
 func TestFilesOfUnusualRepositories(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")

@@ -324,7 +324,7 @@ func BenchmarkScript(b *testing.B) {
 	}
 }
 
-// What is not valid gives ranges that lie in each other, and ends nothing.
+// A source that is not valid gives ranges that lie in each other, and no panic.
 func TestScriptThatIsNotValid(t *testing.T) {
 	for _, src := range []string{
 		"const {: a} = require('x')\n",

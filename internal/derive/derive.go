@@ -180,7 +180,7 @@ func (t *Table) run(n *node) {
 }
 
 // use makes a node a user of what it depends on now, and no longer of the rest of what it depended on before.
-// What it still depends on is left alone, as it may have very many users.
+// The nodes that it still depends on are left alone, as they may have very many users.
 func (t *Table) use(n *node, before []*node) {
 	const old, kept = 1, 2
 	seen := make(map[*node]int, len(before)+len(n.deps))

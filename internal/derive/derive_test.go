@@ -28,7 +28,7 @@ func newSheet(inputs map[string]string) *sheet {
 		depth, name := arg[0]-'0', arg[1:]
 		n := len(name)
 		if depth > 0 {
-			for _, next := range strings.Fields(s.input.Get(s.table, name)) {
+			for next := range strings.FieldsSeq(s.input.Get(s.table, name)) {
 				n += s.sum.Get(s.table, fmt.Sprintf("%d%s", depth-1, next))
 				if n%5 == 4 { // what is looked at depends on what was seen
 					break

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A directory with a dot is no module. As the module .hidden.a, it would be looked for as a relative one again.
+// A directory with a dot is not a module. As the module .hidden.a, it would be looked for as a relative one again.
 func TestPythonHiddenDirectory(t *testing.T) {
 	requireImports(t, layout(`
 -- pyproject.toml --

@@ -447,7 +447,7 @@ func (r *rustIndex) refs(file string, f *source.Facts) []Ref {
 }
 
 // maxRustSteps bounds the work for one file: each name that it uses is looked for in each of its inline modules,
-// of which a file that was generated may have thousands. What is beyond is not known.
+// of which a file that was generated may have thousands. Names beyond that are not known.
 const maxRustSteps = 1 << 17
 
 // count counts the declarations that a file uses, as part of one crate.
