@@ -7,9 +7,15 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// dimensions are the dimensions of OpenAI's embedding models.
-var dimensions = map[string]int{
-	"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536,
+// dimensionOf returns the dimension of the vectors of one of OpenAI's embedding models, or 0.
+func dimensionOf(model string) int {
+	switch model {
+	case "text-embedding-3-small", "text-embedding-ada-002":
+		return 1536
+	case "text-embedding-3-large":
+		return 3072
+	}
+	return 0
 }
 
 // Embed returns a vector for each text, in the order of the texts, from the model that was passed to [New], which
@@ -38,7 +44,7 @@ func (c *Client) Embed(ctx context.Context, texts []string) ([][]float32, error)
 // EmbeddingModel returns the model that was passed to [New], and the dimension of its vectors. If the dimension is
 // not known, EmbeddingModel asks the service for a vector.
 func (c *Client) EmbeddingModel(ctx context.Context) (name string, dimension int, err error) {
-	if n := dimensions[c.model]; n > 0 {
+	if n := dimensionOf(c.model); n > 0 {
 		return c.model, n, nil
 	}
 	v, err := c.Embed(ctx, []string{"dimension"})
