@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -26,11 +25,16 @@ func (c refCounts) whole(files []string) {
 
 // sorted returns the references by To and Name.
 func (c refCounts) sorted() []Ref {
-	out := slices.SortedFunc(maps.Keys(c), func(a, b Ref) int {
+	if len(c) == 0 {
+		return nil
+	}
+	out := make([]Ref, 0, len(c))
+	for ref, n := range c {
+		ref.Count = n
+		out = append(out, ref)
+	}
+	slices.SortFunc(out, func(a, b Ref) int {
 		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Name, b.Name))
 	})
-	for i := range out {
-		out[i].Count = c[out[i]]
-	}
 	return out
 }

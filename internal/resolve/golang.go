@@ -3,7 +3,6 @@ package resolve
 import (
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -24,15 +23,13 @@ type goIndex struct {
 
 func (r *goIndex) init(x *Index) {
 	r.x = x
-	r.module = derive.NewQuery(r.readModule, goEqual[*goModule])
+	r.module = derive.NewQuery(r.readModule, deepEqual[*goModule])
 	r.paths = derive.NewQuery(r.findModules, maps.Equal[map[string]string, map[string]string])
 	r.owner = derive.NewQuery(r.findOwner, same[string])
 	r.lookup = derive.NewQuery(r.findPackage, same[string])
-	r.pkg = derive.NewQuery(r.readPackage, goEqual[*goPackage])
+	r.pkg = derive.NewQuery(r.readPackage, deepEqual[*goPackage])
 	r.scope = derive.NewQuery(r.findScope, maps.Equal[map[string]string, map[string]string])
 }
-
-func goEqual[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
 
 // A goModule is what a go.mod, or a go.work, says.
 type goModule struct {

@@ -13,17 +13,20 @@ import (
 // A goPackage is the declarations of the files in a directory: usually one package, its tests, and
 // perhaps files for other systems, which all count.
 type goPackage struct {
-	name  string // by which an import knows it
-	decls map[string][]goDecl
+	name  string   // by which an import knows it
+	decls []goDecl // sorted by owner and key
 }
 
-// A goDecl is a declaration. Its key is its name; for a field or method, Type.name; and for an embedded field
-// also "Type.".
+// A goDecl is a declaration. Owner is the type of a field or method, and "" for others. Key is its name. An
+// embedded field is there again, with the key "".
 type goDecl struct {
-	in   goFile
-	name string
-	kind source.DeclKind
-	of   string // as the Type of the declaration
+	owner, key string
+	in         *goFile
+	decl       *source.Decl
+}
+
+func (d goDecl) compare(other goDecl) int {
+	return cmp.Or(strings.Compare(d.owner, other.owner), strings.Compare(d.key, other.key))
 }
 
 type goFile struct {
@@ -31,12 +34,12 @@ type goFile struct {
 	test      bool
 }
 
-func newGoFile(file, pkg string) goFile {
-	return goFile{file, pkg, strings.HasSuffix(file, "_test.go")}
+func newGoFile(file, pkg string) *goFile {
+	return &goFile{file, pkg, strings.HasSuffix(file, "_test.go")}
 }
 
 func (r *goIndex) readPackage(dir string) *goPackage {
-	p := &goPackage{decls: map[string][]goDecl{}}
+	p := &goPackage{}
 	for _, name := range r.x.names(dir) {
 		if !isGoFile(name) {
 			continue
@@ -46,27 +49,37 @@ func (r *goIndex) readPackage(dir string) *goPackage {
 			p.add(newGoFile(file, f.Package), f)
 		}
 	}
+	slices.SortStableFunc(p.decls, goDecl.compare)
+	p.decls = slices.Clip(slices.Clone(p.decls))
 	return p
 }
 
-func (p *goPackage) add(in goFile, f *source.Facts) {
+func (p *goPackage) add(in *goFile, f *source.Facts) {
 	if !in.test && (p.name == "" || p.name == "main" || p.name == "documentation") {
 		p.name = in.pkg
 	}
-	for _, d := range f.Decls {
-		key, owner := d.Name, d.Of
-		if d.Parent >= 0 {
-			owner = f.Decls[d.Parent].Name
+	for i := range f.Decls {
+		d := goDecl{in: in, decl: &f.Decls[i]}
+		d.owner, d.key = d.decl.Of, d.decl.Name
+		if d.decl.Parent >= 0 {
+			d.owner = f.Decls[d.decl.Parent].Name
 		}
-		if owner != "" {
-			key = owner + "." + d.Name
-		}
-		g := goDecl{in, d.Name, d.Kind, d.Type}
-		p.decls[key] = append(p.decls[key], g)
-		if d.Kind == source.Field && d.Name == d.Type[strings.LastIndexByte(d.Type, '.')+1:] {
-			p.decls[owner+"."] = append(p.decls[owner+"."], g)
+		p.decls = append(p.decls, d)
+		if d.decl.Kind == source.Field && d.key == d.decl.Type[strings.LastIndexByte(d.decl.Type, '.')+1:] {
+			d.key = ""
+			p.decls = append(p.decls, d)
 		}
 	}
+}
+
+// find returns the declarations of a name in a type, or in the package if owner is "".
+func (p *goPackage) find(owner, key string) []goDecl {
+	i, _ := slices.BinarySearchFunc(p.decls, goDecl{owner: owner, key: key}, goDecl.compare)
+	n := i
+	for n < len(p.decls) && p.decls[n].owner == owner && p.decls[n].key == key {
+		n++
+	}
+	return p.decls[i:n]
 }
 
 // findScope returns the directories of the imports of a file, by the names that they have in it. A package whose
@@ -112,7 +125,7 @@ func (r *goIndex) refs(file string, f *source.Facts) []Ref {
 // fields, but not through type parameters and second results.
 type goRefs struct {
 	*goIndex
-	from goFile
+	from *goFile
 	memo map[[2]string]goValue // by file and notation
 }
 
@@ -124,8 +137,8 @@ func (g *goRefs) find(u source.Use) []goDecl {
 }
 
 // names returns the declarations of a name in the package of a file, or in those that it imports with a dot.
-func (g *goRefs) names(from goFile, name string) []goDecl {
-	out := g.visible(path.Dir(from.path), name, func(in goFile) bool { return in.pkg == from.pkg && (from.test || !in.test) })
+func (g *goRefs) names(from *goFile, name string) []goDecl {
+	out := g.visible(path.Dir(from.path), "", name, func(in *goFile) bool { return in.pkg == from.pkg && (from.test || !in.test) })
 	if len(out) > 0 {
 		return out
 	}
@@ -143,11 +156,11 @@ func (g *goRefs) names(from goFile, name string) []goDecl {
 func (g *goRefs) exported(dir, name string) []goDecl {
 	tests := g.from.test && path.Dir(g.from.path) == dir
 	pkg := g.pkg.Get(g.x.table, dir).name
-	return g.visible(dir, name, func(in goFile) bool { return in.pkg == pkg && (tests || !in.test) })
+	return g.visible(dir, "", name, func(in *goFile) bool { return in.pkg == pkg && (tests || !in.test) })
 }
 
-func (g *goRefs) visible(dir, key string, sees func(goFile) bool) (out []goDecl) {
-	for _, d := range g.pkg.Get(g.x.table, dir).decls[key] {
+func (g *goRefs) visible(dir, owner, key string, sees func(*goFile) bool) (out []goDecl) {
+	for _, d := range g.pkg.Get(g.x.table, dir).find(owner, key) {
 		if sees(d.in) {
 			out = append(out, d)
 		}
@@ -155,7 +168,7 @@ func (g *goRefs) visible(dir, key string, sees func(goFile) bool) (out []goDecl)
 	return out
 }
 
-func everywhere(goFile) bool { return true }
+func everywhere(*goFile) bool { return true }
 
 // A goValue is what is known of a value: a type by its name, or one that is made from it, with "[]" and "()" in
 // wrap for what an element and a call take off; or a package.
@@ -173,7 +186,7 @@ const (
 )
 
 // value returns what the notation of a type in a file stands for.
-func (g *goRefs) value(from goFile, expr string, depth int) goValue {
+func (g *goRefs) value(from *goFile, expr string, depth int) goValue {
 	key := [2]string{from.path, expr}
 	v, ok := g.memo[key]
 	if ok || expr == "" || depth > goDepth {
@@ -185,7 +198,7 @@ func (g *goRefs) value(from goFile, expr string, depth int) goValue {
 	return v
 }
 
-func (g *goRefs) evaluate(from goFile, expr string, depth int) goValue {
+func (g *goRefs) evaluate(from *goFile, expr string, depth int) goValue {
 	n := 0
 	for strings.HasPrefix(expr[n:], "[]") || strings.HasPrefix(expr[n:], "()") {
 		n += 2
@@ -224,12 +237,12 @@ func (g *goRefs) typeOf(found []goDecl, depth int) goValue {
 		return goValue{}
 	}
 	d := found[0]
-	if d.kind == source.Type || d.kind == source.Interface {
-		return goValue{dir: path.Dir(d.in.path), name: d.name, isType: true}
+	if d.decl.Kind == source.Type || d.decl.Kind == source.Interface {
+		return goValue{dir: path.Dir(d.in.path), name: d.decl.Name, isType: true}
 	}
-	v := g.value(d.in, d.of, depth+1)
+	v := g.value(d.in, d.decl.Type, depth+1)
 	v.isType = false
-	if d.kind == source.Func || d.kind == source.Method {
+	if d.decl.Kind == source.Func || d.decl.Kind == source.Method {
 		v.wrap = "()" + v.wrap
 	}
 	return v
@@ -252,8 +265,8 @@ func (g *goRefs) take(v goValue, op string, depth int) goValue {
 
 // underlying returns what a type is declared to be.
 func (g *goRefs) underlying(v goValue, depth int) goValue {
-	for _, d := range g.visible(v.dir, v.name, everywhere) {
-		u := g.value(d.in, d.of, depth+1)
+	for _, d := range g.visible(v.dir, "", v.name, everywhere) {
+		u := g.value(d.in, d.decl.Type, depth+1)
 		u.isType = false
 		return u
 	}
@@ -272,10 +285,10 @@ func (g *goRefs) member(v goValue, name string, depth int) []goDecl {
 		if v.dir == "" || v.wrap != "" {
 			continue
 		}
-		if found := g.visible(v.dir, v.name+"."+name, everywhere); len(found) > 0 {
+		if found := g.visible(v.dir, v.name, name, everywhere); len(found) > 0 {
 			return found
 		}
-		for _, d := range g.visible(v.dir, v.name+".", everywhere) {
+		for _, d := range g.visible(v.dir, v.name, "", everywhere) {
 			todo = appendNew(todo, g.typeOf([]goDecl{d}, depth))
 		}
 		todo = appendNew(todo, g.underlying(v, depth))

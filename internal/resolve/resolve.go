@@ -97,6 +97,8 @@ func New(files Files) *Index {
 
 func same[V comparable](a, b V) bool { return a == b }
 
+func deepEqual[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
+
 // Imports returns the files that a file imports, in the order of its imports.
 func (x *Index) Imports(file string) []Edge { return x.imports.Get(x.table, file) }
 

@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -41,8 +40,6 @@ func (r *scriptIndex) init(x *Index) {
 	r.exports = derive.NewQuery(r.findExports, deepEqual[*scriptSurface])
 	r.declared = derive.NewQuery(r.findDeclared, same[Ref])
 }
-
-func deepEqual[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
 
 // above returns the first file of the given names in a directory or, if it has none, one above it. It
 // returns "" if there is none.
