@@ -13,29 +13,38 @@ import (
 // A goPackage is the declarations of the files in a directory: usually one package, its tests, and
 // perhaps files for other systems, which all count.
 type goPackage struct {
-	name  string   // by which an import knows it
-	decls []goDecl // sorted by owner and key
+	name  string // by which an import knows it
+	files []*goFile
+	order []goPlace // of the declarations: sorted by owner and key
 }
 
-// A goDecl is a declaration. Owner is the type of a field or method, and "" for others. Key is its name. An
-// embedded field is there again, with the key "".
+// A goPlace is where a declaration is. A package has many, so that they are small. That of an embedded field is
+// there twice.
+type goPlace struct {
+	file, decl int32
+	embedded   bool // its key is ""
+}
+
+// A goDecl is a declaration. Owner is the type of a field or method, and "" for others. Key is its name, or
+// "" for an embedded field.
 type goDecl struct {
+	*source.Decl
 	owner, key string
 	in         *goFile
-	decl       *source.Decl
 }
 
-func (d goDecl) compare(other goDecl) int {
-	return cmp.Or(strings.Compare(d.owner, other.owner), strings.Compare(d.key, other.key))
+func (d goDecl) compare(owner, key string) int {
+	return cmp.Or(strings.Compare(d.owner, owner), strings.Compare(d.key, key))
 }
 
 type goFile struct {
 	path, pkg string
 	test      bool
+	facts     *source.Facts // of a file in a package
 }
 
-func newGoFile(file, pkg string) *goFile {
-	return &goFile{file, pkg, strings.HasSuffix(file, "_test.go")}
+func newGoFile(file string, f *source.Facts) *goFile {
+	return &goFile{file, f.Package, strings.HasSuffix(file, "_test.go"), f}
 }
 
 func (r *goIndex) readPackage(dir string) *goPackage {
@@ -46,40 +55,57 @@ func (r *goIndex) readPackage(dir string) *goPackage {
 		}
 		file := path.Join(dir, name)
 		if f := r.x.surfaceOf(file); f != nil {
-			p.add(newGoFile(file, f.Package), f)
+			p.add(newGoFile(file, f))
 		}
 	}
-	slices.SortStableFunc(p.decls, goDecl.compare)
-	p.decls = slices.Clip(slices.Clone(p.decls))
+	slices.SortStableFunc(p.order, func(a, b goPlace) int {
+		d := p.at(b)
+		return p.at(a).compare(d.owner, d.key)
+	})
+	p.order = slices.Clip(slices.Clone(p.order))
 	return p
 }
 
-func (p *goPackage) add(in *goFile, f *source.Facts) {
+func (p *goPackage) add(in *goFile) {
 	if !in.test && (p.name == "" || p.name == "main" || p.name == "documentation") {
 		p.name = in.pkg
 	}
-	for i := range f.Decls {
-		d := goDecl{in: in, decl: &f.Decls[i]}
-		d.owner, d.key = d.decl.Of, d.decl.Name
-		if d.decl.Parent >= 0 {
-			d.owner = f.Decls[d.decl.Parent].Name
-		}
-		p.decls = append(p.decls, d)
-		if d.decl.Kind == source.Field && d.key == d.decl.Type[strings.LastIndexByte(d.decl.Type, '.')+1:] {
-			d.key = ""
-			p.decls = append(p.decls, d)
+	file := int32(len(p.files))
+	p.files = append(p.files, in)
+	for i, d := range in.facts.Decls {
+		p.order = append(p.order, goPlace{file: file, decl: int32(i)})
+		if d.Kind == source.Field && d.Name == d.Type[strings.LastIndexByte(d.Type, '.')+1:] {
+			p.order = append(p.order, goPlace{file: file, decl: int32(i), embedded: true})
 		}
 	}
 }
 
-// find returns the declarations of a name in a type, or in the package if owner is "".
-func (p *goPackage) find(owner, key string) []goDecl {
-	i, _ := slices.BinarySearchFunc(p.decls, goDecl{owner: owner, key: key}, goDecl.compare)
-	n := i
-	for n < len(p.decls) && p.decls[n].owner == owner && p.decls[n].key == key {
-		n++
+// at returns the declaration at a place.
+func (p *goPackage) at(place goPlace) goDecl {
+	in := p.files[place.file]
+	d := goDecl{Decl: &in.facts.Decls[place.decl], in: in}
+	if d.owner = d.Of; d.Parent >= 0 {
+		d.owner = in.facts.Decls[d.Parent].Name
 	}
-	return p.decls[i:n]
+	if !place.embedded {
+		d.key = d.Name
+	}
+	return d
+}
+
+// find returns the declarations of a name in a type, or in the package if owner is "", that a file sees.
+func (p *goPackage) find(owner, key string, sees func(*goFile) bool) (out []goDecl) {
+	i, _ := slices.BinarySearchFunc(p.order, 0, func(place goPlace, _ int) int { return p.at(place).compare(owner, key) })
+	for ; i < len(p.order); i++ {
+		d := p.at(p.order[i])
+		if d.compare(owner, key) != 0 {
+			break
+		}
+		if sees(d.in) {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // findScope returns the directories of the imports of a file, by the names that they have in it. A package whose
@@ -108,7 +134,7 @@ func (r *goIndex) findScope(file string) map[string]string {
 }
 
 func (r *goIndex) refs(file string, f *source.Facts) []Ref {
-	g := &goRefs{goIndex: r, from: newGoFile(file, f.Package), memo: map[[2]string]goValue{}}
+	g := &goRefs{goIndex: r, from: newGoFile(file, f), memo: map[[2]string]goValue{}}
 	counts := refCounts{}
 	for _, u := range f.Uses {
 		for _, d := range g.find(u) {
@@ -159,13 +185,8 @@ func (g *goRefs) exported(dir, name string) []goDecl {
 	return g.visible(dir, "", name, func(in *goFile) bool { return in.pkg == pkg && (tests || !in.test) })
 }
 
-func (g *goRefs) visible(dir, owner, key string, sees func(*goFile) bool) (out []goDecl) {
-	for _, d := range g.pkg.Get(g.x.table, dir).find(owner, key) {
-		if sees(d.in) {
-			out = append(out, d)
-		}
-	}
-	return out
+func (g *goRefs) visible(dir, owner, name string, sees func(*goFile) bool) []goDecl {
+	return g.pkg.Get(g.x.table, dir).find(owner, name, sees)
 }
 
 func everywhere(*goFile) bool { return true }
@@ -237,12 +258,12 @@ func (g *goRefs) typeOf(found []goDecl, depth int) goValue {
 		return goValue{}
 	}
 	d := found[0]
-	if d.decl.Kind == source.Type || d.decl.Kind == source.Interface {
-		return goValue{dir: path.Dir(d.in.path), name: d.decl.Name, isType: true}
+	if d.Kind == source.Type || d.Kind == source.Interface {
+		return goValue{dir: path.Dir(d.in.path), name: d.Name, isType: true}
 	}
-	v := g.value(d.in, d.decl.Type, depth+1)
+	v := g.value(d.in, d.Type, depth+1)
 	v.isType = false
-	if d.decl.Kind == source.Func || d.decl.Kind == source.Method {
+	if d.Kind == source.Func || d.Kind == source.Method {
 		v.wrap = "()" + v.wrap
 	}
 	return v
@@ -266,7 +287,7 @@ func (g *goRefs) take(v goValue, op string, depth int) goValue {
 // underlying returns what a type is declared to be.
 func (g *goRefs) underlying(v goValue, depth int) goValue {
 	for _, d := range g.visible(v.dir, "", v.name, everywhere) {
-		u := g.value(d.in, d.decl.Type, depth+1)
+		u := g.value(d.in, d.Type, depth+1)
 		u.isType = false
 		return u
 	}
