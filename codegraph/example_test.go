@@ -58,11 +58,15 @@ func Example() {
 	fmt.Println("users of price:", s.Dependents("price/price.go"))
 	fmt.Println("in order:", s.Order())
 	fmt.Println("why:", strings.Join(s.Why("main.go", "price/price.go"), " → "))
+	fmt.Println("imports:", s.Imports("main.go"))
+	fmt.Println("uses:", s.References("main.go"))
 	fmt.Println("found:", s.Find("prc", 1)[0].Path)
 	// Output:
 	// users of price: [cart/cart.go]
 	// in order: [price/price.go cart/cart.go main.go price/unused.go]
 	// why: main.go → cart/cart.go → price/price.go
+	// imports: [{cart/ 0 false}]
+	// uses: [{cart/cart.go Add 1} {cart/cart.go New 1}]
 	// found: price/price.go
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/aycoder/aycoder/codegraph/source"
-	"github.com/aycoder/aycoder/internal/resolve"
 )
 
 // Score returns the score of a name for a query.
@@ -45,6 +44,3 @@ func Edges(s *Snapshot) (out []string) {
 	}
 	return out
 }
-
-// Refs returns what a file uses of others.
-func Refs(s *Snapshot, path string) []resolve.Ref { return s.file(path).refs }

@@ -104,10 +104,10 @@ func quality(t *testing.T, g *codegraph.Graph, s *codegraph.Snapshot, uses map[s
 		}
 		files += float64(have) / float64(all)
 		all, have = 0, 0
-		for _, ref := range codegraph.Refs(s, from) {
-			all += int(max(ref.Count, 1))
-			if slices.ContainsFunc([]string{texts[ref.To]}, regexp.MustCompile(`\b`+regexp.QuoteMeta(ref.Name)+`\b`).MatchString) {
-				have += int(max(ref.Count, 1))
+		for _, ref := range s.References(from) {
+			all += max(ref.Count, 1)
+			if slices.ContainsFunc([]string{texts[ref.File]}, regexp.MustCompile(`\b`+regexp.QuoteMeta(ref.Name)+`\b`).MatchString) {
+				have += max(ref.Count, 1)
 			}
 		}
 		names += float64(have) / float64(max(all, 1))

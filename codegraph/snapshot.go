@@ -42,6 +42,48 @@ func (s *Snapshot) Facts(path string) *source.Facts {
 	return nil
 }
 
+// Import is an import that leads to a file of the workspace.
+type Import struct {
+	// File is that file. For a package of Go, or all classes of a package of Java, it is the directory,
+	// with a slash at the end ("./" for the workspace itself).
+	File string
+	// Index is the index of the import in Imports of the facts of the file that imports.
+	Index int
+	// Optional says that the file may not be used: it is mocked in a test, or included in a branch that is
+	// not compiled, or runs only because its package is imported.
+	Optional bool
+}
+
+// Imports returns the imports of a file that lead to files of the workspace, in the order of the source.
+func (s *Snapshot) Imports(path string) (out []Import) {
+	if f := s.file(path); f != nil {
+		for _, e := range f.imports {
+			out = append(out, Import{e.To, int(e.Import), e.Optional})
+		}
+	}
+	return out
+}
+
+// Reference is a declaration of another file that a file uses, also through re-exports.
+type Reference struct {
+	// File declares the name.
+	File string
+	// Name is "" if the file is used as a whole.
+	Name string
+	// Count is how often it is used, or 0 if it is only imported.
+	Count int
+}
+
+// References returns the declarations of other files that a file uses, sorted by File and Name.
+func (s *Snapshot) References(path string) (out []Reference) {
+	if f := s.file(path); f != nil {
+		for _, r := range f.refs {
+			out = append(out, Reference{r.To, r.Name, int(r.Count)})
+		}
+	}
+	return out
+}
+
 func (s *Snapshot) at(path string) (int, bool) {
 	return slices.BinarySearchFunc(s.files, path, fileByPath)
 }
