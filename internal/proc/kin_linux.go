@@ -114,6 +114,10 @@ func prlimit(pid int, limit, old *[2]uint64) bool {
 // is gone within a few rounds, unless the kernel holds it, say on a disk.
 const killRounds = 200
 
+// quietLooks is how many looks at the last ids must find nothing. On a busy machine, so many processes may
+// start during one look that all of a chain are out of its reach.
+const quietLooks = 4
+
 // kill kills until nothing lives, and returns how many processes it may not kill.
 func (k *kin) kill() (refused int) {
 	for range killRounds {
@@ -124,6 +128,9 @@ func (k *kin) kill() (refused int) {
 			} else {
 				refused++
 			}
+		}
+		for look := 1; alive == 0 && look < quietLooks; look++ {
+			alive = k.chase()
 		}
 		if alive == 0 {
 			break
