@@ -304,7 +304,7 @@ func TestOutsideCallsAtRandom(t *testing.T) {
 		}
 		got, err := json.Marshal(res.Messages)
 		require.NoError(t, err)
-		if strings.Contains(string(got), "not run: the response broke off") {
+		if strings.Contains(string(got), "not run: the response broke off") || shortened(t, res.Messages, want.Messages) {
 			// A kill came after the first call of a message had run, and before the message was complete. It
 			// cannot be asked for again then, whatever kind of tools it calls.
 			require.NoError(t, aycoder.CheckHistory(res.Messages))
@@ -325,6 +325,21 @@ func TestOutsideCallsAtRandom(t *testing.T) {
 	}
 	require.LessOrEqual(t, cut, max(2, rounds/20))
 	t.Logf("%d schedules, %d messages cut off: %+v", rounds, cut, total.stats)
+}
+
+// shortened reports whether the first message of the model that differs has only the first parts of the one
+// that was expected: all of these have run.
+func shortened(t *testing.T, got, want []*aycoder.Message) bool {
+	for i := range min(len(got), len(want)) {
+		if got[i].Role != aycoder.RoleAssistant {
+			continue
+		}
+		if n := len(got[i].Parts); n < len(want[i].Parts) {
+			require.Equal(t, want[i].Parts[:n], got[i].Parts)
+			return true
+		}
+	}
+	return false
 }
 
 func btoi(b bool) int {
