@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/replace"
 )
 
 // A cache is one file with the facts of the files of a workspace, by the hashes of their contents. It begins with
@@ -47,28 +48,13 @@ func (g *Graph) Save() error {
 	if err := os.MkdirAll(g.cache, 0o700); err != nil {
 		return fmt.Errorf("save the code graph: %w", err)
 	}
-	if err := replace(filepath.Join(g.cache, cacheName), encodeCache(g.Snapshot())); err != nil {
+	if err := replace.File(filepath.Join(g.cache, cacheName), ".facts-*", func(f *os.File) error {
+		_, err := f.Write(encodeCache(g.Snapshot()))
+		return err
+	}); err != nil {
 		return fmt.Errorf("save the code graph: %w", err)
 	}
 	return nil
-}
-
-// replace writes a file under another name first, so that at each moment there is the old one or the new one.
-func replace(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".facts-*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }
 
 // encodeCache returns the content of a cache.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/replace"
 )
 
 const (
@@ -169,7 +170,7 @@ func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // save replaces the file as a whole.
-func (f *file) save(entries []Rule) (err error) {
+func (f *file) save(entries []Rule) error {
 	data, err := json.MarshalIndent(rulesJSON{fileVersion, entries}, "", "\t")
 	if err != nil {
 		return err
@@ -181,24 +182,8 @@ func (f *file) save(entries []Rule) (err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // a link that the user made stays
 	}
-	t, err := os.CreateTemp(filepath.Dir(name), ".rules-*") // of mode 0600
-	if err != nil {
+	return replace.File(name, ".rules-*", func(t *os.File) error {
+		_, err := t.Write(append(data, '\n'))
 		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = t.Close()
-			_ = os.Remove(t.Name())
-		}
-	}()
-	if _, err = t.Write(append(data, '\n')); err != nil {
-		return err
-	}
-	if err = t.Sync(); err != nil {
-		return err
-	}
-	if err = t.Close(); err != nil {
-		return err
-	}
-	return os.Rename(t.Name(), name)
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/replace"
 )
 
 // The file of an index is: magic; the model, as its length and bytes; the dimension; M; the number of
@@ -41,27 +42,10 @@ func (e *DamageError) Unwrap() error { return e.Err }
 // Save writes the index to a file, which only its owner can read. It replaces an older file at once: a process that is
 // killed, or a loss of power, leaves either the old one or the new one. Searches and changes go on meanwhile;
 // of changes during Save, some may be in the file.
-func (ix *Index) Save(path string) (err error) {
+func (ix *Index) Save(path string) error {
 	removeLeftovers(path)
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+leftover) // with mode 0600
-	if err != nil {
+	if err := replace.File(path, filepath.Base(path)+leftover, func(f *os.File) error { return ix.write(f) }); err != nil {
 		return fmt.Errorf("save index: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close() // again, perhaps
-			os.Remove(f.Name())
-			err = fmt.Errorf("save index: %w", err)
-		}
-	}()
-	if err = ix.write(f); err != nil {
-		return err
-	}
-	if err = cmp.Or(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
 	}
 	if dir, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = dir.Sync() // some file systems cannot flush a directory

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/replace"
 )
 
 // version is the version of the file format.
@@ -373,32 +374,15 @@ func (p *partFile) close(keep bool) error {
 
 // replaceFile writes data to the file at path atomically. An existing file keeps its
 // mode.
-func replaceFile(path string, data []byte) (err error) {
+func replaceFile(path string, data []byte) error {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
+	return replace.File(path, filepath.Base(path)+".*.tmp", func(f *os.File) error {
+		if _, err := f.Write(data); err != nil {
+			return err
 		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err2 := f.Close(); err == nil {
-		err = err2
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), mode)
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+		return os.Chmod(f.Name(), mode)
+	})
 }
