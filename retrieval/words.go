@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // maxWord is the length in bytes from which a word is not one: it is data, which nobody looks for.
@@ -124,16 +126,6 @@ func (s *splitter) word(word []byte, place int) {
 	}
 }
 
-// The letters of ranges of Unicode without their diacritics. A space stands for a letter that has
-// none.
-const (
-	from00C0 = "aaaaaa ceeeeiiii nooooo ouuuuy  aaaaaa ceeeeiiii nooooo ouuuuy yaaaaaaccccccccddddeeeeeeeeeegggg" +
-		"gggghhhhiiiiiiiii   jjkk llllll  llnnnnnn   oooooo  rrrrrrssssssssttttttuuuuuuuuuuuuwwyyyzzzzzz"
-	from1E00 = "aabbbbbbccddddddddddeeeeeeeeeeffgghhhhhhhhhhiiiikkkkkkllllllllmmmmmmnnnnnnnnoooooooopppp" +
-		"rrrrrrrrssssssssssttttttttuuuuuuuuuuvvvvwwwwwwwwwwxxxxyyzzzzzzhtwy"
-	from1EA0 = "aaaaaaaaaaaaaaaaaaaaaaaaeeeeeeeeeeeeeeeeiiiioooooooooooooooooooooooouuuuuuuuuuuuuuyyyyyyyy"
-)
-
 // fold returns a letter in lower case and, if it is a Latin one, without diacritics.
 func fold(r rune) (rune, class) {
 	switch {
@@ -158,15 +150,7 @@ func fold(r rune) (rune, class) {
 	if unicode.IsUpper(r) {
 		c = capital
 	}
-	for _, t := range []struct {
-		first   rune
-		letters string
-	}{{0xC0, from00C0}, {0x1E00, from1E00}, {0x1EA0, from1EA0}} {
-		if i := int(r - t.first); i >= 0 && i < len(t.letters) && t.letters[i] != ' ' {
-			return rune(t.letters[i]), c
-		}
-	}
-	return unicode.ToLower(unicode.ToUpper(r)), c
+	return runes.Plain(r), c
 }
 
 // distance returns the number of typing errors between two words, which are letters that are missing, added or

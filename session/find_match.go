@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -143,16 +145,6 @@ func eachWord(text string, yield func(start int, folded []rune) bool) {
 	}
 }
 
-// The letters of ranges of Unicode without their diacritics. A space stands for a letter that has
-// none.
-const (
-	from00C0 = "aaaaaa ceeeeiiii nooooo ouuuuy  aaaaaa ceeeeiiii nooooo ouuuuy yaaaaaaccccccccddddeeeeeeeeeegggg" +
-		"gggghhhhiiiiiiiii   jjkk llllll  llnnnnnn   oooooo  rrrrrrssssssssttttttuuuuuuuuuuuuwwyyyzzzzzz"
-	from1E00 = "aabbbbbbccddddddddddeeeeeeeeeeffgghhhhhhhhhhiiiikkkkkkllllllllmmmmmmnnnnnnnnoooooooopppp" +
-		"rrrrrrrrssssssssssttttttttuuuuuuuuuuvvvvwwwwwwwwwwxxxxyyzzzzzzhtwy"
-	from1EA0 = "aaaaaaaaaaaaaaaaaaaaaaaaeeeeeeeeeeeeeeeeiiiioooooooooooooooooooooooouuuuuuuuuuuuuuyyyyyyyy"
-)
-
 // ideograph is added to a letter that is a word.
 const ideograph = 1 << 24
 
@@ -171,15 +163,7 @@ func letter(r rune) rune {
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return -1
 	}
-	for _, t := range []struct {
-		first   rune
-		letters string
-	}{{0xC0, from00C0}, {0x1E00, from1E00}, {0x1EA0, from1EA0}} {
-		if i := int(r - t.first); i >= 0 && i < len(t.letters) && t.letters[i] != ' ' {
-			return rune(t.letters[i])
-		}
-	}
-	return unicode.ToLower(unicode.ToUpper(r))
+	return runes.Plain(r)
 }
 
 // excerpt returns the text around a match in one line, without control characters.
