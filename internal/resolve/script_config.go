@@ -256,13 +256,18 @@ func matchPart(pattern, part string) bool {
 	return ok
 }
 
-// mapped resolves a name by paths and baseUrl of the project of a file.
-func (r *scriptIndex) mapped(file, spec string) string {
+// configOf returns the configuration of the project of a file, or nil.
+func (r *scriptIndex) configOf(file string) *scriptConfig {
 	project := r.project.Get(r.x.table, file)
 	if project == "" {
-		return ""
+		return nil
 	}
-	c := r.config.Get(r.x.table, project)
+	return r.config.Get(r.x.table, project)
+}
+
+// mapped resolves a name by paths and baseUrl of the project of a file.
+func (r *scriptIndex) mapped(file, spec string) string {
+	c := r.configOf(file)
 	if c == nil {
 		return ""
 	}
@@ -306,11 +311,7 @@ func (c *scriptConfig) match(spec string) (targets []string, star string) {
 
 // rooted resolves a relative import over the directories that rootDirs says are one at run time.
 func (r *scriptIndex) rooted(file, p string) string {
-	project := r.project.Get(r.x.table, file)
-	if project == "" {
-		return ""
-	}
-	c := r.config.Get(r.x.table, project)
+	c := r.configOf(file)
 	if c == nil {
 		return ""
 	}
