@@ -72,7 +72,8 @@ type FileResult struct {
 	// OtherNames says that the file has other hard links, which still lead to the old content.
 	OtherNames bool `json:"other_names,omitempty"`
 	// Undo is the edit that undoes the change, or nil if the file was not changed. It holds the
-	// whole content before and after the change.
+	// whole content before and after the change. Its path is that of the file which a link led to if
+	// the edit created that file through the link.
 	Undo *File `json:"undo,omitempty"`
 }
 

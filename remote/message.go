@@ -372,10 +372,14 @@ func checkChanges(plan []edit.File, results []edit.FileResult, all bool, rel fun
 		if next == len(plan) || all && next != i || plan[next].Kind != r.Kind || !validOutcome(r.Outcome) {
 			return protocolError("a result that is of no file of the plan")
 		}
+		names := r.Sidecars
 		if r.Undo != nil && r.Undo.Path != r.Path {
-			return protocolError("a file to undo another")
+			if r.Kind != edit.Create || r.Undo.Kind != edit.Delete {
+				return protocolError("a file to undo another")
+			}
+			names = append(names[:len(names):len(names)], r.Undo.Path) // what a link led to
 		}
-		for _, name := range r.Sidecars {
+		for _, name := range names {
 			if clean, err := rel(name); err != nil || clean != name || path.IsAbs(name) {
 				return protocolError("a file outside of the workspace")
 			}

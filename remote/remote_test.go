@@ -6,12 +6,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -119,4 +121,21 @@ func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
+}
+
+// A file that was created through a link is taken back, and the link stays.
+func TestUndoThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink("new", filepath.Join(dir, "link")))
+	c := child(t, dir)
+	plan, err := edit.NewPlan(edit.File{Path: "link", Kind: edit.Create, Proposed: "x\n"})
+	require.NoError(t, err)
+	res, err := c.Apply(t.Context(), plan)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(dir, "new"))
+	_, err = c.Apply(t.Context(), res.Undo())
+	require.NoError(t, err)
+	require.NoFileExists(t, filepath.Join(dir, "new"))
+	_, err = os.Readlink(filepath.Join(dir, "link"))
+	require.NoError(t, err)
 }

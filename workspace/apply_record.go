@@ -170,6 +170,8 @@ func (f *fileApply) change() fileChange {
 		modes: [2]fs.FileMode{f.found.mode, f.want.mode}}
 	if f.restore {
 		c.Mode = 0
+	} else if c.Kind == edit.Create {
+		c.Path = f.final // what undoes it must not delete a link that led there
 	}
 	return c
 }

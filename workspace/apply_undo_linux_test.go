@@ -74,6 +74,23 @@ func TestApplyUndo(t *testing.T) {
 	}
 }
 
+// A link that led to no file stays when the file is taken back that was created through it.
+func TestApplyUndoThroughLink(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "f\n"})
+	require.NoError(t, os.Symlink("new", filepath.Join(dir, "link")))
+	r, err := w.Apply(t.Context(), mustPlan(t, edit.File{Path: "link", Kind: edit.Create, Proposed: "x\n"}))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(dir, "new"))
+	require.NoError(t, err)
+	require.Equal(t, "x\n", string(got))
+	_, err = w.Apply(t.Context(), r.Undo())
+	require.NoError(t, err)
+	to, err := os.Readlink(filepath.Join(dir, "link"))
+	require.NoError(t, err)
+	require.Equal(t, "new", to)
+	require.NoFileExists(t, filepath.Join(dir, "new"))
+}
+
 // A plan that did nothing has nothing to be taken back.
 func TestApplyUndoNothing(t *testing.T) {
 	w, _ := testWorkspace(t, map[string]string{"f": "user\n", "g": "g\n"})
