@@ -358,7 +358,7 @@ func TestFactsAreRecordedFirst(t *testing.T) {
 	seeds, runs, records := uint64(50), 0, 0
 	kinds := map[string]int{}
 	if testing.Short() || timed.Race {
-		seeds = 25
+		seeds = 12
 	}
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {

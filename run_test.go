@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // fake answers the n-th request with the n-th list of events; an error in a list
@@ -211,6 +212,8 @@ func TestBreakAtEveryEvent(t *testing.T) {
 	runs := 1000
 	if testing.Short() {
 		runs = 50
+	} else if timed.Race {
+		runs = 200
 	}
 	total := once(1 << 30)
 	before := runtime.NumGoroutine()

@@ -472,7 +472,7 @@ func TestSuiteFindsBrokenFS(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				data, _ := io.ReadAll(f)
+				data, _ := io.ReadAll(io.LimitReader(f, 10))
 				r := bytes.NewReader(data)
 				return &brokenFile{File: f, read: r.Read}, nil
 			}

@@ -296,6 +296,7 @@ func TestAnswerIsBoundedInAllItsParts(t *testing.T) {
 // not make a run think for minutes. The time is that of the whole run.
 func TestTimeOfManyCalls(t *testing.T) {
 	timed.Long(t, "runs of thousands of calls")
+	timed.Serial(t)
 	tests := []struct {
 		name  string
 		n     int

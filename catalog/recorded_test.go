@@ -60,6 +60,7 @@ var modelField = regexp.MustCompile(`"(?:model|modelVersion)"\s*:\s*"([^"]+)"`)
 func recordings(t *testing.T) []recording {
 	t.Helper()
 	timed.Long(t, "recorded traffic")
+	timed.Serial(t)
 	files, err := filepath.Glob(filepath.Join(corpus.Path(t, "wire", "the models of 3,441 conversations"), "*.jsonl.gz"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
