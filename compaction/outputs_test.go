@@ -200,6 +200,9 @@ func TestWholeOutputs(t *testing.T) {
 func TestWholeOutputsOfAnotherProcess(t *testing.T) {
 	for _, how := range []string{"closed", "killed", "trimmed", "forked", "undone"} {
 		t.Run(how, func(t *testing.T) {
+			if how != "killed" {
+				timed.Serial(t)
+			}
 			dir, stored := t.TempDir(), t.TempDir()
 			store, err := session.Dir(stored)
 			require.NoError(t, err)
@@ -287,7 +290,11 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := compaction.MemoryStore(8 << 20)
 			var texts []string
-			for from := 0; from < 200; from += 37 {
+			step := 37
+			if timed.Race {
+				step = 150
+			}
+			for from := 0; from < 200; from += step {
 				r := &reader{t: t, commands: []string{command}, from: 108_894 - 100 + from}
 				a := r.agentWith(t.TempDir(), []compaction.Option{compaction.WithStore(store)}, []tools.Option{tools.WithMasking(tt.masked)},
 					aycoder.WithToolMiddleware(tt.with...), aycoder.WithLimits(aycoder.Limits{ToolOutput: 64 << 10}))

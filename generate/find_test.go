@@ -28,6 +28,7 @@ func TestTakesNoParts(t *testing.T) {
 
 // The search for objects takes linear time, however the braces are arranged.
 func TestManyBraces(t *testing.T) {
+	timed.Serial(t)
 	for _, unit := range []string{"{", "[", `{"`, `{"a":`, "{}", "}", "```\n", `{\`, "{\"a\":\n"} {
 		text := "x " + strings.Repeat(unit, 4<<20/len(unit))
 		start := time.Now()

@@ -96,6 +96,7 @@ func TestConvertTellsOfErrors(t *testing.T) {
 // Pages that are made to be slow, or to take memory, do neither.
 func TestConvertBombs(t *testing.T) {
 	timed.Long(t, "pages that are made to be slow")
+	timed.Serial(t)
 	const n = 1 << 18
 	for _, unit := range []string{
 		"<", "<!", "</", "<!--", "&", "&#", "<a ", "<a href=x>", "<b>", "<b><i>", "<div>", "<ul><li>", "<table><tr><td>",

@@ -177,6 +177,7 @@ func tree(r *rand.Rand) map[string]string {
 
 func TestAgainstGitAdversarial(t *testing.T) {
 	timed.Long(t, "a comparison with git on hostile patterns")
+	timed.Serial(t)
 	needGit(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	w := newWorld(t, tree(r), nil)
@@ -191,6 +192,7 @@ func TestAgainstGitAdversarial(t *testing.T) {
 
 func TestAgainstGitRandom(t *testing.T) {
 	timed.Long(t, "a comparison with git on random patterns")
+	timed.Serial(t)
 	needGit(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

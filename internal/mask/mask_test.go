@@ -6,9 +6,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func TestSecretsAreMasked(t *testing.T) {
+	timed.Serial(t)
 	m := New()
 	n := 0
 	for seed := range uint64(20) {

@@ -7,11 +7,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A line that does not end is written before its end, without a secret in it and with
 // a bound on what is kept.
 func TestWriterLongLines(t *testing.T) {
+	timed.Serial(t)
 	r := newSource(5)
 	m := New("a known value, with spaces")
 	for name, filler := range map[string]string{

@@ -16,8 +16,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/internal/resolve"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/resolve"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // Each layout follows from the reference of modules and from what the go command does.
@@ -312,6 +314,7 @@ func ownPackages(t *testing.T, root string, patterns ...string) (out []ownPackag
 // The imports between the packages of this module are those that the go command sees, and the references of some
 // of them are those that the type checker finds.
 func TestGoLikeGo(t *testing.T) {
+	timed.Serial(t)
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	x := resolve.New(readTree(t, root))

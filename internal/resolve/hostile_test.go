@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/internal/resolve"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/resolve"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A directory with a dot is not a module. As the module .hidden.a, it would be looked for as a relative one again.
@@ -28,6 +30,7 @@ from . import b
 // Many names that nothing declares, in many modules or with many includes, cost no more than their number. It took
 // minutes when each was looked for in each.
 func TestManyNames(t *testing.T) {
+	timed.Serial(t)
 	var mods, calls, includes strings.Builder
 	files := newTree()
 	for i := range 4000 {
