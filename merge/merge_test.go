@@ -67,6 +67,7 @@ func eachMerge(t *testing.T, step int, each func(c *mergeCase)) {
 // TestMergeRecorded checks the exported form of a merge: the spans, what every
 // choice gives, and the bytes.
 func TestRecorded(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	eachMerge(t, 8, func(c *mergeCase) {
 		base, ours, theirs := []byte(c.Base), c.apply(c.Ours), c.apply(c.Theirs)

@@ -89,6 +89,9 @@ func TestConformance(t *testing.T) {
 // said twice or run twice would be found.
 func TestAgentConformance(t *testing.T) {
 	timed.Long(t, "the whole contract of agents behind each middleware")
+	if timed.Race {
+		t.Skip("left out with the race detector: package agenttest tests the contract with it")
+	}
 	agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
 		mw := wrappers()
 		agent, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...), aycoder.WithApprover(s.Approver),

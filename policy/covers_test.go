@@ -90,6 +90,7 @@ func TestRulesOfPatches(t *testing.T) {
 
 // The texts by which a model might get around a rule.
 func TestRulesAgainstAModelThatTries(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "thousands of commands that get around rules")
 	tests := []struct {
 		spec                *aycoder.ToolSpec

@@ -347,6 +347,7 @@ func TestServerCompaction(t *testing.T) {
 
 // A process that goes on with the stored conversation sends the same requests.
 func TestServerCompactionResumed(t *testing.T) {
+	timed.Serial(t)
 	whole := services()
 	for name, c := range services() {
 		t.Run(name, func(t *testing.T) {

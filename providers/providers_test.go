@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/providers/openai"
 	"github.com/aycoder/aycoder/providers/script"
@@ -166,6 +167,7 @@ func ExampleOpen() {
 // encoded again, and cause no allocations. (The list of encoded messages grows, in a few
 // allocations.)
 func TestStepCostsWhatIsNew(t *testing.T) {
+	timed.Serial(t)
 	clients := map[string]aycoder.ModelClient{}
 	for _, name := range providers.Names() {
 		m, err := providers.Open(name+"/maker/model-1", providers.WithAPIKey("key-0123456789"),
