@@ -292,17 +292,22 @@ func (c *chooser) choose() {
 // context puts what was chosen in order.
 func (c *chooser) context() *Context {
 	out := &Context{Tokens: c.Budget - c.left}
-	place := map[int32]int{} // of a component
-	for at, p := range c.s.links().order {
-		place[p] = at
+	l := c.s.links()
+	places := make([]int, len(l.parts)) // of components
+	for at, p := range l.order {
+		places[p] = at
+	}
+	place := func(o *offer) int {
+		at := places[l.part[o.file]]
+		if c.inPlay[o.file] {
+			at += len(places)
+		}
+		return at
 	}
 	slices.SortStableFunc(c.offers, func(a, b *offer) int { // within a cycle, the higher rank first
-		if x, y := c.inPlay[a.file], c.inPlay[b.file]; x != y {
-			return cmp.Compare(b2i(x), b2i(y))
-		}
-		part := c.s.links().part
-		return cmp.Compare(place[part[a.file]], place[part[b.file]])
+		return cmp.Compare(place(a), place(b))
 	})
+	before := c.s.reach(c.Files, -1)
 	for _, o := range c.offers {
 		p := c.s.files[o.file].path
 		if o.chosen == 0 {
@@ -310,7 +315,7 @@ func (c *chooser) context() *Context {
 			continue
 		}
 		ch := o.choices[o.chosen-1]
-		out.Items = append(out.Items, Item{p, ch.level, c.why(p), ch.text, ch.tokens})
+		out.Items = append(out.Items, Item{p, ch.level, c.s.chain(before, o.file), ch.text, ch.tokens})
 	}
 	slices.SortStableFunc(out.Left, func(a, b string) int {
 		i, _ := c.s.at(a)
@@ -318,23 +323,6 @@ func (c *chooser) context() *Context {
 		return cmp.Compare(c.rank[j], c.rank[i])
 	})
 	return out
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// why returns the shortest chain from a file in play to a file.
-func (c *chooser) why(p string) (chain []string) {
-	for _, from := range c.Files {
-		if w := c.s.Why(from, p); w != nil && (chain == nil || len(w) < len(chain)) {
-			chain = w
-		}
-	}
-	return chain
 }
 
 const maxImports = 8 // in the line that names a file

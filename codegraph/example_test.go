@@ -12,8 +12,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// shop makes a workspace with three packages.
-func shop() (ws *workspace.Workspace, done func()) {
+// shop returns the graph of a workspace with three packages.
+func shop() (g *codegraph.Graph, s *codegraph.Snapshot, done func()) {
 	dir, err := os.MkdirTemp("", "shop")
 	if err != nil {
 		log.Fatal(err)
@@ -34,10 +34,17 @@ func shop() (ws *workspace.Workspace, done func()) {
 			log.Fatal(err)
 		}
 	}
-	if ws, err = workspace.Open(dir); err != nil {
+	ws, err := workspace.Open(dir)
+	if err != nil {
 		log.Fatal(err)
 	}
-	return ws, func() {
+	if g, err = codegraph.New(ws); err != nil {
+		log.Fatal(err)
+	}
+	if s, err = g.Refresh(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	return g, s, func() {
 		ws.Close()
 		os.RemoveAll(dir)
 	}
@@ -45,16 +52,8 @@ func shop() (ws *workspace.Workspace, done func()) {
 
 // A graph says which files depend on a file, in which order to read them, and by what chain.
 func Example() {
-	ws, done := shop()
+	_, s, done := shop()
 	defer done()
-	g, err := codegraph.New(ws)
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := g.Refresh(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
 	fmt.Println("users of price:", s.Dependents("price/price.go"))
 	fmt.Println("in order:", s.Order())
 	fmt.Println("why:", strings.Join(s.Why("main.go", "price/price.go"), " → "))
@@ -72,16 +71,8 @@ func Example() {
 
 // A context shows what the files in play use, in as much detail as the budget allows.
 func ExampleGraph_Context() {
-	ws, done := shop()
+	g, s, done := shop()
 	defer done()
-	g, err := codegraph.New(ws)
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := g.Refresh(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
 	c, err := g.Context(context.Background(), s, codegraph.Focus{Files: []string{"cart/cart.go"}, Known: true, Budget: 30})
 	if err != nil {
 		log.Fatal(err)
@@ -95,16 +86,8 @@ func ExampleGraph_Context() {
 
 // A drawing shows the parts of a directory. It is also there as DOT and SVG.
 func ExampleSnapshot_Draw() {
-	ws, done := shop()
+	_, s, done := shop()
 	defer done()
-	g, err := codegraph.New(ws)
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := g.Refresh(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
 	fmt.Print(s.Draw(".").Mermaid())
 	// Output:
 	// flowchart LR

@@ -236,15 +236,28 @@ func (s *Snapshot) Dependents(path string) []string {
 // Why returns a shortest chain of files, each of which depends on the next, from one file to another, or
 // nil if there is none. It is the first by the order of paths.
 func (s *Snapshot) Why(from, to string) []string {
-	start, ok := s.at(from)
-	end, found := s.at(to)
-	if !ok || !found {
+	end, ok := s.at(to)
+	if !ok {
 		return nil
 	}
+	return s.chain(s.reach([]string{from}, end), end)
+}
+
+// reach walks over the dependencies of some files, breadth first, until it comes to a file; for -1, it
+// goes everywhere. It returns for each file the one that led to it, plus one, or 0. A file that it begins
+// with led to itself. A file is reached from the nearest of them, and from the first of those that are
+// equally near.
+func (s *Snapshot) reach(from []string, end int) []int32 {
 	deps := s.links().deps
-	before := make([]int32, len(s.files)) // the file that led here, plus one
-	before[start] = int32(start) + 1
-	for queue := []int32{int32(start)}; len(queue) > 0 && before[end] == 0; queue = queue[1:] {
+	before := make([]int32, len(s.files))
+	var queue []int32
+	for _, p := range from {
+		if i, ok := s.at(p); ok && before[i] == 0 {
+			before[i] = int32(i) + 1
+			queue = append(queue, int32(i))
+		}
+	}
+	for ; len(queue) > 0 && (end < 0 || before[end] == 0); queue = queue[1:] {
 		for _, d := range deps[queue[0]] {
 			if before[d] == 0 {
 				before[d] = queue[0] + 1
@@ -252,13 +265,16 @@ func (s *Snapshot) Why(from, to string) []string {
 			}
 		}
 	}
-	if before[end] == 0 {
-		return nil
-	}
-	chain := []string{to}
-	for i := int32(end); int(i) != start; {
-		i = before[i] - 1
+	return before
+}
+
+// chain returns the files by which reach came to a file, or nil.
+func (s *Snapshot) chain(before []int32, end int) (chain []string) {
+	for i := int32(end); before[i] != 0; i = before[i] - 1 {
 		chain = append(chain, s.files[i].path)
+		if before[i] == i+1 {
+			break
+		}
 	}
 	slices.Reverse(chain)
 	return chain
