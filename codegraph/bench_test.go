@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/workspace"
@@ -111,6 +112,62 @@ func BenchmarkOneFile(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "ns-median")
 	b.ReportMetric(float64(memory)/float64(len(files)), "B/file")
+}
+
+// BenchmarkNothingNew builds a request of a conversation of 1,000 messages with 20 files in play, to which nothing is
+// added, beside looking at the times of the files that are shown.
+func BenchmarkNothingNew(b *testing.B) {
+	dir := library(b)
+	ws, err := workspace.Open(dir)
+	require.NoError(b, err)
+	defer ws.Close()
+	g, err := codegraph.New(ws)
+	require.NoError(b, err)
+	var shown []string
+	mw, err := codegraph.Middleware(g, codegraph.WithReport(func(r codegraph.Report) {
+		for _, i := range r.Context.Items {
+			shown = append(shown, i.Path)
+		}
+	}))
+	require.NoError(b, err)
+	s, err := g.Refresh(b.Context())
+	require.NoError(b, err)
+	var files []string
+	for f := range s.Files() {
+		if len(s.Dependencies(f)) > 3 && len(files) < 20 {
+			files = append(files, f)
+		}
+	}
+	var history []*aycoder.Message
+	for i := range 500 {
+		text := "go on"
+		if i%25 == 0 {
+			text = "read " + files[i/25]
+		}
+		history = append(history, aycoder.User(text), aycoder.Assistant("ok"))
+	}
+	to := mw(plain())
+	for n := 1; n < len(history); n += 2 {
+		build(b, to, "1", history[:n]...)
+	}
+	require.NotEmpty(b, shown)
+	var took, stats time.Duration
+	for b.Loop() {
+		history = append(history, aycoder.User("go on"), aycoder.Assistant("ok"))
+		start := time.Now()
+		_, err := to.Build(b.Context(), aycoder.ContextInput{Run: "1", Messages: history[:len(history)-1]})
+		took += time.Since(start)
+		require.NoError(b, err)
+		start = time.Now()
+		for _, f := range shown {
+			_, err := os.Stat(filepath.Join(dir, f))
+			require.NoError(b, err)
+		}
+		stats += time.Since(start)
+	}
+	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "ns-request")
+	b.ReportMetric(float64(took)/float64(stats), "x-stat")
+	b.ReportMetric(float64(len(shown)), "shown")
 }
 
 func heap() int64 {

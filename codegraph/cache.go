@@ -28,7 +28,7 @@ const (
 // WithCache names a directory in which [Graph.Save] keeps what was read of the files, so that the next program does
 // not have to scan them again. Each workspace needs a separate directory. It is created if it does not exist, for this
 // user only. A cache that is damaged or of another version is not used. Facts contain names from the source code, but no
-// text. Default: none.
+// text; what [Middleware] keeps there is text of files. Default: none.
 func WithCache(dir string) Option {
 	return func(c *config) error {
 		if dir == "" {

@@ -28,6 +28,8 @@ type Focus struct {
 	Tokens func(text string) int64
 	// Known says that the model has the text of Files already, so that they are left out.
 	Known bool
+
+	skip func(f *file) bool // files that are not shown, or nil
 }
 
 // Context is a choice of files for a model.
@@ -180,7 +182,10 @@ func (g *Graph) current(f *file) ([]byte, bool) {
 func (c *chooser) consider(ctx context.Context) error {
 	var files []int
 	for i, f := range c.s.files {
-		if f.facts != nil && (c.rank[i] > 0 && !c.inPlay[i] || c.inPlay[i] && !c.Known) {
+		if f.facts == nil || c.skip != nil && c.skip(f) {
+			continue
+		}
+		if c.rank[i] > 0 && !c.inPlay[i] || c.inPlay[i] && !c.Known {
 			files = append(files, i)
 		}
 	}

@@ -56,14 +56,14 @@ func TestWhyIsTheShortestChain(t *testing.T) {
 		const files = 12
 		deps := [files][]int{}
 		for i := range files {
-			text := ""
+			var text strings.Builder
 			for j := range files {
 				if j != i && rnd.IntN(7) == 0 {
 					deps[i] = append(deps[i], j)
-					text += fmt.Sprintf("from f%02d import g%d\ng%d()\n", j, j, j)
+					fmt.Fprintf(&text, "from f%02d import g%d\ng%d()\n", j, j, j)
 				}
 			}
-			m.put(fmt.Sprintf("f%02d.py", i), text+fmt.Sprintf("def g%d(): pass\n", i))
+			m.put(fmt.Sprintf("f%02d.py", i), text.String()+fmt.Sprintf("def g%d(): pass\n", i))
 		}
 		g, err := codegraph.New(m)
 		require.NoError(t, err)

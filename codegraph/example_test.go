@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -96,4 +98,32 @@ func ExampleSnapshot_Draw() {
 	//   n2["price/"]
 	//   n0 -->|1| n2
 	//   n1 -->|1| n0
+}
+
+// When a file comes into play, the model sees what this file uses of others, and what uses it.
+func ExampleMiddleware() {
+	g, _, done := shop()
+	defer done()
+	mw, err := codegraph.Middleware(g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(script.Say("It adds up prices."))
+	loop, err := aycoder.New(model, aycoder.WithContextMiddleware(mw))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, err := range loop.Run(context.Background(), aycoder.Input{Prompt: "What does cart/cart.go do?"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(model.Requests()[0].Messages[0].Text()) {
+		if strings.HasPrefix(line, "== ") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// == price/price.go (whole)
+	// == main.go (whole) imports cart
 }

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -97,8 +96,8 @@ type Graph struct {
 
 	latest atomic.Pointer[Snapshot]
 
-	mu    sync.Mutex // for bringing it up to date
-	now   *Snapshot  // that is being made
+	turn  chan struct{} // has an item while a goroutine brings it up to date, which guards these
+	now   *Snapshot     // that is being made
 	index *resolve.Index
 	saved map[factsKey][]byte // the facts of the cache, until the first refresh
 }
@@ -108,7 +107,7 @@ func New(files FS, opts ...Option) (*Graph, error) {
 	if files == nil {
 		return nil, &aycoder.ConfigError{Option: "New", Err: errors.New("files are nil")}
 	}
-	g := &Graph{files: files, config: config{maxFiles: 200_000, maxSize: 1 << 20, analyzers: map[string]Analyzer{}}}
+	g := &Graph{files: files, turn: make(chan struct{}, 1), config: config{maxFiles: 200_000, maxSize: 1 << 20, analyzers: map[string]Analyzer{}}}
 	if err := option.Apply(&g.config, opts); err != nil {
 		return nil, err
 	}
@@ -125,8 +124,12 @@ func (g *Graph) Snapshot() *Snapshot { return g.latest.Load() }
 // workspace. A file that cannot be read is known by its name only. The error is that of ctx, or says that the directory of the
 // workspace cannot be listed; then the graph stays as it was.
 func (g *Graph) Refresh(ctx context.Context, paths ...string) (*Snapshot, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	select {
+	case g.turn <- struct{}{}:
+	case <-ctx.Done():
+		return g.Snapshot(), context.Cause(ctx)
+	}
+	defer func() { <-g.turn }()
 	last := g.Snapshot()
 	if g.cache != "" && len(last.files) == 0 {
 		g.saved = loadCache(g.cache)
@@ -237,10 +240,10 @@ func named(files FS, last *Snapshot, paths []string) (changes []change, ok bool)
 		if before == nil || path.Base(p) == ".gitignore" {
 			return nil, false
 		}
-		if s, ok := stat(files, p); ok {
-			changes = append(changes, change{p, before, &file{path: p, stamp: s}})
-		} else {
+		if s, ok := stat(files, p); !ok {
 			changes = append(changes, change{path: p, before: before})
+		} else if before.outdated(s) {
+			changes = append(changes, change{p, before, &file{path: p, stamp: s}})
 		}
 	}
 	return changes, len(paths) > 0

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/tokens"
@@ -39,8 +40,12 @@ func TestQualityOfContexts(t *testing.T) {
 			require.NoError(t, err)
 			s, err := g.Refresh(t.Context())
 			require.NoError(t, err)
-			q4, q8 := quality(t, g, s, uses, 4000, true), quality(t, g, s, uses, 8000, true)
-			quality(t, g, s, uses, 8000, false)
+			q4, q8 := quality(t, s, uses, 4000, contextOf(t, g, s, 4000, true)), quality(t, s, uses, 8000, contextOf(t, g, s, 8000, true))
+			quality(t, s, uses, 8000, contextOf(t, g, s, 8000, false))
+			if m8 := quality(t, s, uses, 8200, sentFor(t, g, 8200)); q8-m8 > 0.001 {
+				t.Errorf("%.3f by the middleware", m8)
+			}
+			quality(t, s, uses, 2000, sentFor(t, g, 2000))
 			if q4 < c.at4 || q8 < c.at8 {
 				t.Errorf("%.3f at 4,000 tokens, %.3f at 8,000: want %v, %v", q4, q8, c.at4, c.at8)
 			}
@@ -82,14 +87,13 @@ func usesOf(t *testing.T, data []byte) map[string]map[string]int {
 
 // quality returns the mean, over the files, of the part of the uses that a context has. It also logs the part
 // whose declared name stands in the text of the context.
-func quality(t *testing.T, g *codegraph.Graph, s *codegraph.Snapshot, uses map[string]map[string]int, budget int64, known bool) float64 {
+func quality(t *testing.T, s *codegraph.Snapshot, uses map[string]map[string]int, budget int64, show func(from string) *codegraph.Context) float64 {
 	files, names, n, size := 0.0, 0.0, 0, int64(0)
 	for from, to := range uses {
 		if len(to) < 3 {
 			continue
 		}
-		c, err := g.Context(t.Context(), s, codegraph.Focus{Files: []string{from}, Budget: budget, Known: known})
-		require.NoError(t, err)
+		c := show(from)
 		require.LessOrEqual(t, tokens.Estimate(c.Text()), budget+int64(len(c.Items)))
 		texts := map[string]string{}
 		for _, item := range c.Items {
@@ -114,7 +118,27 @@ func quality(t *testing.T, g *codegraph.Graph, s *codegraph.Snapshot, uses map[s
 		n++
 		size += c.Tokens
 	}
-	t.Logf("budget %d, files in play known %v: %d files, uses %.3f, with their declarations %.3f, mean size %d", budget, known, n,
+	t.Logf("budget %d: %d files, uses %.3f, with their declarations %.3f, mean size %d", budget, n,
 		files/float64(n), names/float64(n), size/int64(n))
 	return files / float64(n)
+}
+
+// contextOf returns a function that makes the context of a file.
+func contextOf(t *testing.T, g *codegraph.Graph, s *codegraph.Snapshot, budget int64, known bool) func(string) *codegraph.Context {
+	return func(file string) *codegraph.Context {
+		c, err := g.Context(t.Context(), s, codegraph.Focus{Files: []string{file}, Budget: budget, Known: known})
+		require.NoError(t, err)
+		return c
+	}
+}
+
+// sentFor returns a function that names a file in a conversation, and returns what the middleware adds.
+func sentFor(t *testing.T, g *codegraph.Graph, budget int64) func(string) *codegraph.Context {
+	return func(file string) (c *codegraph.Context) {
+		mw, err := codegraph.Middleware(g, codegraph.WithBudget(budget, budget), codegraph.WithReport(func(r codegraph.Report) { c = r.Context }))
+		require.NoError(t, err)
+		build(t, mw(plain()), "1", aycoder.User("Read "+file))
+		require.NotNil(t, c, file)
+		return c
+	}
 }
