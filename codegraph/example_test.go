@@ -127,3 +127,20 @@ func ExampleMiddleware() {
 	// == price/price.go (whole)
 	// == main.go (whole) imports cart
 }
+
+// A map tells a model what it needs to know of a workspace before it looks at any file.
+func ExampleGraph_Map() {
+	g, s, done := shop()
+	defer done()
+	text, err := g.Map(context.Background(), s)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(text)
+	// Output:
+	// Projects: Go module example.com/shop
+	// Source files: 4 go
+	// Directories that most files use: cart (1 file, used by 1), price (2 files, used by 1)
+	// Programs: main.go
+	// Commands found: go build ./...; go test ./...
+}

@@ -74,7 +74,8 @@ type Report struct {
 
 // Middleware returns a middleware for [aycoder.WithContextMiddleware] by which the model sees what the files in
 // play use of other files, and, if there is room, what uses them. In play are the files that calls of tools and the
-// user have named in the conversation, by their paths. The text of a file that is in play is not added, because the model reads it with its tools.
+// user have named in the conversation, by their paths. The text of a file that is in play is not added, because the
+// model reads it with its tools.
 //
 // When files come into play, their context (see [Graph.Context]) is added to the newest message, if that is one
 // of the user or has the outputs of tools. From then on, it stands there in every request, unchanged. A file that

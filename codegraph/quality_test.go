@@ -42,6 +42,9 @@ func TestQualityOfContexts(t *testing.T) {
 			require.NoError(t, err)
 			q4, q8 := quality(t, s, uses, 4000, contextOf(t, g, s, 4000, true)), quality(t, s, uses, 8000, contextOf(t, g, s, 8000, true))
 			quality(t, s, uses, 8000, contextOf(t, g, s, 8000, false))
+			if c.repo != "go-sdk" { // the others take minutes
+				return
+			}
 			if m8 := quality(t, s, uses, 8200, sentFor(t, g, 8200)); q8-m8 > 0.001 {
 				t.Errorf("%.3f by the middleware", m8)
 			}

@@ -44,7 +44,7 @@ func (c *cargoIndex) init(x *Index) {
 }
 
 func (m *manifest) value(key ...string) string {
-	if v := m.values[strings.Join(key, tomlSep)]; len(v) > 0 {
+	if v := m.values[strings.Join(key, TOMLSep)]; len(v) > 0 {
 		return v[0]
 	}
 	return ""
@@ -58,16 +58,16 @@ func (c *cargoIndex) readManifest(dir string) *manifest {
 	if data == nil {
 		return nil
 	}
-	m := &manifest{tomlValues(data), map[string]dependency{}}
+	m := &manifest{TOML(data), map[string]dependency{}}
 	for key, v := range m.values {
-		parts := strings.Split(key, tomlSep)
+		parts := strings.Split(key, TOMLSep)
 		if len(parts) > 2 && parts[0] == "target" {
 			parts = parts[2:]
 		}
 		if len(parts) > 1 && parts[0] == "workspace" && parts[1] == "dependencies" {
 			parts = parts[1:]
 			if len(parts) > 1 {
-				parts[1] = tomlSep + parts[1] // apart from those of the package
+				parts[1] = TOMLSep + parts[1] // apart from those of the package
 			}
 		}
 		if len(parts) < 2 || !strings.HasSuffix(parts[0], "dependencies") {
@@ -75,7 +75,7 @@ func (c *cargoIndex) readManifest(dir string) *manifest {
 		}
 		d, ok := m.deps[parts[1]]
 		if !ok {
-			d.pkg = strings.TrimPrefix(parts[1], tomlSep)
+			d.pkg = strings.TrimPrefix(parts[1], TOMLSep)
 		}
 		if len(parts) == 3 {
 			switch parts[2] {
@@ -103,7 +103,7 @@ func (c *cargoIndex) workspace(dir string) (string, *manifest) {
 	for ; ; dir = path.Dir(dir) {
 		if m = c.manifests.Get(c.x.table, dir); m != nil {
 			for key := range m.values {
-				if strings.HasPrefix(key, "workspace"+tomlSep) {
+				if strings.HasPrefix(key, "workspace"+TOMLSep) {
 					return dir, m
 				}
 			}
@@ -118,7 +118,7 @@ func (c *cargoIndex) workspace(dir string) (string, *manifest) {
 func (c *cargoIndex) findMembers(dir string) map[string]string {
 	out := map[string]string{}
 	m := c.manifests.Get(c.x.table, dir)
-	for _, pattern := range m.values["workspace"+tomlSep+"members"] {
+	for _, pattern := range m.values["workspace"+TOMLSep+"members"] {
 		for _, d := range c.glob(path.Join(dir, pattern)) {
 			if p := c.manifests.Get(c.x.table, d); p != nil && p.isPackage() {
 				out[p.value("package", "name")] = d
@@ -180,7 +180,7 @@ func (c *cargoIndex) findExterns(dir string) map[string]string {
 	out := map[string]string{}
 	m := c.manifests.Get(c.x.table, dir)
 	for key, d := range m.deps {
-		if strings.HasPrefix(key, tomlSep) {
+		if strings.HasPrefix(key, TOMLSep) {
 			continue
 		}
 		if file, name := c.library(c.dependencyDir(dir, key, d)); file != "" {
@@ -201,7 +201,7 @@ func (c *cargoIndex) renamed(dir, key string, d dependency) bool {
 		return false
 	}
 	_, w := c.workspace(dir)
-	return w != nil && w.deps[tomlSep+key].renamed
+	return w != nil && w.deps[TOMLSep+key].renamed
 }
 
 // dependencyDir returns the directory of the package that a dependency of the package in dir means. A package
@@ -210,7 +210,7 @@ func (c *cargoIndex) dependencyDir(dir, key string, d dependency) string {
 	root, w := c.workspace(dir)
 	base := dir
 	if d.workspace && w != nil {
-		d, base = w.deps[tomlSep+key], root
+		d, base = w.deps[TOMLSep+key], root
 	}
 	if d.dir != "" {
 		return path.Join(base, d.dir)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// tomlSep is between the parts of a key: a part may contain dots.
-const tomlSep = "\x00"
+// TOMLSep is between the parts of a key of [TOML]: a part may contain dots.
+const TOMLSep = "\x00"
 
-// tomlValues returns the values of a TOML document as strings, by their whole keys. The tables of an array
+// TOML returns the values of a TOML document as strings, by their whole keys. The tables of an array
 // of tables are numbered from 0, and the values of an array are one after the other. It accepts what
 // is not valid, and reads of it what it can.
 // See https://toml.io/en/v1.0.0.
-func tomlValues(data []byte) map[string][]string {
+func TOML(data []byte) map[string][]string {
 	p := tomlParser{data: data, out: map[string][]string{}}
 	tables := map[string]int{}
 	table := ""
@@ -28,7 +28,7 @@ func tomlValues(data []byte) map[string][]string {
 		}
 		if table = p.key(); array {
 			tables[table]++
-			table += tomlSep + strconv.Itoa(tables[table]-1)
+			table += TOMLSep + strconv.Itoa(tables[table]-1)
 		}
 		for p.i < len(p.data) && p.data[p.i] == ']' {
 			p.i++
@@ -61,7 +61,7 @@ func (p *tomlParser) space() {
 
 // key reads the parts of a key. A key that is longer than anything sensible is cut.
 func (p *tomlParser) key() string {
-	key := strings.Join(p.parts(), tomlSep)
+	key := strings.Join(p.parts(), TOMLSep)
 	return key[:min(len(key), 1000)]
 }
 
@@ -93,7 +93,7 @@ func (p *tomlParser) pair(table string, depth int) {
 	start := p.i
 	key := p.key()
 	if table != "" {
-		key = table + tomlSep + key
+		key = table + TOMLSep + key
 	}
 	if p.i == len(p.data) || p.data[p.i] != '=' {
 		p.i = max(p.i, start+1)

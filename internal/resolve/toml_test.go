@@ -9,7 +9,7 @@ import (
 
 func TestTOMLValues(t *testing.T) {
 	got := map[string]string{}
-	for key, v := range tomlValues([]byte(`
+	for key, v := range TOML([]byte(`
 # a comment
 title = "a \"b\" \u00e9" # another
 [a.b."c.d"]
@@ -26,7 +26,7 @@ lines"""
 [target.'cfg(unix)'.dependencies]
 dep.workspace = true
 `)) {
-		got[strings.ReplaceAll(key, tomlSep, "/")] = strings.Join(v, "|")
+		got[strings.ReplaceAll(key, TOMLSep, "/")] = strings.Join(v, "|")
 	}
 	require.Equal(t, map[string]string{
 		"title": `a "b" é`, "a/b/c.d/x": `raw \n`, "a/b/c.d/list": "one|two|three", "a/b/c.d/inline/path": "../x",
@@ -39,7 +39,7 @@ func FuzzBuildFiles(f *testing.F) {
 	f.Add([]byte("[a]\nb = [1, {c = 'd'}]\n[[e]]\nf.g = \"\"\"h"))
 	f.Add([]byte("target_include_directories(a PUBLIC ${X}/b c) -I d -iquote e"))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		tomlValues(data)
+		TOML(data)
 		optionDirs(data)
 		cmakeDirs(data)
 	})
