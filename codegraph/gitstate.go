@@ -1,0 +1,215 @@
+package codegraph
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+// GitState is what moves in a repository of git: what is checked out, and how the files differ from git's index. The
+// index has what was committed or staged last. Whether something is staged is not known. The lists are sorted.
+type GitState struct {
+	// Branch is what is checked out, or what is rebased, or "" if that has no name.
+	Branch string
+	// Doing is "merge", "rebase", "am", "cherry-pick", "revert", "bisect" or "".
+	Doing string
+	// Changed are tracked files that are not as in the index, Deleted those that are gone, Untracked new ones that
+	// no pattern ignores, and Conflicts those that a merge has left to somebody.
+	Changed, Deleted, Untracked, Conflicts []string
+	// Partial says that the index could not be read as a whole, or has another part elsewhere, or that there are
+	// more files than a graph may have. Then the lists are incomplete, and Untracked is empty.
+	Partial bool
+}
+
+// maxCompared is the size of the largest file that is compared with git's index by its content, in bytes.
+const maxCompared = 32 << 20
+
+// GitState returns the state of the repository whose root is the root of the workspace, with the files of a
+// snapshot, or nil if there is none or it is kept elsewhere. It reads what is in .git, and runs no
+// program. A file is compared as git does: by its size and time, and where only the time differs, by its
+// content. Not seen are changes of permissions and of targets of symbolic links. A file that a filter of git converts,
+// that cannot be read, or that has more than 32 MiB, counts as changed when its time has. The error is that of ctx.
+func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
+	head := string(readAll(g.files, ".git/HEAD", 4<<10))
+	if head == "" {
+		return nil, nil
+	}
+	state := &GitState{}
+	for _, d := range gitDoing {
+		if exists(g.files, d.file) {
+			state.Doing = d.name
+			if d.head != "" {
+				head = "ref: " + string(readAll(g.files, d.head, 4<<10))
+			}
+			break
+		}
+	}
+	if name, ok := strings.CutPrefix(strings.TrimSpace(head), "ref: refs/heads/"); ok && name != ".invalid" {
+		state.Branch = name // .invalid stands for one that is kept in a reftable
+	}
+	c := comparison{g: g, s: s, state: state, tracked: map[string]bool{}}
+	c.lists = lists{g.files, map[string][]fs.DirEntry{}}
+	return state, c.run(ctx)
+}
+
+// gitDoing are the files by which git knows what it is doing, the innermost first.
+var gitDoing = []struct{ name, file, head string }{
+	{"cherry-pick", ".git/CHERRY_PICK_HEAD", ""},
+	{"revert", ".git/REVERT_HEAD", ""},
+	{"merge", ".git/MERGE_HEAD", ""},
+	{"rebase", ".git/rebase-merge/head-name", ".git/rebase-merge/head-name"},
+	{"rebase", ".git/rebase-apply/head-name", ".git/rebase-apply/head-name"},
+	{"am", ".git/rebase-apply/applying", ""},
+	{"bisect", ".git/BISECT_LOG", ""},
+}
+
+// A comparison compares files with git's index.
+type comparison struct {
+	g       *Graph
+	s       *Snapshot
+	state   *GitState
+	lists   lists
+	tracked map[string]bool
+	index   time.Time // when the index was written
+}
+
+func (c *comparison) run(ctx context.Context) error {
+	st, there := stat(c.g.files, ".git/index")
+	c.index = st.time
+	whole := gitrepo.Entries(readAll(c.g.files, ".git/index", maxIndex), func(e gitrepo.Entry) {
+		c.tracked[e.Name] = true
+		if ctx.Err() == nil && fs.ValidPath(e.Name) {
+			c.entry(ctx, e)
+		}
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if c.state.Partial = there && !whole || c.s.Partial(); c.state.Partial {
+		return nil
+	}
+	for _, f := range c.s.files {
+		if !c.tracked[f.path] {
+			c.state.Untracked = append(c.state.Untracked, f.path)
+		}
+	}
+	return nil
+}
+
+// entry compares a file with its entry in the index.
+func (c *comparison) entry(ctx context.Context, e gitrepo.Entry) {
+	state := c.state
+	switch {
+	case e.Stage > 0:
+		if n := len(state.Conflicts); n == 0 || state.Conflicts[n-1] != e.Name {
+			state.Conflicts = append(state.Conflicts, e.Name)
+		}
+		return
+	case e.Unchecked || e.Type != gitrepo.Regular && e.Type != gitrepo.Link:
+		return
+	}
+	f := c.s.file(e.Name)
+	if f != nil && e.Type == gitrepo.Regular {
+		if e.Intended || !c.same(ctx, f, e) {
+			state.Changed = append(state.Changed, e.Name)
+		}
+		return
+	}
+	switch d := c.lists.entry(ctx, e.Name); {
+	case d == nil || d.IsDir():
+		state.Deleted = append(state.Deleted, e.Name)
+	case d.Type().IsRegular() != (e.Type == gitrepo.Regular): // a symbolic link in the place of a file, or the reverse
+		state.Changed = append(state.Changed, e.Name)
+	}
+}
+
+// same reports whether a file is as in the index. A file that has changed in the moment in which the index was
+// written can have the same size and time.
+func (c *comparison) same(ctx context.Context, f *file, e gitrepo.Entry) bool {
+	now := f.stamp
+	if now.size == unread {
+		if d := c.lists.entry(ctx, e.Name); d != nil {
+			now = stampOf(d)
+		}
+	}
+	if e.Size != 0 && uint32(now.size) != e.Size {
+		return false
+	}
+	then := time.Unix(int64(e.Seconds), int64(e.Nanoseconds))
+	if e.Size != 0 && now.time.Equal(then) && then.Before(c.index) {
+		return true
+	}
+	data := readAll(c.g.files, f.path, maxCompared)
+	return data != nil && e.Is(data)
+}
+
+const maxListed = 400 // bytes of a list in a text
+
+// Text describes the state in a few lines.
+func (s *GitState) Text() string {
+	var out strings.Builder
+	out.WriteString("Repository: ")
+	if s.Branch != "" {
+		out.WriteString("branch " + runes.Path(s.Branch))
+	} else {
+		out.WriteString("no branch")
+	}
+	if s.Doing != "" {
+		out.WriteString(", in the middle of: " + s.Doing)
+	}
+	out.WriteString("\n")
+	for _, list := range []struct {
+		title string
+		paths []string
+	}{
+		{"In conflict", s.Conflicts},
+		{"Changed since they were committed or staged", s.Changed},
+		{"Deleted since then", s.Deleted},
+		{"Not tracked", s.Untracked},
+	} {
+		if len(list.paths) > 0 {
+			out.WriteString(list.title + ": " + firstOf(list.paths, maxListed) + "\n")
+		}
+	}
+	if s.Partial {
+		out.WriteString("There may be more such files.\n")
+	}
+	return out.String()
+}
+
+// gitWait is how long a request waits for the graph.
+const gitWait = time.Second
+
+const gitHead = "[The repository as the program sees it now. This is not a message of the user.]\n"
+
+// GitTail is an [aycoder.ContextMiddleware] that adds the state of the repository to the tail of each request (see
+// [aycoder.Request]), as [GitState.Text] describes it. Each request brings the graph up to date. If
+// that takes longer than a second, or fails, or there is no repository, the request goes out without: a host with a
+// large workspace calls [Graph.Refresh] when it starts.
+func (g *Graph) GitTail(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		req, err := next.Build(ctx, in)
+		if err != nil || req == nil {
+			return req, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, gitWait)
+		defer cancel()
+		var state *GitState
+		s, err := g.Refresh(ctx)
+		if err == nil {
+			state, err = g.GitState(ctx, s)
+		}
+		if err != nil || state == nil {
+			return req, nil
+		}
+		with := *req
+		with.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: gitHead + state.Text()})
+		return &with, nil
+	})
+}
