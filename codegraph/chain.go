@@ -10,8 +10,8 @@ import (
 	"github.com/aycoder/aycoder/internal/part"
 )
 
-// A chain is what is known of the messages of a request. What was added to a message is found by the hashes of
-// this message and all before it. So branches of a conversation share it, another process finds it, and it is
+// A chain is what is known of the messages of a request. An addition to a message is found by the hash of this
+// message and all before it. So branches of a conversation share it, another process finds it, and it is
 // out of use when the messages before it have changed.
 type chain struct {
 	run   string // the last run
@@ -28,8 +28,8 @@ type link struct {
 	run   string                        // that has looked at what to add; only the same run must send the same again
 }
 
-// maxChains is the number of conversations of which the messages are known without hashing them again.
-const maxChains = 16
+// maxChains is the number of runs of which the messages are known without hashing them again.
+const maxChains = 64
 
 // follow returns the chain of some messages. It has the links of the chain with which it has most messages in
 // common, or of the last one of this run. It also returns the last link.
@@ -46,7 +46,7 @@ func (e *enricher) follow(run string, messages []*aycoder.Message) (*chain, link
 	for _, m := range messages[common:] {
 		now.links = append(now.links, e.link(now, m))
 	}
-	if common == len(best.links) { // it has gone on
+	if common == len(best.links) && best.run == run { // it has gone on
 		e.chains = slices.DeleteFunc(e.chains, func(c *chain) bool { return c == best })
 	}
 	e.chains = slices.Insert(e.chains[:min(len(e.chains), maxChains-1)], 0, now)

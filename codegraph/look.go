@@ -25,8 +25,8 @@ type look struct {
 	r     Report
 }
 
-// addition returns what to add, or nil if that could not be found out. What another run has added to this
-// message stays if it is still so.
+// addition returns what to add, or nil if that could not be found out. The addition of another run to this
+// message stays if the files are still as it shows them.
 func (l *look) addition(ctx context.Context) *addition {
 	sent := l.link.addition
 	if sent != nil && sent.Text == "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/mask"
@@ -136,7 +137,9 @@ func (e *enricher) enrich(ctx context.Context, in aycoder.ContextInput, req *ayc
 	if last.run != in.Run || in.Run == "" {
 		if takes(req.Messages[n]) {
 			l := look{enricher: e, in: in, link: last, known: c.known(n)}
-			last.addition = l.addition(ctx)
+			if a := l.addition(ctx); a != last.addition {
+				last.addition, last.shown = a, weak.Pointer[aycoder.Message]{}
+			}
 		}
 		last.run = in.Run
 	}

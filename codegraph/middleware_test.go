@@ -146,6 +146,21 @@ func TestMiddlewareAddsOnce(t *testing.T) {
 	require.Equal(t, wire(t, third), wire(t, build(t, b, "1", append(slices.Clone(history), aycoder.Assistant("x"), aycoder.User("y"))...)[:5]))
 }
 
+// Of two runs that go on from the same messages, each keeps to what it has sent.
+func TestRunsDoNotChangeEachOther(t *testing.T) {
+	m := three()
+	b := builder(t, m, "")
+	history := []*aycoder.Message{aycoder.User("read main.go")}
+	first := wire(t, build(t, b, "1", history...))
+	m.put("b/b.go", "package b\n\nfunc B() { panic(1) }\n")
+	second := wire(t, build(t, b, "2", history...))
+	require.NotEqual(t, first, second)
+	longer := append(slices.Clip(history), aycoder.Assistant("ok"), aycoder.User("go on"))
+	require.Equal(t, first[0], wire(t, build(t, b, "1", longer...))[0])
+	require.Equal(t, second[0], wire(t, build(t, b, "2", append(slices.Clip(history), aycoder.Assistant("no"), aycoder.User("go on"))...))[0])
+	require.Equal(t, first, wire(t, build(t, b, "1", history...)))
+}
+
 // New files, patches and absolute names come into play as well; what is not a message of the user gets no text.
 func TestMiddlewareFindsFilesInPlay(t *testing.T) {
 	dir := t.TempDir()
