@@ -422,6 +422,42 @@ func TestMiddlewareInALoop(t *testing.T) {
 	require.Zero(t, compactions)
 }
 
+// After each compaction, the additions begin anew, and between two of them requests only get longer.
+func TestMiddlewareAfterCompactions(t *testing.T) {
+	m := three()
+	for i := range 20 {
+		m.put(fmt.Sprintf("p%02d.py", i), fmt.Sprintf("from p%02d import f\nfrom p%02d import f as g\ndef f():\n%s", (i+1)%20, (i+7)%20, strings.Repeat("    print('some text')\n", 40)))
+	}
+	g, err := codegraph.New(m)
+	require.NoError(t, err)
+	mw, err := codegraph.Middleware(g)
+	require.NoError(t, err)
+	read, err := aycoder.NewTool("read_file", "Reads a file.", func(_ context.Context, _ *aycoder.Invocation, in struct {
+		Path string `json:"path"`
+	}) (*aycoder.ToolResult, error) { return aycoder.TextResult(string(m.MapFS[in.Path].Data)), nil }, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	var steps []script.Step
+	for i := range 20 {
+		steps = append(steps, script.Call("read_file", map[string]any{"path": fmt.Sprintf("p%02d.py", i)}))
+	}
+	model := script.New(append(steps, script.Say("Done."))...)
+	keep, err := compaction.New(model, compaction.WithWindow(5_000))
+	require.NoError(t, err)
+	loop, err := aycoder.New(model, aycoder.WithTools(read), aycoder.WithStrictPrefix(true), aycoder.WithContextMiddleware(keep.Middleware, mw))
+	require.NoError(t, err)
+	compactions := 0
+	for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "Read them all."}) {
+		require.NoError(t, err)
+		if _, ok := ev.(*aycoder.Compacted); ok {
+			compactions++
+		}
+	}
+	require.Greater(t, compactions, 1)
+	for _, req := range model.Requests()[1:] {
+		require.Equal(t, 1, strings.Count(strings.Join(wire(t, req.Messages), ""), "u003cfiles id="))
+	}
+}
+
 // unwanted fails a test when something is logged.
 type unwanted struct{ t testing.TB }
 
