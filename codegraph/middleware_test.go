@@ -434,7 +434,9 @@ func TestMiddlewareAfterCompactions(t *testing.T) {
 	require.NoError(t, err)
 	read, err := aycoder.NewTool("read_file", "Reads a file.", func(_ context.Context, _ *aycoder.Invocation, in struct {
 		Path string `json:"path"`
-	}) (*aycoder.ToolResult, error) { return aycoder.TextResult(string(m.MapFS[in.Path].Data)), nil }, aycoder.WithEffect(aycoder.EffectReadOnly))
+	}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult(string(m.MapFS[in.Path].Data)), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
 	require.NoError(t, err)
 	var steps []script.Step
 	for i := range 20 {
