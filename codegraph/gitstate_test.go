@@ -224,6 +224,24 @@ func TestGitStateSHA256(t *testing.T) {
 	require.Equal(t, &codegraph.GitState{Branch: "main", Changed: []string{"a3.go"}}, stateOf(t, dir))
 }
 
+// A file that was changed in the moment in which the index was written is compared by its content.
+func TestGitStateOfOneMoment(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	dir, at := t.TempDir(), time.Unix(1_700_000_000, 0)
+	git(t, dir, "init", "-q", "-b", "main")
+	for _, text := range []string{"package a\n", "package b\n"} {
+		write(t, dir, "a.go", text)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, "a.go"), at, at))
+		if text == "package a\n" {
+			git(t, dir, "add", "-A")
+		}
+	}
+	require.NoError(t, os.Chtimes(filepath.Join(dir, ".git", "index"), at, at))
+	require.Equal(t, &codegraph.GitState{Branch: "main", Changed: []string{"a.go"}}, stateOf(t, dir))
+}
+
 // The tail of a request has the state, which may change: the messages do not.
 func TestGitTail(t *testing.T) {
 	m := three()
