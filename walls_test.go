@@ -56,6 +56,7 @@ var walls = []wall{
 	{"compaction", []string{".", "tokens", "internal"}, nil},
 	{"codegraph", []string{".", "codegraph", "tokens", "internal"}, modules[:4]},
 	{"codegraph/source", []string{"internal"}, nil},
+	{"codegraph/lsp", []string{".", "diff", "edit", "tools", "workspace", "internal"}, nil},
 	{"retrieval", []string{".", "codegraph", "internal"}, nil}, // of codegraph only codegraph/source
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "merge", "session", "tools", "workspace", "internal"}, nil},

@@ -85,6 +85,25 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 	return c, nil
 }
 
+// NewPlanner returns a tool that changes files, and is an [aycoder.Planner], for changes that are computed
+// elsewhere, such as a rename by a language server. propose returns what a call would change, without changing
+// anything; it may be called several times for a call, and its error is for the model. Everything else is as
+// in [EditFile]: the plan is shown before it is carried out, merged with what the user changes meanwhile, and
+// shown to the model as a diff. For the subject, see [aycoder.WithSubject].
+func NewPlanner[In any](
+	ws FS, name, description string, subject aycoder.Subject,
+	propose func(context.Context, In) ([]edit.File, error), opts ...Option,
+) (aycoder.Tool, error) {
+	if propose == nil {
+		return nil, fmt.Errorf("new tool %q: function is nil", name)
+	}
+	find := func(ctx context.Context, _ texts, in In) (*proposal, error) {
+		files, err := propose(ctx, in)
+		return &proposal{edits: files}, err
+	}
+	return newChanger(ws, opts, about{name, description, subject}, find)
+}
+
 // Plan implements [aycoder.Planner]. It computes the change without writing to any file.
 func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (edit.Plan, error) {
 	var in In

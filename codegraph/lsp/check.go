@@ -1,0 +1,292 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/diff3"
+	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/view"
+)
+
+const (
+	maxShown  = 20 // lines that follow the result of an edit
+	maxMisses = 3  // after so many edits without an answer, the wait is at its shortest
+)
+
+// A change is what an edit has done to a file.
+type change struct {
+	path          string
+	before, after string
+	was, is       bool // whether the file existed before and exists now
+}
+
+// Middleware is an [aycoder.ToolMiddleware]. After a call that has changed files, it waits for what the language
+// servers say about them, at most as long as [WithWait] allows, and adds to the result the errors that were not
+// there before: in these files, and in others as far as the server tells. The commands of [WithCommand] come first. It
+// never says that an edit has failed, and changes nothing else about the result.
+//
+// The errors are new compared with the text right before the edit, so those that the user has made
+// meanwhile are not among them. If a server was not ready in time for an edit, the errors of that edit follow the next one,
+// or are not reported.
+func (c *Client) Middleware(next aycoder.ToolFunc) aycoder.ToolFunc {
+	return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		r, err := next(ctx, inv)
+		if err != nil || r == nil || r.IsError || r.Changes == nil {
+			return r, err
+		}
+		if len(changesOf(r.Changes)) == 0 {
+			return r, nil
+		}
+		limited, cancel := context.WithTimeout(ctx, c.wait)
+		defer cancel()
+		done := *r
+		notes := c.format(limited, inv, &done)
+		changes := changesOf(done.Changes)
+		var wg sync.WaitGroup
+		var errors []string
+		wg.Go(func() { errors = c.newErrors(limited, changes) })
+		notes = append(notes, c.check(limited, changes)...)
+		wg.Wait()
+		notes = append(notes, errors...)
+		if len(notes) > 0 {
+			done.Parts = append(slices.Clip(r.Parts), &aycoder.Text{Text: "\n" + strings.Join(notes, "\n") + "\n"})
+		}
+		return &done, nil
+	}
+}
+
+// changesOf returns the files that were written.
+func changesOf(res *edit.Result) []change {
+	var out []change
+	for i := range res.Files {
+		f := &res.Files[i]
+		if !f.Written || f.Undo == nil {
+			continue
+		}
+		// The undo has the content before and after, in the opposite direction.
+		out = append(out, change{path: f.Path, before: f.Undo.Proposed, after: f.Undo.Base,
+			was: f.Kind != edit.Create, is: f.Kind != edit.Delete})
+	}
+	return out
+}
+
+// newErrors returns the lines about errors that all servers report.
+func (c *Client) newErrors(ctx context.Context, changes []change) []string {
+	found := make([][]string, len(c.servers))
+	var wg sync.WaitGroup
+	for i, s := range c.servers {
+		if slices.ContainsFunc(changes, func(ch change) bool { return s.watches(ch.path) }) {
+			wg.Go(func() { found[i] = s.newErrors(ctx, changes) })
+		}
+	}
+	wg.Wait()
+	lines := slices.Concat(found...)
+	if len(lines) == 0 {
+		return nil
+	}
+	if more := len(lines) - maxShown; more > 0 {
+		lines = append(lines[:maxShown], fmt.Sprintf("(%d more errors are not shown)", more))
+	}
+	return append([]string{"written; new errors:"}, lines...)
+}
+
+// newErrors returns lines about the errors that a server reports and that were not there before.
+func (s *server) newErrors(ctx context.Context, changes []change) (lines []string) {
+	misses := min(s.missed.Add(1)-1, maxMisses)
+	ctx, cancel := context.WithTimeout(ctx, s.client.wait/time.Duration(1+misses))
+	defer cancel()
+	_ = s.withTurn(ctx, func() error {
+		x, err := s.session(ctx)
+		if err != nil {
+			return err // it is no fault of the edit
+		}
+		if found, ok := x.compare(ctx, changes); ok {
+			s.missed.Store(0)
+			lines = found
+		}
+		return nil
+	})
+	return lines
+}
+
+// A state is what a server has said about the files at some moment.
+type state struct {
+	errors map[string][]problem
+	texts  map[string]string // of the files that an edit changed; their errors have lines of these texts
+}
+
+// compare tells the server of the changes, and returns lines about the errors that these have made. It returns false
+// if the server has not answered in time. It is told all the same.
+//
+// The edit is done when it begins, but the server has not been told: a file that is not open yet is opened with the
+// text that it had before. So the errors before need no time before the edit, and nobody else's change comes between.
+func (x *session) compare(ctx context.Context, changes []change) (lines []string, ok bool) {
+	own, before, after := map[string]bool{}, []string{}, []string{}
+	for _, ch := range changes {
+		own[ch.path] = true
+	}
+	foreign := x.refresh(ctx, own)
+	for _, ch := range changes {
+		if !x.checks(ch) || !ch.was {
+			continue
+		}
+		before = append(before, ch.path)
+		if d := x.docs.open[ch.path]; d != nil && d.text != ch.before {
+			foreign = true
+		}
+		x.sync(ch.path, ch.before)
+	}
+	if foreign {
+		x.owed = nil
+		for _, name := range before { // so that the server speaks again
+			x.resend(name, x.docs.open[name].text)
+		}
+	}
+	base := x.base(x.settle(ctx, before), changes)
+	for _, ch := range changes {
+		if x.take(ch) {
+			after = append(after, ch.path)
+		}
+	}
+	if base == nil || !x.settle(ctx, after) {
+		x.owed = base
+		return nil, false
+	}
+	x.owed = nil
+	return x.fresh(base, changes), true
+}
+
+// checks reports whether the server can have the texts of a change.
+func (x *session) checks(ch change) bool {
+	return x.Languages[path.Ext(ch.path)] != "" && fit(ch.before) && fit(ch.after)
+}
+
+// base returns the state to compare with. Settled says that what the server has said is about the texts
+// before the changes. If errors of the last edit were not reported in time, the state is that before it.
+func (x *session) base(settled bool, changes []change) *state {
+	b := x.owed
+	if b == nil {
+		if !settled {
+			return nil
+		}
+		b = &state{x.store.errors(), map[string]string{}}
+	}
+	for _, ch := range changes {
+		if _, known := b.texts[ch.path]; known || !x.checks(ch) {
+			continue
+		}
+		if !settled {
+			return nil
+		}
+		b.texts[ch.path], b.errors[ch.path] = ch.before, x.store.errors()[ch.path]
+	}
+	return b
+}
+
+// take tells the server of a change, and reports whether the file is open now.
+func (x *session) take(ch change) bool {
+	if !x.watches(ch.path) {
+		return false
+	}
+	switch {
+	case !ch.is:
+		x.drop(ch.path)
+		x.tell(ch.path, fileDeleted)
+	case !ch.was:
+		x.tell(ch.path, fileCreated)
+	case !x.checks(ch):
+		x.drop(ch.path)
+		x.tell(ch.path, fileChanged)
+	}
+	if !ch.is || !x.checks(ch) {
+		return false
+	}
+	x.sync(ch.path, ch.after)
+	if x.saves {
+		_ = x.conn.notify("textDocument/didSave", map[string]any{"textDocument": map[string]any{"uri": x.uri(ch.path)}})
+	}
+	return true
+}
+
+// fresh returns lines about the errors that are not in a state. The files that were changed come first.
+func (x *session) fresh(base *state, changes []change) (lines []string) {
+	now := x.store.errors()
+	names := make([]string, 0, len(now))
+	for _, ch := range changes {
+		names = append(names, ch.path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if !slices.Contains(names[:len(changes)], name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		before, after := "", "" // the lines of a file that was not changed stay where they are
+		if text, known := base.texts[name]; known && x.docs.open[name] != nil {
+			before, after = text, x.docs.open[name].text
+		}
+		for _, p := range added(base.errors[name], now[name], before, after) {
+			lines = append(lines, fmt.Sprintf("%s:%d: %s", runes.Path(name), p.line, p.text))
+		}
+	}
+	return lines
+}
+
+// added returns the problems of a text that are not those of an older text. A problem with the same words is
+// the same if its line is where the line of the old one has gone. If that line is in a part that was
+// replaced, it may be anywhere in the new part. And what is left may have been moved with code, between parts that were replaced.
+func added(old, now []problem, before, after string) (out []problem) {
+	hunks := diff3.Diff(view.Bytes(before), view.Bytes(after)).Changes()
+	old, out = slices.Clone(old), slices.Clone(now)
+	for _, same := range []func(was, is int) bool{
+		func(was, is int) bool { first, last := moved(hunks, was); return first <= is && is < last },
+		func(was, is int) bool { return replaced(hunks, was, true) && replaced(hunks, is, false) },
+	} {
+		out = slices.DeleteFunc(out, func(p problem) bool {
+			i := slices.IndexFunc(old, func(o problem) bool { return o.text == p.text && same(o.line, p.line) })
+			if i >= 0 {
+				old = slices.Delete(old, i, i+1)
+			}
+			return i >= 0
+		})
+	}
+	return out
+}
+
+// moved returns the lines that have come from a line, from first to before last.
+func moved(hunks []diff3.Change, line int) (first, last int) {
+	shift := 0
+	for _, h := range hunks {
+		if line < h.OldLine {
+			break
+		}
+		if line < h.OldLine+runes.Lines(h.Old) {
+			return h.NewLine, h.NewLine + runes.Lines(h.New)
+		}
+		shift = h.NewLine + runes.Lines(h.New) - h.OldLine - runes.Lines(h.Old)
+	}
+	return line + shift, line + shift + 1
+}
+
+// replaced reports whether a line is in a part that is different in the other text.
+func replaced(hunks []diff3.Change, line int, old bool) bool {
+	return slices.ContainsFunc(hunks, func(h diff3.Change) bool {
+		if old {
+			return h.OldLine <= line && line < h.OldLine+runes.Lines(h.Old)
+		}
+		return h.NewLine <= line && line < h.NewLine+runes.Lines(h.New)
+	})
+}
+
+// absolute returns the path of a file for a server.
+func (c *Client) absolute(name string) string { return filepath.Join(c.root, filepath.FromSlash(name)) }

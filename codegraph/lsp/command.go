@@ -1,0 +1,238 @@
+package lsp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/view"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+const (
+	maxSaid   = 1000     // files whose output is remembered
+	maxOutput = 64 << 10 // bytes that are read of the output of a check
+	maxDiff   = 16 << 10 // bytes of the diff that formatting makes
+)
+
+// Command is a command that runs after an edit of certain files, in the directory of the workspace. The
+// host configures it, so nobody is asked for approval.
+type Command struct {
+	// Files is a pattern for the files, such as "*.go". A pattern without a slash applies to the name of a file.
+	Files string
+	// Script is the text for the shell. "{file}" stands for the path of the edited file, which is quoted.
+	//
+	// If the exit code of a check is not 0, the model is shown the lines of the output that the same check did
+	// not print after the last edit of the file. For a program that always exits with 0, negate a filter:
+	//
+	//	! gofmt -l {file} | grep .
+	Script string
+	// Format says that the command prints the formatted text of the file, and exits with 0. The text then replaces
+	// that of the file, merged with what the user has changed meanwhile, and the model is shown the difference. The
+	// script must not change the file itself.
+	Format bool
+}
+
+// WithCommand adds a command. Commands that format run first, one after the other, and the others in parallel. All
+// of them and the servers share the time of [WithWait], after which a command is killed. Default: none.
+func WithCommand(cmd Command) Option {
+	return func(c *Client) error {
+		if cmd.Files == "" || strings.TrimSpace(cmd.Script) == "" {
+			return &aycoder.ConfigError{Option: "WithCommand", Err: errors.New("it has no pattern or no script")}
+		}
+		c.commands = append(c.commands, cmd)
+		return nil
+	}
+}
+
+// name is the command as people read it.
+func (cmd *Command) name() string { return runes.Shorten(strings.TrimSpace(cmd.Script), 60) }
+
+// run runs a command for a file. It returns false if the command could not be run or was cut off.
+func (c *Client) run(ctx context.Context, cmd Command, file string) (out string, code int, ok bool) {
+	if strings.HasPrefix(file, "-") { // not an option
+		file = "./" + file
+	}
+	script := strings.ReplaceAll(cmd.Script, "{file}", "'"+strings.ReplaceAll(file, "'", `'\''`)+"'")
+	b := &capped{max: maxOutput}
+	if cmd.Format {
+		script, b.max = "{ "+script+"\n} 2>/dev/null", maxText
+	}
+	environ := c.environ
+	if r, remote := c.exec.(tools.RemoteExec); remote {
+		environ = r.Environ()
+	}
+	dir := c.files.Dir()
+	res, err := c.exec.Run(ctx, &tools.ExecCommand{Script: script, Root: dir, Dir: dir, Output: b,
+		Env: append(environ[:len(environ):len(environ)], "TERM=dumb", "NO_COLOR=1")})
+	if err != nil || ctx.Err() != nil || cmd.Format && b.cut {
+		return "", 0, false
+	}
+	return b.String(), res.Code, true
+}
+
+// capped keeps the beginning of what is written to it.
+type capped struct {
+	bytes.Buffer
+	max int
+	cut bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	room := min(len(p), c.max-c.Len())
+	c.cut = c.cut || room < len(p)
+	c.Buffer.Write(p[:room])
+	return len(p), nil
+}
+
+// format runs the commands that format, and returns a note for each file that they have changed.
+func (c *Client) format(ctx context.Context, inv *aycoder.Invocation, r *aycoder.ToolResult) (notes []string) {
+	for _, cmd := range c.commands {
+		if !cmd.Format {
+			continue
+		}
+		for _, ch := range changesOf(r.Changes) {
+			if !ch.is || !matches(cmd.Files, ch.path) {
+				continue
+			}
+			out, code, ok := c.run(ctx, cmd, ch.path)
+			if !ok || code != 0 || out == "" || out == ch.after {
+				continue
+			}
+			if note := c.reformat(ctx, inv, r, ch, out); note != "" {
+				notes = append(notes, "formatted by "+cmd.name()+":\n"+note)
+			}
+		}
+	}
+	return notes
+}
+
+// reformat writes a formatted text, and returns the difference. A file that cannot be written stays as it is.
+func (c *Client) reformat(
+	ctx context.Context, inv *aycoder.Invocation, r *aycoder.ToolResult, ch change, text string,
+) string {
+	plan, err := edit.NewPlan(edit.File{Path: ch.path, Kind: edit.Change, Base: ch.after, Proposed: text})
+	if err != nil {
+		return ""
+	}
+	ctx = workspace.WithCall(ctx, inv)
+	res, err := c.files.Apply(ctx, plan)
+	if err != nil || !res.Files[0].Written {
+		return ""
+	}
+	f := &res.Files[0]
+	d := diff.Compare(view.Bytes(ch.after), view.Bytes(text), diff.WithNames(ch.path, ch.path))
+	shown := d.Brief(maxDiff)
+	if f.Outcome == edit.OutcomeApplied {
+		c.learn(ctx, ch, text)
+	} else {
+		shown += res.ModelText()
+	}
+	r.Changes = joined(r.Changes, f)
+	return shown
+}
+
+// learn records that the model has been shown the formatted text, if it has been shown the text before.
+func (c *Client) learn(ctx context.Context, ch change, text string) {
+	seen := c.files.Seen().For(ctx)
+	now := seen.SeenFiles // with the edit, of which the model has not read yet
+	sum := sha256.Sum256(view.Bytes(ch.after))
+	switch {
+	case now.Hash(ch.path) == hex.EncodeToString(sum[:]):
+		seen.After(ch.after).Add(ch.path, text)
+	case slices.Contains(now.Contents(ch.path), ch.after):
+		seen.After(ch.after).AddPart(ch.path, text)
+	}
+}
+
+// joined returns the changes of an edit with those of a format that followed.
+func joined(res *edit.Result, f *edit.FileResult) *edit.Result {
+	files := slices.Clone(res.Files)
+	for i := range files {
+		if files[i].Path != f.Path {
+			continue
+		}
+		files[i].Content = f.Content
+		// If the user has changed the file between, one undo of both would take that back, too.
+		if f.Outcome == edit.OutcomeApplied && f.Undo != nil && files[i].Undo != nil {
+			undo := *files[i].Undo
+			undo.Base = f.Undo.Base
+			files[i].Undo = &undo
+		}
+	}
+	return &edit.Result{Files: files}
+}
+
+// check runs the other commands, and returns a note for each that has something to say.
+func (c *Client) check(ctx context.Context, changes []change) []string {
+	var wg sync.WaitGroup
+	notes := make([]string, len(c.commands))
+	for i, cmd := range c.commands {
+		if cmd.Format {
+			continue
+		}
+		wg.Go(func() {
+			for _, ch := range changes {
+				if !ch.is || !matches(cmd.Files, ch.path) {
+					continue
+				}
+				if out, code, ok := c.run(ctx, cmd, ch.path); ok {
+					notes[i] += c.report(cmd, ch.path, out, code)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return slices.DeleteFunc(notes, func(note string) bool { return note == "" })
+}
+
+// number matches what differs between two runs of a check although it says the same.
+var number = regexp.MustCompile(`[0-9]+`)
+
+// report returns what a check says that it did not say the last time, or "".
+func (c *Client) report(cmd Command, file, out string, code int) string {
+	lines := map[string]bool{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := cmd.Script + "\x00" + file
+	before, known := c.said[key]
+	if len(c.said) >= maxSaid && !known {
+		clear(c.said)
+	}
+	c.said[key] = lines
+	if code == 0 {
+		return ""
+	}
+	var news []string
+	for line := range strings.Lines(runes.Clean(out)) {
+		line = strings.TrimRight(line, " \r\n")
+		same := number.ReplaceAllString(line, "0")
+		lines[same] = true
+		if line != "" && !before[same] {
+			news = append(news, runes.Shorten(line, maxErrorText))
+		}
+	}
+	if len(news) == 0 {
+		return ""
+	}
+	if more := len(news) - maxShown; more > 0 {
+		news = append(news[:maxShown], fmt.Sprintf("(%d more lines are not shown)", more))
+	}
+	head := "written; " + cmd.name() + " reports:"
+	if known {
+		head = "written; new errors of " + cmd.name() + ":"
+	}
+	return head + "\n" + strings.Join(news, "\n")
+}

@@ -1,0 +1,2 @@
+// Package lsp asks language servers.
+package lsp

@@ -1,0 +1,206 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/tools"
+)
+
+const (
+	maxLines   = 200 // places in a result
+	maxLine    = 300 // bytes
+	lineSearch = 5   // how many lines beside the one that the model has named may be meant
+	maxTries   = 10  // places of a name in a file that are tried
+)
+
+type nameArgs struct {
+	Name string `json:"name" jsonschema_description:"The name, as it stands in the code. Without path, a method may have its type before a dot."`
+	Path string `json:"path,omitempty" jsonschema_description:"File in which the name stands, relative to the workspace. Default: the declaration is looked for in the whole workspace."`
+	Line int    `json:"line,omitempty" jsonschema:"minimum=1" jsonschema_description:"1-based line of the file in which the name stands. Default: anywhere in the file."`
+}
+
+type renameArgs struct {
+	Path    string `json:"path" jsonschema_description:"File in which the name stands, relative to the workspace."`
+	Line    int    `json:"line" jsonschema:"minimum=1" jsonschema_description:"1-based line in which the name stands."`
+	Name    string `json:"name" jsonschema_description:"The name, as it stands in that line."`
+	NewName string `json:"new_name" jsonschema_description:"The new name."`
+}
+
+// Tools returns the tools with which a model asks the language servers: definition and references, which only
+// read, and rename, which changes files like the tools of package tools: a person can see and reduce the change
+// before it is made, and it is merged with what the user changes meanwhile. Without a server, there are no tools.
+func (c *Client) Tools() ([]aycoder.Tool, error) {
+	if len(c.servers) == 0 {
+		return nil, nil
+	}
+	subject := aycoder.WithSubject(aycoder.SubjectPath, "path")
+	reads := aycoder.WithEffect(aycoder.EffectReadOnly)
+	definition, err := aycoder.NewTool("definition", "Find where a name is defined, exactly as the compiler sees it. Name a place where it is used (path, line), or give the name alone.", c.definition, reads, subject)
+	if err != nil {
+		return nil, err
+	}
+	references, err := aycoder.NewTool("references", "Find all places where a name is used, exactly as the compiler sees it, with its declaration. Name one place where it stands (path, line), or give the name alone.", c.references, reads, subject)
+	if err != nil {
+		return nil, err
+	}
+	rename, err := tools.NewPlanner(c.files, "rename", "Rename a function, type, method, variable or the like wherever it is used, exactly as the compiler sees it. The result is a unified diff.",
+		aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}, c.rename)
+	if err != nil {
+		return nil, err
+	}
+	return []aycoder.Tool{definition, references, rename}, nil
+}
+
+func (c *Client) definition(ctx context.Context, _ *aycoder.Invocation, in nameArgs) (*aycoder.ToolResult, error) {
+	places, note, err := c.places(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if in.Path == "" { // these are the declarations
+		return c.list(places, note), nil
+	}
+	var found []Location
+	for _, at := range places {
+		if found, err = c.Definition(ctx, at.Path, at.Position); err != nil || len(found) > 0 {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.list(found, note), nil
+}
+
+func (c *Client) references(ctx context.Context, _ *aycoder.Invocation, in nameArgs) (*aycoder.ToolResult, error) {
+	places, note, err := c.places(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if in.Path == "" && len(places) > 1 {
+		return nil, fmt.Errorf("%q is declared in several places; give path and line of one:\n%s", in.Name, c.list(places, "").Text())
+	}
+	var found []Location
+	for _, at := range places {
+		if found, err = c.References(ctx, at.Path, at.Position); err != nil || len(found) > 0 {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.list(found, note), nil
+}
+
+func (c *Client) rename(ctx context.Context, in renameArgs) ([]edit.File, error) {
+	places, _, err := c.places(ctx, nameArgs{in.Name, in.Path, in.Line})
+	if err != nil {
+		return nil, err
+	}
+	if at := places[0]; at.Line == in.Line {
+		return c.Rename(ctx, at.Path, at.Position, in.NewName)
+	}
+	return nil, fmt.Errorf("%q is not in line %d of %s, but in line %d; if you mean that, give this line",
+		in.Name, in.Line, runes.Path(in.Path), places[0].Line)
+}
+
+// places returns the places that a model may mean. Models cannot count columns, and count lines badly. A note says
+// what was not as the model has said.
+func (c *Client) places(ctx context.Context, in nameArgs) (places []Location, note string, err error) {
+	if in.Path == "" {
+		places, err = c.symbols(ctx, in.Name)
+		if err == nil && len(places) == 0 {
+			err = fmt.Errorf("no declaration of %q was found; give path and line of a place where it is used", in.Name)
+		}
+		return places, "", err
+	}
+	name, err := c.files.Rel(in.Path)
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := c.read(name)
+	if err != nil {
+		return nil, "", err
+	}
+	word := in.Name[strings.LastIndexByte(in.Name, '.')+1:]
+	if in.Line == 0 {
+		places = inFile(name, text, word)
+	} else {
+		places = nearLine(name, text, word, in.Line)
+	}
+	switch {
+	case len(places) == 0 && in.Line > 0:
+		return nil, "", fmt.Errorf("%q is not in line %d of %s, nor near it", word, in.Line, runes.Path(name))
+	case len(places) == 0:
+		return nil, "", fmt.Errorf("%q is not in %s", word, runes.Path(name))
+	case in.Line > 0 && places[0].Line != in.Line:
+		note = fmt.Sprintf("(the name is in line %d, not %d)", places[0].Line, in.Line)
+	}
+	return places, note, nil
+}
+
+// inFile returns the first places of a name in a file.
+func inFile(name, text, word string) (places []Location) {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		for _, column := range occurrences(line, word) {
+			if len(places) == maxTries {
+				return places
+			}
+			places = append(places, Location{Path: name, Position: Position{n, column}})
+		}
+	}
+	return places
+}
+
+// nearLine returns the places of a name in a line, or in the nearest one that has it.
+func nearLine(name, text, word string, line int) (places []Location) {
+	for away := range lineSearch + 1 {
+		for _, n := range []int{line - away, line + away} {
+			found, _ := lineOf(text, n-1)
+			if n < 1 || len(places) > 0 {
+				continue
+			}
+			for _, column := range occurrences(found, word) {
+				places = append(places, Location{Path: name, Position: Position{n, column}})
+			}
+		}
+	}
+	return places
+}
+
+// list returns a result with places and the lines of those that are in the workspace.
+func (c *Client) list(found []Location, note string) *aycoder.ToolResult {
+	var b strings.Builder
+	if note != "" {
+		b.WriteString(note + "\n")
+	}
+	if len(found) == 0 {
+		b.WriteString("The language server knows of none.\n")
+	}
+	name, text := "", ""
+	for i, at := range found {
+		if i == maxLines {
+			fmt.Fprintf(&b, "(%d more are not shown)\n", len(found)-i)
+			break
+		}
+		if at.Outside {
+			fmt.Fprintf(&b, "%s:%d (outside the workspace)\n", runes.Path(at.Path), at.Line)
+			continue
+		}
+		if at.Path != name {
+			name = at.Path
+			text, _ = c.read(name) // a place without its line is one, too
+		}
+		line, _ := lineOf(text, at.Line-1)
+		b.WriteString(runes.Shorten(fmt.Sprintf("%s:%d: %s", runes.Path(at.Path), at.Line, strings.TrimSpace(line)), maxLine) + "\n")
+	}
+	r := aycoder.TextResult(runes.Clean(b.String()))
+	r.Summary = fmt.Sprintf("%d found", len(found))
+	return r
+}
