@@ -47,7 +47,7 @@ func Known(name string) (Server, bool) {
 		// Without the delay, gopls publishes once, when all packages are checked.
 		return Server{Command: []string{name}, Languages: map[string]string{".go": "go"},
 			Watch:    []string{"go.mod", "go.sum", "go.work"},
-			Settings: json.RawMessage(`{"diagnosticsDelay":"0s"}`)}, true
+			Settings: json.RawMessage(`{"diagnosticsDelay":"0s","staticcheck":false}`)}, true
 	case "pyright-langserver":
 		return Server{Command: []string{name, "--stdio"}, Languages: map[string]string{".py": "python", ".pyi": "python"},
 			Watch:    []string{"pyrightconfig.json", "pyproject.toml"},

@@ -1,75 +1,139 @@
-package lsp
+package lsp_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"testing"
-	"time"
 
+	"github.com/aycoder/aycoder/codegraph/lsp"
+	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
 
-// program returns a language server of this machine: from a variable, or found in PATH.
-func program(t testing.TB, variable, name string) string {
-	if p := os.Getenv(variable); p != "" {
-		return p
-	}
-	p, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("%s is not installed: set %s to its path", name, variable)
-	}
-	return p
-}
-
-// real returns a client of a real server, in a directory.
-func real(t testing.TB, known, path, dir string, opts ...Option) (*Client, *workspace.Workspace) {
-	s, ok := Known(known)
+// installed returns a server of this machine with its configuration: its program is in PATH, or in a variable.
+func installed(t testing.TB, name, variable string) lsp.Server {
+	t.Helper()
+	s, ok := lsp.Known(name)
 	require.True(t, ok)
+	path := os.Getenv(variable)
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath(name); err != nil {
+			t.Skipf("%s is not installed: set %s to its path", name, variable)
+		}
+	}
 	s.Command[0] = path
 	s.Memory = -1
-	ws, err := workspace.Open(dir)
-	require.NoError(t, err)
-	t.Cleanup(func() { ws.Close() })
-	c, err := New(ws, append([]Option{WithServer(s)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-	return c, ws
+	return s
 }
 
-func copyTree(t testing.TB, from string) string {
-	dir := filepath.Join(t.TempDir(), "ws")
-	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+// repository returns the directory of a checked-out repository.
+func repository(t testing.TB, name string) string {
+	t.Helper()
+	timed.Long(t, "a language server on "+name)
+	dir := filepath.Join(os.Getenv("AYCODER_REPOS"), name)
+	if _, err := os.Stat(dir); err != nil || os.Getenv("AYCODER_REPOS") == "" {
+		t.Skip("AYCODER_REPOS is not set to a directory that has " + name)
+	}
 	return dir
 }
 
-func TestTryGopls(t *testing.T) {
-	dir := copyTree(t, "/tmp/repos/go-sdk")
-	os.RemoveAll(filepath.Join(dir, ".git"))
-	c, _ := real(t, "gopls", program(t, "AYCODER_GOPLS", "gopls"), dir, WithWait(60*time.Second))
-	start := time.Now()
-	at := func() time.Duration { d := time.Since(start); start = time.Now(); return d }
-	locs, err := c.References(t.Context(), "mcp/tool.go", Position{41, 6})
-	t.Log(locs, err, at())
-	for i := range 4 {
-		edit1(t, c, dir, "mcp/tool.go", "package mcp\n", "package mcp\n\nvar x"+strings.Repeat("y", i)+" int = \"a\"\n")
-		t.Log(at())
-	}
-	edit1(t, c, dir, "mcp/tool.go", "func ", "func X")
-	t.Log(at())
-	edit1(t, c, dir, "mcp/client.go", "func NewClient(", "func NewClientx(")
-	t.Log(at())
-}
-
-func edit1(t testing.TB, c *Client, dir, name, old, new string) {
-	data, err := os.ReadFile(filepath.Join(dir, name))
+func clientOf(t testing.TB, dir string, opts ...lsp.Option) *lsp.Client {
+	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
-	after := strings.Replace(string(data), old, new, 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(after), 0o644))
-	lines := c.newErrors(context.Background(), []change{{name, string(data), after, true, true}})
-	t.Log(strings.Join(lines, "\n"))
+	t.Cleanup(func() { ws.Close() })
+	c, err := lsp.New(ws, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
+// count returns how many cases a test with a real server has.
+func count(t testing.TB, otherwise int) int {
+	n, err := strconv.Atoi(os.Getenv("AYCODER_LSP_CASES"))
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+// passed returns the environment of a server.
+func passed(t testing.TB) []string {
+	e, err := tools.LocalExec()
+	require.NoError(t, err)
+	return e.(tools.RemoteExec).Environ()
+}
+
+type asked struct {
+	Path                   string
+	Line, Column           int
+	Name                   string
+	Definition, References [][3]any
+	Refused                [2]bool
+}
+
+// places turns an answer of the client into the form of the oracle.
+func places(found []lsp.Location) [][3]any {
+	out := [][3]any{}
+	for _, at := range found {
+		out = append(out, [3]any{at.Path, float64(at.Line), float64(at.Column)})
+	}
+	return out
+}
+
+// Definitions and references are those that another client gets from the same server.
+func TestSameAnswers(t *testing.T) {
+	for _, tt := range []struct{ server, variable, repo, ext, language, settings string }{
+		{"gopls", "AYCODER_GOPLS", "go-sdk", ".go", "go", `{}`},
+		{"gopls", "AYCODER_GOPLS", "crush", ".go", "go", `{}`},
+		{"gopls", "AYCODER_GOPLS", "adk-go", ".go", "go", `{}`},
+		{"pyright-langserver", "AYCODER_PYRIGHT", "aider", ".py", "python", `{"python":{"analysis":{"diagnosticMode":"openFilesOnly"}}}`},
+		{"pyright-langserver", "AYCODER_PYRIGHT", "ayder-cli", ".py", "python", `{"python":{"analysis":{"diagnosticMode":"openFilesOnly"}}}`},
+	} {
+		t.Run(tt.repo, func(t *testing.T) {
+			s, dir := installed(t, tt.server, tt.variable), repository(t, tt.repo)
+			script, err := filepath.Abs("testdata/oracle.py")
+			require.NoError(t, err)
+			oracle := exec.CommandContext(t.Context(), "python3", append([]string{"-I", script, dir, tt.ext, tt.language,
+				strconv.Itoa(count(t, 30)), tt.settings}, s.Command...)...)
+			oracle.Stderr, oracle.Env, oracle.Dir = os.Stderr, passed(t), dir // pyright finds its interpreter by these
+			out, err := oracle.Output()
+			require.NoError(t, err)
+			c := clientOf(t, dir, lsp.WithServer(s))
+			compared, places := 0, 0
+			for in := bufio.NewScanner(bytes.NewReader(out)); in.Scan(); {
+				var a asked
+				require.NoError(t, json.Unmarshal(in.Bytes(), &a))
+				compared += same(t, c, &a)
+				places += len(a.Definition) + len(a.References)
+			}
+			t.Logf("%d answers with %d places are the same", compared, places)
+			require.Greater(t, compared, 0)
+		})
+	}
+}
+
+// same compares the answers about one name, and returns how many there were.
+func same(t *testing.T, c *lsp.Client, a *asked) (compared int) {
+	for i, ask := range []func(context.Context, string, lsp.Position) ([]lsp.Location, error){c.Definition, c.References} {
+		found, err := ask(t.Context(), a.Path, lsp.Position{Line: a.Line, Column: a.Column})
+		if a.Refused[i] {
+			require.Error(t, err)
+			continue
+		}
+		require.NoError(t, err, "%s:%d:%d %s", a.Path, a.Line, a.Column, a.Name)
+		require.ElementsMatch(t, [][][3]any{a.Definition, a.References}[i], places(found), "%s:%d:%d %s", a.Path, a.Line, a.Column, a.Name)
+		if len(found) > 0 {
+			compared++
+		}
+	}
+	return compared
+}
