@@ -123,6 +123,7 @@ func (s *server) newErrors(ctx context.Context, changes []change) (lines []strin
 type state struct {
 	errors map[string][]problem
 	texts  map[string]string // of the files that an edit changed; their errors have lines of these texts
+	wide   bool              // the errors of other files are known, too
 }
 
 // compare tells the server of the changes, and returns lines about the errors that these have made. It returns false
@@ -147,23 +148,44 @@ func (x *session) compare(ctx context.Context, changes []change) (lines []string
 		x.sync(ch.path, ch.before)
 	}
 	if foreign {
-		x.owed = nil
+		x.owed, x.wide = nil, false
 		for _, name := range before { // so that the server speaks again
 			x.resend(name, x.docs.open[name].text)
 		}
 	}
-	base := x.base(x.settle(ctx, before), changes)
+	if !x.wide {
+		before = x.probe(before)
+	}
+	settled := x.settle(ctx, before)
+	x.wide = x.wide || settled && len(before) > 0
+	base := x.base(settled, changes)
 	for _, ch := range changes {
 		if x.take(ch) {
 			after = append(after, ch.path)
 		}
 	}
-	if base == nil || !x.settle(ctx, after) {
+	if base == nil || !x.settle(ctx, x.probe(after)) {
 		x.owed = base
 		return nil, false
 	}
 	x.owed = nil
 	return x.fresh(base, changes), true
+}
+
+// probe returns the files that the server is waited for. If there is none, as after a deletion, it is a file
+// that is open, whose text is sent again so that the server speaks.
+func (x *session) probe(names []string) []string {
+	last := ""
+	for name, d := range x.docs.open {
+		if o := x.docs.open[last]; o == nil || d.used > o.used || d.used == o.used && name < last {
+			last = name
+		}
+	}
+	if len(names) > 0 || last == "" {
+		return names
+	}
+	x.resend(last, x.docs.open[last].text)
+	return []string{last}
 }
 
 // checks reports whether the server can have the texts of a change.
@@ -179,16 +201,19 @@ func (x *session) base(settled bool, changes []change) *state {
 		if !settled {
 			return nil
 		}
-		b = &state{x.store.errors(), map[string]string{}}
+		b = &state{x.store.errors(), map[string]string{}, x.wide}
 	}
 	for _, ch := range changes {
-		if _, known := b.texts[ch.path]; known || !x.checks(ch) {
-			continue
-		}
-		if !settled {
+		_, known := b.texts[ch.path]
+		switch {
+		case !x.checks(ch):
+		case !ch.was: // the server may have found the new file on the disk
+			b.texts[ch.path], b.errors[ch.path] = "", nil
+		case !known && !settled:
 			return nil
+		case !known:
+			b.texts[ch.path], b.errors[ch.path] = ch.before, x.store.errors()[ch.path]
 		}
-		b.texts[ch.path], b.errors[ch.path] = ch.before, x.store.errors()[ch.path]
 	}
 	return b
 }
@@ -226,7 +251,8 @@ func (x *session) fresh(base *state, changes []change) (lines []string) {
 		names = append(names, ch.path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if !slices.Contains(names[:len(changes)], name) {
+		_, edited := base.texts[name]
+		if (base.wide || edited) && !slices.Contains(names[:len(changes)], name) {
 			names = append(names, name)
 		}
 	}

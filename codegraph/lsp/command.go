@@ -76,7 +76,7 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 	}
 	dir := c.files.Dir()
 	res, err := c.exec.Run(ctx, &tools.ExecCommand{Script: script, Root: dir, Dir: dir, Output: b,
-		Env: append(environ[:len(environ):len(environ)], "TERM=dumb", "NO_COLOR=1")})
+		Env: slices.Concat(environ, []string{"TERM=dumb", "NO_COLOR=1"})})
 	if err != nil || ctx.Err() != nil || cmd.Format && b.cut {
 		return "", 0, false
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +26,24 @@ func TestMain(m *testing.M) {
 		(&fakeServer{mode: mode, in: bufio.NewReader(os.Stdin), texts: map[string]string{}}).serve()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if left := leftOver(); left != "" && code == 0 {
+		fmt.Println("left behind:", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftOver returns the goroutines of the package that have outlived the tests, and the processes.
+func leftOver() string {
+	stacks := make([]byte, 1<<20)
+	for _, g := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(g, "codegraph/lsp.(*") {
+			return g
+		}
+	}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())) // not everywhere
+	return string(children)
 }
 
 // A fakeServer is a language server for files in which a line "error: TEXT" is an error and "def NAME" defines a
@@ -215,6 +233,7 @@ func (f *fakeServer) opened(m *fakeMessage) {
 		}
 	case "slow":
 		if version > 1 { // late for the edit, in time for the next one
+			f.remember("waits")
 			for !exists("go on") {
 				time.Sleep(time.Millisecond)
 			}

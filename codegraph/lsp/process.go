@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,6 +119,7 @@ type session struct {
 	pull  atomic.Bool // the server is asked for diagnostics
 	store store
 	docs  documents
+	wide  bool   // the server has said what is wrong with all files
 	owed  *state // what to compare with if the errors of the last edit have not come in time
 }
 
@@ -172,7 +174,7 @@ func (x *session) run(ctx context.Context, in, out *os.File) {
 	defer in.Close()
 	defer out.Close()
 	res, err := proc.Run(ctx, &proc.Command{
-		Argv: x.Command, Dir: x.client.root, Env: append(x.client.environ[:len(x.client.environ):len(x.client.environ)], x.Env...),
+		Argv: x.Command, Dir: x.client.root, Env: slices.Concat(x.client.environ, x.Env),
 		Output: &x.stderr, Memory: x.Memory,
 		Start: func(cmd *exec.Cmd) error {
 			cmd.Stdin, cmd.Stdout = in, out

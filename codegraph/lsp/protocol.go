@@ -178,25 +178,28 @@ func characterOf(line string, offset int, utf8Units bool) int {
 	return n
 }
 
-// lineOf returns a zero-based line of a text without its end.
-func lineOf(text string, n int) (line string, ok bool) {
-	at := lineStart(text, n)
-	if at < 0 {
-		return "", false
-	}
-	line, _, _ = strings.Cut(text[at:], "\n")
-	return strings.TrimSuffix(line, "\r"), true
+// textLines finds the lines of a text.
+type textLines struct {
+	text   string
+	starts []int
 }
 
-// lineStart returns the offset of a zero-based line, or -1.
-func lineStart(text string, n int) int {
-	at := 0
-	for ; n > 0; n-- {
-		i := strings.IndexByte(text[at:], '\n')
-		if i < 0 {
-			return -1
+func linesOf(text string) textLines {
+	starts := []int{0}
+	for i := range len(text) {
+		if text[i] == '\n' {
+			starts = append(starts, i+1)
 		}
-		at += i + 1
 	}
-	return at
+	return textLines{text, starts}
+}
+
+// line returns a zero-based line without its end, and its offset.
+func (l textLines) line(n int) (line string, start int, ok bool) {
+	if n < 0 || n >= len(l.starts) {
+		return "", 0, false
+	}
+	start = l.starts[n]
+	line, _, _ = strings.Cut(l.text[start:], "\n")
+	return strings.TrimSuffix(line, "\r"), start, true
 }

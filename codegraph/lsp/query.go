@@ -30,6 +30,7 @@ const (
 	askFor       = 30 * time.Second // how long a question to a server may take
 	maxLocations = 10_000           // of an answer
 	maxRounds    = 3                // of a rename
+	maxRenamed   = 256              // files of a rename, as of any plan
 )
 
 var (
@@ -100,7 +101,7 @@ func (s *server) ask(ctx context.Context, op string, f func(context.Context, *se
 
 // params are the parameters of a question about a position in an open file.
 func (x *session) params(name string, at Position) map[string]any {
-	line, _ := lineOf(x.docs.open[name].text, at.Line-1)
+	line, _, _ := linesOf(x.docs.open[name].text).line(at.Line - 1)
 	return map[string]any{
 		"textDocument": map[string]any{"uri": x.uri(name)},
 		"position":     wirePosition{at.Line - 1, characterOf(line, max(at.Column-1, 0), x.utf8)},
@@ -109,7 +110,7 @@ func (x *session) params(name string, at Position) map[string]any {
 
 // resolve turns the locations of a server into those of the workspace.
 func (x *session) resolve(all []wireLocation) (found []Location) {
-	texts := map[string]string{}
+	texts := map[string]textLines{}
 	for _, w := range all[:min(len(all), maxLocations)] {
 		abs := pathOf(w.URI, windows())
 		if abs == "" || w.Range.Start.Line < 0 {
@@ -118,12 +119,14 @@ func (x *session) resolve(all []wireLocation) (found []Location) {
 		at := Location{Path: abs, Outside: true, Position: Position{Line: w.Range.Start.Line + 1}}
 		if name, ok := x.client.relative(abs); ok {
 			at.Path, at.Outside = name, false
-			text, known := texts[name]
-			if !known {
-				text, _ = x.client.read(name) // without it, there is no column
-				texts[name] = text
+			lines, known := texts[name]
+			if text, err := "", error(nil); !known {
+				if text, err = x.client.read(name); err == nil { // without it, there is no column
+					lines = linesOf(text)
+				}
+				texts[name] = lines
 			}
-			if line, ok := lineOf(text, w.Range.Start.Line); ok && text != "" {
+			if line, _, ok := lines.line(w.Range.Start.Line); ok {
 				at.Column = byteOf(line, w.Range.Start.Character, x.utf8) + 1
 			}
 		}
@@ -219,6 +222,9 @@ func (x *session) edited(all *workspaceEdit) (map[string][]wireEdit, error) {
 		}
 		edits[name] = append(edits[name], list...)
 	}
+	if len(edits) > maxRenamed {
+		return nil, &edit.LimitError{Limit: "files in a rename", Max: maxRenamed}
+	}
 	return edits, nil
 }
 
@@ -254,10 +260,10 @@ func (x *session) replace(text string, edits []wireEdit, old string) (string, er
 		start, end int
 		text       string
 	}
-	spans := make([]span, len(edits))
+	spans, lines := make([]span, len(edits)), linesOf(text)
 	for i, e := range edits {
-		start, ok := x.offset(text, e.Range.Start)
-		end, fine := x.offset(text, e.Range.End)
+		start, ok := x.offset(lines, e.Range.Start)
+		end, fine := x.offset(lines, e.Range.End)
 		if !ok || !fine || end < start || text[start:end] != old {
 			return "", errAnswer
 		}
@@ -277,17 +283,14 @@ func (x *session) replace(text string, edits []wireEdit, old string) (string, er
 	return b.String() + text[at:], nil
 }
 
-func (x *session) offset(text string, at wirePosition) (int, bool) {
-	line, ok := lineOf(text, at.Line)
-	if !ok || at.Line < 0 {
-		return 0, false
-	}
-	return lineStart(text, at.Line) + byteOf(line, at.Character, x.utf8), true
+func (x *session) offset(lines textLines, at wirePosition) (int, bool) {
+	line, start, ok := lines.line(at.Line)
+	return start + byteOf(line, at.Character, x.utf8), ok
 }
 
 // wordAt returns the name at a position.
 func wordAt(text string, at Position) string {
-	line, _ := lineOf(text, at.Line-1)
+	line, _, _ := linesOf(text).line(at.Line - 1)
 	start := min(max(at.Column-1, 0), len(line))
 	end := start
 	for end < len(line) && isWord(line[end]) {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/aycoder/aycoder/codegraph/lsp"
@@ -72,6 +73,15 @@ func passed(t testing.TB) []string {
 	return e.(tools.RemoteExec).Environ()
 }
 
+// python returns the interpreter itself: the launcher of pyenv would change the variables of what it starts.
+func python(t testing.TB) string {
+	out, err := exec.CommandContext(t.Context(), "python3", "-I", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	return strings.TrimSpace(string(out))
+}
+
 type asked struct {
 	Path                   string
 	Line, Column           int
@@ -102,7 +112,7 @@ func TestSameAnswers(t *testing.T) {
 			s, dir := installed(t, tt.server, tt.variable), repository(t, tt.repo)
 			script, err := filepath.Abs("testdata/oracle.py")
 			require.NoError(t, err)
-			oracle := exec.CommandContext(t.Context(), "python3", append([]string{"-I", script, dir, tt.ext, tt.language,
+			oracle := exec.CommandContext(t.Context(), python(t), append([]string{"-I", script, dir, tt.ext, tt.language,
 				strconv.Itoa(count(t, 30)), tt.settings}, s.Command...)...)
 			oracle.Stderr, oracle.Env, oracle.Dir = os.Stderr, passed(t), dir // pyright finds its interpreter by these
 			out, err := oracle.Output()

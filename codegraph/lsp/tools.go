@@ -160,10 +160,11 @@ func inFile(name, text, word string) (places []Location) {
 
 // nearLine returns the places of a name in a line, or in the nearest one that has it.
 func nearLine(name, text, word string, line int) (places []Location) {
+	lines := linesOf(text)
 	for away := range lineSearch + 1 {
 		for _, n := range []int{line - away, line + away} {
-			found, _ := lineOf(text, n-1)
-			if n < 1 || len(places) > 0 {
+			found, _, ok := lines.line(n - 1)
+			if !ok || len(places) > 0 {
 				continue
 			}
 			for _, column := range occurrences(found, word) {
@@ -183,7 +184,7 @@ func (c *Client) list(found []Location, note string) *aycoder.ToolResult {
 	if len(found) == 0 {
 		b.WriteString("The language server knows of none.\n")
 	}
-	name, text := "", ""
+	name, lines := "", textLines{}
 	for i, at := range found {
 		if i == maxLines {
 			fmt.Fprintf(&b, "(%d more are not shown)\n", len(found)-i)
@@ -195,9 +196,10 @@ func (c *Client) list(found []Location, note string) *aycoder.ToolResult {
 		}
 		if at.Path != name {
 			name = at.Path
-			text, _ = c.read(name) // a place without its line is one, too
+			text, _ := c.read(name) // a place without its line is one, too
+			lines = linesOf(text)
 		}
-		line, _ := lineOf(text, at.Line-1)
+		line, _, _ := lines.line(at.Line - 1)
 		b.WriteString(runes.Shorten(fmt.Sprintf("%s:%d: %s", runes.Path(at.Path), at.Line, strings.TrimSpace(line)), maxLine) + "\n")
 	}
 	r := aycoder.TextResult(runes.Clean(b.String()))
