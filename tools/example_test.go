@@ -8,8 +8,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -175,4 +177,43 @@ func ExampleLandlock() {
 	}
 	fmt.Println(coding[0].Spec().Name)
 	// Output: read_file
+}
+
+// A rename that a program computes is an edit like any other: it has a plan, and its result is a diff.
+func ExampleNewPlanner() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	_ = os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\ntwo\n"), 0o600)
+	ws, err := workspace.Open(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ws.Close()
+	type args struct {
+		Path string `json:"path"`
+	}
+	shout := func(_ context.Context, in args) ([]edit.File, error) {
+		data, err := os.ReadFile(filepath.Join(ws.Dir(), filepath.Base(in.Path)))
+		text := string(data)
+		return []edit.File{{Path: in.Path, Kind: edit.Change, Base: text, Proposed: strings.ToUpper(text)}}, err
+	}
+	tool, err := tools.NewPlanner(ws, "shout", "Write a file in capitals.",
+		aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}, shout)
+	if err != nil {
+		log.Fatal(err)
+	}
+	inv := aycoder.NewInvocation("call_1", "shout", []byte(`{"path":"a.txt"}`), nil)
+	plan, _ := tool.(aycoder.Planner).Plan(context.Background(), inv)
+	fmt.Println(len(plan.Files()), "file is to change")
+	result, err := tool.Call(context.Background(), inv)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Summary)
+	// Output:
+	// 1 file is to change
+	// +2 −2
 }

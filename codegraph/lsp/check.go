@@ -32,12 +32,11 @@ type change struct {
 
 // Middleware is an [aycoder.ToolMiddleware]. After a call that has changed files, it waits for what the language
 // servers say about them, at most as long as [WithWait] allows, and adds to the result the errors that were not
-// there before: in these files, and in others as far as the server tells. The commands of [WithCommand] come first. It
-// never says that an edit has failed, and changes nothing else about the result.
+// there before: in these files, and in others as far as the server tells. The commands of [WithCommand] come
+// first. It never says that an edit has failed, and changes nothing else about the result.
 //
-// The errors are new compared with the text right before the edit, so those that the user has made
-// meanwhile are not among them. If a server was not ready in time for an edit, the errors of that edit follow the next one,
-// or are not reported.
+// The errors are new compared with the text right before the edit, so those that the user has made meanwhile are
+// not among them.
 func (c *Client) Middleware(next aycoder.ToolFunc) aycoder.ToolFunc {
 	return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 		r, err := next(ctx, inv)
@@ -268,9 +267,9 @@ func (x *session) fresh(base *state, changes []change) (lines []string) {
 	return lines
 }
 
-// added returns the problems of a text that are not those of an older text. A problem with the same words is
-// the same if its line is where the line of the old one has gone. If that line is in a part that was
-// replaced, it may be anywhere in the new part. And what is left may have been moved with code, between parts that were replaced.
+// added returns the problems of a text that are not those of an older text. A problem with the same words is the
+// same if its line is where the line of the old one has gone. If that line is in a part that was replaced, it may
+// be anywhere in the new part. And what is left may have been moved with code, between parts that were replaced.
 func added(old, now []problem, before, after string) (out []problem) {
 	hunks := diff3.Diff(view.Bytes(before), view.Bytes(after)).Changes()
 	old, out = slices.Clone(old), slices.Clone(now)

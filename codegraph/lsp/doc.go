@@ -14,8 +14,9 @@
 //
 // The edit is never presented as failed, and nothing is added if there are no new errors. Errors that were there
 // before stay out of it, also if the edit has moved their lines. Those in other files that the edit has broken are
-// in it, as far as the server tells. A server that is missing, slow or dead costs at most the time of [WithWait], and changes
-// nothing but that. An edit for which a server was too slow is not forgotten: its errors follow the next result.
+// in it, as far as the server tells. A server that is missing, slow or dead costs at most the time of [WithWait],
+// and changes nothing but that. Errors that come too late follow the next result, unless it is not known which
+// there were before, or somebody else has changed files meanwhile.
 //
 // Where there is no server, commands do: see [WithCommand]. They can also format.
 //
@@ -37,19 +38,21 @@
 // [Client.Tools] returns the tools definition, references and rename. A model names a place by its line and the name
 // in it, since models cannot count columns. A rename is an edit like any other: it is shown before it is made,
 // merged with what the user changes meanwhile, and refused as a whole if it reaches out of the workspace.
-// The results quote the workspace, so if the other tools mask secrets, wrap these with the same [tools.Masker].
+// The results and the errors quote the workspace. If the other tools mask secrets, mask these, too: wrap the tools
+// with the same [tools.Masker], and put its middleware, [tools.Masking], before this one.
 //
 // # Trust
 //
-// A language server is a program of the host that works on the user's files, without a sandbox. It obeys the workspace: it
-// may read any file there, run build scripts, load plug-ins, and download dependencies. So it is started only
-// because the host has named it, never because a workspace asks for it: name servers only for workspaces whose code may
-// run. The same holds for commands. A server gets no secrets of the host in its environment, and runs in a session of
-// processes that ends with [Client.Close], on Linux also if the host is killed. On Windows, neither servers nor commands
-// are started.
+// A language server is a program of the host that works on the user's files, without a sandbox. It obeys the
+// workspace: it may read any file there, run build scripts, load plug-ins, and download dependencies. So it is
+// started only because the host has named it, never because a workspace asks for it: name servers only for
+// workspaces whose code may run. The same holds for commands. A server gets no secrets of the host in its
+// environment, and runs in a session of processes that ends with [Client.Close], on Linux also if the host is
+// killed. On Windows, neither servers nor commands are started.
 //
 // The client believes a server no more than it must. It never lets a server change a file: the protocol's
-// workspace/applyEdit is refused. It bounds the messages, errors and places that it takes, and ends a server that sends
-// without end or does not read. It never reads a file outside of the workspace, and takes a rename only if each part of
-// it replaces the old name. After the third start, a server that has ended is given up: see [ErrGone].
+// workspace/applyEdit is refused. It bounds the messages, errors and places that it takes, and ends a server that
+// sends without end or does not read. It never reads a file outside of the workspace, and takes a rename only if
+// each part of it replaces the old name. After the third start, a server that has ended is given up: see
+// [ErrGone].
 package lsp

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 // leftOver returns the goroutines of the package that have outlived the tests, and the processes.
 func leftOver() string {
 	stacks := make([]byte, 1<<20)
-	for _, g := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+	for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		if strings.Contains(g, "codegraph/lsp.(*") {
 			return g
 		}
@@ -277,9 +278,7 @@ func (f *fakeServer) all() map[string]string {
 		data, _ := os.ReadFile(name)
 		all[(&url.URL{Scheme: "file", Path: filepath.ToSlash(dir) + "/" + name}).String()] = string(data)
 	}
-	for uri, text := range f.texts {
-		all[uri] = text
-	}
+	maps.Copy(all, f.texts)
 	return all
 }
 

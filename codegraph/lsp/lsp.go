@@ -25,8 +25,8 @@ type Server struct {
 	// Languages has the identifier of the language for each extension of the server's files, such as
 	// ".go": "go".
 	Languages map[string]string
-	// Watch are patterns for other files whose changes the server is told, such as "go.mod". A pattern without a slash
-	// applies to the name of the file.
+	// Watch are patterns for other files whose changes the server is told, such as "go.mod". A pattern without a
+	// slash applies to the name of the file.
 	Watch []string
 	// Settings is a JSON object with the settings of the server. It is sent as the initialization options, and as the
 	// answer when the server asks for its configuration, of which sections are objects in it. Default: none.
@@ -34,8 +34,8 @@ type Server struct {
 	// Env is added to the environment of the server, in the form "NAME=value". Apart from that, the server
 	// gets the same variables as the commands of package tools, without the host's secrets.
 	Env []string
-	// Memory is how many bytes of memory the server may take with its children, on Linux. A negative value
-	// means no limit. Default: a quarter of the memory of the machine, but 2 GiB where that is at most three quarters.
+	// Memory is how many bytes of memory the server may take with its children, on Linux. A negative value means
+	// no limit. Default: a quarter of the memory of the machine, but 2 GiB where that is at most three quarters.
 	Memory int64
 }
 
@@ -66,7 +66,8 @@ func Known(name string) (Server, bool) {
 
 // watches reports whether changes of a file are told to the server.
 func (s *Server) watches(name string) bool {
-	return s.Languages[path.Ext(name)] != "" || slices.ContainsFunc(s.Watch, func(p string) bool { return matches(p, name) })
+	return s.Languages[path.Ext(name)] != "" ||
+		slices.ContainsFunc(s.Watch, func(pattern string) bool { return matches(pattern, name) })
 }
 
 // matches applies a pattern without a slash to the base name.

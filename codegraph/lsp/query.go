@@ -172,9 +172,10 @@ func (c *Client) symbols(ctx context.Context, name string) (found []Location, er
 	return nil, err
 }
 
-// Rename returns the changes that give the name at a position a new one wherever it is used. Nothing is written: make a
-// plan of them with [edit.NewPlan]. A rename that would change a file outside the workspace, or create, rename or
-// delete one, is refused as a whole. The server's answer counts only if it is about the texts that are the Base of the changes.
+// Rename returns the changes that give the name at a position a new one wherever it is used. Nothing is written:
+// make a plan of them with [edit.NewPlan]. A rename that would change a file outside the workspace, or create,
+// rename or delete one, is refused as a whole. The server's answer counts only if it is about the texts that are
+// the Base of the changes.
 func (c *Client) Rename(ctx context.Context, name string, at Position, newName string) (files []edit.File, err error) {
 	err = c.ask(ctx, "rename", name, func(ctx context.Context, x *session) error {
 		old := wordAt(x.docs.open[name].text, at)

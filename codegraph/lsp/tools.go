@@ -18,6 +18,15 @@ const (
 	maxTries   = 10  // places of a name in a file that are tried
 )
 
+const (
+	aboutDefinition = `Find where a name is defined, exactly as the compiler sees it. Name a place where it is used
+(path, line), or give the name alone.`
+	aboutReferences = `Find all places where a name is used, exactly as the compiler sees it, with its declaration.
+Name one place where it stands (path, line), or give the name alone.`
+	aboutRename = `Rename a function, type, method, variable or the like wherever it is used, exactly as the compiler
+sees it. The result is a unified diff.`
+)
+
 type nameArgs struct {
 	Name string `json:"name" jsonschema_description:"The name, as it stands in the code. Without path, a method may have its type before a dot."`
 	Path string `json:"path,omitempty" jsonschema_description:"File in which the name stands, relative to the workspace. Default: the declaration is looked for in the whole workspace."`
@@ -38,18 +47,18 @@ func (c *Client) Tools() ([]aycoder.Tool, error) {
 	if len(c.servers) == 0 {
 		return nil, nil
 	}
-	subject := aycoder.WithSubject(aycoder.SubjectPath, "path")
-	reads := aycoder.WithEffect(aycoder.EffectReadOnly)
-	definition, err := aycoder.NewTool("definition", "Find where a name is defined, exactly as the compiler sees it. Name a place where it is used (path, line), or give the name alone.", c.definition, reads, subject)
+	subject := aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}
+	opts := []aycoder.ToolOption{
+		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(subject.Kind, subject.Arg)}
+	definition, err := aycoder.NewTool("definition", aboutDefinition, c.definition, opts...)
 	if err != nil {
 		return nil, err
 	}
-	references, err := aycoder.NewTool("references", "Find all places where a name is used, exactly as the compiler sees it, with its declaration. Name one place where it stands (path, line), or give the name alone.", c.references, reads, subject)
+	references, err := aycoder.NewTool("references", aboutReferences, c.references, opts...)
 	if err != nil {
 		return nil, err
 	}
-	rename, err := tools.NewPlanner(c.files, "rename", "Rename a function, type, method, variable or the like wherever it is used, exactly as the compiler sees it. The result is a unified diff.",
-		aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}, c.rename)
+	rename, err := tools.NewPlanner(c.files, "rename", aboutRename, subject, c.rename)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +91,8 @@ func (c *Client) references(ctx context.Context, _ *aycoder.Invocation, in nameA
 		return nil, err
 	}
 	if in.Path == "" && len(places) > 1 {
-		return nil, fmt.Errorf("%q is declared in several places; give path and line of one:\n%s", in.Name, c.list(places, "").Text())
+		return nil, fmt.Errorf("%q is declared in several places; give path and line of one:\n%s",
+			in.Name, c.list(places, "").Text())
 	}
 	var found []Location
 	for _, at := range places {
@@ -200,7 +210,8 @@ func (c *Client) list(found []Location, note string) *aycoder.ToolResult {
 			lines = linesOf(text)
 		}
 		line, _, _ := lines.line(at.Line - 1)
-		b.WriteString(runes.Shorten(fmt.Sprintf("%s:%d: %s", runes.Path(at.Path), at.Line, strings.TrimSpace(line)), maxLine) + "\n")
+		text := fmt.Sprintf("%s:%d: %s", runes.Path(at.Path), at.Line, strings.TrimSpace(line))
+		b.WriteString(runes.Shorten(text, maxLine) + "\n")
 	}
 	r := aycoder.TextResult(runes.Clean(b.String()))
 	r.Summary = fmt.Sprintf("%d found", len(found))
