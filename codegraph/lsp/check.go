@@ -107,7 +107,7 @@ func (s *server) newErrors(ctx context.Context, changes []change) (lines []strin
 	_ = s.withTurn(ctx, func() error {
 		x, err := s.session(ctx)
 		if err != nil {
-			return err // it is no fault of the edit
+			return err // the edit is done all the same
 		}
 		if found, ok := x.compare(ctx, changes); ok {
 			s.missed.Store(0)
@@ -155,8 +155,8 @@ func (x *session) compare(ctx context.Context, changes []change) (lines []string
 	if !x.wide {
 		before = x.probe(before)
 	}
-	settled := x.settle(ctx, before)
-	x.wide = x.wide || settled && len(before) > 0
+	settled := x.owes(before) || x.settle(ctx, before)
+	x.wide = x.wide || settled && x.owed == nil && len(before) > 0
 	base := x.base(settled, changes)
 	for _, ch := range changes {
 		if x.take(ch) {
@@ -169,6 +169,15 @@ func (x *session) compare(ctx context.Context, changes []change) (lines []string
 	}
 	x.owed = nil
 	return x.fresh(base, changes), true
+}
+
+// owes reports whether the errors before are those before the last edit, whose errors have not come in time.
+// The server then need not speak of the texts between.
+func (x *session) owes(names []string) bool {
+	return x.owed != nil && !slices.ContainsFunc(names, func(name string) bool {
+		_, known := x.owed.texts[name]
+		return !known
+	})
 }
 
 // probe returns the files that the server is waited for. If there is none, as after a deletion, it is a file

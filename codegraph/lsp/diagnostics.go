@@ -34,7 +34,7 @@ type problem struct {
 	text string // in one line, with its code
 }
 
-// store keeps the errors that a server has reported. What the server sends is bounded here.
+// store keeps the errors that a server has reported. It bounds what the server sends.
 type store struct {
 	mu      sync.Mutex
 	files   map[string]*reported

@@ -90,7 +90,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What a server sends is bounded, whatever it says.
+// The store is bounded, whatever a server says.
 func TestStoreIsBounded(t *testing.T) {
 	s := newStore()
 	list := problemsOf(make([]wireDiagnostic, 5000))

@@ -138,7 +138,6 @@ func TestLateErrors(t *testing.T) {
 	require.False(t, r.IsError)
 	require.Len(t, r.Parts, 1)
 	wg.Wait()
-	w.write("go on", "")
 	require.Equal(t, "\nwritten; new errors:\na.fake:3: late (E1)\n", w.save("a.fake", "zero\none\nerror: late\n"))
 }
 
@@ -206,7 +205,7 @@ func TestErrorHasTheServersWords(t *testing.T) {
 	require.ErrorContains(t, err, "fake server in mode dies at start")
 }
 
-// What a server asks is answered, and no edit of it is applied.
+// The questions of a server are answered, and no edit of it is applied.
 func TestQuestionsOfTheServer(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.fake": "one\n"}, lsp.WithServer(fake("asks")), lsp.WithWait(time.Minute))
 	require.Empty(t, w.save("a.fake", "two\n"))

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -146,4 +148,56 @@ func same(t *testing.T, c *lsp.Client, a *asked) (compared int) {
 		}
 	}
 	return compared
+}
+
+// Definitions are those that the command line of gopls prints, which does not speak the protocol's units.
+func TestGoplsCommandLine(t *testing.T) {
+	s, dir := installed(t, "gopls", "AYCODER_GOPLS"), repository(t, "go-sdk")
+	c, compared := clientOf(t, dir, lsp.WithServer(s)), 0
+	for _, at := range []struct {
+		path         string
+		line, column int
+	}{{"mcp/tool.go", 34, 7}, {"mcp/client.go", 40, 6}, {"mcp/server.go", 60, 2}, {"mcp/tool.go", 30, 23}, {"mcp/tool.go", 30, 59}} {
+		from := fmt.Sprintf("%s:%d:%d", at.path, at.line, at.column)
+		found, err := c.Definition(t.Context(), at.path, lsp.Position{Line: at.line, Column: at.column})
+		if err == nil && len(found) > 0 {
+			require.Equal(t, cli(t, s, dir, "definition", from)[:1], shown(dir, found), from)
+			compared++
+		}
+		found, err = c.References(t.Context(), at.path, lsp.Position{Line: at.line, Column: at.column})
+		if err == nil && len(found) > 0 {
+			require.ElementsMatch(t, cli(t, s, dir, "references", "-d", from), shown(dir, found), from)
+			compared++
+		}
+	}
+	require.Greater(t, compared, 3)
+	t.Logf("%d answers are the same", compared)
+}
+
+// shown returns places as the command line prints them.
+func shown(dir string, found []lsp.Location) (out []string) {
+	for _, at := range found {
+		if at.Outside {
+			out = append(out, fmt.Sprintf("%s:%d", at.Path, at.Line))
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s:%d:%d", filepath.Join(dir, at.Path), at.Line, at.Column))
+	}
+	return out
+}
+
+// cli returns the places that a command of gopls prints, which are path:line:column-column.
+func cli(t *testing.T, s lsp.Server, dir string, args ...string) (out []string) {
+	cmd := exec.CommandContext(t.Context(), s.Command[0], args...)
+	cmd.Dir = dir
+	printed, err := cmd.Output()
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^(/.*?):(\d+):(\d+)-`).FindAllStringSubmatch(string(printed), -1) {
+		at := m[1] + ":" + m[2] + ":" + m[3]
+		if !strings.HasPrefix(m[1], dir+"/") {
+			at = m[1] + ":" + m[2]
+		}
+		out = append(out, at)
+	}
+	return out
 }

@@ -242,7 +242,7 @@ func TestFormatFails(t *testing.T) {
 	}
 }
 
-// What the user writes while a command formats is kept.
+// Lines that the user writes while a command formats are kept.
 func TestFormatKeepsUsersLines(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.txt": "one\n"},
 		lsp.WithCommand(lsp.Command{Files: "*.txt", Script: "tr a-z A-Z < {file}; printf 'two\\nx\\ny\\nof the user\\n' > {file}", Format: true}),
