@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/codegraph/lsp"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/require"
@@ -72,6 +74,36 @@ func TestTools(t *testing.T) {
 		require.True(t, failed)
 		_, failed = w.call("definition", args{"path": "none.fake", "line": 1, "name": "x"})
 		require.True(t, failed)
+	}
+}
+
+func TestToolsKeepTheContract(t *testing.T) {
+	for i, cases := range [][]agenttest.ToolCase{{
+		{Name: "use", Args: `{"path":"b c.fake","line":2,"name":"first"}`, Want: "a.fake:1: def first\n"},
+		{Name: "name", Args: `{"name":"other"}`, Want: "a.fake:2"},
+		{Name: "outside", Args: `{"path":"../x.fake","line":1,"name":"x"}`, Fails: true},
+		{Name: "never", Args: `{"path":"never.fake","line":1,"name":"never"}`, Slow: true},
+	}, {
+		{Name: "declaration", Args: `{"path":"a.fake","line":1,"name":"first"}`, Want: "b c.fake:2"},
+		{Name: "unknown", Args: `{"name":"nothing"}`, Want: "no declaration", Fails: true},
+	}, {
+		{Name: "rename", Args: `{"path":"a.fake","line":1,"name":"first","new_name":"second"}`, Want: "+def second"},
+		{Name: "refused", Args: `{"path":"a.fake","line":1,"name":"first","new_name":"bad name"}`, Want: "not a name", Fails: true},
+	}} {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			agenttest.TestTool(t, func(t testing.TB) agenttest.ToolSetup {
+				s := fake("good")
+				s.Env = append(s.Env, "AYCODER_FAKE_LOG="+filepath.Join(t.TempDir(), "log"))
+				w := newWorld(t, codeFiles, lsp.WithServer(s))
+				w.write("never.fake", "never\n")
+				// The server belongs to the client, and not to the call that needs it first.
+				_, err := w.client.Definition(t.Context(), "a.fake", lsp.Position{Line: 1, Column: 5})
+				require.NoError(t, err)
+				list, err := w.client.Tools()
+				require.NoError(t, err)
+				return agenttest.ToolSetup{Tool: list[i], Dir: w.dir}
+			}, cases...)
+		})
 	}
 }
 
