@@ -157,12 +157,12 @@ func (c *conn) send(m *message, params any) error {
 	return nil
 }
 
-// write writes what is queued, until the connection fails.
-func (c *conn) write(w io.Writer) {
+// write writes what is queued, until the connection fails or w returns an error.
+func (c *conn) write(w io.Writer) error {
 	for {
 		select {
 		case <-c.done:
-			return
+			return c.failure()
 		case <-c.wake:
 		}
 		c.mu.Lock()
@@ -171,8 +171,7 @@ func (c *conn) write(w io.Writer) {
 		c.mu.Unlock()
 		for _, f := range frames {
 			if _, err := w.Write(f); err != nil {
-				c.fail(err)
-				return
+				return err
 			}
 			c.mu.Lock()
 			c.queued -= len(f)
@@ -181,8 +180,8 @@ func (c *conn) write(w io.Writer) {
 	}
 }
 
-// read handles what the server sends, until the connection fails.
-func (c *conn) read(r io.Reader) {
+// read handles what the server sends, until something is wrong with it.
+func (c *conn) read(r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		body, err := readFrame(in)
@@ -190,8 +189,7 @@ func (c *conn) read(r io.Reader) {
 			err = c.receive(body)
 		}
 		if err != nil {
-			c.fail(err)
-			return
+			return err
 		}
 	}
 }

@@ -147,8 +147,8 @@ func start(s *server) *session {
 		defer close(x.ended)
 		x.run(ctx, in, out)
 	})
-	x.owned.Go(func() { x.conn.write(toServer) })
-	x.owned.Go(func() { x.conn.read(fromServer) })
+	x.owned.Go(func() { x.broken(x.conn.write(toServer)) })
+	x.owned.Go(func() { x.broken(x.conn.read(fromServer)) })
 	x.owned.Go(func() { // whoever fails first ends all
 		<-x.conn.done
 		cancel()
@@ -157,6 +157,20 @@ func start(s *server) *session {
 	})
 	x.owned.Go(func() { x.initialize(ctx) })
 	return x
+}
+
+// broken ends the connection after an error. If the process has ended, its end says more than a pipe that is closed.
+func (x *session) broken(err error) {
+	if err != errMessage && err != errFlood {
+		late := time.NewTimer(leaveFor)
+		defer late.Stop()
+		select {
+		case <-x.ended:
+		case <-x.conn.done:
+		case <-late.C:
+		}
+	}
+	x.conn.fail(err)
 }
 
 // abandon makes a session of a process that could not be started.
