@@ -225,7 +225,7 @@ func (l *clexer) mark(i int) (TokenKind, int) {
 	}
 	for _, q := range l.quotes {
 		if hasPrefix(rest, q.open) {
-			return String, l.quoteEnd(i+len(q.open), q)
+			return String, quoteEnd(l.src, i+len(q.open), q)
 		}
 	}
 	return Operator, i + 1
@@ -274,29 +274,30 @@ func (l *clexer) blockEnd(i int, open, end string) int {
 	return len(l.src)
 }
 
-func (l *clexer) quoteEnd(i int, q quote) int {
-	for ; i < len(l.src); i++ {
-		switch c := l.src[i]; {
-		case c == q.end[0] && hasPrefix(l.src[i:], q.end):
-			if q.escape || len(q.end) > 1 || !hasPrefix(l.src[i+1:], q.end) {
+// quoteEnd returns the end of a string whose text begins at i.
+func quoteEnd(src []byte, i int, q quote) int {
+	for ; i < len(src); i++ {
+		switch c := src[i]; {
+		case c == q.end[0] && hasPrefix(src[i:], q.end):
+			if q.escape || len(q.end) > 1 || !hasPrefix(src[i+1:], q.end) {
 				return i + len(q.end)
 			}
 			i++
 		case c == '\\' && q.escape:
-			if i++; hasPrefix(l.src[i:min(i+2, len(l.src))], "\r\n") {
+			if i++; hasPrefix(src[i:min(i+2, len(src))], "\r\n") {
 				i++
 			}
 		case c == '\n' && !q.lines:
 			return i
 		}
 	}
-	return len(l.src)
+	return len(src)
 }
 
 // char reads 'x', '\n', or the ' before a name.
 func (l *clexer) char(i int) (TokenKind, int) {
 	if i+1 < len(l.src) && l.src[i+1] == '\\' {
-		return String, l.quoteEnd(i+1, single)
+		return String, quoteEnd(l.src, i+1, single)
 	}
 	_, size := utf8.DecodeRune(l.src[i+1:])
 	if end := i + 1 + size; size > 0 && end < len(l.src) && l.src[end] == '\'' && l.src[i+1] != '\'' {

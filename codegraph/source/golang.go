@@ -2,89 +2,158 @@ package source
 
 import (
 	"bytes"
-	"cmp"
-	"go/ast"
-	"go/parser"
-	"go/scanner"
-	"go/token"
-	"iter"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
+// Go is read in two passes. The first finds the tokens of a file and matches the brackets: what is left open
+// where a function begins at the start of a line, or where the file ends, is closed there, and a bracket that
+// closes nothing is left out. So an error stays in the function in which it is. The second reads the
+// declarations, statements and expressions from the beginning to the end. It steps into brackets and over them,
+// and never past the bracket that ends what it reads.
+//
+// The syntax and the scopes of names are those of the specification of Go. The types of values are those that
+// can be told without another file.
+
+// goDepth bounds how deeply statements, expressions and types can be nested. Of a file with deeper ones only the
+// imports are known.
+const goDepth = 2000
+
+// A goReader reads the tokens of a file.
+type goReader struct {
+	*tally
+	goTokens
+	f      *Facts
+	p      int                // the current token
+	undo   []goScoped         // what names meant before, in the order of their declarations
+	joined map[[2]int32]int32 // the numbers of names that are made of two
+	types  []int32            // of the values that are being read
+	header bool               // a { begins the block of a statement
+	guard  int32              // the name that a type switch gives to its value
+	depth  int
+	deep   bool  // something is nested too deeply
+	blank  int32 // the number of _
+}
+
+// A goScoped is a name and what it meant before it was declared in a function.
+type goScoped struct {
+	id    int32
+	local bool
+	of    int32
+}
+
 func scanGo(f *Facts, src []byte, part Part) {
-	mode := parser.ParseComments | parser.SkipObjectResolution | parser.AllErrors
-	if part == ImportsOnly {
-		mode |= parser.ImportsOnly
-	}
-	set := token.NewFileSet()
-	file, _ := parser.ParseFile(set, "", src, mode)
-	if file.Name.Name == "" && part == All { // it is nested too deeply for the parser
-		file, _ = parser.ParseFile(set, "", src, mode|parser.ImportsOnly)
-	}
-	g := &goScan{f: f, base: int(file.FileStart), size: len(src), names: map[string]string{}, vars: map[string]goVar{}, count: map[Use]int32{}, imports: map[string]bool{}}
-	f.Package, f.Generated = g.name(file.Name.Name), ast.IsGenerated(file)
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
-	for _, i := range file.Imports {
-		g.importSpec(i)
+	t := newTally()
+	g := &goReader{tally: t, goTokens: readGo(t, src, part), f: f, joined: map[[2]int32]int32{}}
+	g.blank = g.id([]byte("_"))
+	if g.kind() != goPackage || g.toks[1].kind != goIdent {
+		return
 	}
-	if part == All {
-		g.decls(file)
-		f.Uses = g.uses()
+	f.Package, f.Generated = g.names[g.toks[1].to], g.isGenerated()
+	for g.p = 2; g.kind() != goEnd; {
+		switch word := g.kind(); word {
+		case goImport:
+			g.specs(func(int32) { g.importSpec() })
+		case goFunc:
+			g.function()
+		case goConst, goVar:
+			g.specs(func(start int32) { g.valueSpec(word, start) })
+		case goType:
+			g.specs(g.typeSpec)
+		default:
+			g.p++
+		}
 	}
-	f.Imports, f.Decls = slices.Clone(f.Imports), slices.Clone(f.Decls) // without room to grow
+	f.Uses = g.uses()
+	if g.deep {
+		f.Decls, f.Uses = nil, nil
+	}
 }
 
-// A goScan reads the syntax tree of a file.
-type goScan struct {
-	f     *Facts
-	base  int               // the position of the first byte
-	size  int               // of the source
-	names map[string]string // each name once
-	vars  map[string]goVar  // what functions around the current node declare
-	undo  []goVar           // what the names in vars meant before, in the order of their declarations
-	count map[Use]int32
+func (g *goReader) kind() byte { return g.toks[g.p].kind }
 
-	imports map[string]bool // the names of imports
-}
+// end returns where the last token ends that was read.
+func (g *goReader) end() int32 { return g.toks[g.p-1].end }
 
-// name returns a name as a string that all its uses share.
-func (g *goScan) name(s string) string {
-	if have, ok := g.names[s]; ok {
-		return have
+func (g *goReader) isGenerated() bool {
+	for _, c := range g.comments {
+		if c.Start > g.toks[0].at {
+			break
+		}
+		for line := range bytes.SplitSeq(g.src[c.Start:c.End], []byte("\n")) {
+			line = bytes.TrimRight(line, "\r")
+			if hasPrefix(line, "// Code generated ") && bytes.HasSuffix(line, []byte(" DO NOT EDIT.")) {
+				return true
+			}
+		}
 	}
-	g.names[s] = s
-	return s
+	return false
 }
 
-// span returns a range of the file. The parser says that what is missing at the end of a file is after it.
-func (g *goScan) span(from, to token.Pos) Span {
-	start := min(int(from)-g.base, g.size)
-	return Span{int32(start), int32(max(start, min(int(to)-g.base, g.size)))}
+// specs reads a declaration that may have several specifications in parentheses, each with read. Start is where
+// a specification begins, with its documentation, or the declaration, if it is the only one.
+func (g *goReader) specs(read func(start int32)) {
+	start := g.docStart(g.p)
+	g.p++
+	if g.kind() != '(' {
+		read(start)
+		return
+	}
+	g.list(func() { read(g.docStart(g.p)) })
+}
+
+// list reads what is in the brackets that begin here, item by item.
+func (g *goReader) list(read func()) {
+	closing := int(g.toks[g.p].to)
+	header := g.header
+	g.header = false
+	for g.p++; g.p < closing; {
+		if k := g.kind(); k == ';' || k == ',' {
+			g.p++
+			continue
+		}
+		from := g.p
+		read()
+		if g.p == from { // not what is expected here
+			g.p++
+		}
+	}
+	g.p, g.header = closing+1, header
 }
 
 // importSpec adds an import. Without another name, a package is known by the last part of its path, as
 // far as can be said without reading it.
-func (g *goScan) importSpec(i *ast.ImportSpec) {
-	p, err := strconv.Unquote(i.Path.Value)
+func (g *goReader) importSpec() {
+	as, named := g.toks[g.p], false
+	if as.kind == goIdent || as.kind == '.' {
+		named = true
+		g.p++
+	}
+	if g.kind() != goString {
+		return
+	}
+	t := g.toks[g.p]
+	g.p++
+	p, err := strconv.Unquote(string(g.src[t.at:t.end]))
 	if err != nil || p == "" {
 		return
 	}
-	imp := Import{Path: p, At: g.span(i.Path.Pos(), i.Path.End()), Names: []Name{{"*", g.name(goPackageName(p))}}}
+	name := Name{Name: "*"}
 	switch {
-	case i.Name == nil:
-	case i.Name.Name == "_":
-		imp.Names = nil
-	case i.Name.Name == ".":
-		imp.Names = []Name{{Name: "*"}}
-	default:
-		imp.Names = []Name{{"*", g.name(i.Name.Name)}}
+	case !named:
+		name.As = g.tally.name([]byte(goPackageName(p)))
+	case as.kind == goIdent:
+		name.As = g.names[as.to]
 	}
-	for _, n := range imp.Names {
-		g.imports[n.As] = true
+	imp := Import{Path: p, At: Span{t.at, t.end}}
+	if name.As != "_" {
+		imp.Names = []Name{name}
+		g.word(g.tally, g.id([]byte(name.As))).imported = true
 	}
 	g.f.Imports = append(g.f.Imports, imp)
 }
@@ -99,79 +168,50 @@ func goPackageName(importPath string) string {
 	return last
 }
 
-func (g *goScan) uses() []Use {
-	out := make([]Use, 0, len(g.count))
-	for u, n := range g.count {
-		u.Count = n
-		out = append(out, u)
+// docStart returns where a token begins with its documentation: the last comments before it, if they end in the
+// line before, and do not begin in the line of another token.
+func (g *goReader) docStart(i int) int32 {
+	at, last := g.toks[i].at, g.toks[i-1].end
+	k, _ := slices.BinarySearchFunc(g.comments, last, func(c Span, at int32) int { return int(c.Start - at) })
+	for ; k < len(g.comments) && g.comments[k].End <= at && g.lines(last, g.comments[k].Start) == 0; k++ {
+		last = g.comments[k].End
 	}
-	slices.SortFunc(out, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name)) })
-	return out
+	start := at
+	for ; k < len(g.comments) && g.comments[k].End <= at; k++ {
+		if start == at || g.lines(last, g.comments[k].Start) > 1 {
+			start = g.comments[k].Start
+		}
+		last = g.comments[k].End
+	}
+	if g.lines(last, at) != 1 {
+		return at
+	}
+	return start
 }
 
-func goTokens(src []byte) iter.Seq[Token] {
-	return func(yield func(Token) bool) {
-		file := token.NewFileSet().AddFile("", -1, len(src))
-		var s scanner.Scanner
-		s.Init(file, src, nil, scanner.ScanComments)
-		for {
-			pos, tok, text := s.Scan()
-			if tok == token.EOF {
-				return
-			}
-			if tok == token.SEMICOLON && text != ";" { // the end of a line
-				continue
-			}
-			at := int(pos) - file.Base()
-			if !yield(Token{goKind(tok), Span{int32(at), int32(goTokenEnd(src, at, tok, text))}}) {
-				return
-			}
-		}
+func (g *goReader) lines(from, to int32) int { return bytes.Count(g.src[from:to], []byte("\n")) }
+
+// declareAt adds a declaration, unless its name is blank, and returns its index. The declaration ends with the
+// token that was read last.
+func (g *goReader) declareAt(name goToken, start int32, d Decl) int32 {
+	if name.to == g.blank {
+		return -1
 	}
+	d.Name = g.names[name.to]
+	first, _ := utf8.DecodeRuneInString(d.Name)
+	d.Exported, d.NameAt, d.At = unicode.IsUpper(first), name.at, Span{start, g.end()}
+	if d.Body.End == 0 {
+		d.Body = Span{d.At.End, d.At.End}
+	}
+	g.f.Decls = append(g.f.Decls, d)
+	return int32(len(g.f.Decls) - 1)
 }
 
-func goKind(tok token.Token) TokenKind {
-	switch {
-	case tok == token.COMMENT:
-		return Comment
-	case tok == token.STRING || tok == token.CHAR:
-		return String
-	case tok == token.IDENT:
-		return Identifier
-	case tok.IsLiteral():
-		return Number
-	case tok.IsKeyword():
-		return Keyword
+// extend makes a declaration end with the token that was read last.
+func (g *goReader) extend(decl int32) {
+	if decl >= 0 {
+		d := &g.f.Decls[decl]
+		d.At.End = g.end()
+		d.Body = Span{d.At.End, d.At.End}
 	}
-	return Operator
-}
-
-// goTokenEnd returns the end of a token. The text of comments and raw strings lacks carriage returns.
-func goTokenEnd(src []byte, at int, tok token.Token, text string) int {
-	rest := src[at:]
-	end := -1
-	switch {
-	case bytes.HasPrefix(rest, []byte("//")):
-		if end = bytes.IndexByte(rest, '\n'); end < 0 {
-			end = len(rest)
-		}
-		return at + len(bytes.TrimRight(rest[:end], "\r"))
-	case bytes.HasPrefix(rest, []byte("/*")):
-		end = bytes.Index(rest[2:], []byte("*/")) + 4
-		if end < 4 {
-			end = len(rest)
-		}
-	case rest[0] == '`':
-		end = bytes.IndexByte(rest[1:], '`') + 2
-		if end < 2 {
-			end = len(rest)
-		}
-	case tok == token.ILLEGAL:
-		_, end = utf8.DecodeRune(rest)
-	case text != "":
-		end = len(text)
-	default:
-		end = len(tok.String())
-	}
-	return at + end
 }

@@ -1,190 +1,245 @@
 package source
 
-import (
-	"go/ast"
-	"go/token"
-)
-
-// decls reads the declarations of a file, and the names that they use.
-func (g *goScan) decls(file *ast.File) {
-	for _, d := range file.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			g.function(d)
-		case *ast.GenDecl:
-			for _, s := range d.Specs {
-				g.spec(d, s)
-			}
+func (g *goReader) function() {
+	start := g.docStart(g.p)
+	d := Decl{Kind: Func, Parent: -1}
+	g.p++
+	mark := len(g.undo)
+	receiver := -1
+	if g.kind() == '(' {
+		receiver = g.p
+		g.p = int(g.toks[g.p].to) + 1
+		d.Kind = Method
+		of, _ := g.typeAt(g.firstType(receiver))
+		d.Of = g.names[of]
+	}
+	name := g.toks[g.p]
+	if name.kind != goIdent {
+		return
+	}
+	g.p++
+	signature := g.p
+	if g.kind() == '[' {
+		g.p = int(g.toks[g.p].to) + 1
+	}
+	d.Type = g.names[g.resultAt(g.p)]
+	decl := g.declareAt(name, start, d)
+	if receiver >= 0 {
+		g.p = receiver
+		g.receiver()
+	}
+	g.p = signature
+	g.signature()
+	g.extend(decl)
+	if g.kind() == '{' {
+		body := g.toks[g.p].at
+		g.block()
+		g.extend(decl)
+		if decl >= 0 {
+			g.f.Decls[decl].Body = Span{body, g.end()}
 		}
 	}
-}
-
-// add adds a declaration, unless its name is blank, and returns its index.
-func (g *goScan) add(name *ast.Ident, d Decl) int32 {
-	if name.Name == "_" {
-		return -1
-	}
-	d.Name, d.Exported, d.NameAt = g.name(name.Name), name.IsExported(), int32(int(name.Pos())-g.base)
-	if d.Body.End == 0 {
-		d.Body = Span{d.At.End, d.At.End}
-	}
-	g.f.Decls = append(g.f.Decls, d)
-	return int32(len(g.f.Decls) - 1)
-}
-
-func (g *goScan) function(d *ast.FuncDecl) {
-	decl := Decl{Kind: Func, Parent: -1, At: g.span(start(d, d.Doc), d.End()), Type: g.result(d.Type)}
-	if d.Body != nil {
-		decl.Body = g.span(d.Body.Pos(), d.Body.End())
-	}
-	if d.Recv != nil {
-		decl.Kind = Method
-		if len(d.Recv.List) > 0 {
-			decl.Of = g.typeName(d.Recv.List[0].Type)
-		}
-	}
-	g.add(d.Name, decl)
-	g.inScope(func() {
-		g.receiver(d.Recv)
-		g.signature(d.Type)
-		if d.Body != nil {
-			g.stmts(d.Body.List)
-		}
-	})
+	g.restore(mark)
 }
 
 // receiver declares a receiver and the type parameters that it names.
-func (g *goScan) receiver(list *ast.FieldList) {
-	if list == nil {
-		return
+func (g *goReader) receiver() {
+	i := g.firstType(g.p)
+	for g.toks[i].kind == '*' || g.toks[i].kind == '(' {
+		i++
 	}
-	for _, f := range list.List {
-		t := ast.Unparen(f.Type)
-		if s, ok := t.(*ast.StarExpr); ok {
-			t = ast.Unparen(s.X)
-		}
-		switch x := t.(type) {
-		case *ast.IndexExpr:
-			g.typeParameter(x.Index)
-		case *ast.IndexListExpr:
-			for _, i := range x.Indices {
-				g.typeParameter(i)
+	if i++; g.toks[i].kind == '[' {
+		for end := int(g.toks[i].to); i < end; i++ {
+			if next := g.toks[i+1]; next.kind == goIdent && (g.toks[i+2].kind == ',' || g.toks[i+2].kind == ']') {
+				g.declare(next.to, 0)
 			}
 		}
 	}
-	g.fields(list)
+	g.fields()
 }
 
-func (g *goScan) typeParameter(e ast.Expr) {
-	if id, ok := e.(*ast.Ident); ok {
-		g.declare(id, "")
+// nameList reads the names that a specification, statement or field begins with. It returns their tokens, with
+// the commas between them.
+func (g *goReader) nameList() []goToken {
+	from := g.p
+	for g.kind() == goIdent {
+		if g.p++; g.kind() != ',' || g.toks[g.p+1].kind != goIdent {
+			break
+		}
+		g.p++
 	}
+	return g.toks[from:g.p]
 }
 
-// start returns where a node begins with its documentation.
-func start(n ast.Node, doc *ast.CommentGroup) token.Pos {
-	if doc != nil {
-		return doc.Pos()
-	}
-	return n.Pos()
-}
-
-// spec reads one specification of a declaration. Without parentheses, it is the whole declaration.
-func (g *goScan) spec(d *ast.GenDecl, s ast.Spec) {
-	var doc *ast.CommentGroup
-	switch s := s.(type) {
-	case *ast.TypeSpec:
-		doc = s.Doc
-	case *ast.ValueSpec:
-		doc = s.Doc
-	}
-	at := g.span(start(s, doc), s.End())
-	if !d.Lparen.IsValid() {
-		at = g.span(start(d, d.Doc), d.End())
-	}
-	switch s := s.(type) {
-	case *ast.TypeSpec:
-		g.typeSpec(s, at)
-	case *ast.ValueSpec:
-		g.valueSpec(s, at, d.Tok)
-	}
-}
-
-func (g *goScan) valueSpec(s *ast.ValueSpec, at Span, tok token.Token) {
+func (g *goReader) valueSpec(word byte, start int32) {
 	kind := Var
-	if tok == token.CONST {
+	if word == goConst {
 		kind = Const
 	}
-	t := g.typeName(s.Type)
-	g.expr(s.Type)
-	for i, name := range s.Names {
-		of := t
-		if i < len(s.Values) {
-			if value := g.expr(s.Values[i]); of == "" {
-				of = value
-			}
+	names := g.nameList()
+	of, types := g.values()
+	for i := 0; i < len(names); i += 2 {
+		d := Decl{Kind: kind, Parent: -1, Type: g.names[of]}
+		if of == 0 && i/2 < len(types) {
+			d.Type = g.names[types[i/2]]
 		}
-		g.add(name, Decl{Kind: kind, Parent: -1, At: at, Type: of})
+		g.declareAt(names[i], start, d)
 	}
-	for _, v := range s.Values[min(len(s.Values), len(s.Names)):] {
-		g.expr(v)
+	g.drop(types)
+}
+
+// values reads the type and the values of a specification, and returns the types. The second are on top of
+// g.types.
+func (g *goReader) values() (of int32, types []int32) {
+	if from := g.p; g.kind() != goAssign {
+		g.typ()
+		of = g.typeOf(from)
+	}
+	if g.kind() == goAssign {
+		g.p++
+		types = g.exprs()
+	}
+	return of, types
+}
+
+func (g *goReader) typeSpec(start int32) {
+	name := g.toks[g.p]
+	if name.kind != goIdent {
+		return
+	}
+	g.p++
+	params := g.typeParameters()
+	kind := Type
+	if g.kind() == goInterface {
+		kind = Interface
+	}
+	of, _ := g.typeAt(g.p)
+	parent := g.declareAt(name, start, Decl{Kind: kind, Parent: -1, Type: g.names[of]})
+	mark := len(g.undo)
+	g.declareParameters(params)
+	if k := g.kind(); (k == goInterface || k == goStruct) && g.toks[g.p+1].kind == '{' {
+		g.p++
+		g.members(k == goInterface, parent)
+	} else {
+		g.typ()
+	}
+	g.extend(parent)
+	g.restore(mark)
+}
+
+// typeParameters skips the type parameters of a type and the = of an alias, and returns where the parameters
+// begin, or 0.
+func (g *goReader) typeParameters() int {
+	params := 0
+	if g.kind() == '[' && g.isParameters(g.p) {
+		params = g.p
+		g.p = int(g.toks[g.p].to) + 1
+	}
+	if g.kind() == goAssign {
+		g.p++
+	}
+	return params
+}
+
+func (g *goReader) declareParameters(params int) {
+	if at := g.p; params > 0 {
+		g.p = params
+		g.fields()
+		g.p = at
 	}
 }
 
-func (g *goScan) typeSpec(s *ast.TypeSpec, at Span) {
-	kind := Type
-	var members *ast.FieldList
-	switch t := s.Type.(type) {
-	case *ast.InterfaceType:
-		kind, members = Interface, t.Methods
-	case *ast.StructType:
-		members = t.Fields
+// isParameters reports whether the brackets behind the name of a type have parameters in them, and not the length
+// of an array: [P *T] is such a length, [P *T,] and [P *[]T] are not.
+func (g *goReader) isParameters(at int) bool {
+	if g.toks[at+1].kind != goIdent {
+		return false
 	}
-	parent := g.add(s.Name, Decl{Kind: kind, Parent: -1, At: at, Type: g.typeName(s.Type)})
-	g.inScope(func() {
-		g.fields(s.TypeParams)
-		g.expr(s.Type)
-		if members != nil && parent >= 0 {
-			g.members(members, parent)
+	switch k := g.toks[at+2].kind; k {
+	case '*', '(':
+		for i := at + 3; i < int(g.toks[at].to); i++ {
+			switch g.toks[i].kind {
+			case ',', '~', goInterface, goStruct, goFunc, goMap, goChan, goArrow:
+				return true
+			case '[':
+				return g.toks[i-1].kind != goIdent
+			}
+		}
+		return false
+	case '[', ',', '~', goIdent, goInterface, goStruct, goFunc, goMap, goChan, goArrow:
+		return true
+	}
+	return false
+}
+
+// members reads the fields of a struct or the methods of an interface, and adds them unless parent is -1.
+func (g *goReader) members(methods bool, parent int32) {
+	g.list(func() {
+		start := int32(0)
+		if parent >= 0 {
+			start = g.docStart(g.p)
+		}
+		var names []goToken
+		method := methods && g.kind() == goIdent && g.toks[g.p+1].kind == '('
+		if method || !methods && !g.isEmbedded() {
+			names = g.nameList()
+		}
+		d := Decl{Kind: Field, Parent: parent}
+		from := g.p
+		if method {
+			d.Kind, d.Type = Method, g.names[g.resultAt(g.p)]
+			mark := len(g.undo)
+			g.signature()
+			g.restore(mark)
+		} else {
+			g.typ()
+			d.Type = g.names[g.typeOf(from)]
+		}
+		if names == nil {
+			names = g.embedded(from)
+		}
+		if g.kind() == goString && !methods { // the tag
+			g.p++
+		}
+		for i := 0; i < len(names) && parent >= 0; i += 2 {
+			g.declareAt(names[i], start, d)
 		}
 	})
 }
 
-// members adds the fields of a struct or the methods of an interface.
-func (g *goScan) members(list *ast.FieldList, parent int32) {
-	for _, f := range list.List {
-		d := Decl{Kind: Field, Parent: parent, At: g.span(start(f, f.Doc), f.End()), Type: g.typeName(f.Type)}
-		if t, ok := f.Type.(*ast.FuncType); ok && g.f.Decls[parent].Kind == Interface {
-			d.Kind, d.Type = Method, g.result(t)
-		}
-		for _, name := range f.Names {
-			g.add(name, d)
-		}
-		if len(f.Names) == 0 {
-			g.embedded(f.Type, d)
-		}
+// isEmbedded reports whether a field of a struct has no name.
+func (g *goReader) isEmbedded() bool {
+	if g.kind() != goIdent {
+		return true
 	}
+	next := g.toks[g.p+1]
+	if next.kind == '[' && int(next.to) > g.p+2 {
+		next = g.toks[next.to+1]
+	}
+	return next.kind == '.' || next.kind == goString || next.kind == ';' || next.kind == '}'
 }
 
-// embedded adds an embedded field, whose name is that of its type.
-func (g *goScan) embedded(e ast.Expr, d Decl) {
-	for {
-		switch x := e.(type) {
-		case *ast.Ident:
-			g.add(x, d)
-			return
-		case *ast.StarExpr:
-			e = x.X
-		case *ast.ParenExpr:
-			e = x.X
-		case *ast.IndexExpr:
-			e = x.X
-		case *ast.IndexListExpr:
-			e = x.X
-		case *ast.SelectorExpr:
-			e = x.Sel
-		default:
-			return
-		}
+// embedded returns the name of an embedded type, from there to the current token, if it is a single type.
+func (g *goReader) embedded(from int) []goToken {
+	i := from
+	for g.toks[i].kind == '*' || g.toks[i].kind == '(' {
+		i++
 	}
+	if g.toks[i].kind != goIdent {
+		return nil
+	}
+	for g.toks[i+1].kind == '.' && g.toks[i+2].kind == goIdent {
+		i += 2
+	}
+	name := i
+	if i++; g.toks[i].kind == '[' {
+		i = int(g.toks[i].to) + 1
+	}
+	for i < g.p && g.toks[i].kind == ')' {
+		i++
+	}
+	if i != g.p {
+		return nil
+	}
+	return g.toks[name : name+1]
 }

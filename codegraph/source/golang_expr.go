@@ -1,312 +1,285 @@
 package source
 
-import (
-	"go/ast"
-	"go/token"
-	"strings"
+func (g *goReader) declare(id, of int32) {
+	if id == g.blank {
+		return
+	}
+	w := &g.words[id]
+	g.undo = append(g.undo, goScoped{id, w.local, w.of})
+	w.local, w.of = true, of
+}
+
+// restore forgets the names that were declared since g.undo had a length.
+func (g *goReader) restore(mark int) {
+	for i := len(g.undo) - 1; i >= mark; i-- {
+		u := g.undo[i]
+		g.words[u.id].local, g.words[u.id].of = u.local, u.of
+	}
+	g.undo = g.undo[:mark]
+}
+
+func (g *goReader) mention(of, name int32) {
+	if name != g.blank {
+		g.add(key(of, name))
+	}
+}
+
+// exprs reads expressions up to one that no comma follows, and returns their types, which are on top of g.types.
+func (g *goReader) exprs() []int32 {
+	n := len(g.types)
+	for {
+		from := g.p
+		of := g.expr()
+		if g.p == from {
+			break
+		}
+		g.types = append(g.types, of)
+		if g.kind() != ',' {
+			break
+		}
+		g.p++
+	}
+	return g.types[n:]
+}
+
+// expr counts the names in an expression, and returns the type of its value.
+func (g *goReader) expr() int32 {
+	of := g.unary()
+	for {
+		switch g.kind() {
+		case goBinary, '+', '-', '*', '&', '|', '^':
+			g.p++
+			g.unary()
+			of = 0
+		default:
+			return of
+		}
+	}
+}
+
+func (g *goReader) unary() (of int32) {
+	if g.depth++; g.depth >= goDepth {
+		g.deep = true
+		g.depth--
+		return 0
+	}
+	defer func() { g.depth-- }()
+	switch g.kind() {
+	case '+', '-', '*', '&', '^', '!', '~':
+		g.p++
+		return g.unary()
+	case goArrow:
+		if g.toks[g.p+1].kind != goChan {
+			g.p++
+			return g.element(g.unary())
+		}
+	}
+	return g.primary()
+}
+
+// The types of which there are composite literals.
+const (
+	noLiteral byte = iota
+	namedLiteral
+	arrayLiteral // also of a map
+	structLiteral
 )
 
-// The expressions and statements of a function are walked with the scopes that the specification of Go
-// gives to names, and with what can be said of types without reading another file. A name that is not
-// declared in a function is one of the package or of an import.
-//
-// The depth of the recursion is bounded, since the parser does not read more deeply nested sources.
-
-// A goVar is a name in a function, and the type of its value in the notation of [Use], or "".
-type goVar struct {
-	name  string
-	of    string
-	known bool // the name is declared in a function
-}
-
-func (g *goScan) declare(id *ast.Ident, of string) {
-	if id.Name == "_" {
-		return
-	}
-	before := g.vars[id.Name]
-	before.name = id.Name
-	g.undo = append(g.undo, before)
-	g.vars[id.Name] = goVar{id.Name, of, true}
-}
-
-// inScope does something and forgets the names that it declares.
-func (g *goScan) inScope(do func()) {
-	n := len(g.undo)
-	do()
-	for i := len(g.undo) - 1; i >= n; i-- {
-		g.vars[g.undo[i].name] = g.undo[i]
-	}
-	g.undo = g.undo[:n]
-}
-
-func (g *goScan) use(of, name string) {
-	if name != "_" {
-		g.count[Use{Of: g.name(of), Name: g.name(name)}]++
-	}
-}
-
-// signature declares the parameters and results of a function.
-func (g *goScan) signature(t *ast.FuncType) {
-	g.fields(t.TypeParams)
-	g.fields(t.Params)
-	g.fields(t.Results)
-}
-
-func (g *goScan) fields(list *ast.FieldList) {
-	if list == nil {
-		return
-	}
-	for _, f := range list.List {
-		g.expr(f.Type)
-		of := g.typeName(f.Type)
-		for _, name := range f.Names {
-			g.declare(name, of)
-		}
-	}
-}
-
-// result returns the type of the first result of a function.
-func (g *goScan) result(t *ast.FuncType) string {
-	if t.Results == nil || len(t.Results.List) == 0 {
-		return ""
-	}
-	return g.typeName(t.Results.List[0].Type)
-}
-
-// typeName returns a type in the notation of [Use].
-func (g *goScan) typeName(e ast.Expr) string {
-	prefix := ""
+func (g *goReader) primary() int32 {
+	from := g.p
+	of, literal := g.operand()
 	for {
-		switch t := e.(type) {
-		case *ast.Ident:
-			if g.vars[t.Name].known || goTypes[t.Name] {
-				return ""
+		switch g.kind() {
+		case '.':
+			if g.p++; g.kind() == goIdent {
+				of = g.selected(of)
+			} else {
+				of, literal = g.asserted(), noLiteral
 			}
-			return g.path(prefix, t.Name)
-		case *ast.SelectorExpr:
-			if x, ok := t.X.(*ast.Ident); ok {
-				return g.path(prefix, x.Name+"."+t.Sel.Name)
+		case '[':
+			if !g.indices() {
+				of = g.element(of)
 			}
-			return ""
-		case *ast.StarExpr:
-			e = t.X
-		case *ast.ParenExpr:
-			e = t.X
-		case *ast.IndexExpr:
-			e = t.X
-		case *ast.IndexListExpr:
-			e = t.X
-		case *ast.ArrayType:
-			e, prefix = t.Elt, prefix+"[]"
-		case *ast.MapType:
-			e, prefix = t.Value, prefix+"[]"
-		case *ast.ChanType:
-			e, prefix = t.Value, prefix+"[]"
-		case *ast.Ellipsis:
-			e, prefix = t.Elt, prefix+"[]"
-		case *ast.FuncType:
-			if t.Results == nil || len(t.Results.List) == 0 {
-				return ""
+		case '(':
+			of, literal = g.call(from, of), noLiteral
+		case '{':
+			if literal == noLiteral || literal == namedLiteral && g.header {
+				return of
 			}
-			e, prefix = t.Results.List[0].Type, prefix+"()"
+			of = g.typeOf(from)
+			g.literal(literal, of)
+			literal = noLiteral
 		default:
-			return ""
+			return of
 		}
 	}
 }
 
-// path joins two parts of a type, or returns "" if it becomes too long to be worth knowing.
-func (g *goScan) path(a, b string) string {
-	if len(a)+len(b) > 80 {
-		return ""
+// operand reads what an expression begins with, and says what literals of it there are if it is a type.
+func (g *goReader) operand() (of int32, literal byte) {
+	switch g.kind() {
+	case goIdent:
+		return g.name(), namedLiteral
+	case goNumber, goString:
+		g.p++
+	case '(':
+		g.list(func() { of = g.expr() })
+	case goFunc:
+		return g.funcLiteral(), noLiteral
+	case '[', goMap:
+		g.oneType()
+		return 0, arrayLiteral
+	case goStruct:
+		g.oneType()
+		return 0, structLiteral
+	case goChan, goInterface, goArrow:
+		g.oneType()
 	}
-	return g.name(a + b)
+	return of, noLiteral
 }
 
-// element and called return the type of an element and of the result of a value.
-func (g *goScan) element(of string) string { return g.apply(of, "[]") }
-func (g *goScan) called(of string) string  { return g.apply(of, "()") }
-
-func (g *goScan) apply(of, op string) string {
-	if rest, ok := strings.CutPrefix(of, op); ok || of == "" {
-		return rest
+func (g *goReader) funcLiteral() int32 {
+	from, mark := g.p, len(g.undo)
+	g.p++
+	g.signature()
+	end := g.p
+	if g.kind() != '{' {
+		g.restore(mark)
+		return 0
 	}
-	if strings.HasPrefix(of, "[]") || strings.HasPrefix(of, "()") {
-		return ""
-	}
-	return g.path(of, op)
-}
-
-// expr counts the names in an expression, and returns its type.
-func (g *goScan) expr(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.Ident:
-		return g.ident(e)
-	case *ast.SelectorExpr:
-		return g.selector(e)
-	case *ast.CallExpr:
-		return g.call(e)
-	case *ast.CompositeLit:
-		return g.literal(e, g.exprType(e.Type))
-	case *ast.FuncLit:
-		g.inScope(func() {
-			g.signature(e.Type)
-			g.stmts(e.Body.List)
-		})
-		return g.typeName(e.Type)
-	case *ast.ParenExpr:
-		return g.expr(e.X)
-	case *ast.StarExpr:
-		return g.expr(e.X)
-	case *ast.UnaryExpr:
-		of := g.expr(e.X)
-		if e.Op == token.ARROW {
-			return g.element(of)
-		}
+	g.block()
+	g.restore(mark)
+	if of, to := g.typeAt(from); to == end {
 		return of
-	case *ast.BinaryExpr:
-		g.expr(e.X)
-		g.expr(e.Y)
-	case *ast.IndexExpr:
-		g.expr(e.Index)
-		return g.element(g.expr(e.X))
-	case *ast.IndexListExpr:
-		for _, i := range e.Indices {
-			g.expr(i)
+	}
+	return 0
+}
+
+// name counts a name, with a member behind a dot, and returns the type of its value.
+func (g *goReader) name() int32 {
+	id := g.toks[g.p].to
+	w := &g.words[id]
+	g.p++
+	member := g.kind() == '.' && g.toks[g.p+1].kind == goIdent
+	switch {
+	case w.local && !member:
+		return w.of
+	case w.local:
+		g.p++
+		return g.selected(w.of)
+	case member:
+		if !w.imported {
+			g.mention(0, id)
 		}
-		return g.element(g.expr(e.X))
-	case *ast.SliceExpr:
-		g.exprs(e.Low, e.High, e.Max)
-		return g.expr(e.X)
-	case *ast.TypeAssertExpr:
-		g.expr(e.X)
-		return g.exprType(e.Type)
-	case *ast.KeyValueExpr:
-		g.exprs(e.Key, e.Value)
-	default:
-		g.typeExpr(e)
+		g.p++
+		return g.selected(id)
+	case w.isType || w.isValue:
+		return 0
 	}
-	return ""
+	g.mention(0, id)
+	return id
 }
 
-func (g *goScan) exprs(list ...ast.Expr) {
-	for _, e := range list {
-		g.expr(e)
+// selected counts the name of a member, which is the current token, and returns the type of its value.
+func (g *goReader) selected(of int32) int32 {
+	name := g.toks[g.p].to
+	g.p++
+	if of == 0 || g.isMade(of) {
+		return 0
 	}
+	g.mention(of, name)
+	return g.member(of, name)
 }
 
-// exprType counts the names in a type, and returns it.
-func (g *goScan) exprType(e ast.Expr) string {
-	g.expr(e)
-	return g.typeName(e)
-}
-
-func (g *goScan) typeExpr(e ast.Expr) {
-	switch e := e.(type) {
-	case *ast.ArrayType:
-		g.exprs(e.Len, e.Elt)
-	case *ast.MapType:
-		g.exprs(e.Key, e.Value)
-	case *ast.ChanType:
-		g.expr(e.Value)
-	case *ast.Ellipsis:
-		g.expr(e.Elt)
-	case *ast.FuncType:
-		g.inScope(func() { g.signature(e) })
-	case *ast.StructType:
-		g.memberTypes(e.Fields)
-	case *ast.InterfaceType:
-		g.memberTypes(e.Methods)
+// asserted reads a type in parentheses.
+func (g *goReader) asserted() (of int32) {
+	if g.kind() != '(' {
+		return 0
 	}
-}
-
-func (g *goScan) memberTypes(list *ast.FieldList) {
-	for _, f := range list.List {
-		g.expr(f.Type)
-	}
-}
-
-func (g *goScan) ident(id *ast.Ident) string {
-	if v := g.vars[id.Name]; v.known {
-		return v.of
-	}
-	if goTypes[id.Name] || goValues[id.Name] {
-		return ""
-	}
-	g.use("", id.Name)
-	return g.name(id.Name)
-}
-
-// selector counts a member of a value, or a name of a package.
-func (g *goScan) selector(e *ast.SelectorExpr) string {
-	of := ""
-	if x, ok := e.X.(*ast.Ident); ok && !g.vars[x.Name].known {
-		if of = g.name(x.Name); !g.imports[of] {
-			g.use("", of)
+	g.list(func() {
+		if g.kind() == goType {
+			g.p++ // of a type switch
+			return
 		}
-	} else {
-		of = g.expr(e.X)
-	}
-	if of == "" || strings.HasPrefix(of, "[]") || strings.HasPrefix(of, "()") {
-		return ""
-	}
-	g.use(of, e.Sel.Name)
-	return g.path(of, "."+e.Sel.Name)
+		from := g.p
+		g.typ()
+		of = g.typeOf(from)
+	})
+	return of
 }
 
-func (g *goScan) call(e *ast.CallExpr) string {
+// indices reads what is in brackets, and reports whether they make a slice.
+func (g *goReader) indices() (slice bool) {
+	g.list(func() {
+		if g.kind() == ':' {
+			slice = true
+			g.p++
+			return
+		}
+		g.expr()
+	})
+	return slice
+}
+
+// call reads the arguments of a function that begins at a token.
+func (g *goReader) call(from int, of int32) int32 {
 	builtin := ""
-	if id, ok := e.Fun.(*ast.Ident); ok && !g.vars[id.Name].known && goValues[id.Name] {
-		builtin = id.Name
+	if t := g.toks[from]; t.kind == goIdent && g.p == from+1 && !g.words[t.to].local && g.words[t.to].isValue {
+		builtin = g.names[t.to]
 	}
-	of := ""
-	if builtin == "" {
-		of = g.called(g.expr(e.Fun))
-	}
-	for i, a := range e.Args {
-		t := g.expr(a)
+	of = g.called(of)
+	first := true
+	g.list(func() {
+		from := g.p
+		t := g.expr()
 		switch {
-		case i > 0:
+		case !first:
 		case builtin == "append":
 			of = t
 		case builtin == "new" || builtin == "make":
-			of = g.typeName(a)
+			of = g.typeOf(from)
 		}
-	}
+		first = false
+	})
 	return of
 }
 
-// literal reads a composite literal of a type, or without one, of the type of the elements around it.
-func (g *goScan) literal(e *ast.CompositeLit, of string) string {
-	for _, elt := range e.Elts {
-		value := elt
-		if kv, ok := elt.(*ast.KeyValueExpr); ok {
-			value = kv.Value
-			g.key(kv.Key, e.Type, of)
-		}
-		if u, ok := value.(*ast.UnaryExpr); ok && u.Op == token.AND {
-			value = u.X
-		}
-		if lit, ok := value.(*ast.CompositeLit); ok && lit.Type == nil {
-			g.literal(lit, g.element(of))
-		} else {
-			g.expr(value)
-		}
+// literal reads the elements of a composite literal of a type.
+func (g *goReader) literal(kind byte, of int32) {
+	if g.depth++; g.depth >= goDepth {
+		g.deep = true
+		g.p = int(g.toks[g.p].to) + 1
+	} else {
+		g.list(func() { g.keyed(kind, of) })
 	}
-	return of
+	g.depth--
 }
 
-// key reads a key: a field, if it is a name, unless the type is one with other keys.
-func (g *goScan) key(key, t ast.Expr, of string) {
-	id, ok := key.(*ast.Ident)
-	if _, isMap := t.(*ast.MapType); !ok || isMap || strings.HasPrefix(of, "[]") {
-		g.expr(key)
-		return
+// keyed reads an element with its key. A name as the key is that of a field, unless the type has other keys.
+func (g *goReader) keyed(kind byte, of int32) {
+	switch t := g.toks[g.p]; {
+	case t.kind == goIdent && g.toks[g.p+1].kind == ':' && kind != arrayLiteral && (of == 0 || g.names[of][0] != '['):
+		g.p++
+		if of != 0 {
+			g.mention(of, t.to)
+		}
+	case t.kind == '{' && g.toks[t.to+1].kind == ':':
+		g.literal(noLiteral, 0)
+	default:
+		g.value(of)
 	}
-	if _, isArray := t.(*ast.ArrayType); isArray {
-		g.expr(key)
-	} else if of != "" {
-		g.use(of, id.Name)
+	if g.kind() == ':' {
+		g.p++
+		g.value(of)
+	}
+}
+
+// value reads a value in a composite literal, which may leave out its type.
+func (g *goReader) value(of int32) {
+	if g.kind() == '{' {
+		g.literal(noLiteral, g.element(of))
+	} else {
+		g.expr()
 	}
 }
 

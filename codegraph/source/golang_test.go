@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -119,10 +120,12 @@ func TestGoFacts(t *testing.T) {
 // A file that does not compile gives the facts that can be read.
 func TestGoBroken(t *testing.T) {
 	for src, want := range map[string]string{
-		"package p\nimport \"a\"\nfunc f( {\n}\nfunc g() {}":               "a f",
-		"package p\nimport \"a\"\nfunc f() { x := \n}\nvar v = 1\n":        "a f",
-		"import \"a\"\nfunc f() {}":                                        "",
-		"package p\nimport \"a\"\nvar x = " + strings.Repeat("(", 200_000): "a",
+		"package p\nimport \"a\"\nfunc f( {\n}\nfunc g() {}":                 "a f",
+		"package p\nimport \"a\"\nfunc f() { x := \n}\nvar v = 1\n":          "a f",
+		"package p\nfunc f() { if x {\nfunc g() {}\nfunc (t *T) h(x int) {}": "f g h",
+		"package p\nfunc f() { g(\n}\n)\nvar v = 1\n":                        "f v",
+		"import \"a\"\nfunc f() {}":                                          "",
+		"package p\nimport \"a\"\nvar x = " + strings.Repeat("(", 200_000):   "a",
 		"": "",
 	} {
 		var got []string
@@ -163,7 +166,7 @@ func TestGoSkeleton(t *testing.T) {
 
 func FuzzGo(f *testing.F) {
 	f.Add([]byte(goExample))
-	for _, s := range []string{"package p;func(", "package p;type T struct{T;*p.T}", "package p;var _=func(){if;for;switch x:=y.(type){case}}", "package p;func (T[K,L]) f()(a,b int)"} {
+	for _, s := range []string{")", "package p;func(", "package p;type T struct{T;*p.T}", "package p;var _=func(){if;for;switch x:=y.(type){case}}", "package p;func (T[K,L]) f()(a,b int)"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) { requireSound(t, source.Go, src) })
@@ -202,4 +205,39 @@ func goLibrary(tb testing.TB) (src [][]byte, size int) {
 		tb.Skip("the sources of Go's library are not installed")
 	}
 	return src, size
+}
+
+// The facts are those that the syntax tree of go/parser gives, for each file that it reads without an error.
+// AYCODER_CORPUS names a directory with more files.
+func TestGoParser(t *testing.T) {
+	files, compared, differ := goFiles(t), 0, []string(nil)
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		require.NoError(t, err)
+		want := source.ParserFacts(src)
+		if want == nil {
+			continue
+		}
+		compared++
+		if !reflect.DeepEqual(want, source.Scan(source.Go, src, source.All)) {
+			differ = append(differ, name)
+		}
+	}
+	require.LessOrEqual(t, len(differ), compared/4000, "Go's own tests have some that only the compiler refuses: %s", differ)
+	require.Greater(t, compared, len(files)/2)
+	t.Logf("%d of %d files have no error", compared, len(files))
+}
+
+func goFiles(t *testing.T) (files []string) {
+	dir := os.Getenv("AYCODER_CORPUS")
+	if dir == "" {
+		dir = "../.."
+	}
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".go") && d.Type().IsRegular() {
+			files = append(files, name)
+		}
+		return err
+	}))
+	return files
 }

@@ -3,10 +3,9 @@
 //
 // [Scan] is a pure function of the bytes of one file, so that its result can be kept by their hash. It
 // does not check the syntax: a file that does not compile, or is being edited, gives what can be read of it.
-// Go is parsed with go/parser. The others have separate scanners, which read a file once, from the
-// beginning to the end: what they need of a language is where its comments, strings and blocks end, what
-// its imports look like and how its declarations begin. Languages without such a scanner get a generic
-// one, which finds declarations by their first words and claims no imports.
+// Each language of the constants below has a scanner, which reads a file once, from the beginning to the end:
+// what it needs of a language is where its comments, strings and blocks end, what its imports look like and
+// how its declarations begin. Other languages get a generic one, which finds declarations by their first words and claims no imports.
 //
 // [Tokens] is the first step of the same scanners. A host can colour code with it.
 package source
@@ -227,7 +226,7 @@ type Token struct {
 func Tokens(lang Language, src []byte) iter.Seq[Token] {
 	switch lang {
 	case Go:
-		return goTokens(src)
+		return tokensOfGo(src)
 	case Python:
 		return pythonTokens(src)
 	case TypeScript:
