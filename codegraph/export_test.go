@@ -35,7 +35,7 @@ func Edges(s *Snapshot) (out []string) {
 		for _, e := range f.imports {
 			out = append(out, fmt.Sprintf("%s imports %+v", f.path, e))
 		}
-		for _, r := range f.refs {
+		for r := range f.refs.All() {
 			out = append(out, fmt.Sprintf("%s uses %+v", f.path, r))
 		}
 		if f.facts != nil {

@@ -76,7 +76,7 @@ type comparison struct {
 	state   *GitState
 	lists   lists
 	tracked map[string]bool
-	index   time.Time // when the index was written
+	index   int64 // when the index was written, in microseconds since 1970
 }
 
 func (c *comparison) run(ctx context.Context) error {
@@ -141,8 +141,8 @@ func (c *comparison) same(ctx context.Context, f *file, e gitrepo.Entry) bool {
 	if e.Size != 0 && uint32(now.size) != e.Size {
 		return false
 	}
-	then := time.Unix(int64(e.Seconds), int64(e.Nanoseconds))
-	if e.Size != 0 && now.time.Equal(then) && then.Before(c.index) {
+	then := time.Unix(int64(e.Seconds), int64(e.Nanoseconds)).UnixMicro()
+	if e.Size != 0 && now.time == then && then < c.index {
 		return true
 	}
 	data := readAll(c.g.files, f.path, maxCompared)

@@ -168,7 +168,7 @@ func (g *Graph) link(path string) {
 	}
 	imports, refs := g.index.Imports(path), g.index.Refs(path)
 	f := g.now.files[i]
-	if !slices.Equal(f.imports, imports) || !slices.Equal(f.refs, refs) {
+	if !slices.Equal(f.imports, imports) || !f.refs.Equal(refs) {
 		linked := *f
 		linked.imports, linked.refs = imports, refs
 		g.now.files[i] = &linked
@@ -182,9 +182,9 @@ type file struct {
 	hash    [sha256.Size]byte // of its content, if it was read
 	facts   *source.Facts     // nil if it is not source code
 	foreign bool              // the facts are those of an analyzer of the host
-	checked time.Time         // when it was looked at
+	checked int64             // when it was looked at, in microseconds
 	imports []resolve.Edge
-	refs    []resolve.Ref
+	refs    resolve.Refs
 }
 
 // A change is what a look at the workspace has found. Before is nil if the file is new, and after if it is
@@ -222,14 +222,14 @@ func (g *Graph) sweep(ctx context.Context, last *Snapshot) (changes []change, pa
 
 // unsettled is how long after its last change a file may change again without getting another time: the
 // clock of a file system ticks at least every two seconds (FAT).
-const unsettled = 2 * time.Second
+const unsettled = int64(2 * time.Second / time.Microsecond)
 
 // unread is the size of a file that could not be read, or not listed. It is tried again.
 const unread = -1
 
 // outdated reports whether a file may be another than the one that was read.
 func (f *file) outdated(now stamp) bool {
-	return f.size != now.size || !f.time.Equal(now.time) || f.size == unread || f.checked.Sub(f.time) < unsettled
+	return f.size != now.size || f.time != now.time || f.size == unread || f.checked-f.time < unsettled
 }
 
 // named looks at some files only. It is not enough if one of them is new, as it may be ignored, or says what
@@ -273,7 +273,7 @@ func (g *Graph) read(ctx context.Context, changes []change) error {
 // load reads the file of a change, if it may be source code.
 func (g *Graph) load(c *change) {
 	f := c.after
-	f.checked = time.Now()
+	f.checked = time.Now().UnixMicro()
 	_, analyzed := g.analyzers[path.Ext(f.path)]
 	if f.size > g.maxSize || !analyzed && path.Ext(f.path) != "" && source.LanguageOf(f.path, nil) == "" {
 		return

@@ -47,7 +47,7 @@ func newLinks(s *Snapshot) *links {
 func (s *Snapshot) depsOf(self int, f *file) (deps []int32, uses []float32) {
 	counts := map[int32]float32{}
 	used := map[string]bool{} // directories
-	for _, r := range f.refs {
+	for r := range f.refs.All() {
 		if i, ok := s.at(r.To); ok && i != self {
 			counts[int32(i)] += float32(max(r.Count, 1))
 			used[path.Dir(r.To)+"/"] = true

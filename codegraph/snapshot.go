@@ -77,7 +77,7 @@ type Reference struct {
 // References returns the declarations of other files that a file uses, sorted by File and Name.
 func (s *Snapshot) References(path string) (out []Reference) {
 	if f := s.file(path); f != nil {
-		for _, r := range f.refs {
+		for r := range f.refs.All() {
 			out = append(out, Reference{r.To, r.Name, int(r.Count)})
 		}
 	}

@@ -247,7 +247,7 @@ func (s *Snapshot) users(file, name string) (out []string) {
 		return nil
 	}
 	for _, u := range s.links().users[i] {
-		for _, r := range s.files[u].refs {
+		for r := range s.files[u].refs.All() {
 			if r.To == file && r.Name == name {
 				out = append(out, fmt.Sprintf("%s (%d)", runes.Path(s.files[u].path), max(r.Count, 1)))
 			}
@@ -291,7 +291,7 @@ func (g *Graph) dependents(_ context.Context, s *Snapshot, in pathArgs) (*answer
 // usesOf returns the names that a file uses of another, for a line.
 func (f *file) usesOf(other string) string {
 	var names []string
-	for _, r := range f.refs {
+	for r := range f.refs.All() {
 		if r.To == other && r.Name != "" {
 			names = append(names, r.Name)
 		}

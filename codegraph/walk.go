@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/search"
@@ -29,7 +28,7 @@ type FS interface {
 // A stamp tells versions of a file apart without reading it.
 type stamp struct {
 	size int64
-	time time.Time
+	time int64 // of the last change, in microseconds since 1970
 }
 
 // A walked file is a regular file of the workspace.
@@ -132,7 +131,7 @@ func stampOf(e fs.DirEntry) stamp {
 	if err != nil {
 		return stamp{size: unread}
 	}
-	return stamp{info.Size(), info.ModTime()}
+	return stamp{info.Size(), info.ModTime().UnixMicro()}
 }
 
 // stat returns the stamp of a file, if it is a regular one that can be opened.
@@ -146,7 +145,7 @@ func stat(files FS, name string) (stamp, bool) {
 	if err != nil || !info.Mode().IsRegular() {
 		return stamp{}, false
 	}
-	return stamp{info.Size(), info.ModTime()}, true
+	return stamp{info.Size(), info.ModTime().UnixMicro()}, true
 }
 
 func exists(files FS, name string) bool {

@@ -188,7 +188,46 @@ func Scan(lang Language, src []byte, part Part) *Facts {
 		scanGeneric(f, src, part)
 	}
 	f.Imports, f.Decls, f.Exports, f.Uses = fit(f.Imports), fit(f.Decls), fit(f.Exports), fit(f.Uses)
+	f.pack()
 	return f
+}
+
+// pack puts the names of a file into one string, each once, so that they take no more memory than they need.
+func (f *Facts) pack() {
+	at := map[string]int32{}
+	var all []byte
+	f.eachName(func(s *string) {
+		if _, ok := at[*s]; !ok {
+			at[*s] = int32(len(all))
+			all = append(all, *s...)
+		}
+	})
+	text := string(all)
+	f.eachName(func(s *string) { *s = text[at[*s]:][:len(*s)] })
+}
+
+// eachName calls do with the strings of the facts that have a name in them.
+func (f *Facts) eachName(do func(s *string)) {
+	for i := range f.Imports {
+		do(&f.Imports[i].Path)
+		for k := range f.Imports[i].Names {
+			do(&f.Imports[i].Names[k].Name)
+			do(&f.Imports[i].Names[k].As)
+		}
+	}
+	for i := range f.Decls {
+		do(&f.Decls[i].Name)
+		do(&f.Decls[i].Of)
+		do(&f.Decls[i].Type)
+	}
+	for i := range f.Exports {
+		do(&f.Exports[i].Name)
+		do(&f.Exports[i].Local)
+	}
+	for i := range f.Uses {
+		do(&f.Uses[i].Of)
+		do(&f.Uses[i].Name)
+	}
 }
 
 // fit returns a slice that takes no more memory than it needs.
@@ -196,7 +235,7 @@ func fit[T any](s []T) []T {
 	if len(s) == 0 {
 		return nil
 	}
-	if cap(s) > len(s)+len(s)/8 {
+	if cap(s) > len(s) {
 		return append(make([]T, 0, len(s)), s...)
 	}
 	return s

@@ -16,27 +16,24 @@ import "slices"
 
 // Table holds the values. It is not safe for concurrent use.
 type Table struct {
-	nodes    map[key]*node
+	size     int // the number of values
 	revision uint64
 	computes []*node // what is being computed, the innermost last
 	loose    []*node // what a computed value does not use any more; the values that are not done may
 	stale    map[string]bool
 }
 
-type key struct {
-	query query
-	arg   string
-}
-
-// A query is a [*Query] of any type.
-type query interface {
-	run(arg string) any
-	same(a, b any) bool
+// A query is a [Query] of any type. A table has very many nodes, in which a pointer takes less than an interface.
+type query struct {
+	run    func(arg string) any
+	same   func(a, b any) bool
+	remove func(arg string)
 }
 
 // A node is a value with what it depends on and what depends on it.
 type node struct {
-	key      key
+	query    *query
+	arg      string
 	value    any
 	deps     []*node
 	users    []*node
@@ -45,10 +42,11 @@ type node struct {
 	marked   bool   // something that it depends on may have changed
 	busy     bool
 	root     bool // kept without users
+	gone     bool // forgotten
 }
 
 // New returns an empty table.
-func New() *Table { return &Table{nodes: map[key]*node{}, revision: 1, stale: map[string]bool{}} }
+func New() *Table { return &Table{revision: 1, stale: map[string]bool{}} }
 
 // Stale returns the arguments of the values that were asked for from outside of all queries and may have
 // changed since the last call of Stale.
@@ -58,12 +56,12 @@ func (t *Table) Stale() map[string]bool {
 }
 
 // Len returns the number of values in the table.
-func (t *Table) Len() int { return len(t.nodes) }
+func (t *Table) Len() int { return t.size }
 
 // Query is a kind of value. Each is made once, with [NewQuery], and used with one table.
 type Query[V any] struct {
-	compute func(arg string) V
-	equal   func(a, b V) bool
+	nodes  map[string]*node // by the argument
+	erased query
 }
 
 // NewQuery returns a query. Compute must depend on nothing but its argument and other queries of the
@@ -71,20 +69,21 @@ type Query[V any] struct {
 // not ask for the value that it is computing, not even through others. Equal reports whether two
 // values are the same to all who use them.
 func NewQuery[V any](compute func(arg string) V, equal func(a, b V) bool) *Query[V] {
-	return &Query[V]{compute, equal}
+	nodes := map[string]*node{}
+	return &Query[V]{nodes: nodes, erased: query{
+		run:    func(arg string) any { return compute(arg) },
+		same:   func(a, b any) bool { return equal(a.(V), b.(V)) },
+		remove: func(arg string) { delete(nodes, arg) },
+	}}
 }
-
-func (q *Query[V]) run(arg string) any { return q.compute(arg) }
-
-func (q *Query[V]) same(a, b any) bool { return q.equal(a.(V), b.(V)) }
 
 // Get returns the value for an argument. The caller must not change it.
 func (q *Query[V]) Get(t *Table, arg string) V {
-	k := key{q, arg}
-	n := t.nodes[k]
+	n := q.nodes[arg]
 	if n == nil {
-		n = &node{key: k}
-		t.nodes[k] = n
+		n = &node{query: &q.erased, arg: arg}
+		q.nodes[arg] = n
+		t.size++
 		t.run(n)
 	} else {
 		t.verify(n)
@@ -99,7 +98,7 @@ func (q *Query[V]) Get(t *Table, arg string) V {
 
 // Changed says that the value of an input may have changed, and reports whether it has.
 func (q *Query[V]) Changed(t *Table, arg string) bool {
-	n := t.nodes[key{q, arg}]
+	n := q.nodes[arg]
 	if n == nil {
 		return false
 	}
@@ -114,7 +113,7 @@ func (q *Query[V]) Changed(t *Table, arg string) bool {
 
 // Drop forgets a value that was asked for from outside of all queries, unless another value uses it.
 func (q *Query[V]) Drop(t *Table, arg string) {
-	if n := t.nodes[key{q, arg}]; n != nil {
+	if n := q.nodes[arg]; n != nil {
 		n.root = false
 		t.release(n)
 	}
@@ -125,7 +124,7 @@ func (t *Table) mark(n *node) {
 		if !u.marked {
 			u.marked = true
 			if u.root {
-				t.stale[u.key.arg] = true
+				t.stale[u.arg] = true
 			}
 			t.mark(u)
 		}
@@ -164,10 +163,10 @@ func (t *Table) run(n *node) {
 	before := n.deps
 	n.busy, n.deps = true, nil
 	t.computes = append(t.computes, n)
-	value := n.key.query.run(n.key.arg)
+	value := n.query.run(n.arg)
 	t.computes = t.computes[:len(t.computes)-1]
 	n.busy = false
-	if n.verified == 0 || !n.key.query.same(n.value, value) {
+	if n.verified == 0 || !n.query.same(n.value, value) {
 		n.value, n.changed = value, t.revision
 	}
 	n.marked, n.verified = false, t.revision
@@ -218,10 +217,12 @@ func (n *node) drop(user *node) {
 
 // release forgets a node that nobody uses, and what only it used.
 func (t *Table) release(n *node) {
-	if n.root || n.busy || len(n.users) > 0 || t.nodes[n.key] != n {
+	if n.root || n.busy || len(n.users) > 0 || n.gone {
 		return
 	}
-	delete(t.nodes, n.key)
+	n.gone = true
+	n.query.remove(n.arg)
+	t.size--
 	for _, d := range n.deps {
 		d.drop(n)
 		t.release(d)

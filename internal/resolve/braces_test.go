@@ -35,7 +35,7 @@ func showBraces(x *resolve.Index, f *tree) (imports, refs string) {
 		for _, e := range x.Imports(file) {
 			to = append(to, e.To)
 		}
-		for _, ref := range x.Refs(file) {
+		for ref := range x.Refs(file).All() {
 			uses = append(uses, fmt.Sprintf("%s %s %d", ref.To, ref.Name, ref.Count))
 		}
 		if len(to) > 0 {

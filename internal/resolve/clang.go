@@ -259,7 +259,7 @@ func (r *cIndex) readNames(file string) map[string]bool {
 
 // refs finds the names of a file in what it includes, directly or not. The first file that declares a name
 // counts, and the nearer ones are looked at first.
-func (r *cIndex) refs(file string, f *source.Facts) []Ref {
+func (r *cIndex) refs(file string, f *source.Facts) Refs {
 	counts := refCounts{}
 	declared := r.declared(file, f)
 	for _, u := range f.Uses {
@@ -280,7 +280,7 @@ func (r *cIndex) refs(file string, f *source.Facts) []Ref {
 		}
 	}
 	counts.whole(direct)
-	return counts.sorted()
+	return counts.refs()
 }
 
 // included returns the files that a file includes, directly or not, the nearer ones first.

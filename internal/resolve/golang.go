@@ -18,7 +18,7 @@ type goIndex struct {
 	owner  *derive.Query[string]            // by directory: that of its module, or ""
 	lookup *derive.Query[string]            // by the directory of a module and an import path: the package
 	pkg    *derive.Query[*goPackage]        // by directory
-	scope  *derive.Query[map[string]string] // by file: the directories that its imports name
+	scope  *derive.Query[goScope]           // by file: the directories that its imports name
 }
 
 func (r *goIndex) init(x *Index) {
@@ -28,7 +28,7 @@ func (r *goIndex) init(x *Index) {
 	r.owner = derive.NewQuery(r.findOwner, same[string])
 	r.lookup = derive.NewQuery(r.findPackage, same[string])
 	r.pkg = derive.NewQuery(r.readPackage, deepEqual[*goPackage])
-	r.scope = derive.NewQuery(r.findScope, maps.Equal[map[string]string, map[string]string])
+	r.scope = derive.NewQuery(r.findScope, slices.Equal[goScope])
 }
 
 // A goModule is what a go.mod, or a go.work, says.

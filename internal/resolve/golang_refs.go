@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"cmp"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -21,8 +20,8 @@ type goPackage struct {
 // A goPlace is where a declaration is. A package has many, so that they are small. That of an embedded field is
 // there twice.
 type goPlace struct {
-	file, decl int32
-	embedded   bool // its key is ""
+	file int32
+	decl int32 // if it is embedded, so that its key is "", the complement
 }
 
 // A goDecl is a declaration. Owner is the type of a field or method, and "" for others. Key is its name, or
@@ -73,9 +72,9 @@ func (p *goPackage) add(in *goFile) {
 	file := int32(len(p.files))
 	p.files = append(p.files, in)
 	for i, d := range in.facts.Decls {
-		p.order = append(p.order, goPlace{file: file, decl: int32(i)})
+		p.order = append(p.order, goPlace{file, int32(i)})
 		if d.Kind == source.Field && d.Name == d.Type[strings.LastIndexByte(d.Type, '.')+1:] {
-			p.order = append(p.order, goPlace{file: file, decl: int32(i), embedded: true})
+			p.order = append(p.order, goPlace{file, ^int32(i)})
 		}
 	}
 }
@@ -83,11 +82,11 @@ func (p *goPackage) add(in *goFile) {
 // at returns the declaration at a place.
 func (p *goPackage) at(place goPlace) goDecl {
 	in := p.files[place.file]
-	d := goDecl{Decl: &in.facts.Decls[place.decl], in: in}
+	d := goDecl{Decl: &in.facts.Decls[max(place.decl, ^place.decl)], in: in}
 	if d.owner = d.Of; d.Parent >= 0 {
 		d.owner = in.facts.Decls[d.Parent].Name
 	}
-	if !place.embedded {
+	if place.decl >= 0 {
 		d.key = d.Name
 	}
 	return d
@@ -108,32 +107,48 @@ func (p *goPackage) find(owner, key string, sees func(*goFile) bool) (out []goDe
 	return out
 }
 
+// A goScope is what the names of imports stand for in a file, sorted by name.
+type goScope []goScoped
+
+// A goScoped is the directory of a package, or "" if it is not in the workspace, by its name in a file. That of
+// an import with a dot begins with one.
+type goScoped struct{ as, dir string }
+
+// at returns the index of a name, or where it would be.
+func (s goScope) at(as string) (int, bool) {
+	return slices.BinarySearchFunc(s, as, func(g goScoped, as string) int { return strings.Compare(g.as, as) })
+}
+
 // findScope returns the directories of the imports of a file, by the names that they have in it. A package whose
-// import has no name is also known by the name in its files. Those imported with a dot have names that begin
-// with one.
-func (r *goIndex) findScope(file string) map[string]string {
+// import has no name is also known by the name in its files.
+func (r *goIndex) findScope(file string) goScope {
 	f := r.x.surfaceOf(file)
 	if f == nil {
 		return nil
 	}
-	out := map[string]string{}
+	var out goScope
 	for _, imp := range f.Imports {
 		dir := r.directory(file, imp.Path)
 		for _, n := range imp.Names {
 			switch {
 			case n.As == "":
-				out["."+imp.Path] = dir
+				out = append(out, goScoped{"." + imp.Path, dir})
 			case dir != "" && strings.Contains(imp.Path, n.As): // it may be a guess
-				out[n.As], out[cmp.Or(r.pkg.Get(r.x.table, dir).name, n.As)] = dir, dir // no file may say its name yet
+				out = append(out, goScoped{n.As, dir})
+				if as := r.pkg.Get(r.x.table, dir).name; as != "" && as != n.As { // no file may say its name yet
+					out = append(out, goScoped{as, dir})
+				}
 			default:
-				out[n.As] = dir
+				out = append(out, goScoped{n.As, dir})
 			}
 		}
 	}
-	return out
+	slices.Reverse(out) // of two with a name, the last one counts
+	slices.SortStableFunc(out, func(a, b goScoped) int { return strings.Compare(a.as, b.as) })
+	return slices.Clip(slices.CompactFunc(out, func(a, b goScoped) bool { return a.as == b.as }))
 }
 
-func (r *goIndex) refs(file string, f *source.Facts) []Ref {
+func (r *goIndex) refs(file string, f *source.Facts) Refs {
 	g := &goRefs{goIndex: r, from: newGoFile(file, f), memo: map[[2]string]goValue{}}
 	counts := refCounts{}
 	for _, u := range f.Uses {
@@ -143,7 +158,7 @@ func (r *goIndex) refs(file string, f *source.Facts) []Ref {
 			}
 		}
 	}
-	return counts.sorted()
+	return counts.refs()
 }
 
 // goRefs resolves the uses of one file. The types that facts name are enough to follow most values to the
@@ -169,9 +184,9 @@ func (g *goRefs) names(from *goFile, name string) []goDecl {
 		return out
 	}
 	scope := g.scope.Get(g.x.table, from.path)
-	for _, as := range slices.Sorted(maps.Keys(scope)) {
-		if strings.HasPrefix(as, ".") && scope[as] != "" {
-			out = append(out, g.exported(scope[as], name)...)
+	for i, _ := scope.at("."); i < len(scope) && strings.HasPrefix(scope[i].as, "."); i++ {
+		if scope[i].dir != "" {
+			out = append(out, g.exported(scope[i].dir, name)...)
 		}
 	}
 	return out
@@ -226,8 +241,9 @@ func (g *goRefs) evaluate(from *goFile, expr string, depth int) goValue {
 	}
 	first, rest := cutName(expr[n:])
 	var v goValue
-	if dir, ok := g.scope.Get(g.x.table, from.path)[first]; ok {
-		v.dir = dir
+	scope := g.scope.Get(g.x.table, from.path)
+	if i, ok := scope.at(first); ok {
+		v.dir = scope[i].dir
 	} else {
 		v = g.typeOf(g.names(from, first), depth)
 	}

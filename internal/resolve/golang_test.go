@@ -357,7 +357,7 @@ func testOwnRefs(t *testing.T, root string, x *resolve.Index) {
 			for to, n := range uses {
 				want[pair{file, to}] += n
 			}
-			for _, r := range x.Refs(file) {
+			for r := range x.Refs(file).All() {
 				got[pair{file, r.To}] += int(r.Count)
 			}
 		}

@@ -208,7 +208,7 @@ func (s *javaScope) lookup(name string) (file, decl string) {
 	return "", ""
 }
 
-func (r *javaIndex) refs(file string, f *source.Facts) []Ref {
+func (r *javaIndex) refs(file string, f *source.Facts) Refs {
 	counts := refCounts{}
 	s := r.scope(file, f)
 	for _, u := range f.Uses {
@@ -230,5 +230,5 @@ func (r *javaIndex) refs(file string, f *source.Facts) []Ref {
 			counts.add(n[0], n[1], 0)
 		}
 	}
-	return counts.sorted()
+	return counts.refs()
 }

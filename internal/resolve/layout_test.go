@@ -64,7 +64,7 @@ func requireRefs(t *testing.T, files *tree, want map[string][]string) {
 	x := resolve.New(files)
 	got := map[string][]string{}
 	for file := range want {
-		for _, r := range x.Refs(file) {
+		for r := range x.Refs(file).All() {
 			got[file] = append(got[file], fmt.Sprint(r.To, " ", r.Name, " ", r.Count))
 		}
 	}

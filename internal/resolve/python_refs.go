@@ -59,7 +59,7 @@ func (r *pythonIndex) exports(at Ref, f *source.Facts) (out []Ref) {
 	return slices.DeleteFunc(out, func(o Ref) bool { return o.To == "" })
 }
 
-func (r *pythonIndex) refs(file string, f *source.Facts) []Ref {
+func (r *pythonIndex) refs(file string, f *source.Facts) Refs {
 	names := map[string]pyTaken{}
 	var all []pyStar
 	for _, imp := range f.Imports {
@@ -95,7 +95,7 @@ func (r *pythonIndex) refs(file string, f *source.Facts) []Ref {
 			count(r.follow(t, u.Name), u.Count)
 		}
 	}
-	return counts.sorted()
+	return counts.refs()
 }
 
 // A pyStar is a module from which everything is imported.

@@ -66,7 +66,7 @@ type Index struct {
 	list    *derive.Query[[]string]
 
 	imports *derive.Query[[]Edge]
-	refs    *derive.Query[[]Ref]
+	refs    *derive.Query[Refs]
 
 	golang goIndex
 	python pythonIndex
@@ -85,7 +85,7 @@ func New(files Files) *Index {
 	x.content = derive.NewQuery(files.Content, bytes.Equal)
 	x.list = derive.NewQuery(files.List, slices.Equal[[]string])
 	x.imports = derive.NewQuery(x.findImports, slices.Equal[[]Edge])
-	x.refs = derive.NewQuery(x.findRefs, slices.Equal[[]Ref])
+	x.refs = derive.NewQuery(x.findRefs, Refs.Equal)
 	x.golang.init(x)
 	x.python.init(x)
 	x.script.init(x)
@@ -102,8 +102,8 @@ func deepEqual[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
 // Imports returns the files that a file imports, in the order of its imports.
 func (x *Index) Imports(file string) []Edge { return x.imports.Get(x.table, file) }
 
-// Refs returns the declarations in other files that a file uses, sorted by To and Name.
-func (x *Index) Refs(file string) []Ref { return x.refs.Get(x.table, file) }
+// Refs returns the declarations in other files that a file uses.
+func (x *Index) Refs(file string) Refs { return x.refs.Get(x.table, file) }
 
 // Changed says that a file was written. If it was created or removed, listed is true. All files that differ
 // between what Files said before and what it says now must be named before the next question.
@@ -135,7 +135,7 @@ func (x *Index) Stale(f func(file string)) {
 // A resolver knows the rules of one language.
 type resolver interface {
 	imports(file string, f *source.Facts) []Edge
-	refs(file string, f *source.Facts) []Ref
+	refs(file string, f *source.Facts) Refs
 }
 
 func (x *Index) resolver(lang source.Language) resolver {
@@ -165,13 +165,13 @@ func (x *Index) findImports(file string) []Edge {
 	return nil
 }
 
-func (x *Index) findRefs(file string) []Ref {
+func (x *Index) findRefs(file string) Refs {
 	if f := x.factsOf(file); f != nil {
 		if r := x.resolver(f.Language); r != nil {
 			return r.refs(file, f)
 		}
 	}
-	return nil
+	return Refs{}
 }
 
 // Resolvers look at files only with the following methods, which record it.

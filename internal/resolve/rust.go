@@ -436,14 +436,14 @@ func (m *manifest) edition() string {
 	return m.value("package", "edition")
 }
 
-func (r *rustIndex) refs(file string, f *source.Facts) []Ref {
+func (r *rustIndex) refs(file string, f *source.Facts) Refs {
 	counts := refCounts{}
 	for _, p := range r.places.Get(r.x.table, file) {
-		if r.count(rustFile{file, p}, f, counts); len(counts) > 0 {
+		if r.count(rustFile{file, p}, f, &counts); len(counts) > 0 {
 			break // another crate that has the file would use the same
 		}
 	}
-	return counts.sorted()
+	return counts.refs()
 }
 
 // maxRustSteps bounds the work for one file: each name that it uses is looked for in each of its inline modules,
@@ -451,7 +451,7 @@ func (r *rustIndex) refs(file string, f *source.Facts) []Ref {
 const maxRustSteps = 1 << 17
 
 // count counts the declarations that a file uses, as part of one crate.
-func (r *rustIndex) count(at rustFile, f *source.Facts, counts refCounts) {
+func (r *rustIndex) count(at rustFile, f *source.Facts, counts *refCounts) {
 	names, left := r.names.Get(r.x.table, at.file), maxRustSteps
 	for _, u := range f.Uses {
 		if d, ok := r.used(at, names, within(u.Of, u.Name), &left); ok && d.file != at.file && d.mod == nil {

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -85,8 +84,8 @@ func (r *scriptIndex) findDeclared(arg string) Ref {
 	return Ref{To: file}
 }
 
-func (r *scriptIndex) refs(file string, f *source.Facts) []Ref {
-	counts := map[Ref]int32{}
+func (r *scriptIndex) refs(file string, f *source.Facts) Refs {
+	counts := refCounts{}
 	uses := map[string]int32{} // by name, alone
 	members := map[string][]source.Use{}
 	for _, u := range f.Uses {
@@ -99,7 +98,7 @@ func (r *scriptIndex) refs(file string, f *source.Facts) []Ref {
 	add := func(to, name string, n int32) {
 		ref := r.declared.Get(r.x.table, to+"\x00"+name)
 		if ref.To != file && ref.To != "" {
-			counts[ref] += n
+			counts.add(ref.To, ref.Name, n)
 		}
 	}
 	for _, e := range r.x.imports.Get(r.x.table, file) {
@@ -128,10 +127,5 @@ func (r *scriptIndex) refs(file string, f *source.Facts) []Ref {
 			}
 		}
 	}
-	refs := make([]Ref, 0, len(counts))
-	for ref, n := range counts {
-		refs = append(refs, Ref{ref.To, ref.Name, n})
-	}
-	slices.SortFunc(refs, func(a, b Ref) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Name, b.Name)) })
-	return refs
+	return counts.refs()
 }

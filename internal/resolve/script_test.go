@@ -305,7 +305,7 @@ func TestScriptRefs(t *testing.T) {
 	f := treeOf(scriptDefinitions)
 	x := resolve.New(f)
 	refs := func(file string) (out []string) {
-		for _, r := range x.Refs(file) {
+		for r := range x.Refs(file).All() {
 			out = append(out, fmt.Sprint(r.To, " ", r.Name, " ", r.Count))
 		}
 		return out

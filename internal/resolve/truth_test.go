@@ -204,7 +204,7 @@ func (tr *truth) named(t *testing.T, x *resolve.Index) (precision, recall, weigh
 		want[pair{d.From, d.To}] += len(d.Names)
 	}
 	for _, f := range tr.Files {
-		for _, r := range x.Refs(f) {
+		for r := range x.Refs(f).All() {
 			if in[r.To] {
 				got[pair{f, r.To}] += max(int(r.Count), 1)
 			}
