@@ -1,6 +1,7 @@
 package codegraph
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -160,9 +161,13 @@ func readAll(files FS, name string, limit int64) []byte {
 		return nil
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil || int64(len(data)) > limit {
+	room := int64(bytes.MinRead) // for Buffer to find the end without growing
+	if info, err := f.Stat(); err == nil {
+		room += min(max(info.Size(), 0), limit)
+	}
+	data := bytes.NewBuffer(make([]byte, 0, room))
+	if n, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil || n > limit {
 		return nil
 	}
-	return data
+	return data.Bytes()
 }

@@ -49,7 +49,11 @@ type goScoped struct {
 func scanGo(f *Facts, src []byte, part Part) {
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
 	t := newTally()
-	g := &goReader{tally: t, goTokens: readGo(t, src, part), f: f, joined: map[[2]int32]int32{}}
+	if part == All { // to grow takes longer than to read the names
+		t.ids, t.count = make(map[string]int32, len(src)/64), make(map[uint64]int32, len(src)/100)
+		t.ids[""] = 0
+	}
+	g := &goReader{tally: t, goTokens: readGo(t, src, part), f: f, joined: make(map[[2]int32]int32, len(src)/128)}
 	g.blank = g.id([]byte("_"))
 	if g.kind() != goPackage || g.toks[1].kind != goIdent {
 		return
@@ -78,7 +82,7 @@ func scanGo(f *Facts, src []byte, part Part) {
 func (g *goReader) kind() byte { return g.toks[g.p].kind }
 
 // end returns where the last token ends that was read.
-func (g *goReader) end() int32 { return g.toks[g.p-1].end }
+func (g *goReader) end() int32 { return g.endOf(g.toks[g.p-1]) }
 
 func (g *goReader) isGenerated() bool {
 	for _, c := range g.comments {
@@ -139,7 +143,7 @@ func (g *goReader) importSpec() {
 	}
 	t := g.toks[g.p]
 	g.p++
-	p, err := strconv.Unquote(string(g.src[t.at:t.end]))
+	p, err := strconv.Unquote(string(g.src[t.at:t.to]))
 	if err != nil || p == "" {
 		return
 	}
@@ -150,7 +154,7 @@ func (g *goReader) importSpec() {
 	case as.kind == goIdent:
 		name.As = g.names[as.to]
 	}
-	imp := Import{Path: p, At: Span{t.at, t.end}}
+	imp := Import{Path: p, At: Span{t.at, t.to}}
 	if name.As != "_" {
 		imp.Names = []Name{name}
 		g.word(g.tally, g.id([]byte(name.As))).imported = true
@@ -171,7 +175,7 @@ func goPackageName(importPath string) string {
 // docStart returns where a token begins with its documentation: the last comments before it, if they end in the
 // line before, and do not begin in the line of another token.
 func (g *goReader) docStart(i int) int32 {
-	at, last := g.toks[i].at, g.toks[i-1].end
+	at, last := g.toks[i].at, g.endOf(g.toks[i-1])
 	k, _ := slices.BinarySearchFunc(g.comments, last, func(c Span, at int32) int { return int(c.Start - at) })
 	for ; k < len(g.comments) && g.comments[k].End <= at && g.lines(last, g.comments[k].Start) == 0; k++ {
 		last = g.comments[k].End

@@ -260,12 +260,22 @@ type goTokens struct {
 	unclosed [1 + goCloses]int // how many of them there are of a kind, by goBrackets
 }
 
-// A goToken is a token of a file. Of an opening bracket, to is the index of the closing one, and of a name,
-// its number.
+// A goToken is a token of a file. Of an opening bracket, to is the index of the closing one, of a name or
+// keyword its number, and of others their end.
 type goToken struct {
-	at, end int32
-	to      int32
-	kind    byte
+	at, to int32
+	kind   byte
+}
+
+// endOf returns where a token ends.
+func (g *goTokens) endOf(t goToken) int32 {
+	switch b := goBrackets[t.kind]; {
+	case t.kind == goIdent || t.kind >= goBreak && t.kind < ' ':
+		return t.at + g.words[t.to].size
+	case b > 0 && b <= goCloses:
+		return t.at + 1
+	}
+	return t.to
 }
 
 // A goWord is what is known of a name.
@@ -276,6 +286,7 @@ type goWord struct {
 	imported bool  // the name of an import
 	local    bool  // declared in a function
 	of       int32 // then the type of its value
+	size     int32 // its length
 }
 
 // readGo reads the tokens of a file, or, for its imports, those before the first other declaration.
@@ -289,15 +300,15 @@ func readGo(names *tally, src []byte, part Part) goTokens {
 	for more := true; more; {
 		more = l.next()
 		if ends && l.newline && len(g.toks) > 0 {
-			end := g.toks[len(g.toks)-1].end
-			g.toks = append(g.toks, goToken{at: end, end: end, kind: ';'})
+			end := g.endOf(g.toks[len(g.toks)-1])
+			g.toks = append(g.toks, goToken{end, end, ';'})
 			ends = false
 		}
 		if l.kind == goComment {
 			g.comments = append(g.comments, Span{int32(l.at), int32(l.end)})
 			continue
 		}
-		t := goToken{at: int32(l.at), end: int32(l.end), kind: l.kind}
+		t := goToken{int32(l.at), int32(l.end), l.kind}
 		if t.kind == goIdent {
 			t.to = names.id(src[l.at:l.end])
 			t.kind = g.word(names, t.to).kind
@@ -313,7 +324,7 @@ func readGo(names *tally, src []byte, part Part) goTokens {
 			t.kind == goStep || t.kind == ')' || t.kind == ']' || t.kind == '}'
 	}
 	for range 2 {
-		g.toks = append(g.toks, goToken{at: int32(l.at), end: int32(l.at), kind: goEnd})
+		g.toks = append(g.toks, goToken{int32(l.at), int32(l.at), goEnd})
 	}
 	return g
 }
@@ -326,7 +337,7 @@ func (g *goTokens) word(names *tally, id int32) *goWord {
 		if kind == 0 {
 			kind = goIdent
 		}
-		g.words = append(g.words, goWord{kind: kind, isType: goTypes[name], isValue: goValues[name]})
+		g.words = append(g.words, goWord{kind: kind, isType: goTypes[name], isValue: goValues[name], size: int32(len(name))})
 	}
 	return &g.words[id]
 }
@@ -357,7 +368,7 @@ func (g *goTokens) put(t goToken) {
 		g.toks = append(g.toks, t)
 	case g.unclosed[b-goCloses] > 0:
 		for g.innermost() != b-goCloses {
-			g.close(goToken{at: t.at, end: t.at})
+			g.close(goToken{at: t.at, to: t.at})
 		}
 		g.close(t)
 	}
@@ -380,7 +391,7 @@ func (g *goTokens) close(t goToken) {
 // closeAll closes all brackets behind the last token.
 func (g *goTokens) closeAll() {
 	for len(g.open) > 0 {
-		end := g.toks[len(g.toks)-1].end
-		g.close(goToken{at: end, end: end})
+		end := g.endOf(g.toks[len(g.toks)-1])
+		g.close(goToken{at: end, to: end})
 	}
 }

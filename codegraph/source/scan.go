@@ -3,7 +3,9 @@ package source
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // A tally counts the names that a file uses, without those that the current function has declared.
@@ -87,13 +89,17 @@ func key(of, name int32) uint64 { return uint64(of)<<32 | uint64(name) }
 
 // uses returns what was counted, sorted.
 func (t *tally) uses() []Use {
-	out := make([]Use, 0, len(t.count))
-	for k, n := range t.count {
-		out = append(out, Use{t.names[k>>32], t.names[uint32(k)], n})
-	}
-	slices.SortFunc(out, func(a, b Use) int {
-		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name))
+	keys := slices.AppendSeq(make([]uint64, 0, len(t.count)), maps.Keys(t.count))
+	slices.SortFunc(keys, func(a, b uint64) int {
+		if a>>32 != b>>32 {
+			return strings.Compare(t.names[a>>32], t.names[b>>32])
+		}
+		return strings.Compare(t.names[uint32(a)], t.names[uint32(b)])
 	})
+	out := make([]Use, len(keys))
+	for i, k := range keys {
+		out[i] = Use{t.names[k>>32], t.names[uint32(k)], t.count[k]}
+	}
 	return out
 }
 

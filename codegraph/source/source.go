@@ -194,16 +194,28 @@ func Scan(lang Language, src []byte, part Part) *Facts {
 
 // pack puts the names of a file into one string, each once, so that they take no more memory than they need.
 func (f *Facts) pack() {
-	at := map[string]int32{}
+	at := make(map[string]int32, len(f.Decls)+len(f.Uses))
 	var all []byte
+	last := ""
 	f.eachName(func(s *string) {
-		if _, ok := at[*s]; !ok {
-			at[*s] = int32(len(all))
-			all = append(all, *s...)
+		if *s == last { // as is often so where they are sorted
+			return
+		}
+		last = *s
+		if _, ok := at[last]; !ok {
+			at[last] = int32(len(all))
+			all = append(all, last...)
 		}
 	})
-	text := string(all)
-	f.eachName(func(s *string) { *s = text[at[*s]:][:len(*s)] })
+	text, packed := string(all), ""
+	last = ""
+	f.eachName(func(s *string) {
+		if *s != last {
+			last = *s
+			packed = text[at[last]:][:len(last)]
+		}
+		*s = packed
+	})
 }
 
 // eachName calls do with the strings of the facts that have a name in them.
@@ -217,7 +229,11 @@ func (f *Facts) eachName(do func(s *string)) {
 	}
 	for i := range f.Decls {
 		do(&f.Decls[i].Name)
+	}
+	for i := range f.Decls {
 		do(&f.Decls[i].Of)
+	}
+	for i := range f.Decls {
 		do(&f.Decls[i].Type)
 	}
 	for i := range f.Exports {
@@ -226,6 +242,8 @@ func (f *Facts) eachName(do func(s *string)) {
 	}
 	for i := range f.Uses {
 		do(&f.Uses[i].Of)
+	}
+	for i := range f.Uses {
 		do(&f.Uses[i].Name)
 	}
 }

@@ -1,9 +1,9 @@
 package resolve
 
 import (
-	"cmp"
 	"iter"
 	"slices"
+	"strings"
 )
 
 // Refs are the references of a file: each declaration once, sorted by To and Name. They do not change.
@@ -51,10 +51,16 @@ func (c *refCounts) whole(files []string) {
 
 // refs returns the references. It changes the order of c.
 func (c refCounts) refs() Refs {
+	if len(c) == 0 {
+		return Refs{}
+	}
 	slices.SortFunc(c, func(a, b Ref) int {
-		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Name, b.Name))
+		if n := strings.Compare(a.To, b.To); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Name, b.Name)
 	})
-	numbers := map[string]int32{}
+	numbers := make(map[string]int32, len(c)/2)
 	var texts []string
 	number := func(text string) int32 {
 		n, ok := numbers[text]

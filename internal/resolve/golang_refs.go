@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -14,14 +13,23 @@ import (
 type goPackage struct {
 	name  string // by which an import knows it
 	files []*goFile
-	order []goPlace // of the declarations: sorted by owner and key
+	order []goPlace // of the declarations: sorted
 }
 
-// A goPlace is where a declaration is. A package has many, so that they are small. That of an embedded field is
-// there twice.
-type goPlace struct {
-	file int32
-	decl int32 // if it is embedded, so that its key is "", the complement
+// A goPlace is where a declaration is: a hash of its owner and key, so that it can be found without looking at
+// others, its number among those of all files, and a bit that says that it is embedded, so that its key is "".
+// An embedded field is there twice, with this bit and without.
+type goPlace uint64
+
+func newGoPlace(owner, key string, number int, embedded uint64) goPlace {
+	hash := uint32(2166136261) // FNV-1a
+	for _, text := range [2]string{owner, key} {
+		for i := range len(text) {
+			hash = (hash ^ uint32(text[i])) * 16777619
+		}
+		hash = (hash ^ 0xff) * 16777619
+	}
+	return goPlace(uint64(hash)<<32 | uint64(number)<<1 | embedded)
 }
 
 // A goDecl is a declaration. Owner is the type of a field or method, and "" for others. Key is its name, or
@@ -32,18 +40,15 @@ type goDecl struct {
 	in         *goFile
 }
 
-func (d goDecl) compare(owner, key string) int {
-	return cmp.Or(strings.Compare(d.owner, owner), strings.Compare(d.key, key))
-}
-
 type goFile struct {
-	path, pkg string
-	test      bool
-	facts     *source.Facts // of a file in a package
+	path, dir, pkg string
+	test           bool
+	facts          *source.Facts // of a file in a package
+	first          int           // the number of its first declaration in the package
 }
 
 func newGoFile(file string, f *source.Facts) *goFile {
-	return &goFile{file, f.Package, strings.HasSuffix(file, "_test.go"), f}
+	return &goFile{file, path.Dir(file), f.Package, strings.HasSuffix(file, "_test.go"), f, 0}
 }
 
 func (r *goIndex) readPackage(dir string) *goPackage {
@@ -57,10 +62,7 @@ func (r *goIndex) readPackage(dir string) *goPackage {
 			p.add(newGoFile(file, f))
 		}
 	}
-	slices.SortStableFunc(p.order, func(a, b goPlace) int {
-		d := p.at(b)
-		return p.at(a).compare(d.owner, d.key)
-	})
+	slices.Sort(p.order)
 	p.order = slices.Clip(slices.Clone(p.order))
 	return p
 }
@@ -69,24 +71,42 @@ func (p *goPackage) add(in *goFile) {
 	if !in.test && (p.name == "" || p.name == "main" || p.name == "documentation") {
 		p.name = in.pkg
 	}
-	file := int32(len(p.files))
+	if n := len(p.files); n > 0 {
+		in.first = p.files[n-1].first + len(p.files[n-1].facts.Decls)
+	}
 	p.files = append(p.files, in)
-	for i, d := range in.facts.Decls {
-		p.order = append(p.order, goPlace{file, int32(i)})
+	for i := range in.facts.Decls {
+		d := &in.facts.Decls[i]
+		owner := in.owner(d)
+		p.order = append(p.order, newGoPlace(owner, d.Name, in.first+i, 0))
 		if d.Kind == source.Field && d.Name == d.Type[strings.LastIndexByte(d.Type, '.')+1:] {
-			p.order = append(p.order, goPlace{file, ^int32(i)})
+			p.order = append(p.order, newGoPlace(owner, "", in.first+i, 1))
 		}
 	}
 }
 
+// owner returns the type of a field or method.
+func (in *goFile) owner(d *source.Decl) string {
+	if d.Parent >= 0 {
+		return in.facts.Decls[d.Parent].Name
+	}
+	return d.Of
+}
+
 // at returns the declaration at a place.
 func (p *goPackage) at(place goPlace) goDecl {
-	in := p.files[place.file]
-	d := goDecl{Decl: &in.facts.Decls[max(place.decl, ^place.decl)], in: in}
-	if d.owner = d.Of; d.Parent >= 0 {
-		d.owner = in.facts.Decls[d.Parent].Name
+	number := int(uint32(place) >> 1)
+	i, found := slices.BinarySearchFunc(p.files, number, func(in *goFile, n int) int { return in.first - n })
+	if !found {
+		i--
 	}
-	if place.decl >= 0 {
+	for len(p.files[i].facts.Decls) == 0 { // the next file has the same number
+		i++
+	}
+	in := p.files[i]
+	d := goDecl{Decl: &in.facts.Decls[number-in.first], in: in}
+	d.owner = in.owner(d.Decl)
+	if place&1 == 0 {
 		d.key = d.Name
 	}
 	return d
@@ -94,13 +114,10 @@ func (p *goPackage) at(place goPlace) goDecl {
 
 // find returns the declarations of a name in a type, or in the package if owner is "", that a file sees.
 func (p *goPackage) find(owner, key string, sees func(*goFile) bool) (out []goDecl) {
-	i, _ := slices.BinarySearchFunc(p.order, 0, func(place goPlace, _ int) int { return p.at(place).compare(owner, key) })
-	for ; i < len(p.order); i++ {
-		d := p.at(p.order[i])
-		if d.compare(owner, key) != 0 {
-			break
-		}
-		if sees(d.in) {
+	first := newGoPlace(owner, key, 0, 0)
+	i, _ := slices.BinarySearch(p.order, first)
+	for ; i < len(p.order) && p.order[i]>>32 == first>>32; i++ {
+		if d := p.at(p.order[i]); d.owner == owner && d.key == key && sees(d.in) {
 			out = append(out, d)
 		}
 	}
@@ -179,7 +196,7 @@ func (g *goRefs) find(u source.Use) []goDecl {
 
 // names returns the declarations of a name in the package of a file, or in those that it imports with a dot.
 func (g *goRefs) names(from *goFile, name string) []goDecl {
-	out := g.visible(path.Dir(from.path), "", name, func(in *goFile) bool { return in.pkg == from.pkg && (from.test || !in.test) })
+	out := g.visible(from.dir, "", name, func(in *goFile) bool { return in.pkg == from.pkg && (from.test || !in.test) })
 	if len(out) > 0 {
 		return out
 	}
@@ -195,7 +212,7 @@ func (g *goRefs) names(from *goFile, name string) []goDecl {
 // exported returns the declarations of a name in a package that is imported. A test of the package that is
 // outside of it sees what the tests inside of it declare.
 func (g *goRefs) exported(dir, name string) []goDecl {
-	tests := g.from.test && path.Dir(g.from.path) == dir
+	tests := g.from.test && g.from.dir == dir
 	pkg := g.pkg.Get(g.x.table, dir).name
 	return g.visible(dir, "", name, func(in *goFile) bool { return in.pkg == pkg && (tests || !in.test) })
 }
@@ -275,7 +292,7 @@ func (g *goRefs) typeOf(found []goDecl, depth int) goValue {
 	}
 	d := found[0]
 	if d.Kind == source.Type || d.Kind == source.Interface {
-		return goValue{dir: path.Dir(d.in.path), name: d.Name, isType: true}
+		return goValue{dir: d.in.dir, name: d.Name, isType: true}
 	}
 	v := g.value(d.in, d.Type, depth+1)
 	v.isType = false
