@@ -20,7 +20,7 @@ import (
 
 const (
 	// cacheMagic names the version. It changes with what the scanners of package source find.
-	cacheMagic = "aycoder facts 1\n"
+	cacheMagic = "aycoder facts 2\n"
 	cacheName  = "facts"
 	maxCache   = 256 << 20 // bytes
 )

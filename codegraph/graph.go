@@ -27,7 +27,8 @@ type Analyzer interface {
 	// of this library.
 	Extensions() []string
 	// Scan returns the facts of a file. It must depend on nothing but its arguments. If the Language of the
-	// facts is one of package source, its rules resolve the imports.
+	// facts is one of package source, its rules resolve the imports. If it returns an error, or facts that
+	// cannot be those of src or are not as [source.Facts] describes them, the file is read without it.
 	Scan(path string, src []byte) (*source.Facts, error)
 }
 
@@ -102,7 +103,9 @@ type Graph struct {
 	saved map[factsKey][]byte // the facts of the cache, until the first refresh
 }
 
-// New returns a graph of the files of a workspace. It reads nothing before the first [Graph.Refresh].
+// New returns a graph of the files of a workspace. It reads nothing before the first [Graph.Refresh]. The files are
+// those that git tracks or would add. In a linked worktree, whose index is not in the workspace, those that are
+// tracked although a pattern ignores them are missing.
 func New(files FS, opts ...Option) (*Graph, error) {
 	if files == nil {
 		return nil, &aycoder.ConfigError{Option: "New", Err: errors.New("files are nil")}
@@ -297,7 +300,7 @@ func (g *Graph) scan(f *file, data []byte) {
 		return
 	}
 	if a := g.analyzers[path.Ext(f.path)]; a != nil {
-		if facts, err := a.Scan(f.path, data); err == nil {
+		if facts, err := a.Scan(f.path, data); err == nil && (facts == nil || fits(facts, len(data))) {
 			f.facts, f.foreign = facts, true
 			return
 		}

@@ -43,7 +43,8 @@ const maxIndex = 64 << 20
 
 // walk lists the files that git would: those that are tracked, and those that no pattern ignores, without
 // other repositories. Without a repository, it also leaves out directories of dependencies. Symbolic links
-// are not followed. The list is sorted. If there are more than limit files, more is true, and which are left out is
+// are not followed. In a worktree of git, whose index is outside of the workspace, a file that is both tracked and
+// ignored is missing. The list is sorted. If there are more than limit files, more is true, and which are left out is
 // not said. It is also true if a directory is so large that only a part of it is listed.
 func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []walked, more bool, err error) {
 	tracked := gitrepo.Tracked(readAll(files, ".git/index", maxIndex))

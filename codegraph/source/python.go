@@ -172,11 +172,11 @@ func (s *pyScan) add(path string, at Span, taken []Name) {
 // pyGenerated reports whether a comment at the beginning says that a program wrote the file.
 func pyGenerated(src []byte) bool {
 	for line := range bytes.Lines(src[:min(len(src), 4000)]) {
-		line = bytes.ToLower(bytes.TrimSpace(line))
+		line = bytes.TrimSpace(line)
 		if len(line) > 0 && line[0] != '#' {
 			return false
 		}
-		if bytes.Contains(line, []byte("generated")) && (bytes.Contains(line, []byte("do not edit")) || bytes.Contains(line, []byte("@generated"))) {
+		if generated(line) {
 			return true
 		}
 	}
