@@ -19,9 +19,12 @@ import (
 // The syntax and the scopes of names are those of the specification of Go. The types of values are those that
 // can be told without another file.
 
-// goDepth bounds how deeply statements, expressions and types can be nested. Of a file with deeper ones only the
-// imports are known.
-const goDepth = 2000
+// goDepth bounds how deeply statements, expressions and types can be nested, and goMost how many tokens a file can
+// have, and 16 times as many as different names. Of a file with more only the imports are known.
+const (
+	goDepth = 2000
+	goMost  = 1 << 21
+)
 
 // A goReader reads the tokens of a file.
 type goReader struct {
@@ -35,7 +38,6 @@ type goReader struct {
 	header bool               // a { begins the block of a statement
 	guard  int32              // the name that a type switch gives to its value
 	depth  int
-	deep   bool  // something is nested too deeply
 	blank  int32 // the number of _
 }
 

@@ -257,6 +257,7 @@ type goTokens struct {
 	comments []Span
 	words    []goWord          // by the number of a name in the tally
 	open     []int32           // the brackets that are not closed, by their indices in toks
+	deep     bool              // there are too many, or too deeply nested ones; then toks are those of the imports
 	unclosed [1 + goCloses]int // how many of them there are of a kind, by goBrackets
 }
 
@@ -297,6 +298,7 @@ func readGo(names *tally, src []byte, part Part) goTokens {
 	}
 	l := lexGo(src)
 	ends := false // the end of this line is that of a statement
+	imports := 0  // how many tokens are before the first other declaration
 	for more := true; more; {
 		more = l.next()
 		if ends && l.newline && len(g.toks) > 0 {
@@ -313,13 +315,19 @@ func readGo(names *tally, src []byte, part Part) goTokens {
 			t.to = names.id(src[l.at:l.end])
 			t.kind = g.word(names, t.to).kind
 		}
-		if part == ImportsOnly && len(g.open) == 0 && goDeclares[t.kind] {
-			break
+		if imports == 0 && len(g.open) == 0 && goDeclares[t.kind] {
+			if imports = len(g.toks); part == ImportsOnly {
+				break
+			}
 		}
 		if !more || t.kind == goFunc && len(g.open) > 0 && startsFunction(src, l.at) {
 			g.closeAll()
 		}
 		g.put(t)
+		if len(g.open) > goDepth || len(g.toks) > goMost || len(names.names) > goMost/16 {
+			g.toks, g.open, g.deep = g.toks[:imports], nil, true
+			break
+		}
 		ends = t.kind == goIdent || t.kind == goNumber || t.kind == goString || t.kind == goBreak || t.kind == goReturn ||
 			t.kind == goStep || t.kind == ')' || t.kind == ']' || t.kind == '}'
 	}

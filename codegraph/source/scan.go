@@ -57,17 +57,31 @@ func (t *tally) setLocal(name []byte) { t.local[t.id(name)] = t.fn }
 
 // use counts a name, or of.name, unless the function has declared what comes first.
 func (t *tally) use(of, name []byte) {
+	if len(t.names) > 2*maxUses && (!t.knows(of) || !t.knows(name)) {
+		return
+	}
 	o, n := t.id(of), t.id(name)
 	if t.local[cmp.Or(o, n)] != t.fn {
 		t.add(key(o, n))
 	}
 }
 
+func (t *tally) knows(name []byte) bool {
+	_, ok := t.ids[string(name)]
+	return ok
+}
+
 // call counts a name, or of.name, even if the function has declared it: let args = args() calls another args.
 func (t *tally) call(of, name []byte) { t.add(key(t.id(of), t.id(name))) }
 
+// maxUses is how many different names are counted in a file. A file with more of them is not one that a person
+// wrote, and the time and memory that each takes would grow with their number.
+const maxUses = 1 << 15
+
 func (t *tally) add(k uint64) {
-	t.count[k]++
+	if n := t.count[k]; n > 0 || len(t.count) < maxUses {
+		t.count[k] = n + 1
+	}
 	if t.at >= 0 {
 		t.counted[t.at] = k
 	}
@@ -80,7 +94,7 @@ func (t *tally) undo(at int32) {
 		return
 	}
 	delete(t.counted, at)
-	if t.count[k]--; t.count[k] == 0 {
+	if t.count[k]--; t.count[k] <= 0 {
 		delete(t.count, k)
 	}
 }
