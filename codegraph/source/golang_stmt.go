@@ -107,7 +107,7 @@ func (g *goReader) heading() {
 	}
 }
 
-// simple reads a statement that is no more than expressions and an operator. It returns how many expressions are
+// simple reads a statement of expressions and an operator. It returns how many expressions are
 // before the operator, if it declares nothing.
 func (g *goReader) simple() int {
 	if from := g.p; g.kind() == goIdent {
