@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/words"
 )
 
 // The parameters of BM25, and the weights that it does not have: of a word with n typing errors, the power of
@@ -19,6 +21,8 @@ const (
 	nearby  = 0.6
 	beside  = 1
 
+	// maxWords is the number of words of a query that count.
+	maxWords = 64
 	// maxVariants is the number of words that a mistyped one may stand for.
 	maxVariants = 4
 )
@@ -72,18 +76,18 @@ func (l *Lexical) Put(item Item, text string) {
 	}
 	var uses []use
 	order := map[*term]int{}
-	eachWord(text, func(word []byte, place int) {
-		t := l.terms[string(word)]
+	for w := range words.Of(text) {
+		t := l.terms[string(w.Text)]
 		if t == nil {
-			t = newTerm(string(word))
+			t = newTerm(string(w.Text))
 			l.terms[t.text] = t
 			l.all = append(l.all, t)
 		}
 		if _, ok := order[t]; !ok {
 			order[t] = len(order)
 		}
-		uses = append(uses, use{t, place})
-	})
+		uses = append(uses, use{t, w.Place})
+	}
 	slices.SortFunc(uses, func(a, b use) int {
 		return cmp.Or(cmp.Compare(order[a.of], order[b.of]), cmp.Compare(a.place, b.place))
 	})
@@ -224,17 +228,17 @@ type variant struct {
 func (l *Lexical) Search(query string, k int, keep func(*Item) bool) []Match {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	words := l.parse(query)
+	wanted := l.parse(query)
 	scores := make([]float64, len(l.docs))
-	for i := range words {
-		l.score(&words[i], scores)
+	for i := range wanted {
+		l.score(&wanted[i], scores)
 	}
-	for i := range words {
+	for i := range wanted {
 		next := 0 // the place of the next word
-		for j := i + 1; j < len(words) && (next == 0 || words[j].place == next); j++ {
-			if words[j].place > words[i].place {
-				next = words[j].place
-				l.scorePair(&words[i], &words[j], scores)
+		for j := i + 1; j < len(wanted) && (next == 0 || wanted[j].place == next); j++ {
+			if wanted[j].place > wanted[i].place {
+				next = wanted[j].place
+				l.scorePair(&wanted[i], &wanted[j], scores)
 			}
 		}
 	}
@@ -249,18 +253,19 @@ func (l *Lexical) Search(query string, k int, keep func(*Item) bool) []Match {
 }
 
 // parse returns the words of a query that occur, at most 64.
-func (l *Lexical) parse(query string) (words []sought) {
+func (l *Lexical) parse(query string) (out []sought) {
 	seen := map[string]bool{}
-	eachWord(query, func(word []byte, place int) {
-		if len(seen) == 64 || seen[string(word)] {
-			return
+	for w := range words.Of(query) {
+		word := string(w.Text)
+		if len(seen) == maxWords || seen[word] {
+			continue
 		}
-		seen[string(word)] = true
-		if v := l.variants(string(word)); len(v) > 0 {
-			words = append(words, sought{place: place, variants: v})
+		seen[word] = true
+		if v := l.variants(word); len(v) > 0 {
+			out = append(out, sought{place: w.Place, variants: v})
 		}
-	})
-	return words
+	}
+	return out
 }
 
 // score adds the scores for a word.
@@ -331,7 +336,7 @@ func (l *Lexical) variants(word string) []variant {
 		return []variant{{t, 1}}
 	}
 	letters := []rune(word)
-	limit, like := allowed(letters), newTerm(word)
+	limit, like := words.Tolerance(letters), newTerm(word)
 	if limit == 0 {
 		return nil
 	}
@@ -340,7 +345,7 @@ func (l *Lexical) variants(word string) []variant {
 		if bits.OnesCount64(t.letters^like.letters) > 2*limit || len(t.text) > len(word)+utf8.UTFMax*limit {
 			continue
 		}
-		d := distance(letters, []rune(t.text), limit)
+		d := words.Distance(letters, []rune(t.text), limit)
 		if d > limit || !l.occurs(t) {
 			continue
 		}
@@ -369,34 +374,14 @@ func (l *Lexical) occurs(t *term) bool {
 
 // Suggest returns at most n ways to complete the last word of a half-typed query, those with the most
 // frequent words first. The words are in lower case.
-func (l *Lexical) Suggest(query string, n int) (out []string) {
-	query = strings.ToValidUTF8(query, string(utf8.RuneError))
-	start := 0
-	for i, r := range query {
-		if _, c := fold(r); c == other || c == joiner {
-			start = i + utf8.RuneLen(r)
-		}
-	}
-	var half []byte
-	for _, r := range query[start:] {
-		if r, c := fold(r); c != mark {
-			half = utf8.AppendRune(half, r)
-		}
-	}
-	if len(half) == 0 {
-		return nil
-	}
+func (l *Lexical) Suggest(query string, n int) []string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var found []*term
-	for _, t := range l.all {
-		if len(t.text) > len(half) && strings.HasPrefix(t.text, string(half)) && l.occurs(t) {
-			found = append(found, t)
+	return words.Complete(query, n, func(yield func(string, int) bool) {
+		for _, t := range l.all {
+			if l.occurs(t) && !yield(t.text, len(t.list)) {
+				return
+			}
 		}
-	}
-	slices.SortFunc(found, moreFrequent)
-	for _, t := range found[:max(min(n, len(found)), 0)] {
-		out = append(out, query[:start]+t.text)
-	}
-	return out
+	})
 }

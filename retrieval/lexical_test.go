@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/words"
 	"github.com/aycoder/aycoder/retrieval"
 )
 
@@ -224,4 +225,20 @@ func BenchmarkLexical(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Any text is found by each of its words.
+func FuzzLexical(f *testing.F) {
+	f.Add("HTTPServer snake_case x86-64 Łódź 会话\xff\u0301", "htpserver")
+	f.Fuzz(func(t *testing.T, text, query string) {
+		l := lexical("another text", text)
+		n := 0
+		for w := range words.Of(text) {
+			if n++; n <= 100 {
+				require.Contains(t, found(l, string(w.Text)), "1", "%q in %q", w.Text, text)
+			}
+		}
+		l.Search(query, 1, nil)
+		l.Suggest(query, 2)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/words"
 )
 
 // Hit is a session that [Find] found, and the best match in it.
@@ -44,13 +46,14 @@ type Hit struct {
 // order, and both are better than words with a typing error: in a word of four or more letters,
 // one letter may be missing, added or wrong, or two neighbours swapped. If matches are equally
 // good, a title is better than the first prompt, which is better than another message; then the
-// session that was used last comes first. Case and diacritics do not count.
+// session that was used last comes first. Case, diacritics and English stop words do not count; a query
+// of stop words alone finds nothing. The parts of names are words, too: "profile" is in userProfile.
 //
 // Find reads the sessions from the store, several at a time, and keeps none in memory. If some of
 // them cannot be read, it returns the hits in the others together with an error.
 func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, error) {
-	words := newQuery(text)
-	if len(words) == 0 {
+	query := newQuery(text)
+	if len(query.exact.words) == 0 {
 		return nil, ctx.Err()
 	}
 	entries, err := List(ctx, store, nil)
@@ -60,7 +63,7 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 	if limit <= 0 {
 		limit = 20
 	}
-	f := &finding{store: store, words: words, limit: limit}
+	f := &finding{store: store, query: query, limit: limit}
 	if s, ok := store.(*dirStore); ok {
 		if f.disk, err = s.open(s.path); err != nil {
 			return nil, fmt.Errorf("find: %w", err)
@@ -71,7 +74,7 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 	var work sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(entries)) {
 		work.Go(func() {
-			r := &reader{finding: f, filter: newFilter(words), in: bufio.NewReaderSize(nil, 256<<10)}
+			r := &reader{finding: f, filter: newFilter(query), in: bufio.NewReaderSize(nil, 256<<10)}
 			for i := next.Add(1) - 1; int(i) < len(entries) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				f.add(r.session(ctx, &entries[i]))
 			}
@@ -84,11 +87,27 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 	return f.hits, f.err
 }
 
+// Suggest returns at most n ways to complete the last word of a half-typed query for [Find], with words of the titles
+// and the first prompts of all sessions. Those with the most frequent words are first. The words are in lower case.
+func Suggest(ctx context.Context, store Store, query string, n int) ([]string, error) {
+	entries, err := List(ctx, store, nil)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for _, e := range entries {
+		for w := range words.Of(e.Title + "\n" + e.Prompt) {
+			counts[string(w.Text)]++
+		}
+	}
+	return words.Complete(query, n, maps.All(counts)), nil
+}
+
 // finding is a search that several readers work on.
 type finding struct {
 	store Store
 	disk  disk // of a store in files; its lines are not decoded
-	words []*word
+	query query
 	limit int
 
 	mu   sync.Mutex // guards all that follows
@@ -149,7 +168,7 @@ func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
 	r.hit, r.waiting = Hit{Entry: *e}, nil
 	best := Hit{Entry: *e}
 	for place, text := range []string{inPrompt: e.Prompt, inTitle: e.Title} {
-		if quality, at := match(r.words, text); quality*places+place > max(best.rank, places-1) {
+		if quality, at := r.query.match(text); quality*places+place > max(best.rank, places-1) {
 			best.rank, best.Excerpt = quality*places+place, excerpt(text, at)
 		}
 	}
@@ -273,7 +292,7 @@ func (r *reader) part(data json.RawMessage) Hit {
 	case *aycoder.ToolUse:
 		text = p.Name + "\n" + argText(p.Args)
 	}
-	quality, at := match(r.words, text)
+	quality, at := r.query.match(text)
 	if quality == noMatch {
 		return Hit{}
 	}

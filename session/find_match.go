@@ -1,20 +1,17 @@
 package session
 
 import (
-	"slices"
+	"bytes"
+	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/words"
 )
 
-const (
-	// minFuzzy is the number of letters from which a word of a query may have a typing error.
-	minFuzzy = 4
-	// maxWords is the number of words of a query that count.
-	maxWords = 64
-)
+// maxPlaces is the number of words of a query that count, with the stop words between them.
+const maxPlaces = 64
 
 // The quality of a match.
 const (
@@ -25,145 +22,123 @@ const (
 	phrase // the words in their order
 )
 
-// word is a word of the query.
+// query is the words that a text must have. A name of several parts, such as userProfile, is one word, which is also
+// that of user-profile and userprofile.
+type query struct {
+	exact sequence
+	near  sequence // with typing errors; without words that may be mistyped stop words, if there are others
+}
+
+// sequence is words at places, which are counted from the first one.
+type sequence struct {
+	words []*word
+	first int    // the place of the first word in the query
+	want  uint64 // a bit for each place with a word; the others have words that do not count
+}
+
+// word is a word of a query.
 type word struct {
-	text   []rune // folded
-	fuzzy  bool   // a typing error is allowed
-	pieces []piece
+	bit     uint64 // of its place
+	text    []byte // folded
+	letters []rune
+	fuzzy   bool // a typing error is allowed
+	pieces  []piece
 }
 
-// is reports whether a folded word is w, perhaps with a typing error.
-func (w *word) is(folded []rune) bool {
-	return slices.Equal(folded, w.text) || w.fuzzy && near(folded, w.text)
-}
-
-// near reports whether a and b differ by at most one typing error: a letter that is missing, added
-// or wrong, or two neighbours that are swapped.
-func near(a, b []rune) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	a, b = a[i:], b[i:]
-	switch len(b) - len(a) {
-	case 0:
-		return len(a) < 2 || slices.Equal(a[1:], b[1:]) ||
-			a[0] == b[1] && a[1] == b[0] && slices.Equal(a[2:], b[2:])
-	case 1:
-		return slices.Equal(a, b[1:])
-	}
-	return false
-}
-
-// newQuery returns the words of a query.
-func newQuery(text string) (words []*word) {
-	eachWord(text, func(_ int, folded []rune) bool {
-		w := &word{text: slices.Clone(folded), pieces: []piece{newPiece(folded)}}
-		if w.fuzzy = len(folded) >= minFuzzy && !slices.ContainsFunc(folded, unicode.IsDigit); w.fuzzy {
-			middle := len(folded) / 2
-			w.pieces = []piece{newPiece(folded[:middle]), newPiece(folded[middle+1:])}
+// newQuery returns the words of a query, without stop words.
+func newQuery(text string) (q query) {
+	for w := range words.Of(text) {
+		if w.Part {
+			continue
 		}
-		words = append(words, w)
-		return len(words) < maxWords
-	})
-	return words
+		q.exact.add(w)
+		if !words.NearStop([]rune(string(w.Text))) {
+			q.near.add(w)
+		}
+	}
+	if len(q.near.words) == 0 {
+		q.near = q.exact
+	}
+	return q
 }
 
-// match returns how well a text matches the words of a query, and where the match begins.
-func match(words []*word, text string) (quality, at int) {
-	exact := func(w *word, folded []rune) bool { return slices.Equal(folded, w.text) }
-	if quality, at = matchAs(words, text, exact); quality == noMatch {
-		quality, at = matchAs(words, text, (*word).is)
+func (s *sequence) add(w words.Word) {
+	if len(s.words) == 0 {
+		s.first = w.Place
+	}
+	if place := w.Place - s.first; place < maxPlaces {
+		s.words = append(s.words, newWord(w.Text, place))
+		s.want |= 1 << place
+	}
+}
+
+func newWord(text []byte, place int) *word {
+	w := &word{bit: 1 << place, text: bytes.Clone(text), letters: []rune(string(text))}
+	w.fuzzy = words.Tolerance(w.letters) > 0
+	if !w.fuzzy {
+		w.pieces = []piece{newPiece(w.letters, false)}
+		return w
+	}
+	middle := len(w.letters) / 2
+	w.pieces = []piece{newPiece(w.letters[:middle], false), newPiece(w.letters[middle+1:], true)}
+	return w
+}
+
+// is reports whether a folded word is w.
+func (w *word) is(folded []byte) bool { return bytes.Equal(folded, w.text) }
+
+// isNear reports whether a folded word is w, perhaps with a typing error.
+func (w *word) isNear(folded []byte) bool {
+	return w.is(folded) || w.fuzzy && len(folded) <= utf8.UTFMax*(len(w.letters)+1) &&
+		words.Distance([]rune(string(folded)), w.letters, 1) <= 1
+}
+
+// match returns how well a text matches a query, and where the match begins.
+func (q query) match(text string) (quality, at int) {
+	if quality, at = q.exact.match(text, (*word).is); quality == noMatch {
+		quality, at = q.near.match(text, (*word).isNear)
 		return max(quality-allWords+nearWords, noMatch), at
 	}
 	return quality, at
 }
 
-// matchAs returns phrase, allWords or noMatch. The words of the query are the bits of a number. A
-// sequence of words matches the beginning of the query if its last word does so, and the words before it
-// match a beginning that is shorter by one.
-func matchAs(words []*word, text string, same func(w *word, folded []rune) bool) (quality, at int) {
-	var seen, ends uint64
-	var starts [maxWords]int // of the last words
-	last := uint64(1) << (len(words) - 1)
-	n, first := 0, -1
-	eachWord(text, func(start int, folded []rune) bool {
-		var bits uint64
-		for i, w := range words {
-			if same(w, folded) {
-				bits |= 1 << i
+// match returns phrase, allWords or noMatch. Words of the text match the beginning of the sequence, up to a place, if
+// the words before the last one match up to the place before, and the last one is that of the place, or any if that has
+// no word. The bits of matched are the places for which this is so.
+func (s *sequence) match(text string, same func(*word, []byte) bool) (quality, at int) {
+	length := bits.Len64(s.want)
+	gaps := ^s.want & (1<<length - 1)
+	var seen, matched, here uint64 // here is the bits of the words at a place
+	var starts [maxPlaces]int      // of the words at the last places
+	place, first := 0, -1
+	for w := range words.Of(text) {
+		if w.Place != place {
+			if matched = (matched<<1 | 1) & (here | gaps); matched>>(length-1) != 0 {
+				break
+			}
+			for ; place+1 < w.Place && matched != 0; place++ {
+				matched = matched << 1 & gaps
+			}
+			place, here = w.Place, 0
+		}
+		starts[place%maxPlaces] = w.Start
+		for _, wanted := range s.words {
+			if same(wanted, w.Text) {
+				here |= wanted.bit
 			}
 		}
-		starts[n%maxWords] = start
-		n++
-		seen, ends = seen|bits, (ends<<1|1)&bits
-		if first < 0 && bits != 0 {
-			first = start
+		if seen |= here; first < 0 && here != 0 {
+			first = w.Start
 		}
-		return ends&last == 0
-	})
+	}
+	matched |= (matched<<1 | 1) & (here | gaps)
 	switch {
-	case ends&last != 0:
-		return phrase, starts[(n-len(words)+maxWords)%maxWords]
-	case seen == last|(last-1):
+	case matched>>(length-1) != 0:
+		return phrase, starts[(place-length+1)%maxPlaces]
+	case seen == s.want:
 		return allWords, first
 	}
 	return noMatch, 0
-}
-
-// eachWord calls yield for each word of a text, with its position and its folded letters, until
-// yield returns false. A word is a sequence of letters and digits. In the scripts that do not
-// separate words, each letter is one.
-func eachWord(text string, yield func(start int, folded []rune) bool) {
-	var folded []rune
-	start := 0
-	for i, r := range text {
-		l := letter(r)
-		if l == ' ' || l >= ideograph {
-			if len(folded) > 0 && !yield(start, folded) {
-				return
-			}
-			folded = folded[:0]
-		}
-		switch {
-		case l >= ideograph:
-			if !yield(i, append(folded, l-ideograph)) {
-				return
-			}
-		case l != ' ' && l >= 0:
-			if len(folded) == 0 {
-				start = i
-			}
-			folded = append(folded, l)
-		}
-	}
-	if len(folded) > 0 {
-		yield(start, folded)
-	}
-}
-
-// ideograph is added to a letter that is a word.
-const ideograph = 1 << 24
-
-// letter returns a letter in lower case and, if it is a Latin one, without diacritics. For a combining
-// mark it returns -1, and a space for a rune that is not part of a word.
-func letter(r rune) rune {
-	switch {
-	case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
-		return r
-	case 'A' <= r && r <= 'Z':
-		return r - 'A' + 'a'
-	case r < utf8.RuneSelf || !unicode.In(r, unicode.Letter, unicode.Digit, unicode.Mark):
-		return ' '
-	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
-		return r + ideograph
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return -1
-	}
-	return runes.Plain(r)
 }
 
 // excerpt returns the text around a match in one line, without control characters.

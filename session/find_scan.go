@@ -2,95 +2,97 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/words"
 )
 
 // A search reads the journals of all sessions, and decoding them takes much longer than reading them.
 // So only those lines are decoded that may match: a filter folds the letters of a line, and looks for
-// all words of the query in the result. It may accept a line that does not match, but never refuses one
-// that does.
+// all words of the query in the result, also within other words. It may accept a line that does not match,
+// but never refuses one that does. The escapes of JSON are not decoded: none stands for a letter, an
+// underscore or a hyphen, so none is in a word.
 //
 // A word with one typing error begins or ends as the right one: either all letters before the one in the
 // middle are right, or all letters behind it. The filter looks for these two pieces, and then compares
-// the word around them. The escapes of JSON are not decoded, since they are many. Therefore the first
-// letter of a word may belong to an escape such as \n, and the first five to one such as \u003c.
+// the letters beside them.
 
 // filter finds lines that may match. It belongs to one goroutine.
 type filter struct {
 	words   []*word       // the longest first, which is probably the rarest
-	letters [1 << 16]rune // folded letters, as far as they have been seen
+	letters [1 << 16]rune // what stands for letters, as far as they have been seen
 	text    []byte        // the folded line
 }
 
-func newFilter(words []*word) *filter {
-	longest := func(a, b *word) int { return len(b.text) - len(a.text) }
-	return &filter{words: slices.SortedStableFunc(slices.Values(words), longest)}
+func newFilter(q query) *filter {
+	longest := func(a, b *word) int { return cmp.Compare(len(b.text), len(a.text)) }
+	return &filter{words: slices.SortedStableFunc(slices.Values(q.near.words), longest)}
 }
 
 // mayMatch reports whether a line may contain all words.
 func (f *filter) mayMatch(line []byte) bool {
 	f.fold(line)
-	for _, w := range f.words {
-		if !w.in(f.text) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.words, func(w *word) bool { return !w.in(f.text) })
 }
 
-// fold makes the folded text of a line, between two spaces.
+// fold makes the folded text of a line. In eight bytes of ASCII, a bit makes letters lower case, leaves digits as they
+// are, and makes no letter or digit of another character of JSON.
 func (f *filter) fold(line []byte) {
-	f.text = slices.Grow(f.text[:0], 2*len(line)+2) // an ideograph of three bytes gets two spaces
+	f.text = slices.Grow(f.text[:0], 2*len(line)+8) // a letter in lower case may be longer
 	out := f.text[:cap(f.text)]
-	out[0] = ' '
-	n := 1
-	for len(line) > 0 {
-		if line[0] < utf8.RuneSelf {
-			plain := foldASCII(out[n:], line)
-			n, line = n+plain, line[plain:]
-			continue
+	n := 0
+	for i := 0; i < len(line); {
+		if i+8 <= len(line) {
+			eight := binary.LittleEndian.Uint64(line[i:])
+			if eight&high == 0 {
+				binary.LittleEndian.PutUint64(out[n:], eight|0x20*ones)
+				if n, i = n+8, i+8; joined(eight) {
+					n += dropJoiners(out[n-8:n]) - 8
+				}
+				continue
+			}
 		}
-		r, size := utf8.DecodeRune(line)
-		line = line[size:]
-		switch l := f.letter(r); {
-		case l >= ideograph:
-			n += copy(out[n:], " "+string(l-ideograph)+" ")
-		case l >= 0:
+		r, size := utf8.DecodeRune(line[i:])
+		i += size
+		if l := f.letter(r); l >= 0 {
 			n += utf8.EncodeRune(out[n:], l)
 		}
 	}
-	out[n] = ' '
-	f.text = out[:n+1]
+	f.text = out[:n]
 }
 
-// foldASCII folds the beginning of a text as far as it is ASCII, and returns the length. The bit that it
-// sets makes letters lower case, leaves digits as they are, and makes no letter or digit of another
-// character of JSON.
-func foldASCII(out, text []byte) int {
-	i := 0
-	for ; i+8 <= len(text); i += 8 {
-		eight := binary.LittleEndian.Uint64(text[i:])
-		if eight&0x8080808080808080 != 0 {
-			break
+const (
+	ones = 0x0101010101010101
+	high = 0x8080808080808080
+)
+
+// joined reports whether eight bytes of ASCII have an underscore or a hyphen.
+func joined(eight uint64) bool {
+	underscore, hyphen := eight^'_'*ones, eight^'-'*ones // a byte is zero where there is one
+	return ((underscore-ones)&^underscore|(hyphen-ones)&^hyphen)&high != 0
+}
+
+// dropJoiners drops underscores and hyphens of a folded text, and returns the length of the rest.
+func dropJoiners(text []byte) (n int) {
+	for _, b := range text {
+		if text[n] = b; b != '-' && b != '_'|0x20 {
+			n++
 		}
-		binary.LittleEndian.PutUint64(out[i:], eight|0x2020202020202020)
 	}
-	for ; i < len(text) && text[i] < utf8.RuneSelf; i++ {
-		out[i] = text[i] | 0x20
-	}
-	return i
+	return n
 }
 
-// letter returns letter(r).
+// letter returns [words.Letter] of a letter.
 func (f *filter) letter(r rune) rune {
 	if int(r) >= len(f.letters) {
-		return letter(r)
+		return words.Letter(r)
 	}
 	if f.letters[r] == 0 {
-		f.letters[r] = letter(r)
+		f.letters[r] = words.Letter(r)
 	}
 	return f.letters[r]
 }
@@ -98,22 +100,8 @@ func (f *filter) letter(r rune) rune {
 // in reports whether a folded text may contain the word.
 func (w *word) in(text []byte) bool {
 	for _, p := range w.pieces {
-		for at := 1; ; {
-			i := bytes.IndexByte(text[at:], p.text[p.rare])
-			if i < 0 {
-				break
-			}
-			at += i
-			if !bytes.HasPrefix(text[max(at-p.rare, 0):], p.text) {
-				at++
-				continue
-			}
-			start := at
-			for ; isWordByte(text[start-1]); start-- {
-			}
-			for ; isWordByte(text[at]); at++ {
-			}
-			if w.begins(text[start:at]) {
+		for at := p.next(text, 0); at >= 0; at = p.next(text, at+1) {
+			if !w.fuzzy || w.beside(text[:at+len(p.text)], text[at:], p.back) {
 				return true
 			}
 		}
@@ -121,18 +109,25 @@ func (w *word) in(text []byte) bool {
 	return false
 }
 
-func isWordByte(b byte) bool {
-	return 'a' <= b && b <= 'z' || '0' <= b && b <= '9' || b >= utf8.RuneSelf
-}
-
-// begins reports whether a word in a folded text may be w, perhaps behind an escape.
-func (w *word) begins(text []byte) bool {
-	if len(text) > utf8.UTFMax*(len(w.text)+1)+5 {
-		return false
+// beside reports whether a text begins with the word, perhaps with a typing error, or if back is set, whether
+// the text before ends with it.
+func (w *word) beside(before, text []byte, back bool) bool {
+	var letters [words.MaxLen + 1]rune
+	n, most := 0, len(w.letters)+1
+	for ; n < most && !back && len(text) > 0; n++ {
+		r, size := utf8.DecodeRune(text)
+		letters[n], text = r, text[size:]
 	}
-	folded := []rune(string(text))
-	for _, escape := range []int{0, 1, 5} {
-		if escape <= len(folded) && w.is(folded[escape:]) {
+	for ; n < most && back && len(before) > 0; n++ {
+		r, size := utf8.DecodeLastRune(before)
+		letters[most-1-n], before = r, before[:len(before)-size]
+	}
+	for k := len(w.letters) - 1; k <= n; k++ {
+		candidate := letters[:k]
+		if back {
+			candidate = letters[most-k : most]
+		}
+		if words.Distance(candidate, w.letters, 1) <= 1 {
 			return true
 		}
 	}
@@ -142,16 +137,31 @@ func (w *word) begins(text []byte) bool {
 // piece is a piece of a word, of which the text has one if it has the word.
 type piece struct {
 	text []byte
-	rare int // the position of the byte that is probably the rarest
+	rare int  // the position of the byte that is probably the rarest
+	back bool // it is the end of the word
 }
 
-func newPiece(letters []rune) (p piece) {
+func newPiece(letters []rune, back bool) (p piece) {
 	const frequent = "zqjxkv0123456789bpygfwmucldrhsnioate" // the rarest first
-	p.text = []byte(string(letters))
+	p.text, p.back = []byte(string(letters)), back
 	for i, b := range p.text {
 		if strings.IndexByte(frequent, b) < strings.IndexByte(frequent, p.text[p.rare]) {
 			p.rare = i
 		}
 	}
 	return p
+}
+
+// next returns where the piece occurs in a text first, from a place on, or -1.
+func (p *piece) next(text []byte, from int) int {
+	for from += p.rare; from < len(text); from++ {
+		i := bytes.IndexByte(text[from:], p.text[p.rare])
+		if i < 0 {
+			return -1
+		}
+		if from += i; bytes.HasPrefix(text[from-p.rare:], p.text) {
+			return from - p.rare
+		}
+	}
+	return -1
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,42 +22,39 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/internal/words"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-// A letter as it may be typed, and the same letter without case and diacritics.
-var fuzzLetters = []struct{ typed, plain string }{
-	{"a", "a"}, {"A", "a"}, {"á", "a"}, {"a\u0301", "a"}, {"b", "b"}, {"n", "n"}, {"N", "n"}, {"ñ", "n"}, {"t", "t"},
-	{"u", "u"}, {"c", "c"}, {"e", "e"}, {"1", "1"}, {"д", "д"}, {"Д", "д"}, {"\u212a", "k"}, {"ſ", "s"}, {"ệ", "e"},
-	{"世", "|世|"}, {"界", "|界|"},
+// What texts are made of: letters, some of which are the same word, and what is between words.
+var fuzzLetters = []string{
+	"a", "A", "á", "a\u0301", "b", "n", "N", "ñ", "t", "u", "c", "e", "1", "д", "Д", "\u212a", "ſ", "ệ", "世", "界",
 }
 
-var fuzzGaps = []string{" ", "\n", "\t", "<", "\u2028", "“", "→", "🙂", "\x01", `\`, `"`, "_", ".", "\u00ad", `\n`, `\u00`}
+var fuzzGaps = []string{" wehn ", "thier", " ", "\n", "\t", "<", "\u2028", "“", "→", "🙂", "\x01", `\`, `"`, "_", ".", "\u00ad", `\n`, `\u00`, "-"}
 
-// fuzzText makes a text of bytes, and the words in it.
-func fuzzText(data []byte) (text string, words [][]rune) {
-	var typed, plain strings.Builder
+// fuzzText makes a text of bytes.
+func fuzzText(data []byte) string {
+	var text strings.Builder
 	for _, c := range data {
 		if int(c) < 12*len(fuzzLetters) {
-			l := fuzzLetters[int(c)%len(fuzzLetters)]
-			typed.WriteString(l.typed)
-			plain.WriteString(l.plain)
-			continue
-		}
-		gap := fuzzGaps[int(c)%len(fuzzGaps)]
-		typed.WriteString(gap)
-		if rest, ok := strings.CutPrefix(gap, `\`); ok { // it may end with letters
-			plain.WriteString("|" + rest)
+			text.WriteString(fuzzLetters[int(c)%len(fuzzLetters)])
 		} else {
-			plain.WriteString("|")
+			text.WriteString(fuzzGaps[int(c)%len(fuzzGaps)])
 		}
 	}
-	for w := range strings.SplitSeq(plain.String(), "|") {
-		if w != "" {
-			words = append(words, []rune(w))
+	return text.String()
+}
+
+// naiveWords returns the words of a query by their places.
+func naiveWords(query string) map[int][]rune {
+	places := map[int][]rune{}
+	for w := range words.Of(query) {
+		if !w.Part {
+			places[w.Place] = []rune(string(w.Text))
 		}
 	}
-	return typed.String(), words
+	return places
 }
 
 // distance is the number of typing errors between two words, by the textbook (optimal string
@@ -82,8 +80,19 @@ func distance(a, b []rune) int {
 	return d[len(a)][len(b)]
 }
 
-// naive says how well words match a query, with a comparison of each word with each word.
-func naive(text, query [][]rune) int {
+// naive says how well a text matches a query, with a comparison of each word with each word.
+func naive(text string, query map[int][]rune) int {
+	required := maps.Clone(query)
+	maps.DeleteFunc(required, func(_ int, w []rune) bool { return words.NearStop(w) })
+	if len(required) == 0 {
+		required = query
+	}
+	at := map[int][][]rune{} // the words by their places
+	end := 0
+	for w := range words.Of(text) {
+		at[w.Place] = append(at[w.Place], []rune(string(w.Text)))
+		end = w.Place
+	}
 	same := func(w, q []rune) bool { return string(w) == string(q) }
 	similar := func(w, q []rune) bool {
 		errors := 0
@@ -92,30 +101,36 @@ func naive(text, query [][]rune) int {
 		}
 		return distance(w, q) <= errors
 	}
-	inOrder := func(equal func(w, q []rune) bool) bool {
-		for i := 0; i+len(query) <= len(text); i++ {
-			if slices.EqualFunc(text[i:i+len(query)], query, equal) {
+	inOrder := func(query map[int][]rune, equal func(w, q []rune) bool) bool {
+		for shift := -end - 64; shift <= end+64; shift++ {
+			fits := true
+			for place, q := range query {
+				fits = fits && slices.ContainsFunc(at[place+shift], func(w []rune) bool { return equal(w, q) })
+			}
+			if fits {
 				return true
 			}
 		}
 		return false
 	}
-	all := func(equal func(w, q []rune) bool) bool {
+	all := func(query map[int][]rune, equal func(w, q []rune) bool) bool {
 		for _, q := range query {
-			if !slices.ContainsFunc(text, func(w []rune) bool { return equal(w, q) }) {
+			if !slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(at))...), func(w []rune) bool { return equal(w, q) }) {
 				return false
 			}
 		}
 		return true
 	}
 	switch {
-	case inOrder(same):
+	case len(query) == 0:
+		return noMatch
+	case inOrder(query, same):
 		return phrase
-	case all(same):
+	case all(query, same):
 		return allWords
-	case inOrder(similar):
+	case inOrder(required, similar):
 		return nearPhrase
-	case all(similar):
+	case all(required, similar):
 		return nearWords
 	}
 	return noMatch
@@ -123,15 +138,15 @@ func naive(text, query [][]rune) int {
 
 // checkMatch compares the match with the naive one, and requires that the scanner finds the lines
 // in which a message with the text is stored.
-func checkMatch(t *testing.T, text string, words [][]rune, queryText string, queryWords [][]rune) int {
-	q := newQuery(queryText)
-	require.Equal(t, len(queryWords), len(q), "%q", queryText)
-	if len(q) == 0 {
-		return noMatch
+func checkMatch(t *testing.T, text, query string) int {
+	q, queryWords := newQuery(query), naiveWords(query)
+	require.Len(t, q.exact.words, len(queryWords), "%q", query)
+	want := naive(text, queryWords)
+	if len(queryWords) == 0 {
+		return want
 	}
-	want := naive(words, queryWords)
-	got, at := match(q, text)
-	require.Equal(t, want, got, "%q in %q", queryText, text)
+	got, at := q.match(text)
+	require.Equal(t, want, got, "%q in %q", query, text)
 	require.True(t, utf8.ValidString(excerpt(text, at)))
 	if want == noMatch {
 		return want
@@ -141,7 +156,7 @@ func checkMatch(t *testing.T, text string, words [][]rune, queryText string, que
 	for _, p := range []aycoder.Part{&aycoder.Text{Text: text}, &aycoder.ToolUse{ID: "1", Name: "x", Args: args}} {
 		record, err := json.Marshal(&aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{p}})
 		require.NoError(t, err)
-		require.True(t, newFilter(q).mayMatch([]byte(line(string(record)))), "%q in %s", queryText, record)
+		require.True(t, newFilter(q).mayMatch([]byte(line(string(record)))), "%q in %s", query, record)
 	}
 	return want
 }
@@ -170,9 +185,7 @@ func TestMatchNaively(t *testing.T) {
 			query = slices.Clone(data[i:min(len(data), i+1+rnd.IntN(12))])
 			query[rnd.IntN(len(query))] = byte(rnd.IntN(256))
 		}
-		text, words := fuzzText(data)
-		queryText, queryWords := fuzzText(query)
-		count[checkMatch(t, text, words, queryText, queryWords)]++
+		count[checkMatch(t, fuzzText(data), fuzzText(query))]++
 	}
 	for quality, n := range count {
 		require.Greater(t, n, 20, "quality %d", quality)
@@ -185,9 +198,7 @@ func FuzzMatch(f *testing.F) {
 		if len(data) > 1000 || len(query) > 50 {
 			return
 		}
-		text, words := fuzzText(data)
-		queryText, queryWords := fuzzText(query)
-		checkMatch(t, text, words, queryText, queryWords)
+		checkMatch(t, fuzzText(data), fuzzText(query))
 	})
 }
 
@@ -213,9 +224,29 @@ func TestMatch(t *testing.T) {
 		{"Привет, мир", "привет МИР", phrase},
 		{"我们的会话很长", "会话", phrase},
 		{"max_tokens", "tokens", phrase},
+		{"const maxTokens = 8", "MAX_TOKENS const", allWords},
+		{"user_profile, UserProfile", "userProfile", phrase},
+		{"write to the EMail of it", "e-mail of", phrase},
+		{"the websocket handler", "WebSocket handler", phrase},
+		{"an HTTPServer for it", "httpsrever", nearPhrase},
+		{"the HTTPServer of it", "httpserver", phrase},
+		{"write a header", "how to write the header?", phrase},
+		{"write one header", "write the header", phrase},
+		{"write header", "write the header", allWords},
+		{"log-in page", "login page", phrase},
+		{"to be or not to be", "to be or not to be", noMatch},
+		{"x_y", "x-y", phrase},
+		{"the header of it", "header whree", nearPhrase},
+		{"header forms", "header form", nearPhrase},
+		{"three headers", "there header", nearPhrase},
 	}
 	for _, test := range tests {
-		got, _ := match(newQuery(test.query), test.text)
+		q := newQuery(test.query)
+		if len(q.exact.words) == 0 {
+			require.Equal(t, test.want, noMatch, "%q", test.query)
+			continue
+		}
+		got, _ := q.match(test.text)
 		require.Equal(t, test.want, got, "%q in %q", test.query, test.text)
 	}
 }
@@ -536,6 +567,25 @@ func TestFindOrder(t *testing.T) {
 		_, err = Find(ctx, store, "quartz", 9)
 		require.ErrorIs(t, err, context.Canceled)
 	}
+}
+
+func TestSuggest(t *testing.T) {
+	t.Parallel()
+	store := Memory()
+	for _, prompt := range []string{"retry the request", "log each request", "requirements of it"} {
+		s, err := New(t.Context(), store, scripted(t, script.Say("a requested answer")))
+		require.NoError(t, err)
+		require.NoError(t, s.SetTitle(t.Context(), "RequestLog"))
+		ask(t, s, prompt)
+		require.NoError(t, s.Close())
+	}
+	got, err := Suggest(t.Context(), store, "the Req", 3)
+	require.NoError(t, err)
+	require.Equal(t, []string{"the request", "the requestlog", "the requirements"}, got)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Suggest(ctx, store, "req", 3)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // A search reads lines of any length, goes on after damage, and does not mind a session that is

@@ -1,6 +1,10 @@
-package retrieval
+// Package words splits texts into words, and compares them, for searches by words.
+package words
 
 import (
+	"cmp"
+	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -8,11 +12,19 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// maxWord is the length in bytes from which a word is not one: it is data, which nobody looks for.
-const maxWord = 64
+// MaxLen is the length in bytes of the longest word. A longer one is data, which nobody looks for.
+const MaxLen = 64
 
-// eachWord calls yield for each word of a text with its place, which counts words from 0. The word is valid
-// during the call.
+// A Word is a word of a text.
+type Word struct {
+	Text  []byte // folded; valid until the next word
+	Place int    // counts words from 0
+	Start int    // where the name of the word starts in the text
+	Part  bool   // it is a part of a name
+	Whole bool   // it is a name of several parts
+}
+
+// Of returns the words of a text.
 //
 // A name is a sequence of letters, digits, underscores and hyphens. Its parts are the words: they end at
 // underscores and hyphens, between letters and digits, before a capital letter behind a small one, and
@@ -21,12 +33,16 @@ const maxWord = 64
 // left out. So user_profile, userProfile and user-profile have the same words. In the scripts that do not
 // separate words, each letter is one. Case and the diacritics of Latin letters do not count. Stop words take
 // a place but are left out.
-func eachWord(text string, yield func(word []byte, place int)) {
-	s := splitter{yield: yield}
-	for _, r := range text {
-		s.next(r)
+func Of(text string) iter.Seq[Word] {
+	return func(yield func(Word) bool) {
+		s := splitter{yield: yield}
+		for i, r := range text {
+			if s.next(i, r); s.stopped {
+				return
+			}
+		}
+		s.end()
 	}
-	s.end()
 }
 
 // class is the class of a letter.
@@ -44,9 +60,11 @@ const (
 
 // splitter splits a text into words.
 type splitter struct {
-	yield func(word []byte, place int)
-	place int
+	yield   func(Word) bool
+	stopped bool
+	place   int
 
+	start  int    // of the name, in the text
 	name   []byte // folded
 	starts []int  // of its parts
 	last   int    // where its last letter starts
@@ -54,7 +72,7 @@ type splitter struct {
 	before, previous class // of the last but one letter of the name, and of its last
 }
 
-func (s *splitter) next(r rune) {
+func (s *splitter) next(at int, r rune) {
 	folded, c := fold(r)
 	switch c {
 	case mark:
@@ -62,6 +80,7 @@ func (s *splitter) next(r rune) {
 	case other, ideograph:
 		s.end()
 		if c == ideograph {
+			s.start = at
 			s.name = utf8.AppendRune(s.name, folded)
 			s.end()
 		}
@@ -73,6 +92,9 @@ func (s *splitter) next(r rune) {
 		}
 		s.before, s.previous = joiner, joiner
 		return
+	}
+	if len(s.name) == 0 {
+		s.start = at
 	}
 	switch {
 	case s.previous == c, c == small && s.previous == capital && s.before != capital: // the part goes on
@@ -91,7 +113,7 @@ func (s *splitter) end() {
 	switch {
 	case len(s.name) == 0:
 	case len(s.starts) < 2:
-		s.word(s.name, s.place)
+		s.word(Word{Text: s.name, Place: s.place})
 		s.place++
 	default:
 		s.parts()
@@ -100,7 +122,7 @@ func (s *splitter) end() {
 }
 
 func (s *splitter) parts() {
-	if len(s.name) > maxWord {
+	if len(s.name) > MaxLen {
 		return
 	}
 	first := s.place
@@ -110,19 +132,33 @@ func (s *splitter) parts() {
 			end = s.starts[i+1]
 		}
 		if end-start > 1 {
-			s.word(s.name[start:end], s.place)
+			s.word(Word{Text: s.name[start:end], Place: s.place, Part: true})
 			s.place++
 		}
 	}
 	if s.place == first {
 		s.place++
 	}
-	s.word(s.name, s.place-1)
+	s.word(Word{Text: s.name, Place: s.place - 1, Whole: true})
 }
 
-func (s *splitter) word(word []byte, place int) {
-	if len(word) <= maxWord && !stopWords[string(word)] {
-		s.yield(word, place)
+func (s *splitter) word(w Word) {
+	w.Start = s.start
+	if !s.stopped && len(w.Text) <= MaxLen && !stopWords[string(w.Text)] {
+		s.stopped = !s.yield(w)
+	}
+}
+
+// Letter returns what stands for a letter in a word: the letter in lower case and without diacritics, -1 for a mark, an
+// underscore or a hyphen, which are left out, or a space for what is not part of a word.
+func Letter(r rune) rune {
+	switch folded, c := fold(r); c {
+	case mark, joiner:
+		return -1
+	case other:
+		return ' '
+	default:
+		return folded
 	}
 }
 
@@ -153,23 +189,43 @@ func fold(r rune) (rune, class) {
 	return runes.Plain(r), c
 }
 
-// distance returns the number of typing errors between two words, which are letters that are missing, added or
-// wrong, and neighbours that are swapped, or more than limit if there are more.
-func distance(a, b []rune, limit int) int {
+// Distance returns the number of typing errors between two words, which are letters that are missing, added or
+// wrong, and neighbours that are swapped, or more than limit if there are more. If limit is more than 1, the
+// second word has at most [MaxLen] letters.
+func Distance(a, b []rune, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	switch m, n := len(a), len(b); {
+	case m == 0 || n == 0:
+		return m + n
+	case m == 1 && n == 1, m == 2 && n == 2 && a[0] == b[1] && a[1] == b[0]:
+		return 1
+	case limit < 2: // more than one letter is wrong at both ends
+		return 2
+	}
+	return table(a, b, limit)
+}
+
+// table is Distance by dynamic programming.
+func table(a, b []rune, limit int) int {
 	// rows[i%3][j] is the distance of a[:i] and b[:j].
-	var rows [3][maxWord + 1]int
+	var rows [3][MaxLen + 1]uint8
 	for j := range len(b) + 1 {
-		rows[0][j] = j
+		rows[0][j] = uint8(j)
 	}
 	for i := 1; i <= len(a); i++ {
 		row, up, upUp := &rows[i%3], &rows[(i+2)%3], &rows[(i+1)%3]
-		row[0] = i
-		least := i
+		row[0] = uint8(i)
+		least := row[0]
 		for j := 1; j <= len(b); j++ {
-			wrong := 1
+			wrong := uint8(1)
 			if a[i-1] == b[j-1] {
 				wrong = 0
 			}
@@ -180,23 +236,78 @@ func distance(a, b []rune, limit int) int {
 			row[j] = d
 			least = min(least, d)
 		}
-		if least > limit {
+		if int(least) > limit {
 			return limit + 1
 		}
 	}
-	return rows[len(a)%3][len(b)]
+	return int(rows[len(a)%3][len(b)])
 }
 
-// allowed returns how many typing errors a word may have: none with less than four letters or with a digit, one
-// with less than eight letters, else two.
-func allowed(word []rune) int {
+// Tolerance returns how many typing errors a word of a query may have: none with less than four letters or with a
+// digit, one with less than eight letters, else two.
+func Tolerance(word []rune) int {
 	switch n := len(word); {
-	case n < 4 || n > maxWord || strings.ContainsFunc(string(word), unicode.IsDigit):
+	case n < 4 || n > MaxLen || slices.ContainsFunc(word, unicode.IsDigit):
 		return 0
 	case n < 8:
 		return 1
 	}
 	return 2
+}
+
+// Complete returns at most n ways to complete the last word of a half-typed query with a word of a vocabulary, which
+// has the words with how often they occur. Those with the most frequent words are first.
+func Complete(query string, n int, vocabulary iter.Seq2[string, int]) (out []string) {
+	start, half := lastWord(query)
+	if half == "" {
+		return nil
+	}
+	type candidate struct {
+		word  string
+		count int
+	}
+	var found []candidate
+	for word, count := range vocabulary {
+		if len(word) > len(half) && strings.HasPrefix(word, half) {
+			found = append(found, candidate{word, count})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.word, b.word))
+	})
+	for _, c := range found[:max(min(n, len(found)), 0)] {
+		out = append(out, strings.ToValidUTF8(query[:start], string(utf8.RuneError))+c.word)
+	}
+	return out
+}
+
+// lastWord returns where the last word of a query starts, and the word.
+func lastWord(query string) (start int, word string) {
+	var letters []rune
+	for i, r := range query {
+		switch _, c := fold(r); c {
+		case other, joiner:
+			_, size := utf8.DecodeRuneInString(query[i:])
+			start, letters = i+size, nil
+		case mark:
+		default:
+			letters = append(letters, Letter(r))
+		}
+	}
+	return start, string(letters)
+}
+
+// NearStop reports whether a word differs from a stop word by one typing error, and is long enough for one.
+func NearStop(word []rune) bool {
+	if Tolerance(word) == 0 {
+		return false
+	}
+	for stop := range stopWords {
+		if Tolerance([]rune(stop)) > 0 && Distance([]rune(stop), word, 1) <= 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // stopWords are words that say nothing about a text in English.

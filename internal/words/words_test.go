@@ -1,6 +1,7 @@
-package retrieval
+package words
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,9 @@ import (
 )
 
 func wordsOf(text string) (out []string) {
-	eachWord(text, func(word []byte, _ int) { out = append(out, string(word)) })
+	for w := range Of(text) {
+		out = append(out, string(w.Text))
+	}
 	return out
 }
 
@@ -36,7 +39,9 @@ func TestWords(t *testing.T) {
 	require.Empty(t, wordsOf(strings.Repeat("x", 65)))
 	require.Empty(t, wordsOf(strings.Repeat("aB", 40)))
 	places := map[string]int{}
-	eachWord("write an HTTPServer x_y now", func(w []byte, place int) { places[string(w)] = place })
+	for w := range Of("write an HTTPServer x_y now") {
+		places[string(w.Text)] = w.Place
+	}
 	require.Equal(t, map[string]int{"write": 0, "http": 2, "server": 3, "httpserver": 3, "xy": 4, "now": 5}, places)
 }
 
@@ -83,7 +88,7 @@ func TestDistance(t *testing.T) {
 		for _, b := range all {
 			want := naive(a, b)
 			for limit := range 3 {
-				require.Equal(t, min(want, limit+1), min(distance(a, b, limit), limit+1), "%s %s", string(a), string(b))
+				require.Equal(t, min(want, limit+1), min(Distance(a, b, limit), limit+1), "%s %s", string(a), string(b))
 			}
 		}
 	}
@@ -95,26 +100,69 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		last := 0
 		n := 0
-		eachWord(text, func(word []byte, place int) {
+		for w := range Of(text) {
 			n++
-			require.True(t, utf8.Valid(word) && len(word) > 0 && len(word) <= maxWord, "%q", word)
+			word, place := w.Text, w.Place
+			require.True(t, w.Start >= 0 && w.Start < len(text))
+			require.True(t, utf8.Valid(word) && len(word) > 0 && len(word) <= MaxLen, "%q", word)
 			require.GreaterOrEqual(t, place, last)
 			last = place
-			if len(word) < utf8.UTFMax+1 {
-				return
-			}
 			for _, r := range string(word) {
 				_, c := fold(r)
 				require.NotContains(t, []class{other, joiner, mark}, c, "%q", word)
 			}
-		})
-		require.LessOrEqual(t, n, 2*len(text))
-		l := NewLexical()
-		l.Put(Item{ID: "x"}, text)
-		if words := wordsOf(text); len(words) > 0 {
-			require.Len(t, l.Search(words[0], 1, nil), 1, "%q in %q", words[0], text)
 		}
-		l.Search(text, 1, nil)
-		l.Suggest(text, 2)
+		require.LessOrEqual(t, n, 2*len(text))
+		Complete(text, 2, maps.All(map[string]int{"abc": 1}))
 	})
+}
+
+// Each word says where its name starts, and whether it is a part or the whole of it.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	var got []Word
+	for w := range Of("é HTTPServer x_y 世go") {
+		w.Text = slices.Clone(w.Text)
+		got = append(got, w)
+	}
+	require.Equal(t, []Word{
+		{Text: []byte("e"), Place: 0, Start: 0},
+		{Text: []byte("http"), Place: 1, Start: 3, Part: true}, {Text: []byte("server"), Place: 2, Start: 3, Part: true},
+		{Text: []byte("httpserver"), Place: 2, Start: 3, Whole: true},
+		{Text: []byte("xy"), Place: 3, Start: 14, Whole: true},
+		{Text: []byte("世"), Place: 4, Start: 18}, {Text: []byte("go"), Place: 5, Start: 21},
+	}, got)
+	for range Of("one two") {
+		break
+	}
+	for range Of("oneTwo") {
+		break
+	}
+}
+
+func TestLetter(t *testing.T) {
+	t.Parallel()
+	for r, want := range map[rune]rune{'a': 'a', 'A': 'a', 'É': 'e', '7': '7', '世': '世', '_': -1, '-': -1, '\u0301': -1, '.': ' ', '\n': ' ', '→': ' '} {
+		require.Equal(t, want, Letter(r), "%q", r)
+	}
+}
+
+func TestNearStop(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]bool{"shuold": true, "whree": true, "form": true, "teh": false, "header": false, "at": false} {
+		require.Equal(t, want, NearStop([]rune(word)), word)
+	}
+}
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	vocabulary := maps.All(map[string]int{"request": 3, "requirement": 1, "requesthandler": 2, "uberall": 1, "other": 9})
+	require.Equal(t, []string{"the request", "the requesthandler", "the requirement"}, Complete("the req", 5, vocabulary))
+	require.Equal(t, []string{"\ufffd request"}, Complete("\xff\xfe REQ", 1, vocabulary))
+	require.Equal(t, []string{"user_request"}, Complete("user_Re\u0301q", 1, vocabulary))
+	require.Equal(t, []string{"é uberall"}, Complete("é ÜB", 5, vocabulary))
+	for _, query := range []string{"", "request ", "xyz"} {
+		require.Empty(t, Complete(query, 5, vocabulary))
+	}
+	require.Empty(t, Complete("req", -1, vocabulary))
 }
