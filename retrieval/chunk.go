@@ -177,8 +177,7 @@ func (c *chunker) cut(p piece) {
 
 func (c *chunker) add(p piece, start, end int) {
 	text := c.src[start:end]
-	sum := sha256.Sum256(text)
-	id := c.path + "#" + hex.EncodeToString(sum[:8])
+	id := chunkID(c.path, text)
 	if c.seen[id]++; c.seen[id] > 1 {
 		id += strings.Repeat("+", c.seen[id]-1)
 	}
@@ -194,6 +193,12 @@ func (c *chunker) add(p piece, start, end int) {
 		}
 	}
 	c.chunks = append(c.chunks, chunk)
+}
+
+// chunkID returns how the ID of a chunk begins: the path, and a hash of the text.
+func chunkID(path string, text []byte) string {
+	sum := sha256.Sum256(text)
+	return path + "#" + hex.EncodeToString(sum[:8])
 }
 
 // lineAt returns the line of a place, which is not before the one of the last call but for an overlap.

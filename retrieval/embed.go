@@ -12,7 +12,6 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/lru"
-	"github.com/aycoder/aycoder/internal/mask"
 )
 
 // Embedder makes vectors of texts, such that texts with similar meanings have similar vectors. It is an
@@ -56,20 +55,16 @@ type batcher struct {
 	Embedder
 	model string
 	dim   int
-	mask  func(string) string // nil if texts stay on this machine
+	mask  func(string) string // for queries; texts are masked already
 	cache *lru.Cache
 }
 
-func newBatcher(ctx context.Context, e Embedder, remote bool) (*batcher, error) {
+func newBatcher(ctx context.Context, e Embedder, mask func(string) string) (*batcher, error) {
 	model, dim, err := e.EmbeddingModel(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("embedder: %w", err)
 	}
-	b := &batcher{Embedder: e, model: model, dim: dim, cache: lru.New(cacheBytes)}
-	if remote {
-		b.mask = mask.New().Mask
-	}
-	return b, nil
+	return &batcher{Embedder: e, model: model, dim: dim, mask: mask, cache: lru.New(cacheBytes)}, nil
 }
 
 // texts returns the vectors of texts. Equal texts are sent once.
@@ -108,12 +103,8 @@ func (b *batcher) texts(ctx context.Context, texts []string) ([][]float32, error
 
 // batch returns the vectors of the texts of one request.
 func (b *batcher) batch(ctx context.Context, texts []string) (vectors [][]float32, err error) {
-	sent := make([]string, len(texts))
-	for i, text := range texts {
-		sent[i] = b.masked(text)
-	}
 	err = b.retry(ctx, func() error {
-		vectors, err = b.Embed(ctx, sent)
+		vectors, err = b.Embed(ctx, texts)
 		return err
 	})
 	if err != nil {
@@ -127,6 +118,7 @@ func (b *batcher) batch(ctx context.Context, texts []string) (vectors [][]float3
 
 // query returns the vector of a query.
 func (b *batcher) query(ctx context.Context, text string) ([]float32, error) {
+	text = b.mask(text)
 	if v := b.cached("query", text); v != nil {
 		return v, nil
 	}
@@ -140,7 +132,7 @@ func (b *batcher) query(ctx context.Context, text string) ([]float32, error) {
 	}
 	var v []float32
 	err := b.retry(ctx, func() (err error) {
-		v, err = q.EmbedQuery(ctx, b.masked(text))
+		v, err = q.EmbedQuery(ctx, text)
 		return err
 	})
 	if err == nil {
@@ -151,13 +143,6 @@ func (b *batcher) query(ctx context.Context, text string) ([]float32, error) {
 	}
 	b.keep("query", text, v)
 	return v, nil
-}
-
-func (b *batcher) masked(text string) string {
-	if b.mask == nil {
-		return text
-	}
-	return b.mask(text)
 }
 
 // check refuses vectors that an index would refuse.

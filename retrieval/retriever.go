@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/mask"
 )
 
 // The lists that are fused have up to this many items, or four times as many as are wanted. A place in one
@@ -24,14 +26,17 @@ const (
 // must not be put or removed by two calls at once.
 type Retriever struct {
 	words   *Lexical
+	mask    func(string) string
 	embed   *batcher // nil without an embedder
 	vectors *Index
 	file    string // or ""
 	loadErr error
+	turn    chan struct{} // holds a value while texts are embedded
 
-	mu     sync.RWMutex // guards all that follows
-	files  map[string][]string
-	chunks map[string]*Chunk
+	mu      sync.RWMutex // guards all that follows
+	files   map[string][]string
+	chunks  map[string]*Chunk
+	pending map[string]string // the texts of chunks that have no vector yet, by ID
 }
 
 // File is a file to search.
@@ -50,13 +55,15 @@ type Hit struct {
 // Result is the result of a search.
 type Result struct {
 	Hits []Hit // the best first
-	// WordsOnly says that there is no embedder, so that only chunks with words of the query were found.
+	// WordsOnly says that there is no embedder, or that it failed, so that only chunks with words of the query were
+	// found.
 	WordsOnly bool
+	// Pending is the number of chunks that have no vector yet, and were searched by words only.
+	Pending int
 }
 
 type config struct {
 	embedder Embedder
-	remote   bool
 	file     string
 	params   Params
 }
@@ -71,19 +78,18 @@ func WithEmbedder(e Embedder) Option {
 		if l, ok := e.(LocalEmbedder); !ok || !l.EmbedsLocally() {
 			return &aycoder.ConfigError{Option: "WithEmbedder", Err: errors.New("embedder is not on this machine: see WithRemoteEmbedder")}
 		}
-		c.embedder, c.remote = e, false
+		c.embedder = e
 		return nil
 	}
 }
 
-// WithRemoteEmbedder sets an embedder to which the text of all files and queries is sent, wherever it is. Secrets that
-// have a known form are replaced by placeholders before. Default: none.
+// WithRemoteEmbedder sets an embedder to which the text of all files and queries is sent, wherever it is. Default: none.
 func WithRemoteEmbedder(e Embedder) Option {
 	return func(c *config) error {
 		if e == nil {
 			return &aycoder.ConfigError{Option: "WithRemoteEmbedder", Err: errors.New("embedder is nil")}
 		}
-		c.embedder, c.remote = e, true
+		c.embedder = e
 		return nil
 	}
 }
@@ -106,7 +112,8 @@ func New(ctx context.Context, opts ...Option) (*Retriever, error) {
 	for _, o := range opts {
 		errs = append(errs, o(&c))
 	}
-	r := &Retriever{words: NewLexical(), file: c.file, files: map[string][]string{}, chunks: map[string]*Chunk{}}
+	r := &Retriever{words: NewLexical(), mask: mask.New().Excerpt, file: c.file, turn: make(chan struct{}, 1),
+		files: map[string][]string{}, chunks: map[string]*Chunk{}, pending: map[string]string{}}
 	err := errors.Join(errs...)
 	if err == nil && c.embedder != nil {
 		err = r.begin(ctx, &c)
@@ -118,7 +125,7 @@ func New(ctx context.Context, opts ...Option) (*Retriever, error) {
 }
 
 func (r *Retriever) begin(ctx context.Context, c *config) (err error) {
-	if r.embed, err = newBatcher(ctx, c.embedder, c.remote); err != nil {
+	if r.embed, err = newBatcher(ctx, c.embedder, r.mask); err != nil {
 		return err
 	}
 	if r.vectors, err = NewIndex(r.embed.model, r.embed.dim, c.params); err != nil || c.file == "" {
@@ -131,68 +138,102 @@ func (r *Retriever) begin(ctx context.Context, c *config) (err error) {
 // LoadError returns why the vectors in the file of [WithFile] were not used, as [Load] says it, or nil.
 func (r *Retriever) LoadError() error { return r.loadErr }
 
-// Put adds files, and replaces those with the same paths. Chunks that have a vector are not embedded again. If
-// texts cannot be embedded, Put returns the error of the embedder and none of the files is changed. More
-// files in one call make fewer requests.
+// Put adds files, and replaces those with the same paths. Secrets that have a known form are replaced by placeholders
+// before a text is indexed or embedded. Then Put embeds as [Retriever.Embed] does; if that fails, the files
+// are found by words. More files in one call make fewer requests.
 func (r *Retriever) Put(ctx context.Context, files ...File) error {
-	chunks, texts := make([][]Chunk, len(files)), map[string]string{}
-	for i, f := range files {
-		chunks[i] = Chunks(f.Path, f.Source, f.Facts)
-		for _, c := range chunks[i] {
-			texts[c.ID] = c.Path + "\n" + string(f.Source[c.Start:c.End])
-		}
-	}
-	if err := r.addVectors(ctx, chunks, texts); err != nil {
+	if err := r.put(ctx, files); err != nil {
 		return fmt.Errorf("put files: %w", err)
 	}
-	var gone []string
-	for i, f := range files {
-		gone = append(gone, r.replace(f.Path, chunks[i])...)
-		for _, c := range chunks[i] {
-			r.words.Put(c.Item, c.Name+"\n"+texts[c.ID])
-		}
-	}
-	return r.forget(ctx, gone)
+	return r.Embed(ctx)
 }
 
-// addVectors adds the vectors that are missing.
-func (r *Retriever) addVectors(ctx context.Context, chunks [][]Chunk, texts map[string]string) error {
-	if r.embed == nil {
-		return nil
-	}
-	var added []Vector
-	var missing []string
-	for _, c := range slices.Concat(chunks...) {
-		if !r.vectors.Has(c.ID) {
-			added = append(added, Vector{Item: c.Item})
-			missing = append(missing, texts[c.ID])
+// put adds files to the index of words.
+func (r *Retriever) put(ctx context.Context, files []File) error {
+	for _, f := range files {
+		chunks := Chunks(f.Path, f.Source, f.Facts)
+		texts := make([]string, len(chunks))
+		for i, c := range chunks {
+			texts[i] = c.Path + "\n" + r.mask(string(f.Source[c.Start:c.End]))
+			r.words.Put(c.Item, c.Name+"\n"+texts[i])
+		}
+		if err := r.forget(ctx, r.replace(f.Path, chunks, texts)); err != nil {
+			return err
 		}
 	}
-	if len(added) == 0 {
-		return nil
-	}
-	vectors, err := r.embed.texts(ctx, missing)
-	if err != nil {
-		return err
-	}
-	for i := range added {
-		added[i].Values = vectors[i]
-	}
-	return r.vectors.Add(ctx, added...)
+	return nil
 }
 
-// replace sets the chunks of a file, and returns the IDs that are gone.
-func (r *Retriever) replace(path string, chunks []Chunk) (gone []string) {
+// Embed makes the vectors that chunks of files do not have yet, a few at a time. What it has made is kept if ctx ends,
+// or if the embedder fails, whose error it returns. Without an embedder, it does nothing.
+func (r *Retriever) Embed(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		items, texts := r.next()
+		if len(items) == 0 {
+			return nil
+		}
+		vectors, err := r.embed.texts(ctx, texts)
+		if err != nil {
+			return err
+		}
+		for i := range items {
+			items[i].Values = vectors[i]
+		}
+		if err := r.vectors.Add(ctx, items...); err != nil {
+			return err
+		}
+		if err := r.vectors.Delete(ctx, r.done(items)...); err != nil {
+			return err
+		}
+	}
+}
+
+// done notes that chunks have vectors, and returns the IDs of those that are gone meanwhile.
+func (r *Retriever) done(items []Vector) (gone []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range items {
+		if delete(r.pending, v.ID); r.chunks[v.ID] == nil {
+			gone = append(gone, v.ID)
+		}
+	}
+	return gone
+}
+
+// next returns the chunks to embed next, in the order of their IDs, so that those of a file come together.
+func (r *Retriever) next() (items []Vector, texts []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	ids := slices.Sorted(maps.Keys(r.pending))
+	for _, id := range ids[:min(len(ids), batchTexts)] {
+		items = append(items, Vector{Item: r.chunks[id].Item})
+		texts = append(texts, r.pending[id])
+	}
+	return items, texts
+}
+
+// replace sets the chunks of a file and their texts, and returns the IDs that are gone.
+func (r *Retriever) replace(path string, chunks []Chunk, texts []string) (gone []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.files[path]
 	for _, id := range old {
 		delete(r.chunks, id)
+		delete(r.pending, id)
 	}
 	var ids []string
-	for _, c := range chunks {
+	for i, c := range chunks {
 		ids = append(ids, c.ID)
 		r.chunks[c.ID] = &c
+		if r.embed != nil && !r.vectors.Has(c.ID) {
+			r.pending[c.ID] = texts[i]
+		}
 	}
 	if r.files[path] = ids; ids == nil {
 		delete(r.files, path)
@@ -215,7 +256,7 @@ func (r *Retriever) forget(ctx context.Context, ids []string) error {
 func (r *Retriever) Remove(ctx context.Context, paths ...string) error {
 	var gone []string
 	for _, path := range paths {
-		gone = append(gone, r.replace(path, nil)...)
+		gone = append(gone, r.replace(path, nil, nil)...)
 	}
 	return r.forget(ctx, gone)
 }
@@ -259,23 +300,30 @@ func (r *Retriever) chunk(id string) *Chunk {
 	return r.chunks[id]
 }
 
-// Search returns the k chunks that fit a question or some words best. If the question cannot be embedded, that is an
-// error.
+// Search returns the k chunks that fit a question or some words best. If the question cannot be embedded, there is an
+// error besides the chunks with its words.
 func (r *Retriever) Search(ctx context.Context, query string, k int, filter Filter) (Result, error) {
 	keep, n := filter.Keep(), max(listed, 4*k)
 	lists := [][]Match{r.words.Search(query, n, keep)}
+	var err error
 	if r.embed != nil && strings.TrimSpace(query) != "" {
-		q, err := r.embed.query(ctx, query)
-		if err != nil {
-			return Result{}, fmt.Errorf("search: %w", err)
+		var near []Match
+		if near, err = r.near(ctx, query, n, keep); err == nil {
+			lists = append(lists, near)
 		}
-		near, err := r.vectors.Search(q, n, keep)
-		if err != nil {
-			return Result{}, err
-		}
-		lists = append(lists, near)
 	}
-	return Result{Hits: r.fuse(lists, k), WordsOnly: r.embed == nil}, ctx.Err()
+	r.mu.RLock()
+	pending := len(r.pending)
+	r.mu.RUnlock()
+	return Result{Hits: r.fuse(lists, k), WordsOnly: len(lists) == 1, Pending: pending}, cmp.Or(err, ctx.Err())
+}
+
+func (r *Retriever) near(ctx context.Context, query string, n int, keep func(*Item) bool) ([]Match, error) {
+	q, err := r.embed.query(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	return r.vectors.Search(q, n, keep)
 }
 
 // Suggest returns at most n ways to complete the last word of a half-typed query. See [Lexical.Suggest].

@@ -181,7 +181,7 @@ func TestRetriever(t *testing.T) {
 	require.NoError(t, damaged.Put(t.Context(), files...))
 }
 
-// A failed embedding is an error, and changes nothing.
+// A failed embedding is an error and adds no vector, and the file is found by words.
 func TestFailedEmbedding(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -197,9 +197,19 @@ func TestFailedEmbedding(t *testing.T) {
 		require.NoError(t, err)
 		require.Error(t, r.Put(t.Context(), file("a.go", "package a")), name)
 		nFiles, _, vectors := r.Stats()
-		require.Zero(t, nFiles+vectors.Items, name)
-		_, err = r.Search(t.Context(), "package", 3, retrieval.Filter{})
+		require.Equal(t, 1, nFiles, name)
+		require.Zero(t, vectors.Items, name)
+		got, err := r.Search(t.Context(), "package", 3, retrieval.Filter{})
 		require.Error(t, err, name)
+		require.Equal(t, []string{"a.go"}, paths(got), name)
+		require.True(t, got.WordsOnly)
+		require.Equal(t, 1, got.Pending)
+		e.fail, e.bad = nil, nil
+		require.NoError(t, r.Embed(t.Context()), name)
+		got, err = r.Search(t.Context(), "package", 3, retrieval.Filter{})
+		require.NoError(t, err, name)
+		require.Zero(t, got.Pending)
+		require.False(t, got.WordsOnly)
 	}
 }
 
