@@ -75,7 +75,7 @@ var walls = []wall{
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "background", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "background", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 
