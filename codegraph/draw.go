@@ -161,7 +161,7 @@ func (d *Drawing) SVG() string {
 	boxes, width, height := d.layout()
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
-	out.WriteString(`<style>rect{fill:#fff;stroke:#456}text{fill:#123}path{fill:none;stroke:#89a}.c{stroke:#c33}` +
+	out.WriteString(`<style>rect{fill:#fff;stroke:#456}text{fill:#123}path{fill:none;stroke:#89a;stroke-opacity:.6}.c{stroke:#c33;stroke-opacity:1}` +
 		`@media(prefers-color-scheme:dark){rect{fill:#1d242c;stroke:#9ab}text{fill:#dde}path{stroke:#678}.c{stroke:#f66}}</style>` + "\n" +
 		`<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8"/></marker></defs>` + "\n")
 	for _, e := range d.Edges {
@@ -251,7 +251,8 @@ func (d *Drawing) place(c int, x float64, column []int, boxes []box) (end float6
 	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
 	end = x
 	for row, n := range nodes {
-		boxes[n] = box{x, margin + float64(row)*rowHeight, float64(len([]rune(d.Nodes[n])))*letter + 20}
+		y := margin + float64(row)*rowHeight + float64(c%2)*rowHeight/2 // so that lines pass between boxes
+		boxes[n] = box{x, y, float64(len([]rune(d.Nodes[n])))*letter + 20}
 		end = max(end, x+boxes[n].width)
 	}
 	return end

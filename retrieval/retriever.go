@@ -16,10 +16,17 @@ import (
 )
 
 // The lists that are fused have up to this many items, or four times as many as are wanted. A place in one
-// counts 1/(fusion+place), as Cormack, Clarke and Büttcher propose (2009).
+// counts weight/(fusion+place), as Cormack, Clarke and Büttcher propose (2009) with equal weights.
+//
+// The other chunks of a file in a list raise the scores of its chunks: by a share of the score of the second one,
+// half of that of the third one, and so on. So a file that has much of what is sought comes before one that mentions it once.
+// docs/benchmarks.md says how the numbers were chosen.
 const (
 	listed = 50
 	fusion = 60
+
+	wordsWeight, wordsShare = 1, 0.6
+	nearWeight, nearShare   = 0.5, 0.3
 )
 
 // Retriever searches the chunks of files by words and by meaning. It is safe for concurrent use, but the same file
@@ -155,7 +162,8 @@ func (r *Retriever) put(ctx context.Context, files []File) error {
 		texts := make([]string, len(chunks))
 		for i, c := range chunks {
 			texts[i] = c.Path + "\n" + r.mask(string(f.Source[c.Start:c.End]))
-			r.words.Put(c.Item, c.Name+"\n"+texts[i])
+			names := c.Name + "\n" + c.Path + "\n" // which say more than the code does
+			r.words.Put(c.Item, names+c.Name+"\n"+texts[i])
 		}
 		if err := r.forget(ctx, r.replace(f.Path, chunks, texts)); err != nil {
 			return err
@@ -164,8 +172,8 @@ func (r *Retriever) put(ctx context.Context, files []File) error {
 	return nil
 }
 
-// Embed makes the vectors that chunks of files do not have yet, a few at a time. What it has made is kept if ctx ends,
-// or if the embedder fails, whose error it returns. Without an embedder, it does nothing.
+// Embed makes the vectors that chunks of files do not have yet, a few at a time. If the embedder fails, Embed
+// returns its error. Vectors that it has made before are kept, also if ctx ends. Without an embedder, it does nothing.
 func (r *Retriever) Embed(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
@@ -304,18 +312,21 @@ func (r *Retriever) chunk(id string) *Chunk {
 // error besides the chunks with its words.
 func (r *Retriever) Search(ctx context.Context, query string, k int, filter Filter) (Result, error) {
 	keep, n := filter.Keep(), max(listed, 4*k)
-	lists := [][]Match{r.words.Search(query, n, keep)}
+	scores := map[string]float64{}
+	r.addPlaces(scores, r.words.Search(query, n, keep), wordsWeight, wordsShare)
+	wordsOnly := true
 	var err error
 	if r.embed != nil && strings.TrimSpace(query) != "" {
 		var near []Match
 		if near, err = r.near(ctx, query, n, keep); err == nil {
-			lists = append(lists, near)
+			r.addPlaces(scores, near, nearWeight, nearShare)
+			wordsOnly = false
 		}
 	}
 	r.mu.RLock()
 	pending := len(r.pending)
 	r.mu.RUnlock()
-	return Result{Hits: r.fuse(lists, k), WordsOnly: len(lists) == 1, Pending: pending}, cmp.Or(err, ctx.Err())
+	return Result{Hits: r.best(scores, k), WordsOnly: wordsOnly, Pending: pending}, cmp.Or(err, ctx.Err())
 }
 
 func (r *Retriever) near(ctx context.Context, query string, n int, keep func(*Item) bool) ([]Match, error) {
@@ -329,18 +340,29 @@ func (r *Retriever) near(ctx context.Context, query string, n int, keep func(*It
 // Suggest returns at most n ways to complete the last word of a half-typed query. See [Lexical.Suggest].
 func (r *Retriever) Suggest(query string, n int) []string { return r.words.Suggest(query, n) }
 
-// fuse returns the best of several lists by reciprocal ranks.
-func (r *Retriever) fuse(lists [][]Match, k int) (hits []Hit) {
-	scores := map[string]float64{}
-	for _, list := range lists {
-		place := 0
-		for _, m := range list {
-			if r.chunk(m.Item.ID) != nil { // else it is of a file that is not there any more
-				place++
-				scores[m.Item.ID] += 1 / float64(fusion+place)
-			}
+// addPlaces adds to the scores of chunks what their places in a list count.
+func (r *Retriever) addPlaces(scores map[string]float64, list []Match, weight, share float64) {
+	rest, next := map[string]float64{}, map[string]float64{} // by file; next is what the next chunk counts
+	for _, m := range list {
+		rest[m.Item.Path] += m.Score * next[m.Item.Path]
+		next[m.Item.Path] = cmp.Or(next[m.Item.Path]/2, share)
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Score += rest[list[i].Item.Path]
+	}
+	slices.SortFunc(list, bestFirst)
+	place := 0
+	for _, m := range list {
+		if r.chunk(m.Item.ID) != nil { // else it is of a file that is not there any more
+			place++
+			scores[m.Item.ID] += weight / float64(fusion+place)
 		}
 	}
+}
+
+// best returns the k chunks with the highest scores.
+func (r *Retriever) best(scores map[string]float64, k int) (hits []Hit) {
 	for id, score := range scores {
 		if c := r.chunk(id); c != nil {
 			hits = append(hits, Hit{*c, score})

@@ -141,7 +141,7 @@ func TestRetriever(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got.WordsOnly)
 	require.Equal(t, "draw/circle.go", got.Hits[0].Path)
-	require.InDelta(t, 1.0/61+1.0/61, got.Hits[0].Score, 1e-9)
+	require.InDelta(t, 1.0/61+0.5/61, got.Hits[0].Score, 1e-9)
 	got, err = r.Search(t.Context(), "writing", 3, retrieval.Filter{}) // not a word of any, but pieces of it are
 	require.NoError(t, err)
 	require.Contains(t, paths(got)[:2], "log.go")

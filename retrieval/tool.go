@@ -229,7 +229,8 @@ func (t *tool) notes(out *strings.Builder, r Result, shown int, partial bool, fa
 	}
 	switch {
 	case failure != nil:
-		fmt.Fprintf(out, "The embedder failed, so this was found by words only, or with a part of the code: %s\n", runes.Cut(failure.Error(), excerptLine))
+		fmt.Fprintf(out, "The embedder failed, so this was found by words only, or with a part of the code: %s\n",
+			runes.Cut(failure.Error(), excerptLine))
 	case t.embed == nil:
 		out.WriteString("There is no embedder: this was found by words only.\n")
 	case r.Pending > 0:

@@ -142,7 +142,7 @@ func TestToolIsHonest(t *testing.T) {
 	require.Contains(t, got, "the model is broken")
 }
 
-// Making vectors takes a bounded time. What is left is said, and made by later calls.
+// Making vectors takes a bounded time. The result says how many are missing, and later calls make them.
 func TestToolEmbedsInSteps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

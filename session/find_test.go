@@ -26,7 +26,7 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-// What texts are made of: letters, some of which are the same word, and what is between words.
+// The letters of random texts, some of which stand for the same word, and the gaps between words.
 var fuzzLetters = []string{
 	"a", "A", "á", "a\u0301", "b", "n", "N", "ñ", "t", "u", "c", "e", "1", "д", "Д", "\u212a", "ſ", "ệ", "世", "界",
 }
