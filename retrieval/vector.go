@@ -29,7 +29,8 @@ type Params struct {
 	M int
 	// EfConstruction is the number of candidates for them. Default: 200.
 	EfConstruction int
-	// EfSearch is the number of candidates of a search. Default: 50.
+	// EfSearch is the number of candidates of a search. More of them find more of the nearest, and take longer.
+	// Default: 100.
 	EfSearch int
 	// ExactBelow is the number of vectors below which all are compared. Default: 20,000.
 	ExactBelow int
@@ -116,7 +117,7 @@ func NewIndex(model string, dimension int, params Params) (*Index, error) {
 		return nil, &aycoder.ConfigError{Option: "Params", Err: fmt.Errorf("%+v is out of range", params)}
 	}
 	return &Index{model: model, dim: dimension, exact: cmp.Or(params.ExactBelow, 20_000),
-		graph: graph{m: cmp.Or(params.M, 16), build: cmp.Or(params.EfConstruction, 200), ef: cmp.Or(params.EfSearch, 50)},
+		graph: graph{m: cmp.Or(params.M, 16), build: cmp.Or(params.EfConstruction, 200), ef: cmp.Or(params.EfSearch, 100)},
 		byID:  map[string]*point{}, byVector: map[uint64]*point{}}, nil
 }
 
