@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/retrieval"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestRecall(t *testing.T) {
 	t.Parallel()
 	n, dim := 5000, 64
-	if testing.Short() {
+	if testing.Short() || timed.Race {
 		n = 1500
 	}
 	texts := pieces(t, n*6/5+100)

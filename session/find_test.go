@@ -440,7 +440,7 @@ func TestFindPlanted(t *testing.T) {
 	normal := 80
 	switch {
 	case timed.Race:
-		normal = 20
+		normal = 10
 	case testing.Short():
 		normal = 50
 	}
@@ -592,6 +592,7 @@ func TestSuggest(t *testing.T) {
 // deleted or written meanwhile.
 func TestFindInOddJournals(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	path := t.TempDir()
 	store, err := Dir(path)
 	require.NoError(t, err)

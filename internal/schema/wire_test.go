@@ -131,6 +131,7 @@ func known(table map[string]string, id string) bool {
 type wireTotals struct{ schemas, refused, calls, misfit int }
 
 func TestRecordedSchemasAndCalls(t *testing.T) {
+	timed.Serial(t)
 	var n wireTotals
 	dialects := []string{"anthropic-messages", "openai-chat", "openai-responses", "gemini", "ollama",
 		"bedrock-converse", "bedrock-invoke"}
