@@ -136,8 +136,11 @@ func (s *sent) read() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known = map[string]*addition{}
+	if s.dir == "" {
+		return
+	}
 	f, err := os.Open(filepath.Join(s.dir, sentName))
-	if s.dir == "" || err != nil {
+	if err != nil {
 		return
 	}
 	defer f.Close()
