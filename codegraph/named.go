@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -75,11 +76,15 @@ func (n *namer) add(name string) {
 	if _, analyzed := n.g.analyzers[path.Ext(name)]; !analyzed && source.LanguageOf(name, nil) == "" {
 		return
 	}
-	if ws, ok := n.g.files.(interface{ Rel(string) (string, error) }); ok {
-		if rel, err := ws.Rel(name); err == nil {
-			n.names = append(n.names, rel)
-		}
-	} else if name = path.Clean(filepath.ToSlash(name)); filepath.IsLocal(name) {
+	ok := false
+	if ws, is := n.g.files.(interface{ Rel(string) (string, error) }); is {
+		rel, err := ws.Rel(name)
+		name, ok = rel, err == nil
+	} else {
+		name = path.Clean(filepath.ToSlash(name))
+		ok = filepath.IsLocal(name)
+	}
+	if ok && !slices.Contains(n.names, name) {
 		n.names = append(n.names, name)
 	}
 }
