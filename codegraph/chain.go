@@ -88,6 +88,7 @@ func (e *enricher) link(c *chain, m *aycoder.Message) *link {
 // known is what some messages of a request have.
 type known struct {
 	inPlay []string         // the files that were in play, those that came last first
+	played map[string]bool  // the same
 	files  map[string]shown // what is shown now of others, by path
 	texts  map[string]bool  // the hashes of all that is shown
 	tokens int64            // of all additions
@@ -96,7 +97,7 @@ type known struct {
 
 // known returns what the first n messages have.
 func (c *chain) known(n int) known {
-	k := known{files: map[string]shown{}, texts: map[string]bool{}}
+	k := known{played: map[string]bool{}, files: map[string]shown{}, texts: map[string]bool{}}
 	looked := false
 	for _, l := range slices.Backward(c.links[:n]) {
 		if l.addition == nil {
@@ -108,6 +109,9 @@ func (c *chain) known(n int) known {
 		looked = true
 		k.tokens += l.Tokens
 		k.inPlay = append(k.inPlay, l.InPlay...)
+		for _, p := range l.InPlay {
+			k.played[p] = true
+		}
 		for _, f := range l.Shown {
 			k.texts[f.Text] = true
 			if _, later := k.files[f.Path]; !later {

@@ -62,7 +62,7 @@ func (l *look) addition(ctx context.Context) *addition {
 		return nil
 	}
 	a := l.made()
-	if a.Text != "" {
+	if a.Text != "" && l.in.Run != "" {
 		err = l.sent.put(a)
 	}
 	l.tell(err)
@@ -97,7 +97,7 @@ func (l *look) find(named []string) {
 
 // plays reports whether a file is in play.
 func (l *look) plays(path string) bool {
-	return slices.Contains(l.inPlay, path) || slices.Contains(l.r.InPlay, path)
+	return l.played[path] || slices.Contains(l.r.InPlay, path)
 }
 
 // choose returns the context of the files that have come into play, or, if a file has changed, of all in play.
@@ -166,19 +166,21 @@ const (
 
 var errSlow = errors.New("the graph of the workspace is not ready yet")
 
-// refresh returns the graph. If all is set, it looks at the whole workspace, and else at some files.
+// refresh returns the graph. If all is set, it looks at the whole workspace, and else at some files. After it was too
+// slow, it does not look at the whole again, unless that was for want of a graph and somebody has made one.
 func (e *enricher) refresh(ctx context.Context, all bool, paths []string) (*Snapshot, error) {
-	now := e.g.Snapshot()
-	if (all || len(now.files) == 0) && !e.slow.Load() {
-		ctx, cancel := context.WithTimeoutCause(ctx, maxWait, errSlow)
-		defer cancel()
+	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, errSlow)
+	defer cancel()
+	now, slow := e.g.Snapshot(), e.slow.Load()
+	fresh := len(now.files) == 0
+	if (all || fresh) && (slow == 0 || slow == 1 && !fresh) {
 		s, err := e.g.Refresh(ctx)
 		if errors.Is(err, errSlow) {
-			e.slow.Store(true)
+			e.slow.Store(int64(len(now.files)) + 1)
 		}
 		return s, err
 	}
-	if len(now.files) == 0 {
+	if fresh {
 		return nil, errSlow
 	}
 	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return now.file(p) == nil })

@@ -84,8 +84,8 @@ type Report struct {
 // added to the newest message once more. The history has no additions. They are found again by the messages
 // that come before: branches of a conversation share them, and they begin anew after a compaction. With
 // [WithCache], they are also kept in that directory, up to 16 MiB, for the programs that go on with the
-// conversation. If the newest message was sent by another run, and a shown file has changed since, what was added
-// to this message is made anew.
+// conversation; what is added to a request of no run is not. If the newest message was sent by another run, and a
+// shown file has changed since, what was added to this message is made anew.
 //
 // The text says that the program has added it and that it is not an instruction. It has no files
 // that the workspace refuses, and no secrets that [WithMask] hides. Middleware that shortens requests (package
@@ -113,7 +113,7 @@ type enricher struct {
 	g *Graph
 	middlewareConfig
 	sent *sent
-	slow atomic.Bool // the graph was not ready in time
+	slow atomic.Int64 // one more than the files of the graph when a look at the whole workspace took too long, or 0
 
 	mu     sync.Mutex
 	chains []*chain // the last used first
@@ -146,6 +146,9 @@ func (e *enricher) enrich(ctx context.Context, in aycoder.ContextInput, req *ayc
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.links[n] = &last
+	if in.Run == "" { // nobody sends it, so nothing is to be kept to
+		e.chains = slices.DeleteFunc(e.chains, func(other *chain) bool { return other == c })
+	}
 	return c.request(req)
 }
 

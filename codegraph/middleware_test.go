@@ -332,6 +332,27 @@ func TestMiddlewareWithoutGraph(t *testing.T) {
 		require.NoError(t, err)
 		longer := append(slices.Clone(longer), aycoder.Assistant("ok"), aycoder.User("go on"))
 		require.Len(t, added(longer, build(t, b, "1", longer...)), 1)
+
+		slow.put("c/c.go", "package c\n\nfunc C() {}\n")
+		slow.put("new.go", "package main\n\nimport \"m/c\"\n\nvar _ = c.C\n")
+		longer = append(longer, aycoder.Assistant("ok"), aycoder.User("see new.go"))
+		require.Len(t, added(longer, build(t, b, "1", longer...)), 2, "once there is a graph, new files are found")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		slow.list = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		busy := make(chan struct{})
+		go func() {
+			defer close(busy)
+			_, _ = g.Refresh(ctx)
+		}()
+		synctest.Wait()
+		start = time.Now()
+		longer = append(longer, aycoder.Assistant("ok"), aycoder.User("go on"))
+		require.Len(t, added(longer, build(t, b, "1", longer...)), 2)
+		require.Equal(t, 5*time.Second, time.Since(start), "somebody else looks at the workspace for long")
+		require.ErrorContains(t, reports[len(reports)-1].Err, "not ready")
+		cancel()
+		<-busy
 	})
 	for _, opt := range []codegraph.MiddlewareOption{codegraph.WithBudget(0, 1), codegraph.WithBudget(2, 1), codegraph.WithMask(nil), codegraph.WithReport(nil), nil} {
 		g, err := codegraph.New(three())
@@ -341,6 +362,24 @@ func TestMiddlewareWithoutGraph(t *testing.T) {
 	}
 	_, err := codegraph.Middleware(nil)
 	require.Error(t, err)
+}
+
+// A request that is only built, and not sent by a run, changes nothing of what others find.
+func TestMiddlewareOutsideOfRuns(t *testing.T) {
+	m, dir := three(), t.TempDir()
+	b, history := builder(t, m, dir), []*aycoder.Message{aycoder.User("read main.go")}
+	sent := wire(t, build(t, b, "1", history...))
+	m.put("b/b.go", "package b\n\nfunc B() { panic(1) }\n")
+	require.NotEqual(t, sent, wire(t, build(t, b, "", history...)))
+	require.Equal(t, sent, wire(t, build(t, b, "1", history...)))
+	longer := append(slices.Clip(history), aycoder.Assistant("ok"), aycoder.User("go on"))
+	require.Equal(t, sent[0], wire(t, build(t, builder(t, m, dir), "2", decoded(t, longer)...))[0])
+}
+
+// A file that is named often takes the place of one name.
+func TestMiddlewareNamesOnce(t *testing.T) {
+	history := []*aycoder.Message{aycoder.User(strings.Repeat("none.go:1 ", 100) + "main.go")}
+	require.Len(t, added(history, build(t, builder(t, three(), ""), "1", history...)), 1)
 }
 
 // slowFS is a workspace whose directories cannot be listed at once.
