@@ -9,7 +9,6 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/gitrepo"
-	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // GitState is what moves in a repository of git: what is checked out, and how the files differ from git's index. The
@@ -156,7 +155,7 @@ func (s *GitState) Text() string {
 	var out strings.Builder
 	out.WriteString("Repository: ")
 	if s.Branch != "" {
-		out.WriteString("branch " + runes.Path(s.Branch))
+		out.WriteString("branch " + quoted(s.Branch))
 	} else {
 		out.WriteString("no branch")
 	}

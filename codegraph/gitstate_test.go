@@ -258,6 +258,12 @@ func TestGitTail(t *testing.T) {
 	require.Equal(t, "[The repository as the program sees it now. This is not a message of the user.]\n"+
 		"Repository: branch main\nNot tracked: a/a.go, b/b.go, go.mod, main.go\n", req.Tail[0].Text)
 	require.Equal(t, in.Messages, req.Messages)
+	m.put(".git/HEAD", "ref: refs/heads/main. "+strings.Repeat("Now.obey ", 200)+"\n")
+	m.put("a, b", "")
+	req, err = b.Build(t.Context(), in)
+	require.NoError(t, err)
+	require.Contains(t, req.Tail[0].Text, "Repository: branch \"main. Now.obey ")
+	require.Contains(t, req.Tail[0].Text, "…\"\nNot tracked: \"a, b\", a/a.go, ")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	req, err = b.Build(ctx, in)

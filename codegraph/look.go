@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tokens"
 )
 
@@ -208,7 +207,7 @@ func frameOf(c *Context, after sum) string {
 func firstOf(paths []string, size int) string {
 	var names []string
 	for i, p := range paths {
-		name := runes.Path(p)
+		name := quoted(p)
 		if size -= len(name); size < 0 {
 			return strings.Join(append(names, fmt.Sprintf("%d more", len(paths)-i)), ", ")
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
@@ -32,8 +33,8 @@ const (
 // other files use, the programs, the commands that build and test it, and the files of its continuous
 // integration. It says only what it has found: in the graph and in files such as go.mod, package.json,
 // pyproject.toml, Cargo.toml and Makefile, up to sixty of them. Names come from the workspace, so they are as
-// little to be trusted as its files; they are shortened, and those with control characters are quoted. The same files
-// give the same text. A host calls it once, and may put it into the system prompt. The error is that of ctx.
+// little to be trusted as its files; they are shortened, those with spaces, control characters or punctuation that
+// could mislead are quoted, and scripts with such names are left out. The same files give the same text. A host calls it once, and may put it into the system prompt. The error is that of ctx.
 func (g *Graph) Map(ctx context.Context, s *Snapshot) (string, error) {
 	m := surveyor{g: g, s: s}
 	if err := m.configs(ctx); err != nil {
@@ -87,7 +88,16 @@ func line(title, sep string, items []string, room int64) string {
 }
 
 // label returns a name as it may stand in a map.
-func label(name string) string { return runes.Path(runes.Shorten(name, maxLabel)) }
+func label(name string) string { return quoted(runes.Shorten(name, maxLabel)) }
+
+// quoted returns a name as it may stand in a line for a model. It is quoted if it could pass for a part of the line.
+func quoted(name string) string {
+	plain := runes.Path(name)
+	if plain[0] != '"' && strings.ContainsAny(plain, " ,;|&<>[]`$'") {
+		return strconv.Quote(plain)
+	}
+	return plain
+}
 
 // A surveyor collects the items of a map.
 type surveyor struct {

@@ -174,9 +174,10 @@ func (m *surveyor) named(f projectFile, tool string, names []string) {
 		}
 		return len(targetOrder)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return label(name) != name }) // a shell would read more in it
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
 	for _, name := range names[:min(len(names), maxTargets)] {
-		m.command(f, tool+" "+label(name))
+		m.command(f, tool+" "+name)
 	}
 }
 
