@@ -14,8 +14,9 @@ import (
 // message and all before it. So branches of a conversation share it, another process finds it, and it is
 // out of use when the messages before it have changed.
 type chain struct {
-	run   string // the last run
-	links []*link
+	run    string // the last run
+	links  []*link
+	before *chain // of the same run, which has gone on, until this one is kept
 }
 
 // A link is what is known of one message. It does not change.
@@ -42,15 +43,21 @@ func (e *enricher) follow(run string, messages []*aycoder.Message) (*chain, link
 			best, common = c, n
 		}
 	}
-	now := &chain{run, slices.Clone(best.links[:common])}
+	now := &chain{run: run, links: slices.Clone(best.links[:common])}
 	for _, m := range messages[common:] {
 		now.links = append(now.links, e.link(now, m))
 	}
-	if common == len(best.links) && best.run == run { // it has gone on
-		e.chains = slices.DeleteFunc(e.chains, func(c *chain) bool { return c == best })
+	if common == len(best.links) && best.run == run {
+		now.before = best
 	}
-	e.chains = slices.Insert(e.chains[:min(len(e.chains), maxChains-1)], 0, now)
 	return now, *now.links[len(messages)-1]
+}
+
+// keep makes a chain known whose last message was looked at. The mutex is held.
+func (e *enricher) keep(c *chain) {
+	e.chains = slices.DeleteFunc(e.chains, func(old *chain) bool { return old == c.before })
+	e.chains = slices.Insert(e.chains[:min(len(e.chains), maxChains-1)], 0, c)
+	c.before = nil
 }
 
 // common returns the number of messages, from the first on, that a chain has the links of.

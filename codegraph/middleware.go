@@ -146,8 +146,8 @@ func (e *enricher) enrich(ctx context.Context, in aycoder.ContextInput, req *ayc
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.links[n] = &last
-	if in.Run == "" { // nobody sends it, so nothing is to be kept to
-		e.chains = slices.DeleteFunc(e.chains, func(other *chain) bool { return other == c })
+	if in.Run != "" { // or else nobody sends it
+		e.keep(c)
 	}
 	return c.request(req)
 }

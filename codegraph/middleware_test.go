@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -159,6 +160,28 @@ func TestRunsDoNotChangeEachOther(t *testing.T) {
 	require.Equal(t, first[0], wire(t, build(t, b, "1", longer...))[0])
 	require.Equal(t, second[0], wire(t, build(t, b, "2", append(slices.Clip(history), aycoder.Assistant("no"), aycoder.User("go on"))...))[0])
 	require.Equal(t, first, wire(t, build(t, b, "1", history...)))
+}
+
+// More runs at a time than are remembered keep to what they have sent, too.
+func TestManyRunsAtOnce(t *testing.T) {
+	m := three()
+	b := builder(t, m, t.TempDir())
+	first := []*aycoder.Message{aycoder.User("read main.go")}
+	var group sync.WaitGroup
+	for run := range 150 {
+		group.Go(func() {
+			history, before := slices.Clip(first), []string{}
+			for i := range 6 {
+				now := wire(t, build(t, b, strconv.Itoa(run), history...))
+				if !slices.Equal(before, now[:len(before)]) {
+					t.Errorf("run %d has sent %q, and then %q", run, before, now)
+				}
+				id := fmt.Sprintf("%d-%d", run, i)
+				before, history = now, append(history, call(id, "read_file", `{"path":"a/a.go"}`), output(id, "package a"))
+			}
+		})
+	}
+	group.Wait()
 }
 
 // New files, patches and absolute names come into play as well; what is not a message of the user gets no text.
