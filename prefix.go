@@ -82,10 +82,11 @@ func callsIn(messages []*Message, only string) map[string]exchange {
 	return calls
 }
 
-// equal reports whether the other one has the same texts.
+// equal reports whether the other one has the same texts. A builder may have added parts to its output.
 func (c exchange) equal(d exchange) bool {
+	n := len(c.out.Parts)
 	return c == d || d.use != nil && d.out != nil && string(c.use.Args) == string(d.use.Args) &&
-		len(c.out.Parts) == len(d.out.Parts) && c.out.Text() == d.out.Text()
+		n <= len(d.out.Parts) && c.out.Text() == (&ToolOutput{Parts: d.out.Parts[:n]}).Text()
 }
 
 // begins reports whether a request begins with another one.

@@ -138,8 +138,7 @@ func (c *chain) request(req *aycoder.Request) *aycoder.Request {
 		}
 		m := l.shown.Value()
 		if m == nil {
-			was := req.Messages[i]
-			m = &aycoder.Message{Role: was.Role, Parts: append(slices.Clip(was.Parts), &aycoder.Text{Text: l.Text})}
+			m = with(req.Messages[i], &aycoder.Text{Text: l.Text})
 			with := *l
 			with.shown = weak.Make(m)
 			c.links[i] = &with
@@ -150,4 +149,18 @@ func (c *chain) request(req *aycoder.Request) *aycoder.Request {
 		out.Messages[i] = m
 	}
 	return &out
+}
+
+// with returns a message with a text more. Most services take a text beside the outputs of tools for a new request of
+// the user, and remove the thinking of the model before it, so the text goes into the last output.
+func with(m *aycoder.Message, text *aycoder.Text) *aycoder.Message {
+	parts := slices.Clone(m.Parts)
+	if o, ok := parts[len(parts)-1].(*aycoder.ToolOutput); ok && o != nil {
+		longer := *o
+		longer.Parts = append(slices.Clip(o.Parts), text)
+		parts[len(parts)-1] = &longer
+	} else {
+		parts = append(parts, text)
+	}
+	return &aycoder.Message{Role: m.Role, Parts: parts}
 }

@@ -79,7 +79,7 @@ type Report struct {
 // model reads it with its tools.
 //
 // When files come into play, their context (see [Graph.Context]) is added to the newest message, if that is one
-// of the user or has the outputs of tools. From then on, it stands there in every request, unchanged. A file that
+// of the user, or to its last output of a tool. From then on, it stands there in every request, unchanged. A file that
 // was shown is not shown again, unless more of it is needed, or it was changed by somebody else; then it is
 // added to the newest message once more. The history has no additions. They are found again by the messages
 // that come before: branches of a conversation share them, and they begin anew after a compaction. With

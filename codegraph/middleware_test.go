@@ -60,7 +60,11 @@ func build(t testing.TB, b aycoder.ContextBuilder, run string, messages ...*ayco
 // added returns the texts that were added to messages.
 func added(before, after []*aycoder.Message) (texts []string) {
 	for i, m := range after {
-		for _, p := range m.Parts[len(before[i].Parts):] {
+		was, now := before[i].Parts, m.Parts
+		if o, ok := was[len(was)-1].(*aycoder.ToolOutput); ok { // there may be no text of the user beside it
+			was, now = o.Parts, now[len(now)-1].(*aycoder.ToolOutput).Parts
+		}
+		for _, p := range now[len(was):] {
 			texts = append(texts, p.(*aycoder.Text).Text)
 		}
 	}
@@ -482,6 +486,43 @@ func TestMiddlewareInALoop(t *testing.T) {
 	}
 	require.Greater(t, additions, 4)
 	require.Zero(t, compactions)
+}
+
+// What was added to an output of a tool stands in it, so that the user says nothing between the steps of a model that
+// thinks, and the model still knows what the output shows: it may edit a file that it has read.
+func TestMiddlewareWithinOutputs(t *testing.T) {
+	dir := t.TempDir()
+	for name, f := range three().MapFS {
+		write(t, dir, name, string(f.Data))
+	}
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	defer ws.Close()
+	g, err := codegraph.New(ws)
+	require.NoError(t, err)
+	mw, err := codegraph.Middleware(g)
+	require.NoError(t, err)
+	list, err := tools.Coding(ws)
+	require.NoError(t, err)
+	model := script.New(
+		script.Call("read_file", map[string]any{"path": "main.go"}),
+		script.Call("write_file", map[string]any{"path": "main.go", "content": "package main\n"}),
+		script.Say("Done."),
+	)
+	loop, err := aycoder.New(model, aycoder.WithTools(list...), aycoder.WithContextMiddleware(mw),
+		aycoder.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+			return aycoder.Allow()
+		})))
+	require.NoError(t, err)
+	for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "Begin."}) {
+		require.NoError(t, err)
+		if ev, ok := ev.(*aycoder.ToolFinished); ok {
+			require.False(t, ev.Output.IsError, ev.Output.Text())
+		}
+	}
+	last := model.Requests()[1].Messages[2]
+	require.Len(t, last.Parts, 1)
+	require.Contains(t, last.Parts[0].(*aycoder.ToolOutput).Text(), "== b/b.go (whole)")
 }
 
 // After each compaction, the additions begin anew, and between two of them requests only get longer.
