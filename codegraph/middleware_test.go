@@ -488,7 +488,7 @@ func TestMiddlewareInALoop(t *testing.T) {
 	require.Zero(t, compactions)
 }
 
-// What was added to an output of a tool stands in it, so that the user says nothing between the steps of a model that
+// An addition to an output of a tool stands in it, so that the user says nothing between the steps of a model that
 // thinks, and the model still knows what the output shows: it may edit a file that it has read.
 func TestMiddlewareWithinOutputs(t *testing.T) {
 	dir := t.TempDir()
