@@ -280,46 +280,52 @@ func (x *session) fresh(base *state, changes []change) (lines []string) {
 // same if its line is where the line of the old one has gone. If that line is in a part that was replaced, it may
 // be anywhere in the new part. And what is left may have been moved with code, between parts that were replaced.
 func added(old, now []problem, before, after string) (out []problem) {
-	hunks := diff3.Diff(view.Bytes(before), view.Bytes(after)).Changes()
-	old, out = slices.Clone(old), slices.Clone(now)
-	for _, same := range []func(was, is int) bool{
-		func(was, is int) bool { first, last := moved(hunks, was); return first <= is && is < last },
-		func(was, is int) bool { return replaced(hunks, was, true) && replaced(hunks, is, false) },
-	} {
-		out = slices.DeleteFunc(out, func(p problem) bool {
-			i := slices.IndexFunc(old, func(o problem) bool { return o.text == p.text && same(o.line, p.line) })
-			if i >= 0 {
-				old = slices.Delete(old, i, i+1)
-			}
-			return i >= 0
-		})
+	var hunks []hunk
+	for _, h := range diff3.Diff(view.Bytes(before), view.Bytes(after)).Changes() {
+		hunks = append(hunks, hunk{h.OldLine, h.OldLine + runes.Lines(h.Old), h.NewLine, h.NewLine + runes.Lines(h.New)})
 	}
-	return out
+	origins := make([]origin, len(old))
+	for i, o := range old {
+		origins[i] = originOf(hunks, o)
+	}
+	take := func(same func(origin) bool) bool {
+		i := slices.IndexFunc(origins, same)
+		if i >= 0 {
+			origins = slices.Delete(origins, i, i+1)
+		}
+		return i >= 0
+	}
+	out = slices.DeleteFunc(slices.Clone(now), func(p problem) bool {
+		return take(func(o origin) bool { return o.text == p.text && o.first <= p.line && p.line < o.end })
+	})
+	return slices.DeleteFunc(out, func(p problem) bool {
+		return slices.ContainsFunc(hunks, func(h hunk) bool { return h.now <= p.line && p.line < h.nowEnd }) &&
+			take(func(o origin) bool { return o.text == p.text && o.replaced })
+	})
 }
 
-// moved returns the lines that have come from a line, from first to before last.
-func moved(hunks []diff3.Change, line int) (first, last int) {
+// A hunk is a part that differs between two texts: its lines in both, and the first behind it.
+type hunk struct{ old, oldEnd, now, nowEnd int }
+
+// An origin is an older problem with the lines that its line has become, from first to before end.
+type origin struct {
+	text       string
+	first, end int
+	replaced   bool
+}
+
+func originOf(hunks []hunk, o problem) origin {
 	shift := 0
 	for _, h := range hunks {
-		if line < h.OldLine {
+		if o.line < h.old {
 			break
 		}
-		if line < h.OldLine+runes.Lines(h.Old) {
-			return h.NewLine, h.NewLine + runes.Lines(h.New)
+		if o.line < h.oldEnd {
+			return origin{o.text, h.now, h.nowEnd, true}
 		}
-		shift = h.NewLine + runes.Lines(h.New) - h.OldLine - runes.Lines(h.Old)
+		shift = h.nowEnd - h.oldEnd
 	}
-	return line + shift, line + shift + 1
-}
-
-// replaced reports whether a line is in a part that is different in the other text.
-func replaced(hunks []diff3.Change, line int, old bool) bool {
-	return slices.ContainsFunc(hunks, func(h diff3.Change) bool {
-		if old {
-			return h.OldLine <= line && line < h.OldLine+runes.Lines(h.Old)
-		}
-		return h.NewLine <= line && line < h.NewLine+runes.Lines(h.New)
-	})
+	return origin{o.text, o.line + shift, o.line + shift + 1, false}
 }
 
 // absolute returns the path of a file for a server.
