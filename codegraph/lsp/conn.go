@@ -37,14 +37,16 @@ type message struct {
 	Error   *ResponseError  `json:"error,omitempty"`
 }
 
-// ResponseError is the answer of a language server that refuses a request. Message is its own text.
+// ResponseError is the answer of a language server that refuses a request. Message is its own text, as it was sent.
 type ResponseError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-// Error implements error.
-func (e *ResponseError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
+// Error implements error. It has the message in one line, shortened.
+func (e *ResponseError) Error() string {
+	return fmt.Sprintf("%s (code %d)", lineOf(e.Message, maxErrorText), e.Code)
+}
 
 // A conn is a connection with a language server. One goroutine reads and one writes, so that a server that
 // does neither blocks no caller. The server cannot make it hold more than the limits above: what is not an

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -16,6 +18,7 @@ const (
 	maxErrors     = 10_000 // that are kept of a server
 	maxFileErrors = 200    // of one file
 	maxErrorText  = 300    // bytes
+	maxCode       = 80     // bytes of the code of an error
 	maxPulled     = 8      // files that are asked about beside those that were edited
 	maxRetries    = 3      // of a question that the server gives up
 )
@@ -154,17 +157,30 @@ func problemsOf(all []wireDiagnostic) []problem {
 		if d.Severity > severityError || len(out) == maxFileErrors {
 			continue // without a severity, it is up to the client: an error
 		}
-		text := strings.Join(strings.Fields(runes.Clean(d.Message)), " ")
+		text := lineOf(d.Message, maxErrorText)
 		var code string
 		if json.Unmarshal(d.Code, &code) != nil {
 			code = string(d.Code)
 		}
-		if code = strings.Trim(runes.Clean(code), " \n"); code != "" && len(code) < 80 {
-			text = runes.Shorten(text, maxErrorText-len(code)) + " (" + code + ")"
+		if code = lineOf(code, maxCode); code != "" {
+			text = runes.Shorten(text, maxErrorText-len(" ()…")-len(code)) + " (" + code + ")"
 		}
-		out = append(out, problem{d.Range.Start.Line + 1, runes.Shorten(text, maxErrorText)})
+		out = append(out, problem{d.Range.Start.Line + 1, text})
 	}
 	return out
+}
+
+// lineOf makes one line of a text of a server, of at most n bytes and "…". What is not printable, such as marks that
+// turn the direction of a text, would mislead who reads it.
+func lineOf(text string, n int) string {
+	text = strings.Join(strings.Fields(runes.Cut(text, 8*n)), " ")
+	text = strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, text)
+	return strings.Clone(runes.Shorten(text, n)) // and not the whole message with it
 }
 
 // settle waits until the server has said what is wrong with these open files in their current texts, and with

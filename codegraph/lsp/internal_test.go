@@ -31,6 +31,11 @@ func TestURIs(t *testing.T) {
 		{"untitled:Untitled-1", "", false},
 		{"jar:file:///a.jar!/b", "", false},
 		{"file:///a%00b", "", false},
+		{"file://localhost/a/b.go", "/a/b.go", false},
+		{"file://host/a/b.go", "", false},
+		{"file:///a#b.go", "", false},
+		{"file:///a?b.go", "", false},
+		{"file:a/b.go", "", false},
 		{"%zz", "", false},
 	} {
 		require.Equal(t, tt.path, pathOf(tt.uri, tt.windows), tt.uri)
@@ -159,7 +164,7 @@ func FuzzReplace(f *testing.F) {
 		x := &session{utf8: utf8}
 		edits := []wireEdit{{wireRange{wirePosition{line, from}, wirePosition{line, from + 3}}, "THREE"},
 			{wireRange{wirePosition{other, to}, wirePosition{other, to + 3}}, "THREE"}}
-		got, err := x.replace(text, edits, "two")
+		got, err := x.replace(text, edits, "two", "THREE")
 		if err == nil {
 			n := strings.Count(got, "THREE") - strings.Count(text, "THREE")
 			require.LessOrEqual(t, 1, n)

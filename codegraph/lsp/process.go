@@ -21,6 +21,7 @@ const (
 	maxStarts = 3               // of a server, after which it is given up
 	startFor  = 2 * time.Minute // how long a server may take to start
 	leaveFor  = time.Second     // how long it may take to end by itself
+	maxItems  = 1000            // sections of the configuration that are asked for at once
 	maxStderr = 2 << 10         // bytes that are kept of what a server writes to standard error
 )
 
@@ -309,6 +310,9 @@ func (x *session) serve(method string, raw json.RawMessage) (any, *ResponseError
 			} `json:"items"`
 		}
 		_ = json.Unmarshal(raw, &p) // without items, the answer is empty
+		if len(p.Items) > maxItems {
+			return nil, &ResponseError{Code: -32602, Message: "too many items"}
+		}
 		answer := make([]any, 0, len(p.Items))
 		for _, item := range p.Items {
 			answer = append(answer, x.settings(item.Section))

@@ -116,6 +116,8 @@ func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && string(raw) != "null" && string(raw) != "false"
 }
 
+const maxURI = 4 << 10 // bytes of a name of a file
+
 // drive matches the path of a URI of Windows, where the colon may have been escaped.
 var drive = regexp.MustCompile(`^/[A-Za-z]:(/|$)`)
 
@@ -129,14 +131,21 @@ func uriOf(path string) string {
 }
 
 // pathOf returns the absolute path of a URI in the form of the system, or "" if it names no file.
+// What some servers do not escape, "#" and "?", makes it ambiguous which file is meant.
 func pathOf(uri string, windows bool) string {
+	if len(uri) > maxURI || strings.ContainsAny(uri, "#?") {
+		return ""
+	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" || strings.ContainsRune(u.Path, 0) {
 		return ""
 	}
 	p := u.Path
-	if !windows {
+	if !windows && (u.Host == "" || u.Host == "localhost") {
 		return p
+	}
+	if !windows { // a file of another machine
+		return ""
 	}
 	if drive.MatchString(p) { // servers disagree about the letter: c%3A, C:
 		p = strings.ToUpper(p[1:2]) + p[2:]

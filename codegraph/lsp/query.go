@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,8 +111,10 @@ func (x *session) params(name string, at Position) map[string]any {
 
 // resolve turns the locations of a server into those of the workspace.
 func (x *session) resolve(all []wireLocation) (found []Location) {
-	texts := map[string]textLines{}
-	for _, w := range all[:min(len(all), maxLocations)] {
+	all = all[:min(len(all), maxLocations)]
+	slices.SortStableFunc(all, func(a, b wireLocation) int { return strings.Compare(a.URI, b.URI) })
+	last, lines := "", textLines{} // only one text is kept
+	for _, w := range all {
 		abs := pathOf(w.URI, windows())
 		if abs == "" || w.Range.Start.Line < 0 {
 			continue // of another kind, such as the text of an archive
@@ -119,12 +122,9 @@ func (x *session) resolve(all []wireLocation) (found []Location) {
 		at := Location{Path: abs, Outside: true, Position: Position{Line: w.Range.Start.Line + 1}}
 		if name, ok := x.client.relative(abs); ok {
 			at.Path, at.Outside = name, false
-			lines, known := texts[name]
-			if text, err := "", error(nil); !known {
-				if text, err = x.client.read(name); err == nil { // without it, there is no column
-					lines = linesOf(text)
-				}
-				texts[name] = lines
+			if name != last {
+				text, _ := x.client.read(name) // without it, there is no column
+				last, lines = name, linesOf(text)
 			}
 			if line, _, ok := lines.line(w.Range.Start.Line); ok {
 				at.Column = byteOf(line, w.Range.Start.Character, x.utf8) + 1
@@ -133,18 +133,16 @@ func (x *session) resolve(all []wireLocation) (found []Location) {
 		found = append(found, at)
 	}
 	slices.SortFunc(found, func(a, b Location) int {
+		if a.Outside != b.Outside && a.Outside {
+			return 1
+		}
 		if a.Outside != b.Outside {
-			if a.Outside {
-				return 1
-			}
 			return -1
 		}
-		return strings.Compare(a.Path, b.Path)*4 + compare(a.Line, b.Line)*2 + compare(a.Column, b.Column)
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return slices.Compact(found)
 }
-
-func compare(a, b int) int { return max(-1, min(1, a-b)) }
 
 // symbols returns the declarations of a name in the workspace, which may be qualified: Client.Close.
 func (c *Client) symbols(ctx context.Context, name string) (found []Location, err error) {
@@ -197,7 +195,7 @@ func (c *Client) Rename(ctx context.Context, name string, at Position, newName s
 			if again { // these positions were in what the server had read by itself
 				continue
 			}
-			files, err = x.apply(edits, old)
+			files, err = x.apply(edits, old, newName)
 			return err
 		}
 		return errUnstable
@@ -219,7 +217,7 @@ func (x *session) edited(all *workspaceEdit) (map[string][]wireEdit, error) {
 	for uri, list := range byURI {
 		name, ok := x.client.relative(pathOf(uri, windows()))
 		if !ok {
-			return nil, fmt.Errorf("%w: %s", errOutside, uri)
+			return nil, fmt.Errorf("%w: %s", errOutside, lineOf(uri, maxLine))
 		}
 		edits[name] = append(edits[name], list...)
 	}
@@ -243,10 +241,10 @@ func (x *session) openAll(edits map[string][]wireEdit) (anything bool, err error
 
 // apply applies edits to the texts of open files. Each must replace the old name: anything else would be a
 // change that nobody asked for, or in the wrong place.
-func (x *session) apply(edits map[string][]wireEdit, old string) (files []edit.File, err error) {
+func (x *session) apply(edits map[string][]wireEdit, old, newName string) (files []edit.File, err error) {
 	for _, name := range slices.Sorted(maps.Keys(edits)) {
 		text := x.docs.open[name].text
-		proposed, err := x.replace(text, edits[name], old)
+		proposed, err := x.replace(text, edits[name], old, newName)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -256,7 +254,7 @@ func (x *session) apply(edits map[string][]wireEdit, old string) (files []edit.F
 }
 
 // replace applies edits to a text. They must not overlap.
-func (x *session) replace(text string, edits []wireEdit, old string) (string, error) {
+func (x *session) replace(text string, edits []wireEdit, old, newName string) (string, error) {
 	type span struct {
 		start, end int
 		text       string
@@ -265,7 +263,7 @@ func (x *session) replace(text string, edits []wireEdit, old string) (string, er
 	for i, e := range edits {
 		start, ok := x.offset(lines, e.Range.Start)
 		end, fine := x.offset(lines, e.Range.End)
-		if !ok || !fine || end < start || text[start:end] != old {
+		if !ok || !fine || end < start || old == "" || text[start:end] != old || !renames(e.NewText, old, newName) {
 			return "", errAnswer
 		}
 		spans[i] = span{start, end, e.NewText}
@@ -282,6 +280,16 @@ func (x *session) replace(text string, edits []wireEdit, old string) (string, er
 		at = s.end
 	}
 	return b.String() + text[at:], nil
+}
+
+// renames reports whether a text is the new name, or both with what a server of JavaScript puts between them, where
+// one name was short for two: in objects, imports and exports.
+func renames(text, old, newName string) bool {
+	switch text {
+	case newName, old + ": " + newName, newName + ": " + old, old + " as " + newName, newName + " as " + old:
+		return true
+	}
+	return false
 }
 
 func (x *session) offset(lines textLines, at wirePosition) (int, bool) {
