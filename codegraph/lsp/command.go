@@ -24,7 +24,7 @@ import (
 const (
 	maxSaid   = 1000     // files whose output is remembered
 	maxOutput = 64 << 10 // bytes that are read of the output of a check
-	maxDiff   = 16 << 10 // bytes of the diff that formatting makes
+	maxDiff   = 16 << 10 // bytes of the diffs that formatting makes
 )
 
 // Command is a command that runs after an edit of certain files, in the directory of the workspace. The
@@ -134,7 +134,7 @@ func (c *Client) reformat(
 	}
 	f := &res.Files[0]
 	d := diff.Compare(view.Bytes(ch.after), view.Bytes(text), diff.WithNames(ch.path, ch.path))
-	shown := d.Brief(maxDiff)
+	shown := d.Brief(maxDiff / len(r.Changes.Files))
 	if f.Outcome == edit.OutcomeApplied {
 		c.learn(ctx, ch, text)
 	} else {
@@ -178,24 +178,30 @@ func joined(res *edit.Result, f *edit.FileResult) *edit.Result {
 // check runs the other commands, and returns a note for each that has something to say.
 func (c *Client) check(ctx context.Context, changes []change) []string {
 	var wg sync.WaitGroup
-	notes := make([]string, len(c.commands))
+	reports := make([][]string, len(c.commands))
 	for i, cmd := range c.commands {
 		if cmd.Format {
 			continue
 		}
 		wg.Go(func() {
+			said := 0
 			for _, ch := range changes {
 				if !ch.is || !matches(cmd.Files, ch.path) {
 					continue
 				}
+				if said >= maxShown { // of each command, as of a server
+					reports[i] = append(reports[i], "(other files were not checked)")
+					break
+				}
 				if out, code, ok := c.run(ctx, cmd, ch.path); ok {
-					notes[i] += c.report(cmd, ch.path, out, code)
+					note := c.report(cmd, ch.path, out, code)
+					reports[i], said = append(reports[i], note), said+runes.Lines(note)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	return slices.DeleteFunc(notes, func(note string) bool { return note == "" })
+	return slices.DeleteFunc(slices.Concat(reports...), func(note string) bool { return note == "" })
 }
 
 // number matches what differs between two runs of a check although it says the same.

@@ -1,10 +1,12 @@
 package lsp_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -241,6 +243,32 @@ func TestCommands(t *testing.T) {
 	require.Empty(t, w.save("it's a.txt", "fine\nmore\nbad thing\n"))
 	require.Equal(t, "\nwritten; ! grep -n bad {file} reports:\n1:bad\n", w.save("-b.txt", "bad\n"))
 	require.Empty(t, w.save("c.go", "bad\n"))
+}
+
+// A change of many files, as a rename is one, is followed by a few lines.
+func TestCommandsOfManyFiles(t *testing.T) {
+	w := newWorld(t, nil, lsp.WithWait(time.Minute),
+		lsp.WithCommand(lsp.Command{Files: "*.txt", Script: "cat {file} {file} | tr a-z A-Z", Format: true}),
+		lsp.WithCommand(lsp.Command{Files: "*.txt", Script: "echo {file}; false"}),
+		lsp.WithCommand(lsp.Command{Files: "*.txt", Script: "seq 1 15; false"}))
+	var files []edit.File
+	for i := range 50 {
+		files = append(files, edit.File{Path: strconv.Itoa(i) + ".txt", Kind: edit.Create, Proposed: strings.Repeat("some text\n", 200)})
+	}
+	plan, err := edit.NewPlan(files...)
+	require.NoError(t, err)
+	r, err := w.client.Middleware(func(ctx context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		res, err := w.ws.Apply(ctx, plan)
+		return &aycoder.ToolResult{Changes: res}, err
+	})(t.Context(), aycoder.NewInvocation("1", "any", []byte(`{}`), nil))
+	require.NoError(t, err)
+	text := r.Text()
+	require.Contains(t, text, "written; echo {file}; false reports:\n0.txt\n")
+	require.Contains(t, text, "written; echo {file}; false reports:\n1.txt\n", "each report begins a line")
+	require.Contains(t, text, "\n(other files were not checked)\n")
+	checks := text[strings.Index(text, "\nwritten; echo"):]
+	require.Less(t, strings.Count(checks, "\n"), 80)
+	require.Less(t, len(text), 40<<10)
 }
 
 func TestFormat(t *testing.T) {
