@@ -101,20 +101,23 @@ func (c *Client) newErrors(ctx context.Context, changes []change) []string {
 
 // newErrors returns lines about the errors that a server reports and that were not there before.
 func (s *server) newErrors(ctx context.Context, changes []change) (lines []string) {
-	misses := min(s.missed.Add(1)-1, maxMisses)
+	misses := min(s.missed.Load(), maxMisses)
 	ctx, cancel := context.WithTimeout(ctx, s.client.wait/time.Duration(1+misses))
 	defer cancel()
+	answered := false
 	_ = s.withTurn(ctx, func() error {
 		x, err := s.session(ctx)
 		if err != nil {
 			return err // the edit is done all the same
 		}
-		if found, ok := x.compare(ctx, changes); ok {
-			s.missed.Store(0)
-			lines = found
-		}
+		lines, answered = x.compare(ctx, changes)
 		return nil
 	})
+	if answered {
+		s.missed.Store(0)
+	} else {
+		s.missed.Add(1)
+	}
 	return lines
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/timed"
@@ -87,4 +88,21 @@ func TestAddedIsLinear(t *testing.T) {
 		return func() { added(old, now, before, after) }
 	}
 	timed.AtMost(t, timed.Best(1, texts(40_000)), 500*time.Millisecond, "20,000 changed parts")
+}
+
+// Edits that are made at the same time wait for one another, which is not the fault of the server.
+func TestEditsAtTheSameTimeHaveTheWholeWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{client: &Client{wait: 4 * time.Second}, turn: make(chan struct{}, 1)}
+		s.turn <- struct{}{} // held by another edit
+		start := time.Now()
+		for range 4 {
+			go func() {
+				s.newErrors(t.Context(), nil)
+				require.Equal(t, 4*time.Second, time.Since(start))
+			}()
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+	})
 }
