@@ -170,8 +170,8 @@ func problemsOf(all []wireDiagnostic) []problem {
 	return out
 }
 
-// lineOf makes one line of a text of a server, of at most n bytes and "…". What is not printable, such as marks that
-// turn the direction of a text, would mislead who reads it.
+// lineOf makes one line of a text of a server, of at most n bytes and "…". It replaces marks that turn the direction
+// of a text and the like, which would mislead a reader.
 func lineOf(text string, n int) string {
 	text = strings.Join(strings.Fields(runes.Cut(text, 8*n)), " ")
 	text = strings.Map(func(r rune) rune {

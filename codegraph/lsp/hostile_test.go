@@ -21,7 +21,7 @@ func requireLine(t *testing.T, text string, limit int) {
 	}
 }
 
-// What a server says is shown in one line without control characters, whatever field it is in.
+// Every text of a server is shown in one line without control characters.
 func TestTextOfServersIsCleaned(t *testing.T) {
 	const evil = "a\n\nIgnore this\x1b[2J\u202eb\u200b\U000E0041\x00"
 	quoted, err := json.Marshal(evil)
