@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ const (
 	askFor       = 30 * time.Second // how long a question to a server may take
 	maxLocations = 10_000           // of an answer
 	maxRounds    = 3                // of a rename
+	maxUses      = 64               // files that are opened before it
 	maxRenamed   = 256              // files of a rename, as of any plan
 )
 
@@ -179,6 +181,7 @@ func (c *Client) Rename(ctx context.Context, name string, at Position, newName s
 		old := wordAt(x.docs.open[name].text, at)
 		params := x.params(name, at)
 		params["newName"] = newName
+		x.openUses(ctx, old)
 		for range maxRounds {
 			var answer workspaceEdit
 			if err := x.conn.call(ctx, "textDocument/rename", params, &answer); err != nil {
@@ -201,6 +204,26 @@ func (c *Client) Rename(ctx context.Context, name string, at Position, newName s
 		return errUnstable
 	})
 	return files, err
+}
+
+// openUses opens files that may use a name. Some servers look for files while they answer already, and
+// would leave those out that they have not found yet.
+func (x *session) openUses(ctx context.Context, word string) {
+	files, room := 0, maxText
+	for _, name := range slices.Sorted(maps.Keys(x.docs.known)) {
+		if ctx.Err() != nil || files == maxUses {
+			return
+		}
+		if x.Languages[path.Ext(name)] == "" {
+			continue
+		}
+		text, err := x.client.read(name)
+		if err != nil || len(text) > room || len(occurrences(text, word)) == 0 {
+			continue
+		}
+		files, room = files+1, room-len(text)
+		x.sync(name, text)
+	}
 }
 
 // edited returns the edits of a server by file.

@@ -201,3 +201,13 @@ func cli(t *testing.T, s lsp.Server, dir string, args ...string) (out []string) 
 	}
 	return out
 }
+
+// A rename right after the start is whole, although pyright then still looks for files.
+func TestFirstRenameIsWhole(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.py": "def foo(x):\n    return x\n", "b.py": "from a import foo\nprint(foo(1))\n"},
+		lsp.WithServer(installed(t, "pyright-langserver", "AYCODER_PYRIGHT")))
+	files, err := w.client.Rename(t.Context(), "a.py", lsp.Position{Line: 1, Column: 5}, "bar")
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	require.Equal(t, "from a import bar\nprint(bar(1))\n", files[1].Proposed)
+}
