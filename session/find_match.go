@@ -23,7 +23,8 @@ const (
 )
 
 // query is the words that a text must have. A name of several parts, such as userProfile, is one word, which is also
-// that of user-profile and userprofile.
+// that of user-profile and userprofile. A name with underscores or hyphens is its parts, so that max_tokens also
+// finds "max tokens", unless the words of a text lack one of the parts.
 type query struct {
 	exact sequence
 	near  sequence // with typing errors; without words that may be mistyped stop words, if there are others
@@ -47,19 +48,41 @@ type word struct {
 
 // newQuery returns the words of a query, without stop words.
 func newQuery(text string) (q query) {
+	var parts []words.Word
+	size := 0
 	for w := range words.Of(text) {
-		if w.Part {
+		switch {
+		case w.Part:
+			size += len(w.Text)
+			w.Text = bytes.Clone(w.Text)
+			parts = append(parts, w)
 			continue
+		case w.Whole && size == len(w.Text) && hyphenated(text[w.Start:]):
+			for _, p := range parts {
+				q.add(p)
+			}
+		default:
+			q.add(w)
 		}
-		q.exact.add(w)
-		if !words.NearStop([]rune(string(w.Text))) {
-			q.near.add(w)
-		}
+		parts, size = nil, 0
 	}
 	if len(q.near.words) == 0 {
 		q.near = q.exact
 	}
 	return q
+}
+
+// hyphenated reports whether a text begins with a name that has an underscore or a hyphen.
+func hyphenated(text string) bool {
+	at := strings.IndexAny(text, "_-")
+	return at > 0 && !strings.ContainsFunc(text[:at], func(r rune) bool { return words.Letter(r) == ' ' })
+}
+
+func (q *query) add(w words.Word) {
+	q.exact.add(w)
+	if !words.NearStop([]rune(string(w.Text))) {
+		q.near.add(w)
+	}
 }
 
 func (s *sequence) add(w words.Word) {

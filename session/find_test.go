@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +49,22 @@ func fuzzText(data []byte) string {
 
 // naiveWords returns the words of a query by their places.
 func naiveWords(query string) map[int][]rune {
-	places := map[int][]rune{}
+	places, parts := map[int][]rune{}, map[int][]rune{}
 	for w := range words.Of(query) {
-		if !w.Part {
+		if w.Part {
+			parts[w.Place] = []rune(string(w.Text))
+			continue
+		}
+		var together strings.Builder
+		for _, place := range slices.Sorted(maps.Keys(parts)) {
+			together.WriteString(string(parts[place]))
+		}
+		if name := regexp.MustCompile(`^[\pL\pM\pN_-]+`).FindString(query[w.Start:]); together.String() == string(w.Text) && strings.ContainsAny(name, "_-") {
+			maps.Copy(places, parts)
+		} else {
 			places[w.Place] = []rune(string(w.Text))
 		}
+		clear(parts)
 	}
 	return places
 }
@@ -664,4 +676,22 @@ func TestFindAfterCommands(t *testing.T) {
 	hits, err := Find(t.Context(), store, "basalt", 5)
 	require.NoError(t, err)
 	require.Equal(t, []string{f.ID()}, ids(hits))
+}
+
+// A name with an underscore or a hyphen also finds its parts as separate words.
+func TestNamesInQueries(t *testing.T) {
+	for _, tt := range []struct {
+		query, text string
+		finds       bool
+	}{
+		{"max_tokens", "the max tokens of a request", true},
+		{"max_tokens", "set maxTokens", true},
+		{"max-tokens", "MAX_TOKENS=5", true},
+		{"maxTokens", "max_tokens", true},
+		{"x_test", "the file x_test.go", true},
+		{"max_tokens", "max of tokens", true},
+		{"max_tokens", "the max", false},
+	} {
+		require.Equal(t, tt.finds, checkMatch(t, tt.text, tt.query) > noMatch, "%q in %q", tt.query, tt.text)
+	}
 }
