@@ -45,8 +45,8 @@ with an exact text, search for the text instead.`
 // files are those of the graph. Before each search, it brings the retriever up to date with them: with what the
 // graph knows as source code, so no file is read that [codegraph.FS] keeps back. If there is an embedder, it makes the
 // vectors that are missing for at most ten seconds, and says how many are still missing. A host that does not
-// want to wait for this calls [Retriever.Embed] meanwhile. If the embedder fails, the result says so, and has the
-// pieces with words of the query. Secrets that have a known form are replaced by placeholders.
+// want to wait for this calls [Retriever.Embed] meanwhile. If the embedder fails, or has no vector of the query after
+// ten seconds more, the result says so, and has the pieces with words of the query. Secrets that have a known form are replaced by placeholders.
 func Tool(r *Retriever, graph *codegraph.Graph, files codegraph.FS) (aycoder.Tool, error) {
 	if r == nil || graph == nil || files == nil {
 		return nil, &aycoder.ConfigError{Option: "Tool", Err: errors.New("retriever, graph or files are nil")}
@@ -77,7 +77,9 @@ func (t *tool) call(ctx context.Context, _ *aycoder.Invocation, in toolArgs) (*a
 	failure := t.Embed(embedding)
 	cancel()
 	filter := Filter{Path: strings.TrimPrefix(in.Path, "./"), Language: in.Language, Kind: in.Kind}
-	found, err := t.Search(ctx, in.Query, min(cmp.Or(max(in.Limit, 0), defaultHits), maxHits), filter)
+	searching, cancel := context.WithTimeout(ctx, embedTime) // the query becomes a vector, too
+	found, err := t.Search(searching, in.Query, min(cmp.Or(max(in.Limit, 0), defaultHits), maxHits), filter)
+	cancel()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -92,7 +94,7 @@ func (t *tool) call(ctx context.Context, _ *aycoder.Invocation, in toolArgs) (*a
 }
 
 // update puts the files that have changed, and removes those that are gone. Partial says that the workspace has more
-// files than the graph.
+// files than the graph, or some that cannot be read.
 func (t *tool) update(ctx context.Context) (partial bool, err error) {
 	t.updating.Lock()
 	defer t.updating.Unlock()
@@ -113,19 +115,23 @@ func (t *tool) update(ctx context.Context) (partial bool, err error) {
 		if facts == nil || t.known[p] == facts {
 			continue
 		}
-		if src, err := t.read(p); err == nil {
-			err = t.put(ctx, []File{{p, src, facts}})
-			if err != nil || ctx.Err() != nil {
-				return false, cmp.Or(err, context.Cause(ctx))
-			}
+		src, err := t.read(p)
+		if err != nil { // what was there before is not there any more
+			partial, err = true, t.Remove(ctx, p)
+		} else if err = t.put(ctx, []File{{p, src, facts}}); err == nil {
 			t.known[p] = facts
 		}
+		if err != nil || ctx.Err() != nil {
+			return false, cmp.Or(err, context.Cause(ctx))
+		}
 	}
-	return s.Partial(), nil
+	return partial || s.Partial(), nil
 }
 
 // maxSource is the size of the largest file that is indexed. The graph reads no larger ones, unless its host says so.
 const maxSource = 16 << 20
+
+var errLarge = errors.New("the file is too large to be indexed")
 
 func (t *tool) read(path string) ([]byte, error) {
 	f, err := t.files.Open(path)
@@ -133,7 +139,11 @@ func (t *tool) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSource))
+	src, err := io.ReadAll(io.LimitReader(f, maxSource+1))
+	if err == nil && len(src) > maxSource {
+		err = errLarge
+	}
+	return src, err
 }
 
 // hits writes the chunks that have room, and returns how many.
@@ -238,6 +248,6 @@ func (t *tool) notes(out *strings.Builder, r Result, shown int, partial bool, fa
 		fmt.Fprintf(out, "%d of %d pieces are not embedded yet, and were searched by words only.\n", r.Pending, chunks)
 	}
 	if partial {
-		out.WriteString("The workspace has more files than are looked at; others may fit too.\n")
+		out.WriteString("Some files of the workspace are not looked at; these may fit too.\n")
 	}
 }

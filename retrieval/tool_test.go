@@ -163,6 +163,33 @@ func TestToolEmbedsInSteps(t *testing.T) {
 	})
 }
 
+// stuck is an embedder that never answers.
+type stuck struct{ *fakeEmbedder }
+
+func (stuck) Embed(ctx context.Context, _ []string) ([][]float32, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// An embedder that does not answer delays a result, and does not prevent it.
+func TestToolDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		files := mapFiles{fstest.MapFS{"f.go": {Data: []byte("package a\n\nfunc goods() {}\n")}}}
+		g, err := codegraph.New(files)
+		require.NoError(t, err)
+		r, err := retrieval.New(t.Context(), retrieval.WithEmbedder(stuck{&fakeEmbedder{dim: 32}}))
+		require.NoError(t, err)
+		tool, err := retrieval.Tool(r, g, files)
+		require.NoError(t, err)
+		start := time.Now()
+		got := ask(t, tool, map[string]any{"query": "goods"})
+		require.Contains(t, got, "f.go:1-3")
+		require.Contains(t, got, "The embedder failed")
+		require.Equal(t, 20*time.Second, time.Since(start))
+	})
+}
+
 // mapFiles are files in memory.
 type mapFiles struct{ fstest.MapFS }
 
