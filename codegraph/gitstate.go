@@ -150,8 +150,11 @@ func (c *comparison) same(ctx context.Context, f *file, e gitrepo.Entry) bool {
 
 const maxListed = 400 // bytes of a list in a text
 
-// Text describes the state in a few lines.
+// Text describes the state in a few lines. Of nil, it is empty.
 func (s *GitState) Text() string {
+	if s == nil {
+		return ""
+	}
 	var out strings.Builder
 	out.WriteString("Repository: ")
 	if s.Branch != "" {

@@ -205,6 +205,7 @@ func TestGitStateOfOperations(t *testing.T) {
 	write(t, dir, "a.go", "package d\n")
 	require.True(t, stateOf(t, dir).Partial)
 	require.Nil(t, stateOf(t, t.TempDir()))
+	require.Empty(t, stateOf(t, t.TempDir()).Text())
 }
 
 // A repository whose names of objects are those of SHA-256 is read as others are.
