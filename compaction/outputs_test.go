@@ -290,7 +290,7 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := compaction.MemoryStore(8 << 20)
 			var texts []string
-			step := 37
+			step := 37 // from one end of what is recalled to the next
 			if timed.Race {
 				step = 150
 			}
@@ -304,7 +304,7 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 				}
 				texts = append(texts, r.texts...)
 			}
-			require.Len(t, texts, 6)
+			require.Len(t, texts, 1+199/step)
 			if name == "none" {
 				require.Contains(t, texts[0], secret)
 				require.Contains(t, texts[0], password)
