@@ -224,7 +224,7 @@ func (r *run) next(ctx context.Context) Event {
 			continue
 		}
 		if r.over() {
-			return nil
+			return r.pop() // what has happened since the first look
 		}
 		select {
 		case <-r.wake:
