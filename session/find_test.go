@@ -329,7 +329,8 @@ func (c *corpus) phrase() string {
 	for {
 		words := []string{pool[c.IntN(len(pool))], pool[c.IntN(len(pool))], pool[c.IntN(len(pool))]}
 		long := slices.ContainsFunc(words, func(w string) bool { return len(w) >= 8 })
-		if p := strings.Join(words, " "); long && !strings.Contains(c.text, p) {
+		p := strings.Join(words, " ")
+		if long && !strings.Contains(c.text, p) && len(naiveWords(p)) >= 3 { // stop words tell no session from another
 			return p
 		}
 	}
