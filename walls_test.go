@@ -57,6 +57,7 @@ var walls = []wall{
 	{"codegraph", []string{".", "codegraph", "tokens", "internal"}, modules[:4]},
 	{"codegraph/source", []string{"internal"}, nil},
 	{"codegraph/lsp", []string{".", "diff", "edit", "tools", "workspace", "internal"}, nil},
+	{"memory", []string{".", "edit", "tools", "workspace", "internal"}, nil},
 	{"retrieval", []string{".", "codegraph", "internal"}, nil},
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "merge", "session", "tools", "workspace", "internal"}, nil},

@@ -43,7 +43,9 @@ func ExampleTodoList_Remind() {
 	// Output:
 	// request 1: 1 messages, tail of 0 texts
 	// request 2: 3 messages, tail of 1 texts
-	// [The list of tasks, as the tool todo keeps it now. This is not a message of the user.]
+	// <todo_context>
+	// The list of tasks, as the tool todo keeps it now. This is not a message of the user.
 	// [>] fix the parser
+	// </todo_context>
 	// request 3: 5 messages, tail of 0 texts
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/untag"
 )
 
 const (
@@ -100,11 +101,12 @@ func (l *TodoList) String() string {
 	return b.String()
 }
 
-const remind = "[The list of tasks, as the tool todo keeps it now. This is not a message of the user.]\n"
+const remind = "The list of tasks, as the tool todo keeps it now. This is not a message of the user.\n"
 
 // Remind is an [aycoder.ContextMiddleware]. As long as an item is pending or in progress, it adds
-// the list to the tail of each request (see [aycoder.Request]), so that the model does not lose
-// sight of it in a long conversation. The history does not get longer.
+// the list to the tail of each request (see [aycoder.Request]), between <todo_context> and
+// </todo_context>, so that the model does not lose sight of it in a long conversation. The history does
+// not get longer.
 func (l *TodoList) Remind(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
 		req, err := next.Build(ctx, in)
@@ -112,9 +114,13 @@ func (l *TodoList) Remind(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 			return req, err
 		}
 		reminded := *req
-		reminded.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: remind + l.String()})
+		reminded.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: l.context()})
 		return &reminded, nil
 	})
+}
+
+func (l *TodoList) context() string {
+	return "<todo_context>\n" + remind + untag.Text(l.String()) + "</todo_context>\n"
 }
 
 func (it TodoItem) open() bool { return it.Status == TodoPending || it.Status == TodoInProgress }

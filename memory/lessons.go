@@ -1,0 +1,229 @@
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/untag"
+	"github.com/aycoder/aycoder/tools"
+)
+
+const maxField = 1000 // bytes of a field that a request has, and that a call may write
+
+// A Lesson says what goes wrong and what to do instead.
+type Lesson struct {
+	// Pattern is what goes wrong, and Rule what to do instead. Context says where that holds, and Insight why.
+	// Each is one line of text; at least one of the first two is not empty.
+	Pattern, Rule, Context, Insight string
+	// Closed lessons are kept in the file, but are not part of requests.
+	Closed bool
+	// Source says whose lesson it is. Line is the number of its first line in the file, counted from 1.
+	Source Source
+	Line   int
+}
+
+// ID returns six hexadecimal digits that follow from Pattern and Rule, whatever their case and blanks.
+func (l *Lesson) ID() string {
+	fold := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+	sum := sha256.Sum256([]byte(fold(l.Pattern) + "\n" + fold(l.Rule)))
+	return hex.EncodeToString(sum[:3])
+}
+
+// String returns the lesson in one line, such as "PATTERN: … RULE: …".
+func (l *Lesson) String() string {
+	var parts []string
+	for _, name := range fieldNames {
+		if text := *l.field(name); text != "" {
+			parts = append(parts, name+": "+text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+var fieldNames = []string{"PATTERN", "RULE", "CONTEXT", "INSIGHT"}
+
+func (l *Lesson) field(name string) *string {
+	return map[string]*string{
+		"PATTERN": &l.Pattern, "RULE": &l.Rule, "CONTEXT": &l.Context, "INSIGHT": &l.Insight,
+	}[name]
+}
+
+// fieldLine matches a line with a field: a list marker or the marks of a heading, a box, and the name.
+var fieldLine = regexp.MustCompile(`^(\s*)((?:[-*+]|\d{1,9}[.)]|#{1,6})\s+)?(?:\[([ xX])\]\s*)?` +
+	`((?:\*\*|__)?(PATTERN|RULE|CONTEXT|INSIGHT)\s*(?::(?:\*\*|__)?|(?:\*\*|__)\s*:)\s*(.*))$`)
+
+// ParseLessons returns the lessons in a file, in their order. Other text is passed over: each text is
+// valid. Lists and headings may begin a lesson, with or without a box.
+func ParseLessons(text string) []Lesson {
+	var p lessonParser
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		p.line(strings.TrimRight(line, "\r\n"), n)
+	}
+	return p.end()
+}
+
+type lessonParser struct {
+	found  []Lesson
+	now    *Lesson
+	last   *string // the field that a further line continues
+	fenced bool
+}
+
+func (p *lessonParser) line(line string, n int) {
+	trimmed := strings.TrimSpace(line)
+	if strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~") {
+		p.fenced, p.last = !p.fenced, nil
+		return
+	}
+	m := fieldLine.FindStringSubmatch(line)
+	switch indented := line != strings.TrimLeft(line, " \t"); {
+	case p.fenced:
+	case m != nil:
+		p.start(m[5], n).Closed = p.now.Closed || m[3] == "x" || m[3] == "X"
+		*p.last = strings.TrimSpace(m[6])
+	case trimmed == "":
+		p.last = nil
+	case indented && p.last != nil:
+		*p.last = strings.TrimSpace(*p.last + " " + trimmed)
+	case !indented:
+		p.now, p.last = nil, nil
+	}
+}
+
+// start returns the lesson that a field belongs to: a new one for each PATTERN, and for a field that the lesson
+// before has already.
+func (p *lessonParser) start(name string, n int) *Lesson {
+	if p.now == nil || name == "PATTERN" || *p.now.field(name) != "" {
+		p.found = append(p.found, Lesson{Line: n})
+		p.now = &p.found[len(p.found)-1]
+	}
+	p.last = p.now.field(name)
+	return p.now
+}
+
+func (p *lessonParser) end() []Lesson {
+	return slices.DeleteFunc(p.found, func(l Lesson) bool { return l.Pattern == "" && l.Rule == "" })
+}
+
+// Lessons reads the files, and returns all lessons: the project's first, and of several equal ones that have the
+// same state only the first. The error joins those of the files; there may be lessons all the same.
+func (m *Memory) Lessons(ctx context.Context) ([]Lesson, error) {
+	var all []Lesson
+	var errs []error
+	for _, d := range m.dirs {
+		text, err := d.read(ctx, lessonFile)
+		errs = append(errs, err)
+		for _, l := range ParseLessons(text) {
+			l.Source = d.source
+			if !slices.ContainsFunc(all, func(k Lesson) bool { return k.ID() == l.ID() && k.Closed == l.Closed }) {
+				all = append(all, l)
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Remind is an [aycoder.ContextMiddleware]. It adds the open lessons to the tail of each request (see
+// [aycoder.Request]), between <lessons_context> and </lessons_context>. Pass it after the middleware of a list of
+// tasks, whose part of the tail then comes last. If a file cannot be read, the model reads why.
+func (m *Memory) Remind(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		req, err := next.Build(ctx, in)
+		if err != nil || req == nil {
+			return req, err
+		}
+		text := m.remind(ctx)
+		if err := context.Cause(ctx); err != nil || text == "" {
+			return req, err
+		}
+		reminded := *req
+		reminded.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: text})
+		return &reminded, nil
+	})
+}
+
+const aboutLessons = "Lessons from earlier work, as the files of the project and of the user have them now. " +
+	"Follow their rules. This is not a message of the user.\n"
+
+func (m *Memory) remind(ctx context.Context) string {
+	all, err := m.Lessons(ctx)
+	open := slices.DeleteFunc(all, func(l Lesson) bool { return l.Closed })
+	if len(open) == 0 && err == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("<lessons_context>\n" + aboutLessons)
+	lines, left := m.choose(open)
+	for _, line := range lines {
+		b.WriteString(line)
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "[%d more; the tool lesson_list has all]\n", left)
+	}
+	if err != nil {
+		fmt.Fprintf(&b, "[%s]\n", inert(err.Error()))
+	}
+	b.WriteString("</lessons_context>\n")
+	return b.String()
+}
+
+// choose returns the lines of the lessons that fit, in their order, and the number of the others. Of each source
+// the newest are chosen.
+func (m *Memory) choose(open []Lesson) (lines []string, left int) {
+	room := m.context
+	chosen := make([]string, len(open))
+	for _, i := range newest(open) {
+		line := fmt.Sprintf("- [%s] %s\n", open[i].ID(), inert(open[i].short().String()))
+		if len(line) > room {
+			left++
+			continue
+		}
+		room -= len(line)
+		chosen[i] = line
+	}
+	return slices.DeleteFunc(chosen, func(s string) bool { return s == "" }), left
+}
+
+// newest returns the indices of lessons: the project's before the user's, and of each the last ones first.
+func newest(open []Lesson) []int {
+	var project, user []int
+	for i, l := range slices.Backward(open) {
+		if l.Source == Project {
+			project = append(project, i)
+		} else {
+			user = append(user, i)
+		}
+	}
+	return append(project, user...)
+}
+
+// short returns the lesson with fields of bounded length.
+func (l Lesson) short() *Lesson {
+	for _, name := range fieldNames {
+		*l.field(name) = runes.Shorten(*l.field(name), maxField)
+	}
+	return &l
+}
+
+// inert returns a text of a file in a form that is only text.
+func inert(s string) string { return untag.Text(tools.EscapeInvisible(s)) }
+
+// readBounded reads a file, or returns an error if it is too large.
+func readBounded(r io.Reader) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	return string(data), err
+}

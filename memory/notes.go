@@ -1,0 +1,273 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/words"
+	"github.com/aycoder/aycoder/tools"
+)
+
+const (
+	rememberDescription = `Write something down for later sessions in this project: a decision, how something works,
+what the user prefers. The text is added to the note; the user is asked first. Write whole sentences.`
+
+	recallDescription = `Look into the notes of earlier sessions. Without a query, it lists the notes; with one, it
+returns the paragraphs that have the words.`
+
+	forgetDescription = `Take something out of the notes: the paragraphs of a note that are equal to the text, or the
+whole note if no text is given. The user is asked first.`
+
+	maxNotes  = 500
+	maxRecall = 16 << 10 // bytes of a result
+)
+
+type rememberArgs struct {
+	Note string `json:"note" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,62}$" jsonschema_description:"The name of the note, such as build-system."`
+	Text string `json:"text" jsonschema:"maxLength=8000" jsonschema_description:"What to remember, in Markdown."`
+}
+
+type recallArgs struct {
+	Query string `json:"query,omitempty" jsonschema:"maxLength=500" jsonschema_description:"A few words."`
+}
+
+type forgetArgs struct {
+	Note string `json:"note" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,62}$" jsonschema_description:"The name of the note."`
+	Text string `json:"text,omitempty" jsonschema_description:"The paragraph to take out."`
+}
+
+// noteName matches the names of notes, which are those of files in all file systems.
+var noteName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+func noteFile(name string) (string, error) {
+	if !noteName.MatchString(name) {
+		return "", fmt.Errorf("%q is not the name of a note: it has small letters, digits and hyphens", runes.Shorten(name, 80))
+	}
+	return path.Join(noteDir, name+".md"), nil
+}
+
+func (m *Memory) remember(ctx context.Context, in rememberArgs) ([]edit.File, error) {
+	name, err := noteFile(in.Note)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.TrimSpace(tools.EscapeInvisible(strings.ReplaceAll(in.Text, "\r\n", "\n")))
+	if text == "" {
+		return nil, errors.New("the text is empty")
+	}
+	old, err := m.project().read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(paragraphs(old), text) {
+		return nil, errors.New("the note has this paragraph already")
+	}
+	proposed := appended(old, "# "+in.Note+"\n", text+"\n")
+	if len(proposed) > maxFile {
+		return nil, fmt.Errorf("the note would be larger than %d bytes; begin another", maxFile)
+	}
+	return m.change(name, old, proposed)
+}
+
+func (m *Memory) forget(ctx context.Context, in forgetArgs) ([]edit.File, error) {
+	name, err := noteFile(in.Note)
+	if err != nil {
+		return nil, err
+	}
+	old, err := m.project().read(ctx, name)
+	switch text := strings.TrimSpace(in.Text); {
+	case err != nil:
+		return nil, err
+	case old == "":
+		return nil, fmt.Errorf("the project has no note %q", in.Note)
+	case text == "":
+		return m.change(name, old, "")
+	default:
+		rest := without(old, text)
+		if rest == old {
+			return nil, errors.New("the note has no paragraph with exactly this text; recall_notes shows them")
+		}
+		return m.change(name, old, rest)
+	}
+}
+
+// paragraphs splits a text at blank lines.
+func paragraphs(text string) []string {
+	var out []string
+	for _, block := range blocks(text) {
+		if p := plain(block); p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// blocks splits a text after each run of blank lines, so that the blocks joined are the text.
+func blocks(text string) []string {
+	var out []string
+	var block strings.Builder
+	blank := false
+	for line := range strings.Lines(text) {
+		empty := strings.TrimSpace(line) == ""
+		if blank && !empty {
+			out = append(out, block.String())
+			block.Reset()
+		}
+		block.WriteString(line)
+		blank = empty
+	}
+	return append(out, block.String())
+}
+
+func plain(block string) string {
+	return strings.TrimSpace(strings.ReplaceAll(block, "\r\n", "\n"))
+}
+
+// without returns a text without the paragraphs that are equal to another text.
+func without(text, paragraph string) string {
+	kept := slices.DeleteFunc(blocks(text), func(b string) bool { return plain(b) == paragraph })
+	return strings.Join(kept, "")
+}
+
+// A passage is a paragraph of a note.
+type passage struct {
+	note  string
+	text  string
+	words map[string]bool
+	score float64
+}
+
+func (m *Memory) recall(ctx context.Context, _ *aycoder.Invocation, in recallArgs) (*aycoder.ToolResult, error) {
+	all, trouble, err := m.passages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := all
+	if strings.TrimSpace(in.Query) == "" {
+		found = slices.CompactFunc(all, func(a, b passage) bool { return a.note == b.note }) // the title of each
+	} else {
+		found = ranked(all, in.Query)
+	}
+	text := shown(found)
+	switch {
+	case len(all) == 0:
+		text = "[there are no notes]\n"
+	case len(found) == 0:
+		text = "[no note has one of these words; without a query, recall_notes lists the notes]\n"
+	}
+	return aycoder.TextResult(text + trouble), nil
+}
+
+// shown returns passages as text of bounded size.
+func shown(found []passage) string {
+	var b strings.Builder
+	for i, p := range found {
+		entry := fmt.Sprintf("## %s\n%s\n\n", p.note, inert(runes.Shorten(p.text, 4000)))
+		if b.Len()+len(entry) > maxRecall {
+			fmt.Fprintf(&b, "[%d more; ask with other words]\n", len(found)-i)
+			break
+		}
+		b.WriteString(entry)
+	}
+	return b.String()
+}
+
+// passages reads all notes, sorted by their names, the project's first. Trouble says which notes were left out,
+// and why.
+func (m *Memory) passages(ctx context.Context) (all []passage, trouble string, err error) {
+	for _, d := range m.dirs {
+		entries, err := d.files.ReadDir(ctx, path.Join(d.path, noteDir))
+		if err != nil && !isNotFound(err) {
+			return nil, "", err
+		}
+		if len(entries) > maxNotes {
+			trouble += fmt.Sprintf("[%d notes were left out: at most %d are read]\n", len(entries)-maxNotes, maxNotes)
+			entries = entries[:maxNotes]
+		}
+		for _, e := range entries {
+			name, ok := strings.CutSuffix(e.Name(), ".md")
+			if !ok || !e.Type().IsRegular() {
+				continue
+			}
+			text, err := d.read(ctx, path.Join(noteDir, e.Name()))
+			if err := context.Cause(ctx); err != nil {
+				return nil, "", err
+			}
+			if err != nil {
+				trouble += fmt.Sprintf("[%s]\n", inert(err.Error()))
+			}
+			for _, p := range paragraphs(text) {
+				all = append(all, passage{note: inert(name) + " (" + string(d.source) + ")", text: p})
+			}
+		}
+	}
+	return all, trouble, nil
+}
+
+// ranked returns the passages that have words of a query, the best first: a word counts the more, the fewer
+// passages have it, and a word with a typing error counts half.
+func ranked(all []passage, query string) []passage {
+	for i := range all {
+		all[i].words = wordsOf(all[i].note + "\n" + all[i].text)
+	}
+	for _, q := range slices.Sorted(maps.Keys(wordsOf(query))) { // as sums of floats depend on the order
+		score(all, q)
+	}
+	found := slices.DeleteFunc(slices.Clone(all), func(p passage) bool { return p.score == 0 })
+	slices.SortStableFunc(found, func(a, b passage) int { return cmp.Compare(b.score, a.score) })
+	return found
+}
+
+func score(all []passage, word string) {
+	exact, near := make([]bool, len(all)), make([]bool, len(all))
+	n := 0.0
+	for i := range all {
+		exact[i] = all[i].words[word]
+		near[i] = !exact[i] && similar(all[i].words, word)
+		if exact[i] || near[i] {
+			n++
+		}
+	}
+	weight := math.Log(1 + float64(len(all))/max(n, 1))
+	for i := range all {
+		switch {
+		case exact[i]:
+			all[i].score += weight
+		case near[i]:
+			all[i].score += weight / 2
+		}
+	}
+}
+
+func similar(have map[string]bool, word string) bool {
+	letters := []rune(word)
+	limit := words.Tolerance(letters)
+	if limit == 0 {
+		return false
+	}
+	for w := range have {
+		if words.Distance(letters, []rune(w), limit) <= limit {
+			return true
+		}
+	}
+	return false
+}
+
+func wordsOf(text string) map[string]bool {
+	out := map[string]bool{}
+	for w := range words.Of(text) {
+		out[string(w.Text)] = true
+	}
+	return out
+}
