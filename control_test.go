@@ -313,6 +313,7 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.SetupChanged{}, &aycoder.SetupChanged{Tools: map[string]aycoder.Effect{"a": aycoder.EffectWrite},
 			Added: []string{"a"}, Removed: []string{"b"}, Changed: []string{"c"}, Model: "p/m", MaxTurns: 1, MaxCalls: 1}},
 		{&aycoder.JobsChanged{}, &aycoder.JobsChanged{Jobs: []aycoder.Job{{ID: "a"}}}},
+		{&aycoder.Notice{}, &aycoder.Notice{Source: "config", Text: "a < b"}},
 		{&aycoder.RunFinished{Result: &aycoder.Result{}}, &aycoder.RunFinished{Result: &aycoder.Result{
 			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Spent: []aycoder.Spent{{}}, Changes: edit.NewChanges(nil, nil), Messages: []*aycoder.Message{aycoder.User("u")},
 			Pending: &aycoder.Pending{},

@@ -9,8 +9,8 @@ import (
 
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
 // [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*CallRequested], [*Merged], [*Conflicted],
-// [*ChildEvent], [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged], [*JobsChanged] or
-// [*RunFinished]. Each encodes as a JSON object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys.
+// [*ChildEvent], [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged], [*JobsChanged],
+// [*Notice] or [*RunFinished]. Each encodes as a JSON object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys.
 // The example CLI prints these objects, one per line, with -output stream-json. The values that an event
 // points to are shared with the run and must not be changed.
 type Event interface{ event() }
@@ -167,6 +167,15 @@ type SetupChanged struct {
 	MaxCalls int `json:"max_calls"`
 }
 
+// Notice tells the user something that is neither an error nor a part of the conversation, such as the
+// warning of a hook, or a mistake in a file of settings. No run of a [Loop] yields one by itself: an [Agent]
+// that wraps another one adds it to the sequence.
+type Notice struct {
+	// Source says who tells it, such as "config" or "hook". Text is a sentence for the user.
+	Source string `json:"source"`
+	Text   string `json:"text"`
+}
+
 // RunFinished is the last event of a run that does not end with an error.
 type RunFinished struct {
 	Result *Result
@@ -175,6 +184,7 @@ type RunFinished struct {
 func (*Compacting) event()        {}
 func (*Compacted) event()         {}
 func (*SetupChanged) event()      {}
+func (*Notice) event()            {}
 func (*TextDelta) event()         {}
 func (*ThinkingDelta) event()     {}
 func (*ToolDelta) event()         {}

@@ -67,6 +67,8 @@ func decodeEvent(data []byte, depth int) (Event, error) {
 		ev = &SetupChanged{}
 	case "jobs":
 		ev = &JobsChanged{}
+	case "notice":
+		ev = &Notice{}
 	case "approval_request":
 		a := &ApprovalRequested{}
 		err := json.Unmarshal(data, &a.Request)
@@ -177,6 +179,12 @@ func (e *SetupChanged) MarshalJSON() ([]byte, error) {
 		withoutMethod
 		*SetupChanged
 	}{SetupChanged: e})
+}
+
+// MarshalJSON encodes the event as a JSON object whose type is "notice".
+func (e *Notice) MarshalJSON() ([]byte, error) {
+	type plain Notice
+	return typedJSON("notice", (*plain)(e))
 }
 
 // MarshalJSON encodes the event as a JSON object whose type is "child".

@@ -78,6 +78,7 @@ var eventLines = []string{
 	`{"type":"child","id":"a","event":{"type":"child","id":"b","event":{"type":"approval_request","key":"k","run":"r","id":"c","name":"n","args":{},"digest":"d","created":"2026-01-02T03:04:05.000000006+02:00"}}}`,
 	`{"type":"turn_end","turn":1,"stop":"end_turn","usage":{"input":0,"output":0},"provider":"p","model":"m","id":"i","request_id":"r"}`,
 	`{"type":"jobs","jobs":[{"id":"agent-1","kind":"agent","name":"n","state":"done","summary":"3 turns","started":"2026-01-02T03:04:05Z","ended":"2026-01-02T03:05:05Z","by":{"run":"r","depth":1,"agent":"a","calls":["c"]},"call":"d","spent":[{"answers":1,"usage":{"input":1,"output":0},"cost":0}]},{"id":"bash-2","kind":"command","name":"make","state":"running","started":"2026-01-02T03:04:05Z","by":{"run":"r"}}]}`,
+	`{"type":"notice","source":"hook","text":"the formatter changed 2 files"}`,
 	`{"type":"retry","discarded":true,"attempt":1,"after_ms":1000,"error":"context canceled"}`,
 	`{"type":"run_end","reason":"done","turns":0,"usage":{"input":0,"output":0},"text":"","messages":null}`,
 }
