@@ -25,7 +25,7 @@ const module = "github.com/aycoder/aycoder"
 var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "github.com/invopop/jsonschema", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
-	"golang.org/x/net", "mvdan.cc/sh/v3",
+	"golang.org/x/net", "mvdan.cc/sh/v3", "github.com/pelletier/go-toml/v2",
 }
 
 // A wall says what the code of some directories may import from this module and from
@@ -52,6 +52,7 @@ var walls = []wall{
 	{"tools", []string{".", "background", "diff", "edit", "egress", "generate", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
 	{"session", []string{".", "background", "diff", "edit", "merge", "workspace", "tools", "internal"}, modules[:4]},
+	{"config", []string{".", "catalog", "policy", "internal"}, []string{"github.com/pelletier/go-toml/v2/unstable"}},
 	{"tokens", []string{".", "internal"}, nil},
 	{"compaction", []string{".", "tokens", "internal"}, nil},
 	{"codegraph", []string{".", "codegraph", "tokens", "internal"}, modules[:4]},

@@ -1,0 +1,307 @@
+package config
+
+import (
+	"time"
+
+	"github.com/aycoder/aycoder/policy"
+)
+
+// Config is a whole configuration: the settings, and profiles that replace some of them. It is plain
+// data. Its zero value is not the default configuration, which [Load] returns without options.
+type Config struct {
+	Settings
+	// Named sets of settings. Those of the chosen profile take precedence over the other settings of
+	// the same file.
+	Profile map[string]Settings `toml:"profile"`
+}
+
+// Settings are all settings of a runtime.
+type Settings struct {
+	// The models, each under a name that roles and fallbacks refer to.
+	Models map[string]Model `toml:"models"`
+	// Which model does which work.
+	Roles Roles `toml:"roles"`
+	// The system prompt and the limits of a run.
+	Agent Agent `toml:"agent"`
+	// Named pots of money, tokens and working time that several runs share.
+	Budgets map[string]Budget `toml:"budgets"`
+	// How conversations are kept within the window of the model.
+	Context Context `toml:"context"`
+	// The tools and their limits.
+	Tools Tools `toml:"tools"`
+	// Which calls of tools need the approval of the user.
+	Approval Approval `toml:"approval"`
+	// The confinement of commands.
+	Sandbox Sandbox `toml:"sandbox"`
+	// Where conversations are stored, and what is stored with them.
+	Session Session `toml:"session"`
+	// Commands that run at events of a run. The hooks of all files add up.
+	Hooks []Hook `toml:"hooks"`
+	// Servers of the Model Context Protocol, whose tools the model may call.
+	Servers map[string]Server `toml:"servers"`
+}
+
+// Model is a model at a provider.
+type Model struct {
+	// The provider, such as "anthropic" or "ollama".
+	Provider string `toml:"provider" required:"true"`
+	// The name of the model at the provider.
+	Model string `toml:"model" required:"true" project:"any"`
+	// The environment variable with the API key. Default: the variable of the provider.
+	KeyEnv string `toml:"key_env"`
+	// A command that prints the API key. A shell runs it.
+	KeyCommand string `toml:"key_command" literal:"true"`
+	// The address of the service. Default: that of the provider.
+	BaseURL string `toml:"base_url"`
+	// Headers that are sent with every request.
+	Headers map[string]string `toml:"headers"`
+	// The address of an HTTP proxy. Default: that of the environment.
+	Proxy string `toml:"proxy"`
+	// The longest answer, in tokens. Default: that of the provider.
+	MaxTokens int `toml:"max_tokens" min:"1" high:"1000000" tight:"lower" project:"tighter"`
+	// How many requests a minute are sent. Default: no limit.
+	RequestsPerMinute int `toml:"requests_per_minute" min:"1" tight:"lower" project:"tighter"`
+	// How many tokens a minute are sent and received. Default: no limit.
+	TokensPerMinute int `toml:"tokens_per_minute" min:"1" tight:"lower" project:"tighter"`
+	// How long the client waits for the next data from the service. Default: that of the provider.
+	IdleTimeout time.Duration `toml:"idle_timeout" min:"1s" high:"1h" project:"any"`
+	// The models that are asked in turn if this one cannot answer.
+	Fallbacks []string `toml:"fallbacks" project:"any"`
+}
+
+// Roles says which model does which work. A role names an entry of Models, or a model itself in the
+// form "provider/model".
+type Roles struct {
+	// The model that works.
+	Main string `toml:"main" project:"any"`
+	// A fast model for small work, such as titles. Default: the main model.
+	Small string `toml:"small" project:"any"`
+	// The model that writes summaries of long conversations. Default: rules write them.
+	Summary string `toml:"summary" project:"any"`
+}
+
+// Agent has the system prompt and the limits of a run.
+type Agent struct {
+	// The system prompt, in place of the usual one.
+	System string `toml:"system" project:"any"`
+	// How many messages the model may send in a run.
+	MaxTurns int `toml:"max_turns" default:"50" min:"1" high:"1000" tight:"lower" project:"tighter"`
+	// How many calls are run for one message of the model.
+	MaxCalls int `toml:"max_calls" default:"128" min:"1" high:"1000" tight:"lower" project:"tighter"`
+	// How many tokens a run may use, in and out. Default: no limit.
+	MaxTokens int64 `toml:"max_tokens" min:"1" tight:"lower" project:"tighter"`
+	// How much a run may cost, in US dollars. Default: no limit.
+	MaxCost *float64 `toml:"max_cost" min:"0" low:"0.01" high:"1000" tight:"lower" project:"tighter"`
+	// The budget that runs share. Default: none.
+	Budget string `toml:"budget"`
+	// How many tokens the model may think for an answer. Default: no thinking.
+	Thinking int `toml:"thinking" min:"0" high:"200000" project:"any"`
+	// How often a request for one message is sent again. -1 is never.
+	Retries int `toml:"retries" default:"5" min:"-1" high:"100" project:"any"`
+	// How long the waits for one message may be in total.
+	RetryTime time.Duration `toml:"retry_time" default:"5m" min:"1s" high:"24h" project:"any"`
+}
+
+// Budget is a pot that several runs share. A nil field is not limited.
+type Budget struct {
+	// US dollars.
+	Cost *float64 `toml:"cost" min:"0" low:"0.01" high:"100000" tight:"lower" project:"tighter"`
+	// Tokens, in and out.
+	Tokens *int64 `toml:"tokens" min:"0" low:"1000" tight:"lower" project:"tighter"`
+	// The time in which a model or a tool works.
+	Time *time.Duration `toml:"time" min:"0s" low:"1s" high:"8760h" tight:"lower" project:"tighter"`
+}
+
+// Context says how conversations are kept within the window of the model.
+type Context struct {
+	// The window, in tokens, for a request and its answer. Default: that of the model.
+	MaxTokens int64 `toml:"max_tokens" min:"1000" high:"2000000" project:"any"`
+	// The size of the messages of a request, in bytes.
+	MaxBytes int64 `toml:"max_bytes" default:"33554432" min:"4096" high:"1073741824" project:"any"`
+	// How much of the window a request fills after a compaction.
+	Fill float64 `toml:"fill" default:"0.5" min:"0.1" max:"0.9" project:"any"`
+	// Whether the service of the model compacts conversations where it can.
+	Server bool `toml:"server" project:"any"`
+}
+
+// Tools has the limits of the tools.
+type Tools struct {
+	// Tools that the model does not get. The lists of all files add up.
+	Disabled []string `toml:"disabled" project:"add"`
+	// Variables for commands: NAME copies one of this program, and NAME=value sets one.
+	Env []string `toml:"env"`
+	// Patterns, as in .gitignore, of files that searches leave out. The lists of all files add up.
+	Ignore []string `toml:"ignore" project:"add"`
+	// Hosts outside the public Internet that may be fetched from, such as "wiki.intranet".
+	PrivateHosts []string `toml:"private_hosts"`
+	// Whether secrets are masked before a text reaches the model.
+	Mask bool `toml:"mask" default:"true" tight:"true" project:"tighter"`
+	// The longest text that the model gets from one call, in bytes.
+	MaxOutput int `toml:"max_output" default:"262144" min:"1024" high:"16777216" tight:"lower" project:"tighter"`
+	// How many calls that only read run at the same time.
+	Parallel int `toml:"parallel" default:"8" min:"1" high:"256" tight:"lower" project:"tighter"`
+	// The memory of a command and its processes, in bytes. -1 removes the limit. Default: a share of the machine's.
+	Memory int64 `toml:"memory" min:"-1" tight:"lower" project:"tighter"`
+	// How many background commands live at a time.
+	Commands int `toml:"commands" default:"16" min:"1" high:"1000" tight:"lower" project:"tighter"`
+	// How many background agents live at a time.
+	Agents int `toml:"agents" default:"8" min:"1" high:"1000" tight:"lower" project:"tighter"`
+	// How long a cancelled run waits for its tools.
+	Grace time.Duration `toml:"grace" default:"1s" min:"1ms" high:"10m" project:"any"`
+}
+
+// Approval says which calls of tools need the approval of the user.
+type Approval struct {
+	// The decision about calls that no rule covers.
+	Mode policy.Mode `toml:"mode" default:"ask" enum:"full-auto|accept-edits|ask|plan" tight:"later"`
+	// How long a question waits for an answer. After that the call is denied. Default: no limit.
+	Timeout time.Duration `toml:"timeout" min:"1s" high:"720h" tight:"lower" project:"tighter"`
+	// Rules that allow calls, deny them, or ask about them. The rules of all files add up.
+	Rules []Rule `toml:"rules" project:"add"`
+}
+
+// Rule is a [policy.Rule] with the source that it came from.
+type Rule struct {
+	// The decision about a call that the rule covers.
+	Action policy.RuleAction `toml:"action" required:"true" enum:"allow|ask|deny" project:"ask|deny"`
+	// The name of a tool, in which * matches any text.
+	Tool string `toml:"tool" required:"true" literal:"true" project:"any"`
+	// The commands, paths or addresses that the rule covers. Default: all.
+	Pattern string `toml:"pattern" literal:"true" project:"any"`
+	// The class that limits the rule.
+	Class Class `toml:"class" project:"any"`
+	// The text that the model reads when the rule denies a call.
+	Reason string `toml:"reason" literal:"true" project:"any"`
+	// Examples that the rule must cover.
+	Match []string `toml:"match" literal:"true" project:"any"`
+	// Examples that the rule must not cover.
+	NotMatch []string `toml:"not_match" literal:"true" project:"any"`
+
+	// Source is the source of the file.
+	Source policy.Source `toml:"-"`
+}
+
+// Class is a class of calls, as package policy has them.
+type Class string
+
+func (Class) values() []string {
+	return []string{
+		"read_only", "writes_workspace", "needs_approval", "writes_outside", "network", "destructive", "escalates",
+	}
+}
+
+// Policy returns the rule as package policy takes it.
+func (r Rule) Policy() policy.Rule {
+	return policy.Rule{
+		Action: r.Action, Tool: r.Tool, Pattern: r.Pattern, Class: string(r.Class),
+		Reason: r.Reason, Match: r.Match, NotMatch: r.NotMatch,
+	}
+}
+
+// Sandbox says what commands may reach.
+type Sandbox struct {
+	// Whether commands run in a sandbox. With "required", none runs without all its protections.
+	Mode string `toml:"mode" default:"off" enum:"off|on|required" tight:"later" project:"tighter"`
+	// The means by which commands are confined.
+	Kind string `toml:"kind" default:"auto" enum:"auto|landlock|bubblewrap"`
+	// Whether all commands may use the network.
+	Network bool `toml:"network" tight:"false" project:"tighter"`
+	// Whether commands may use the sockets of other programs where the sandbox cannot prevent it.
+	Sockets bool `toml:"sockets" tight:"false" project:"tighter"`
+	// Whether commands may be traced by debuggers that they start.
+	Debuggers bool `toml:"debuggers" tight:"false" project:"tighter"`
+	// Whether commands may change the build caches of the user.
+	SharedCaches bool `toml:"shared_caches" default:"true" tight:"false" project:"tighter"`
+	// More files and directories that commands may read.
+	Read []string `toml:"read"`
+	// More files and directories that commands may change.
+	Write []string `toml:"write"`
+	// Names in the workspace that commands may not change. The lists of all files add up.
+	Protect []string `toml:"protect" project:"add"`
+	// Hosts that commands may reach, or not. The lists of all files add up.
+	Hosts []Host `toml:"hosts" project:"add"`
+}
+
+// Host says what commands may do with a host.
+type Host struct {
+	// A name, an address, "*.example.com" or "*", each perhaps with a port.
+	Host string `toml:"host" required:"true" project:"any"`
+	// The decision about a connection.
+	Action string `toml:"action" required:"true" enum:"allow|ask|deny" project:"ask|deny"`
+	// Whether addresses are permitted that are not public.
+	Private bool `toml:"private" project:"false"`
+	// Whether other protocols than TLS are permitted.
+	Tunnel bool `toml:"tunnel" project:"false"`
+	// Headers that are set in each request to the host, and that commands do not know.
+	Headers map[string]string `toml:"headers"`
+}
+
+// Session says where conversations are stored, and what is stored with them.
+type Session struct {
+	// The directory of the conversations. Default: the host decides.
+	Dir string `toml:"dir"`
+	// Whether the files of the workspace are stored with the conversation, so that both can be taken back.
+	Snapshots bool `toml:"snapshots" default:"true" tight:"true" project:"tighter"`
+	// When records are flushed to the disk.
+	Sync string `toml:"sync" default:"records" enum:"turns|records" tight:"later" project:"tighter"`
+	// The file to which an audit log is appended. Default: none.
+	Audit string `toml:"audit"`
+}
+
+// Event is the name of an event at which hooks run.
+type Event string
+
+func (Event) values() []string {
+	return []string{
+		"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied", "UserPromptSubmit",
+		"Stop", "SubagentStart", "SubagentStop", "PreCompact", "Notification", "SessionStart", "SessionEnd",
+	}
+}
+
+// Hook is a command that runs at an event of a run.
+type Hook struct {
+	// The event.
+	Event Event `toml:"event" required:"true"`
+	// The tools that the hook is for, as a regular expression. Default: all.
+	Matcher string `toml:"matcher" literal:"true"`
+	// The command. A shell runs it in the directory of the project.
+	Command string `toml:"command" required:"true" literal:"true"`
+	// How long the command may take.
+	Timeout time.Duration `toml:"timeout" default:"1m" min:"1s" high:"1h"`
+	// The names of the variables that the command gets.
+	Env []string `toml:"env"`
+
+	// Origin says where the hook stands.
+	Origin Origin `toml:"-"`
+}
+
+func (h Hook) ask() Question {
+	return Question{Kind: KindHook, Command: h.Command, Variables: h.Env}
+}
+
+// Server is a server of the Model Context Protocol: a command, or an address.
+type Server struct {
+	// The program that is the server.
+	Command string `toml:"command"`
+	// The arguments of the program.
+	Args []string `toml:"args"`
+	// Variables for the program.
+	Env map[string]string `toml:"env"`
+	// The address of the server.
+	URL string `toml:"url"`
+	// Headers that are sent with every request to the address.
+	Headers map[string]string `toml:"headers"`
+	// How long a call may take.
+	Timeout time.Duration `toml:"timeout" default:"1m" min:"1s" high:"1h"`
+	// The tools that the model gets. Default: all.
+	Tools []string `toml:"tools"`
+	// Whether the server is switched off.
+	Disabled bool `toml:"disabled"`
+
+	// Origin says where the server stands.
+	Origin Origin `toml:"-"`
+}
+
+func (s Server) ask() Question {
+	return Question{Kind: KindServer, Command: commandLine(s.Command, s.Args), Address: s.URL}
+}

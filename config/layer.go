@@ -1,0 +1,144 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/policy"
+)
+
+// policy returns the source of rules.
+func (s Source) policy() policy.Source {
+	switch s {
+	case Managed:
+		return policy.Managed
+	case Project, Local:
+		return policy.Project
+	}
+	return policy.User
+}
+
+// now returns the value in force of a node that may be missing.
+func (f *field) now(n *node) any {
+	if n != nil && n.value != nil {
+		return n.value
+	}
+	text, has := f.tag.Lookup("default")
+	switch {
+	case has:
+		v, _ := f.convert(text)
+		return v
+	case f.kind == kindTruth:
+		return false
+	}
+	return nil
+}
+
+// merge puts the values of a source over those of the sources before it.
+func (n *node) merge(over *node) {
+	for meant, kids := range over.shadows {
+		n.shadow(meant, kids...)
+	}
+	switch {
+	case n.field.holds():
+		for _, name := range over.names {
+			if kid := n.kids[name]; kid != nil {
+				kid.merge(over.kids[name])
+			} else {
+				n.add(name, over.kids[name])
+			}
+		}
+	case n.field.adds():
+		for _, item := range over.items {
+			if !slices.ContainsFunc(n.items, item.same) {
+				n.items = append(n.items, item)
+			}
+		}
+	default:
+		if !n.holdsLimit(over) {
+			n.text, n.value, n.items, n.from, n.at = over.text, over.value, over.items, over.from, over.at
+		}
+	}
+}
+
+// holdsLimit reports whether a value already keeps the limit of a managed file.
+func (n *node) holdsLimit(over *node) bool {
+	return over.from.Source == Managed && over.value != nil && n.value != nil &&
+		n.field.tag.Get("tight") != "" && n.field.tighter(n.value, over.value)
+}
+
+// same reports whether two items of a list are the same text. Two tables never are.
+func (n *node) same(o *node) bool { return n.value != nil && n.value == o.value }
+
+// A guard keeps out of the tree what a file of a project may not set.
+type guard struct {
+	*report
+	trusts func(*node) bool // asks for an element
+}
+
+// restrict removes from the kids of a table what a project may not set, base being the table in force. It
+// reports whether anything was removed.
+func (g *guard) restrict(n, base *node) bool {
+	return n.drop(func(kid *node) bool {
+		var now *node
+		if base != nil {
+			now = base.kids[nameOf(n, kid)]
+		}
+		return g.refuse(kid, now)
+	})
+}
+
+func nameOf(n, kid *node) string {
+	i := slices.IndexFunc(n.names, func(s string) bool { return n.kids[s] == kid })
+	return n.names[i]
+}
+
+// refuse reports whether the whole node must be left out.
+func (g *guard) refuse(n, now *node) bool {
+	f := n.field
+	switch {
+	case f.kind == kindTable && f.asks:
+		return g.refuseElement(n, now)
+	case f.kind == kindTable, f.kind == kindDict && f.elem.holds():
+		g.restrict(n, now)
+		return false
+	case f.kind == kindList && f.elem.holds():
+		n.items = slices.DeleteFunc(n.items, func(item *node) bool {
+			if f.elem.asks {
+				return g.refuseElement(item, nil)
+			}
+			return g.restrict(item, nil)
+		})
+		return false
+	case n.value == nil || f.project != "tighter":
+		if f.permits(n.value, nil) {
+			return false
+		}
+	case f.permits(n.value, f.now(now)):
+		return false
+	}
+	g.deny(n)
+	return true
+}
+
+// deny reports a key that a project may not set.
+func (g *guard) deny(n *node) {
+	message := "may not be set by a project, and is ignored"
+	switch p := n.field.project; {
+	case p == "tighter":
+		message = "may only be made stricter by a project, and is ignored"
+	case p != "" && p != "any":
+		message = "may only be " + strings.ReplaceAll(p, "|", " or ") + " in a project, and is ignored"
+	}
+	g.add(Warning, n.key, n.from, message, "set it in the file of the user")
+}
+
+// refuseElement refuses an element that runs something unless the user trusts it, and one that would change
+// an element of another source.
+func (g *guard) refuseElement(n, now *node) bool {
+	if now != nil {
+		g.add(Warning, n.key, n.from, "is defined elsewhere, and may not be changed by a project", "give it another name")
+		return true
+	}
+	return !g.trusts(n)
+}

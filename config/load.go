@@ -1,0 +1,340 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/internal/option"
+)
+
+// The files of a project, relative to its directory.
+const (
+	ProjectFile = ".aycoder/config.toml"
+	LocalFile   = ".aycoder/config.local.toml"
+)
+
+// Option configures [Load] and [NewReloader].
+type Option func(*setup) error
+
+type setup struct {
+	user, managed, project, profile string
+	lookup                          func(string) (string, bool)
+	lookPath                        func(string) (string, error)
+	flags                           []flag
+	trust                           *Trust
+	models                          *catalog.Catalog
+	providers                       []string
+	clock                           aycoder.Clock
+}
+
+type flag struct{ name, key, value string }
+
+func set(f func(*setup)) Option {
+	return func(s *setup) error {
+		f(s)
+		return nil
+	}
+}
+
+// WithUserFile sets the file of the user, which need not exist. Default: none.
+func WithUserFile(name string) Option { return set(func(s *setup) { s.user = name }) }
+
+// WithManagedFile sets the file of the administrator, which need not exist. Its values take precedence over all
+// others. A limit in it is the largest possible: other sources can set a smaller one. Default: none.
+func WithManagedFile(name string) Option { return set(func(s *setup) { s.managed = name }) }
+
+// WithProject sets the directory of a project, whose files are [ProjectFile] and [LocalFile]. They decide nothing
+// unless the user trusts them: see [WithTrust]. Default: none.
+func WithProject(dir string) Option { return set(func(s *setup) { s.project = dir }) }
+
+// WithTrust sets the answers of the user about projects. Default: nothing is trusted.
+func WithTrust(t *Trust) Option { return set(func(s *setup) { s.trust = t }) }
+
+// WithLookup sets where variables come from, in the form of [os.LookupEnv]: those of the names that [Variable]
+// returns, AYCODER_PROFILE, those in ${VAR}, and the keys of models. Default: there are no variables.
+func WithLookup(lookup func(name string) (string, bool)) Option {
+	return set(func(s *setup) { s.lookup = lookup })
+}
+
+// WithLookPath sets how programs are found, in the form of exec.LookPath, so that a missing one is an error at its
+// key. Default: programs are not looked for.
+func WithLookPath(find func(name string) (string, error)) Option {
+	return set(func(s *setup) { s.lookPath = find })
+}
+
+// WithFlag sets a key from the command line. name is that of the flag, for messages. The value is the same text as
+// in a file without quotes, and the values of a list are separated by commas. Flags add up.
+func WithFlag(name, key, value string) Option {
+	return set(func(s *setup) { s.flags = append(s.flags, flag{name, key, value}) })
+}
+
+// WithProfile chooses a profile. Default: the variable AYCODER_PROFILE, or none.
+func WithProfile(name string) Option { return set(func(s *setup) { s.profile = name }) }
+
+// WithCatalog sets the models that are known, so that a mistyped name is a warning. Default: [catalog.Default].
+func WithCatalog(models *catalog.Catalog) Option { return set(func(s *setup) { s.models = models }) }
+
+// WithProviders sets the providers that the program knows. Any other is then an error. Default: providers are not
+// checked.
+func WithProviders(names ...string) Option { return set(func(s *setup) { s.providers = names }) }
+
+// WithClock sets the time for a [Reloader]. Default: [aycoder.SystemClock].
+func WithClock(clock aycoder.Clock) Option { return set(func(s *setup) { s.clock = clock }) }
+
+func newSetup(opts []Option) (setup, error) {
+	s := setup{
+		lookup: func(string) (string, bool) { return "", false },
+		clock:  aycoder.SystemClock(),
+	}
+	if err := option.Apply(&s, opts); err != nil {
+		return s, fmt.Errorf("load configuration: %w", err)
+	}
+	if s.models == nil {
+		s.models = catalog.Default()
+	}
+	if s.profile == "" {
+		s.profile, _ = s.lookup(prefix + "PROFILE")
+	}
+	return s, nil
+}
+
+// Loaded is a configuration with the places of its values. It does not change.
+type Loaded struct {
+	// Config has the values. Its profiles are empty, since that of the chosen one are in the settings.
+	Config Config
+	// Diagnostics are the warnings, sorted by place.
+	Diagnostics []Diagnostic
+	// Questions are about what a project brings and the user has not decided on. It is off until then.
+	Questions []Question
+
+	leaves map[string]*node
+	read   map[string][]byte // the contents of all files that were read, also of scripts
+}
+
+// Origin returns where the value of a key comes from, such as "agent.max_turns" or "models.main.model". It
+// returns the source Default for a key that nothing sets.
+func (l *Loaded) Origin(key string) Origin {
+	if n := l.leaves[key]; n != nil {
+		return n.at
+	}
+	return Origin{Source: Default}
+}
+
+// Load reads the configuration. Later sources take precedence: default values, the file of the user, the
+// files of the project, variables, flags. The managed file is above all. Without options, nothing is read, and the
+// result has the default values.
+//
+// An [*InvalidError] has all faults. Other errors are those of options.
+func Load(opts ...Option) (*Loaded, error) {
+	s, err := newSetup(opts)
+	if err != nil {
+		return nil, err
+	}
+	l, err := load(s, nil)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// A loader puts the sources together.
+type loader struct {
+	report
+	setup
+	doc       *field
+	tree      *node
+	loaded    *Loaded
+	kept      map[string][]byte // what to take for files that have vanished
+	profiles  []string          // of all files
+	malformed bool
+}
+
+// load returns what it has read also with an error.
+func load(s setup, kept map[string][]byte) (*Loaded, error) {
+	doc := shape()
+	l := &loader{setup: s, doc: doc, tree: &node{field: doc}, kept: kept}
+	l.loaded = &Loaded{read: map[string][]byte{}}
+	for _, f := range s.files() {
+		if f.source != Managed {
+			l.file(f)
+		}
+	}
+	l.tree.merge(l.environment(l.tree))
+	l.tree.merge(l.flagged())
+	for _, f := range s.files() {
+		if f.source == Managed {
+			l.file(f)
+		}
+	}
+	l.check()
+	return l.result()
+}
+
+func (l *loader) result() (*Loaded, error) {
+	l.tree.rekey("")
+	l.tree.store(reflect.ValueOf(&l.loaded.Config).Elem())
+	l.loaded.leaves = l.tree.leaves()
+	l.loaded.Diagnostics = l.sorted()
+	return l.loaded, l.err()
+}
+
+// A file is one of the files of a configuration.
+type file struct {
+	source    Source
+	name      string // as diagnostics have it
+	root, rel string // of a file in a project
+}
+
+func (s *setup) files() []file {
+	var out []file
+	if s.user != "" {
+		out = append(out, file{source: User, name: s.user})
+	}
+	if s.project != "" {
+		for source, rel := range map[Source]string{Project: ProjectFile, Local: LocalFile} {
+			name := filepath.Join(s.project, filepath.FromSlash(rel))
+			out = append(out, file{source, name, s.project, rel})
+		}
+	}
+	if s.managed != "" {
+		out = append(out, file{source: Managed, name: s.managed})
+	}
+	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.source.rank(), b.source.rank()) })
+	return out
+}
+
+func (s Source) rank() int {
+	return slices.Index([]Source{Default, User, Project, Local, Environment, Flag, Managed}, s)
+}
+
+func (f file) read(most int64) ([]byte, error) {
+	if f.root == "" {
+		return readFile(f.name, most)
+	}
+	root, err := os.OpenRoot(f.root)
+	if err != nil {
+		return nil, unpathed(err)
+	}
+	defer root.Close()
+	return readIn(root, f.rel, most)
+}
+
+// file adds a file to the tree.
+func (l *loader) file(f file) {
+	at := Origin{Source: f.source, File: f.name}
+	data, err := f.read(maxFile)
+	old, had := l.kept[f.name]
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && had:
+		data = old
+		l.add(Warning, "", at, "has vanished, and its last values stay", "restart without it to do without them")
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case err != nil:
+		s := Error
+		if f.source.theirs() {
+			s = Warning // it must not stop the program before it is trusted
+		}
+		l.add(s, "", at, "cannot be read: "+err.Error(), "")
+		return
+	}
+	l.loaded.read[f.name] = data
+	tree, faults := parse(at, data, l.doc)
+	l.profiles = append(l.profiles, slices.Collect(maps.Keys(tree.kidsOf("profile")))...)
+	profile := tree.find("profile", l.profile)
+	if f.source.theirs() {
+		l.theirs(f, data, tree, profile, faults)
+	} else {
+		l.take(faults, f.name)
+		l.malformed = l.malformed || faults.broken
+		l.layer(tree, profile)
+	}
+}
+
+func (n *node) kidsOf(name string) map[string]*node {
+	if kid := n.kids[name]; kid != nil {
+		return kid.kids
+	}
+	return nil
+}
+
+// layer puts a file over the sources before it, and its profile over that.
+func (l *loader) layer(tree, profile *node) {
+	tree.remove("profile")
+	for _, n := range []*node{tree, profile} {
+		if n != nil {
+			l.expand(n, l.lookup)
+			l.tree.merge(n)
+		}
+	}
+}
+
+// theirs adds a file of a project, as far as the user trusts it. As long as its settings are not trusted, its
+// faults are only warnings.
+func (l *loader) theirs(f file, data []byte, tree, profile *node, faults *report) {
+	q := Question{Kind: KindSettings, Root: f.root, File: f.rel, Variables: tree.variables(false)}
+	trusted := l.trusts(q, f, data, &l.report, "", Origin{Source: f.source, File: f.name})
+	g := &guard{report: &report{lenient: true}}
+	g.trusts = func(n *node) bool { return l.element(f, data, n, g.report) }
+	tree.remove("profile")
+	g.restrict(tree, l.tree)
+	if profile != nil {
+		g.restrict(profile, l.tree)
+	}
+	if !trusted {
+		faults.demote()
+		l.take(faults, f.name)
+		return
+	}
+	l.take(faults, f.name)
+	l.take(g.report, f.name)
+	l.malformed = l.malformed || faults.broken
+	l.layer(tree, profile)
+}
+
+// element reports whether the user trusts an element of a file.
+func (l *loader) element(f file, data []byte, n *node, r *report) bool {
+	v := reflect.New(n.field.typ).Elem()
+	n.store(v)
+	q := v.Interface().(asker).ask()
+	q.Variables = append(slices.Clone(q.Variables), n.variables(true)...)
+	q.Root, q.File, q.Line = f.root, f.rel, n.from.Line
+	return l.trusts(q, f, data, r, n.key, n.from)
+}
+
+// trusts reports whether the user trusts what is asked. If this is not decided, the question is put.
+func (l *loader) trusts(q Question, f file, data []byte, r *report, key string, at Origin) bool {
+	q, contents, err := q.bind(func(root *os.Root, name string) ([]byte, error) {
+		if name == f.rel {
+			return data, nil // what was read is what counts
+		}
+		return readIn(root, name, maxScript)
+	})
+	for name, content := range contents {
+		l.loaded.read[filepath.Join(f.root, filepath.FromSlash(name))] = content
+	}
+	if err != nil {
+		r.add(Warning, key, at, "is not trusted and off: "+err.Error(), "")
+		return false
+	}
+	trusted, known, err := l.trust.Decided(q)
+	switch {
+	case err != nil:
+		r.add(Warning, key, at, "is not trusted and off: "+err.Error(), "repair or remove the file")
+	case !known:
+		l.loaded.Questions = append(l.loaded.Questions, q)
+		r.add(Warning, key, at, "is off until the user trusts it", "answer the question, which needs a terminal")
+	case !trusted:
+		r.add(Warning, key, at, "is off, since the user does not trust it", "")
+	}
+	return trusted && err == nil
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	maxFile   = 1 << 20  // bytes of a configuration
+	maxScript = 16 << 20 // bytes of a script
+	maxWords  = 256      // of a command that are looked up
+)
+
+// scripts returns the files of a project that a command names. Which words of a command are names is not
+// certain, so each word that is the name of a file counts, as it is, below the directories that the command names
+// (for "cd hooks && ./run.sh"), and as a path from the root of the machine. A name that leads out of the project
+// by a symbolic link is an error.
+func scripts(root *os.Root, dir, command string) ([]string, error) {
+	words := candidates(dir, command)
+	dirs := []string{"."}
+	for _, w := range words {
+		if info, err := root.Stat(filepath.FromSlash(w)); err == nil && info.IsDir() && w != "." {
+			dirs = append(dirs, w)
+		}
+	}
+	var found []string
+	for _, d := range dirs {
+		for _, w := range words {
+			name := path.Join(d, w)
+			ok, err := isScript(root, name)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !slices.Contains(found, name) {
+				found = append(found, name)
+			}
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// isScript reports whether a name is that of a file in the project.
+func isScript(root *os.Root, name string) (bool, error) {
+	local := filepath.FromSlash(name)
+	if !filepath.IsLocal(local) {
+		return false, nil
+	}
+	info, err := root.Stat(local)
+	switch {
+	case err == nil:
+		return info.Mode().IsRegular(), nil
+	case errors.Is(err, fs.ErrNotExist), !reached(root, local):
+		return false, nil
+	}
+	return false, fmt.Errorf("%s leads out of the project", name)
+}
+
+// reached reports whether the name, or a directory on the way to it, is in the project, so that an error is that of
+// a link.
+func reached(root *os.Root, name string) bool {
+	for n := name; n != "."; n = filepath.Dir(n) {
+		if info, err := root.Lstat(n); err == nil {
+			return info.Mode()&fs.ModeSymlink != 0
+		}
+	}
+	return false
+}
+
+// candidates returns the words of a command that may be names, with slashes and relative to the project.
+func candidates(dir, command string) []string {
+	var out []string
+	add := func(w string) {
+		for _, p := range projectVariables {
+			w = strings.TrimPrefix(w, p)
+		}
+		w = strings.TrimPrefix(filepath.ToSlash(w), strings.TrimSuffix(filepath.ToSlash(dir), "/")+"/")
+		w = path.Clean(w)
+		if w != "." && w != "/" && !slices.Contains(out, w) && len(out) < maxWords {
+			out = append(out, w)
+		}
+	}
+	for _, quote := range []string{`"`, `'`} { // a name with blanks is in quotes
+		for i, part := range strings.Split(command, quote) {
+			if i%2 == 1 && part != "" {
+				add(part)
+			}
+		}
+	}
+	plain := strings.NewReplacer(`"`, "", `'`, "", `\`, "").Replace(command)
+	for _, text := range []string{command, plain} {
+		for _, w := range strings.FieldsFunc(text, separates) {
+			add(w)
+		}
+	}
+	return out
+}
+
+// separates reports whether a character ends a word of a command.
+func separates(r rune) bool { return strings.ContainsRune(" \t\r\n'\";|&<>()=,`", r) }
+
+// projectVariables are the ways in which a command of a shell names the directory of the project.
+var projectVariables = []string{
+	"${CLAUDE_PROJECT_DIR}/", "$CLAUDE_PROJECT_DIR/", "${PWD}/", "$PWD/", "$(pwd)/",
+}
+
+// readIn reads a file of a project.
+func readIn(root *os.Root, name string, most int64) ([]byte, error) {
+	name = filepath.FromSlash(name)
+	info, err := root.Stat(name)
+	if err == nil {
+		err = regular(info) // before it is opened: the open of a pipe would wait
+	}
+	if err != nil {
+		return nil, unpathed(err)
+	}
+	f, err := root.Open(name)
+	return readAll(f, err, most)
+}
+
+// readFile reads a file of the machine.
+func readFile(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		return nil, unpathed(err)
+	}
+	f, err := os.Open(name)
+	return readAll(f, err, most)
+}
+
+func readAll(f *os.File, err error, most int64) ([]byte, error) {
+	if err != nil {
+		return nil, unpathed(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("larger than %d bytes", most)
+	}
+	return data, err
+}
+
+func regular(info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	return nil
+}
+
+// unpathed removes the path from an error, which the text around it names.
+func unpathed(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

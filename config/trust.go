@@ -1,0 +1,218 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/replace"
+)
+
+// Kind says what a [Question] is about.
+type Kind string
+
+// The kinds. Packages that find commands in other files of a project, such as plugins, use kinds that
+// they define.
+const (
+	// KindSettings is a whole file of a project: the values in it that change nothing outside.
+	KindSettings Kind = "settings"
+	// KindHook is a command that runs at events.
+	KindHook Kind = "hook"
+	// KindServer is a server, which is a command or an address.
+	KindServer Kind = "server"
+)
+
+// Question asks the user whether to trust something that comes with a project. A host shows all fields, and
+// passes the question with the answer to [Trust.Decide].
+type Question struct {
+	Kind Kind
+	// Command is the command that would run, and Address what would be connected to, or "".
+	Command, Address string
+	// Variables are the names of the variables that it would be given, sorted.
+	Variables []string
+	// Root is the directory of the project, File the file in it, and Line where the question arises, or 0.
+	Root, File string
+	Line       int
+	// Scripts are the files of the project that the command names. Other files that it may read are not known.
+	Scripts []string
+	// Hash is the hash of the file and the scripts. An answer is for these contents only.
+	Hash string
+}
+
+// Bind returns the question with the scripts that its command names in the project, and with the hash of its
+// file and of them. A host that asks about a command of another file of the project sets the other fields, and
+// calls Bind. It is an error if the file or a script is a symbolic link that leads out of the project, is not
+// a regular file, or is larger than 16 MiB.
+func (q Question) Bind() (Question, error) {
+	q, _, err := q.bind(func(root *os.Root, name string) ([]byte, error) { return readIn(root, name, maxScript) })
+	return q, err
+}
+
+// bind also returns the contents that were hashed.
+func (q Question) bind(read func(root *os.Root, name string) ([]byte, error)) (Question, map[string][]byte, error) {
+	root, err := os.OpenRoot(q.Root)
+	if err != nil {
+		return q, nil, fmt.Errorf("open project: %w", err)
+	}
+	defer root.Close()
+	slices.Sort(q.Variables)
+	q.Variables = slices.Compact(q.Variables)
+	if q.Scripts, err = scripts(root, q.Root, q.Command); err != nil {
+		return q, nil, err
+	}
+	sum, contents := sha256.New(), map[string][]byte{}
+	for _, name := range append([]string{q.File}, q.Scripts...) {
+		data, err := read(root, name)
+		if err != nil {
+			return q, contents, fmt.Errorf("read %s: %w", name, err)
+		}
+		contents[name] = data
+		fmt.Fprintf(sum, "%d %s %x\n", len(name), name, sha256.Sum256(data))
+	}
+	q.Hash = hex.EncodeToString(sum.Sum(nil))
+	return q, contents, nil
+}
+
+// id identifies what is asked, with its contents.
+func (q Question) id() string {
+	root, err := filepath.EvalSymlinks(q.Root)
+	q.Root, q.Line = cmp.Or(root, q.Root), 0
+	data, jsonErr := json.Marshal(q)
+	if errors.Join(err, jsonErr) != nil || q.Hash == "" {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Trust keeps the answers of the user in a file. It is safe for concurrent use, also by several processes. A
+// nil *Trust trusts nothing.
+type Trust struct{ path string }
+
+// NewTrust returns the answers in a file, which [Trust.Decide] creates. The file must not be in a directory that
+// comes with a project: whoever can write it decides what runs.
+func NewTrust(path string) *Trust { return &Trust{path} }
+
+const (
+	maxTrust  = 16 << 20 // bytes
+	lockPause = 5 * time.Millisecond
+)
+
+// An answer is what the user decided, with what is useful to who reads the file.
+type answer struct {
+	Trusted bool   `json:"trusted"`
+	Kind    Kind   `json:"kind"`
+	Root    string `json:"root"`
+	File    string `json:"file"`
+	Text    string `json:"text,omitempty"`
+}
+
+type answersJSON struct {
+	Version int               `json:"version"`
+	Answers map[string]answer `json:"answers"`
+}
+
+// Decided returns the answer to a question, and false if there is none for the present contents. A damaged file
+// is an error, and has no answers.
+func (t *Trust) Decided(q Question) (trusted, known bool, err error) {
+	all, err := t.load()
+	a, known := all[q.id()]
+	return a.Trusted, known, err
+}
+
+// Decide stores an answer: whether the user trusts what is asked. The file is replaced as a whole, and only the
+// user can read it. Decide waits for other processes until ctx is done.
+func (t *Trust) Decide(ctx context.Context, q Question, trusted bool) error {
+	if q.id() == "" {
+		return errors.New("save trust: the question has no hash; call Bind")
+	}
+	if err := t.save(ctx, q, trusted); err != nil {
+		return fmt.Errorf("save trust: %w", err)
+	}
+	return nil
+}
+
+func (t *Trust) save(ctx context.Context, q Question, trusted bool) error {
+	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
+		return err
+	}
+	unlock, err := t.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	all, err := t.load()
+	if err != nil {
+		return err
+	}
+	if all = maps.Clone(all); all == nil {
+		all = map[string]answer{}
+	}
+	all[q.id()] = answer{trusted, q.Kind, q.Root, q.File, cmp.Or(q.Command, q.Address)}
+	data, err := json.MarshalIndent(answersJSON{1, all}, "", "\t")
+	if err != nil {
+		return err
+	}
+	return replace.File(t.path, ".trust-*", func(f *os.File) error {
+		_, err := f.Write(append(data, '\n'))
+		return err
+	})
+}
+
+// lock excludes other processes. The lock file stays, because two processes could lock a removed one and its
+// successor at the same time.
+func (t *Trust) lock(ctx context.Context) (unlock func(), err error) {
+	f, err := os.OpenFile(t.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if ok, err := flock.Try(f); ok || err != nil {
+			return func() {
+				_ = flock.Unlock(f)
+				_ = f.Close()
+			}, nil
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (t *Trust) load() (map[string]answer, error) {
+	if t == nil {
+		return nil, nil
+	}
+	data, err := readFile(t.path, maxTrust)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var file answersJSON
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		err = d.Decode(&file)
+	}
+	if err == nil && file.Version != 1 {
+		err = errors.New("not of version 1")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", t.path, err)
+	}
+	return file.Answers, nil
+}

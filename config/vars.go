@@ -1,0 +1,76 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// references are ${VAR} and ${VAR:-default}, as in .mcp.json.
+var references = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// variable reports whether the text of a node has variables in it.
+func (n *node) variable() bool {
+	return n.field.kind == kindText && n.field.tag.Get("literal") == "" && references.MatchString(n.text)
+}
+
+// variables returns the names of the variables in the texts below a node, sorted: those of the elements that are
+// asked about by themselves, or all others.
+func (n *node) variables(asks bool) []string {
+	var out []string
+	n.each(func(l *node) {
+		if !l.variable() || l.field.asks != asks {
+			return
+		}
+		for _, m := range references.FindAllStringSubmatch(l.text, -1) {
+			out = append(out, m[1])
+		}
+	})
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// maxExpanded bounds a text with the values of its variables.
+const maxExpanded = 1 << 20
+
+// expand puts the values of variables into all texts below a node. Each text is expanded once, so that the
+// value of a variable is never read as a reference.
+func (r *report) expand(n *node, lookup func(string) (string, bool)) {
+	n.each(func(l *node) {
+		if !l.variable() {
+			return
+		}
+		missing := ""
+		text := references.ReplaceAllStringFunc(l.text, func(ref string) string {
+			m := references.FindStringSubmatch(ref)
+			if v, ok := lookup(m[1]); ok && (v != "" || m[2] == "") {
+				return v
+			}
+			if m[2] == "" {
+				missing = m[1]
+			}
+			return m[3]
+		})
+		switch {
+		case missing != "":
+			r.add(Error, l.key, l.at, "needs the variable "+missing+", which is not set",
+				"set it, or give a default: ${"+missing+":-default}")
+		case len(text) > maxExpanded:
+			r.add(Error, l.key, l.at, "is too long with the values of its variables", "")
+		default:
+			r.settle(l, text)
+		}
+	})
+}
+
+// commandLine returns a command and its arguments as a shell would need them.
+func commandLine(name string, args []string) string {
+	words := []string{name}
+	for _, a := range args {
+		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
+}
