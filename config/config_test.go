@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/stretchr/testify/assert"
@@ -44,7 +45,7 @@ func faults(t testing.TB, text string, opts ...config.Option) []string {
 	t.Helper()
 	name := file(t, text)
 	var out []string
-	for _, d := range diagnostics(t, append([]config.Option{config.WithUserFile(name)}, opts...)...) {
+	for _, d := range diagnostics(t, append([]config.Option{config.WithUserFile(name), config.WithCatalog(known)}, opts...)...) {
 		out = append(out, strings.TrimPrefix(d.String(), name+":"))
 	}
 	return out
@@ -61,6 +62,9 @@ func diagnostics(t testing.TB, opts ...config.Option) []config.Diagnostic {
 	require.ErrorAs(t, err, &invalid)
 	return invalid.Diagnostics
 }
+
+// known is parsed once.
+var known = catalog.Default()
 
 var goodVariables = variables("ANTHROPIC_API_KEY", "secret", "TEAM", "red")
 

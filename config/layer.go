@@ -93,7 +93,8 @@ func nameOf(n, kid *node) string {
 	return n.names[i]
 }
 
-// refuse reports whether the whole node must be left out.
+// refuse reports whether the whole node must be left out. Whether the value of a variable is stricter is not known
+// here, so it counts as one that is not.
 func (g *guard) refuse(n, now *node) bool {
 	f := n.field
 	switch {
@@ -109,10 +110,10 @@ func (g *guard) refuse(n, now *node) bool {
 			}
 			return g.restrict(item, nil)
 		})
-		return false
-	case n.value == nil || f.project != "tighter":
-		if f.permits(n.value, nil) {
-			return false
+		return len(n.items) == 0
+	case n.value == nil && f.project == "tighter":
+		if !n.variable() {
+			return false // a value of a wrong type, which is reported
 		}
 	case f.permits(n.value, f.now(now)):
 		return false

@@ -101,8 +101,8 @@ func newSetup(opts []Option) (setup, error) {
 	if s.models == nil {
 		s.models = catalog.Default()
 	}
-	if s.profile == "" {
-		s.profile, _ = s.lookup(prefix + "PROFILE")
+	if name, ok := s.lookup(prefix + "PROFILE"); ok && s.profile == "" {
+		s.profile = name
 	}
 	return s, nil
 }

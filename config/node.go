@@ -143,8 +143,7 @@ func (n *node) store(v reflect.Value) {
 	case kindTable:
 		n.field.defaults(v)
 		for _, name := range n.names {
-			kid := n.kids[name]
-			kid.store(v.FieldByIndex(kid.field.index))
+			n.kids[name].store(v.FieldByIndex(n.field.kid(name).index)) // the kid may be from a profile
 		}
 		n.mark(v)
 	case kindDict:
