@@ -21,15 +21,11 @@ func (l *loader) check() {
 	if l.profile != "" && !slices.Contains(l.profiles, l.profile) {
 		l.add(Error, "profile", Origin{}, fmt.Sprintf("%q is in no file", cut(l.profile)), l.other(l.profile, l.profiles))
 	}
-	for _, name := range l.tree.namesOf("models") {
-		l.model(name, l.tree.find("models", name))
-	}
-	for _, name := range l.tree.namesOf("roles") {
-		l.role(name, l.tree.find("roles", name))
-	}
-	l.names(l.tree.find("agent", "budget"), "budgets")
-	for _, name := range l.tree.namesOf("servers") {
-		l.server(l.tree.find("servers", name))
+	l.entries("models", l.model)
+	l.entries("roles", l.role)
+	l.entries("servers", l.server)
+	for _, agent := range l.tree.tables("agent") {
+		l.names(agent.find("budget"), "budgets")
 	}
 	l.rules()
 	l.matchers()
@@ -43,17 +39,25 @@ func (n *node) shown() string {
 	return `"` + cut(n.text) + `"`
 }
 
-func (n *node) namesOf(table string) []string {
-	return slices.Sorted(maps.Keys(n.kidsOf(table)))
+// tables returns what a file has under a key, and under names that were probably meant to be that key.
+func (n *node) tables(name string) []*node {
+	if kid := n.kids[name]; kid != nil {
+		return append([]*node{kid}, n.shadows[name]...)
+	}
+	return n.shadows[name]
 }
 
-// textOf returns the value of a text in a table, or "".
-func (n *node) textOf(name string) string {
-	if kid := n.find(name); kid != nil {
-		s, _ := kid.value.(string)
-		return s
+// entries calls check with the entries of a table.
+func (l *loader) entries(table string, check func(name string, n *node)) {
+	for _, t := range l.tree.tables(table) {
+		for _, name := range slices.Sorted(maps.Keys(t.kids)) {
+			check(name, t.kids[name])
+		}
 	}
-	return ""
+}
+
+func (n *node) namesOf(table string) []string {
+	return slices.Sorted(maps.Keys(n.kidsOf(table)))
 }
 
 // required reports tables without a key that they need.
@@ -63,8 +67,15 @@ func (l *loader) required(n *node) {
 			l.add(Error, n.key, n.from, "needs the key "+f.name, "")
 		}
 	}
-	for _, name := range n.names {
-		l.required(n.kids[name])
+	for _, f := range n.field.fields {
+		for _, kid := range n.tables(f.name) {
+			l.required(kid)
+		}
+	}
+	if n.field.kind == kindDict {
+		for _, name := range n.names {
+			l.required(n.kids[name])
+		}
 	}
 	for _, item := range n.items {
 		l.required(item)
@@ -156,7 +167,8 @@ func (l *loader) once(n *node, message, help string) {
 // model checks an entry of the models.
 func (l *loader) model(name string, m *node) {
 	provider, model := m.find("provider"), m.find("model")
-	if provider != nil && model != nil && provider.value != nil && model.value != nil && m.textOf("base_url") == "" {
+	elsewhere := len(m.tables("base_url")) > 0
+	if provider != nil && model != nil && provider.value != nil && model.value != nil && !elsewhere {
 		l.known(provider.value.(string), model.value.(string), provider, model)
 	}
 	l.address(m.find("base_url"))
@@ -216,7 +228,7 @@ func (l *loader) address(n *node) {
 	}
 }
 
-func (l *loader) server(n *node) {
+func (l *loader) server(_ string, n *node) {
 	command, address := n.find("command"), n.find("url")
 	l.address(address)
 	if (command == nil) == (address == nil) && n.shadows["command"] == nil && n.shadows["url"] == nil {
@@ -226,33 +238,39 @@ func (l *loader) server(n *node) {
 
 // rules checks the patterns and examples of rules.
 func (l *loader) rules() {
-	list := l.tree.find("approval", "rules")
-	if list == nil {
-		return
+	for _, approval := range l.tree.tables("approval") {
+		for _, list := range approval.tables("rules") {
+			for _, item := range list.items {
+				l.rule(item)
+			}
+		}
 	}
-	for _, item := range list.items {
-		rule := store[Rule](item)
-		if rule.Tool == "" || !slices.Contains(item.field.kid("action").enum, string(rule.Action)) ||
-			rule.Class != "" && !slices.Contains(rule.Class.values(), string(rule.Class)) {
-			continue // which is reported elsewhere
-		}
-		if _, err := policy.New(policy.WithRules(rule.Source, rule.Policy())); err != nil {
-			l.add(Error, item.key, item.from, "is not a valid rule: "+cut(err.Error()), "")
-		}
+}
+
+func (l *loader) rule(item *node) {
+	rule := store[Rule](item)
+	if item.faulty() || rule.Tool == "" || rule.Action == "" {
+		return // which is reported elsewhere
+	}
+	if _, err := policy.New(policy.WithRules(rule.Source, rule.Policy())); err != nil {
+		l.add(Error, item.key, item.from, "is not a valid rule: "+cut(err.Error()), "")
 	}
 }
 
 // matchers checks the expressions of hooks.
 func (l *loader) matchers() {
-	list := l.tree.find("hooks")
-	if list == nil {
+	for _, list := range l.tree.tables("hooks") {
+		for _, item := range list.items {
+			l.matcher(item.find("matcher"))
+		}
+	}
+}
+
+func (l *loader) matcher(m *node) {
+	if m == nil || m.value == nil || m.value == "*" {
 		return
 	}
-	for _, item := range list.items {
-		if m := item.find("matcher"); m != nil && m.value != nil && m.value != "*" {
-			if _, err := regexp.Compile(m.value.(string)); err != nil {
-				l.add(Error, m.key, m.at, "is not a regular expression", "")
-			}
-		}
+	if _, err := regexp.Compile(m.value.(string)); err != nil {
+		l.add(Error, m.key, m.at, "is not a regular expression", "")
 	}
 }

@@ -205,6 +205,7 @@ func TestFaults(t *testing.T) {
 			"1:2: error: agnet is not a key; did you mean agent?",
 			"2:13: error: agnet.max_turns is too small; the smallest possible value is 1",
 			"3:3: error: aproval is not a key; did you mean approval?",
+			"3:11: error: aproval.rules[0] needs the key tool",
 			"4:10: error: aproval.rules[0].action has no such value; did you mean \"allow\"?",
 		}},
 		{"case", "[Agent]\nMax_Turns = 1\n", []string{

@@ -71,6 +71,7 @@ type node struct {
 	names []string // of the kids, in the order of the file
 	items []*node
 	made  manner
+	bad   bool // the value was left out
 
 	// shadows are the nodes of unknown keys by the names that were probably meant, so that what seems to be missing
 	// is not reported as well.
@@ -93,6 +94,19 @@ const (
 	dotted                 // by a dotted key
 	assigned               // by a value
 )
+
+// faulty reports whether something below the node was left out, so that the whole says nothing.
+func (n *node) faulty() bool {
+	if n.bad || len(n.shadows) > 0 || slices.ContainsFunc(n.items, (*node).faulty) {
+		return true
+	}
+	for _, kid := range n.kids {
+		if kid.faulty() {
+			return true
+		}
+	}
+	return false
+}
 
 func (n *node) add(name string, kid *node) {
 	if n.kids == nil {

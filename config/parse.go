@@ -201,6 +201,7 @@ func (w *walker) holds(n *node, is string) bool {
 }
 
 func (w *walker) wrong(n *node, is string) {
+	n.bad = true
 	what := string(n.field.kind)
 	if n.field.kind == kindList && n.field.elem.kind == kindText {
 		what = "a list of texts"
@@ -320,11 +321,13 @@ func (w *walker) scalar(n *node, text string) {
 func (r *report) settle(n *node, text string) {
 	v, problem := n.field.convert(text)
 	if problem != "" {
+		n.bad = true
 		r.add(Error, n.key, n.from, problem, n.field.form())
 		return
 	}
 	n.value = v
 	if severity, problem, help := n.field.judge(v); problem != "" {
+		n.bad = severity == Error
 		r.add(severity, n.key, n.at, problem, help)
 	}
 }

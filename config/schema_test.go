@@ -44,6 +44,7 @@ func validate(t *testing.T, names ...string) []string {
 }
 
 func TestSchemaAndDiagnosticsAgree(t *testing.T) {
+	t.Parallel()
 	broken := []string{
 		"agent.max_turns = 0", "agent.max_turn = 1", "agent = 1", "agent.max_turns = \"x\"", "agent.system = 1",
 		"context.fill = 0.95", "context.fill = 0.05", "tools.mask = 1", "tools.disabled = [1]", "tools.disabled = \"x\"",

@@ -91,6 +91,7 @@ func TestUntrustedProjectDecidesNothing(t *testing.T) {
 
 // After it is trusted, a project sets what it may, and each other key is a warning at its place.
 func TestTrustedProjectIsRestricted(t *testing.T) {
+	t.Parallel()
 	user := file(t, "[models.main]\nprovider = \"openai\"\nmodel = \"gpt-5\"\n[agent]\nmax_turns = 30\n[sandbox]\nmode = \"on\"\n"+
 		"[servers.mine]\ncommand = \"mine\"\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
 	tests := []struct{ key, text, reason string }{
@@ -192,6 +193,7 @@ command = "./done.sh"
 
 // Each change asks again: of the file, of the script, of a link on the way to it, of the directory.
 func TestTrustIsBoundToContents(t *testing.T) {
+	t.Parallel()
 	const text = "[[hooks]]\nevent = \"Stop\"\ncommand = 'cd hooks && sh \"./run it.sh\" $CLAUDE_PROJECT_DIR/b.sh x=./c.sh'\n"
 	fresh := func() *project {
 		p := newProject(t, text)
