@@ -49,11 +49,7 @@ func (n *node) merge(over *node) {
 			}
 		}
 	case n.field.adds():
-		for _, item := range over.items {
-			if !slices.ContainsFunc(n.items, item.same) {
-				n.items = append(n.items, item)
-			}
-		}
+		n.extend(over.items)
 	default:
 		if !n.holdsLimit(over) {
 			n.text, n.value, n.items, n.from, n.at = over.text, over.value, over.items, over.from, over.at
@@ -67,8 +63,19 @@ func (n *node) holdsLimit(over *node) bool {
 		n.field.tag.Get("tight") != "" && n.field.tighter(n.value, over.value)
 }
 
-// same reports whether two items of a list are the same text. Two tables never are.
-func (n *node) same(o *node) bool { return n.value != nil && n.value == o.value }
+// extend appends items to a list that adds up, each text once. A table is never the same as another.
+func (n *node) extend(items []*node) {
+	seen := map[any]bool{}
+	for _, item := range n.items {
+		seen[item.value] = true
+	}
+	for _, item := range items {
+		if item.value == nil || !seen[item.value] {
+			n.items = append(n.items, item)
+		}
+		seen[item.value] = true
+	}
+}
 
 // A guard keeps out of the tree what a file of a project may not set.
 type guard struct {

@@ -1,0 +1,123 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Each source sets one key more than the next one, so that every value says which source decided.
+func TestPrecedence(t *testing.T) {
+	const all = "[agent]\nmax_turns = %\nmax_calls = %\nretries = %\nthinking = %\n[context]\nmax_tokens = %000\nfill = 0.%\n"
+	lines := func(n int, digit string) string {
+		kept := strings.SplitAfter(all, "\n")
+		return strings.ReplaceAll(strings.Join(kept[:len(kept)-1-n], ""), "%", digit)
+	}
+	p := newProject(t, lines(1, "4"))
+	p.write(config.LocalFile, lines(2, "3"))
+	opts := []config.Option{
+		config.WithUserFile(file(t, lines(0, "5"))),
+		config.WithLookup(variables("AYCODER_AGENT_MAX_TURNS", "6", "AYCODER_AGENT_MAX_CALLS", "6", "AYCODER_AGENT_RETRIES", "6")),
+		config.WithFlag("-max-turns", "agent.max_turns", "7"), config.WithFlag("-calls", "agent.max_calls", "7"),
+		config.WithManagedFile(file(t, "agent.max_turns = 1")),
+	}
+	l := p.accept(opts...)
+	require.Empty(t, texts(l))
+	a, c := l.Config.Agent, l.Config.Context
+	assert.Equal(t, []any{1, 7, 6, 3, int64(4000), 0.5}, []any{a.MaxTurns, a.MaxCalls, a.Retries, a.Thinking, c.MaxTokens, c.Fill})
+	for key, want := range map[string]config.Source{
+		"agent.max_turns": config.Managed, "agent.max_calls": config.Flag, "agent.retries": config.Environment,
+		"agent.thinking": config.Local, "context.max_tokens": config.Project, "context.fill": config.User,
+		"agent.retry_time": config.Default,
+	} {
+		assert.Equal(t, want, l.Origin(key).Source, key)
+	}
+	assert.Equal(t, "flag -calls", l.Origin("agent.max_calls").String())
+	assert.Equal(t, "variable AYCODER_AGENT_RETRIES", l.Origin("agent.retries").String())
+	assert.Equal(t, "default", l.Origin("agent.retry_time").String())
+	assert.True(t, strings.HasSuffix(l.Origin("agent.thinking").String(), "config.local.toml:5:12"), l.Origin("agent.thinking"))
+}
+
+// A managed value is the largest possible: others may be stricter, and none looser.
+func TestManaged(t *testing.T) {
+	managed := "agent.max_turns = 30\nagent.max_cost = 2\napproval.mode = \"ask\"\nsandbox.mode = \"on\"\nsandbox.network = false\n" +
+		"models.main.base_url = \"https://gateway.example\"\n[[approval.rules]]\naction = \"deny\"\ntool = \"fetch\"\n"
+	const model = "[models.main]\nprovider = \"openai\"\nmodel = \"x\"\nbase_url = \"https://mine.example\"\n"
+	tests := []struct {
+		name, user string
+		turns      int
+		cost       float64
+		mode       policy.Mode
+		sandbox    string
+	}{
+		{"nothing", model, 30, 2, "ask", "on"},
+		{"looser", model + "[agent]\nmax_turns = 99\nmax_cost = 9\n[approval]\nmode = \"full-auto\"\n[sandbox]\nmode = \"off\"\nnetwork = true\n",
+			30, 2, "ask", "on"},
+		{"stricter", model + "[agent]\nmax_turns = 9\nmax_cost = 0.5\n[approval]\nmode = \"plan\"\n[sandbox]\nmode = \"required\"\n",
+			9, 0.5, "plan", "required"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l, err := config.Load(config.WithUserFile(file(t, tt.user)), config.WithManagedFile(file(t, managed)))
+			require.NoError(t, err)
+			c := l.Config
+			assert.Equal(t, tt.turns, c.Agent.MaxTurns)
+			assert.InDelta(t, tt.cost, *c.Agent.MaxCost, 0)
+			assert.Equal(t, tt.mode, c.Approval.Mode)
+			assert.Equal(t, tt.sandbox, c.Sandbox.Mode)
+			assert.False(t, c.Sandbox.Network)
+			assert.Equal(t, "https://gateway.example", c.Models["main"].BaseURL)
+			assert.Equal(t, []config.Rule{{Action: policy.RuleDeny, Tool: "fetch", Source: policy.Managed}}, c.Approval.Rules)
+			_, err = policy.New(policy.WithRules(c.Approval.Rules[0].Source, c.Approval.Rules[0].Policy()))
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestVariablesAndFlags(t *testing.T) {
+	l, err := config.Load(
+		config.WithUserFile(file(t, "[models.my-model]\nprovider = \"ollama\"\nmodel = \"a\"\n")),
+		config.WithLookup(variables("AYCODER_MODELS_MY_MODEL_MODEL", "b", "AYCODER_TOOLS_DISABLED", "fetch, bash,",
+			"AYCODER_AGENT_RETRY_TIME", "90s", "AYCODER_AGENT_SYSTEM", "${HOME}", "HOME", "/root",
+			"AYCODER_APPROVAL_MODE", "plan", "AYCODER_SANDBOX_NETWORK", "true", "AYCODER_AGENT_MAX_COST", "1.5")),
+		config.WithFlag("-m", "roles.main", "my-model"), config.WithFlag("-write", "sandbox.write", "/a,/b"),
+	)
+	require.NoError(t, err)
+	require.Empty(t, l.Diagnostics)
+	c := l.Config
+	assert.Equal(t, "b", c.Models["my-model"].Model)
+	assert.Equal(t, []string{"fetch", "bash"}, c.Tools.Disabled)
+	assert.Equal(t, 90*time.Second, c.Agent.RetryTime)
+	assert.Equal(t, "${HOME}", c.Agent.System, "only files have variables in their texts")
+	assert.Equal(t, policy.Plan, c.Approval.Mode)
+	assert.True(t, c.Sandbox.Network)
+	assert.InDelta(t, 1.5, *c.Agent.MaxCost, 0)
+	assert.Equal(t, "my-model", c.Roles.Main)
+	assert.Equal(t, []string{"/a", "/b"}, c.Sandbox.Write)
+
+	var got []string
+	for _, d := range diagnostics(t,
+		config.WithLookup(variables("AYCODER_AGENT_MAX_TURNS", "many", "AYCODER_APPROVAL_MODE", "aks")),
+		config.WithFlag("-t", "agent.max_turn", "3"), config.WithFlag("-r", "approval.rules", "x"),
+		config.WithFlag("-c", "agent.max_calls", "0")) {
+		got = append(got, d.String())
+	}
+	assert.ElementsMatch(t, []string{
+		"error: agent.max_turns must be an integer (variable AYCODER_AGENT_MAX_TURNS)",
+		`error: approval.mode has no such value (variable AYCODER_APPROVAL_MODE); did you mean "ask"?`,
+		"error: agent.max_turn is not a key that a flag can set (flag -t); did you mean agent.max_turns?",
+		"error: approval.rules is not a key that a flag can set (flag -r); did you mean approval.mode?",
+		"error: agent.max_calls is too small (flag -c); the smallest possible value is 1",
+	}, got)
+}
+
+// Two keys never have the same variable.
+func TestVariableNames(t *testing.T) {
+	assert.Equal(t, "AYCODER_AGENT_MAX_TURNS", config.Variable("agent.max_turns"))
+	assert.Equal(t, "AYCODER_MODELS_GPT_5_BASE_URL", config.Variable("models.gpt-5.base_url"))
+}
