@@ -78,8 +78,8 @@
 //
 // Each [Hook] and [Server] of a project has a separate [Question]. It shows the command or the address and the
 // variables that it would be given, and the answer is bound to the contents of the file and of the scripts of the
-// project that the command names. So a pull that changes one of them asks again. Without an answer the element is off,
-// and a warning says so.
+// project that the command names. So a pull that changes one of them asks again, and [Loaded.Verify]
+// looks again right before the element runs. Without an answer the element is off, and a warning says so.
 //
 // # Changes
 //

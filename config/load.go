@@ -116,8 +116,30 @@ type Loaded struct {
 	// Questions are about what a project brings and the user has not decided on. It is off until then.
 	Questions []Question
 
-	leaves map[string]*node
-	read   map[string][]byte // the contents of all files that were read, also of scripts
+	leaves  map[string]*node
+	read    map[string][]byte   // the contents of all files that were read, also of scripts
+	trusted map[Origin]Question // of the elements of projects that are on
+}
+
+// Verify checks that a hook or server, whose Origin is given, is still what the user trusts. A host calls it right
+// before the element runs or connects: its script may have changed since the configuration was loaded, also by the
+// work of the agent. The error says what has changed. What does not come from a project is always as it was.
+func (l *Loaded) Verify(at Origin) error {
+	if !at.Source.theirs() {
+		return nil
+	}
+	q, ok := l.trusted[at]
+	if !ok {
+		return fmt.Errorf("%s is not trusted", at)
+	}
+	now, err := q.Bind()
+	if err != nil {
+		return fmt.Errorf("%s is not trusted any more: %w", at, err)
+	}
+	if now.id() != q.id() {
+		return fmt.Errorf("%s is not trusted any more: %s or a script in %s has changed", at, q.File, q.Root)
+	}
+	return nil
 }
 
 // Origin returns where the value of a key comes from, such as "agent.max_turns" or "models.main.model". It
@@ -162,7 +184,7 @@ type loader struct {
 func load(s setup, kept map[string][]byte) (*Loaded, error) {
 	doc := shape()
 	l := &loader{setup: s, doc: doc, tree: &node{field: doc}, kept: kept}
-	l.loaded = &Loaded{read: map[string][]byte{}}
+	l.loaded = &Loaded{read: map[string][]byte{}, trusted: map[Origin]Question{}}
 	for _, f := range s.files() {
 		if f.source != Managed {
 			l.file(f)
@@ -336,5 +358,9 @@ func (l *loader) trusts(q Question, f file, data []byte, r *report, key string, 
 	case !trusted:
 		r.add(Warning, key, at, "is off, since the user does not trust it", "")
 	}
-	return trusted && err == nil
+	if trusted && err == nil {
+		l.loaded.trusted[at] = q
+		return true
+	}
+	return false
 }

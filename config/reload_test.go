@@ -245,7 +245,9 @@ func TestReloadAfterTrust(t *testing.T) {
 func TestTurnsSeeWholeConfigurations(t *testing.T) {
 	s := newSaver(t)
 	stop, done := make(chan struct{}), make(chan struct{})
-	text := func(n int) string { return fmt.Sprintf(turns, n) + strings.Repeat("# filler\n", 500) + fmt.Sprintf("max_calls = %d\n", n) }
+	text := func(n int) string {
+		return fmt.Sprintf(turns, n) + strings.Repeat("# filler\n", 500) + fmt.Sprintf("max_calls = %d\n", n)
+	}
 	go func() {
 		defer close(done)
 		for n := 1; ; n = n%200 + 1 {

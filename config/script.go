@@ -24,6 +24,9 @@ const (
 // by a symbolic link is an error.
 func scripts(root *os.Root, dir, command string) ([]string, error) {
 	words := candidates(dir, command)
+	if len(words) > maxWords {
+		return nil, errors.New("the command is too long to say which scripts it names")
+	}
 	dirs := []string{"."}
 	for _, w := range words {
 		if info, err := root.Stat(filepath.FromSlash(w)); err == nil && info.IsDir() && w != "." {
@@ -83,7 +86,7 @@ func candidates(dir, command string) []string {
 		}
 		w = strings.TrimPrefix(filepath.ToSlash(w), strings.TrimSuffix(filepath.ToSlash(dir), "/")+"/")
 		w = path.Clean(w)
-		if w != "." && w != "/" && !slices.Contains(out, w) && len(out) < maxWords {
+		if w != "." && w != "/" && !slices.Contains(out, w) && len(out) <= maxWords {
 			out = append(out, w)
 		}
 	}

@@ -343,3 +343,41 @@ func TestTrustFile(t *testing.T) {
 	assert.Equal(t, 50, l.Config.Agent.MaxTurns)
 	assert.Contains(t, texts(l), "repair or remove the file")
 }
+
+// Between two loads, a script may change by the work of the agent.
+func TestVerify(t *testing.T) {
+	p := newProject(t, "[[hooks]]\nevent = \"Stop\"\ncommand = \"cd a; ./b.sh\"\n")
+	p.write("a/b.sh", "true")
+	l := p.accept(config.WithUserFile(file(t, "[[hooks]]\nevent = \"Stop\"\ncommand = \"x\"\n")))
+	require.Len(t, l.Config.Hooks, 2)
+	mine, theirs := l.Config.Hooks[0].Origin, l.Config.Hooks[1].Origin
+	require.NoError(t, l.Verify(mine))
+	require.NoError(t, l.Verify(theirs))
+	require.Error(t, l.Verify(config.Origin{Source: config.Project, File: "x"}))
+	for _, change := range []func(){
+		func() { p.write("a/b.sh", "evil") },
+		func() { p.write("b.sh", "true") },
+		func() { p.write(config.ProjectFile, "") },
+		func() { require.NoError(t, os.RemoveAll(p.dir)) },
+	} {
+		change()
+		require.NoError(t, l.Verify(mine))
+		require.Error(t, l.Verify(theirs))
+		if _, err := os.Stat(p.dir); err == nil {
+			p.write("a/b.sh", "true")
+			require.NoError(t, os.RemoveAll(filepath.Join(p.dir, "b.sh")))
+			p.write(config.ProjectFile, "[[hooks]]\nevent = \"Stop\"\ncommand = \"cd a; ./b.sh\"\n")
+			require.NoError(t, l.Verify(theirs))
+		}
+	}
+}
+
+func TestLongCommandsAreRefused(t *testing.T) {
+	command := "true"
+	for i := range 300 {
+		command += fmt.Sprint(" word", i)
+	}
+	l := newProject(t, fmt.Sprintf("[[hooks]]\nevent = \"Stop\"\ncommand = %q\n", command+" ./x.sh")).accept()
+	assert.Empty(t, l.Config.Hooks)
+	assert.Contains(t, texts(l), "too long to say which scripts it names")
+}
