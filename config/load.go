@@ -123,7 +123,7 @@ type Loaded struct {
 
 // Verify checks that a hook or server, whose Origin is given, is still what the user trusts. A host calls it right
 // before the element runs or connects: its script may have changed since the configuration was loaded, also by the
-// work of the agent. The error says what has changed. What does not come from a project is always as it was.
+// work of the agent. The error says what has changed. An element of another source is always accepted.
 func (l *Loaded) Verify(at Origin) error {
 	if !at.Source.theirs() {
 		return nil

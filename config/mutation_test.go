@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -223,6 +224,7 @@ func goodLines(t testing.TB) []string {
 }
 
 func TestMutations(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	good, r := goodLines(t), rand.New(rand.NewPCG(16, 1))
 	count := map[string]int{}
@@ -266,6 +268,7 @@ func checkFaults(t *testing.T, text string, want []fault) {
 
 // Wrong syntax is reported at the first line at which the file cannot go on, with the faults before it.
 func TestSyntaxMutations(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	good, r := goodLines(t), rand.New(rand.NewPCG(16, 2))
 	breaks := map[string]func(line string) (text string, next bool, ok bool){
@@ -327,6 +330,7 @@ func TestSyntaxMutations(t *testing.T) {
 
 // One typo in a key is recognised in at least 95 of 100 cases, also by a reader who would have no other choice.
 func TestTypos(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	good, r := goodLines(t), rand.New(rand.NewPCG(16, 3))
 	right, all, left := 0, 0, 0

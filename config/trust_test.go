@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,7 @@ func TestUntrustedProjectDecidesNothing(t *testing.T) {
 
 // After it is trusted, a project sets what it may, and each other key is a warning at its place.
 func TestTrustedProjectIsRestricted(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	user := file(t, "[models.main]\nprovider = \"openai\"\nmodel = \"gpt-5\"\n[agent]\nmax_turns = 30\n[sandbox]\nmode = \"on\"\n"+
 		"[servers.mine]\ncommand = \"mine\"\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
@@ -309,7 +311,7 @@ func TestTrustFile(t *testing.T) {
 	require.Error(t, p.trust.Decide(t.Context(), config.Question{Root: p.dir}, true))
 	path := filepath.Join(t.TempDir(), "deep", "trust.json")
 	var wg sync.WaitGroup
-	for i := range 16 { // as many processes, each with an opening of its own
+	for i := range 16 { // as many processes, each with a separate opening
 		wg.Go(func() {
 			q := q
 			q.Command = fmt.Sprint(i)
