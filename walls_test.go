@@ -25,7 +25,7 @@ const module = "github.com/aycoder/aycoder"
 var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "github.com/invopop/jsonschema", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
-	"golang.org/x/net", "mvdan.cc/sh/v3", "github.com/pelletier/go-toml/v2",
+	"golang.org/x/net", "mvdan.cc/sh/v3", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3",
 }
 
 // A wall says what the code of some directories may import from this module and from
@@ -61,6 +61,7 @@ var walls = []wall{
 	{"memory", []string{".", "edit", "tools", "workspace", "internal"}, nil},
 	{"retrieval", []string{".", "codegraph", "internal"}, nil},
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
+	{"harness/project", []string{".", "tools", "workspace", "internal"}, []string{"go.yaml.in/yaml/v3"}},
 	{"agenttest", []string{".", "edit", "merge", "session", "tools", "workspace", "internal"}, nil},
 	{"remote", []string{".", "edit", "merge", "tools", "workspace", "internal"}, modules[:4]},
 	{"remote/aycoder-remote", []string{"remote", "tools", "workspace"}, nil},
