@@ -59,6 +59,14 @@ func (g *Graph) Map(ctx context.Context, s *Snapshot) (string, error) {
 	return out.String(), nil
 }
 
+// Commands returns the commands that build and test the projects of a workspace, as [Graph.Map] describes them: those of
+// a directory below the root end in " in " and its name. The error is that of ctx.
+func (g *Graph) Commands(ctx context.Context, s *Snapshot) ([]string, error) {
+	m := surveyor{g: g, s: s}
+	err := m.configs(ctx)
+	return m.commands, err
+}
+
 // line returns the items that have room in a number of tokens, each once, or "" if there are none.
 func line(title, sep string, items []string, room int64) string {
 	text, seen := title+": ", map[string]bool{}

@@ -89,6 +89,23 @@ func TestMap(t *testing.T) {
 	}
 }
 
+func TestCommands(t *testing.T) {
+	m := &memory{MapFS: map[string]*fstest.MapFile{}}
+	m.put("Makefile", "lint:\n\tx\n")
+	m.put("web/package.json", `{"scripts":{"test":"x","a; b":"y"}}`)
+	g, err := codegraph.New(m)
+	require.NoError(t, err)
+	s, err := g.Refresh(t.Context())
+	require.NoError(t, err)
+	commands, err := g.Commands(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"make lint", "npm run test in web"}, commands)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = g.Commands(ctx, s)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 // A workspace of many files with long and misleading names has a map of lines that are as they should be.
 func TestMapIsBounded(t *testing.T) {
 	m := &memory{MapFS: map[string]*fstest.MapFile{}}

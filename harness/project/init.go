@@ -1,0 +1,173 @@
+package project
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+// ConfigFile and AgentsFile are where the texts of a [Draft] belong.
+const (
+	ConfigFile = ".aycoder/config.toml"
+	AgentsFile = "AGENTS.md"
+)
+
+// Draft is a proposal for the files of a project.
+type Draft struct {
+	// Config is for [ConfigFile]. Every setting in it is commented out.
+	Config string
+	// Agents is for [AgentsFile], or "" if the project has this file.
+	Agents string
+}
+
+// customary are the commands of projects that have a file in their root.
+var customary = []struct {
+	file     string // a pattern of path.Match
+	commands []string
+}{
+	{"go.mod", []string{"go build ./...", "go test ./...", "go vet ./...", "gofmt -l ."}},
+	{".golangci.y*ml", []string{"golangci-lint run"}},
+	{"Cargo.toml", []string{"cargo build", "cargo test", "cargo clippy", "cargo fmt --check"}},
+	{"ruff.toml", []string{"ruff check .", "ruff format --check ."}},
+	{"pytest.ini", []string{"pytest"}},
+	{"mypy.ini", []string{"mypy ."}},
+	{"tsconfig.json", []string{"npx tsc --noEmit"}},
+	{"eslint.config.*", []string{"npx eslint ."}},
+	{".prettierrc*", []string{"npx prettier --check ."}},
+	{".pre-commit-config.yaml", []string{"pre-commit run --all-files"}},
+}
+
+// generated are directories that people seldom edit.
+var generated = []string{
+	"node_modules", "vendor", "third_party", "dist", "build", "target", "out", "coverage", ".venv", "venv", "bower_components",
+}
+
+// purposes are the kinds of commands, with words that they have.
+var purposes = []struct{ name, words string }{
+	{"Format", "fmt gofmt format prettier"}, {"Lint", "lint vet clippy ruff eslint mypy tsc typecheck check-types pre-commit golangci"},
+	{"Test", "test check pytest tox nox jest vitest"}, {"Build", "build compile"},
+}
+
+const maxCommands = 30
+
+// Init looks at the root of a project, and drafts a configuration and instructions for it. commands are further
+// commands that are known of it, those of the method Commands of a graph of package codegraph. Nothing is written,
+// and nothing in the draft takes effect before a person has read it and removed the mark of the comment. Names that
+// could mislead are left out. The error is that of listing the directory.
+func Init(ctx context.Context, files Files, commands []string) (*Draft, error) {
+	entries, err := files.ReadDir(ctx, ".")
+	if err != nil {
+		return nil, fmt.Errorf("look at the project: %w", err)
+	}
+	var ignored, found []string
+	has := map[string]bool{}
+	for _, e := range entries {
+		name := e.Name()
+		has[name] = true
+		if e.IsDir() && slices.Contains(generated, name) {
+			ignored = append(ignored, name+"/")
+		}
+		for _, c := range customary {
+			if ok, _ := path.Match(c.file, name); ok && !e.IsDir() {
+				found = append(found, c.commands...)
+			}
+		}
+	}
+	var all []string
+	for _, c := range append(found, commands...) {
+		if !slices.Contains(all, c) && runes.Path(c) == c && len(all) < maxCommands {
+			all = append(all, c)
+		}
+	}
+	d := &Draft{Config: draftConfig(all, ignored)}
+	if !has[AgentsFile] {
+		d.Agents = draftAgents(all)
+	}
+	return d, nil
+}
+
+// purpose returns what a command is for, or "".
+func purpose(command string) string {
+	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" :/-_.", r) })
+	for _, p := range purposes {
+		if slices.ContainsFunc(strings.Fields(p.words), func(w string) bool {
+			return slices.Contains(words, w) || strings.Contains(w, "-") && strings.Contains(command, w)
+		}) {
+			return p.name
+		}
+	}
+	return ""
+}
+
+func draftConfig(commands, ignored []string) string {
+	var out strings.Builder
+	out.WriteString(`# Settings of this project. Each is a suggestion: remove the # before those that you want.
+# What this file says can make an agent ask more often, but never less.
+
+# [tools]
+# # Directories that searches leave out, beside those that git ignores.
+`)
+	fmt.Fprintf(&out, "# ignore = %s\n", quotedList(ignored))
+	out.WriteString(`
+# What is asked about, whatever other rules say.
+# [[approval.rules]]
+# action = "ask"
+# tool = "bash"
+# pattern = "git push"
+`)
+	var rules []string
+	for _, c := range commands {
+		if !strings.Contains(c, " in ") && !strings.ContainsAny(c, "*&|;<>$`\\") && purpose(c) != "" {
+			rules = append(rules, c)
+		}
+	}
+	if len(rules) == 0 {
+		return out.String()
+	}
+	out.WriteString(`
+# These commands were found. A rule that allows is taken only from your own config.toml, not from this file: copy
+# there what you want to run without a question. Each runs code of the project.
+`)
+	for _, c := range rules {
+		fmt.Fprintf(&out, "# [[approval.rules]] # %s\n# action = \"allow\"\n# tool = \"bash\"\n# pattern = %s\n",
+			strings.ToLower(purpose(c)), strconv.Quote(c))
+	}
+	return out.String()
+}
+
+func quotedList(names []string) string {
+	var quoted []string
+	for _, name := range names {
+		quoted = append(quoted, strconv.Quote(name))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// draftAgents returns instructions in which a person fills in what no program can know.
+func draftAgents(commands []string) string {
+	var out strings.Builder
+	out.WriteString("# For coding agents\n\n<!-- Say in a few lines what the project is, and what a stranger gets wrong. -->\n")
+	for _, p := range slices.Backward(purposes) {
+		n := 0
+		for _, c := range commands {
+			if purpose(c) != p.name {
+				continue
+			}
+			if n++; n == 1 {
+				fmt.Fprintf(&out, "\n## %s\n\n", p.name)
+			}
+			command, dir, below := strings.Cut(strings.ReplaceAll(c, "`", "'"), " in ")
+			fmt.Fprintf(&out, "- `%s`", command)
+			if below {
+				out.WriteString(" in " + dir)
+			}
+			out.WriteString("\n")
+		}
+	}
+	return out.String()
+}
