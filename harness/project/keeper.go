@@ -173,7 +173,7 @@ func (k *Keeper) Context(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 
 // keep returns the request with what it has to have.
 func (r *keptRun) keep(in aycoder.ContextInput, req *aycoder.Request) *aycoder.Request {
-	all := blocksIn(in.Messages)
+	all := append(blocksOf(r.extra), blocksIn(in.Messages)...)                 // a history may have shed what requests do not have
 	sent := slices.DeleteFunc(blocksIn(req.Messages), func(text string) bool { // one that was shortened
 		return !slices.Contains(all, text)
 	})

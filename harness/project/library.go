@@ -188,7 +188,8 @@ func (l *loader) open(ctx context.Context, file string, keys []string) (document
 func (l *loader) takes(kind, name, file string, count int) bool {
 	before, known := l.names[kind+" "+name]
 	switch {
-	case name == "" || len(name) > maxName || strings.ContainsAny(name, " \t\n/\\<>\"'`") || runes.Path(name) != name:
+	case name == "" || len(name) > maxName || strings.ContainsAny(name, "/\\<>\"'`") || runes.Path(name) != name ||
+		kind == "command" && strings.Contains(name, " "):
 		l.warn.add(file, 1, "%s is no name for a %s, so it is left out", runes.Path(name), kind)
 	case known:
 		l.warn.add(file, 1, "the %s %s is already in %s, which is nearer and counts", kind, name, runes.Path(before))

@@ -24,6 +24,7 @@ func TestLoad(t *testing.T) {
 		".claude/commands/bad name.md": "Text",
 		".claude/agents/reviewer.md":   "---\nname: reviewer\ndescription: Use when: reviewing\ntools: Read, Grep, NotebookEdit\n---\nYou review.\n",
 		".claude/agents/empty.md":      "No front matter",
+		".agents/skills/s/SKILL.md":    "---\nname: Agent Development\ndescription: x\n---\n",
 		".agents/skills/pdf/SKILL.md":  "---\nname: pdf\ndescription: Reads PDF\nallowed-tools: Read Bash(pdftotext:*)\n---\nSay it.\n",
 		".agents/skills/a/b/SKILL.md":  "---\ndescription: Nested\ndisable-model-invocation: true\n---\nText\n",
 	})
@@ -57,6 +58,7 @@ func TestLoad(t *testing.T) {
 
 	require.Equal(t, []project.ToolRef{{Name: "read_file"}, {Name: "bash", Rule: "pdftotext *"}}, lib.Skill("pdf").AllowedTools)
 	require.Equal(t, ".agents/skills/a/b", lib.Skill("b").Dir)
+	require.NotNil(t, lib.Skill("Agent Development"), "public ones have such names")
 	require.NotContains(t, lib.SkillsPrompt(), "Nested")
 	require.Contains(t, lib.SkillsPrompt(), "- pdf (project): Reads PDF\n")
 }
@@ -70,7 +72,7 @@ func TestUnknownToolsAreNotAll(t *testing.T) {
 	require.NotNil(t, lib.Agent("a").Tools)
 }
 
-// Files of a hostile repository that are no commands are left out, with a warning.
+// Hostile files of a repository are left out, with a warning.
 func TestLoadHostile(t *testing.T) {
 	ws := dir(t, map[string]string{
 		".claude/commands/big.md":     strings.Repeat("x", 300<<10),

@@ -202,8 +202,13 @@ func readLines(front string, keys []string) (m matter) {
 			m[len(m)-1].extend(line)
 		}
 	}
-	for i := range m {
-		m[i].text = unquote(strings.TrimSpace(m[i].text))
+	for i, v := range m {
+		m[i].text = unquote(strings.TrimSpace(v.text))
+		if inner, ok := strings.CutPrefix(strings.TrimSuffix(m[i].text, "]"), "["); ok && v.list == nil {
+			for _, item := range fields(inner) {
+				m[i].list = append(m[i].list, unquote(item))
+			}
+		}
 	}
 	return m
 }
