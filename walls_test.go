@@ -46,6 +46,8 @@ var walls = []wall{
 	{"catalog", []string{".", "internal"}, nil},
 	{"diff", []string{"merge", "internal"}, modules[:4]},
 	{"generate", []string{".", "internal"}, nil},
+	{"budget", []string{".", "tokens", "internal"}, nil},
+	{"harness/hooks", []string{".", "tools", "workspace", "internal"}, nil},
 	{"workspace", []string{".", "edit", "merge", "internal"}, modules[:4]},
 	{"egress", []string{".", "internal"}, nil},
 	{"background", []string{".", "internal"}, nil},
