@@ -1,0 +1,317 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/jsontext"
+)
+
+// Approver returns an Approver that decides like next and then asks the hooks of PreToolUse, which can
+// only be stricter. Hooks run once for each call and its arguments, however often the loop asks. Put
+// [aycoder.DenyAsks] and [aycoder.SuspendAsks] around it.
+func (r *Runner) Approver(next aycoder.Approver) aycoder.Approver { return &approver{next, r} }
+
+type approver struct {
+	next aycoder.Approver
+	r    *Runner
+}
+
+// Unwrap returns the wrapped Approver, whose optional interfaces the loop finds.
+func (a *approver) Unwrap() aycoder.Approver { return a.next }
+
+// Decide implements [aycoder.Approver].
+func (a *approver) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	if by := a.r.stopped(ctx); by != nil {
+		return aycoder.Deny(by.Error())
+	}
+	v := a.next.Decide(ctx, call, spec)
+	at, _ := aycoder.PlaceFromContext(ctx)
+	said := read(v)
+	if said.Kind == "deny" {
+		a.denied(ctx, at, call, said.Reason)
+		return v
+	}
+	if said.Args != nil { // of the wrapped Approver: the hooks see what would run
+		call = &aycoder.ToolUse{ID: call.ID, Name: call.Name, Args: said.Args}
+	}
+	j := a.r.judge(ctx, at, call, spec)
+	switch {
+	case ctx.Err() != nil:
+		return aycoder.Deny(context.Cause(ctx).Error())
+	case j.denial != "":
+		return aycoder.Deny(j.denial)
+	case j.args != nil:
+		edited := a.edited(ctx, call, spec, j)
+		if read(edited).Kind != "allow" {
+			return edited
+		}
+		v, said.Kind = edited, "allow"
+	}
+	switch {
+	case j.suspend:
+		return aycoder.Suspend().WithRationale(j.grounds(v))
+	case j.ask && said.Kind == "allow":
+		v, said.Kind = aycoder.Ask().WithRationale(j.grounds(v)), ""
+	}
+	if said.Kind == "" {
+		return a.request(ctx, at, call, v)
+	}
+	return v
+}
+
+// verdict is the JSON form of a verdict, which tells more than its methods.
+type verdict struct {
+	Kind   string          `json:"kind"`
+	Reason string          `json:"reason"`
+	Args   json.RawMessage `json:"args"`
+}
+
+func read(v aycoder.Verdict) (out verdict) {
+	data, err := json.Marshal(v)
+	if err != nil || json.Unmarshal(data, &out) != nil {
+		return verdict{Kind: "deny", Reason: "the verdict is not understood"}
+	}
+	return out
+}
+
+// grounds are those of a verdict with what the hook says.
+func (j *judgment) grounds(v aycoder.Verdict) aycoder.Grounds {
+	g := v.Grounds()
+	return aycoder.Grounds{Class: g.Class, Reasons: append(slices.Clip(g.Reasons), j.reason)}
+}
+
+// edited decides about a call whose input a hook has replaced. Nobody but the model can put other arguments
+// into a question, so that the user sees them: where the user would be asked, the model has to.
+func (a *approver) edited(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec, j *judgment) aycoder.Verdict {
+	v := a.next.Decide(ctx, &aycoder.ToolUse{ID: call.ID, Name: call.Name, Args: j.args}, spec)
+	said := read(v)
+	switch {
+	case said.Kind == "deny":
+		return aycoder.Deny("a hook changed the input of this call, and the policy denies it as it is then: " + said.Reason)
+	case said.Kind != "allow" || said.Args != nil || j.ask || j.suspend:
+		return aycoder.Deny("a hook requires another input. Make the call again with exactly this one: " + string(j.args))
+	}
+	return aycoder.AllowWith(j.args).WithRationale(v.Grounds())
+}
+
+// request asks the hooks of PermissionRequest, which can deny what the user would be asked.
+func (a *approver) request(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, v aycoder.Verdict) aycoder.Verdict {
+	r := a.r
+	denial, err := r.once(ctx, "request", at, call, func() (*judgment, error) {
+		j := new(judgment)
+		views, err := r.views(call.Name, call.Args)
+		for _, w := range views {
+			add := map[string]any{"tool_name": w.name, "tool_input": w.input, "tool_use_id": call.ID}
+			if _, refused := r.tell(ctx, PermissionRequest, at, add, toolNames(call.Name)...); refused != nil {
+				j.denial = fmt.Sprintf("a hook refused this call: %s", cmp.Or(refused.Reason, refused.Hook.title()))
+			}
+		}
+		return j, err
+	})
+	if err == nil && denial.denial != "" {
+		return aycoder.Deny(denial.denial)
+	}
+	return v
+}
+
+// denied tells the hooks of PermissionDenied, once for each call.
+func (a *approver) denied(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, reason string) {
+	r := a.r
+	_, _ = r.once(ctx, "denied", at, call, func() (*judgment, error) {
+		views, err := r.views(call.Name, call.Args)
+		for _, w := range views {
+			add := map[string]any{"tool_name": w.name, "tool_input": w.input, "tool_use_id": call.ID, "reason": reason}
+			r.tell(ctx, PermissionDenied, at, add, toolNames(call.Name)...)
+		}
+		return new(judgment), err
+	})
+}
+
+// A judgment is what the hooks before a tool say about a call.
+type judgment struct {
+	judged
+
+	done chan struct{} // closed when it is over with it
+	made bool          // guarded by Runner.mu
+}
+
+type judged struct {
+	denial       string // for the model, or ""
+	ask, suspend bool
+	reason       string
+	args         json.RawMessage // other arguments, or nil
+	notes        []string        // for the model, with the result
+}
+
+// maxKnown bounds the judgments that a Runner remembers.
+const maxKnown = 512
+
+// key identifies a call and its arguments.
+func key(about, run, id, tool string, args json.RawMessage) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q%q%q%q%q", about, run, id, tool, jsontext.Canonical(args)))
+	return string(sum[:])
+}
+
+var errUnmade = errors.New("the hooks did not finish")
+
+// once makes a judgment about a call, unless it was made before. If it comes to nothing, as after a cancel,
+// it is made again.
+func (r *Runner) once(ctx context.Context, about string, at aycoder.Place, call *aycoder.ToolUse, make func() (*judgment, error)) (*judgment, error) {
+	k := key(about, at.Run, call.ID, call.Name, call.Args)
+	for {
+		j, mine := r.claim(k)
+		if mine {
+			return r.fill(ctx, k, j, make)
+		}
+		select {
+		case <-j.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		r.mu.Lock()
+		made := j.made
+		r.mu.Unlock()
+		if made {
+			return j, nil
+		}
+	}
+}
+
+// claim returns the judgment with a key, and whether the caller is to make it. It forgets the oldest one.
+func (r *Runner) claim(k string) (j *judgment, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j = r.known[k]; j != nil {
+		return j, false
+	}
+	if len(r.order) >= maxKnown {
+		delete(r.known, r.order[0])
+		r.order = r.order[1:]
+	}
+	j = &judgment{done: make(chan struct{})}
+	r.known[k], r.order = j, append(r.order, k)
+	return j, true
+}
+
+// fill makes a judgment, whatever happens meanwhile.
+func (r *Runner) fill(ctx context.Context, k string, j *judgment, make func() (*judgment, error)) (_ *judgment, err error) {
+	var made *judgment
+	err = errUnmade
+	defer func() { // also of a panic
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if err == nil {
+			j.judged, j.made = made.judged, true
+		} else if r.known[k] == j {
+			delete(r.known, k)
+		}
+		close(j.done)
+	}()
+	if made, err = make(); err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return j, err
+}
+
+// judge asks the hooks of PreToolUse about a call.
+func (r *Runner) judge(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec) *judgment {
+	if len(r.of(PreToolUse, toolNames(call.Name)...)) == 0 {
+		return new(judgment)
+	}
+	j, err := r.once(ctx, "tool", at, call, func() (*judgment, error) { return r.preTool(ctx, at, call, spec), nil })
+	if err != nil {
+		return &judgment{judged: judged{denial: "the hooks before this call did not finish: " + err.Error()}}
+	}
+	if j.args != nil && j.denial == "" { // what the hooks made of it needs no hook again
+		edited := &aycoder.ToolUse{ID: call.ID, Name: call.Name, Args: j.args}
+		_, _ = r.once(ctx, "tool", at, edited, func() (*judgment, error) {
+			same := j.judged
+			same.args = nil
+			return &judgment{judged: same}, nil
+		})
+	}
+	return j
+}
+
+// preTool runs the hooks one after the other. After a change of the input, those that have not asked for
+// it see the new one, too, and must not change it again.
+func (r *Runner) preTool(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec) *judgment {
+	j := &judgment{}
+	rest, args := r.of(PreToolUse, toolNames(call.Name)...), call.Args
+	for pass := range 2 {
+		var agreed []*hook
+		for _, h := range rest {
+			next, err := r.preToolHook(ctx, h, at, call, args, spec, j)
+			if err != nil {
+				return &judgment{judged: judged{denial: "not run: " + err.Error()}}
+			}
+			if j.denial != "" {
+				return j
+			}
+			if next == nil {
+				agreed = append(agreed, h)
+				continue
+			}
+			if pass > 0 {
+				return &judgment{judged: judged{denial: "not run: the hooks before this call do not agree about its input"}}
+			}
+			args, j.args = next, next
+		}
+		if j.args == nil {
+			break
+		}
+		rest = agreed
+	}
+	return j
+}
+
+// preToolHook asks one hook, and returns the arguments by which it replaces those that it got, or nil.
+func (r *Runner) preToolHook(ctx context.Context, h *hook, at aycoder.Place, call *aycoder.ToolUse,
+	args json.RawMessage, spec *aycoder.ToolSpec, j *judgment,
+) (json.RawMessage, error) {
+	views, err := r.views(call.Name, args)
+	if err != nil {
+		return nil, err
+	}
+	var replaced json.RawMessage
+	for _, v := range views {
+		in := r.input(ctx, PreToolUse, at)
+		in["tool_name"], in["tool_input"], in["tool_use_id"] = v.name, v.input, call.ID
+		o, err := r.ask(ctx, h, in, at.Agent)
+		if err != nil {
+			return nil, err
+		}
+		if o.refuse {
+			j.denial = fmt.Sprintf("a hook refused this call: %s", cmp.Or(o.reason, h.title()))
+			return nil, nil
+		}
+		j.ask, j.suspend = j.ask || o.ask, j.suspend || o.suspend
+		if o.ask || o.suspend {
+			j.reason = cmp.Or(o.reason, "the hook "+h.title()+" asks")
+		}
+		if o.context != "" {
+			j.notes = append(j.notes, o.context)
+		}
+		if o.input == nil {
+			continue
+		}
+		next, err := r.inward(call.Name, v, o.input)
+		if err == nil {
+			next, err = spec.CheckArgs(next)
+		}
+		if err != nil {
+			return nil, &Error{Hook: h.Hook, Err: fmt.Errorf("its input for the tool is not valid: %w", err)}
+		}
+		if jsontext.Canonical(next) != jsontext.Canonical(args) {
+			replaced = next
+		}
+	}
+	return replaced, nil
+}

@@ -1,0 +1,111 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const maxContext = 64 << 10 // bytes of what a hook tells the model
+
+// answer is what a hook may write to its standard output.
+type answer struct {
+	Continue      *bool  `json:"continue"`
+	StopReason    string `json:"stopReason"`
+	SystemMessage string `json:"systemMessage"`
+	Decision      string `json:"decision"`
+	Reason        string `json:"reason"`
+	Specific      struct {
+		Permission       string          `json:"permissionDecision"`
+		PermissionReason string          `json:"permissionDecisionReason"`
+		UpdatedInput     json.RawMessage `json:"updatedInput"`
+		UpdatedOutput    json.RawMessage `json:"updatedToolOutput"`
+		Context          string          `json:"additionalContext"`
+		Decision         struct {
+			Behavior     string          `json:"behavior"`
+			Message      string          `json:"message"`
+			UpdatedInput json.RawMessage `json:"updatedInput"`
+		} `json:"decision"`
+	} `json:"hookSpecificOutput"`
+}
+
+// An opinion is what a hook said, without what would loosen.
+type opinion struct {
+	refuse, ask, suspend bool
+	reason               string
+	input, output        json.RawMessage // replaced, or nil
+	context              string          // for the model
+	message              string          // for the user
+	stop                 bool            // the agent is to stop
+}
+
+// telling are the events whose plain standard output is for the model.
+var telling = map[Event]bool{UserPromptSubmit: true, SessionStart: true}
+
+// opinion reads the result of a hook. The error says that it is not understood.
+func (res *result) opinion(event Event) (o opinion, err error) {
+	if res.code == 2 {
+		o.refuse, o.reason = true, res.stderr
+		return o, nil
+	}
+	text := strings.TrimSpace(res.stdout)
+	var a answer
+	if !strings.HasPrefix(text, "{") {
+		if strings.Contains(text, `"hookSpecificOutput"`) || strings.Contains(text, `"decision"`) {
+			return o, errors.New("there is text before its JSON")
+		}
+		if telling[event] {
+			o.context = runes.HeadTail(text, maxContext)
+		}
+		return o, nil
+	}
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return o, fmt.Errorf("its output is not understood: %w", err)
+	}
+	return a.opinion()
+}
+
+func (a *answer) opinion() (o opinion, err error) {
+	s := &a.Specific
+	o.context, o.message = runes.HeadTail(s.Context, maxContext), runes.HeadTail(a.SystemMessage, maxQuoted)
+	if a.Continue != nil && !*a.Continue {
+		o.refuse, o.stop, o.reason = true, true, a.StopReason
+	}
+	for _, d := range []struct{ word, reason string }{
+		{s.Permission, s.PermissionReason}, {a.Decision, a.Reason}, {s.Decision.Behavior, s.Decision.Message},
+	} {
+		switch d.word {
+		case "", "allow", "approve": // which is not an opinion
+			continue
+		case "deny", "block":
+			o.refuse = true
+		case "ask":
+			o.ask = true
+		case "defer":
+			o.suspend = true
+		default:
+			return o, fmt.Errorf("there is no decision %.80q", d.word)
+		}
+		if o.reason == "" {
+			o.reason = d.reason
+		}
+	}
+	o.reason = runes.HeadTail(o.reason, maxQuoted)
+	o.input, o.output = given(s.UpdatedInput), given(s.UpdatedOutput)
+	if o.input == nil {
+		o.input = given(s.Decision.UpdatedInput)
+	}
+	return o, nil
+}
+
+// given returns a value, or nil for null.
+func given(v json.RawMessage) json.RawMessage {
+	if v = bytes.TrimSpace(v); len(v) == 0 || string(v) == "null" {
+		return nil
+	}
+	return v
+}

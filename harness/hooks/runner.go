@@ -1,0 +1,223 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// Config configures a [Runner]. Exec and Root are required.
+type Config struct {
+	// Hooks are the hooks that may run, in their order.
+	Hooks []Hook
+	// Exec runs them where the workspace is. Root is its directory, as an absolute path.
+	Exec tools.Exec
+	Root string
+	// Env is the environment of the hooks, as "NAME=value". CLAUDE_PROJECT_DIR is added, which is Root.
+	Env []string
+	// Session and Transcript are session_id and transcript_path. Default: the id of the run, if there is
+	// one at the event, and none.
+	Session, Transcript string
+	// Dir returns the directory that hooks are told as cwd, such as the method DirOf of [tools.Shell].
+	// Default: Root.
+	Dir func(context.Context) string
+	// Subagents are the names of the tools that start agents. Default: "subagent".
+	Subagents []string
+	// Report is told what hooks tell the user, and which hooks did not work. It must be safe for concurrent
+	// use and must not wait. Default: nobody is told.
+	Report func(Report)
+}
+
+// Report is a message of a hook for the user.
+type Report struct {
+	Event Event
+	Hook  Hook
+	// Agent is the name of the agent in whose run the hook ran.
+	Agent string
+	// Text is the message of the hook. Err is set instead if it did not work, and is an [*Error].
+	Text string
+	Err  error
+}
+
+// Runner runs hooks. It is safe for concurrent use, and has no goroutine between hooks.
+type Runner struct {
+	Config
+	hooks []*hook
+
+	mu    sync.Mutex // guards the calls that were judged, the oldest first
+	known map[string]*judgment
+	order []string
+}
+
+type hook struct {
+	Hook
+	matcher *regexp.Regexp // nil for all
+}
+
+// New returns a runner. The error joins an [*aycoder.ConfigError] for each hook that is not valid.
+func New(c Config) (*Runner, error) {
+	var errs []error
+	if c.Exec == nil || c.Root == "" {
+		errs = append(errs, &aycoder.ConfigError{Option: "Exec and Root", Err: errors.New("are required")})
+	}
+	c.Env = append(slices.Clone(c.Env), "CLAUDE_PROJECT_DIR="+c.Root)
+	if c.Subagents = slices.Clone(c.Subagents); len(c.Subagents) == 0 {
+		c.Subagents = []string{"subagent"}
+	}
+	if c.Report == nil {
+		c.Report = func(Report) {}
+	}
+	if c.Dir == nil {
+		c.Dir = func(context.Context) string { return c.Root }
+	}
+	r := &Runner{Config: c, known: map[string]*judgment{}}
+	for _, h := range c.Hooks {
+		matcher, err := h.check()
+		if err != nil {
+			errs = append(errs, &aycoder.ConfigError{Option: cmp.Or(h.Source, "hook"), Err: err})
+			continue
+		}
+		h.Timeout = min(cmp.Or(h.Timeout, defaultTimeout), longestTimeout)
+		r.hooks = append(r.hooks, &hook{h, matcher})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("new hooks: %w", err)
+	}
+	return r, nil
+}
+
+// A StoppedError reports that a hook ended the run, or refused the prompt of the user.
+type StoppedError struct {
+	Hook   Hook
+	Reason string
+}
+
+// Error implements the error interface.
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("stopped by the %s hook %s: %s", e.Hook.Event, e.Hook.title(), cmp.Or(e.Reason, "no reason given"))
+}
+
+// progress is the state of a run of [Runner.Agent] and of the runs inside of it.
+type progress struct {
+	mu      sync.Mutex
+	stopped *StoppedError
+}
+
+// progressKey is the key of the progress in a context.
+type progressKey struct{ *Runner }
+
+// stopped returns why the run of ctx is to stop, or nil.
+func (r *Runner) stopped(ctx context.Context) *StoppedError {
+	p, ok := ctx.Value(progressKey{r}).(*progress)
+	if !ok {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stopped
+}
+
+func (r *Runner) stop(ctx context.Context, by *StoppedError) {
+	if p, ok := ctx.Value(progressKey{r}).(*progress); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stopped = cmp.Or(p.stopped, by)
+	}
+}
+
+// input returns what every hook reads.
+func (r *Runner) input(ctx context.Context, e Event, at aycoder.Place) map[string]any {
+	in := map[string]any{"session_id": cmp.Or(r.Session, at.Run), "transcript_path": r.Transcript,
+		"cwd": cmp.Or(r.Dir(ctx), r.Root), "permission_mode": "default", "hook_event_name": string(e)}
+	if len(at.Calls) > 0 { // as in SubagentStart
+		in["agent_id"], in["agent_type"] = at.Calls[len(at.Calls)-1], at.Agent
+	}
+	return in
+}
+
+// of returns the hooks of an event that match one of the names.
+func (r *Runner) of(e Event, names ...string) []*hook {
+	var found []*hook
+	for _, h := range r.hooks {
+		if h.Event == e && h.matches(names...) {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// ask runs a hook and reads its answer. The error is an [*Error], or that of ctx.
+func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent string) (opinion, error) {
+	res, err := r.run(ctx, h, in)
+	if err != nil {
+		r.fail(h, agent, err)
+		return opinion{}, err
+	}
+	o, err := res.opinion(h.Event)
+	if err != nil {
+		err = &Error{Hook: h.Hook, Err: err, Stderr: res.stderr}
+		r.fail(h, agent, err)
+		return opinion{}, err
+	}
+	if o.message != "" {
+		r.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Text: o.message})
+	}
+	if o.stop {
+		r.stop(ctx, &StoppedError{h.Hook, o.reason})
+	}
+	return o, nil
+}
+
+func (r *Runner) fail(h *hook, agent string, err error) {
+	if _, ok := err.(*Error); ok {
+		r.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Err: err})
+	}
+}
+
+// tell runs the hooks of an event that cannot prevent anything but by refusing. It returns what they want
+// the model to know, and the first refusal. Hooks that do not work are only reported.
+func (r *Runner) tell(ctx context.Context, e Event, at aycoder.Place, add map[string]any, names ...string) (notes []string, refused *StoppedError) {
+	for _, h := range r.of(e, names...) {
+		in := r.input(ctx, e, at)
+		for k, v := range add {
+			in[k] = v
+		}
+		o, err := r.ask(ctx, h, in, at.Agent)
+		if ctx.Err() != nil {
+			return notes, refused
+		}
+		if err == nil && o.context != "" {
+			notes = append(notes, o.context)
+		}
+		if err == nil && o.refuse && refused == nil {
+			refused = &StoppedError{h.Hook, o.reason}
+		}
+	}
+	return notes, refused
+}
+
+// SessionStart runs the hooks of this event, and returns what they tell the model. source is "startup",
+// "resume", "clear" or "compact".
+func (r *Runner) SessionStart(ctx context.Context, source string) (context string) {
+	notes, _ := r.tell(ctx, SessionStart, aycoder.Place{}, map[string]any{"source": source}, source)
+	return strings.Join(notes, "\n")
+}
+
+// SessionEnd runs the hooks of this event. reason is "clear", "logout", "prompt_input_exit" or "other".
+func (r *Runner) SessionEnd(ctx context.Context, reason string) {
+	r.tell(ctx, SessionEnd, aycoder.Place{}, map[string]any{"reason": reason}, reason)
+}
+
+// Notify runs the hooks of Notification. kind is "permission_prompt", "idle_prompt" or another word.
+func (r *Runner) Notify(ctx context.Context, kind, message string) {
+	at, _ := aycoder.PlaceFromContext(ctx)
+	r.tell(ctx, Notification, at, map[string]any{"notification_type": kind, "message": message}, kind)
+}

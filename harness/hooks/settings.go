@@ -1,0 +1,259 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Event is the moment at which a hook runs.
+type Event string
+
+// The events.
+const (
+	PreToolUse         Event = "PreToolUse"
+	PostToolUse        Event = "PostToolUse"
+	PostToolUseFailure Event = "PostToolUseFailure"
+	PermissionRequest  Event = "PermissionRequest"
+	PermissionDenied   Event = "PermissionDenied"
+	UserPromptSubmit   Event = "UserPromptSubmit"
+	Stop               Event = "Stop"
+	SubagentStart      Event = "SubagentStart"
+	SubagentStop       Event = "SubagentStop"
+	PreCompact         Event = "PreCompact"
+	Notification       Event = "Notification"
+	SessionStart       Event = "SessionStart"
+	SessionEnd         Event = "SessionEnd"
+)
+
+var events = []Event{PreToolUse, PostToolUse, PostToolUseFailure, PermissionRequest, PermissionDenied,
+	UserPromptSubmit, Stop, SubagentStart, SubagentStop, PreCompact, Notification, SessionStart, SessionEnd}
+
+const (
+	defaultTimeout = time.Minute
+	longestTimeout = 10 * time.Minute
+	maxHooks       = 256
+	maxCommand     = 64 << 10
+)
+
+// Hook is a command that runs at an event.
+type Hook struct {
+	Event Event
+	// Matcher selects tools, or the source, reason, trigger or type of other events. "" and "*" match all.
+	// Letters, digits, "_" and "|" alone are names, of which one must be equal. Anything else is a regular
+	// expression, which may match a part of the name.
+	Matcher string
+	// Command is a command for a shell.
+	Command string
+	// Timeout is at most 10 minutes; longer ones are cut to that. Default: 1 minute.
+	Timeout time.Duration
+	// Source tells the user where the hook comes from, such as "settings.json:12". It may be empty.
+	Source string
+}
+
+// Problem is something in a file that is not understood.
+type Problem struct {
+	Line    int // from 1
+	Message string
+}
+
+// check returns what makes a hook unusable, and its compiled matcher.
+func (h *Hook) check() (*regexp.Regexp, error) {
+	switch {
+	case !slices.Contains(events, h.Event):
+		return nil, fmt.Errorf("there is no event %.80q", h.Event)
+	case strings.TrimSpace(h.Command) == "":
+		return nil, errors.New("the command is empty")
+	case len(h.Command) > maxCommand || strings.ContainsRune(h.Command, 0):
+		return nil, fmt.Errorf("the command has a NUL or more than %d bytes", maxCommand)
+	case h.Timeout < 0:
+		return nil, errors.New("the timeout is negative")
+	case h.Matcher == "" || h.Matcher == "*":
+		return nil, nil
+	}
+	pattern := h.Matcher
+	if names.MatchString(pattern) {
+		pattern = "^(?:" + pattern + ")$"
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("matcher %.80q: %w", h.Matcher, err)
+	}
+	return re, nil
+}
+
+var names = regexp.MustCompile(`^[A-Za-z0-9_|]+$`)
+
+// Parse reads the hooks in settings of the form of .claude/settings.json, or in the hooks.json of a plugin.
+// Other keys than "hooks" are ignored. A hook that is not understood is left out, and reported. name is
+// the name of the file, for [Hook].Source.
+func Parse(name string, data []byte) ([]Hook, []Problem) {
+	p := &parser{name: name, data: data}
+	var raw json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		p.at = len(data)
+		if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+			p.at = int(e.Offset)
+		}
+		p.problem("%v", err)
+		return nil, p.problems
+	}
+	p.object(raw, "the settings", func(key string, value json.RawMessage) {
+		if key == "hooks" {
+			p.object(value, "hooks", p.event)
+		}
+	})
+	return p.hooks, p.problems
+}
+
+// A parser walks through a file from its beginning to its end.
+type parser struct {
+	name     string
+	data     []byte
+	at       int // where the value begins that is looked at
+	hooks    []Hook
+	problems []Problem
+}
+
+func (p *parser) line() int {
+	return bytes.Count(p.data[:min(p.at, len(p.data))], []byte("\n")) + 1
+}
+
+func (p *parser) problem(format string, args ...any) {
+	if len(p.problems) < maxHooks {
+		p.problems = append(p.problems, Problem{p.line(), fmt.Sprintf(format, args...)})
+	}
+}
+
+// find moves to a value, which is a copy of a piece of the data that comes next.
+func (p *parser) find(value json.RawMessage) {
+	p.at += max(bytes.Index(p.data[min(p.at, len(p.data)):], value), 0)
+}
+
+// object calls f for each member of an object, in order, also for members of the same name.
+func (p *parser) object(value json.RawMessage, what string, f func(string, json.RawMessage)) {
+	p.find(value)
+	p.each(value, what, '{', f)
+}
+
+// array calls f for each element of a list.
+func (p *parser) array(value json.RawMessage, what string, f func(json.RawMessage)) {
+	p.find(value)
+	p.each(value, what, '[', func(_ string, v json.RawMessage) { f(v) })
+}
+
+func (p *parser) each(value json.RawMessage, what string, open json.Delim, f func(string, json.RawMessage)) {
+	start := p.at
+	d := json.NewDecoder(bytes.NewReader(value))
+	if t, err := d.Token(); err != nil || t != open {
+		p.problem("%s must be %s", what, map[json.Delim]string{'{': "an object", '[': "a list"}[open])
+		return
+	}
+	for d.More() {
+		key := ""
+		if open == '{' {
+			t, err := d.Token()
+			if err != nil {
+				return
+			}
+			key, _ = t.(string)
+		}
+		p.at = start + int(d.InputOffset())
+		var v json.RawMessage
+		if d.Decode(&v) != nil {
+			return
+		}
+		f(key, v)
+		p.at = start + int(d.InputOffset())
+	}
+}
+
+// event reads the groups of an event.
+func (p *parser) event(name string, value json.RawMessage) {
+	if p.find(value); !slices.Contains(events, Event(name)) {
+		p.problem("there is no event %.80q", name)
+		return
+	}
+	p.array(value, name, func(group json.RawMessage) {
+		p.find(group)
+		var g struct {
+			Matcher string `json:"matcher"`
+		}
+		if err := json.Unmarshal(group, &g); err != nil {
+			p.problem("a group of %s: %v", name, err)
+			return
+		}
+		p.object(group, "a group of "+name, func(key string, value json.RawMessage) {
+			switch key {
+			case "hooks":
+				p.array(value, "hooks", func(h json.RawMessage) { p.handler(Event(name), g.Matcher, h) })
+			case "matcher", "description":
+			default:
+				p.problem("the key %.80q of a group is ignored", key)
+			}
+		})
+	})
+}
+
+// handler is a hook in a file.
+type handler struct {
+	Type    string   `json:"type"`
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+	Timeout float64  `json:"timeout"` // in seconds
+	If      string   `json:"if"`
+	Shell   string   `json:"shell"`
+	Async   bool     `json:"async"`
+}
+
+func (p *parser) handler(event Event, matcher string, value json.RawMessage) {
+	p.find(value)
+	var h handler
+	if err := json.Unmarshal(value, &h); err != nil {
+		p.problem("a hook of %s: %v", event, err)
+		return
+	}
+	switch {
+	case h.Type != "command":
+		p.problem("a hook of %s is left out: its type is %.80q, and only \"command\" is supported", event, h.Type)
+		return
+	case h.If != "":
+		p.problem("a hook of %s is left out: the condition \"if\" is not supported", event)
+		return
+	case h.Shell != "" && h.Shell != "bash" && h.Shell != "sh":
+		p.problem("a hook of %s is left out: it is for the shell %.80q", event, h.Shell)
+		return
+	case len(p.hooks) == maxHooks:
+		p.problem("a hook of %s is left out: there are more than %d", event, maxHooks)
+		return
+	case h.Async:
+		p.problem("a hook of %s is waited for: \"async\" is not supported", event)
+	}
+	hook := Hook{Event: event, Matcher: matcher, Command: h.command(), Source: fmt.Sprintf("%s:%d", p.name, p.line())}
+	hook.Timeout = time.Duration(min(h.Timeout, longestTimeout.Seconds()) * float64(time.Second))
+	if _, err := hook.check(); err != nil {
+		p.problem("a hook of %s is left out: %v", event, err)
+		return
+	}
+	p.hooks = append(p.hooks, hook)
+}
+
+// command returns the command with its arguments, which a shell must not change.
+func (h *handler) command() string {
+	if h.Args == nil {
+		return h.Command
+	}
+	words := []string{quote(h.Command)}
+	for _, a := range h.Args {
+		words = append(words, quote(a))
+	}
+	return strings.Join(words, " ")
+}
+
+// quote makes a text one word for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
