@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -187,9 +188,7 @@ func (r *Runner) fail(h *hook, agent string, err error) {
 func (r *Runner) tell(ctx context.Context, e Event, at aycoder.Place, add map[string]any, names ...string) (notes []string, refused *StoppedError) {
 	for _, h := range r.of(e, names...) {
 		in := r.input(ctx, e, at)
-		for k, v := range add {
-			in[k] = v
-		}
+		maps.Copy(in, add)
 		o, err := r.ask(ctx, h, in, at.Agent)
 		if ctx.Err() != nil {
 			return notes, refused
