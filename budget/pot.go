@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder/tokens"
 )
 
-// Config configures a [Pot]. A limit of 0 is no limit.
+// Config configures a [Pot]. Without a limit, or with 0, nothing is limited.
 type Config struct {
 	// Name names the budget in errors. Default: "default".
 	Name string
@@ -146,7 +146,7 @@ func (p *Pot) Close() error {
 // Status describes the state of a [Pot].
 type Status struct {
 	Name string `json:"name"`
-	// Max are the limits, where 0 is no limit. Reserved is for Calls model calls in progress.
+	// Max are the limits, where 0 means that there is none. Reserved is for Calls model calls in progress.
 	Max      Amount `json:"max"`
 	Spent    Amount `json:"spent"`
 	Reserved Amount `json:"reserved"`

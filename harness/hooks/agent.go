@@ -137,7 +137,9 @@ func (s *stops) extend(c *aycoder.RunConfig) error {
 }
 
 // build builds a request, unless a hook has stopped the run. Before a compaction it runs the hooks.
-func (r *Runner) build(ctx context.Context, b aycoder.ContextBuilder, in aycoder.ContextInput) (*aycoder.Request, error) {
+func (r *Runner) build(
+	ctx context.Context, b aycoder.ContextBuilder, in aycoder.ContextInput,
+) (*aycoder.Request, error) {
 	if by := r.stopped(ctx); by != nil {
 		return nil, by
 	}
@@ -147,7 +149,8 @@ func (r *Runner) build(ctx context.Context, b aycoder.ContextBuilder, in aycoder
 			if c.Reason == "command" {
 				trigger = "manual"
 			}
-			r.tell(ctx, PreCompact, aycoder.Place{Run: in.Run}, map[string]any{"trigger": trigger, "custom_instructions": ""}, trigger)
+			add := map[string]any{"trigger": trigger, "custom_instructions": ""}
+			r.tell(ctx, PreCompact, aycoder.Place{Run: in.Run}, add, trigger)
 			begin(c)
 		}
 	}

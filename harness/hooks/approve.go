@@ -89,20 +89,26 @@ func (j *judgment) grounds(v aycoder.Verdict) aycoder.Grounds {
 
 // edited decides about a call whose input a hook has replaced. Nobody but the model can put other arguments
 // into a question, so that the user sees them: where the user would be asked, the model has to.
-func (a *approver) edited(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec, j *judgment) aycoder.Verdict {
+func (a *approver) edited(
+	ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec, j *judgment,
+) aycoder.Verdict {
 	v := a.next.Decide(ctx, &aycoder.ToolUse{ID: call.ID, Name: call.Name, Args: j.args}, spec)
 	said := read(v)
 	switch {
 	case said.Kind == "deny":
-		return aycoder.Deny("a hook changed the input of this call, and the policy denies it as it is then: " + said.Reason)
+		return aycoder.Deny("a hook changed the input of this call, and the policy denies it as it is then: " +
+			said.Reason)
 	case said.Kind != "allow" || said.Args != nil || j.ask || j.suspend:
-		return aycoder.Deny("a hook requires another input. Make the call again with exactly this one: " + string(j.args))
+		return aycoder.Deny("a hook requires another input. Make the call again with exactly this one: " +
+			string(j.args))
 	}
 	return aycoder.AllowWith(j.args).WithRationale(v.Grounds())
 }
 
 // request asks the hooks of PermissionRequest, which can deny what the user would be asked.
-func (a *approver) request(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, v aycoder.Verdict) aycoder.Verdict {
+func (a *approver) request(
+	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, v aycoder.Verdict,
+) aycoder.Verdict {
 	r := a.r
 	denial, err := r.once(ctx, "request", at, call, func() (*judgment, error) {
 		j := new(judgment)
@@ -163,7 +169,9 @@ var errUnmade = errors.New("the hooks did not finish")
 
 // once makes a judgment about a call, unless it was made before. If it comes to nothing, as after a cancel,
 // it is made again.
-func (r *Runner) once(ctx context.Context, about string, at aycoder.Place, call *aycoder.ToolUse, make func() (*judgment, error)) (*judgment, error) {
+func (r *Runner) once(
+	ctx context.Context, about string, at aycoder.Place, call *aycoder.ToolUse, make func() (*judgment, error),
+) (*judgment, error) {
 	k := key(about, at.Run, call.ID, call.Name, call.Args)
 	for {
 		j, mine := r.claim(k)
@@ -201,7 +209,9 @@ func (r *Runner) claim(k string) (j *judgment, mine bool) {
 }
 
 // fill makes a judgment, whatever happens meanwhile.
-func (r *Runner) fill(ctx context.Context, k string, j *judgment, make func() (*judgment, error)) (_ *judgment, err error) {
+func (r *Runner) fill(
+	ctx context.Context, k string, j *judgment, make func() (*judgment, error),
+) (_ *judgment, err error) {
 	var made *judgment
 	err = errUnmade
 	defer func() { // also of a panic
@@ -221,7 +231,9 @@ func (r *Runner) fill(ctx context.Context, k string, j *judgment, make func() (*
 }
 
 // judge asks the hooks of PreToolUse about a call.
-func (r *Runner) judge(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec) *judgment {
+func (r *Runner) judge(
+	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec,
+) *judgment {
 	if len(r.of(PreToolUse, toolNames(call.Name)...)) == 0 {
 		return new(judgment)
 	}
@@ -242,7 +254,9 @@ func (r *Runner) judge(ctx context.Context, at aycoder.Place, call *aycoder.Tool
 
 // preTool runs the hooks one after the other. After a change of the input, those that have not asked for
 // it see the new one, too, and must not change it again.
-func (r *Runner) preTool(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec) *judgment {
+func (r *Runner) preTool(
+	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec,
+) *judgment {
 	j := &judgment{}
 	rest, args := r.of(PreToolUse, toolNames(call.Name)...), call.Args
 	for pass := range 2 {

@@ -157,7 +157,7 @@ func TestEnvironment(t *testing.T) {
 	require.Contains(t, env, "CLAUDE_PROJECT_DIR="+b.dir+"\n")
 }
 
-// What a hook has started ends with it.
+// The processes that a hook has started end with it.
 func TestNothingStays(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are found by /proc")

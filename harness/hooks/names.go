@@ -142,15 +142,18 @@ func (r *Runner) inward(tool string, v view, input json.RawMessage) (json.RawMes
 
 // absolute returns the path of a file of the workspace as hooks expect it.
 func (r *Runner) absolute(name string) string {
-	if path.IsAbs(name) || filepath.IsAbs(name) || name == "" {
+	switch {
+	case path.IsAbs(name):
+		return path.Clean(name) // so that no guard misses it
+	case filepath.IsAbs(name) || name == "":
 		return name
 	}
-	return path.Join(filepath.ToSlash(r.Root), name)
+	return path.Join(filepath.ToSlash(r.conf.Root), name)
 }
 
 // relative is the inverse of absolute. Other paths stay as they are, for the workspace to refuse.
 func (r *Runner) relative(name string) string {
-	if rest, ok := strings.CutPrefix(path.Clean(name), filepath.ToSlash(r.Root)+"/"); ok {
+	if rest, ok := strings.CutPrefix(path.Clean(name), filepath.ToSlash(r.conf.Root)+"/"); ok {
 		return rest
 	}
 	return name
@@ -224,10 +227,16 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// textOf returns the texts of a result.
+// textOf returns the texts of a result. A tool may return parts that are nil.
 func textOf(res *aycoder.ToolResult) string {
+	var b strings.Builder
 	if res == nil {
 		return ""
 	}
-	return res.Text()
+	for _, p := range res.Parts {
+		if t, ok := p.(*aycoder.Text); ok && t != nil {
+			b.WriteString(t.Text)
+		}
+	}
+	return b.String()
 }

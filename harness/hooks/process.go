@@ -99,8 +99,9 @@ func (r *Runner) run(ctx context.Context, h *hook, in map[string]any) (*result, 
 	working, stop := context.WithCancelCause(limited)
 	defer stop(nil)
 	mark, out := rand.Text(), &collector{stop: stop}
-	res, err := r.Exec.Run(working, &tools.ExecCommand{
-		Script: script(h.Command, string(data), mark), Root: r.Root, Dir: r.Root, Network: true, Env: r.Env, Output: out,
+	res, err := r.conf.Exec.Run(working, &tools.ExecCommand{
+		Script: script(h.Command, string(data), mark), Root: r.conf.Root, Dir: r.conf.Root,
+		Network: true, Env: r.conf.Env, Output: out,
 	})
 	stderr, rest, ended := strings.Cut(runes.Clean(out.String()), "\n"+mark+" ")
 	switch {

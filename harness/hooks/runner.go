@@ -50,7 +50,7 @@ type Report struct {
 
 // Runner runs hooks. It is safe for concurrent use, and has no goroutine between hooks.
 type Runner struct {
-	Config
+	conf  Config
 	hooks []*hook
 
 	mu    sync.Mutex // guards the calls that were judged, the oldest first
@@ -79,7 +79,7 @@ func New(c Config) (*Runner, error) {
 	if c.Dir == nil {
 		c.Dir = func(context.Context) string { return c.Root }
 	}
-	r := &Runner{Config: c, known: map[string]*judgment{}}
+	r := &Runner{conf: c, known: map[string]*judgment{}}
 	for _, h := range c.Hooks {
 		matcher, err := h.check()
 		if err != nil {
@@ -136,8 +136,8 @@ func (r *Runner) stop(ctx context.Context, by *StoppedError) {
 
 // input returns what every hook reads.
 func (r *Runner) input(ctx context.Context, e Event, at aycoder.Place) map[string]any {
-	in := map[string]any{"session_id": cmp.Or(r.Session, at.Run), "transcript_path": r.Transcript,
-		"cwd": cmp.Or(r.Dir(ctx), r.Root), "permission_mode": "default", "hook_event_name": string(e)}
+	in := map[string]any{"session_id": cmp.Or(r.conf.Session, at.Run), "transcript_path": r.conf.Transcript,
+		"cwd": cmp.Or(r.conf.Dir(ctx), r.conf.Root), "permission_mode": "default", "hook_event_name": string(e)}
 	if len(at.Calls) > 0 { // as in SubagentStart
 		in["agent_id"], in["agent_type"] = at.Calls[len(at.Calls)-1], at.Agent
 	}
@@ -169,7 +169,7 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 		return opinion{}, err
 	}
 	if o.message != "" {
-		r.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Text: o.message})
+		r.conf.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Text: o.message})
 	}
 	if o.stop {
 		r.stop(ctx, &StoppedError{h.Hook, o.reason})
@@ -179,13 +179,15 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 
 func (r *Runner) fail(h *hook, agent string, err error) {
 	if _, ok := err.(*Error); ok {
-		r.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Err: err})
+		r.conf.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Err: err})
 	}
 }
 
 // tell runs the hooks of an event that cannot prevent anything but by refusing. It returns what they want
 // the model to know, and the first refusal. Hooks that do not work are only reported.
-func (r *Runner) tell(ctx context.Context, e Event, at aycoder.Place, add map[string]any, names ...string) (notes []string, refused *StoppedError) {
+func (r *Runner) tell(
+	ctx context.Context, e Event, at aycoder.Place, add map[string]any, names ...string,
+) (notes []string, refused *StoppedError) {
 	for _, h := range r.of(e, names...) {
 		in := r.input(ctx, e, at)
 		maps.Copy(in, add)

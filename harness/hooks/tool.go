@@ -24,7 +24,7 @@ func (r *Runner) Tool(next aycoder.ToolFunc) aycoder.ToolFunc {
 			return next(ctx, inv)
 		}
 		inner := context.WithValue(ctx, insideKey{r}, inv.Run+"/"+inv.ID)
-		agent := slices.Contains(r.Subagents, inv.Name)
+		agent := slices.Contains(r.conf.Subagents, inv.Name)
 		if agent {
 			if err := r.subagent(ctx, SubagentStart, inv, nil); err != nil {
 				return nil, err
@@ -54,7 +54,9 @@ func (r *Runner) subagent(ctx context.Context, e Event, inv *aycoder.Invocation,
 }
 
 // after runs the hooks after a call and returns its result as they leave it.
-func (r *Runner) after(ctx context.Context, inv *aycoder.Invocation, res *aycoder.ToolResult, err error, notes []string) (*aycoder.ToolResult, error) {
+func (r *Runner) after(
+	ctx context.Context, inv *aycoder.Invocation, res *aycoder.ToolResult, err error, notes []string,
+) (*aycoder.ToolResult, error) {
 	notes = append(r.notes(inv), notes...)
 	e := PostToolUse
 	if err != nil || res != nil && res.IsError {
@@ -80,7 +82,9 @@ func (r *Runner) notes(inv *aycoder.Invocation) []string {
 	return slices.Clone(j.notes)
 }
 
-func (r *Runner) afterHook(ctx context.Context, h *hook, inv *aycoder.Invocation, res *aycoder.ToolResult, failed error, notes []string) (*aycoder.ToolResult, []string) {
+func (r *Runner) afterHook(
+	ctx context.Context, h *hook, inv *aycoder.Invocation, res *aycoder.ToolResult, failed error, notes []string,
+) (*aycoder.ToolResult, []string) {
 	views, err := r.views(inv.Name, inv.Args)
 	if err != nil {
 		r.fail(h, inv.Agent, &Error{Hook: h.Hook, Err: err})
