@@ -479,44 +479,6 @@ func TestFindPlanted(t *testing.T) {
 	t.Logf("found %d phrases in %d sessions", len(phrases), n)
 }
 
-// BenchmarkFind compares a search with reading the same files once. With AYCODER_SESSIONS=10000 it
-// searches as many sessions.
-func BenchmarkFind(b *testing.B) {
-	n := sessionCount(b, 500)
-	dir := b.TempDir()
-	phrases := fill(b, dir, n, min(200, n/2))
-	store, err := Dir(dir)
-	require.NoError(b, err)
-	c := newCorpus(b)
-	search := func(b *testing.B, change func(string) string) {
-		i := 0
-		for b.Loop() {
-			p := phrases[i%len(phrases)]
-			i++
-			hits, err := Find(b.Context(), store, change(p.phrase), 20)
-			require.NoError(b, err)
-			require.NotEmpty(b, hits)
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*", journalName))
-	require.NoError(b, err)
-	files = append(files, filepath.Join(dir, indexName, journalName))
-	b.Run("floor", func(b *testing.B) {
-		size := 0
-		for b.Loop() {
-			size = 0
-			for _, name := range files {
-				data, err := os.ReadFile(name)
-				require.NoError(b, err)
-				size += len(data)
-			}
-		}
-		b.ReportMetric(float64(size)/1e6, "MB")
-	})
-	b.Run("phrase", func(b *testing.B) { search(b, func(s string) string { return s }) })
-	b.Run("mistyped", func(b *testing.B) { search(b, c.mistype) })
-}
-
 func ids(hits []Hit) (out []string) {
 	for _, h := range hits {
 		out = append(out, h.Entry.ID)

@@ -1,0 +1,71 @@
+//go:build unix
+
+package session
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// spent is the wall time and the processor time of some calls.
+type spent struct{ wall, processor []time.Duration }
+
+func (s *spent) add(f func()) {
+	var before, after syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+	start := time.Now()
+	f()
+	s.wall = append(s.wall, time.Since(start))
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+	s.processor = append(s.processor, time.Duration(after.Utime.Nano()+after.Stime.Nano()-before.Utime.Nano()-before.Stime.Nano()))
+}
+
+// BenchmarkFind compares searches with reading the same files once, in turns, by the medians of processor time and of
+// wall time. A search uses all processors, and the reading one of them, so on an idle machine the ratio of wall
+// times is the smaller one. With AYCODER_SESSIONS=10000 it searches as many sessions.
+func BenchmarkFind(b *testing.B) {
+	n := sessionCount(b, 500)
+	dir := b.TempDir()
+	phrases := fill(b, dir, n, min(200, n/2))
+	store, err := Dir(dir)
+	require.NoError(b, err)
+	c := newCorpus(b)
+	files, err := filepath.Glob(filepath.Join(dir, "*", journalName))
+	require.NoError(b, err)
+	files = append(files, filepath.Join(dir, indexName, journalName))
+	var floor, exact, mistyped spent
+	search := func(s *spent, phrase string) {
+		s.add(func() {
+			hits, err := Find(b.Context(), store, phrase, 20)
+			require.NoError(b, err)
+			require.NotEmpty(b, hits)
+		})
+	}
+	size, i := 0, 0
+	for b.Loop() {
+		p := phrases[i%len(phrases)].phrase
+		i++
+		size = 0
+		floor.add(func() {
+			for _, name := range files {
+				data, err := os.ReadFile(name)
+				require.NoError(b, err)
+				size += len(data)
+			}
+		})
+		search(&exact, p)
+		search(&mistyped, c.mistype(p))
+	}
+	b.ReportMetric(float64(size)/1e6, "MB")
+	b.ReportMetric(float64(median(floor.processor).Microseconds()), "floor-cpu-µs")
+	for name, s := range map[string]spent{"phrase": exact, "mistyped": mistyped} {
+		b.ReportMetric(float64(median(s.processor))/float64(median(floor.processor)), fmt.Sprintf("%s-cpu-ratio", name))
+		b.ReportMetric(float64(median(s.wall))/float64(median(floor.wall)), fmt.Sprintf("%s-ratio", name))
+	}
+}
