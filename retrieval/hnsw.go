@@ -18,6 +18,8 @@ import (
 type graph struct {
 	m, build, ef int // M, efConstruction and efSearch of the paper
 
+	sketcher atomic.Pointer[sketcher] // set before the first point is inserted, and then left alone
+
 	entry   atomic.Pointer[point] // one on the highest level, or nil
 	seen    sync.Pool             // of map[*point]bool
 	raising sync.Mutex            // held by the one that changes entry
@@ -62,21 +64,22 @@ func (g *graph) search(q []float32, ef int, accept func(*point) bool, visits int
 		return nil, true
 	}
 	from := []near{{entry, dot(q, entry.vec)}}
+	_, probe := g.sketcher.Load().sketch(q)
 	for l := len(entry.links) - 1; l > 0; l-- {
-		from = g.descend(q, from, l)
+		from = g.descend(probe, from, l)
 	}
-	return g.layer(q, from, ef, 0, accept, visits)
+	return g.layer(probe, from, ef, 0, accept, visits)
 }
 
 // descend returns the nearest point on a level, which may be dead.
-func (g *graph) descend(q []float32, from []near, level int) []near {
+func (g *graph) descend(q *probe, from []near, level int) []near {
 	found, _ := g.layer(q, from, 1, level, func(*point) bool { return true }, math.MaxInt)
 	return found
 }
 
 // layer is algorithm 2 of the paper: it visits the neighbours of the best candidates on a level until none
 // of them can be among the ef best.
-func (g *graph) layer(q []float32, from []near, ef, level int, accept func(*point) bool, visits int) (best []near, ok bool) {
+func (g *graph) layer(q *probe, from []near, ef, level int, accept func(*point) bool, visits int) (best []near, ok bool) {
 	seen, _ := g.seen.Get().(map[*point]bool)
 	if seen == nil {
 		seen = map[*point]bool{}
@@ -108,7 +111,10 @@ func (g *graph) layer(q []float32, from []near, ef, level int, accept func(*poin
 				return nil, false
 			}
 			seen[l.p] = true
-			n := near{l.p, dot(q, l.p.vec)}
+			if len(best) == ef && q.far(&l.p.sketch, best[ef-1].sim) {
+				continue
+			}
+			n := near{l.p, dot(q.vec, l.p.vec)}
 			if len(best) == ef && n.sim <= best[ef-1].sim {
 				continue
 			}
@@ -123,6 +129,8 @@ func (g *graph) layer(q []float32, from []near, ef, level int, accept func(*poin
 
 // insert is algorithm 1 of the paper.
 func (g *graph) insert(p *point) {
+	var probe *probe
+	p.sketch, probe = g.sketcher.Load().sketch(p.vec)
 	entry := g.entry.Load()
 	if entry == nil {
 		entry = g.raise(p)
@@ -134,10 +142,10 @@ func (g *graph) insert(p *point) {
 	top := len(p.links) - 1
 	for l := len(entry.links) - 1; l >= 0; l-- {
 		if l > top {
-			from = g.descend(p.vec, from, l)
+			from = g.descend(probe, from, l)
 			continue
 		}
-		found, _ := g.layer(p.vec, from, g.build, l, func(o *point) bool { return o != p && o.alive() }, math.MaxInt)
+		found, _ := g.layer(probe, from, g.build, l, func(o *point) bool { return o != p && o.alive() }, math.MaxInt)
 		p.links[l].Store(new(choose(found, g.m)))
 		if len(found) > 0 {
 			from = found
@@ -232,7 +240,8 @@ func (g *graph) relinkAt(p *point, level int) {
 	}
 	if len(found) < g.m {
 		entry := g.entry.Load()
-		more, _ := g.layer(p.vec, []near{{entry, dot(p.vec, entry.vec)}}, g.build, min(level, len(entry.links)-1), (*point).alive, math.MaxInt)
+		_, probe := g.sketcher.Load().sketch(p.vec)
+		more, _ := g.layer(probe, []near{{entry, dot(p.vec, entry.vec)}}, g.build, min(level, len(entry.links)-1), (*point).alive, math.MaxInt)
 		for _, n := range more {
 			if level < len(n.p.links) {
 				add(n)

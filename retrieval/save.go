@@ -3,6 +3,7 @@ package retrieval
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -273,6 +274,14 @@ func (ix *Index) read(f io.Reader, size int64) error {
 	if [sha256.Size]byte(sum.Sum(nil)) != want {
 		return errChecksum
 	}
+	if len(ix.points) > 0 {
+		ix.graph.sketcher.Store(newSketcher(ix.points))
+	}
+	each(context.Background(), ix.points, func(p *point) {
+		if p.linked.Load() {
+			p.sketch, _ = ix.graph.sketcher.Load().sketch(p.vec)
+		}
+	})
 	ix.graph.enter(ix.points)
 	for ix.unlinked < len(ix.points) && ix.points[ix.unlinked].linked.Load() {
 		ix.unlinked++

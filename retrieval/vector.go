@@ -30,7 +30,7 @@ type Params struct {
 	// EfConstruction is the number of candidates for them. Default: 200.
 	EfConstruction int
 	// EfSearch is the number of candidates of a search. More of them find more of the nearest, and take longer.
-	// Default: 100.
+	// Default: 300.
 	EfSearch int
 	// ExactBelow is the number of vectors below which all are compared. Default: 20,000.
 	ExactBelow int
@@ -95,10 +95,11 @@ type Index struct {
 // point is a vector and its place in the graph. Items with the same vector share a point, because a graph of
 // equal vectors falls into pieces: each has enough neighbours that are just like it.
 type point struct {
-	vec   []float32 // of length 1
-	hash  uint64
-	items atomic.Pointer[[]*Item] // replaced with Index.mu held; a point without items is dead
-	gone  atomic.Bool             // is to be removed from the graph
+	vec    []float32 // of length 1
+	sketch sketch    // once it is in the graph
+	hash   uint64
+	items  atomic.Pointer[[]*Item] // replaced with Index.mu held; a point without items is dead
+	gone   atomic.Bool             // is to be removed from the graph
 
 	claimed, linked atomic.Bool
 
@@ -117,7 +118,7 @@ func NewIndex(model string, dimension int, params Params) (*Index, error) {
 		return nil, &aycoder.ConfigError{Option: "Params", Err: fmt.Errorf("%+v is out of range", params)}
 	}
 	return &Index{model: model, dim: dimension, exact: cmp.Or(params.ExactBelow, 20_000),
-		graph: graph{m: cmp.Or(params.M, 16), build: cmp.Or(params.EfConstruction, 200), ef: cmp.Or(params.EfSearch, 100)},
+		graph: graph{m: cmp.Or(params.M, 16), build: cmp.Or(params.EfConstruction, 200), ef: cmp.Or(params.EfSearch, 300)},
 		byID:  map[string]*point{}, byVector: map[uint64]*point{}}, nil
 }
 
@@ -271,6 +272,9 @@ func (ix *Index) tend(ctx context.Context) error {
 	points, first := ix.snapshot()
 	if len(points) < ix.exact {
 		return ctx.Err()
+	}
+	if ix.graph.sketcher.Load() == nil {
+		ix.graph.sketcher.CompareAndSwap(nil, newSketcher(points))
 	}
 	each(ctx, points[first:], func(p *point) {
 		if p.claimed.CompareAndSwap(false, true) {

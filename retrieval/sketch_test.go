@@ -1,0 +1,66 @@
+package retrieval
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Estimates of cosines are as far off as the sketches say: vectors near to each other, far from the origin, with few
+// numbers that are not zero, equal ones, and of any dimension.
+func TestSketch(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(5, 6))
+	kinds := map[string]func(i int) float64{
+		"even":   func(int) float64 { return rnd.NormFloat64() },
+		"aside":  func(int) float64 { return 3 + rnd.NormFloat64() },
+		"uneven": func(i int) float64 { return rnd.NormFloat64() / float64(i+1) },
+		"sparse": func(int) float64 { return rnd.NormFloat64() * float64(rnd.IntN(20)/19) },
+		"equal":  func(i int) float64 { return float64(i%3 - 2) },
+	}
+	for name, number := range kinds {
+		for _, dim := range []int{64, 65, 384, 768, 1000} {
+			points := make([]*point, 40)
+			for k := range points {
+				values := make([]float32, dim)
+				for i := range values {
+					values[i] = float32(number(i))
+				}
+				values[0] += 0.01
+				vec, err := normal(values)
+				require.NoError(t, err)
+				points[k] = &point{vec: vec}
+			}
+			s := newSketcher(points)
+			probes := make([]*probe, len(points))
+			for k, p := range points {
+				p.sketch, probes[k] = s.sketch(p.vec)
+			}
+			sum, n := 0.0, 0.0
+			for _, p := range points {
+				for _, q := range probes {
+					cosine := 0.0
+					for i, x := range p.vec {
+						cosine += float64(x) * float64(q.vec[i])
+					}
+					rounding := float64(q.step*p.sketch.factor) * math.Sqrt(float64(64*len(q.planes))) / 2
+					expected := float64(p.sketch.off*q.length) + rounding + 1e-5
+					off := math.Abs(float64(q.estimate(&p.sketch))-cosine) / expected
+					require.Less(t, off, 6.0, "%s, %d dimensions", name, dim)
+					sum, n = sum+off*off, n+1
+				}
+			}
+			require.Less(t, sum/n, 1.5, "%s, %d dimensions", name, dim)
+		}
+	}
+}
+
+// Of a vector of few numbers there is no sketch, so no other is left out.
+func TestNoSketch(t *testing.T) {
+	t.Parallel()
+	p := &point{vec: []float32{1}}
+	k, probe := newSketcher([]*point{p}).sketch(p.vec)
+	require.False(t, probe.far(&k, 2))
+}
