@@ -54,7 +54,17 @@ func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
 	}
 	c := comparison{g: g, s: s, state: state, tracked: map[string]bool{}}
 	c.lists = lists{g.files, map[string][]fs.DirEntry{}}
-	return state, c.run(ctx)
+	c.known, c.compared = g.compared.Load(), map[string]compared{}
+	err := c.run(ctx)
+	if err != nil && c.known != nil { // the next one goes on where this one ended
+		for path, known := range *c.known {
+			if _, again := c.compared[path]; !again && s.file(path) != nil {
+				c.compared[path] = known
+			}
+		}
+	}
+	g.compared.Store(&c.compared)
+	return state, err
 }
 
 // gitDoing are the files by which git knows what it is doing, the innermost first.
@@ -76,6 +86,16 @@ type comparison struct {
 	lists   lists
 	tracked map[string]bool
 	index   int64 // when the index was written, in microseconds since 1970
+
+	known    *map[string]compared // of an earlier comparison, or nil
+	compared map[string]compared  // what a later one need not read
+}
+
+// compared is the result of a comparison by content, by which a file with this stamp need not be read again.
+type compared struct {
+	stamp
+	blob string
+	same bool
 }
 
 func (c *comparison) run(ctx context.Context) error {
@@ -144,8 +164,28 @@ func (c *comparison) same(ctx context.Context, f *file, e gitrepo.Entry) bool {
 	if e.Size != 0 && now.time == then && then < c.index {
 		return true
 	}
-	data := readAll(c.g.files, f.path, maxCompared)
-	return data != nil && e.Is(data)
+	return c.sameContent(f.path, now, e)
+}
+
+// sameContent reads a file, unless an earlier comparison has done so. A file that has changed a moment ago can change
+// again without getting another time.
+func (c *comparison) sameContent(path string, now stamp, e gitrepo.Entry) bool {
+	if c.known != nil {
+		if k, ok := (*c.known)[path]; ok && k.stamp == now && k.blob == string(e.Blob) {
+			c.compared[path] = k
+			return k.same
+		}
+	}
+	start := time.Now().UnixMicro()
+	data := readAll(c.g.files, path, maxCompared)
+	if data == nil {
+		return false
+	}
+	same := e.Is(data)
+	if now.size != unread && start-now.time >= unsettled {
+		c.compared[path] = compared{now, string(e.Blob), same}
+	}
+	return same
 }
 
 const maxListed = 400 // bytes of a list in a text

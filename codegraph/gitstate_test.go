@@ -2,6 +2,7 @@ package codegraph_test
 
 import (
 	"context"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -295,4 +296,74 @@ func FuzzIndex(f *testing.F) {
 		_, err = g.GitState(t.Context(), s)
 		require.NoError(t, err)
 	})
+}
+
+// openings counts how often files are opened.
+type openings struct {
+	codegraph.FS
+	of map[string]int
+}
+
+func (o openings) Open(name string) (fs.File, error) {
+	o.of[name]++
+	return o.FS.Open(name)
+}
+
+// A file whose time differs from that in the index is read once, until it or the index changes. One that has changed
+// a moment ago is read each time.
+func TestGitStateReadsOnce(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	dir := t.TempDir()
+	git(t, dir, "init", "-q")
+	write := func(name, text string, age time.Duration) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		then := time.Now().Add(-age)
+		require.NoError(t, os.Chtimes(path, then, then))
+	}
+	write("old.txt", "one", 3*time.Hour)
+	write("new.txt", "one", 3*time.Hour)
+	git(t, dir, "add", ".")
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	defer ws.Close()
+	files := openings{ws, map[string]int{}}
+	g, err := codegraph.New(files)
+	require.NoError(t, err)
+	look := func() (*codegraph.GitState, map[string]int) {
+		t.Helper()
+		s, err := g.Refresh(t.Context())
+		require.NoError(t, err)
+		clear(files.of)
+		state, err := g.GitState(t.Context(), s)
+		require.NoError(t, err)
+		return state, map[string]int{"old": files.of["old.txt"], "new": files.of["new.txt"]}
+	}
+	write("old.txt", "one", 2*time.Hour)
+	write("new.txt", "one", -time.Hour) // the clock has yet to get there
+	for _, want := range []int{1, 0, 0} {
+		state, read := look()
+		require.Empty(t, state.Changed)
+		require.Equal(t, map[string]int{"old": want, "new": 1}, read)
+	}
+	write("old.txt", "two", time.Hour)
+	for _, want := range []int{1, 0} {
+		state, read := look()
+		require.Equal(t, []string{"old.txt"}, state.Changed)
+		require.Equal(t, want, read["old"])
+	}
+	write("old.txt", "one", 2*time.Hour)
+	git(t, dir, "update-index", "--add", "--cacheinfo", "100644", "da39a3ee5e6b4b0d3255bfef95601890afd80709", "old.txt")
+	state, read := look()
+	require.Equal(t, []string{"old.txt"}, state.Changed)
+	require.Equal(t, 1, read["old"])
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = g.GitState(ctx, g.Snapshot())
+	require.ErrorIs(t, err, context.Canceled)
+	_, read = look() // what was known is kept
+	require.Zero(t, read["old"])
 }

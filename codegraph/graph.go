@@ -95,7 +95,8 @@ type Graph struct {
 	files FS
 	config
 
-	latest atomic.Pointer[Snapshot]
+	latest   atomic.Pointer[Snapshot]
+	compared atomic.Pointer[map[string]compared] // by path, of the last look at the repository
 
 	turn  chan struct{} // has an item while a goroutine brings it up to date, which guards these
 	now   *Snapshot     // that is being made
