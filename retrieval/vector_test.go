@@ -65,6 +65,7 @@ func recall(tb testing.TB, graph, exact *retrieval.Index, queries []string, dim 
 // of which the index has none at first.
 func BenchmarkRecall(b *testing.B) {
 	n, dim := benchSize(b), 768
+	note := func(format string, args ...any) { fmt.Printf(format+"\n", args...) } // Logf leaves out lines after ten
 	all := pieces(b, n*6/5+750)
 	strange, all := all[len(all)-250:], all[:len(all)-250]
 	var texts, queries []string
@@ -78,25 +79,25 @@ func BenchmarkRecall(b *testing.B) {
 	graph, exact := newIndex(b, dim, 1), newIndex(b, dim, 1_000_000)
 	report := func(name string, ix *retrieval.Index) {
 		share, took, exactTook := recall(b, ix, exact, queries, dim)
-		b.Logf("%s: recall@10 %.4f, p50 %v, exact %v, 1/%.1f, %+v", name, share, took, exactTook, float64(exactTook)/float64(took), ix.Stats())
+		note("%s: recall@10 %.4f, p50 %v, exact %v, 1/%.1f, %+v", name, share, took, exactTook, float64(exactTook)/float64(took), ix.Stats())
 		share, took, exactTook = recall(b, ix, exact, strange, dim)
-		b.Logf("%s, strange files: recall@10 %.4f, p50 %v, exact %v, 1/%.1f", name, share, took, exactTook, float64(exactTook)/float64(took))
+		note("%s, strange files: recall@10 %.4f, p50 %v, exact %v, 1/%.1f", name, share, took, exactTook, float64(exactTook)/float64(took))
 	}
 	for b.Loop() {
 		start := time.Now()
 		require.NoError(b, graph.Add(b.Context(), vectorsOf(texts[:n], 0, dim)...))
-		b.Logf("added in %v", time.Since(start))
+		note("added in %v", time.Since(start))
 		require.NoError(b, exact.Add(b.Context(), vectorsOf(texts[:n], 0, dim)...))
 		report("added", graph)
 		path := filepath.Join(b.TempDir(), "index")
 		start = time.Now()
 		require.NoError(b, graph.Save(path))
-		b.Logf("saved in %v", time.Since(start))
+		note("saved in %v", time.Since(start))
 		for _, ef := range []int{100, 200} {
 			start = time.Now()
 			again, err := retrieval.Load(path, "hashed", dim, retrieval.Params{EfSearch: ef, ExactBelow: 1})
 			require.NoError(b, err)
-			b.Logf("loaded in %v", time.Since(start))
+			note("loaded in %v", time.Since(start))
 			report(fmt.Sprint("with efSearch ", ef), again)
 		}
 		var gone []string
@@ -115,7 +116,7 @@ func BenchmarkRecall(b *testing.B) {
 		}
 		start = time.Now()
 		require.NoError(b, graph.Delete(b.Context(), gone...))
-		b.Logf("deleted in %v", time.Since(start))
+		note("deleted in %v", time.Since(start))
 		require.NoError(b, exact.Delete(b.Context(), gone...))
 		report("repaired", graph)
 	}
