@@ -16,7 +16,7 @@ import (
 // spent is the wall time and the processor time of some calls.
 type spent struct{ wall, processor []time.Duration }
 
-func (s *spent) add(f func()) {
+func (s *spent) add(_ *testing.B, f func()) {
 	var before, after syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
 	start := time.Now()
@@ -41,7 +41,7 @@ func BenchmarkFind(b *testing.B) {
 	files = append(files, filepath.Join(dir, indexName, journalName))
 	var floor, exact, mistyped spent
 	search := func(s *spent, phrase string) {
-		s.add(func() {
+		s.add(b, func() {
 			hits, err := Find(b.Context(), store, phrase, 20)
 			require.NoError(b, err)
 			require.NotEmpty(b, hits)
@@ -52,7 +52,7 @@ func BenchmarkFind(b *testing.B) {
 		p := phrases[i%len(phrases)].phrase
 		i++
 		size = 0
-		floor.add(func() {
+		floor.add(b, func() {
 			for _, name := range files {
 				data, err := os.ReadFile(name)
 				require.NoError(b, err)
