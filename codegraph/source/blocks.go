@@ -77,7 +77,7 @@ type blocks struct {
 const maxNesting = 100
 
 func scanBlocks(f *Facts, src []byte, from int32, d *dialect) {
-	b := &blocks{clexer: lex(d.grammar, src), dialect: d, tally: newTally(), f: f, start: -1, tail: -1}
+	b := &blocks{clexer: lex(d.grammar, src), dialect: d, tally: newTally(0), f: f, start: -1, tail: -1}
 	b.tok.End = max(b.tok.End, from)
 	b.open = []frame{{block: members, decl: -1, parent: -1}}
 	b.run()
@@ -123,7 +123,7 @@ func (b *blocks) word(t Token, text string) bool { return string(b.src[t.Start:t
 
 // read reads the next token that is neither a comment nor a directive, and notes what it uses.
 func (b *blocks) read() bool {
-	for b.next() {
+	for !b.full(b.f) && b.next() {
 		switch {
 		case b.tok.Kind == Comment:
 			b.comment()
@@ -302,7 +302,7 @@ func (b *blocks) finish(end int32) {
 func (b *blocks) reset() {
 	b.head, b.start, b.tail, b.last, b.inner = b.head[:0], -1, -1, b.tok.End, impl{}
 	b.nextFunction()
-	clear(b.counted)
+	b.counted = b.counted[:0]
 }
 
 // skip reads up to the brace that matches the current one, and returns where that ends. If resync is set, a

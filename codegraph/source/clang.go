@@ -73,7 +73,7 @@ func (f *Facts) includes(src []byte) {
 	l := lex(&cGrammar, src)
 	hides := [256]bool{'\n': true, '"': true, '\'': true, '/': true}
 	var cpp conditions
-	for i, fresh := int(l.tok.End), true; i < len(src); {
+	for i, fresh := int(l.tok.End), true; i < len(src) && len(f.Imports) < maxFacts; {
 		switch c := src[i]; {
 		case fresh && (c == ' ' || c == '\t'):
 			i++

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -219,5 +220,30 @@ func TestSkeletonsParse(t *testing.T) {
 				require.NoError(t, err, "%s: %.1000s", p, answer)
 			}
 		})
+	}
+}
+
+// What is read of a file that no person wrote is bounded.
+func TestFactsAreBounded(t *testing.T) {
+	const most = 1 << 16
+	lines := func(line string) []byte {
+		var out []byte
+		for n := range most + 10 {
+			out = append(out, strings.ReplaceAll(line, "N", strconv.Itoa(n))...)
+		}
+		return out
+	}
+	for lang, line := range map[source.Language]string{
+		source.Python: "xN = 1\n", source.TypeScript: "let xN = 1\n", source.Rust: "fn xN() {}\n",
+		source.C: "#define xN\n", source.Java: "class XN {}\n", "ruby": "def xN; end\n",
+	} {
+		require.LessOrEqual(t, len(source.Scan(lang, lines(line), source.All).Decls), most, lang)
+	}
+	for lang, line := range map[source.Language]string{
+		source.Python: "import xN\n", source.TypeScript: "import 'xN'\n", source.Rust: "use xN;\n",
+		source.C: "#include <xN>\n", source.Java: "import xN;\n",
+	} {
+		require.Len(t, source.Scan(lang, lines(line), source.All).Imports, most, lang)
+		require.Len(t, source.Scan(lang, lines(line), source.ImportsOnly).Imports, most, lang)
 	}
 }

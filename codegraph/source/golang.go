@@ -50,11 +50,11 @@ type goScoped struct {
 
 func scanGo(f *Facts, src []byte, part Part) {
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
-	t := newTally()
+	room := 0
 	if part == All { // to grow takes longer than to read the names
-		t.ids, t.count = make(map[string]int32, len(src)/64), make(map[uint64]int32, len(src)/100)
-		t.ids[""] = 0
+		room = len(src) / 64
 	}
+	t := newTally(room)
 	g := &goReader{tally: t, goTokens: readGo(t, src, part), f: f, joined: make(map[[2]int32]int32, len(src)/128)}
 	g.blank = g.id([]byte("_"))
 	if g.kind() != goPackage || g.toks[1].kind != goIdent {

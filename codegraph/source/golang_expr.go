@@ -20,7 +20,7 @@ func (g *goReader) restore(mark int) {
 
 func (g *goReader) mention(of, name int32) {
 	if name != g.blank {
-		g.add(key(of, name))
+		g.add(key(of, name), 1)
 	}
 }
 

@@ -41,7 +41,7 @@ func scanJava(f *Facts, src []byte, part Part) {
 
 // clauses reads up to the first declaration, and returns where the last clause ends.
 func (f *Facts) clauses(l *clexer) (end int32) {
-	for depth := 0; l.code(); {
+	for depth := 0; len(f.Imports) < maxFacts && l.code(); {
 		switch {
 		case l.is("("): // of an annotation
 			depth++

@@ -57,9 +57,9 @@ type lines struct {
 }
 
 func scanLines(f *Facts, l *clexer) {
-	s := &lines{clexer: l, tally: newTally(), f: f, ends: endLanguages[f.Language]}
+	s := &lines{clexer: l, tally: newTally(0), f: f, ends: endLanguages[f.Language]}
 	scanned := int32(0)
-	for s.next() {
+	for !s.full(f) && s.next() {
 		fresh := s.last == 0
 		for ; scanned < s.tok.Start; scanned++ {
 			if s.src[scanned] == '\n' {

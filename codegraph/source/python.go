@@ -39,7 +39,7 @@ func (s *pyScan) advance() {
 		s.last = s.end
 	}
 	s.doc = Span{}
-	for s.ok = s.next(); s.ok && s.kind == Comment; s.ok = s.next() {
+	for s.ok = !s.full() && s.next(); s.ok && s.kind == Comment; s.ok = s.next() {
 		if s.decls != nil {
 			s.comment()
 		}
@@ -49,6 +49,11 @@ func (s *pyScan) advance() {
 	} else if s.doc.End > 0 && bytes.Count(s.src[s.doc.End:s.start], []byte("\n")) != 1 {
 		s.doc = Span{}
 	}
+}
+
+// full reports whether no more of the file is read.
+func (s *pyScan) full() bool {
+	return len(s.f.Imports) >= maxFacts || s.decls != nil && (len(s.f.Decls) >= maxFacts || len(s.decls.names.names) > maxNames)
 }
 
 // comment adds a comment to those before the next token, if it has a line to itself.

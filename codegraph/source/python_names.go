@@ -1,10 +1,6 @@
 package source
 
-import (
-	"cmp"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // pyNames counts the names that expressions use, except those that a function binds.
 //
@@ -12,16 +8,15 @@ import (
 // a scope; those that it does not bind then belong to the scope around it. Functions do not see the
 // names that the class around them binds.
 type pyNames struct {
-	ids     map[string]int32
-	names   []string        // by id: a name, or several with dots
-	first   []int32         // by id: the id of the first name
-	mark    []int32         // by id: the number of the last scope that was found to bind it
-	marks   int32           // how many scopes have been looked at
-	list    []pyUse         // the uses in all open scopes, the innermost last
-	bound   []int32         // the ids that they bind, negative for those that are declared global
-	imports map[string]bool // the names that imports bind, and with true the paths of import a.b
-	star    bool            // there is an import of everything
-	scopes  []pyScope
+	nameTable                 // of names, also of several with dots
+	first     []int32         // by id: the id of the first name
+	mark      []int32         // by id: the number of the last scope that was found to bind it
+	marks     int32           // how many scopes have been looked at
+	list      []pyUse         // the uses in all open scopes, the innermost last
+	bound     []int32         // the ids that they bind, negative for those that are declared global
+	imports   map[string]bool // the names that imports bind, and with true the paths of import a.b
+	star      bool            // there is an import of everything
+	scopes    []pyScope
 }
 
 type pyUse struct {
@@ -35,36 +30,30 @@ type pyScope struct {
 }
 
 func newPyNames() pyNames {
-	n := pyNames{ids: map[string]int32{}, imports: map[string]bool{}, scopes: []pyScope{{}}}
-	n.id(nil)
-	return n
+	return pyNames{
+		nameTable: newNameTable(0), first: []int32{0}, mark: []int32{0}, imports: map[string]bool{}, scopes: []pyScope{{}},
+	}
 }
 
 // id returns the number of a name.
 func (n *pyNames) id(name []byte) int32 {
-	id, ok := n.ids[string(name)]
-	if !ok {
-		id = n.add(string(name))
-		n.first[id] = id
-	}
+	id := n.nameTable.id(name)
+	n.begins(id, id)
 	return id
 }
 
 // chain returns the number of names with dots, whose first is known.
 func (n *pyNames) chain(names []byte, first int32) int32 {
-	id, ok := n.ids[string(names)]
-	if !ok {
-		id = n.add(string(names))
-		n.first[id] = first
-	}
+	id := n.nameTable.id(names)
+	n.begins(id, first)
 	return id
 }
 
-func (n *pyNames) add(name string) int32 {
-	id := int32(len(n.names))
-	n.ids[name] = id
-	n.names, n.first, n.mark = append(n.names, name), append(n.first, 0), append(n.mark, 0)
-	return id
+// begins notes the first name of names, if they are new.
+func (n *pyNames) begins(id, first int32) {
+	if int(id) == len(n.first) {
+		n.first, n.mark = append(n.first, first), append(n.mark, 0)
+	}
 }
 
 // use counts a use, and returns its number.
@@ -142,36 +131,37 @@ func (n *pyNames) uses() []Use {
 	for name := range n.imports {
 		n.mark[n.id([]byte(name))] = n.marks
 	}
-	count := map[Use]int32{}
+	times := make([]int32, len(n.names))
 	for _, u := range n.list {
 		if u.id != 0 && (n.star || n.mark[n.first[u.id]] == n.marks) {
-			count[n.split(n.names[u.id])]++
+			times[u.id]++
 		}
 	}
-	out := make([]Use, 0, len(count))
-	for u, c := range count {
-		u.Count = c
-		out = append(out, u)
+	count := useCount{}
+	for id, times := range times {
+		if times > 0 && len(count) < maxUses {
+			of, name := n.split(n.names[id])
+			count.add(key(n.nameTable.id([]byte(of)), n.nameTable.id([]byte(name))), times)
+		}
 	}
-	slices.SortFunc(out, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name)) })
-	return out
+	return count.uses(n.names)
 }
 
 // split returns the use of names with dots: of the longest module that is imported under them, or of the first.
-func (n *pyNames) split(names string) Use {
+func (n *pyNames) split(names string) (of, name string) {
 	if n.imports[names] {
-		return Use{Name: names}
+		return "", names
 	}
 	for i := strings.LastIndexByte(names, '.'); i >= 0; i = strings.LastIndexByte(names[:i], '.') {
 		if n.imports[names[:i]] {
 			name, _, _ := strings.Cut(names[i+1:], ".")
-			return Use{Of: names[:i], Name: name}
+			return names[:i], name
 		}
 	}
 	of, name, dotted := strings.Cut(names, ".")
 	if !dotted {
-		return Use{Name: of}
+		return "", of
 	}
 	name, _, _ = strings.Cut(name, ".")
-	return Use{Of: of, Name: name}
+	return of, name
 }

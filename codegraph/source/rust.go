@@ -66,7 +66,7 @@ type inlineMod struct {
 
 func (r *rustImports) run() {
 	src := r.src
-	for i := int(r.tok.End); i < len(src); {
+	for i := int(r.tok.End); i < len(src) && len(r.f.Imports) < maxFacts; {
 		switch c := src[i]; {
 		case r.class[c] == letter:
 			i = r.at(i)

@@ -10,22 +10,25 @@ import (
 
 // A tally counts the names that a file uses, without those that the current function has declared.
 type tally struct {
-	ids   map[string]int32
-	names []string
+	nameTable
+	useCount
 	local []int32 // by name, the last function that declared it
 	fn    int32   // the current function
 	last  int32   // the number of functions so far
-	count map[uint64]int32
 
-	at      int32            // where the name is that is counted, or -1 if it cannot be a declaration
-	counted map[int32]uint64 // what was counted in the current declaration, by where it is
+	at      int32     // where the name is that is counted, or -1 if it cannot be a declaration
+	counted []counted // in the current declaration, in the order of the source
 }
 
-func newTally() *tally {
-	return &tally{
-		ids: map[string]int32{"": 0}, names: []string{""}, local: []int32{0}, fn: 1, last: 1, count: map[uint64]int32{},
-		at: -1, counted: map[int32]uint64{},
-	}
+// counted says that a use was counted at a position.
+type counted struct {
+	at  int32
+	key uint64
+}
+
+// newTally returns a tally for a file, with room for a number of names.
+func newTally(room int) *tally {
+	return &tally{nameTable: newNameTable(room), useCount: make(useCount, room/2), fn: 1, last: 1, at: -1}
 }
 
 // nextFunction begins another function, which has declared nothing yet.
@@ -34,85 +37,95 @@ func (t *tally) nextFunction() {
 	t.fn = t.last
 }
 
-// id returns the number of a name.
-func (t *tally) id(name []byte) int32 {
-	if len(name) == 0 {
-		return 0
-	}
-	id, ok := t.ids[string(name)]
-	if !ok {
-		id = int32(len(t.names))
-		t.names = append(t.names, string(name))
-		t.local = append(t.local, 0)
-		t.ids[t.names[id]] = id
-	}
-	return id
-}
-
 // name returns a name as a string that all its uses share.
 func (t *tally) name(name []byte) string { return t.names[t.id(name)] }
 
 // setLocal says that the current function declares a name.
-func (t *tally) setLocal(name []byte) { t.local[t.id(name)] = t.fn }
+func (t *tally) setLocal(name []byte) {
+	id := t.id(name)
+	if n := len(t.names); n > len(t.local) {
+		t.local = append(t.local, make([]int32, n-len(t.local))...)
+	}
+	t.local[id] = t.fn
+}
+
+// isLocal reports whether the current function declares the name of a number.
+func (t *tally) isLocal(id int32) bool { return int(id) < len(t.local) && t.local[id] == t.fn }
 
 // use counts a name, or of.name, unless the function has declared what comes first.
 func (t *tally) use(of, name []byte) {
-	if len(t.names) > 2*maxUses && (!t.knows(of) || !t.knows(name)) {
-		return
-	}
 	o, n := t.id(of), t.id(name)
-	if t.local[cmp.Or(o, n)] != t.fn {
-		t.add(key(o, n))
+	if !t.isLocal(cmp.Or(o, n)) {
+		t.count(key(o, n))
 	}
-}
-
-func (t *tally) knows(name []byte) bool {
-	_, ok := t.ids[string(name)]
-	return ok
 }
 
 // call counts a name, or of.name, even if the function has declared it: let args = args() calls another args.
-func (t *tally) call(of, name []byte) { t.add(key(t.id(of), t.id(name))) }
+func (t *tally) call(of, name []byte) { t.count(key(t.id(of), t.id(name))) }
 
-// maxUses is how many different names are counted in a file. A file with more of them is not one that a person
-// wrote, and the time and memory that each takes would grow with their number.
-const maxUses = 1 << 15
-
-func (t *tally) add(k uint64) {
-	if n := t.count[k]; n > 0 || len(t.count) < maxUses {
-		t.count[k] = n + 1
-	}
+func (t *tally) count(k uint64) {
+	t.add(k, 1)
 	if t.at >= 0 {
-		t.counted[t.at] = k
+		t.counted = append(t.counted, counted{t.at, k})
 	}
 }
 
 // undo takes back what was counted at a position: it is declared there.
 func (t *tally) undo(at int32) {
-	k, ok := t.counted[at]
+	i, ok := slices.BinarySearchFunc(t.counted, at, func(c counted, at int32) int { return int(c.at - at) })
 	if !ok {
 		return
 	}
-	delete(t.counted, at)
-	if t.count[k]--; t.count[k] <= 0 {
-		delete(t.count, k)
-	}
+	t.add(t.counted[i].key, -1)
+	t.counted = slices.Delete(t.counted, i, i+1)
 }
+
+// uses returns what was counted, sorted.
+func (t *tally) uses() []Use { return t.useCount.uses(t.names) }
+
+// These bound what is read of a file: no declaration or use behind so many names or declarations, or so many tokens
+// of TypeScript, and nothing behind so many imports. A file that a person wrote does not have as many, and the time
+// and memory that each takes would grow with their number.
+const (
+	maxNames  = 1 << 17
+	maxTokens = 1 << 20
+	maxFacts  = 1 << 16
+)
+
+// full reports whether no more declarations are read.
+func (t *tally) full(f *Facts) bool { return len(f.Decls) >= maxFacts || len(t.names) > maxNames }
+
+// A useCount counts uses by their [key].
+type useCount map[uint64]int32
+
+// maxUses is how many different uses are counted in a file. A file with more of them is not one that a person
+// wrote, and the time and memory that each takes would grow with their number.
+const maxUses = 1 << 15
 
 func key(of, name int32) uint64 { return uint64(of)<<32 | uint64(name) }
 
-// uses returns what was counted, sorted.
-func (t *tally) uses() []Use {
-	keys := slices.AppendSeq(make([]uint64, 0, len(t.count)), maps.Keys(t.count))
+func (c useCount) add(k uint64, times int32) {
+	n, ok := c[k]
+	switch {
+	case n+times <= 0:
+		delete(c, k)
+	case ok || len(c) < maxUses:
+		c[k] = n + times
+	}
+}
+
+// uses returns what was counted, sorted. Names are those of the numbers in the keys.
+func (c useCount) uses(names []string) []Use {
+	keys := slices.AppendSeq(make([]uint64, 0, len(c)), maps.Keys(c))
 	slices.SortFunc(keys, func(a, b uint64) int {
 		if a>>32 != b>>32 {
-			return strings.Compare(t.names[a>>32], t.names[b>>32])
+			return strings.Compare(names[a>>32], names[b>>32])
 		}
-		return strings.Compare(t.names[uint32(a)], t.names[uint32(b)])
+		return strings.Compare(names[uint32(a)], names[uint32(b)])
 	})
 	out := make([]Use, len(keys))
 	for i, k := range keys {
-		out[i] = Use{t.names[k>>32], t.names[uint32(k)], t.count[k]}
+		out[i] = Use{names[k>>32], names[uint32(k)], c[k]}
 	}
 	return out
 }

@@ -93,7 +93,7 @@ func scanTypeScript(f *Facts, src []byte, part Part) {
 		s.tokens = make([]scriptToken, 0, len(src)/6)
 	}
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
-	for s.token() {
+	for len(f.Imports) < maxFacts && s.token() {
 		s.statement()
 	}
 	s.endTokens()
@@ -118,7 +118,7 @@ func (s *scriptScan) token() bool {
 	}
 	for s.next() {
 		if s.kind != scriptComment {
-			if s.part == All {
+			if s.part == All && len(s.tokens) < maxTokens {
 				s.keep()
 			}
 			return true

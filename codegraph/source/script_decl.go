@@ -34,7 +34,7 @@ func (s *scriptScan) declare() {
 
 // statements reads the statements from one token up to another.
 func (s *scriptScan) statements(i, to int, in scriptDeclaration) {
-	for i < to {
+	for i < to && len(s.f.Decls) < maxFacts {
 		d := in
 		d.start = i
 		next := s.declaration(i, d)

@@ -3,7 +3,6 @@ package source
 import (
 	"cmp"
 	"math"
-	"slices"
 )
 
 // The names that a file uses are counted in two steps, since a function may use a name before it declares it:
@@ -27,8 +26,7 @@ type scriptScope struct {
 
 type scriptUses struct {
 	*scriptScan
-	ids        map[string]int32
-	names      []string
+	nameTable
 	uses       []scriptUse
 	scopes     []scriptScope
 	local      [][]int32 // by the number of a scope, what it declares
@@ -39,7 +37,7 @@ type scriptUses struct {
 
 // use finds the uses of the file.
 func (s *scriptScan) use() {
-	u := &scriptUses{scriptScan: s, ids: map[string]int32{"": 0}, names: []string{""}, binding: -1}
+	u := &scriptUses{scriptScan: s, nameTable: newNameTable(0), binding: -1}
 	for i := 0; i < len(s.tokens); i++ {
 		u.leave(i)
 		i = u.look(i)
@@ -53,14 +51,7 @@ func (s *scriptScan) use() {
 // id returns the number of a name.
 func (u *scriptUses) id(i int) int32 {
 	t := u.tok(i)
-	text := u.src[t.start:t.end]
-	id, ok := u.ids[string(text)]
-	if !ok {
-		id = int32(len(u.names))
-		u.names = append(u.names, string(text))
-		u.ids[u.names[id]] = id
-	}
-	return id
+	return u.nameTable.id(u.src[t.start:t.end])
 }
 
 // enter begins a scope. It ends with the token before end or, if that is 0, with the expression or statement.
@@ -428,7 +419,7 @@ func (u *scriptUses) usedAt(i int) {
 // count counts the uses of names that no scope around them declares.
 func (u *scriptUses) count() []Use {
 	active := make([]int32, len(u.names))
-	counts := map[scriptUse]int32{}
+	counts := useCount{}
 	for _, use := range u.uses {
 		switch use.of {
 		case scopeBegins:
@@ -441,14 +432,9 @@ func (u *scriptUses) count() []Use {
 			}
 		default:
 			if active[cmp.Or(use.of, use.name)] == 0 {
-				counts[use]++
+				counts.add(key(use.of, use.name), 1)
 			}
 		}
 	}
-	out := make([]Use, 0, len(counts))
-	for use, n := range counts {
-		out = append(out, Use{u.names[use.of], u.names[use.name], n})
-	}
-	slices.SortFunc(out, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name)) })
-	return out
+	return counts.uses(u.names)
 }
