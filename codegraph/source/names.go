@@ -27,7 +27,9 @@ func newNameTable(room int) nameTable {
 	for size < 2*room {
 		size *= 2
 	}
-	return nameTable{seed: maphash.MakeSeed(), slots: make([]nameSlot, size), names: append(make([]string, 0, size/2+1), "")}
+	return nameTable{
+		seed: maphash.MakeSeed(), slots: make([]nameSlot, size), names: append(make([]string, 0, size/2+1), ""),
+	}
 }
 
 // id returns the number of a name.
