@@ -118,6 +118,10 @@ func checkText(found *findings, where string, m *aycoder.Message) {
 		found.add(ruleClean, "%s: %v", where, err)
 		return
 	}
+	// The runs of a scenario share most of their messages.
+	if !found.first(data) {
+		return
+	}
 	var back aycoder.Message
 	if err := json.Unmarshal(data, &back); err != nil {
 		found.add(ruleClean, "%s: %v", where, err)

@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,8 +87,9 @@ const (
 // findings collects the violations that a check has found. The checks return them instead of
 // failing a test, so that a test of the suite can check that a broken agent is found.
 type findings struct {
-	mu   sync.Mutex
-	list []string
+	mu     sync.Mutex
+	list   []string
+	stored map[[sha256.Size]byte]bool
 }
 
 // maxFindings bounds how many violations one check reports. An agent that breaks one rule often
@@ -102,6 +104,21 @@ func (f *findings) add(rule, format string, args ...any) {
 	if len(f.list) < maxFindings && !slices.Contains(f.list, s) {
 		f.list = append(f.list, s)
 	}
+}
+
+// first reports whether this is the first call with data, so that equal data is checked only once.
+func (f *findings) first(data []byte) bool {
+	sum := sha256.Sum256(data)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stored[sum] {
+		return false
+	}
+	if f.stored == nil {
+		f.stored = map[[sha256.Size]byte]bool{}
+	}
+	f.stored[sum] = true
+	return true
 }
 
 // empty reports whether no violation was found.
