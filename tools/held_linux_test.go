@@ -100,6 +100,7 @@ func TestHeldBesideASandbox(t *testing.T) {
 func TestHeldByNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	s := &noSandbox{sandbox.Seatbelt(sandbox.Policy{})} // of another system
+	defer func() { require.NoError(t, s.reader.Close()) }()
 	r, err := CheckSandbox(t.Context(), s, SandboxCall{ReadOnly: true})
 	require.NoError(t, err)
 	assert.False(t, r.ReadOnly)
