@@ -7,6 +7,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/shell"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -70,6 +71,7 @@ func TestRulesHaveACeiling(t *testing.T) {
 // The ceiling holds whatever the star is made of: no rule of a program's name and a star
 // covers a command of the shared cases that reaches farther.
 func TestAttacksWithStars(t *testing.T) {
+	timed.Serial(t)
 	cases := attacks(t)
 	t.Setenv("HOME", "/home/user")
 	checked := 0

@@ -13,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/shell"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -46,6 +47,7 @@ func attacks(t testing.TB) []attack {
 // In no mode but full-auto does anything unsafe run when nobody is asked, and what is
 // harmless runs.
 func TestAttacksHeadless(t *testing.T) {
+	timed.Serial(t)
 	cases := attacks(t)
 	t.Setenv("HOME", "/home/user")
 	for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.Plan} {
@@ -72,6 +74,7 @@ func TestAttacksHeadless(t *testing.T) {
 // Rules that were made for some commands let no other one reach further: behind a
 // wrapper, with a redirect, in another directory.
 func TestAttacksWithRulesForOthers(t *testing.T) {
+	timed.Serial(t)
 	cases := attacks(t)
 	t.Setenv("HOME", "/home/user")
 	var made []policy.Rule
@@ -105,6 +108,7 @@ func TestAttacksWithRulesForOthers(t *testing.T) {
 
 // The suggestion for each command is never all commands, and answers the question.
 func TestAttacksAreAnsweredBySuggestions(t *testing.T) {
+	timed.Serial(t)
 	answered := 0
 	for _, c := range attacks(t) {
 		got, v := ask(t, newPolicy(t), &bashSpec, c.Cmd)

@@ -348,6 +348,7 @@ var questions = []question{
 func strictness(kind string) int { return slices.Index([]string{"allow", "ask", "deny"}, kind) }
 
 func TestProperties(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "thousands of random commands")
 	r := rand.New(rand.NewPCG(1, 2))
 	sources := []policy.Source{policy.Managed, policy.User, policy.Session, policy.Project}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/retrieval"
 )
 
@@ -70,6 +71,7 @@ func checkChunks(t *testing.T, path string, src []byte, chunks []retrieval.Chunk
 
 // Chunks cover real files, and do not divide a declaration that is small enough.
 func TestChunksOfGo(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	whole, n := 0, 0
 	for path, src := range goFiles(t, 3<<20) {

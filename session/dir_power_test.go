@@ -274,6 +274,7 @@ func rounds(t *testing.T, usual, short int) int {
 // At every point of a run, power is lost or the process is killed. Everything that was acknowledged as durable is there,
 // each record is whole, and names only objects that are there.
 func TestPowerLoss(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	runs := rounds(t, 30, 15)
 	points := 0

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // dirWith returns a store with a session that holds the records, and the path of its journal.
@@ -360,6 +362,7 @@ func listed(t *testing.T, s Store) map[string]Entry {
 // The index may be lost, damaged, or of another time. The sessions are listed nevertheless, and
 // only what is damaged has lost its description.
 func TestDirIndex(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	s, file := dirWith(t)
 	index := filepath.Join(filepath.Dir(filepath.Dir(file)), indexName, journalName)
@@ -409,6 +412,7 @@ func TestDirIndex(t *testing.T) {
 
 // Outdated lines do not make the index grow without bound, and compaction loses no description.
 func TestDirIndexIsCompacted(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	s, file := dirWith(t)
 	j := open(t, s, false)

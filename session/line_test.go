@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // line makes a line as the documentation of the format says.
@@ -72,6 +74,7 @@ func TestLines(t *testing.T) {
 
 // A line above the limit is reported, and is not kept in memory.
 func TestTooLongLine(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	huge := io.LimitReader(zeros{}, MaxRecord+10<<20)
 	got := parse(t, io.MultiReader(strings.NewReader(line("1")), huge, strings.NewReader("\n"+line("2"))))

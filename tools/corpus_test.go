@@ -82,6 +82,7 @@ func (c *recordedEdit) args() args {
 // it). At most 0.05 % may be wrong; at least 66 % must be right, and 99.9 % right or
 // refused where a refusal is right.
 func TestRecordedEdits(t *testing.T) {
+	timed.Serial(t)
 	cases := recordedEdits(t)
 	w := newWorld(t, nil)
 	var right, refused, wrong, bad, lost float64
@@ -159,6 +160,7 @@ func (w *world) forget() {
 // With the text that was shown to the model, an edit of a file that the user has changed
 // since is a merge: right, or a conflict that changes nothing.
 func TestRecordedStaleEdits(t *testing.T) {
+	timed.Serial(t)
 	cases := recordedEdits(t)
 	shown := shownTexts(cases)
 	w := newWorld(t, nil)

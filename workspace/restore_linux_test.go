@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -122,6 +123,7 @@ func disturb(r *rand.Rand, dir string) error {
 
 // Trees of files, links and directories turn into each other, in both directions.
 func TestRestoreRandom(t *testing.T) {
+	timed.Serial(t)
 	if os.Geteuid() != 0 {
 		t.Skip("the tree has files without permissions")
 	}

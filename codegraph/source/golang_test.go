@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -210,6 +211,7 @@ func goLibrary(tb testing.TB) (src [][]byte, size int) {
 // The facts are those that the syntax tree of go/parser gives, for each file that it reads without an error.
 // AYCODER_CORPUS names a directory with more files.
 func TestGoParser(t *testing.T) {
+	timed.Serial(t)
 	files, compared, differ := goFiles(t), 0, []string(nil)
 	for _, name := range files {
 		src, err := os.ReadFile(name)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,6 +35,7 @@ for path in files:
 // askPython runs a program with every 200th file of Python, or all with AYCODER_PYTHON=all, and calls line with
 // each line that it prints.
 func askPython(t *testing.T, program string, line func([]byte)) {
+	timed.Serial(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: there is nothing to compare with")
