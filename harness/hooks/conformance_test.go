@@ -11,6 +11,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/stretchr/testify/require"
 )
@@ -31,6 +32,10 @@ func (quickExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResu
 
 // An agent with hooks that have no objection is an agent like any other.
 func TestAgent(t *testing.T) {
+	timed.Long(t, "the whole contract of agents")
+	if timed.Race {
+		t.Skip("left out with the race detector: package agenttest tests the contract with it")
+	}
 	var list []hooks.Hook
 	for _, e := range []hooks.Event{hooks.PreToolUse, hooks.PostToolUse, hooks.PostToolUseFailure, hooks.PermissionRequest,
 		hooks.PermissionDenied, hooks.UserPromptSubmit, hooks.Stop, hooks.Notification} {
