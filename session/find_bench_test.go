@@ -16,16 +16,6 @@ import (
 // spent is the wall time and the processor time of some calls.
 type spent struct{ wall, processor []time.Duration }
 
-func (s *spent) add(_ *testing.B, f func()) {
-	var before, after syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
-	start := time.Now()
-	f()
-	s.wall = append(s.wall, time.Since(start))
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
-	s.processor = append(s.processor, time.Duration(after.Utime.Nano()+after.Stime.Nano()-before.Utime.Nano()-before.Stime.Nano()))
-}
-
 // BenchmarkFind compares searches with reading the same files once, in turns, by the medians of processor time and of
 // wall time. A search uses all processors, and the reading one of them, so on an idle machine the ratio of wall
 // times is the smaller one. With AYCODER_SESSIONS=10000 it searches as many sessions.
@@ -40,8 +30,18 @@ func BenchmarkFind(b *testing.B) {
 	require.NoError(b, err)
 	files = append(files, filepath.Join(dir, indexName, journalName))
 	var floor, exact, mistyped spent
+	measure := func(s *spent, f func()) {
+		var before, after syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+		start := time.Now()
+		f()
+		s.wall = append(s.wall, time.Since(start))
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+		used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+		s.processor = append(s.processor, time.Duration(used))
+	}
 	search := func(s *spent, phrase string) {
-		s.add(b, func() {
+		measure(s, func() {
 			hits, err := Find(b.Context(), store, phrase, 20)
 			require.NoError(b, err)
 			require.NotEmpty(b, hits)
@@ -52,7 +52,7 @@ func BenchmarkFind(b *testing.B) {
 		p := phrases[i%len(phrases)].phrase
 		i++
 		size = 0
-		floor.add(b, func() {
+		measure(&floor, func() {
 			for _, name := range files {
 				data, err := os.ReadFile(name)
 				require.NoError(b, err)
