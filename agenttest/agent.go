@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // AgentSetup holds the parts from which [NewAgent] builds the agent under test.
@@ -93,18 +92,13 @@ func ways() []way {
 
 // playAll plays a scenario until the loop body is no longer called for the event at which it
 // would end the loop. From the 32nd event on it skips some, because a scenario with a thousand
-// deltas would otherwise be played a thousand times. With the race detector, which makes a run many
-// times slower, it skips some from the eighth event on.
+// deltas would otherwise be played a thousand times.
 func (s *suite) playAll(sc scenario, w way) {
-	dense := 32
-	if timed.Race {
-		dense = 8
-	}
 	for s.found.empty() {
 		if tr := s.play(sc, w); !tr.reached {
 			return
 		}
-		w.at += 1 + w.at/dense
+		w.at += 1 + w.at/32
 	}
 }
 
