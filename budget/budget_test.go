@@ -76,7 +76,7 @@ func TestEightAtOnce(t *testing.T) {
 // 50 for the output, so 1000 × 0.00001 + 200 × 0.00005 = 0.02.
 func TestMoney(t *testing.T) {
 	price := aycoder.Price{Input: 10, Output: 50}
-	p := newPot(t, budget.Config{Name: "day", Money: 0.05, Key: "budgets[2]",
+	p := newPot(t, budget.Config{Name: "day", Money: 0.05, Key: func(kind string) string { return "budgets[2]." + kind },
 		Models: func(provider, model string) (aycoder.ModelInfo, bool) {
 			return aycoder.ModelInfo{Provider: provider, Model: model, Price: &price}, true
 		}})

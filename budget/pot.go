@@ -22,9 +22,9 @@ type Config struct {
 	Money  float64
 	Tokens int64
 	Work   time.Duration
-	// Key is the configuration key of the budget, which errors name, with ".money", ".tokens" or ".work"
-	// after it. Default: "budget." and the name.
-	Key string
+	// Key returns the configuration key of the limit of a kind ("money", "tokens" or "work"), which errors name.
+	// Default: "budget.", the name, a dot and the kind.
+	Key func(kind string) string
 	// Models describes models, such as the method Lookup of package catalog. Default: the client is asked.
 	Models func(provider, model string) (aycoder.ModelInfo, bool)
 	// Idle are the names of tools that wait for people, such as "ask_user". Their time does not count.
@@ -107,13 +107,15 @@ type Pot struct {
 // [*aycoder.ConfigError], or that of the file.
 func New(c Config) (*Pot, error) {
 	c.Name = cmp.Or(c.Name, "default")
-	c.Key = cmp.Or(c.Key, "budget."+c.Name)
+	if c.Key == nil {
+		c.Key = func(kind string) string { return "budget." + c.Name + "." + kind }
+	}
 	if c.Clock == nil {
 		c.Clock = aycoder.SystemClock()
 	}
 	c.Idle = slices.Clone(c.Idle)
 	if c.Tokens < 0 || c.Work < 0 || !(c.Money >= 0) || math.IsInf(c.Money, 0) {
-		return nil, &aycoder.ConfigError{Option: c.Key, Err: errors.New("a limit is negative or not a number")}
+		return nil, &aycoder.ConfigError{Option: "budget." + c.Name, Err: errors.New("a limit is negative or not a number")}
 	}
 	counter, err := tokens.New()
 	if err != nil {

@@ -26,7 +26,7 @@ func (p *Pot) exhausted(of ...int) error {
 	total := p.total()
 	for _, i := range of {
 		if p.max[i] > 0 && total[i] >= p.max[i] {
-			return &ExhaustedError{Budget: p.conf.Name, Kind: kinds[i], Key: p.conf.Key + "." + kinds[i],
+			return &ExhaustedError{Budget: p.conf.Name, Kind: kinds[i], Key: p.conf.Key(kinds[i]),
 				Max: p.max.public(), Spent: total.public()}
 		}
 	}
