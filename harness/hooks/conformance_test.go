@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
-	"github.com/stretchr/testify/require"
 )
 
 // quickExec answers at once like a hook that has no objection.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,11 @@ func (r *Runner) run(ctx context.Context, h *hook, in map[string]any) (*result, 
 		}
 		return nil, &Error{Hook: h.Hook, Err: err, Stderr: runes.HeadTail(strings.TrimSpace(stderr), maxQuoted)}
 	}
+	if h.Verify != nil {
+		if err := h.Verify(); err != nil {
+			return failed(err, "")
+		}
+	}
 	data, err := json.Marshal(in)
 	if err != nil {
 		return failed(err, "")
@@ -101,7 +107,7 @@ func (r *Runner) run(ctx context.Context, h *hook, in map[string]any) (*result, 
 	mark, out := rand.Text(), &collector{stop: stop}
 	res, err := r.conf.Exec.Run(working, &tools.ExecCommand{
 		Script: script(h.Command, string(data), mark), Root: r.conf.Root, Dir: r.conf.Root,
-		Network: true, Env: r.conf.Env, Output: out,
+		Network: true, Env: slices.Concat(r.conf.Env, h.Env), Output: out,
 	})
 	stderr, rest, ended := strings.Cut(runes.Clean(out.String()), "\n"+mark+" ")
 	switch {

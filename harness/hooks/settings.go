@@ -54,6 +54,11 @@ type Hook struct {
 	Timeout time.Duration
 	// Source tells the user where the hook comes from, such as "settings.json:12". It may be empty.
 	Source string
+	// Env are variables of this hook, as "NAME=value", beside those of [Config].
+	Env []string
+	// Verify is called right before the hook runs, unless it is nil: its error means that the hook cannot run. So a
+	// host checks that a script is still the one that the user has allowed.
+	Verify func() error
 }
 
 // Problem is something in a file that is not understood.

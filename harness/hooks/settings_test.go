@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness/hooks"
-	"github.com/stretchr/testify/require"
 )
 
 const settings = `{
