@@ -189,3 +189,35 @@ func TestKeeperForged(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "first"+forged, req.Messages[0].Text())
 }
+
+// As long as requests begin with the one before, so do those of the keeper, even if the builder shortens something new.
+func TestKeeperChangesNothingSent(t *testing.T) {
+	ws := dir(t, map[string]string{"a/AGENTS.md": "FIRST", "a/x.go": "x"})
+	k := project.NewKeeper(ws, nil)
+	res, err := k.Tool(func(context.Context, *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("x"), nil
+	})(t.Context(), aycoder.NewInvocation("1", "read_file", json.RawMessage(`{"path":"a/x.go"}`), nil))
+	require.NoError(t, err)
+	first, call := aycoder.User("first"), &aycoder.Message{Role: aycoder.RoleAssistant,
+		Parts: []aycoder.Part{&aycoder.ToolUse{ID: "1", Name: "read_file", Args: json.RawMessage(`{"path":"a/x.go"}`)}}}
+	output := func(parts ...aycoder.Part) *aycoder.Message {
+		return &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{
+			&aycoder.ToolOutput{ID: "1", Name: "read_file", Parts: parts}}}
+	}
+	short := output(&aycoder.Text{Text: "…"})
+	history := []*aycoder.Message{first, call, output(res.Parts...)}
+	build := func(history, request []*aycoder.Message) []*aycoder.Message {
+		req, err := k.Context(aycoder.ContextFunc(func(context.Context, aycoder.ContextInput) (*aycoder.Request, error) {
+			return &aycoder.Request{Messages: request}, nil
+		})).Build(t.Context(), aycoder.ContextInput{Run: "r", Messages: history})
+		require.NoError(t, err)
+		return req.Messages
+	}
+	require.Equal(t, "first", build(history[:1], history[:1])[0].Text())
+	require.Equal(t, "first", build(history, []*aycoder.Message{first, call, short})[0].Text())
+	compacted := build(history, []*aycoder.Message{first, aycoder.User("summary")})
+	require.Contains(t, compacted[0].Text(), "FIRST")
+	longer := build(history, append(compacted[:0:0], first, compacted[1], aycoder.User("next")))
+	require.Same(t, compacted[0], longer[0])
+	require.Equal(t, "first", first.Text())
+}

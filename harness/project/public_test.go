@@ -63,7 +63,7 @@ func public(t *testing.T, dir string) {
 	}
 	seen := map[string]bool{}
 	counts := map[string]int{}
-	for _, root := range roots { // one after the other, so that equal names in plugins are no duplicates
+	for _, root := range roots { // one after the other, so that plugins may have equal names
 		lib, err := project.Load(t.Context(), project.Source{Files: ws, Roots: []string{root}})
 		require.NoError(t, err)
 		for _, c := range lib.Commands {
