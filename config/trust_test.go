@@ -10,11 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // A project is a directory with a configuration, beside a user who trusts it or not.
@@ -375,11 +376,12 @@ func TestVerify(t *testing.T) {
 }
 
 func TestLongCommandsAreRefused(t *testing.T) {
-	command := "true"
+	var command strings.Builder
+	command.WriteString("true")
 	for i := range 300 {
-		command += fmt.Sprint(" word", i)
+		command.WriteString(fmt.Sprint(" word", i))
 	}
-	l := newProject(t, fmt.Sprintf("[[hooks]]\nevent = \"Stop\"\ncommand = %q\n", command+" ./x.sh")).accept()
+	l := newProject(t, fmt.Sprintf("[[hooks]]\nevent = \"Stop\"\ncommand = %q\n", command.String()+" ./x.sh")).accept()
 	assert.Empty(t, l.Config.Hooks)
 	assert.Contains(t, texts(l), "too long to say which scripts it names")
 }

@@ -223,7 +223,7 @@ func TestSkeletonsParse(t *testing.T) {
 	}
 }
 
-// What is read of a file that no person wrote is bounded.
+// The facts of a file that no person wrote are bounded.
 func TestFactsAreBounded(t *testing.T) {
 	const most = 1 << 16
 	lines := func(line string) []byte {

@@ -29,8 +29,9 @@ const (
 	C          Language = "c" // also C++
 )
 
-// Facts are what one file says of itself. Names are as in the source. Facts do not change. Nothing is said of what
-// follows 65,536 imports or declarations, or 131,072 different names, and at most 32,768 different uses are counted.
+// Facts are what one file says of itself. Names are as in the source. Facts do not change. Those
+// of a very large file may be incomplete: after 65,536 declarations or imports, 131,072 different names or, in
+// TypeScript, a million tokens, the rest may be passed over; at most 32,768 different uses are counted.
 type Facts struct {
 	// Language is the language that the file was read as.
 	Language Language
