@@ -63,6 +63,11 @@ var walls = []wall{
 	{"memory", []string{".", "edit", "tools", "workspace", "internal"}, nil},
 	{"retrieval", []string{".", "codegraph", "internal"}, nil},
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
+	{"harness/linked", []string{".", "codegraph", "harness", "providers", "tools"}, nil},
+	{"harness", []string{
+		".", "background", "budget", "catalog", "compaction", "config", "egress", "harness", "memory", "middleware", "policy", "session", "tools",
+		"workspace", "internal",
+	}, nil},
 	{"harness/project", []string{".", "tools", "workspace", "internal"}, []string{"go.yaml.in/yaml/v3"}},
 	{"agenttest", []string{".", "edit", "merge", "session", "tools", "workspace", "internal"}, nil},
 	{"remote", []string{".", "edit", "merge", "tools", "workspace", "internal"}, modules[:4]},
@@ -80,7 +85,7 @@ var walls = []wall{
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "background", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 

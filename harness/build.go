@@ -1,0 +1,421 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
+	"github.com/aycoder/aycoder/budget"
+	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+// A builder makes a runtime, step by step.
+type builder struct {
+	*Runtime
+	in   setup
+	dir  string
+	recs *session.Files
+	// what ambient sources have given
+	instructions *project.Instructions
+	keeper       *project.Keeper
+}
+
+func newBuilder(dir string, opts []Option) (*builder, error) {
+	defaults, err := config.Load()
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{Runtime: &Runtime{}, dir: dir}
+	b.in = setup{
+		settings: defaults.Config.Settings, models: catalog.Default(), ambient: map[Ambient]bool{},
+		lookup: func(string) (string, bool) { return "", false },
+	}
+	return b, option.Apply(&b.in, opts)
+}
+
+func wrong(key string, format string, args ...any) error {
+	return &aycoder.ConfigError{Option: key, Err: fmt.Errorf(format, args...)}
+}
+
+// told passes on what the configuration has to say to the user.
+func (b *builder) told(context.Context) error {
+	if b.in.loaded == nil {
+		return nil
+	}
+	for _, d := range b.in.loaded.Diagnostics {
+		b.Notify("config", d.String())
+	}
+	for _, q := range b.in.loaded.Questions {
+		b.Notify("config", fmt.Sprintf("nobody has decided whether to trust %s of %s, so it is off: %s",
+			q.Kind, q.File, cmp.Or(q.Command, q.Address, "the file")))
+	}
+	return nil
+}
+
+// check reports, before anything is opened, all that the configuration needs and the program does not have.
+func (b *builder) check(context.Context) error {
+	var errs []error
+	main := cmp.Or(b.in.model, b.in.settings.Roles.Main)
+	if b.in.client == nil && main == "" {
+		errs = append(errs, wrong("roles.main", "no model: name one, or pass WithClient or WithModel"))
+	}
+	for _, role := range []struct {
+		key, name string
+		given     bool
+	}{
+		{"roles.main", main, b.in.client != nil}, {"roles.small", b.in.settings.Roles.Small, b.in.small != nil},
+		{"roles.summary", b.in.settings.Roles.Summary, b.in.summary != nil},
+	} {
+		if role.name != "" && !role.given && b.in.open == nil {
+			errs = append(errs, wrong(role.key, "%s: %w: pass WithOpener, such as that of package linked", role.name, ErrNotLinked))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.in.settings.Servers)) {
+		if !b.in.settings.Servers[name].Disabled {
+			errs = append(errs, wrong("servers."+name, "%w: no option adds servers yet", ErrNotLinked))
+		}
+	}
+	if name := b.in.settings.Agent.Budget; name != "" {
+		if _, ok := b.in.settings.Budgets[name]; !ok {
+			errs = append(errs, wrong("agent.budget", "there is no budget %q", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// conversation is the name of the budget of agent.max_cost.
+const conversation = "conversation"
+
+// budgets makes the pots: those of the configuration, and that of agent.max_cost.
+func (b *builder) budgets(context.Context) error {
+	b.Budgets = map[string]*budget.Pot{}
+	for name, c := range b.in.settings.Budgets {
+		keys := map[string]string{"money": "cost", "tokens": "tokens", "work": "time"}
+		if err := b.pot(name, c, func(kind string) string { return "budgets." + name + "." + keys[kind] }); err != nil {
+			return err
+		}
+	}
+	if cost := b.in.settings.Agent.MaxCost; cost != nil {
+		return b.pot(conversation, config.Budget{Cost: cost}, func(string) string { return "agent.max_cost" })
+	}
+	return nil
+}
+
+func (b *builder) pot(name string, c config.Budget, key func(string) string) error {
+	p, err := budget.New(budget.Config{
+		Name: name, Key: key, Models: b.in.models.Lookup, Idle: []string{"ask_user"},
+		Money: limit(c.Cost, 1e-9), Tokens: limit(c.Tokens, 1), Work: limit(c.Time, 1),
+	})
+	if err != nil {
+		return err
+	}
+	b.Budgets[name] = p
+	b.onClose(p)
+	return nil
+}
+
+// limit returns a limit of a budget, where 0 is none. A budget of nothing is one that is used up at once.
+func limit[T float64 | int64 | time.Duration](p *T, least T) T {
+	if p == nil {
+		return 0
+	}
+	return max(*p, least)
+}
+
+// workspace opens the files.
+func (b *builder) workspace(context.Context) error {
+	if b.in.files != nil {
+		b.Files = b.in.files
+		return nil
+	}
+	ws, err := workspace.Open(b.dir)
+	if err != nil {
+		return err
+	}
+	b.onClose(ws)
+	b.Files, b.Workspace = ws, ws
+	if b.in.store != nil && b.in.settings.Session.Snapshots {
+		b.recs = session.NewFiles(ws)
+		b.Files = b.recs
+	}
+	return nil
+}
+
+// tools makes the tools of the model.
+func (b *builder) tools(ctx context.Context) error {
+	c := b.in.settings.Tools
+	jobs, err := background.New(background.WithLimits(background.Limits{Agents: c.Agents, Commands: c.Commands}))
+	if err != nil {
+		return err
+	}
+	b.Jobs, b.Shell, b.Todos = jobs, new(tools.Shell), new(tools.TodoList)
+	b.onClose(jobs)
+	b.onClose(b.Shell)
+	opts, err := b.toolOptions(ctx)
+	if err != nil {
+		return err
+	}
+	coding, err := tools.Coding(b.Files, opts...)
+	if err != nil {
+		return err
+	}
+	b.Tools = append(append(coding, b.Tools...), b.in.more...) // those of the ambient sources are there already
+	sub, err := b.subagent()
+	if err != nil {
+		return err
+	}
+	b.Tools = append(b.Tools, sub)
+	return b.filter()
+}
+
+func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
+	c := b.in.settings.Tools
+	opts := []tools.Option{
+		tools.WithShell(b.Shell), tools.WithBackground(b.Jobs), tools.WithTodoList(b.Todos), tools.WithMasking(c.Mask),
+		tools.WithEnv(c.Env...), tools.WithPrivateHosts(c.PrivateHosts...), tools.WithIgnored(strings.Join(c.Ignore, "\n")),
+	}
+	if c.Memory != 0 {
+		opts = append(opts, tools.WithMemoryLimit(c.Memory))
+	}
+	if b.in.exec != nil {
+		opts = append(opts, tools.WithExec(b.in.exec))
+	}
+	box, err := b.sandbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, box...)
+	if b.recs != nil {
+		opts = append(opts, tools.WithExecMiddleware(b.recs.Exec))
+	}
+	return append(opts, b.in.tools...), nil
+}
+
+// subagent returns the tool that starts agents, which have the tools that are there so far.
+func (b *builder) subagent() (aycoder.Tool, error) {
+	return tools.Subagent(tools.SubagentConfig{
+		Model: b.Client, Tools: b.Tools, Background: b.Jobs,
+		Options: []aycoder.Option{aycoder.WithName("subagent")},
+	})
+}
+
+// filter leaves out the tools that the configuration and the host do not want.
+func (b *builder) filter() error {
+	for _, name := range b.in.settings.Tools.Disabled {
+		n := len(b.Tools)
+		b.Tools = slices.DeleteFunc(b.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name })
+		if len(b.Tools) == n {
+			b.Notify("config", fmt.Sprintf("tools.disabled: there is no tool %q", name))
+		}
+	}
+	if b.in.pick != nil {
+		b.Tools = b.in.pick(b.Tools)
+	}
+	return nil
+}
+
+// approver makes the policy, and what is around it.
+func (b *builder) approver(context.Context) error {
+	if b.Approver = b.in.approver; b.Approver == nil {
+		p, err := policy.New(b.policyOptions()...)
+		if err != nil {
+			return err
+		}
+		b.Policy, b.Approver = p, p
+	}
+	if b.Hooks != nil {
+		b.Approver = b.Hooks.Approver(b.Approver)
+	}
+	if b.in.wrap != nil {
+		b.Approver = b.in.wrap(b.Approver)
+	}
+	return nil
+}
+
+// hooks makes what runs the hooks of the configuration.
+func (b *builder) hooks(context.Context) error {
+	if len(b.in.settings.Hooks) == 0 {
+		return nil
+	}
+	exec := b.in.exec
+	if exec == nil {
+		var err error
+		if exec, err = tools.LocalExec(); err != nil {
+			return err
+		}
+	}
+	var list []hooks.Hook
+	for _, h := range b.in.settings.Hooks {
+		list = append(list, b.hook(h))
+	}
+	r, err := hooks.New(hooks.Config{
+		Hooks: list, Exec: exec, Root: b.Files.Dir(), Dir: b.Shell.DirOf, Report: b.report,
+	})
+	b.Hooks = r
+	return err
+}
+
+func (b *builder) hook(h config.Hook) hooks.Hook {
+	out := hooks.Hook{
+		Event: hooks.Event(h.Event), Matcher: h.Matcher, Command: h.Command, Timeout: h.Timeout, Source: h.Origin.String(),
+	}
+	for _, name := range h.Env {
+		if value, ok := b.in.lookup(name); ok {
+			out.Env = append(out.Env, name+"="+value)
+		}
+	}
+	if b.in.verify != nil {
+		out.Verify = func() error { return b.in.verify(h.Origin) }
+	}
+	return out
+}
+
+// report tells the user what a hook says, or why it did not work.
+func (b *builder) report(r hooks.Report) {
+	text := r.Text
+	if r.Err != nil {
+		text = r.Err.Error()
+	}
+	b.Notify("hook", text)
+}
+
+func (b *builder) policyOptions() []policy.Option {
+	opts := []policy.Option{
+		policy.WithMode(b.in.settings.Approval.Mode), policy.WithWorkspace(b.Files.Dir()), policy.WithDir(b.Shell.DirOf),
+		policy.WithTools(b.Tools...),
+	}
+	for _, r := range b.in.settings.Approval.Rules {
+		opts = append(opts, policy.WithRules(cmp.Or(r.Source, policy.User), r.Policy()))
+	}
+	return append(opts, b.in.policy...)
+}
+
+// context makes what chooses the contents of requests.
+func (b *builder) context(ctx context.Context) error {
+	c := b.in.settings.Context
+	opts := []compaction.Option{compaction.WithBytes(c.MaxBytes), compaction.WithFill(c.Fill), compaction.WithServer(c.Server)}
+	if c.MaxTokens > 0 {
+		opts = append(opts, compaction.WithWindow(c.MaxTokens))
+	}
+	if b.Summary != nil {
+		opts = append(opts, compaction.WithSummarizer(b.Summary, ""))
+	}
+	compactor, err := compaction.New(b.Client, opts...)
+	if err != nil {
+		return err
+	}
+	b.Compactor = compactor
+	b.Tools = append(b.Tools, compactor.Recall())
+	return b.system(ctx)
+}
+
+// loop makes the agent.
+func (b *builder) loop(context.Context) error {
+	b.stages = staged(b.usual(), b.in.stages)
+	var blocks []string
+	for _, s := range b.Sections {
+		blocks = append(blocks, s.Text)
+	}
+	a := b.in.settings.Agent
+	opts := []aycoder.Option{
+		aycoder.WithTools(b.Tools...), aycoder.WithApprover(b.Approver), aycoder.WithSystem(blocks...),
+		aycoder.WithLimits(b.limits()), aycoder.WithRetry(aycoder.RetryPolicy{Attempts: a.Retries, Budget: a.RetryTime}),
+		aycoder.WithThinking(a.Thinking), aycoder.WithWholeOutputs(b.Compactor.KeepOutput),
+	}
+	opts = append(append(opts, stageOptions(b.stages)...), b.in.loop...)
+	loop, err := aycoder.New(b.Client, opts...)
+	if err != nil {
+		return err
+	}
+	b.Loop, b.Agent = loop, &agent{Loop: loop, r: b.Runtime}
+	if b.Hooks != nil {
+		b.Agent = b.Hooks.Agent(b.Agent)
+	}
+	return nil
+}
+
+func (b *builder) limits() aycoder.Limits {
+	a, t := b.in.settings.Agent, b.in.settings.Tools
+	return aycoder.Limits{
+		Turns: a.MaxTurns, Calls: a.MaxCalls, Total: a.MaxTokens,
+		ToolOutput: t.MaxOutput, Parallel: t.Parallel, Grace: t.Grace, Approval: b.in.settings.Approval.Timeout,
+	}
+}
+
+// session opens the conversation.
+func (b *builder) session(ctx context.Context) error {
+	if b.in.store == nil {
+		return nil
+	}
+	opts := []session.Option{session.WithDir(b.Files.Dir()), session.WithCompactor(b.Compactor), session.WithValue("shell", b.Shell)}
+	if b.in.settings.Session.Sync == "turns" {
+		opts = append(opts, session.WithSync(session.SyncTurns))
+	}
+	if b.recs != nil {
+		opts = append(opts, session.WithFiles(b.recs))
+	}
+	if b.Policy != nil {
+		opts = append(opts, session.WithValue("policy", b.Policy))
+	}
+	for name, pot := range b.Budgets {
+		opts = append(opts, session.WithValue("budget "+name, pot))
+	}
+	opts = append(opts, session.WithPrices(b.price))
+	var err error
+	if b.in.id == "" {
+		b.Session, err = session.New(ctx, b.in.store, b.Agent, opts...)
+	} else {
+		b.Session, err = session.Open(ctx, b.in.store, b.in.id, b.Agent, opts...)
+	}
+	if err != nil {
+		return err
+	}
+	b.onClose(b.Session)
+	b.Agent = b.Session
+	return errors.Join(b.Session.Keep("todos", b.Todos), b.Session.SetBackground(ctx, b.Jobs, nil))
+}
+
+func (b *builder) price(provider, model string) (aycoder.Price, bool) {
+	info, ok := b.in.models.Lookup(provider, model)
+	if !ok || info.Price == nil {
+		return aycoder.Price{}, false
+	}
+	return *info.Price, true
+}
+
+// sandbox returns the options that confine commands.
+func (b *builder) sandbox(ctx context.Context) ([]tools.Option, error) {
+	c := b.in.settings.Sandbox
+	if c.Mode == "off" {
+		return nil, nil
+	}
+	if b.Workspace == nil {
+		return nil, wrong("sandbox.mode", "the workspace is on another machine, which has its own")
+	}
+	box, err := b.box(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	opts := []tools.Option{tools.WithSandbox(box), tools.WithSandboxRequired(c.Mode == "required")}
+	proxy, err := b.proxy(c.Hosts)
+	if proxy != nil {
+		opts = append(opts, tools.WithProxy(proxy))
+	}
+	return opts, err
+}

@@ -1,0 +1,161 @@
+// Package harness composes a coding agent: the model with its middleware, the workspace, the tools, the policy,
+// the context, the session and the rest, from a configuration or from none.
+//
+//	rt, err := harness.New(ctx, dir, harness.WithClient(model))
+//	…
+//	defer rt.Close()
+//	for ev, err := range rt.Run(ctx, aycoder.Input{Prompt: "fix the test"}) { … }
+//
+// It is the one place that does so: the command line, a server and a test that use it get the same agent from
+// the same configuration. A [Runtime] has the parts as fields, so that a host can use them one by one, and each
+// part can be replaced by an option.
+//
+// # Nothing unasked
+//
+// Without options, a runtime reads and writes nothing outside of its directory: no home directory, no
+// configuration, no variables but those that programs need to run (see [tools.WithEnv]). Inside the directory,
+// it reads what the model asks for. Each thing that it takes from its surroundings has a name, and a host
+// switches it on with [WithAmbient]. Two runtimes in one process share nothing.
+//
+// # Links
+//
+// A program links only what it needs. Providers come by [WithOpener], from package linked or from the host, and
+// a map of the project by [WithMap]. If the configuration needs something that the program does not link, the
+// error of [New] lists everything that is missing, with the option to add.
+//
+// # Stages
+//
+// The work around a turn is a list of named stages, which [Runtime.Stages] returns and a host can print. A
+// [Stage] of a host goes to the outside of the list, or replaces the one with its name.
+package harness
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
+	"github.com/aycoder/aycoder/budget"
+	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/memory"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+// Runtime is a composed agent with its parts. The parts must not be closed one by one: [Runtime.Close] does that.
+// A part that is not there is nil, as the options and the configuration say.
+type Runtime struct {
+	// Agent answers. It is the Session, if there is one.
+	Agent aycoder.Agent
+	// Loop is the loop inside the agent.
+	Loop *aycoder.Loop
+	// Session keeps the conversation: see [WithStore].
+	Session *session.Session
+
+	// Client is the model of the role main. Small and Summary are those of the other roles; Summary is nil if rules
+	// write summaries.
+	Client, Small, Summary aycoder.ModelClient
+
+	// Files are the files of the workspace, on which the tools work. Workspace is the same if it is on this machine.
+	Files     tools.FS
+	Workspace *workspace.Workspace
+	// Tools are all that the model may call.
+	Tools []aycoder.Tool
+	// Approver decides about calls. Policy is inside of it, unless an option has replaced it.
+	Approver aycoder.Approver
+	Policy   *policy.Policy
+
+	Shell     *tools.Shell
+	Jobs      *background.Group
+	Todos     *tools.TodoList
+	Compactor *compaction.Compactor
+	Budgets   map[string]*budget.Pot
+	Memory    *memory.Memory
+	Library   *project.Library
+	Hooks     *hooks.Runner
+
+	// Sections are the parts of the system prompt, in order.
+	Sections []Section
+
+	stages  []Stage
+	notices notices
+	closing sync.Once
+	closers []func() error
+	closed  error
+}
+
+// New composes a runtime for a directory. The error joins everything that is wrong with the options and the
+// configuration; each is an [*aycoder.ConfigError] with the key or the option. If New returns an error, it
+// leaves nothing open. ctx is for New alone.
+func New(ctx context.Context, dir string, opts ...Option) (*Runtime, error) {
+	b, err := newBuilder(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{
+		b.check, b.told, b.budgets, b.models, b.workspace, b.ambient, b.tools, b.hooks, b.approver, b.context, b.loop, b.session,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+	}
+	return b.Runtime, nil
+}
+
+// Run lets the agent answer: see [aycoder.Agent].
+func (r *Runtime) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return r.Agent.Run(ctx, in, opts...)
+}
+
+// Notify tells the user something: the run that works, or else the next one, yields it as an [aycoder.Notice].
+// It does not wait. Of more than 100 notices that nobody has got, the oldest are dropped.
+func (r *Runtime) Notify(source, text string) {
+	r.notices.add(&aycoder.Notice{Source: source, Text: text})
+}
+
+// Close ends everything that belongs to the runtime, in the reverse order of its making: the session, the jobs in
+// the background, the shell, the sandbox, files. The second call returns the error of the first. No run may work.
+func (r *Runtime) Close() error {
+	r.closing.Do(func() {
+		var errs []error
+		for _, f := range slices.Backward(r.closers) {
+			errs = append(errs, f())
+		}
+		r.closed = errors.Join(errs...)
+	})
+	return r.closed
+}
+
+func (r *Runtime) onClose(c io.Closer) { r.closers = append(r.closers, c.Close) }
+
+// maxNotices bounds those that wait for a run.
+const maxNotices = 100
+
+// notices wait for the next event of a run.
+type notices struct {
+	mu   sync.Mutex
+	wait []*aycoder.Notice
+}
+
+func (n *notices) add(x *aycoder.Notice) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wait = append(n.wait, x)
+	n.wait = n.wait[max(len(n.wait)-maxNotices, 0):]
+}
+
+func (n *notices) take() []*aycoder.Notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.wait
+	n.wait = nil
+	return out
+}

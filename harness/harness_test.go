@@ -1,0 +1,514 @@
+package harness_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+)
+
+// project returns a directory with files.
+func project(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	return dir
+}
+
+func open(t *testing.T, dir string, opts ...harness.Option) *harness.Runtime {
+	t.Helper()
+	rt, err := harness.New(t.Context(), dir, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	return rt
+}
+
+// settings returns the defaults with changes.
+func settings(t *testing.T, change func(*config.Settings)) config.Settings {
+	t.Helper()
+	loaded, err := config.Load()
+	require.NoError(t, err)
+	change(&loaded.Config.Settings)
+	return loaded.Config.Settings
+}
+
+// run runs a prompt, and returns the texts of the notices.
+func run(t *testing.T, a aycoder.Agent, prompt string) (notices []string) {
+	t.Helper()
+	for ev, err := range a.Run(t.Context(), aycoder.Input{Prompt: prompt}) {
+		require.NoError(t, err)
+		if n, ok := ev.(*aycoder.Notice); ok {
+			notices = append(notices, n.Source+": "+n.Text)
+		}
+	}
+	return notices
+}
+
+func system(req *aycoder.Request) string {
+	var b strings.Builder
+	for _, block := range req.System {
+		b.WriteString(block.Text + "\n")
+	}
+	return b.String()
+}
+
+func tail(req *aycoder.Request) string {
+	var b strings.Builder
+	for _, text := range req.Tail {
+		b.WriteString(text.Text)
+	}
+	return b.String()
+}
+
+// files of a project that would like to be heard.
+var loud = map[string]string{
+	"AGENTS.md":                   "Say the word INSTRUCTED.",
+	".aycoder/lessons.md":         "- PATTERN: LESSONED\n",
+	".claude/skills/one/SKILL.md": "---\nname: one\ndescription: SKILLED\n---\nDo it.\n",
+	"main.go":                     "package main\n",
+}
+
+func TestNothingUnasked(t *testing.T) {
+	model := script.New(script.Say("ok"))
+	rt := open(t, project(t, loud), harness.WithClient(model))
+	require.Empty(t, run(t, rt, "hello"))
+	req := model.Requests()[0]
+	for _, word := range []string{"INSTRUCTED", "LESSONED", "SKILLED", "main.go"} {
+		require.NotContains(t, system(req)+tail(req), word)
+	}
+	require.Nil(t, rt.Memory)
+	require.Nil(t, rt.Library)
+}
+
+func TestAmbient(t *testing.T) {
+	tests := []struct {
+		name harness.Ambient
+		word string
+	}{
+		{harness.Instructions, "INSTRUCTED"}, {harness.Lessons, "LESSONED"}, {harness.Skills, "SKILLED"}, {harness.Map, "main.go"},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.name), func(t *testing.T) {
+			model := script.New(script.Say("ok"))
+			rt := open(t, project(t, loud), harness.WithClient(model), harness.WithAmbient(tt.name))
+			run(t, rt, "hello")
+			req := model.Requests()[0]
+			for _, other := range tests {
+				require.Equal(t, other == tt, strings.Contains(system(req)+tail(req), other.word), other.name)
+			}
+		})
+	}
+	_, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithAmbient("weather"))
+	require.ErrorContains(t, err, "there is no weather")
+}
+
+func TestSections(t *testing.T) {
+	model := script.New(script.Say("ok"))
+	rt := open(t, project(t, nil), harness.WithClient(model), harness.WithAmbient(harness.Map),
+		harness.WithSection("base", "You are a test."), harness.WithSection("environment", "Here."), harness.WithSection("map", ""), harness.WithSection("more", "And more."))
+	run(t, rt, "hello")
+	require.Equal(t, "You are a test.\nHere.\nAnd more.\n",
+		system(model.Requests()[0]))
+}
+
+// One error lists everything that is missing.
+func TestMissing(t *testing.T) {
+	c := settings(t, func(c *config.Settings) {
+		c.Roles = config.Roles{Main: "anthropic/x", Small: "fast"}
+		c.Servers = map[string]config.Server{"wiki": {Command: "wiki"}, "off": {Command: "x", Disabled: true}}
+		c.Agent.Budget = "night"
+	})
+	_, err := harness.New(t.Context(), t.TempDir(), harness.WithSettings(c))
+	require.ErrorIs(t, err, harness.ErrNotLinked)
+	require.ErrorAs(t, err, new(*aycoder.ConfigError))
+	for _, text := range []string{"anthropic/x", "fast", "WithOpener", "servers.wiki", `agent.budget: there is no budget "night"`} {
+		require.ErrorContains(t, err, text)
+	}
+	require.NotContains(t, err.Error(), "servers.off")
+	_, err = harness.New(t.Context(), t.TempDir())
+	require.ErrorContains(t, err, "roles.main: no model")
+}
+
+// opener opens scripted models, and records what it was asked for.
+func opener(specs *[]harness.ModelSpec, models map[string]*script.Model) harness.Opener {
+	return func(_ context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
+		*specs = append(*specs, spec)
+		if m := models[spec.Model]; m != nil {
+			return m, nil
+		}
+		return nil, fmt.Errorf("provider %s: %w", spec.Provider, harness.ErrNotLinked)
+	}
+}
+
+func TestModels(t *testing.T) {
+	c := settings(t, func(c *config.Settings) {
+		c.Models = map[string]config.Model{
+			"work": {Provider: "acme", Model: "big", KeyEnv: "ACME_KEY", BaseURL: "http://acme.test", Fallbacks: []string{"acme/second"}},
+		}
+		c.Roles.Main = "work"
+	})
+	key := func(name string) (string, bool) {
+		return map[string]string{"ACME_KEY": "secret"}[name], name == "ACME_KEY"
+	}
+	var specs []harness.ModelSpec
+	big, second := script.New(script.Fail(script.Overloaded())), script.New(script.Say("from the second"))
+	models := map[string]*script.Model{"big": big, "second": second}
+	rt := open(t, project(t, nil), harness.WithSettings(c), harness.WithLookup(key), harness.WithOpener(opener(&specs, models)))
+	run(t, rt, "hello")
+	require.Len(t, second.Requests(), 1, "the fallback was asked")
+	require.Equal(t, harness.ModelSpec{Provider: "acme", Model: "big", Key: "secret", BaseURL: "http://acme.test"}, specs[0])
+	require.Equal(t, harness.ModelSpec{Provider: "acme", Model: "second"}, specs[1], "a fallback does not get the key")
+
+	_, err := harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithOpener(opener(&specs, models)))
+	require.ErrorContains(t, err, "models.work.key_env: the variable ACME_KEY is not set")
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithModel("other/x"), harness.WithOpener(opener(&specs, nil)))
+	require.ErrorIs(t, err, harness.ErrNotLinked)
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithModel("work"), harness.WithOpener(opener(&specs, nil)))
+	require.ErrorContains(t, err, `no model "work"`)
+	work := c.Models["work"]
+	work.Fallbacks = []string{"work"}
+	c.Models["work"] = work
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithLookup(key), harness.WithOpener(opener(&specs, models)))
+	require.ErrorContains(t, err, "fallback of itself")
+}
+
+func TestKeyCommand(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	var specs []harness.ModelSpec
+	try := func(command string) error {
+		specs = nil
+		c := settings(t, func(c *config.Settings) {
+			c.Models = map[string]config.Model{"m": {Provider: "acme", Model: "big", KeyCommand: command}}
+			c.Roles.Main = "m"
+		})
+		rt, err := harness.New(t.Context(), t.TempDir(), harness.WithSettings(c),
+			harness.WithOpener(opener(&specs, map[string]*script.Model{"big": script.New()})))
+		if err == nil {
+			err = rt.Close()
+		}
+		return err
+	}
+	require.NoError(t, try("echo hush"))
+	require.Equal(t, "hush", specs[0].Key)
+	for _, command := range []string{"true", "exit 3", "echo hush; echo hush"} {
+		err := try(command)
+		require.ErrorContains(t, err, "models.m.key_command")
+		require.NotContains(t, err.Error(), "hush")
+	}
+}
+
+func TestStages(t *testing.T) {
+	var order []string
+	note := func(name string) harness.Stage {
+		return harness.Stage{
+			Name: name,
+			BeforeTurn: func(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+				return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+					req, err := next.Build(ctx, in)
+					order = append(order, "before "+name)
+					return req, err
+				})
+			},
+			AroundTool: func(next aycoder.ToolFunc) aycoder.ToolFunc {
+				return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+					order = append(order, "tool "+name)
+					return next(ctx, inv)
+				}
+			},
+			AfterTurn: func(_ context.Context, turn *aycoder.TurnFinished) error {
+				order = append(order, fmt.Sprintf("after %s %d", name, turn.Turn))
+				return nil
+			},
+		}
+	}
+	model := script.New(script.Call("list_files", struct{}{}), script.Say("ok"))
+	rt := open(t, project(t, nil), harness.WithClient(model), harness.WithStage(note("a")), harness.WithStage(note("b")),
+		harness.WithStage(note("todos")), harness.WithStage(harness.Stage{Name: "plan"}))
+	var names []string
+	for _, s := range rt.Stages() {
+		names = append(names, s.Name+": "+s.Points())
+	}
+	require.Equal(t, []string{
+		"a: before turn, around tool, after turn", "b: before turn, around tool, after turn",
+		"todos: before turn, around tool, after turn", "repeats: around tool", "compaction: before turn",
+	}, names)
+	run(t, rt, "hello")
+	require.Equal(t, []string{
+		"before todos", "before b", "before a", "tool a", "tool b", "tool todos", "after a 1", "after b 1", "after todos 1",
+		"before todos", "before b", "before a", "after a 2", "after b 2", "after todos 2",
+	}, order)
+}
+
+func TestAfterTurnEndsRun(t *testing.T) {
+	enough := errors.New("enough")
+	model := script.New(script.Call("list_files", struct{}{}), script.Say("never"))
+	rt := open(t, project(t, nil), harness.WithClient(model), harness.WithStage(harness.Stage{
+		Name: "judge", AfterTurn: func(context.Context, *aycoder.TurnFinished) error { return enough },
+	}))
+	var res aycoder.Result
+	var last error
+	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NotEqual(t, err == nil, ev == nil)
+		last = err
+	}
+	require.ErrorIs(t, last, enough)
+	require.EqualError(t, last, "after turn: judge: enough")
+	require.Len(t, model.Requests(), 1)
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+	require.Len(t, res.Messages, 3, "the call has its output")
+}
+
+func TestPlanGuard(t *testing.T) {
+	const task = "Add a flag, rename the option and fix the tests."
+	tests := []struct {
+		name, prompt string
+		files        map[string]string
+		want         string
+	}{
+		{"three verbs", task, nil, "plan: The task has 3 actions (add, rename, fix), and there is no PLAN.md: a plan may help."},
+		{"two verbs, often", "Add this, adding that, added and added. Test it.", nil, ""},
+		{"a plan is there", task, map[string]string{"PLAN.md": "1. add"}, ""},
+		{"inflected", "Dropping the cache, it migrates and modifies the store, and simplified tests.", nil,
+			"plan: The task has 5 actions (drop, migrate, modify, simplify, test), and there is no PLAN.md: a plan may help."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			model := script.New(script.Call("list_files", struct{}{}), script.Say("ok"), script.Say("ok"))
+			rt := open(t, project(t, tt.files), harness.WithClient(model))
+			require.Equal(t, tt.want, strings.Join(run(t, rt, tt.prompt), "; "))
+			require.Equal(t, tt.want != "", strings.Contains(tail(model.Requests()[0]), "PLAN.md first"))
+			require.Empty(t, tail(model.Requests()[1]), "only before the first turn")
+			require.Empty(t, run(t, rt, tt.prompt), "never twice")
+		})
+	}
+}
+
+func TestRepeats(t *testing.T) {
+	read := script.Call("read_file", map[string]any{"path": "a"})
+	steps := []script.Step{read, read, read, read, read, read, read, script.Call("read_file", map[string]any{"path": "b"}), script.Say("ok")}
+	model := script.New(steps...)
+	rt := open(t, project(t, map[string]string{"a": "text", "b": "text"}), harness.WithClient(model))
+	run(t, rt, "go")
+	var outputs []string
+	for _, req := range model.Requests()[1:] {
+		var b strings.Builder
+		for _, p := range script.LastOutput(req).Parts {
+			b.WriteString(p.(*aycoder.Text).Text)
+		}
+		outputs = append(outputs, b.String())
+	}
+	for i, out := range outputs[:7] {
+		require.Equal(t, i >= 2, strings.Contains(out, "the same result"), "call %d: %s", i+1, out)
+	}
+	require.Contains(t, outputs[6], "repeated: this call has given the same result 6 times")
+	require.NotContains(t, outputs[6], "text\n")
+	require.NotContains(t, outputs[7], "the same result")
+}
+
+func TestBudgetOfNothing(t *testing.T) {
+	nothing := 0.0
+	c := settings(t, func(c *config.Settings) { c.Agent.MaxCost = &nothing })
+	usage := script.Say("ok").WithUsage(aycoder.Usage{Input: 1000, Output: 1000})
+	model := script.New(usage, usage).With(script.WithName("anthropic", "claude-sonnet-4-5"))
+	rt := open(t, project(t, nil), harness.WithSettings(c), harness.WithClient(model))
+	run(t, rt, "hello")
+	var last error
+	for _, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "again"}) {
+		last = err
+	}
+	require.ErrorAs(t, last, new(*aycoder.LimitError))
+	require.ErrorContains(t, last, "agent.max_cost")
+}
+
+// The hooks of a configuration see the calls, and can refuse them.
+func TestHooks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	dir := project(t, map[string]string{"a.txt": "text\n"})
+	user := filepath.Join(t.TempDir(), "config.toml")
+	require.NoError(t, os.WriteFile(user, []byte(`
+[[hooks]]
+event = "PreToolUse"
+matcher = "Read"
+command = "echo not $WHAT >&2; exit 2"
+env = ["WHAT"]
+`), 0o600))
+	loaded, err := config.Load(config.WithUserFile(user))
+	require.NoError(t, err)
+	what := func(name string) (string, bool) { return "today", name == "WHAT" }
+	model := script.New(script.Call("read_file", map[string]any{"path": "a.txt"}), script.Say("ok"))
+	rt := open(t, dir, harness.WithConfig(loaded), harness.WithLookup(what), harness.WithClient(model))
+	run(t, rt, "go")
+	out := script.LastOutput(model.Requests()[1])
+	require.True(t, out.IsError)
+	require.Contains(t, out.Parts[0].(*aycoder.Text).Text, "not today")
+}
+
+// A project brings a hook: it does not run before the user trusts it, and not after it has changed.
+func TestHooksOfProject(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	ran := filepath.Join(t.TempDir(), "ran")
+	dir := project(t, map[string]string{
+		"a.txt": "text\n", "guard.sh": "touch " + ran + "\n",
+		".aycoder/config.toml": "[[hooks]]\nevent = \"PreToolUse\"\ncommand = \"sh ./guard.sh\"\n",
+	})
+	trust := config.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
+	read := func(before func()) (*aycoder.ToolOutput, []string) {
+		loaded, err := config.Load(config.WithProject(dir), config.WithTrust(trust))
+		require.NoError(t, err)
+		for _, q := range loaded.Questions {
+			require.NoError(t, trust.Decide(t.Context(), q, true))
+		}
+		before()
+		model := script.New(script.Call("read_file", map[string]any{"path": "a.txt"}), script.Say("ok"))
+		rt := open(t, dir, harness.WithConfig(loaded), harness.WithClient(model))
+		notices := run(t, rt, "go")
+		return script.LastOutput(model.Requests()[1]), notices
+	}
+	out, notices := read(func() {})
+	require.False(t, out.IsError)
+	require.Contains(t, strings.Join(notices, "; "), "config: nobody has decided whether to trust ")
+	require.NoFileExists(t, ran)
+
+	out, _ = read(func() {})
+	require.False(t, out.IsError, "%v", out.Parts[0])
+	require.FileExists(t, ran)
+	require.NoError(t, os.Remove(ran))
+
+	out, _ = read(func() {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "guard.sh"), []byte("touch "+ran+"; true\n"), 0o644))
+	})
+	require.True(t, out.IsError, "the script has changed since the user trusted it")
+	require.NoFileExists(t, ran)
+}
+
+func TestDisabledTools(t *testing.T) {
+	c := settings(t, func(c *config.Settings) { c.Tools.Disabled = []string{"bash", "bahs"} })
+	model := script.New(script.Say("ok"))
+	rt := open(t, project(t, nil), harness.WithSettings(c), harness.WithClient(model))
+	require.Equal(t, []string{`config: tools.disabled: there is no tool "bahs"`}, run(t, rt, "hi"))
+	for _, spec := range model.Requests()[0].Tools {
+		require.NotEqual(t, "bash", spec.Name)
+	}
+}
+
+// The conversation, the list of tasks and the mode survive the runtime.
+func TestSession(t *testing.T) {
+	dir := project(t, map[string]string{"a.txt": "old\n"})
+	store := session.Memory()
+	model := script.New(script.Call("todo", map[string]any{"todos": []map[string]string{{"content": "one", "status": "pending"}}}), script.Say("ok"))
+	rt := open(t, dir, harness.WithClient(model), harness.WithStore(store, ""))
+	run(t, rt, "plan it")
+	id := rt.Session.ID()
+	require.NoError(t, rt.Close())
+	require.NoError(t, rt.Close(), "closing twice")
+
+	model = script.New(script.Say("ok"))
+	rt = open(t, dir, harness.WithClient(model), harness.WithStore(store, id))
+	run(t, rt, "go on")
+	require.Len(t, model.Requests()[0].Messages, 5)
+	require.Contains(t, tail(model.Requests()[0]), "[ ] one")
+}
+
+func TestConformance(t *testing.T) {
+	agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
+		rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(s.Model), harness.WithApprover(s.Approver),
+			harness.WithStage(harness.Stage{Name: "compaction"}), // which is more than the contract asks for
+			harness.WithTools(s.Tools...), harness.WithToolFilter(func([]aycoder.Tool) []aycoder.Tool { return s.Tools }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = rt.Close() })
+		return rt.Agent
+	})
+}
+
+// Nothing is left of runtimes that were opened and closed a thousand times.
+func TestNothingIsLeft(t *testing.T) {
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc:", err)
+		}
+		return len(entries)
+	}
+	dir := project(t, loud)
+	one := func() {
+		model := script.New(script.Say("ok"))
+		rt, err := harness.New(t.Context(), dir, harness.WithClient(model), harness.WithAmbient(harness.Ambients()...),
+			harness.WithStore(session.Memory(), ""))
+		require.NoError(t, err)
+		run(t, rt, "hello")
+		require.NoError(t, rt.Close())
+	}
+	one()
+	n := 1000
+	if testing.Short() {
+		n = 50
+	}
+	files, routines := open(), runtime.NumGoroutine()
+	for range n {
+		one()
+	}
+	require.Equal(t, files, open())
+	for range 1000 {
+		if runtime.NumGoroutine() > routines {
+			runtime.Gosched() // one that has done its work may not be gone yet
+		}
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), routines)
+	t.Logf("%d runtimes", n)
+}
+
+func ExampleNew() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	model := script.New(script.Call("write_file", map[string]string{"path": "hello.txt", "content": "hello\n"}), script.Say("Done."))
+	rt, err := harness.New(context.Background(), dir, harness.WithClient(model))
+	if err != nil {
+		panic(err)
+	}
+	defer rt.Close()
+	for ev, err := range rt.Run(context.Background(), aycoder.Input{Prompt: "Write a greeting."}) {
+		if err != nil {
+			panic(err)
+		}
+		if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+			fmt.Println(q.Request.Tool, q.Allow())
+		}
+	}
+	for _, s := range rt.Stages() {
+		fmt.Printf("%-11s %-24s %s\n", s.Name, s.Points(), s.Effect)
+	}
+	// Output:
+	// write_file true
+	// todos       before turn              adds the list of tasks to the end of each request
+	// plan        before turn              suggests a plan for a task of several steps, once
+	// repeats     around tool              stops a call that gives the same result again and again
+	// compaction  before turn              keeps requests within the window of the model
+}

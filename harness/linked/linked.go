@@ -1,0 +1,61 @@
+// Package linked has options for package harness that link all providers and the code graph, for programs that
+// do not mind their size.
+package linked
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/providers"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// Options returns [Open] and [Map] as options.
+func Options() []harness.Option {
+	return []harness.Option{harness.WithOpener(Open), harness.WithMap(Map)}
+}
+
+// Open is a [harness.Opener] for all providers of package providers.
+func Open(_ context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
+	if !slices.Contains(providers.Names(), spec.Provider) {
+		return nil, fmt.Errorf("provider %s: %w; there are %s", spec.Provider, harness.ErrNotLinked, strings.Join(providers.Names(), ", "))
+	}
+	var opts []providers.Option
+	if spec.Key != "" {
+		opts = append(opts, providers.WithAPIKey(spec.Key))
+	}
+	if spec.BaseURL != "" {
+		opts = append(opts, providers.WithBaseURL(spec.BaseURL))
+	}
+	for name, value := range spec.Headers {
+		opts = append(opts, providers.WithHeader(name, value))
+	}
+	if spec.MaxTokens > 0 {
+		opts = append(opts, providers.WithMaxTokens(spec.MaxTokens))
+	}
+	if spec.IdleTimeout > 0 {
+		opts = append(opts, providers.WithIdleTimeout(spec.IdleTimeout))
+	}
+	if spec.HTTP != nil {
+		opts = append(opts, providers.WithHTTPClient(spec.HTTP))
+	}
+	return providers.Open(spec.Provider+"/"+spec.Model, opts...)
+}
+
+// Map describes a project by its code graph: see [codegraph.Graph.Map].
+func Map(ctx context.Context, files tools.FS) (string, error) {
+	g, err := codegraph.New(files)
+	if err != nil {
+		return "", err
+	}
+	s, err := g.Refresh(ctx)
+	if err != nil {
+		return "", err
+	}
+	return g.Map(ctx, s)
+}

@@ -1,0 +1,166 @@
+package harness
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/middleware"
+)
+
+// keyTime bounds a command that prints a key.
+const keyTime = 30 * time.Second
+
+// models opens the models of the roles. Clients that are given draw on the budgets like others.
+func (b *builder) models(ctx context.Context) error {
+	var errs []error
+	role := func(given aycoder.ModelClient, name string) aycoder.ModelClient {
+		if given != nil {
+			return b.counted(given)
+		}
+		if name == "" {
+			return nil
+		}
+		m, err := b.model(ctx, name, nil)
+		errs = append(errs, err)
+		return m
+	}
+	roles := b.in.settings.Roles
+	b.Client = role(b.in.client, cmp.Or(b.in.model, roles.Main))
+	b.Summary = role(b.in.summary, roles.Summary)
+	if b.Small = role(b.in.small, roles.Small); b.Small == nil {
+		b.Small = b.Client
+	}
+	return errors.Join(errs...)
+}
+
+// model opens a model with its fallbacks. Names are those of the models that it is a fallback of.
+func (b *builder) model(ctx context.Context, name string, names []string) (aycoder.ModelClient, error) {
+	if slices.Contains(names, name) {
+		return nil, wrong("models."+name+".fallbacks", "the model is a fallback of itself")
+	}
+	c, err := b.find(name)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := b.spec(ctx, name, c)
+	if err != nil {
+		return nil, err
+	}
+	m, err := b.in.open(ctx, spec)
+	if err != nil {
+		return nil, wrong("models."+name, "%w", err)
+	}
+	m = b.counted(m)
+	if c.RequestsPerMinute > 0 || c.TokensPerMinute > 0 {
+		m = middleware.RateLimit(middleware.Limits{Requests: int64(c.RequestsPerMinute), Tokens: int64(c.TokensPerMinute)})(m)
+	}
+	return b.withFallbacks(ctx, m, c, append(names, name))
+}
+
+func (b *builder) withFallbacks(ctx context.Context, m aycoder.ModelClient, c config.Model, names []string) (aycoder.ModelClient, error) {
+	var others []aycoder.ModelClient
+	for _, name := range c.Fallbacks {
+		other, err := b.model(ctx, name, names)
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, other)
+	}
+	if len(others) == 0 {
+		return m, nil
+	}
+	return middleware.Fallback(others...)(m), nil
+}
+
+// find returns the model of a name of the configuration, or of "provider/model".
+func (b *builder) find(name string) (config.Model, error) {
+	if c, ok := b.in.settings.Models[name]; ok {
+		return c, nil
+	}
+	provider, model, ok := strings.Cut(name, "/")
+	if !ok || provider == "" || model == "" {
+		return config.Model{}, wrong("models", "there is no model %q, and it is not provider/model", name)
+	}
+	return config.Model{Provider: provider, Model: model}, nil
+}
+
+func (b *builder) spec(ctx context.Context, name string, c config.Model) (ModelSpec, error) {
+	key, err := b.key(ctx, name, c)
+	if err != nil {
+		return ModelSpec{}, err
+	}
+	spec := ModelSpec{
+		Provider: c.Provider, Model: c.Model, Key: key, BaseURL: c.BaseURL, Headers: c.Headers,
+		MaxTokens: c.MaxTokens, IdleTimeout: c.IdleTimeout,
+	}
+	if c.Proxy != "" {
+		proxy, err := url.Parse(c.Proxy)
+		if err != nil {
+			return ModelSpec{}, wrong("models."+name+".proxy", "is not an address")
+		}
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.Proxy = http.ProxyURL(proxy)
+		spec.HTTP = &http.Client{Transport: t}
+		b.closers = append(b.closers, func() error { t.CloseIdleConnections(); return nil })
+	}
+	return spec, nil
+}
+
+// key returns the API key of a model: that of its variable, or what its command prints. It is never part of an error.
+func (b *builder) key(ctx context.Context, name string, c config.Model) (string, error) {
+	switch {
+	case c.KeyEnv != "":
+		if key, ok := b.in.lookup(c.KeyEnv); ok && key != "" {
+			return key, nil
+		}
+		return "", wrong("models."+name+".key_env", "the variable %s is not set", c.KeyEnv)
+	case c.KeyCommand != "":
+		return keyOf(ctx, name, c.KeyCommand)
+	}
+	return "", nil
+}
+
+func keyOf(ctx context.Context, name, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, keyTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return "", wrong("models."+name+".key_command", "%w", errors.Join(err, context.Cause(ctx)))
+	}
+	key := string(bytes.TrimSpace(out))
+	if key == "" || strings.ContainsAny(key, "\r\n") {
+		return "", wrong("models."+name+".key_command", "it printed no key of one line")
+	}
+	return key, nil
+}
+
+// counted makes a client draw on the budget of the agent.
+func (b *builder) counted(m aycoder.ModelClient) aycoder.ModelClient {
+	for _, name := range b.drawn() {
+		m = b.Budgets[name].Model(m)
+	}
+	return m
+}
+
+// drawn are the names of the budgets of the agent.
+func (b *builder) drawn() []string {
+	var names []string
+	for _, name := range []string{b.in.settings.Agent.Budget, conversation} {
+		if b.Budgets[name] != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,274 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// Option configures a runtime in [New]. Options are applied in order: a later one replaces an earlier one of the
+// same kind, except for those that append, as their comments say.
+type Option func(*setup) error
+
+// An Ambient is something that a runtime takes from its surroundings, and only if it is named in [WithAmbient].
+type Ambient string
+
+const (
+	// Instructions are AGENTS.md and the like, in the project and in the directory of [WithUserFiles]. They are part
+	// of the system prompt, and those of a directory come with the first file that is read there.
+	Instructions Ambient = "instructions"
+	// Skills are the skills of the same places, and their commands and agents: see [Runtime].Library.
+	Skills Ambient = "skills"
+	// Lessons are the lessons and notes of the same places: see package memory.
+	Lessons Ambient = "lessons"
+	// Map is a description of the project in the system prompt: that of [WithMap], or a short list of files.
+	Map Ambient = "map"
+)
+
+// Ambients returns all of them.
+func Ambients() []Ambient { return []Ambient{Instructions, Skills, Lessons, Map} }
+
+// ModelSpec says which client an [Opener] is to open.
+type ModelSpec struct {
+	// Provider and Model name the model.
+	Provider, Model string
+	// Key is the API key, or "" for what the provider's own variable says. BaseURL is "" for the usual address.
+	Key, BaseURL string
+	// Headers are sent with each request.
+	Headers map[string]string
+	// MaxTokens and IdleTimeout are 0 for what the provider has.
+	MaxTokens   int
+	IdleTimeout time.Duration
+	// HTTP is the client to use, or nil.
+	HTTP *http.Client
+}
+
+// An Opener opens the client of a model. It returns an error that is [ErrNotLinked] for a provider that the
+// program does not link.
+type Opener func(ctx context.Context, spec ModelSpec) (aycoder.ModelClient, error)
+
+// ErrNotLinked is the cause of the error for what a configuration needs and a program does not link.
+var ErrNotLinked = errors.New("this program does not have it")
+
+// setup is what options set.
+type setup struct {
+	settings config.Settings
+	loaded   *config.Loaded
+	verify   func(config.Origin) error
+	model    string
+	client   aycoder.ModelClient
+	small    aycoder.ModelClient
+	summary  aycoder.ModelClient
+	open     Opener
+	lookup   func(string) (string, bool)
+	models   *catalog.Catalog
+
+	files     tools.FS
+	exec      tools.Exec
+	userFiles tools.FS
+	ambient   map[Ambient]bool
+	makeMap   func(context.Context, tools.FS) (string, error)
+
+	sections []Section
+	stages   []Stage
+	more     []aycoder.Tool
+	pick     func([]aycoder.Tool) []aycoder.Tool
+	wrap     func(aycoder.Approver) aycoder.Approver
+	approver aycoder.Approver
+	store    session.Store
+	id       string
+	loop     []aycoder.Option
+	tools    []tools.Option
+	policy   []policy.Option
+}
+
+func required[T any](option string, set func(*setup, T)) func(T, bool) Option {
+	return func(v T, ok bool) Option {
+		return func(s *setup) error {
+			if !ok {
+				return &aycoder.ConfigError{Option: option, Err: errors.New("is nil")}
+			}
+			set(s, v)
+			return nil
+		}
+	}
+}
+
+// WithSettings sets the configuration. Default: the defaults of package config. Pass what [config.Load] has read to
+// [WithConfig].
+func WithSettings(c config.Settings) Option {
+	return func(s *setup) error {
+		s.settings, s.verify = c, nil
+		return nil
+	}
+}
+
+// WithConfig sets the configuration that was loaded. Its warnings, and what the user has not decided on, are
+// notices of the first run. Right before a hook of a project runs, its script is compared with what the user
+// trusts.
+func WithConfig(l *config.Loaded) Option {
+	return required("WithConfig", func(s *setup, l *config.Loaded) {
+		s.settings, s.verify, s.loaded = l.Config.Settings, l.Verify, l
+	})(l, l != nil)
+}
+
+// WithClient sets the model of the role main, in place of that of the configuration.
+func WithClient(m aycoder.ModelClient) Option {
+	return required("WithClient", func(s *setup, m aycoder.ModelClient) { s.client = m })(m, m != nil)
+}
+
+// WithSmallClient sets the model of the role small, in place of that of the configuration.
+func WithSmallClient(m aycoder.ModelClient) Option {
+	return required("WithSmallClient", func(s *setup, m aycoder.ModelClient) { s.small = m })(m, m != nil)
+}
+
+// WithSummaryClient sets the model of the role summary, in place of that of the configuration.
+func WithSummaryClient(m aycoder.ModelClient) Option {
+	return required("WithSummaryClient", func(s *setup, m aycoder.ModelClient) { s.summary = m })(m, m != nil)
+}
+
+// WithModel names the model of the role main: a name of the configuration, or "provider/model".
+func WithModel(name string) Option {
+	return func(s *setup) error {
+		s.model = name
+		return nil
+	}
+}
+
+// WithOpener sets the function that opens models. Default: none, so that only WithClient works.
+func WithOpener(open Opener) Option {
+	return required("WithOpener", func(s *setup, f Opener) { s.open = f })(open, open != nil)
+}
+
+// WithLookup sets the function that reads variables of the environment, such as [os.LookupEnv], for the keys
+// that the configuration names. Default: there are none.
+func WithLookup(lookup func(name string) (string, bool)) Option {
+	return required("WithLookup", func(s *setup, f func(string) (string, bool)) { s.lookup = f })(lookup, lookup != nil)
+}
+
+// WithCatalog sets the data about models that budgets use. Default: that of package catalog.
+func WithCatalog(c *catalog.Catalog) Option {
+	return required("WithCatalog", func(s *setup, c *catalog.Catalog) { s.models = c })(c, c != nil)
+}
+
+// WithFiles sets the files and what runs commands beside them, for a workspace that is not on this machine, such
+// as a connection of package remote. The runtime does not close them, and sessions then hold no files. Default:
+// the directory of [New].
+func WithFiles(files tools.FS, exec tools.Exec) Option {
+	return required("WithFiles", func(s *setup, f tools.FS) { s.files, s.exec = f, exec })(files, files != nil && exec != nil)
+}
+
+// WithUserFiles sets the user's own directory, such as ~/.config/aycoder, opened as a workspace. [WithAmbient]
+// says what is read there. Default: none.
+func WithUserFiles(files tools.FS) Option {
+	return required("WithUserFiles", func(s *setup, f tools.FS) { s.userFiles = f })(files, files != nil)
+}
+
+// WithAmbient switches on what a runtime takes from its surroundings. Texts of a project are those of its
+// authors: a host asks its user first whether to trust them. It appends.
+func WithAmbient(names ...Ambient) Option {
+	return func(s *setup) error {
+		for _, n := range names {
+			if !known(n) {
+				return &aycoder.ConfigError{Option: "WithAmbient", Err: errors.New("there is no " + string(n))}
+			}
+			s.ambient[n] = true
+		}
+		return nil
+	}
+}
+
+func known(n Ambient) bool {
+	return slices.Contains(Ambients(), n)
+}
+
+// WithMap sets what describes the project for the ambient Map, such as the map of package codegraph. It is called
+// once, in [New]. Default: a list of at most 60 files and directories.
+func WithMap(describe func(ctx context.Context, files tools.FS) (string, error)) Option {
+	return required("WithMap", func(s *setup, f func(context.Context, tools.FS) (string, error)) { s.makeMap = f })(
+		describe, describe != nil)
+}
+
+// WithSection replaces the section of the system prompt with this name, removes it if text is "", or adds one at
+// the end. It appends.
+func WithSection(name, text string) Option {
+	return func(s *setup) error {
+		s.sections = append(s.sections, Section{name, text})
+		return nil
+	}
+}
+
+// WithStage replaces the stage with the name of st, removes it if st has no function, or adds st around the
+// others. It appends.
+func WithStage(st Stage) Option {
+	return func(s *setup) error {
+		if st.Name == "" {
+			return &aycoder.ConfigError{Option: "WithStage", Err: errors.New("the stage has no name")}
+		}
+		s.stages = append(s.stages, st)
+		return nil
+	}
+}
+
+// WithTools adds tools. It appends.
+func WithTools(more ...aycoder.Tool) Option {
+	return func(s *setup) error {
+		s.more = append(s.more, more...)
+		return nil
+	}
+}
+
+// WithToolFilter sets a function that gets all tools, and returns those that the model may call.
+func WithToolFilter(pick func([]aycoder.Tool) []aycoder.Tool) Option {
+	return required("WithToolFilter", func(s *setup, f func([]aycoder.Tool) []aycoder.Tool) { s.pick = f })(pick, pick != nil)
+}
+
+// WithApprover replaces the policy. Hooks are still around it.
+func WithApprover(a aycoder.Approver) Option {
+	return required("WithApprover", func(s *setup, a aycoder.Approver) { s.approver = a })(a, a != nil)
+}
+
+// WithQuestions sets what becomes of questions to the user, such as [aycoder.DenyAsks] or [aycoder.SuspendAsks]
+// where nobody is there. Default: they are events of the run.
+func WithQuestions(wrap func(aycoder.Approver) aycoder.Approver) Option {
+	return required("WithQuestions", func(s *setup, f func(aycoder.Approver) aycoder.Approver) { s.wrap = f })(wrap, wrap != nil)
+}
+
+// WithStore keeps the conversation in a store: the session with the id, or a new one if id is "". Default: no
+// session, so that the host keeps the messages.
+func WithStore(store session.Store, id string) Option {
+	return required("WithStore", func(s *setup, st session.Store) { s.store, s.id = st, id })(store, store != nil)
+}
+
+// WithLoopOptions adds options of [aycoder.New], after those of the runtime. It appends.
+func WithLoopOptions(opts ...aycoder.Option) Option {
+	return func(s *setup) error {
+		s.loop = append(s.loop, opts...)
+		return nil
+	}
+}
+
+// WithToolOptions adds options of package tools, after those of the runtime. It appends.
+func WithToolOptions(opts ...tools.Option) Option {
+	return func(s *setup) error {
+		s.tools = append(s.tools, opts...)
+		return nil
+	}
+}
+
+// WithPolicyOptions adds options of package policy, after those of the runtime. It appends.
+func WithPolicyOptions(opts ...policy.Option) Option {
+	return func(s *setup) error {
+		s.policy = append(s.policy, opts...)
+		return nil
+	}
+}
