@@ -50,7 +50,7 @@ func newDesk(t *testing.T, fancy bool) *desk {
 	input, keys := io.Pipe()
 	d.keys = keys
 	d.chat = &chat{
-		view: newView(plainScreen(d), false), keys: newKeyboard(input, nil), loop: loop,
+		view: newView(plainScreen(d), false), keys: newKeyboard(input, nil), agent: loop,
 		control: new(aycoder.Control),
 	}
 	d.fancy = fancy

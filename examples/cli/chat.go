@@ -26,7 +26,7 @@ const (
 type chat struct {
 	*view
 	keys      *keyboard
-	loop      *aycoder.Loop
+	agent     aycoder.Agent
 	compactor *compaction.Compactor
 	name      string // of the model
 	label     string // of the prompt
@@ -226,7 +226,7 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
 ) {
 	steps, next := make(chan step), make(chan struct{})
 	in := aycoder.Input{Messages: c.messages, Prompt: prompt}
-	seq := c.loop.Run(ctx, in, aycoder.Into(res), aycoder.WithControl(c.control))
+	seq := c.agent.Run(ctx, in, aycoder.Into(res), aycoder.WithControl(c.control))
 	go func() {
 		defer close(steps)
 		defer func() {

@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,11 +23,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers"
-	"github.com/aycoder/aycoder/tools"
-	"github.com/aycoder/aycoder/workspace"
 )
 
 // The exit codes.
@@ -90,6 +88,9 @@ func (a *app) run(args []string) int {
 	}
 	s, err := a.open(o)
 	if err != nil {
+		if s != nil {
+			s.close()
+		}
 		fmt.Fprintln(a.stderr, "cli:", explain(err))
 		return usageOr(err)
 	}
@@ -116,13 +117,12 @@ func usageOr(err error) int {
 
 // A session is an agent with the directory in which it works.
 type session struct {
-	loop      *aycoder.Loop
-	compactor *compaction.Compactor
-	name      string // of the model
-	dir       string
-	demo      bool
-	rules     string // directory of the saved rules, or ""
-	close     func()
+	*harness.Runtime
+	name  string // of the model
+	dir   string
+	demo  bool
+	rules string // directory of the saved rules, or ""
+	close func()
 }
 
 // open makes the agent.
@@ -191,73 +191,55 @@ func (s *session) onClose(f func() error) {
 	}
 }
 
-// build makes the loop of a session, with the tools for a directory and the rules.
+// build makes the agent of a session for a directory. Rules hold from the start.
 func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules []policy.Rule) error {
-	ws, err := workspace.Open(dir)
+	ctx := context.Background()
+	opts, err := s.options(m, o)
 	if err != nil {
 		return err
 	}
-	s.onClose(ws.Close)
-	s.dir = ws.Dir()
-	shell := new(tools.Shell)
-	opts := []tools.Option{tools.WithShell(shell)}
-	if o.sandbox {
-		box, err := sandbox(context.Background(), ws)
-		if err != nil {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	own := []policy.Option{policy.WithRules(policy.Session, rules...)}
+	if s.rules != "" && !s.demo { // rules that were saved for a directory hold in that directory
+		sum := sha256.Sum256([]byte(abs))
+		own = append(own, policy.WithFile(filepath.Join(s.rules, fmt.Sprintf("rules-%x.json", sum[:8]))))
+	}
+	if s.Runtime, err = harness.New(ctx, abs, append(opts, harness.WithPolicyOptions(own...))...); err != nil {
+		return err
+	}
+	s.onClose(s.Close)
+	s.dir = s.Files.Dir()
+	allowed, err := parseRules(o.allow, s.Tools)
+	if err != nil {
+		return err
+	}
+	for _, r := range allowed {
+		if err := s.Policy.KeepRule(ctx, aycoder.Session, r.String()); err != nil {
 			return err
 		}
-		s.onClose(box.Close)
-		opts = append(opts, tools.WithSandbox(box))
 	}
-	coding, err := tools.Coding(ws, opts...)
-	if err != nil {
-		return err
-	}
-	allowed, err := parseRules(o.allow, coding)
-	if err != nil {
-		return err
-	}
-	if s.compactor, err = compaction.New(m, compaction.WithSummarizer(m, "")); err != nil {
-		return err
-	}
-	coding = append(coding, s.compactor.Recall())
-	approver, err := s.approver(o, coding, append(rules, allowed...), policy.WithDir(shell.DirOf))
-	if err != nil {
-		return err
-	}
-	s.loop, err = aycoder.New(m,
-		aycoder.WithTools(coding...),
-		aycoder.WithApprover(approver),
-		aycoder.WithSystem(systemPrompt(ws.Dir())),
-		aycoder.WithContextMiddleware(s.compactor.Middleware),
-		aycoder.WithLimits(aycoder.Limits{Turns: o.maxTurns}),
-	)
-	return err
+	return nil
 }
 
-func systemPrompt(dir string) string {
-	return fmt.Sprintf(`You are a coding agent in a terminal. You work in the directory %s on %s.
-Look before you change anything: read the files and search. Make the smallest change that
-does the task, run what checks it, and say in a few plain words what you did. If a call is
-refused, do not try it in another way; take the reason into account, or ask what to do.`,
-		dir, runtime.GOOS)
-}
-
-// approver asks the user; if there is no user, it ends the run with the question open.
-func (s *session) approver(o *options, coding []aycoder.Tool, rules []policy.Rule, opts ...policy.Option) (
-	aycoder.Approver, error,
-) {
-	opts = append(opts, policy.WithMode(o.mode), policy.WithWorkspace(s.dir), policy.WithTools(coding...),
-		policy.WithRules(policy.Session, rules...))
-	if s.rules != "" && !s.demo { // rules that were saved for a directory hold in that directory
-		sum := sha256.Sum256([]byte(s.dir))
-		opts = append(opts, policy.WithFile(filepath.Join(s.rules, fmt.Sprintf("rules-%x.json", sum[:8]))))
+// options are those of the runtime. Where nobody can be asked, a question ends the run.
+func (s *session) options(m aycoder.ModelClient, o *options) ([]harness.Option, error) {
+	loaded, err := config.Load()
+	if err != nil {
+		return nil, err
 	}
-	p, err := policy.New(opts...)
-	if err != nil || !o.print {
-		return p, err
+	settings := loaded.Config.Settings
+	settings.Agent.MaxTurns, settings.Approval.Mode = o.maxTurns, o.mode
+	if o.sandbox {
+		settings.Sandbox.Mode = "on"
 	}
-	return aycoder.SuspendAsks(p), nil
+	opts := []harness.Option{harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(settings)}
+	if o.print {
+		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
+	}
+	return opts, nil
 }
 
 // rulesDir returns the directory for saved rules, or "" if the environment does not set
@@ -325,7 +307,7 @@ func (a *app) print(o *options, s *session) int {
 	}
 	p := newPrinter(a.stdout, a.stderr, o)
 	p.start(s)
-	return p.run(ctx, s.loop, prompt)
+	return p.run(ctx, s.Runtime, prompt)
 }
 
 // withSignals returns a context that a signal cancels. A second signal ends the
@@ -389,7 +371,7 @@ func (a *app) chat(o *options, s *session) int {
 	defer screen.close()
 	c := &chat{
 		view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals),
-		loop: s.loop, compactor: s.compactor, name: s.name, edit: a.editor(screen),
+		agent: s.Runtime, compactor: s.Compactor, name: s.name, edit: a.editor(screen),
 	}
 	c.greet(s, a.getenv(keyEnv) != "")
 	return c.run(context.Background(), strings.TrimSpace(o.prompt))

@@ -47,12 +47,12 @@ func (p *printer) start(s *session) {
 
 // run answers the prompt and returns the exit code. An interrupt ends the run, not the
 // program: the result is written in any case.
-func (p *printer) run(ctx context.Context, loop *aycoder.Loop, prompt string) int {
+func (p *printer) run(ctx context.Context, agent aycoder.Agent, prompt string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var res aycoder.Result
 	var failed error
-	for ev, err := range loop.Run(ctx, aycoder.Input{Prompt: prompt}, aycoder.Into(&res)) {
+	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: prompt}, aycoder.Into(&res)) {
 		if err != nil {
 			failed = err
 			break

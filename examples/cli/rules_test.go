@@ -48,7 +48,7 @@ func TestAllowReadsTheLanguageOfRules(t *testing.T) {
 		}
 		rules, err := parseRules(flags, coding)
 		require.NoError(t, err, line)
-		a, err := (&session{dir: ws.Dir()}).approver(&options{mode: policy.Ask}, coding, rules)
+		a, err := policy.New(policy.WithWorkspace(ws.Dir()), policy.WithTools(coding...), policy.WithRules(policy.Session, rules...))
 		require.NoError(t, err)
 		spec := specs[f[1]]
 		args, err := json.Marshal(map[string]string{spec.Subject.Arg: f[2]})

@@ -251,7 +251,7 @@ func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.
 	require.NoError(t, err)
 	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver), aycoder.WithContextMiddleware(keep.Middleware))
 	require.NoError(t, err)
-	return &chat{compactor: keep, view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), loop: loop, name: "test"}
+	return &chat{compactor: keep, view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), agent: loop, name: "test"}
 }
 
 func TestChatOnFakes(t *testing.T) {
