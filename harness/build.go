@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -339,7 +341,11 @@ func (b *builder) loop(context.Context) error {
 		aycoder.WithThinking(a.Thinking), aycoder.WithWholeOutputs(b.Compactor.KeepOutput),
 	}
 	opts = append(append(opts, stageOptions(b.stages)...), b.in.loop...)
-	loop, err := aycoder.New(b.Client, opts...)
+	log, err := b.audit()
+	if err != nil {
+		return err
+	}
+	loop, err := aycoder.New(b.Client, append(opts, log...)...)
 	if err != nil {
 		return err
 	}
@@ -348,6 +354,23 @@ func (b *builder) loop(context.Context) error {
 		b.Agent = b.Hooks.Agent(b.Agent)
 	}
 	return nil
+}
+
+// audit opens the audit log.
+func (b *builder) audit() ([]aycoder.Option, error) {
+	name := b.in.settings.Session.Audit
+	if name == "" {
+		return nil, nil
+	}
+	if !filepath.IsAbs(name) {
+		return nil, wrong("session.audit", "%s is not an absolute path", name)
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, wrong("session.audit", "%w", err)
+	}
+	b.onClose(f)
+	return []aycoder.Option{aycoder.WithAudit(policy.NewAuditLog(f))}, nil
 }
 
 func (b *builder) limits() aycoder.Limits {

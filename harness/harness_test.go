@@ -364,6 +364,34 @@ env = ["WHAT"]
 	require.Contains(t, out.Parts[0].(*aycoder.Text).Text, "not today")
 }
 
+func TestBeginAndEnd(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	ended := filepath.Join(t.TempDir(), "ended")
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	c := settings(t, func(c *config.Settings) {
+		c.Hooks = []config.Hook{
+			{Event: "SessionStart", Command: "echo The build is broken today."}, {Event: "SessionEnd", Command: "touch " + ended},
+		}
+		c.Session.Audit = log
+	})
+	model := script.New(script.Call("list_files", struct{}{}), script.Say("ok"))
+	rt := open(t, project(t, nil), harness.WithSettings(c), harness.WithClient(model))
+	run(t, rt, "go")
+	require.Contains(t, system(model.Requests()[0]), "The build is broken today.")
+	require.NoFileExists(t, ended)
+	require.NoError(t, rt.Close())
+	require.FileExists(t, ended)
+	data, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"name":"list_files"`)
+
+	c.Session.Audit = "audit.jsonl"
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithClient(model))
+	require.ErrorContains(t, err, "session.audit: audit.jsonl is not an absolute path")
+}
+
 // A project brings a hook: it does not run before the user trusts it, and not after it has changed.
 func TestHooksOfProject(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -14,8 +14,8 @@ import (
 	"github.com/aycoder/aycoder/memory"
 )
 
-// A Section is a part of the system prompt. The usual ones are, in order: base, environment, map, instructions and
-// skills. They are made once, so that the prompt caches of providers hit. For the rules, see [Rules].
+// A Section is a part of the system prompt. The usual ones are, in order: base, environment, map, instructions,
+// skills, and what hooks say at the beginning of a session. They are made once, so that the prompt caches of providers hit. For the rules, see [Rules].
 type Section struct{ Name, Text string }
 
 const basePrompt = `You are a coding agent. Look before you change anything: read the files and search. Make the smallest
@@ -44,10 +44,27 @@ func (b *builder) system(ctx context.Context) error {
 	if b.Library != nil {
 		b.section("skills", b.Library.SkillsPrompt())
 	}
+	b.begin(ctx)
 	for _, s := range b.in.sections {
 		b.section(s.Name, s.Text)
 	}
 	return ctx.Err()
+}
+
+// begin runs the hooks of the beginning, which may tell the model something, and has those of the end run by Close.
+func (b *builder) begin(ctx context.Context) {
+	if b.Hooks == nil {
+		return
+	}
+	source := "startup"
+	if b.in.id != "" {
+		source = "resume"
+	}
+	b.section("session", b.Hooks.SessionStart(ctx, source))
+	b.closers = append(b.closers, func() error {
+		b.Hooks.SessionEnd(context.WithoutCancel(ctx), "other") // as New's ctx is done by then
+		return nil
+	})
 }
 
 // section sets a section: it replaces that of the name, or follows the others. An empty one is left out.
