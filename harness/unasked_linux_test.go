@@ -47,8 +47,8 @@ func TestUnaskedChild(t *testing.T) {
 // named matches the name of a file in a line of strace, with the directory that it is relative to.
 var named = regexp.MustCompile(`^\d+ +(?:open|openat|openat2|execve|readlink|readlinkat)\((?:(AT_FDCWD|\d+)(?:<[^>]*>)?, )?"([^"]*)"`)
 
-// A runtime without options opens nothing outside of its directory, whatever lies around it. What a process of Go and
-// its tests open by themselves is listed.
+// A runtime without options opens nothing outside of its directory, whatever lies around it. The function ownOfGo
+// lists what a process of Go opens by itself.
 func TestReadsNothingElse(t *testing.T) {
 	timed.Serial(t)
 	strace, err := exec.LookPath("strace")

@@ -480,3 +480,9 @@ func TestClientOfAnyProvider(t *testing.T) {
 	_, err := a.client(&options{model: "nobody/x"})
 	require.Equal(t, exitUsage, usageOr(err))
 }
+
+func TestNotice(t *testing.T) {
+	var b strings.Builder
+	newView(plainScreen(&b), false).event(&aycoder.Notice{Source: "hook", Text: "two files\n were \x1b[31mformatted"})
+	require.Equal(t, "! two files were ␛[31mformatted\n", b.String())
+}

@@ -77,6 +77,8 @@ func (v *view) event(ev aycoder.Event) {
 		v.retrying(ev)
 	case *aycoder.TurnFinished:
 		v.turn(ev)
+	case *aycoder.Notice:
+		v.line(v.paint(yellow, "! "+cleanLine(ev.Text)))
 	case *aycoder.Compacting:
 		v.line(v.paint(faint, "compacting "+v.glyph("…", "...")))
 	case *aycoder.Compacted:
