@@ -39,16 +39,19 @@ type builder struct {
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
-	defaults, err := config.Load()
-	if err != nil {
-		return nil, err
-	}
 	b := &builder{Runtime: &Runtime{}, dir: dir}
 	b.in = setup{
-		settings: defaults.Config.Settings, models: catalog.Default(), ambient: map[Ambient]bool{},
+		models: catalog.Default(), ambient: map[Ambient]bool{},
 		lookup: func(string) (string, bool) { return "", false },
 	}
-	return b, option.Apply(&b.in, opts)
+	if err := option.Apply(&b.in, opts); err != nil || b.in.configured {
+		return b, err
+	}
+	defaults, err := config.Load()
+	if err == nil {
+		b.in.settings = defaults.Config.Settings
+	}
+	return b, err
 }
 
 func wrong(key string, format string, args ...any) error {

@@ -14,8 +14,10 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -461,6 +463,9 @@ func TestSession(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
+	if timed.Race {
+		t.Skip("takes minutes; the suites of the loop and of sessions run with the race detector")
+	}
 	agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
 		rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(s.Model), harness.WithApprover(s.Approver),
 			harness.WithStage(harness.Stage{Name: "compaction"}), // which is more than the contract asks for
@@ -482,18 +487,18 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		return len(entries)
 	}
-	dir := project(t, loud)
+	dir, models := project(t, loud), catalog.Default()
 	one := func() {
 		model := script.New(script.Say("ok"))
 		rt, err := harness.New(t.Context(), dir, harness.WithClient(model), harness.WithAmbient(harness.Ambients()...),
-			harness.WithStore(session.Memory(), ""))
+			harness.WithStore(session.Memory(), ""), harness.WithCatalog(models))
 		require.NoError(t, err)
 		run(t, rt, "hello")
 		require.NoError(t, rt.Close())
 	}
 	one()
 	n := 1000
-	if testing.Short() {
+	if testing.Short() || timed.Race {
 		n = 50
 	}
 	files, routines := open(), runtime.NumGoroutine()

@@ -61,16 +61,17 @@ var ErrNotLinked = errors.New("this program does not have it")
 
 // setup is what options set.
 type setup struct {
-	settings config.Settings
-	loaded   *config.Loaded
-	verify   func(config.Origin) error
-	model    string
-	client   aycoder.ModelClient
-	small    aycoder.ModelClient
-	summary  aycoder.ModelClient
-	open     Opener
-	lookup   func(string) (string, bool)
-	models   *catalog.Catalog
+	settings   config.Settings
+	configured bool // settings are given
+	loaded     *config.Loaded
+	verify     func(config.Origin) error
+	model      string
+	client     aycoder.ModelClient
+	small      aycoder.ModelClient
+	summary    aycoder.ModelClient
+	open       Opener
+	lookup     func(string) (string, bool)
+	models     *catalog.Catalog
 
 	files     tools.FS
 	exec      tools.Exec
@@ -107,7 +108,7 @@ func required[T any](option string, set func(*setup, T)) func(T, bool) Option {
 // [WithConfig].
 func WithSettings(c config.Settings) Option {
 	return func(s *setup) error {
-		s.settings, s.verify = c, nil
+		s.settings, s.verify, s.configured = c, nil, true
 		return nil
 	}
 }
@@ -117,7 +118,7 @@ func WithSettings(c config.Settings) Option {
 // trusts.
 func WithConfig(l *config.Loaded) Option {
 	return required("WithConfig", func(s *setup, l *config.Loaded) {
-		s.settings, s.verify, s.loaded = l.Config.Settings, l.Verify, l
+		s.settings, s.verify, s.loaded, s.configured = l.Config.Settings, l.Verify, l, true
 	})(l, l != nil)
 }
 
@@ -155,7 +156,8 @@ func WithLookup(lookup func(name string) (string, bool)) Option {
 	return required("WithLookup", func(s *setup, f func(string) (string, bool)) { s.lookup = f })(lookup, lookup != nil)
 }
 
-// WithCatalog sets the data about models that budgets use. Default: that of package catalog.
+// WithCatalog sets the data about models that budgets and sessions use. Default: [catalog.Default], which is read
+// anew for each runtime. A host with many runtimes passes one that they share.
 func WithCatalog(c *catalog.Catalog) Option {
 	return required("WithCatalog", func(s *setup, c *catalog.Catalog) { s.models = c })(c, c != nil)
 }
