@@ -66,10 +66,6 @@ func (b *builder) told(context.Context) error {
 	for _, d := range b.in.loaded.Diagnostics {
 		b.Notify("config", d.String())
 	}
-	for _, q := range b.in.loaded.Questions {
-		b.Notify("config", fmt.Sprintf("nobody has decided whether to trust %s of %s, so it is off: %s",
-			q.Kind, q.File, cmp.Or(q.Command, q.Address, "the file")))
-	}
 	return nil
 }
 

@@ -419,7 +419,7 @@ func TestHooksOfProject(t *testing.T) {
 	}
 	out, notices := read(func() {})
 	require.False(t, out.IsError)
-	require.Contains(t, strings.Join(notices, "; "), "config: nobody has decided whether to trust ")
+	require.Contains(t, strings.Join(notices, "; "), "is off until the user trusts it")
 	require.NoFileExists(t, ran)
 
 	out, _ = read(func() {})

@@ -113,8 +113,8 @@ func WithSettings(c config.Settings) Option {
 	}
 }
 
-// WithConfig sets the configuration that was loaded. Its warnings, and what the user has not decided on, are
-// notices of the first run. Right before a hook of a project runs, its script is compared with what the user
+// WithConfig sets the configuration that was loaded. Its warnings, also about what the user has not decided
+// on, are notices of the first run. Right before a hook of a project runs, its script is compared with what the user
 // trusts.
 func WithConfig(l *config.Loaded) Option {
 	return required("WithConfig", func(s *setup, l *config.Loaded) {
