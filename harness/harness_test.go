@@ -463,8 +463,8 @@ func TestSession(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
-	if timed.Race {
-		t.Skip("takes minutes; the suites of the loop and of sessions run with the race detector")
+	if timed.Race || testing.Short() {
+		t.Skip("takes long; the suites of the loop and of sessions run with the race detector")
 	}
 	agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
 		rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(s.Model), harness.WithApprover(s.Approver),
