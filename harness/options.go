@@ -77,6 +77,7 @@ type setup struct {
 	exec      tools.Exec
 	userFiles tools.FS
 	ambient   map[Ambient]bool
+	distrust  bool // texts of the project are left out
 	makeMap   func(context.Context, tools.FS) (string, error)
 
 	sections []Section
@@ -185,6 +186,15 @@ func WithAmbient(names ...Ambient) Option {
 			}
 			s.ambient[n] = true
 		}
+		return nil
+	}
+}
+
+// WithProjectTexts sets whether [WithAmbient] takes instructions, skills, commands, agents and lessons from the
+// project, besides those of the user. A host that asks its user about them passes the answer. Default: true.
+func WithProjectTexts(trusted bool) Option {
+	return func(s *setup) error {
+		s.distrust = !trusted
 		return nil
 	}
 }

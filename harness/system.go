@@ -117,7 +117,10 @@ func listing(ctx context.Context, files project.Files) (string, error) {
 
 // ambient reads what the host has switched on.
 func (b *builder) ambient(ctx context.Context) error {
-	sources := []project.Source{{Files: b.Files}}
+	var sources []project.Source
+	if !b.in.distrust {
+		sources = append(sources, project.Source{Files: b.Files})
+	}
 	if b.in.userFiles != nil {
 		sources = append(sources, project.Source{Files: b.in.userFiles, Roots: []string{"."}, Label: "~", User: true})
 	}
@@ -134,10 +137,10 @@ func (b *builder) ambient(ctx context.Context) error {
 			return err
 		}
 	}
-	if on[Instructions] || on[Skills] {
+	if (on[Instructions] || on[Skills]) && !b.in.distrust {
 		b.keeper = project.NewKeeper(b.Files, b.instructions)
 	}
-	if on[Lessons] {
+	if on[Lessons] && !b.in.distrust {
 		return b.remember()
 	}
 	return nil

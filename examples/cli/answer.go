@@ -19,12 +19,23 @@ const (
 	quietFor = time.Second // silence before and after an answer
 )
 
-const answerKeys = "yYnNaAeE"
+// choices are the keys that answer a question, besides ? and the end of input.
+type choices struct {
+	keys  string
+	hint  string   // in the line of the question
+	words []string // that answer in a plain terminal
+}
+
+var (
+	toCall = choices{"yYnNaAeE?", "y yes · n no, say why · a always · e edit · ?", []string{"y", "yes", "n", "no", "a", "e", "?"}}
+	yesNo  = choices{"yYnN", "y yes · n no", []string{"y", "yes", "n", "no"}}
+)
 
 // A questionLine is the line that asks for a key, the last one on the screen.
 type questionLine struct {
 	what    string
 	shown   time.Time
+	may     choices
 	focused bool      // by Tab
 	held    byte      // an answer that counts unless another key follows
 	heldAt  time.Time // time of that answer
@@ -32,12 +43,12 @@ type questionLine struct {
 
 // answerKey returns the key that answers; in a plain terminal it is the first byte of the
 // line that answers.
-func (c *chat) answerKey(what string) (byte, error) {
+func (c *chat) answerKey(what string, may choices) (byte, error) {
 	if !c.fancy {
-		return c.answerLine(what)
+		return c.answerLine(what, may)
 	}
 	c.fresh()
-	q := &questionLine{what: what, shown: time.Now()}
+	q := &questionLine{what: what, may: may, shown: time.Now()}
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
@@ -87,9 +98,9 @@ func (c *chat) press(q *questionLine, data []byte) byte {
 			q.focused = true
 			return 0
 		case !q.focused && now.Sub(c.lastKey) < quietFor:
-		case key == '?' || key == keyCtrlD:
+		case key == keyCtrlD || key == '?' && strings.Contains(q.may.keys, "?"):
 			return key
-		case strings.IndexByte(answerKeys, key) >= 0:
+		case strings.IndexByte(q.may.keys, key) >= 0:
 			if q.focused {
 				return key
 			}
@@ -120,26 +131,31 @@ func (c *chat) hint(q *questionLine) string {
 	case !q.focused && now.Sub(c.lastKey) < quietFor:
 		return "  tab to answer" + typed
 	}
-	return "  y yes · n no, say why · a always · e edit · ?" + typed
+	return "  " + q.may.hint + typed
 }
 
 // answerLine asks for a line. Only one of the listed words counts, and only if it was
 // typed after the question was printed.
-func (c *chat) answerLine(what string) (byte, error) {
+func (c *chat) answerLine(what string, may choices) (byte, error) {
+	var keys []string
+	for _, w := range may.words {
+		if len(w) == 1 {
+			keys = append(keys, w)
+		}
+	}
 	for {
 		c.fresh()
 		shown := time.Now()
 		c.flush()
-		c.write("  " + what + "  (y/n/a/e/?) ")
+		c.write("  " + what + "  (" + strings.Join(keys, "/") + ") ")
 		line, err := c.lineSince(shown)
 		if err != nil {
 			return 0, err
 		}
-		switch word := strings.TrimSpace(line); word {
-		case "y", "yes", "n", "no", "a", "e", "?":
+		if word := strings.TrimSpace(line); slices.Contains(may.words, word) {
 			return word[0], nil
 		}
-		c.line("  Please answer with one of y, yes, n, no, a, e and ?")
+		c.line("  Please answer with one of " + strings.Join(may.words, ", "))
 	}
 }
 

@@ -120,7 +120,7 @@ func named(raw json.RawMessage) []string {
 
 // answer asks for one answer. It reports whether the request is settled.
 func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
-	key, err := c.answerKey(what)
+	key, err := c.answerKey(what, toCall)
 	switch {
 	case errors.Is(err, errInterrupt):
 		c.fresh()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -59,12 +62,12 @@ func demoLabel(dir string, key bool) string {
 
 // openDemo makes a session with the scripted model and a temporary workspace, which is
 // removed at the end.
-func (a *app) openDemo(s *session, o *options) error {
+func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
 	dir, err := os.MkdirTemp("", "cli-demo-")
 	if err != nil {
 		return fmt.Errorf("make the demo's workspace: %w", err)
 	}
-	s.close = func() { _ = os.RemoveAll(dir) }
+	s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
 	files := map[string]string{"greet.sh": demoGreet, "bye.sh": demoBye, "check.sh": demoChecks}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -78,7 +81,24 @@ func (a *app) openDemo(s *session, o *options) error {
 	s.name, s.demo = demoModel, true
 	// Running the check changes nothing, so the demo does not ask for approval.
 	rules := []policy.Rule{{Action: policy.RuleAllow, Tool: "bash", Pattern: demoCheck}}
-	return s.build(newDemoModel(pace), dir, o, rules)
+	st, err := demoSettings(o)
+	if err != nil {
+		return err
+	}
+	m := newDemoModel(pace)
+	return s.build(ctx, dir, o, []harness.Option{
+		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(st),
+		harness.WithPolicyOptions(policy.WithRules(policy.Session, rules...)),
+	})
+}
+
+// demoSettings are the usual ones with those of the flags: the demo reads no configuration.
+func demoSettings(o *options) (config.Settings, error) {
+	loaded, err := config.Load(o.flags()...)
+	if err != nil {
+		return config.Settings{}, err
+	}
+	return loaded.Config.Settings, nil
 }
 
 // newDemoModel returns a model that knows one task. It chooses each step by the last

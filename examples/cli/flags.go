@@ -29,6 +29,9 @@ openai/…, google/…, openrouter/…, ollama/… and so on, with the provider'
 Without a model, a key and arguments a scripted model shows a demo; where there is
 no terminal, it runs unattended.
 
+Settings are in ~/.config/aycoder/config.toml and .aycoder/config.toml. What a project
+brings is off until you have trusted it: in a terminal, you are asked.
+
 flags:
   -p               print the answer and exit; activity goes to stderr, nothing is asked
   -output format   with -p: text, json (one object) or stream-json (one a line) (text)
@@ -38,6 +41,8 @@ flags:
   -allow rules     calls that need no approval: edit_file, 'bash:go test *'; repeatable
   -sandbox         commands change files here only, and have no network unless asked for
   -max-turns n     answers of the model in one run (50)
+  -profile name    settings of that profile of the configuration
+  -trust           believe the instructions, skills and lessons of this directory
   -verbose         show thinking, tokens and whole outputs
 
 exit codes: 0 ok, 1 error, 2 usage or no model, 3 limit reached, 4 needed an approval,
@@ -58,8 +63,10 @@ type options struct {
 	model    string
 	mode     policy.Mode
 	allow    []string
-	maxTurns int
+	maxTurns string
 	sandbox  bool
+	profile  string
+	trust    bool
 	verbose  bool
 }
 
@@ -76,7 +83,9 @@ func parse(args []string, w io.Writer) (*options, error) {
 		o.mode, err = policy.ParseMode(s)
 		return err
 	})
-	fs.IntVar(&o.maxTurns, "max-turns", 50, "")
+	fs.StringVar(&o.maxTurns, "max-turns", "", "")
+	fs.StringVar(&o.profile, "profile", "", "")
+	fs.BoolVar(&o.trust, "trust", false, "")
 	fs.BoolVar(&o.sandbox, "sandbox", false, "")
 	fs.BoolVar(&o.verbose, "verbose", false, "")
 	fs.Func("allow", "", func(s string) error {
@@ -101,8 +110,6 @@ func (o *options) check() error {
 		return fmt.Errorf("-output %s: there are text, json and stream-json", o.output)
 	case o.output != formatText && !o.print:
 		return fmt.Errorf("-output %s goes with -p", o.output)
-	case o.maxTurns < 1:
-		return fmt.Errorf("-max-turns %d: must be at least 1", o.maxTurns)
 	}
 	return nil
 }

@@ -6,9 +6,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,7 +24,6 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/policy"
-	"github.com/aycoder/aycoder/providers"
 )
 
 // The exit codes.
@@ -82,34 +79,25 @@ func (a *app) run(args []string) int {
 	}
 	// Without a terminal at both ends there is no user to talk to.
 	o.print = o.print || !isTerminal(a.stdin) || !isTerminal(a.stdout)
-	unattended := o.print && len(args) == 0 && a.keyless() && a.nothingPiped()
-	if unattended {
-		o.model, o.prompt, o.allow = demoModel, demoTask, []string{demoEdit}
-	}
-	s, err := a.open(o)
-	if err != nil {
-		if s != nil {
-			s.close()
-		}
-		fmt.Fprintln(a.stderr, "cli:", explain(err))
-		return usageOr(err)
-	}
-	defer s.close()
-	if unattended {
-		fmt.Fprintln(a.stdout, demoLabel(s.dir, false)+"Nobody is at a terminal to be asked, so the one change that it makes is allowed.\n")
-	}
 	if o.print {
-		return a.print(o, s)
+		return a.print(o, len(args) == 0)
 	}
-	return a.chat(o, s)
+	return a.chat(o)
+}
+
+// failed tells why the program does not work, and returns the exit code.
+func (a *app) failed(err error) int {
+	fmt.Fprintln(a.stderr, "cli:", explain(err))
+	return usageOr(err)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func usageOr(err error) int {
-	_, config := errors.AsType[*aycoder.ConfigError](err)
+	_, option := errors.AsType[*aycoder.ConfigError](err)
+	_, invalid := errors.AsType[*config.InvalidError](err)
 	_, auth := errors.AsType[*aycoder.AuthError](err) // without a key no request was sent yet
-	if config || auth || errors.Is(err, errNoModel) {
+	if option || invalid || auth || errors.Is(err, errNoModel) {
 		return exitUsage
 	}
 	return exitError
@@ -118,99 +106,90 @@ func usageOr(err error) int {
 // A session is an agent with the directory in which it works.
 type session struct {
 	*harness.Runtime
-	name  string // of the model
-	dir   string
-	demo  bool
-	rules string // directory of the saved rules, or ""
-	close func()
+	name    string // of the model
+	dir     string
+	demo    bool
+	closers []func() error
 }
 
 // open makes the agent.
-func (a *app) open(o *options) (*session, error) {
-	s := &session{close: func() {}, rules: a.rulesDir()}
-	if o.model == demoModel || o.model == "" && a.keyless() && !o.print {
-		return s, a.openDemo(s, o)
+func (a *app) open(ctx context.Context, o *options, st *settings) (*session, error) {
+	s := &session{}
+	var err error
+	switch st.model {
+	case "":
+		err = errNoModel
+	case demoModel:
+		err = a.openDemo(ctx, s, o)
+	default:
+		err = s.openModel(ctx, o, st)
 	}
-	client, err := a.client(o)
 	if err != nil {
+		s.close()
 		return nil, err
 	}
-	if namer, ok := aycoder.As[aycoder.ModelNamer](client); ok {
+	return s, nil
+}
+
+// openModel makes a session with a model that the settings name.
+func (s *session) openModel(ctx context.Context, o *options, st *settings) error {
+	opts, err := st.options()
+	if err != nil {
+		return err
+	}
+	own, err := st.own()
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		s.closers = append(s.closers, own.Close)
+		opts = append(opts, harness.WithUserFiles(own))
+	}
+	if err := s.build(ctx, ".", o, append(opts, st.saved()...)); err != nil {
+		return err
+	}
+	if namer, ok := aycoder.As[aycoder.ModelNamer](s.Client); ok {
 		_, name := namer.ModelName()
 		s.name = clean(name)
 	}
-	return s, s.build(client, ".", o, nil)
+	if !st.texts {
+		s.Notify("trust", "instructions, skills and lessons of this project are off: you have not trusted them (see -trust)")
+	}
+	return nil
+}
+
+// close undoes everything, the last thing first.
+func (s *session) close() {
+	for _, f := range slices.Backward(s.closers) {
+		_ = f()
+	}
 }
 
 // keyless reports whether the environment does not configure a model.
 func (a *app) keyless() bool { return a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == "" }
 
 // nothingPiped reports whether standard input is empty.
-func (a *app) nothingPiped() bool {
+func (a *app) nothingPiped(ctx context.Context) bool {
 	if isTerminal(a.stdin) {
 		return true
 	}
-	ctx, stop := a.withSignals()
-	defer stop()
 	piped, _ := readAll(ctx, a.stdin) // input that cannot be read counts as empty
 	return strings.TrimSpace(piped) == "" && ctx.Err() == nil
 }
 
-// client returns the model's client: that of any provider for a name with a slash,
-// otherwise Anthropic's. Anthropic's key is sent to another URL only if the user has set
-// both.
-func (a *app) client(o *options) (aycoder.ModelClient, error) {
-	name := cmp.Or(o.model, defaultModel)
-	if !strings.Contains(name, "/") {
-		name = "anthropic/" + name
-	}
-	if !strings.HasPrefix(name, "anthropic/") {
-		return providers.Open(name)
-	}
-	key, base := strings.TrimSpace(a.getenv(keyEnv)), a.getenv(baseURLEnv)
-	if key == "" && base == "" {
-		return nil, errNoModel
-	}
-	var opts []providers.Option
-	if base != "" {
-		opts = append(opts, providers.WithBaseURL(base))
-	}
-	if key != "" {
-		opts = append(opts, providers.WithAPIKey(key))
-	}
-	return providers.Open(name, opts...)
-}
-
-// onClose registers a function that is called when the session is closed, before the
-// earlier ones.
-func (s *session) onClose(f func() error) {
-	done := s.close
-	s.close = func() {
-		_ = f()
-		done()
-	}
-}
-
-// build makes the agent of a session for a directory. Rules hold from the start.
-func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules []policy.Rule) error {
-	ctx := context.Background()
-	opts, err := s.options(m, o)
-	if err != nil {
-		return err
-	}
+// build makes the agent of a session for a directory.
+func (s *session) build(ctx context.Context, dir string, o *options, opts []harness.Option) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	own := []policy.Option{policy.WithRules(policy.Session, rules...)}
-	if s.rules != "" && !s.demo { // rules that were saved for a directory hold in that directory
-		sum := sha256.Sum256([]byte(abs))
-		own = append(own, policy.WithFile(filepath.Join(s.rules, fmt.Sprintf("rules-%x.json", sum[:8]))))
+	if o.print { // where nobody can be asked, a question ends the run
+		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
 	}
-	if s.Runtime, err = harness.New(ctx, abs, append(opts, harness.WithPolicyOptions(own...))...); err != nil {
+	if s.Runtime, err = harness.New(ctx, abs, opts...); err != nil {
 		return err
 	}
-	s.onClose(s.Close)
+	s.closers = append(s.closers, s.Close)
 	s.dir = s.Files.Dir()
 	allowed, err := parseRules(o.allow, s.Tools)
 	if err != nil {
@@ -222,37 +201,6 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules []p
 		}
 	}
 	return nil
-}
-
-// options are those of the runtime. Where nobody can be asked, a question ends the run.
-func (s *session) options(m aycoder.ModelClient, o *options) ([]harness.Option, error) {
-	loaded, err := config.Load()
-	if err != nil {
-		return nil, err
-	}
-	settings := loaded.Config.Settings
-	settings.Agent.MaxTurns, settings.Approval.Mode = o.maxTurns, o.mode
-	if o.sandbox {
-		settings.Sandbox.Mode = "on"
-	}
-	opts := []harness.Option{harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(settings)}
-	if o.print {
-		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
-	}
-	return opts, nil
-}
-
-// rulesDir returns the directory for saved rules, or "" if the environment does not set
-// one.
-func (a *app) rulesDir() string {
-	dir := cmp.Or(a.getenv("XDG_CONFIG_HOME"), a.getenv("APPDATA"))
-	if home := a.getenv("HOME"); dir == "" && home != "" {
-		dir = filepath.Join(home, ".config")
-	}
-	if !filepath.IsAbs(dir) {
-		return ""
-	}
-	return filepath.Join(dir, "aycoder-cli")
 }
 
 // parseRules parses the -allow flags.
@@ -293,10 +241,26 @@ func splitRules(list string, names []string) []string {
 	return out
 }
 
-// print answers one prompt.
-func (a *app) print(o *options, s *session) int {
+// print answers one prompt. If the program was started with nothing, not even a model, it shows the demo.
+func (a *app) print(o *options, bare bool) int {
 	ctx, stop := a.withSignals()
 	defer stop()
+	st, err := a.settings(o)
+	if err != nil {
+		return a.failed(err)
+	}
+	unattended := bare && st.model == "" && a.nothingPiped(ctx)
+	if unattended {
+		st.model, o.prompt, o.allow = demoModel, demoTask, []string{demoEdit}
+	}
+	s, err := a.open(ctx, o, st)
+	if err != nil {
+		return a.failed(err)
+	}
+	defer s.close()
+	if unattended {
+		fmt.Fprintln(a.stdout, demoLabel(s.dir, false)+"Nobody is at a terminal to be asked, so the one change that it makes is allowed.\n")
+	}
 	prompt, err := a.promptOf(ctx, o)
 	if err != nil {
 		fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
@@ -362,19 +326,39 @@ func readAll(ctx context.Context, r io.Reader) (string, error) {
 }
 
 // chat talks to the user in a terminal.
-func (a *app) chat(o *options, s *session) int {
+func (a *app) chat(o *options) int {
 	screen, err := openScreen(a.stdin, a.stdout, a.getenv)
 	if err != nil {
 		fmt.Fprintln(a.stderr, "cli:", err)
 		return exitError
 	}
 	defer screen.close()
-	c := &chat{
-		view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals),
-		agent: s.Runtime, compactor: s.Compactor, name: s.name, edit: a.editor(screen),
+	ctx := context.Background()
+	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen)}
+	s, err := c.open(ctx, a, o)
+	switch {
+	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
+		return c.leave(err)
+	case err != nil:
+		screen.close()
+		return a.failed(err)
 	}
+	defer s.close()
+	c.agent, c.compactor, c.name = s.Runtime, s.Compactor, s.name
 	c.greet(s, a.getenv(keyEnv) != "")
-	return c.run(context.Background(), strings.TrimSpace(o.prompt))
+	return c.run(ctx, strings.TrimSpace(o.prompt))
+}
+
+// open makes the agent, after the user was asked about what the project brings.
+func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
+	st, err := a.settings(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.trusts(ctx, st); err != nil {
+		return nil, err
+	}
+	return a.open(ctx, o, st)
 }
 
 // greet names the model.

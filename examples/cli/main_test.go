@@ -192,6 +192,8 @@ func TestExitCodes(t *testing.T) {
 		{name: "key refused", answers: []http.HandlerFunc{refuses(401, "authentication_error")}, args: []string{"-p", "hi"}, code: 1, err: "Check the key in ANTHROPIC_API_KEY"},
 		{name: "unknown model", answers: []http.HandlerFunc{refuses(404, "not_found_error")}, args: []string{"-p", "hi", "-model", "x"}, code: 2, err: "Choose another model"},
 		{name: "bad request", answers: []http.HandlerFunc{refuses(400, "invalid_request_error")}, args: []string{"-p", "hi"}, code: 1, err: "invalid_request_error"},
+		{name: "wrong number", answers: hello, args: []string{"-p", "hi", "-max-turns", "x"}, code: 2, err: "-max-turns"},
+		{name: "zero turns", answers: hello, args: []string{"-p", "hi", "-max-turns", "0"}, code: 2, err: "-max-turns"},
 		{name: "limit", answers: []http.HandlerFunc{calls("list_files", `{}`)}, args: []string{"-p", "hi", "-max-turns", "1"}, code: 3, err: "limit of 1 turns reached"},
 		{name: "approval", answers: []http.HandlerFunc{calls("bash", `{"command":"go vet ./..."}`)}, args: []string{"-p", "hi"}, code: 4,
 			err: "bash needs approval: go vet ./... (allow it with -allow 'bash:go vet ./...', or run without -p)"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -88,8 +89,6 @@ func TestParse(t *testing.T) {
 		{"mode", "-mode plan", options{mode: policy.Plan}, ""},
 		{"no mode", "-mode yolo", options{}, `no mode "yolo"; there are ask, accept-edits, plan and full-auto`},
 		{"allow adds up", "-allow a -allow=b,c", options{allow: []string{"a", "b,c"}}, ""},
-		{"wrong number", "-max-turns x", options{}, "invalid value"},
-		{"zero turns", "-max-turns 0", options{}, "at least 1"},
 		{"format without -p", "-output json", options{}, "goes with -p"},
 		{"missing value", "-p -model", options{}, "needs an argument"},
 	}
@@ -101,7 +100,7 @@ func TestParse(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			tt.want.output, tt.want.maxTurns = formatText, 50
+			tt.want.output = formatText
 			require.Equal(t, &tt.want, o)
 		})
 	}
@@ -456,8 +455,9 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-func TestClientOfAnyProvider(t *testing.T) {
-	env := map[string]string{keyEnv: "sk-ant-x"}
+func TestModelOfAnyProvider(t *testing.T) {
+	t.Setenv(keyEnv, "sk-ant-x") // where the providers look for it
+	t.Chdir(t.TempDir())
 	tests := []struct{ model, provider, name string }{
 		{"", "anthropic", "claude-sonnet-4-5"},
 		{"claude-x", "anthropic", "claude-x"},
@@ -465,19 +465,25 @@ func TestClientOfAnyProvider(t *testing.T) {
 		{"ollama/qwen3:8b", "ollama", "qwen3:8b"},
 		{"vllm/maker/model", "vllm", "maker/model"},
 	}
-	a := &app{getenv: func(name string) string { return env[name] }}
-	for _, tt := range tests {
-		t.Run(tt.model, func(t *testing.T) {
-			m, err := a.client(&options{model: tt.model})
-			require.NoError(t, err)
-			namer, ok := aycoder.As[aycoder.ModelNamer](m)
-			require.True(t, ok)
-			provider, name := namer.ModelName()
-			require.Equal(t, tt.provider, provider)
-			require.Equal(t, tt.name, name)
-		})
+	open := func(model string) (*session, error) {
+		a := &app{getenv: os.Getenv}
+		t.Setenv("HOME", t.TempDir())
+		o := &options{model: model, print: true}
+		st, err := a.settings(o)
+		require.NoError(t, err)
+		return a.open(t.Context(), o, st)
 	}
-	_, err := a.client(&options{model: "nobody/x"})
+	for _, tt := range tests {
+		s, err := open(tt.model)
+		require.NoError(t, err, tt.model)
+		defer s.close()
+		namer, ok := aycoder.As[aycoder.ModelNamer](s.Client)
+		require.True(t, ok)
+		provider, name := namer.ModelName()
+		require.Equal(t, tt.provider, provider)
+		require.Equal(t, tt.name, name)
+	}
+	_, err := open("nobody/x")
 	require.Equal(t, exitUsage, usageOr(err))
 }
 

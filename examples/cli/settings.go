@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/harness/linked"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+// settings are the configuration of the user and of the project, and what the user trusts.
+type settings struct {
+	home   string // the user's directory, or ""
+	trust  *config.Trust
+	from   []config.Option
+	loaded *config.Loaded
+	model  string // "" if nothing names one, and there is no key for the usual one
+	texts  bool   // those of the project are trusted
+}
+
+// settings reads the configuration. The demo has none.
+func (a *app) settings(o *options) (*settings, error) {
+	if o.model == demoModel {
+		return &settings{model: demoModel}, nil
+	}
+	st := &settings{home: a.home(), texts: o.trust}
+	if st.home != "" {
+		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
+	}
+	st.from = a.sources(o, st)
+	var err error
+	if st.loaded, err = config.Load(st.from...); err != nil {
+		return nil, err
+	}
+	st.model = a.model(o, st.loaded)
+	if !o.print && st.model == "" && o.model == "" && st.loaded.Config.Roles.Main == "" {
+		st.model = demoModel
+	}
+	if q, err := textsOf("."); !st.texts && err == nil {
+		st.texts, _, _ = st.trust.Decided(q) // an error is that of the file, and nothing in it counts
+	}
+	return st, nil
+}
+
+// home returns the user's directory for configuration, or "" if the environment does not set one.
+func (a *app) home() string {
+	dir := cmp.Or(a.getenv("XDG_CONFIG_HOME"), a.getenv("APPDATA"))
+	if home := a.getenv("HOME"); dir == "" && home != "" {
+		dir = filepath.Join(home, ".config")
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, "aycoder")
+}
+
+// managed is the file of the administrator.
+func managed() string {
+	if runtime.GOOS == "windows" {
+		return `C:\ProgramData\aycoder\config.toml`
+	}
+	return "/etc/aycoder/config.toml"
+}
+
+// sources are the places of the configuration: a flag counts if it is given.
+func (a *app) sources(o *options, st *settings) []config.Option {
+	from := []config.Option{
+		config.WithProject("."), config.WithManagedFile(managed()), config.WithTrust(st.trust), config.WithProfile(o.profile),
+		config.WithLookup(func(name string) (string, bool) {
+			v := a.getenv(name)
+			return v, v != ""
+		}),
+	}
+	if st.home != "" {
+		from = append(from, config.WithUserFile(filepath.Join(st.home, "config.toml")))
+	}
+	return append(from, o.flags()...)
+}
+
+// flags are those of the command line that set keys of the configuration, if they are given.
+func (o *options) flags() []config.Option {
+	var from []config.Option
+	if o.mode != "" {
+		from = append(from, config.WithFlag("-mode", "approval.mode", string(o.mode)))
+	}
+	if o.maxTurns != "" {
+		from = append(from, config.WithFlag("-max-turns", "agent.max_turns", o.maxTurns))
+	}
+	if o.sandbox {
+		from = append(from, config.WithFlag("-sandbox", "sandbox.mode", "on"))
+	}
+	return from
+}
+
+// model returns the name of the model: that of the flag, or of the configuration, or else the usual one if there is
+// a key for it. A name that nothing else explains is one of Anthropic's.
+func (a *app) model(o *options, loaded *config.Loaded) string {
+	name := cmp.Or(o.model, loaded.Config.Roles.Main, defaultModel)
+	if _, ok := loaded.Config.Models[name]; ok {
+		return name
+	}
+	if !strings.Contains(name, "/") {
+		name = "anthropic/" + name
+	}
+	if strings.HasPrefix(name, "anthropic/") && a.keyless() {
+		return ""
+	}
+	return name
+}
+
+// options returns those of the runtime. It loads the configuration again, since the user may have answered
+// questions.
+func (st *settings) options() ([]harness.Option, error) {
+	from := st.from
+	if st.loaded.Config.Roles.Summary == "" {
+		from = append(from, config.WithFlag("-model", "roles.summary", st.model))
+	}
+	loaded, err := config.Load(from...)
+	if err != nil {
+		return nil, err
+	}
+	opts := []harness.Option{
+		harness.WithConfig(loaded), harness.WithLookup(os.LookupEnv), harness.WithOpener(linked.Open), harness.WithModel(st.model),
+		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts),
+	}
+	return opts, nil
+}
+
+// own opens the user's directory for instructions, skills and lessons of all projects, if there is one.
+func (st *settings) own() (*workspace.Workspace, error) {
+	if info, err := os.Stat(st.home); st.home == "" || err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	return workspace.Open(st.home)
+}
+
+// saved returns the option for rules that were saved for this directory, which hold in it.
+func (st *settings) saved() []harness.Option {
+	dir, err := filepath.Abs(".")
+	if st.home == "" || err != nil {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(dir))
+	file := filepath.Join(st.home, fmt.Sprintf("rules-%x.json", sum[:8]))
+	return []harness.Option{harness.WithPolicyOptions(policy.WithFile(file))}
+}
+
+// kindTexts asks about all texts of a project: they are read by the model, and change with every pull.
+const kindTexts config.Kind = "texts"
+
+// textsOf returns the question about the texts of a project. The answer is for the directory, whatever is in it.
+func textsOf(dir string) (config.Question, error) {
+	abs, err := filepath.Abs(dir)
+	return config.Question{Kind: kindTexts, Root: abs, Hash: "directory"}, err
+}
+
+// places of texts that are worth a question.
+var textPlaces = []string{
+	"AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".github/copilot-instructions.md", ".aycoder", ".claude", ".agents",
+}
+
+// questions returns what the user has not decided on: the parts of the configuration, and the texts of the project
+// if there are any.
+func (st *settings) questions() ([]config.Question, error) {
+	all := st.loaded.Questions
+	q, err := textsOf(".")
+	if err != nil || st.texts {
+		return all, err
+	}
+	if _, known, err := st.trust.Decided(q); known || err != nil {
+		return all, err
+	}
+	for _, name := range textPlaces {
+		if _, err := os.Stat(name); err == nil {
+			return append([]config.Question{q}, all...), nil
+		}
+	}
+	return all, nil
+}
+
+// trusts asks about what the project brings, and stores the answers. Without an answer, it stays off.
+func (c *chat) trusts(ctx context.Context, st *settings) error {
+	if st.trust == nil {
+		return nil // there is no place for an answer
+	}
+	questions, err := st.questions()
+	if err != nil {
+		return err
+	}
+	for _, q := range questions {
+		c.brings(q)
+		key, err := c.answerKey("Do you trust this?", yesNo)
+		if err != nil {
+			return err
+		}
+		if key == keyCtrlD {
+			return nil
+		}
+		yes := key == 'y' || key == 'Y'
+		if err := st.trust.Decide(ctx, q, yes); err != nil {
+			return err
+		}
+		st.texts = st.texts || yes && q.Kind == kindTexts
+	}
+	return nil
+}
+
+// brings shows what a project brings.
+func (c *chat) brings(q config.Question) {
+	c.fresh()
+	c.line("")
+	what := map[config.Kind]string{
+		kindTexts:           "texts of this project for the model: instructions, skills, commands, agents, lessons",
+		config.KindSettings: "settings of this project",
+		config.KindHook:     "a command that would run by itself",
+		config.KindServer:   "a server that would be started or connected to",
+	}[q.Kind]
+	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cmp.Or(what, words(string(q.Kind)))))
+	show := func(name string, list ...string) {
+		if text := strings.Join(list, ", "); text != "" {
+			c.plain(name + ": " + text)
+		}
+	}
+	show("project", q.Root)
+	if q.File != "" {
+		show("file", q.File+place(q.Line))
+	}
+	show("command", q.Command)
+	show("address", q.Address)
+	show("scripts", q.Scripts...)
+	show("variables that it gets", q.Variables...)
+}
+
+func place(line int) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprint(":", line)
+}
