@@ -62,6 +62,11 @@ func (q Question) Bind() (Question, error) {
 
 // bind also returns the contents that were hashed.
 func (q Question) bind(read func(root *os.Root, name string) ([]byte, error)) (Question, map[string][]byte, error) {
+	dir, err := filepath.Abs(q.Root)
+	if err != nil {
+		return q, nil, fmt.Errorf("open project: %w", err)
+	}
+	q.Root = dir // the answer is for this directory, whatever the working directory is then
 	root, err := os.OpenRoot(q.Root)
 	if err != nil {
 		return q, nil, fmt.Errorf("open project: %w", err)

@@ -56,23 +56,58 @@ func openPTY(t *testing.T) (master, slave *os.File) {
 // startTerminal starts the program in a new terminal.
 func startTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
-	master, slave := openPTY(t)
-	p := &terminal{t: t, master: master, slave: slave, temp: t.TempDir()}
+	p := &terminal{t: t, temp: t.TempDir()}
+	p.begin(args, env, func(*exec.Cmd) {})
+	return p
+}
+
+// begin starts the program, after prepare has seen its command.
+func (p *terminal) begin(args, env []string, prepare func(*exec.Cmd)) {
+	p.t.Helper()
+	p.master, p.slave = openPTY(p.t)
 	p.more.L = &p.mu
 	p.before = p.state()
-	p.cmd = program(t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	p.cmd = program(p.t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
+	prepare(p.cmd)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = p.slave, p.slave, p.slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(t, p.cmd.Start())
+	require.NoError(p.t, p.cmd.Start())
 	var reader sync.WaitGroup
 	reader.Go(p.read)
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
-		slave.Close()
-		master.Close()
+		p.slave.Close()
+		p.master.Close()
 		reader.Wait()
 	})
-	return p
+}
+
+// endsByEOF answers every question and prompt with the end of the input until the program ends.
+func (p *terminal) endsByEOF() {
+	p.t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.cmd.Wait()
+		p.slave.Close() // lets the reader see the end
+	}()
+	asks := regexp.MustCompile(`y yes|\n(\x1b\[K)?> $`)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for seen := 0; ; {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+			if out := p.raw(); asks.MatchString(out[seen:]) {
+				seen = len(out)
+				_, _ = p.master.WriteString("\x04")
+			}
+		case <-late:
+			p.t.Fatalf("it does not end: %q", p.raw())
+		}
+	}
 }
 
 func (p *terminal) state() *term.State {
