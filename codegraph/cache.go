@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
@@ -86,9 +87,9 @@ type factsKey struct {
 
 // loadCache returns the facts in the cache of a directory that are whole, still encoded.
 func loadCache(dir string) map[factsKey][]byte {
-	data, err := os.ReadFile(filepath.Join(dir, cacheName))
+	data, err := regular.Read(filepath.Join(dir, cacheName), maxCache)
 	head := len(cacheMagic) + sha256.Size
-	if err != nil || len(data) < head || len(data) > maxCache || string(data[:len(cacheMagic)]) != cacheMagic {
+	if err != nil || len(data) < head || string(data[:len(cacheMagic)]) != cacheMagic {
 		return nil
 	}
 	rest := data[head:]

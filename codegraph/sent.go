@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
@@ -139,7 +140,7 @@ func (s *sent) read() {
 	if s.dir == "" {
 		return
 	}
-	f, err := os.Open(filepath.Join(s.dir, sentName))
+	f, err := regular.Open(filepath.Join(s.dir, sentName))
 	if err != nil {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/regular"
 )
 
 // The files of a project, relative to its directory.
@@ -240,14 +241,14 @@ func (s Source) rank() int {
 
 func (f file) read(most int64) ([]byte, error) {
 	if f.root == "" {
-		return readFile(f.name, most)
+		return regular.Read(f.name, most)
 	}
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
-		return nil, unpathed(err)
+		return nil, err
 	}
 	defer root.Close()
-	return readIn(root, f.rel, most)
+	return regular.ReadIn(root, filepath.FromSlash(f.rel), most)
 }
 
 // file adds a file to the tree.
@@ -266,7 +267,7 @@ func (l *loader) file(f file) {
 		if f.source.theirs() {
 			s = Warning // it must not stop the program before it is trusted
 		}
-		l.add(s, "", at, "cannot be read: "+err.Error(), "")
+		l.add(s, "", at, "cannot be read: "+unpathed(err).Error(), "")
 		return
 	}
 	l.loaded.read[f.name] = data
@@ -339,7 +340,7 @@ func (l *loader) trusts(q Question, f file, data []byte, r *report, key string, 
 		if name == f.rel {
 			return data, nil // what was read is what counts
 		}
-		return readIn(root, name, maxScript)
+		return regular.ReadIn(root, filepath.FromSlash(name), maxScript)
 	})
 	for name, content := range contents {
 		l.loaded.read[filepath.Join(f.root, filepath.FromSlash(name))] = content

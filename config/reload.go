@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/regular"
 )
 
 const (
@@ -224,7 +226,7 @@ func stampOf(name string) stamp {
 	if err != nil {
 		return stamp{}
 	}
-	inode, changed := inodeOf(info)
+	inode, changed := regular.Identity(info)
 	return stamp{true, info.Size(), inode, info.ModTime().UnixNano(), changed.UnixNano()}
 }
 

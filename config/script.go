@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -112,52 +111,6 @@ func separates(r rune) bool { return strings.ContainsRune(" \t\r\n'\";|&<>()=,`"
 // projectVariables are the ways in which a command of a shell names the directory of the project.
 var projectVariables = []string{
 	"${CLAUDE_PROJECT_DIR}/", "$CLAUDE_PROJECT_DIR/", "${PWD}/", "$PWD/", "$(pwd)/",
-}
-
-// readIn reads a file of a project.
-func readIn(root *os.Root, name string, most int64) ([]byte, error) {
-	name = filepath.FromSlash(name)
-	info, err := root.Stat(name)
-	if err == nil {
-		err = regular(info) // before it is opened: the open of a pipe would wait
-	}
-	if err != nil {
-		return nil, unpathed(err)
-	}
-	f, err := root.Open(name)
-	return readAll(f, err, most)
-}
-
-// readFile reads a file of the machine.
-func readFile(name string, most int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err == nil {
-		err = regular(info)
-	}
-	if err != nil {
-		return nil, unpathed(err)
-	}
-	f, err := os.Open(name)
-	return readAll(f, err, most)
-}
-
-func readAll(f *os.File, err error, most int64) ([]byte, error) {
-	if err != nil {
-		return nil, unpathed(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("larger than %d bytes", most)
-	}
-	return data, err
-}
-
-func regular(info fs.FileInfo) error {
-	if !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
-	}
-	return nil
 }
 
 // unpathed removes the path from an error, which the text around it names.

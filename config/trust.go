@@ -14,9 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
@@ -56,7 +56,9 @@ type Question struct {
 // calls Bind. It is an error if the file or a script is a symbolic link that leads out of the project, is not
 // a regular file, or is larger than 16 MiB.
 func (q Question) Bind() (Question, error) {
-	q, _, err := q.bind(func(root *os.Root, name string) ([]byte, error) { return readIn(root, name, maxScript) })
+	q, _, err := q.bind(func(root *os.Root, name string) ([]byte, error) {
+		return regular.ReadIn(root, filepath.FromSlash(name), maxScript)
+	})
 	return q, err
 }
 
@@ -81,7 +83,7 @@ func (q Question) bind(read func(root *os.Root, name string) ([]byte, error)) (Q
 	for _, name := range append([]string{q.File}, q.Scripts...) {
 		data, err := read(root, name)
 		if err != nil {
-			return q, contents, fmt.Errorf("read %s: %w", name, err)
+			return q, contents, fmt.Errorf("read %s: %w", name, unpathed(err))
 		}
 		contents[name] = data
 		fmt.Fprintf(sum, "%d %s %x\n", len(name), name, sha256.Sum256(data))
@@ -110,10 +112,7 @@ type Trust struct{ path string }
 // comes with a project: whoever can write it decides what runs.
 func NewTrust(path string) *Trust { return &Trust{path} }
 
-const (
-	maxTrust  = 16 << 20 // bytes
-	lockPause = 5 * time.Millisecond
-)
+const maxTrust = 16 << 20 // bytes
 
 // An answer is what the user decided, with what is useful to who reads the file.
 type answer struct {
@@ -153,7 +152,7 @@ func (t *Trust) save(ctx context.Context, q Question, trusted bool) error {
 	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
 		return err
 	}
-	unlock, err := t.lock(ctx)
+	unlock, err := flock.Lock(ctx, t.path+".lock")
 	if err != nil {
 		return err
 	}
@@ -176,34 +175,11 @@ func (t *Trust) save(ctx context.Context, q Question, trusted bool) error {
 	})
 }
 
-// lock excludes other processes. The lock file stays, because two processes could lock a removed one and its
-// successor at the same time.
-func (t *Trust) lock(ctx context.Context) (unlock func(), err error) {
-	f, err := os.OpenFile(t.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		if ok, err := flock.Try(f); ok || err != nil {
-			return func() {
-				_ = flock.Unlock(f)
-				_ = f.Close()
-			}, nil
-		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
 func (t *Trust) load() (map[string]answer, error) {
 	if t == nil {
 		return nil, nil
 	}
-	data, err := readFile(t.path, maxTrust)
+	data, err := regular.Read(t.path, maxTrust)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -217,7 +193,7 @@ func (t *Trust) load() (map[string]answer, error) {
 		err = errors.New("not of version 1")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", t.path, err)
+		return nil, fmt.Errorf("read %s: %w", t.path, unpathed(err))
 	}
 	return file.Answers, nil
 }

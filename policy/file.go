@@ -6,21 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
 const (
 	fileVersion = 1
 	maxFile     = 4 << 20 // bytes
-	lockPause   = 5 * time.Millisecond
 )
 
 // FileError describes a failure to read or write a file of rules. A damaged file is an error and
@@ -51,7 +49,7 @@ type rulesJSON struct {
 // Every error is a [*FileError]. If the file does not exist, errors.Is(err, fs.ErrNotExist) is
 // true. An unknown field is an error too, because it might have been meant as a restriction.
 func ReadRules(name string) ([]Rule, error) {
-	data, err := readBounded(name)
+	data, err := regular.Read(name, maxFile)
 	if err == nil {
 		var entries []Rule
 		if entries, err = parseRules(data); err == nil {
@@ -67,29 +65,6 @@ func unpathed(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-func readBounded(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return nil, cmpErr(err, errors.New("not a regular file"))
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("larger than %d bytes", maxFile)
-	}
-	return data, err
-}
-
-func cmpErr(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func parseRules(data []byte) ([]Rule, error) {
@@ -127,7 +102,7 @@ func (f *file) keep(ctx context.Context, e Rule) (all []Rule, err error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, &FileError{Op: "make directory for rules", Path: f.path, Err: unpathed(err)}
 	}
-	unlock, err := f.lock(ctx)
+	unlock, err := flock.Lock(ctx, f.path+".lock")
 	if err != nil {
 		return nil, &FileError{Op: "lock rules", Path: f.path, Err: unpathed(err)}
 	}
@@ -146,27 +121,6 @@ func (f *file) keep(ctx context.Context, e Rule) (all []Rule, err error) {
 		return nil, &FileError{Op: "save rules", Path: f.path, Err: unpathed(err)}
 	}
 	return all, nil
-}
-
-// lock excludes other processes until unlock is called. The lock file is never removed: two
-// processes could lock a removed one and its successor at the same time. Where files cannot be
-// locked, as on some network file systems, at worst one of two rules that are saved at once is lost.
-func (f *file) lock(ctx context.Context) (unlock func(), err error) {
-	l, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		if ok, err := flock.Try(l); ok || err != nil {
-			return func() { l.Close() }, nil
-		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
-			l.Close()
-			return nil, context.Cause(ctx)
-		}
-	}
 }
 
 // save replaces the file as a whole.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
@@ -155,7 +156,7 @@ func Load(path, model string, dimension int, params Params) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return empty, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/regular"
 )
 
 // newEntry returns the entry of a session without messages.
@@ -123,14 +124,10 @@ func gitBranch(dir string) string {
 	}
 }
 
-// firstBytes returns the beginning of a regular file without its line feed, or "". Opening a pipe
-// could wait forever.
+// firstBytes returns the beginning of a regular file without its line feed, or "".
 func firstBytes(name string) string {
 	const enough = 4 << 10
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/workspace"
 	"golang.org/x/sync/semaphore"
 )
@@ -111,7 +112,7 @@ type signature struct {
 
 func sign(info fs.FileInfo) signature {
 	s := signature{mode: info.Mode(), size: info.Size(), at: time.Now()}
-	s.inode, s.changed = inodeOf(info)
+	s.inode, s.changed = regular.Identity(info)
 	return s
 }
 

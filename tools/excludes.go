@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/regular"
 )
 
 const maxExcludes = 1 << 20 // bytes
@@ -43,7 +45,7 @@ func GitExcludes(ctx context.Context) (string, error) {
 		}
 		name = filepath.Join(config, "git", "ignore")
 	}
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
