@@ -269,7 +269,7 @@ type Hook struct {
 	// How long the command may take.
 	Timeout time.Duration `toml:"timeout" default:"1m" min:"1s" high:"1h"`
 	// The names of the variables that the command gets.
-	Env []string `toml:"env"`
+	Env []string `toml:"env" literal:"true"`
 
 	// Origin says where the hook stands.
 	Origin Origin `toml:"-"`
@@ -303,5 +303,5 @@ type Server struct {
 }
 
 func (s Server) ask() Question {
-	return Question{Kind: KindServer, Command: commandLine(s.Command, s.Args), Address: s.URL}
+	return Question{Kind: KindServer, Command: commandLine(s.Env, s.Command, s.Args), Address: s.URL}
 }

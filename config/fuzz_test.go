@@ -71,7 +71,10 @@ func FuzzBind(f *testing.F) {
 		if strings.Contains(command, "link.sh") {
 			return
 		}
-		require.NoError(t, err)
+		if err != nil {
+			require.Regexp(t, "too long|does not show", err)
+			return
+		}
 		for _, s := range q.Scripts {
 			require.Contains(t, []string{"a/b.sh", "c.sh"}, s)
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
@@ -118,7 +120,8 @@ type Loaded struct {
 	Questions []Question
 
 	leaves  map[string]*node
-	read    map[string][]byte   // the contents of all files that were read, also of scripts
+	files   map[string][]byte   // the contents of the files that were read
+	hashes  hashes              // of these files and of scripts
 	trusted map[Origin]Question // of the elements of projects that are on
 }
 
@@ -179,13 +182,17 @@ type loader struct {
 	kept      map[string][]byte // what to take for files that have vanished
 	profiles  []string          // of all files
 	malformed bool
+	may       *allowance // for questions
+	asked     int        // questions
+	answers   func() (map[string]answer, error)
 }
 
 // load returns what it has read also with an error.
 func load(s setup, kept map[string][]byte) (*Loaded, error) {
 	doc := shape()
-	l := &loader{setup: s, doc: doc, tree: &node{field: doc}, kept: kept}
-	l.loaded = &Loaded{read: map[string][]byte{}, trusted: map[Origin]Question{}}
+	l := &loader{setup: s, doc: doc, tree: &node{field: doc}, kept: kept, may: newAllowance()}
+	l.answers = sync.OnceValues(s.trust.load)
+	l.loaded = &Loaded{files: map[string][]byte{}, hashes: hashes{}, trusted: map[Origin]Question{}}
 	for _, f := range s.files() {
 		if f.source != Managed {
 			l.file(f)
@@ -270,12 +277,12 @@ func (l *loader) file(f file) {
 		l.add(s, "", at, "cannot be read: "+unpathed(err).Error(), "")
 		return
 	}
-	l.loaded.read[f.name] = data
+	l.loaded.files[f.name], l.loaded.hashes[f.name] = data, sha256.Sum256(data)
 	tree, faults := parse(at, data, l.doc)
 	l.profiles = append(l.profiles, slices.Collect(maps.Keys(tree.kidsOf("profile")))...)
 	profile := tree.find("profile", l.profile)
 	if f.source.theirs() {
-		l.theirs(f, data, tree, profile, faults)
+		l.theirs(f, tree, profile, faults)
 	} else {
 		l.take(faults, f.name)
 		l.malformed = l.malformed || faults.broken
@@ -303,11 +310,11 @@ func (l *loader) layer(tree, profile *node) {
 
 // theirs adds a file of a project, as far as the user trusts it. As long as its settings are not trusted, its
 // faults are only warnings.
-func (l *loader) theirs(f file, data []byte, tree, profile *node, faults *report) {
+func (l *loader) theirs(f file, tree, profile *node, faults *report) {
 	q := Question{Kind: KindSettings, Root: f.root, File: f.rel, Variables: tree.variables(false)}
-	trusted := l.trusts(q, f, data, &l.report, "", Origin{Source: f.source, File: f.name})
+	trusted := l.trusts(q, f, &l.report, "", Origin{Source: f.source, File: f.name})
 	g := &guard{report: &report{lenient: true}}
-	g.trusts = func(n *node) bool { return l.element(f, data, n, g.report) }
+	g.trusts = func(n *node) bool { return l.element(f, n, g.report) }
 	tree.remove("profile")
 	g.restrict(tree, l.tree)
 	if profile != nil {
@@ -325,43 +332,48 @@ func (l *loader) theirs(f file, data []byte, tree, profile *node, faults *report
 }
 
 // element reports whether the user trusts an element of a file.
-func (l *loader) element(f file, data []byte, n *node, r *report) bool {
+func (l *loader) element(f file, n *node, r *report) bool {
 	v := reflect.New(n.field.typ).Elem()
 	n.store(v)
 	q := v.Interface().(asker).ask()
 	q.Variables = append(slices.Clone(q.Variables), n.variables(true)...)
 	q.Root, q.File, q.Line = f.root, f.rel, n.from.Line
-	return l.trusts(q, f, data, r, n.key, n.from)
+	return l.trusts(q, f, r, n.key, n.from)
 }
 
 // trusts reports whether the user trusts what is asked. If this is not decided, the question is put.
-func (l *loader) trusts(q Question, f file, data []byte, r *report, key string, at Origin) bool {
-	q, contents, err := q.bind(func(root *os.Root, name string) ([]byte, error) {
-		if name == f.rel {
-			return data, nil // what was read is what counts
-		}
-		return regular.ReadIn(root, filepath.FromSlash(name), maxScript)
-	})
-	for name, content := range contents {
-		l.loaded.read[filepath.Join(f.root, filepath.FromSlash(name))] = content
-	}
+func (l *loader) trusts(q Question, f file, r *report, key string, at Origin) bool {
+	q, err := l.bind(q, f)
 	if err != nil {
 		r.add(Warning, key, at, "is not trusted and off: "+err.Error(), "")
 		return false
 	}
-	trusted, known, err := l.trust.Decided(q)
+	answers, err := l.answers()
+	a, known := answers[q.id()]
 	switch {
 	case err != nil:
 		r.add(Warning, key, at, "is not trusted and off: "+err.Error(), "repair or remove the file")
 	case !known:
 		l.loaded.Questions = append(l.loaded.Questions, q)
 		r.add(Warning, key, at, "is off until the user trusts it", "answer the question, which needs a terminal")
-	case !trusted:
+	case !a.Trusted:
 		r.add(Warning, key, at, "is off, since the user does not trust it", "")
 	}
-	if trusted && err == nil {
+	if a.Trusted && err == nil {
 		l.loaded.trusted[at] = q
 		return true
 	}
 	return false
+}
+
+// bind binds a question to the contents that were read.
+func (l *loader) bind(q Question, f file) (Question, error) {
+	if l.asked++; l.asked > maxAsked {
+		return q, fmt.Errorf("the project has more than %d things to ask about", maxAsked)
+	}
+	q, found, err := q.bind(l.may, hashes{f.rel: l.loaded.hashes[f.name]})
+	for name, h := range found {
+		l.loaded.hashes[filepath.Join(f.root, filepath.FromSlash(name))] = h
+	}
+	return q, err
 }

@@ -138,8 +138,8 @@ func (r *Reloader) trustPath() string {
 // load loads the configuration, unless a file changes again meanwhile.
 func (r *Reloader) load() *Change {
 	l, err := load(r.setup, r.kept)
-	for name, data := range l.read {
-		if w := r.files[name]; w != nil && w.stamp.exists && w.hash != sha256.Sum256(data) {
+	for name, h := range l.hashes {
+		if w := r.files[name]; w != nil && w.stamp.exists && w.hash != h {
 			return nil
 		}
 	}
@@ -154,14 +154,10 @@ func (r *Reloader) load() *Change {
 
 // accept puts a configuration into force.
 func (r *Reloader) accept(l *Loaded) {
-	r.kept = l.read
+	r.kept = l.files
 	for _, f := range r.setup.dependencies(l) {
 		if r.files[f.name] == nil {
-			w := &watched{file: f}
-			if data, ok := l.read[f.name]; ok {
-				w.hash = sha256.Sum256(data)
-			}
-			r.files[f.name] = w
+			r.files[f.name] = &watched{file: f, hash: l.hashes[f.name]}
 		}
 	}
 	r.last.Store(l)
@@ -170,7 +166,7 @@ func (r *Reloader) accept(l *Loaded) {
 // dependencies returns the files that a configuration depends on.
 func (s *setup) dependencies(l *Loaded) []file {
 	out := s.files()
-	for name := range l.read {
+	for name := range l.hashes {
 		if rel, err := filepath.Rel(s.project, name); s.project != "" && err == nil && filepath.IsLocal(rel) {
 			out = append(out, file{name: name, root: s.project, rel: filepath.ToSlash(rel)})
 		}
@@ -230,7 +226,8 @@ func stampOf(name string) stamp {
 	return stamp{true, info.Size(), inode, info.ModTime().UnixNano(), changed.UnixNano()}
 }
 
-// look reports whether the content has changed, and whether the file rests. A file that does not rest is looked at again.
+// look reports whether the content has changed, and whether the file rests. A file that does not rest is looked at
+// again.
 func (w *watched) look(now time.Time, whole bool) (changed, rested bool) {
 	s := stampOf(w.file.name)
 	if s == w.stamp && !w.young {

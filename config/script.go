@@ -1,116 +1,231 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/regular"
 )
 
 const (
 	maxFile   = 1 << 20  // bytes of a configuration
 	maxScript = 16 << 20 // bytes of a script
-	maxWords  = 256      // of a command that are looked up
+	maxWords  = 512      // of a command that are looked up
+	maxDirs   = 16       // that a command names
+	maxShown  = 8 << 10  // bytes of a question that the user can still read
+	maxAsked  = 100      // questions about a project
 )
 
-// scripts returns the files of a project that a command names. Which words of a command are names is not
-// certain, so each word that is the name of a file counts, as it is, below the directories that the command names
-// (for "cd hooks && ./run.sh"), and as a path from the root of the machine. A name that leads out of the project
-// by a symbolic link is an error.
-func scripts(root *os.Root, dir, command string) ([]string, error) {
-	words := candidates(dir, command)
+// An allowance bounds the work for questions about a project, since it is done before the user trusts anything.
+type allowance struct {
+	lookups int   // of names
+	bytes   int64 // of scripts
+}
+
+func newAllowance() *allowance { return &allowance{lookups: 1 << 15, bytes: 64 << 20} }
+
+var (
+	errWords = errors.New("the command is too long to say which scripts it names")
+	errMuch  = errors.New("the project names too many scripts, or scripts that are too large")
+)
+
+// A finder looks for the files of a project that a command names.
+type finder struct {
+	root *os.Root
+	may  *allowance
+	dirs []string
+	out  []string
+}
+
+// scripts returns the files of a project that a command names. Which words of a command are names is not certain,
+// and neither is where it runs them. So each word and each end of a word after a slash counts that is the name of
+// a file in the project, or in a directory that the command names (for "cd hooks && ./run.sh"). That covers names
+// that begin with a variable, with .. or at the root of the machine. A name that leads out of the project by a
+// symbolic link is an error.
+func scripts(root *os.Root, command string, may *allowance) ([]string, error) {
+	words := candidates(command)
 	if len(words) > maxWords {
-		return nil, errors.New("the command is too long to say which scripts it names")
+		return nil, errWords
 	}
-	dirs := []string{"."}
-	for _, w := range words {
-		if info, err := root.Stat(filepath.FromSlash(w)); err == nil && info.IsDir() && w != "." {
-			dirs = append(dirs, w)
-		}
-	}
-	var found []string
-	for _, d := range dirs {
+	f := &finder{root: root, may: may, dirs: []string{"."}}
+	for i := 0; i < len(f.dirs); i++ { // a directory can name others
 		for _, w := range words {
-			name := path.Join(d, w)
-			ok, err := isScript(root, name)
-			if err != nil {
+			if err := f.look(path.Join(f.dirs[i], w)); err != nil {
 				return nil, err
 			}
-			if ok && !slices.Contains(found, name) {
-				found = append(found, name)
-			}
+		}
+		if len(f.dirs) > maxDirs {
+			return nil, errWords
 		}
 	}
-	slices.Sort(found)
-	return found, nil
+	slices.Sort(f.out)
+	return f.out, nil
 }
 
-// isScript reports whether a name is that of a file in the project.
-func isScript(root *os.Root, name string) (bool, error) {
+// look notes whether a name is that of a file or a directory in the project.
+func (f *finder) look(name string) error {
 	local := filepath.FromSlash(name)
 	if !filepath.IsLocal(local) {
-		return false, nil
+		return nil
 	}
-	info, err := root.Stat(local)
+	if f.may.lookups--; f.may.lookups < 0 {
+		return errMuch
+	}
+	info, err := f.root.Stat(local)
 	switch {
-	case err == nil:
-		return info.Mode().IsRegular(), nil
-	case errors.Is(err, fs.ErrNotExist), !reached(root, local):
-		return false, nil
+	case errors.Is(err, fs.ErrNotExist), err != nil && !f.linked(local):
+	case err != nil:
+		return fmt.Errorf("%s leads out of the project", name)
+	case info.IsDir():
+		f.dirs = appendNew(f.dirs, name)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", name)
+	default:
+		f.out = appendNew(f.out, name)
 	}
-	return false, fmt.Errorf("%s leads out of the project", name)
+	return nil
 }
 
-// reached reports whether the name, or a directory on the way to it, is in the project, so that an error is that of
-// a link.
-func reached(root *os.Root, name string) bool {
-	for n := name; n != "."; n = filepath.Dir(n) {
-		if info, err := root.Lstat(n); err == nil {
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// linked reports whether the name, or the directory on the way to it that is there, is a link.
+func (f *finder) linked(name string) bool {
+	for n := name; n != "." && f.may.lookups > 0; n = filepath.Dir(n) {
+		f.may.lookups--
+		if info, err := f.root.Lstat(n); err == nil {
 			return info.Mode()&fs.ModeSymlink != 0
 		}
 	}
 	return false
 }
 
-// candidates returns the words of a command that may be names, with slashes and relative to the project.
-func candidates(dir, command string) []string {
-	var out []string
-	add := func(w string) {
-		for _, p := range projectVariables {
-			w = strings.TrimPrefix(w, p)
-		}
-		w = strings.TrimPrefix(filepath.ToSlash(w), strings.TrimSuffix(filepath.ToSlash(dir), "/")+"/")
-		w = path.Clean(w)
-		if w != "." && w != "/" && !slices.Contains(out, w) && len(out) <= maxWords {
-			out = append(out, w)
-		}
+// hash returns the hash of a script.
+func (f *finder) hash(name string) (sum [sha256.Size]byte, err error) {
+	in, err := regular.OpenIn(f.root, filepath.FromSlash(name))
+	if err != nil {
+		return sum, unpathed(err)
 	}
-	for _, quote := range []string{`"`, `'`} { // a name with blanks is in quotes
-		for i, part := range strings.Split(command, quote) {
-			if i%2 == 1 && part != "" {
-				add(part)
+	defer in.Close()
+	most := min(maxScript, f.may.bytes)
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(in, most+1))
+	f.may.bytes -= n
+	switch {
+	case err != nil:
+		return sum, unpathed(err)
+	case n > maxScript:
+		return sum, fmt.Errorf("larger than %d bytes", maxScript)
+	case n > most:
+		return sum, errMuch
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// Separators of words, from those of a shell to those inside of a word: --config=a.js, PATH=a:b and ${VAR:-a.sh}.
+var separators = []string{" \t\r\n;|&<>()`'\"", " \t\r\n;|&<>()`'\"=,", " \t\r\n;|&<>()`'\"=,:{}[]$@"}
+
+// candidates returns the words of a command that may be names, with slashes.
+func candidates(command string) []string {
+	c := &words{}
+	c.scan(command, 3)
+	return c.found
+}
+
+// words are the words of a command, each once, and one more than the largest number at most.
+type words struct{ found []string }
+
+// scan adds the words of a text. A word of a shell may be a command again, as after sh -c.
+func (c *words) scan(text string, depth int) {
+	plain := strings.NewReplacer(`"`, "", `'`, "", `\`, "").Replace(text)
+	for _, ends := range separators {
+		for _, t := range []string{text, plain} {
+			for _, w := range strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune(ends, r) }) {
+				c.add(w)
 			}
 		}
 	}
-	plain := strings.NewReplacer(`"`, "", `'`, "", `\`, "").Replace(command)
-	for _, text := range []string{command, plain} {
-		for _, w := range strings.FieldsFunc(text, separates) {
-			add(w)
+	for _, w := range lex(text) {
+		c.add(w)
+		if depth > 0 && w != text {
+			c.scan(w, depth-1)
 		}
 	}
-	return out
 }
 
-// separates reports whether a character ends a word of a command.
-func separates(r rune) bool { return strings.ContainsRune(" \t\r\n'\";|&<>()=,`", r) }
+// add adds a word, without what may be an option before it, and its ends.
+func (c *words) add(w string) {
+	w = filepath.ToSlash(w)
+	c.end(strings.TrimLeft(w, "-+?"))
+	for more := true; more && len(c.found) <= maxWords; {
+		c.end(w)
+		_, w, more = strings.Cut(w, "/")
+	}
+}
 
-// projectVariables are the ways in which a command of a shell names the directory of the project.
-var projectVariables = []string{
-	"${CLAUDE_PROJECT_DIR}/", "$CLAUDE_PROJECT_DIR/", "${PWD}/", "$PWD/", "$(pwd)/",
+func (c *words) end(w string) {
+	w = path.Clean(w)
+	if w != "." && !strings.HasPrefix(w, "/") && len(c.found) <= maxWords && !slices.Contains(c.found, w) {
+		c.found = append(c.found, w)
+	}
+}
+
+// lex returns the words of a command as a shell would, without expansions.
+func lex(s string) []string {
+	var out []string
+	var word strings.Builder
+	var quote rune
+	escaped := false
+	for _, r := range s + "\n" {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped = true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		case quote == 0 && strings.ContainsRune(separators[0], r):
+			out = append(out, word.String())
+			word.Reset()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	return slices.DeleteFunc(append(out, word.String()), func(w string) bool { return w == "" })
+}
+
+// readable returns an error for a question that the user could not judge: one that is too long, or has characters
+// that do not show or change what is shown, such as those of a terminal or of the direction of writing.
+func (q Question) readable() error {
+	shown := strings.Join(append([]string{string(q.Kind), q.Command, q.Address, q.File}, q.Variables...), "\n")
+	if len(shown) > maxShown {
+		return errors.New("it is too long for anybody to judge; put the command into a script")
+	}
+	for i, r := range shown {
+		switch {
+		case r == utf8.RuneError, !unicode.IsPrint(r) && !strings.ContainsRune("\n\t\r", r),
+			r == '\r' && !strings.HasPrefix(shown[i:], "\r\n"):
+			return fmt.Errorf("it has the character %U, which does not show", r)
+		}
+	}
+	return nil
 }
 
 // unpathed removes the path from an error, which the text around it names.

@@ -45,7 +45,8 @@ type Question struct {
 	// Root is the directory of the project, File the file in it, and Line where the question arises, or 0.
 	Root, File string
 	Line       int
-	// Scripts are the files of the project that the command names. Other files that it may read are not known.
+	// Scripts are the files of the project that the command names. What they read or import in turn is not among
+	// them, nor is a file that a program finds by itself, such as a Makefile, or by a pattern or a calculated name.
 	Scripts []string
 	// Hash is the hash of the file and the scripts. An answer is for these contents only.
 	Hash string
@@ -54,16 +55,22 @@ type Question struct {
 // Bind returns the question with the scripts that its command names in the project, and with the hash of its
 // file and of them. A host that asks about a command of another file of the project sets the other fields, and
 // calls Bind. It is an error if the file or a script is a symbolic link that leads out of the project, is not
-// a regular file, or is larger than 16 MiB.
+// a regular file, or is larger than 16 MiB, and also if a text is longer than 8 KiB or has characters that do not show,
+// because the user could not judge it. So a host may print the texts as they are.
 func (q Question) Bind() (Question, error) {
-	q, _, err := q.bind(func(root *os.Root, name string) ([]byte, error) {
-		return regular.ReadIn(root, filepath.FromSlash(name), maxScript)
-	})
+	q, _, err := q.bind(newAllowance(), nil)
 	return q, err
 }
 
-// bind also returns the contents that were hashed.
-func (q Question) bind(read func(root *os.Root, name string) ([]byte, error)) (Question, map[string][]byte, error) {
+type hashes map[string][sha256.Size]byte
+
+// bind also returns the hashes of the files, some of which may be known.
+func (q Question) bind(may *allowance, known hashes) (Question, hashes, error) {
+	slices.Sort(q.Variables)
+	q.Variables = slices.Compact(q.Variables)
+	if err := q.readable(); err != nil {
+		return q, nil, err
+	}
 	dir, err := filepath.Abs(q.Root)
 	if err != nil {
 		return q, nil, fmt.Errorf("open project: %w", err)
@@ -74,22 +81,22 @@ func (q Question) bind(read func(root *os.Root, name string) ([]byte, error)) (Q
 		return q, nil, fmt.Errorf("open project: %w", err)
 	}
 	defer root.Close()
-	slices.Sort(q.Variables)
-	q.Variables = slices.Compact(q.Variables)
-	if q.Scripts, err = scripts(root, q.Root, q.Command); err != nil {
+	if q.Scripts, err = scripts(root, q.Command, may); err != nil {
 		return q, nil, err
 	}
-	sum, contents := sha256.New(), map[string][]byte{}
+	f, sum, found := &finder{root: root, may: may}, sha256.New(), hashes{}
 	for _, name := range append([]string{q.File}, q.Scripts...) {
-		data, err := read(root, name)
-		if err != nil {
-			return q, contents, fmt.Errorf("read %s: %w", name, unpathed(err))
+		h, ok := known[name]
+		if !ok {
+			if h, err = f.hash(name); err != nil {
+				return q, found, fmt.Errorf("read %s: %w", name, err)
+			}
 		}
-		contents[name] = data
-		fmt.Fprintf(sum, "%d %s %x\n", len(name), name, sha256.Sum256(data))
+		found[name] = h
+		fmt.Fprintf(sum, "%d %s %x\n", len(name), name, h)
 	}
 	q.Hash = hex.EncodeToString(sum.Sum(nil))
-	return q, contents, nil
+	return q, found, nil
 }
 
 // id identifies what is asked, with its contents.

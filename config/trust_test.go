@@ -82,7 +82,7 @@ func TestUntrustedProjectDecidesNothing(t *testing.T) {
 		}
 		want := []string{
 			"settings  [GATEWAY TEAM]", "hook ./check.sh --strict [CHECK_TOKEN]",
-			"server npx -y server-github [GITHUB_TOKEN]", "server https://docs.example.com/mcp [DOCS_TOKEN]",
+			"server GITHUB_TOKEN='${GITHUB_TOKEN:-}' npx -y server-github [GITHUB_TOKEN]", "server https://docs.example.com/mcp [DOCS_TOKEN]",
 		}
 		if name == config.LocalFile {
 			want = append([]string{"settings  []"}, want...) // of the empty project file
@@ -378,7 +378,7 @@ func TestVerify(t *testing.T) {
 func TestLongCommandsAreRefused(t *testing.T) {
 	var command strings.Builder
 	command.WriteString("true")
-	for i := range 300 {
+	for i := range 600 {
 		command.WriteString(fmt.Sprint(" word", i))
 	}
 	l := newProject(t, fmt.Sprintf("[[hooks]]\nevent = \"Stop\"\ncommand = %q\n", command.String()+" ./x.sh")).accept()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -63,14 +64,25 @@ func (r *report) expand(n *node, lookup func(string) (string, bool)) {
 	})
 }
 
-// commandLine returns a command and its arguments as a shell would need them.
-func commandLine(name string, args []string) string {
-	words := []string{name}
+// commandLine returns a command with its variables and arguments as a shell would need them, or "".
+func commandLine(env map[string]string, name string, args []string) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		words = append(words, quote(key)+"="+quote(env[key]))
+	}
+	if name != "" || len(args) > 0 {
+		words = append(words, quote(name))
+	}
 	for _, a := range args {
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		words = append(words, a)
+		words = append(words, quote(a))
 	}
 	return strings.Join(words, " ")
+}
+
+// quote returns a word as a shell would need it.
+func quote(word string) string {
+	if word == "" || strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
 }

@@ -14,6 +14,11 @@ import (
 // Open opens a regular file for reading. Symbolic links are followed. The error is an [*fs.PathError].
 func Open(name string) (*os.File, error) { return openRegular(name, os.Stat, os.OpenFile) }
 
+// OpenIn is like [Open] for a file in a root. The name is in the form of the system.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	return openRegular(name, root.Stat, root.OpenFile)
+}
+
 // Read returns the contents of a regular file of at most the given number of bytes. The rest is
 // as with [Open].
 func Read(name string, most int64) ([]byte, error) {
