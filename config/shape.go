@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -33,8 +34,8 @@ const (
 //   - low, high: bounds of what makes sense, beyond which a value is a warning.
 //   - enum: the possible values, separated by "|". A type with a method values has them as well.
 //   - literal: ${VAR} in the value means nothing.
-//   - tight: in which direction a value restricts more: "lower" for numbers, "later" for a value
-//     that comes later in enum, or else the only value that restricts.
+//   - tight: in which direction a value restricts more: "lower" for numbers, "limit" for integers of which 0 and
+//     less are no limit, "later" for a value that comes later in enum, or else the only value that restricts.
 //   - project: whether a file of a project may set the key. Without the tag it may not, so that
 //     a forgotten tag grants nothing. "any" permits each value, "tighter" one that restricts more
 //     than the value in force, "add" items of a list that adds up over all files, and any other
@@ -71,12 +72,12 @@ type asker interface{ ask() Question }
 // A valuer is a text with few possible values.
 type valuer interface{ values() []string }
 
-// shape returns the document with all keys.
-func shape() *field {
+// shape returns the document with all keys, which does not change.
+var shape = sync.OnceValue(func() *field {
 	root := &field{typ: reflect.TypeFor[Config]()}
 	root.fill(comments())
 	return root
-}
+})
 
 // fill sets what follows from the type and the tags.
 func (f *field) fill(docs map[string]string) {
