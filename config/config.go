@@ -141,7 +141,7 @@ type Tools struct {
 	// How many calls that only read run at the same time.
 	Parallel int `toml:"parallel" default:"8" min:"1" high:"256" tight:"lower" project:"tighter"`
 	// The memory of a command and its processes, in bytes. -1 removes the limit. Default: a share of the machine's.
-	Memory int64 `toml:"memory" min:"-1" tight:"lower" project:"tighter"`
+	Memory int64 `toml:"memory" min:"-1" tight:"limit" project:"tighter"`
 	// How many background commands live at a time.
 	Commands int `toml:"commands" default:"16" min:"1" high:"1000" tight:"lower" project:"tighter"`
 	// How many background agents live at a time.

@@ -141,6 +141,20 @@ func (g *guard) deny(n *node) {
 	g.add(Warning, n.key, n.from, message, "set it in the file of the user")
 }
 
+// separate removes from a profile the servers that the rest of the file defines, or would if they were trusted. Each
+// question is about a whole element, and not about what a profile and the rest make together.
+func (g *guard) separate(profile *node, servers []string) {
+	if profile == nil {
+		return
+	}
+	for _, name := range servers {
+		if n := profile.kids[name]; n != nil {
+			g.refuseElement(n, n)
+			profile.remove(name)
+		}
+	}
+}
+
 // refuseElement refuses an element that runs something unless the user trusts it, and one that would change
 // an element of another source.
 func (g *guard) refuseElement(n, now *node) bool {

@@ -316,8 +316,10 @@ func (l *loader) theirs(f file, tree, profile *node, faults *report) {
 	g := &guard{report: &report{lenient: true}}
 	g.trusts = func(n *node) bool { return l.element(f, n, g.report) }
 	tree.remove("profile")
+	servers := tree.namesOf("servers")
 	g.restrict(tree, l.tree)
 	if profile != nil {
+		g.separate(profile.find("servers"), servers)
 		g.restrict(profile, l.tree)
 	}
 	if !trusted {

@@ -144,3 +144,48 @@ func TestScriptsAreRegular(t *testing.T) {
 	_, err = config.Question{Root: dir, File: "x", Command: "sh run"}.Bind()
 	require.ErrorContains(t, err, "not a regular file")
 }
+
+// 0 and less are no limit of memory, so they loosen it, like any value in place of the unknown share of the machine.
+func TestNoLimitIsNotStricter(t *testing.T) {
+	for _, text := range []string{"tools.memory = -1", "tools.memory = 0", "tools.memory = 9_000_000_000"} {
+		for user, want := range map[string]int64{"": 0, "tools.memory = 8_000_000_000": 8_000_000_000} {
+			l := newProject(t, text).accept(config.WithUserFile(file(t, user)))
+			assert.Equal(t, want, l.Config.Tools.Memory, text)
+			assert.Contains(t, texts(l), "may only be made stricter")
+		}
+		l, err := config.Load(config.WithUserFile(file(t, text)), config.WithManagedFile(file(t, "tools.memory = 8_000_000_000")))
+		require.NoError(t, err)
+		assert.Equal(t, int64(8_000_000_000), l.Config.Tools.Memory, text)
+	}
+	l := newProject(t, "tools.memory = 1_000_000_000").accept(config.WithUserFile(file(t, "tools.memory = -1")))
+	assert.Equal(t, int64(1_000_000_000), l.Config.Tools.Memory)
+}
+
+// A question about a part of a server in a profile would not show what runs.
+func TestProfileOfProjectChangesNoServer(t *testing.T) {
+	p := newProject(t, "[servers.s]\ncommand = \"sh\"\nargs = [\"-c\", \"echo\"]\n[profile.work.servers]\n"+
+		"s.args = [\"-c\", \"sh x.sh\"]\nother.command = \"b\"\n")
+	l := p.accept(config.WithProfile("work"))
+	assert.Equal(t, []string{"-c", "echo"}, l.Config.Servers["s"].Args)
+	assert.Equal(t, "b", l.Config.Servers["other"].Command)
+	assert.Contains(t, texts(l), "servers.s is defined elsewhere")
+	for _, q := range p.load(config.WithTrust(nil), config.WithProfile("work")).Questions {
+		assert.NotContains(t, q.Command, "x.sh")
+	}
+}
+
+func TestLinkedTrustFile(t *testing.T) {
+	p := newProject(t, "agent.max_turns = 3")
+	q := p.load().Questions[0]
+	real := filepath.Join(t.TempDir(), "real.json")
+	write(t, real, "{\"version\": 1}")
+	link := filepath.Join(t.TempDir(), "link.json")
+	require.NoError(t, os.Symlink(real, link))
+	require.NoError(t, config.NewTrust(link).Decide(t.Context(), q, true))
+	trusted, _, err := config.NewTrust(real).Decided(q)
+	require.NoError(t, err)
+	assert.True(t, trusted)
+	write(t, real, "{\"version\": 1} {}")
+	_, _, err = config.NewTrust(real).Decided(q)
+	require.ErrorContains(t, err, "behind the end")
+}

@@ -176,7 +176,11 @@ func (t *Trust) save(ctx context.Context, q Question, trusted bool) error {
 	if err != nil {
 		return err
 	}
-	return replace.File(t.path, ".trust-*", func(f *os.File) error {
+	name := t.path
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // a link that the user made stays
+	}
+	return replace.File(name, ".trust-*", func(f *os.File) error {
 		_, err := f.Write(append(data, '\n'))
 		return err
 	})
@@ -194,7 +198,9 @@ func (t *Trust) load() (map[string]answer, error) {
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.DisallowUnknownFields()
-		err = d.Decode(&file)
+		if err = d.Decode(&file); err == nil && d.More() {
+			err = errors.New("there is something behind the end")
+		}
 	}
 	if err == nil && file.Version != 1 {
 		err = errors.New("not of version 1")

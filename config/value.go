@@ -96,6 +96,9 @@ func (f *field) tighter(v, now any) bool {
 	switch tight := f.tag.Get("tight"); tight {
 	case "lower":
 		return now == nil || !less(now, v)
+	case "limit": // without a value in force, the default may be a smaller limit
+		n, limited := now.(int64)
+		return v == now || limited && v.(int64) > 0 && (n <= 0 || v.(int64) <= n)
 	case "later":
 		return now == nil || cmp.Compare(slices.Index(f.enum, v.(string)), slices.Index(f.enum, now.(string))) >= 0
 	case "":
