@@ -37,6 +37,7 @@ type setup struct {
 	models                          *catalog.Catalog
 	providers                       []string
 	clock                           aycoder.Clock
+	forms                           []Form
 }
 
 type flag struct{ name, key, value string }
@@ -119,6 +120,7 @@ type Loaded struct {
 	// Questions are about what a project brings and the user has not decided on. It is off until then.
 	Questions []Question
 
+	found   found // the parts of forms
 	leaves  map[string]*node
 	files   map[string][]byte   // the contents of the files that were read
 	hashes  hashes              // of these files and of scripts
@@ -185,6 +187,7 @@ type loader struct {
 	may       *allowance // for questions
 	asked     int        // questions
 	answers   func() (map[string]answer, error)
+	found     found // the parts of forms
 }
 
 // load returns what it has read also with an error.
@@ -206,12 +209,14 @@ func load(s setup, kept map[string][]byte) (*Loaded, error) {
 		}
 	}
 	l.check()
+	l.readForms()
 	return l.result()
 }
 
 func (l *loader) result() (*Loaded, error) {
 	l.tree.rekey("")
 	l.tree.store(reflect.ValueOf(&l.loaded.Config).Elem())
+	l.join(&l.loaded.Config)
 	l.loaded.leaves = l.tree.leaves()
 	l.loaded.Diagnostics = l.sorted()
 	return l.loaded, l.err()
@@ -258,8 +263,8 @@ func (f file) read(most int64) ([]byte, error) {
 	return regular.ReadIn(root, filepath.FromSlash(f.rel), most)
 }
 
-// file adds a file to the tree.
-func (l *loader) file(f file) {
+// contents returns what is in a file, and false if it is not there or cannot be read, which is reported.
+func (l *loader) contents(f file) ([]byte, bool) {
 	at := Origin{Source: f.source, File: f.name}
 	data, err := f.read(maxFile)
 	old, had := l.kept[f.name]
@@ -268,16 +273,26 @@ func (l *loader) file(f file) {
 		data = old
 		l.add(Warning, "", at, "has vanished, and its last values stay", "restart without it to do without them")
 	case errors.Is(err, fs.ErrNotExist):
-		return
+		return nil, false
 	case err != nil:
 		s := Error
 		if f.source.theirs() {
 			s = Warning // it must not stop the program before it is trusted
 		}
 		l.add(s, "", at, "cannot be read: "+unpathed(err).Error(), "")
-		return
+		return nil, false
 	}
 	l.loaded.files[f.name], l.loaded.hashes[f.name] = data, sha256.Sum256(data)
+	return data, true
+}
+
+// file adds a file to the tree.
+func (l *loader) file(f file) {
+	data, ok := l.contents(f)
+	if !ok {
+		return
+	}
+	at := Origin{Source: f.source, File: f.name}
 	tree, faults := parse(at, data, l.doc)
 	l.profiles = append(l.profiles, slices.Collect(maps.Keys(tree.kidsOf("profile")))...)
 	profile := tree.find("profile", l.profile)

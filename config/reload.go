@@ -165,7 +165,7 @@ func (r *Reloader) accept(l *Loaded) {
 
 // dependencies returns the files that a configuration depends on.
 func (s *setup) dependencies(l *Loaded) []file {
-	out := s.files()
+	out := append(s.files(), s.formFiles()...)
 	for name := range l.hashes {
 		if rel, err := filepath.Rel(s.project, name); s.project != "" && err == nil && filepath.IsLocal(rel) {
 			out = append(out, file{name: name, root: s.project, rel: filepath.ToSlash(rel)})
@@ -187,6 +187,7 @@ func differences(a, b *Loaded) []string {
 			out = append(out, listOf(key))
 		}
 	}
+	out = append(out, a.found.keys(b.found)...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }

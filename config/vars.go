@@ -41,17 +41,7 @@ func (r *report) expand(n *node, lookup func(string) (string, bool)) {
 		if !l.variable() {
 			return
 		}
-		missing := ""
-		text := references.ReplaceAllStringFunc(l.text, func(ref string) string {
-			m := references.FindStringSubmatch(ref)
-			if v, ok := lookup(m[1]); ok && (v != "" || m[2] == "") {
-				return v
-			}
-			if m[2] == "" {
-				missing = m[1]
-			}
-			return m[3]
-		})
+		text, missing := filled(l.text, lookup)
 		switch {
 		case missing != "":
 			r.add(Error, l.key, l.at, "needs the variable "+missing+", which is not set",
@@ -62,6 +52,21 @@ func (r *report) expand(n *node, lookup func(string) (string, bool)) {
 			r.settle(l, text)
 		}
 	})
+}
+
+// filled puts the values of variables into a text. It returns the name of one that is missing, or "".
+func filled(text string, lookup func(string) (string, bool)) (out, missing string) {
+	out = references.ReplaceAllStringFunc(text, func(ref string) string {
+		m := references.FindStringSubmatch(ref)
+		if v, ok := lookup(m[1]); ok && (v != "" || m[2] == "") {
+			return v
+		}
+		if m[2] == "" {
+			missing = m[1]
+		}
+		return m[3]
+	})
+	return out, missing
 }
 
 // commandLine returns a command with its variables and arguments as a shell would need them, or "".

@@ -88,8 +88,9 @@ func (b *builder) check(context.Context) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.in.settings.Servers)) {
-		if !b.in.settings.Servers[name].Disabled {
-			errs = append(errs, wrong("servers."+name, "%w: no option adds servers yet", ErrNotLinked))
+		s := b.in.settings.Servers[name]
+		if ours := s.Origin.Source != config.Project && s.Origin.Source != config.Local; ours && !s.Disabled && b.in.connect == nil {
+			errs = append(errs, wrong("servers."+name, "%w: pass WithServers", ErrNotLinked))
 		}
 	}
 	if name := b.in.settings.Agent.Budget; name != "" {
@@ -177,6 +178,9 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	b.Tools = append(append(coding, b.Tools...), b.in.more...) // those of the ambient sources are there already
+	if err := b.servers(ctx); err != nil {
+		return err
+	}
 	sub, err := b.subagent()
 	if err != nil {
 		return err

@@ -70,6 +70,7 @@ type setup struct {
 	small      aycoder.ModelClient
 	summary    aycoder.ModelClient
 	open       Opener
+	connect    Connector
 	lookup     func(string) (string, bool)
 	models     *catalog.Catalog
 

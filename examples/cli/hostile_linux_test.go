@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
 )
 
 // A hostile project is one whose author wants more than the user has allowed. Nothing in it may run, connect or
@@ -174,20 +175,22 @@ func TestTrustedHookRuns(t *testing.T) {
 	if err != nil {
 		t.Skip("no strace")
 	}
-	r := newHostileRun(t, hostile{
-		files:   oneFile(".aycoder/config.toml", "[[hooks]]\nevent = \"SessionStart\"\ncommand = \"./evil.sh EVIL\"\n"),
-		trusted: func(*hostileRun) {},
-	})
-	cmd := program(t, nil, "-p", "go")
-	r.prepare(cmd, strace)
-	out, _ := cmd.CombinedOutput()
-	data, err := os.ReadFile(r.log)
-	require.NoError(t, err)
-	if strings.Contains(string(out), "ptrace") {
-		t.Skip("strace may not trace here: ", string(out))
+	for name, text := range map[string]string{
+		".aycoder/config.toml":  "[[hooks]]\nevent = \"SessionStart\"\ncommand = \"./evil.sh EVIL\"\n",
+		".claude/settings.json": settingsHooks("SessionStart"),
+	} {
+		r := newHostileRun(t, hostile{files: oneFile(name, text), trusted: func(*hostileRun) {}})
+		cmd := program(t, nil, "-p", "go")
+		r.prepare(cmd, strace)
+		out, _ := cmd.CombinedOutput()
+		data, err := os.ReadFile(r.log)
+		require.NoError(t, err)
+		if strings.Contains(string(out), "ptrace") {
+			t.Skip("strace may not trace here: ", string(out))
+		}
+		require.Regexp(t, `execve\(.*EVIL`, string(data), string(out))
+		require.FileExists(t, filepath.Join(r.dir, "EVIL"))
 	}
-	require.Regexp(t, `execve\(.*EVIL`, string(data), string(out))
-	require.FileExists(t, filepath.Join(r.dir, "EVIL"))
 }
 
 // The answers to the questions of a terminal are stored, and hold.
@@ -313,7 +316,7 @@ func (r *hostileRun) write(name, text string) {
 func (r *hostileRun) trust() {
 	r.t.Helper()
 	trust := config.NewTrust(filepath.Join(r.top, "home/.config/aycoder/trust.json"))
-	loaded, err := config.Load(config.WithProject(r.dir), config.WithTrust(trust))
+	loaded, err := config.Load(config.WithProject(r.dir), config.WithTrust(trust), config.WithForms(harness.HookForms()...))
 	require.NoError(r.t, err)
 	require.NotEmpty(r.t, loaded.Questions)
 	for _, q := range loaded.Questions {

@@ -54,6 +54,9 @@ type Hook struct {
 	Timeout time.Duration
 	// Source tells the user where the hook comes from, such as "settings.json:12". It may be empty.
 	Source string
+	// Line and Column say where the hook begins in the file that [Parse] has read. They are 1-based, and columns are
+	// bytes.
+	Line, Column int
 	// Env are variables of this hook, as "NAME=value", beside those of [Config].
 	Env []string
 	// Verify is called right before the hook runs, unless it is nil: its error means that the hook cannot run. So a
@@ -95,7 +98,7 @@ func (h *Hook) check() (*regexp.Regexp, error) {
 var names = regexp.MustCompile(`^[A-Za-z0-9_|]+$`)
 
 // Parse reads the hooks in settings of the form of .claude/settings.json, or in the hooks.json of a plugin.
-// Other keys than "hooks" are ignored. A hook that is not understood is left out, and reported. name is
+// Other keys than "hooks" are reported and ignored. A hook that is not understood is left out, and reported. name is
 // the name of the file, for [Hook].Source.
 func Parse(name string, data []byte) ([]Hook, []Problem) {
 	p := &parser{name: name, data: data}
@@ -109,8 +112,12 @@ func Parse(name string, data []byte) ([]Hook, []Problem) {
 		return nil, p.problems
 	}
 	p.object(raw, "the settings", func(key string, value json.RawMessage) {
-		if key == "hooks" {
+		switch key {
+		case "hooks":
 			p.object(value, "hooks", p.event)
+		case "description", "$schema":
+		default:
+			p.problem("the key %.80q is ignored", key)
 		}
 	})
 	return p.hooks, p.problems
@@ -240,6 +247,7 @@ func (p *parser) handler(event Event, matcher string, value json.RawMessage) {
 		p.problem("a hook of %s is waited for: \"async\" is not supported", event)
 	}
 	hook := Hook{Event: event, Matcher: matcher, Command: h.command(), Source: fmt.Sprintf("%s:%d", p.name, p.line())}
+	hook.Line, hook.Column = p.line(), p.at-bytes.LastIndexByte(p.data[:min(p.at, len(p.data))], '\n')
 	hook.Timeout = time.Duration(min(h.Timeout, longestTimeout.Seconds()) * float64(time.Second))
 	if _, err := hook.check(); err != nil {
 		p.problem("a hook of %s is left out: %v", event, err)

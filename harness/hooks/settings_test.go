@@ -34,15 +34,15 @@ const settings = `{
 func TestParse(t *testing.T) {
 	list, problems := hooks.Parse("s.json", []byte(settings))
 	require.Equal(t, []hooks.Hook{
-		{Event: "PreToolUse", Matcher: "Bash", Command: "check.sh", Timeout: 2500 * time.Millisecond, Source: "s.json:7"},
-		{Event: "PreToolUse", Matcher: "*", Command: `'a b' 'it'\''s' '$HOME'`, Timeout: 10 * time.Minute, Source: "s.json:12"},
-		{Event: "Stop", Command: "end.sh", Source: "s.json:16"},
+		{Event: "PreToolUse", Matcher: "Bash", Command: "check.sh", Timeout: 2500 * time.Millisecond, Source: "s.json:7", Line: 7, Column: 10},
+		{Event: "PreToolUse", Matcher: "*", Command: `'a b' 'it'\''s' '$HOME'`, Timeout: 10 * time.Minute, Source: "s.json:12", Line: 12, Column: 34},
+		{Event: "Stop", Command: "end.sh", Source: "s.json:16", Line: 16, Column: 25},
 	}, list)
 	var lines []int
 	for _, p := range problems {
 		lines = append(lines, p.Line)
 	}
-	require.Equal(t, []int{8, 9, 11, 12, 14, 15, 15, 15}, lines, "%v", problems)
+	require.Equal(t, []int{2, 8, 9, 11, 12, 14, 15, 15, 15}, lines, "%v", problems)
 
 	list, problems = hooks.Parse("s.json", []byte("{\n\"hooks\": {\n,}}"))
 	require.Empty(t, list)
@@ -52,9 +52,10 @@ func TestParse(t *testing.T) {
 		require.Empty(t, list)
 		require.Len(t, problems, 1, text)
 	}
-	list, problems = hooks.Parse("s.json", []byte(`{"permissions":{}}`))
+	list, problems = hooks.Parse("s.json", []byte(`{"description": "x",
+		"permissions": {}}`))
 	require.Empty(t, list)
-	require.Empty(t, problems)
+	require.Equal(t, []hooks.Problem{{Line: 2, Message: `the key "permissions" is ignored`}}, problems)
 }
 
 func TestNew(t *testing.T) {
