@@ -77,6 +77,7 @@ const maxFaults = 100
 type report struct {
 	faults  []Diagnostic
 	more    int
+	failed  bool // one of the faults is an error
 	broken  bool // the syntax is wrong
 	lenient bool // every fault is a warning
 }
@@ -84,13 +85,14 @@ type report struct {
 func (r *report) full() bool { return len(r.faults) >= maxFaults }
 
 func (r *report) add(s Severity, key string, at Origin, message, help string) {
-	if r.full() {
-		r.more++
-		return
-	}
 	if r.lenient {
 		s = Warning
 	}
+	if r.full() && (s == Warning || r.failed) { // an error must stop, however many warnings come before it
+		r.more++
+		return
+	}
+	r.failed = r.failed || s == Error
 	if at.File == "" && at.Name != "" {
 		message += " (" + at.String() + ")"
 	}

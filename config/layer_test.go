@@ -1,6 +1,12 @@
 package config_test
 
 import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,4 +126,54 @@ func TestVariablesAndFlags(t *testing.T) {
 func TestVariableNames(t *testing.T) {
 	assert.Equal(t, "AYCODER_AGENT_MAX_TURNS", config.Variable("agent.max_turns"))
 	assert.Equal(t, "AYCODER_MODELS_GPT_5_BASE_URL", config.Variable("models.gpt-5.base_url"))
+}
+
+// A variable with nearly the name of a key is a warning, and one of another program, or of this project's tests, is not.
+func TestMistypedVariables(t *testing.T) {
+	environ := []string{
+		"AYCODER_AGENT_MAX_TURN=1", "AYCODER_AGENT_MAX_TRUNS=1", "AYCODER_MAX_TURNS=1", "aycoder_approval_mode=plan",
+		"AYCODER_PROFIL=x", "AYCODER_MODELS_GPT_MODLE=x", "AYCODER_AGENT_MAX_CALLS=7", "AYCODER_PROFILE=", "AYCODER_MODEL=x",
+		"AYCODER_\x1b[2K=x", "AYCODER_=x", "=C:=x", "AGENT_MAX_TURN=1", "AYCODER_MODELS_OTHER_MODEL=x",
+	}
+	l, err := config.Load(config.WithEnviron(environ), config.WithLookup(variables("AYCODER_AGENT_MAX_CALLS", "7")),
+		config.WithUserFile(file(t, "[models.gpt]\nprovider = \"x\"\nmodel = \"y\"\n")))
+	require.NoError(t, err)
+	assert.Equal(t, 7, l.Config.Agent.MaxCalls)
+	assert.ElementsMatch(t, []string{
+		"warning: the variable AYCODER_AGENT_MAX_TURN sets no key; did you mean AYCODER_AGENT_MAX_TURNS?",
+		"warning: the variable AYCODER_AGENT_MAX_TRUNS sets no key; did you mean AYCODER_AGENT_MAX_TURNS?",
+		"warning: the variable AYCODER_MAX_TURNS sets no key; did you mean AYCODER_AGENT_MAX_TURNS?",
+		"warning: the variable aycoder_approval_mode sets no key; did you mean AYCODER_APPROVAL_MODE?",
+		"warning: the variable AYCODER_PROFIL sets no key; did you mean AYCODER_PROFILE?",
+		"warning: the variable AYCODER_MODELS_GPT_MODLE sets no key; did you mean AYCODER_MODELS_GPT_MODEL?",
+	}, strings.Split(texts(l), "\n"))
+
+	ours := regexp.MustCompile(`"(AYCODER_[A-Z0-9_]+)"`)
+	var names []string
+	require.NoError(t, filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".go" || filepath.Dir(name) == "../config" {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		for _, m := range ours.FindAllSubmatch(data, -1) {
+			names = append(names, string(m[1])+"=x")
+		}
+		return err
+	}))
+	require.Greater(t, len(names), 30)
+	l, err = config.Load(config.WithEnviron(names), config.WithUserFile("testdata/good.toml"),
+		config.WithLookup(variables("ANTHROPIC_API_KEY", "x")), config.WithCatalog(known))
+	require.NoError(t, err)
+	assert.Empty(t, texts(l))
+}
+
+// An error stops, however many warnings there are before it.
+func TestErrorAfterManyWarnings(t *testing.T) {
+	var text strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&text, "[models.m%d]\nprovider = \"openai\"\nmodel = \"unknown-%d\"\n", i, i)
+	}
+	text.WriteString("[roles]\nmain = \"none\"\n")
+	got := faults(t, text.String())
+	assert.Len(t, slices.DeleteFunc(got, func(s string) bool { return !strings.Contains(s, "error:") }), 1)
 }

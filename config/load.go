@@ -31,6 +31,7 @@ type Option func(*setup) error
 type setup struct {
 	user, managed, project, profile string
 	lookup                          func(string) (string, bool)
+	environ                         []string
 	lookPath                        func(string) (string, error)
 	flags                           []flag
 	trust                           *Trust
@@ -67,6 +68,12 @@ func WithTrust(t *Trust) Option { return set(func(s *setup) { s.trust = t }) }
 // returns, AYCODER_PROFILE, those in ${VAR}, and the keys of models. Default: there are no variables.
 func WithLookup(lookup func(name string) (string, bool)) Option {
 	return set(func(s *setup) { s.lookup = lookup })
+}
+
+// WithEnviron sets which variables there are, in the form of [os.Environ], so that one whose name was probably meant
+// for a key is a warning. Their values still come from [WithLookup]. Default: names are not checked.
+func WithEnviron(environ []string) Option {
+	return set(func(s *setup) { s.environ = slices.Clone(environ) })
 }
 
 // WithLookPath sets how programs are found, in the form of exec.LookPath, so that a missing one is an error at its

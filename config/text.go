@@ -74,14 +74,41 @@ func (r *report) put(root *node, path []string, text string, at Origin) {
 
 // environment returns the keys that variables set.
 func (l *loader) environment(tree *node) *node {
-	over := &node{field: l.doc}
+	over, known := &node{field: l.doc}, []string{prefix + "PROFILE"}
 	l.doc.texts(tree, nil, func(path []string) {
 		name := Variable(strings.Join(path, "."))
+		known = append(known, name)
 		if text, ok := l.lookup(name); ok {
 			l.put(over, path, text, Origin{Source: Environment, Name: name})
 		}
 	})
+	l.mistyped(known)
 	return over
+}
+
+// mistyped warns about variables whose names are nearly those of keys. Other names may be those of other programs.
+func (l *loader) mistyped(known []string) {
+	for _, v := range l.environ {
+		name, _, _ := strings.Cut(v, "=")
+		rest, ours := strings.CutPrefix(strings.ToUpper(name), prefix)
+		if !ours || slices.Contains(known, name) || len(rest) > maxName {
+			continue
+		}
+		i := slices.IndexFunc(known, func(k string) bool { return meant(rest, strings.TrimPrefix(k, prefix)) })
+		if i < 0 {
+			continue
+		}
+		if _, used := l.lookup(known[i]); used && strings.EqualFold(name, known[i]) {
+			continue // a system where case does not count
+		}
+		l.add(Warning, "", Origin{}, "the variable "+cut(name)+" sets no key", "did you mean "+known[i]+"?")
+	}
+}
+
+// meant reports whether a name is that of a key with one or two typing mistakes, or without its table.
+func meant(name, key string) bool {
+	n := edits([]rune(name), []rune(key))
+	return n <= 2 && 4*n <= len(key) || strings.Contains(name, "_") && strings.HasSuffix(key, "_"+name)
 }
 
 // flagged returns the keys that flags set.
