@@ -60,12 +60,21 @@ func (n *node) namesOf(table string) []string {
 	return slices.Sorted(maps.Keys(n.kidsOf(table)))
 }
 
-// required reports tables without a key that they need.
-func (l *loader) required(n *node) {
+// lacking returns the keys that a table needs and does not have.
+func (n *node) lacking() []string {
+	var out []string
 	for _, f := range n.field.fields {
 		if f.tag.Get("required") != "" && n.kids[f.name] == nil && n.shadows[f.name] == nil {
-			l.add(Error, n.key, n.from, "needs the key "+f.name, "")
+			out = append(out, f.name)
 		}
+	}
+	return out
+}
+
+// required reports tables without a key that they need.
+func (l *loader) required(n *node) {
+	for _, name := range n.lacking() {
+		l.add(Error, n.key, n.from, "needs the key "+name, "")
 	}
 	for _, f := range n.field.fields {
 		for _, kid := range n.tables(f.name) {

@@ -108,8 +108,7 @@ func (g *guard) refuse(n, now *node) bool {
 	case f.kind == kindTable && f.asks:
 		return g.refuseElement(n, now)
 	case f.kind == kindTable, f.kind == kindDict && f.elem.holds():
-		g.restrict(n, now)
-		return false
+		return g.restrict(n, now) && now == nil && n.lacking() != nil
 	case f.kind == kindList && f.elem.holds():
 		n.items = slices.DeleteFunc(n.items, func(item *node) bool {
 			if f.elem.asks {

@@ -42,7 +42,8 @@ type Question struct {
 	Command, Address string
 	// Variables are the names of the variables that it would be given, sorted.
 	Variables []string
-	// Root is the directory of the project, File the file in it, and Line where the question arises, or 0.
+	// Root is the directory of the project, which Bind makes absolute. File is the file in it, and Line where the
+	// question arises, or 0.
 	Root, File string
 	Line       int
 	// Scripts are the files of the project that the command names. What they read or import in turn is not among
@@ -71,12 +72,7 @@ func (q Question) bind(may *allowance, known hashes) (Question, hashes, error) {
 	if err := q.readable(); err != nil {
 		return q, nil, err
 	}
-	dir, err := filepath.Abs(q.Root)
-	if err != nil {
-		return q, nil, fmt.Errorf("open project: %w", err)
-	}
-	q.Root = dir // the answer is for this directory, whatever the working directory is then
-	root, err := os.OpenRoot(q.Root)
+	root, err := q.open()
 	if err != nil {
 		return q, nil, fmt.Errorf("open project: %w", err)
 	}
@@ -97,6 +93,16 @@ func (q Question) bind(may *allowance, known hashes) (Question, hashes, error) {
 	}
 	q.Hash = hex.EncodeToString(sum.Sum(nil))
 	return q, found, nil
+}
+
+// open opens the directory of the project, and makes its name absolute: trust in "." is not trust in each working
+// directory.
+func (q *Question) open() (*os.Root, error) {
+	var err error
+	if q.Root, err = filepath.Abs(q.Root); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(q.Root)
 }
 
 // id identifies what is asked, with its contents.

@@ -385,3 +385,32 @@ func TestLongCommandsAreRefused(t *testing.T) {
 	assert.Empty(t, l.Config.Hooks)
 	assert.Contains(t, texts(l), "too long to say which scripts it names")
 }
+
+// Trust in the project of a working directory is not trust in each working directory.
+func TestTrustOfRelativeDirectory(t *testing.T) {
+	p := newProject(t, "[[hooks]]\nevent = \"Stop\"\ncommand = \"make lint\"\n")
+	other := newProject(t, "[[hooks]]\nevent = \"Stop\"\ncommand = \"make lint\"\n")
+	relative := func() []config.Option { return []config.Option{config.WithProject("."), config.WithTrust(p.trust)} }
+	t.Chdir(p.dir)
+	l, err := config.Load(relative()...)
+	require.NoError(t, err)
+	for _, q := range l.Questions {
+		require.NoError(t, p.trust.Decide(t.Context(), q, true))
+	}
+	l, err = config.Load(relative()...)
+	require.NoError(t, err)
+	require.Len(t, l.Config.Hooks, 1)
+	t.Chdir(other.dir)
+	require.NoError(t, l.Verify(l.Config.Hooks[0].Origin), "it is still the first directory")
+	l, err = config.Load(relative()...)
+	require.NoError(t, err)
+	assert.Empty(t, l.Config.Hooks)
+	assert.Len(t, l.Questions, 2)
+}
+
+// A project may not name a provider, so a model that it adds is left out, with a warning.
+func TestModelOfProject(t *testing.T) {
+	l := newProject(t, "[models.ours]\nprovider = \"openai\"\nmodel = \"gpt-5\"\n").accept()
+	assert.Empty(t, l.Config.Models)
+	assert.Contains(t, texts(l), "models.ours.provider may not be set by a project")
+}
