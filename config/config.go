@@ -58,7 +58,7 @@ type Model struct {
 	// The address of an HTTP proxy. Default: that of the environment.
 	Proxy string `toml:"proxy"`
 	// The longest answer, in tokens. Default: that of the provider.
-	MaxTokens int `toml:"max_tokens" min:"1" high:"1000000" tight:"lower" project:"tighter"`
+	MaxTokens int `toml:"max_tokens" min:"1" high:"1000000" tight:"limit" project:"tighter"`
 	// How many requests a minute are sent. Default: no limit.
 	RequestsPerMinute int `toml:"requests_per_minute" min:"1" tight:"lower" project:"tighter"`
 	// How many tokens a minute are sent and received. Default: no limit.

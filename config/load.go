@@ -132,11 +132,12 @@ type Loaded struct {
 	files   map[string][]byte   // the contents of the files that were read
 	hashes  hashes              // of these files and of scripts
 	trusted map[Origin]Question // of the elements of projects that are on
+	trust   *Trust
 }
 
 // Verify checks that a hook or server, whose Origin is given, is still what the user trusts. A host calls it right
 // before the element runs or connects: its script may have changed since the configuration was loaded, also by the
-// work of the agent. The error says what has changed. An element of another source is always accepted.
+// work of the agent, and the user may have taken back the answer. The error says what has changed. An element of another source is always accepted.
 func (l *Loaded) Verify(at Origin) error {
 	if !at.Source.theirs() {
 		return nil
@@ -151,6 +152,9 @@ func (l *Loaded) Verify(at Origin) error {
 	}
 	if now.id() != q.id() {
 		return fmt.Errorf("%s is not trusted any more: %s or a script in %s has changed", at, q.File, q.Root)
+	}
+	if trusted, _, err := l.trust.Decided(now); err != nil || !trusted {
+		return errors.Join(fmt.Errorf("%s is not trusted any more: the user has decided otherwise", at), err)
 	}
 	return nil
 }
@@ -202,7 +206,7 @@ func load(s setup, kept map[string][]byte) (*Loaded, error) {
 	doc := shape()
 	l := &loader{setup: s, doc: doc, tree: &node{field: doc}, kept: kept, may: newAllowance()}
 	l.answers = sync.OnceValues(s.trust.load)
-	l.loaded = &Loaded{files: map[string][]byte{}, hashes: hashes{}, trusted: map[Origin]Question{}}
+	l.loaded = &Loaded{files: map[string][]byte{}, hashes: hashes{}, trusted: map[Origin]Question{}, trust: s.trust}
 	for _, f := range s.files() {
 		if f.source != Managed {
 			l.file(f)

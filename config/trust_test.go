@@ -414,3 +414,22 @@ func TestModelOfProject(t *testing.T) {
 	assert.Empty(t, l.Config.Models)
 	assert.Contains(t, texts(l), "models.ours.provider may not be set by a project")
 }
+
+// An answer that is taken back counts at once, also for what is loaded already.
+func TestRevokedTrust(t *testing.T) {
+	p := newProject(t, "[[hooks]]\nevent = \"Stop\"\ncommand = \"make lint\"\n")
+	questions := p.load().Questions
+	l := p.accept()
+	require.NoError(t, l.Verify(l.Config.Hooks[0].Origin))
+	require.NoError(t, p.trust.Decide(t.Context(), questions[1], false))
+	require.ErrorContains(t, l.Verify(l.Config.Hooks[0].Origin), "decided otherwise")
+}
+
+// The longest answer of a model costs money, and the default of its provider is not known here.
+func TestProjectMayNotLengthenAnswers(t *testing.T) {
+	user := "[models.main]\nprovider = \"openai\"\nmodel = \"gpt-5\"\n"
+	project := newProject(t, "models.main.max_tokens = 900_000")
+	assert.Zero(t, project.accept(config.WithUserFile(file(t, user))).Config.Models["main"].MaxTokens)
+	got := newProject(t, "models.main.max_tokens = 900").accept(config.WithUserFile(file(t, user+"max_tokens = 1000\n")))
+	assert.Equal(t, 900, got.Config.Models["main"].MaxTokens)
+}
