@@ -286,9 +286,27 @@ func (b *builder) hook(h config.Hook) hooks.Hook {
 		}
 	}
 	if b.in.verify != nil {
-		out.Verify = func() error { return b.in.verify(h.Origin) }
+		home := b.home(h.Origin)
+		out.Verify = func() error { return errors.Join(home, b.in.verify(h.Origin)) }
 	}
 	return out
+}
+
+// home returns an error for a hook of a project that is not in the directory of the runtime: what the user trusts
+// are the scripts of the project, and the hook would run others of the same names.
+func (b *builder) home(at config.Origin) error {
+	if at.Source != config.Project && at.Source != config.Local {
+		return nil
+	}
+	root := filepath.Dir(filepath.Dir(at.File)) // see config.ProjectFile
+	theirs, err := os.Stat(root)
+	if err != nil {
+		return err
+	}
+	if ours, err := os.Stat(b.Files.Dir()); err != nil || !os.SameFile(theirs, ours) {
+		return fmt.Errorf("%s is trusted in %s, and would run in %s", at, root, b.Files.Dir())
+	}
+	return nil
 }
 
 // report tells the user what a hook says, or why it did not work.

@@ -545,3 +545,29 @@ func ExampleNew() {
 	// repeats     around tool              stops a call that gives the same result again and again
 	// compaction  before turn              keeps requests within the window of the model
 }
+
+// A hook is trusted with the scripts of its project, so it does not run among those of another directory.
+func TestHooksOfAnotherDirectory(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	ran := filepath.Join(t.TempDir(), "ran")
+	dir := project(t, map[string]string{
+		"guard.sh": "true\n", "sub/guard.sh": "touch " + ran + "\n", "sub/a.txt": "text\n",
+		".aycoder/config.toml": "[[hooks]]\nevent = \"PreToolUse\"\ncommand = \"sh ./guard.sh\"\n",
+	})
+	trust := config.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
+	loaded, err := config.Load(config.WithProject(dir), config.WithTrust(trust))
+	require.NoError(t, err)
+	for _, q := range loaded.Questions {
+		require.NoError(t, trust.Decide(t.Context(), q, true))
+	}
+	loaded, err = config.Load(config.WithProject(dir), config.WithTrust(trust))
+	require.NoError(t, err)
+	require.Len(t, loaded.Config.Hooks, 1)
+	model := script.New(script.Call("read_file", map[string]any{"path": "a.txt"}), script.Say("ok"))
+	rt := open(t, filepath.Join(dir, "sub"), harness.WithConfig(loaded), harness.WithClient(model))
+	run(t, rt, "go")
+	require.True(t, script.LastOutput(model.Requests()[1]).IsError)
+	require.NoFileExists(t, ran)
+}
