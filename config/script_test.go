@@ -60,7 +60,7 @@ func TestScriptsOfCommands(t *testing.T) {
 	}
 }
 
-// What a project makes the program do before it is trusted is bounded, and so is what is kept of it.
+// The work that a project causes before it is trusted is bounded, and so is the memory.
 func TestUntrustedProjectIsBounded(t *testing.T) {
 	var text strings.Builder
 	p := newProject(t, "")
@@ -145,7 +145,7 @@ func TestScriptsAreRegular(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 }
 
-// 0 and less are no limit of memory, so they loosen it, like any value in place of the unknown share of the machine.
+// A value of 0 or less removes the limit of memory, and any value may be more than the default share of the machine.
 func TestNoLimitIsNotStricter(t *testing.T) {
 	for _, text := range []string{"tools.memory = -1", "tools.memory = 0", "tools.memory = 9_000_000_000"} {
 		for user, want := range map[string]int64{"": 0, "tools.memory = 8_000_000_000": 8_000_000_000} {

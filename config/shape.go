@@ -34,8 +34,8 @@ const (
 //   - low, high: bounds of what makes sense, beyond which a value is a warning.
 //   - enum: the possible values, separated by "|". A type with a method values has them as well.
 //   - literal: ${VAR} in the value means nothing.
-//   - tight: in which direction a value restricts more: "lower" for numbers, "limit" for integers of which 0 and
-//     less are no limit, "later" for a value that comes later in enum, or else the only value that restricts.
+//   - tight: in which direction a value restricts more: "lower" for numbers, "limit" for integers that limit
+//     nothing unless they are positive, "later" for a value that comes later in enum, or else the only value that restricts.
 //   - project: whether a file of a project may set the key. Without the tag it may not, so that
 //     a forgotten tag grants nothing. "any" permits each value, "tighter" one that restricts more
 //     than the value in force, "add" items of a list that adds up over all files, and any other

@@ -46,8 +46,8 @@ type Question struct {
 	// question arises, or 0.
 	Root, File string
 	Line       int
-	// Scripts are the files of the project that the command names. What they read or import in turn is not among
-	// them, nor is a file that a program finds by itself, such as a Makefile, or by a pattern or a calculated name.
+	// Scripts are the files of the project that the command names. Files that they read or import are not among them,
+	// nor are files that a program finds by itself, such as a Makefile, or by a pattern or a calculated name.
 	Scripts []string
 	// Hash is the hash of the file and the scripts. An answer is for these contents only.
 	Hash string
