@@ -69,8 +69,8 @@ func ParseServers(data []byte) config.Parts {
 			p.problem(at, "mcpServers: %v", err)
 		}
 	})
-	if err != nil {
-		p.problem(len(data), "%v", err)
+	if err != nil || !json.Valid(data) {
+		p.problem(len(data), "%v", cmp.Or(err, errors.New("something follows the object")))
 		return p.parts
 	}
 	for _, m := range rest {

@@ -231,7 +231,8 @@ func (c *chat) brings(q config.Question) {
 			c.plain(name + ": " + text)
 		}
 	}
-	show("project", q.Root)
+	root, _ := filepath.Abs(q.Root)
+	show("project", root)
 	if q.File != "" {
 		show("file", q.File+place(q.Line))
 	}
