@@ -32,7 +32,7 @@ type allowance struct {
 	bytes   int64 // of scripts
 }
 
-func newAllowance() *allowance { return &allowance{lookups: 1 << 15, bytes: 64 << 20} }
+func newAllowance() *allowance { return &allowance{lookups: 1 << 13, bytes: 64 << 20} }
 
 var (
 	errWords = errors.New("the command is too long to say which scripts it names")
