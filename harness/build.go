@@ -20,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/session"
@@ -36,6 +37,7 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
+	masker       *tools.Masker // nil if secrets are not masked
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -44,14 +46,20 @@ func newBuilder(dir string, opts []Option) (*builder, error) {
 		models: catalog.Default(), ambient: map[Ambient]bool{},
 		lookup: func(string) (string, bool) { return "", false },
 	}
-	if err := option.Apply(&b.in, opts); err != nil || b.in.configured {
+	if err := option.Apply(&b.in, opts); err != nil {
 		return b, err
 	}
-	defaults, err := config.Load()
-	if err == nil {
+	if !b.in.configured {
+		defaults, err := config.Load()
+		if err != nil {
+			return b, err
+		}
 		b.in.settings = defaults.Config.Settings
 	}
-	return b, err
+	if t := b.in.settings.Tools; t.Mask {
+		b.masker = tools.NewMasker(nil, mask.Environment(t.Env)...)
+	}
+	return b, nil
 }
 
 func wrong(key string, format string, args ...any) error {
@@ -194,6 +202,9 @@ func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
 	opts := []tools.Option{
 		tools.WithShell(b.Shell), tools.WithBackground(b.Jobs), tools.WithTodoList(b.Todos), tools.WithMasking(c.Mask),
 		tools.WithEnv(c.Env...), tools.WithPrivateHosts(c.PrivateHosts...), tools.WithIgnored(strings.Join(c.Ignore, "\n")),
+	}
+	if b.masker != nil {
+		opts = append(opts, tools.WithMasker(b.masker))
 	}
 	if c.Memory != 0 {
 		opts = append(opts, tools.WithMemoryLimit(c.Memory))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +21,8 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // project returns a directory with files.
@@ -251,7 +254,7 @@ func TestStages(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"a: before turn, around tool, after turn", "b: before turn, around tool, after turn",
-		"todos: before turn, around tool, after turn", "repeats: around tool", "compaction: before turn",
+		"todos: before turn, around tool, after turn", "redaction: around tool", "repeats: around tool", "compaction: before turn",
 	}, names)
 	run(t, rt, "hello")
 	require.Equal(t, []string{
@@ -488,31 +491,107 @@ func TestNothingIsLeft(t *testing.T) {
 		return len(entries)
 	}
 	dir, models := project(t, loud), catalog.Default()
-	one := func() {
-		model := script.New(script.Say("ok"))
-		rt, err := harness.New(t.Context(), dir, harness.WithClient(model), harness.WithAmbient(harness.Ambients()...),
-			harness.WithStore(session.Memory(), ""), harness.WithCatalog(models))
-		require.NoError(t, err)
-		run(t, rt, "hello")
-		require.NoError(t, rt.Close())
+	for name, opts := range map[string]func(t *testing.T) []harness.Option{
+		"defaults": func(*testing.T) []harness.Option {
+			return []harness.Option{harness.WithAmbient(harness.Ambients()...), harness.WithStore(session.Memory(), "")}
+		},
+		"fakes": fakes,
+	} {
+		t.Run(name, func(t *testing.T) {
+			more := opts(t)
+			one := func() {
+				model := script.New(script.Say("ok"))
+				rt, err := harness.New(t.Context(), dir, append(more, harness.WithClient(model), harness.WithCatalog(models))...)
+				require.NoError(t, err)
+				run(t, rt, "hello")
+				require.NoError(t, rt.Close())
+			}
+			one()
+			n := 1000
+			if testing.Short() || timed.Race {
+				n = 50
+			}
+			files, routines := open(), runtime.NumGoroutine()
+			for range n {
+				one()
+			}
+			require.Equal(t, files, open())
+			for range 1000 {
+				if runtime.NumGoroutine() > routines {
+					runtime.Gosched() // one that has done its work may not be gone yet
+				}
+			}
+			require.LessOrEqual(t, runtime.NumGoroutine(), routines)
+			t.Logf("%d runtimes", n)
+		})
 	}
-	one()
-	n := 1000
-	if testing.Short() || timed.Race {
-		n = 50
+}
+
+// fakes replaces every part: files, commands, models, tools, stages, servers, the decisions and the texts. Each is
+// asked to work, and none is closed by the runtime but the connection to the server.
+func fakes(t *testing.T) []harness.Option {
+	ws, err := workspace.Open(project(t, loud))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, ws.Close()) })
+	tool, err := aycoder.NewTool("fake", "Does nothing.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("nothing"), nil
+	})
+	require.NoError(t, err)
+	opened, closed := 0, 0
+	t.Cleanup(func() { require.Equal(t, opened, closed) })
+	opts := []harness.Option{
+		harness.WithFiles(ws, fakeExec{}), harness.WithUserFiles(ws), harness.WithAmbient(harness.Ambients()...),
+		harness.WithMap(func(context.Context, tools.FS) (string, error) { return "a map", nil }),
+		harness.WithSmallClient(script.New()), harness.WithSummaryClient(script.New()),
+		harness.WithToolFilter(func([]aycoder.Tool) []aycoder.Tool { return []aycoder.Tool{tool} }),
+		harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })),
+		harness.WithQuestions(aycoder.DenyAsks), harness.WithStore(session.Memory(), ""),
+		harness.WithOpener(func(context.Context, harness.ModelSpec) (aycoder.ModelClient, error) { return script.New(), nil }),
+		harness.WithServers(func(context.Context, string, config.Server) ([]aycoder.Tool, io.Closer, error) {
+			opened++
+			return nil, closer(func() error { closed++; return nil }), nil
+		}),
+		harness.WithSettings(settings(t, func(s *config.Settings) {
+			s.Servers = map[string]config.Server{"fake": {Command: "fake"}}
+			s.Hooks = []config.Hook{{Event: "SessionStart", Command: "fake"}, {Event: "SessionEnd", Command: "fake"}}
+			s.Agent.MaxCost = new(1.0)
+		})),
 	}
-	files, routines := open(), runtime.NumGoroutine()
-	for range n {
-		one()
+	for _, name := range []string{"base", "environment", "map", "instructions", "skills", "session"} {
+		opts = append(opts, harness.WithSection(name, "a fake"))
 	}
-	require.Equal(t, files, open())
-	for range 1000 {
-		if runtime.NumGoroutine() > routines {
-			runtime.Gosched() // one that has done its work may not be gone yet
-		}
+	nothing := func(next aycoder.ContextBuilder) aycoder.ContextBuilder { return next }
+	for _, name := range []string{"todos", "lessons", "plan", "redaction", "repeats", "hooks", "instructions", "compaction"} {
+		opts = append(opts, harness.WithStage(harness.Stage{Name: name, Effect: "nothing", BeforeTurn: nothing}))
 	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), routines)
-	t.Logf("%d runtimes", n)
+	return opts
+}
+
+// fakeExec runs nothing.
+type fakeExec struct{}
+
+func (fakeExec) Run(context.Context, *tools.ExecCommand) (*tools.ExecResult, error) {
+	return &tools.ExecResult{}, nil
+}
+
+// Secrets in texts of the project are masked before the model reads them, in the system prompt and in what a stage
+// adds to the output of a tool.
+func TestRedaction(t *testing.T) {
+	const secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+	dir := project(t, map[string]string{
+		"AGENTS.md": "Push with " + secret + ".", "sub/AGENTS.md": "Pull with " + secret + ".", "sub/a.txt": "text",
+	})
+	for _, on := range []bool{true, false} {
+		model := script.New(script.Call("read_file", map[string]any{"path": "sub/a.txt"}), script.Say("ok"))
+		rt := open(t, dir, harness.WithClient(model), harness.WithAmbient(harness.Instructions),
+			harness.WithSettings(settings(t, func(s *config.Settings) { s.Tools.Mask = on })))
+		run(t, rt, "go")
+		reqs := model.Requests()
+		require.Contains(t, system(reqs[1]), "Push with ")
+		require.Equal(t, !on, strings.Contains(system(reqs[1]), secret))
+		require.Contains(t, script.LastOutput(reqs[1]).Text(), "Pull with ")
+		require.Equal(t, !on, strings.Contains(script.LastOutput(reqs[1]).Text(), secret))
+	}
 }
 
 func ExampleNew() {
@@ -542,6 +621,7 @@ func ExampleNew() {
 	// write_file true
 	// todos       before turn              adds the list of tasks to the end of each request
 	// plan        before turn              suggests a plan for a task of several steps, once
+	// redaction   around tool              masks secrets in the outputs of tools
 	// repeats     around tool              stops a call that gives the same result again and again
 	// compaction  before turn              keeps requests within the window of the model
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/memory"
+	"github.com/aycoder/aycoder/tools"
 )
 
 // A Section is a part of the system prompt. The usual ones are, in order: base, environment, map, instructions,
@@ -36,13 +37,13 @@ func (b *builder) system(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.section("map", text)
+		b.section("map", b.masked(text))
 	}
 	if b.instructions != nil {
-		b.section("instructions", b.instructions.Prompt())
+		b.section("instructions", b.masked(b.instructions.Prompt()))
 	}
 	if b.Library != nil {
-		b.section("skills", b.Library.SkillsPrompt())
+		b.section("skills", b.masked(b.Library.SkillsPrompt()))
 	}
 	b.begin(ctx)
 	for _, s := range b.in.sections {
@@ -60,11 +61,19 @@ func (b *builder) begin(ctx context.Context) {
 	if b.in.id != "" {
 		source = "resume"
 	}
-	b.section("session", b.Hooks.SessionStart(ctx, source))
+	b.section("session", b.masked(b.Hooks.SessionStart(ctx, source)))
 	b.closers = append(b.closers, func() error {
 		b.Hooks.SessionEnd(context.WithoutCancel(ctx), "other") // as New's ctx is done by then
 		return nil
 	})
+}
+
+// masked hides the secrets in a text of the project, as the tools do.
+func (b *builder) masked(text string) string {
+	if b.masker == nil {
+		return text
+	}
+	return b.masker.Mask(text)
 }
 
 // section sets a section: it replaces that of the name, or follows the others. An empty one is left out.
@@ -199,6 +208,11 @@ func (b *builder) usual() []Stage {
 	loops := newRepeats()
 	stages = append(stages,
 		Stage{Name: "plan", Effect: "suggests a plan for a task of several steps, once", BeforeTurn: guard.beforeTurn},
+	)
+	if b.masker != nil { // around the stages that add to outputs
+		stages = append(stages, Stage{Name: "redaction", Effect: "masks secrets in the outputs of tools", AroundTool: tools.Masking(b.masker)})
+	}
+	stages = append(stages,
 		Stage{Name: "repeats", Effect: "stops a call that gives the same result again and again", AroundTool: loops.aroundTool},
 	)
 	if b.Hooks != nil {

@@ -126,7 +126,14 @@ func (m *Masker) told(inv *invocation, r *result, output bool) *result {
 
 // hidden counts placeholders in a result. The tool itself may print text that contains
 // placeholders, so told reports only the difference.
-func hidden(r *result) int { return strings.Count(r.Text(), "[secret:") }
+func hidden(r *result) (n int) {
+	for _, p := range r.Parts {
+		if t, ok := p.(*aycoder.Text); ok && t != nil { // the loop leaves out parts that are nil
+			n += strings.Count(t.Text, "[secret:")
+		}
+	}
+	return n
+}
 
 // result returns a masked result. Output says that the text is meant for a terminal.
 func (m *Masker) result(r *result, output bool) *result {
