@@ -114,14 +114,15 @@ func New(c Config) (*Pot, error) {
 		c.Clock = aycoder.SystemClock()
 	}
 	c.Idle = slices.Clone(c.Idle)
-	if c.Tokens < 0 || c.Work < 0 || !(c.Money >= 0) || math.IsInf(c.Money, 0) {
-		return nil, &aycoder.ConfigError{Option: "budget." + c.Name, Err: errors.New("a limit is negative or not a number")}
+	p := &Pot{conf: c, running: map[*span]bool{}}
+	if err := p.checkLimits(Amount{c.Money, c.Tokens, c.Work}); err != nil {
+		return nil, err
 	}
 	counter, err := tokens.New()
 	if err != nil {
 		return nil, err
 	}
-	p := &Pot{conf: c, counter: counter, running: map[*span]bool{}}
+	p.counter = counter
 	p.max = amounts{nanos(c.Money), c.Tokens, int64(c.Work)}
 	if c.File != "" {
 		if p.file, err = openFile(c.File); err == nil {
@@ -132,6 +133,29 @@ func New(c Config) (*Pot, error) {
 		return nil, errors.Join(fmt.Errorf("budget %s: %w", c.Name, err), p.Close())
 	}
 	return p, nil
+}
+
+// SetLimits replaces the limits, where 0 is no limit. What was spent stays, so a
+// limit below it means that nothing is left. Requests that wait get their answers by the new limits, and those that
+// have begun go on, but calls are cancelled when the working time is used up.
+func (p *Pot) SetLimits(c Amount) error {
+	if err := p.checkLimits(c); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.advance()
+	p.max = amounts{nanos(c.Money), c.Tokens, int64(c.Work)}
+	p.arm()
+	p.serve()
+	return nil
+}
+
+func (p *Pot) checkLimits(c Amount) error {
+	if c.Tokens < 0 || c.Work < 0 || !(c.Money >= 0) || math.IsInf(c.Money, 0) {
+		return &aycoder.ConfigError{Option: "budget." + p.conf.Name, Err: errors.New("a limit is negative or not a number")}
+	}
+	return nil
 }
 
 // Close closes the file of the budget. Requests fail after it. Without a file, it does nothing.

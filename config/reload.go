@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"iter"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +30,7 @@ type Reloader struct {
 	files map[string]*watched
 	kept  map[string][]byte // the last good contents, for files that vanish
 	dirty bool              // a file has changed since the last load
+	fault error             // of the last load
 }
 
 // Change reports that files have changed.
@@ -66,6 +64,29 @@ func NewReloader(opts ...Option) (*Reloader, error) {
 
 // Current returns the configuration in force. It does not look at the files.
 func (r *Reloader) Current() *Loaded { return r.last.Load() }
+
+// Fault returns an [*InvalidError] if the files were invalid when they were last loaded, so that they are not in
+// force. A [Change] reports it once; with Fault, several runtimes that share a Reloader can each report it.
+func (r *Reloader) Fault() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fault
+}
+
+// Reload reads all files and loads the configuration at once, also if a file has changed just now: call it when the
+// user asks for it.
+func (r *Reloader) Reload() *Change {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.files {
+		w.stamp, w.hash, w.young = stampOf(w.file.name), hashOf(w.file), true
+	}
+	if c := r.load(); c != nil {
+		return c
+	}
+	r.dirty = true // a file has changed meanwhile, and a later Check finds it
+	return &Change{Loaded: r.Current(), Err: r.fault}
+}
 
 // Check looks whether files have changed, and loads the configuration again if they have. It returns nil if they
 // have not, or if the last change is less than half a second ago, because a file that is being written is often
@@ -145,11 +166,12 @@ func (r *Reloader) load() *Change {
 	}
 	r.dirty = false
 	before := r.Current()
+	r.fault = err
 	if err != nil {
 		return &Change{Loaded: before, Err: err}
 	}
 	r.accept(l)
-	return &Change{Loaded: l, Keys: differences(before, l)}
+	return &Change{Loaded: l, Keys: keysOf(l.Since(before))}
 }
 
 // accept puts a configuration into force.
@@ -172,30 +194,6 @@ func (s *setup) dependencies(l *Loaded) []file {
 		}
 	}
 	return out
-}
-
-// differences returns the keys whose values differ.
-func differences(a, b *Loaded) []string {
-	var out []string
-	for key := range maps.Keys(a.leaves) {
-		if n := b.leaves[key]; n == nil || n.value != a.leaves[key].value {
-			out = append(out, listOf(key))
-		}
-	}
-	for key := range maps.Keys(b.leaves) {
-		if a.leaves[key] == nil {
-			out = append(out, listOf(key))
-		}
-	}
-	out = append(out, a.found.keys(b.found)...)
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// listOf returns the key of the list that a key is in, or the key.
-func listOf(key string) string {
-	list, _, _ := strings.Cut(key, "[")
-	return list
 }
 
 // A watched file is one whose changes count.

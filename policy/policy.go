@@ -182,7 +182,7 @@ type Policy struct {
 type snapshot struct {
 	mode    Mode
 	rules   []rule // sorted, so that their order in a source does not matter
-	ignored []Rule
+	ignored []rule
 	tainted bool
 	exempt  bool
 }
@@ -211,8 +211,7 @@ func WithMode(m Mode) Option {
 func WithRules(source Source, entries ...Rule) Option {
 	return func(s *setup) error {
 		if source.rank() < 0 {
-			return &aycoder.ConfigError{Option: "WithRules",
-				Err: fmt.Errorf("no source %q; there are managed, user, session and project", source)}
+			return &aycoder.ConfigError{Option: "WithRules", Err: noSource(source)}
 		}
 		s.given[source] = append(s.given[source], entries...)
 		return nil
@@ -368,12 +367,18 @@ func (p *Policy) Rules(source Source) []Rule {
 			out = append(out, r.Rule)
 		}
 	}
-	return out
+	return slices.CompactFunc(out, func(a, b Rule) bool { return compareRules(a, b) == 0 })
 }
 
 // Ignored returns the allow rules of [Project]. The policy ignores them, because a project could
 // otherwise grant itself rights; a host can show them to the user.
-func (p *Policy) Ignored() []Rule { return slices.Clone(p.now.Load().ignored) }
+func (p *Policy) Ignored() []Rule {
+	var out []Rule
+	for _, r := range p.now.Load().ignored {
+		out = append(out, r.Rule)
+	}
+	return out
+}
 
 // kept is the JSON form of what a session has of a policy.
 type kept struct {

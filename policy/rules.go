@@ -123,10 +123,16 @@ type rule struct {
 	several bool     // there is an operator in them
 	text    string   // the pattern without its stars' meaning
 	literal bool     // there is no star in it
+
+	order int // 1 for those of [Policy.Configure], which come after equal ones that stay
 }
 
 // add checks rules, and adds those that are new.
 func (s *snapshot) add(p *Policy, source Source, entries []Rule) error {
+	return s.insert(p, source, entries, 0)
+}
+
+func (s *snapshot) insert(p *Policy, source Source, entries []Rule, order int) error {
 	if len(entries) > maxRules {
 		return fmt.Errorf("%s: %d rules, at most %d are taken", source, len(entries), maxRules)
 	}
@@ -135,11 +141,12 @@ func (s *snapshot) add(p *Policy, source Source, entries []Rule) error {
 	ignored := slices.Clone(s.ignored)
 	for _, e := range entries {
 		r, err := p.compile(source, e)
+		r.order = order
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case source == Project && r.Action == RuleAllow:
-			ignored = append(ignored, e)
+			ignored = append(ignored, r)
 		default:
 			rules = append(rules, r)
 		}
@@ -154,7 +161,7 @@ func (s *snapshot) add(p *Policy, source Source, entries []Rule) error {
 
 // compare orders rules by source, and within a source by length, the longest first.
 func compare(a, b rule) int {
-	return cmp.Or(cmp.Compare(a.source.rank(), b.source.rank()), compareRules(a.Rule, b.Rule))
+	return cmp.Or(cmp.Compare(a.source.rank(), b.source.rank()), compareRules(a.Rule, b.Rule), cmp.Compare(a.order, b.order))
 }
 
 // compareRules returns 0 for rules that mean the same, whatever their examples are.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/tools"
@@ -51,7 +52,7 @@ type Report struct {
 // Runner runs hooks. It is safe for concurrent use, and has no goroutine between hooks.
 type Runner struct {
 	conf  Config
-	hooks []*hook
+	hooks atomic.Pointer[[]*hook]
 
 	mu    sync.Mutex // guards the calls that were judged, the oldest first
 	known map[string]*judgment
@@ -80,19 +81,51 @@ func New(c Config) (*Runner, error) {
 		c.Dir = func(context.Context) string { return c.Root }
 	}
 	r := &Runner{conf: c, known: map[string]*judgment{}}
-	for _, h := range c.Hooks {
+	errs = append(errs, r.Replace(c.Hooks))
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("new hooks: %w", err)
+	}
+	return r, nil
+}
+
+// Replace replaces the hooks, all at once: those that run go on. If one is not valid, it changes nothing, and the
+// error is as that of [New].
+func (r *Runner) Replace(list []Hook) error {
+	checked, err := compile(list)
+	if err == nil {
+		r.hooks.Store(&checked)
+	}
+	return err
+}
+
+// Check returns the error that [Runner.Replace] would return.
+func Check(list []Hook) error {
+	_, err := compile(list)
+	return err
+}
+
+func compile(list []Hook) ([]*hook, error) {
+	var out []*hook
+	var errs []error
+	for _, h := range list {
 		matcher, err := h.check()
 		if err != nil {
 			errs = append(errs, &aycoder.ConfigError{Option: cmp.Or(h.Source, "hook"), Err: err})
 			continue
 		}
 		h.Timeout = min(cmp.Or(h.Timeout, defaultTimeout), longestTimeout)
-		r.hooks = append(r.hooks, &hook{h, matcher})
+		out = append(out, &hook{h, matcher})
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("new hooks: %w", err)
+	return out, errors.Join(errs...)
+}
+
+// Hooks returns the hooks that are in force.
+func (r *Runner) Hooks() []Hook {
+	var out []Hook
+	for _, h := range *r.hooks.Load() {
+		out = append(out, h.Hook)
 	}
-	return r, nil
+	return out
 }
 
 // A StoppedError reports that a hook ended the run, or refused the prompt of the user.
@@ -147,7 +180,7 @@ func (r *Runner) input(ctx context.Context, e Event, at aycoder.Place) map[strin
 // of returns the hooks of an event that match one of the names.
 func (r *Runner) of(e Event, names ...string) []*hook {
 	var found []*hook
-	for _, h := range r.hooks {
+	for _, h := range *r.hooks.Load() {
 		if h.Event == e && h.matches(names...) {
 			found = append(found, h)
 		}
