@@ -71,6 +71,7 @@ func (b *builder) told(context.Context) error {
 	if b.in.loaded == nil {
 		return nil
 	}
+	b.loaded = b.in.loaded
 	for _, d := range b.in.loaded.Diagnostics {
 		b.Notify("config", d.String())
 	}
@@ -121,7 +122,7 @@ func (b *builder) budgets(context.Context) error {
 			return err
 		}
 	}
-	if cost := b.in.settings.Agent.MaxCost; cost != nil {
+	if cost := b.in.settings.Agent.MaxCost; cost != nil || b.in.reloader != nil { // a change may set it
 		return b.pot(conversation, config.Budget{Cost: cost}, func(string) string { return "agent.max_cost" })
 	}
 	return nil
@@ -253,6 +254,9 @@ func (b *builder) approver(context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := p.Configure(policy.Configured{Rules: rulesOf(b.in.settings)}); err != nil {
+			return err
+		}
 		b.Policy, b.Approver = p, p
 	}
 	if b.Hooks != nil {
@@ -266,7 +270,7 @@ func (b *builder) approver(context.Context) error {
 
 // hooks makes what runs the hooks of the configuration.
 func (b *builder) hooks(context.Context) error {
-	if len(b.in.settings.Hooks) == 0 {
+	if len(b.in.settings.Hooks) == 0 && b.in.reloader == nil {
 		return nil
 	}
 	exec := b.in.exec
@@ -276,15 +280,19 @@ func (b *builder) hooks(context.Context) error {
 			return err
 		}
 	}
-	var list []hooks.Hook
-	for _, h := range b.in.settings.Hooks {
-		list = append(list, b.hook(h))
-	}
 	r, err := hooks.New(hooks.Config{
-		Hooks: list, Exec: exec, Root: b.Files.Dir(), Dir: b.Shell.DirOf, Report: b.report,
+		Hooks: b.hookList(b.in.settings.Hooks), Exec: exec, Root: b.Files.Dir(), Dir: b.Shell.DirOf, Report: b.report,
 	})
 	b.Hooks = r
 	return err
+}
+
+// hookList returns hooks of the configuration as package hooks runs them.
+func (b *builder) hookList(all []config.Hook) (list []hooks.Hook) {
+	for _, h := range all {
+		list = append(list, b.hook(h))
+	}
+	return list
 }
 
 func (b *builder) hook(h config.Hook) hooks.Hook {
@@ -296,9 +304,9 @@ func (b *builder) hook(h config.Hook) hooks.Hook {
 			out.Env = append(out.Env, name+"="+value)
 		}
 	}
-	if b.in.verify != nil {
+	if verify := b.in.verify; verify != nil { // of this configuration, also after a change
 		home := b.home(h.Origin)
-		out.Verify = func() error { return errors.Join(home, b.in.verify(h.Origin)) }
+		out.Verify = func() error { return errors.Join(home, verify(h.Origin)) }
 	}
 	return out
 }
@@ -333,9 +341,6 @@ func (b *builder) policyOptions() []policy.Option {
 	opts := []policy.Option{
 		policy.WithMode(b.in.settings.Approval.Mode), policy.WithWorkspace(b.Files.Dir()), policy.WithDir(b.Shell.DirOf),
 		policy.WithTools(b.Tools...),
-	}
-	for _, r := range b.in.settings.Approval.Rules {
-		opts = append(opts, policy.WithRules(cmp.Or(r.Source, policy.User), r.Policy()))
 	}
 	return append(opts, b.in.policy...)
 }
@@ -372,6 +377,9 @@ func (b *builder) loop(context.Context) error {
 		aycoder.WithLimits(b.limits()), aycoder.WithRetry(aycoder.RetryPolicy{Attempts: a.Retries, Budget: a.RetryTime}),
 		aycoder.WithThinking(a.Thinking), aycoder.WithWholeOutputs(b.Compactor.KeepOutput),
 	}
+	if b.reload != nil {
+		opts = append(opts, aycoder.WithSetup(b.reload.turn))
+	}
 	opts = append(append(opts, stageOptions(b.stages)...), b.in.loop...)
 	log, err := b.audit()
 	if err != nil {
@@ -406,10 +414,15 @@ func (b *builder) audit() ([]aycoder.Option, error) {
 }
 
 func (b *builder) limits() aycoder.Limits {
-	a, t := b.in.settings.Agent, b.in.settings.Tools
+	return limitsOf(b.in.settings)
+}
+
+// limitsOf returns the limits of runs.
+func limitsOf(c config.Settings) aycoder.Limits {
+	a, t := c.Agent, c.Tools
 	return aycoder.Limits{
 		Turns: a.MaxTurns, Calls: a.MaxCalls, Total: a.MaxTokens,
-		ToolOutput: t.MaxOutput, Parallel: t.Parallel, Grace: t.Grace, Approval: b.in.settings.Approval.Timeout,
+		ToolOutput: t.MaxOutput, Parallel: t.Parallel, Grace: t.Grace, Approval: c.Approval.Timeout,
 	}
 }
 

@@ -23,6 +23,11 @@
 // a map of the project by [WithMap]. If the configuration needs something that the program does not link, the
 // error of [New] lists everything that is missing, with the option to add.
 //
+// # Changes
+//
+// With [WithReloader], a runtime looks before each turn whether files of the configuration have changed. A change takes
+// effect there, as a whole, and notices say what has changed. See also [Runtime.Config] and [Runtime.Reload].
+//
 // # Stages
 //
 // The work around a turn is a list of named stages, which [Runtime.Stages] returns and a host can print. A
@@ -41,6 +46,7 @@ import (
 	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/memory"
@@ -85,6 +91,8 @@ type Runtime struct {
 	// Sections are the parts of the system prompt, in order.
 	Sections []Section
 
+	loaded  *config.Loaded
+	reload  *reload // nil without WithReloader
 	stages  []Stage
 	notices notices
 	closing sync.Once
@@ -101,7 +109,7 @@ func New(ctx context.Context, dir string, opts ...Option) (*Runtime, error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		b.check, b.told, b.budgets, b.models, b.workspace, b.ambient, b.tools, b.hooks, b.approver, b.context, b.loop, b.session,
+		b.check, b.told, b.budgets, b.models, b.workspace, b.ambient, b.tools, b.hooks, b.approver, b.context, b.reloads, b.loop, b.session,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, b.Close())

@@ -65,6 +65,7 @@ type setup struct {
 	configured bool // settings are given
 	loaded     *config.Loaded
 	verify     func(config.Origin) error
+	reloader   *config.Reloader
 	model      string
 	client     aycoder.ModelClient
 	small      aycoder.ModelClient

@@ -102,6 +102,8 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
+		a.r.reload.enter()
+		defer a.r.reload.leave()
 		attach, detach := a.attach()
 		defer detach()
 		for ev, err := range a.Loop.Run(ctx, in, append(slices.Clip(opts), attach...)...) {

@@ -1,0 +1,329 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/budget"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/policy"
+)
+
+// WithReloader sets the configuration to the one that r has, as [WithConfig] does, and follows its changes: before
+// each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
+// notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, and those of the budgets that
+// there are can change; other keys take effect when the runtime is made again, and a notice names them. If several
+// runs work at the same time, a change waits until one of them works alone, so that it is never inside of a turn.
+//
+// What other options of the host have set stays: its rules, its mode, and its limits. With [WithLoopOptions], a change
+// can only lower limits. If a file of the project changes that the user trusted, what it restricted stays until the
+// user decides. An [aycoder.WithSetup] among the options of the loop replaces this one, and nothing changes then.
+// Several runtimes may share r. Default: the configuration does not change.
+func WithReloader(r *config.Reloader) Option {
+	return func(s *setup) error {
+		if r == nil {
+			return wrong("WithReloader", "is nil")
+		}
+		s.reloader = r
+		return WithConfig(r.Current())(s)
+	}
+}
+
+// Config returns the configuration in force, or nil without [WithConfig] and [WithReloader]. It is safe for concurrent
+// use.
+func (r *Runtime) Config() *config.Loaded {
+	if r.reload == nil {
+		return r.loaded
+	}
+	r.reload.mu.Lock()
+	defer r.reload.mu.Unlock()
+	return r.reload.now
+}
+
+// Reload reads the files of the configuration now, however young they are. A change takes effect at once if no run
+// works, and else before its next turn. The error says that there is no [WithReloader], or it is that of the files, so
+// that the configuration in force stays. It is safe for concurrent use.
+func (r *Runtime) Reload() error {
+	x := r.reload
+	if x == nil {
+		return wrong("WithReloader", "is not among the options")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c := x.source.Reload()
+	if x.runs == 0 {
+		x.adopt()
+	}
+	return c.Err
+}
+
+// A reload brings changes of the configuration into a runtime.
+type reload struct {
+	b        *builder
+	source   *config.Reloader
+	hostMode bool           // the host has set the mode
+	first    aycoder.Limits // as the configuration had them in New
+
+	mu      sync.Mutex // guards all that follows
+	runs    int        // at work, without those inside of calls
+	now     *config.Loaded
+	refused *config.Loaded // was valid, but could not be used
+	fault   error          // that was told
+	trusted *config.Loaded // the last one before a file of the project was no longer trusted, or nil
+	made    *aycoder.Limits
+	limits  aycoder.Limits
+}
+
+// reloads makes what follows the changes, before the loop.
+func (b *builder) reloads(context.Context) error {
+	if b.in.reloader == nil {
+		return nil
+	}
+	x := &reload{b: b, source: b.in.reloader, now: b.in.loaded, first: limitsOf(b.in.settings)}
+	x.limits = x.first
+	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
+	b.reload = x
+	return nil
+}
+
+// setsMode reports whether options set the mode, which they do if it is not that of an option before them.
+func setsMode(opts []policy.Option) bool {
+	for _, m := range []policy.Mode{policy.Ask, policy.Plan} {
+		p, err := policy.New(append([]policy.Option{policy.WithMode(m)}, opts...)...)
+		if err != nil || p.Mode() != m {
+			return true
+		}
+	}
+	return false
+}
+
+// enter and leave count the runs at work.
+func (x *reload) enter() {
+	if x != nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.runs++
+	}
+}
+
+func (x *reload) leave() {
+	if x != nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.runs--
+	}
+}
+
+// turn is the function of [aycoder.WithSetup].
+func (x *reload) turn(_ context.Context, s aycoder.Setup) (aycoder.Setup, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.made == nil {
+		x.made = new(s.Limits)
+	}
+	if x.runs <= 1 {
+		x.source.Check()
+		x.adopt()
+	}
+	s.Limits = x.merged(s.Limits)
+	return s, nil
+}
+
+// adopt puts the configuration of the source into force, and tells what is wrong with its files.
+func (x *reload) adopt() {
+	if err := x.source.Fault(); err != x.fault {
+		if x.fault = err; err != nil {
+			x.b.Notify("config", "the files are not valid, so the configuration in force stays:\n"+err.Error())
+		}
+	}
+	next := x.source.Current()
+	if next == x.now || next == x.refused {
+		return
+	}
+	if err := x.apply(next); err != nil {
+		x.refused = next
+		x.b.Notify("config", "the files cannot be used, so the configuration in force stays:\n"+err.Error())
+	}
+}
+
+// apply puts a configuration into force. What can fail comes first.
+func (x *reload) apply(next *config.Loaded) error {
+	b, c := x.b, next.Config.Settings
+	b.in.verify = next.Verify
+	list := b.hookList(c.Hooks)
+	if err := hooks.Check(list); err != nil {
+		b.in.verify = x.now.Verify
+		return err
+	}
+	trusted := x.lastTrusted(next)
+	rules := rulesOf(c)
+	if trusted != nil {
+		rules[policy.Project] = append(rules[policy.Project], rulesOf(trusted.Config.Settings)[policy.Project]...)
+	}
+	if b.Policy != nil {
+		if err := b.Policy.Configure(policy.Configured{Mode: x.mode(c), Rules: rules}); err != nil {
+			b.in.verify = x.now.Verify
+			return err
+		}
+	}
+	_ = b.Hooks.Replace(list) // which is valid
+	x.limits, x.trusted = limitsOf(c), trusted
+	var kept config.Settings
+	if trusted != nil {
+		kept = trusted.Config.Settings
+		x.limits = lowest(x.limits, limitsOf(kept))
+	}
+	for name, pot := range b.Budgets {
+		_ = pot.SetLimits(lowestAmount(amountOf(c, name), amountOf(kept, name))) // which package config has checked
+	}
+	x.tell(next)
+	x.now = next
+	return nil
+}
+
+// lastTrusted returns the configuration whose restrictions stay since a file of the project has changed that the user
+// trusted, or nil.
+func (x *reload) lastTrusted(next *config.Loaded) *config.Loaded {
+	switch {
+	case !asks(next):
+		return nil
+	case asks(x.now):
+		return x.trusted
+	}
+	return x.now
+}
+
+// asks reports whether the user has to decide about a file of the project.
+func asks(l *config.Loaded) bool {
+	return slices.ContainsFunc(l.Questions, func(q config.Question) bool { return q.Kind == config.KindSettings })
+}
+
+// mode returns the new mode, or "" if it stays: it has not changed, or the host or the user has chosen another one.
+func (x *reload) mode(c config.Settings) policy.Mode {
+	before := x.now.Config.Approval.Mode
+	if c.Approval.Mode == before || x.hostMode || x.b.Policy.Mode() != before {
+		return ""
+	}
+	return c.Approval.Mode
+}
+
+// tell says what has changed.
+func (x *reload) tell(next *config.Loaded) {
+	for _, d := range next.Diagnostics {
+		if !slices.ContainsFunc(x.now.Diagnostics, func(o config.Diagnostic) bool { return o.String() == d.String() }) {
+			x.b.Notify("config", d.String())
+		}
+	}
+	var lines []string
+	for _, c := range next.Since(x.now) {
+		line := c.String()
+		if !x.live(c.Key, next.Config.Settings) {
+			line += " (takes effect when started again)"
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) > 0 {
+		x.b.Notify("config", "the configuration has changed:\n"+strings.Join(lines, "\n"))
+	}
+}
+
+// live reports whether the value of a key has taken effect.
+func (x *reload) live(key string, c config.Settings) bool {
+	if rest, ok := strings.CutPrefix(key, "budgets."); ok {
+		name, _, _ := strings.Cut(rest, ".")
+		return x.b.Budgets[name] != nil
+	}
+	switch key {
+	case "approval.mode":
+		return x.b.Policy != nil && x.b.Policy.Mode() == c.Approval.Mode
+	case "approval.rules":
+		return x.b.Policy != nil
+	case "hooks", "agent.max_cost":
+		return true
+	}
+	want, got := fields(limitsOf(c)), fields(x.merged(aycoder.Limits{}))
+	i := slices.Index(limitKeys, key)
+	return i >= 0 && want[i] == got[i]
+}
+
+// limitKeys are the keys of the limits, in the order of fields.
+var limitKeys = []string{
+	"agent.max_turns", "agent.max_calls", "agent.max_tokens", "tools.max_output", "tools.parallel", "tools.grace", "approval.timeout",
+}
+
+func fields(l aycoder.Limits) [7]int64 {
+	return [...]int64{
+		int64(l.Turns), int64(l.Calls), l.Total, int64(l.ToolOutput), int64(l.Parallel), int64(l.Grace), int64(l.Approval),
+	}
+}
+
+// withFields returns l with the fields, where 0 is none.
+func withFields(l aycoder.Limits, f [7]int64) aycoder.Limits {
+	l.Turns, l.Calls, l.Total, l.ToolOutput, l.Parallel = int(f[0]), int(f[1]), f[2], int(f[3]), int(f[4])
+	l.Grace, l.Approval = time.Duration(f[5]), time.Duration(f[6])
+	return l
+}
+
+// merged returns the limits of a turn: those in force, but for those that options of the host have set. A limit that
+// the runtime was made with cannot be removed, since 0 means that one.
+func (x *reload) merged(l aycoder.Limits) aycoder.Limits {
+	out, first := fields(x.limits), fields(x.first)
+	if x.made == nil {
+		return withFields(l, out)
+	}
+	for i, made := range fields(*x.made) {
+		switch {
+		case made != first[i] || out[i] == 0:
+			out[i] = made
+		case len(x.b.in.loop) > 0:
+			out[i] = lower(out[i], made)
+		}
+	}
+	return withFields(l, out)
+}
+
+// lower returns the lower one of two limits, where 0 is none.
+func lower[T cmp.Ordered](a, b T) T {
+	var none T
+	if a == none || b != none && b < a {
+		return b
+	}
+	return a
+}
+
+func lowest(a, b aycoder.Limits) aycoder.Limits {
+	x, y := fields(a), fields(b)
+	for i := range x {
+		x[i] = lower(x[i], y[i])
+	}
+	return withFields(a, x)
+}
+
+func lowestAmount(a, b budget.Amount) budget.Amount {
+	return budget.Amount{Money: lower(a.Money, b.Money), Tokens: lower(a.Tokens, b.Tokens), Work: lower(a.Work, b.Work)}
+}
+
+// amountOf returns the limits of a budget.
+func amountOf(c config.Settings, name string) budget.Amount {
+	of := c.Budgets[name]
+	if name == conversation && c.Agent.MaxCost != nil {
+		of = config.Budget{Cost: c.Agent.MaxCost}
+	}
+	return budget.Amount{Money: limit(of.Cost, 1e-9), Tokens: limit(of.Tokens, 1), Work: limit(of.Time, 1)}
+}
+
+// rulesOf returns the rules of a configuration by their sources.
+func rulesOf(c config.Settings) map[policy.Source][]policy.Rule {
+	out := map[policy.Source][]policy.Rule{}
+	for _, r := range c.Approval.Rules {
+		source := cmp.Or(r.Source, policy.User)
+		out[source] = append(out[source], r.Policy())
+	}
+	return out
+}
