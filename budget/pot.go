@@ -135,8 +135,8 @@ func New(c Config) (*Pot, error) {
 	return p, nil
 }
 
-// SetLimits replaces the limits, where 0 is no limit. What was spent stays, so a
-// limit below it means that nothing is left. Requests that wait get their answers by the new limits, and those that
+// SetLimits replaces the limits. Zero removes a limit. The amounts spent so far stay, so a limit below them means that
+// nothing is left. Requests that wait get their answers by the new limits, and those that
 // have begun go on, but calls are cancelled when the working time is used up.
 func (p *Pot) SetLimits(c Amount) error {
 	if err := p.checkLimits(c); err != nil {

@@ -96,7 +96,7 @@ func shown(n, other *node) string {
 	return fmt.Sprint(v)
 }
 
-// plain reports whether a text names a provider or a model, and so is no secret.
+// plain reports whether a text names a provider or a model, and so is not a secret.
 func (f *field) plain() bool {
 	return slices.Contains([]string{"provider", "model", "main", "small", "summary"}, f.name)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 )
 
-// What changed is told without secrets.
+// A change is told without secrets.
 func TestSince(t *testing.T) {
 	load := func(text string) *config.Loaded {
 		l, err := config.Load(config.WithUserFile(write(t, filepath.Join(t.TempDir(), "c.toml"), text)),

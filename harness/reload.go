@@ -21,7 +21,7 @@ import (
 // there are can change; other keys take effect when the runtime is made again, and a notice names them. If several
 // runs work at the same time, a change waits until one of them works alone, so that it is never inside of a turn.
 //
-// What other options of the host have set stays: its rules, its mode, and its limits. With [WithLoopOptions], a change
+// A change never touches the rules, the mode and the limits that other options of the host have set. With [WithLoopOptions], a change
 // can only lower limits. If a file of the project changes that the user trusted, what it restricted stays until the
 // user decides. An [aycoder.WithSetup] among the options of the loop replaces this one, and nothing changes then.
 // Several runtimes may share r. Default: the configuration does not change.
@@ -152,7 +152,7 @@ func (x *reload) adopt() {
 	}
 }
 
-// apply puts a configuration into force. What can fail comes first.
+// apply puts a configuration into force. The steps that can fail come first.
 func (x *reload) apply(next *config.Loaded) error {
 	b, c := x.b, next.Config.Settings
 	b.in.verify = next.Verify
