@@ -85,8 +85,9 @@ type Runtime struct {
 	Compactor *compaction.Compactor
 	Budgets   map[string]*budget.Pot
 	Memory    *memory.Memory
-	Library   *project.Library
-	Hooks     *hooks.Runner
+	// Library follows changes with [WithReloader]: its method Now returns the newest one.
+	Library *project.Library
+	Hooks   *hooks.Runner
 
 	// Sections are the parts of the system prompt, in order.
 	Sections []Section

@@ -12,13 +12,15 @@ import (
 	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
 )
 
 // WithReloader sets the configuration to the one that r has, as [WithConfig] does, and follows its changes: before
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
 // notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, and those of the budgets that
-// there are can change; other keys take effect when the runtime is made again, and a notice names them. If several
+// there are can change; other keys take effect when the runtime is made again, and a notice names them. Commands,
+// agents and skills are read again there, too, unless the workspace is on another machine: see [Runtime.Library]. If several
 // runs work at the same time, a change waits until one of them works alone, so that it is never inside of a turn.
 //
 // A change never touches the rules, the mode and the limits that other options of the host have set. With [WithLoopOptions], a change
@@ -46,10 +48,10 @@ func (r *Runtime) Config() *config.Loaded {
 	return r.reload.now
 }
 
-// Reload reads the files of the configuration now, however young they are. A change takes effect at once if no run
+// Reload reads commands, agents and skills again, and the files of the configuration now, however young they are. A change takes effect at once if no run
 // works, and else before its next turn. The error says that there is no [WithReloader], or it is that of the files, so
 // that the configuration in force stays. It is safe for concurrent use.
-func (r *Runtime) Reload() error {
+func (r *Runtime) Reload(ctx context.Context) error {
 	x := r.reload
 	if x == nil {
 		return wrong("WithReloader", "is not among the options")
@@ -60,6 +62,7 @@ func (r *Runtime) Reload() error {
 	if x.runs == 0 {
 		x.adopt()
 	}
+	x.library(ctx)
 	return c.Err
 }
 
@@ -121,7 +124,7 @@ func (x *reload) leave() {
 }
 
 // turn is the function of [aycoder.WithSetup].
-func (x *reload) turn(_ context.Context, s aycoder.Setup) (aycoder.Setup, error) {
+func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.made == nil {
@@ -130,9 +133,29 @@ func (x *reload) turn(_ context.Context, s aycoder.Setup) (aycoder.Setup, error)
 	if x.runs <= 1 {
 		x.source.Check()
 		x.adopt()
+		if x.b.Workspace != nil {
+			x.library(ctx)
+		}
 	}
 	s.Limits = x.merged(s.Limits)
 	return s, nil
+}
+
+// library reads commands, agents and skills again. The list of skills in the system prompt stays as it was sent.
+func (x *reload) library(ctx context.Context) {
+	if x.b.Library == nil {
+		return
+	}
+	next, err := project.Load(ctx, x.b.sources()...)
+	if err != nil {
+		return // of ctx, which ends the run
+	}
+	for _, w := range next.Warnings {
+		if !slices.Contains(x.b.Library.Now().Warnings, w) {
+			x.b.Notify("skills", w.String())
+		}
+	}
+	x.b.Library.Replace(next)
 }
 
 // adopt puts the configuration of the source into force, and tells what is wrong with its files.

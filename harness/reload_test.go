@@ -179,7 +179,7 @@ func reloading(t *testing.T, text string, opts ...harness.Option) (*harness.Runt
 	}, opts...)...)
 	return rt, func(text string) error {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
-		return rt.Reload()
+		return rt.Reload(t.Context())
 	}
 }
 
@@ -201,7 +201,7 @@ func TestReloadTells(t *testing.T) {
 	require.Len(t, run(t, rt, "four"), 1)
 
 	plain := open(t, t.TempDir(), harness.WithClient(script.New()))
-	require.ErrorContains(t, plain.Reload(), "WithReloader")
+	require.ErrorContains(t, plain.Reload(t.Context()), "WithReloader")
 	require.Nil(t, plain.Config())
 }
 
@@ -259,12 +259,37 @@ func TestReloadOfAChangedProject(t *testing.T) {
 	rt := open(t, dir, harness.WithClient(script.New(script.Say("1"), script.Say("2"), script.Say("3"))), harness.WithReloader(src))
 	require.Len(t, rt.Policy.Rules(policy.Project), 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, config.ProjectFile), []byte("agent.max_turns = 40\n"), 0o644))
-	require.NoError(t, rt.Reload())
+	require.NoError(t, rt.Reload(t.Context()))
 	require.Len(t, rt.Policy.Rules(policy.Project), 1)
 	require.Equal(t, 20, turns(t, rt))
 	require.Len(t, rt.Config().Questions, 1)
 	decide(true)
-	require.NoError(t, rt.Reload())
+	require.NoError(t, rt.Reload(t.Context()))
 	require.Empty(t, rt.Policy.Rules(policy.Project))
 	require.Equal(t, 40, turns(t, rt))
+}
+
+// A new command works at once, and the system prompt stays as it was sent.
+func TestReloadOfTheLibrary(t *testing.T) {
+	src, err := config.NewReloader()
+	require.NoError(t, err)
+	dir := project(t, loud)
+	model := script.New(script.Say("1"), script.Say("2"))
+	rt := open(t, dir, harness.WithClient(model), harness.WithReloader(src), harness.WithAmbient(harness.Skills))
+	run(t, rt, "one")
+	require.Nil(t, rt.Library.Command("new"))
+	for name, text := range map[string]string{
+		".claude/commands/new.md": "Do the new thing.\n", ".claude/skills/two/SKILL.md": "---\nname: two\ndescription: SECOND\n---\nDo it.\n",
+	} {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	run(t, rt, "two")
+	require.NotNil(t, rt.Library.Command("new"))
+	require.NotNil(t, rt.Library.Skill("two"))
+	require.Equal(t, system(model.Requests()[0]), system(model.Requests()[1]))
+	require.NoError(t, os.Remove(filepath.Join(dir, ".claude/commands/new.md")))
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Nil(t, rt.Library.Command("new"))
 }

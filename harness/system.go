@@ -124,8 +124,8 @@ func listing(ctx context.Context, files project.Files) (string, error) {
 	return text, nil
 }
 
-// ambient reads what the host has switched on.
-func (b *builder) ambient(ctx context.Context) error {
+// sources are the directories in which to look, the nearest first.
+func (b *builder) sources() []project.Source {
 	var sources []project.Source
 	if !b.in.distrust {
 		sources = append(sources, project.Source{Files: b.Files})
@@ -133,6 +133,12 @@ func (b *builder) ambient(ctx context.Context) error {
 	if b.in.userFiles != nil {
 		sources = append(sources, project.Source{Files: b.in.userFiles, Roots: []string{"."}, Label: "~", User: true})
 	}
+	return sources
+}
+
+// ambient reads what the host has switched on.
+func (b *builder) ambient(ctx context.Context) error {
+	sources := b.sources()
 	on := b.in.ambient
 	var err error
 	if on[Instructions] {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
@@ -28,6 +29,20 @@ type Library struct {
 	Skills   []*Skill
 	// Warnings say what was not understood, and which files were left out, up to a thousand.
 	Warnings []Warning
+
+	next atomic.Pointer[Library]
+}
+
+// Replace makes the methods Command, Agent and Skill, and the tool of [NewSkillTool], use another library from now on. The
+// fields of l stay. It is safe for concurrent use with these methods.
+func (l *Library) Replace(by *Library) { l.next.Store(by) }
+
+// Now returns the library that the methods use: the last one of [Library.Replace], or l.
+func (l *Library) Now() *Library {
+	if by := l.next.Load(); by != nil {
+		return by
+	}
+	return l
 }
 
 // Command is a prompt that a user calls by its name.
@@ -99,17 +114,17 @@ func Load(ctx context.Context, sources ...Source) (*Library, error) {
 
 // Command returns the command of a name, or nil.
 func (l *Library) Command(name string) *Command {
-	return find(l.Commands, func(c *Command) bool { return c.Name == name })
+	return find(l.Now().Commands, func(c *Command) bool { return c.Name == name })
 }
 
 // Agent returns the agent of a name, or nil.
 func (l *Library) Agent(name string) *Agent {
-	return find(l.Agents, func(a *Agent) bool { return a.Name == name })
+	return find(l.Now().Agents, func(a *Agent) bool { return a.Name == name })
 }
 
 // Skill returns the skill of a name, or nil.
 func (l *Library) Skill(name string) *Skill {
-	return find(l.Skills, func(s *Skill) bool { return s.Name == name })
+	return find(l.Now().Skills, func(s *Skill) bool { return s.Name == name })
 }
 
 func find[T any](list []*T, is func(*T) bool) *T {

@@ -58,7 +58,7 @@ type skillArgs struct {
 
 // NewSkillTool returns the tool "skill", by which the model reads the instructions of a skill and its other
 // files, as they are at that time. It only reads, and reads nothing else. A [Keeper] keeps the instructions after
-// a compaction. A host whose library changes makes a new tool.
+// a compaction. It follows [Library.Replace].
 func NewSkillTool(l *Library) (aycoder.Tool, error) {
 	return aycoder.NewTool(skillTool, "Returns the instructions of a skill, and the names of its files.",
 		func(ctx context.Context, _ *aycoder.Invocation, in skillArgs) (*aycoder.ToolResult, error) {
@@ -76,7 +76,7 @@ func NewSkillTool(l *Library) (aycoder.Tool, error) {
 // similar names the skills that the model may have meant.
 func (l *Library) similar(name string) string {
 	var names []string
-	for _, s := range l.Skills {
+	for _, s := range l.Now().Skills {
 		names = append(names, s.Name)
 	}
 	if names = closest.Closest(name, names, 3); len(names) == 0 {
