@@ -293,3 +293,39 @@ func TestReloadOfTheLibrary(t *testing.T) {
 	require.NoError(t, rt.Reload(t.Context()))
 	require.Nil(t, rt.Library.Command("new"))
 }
+
+func ExampleWithReloader() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "config.toml")
+	src, err := config.NewReloader(config.WithUserFile(name))
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	rt, err := harness.New(ctx, dir, harness.WithClient(script.New(script.Say("ok"))), harness.WithReloader(src))
+	if err != nil {
+		panic(err)
+	}
+	defer rt.Close()
+	if err := os.WriteFile(name, []byte("agent.max_turns = 80\n"), 0o600); err != nil {
+		panic(err)
+	}
+	if err := rt.Reload(ctx); err != nil { // the command /reload; without it, the next turns find the change
+		panic(err)
+	}
+	for ev, err := range rt.Run(ctx, aycoder.Input{Prompt: "hello"}) {
+		if n, ok := ev.(*aycoder.Notice); ok {
+			fmt.Println(n.Text)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	// Output:
+	// the configuration has changed:
+	// agent.max_turns: 50 → 80
+}
