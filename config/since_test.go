@@ -14,7 +14,7 @@ import (
 func TestSince(t *testing.T) {
 	load := func(text string) *config.Loaded {
 		l, err := config.Load(config.WithUserFile(write(t, filepath.Join(t.TempDir(), "c.toml"), text)),
-			config.WithLookup(func(string) (string, bool) { return "sesame", true }))
+			config.WithLookup(func(name string) (string, bool) { return "sesame", name == "NAME" }))
 		require.NoError(t, err)
 		return l
 	}

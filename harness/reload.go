@@ -20,13 +20,14 @@ import (
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
 // notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, and those of the budgets that
 // there are can change; other keys take effect when the runtime is made again, and a notice names them. Commands,
-// agents and skills are read again there, too, unless the workspace is on another machine: see [Runtime.Library]. If several
-// runs work at the same time, a change waits until one of them works alone, so that it is never inside of a turn.
+// agents and skills are read again there, too, unless the workspace is on another machine: see [Runtime.Library]. If
+// several runs work at the same time, a change waits until one of them works alone, so that it is never inside of a
+// turn.
 //
-// A change never touches the rules, the mode and the limits that other options of the host have set. With [WithLoopOptions], a change
-// can only lower limits. If a file of the project changes that the user trusted, what it restricted stays until the
-// user decides. An [aycoder.WithSetup] among the options of the loop replaces this one, and nothing changes then.
-// Several runtimes may share r. Default: the configuration does not change.
+// A change never touches the rules, the mode and the limits that other options of the host have set. With
+// [WithLoopOptions], a change can only lower limits. If a file of the project changes that the user trusted, what it
+// restricted stays until the user decides. An [aycoder.WithSetup] among the options of the loop replaces this one,
+// and nothing changes then. Several runtimes may share r. Default: the configuration does not change.
 func WithReloader(r *config.Reloader) Option {
 	return func(s *setup) error {
 		if r == nil {
@@ -37,8 +38,8 @@ func WithReloader(r *config.Reloader) Option {
 	}
 }
 
-// Config returns the configuration in force, or nil without [WithConfig] and [WithReloader]. It is safe for concurrent
-// use.
+// Config returns the configuration in force, or nil without [WithConfig] and [WithReloader]. It is safe for
+// concurrent use.
 func (r *Runtime) Config() *config.Loaded {
 	if r.reload == nil {
 		return r.loaded
@@ -48,9 +49,10 @@ func (r *Runtime) Config() *config.Loaded {
 	return r.reload.now
 }
 
-// Reload reads commands, agents and skills again, and the files of the configuration now, however young they are. A change takes effect at once if no run
-// works, and else before its next turn. The error says that there is no [WithReloader], or it is that of the files, so
-// that the configuration in force stays. It is safe for concurrent use.
+// Reload reads commands, agents and skills again, and the files of the configuration now, however young they are. A
+// change takes effect at once if no run works, and else before its next turn. The error says that there is no
+// [WithReloader], or it is that of the files, so that the configuration in force stays. It is safe for concurrent
+// use.
 func (r *Runtime) Reload(ctx context.Context) error {
 	x := r.reload
 	if x == nil {
@@ -277,7 +279,8 @@ func (x *reload) live(key string, c config.Settings) bool {
 
 // limitKeys are the keys of the limits, in the order of fields.
 var limitKeys = []string{
-	"agent.max_turns", "agent.max_calls", "agent.max_tokens", "tools.max_output", "tools.parallel", "tools.grace", "approval.timeout",
+	"agent.max_turns", "agent.max_calls", "agent.max_tokens", "tools.max_output", "tools.parallel", "tools.grace",
+	"approval.timeout",
 }
 
 func fields(l aycoder.Limits) [7]int64 {
