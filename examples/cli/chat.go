@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/harness"
 )
 
 const (
@@ -27,6 +28,8 @@ type chat struct {
 	*view
 	keys      *keyboard
 	agent     aycoder.Agent
+	runtime   *harness.Runtime
+	settings  *settings
 	compactor *compaction.Compactor
 	name      string // of the model
 	label     string // of the prompt
@@ -101,6 +104,12 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 			return "", io.EOF
 		case line == "/help":
 			c.line(chatHelp)
+		case line == "/reload":
+			if err := c.reload(ctx); err != nil {
+				c.line(c.paint(red, "! "+explain(err)))
+				continue
+			}
+			c.line("The configuration was read again.")
 		case line == "/clear":
 			c.messages = nil
 			c.line("The conversation is forgotten.")
@@ -118,6 +127,7 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it, and what you
 type and end with Enter reaches the model at its next step.
 /compact lets the model forget details; words behind it say what to keep, also while it works.
+/reload reads the configuration again, and asks about what is new in it.
 /clear forgets the conversation, /quit or ctrl-d leaves.`
 
 // readLine reads a line. In a plain terminal the terminal itself edits the line, and

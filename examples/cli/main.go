@@ -344,7 +344,7 @@ func (a *app) chat(o *options) int {
 		return a.failed(err)
 	}
 	defer s.close()
-	c.agent, c.compactor, c.name = s.Runtime, s.Compactor, s.name
+	c.agent, c.runtime, c.compactor, c.name = s.Runtime, s.Runtime, s.Compactor, s.name
 	c.greet(s, a.getenv(keyEnv) != "")
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }
@@ -358,6 +358,7 @@ func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
 	if err := c.trusts(ctx, st); err != nil {
 		return nil, err
 	}
+	c.settings = st
 	return a.open(ctx, o, st)
 }
 

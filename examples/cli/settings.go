@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func managed() string {
 func (a *app) sources(o *options, st *settings) []config.Option {
 	from := []config.Option{
 		config.WithProject("."), config.WithManagedFile(managed()), config.WithTrust(st.trust), config.WithProfile(o.profile),
-		config.WithForms(harness.HookForms()...),
+		config.WithForms(harness.HookForms()...), config.WithEnviron(os.Environ()),
 		config.WithLookup(func(name string) (string, bool) {
 			v := a.getenv(name)
 			return v, v != ""
@@ -125,12 +126,12 @@ func (st *settings) options() ([]harness.Option, error) {
 	if st.loaded.Config.Roles.Summary == "" {
 		from = append(from, config.WithFlag("-model", "roles.summary", st.model))
 	}
-	loaded, err := config.Load(from...)
+	follow, err := config.NewReloader(from...)
 	if err != nil {
 		return nil, err
 	}
 	opts := []harness.Option{
-		harness.WithConfig(loaded), harness.WithLookup(os.LookupEnv), harness.WithOpener(linked.Open), harness.WithModel(st.model),
+		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(linked.Open), harness.WithModel(st.model),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts),
 	}
 	return opts, nil
@@ -213,6 +214,24 @@ func (c *chat) trusts(ctx context.Context, st *settings) error {
 		st.texts = st.texts || yes && q.Kind == kindTexts
 	}
 	return nil
+}
+
+// reload reads the configuration again, and asks about what has come.
+func (c *chat) reload(ctx context.Context) error {
+	if c.settings.trust == nil {
+		return errors.New("there is no configuration")
+	}
+	if err := c.runtime.Reload(ctx); err != nil {
+		return err
+	}
+	c.settings.loaded = c.runtime.Config()
+	if len(c.settings.loaded.Questions) == 0 {
+		return nil
+	}
+	if err := c.trusts(ctx, c.settings); err != nil {
+		return err
+	}
+	return c.runtime.Reload(ctx)
 }
 
 // brings shows what a project brings.
