@@ -37,7 +37,8 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
-	masker       *tools.Masker // nil if secrets are not masked
+	masker       *tools.Masker                  // nil if secrets are not masked
+	opened       map[string]aycoder.ModelClient // by the names in files of agents and commands
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -190,12 +191,19 @@ func (b *builder) tools(ctx context.Context) error {
 	if err := b.servers(ctx); err != nil {
 		return err
 	}
-	sub, err := b.subagent()
-	if err != nil {
+	sub := new(agents)
+	if err := b.general(sub); err != nil {
 		return err
 	}
 	b.Tools = append(b.Tools, sub)
-	return b.filter()
+	if err := b.filter(); err != nil {
+		return err
+	}
+	if err := b.agents(ctx, sub); err != nil { // again, without the tools that were left out
+		return err
+	}
+	b.prepareCommands(ctx)
+	return nil
 }
 
 func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
@@ -224,14 +232,6 @@ func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
 	return append(opts, b.in.tools...), nil
 }
 
-// subagent returns the tool that starts agents, which have the tools that are there so far.
-func (b *builder) subagent() (aycoder.Tool, error) {
-	return tools.Subagent(tools.SubagentConfig{
-		Model: b.Client, Tools: b.Tools, Background: b.Jobs,
-		Options: []aycoder.Option{aycoder.WithName("subagent")},
-	})
-}
-
 // filter leaves out the tools that the configuration and the host do not want.
 func (b *builder) filter() error {
 	for _, name := range b.in.settings.Tools.Disabled {
@@ -258,6 +258,9 @@ func (b *builder) approver(context.Context) error {
 			return err
 		}
 		b.Policy, b.Approver = p, p
+	}
+	if b.Library != nil {
+		b.Approver = &commandApprover{b.Approver}
 	}
 	if b.Hooks != nil {
 		b.Approver = b.Hooks.Approver(b.Approver)
@@ -385,6 +388,7 @@ func (b *builder) loop(context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.plain = append([]aycoder.Option{aycoder.WithApprover(b.Approver), aycoder.WithLimits(b.limits())}, log...)
 	loop, err := aycoder.New(b.Client, append(opts, log...)...)
 	if err != nil {
 		return err

@@ -28,6 +28,15 @@
 // With [WithReloader], a runtime looks before each turn whether files of the configuration have changed. A change takes
 // effect there, as a whole, and notices say what has changed. See also [Runtime.Config] and [Runtime.Reload].
 //
+// # Commands
+//
+// With the ambient Skills, [Runtime.Expand] makes the input of a run of what a user has typed, such as "/review a.go",
+// and the tool subagent can start the agents of the project and of the user.
+//
+//	var typed harness.Typed
+//	for ev, err := range rt.Expand(ctx, line, &typed) { … } // may ask whether a command may run
+//	for ev, err := range typed.Run(ctx) { … }
+//
 // # Stages
 //
 // The work around a turn is a list of named stages, which [Runtime.Stages] returns and a host can print. A
@@ -95,6 +104,9 @@ type Runtime struct {
 	loaded  *config.Loaded
 	reload  *reload // nil without WithReloader
 	stages  []Stage
+	plain   []aycoder.Option // of loops that run only tools
+	typed   map[string]prepared
+	trust   *config.Trust
 	notices notices
 	closing sync.Once
 	closers []func() error

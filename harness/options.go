@@ -90,6 +90,7 @@ type setup struct {
 	approver aycoder.Approver
 	store    session.Store
 	id       string
+	trust    *config.Trust
 	loop     []aycoder.Option
 	tools    []tools.Option
 	policy   []policy.Option
@@ -261,6 +262,12 @@ func WithQuestions(wrap func(aycoder.Approver) aycoder.Approver) Option {
 // session, so that the host keeps the messages.
 func WithStore(store session.Store, id string) Option {
 	return required("WithStore", func(s *setup, st session.Store) { s.store, s.id = st, id })(store, store != nil)
+}
+
+// WithTrust sets the answers of the user about commands of the project that run a shell: see [Runtime.Expand].
+// Default: nothing is trusted.
+func WithTrust(t *config.Trust) Option {
+	return required("WithTrust", func(s *setup, t *config.Trust) { s.trust = t })(t, t != nil)
 }
 
 // WithLoopOptions adds options of [aycoder.New], after those of the runtime. It appends.

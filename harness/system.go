@@ -210,6 +210,9 @@ func (b *builder) usual() []Stage {
 	if b.Memory != nil {
 		stages = append(stages, Stage{Name: "lessons", Effect: "adds lessons before the list of tasks", BeforeTurn: b.Memory.Remind})
 	}
+	if b.Library != nil {
+		stages = append(stages, Stage{Name: "command", Effect: "asks the model that a command names", AroundModel: commandModel})
+	}
 	guard := &guard{files: b.Files, notify: b.Notify, verbs: DefaultRules().PlanVerbs}
 	loops := newRepeats()
 	stages = append(stages,

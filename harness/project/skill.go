@@ -107,6 +107,17 @@ func (s *Skill) read(ctx context.Context) (*aycoder.ToolResult, error) {
 	return res, nil
 }
 
+// Command returns the skill as a command, for a user who calls it by its name: with the instructions as they are now.
+func (s *Skill) Command(ctx context.Context) (*Command, error) {
+	text, err := s.source.read(ctx, path.Join(s.dir, skillFile))
+	if err != nil {
+		return nil, err
+	}
+	d := parse(path.Join(s.Dir, skillFile), text, nil, &warnings{})
+	return &Command{Name: s.Name, Description: s.Description, AllowedTools: s.AllowedTools, File: d.file, User: s.User,
+		Text: d.body, Line: d.line}, nil
+}
+
 // list returns the names of the other files, a line for each.
 func (s *Skill) list(ctx context.Context) string {
 	names := s.files(ctx, "", 0, nil)

@@ -42,8 +42,8 @@ var aliases = []alias{
 	{"LS", "list_files", nil},
 	{"WebFetch", "fetch", nil},
 	{"TodoWrite", "todo", nil},
-	{"Task", "subagent", []arg{{theirs: "prompt", ours: "task"}}},
-	{"Agent", "subagent", []arg{{theirs: "prompt", ours: "task"}}},
+	{"Task", "subagent", []arg{{theirs: "prompt", ours: "task"}, {theirs: "subagent_type", ours: "agent"}}},
+	{"Agent", "subagent", []arg{{theirs: "prompt", ours: "task"}, {theirs: "subagent_type", ours: "agent"}}},
 	{"AskUserQuestion", "ask_user", nil},
 	{"Skill", "skill", []arg{{theirs: "skill", ours: "name"}}},
 }

@@ -1,0 +1,346 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+// KindCommand is the kind of the questions about commands of a project that run a shell.
+const KindCommand config.Kind = "command"
+
+// Typed is what a user has typed, made into the input of a run by [Runtime.Expand].
+type Typed struct {
+	// Input is the input. A host adds the messages of the conversation if there is no session.
+	Input aycoder.Input
+	// Command is the name of the command or skill that was called, or "".
+	Command string
+
+	r *Runtime
+	prepared
+}
+
+// A prepared command has what New found out about it.
+type prepared struct {
+	limits *toolLimits
+	model  aycoder.ModelClient
+}
+
+// UnknownCommandError reports that a user has called a command that is not there.
+type UnknownCommandError struct {
+	// Name is what the user called, without the slash. Similar are names that may have been meant.
+	Name    string
+	Similar []string
+}
+
+// Error implements the error interface.
+func (e *UnknownCommandError) Error() string {
+	text := "there is no command /" + runes.Path(e.Name)
+	if len(e.Similar) > 0 {
+		text += "; did you mean /" + strings.Join(e.Similar, ", /") + "?"
+	}
+	return text
+}
+
+// UntrustedError reports that a command of the project runs a shell, and that the user does not trust it. If Refused
+// is false, the user has not been asked: a host shows the Question, passes the answer to [config.Trust.Decide], and
+// expands the command again.
+type UntrustedError struct {
+	Question config.Question
+	Refused  bool
+}
+
+// Error implements the error interface.
+func (e *UntrustedError) Error() string {
+	if e.Refused {
+		return runes.Path(e.Question.File) + " runs commands that the user does not trust"
+	}
+	return runes.Path(e.Question.File) + " runs commands, and the user has not been asked whether to trust them"
+}
+
+// Expand makes the input of a run of what a user has typed, and puts it into into. "/name arguments" calls a command
+// or a skill of [Runtime].Library; what [project.Command.Expand] describes is replaced in its text. Any other text is
+// the prompt as it is, also one that begins with a path such as /etc/hosts.
+//
+// The shell commands in a text are calls of the tool bash, which the runtime's approver, hooks and stages see, in a run
+// of their own. Its events are those of the sequence: a host answers the questions among them as those of a run. A
+// command of the project that runs a shell needs the trust of the user first (see [WithTrust]); without, nothing
+// runs, and the error is an [*UntrustedError]. It is an [*UnknownCommandError] for a name that is not there, and a
+// [*project.ExpandError] for a shell command that was refused or could not run. The sequence can be used once, and its
+// error is the last element; into is set only if there is none.
+func (r *Runtime) Expand(ctx context.Context, text string, into *Typed) iter.Seq2[aycoder.Event, error] {
+	used := false
+	return func(yield func(aycoder.Event, error) bool) {
+		if used {
+			yield(nil, aycoder.ErrConsumed)
+			return
+		}
+		used = true
+		x := &expansion{r: r, yield: yield}
+		typed, err := x.expand(ctx, text)
+		switch {
+		case x.left:
+		case err != nil:
+			yield(nil, err)
+		default:
+			*into = *typed
+		}
+	}
+}
+
+type typedKey struct{}
+
+// Run lets the agent answer, like [Runtime.Run]. A command that names a model gets it for this run, and one that
+// lists its allowed tools has no others in it, nor have the agents that it starts: a call of another tool is denied.
+// To resume a suspended run under the same limits, set Input and call Run again.
+func (t *Typed) Run(ctx context.Context, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	if t.Command != "" {
+		ctx = context.WithValue(ctx, typedKey{}, t)
+	}
+	return t.r.Run(ctx, t.Input, opts...)
+}
+
+func typedFrom(ctx context.Context) *Typed {
+	t, _ := ctx.Value(typedKey{}).(*Typed)
+	return t
+}
+
+// prepareCommands finds out what commands and skills may use.
+func (b *builder) prepareCommands(ctx context.Context) {
+	b.Runtime.trust, b.typed = b.in.trust, map[string]prepared{}
+	if b.Library == nil {
+		return
+	}
+	for _, c := range b.Library.Commands {
+		p := prepared{limits: b.restrict("the command "+c.Name, c.File, c.AllowedTools)}
+		if c.Model != "" {
+			p.model = b.modelOf(ctx, c.Model, c.File)
+		}
+		b.typed[c.File] = p
+	}
+	for _, s := range b.Library.Skills {
+		file := path.Join(s.Dir, "SKILL.md")
+		b.typed[file] = prepared{limits: b.restrict("the skill "+s.Name, file, s.AllowedTools)}
+	}
+}
+
+// An expansion makes one input.
+type expansion struct {
+	r     *Runtime
+	yield func(aycoder.Event, error) bool
+	left  bool // the consumer has left the loop
+}
+
+func (x *expansion) expand(ctx context.Context, text string) (*Typed, error) {
+	name, args, ok := called(text)
+	if !ok {
+		return &Typed{Input: aycoder.Input{Prompt: text}, r: x.r}, nil
+	}
+	c, err := x.r.command(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.r.trusts(c); err != nil {
+		return nil, err
+	}
+	t := &Typed{Command: c.Name, r: x.r, prepared: x.r.typed[c.File]}
+	e := project.Expansion{Files: x.r.Files}
+	if bash := x.r.bash(t); bash != nil {
+		e.Run = func(ctx context.Context, script string) (string, error) {
+			if err := x.r.trusts(c); err != nil { // a script may have changed while a question was open
+				return "", err
+			}
+			return x.run(ctx, bash, script)
+		}
+	}
+	t.Input.Prompt, err = c.Expand(ctx, args, e)
+	return t, err
+}
+
+// called splits a call of a command. What looks like a path is none.
+func called(text string) (name, args string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/")
+	if i := strings.IndexAny(rest, " \t\r\n"); i >= 0 {
+		rest, args = rest[:i], strings.TrimSpace(rest[i:])
+	}
+	return rest, args, ok && rest != "" && !strings.Contains(rest, "/")
+}
+
+// command returns the command of a name, or the skill as one.
+func (r *Runtime) command(ctx context.Context, name string) (*project.Command, error) {
+	if r.Library == nil {
+		return nil, &UnknownCommandError{Name: name}
+	}
+	if c := r.Library.Command(name); c != nil {
+		return c, nil
+	}
+	if s := r.Library.Skill(name); s != nil {
+		return s.Command(ctx)
+	}
+	var names []string
+	for _, c := range r.Library.Commands {
+		names = append(names, c.Name)
+	}
+	for _, s := range r.Library.Skills {
+		names = append(names, s.Name)
+	}
+	return nil, &UnknownCommandError{Name: name, Similar: closest.Closest(name, names, 3)}
+}
+
+var errElsewhere = errors.New("its commands cannot be trusted, because the workspace is on another machine")
+
+// trusts returns an error if a command of the project would run what the user does not trust.
+func (r *Runtime) trusts(c *project.Command) error {
+	scripts := c.Scripts()
+	if c.User || len(scripts) == 0 {
+		return nil
+	}
+	if r.Workspace == nil {
+		return &project.ExpandError{Command: c.Name, File: c.File, Line: scripts[0].Line, Err: errElsewhere}
+	}
+	q := config.Question{Kind: KindCommand, Root: r.Files.Dir(), File: c.File, Line: scripts[0].Line}
+	var lines []string
+	for _, s := range scripts {
+		lines = append(lines, s.Text)
+	}
+	q.Command = strings.Join(lines, "\n")
+	q, err := q.Bind()
+	if err != nil {
+		return fmt.Errorf("trust %s: %w", runes.Path(c.File), err)
+	}
+	trusted, known, err := r.trust.Decided(q)
+	switch {
+	case err != nil:
+		return err
+	case !trusted:
+		return &UntrustedError{Question: q, Refused: known}
+	}
+	return nil
+}
+
+// bash returns the tool that runs the shell commands of a text, or nil.
+func (r *Runtime) bash(t *Typed) aycoder.Tool {
+	if t.limits != nil && !t.limits.has("bash") {
+		return nil
+	}
+	i := slices.IndexFunc(r.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "bash" })
+	if i < 0 {
+		return nil
+	}
+	return r.Tools[i]
+}
+
+var (
+	errLeft       = errors.New("the consumer has left")
+	errUnanswered = errors.New("nobody decided about it")
+)
+
+// run runs a shell command as a call in a run of its own, so that everything around calls applies to it.
+func (x *expansion) run(ctx context.Context, bash aycoder.Tool, script string) (string, error) {
+	args, err := json.Marshal(map[string]string{"command": script})
+	if err != nil {
+		return "", err
+	}
+	opts := append(slices.Clip(x.r.plain), aycoder.WithTools(bash))
+	for _, s := range x.r.stages {
+		if s.AroundTool != nil {
+			opts = append(opts, aycoder.WithToolMiddleware(s.AroundTool))
+		}
+	}
+	loop, err := aycoder.New(oneCall("bash", args), opts...)
+	if err != nil {
+		return "", err
+	}
+	var done *aycoder.ToolFinished
+	for ev, err := range loop.Run(ctx, aycoder.Input{Prompt: "Run it."}) {
+		if err != nil {
+			return "", err
+		}
+		switch ev := ev.(type) {
+		case *aycoder.ToolFinished:
+			done = ev
+		case *aycoder.ToolStarted, *aycoder.ToolProgress, *aycoder.ApprovalRequested, *aycoder.Notice:
+		default:
+			continue
+		}
+		if !x.yield(ev, nil) {
+			x.left = true
+			return "", errLeft
+		}
+	}
+	return output(done)
+}
+
+// output returns what the model is to read of a call.
+func output(done *aycoder.ToolFinished) (string, error) {
+	switch {
+	case done == nil:
+		return "", errUnanswered
+	case done.Err != nil:
+		return "", done.Err
+	}
+	text := (&aycoder.Message{Parts: done.Output.Parts}).Text()
+	if done.Output.IsError {
+		return "", errors.New(text)
+	}
+	return text, nil
+}
+
+// oneCall is a model that makes one call.
+func oneCall(tool string, args json.RawMessage) aycoder.ModelClient {
+	return aycoder.ModelFunc(func(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		part, stop := aycoder.Part(&aycoder.ToolUse{ID: "command", Name: tool, Args: args}), aycoder.StopToolUse
+		if len(req.Messages) > 1 {
+			part, stop = &aycoder.Text{Text: "It ran."}, aycoder.StopEndTurn
+		}
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			_ = yield(&aycoder.BlockDone{Part: part}, nil) && yield(&aycoder.MessageDone{Stop: stop}, nil)
+		}
+	})
+}
+
+// A commandApprover denies what the command of a run does not allow.
+type commandApprover struct{ next aycoder.Approver }
+
+// Unwrap returns the wrapped Approver, whose optional interfaces the loop finds.
+func (a *commandApprover) Unwrap() aycoder.Approver { return a.next }
+
+// Decide implements [aycoder.Approver].
+func (a *commandApprover) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	if t := typedFrom(ctx); t != nil && t.limits != nil {
+		if v := t.limits.Decide(ctx, call, spec); !v.Grounds().Named {
+			return v
+		}
+	}
+	return a.next.Decide(ctx, call, spec)
+}
+
+// commandModel asks the model of the command of a run.
+func commandModel(next aycoder.ModelClient) aycoder.ModelClient { return &chosenModel{next} }
+
+type chosenModel struct{ next aycoder.ModelClient }
+
+// Unwrap returns the wrapped client, whose abilities [aycoder.As] finds.
+func (m *chosenModel) Unwrap() aycoder.ModelClient { return m.next }
+
+// Stream implements [aycoder.ModelClient].
+func (m *chosenModel) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	t := typedFrom(ctx)
+	if t == nil || t.model == nil {
+		return m.next.Stream(ctx, req)
+	}
+	other := *req
+	other.Model = "" // it names one of the main client
+	return t.model.Stream(ctx, &other)
+}
