@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"time"
@@ -126,6 +127,7 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 
 const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it, and what you
 type and end with Enter reaches the model at its next step.
+A line such as /review main.go calls a command or a skill, from .aycoder or .claude.
 /compact lets the model forget details; words behind it say what to keep, also while it works.
 /reload reads the configuration again, and asks about what is new in it.
 /clear forgets the conversation, /quit or ctrl-d leaves.`
@@ -197,8 +199,9 @@ type step struct {
 }
 
 // turn lets the agent answer, and keeps the conversation whatever the outcome.
-func (c *chat) turn(ctx context.Context, prompt string) {
-	ctx, c.stop = context.WithCancel(ctx)
+func (c *chat) turn(outer context.Context, prompt string) {
+	var ctx context.Context
+	ctx, c.stop = context.WithCancel(outer)
 	defer c.stop()
 	var res aycoder.Result
 	start := time.Now()
@@ -215,12 +218,24 @@ func (c *chat) turn(ctx context.Context, prompt string) {
 		c.line(c.glyph("—", "--") + " interrupted.") // no process outlives the program
 	case c.stopping:
 		c.line(c.glyph("—", "--") + " interrupted. The conversation is kept; go on.")
+	case c.believes(outer, err):
+		c.turn(outer, prompt)
 	case err != nil:
 		c.line(c.paint(red, "! "+explain(err)))
 	default:
 		c.warnCut(&res)
 		c.summary(c.name, &res, time.Since(start)-c.waited)
 	}
+}
+
+// believes asks about the command of the project that an error is about, if that is what is missing.
+func (c *chat) believes(ctx context.Context, err error) bool {
+	e, ok := errors.AsType[*harness.UntrustedError](err)
+	if !ok || e.Refused || c.settings == nil {
+		return false
+	}
+	yes, asked := c.decide(ctx, c.settings, e.Question)
+	return yes && asked == nil
 }
 
 func (c *chat) warnCut(res *aycoder.Result) {
@@ -236,7 +251,7 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
 ) {
 	steps, next := make(chan step), make(chan struct{})
 	in := aycoder.Input{Messages: c.messages, Prompt: prompt}
-	seq := c.agent.Run(ctx, in, aycoder.Into(res), aycoder.WithControl(c.control))
+	seq := answers(ctx, c.agent, in, aycoder.Into(res), aycoder.WithControl(c.control))
 	go func() {
 		defer close(steps)
 		defer func() {
@@ -251,6 +266,25 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
 		}
 	}()
 	return steps, next
+}
+
+// answers lets an agent answer. A prompt such as "/review main.go" calls a command or a skill of the project or
+// of the user.
+func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	rt, ok := a.(*harness.Runtime)
+	if !ok {
+		return a.Run(ctx, in, opts...)
+	}
+	return func(yield func(aycoder.Event, error) bool) {
+		var typed harness.Typed
+		for ev, err := range rt.Expand(ctx, in.Prompt, &typed) {
+			if !yield(ev, err) || err != nil {
+				return
+			}
+		}
+		typed.Input.Messages = in.Messages
+		typed.Run(ctx, opts...)(yield)
+	}
 }
 
 // work shows the events until the run is over. After an interrupt that is soon, even if a

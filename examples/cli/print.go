@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 )
 
 const cutWarning = "the answer was cut off at the token limit (max_tokens); " +
@@ -52,7 +53,7 @@ func (p *printer) run(ctx context.Context, agent aycoder.Agent, prompt string) i
 	defer cancel()
 	var res aycoder.Result
 	var failed error
-	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: prompt}, aycoder.Into(&res)) {
+	for ev, err := range answers(ctx, agent, aycoder.Input{Prompt: prompt}, aycoder.Into(&res)) {
 		if err != nil {
 			failed = err
 			break
@@ -128,7 +129,10 @@ func codeOf(res *aycoder.Result, failed, cause error) int {
 	if _, ok := errors.AsType[*aycoder.UnknownModelError](failed); ok {
 		return exitUsage
 	}
+	_, untrusted := errors.AsType[*harness.UntrustedError](failed)
 	switch {
+	case untrusted:
+		return exitApproval
 	case failed != nil:
 		return exitError
 	case res.End == aycoder.EndSuspended:

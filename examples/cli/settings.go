@@ -134,6 +134,9 @@ func (st *settings) options() ([]harness.Option, error) {
 		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(linked.Open), harness.WithModel(st.model),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts),
 	}
+	if st.trust != nil {
+		opts = append(opts, harness.WithTrust(st.trust))
+	}
 	return opts, nil
 }
 
@@ -199,21 +202,30 @@ func (c *chat) trusts(ctx context.Context, st *settings) error {
 		return err
 	}
 	for _, q := range questions {
-		c.brings(q)
-		key, err := c.answerKey("Do you trust this?", yesNo)
-		if err != nil {
-			return err
-		}
-		if key == keyCtrlD {
+		if _, err := c.decide(ctx, st, q); errors.Is(err, errNoAnswer) {
 			return nil
-		}
-		yes := key == 'y' || key == 'Y'
-		if err := st.trust.Decide(ctx, q, yes); err != nil {
+		} else if err != nil {
 			return err
 		}
-		st.texts = st.texts || yes && q.Kind == kindTexts
 	}
 	return nil
+}
+
+var errNoAnswer = errors.New("end of input: nobody is there to answer")
+
+// decide asks one question, and stores the answer.
+func (c *chat) decide(ctx context.Context, st *settings, q config.Question) (yes bool, err error) {
+	c.brings(q)
+	key, err := c.answerKey("Do you trust this?", yesNo)
+	if err != nil {
+		return false, err
+	}
+	if key == keyCtrlD {
+		return false, errNoAnswer
+	}
+	yes = key == 'y' || key == 'Y'
+	st.texts = st.texts || yes && q.Kind == kindTexts
+	return yes, st.trust.Decide(ctx, q, yes)
 }
 
 // reload reads the configuration again, and asks about what has come.
@@ -243,6 +255,7 @@ func (c *chat) brings(q config.Question) {
 		config.KindSettings: "settings of this project",
 		config.KindHook:     "a command that would run by itself",
 		config.KindServer:   "a server that would be started or connected to",
+		harness.KindCommand: "commands in a prompt of this project, which run when you call it",
 	}[q.Kind]
 	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cmp.Or(what, words(string(q.Kind)))))
 	show := func(name string, list ...string) {
