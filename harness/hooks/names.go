@@ -42,7 +42,7 @@ var dialects = map[string]dialect{
 	"fetch":    {[]string{"WebFetch"}, nil},
 	"todo":     {[]string{"TodoWrite"}, nil},
 	"ask_user": {[]string{"AskUserQuestion"}, nil},
-	"subagent": {[]string{"Task", "Agent"}, map[string]string{"task": "prompt"}},
+	"subagent": {[]string{"Task", "Agent"}, map[string]string{"task": "prompt", "agent": "subagent_type"}},
 }
 
 // A view is a call as hooks see it.

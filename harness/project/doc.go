@@ -11,10 +11,9 @@
 //		prompt, err = c.Expand(ctx, args, project.Expansion{Files: ws, Run: underThePolicy})
 //	}
 //
-// [ReadInstructions] reads the instructions for the system prompt. [Nested] adds those of a directory to the
+// [ReadInstructions] reads the instructions for the system prompt. A [Keeper] adds those of a directory to the
 // output of the tool that first reads a file there, and keeps them, like the texts of skills, in requests from which a
-// compaction has left them out. [ToTheirs] and [ToOurs] translate the names and arguments of tools, for allowed-tools
-// and for hooks. [Init] drafts a configuration that fits a project.
+// compaction has left them out. [Init] drafts a configuration that fits a project.
 //
 // Nothing is read but the [Files] that a host gives. These files come with a repository, so their text is as little to
 // be trusted as the rest of it: it is marked as the project's, it grants no permission, and the commands in it run
