@@ -238,7 +238,7 @@ type toolLimits struct {
 }
 
 // restrict returns the limits of a list of tools, or nil for all tools.
-func (b *builder) restrict(who, file string, refs []project.ToolRef) *toolLimits {
+func (r *Runtime) restrict(who, file string, refs []project.ToolRef) *toolLimits {
 	if refs == nil {
 		return nil
 	}
@@ -246,8 +246,8 @@ func (b *builder) restrict(who, file string, refs []project.ToolRef) *toolLimits
 	var rules []policy.Rule
 	for _, ref := range refs {
 		rule := policy.Rule{Action: policy.RuleAllow, Tool: ref.Name, Pattern: ref.Rule}
-		if err := b.usable(ref, rule); err != nil {
-			b.Notify("tools", fmt.Sprintf("%s: %s cannot have the tool %s: %v",
+		if err := r.usable(ref, rule); err != nil {
+			r.Notify("tools", fmt.Sprintf("%s: %s cannot have the tool %s: %v",
 				runes.Path(file), who, runes.Path(ref.Name), err))
 			continue
 		}
@@ -255,14 +255,14 @@ func (b *builder) restrict(who, file string, refs []project.ToolRef) *toolLimits
 			rules = append(rules, rule)
 		}
 	}
-	l.rules, _ = policy.New(policy.WithWorkspace(b.Files.Dir()), policy.WithDir(b.Shell.DirOf),
-		policy.WithTools(b.Tools...), policy.WithRules(policy.User, rules...)) // each rule was tried
+	l.rules, _ = policy.New(policy.WithWorkspace(r.Files.Dir()), policy.WithDir(r.Shell.DirOf),
+		policy.WithTools(r.Tools...), policy.WithRules(policy.User, rules...)) // each rule was tried
 	return l
 }
 
 // usable returns an error for an entry of a list that means no tool here, or whose rule is not valid.
-func (b *builder) usable(ref project.ToolRef, rule policy.Rule) error {
-	if !slices.ContainsFunc(b.Tools, func(t aycoder.Tool) bool { return covers(ref, t.Spec().Name) }) {
+func (r *Runtime) usable(ref project.ToolRef, rule policy.Rule) error {
+	if !slices.ContainsFunc(r.Tools, func(t aycoder.Tool) bool { return covers(ref, t.Spec().Name) }) {
 		return errors.New("it is not among those that the model may call")
 	}
 	if ref.Rule == "" {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path"
 	"slices"
 	"strings"
 
@@ -27,12 +26,7 @@ type Typed struct {
 	// Command is the name of the command or skill that was called, or "".
 	Command string
 
-	r *Runtime
-	prepared
-}
-
-// A prepared command has what New found out about it.
-type prepared struct {
+	r      *Runtime
 	limits *toolLimits
 	model  aycoder.ModelClient
 }
@@ -73,8 +67,8 @@ func (e *UntrustedError) Error() string {
 // or a skill of [Runtime].Library; what [project.Command.Expand] describes is replaced in its text. Any other text is
 // the prompt as it is, also one that begins with a path such as /etc/hosts.
 //
-// The shell commands in a text are calls of the tool bash, which the runtime's approver, hooks and stages see, in a run
-// of their own. Its events are those of the sequence: a host answers the questions among them as those of a run. A
+// The shell commands in a text are calls of the tool bash, which the runtime's approver, hooks and stages see, in a
+// separate run. Its events are those of the sequence: a host answers the questions among them as those of a run. A
 // command of the project that runs a shell needs the trust of the user first (see [WithTrust]); without, nothing
 // runs, and the error is an [*UntrustedError]. It is an [*UnknownCommandError] for a name that is not there, and a
 // [*project.ExpandError] for a shell command that was refused or could not run. The sequence can be used once, and its
@@ -116,23 +110,18 @@ func typedFrom(ctx context.Context) *Typed {
 	return t
 }
 
-// prepareCommands finds out what commands and skills may use.
+// prepareCommands opens the models that commands name.
 func (b *builder) prepareCommands(ctx context.Context) {
-	b.Runtime.trust, b.typed = b.in.trust, map[string]prepared{}
+	b.Runtime.trust = b.in.trust
 	if b.Library == nil {
 		return
 	}
 	for _, c := range b.Library.Commands {
-		p := prepared{limits: b.restrict("the command "+c.Name, c.File, c.AllowedTools)}
 		if c.Model != "" {
-			p.model = b.modelOf(ctx, c.Model, c.File)
+			b.modelOf(ctx, c.Model, c.File)
 		}
-		b.typed[c.File] = p
 	}
-	for _, s := range b.Library.Skills {
-		file := path.Join(s.Dir, "SKILL.md")
-		b.typed[file] = prepared{limits: b.restrict("the skill "+s.Name, file, s.AllowedTools)}
-	}
+	b.Runtime.models = b.opened
 }
 
 // An expansion makes one input.
@@ -154,7 +143,7 @@ func (x *expansion) expand(ctx context.Context, text string) (*Typed, error) {
 	if err := x.r.trusts(c); err != nil {
 		return nil, err
 	}
-	t := &Typed{Command: c.Name, r: x.r, prepared: x.r.typed[c.File]}
+	t := &Typed{Command: c.Name, r: x.r, model: x.r.models[c.Model], limits: x.r.restrict("the command "+c.Name, c.File, c.AllowedTools)}
 	e := project.Expansion{Files: x.r.Files}
 	if bash := x.r.bash(t); bash != nil {
 		e.Run = func(ctx context.Context, script string) (string, error) {
@@ -168,7 +157,7 @@ func (x *expansion) expand(ctx context.Context, text string) (*Typed, error) {
 	return t, err
 }
 
-// called splits a call of a command. What looks like a path is none.
+// called splits a call of a command. A path is not a call.
 func called(text string) (name, args string, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/")
 	if i := strings.IndexAny(rest, " \t\r\n"); i >= 0 {
@@ -246,7 +235,7 @@ var (
 	errUnanswered = errors.New("nobody decided about it")
 )
 
-// run runs a shell command as a call in a run of its own, so that everything around calls applies to it.
+// run runs a shell command as a call in a separate run, so that everything around calls applies to it.
 func (x *expansion) run(ctx context.Context, bash aycoder.Tool, script string) (string, error) {
 	args, err := json.Marshal(map[string]string{"command": script})
 	if err != nil {

@@ -215,3 +215,27 @@ func TestCommandLimits(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "b.txt"))
 	require.Len(t, specs, 1)
 }
+
+// The tools of a command are those of its file as it is now, also if the file has come after the runtime was made.
+func TestLimitsOfNewCommand(t *testing.T) {
+	dir := project(t, map[string]string{".claude/commands/old.md": "Old."})
+	r, err := config.NewReloader(config.WithProject(dir))
+	require.NoError(t, err)
+	model := script.New(script.Call("list_files", struct{}{}), script.Say("ok"))
+	rt := open(t, dir, harness.WithReloader(r), harness.WithClient(model), harness.WithAmbient(harness.Skills))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".claude/commands/new.md"), []byte("---\nallowed-tools: Read\n---\nNew."), 0o644))
+	require.NoError(t, rt.Reload(t.Context()))
+	var typed harness.Typed
+	for _, err := range rt.Expand(t.Context(), "/new", &typed) {
+		require.NoError(t, err)
+	}
+	var denied []error
+	for ev, err := range typed.Run(t.Context()) {
+		require.NoError(t, err)
+		if f, ok := ev.(*aycoder.ToolFinished); ok {
+			denied = append(denied, f.Err)
+		}
+	}
+	require.Len(t, denied, 1)
+	require.ErrorAs(t, denied[0], new(*aycoder.ToolDeniedError))
+}

@@ -72,7 +72,7 @@ func FuzzParseServers(f *testing.F) {
 }
 
 // Hooks and servers of public repositories are read as they are. AYCODER_PUBLIC_FORMS is a directory with a directory
-// for each. What python reads in the files is what is there, or a problem says why not.
+// for each. Everything that python reads in the files is there, or a problem says why not.
 func TestPublicForms(t *testing.T) {
 	all := os.Getenv("AYCODER_PUBLIC_FORMS")
 	if all == "" {
@@ -238,7 +238,7 @@ func TestServers(t *testing.T) {
 	})))
 	require.ErrorIs(t, err, harness.ErrNotLinked)
 
-	// What was trusted is looked at again right before it is started.
+	// A trusted server is looked at again right before it is started.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".mcp.json"), append(mcp, '\n'), 0o644))
 	rt = open(t, dir, harness.WithClient(script.New(script.Say("ok"))), harness.WithConfig(loaded), harness.WithServers(connect))
 	require.Contains(t, strings.Join(run(t, rt, "go"), "\n"), "server good is off: ")

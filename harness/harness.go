@@ -104,8 +104,8 @@ type Runtime struct {
 	loaded  *config.Loaded
 	reload  *reload // nil without WithReloader
 	stages  []Stage
-	plain   []aycoder.Option // of loops that run only tools
-	typed   map[string]prepared
+	plain   []aycoder.Option               // of loops that run only tools
+	models  map[string]aycoder.ModelClient // of commands, by the names in their files
 	trust   *config.Trust
 	notices notices
 	closing sync.Once

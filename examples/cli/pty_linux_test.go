@@ -85,27 +85,28 @@ func (p *terminal) begin(args, env []string, prepare func(*exec.Cmd)) {
 // endsByEOF answers every question and prompt with the end of the input until the program ends.
 func (p *terminal) endsByEOF() {
 	p.t.Helper()
-	ended := make(chan struct{})
+	ended, late := false, false
+	wake := func(flag *bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		*flag = true
+		p.more.Broadcast()
+	}
 	go func() {
-		defer close(ended)
 		_ = p.cmd.Wait()
-		p.slave.Close() // lets the reader see the end
+		wake(&ended)
 	}()
+	defer time.AfterFunc(patience, func() { wake(&late) }).Stop()
 	asks := regexp.MustCompile(`y yes|\n(\x1b\[K)?> $`)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(patience)
-	for seen := 0; ; {
-		select {
-		case <-ended:
-			return
-		case <-tick.C:
-			if out := p.raw(); asks.MatchString(out[seen:]) {
-				seen = len(out)
-				_, _ = p.master.WriteString("\x04")
-			}
-		case <-late:
-			p.t.Fatalf("it does not end: %q", p.raw())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for seen := 0; !ended; p.more.Wait() {
+		if late {
+			p.t.Fatalf("it does not end: %q", p.out)
+		}
+		if asks.Match(p.out[seen:]) {
+			seen = len(p.out)
+			_, _ = p.master.WriteString("\x04")
 		}
 	}
 }
