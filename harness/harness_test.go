@@ -574,21 +574,24 @@ func (fakeExec) Run(context.Context, *tools.ExecCommand) (*tools.ExecResult, err
 	return &tools.ExecResult{}, nil
 }
 
-// Secrets in texts of the project are masked before the model reads them, in the system prompt and in what a stage
-// adds to the output of a tool.
+// Secrets in texts of the project are masked before the model reads them, in the system prompt, in lessons and in
+// what a stage adds to the output of a tool.
 func TestRedaction(t *testing.T) {
 	const secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 	dir := project(t, map[string]string{
 		"AGENTS.md": "Push with " + secret + ".", "sub/AGENTS.md": "Pull with " + secret + ".", "sub/a.txt": "text",
+		".aycoder/lessons.md": "- [ ] PATTERN: a push fails\n  RULE: use " + secret + " for it\n",
 	})
 	for _, on := range []bool{true, false} {
 		model := script.New(script.Call("read_file", map[string]any{"path": "sub/a.txt"}), script.Say("ok"))
-		rt := open(t, dir, harness.WithClient(model), harness.WithAmbient(harness.Instructions),
+		rt := open(t, dir, harness.WithClient(model), harness.WithAmbient(harness.Instructions, harness.Lessons),
 			harness.WithSettings(settings(t, func(s *config.Settings) { s.Tools.Mask = on })))
 		run(t, rt, "go")
 		reqs := model.Requests()
 		require.Contains(t, system(reqs[1]), "Push with ")
 		require.Equal(t, !on, strings.Contains(system(reqs[1]), secret))
+		require.Contains(t, tail(reqs[1]), "a push fails")
+		require.Equal(t, !on, strings.Contains(tail(reqs[1]), secret))
 		require.Contains(t, script.LastOutput(reqs[1]).Text(), "Pull with ")
 		require.Equal(t, !on, strings.Contains(script.LastOutput(reqs[1]).Text(), secret))
 	}

@@ -202,13 +202,35 @@ func (b *builder) remember() error {
 	return nil
 }
 
+// lessons adds the lessons to requests, without the secrets that stand in their files.
+func (b *builder) lessons(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+	remind := b.Memory.Remind(next)
+	if b.masker == nil {
+		return remind
+	}
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		req, err := remind.Build(ctx, in)
+		if err != nil || req == nil {
+			return req, err
+		}
+		masked := *req
+		masked.Tail = slices.Clone(req.Tail)
+		for i, t := range masked.Tail {
+			text := *t
+			text.Text = b.masker.Mask(t.Text)
+			masked.Tail[i] = &text
+		}
+		return &masked, nil
+	})
+}
+
 // usual returns the stages, from the outside to the inside.
 func (b *builder) usual() []Stage {
 	stages := []Stage{
 		{Name: "todos", Effect: "adds the list of tasks to the end of each request", BeforeTurn: b.Todos.Remind},
 	}
 	if b.Memory != nil {
-		stages = append(stages, Stage{Name: "lessons", Effect: "adds lessons before the list of tasks", BeforeTurn: b.Memory.Remind})
+		stages = append(stages, Stage{Name: "lessons", Effect: "adds lessons before the list of tasks", BeforeTurn: b.lessons})
 	}
 	if b.Library != nil {
 		stages = append(stages, Stage{Name: "command", Effect: "asks the model that a command names", AroundModel: commandModel})
