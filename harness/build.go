@@ -19,6 +19,7 @@ import (
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/plugin"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/option"
@@ -37,6 +38,7 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
+	plugins      []*plugin.Plugin               // that may be used
 	masker       *tools.Masker                  // nil if secrets are not masked
 	opened       map[string]aycoder.ModelClient // by the names in files of agents and commands
 }
@@ -188,7 +190,13 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	b.Tools = append(append(coding, b.Tools...), b.in.more...) // those of the ambient sources are there already
+	if err := b.pluginTools(opts); err != nil {
+		return err
+	}
 	if err := b.servers(ctx); err != nil {
+		return err
+	}
+	if err := b.pluginServers(ctx); err != nil {
 		return err
 	}
 	sub := new(agents)
@@ -273,7 +281,8 @@ func (b *builder) approver(context.Context) error {
 
 // hooks makes what runs the hooks of the configuration.
 func (b *builder) hooks(context.Context) error {
-	if len(b.in.settings.Hooks) == 0 && b.in.reloader == nil {
+	list := b.hookList(b.in.settings.Hooks)
+	if len(list) == 0 && b.in.reloader == nil {
 		return nil
 	}
 	exec := b.in.exec
@@ -284,18 +293,18 @@ func (b *builder) hooks(context.Context) error {
 		}
 	}
 	r, err := hooks.New(hooks.Config{
-		Hooks: b.hookList(b.in.settings.Hooks), Exec: exec, Root: b.Files.Dir(), Dir: b.Shell.DirOf, Report: b.report,
+		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Dir: b.Shell.DirOf, Report: b.report,
 	})
 	b.Hooks = r
 	return err
 }
 
-// hookList returns hooks of the configuration as package hooks runs them.
+// hookList returns hooks of the configuration as package hooks runs them, and those of plugins.
 func (b *builder) hookList(all []config.Hook) (list []hooks.Hook) {
 	for _, h := range all {
 		list = append(list, b.hook(h))
 	}
-	return list
+	return append(list, b.pluginHooks()...)
 }
 
 func (b *builder) hook(h config.Hook) hooks.Hook {

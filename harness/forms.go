@@ -1,16 +1,9 @@
 package harness
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
-	"time"
-
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/plugin"
 )
 
 // HookForms are the files of a project in which other agents keep hooks, for [config.WithForms]: settings.json and
@@ -24,7 +17,7 @@ func HookForms() []config.Form {
 // ServerForms are the files of a project in which other agents keep servers, for [config.WithForms]: .mcp.json. A
 // program that has no [WithServers] leaves them out.
 func ServerForms() []config.Form {
-	return []config.Form{{File: ".mcp.json", Parse: ParseServers}}
+	return []config.Form{{File: ".mcp.json", Parse: plugin.ParseServers}}
 }
 
 func hooksOf(data []byte) config.Parts {
@@ -40,125 +33,4 @@ func hooksOf(data []byte) config.Parts {
 		out.Problems = append(out.Problems, config.Diagnostic{Line: p.Line, Column: 1, Message: p.Message})
 	}
 	return out
-}
-
-const (
-	maxServers = 256
-	longestMS  = int64(time.Hour / time.Millisecond)
-)
-
-// ParseServers reads servers in the form of .mcp.json: an object whose key mcpServers has an object for each name, or
-// that object itself, as some plugins have it. A server that is not understood is left out. That, and each key that is
-// not known, is a problem with its line.
-func ParseServers(data []byte) config.Parts {
-	p := &servers{data: data, parts: config.Parts{Servers: map[string]config.Server{}}}
-	type member struct {
-		name  string
-		at    int
-		value json.RawMessage
-	}
-	var rest []member
-	wrapped := false
-	err := p.members(0, func(name string, at int, value json.RawMessage) {
-		if name != "mcpServers" {
-			rest = append(rest, member{name, at, value})
-			return
-		}
-		wrapped = true
-		if err := p.members(at, p.server); err != nil {
-			p.problem(at, "mcpServers: %v", err)
-		}
-	})
-	if err != nil || !json.Valid(data) {
-		p.problem(len(data), "%v", cmp.Or(err, errors.New("something follows the object")))
-		return p.parts
-	}
-	for _, m := range rest {
-		if wrapped {
-			p.problem(m.at, "the key %.80q is ignored", m.name)
-		} else {
-			p.server(m.name, m.at, m.value)
-		}
-	}
-	return p.parts
-}
-
-// servers collects what is in a file.
-type servers struct {
-	data  []byte
-	parts config.Parts
-}
-
-// members calls f for each member of the object that begins at a position, with the position of its value.
-func (p *servers) members(from int, f func(name string, at int, value json.RawMessage)) error {
-	d := json.NewDecoder(bytes.NewReader(p.data[from:]))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return cmp.Or(err, errors.New("must be an object"))
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return err
-		}
-		f(key.(string), from+int(d.InputOffset())-len(value), value)
-	}
-	_, err := d.Token()
-	return err
-}
-
-// server reads a server.
-func (p *servers) server(name string, at int, value json.RawMessage) {
-	var in struct {
-		Type     string            `json:"type"`
-		Command  string            `json:"command"`
-		Args     []string          `json:"args"`
-		Env      map[string]string `json:"env"`
-		URL      string            `json:"url"`
-		Headers  map[string]string `json:"headers"`
-		Timeout  int64             `json:"timeout"` // in milliseconds
-		Disabled bool              `json:"disabled"`
-	}
-	if err := json.Unmarshal(value, &in); err != nil {
-		p.problem(at, "server %.80q is left out: %v", name, err)
-		return
-	}
-	switch {
-	case len(p.parts.Servers) == maxServers:
-		p.problem(at, "server %.80q is left out: there are more than %d", name, maxServers)
-		return
-	case (in.Command == "") == (in.URL == ""):
-		p.problem(at, "server %.80q is left out: it needs a command or a url, and not both", name)
-		return
-	case in.Type != "" && !slices.Contains([]string{"stdio", "http", "sse", "streamable-http"}, in.Type):
-		p.problem(at, "server %.80q is left out: there is no type %.80q", name, in.Type)
-		return
-	}
-	_ = p.members(at, func(key string, at int, _ json.RawMessage) {
-		if !slices.Contains([]string{"type", "command", "args", "env", "url", "headers", "timeout", "disabled", "description"}, key) {
-			p.problem(at, "server %.80q: the key %.80q is ignored", name, key)
-		}
-	})
-	line, column := p.place(at)
-	p.parts.Servers[name] = config.Server{
-		Command: in.Command, Args: in.Args, Env: in.Env, URL: in.URL, Headers: in.Headers, Disabled: in.Disabled,
-		Timeout: time.Duration(min(max(in.Timeout, 0), longestMS)) * time.Millisecond,
-		Origin:  config.Origin{Line: line, Column: column},
-	}
-}
-
-// place returns the line and the column of a position, from 1.
-func (p *servers) place(at int) (line, column int) {
-	before := p.data[:min(at, len(p.data))]
-	return bytes.Count(before, []byte("\n")) + 1, at - bytes.LastIndexByte(before, '\n')
-}
-
-func (p *servers) problem(at int, format string, args ...any) {
-	if len(p.parts.Problems) < maxServers {
-		line, column := p.place(at)
-		p.parts.Problems = append(p.parts.Problems, config.Diagnostic{Line: line, Column: column, Message: fmt.Sprintf(format, args...)})
-	}
 }

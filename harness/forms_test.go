@@ -20,11 +20,12 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/plugin"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
 func TestParseServers(t *testing.T) {
-	parts := harness.ParseServers([]byte(`{
+	parts := plugin.ParseServers([]byte(`{
   "mcpServers": {
     "files": {"command": "npx", "args": ["-y", "x"], "env": {"KEY": "${KEY}"}, "timeout": 1500},
     "web": {"type": "http",
@@ -46,11 +47,11 @@ func TestParseServers(t *testing.T) {
 	}
 	require.Equal(t, []int{5, 6, 7, 7, 7, 8, 10}, lines, "%v", parts.Problems)
 
-	parts = harness.ParseServers([]byte("{\n\"a\": {\"command\": \"x\"}}"))
+	parts = plugin.ParseServers([]byte("{\n\"a\": {\"command\": \"x\"}}"))
 	require.Equal(t, map[string]config.Server{"a": {Command: "x", Origin: config.Origin{Line: 2, Column: 6}}}, parts.Servers)
 	require.Empty(t, parts.Problems)
 	for _, text := range []string{"", "[]", "{", `{"mcpServers": []}`, `{"mcpServers": {"a": {"command": "x"}}`, "{\"a\"\n:}"} {
-		parts = harness.ParseServers([]byte(text))
+		parts = plugin.ParseServers([]byte(text))
 		require.NotEmpty(t, parts.Problems, text)
 	}
 }
@@ -59,7 +60,7 @@ func FuzzParseServers(f *testing.F) {
 	f.Add([]byte(`{"mcpServers": {"a": {"command": "x", "args": ["y"]}, "b": 1}, "c": {}}`))
 	f.Add([]byte(`{"a": {"url": "x", "x": 1}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		parts := harness.ParseServers(data)
+		parts := plugin.ParseServers(data)
 		if !json.Valid(data) && len(parts.Problems) == 0 {
 			t.Error("the syntax is wrong, and nothing was said")
 		}
@@ -104,7 +105,7 @@ else:
 		files++
 		got, said := 0, []string{}
 		if base == ".mcp.json" {
-			parts := harness.ParseServers(data)
+			parts := plugin.ParseServers(data)
 			got = len(parts.Servers)
 			for _, p := range parts.Problems {
 				said = append(said, p.Message)

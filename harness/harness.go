@@ -37,6 +37,12 @@
 //	for ev, err := range rt.Expand(ctx, line, &typed) { … } // may ask whether a command may run
 //	for ev, err := range typed.Run(ctx) { … }
 //
+// # Plugins
+//
+// With [WithPlugins], the plugins that the user trusts bring commands, agents, skills, hooks, servers and tools: see
+// package plugin. Go code is not loaded: a Go module that brings tools, stages or servers has a function that returns
+// an Option, and the host passes it to [New].
+//
 // # Stages
 //
 // The work around a turn is a list of named stages, which [Runtime.Stages] returns and a host can print. A
@@ -122,7 +128,7 @@ func New(ctx context.Context, dir string, opts ...Option) (*Runtime, error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		b.check, b.told, b.budgets, b.models, b.workspace, b.ambient, b.tools, b.hooks, b.approver, b.context, b.reloads, b.loop, b.session,
+		b.check, b.told, b.budgets, b.models, b.workspace, b.readPlugins, b.ambient, b.tools, b.hooks, b.approver, b.context, b.reloads, b.loop, b.session,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, b.Close())

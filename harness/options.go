@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness/plugin"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -79,6 +80,7 @@ type setup struct {
 	exec      tools.Exec
 	userFiles tools.FS
 	ambient   map[Ambient]bool
+	plugins   *plugin.Store
 	distrust  bool // texts of the project are left out
 	makeMap   func(context.Context, tools.FS) (string, error)
 

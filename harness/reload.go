@@ -148,7 +148,7 @@ func (x *reload) library(ctx context.Context) {
 	if x.b.Library == nil {
 		return
 	}
-	next, err := project.Load(ctx, x.b.sources()...)
+	next, err := project.Load(ctx, x.b.librarySources()...)
 	if err != nil {
 		return // of ctx, which ends the run
 	}

@@ -17,6 +17,9 @@ func (b *builder) box(ctx context.Context, c config.Sandbox) (*tools.LocalSandbo
 		tools.WithSandboxSharedCaches(c.SharedCaches), tools.WithSandboxRead(c.Read...), tools.WithSandboxWrite(c.Write...),
 		tools.WithSandboxProtect(c.Protect...),
 	}
+	for _, p := range b.plugins {
+		opts = append(opts, tools.WithSandboxRead(p.Dir))
+	}
 	kind := c.Kind
 	if kind == "auto" {
 		kind = map[string]string{"linux": "landlock", "darwin": "seatbelt"}[runtime.GOOS]

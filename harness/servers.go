@@ -41,13 +41,18 @@ func (b *builder) servers(ctx context.Context) error {
 }
 
 func (b *builder) server(ctx context.Context, name string, s config.Server) error {
-	if b.in.connect == nil {
-		return ErrNotLinked
-	}
 	if b.in.verify != nil {
 		if err := b.in.verify(s.Origin); err != nil {
 			return err
 		}
+	}
+	return b.connect(ctx, name, s)
+}
+
+// connect adds the tools of a server.
+func (b *builder) connect(ctx context.Context, name string, s config.Server) error {
+	if b.in.connect == nil {
+		return ErrNotLinked
 	}
 	more, closer, err := b.in.connect(ctx, name, s)
 	if closer != nil {
@@ -65,11 +70,17 @@ func (b *builder) server(ctx context.Context, name string, s config.Server) erro
 // serverTool adds a tool of a server if it is wanted.
 func (b *builder) serverTool(name string, s config.Server, t aycoder.Tool) {
 	tool := t.Spec().Name
-	switch {
-	case len(s.Tools) > 0 && !slices.Contains(s.Tools, tool):
-	case slices.ContainsFunc(b.Tools, func(o aycoder.Tool) bool { return o.Spec().Name == tool }):
-		b.Notify("servers", fmt.Sprintf("tool %s of server %s is left out: there is another of this name", tool, name))
-	default:
-		b.Tools = append(b.Tools, t)
+	if len(s.Tools) == 0 || slices.Contains(s.Tools, tool) {
+		b.addTool("servers", "of server "+name, t)
 	}
+}
+
+// addTool adds a tool from elsewhere, unless another one has its name.
+func (b *builder) addTool(source, of string, t aycoder.Tool) {
+	name := t.Spec().Name
+	if slices.ContainsFunc(b.Tools, func(o aycoder.Tool) bool { return o.Spec().Name == name }) {
+		b.Notify(source, fmt.Sprintf("tool %s %s is left out: there is another of this name", name, of))
+		return
+	}
+	b.Tools = append(b.Tools, t)
 }

@@ -136,6 +136,14 @@ func (b *builder) sources() []project.Source {
 	return sources
 }
 
+// librarySources are the directories with commands, agents and skills.
+func (b *builder) librarySources() []project.Source {
+	if !b.in.ambient[Skills] {
+		return b.pluginSources()
+	}
+	return append(b.sources(), b.pluginSources()...)
+}
+
 // ambient reads what the host has switched on.
 func (b *builder) ambient(ctx context.Context) error {
 	sources := b.sources()
@@ -147,8 +155,8 @@ func (b *builder) ambient(ctx context.Context) error {
 		}
 		b.warn("instructions", b.instructions.Warnings)
 	}
-	if on[Skills] {
-		if err := b.library(ctx, sources); err != nil {
+	if on[Skills] || len(b.plugins) > 0 {
+		if err := b.library(ctx, b.librarySources()); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,6 +60,16 @@ func inherited(machine []string) []string {
 		}
 	}
 	return env
+}
+
+// Environ returns the environment that bash gives to the commands of exec, for programs that a host runs in the same
+// way. More are variables as those of [WithEnv].
+func Environ(exec Exec, more ...string) []string {
+	host := os.Environ()
+	if r, ok := exec.(RemoteExec); ok {
+		return environ(r.Environ(), host, more)
+	}
+	return environ(host, host, more)
 }
 
 // environ returns the environment of a command: variables inherited from the machine on which it

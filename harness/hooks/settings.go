@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/program"
 )
 
 // Event is the moment at which a hook runs.
@@ -261,12 +263,17 @@ func (h *handler) command() string {
 	if h.Args == nil {
 		return h.Command
 	}
-	words := []string{quote(h.Command)}
+	words := []string{word(h.Command)}
 	for _, a := range h.Args {
-		words = append(words, quote(a))
+		words = append(words, word(a))
 	}
 	return strings.Join(words, " ")
 }
 
-// quote makes a text one word for a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// places are the variables that name directories for hooks.
+var places = regexp.MustCompile(`\$\{CLAUDE_(?:PLUGIN_ROOT|PROJECT_DIR)\}`)
+
+// word makes a text one word for a shell, which puts in only the directories.
+func word(s string) string {
+	return places.ReplaceAllString(program.Quote(s), `'"$0"'`)
+}

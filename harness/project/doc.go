@@ -28,6 +28,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/runes"
@@ -54,6 +55,10 @@ type Source struct {
 	Label string
 	// User says that the directory is the user's own, and not a part of the project.
 	User bool
+	// Prefix is put before the names of commands, agents and skills, with a colon. Default: none.
+	Prefix string
+	// Commands, Agents and Skills are further directories, or files, in which to look.
+	Commands, Agents, Skills []string
 }
 
 func (s Source) roots() []string {
@@ -61,6 +66,28 @@ func (s Source) roots() []string {
 		return []string{".aycoder", ".claude", ".agents"}
 	}
 	return s.Roots
+}
+
+// dirs returns where to look for a kind: below the roots, and in further places, each once.
+func (s Source) dirs(kind string, more []string) []string {
+	var out []string
+	for _, root := range s.roots() {
+		out = append(out, path.Join(root, kind))
+	}
+	for _, dir := range more {
+		if dir = path.Clean(dir); !slices.Contains(out, dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
+// name returns a name with the prefix.
+func (s Source) name(name string) string {
+	if s.Prefix == "" {
+		return name
+	}
+	return s.Prefix + ":" + name
 }
 
 // Warning says what was not understood, or was left out, and where.

@@ -102,10 +102,14 @@ func Load(ctx context.Context, sources ...Source) (*Library, error) {
 	l := loader{Library: &Library{}, names: map[string]string{}, room: maxTotal}
 	for _, s := range sources {
 		l.source, l.dirs = s, maxDirs
-		for _, root := range s.roots() {
-			l.walk(ctx, path.Join(root, "commands"), "", l.command)
-			l.walk(ctx, path.Join(root, "agents"), "", l.agent)
-			l.skills(ctx, path.Join(root, "skills"), 0)
+		for _, dir := range s.dirs("commands", s.Commands) {
+			l.walk(ctx, dir, "", l.command)
+		}
+		for _, dir := range s.dirs("agents", s.Agents) {
+			l.walk(ctx, dir, "", l.agent)
+		}
+		for _, dir := range s.dirs("skills", s.Skills) {
+			l.skills(ctx, dir, 0)
 		}
 	}
 	l.Warnings = l.warn
@@ -172,6 +176,10 @@ func (l *loader) label(name string) string { return path.Join(l.source.Label, na
 
 // walk calls visit for the Markdown files below a directory, with their names for the user.
 func (l *loader) walk(ctx context.Context, dir, prefix string, visit func(ctx context.Context, file, name string)) {
+	if name, ok := strings.CutSuffix(path.Base(dir), ".md"); ok && prefix == "" {
+		visit(ctx, dir, name)
+		return
+	}
 	files, dirs := l.list(ctx, dir)
 	for _, f := range files {
 		if name, ok := strings.CutSuffix(f, ".md"); ok && name != "README" && ctx.Err() == nil {
@@ -223,6 +231,7 @@ func described(text string) string {
 }
 
 func (l *loader) command(ctx context.Context, file, name string) {
+	name = l.source.name(name)
 	d, ok := l.open(ctx, file, []string{"description", "argument-hint", "allowed-tools", "model"})
 	if !ok || !l.takes("command", name, d.file, len(l.Commands)) {
 		return
@@ -249,7 +258,7 @@ func (l *loader) agent(ctx context.Context, file, name string) {
 	if given := d.matter.text("name"); given != "" {
 		name = given
 	}
-	if l.takes("agent", name, d.file, len(l.Agents)) {
+	if name = l.source.name(name); l.takes("agent", name, d.file, len(l.Agents)) {
 		l.Agents = append(l.Agents, &Agent{Name: name, Description: described(d.matter.text("description")),
 			Tools: toolRefs(d, "tools", &l.warn), Model: described(d.matter.text("model")), File: d.file,
 			User: l.source.User, Prompt: strings.TrimSpace(d.body)})
@@ -284,7 +293,7 @@ func (l *loader) skill(ctx context.Context, dir string) {
 		l.warn.add(d.file, 1, "the skill has no description, so nobody could know when to use it, and it is left out")
 		return
 	}
-	if l.takes("skill", name, d.file, len(l.Skills)) {
+	if name = l.source.name(name); l.takes("skill", name, d.file, len(l.Skills)) {
 		l.Skills = append(l.Skills, &Skill{Name: name, Description: described(d.matter.text("description")),
 			AllowedTools: toolRefs(d, "allowed-tools", &l.warn), Manual: d.matter.true("disable-model-invocation"),
 			Dir: l.label(dir), User: l.source.User, source: l.source, dir: dir})

@@ -1,0 +1,126 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/plugin"
+	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// WithPlugins adds what the plugins of a store bring that are switched on and that the user trusts: commands, agents and
+// skills, hooks, servers (see [WithServers]) and tools. A plugin that cannot be used is a notice, and stays off. Plugins have
+// no more rights than the rest: policy, hooks, sandbox and limits are the same for what they bring. One that is
+// switched off, or no longer trusted, runs nothing from then on; what else changes takes effect when the runtime is made
+// again. If the workspace is on another machine, their hooks and tools are left out. Default: no plugins.
+func WithPlugins(store *plugin.Store) Option {
+	return required("WithPlugins", func(s *setup, st *plugin.Store) { s.plugins = st })(store, store != nil)
+}
+
+// readPlugins reads the plugins that may be used.
+func (b *builder) readPlugins(ctx context.Context) error {
+	if b.in.plugins == nil {
+		return nil
+	}
+	all, err := b.in.plugins.List(ctx)
+	if err != nil {
+		b.Notify("plugins", "all plugins are off: "+err.Error())
+		return ctx.Err()
+	}
+	for _, x := range all {
+		switch {
+		case !x.Enabled:
+		case x.Err != nil:
+			b.Notify("plugins", x.Name+" is off: "+x.Err.Error())
+		case !x.Trusted:
+			b.Notify("plugins", x.Name+" is off, since nobody has said that it is trusted")
+		default:
+			b.plugins = append(b.plugins, x.Plugin)
+			b.warn("plugins", x.Plugin.Warnings)
+		}
+	}
+	return nil
+}
+
+// pluginSources are the commands, agents and skills of plugins.
+func (b *builder) pluginSources() (out []project.Source) {
+	for _, p := range b.plugins {
+		out = append(out, p.Source())
+	}
+	return out
+}
+
+// pluginHooks are the hooks of plugins. They come after those of the configuration.
+func (b *builder) pluginHooks() (out []hooks.Hook) {
+	for _, p := range b.plugins {
+		if b.elsewhere(p, len(p.Hooks)) {
+			continue
+		}
+		for _, h := range p.Hooks {
+			h.Verify = func() error { return b.in.plugins.Allowed(context.Background(), p) }
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// elsewhere reports whether the files of a plugin are not on the machine on which its programs would run.
+func (b *builder) elsewhere(p *plugin.Plugin, n int) bool {
+	if n > 0 && b.in.exec != nil {
+		b.Notify("plugins", fmt.Sprintf("%d hooks or tools of %s are left out, because the workspace is on another machine", n, p.Name))
+	}
+	return b.in.exec != nil
+}
+
+// pluginTools adds the programs of plugins.
+func (b *builder) pluginTools(opts []tools.Option) error {
+	for _, p := range b.plugins {
+		if len(p.Programs) == 0 || b.elsewhere(p, len(p.Programs)) {
+			continue
+		}
+		exec, err := tools.LocalExec(opts...)
+		if err != nil {
+			return err
+		}
+		for _, t := range p.Tools(plugin.Host{
+			Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec, b.in.settings.Tools.Env...),
+			Allowed: func(ctx context.Context) error { return b.in.plugins.Allowed(ctx, p) },
+		}) {
+			b.addTool("plugins", "of plugin "+p.Name, t)
+		}
+	}
+	return nil
+}
+
+// pluginServers connects to the servers of plugins.
+func (b *builder) pluginServers(ctx context.Context) error {
+	for _, p := range b.plugins {
+		for _, key := range slices.Sorted(maps.Keys(p.Servers)) {
+			name := p.Name + "_" + key
+			s, err := p.Server(key, b.in.lookup)
+			if _, ours := b.in.settings.Servers[name]; ours && err == nil {
+				err = errors.New("the configuration has one of this name")
+			}
+			if err == nil {
+				err = b.in.plugins.Allowed(ctx, p)
+			}
+			if err == nil && !s.Disabled {
+				s.Origin = config.Origin{}
+				err = b.connect(ctx, name, s)
+			}
+			if err != nil {
+				b.Notify("servers", fmt.Sprintf("server %s is off: %v", name, err))
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
