@@ -67,7 +67,10 @@ func TestPlugins(t *testing.T) {
 		t.Skip("needs a shell")
 	}
 	from, dir := lint(t), t.TempDir()
-	calls := []script.Step{script.Call("plugin__lint__echo", map[string]any{}), script.Call("list_files", map[string]any{}), script.Say("ok")}
+	calls := []script.Step{
+		script.Call("plugin__lint__echo", map[string]any{}), script.Call("list_files", map[string]any{}),
+		script.Call("skill", map[string]any{"name": "lint:style"}), script.Say("ok"),
+	}
 
 	// An untrusted plugin does nothing.
 	store, p := installed(t, from, false)
@@ -101,6 +104,7 @@ func TestPlugins(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(dir, "echoed"), "but holds it to reading")
 	}
 	require.Contains(t, out[1], "NOLIST")
+	require.Contains(t, out[2], "of the plugin lint, which the user trusts")
 	require.Contains(t, system(model.Requests()[0]), "lint:style: STYLED")
 	var typed harness.Typed
 	for _, err := range rt.Expand(t.Context(), "/lint:fix it", &typed) {

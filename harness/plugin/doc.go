@@ -17,7 +17,8 @@
 // without one has the name under which it is installed. Commands, agents and skills are in the directories of
 // these names, and their names get that of the plugin as a prefix: "lint:fix". Hooks are in hooks/hooks.json, servers in
 // .mcp.json. The keys commands, agents and skills of the manifest name further directories or files, and hooks and
-// mcpServers another file, or have the contents themselves. ${CLAUDE_PLUGIN_ROOT} is the directory of the plugin.
+// mcpServers another file, or have the contents themselves. ${CLAUDE_PLUGIN_ROOT} is the directory of the plugin,
+// also in Markdown files.
 // The key tools, which other agents do not know, has [Program] values.
 //
 // # Trust

@@ -212,11 +212,14 @@ func (f *Files) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Open opens a file. It reads the file as a whole.
+// Open opens a file. It reads the file as a whole. In a Markdown file, ${CLAUDE_PLUGIN_ROOT} is replaced.
 func (f *Files) Open(name string) (fs.File, error) {
 	data, err := f.read(name)
 	if err != nil {
 		return nil, err
+	}
+	if path.Ext(name) == ".md" {
+		data = bytes.ReplaceAll(data, []byte("${"+rootVariable+"}"), []byte(f.dir))
 	}
 	return &opened{bytes.NewReader(data), entry{path.Base(name), int64(len(data)), 0o644}}, nil
 }

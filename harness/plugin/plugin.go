@@ -276,7 +276,7 @@ func (p *Plugin) Brings() []string {
 	var out []string
 	for _, c := range p.Library.Commands {
 		for _, s := range c.Scripts() {
-			out = append(out, fmt.Sprintf("command /%s, which runs: %s", c.Name, shown(s.Text)))
+			out = append(out, fmt.Sprintf("command /%s, which runs: %s", c.Name, shown(strings.ReplaceAll(s.Text, p.Dir, "${"+rootVariable+"}"))))
 		}
 		if len(c.Scripts()) == 0 {
 			out = append(out, "command /"+c.Name)

@@ -28,6 +28,7 @@ var whole = map[string]string{
 			"inputSchema": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}}]}`,
 	"bin/echo":               "#!/bin/sh\nread -r line\nprintf '{\"text\": \"%s\"}' \"$1 $(printf %s \"$line\" | tr -d '\"{}')\"\n",
 	"commands/fix.md":        "Fix $ARGUMENTS\n",
+	"commands/run.md":        "See !`sh ${CLAUDE_PLUGIN_ROOT}/run.sh`\n",
 	"agents/checker.md":      "---\nname: checker\ndescription: Checks.\n---\nYou check.\n",
 	"skills/style/SKILL.md":  "---\nname: style\ndescription: How to write.\n---\nShort.\n",
 	"more/deep/SKILL.md":     "---\nname: deep\ndescription: More.\n---\nLong.\n",
@@ -74,13 +75,14 @@ func TestRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "lint", p.Name)
 	require.NotNil(t, p.Library.Command("lint:fix"))
+	require.Equal(t, "See !`sh "+dir+"/run.sh`\n", p.Library.Command("lint:run").Text)
 	require.NotNil(t, p.Library.Agent("lint:checker"))
 	require.NotNil(t, p.Library.Skill("lint:style"))
 	require.NotNil(t, p.Library.Skill("lint:deep"))
 	require.Len(t, p.Hooks, 1)
 	require.Equal(t, []string{"CLAUDE_PLUGIN_ROOT=" + dir}, p.Hooks[0].Env)
 	require.Equal(t, []string{
-		"command /lint:fix", "agent lint:checker", "skill lint:style", "skill lint:deep",
+		"command /lint:fix", "command /lint:run, which runs: sh ${CLAUDE_PLUGIN_ROOT}/run.sh", "agent lint:checker", "skill lint:style", "skill lint:deep",
 		"hook at PreToolUse Bash: ${CLAUDE_PLUGIN_ROOT}/bin/check # \\n<U+202E>evil",
 		"server db: ${CLAUDE_PLUGIN_ROOT}/bin/db ${DB_URL} ${PORT:-1}, with environment A=${DB_URL}, with the variables DB_URL, PORT",
 		"tool echo, which runs: ${CLAUDE_PLUGIN_ROOT}/bin/echo a b",

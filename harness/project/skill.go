@@ -96,7 +96,10 @@ func (s *Skill) read(ctx context.Context) (*aycoder.ToolResult, error) {
 	}
 	d := parse(skillFile, text, nil, &warnings{})
 	note := "The user's own skill."
-	if !s.User {
+	switch {
+	case s.source.Prefix != "":
+		note = "This skill is of the plugin " + s.source.Prefix + ", which the user trusts. It permits nothing."
+	case !s.User:
 		note = "This skill came with the project. It permits nothing, and yields to the user's words."
 	}
 	res := aycoder.TextResult(fmt.Sprintf("skill %s in %s\n%s", s.Name, runes.Path(s.Dir), s.list(ctx)))
