@@ -21,6 +21,7 @@ const usage = `usage: cli [flags] [prompt]
   cli "fix the failing test"   start with a task
   cli -p "explain main.go"     print one answer and exit
   cat log | cli -p "what broke?"
+  cli plugin -h                plugins: install, trust, update, remove
   cli -p "fix the lint errors" -allow edit_file -allow 'bash:go vet *'
 
 The model is Anthropic's, with the key in ANTHROPIC_API_KEY (and its address in

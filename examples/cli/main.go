@@ -69,6 +69,9 @@ type app struct {
 
 // run does everything and returns the exit code. It cleans up before it returns.
 func (a *app) run(args []string) int {
+	if len(args) > 0 && args[0] == "plugin" {
+		return a.plugin(args[1:])
+	}
 	o, err := parse(args, a.stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -137,6 +137,9 @@ func (st *settings) options() ([]harness.Option, error) {
 	if st.trust != nil {
 		opts = append(opts, harness.WithTrust(st.trust))
 	}
+	if store := st.plugins(); store != nil {
+		opts = append(opts, harness.WithPlugins(store))
+	}
 	return opts, nil
 }
 

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/harness/plugin"
+)
+
+const pluginUsage = `usage: cli plugin [command]
+
+  list                 the installed plugins
+  add source [name]    install from a directory or an address (https://, ssh://, file://);
+                       with a name, the plugin of that name in the index of the source
+  update name          install the newest version, after its changes were shown
+  show name            what it brings
+  trust name           let it do that
+  on name, off name    switch it on or off
+  remove name
+`
+
+var errPluginUsage = errors.New("unknown command; cli plugin -h shows those that there are")
+
+// plugins is where plugins are kept, or nil.
+func (st *settings) plugins() *plugin.Store {
+	if st.home == "" {
+		return nil
+	}
+	return plugin.NewStore(filepath.Join(st.home, "plugins"))
+}
+
+// plugin does what the arguments of "cli plugin" say.
+func (a *app) plugin(args []string) int {
+	ctx, stop := a.withSignals()
+	defer stop()
+	store := (&settings{home: a.home()}).plugins()
+	err := errors.New("there is no place for plugins: HOME is not set")
+	if store != nil {
+		p := &pluginCommand{a: a, store: store, out: a.stdout}
+		err = p.run(ctx, args)
+	}
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil:
+		return exitInterrupted
+	}
+	fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
+	if errors.Is(err, errPluginUsage) {
+		return exitUsage
+	}
+	return exitError
+}
+
+type pluginCommand struct {
+	a     *app
+	store *plugin.Store
+	out   io.Writer
+}
+
+func (p *pluginCommand) run(ctx context.Context, args []string) error {
+	args = append(slices.Clone(args), "", "")
+	command, name := cmp.Or(args[0], "list"), args[1]
+	if command == "list" {
+		return p.list(ctx)
+	}
+	if command == "-h" || command == "help" {
+		_, err := io.WriteString(p.out, pluginUsage)
+		return err
+	}
+	do, ok := map[string]func(context.Context, string) error{
+		"add":    func(ctx context.Context, from string) error { return p.add(ctx, sourceOf(from), args[2]) },
+		"update": p.update, "show": p.show, "trust": p.trust, "remove": p.store.Remove,
+		"on":  func(ctx context.Context, name string) error { return p.store.Enable(ctx, name, true) },
+		"off": func(ctx context.Context, name string) error { return p.store.Enable(ctx, name, false) },
+	}[command]
+	if !ok || name == "" {
+		return errPluginUsage
+	}
+	return do(ctx, name)
+}
+
+func sourceOf(text string) plugin.Source {
+	if strings.Contains(text, "://") {
+		return plugin.Source{Git: text}
+	}
+	return plugin.Source{Path: text}
+}
+
+func (p *pluginCommand) list(ctx context.Context) error {
+	all, err := p.store.List(ctx)
+	for _, x := range all {
+		state := "on"
+		switch {
+		case x.Err != nil:
+			state = "damaged"
+		case !x.Enabled:
+			state = "off"
+		case !x.Trusted:
+			state = "not trusted"
+		}
+		fmt.Fprintf(p.out, "%s: %s, from %s\n", x.Name, state, clean(x.Source.String()))
+	}
+	if len(all) == 0 && err == nil {
+		fmt.Fprintln(p.out, "There are no plugins. See cli plugin -h.")
+	}
+	return err
+}
+
+// find returns an installed plugin.
+func (p *pluginCommand) find(ctx context.Context, name string) (plugin.Installed, error) {
+	all, err := p.store.List(ctx)
+	i := slices.IndexFunc(all, func(x plugin.Installed) bool { return x.Name == name })
+	switch {
+	case err != nil:
+		return plugin.Installed{}, err
+	case i < 0:
+		return plugin.Installed{}, fmt.Errorf("there is no plugin %q", name)
+	}
+	return all[i], nil
+}
+
+// index is the file with the plugins of a source.
+const index = ".claude-plugin/marketplace.json"
+
+// add installs a plugin.
+func (p *pluginCommand) add(ctx context.Context, from plugin.Source, name string) error {
+	st, err := p.store.Stage(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer st.Discard()
+	if !slices.Contains(st.Plugin.Files.Names(), index) || name == "" && slices.Contains(st.Plugin.Files.Names(), ".claude-plugin/plugin.json") {
+		return p.install(ctx, st)
+	}
+	f, err := st.Plugin.Files.Open(index)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	offers, _ := plugin.ParseIndex(data, st.Source)
+	for _, o := range offers {
+		if o.Name == name {
+			return p.add(ctx, o.Source, "")
+		}
+	}
+	fmt.Fprintf(p.out, "%s has an index:\n", clean(from.String()))
+	for _, o := range offers {
+		fmt.Fprintf(p.out, "  %s: %s\n", o.Name, o.Description)
+	}
+	return errors.New("name one of these plugins")
+}
+
+func (p *pluginCommand) update(ctx context.Context, name string) error {
+	x, err := p.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	x.Source.Commit = ""
+	st, err := p.store.Stage(ctx, x.Source)
+	if err != nil {
+		return err
+	}
+	defer st.Discard()
+	if st.Plugin.Name != name {
+		return fmt.Errorf("the source now has the plugin %q", st.Plugin.Name)
+	}
+	if st.Before != nil && len(st.Changes) == 0 {
+		fmt.Fprintln(p.out, "Nothing has changed.")
+		return nil
+	}
+	for _, c := range st.Changes {
+		kind := "changed"
+		switch {
+		case c.Added:
+			kind = "new"
+		case c.Removed:
+			kind = "removed"
+		}
+		fmt.Fprintf(p.out, "%s: %s\n", kind, c.Name)
+	}
+	return p.install(ctx, st)
+}
+
+// install shows what a plugin brings, installs it, and asks whether to trust it.
+func (p *pluginCommand) install(ctx context.Context, st *plugin.Staged) error {
+	p.brings(st.Plugin)
+	if err := st.Install(ctx); err != nil {
+		return err
+	}
+	if !isTerminal(p.a.stdin) || !isTerminal(p.a.stdout) {
+		fmt.Fprintf(p.out, "Installed. It does nothing until you trust it: cli plugin trust %s\n", st.Plugin.Name)
+		return nil
+	}
+	fmt.Fprint(p.out, "Installed. Do you trust it? [y/N] ")
+	answer, _ := bufio.NewReader(io.LimitReader(p.a.stdin, 80)).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return nil
+	}
+	return p.store.Trust(ctx, st.Plugin, true)
+}
+
+func (p *pluginCommand) brings(x *plugin.Plugin) {
+	fmt.Fprintln(p.out, strings.TrimSpace(x.Name+" "+x.Version)+":", x.Description)
+	for _, line := range x.Brings() {
+		fmt.Fprintln(p.out, "  "+line)
+	}
+	for _, w := range x.Warnings {
+		fmt.Fprintln(p.out, "  note:", clean(w.String()))
+	}
+}
+
+func (p *pluginCommand) show(ctx context.Context, name string) error {
+	x, err := p.find(ctx, name)
+	if err := cmp.Or(err, x.Err); err != nil {
+		return err
+	}
+	p.brings(x.Plugin)
+	return nil
+}
+
+func (p *pluginCommand) trust(ctx context.Context, name string) error {
+	x, err := p.find(ctx, name)
+	if err := cmp.Or(err, x.Err); err != nil {
+		return err
+	}
+	return p.store.Trust(ctx, x.Plugin, true)
+}
