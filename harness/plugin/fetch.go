@@ -151,16 +151,22 @@ func fetch(ctx context.Context, s Source, to string) (Source, error) {
 	if s.Path, err = filepath.Abs(s.Path); err != nil {
 		return s, err
 	}
-	return s, c.directory(ctx, filepath.Join(s.Path, filepath.FromSlash(s.Subdir)))
+	return s, c.directory(ctx, s.Path, filepath.FromSlash(s.Subdir))
 }
 
-// directory copies a directory.
-func (c *copier) directory(ctx context.Context, dir string) error {
+// directory copies a directory, or one below it to which no link leads out.
+func (c *copier) directory(ctx context.Context, dir, below string) error {
 	from, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
+	if below != "" {
+		if from, err = from.OpenRoot(below); err != nil {
+			return err
+		}
+		defer from.Close()
+	}
 	w := walker{root: from, left: func(string) {}}
 	w.visit = func(name string, info fs.FileInfo) error {
 		data, err := regular.ReadIn(from, filepath.FromSlash(name), maxFile)

@@ -292,6 +292,19 @@ func TestRefusedSources(t *testing.T) {
 	require.NoFileExists(t, proof)
 }
 
+// A directory in an index that is a link does not lead out of the directory of the index.
+func TestSubdirectoryIsNoWayOut(t *testing.T) {
+	out := write(t, t.TempDir(), map[string]string{"commands/secret.md": "x"})
+	dir := t.TempDir()
+	if err := os.Symlink(out, filepath.Join(dir, "up")); err != nil {
+		t.Skip(err)
+	}
+	offers, _ := plugin.ParseIndex([]byte(`{"plugins": [{"name": "up", "source": "./up"}]}`), plugin.Source{Path: dir})
+	require.Len(t, offers, 1)
+	_, err := plugin.NewStore(t.TempDir()).Stage(t.Context(), offers[0].Source)
+	require.IsType(t, &plugin.Error{}, err)
+}
+
 func TestRefusedPlugins(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"no json": {"plugin.json": "{"}, "array": {"plugin.json": "[]"}, "name up": {"plugin.json": `{"name": "../x"}`},
