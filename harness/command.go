@@ -192,8 +192,11 @@ var errElsewhere = errors.New("its commands cannot be trusted, because the works
 // trusts returns an error if a command of the project would run what the user does not trust.
 func (r *Runtime) trusts(c *project.Command) error {
 	scripts := c.Scripts()
-	if c.User || len(scripts) == 0 {
+	if len(scripts) == 0 {
 		return nil
+	}
+	if c.User {
+		return r.pluginAllows(c)
 	}
 	if r.Workspace == nil {
 		return &project.ExpandError{Command: c.Name, File: c.File, Line: scripts[0].Line, Err: errElsewhere}

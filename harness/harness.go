@@ -63,6 +63,7 @@ import (
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
+	"github.com/aycoder/aycoder/harness/plugin"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/memory"
 	"github.com/aycoder/aycoder/policy"
@@ -113,6 +114,8 @@ type Runtime struct {
 	plain   []aycoder.Option               // of loops that run only tools
 	models  map[string]aycoder.ModelClient // of commands, by the names in their files
 	trust   *config.Trust
+	plugins []*plugin.Plugin
+	store   *plugin.Store // of the plugins
 	notices notices
 	closing sync.Once
 	closers []func() error

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/plugin"
@@ -42,6 +44,7 @@ func (b *builder) readPlugins(ctx context.Context) error {
 			b.Notify("plugins", x.Name+" is off, since nobody has said that it is trusted")
 		default:
 			b.plugins = append(b.plugins, x.Plugin)
+			b.Runtime.plugins, b.Runtime.store = b.plugins, b.in.plugins
 			b.warn("plugins", x.Plugin.Warnings)
 		}
 	}
@@ -98,6 +101,39 @@ func (b *builder) pluginTools(opts []tools.Option) error {
 	return nil
 }
 
+// A pluginTool is a tool of a server of a plugin. It asks each time whether the plugin may be used.
+type pluginTool struct {
+	aycoder.Tool
+	allowed func(context.Context) error
+}
+
+// Call implements aycoder.Tool.
+func (t pluginTool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	if err := t.allowed(ctx); err != nil {
+		return nil, err
+	}
+	return t.Tool.Call(ctx, inv)
+}
+
+func (b *builder) connectPlugin(ctx context.Context, p *plugin.Plugin, name string, s config.Server) error {
+	before := len(b.Tools)
+	err := b.connect(ctx, name, s)
+	for i, t := range b.Tools[before:] {
+		b.Tools[before+i] = pluginTool{t, func(ctx context.Context) error { return b.in.plugins.Allowed(ctx, p) }}
+	}
+	return err
+}
+
+// pluginAllows returns an error if a command is of a plugin that may not be used now.
+func (r *Runtime) pluginAllows(c *project.Command) error {
+	for _, p := range r.plugins {
+		if strings.HasPrefix(c.Name, p.Name+":") && strings.HasPrefix(c.File, p.Name+"/") {
+			return r.store.Allowed(context.Background(), p)
+		}
+	}
+	return nil
+}
+
 // pluginServers connects to the servers of plugins.
 func (b *builder) pluginServers(ctx context.Context) error {
 	for _, p := range b.plugins {
@@ -112,7 +148,7 @@ func (b *builder) pluginServers(ctx context.Context) error {
 			}
 			if err == nil && !s.Disabled {
 				s.Origin = config.Origin{}
-				err = b.connect(ctx, name, s)
+				err = b.connectPlugin(ctx, p, name, s)
 			}
 			if err != nil {
 				b.Notify("servers", fmt.Sprintf("server %s is off: %v", name, err))

@@ -26,7 +26,7 @@ func lint(t *testing.T) string {
 		"plugin.json": `{"name": "lint", "tools": [{"name": "echo", "description": "Says it again.", "effect": "read",
 			"command": ["sh", "${CLAUDE_PLUGIN_ROOT}/echo.sh"]}]}`,
 		"echo.sh":         "cat >/dev/null\nprintf '{\"text\": \"in %s\"}' \"$(basename \"$PWD\")\"\ntouch echoed 2>/dev/null\nexit 0\n",
-		"commands/fix.md": "Fix $ARGUMENTS well\n", "skills/style/SKILL.md": "---\nname: style\ndescription: STYLED\n---\nShort.\n",
+		"commands/fix.md": "Fix $ARGUMENTS well\n", "commands/run.md": "See !`touch called`\n", "skills/style/SKILL.md": "---\nname: style\ndescription: STYLED\n---\nShort.\n",
 		"hooks/hooks.json": `{"hooks": {"PreToolUse": [{"matcher": "list_files", "hooks": [{"type": "command",
 			"command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/no.sh"]}]}]}}`,
 		"no.sh":     "echo NOLIST >&2\ntouch hooked\nexit 2\n",
@@ -112,7 +112,12 @@ func TestPlugins(t *testing.T) {
 	}
 	require.Equal(t, "Fix it well", strings.TrimSpace(typed.Input.Prompt))
 
-	// A change while the runtime works counts at once.
+	// A change while the runtime works counts at once, also for the scripts of commands.
+	require.NoError(t, store.Enable(t.Context(), "lint", false))
+	for _, err := range rt.Expand(t.Context(), "/lint:run", &typed) {
+		require.ErrorContains(t, err, "is switched off")
+	}
+	require.NoFileExists(t, filepath.Join(dir, "called"))
 	for _, change := range []func(){
 		func() { require.NoError(t, store.Enable(t.Context(), "lint", false)) },
 		func() {

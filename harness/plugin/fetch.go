@@ -3,6 +3,7 @@ package plugin
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,11 +90,13 @@ func checkAddress(address string) error {
 	case !hostName.MatchString(u.Hostname()) || u.User != nil && strings.HasPrefix(u.User.Username(), "-"):
 		return fmt.Errorf("the address %.200q has no host", address)
 	}
-	if _, secret := u.User.Password(); secret {
+	if _, secret := u.User.Password(); secret || u.Scheme == "https" && u.User != nil {
 		return errors.New("the address has a password, which would be stored")
 	}
 	return nil
 }
+
+var errNoDirectory = errors.New("is not a directory")
 
 // A copier writes the files of a plugin into a directory.
 type copier struct {
@@ -156,18 +159,24 @@ func fetch(ctx context.Context, s Source, to string) (Source, error) {
 
 // directory copies a directory, or one below it to which no link leads out.
 func (c *copier) directory(ctx context.Context, dir, below string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() { // a pipe would make the program wait
+		return cmp.Or(err, error(&fs.PathError{Op: "open", Path: dir, Err: errNoDirectory}))
+	}
 	from, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
+	if info, err := from.Stat(cmp.Or(below, ".")); err != nil || !info.IsDir() {
+		return cmp.Or(err, error(&fs.PathError{Op: "open", Path: below, Err: errNoDirectory}))
+	}
 	if below != "" {
 		if from, err = from.OpenRoot(below); err != nil {
 			return err
 		}
 		defer from.Close()
 	}
-	w := walker{root: from, left: func(string) {}}
+	w := walker{root: from, copies: true, left: func(string) {}}
 	w.visit = func(name string, info fs.FileInfo) error {
 		data, err := regular.ReadIn(from, filepath.FromSlash(name), maxFile)
 		if err != nil {
@@ -320,16 +329,16 @@ const maxList = 4 << 20 // bytes of the output of git
 // run runs a command of git, and returns its output.
 func (g repository) run(args ...string) ([]byte, error) {
 	cmd := g.command(args...)
-	out, said := &bounded{most: maxList}, &bounded{most: 4 << 10}
+	out, said := &bounded{most: maxList, stops: true}, &bounded{most: 4 << 10}
 	cmd.Stdout, cmd.Stderr = out, said
 	err := cmd.Run()
 	switch {
 	case context.Cause(g.ctx) != nil:
 		return nil, context.Cause(g.ctx)
-	case err != nil:
-		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line(said.String()))
 	case out.cut:
 		return nil, fmt.Errorf("git %s: %w", args[0], errMany)
+	case err != nil:
+		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line(said.String()))
 	}
 	return out.Bytes(), nil
 }
@@ -337,14 +346,17 @@ func (g repository) run(args ...string) ([]byte, error) {
 // bounded keeps the beginning of what is written.
 type bounded struct {
 	bytes.Buffer
-	most int
-	cut  bool
+	most  int
+	stops bool // an error ends what writes too much
+	cut   bool
 }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
 	n := min(len(p), b.most-b.Len())
 	b.Buffer.Write(p[:n])
-	b.cut = b.cut || n < len(p)
+	if b.cut = b.cut || n < len(p); b.cut && b.stops {
+		return n, errMany
+	}
 	return len(p), nil
 }

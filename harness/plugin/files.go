@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +50,11 @@ type Files struct {
 	dir   string
 	files map[string]file
 	dirs  map[string][]fs.DirEntry
+	left  []string // links, pipes and the like
 }
+
+// gitNames matches names in a directory that is a repository, in each spelling that a file system takes for .git.
+var gitNames = regexp.MustCompile(`(?i)(^|/)(\.git[. ]*|git~[0-9]+)(/|$)`)
 
 // sane reports whether a name of a file, with slashes, may be in a plugin.
 func sane(name string) error {
@@ -57,6 +62,8 @@ func sane(name string) error {
 	case !filepath.IsLocal(filepath.FromSlash(name)) || path.Clean(name) != name || strings.Contains(name, `\`) ||
 		strings.Contains(name, ":"):
 		return errors.New("is no name of a file in a directory")
+	case gitNames.MatchString(name):
+		return errors.New("is in a repository of git")
 	case runes.Path(name) != name:
 		return errors.New("has characters in its name that mislead, or is too long")
 	case strings.Count(name, "/") > maxDeep:
@@ -70,11 +77,13 @@ type walker struct {
 	root  *os.Root
 	visit func(name string, info fs.FileInfo) error
 	left  func(name string)
-	count int
-	bytes int64
+	// copies says that a repository is left out. Otherwise it is an error, so that nothing is outside of the hash.
+	copies bool
+	count  int
+	bytes  int64
 }
 
-// walk visits the files below a directory in the order of their names. A repository in it is left out.
+// walk visits the files below a directory in the order of their names.
 func (w *walker) walk(ctx context.Context, dir string) error {
 	f, err := w.root.Open(filepath.FromSlash(dir))
 	if err != nil {
@@ -104,7 +113,7 @@ func ignoreEOF(err error) error {
 }
 
 func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry) error {
-	if e.Name() == ".git" {
+	if w.copies && e.Name() == ".git" {
 		return nil
 	}
 	if w.count++; w.count > maxFiles {
@@ -150,7 +159,9 @@ func scan(ctx context.Context, dir string) (f *Files, left []string, err error) 
 		f.add(name, file{sha256.Sum256(data), int64(len(data)), info.Mode()&0o100 != 0})
 		return nil
 	}
-	return f, left, w.walk(ctx, ".")
+	err = w.walk(ctx, ".")
+	f.left = left
+	return f, left, err
 }
 
 // add adds a file, and its directories.
@@ -174,6 +185,9 @@ func (f *Files) hash() string {
 	for _, name := range f.Names() {
 		x := f.files[name]
 		fmt.Fprintf(h, "%d %s %t %x\n", len(name), name, x.run, x.sum)
+	}
+	for _, name := range f.left {
+		fmt.Fprintf(h, "left out %d %s\n", len(name), name)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/tools"
 )
 
@@ -258,11 +259,23 @@ func shown(s string) string {
 	return tools.EscapeInvisible(strings.NewReplacer("\r", `\r`, "\n", `\n`, "\t", `\t`).Replace(s))
 }
 
+// quoted joins words so that each can be told from the others.
+func quoted(words []string) string {
+	var out []string
+	for _, w := range words {
+		if w == "" || strings.ContainsAny(w, " \t\r\n'\"") {
+			w = program.Quote(w)
+		}
+		out = append(out, w)
+	}
+	return strings.Join(out, " ")
+}
+
 // pairs are names with their values, sorted.
 func pairs(what string, m map[string]string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, k+"="+m[k])
+		out = append(out, quoted([]string{k + "=" + m[k]}))
 	}
 	if len(out) == 0 {
 		return ""
@@ -287,13 +300,18 @@ func (p *Plugin) Brings() []string {
 	}
 	for _, s := range p.Library.Skills {
 		out = append(out, "skill "+s.Name)
+		if c, err := s.Command(context.Background()); err == nil {
+			for _, x := range c.Scripts() {
+				out = append(out, fmt.Sprintf("skill %s, which runs when you call it: %s", s.Name, shown(strings.ReplaceAll(x.Text, p.Dir, "${"+rootVariable+"}"))))
+			}
+		}
 	}
 	for _, h := range p.Hooks {
 		out = append(out, shown(fmt.Sprintf("hook at %s %s: %s", h.Event, h.Matcher, h.Command)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Servers)) {
 		s := p.Servers[name]
-		text := fmt.Sprintf("server %s: %s", name, strings.Join(append([]string{s.URL + s.Command}, s.Args...), " "))
+		text := fmt.Sprintf("server %s: %s", name, quoted(append([]string{s.URL + s.Command}, s.Args...)))
 		text += pairs("headers", s.Headers) + pairs("environment", s.Env)
 		if vars := slices.DeleteFunc(Variables(s), func(v string) bool { return v == rootVariable }); len(vars) > 0 {
 			text += ", with the variables " + strings.Join(vars, ", ")
@@ -301,7 +319,7 @@ func (p *Plugin) Brings() []string {
 		out = append(out, shown(text))
 	}
 	for _, t := range p.Programs {
-		out = append(out, shown(fmt.Sprintf("tool %s, which runs: %s", t.Name, strings.Join(t.Command, " "))))
+		out = append(out, shown(fmt.Sprintf("tool %s, which runs: %s", t.Name, quoted(t.Command))))
 	}
 	return out
 }

@@ -85,7 +85,7 @@ func TestRead(t *testing.T) {
 		"command /lint:fix", "command /lint:run, which runs: sh ${CLAUDE_PLUGIN_ROOT}/run.sh", "agent lint:checker", "skill lint:style", "skill lint:deep",
 		"hook at PreToolUse Bash: ${CLAUDE_PLUGIN_ROOT}/bin/check # \\n<U+202E>evil",
 		"server db: ${CLAUDE_PLUGIN_ROOT}/bin/db ${DB_URL} ${PORT:-1}, with environment A=${DB_URL}, with the variables DB_URL, PORT",
-		"tool echo, which runs: ${CLAUDE_PLUGIN_ROOT}/bin/echo a b",
+		"tool echo, which runs: ${CLAUDE_PLUGIN_ROOT}/bin/echo 'a b'",
 	}, p.Brings())
 	require.Len(t, p.Warnings, 1)
 	require.Contains(t, p.Warnings[0].String(), `"colour" is ignored`)
@@ -245,6 +245,31 @@ func TestHostileRepositories(t *testing.T) {
 	p = install(t, plugin.NewStore(t.TempDir()), plugin.Source{Path: dir, Name: "evil"})
 	require.NotContains(t, p.Files.Names(), "skills")
 	require.NoFileExists(t, proof)
+}
+
+// All that is on the disk is in the hash, and is installed once.
+func TestNothingIsOutsideOfTheHash(t *testing.T) {
+	for _, name := range []string{".git/run.sh", "a/.GIT/run.sh", ".git./x", "GIT~1/x"} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			continue // there is no such name
+		}
+		write(t, dir, map[string]string{name: "x", "commands/a.md": "x"})
+		_, err := plugin.Read(t.Context(), dir, "x")
+		require.ErrorContains(t, err, "repository of git", name)
+	}
+	s := plugin.NewStore(t.TempDir())
+	st, err := s.Stage(t.Context(), plugin.Source{Path: write(t, t.TempDir(), whole)})
+	require.NoError(t, err)
+	require.NoError(t, st.Install(t.Context()))
+	require.ErrorContains(t, st.Install(t.Context()), "has been installed")
+	p := one(t, s).Plugin
+	require.NotNil(t, p)
+	if os.Symlink("echo", filepath.Join(p.Dir, "bin", "more")) == nil {
+		require.ErrorContains(t, p.Verify(t.Context()), "has changed")
+	}
+	_, err = s.Stage(t.Context(), plugin.Source{Path: write(t, t.TempDir(), whole), Name: "other"})
+	require.ErrorContains(t, err, `it is "lint" and not "other"`)
 }
 
 // A server that says nothing holds nobody up, and nothing of git is left.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +131,9 @@ func (s *Store) change(ctx context.Context, op, name string, f func(map[string]r
 	return nil
 }
 
+// stored are the names of directories with the files of plugins.
+var stored = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}-[0-9a-f]{16}$`)
+
 // sweep removes the files of plugins that are no longer in the index.
 func (s *Store) sweep(all map[string]record) {
 	old, _ := filepath.Glob(filepath.Join(s.dir, ".staged-*"))
@@ -142,9 +146,12 @@ func (s *Store) sweep(all map[string]record) {
 	for name, r := range all {
 		keep[filepath.Base(s.place(name, r.Hash))] = true
 	}
+	if info, err := os.Lstat(filepath.Join(s.dir, "files")); err != nil || !info.IsDir() {
+		return
+	}
 	entries, _ := os.ReadDir(filepath.Join(s.dir, "files")) // what stays is in nobody's way
 	for _, e := range entries {
-		if !keep[e.Name()] {
+		if !keep[e.Name()] && stored.MatchString(e.Name()) {
 			_ = os.RemoveAll(filepath.Join(s.dir, "files", e.Name()))
 		}
 	}
@@ -222,6 +229,9 @@ func (s *Store) stage(ctx context.Context, from Source) (_ *Staged, err error) {
 	if st.Plugin, err = read(ctx, st.dir, from.name()); err != nil {
 		return nil, err
 	}
+	if from.Name != "" && st.Plugin.Name != from.Name {
+		return nil, fmt.Errorf("it is %q and not %q", st.Plugin.Name, from.Name)
+	}
 	all, err := s.load()
 	if err != nil {
 		return nil, err
@@ -275,6 +285,9 @@ func (st *Staged) Install(ctx context.Context) error {
 		if !known && len(all) >= maxPlugins {
 			return fmt.Errorf("there are already %d", maxPlugins)
 		}
+		if st.dir == "" {
+			return errors.New("has been installed")
+		}
 		if err := p.Verify(ctx); err != nil {
 			return err
 		}
@@ -282,11 +295,11 @@ func (st *Staged) Install(ctx context.Context) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
-		if err := os.RemoveAll(to); err != nil { // which may have been damaged
-			return err
-		}
-		if err := os.Rename(st.dir, to); err != nil {
-			return err
+		if there, err := Read(ctx, to, p.Name); err != nil || there.Hash != p.Hash { // missing, or damaged
+			if err := errors.Join(context.Cause(ctx), os.RemoveAll(to), os.Rename(st.dir, to)); err != nil {
+				return err
+			}
+			st.dir = ""
 		}
 		moved, err := Read(ctx, to, p.Name)
 		if err != nil {
@@ -295,14 +308,20 @@ func (st *Staged) Install(ctx context.Context) error {
 		if moved.Hash != p.Hash {
 			return errChanged
 		}
-		r.Source, r.Hash, st.Plugin = st.Source, p.Hash, moved
+		r.Source, r.Hash = st.Source, p.Hash
+		st.Plugin = moved
 		all[p.Name] = r
 		return nil
 	})
 }
 
 // Discard removes what was fetched and not installed.
-func (st *Staged) Discard() error { return os.RemoveAll(st.dir) }
+func (st *Staged) Discard() error {
+	if st.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(st.dir)
+}
 
 // Trust stores whether the user trusts a plugin with these contents, as [Plugin.Brings] shows them.
 func (s *Store) Trust(ctx context.Context, p *Plugin, trusted bool) error {
