@@ -19,7 +19,6 @@ import (
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
-	"github.com/aycoder/aycoder/harness/plugin"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/option"
@@ -38,7 +37,6 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
-	plugins      []*plugin.Plugin               // that may be used
 	masker       *tools.Masker                  // nil if secrets are not masked
 	opened       map[string]aycoder.ModelClient // by the names in files of agents and commands
 }

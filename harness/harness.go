@@ -114,8 +114,8 @@ type Runtime struct {
 	plain   []aycoder.Option               // of loops that run only tools
 	models  map[string]aycoder.ModelClient // of commands, by the names in their files
 	trust   *config.Trust
-	plugins []*plugin.Plugin
-	store   *plugin.Store // of the plugins
+	plugins []*plugin.Plugin // that may be used
+	store   *plugin.Store    // of the plugins
 	notices notices
 	closing sync.Once
 	closers []func() error

@@ -30,7 +30,8 @@ func (b *builder) readPlugins(ctx context.Context) error {
 	if b.in.plugins == nil {
 		return nil
 	}
-	all, err := b.in.plugins.List(ctx)
+	b.store = b.in.plugins
+	all, err := b.store.List(ctx)
 	if err != nil {
 		b.Notify("plugins", "all plugins are off: "+err.Error())
 		return ctx.Err()
@@ -44,7 +45,6 @@ func (b *builder) readPlugins(ctx context.Context) error {
 			b.Notify("plugins", x.Name+" is off, since nobody has said that it is trusted")
 		default:
 			b.plugins = append(b.plugins, x.Plugin)
-			b.Runtime.plugins, b.Runtime.store = b.plugins, b.in.plugins
 			b.warn("plugins", x.Plugin.Warnings)
 		}
 	}
@@ -66,7 +66,7 @@ func (b *builder) pluginHooks() (out []hooks.Hook) {
 			continue
 		}
 		for _, h := range p.Hooks {
-			h.Verify = func() error { return b.in.plugins.Allowed(context.Background(), p) }
+			h.Verify = func() error { return b.store.Allowed(context.Background(), p) }
 			out = append(out, h)
 		}
 	}
@@ -83,17 +83,21 @@ func (b *builder) elsewhere(p *plugin.Plugin, n int) bool {
 
 // pluginTools adds the programs of plugins.
 func (b *builder) pluginTools(opts []tools.Option) error {
+	if !slices.ContainsFunc(b.plugins, func(p *plugin.Plugin) bool { return len(p.Programs) > 0 }) {
+		return nil
+	}
+	exec, err := tools.LocalExec(opts...)
+	if err != nil {
+		return err
+	}
+	env := tools.Environ(exec, b.in.settings.Tools.Env...)
 	for _, p := range b.plugins {
-		if len(p.Programs) == 0 || b.elsewhere(p, len(p.Programs)) {
+		if b.elsewhere(p, len(p.Programs)) {
 			continue
 		}
-		exec, err := tools.LocalExec(opts...)
-		if err != nil {
-			return err
-		}
 		for _, t := range p.Tools(plugin.Host{
-			Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec, b.in.settings.Tools.Env...),
-			Allowed: func(ctx context.Context) error { return b.in.plugins.Allowed(ctx, p) },
+			Exec: exec, Root: b.Files.Dir(), Env: env,
+			Allowed: func(ctx context.Context) error { return b.store.Allowed(ctx, p) },
 		}) {
 			b.addTool("plugins", "of plugin "+p.Name, t)
 		}
@@ -119,7 +123,7 @@ func (b *builder) connectPlugin(ctx context.Context, p *plugin.Plugin, name stri
 	before := len(b.Tools)
 	err := b.connect(ctx, name, s)
 	for i, t := range b.Tools[before:] {
-		b.Tools[before+i] = pluginTool{t, func(ctx context.Context) error { return b.in.plugins.Allowed(ctx, p) }}
+		b.Tools[before+i] = pluginTool{t, func(ctx context.Context) error { return b.store.Allowed(ctx, p) }}
 	}
 	return err
 }
@@ -144,7 +148,7 @@ func (b *builder) pluginServers(ctx context.Context) error {
 				err = errors.New("the configuration has one of this name")
 			}
 			if err == nil {
-				err = b.in.plugins.Allowed(ctx, p)
+				err = b.store.Allowed(ctx, p)
 			}
 			if err == nil && !s.Disabled {
 				s.Origin = config.Origin{}

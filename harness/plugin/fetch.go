@@ -204,12 +204,7 @@ func (c *copier) git(ctx context.Context, s Source) (Source, error) {
 	if _, err := g.run("init", "--quiet", "--bare", "--template=", tmp); err != nil {
 		return s, err
 	}
-	want := s.Commit
-	if want == "" {
-		if want = s.Ref; want == "" {
-			want = "HEAD"
-		}
-	}
+	want := cmp.Or(s.Commit, s.Ref, "HEAD")
 	if _, err := g.run("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
 		"--no-auto-maintenance", "--", s.Git, want+":refs/plugin"); err != nil {
 		return s, err

@@ -72,7 +72,7 @@ func sane(name string) error {
 	return nil
 }
 
-// A visit is called for each regular file. left is called for what is none, and left out.
+// A walker calls visit for each regular file, and left for links, pipes and the like.
 type walker struct {
 	root  *os.Root
 	visit func(name string, info fs.FileInfo) error
@@ -142,15 +142,15 @@ func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry) error {
 	return w.visit(name, info)
 }
 
-// scan reads the files of a directory. left are the names of what was left out.
-func scan(ctx context.Context, dir string) (f *Files, left []string, err error) {
+// scan reads the files of a directory.
+func scan(ctx context.Context, dir string) (*Files, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer root.Close()
-	f = &Files{dir: dir, files: map[string]file{}, dirs: map[string][]fs.DirEntry{".": nil}}
-	w := walker{root: root, left: func(name string) { left = append(left, name) }}
+	f := &Files{dir: dir, files: map[string]file{}, dirs: map[string][]fs.DirEntry{".": nil}}
+	w := walker{root: root, left: func(name string) { f.left = append(f.left, name) }}
 	w.visit = func(name string, info fs.FileInfo) error {
 		data, err := regular.ReadIn(root, filepath.FromSlash(name), maxFile)
 		if err != nil {
@@ -159,9 +159,7 @@ func scan(ctx context.Context, dir string) (f *Files, left []string, err error) 
 		f.add(name, file{sha256.Sum256(data), int64(len(data)), info.Mode()&0o100 != 0})
 		return nil
 	}
-	err = w.walk(ctx, ".")
-	f.left = left
-	return f, left, err
+	return f, w.walk(ctx, ".")
 }
 
 // add adds a file, and its directories.

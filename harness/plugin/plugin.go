@@ -90,12 +90,12 @@ func read(ctx context.Context, dir, name string) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, left, err := scan(ctx, dir)
+	files, err := scan(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plugin{Dir: dir, Files: files, Hash: files.hash(), Servers: map[string]config.Server{}}
-	for _, name := range left {
+	for _, name := range files.left {
 		p.warn(name, 0, "is a symbolic link or no regular file, and is left out")
 	}
 	m, err := p.manifest()
@@ -244,7 +244,7 @@ func (p *Plugin) Source() project.Source { return p.source }
 
 // Verify returns an error if the files are no longer those that were read.
 func (p *Plugin) Verify(ctx context.Context) error {
-	files, _, err := scan(ctx, p.Dir)
+	files, err := scan(ctx, p.Dir)
 	if err == nil && files.hash() != p.Hash {
 		err = errChanged
 	}
@@ -257,6 +257,11 @@ func (p *Plugin) Verify(ctx context.Context) error {
 // shown makes a text of a stranger visible as a whole in a line.
 func shown(s string) string {
 	return tools.EscapeInvisible(strings.NewReplacer("\r", `\r`, "\n", `\n`, "\t", `\t`).Replace(s))
+}
+
+// shownScript is the script of a command as it is in the file.
+func (p *Plugin) shownScript(s project.Script) string {
+	return shown(strings.ReplaceAll(s.Text, p.Dir, "${"+rootVariable+"}"))
 }
 
 // quoted joins words so that each can be told from the others.
@@ -288,10 +293,11 @@ func pairs(what string, m map[string]string) string {
 func (p *Plugin) Brings() []string {
 	var out []string
 	for _, c := range p.Library.Commands {
-		for _, s := range c.Scripts() {
-			out = append(out, fmt.Sprintf("command /%s, which runs: %s", c.Name, shown(strings.ReplaceAll(s.Text, p.Dir, "${"+rootVariable+"}"))))
+		scripts := c.Scripts()
+		for _, s := range scripts {
+			out = append(out, fmt.Sprintf("command /%s, which runs: %s", c.Name, p.shownScript(s)))
 		}
-		if len(c.Scripts()) == 0 {
+		if len(scripts) == 0 {
 			out = append(out, "command /"+c.Name)
 		}
 	}
@@ -302,7 +308,7 @@ func (p *Plugin) Brings() []string {
 		out = append(out, "skill "+s.Name)
 		if c, err := s.Command(context.Background()); err == nil {
 			for _, x := range c.Scripts() {
-				out = append(out, fmt.Sprintf("skill %s, which runs when you call it: %s", s.Name, shown(strings.ReplaceAll(x.Text, p.Dir, "${"+rootVariable+"}"))))
+				out = append(out, fmt.Sprintf("skill %s, which runs when you call it: %s", s.Name, p.shownScript(x)))
 			}
 		}
 	}

@@ -43,7 +43,6 @@ func (p *Plugin) programs(list []Program) {
 	for _, t := range list {
 		tool := p.tool(t, Host{})
 		_, err := tool.spec.CheckArgs(json.RawMessage("{}"))
-		schema := json.RawMessage{}
 		switch {
 		case len(p.Programs) == maxPrograms:
 			err = fmt.Errorf("there are more than %d", maxPrograms)
@@ -59,7 +58,7 @@ func (p *Plugin) programs(list []Program) {
 			err = fmt.Errorf("there is no effect %.80q", t.Effect)
 		case t.Timeout < 0:
 			err = errors.New("its timeout is negative")
-		case len(t.Schema) > 0 && json.Unmarshal(t.Schema, &schema) == nil && !strings.HasPrefix(strings.TrimSpace(string(schema)), "{"):
+		case len(t.Schema) > 0 && t.Schema[0] != '{':
 			err = errors.New("its inputSchema is no object")
 		default:
 			err = schemaError(err)

@@ -295,15 +295,15 @@ func (st *Staged) Install(ctx context.Context) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
-		if there, err := Read(ctx, to, p.Name); err != nil || there.Hash != p.Hash { // missing, or damaged
+		moved, err := Read(ctx, to, p.Name)
+		if err != nil || moved.Hash != p.Hash { // missing, or damaged
 			if err := errors.Join(context.Cause(ctx), os.RemoveAll(to), os.Rename(st.dir, to)); err != nil {
 				return err
 			}
 			st.dir = ""
-		}
-		moved, err := Read(ctx, to, p.Name)
-		if err != nil {
-			return err
+			if moved, err = Read(ctx, to, p.Name); err != nil {
+				return err
+			}
 		}
 		if moved.Hash != p.Hash {
 			return errChanged
