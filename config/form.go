@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+
+	"github.com/aycoder/aycoder/internal/vars"
 )
 
 // Form says how to read another file of a project, in the form of another program: see [WithForms].
@@ -81,9 +83,7 @@ func (l *loader) formedServers(f file, servers map[string]Server) {
 		q := s.ask()
 		q.Root, q.File, q.Line = f.root, f.rel, s.Origin.Line
 		s.texts(func(text string) string {
-			for _, m := range references.FindAllStringSubmatch(text, -1) {
-				q.Variables = append(q.Variables, m[1])
-			}
+			q.Variables = append(q.Variables, vars.Names(text)...)
 			return text
 		})
 		key := "servers." + name
@@ -97,7 +97,7 @@ func (l *loader) formedServers(f file, servers map[string]Server) {
 func (l *loader) complete(key string, s *Server) bool {
 	ok := true
 	s.texts(func(text string) string {
-		out, missing := filled(text, l.lookup)
+		out, missing := vars.Fill(text, l.lookup)
 		if missing != "" || len(out) > maxExpanded {
 			ok = false
 			l.add(Warning, key, s.Origin, "is off: it needs the variable "+missing+", which is not set",

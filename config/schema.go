@@ -1,6 +1,10 @@
 package config
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/aycoder/aycoder/internal/vars"
+)
 
 // Schema returns a JSON Schema (draft 2020-12) of a configuration file, for editors. Texts may also have
 // variables in them where the schema lists values, which [Load] checks after it has put them in.
@@ -69,7 +73,7 @@ func (f *field) object(s map[string]any) {
 // choices adds the possible values. A text with a variable is checked when the variable is known.
 func (f *field) choices(s map[string]any) {
 	if f.enum != nil {
-		s["anyOf"] = []any{map[string]any{"enum": f.enum}, map[string]any{"pattern": references.String()}}
+		s["anyOf"] = []any{map[string]any{"enum": f.enum}, map[string]any{"pattern": vars.Pattern}}
 	}
 }
 

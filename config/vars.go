@@ -2,17 +2,15 @@ package config
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-)
 
-// references are ${VAR} and ${VAR:-default}, as in .mcp.json.
-var references = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+	"github.com/aycoder/aycoder/internal/vars"
+)
 
 // variable reports whether the text of a node has variables in it.
 func (n *node) variable() bool {
-	return n.field.kind == kindText && n.field.tag.Get("literal") == "" && references.MatchString(n.text)
+	return n.field.kind == kindText && n.field.tag.Get("literal") == "" && vars.Names(n.text) != nil
 }
 
 // variables returns the names of the variables in the texts below a node, sorted: those of the elements that are
@@ -23,9 +21,7 @@ func (n *node) variables(asks bool) []string {
 		if !l.variable() || l.field.asks != asks {
 			return
 		}
-		for _, m := range references.FindAllStringSubmatch(l.text, -1) {
-			out = append(out, m[1])
-		}
+		out = append(out, vars.Names(l.text)...)
 	})
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -41,7 +37,7 @@ func (r *report) expand(n *node, lookup func(string) (string, bool)) {
 		if !l.variable() {
 			return
 		}
-		text, missing := filled(l.text, lookup)
+		text, missing := vars.Fill(l.text, lookup)
 		switch {
 		case missing != "":
 			r.add(Error, l.key, l.at, "needs the variable "+missing+", which is not set",
@@ -52,21 +48,6 @@ func (r *report) expand(n *node, lookup func(string) (string, bool)) {
 			r.settle(l, text)
 		}
 	})
-}
-
-// filled puts the values of variables into a text. It returns the name of one that is missing, or "".
-func filled(text string, lookup func(string) (string, bool)) (out, missing string) {
-	out = references.ReplaceAllStringFunc(text, func(ref string) string {
-		m := references.FindStringSubmatch(ref)
-		if v, ok := lookup(m[1]); ok && (v != "" || m[2] == "") {
-			return v
-		}
-		if m[2] == "" {
-			missing = m[1]
-		}
-		return m[3]
-	})
-	return out, missing
 }
 
 // commandLine returns a command with its variables and arguments as a shell would need them, or "".

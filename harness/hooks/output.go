@@ -48,11 +48,11 @@ var telling = map[Event]bool{UserPromptSubmit: true, SessionStart: true}
 
 // opinion reads the result of a hook. The error says that it is not understood.
 func (res *result) opinion(event Event) (o opinion, err error) {
-	if res.code == 2 {
-		o.refuse, o.reason = true, res.stderr
+	if res.Code == 2 {
+		o.refuse, o.reason = true, res.Stderr
 		return o, nil
 	}
-	text := strings.TrimSpace(res.stdout)
+	text := strings.TrimSpace(res.Stdout)
 	var a answer
 	if !strings.HasPrefix(text, "{") {
 		if strings.Contains(text, `"hookSpecificOutput"`) || strings.Contains(text, `"decision"`) {

@@ -40,10 +40,7 @@ func (h *Hook) title() string {
 }
 
 // A result is how a hook ended.
-type result struct {
-	code           int
-	stdout, stderr string
-}
+type result program.Result
 
 // run runs a hook, which must end in time. The error is an [*Error], or that of ctx.
 func (r *Runner) run(ctx context.Context, h *hook, in map[string]any) (*result, error) {
@@ -53,7 +50,7 @@ func (r *Runner) run(ctx context.Context, h *hook, in map[string]any) (*result, 
 	}
 	switch {
 	case err == nil:
-		return &result{res.Code, res.Stdout, res.Stderr}, nil
+		return (*result)(&res), nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}

@@ -197,7 +197,7 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 	}
 	o, err := res.opinion(h.Event)
 	if err != nil {
-		err = &Error{Hook: h.Hook, Err: err, Stderr: res.stderr}
+		err = &Error{Hook: h.Hook, Err: err, Stderr: res.Stderr}
 		r.fail(h, agent, err)
 		return opinion{}, err
 	}

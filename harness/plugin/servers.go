@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/vars"
 )
 
 const (
@@ -134,8 +134,6 @@ func (p *serverParser) problem(at int, format string, args ...any) {
 	}
 }
 
-var references = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
-
 // Variables returns the names of the variables that the texts of a server need, sorted.
 func Variables(s config.Server) []string {
 	var out []string
@@ -166,16 +164,11 @@ func (p *Plugin) Server(name string, lookup func(string) (string, bool)) (config
 func fill(s config.Server, lookup func(string) (string, bool)) (config.Server, error) {
 	var err error
 	text := func(t string) string {
-		return references.ReplaceAllStringFunc(t, func(ref string) string {
-			m := references.FindStringSubmatch(ref)
-			if v, ok := lookup(m[1]); ok && (v != "" || m[2] == "") {
-				return v
-			}
-			if m[2] == "" {
-				err = fmt.Errorf("the variable %s is not set", m[1])
-			}
-			return m[3]
-		})
+		out, missing := vars.Fill(t, lookup)
+		if missing != "" {
+			err = fmt.Errorf("the variable %s is not set", missing)
+		}
+		return out
 	}
 	texts := func(in map[string]string) map[string]string {
 		out := map[string]string{}
