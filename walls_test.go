@@ -86,7 +86,12 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
+	// The command line is a host like any other: it can use nothing that others cannot.
+	{"internal/cli", []string{"internal/cli",
+		".", "background", "budget", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
+	}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
+	{"examples/aycoder", []string{"internal/cli"}, nil},
 	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
@@ -141,11 +146,10 @@ func (s source) breaches() []string {
 func (s source) mayImport(p string) bool {
 	rel, own := strings.CutPrefix(p+"/", module+"/")
 	rel = strings.TrimSuffix(rel, "/")
-	first, _, _ := strings.Cut(rel, "/")
 	switch {
 	case p == "unsafe":
 		return slices.Contains(unsafely, s.dir) || s.test() && s.dir == "egress" // which tries system calls
-	case p == "encoding/gob" || own && first == "examples":
+	case p == "encoding/gob" || own && within(rel, "examples"):
 		return false
 	case s.test():
 		return true
@@ -160,12 +164,14 @@ func (s source) mayImport(p string) bool {
 		return false
 	}
 	if own {
-		return rel == s.dir || rel == "" && slices.Contains(walls[i].own, ".") ||
-			rel != "" && slices.Contains(walls[i].own, first)
+		return rel == s.dir || rel == "" && slices.Contains(walls[i].own, ".") || within(rel, walls[i].own...)
 	}
-	return slices.ContainsFunc(walls[i].others, func(m string) bool {
-		return p == m || strings.HasPrefix(p, m+"/")
-	})
+	return within(p, walls[i].others...)
+}
+
+// within reports whether a path is one of some directories, or below it.
+func within(p string, dirs ...string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") })
 }
 
 func standard(p string) bool {
@@ -282,6 +288,10 @@ func TestWallsFindBreaches(t *testing.T) {
 		{"internal imports the root", "internal/x/a.go", `import "@"`, "imports @"},
 		{"internal imports tests' module", "internal/x/a.go", `import "github.com/stretchr/testify/require"`, "imports github.com/stretchr/testify/require"},
 		{"example imports tools", "examples/x/a.go", `import "@/tools"`, ""},
+		{"the command line imports a public package", "internal/cli/a.go", `import "@/session"`, ""},
+		{"the command line imports an internal package", "internal/cli/a.go", `import "@/internal/runes"`, "imports @/internal/runes"},
+		{"the command line imports a part of it", "internal/cli/a.go", `import "@/internal/cli/x"`, ""},
+		{"a name begins like that of a package", "internal/cli/a.go", `import "@/sessions"`, "imports @/sessions"},
 		{"test imports an example", "tools/a_test.go", `import "@/examples/x"`, "imports @/examples/x"},
 		{"directory without a wall", "new/a.go", `import "@"`, "imports @"},
 		{"gob", "a_test.go", `import "encoding/gob"`, "imports encoding/gob"},

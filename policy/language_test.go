@@ -38,7 +38,7 @@ func samples(t *testing.T) []sample {
 }
 
 // Each place where a host or a user writes rules reads the same language: options, files, and
-// the rules that approvals keep. The test of examples/cli puts the samples to its flags.
+// the rules that approvals keep. The test of internal/cli puts the samples to its flags.
 func TestOneLanguageOfRules(t *testing.T) {
 	url := aycoder.ToolSpec{
 		Name: "fetch", Effect: aycoder.EffectReadOnly, OpenWorld: true,

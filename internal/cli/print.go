@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func (p *printer) run(ctx context.Context, agent aycoder.Agent, prompt string) i
 	if errors.Is(p.broken, syscall.EPIPE) {
 		return exitPipe // the reader has gone
 	}
-	fmt.Fprintln(p.err, "cli: write the answer:", p.broken)
+	fmt.Fprintln(p.err, "aycoder: write the answer:", p.broken)
 	return exitError
 }
 
@@ -145,16 +145,16 @@ func codeOf(res *aycoder.Result, failed, cause error) int {
 func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 	switch {
 	case code == exitInterrupted || code == exitTerminated:
-		fmt.Fprintln(p.err, "cli: interrupted")
+		fmt.Fprintln(p.err, "aycoder: interrupted")
 	case failed != nil:
-		fmt.Fprintln(p.err, "cli: "+explain(failed))
+		fmt.Fprintln(p.err, "aycoder: "+explain(failed))
 	case code == exitApproval:
 		for _, need := range approvals(res) {
-			fmt.Fprintf(p.err, "cli: %s needs approval: %s (allow it with -allow %s, or run without -p)\n",
+			fmt.Fprintf(p.err, "aycoder: %s needs approval: %s (allow it with -allow %s, or run without -p)\n",
 				cleanLine(need.Tool), cleanLine(need.Subject), quoteShell(clean(need.Allow)))
 		}
 	case res.Stop == aycoder.StopMaxTokens:
-		fmt.Fprintln(p.err, "cli: warning: "+cutWarning)
+		fmt.Fprintln(p.err, "aycoder: warning: "+cutWarning)
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -15,14 +15,14 @@ import (
 	"github.com/aycoder/aycoder/policy"
 )
 
-const usage = `usage: cli [flags] [prompt]
+const usage = `usage: aycoder [flags] [prompt]
 
-  cli                          talk about this directory
-  cli "fix the failing test"   start with a task
-  cli -p "explain main.go"     print one answer and exit
-  cat log | cli -p "what broke?"
-  cli plugin -h                plugins: install, trust, update, remove
-  cli -p "fix the lint errors" -allow edit_file -allow 'bash:go vet *'
+  aycoder                          talk about this directory
+  aycoder "fix the failing test"   start with a task
+  aycoder -p "explain main.go"     print one answer and exit
+  cat log | aycoder -p "what broke?"
+  aycoder plugin -h                plugins: install, trust, update, remove
+  aycoder -p "fix the lint errors" -allow edit_file -allow 'bash:go vet *'
 
 The model is Anthropic's, with the key in ANTHROPIC_API_KEY (and its address in
 ANTHROPIC_BASE_URL, if it is another), or that of another provider by its name:
@@ -75,7 +75,7 @@ type options struct {
 // prompt, up to "--". It prints the usage if that was requested.
 func parse(args []string, w io.Writer) (*options, error) {
 	o := &options{}
-	fs := flag.NewFlagSet("cli", flag.ContinueOnError)
+	fs := flag.NewFlagSet("aycoder", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.BoolVar(&o.print, "p", false, "")
 	fs.StringVar(&o.output, "output", formatText, "")
@@ -99,7 +99,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; cli -h shows the flags", err)
+		return nil, fmt.Errorf("%w; aycoder -h shows the flags", err)
 	}
 	o.prompt = strings.Join(words, " ")
 	return o, o.check()
@@ -141,7 +141,7 @@ func (a *app) editor(s *screen) func([]byte) ([]byte, error) {
 		return nil
 	}
 	return func(text []byte) ([]byte, error) {
-		dir, err := os.MkdirTemp("", "cli-edit-")
+		dir, err := os.MkdirTemp("", "aycoder-edit-")
 		if err != nil {
 			return nil, err
 		}

@@ -1,9 +1,4 @@
-// Cli is a coding agent for the command line. It talks to a model about the current
-// directory, shows the model's actions, and asks before a change. Without a key and
-// without arguments it shows a demo with a scripted model.
-//
-// It is an example of a host and uses only the public packages.
-package main
+package cli
 
 import (
 	"context"
@@ -48,16 +43,18 @@ const (
 
 var errNoModel = errors.New("no model: set " + keyEnv + ", name another provider's with -model, or see the demo with -model demo")
 
-func main() {
+// Main runs the program of the process, with the arguments behind its name, and returns the exit
+// status. Extensions add what this module does not link. It may be called once in a process.
+func Main(args []string, extensions ...Extension) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// A write to a closed pipe is then an error, and running tools are stopped.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		getenv: os.Getenv, signals: signals,
+		getenv: os.Getenv, signals: signals, extensions: extensions,
 	}
-	os.Exit(a.run(os.Args[1:]))
+	return a.run(args)
 }
 
 // An app is the program and its environment.
@@ -65,19 +62,22 @@ type app struct {
 	stdin, stdout, stderr *os.File
 	getenv                func(string) string
 	signals               chan os.Signal
+	extensions            []Extension
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.
 func (a *app) run(args []string) int {
-	if len(args) > 0 && args[0] == "plugin" {
-		return a.plugin(args[1:])
+	if len(args) > 0 {
+		if run, ok := a.subcommand(args[0]); ok {
+			return run(args[1:])
+		}
 	}
 	o, err := parse(args, a.stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
+		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
 		return exitUsage
 	}
 	// Without a terminal at both ends there is no user to talk to.
@@ -90,7 +90,7 @@ func (a *app) run(args []string) int {
 
 // failed tells why the program does not work, and returns the exit code.
 func (a *app) failed(err error) int {
-	fmt.Fprintln(a.stderr, "cli:", explain(err))
+	fmt.Fprintln(a.stderr, "aycoder:", explain(err))
 	return usageOr(err)
 }
 
@@ -125,7 +125,7 @@ func (a *app) open(ctx context.Context, o *options, st *settings) (*session, err
 	case demoModel:
 		err = a.openDemo(ctx, s, o)
 	default:
-		err = s.openModel(ctx, o, st)
+		err = s.openModel(ctx, o, st, a.extra())
 	}
 	if err != nil {
 		s.close()
@@ -134,8 +134,8 @@ func (a *app) open(ctx context.Context, o *options, st *settings) (*session, err
 	return s, nil
 }
 
-// openModel makes a session with a model that the settings name.
-func (s *session) openModel(ctx context.Context, o *options, st *settings) error {
+// openModel makes a session with a model that the settings name. The options of extensions come last.
+func (s *session) openModel(ctx context.Context, o *options, st *settings, extra []harness.Option) error {
 	opts, err := st.options()
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *session) openModel(ctx context.Context, o *options, st *settings) error
 		s.closers = append(s.closers, own.Close)
 		opts = append(opts, harness.WithUserFiles(own))
 	}
-	if err := s.build(ctx, ".", o, append(opts, st.saved()...)); err != nil {
+	if err := s.build(ctx, ".", o, slices.Concat(opts, st.saved(), extra)); err != nil {
 		return err
 	}
 	if namer, ok := aycoder.As[aycoder.ModelNamer](s.Client); ok {
@@ -266,7 +266,7 @@ func (a *app) print(o *options, bare bool) int {
 	}
 	prompt, err := a.promptOf(ctx, o)
 	if err != nil {
-		fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
+		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
 		if sig, ok := errors.AsType[*signalled](err); ok {
 			return exitCode(sig.sig)
 		}
@@ -303,7 +303,7 @@ func (a *app) promptOf(ctx context.Context, o *options) (string, error) {
 	}
 	prompt := strings.TrimSpace(o.prompt + "\n\n" + piped)
 	if prompt == "" {
-		return "", errors.New("nothing to do: give a prompt, as in cli -p \"explain main.go\"")
+		return "", errors.New("nothing to do: give a prompt, as in aycoder -p \"explain main.go\"")
 	}
 	return prompt, nil
 }
@@ -332,12 +332,12 @@ func readAll(ctx context.Context, r io.Reader) (string, error) {
 func (a *app) chat(o *options) int {
 	screen, err := openScreen(a.stdin, a.stdout, a.getenv)
 	if err != nil {
-		fmt.Fprintln(a.stderr, "cli:", err)
+		fmt.Fprintln(a.stderr, "aycoder:", err)
 		return exitError
 	}
 	defer screen.close()
 	ctx := context.Background()
-	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen)}
+	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash}
 	s, err := c.open(ctx, a, o)
 	switch {
 	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):

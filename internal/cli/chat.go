@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -36,6 +36,7 @@ type chat struct {
 	label     string // of the prompt
 	fill      string // initial text of the first prompt
 	edit      func(args []byte) ([]byte, error)
+	slash     func(line string) (SlashCommand, string, bool) // of extensions
 	history   lines
 
 	messages []*aycoder.Message
@@ -118,11 +119,31 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 			if c.compact(ctx, words); c.over {
 				return "", errInterrupt
 			}
+		case c.extended(ctx, line):
 		default:
 			c.history = append(c.history, line)
 			return line, nil
 		}
 	}
+}
+
+// extended carries out a line that calls a command of an extension.
+func (c *chat) extended(ctx context.Context, line string) bool {
+	if c.slash == nil {
+		return false
+	}
+	cmd, words, ok := c.slash(line)
+	if !ok {
+		return false
+	}
+	text, err := cmd.Run(ctx, c.runtime, words)
+	if err != nil {
+		text = c.paint(red, "! "+explain(err))
+	} else {
+		text = clean(text)
+	}
+	c.line(text)
+	return true
 }
 
 const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it, and what you

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder/harness/plugin"
 )
 
-const pluginUsage = `usage: cli plugin [command]
+const pluginUsage = `usage: aycoder plugin [command]
 
   list                 the installed plugins
   add source [name]    install from a directory or an address (https://, ssh://, file://);
@@ -26,7 +26,7 @@ const pluginUsage = `usage: cli plugin [command]
   remove name
 `
 
-var errPluginUsage = errors.New("unknown command; cli plugin -h shows those that there are")
+var errPluginUsage = errors.New("unknown command; aycoder plugin -h shows those that there are")
 
 // plugins is where plugins are kept, or nil.
 func (st *settings) plugins() *plugin.Store {
@@ -36,7 +36,7 @@ func (st *settings) plugins() *plugin.Store {
 	return plugin.NewStore(filepath.Join(st.home, "plugins"))
 }
 
-// plugin does what the arguments of "cli plugin" say.
+// plugin does what the arguments of "aycoder plugin" say.
 func (a *app) plugin(args []string) int {
 	ctx, stop := a.withSignals()
 	defer stop()
@@ -52,7 +52,7 @@ func (a *app) plugin(args []string) int {
 	case ctx.Err() != nil:
 		return exitInterrupted
 	}
-	fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
+	fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
 	if errors.Is(err, errPluginUsage) {
 		return exitUsage
 	}
@@ -109,7 +109,7 @@ func (p *pluginCommand) list(ctx context.Context) error {
 		fmt.Fprintf(p.out, "%s: %s, from %s\n", x.Name, state, clean(x.Source.String()))
 	}
 	if len(all) == 0 && err == nil {
-		fmt.Fprintln(p.out, "There are no plugins. See cli plugin -h.")
+		fmt.Fprintln(p.out, "There are no plugins. See aycoder plugin -h.")
 	}
 	return err
 }
@@ -200,7 +200,7 @@ func (p *pluginCommand) install(ctx context.Context, st *plugin.Staged) error {
 		return err
 	}
 	if !isTerminal(p.a.stdin) || !isTerminal(p.a.stdout) {
-		fmt.Fprintf(p.out, "Installed. It does nothing until you trust it: cli plugin trust %s\n", st.Plugin.Name)
+		fmt.Fprintf(p.out, "Installed. It does nothing until you trust it: aycoder plugin trust %s\n", st.Plugin.Name)
 		return nil
 	}
 	fmt.Fprint(p.out, "Installed. Do you trust it? [y/N] ")

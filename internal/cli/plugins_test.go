@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"os"
@@ -26,10 +26,10 @@ func TestPluginCommands(t *testing.T) {
 		return e.out + e.err
 	}
 	require.Contains(t, cli(exitOK), "There are no plugins")
-	require.Contains(t, cli(exitOK, "-h"), "usage: cli plugin")
+	require.Contains(t, cli(exitOK, "-h"), "usage: aycoder plugin")
 	require.Contains(t, cli(exitUsage, "dance"), "unknown command")
 	require.Contains(t, cli(exitUsage, "add"), "unknown command")
-	require.Contains(t, cli(exitError, "add", filepath.Join(from, "none")), "cli: fetch plugin")
+	require.Contains(t, cli(exitError, "add", filepath.Join(from, "none")), "aycoder: fetch plugin")
 	require.Contains(t, cli(exitError, "add", from), "lint: Checks")
 	out := cli(exitOK, "add", from, "lint")
 	require.Contains(t, out, "lint 2: Checks code.\n  command /lint:fix\n")

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 // TestMain makes the test binary act as the program when a test starts it for that.
 func TestMain(m *testing.M) {
 	if os.Getenv("CLI_UNDER_TEST") != "" {
-		main()
+		os.Exit(Main(os.Args[1:], testExtension()))
 	}
 	os.Exit(m.Run())
 }
@@ -180,11 +180,11 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{name: "no model", stdin: "\n", args: []string{"-p", "hi"}, code: 2, err: "set ANTHROPIC_API_KEY"},
 		{name: "no model, no -p, no terminal", args: []string{"hi"}, code: 2, err: "-model demo"},
-		{name: "unknown flag", args: []string{"-p", "hi", "-x"}, code: 2, err: "-x; cli -h"},
+		{name: "unknown flag", args: []string{"-p", "hi", "-x"}, code: 2, err: "-x; aycoder -h"},
 		{name: "unknown format", args: []string{"-p", "hi", "-output", "xml"}, code: 2, err: "there are text, json"},
 		{name: "no prompt", answers: hello, args: []string{"-p"}, code: 2, err: "give a prompt"},
 		{name: "rule for no tool", answers: hello, args: []string{"-p", "hi", "-allow", "shell"}, code: 2, err: `no tool "shell"; there are read_file`},
-		{name: "help", args: []string{"-h"}, code: 0, err: "usage: cli [flags] [prompt]"},
+		{name: "help", args: []string{"-h"}, code: 0, err: "usage: aycoder [flags] [prompt]"},
 		{name: "answer", answers: hello, args: []string{"-p", "hi"}, out: "Hello there.\n"},
 		{name: "piped answer", answers: hello, stdin: "hi", out: "Hello there.\n"},
 		{name: "flags after the prompt", answers: hello, args: []string{"hi", "-p", "you", "-max-turns", "3"}, out: "Hello there.\n"},
@@ -385,7 +385,7 @@ func TestBrokenPipe(t *testing.T) {
 			require.NoError(t, w.Close())
 			_ = cmd.Wait()
 			require.Equal(t, exitPipe, cmd.ProcessState.ExitCode())
-			require.NotContains(t, errs.String(), "cli:")
+			require.NotContains(t, errs.String(), "aycoder:")
 			require.NotContains(t, errs.String(), "panic")
 		})
 	}

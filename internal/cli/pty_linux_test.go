@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -183,7 +183,7 @@ func (p *terminal) ends(code int) {
 	_ = p.cmd.Wait()
 	require.Equal(p.t, code, p.cmd.ProcessState.ExitCode(), p.screen())
 	require.Equal(p.t, p.before, p.state(), "the terminal is as it was")
-	left, err := filepath.Glob(filepath.Join(p.temp, "cli-*"))
+	left, err := filepath.Glob(filepath.Join(p.temp, "aycoder-*"))
 	require.NoError(p.t, err)
 	require.Empty(p.t, left, "nothing is left")
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func demoLabel(dir string, key bool) string {
 // openDemo makes a session with the scripted model and a temporary workspace, which is
 // removed at the end.
 func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
-	dir, err := os.MkdirTemp("", "cli-demo-")
+	dir, err := os.MkdirTemp("", "aycoder-demo-")
 	if err != nil {
 		return fmt.Errorf("make the demo's workspace: %w", err)
 	}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/harness"
+)
+
+// An Extension is a part of the program that another module brings, such as a protocol or telemetry. Each
+// field is optional.
+type Extension struct {
+	Subcommands []Subcommand
+	Slash       []SlashCommand
+	// Options are added to those of each runtime: servers that bring tools, middleware.
+	Options []harness.Option
+}
+
+// A Subcommand is what the program does if its first argument is the name of the command.
+type Subcommand struct {
+	Name string
+	Help string // one line
+	// Run does it. Its context ends with a signal. The program prints the error, and exits with 1, or with 2
+	// if it is an [ErrUsage]; an interrupt has its own exit status.
+	Run func(ctx context.Context, p Program, args []string) error
+}
+
+// A Program is what a [Subcommand] gets of the program that runs it.
+type Program struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+}
+
+// A SlashCommand is a line such as "/mcp list" at the prompt.
+type SlashCommand struct {
+	Name string // without the slash
+	Help string // one line
+	// Run does it with the words behind the name, and returns text to show.
+	Run func(ctx context.Context, rt *harness.Runtime, words string) (string, error)
+}
+
+// ErrUsage is the error of a [Subcommand] that was called in the wrong way.
+var ErrUsage = errors.New("wrong usage")
+
+// subcommand returns what the program does for a first argument, if that is the name of a command.
+func (a *app) subcommand(name string) (func(args []string) int, bool) {
+	if name == "plugin" {
+		return a.plugin, true
+	}
+	for _, e := range a.extensions {
+		for _, c := range e.Subcommands {
+			if c.Name == name {
+				return func(args []string) int { return a.extended(c, args) }, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// extended runs the command of an extension, and returns the exit status.
+func (a *app) extended(c Subcommand, args []string) int {
+	ctx, stop := a.withSignals()
+	defer stop()
+	err := c.Run(ctx, Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv}, args)
+	if sig, ok := errors.AsType[*signalled](context.Cause(ctx)); ok {
+		return exitCode(sig.sig)
+	}
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(a.stderr, "aycoder:", explain(err))
+	if errors.Is(err, ErrUsage) {
+		return exitUsage
+	}
+	return usageOr(err)
+}
+
+// extra returns the options that the extensions add to a runtime.
+func (a *app) extra() (opts []harness.Option) {
+	for _, e := range a.extensions {
+		opts = append(opts, e.Options...)
+	}
+	return opts
+}
+
+// slash returns the command of an extension that a line calls, and the words behind its name.
+func (a *app) slash(line string) (c SlashCommand, words string, ok bool) {
+	name, words, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
+	for _, e := range a.extensions {
+		i := slices.IndexFunc(e.Slash, func(c SlashCommand) bool { return c.Name == name })
+		if strings.HasPrefix(line, "/") && i >= 0 {
+			return e.Slash[i], strings.TrimSpace(words), true
+		}
+	}
+	return c, "", false
+}

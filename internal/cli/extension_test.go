@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/harness"
+)
+
+// testExtension is linked into the program that the tests start.
+func testExtension() Extension {
+	return Extension{
+		Subcommands: []Subcommand{{Name: "echo", Help: "prints its words", Run: func(_ context.Context, p Program, args []string) error {
+			switch {
+			case len(args) == 0:
+				return fmt.Errorf("%w: echo needs words", ErrUsage)
+			case args[0] == "fail":
+				return errors.New("echo is tired")
+			}
+			_, err := fmt.Fprintln(p.Out, strings.Join(args, " "))
+			return err
+		}}},
+		Slash: []SlashCommand{{Name: "where", Help: "names the directory", Run: func(_ context.Context, rt *harness.Runtime, words string) (string, error) {
+			return words + " is " + rt.Files.Dir(), nil
+		}}},
+	}
+}
+
+func TestSubcommandOfExtension(t *testing.T) {
+	for _, tt := range []struct {
+		args     []string
+		code     int
+		out, err string
+	}{
+		{[]string{"echo", "a", "b"}, exitOK, "a b\n", ""},
+		{[]string{"echo"}, exitUsage, "", "aycoder: wrong usage: echo needs words\n"},
+		{[]string{"echo", "fail"}, exitError, "", "aycoder: echo is tired\n"},
+	} {
+		got := runProgram(t, nil, "", tt.args...)
+		require.Equal(t, ended{tt.out, tt.err, tt.code}, got, tt.args)
+	}
+}
