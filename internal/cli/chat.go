@@ -15,7 +15,10 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/policy"
+	sessions "github.com/aycoder/aycoder/session"
 )
 
 const (
@@ -28,7 +31,8 @@ const (
 type chat struct {
 	*view
 	keys      *keyboard
-	agent     aycoder.Agent
+	agent     aycoder.Agent // the runtime, or the conversation alone
+	talk      *sessions.Session
 	runtime   *harness.Runtime
 	settings  *settings
 	compactor *compaction.Compactor
@@ -37,10 +41,12 @@ type chat struct {
 	fill      string // initial text of the first prompt
 	edit      func(args []byte) ([]byte, error)
 	slash     func(line string) (SlashCommand, string, bool) // of extensions
+	more      []Extension
+	before    policy.Mode // in force when the plan mode began
 	history   lines
 
-	messages []*aycoder.Message
-	control  *aycoder.Control
+	changes  *edit.Changes // of the last turn
+	shown    outputs
 	typed    []byte    // while the agent worked, and during its questions
 	lastKey  time.Time // when typed last grew
 	pasting  bool
@@ -54,7 +60,6 @@ type chat struct {
 
 // run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
-	c.control = new(aycoder.Control)
 	if prompt != "" {
 		c.line(c.paint(cyan, c.label+"> "+clean(prompt)))
 	}
@@ -100,58 +105,23 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 		}
 		c.fill, c.last = "", time.Time{}
 		line = strings.TrimSpace(line)
-		switch words, compact := compactCommand(line); {
-		case line == "":
-		case line == "/quit", line == "/exit":
-			return "", io.EOF
-		case line == "/help":
-			c.line(chatHelp)
-		case line == "/reload":
-			if err := c.reload(ctx); err != nil {
-				c.line(c.paint(red, "! "+explain(err)))
-				continue
-			}
-			c.line("The configuration was read again.")
-		case line == "/clear":
-			c.messages = nil
-			c.line("The conversation is forgotten.")
-		case compact:
-			if c.compact(ctx, words); c.over {
-				return "", errInterrupt
-			}
-		case c.extended(ctx, line):
-		default:
-			c.history = append(c.history, line)
-			return line, nil
+		if line == "" {
+			continue
+		}
+		c.history = append(c.history, line)
+		prompt, err := c.command(ctx, line)
+		switch {
+		case c.over:
+			return "", errInterrupt
+		case errors.Is(err, io.EOF), errors.Is(err, errInterrupt), errors.Is(err, errHangup):
+			return "", err
+		case err != nil:
+			c.line(c.paint(red, "! "+explain(err)))
+		case prompt != "":
+			return prompt, nil
 		}
 	}
 }
-
-// extended carries out a line that calls a command of an extension.
-func (c *chat) extended(ctx context.Context, line string) bool {
-	if c.slash == nil {
-		return false
-	}
-	cmd, words, ok := c.slash(line)
-	if !ok {
-		return false
-	}
-	text, err := cmd.Run(ctx, c.runtime, words)
-	if err != nil {
-		text = c.paint(red, "! "+explain(err))
-	} else {
-		text = clean(text)
-	}
-	c.line(text)
-	return true
-}
-
-const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it, and what you
-type and end with Enter reaches the model at its next step.
-A line such as /review main.go calls a command or a skill, from .aycoder or .claude.
-/compact lets the model forget details; words behind it say what to keep, also while it works.
-/reload reads the configuration again, and asks about what is new in it.
-/clear forgets the conversation, /quit or ctrl-d leaves.`
 
 // readLine reads a line. In a plain terminal the terminal itself edits the line, and
 // Enter accepts the offered text.
@@ -230,9 +200,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	c.stopping, c.waited = false, 0
 	err := c.work(c.start(ctx, prompt, &res))
 	c.fresh()
-	if len(res.Messages) > 0 {
-		c.messages = res.Messages
-	}
+	c.changes = res.Changes
 	c.giveBack()
 	switch {
 	case c.over:
@@ -271,8 +239,7 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
 	<-chan step, chan<- struct{},
 ) {
 	steps, next := make(chan step), make(chan struct{})
-	in := aycoder.Input{Messages: c.messages, Prompt: prompt}
-	seq := answers(ctx, c.agent, in, aycoder.Into(res), aycoder.WithControl(c.control))
+	seq := answers(ctx, c.agent, aycoder.Input{Prompt: prompt}, aycoder.Into(res))
 	go func() {
 		defer close(steps)
 		defer func() {
@@ -303,7 +270,6 @@ func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...ayc
 				return
 			}
 		}
-		typed.Input.Messages = in.Messages
 		typed.Run(ctx, opts...)(yield)
 	}
 }
@@ -344,6 +310,9 @@ func (c *chat) take(s step) {
 	if a, ok := ev.(*aycoder.ApprovalRequested); ok {
 		c.ask(a)
 		return
+	}
+	if f, ok := s.ev.(*aycoder.ToolFinished); ok {
+		c.shown.add(f)
 	}
 	c.event(s.ev)
 }
@@ -431,10 +400,15 @@ func (c *chat) steer() {
 	if text == "" {
 		return
 	}
+	var err error
 	if words, ok := compactCommand(text); ok {
-		c.control.Steer("", compaction.Command(words))
+		err = c.talk.Steer(context.Background(), "", compaction.Command(words))
 	} else {
-		c.control.Steer(text)
+		err = c.talk.Steer(context.Background(), text)
+	}
+	if err != nil {
+		c.line(c.paint(red, "! "+explain(err)))
+		return
 	}
 	c.line(c.paint(cyan, c.glyph("›", ">")+" "+clean(text)))
 }
@@ -442,7 +416,11 @@ func (c *chat) steer() {
 // giveBack puts text that the model has not received into the next prompt.
 func (c *chat) giveBack() {
 	var text []string
-	for _, m := range c.control.Drain() {
+	queued, err := c.talk.Drain(context.Background())
+	if err != nil {
+		c.line(c.paint(red, "! "+explain(err)))
+	}
+	for _, m := range queued {
 		text = append(text, m.Text())
 	}
 	text = append(text, strings.ToValidUTF8(string(c.typed), ""))

@@ -19,6 +19,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/policy"
+	sessions "github.com/aycoder/aycoder/session"
 )
 
 // The exit codes.
@@ -189,6 +190,9 @@ func (s *session) build(ctx context.Context, dir string, o *options, opts []harn
 	if o.print { // where nobody can be asked, a question ends the run
 		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
 	}
+	if !o.print { // the tree and the versions of files of a conversation that nothing else keeps
+		opts = append([]harness.Option{harness.WithStore(sessions.Memory(), "")}, opts...)
+	}
 	if s.Runtime, err = harness.New(ctx, abs, opts...); err != nil {
 		return err
 	}
@@ -337,7 +341,7 @@ func (a *app) chat(o *options) int {
 	}
 	defer screen.close()
 	ctx := context.Background()
-	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash}
+	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash, more: a.extensions}
 	s, err := c.open(ctx, a, o)
 	switch {
 	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
@@ -347,7 +351,7 @@ func (a *app) chat(o *options) int {
 		return a.failed(err)
 	}
 	defer s.close()
-	c.agent, c.runtime, c.compactor, c.name = s.Runtime, s.Runtime, s.Compactor, s.name
+	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Compactor, s.name
 	c.greet(s, a.getenv(keyEnv) != "")
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }
