@@ -39,7 +39,8 @@ type chat struct {
 	name      string // of the model
 	label     string // of the prompt
 	fill      string // initial text of the first prompt
-	edit      func(args []byte) ([]byte, error)
+	edit      func(ending string, text []byte) ([]byte, error)
+	conflicts conflicts
 	slash     func(line string) (SlashCommand, string, bool) // of extensions
 	more      []Extension
 	before    policy.Mode // in force when the plan mode began
@@ -293,6 +294,8 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 			c.typing(in.data)
 		case sig := <-c.keys.signals:
 			c.signalled(sig)
+		case ask := <-c.conflicts:
+			c.resolve(ask)
 		case <-tick.C:
 			c.progress(string(c.typed), c.stopping)
 		}

@@ -19,7 +19,8 @@ import (
 func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 	t.Helper()
 	s := newStage(lines)
-	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)),
+	asks := make(conflicts)
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)), asks.option(),
 		harness.WithStore(sessions.Memory(), ""), harness.WithAmbient(harness.Skills, harness.Lessons),
 		harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits)))
 	require.NoError(t, err)
@@ -27,6 +28,7 @@ func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 	c := &chat{
 		view: newView(plainScreen(s), false), keys: newKeyboard(s, nil), agent: rt, runtime: rt, talk: rt.Session,
 		compactor: rt.Compactor, name: "test", slash: (&app{extensions: []Extension{testExtension()}}).slash, more: []Extension{testExtension()},
+		conflicts: asks,
 	}
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
 	return s.out

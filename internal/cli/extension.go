@@ -80,8 +80,11 @@ func (a *app) extended(c Subcommand, args []string) int {
 	return usageOr(err)
 }
 
-// extra returns the options that the extensions add to a runtime.
+// extra returns the options that the chat and the extensions add to a runtime.
 func (a *app) extra() (opts []harness.Option) {
+	if a.conflicts != nil {
+		opts = append(opts, a.conflicts.option())
+	}
 	for _, e := range a.extensions {
 		opts = append(opts, e.Options...)
 	}

@@ -64,6 +64,7 @@ type app struct {
 	getenv                func(string) string
 	signals               chan os.Signal
 	extensions            []Extension
+	conflicts             conflicts // of the chat, or nil
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.
@@ -341,7 +342,8 @@ func (a *app) chat(o *options) int {
 	}
 	defer screen.close()
 	ctx := context.Background()
-	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash, more: a.extensions}
+	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash, more: a.extensions, conflicts: make(conflicts)}
+	a.conflicts = c.conflicts
 	s, err := c.open(ctx, a, o)
 	switch {
 	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
