@@ -28,7 +28,7 @@ type printer struct {
 }
 
 func newPrinter(out, errw io.Writer, o *options) *printer {
-	v := newView(plainScreen(errw), o.verbose)
+	v := newView(plainPaper(errw), o.verbose)
 	v.holdOff = true
 	v.begin()
 	return &printer{out: out, err: errw, format: o.output, view: v}

@@ -88,6 +88,9 @@ func (in *Input) Pause() (resume func()) {
 // delivers its keys. Text that is typed later is then known to be later, as the answers to
 // a question must be. It does nothing on systems where that is not possible.
 func (in *Input) Half() error {
+	if _, plain := in.src.(plainSource); plain {
+		return nil // it would wait for the read that is in progress
+	}
 	defer in.Pause()()
 	data, err := in.src.half()
 	if len(data) == 0 {
