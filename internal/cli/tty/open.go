@@ -54,12 +54,11 @@ type terminal struct {
 // terminal itself, and no escape sequence is written.
 func Open(in, out *os.File, o Options) (*Screen, *Input, error) {
 	s := New(out, sizeOf(out), o)
-	s.input = NewInput(in)
-	if !s.mode.fancy || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
-		s.mode = mode{}
-		return s, s.input, nil
+	undo, ok := func() {}, false
+	if s.mode.fancy && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd())) {
+		undo, ok = openConsole(out)
 	}
-	undo, ok := openConsole(out)
+	s.input = NewInput(in, !ok)
 	if !ok {
 		s.mode = mode{}
 		return s, s.input, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -243,7 +244,8 @@ func (s *Screen) erase(b *strings.Builder) {
 	}
 	b.WriteByte('\r')
 	move(b, s.shown.cursor.Row, 'A')
-	b.WriteString("\x1b[J")
+	// Erasing everything from the first cell on makes tmux keep the area in the scrollback.
+	b.WriteString("\x1b[K\x1b[C\x1b[J\r")
 	s.shown = shownArea{}
 }
 
@@ -372,24 +374,43 @@ func (s *Screen) paint(b *strings.Builder, rows int, placed bool) {
 		s.line.leave(b, s.cols)
 	}
 	lines, at := visible(s.area, s.cursor, rows-1)
-	b.WriteString("\x1b[?7l") // a line that the terminal thinks is longer does not wrap
 	for i, line := range lines {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
 		line = Fit(safe(line), s.cols)
-		b.WriteString(line)
-		if strings.IndexByte(line, esc) >= 0 {
-			b.WriteString(plainStyle + linkEnd)
-		}
+		s.paintLine(b, line)
 		s.shown.lines = append(s.shown.lines, line)
 	}
-	b.WriteString("\x1b[?7h\r")
+	b.WriteByte('\r')
 	s.showCursor(b, at.Row >= 0)
 	at = Cursor{max(at.Row, 0), min(at.Col, s.cols-1)}
 	move(b, len(lines)-1-at.Row, 'A')
 	move(b, at.Col, 'C')
 	s.shown.cursor = at
+}
+
+// paintLine writes a line of the area. If the terminal could think that it is longer than
+// we do, it must not wrap, nor if the terminal cuts lines. Any other line may: then it has
+// as many rows if a new size comes just before the line as if it comes later.
+func (s *Screen) paintLine(b *strings.Builder, line string) {
+	unsure := !s.mode.reflows || strings.ContainsFunc(line, disputed)
+	if unsure {
+		b.WriteString("\x1b[?7l")
+	}
+	b.WriteString(line)
+	if strings.IndexByte(line, esc) >= 0 {
+		b.WriteString(plainStyle + linkEnd)
+	}
+	if unsure {
+		b.WriteString("\x1b[?7h")
+	}
+}
+
+// disputed reports whether terminals differ about the width of a character: joined and
+// coloured emoji, and what is newer than the terminal.
+func disputed(r rune) bool {
+	return r >= 0x1f000 || r == '\u200d' || r == '\ufe0f' || unicode.In(r, unicode.Mn, unicode.Mc)
 }
 
 func (s *Screen) showCursor(b *strings.Builder, show bool) {

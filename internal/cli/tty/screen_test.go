@@ -163,6 +163,22 @@ func TestArea(t *testing.T) {
 	})
 }
 
+// An area on the first row leaves nothing in the scrollback of tmux, which keeps what is
+// erased from the first cell on.
+func TestAreaOnTheFirstRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		for i := range 5 {
+			s.Status([]string{fmt.Sprint("working ", i), "> "}, tty.Cursor{Row: i % 2})
+			require.NoError(t, s.Flush())
+			require.Equal(t, fmt.Sprintf("working %d\n>", i), e.Text())
+		}
+		require.NoError(t, s.Close())
+		require.Empty(t, e.Text())
+	})
+}
+
 // A style and a link go on behind the area, and are not in it.
 func TestStyleAroundTheArea(t *testing.T) {
 	t.Parallel()
