@@ -80,22 +80,16 @@ func (l *lastLine) finish() {
 	*l = lastLine{cells: l.cells, style: l.style, link: l.link, ended: true}
 }
 
-// reflow finds the column after a resize. It reports whether the column is not known; the
-// text must then go on in the next row.
-func (l *lastLine) reflow(from, cols int, wraps bool) (lost bool) {
+// reflow finds the column after a resize, and reports whether it is known.
+func (l *lastLine) reflow(cols int, wraps bool) (known bool) {
 	switch {
 	case l.col == 0:
-		return false
 	case wraps && len(l.tail) <= maxTail:
 		l.col = columnAfter(l.tail, cols)
 	case wraps || l.col > cols:
-		lost = true
+		return false
 	}
-	if lost || l.col == cols && cols != from {
-		l.finish()
-		return true
-	}
-	return false
+	return true
 }
 
 // columnAfter returns the column behind text that was wrapped by a terminal.

@@ -188,8 +188,11 @@ func (s *Screen) reflow(cols int) {
 	if !s.shown.empty() && s.mode.reflows {
 		s.shown.cursor.Row = s.shown.rowsAbove(cols)
 	}
-	lost := s.line.reflow(s.cols, cols, s.mode.reflows)
-	if lost && s.shown.empty() {
+	known, there := s.line.reflow(cols, s.mode.reflows), !s.shown.empty()
+	switch {
+	case there && (!known || s.line.col == cols):
+		s.line.finish() // the next row is where the area begins
+	case !known:
 		s.text = append([]byte("\n"), s.text...)
 	}
 }
