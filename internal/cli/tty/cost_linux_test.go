@@ -89,6 +89,9 @@ func TestCostOfPrinting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: the processor time of printing")
 	}
+	if timed.Race {
+		t.Skip("the race detector changes the processor time")
+	}
 	nothing := cpu(t, "nothing")
 	raw, screen := cpu(t, "raw")-nothing, cpu(t, "screen")-nothing
 	t.Logf("raw %v, screen %v, %.2f times, besides %v for a start", raw, screen, float64(screen)/float64(raw), nothing)

@@ -197,6 +197,7 @@ func (s *Screen) takeBack() error {
 		}
 		s.send(modesOn)
 	}
+	s.tellSize()
 	s.flush(false)
 	return nil
 }
@@ -205,7 +206,7 @@ func (s *Screen) takeBack() error {
 // input. It may be called again, also while a panic is on its way.
 func (s *Screen) Close() error {
 	if !s.shut() {
-		return s.err
+		return s.Flush()
 	}
 	s.leave()
 	if s.input != nil {
@@ -216,7 +217,7 @@ func (s *Screen) Close() error {
 		s.term.ended.Wait()
 		s.term.undo()
 	}
-	return s.err
+	return s.Flush()
 }
 
 // shut reports whether the screen was open.

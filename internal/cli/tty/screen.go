@@ -73,11 +73,14 @@ type shownArea struct {
 
 func (a *shownArea) empty() bool { return len(a.lines) == 0 }
 
-// Print writes text above the status area, soon. Colours (SGR) and links (OSC 8) in it are
+// Print writes text above the status area, soon, and never after Close. Colours (SGR) and links (OSC 8) in it are
 // kept, all else that a terminal might act on is made visible. Tabs become spaces.
 func (s *Screen) Print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	s.text = append(s.text, text...)
 	s.touch()
 }
@@ -107,7 +110,8 @@ func (s *Screen) Flush() error {
 // Size returns the number of columns and rows.
 func (s *Screen) Size() (cols, rows int) { return s.size() }
 
-// Resized returns a channel that receives a value after the size has changed.
+// Resized returns a channel that receives a value after the size has changed, or may have
+// while the terminal was lent.
 func (s *Screen) Resized() <-chan struct{} { return s.resized }
 
 // Fancy reports whether the terminal understands escape sequences.
@@ -128,6 +132,7 @@ func (s *Screen) Glyph(fancy, plain string) string {
 func (s *Screen) touch() {
 	wait := frame - time.Since(s.last)
 	switch {
+	case s.paused:
 	case wait <= 0 || len(s.text) > maxBuffer:
 		s.flush(false)
 	case s.timer == nil:
@@ -174,13 +179,17 @@ func (s *Screen) measure() (rows int, resized bool) {
 	resized = s.cols != 0 && s.cols != cols && s.mode.fancy
 	if resized {
 		s.reflow(cols)
-		select {
-		case s.resized <- struct{}{}:
-		default:
-		}
+		s.tellSize()
 	}
 	s.cols = cols
 	return rows, resized
+}
+
+func (s *Screen) tellSize() {
+	select {
+	case s.resized <- struct{}{}:
+	default:
+	}
 }
 
 // reflow follows what the terminal has done to the lines above the cursor.

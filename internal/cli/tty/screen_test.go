@@ -13,7 +13,16 @@ import (
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
+	"github.com/aycoder/aycoder/internal/timed"
 )
+
+// sample returns how often a slow test with one goroutine runs.
+func sample(n int) int {
+	if timed.Race {
+		return n / 10
+	}
+	return n
+}
 
 // A recorder counts writes to an emulated screen.
 type recorder struct {
@@ -76,7 +85,7 @@ func TestPrintAroundTheArea(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
-		for round := range 400 {
+		for round := range sample(400) {
 			cols, rows := 2+r.IntN(40), 3+r.IntN(10)
 			s, e := newScreen(cols, rows)
 			var all strings.Builder
@@ -158,6 +167,9 @@ func TestArea(t *testing.T) {
 
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close())
+		s.Print("too late")
+		s.Status([]string{"too late"}, tty.NoCursor)
+		time.Sleep(time.Second)
 		require.Equal(t, "text\nhalf a line goes on", e.Text())
 		require.True(t, e.Modes["25"])
 	})
@@ -176,6 +188,48 @@ func TestAreaOnTheFirstRow(t *testing.T) {
 		}
 		require.NoError(t, s.Close())
 		require.Empty(t, e.Text())
+	})
+}
+
+// While the terminal is lent, text waits and nothing is painted. A Close meanwhile is final.
+func TestLendWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		s.Print("half a line")
+		s.Status([]string{"area"}, tty.NoCursor)
+		require.ErrorIs(t, s.Lend(func() error {
+			require.Equal(t, "half a line", e.Text())
+			require.True(t, e.Modes["25"])
+			s.Print("meanwhile")
+			time.Sleep(time.Second)
+			require.Equal(t, "half a line", e.Text())
+			return io.ErrUnexpectedEOF
+		}), io.ErrUnexpectedEOF)
+		require.Equal(t, "half a line\nmeanwhile\narea", e.Text())
+		require.NotEmpty(t, s.Resized())
+		require.NoError(t, s.Lend(s.Close))
+		require.Equal(t, "half a line\nmeanwhile", e.Text())
+		require.Error(t, s.Lend(func() error { return nil }))
+	})
+}
+
+// A panic closes the screen, also while the terminal is lent.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		s.Print("text")
+		s.Status([]string{"area"}, tty.NoCursor)
+		require.PanicsWithValue(t, "as asked", func() {
+			defer s.Guard()
+			_ = s.Lend(func() error { panic("as asked") })
+		})
+		require.Equal(t, "text", e.Text())
+		require.True(t, e.Modes["25"])
+		s.Print("too late")
+		require.NoError(t, s.Flush())
+		require.Equal(t, "text", e.Text())
 	})
 }
 
@@ -204,14 +258,14 @@ func TestWritesPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e := newScreen(80, 24)
 		start := time.Now()
-		for i := range 10_000 {
+		for i := range sample(10_000) {
 			s.Print("a few letters and ")
 			s.Status([]string{fmt.Sprint("spinner ", i)}, tty.NoCursor)
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second / 60)
 		synctest.Wait()
-		require.Contains(t, e.Text(), "spinner 9999")
+		require.Contains(t, e.Text(), fmt.Sprint("spinner ", sample(10_000)-1))
 		seconds := time.Since(start).Seconds()
 		require.LessOrEqual(t, float64(len(e.writes)), 60*seconds+1)
 		require.GreaterOrEqual(t, float64(len(e.writes)), 55*seconds)
@@ -294,7 +348,7 @@ func TestResize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(3, 4))
-				for range 100 {
+				for range sample(50) {
 					resizeOnce(t, r, vars, func() { time.Sleep(20 * time.Millisecond) })
 				}
 			})
