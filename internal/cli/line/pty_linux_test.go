@@ -302,7 +302,7 @@ func TestResizeWhileStreaming(t *testing.T) {
 	}
 }
 
-// A plain terminal edits lines itself. What was typed before a question does not answer.
+// A plain terminal edits lines itself. Text typed before a question does not answer it.
 func TestPlainTerminal(t *testing.T) {
 	t.Parallel()
 	for _, env := range []string{"TERM=dumb", "TERM="} {

@@ -17,7 +17,7 @@ import (
 func next(in *tty.Input) (string, time.Duration) {
 	start := time.Now()
 	k := <-in.Keys()
-	return k.String(), time.Since(start)
+	return k.String(), k.At.Sub(start)
 }
 
 func TestInput(t *testing.T) {
