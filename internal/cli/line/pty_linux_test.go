@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,9 +17,13 @@ import (
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
-const programVar = "AYCODER_TEST_PROGRAM"
+const (
+	programVar = "AYCODER_TEST_PROGRAM"
+	drawnVar   = "AYCODER_TEST_DRAWN" // draw the cursor
+)
 
 // TestMain is the program in the terminal, if the tests have started it.
 func TestMain(m *testing.M) {
@@ -69,7 +74,7 @@ func program() int {
 func (h *host) paint() {
 	cols, _ := h.Size()
 	v := h.editor.View(cols)
-	h.Status(append([]string{"* " + h.status + " " + strings.Repeat(".", 70)}, v.Lines...), tty.Cursor{Row: v.Row + 1, Col: v.Col})
+	h.Status(append([]string{"* " + h.status + " " + strings.Repeat(".", 70)}, v.Lines...), tty.Cursor{Row: v.Row + 1, Col: v.Col, Drawn: os.Getenv(drawnVar) != ""})
 }
 
 // key returns the exit code of the program, or -1.
@@ -137,6 +142,8 @@ func (h *host) submit(ev line.Event) int {
 			h.Print(fmt.Sprintf("word%d.%d ", n, i))
 		}
 		h.status = fmt.Sprint("streamed ", n)
+	case "fill":
+		h.Print(strings.Repeat("fill\n", 50))
 	case "end":
 		h.Print("\n")
 	default:
@@ -293,11 +300,7 @@ func TestResizeWhileStreaming(t *testing.T) {
 			p.Restored()
 			text, _, _ := strings.Cut(p.Text(), "\n[end]")
 			_, text, _ = strings.Cut(text, "hello\n")
-			var words []string
-			for _, row := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-				words = append(words, row+strings.Repeat(" ", first-len(row))) // trimmed
-			}
-			require.Equal(t, strings.Fields(want.String()), strings.Fields(strings.Join(words, "")), p.Text())
+			require.Equal(t, strings.Join(strings.Fields(want.String()), ""), strings.Join(strings.Fields(text), ""), p.Text())
 		})
 	}
 }
@@ -341,4 +344,53 @@ func TestAnswerInTerminal(t *testing.T) {
 	require.NotContains(t, p.Text(), "answered")
 	p.Type("\x04")
 	require.Zero(t, p.Wait())
+}
+
+// tmux wraps lines again, and tells programs a new size a while later. Keys that come
+// between leave no rubbish.
+func TestResizeInTmux(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: resizes in tmux")
+	}
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is not installed")
+	}
+	socket := filepath.Join(t.TempDir(), "socket")
+	tmux := func(args ...string) string {
+		cmd := exec.Command("tmux", append([]string{"-u", "-S", socket, "-f", "/dev/null"}, args...)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TERM=xterm-256color", "TMUX=")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	show := func() string { return tmux("capture-pane", "-p", "-t", "s", "-S", "-") }
+	tmux("new-session", "-d", "-s", "s", "-x", "80", "-y", "40", "exec cat")
+	t.Cleanup(func() { tmux("kill-server") })
+	tmux("set-option", "-t", "s", "remain-on-exit", "on")
+	tmux("respawn-pane", "-k", "-t", "s", "-e", programVar+"=1", "-e", drawnVar+"=1", "-e", "NO_COLOR=", "exec "+os.Args[0])
+	timed.Until(t, func() bool { return strings.Contains(show(), "* ready") }, "the prompt")
+	// tmux moves rows from the top into the scrollback when others are wrapped, even if the
+	// screen is not full, and then the cursor may lose its line.
+	tmux("send-keys", "-t", "s", "fill", "Enter")
+	var want strings.Builder
+	for i, cols := range []int{60, 41, 200, 40, 99, 55} {
+		tmux("send-keys", "-t", "s", fmt.Sprintf("stream %d", i), "Enter")
+		for j := range 20 {
+			fmt.Fprintf(&want, "word%d.%d ", i, j)
+		}
+		tmux("send-keys", "-t", "s", "-l", strings.Repeat("a draft ", 6))
+		timed.Until(t, func() bool {
+			text := show()
+			return strings.Contains(text, fmt.Sprintf("* streamed %d ", i)) && strings.Count(strings.Join(strings.Fields(text), ""), "draft") == 6
+		}, "the words and the draft of part ", i)
+		tmux("resize-window", "-t", "s", "-x", fmt.Sprint(cols), "-y", "40")
+		tmux("send-keys", "-t", "s", "C-u")
+		timed.Until(t, func() bool { return !strings.Contains(strings.Join(strings.Fields(show()), ""), "draft") }, "an empty prompt after part ", i)
+	}
+	tmux("send-keys", "-t", "s", "-l", "end")
+	tmux("send-keys", "-t", "s", "Enter", "C-d")
+	timed.Until(t, func() bool { return strings.Contains(show(), "Pane is dead") }, "the end")
+	text, _, _ := strings.Cut(show(), "Pane is dead")
+	text = strings.Join(strings.Fields(text[strings.LastIndex(text, "fill\n")+len("fill\n"):]), "")
+	require.Equal(t, strings.Join(strings.Fields(want.String()), ""), text)
 }

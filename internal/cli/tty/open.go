@@ -163,12 +163,11 @@ func (s *Screen) leave() bool {
 	}
 	s.flush(true)
 	var b strings.Builder
-	there := !s.shown.empty()
 	s.erase(&b)
-	if !there && s.line.col > 0 {
-		b.WriteString(s.mode.lineFeed())
+	if !s.tail.empty() {
+		s.tail.finish(&b, s.mode.lineFeed())
 	}
-	s.line = lastLine{}
+	s.tail = tail{}
 	if s.mode.fancy {
 		b.WriteString(modesOff)
 		s.hidden = false

@@ -233,6 +233,60 @@ func TestGuard(t *testing.T) {
 	})
 }
 
+func TestDrawnCursor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		for _, col := range []int{0, 2, 3, 5, 7} {
+			s.Status([]string{"busy", "a漢b\x1b[1mc\x1b[0m"}, tty.Cursor{Row: 1, Col: col, Drawn: true})
+			require.NoError(t, s.Flush())
+			require.Equal(t, "busy\na漢bc", e.Text())
+			for i := range 8 {
+				want := i == col && i != 2 || i == 1 && col == 2 // a wide character as a whole
+				require.Equal(t, want, strings.HasSuffix(";"+e.Style(1, i), ";7"), "%d at %d", col, i)
+			}
+			row, x := e.Cursor()
+			require.Equal(t, []int{0, 0}, []int{row, x})
+			require.False(t, e.Modes["25"])
+		}
+	})
+}
+
+// With a drawn cursor, frames that the terminal gets after a resize that the program has not
+// heard of leave nothing, and lose nothing.
+func TestResizeOvertakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for range sample(50) {
+			cols, rows := 80, 60
+			e := &recorder{Emulator: ttytest.NewEmulator(cols, rows)}
+			s := tty.New(e, func() (int, int) { return cols, rows }, env("TERM=xterm"))
+			var want strings.Builder
+			for i := range 40 {
+				text := fmt.Sprintf("line %d %s", i, strings.Repeat("some words ", r.IntN(6)))
+				want.WriteString(text)
+				for _, p := range pieces(r, text) {
+					s.Print(p)
+					lines, at := randomArea(r, cols)
+					at.Drawn = true
+					s.Status(lines, at)
+					require.NoError(t, s.Flush())
+					if r.IntN(8) == 0 {
+						if r.IntN(2) == 0 {
+							cols, _ = e.Size() // only now the program hears of the last one
+						}
+						e.Resize(40+r.IntN(100), rows)
+					}
+				}
+				s.Print("\n")
+			}
+			require.NoError(t, s.Close())
+			require.Equal(t, strings.Join(strings.Fields(want.String()), ""), strings.Join(strings.Fields(e.Text()), ""))
+		}
+	})
+}
+
 // A style and a link go on behind the area, and are not in it.
 func TestStyleAroundTheArea(t *testing.T) {
 	t.Parallel()

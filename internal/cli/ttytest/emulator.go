@@ -78,6 +78,9 @@ func (e *Emulator) Text() string {
 // Cursor returns the place of the cursor on the screen.
 func (e *Emulator) Cursor() (row, col int) { return e.y - e.top(), e.x }
 
+// Size returns the number of columns and rows.
+func (e *Emulator) Size() (cols, rows int) { return e.cols, e.rows }
+
 // Style returns the parameters of the style in which a cell of the screen was written.
 func (e *Emulator) Style(row, col int) string {
 	r := e.lines[e.top()+row]
