@@ -26,6 +26,7 @@ var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "github.com/invopop/jsonschema", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
 	"golang.org/x/net", "mvdan.cc/sh/v3", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3",
+	"github.com/mattn/go-runewidth",
 }
 
 // A wall says what the code of some directories may import from this module and from
@@ -86,6 +87,7 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
+	{"internal/cli/paint", []string{"codegraph", "diff"}, []string{"github.com/mattn/go-runewidth"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
