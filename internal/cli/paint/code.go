@@ -16,6 +16,7 @@ const maxOpener = 64
 type highlighter struct {
 	lang   source.Language
 	diff   bool
+	base   look // without a language
 	opener []byte
 	src    []byte // the source of a scan, kept to use its memory again
 }
@@ -30,7 +31,7 @@ func (h *highlighter) paint(line []byte, end bool, out *wrapper) {
 		out.add(diffLook(line), line)
 		return
 	case h.lang == "":
-		out.add(code, line)
+		out.add(h.base, line)
 		return
 	}
 	h.src = append(append(append(h.src[:0], h.opener...), line...), probe...)
@@ -113,5 +114,5 @@ func highlight(info string) highlighter {
 	if ending, ok := languages[word]; ok {
 		word = ending
 	}
-	return highlighter{lang: source.LanguageOf("x."+word, nil)}
+	return highlighter{base: code, lang: source.LanguageOf("x."+word, nil)}
 }

@@ -216,7 +216,7 @@ func (p *Markdown) start(v verdict, line []byte) {
 		p.fence = fence{char: rest[0], length: v.level, indent: v.indent}
 		p.code = highlight(string(rest[v.level:]))
 	case indented:
-		p.code = highlighter{}
+		p.code = highlighter{base: code}
 	}
 }
 
