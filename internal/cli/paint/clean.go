@@ -44,14 +44,14 @@ func (s Style) appendRune(dst []byte, r rune) []byte {
 }
 
 // unsafeRune reports whether a terminal might act on a rune: C0 and C1 controls, and characters
-// that change the direction of text (UAX 9, explicit formatting).
+// that change the direction of text (UAX 9, explicit formatting) or separate lines.
 func unsafeRune(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
 		return false
 	case r < ' ', r >= 0x7f && r <= 0x9f:
 		return true
-	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+	case r == 0x2028, r == 0x2029, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
 		return true
 	}
 	return false

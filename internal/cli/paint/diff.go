@@ -307,7 +307,7 @@ func signLook(sign byte) look {
 func (d *differ) fill(l side, width int) *wrapper {
 	state := d.code
 	w := d.wrapped(l, width)
-	if d.Cut && len(w.lines) > 1 {
+	if d.Cut && width > 2 && len(w.lines) > 1 {
 		d.code = state
 		w = d.wrapped(l, max(width-1, 1))
 		w.out = append(w.out[:w.lines[0].end], d.style.glyph("…", "~")...)

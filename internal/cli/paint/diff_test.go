@@ -207,3 +207,19 @@ func TestDiffFits(t *testing.T) {
 		}
 	}
 }
+
+// TestBareHunk checks a diff that begins with a hunk.
+func TestBareHunk(t *testing.T) {
+	t.Parallel()
+	require.Len(t, paint.Hunks("@@ -1 +1 @@\n-a\n+b\n"), 1)
+}
+
+func FuzzDiff(f *testing.F) {
+	f.Add("diff --git a/x b/x\nrename from x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ f\n a\n-b\n+c\n\\ No newline at end of file\n", uint8(80))
+	f.Fuzz(func(t *testing.T, unified string, width uint8) {
+		s := paint.Style{Color: width%2 == 0, Width: 10 + int(width)}
+		checkLines(t, s, strings.Join(paint.Diff(unified, s, paint.DiffOptions{SideBySide: true}), "\n"), unified)
+		all := paint.Pick(unified, func(int) bool { return true })
+		require.Equal(t, all, paint.Pick(all, func(int) bool { return true }))
+	})
+}

@@ -44,7 +44,7 @@ var parts = []string{
 	"*", "**", "***", "_", "__", "`", "``", "```", "~~~", "[", "]", "](", "](http://a.b/c", ")", "![", "<", ">", "&amp;", "&",
 	"\\", "\\*", "  \n", "\n", "\n", "\n\n", "\n\n", "\n- ", "\n  - ", "\n1. ", "\n2) ", "\n> ", "\n>> ", "\n# ", "\n## ",
 	"\n===\n", "\n---\n", "\n***\n", "\n|", "|", "|", "\n|--|--|\n", "\n|-|\n", "\n    ", "\t", "\n```\n", "\n```go\n", "\n~~~\n", "\n```\n",
-	"\n<div>\n", "\n- [ ] ", "\n* [x] ", "word", "word ", " word", " ", " ", "x", "1", "日本語", "é", "e\u0301", "👩‍👩‍👧", "🇩🇪", "\u200d",
+	"\n<div>\n", "\n- [ ] ", "\n* [x] ", "word", "word ", " word", " ", " ", "x", "1", "日本語", "é", "e\u0301", "👩‍👩‍👧", "👩\ufeff", "🏻", "🇩🇪", "\u200d",
 	"\x1b[31m", "\r", "\x00", "\u202e", "\x9b", "\xff", "\xe2\x82", "func main() {", "/*", "*/", `"`, "'", "(", "//", "!", ".", strings.Repeat("long ", 30),
 	strings.Repeat("w", 100), strings.Repeat("*a ", 50), strings.Repeat("[", 40), strings.Repeat("x y ", 30), strings.Repeat("`", 30),
 }
@@ -157,4 +157,15 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, err)
 		golden(t, filepath.Base(name), func(s paint.Style) string { return whole(t, s, string(text)) })
 	}
+}
+
+func FuzzMarkdown(f *testing.F) {
+	f.Add("a *b* `c`\n\n|x|y|\n|-|-|\n|1|2|\n\n```go\nfunc\n```\n", uint8(20), uint8(1))
+	f.Add("- a\n  > b\n    1. [c](d \"e\")\n\n<b>&amp;\\*", uint8(3), uint8(7))
+	f.Fuzz(func(t *testing.T, text string, width, size uint8) {
+		s := paint.Style{Color: size%2 == 0, Plain: width%5 == 0, Width: 1 + int(width)}
+		out := whole(t, s, text)
+		require.Equal(t, out, painted(t, s, text, func() int { return 1 + int(size) }))
+		checkLines(t, s, out, text)
+	})
 }

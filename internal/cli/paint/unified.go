@@ -92,7 +92,7 @@ func parsePatch(unified string) []patchFile {
 			p.outside(line)
 		}
 	}
-	if len(p.files[0].header)+len(p.files[0].text) == 0 {
+	if first := p.files[0]; len(first.header)+len(first.text)+len(first.hunks) == 0 {
 		return p.files[1:]
 	}
 	return p.files

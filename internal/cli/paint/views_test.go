@@ -78,5 +78,6 @@ func TestClean(t *testing.T) {
 	t.Parallel()
 	text := "a\x1b[2Jb\r\nc\td\x7f\u009be\u202ef\u2066\x00\xff"
 	assert.Equal(t, "a␛[2Jb\nc\td␡<009b>e<202e>f<2066>␀\ufffd", paint.Style{}.Clean(text))
+	assert.Equal(t, "a<2028>b<2029>", paint.Style{}.Clean("a\u2028b\u2029"))
 	assert.Equal(t, "a^[[2Jb\nc\td^?<009b>e<202e>f<2066>^@\ufffd", paint.Style{Plain: true}.Clean(text))
 }

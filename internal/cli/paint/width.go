@@ -31,7 +31,8 @@ func joins(cluster []byte, r rune) bool {
 	last, size := utf8.DecodeLastRune(cluster)
 	switch {
 	case last == joiner || r >= 0x1f3fb && r <= 0x1f3ff:
-		return true
+		text := string(cluster)
+		return Width(text+string(r)) <= Width(text)
 	case flag(r):
 		return flag(last) && size == len(cluster)
 	}
