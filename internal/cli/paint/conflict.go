@@ -107,10 +107,7 @@ func (s Style) sideLines(l side, base look) (lines []string) {
 	if l.cr && strings.HasSuffix(l.text, "\r\n") {
 		w.add(base|reverse, []byte(s.glyph("␍", "^M")))
 	}
-	w.endCluster()
-	if w.line.width > 0 || len(w.lines) == 0 {
-		w.endLine()
-	}
+	w.closeLine()
 	w.take(func(line []byte, n int) {
 		lines = append(lines, blanks(min(n, 2))+string(line))
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,16 +39,23 @@ func Diff(unified string, s Style, o DiffOptions) []string {
 
 // fold keeps the first and the last lines, and counts those between.
 func (s Style) fold(lines []string, keep int) []string {
-	if keep <= 0 || len(lines) <= keep {
+	first, last := folded(len(lines), keep)
+	if first == last {
 		return lines
 	}
-	first := keep / 2
-	last := max(keep-first-1, 0)
-	out := append([]string{}, lines[:first]...)
-	more := fmt.Sprintf("  %s %d more lines", s.glyph("…", "..."), len(lines)-first-last)
-	out = append(out, s.text(comment, s.fit(more, s.width())))
-	return append(out, lines[len(lines)-last:]...)
+	more := s.text(comment, s.fit("  "+s.more(last-first), s.width()))
+	return slices.Concat(lines[:first], []string{more}, lines[last:])
 }
+
+// folded returns the range of n lines that is left out if only some are kept.
+func folded(n, keep int) (first, last int) {
+	if keep <= 0 || n <= keep {
+		return n, n
+	}
+	return keep / 2, n - max(keep-keep/2-1, 0)
+}
+
+func (s Style) more(n int) string { return fmt.Sprintf("%s %d more lines", s.glyph("…", "..."), n) }
 
 // A differ paints diffs.
 type differ struct {
@@ -333,10 +341,7 @@ func (d *differ) wrapped(l side, width int) *wrapper {
 	if l.cr && text != bare {
 		w.add(signLook(l.sign)|reverse, []byte(d.style.glyph("␍", "^M")))
 	}
-	w.endCluster()
-	if w.line.width > 0 || len(w.lines) == 0 {
-		w.endLine()
-	}
+	w.closeLine()
 	return w
 }
 

@@ -122,7 +122,7 @@ func (in *inline) openBracket(n int) int {
 
 // closeBracket ends a link, if an address follows.
 func (in *inline) closeBracket(b []byte, last bool) int {
-	in.expireAt(in.at)
+	in.expire()
 	if in.brackets == 0 {
 		return in.plain(b[:1])
 	}
@@ -200,10 +200,8 @@ func (in *inline) resume(i int) {
 }
 
 // expire makes text of markers that have been open for too long.
-func (in *inline) expire() { in.expireAt(in.at) }
-
-func (in *inline) expireAt(at int) {
-	for len(in.open) > 0 && at-in.nodes[in.open[0]].at > maxHold {
+func (in *inline) expire() {
+	for len(in.open) > 0 && in.at-in.nodes[in.open[0]].at > maxHold {
 		bracket := in.isBracket(in.open[0])
 		in.open = in.open[1:]
 		if bracket {

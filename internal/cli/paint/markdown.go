@@ -84,8 +84,7 @@ func (p *Markdown) Write(piece []byte) (int, error) {
 func (p *Markdown) Flush() error {
 	p.end()
 	err := p.flush()
-	fresh := NewMarkdown(p.style, p.w)
-	*p = *fresh
+	*p = *NewMarkdown(p.style, p.w)
 	p.inline.to = &p.wrap
 	return err
 }

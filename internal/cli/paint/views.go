@@ -97,16 +97,13 @@ func (st State) mark(s Style, frame int) (string, look) {
 // see the others.
 func Output(text string, keep int, hint string, s Style) []string {
 	all := strings.Split(strings.TrimRight(s.Clean(text), "\n"), "\n")
-	first, last := len(all), len(all)
-	if keep > 0 && len(all) > keep {
-		first, last = keep/2, len(all)-max(keep-keep/2-1, 0)
-	}
+	first, last := folded(len(all), keep)
 	bar := "  " + s.text(comment, s.glyph("│", "|")) + " "
 	var lines []string
 	for i, line := range all {
 		switch {
 		case i == first && i < last:
-			more := fmt.Sprintf("%s %d more lines", s.glyph("…", "..."), last-first)
+			more := s.more(last - first)
 			if hint = s.line(hint); hint != "" {
 				more += s.dot() + hint
 			}

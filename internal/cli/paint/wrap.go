@@ -166,6 +166,14 @@ func (w *wrapper) close() {
 	w.blanks = 0
 }
 
+// closeLine finishes a line that is kept as it is. If there is nothing in it, it is empty.
+func (w *wrapper) closeLine() {
+	w.endCluster()
+	if len(w.line.text) > 0 || len(w.lines) == 0 {
+		w.endLine()
+	}
+}
+
 // reset forgets the text that is not finished.
 func (w *wrapper) reset() {
 	w.line.reset()
