@@ -83,7 +83,7 @@ var hostile = map[string]string{
 func TestLinear(t *testing.T) {
 	t.Parallel()
 	for name, unit := range hostile {
-		for _, before := range []string{"", "|a|b|\n|-|-|\n|", "- ```go\n  ", "`[<a"} {
+		for _, before := range []string{"", "|a|b|\n|-|-|\n|`[<a"} {
 			var steps [2]int
 			for i, size := range []int{1 << 13, 1 << 15} {
 				p := paint.NewMarkdown(paint.Style{Width: 80}, io.Discard)

@@ -195,7 +195,7 @@ func TestDiffMarks(t *testing.T) {
 func TestDiffFits(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(13, 14))
-	for range 500 {
+	for range 200 {
 		x, y := randomText(rng), randomText(rng)
 		unified := string(diff.Compare([]byte(x), []byte(y), diff.WithNames("a\x1b.go", "b\u202e.go")).Unified())
 		if rng.IntN(4) == 0 {

@@ -65,7 +65,7 @@ func randomText(rng *rand.Rand) string {
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 600 {
+	for i := range 300 {
 		text := randomText(rng)
 		s := paint.Style{Color: i%2 == 0, Dark: i%3 == 0, Plain: i%5 == 0, Width: 1 + rng.IntN(100)}
 		want := whole(t, s, text)
@@ -97,7 +97,7 @@ func checkLines(t *testing.T, s paint.Style, out, text string) {
 func TestPending(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 50 {
+	for range 25 {
 		text := randomText(rng)
 		s := paint.Style{Color: true, Width: 20 + rng.IntN(60)}
 		var out strings.Builder

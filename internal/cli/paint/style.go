@@ -1,7 +1,7 @@
 // Package paint turns text into lines for a terminal: Markdown while it streams, diffs, conflicts,
 // and the lines that say what an agent does.
 //
-// Nothing in a text can act on the terminal: [Clean] makes control characters and overrides of
+// Nothing in a text can act on the terminal: [Style.Clean] makes control characters and overrides of
 // the reading direction visible, and every painter cleans what it is given. Each line ends with
 // the attributes that it began with, so a line can be shown without those around it. Lines fit
 // the width of the [Style], which counts wide characters as two columns.

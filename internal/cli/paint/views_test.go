@@ -55,7 +55,7 @@ func TestViews(t *testing.T) {
 func TestViewsFit(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(15, 16))
-	for range 400 {
+	for range 150 {
 		s := paint.Style{Color: rng.IntN(2) == 0, Plain: rng.IntN(3) == 0, Width: 10 + rng.IntN(150)}
 		checkLines(t, s, views(s, func(string) string { return randomText(rng) }), "")
 	}
