@@ -1,0 +1,171 @@
+package paint_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/cli/paint"
+)
+
+// painted returns a text as it is painted when it comes in pieces of the sizes that next returns.
+func painted(t testing.TB, s paint.Style, text string, next func() int) string {
+	t.Helper()
+	var out strings.Builder
+	p := paint.NewMarkdown(s, &out)
+	for len(text) > 0 {
+		n := min(next(), len(text))
+		k, err := p.Write([]byte(text[:n]))
+		require.NoError(t, err)
+		require.Equal(t, n, k)
+		text = text[n:]
+	}
+	require.NoError(t, p.Flush())
+	return out.String()
+}
+
+func whole(t testing.TB, s paint.Style, text string) string {
+	return painted(t, s, text, func() int { return len(text) })
+}
+
+var escapes = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+func unpainted(s string) string { return escapes.ReplaceAllString(s, "") }
+
+// parts are what random texts are made from: markers, words, and what is hard to cut.
+var parts = []string{
+	"*", "**", "***", "_", "__", "`", "``", "```", "~~~", "[", "]", "](", "](http://a.b/c", ")", "![", "<", ">", "&amp;", "&",
+	"\\", "\\*", "  \n", "\n", "\n", "\n\n", "\n\n", "\n- ", "\n  - ", "\n1. ", "\n2) ", "\n> ", "\n>> ", "\n# ", "\n## ",
+	"\n===\n", "\n---\n", "\n***\n", "\n|", "|", "|", "\n|--|--|\n", "\n|-|\n", "\n    ", "\t", "\n```\n", "\n```go\n", "\n~~~\n", "\n```\n",
+	"\n<div>\n", "\n- [ ] ", "\n* [x] ", "word", "word ", " word", " ", " ", "x", "1", "日本語", "é", "e\u0301", "👩‍👩‍👧", "👩\ufeff", "🏻", "🇩🇪", "\u200d",
+	"\x1b[31m", "\r", "\x00", "\u202e", "\x9b", "\xff", "\xe2\x82", "func main() {", "/*", "*/", `"`, "'", "(", "//", "!", ".", strings.Repeat("long ", 30),
+	strings.Repeat("w", 100), strings.Repeat("*a ", 50), strings.Repeat("[", 40), strings.Repeat("x y ", 30), strings.Repeat("`", 30),
+}
+
+func randomText(rng *rand.Rand) string {
+	var b strings.Builder
+	for range 1 + rng.IntN(60) {
+		b.WriteString(parts[rng.IntN(len(parts))])
+		if rng.IntN(3) == 0 {
+			b.WriteString(parts[rng.IntN(len(parts))][:1])
+		}
+	}
+	return b.String()
+}
+
+// TestPieces checks that the pieces of a text do not matter, nor a look at the unfinished line,
+// that lines fit, and that no control character gets through.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		text := randomText(rng)
+		s := paint.Style{Color: i%2 == 0, Dark: i%3 == 0, Plain: i%5 == 0, Width: 1 + rng.IntN(100)}
+		want := whole(t, s, text)
+		for _, size := range []int{1, 3, 20} {
+			require.Equal(t, want, painted(t, s, text, func() int { return size }), "%q in pieces of %d", text, size)
+		}
+		require.Equal(t, want, painted(t, s, text, func() int { return 1 + rng.IntN(9) }), "%q", text)
+		checkLines(t, s, want, text)
+	}
+}
+
+func checkLines(t *testing.T, s paint.Style, out, text string) {
+	t.Helper()
+	if s.Plain {
+		require.NotContains(t, out, "\x1b")
+	}
+	for line := range strings.Lines(unpainted(out)) {
+		line = strings.TrimSuffix(line, "\n")
+		require.LessOrEqual(t, paint.Width(line), max(s.Width, 2), "%q of %q", line, text)
+		require.NotContains(t, strings.ToValidUTF8(line, "\x00"), "\x00", "%q %q", line, text)
+		for _, r := range line {
+			require.False(t, unicode.IsControl(r) || r >= 0x202a && r <= 0x202e, "%q in %q", r, text)
+		}
+	}
+}
+
+// TestPending checks that looking at the unfinished line changes nothing, and that the text
+// becomes visible before the line ends.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 25 {
+		text := randomText(rng)
+		s := paint.Style{Color: true, Width: 20 + rng.IntN(60)}
+		var out strings.Builder
+		p := paint.NewMarkdown(s, &out)
+		for i := range len(text) {
+			_, err := p.Write([]byte(text[i : i+1]))
+			require.NoError(t, err)
+			require.LessOrEqual(t, paint.Width(unpainted(p.Pending())), s.Width)
+		}
+		require.NoError(t, p.Flush())
+		require.Equal(t, whole(t, s, text), out.String(), "%q", text)
+	}
+	var out strings.Builder
+	p := paint.NewMarkdown(paint.Style{Width: 19, Plain: true}, &out)
+	_, err := p.Write([]byte("- one two three **fourth five si"))
+	require.NoError(t, err)
+	assert.Equal(t, "  **fourth five si", p.Pending())
+	_, err = p.Write([]byte("x** "))
+	require.NoError(t, err)
+	assert.Equal(t, "  fourth five six", p.Pending())
+	assert.Equal(t, "- one two three\n", out.String())
+}
+
+// letters returns the letters and digits of a text.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// TestNothingIsLost compares the letters of random texts with those that are painted. The texts
+// have nothing that is not shown as it is, which is the language of a fence and the names of
+// characters.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 6))
+	hidden := strings.NewReplacer("```go", "```", "&amp;", "&", "[x]", "[ ]", "\x1b", "", "\x9b", "", "\x00", "", "\u202e", "")
+	fence := regexp.MustCompile("(`{3,}|~{3,})[^\n]*")
+	for range 1000 {
+		text := fence.ReplaceAllString(hidden.Replace(randomText(rng)), "$1\n")
+		out := unpainted(whole(t, paint.Style{Color: true, Width: 70}, text))
+		require.Equal(t, letters(text), letters(out), "%q gives\n%s", text, out)
+	}
+}
+
+// TestExamples compares documents of testdata with what they look like.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		golden(t, filepath.Base(name), func(s paint.Style) string { return whole(t, s, string(text)) })
+	}
+}
+
+func FuzzMarkdown(f *testing.F) {
+	f.Add("a *b* `c`\n\n|x|y|\n|-|-|\n|1|2|\n\n```go\nfunc\n```\n", uint8(20), uint8(1))
+	f.Add("- a\n  > b\n    1. [c](d \"e\")\n\n<b>&amp;\\*", uint8(3), uint8(7))
+	f.Fuzz(func(t *testing.T, text string, width, size uint8) {
+		s := paint.Style{Color: size%2 == 0, Plain: width%5 == 0, Width: 1 + int(width)}
+		out := whole(t, s, text)
+		require.Equal(t, out, painted(t, s, text, func() int { return 1 + int(size) }))
+		checkLines(t, s, out, text)
+	})
+}

@@ -1,0 +1,235 @@
+package paint
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Hunk is a part of a unified diff that can be taken or left by itself.
+type Hunk struct {
+	// File is the name of the file, after the change unless it is deleted.
+	File string
+	// OldStart and NewStart are the numbers of the first lines, from 1, and OldLines and NewLines
+	// are how many there are. If there are none, the number is that of the line before.
+	OldStart, OldLines, NewStart, NewLines int
+
+	section string
+	lines   []patchLine
+}
+
+// A patchLine is a line of a hunk, with its line end, which the last line of a file may not have.
+type patchLine struct {
+	sign byte // ' ', '-' or '+'
+	text string
+}
+
+// A patchFile is the part of a unified diff about one file.
+type patchFile struct {
+	name   string
+	header []string // the lines before the hunks
+	notes  []string // what they say besides the name
+	text   []string // lines that are not of a diff
+	hunks  []Hunk
+}
+
+// Hunks returns the hunks of a unified diff, in their order.
+func Hunks(unified string) (all []Hunk) {
+	for _, f := range parsePatch(unified) {
+		all = append(all, f.hunks...)
+	}
+	return all
+}
+
+// Pick returns the diff with only the hunks for which keep is true; i is the place of a hunk in
+// [Hunks]. The line numbers after the change are those that the result has. A file without hunks
+// stays as it is, and one that loses all of its hunks is left out.
+func Pick(unified string, keep func(i int) bool) string {
+	var out strings.Builder
+	i := 0
+	for _, f := range parsePatch(unified) {
+		shift, kept := 0, 0
+		for _, h := range f.hunks {
+			if i++; !keep(i - 1) {
+				shift += h.OldLines - h.NewLines
+				continue
+			}
+			if kept++; kept == 1 {
+				out.WriteString(strings.Join(f.header, ""))
+			}
+			h.NewStart += shift
+			h.write(&out)
+		}
+		if len(f.hunks) == 0 {
+			out.WriteString(strings.Join(f.header, ""))
+		}
+	}
+	return out.String()
+}
+
+func (h *Hunk) write(out *strings.Builder) {
+	fmt.Fprintf(out, "@@ -%d,%d +%d,%d @@%s\n", h.OldStart, h.OldLines, h.NewStart, h.NewLines, h.section)
+	for _, l := range h.lines {
+		out.WriteString(string(l.sign) + l.text)
+		if !strings.HasSuffix(l.text, "\n") {
+			out.WriteString("\n\\ No newline at end of file\n")
+		}
+	}
+}
+
+// A patchParser reads a unified diff. How many lines a hunk has is in its header, so a line that
+// looks like a header is none there.
+type patchParser struct {
+	files    []patchFile
+	old, now int // lines that are left of the hunk
+	named    bool
+}
+
+func parsePatch(unified string) []patchFile {
+	p := patchParser{files: make([]patchFile, 1)}
+	for line := range strings.Lines(unified) {
+		if !p.inHunk(line) {
+			p.outside(line)
+		}
+	}
+	if first := p.files[0]; len(first.header)+len(first.text)+len(first.hunks) == 0 {
+		return p.files[1:]
+	}
+	return p.files
+}
+
+func (p *patchParser) file() *patchFile { return &p.files[len(p.files)-1] }
+
+func (p *patchParser) inHunk(line string) bool {
+	f := p.file()
+	if len(f.hunks) == 0 {
+		return false
+	}
+	h := &f.hunks[len(f.hunks)-1]
+	if strings.HasPrefix(line, `\ `) && len(h.lines) > 0 {
+		last := &h.lines[len(h.lines)-1]
+		last.text = strings.TrimSuffix(last.text, "\n")
+		return true
+	}
+	if p.old <= 0 && p.now <= 0 {
+		return false
+	}
+	sign, text := line[0], line[1:]
+	switch sign {
+	case '-':
+		p.old--
+	case '+':
+		p.now--
+	case '\n': // a tool has removed the blank at the end of the line
+		sign, text = ' ', line
+		fallthrough
+	case ' ':
+		p.old, p.now = p.old-1, p.now-1
+	default:
+		p.old, p.now = 0, 0
+		return false
+	}
+	h.lines = append(h.lines, patchLine{sign, text})
+	return true
+}
+
+// outside reads a line that is not in a hunk.
+func (p *patchParser) outside(line string) {
+	bare := strings.TrimRight(line, "\r\n")
+	if strings.HasPrefix(line, "diff --git ") {
+		p.begin()
+		p.file().name = unquoteName(bare[strings.LastIndex(bare, " ")+1:])
+	} else if name, ok := strings.CutPrefix(bare, "--- "); ok {
+		if f := p.file(); p.named || len(f.hunks) > 0 {
+			p.begin()
+		}
+		p.named = true
+		p.rename(name)
+	} else if name, ok := strings.CutPrefix(bare, "+++ "); ok {
+		p.rename(name)
+	} else if strings.HasPrefix(line, "@@ -") && p.hunk(bare) {
+		return
+	} else if !p.note(bare) {
+		if len(p.file().hunks) > 0 {
+			p.begin()
+		}
+		p.file().text = append(p.file().text, bare)
+		return
+	}
+	f := p.file()
+	f.header = append(f.header, line)
+}
+
+// begin begins another file.
+func (p *patchParser) begin() {
+	p.files, p.named = append(p.files, patchFile{}), false
+}
+
+func (p *patchParser) rename(name string) {
+	name, _, _ = strings.Cut(name, "\t")
+	if name = unquoteName(name); name != "/dev/null" {
+		p.file().name = name
+	}
+}
+
+// unquoteName removes the prefix of a name, and the quotes that git puts around a strange one.
+func unquoteName(name string) string {
+	if s, err := strconv.Unquote(name); err == nil {
+		name = s
+	}
+	if len(name) > 2 && (name[:2] == "a/" || name[:2] == "b/") {
+		return name[2:]
+	}
+	return name
+}
+
+// hunk reads a line such as "@@ -1,7 +1,8 @@ func main() {".
+func (p *patchParser) hunk(line string) bool {
+	ranges, section, ok := strings.Cut(line[3:], " @@")
+	from, to, both := strings.Cut(ranges, " ")
+	if !ok || !both {
+		return false
+	}
+	h := Hunk{File: p.file().name, section: section}
+	h.OldStart, h.OldLines = lineRange(from)
+	h.NewStart, h.NewLines = lineRange(to)
+	p.old, p.now = h.OldLines, h.NewLines
+	p.file().hunks = append(p.file().hunks, h)
+	return true
+}
+
+// lineRange parses "-3,7"; a missing length means 1.
+func lineRange(s string) (start, n int) {
+	first, length, ok := strings.Cut(strings.TrimLeft(s, "-+"), ",")
+	start, _ = strconv.Atoi(first)
+	if !ok {
+		return start, 1
+	}
+	n, _ = strconv.Atoi(length)
+	return start, n
+}
+
+// note reads a line of git's header, and reports whether it is one.
+func (p *patchParser) note(line string) bool {
+	f := p.file()
+	for _, n := range []struct{ prefix, note string }{
+		{"rename from ", "renamed from "}, {"rename to ", ""}, {"copy from ", "copied from "}, {"copy to ", ""},
+		{"old mode ", "mode "}, {"new mode ", "now "}, {"new file mode ", "new file"}, {"deleted file mode ", "deleted"},
+		{"Binary files ", "binary"}, {"GIT binary patch", "binary"}, {"index ", ""}, {"similarity index ", ""}, {"dissimilarity index ", ""},
+	} {
+		value, ok := strings.CutPrefix(line, n.prefix)
+		if !ok {
+			continue
+		}
+		switch {
+		case strings.HasSuffix(n.prefix, "to "):
+			f.name = unquoteName(value)
+		case strings.HasSuffix(n.note, " "):
+			f.notes = append(f.notes, n.note+unquoteName(value))
+		case n.note != "":
+			f.notes = append(f.notes, n.note)
+		}
+		return true
+	}
+	return false
+}
