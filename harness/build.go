@@ -37,8 +37,11 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
-	masker       *tools.Masker                  // nil if secrets are not masked
-	opened       map[string]aycoder.ModelClient // by the names in files of agents and commands
+	skill        aycoder.Tool   // reads skills
+	withheld     bool           // since there are no skills
+	late         []aycoder.Tool // that came after New
+	agentTools   []aycoder.Tool // that agents may have
+	masker       *tools.Masker  // nil if secrets are not masked
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -198,6 +201,7 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	sub := new(agents)
+	b.agentTools = b.Tools
 	if err := b.general(sub); err != nil {
 		return err
 	}
@@ -205,6 +209,8 @@ func (b *builder) tools(ctx context.Context) error {
 	if err := b.filter(); err != nil {
 		return err
 	}
+	b.withholdSkills()
+	b.agentTools = slices.Clone(b.Tools)
 	if err := b.agents(ctx, sub); err != nil { // again, without the tools that were left out
 		return err
 	}
@@ -476,25 +482,4 @@ func (b *builder) price(provider, model string) (aycoder.Price, bool) {
 		return aycoder.Price{}, false
 	}
 	return *info.Price, true
-}
-
-// sandbox returns the options that confine commands.
-func (b *builder) sandbox(ctx context.Context) ([]tools.Option, error) {
-	c := b.in.settings.Sandbox
-	if c.Mode == "off" {
-		return nil, nil
-	}
-	if b.Workspace == nil {
-		return nil, wrong("sandbox.mode", "the workspace is on another machine, which has its own")
-	}
-	box, err := b.box(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	opts := []tools.Option{tools.WithSandbox(box), tools.WithSandboxRequired(c.Mode == "required")}
-	proxy, err := b.proxy(c.Hosts)
-	if proxy != nil {
-		opts = append(opts, tools.WithProxy(proxy))
-	}
-	return opts, err
 }

@@ -111,8 +111,8 @@ type Runtime struct {
 	loaded  *config.Loaded
 	reload  *reload // nil without WithReloader
 	stages  []Stage
-	plain   []aycoder.Option               // of loops that run only tools
-	models  map[string]aycoder.ModelClient // of commands, by the names in their files
+	plain   []aycoder.Option // of loops that run only tools
+	models  models
 	trust   *config.Trust
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins

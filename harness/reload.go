@@ -19,9 +19,10 @@ import (
 // WithReloader sets the configuration to the one that r has, as [WithConfig] does, and follows its changes: before
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
 // notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, and those of the budgets that
-// there are can change; other keys take effect when the runtime is made again, and a notice names them. Commands,
-// agents and skills are read again there, too, unless the workspace is on another machine: see [Runtime.Library]. If
-// several runs work at the same time, a change waits until one of them works alone, so that it is never inside of a
+// there are can change; other keys take effect when the runtime is made again, and a notice names them. Instructions,
+// commands, agents and skills are read again there, too, unless the workspace is on another machine: see
+// [Runtime.Library]. The system prompt stays as it was sent, and the tail of each request says what has changed in it,
+// until messages are left out of the requests, as in a compaction: then the prompt gets the new texts. If several runs work at the same time, a change waits until one of them works alone, so that it is never inside of a
 // turn.
 //
 // A change never touches the rules, the mode and the limits that other options of the host have set. With
@@ -49,7 +50,7 @@ func (r *Runtime) Config() *config.Loaded {
 	return r.reload.now
 }
 
-// Reload reads commands, agents and skills again, and the files of the configuration now, however young they are. A
+// Reload reads instructions, commands, agents and skills again, and the files of the configuration now, however young they are. A
 // change takes effect at once if no run works, and else before its next turn. The error says that there is no
 // [WithReloader], or it is that of the files, so that the configuration in force stays. It is safe for concurrent
 // use.
@@ -65,6 +66,7 @@ func (r *Runtime) Reload(ctx context.Context) error {
 		x.adopt()
 	}
 	x.library(ctx)
+	x.instructions(ctx)
 	return c.Err
 }
 
@@ -83,6 +85,12 @@ type reload struct {
 	trusted *config.Loaded // the last one before a file of the project was no longer trusted, or nil
 	made    *aycoder.Limits
 	limits  aycoder.Limits
+
+	texts    []*updated
+	warned   []project.Warning // about instructions
+	run      string            // that the last request was of
+	messages int               // of it
+	agents   *agents           // nil if they are as New has made them
 }
 
 // reloads makes what follows the changes, before the loop.
@@ -93,6 +101,13 @@ func (b *builder) reloads(context.Context) error {
 	x := &reload{b: b, source: b.in.reloader, now: b.in.loaded, first: limitsOf(b.in.settings)}
 	x.limits = x.first
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
+	if b.instructions != nil {
+		x.warned = b.instructions.Warnings
+		x.follow("instructions", b.masked(b.instructions.Prompt()), project.ChangedInstructions)
+	}
+	if b.Library != nil {
+		x.follow("skills", b.masked(b.Library.SkillsPrompt()), project.ChangedSkills)
+	}
 	b.reload = x
 	return nil
 }
@@ -137,27 +152,11 @@ func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, erro
 		x.adopt()
 		if x.b.Workspace != nil {
 			x.library(ctx)
+			x.instructions(ctx)
 		}
 	}
-	s.Limits = x.merged(s.Limits)
+	s.Limits, s.Tools = x.merged(s.Limits), x.tools(s.Tools)
 	return s, nil
-}
-
-// library reads commands, agents and skills again. The list of skills in the system prompt stays as it was sent.
-func (x *reload) library(ctx context.Context) {
-	if x.b.Library == nil {
-		return
-	}
-	next, err := project.Load(ctx, x.b.librarySources()...)
-	if err != nil {
-		return // of ctx, which ends the run
-	}
-	for _, w := range next.Warnings {
-		if !slices.Contains(x.b.Library.Now().Warnings, w) {
-			x.b.Notify("skills", w.String())
-		}
-	}
-	x.b.Library.Replace(next)
 }
 
 // adopt puts the configuration of the source into force, and tells what is wrong with its files.
