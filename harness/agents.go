@@ -73,7 +73,7 @@ func (a *agents) similar(name string) string {
 // general makes the agent for any task, with the tools that are there.
 func (b *builder) general(a *agents) (err error) {
 	a.any, err = tools.Subagent(tools.SubagentConfig{
-		Name: agentTool, Model: b.Client, Tools: b.forAgents(nil), Background: b.Jobs,
+		Name: agentTool, Model: current(b.Client), Tools: b.forAgents(nil), Background: b.Jobs,
 		Options: []aycoder.Option{aycoder.WithName(agentTool)},
 	})
 	if err == nil {
@@ -173,14 +173,14 @@ var families = []string{"haiku", "opus", "sonnet"}
 func (b *builder) modelOf(ctx context.Context, name, file string) aycoder.ModelClient {
 	switch name {
 	case "", "inherit", "main":
-		return b.Client
+		return current(b.Client)
 	case "small":
-		return b.Small
+		return current(b.Small)
 	}
 	if m := b.Runtime.models.of(name); m != nil {
 		return m
 	}
-	m, why := b.Client, error(nil)
+	m, why := current(b.Client), error(nil)
 	if key := b.configured(name); key != "" && b.in.open != nil {
 		if found, err := b.model(ctx, key, nil); err == nil {
 			m = found

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +52,7 @@ func newBuilder(dir string, opts []Option) (*builder, error) {
 	if err := option.Apply(&b.in, opts); err != nil {
 		return b, err
 	}
+	b.trust = b.in.trust
 	if !b.in.configured {
 		defaults, err := config.Load()
 		if err != nil {
@@ -85,19 +85,13 @@ func (b *builder) told(context.Context) error {
 // check reports, before anything is opened, all that the configuration needs and the program does not have.
 func (b *builder) check(context.Context) error {
 	var errs []error
-	main := cmp.Or(b.in.model, b.in.settings.Roles.Main)
-	if b.in.client == nil && main == "" {
-		errs = append(errs, wrong("roles.main", "no model: name one, or pass WithClient or WithModel"))
-	}
-	for _, role := range []struct {
-		key, name string
-		given     bool
-	}{
-		{"roles.main", main, b.in.client != nil}, {"roles.small", b.in.settings.Roles.Small, b.in.small != nil},
-		{"roles.summary", b.in.settings.Roles.Summary, b.in.summary != nil},
-	} {
-		if role.name != "" && !role.given && b.in.open == nil {
-			errs = append(errs, wrong(role.key, "%s: %w: pass WithOpener, such as that of package linked", role.name, ErrNotLinked))
+	for _, r := range b.roles(b.in.settings.Roles) {
+		switch {
+		case r.given != nil:
+		case r.name == "" && r.key == "roles.main":
+			errs = append(errs, wrong(r.key, "no model: name one, or pass WithClient or WithModel"))
+		case r.name != "" && b.in.open == nil:
+			errs = append(errs, wrong(r.key, "%s: %w: pass WithOpener, such as that of package linked", r.name, ErrNotLinked))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.in.settings.Servers)) {

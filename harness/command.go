@@ -111,9 +111,8 @@ func typedFrom(ctx context.Context) *Typed {
 	return t
 }
 
-// prepareCommands opens the models that commands name.
+// prepareCommands opens the models that the commands of the library name.
 func (b *builder) prepareCommands(ctx context.Context) {
-	b.Runtime.trust = b.in.trust
 	if b.Library == nil {
 		return
 	}
@@ -135,6 +134,12 @@ func (m *models) of(name string) aycoder.ModelClient {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.opened[name]
+}
+
+func (m *models) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opened = nil
 }
 
 func (m *models) keep(name string, client aycoder.ModelClient) {

@@ -83,7 +83,7 @@ type Runtime struct {
 	Session *session.Session
 
 	// Client is the model of the role main. Small and Summary are those of the other roles; Summary is nil if rules
-	// write summaries.
+	// write summaries. With [WithReloader], those of the configuration follow its changes.
 	Client, Small, Summary aycoder.ModelClient
 
 	// Files are the files of the workspace, on which the tools work. Workspace is the same if it is on this machine.

@@ -30,12 +30,17 @@ func put(t *testing.T, dir, name, text string) {
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
-// following returns a runtime with the ambient sources that follows changes, and a tool that makes the changes one after
-// the other inside of a run. Requests must begin with those before.
+// following returns a runtime with the ambient sources that follows changes, and a tool that makes them. Requests must begin with those before.
 func following(t *testing.T, dir string, model aycoder.ModelClient, changes []func(), opts ...harness.Option) *harness.Runtime {
 	t.Helper()
 	src, err := config.NewReloader()
 	require.NoError(t, err)
+	return open(t, dir, append([]harness.Option{harness.WithReloader(src), harness.WithClient(model), harness.WithTools(changing(t, changes)),
+		harness.WithAmbient(harness.Instructions, harness.Skills), harness.WithLoopOptions(aycoder.WithStrictPrefix(true))}, opts...)...)
+}
+
+// changing returns a tool that makes changes one after the other.
+func changing(t *testing.T, changes []func()) aycoder.Tool {
 	change, err := aycoder.NewTool("change", "", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
 		next := changes[0]
 		changes = changes[1:]
@@ -43,8 +48,7 @@ func following(t *testing.T, dir string, model aycoder.ModelClient, changes []fu
 		return aycoder.TextResult(fmt.Sprint(len(changes))), nil
 	}, aycoder.WithEffect(aycoder.EffectReadOnly))
 	require.NoError(t, err)
-	return open(t, dir, append([]harness.Option{harness.WithReloader(src), harness.WithClient(model), harness.WithTools(change),
-		harness.WithAmbient(harness.Instructions, harness.Skills), harness.WithLoopOptions(aycoder.WithStrictPrefix(true))}, opts...)...)
+	return change
 }
 
 // The next turn follows a changed file of instructions, and the bytes of the prompt stay.
