@@ -50,6 +50,7 @@ func newDesk(t *testing.T, fancy bool) *desk {
 	input, keys := io.Pipe()
 	d.keys = keys
 	d.chat = &chat{
+		name: func() string { return "" },
 		view: newView(plainScreen(d), false), keys: newKeyboard(input, nil), agent: loop,
 		control: new(aycoder.Control),
 	}

@@ -32,9 +32,9 @@ type chat struct {
 	runtime   *harness.Runtime
 	settings  *settings
 	compactor *compaction.Compactor
-	name      string // of the model
-	label     string // of the prompt
-	fill      string // initial text of the first prompt
+	name      func() string // of the model
+	label     string        // of the prompt
+	fill      string        // initial text of the first prompt
 	edit      func(args []byte) ([]byte, error)
 	history   lines
 
@@ -224,7 +224,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.line(c.paint(red, "! "+explain(err)))
 	default:
 		c.warnCut(&res)
-		c.summary(c.name, &res, time.Since(start)-c.waited)
+		c.summary(c.name(), &res, time.Since(start)-c.waited)
 	}
 }
 

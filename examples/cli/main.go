@@ -109,7 +109,6 @@ func usageOr(err error) int {
 // A session is an agent with the directory in which it works.
 type session struct {
 	*harness.Runtime
-	name    string // of the model
 	dir     string
 	demo    bool
 	closers []func() error
@@ -151,14 +150,23 @@ func (s *session) openModel(ctx context.Context, o *options, st *settings) error
 	if err := s.build(ctx, ".", o, append(opts, st.saved()...)); err != nil {
 		return err
 	}
-	if namer, ok := aycoder.As[aycoder.ModelNamer](s.Client); ok {
-		_, name := namer.ModelName()
-		s.name = clean(name)
-	}
 	if !st.texts {
 		s.Notify("trust", "instructions, skills and lessons of this project are off: you have not trusted them (see -trust)")
 	}
 	return nil
+}
+
+// model returns the name of the model, which a change of the configuration may exchange.
+func (s *session) model() string {
+	namer, ok := aycoder.As[aycoder.ModelNamer](s.Client)
+	switch {
+	case s.demo:
+		return demoModel
+	case !ok:
+		return ""
+	}
+	_, name := namer.ModelName()
+	return clean(name)
 }
 
 // close undoes everything, the last thing first.
@@ -347,7 +355,7 @@ func (a *app) chat(o *options) int {
 		return a.failed(err)
 	}
 	defer s.close()
-	c.agent, c.runtime, c.compactor, c.name = s.Runtime, s.Runtime, s.Compactor, s.name
+	c.agent, c.runtime, c.compactor, c.name = s.Runtime, s.Runtime, s.Compactor, s.model
 	c.greet(s, a.getenv(keyEnv) != "")
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }
@@ -368,7 +376,7 @@ func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
 // greet names the model.
 func (c *chat) greet(s *session, key bool) {
 	if !s.demo {
-		c.line("Using " + s.name + ". /help tells what else there is; ctrl-d leaves.")
+		c.line("Using " + s.model() + ". /help tells what else there is; ctrl-d leaves.")
 		return
 	}
 	c.label, c.fill = "demo", demoTask
