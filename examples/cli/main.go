@@ -135,25 +135,34 @@ func (a *app) open(ctx context.Context, o *options, st *settings) (*session, err
 
 // openModel makes a session with a model that the settings name.
 func (s *session) openModel(ctx context.Context, o *options, st *settings) error {
-	opts, err := st.options()
+	opts, err := s.options(st)
 	if err != nil {
 		return err
 	}
-	own, err := st.own()
-	if err != nil {
-		return err
-	}
-	if own != nil {
-		s.closers = append(s.closers, own.Close)
-		opts = append(opts, harness.WithUserFiles(own))
-	}
-	if err := s.build(ctx, ".", o, append(opts, st.saved()...)); err != nil {
+	if err := s.build(ctx, ".", o, opts); err != nil {
 		return err
 	}
 	if !st.texts {
 		s.Notify("trust", "instructions, skills and lessons of this project are off: you have not trusted them (see -trust)")
 	}
 	return nil
+}
+
+// options returns what the settings say, and opens the user's directory.
+func (s *session) options(st *settings) ([]harness.Option, error) {
+	opts, err := st.options()
+	if err != nil {
+		return nil, err
+	}
+	own, err := st.own()
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		s.closers = append(s.closers, own.Close)
+		opts = append(opts, harness.WithUserFiles(own))
+	}
+	return append(opts, st.saved()...), nil
 }
 
 // model returns the name of the model, which a change of the configuration may exchange.
