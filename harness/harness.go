@@ -145,6 +145,19 @@ func (r *Runtime) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.Run
 	return r.Agent.Run(ctx, in, opts...)
 }
 
+// Compact makes a conversation smaller between two runs, as [compaction.Compactor.Compact] does, unless a hook of
+// PreCompact refuses that: the error is then a [*hooks.StoppedError]. If there is a Session, it is for its method Compact.
+func (r *Runtime) Compact(ctx context.Context, messages []*aycoder.Message, keep string) (
+	[]*aycoder.Message, *aycoder.Compacted, error,
+) {
+	if r.Hooks != nil {
+		if err := r.Hooks.PreCompact(ctx, keep); err != nil {
+			return messages, &aycoder.Compacted{}, err
+		}
+	}
+	return r.Compactor.Compact(ctx, messages, keep)
+}
+
 // Notify tells the user something: the run that works, or else the next one, yields it as an [aycoder.Notice].
 // It does not wait. Of more than 100 notices that nobody has got, the oldest are dropped.
 func (r *Runtime) Notify(source, text string) {

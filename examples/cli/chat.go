@@ -31,7 +31,7 @@ type chat struct {
 	agent     aycoder.Agent
 	runtime   *harness.Runtime
 	settings  *settings
-	compactor *compaction.Compactor
+	compactor compactor
 	name      func() string // of the model
 	label     string        // of the prompt
 	fill      string        // initial text of the first prompt

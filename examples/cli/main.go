@@ -364,7 +364,7 @@ func (a *app) chat(o *options) int {
 		return a.failed(err)
 	}
 	defer s.close()
-	c.agent, c.runtime, c.compactor, c.name = s.Runtime, s.Runtime, s.Compactor, s.model
+	c.agent, c.runtime, c.compactor, c.name = s.Runtime, s.Runtime, s.Runtime, s.model
 	c.greet(s, a.getenv(keyEnv) != "")
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }
