@@ -26,7 +26,8 @@
 // # Changes
 //
 // With [WithReloader], a runtime looks before each turn whether files of the configuration have changed. A change takes
-// effect there, as a whole, and notices say what has changed. See also [Runtime.Config] and [Runtime.Reload].
+// effect there, as a whole, and notices say what has changed. It is the same with instructions, skills and agents of
+// files. See also [Runtime.Config] and [Runtime.Reload].
 //
 // # Commands
 //

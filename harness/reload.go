@@ -90,11 +90,12 @@ type reload struct {
 	limits  aycoder.Limits
 
 	texts    []*updated
-	warned   []project.Warning // about instructions
-	run      string            // that the last request was of
-	messages int               // of it
-	agents   *agents           // nil if they are as New has made them
-	failed   map[string]bool   // the roles whose models could not be opened
+	read     *project.Instructions // the last ones, or nil
+	run      string                // that the last request was of
+	messages int                   // of it
+	agents   *agents               // nil if they are as New has made them
+	failed   map[string]bool       // the roles whose models could not be opened
+	main     aycoder.ModelClient   // nil if it is as New has opened it
 }
 
 // reloads makes what follows the changes, before the loop.
@@ -106,11 +107,11 @@ func (b *builder) reloads(context.Context) error {
 	x.limits = x.first
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
 	if b.instructions != nil {
-		x.warned = b.instructions.Warnings
-		x.follow("instructions", b.masked(b.instructions.Prompt()), project.ChangedInstructions)
+		x.read = b.instructions
+		x.follow("instructions", b.instructions.Prompt(), project.ChangedInstructions)
 	}
 	if b.Library != nil {
-		x.follow("skills", b.masked(b.Library.SkillsPrompt()), project.ChangedSkills)
+		x.follow("skills", b.Library.SkillsPrompt(), project.ChangedSkills)
 	}
 	b.reload = x
 	return nil

@@ -82,12 +82,12 @@ func (x *reload) exchange(ctx context.Context, next config.Settings) {
 	x.exchangeAgents(ctx)
 }
 
-// client returns the client of a turn: the one before, if it is the host's, or that of the role main now.
-func (x *reload) client(now aycoder.ModelClient) aycoder.ModelClient {
-	if e, ok := x.b.Client.(*exchanged); ok {
-		return e.Unwrap()
+// client returns the client of a turn: the one before, if the main model was not exchanged.
+func (x *reload) client(before aycoder.ModelClient) aycoder.ModelClient {
+	if x.main == nil {
+		return before
 	}
-	return now
+	return x.main
 }
 
 // retry opens the models that could not be opened, since what they need may be there now.
@@ -117,6 +117,9 @@ func (x *reload) fill(ctx context.Context, r role) error {
 		}
 	}
 	e.now.Store(&m)
+	if r.key == "roles.main" {
+		x.main = m
+	}
 	return nil
 }
 

@@ -15,44 +15,45 @@ import (
 // that the prompt caches of providers hit, and the tail has what has changed since. A compaction, after which they
 // do not hit anyway, puts the new text into the prompt.
 type updated struct {
-	section          string
+	section, plain   string // and its text with secrets, as the files have it
 	first, sent, now string // as New has made it, as requests have it, and as the files have it
 	change           string // from sent to now, for the tail
 	compare          func(sent, now string) string
 }
 
 // follow begins to follow the files of a section, unless the host has put another text in its place.
-func (x *reload) follow(section, text string, compare func(sent, now string) string) {
+func (x *reload) follow(section, plain string, compare func(sent, now string) string) {
+	text := x.b.masked(plain)
 	i := slices.IndexFunc(x.b.Sections, func(s Section) bool { return s.Name == section })
 	if i < 0 && text == "" || i >= 0 && x.b.Sections[i].Text == text {
-		x.texts = append(x.texts, &updated{section: section, first: text, sent: text, now: text, compare: compare})
+		x.texts = append(x.texts, &updated{section: section, plain: plain, first: text, sent: text, now: text, compare: compare})
 	}
 }
 
 // update takes the text that a section would have now. It reports whether the text is another one than before.
-func (x *reload) update(section, text string) bool {
+func (x *reload) update(section, plain string) bool {
 	i := slices.IndexFunc(x.texts, func(u *updated) bool { return u.section == section })
-	if i < 0 || x.texts[i].now == text {
+	if i < 0 || x.texts[i].plain == plain {
 		return false
 	}
 	u := x.texts[i]
-	u.now = text
+	u.plain, u.now = plain, x.b.masked(plain)
 	u.change = u.compare(u.sent, u.now)
 	return true
 }
 
 // instructions reads the instructions again.
 func (x *reload) instructions(ctx context.Context) {
-	if x.b.instructions == nil {
+	if x.read == nil || !x.read.Changed(ctx) {
 		return
 	}
 	next, err := project.ReadInstructions(ctx, x.b.sources()...)
 	if err != nil {
 		return // of ctx, which ends the run
 	}
-	x.warn("instructions", next.Warnings, x.warned)
-	x.warned = next.Warnings
-	if x.update("instructions", x.b.masked(next.Prompt())) {
+	x.warn("instructions", next.Warnings, x.read.Warnings)
+	x.read = next
+	if x.update("instructions", next.Prompt()) {
 		x.b.Notify("instructions", "files with instructions have changed, and the model is told of it")
 	}
 }
@@ -74,7 +75,7 @@ func (x *reload) library(ctx context.Context) {
 	before := x.b.Library.Now()
 	x.warn("skills", next.Warnings, before.Warnings)
 	x.b.Library.Replace(next)
-	if x.update("skills", x.b.masked(next.SkillsPrompt())) {
+	if x.update("skills", next.SkillsPrompt()) {
 		x.b.Notify("skills", "the list of skills has changed, and the model is told of it")
 	}
 	first := x.b.offerSkills()
