@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/edit"
@@ -446,10 +447,17 @@ func (r *run) pinPlan(ctx context.Context, a *RunTool) error {
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Place: r.place(),
 		Args: p.use.Args, run: r}
 	plan, err := safePlan(ctx, planner, inv)
-	if err == nil {
+	if err == nil && t.spec.Subject.permits(plan, p.subject) {
 		a.Plan = &plan
 	}
 	return err
+}
+
+// permits reports whether a plan of a tool that has one file changes no other that runs code.
+func (s Subject) permits(plan edit.Plan, subject string) bool {
+	return s.File == "" || !slices.ContainsFunc(plan.Files(), func(f edit.File) bool {
+		return ignore.Runs(f.Path) != "" && f.Path != ignore.Own(s.File, subject)
+	})
 }
 
 // written returns the files that a call with this subject writes.
@@ -457,6 +465,8 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 	switch {
 	case !ok || s.Effect == EffectReadOnly:
 		return nil
+	case s.Subject.File != "":
+		return []string{ignore.Own(s.Subject.File, subject)}
 	case s.Subject.Kind == SubjectPath:
 		return []string{subject}
 	case s.Subject.Kind == SubjectPatch:

@@ -54,11 +54,13 @@ type ContextInput struct {
 	// Note is the note of the last [Compacted], in this run or, as the history records it, in an
 	// earlier one, or nil.
 	Note json.RawMessage
-	// Compacting tells the consumer that the builder begins to leave out more than before. Compact
-	// announces that it does: it returns when the note is recorded (see [WithFacts]), and its error
-	// must be returned. From then on, Note is the one of c: also in later runs, however this one ends.
-	// If it was cancelled meanwhile, only the usage of c counts. Both are nil outside of a run.
-	Compacting func(c *Compacting)
+	// Compacting tells the consumer that the builder begins to leave out more than before. A middleware
+	// may wrap it, and refuse that with an error: then the builder leaves out nothing more, unless
+	// Needed of c is set. Compact announces that it does: it returns when the note is recorded (see
+	// [WithFacts]), and its error must be returned. From then on, Note is the one of c: also in later
+	// runs, however this one ends. If it was cancelled meanwhile, only the usage of c counts. Both are
+	// nil outside of a run.
+	Compacting func(c *Compacting) error
 	Compact    func(ctx context.Context, c *Compacted) error
 	// Client is the model client that gets the request, with its middleware.
 	Client ModelClient

@@ -121,6 +121,8 @@ type Compacting struct {
 	// unknown.
 	Tokens int64 `json:"tokens,omitempty"`
 	Budget int64 `json:"budget,omitempty"`
+	// Needed says that the request does not fit otherwise, so that nobody can refuse the compaction.
+	Needed bool `json:"needed,omitempty"`
 }
 
 // Compacted reports that the requests have less of the conversation from now on: see

@@ -141,11 +141,12 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 }
 
 // compacting passes on that a builder begins a compaction.
-func (r *run) compacting(c *Compacting) {
+func (r *run) compacting(c *Compacting) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tell(c)
 	r.signal()
+	return nil
 }
 
 // compacted records what a builder announces. The tokens of a summary count even if the run was

@@ -103,6 +103,11 @@ type Subject struct {
 	Arg string
 	// Kind says what the argument contains.
 	Kind SubjectKind
+	// File is the file that a call writes, for a tool that writes no other and whose argument is not a
+	// path. It is slash-separated and below the workspace. A star in it stands for the argument, which
+	// then must have no slash. If the file instructs agents or runs code, a rule that names the tool
+	// also names the file: see Named of [Grounds].
+	File string
 }
 
 // SubjectKind says what the argument in a [Subject] contains, which determines how rules match it.

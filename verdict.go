@@ -243,9 +243,10 @@ type Grounds struct {
 	Reasons []string
 	// Rule is the rule that decided, as a text for users and logs. It is "" if no rule did.
 	Rule string
-	// Named says that Rule names the files that the call writes. This matters for files that run
-	// code by themselves, such as git hooks (see package workspace): if Named is false, the loop
-	// asks the user before such a file is written, even if the [Approver] allows the call.
+	// Named says that Rule names the files that the call writes, or that they are the tool's own (see
+	// File of [Subject]) and the [Approver] lets it write them. This matters for files that run code by
+	// themselves, such as git hooks (see package workspace): if Named is false, the loop asks the user
+	// before such a file is written, even if the Approver allows the call.
 	Named bool
 	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
 	// first, in the form that [RuleKeeper] takes. It is empty if there are no such rules.

@@ -222,9 +222,9 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 	case b.in.Turn == b.sentTurn+1 && !slices.ContainsFunc(b.in.Messages[len(b.messages):], b.compacted): // a part was replaced
 		b.counter.Observe(b.model, b.sent, b.in.Usage)
 	}
-	begun, done := true, false // what follow and serve leave behind if they panic is incomplete
+	begun, made := true, false // what follow and serve leave behind if they panic is incomplete
 	defer func() {
-		if begun && !done { // nothing of it holds, also if something has panicked
+		if begun && !made { // nothing of it holds, also if something has panicked
 			b.messages = nil
 			if b.in.Compact != nil && b.spent.Usage != (aycoder.Usage{}) {
 				_ = b.in.Compact(ctx, &b.spent)
@@ -244,19 +244,20 @@ func (b *build) request(ctx context.Context) (*aycoder.Request, error) {
 			return nil, err
 		}
 		count, fits := b.measure(ctx, req)
-		if fits && (try > 0 || b.in.Overflow == nil && !b.commanded()) {
+		done := fits && (try > 0 || b.in.Overflow == nil && !b.commanded())
+		if !done && try == 0 {
+			begun = true
+			done = b.refuses(count, fits)
+		}
+		if done {
 			if try > 0 || served {
 				b.before = cmp.Or(b.before, count.Tokens+b.saved)
 				if err := b.announce(ctx, count.Tokens); err != nil {
 					return nil, err
 				}
 			}
-			b.sent, b.sentTurn, done = req, b.in.Turn, true
+			b.sent, b.sentTurn, made = req, b.in.Turn, true
 			return req, nil
-		}
-		if try == 0 {
-			begun = true
-			b.begin(count.Tokens + b.saved)
 		}
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -279,8 +280,8 @@ func (b *build) make(ctx context.Context) (*aycoder.Request, error) {
 	return b.declare(b.shortTail(req)), nil
 }
 
-// tokens returns the budget of a request, or 0 if nobody knows it.
-func (b *build) tokens() int64 {
+// context returns the window of the model, or 0 if nobody knows it.
+func (b *build) context() int64 {
 	window := least(b.window, b.in.Window) // the model may know better
 	if info, ok := aycoder.As[aycoder.ModelInfoer](b.client); ok && window == 0 {
 		found, _ := info.ModelInfo(b.model.Name)
@@ -289,6 +290,12 @@ func (b *build) tokens() int64 {
 	if b.note.Model == b.model.Provider+"/"+b.model.Name {
 		window = least(window, b.note.Window)
 	}
+	return window
+}
+
+// tokens returns the budget of a request, or 0 if nobody knows it.
+func (b *build) tokens() int64 {
+	window := b.context()
 	if window == 0 {
 		return 0
 	}
@@ -349,19 +356,29 @@ func (b *build) announce(ctx context.Context, after int64) error {
 	return b.in.Compact(ctx, &c)
 }
 
-// begin tells that a compaction begins.
-func (b *build) begin(before int64) {
-	b.before = before
+// refuses tells that a compaction begins, and reports whether somebody refuses that and the request may do without. A
+// command is then done with.
+func (b *build) refuses(count tokens.Count, fits bool) bool {
+	b.before = count.Tokens + b.saved
 	if b.in.Compacting == nil {
-		return
+		return false
 	}
-	c := &aycoder.Compacting{Reason: "threshold", Tokens: before, Budget: b.budget}
+	c := &aycoder.Compacting{Reason: "threshold", Tokens: b.before, Budget: b.budget, Needed: !fits && !b.mayFit(count)}
 	if over := b.in.Overflow; over != nil {
-		c.Reason, c.Budget = "refusal", cmp.Or(over.Max, b.budget)
+		c.Reason, c.Budget, c.Needed = "refusal", cmp.Or(over.Max, b.budget), true
 	} else if b.commanded() {
 		c.Reason = "command"
 	}
-	b.in.Compacting(c)
+	if b.in.Compacting(c) == nil || c.Needed {
+		return false
+	}
+	b.command = 0
+	return true
+}
+
+// mayFit reports whether the model may take a request that is above the budget, if its answer is short.
+func (b *build) mayFit(count tokens.Count) bool {
+	return count.Tokens+leastAnswer <= b.context() && b.size <= b.bytes
 }
 
 // tooLarge names the largest parts of a request that fits in no way.

@@ -73,7 +73,7 @@ func (a *agents) similar(name string) string {
 // general makes the agent for any task, with the tools that are there.
 func (b *builder) general(a *agents) (err error) {
 	a.any, err = tools.Subagent(tools.SubagentConfig{
-		Name: agentTool, Model: b.Client, Tools: b.forAgents(nil), Background: b.Jobs,
+		Name: agentTool, Model: current(b.Client), Tools: b.forAgents(nil), Background: b.Jobs,
 		Options: []aycoder.Option{aycoder.WithName(agentTool)},
 	})
 	if err == nil {
@@ -84,18 +84,18 @@ func (b *builder) general(a *agents) (err error) {
 
 // agents makes the agents with the tools that the model may call, and thus never with one that it may not.
 func (b *builder) agents(ctx context.Context, a *agents) error {
-	if err := b.general(a); err != nil || b.Library == nil || len(b.Library.Agents) == 0 {
+	if err := b.general(a); err != nil || b.Library == nil || len(b.Library.Now().Agents) == 0 {
 		return err
 	}
 	a.named = map[string]aycoder.Tool{}
-	for _, f := range b.Library.Agents {
+	for _, f := range b.Library.Now().Agents {
 		t, err := b.agent(ctx, f)
 		if err != nil {
 			return fmt.Errorf("agent %s: %w", f.Name, err)
 		}
 		a.named[f.Name] = t
 	}
-	return a.describe(b.Library.Agents)
+	return a.describe(b.Library.Now().Agents)
 }
 
 func (b *builder) agent(ctx context.Context, f *project.Agent) (aycoder.Tool, error) {
@@ -116,7 +116,7 @@ func (b *builder) agent(ctx context.Context, f *project.Agent) (aycoder.Tool, er
 // forAgents returns the tools that agents have. Agents start no others.
 func (b *builder) forAgents(l *toolLimits) []aycoder.Tool {
 	var out []aycoder.Tool
-	for _, t := range b.Tools {
+	for _, t := range slices.Concat(b.agentTools, b.late) {
 		if name := t.Spec().Name; name != agentTool && (l == nil || l.has(name)) {
 			out = append(out, t)
 		}
@@ -173,14 +173,14 @@ var families = []string{"haiku", "opus", "sonnet"}
 func (b *builder) modelOf(ctx context.Context, name, file string) aycoder.ModelClient {
 	switch name {
 	case "", "inherit", "main":
-		return b.Client
+		return current(b.Client)
 	case "small":
-		return b.Small
+		return current(b.Small)
 	}
-	if m := b.opened[name]; m != nil {
+	if m := b.Runtime.models.of(name); m != nil {
 		return m
 	}
-	m, why := b.Client, error(nil)
+	m, why := current(b.Client), error(nil)
 	if key := b.configured(name); key != "" && b.in.open != nil {
 		if found, err := b.model(ctx, key, nil); err == nil {
 			m = found
@@ -195,10 +195,7 @@ func (b *builder) modelOf(ctx context.Context, name, file string) aycoder.ModelC
 			runes.Path(file), runes.Path(name), why))
 		return m
 	}
-	if b.opened == nil {
-		b.opened = map[string]aycoder.ModelClient{}
-	}
-	b.opened[name] = m
+	b.Runtime.models.keep(name, m)
 	return m
 }
 

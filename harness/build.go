@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,8 +36,11 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
-	masker       *tools.Masker                  // nil if secrets are not masked
-	opened       map[string]aycoder.ModelClient // by the names in files of agents and commands
+	skill        aycoder.Tool   // reads skills
+	withheld     bool           // since there are no skills
+	late         []aycoder.Tool // that came after New
+	agentTools   []aycoder.Tool // that agents may have
+	masker       *tools.Masker  // nil if secrets are not masked
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -50,6 +52,7 @@ func newBuilder(dir string, opts []Option) (*builder, error) {
 	if err := option.Apply(&b.in, opts); err != nil {
 		return b, err
 	}
+	b.trust = b.in.trust
 	if !b.in.configured {
 		defaults, err := config.Load()
 		if err != nil {
@@ -82,19 +85,13 @@ func (b *builder) told(context.Context) error {
 // check reports, before anything is opened, all that the configuration needs and the program does not have.
 func (b *builder) check(context.Context) error {
 	var errs []error
-	main := cmp.Or(b.in.model, b.in.settings.Roles.Main)
-	if b.in.client == nil && main == "" {
-		errs = append(errs, wrong("roles.main", "no model: name one, or pass WithClient or WithModel"))
-	}
-	for _, role := range []struct {
-		key, name string
-		given     bool
-	}{
-		{"roles.main", main, b.in.client != nil}, {"roles.small", b.in.settings.Roles.Small, b.in.small != nil},
-		{"roles.summary", b.in.settings.Roles.Summary, b.in.summary != nil},
-	} {
-		if role.name != "" && !role.given && b.in.open == nil {
-			errs = append(errs, wrong(role.key, "%s: %w: pass WithOpener, such as that of package linked", role.name, ErrNotLinked))
+	for _, r := range b.roles(b.in.settings.Roles) {
+		switch {
+		case r.given != nil:
+		case r.name == "" && r.key == "roles.main":
+			errs = append(errs, wrong(r.key, "no model: name one, or pass WithClient or WithModel"))
+		case r.name != "" && b.in.open == nil:
+			errs = append(errs, wrong(r.key, "%s: %w: pass WithOpener, such as that of package linked", r.name, ErrNotLinked))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.in.settings.Servers)) {
@@ -198,6 +195,7 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	sub := new(agents)
+	b.agentTools = b.Tools
 	if err := b.general(sub); err != nil {
 		return err
 	}
@@ -205,6 +203,8 @@ func (b *builder) tools(ctx context.Context) error {
 	if err := b.filter(); err != nil {
 		return err
 	}
+	b.withholdSkills()
+	b.agentTools = slices.Clone(b.Tools)
 	if err := b.agents(ctx, sub); err != nil { // again, without the tools that were left out
 		return err
 	}
@@ -476,25 +476,4 @@ func (b *builder) price(provider, model string) (aycoder.Price, bool) {
 		return aycoder.Price{}, false
 	}
 	return *info.Price, true
-}
-
-// sandbox returns the options that confine commands.
-func (b *builder) sandbox(ctx context.Context) ([]tools.Option, error) {
-	c := b.in.settings.Sandbox
-	if c.Mode == "off" {
-		return nil, nil
-	}
-	if b.Workspace == nil {
-		return nil, wrong("sandbox.mode", "the workspace is on another machine, which has its own")
-	}
-	box, err := b.box(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	opts := []tools.Option{tools.WithSandbox(box), tools.WithSandboxRequired(c.Mode == "required")}
-	proxy, err := b.proxy(c.Hosts)
-	if proxy != nil {
-		opts = append(opts, tools.WithProxy(proxy))
-	}
-	return opts, err
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
@@ -110,18 +111,44 @@ func typedFrom(ctx context.Context) *Typed {
 	return t
 }
 
-// prepareCommands opens the models that commands name.
+// prepareCommands opens the models that the commands of the library name.
 func (b *builder) prepareCommands(ctx context.Context) {
-	b.Runtime.trust = b.in.trust
 	if b.Library == nil {
 		return
 	}
-	for _, c := range b.Library.Commands {
+	for _, c := range b.Library.Now().Commands {
 		if c.Model != "" {
 			b.modelOf(ctx, c.Model, c.File)
 		}
 	}
-	b.Runtime.models = b.opened
+}
+
+// models are those that files of agents and commands name, by these names.
+type models struct {
+	mu     sync.Mutex
+	opened map[string]aycoder.ModelClient
+}
+
+// of returns the model of a name, or nil.
+func (m *models) of(name string) aycoder.ModelClient {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.opened[name]
+}
+
+func (m *models) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opened = nil
+}
+
+func (m *models) keep(name string, client aycoder.ModelClient) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.opened == nil {
+		m.opened = map[string]aycoder.ModelClient{}
+	}
+	m.opened[name] = client
 }
 
 // An expansion makes one input.
@@ -143,7 +170,7 @@ func (x *expansion) expand(ctx context.Context, text string) (*Typed, error) {
 	if err := x.r.trusts(c); err != nil {
 		return nil, err
 	}
-	t := &Typed{Command: c.Name, r: x.r, model: x.r.models[c.Model], limits: x.r.restrict("the command "+c.Name, c.File, c.AllowedTools)}
+	t := &Typed{Command: c.Name, r: x.r, model: x.r.models.of(c.Model), limits: x.r.restrict("the command "+c.Name, c.File, c.AllowedTools)}
 	e := project.Expansion{Files: x.r.Files}
 	if bash := x.r.bash(t); bash != nil {
 		e.Run = func(ctx context.Context, script string) (string, error) {
@@ -178,10 +205,10 @@ func (r *Runtime) command(ctx context.Context, name string) (*project.Command, e
 		return s.Command(ctx)
 	}
 	var names []string
-	for _, c := range r.Library.Commands {
+	for _, c := range r.Library.Now().Commands {
 		names = append(names, c.Name)
 	}
-	for _, s := range r.Library.Skills {
+	for _, s := range r.Library.Now().Skills {
 		names = append(names, s.Name)
 	}
 	return nil, &UnknownCommandError{Name: name, Similar: closest.Closest(name, names, 3)}

@@ -26,7 +26,8 @@
 // # Changes
 //
 // With [WithReloader], a runtime looks before each turn whether files of the configuration have changed. A change takes
-// effect there, as a whole, and notices say what has changed. See also [Runtime.Config] and [Runtime.Reload].
+// effect there, as a whole, and notices say what has changed. It is the same with instructions, skills and agents of
+// files. See also [Runtime.Config] and [Runtime.Reload].
 //
 // # Commands
 //
@@ -83,7 +84,7 @@ type Runtime struct {
 	Session *session.Session
 
 	// Client is the model of the role main. Small and Summary are those of the other roles; Summary is nil if rules
-	// write summaries.
+	// write summaries. With [WithReloader], those of the configuration follow its changes.
 	Client, Small, Summary aycoder.ModelClient
 
 	// Files are the files of the workspace, on which the tools work. Workspace is the same if it is on this machine.
@@ -111,8 +112,8 @@ type Runtime struct {
 	loaded  *config.Loaded
 	reload  *reload // nil without WithReloader
 	stages  []Stage
-	plain   []aycoder.Option               // of loops that run only tools
-	models  map[string]aycoder.ModelClient // of commands, by the names in their files
+	plain   []aycoder.Option // of loops that run only tools
+	models  models
 	trust   *config.Trust
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins
@@ -143,6 +144,19 @@ func New(ctx context.Context, dir string, opts ...Option) (*Runtime, error) {
 // Run lets the agent answer: see [aycoder.Agent].
 func (r *Runtime) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
 	return r.Agent.Run(ctx, in, opts...)
+}
+
+// Compact makes a conversation smaller between two runs, as [compaction.Compactor.Compact] does, unless a hook of
+// PreCompact refuses that: the error is then a [*hooks.StoppedError]. If there is a Session, it is for its method Compact.
+func (r *Runtime) Compact(ctx context.Context, messages []*aycoder.Message, keep string) (
+	[]*aycoder.Message, *aycoder.Compacted, error,
+) {
+	if r.Hooks != nil {
+		if err := r.Hooks.PreCompact(ctx, keep); err != nil {
+			return messages, &aycoder.Compacted{}, err
+		}
+	}
+	return r.Compactor.Compact(ctx, messages, keep)
 }
 
 // Notify tells the user something: the run that works, or else the next one, yields it as an [aycoder.Notice].

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -23,22 +22,22 @@ const keyTime = 30 * time.Second
 // models opens the models of the roles. Clients that are given draw on the budgets like others.
 func (b *builder) models(ctx context.Context) error {
 	var errs []error
-	role := func(given aycoder.ModelClient, name string) aycoder.ModelClient {
-		if given != nil {
-			return b.counted(given)
+	for _, r := range b.roles(b.in.settings.Roles) {
+		m := aycoder.ModelClient(nil)
+		switch {
+		case r.given != nil:
+			m = b.counted(r.given)
+		case r.name != "":
+			var err error
+			m, err = b.model(ctx, r.name, nil)
+			errs = append(errs, err)
+		case r.follows():
+			m = current(b.Client)
 		}
-		if name == "" {
-			return nil
+		if m != nil && r.given == nil && b.in.reloader != nil {
+			m = exchangeable(m)
 		}
-		m, err := b.model(ctx, name, nil)
-		errs = append(errs, err)
-		return m
-	}
-	roles := b.in.settings.Roles
-	b.Client = role(b.in.client, cmp.Or(b.in.model, roles.Main))
-	b.Summary = role(b.in.summary, roles.Summary)
-	if b.Small = role(b.in.small, roles.Small); b.Small == nil {
-		b.Small = b.Client
+		*r.client = m
 	}
 	return errors.Join(errs...)
 }
@@ -51,6 +50,9 @@ func (b *builder) model(ctx context.Context, name string, names []string) (aycod
 	c, err := b.find(name)
 	if err != nil {
 		return nil, err
+	}
+	if b.in.open == nil { // New has checked only the names of then
+		return nil, wrong("models."+name, "%w: pass WithOpener, such as that of package linked", ErrNotLinked)
 	}
 	spec, err := b.spec(ctx, name, c)
 	if err != nil {

@@ -18,16 +18,19 @@ import (
 
 // WithReloader sets the configuration to the one that r has, as [WithConfig] does, and follows its changes: before
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
-// notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, and those of the budgets that
-// there are can change; other keys take effect when the runtime is made again, and a notice names them. Commands,
-// agents and skills are read again there, too, unless the workspace is on another machine: see [Runtime.Library]. If
-// several runs work at the same time, a change waits until one of them works alone, so that it is never inside of a
-// turn.
+// notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, those of the budgets that
+// there are, and the models of the roles that had one can change; other keys take effect when the runtime is made
+// again, and a notice names them. If a model cannot be opened, the one before stays, and a notice says why.
 //
-// A change never touches the rules, the mode and the limits that other options of the host have set. With
+// Instructions, commands, agents and skills are read again there, too, unless the workspace is on another machine: see
+// [Runtime.Library]. The system prompt stays as it was sent, and the tail of each request says what has changed in it,
+// until messages are left out of the requests, as in a compaction: then the prompt gets the new texts. If several
+// runs work at the same time, a change waits until one of them works alone, so that it is never inside of a turn.
+//
+// A change never touches the rules, the mode, the limits and the models that other options of the host have set. With
 // [WithLoopOptions], a change can only lower limits. If a file of the project changes that the user trusted, what it
-// restricted stays until the user decides. An [aycoder.WithSetup] among the options of the loop replaces this one,
-// and nothing changes then. Several runtimes may share r. Default: the configuration does not change.
+// restricted stays until the user decides, and so do the models. An [aycoder.WithSetup] among the options of the loop
+// replaces this one, and nothing changes then. Several runtimes may share r. Default: the configuration does not change.
 func WithReloader(r *config.Reloader) Option {
 	return func(s *setup) error {
 		if r == nil {
@@ -49,7 +52,7 @@ func (r *Runtime) Config() *config.Loaded {
 	return r.reload.now
 }
 
-// Reload reads commands, agents and skills again, and the files of the configuration now, however young they are. A
+// Reload reads instructions, commands, agents and skills again, and the files of the configuration now, however young they are. A
 // change takes effect at once if no run works, and else before its next turn. The error says that there is no
 // [WithReloader], or it is that of the files, so that the configuration in force stays. It is safe for concurrent
 // use.
@@ -62,9 +65,11 @@ func (r *Runtime) Reload(ctx context.Context) error {
 	defer x.mu.Unlock()
 	c := x.source.Reload()
 	if x.runs == 0 {
-		x.adopt()
+		x.retry(ctx)
+		x.adopt(ctx)
 	}
 	x.library(ctx)
+	x.instructions(ctx)
 	return c.Err
 }
 
@@ -83,6 +88,14 @@ type reload struct {
 	trusted *config.Loaded // the last one before a file of the project was no longer trusted, or nil
 	made    *aycoder.Limits
 	limits  aycoder.Limits
+
+	texts    []*updated
+	read     *project.Instructions // the last ones, or nil
+	run      string                // that the last request was of
+	messages int                   // of it
+	agents   *agents               // nil if they are as New has made them
+	failed   map[string]bool       // the roles whose models could not be opened
+	main     aycoder.ModelClient   // nil if it is as New has opened it
 }
 
 // reloads makes what follows the changes, before the loop.
@@ -93,6 +106,13 @@ func (b *builder) reloads(context.Context) error {
 	x := &reload{b: b, source: b.in.reloader, now: b.in.loaded, first: limitsOf(b.in.settings)}
 	x.limits = x.first
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
+	if b.instructions != nil {
+		x.read = b.instructions
+		x.follow("instructions", b.instructions.Prompt(), project.ChangedInstructions)
+	}
+	if b.Library != nil {
+		x.follow("skills", b.Library.SkillsPrompt(), project.ChangedSkills)
+	}
 	b.reload = x
 	return nil
 }
@@ -134,34 +154,18 @@ func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, erro
 	}
 	if x.runs <= 1 {
 		x.source.Check()
-		x.adopt()
+		x.adopt(ctx)
 		if x.b.Workspace != nil {
 			x.library(ctx)
+			x.instructions(ctx)
 		}
 	}
-	s.Limits = x.merged(s.Limits)
+	s.Limits, s.Tools, s.Client = x.merged(s.Limits), x.tools(s.Tools), x.client(s.Client)
 	return s, nil
 }
 
-// library reads commands, agents and skills again. The list of skills in the system prompt stays as it was sent.
-func (x *reload) library(ctx context.Context) {
-	if x.b.Library == nil {
-		return
-	}
-	next, err := project.Load(ctx, x.b.librarySources()...)
-	if err != nil {
-		return // of ctx, which ends the run
-	}
-	for _, w := range next.Warnings {
-		if !slices.Contains(x.b.Library.Now().Warnings, w) {
-			x.b.Notify("skills", w.String())
-		}
-	}
-	x.b.Library.Replace(next)
-}
-
 // adopt puts the configuration of the source into force, and tells what is wrong with its files.
-func (x *reload) adopt() {
+func (x *reload) adopt(ctx context.Context) {
 	if err := x.source.Fault(); err != x.fault {
 		if x.fault = err; err != nil {
 			x.b.Notify("config", "the files are not valid, so the configuration in force stays:\n"+err.Error())
@@ -171,14 +175,14 @@ func (x *reload) adopt() {
 	if next == x.now || next == x.refused {
 		return
 	}
-	if err := x.apply(next); err != nil {
+	if err := x.apply(ctx, next); err != nil {
 		x.refused = next
 		x.b.Notify("config", "the files cannot be used, so the configuration in force stays:\n"+err.Error())
 	}
 }
 
 // apply puts a configuration into force. The steps that can fail come first.
-func (x *reload) apply(next *config.Loaded) error {
+func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 	b, c := x.b, next.Config.Settings
 	b.in.verify = next.Verify
 	list := b.hookList(c.Hooks)
@@ -206,6 +210,9 @@ func (x *reload) apply(next *config.Loaded) error {
 	}
 	for name, pot := range b.Budgets {
 		_ = pot.SetLimits(lowestAmount(amountOf(c, name), amountOf(kept, name))) // which package config has checked
+	}
+	if trusted == nil { // a file of the project may have limited the use of models
+		x.exchange(ctx, c)
 	}
 	x.tell(next)
 	x.now = next
@@ -249,7 +256,7 @@ func (x *reload) tell(next *config.Loaded) {
 	for _, c := range next.Since(x.now) {
 		line := c.String()
 		if !x.live(c.Key, next.Config.Settings) {
-			line += " (takes effect when started again)"
+			line += x.later(c.Key)
 		}
 		lines = append(lines, line)
 	}
@@ -258,11 +265,25 @@ func (x *reload) tell(next *config.Loaded) {
 	}
 }
 
+// later says when the value of a key takes effect that has not.
+func (x *reload) later(key string) string {
+	switch models := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles."); {
+	case models && x.trusted != nil:
+		return " (takes effect when you have decided about the file of the project)"
+	case models && len(x.failed) > 0:
+		return " (could not be opened)"
+	}
+	return " (takes effect when started again)"
+}
+
 // live reports whether the value of a key has taken effect.
 func (x *reload) live(key string, c config.Settings) bool {
 	if rest, ok := strings.CutPrefix(key, "budgets."); ok {
 		name, _, _ := strings.Cut(rest, ".")
 		return x.b.Budgets[name] != nil
+	}
+	if strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.") {
+		return x.trusted == nil && x.filled(key)
 	}
 	switch key {
 	case "approval.mode":

@@ -170,13 +170,17 @@ func TestReloadBetweenTurns(t *testing.T) {
 
 // reloading returns a runtime with a reloader for a user's file, and a function that saves the file and reloads.
 func reloading(t *testing.T, text string, opts ...harness.Option) (*harness.Runtime, func(text string) error) {
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"), script.Say("4"))
+	return reloadingModels(t, text, append([]harness.Option{harness.WithClient(model)}, opts...)...)
+}
+
+// reloadingModels is reloading without a model.
+func reloadingModels(t *testing.T, text string, opts ...harness.Option) (*harness.Runtime, func(text string) error) {
 	name := filepath.Join(t.TempDir(), "config.toml")
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	src, err := config.NewReloader(config.WithUserFile(name))
 	require.NoError(t, err)
-	rt := open(t, t.TempDir(), append([]harness.Option{
-		harness.WithClient(script.New(script.Say("1"), script.Say("2"), script.Say("3"), script.Say("4"))), harness.WithReloader(src),
-	}, opts...)...)
+	rt := open(t, t.TempDir(), append([]harness.Option{harness.WithReloader(src)}, opts...)...)
 	return rt, func(text string) error {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 		return rt.Reload(t.Context())

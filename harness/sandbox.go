@@ -10,6 +10,27 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
+// sandbox returns the options that confine commands.
+func (b *builder) sandbox(ctx context.Context) ([]tools.Option, error) {
+	c := b.in.settings.Sandbox
+	if c.Mode == "off" {
+		return nil, nil
+	}
+	if b.Workspace == nil {
+		return nil, wrong("sandbox.mode", "the workspace is on another machine, which has its own")
+	}
+	box, err := b.box(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	opts := []tools.Option{tools.WithSandbox(box), tools.WithSandboxRequired(c.Mode == "required")}
+	proxy, err := b.proxy(c.Hosts)
+	if proxy != nil {
+		opts = append(opts, tools.WithProxy(proxy))
+	}
+	return opts, err
+}
+
 // box opens the sandbox of a kind, or the one that fits the system, and tries it.
 func (b *builder) box(ctx context.Context, c config.Sandbox) (*tools.LocalSandbox, error) {
 	opts := []tools.SandboxOption{

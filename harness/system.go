@@ -16,7 +16,8 @@ import (
 )
 
 // A Section is a part of the system prompt. The usual ones are, in order: base, environment, map, instructions,
-// skills, and what hooks say at the beginning of a session. They are made once, so that the prompt caches of providers hit. For the rules, see [Rules].
+// skills, and what hooks say at the beginning of a session. They are made once, so that the prompt caches of providers
+// hit; for changes of files, see [WithReloader]. For the rules, see [Rules].
 type Section struct{ Name, Text string }
 
 const basePrompt = `You are a coding agent. Look before you change anything: read the files and search. Make the smallest
@@ -176,14 +177,30 @@ func (b *builder) library(ctx context.Context, sources []project.Source) error {
 	}
 	b.Library = lib
 	b.warn("skills", lib.Warnings)
-	if len(lib.Skills) == 0 {
+	if len(lib.Skills) == 0 && b.in.reloader == nil {
 		return nil
 	}
-	t, err := project.NewSkillTool(lib)
-	if err == nil {
-		b.Tools = append(b.Tools, t)
+	if b.skill, err = project.NewSkillTool(lib); err == nil {
+		b.Tools = append(b.Tools, b.skill)
 	}
 	return err
+}
+
+// withholdSkills takes the tool for skills away until there are skills.
+func (b *builder) withholdSkills() {
+	if i := slices.Index(b.Tools, b.skill); i >= 0 && len(b.Library.Skills) == 0 {
+		b.Tools = slices.Delete(b.Tools, i, i+1)
+		b.withheld = true
+	}
+}
+
+// offerSkills adds the tool for skills when the first skill has come. It reports whether it has.
+func (b *builder) offerSkills() bool {
+	if !b.withheld || len(b.Library.Now().Skills) == 0 {
+		return false
+	}
+	b.withheld, b.late = false, []aycoder.Tool{b.skill}
+	return true
 }
 
 func (b *builder) warn(source string, list []project.Warning) {
@@ -266,9 +283,15 @@ func (b *builder) usual() []Stage {
 			BeforeTurn: b.keeper.Context, AroundTool: b.keeper.Tool,
 		})
 	}
-	return append(stages, Stage{
+	stages = append(stages, Stage{
 		Name: "compaction", Effect: "keeps requests within the window of the model", BeforeTurn: b.Compactor.Middleware,
 	})
+	if b.reload != nil && len(b.reload.texts) > 0 { // inside of the compaction, which counts what it adds
+		stages = append(stages, Stage{
+			Name: "changes", Effect: "adds what has changed in the files of the system prompt", BeforeTurn: b.reload.context,
+		})
+	}
+	return stages
 }
 
 var _ aycoder.Agent = (*agent)(nil)

@@ -31,8 +31,9 @@
 //
 // Both directories instruct agents, so nobody changes them by accident: the workspace refuses each change to
 // them that was not approved (see [workspace.WithApproved]). The tools change only the files of the project,
-// and propose a plan, which the user sees and which is merged with what the user changes meanwhile. Text of a
-// project is text from others: a host that works on foreign code asks its user before it uses a Memory.
+// and propose a plan, which the user sees and which is merged with what the user changes meanwhile. They run
+// unasked if an allow rule names the tool, and in the mode full-auto of package policy. Text of a project is
+// text from others: a host that works on foreign code asks its user before it uses a Memory.
 package memory
 
 import (

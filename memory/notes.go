@@ -21,13 +21,13 @@ import (
 
 const (
 	rememberDescription = `Write something down for later sessions in this project: a decision, how something works,
-what the user prefers. The text is added to the note; the user is asked first. Write whole sentences.`
+what the user prefers. The text is added to the note; the user may be asked first. Write whole sentences.`
 
 	recallDescription = `Look into the notes of earlier sessions. Without a query, it lists the notes; with one, it
 returns the paragraphs that have the words.`
 
 	forgetDescription = `Take something out of the notes: the paragraphs of a note that are equal to the text, or the
-whole note if no text is given. The user is asked first.`
+whole note if no text is given. The user may be asked first.`
 
 	maxNotes  = 500
 	maxRecall = 16 << 10 // bytes of a result

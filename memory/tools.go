@@ -15,7 +15,7 @@ import (
 const (
 	addDescription = `Keep a lesson for later work in this project: what goes wrong, and the rule that avoids it.
 Add one after the user has corrected you, or after you have found the cause of repeated failures.
-The lesson goes into .aycoder/lessons.md, and the user is asked first.`
+The lesson goes into .aycoder/lessons.md, and the user may be asked first.`
 
 	closeDescription = `Close a lesson that no longer holds. It stays in .aycoder/lessons.md, marked as done.`
 
@@ -40,14 +40,16 @@ type listArgs struct{}
 // project: see [tools.NewPlanner].
 func (m *Memory) Tools() ([]aycoder.Tool, error) {
 	ws := m.project().files
-	text := func(arg string) aycoder.Subject { return aycoder.Subject{Kind: aycoder.SubjectText, Arg: arg} }
-	add, err1 := tools.NewPlanner(ws, "lesson_add", addDescription, text("rule"), m.add)
-	closing, err2 := tools.NewPlanner(ws, "lesson_close", closeDescription, text("id"), m.close)
+	text := func(arg, file string) aycoder.Subject {
+		return aycoder.Subject{Kind: aycoder.SubjectText, Arg: arg, File: path.Join(m.project().path, file)}
+	}
+	add, err1 := tools.NewPlanner(ws, "lesson_add", addDescription, text("rule", lessonFile), m.add)
+	closing, err2 := tools.NewPlanner(ws, "lesson_close", closeDescription, text("id", lessonFile), m.close)
 	list, err3 := aycoder.NewTool("lesson_list", listDescription, m.list, aycoder.WithEffect(aycoder.EffectReadOnly))
-	remember, err4 := tools.NewPlanner(ws, "remember", rememberDescription, text("note"), m.remember)
+	remember, err4 := tools.NewPlanner(ws, "remember", rememberDescription, text("note", noteDir+"/*.md"), m.remember)
 	recall, err5 := aycoder.NewTool("recall_notes", recallDescription, m.recall,
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectText, "query"))
-	forget, err6 := tools.NewPlanner(ws, "forget", forgetDescription, text("note"), m.forget)
+	forget, err6 := tools.NewPlanner(ws, "forget", forgetDescription, text("note", noteDir+"/*.md"), m.forget)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}

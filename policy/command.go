@@ -17,7 +17,8 @@ func (r *rule) names(q *inquiry) bool {
 		return false // there may be more
 	}
 	for _, g := range q.guarded {
-		if g.never || !ignore.Names(r.Pattern, g.name) {
+		named := ignore.Names(r.Pattern, g.name) || g.own && !strings.Contains(r.Tool, "*")
+		if g.never || !named {
 			return false
 		}
 	}

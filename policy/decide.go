@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -46,6 +47,7 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 	if s.runs(q) {
 		g := q.grounds(nil)
 		g.ReadOnly = q.script != nil && q.harmless() && !q.requested
+		g.Named = q.guarded != nil
 		return aycoder.Allow().WithRationale(g)
 	}
 	return s.question(q)
@@ -67,7 +69,7 @@ func (s *snapshot) runs(q *inquiry) bool {
 	case q.harmless():
 		return true
 	case q.guarded != nil:
-		return false
+		return s.mode == FullAuto && !slices.ContainsFunc(q.guarded, func(g guarded) bool { return !g.own })
 	}
 	return s.mode == FullAuto || s.mode == AcceptEdits && q.edits && q.class <= shell.WritesWorkspace
 }
@@ -208,7 +210,7 @@ func (r *rule) covers(q *inquiry) bool {
 	if allow {
 		return matchText(r.Pattern, q.subject)
 	}
-	return matchText(foldCase(r.Pattern), foldCase(q.subject))
+	return matchText(foldCase(r.Pattern), foldCase(q.subject)) || q.named != nil && r.coversFiles(q, allow)
 }
 
 // coversFiles reports whether an allow rule covers all files of a call, or another rule one of

@@ -19,7 +19,7 @@ func (p *Policy) guardFile(q *inquiry, name string) {
 		name = path.Join(q.world.Root, name)
 	}
 	if strings.EqualFold(path.Clean(name), filepath.ToSlash(p.file.path)) {
-		q.protect(guarded{name, "writes", rulesFile, true})
+		q.protect(guarded{name: name, how: "writes", why: rulesFile, never: true})
 	}
 }
 
@@ -45,6 +45,6 @@ func (p *Policy) guardArgs(q *inquiry) {
 	_ = json.Unmarshal(q.call.Args, &args)
 	plain, _ := json.Marshal(args) // a name cannot be spelled with escapes
 	if name := filepath.Base(p.file.path); strings.Contains(strings.ToLower(string(plain)), strings.ToLower(name)) {
-		q.protect(guarded{name, "writes", rulesFile, true})
+		q.protect(guarded{name: name, how: "writes", why: rulesFile, never: true})
 	}
 }

@@ -147,3 +147,29 @@ func TestRulesFollowLinks(t *testing.T) {
 		}
 	}
 }
+
+// A tool that writes one file which instructs agents does so unasked by a rule for it or in full-auto, unless the argument
+// leads to another file, or a stranger's text has come in.
+func TestFileOfATool(t *testing.T) {
+	spec := aycoder.ToolSpec{Name: "keep", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "note", File: ".aycoder/*.md"}}
+	full := newPolicy(t, policy.WithMode(policy.FullAuto))
+	got, v := ask(t, full, &spec, "a")
+	require.Equal(t, "allow", got)
+	require.True(t, v.Grounds().Named)
+	got, v = ask(t, full, &spec, "../AGENTS")
+	require.Equal(t, "allow", got)
+	require.False(t, v.Grounds().Named, "the loop and the workspace refuse what is protected")
+
+	require.NoError(t, full.Audit(t.Context(), &aycoder.AuditRecord{Untrusted: true}))
+	got, _ = ask(t, full, &spec, "a")
+	require.Equal(t, "ask", got)
+
+	got, v = ask(t, newPolicy(t, policy.WithMode(policy.AcceptEdits), policy.WithEditTools("keep")), &spec, "a")
+	require.Equal(t, "ask", got)
+	require.Equal(t, []string{"keep:a", "keep"}, v.Grounds().Suggested)
+	for _, rule := range v.Grounds().Suggested {
+		got, v := ask(t, newPolicy(t, policy.WithRules(policy.User, entry(t, policy.RuleAllow, rule))), &spec, "a")
+		require.Equal(t, "allow", got, rule)
+		require.True(t, v.Grounds().Named, rule)
+	}
+}

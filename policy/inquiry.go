@@ -41,6 +41,7 @@ type inquiry struct {
 type guarded struct {
 	name, how, why string
 	never          bool // no rule covers it: none says its name
+	own            bool // the tool is there to write it, so who names the tool names it
 }
 
 // guard looks at a file that the call reads or writes.
@@ -106,7 +107,21 @@ func (p *Policy) study(q *inquiry) {
 	default:
 		q.edits = p.edits[call.Name] && spec.Effect != aycoder.EffectReadOnly
 		q.other()
+		q.own()
 		p.guardArgs(q)
+	}
+}
+
+// own looks at the one file that a tool writes.
+func (q *inquiry) own() {
+	name := ignore.Own(q.spec.Subject.File, q.subject)
+	if name == "" || q.spec.Effect == aycoder.EffectReadOnly {
+		return
+	}
+	q.named = []string{name}
+	q.guard("writes", name)
+	for i := range q.guarded {
+		q.guarded[i].own = true
 	}
 }
 

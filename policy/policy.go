@@ -38,7 +38,9 @@
 //     a file which runs code implicitly (CI configuration, hooks, start files of shells and
 //     editors) or instructs agents. Only a rule that names the file allows such a call. The
 //     question says why the file runs code. For a command, only the names in its text count,
-//     because the files that a program writes are unknown.
+//     because the files that a program writes are unknown. A tool that writes one such file and no
+//     other, as [aycoder.Subject] says, is there for this file: a rule that names the tool allows
+//     it, and so does [FullAuto].
 //   - An allow rule that covers the call allows the call.
 //   - Otherwise the [Mode] decides. If the mode lets a command run because the command only
 //     reads, the tool confines the command to reading: see [aycoder.Invocation].

@@ -61,7 +61,11 @@ func (q *inquiry) suggest() []Rule {
 		}
 		return nil
 	}
-	return []Rule{q.allow(quoteStars.Replace(q.subject))}
+	rules := []Rule{q.allow(quoteStars.Replace(q.subject))}
+	if q.spec.Subject.File != "" {
+		rules = append(rules, q.allow(""))
+	}
+	return rules
 }
 
 func (q *inquiry) allow(pattern string) Rule {

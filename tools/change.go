@@ -31,10 +31,18 @@ const maxDiff = 48 << 10 // bytes of the diffs of a result
 type changer[In any] struct {
 	aycoder.Tool
 	ws   FS
+	file string // of the subject
 	find finder[In]
 	turn *semaphore.Weighted // held during a change, so that no other makes its plan stale
 
 	resolve func(context.Context, *edit.FileResult) (string, bool) // see WithConflicts
+}
+
+// Spec implements [aycoder.Tool].
+func (c *changer[In]) Spec() aycoder.ToolSpec {
+	s := c.Tool.Spec()
+	s.Subject.File = c.file
+	return s
 }
 
 var (
@@ -78,7 +86,7 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 	if err != nil {
 		return nil, err
 	}
-	c := &changer[In]{ws: ws, find: find, turn: semaphore.NewWeighted(1), resolve: conf.resolve}
+	c := &changer[In]{ws: ws, file: what.subject.File, find: find, turn: semaphore.NewWeighted(1), resolve: conf.resolve}
 	t, err := aycoder.NewTool(what.name, what.description, guard(c.call),
 		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(what.subject.Kind, what.subject.Arg))
 	if err != nil {
@@ -92,7 +100,7 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 // elsewhere, such as a rename by a language server. propose returns what a call would change, without changing
 // anything; it may be called several times for a call, and its error is for the model. Everything else is as
 // in [EditFile]: the plan is shown before it is carried out, merged with what the user changes meanwhile, and
-// shown to the model as a diff. For the subject, see [aycoder.WithSubject].
+// shown to the model as a diff. For the subject, see [aycoder.Subject].
 func NewPlanner[In any](
 	ws FS, name, description string, subject aycoder.Subject,
 	propose func(context.Context, In) ([]edit.File, error), opts ...Option,

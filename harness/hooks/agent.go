@@ -144,17 +144,44 @@ func (r *Runner) build(
 		return nil, by
 	}
 	if begin := in.Compacting; begin != nil {
-		in.Compacting = func(c *aycoder.Compacting) {
+		in.Compacting = func(c *aycoder.Compacting) error {
 			trigger := "auto"
 			if c.Reason == "command" {
 				trigger = "manual"
 			}
-			add := map[string]any{"trigger": trigger, "custom_instructions": ""}
-			r.tell(ctx, PreCompact, aycoder.Place{Run: in.Run}, add, trigger)
-			begin(c)
+			refused := r.preCompact(ctx, aycoder.Place{Run: in.Run}, trigger, "")
+			switch {
+			case refused == nil:
+			case !c.Needed:
+				r.refusal(refused, "")
+				return refused
+			default:
+				r.refusal(refused, ", but the conversation does not fit otherwise, so it is made")
+			}
+			return begin(c)
 		}
 	}
 	return b.Build(ctx, in)
+}
+
+// PreCompact runs the hooks of this event before a compaction between two runs, for which the user has asked with words
+// about what to keep. The error is a [*StoppedError] if one refuses it.
+func (r *Runner) PreCompact(ctx context.Context, keep string) error {
+	if refused := r.preCompact(ctx, aycoder.Place{}, "manual", keep); refused != nil {
+		return refused
+	}
+	return nil
+}
+
+func (r *Runner) preCompact(ctx context.Context, at aycoder.Place, trigger, keep string) *StoppedError {
+	_, refused := r.tell(ctx, PreCompact, at, map[string]any{"trigger": trigger, "custom_instructions": keep}, trigger)
+	return refused
+}
+
+// refusal reports that a hook refuses a compaction, and what comes of it.
+func (r *Runner) refusal(by *StoppedError, outcome string) {
+	text := fmt.Sprintf("the compaction is refused%s: %s", outcome, cmp.Or(by.Reason, "no reason given"))
+	r.conf.Report(Report{Event: PreCompact, Hook: by.Hook, Text: text})
 }
 
 // goOn returns a message with which the run goes on, or nil.

@@ -483,7 +483,7 @@ func TestPreCompact(t *testing.T) {
 	b := newBench(t, hooks.Hook{Event: hooks.PreCompact, Matcher: "manual", Command: "cat >in.json"})
 	b.opts = []aycoder.Option{aycoder.WithContext(aycoder.ContextFunc(func(_ context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
 		require.Empty(t, b.read("in.json"))
-		in.Compacting(&aycoder.Compacting{Reason: "command"})
+		require.NoError(t, in.Compacting(&aycoder.Compacting{Reason: "command"}))
 		require.Contains(t, b.read("in.json"), `"trigger":"manual"`)
 		req := *in.Base
 		req.Messages = in.Messages
@@ -491,6 +491,31 @@ func TestPreCompact(t *testing.T) {
 	}))}
 	_, _, err := b.run(b.runner(), script.Say("hello"))
 	require.NoError(t, err)
+}
+
+// A hook refuses a compaction, which is made all the same if the conversation does not fit otherwise. The user reads both.
+func TestPreCompactRefuses(t *testing.T) {
+	b := newBench(t, hooks.Hook{Event: hooks.PreCompact, Command: "echo not now >&2; exit 2"})
+	r := b.runner()
+	b.opts = []aycoder.Option{aycoder.WithContext(aycoder.ContextFunc(func(_ context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		require.ErrorAs(t, in.Compacting(&aycoder.Compacting{Reason: "threshold"}), new(*hooks.StoppedError))
+		require.NoError(t, in.Compacting(&aycoder.Compacting{Reason: "refusal", Needed: true}))
+		req := *in.Base
+		req.Messages = in.Messages
+		return &req, nil
+	}))}
+	var begun []string
+	_, _, err := b.runWith(r, func(ev aycoder.Event) {
+		if c, ok := ev.(*aycoder.Compacting); ok {
+			begun = append(begun, c.Reason)
+		}
+	}, script.Say("hello"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"refusal"}, begun)
+	require.Len(t, b.reports, 2)
+	require.Equal(t, "the compaction is refused: not now", b.reports[0].Text)
+	require.Equal(t, "the compaction is refused, but the conversation does not fit otherwise, so it is made: not now", b.reports[1].Text)
+	require.ErrorContains(t, r.PreCompact(t.Context(), "keep"), "not now")
 }
 
 // A cancelled run does not wait for its hooks.

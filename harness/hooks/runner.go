@@ -128,7 +128,7 @@ func (r *Runner) Hooks() []Hook {
 	return out
 }
 
-// A StoppedError reports that a hook ended the run, or refused the prompt of the user.
+// A StoppedError reports that a hook ended the run, or refused the prompt of the user or a compaction.
 type StoppedError struct {
 	Hook   Hook
 	Reason string

@@ -46,7 +46,31 @@ type Instructions struct {
 	// Warnings say what was left out.
 	Warnings []Warning
 
-	sums map[[sha256.Size]byte]bool
+	sums   map[[sha256.Size]byte]bool
+	looked []lookedAt
+}
+
+// lookedAt is a file that was looked for, with the sum of its beginning, or zeros if it could not be read.
+type lookedAt struct {
+	source Source
+	name   string
+	sum    [sha256.Size]byte
+}
+
+// Changed reports whether one of the files has changed, or one has come that was not there, also among those that
+// files import. It costs much less than to read the instructions again.
+func (i *Instructions) Changed(ctx context.Context) bool {
+	return slices.ContainsFunc(i.looked, func(l lookedAt) bool {
+		text, _, err := l.source.readStart(ctx, l.name, maxInstruction)
+		return sumOf(text, err) != l.sum
+	})
+}
+
+func sumOf(text string, err error) (sum [sha256.Size]byte) {
+	if err == nil {
+		sum = sha256.Sum256([]byte(text))
+	}
+	return sum
 }
 
 // ReadInstructions reads the instructions of sources, the nearest first. Those of a project are AGENTS.md, CLAUDE.md
@@ -124,6 +148,7 @@ func (c *collector) file(ctx context.Context, name string, depth int) error {
 		return nil
 	}
 	text, whole, err := c.source.readStart(ctx, name, maxInstruction)
+	c.looked = append(c.looked, lookedAt{c.source, name, sumOf(text, err)})
 	label := path.Join(c.source.Label, name)
 	if err != nil && missing(err) {
 		return err

@@ -18,6 +18,26 @@ func names(i *project.Instructions) (out []string) {
 	return out
 }
 
+// A change of each file that was looked for is found, and no other.
+func TestInstructionsChanged(t *testing.T) {
+	ws := dir(t, map[string]string{"AGENTS.md": "See @docs/a.md and @docs/later.md.", "docs/a.md": "A", "main.go": "package main"})
+	source := project.Source{Files: ws}
+	for name, want := range map[string]bool{
+		"AGENTS.md": true, "docs/a.md": true, "docs/later.md": true, "CLAUDE.md": true, ".claude/CLAUDE.md": true, "main.go": false, "docs/b.md": false,
+	} {
+		in, err := project.ReadInstructions(t.Context(), source)
+		require.NoError(t, err)
+		require.False(t, in.Changed(t.Context()))
+		put(t, ws.Dir(), name, "changed: "+name)
+		require.Equal(t, want, in.Changed(t.Context()), name)
+		put(t, ws.Dir(), "AGENTS.md", "See @docs/a.md and @docs/later.md.")
+	}
+	in, err := project.ReadInstructions(t.Context(), source)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(ws.Dir(), "CLAUDE.md")))
+	require.True(t, in.Changed(t.Context()))
+}
+
 func TestInstructions(t *testing.T) {
 	ws := dir(t, map[string]string{
 		"AGENTS.md":                       "Use tabs. See @docs/style.md and @alice.\n",

@@ -49,7 +49,7 @@ type Keeper struct {
 type keptRun struct {
 	id      string
 	present map[string]string   // the ids of blocks, by their keys
-	looked  map[string][]string // the blocks of a directory, as keys and ids in turn
+	looked  map[string][]string // the blocks of a directory in this turn, as keys and ids by turns
 	last    []weak.Pointer[aycoder.Message]
 	extra   string // added to the first message
 	from    weak.Pointer[aycoder.Message]
@@ -67,7 +67,7 @@ func NewKeeper(files Files, base *Instructions) *Keeper {
 
 // Tool is an [aycoder.ToolMiddleware]. To the output of a call of read_file, edit_file, multi_edit or write_file it
 // adds the instructions (AGENTS.md, CLAUDE.md and GEMINI.md, with their imports) of the directory of the file and those
-// above, up to the root, unless the model has them before it. Each stands in a separate text.
+// above, up to the root, unless the model has them before it as they are in this turn. Each stands in a separate text.
 // A middleware that masks secrets must be around this one.
 func (k *Keeper) Tool(next aycoder.ToolFunc) aycoder.ToolFunc {
 	return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
@@ -129,7 +129,7 @@ func (k *Keeper) news(ctx context.Context, run, dir string) (texts []string) {
 	return texts
 }
 
-// knows reports whether the model has all instructions for a directory that an earlier look in this run has found.
+// knows reports whether the model has all instructions for a directory that an earlier look in this turn has found.
 func (k *Keeper) knows(run, dir string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,7 +184,7 @@ func (r *keptRun) keep(in aycoder.ContextInput, req *aycoder.Request) *aycoder.R
 	for _, m := range req.Messages {
 		r.last = append(r.last, weak.Make(m))
 	}
-	r.present = map[string]string{}
+	r.present, r.looked = map[string]string{}, map[string][]string{} // files may have changed since the last turn
 	for _, text := range append(sent, blocksOf(r.extra)...) {
 		key, id := blockOf(text)
 		r.present[key] = id

@@ -113,6 +113,19 @@ func TestKeeperAddsOnce(t *testing.T) {
 	require.Equal(t, 1, count(8, "CHANGED"))
 }
 
+// A change inside of a run comes with the next file that is used, and its text after the old one.
+func TestKeeperFollowsInARun(t *testing.T) {
+	ws := dir(t, map[string]string{"a/AGENTS.md": "FIRST", "a/x.go": "x", "a/y.go": "y"})
+	a := newTalk(t, ws, 0, read("a/x.go"), script.Func(func(*aycoder.Request) script.Step {
+		put(t, ws.Dir(), "a/AGENTS.md", "SECOND")
+		return read("a/y.go")
+	}), read("a/x.go"), script.Say("done"))
+	a.ask("go")
+	require.Equal(t, 0, strings.Count(a.sent()[1], "SECOND"))
+	require.Equal(t, 1, strings.Count(a.sent()[2], "SECOND"))
+	require.Equal(t, 1, strings.Count(a.sent()[3], "SECOND"))
+}
+
 // Calls of one message do not add the same twice, and a call that fails, or leads out, adds nothing.
 func TestKeeperParallel(t *testing.T) {
 	ws := dir(t, map[string]string{"a/AGENTS.md": "FIRST", "a/x.go": "x", "a/y.go": "y"})

@@ -53,7 +53,7 @@ func newDesk(t *testing.T, fancy bool) *desk {
 	input, keys := io.Pipe()
 	d.keys = keys
 	o := tty.Options{Plain: !fancy, Getenv: func(string) string { return "xterm" }}
-	d.chat = newTestChat(t, input, d, o, &chat{agent: talk, talk: talk})
+	d.chat = newTestChat(t, input, d, o, &chat{agent: talk, talk: talk, name: func() string { return "" }})
 	return d
 }
 

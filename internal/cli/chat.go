@@ -26,10 +26,10 @@ type chat struct {
 	talk      *sessions.Session
 	runtime   *harness.Runtime
 	settings  *settings
-	compactor *compaction.Compactor
-	name      string // of the model
-	label     string // of the prompt
-	fill      string // initial text of the next prompt
+	compactor compactor
+	name      func() string // of the model
+	label     string        // of the prompt
+	fill      string        // initial text of the next prompt
 	history   *line.History
 	conflicts conflicts
 	slash     func(line string) (SlashCommand, string, bool) // of extensions
@@ -199,7 +199,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.line(c.paint(red, "! "+explain(err)))
 	default:
 		c.warnCut(&res)
-		c.summary(c.name, &res, time.Since(start)-c.waited)
+		c.summary(c.name(), &res, time.Since(start)-c.waited)
 	}
 }
 

@@ -16,6 +16,11 @@ func compactCommand(line string) (words string, ok bool) {
 	return strings.TrimSpace(words), command == "/compact"
 }
 
+// A compactor makes conversations smaller.
+type compactor interface {
+	Compact(ctx context.Context, messages []*aycoder.Message, keep string) ([]*aycoder.Message, *aycoder.Compacted, error)
+}
+
 // compact makes the conversation smaller between two turns. An interrupt stops it.
 func (c *chat) compact(ctx context.Context, words string) {
 	ctx, c.stop = context.WithCancel(ctx)

@@ -78,7 +78,7 @@ func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
 	if o.print {
 		pace = 0
 	}
-	s.name, s.demo = demoModel, true
+	s.demo = true
 	// Running the check changes nothing, so the demo does not ask for approval.
 	rules := []policy.Rule{{Action: policy.RuleAllow, Tool: "bash", Pattern: demoCheck}}
 	st, err := demoSettings(o)

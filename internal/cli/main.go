@@ -113,7 +113,6 @@ func usageOr(err error) int {
 // A session is an agent with the directory in which it works.
 type session struct {
 	*harness.Runtime
-	name    string // of the model
 	dir     string
 	demo    bool
 	closers []func() error
@@ -140,29 +139,47 @@ func (a *app) open(ctx context.Context, o *options, st *settings) (*session, err
 
 // openModel makes a session with a model that the settings name. The options of extensions come last.
 func (s *session) openModel(ctx context.Context, o *options, st *settings, extra []harness.Option) error {
-	opts, err := st.options()
+	opts, err := s.options(st)
 	if err != nil {
 		return err
 	}
-	own, err := st.own()
-	if err != nil {
+	if err := s.build(ctx, ".", o, append(opts, extra...)); err != nil {
 		return err
-	}
-	if own != nil {
-		s.closers = append(s.closers, own.Close)
-		opts = append(opts, harness.WithUserFiles(own))
-	}
-	if err := s.build(ctx, ".", o, slices.Concat(opts, st.saved(), extra)); err != nil {
-		return err
-	}
-	if namer, ok := aycoder.As[aycoder.ModelNamer](s.Client); ok {
-		_, name := namer.ModelName()
-		s.name = clean(name)
 	}
 	if !st.texts {
 		s.Notify("trust", "instructions, skills and lessons of this project are off: you have not trusted them (see -trust)")
 	}
 	return nil
+}
+
+// options returns what the settings say, and opens the user's directory.
+func (s *session) options(st *settings) ([]harness.Option, error) {
+	opts, err := st.options()
+	if err != nil {
+		return nil, err
+	}
+	own, err := st.own()
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		s.closers = append(s.closers, own.Close)
+		opts = append(opts, harness.WithUserFiles(own))
+	}
+	return append(opts, st.saved()...), nil
+}
+
+// model returns the name of the model, which a change of the configuration may exchange.
+func (s *session) model() string {
+	namer, ok := aycoder.As[aycoder.ModelNamer](s.Client)
+	switch {
+	case s.demo:
+		return demoModel
+	case !ok:
+		return ""
+	}
+	_, name := namer.ModelName()
+	return clean(name)
 }
 
 // close undoes everything, the last thing first.
@@ -359,7 +376,7 @@ func (a *app) chat(o *options) int {
 		return a.failed(err)
 	}
 	defer s.close()
-	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Compactor, s.name
+	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
 	c.greet(s, a.getenv(keyEnv) != "")
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }
@@ -399,7 +416,7 @@ func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
 // greet names the model.
 func (c *chat) greet(s *session, key bool) {
 	if !s.demo {
-		c.line("Using " + s.name + ". /help tells what else there is; ctrl-d leaves.")
+		c.line("Using " + s.model() + ". /help tells what else there is; ctrl-d leaves.")
 		return
 	}
 	c.label, c.fill = "demo", demoTask

@@ -42,7 +42,7 @@ func (p *printer) start(s *session) {
 			Version int    `json:"version"`
 			Model   string `json:"model"`
 			Dir     string `json:"cwd"`
-		}{"run_start", 1, s.name, s.dir})
+		}{"run_start", 1, s.model(), s.dir})
 	}
 }
 

@@ -25,6 +25,7 @@ type settings struct {
 	from   []config.Option
 	loaded *config.Loaded
 	model  string // "" if nothing names one, and there is no key for the usual one
+	fixed  bool   // the model does not follow the configuration, which does not name it
 	texts  bool   // those of the project are trusted
 }
 
@@ -43,6 +44,7 @@ func (a *app) settings(o *options) (*settings, error) {
 		return nil, err
 	}
 	st.model = a.model(o, st.loaded)
+	st.fixed = o.model != "" || st.model != st.loaded.Config.Roles.Main
 	if !o.print && st.model == "" && o.model == "" && st.loaded.Config.Roles.Main == "" {
 		st.model = demoModel
 	}
@@ -131,8 +133,11 @@ func (st *settings) options() ([]harness.Option, error) {
 		return nil, err
 	}
 	opts := []harness.Option{
-		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(linked.Open), harness.WithModel(st.model),
+		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(linked.Open),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts),
+	}
+	if st.fixed {
+		opts = append(opts, harness.WithModel(st.model))
 	}
 	if st.trust != nil {
 		opts = append(opts, harness.WithTrust(st.trust))

@@ -97,7 +97,7 @@ func (u *ui) refresh() {
 		lines = append(lines, u.asked.line(u))
 	}
 	v := u.editor.View(cols)
-	at := tty.Cursor{Row: len(lines) + v.Row, Col: v.Col}
+	at := tty.Cursor{Row: len(lines) + v.Row, Col: v.Col, Drawn: u.working}
 	lines = append(lines, v.Lines...)
 	if u.hint != "" {
 		lines = append(lines, u.paint(faint, u.hint))
@@ -201,12 +201,10 @@ func (u *ui) echo(prompt, text string) {
 	}
 }
 
-// typed gives a key to the editor. A plain terminal ends a line with a line feed.
+// typed gives a key to the editor.
 func (u *ui) typed(k tty.Key) line.Event {
 	u.lastKey = k.At
 	switch {
-	case !u.Fancy() && isKey(k, "ctrl+j"):
-		k.Name, k.Rune, k.Ctrl = tty.Enter, 0, false
 	case isKey(k, "ctrl+z"):
 		_ = u.Suspend() // where that is not possible, the key does nothing
 		return line.Event{}

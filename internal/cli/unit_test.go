@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -252,14 +253,14 @@ func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.
 	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver), aycoder.WithContextMiddleware(keep.Middleware))
 	require.NoError(t, err)
 	talk := newTalk(t, loop)
-	return newTestChat(t, input, out, tty.Options{Plain: true}, &chat{compactor: keep, agent: talk, talk: talk, name: "test"})
+	return newTestChat(t, input, out, tty.Options{Plain: true}, &chat{compactor: keep, agent: talk, talk: talk, name: func() string { return "test" }})
 }
 
 // newTestChat gives a chat a terminal of 80 columns.
 func newTestChat(t testing.TB, input io.Reader, out io.Writer, o tty.Options, c *chat) *chat {
 	t.Helper()
 	screen := tty.New(out, func() (cols, rows int) { return 80, 24 }, o)
-	keys := tty.NewInput(input)
+	keys := tty.NewInput(input, o.Plain)
 	t.Cleanup(func() {
 		require.NoError(t, screen.Close())
 		keys.Close()
@@ -470,6 +471,27 @@ func TestModelOfAnyProvider(t *testing.T) {
 	}
 	_, err := open("nobody/x")
 	require.Equal(t, exitUsage, usageOr(err))
+}
+
+// The model follows the configuration that names it, unless a flag names one.
+func TestModelOfConfiguration(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	name := filepath.Join(home, "aycoder", "config.toml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	for flag, want := range map[string]string{"": "second", "ollama/first": "first"} {
+		require.NoError(t, os.WriteFile(name, []byte("roles.main = \"ollama/first\"\n"), 0o600))
+		a, o := &app{getenv: os.Getenv}, &options{model: flag, print: true}
+		st, err := a.settings(o)
+		require.NoError(t, err)
+		s, err := a.open(t.Context(), o, st)
+		require.NoError(t, err)
+		defer s.close()
+		require.Equal(t, "first", s.model())
+		require.NoError(t, os.WriteFile(name, []byte("roles.main = \"ollama/second\"\n"), 0o600))
+		require.NoError(t, s.Reload(t.Context()))
+		require.Equal(t, want, s.model(), "with -model %q", flag)
+	}
 }
 
 func TestNotice(t *testing.T) {

@@ -293,6 +293,15 @@ func matchElement(elem, s string) bool {
 	return ok && strings.HasSuffix(s, rest) // there is one star at most
 }
 
+// Own returns the file of a tool, in which a star stands for an argument, or "" if the argument is
+// more than a part of a name.
+func Own(file, arg string) string {
+	if strings.Contains(file, "*") && strings.ContainsAny(arg, `/\`) {
+		return ""
+	}
+	return strings.ReplaceAll(file, "*", arg)
+}
+
 // WhyRuns returns a reason for each of the files that runs code, see [Runs], at most limit, or
 // nil if none does.
 func WhyRuns(names []string, limit int) []string {

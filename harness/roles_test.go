@@ -1,0 +1,130 @@
+package harness_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+// twoModels returns a file with two models and other keys.
+func twoModels(keys string) string {
+	return "approval.mode = \"full-auto\"\n" + keys + "[models.one]\nprovider = \"acme\"\nmodel = \"first\"\n" +
+		"[models.two]\nprovider = \"acme\"\nmodel = \"second\"\n"
+}
+
+func complete(t *testing.T, m aycoder.ModelClient) string {
+	t.Helper()
+	got, err := aycoder.Complete(t.Context(), m, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}})
+	require.NoError(t, err)
+	return got.Message.Text()
+}
+
+// A run that is at work asks another model from the next turn on, and agents that start then have it, too.
+func TestModelsChange(t *testing.T) {
+	change := script.Call("change", struct{}{})
+	first := script.New(change, script.Say("not reached")).With(script.WithName("acme", "first"))
+	second := script.New(script.Call("subagent", map[string]string{"task": "x"}), script.Say("a"), change, script.Say("ok")).
+		With(script.WithName("acme", "second"))
+	quick := script.New(script.Say("a title"))
+	var save func(string) error
+	tool := changing(t, []func(){
+		func() { require.NoError(t, save(twoModels("roles.main = \"two\"\nroles.summary = \"one\"\n"))) },
+		func() { require.NoError(t, save(twoModels("roles.main = \"two\"\nroles.small = \"acme/quick\"\n"))) },
+	})
+	var specs []harness.ModelSpec
+	rt, save := reloadingModels(t, twoModels("roles.main = \"one\"\n"), harness.WithTools(tool),
+		harness.WithOpener(opener(&specs, map[string]*script.Model{"first": first, "second": second, "quick": quick})))
+	require.Equal(t, "first", modelName(t, rt.Small))
+	var changed, notices []string
+	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.SetupChanged:
+			changed = append(changed, ev.Model)
+		case *aycoder.Notice:
+			notices = append(notices, ev.Text)
+		}
+	}
+	require.Equal(t, []string{"acme/second"}, changed)
+	require.Equal(t, []string{
+		"the configuration has changed:\nroles.main: \"one\" → \"two\"\nroles.summary: none → \"one\" (takes effect when started again)",
+		"the configuration has changed:\nroles.small: none → \"acme/quick\"\nroles.summary: \"one\" → none (takes effect when started again)",
+	}, notices)
+	require.Len(t, first.Requests(), 1)
+	require.Len(t, second.Requests(), 4)
+	require.NotContains(t, toolNames(second.Requests()[1]), "subagent", "that is the request of the agent")
+	require.Equal(t, "second", specs[1].Model)
+	require.Equal(t, "second", modelName(t, rt.Client))
+	require.Equal(t, "a title", complete(t, rt.Small))
+}
+
+// modelName returns the name of the model that a client asks.
+func modelName(t *testing.T, m aycoder.ModelClient) string {
+	t.Helper()
+	n, ok := aycoder.As[aycoder.ModelNamer](m)
+	require.True(t, ok)
+	_, model := n.ModelName()
+	return model
+}
+
+// A model that cannot be opened leaves the one before in place, and the user reads why. Reload tries again.
+func TestModelThatCannotBeOpened(t *testing.T) {
+	first, second := script.New(script.Say("1"), script.Say("2")), script.New(script.Say("3"))
+	var specs []harness.ModelSpec
+	known := map[string]*script.Model{"first": first}
+	rt, save := reloadingModels(t, twoModels("roles.main = \"one\"\n"), harness.WithOpener(opener(&specs, known)))
+	require.NoError(t, save(twoModels("roles.main = \"two\"\n")))
+	require.Equal(t, []string{
+		"config: roles.main: the model stays as it was: models.two: provider acme: this program does not have it",
+		"config: the configuration has changed:\nroles.main: \"one\" → \"two\" (could not be opened)",
+	}, run(t, rt, "one"))
+	require.Empty(t, run(t, rt, "two"), "it is told once")
+	require.Len(t, first.Requests(), 2)
+	known["second"] = second
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Empty(t, run(t, rt, "three"))
+	require.Len(t, second.Requests(), 1)
+}
+
+// Models that the host has given do not change, and those that only a trusted file of the project limits are not
+// exchanged until the user decides about its change.
+func TestModelsThatStay(t *testing.T) {
+	var specs []harness.ModelSpec
+	first, second := script.New(script.Say("1"), script.Say("2")), script.New(script.Say("3"))
+	opening := harness.WithOpener(opener(&specs, map[string]*script.Model{"first": first, "second": second}))
+	rt, save := reloading(t, twoModels("roles.main = \"one\"\n"), opening)
+	require.NoError(t, save(twoModels("roles.main = \"two\"\n")))
+	require.Len(t, run(t, rt, "one"), 1)
+	require.Empty(t, specs)
+
+	dir := project(t, map[string]string{config.ProjectFile: "[models.one]\nrequests_per_minute = 1\n"})
+	name := filepath.Join(t.TempDir(), "config.toml")
+	put(t, filepath.Dir(name), "config.toml", twoModels("roles.main = \"one\"\n"))
+	trust := config.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
+	src, err := config.NewReloader(config.WithUserFile(name), config.WithProject(dir), config.WithTrust(trust))
+	require.NoError(t, err)
+	decide := func() {
+		for _, q := range src.Current().Questions {
+			require.NoError(t, trust.Decide(t.Context(), q, true))
+		}
+		require.NoError(t, src.Reload().Err)
+	}
+	decide()
+	rt = open(t, dir, opening, harness.WithReloader(src))
+	require.Equal(t, 1, src.Current().Config.Models["one"].RequestsPerMinute)
+	require.Len(t, specs, 1)
+	put(t, dir, config.ProjectFile, "[models.one]\nrequests_per_minute = 600\n")
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Len(t, specs, 1)
+	require.Contains(t, strings.Join(run(t, rt, "one"), "\n"), "models.one.requests_per_minute: 1 → none (takes effect when you have decided about the file of the project)")
+	decide()
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Len(t, specs, 2)
+}
