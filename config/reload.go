@@ -176,6 +176,9 @@ func (r *Reloader) load() *Change {
 
 // accept puts a configuration into force.
 func (r *Reloader) accept(l *Loaded) {
+	if before := r.Current(); before != nil {
+		l.keep(before)
+	}
 	r.kept = l.files
 	for _, f := range r.setup.dependencies(l) {
 		if r.files[f.name] == nil {

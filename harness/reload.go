@@ -26,7 +26,7 @@ import (
 //
 // A change never touches the rules, the mode and the limits that other options of the host have set. With
 // [WithLoopOptions], a change can only lower limits. If a file of the project changes that the user trusted, what it
-// restricted stays until the user decides. An [aycoder.WithSetup] among the options of the loop replaces this one,
+// restricted stays until the user decides, and its hooks before tools refuse their calls. An [aycoder.WithSetup] among the options of the loop replaces this one,
 // and nothing changes then. Several runtimes may share r. Default: the configuration does not change.
 func WithReloader(r *config.Reloader) Option {
 	return func(s *setup) error {
@@ -80,7 +80,6 @@ type reload struct {
 	now     *config.Loaded
 	refused *config.Loaded // was valid, but could not be used
 	fault   error          // that was told
-	trusted *config.Loaded // the last one before a file of the project was no longer trusted, or nil
 	made    *aycoder.Limits
 	limits  aycoder.Limits
 }
@@ -186,10 +185,10 @@ func (x *reload) apply(next *config.Loaded) error {
 		b.in.verify = x.now.Verify
 		return err
 	}
-	trusted := x.lastTrusted(next)
-	rules := rulesOf(c)
-	if trusted != nil {
-		rules[policy.Project] = append(rules[policy.Project], rulesOf(trusted.Config.Settings)[policy.Project]...)
+	rules, limits := rulesOf(c), limitsOf(c)
+	for _, s := range next.Lapsed() {
+		rules[policy.Project] = append(rules[policy.Project], rulesOf(s)[policy.Project]...)
+		limits = lowest(limits, limitsOf(s))
 	}
 	if b.Policy != nil {
 		if err := b.Policy.Configure(policy.Configured{Mode: x.mode(c), Rules: rules}); err != nil {
@@ -198,35 +197,17 @@ func (x *reload) apply(next *config.Loaded) error {
 		}
 	}
 	_ = b.Hooks.Replace(list) // which is valid
-	x.limits, x.trusted = limitsOf(c), trusted
-	var kept config.Settings
-	if trusted != nil {
-		kept = trusted.Config.Settings
-		x.limits = lowest(x.limits, limitsOf(kept))
-	}
+	x.limits = limits
 	for name, pot := range b.Budgets {
-		_ = pot.SetLimits(lowestAmount(amountOf(c, name), amountOf(kept, name))) // which package config has checked
+		most := amountOf(c, name)
+		for _, s := range next.Lapsed() {
+			most = lowestAmount(most, amountOf(s, name))
+		}
+		_ = pot.SetLimits(most) // which package config has checked
 	}
 	x.tell(next)
 	x.now = next
 	return nil
-}
-
-// lastTrusted returns the configuration whose restrictions stay since a file of the project has changed that the user
-// trusted, or nil.
-func (x *reload) lastTrusted(next *config.Loaded) *config.Loaded {
-	switch {
-	case !asks(next):
-		return nil
-	case asks(x.now):
-		return x.trusted
-	}
-	return x.now
-}
-
-// asks reports whether the user has to decide about a file of the project.
-func asks(l *config.Loaded) bool {
-	return slices.ContainsFunc(l.Questions, func(q config.Question) bool { return q.Kind == config.KindSettings })
 }
 
 // mode returns the new mode, or "" if it stays: it has not changed, or the host or the user has chosen another one.
