@@ -37,7 +37,6 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
-	masker       *tools.Masker                  // nil if secrets are not masked
 	opened       map[string]aycoder.ModelClient // by the names in files of agents and commands
 }
 

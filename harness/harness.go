@@ -113,6 +113,7 @@ type Runtime struct {
 	stages  []Stage
 	plain   []aycoder.Option               // of loops that run only tools
 	models  map[string]aycoder.ModelClient // of commands, by the names in their files
+	masker  *tools.Masker                  // nil if secrets are not masked
 	trust   *config.Trust
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins

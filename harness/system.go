@@ -69,11 +69,11 @@ func (b *builder) begin(ctx context.Context) {
 }
 
 // masked hides the secrets in a text of the project, as the tools do.
-func (b *builder) masked(text string) string {
-	if b.masker == nil {
+func (r *Runtime) masked(text string) string {
+	if r.masker == nil {
 		return text
 	}
-	return b.masker.Mask(text)
+	return r.masker.Mask(text)
 }
 
 // section sets a section: it replaces that of the name, or follows the others. An empty one is left out.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -213,12 +214,10 @@ func (x *expander) parameters(script string) string {
 	var set strings.Builder
 	set.WriteString("set --")
 	for _, w := range x.words {
-		set.WriteString(" " + shellQuoted(w))
+		set.WriteString(" " + program.Quote(w))
 	}
-	return set.String() + "\nARGUMENTS=" + shellQuoted(x.args) + "\n" + script
+	return set.String() + "\nARGUMENTS=" + program.Quote(x.args) + "\n" + script
 }
-
-func shellQuoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // words splits arguments at blanks that are not in quotes.
 func words(args string) (out []string) {

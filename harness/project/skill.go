@@ -10,7 +10,6 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/closest"
 	"github.com/aycoder/aycoder/internal/runes"
-	"github.com/aycoder/aycoder/tools"
 )
 
 const (
@@ -104,7 +103,7 @@ func (s *Skill) read(ctx context.Context) (*aycoder.ToolResult, error) {
 	}
 	res := aycoder.TextResult(fmt.Sprintf("skill %s in %s\n%s", s.Name, runes.Path(s.Dir), s.list(ctx)))
 	res.Parts = append(res.Parts, &aycoder.Text{
-		Text: block(skillTag, s.Name, note, tools.EscapeInvisible(strings.TrimSpace(d.body))),
+		Text: block(skillTag, s.Name, note, strings.TrimSpace(d.body)),
 	})
 	res.Summary = s.Name
 	return res, nil
@@ -168,5 +167,5 @@ func (s *Skill) readFile(ctx context.Context, file string) (*aycoder.ToolResult,
 	if !whole {
 		text += "\n[the rest of the file is left out]"
 	}
-	return aycoder.TextResult(tools.EscapeInvisible(text)), nil
+	return aycoder.TextResult(text), nil
 }
