@@ -160,8 +160,10 @@ func valueOf(key, n *yaml.Node) value {
 			}
 		}
 		v.text = "[" + strings.Join(v.list, ", ") + "]"
-	default:
+	case yaml.ScalarNode:
 		v.text, _ = scalar(n)
+	default:
+		v.list = []string{} // a table or an alias: it names no tool, which is not the same as all of them
 	}
 	return v
 }
