@@ -118,6 +118,7 @@ type Runtime struct {
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins
 	notices notices
+	unknown sync.Map // the models without a price that the user was told of, by budget
 	closing sync.Once
 	closers []func() error
 	closed  error
