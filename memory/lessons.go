@@ -33,9 +33,14 @@ type Lesson struct {
 
 // ID returns six hexadecimal digits that follow from Pattern and Rule, whatever their case and blanks.
 func (l *Lesson) ID() string {
-	fold := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
-	sum := sha256.Sum256([]byte(fold(l.Pattern) + "\n" + fold(l.Rule)))
+	sum := sha256.Sum256([]byte(l.folded()))
 	return hex.EncodeToString(sum[:3])
+}
+
+// folded is the same for equal lessons.
+func (l *Lesson) folded() string {
+	fold := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+	return fold(l.Pattern) + "\n" + fold(l.Rule)
 }
 
 // String returns the lesson in one line, such as "PATTERN: … RULE: …".
@@ -136,7 +141,7 @@ func (m *Memory) Lessons(ctx context.Context) ([]Lesson, error) {
 		errs = append(errs, err)
 		for _, l := range ParseLessons(text) {
 			l.Source = d.source
-			key := fmt.Sprint(l.ID(), l.Closed)
+			key := fmt.Sprint(l.folded(), l.Closed) // six digits could be those of another
 			if !seen[key] {
 				all = append(all, l)
 			}

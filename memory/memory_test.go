@@ -443,3 +443,15 @@ func TestManyNotes(t *testing.T) {
 	out, _ = call(t, m, true, "recall_notes", map[string]string{"query": "needle3"})
 	require.Contains(t, out, "needle3 haystack")
 }
+
+// A lesson of a project with the ID of a lesson of the user does not take its place.
+func TestEqualIDs(t *testing.T) {
+	ws := open(t, map[string]string{".aycoder/lessons.md": "- PATTERN: number 18302067\n  RULE: do nothing\n"})
+	user := open(t, map[string]string{"lessons.md": "- PATTERN: the cache is stale\n  RULE: run make clean\n"})
+	m := newMemory(t, ws, memory.WithUser(user))
+	all, err := m.Lessons(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "4f3ed9", all[0].ID())
+	require.Equal(t, "4f3ed9", all[1].ID())
+}

@@ -77,8 +77,9 @@ func (m *Memory) add(ctx context.Context, in addArgs) ([]edit.File, error) {
 
 // openIn reports whether a file has the lesson, and it is not closed.
 func (l *Lesson) openIn(text string) bool {
-	id := l.ID()
-	return slices.ContainsFunc(ParseLessons(text), func(have Lesson) bool { return !have.Closed && have.ID() == id })
+	return slices.ContainsFunc(ParseLessons(text), func(have Lesson) bool {
+		return !have.Closed && have.folded() == l.folded()
+	})
 }
 
 // item returns the lesson as an item of a list.
