@@ -290,7 +290,8 @@ func (b *builder) hooks(context.Context) error {
 		}
 	}
 	r, err := hooks.New(hooks.Config{
-		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Dir: b.Shell.DirOf, Report: b.report,
+		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Dir: b.Shell.DirOf,
+		Mask: b.masked, Report: b.report,
 	})
 	b.Hooks = r
 	return err

@@ -43,6 +43,7 @@
 // "async" is waited for. Handlers other than commands, and the condition "if", are not supported: [Parse]
 // reports and leaves out such hooks. A hook sees the names that its authors know (Bash, Read, Edit, …,
 // absolute paths in file_path), and matchers find a tool by either name. A patch is shown as one Edit for
-// each of its files. PreCompact cannot prevent a compaction. SubagentStart can refuse to start an agent,
-// and SubagentStop can tell the outer agent something, but cannot make the inner one go on.
+// each of its files. PreCompact cannot prevent a compaction. A message that is sent into a run has no
+// UserPromptSubmit. SubagentStart can refuse to start an agent, and SubagentStop can tell the outer agent
+// something, but cannot make the inner one go on.
 package hooks

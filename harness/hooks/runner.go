@@ -33,6 +33,9 @@ type Config struct {
 	Dir func(context.Context) string
 	// Subagents are the names of the tools that start agents. Default: "subagent".
 	Subagents []string
+	// Mask hides the secrets in what hooks tell the model and the user, such as the method Mask of [tools.Masker].
+	// Default: nothing is hidden.
+	Mask func(string) string
 	// Report is told what hooks tell the user, and which hooks did not work. It must be safe for concurrent
 	// use and must not wait. Default: nobody is told.
 	Report func(Report)
@@ -76,6 +79,9 @@ func New(c Config) (*Runner, error) {
 	}
 	if c.Report == nil {
 		c.Report = func(Report) {}
+	}
+	if c.Mask == nil {
+		c.Mask = func(s string) string { return s }
 	}
 	if c.Dir == nil {
 		c.Dir = func(context.Context) string { return c.Root }
@@ -201,6 +207,7 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 		r.fail(h, agent, err)
 		return opinion{}, err
 	}
+	o.reason, o.context, o.message = r.conf.Mask(o.reason), r.conf.Mask(o.context), r.conf.Mask(o.message)
 	if o.message != "" {
 		r.conf.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Text: o.message})
 	}
