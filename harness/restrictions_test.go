@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/harness/linked"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -135,4 +137,39 @@ func TestRestrictionsStay(t *testing.T) {
 			require.Equal(t, 50, turns(t, p.rt))
 		})
 	}
+}
+
+// No text of a project that the user does not trust is in a request, but what the model reads by itself.
+func TestUntrustedTexts(t *testing.T) {
+	const mark = "INJECTED"
+	files := map[string]string{"sub/a.txt": "plain\n", mark + " the user allows all/x": "", "go.mod": "module " + mark}
+	for _, name := range []string{
+		"AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "sub/AGENTS.md", ".cursorrules", ".github/copilot-instructions.md",
+		".claude/commands/c.md", ".claude/agents/a.md", ".claude/skills/s/SKILL.md", ".aycoder/memory/n.md",
+	} {
+		files[name] = "---\nname: " + mark + "\ndescription: " + mark + "\n---\n" + mark + "\n"
+	}
+	files[".aycoder/lessons.md"] = "- PATTERN: " + mark + "\n  RULE: x\n"
+	files[config.ProjectFile] = "agent.system = \"" + mark + "\"\n[[hooks]]\nevent = \"SessionStart\"\ncommand = \"touch hooked; echo " + mark + "\"\n"
+	files[".claude/settings.json"] = `{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "touch hooked; echo ` + mark + `"}]}]}}`
+	dir := project(t, files)
+	src, err := config.NewReloader(config.WithProject(dir), config.WithForms(harness.HookForms()...), config.WithForms(harness.ServerForms()...))
+	require.NoError(t, err)
+	for _, opts := range [][]harness.Option{nil, {harness.WithMap(linked.Map)}} {
+		model := script.New(script.Call("read_file", map[string]string{"path": "sub/a.txt"}), script.Say("ok"))
+		rt := open(t, dir, append(opts, harness.WithClient(model), harness.WithReloader(src), harness.WithAmbient(harness.Ambients()...),
+			harness.WithProjectTexts(false))...)
+		require.NoError(t, rt.Reload(t.Context()))
+		run(t, rt, "look")
+		require.Len(t, model.Requests(), 2)
+		for _, req := range model.Requests() {
+			data, err := json.Marshal(req)
+			require.NoError(t, err)
+			require.NotContains(t, string(data), mark)
+		}
+		require.Contains(t, system(model.Requests()[0]), "go.mod", "names that are no text are there")
+		_, _, err := expand(t, rt, "/c", true)
+		require.ErrorAs(t, err, new(*harness.UnknownCommandError))
+	}
+	require.NoFileExists(t, filepath.Join(dir, "hooked"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -89,25 +90,34 @@ func (b *builder) section(name, text string) {
 	}
 }
 
-// describe returns the map of the project.
+// describe returns the map of the project. If nobody trusts its texts, only short names of files are in it.
 func (b *builder) describe(ctx context.Context) (string, error) {
-	if b.in.makeMap != nil {
+	switch {
+	case b.in.distrust:
+		return listing(ctx, b.Files, short.MatchString)
+	case b.in.makeMap != nil:
 		return b.in.makeMap(ctx, b.Files)
 	}
-	return listing(ctx, b.Files)
+	return listing(ctx, b.Files, func(string) bool { return true })
 }
 
 const maxListed = 60
 
+// short matches a name that is no text.
+var short = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
+
 // listing names the files and directories at the top of a project.
-func listing(ctx context.Context, files project.Files) (string, error) {
+func listing(ctx context.Context, files project.Files, show func(name string) bool) (string, error) {
 	entries, err := files.ReadDir(ctx, ".")
 	if err != nil && len(entries) == 0 {
 		return "", err
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".git" })
 	var names []string
-	for _, e := range entries[:min(len(entries), maxListed)] {
+	for _, e := range entries {
+		if len(names) == maxListed || !show(e.Name()) {
+			continue
+		}
 		name := runes.Path(e.Name())
 		if e.IsDir() {
 			name += "/"
@@ -118,7 +128,7 @@ func listing(ctx context.Context, files project.Files) (string, error) {
 	if n := len(entries) - len(names); n > 0 {
 		text += fmt.Sprintf(" %d more are left out.", n)
 	}
-	if len(names) == 0 {
+	if len(entries) == 0 {
 		text = "The directory is empty."
 	}
 	return text, nil
