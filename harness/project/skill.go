@@ -17,6 +17,7 @@ const (
 	skillTool     = "skill"
 	maxSkillText  = 64 << 10 // bytes of a file of a skill that the model reads
 	maxSkillFiles = 100      // that are listed
+	maxSkillDirs  = 200      // in which they are looked for
 	maxSkillsList = 16 << 10 // bytes
 )
 
@@ -122,7 +123,8 @@ func (s *Skill) Command(ctx context.Context) (*Command, error) {
 
 // list returns the names of the other files, a line for each.
 func (s *Skill) list(ctx context.Context) string {
-	names := s.files(ctx, "", 0, nil)
+	dirs := maxSkillDirs
+	names := s.files(ctx, "", 0, &dirs, nil)
 	var out strings.Builder
 	for i, name := range names {
 		switch i {
@@ -138,7 +140,10 @@ func (s *Skill) list(ctx context.Context) string {
 }
 
 // files adds the names of files below a directory of the skill, up to one more than are listed.
-func (s *Skill) files(ctx context.Context, below string, depth int, names []string) []string {
+func (s *Skill) files(ctx context.Context, below string, depth int, dirs *int, names []string) []string {
+	if *dirs--; *dirs < 0 || ctx.Err() != nil {
+		return names
+	}
 	entries, err := s.source.Files.ReadDir(ctx, path.Join(s.dir, below))
 	if err != nil {
 		return names
@@ -149,7 +154,7 @@ func (s *Skill) files(ctx context.Context, below string, depth int, names []stri
 		case len(names) > maxSkillFiles:
 			return names
 		case e.IsDir() && depth < maxDepth:
-			names = s.files(ctx, name, depth+1, names)
+			names = s.files(ctx, name, depth+1, dirs, names)
 		case !e.IsDir() && name != skillFile:
 			names = append(names, name)
 		}
