@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/untag"
 	"github.com/aycoder/aycoder/tools"
 )
 
@@ -207,7 +208,7 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 		r.fail(h, agent, err)
 		return opinion{}, err
 	}
-	o.reason, o.context, o.message = r.conf.Mask(o.reason), r.conf.Mask(o.context), r.conf.Mask(o.message)
+	o.reason, o.context, o.message = r.inert(o.reason), r.inert(o.context), r.inert(o.message)
 	if o.message != "" {
 		r.conf.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Text: o.message})
 	}
@@ -216,6 +217,9 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 	}
 	return o, nil
 }
+
+// inert returns a text that a hook has printed, perhaps from a file, in a form that is only text.
+func (r *Runner) inert(s string) string { return untag.Text(tools.EscapeInvisible(r.conf.Mask(s))) }
 
 func (r *Runner) fail(h *hook, agent string, err error) {
 	if _, ok := err.(*Error); ok {
