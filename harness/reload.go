@@ -93,6 +93,9 @@ func (b *builder) reloads(context.Context) error {
 	x.limits = x.first
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
 	b.reload = x
+	if len(x.now.Lapsed()) > 0 {
+		return x.apply(x.now)
+	}
 	return nil
 }
 
