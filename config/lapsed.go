@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// What a file of a project restricts must not go away because the file changes, since an agent could change it and wait
-// for a turn. So a [Reloader] keeps what a file restricted as the user trusted it, until the user has decided about all
-// that the file has now. If it has nothing to decide about, as when it is empty, that is until the program ends.
+// The restrictions of a project must not go away because a file of it changes, since an agent could change it and wait
+// for a turn. So a [Reloader] keeps those of a file as the user trusted it, until the user has decided about all that
+// the file has now. If it has nothing to decide about, as when it is empty, that is until the program ends.
 
 // preToolUse is the event whose hooks refuse a call if they cannot run.
 const preToolUse Event = "PreToolUse"
 
 // Lapsed returns the settings of earlier configurations, in no order, one for each file of the project that has changed since the
-// user trusted it, and about which the user has not decided. What the project restricted in them, such as rules and
-// limits, is to stay. Hooks before tools stay in Config, and [Loaded.Verify] has an error for them, so that they refuse
+// user trusted it, and about which the user has not decided. The restrictions of the project in them, such as rules and
+// limits, are to stay. Hooks before tools stay in Config, and [Loaded.Verify] has an error for them, so that they refuse
 // their calls.
 func (l *Loaded) Lapsed() []Settings {
 	return slices.Collect(maps.Values(l.lapsed))

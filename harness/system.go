@@ -103,7 +103,7 @@ func (b *builder) describe(ctx context.Context) (string, error) {
 
 const maxListed = 60
 
-// short matches a name that is no text.
+// short matches a name that is too short, and too plain, to be a text.
 var short = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
 
 // listing names the files and directories at the top of a project.
@@ -124,14 +124,15 @@ func listing(ctx context.Context, files project.Files, show func(name string) bo
 		}
 		names = append(names, name)
 	}
-	text := "The directory contains: " + strings.Join(names, ", ") + "."
-	if n := len(entries) - len(names); n > 0 {
-		text += fmt.Sprintf(" %d more are left out.", n)
+	switch n := len(entries) - len(names); {
+	case len(entries) == 0:
+		return "The directory is empty.", nil
+	case len(names) == 0:
+		return fmt.Sprintf("The directory has %d entries.", n), nil
+	case n > 0:
+		return fmt.Sprintf("The directory contains: %s. %d more are left out.", strings.Join(names, ", "), n), nil
 	}
-	if len(entries) == 0 {
-		text = "The directory is empty."
-	}
-	return text, nil
+	return "The directory contains: " + strings.Join(names, ", ") + ".", nil
 }
 
 // sources are the directories in which to look, the nearest first.

@@ -100,7 +100,7 @@ func TestUnreadInput(t *testing.T) {
 	require.Regexp(t, `^\s*4\d{5}\s*$`, b.read("size"))
 }
 
-// What a hook prints comes to the model and to the user without secrets, but for an input, which runs as it is.
+// The output of a hook comes to the model and to the user without secrets, but for an input, which runs as it is.
 func TestMask(t *testing.T) {
 	for _, command := range []string{
 		"echo $K >&2; exit 2", "echo $K >&2; exit 1", `echo '{"decision":"block","reason":"'$K'"}'`,
