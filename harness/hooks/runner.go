@@ -115,7 +115,7 @@ func compile(list []Hook) ([]*hook, error) {
 	var out []*hook
 	var errs []error
 	for _, h := range list {
-		matcher, err := h.check()
+		matcher, err := h.compiled()
 		if err != nil {
 			errs = append(errs, &aycoder.ConfigError{Option: cmp.Or(h.Source, "hook"), Err: err})
 			continue
