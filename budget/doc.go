@@ -30,8 +30,9 @@
 //
 // The cost of an answer is the one of [aycoder.MessageDone], or its usage at the price of the model: of
 // Config.Models, or else of the client's [aycoder.ModelInfoer]. The money of a model without a price
-// cannot be counted: [Status].Unpriced names such models. An answer that breaks off after it has begun is
-// counted by an estimate, since a provider charges for it and does not say how much.
+// cannot be counted: [Status].Unpriced names such models. An answer that breaks off after it has begun,
+// or that comes without a usage, is counted by an estimate, since a provider charges for it and does not say how much.
+// An answer whose cost is 0, as that of a cache, is free.
 //
 // # Working time
 //
@@ -45,5 +46,6 @@
 // A Pot encodes what was spent as JSON, which a host can keep with its session. Alternatively, Config.File
 // names a file to which each cost is appended. It survives a killed process, and several processes can
 // share it: they see what the others have spent, but not what the others have reserved, so together they
-// exceed a limit by one request for each process at most.
+// exceed a limit by one request for each process at most. The file grows by a short line with each request,
+// and is never shortened, since other processes may have it open. Remove it while none has, and the budget begins anew.
 package budget

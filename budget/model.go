@@ -175,26 +175,39 @@ func (c *call) hear(bytes int) {
 // answered pays for a complete answer.
 func (c *call) answered(d *aycoder.MessageDone) {
 	u := plausible(d.Usage)
-	cost, priced := c.cost(d, u)
-	if u != (aycoder.Usage{}) {
+	silent := u == (aycoder.Usage{})
+	if !silent {
 		c.pot.counter.Observe(c.model, c.req, u)
 	}
+	if silent = silent && !told(d.Cost); silent {
+		u = c.estimate()
+	}
+	cost, priced := c.cost(d, u)
 	c.pay(func(p *Pot) {
 		p.spent.add(amounts{cost, u.Input + u.CacheRead + u.CacheWrite + u.Output})
-		if u == (aycoder.Usage{}) && d.Cost == nil {
+		if silent {
 			p.uncounted++
-		} else if !priced {
+		}
+		if !priced {
 			p.lacksPrice(cmp.Or(d.Provider, c.model.Provider) + "/" + cmp.Or(d.Model, c.model.Name))
 		}
 	})
 }
+
+// estimate returns the usage of an answer of which nobody says it.
+func (c *call) estimate() aycoder.Usage {
+	return plausible(aycoder.Usage{Input: c.input, Output: c.heard/4 + 1})
+}
+
+// told reports whether a cost is one, and not a value that means nothing.
+func told(cost *float64) bool { return cost != nil && *cost >= 0 }
 
 // brokeOff pays for an answer that has begun and did not end. Nobody says what it cost.
 func (c *call) brokeOff() {
 	if !c.began {
 		return
 	}
-	u := plausible(aycoder.Usage{Input: c.input, Output: c.heard/4 + 1})
+	u := c.estimate()
 	cost, priced := c.cost(&aycoder.MessageDone{}, u)
 	c.began, c.heard = false, 0
 	c.pot.mu.Lock()
@@ -230,11 +243,8 @@ func (c *call) pay(count func(*Pot)) {
 
 // cost returns the cost of an answer, and whether it is known.
 func (c *call) cost(d *aycoder.MessageDone, u aycoder.Usage) (int64, bool) {
-	if d.Cost != nil && *d.Cost >= 0 {
+	if told(d.Cost) {
 		return nanos(*d.Cost), true
-	}
-	if u == (aycoder.Usage{}) {
-		return 0, true
 	}
 	provider := cmp.Or(d.Provider, c.model.Provider)
 	info, _ := c.info(provider, cmp.Or(d.Model, c.model.Name))

@@ -181,8 +181,8 @@ type Status struct {
 	Waiting int `json:"waiting,omitempty"`
 	// Unpriced are models whose answers cost an unknown amount, as "provider/model". There are at most 64.
 	Unpriced []string `json:"unpriced,omitempty"`
-	// Estimated is how many answers broke off, so that their tokens are estimated. Uncounted is how many
-	// answers came without a usage, as from a cache, and so were free.
+	// Estimated is how many answers broke off, and Uncounted how many came without a usage and a cost. Their tokens
+	// are estimated.
 	Estimated int `json:"estimated,omitempty"`
 	Uncounted int `json:"uncounted,omitempty"`
 }

@@ -165,7 +165,7 @@ func (p *Pot) arm() {
 		return
 	}
 	left := max(p.max[work]-p.total()[work], 0)
-	p.unarm = p.conf.Clock.AfterFunc(time.Duration((left+n-1)/n), p.expire)
+	p.unarm = p.conf.Clock.AfterFunc(time.Duration(left/n+min(left%n, 1)), p.expire)
 }
 
 // expire cancels the calls that work, if the time is used up.

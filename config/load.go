@@ -132,6 +132,8 @@ type Loaded struct {
 	files   map[string][]byte   // the contents of the files that were read
 	hashes  hashes              // of these files and of scripts
 	trusted map[Origin]Question // of the elements of projects that are on
+	open    map[string]bool     // the files of projects with something to ask about, and whether any of it is not decided
+	lapsed  map[Origin]Settings // of files that have changed
 	trust   *Trust
 }
 
@@ -143,7 +145,10 @@ func (l *Loaded) Verify(at Origin) error {
 		return nil
 	}
 	q, ok := l.trusted[at]
-	if !ok {
+	switch {
+	case at.lapsed:
+		return at.changed()
+	case !ok:
 		return fmt.Errorf("%s is not trusted", at)
 	}
 	now, err := q.Bind()
@@ -206,7 +211,7 @@ func load(s setup, kept map[string][]byte) (*Loaded, error) {
 	doc := shape()
 	l := &loader{setup: s, doc: doc, tree: &node{field: doc}, kept: kept, may: newAllowance()}
 	l.answers = sync.OnceValues(s.trust.load)
-	l.loaded = &Loaded{files: map[string][]byte{}, hashes: hashes{}, trusted: map[Origin]Question{}, trust: s.trust}
+	l.loaded = &Loaded{files: map[string][]byte{}, hashes: hashes{}, trusted: map[Origin]Question{}, open: map[string]bool{}, trust: s.trust}
 	for _, f := range s.files() {
 		if f.source != Managed {
 			l.file(f)
@@ -373,11 +378,13 @@ func (l *loader) element(f file, n *node, r *report) bool {
 func (l *loader) trusts(q Question, f file, r *report, key string, at Origin) bool {
 	q, err := l.bind(q, f)
 	if err != nil {
+		l.loaded.open[f.name] = true
 		r.add(Warning, key, at, "is not trusted and off: "+err.Error(), "")
 		return false
 	}
 	answers, err := l.answers()
 	a, known := answers[q.id()]
+	l.loaded.open[f.name] = l.loaded.open[f.name] || !known
 	switch {
 	case err != nil:
 		r.add(Warning, key, at, "is not trusted and off: "+err.Error(), "repair or remove the file")

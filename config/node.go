@@ -42,6 +42,8 @@ type Origin struct {
 	Line, Column int
 	// Name is the name of a variable or a flag.
 	Name string
+
+	lapsed bool // of a hook that is only kept
 }
 
 // String returns the place: "config.toml:3:1", "variable AYCODER_AGENT_MAX_TURNS", "flag -max-turns", or

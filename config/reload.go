@@ -141,7 +141,7 @@ func (r *Reloader) check(all bool) *Change {
 		w.young = w.young || all
 		changed, rested := w.look(now, w.file.name == r.trustPath())
 		r.dirty = r.dirty || changed
-		quiet = quiet && rested
+		quiet = quiet && (rested || w.file.root != "") // a project must not keep back what the user changes
 	}
 	if !r.dirty || !quiet {
 		return nil
@@ -156,12 +156,16 @@ func (r *Reloader) trustPath() string {
 	return r.setup.trust.path
 }
 
-// load loads the configuration, unless a file changes again meanwhile.
+// load loads the configuration, unless a file changes again meanwhile. Of a file of a project, the next look finds that.
 func (r *Reloader) load() *Change {
 	l, err := load(r.setup, r.kept)
 	for name, h := range l.hashes {
-		if w := r.files[name]; w != nil && w.stamp.exists && w.hash != h {
+		switch w := r.files[name]; {
+		case w == nil || !w.stamp.exists || w.hash == h:
+		case w.file.root == "":
 			return nil
+		default:
+			w.hash, w.young = h, true
 		}
 	}
 	r.dirty = false
@@ -176,6 +180,9 @@ func (r *Reloader) load() *Change {
 
 // accept puts a configuration into force.
 func (r *Reloader) accept(l *Loaded) {
+	if before := r.Current(); before != nil {
+		l.keep(before)
+	}
 	r.kept = l.files
 	for _, f := range r.setup.dependencies(l) {
 		if r.files[f.name] == nil {

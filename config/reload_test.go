@@ -241,6 +241,44 @@ func TestReloadAfterTrust(t *testing.T) {
 	assert.Len(t, s.r.Current().Config.Hooks, 1)
 }
 
+// A file of a project that never rests, by an agent or a log, does not keep back what the user changes.
+func TestProjectKeepsNothingBack(t *testing.T) {
+	for _, name := range []string{config.ProjectFile, "busy.log"} {
+		before := map[string]string{
+			"busy.log": "x", config.ProjectFile: "agent.max_calls = 5\n[[hooks]]\nevent = \"Stop\"\ncommand = \"tail busy.log\"\n",
+		}
+		p := newProject(t, before[config.ProjectFile])
+		p.write("busy.log", before["busy.log"])
+		p.accept()
+		s := newSaver(t, p.opts...)
+		require.Equal(t, 5, s.r.Current().Config.Agent.MaxCalls)
+		s.write(s.name, fmt.Sprintf(turns, 20))
+		s.r.Check()
+		s.clock.pass(time.Second)
+		s.write(filepath.Join(p.dir, name), "half of it")
+		s.r.Check()
+		require.Equal(t, 20, s.turns())
+		s.write(filepath.Join(p.dir, name), before[name]) // as it was
+		s.r.Check()
+		s.clock.pass(time.Second)
+		s.r.Check()
+		assert.Empty(t, s.r.Current().Questions, name)
+		assert.Equal(t, 5, s.r.Current().Config.Agent.MaxCalls)
+		assert.Len(t, s.r.Current().Config.Hooks, 1)
+
+		s.write(s.name, fmt.Sprintf(turns, 30))
+		for i := range 20 {
+			s.write(filepath.Join(p.dir, name), fmt.Sprintf("# %d\nagent.max_calls = 5\n", i))
+			s.r.Check()
+			s.clock.pass(300 * time.Millisecond)
+		}
+		assert.Equal(t, 30, s.turns(), name)
+		s.clock.pass(time.Second)
+		s.r.Check()
+		require.NotEmpty(t, s.r.Current().Questions, "the last state of the project counts, too")
+	}
+}
+
 // A turn sees one configuration, whatever is saved meanwhile.
 func TestTurnsSeeWholeConfigurations(t *testing.T) {
 	s := newSaver(t)

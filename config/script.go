@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,6 +24,7 @@ const (
 	maxWords  = 512      // of a command that are looked up
 	maxDirs   = 16       // that a command names
 	maxShown  = 8 << 10  // bytes of a question that the user can still read
+	maxLines  = 100      // of a question
 	maxAsked  = 100      // questions about a project
 )
 
@@ -211,12 +213,18 @@ func lex(s string) []string {
 	return slices.DeleteFunc(append(out, word.String()), func(w string) bool { return w == "" })
 }
 
+// gap matches a blank after which the user may no longer see what is before it.
+var gap = regexp.MustCompile(`\s{80}`)
+
 // readable returns an error for a question that the user could not judge: one that is too long, or has characters
 // that do not show or change what is shown, such as those of a terminal or of the direction of writing.
 func (q Question) readable() error {
 	shown := strings.Join(append([]string{string(q.Kind), q.Command, q.Address, q.File}, q.Variables...), "\n")
-	if len(shown) > maxShown {
+	if len(shown) > maxShown || strings.Count(shown, "\n") > maxLines {
 		return errors.New("it is too long for anybody to judge; put the command into a script")
+	}
+	if gap.MatchString(shown) {
+		return errors.New("it has a long blank, which does not show, and could move the rest out of sight")
 	}
 	for i, r := range shown {
 		switch {

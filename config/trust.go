@@ -56,8 +56,9 @@ type Question struct {
 // Bind returns the question with the scripts that its command names in the project, and with the hash of its
 // file and of them. A host that asks about a command of another file of the project sets the other fields, and
 // calls Bind. It is an error if the file or a script is a symbolic link that leads out of the project, is not
-// a regular file, or is larger than 16 MiB, and also if a text is longer than 8 KiB or has characters that do not show,
-// because the user could not judge it. So a host may print the texts as they are.
+// a regular file, or is larger than 16 MiB, and also if the texts are longer than 8 KiB or 100 lines, or have
+// characters or long blanks that do not show, because the user could not judge them. So a host may print the texts
+// as they are.
 func (q Question) Bind() (Question, error) {
 	q, _, err := q.bind(newAllowance(), nil)
 	return q, err

@@ -40,7 +40,6 @@ type builder struct {
 	withheld     bool           // since there are no skills
 	late         []aycoder.Tool // that came after New
 	agentTools   []aycoder.Tool // that agents may have
-	masker       *tools.Masker  // nil if secrets are not masked
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -291,7 +290,8 @@ func (b *builder) hooks(context.Context) error {
 		}
 	}
 	r, err := hooks.New(hooks.Config{
-		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Dir: b.Shell.DirOf, Report: b.report,
+		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Dir: b.Shell.DirOf,
+		Mask: b.masked, Report: b.report,
 	})
 	b.Hooks = r
 	return err

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -66,7 +67,8 @@ func (e *UntrustedError) Error() string {
 
 // Expand makes the input of a run of what a user has typed, and puts it into into. "/name arguments" calls a command
 // or a skill of [Runtime].Library; what [project.Command.Expand] describes is replaced in its text. Any other text is
-// the prompt as it is, also one that begins with a path such as /etc/hosts.
+// the prompt as it is, also one that begins with a path such as /etc/hosts. Secrets in the text that is made of a
+// command are masked, as they are in the outputs of tools.
 //
 // The shell commands in a text are calls of the tool bash, which the runtime's approver, hooks and stages see, in a
 // separate run. Its events are those of the sequence: a host answers the questions among them as those of a run. A
@@ -167,20 +169,25 @@ func (x *expansion) expand(ctx context.Context, text string) (*Typed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.r.trusts(c); err != nil {
+	dir := x.r.Shell.Dir()
+	if err := x.r.trusts(c, dir); err != nil {
 		return nil, err
 	}
 	t := &Typed{Command: c.Name, r: x.r, model: x.r.models.of(c.Model), limits: x.r.restrict("the command "+c.Name, c.File, c.AllowedTools)}
 	e := project.Expansion{Files: x.r.Files}
 	if bash := x.r.bash(t); bash != nil {
-		e.Run = func(ctx context.Context, script string) (string, error) {
-			if err := x.r.trusts(c); err != nil { // a script may have changed while a question was open
-				return "", err
+		still := func(next aycoder.ToolFunc) aycoder.ToolFunc {
+			return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+				if err := x.r.trusts(c, dir); err != nil { // a script may have changed while a question was open
+					return nil, err
+				}
+				return next(ctx, inv)
 			}
-			return x.run(ctx, bash, script)
 		}
+		e.Run = func(ctx context.Context, script string) (string, error) { return x.run(ctx, bash, still, script) }
 	}
-	t.Input.Prompt, err = c.Expand(ctx, args, e)
+	prompt, err := c.Expand(ctx, args, e)
+	t.Input.Prompt = x.r.masked(prompt)
 	return t, err
 }
 
@@ -216,8 +223,9 @@ func (r *Runtime) command(ctx context.Context, name string) (*project.Command, e
 
 var errElsewhere = errors.New("its commands cannot be trusted, because the workspace is on another machine")
 
-// trusts returns an error if a command of the project would run what the user does not trust.
-func (r *Runtime) trusts(c *project.Command) error {
+// trusts returns an error if a command of the project would run what the user does not trust. It runs in dir, where the
+// model may have left the shell, and there its scripts are others.
+func (r *Runtime) trusts(c *project.Command, dir string) error {
 	scripts := c.Scripts()
 	if len(scripts) == 0 {
 		return nil
@@ -230,6 +238,9 @@ func (r *Runtime) trusts(c *project.Command) error {
 	}
 	q := config.Question{Kind: KindCommand, Root: r.Files.Dir(), File: c.File, Line: scripts[0].Line}
 	var lines []string
+	if dir != "." {
+		lines = append(lines, "cd "+program.Quote(dir))
+	}
 	for _, s := range scripts {
 		lines = append(lines, s.Text)
 	}
@@ -265,8 +276,9 @@ var (
 	errUnanswered = errors.New("nobody decided about it")
 )
 
-// run runs a shell command as a call in a separate run, so that everything around calls applies to it.
-func (x *expansion) run(ctx context.Context, bash aycoder.Tool, script string) (string, error) {
+// run runs a shell command as a call in a separate run, so that everything around calls applies to it. last is around
+// the tool alone.
+func (x *expansion) run(ctx context.Context, bash aycoder.Tool, last aycoder.ToolMiddleware, script string) (string, error) {
 	args, err := json.Marshal(map[string]string{"command": script})
 	if err != nil {
 		return "", err
@@ -277,7 +289,7 @@ func (x *expansion) run(ctx context.Context, bash aycoder.Tool, script string) (
 			opts = append(opts, aycoder.WithToolMiddleware(s.AroundTool))
 		}
 	}
-	loop, err := aycoder.New(oneCall("bash", args), opts...)
+	loop, err := aycoder.New(oneCall("bash", args), append(opts, aycoder.WithToolMiddleware(last))...)
 	if err != nil {
 		return "", err
 	}

@@ -1,9 +1,11 @@
 package harness_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -238,4 +240,97 @@ func TestLimitsOfNewCommand(t *testing.T) {
 	}
 	require.Len(t, denied, 1)
 	require.ErrorAs(t, denied[0], new(*aycoder.ToolDeniedError))
+}
+
+// accept trusts what the error is about.
+func accept(t *testing.T, trust *config.Trust, err error) config.Question {
+	t.Helper()
+	var untrusted *harness.UntrustedError
+	require.ErrorAs(t, err, &untrusted)
+	require.NoError(t, trust.Decide(t.Context(), untrusted.Question, true))
+	return untrusted.Question
+}
+
+// A script that changes while the question about its command is open does not run.
+func TestExpandSwappedScript(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	dir := project(t, map[string]string{".claude/commands/build.md": "!`sh ./make.sh`\n", "make.sh": "touch good\n"})
+	trust := config.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
+	rt := open(t, dir, harness.WithClient(script.New()), harness.WithAmbient(harness.Skills), harness.WithTrust(trust))
+	_, _, err := expand(t, rt, "/build", true)
+	accept(t, trust, err)
+	var last error
+	for ev, err := range rt.Expand(t.Context(), "/build", new(harness.Typed)) {
+		last = err
+		if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "make.sh"), []byte("touch evil\n"), 0o644))
+			require.True(t, q.Allow())
+		}
+	}
+	require.ErrorAs(t, last, new(*harness.UntrustedError))
+	require.NoFileExists(t, filepath.Join(dir, "evil"))
+}
+
+// The trust is for the scripts in the directory where the commands run, which the model may have changed.
+func TestExpandElsewhere(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	dir := project(t, map[string]string{
+		".claude/commands/build.md": "!`sh ./make.sh`\n", "make.sh": "touch good\n", "sub/make.sh": "touch evil\n",
+	})
+	trust := config.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
+	model := script.New(script.Call("bash", map[string]string{"command": "cd sub"}), script.Say("ok"))
+	rt := open(t, dir, harness.WithClient(model), harness.WithAmbient(harness.Skills), harness.WithTrust(trust))
+	_, _, err := expand(t, rt, "/build", true)
+	require.Equal(t, []string{"make.sh"}, accept(t, trust, err).Scripts)
+	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+			q.Allow()
+		}
+	}
+	require.Equal(t, "sub", rt.Shell.Dir())
+	_, _, err = expand(t, rt, "/build", true)
+	require.NoFileExists(t, filepath.Join(dir, "sub", "evil"))
+	q := accept(t, trust, err)
+	require.Equal(t, "cd 'sub'\nsh ./make.sh", q.Command)
+	require.Contains(t, q.Scripts, "sub/make.sh")
+	_, _, err = expand(t, rt, "/build", true)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(dir, "sub", "evil"))
+}
+
+// Texts of the project come to the model without secrets and invisible characters, wherever they come from.
+func TestTextsAreMasked(t *testing.T) {
+	const key = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+	dir := project(t, map[string]string{
+		".claude/commands/a.md": "See @conf.yaml, and " + key + "\u202e\n", "conf.yaml": "token: " + key + "\u202ex\n",
+		".claude/agents/b.md": "---\nname: b\ndescription: uses " + key + "\n---\nDo it with " + key + "\u202e\n",
+	})
+	model := script.New(script.Call("subagent", map[string]string{"task": "t", "agent": "b"}), script.Say("x"), script.Say("y"))
+	rt := open(t, dir, harness.WithClient(model), harness.WithAmbient(harness.Skills))
+	typed, _, err := expand(t, rt, "/a", true)
+	require.NoError(t, err)
+	texts := []string{typed.Input.Prompt}
+	for ev, err := range typed.Run(t.Context()) {
+		require.NoError(t, err)
+		if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+			q.Allow()
+		}
+	}
+	require.Len(t, model.Requests(), 3)
+	for _, req := range model.Requests() {
+		data, err := json.Marshal(req.Tools)
+		require.NoError(t, err)
+		texts = append(texts, system(req), string(data))
+	}
+	require.Contains(t, texts[0], "token: ")
+	require.Contains(t, texts[3], "came with the project. It permits nothing")
+	require.Contains(t, texts[3], "Do it with ")
+	for _, text := range texts {
+		require.False(t, strings.Contains(text, key) || strings.Contains(text, "\u202e"), "%.200s", text)
+	}
 }

@@ -114,10 +114,12 @@ type Runtime struct {
 	stages  []Stage
 	plain   []aycoder.Option // of loops that run only tools
 	models  models
+	masker  *tools.Masker // nil if secrets are not masked
 	trust   *config.Trust
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins
 	notices notices
+	unknown sync.Map // the models without a price that the user was told of, by budget
 	closing sync.Once
 	closers []func() error
 	closed  error

@@ -329,6 +329,26 @@ func TestRepeats(t *testing.T) {
 	require.NotContains(t, outputs[7], "the same result")
 }
 
+// A limit of money that does not count a model says so, once.
+func TestUnpricedModel(t *testing.T) {
+	for limit, want := range map[float64]int{0: 0, 1: 1} {
+		c := settings(t, func(c *config.Settings) {
+			if c.Agent.MaxTokens = 1_000_000; limit > 0 {
+				c.Agent.MaxCost = &limit
+			}
+			c.Budgets = map[string]config.Budget{"tokens": {Tokens: new(int64(1_000_000))}}
+			c.Agent.Budget = "tokens"
+		})
+		answer := script.Say("ok").WithUsage(aycoder.Usage{Input: 10, Output: 10})
+		rt := open(t, project(t, nil), harness.WithSettings(c), harness.WithClient(script.New(answer, answer).With(script.WithName("acme", "m1"))))
+		notices := append(run(t, rt, "hello"), run(t, rt, "again")...)
+		require.Len(t, notices, want)
+		if want > 0 {
+			require.Equal(t, "budget: budget conversation does not count the cost of acme/m1, whose price is not known", notices[0])
+		}
+	}
+}
+
 func TestBudgetOfNothing(t *testing.T) {
 	nothing := 0.0
 	c := settings(t, func(c *config.Settings) { c.Agent.MaxCost = &nothing })

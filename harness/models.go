@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -154,6 +156,20 @@ func (b *builder) counted(m aycoder.ModelClient) aycoder.ModelClient {
 		m = b.Budgets[name].Model(m)
 	}
 	return m
+}
+
+// tellUnpriced tells the user, once, of each model that a limit of money does not stop, because nobody knows its price.
+func (r *Runtime) tellUnpriced() {
+	for _, name := range slices.Sorted(maps.Keys(r.Budgets)) {
+		s := r.Budgets[name].Status()
+		for _, model := range s.Unpriced {
+			if _, told := r.unknown.Load(name + " " + model); told || s.Max.Money == 0 {
+				continue
+			}
+			r.unknown.Store(name+" "+model, true)
+			r.Notify("budget", fmt.Sprintf("budget %s does not count the cost of %s, whose price is not known", name, model))
+		}
+	}
 }
 
 // drawn are the names of the budgets of the agent.

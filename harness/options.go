@@ -196,7 +196,8 @@ func WithAmbient(names ...Ambient) Option {
 }
 
 // WithProjectTexts sets whether [WithAmbient] takes instructions, skills, commands, agents and lessons from the
-// project, besides those of the user. A host that asks its user about them passes the answer. Default: true.
+// project, besides those of the user, and a map of it that has more than short names of files. A host that asks its
+// user about them passes the answer. Default: true.
 func WithProjectTexts(trusted bool) Option {
 	return func(s *setup) error {
 		s.distrust = !trusted
@@ -209,7 +210,8 @@ func known(n Ambient) bool {
 }
 
 // WithMap sets what describes the project for the ambient Map, such as the map of package codegraph. It is called
-// once, in [New]. Default: a list of at most 60 files and directories.
+// once, in [New], unless the texts of the project are not trusted: see [WithProjectTexts]. Default: a list of at most 60
+// files and directories.
 func WithMap(describe func(ctx context.Context, files tools.FS) (string, error)) Option {
 	return required("WithMap", func(s *setup, f func(context.Context, tools.FS) (string, error)) { s.makeMap = f })(
 		describe, describe != nil)

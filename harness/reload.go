@@ -29,8 +29,9 @@ import (
 //
 // A change never touches the rules, the mode, the limits and the models that other options of the host have set. With
 // [WithLoopOptions], a change can only lower limits. If a file of the project changes that the user trusted, what it
-// restricted stays until the user decides, and so do the models. An [aycoder.WithSetup] among the options of the loop
-// replaces this one, and nothing changes then. Several runtimes may share r. Default: the configuration does not change.
+// restricted stays until the user decides, and so do the models; its hooks before tools refuse their calls. An
+// [aycoder.WithSetup] among the options of the loop replaces this one, and nothing changes then. Several runtimes may
+// share r. Default: the configuration does not change.
 func WithReloader(r *config.Reloader) Option {
 	return func(s *setup) error {
 		if r == nil {
@@ -85,9 +86,9 @@ type reload struct {
 	now     *config.Loaded
 	refused *config.Loaded // was valid, but could not be used
 	fault   error          // that was told
-	trusted *config.Loaded // the last one before a file of the project was no longer trusted, or nil
 	made    *aycoder.Limits
 	limits  aycoder.Limits
+	lapsed  bool // the user has not decided yet about what a changed file of the project restricted
 
 	texts    []*updated
 	read     *project.Instructions // the last ones, or nil
@@ -99,7 +100,7 @@ type reload struct {
 }
 
 // reloads makes what follows the changes, before the loop.
-func (b *builder) reloads(context.Context) error {
+func (b *builder) reloads(ctx context.Context) error {
 	if b.in.reloader == nil {
 		return nil
 	}
@@ -114,6 +115,9 @@ func (b *builder) reloads(context.Context) error {
 		x.follow("skills", b.Library.SkillsPrompt(), project.ChangedSkills)
 	}
 	b.reload = x
+	if len(x.now.Lapsed()) > 0 {
+		return x.apply(ctx, x.now)
+	}
 	return nil
 }
 
@@ -190,10 +194,10 @@ func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 		b.in.verify = x.now.Verify
 		return err
 	}
-	trusted := x.lastTrusted(next)
-	rules := rulesOf(c)
-	if trusted != nil {
-		rules[policy.Project] = append(rules[policy.Project], rulesOf(trusted.Config.Settings)[policy.Project]...)
+	rules, limits := rulesOf(c), limitsOf(c)
+	for _, s := range next.Lapsed() {
+		rules[policy.Project] = append(rules[policy.Project], rulesOf(s)[policy.Project]...)
+		limits = lowest(limits, limitsOf(s))
 	}
 	if b.Policy != nil {
 		if err := b.Policy.Configure(policy.Configured{Mode: x.mode(c), Rules: rules}); err != nil {
@@ -202,38 +206,20 @@ func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 		}
 	}
 	_ = b.Hooks.Replace(list) // which is valid
-	x.limits, x.trusted = limitsOf(c), trusted
-	var kept config.Settings
-	if trusted != nil {
-		kept = trusted.Config.Settings
-		x.limits = lowest(x.limits, limitsOf(kept))
-	}
+	x.limits, x.lapsed = limits, len(next.Lapsed()) > 0
 	for name, pot := range b.Budgets {
-		_ = pot.SetLimits(lowestAmount(amountOf(c, name), amountOf(kept, name))) // which package config has checked
+		most := amountOf(c, name)
+		for _, s := range next.Lapsed() {
+			most = lowestAmount(most, amountOf(s, name))
+		}
+		_ = pot.SetLimits(most) // which package config has checked
 	}
-	if trusted == nil { // a file of the project may have limited the use of models
+	if !x.lapsed { // a file of the project may have limited the use of models
 		x.exchange(ctx, c)
 	}
 	x.tell(next)
 	x.now = next
 	return nil
-}
-
-// lastTrusted returns the configuration whose restrictions stay since a file of the project has changed that the user
-// trusted, or nil.
-func (x *reload) lastTrusted(next *config.Loaded) *config.Loaded {
-	switch {
-	case !asks(next):
-		return nil
-	case asks(x.now):
-		return x.trusted
-	}
-	return x.now
-}
-
-// asks reports whether the user has to decide about a file of the project.
-func asks(l *config.Loaded) bool {
-	return slices.ContainsFunc(l.Questions, func(q config.Question) bool { return q.Kind == config.KindSettings })
 }
 
 // mode returns the new mode, or "" if it stays: it has not changed, or the host or the user has chosen another one.
@@ -268,7 +254,7 @@ func (x *reload) tell(next *config.Loaded) {
 // later says when the value of a key takes effect that has not.
 func (x *reload) later(key string) string {
 	switch models := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles."); {
-	case models && x.trusted != nil:
+	case models && x.lapsed:
 		return " (takes effect when you have decided about the file of the project)"
 	case models && len(x.failed) > 0:
 		return " (could not be opened)"
@@ -283,7 +269,7 @@ func (x *reload) live(key string, c config.Settings) bool {
 		return x.b.Budgets[name] != nil
 	}
 	if strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.") {
-		return x.trusted == nil && x.filled(key)
+		return !x.lapsed && x.filled(key)
 	}
 	switch key {
 	case "approval.mode":

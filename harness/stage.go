@@ -142,6 +142,7 @@ func (a *agent) after(ctx context.Context, ev aycoder.Event) error {
 	if !ok {
 		return nil
 	}
+	a.r.tellUnpriced()
 	for _, s := range a.r.stages {
 		if s.AfterTurn == nil {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -70,11 +71,11 @@ func (b *builder) begin(ctx context.Context) {
 }
 
 // masked hides the secrets in a text of the project, as the tools do.
-func (b *builder) masked(text string) string {
-	if b.masker == nil {
+func (r *Runtime) masked(text string) string {
+	if r.masker == nil {
 		return text
 	}
-	return b.masker.Mask(text)
+	return r.masker.Mask(text)
 }
 
 // section sets a section: it replaces that of the name, or follows the others. An empty one is left out.
@@ -90,39 +91,49 @@ func (b *builder) section(name, text string) {
 	}
 }
 
-// describe returns the map of the project.
+// describe returns the map of the project. If nobody trusts its texts, only short names of files are in it.
 func (b *builder) describe(ctx context.Context) (string, error) {
-	if b.in.makeMap != nil {
+	switch {
+	case b.in.distrust:
+		return listing(ctx, b.Files, short.MatchString)
+	case b.in.makeMap != nil:
 		return b.in.makeMap(ctx, b.Files)
 	}
-	return listing(ctx, b.Files)
+	return listing(ctx, b.Files, func(string) bool { return true })
 }
 
 const maxListed = 60
 
+// short matches a name that is too short, and too plain, to be a text.
+var short = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
+
 // listing names the files and directories at the top of a project.
-func listing(ctx context.Context, files project.Files) (string, error) {
+func listing(ctx context.Context, files project.Files, show func(name string) bool) (string, error) {
 	entries, err := files.ReadDir(ctx, ".")
 	if err != nil && len(entries) == 0 {
 		return "", err
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".git" })
 	var names []string
-	for _, e := range entries[:min(len(entries), maxListed)] {
+	for _, e := range entries {
+		if len(names) == maxListed || !show(e.Name()) {
+			continue
+		}
 		name := runes.Path(e.Name())
 		if e.IsDir() {
 			name += "/"
 		}
 		names = append(names, name)
 	}
-	text := "The directory contains: " + strings.Join(names, ", ") + "."
-	if n := len(entries) - len(names); n > 0 {
-		text += fmt.Sprintf(" %d more are left out.", n)
+	switch n := len(entries) - len(names); {
+	case len(entries) == 0:
+		return "The directory is empty.", nil
+	case len(names) == 0:
+		return fmt.Sprintf("The directory has %d entries.", n), nil
+	case n > 0:
+		return fmt.Sprintf("The directory contains: %s. %d more are left out.", strings.Join(names, ", "), n), nil
 	}
-	if len(names) == 0 {
-		text = "The directory is empty."
-	}
-	return text, nil
+	return "The directory contains: " + strings.Join(names, ", ") + ".", nil
 }
 
 // sources are the directories in which to look, the nearest first.

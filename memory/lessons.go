@@ -33,9 +33,14 @@ type Lesson struct {
 
 // ID returns six hexadecimal digits that follow from Pattern and Rule, whatever their case and blanks.
 func (l *Lesson) ID() string {
-	fold := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
-	sum := sha256.Sum256([]byte(fold(l.Pattern) + "\n" + fold(l.Rule)))
+	sum := sha256.Sum256([]byte(l.folded()))
 	return hex.EncodeToString(sum[:3])
+}
+
+// folded is the same for equal lessons.
+func (l *Lesson) folded() string {
+	fold := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+	return fold(l.Pattern) + "\n" + fold(l.Rule)
 }
 
 // String returns the lesson in one line, such as "PATTERN: … RULE: …".
@@ -57,8 +62,9 @@ func (l *Lesson) field(name string) *string {
 	}[name]
 }
 
-// fieldLine matches a line with a field: a list marker or the marks of a heading, a box, and the name.
-var fieldLine = regexp.MustCompile(`^(\s*)((?:[-*+]|\d{1,9}[.)]|#{1,6})\s+)?(?:\[([ xX])\]\s*)?` +
+// fieldLine matches a line with a field: a list marker or the marks of a heading, a box, and the name. The first line may
+// begin with a byte order mark.
+var fieldLine = regexp.MustCompile(`^(\x{FEFF}?\s*)((?:[-*+]|\d{1,9}[.)]|#{1,6})\s+)?(?:\[([ xX])\]\s*)?` +
 	`((?:\*\*|__)?(PATTERN|RULE|CONTEXT|INSIGHT)\s*(?::(?:\*\*|__)?|(?:\*\*|__)\s*:)\s*(.*))$`)
 
 // ParseLessons returns the lessons in a file, in their order. Other text is passed over: each text is
@@ -73,22 +79,30 @@ func ParseLessons(text string) []Lesson {
 	return p.end()
 }
 
+// fence matches what begins a block of code. It ends with at least as many of the same marks, and nothing else.
+var fence = regexp.MustCompile("^(?:(`{3,})[^`]*|(~{3,}).*)$")
+
 type lessonParser struct {
-	found  []Lesson
-	now    *Lesson
-	last   *string // the field that a further line continues
-	fenced bool
+	found []Lesson
+	now   *Lesson
+	last  *string // the field that a further line continues
+	fence string  // of the block of code that is open
 }
 
 func (p *lessonParser) line(line string, n int) {
 	trimmed := strings.TrimSpace(line)
-	if strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~") {
-		p.fenced, p.last = !p.fenced, nil
+	if p.fence != "" {
+		if strings.HasPrefix(trimmed, p.fence) && strings.Trim(trimmed, p.fence[:1]) == "" {
+			p.fence = ""
+		}
+		return
+	}
+	if m := fence.FindStringSubmatch(trimmed); m != nil {
+		p.fence, p.last = m[1]+m[2], nil
 		return
 	}
 	m := fieldLine.FindStringSubmatch(line)
 	switch indented := line != strings.TrimLeft(line, " \t"); {
-	case p.fenced:
 	case m != nil:
 		p.start(m[5], n).Closed = p.now.Closed || m[3] == "x" || m[3] == "X"
 		*p.last = strings.TrimSpace(m[6])
@@ -121,14 +135,17 @@ func (p *lessonParser) end() []Lesson {
 func (m *Memory) Lessons(ctx context.Context) ([]Lesson, error) {
 	var all []Lesson
 	var errs []error
+	seen := map[string]bool{}
 	for _, d := range m.dirs {
 		text, err := d.read(ctx, lessonFile)
 		errs = append(errs, err)
 		for _, l := range ParseLessons(text) {
 			l.Source = d.source
-			if !slices.ContainsFunc(all, func(k Lesson) bool { return k.ID() == l.ID() && k.Closed == l.Closed }) {
+			key := fmt.Sprint(l.folded(), l.Closed) // six digits could be those of another
+			if !seen[key] {
 				all = append(all, l)
 			}
+			seen[key] = true
 		}
 	}
 	return all, errors.Join(errs...)

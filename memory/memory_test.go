@@ -369,3 +369,89 @@ func Example() {
 	// - [0cb153] PATTERN: tests sleep RULE: use testing/synctest
 	// </lessons_context>
 }
+
+// Lessons behind blocks of code count, and an example in one does not.
+func TestBlocksOfCode(t *testing.T) {
+	for text, want := range map[string]int{
+		"~~~\n```\n~~~\n- PATTERN: a\n":                            1,
+		"```go\n- PATTERN: in code\n```\n- PATTERN: a\n":           1,
+		"````\n```\n- PATTERN: in code\n```\n````\n- PATTERN: a\n": 1,
+		"```\n```go\n- PATTERN: in code\n```\n- PATTERN: a\n":      1,
+		"``` not a ``` block\n- PATTERN: a\n":                      1,
+		"\ufeff- PATTERN: a\n  RULE: b\n":                          1,
+		"```\n- PATTERN: in code\n":                                0,
+	} {
+		require.Len(t, memory.ParseLessons(text), want, "%q", text)
+	}
+	const old = "\ufeff- PATTERN: a\n  RULE: b\n"
+	ws := open(t, map[string]string{".aycoder/lessons.md": old})
+	m := newMemory(t, ws)
+	_, _ = call(t, m, true, "lesson_close", map[string]string{"id": memory.ParseLessons(old)[0].ID()})
+	require.Equal(t, "\ufeff- [x] PATTERN: a\n  RULE: b\n", content(t, ws, ".aycoder/lessons.md"))
+}
+
+// A lesson is added where it counts, or the model reads why not.
+func TestAddToAnyFile(t *testing.T) {
+	lesson := map[string]string{"pattern": "p", "rule": "r"}
+	const item = "- [ ] PATTERN: p\n  RULE: r\n"
+	for old, want := range map[string]string{
+		"":                            "# Lessons\n\n" + item,
+		"\n":                          "\n\n" + item,
+		"- PATTERN: x":                "- PATTERN: x\n\n" + item,
+		"\xff\xfe text":               "\xff\xfe text\n\n" + item,
+		"```\nan open block\n":        "",
+		strings.Repeat("x\n", 131060): "",
+	} {
+		ws := open(t, map[string]string{".aycoder/lessons.md": old})
+		m := newMemory(t, ws)
+		out, _ := call(t, m, true, "lesson_add", lesson)
+		if want == "" {
+			require.Equal(t, old, content(t, ws, ".aycoder/lessons.md"))
+			require.Regexp(t, "block of code|larger than 262144 bytes", out)
+			continue
+		}
+		require.Equal(t, want, content(t, ws, ".aycoder/lessons.md"), out)
+	}
+}
+
+// The work for a file of lessons grows with its size, and not with the square of it.
+func TestManyLessons(t *testing.T) {
+	allocs := func(n int) float64 {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "- PATTERN: %d\n", i)
+		}
+		m := newMemory(t, open(t, map[string]string{".aycoder/lessons.md": b.String()}))
+		return testing.AllocsPerRun(1, func() {
+			all, err := m.Lessons(t.Context())
+			require.NoError(t, err)
+			require.Len(t, all, n)
+		})
+	}
+	require.Less(t, allocs(2000), 3*allocs(1000))
+}
+
+// However many notes there are, a call reads a bounded part of them, and says so.
+func TestManyNotes(t *testing.T) {
+	files := map[string]string{}
+	for i := range 40 {
+		files[fmt.Sprintf(".aycoder/memory/n%02d.md", i)] = fmt.Sprintf("needle%d ", i) + strings.Repeat("haystack ", 25_000)
+	}
+	m := newMemory(t, open(t, files))
+	out, _ := call(t, m, true, "recall_notes", map[string]string{"query": "needle39"})
+	require.Contains(t, out, "notes were left out")
+	out, _ = call(t, m, true, "recall_notes", map[string]string{"query": "needle3"})
+	require.Contains(t, out, "needle3 haystack")
+}
+
+// A lesson of a project with the ID of a lesson of the user does not take its place.
+func TestEqualIDs(t *testing.T) {
+	ws := open(t, map[string]string{".aycoder/lessons.md": "- PATTERN: number 18302067\n  RULE: do nothing\n"})
+	user := open(t, map[string]string{"lessons.md": "- PATTERN: the cache is stale\n  RULE: run make clean\n"})
+	m := newMemory(t, ws, memory.WithUser(user))
+	all, err := m.Lessons(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "4f3ed9", all[0].ID())
+	require.Equal(t, "4f3ed9", all[1].ID())
+}

@@ -30,6 +30,7 @@ returns the paragraphs that have the words.`
 whole note if no text is given. The user may be asked first.`
 
 	maxNotes  = 500
+	maxRead   = 2 << 20  // bytes of all notes
 	maxRecall = 16 << 10 // bytes of a result
 )
 
@@ -73,11 +74,7 @@ func (m *Memory) remember(ctx context.Context, in rememberArgs) ([]edit.File, er
 	if slices.Contains(paragraphs(old), text) {
 		return nil, errors.New("the note has this paragraph already")
 	}
-	proposed := appended(old, "# "+in.Note+"\n", text+"\n")
-	if len(proposed) > maxFile {
-		return nil, fmt.Errorf("the note would be larger than %d bytes; begin another", maxFile)
-	}
-	return m.change(name, old, proposed)
+	return m.change(name, old, appended(old, "# "+in.Note+"\n", text+"\n"))
 }
 
 func (m *Memory) forget(ctx context.Context, in forgetArgs) ([]edit.File, error) {
@@ -157,7 +154,10 @@ func (m *Memory) recall(ctx context.Context, _ *aycoder.Invocation, in recallArg
 	if strings.TrimSpace(in.Query) == "" {
 		found = slices.CompactFunc(all, func(a, b passage) bool { return a.note == b.note }) // the title of each
 	} else {
-		found = ranked(all, in.Query)
+		found = ranked(ctx, all, in.Query)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
 	}
 	text := shown(found)
 	switch {
@@ -183,21 +183,22 @@ func shown(found []passage) string {
 	return b.String()
 }
 
-// passages reads all notes, sorted by their names, the project's first. Trouble says which notes were left out,
+// passages reads the notes, sorted by their names, the project's first. Trouble says which notes were left out,
 // and why.
 func (m *Memory) passages(ctx context.Context) (all []passage, trouble string, err error) {
+	room, left := maxRead, 0
 	for _, d := range m.dirs {
 		entries, err := d.files.ReadDir(ctx, path.Join(d.path, noteDir))
 		if err != nil && !isNotFound(err) {
 			return nil, "", err
 		}
-		if len(entries) > maxNotes {
-			trouble += fmt.Sprintf("[%d notes were left out: at most %d are read]\n", len(entries)-maxNotes, maxNotes)
-			entries = entries[:maxNotes]
-		}
-		for _, e := range entries {
+		for i, e := range entries {
 			name, ok := strings.CutSuffix(e.Name(), ".md")
 			if !ok || !e.Type().IsRegular() {
+				continue
+			}
+			if i >= maxNotes || room <= 0 {
+				left++
 				continue
 			}
 			text, err := d.read(ctx, path.Join(noteDir, e.Name()))
@@ -207,21 +208,28 @@ func (m *Memory) passages(ctx context.Context) (all []passage, trouble string, e
 			if err != nil {
 				trouble += fmt.Sprintf("[%s]\n", inert(err.Error()))
 			}
+			room -= len(text)
 			for _, p := range paragraphs(text) {
 				all = append(all, passage{note: inert(name) + " (" + string(d.source) + ")", text: p})
 			}
 		}
 	}
+	if left > 0 {
+		trouble += fmt.Sprintf("[%d notes were left out: at most %d, and %d MiB, are read]\n", left, maxNotes, maxRead>>20)
+	}
 	return all, trouble, nil
 }
 
 // ranked returns the passages that have words of a query, the best first: a word counts the more, the fewer
-// passages have it, and a word with a typing error counts half.
-func ranked(all []passage, query string) []passage {
+// passages have it, and a word with a typing error counts half. It stops when ctx is done.
+func ranked(ctx context.Context, all []passage, query string) []passage {
 	for i := range all {
 		all[i].words = wordsOf(all[i].note + "\n" + all[i].text)
 	}
 	for _, q := range slices.Sorted(maps.Keys(wordsOf(query))) { // as sums of floats depend on the order
+		if ctx.Err() != nil {
+			return nil
+		}
 		score(all, q)
 	}
 	found := slices.DeleteFunc(slices.Clone(all), func(p passage) bool { return p.score == 0 })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -66,12 +67,21 @@ func (m *Memory) add(ctx context.Context, in addArgs) ([]edit.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, have := range ParseLessons(old) {
-		if have.ID() == l.ID() && !have.Closed {
-			return nil, fmt.Errorf("the lesson is there already, as %s", l.ID())
-		}
+	if l.openIn(old) {
+		return nil, fmt.Errorf("the lesson is there already, as %s", l.ID())
 	}
-	return m.change(lessonFile, old, appended(old, "# Lessons\n", l.item()))
+	proposed := appended(old, "# Lessons\n", l.item())
+	if !l.openIn(proposed) {
+		return nil, errors.New("the file ends in a block of code, where a lesson does not count; end the block first")
+	}
+	return m.change(lessonFile, old, proposed)
+}
+
+// openIn reports whether a file has the lesson, and it is not closed.
+func (l *Lesson) openIn(text string) bool {
+	return slices.ContainsFunc(ParseLessons(text), func(have Lesson) bool {
+		return !have.Closed && have.folded() == l.folded()
+	})
 }
 
 // item returns the lesson as an item of a list.
@@ -136,6 +146,9 @@ func ticked(text string, n int) string {
 
 // change returns the edit that gives a file of the project its new content.
 func (m *Memory) change(name, old, proposed string) ([]edit.File, error) {
+	if len(proposed) > maxFile { // and nobody could read it any more
+		return nil, fmt.Errorf("%s would be larger than %d bytes", name, maxFile)
+	}
 	f := edit.File{Path: path.Join(m.project().path, name), Kind: edit.Change, Base: old, Proposed: proposed}
 	switch "" {
 	case old:

@@ -44,6 +44,7 @@
 // reports and leaves out such hooks. A hook sees the names that its authors know (Bash, Read, Edit, …,
 // absolute paths in file_path), and matchers find a tool by either name. A patch is shown as one Edit for
 // each of its files. PreCompact cannot prevent a compaction without which the conversation does not fit; the
-// report then says that the refusal is overruled. SubagentStart can refuse to start an agent, and SubagentStop
-// can tell the outer agent something, but cannot make the inner one go on.
+// report then says that the refusal is overruled. A message that is sent into a run has no UserPromptSubmit.
+// SubagentStart can refuse to start an agent, and SubagentStop can tell the outer agent something, but cannot
+// make the inner one go on.
 package hooks

@@ -92,6 +92,7 @@ func TestPreToolUse(t *testing.T) {
 		{"broken JSON", said(`{"hookSpecificOutput":{"permissionDecision":"deny"`), "is not understood"},
 		{"two documents", said(`{}{"decision":"block"}`), "is not understood"},
 		{"text before the JSON", "echo loading; " + specific(`"permissionDecision":"deny"`), "there is text before its JSON"},
+		{"text before an end", `echo loading; echo '{"continue":false}'`, "there is text before its JSON"},
 		{"unknown decision", specific(`"permissionDecision":"maybe"`), "there is no decision"},
 		{"wrong type", specific(`"permissionDecision":["deny"]`), "is not understood"},
 		{"forged end", `printf '\nMARK 0\n'; exit 2`, "a hook refused this call"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/runes"
@@ -46,6 +47,9 @@ type opinion struct {
 // telling are the events whose plain standard output is for the model.
 var telling = map[Event]bool{UserPromptSubmit: true, SessionStart: true}
 
+// keys are those of an answer that decides, which must not be taken for plain text.
+var keys = []string{`"hookSpecificOutput"`, `"decision"`, `"continue"`}
+
 // opinion reads the result of a hook. The error says that it is not understood.
 func (res *result) opinion(event Event) (o opinion, err error) {
 	if res.Code == 2 {
@@ -55,7 +59,7 @@ func (res *result) opinion(event Event) (o opinion, err error) {
 	text := strings.TrimSpace(res.Stdout)
 	var a answer
 	if !strings.HasPrefix(text, "{") {
-		if strings.Contains(text, `"hookSpecificOutput"`) || strings.Contains(text, `"decision"`) {
+		if slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(text, key) }) {
 			return o, errors.New("there is text before its JSON")
 		}
 		if telling[event] {

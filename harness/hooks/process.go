@@ -45,6 +45,7 @@ type result program.Result
 // run runs a hook, which must end in time. The error is an [*Error], or that of ctx.
 func (r *Runner) run(ctx context.Context, h *hook, in map[string]any) (*result, error) {
 	res, err := r.process(ctx, h, in)
+	res.Stderr = r.inert(res.Stderr)
 	if err == nil && res.Code != 0 && res.Code != 2 {
 		err = fmt.Errorf("it died with exit code %d", res.Code)
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/untag"
 	"github.com/aycoder/aycoder/tools"
 )
 
@@ -33,6 +34,9 @@ type Config struct {
 	Dir func(context.Context) string
 	// Subagents are the names of the tools that start agents. Default: "subagent".
 	Subagents []string
+	// Mask hides the secrets in what hooks tell the model and the user, such as the method Mask of [tools.Masker].
+	// Default: nothing is hidden.
+	Mask func(string) string
 	// Report is told what hooks tell the user, and which hooks did not work. It must be safe for concurrent
 	// use and must not wait. Default: nobody is told.
 	Report func(Report)
@@ -77,6 +81,9 @@ func New(c Config) (*Runner, error) {
 	if c.Report == nil {
 		c.Report = func(Report) {}
 	}
+	if c.Mask == nil {
+		c.Mask = func(s string) string { return s }
+	}
 	if c.Dir == nil {
 		c.Dir = func(context.Context) string { return c.Root }
 	}
@@ -108,7 +115,7 @@ func compile(list []Hook) ([]*hook, error) {
 	var out []*hook
 	var errs []error
 	for _, h := range list {
-		matcher, err := h.check()
+		matcher, err := h.compiled()
 		if err != nil {
 			errs = append(errs, &aycoder.ConfigError{Option: cmp.Or(h.Source, "hook"), Err: err})
 			continue
@@ -201,6 +208,7 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 		r.fail(h, agent, err)
 		return opinion{}, err
 	}
+	o.reason, o.context, o.message = r.inert(o.reason), r.inert(o.context), r.inert(o.message)
 	if o.message != "" {
 		r.conf.Report(Report{Event: h.Event, Hook: h.Hook, Agent: agent, Text: o.message})
 	}
@@ -209,6 +217,9 @@ func (r *Runner) ask(ctx context.Context, h *hook, in map[string]any, agent stri
 	}
 	return o, nil
 }
+
+// inert returns a text that a hook has printed, perhaps from a file, in a form that is only text.
+func (r *Runner) inert(s string) string { return untag.Text(tools.EscapeInvisible(r.conf.Mask(s))) }
 
 func (r *Runner) fail(h *hook, agent string, err error) {
 	if _, ok := err.(*Error); ok {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ const (
 	longestTimeout = 10 * time.Minute
 	maxHooks       = 256
 	maxCommand     = 64 << 10
+	maxMatcher     = 1 << 10
 )
 
 // Hook is a command that runs at an event.
@@ -72,29 +74,40 @@ type Problem struct {
 	Message string
 }
 
-// check returns what makes a hook unusable, and its compiled matcher.
-func (h *Hook) check() (*regexp.Regexp, error) {
+// check returns what makes a hook unusable. It compiles no matcher, which can take long, since nobody may trust the hook.
+func (h *Hook) check() error {
 	switch {
 	case !slices.Contains(events, h.Event):
-		return nil, fmt.Errorf("there is no event %.80q", h.Event)
+		return fmt.Errorf("there is no event %.80q", h.Event)
 	case strings.TrimSpace(h.Command) == "":
-		return nil, errors.New("the command is empty")
+		return errors.New("the command is empty")
 	case len(h.Command) > maxCommand || strings.ContainsRune(h.Command, 0):
-		return nil, fmt.Errorf("the command has a NUL or more than %d bytes", maxCommand)
+		return fmt.Errorf("the command has a NUL or more than %d bytes", maxCommand)
 	case h.Timeout < 0:
-		return nil, errors.New("the timeout is negative")
-	case h.Matcher == "" || h.Matcher == "*":
-		return nil, nil
+		return errors.New("the timeout is negative")
+	case len(h.Matcher) > maxMatcher:
+		return fmt.Errorf("the matcher has more than %d bytes", maxMatcher)
+	case h.all():
+		return nil
 	}
-	pattern := h.Matcher
-	if names.MatchString(pattern) {
-		pattern = "^(?:" + pattern + ")$"
+	if _, err := syntax.Parse(h.Matcher, syntax.Perl); err != nil {
+		return fmt.Errorf("matcher %.80q: %w", h.Matcher, err)
 	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("matcher %.80q: %w", h.Matcher, err)
+	return nil
+}
+
+// all reports whether a hook is for all tools.
+func (h *Hook) all() bool { return h.Matcher == "" || h.Matcher == "*" }
+
+// compiled returns the matcher of a hook, or nil for all tools. The error is that of check.
+func (h *Hook) compiled() (*regexp.Regexp, error) {
+	if err := h.check(); err != nil || h.all() {
+		return nil, err
 	}
-	return re, nil
+	if names.MatchString(h.Matcher) {
+		return regexp.Compile("^(?:" + h.Matcher + ")$")
+	}
+	return regexp.Compile(h.Matcher)
 }
 
 var names = regexp.MustCompile(`^[A-Za-z0-9_|]+$`)
@@ -251,7 +264,7 @@ func (p *parser) handler(event Event, matcher string, value json.RawMessage) {
 	hook := Hook{Event: event, Matcher: matcher, Command: h.command(), Source: fmt.Sprintf("%s:%d", p.name, p.line())}
 	hook.Line, hook.Column = p.line(), p.at-bytes.LastIndexByte(p.data[:min(p.at, len(p.data))], '\n')
 	hook.Timeout = time.Duration(min(h.Timeout, longestTimeout.Seconds()) * float64(time.Second))
-	if _, err := hook.check(); err != nil {
+	if err := hook.check(); err != nil {
 		p.problem("a hook of %s is left out: %v", event, err)
 		return
 	}

@@ -2,6 +2,7 @@ package hooks_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,24 @@ func TestParse(t *testing.T) {
 		"permissions": {}}`))
 	require.Empty(t, list)
 	require.Equal(t, []hooks.Problem{{Line: 2, Message: `the key "permissions" is ignored`}}, problems)
+}
+
+// Reading a file that nobody trusts costs no more than its size, whatever its matchers are.
+func TestParseCostlyMatchers(t *testing.T) {
+	file := func(matcher string) []byte {
+		hook := `{"type": "command", "command": "x"},`
+		return []byte(`{"hooks": {"PreToolUse": [{"matcher": "` + matcher + `", "hooks": [` + strings.Repeat(hook, 100) + `{}]}]}}`)
+	}
+	list, problems := hooks.Parse("s.json", file(strings.Repeat("(abc|def)*", 10_000)))
+	require.Zero(t, len(list))
+	require.Contains(t, problems[0].Message, "the matcher has more than 1024 bytes")
+
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	list, _ = hooks.Parse("s.json", file(strings.Repeat("a{1000}", 140)))
+	runtime.ReadMemStats(&after)
+	require.Len(t, list, 100)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 }
 
 func TestNew(t *testing.T) {

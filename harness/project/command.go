@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -19,6 +20,7 @@ const (
 	maxNames  = 200       // of files that are looked for
 	maxOutput = 32 << 10  // bytes of the output of a command
 	maxRuns   = 32        // commands
+	maxArgs   = 1 << 20   // bytes of arguments that are put in
 )
 
 // ErrNoShell is the cause of the error of [Command.Expand] if the text has a command, and the host runs none.
@@ -26,6 +28,7 @@ var ErrNoShell = errors.New("nothing runs the commands in it")
 
 var (
 	errTooMany = fmt.Errorf("it has more than %d commands", maxRuns)
+	errRepeats = fmt.Errorf("the arguments would have more than %d MiB in it", maxArgs>>20)
 	errNoRoom  = errors.New("there is no room for it")
 )
 
@@ -83,7 +86,7 @@ func (c *Command) Scripts() []Script {
 // Expand returns the prompt for a call of the command with arguments, as the user has typed them:
 //
 //   - $ARGUMENTS is all of them, and $1 to $9 are single ones. Quotes keep words together. If the text uses none of
-//     these, the arguments come after it.
+//     these, the arguments come after it. If it repeats them to more than 1 MiB, the error is an [*ExpandError].
 //   - !`command` after a blank, or at the beginning of a line, is the output of the command. The arguments are
 //     parameters of the shell there ($1, "$ARGUMENTS"), so that nothing in them is run. If a command cannot be run, the
 //     error is an [*ExpandError].
@@ -93,7 +96,7 @@ func (c *Command) Scripts() []Script {
 // Nothing is looked for in an argument, an output or a file. In code between backticks, and in blocks of code,
 // only arguments are replaced.
 func (c *Command) Expand(ctx context.Context, args string, e Expansion) (string, error) {
-	x := expander{c: c, args: runes.Clean(args), words: words(args)}
+	x := expander{c: c, args: runes.Clean(args), words: words(args), room: maxArgs}
 	runs := 0
 	x.script = func(line int, text string) (string, error) {
 		fail := &ExpandError{Command: c.Name, File: c.File, Line: line, Script: text}
@@ -116,6 +119,9 @@ func (c *Command) Expand(ctx context.Context, args string, e Expansion) (string,
 	if err != nil {
 		return "", err
 	}
+	if x.room < 0 {
+		return "", &ExpandError{Command: c.Name, File: c.File, Line: c.Line, Err: errRepeats}
+	}
 	if !x.used && strings.TrimSpace(args) != "" {
 		text = strings.TrimRight(text, "\n") + "\n\nARGUMENTS: " + x.args
 	}
@@ -132,6 +138,7 @@ type expander struct {
 	words  []string
 	script func(line int, text string) (string, error)
 	used   bool     // an argument
+	room   int      // bytes of arguments that may still be put in, or less than 0 if there were more
 	names  []string // of files
 }
 
@@ -194,14 +201,23 @@ var (
 func (x *expander) arguments(text string) string {
 	return argument.ReplaceAllStringFunc(text, func(name string) string {
 		x.used = true
-		if name == "$ARGUMENTS" {
-			return x.args
+		value := x.value(name)
+		if x.room -= len(value); x.room < 0 {
+			return ""
 		}
-		if i := int(name[1] - '1'); i < len(x.words) {
-			return x.words[i]
-		}
-		return ""
+		return value
 	})
+}
+
+// value returns an argument, or "" if there is none.
+func (x *expander) value(name string) string {
+	if name == "$ARGUMENTS" {
+		return x.args
+	}
+	if i := int(name[1] - '1'); i < len(x.words) {
+		return x.words[i]
+	}
+	return ""
 }
 
 // parameters returns a script that has the arguments as parameters of the shell. Put into its text, an argument
@@ -213,12 +229,10 @@ func (x *expander) parameters(script string) string {
 	var set strings.Builder
 	set.WriteString("set --")
 	for _, w := range x.words {
-		set.WriteString(" " + shellQuoted(w))
+		set.WriteString(" " + program.Quote(w))
 	}
-	return set.String() + "\nARGUMENTS=" + shellQuoted(x.args) + "\n" + script
+	return set.String() + "\nARGUMENTS=" + program.Quote(x.args) + "\n" + script
 }
-
-func shellQuoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // words splits arguments at blanks that are not in quotes.
 func words(args string) (out []string) {

@@ -119,6 +119,17 @@ func TestExpandInShell(t *testing.T) {
 }
 
 // The files and outputs in a prompt are bounded.
+// Arguments are repeated as often as the text says, up to a size.
+func TestExpandRepeats(t *testing.T) {
+	lib := load(t, map[string]string{"/.claude/commands/a.md": strings.Repeat("$ARGUMENTS $1 ", 15_000)})
+	text, err := lib.Command("a").Expand(t.Context(), "short", project.Expansion{})
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("short short ", 15_000), text)
+	_, err = lib.Command("a").Expand(t.Context(), strings.Repeat("long ", 1000), project.Expansion{})
+	require.ErrorAs(t, err, new(*project.ExpandError))
+	require.ErrorContains(t, err, "expand command a: .claude/commands/a.md:1: the arguments would have more than 1 MiB in it")
+}
+
 func TestExpandBounds(t *testing.T) {
 	files := map[string]string{}
 	var text strings.Builder

@@ -128,7 +128,7 @@ var (
 	errTooLarge = errors.New("is larger than 256 KiB")
 )
 
-// read returns the text of a file, with plain line breaks and valid UTF-8.
+// read returns the text of a file as [plain] has it.
 func (s Source) read(ctx context.Context, name string) (string, error) {
 	text, whole, err := s.readStart(ctx, name, maxFile)
 	if err == nil && !whole {

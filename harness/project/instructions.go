@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/runes"
-	"github.com/aycoder/aycoder/tools"
 )
 
 const (
@@ -171,7 +170,7 @@ func (c *collector) file(ctx context.Context, name string, depth int) error {
 	}
 	c.sums[sum] = true
 	c.room -= len(text)
-	c.Items = append(c.Items, Instruction{label, c.source.User, tools.EscapeInvisible(text)})
+	c.Items = append(c.Items, Instruction{label, c.source.User, text})
 	c.follow(ctx, name, text, depth)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"weak"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/part"
 )
 
@@ -68,6 +69,7 @@ func NewKeeper(files Files, base *Instructions) *Keeper {
 // Tool is an [aycoder.ToolMiddleware]. To the output of a call of read_file, edit_file, multi_edit or write_file it
 // adds the instructions (AGENTS.md, CLAUDE.md and GEMINI.md, with their imports) of the directory of the file and those
 // above, up to the root, unless the model has them before it as they are in this turn. Each stands in a separate text.
+// Directories of dependencies, such as node_modules, have none.
 // A middleware that masks secrets must be around this one.
 func (k *Keeper) Tool(next aycoder.ToolFunc) aycoder.ToolFunc {
 	return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
@@ -104,6 +106,9 @@ func (k *Keeper) news(ctx context.Context, run, dir string) (texts []string) {
 	var found []string
 	at := ""
 	for element := range strings.SplitSeq(dir, "/") {
+		if ignore.Skipped(element) {
+			break // a dependency, which the project has not written
+		}
 		at = path.Join(at, element)
 		before := len(c.Items)
 		c.directory(ctx, at, instructionFiles)

@@ -139,6 +139,18 @@ func TestKeeperParallel(t *testing.T) {
 	require.Equal(t, 1, strings.Count(a.sent()[2], "FIRST"))
 }
 
+// A dependency does not instruct, since the project has not written it.
+func TestKeeperLeavesOutDependencies(t *testing.T) {
+	ws := dir(t, map[string]string{
+		"web/AGENTS.md": "OURS", "web/node_modules/x/AGENTS.md": "THEIRS", "web/node_modules/AGENTS.md": "THEIRS",
+		"web/node_modules/x/a.js": "x", "vendor/x/CLAUDE.md": "THEIRS", "vendor/x/a.go": "x",
+	})
+	a := newTalk(t, ws, 0, read("web/node_modules/x/a.js"), read("vendor/x/a.go"), script.Say("done"))
+	a.ask("go")
+	require.Equal(t, 1, strings.Count(a.sent()[2], "OURS"))
+	require.NotContains(t, a.sent()[2], "THEIRS")
+}
+
 // After compactions, each request still has the instructions and the skill, and requests between two compactions begin
 // with the same bytes (the run is strict about that). A process that resumes goes on in the same way.
 func TestKeeperAfterCompaction(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 const (
 	maxDirs    = 2000     // directories that are listed for a source
+	maxFiles   = 2000     // files that are read of a source
 	maxItemsOf = 1000     // commands, agents or skills of all sources
 	maxDepth   = 6        // of directories below commands, agents and skills
 	maxTotal   = 16 << 20 // bytes of all texts
@@ -101,7 +102,7 @@ type Skill struct {
 func Load(ctx context.Context, sources ...Source) (*Library, error) {
 	l := loader{Library: &Library{}, names: map[string]string{}, room: maxTotal}
 	for _, s := range sources {
-		l.source, l.dirs = s, maxDirs
+		l.source, l.dirs, l.files = s, maxDirs, maxFiles
 		for _, dir := range s.dirs("commands", s.Commands) {
 			l.walk(ctx, dir, "", l.command)
 		}
@@ -146,6 +147,7 @@ type loader struct {
 	room   int               // bytes for further texts
 	source Source
 	dirs   int // directories that may still be listed
+	files  int // files that may still be read
 }
 
 // list returns the files and directories in a directory. A symbolic link counts as a directory if it has no extension.
@@ -195,6 +197,12 @@ func (l *loader) walk(ctx context.Context, dir, prefix string, visit func(ctx co
 
 // open reads and parses a file. It returns false after a warning.
 func (l *loader) open(ctx context.Context, file string, keys []string) (document, bool) {
+	if l.files--; l.files < 0 {
+		if l.files == -1 {
+			l.warn.add(l.label(file), 0, "there are too many files; this one and others are left out")
+		}
+		return document{}, false
+	}
 	text, err := l.source.read(ctx, file)
 	if err == nil && len(text) > l.room {
 		err = errNoRoom

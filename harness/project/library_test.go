@@ -3,12 +3,14 @@ package project_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,8 +70,41 @@ func TestUnknownToolsAreNotAll(t *testing.T) {
 	lib := load(t, map[string]string{".claude/agents/a.md": "---\ndescription: x\ntools: NotebookEdit\n---\n"})
 	require.NotNil(t, lib.Agent("a").Tools)
 	require.Empty(t, lib.Agent("a").Tools)
-	lib = load(t, map[string]string{".claude/agents/a.md": "---\ndescription: x\ntools: []\n---\n"})
-	require.NotNil(t, lib.Agent("a").Tools)
+	for _, tools := range []string{"[]", "{bash: false}", "\n  write: false\n  edit: false", "&x {a: b}", "*x"} {
+		lib = load(t, map[string]string{".claude/agents/a.md": "---\ncolor: &x [bash]\ndescription: x\ntools: " + tools + "\n---\n"})
+		require.NotNil(t, lib.Agent("a").Tools, tools)
+		require.Empty(t, lib.Agent("a").Tools, tools)
+		require.Equal(t, tools != "[]", len(lib.Warnings) > 0, tools)
+	}
+	for _, tools := range []string{"", "null", "''", "'*'"} { // which says nothing
+		lib = load(t, map[string]string{".claude/agents/a.md": "---\ndescription: x\ntools: " + tools + "\n---\n"})
+		require.Nil(t, lib.Agent("a").Tools, tools)
+	}
+}
+
+// A directory with any number of files costs a bounded time, and the user is told what was left out.
+func TestLoadIsBounded(t *testing.T) {
+	files := map[string]string{}
+	for i := range 3500 {
+		files[fmt.Sprintf(".claude/commands/%04d.md", i)] = "---\ndescription: x\n---\n"
+	}
+	ws := &counting{Workspace: dir(t, files)}
+	lib, err := project.Load(t.Context(), project.Source{Files: ws})
+	require.NoError(t, err)
+	require.Len(t, lib.Commands, 1000)
+	require.LessOrEqual(t, ws.opened, 2000)
+	require.Len(t, lib.Warnings, 1000)
+}
+
+// counting counts the files that are opened.
+type counting struct {
+	*workspace.Workspace
+	opened int
+}
+
+func (c *counting) Open(name string) (fs.File, error) {
+	c.opened++
+	return c.Workspace.Open(name)
 }
 
 // Hostile files of a repository are left out, with a warning.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/tools"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -54,9 +55,10 @@ type document struct {
 	line   int // of the body
 }
 
-// plain returns a text with line breaks of one byte, without a byte order mark, and in valid UTF-8.
+// plain returns a text with line breaks of one byte, without a byte order mark, and in valid UTF-8, in which invisible
+// characters are written out: people who read the file should see what the model reads.
 func plain(text string) string {
-	return runes.Clean(strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n"))
+	return tools.EscapeInvisible(runes.Clean(strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")))
 }
 
 // parse reads a file. Keys are those that its kind knows, and others those that say nothing about its use.
@@ -158,8 +160,10 @@ func valueOf(key, n *yaml.Node) value {
 			}
 		}
 		v.text = "[" + strings.Join(v.list, ", ") + "]"
-	default:
+	case yaml.ScalarNode:
 		v.text, _ = scalar(n)
+	default:
+		v.list = []string{} // a table or an alias: it names no tool, which is not the same as all of them
 	}
 	return v
 }

@@ -43,10 +43,10 @@ func TestFrontMatter(t *testing.T) {
 		{"no end", "---\nname: a\n", nil, "---\nname: a\n", 1, []string{"f.md:1: the front matter has no end"}},
 		{"no mapping", "---\n- a\n---\n", nil, "", 4, []string{"f.md:2: the front matter is not valid YAML (it has no keys)"}},
 		{"unknown and twice", "---\nname: a\nhooks:\n  x: y\nlicense: MIT\n---\n",
-			matter{{"name", 2, "a", nil}, {"hooks", 3, "", nil}, {"license", 5, "MIT", nil}}, "", 7,
+			matter{{"name", 2, "a", nil}, {"hooks", 3, "", []string{}}, {"license", 5, "MIT", nil}}, "", 7,
 			[]string{"f.md:3: hooks has no effect here"}},
 		{"an alias gives nothing", "---\nname: &a b\ndescription: *a\n---\n",
-			matter{{"name", 2, "b", nil}, {"description", 3, "", nil}}, "", 5, nil},
+			matter{{"name", 2, "b", nil}, {"description", 3, "", []string{}}}, "", 5, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/closest"
 	"github.com/aycoder/aycoder/internal/runes"
-	"github.com/aycoder/aycoder/tools"
 )
 
 const (
@@ -18,6 +17,7 @@ const (
 	skillTool     = "skill"
 	maxSkillText  = 64 << 10 // bytes of a file of a skill that the model reads
 	maxSkillFiles = 100      // that are listed
+	maxSkillDirs  = 200      // in which they are looked for
 	maxSkillsList = 16 << 10 // bytes
 )
 
@@ -104,7 +104,7 @@ func (s *Skill) read(ctx context.Context) (*aycoder.ToolResult, error) {
 	}
 	res := aycoder.TextResult(fmt.Sprintf("skill %s in %s\n%s", s.Name, runes.Path(s.Dir), s.list(ctx)))
 	res.Parts = append(res.Parts, &aycoder.Text{
-		Text: block(skillTag, s.Name, note, tools.EscapeInvisible(strings.TrimSpace(d.body))),
+		Text: block(skillTag, s.Name, note, strings.TrimSpace(d.body)),
 	})
 	res.Summary = s.Name
 	return res, nil
@@ -123,7 +123,8 @@ func (s *Skill) Command(ctx context.Context) (*Command, error) {
 
 // list returns the names of the other files, a line for each.
 func (s *Skill) list(ctx context.Context) string {
-	names := s.files(ctx, "", 0, nil)
+	dirs := maxSkillDirs
+	names := s.files(ctx, "", 0, &dirs, nil)
 	var out strings.Builder
 	for i, name := range names {
 		switch i {
@@ -139,7 +140,10 @@ func (s *Skill) list(ctx context.Context) string {
 }
 
 // files adds the names of files below a directory of the skill, up to one more than are listed.
-func (s *Skill) files(ctx context.Context, below string, depth int, names []string) []string {
+func (s *Skill) files(ctx context.Context, below string, depth int, dirs *int, names []string) []string {
+	if *dirs--; *dirs < 0 || ctx.Err() != nil {
+		return names
+	}
 	entries, err := s.source.Files.ReadDir(ctx, path.Join(s.dir, below))
 	if err != nil {
 		return names
@@ -150,7 +154,7 @@ func (s *Skill) files(ctx context.Context, below string, depth int, names []stri
 		case len(names) > maxSkillFiles:
 			return names
 		case e.IsDir() && depth < maxDepth:
-			names = s.files(ctx, name, depth+1, names)
+			names = s.files(ctx, name, depth+1, dirs, names)
 		case !e.IsDir() && name != skillFile:
 			names = append(names, name)
 		}
@@ -168,5 +172,5 @@ func (s *Skill) readFile(ctx context.Context, file string) (*aycoder.ToolResult,
 	if !whole {
 		text += "\n[the rest of the file is left out]"
 	}
-	return aycoder.TextResult(tools.EscapeInvisible(text)), nil
+	return aycoder.TextResult(text), nil
 }

@@ -1,14 +1,20 @@
 package project_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
 
@@ -56,4 +62,35 @@ func TestSkillsPrompt(t *testing.T) {
 	require.Contains(t, prompt, "- s000 (project): long")
 	require.Contains(t, prompt, "more, which only the user knows")
 	require.Empty(t, (&project.Library{}).SkillsPrompt())
+}
+
+// The directories of a skill are looked at up to a number, even if they have no files.
+func TestSkillOfManyDirectories(t *testing.T) {
+	ws := dir(t, map[string]string{".claude/skills/s/SKILL.md": "---\ndescription: x\n---\nDo"})
+	for i := range 500 {
+		require.NoError(t, os.Mkdir(filepath.Join(ws.Dir(), fmt.Sprintf(".claude/skills/s/d%d", i)), 0o755))
+	}
+	l := &lister{Workspace: ws}
+	lib, err := project.Load(t.Context(), project.Source{Files: l})
+	require.NoError(t, err)
+	l.listed = 0
+	tool, err := project.NewSkillTool(lib)
+	require.NoError(t, err)
+	loop, err := aycoder.New(script.New(script.Call("skill", map[string]string{"name": "s"}), script.Say("ok")), aycoder.WithTools(tool))
+	require.NoError(t, err)
+	for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, 200, l.listed)
+}
+
+// lister counts the directories that are listed.
+type lister struct {
+	*workspace.Workspace
+	listed int
+}
+
+func (l *lister) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	l.listed++
+	return l.Workspace.ReadDir(ctx, name)
 }

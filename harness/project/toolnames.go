@@ -48,8 +48,11 @@ func toolRefs(d document, key string, warn *warnings) []ToolRef {
 	if entries == nil {
 		entries = fields(v.text)
 	}
-	if len(entries) == 0 && v.list == nil {
+	switch {
+	case len(entries) == 0 && v.list == nil:
 		return nil
+	case len(entries) == 0 && v.text == "":
+		warn.add(d.file, v.line, "%s is not a list of names, so there are no tools", key)
 	}
 	refs := []ToolRef{} // no tool is not all tools
 	for _, entry := range entries {
