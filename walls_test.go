@@ -88,7 +88,7 @@ var walls = []wall{
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	// The command line is a host like any other: it can use nothing that others cannot.
 	{"internal/cli", []string{"internal/cli",
-		".", "background", "budget", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
+		".", "background", "budget", "catalog", "config", "generate", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
 	}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/aycoder", []string{"internal/cli"}, nil},

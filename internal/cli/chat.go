@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/harness"
+	sessions "github.com/aycoder/aycoder/session"
 )
 
 const (
@@ -55,10 +56,13 @@ type chat struct {
 // run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
 	c.control = new(aycoder.Control)
+	if kept := c.kept(); kept != nil && kept.Pending() != nil && prompt == "" {
+		c.turn(ctx, "") // asks again
+	}
 	if prompt != "" {
 		c.line(c.paint(cyan, c.label+"> "+clean(prompt)))
 	}
-	for {
+	for !c.over {
 		if prompt == "" {
 			var err error
 			if prompt, err = c.prompt(ctx); err != nil {
@@ -66,11 +70,29 @@ func (c *chat) run(ctx context.Context, prompt string) int {
 			}
 		}
 		c.turn(ctx, prompt)
-		if c.over {
-			return c.code
-		}
 		prompt = ""
 	}
+	return c.code
+}
+
+// kept returns what keeps the conversation, or nil if the chat does.
+func (c *chat) kept() *sessions.Session {
+	if c.runtime == nil {
+		return nil
+	}
+	return c.runtime.Session
+}
+
+// forget begins a new conversation. What was said stays in the tree of the session.
+func (c *chat) forget(ctx context.Context) {
+	c.messages = nil
+	if kept := c.kept(); kept != nil {
+		if _, err := kept.Checkout(ctx, sessions.Root, sessions.OnlyConversation()); err != nil {
+			c.line(c.paint(red, "! "+explain(err)))
+			return
+		}
+	}
+	c.line("The conversation is forgotten.")
 }
 
 func (c *chat) leave(err error) int {
@@ -113,8 +135,7 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 			}
 			c.line("The configuration was read again.")
 		case line == "/clear":
-			c.messages = nil
-			c.line("The conversation is forgotten.")
+			c.forget(ctx)
 		case compact:
 			if c.compact(ctx, words); c.over {
 				return "", errInterrupt
@@ -230,7 +251,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	c.stopping, c.waited = false, 0
 	err := c.work(c.start(ctx, prompt, &res))
 	c.fresh()
-	if len(res.Messages) > 0 {
+	if len(res.Messages) > 0 && c.kept() == nil {
 		c.messages = res.Messages
 	}
 	c.giveBack()
@@ -265,14 +286,16 @@ func (c *chat) warnCut(res *aycoder.Result) {
 	}
 }
 
-// start runs the agent in a goroutine. It hands over one step at a time and continues
-// when the step was handled; the channel is closed at the end.
-func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
-	<-chan step, chan<- struct{},
-) {
-	steps, next := make(chan step), make(chan struct{})
+// start runs the agent: see stepping.
+func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
 	in := aycoder.Input{Messages: c.messages, Prompt: prompt}
-	seq := answers(ctx, c.agent, in, aycoder.Into(res), aycoder.WithControl(c.control))
+	return stepping(answers(ctx, c.agent, in, aycoder.Into(res), aycoder.WithControl(c.control)))
+}
+
+// stepping ranges over events in a goroutine. It hands over one step at a time and continues
+// when the step was handled; the channel is closed at the end.
+func stepping(seq iter.Seq2[aycoder.Event, error]) (<-chan step, chan<- struct{}) {
+	steps, next := make(chan step), make(chan struct{})
 	go func() {
 		defer close(steps)
 		defer func() {
@@ -296,6 +319,9 @@ func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...ayc
 	if !ok {
 		return a.Run(ctx, in, opts...)
 	}
+	if in.Prompt == "" { // images, or a run that goes on
+		return rt.Run(ctx, in, opts...)
+	}
 	return func(yield func(aycoder.Event, error) bool) {
 		var typed harness.Typed
 		for ev, err := range rt.Expand(ctx, in.Prompt, &typed) {
@@ -303,7 +329,7 @@ func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...ayc
 				return
 			}
 		}
-		typed.Input.Messages = in.Messages
+		typed.Input.Messages, typed.Input.Parts = in.Messages, append(typed.Input.Parts, in.Parts...)
 		typed.Run(ctx, opts...)(yield)
 	}
 }

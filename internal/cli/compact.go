@@ -28,7 +28,16 @@ func (c *chat) compact(ctx context.Context, words string) {
 	var err error
 	go func() {
 		defer close(steps)
-		messages, done, err = c.compactor.Compact(ctx, messages, words)
+		shorten := func(ctx context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+			messages, done, err = c.compactor.Compact(ctx, m, words)
+			return messages, done, err
+		}
+		if kept := c.kept(); kept != nil {
+			err = kept.Compact(ctx, shorten)
+			messages = nil
+			return
+		}
+		_, _, _ = shorten(ctx, messages)
 	}()
 	_ = c.work(steps, nil)
 	c.messages = messages

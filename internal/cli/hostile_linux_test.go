@@ -390,6 +390,8 @@ func (r *hostileRun) check(shown string, code int) {
 	for line := range strings.Lines(string(data)) {
 		if m := executed.FindStringSubmatch(line); m != nil {
 			own := m[1] == self && !strings.Contains(m[2], "EVIL")
+			// A session asks git which files are committed, in a way that runs nothing of the repository.
+			own = own || strings.HasSuffix(m[1], "/git") && strings.HasPrefix(m[2], `"`+m[1]+`", "--no-replace-objects", "--no-optional-locks", `)
 			started++
 			assert.False(t, strings.Contains(m[2], "EVIL") || strings.HasPrefix(m[1], r.dir), "ran: %s", line)
 			assert.True(t, own || r.command != "", "ran: %s", line)

@@ -207,7 +207,7 @@ func (p *terminal) screen() string {
 
 func TestDemo(t *testing.T) {
 	p := startTerminal(t, nil)
-	p.expect("No model configured: ANTHROPIC_API_KEY is not set.")
+	p.expect("No model configured: no key of a provider is set (such as ANTHROPIC_API_KEY)")
 	p.expect(demoTask)
 	start := time.Now()
 	p.typed("\r")
@@ -570,4 +570,22 @@ func TestNoForeignEscapes(t *testing.T) {
 		require.NotContains(t, p.raw(), bad)
 	}
 	require.Contains(t, p.screen(), "␛]0;owned")
+}
+
+// A run that needed an approval, and nobody could be asked, asks in a terminal.
+func TestSuspendedRunAsksAgain(t *testing.T) {
+	k := newKept(t, newService(t, calls("bash", `{"command":"touch done"}`), says("Ran.", "end_turn")))
+	k.run(exitApproval, "-p", "touch it")
+	p := startTerminal(t, k.env(), "-C", k.dir, "-c")
+	p.expect("Going on with session " + k.ids()[0])
+	p.expect("Run it?")
+	p.answers("y")
+	p.expect("Ran.")
+	p.expect("> ")
+	p.typed("/clear\r")
+	p.expect("forgotten")
+	p.expect("> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+	require.FileExists(t, filepath.Join(k.dir, "done"))
 }

@@ -94,7 +94,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			o, err := parse(strings.Fields(tt.args), io.Discard)
+			o, err := parse(strings.Fields(tt.args))
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				return
@@ -468,6 +468,7 @@ func TestModelOfAnyProvider(t *testing.T) {
 	open := func(model string) (*session, error) {
 		a := &app{getenv: os.Getenv}
 		t.Setenv("HOME", t.TempDir())
+		t.Setenv("XDG_STATE_HOME", "")
 		o := &options{model: model, print: true}
 		st, err := a.settings(o)
 		require.NoError(t, err)
