@@ -69,7 +69,9 @@ type Merged struct {
 }
 
 // Conflicted reports that a call's change to a file conflicts with a change by somebody else. The
-// file is unchanged or has conflict markers. The call's [ToolFinished] follows directly.
+// file is unchanged or has conflict markers. The call's [ToolFinished] follows directly. A host whose
+// user resolves conflicts before the call ends uses WithConflicts of package tools: a conflict that was
+// resolved is reported as [Merged].
 type Conflicted struct {
 	Call *ToolUse
 	// File.Reason describes the conflict. File.Merge holds both sides, for a person to resolve.

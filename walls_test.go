@@ -26,13 +26,14 @@ var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "github.com/invopop/jsonschema", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
 	"golang.org/x/net", "mvdan.cc/sh/v3", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3",
+	"github.com/mattn/go-runewidth",
 }
 
 // A wall says what the code of some directories may import from this module and from
 // others.
 type wall struct {
-	dir    string // a pattern of path.Match; the first match counts
-	own    []string
+	dir    string   // a pattern of path.Match; the first match counts
+	own    []string // directories, with all below them if they are at the top
 	others []string
 }
 
@@ -88,8 +89,11 @@ var walls = []wall{
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	// The command line is a host like any other: it can use nothing that others cannot.
 	{"internal/cli", []string{"internal/cli",
-		".", "background", "budget", "catalog", "config", "generate", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
+		".", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
 	}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"internal/cli/tty", nil, []string{"golang.org/x/term", "golang.org/x/sys", "github.com/mattn/go-runewidth"}},
+	{"internal/cli/ttytest", nil, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"internal/cli/line", []string{"internal/cli/tty"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/aycoder", []string{"internal/cli"}, nil},
 	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
@@ -287,6 +291,8 @@ func TestWallsFindBreaches(t *testing.T) {
 		{"tools import a provider", "tools/a.go", `import "@/providers/y"`, "imports @/providers/y"},
 		{"internal imports the root", "internal/x/a.go", `import "@"`, "imports @"},
 		{"internal imports tests' module", "internal/x/a.go", `import "github.com/stretchr/testify/require"`, "imports github.com/stretchr/testify/require"},
+		{"line imports the terminal", "internal/cli/line/a.go", `import "@/internal/cli/tty"`, ""},
+		{"line imports something else", "internal/cli/line/a.go", `import "@/internal/words"`, "imports @/internal/words"},
 		{"example imports tools", "examples/x/a.go", `import "@/tools"`, ""},
 		{"the command line imports a public package", "internal/cli/a.go", `import "@/session"`, ""},
 		{"the command line imports an internal package", "internal/cli/a.go", `import "@/internal/runes"`, "imports @/internal/runes"},

@@ -178,3 +178,23 @@ func ExampleNewAuditLog() {
 	// 2 decision allow user API_TOKEN=[masked] ./deploy
 	// 3 effect ok  API_TOKEN=[masked] ./deploy
 }
+
+// A rule that the user has made is taken back.
+func ExamplePolicy_DropRule() {
+	ctx := context.Background()
+	p, err := policy.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := p.KeepRule(ctx, aycoder.Session, "bash:make *"); err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range p.Rules(policy.Session) {
+		found, err := p.DropRule(ctx, aycoder.Session, r.String())
+		fmt.Println(r, found, err)
+	}
+	fmt.Println(len(p.Rules(policy.Session)))
+	// Output:
+	// bash:make * true <nil>
+	// 0
+}

@@ -96,31 +96,56 @@ func (f *file) load() ([]Rule, error) {
 	return entries, err
 }
 
-// keep adds a rule to the current content of the file, which other processes may have changed,
-// and returns all rules.
+// keep adds a rule to the file, and returns all rules of it.
 func (f *file) keep(ctx context.Context, e Rule) (all []Rule, err error) {
+	err = f.change(ctx, func(now []Rule) []Rule {
+		all = now
+		if !slices.ContainsFunc(all, func(o Rule) bool { return compareRules(o, e) == 0 }) {
+			all = append(all, e)
+		}
+		return all
+	})
+	return all, err
+}
+
+// drop removes the rules that say the same as e, and reports whether there were any.
+func (f *file) drop(ctx context.Context, e Rule) (found bool, err error) {
+	err = f.change(ctx, func(now []Rule) []Rule {
+		left := slices.DeleteFunc(slices.Clone(now), e.same)
+		found = len(left) < len(now)
+		return left
+	})
+	return found, err
+}
+
+// change replaces the current rules of the file, which other processes may have changed, by those
+// that f returns. If it returns as many as there were, nothing is written.
+func (f *file) change(ctx context.Context, edit func(now []Rule) []Rule) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return nil, &FileError{Op: "make directory for rules", Path: f.path, Err: unpathed(err)}
+		return &FileError{Op: "make directory for rules", Path: f.path, Err: unpathed(err)}
 	}
 	unlock, err := flock.Lock(ctx, f.path+".lock")
 	if err != nil {
-		return nil, &FileError{Op: "lock rules", Path: f.path, Err: unpathed(err)}
+		return &FileError{Op: "lock rules", Path: f.path, Err: unpathed(err)}
 	}
 	defer unlock()
-	if all, err = f.load(); err != nil {
-		return nil, err
+	now, err := f.load()
+	if err != nil {
+		return err
 	}
-	if slices.ContainsFunc(all, func(o Rule) bool { return compareRules(o, e) == 0 }) {
-		return all, nil
+	next := edit(now)
+	switch {
+	case len(next) == len(now):
+		return nil
+	case len(next) > maxRules:
+		err = fmt.Errorf("more than %d rules", maxRules)
+	default:
+		err = f.save(next)
 	}
-	if all = append(all, e); len(all) > maxRules {
-		return nil, &FileError{Op: "save rules", Path: f.path,
-			Err: fmt.Errorf("more than %d rules", maxRules)}
+	if err != nil {
+		return &FileError{Op: "save rules", Path: f.path, Err: unpathed(err)}
 	}
-	if err := f.save(all); err != nil {
-		return nil, &FileError{Op: "save rules", Path: f.path, Err: unpathed(err)}
-	}
-	return all, nil
+	return nil
 }
 
 // save replaces the file as a whole.

@@ -166,3 +166,53 @@ func TestASymbolicLinkStays(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 }
+
+func TestDropRule(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "rules.json")
+	first, second := newPolicy(t, policy.WithFile(name)), newPolicy(t, policy.WithFile(name))
+	for _, scope := range []aycoder.Scope{aycoder.Session, aycoder.Saved} {
+		require.NoError(t, first.KeepRule(t.Context(), scope, allowRule("go test *")))
+		require.NoError(t, first.KeepRule(t.Context(), scope, allowRule("go vet *")))
+	}
+	require.NoError(t, second.KeepRule(t.Context(), aycoder.Saved, allowRule("make")))
+	drop := func(scope aycoder.Scope, text string) bool {
+		found, err := first.DropRule(t.Context(), scope, text)
+		require.NoError(t, err)
+		return found
+	}
+	allowed := func(p *policy.Policy, command string) bool {
+		got, _ := ask(t, p, &bashSpec, command)
+		return got == "allow"
+	}
+	require.False(t, drop(aycoder.Session, allowRule("go build *")))
+	require.True(t, drop(aycoder.Session, allowRule("go test *")))
+	require.True(t, allowed(first, "go test ."), "the saved one is still there")
+	require.True(t, drop(aycoder.Saved, first.Rules(policy.User)[0].String()))
+	require.False(t, drop(aycoder.Saved, allowRule("go test *")))
+	require.False(t, allowed(first, "go test ."))
+	require.True(t, allowed(first, "go vet ."))
+
+	entries, err := policy.ReadRules(name)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "what another process has saved stays")
+	require.False(t, allowed(newPolicy(t, policy.WithFile(name)), "go test ."))
+}
+
+// A rule of the configuration is not in the file, and stays.
+func TestDropRuleOfConfiguration(t *testing.T) {
+	rule := policy.Rule{Action: policy.RuleAllow, Tool: "bash", Pattern: "go test *"}
+	p := newPolicy(t, policy.WithFile(filepath.Join(t.TempDir(), "rules.json")))
+	require.NoError(t, p.Configure(policy.Configured{Rules: map[policy.Source][]policy.Rule{policy.User: {rule}, policy.Session: {rule}}}))
+	for _, scope := range []aycoder.Scope{aycoder.Session, aycoder.Saved} {
+		found, err := p.DropRule(t.Context(), scope, rule.String())
+		require.NoError(t, err)
+		require.False(t, found)
+	}
+	require.Len(t, p.Rules(policy.User), 1)
+	found, err := newPolicy(t).DropRule(t.Context(), aycoder.Saved, rule.String())
+	require.False(t, found || err != nil, "no file")
+	_, err = p.DropRule(t.Context(), aycoder.Once, rule.String())
+	require.ErrorContains(t, err, "no rules of scope")
+	_, err = p.DropRule(t.Context(), aycoder.Session, ":x")
+	require.ErrorContains(t, err, "no tool is named")
+}

@@ -463,6 +463,40 @@ func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, text string)
 	return p.change(func(s *snapshot) error { return s.add(p, User, saved) })
 }
 
+// DropRule takes back an allow rule, written as [Policy.KeepRule] got it or as Rule.String writes it,
+// and reports whether there was such a rule. With [aycoder.Session], it is one of [Session]. With
+// [aycoder.Saved], it is one in the file of [WithFile], from which DropRule removes it before it
+// returns. Rules that are not in the file, such as those of a configuration, stay; to take one of them
+// back is to change the configuration. A decision that has begun may still be made with the rule.
+func (p *Policy) DropRule(ctx context.Context, scope aycoder.Scope, text string) (found bool, err error) {
+	r, err := ParseRule(RuleAllow, text)
+	if err != nil {
+		return false, err
+	}
+	source := Session
+	switch {
+	case scope == aycoder.Session:
+	case scope != aycoder.Saved:
+		return false, fmt.Errorf("no rules of scope %s are kept", scope)
+	case p.file == nil:
+		return false, nil
+	default:
+		source = User
+		if found, err = p.file.drop(ctx, r); err != nil || !found {
+			return false, err
+		}
+	}
+	err = p.change(func(s *snapshot) error {
+		left := slices.DeleteFunc(slices.Clone(s.rules), func(o rule) bool {
+			return o.source == source && o.order == 0 && o.same(r)
+		})
+		found = found || len(left) < len(s.rules)
+		s.rules = left
+		return nil
+	})
+	return found, err
+}
+
 // short truncates a text for use in a reason.
 func short(s string) string {
 	if len(s) > 200 {

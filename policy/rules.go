@@ -173,6 +173,9 @@ func compareRules(a, b Rule) int {
 	)
 }
 
+// same reports whether two rules decide the same about the same calls.
+func (r Rule) same(o Rule) bool { return r.Action == o.Action && r.String() == o.String() }
+
 // compile checks a rule and its examples.
 func (p *Policy) compile(source Source, e Rule) (rule, error) {
 	r := rule{Rule: e, source: source}

@@ -33,6 +33,8 @@ type changer[In any] struct {
 	ws   FS
 	find finder[In]
 	turn *semaphore.Weighted // held during a change, so that no other makes its plan stale
+
+	resolve func(context.Context, *edit.FileResult) (string, bool) // see WithConflicts
 }
 
 var (
@@ -72,10 +74,11 @@ type about struct {
 // newChanger makes a tool that changes files. Each makes a plan first, so that a question
 // can show the change before it is made.
 func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (aycoder.Tool, error) {
-	if _, err := configure(ws, opts); err != nil {
+	conf, err := configure(ws, opts)
+	if err != nil {
 		return nil, err
 	}
-	c := &changer[In]{ws: ws, find: find, turn: semaphore.NewWeighted(1)}
+	c := &changer[In]{ws: ws, find: find, turn: semaphore.NewWeighted(1), resolve: conf.resolve}
 	t, err := aycoder.NewTool(what.name, what.description, guard(c.call),
 		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(what.subject.Kind, what.subject.Arg))
 	if err != nil {
@@ -131,7 +134,7 @@ func (c *changer[In]) make(ctx context.Context, in In) (edit.Plan, error) {
 	if err := context.Cause(ctx); err != nil {
 		return edit.Plan{}, err
 	}
-	p, err := c.find(ctx, texts{within(ctx, c.ws)}, in)
+	p, err := c.find(ctx, texts{within(ctx, c.ws), c.resolve != nil}, in)
 	if err != nil {
 		return edit.Plan{}, err
 	}
@@ -209,6 +212,9 @@ func (c *changer[In]) apply(
 	if err == nil {
 		return c.done(ctx, plan, res), nil
 	}
+	if r, done := c.resolved(ctx, plan, err, len(opts) > 0); done {
+		return r, nil
+	}
 	if e, ok := errors.AsType[*edit.ConflictError](err); ok && res != nil {
 		r := conflictResult(e)
 		r.Changes = res
@@ -218,6 +224,41 @@ func (c *changer[In]) apply(
 		return r, nil
 	}
 	return nil, err
+}
+
+// maxResolved is how often a conflict of one call is put to a person: each time, somebody has changed the file
+// again.
+const maxResolved = 8
+
+// resolved lets somebody resolve the conflicts with which a plan failed, and carries the resolution out. It
+// reports false if the conflict stays.
+func (c *changer[In]) resolved(ctx context.Context, made edit.Plan, err error, approved bool) (*result, bool) {
+	plan, kept := made, []edit.FileResult(nil)
+	for range maxResolved {
+		e, ok := errors.AsType[*edit.ConflictError](err)
+		if !ok || c.resolve == nil || ctx.Err() != nil {
+			return nil, false
+		}
+		if plan, ok = e.Resolve(plan, func(f *edit.FileResult) (string, bool) { return c.resolve(ctx, f) }); !ok {
+			return nil, false
+		}
+		kept = append(kept, e.Files...)
+		if len(plan.Files()) == 0 {
+			r := conflictResult(e)
+			r.Parts = []aycoder.Part{&aycoder.Text{Text: "conflict: the user was asked, and keeps the file as it is. Read it again.\n"}}
+			return r, true
+		}
+		var opts []workspace.ApplyOption
+		if approved {
+			opts = append(opts, workspace.WithApproved(plan.Digest()))
+		}
+		var res *edit.Result
+		if res, err = c.ws.Apply(ctx, plan, opts...); err == nil {
+			res.Resolved(made, kept)
+			return c.done(ctx, made, res), true
+		}
+	}
+	return nil, false
 }
 
 // conflictResult reports a conflict to the model and to the host.

@@ -27,6 +27,7 @@ type world struct {
 	base string // contains ws and the files outside of it
 	ws   *workspace.Workspace
 	tool map[string]aycoder.Tool
+	more []Option // of the tools in runAll
 }
 
 // Elsewhere returns a workspace as over a connection, and its commands. If it is set, the tests

@@ -56,7 +56,7 @@ func (w *world) runAll(uses []*aycoder.ToolUse, answer func(*aycoder.ApprovalReq
 	for _, use := range uses {
 		m.turns = append(m.turns, []*aycoder.ToolUse{use})
 	}
-	coding, err := Coding(w.ws)
+	coding, err := Coding(w.ws, w.more...)
 	require.NoError(w.t, err)
 	loop, err := aycoder.New(m, aycoder.WithTools(coding...), aycoder.WithApprover(asks))
 	require.NoError(w.t, err)

@@ -28,7 +28,10 @@ import (
 const maxEdited = 8 << 20 // bytes of an edited file, before and after
 
 // texts is the source of the files that are to be changed.
-type texts struct{ ws FS }
+type texts struct {
+	ws       FS
+	resolves bool // somebody resolves conflicts when the plan is carried out
+}
 
 // textFile is a file that is to be changed.
 type textFile struct {
@@ -37,9 +40,11 @@ type textFile struct {
 	text   string
 	mode   fs.FileMode
 	binary bool
-	shown  []string // the versions that the model was shown, the newest first
-	last   string   // the hash of the version that was last shown in whole, or ""
-	seen   workspace.SeenBy
+	// Somebody resolves conflicts when the plan is carried out.
+	resolves bool
+	shown    []string // the versions that the model was shown, the newest first
+	last     string   // the hash of the version that was last shown in whole, or ""
+	seen     workspace.SeenBy
 }
 
 // open returns a file, even if none of that name exists.
@@ -57,7 +62,7 @@ func (d texts) open(ctx context.Context, name string) (*textFile, error) {
 		}
 	}
 	seen := d.ws.Seen().For(ctx)
-	f := &textFile{path: rel, shown: seen.Contents(rel), last: seen.Hash(rel), seen: seen}
+	f := &textFile{path: rel, shown: seen.Contents(rel), last: seen.Hash(rel), seen: seen, resolves: d.resolves}
 	data, mode, err := read(d.ws, name)
 	switch {
 	case kindOf(err) == workspace.KindNotFound:
@@ -254,7 +259,7 @@ func (f *textFile) stale(shown string, e *edited) (*proposal, error) {
 	case m.Clean() && string(m.Bytes()) == f.text:
 		return nil, problemf("no_change", "%s has this change already: the user made it since you read the file",
 			showPath(f.path))
-	case m.Clean():
+	case m.Clean() || f.resolves && !m.Binary:
 		return f.change(shown, e)
 	}
 	r := edit.FileResult{

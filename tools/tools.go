@@ -70,6 +70,8 @@ type config struct {
 	jobs     *background.Group
 	memory   int64 // bytes for a command; 0 for the default
 
+	resolve func(context.Context, *edit.FileResult) (string, bool) // of the tools that change files; nil for none
+
 	masker   *Masker
 	unmasked bool
 
@@ -111,6 +113,22 @@ func WithEnv(vars ...string) Option {
 			}
 		}
 		c.env = append(c.env, vars...)
+		return nil
+	}
+}
+
+// WithConflicts sets who resolves a conflict: an edit of the model that does not merge with what somebody
+// else has changed in the file since the model was shown it. resolve gets the file with the texts of both
+// sides and their merge, and returns the text that the file is to have in place of the present one, or false
+// to leave the file as it is. It is called on the goroutine of the tool, may wait for a person, and should
+// return when ctx ends; meanwhile other calls of the same tool wait. If the file has changed again by then,
+// the resolution is merged with that, and resolve may be called again. The model is told what the file has
+// in place of its text. resolve is not called for binary files and deletions. It is not an approval: whether
+// the call may run was decided before. Default: none, so that a conflict changes nothing, and the model is
+// shown both sides.
+func WithConflicts(resolve func(ctx context.Context, file *edit.FileResult) (text string, ok bool)) Option {
+	return func(c *config) error {
+		c.resolve = resolve
 		return nil
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
+	sessions "github.com/aycoder/aycoder/session"
 )
 
 const askedAfter = 2 * time.Second // time before the question of a turn
@@ -47,11 +48,11 @@ func newDesk(t *testing.T, fancy bool) *desk {
 	})
 	loop, err := aycoder.New(model, aycoder.WithTools(tool), aycoder.WithApprover(slow))
 	require.NoError(t, err)
+	talk := newTalk(t, loop)
 	input, keys := io.Pipe()
 	d.keys = keys
 	d.chat = &chat{
-		view: newView(plainScreen(d), false), keys: newKeyboard(input, nil), agent: loop,
-		control: new(aycoder.Control),
+		view: newView(plainScreen(d), false), keys: newKeyboard(input, nil), agent: talk, talk: talk,
 	}
 	d.fancy = fancy
 	return d
@@ -71,7 +72,9 @@ func (d *desk) Write(p []byte) (int, error) {
 // asks starts a turn; the channel is closed at its end.
 func (d *desk) asks(t *testing.T) <-chan struct{} {
 	t.Helper()
-	d.messages, d.ran = nil, 0
+	_, err := d.talk.Checkout(t.Context(), sessions.Root)
+	require.NoError(t, err)
+	d.ran = 0
 	synctest.Wait()
 	select {
 	case <-d.seen:
@@ -93,7 +96,7 @@ func (d *desk) types(t *testing.T, keys string) {
 
 // outcome returns the outcome of the call.
 func (d *desk) outcome() string {
-	for _, m := range d.messages {
+	for _, m := range d.talk.View().Messages(d.talk.Head()) {
 		for _, p := range m.Parts {
 			if out, ok := p.(*aycoder.ToolOutput); ok {
 				return out.Text()

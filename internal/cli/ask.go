@@ -277,7 +277,11 @@ func (c *chat) editArgs(args json.RawMessage) (json.RawMessage, error) {
 // editText uses the user's editor or, if none is configured, the prompt.
 func (c *chat) editText(args []byte) ([]byte, error) {
 	if c.edit != nil {
-		return c.edit(args)
+		var pretty bytes.Buffer
+		if err := json.Indent(&pretty, args, "", "  "); err != nil {
+			return nil, err
+		}
+		return c.edit(".json", pretty.Bytes())
 	}
 	text := string(escapeJSON(args))
 	if len(text) > maxEditLine {

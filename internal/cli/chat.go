@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"os"
 	"strings"
 	"time"
@@ -15,7 +14,9 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
 )
 
@@ -29,19 +30,23 @@ const (
 type chat struct {
 	*view
 	keys      *keyboard
-	agent     aycoder.Agent
+	agent     aycoder.Agent // the runtime, or the conversation alone
+	talk      *sessions.Session
 	runtime   *harness.Runtime
 	settings  *settings
 	compactor *compaction.Compactor
 	name      string // of the model
 	label     string // of the prompt
 	fill      string // initial text of the first prompt
-	edit      func(args []byte) ([]byte, error)
+	edit      func(ending string, text []byte) ([]byte, error)
+	conflicts conflicts
 	slash     func(line string) (SlashCommand, string, bool) // of extensions
+	more      []Extension
+	before    policy.Mode // in force when the plan mode began
 	history   lines
 
-	messages []*aycoder.Message
-	control  *aycoder.Control
+	changes  *edit.Changes // of the last turn
+	shown    outputs
 	typed    []byte    // while the agent worked, and during its questions
 	lastKey  time.Time // when typed last grew
 	pasting  bool
@@ -55,12 +60,10 @@ type chat struct {
 
 // run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
-	c.control = new(aycoder.Control)
-	if kept := c.kept(); kept != nil && kept.Pending() != nil && prompt == "" {
-		c.turn(ctx, "") // asks again
-	}
 	if prompt != "" {
 		c.line(c.paint(cyan, c.label+"> "+clean(prompt)))
+	} else if c.talk.Pending() != nil {
+		c.turn(ctx, "") // asks again what nobody could be asked
 	}
 	for !c.over {
 		if prompt == "" {
@@ -73,26 +76,6 @@ func (c *chat) run(ctx context.Context, prompt string) int {
 		prompt = ""
 	}
 	return c.code
-}
-
-// kept returns what keeps the conversation, or nil if the chat does.
-func (c *chat) kept() *sessions.Session {
-	if c.runtime == nil {
-		return nil
-	}
-	return c.runtime.Session
-}
-
-// forget begins a new conversation. What was said stays in the tree of the session.
-func (c *chat) forget(ctx context.Context) {
-	c.messages = nil
-	if kept := c.kept(); kept != nil {
-		if _, err := kept.Checkout(ctx, sessions.Root, sessions.OnlyConversation()); err != nil {
-			c.line(c.paint(red, "! "+explain(err)))
-			return
-		}
-	}
-	c.line("The conversation is forgotten.")
 }
 
 func (c *chat) leave(err error) int {
@@ -122,57 +105,23 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 		}
 		c.fill, c.last = "", time.Time{}
 		line = strings.TrimSpace(line)
-		switch words, compact := compactCommand(line); {
-		case line == "":
-		case line == "/quit", line == "/exit":
-			return "", io.EOF
-		case line == "/help":
-			c.line(chatHelp)
-		case line == "/reload":
-			if err := c.reload(ctx); err != nil {
-				c.line(c.paint(red, "! "+explain(err)))
-				continue
-			}
-			c.line("The configuration was read again.")
-		case line == "/clear":
-			c.forget(ctx)
-		case compact:
-			if c.compact(ctx, words); c.over {
-				return "", errInterrupt
-			}
-		case c.extended(ctx, line):
-		default:
-			c.history = append(c.history, line)
-			return line, nil
+		if line == "" {
+			continue
+		}
+		c.history = append(c.history, line)
+		prompt, err := c.command(ctx, line)
+		switch {
+		case c.over:
+			return "", errInterrupt
+		case errors.Is(err, io.EOF), errors.Is(err, errInterrupt), errors.Is(err, errHangup):
+			return "", err
+		case err != nil:
+			c.line(c.paint(red, "! "+explain(err)))
+		case prompt != "":
+			return prompt, nil
 		}
 	}
 }
-
-// extended carries out a line that calls a command of an extension.
-func (c *chat) extended(ctx context.Context, line string) bool {
-	if c.slash == nil {
-		return false
-	}
-	cmd, words, ok := c.slash(line)
-	if !ok {
-		return false
-	}
-	text, err := cmd.Run(ctx, c.runtime, words)
-	if err != nil {
-		text = c.paint(red, "! "+explain(err))
-	} else {
-		text = clean(text)
-	}
-	c.line(text)
-	return true
-}
-
-const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it, and what you
-type and end with Enter reaches the model at its next step.
-A line such as /review main.go calls a command or a skill, from .aycoder or .claude.
-/compact lets the model forget details; words behind it say what to keep, also while it works.
-/reload reads the configuration again, and asks about what is new in it.
-/clear forgets the conversation, /quit or ctrl-d leaves.`
 
 // readLine reads a line. In a plain terminal the terminal itself edits the line, and
 // Enter accepts the offered text.
@@ -233,13 +182,6 @@ func (lines) Add(string)        {}
 func (l lines) Len() int        { return len(l) }
 func (l lines) At(i int) string { return l[len(l)-1-i] }
 
-// A step is an event of a run, or how the run ended, as its goroutine hands it over.
-type step struct {
-	ev    aycoder.Event
-	err   error
-	panic any
-}
-
 // turn lets the agent answer, and keeps the conversation whatever the outcome.
 func (c *chat) turn(outer context.Context, prompt string) {
 	var ctx context.Context
@@ -251,9 +193,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	c.stopping, c.waited = false, 0
 	err := c.work(c.start(ctx, prompt, &res))
 	c.fresh()
-	if len(res.Messages) > 0 && c.kept() == nil {
-		c.messages = res.Messages
-	}
+	c.changes = res.Changes
 	c.giveBack()
 	switch {
 	case c.over:
@@ -288,50 +228,7 @@ func (c *chat) warnCut(res *aycoder.Result) {
 
 // start runs the agent: see stepping.
 func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
-	in := aycoder.Input{Messages: c.messages, Prompt: prompt}
-	return stepping(answers(ctx, c.agent, in, aycoder.Into(res), aycoder.WithControl(c.control)))
-}
-
-// stepping ranges over events in a goroutine. It hands over one step at a time and continues
-// when the step was handled; the channel is closed at the end.
-func stepping(seq iter.Seq2[aycoder.Event, error]) (<-chan step, chan<- struct{}) {
-	steps, next := make(chan step), make(chan struct{})
-	go func() {
-		defer close(steps)
-		defer func() {
-			if p := recover(); p != nil {
-				steps <- step{panic: p}
-				<-next
-			}
-		}()
-		for ev, err := range seq {
-			steps <- step{ev: ev, err: err}
-			<-next
-		}
-	}()
-	return steps, next
-}
-
-// answers lets an agent answer. A prompt such as "/review main.go" calls a command or a skill of the project or
-// of the user.
-func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	rt, ok := a.(*harness.Runtime)
-	if !ok {
-		return a.Run(ctx, in, opts...)
-	}
-	if in.Prompt == "" { // images, or a run that goes on
-		return rt.Run(ctx, in, opts...)
-	}
-	return func(yield func(aycoder.Event, error) bool) {
-		var typed harness.Typed
-		for ev, err := range rt.Expand(ctx, in.Prompt, &typed) {
-			if !yield(ev, err) || err != nil {
-				return
-			}
-		}
-		typed.Input.Messages, typed.Input.Parts = in.Messages, append(typed.Input.Parts, in.Parts...)
-		typed.Run(ctx, opts...)(yield)
-	}
+	return stepping(answers(ctx, c.agent, aycoder.Input{Prompt: prompt}, aycoder.Into(res)))
 }
 
 // work shows the events until the run is over. After an interrupt that is soon, even if a
@@ -353,6 +250,8 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 			c.typing(in.data)
 		case sig := <-c.keys.signals:
 			c.signalled(sig)
+		case ask := <-c.conflicts:
+			c.resolve(ask)
 		case <-tick.C:
 			c.progress(string(c.typed), c.stopping)
 		}
@@ -370,6 +269,9 @@ func (c *chat) take(s step) {
 	if a, ok := ev.(*aycoder.ApprovalRequested); ok {
 		c.ask(a)
 		return
+	}
+	if f, ok := s.ev.(*aycoder.ToolFinished); ok {
+		c.shown.add(f)
 	}
 	c.event(s.ev)
 }
@@ -457,10 +359,15 @@ func (c *chat) steer() {
 	if text == "" {
 		return
 	}
+	var err error
 	if words, ok := compactCommand(text); ok {
-		c.control.Steer("", compaction.Command(words))
+		err = c.talk.Steer(context.Background(), "", compaction.Command(words))
 	} else {
-		c.control.Steer(text)
+		err = c.talk.Steer(context.Background(), text)
+	}
+	if err != nil {
+		c.line(c.paint(red, "! "+explain(err)))
+		return
 	}
 	c.line(c.paint(cyan, c.glyph("›", ">")+" "+clean(text)))
 }
@@ -468,7 +375,11 @@ func (c *chat) steer() {
 // giveBack puts text that the model has not received into the next prompt.
 func (c *chat) giveBack() {
 	var text []string
-	for _, m := range c.control.Drain() {
+	queued, err := c.talk.Drain(context.Background())
+	if err != nil {
+		c.line(c.paint(red, "! "+explain(err)))
+	}
+	for _, m := range queued {
 		text = append(text, m.Text())
 	}
 	text = append(text, strings.ToValidUTF8(string(c.typed), ""))

@@ -23,24 +23,17 @@ func (c *chat) compact(ctx context.Context, words string) {
 	c.begin()
 	c.stopping = false
 	c.view.event(&aycoder.Compacting{})
-	messages, steps := c.messages, make(chan step)
+	steps := make(chan step)
 	var done *aycoder.Compacted
 	var err error
 	go func() {
 		defer close(steps)
-		shorten := func(ctx context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
-			messages, done, err = c.compactor.Compact(ctx, m, words)
-			return messages, done, err
-		}
-		if kept := c.kept(); kept != nil {
-			err = kept.Compact(ctx, shorten)
-			messages = nil
-			return
-		}
-		_, _, _ = shorten(ctx, messages)
+		err = c.talk.Compact(ctx, func(ctx context.Context, m []*aycoder.Message) (left []*aycoder.Message, _ *aycoder.Compacted, err error) {
+			left, done, err = c.compactor.Compact(ctx, m, words)
+			return left, done, err
+		})
 	}()
 	_ = c.work(steps, nil)
-	c.messages = messages
 	c.giveBack()
 	switch {
 	case errors.Is(err, compaction.ErrNothing):

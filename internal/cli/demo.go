@@ -86,10 +86,10 @@ func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
 		return err
 	}
 	m := newDemoModel(pace)
-	return s.build(ctx, dir, o, []harness.Option{
+	return s.build(ctx, dir, o, append(a.extra(),
 		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(st), harness.WithStore(sessions.Memory(), ""),
 		harness.WithPolicyOptions(policy.WithRules(policy.Session, rules...)),
-	})
+	))
 }
 
 // demoSettings are the usual ones with those of the flags: the demo reads no configuration.

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,9 +8,9 @@ import (
 	"strings"
 )
 
-// editor returns a function that edits arguments in the user's editor, or nil if none is
-// configured.
-func (a *app) editor(s *screen) func([]byte) ([]byte, error) {
+// editor returns a function that edits a text in the user's editor, in a file whose name has an ending, or nil if
+// none is configured.
+func (a *app) editor(s *screen) func(ending string, text []byte) ([]byte, error) {
 	argv := strings.Fields(a.getenv("VISUAL"))
 	if len(argv) == 0 {
 		argv = strings.Fields(a.getenv("EDITOR"))
@@ -20,18 +18,14 @@ func (a *app) editor(s *screen) func([]byte) ([]byte, error) {
 	if len(argv) == 0 {
 		return nil
 	}
-	return func(text []byte) ([]byte, error) {
+	return func(ending string, text []byte) ([]byte, error) {
 		dir, err := os.MkdirTemp("", "aycoder-edit-")
 		if err != nil {
 			return nil, err
 		}
 		defer os.RemoveAll(dir)
-		file := filepath.Join(dir, "arguments.json")
-		var pretty bytes.Buffer
-		if err := json.Indent(&pretty, text, "", "  "); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(file, pretty.Bytes(), 0o600); err != nil {
+		file := filepath.Join(dir, "edit"+ending)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			return nil, err
 		}
 		cmd := exec.Command(argv[0], append(argv[1:], file)...)

@@ -46,8 +46,11 @@ type SlashCommand struct {
 // ErrUsage is the error of a [Subcommand] that was called in the wrong way.
 var ErrUsage = errors.New("wrong usage")
 
-// extra returns the options that the extensions add to a runtime.
+// extra returns the options that the chat and the extensions add to a runtime.
 func (a *app) extra() (opts []harness.Option) {
+	if a.conflicts != nil {
+		opts = append(opts, a.conflicts.option())
+	}
 	for _, e := range a.extensions {
 		opts = append(opts, e.Options...)
 	}

@@ -374,8 +374,10 @@ func (r *hostileRun) talked(strace string) {
 }
 
 var (
-	executed  = regexp.MustCompile(`exec(?:ve|veat)\([^"]*"([^"]*)", \[([^\]]*)`)
-	connected = regexp.MustCompile(`(?:connect|sendto)\(.*sa_family=(AF_\w+)(?:, sin6?_port=htons\((\d+)\))?`)
+	executed = regexp.MustCompile(`exec(?:ve|veat)\([^"]*"([^"]*)", \[([^\]]*)`)
+	// Versions of files ask git which contents the commit holds, in a way in which it can start nothing.
+	readsCommit = regexp.MustCompile(`^"[^"]*/git", "--no-replace-objects", "--no-optional-locks", "(rev-parse|ls-tree|cat-file)"`)
+	connected   = regexp.MustCompile(`(?:connect|sendto)\(.*sa_family=(AF_\w+)(?:, sin6?_port=htons\((\d+)\))?`)
 )
 
 // check checks what the run has done.
@@ -389,9 +391,7 @@ func (r *hostileRun) check(shown string, code int) {
 	started := 0
 	for line := range strings.Lines(string(data)) {
 		if m := executed.FindStringSubmatch(line); m != nil {
-			own := m[1] == self && !strings.Contains(m[2], "EVIL")
-			// A session asks git which files are committed, in a way that runs nothing of the repository.
-			own = own || strings.HasSuffix(m[1], "/git") && strings.HasPrefix(m[2], `"`+m[1]+`", "--no-replace-objects", "--no-optional-locks", `)
+			own := m[1] == self && !strings.Contains(m[2], "EVIL") || readsCommit.MatchString(m[2])
 			started++
 			assert.False(t, strings.Contains(m[2], "EVIL") || strings.HasPrefix(m[1], r.dir), "ran: %s", line)
 			assert.True(t, own || r.command != "", "ran: %s", line)

@@ -51,6 +51,7 @@ type app struct {
 	getenv                func(string) string
 	signals               chan os.Signal
 	extensions            []Extension
+	conflicts             conflicts // of the chat, or nil
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.
@@ -92,7 +93,7 @@ func (a *app) say(text string) int {
 	return exitOK
 }
 
-// unwritten returns the exit code for output that could not be written. It is no fault that the reader has gone.
+// unwritten returns the exit code for output that could not be written. That the reader has gone is not a fault.
 func (a *app) unwritten(err error) int {
 	if errors.Is(err, syscall.EPIPE) {
 		return exitPipe
@@ -144,7 +145,8 @@ func (a *app) chat(o *options) int {
 	}
 	defer screen.close()
 	ctx := context.Background()
-	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash}
+	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash, more: a.extensions, conflicts: make(conflicts)}
+	a.conflicts = c.conflicts
 	s, err := c.open(ctx, a, o)
 	switch {
 	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
@@ -154,7 +156,7 @@ func (a *app) chat(o *options) int {
 		return a.failed(err)
 	}
 	defer s.close()
-	c.agent, c.runtime, c.compactor, c.name = s.Runtime, s.Runtime, s.Compactor, s.name
+	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Compactor, s.name
 	c.greet(s)
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }

@@ -49,7 +49,7 @@ func (a *app) sessionDir(st *settings) string {
 	return dir
 }
 
-// place returns where the conversation is kept. A place that cannot be used is no reason to refuse the work.
+// place returns where the conversation is kept. Where nothing can be kept, the work is done all the same.
 func (a *app) place(o *options, st *settings) *sessionPlace {
 	if o.noSession {
 		return &sessionPlace{store: sessions.Memory()}

@@ -15,35 +15,33 @@ import (
 // With a prompt, a pipe that brings nothing for three seconds is left alone. One that has brought a byte is read to
 // its end, and without a prompt it is waited for.
 func TestReadPiped(t *testing.T) {
+	const early = stdinWait - 1
 	tests := []struct {
 		name  string
 		wait  time.Duration
-		write func(w *io.PipeWriter)
+		write []string // what comes, each an hour after the one before, but the first one before the wait is over
 		want  string
 		err   error
 		after time.Duration
 	}{
-		{"silent", stdinWait, func(*io.PipeWriter) {}, "", errSilent, stdinWait},
-		{"a byte in time, the rest late", stdinWait, func(w *io.PipeWriter) {
-			time.Sleep(stdinWait - 1)
-			_, _ = io.WriteString(w, "a")
-			time.Sleep(time.Hour)
-			_, _ = io.WriteString(w, "b")
-			w.Close()
-		}, "ab", nil, stdinWait - 1 + time.Hour},
-		{"the end in time", stdinWait, func(w *io.PipeWriter) { w.Close() }, "", nil, 0},
-		{"waited for", 0, func(w *io.PipeWriter) {
-			time.Sleep(time.Hour)
-			_, _ = io.WriteString(w, "late")
-			w.Close()
-		}, "late", nil, time.Hour},
+		{"silent", stdinWait, nil, "", errSilent, stdinWait},
+		{"a byte in time, the rest late", stdinWait, []string{"a", "b"}, "ab", nil, early + time.Hour},
+		{"the end in time", stdinWait, []string{""}, "", nil, early},
+		{"waited for", 0, []string{"", "late"}, "late", nil, early + time.Hour},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, w := io.Pipe()
 				start := time.Now()
-				go tt.write(w)
+				for i, text := range tt.write {
+					time.AfterFunc(early+time.Duration(i)*time.Hour, func() {
+						_, _ = io.WriteString(w, text)
+						if i == len(tt.write)-1 {
+							w.Close()
+						}
+					})
+				}
 				got, err := readPiped(t.Context(), r, tt.wait)
 				require.Equal(t, tt.err, err)
 				require.Equal(t, tt.want, got)

@@ -97,7 +97,7 @@ func filesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A place that cannot be written is no reason to refuse the work, unless a session of it is asked for.
+// Where nothing can be kept, the work is done all the same, unless a session is asked for.
 func TestNoPlaceForSessions(t *testing.T) {
 	k := newKept(t, newService(t, says("ok", "end_turn")))
 	k.state = filepath.Join(k.dir, "file")

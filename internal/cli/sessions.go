@@ -125,7 +125,7 @@ func (c *sessionCall) show(ctx context.Context, e sessions.Entry) error {
 	return c.export(ctx, e.ID, "md")
 }
 
-// export prints a conversation as a document. What goes to a terminal cannot control it.
+// export prints a conversation as a document. The text cannot control a terminal that it goes to.
 func (c *sessionCall) export(ctx context.Context, id, format string) error {
 	v, _, err := sessions.Read(ctx, c.store, id)
 	if err != nil {

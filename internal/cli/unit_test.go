@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
+	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -250,7 +252,25 @@ func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.
 	require.NoError(t, err)
 	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver), aycoder.WithContextMiddleware(keep.Middleware))
 	require.NoError(t, err)
-	return &chat{compactor: keep, view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), agent: loop, name: "test"}
+	talk := newTalk(t, loop)
+	return &chat{compactor: keep, view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), agent: talk, talk: talk, name: "test"}
+}
+
+// newTalk returns a conversation in memory.
+func newTalk(t testing.TB, agent aycoder.Agent) *sessions.Session {
+	t.Helper()
+	talk, err := sessions.New(t.Context(), sessions.Memory(), agent)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, talk.Close()) })
+	return talk
+}
+
+// quietChat returns a chat whose model says nothing and whose screen nobody sees.
+func quietChat(t testing.TB) *chat {
+	t.Helper()
+	loop, err := aycoder.New(script.New())
+	require.NoError(t, err)
+	return &chat{view: newView(plainScreen(io.Discard), false), talk: newTalk(t, loop), stop: func() {}}
 }
 
 func TestChatOnFakes(t *testing.T) {
@@ -265,7 +285,7 @@ func TestChatOnFakes(t *testing.T) {
 		{"end of input", nil, "", []string{"> "}},
 		{"quits", []script.Step{script.Say("never")}, "/quit\nx\n", []string{"> "}},
 		{"helps", nil, "/help\n", []string{"ctrl-c stops it"}},
-		{"forgets", []script.Step{script.Say("Hi.")}, "one\n/clear\n", []string{"Hi.", "The conversation is forgotten."}},
+		{"forgets", []script.Step{script.Say("Hi.")}, "one\n/clear\n", []string{"Hi.", "A new conversation begins."}},
 		{"compacts", []script.Step{script.Say(strings.Repeat("I have read it all.\n", 200))}, strings.Repeat("one\n", 9) + "/compact keep one\ntwo\n", []string{"compacting ...", "compacted: about "}},
 		{"compacts nothing", []script.Step{script.Say("Hi.")}, "/compact\none\n", []string{"compacting ...", "Nothing more can be left out.", "Hi."}},
 		{"no approval at the end", []script.Step{create, script.Say("Well.")}, "make a", []string{"Apply?", "no (end of input)", "refused", "Well."}},
@@ -288,7 +308,10 @@ func TestChatOnFakes(t *testing.T) {
 	}
 }
 
-// A stage is a terminal that delivers the next line after each prompt.
+// asked is the end of a prompt or of a question.
+var asked = regexp.MustCompile(`> |\): |/[n?]\) `)
+
+// A stage is a terminal that delivers the next line after each prompt or question.
 type stage struct {
 	lines []string
 
@@ -318,11 +341,11 @@ func (s *stage) Read(p []byte) (int, error) {
 	if len(s.lines) == 0 {
 		return 0, io.EOF
 	}
-	i := strings.Index(s.out[s.seen:], "> ")
-	for ; i < 0; i = strings.Index(s.out[s.seen:], "> ") {
+	at := asked.FindStringIndex(s.out[s.seen:])
+	for ; at == nil; at = asked.FindStringIndex(s.out[s.seen:]) {
 		s.more.Wait()
 	}
-	s.seen += i + 2
+	s.seen += at[1]
 	n := copy(p, s.lines[0])
 	s.lines = s.lines[1:]
 	return n, nil
@@ -356,7 +379,7 @@ func TestTyping(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &chat{view: newView(plainScreen(io.Discard), false), control: new(aycoder.Control)}
+			c := quietChat(t)
 			stopped := false
 			c.stop = func() { stopped = true }
 			for _, chunk := range tt.chunks {
@@ -365,7 +388,7 @@ func TestTyping(t *testing.T) {
 			require.Equal(t, tt.typed, string(c.typed))
 			require.Equal(t, tt.stops, stopped)
 			var said strings.Builder
-			for _, m := range c.control.Queued() {
+			for _, m := range c.talk.Queued() {
 				said.WriteString(m.Text())
 			}
 			require.Equal(t, tt.said, said.String())
@@ -376,7 +399,7 @@ func TestTyping(t *testing.T) {
 func FuzzTyping(f *testing.F) {
 	f.Add([]byte("a\x1b[200~\r\x03\x1b"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := &chat{view: newView(plainScreen(io.Discard), false), control: new(aycoder.Control), stop: func() {}}
+		c := quietChat(t)
 		c.typing(data)
 		require.NotContains(t, string(c.typed), "\x1b")
 	})

@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/policy"
+	sessions "github.com/aycoder/aycoder/session"
+)
+
+// A command is what a line that begins with a slash does. It may return a prompt for the model.
+type command struct {
+	name, args, help string
+	run              func(c *chat, ctx context.Context, words string) (prompt string, err error)
+}
+
+// commands are those of the program, in the order of the help.
+func commands() []command {
+	return []command{
+		{"help", "", "lists the commands", (*chat).help},
+		{"mode", "[ask|accept-edits|plan|full-auto]", "says or sets what is asked about", (*chat).setMode},
+		{"plan", "[task]", "only looks from now on, and writes a plan", (*chat).plan},
+		{"go", "", "leaves the plan mode, and carries the plan out", (*chat).carryOut},
+		{"tree", "", "shows the conversation as a tree, and goes back in it, with its files", (*chat).tree},
+		{"branch", "[number]", "goes on at an earlier turn, and leaves the files as they are", (*chat).branch},
+		{"undo", "", "takes back the last turn and its changes of files", (*chat).undo},
+		{"redo", "", "takes that back", (*chat).redo},
+		{"diff", "", "shows the changes of the last turn", (*chat).showDiff},
+		{"show", "[number]", "shows an output of a tool whole", (*chat).show},
+		{"cost", "", "tells what the conversation has cost", (*chat).cost},
+		{"context", "", "tells what fills the window of the model", (*chat).window},
+		{"permissions", "[drop number]", "lists the rules in force, and takes one back", (*chat).permissions},
+		{"todo", "", "lists the tasks of the model", (*chat).todo},
+		{"lessons", "", "lists the lessons of the project and of the user", (*chat).lessons},
+		{"jobs", "[stop id]", "lists what works in the background, and stops it", (*chat).jobs},
+		{"agents", "", "lists the agents that work can be handed to", (*chat).agents},
+		{"skills", "", "lists the skills and commands of the project and of the user", (*chat).skills},
+		{"hooks", "", "lists the hooks", (*chat).hooks},
+		{"init", "", "drafts a configuration and instructions for this project", (*chat).init},
+		{"save", "label", "marks this point of the conversation, to be found in /tree", (*chat).mark},
+		{"rename", "title", "names the conversation", (*chat).rename},
+		{"export", "file.md|.html|.json", "writes the conversation to a new file", (*chat).export},
+		{"compact", "[words]", "lets the model forget details; the words say what to keep", (*chat).compactNow},
+		{"reload", "", "reads the configuration again, and asks about what is new in it", (*chat).reloadNow},
+		{"clear", "", "begins a new conversation; /tree has the old one", (*chat).clear},
+		{"quit", "", "leaves; so does ctrl-d", (*chat).quitNow},
+	}
+}
+
+// command carries out a line, if it is a command. Otherwise the line is the prompt that it returns. A name that
+// nothing has is an error, and never reaches the model.
+func (c *chat) command(ctx context.Context, line string) (prompt string, err error) {
+	name, words, _ := strings.Cut(line, " ")
+	name, slash := strings.CutPrefix(name, "/")
+	if !slash || name == "" || strings.Contains(name, "/") { // "/etc/hosts is wrong" is a prompt
+		return line, nil
+	}
+	words = strings.TrimSpace(words)
+	if name == "exit" {
+		name = "quit"
+	}
+	for _, cmd := range commands() {
+		if cmd.name == name {
+			return cmd.run(c, ctx, words)
+		}
+	}
+	if c.slash != nil {
+		if cmd, words, ok := c.slash(line); ok {
+			text, err := cmd.Run(ctx, c.runtime, words)
+			if err == nil {
+				c.line(clean(text))
+			}
+			return "", err
+		}
+	}
+	names := c.libraryNames()
+	if slices.Contains(names, name) {
+		return line, nil
+	}
+	for _, cmd := range commands() {
+		names = append(names, cmd.name)
+	}
+	return "", &harness.UnknownCommandError{Name: name, Similar: similar(name, names)}
+}
+
+// libraryNames are the commands and skills of the project and of the user.
+func (c *chat) libraryNames() (names []string) {
+	if c.runtime == nil || c.runtime.Library == nil {
+		return nil
+	}
+	lib := c.runtime.Library.Now()
+	for _, cmd := range lib.Commands {
+		names = append(names, cmd.Name)
+	}
+	for _, s := range lib.Skills {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// similar returns the names that may have been meant by another one, at most three.
+func similar(name string, names []string) []string {
+	var near []string
+	for most := 1; most <= 2 && len(near) == 0; most++ {
+		for _, n := range names {
+			if distance(name, n) <= most && most < len(name) || len(name) > 2 && strings.HasPrefix(n, name) {
+				near = append(near, n)
+			}
+		}
+	}
+	slices.Sort(near)
+	near = slices.Compact(near)
+	return near[:min(len(near), 3)]
+}
+
+// distance is how many letters must be inserted, removed, changed or swapped with the next one to make b of a
+// (optimal string alignment).
+func distance(a, b string) int {
+	before, last := []int(nil), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := []int{i + 1}
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			least := min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				least = min(least, before[j-1]+1)
+			}
+			row = append(row, least)
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
+
+func (c *chat) help(context.Context, string) (string, error) {
+	c.line("Say what is to be done. While the agent works, ctrl-c stops it, and what you\n" +
+		"type and end with Enter reaches the model at its next step.\n")
+	list := commands()
+	for _, e := range c.more {
+		for _, s := range e.Slash {
+			list = append(list, command{name: s.Name, help: s.Help})
+		}
+	}
+	for _, cmd := range list {
+		c.line(fmt.Sprintf("  %s %s", pad("/"+cmd.name+" "+cmd.args, 24), cmd.help))
+	}
+	if names := c.libraryNames(); len(names) > 0 {
+		c.line("\nOf this project and yours: /" + cleanLine(strings.Join(names, ", /")))
+	}
+	return "", nil
+}
+
+// pad adds spaces up to n columns.
+func pad(s string, n int) string {
+	return s + strings.Repeat(" ", max(n-columns(s), 0))
+}
+
+func (c *chat) setMode(_ context.Context, words string) (string, error) {
+	p := c.runtime.Policy
+	if p == nil {
+		return "", errors.New("there is no policy")
+	}
+	if words != "" {
+		mode, err := policy.ParseMode(words)
+		if err == nil {
+			err = p.SetMode(mode)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	c.line("The mode is " + string(p.Mode()) + ".")
+	return "", nil
+}
+
+// plan sets the mode in which nothing is changed. A task is asked at once.
+func (c *chat) plan(ctx context.Context, words string) (string, error) {
+	if c.runtime.Policy != nil && c.runtime.Policy.Mode() != policy.Plan {
+		c.before = c.runtime.Policy.Mode()
+	}
+	if _, err := c.setMode(ctx, string(policy.Plan)); err != nil {
+		return "", err
+	}
+	c.line("Nothing is changed until /go.")
+	if words == "" {
+		return "", nil
+	}
+	return "Look at what is there, and write a plan for the following task. Change nothing.\n\n" + words, nil
+}
+
+func (c *chat) carryOut(ctx context.Context, _ string) (string, error) {
+	if c.runtime.Policy == nil || c.runtime.Policy.Mode() != policy.Plan {
+		return "", errors.New("there is no plan: see /plan")
+	}
+	mode := c.before
+	if mode == "" {
+		mode = policy.Ask
+	}
+	if _, err := c.setMode(ctx, string(mode)); err != nil {
+		return "", err
+	}
+	return "Carry out the plan.", nil
+}
+
+func (c *chat) compactNow(ctx context.Context, words string) (string, error) {
+	c.compact(ctx, words)
+	return "", nil
+}
+
+func (c *chat) reloadNow(ctx context.Context, _ string) (string, error) {
+	if err := c.reload(ctx); err != nil {
+		return "", err
+	}
+	c.line("The configuration was read again.")
+	return "", nil
+}
+
+// clear begins a new conversation. The old one stays in the tree.
+func (c *chat) clear(ctx context.Context, _ string) (string, error) {
+	if _, err := c.talk.Checkout(ctx, sessions.Root, sessions.OnlyConversation()); err != nil {
+		return "", err
+	}
+	if c.runtime != nil && c.runtime.Policy != nil {
+		c.runtime.Policy.Trust()
+	}
+	c.line("A new conversation begins. /tree has the one before.")
+	return "", nil
+}
+
+func (c *chat) quitNow(context.Context, string) (string, error) { return "", io.EOF }
+
+func (c *chat) mark(ctx context.Context, words string) (string, error) {
+	if words == "" {
+		return "", errors.New("say a label: /save label")
+	}
+	if err := c.talk.SetLabel(ctx, c.talk.Head(), words); err != nil {
+		return "", err
+	}
+	c.line("Marked. /tree shows it.")
+	return "", nil
+}
+
+func (c *chat) rename(ctx context.Context, words string) (string, error) {
+	if words == "" {
+		return "", errors.New("say a title: /rename title")
+	}
+	if err := c.talk.SetTitle(ctx, words); err != nil {
+		return "", err
+	}
+	c.line("The conversation is called " + cleanLine(words) + ".")
+	return "", nil
+}
+
+// An output is what a tool gave, for /show.
+type output struct{ call, text string }
+
+// outputs are the last outputs, whose number and size are bounded.
+type outputs struct {
+	list  []output
+	first int // the number of the first one
+	size  int
+}
+
+const (
+	mostOutputs    = 200
+	mostOutputSize = 4 << 20 // bytes
+)
+
+func (o *outputs) add(ev *aycoder.ToolFinished) int {
+	text := ev.Output.Text()
+	o.list = append(o.list, output{ev.Call.Name, text})
+	o.size += len(text)
+	for len(o.list) > mostOutputs || len(o.list) > 1 && o.size > mostOutputSize {
+		o.size -= len(o.list[0].text)
+		o.list, o.first = o.list[1:], o.first+1
+	}
+	return o.first + len(o.list)
+}

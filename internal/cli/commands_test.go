@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/providers/script"
+	sessions "github.com/aycoder/aycoder/session"
+)
+
+// talkWith lets a user type lines, each at the next prompt or question, and returns the screen and the directory.
+func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
+	t.Helper()
+	s := newStage(lines)
+	asks := make(conflicts)
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)), asks.option(),
+		harness.WithStore(sessions.Memory(), ""), harness.WithAmbient(harness.Skills, harness.Lessons),
+		harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits)))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	c := &chat{
+		view: newView(plainScreen(s), false), keys: newKeyboard(s, nil), agent: rt, runtime: rt, talk: rt.Session,
+		compactor: rt.Compactor, name: "test", slash: (&app{extensions: []Extension{testExtension()}}).slash, more: []Extension{testExtension()},
+		conflicts: asks,
+	}
+	require.Equal(t, exitOK, c.run(t.Context(), ""))
+	return s.out
+}
+
+func writes(name, text string) script.Step {
+	return script.Call("write_file", map[string]string{"path": name, "content": text})
+}
+
+// inOrder checks that texts are in another one, each behind the one before.
+func inOrder(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	rest := text
+	for _, want := range wants {
+		_, after, ok := strings.Cut(rest, want)
+		require.True(t, ok, "%q behind the others in %q", want, text)
+		rest = after
+	}
+}
+
+// Files and talk go back and forth together, or one of them alone.
+func TestTreeCommands(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.txt")
+	read := func() string {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return ""
+		}
+		return string(data)
+	}
+	shown := talkWith(t, dir, strings.Join([]string{
+		"write one", "then write two", "/undo", "/redo", "/undo", "say three", "/tree\n1\nb", "/tree", "", "/branch 2", "/save here", "/tree", "",
+	}, "\n")+"\n",
+		writes("a.txt", "one\n"), script.Say("First."), writes("a.txt", "two\n"), script.Say("Second."), script.Say("Third."))
+	inOrder(t, shown, "First.", "Second.",
+		"a.txt", "goes on behind the answer to: write one",
+		"goes on behind the answer to: then write two",
+		"goes on behind the answer to: write one",
+		"Third.",
+		"  1 write one", "1 file", "  2 + then write two", "  3 ` say three", "< here",
+		"goes on behind the answer to: write one",
+		"  1 write one", "< here", "  3 ` say three",
+		"goes on behind the answer to: then write two", "Marked.", "  2 + then write two", "[here]")
+	require.Equal(t, "one\n", read(), "/branch has left the files as they were")
+}
+
+func TestCommandsTell(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".claude/commands"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".claude/commands/review.md"), []byte("---\ndescription: reads it\n---\nRead it.\n"), 0o644))
+	for _, tt := range []struct {
+		name, lines string
+		want        []string
+	}{
+		{"help", "/help\n", []string{"/undo", "/where", "names the directory", "Of this project and yours: /review"}},
+		{"of an extension", "/where it\n", []string{"it is " + dir}},
+		{"typing error", "/hlep\n", []string{"there is no command /hlep; did you mean /help?"}},
+		{"typing error in a name of the project", "/reveiw\n", []string{"did you mean /review?"}},
+		{"nothing like it", "/xyzzy\n", []string{"there is no command /xyzzy"}},
+		{"mode", "/mode\n/mode plan\n/mode nonsense\n", []string{"The mode is accept-edits.", "The mode is plan.", "nonsense"}},
+		{"diff", "/diff\nwrite\n/diff\n", []string{"The last turn has changed no file.", "1 + one"}},
+		{"show", "/show\nwrite\n/show\n/show 1\n/show 9\n", []string{"No tool has been called yet.", "1  write_file", "a.txt", `no output "9"`}},
+		{"cost", "/cost\nwrite\n/cost\n", []string{"No model has answered yet.", "2 answers"}},
+		{"context", "/context\n", []string{"system prompt", "tools", "together"}},
+		{"permissions", "/permissions\n/permissions drop 1\n", []string{"The mode is accept-edits.", "You have made no rules.", `"1" is not a number`}},
+		{"todo", "/todo\n", []string{"There are no tasks."}},
+		{"lessons", "/lessons\n", []string{"There are no open lessons."}},
+		{"jobs", "/jobs\n", []string{"There are no background jobs."}},
+		{"skills", "/skills\n", []string{"/review : reads it"}},
+		{"agents", "/agents\n", []string{"There are no agents"}},
+		{"nothing to undo", "/undo\n", []string{"!"}},
+		{"empty tree", "/tree\n", []string{"nothing has been said yet"}},
+		{"go without a plan", "/go\n", []string{"there is no plan"}},
+		{"export", "write\n/export " + filepath.Join(dir, "talk.md") + "\n/export " + filepath.Join(dir, "talk.md") + "\n/export x\n",
+			[]string{"Written: ", "file exists", "/export talk.md, .html or .json"}},
+		{"rename", "/rename\n/rename my talk\n", []string{"say a title", "called my talk."}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shown := talkWith(t, dir, tt.lines, writes("a.txt", "one\n"), script.Say("Written."))
+			inOrder(t, shown, tt.want...)
+			_ = os.Remove(filepath.Join(dir, "a.txt"))
+		})
+	}
+}
+
+// A path is a prompt, and a name that nothing has is never one.
+func TestSlashIsNoPrompt(t *testing.T) {
+	shown := talkWith(t, t.TempDir(), "/etc/hosts is wrong\n", script.Say("I see."))
+	require.Contains(t, shown, "I see.")
+	shown = talkWith(t, t.TempDir(), "/tmpe\n/Undo\n//x y\n", script.Say("I was asked."))
+	require.Equal(t, 1, strings.Count(shown, "I was asked."), shown) // "//x y" is a path
+}
+
+func TestPlanAndGo(t *testing.T) {
+	dir := t.TempDir()
+	shown := talkWith(t, dir, "/plan write a\n/go\n", writes("a.txt", "x\n"), script.Say("Step 1."), writes("a.txt", "x\n"), script.Say("Done."))
+	inOrder(t, shown, "The mode is plan.", "refused", "Step 1.", "The mode is accept-edits.", "Done.")
+	data, err := os.ReadFile(filepath.Join(dir, "a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "x\n", string(data))
+}
+
+// A rule that was made by an answer is taken back by its number.
+func TestDropOfARule(t *testing.T) {
+	dir := t.TempDir()
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(sessions.Memory(), ""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	require.NoError(t, rt.Policy.KeepRule(t.Context(), aycoder.Session, "bash:make *"))
+	s := newStage("")
+	c := &chat{view: newView(plainScreen(s), false), runtime: rt, talk: rt.Session}
+	_, err = c.command(t.Context(), "/permissions")
+	require.NoError(t, err)
+	require.Contains(t, s.out, "   1  allow bash:make *")
+	_, err = c.command(t.Context(), "/permissions drop 1")
+	require.NoError(t, err)
+	require.Empty(t, rt.Policy.Rules(policy.Session))
+}
+
+// The distances were counted by hand.
+func TestDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"tree", "tree", 0}, {"tre", "tree", 1}, {"trree", "tree", 1}, {"trae", "tree", 1},
+		{"rtee", "tree", 1}, {"hlep", "help", 1}, {"cost", "tree", 4}, {"undo", "redo", 2},
+	} {
+		require.Equal(t, tt.want, distance(tt.a, tt.b), "%q %q", tt.a, tt.b)
+		require.Equal(t, tt.want, distance(tt.b, tt.a), "%q %q", tt.b, tt.a)
+	}
+}

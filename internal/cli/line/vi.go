@@ -1,0 +1,579 @@
+package line
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
+)
+
+// A vi is the state of the vi keys. In insert mode, most keys are those of Emacs. In normal
+// mode, characters make a command: an optional count, an operator, another count, and a
+// motion or an object.
+type vi struct {
+	insert   bool
+	command  []tty.Key // typed so far
+	register string
+	lines    bool // the register has whole lines
+
+	find   rune // of the last f, t, F or T, for ; and ,
+	findBy rune
+
+	change  []tty.Key // the last change, for .
+	record  []tty.Key // the keys of a change that is being made
+	playing bool
+}
+
+func (v *vi) reset(insert bool) { v.insert, v.command = insert, nil }
+
+// viKey reports whether a key was for vi.
+func (e *Editor) viKey(k tty.Key) bool {
+	if e.vi.insert {
+		return e.viInsertKey(k)
+	}
+	switch {
+	case k.Name == tty.Esc:
+		if len(e.vi.command) == 0 {
+			return false
+		}
+		e.vi.command = nil
+		return true
+	case k.Name == tty.Backspace:
+		k = tty.Key{Rune: 'h'}
+	case k.Ctrl && k.Rune == 'r', !k.Printable():
+		return false
+	}
+	e.vi.command = append(e.vi.command, k)
+	if e.viCommand(parse(e.vi.command)) {
+		e.vi.command = nil
+	}
+	return true
+}
+
+// viInsertKey records what is typed for the dot, and ends insert mode with Esc.
+func (e *Editor) viInsertKey(k tty.Key) bool {
+	v := &e.vi
+	if v.record != nil && !v.playing && len(v.record) < 1000 {
+		v.record = append(v.record, k)
+	}
+	if k.Name != tty.Esc {
+		return false
+	}
+	v.insert = false
+	if v.record != nil && !v.playing {
+		v.change, v.record = v.record, nil
+	}
+	if e.at > e.lineStart(e.at) {
+		e.at = e.prev(e.at)
+	}
+	return true
+}
+
+// A command is a parsed command of normal mode.
+type command struct {
+	keys  []tty.Key
+	count int  // 0 if there is none
+	op    rune // d, c, y or 0
+	verb  rune // a motion, a command, or 'i' and 'a' for an object
+	arg   rune // of f, t, r and of an object
+	whole bool // nothing is missing
+}
+
+func (c command) times() int { return max(c.count, 1) }
+
+// maxCount bounds the work of a command.
+const maxCount = 10_000
+
+func parse(keys []tty.Key) command {
+	c := command{keys: keys}
+	outer := 0
+	for _, k := range keys {
+		r := k.Rune
+		switch {
+		case c.verb != 0:
+			c.arg = r
+		case r >= '1' && r <= '9' || r == '0' && c.count > 0:
+			c.count = min(c.count*10+int(r-'0'), maxCount)
+		case c.op == 0 && strings.ContainsRune("dcy", r):
+			c.op, outer, c.count = r, c.count, 0
+		default:
+			c.verb = r
+		}
+	}
+	if outer > 0 {
+		c.count = min(outer*max(c.count, 1), maxCount)
+	}
+	needsArg := strings.ContainsRune("fFtTr", c.verb) || c.op != 0 && strings.ContainsRune("ia", c.verb)
+	c.whole = c.verb != 0 && (!needsArg || c.arg != 0)
+	return c
+}
+
+// viCommand runs a command, and reports whether it was complete.
+func (e *Editor) viCommand(c command) bool {
+	if !c.whole {
+		return false
+	}
+	e.doing = ""
+	before := e.text
+	keys := append([]tty.Key(nil), c.keys...)
+	switch {
+	case c.op != 0:
+		e.viOperate(c)
+	case c.verb == '.':
+		e.viRepeat(c)
+		return true
+	case e.viEdit(c):
+	default:
+		if to, _, ok := e.viMotion(c); ok {
+			e.at = to
+		}
+	}
+	e.viNote(keys, before, c)
+	if !e.vi.insert && e.at == e.lineEnd(e.at) && e.at > e.lineStart(e.at) {
+		e.at = e.prev(e.at)
+	}
+	return true
+}
+
+// viNote keeps a change for the dot.
+func (e *Editor) viNote(keys []tty.Key, before string, c command) {
+	v := &e.vi
+	switch {
+	case v.playing || c.verb == 'u':
+	case v.insert:
+		v.record = keys
+	case e.text != before:
+		v.change = keys
+	}
+}
+
+// viRepeat does the last change again.
+func (e *Editor) viRepeat(c command) {
+	v := &e.vi
+	v.command, v.playing = nil, true
+	defer func() { v.playing = false }()
+	for range min(c.times(), 100) {
+		for _, k := range v.change {
+			if !e.viKey(k) && v.insert {
+				e.plainKey(k)
+			}
+		}
+	}
+	v.reset(false)
+	e.event = Event{}
+}
+
+// viMotion returns the place a motion goes to, and whether an operator includes the
+// character there.
+func (e *Editor) viMotion(c command) (to int, inclusive, ok bool) {
+	to = e.at
+	for range c.times() {
+		before := to
+		if to, inclusive, ok = e.viStep(c, to); !ok || to == before {
+			break
+		}
+	}
+	return to, inclusive, ok
+}
+
+func (e *Editor) viStep(c command, i int) (to int, inclusive, ok bool) {
+	start, end := e.lineStart(i), e.lineEnd(i)
+	switch c.verb {
+	case 'h':
+		return max(e.prev(i), start), false, true
+	case 'l', ' ':
+		return min(e.nextOrEnd(i), end), false, true
+	case 'w', 'W':
+		return e.viWord(i, e.classes(c.verb)), false, true
+	case 'b', 'B':
+		return e.viBack(i, e.classes(c.verb)), false, true
+	case 'e', 'E':
+		return e.viEnd(i, e.classes(c.verb)), true, true
+	case '0':
+		return start, false, true
+	case '^', '_':
+		return end - len(strings.TrimLeft(e.text[start:end], " \t")), false, true
+	case '$':
+		return end, false, true
+	case 'j':
+		to, ok = e.down(i, e.column(i))
+		return to, false, ok
+	case 'k':
+		to, ok = e.up(i, e.column(i))
+		return to, false, ok
+	case 'G':
+		return e.lineStart(len(e.text)), false, true
+	case 'f', 't', 'F', 'T':
+		e.vi.find, e.vi.findBy = c.arg, c.verb
+		return e.viFind(i, c.verb, c.arg)
+	case ';':
+		return e.viFind(i, e.vi.findBy, e.vi.find)
+	case ',':
+		return e.viFind(i, e.vi.findBy^('a'^'A'), e.vi.find)
+	}
+	return i, false, false
+}
+
+func (e *Editor) classes(verb rune) func(int) class {
+	if unicode.IsUpper(verb) {
+		return e.bigClass
+	}
+	return e.class
+}
+
+// viWord returns the begin of the next word.
+func (e *Editor) viWord(i int, class func(int) class) int {
+	if i < len(e.text) && class(i) != space {
+		for c := class(i); i < len(e.text) && class(i) == c; {
+			i = e.next(i)
+		}
+	}
+	for i < len(e.text) && class(i) == space {
+		i = e.next(i)
+	}
+	return i
+}
+
+// viBack returns the begin of the word in front of i.
+func (e *Editor) viBack(i int, class func(int) class) int {
+	for i > 0 && class(e.prev(i)) == space {
+		i = e.prev(i)
+	}
+	if i == 0 {
+		return 0
+	}
+	for c := class(e.prev(i)); i > 0 && class(e.prev(i)) == c; {
+		i = e.prev(i)
+	}
+	return i
+}
+
+// viEnd returns the last character of the word behind i.
+func (e *Editor) viEnd(i int, class func(int) class) int {
+	i = e.nextOrEnd(i)
+	for i < len(e.text) && class(i) == space {
+		i = e.next(i)
+	}
+	if i == len(e.text) {
+		return e.prev(i)
+	}
+	for c := class(i); e.next(i) < len(e.text) && class(e.next(i)) == c; {
+		i = e.next(i)
+	}
+	return i
+}
+
+// viFind looks for a character in the line. The motions t and T stop beside it.
+func (e *Editor) viFind(i int, by, r rune) (to int, inclusive, ok bool) {
+	if r == 0 {
+		return i, false, false
+	}
+	start, end := e.lineStart(i), e.lineEnd(i)
+	from := e.nextOrEnd(i)
+	switch {
+	case by == 'f' || by == 't':
+		if by == 't' {
+			from = e.nextOrEnd(from) // not the one beside the cursor again
+		}
+		if n := strings.IndexRune(e.text[min(from, end):end], r); n >= 0 {
+			to = from + n
+			if by == 't' {
+				to = e.prev(to)
+			}
+			return to, true, true
+		}
+	case by == 'T' && i > start:
+		i = e.prev(i)
+		fallthrough
+	default:
+		if n := strings.LastIndex(e.text[start:max(i, start)], string(r)); n >= 0 {
+			to = start + n
+			if by == 'T' {
+				to = e.next(to)
+			}
+			return to, false, true
+		}
+	}
+	return i, false, false
+}
+
+// viOperate runs an operator.
+func (e *Editor) viOperate(c command) {
+	from, to, lines, ok := e.viRange(c)
+	if !ok {
+		return
+	}
+	e.vi.register, e.vi.lines = e.text[from:to], lines
+	if lines {
+		e.vi.register = strings.Trim(e.vi.register, "\n")
+	}
+	switch c.op {
+	case 'y':
+		if !lines {
+			e.at = from
+		}
+	case 'd':
+		e.save("")
+		e.remove(from, to)
+		if lines {
+			e.at = e.lineStart(e.at)
+		}
+	case 'c':
+		e.save("")
+		e.remove(from, to)
+		e.vi.reset(true)
+		e.doing = typing // which is undone together
+	}
+}
+
+// viRange returns what an operator is for.
+func (e *Editor) viRange(c command) (from, to int, lines, ok bool) {
+	switch {
+	case c.verb == c.op || c.verb == 'j' || c.verb == 'k' || c.verb == 'G':
+		from, to, ok = e.viLines(c)
+		return from, to, true, ok
+	case c.verb == 'i' || c.verb == 'a':
+		from, to, ok = e.viObject(c)
+		return from, to, false, ok
+	case c.op == 'c' && (c.verb == 'w' || c.verb == 'W') && e.at < len(e.text) && e.class(e.at) != space:
+		c.verb += 'e' - 'w' // cw changes to the end of the word
+		if e.at == e.viWordEnd(c.verb) && c.times() == 1 {
+			return e.at, e.next(e.at), false, true
+		}
+	}
+	to, inclusive, ok := e.viMotion(c)
+	if !ok {
+		return 0, 0, false, false
+	}
+	from, to = min(e.at, to), max(e.at, to)
+	if inclusive {
+		to = e.nextOrEnd(to)
+	}
+	if c.verb == 'w' && to > e.lineEnd(from) && e.lineEnd(from) > from {
+		to = e.lineEnd(from) // the last word of a line is deleted without the line feed
+	}
+	return from, to, false, true
+}
+
+// viWordEnd returns the last character of the word at the cursor.
+func (e *Editor) viWordEnd(verb rune) int {
+	i, class := e.at, e.classes(verb)
+	for n := e.next(i); n < len(e.text) && class(n) == class(i); n = e.next(i) {
+		i = n
+	}
+	return i
+}
+
+// viLines returns whole lines, with one line feed unless they are changed.
+func (e *Editor) viLines(c command) (from, to int, ok bool) {
+	from, to = e.at, e.at
+	switch c.verb {
+	case c.op:
+		for n := c.times() - 1; n > 0; n-- {
+			to, _ = e.down(to, 0)
+		}
+	default:
+		at, _, moved := e.viMotion(c)
+		if !moved {
+			return 0, 0, false
+		}
+		from, to = min(from, at), max(to, at)
+	}
+	from, to = e.lineStart(from), e.lineEnd(to)
+	switch {
+	case c.op != 'd':
+	case to < len(e.text):
+		to++
+	case from > 0:
+		from--
+	}
+	return from, to, true
+}
+
+// viObject returns a word, or what is between quotes or brackets.
+func (e *Editor) viObject(c command) (from, to int, ok bool) {
+	if c.arg == 'w' || c.arg == 'W' {
+		return e.viWordObject(c)
+	}
+	pairs := map[rune]string{
+		'"': `""`, '\'': `''`, '`': "``", '(': "()", ')': "()", 'b': "()",
+		'[': "[]", ']': "[]", '{': "{}", '}': "{}", 'B': "{}", '<': "<>", '>': "<>",
+	}
+	pair, known := pairs[c.arg]
+	if !known {
+		return 0, 0, false
+	}
+	start, end := e.lineStart(e.at), e.lineEnd(e.at)
+	from = strings.LastIndexByte(e.text[start:min(e.at+1, end)], pair[0])
+	if from < 0 {
+		return 0, 0, false
+	}
+	from += start
+	length := strings.IndexByte(e.text[from+1:end], pair[1])
+	if length < 0 || from+1+length < e.at {
+		return 0, 0, false
+	}
+	if c.verb == 'a' {
+		return from, from + length + 2, true
+	}
+	return from + 1, from + 1 + length, true
+}
+
+func (e *Editor) viWordObject(c command) (from, to int, ok bool) {
+	if e.at == len(e.text) {
+		return 0, 0, false
+	}
+	class := e.classes(c.arg)
+	kind := class(e.at)
+	from, to = e.at, e.at
+	for from > e.lineStart(e.at) && class(e.prev(from)) == kind {
+		from = e.prev(from)
+	}
+	end := e.lineEnd(e.at)
+	for to < end && class(to) == kind {
+		to = e.next(to)
+	}
+	if c.verb == 'a' {
+		for to < end && class(to) == space {
+			to = e.next(to)
+		}
+	}
+	return from, to, from < to
+}
+
+// viEdit runs a command without an operator that is not a motion.
+func (e *Editor) viEdit(c command) bool {
+	as := func(op, verb rune) { e.viOperate(command{op: op, verb: verb, count: c.count}) }
+	switch c.verb {
+	case 'x':
+		as('d', 'l')
+	case 'X':
+		as('d', 'h')
+	case 's':
+		as('c', 'l')
+		e.vi.reset(true)
+	case 'S':
+		as('c', 'c')
+	case 'D':
+		as('d', '$')
+	case 'C':
+		as('c', '$')
+	case 'Y':
+		as('y', 'y')
+	case 'p', 'P':
+		e.viPut(c)
+	case 'u':
+		for range c.times() {
+			e.undo()
+		}
+	case 'r', '~':
+		e.viReplace(c)
+	case 'J':
+		e.viJoin()
+	default:
+		return e.viStartInsert(c.verb)
+	}
+	return true
+}
+
+// viStartInsert runs the commands that begin insert mode.
+func (e *Editor) viStartInsert(verb rune) bool {
+	start, end := e.lineStart(e.at), e.lineEnd(e.at)
+	switch verb {
+	case 'i':
+	case 'a':
+		e.at = min(e.nextOrEnd(e.at), end)
+	case 'I':
+		e.at = end - len(strings.TrimLeft(e.text[start:end], " \t"))
+	case 'A':
+		e.at = end
+	case 'o', 'O':
+		e.save("")
+		e.at = end
+		if verb == 'O' {
+			e.at = start
+		}
+		e.insert("\n")
+		if verb == 'O' {
+			e.at = start
+		}
+		e.doing = typing
+	default:
+		return false
+	}
+	e.vi.reset(true)
+	return true
+}
+
+// viPut inserts the register behind the cursor, or in front of it.
+func (e *Editor) viPut(c command) {
+	v := &e.vi
+	if v.register == "" {
+		return
+	}
+	e.save("")
+	text := strings.Repeat(v.register, min(c.times(), 1+maxFile/len(v.register)))
+	switch {
+	case v.lines && c.verb == 'p':
+		at := e.lineEnd(e.at)
+		e.at = at
+		e.insert("\n" + v.register)
+		e.at = at + 1
+	case v.lines:
+		at := e.lineStart(e.at)
+		e.at = at
+		e.insert(v.register + "\n")
+		e.at = at
+	default:
+		if c.verb == 'p' {
+			e.at = min(e.nextOrEnd(e.at), e.lineEnd(e.at))
+		}
+		e.insert(text)
+		e.at = e.prev(e.at)
+	}
+}
+
+// viReplace replaces characters by another one, or changes their case.
+func (e *Editor) viReplace(c command) {
+	end := e.at
+	for range c.times() {
+		end = min(e.nextOrEnd(end), e.lineEnd(e.at))
+	}
+	if end == e.at {
+		return
+	}
+	e.save("")
+	at, new := e.at, ""
+	for rest := e.remove(e.at, end); rest != ""; {
+		n, _ := tty.Next(rest)
+		new += replaced(rest[:n], c)
+		rest = rest[n:]
+	}
+	e.insert(new)
+	if c.verb == 'r' {
+		e.at = max(at, e.prev(e.at))
+	}
+}
+
+func replaced(part string, c command) string {
+	if c.verb == 'r' {
+		return sanitize(string(c.arg))
+	}
+	r, n := utf8.DecodeRuneInString(part)
+	if unicode.IsUpper(r) {
+		return string(unicode.ToLower(r)) + part[n:]
+	}
+	return string(unicode.ToUpper(r)) + part[n:]
+}
+
+func (e *Editor) viJoin() {
+	end := e.lineEnd(e.at)
+	if end == len(e.text) {
+		return
+	}
+	e.save("")
+	rest := strings.TrimLeft(e.text[end+1:], " \t")
+	e.text = e.text[:end] + " " + rest
+	e.at = end
+}

@@ -1,0 +1,365 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/policy"
+	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tokens"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// none prints a text in place of an empty list.
+func (c *chat) none(n int, text string) {
+	if n == 0 {
+		c.line(text)
+	}
+}
+
+func (c *chat) showDiff(context.Context, string) (string, error) {
+	if c.changes == nil || len(c.changes.Files()) == 0 {
+		c.line("The last turn has changed no file.")
+		return "", nil
+	}
+	was := c.verbose
+	c.verbose = true
+	defer func() { c.verbose = was }()
+	c.diff(c.changes.Diff())
+	for _, m := range c.changes.Missing() {
+		c.line(c.paint(yellow, "! "+cleanLine(m)))
+	}
+	return "", nil
+}
+
+// show prints an output of a tool whole, or lists them.
+func (c *chat) show(_ context.Context, words string) (string, error) {
+	o := &c.shown
+	if words == "" {
+		for i, out := range o.list {
+			c.line(fmt.Sprintf("%4d  %s  %s", o.first+i+1, cleanLine(out.call), count(strings.Count(out.text, "\n"), "line")))
+		}
+		c.none(len(o.list), "No tool has been called yet.")
+		return "", nil
+	}
+	n, err := strconv.Atoi(words)
+	if i := n - 1 - o.first; err == nil && i >= 0 && i < len(o.list) {
+		c.line(clean(o.list[i].text))
+		return "", nil
+	}
+	return "", fmt.Errorf("there is no output %q any more: /show lists those that there are", cleanLine(words))
+}
+
+// cost adds up what the models of the conversation have used.
+func (c *chat) cost(context.Context, string) (string, error) {
+	v := c.talk.View()
+	type sum struct {
+		model    string
+		answers  int
+		used     aycoder.Usage
+		cost     float64
+		unpriced int
+	}
+	var all []*sum
+	for i := range v.Len() {
+		n := v.Node(sessions.ID(i))
+		if n == nil || n.Answer == nil {
+			continue
+		}
+		model := strings.Trim(n.Answer.Provider+"/"+n.Answer.Model, "/")
+		at := slices.IndexFunc(all, func(s *sum) bool { return s.model == model })
+		if at < 0 {
+			at, all = len(all), append(all, &sum{model: model})
+		}
+		s := all[at]
+		s.answers++
+		s.used = added(s.used, n.Answer.Usage)
+		s.cost += n.Answer.Cost
+		if n.Answer.Cost == 0 {
+			s.unpriced++
+		}
+	}
+	for _, s := range all {
+		text := fmt.Sprintf("%s  %s  %d in, %d out, %d from the cache  $%.4f", cleanLine(s.model), count(s.answers, "answer"),
+			s.used.Input+s.used.CacheWrite, s.used.Output, s.used.CacheRead, s.cost)
+		if s.unpriced > 0 {
+			text += fmt.Sprintf(" and %s without a price", count(s.unpriced, "answer"))
+		}
+		c.line(text)
+	}
+	c.none(len(all), "No model has answered yet.")
+	return "", nil
+}
+
+func added(a, b aycoder.Usage) aycoder.Usage {
+	a.Input += b.Input
+	a.Output += b.Output
+	a.CacheRead += b.CacheRead
+	a.CacheWrite += b.CacheWrite
+	return a
+}
+
+// window estimates what the next request holds.
+func (c *chat) window(context.Context, string) (string, error) {
+	counter, err := tokens.New()
+	if err != nil {
+		return "", err
+	}
+	req := &aycoder.Request{Messages: c.talk.View().Messages(c.talk.Head())}
+	for _, s := range c.runtime.Sections {
+		req.System = append(req.System, &aycoder.Text{Text: s.Text})
+	}
+	for _, t := range c.runtime.Tools {
+		spec := t.Spec()
+		req.Tools = append(req.Tools, &spec)
+	}
+	n := counter.Estimate(tokens.ModelOf(c.runtime.Client, ""), req)
+	b := n.Breakdown
+	for _, part := range []struct {
+		name   string
+		tokens int64
+	}{
+		{"system prompt", b.System}, {"tools", b.Tools}, {"instructions", b.Instructions}, {"conversation", b.History},
+		{"files", b.Files}, {"outputs", b.Outputs}, {"images", b.Images},
+	} {
+		c.line(fmt.Sprintf("%9d  %s", part.tokens, part.name))
+	}
+	text := fmt.Sprintf("%9d  together", n.Tokens)
+	if all := c.windowSize(); all > 0 {
+		text = fmt.Sprintf("%9d  together, %d %% of %d", n.Tokens, n.Tokens*100/all, all)
+	}
+	c.line(text + " (an estimate, before anything is left out)")
+	return "", nil
+}
+
+// windowSize returns the size of the window of the model in tokens, or 0 if it is not known.
+func (c *chat) windowSize() int64 {
+	if m, ok := aycoder.As[aycoder.ModelInfoer](c.runtime.Client); ok {
+		if info, known := m.ModelInfo(""); known {
+			return info.Context
+		}
+	}
+	return 0
+}
+
+// A kept rule is one that the user has made, and can take back.
+type keptRule struct {
+	rule  policy.Rule
+	scope aycoder.Scope
+}
+
+func (c *chat) permissions(ctx context.Context, words string) (string, error) {
+	p := c.runtime.Policy
+	if p == nil {
+		return "", errors.New("there is no policy")
+	}
+	var mine []keptRule
+	for _, r := range p.Rules(policy.Session) {
+		mine = append(mine, keptRule{r, aycoder.Session})
+	}
+	for _, r := range p.Rules(policy.User) {
+		mine = append(mine, keptRule{r, aycoder.Saved})
+	}
+	if n, ok := strings.CutPrefix(words, "drop "); ok {
+		return "", c.dropRule(ctx, mine, strings.TrimSpace(n))
+	}
+	if words != "" {
+		return "", errors.New("say /permissions, or /permissions drop number")
+	}
+	c.line("The mode is " + string(p.Mode()) + ".")
+	for i, k := range mine {
+		from := "of this conversation"
+		if k.scope == aycoder.Saved {
+			from = "of yours"
+		}
+		c.line(fmt.Sprintf("%4d  %s %s  %s", i+1, k.rule.Action, cleanLine(k.rule.String()), c.paint(faint, from)))
+	}
+	for _, source := range []policy.Source{policy.Managed, policy.Project} {
+		for _, r := range p.Rules(source) {
+			c.line(fmt.Sprintf("      %s %s  %s", r.Action, cleanLine(r.String()), c.paint(faint, "of "+string(source))))
+		}
+	}
+	c.none(len(mine), "You have made no rules.")
+	return "", nil
+}
+
+func (c *chat) dropRule(ctx context.Context, mine []keptRule, number string) error {
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > len(mine) {
+		return fmt.Errorf("%q is not a number of /permissions", cleanLine(number))
+	}
+	k := mine[n-1]
+	found := false
+	if k.rule.Action == policy.RuleAllow {
+		if found, err = c.runtime.Policy.DropRule(ctx, k.scope, k.rule.String()); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return errors.New("this rule is one of the configuration: change it there")
+	}
+	c.line("Taken back: " + cleanLine(k.rule.String()))
+	return nil
+}
+
+func (c *chat) todo(context.Context, string) (string, error) {
+	var items []tools.TodoItem
+	if c.runtime.Todos != nil {
+		items = c.runtime.Todos.Items()
+	}
+	marks := map[tools.TodoStatus]string{
+		tools.TodoPending: "[ ]", tools.TodoInProgress: "[>]", tools.TodoCompleted: "[x]", tools.TodoCancelled: "[-]",
+	}
+	for _, item := range items {
+		c.line(marks[item.Status] + " " + cleanLine(item.Content))
+	}
+	c.none(len(items), "There are no tasks.")
+	return "", nil
+}
+
+func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
+	if c.runtime.Memory == nil {
+		c.line("Lessons are off.")
+		return "", nil
+	}
+	list, err := c.runtime.Memory.Lessons(ctx)
+	if err != nil {
+		return "", err
+	}
+	open := 0
+	for _, l := range list {
+		if l.Closed {
+			continue
+		}
+		open++
+		c.line(cleanLine(string(l.Source)) + ": " + cleanLine(strings.Trim(l.Pattern+" -> "+l.Rule, " ->")))
+	}
+	c.none(open, "There are no open lessons.")
+	return "", nil
+}
+
+func (c *chat) jobs(ctx context.Context, words string) (string, error) {
+	if c.runtime.Jobs == nil {
+		c.line("There are no background jobs.")
+		return "", nil
+	}
+	if id, ok := strings.CutPrefix(words, "stop "); ok {
+		return "", c.runtime.Jobs.Stop(ctx, strings.TrimSpace(id))
+	}
+	all := c.runtime.Jobs.Jobs()
+	for _, j := range all {
+		c.line(fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
+	}
+	c.none(len(all), "There are no background jobs.")
+	return "", nil
+}
+
+// library returns the commands, skills and agents that there are, which are empty if they are off.
+func (c *chat) library() *project.Library {
+	if c.runtime.Library == nil {
+		return &project.Library{}
+	}
+	return c.runtime.Library.Now()
+}
+
+func (c *chat) agents(context.Context, string) (string, error) {
+	list := c.library().Agents
+	for _, a := range list {
+		c.line(cleanLine(a.Name + ": " + a.Description))
+	}
+	c.none(len(list), "There are no agents of this project or of yours.")
+	return "", nil
+}
+
+func (c *chat) skills(context.Context, string) (string, error) {
+	lib := c.library()
+	for _, s := range lib.Skills {
+		c.line("/" + cleanLine(s.Name+": "+s.Description))
+	}
+	for _, cmd := range lib.Commands {
+		c.line("/" + cleanLine(cmd.Name+" "+cmd.ArgumentHint+": "+cmd.Description))
+	}
+	for _, w := range lib.Warnings {
+		c.line(c.paint(yellow, "! "+cleanLine(w.String())))
+	}
+	c.none(len(lib.Skills)+len(lib.Commands), "There are no skills or commands of this project or of yours.")
+	return "", nil
+}
+
+func (c *chat) hooks(context.Context, string) (string, error) {
+	if c.runtime.Hooks == nil {
+		c.line("There are no hooks.")
+		return "", nil
+	}
+	list := c.runtime.Hooks.Hooks()
+	for _, h := range list {
+		c.line(cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
+	}
+	c.none(len(list), "There are no hooks.")
+	return "", nil
+}
+
+// init drafts files for the project, shows them, and writes them if the user says so.
+func (c *chat) init(ctx context.Context, _ string) (string, error) {
+	draft, err := project.Init(ctx, c.runtime.Files, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range []struct{ name, text string }{{project.ConfigFile, draft.Config}, {project.AgentsFile, draft.Agents}} {
+		name := filepath.Join(c.runtime.Files.Dir(), filepath.FromSlash(f.name))
+		if _, err := os.Lstat(name); f.text == "" || err == nil {
+			continue
+		}
+		c.line(c.paint(bold, f.name))
+		c.plain(f.text)
+		key, err := c.answerKey("Write it?", yesNo)
+		if err != nil || key == keyCtrlD {
+			return "", err
+		}
+		if key == 'y' || key == 'Y' {
+			if err := create(name, func(w io.Writer) error { _, err := io.WriteString(w, f.text); return err }); err != nil {
+				return "", err
+			}
+		}
+	}
+	return "", nil
+}
+
+// create writes a new file. A file that exists stays as it is.
+func create(name string, write func(io.Writer) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// export writes the conversation to a new file, in the form that its name ends with. Secrets are masked once more.
+func (c *chat) export(_ context.Context, name string) (string, error) {
+	v, head, mask := c.talk.View(), c.talk.Head(), tools.NewMasker(nil).Mask
+	write, ok := map[string]func(io.Writer) error{
+		".md":   func(w io.Writer) error { return v.WriteMarkdown(w, head, mask) },
+		".html": func(w io.Writer) error { return v.WriteHTML(w, head, mask) },
+		".json": v.WriteJSON,
+	}[filepath.Ext(name)]
+	if !ok {
+		return "", errors.New("say a new file: /export talk.md, .html or .json")
+	}
+	if err := create(name, write); err != nil {
+		return "", err
+	}
+	c.line("Written: " + cleanLine(name))
+	return "", nil
+}

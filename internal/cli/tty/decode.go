@@ -1,0 +1,473 @@
+package tty
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxPaste is the number of bytes that are kept of one paste.
+const MaxPaste = 4 << 20
+
+const (
+	esc        = 0x1b
+	pasteOpen  = "\x1b[200~"
+	pasteClose = "\x1b[201~"
+	maxParams  = 64 // bytes of parameters that a key may have
+)
+
+// A Decoder turns the bytes of a terminal into keys. The keys do not depend on how the
+// bytes were split into reads. Contents of a bracketed paste are never keys, sequences
+// that are not keys are swallowed, and bytes that are not UTF-8 become U+FFFD. The zero
+// value is ready to use.
+//
+// A decoder is in one of the states below. In the last two it forgets what it has seen, so
+// that its memory is bounded.
+type Decoder struct {
+	state   decoderState
+	rest    []byte // begins with something that is not complete
+	paste   []byte
+	dropped int
+}
+
+type decoderState int
+
+const (
+	inKeys   decoderState = iota
+	inPaste               // behind pasteOpen
+	inString              // in an OSC, DCS or APC string, up to BEL or ST
+	inParams              // in a control sequence that is too long to be a key
+)
+
+// Decode returns the keys that p completes.
+func (d *Decoder) Decode(p []byte, at time.Time) []Key {
+	return d.decode(p, at, len(p), false)
+}
+
+// Flush decides about bytes that could have been the begin of something longer, because
+// nothing followed for a while: a lone ESC is the key [Esc]. A paste stays open.
+func (d *Decoder) Flush(at time.Time) []Key {
+	if d.state == inString || d.state == inParams {
+		d.state, d.rest = inKeys, nil
+	}
+	return d.decode(nil, at, len(d.rest), true)
+}
+
+// End is Flush at the end of the input: a paste that was not closed is complete.
+func (d *Decoder) End(at time.Time) []Key {
+	if d.state != inPaste {
+		return d.Flush(at)
+	}
+	d.keep(d.rest)
+	d.rest = nil
+	k := d.pasted()
+	k.At = at
+	return []Key{k}
+}
+
+// Pending reports whether Flush would decide something, and whether that is only the
+// question if an ESC stands alone.
+func (d *Decoder) Pending() (pending, lone bool) {
+	pending = len(d.rest) > 0 && d.state != inPaste || d.state >= inString
+	return pending, len(d.rest) == 1 && d.rest[0] == esc
+}
+
+func (d *Decoder) decode(p []byte, at time.Time, read int, flush bool) []Key {
+	buf := append(d.rest, p...)
+	var keys []Key
+	for len(buf) > 0 {
+		before := d.state
+		k, n, ok := d.step(buf, flush)
+		if n == 0 && d.state == before {
+			break
+		}
+		if ok {
+			k.At, k.Read = at, read
+			keys = append(keys, k)
+		}
+		buf = buf[n:]
+	}
+	d.rest = append([]byte(nil), buf...)
+	return keys
+}
+
+// step decodes the first item of buf, which has n bytes. It needs more bytes if n is zero
+// and the state the same.
+func (d *Decoder) step(buf []byte, flush bool) (k Key, n int, ok bool) {
+	switch d.state {
+	case inPaste:
+		return d.stepPaste(buf)
+	case inString:
+		return k, d.stepString(buf), false
+	case inParams:
+		return k, d.stepParams(buf), false
+	}
+	switch {
+	case bytes.HasPrefix(buf, []byte(pasteOpen)):
+		d.state = inPaste
+		return k, len(pasteOpen), false
+	case buf[0] == esc:
+		return d.escaped(buf, flush)
+	}
+	return character(buf, flush)
+}
+
+// stepPaste keeps the text up to the end of a paste. The last bytes wait if they could be
+// the begin of the end.
+func (d *Decoder) stepPaste(buf []byte) (Key, int, bool) {
+	if i := bytes.Index(buf, []byte(pasteClose)); i >= 0 {
+		d.keep(buf[:i])
+		return d.pasted(), i + len(pasteClose), true
+	}
+	n := len(buf)
+	for tail := min(len(pasteClose)-1, n); tail > 0; tail-- {
+		if bytes.HasSuffix(buf, []byte(pasteClose[:tail])) {
+			n -= tail
+			break
+		}
+	}
+	d.keep(buf[:n])
+	return Key{}, n, false
+}
+
+func (d *Decoder) keep(p []byte) {
+	room := min(len(p), MaxPaste-len(d.paste))
+	d.paste = append(d.paste, p[:room]...)
+	d.dropped += len(p) - room
+}
+
+func (d *Decoder) pasted() Key {
+	text := d.paste
+	if d.dropped > 0 {
+		text = wholeRunes(text)
+		d.dropped += len(d.paste) - len(text)
+	}
+	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(string(text), "\ufffd"))
+	k := Key{Name: Paste, Text: lines, Dropped: d.dropped}
+	d.state, d.paste, d.dropped = inKeys, nil, 0
+	return k
+}
+
+// wholeRunes removes a rune that was cut at the end.
+func wholeRunes(p []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
+		if tail := p[len(p)-i:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return p[:len(p)-i]
+			}
+			break
+		}
+	}
+	return p
+}
+
+// stepString skips the contents of a string. It ends with BEL or ESC; after the latter, a
+// backslash belongs to it.
+func (d *Decoder) stepString(buf []byte) int {
+	i := bytes.IndexAny(buf, "\x07\x1b")
+	switch {
+	case i < 0:
+		return len(buf)
+	case buf[i] == 7:
+		d.state = inKeys
+		return i + 1
+	case i+1 == len(buf):
+		return i // 0 if only the ESC is left
+	case buf[i+1] == '\\':
+		i += 2
+	}
+	d.state = inKeys
+	return i
+}
+
+func (d *Decoder) stepParams(buf []byte) int {
+	for i, b := range buf {
+		if b < 0x20 || b > 0x3f {
+			d.state = inKeys
+			if b >= 0x40 && b < 0x7f {
+				i++ // the final byte
+			}
+			return i
+		}
+	}
+	return len(buf)
+}
+
+// character decodes a key without an ESC.
+func character(buf []byte, flush bool) (Key, int, bool) {
+	switch b := buf[0]; {
+	case b == '\r':
+		return Key{Name: Enter}, 1, true
+	case b == '\t':
+		return Key{Name: Tab}, 1, true
+	case b == 0x7f:
+		return Key{Name: Backspace}, 1, true
+	case b == 0:
+		return Key{Rune: ' ', Ctrl: true}, 1, true
+	case b < 0x1b:
+		return Key{Rune: rune(b) + 'a' - 1, Ctrl: true}, 1, true
+	case b < ' ':
+		return Key{Rune: rune(b) + '@', Ctrl: true}, 1, true // \ ] ^ _
+	case !utf8.FullRune(buf) && !flush:
+		return Key{}, 0, false
+	}
+	r, n := utf8.DecodeRune(buf)
+	if r >= 0x80 && r < 0xa0 {
+		r = utf8.RuneError // a C1 control is not a key
+	}
+	return Key{Rune: r}, n, true
+}
+
+// escaped decodes what begins with an ESC.
+func (d *Decoder) escaped(buf []byte, flush bool) (Key, int, bool) {
+	if len(buf) == 1 {
+		return Key{Name: Esc}, single(flush), flush
+	}
+	switch b := buf[1]; {
+	case b == '[':
+		return d.control(buf, flush)
+	case b == 'O':
+		return applicationKey(buf, flush)
+	case b == esc:
+		return d.escEsc(buf, flush)
+	case len(buf) == 2 && strings.IndexByte("]PX^_", b) >= 0:
+		return Key{Rune: rune(b), Alt: true}, 2 * single(flush), flush
+	case b == ']' && buf[2] >= '0' && buf[2] <= '9', b == 'P' && strings.IndexByte("01>|+$!", buf[2]) >= 0, b == '_' && buf[2] == 'G':
+		d.state = inString // an answer of the terminal
+		return Key{}, 2, false
+	}
+	k, n, ok := character(buf[1:], flush)
+	if n == 0 {
+		return k, 0, false
+	}
+	k.Alt = true
+	return k, n + 1, ok
+}
+
+func single(flush bool) int {
+	if flush {
+		return 1
+	}
+	return 0
+}
+
+// escEsc decodes two ESC: some terminals send Alt with a key as ESC and the sequence of
+// the key, and everybody may press Esc twice.
+func (d *Decoder) escEsc(buf []byte, flush bool) (Key, int, bool) {
+	if len(buf) == 2 {
+		return Key{Name: Esc}, single(flush), flush
+	}
+	if buf[2] != '[' && buf[2] != 'O' || bytes.HasPrefix(buf[1:], []byte(pasteOpen)) {
+		return Key{Name: Esc}, 1, true
+	}
+	if len(buf) < 1+len(pasteOpen) && strings.HasPrefix(pasteOpen, string(buf[1:])) && !flush {
+		return Key{}, 0, false
+	}
+	k, n, ok := d.escaped(buf[1:], flush)
+	if n == 0 {
+		return k, 0, false
+	}
+	k.Alt = true
+	return k, n + 1, ok
+}
+
+// applicationKey decodes ESC O and a letter (SS3).
+func applicationKey(buf []byte, flush bool) (Key, int, bool) {
+	i := 2
+	for i < len(buf) && i < 6 && (buf[i] >= '0' && buf[i] <= '9' || buf[i] == ';') {
+		i++ // modifiers, as some terminals send them
+	}
+	switch {
+	case i == len(buf) && i == 2:
+		return Key{Rune: 'O', Alt: true}, 2 * single(flush), flush
+	case i == len(buf):
+		return Key{}, i * single(flush), false
+	case buf[i] < 0x21 || buf[i] > 0x7e:
+		return Key{}, i, false // not a sequence: the next byte is a key
+	}
+	k, ok := letterKey(buf[i])
+	if c := buf[i]; c >= 'j' && c <= 'y' {
+		k, ok = Key{Rune: rune(c) - 'j' + '*'}, true // the keypad
+	}
+	k = modified(k, lastNumber(string(buf[2:i])))
+	return k, i + 1, ok
+}
+
+func lastNumber(params string) int {
+	n, _ := strconv.Atoi(params[strings.LastIndexByte(params, ';')+1:])
+	return n
+}
+
+// control decodes ESC [, parameters and a final byte (CSI).
+func (d *Decoder) control(buf []byte, flush bool) (Key, int, bool) {
+	i := 2
+	for i < len(buf) && buf[i] >= 0x20 && buf[i] <= 0x3f {
+		i++
+	}
+	switch {
+	case i-2 > maxParams:
+		d.state = inParams
+		return Key{}, i, false
+	case i == len(buf) && i == 2:
+		return Key{Rune: '[', Alt: true}, 2 * single(flush), flush
+	case i == len(buf):
+		return Key{}, i * single(flush), false
+	case buf[i] < 0x40 || buf[i] == 0x7f || buf[i] >= 0x80:
+		return Key{}, i, false // interrupted: the next byte is a key
+	}
+	switch final := buf[i]; {
+	case final == 'M' && i == 2: // a report of the mouse with three bytes
+		return skipped(buf, i+4, flush)
+	case final == '[': // a function key of the Linux console
+		if len(buf) == i+1 {
+			return Key{}, (i + 1) * single(flush), false
+		}
+		c := buf[i+1]
+		return Key{Name: "f" + string(rune(c)-'A'+'1')}, i + 2, c >= 'A' && c <= 'E'
+	}
+	k, ok := controlKey(string(buf[2:i]), buf[i])
+	return k, i + 1, ok
+}
+
+func skipped(buf []byte, n int, flush bool) (Key, int, bool) {
+	if len(buf) >= n {
+		return Key{}, n, false
+	}
+	return Key{}, len(buf) * single(flush), false
+}
+
+func controlKey(params string, final byte) (Key, bool) {
+	if strings.Trim(params, "0123456789;:") != "" {
+		return Key{}, false // an answer, or a report of the mouse
+	}
+	nums := strings.Split(params, ";")
+	number := func(i int) int {
+		if i >= len(nums) {
+			return 0
+		}
+		text, _, _ := strings.Cut(nums[i], ":")
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	event := ""
+	if len(nums) > 1 {
+		_, event, _ = strings.Cut(nums[1], ":")
+	}
+	mod := number(1)
+	var k Key
+	var ok bool
+	switch {
+	case event == "3": // a key was released
+	case final == '~' && number(0) == 27:
+		k, ok = runeKey(number(2))
+	case final == '~':
+		k, ok = numberKey(number(0))
+	case final == 'u':
+		k, ok = runeKey(number(0))
+	case final == 'Z':
+		k, ok = Key{Name: Tab, Shift: true}, true
+	case len(nums) <= 2 && number(0) <= 1:
+		k, ok = letterKey(final)
+	}
+	return modified(k, mod), ok && max(mod-1, 0)&^locks < 8 // beyond it are modifiers such as Super
+}
+
+const locks = 64 | 128 // Caps Lock and Num Lock
+
+// modified adds the modifiers: one more than the sum of 1 for Shift, 2 for Alt, 4 for Ctrl.
+func modified(k Key, mod int) Key {
+	if mod < 2 {
+		return k
+	}
+	bits := mod - 1
+	k.Alt = k.Alt || bits&2 != 0
+	k.Ctrl = k.Ctrl || bits&4 != 0
+	if bits&1 != 0 {
+		if k.Name != "" {
+			k.Shift = true
+		} else if k.Rune >= 'a' && k.Rune <= 'z' && !k.Ctrl {
+			k.Rune += 'A' - 'a'
+		}
+	}
+	return k
+}
+
+func letterKey(c byte) (Key, bool) {
+	const letters = "ABCDHFPQRSM"
+	names := [...]string{Up, Down, Right, Left, Home, End, "f1", "f2", "f3", "f4", Enter}
+	if i := strings.IndexByte(letters, c); i >= 0 {
+		return Key{Name: names[i]}, true
+	}
+	return Key{}, false
+}
+
+func numberKey(n int) (Key, bool) {
+	names := [...]string{
+		1: Home, 2: Insert, 3: Delete, 4: End, 5: PageUp, 6: PageDown, 7: Home, 8: End,
+		11: "f1", 12: "f2", 13: "f3", 14: "f4", 15: "f5", 17: "f6", 18: "f7", 19: "f8",
+		20: "f9", 21: "f10", 23: "f11", 24: "f12",
+	}
+	if n < 0 || n >= len(names) || names[n] == "" {
+		return Key{}, false
+	}
+	return Key{Name: names[n]}, true
+}
+
+// runeKey returns the key with a code of Unicode. Codes of the private area are keys that
+// have no name here.
+func runeKey(n int) (Key, bool) {
+	switch n {
+	case 13:
+		return Key{Name: Enter}, true
+	case 9:
+		return Key{Name: Tab}, true
+	case 27:
+		return Key{Name: Esc}, true
+	case 8, 127:
+		return Key{Name: Backspace}, true
+	}
+	r := rune(n)
+	ok := n >= ' ' && n <= utf8.MaxRune && utf8.ValidRune(r) && (r < 0x80 || r >= 0xa0) && (r < 0xe000 || r > 0xf8ff)
+	return Key{Rune: r}, ok
+}
+
+// escape returns the length of the escape sequence at the begin of s: zero if the sequence
+// is not one, and -1 if its end is missing.
+func escape(s string) int {
+	if len(s) < 2 {
+		return -1
+	}
+	switch s[1] {
+	case '[':
+		for i := 2; i < len(s); i++ {
+			switch c := s[i]; {
+			case c >= 0x40 && c < 0x7f:
+				return i + 1
+			case c < 0x20 || c > 0x3f:
+				return 0
+			}
+		}
+		return -1
+	case ']':
+		return stringEnd(s)
+	}
+	return 0
+}
+
+func stringEnd(s string) int {
+	for i := 2; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == 7:
+			return i + 1
+		case c == esc && i+1 == len(s):
+			return -1
+		case c == esc && s[i+1] == '\\':
+			return i + 2
+		case c < ' ':
+			return 0
+		}
+	}
+	return -1
+}

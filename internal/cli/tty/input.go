@@ -1,0 +1,206 @@
+package tty
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// The times after which bytes that are not complete are decided about: a lone ESC is the
+// key, and any other part of a sequence is dropped. The second is longer since only keys
+// that nobody has pressed are lost, while on a slow line the rest would be typed.
+const (
+	escDelay  = 50 * time.Millisecond
+	partDelay = 500 * time.Millisecond
+)
+
+// maxQueue is the number of keys that are read ahead.
+const maxQueue = 4096
+
+// An Input delivers the keys of a terminal. It reads all the time, so that a key has the
+// time at which it came, even if nobody is waiting for it.
+type Input struct {
+	src    source
+	gate   sync.Mutex // held during a read, and while the input is paused
+	chunks chan chunk
+	keys   chan Key
+	done   chan struct{}
+	close  sync.Once
+	ended  sync.WaitGroup
+
+	mu  sync.Mutex
+	err error
+}
+
+// A source is read after wait has returned true. Wake makes wait return false, until rest
+// is called.
+type source interface {
+	io.Reader
+	wait() bool
+	wake()
+	rest()
+	half() ([]byte, error) // reads a part of a line that is not delivered yet
+	free()
+}
+
+type chunk struct {
+	data []byte
+	at   time.Time
+	err  error
+}
+
+// NewInput reads from r until it ends. If r is a terminal of Unix, the Input can be paused
+// and closed at any time. Otherwise a read that is in progress cannot be interrupted: its
+// goroutine stays until the read returns.
+func NewInput(r io.Reader) *Input {
+	in := &Input{
+		src: newSource(r), chunks: make(chan chunk), keys: make(chan Key),
+		done: make(chan struct{}),
+	}
+	in.ended.Go(in.read)
+	in.ended.Go(in.decode)
+	return in
+}
+
+// Keys returns the channel of the keys. It is closed at the end of the input.
+func (in *Input) Keys() <-chan Key { return in.keys }
+
+// Err returns the error that ended the input, or nil for its regular end.
+func (in *Input) Err() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if errors.Is(in.err, io.EOF) {
+		return nil
+	}
+	return in.err
+}
+
+// Pause stops reading until resume is called, so that another program gets what is typed.
+func (in *Input) Pause() (resume func()) {
+	in.src.wake()
+	in.gate.Lock()
+	in.src.rest()
+	return in.gate.Unlock
+}
+
+// Half reads what has been typed of a line into a terminal that delivers whole lines, and
+// delivers its keys. Text that is typed later is then known to be later, as the answers to
+// a question must be. It does nothing on systems where that is not possible.
+func (in *Input) Half() error {
+	defer in.Pause()()
+	data, err := in.src.half()
+	if len(data) == 0 {
+		return err
+	}
+	select {
+	case in.chunks <- chunk{data: data, at: time.Now()}:
+	case <-in.done:
+	}
+	return err
+}
+
+// Close stops reading for good. Keys that nobody has received are lost.
+func (in *Input) Close() {
+	in.close.Do(func() {
+		close(in.done)
+		in.src.wake()
+	})
+}
+
+func (in *Input) read() {
+	defer in.src.free()
+	buf := make([]byte, 32<<10)
+	for {
+		c := in.readOnce(buf)
+		if len(c.data) == 0 && c.err == nil {
+			continue
+		}
+		select {
+		case in.chunks <- c:
+		case <-in.done:
+			return
+		}
+		if c.err != nil {
+			return
+		}
+	}
+}
+
+// readOnce returns an empty chunk if it was woken before anything came.
+func (in *Input) readOnce(buf []byte) chunk {
+	in.gate.Lock()
+	defer in.gate.Unlock()
+	select {
+	case <-in.done:
+		return chunk{err: io.EOF}
+	default:
+	}
+	if !in.src.wait() {
+		return chunk{}
+	}
+	n, err := in.src.Read(buf)
+	return chunk{append([]byte(nil), buf[:n]...), time.Now(), err}
+}
+
+func (in *Input) decode() {
+	defer close(in.keys)
+	var d Decoder
+	var queue []Key
+	var late <-chan time.Time
+	chunks := in.chunks
+	for chunks != nil || len(queue) > 0 {
+		var out chan<- Key
+		var next Key
+		if len(queue) > 0 {
+			out, next = in.keys, queue[0]
+		}
+		from := chunks
+		if len(queue) >= maxQueue {
+			from = nil
+		}
+		select {
+		case out <- next:
+			queue = queue[1:]
+			continue
+		case at := <-late:
+			queue = append(queue, d.Flush(at)...)
+		case c := <-from:
+			queue = append(queue, d.Decode(c.data, c.at)...)
+			if c.err != nil {
+				queue = append(queue, d.End(c.at)...)
+				in.fail(c.err)
+				chunks = nil
+			}
+		case <-in.done:
+			return
+		}
+		late = waitFor(&d)
+	}
+}
+
+func (in *Input) fail(err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.err = err
+}
+
+// waitFor returns the time for the decision about an incomplete sequence.
+func waitFor(d *Decoder) <-chan time.Time {
+	switch pending, lone := d.Pending(); {
+	case lone:
+		return time.After(escDelay)
+	case pending:
+		return time.After(partDelay)
+	}
+	return nil
+}
+
+// A plainSource is read without waiting.
+type plainSource struct{ io.Reader }
+
+func (plainSource) wait() bool            { return true }
+func (plainSource) wake()                 {}
+func (plainSource) rest()                 {}
+func (plainSource) half() ([]byte, error) { return nil, nil }
+func (plainSource) free()                 {}

@@ -1,0 +1,238 @@
+package tty
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// widths measures like most terminals do, in each locale: characters of ambiguous width
+// have one column.
+var widths = runewidth.Condition{StrictEmojiNeutral: true}
+
+// Clean makes foreign text safe for a terminal: it cannot move the cursor, change a colour,
+// set a title or turn the reading direction. Line feeds and tabs stay, carriage returns are
+// removed, and other control characters are made visible. The result is valid UTF-8.
+func Clean(s string) string {
+	if !strings.ContainsFunc(s, unsafeRune) && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\r':
+		case !unsafeRune(r):
+			b.WriteRune(r)
+		case r < ' ':
+			b.WriteRune(0x2400 + r) // ␛ and similar symbols
+		case r == 0x7f:
+			b.WriteRune(0x2421)
+		default:
+			fmt.Fprintf(&b, "<%04x>", r)
+		}
+	}
+	return b.String()
+}
+
+// CleanLine is [Clean] for text that must stay on one line: each run of white space
+// becomes one space.
+func CleanLine(s string) string {
+	return strings.Join(strings.Fields(Clean(s)), " ")
+}
+
+// cleanSpaces is Clean for a line whose spaces matter.
+func cleanSpaces(s string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Clean(s))
+}
+
+// unsafeRune reports whether a terminal might act on r: C0 and C1 controls, and
+// characters that change the direction of text (UAX 9, explicit formatting).
+func unsafeRune(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case r < ' ', r >= 0x7f && r <= 0x9f:
+		return true
+	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return false
+}
+
+// window is the number of bytes in which the end of most grapheme clusters is found.
+const window = 48
+
+// Next returns the length in bytes and the width in columns of the first part of s that
+// must stay together: a grapheme cluster, a control character, or an escape sequence. The
+// latter two have no width. The length is zero only if s is empty.
+func Next(s string) (size, width int) {
+	switch {
+	case s == "":
+		return 0, 0
+	case s[0] == esc:
+		return max(1, escape(s)), 0
+	case s[0] < ' ' || s[0] == 0x7f:
+		return 1, 0
+	}
+	r, n := utf8.DecodeRuneInString(s)
+	if n == len(s) || s[n] < utf8.RuneSelf {
+		return n, widths.RuneWidth(r)
+	}
+	return cluster(s, window)
+}
+
+// cluster finds the end of a grapheme cluster within a number of bytes. Package runewidth
+// does not tell the ends, but it cuts only there.
+func cluster(s string, within int) (size, width int) {
+	part := printable(s, within)
+	for w := 1; ; w++ {
+		first := widths.Truncate(part, w, "")
+		switch {
+		case len(first) == len(part) && len(part) >= within-utf8.UTFMax && len(part) < len(s):
+			return cluster(s, 2*within)
+		case first != "":
+			return len(first), widths.StringWidth(first)
+		}
+	}
+}
+
+// printable returns the beginning of s up to a control character, at most n bytes and
+// whole runes, but not less than one rune.
+func printable(s string, n int) string {
+	_, first := utf8.DecodeRuneInString(s)
+	end := first
+	for end < len(s) && s[end] >= ' ' && s[end] != 0x7f {
+		_, size := utf8.DecodeRuneInString(s[end:])
+		if end+size > n {
+			break
+		}
+		end += size
+	}
+	return s[:end]
+}
+
+// Width returns the number of columns that s takes on a terminal. Escape sequences and
+// control characters take none.
+func Width(s string) int {
+	n := 0
+	for s != "" {
+		size, w := Next(s)
+		n += w
+		s = s[size:]
+	}
+	return n
+}
+
+// Fit shortens a line to n columns and marks the cut with an ellipsis. Escape sequences
+// behind the cut are kept, so that a style ends where it did.
+func Fit(s string, n int) string {
+	if len(s) <= n || Width(s) <= n {
+		return s
+	}
+	var b strings.Builder
+	left, cut := n-1, false
+	for s != "" {
+		size, w := Next(s)
+		if !cut && w > left {
+			cut = true
+			if n > 0 {
+				b.WriteString("…")
+			}
+		}
+		if !cut || s[0] == esc {
+			b.WriteString(s[:size])
+			left -= w
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// Wrap breaks text into lines of at most width columns: at spaces, between wide
+// characters, and within a word only if the word is longer than a line. Each line but the
+// first of a paragraph begins with the text hang. Tabs count as one column and should be
+// expanded before.
+func Wrap(text string, width int, hang string) []string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		out = append(out, wrapLine(line, width, hang)...)
+	}
+	return out
+}
+
+func wrapLine(s string, width int, hang string) []string {
+	if len(s) <= width {
+		return []string{s}
+	}
+	var out []string
+	indent := Width(hang)
+	if indent >= width {
+		hang, indent = "", 0
+	}
+	prefix, room := "", width
+	for {
+		end, next := lineEnd(s, max(room, 1))
+		out = append(out, prefix+s[:end])
+		if next >= len(s) {
+			return out
+		}
+		s, prefix, room = s[next:], hang, width-indent
+	}
+}
+
+// lineEnd returns the end of the first line of s, and the begin of the second.
+func lineEnd(s string, room int) (end, next int) {
+	col, last := 0, 0 // last is the width of the character before
+	inked := false    // something other than spaces has been seen
+	for i := 0; i < len(s); {
+		size, w := Next(s[i:])
+		wide := inked && (w == 2 || last == 2 && w > 0)
+		full := col+w > room && col > 0
+		switch {
+		case full && s[i] == ' ' && s[i-1] != ' ':
+			return i, skipSpaces(s, i)
+		case full && (wide || end == 0):
+			return i, i
+		case full:
+			return end, next
+		case s[i] == ' ' && inked:
+			end, next = breakAt(s, i, end, next)
+		case wide:
+			end, next = i, i
+		}
+		if w > 0 {
+			last, inked = w, inked || s[i] != ' '
+		}
+		col += w
+		i += size
+	}
+	return len(s), len(s)
+}
+
+// breakAt records a run of spaces as the place for a break, once for the run.
+func breakAt(s string, i, end, next int) (int, int) {
+	if i > 0 && s[i-1] == ' ' {
+		return end, next
+	}
+	return i, skipSpaces(s, i)
+}
+
+func skipSpaces(s string, i int) int {
+	return len(s) - len(strings.TrimLeft(s[i:], " "))
+}
+
+// Fold keeps the first and the last lines of a text, keep lines in all, one of which tells
+// the number of lines that were left out.
+func Fold(text string, keep int) []string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(lines) <= keep {
+		return lines
+	}
+	head := keep / 2
+	tail := max(keep-head-1, 0)
+	out := append([]string{}, lines[:head]...)
+	out = append(out, fmt.Sprintf("… %d more lines", len(lines)-head-tail))
+	return append(out, lines[len(lines)-tail:]...)
+}
