@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,22 +164,30 @@ func (c *sessionCall) rename(ctx context.Context, e *sessions.Entry, title strin
 	return c.done(e.ID, "Renamed")
 }
 
-// read makes a session of a document that export has printed.
+// read makes a session of a document that export has printed, or of a session of another program. That is a session of
+// the directory in which it was made.
 func (c *sessionCall) read(ctx context.Context, name string) error {
 	here, err := directory()
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(name)
+	data, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	s, err := sessions.Import(ctx, c.store, nobody{}, f, sessions.WithDir(here))
+	export, dir, err := exportOf(data)
 	if err != nil {
 		return err
 	}
-	if err := s.Close(); err != nil {
+	s, err := sessions.Import(ctx, c.store, nobody{}, bytes.NewReader(export), sessions.WithDir(cmp.Or(dir, here)))
+	if err != nil {
+		return err
+	}
+	title := s.View().Title()
+	if title != "" { // the list does not have that of a document yet
+		err = s.SetTitle(ctx, title)
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
 		return err
 	}
 	return c.done(s.ID(), "Imported as")

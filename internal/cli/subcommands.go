@@ -47,7 +47,7 @@ func (a *app) subcommands() []subcommand {
 			{"show", "id", "what was said"},
 			{"search", "words", "the conversations with these words"},
 			{"export", "id [json|md|html]", "prints it as a document"},
-			{"import", "file", "makes a session of an export in JSON"},
+			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
 			{"rename", "id title", "gives it a title"},
 			{"delete", "id", "removes it with its versions of files"},
 		}, []switchOf{{"all", "those of all directories"}}, sessionsCommand, false},
