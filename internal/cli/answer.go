@@ -1,25 +1,18 @@
 package cli
 
 import (
-	"slices"
+	"io"
 	"strings"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/cli/line"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
-// A user must not decide by typing. A key decides only if it could not have been meant
-// for anything else. The question must have been visible long enough to be read, and the
-// key must come alone in its read, after a second of silence. It counts after another
-// second of silence, or at once if Enter confirms it. Nobody types such a key within a
-// sentence. Tab, which does not occur in a sentence either, moves the focus to the
-// question, and the next key decides without any silence. All other keys are text for the
-// next prompt.
-const (
-	// time for which a question must be visible before a key counts
-	readTime = 500 * time.Millisecond
-	quietFor = time.Second // silence before and after an answer
-)
+// A user must not decide by typing: [tty.Question] says which keys answer a question. All others are text for the
+// line, and Enter sends it.
 
-// choices are the keys that answer a question, besides ? and the end of input.
+// choices are the keys that answer a question, besides the end of the input.
 type choices struct {
 	keys  string
 	hint  string   // in the line of the question
@@ -31,145 +24,141 @@ var (
 	yesNo  = choices{"yYnN", "y yes · n no", []string{"y", "yes", "n", "no"}}
 )
 
-// A questionLine is the line that asks for a key, the last one on the screen.
-type questionLine struct {
-	what    string
-	shown   time.Time
-	may     choices
-	focused bool      // by Tab
-	held    byte      // an answer that counts unless another key follows
-	heldAt  time.Time // time of that answer
+// endOfInput is the answer of a user who has closed the input.
+const endOfInput = 'd' - 'a' + 1
+
+// A question is open, and the line that asks it is in the status area.
+type question struct {
+	tty.Question
+
+	what string
+	may  choices
 }
 
-// answerKey returns the key that answers; in a plain terminal it is the first byte of the
-// line that answers.
-func (c *chat) answerKey(what string, may choices) (byte, error) {
-	if !c.fancy {
-		return c.answerLine(what, may)
+// line says what a key would do now.
+func (q *question) line(u *ui) string {
+	hint := ""
+	switch q.Hint(time.Now(), !u.editor.Empty()) {
+	case tty.HintKeys:
+		hint = q.may.hint
+	case tty.HintTab:
+		hint = "tab to answer"
+	case tty.HintFocused:
+		hint = "now: " + q.may.hint
 	}
-	c.fresh()
-	q := &questionLine{what: what, may: may, shown: time.Now()}
+	if u.width() < 60 {
+		hint = strings.ReplaceAll(hint, " · ", " ")
+	}
+	return "  " + u.paint(bold, q.what) + "  " + hint
+}
+
+// answerKey returns the key that answers, in lower case; in a plain terminal it is the first letter of the line that
+// answers. Lines that are sent meanwhile go to send.
+func (u *ui) answerKey(what string, may choices, send func(string)) (byte, error) {
+	q := &question{what: what, may: may, Question: tty.Question{Keys: may.keys, Words: may.words}}
+	q.Typed(u.lastKey)
+	u.asked = q
+	defer func() { u.asked = nil }()
+	u.fresh()
+	if u.Fancy() {
+		return u.answerByKey(q, send)
+	}
+	return u.answerByLine(q, send)
+}
+
+func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
+	u.refresh()
+	if err := u.Flush(); err != nil {
+		return 0, err
+	}
+	q.Show(time.Now())
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
-		c.setPrompt("  "+what, c.hint(q))
-		select {
-		case in := <-c.keys.listen():
-			c.keys.took(in)
-			if key := c.press(q, in.data); key != 0 {
-				return c.answered(q, key), nil
-			}
-			if c.stopping {
-				return 0, errInterrupt
-			}
-			if c.keys.closed {
-				return 0, in.err
-			}
-		case sig := <-c.keys.signals:
-			return 0, signalError(sig)
-		case now := <-tick.C:
-			if q.held != 0 && now.Sub(q.heldAt) >= quietFor {
-				return c.answered(q, q.held), nil
+		h := u.wait(nil, nil, tick.C)
+		switch {
+		case h.sig != nil:
+			return 0, signalError(h.sig)
+		case h.ended:
+			return 0, io.EOF
+		case h.tick:
+			continue
+		case isKey(h.key, "ctrl+c", "esc"):
+			u.lastKey = h.key.At
+			return 0, errInterrupt
+		case isKey(h.key, "ctrl+d") && u.editor.Empty():
+			return endOfInput, nil
+		case isKey(h.key, "ctrl+z", "ctrl+g"):
+			q.Hide() // it is not on the screen meanwhile
+			u.typed(h.key)
+			q.Show(time.Now())
+			continue
+		}
+		switch q.Key(h.key, !u.editor.Empty()) {
+		case tty.Answered:
+			u.lastKey = h.key.At
+			key := strings.ToLower(string(h.key.Rune))[0]
+			u.line("  " + u.paint(bold, q.what) + "  " + string(key))
+			return key, nil
+		case tty.ToLine:
+			if ev := u.typed(h.key); ev.Kind == line.Submit {
+				send(ev.Text)
 			}
 		}
 	}
 }
 
-// answered leaves the question and its answer on the screen.
-func (c *chat) answered(q *questionLine, key byte) byte {
-	if key != keyCtrlD {
-		c.setPrompt("  "+q.what, "  "+strings.ToLower(string(key)))
-		c.status = false
-		c.write("\n")
-	}
-	return key
-}
-
-// press handles the bytes of one read. It returns the key that answers the question, or
-// 0.
-func (c *chat) press(q *questionLine, data []byte) byte {
-	now := time.Now()
-	if len(data) == 1 && !c.pasting && now.Sub(q.shown) >= readTime {
-		switch key := data[0]; {
-		case q.held != 0 && (key == '\r' || key == '\n'):
-			return q.held
-		case q.held != 0:
-		case key == '\t':
-			q.focused = true
-			return 0
-		case !q.focused && now.Sub(c.lastKey) < quietFor:
-		case key == keyCtrlD || key == '?' && strings.Contains(q.may.keys, "?"):
-			return key
-		case strings.IndexByte(q.may.keys, key) >= 0:
-			if q.focused {
-				return key
-			}
-			q.held, q.heldAt = key, now
-			return 0
-		}
-	}
-	if q.held != 0 {
-		data = slices.Concat([]byte{q.held}, data)
-	}
-	q.held, q.focused = 0, false
-	c.typing(data)
-	return 0
-}
-
-// hint describes the effect that a key has now.
-func (c *chat) hint(q *questionLine) string {
-	typed := ""
-	if len(c.typed) > 0 {
-		typed = " · typed: " + tail(clean(string(c.typed)), 20)
-	}
-	now := time.Now()
-	switch {
-	case now.Sub(q.shown) < readTime:
-		return ""
-	case q.held != 0:
-		return "  " + strings.ToLower(string(q.held)) + " · enter now, or wait; more typing takes it back"
-	case !q.focused && now.Sub(c.lastKey) < quietFor:
-		return "  tab to answer" + typed
-	}
-	return "  " + q.may.hint + typed
-}
-
-// answerLine asks for a line. Only one of the listed words counts, and only if it was
-// typed after the question was printed.
-func (c *chat) answerLine(what string, may choices) (byte, error) {
+// answerByLine asks for a line. Only one of the listed words counts, and only if it was begun after the question was
+// printed. The question is printed when nobody seems to be typing.
+func (u *ui) answerByLine(q *question, send func(string)) (byte, error) {
 	var keys []string
-	for _, w := range may.words {
+	for _, w := range q.may.words {
 		if len(w) == 1 {
 			keys = append(keys, w)
 		}
 	}
+	shown := false
 	for {
-		c.fresh()
-		shown := time.Now()
-		c.flush()
-		c.write("  " + what + "  (" + strings.Join(keys, "/") + ") ")
-		line, err := c.lineSince(shown)
-		if err != nil {
-			return 0, err
+		var due <-chan time.Time
+		if !shown {
+			due = time.After(time.Until(q.Due()))
 		}
-		if word := strings.TrimSpace(line); slices.Contains(may.words, word) {
-			return word[0], nil
+		h := u.wait(nil, nil, due)
+		switch {
+		case h.sig != nil:
+			return 0, signalError(h.sig)
+		case h.ended:
+			if !shown {
+				u.Print("  " + q.what)
+			}
+			u.text("\n")
+			return 0, io.EOF
+		case h.tick && u.editor.Empty() && u.keys.Half() == nil:
+			q.Show(time.Now()) // a line that was begun before does not count
+			u.Print("  " + q.what + "  (" + strings.Join(keys, "/") + ") ")
+			_ = u.Flush()
+			shown = true
+			continue
+		case h.tick: // somebody has begun a line
+			q.Typed(time.Now())
+			continue
 		}
-		c.line("  Please answer with one of " + strings.Join(may.words, ", "))
-	}
-}
-
-// lineSince reads a line that was typed entirely after a moment. Earlier text stays for
-// the next prompt.
-func (c *chat) lineSince(shown time.Time) (string, error) {
-	for {
-		if err := c.keys.fill(); err != nil {
-			c.write("\n")
-			return "", err
+		ev := u.typed(h.key)
+		if ev.Kind != line.Submit {
+			if !shown {
+				q.Typed(h.key.At)
+			}
+			continue
 		}
-		if !c.keys.at.Before(shown) {
-			return c.plainLine()
+		if q.Line(ev.Text, ev.Began, h.key.At) == tty.Answered {
+			return strings.TrimSpace(ev.Text)[0], nil
 		}
-		c.keep(c.keys.ahead)
+		if strings.TrimSpace(ev.Text) != "" {
+			send(ev.Text)
+		}
+		if shown {
+			u.line("  Please answer with one of " + strings.Join(q.may.words, ", "))
+		}
+		shown = false
 	}
 }

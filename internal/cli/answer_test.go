@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/providers/script"
 	sessions "github.com/aycoder/aycoder/session"
 )
@@ -51,10 +52,8 @@ func newDesk(t *testing.T, fancy bool) *desk {
 	talk := newTalk(t, loop)
 	input, keys := io.Pipe()
 	d.keys = keys
-	d.chat = &chat{
-		view: newView(plainScreen(d), false), keys: newKeyboard(input, nil), agent: talk, talk: talk,
-	}
-	d.fancy = fancy
+	o := tty.Options{Plain: !fancy, Getenv: func(string) string { return "xterm" }}
+	d.chat = newTestChat(t, input, d, o, &chat{agent: talk, talk: talk})
 	return d
 }
 
@@ -75,7 +74,9 @@ func (d *desk) asks(t *testing.T) <-chan struct{} {
 	_, err := d.talk.Checkout(t.Context(), sessions.Root)
 	require.NoError(t, err)
 	d.ran = 0
+	d.editor.Clear()
 	synctest.Wait()
+	require.NoError(t, d.Flush()) // the last question and its answer
 	select {
 	case <-d.seen:
 	default:
@@ -117,18 +118,17 @@ func sentence(r *rand.Rand) string {
 	return strings.Join(words, " ")
 }
 
-// Sentences are typed at 30 to 60 words a minute, from two seconds before the question to
-// three after it, with a pause in every fourth. None answers the question, and none loses
-// a letter.
+// Sentences are typed at 20 to 120 words a minute. Each is begun before the question, and goes on behind it, with a
+// long pause in every fourth. None answers the question, and none loses a letter.
 func TestTypingAnswersNothing(t *testing.T) {
 	const sentences = 1000
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, true)
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range sentences {
-			text, perKey := sentence(r), 60*time.Second/time.Duration(5*(30+r.IntN(31)))
+			text, perKey := sentence(r), 60*time.Second/time.Duration(5*(20+r.IntN(101)))
 			done := d.asks(t)
-			time.Sleep(time.Duration(r.IntN(5000)) * time.Millisecond)
+			time.Sleep(askedAfter - time.Duration(50+r.IntN(1500))*time.Millisecond)
 			think := r.IntN(4 * len(text))
 			for k, key := range []byte(text) {
 				d.types(t, string(key))
@@ -144,13 +144,12 @@ func TestTypingAnswersNothing(t *testing.T) {
 				require.Failf(t, "answered", "sentence %d: %q", i, text)
 			default:
 			}
-			require.Equal(t, text, string(d.typed))
+			require.Equal(t, text, d.editor.Text())
 			d.types(t, "\x1b")
 			<-done
 			require.Zero(t, d.ran)
 			require.NotContains(t, d.outcome(), "refused", text)
-			require.Equal(t, strings.TrimSpace(text), d.fill)
-			d.last = time.Time{} // two interrupts in a row would quit
+			require.Equal(t, text, d.editor.Text(), "it stays in the line")
 		}
 		d.keys.Close()
 		t.Logf("%d sentences, no answer", sentences)
@@ -179,6 +178,8 @@ func TestLinesAnswerNothing(t *testing.T) {
 			default:
 			}
 			require.Zero(t, d.ran)
+			<-d.seen // it is asked again
+			time.Sleep(tickEvery)
 			d.types(t, "n\n")
 			d.types(t, "\n")
 			<-done
@@ -199,10 +200,9 @@ func TestDeliberateAnswers(t *testing.T) {
 		want  string
 	}{
 		{"y", true, []string{"y"}, "done"},
-		{"y and enter", true, []string{"y", "\r"}, "done"},
 		{"tab and y", true, []string{"\t", "y"}, "done"},
-		{"n", true, []string{"n", "", "\r"}, "refused"},
-		{"n and enter", true, []string{"n", "\r", "", "\r"}, "refused"},
+		{"n", true, []string{"n", "\r"}, "refused"},
+		{"capital", true, []string{"Y"}, "done"},
 		{"line y", false, []string{"y\n"}, "done"},
 		{"line yes", false, []string{"yes\n"}, "done"},
 		{"line no", false, []string{"no\n", "\n"}, "refused"},
@@ -217,10 +217,6 @@ func TestDeliberateAnswers(t *testing.T) {
 					<-d.seen
 					time.Sleep(600 * time.Millisecond)
 					for _, key := range tt.keys {
-						if key == "" {
-							time.Sleep(quietFor + tickEvery)
-							continue
-						}
 						d.types(t, key)
 						synctest.Wait()
 					}
@@ -247,9 +243,7 @@ func TestKeysThatAnswerNothing(t *testing.T) {
 		{"two keys in one read", time.Second, []string{"yy"}, "yy"},
 		{"a key and enter in one read", time.Second, []string{"y\r"}, ""},
 		{"a paste", time.Second, []string{"\x1b[200~", "y", "\x1b[201~"}, "y"},
-		{"two keys", time.Second, []string{"y", "e"}, "ye"},
-		{"a key that is held down", time.Second, []string{"y", "y", "y"}, "yyy"},
-		{"taken back", time.Second, []string{"y", "\x7f"}, ""},
+		{"another key and then one that would", time.Second, []string{"x", "\x7f", "y"}, "y"},
 		{"behind text", time.Second, []string{"x", "y"}, "xy"},
 		{"text behind tab", time.Second, []string{"\t", "x", "y"}, "xy"},
 		{"an arrow", time.Second, []string{"\x1b[A"}, ""},
@@ -267,11 +261,41 @@ func TestKeysThatAnswerNothing(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
-				require.Equal(t, tt.typed, string(d.typed))
+				require.Equal(t, tt.typed, d.editor.Text())
 				require.Zero(t, d.ran)
 				d.types(t, "\x03")
 				<-done
 				require.NotContains(t, d.outcome(), "refused")
+				d.keys.Close()
+			})
+		})
+	}
+}
+
+// Two interrupts at an empty prompt quit, within two seconds of each other and not within two seconds of a stop.
+func TestInterruptsAtThePrompt(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		stopped time.Duration // ago
+		typed   string
+		between time.Duration
+		want    []bool
+	}{
+		{"twice", time.Hour, "", time.Second, []bool{false, true}},
+		{"slowly", time.Hour, "", 3 * time.Second, []bool{false, false, false}},
+		{"with text", time.Hour, "text", time.Second, []bool{false, true}},
+		{"right after a stop", 0, "", 500 * time.Millisecond, []bool{false, false, false, false, true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t, true)
+				d.stopAt = time.Now().Add(-tt.stopped)
+				d.editor.SetText(tt.typed)
+				for i, want := range tt.want {
+					require.Equal(t, want, d.interruptedTwice(), i)
+					require.True(t, d.editor.Empty())
+					time.Sleep(tt.between)
+				}
 				d.keys.Close()
 			})
 		})

@@ -19,7 +19,6 @@ import (
 // it; earlier text stays for the next prompt. End of input means no.
 func (c *chat) ask(a *aycoder.ApprovalRequested) {
 	start := time.Now()
-	c.keep(c.keys.ahead)
 	what := "Run it?"
 	if isDiff(a.Request.Preview) {
 		what = "Apply?"
@@ -29,23 +28,6 @@ func (c *chat) ask(a *aycoder.ApprovalRequested) {
 		done = c.answer(a, what)
 	}
 	c.waited += time.Since(start)
-	c.keep(c.keys.ahead)
-}
-
-// keep stores text that is not an answer for the next prompt.
-func (c *chat) keep(data []byte) {
-	c.typed = append(c.typed, printable(data)...)
-	c.keys.ahead = nil
-}
-
-// printable removes keys that are not text.
-func printable(data []byte) []byte {
-	return bytes.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, data)
 }
 
 // question shows the request.
@@ -120,7 +102,7 @@ func named(raw json.RawMessage) []string {
 
 // answer asks for one answer. It reports whether the request is settled.
 func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
-	key, err := c.answerKey(what, toCall)
+	key, err := c.answerKey(what, toCall, c.send)
 	switch {
 	case errors.Is(err, errInterrupt):
 		c.fresh()
@@ -131,20 +113,20 @@ func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
 	case errors.Is(err, errHangup):
 		c.quit(exitTerminated)
 		return true
-	case err != nil || key == keyCtrlD:
+	case err != nil || key == endOfInput:
 		c.line("no (end of input)")
 		a.Deny("end of input: nobody is there to approve")
 		return true
 	}
 	switch key {
-	case 'y', 'Y':
+	case 'y':
 		a.Allow()
 		return true
-	case 'n', 'N':
+	case 'n':
 		return c.refuse(a)
-	case 'a', 'A':
+	case 'a':
 		return c.always(a)
-	case 'e', 'E':
+	case 'e':
 		return c.change(a)
 	case '?':
 		c.question(&a.Request, true)

@@ -1,35 +1,26 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
 )
 
-const (
-	twiceWithin = 2 * time.Second // two interrupts within that time quit
-	tickEvery   = 100 * time.Millisecond
-)
-
-// A chat is a conversation in a terminal. One goroutine owns the chat, the screen and the
-// keyboard; the run is in another, which waits while its events are shown.
+// A chat is a conversation in a terminal. One goroutine owns the chat and its ui; the run is in another, which waits
+// while its events are shown.
 type chat struct {
-	*view
-	keys      *keyboard
+	*ui
 	agent     aycoder.Agent // the runtime, or the conversation alone
 	talk      *sessions.Session
 	runtime   *harness.Runtime
@@ -37,22 +28,20 @@ type chat struct {
 	compactor *compaction.Compactor
 	name      string // of the model
 	label     string // of the prompt
-	fill      string // initial text of the first prompt
-	edit      func(ending string, text []byte) ([]byte, error)
+	fill      string // initial text of the next prompt
+	history   *line.History
 	conflicts conflicts
 	slash     func(line string) (SlashCommand, string, bool) // of extensions
 	more      []Extension
 	before    policy.Mode // in force when the plan mode began
-	history   lines
 
 	changes  *edit.Changes // of the last turn
 	shown    outputs
-	typed    []byte    // while the agent worked, and during its questions
-	lastKey  time.Time // when typed last grew
-	pasting  bool
-	last     time.Time     // of the last interrupt
+	last     time.Time     // of the last interrupt at the prompt
+	stopAt   time.Time     // of the last stop of a turn
 	waited   time.Duration // for answers, in this turn
 	stop     func()        // stops the turn
+	running  bool          // a turn works
 	stopping bool
 	code     int // exit code
 	over     bool
@@ -94,27 +83,26 @@ func (c *chat) leave(err error) int {
 // prompt asks for the next task.
 func (c *chat) prompt(ctx context.Context) (string, error) {
 	for {
-		line, err := c.readLine(c.label+"> ", c.fill)
-		switch {
-		case errors.Is(err, errInterrupt) && time.Since(c.last) >= twiceWithin:
-			c.last = time.Now()
-			c.line("(ctrl-c again to quit)")
-			continue
-		case err != nil:
+		text, err := c.entered()
+		if err != nil {
 			return "", err
 		}
-		c.fill, c.last = "", time.Time{}
-		line = strings.TrimSpace(line)
-		if line == "" {
+		c.last = time.Time{}
+		text = strings.TrimSpace(text)
+		if text == "" {
 			continue
 		}
-		c.history = append(c.history, line)
-		prompt, err := c.command(ctx, line)
+		if err := c.history.Add(text); err != nil {
+			c.hint = cleanLine(err.Error())
+		}
+		prompt, err := c.command(ctx, text)
 		switch {
 		case c.over:
 			return "", errInterrupt
-		case errors.Is(err, io.EOF), errors.Is(err, errInterrupt), errors.Is(err, errHangup):
+		case errors.Is(err, io.EOF), errors.Is(err, errHangup):
 			return "", err
+		case errors.Is(err, errInterrupt):
+			continue
 		case err != nil:
 			c.line(c.paint(red, "! "+explain(err)))
 		case prompt != "":
@@ -123,64 +111,60 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 	}
 }
 
-// readLine reads a line. In a plain terminal the terminal itself edits the line, and
-// Enter accepts the offered text.
-func (c *chat) readLine(prompt, fill string) (string, error) {
-	if !c.fancy {
-		if fill != "" {
-			prompt += "[" + fill + "] "
-		}
-		c.fresh()
-		c.write(prompt)
-		line, err := c.plainLine()
-		return cmp.Or(line, fill), err
-	}
-	c.fresh()
-	c.keys.ahead = append([]byte(fill), c.keys.ahead...)
-	t := term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{c.keys, c.w}, prompt)
-	t.History = c.history
-	if err := t.SetSize(c.size(), 24); err != nil {
-		return "", err
-	}
-	var text strings.Builder
+// entered waits for a line at the prompt.
+func (c *chat) entered() (string, error) {
+	fill := c.fill
+	c.fill = ""
+	c.editor.SetPrompt(c.label + "> ")
+	c.offer(c.label+"> ", fill)
+	var escaped time.Time
 	for {
-		line, err := t.ReadLine()
-		text.WriteString(strings.ToValidUTF8(line, ""))
-		if errors.Is(err, term.ErrPasteIndicator) {
-			text.WriteString("\n")
+		h := c.wait(nil, nil, nil)
+		switch {
+		case h.sig == os.Interrupt || isKey(h.key, "ctrl+c"):
+			if c.interruptedTwice() {
+				return "", errInterrupt
+			}
+			continue
+		case h.sig != nil:
+			return "", errHangup
+		case h.ended:
+			return c.half()
+		case isKey(h.key, "esc"):
+			c.lastKey = h.key.At
+			if c.editor.Empty() && h.key.At.Sub(escaped) < twiceWithin {
+				return "/tree", nil
+			}
+			escaped = h.key.At
+			c.editor.Clear()
 			continue
 		}
-		if err != nil {
-			c.write("\n")
+		switch ev := c.typed(h.key); ev.Kind {
+		case line.Submit:
+			c.echo(c.label+"> ", ev.Text)
+			return orFill(c.ui, ev.Text, fill), nil
+		case line.EndOfInput:
+			return "", io.EOF
 		}
-		return text.String(), err
 	}
 }
 
-func (c *chat) plainLine() (string, error) {
-	var line []byte
-	for b := make([]byte, 1); ; {
-		switch _, err := c.keys.Read(b); {
-		case errors.Is(err, io.EOF) && len(line) > 0, err == nil && b[0] == '\n':
-			return strings.TrimRight(strings.ToValidUTF8(string(line), ""), "\r"), nil
-		case err != nil:
-			c.write("\n")
-			return "", err
+// interruptedTwice reports whether the user wants to quit. The first interrupt clears the line, and none counts
+// that may have been meant for the turn that has just been stopped.
+func (c *chat) interruptedTwice() bool {
+	now := time.Now()
+	c.lastKey = now
+	twice := c.editor.Empty() && now.Sub(c.last) < twiceWithin && now.Sub(c.stopAt) >= twiceWithin
+	if !twice {
+		c.editor.Clear()
+		c.last, c.hint = now, "ctrl-c again to quit"
+		if !c.Fancy() {
+			c.line("(ctrl-c again to quit)")
+			c.Print(c.label + "> ")
 		}
-		line = append(line, b[0])
 	}
+	return twice
 }
-
-// lines is the history of prompts, for the arrow keys. Answers to other questions are not
-// added.
-type lines []string
-
-func (lines) Add(string)        {}
-func (l lines) Len() int        { return len(l) }
-func (l lines) At(i int) string { return l[len(l)-1-i] }
 
 // turn lets the agent answer, and keeps the conversation whatever the outcome.
 func (c *chat) turn(outer context.Context, prompt string) {
@@ -200,6 +184,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.line(c.glyph("—", "--") + " interrupted.") // no process outlives the program
 	case c.stopping:
 		c.line(c.glyph("—", "--") + " interrupted. The conversation is kept; go on.")
+		c.stopAt = time.Now()
 	case c.believes(outer, err):
 		c.turn(outer, prompt)
 	case err != nil:
@@ -236,24 +221,31 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<
 func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
+	c.running, c.working, c.stopped = true, true, false
+	defer func() { c.running, c.working = false, false }()
+	c.editor.SetPrompt(c.glyph("› ", "> "))
 	for {
-		select {
-		case s, ok := <-steps:
-			if !ok {
-				return failed
-			}
-			failed = s.err
-			c.take(s)
+		switch h := c.wait(steps, c.conflicts, tick.C); {
+		case h.done:
+			return failed
+		case h.step != nil:
+			failed = h.step.err
+			c.take(*h.step)
 			next <- struct{}{}
-		case in := <-c.keys.listen():
-			c.keys.took(in)
-			c.typing(in.data)
-		case sig := <-c.keys.signals:
-			c.signalled(sig)
-		case ask := <-c.conflicts:
-			c.resolve(ask)
-		case <-tick.C:
-			c.progress(string(c.typed), c.stopping)
+		case h.ask != nil:
+			c.resolve(h.ask)
+		case h.sig != nil:
+			c.signalled(h.sig)
+		case h.key.At.IsZero(): // a tick, or the end of the input
+		case isKey(h.key, "ctrl+c", "esc"):
+			c.lastKey = h.key.At
+			c.interrupt()
+		case isKey(h.key, "alt+enter"):
+			c.later()
+		default:
+			if ev := c.typed(h.key); ev.Kind == line.Submit {
+				c.send(ev.Text)
+			}
 		}
 	}
 }
@@ -284,13 +276,9 @@ func (c *chat) signalled(sig os.Signal) {
 	c.quit(exitCode(sig))
 }
 
-// interrupt stops the turn; twice quits.
+// interrupt stops the turn. It never quits: the run ends soon, whatever its tools do.
 func (c *chat) interrupt() {
-	if c.stopping || time.Since(c.last) < twiceWithin {
-		c.quit(exitInterrupted)
-	}
-	c.last = time.Now()
-	c.stopping = true
+	c.stopAt, c.stopping, c.stopped = time.Now(), true, true
 	c.stop()
 }
 
@@ -299,92 +287,63 @@ func (c *chat) quit(code int) {
 	c.stop()
 }
 
-// typing handles text that is typed while the agent works. It waits for the next prompt;
-// Enter sends it to the model.
-func (c *chat) typing(data []byte) {
-	c.lastKey = time.Now()
-	if len(data) == 1 && data[0] == keyEsc {
-		c.interrupt()
+// send gives a line to the model at its next step. Some commands work at once. Where nothing works, the line is for
+// the next prompt.
+func (c *chat) send(text string) {
+	text = strings.TrimSpace(text)
+	switch {
+	case text == "":
+		return
+	case !c.running:
+		c.fill = strings.TrimSpace(c.fill + " " + text)
 		return
 	}
-	for len(data) > 0 {
-		if data[0] == keyEsc {
-			data = c.escape(data)
-			continue
-		}
-		c.key(data[0])
-		data = data[1:]
+	c.line(c.paint(cyan, c.glyph("› ", "> ")+clean(text)))
+	_ = c.history.Add(text)
+	if words, ok := compactCommand(text); ok {
+		c.steer(c.talk.Steer(background(), "", compaction.Command(words)))
+		return
 	}
+	if handled, err := c.besides(text); handled {
+		c.steer(err)
+		return
+	}
+	c.steer(c.talk.Steer(background(), text))
 }
 
-func (c *chat) key(b byte) {
-	switch {
-	case b == keyCtrlC:
-		c.interrupt()
-	case c.pasting && b < ' ':
-		c.typed = append(c.typed, ' ')
-	case b == '\r' || b == '\n':
-		c.steer()
-	case b == 0x7f || b == '\b':
-		_, n := utf8.DecodeLastRune(c.typed)
-		c.typed = c.typed[:len(c.typed)-n]
-	case b == keyCtrlU:
-		c.typed = nil
-	case b >= ' ':
-		c.typed = append(c.typed, b)
-	}
-}
-
-// escape skips the escape sequence of a key without a function, and detects the beginning
-// and the end of a paste.
-func (c *chat) escape(data []byte) []byte {
-	for i, b := range data[1:] {
-		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '~' {
-			switch string(data[:i+2]) {
-			case "\x1b[200~":
-				c.pasting = true
-			case "\x1b[201~":
-				c.pasting = false
-			}
-			return data[i+2:]
-		}
-	}
-	return nil
-}
-
-// steer sends the typed text to the model.
-func (c *chat) steer() {
-	text := strings.TrimSpace(strings.ToValidUTF8(string(c.typed), ""))
-	c.typed = nil
+// later gives the line to the model when it would otherwise end.
+func (c *chat) later() {
+	text := strings.TrimSpace(c.editor.Text())
 	if text == "" {
 		return
 	}
-	var err error
-	if words, ok := compactCommand(text); ok {
-		err = c.talk.Steer(context.Background(), "", compaction.Command(words))
-	} else {
-		err = c.talk.Steer(context.Background(), text)
-	}
-	if err != nil {
-		c.line(c.paint(red, "! "+explain(err)))
-		return
-	}
-	c.line(c.paint(cyan, c.glyph("›", ">")+" "+clean(text)))
+	c.editor.Clear()
+	c.line(c.paint(cyan, c.glyph("» ", ">> ")+clean(text)))
+	c.steer(c.talk.FollowUp(background(), text))
 }
 
-// giveBack puts text that the model has not received into the next prompt.
-func (c *chat) giveBack() {
-	var text []string
-	queued, err := c.talk.Drain(context.Background())
+func (c *chat) steer(err error) {
 	if err != nil {
 		c.line(c.paint(red, "! "+explain(err)))
 	}
+}
+
+// giveBack puts text that the model has not received into the line.
+func (c *chat) giveBack() {
+	queued, err := c.talk.Drain(background())
+	c.steer(err)
+	var text []string
 	for _, m := range queued {
 		text = append(text, m.Text())
 	}
-	text = append(text, strings.ToValidUTF8(string(c.typed), ""))
-	c.fill = strings.TrimSpace(strings.Join(text, " "))
-	c.typed = nil
+	if len(text) == 0 {
+		return
+	}
+	if c.Fancy() {
+		c.editor.SetText(strings.TrimSpace(strings.Join(append(text, c.editor.Text()), " ")))
+		return
+	}
+	c.fill = strings.TrimSpace(strings.Join(append(text, c.fill), " "))
 }
 
 // explain describes an error, and what the user can do.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
 )
@@ -17,39 +18,40 @@ import (
 // A command is what a line that begins with a slash does. It may return a prompt for the model.
 type command struct {
 	name, args, help string
+	anytime          bool // also while the agent works
 	run              func(c *chat, ctx context.Context, words string) (prompt string, err error)
 }
 
 // commands are those of the program, in the order of the help.
 func commands() []command {
 	return []command{
-		{"help", "", "lists the commands", (*chat).help},
-		{"mode", "[ask|accept-edits|plan|full-auto]", "says or sets what is asked about", (*chat).setMode},
-		{"plan", "[task]", "only looks from now on, and writes a plan", (*chat).plan},
-		{"go", "", "leaves the plan mode, and carries the plan out", (*chat).carryOut},
-		{"tree", "", "shows the conversation as a tree, and goes back in it, with its files", (*chat).tree},
-		{"branch", "[number]", "goes on at an earlier turn, and leaves the files as they are", (*chat).branch},
-		{"undo", "", "takes back the last turn and its changes of files", (*chat).undo},
-		{"redo", "", "takes that back", (*chat).redo},
-		{"diff", "", "shows the changes of the last turn", (*chat).showDiff},
-		{"show", "[number]", "shows an output of a tool whole", (*chat).show},
-		{"cost", "", "tells what the conversation has cost", (*chat).cost},
-		{"context", "", "tells what fills the window of the model", (*chat).window},
-		{"permissions", "[drop number]", "lists the rules in force, and takes one back", (*chat).permissions},
-		{"todo", "", "lists the tasks of the model", (*chat).todo},
-		{"lessons", "", "lists the lessons of the project and of the user", (*chat).lessons},
-		{"jobs", "[stop id]", "lists what works in the background, and stops it", (*chat).jobs},
-		{"agents", "", "lists the agents that work can be handed to", (*chat).agents},
-		{"skills", "", "lists the skills and commands of the project and of the user", (*chat).skills},
-		{"hooks", "", "lists the hooks", (*chat).hooks},
-		{"init", "", "drafts a configuration and instructions for this project", (*chat).init},
-		{"save", "label", "marks this point of the conversation, to be found in /tree", (*chat).mark},
-		{"rename", "title", "names the conversation", (*chat).rename},
-		{"export", "file.md|.html|.json", "writes the conversation to a new file", (*chat).export},
-		{"compact", "[words]", "lets the model forget details; the words say what to keep", (*chat).compactNow},
-		{"reload", "", "reads the configuration again, and asks about what is new in it", (*chat).reloadNow},
-		{"clear", "", "begins a new conversation; /tree has the old one", (*chat).clear},
-		{"quit", "", "leaves; so does ctrl-d", (*chat).quitNow},
+		{"help", "", "lists the commands", true, (*chat).help},
+		{"mode", "[ask|accept-edits|plan|full-auto]", "says or sets what is asked about", true, (*chat).setMode},
+		{"plan", "[task]", "only looks from now on, and writes a plan", false, (*chat).plan},
+		{"go", "", "leaves the plan mode, and carries the plan out", false, (*chat).carryOut},
+		{"tree", "", "shows the conversation as a tree, and goes back in it, with its files", false, (*chat).tree},
+		{"branch", "[number]", "goes on at an earlier turn, and leaves the files as they are", false, (*chat).branch},
+		{"undo", "", "takes back the last turn and its changes of files", false, (*chat).undo},
+		{"redo", "", "takes that back", false, (*chat).redo},
+		{"diff", "", "shows the changes of the last turn", false, (*chat).showDiff},
+		{"show", "[number]", "shows an output of a tool whole", true, (*chat).show},
+		{"cost", "", "tells what the conversation has cost", true, (*chat).cost},
+		{"context", "", "tells what fills the window of the model", true, (*chat).window},
+		{"permissions", "[drop number]", "lists the rules in force, and takes one back", true, (*chat).permissions},
+		{"todo", "", "lists the tasks of the model", true, (*chat).todo},
+		{"lessons", "", "lists the lessons of the project and of the user", true, (*chat).lessons},
+		{"jobs", "[stop id]", "lists what works in the background, and stops it", true, (*chat).jobs},
+		{"agents", "", "lists the agents that work can be handed to", true, (*chat).agents},
+		{"skills", "", "lists the skills and commands of the project and of the user", true, (*chat).skills},
+		{"hooks", "", "lists the hooks", true, (*chat).hooks},
+		{"init", "", "drafts a configuration and instructions for this project", false, (*chat).init},
+		{"save", "label", "marks this point of the conversation, to be found in /tree", false, (*chat).mark},
+		{"rename", "title", "names the conversation", false, (*chat).rename},
+		{"export", "file.md|.html|.json", "writes the conversation to a new file", false, (*chat).export},
+		{"compact", "[words]", "lets the model forget details; the words say what to keep", false, (*chat).compactNow},
+		{"reload", "", "reads the configuration again, and asks about what is new in it", false, (*chat).reloadNow},
+		{"clear", "", "begins a new conversation; /tree has the old one", false, (*chat).clear},
+		{"quit", "", "leaves; so does ctrl-d", false, (*chat).quitNow},
 	}
 }
 
@@ -87,6 +89,69 @@ func (c *chat) command(ctx context.Context, line string) (prompt string, err err
 		names = append(names, cmd.name)
 	}
 	return "", &harness.UnknownCommandError{Name: name, Similar: similar(name, names)}
+}
+
+// besides carries out a command that a user calls while the agent works. It reports whether the line calls one.
+func (c *chat) besides(text string) (handled bool, err error) {
+	name, _, _ := strings.Cut(text, " ")
+	name, slash := strings.CutPrefix(name, "/")
+	if !slash || name == "" || strings.Contains(name, "/") {
+		return false, nil
+	}
+	for _, cmd := range commands() {
+		if cmd.name == name && !cmd.anytime {
+			return true, errors.New("not while the agent works; ctrl-c stops it")
+		}
+	}
+	prompt, err := c.command(background(), text)
+	if prompt != "" {
+		err = errors.New("not while the agent works; alt-enter would send it as a text when the agent is done")
+	}
+	return true, err
+}
+
+// complete returns what can follow at the cursor: commands, and paths behind an @.
+func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
+	from = strings.LastIndexAny(text[:at], " \n") + 1
+	word := text[from:at]
+	switch {
+	case from == 0 && strings.HasPrefix(word, "/"):
+		for _, cmd := range commands() {
+			list = append(list, line.Candidate{Text: "/" + cmd.name, Note: cmd.help})
+		}
+		for _, name := range c.libraryNames() {
+			list = append(list, line.Candidate{Text: "/" + name})
+		}
+	case strings.HasPrefix(word, "@"):
+		for _, name := range c.paths() {
+			list = append(list, line.Candidate{Text: "@" + name})
+		}
+	}
+	return from, list
+}
+
+// maxPaths bounds the paths that are looked at for a completion.
+const maxPaths = 20_000
+
+// paths returns the files of the workspace that are not ignored.
+func (c *chat) paths() (names []string) {
+	if c.runtime == nil {
+		return nil
+	}
+	i := slices.IndexFunc(c.runtime.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "glob" })
+	if i < 0 {
+		return nil
+	}
+	res, err := c.runtime.Tools[i].Call(background(), aycoder.NewInvocation("complete", "glob", []byte(`{"pattern":"**/*"}`), nil))
+	if err != nil || res.IsError {
+		return nil
+	}
+	for name := range strings.Lines(res.Text()) {
+		if len(names) < maxPaths && !strings.HasPrefix(name, "[") {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
 }
 
 // libraryNames are the commands and skills of the project and of the user.

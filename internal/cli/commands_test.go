@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	sessions "github.com/aycoder/aycoder/session"
@@ -25,11 +26,10 @@ func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 		harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
-	c := &chat{
-		view: newView(plainScreen(s), false), keys: newKeyboard(s, nil), agent: rt, runtime: rt, talk: rt.Session,
-		compactor: rt.Compactor, name: "test", slash: (&app{extensions: []Extension{testExtension()}}).slash, more: []Extension{testExtension()},
-		conflicts: asks,
-	}
+	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{
+		agent: rt, runtime: rt, talk: rt.Session, compactor: rt.Compactor, name: "test",
+		slash: (&app{extensions: []Extension{testExtension()}}).slash, more: []Extension{testExtension()}, conflicts: asks,
+	})
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
 	return s.out
 }
@@ -140,7 +140,7 @@ func TestDropOfARule(t *testing.T) {
 	defer func() { require.NoError(t, rt.Close()) }()
 	require.NoError(t, rt.Policy.KeepRule(t.Context(), aycoder.Session, "bash:make *"))
 	s := newStage("")
-	c := &chat{view: newView(plainScreen(s), false), runtime: rt, talk: rt.Session}
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{runtime: rt, talk: rt.Session})
 	_, err = c.command(t.Context(), "/permissions")
 	require.NoError(t, err)
 	require.Contains(t, s.out, "   1  allow bash:make *")

@@ -52,7 +52,6 @@ var toConflict = choices{"yYtTeEwWnN", "y keep yours · t take the agent's · e 
 // resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file.
 func (c *chat) resolve(ask *conflict) {
 	f := ask.file
-	c.keep(c.keys.ahead)
 	c.fresh()
 	c.line("")
 	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cleanLine(f.Path)) + "  you changed this file since the model read it")
@@ -62,7 +61,7 @@ func (c *chat) resolve(ask *conflict) {
 		}
 	}
 	for !c.stopping {
-		key, err := c.answerKey("Which?", toConflict)
+		key, err := c.answerKey("Which?", toConflict, c.send)
 		switch {
 		case errors.Is(err, errInterrupt):
 			c.fresh()
@@ -73,7 +72,7 @@ func (c *chat) resolve(ask *conflict) {
 		case errors.Is(err, errHangup):
 			c.quit(exitTerminated)
 			continue
-		case err != nil || key == keyCtrlD || key == 'n' || key == 'N':
+		case err != nil || key == endOfInput || key == 'n':
 			ask.reply <- resolution{}
 			return
 		}
@@ -103,13 +102,13 @@ func (c *chat) showRegion(f *edit.FileResult, g merge.Region) {
 // chooses returns the text of a file after a choice.
 func (c *chat) chooses(f *edit.FileResult, key byte) (string, error) {
 	switch key {
-	case 'w', 'W':
+	case 'w':
 		return string(f.Merge.Bytes()), nil
-	case 'e', 'E':
+	case 'e':
 		return c.editConflict(f)
 	}
 	choice := merge.ChooseOurs
-	if key == 't' || key == 'T' {
+	if key == 't' {
 		choice = merge.ChooseTheirs
 	}
 	m := *f.Merge

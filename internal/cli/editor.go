@@ -10,7 +10,7 @@ import (
 
 // editor returns a function that edits a text in the user's editor, in a file whose name has an ending, or nil if
 // none is configured.
-func (a *app) editor(s *screen) func(ending string, text []byte) ([]byte, error) {
+func (a *app) editor(lend func(func() error) error) func(ending string, text []byte) ([]byte, error) {
 	argv := strings.Fields(a.getenv("VISUAL"))
 	if len(argv) == 0 {
 		argv = strings.Fields(a.getenv("EDITOR"))
@@ -30,7 +30,7 @@ func (a *app) editor(s *screen) func(ending string, text []byte) ([]byte, error)
 		}
 		cmd := exec.Command(argv[0], append(argv[1:], file)...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
-		if err := s.lend(cmd.Run); err != nil {
+		if err := lend(cmd.Run); err != nil {
 			return nil, fmt.Errorf("run %s: %w", argv[0], err)
 		}
 		return os.ReadFile(file)

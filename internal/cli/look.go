@@ -321,11 +321,11 @@ func (c *chat) init(ctx context.Context, _ string) (string, error) {
 		}
 		c.line(c.paint(bold, f.name))
 		c.plain(f.text)
-		key, err := c.answerKey("Write it?", yesNo)
-		if err != nil || key == keyCtrlD {
+		key, err := c.answerKey("Write it?", yesNo, c.send)
+		if err != nil || key == endOfInput {
 			return "", err
 		}
-		if key == 'y' || key == 'Y' {
+		if key == 'y' {
 			if err := create(name, func(w io.Writer) error { _, err := io.WriteString(w, f.text); return err }); err != nil {
 				return "", err
 			}

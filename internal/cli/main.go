@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -15,6 +16,8 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/cli/line"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 // The exit statuses: see exitTable.
@@ -138,27 +141,46 @@ func (a *app) withSignals() (context.Context, func()) {
 
 // chat talks to the user in a terminal.
 func (a *app) chat(o *options) int {
-	screen, err := openScreen(a.stdin, a.stdout, a.getenv)
+	screen, keys, err := tty.Open(a.stdin, a.stdout, tty.Options{Getenv: a.getenv})
 	if err != nil {
 		fmt.Fprintln(a.stderr, "aycoder:", err)
 		return exitError
 	}
-	defer screen.close()
+	defer screen.Close()
 	ctx := context.Background()
-	c := &chat{view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals), edit: a.editor(screen), slash: a.slash, more: a.extensions, conflicts: make(conflicts)}
+	c := a.newChat(screen, keys, o)
 	a.conflicts = c.conflicts
 	s, err := c.open(ctx, a, o)
 	switch {
 	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
 		return c.leave(err)
 	case err != nil:
-		screen.close()
+		screen.Close()
 		return a.failed(err)
 	}
 	defer s.close()
 	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Compactor, s.name
 	c.greet(s)
 	return c.run(ctx, strings.TrimSpace(o.prompt))
+}
+
+// newChat makes a chat without an agent.
+func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
+	dir, _ := os.Getwd() // entries of no directory come as well
+	name := ""
+	if home := a.home(); home != "" {
+		name = filepath.Join(home, "history.jsonl")
+	}
+	history, err := line.LoadHistory(name, dir)
+	c := &chat{history: history, slash: a.slash, more: a.extensions, conflicts: make(conflicts)}
+	c.ui = &ui{
+		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
+		editor: line.New(line.Options{History: history, Complete: c.complete}),
+	}
+	if err != nil {
+		c.hint = cleanLine(err.Error())
+	}
+	return c
 }
 
 // open makes the agent, after the user was asked about what the project brings.

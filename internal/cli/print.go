@@ -106,7 +106,7 @@ type printer struct {
 }
 
 func newPrinter(a *app, o *options) *printer {
-	v := newView(plainScreen(a.stderr), o.verbose)
+	v := newView(plainPaper(a.stderr), o.verbose)
 	v.holdOff = true
 	v.begin()
 	return &printer{a: a, format: o.output, view: v}

@@ -81,13 +81,17 @@ var errSilent = errors.New("nothing came from standard input")
 // returns errSilent. In these cases the reading goroutine stays until the program ends, because a read from a pipe
 // cannot be interrupted.
 func readPiped(ctx context.Context, r io.Reader, wait time.Duration) (string, error) {
-	began, got := make(chan struct{}), make(chan chunk, 1)
+	type piped struct {
+		data []byte
+		err  error
+	}
+	began, got := make(chan struct{}), make(chan piped, 1)
 	go func() {
 		br := bufio.NewReader(r)
 		_, _ = br.Peek(1)
 		close(began)
 		data, err := io.ReadAll(io.LimitReader(br, maxStdin+1))
-		got <- chunk{data: data, err: err}
+		got <- piped{data, err}
 	}()
 	if wait > 0 {
 		silent := time.NewTimer(wait)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -16,6 +15,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/cli/ttytest"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
@@ -32,7 +34,11 @@ type terminal struct {
 	mu   sync.Mutex
 	more sync.Cond
 	out  []byte
-	seen int // end of the text that expect has found
+	seen int // some lines before the text that expect has found
+
+	found map[seenAt]bool
+
+	emulator *ttytest.Emulator
 }
 
 const patience = 20 * time.Second
@@ -66,6 +72,7 @@ func (p *terminal) begin(args, env []string, prepare func(*exec.Cmd)) {
 	p.t.Helper()
 	p.master, p.slave = openPTY(p.t)
 	p.more.L = &p.mu
+	p.emulator, p.found = ttytest.NewEmulator(80, 24), map[seenAt]bool{}
 	p.before = p.state()
 	p.cmd = program(p.t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
 	prepare(p.cmd)
@@ -97,14 +104,14 @@ func (p *terminal) endsByEOF() {
 		wake(&ended)
 	}()
 	defer time.AfterFunc(patience, func() { wake(&late) }).Stop()
-	asks := regexp.MustCompile(`y yes|\n(\x1b\[K)?> $`)
+	asks := regexp.MustCompile(`y yes[^\n]*(\n[>›]?)?$|(^|\n)>$`)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for seen := 0; !ended; p.more.Wait() {
 		if late {
 			p.t.Fatalf("it does not end: %q", p.out)
 		}
-		if asks.Match(p.out[seen:]) {
+		if len(p.out) > seen && asks.MatchString(strings.TrimRight(p.emulator.Text(), " \n")) {
 			seen = len(p.out)
 			_, _ = p.master.WriteString("\x04")
 		}
@@ -123,6 +130,7 @@ func (p *terminal) read() {
 		n, err := p.master.Read(buf)
 		p.mu.Lock()
 		p.out = append(p.out, buf[:n]...)
+		_, _ = p.emulator.Write(buf[:n]) // it has no errors
 		p.more.Broadcast()
 		p.mu.Unlock()
 		if err != nil {
@@ -131,26 +139,53 @@ func (p *terminal) read() {
 	}
 }
 
-// expect waits for a text behind the previously expected one.
+// expect waits for a text on the screen, or above it, near the previously expected one or behind it. The status area
+// moves, so what was in it may be printed some lines above. A text that was found is not found again in its place.
 func (p *terminal) expect(text string) {
+	p.t.Helper()
+	p.until(text, func() bool {
+		all := p.emulator.Text() + " "
+		for from := min(p.seen, len(all)); ; {
+			i := strings.Index(all[from:], text)
+			if i < 0 {
+				return false
+			}
+			at := seenAt{from + i, text}
+			if from = at.index + 1; p.found[at] {
+				continue
+			}
+			p.found[at] = true
+			p.seen = at.index
+			for range 4 {
+				p.seen = max(strings.LastIndexByte(all[:p.seen], '\n'), 0)
+			}
+			return true
+		}
+	})
+}
+
+type seenAt struct {
+	index int
+	text  string
+}
+
+// until waits until something is on the terminal.
+func (p *terminal) until(what string, cond func() bool) {
 	p.t.Helper()
 	late := false
 	timer := time.AfterFunc(patience, func() {
 		p.mu.Lock()
 		late = true
-		p.more.Broadcast()
 		p.mu.Unlock()
+		p.more.Broadcast()
 	})
 	defer timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
-		if i := bytes.Index(p.out[p.seen:], []byte(text)); i >= 0 {
-			p.seen += i + len(text)
-			return
-		}
+	for !cond() {
 		if late {
-			p.t.Fatalf("no %q in what came: %q", text, p.out[p.seen:])
+			all := p.emulator.Text()
+			p.t.Fatalf("no %q in what came: %q", what, all[min(p.seen, len(all)):])
 		}
 		p.more.Wait()
 	}
@@ -162,15 +197,20 @@ func (p *terminal) typed(keys string) {
 	require.NoError(p.t, err)
 }
 
-// answers presses a key when a question accepts one, and confirms it.
+// answersBehind presses a key for a question while text stands in the line.
+func (p *terminal) answersBehind(key string) {
+	p.t.Helper()
+	p.expect("tab to answer")
+	p.typed("\t")
+	p.expect("now: y yes")
+	p.typed(key)
+}
+
+// answers presses a key when a question accepts one.
 func (p *terminal) answers(key string) {
 	p.t.Helper()
 	p.expect("y yes")
 	p.typed(key)
-	if key != "?" {
-		p.expect("enter now")
-		p.typed("\r")
-	}
 }
 
 // ends waits for the end of the program, and checks that terminal and disk are as before.
@@ -194,15 +234,11 @@ func (p *terminal) raw() string {
 	return string(p.out)
 }
 
-var (
-	statusLine = regexp.MustCompile(`\r\x1b\[K(\x1b\[2m[^\n\r]*?\x1b\[0m)?`)
-	sequence   = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
-)
-
-// screen returns the lines that stay on the screen, without colours.
+// screen returns the lines that stay on the screen, and those above it.
 func (p *terminal) screen() string {
-	text := statusLine.ReplaceAllString(p.raw(), "")
-	return strings.ReplaceAll(sequence.ReplaceAllString(text, ""), "\r\n", "\n")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.emulator.Text()
 }
 
 func TestDemo(t *testing.T) {
@@ -219,7 +255,7 @@ func TestDemo(t *testing.T) {
 	p.expect("The check passes")
 	p.expect("demo · 6 tools · 7 turns · 0 tokens")
 	t.Logf("asked after %v, done after %v, typing pace and %v to read the question included",
-		asked.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), readTime)
+		asked.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), tty.ReadTime)
 	p.expect("demo> ")
 	p.typed("\x04")
 	p.ends(exitOK)
@@ -238,13 +274,12 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 	p.expect("I will look")
 	p.typed("yes")
 	p.expect("Apply?")
-	p.answers("n")
+	p.answersBehind("n")
 	p.expect("Tell the model why")
 	p.typed("keep it as it is\r")
 	p.expect("edit_file refused: keep it as it is")
-	p.expect("What shall I do?")
-	p.expect("demo> ")
-	p.expect("yes")
+	p.expect("shall I do?")
+	p.expect("demo> yes")
 	p.typed("\x15go on\r") // ctrl-u clears the line
 	p.expect("Apply?")
 	p.answers("y")
@@ -265,10 +300,10 @@ func TestPasteIsNoAnswer(t *testing.T) {
 	p.expect("Apply?")
 	p.typed("\x1b[200~y\x1b[201~")
 	p.typed("\x1b[A") // the up key has an A in it
-	p.answers("?")
+	p.answersBehind("?")
 	p.expect("change the arguments first")
 	p.expect("Apply?")
-	p.answers("a")
+	p.answersBehind("a")
 	p.expect("2  edit_file of files in this directory")
 	p.typed("1\r")
 	p.expect("The check passes")
@@ -290,7 +325,7 @@ func TestHalfALineBeforeTheQuestion(t *testing.T) {
 		sse(w, "content_block_stop", object{"index": 1})
 		end(w, "tool_use")
 	}
-	p := startTerminal(t, append(newService(t, slow, says("Done.", "end_turn")).env(), "NO_COLOR=1"))
+	p := startTerminal(t, append(newService(t, slow, says("Done.", "end_turn")).env(), "TERM=dumb"))
 	p.expect("> ")
 	p.typed("go\r")
 	p.expect("Looking")
@@ -324,7 +359,7 @@ func TestEndOfInputMeansNo(t *testing.T) {
 			p.typed("\x04")
 			p.expect("no (end of input)")
 			p.expect("edit_file refused: end of input")
-			p.expect("What shall I do?")
+			p.expect("shall I do?")
 			p.expect("demo> ")
 			if env == "TERM=xterm" {
 				p.typed("\x04")
@@ -338,7 +373,7 @@ func TestPlainTerminals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: terminals without colours")
 	}
-	for _, env := range []string{"TERM=dumb", "NO_COLOR=1", "TERM="} {
+	for _, env := range []string{"TERM=dumb", "TERM="} {
 		t.Run(env, func(t *testing.T) {
 			p := startTerminal(t, []string{env})
 			p.expect("[" + demoTask + "]")
@@ -423,37 +458,43 @@ func TestInterruptKeepsTheConversation(t *testing.T) {
 }
 
 func TestTwoInterruptsQuit(t *testing.T) {
-	tests := []struct {
-		name string
-		to   func(p *terminal)
-	}{
-		{"at the prompt", func(p *terminal) {
-			p.typed("half a question\x03")
-			p.expect("ctrl-c again to quit")
-			p.typed("\x03")
-		}},
-		{"while it works", func(p *terminal) {
-			p.typed("question\r")
-			p.expect("Let me think")
-			p.typed("\x03\x03")
-		}},
-		{"at the prompt after a stop", func(p *terminal) {
-			p.typed("question\r")
-			p.expect("Let me think")
-			p.typed("\x03")
-			p.expect("interrupted.")
-			p.expect("> ")
-			p.typed("\x03")
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := startTerminal(t, newService(t, hangs("Let me think")).env())
-			p.expect("> ")
-			tt.to(p)
-			p.ends(exitInterrupted)
-		})
-	}
+	p := startTerminal(t, newService(t, hangs("Let me think")).env())
+	p.expect("> ")
+	p.typed("half a question")
+	p.expect("> half a question")
+	p.typed("\x03")
+	p.expect("ctrl-c again to quit")
+	p.typed("\x03")
+	p.ends(exitInterrupted)
+}
+
+// While the agent works, any number of interrupts stops it, and none quits.
+func TestInterruptsStop(t *testing.T) {
+	p := startTerminal(t, newService(t, hangs("Let me think")).env())
+	p.expect("> ")
+	p.typed("question\r")
+	p.expect("Let me think")
+	p.typed("\x03\x03\x03")
+	p.expect("interrupted.")
+	p.typed("\x03\x03")
+	p.expect("ctrl-c again to quit")
+	p.typed("\x04")
+	p.ends(exitOK)
+}
+
+// NO_COLOR leaves out colours and nothing else.
+func TestNoColor(t *testing.T) {
+	p := startTerminal(t, []string{"NO_COLOR=1"})
+	p.expect(demoTask)
+	p.typed("\r")
+	p.expect("Apply?")
+	p.answers("y")
+	p.expect("The check passes")
+	p.expect("demo> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+	require.NotRegexp(t, `\x1b\[[0-9;]*(3[0-7]|4[0-7]|9[0-7])m`, p.raw())
+	require.Contains(t, p.raw(), "\x1b[1m", "bold is no colour")
 }
 
 // A running command is killed with all processes that it started, and their end is
@@ -494,7 +535,7 @@ func TestSignalsRestoreTheTerminal(t *testing.T) {
 			}
 			require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 			p.ends(exitTerminated)
-			p.expect(pasteOff)
+			p.until("end of bracketed paste", func() bool { return strings.Contains(string(p.out), "\x1b[?2004l") })
 		})
 	}
 }
@@ -566,7 +607,7 @@ func TestNoForeignEscapes(t *testing.T) {
 	p.expect("> ")
 	p.typed("\x04")
 	p.ends(exitOK)
-	for _, bad := range []string{"\x1b]", "\x07", "\x1b[2J", "\x1b[8m", "\u009b", "\u202e"} {
+	for _, bad := range []string{"\x1b]0", "\x07", "\x1b[2J", "\x1b[8m", "\u009b", "\u202e"} {
 		require.NotContains(t, p.raw(), bad)
 	}
 	require.Contains(t, p.screen(), "␛]0;owned")

@@ -233,14 +233,14 @@ var errNoAnswer = errors.New("end of input: nobody is there to answer")
 // decide asks one question, and stores the answer.
 func (c *chat) decide(ctx context.Context, st *settings, q config.Question) (yes bool, err error) {
 	c.brings(q)
-	key, err := c.answerKey("Do you trust this?", yesNo)
+	key, err := c.answerKey("Do you trust this?", yesNo, c.send)
 	if err != nil {
 		return false, err
 	}
-	if key == keyCtrlD {
+	if key == endOfInput {
 		return false, errNoAnswer
 	}
-	yes = key == 'y' || key == 'Y'
+	yes = key == 'y'
 	st.texts = st.texts || yes && q.Kind == kindTexts
 	return yes, st.trust.Decide(ctx, q, yes)
 }

@@ -129,7 +129,7 @@ func (c *chat) showTree() ([]turn, error) {
 		return nil, errors.New("nothing has been said yet")
 	}
 	draw := strings.NewReplacer()
-	if !c.fancy {
+	if !c.Fancy() {
 		draw = strings.NewReplacer("├", "+", "│", "|", "└", "`")
 	}
 	for i, t := range all {
@@ -144,7 +144,7 @@ func (c *chat) showTree() ([]turn, error) {
 		if t.here {
 			right = strings.TrimSpace(right + " " + c.glyph("◀ here", "< here"))
 		}
-		width := min(c.size(), 100) - 2
+		width := min(c.width(), 100) - 2
 		left = fit(left, max(width-columns(right)-2, 10))
 		c.line(pad(left, width-columns(right)) + c.paint(faint, right))
 	}

@@ -18,12 +18,17 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/cli/line"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
+
+// controls reports whether a terminal might act on r.
+func controls(r rune) bool { return tty.Clean(string(r)) != string(r) }
 
 func TestClean(t *testing.T) {
 	tests := []struct{ name, in, want string }{
@@ -47,7 +52,7 @@ func FuzzClean(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := clean(s)
 		require.True(t, utf8.ValidString(got))
-		require.False(t, strings.ContainsFunc(got, unsafeRune))
+		require.False(t, strings.ContainsFunc(got, controls))
 		require.Equal(t, got, clean(got))
 		require.NotContains(t, cleanLine(s), "\n")
 		require.LessOrEqual(t, columns(fit(cleanLine(s), 10)), 10)
@@ -60,7 +65,7 @@ func FuzzEscapeJSON(f *testing.F) {
 		line, err := json.Marshal(s)
 		require.NoError(t, err)
 		safe := escapeJSON(line)
-		require.False(t, strings.ContainsFunc(string(safe), unsafeRune))
+		require.False(t, strings.ContainsFunc(string(safe), controls))
 		var want, got string
 		require.NoError(t, json.Unmarshal(line, &want))
 		require.NoError(t, json.Unmarshal(safe, &got))
@@ -155,7 +160,7 @@ func TestDiff(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var b strings.Builder
-			newView(plainScreen(&b), false).diff(tt.in)
+			newView(plainPaper(&b), false).diff(tt.in)
 			require.Equal(t, tt.want, b.String())
 		})
 	}
@@ -165,9 +170,9 @@ func FuzzDiff(f *testing.F) {
 	f.Add("@@ -1,99999999999999999999 +1 @@\n-\n\n\\\n@@ @@ @@ @@")
 	f.Fuzz(func(t *testing.T, s string) {
 		var b strings.Builder
-		newView(plainScreen(&b), false).diff(s)
+		newView(plainPaper(&b), false).diff(s)
 		require.LessOrEqual(t, strings.Count(b.String(), "\n"), previewLines+1)
-		require.False(t, strings.ContainsFunc(b.String(), unsafeRune))
+		require.False(t, strings.ContainsFunc(b.String(), controls))
 	})
 }
 
@@ -205,7 +210,7 @@ func TestViewLines(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var b strings.Builder
-			v := newView(plainScreen(&b), false)
+			v := newView(plainPaper(&b), false)
 			v.begin()
 			for _, ev := range tt.events {
 				v.event(ev)
@@ -215,26 +220,20 @@ func TestViewLines(t *testing.T) {
 	}
 }
 
-// The status line fits in one line whatever the texts of a tool, and disappears when text
-// comes.
-func TestStatusLine(t *testing.T) {
-	var b strings.Builder
-	s := plainScreen(&b)
-	s.fancy, s.size = true, func() int { return 40 }
-	v := newView(s, false)
-	v.begin()
-	v.event(&aycoder.ToolStarted{Call: &aycoder.ToolUse{ID: "1", Name: "bash"}, Args: []byte(`{}`), Subject: strings.Repeat("long ", 20)})
-	v.event(&aycoder.ToolProgress{CallID: "1", Progress: aycoder.Progress{Message: "line\x1b[2J\nline"}})
-	v.progress("typed", false)
-	require.Equal(t, 1, strings.Count(b.String(), "\r\x1b[K"))
-	text := strings.TrimSuffix(strings.TrimPrefix(b.String(), "\r\x1b[K\x1b[2m"), "\x1b[0m")
-	require.Equal(t, 39, columns(text))
-	require.NotContains(t, text, "\n")
-	b.Reset()
-	v.text("x")
-	require.Equal(t, "\r\x1b[Kx", b.String())
-	v.progress("", false)
-	require.Equal(t, "\r\x1b[Kx", b.String(), "no status in the middle of a line")
+// The line about the agent fits whatever the texts of a tool.
+func TestActivity(t *testing.T) {
+	for _, cols := range []int{20, 40, 80} {
+		s := &paper{Screen: tty.New(io.Discard, func() (int, int) { return cols, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})}
+		v := newView(s, false)
+		v.begin()
+		v.event(&aycoder.ToolStarted{Call: &aycoder.ToolUse{ID: "1", Name: "bash"}, Args: []byte(`{}`), Subject: strings.Repeat("long ", 20)})
+		v.event(&aycoder.ToolProgress{CallID: "1", Progress: aycoder.Progress{Message: "line\x1b[2J\nline"}})
+		lines := v.activity(false)
+		require.Len(t, lines, 1)
+		require.LessOrEqual(t, columns(lines[0]), max(cols, 34))
+		require.NotContains(t, lines[0], "\n")
+		require.Contains(t, lines[0], "ctrl-c to stop")
+	}
 }
 
 // plainChat returns a chat with fakes, whose input is available from the start, except
@@ -253,7 +252,26 @@ func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.
 	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver), aycoder.WithContextMiddleware(keep.Middleware))
 	require.NoError(t, err)
 	talk := newTalk(t, loop)
-	return &chat{compactor: keep, view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), agent: talk, talk: talk, name: "test"}
+	return newTestChat(t, input, out, tty.Options{Plain: true}, &chat{compactor: keep, agent: talk, talk: talk, name: "test"})
+}
+
+// newTestChat gives a chat a terminal of 80 columns.
+func newTestChat(t testing.TB, input io.Reader, out io.Writer, o tty.Options, c *chat) *chat {
+	t.Helper()
+	screen := tty.New(out, func() (cols, rows int) { return 80, 24 }, o)
+	keys := tty.NewInput(input, true)
+	t.Cleanup(func() {
+		require.NoError(t, screen.Close())
+		keys.Close()
+	})
+	history, err := line.LoadHistory("", "")
+	require.NoError(t, err)
+	c.history = history
+	c.ui = &ui{
+		view: newView(&paper{Screen: screen}, false), keys: keys,
+		editor: line.New(line.Options{History: history, Complete: c.complete}),
+	}
+	return c
 }
 
 // newTalk returns a conversation in memory.
@@ -263,14 +281,6 @@ func newTalk(t testing.TB, agent aycoder.Agent) *sessions.Session {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, talk.Close()) })
 	return talk
-}
-
-// quietChat returns a chat whose model says nothing and whose screen nobody sees.
-func quietChat(t testing.TB) *chat {
-	t.Helper()
-	loop, err := aycoder.New(script.New())
-	require.NoError(t, err)
-	return &chat{view: newView(plainScreen(io.Discard), false), talk: newTalk(t, loop), stop: func() {}}
 }
 
 func TestChatOnFakes(t *testing.T) {
@@ -309,7 +319,7 @@ func TestChatOnFakes(t *testing.T) {
 }
 
 // asked is the end of a prompt or of a question.
-var asked = regexp.MustCompile(`> |\): |/[n?]\) `)
+var asked = regexp.MustCompile(`(?m)^> |\): |/[n?]\) `)
 
 // A stage is a terminal that delivers the next line after each prompt or question.
 type stage struct {
@@ -355,54 +365,6 @@ func (s *stage) Read(p []byte) (int, error) {
 func TestPanicComesOut(t *testing.T) {
 	c := plainChat(t, script.New(), strings.NewReader(""), io.Discard)
 	require.PanicsWithValue(t, "boom", func() { c.take(step{panic: "boom"}) })
-}
-
-func TestTyping(t *testing.T) {
-	tests := []struct {
-		name   string
-		chunks []string
-		typed  string
-		said   string
-		stops  bool
-	}{
-		{"text waits", []string{"he", "y"}, "hey", "", false},
-		{"backspace", []string{"héé\x7f\x7fe"}, "he", "", false},
-		{"backspace on nothing", []string{"\x7f"}, "", "", false},
-		{"line is cleared", []string{"hey\x15you"}, "you", "", false},
-		{"enter steers", []string{"hey\ryou"}, "you", "hey", false},
-		{"empty enter", []string{" \r"}, "", "", false},
-		{"arrows", []string{"a\x1b[Ab\x1b[1;5Cc"}, "abc", "", false},
-		{"paste", []string{"\x1b[200~a\rb", "\rc\x1b[201~\r"}, "", "a b c", false},
-		{"half a sequence", []string{"a\x1b["}, "a", "", false},
-		{"ctrl-c", []string{"a\x03b"}, "ab", "", true},
-		{"esc", []string{"a", "\x1b"}, "a", "", true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			c := quietChat(t)
-			stopped := false
-			c.stop = func() { stopped = true }
-			for _, chunk := range tt.chunks {
-				c.typing([]byte(chunk))
-			}
-			require.Equal(t, tt.typed, string(c.typed))
-			require.Equal(t, tt.stops, stopped)
-			var said strings.Builder
-			for _, m := range c.talk.Queued() {
-				said.WriteString(m.Text())
-			}
-			require.Equal(t, tt.said, said.String())
-		})
-	}
-}
-
-func FuzzTyping(f *testing.F) {
-	f.Add([]byte("a\x1b[200~\r\x03\x1b"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c := quietChat(t)
-		c.typing(data)
-		require.NotContains(t, string(c.typed), "\x1b")
-	})
 }
 
 func TestDemoSteps(t *testing.T) {
@@ -513,6 +475,6 @@ func TestModelOfAnyProvider(t *testing.T) {
 
 func TestNotice(t *testing.T) {
 	var b strings.Builder
-	newView(plainScreen(&b), false).event(&aycoder.Notice{Source: "hook", Text: "two files\n were \x1b[31mformatted"})
+	newView(plainPaper(&b), false).event(&aycoder.Notice{Source: "hook", Text: "two files\n were \x1b[31mformatted"})
 	require.Equal(t, "! two files were ␛[31mformatted\n", b.String())
 }

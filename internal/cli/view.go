@@ -21,27 +21,26 @@ const (
 
 // A view shows the events of a run on a screen.
 type view struct {
-	*screen
+	*paper
 	verbose bool
 	holdOff bool // text is shown by another component
 
-	working []*aycoder.ToolStarted // tools that have begun and not ended, the oldest first
-	began   map[string]time.Time
-	note    map[string]string // newest progress, by call
-	since   time.Time         // when the request was sent
-	retry   time.Time         // when it will be repeated
-	came    bool              // a part of its message has arrived
-	calls   int
-	frame   int
+	inProgress []*aycoder.ToolStarted // tools that have begun and not ended, the oldest first
+	began      map[string]time.Time
+	note       map[string]string // newest progress, by call
+	since      time.Time         // when the request was sent
+	retry      time.Time         // when it will be repeated
+	came       bool              // a part of its message has arrived
+	calls      int
 }
 
-func newView(s *screen, verbose bool) *view {
-	return &view{screen: s, verbose: verbose}
+func newView(p *paper, verbose bool) *view {
+	return &view{paper: p, verbose: verbose}
 }
 
 // begin prepares for a run.
 func (v *view) begin() {
-	v.working, v.calls, v.since = nil, 0, time.Now()
+	v.inProgress, v.calls, v.since = nil, 0, time.Now()
 	v.began, v.note = map[string]time.Time{}, map[string]string{}
 }
 
@@ -59,7 +58,7 @@ func (v *view) event(ev aycoder.Event) {
 			v.text(v.paint(faint, clean(ev.Text)))
 		}
 	case *aycoder.ToolStarted:
-		v.working = append(v.working, ev)
+		v.inProgress = append(v.inProgress, ev)
 		v.began[ev.Call.ID] = time.Now()
 	case *aycoder.ToolProgress:
 		v.note[ev.CallID] = cleanLine(ev.Message)
@@ -103,7 +102,7 @@ func (v *view) turn(ev *aycoder.TurnFinished) {
 func (v *view) finished(ev *aycoder.ToolFinished) {
 	v.calls++
 	subject := ""
-	v.working = slices.DeleteFunc(v.working, func(w *aycoder.ToolStarted) bool {
+	v.inProgress = slices.DeleteFunc(v.inProgress, func(w *aycoder.ToolStarted) bool {
 		if w.Call.ID != ev.Call.ID {
 			return false
 		}
@@ -171,10 +170,10 @@ func (v *view) layout(ev *aycoder.ToolFinished, subject string) string {
 	if ev.Elapsed > 0 {
 		right = strings.TrimPrefix(right+" · "+short(ev.Elapsed), " · ")
 	}
-	if !v.fancy {
+	if !v.Fancy() {
 		return strings.TrimRight(left+"  "+strings.ReplaceAll(right, "·", "-"), " ")
 	}
-	width := min(v.size(), 80) - 3
+	width := min(v.width(), 80) - 3
 	left = fit(left, max(width-columns(right)-2, 10))
 	pad := max(width-columns(left)-columns(right), 2)
 	name, rest, _ := strings.Cut(left, " ")
@@ -228,39 +227,30 @@ func (v *view) retrying(ev *aycoder.Retrying) {
 
 const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
-// progress shows the activity and the typed text in the status line.
-func (v *view) progress(typed string, stopping bool) {
-	v.frame++
-	parts := []string{"thinking " + seconds(time.Since(v.since))}
+// activity returns the lines that say what the agent is doing.
+func (v *view) activity(stopping bool) []string {
+	parts := []string{"thinking", seconds(time.Since(v.since))}
 	if wait := time.Until(v.retry); wait > 0 {
-		parts[0] = "trying again in " + seconds(wait+time.Second)
+		parts = []string{"trying again in " + seconds(wait+time.Second)}
 	}
-	if n := len(v.working); n > 0 {
-		w := v.working[n-1]
-		name := fit(cleanLine(w.Call.Name+" "+subjectOf(w)), 32)
-		parts = []string{name, seconds(time.Since(v.began[w.Call.ID]))}
+	if n := len(v.inProgress); n > 0 {
+		w := v.inProgress[n-1]
+		parts = []string{fit(cleanLine(w.Call.Name+" "+subjectOf(w)), max(v.width()/2-8, 16)), seconds(time.Since(v.began[w.Call.ID]))}
 		if note := v.note[w.Call.ID]; note != "" {
-			parts = append(parts, fit(note, 24))
+			parts = append(parts, note)
+		}
+		if n > 1 {
+			parts = append(parts, count(n-1, "other"))
 		}
 	}
-	if typed != "" {
-		parts = append(parts, "typed: "+tail(clean(typed), 20))
-	}
+	end := "ctrl-c to stop"
 	if stopping {
-		parts = append(parts, "stopping, ctrl-c to quit")
-	} else {
-		parts = append(parts, "ctrl-c to stop")
+		end = "stopping"
 	}
 	spin := []rune(frames)
-	v.setStatus(string(spin[v.frame%len(spin)]) + " " + strings.Join(parts, " · "))
-}
-
-// tail returns the last n runes of s.
-func tail(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return "…" + string(r[len(r)-n:])
-	}
-	return s
+	frame := string(spin[int(time.Since(v.since)/tickEvery)%len(spin)])
+	room := max(v.width()-columns(frame+end)-6, 10)
+	return []string{v.paint(faint, fit(frame+" "+strings.Join(parts, " · "), room)+" · "+end)}
 }
 
 func seconds(d time.Duration) string {
@@ -293,7 +283,7 @@ func (v *view) diff(text string) {
 	var lines []string
 	d := diffLines{several: strings.Count(text, "\n+++ ") > 1}
 	for line := range strings.Lines(text) {
-		if shown, ok := d.line(v.screen, clean(strings.TrimRight(line, "\n"))); ok {
+		if shown, ok := d.line(v.paper, clean(strings.TrimRight(line, "\n"))); ok {
 			lines = append(lines, shown)
 		}
 	}
@@ -310,7 +300,7 @@ type diffLines struct {
 	several     bool // with several files, whose names are shown
 }
 
-func (d *diffLines) line(s *screen, line string) (string, bool) {
+func (d *diffLines) line(s *paper, line string) (string, bool) {
 	if d.left <= 0 && d.right <= 0 {
 		return d.header(line)
 	}

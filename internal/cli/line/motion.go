@@ -23,13 +23,10 @@ func (b *buffer) prev(i int) int {
 		return i - 1
 	}
 	at := b.lineStart(i)
-	for {
-		if next := b.next(at); next >= i {
-			return at
-		} else {
-			at = next
-		}
+	for next := b.next(at); next < i; next = b.next(at) {
+		at = next
 	}
+	return at
 }
 
 // snap moves the cursor out of a character that consists of several code points.

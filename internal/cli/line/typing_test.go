@@ -1,7 +1,6 @@
 package line_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -30,7 +29,7 @@ type desk struct {
 
 func newDesk(plain bool) *desk {
 	return &desk{
-		plain: plain, editor: line.New(line.Options{}),
+		plain: plain, decoder: tty.Decoder{Lines: plain}, editor: line.New(line.Options{}),
 		q: &tty.Question{Keys: "yYnNaAeE?", Words: []string{"y", "yes", "n", "no", "a", "e", "?"}},
 	}
 }
@@ -54,9 +53,6 @@ func (d *desk) types(keys string, at time.Time) {
 }
 
 func (d *desk) read(p []byte, at time.Time) {
-	if d.plain {
-		p = bytes.ReplaceAll(p, []byte("\n"), []byte("\r")) // Enter of a terminal that delivers lines
-	}
 	for _, k := range d.decoder.Decode(p, at) {
 		d.key(k)
 	}

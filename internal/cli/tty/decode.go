@@ -26,6 +26,9 @@ const (
 // A decoder is in one of the states below. In the last two it forgets what it has seen, so
 // that its memory is bounded.
 type Decoder struct {
+	// Lines says that the terminal delivers lines: a line feed is the key Enter.
+	Lines bool
+
 	state   decoderState
 	rest    []byte // begins with something that is not complete
 	paste   []byte
@@ -110,6 +113,9 @@ func (d *Decoder) step(buf []byte, flush bool) (k Key, n int, ok bool) {
 		return k, len(pasteOpen), false
 	case buf[0] == esc:
 		return d.escaped(buf, flush)
+	}
+	if buf[0] == '\n' && d.Lines {
+		return Key{Name: Enter}, 1, true
 	}
 	return character(buf, flush)
 }

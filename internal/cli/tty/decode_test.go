@@ -87,6 +87,12 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+func TestDecodeLines(t *testing.T) {
+	t.Parallel()
+	d := tty.Decoder{Lines: true}
+	require.Equal(t, []tty.Key{{Rune: 'a', Read: 2}, {Name: tty.Enter, Read: 2}}, d.Decode([]byte("a\n"), time.Time{}))
+}
+
 func TestDecodeTellsTheRead(t *testing.T) {
 	t.Parallel()
 	var d tty.Decoder

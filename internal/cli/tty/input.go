@@ -50,16 +50,17 @@ type chunk struct {
 	err  error
 }
 
-// NewInput reads from r until it ends. If r is a terminal of Unix, the Input can be paused
+// NewInput reads from r until it ends. Lines says that r delivers whole lines, as a pipe or
+// a plain terminal does: a line feed is then the key [Enter]. If r is a terminal of Unix, the Input can be paused
 // and closed at any time. Otherwise a read that is in progress cannot be interrupted: its
 // goroutine stays until the read returns.
-func NewInput(r io.Reader) *Input {
+func NewInput(r io.Reader, lines bool) *Input {
 	in := &Input{
 		src: newSource(r), chunks: make(chan chunk), keys: make(chan Key),
 		done: make(chan struct{}),
 	}
 	in.ended.Go(in.read)
-	in.ended.Go(in.decode)
+	in.ended.Go(func() { in.decode(&Decoder{Lines: lines}) })
 	return in
 }
 
@@ -88,6 +89,9 @@ func (in *Input) Pause() (resume func()) {
 // delivers its keys. Text that is typed later is then known to be later, as the answers to
 // a question must be. It does nothing on systems where that is not possible.
 func (in *Input) Half() error {
+	if _, plain := in.src.(plainSource); plain {
+		return nil // it would wait for the read that is in progress
+	}
 	defer in.Pause()()
 	data, err := in.src.half()
 	if len(data) == 0 {
@@ -143,9 +147,8 @@ func (in *Input) readOnce(buf []byte) chunk {
 	return chunk{append([]byte(nil), buf[:n]...), time.Now(), err}
 }
 
-func (in *Input) decode() {
+func (in *Input) decode(d *Decoder) {
 	defer close(in.keys)
-	var d Decoder
 	var queue []Key
 	var late <-chan time.Time
 	chunks := in.chunks
@@ -175,7 +178,7 @@ func (in *Input) decode() {
 		case <-in.done:
 			return
 		}
-		late = waitFor(&d)
+		late = waitFor(d)
 	}
 }
 

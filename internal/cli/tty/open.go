@@ -54,12 +54,11 @@ type terminal struct {
 // terminal itself, and no escape sequence is written.
 func Open(in, out *os.File, o Options) (*Screen, *Input, error) {
 	s := New(out, sizeOf(out), o)
-	s.input = NewInput(in)
-	if !s.mode.fancy || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
-		s.mode = mode{}
-		return s, s.input, nil
+	undo, ok := func() {}, false
+	if s.mode.fancy && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd())) {
+		undo, ok = openConsole(out)
 	}
-	undo, ok := openConsole(out)
+	s.input = NewInput(in, !ok)
 	if !ok {
 		s.mode = mode{}
 		return s, s.input, nil
@@ -164,12 +163,11 @@ func (s *Screen) leave() bool {
 	}
 	s.flush(true)
 	var b strings.Builder
-	there := !s.shown.empty()
 	s.erase(&b)
-	if !there && s.line.col > 0 {
-		b.WriteString(s.mode.lineFeed())
+	if !s.tail.empty() {
+		s.tail.finish(&b, s.mode.lineFeed())
 	}
-	s.line = lastLine{}
+	s.tail = tail{}
 	if s.mode.fancy {
 		b.WriteString(modesOff)
 		s.hidden = false
@@ -198,6 +196,7 @@ func (s *Screen) takeBack() error {
 		}
 		s.send(modesOn)
 	}
+	s.tellSize()
 	s.flush(false)
 	return nil
 }
@@ -206,7 +205,7 @@ func (s *Screen) takeBack() error {
 // input. It may be called again, also while a panic is on its way.
 func (s *Screen) Close() error {
 	if !s.shut() {
-		return s.err
+		return s.Flush()
 	}
 	s.leave()
 	if s.input != nil {
@@ -217,7 +216,7 @@ func (s *Screen) Close() error {
 		s.term.ended.Wait()
 		s.term.undo()
 	}
-	return s.err
+	return s.Flush()
 }
 
 // shut reports whether the screen was open.

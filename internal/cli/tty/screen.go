@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -19,7 +20,14 @@ const (
 )
 
 // A Cursor is a place in the status area, from 0. A negative row hides the cursor.
-type Cursor struct{ Row, Col int }
+type Cursor struct {
+	Row, Col int
+	// Drawn shows the cursor in reverse video, while the cursor of the terminal is hidden at
+	// the begin of the area. Then nothing of the area stays on the screen when a resize comes
+	// between two writes that follow each other, as while an agent works. At a prompt, the
+	// cursor of the terminal is better: an input method needs it.
+	Drawn bool
+}
 
 // NoCursor hides the cursor.
 var NoCursor = Cursor{Row: -1}
@@ -28,9 +36,8 @@ var NoCursor = Cursor{Row: -1}
 // and below it the status area, the only lines that are ever rewritten. Its methods may be
 // called by several goroutines.
 //
-// Between two writes the cursor is in the area, or at the end of the text if there is no
-// area. The text may end within a line; the area then begins on the next line, and the
-// screen knows the column at which the text goes on.
+// Between two writes the cursor is in the area. A line of text that is not finished is
+// painted at the begin of the area.
 type Screen struct {
 	mode    mode
 	size    func() (cols, rows int)
@@ -52,7 +59,7 @@ type Screen struct {
 	cursor  Cursor
 	changed bool // the area is not what is shown
 	shown   shownArea
-	line    lastLine
+	tail    tail
 	cols    int
 	hidden  bool // the cursor of the terminal
 	titled  bool // the title of the window was changed
@@ -72,11 +79,15 @@ type shownArea struct {
 
 func (a *shownArea) empty() bool { return len(a.lines) == 0 }
 
-// Print writes text above the status area, soon. Colours (SGR) and links (OSC 8) in it are
-// kept, all else that a terminal might act on is made visible. Tabs become spaces.
+// Print writes text above the status area, soon, and never after Close. Colours (SGR) and links (OSC 8) in it are
+// kept, all else that a terminal might act on is made visible. Tabs become spaces. An
+// unfinished line of more than four rows is broken where the terminal would wrap it.
 func (s *Screen) Print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	s.text = append(s.text, text...)
 	s.touch()
 }
@@ -106,7 +117,8 @@ func (s *Screen) Flush() error {
 // Size returns the number of columns and rows.
 func (s *Screen) Size() (cols, rows int) { return s.size() }
 
-// Resized returns a channel that receives a value after the size has changed.
+// Resized returns a channel that receives a value after the size has changed, or may have
+// while the terminal was lent.
 func (s *Screen) Resized() <-chan struct{} { return s.resized }
 
 // Fancy reports whether the terminal understands escape sequences.
@@ -127,6 +139,7 @@ func (s *Screen) Glyph(fancy, plain string) string {
 func (s *Screen) touch() {
 	wait := frame - time.Since(s.last)
 	switch {
+	case s.paused:
 	case wait <= 0 || len(s.text) > maxBuffer:
 		s.flush(false)
 	case s.timer == nil:
@@ -155,13 +168,9 @@ func (s *Screen) flush(end bool) {
 	if text == "" && !s.changed && !resized {
 		return
 	}
-	there := !s.shown.empty()
 	s.erase(&b)
-	if there && (text != "" || len(s.area) == 0) {
-		s.resume(&b)
-	}
 	s.write(&b, text)
-	s.paint(&b, rows, there && text == "")
+	s.paint(&b, rows)
 	s.changed = false
 	s.send(b.String())
 }
@@ -172,24 +181,24 @@ func (s *Screen) measure() (rows int, resized bool) {
 	cols, rows = max(cols, 1), max(rows, 2)
 	resized = s.cols != 0 && s.cols != cols && s.mode.fancy
 	if resized {
-		s.reflow(cols)
-		select {
-		case s.resized <- struct{}{}:
-		default:
-		}
+		s.shown.reflow(cols, s.mode.reflows)
+		s.tellSize()
 	}
 	s.cols = cols
 	return rows, resized
 }
 
-// reflow follows what the terminal has done to the lines above the cursor.
-func (s *Screen) reflow(cols int) {
-	if !s.shown.empty() && s.mode.reflows {
-		s.shown.cursor.Row = s.shown.rowsAbove(cols)
+func (s *Screen) tellSize() {
+	select {
+	case s.resized <- struct{}{}:
+	default:
 	}
-	lost := s.line.reflow(s.cols, cols, s.mode.reflows)
-	if lost && s.shown.empty() {
-		s.text = append([]byte("\n"), s.text...)
+}
+
+// reflow follows what the terminal has done to the lines above the cursor.
+func (a *shownArea) reflow(cols int, wrapped bool) {
+	if !a.empty() && wrapped {
+		a.cursor.Row = a.rowsAbove(cols)
 	}
 }
 
@@ -243,7 +252,8 @@ func (s *Screen) erase(b *strings.Builder) {
 	}
 	b.WriteByte('\r')
 	move(b, s.shown.cursor.Row, 'A')
-	b.WriteString("\x1b[J")
+	// Erasing everything from the first cell on makes tmux keep the area in the scrollback.
+	b.WriteString("\x1b[K\x1b[C\x1b[J\r")
 	s.shown = shownArea{}
 }
 
@@ -254,37 +264,32 @@ func move(b *strings.Builder, n int, to byte) {
 	}
 }
 
-// resume moves from the place of an erased area to the end of the text.
-func (s *Screen) resume(b *strings.Builder) {
-	if s.line.col > 0 {
-		move(b, 1, 'A')
-		move(b, s.line.col, 'C')
-	}
-	b.WriteString(s.line.style)
-	b.WriteString(s.line.link)
-}
-
-// write adds text, and keeps track of the column.
+// write adds text. Lines that are finished are written.
 func (s *Screen) write(b *strings.Builder, text string) {
+	t := &s.tail
 	for text != "" {
 		n := plainRun(text)
 		switch {
 		case n > 0:
-			b.WriteString(text[:n])
-			s.line.add(text[:n], n, s.cols)
+			t.text = append(t.text, text[:n]...)
+			t.cells += n
 		case text[0] == '\n':
 			n = 1
-			s.newline(b)
+			t.finish(b, s.mode.lineFeed())
 		case text[0] == '\t':
 			n = 1
-			spaces := "        "[s.line.cells%8:]
-			b.WriteString(spaces)
-			s.line.add(spaces, len(spaces), s.cols)
+			spaces := "        "[(t.before+t.cells)%8:]
+			t.text = append(t.text, spaces...)
+			t.cells += len(spaces)
 		default:
 			n, _ = Next(text)
-			s.part(b, text[:n])
+			s.part(text[:n])
 		}
 		text = text[n:]
+	}
+	if !s.mode.fancy {
+		b.Write(t.text)
+		t.text = t.text[:0]
 	}
 }
 
@@ -302,13 +307,6 @@ func plainRun(text string) int {
 	return len(text)
 }
 
-func (s *Screen) newline(b *strings.Builder) {
-	if !s.line.ended {
-		b.WriteString(s.mode.lineFeed())
-	}
-	s.line = lastLine{style: s.line.style, link: s.line.link}
-}
-
 // lineFeed returns the end of a line: a terminal that delivers single keys needs a
 // carriage return.
 func (m mode) lineFeed() string {
@@ -318,22 +316,17 @@ func (m mode) lineFeed() string {
 	return "\n"
 }
 
-// part writes one cluster, control character or escape sequence.
-func (s *Screen) part(b *strings.Builder, part string) {
+// part adds one cluster, control character or escape sequence.
+func (s *Screen) part(part string) {
 	if part[0] == esc && len(part) > 1 && (harmless(part) || !s.mode.fancy) {
 		if s.mode.fancy {
-			s.line.styled(part)
-			b.WriteString(part)
+			s.tail.styled(part)
 		}
 		return
 	}
 	part = Clean(part)
-	b.WriteString(part)
-	for rest := part; rest != ""; {
-		n, w := Next(rest)
-		s.line.add(rest[:n], w, s.cols)
-		rest = rest[n:]
-	}
+	s.tail.text = append(s.tail.text, part...)
+	s.tail.cells += Width(part)
 }
 
 // harmless reports whether an escape sequence sets a style or a link.
@@ -362,34 +355,113 @@ func safe(line string) string {
 	return b.String()
 }
 
-// paint writes the area below the text, or where the last one was.
-func (s *Screen) paint(b *strings.Builder, rows int, placed bool) {
-	if len(s.area) == 0 {
+// paint writes the unfinished line of text and the area below the text.
+func (s *Screen) paint(b *strings.Builder, rows int) {
+	lines, at := visible(s.area, s.cursor, rows-1)
+	lines = slices.Clone(lines)
+	for i, line := range lines {
+		lines[i] = Fit(safe(line), s.cols)
+	}
+	if s.mode.fancy && !s.tail.empty() {
+		lines, at = s.addTail(b, lines, at, rows)
+	}
+	if len(lines) == 0 {
 		s.showCursor(b, true)
 		return
 	}
-	if !placed {
-		s.line.leave(b, s.cols)
+	if at.Drawn && at.Row >= 0 {
+		lines[at.Row] = drawn(lines[at.Row], min(at.Col, s.cols-1))
+		at.Row = -1
 	}
-	lines, at := visible(s.area, s.cursor, rows-1)
-	b.WriteString("\x1b[?7l") // a line that the terminal thinks is longer does not wrap
 	for i, line := range lines {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		line = Fit(safe(line), s.cols)
-		b.WriteString(line)
-		if strings.IndexByte(line, esc) >= 0 {
-			b.WriteString(plainStyle + linkEnd)
-		}
-		s.shown.lines = append(s.shown.lines, line)
+		s.paintLine(b, line, at.Row < 0)
 	}
-	b.WriteString("\x1b[?7h\r")
+	b.WriteByte('\r')
 	s.showCursor(b, at.Row >= 0)
-	at = Cursor{max(at.Row, 0), min(at.Col, s.cols-1)}
+	at = Cursor{Row: max(at.Row, 0), Col: min(at.Col, s.cols-1)}
+	if at.Row == 0 && s.hidden {
+		at.Col = 0
+	}
 	move(b, len(lines)-1-at.Row, 'A')
 	move(b, at.Col, 'C')
-	s.shown.cursor = at
+	s.shown = shownArea{lines, at}
+}
+
+// addTail puts the unfinished line in front of the area. Of a very long one, all but the
+// last row are written for good.
+func (s *Screen) addTail(b *strings.Builder, lines []string, at Cursor, rows int) ([]string, Cursor) {
+	text := s.tail.rows(s.cols)
+	if room := max(1, rows-1-len(lines)); len(text) > min(room, maxTailRows) {
+		last := text[len(text)-1]
+		for _, row := range text[:len(text)-1] {
+			b.WriteString(row + s.tail.reset() + "\r\n")
+		}
+		text = []string{last}
+		s.tail.keepLast(last)
+	}
+	switch {
+	case len(lines) == 0 && s.cursor.Row >= 0 && !s.cursor.Drawn:
+		at = Cursor{Row: len(text) - 1, Col: s.tail.cells}
+		if len(text) > 1 {
+			at.Col = Width(text[len(text)-1])
+		}
+	case at.Row >= 0:
+		at.Row += len(text)
+	}
+	lines = append(text, lines...)
+	over := max(0, len(lines)-rows+1)
+	if at.Row >= 0 {
+		at.Row = max(0, at.Row-over)
+	}
+	return lines[over:], at
+}
+
+// maxTailRows is the number of rows that an unfinished line may have in the area.
+const maxTailRows = 4
+
+// drawn returns a line with a cursor in it.
+func drawn(line string, col int) string {
+	var b strings.Builder
+	for ; line != ""; col-- {
+		n, w := Next(line)
+		if w > 0 && col < w {
+			return b.String() + "\x1b[7m" + line[:n] + "\x1b[27m" + line[n:]
+		}
+		b.WriteString(line[:n])
+		line = line[n:]
+		col -= w - 1
+	}
+	return b.String() + strings.Repeat(" ", max(col, 0)) + "\x1b[7m \x1b[27m"
+}
+
+// paintLine writes a line of the area. It must not wrap if the cursor is parked above it:
+// then the number of rows is right for every width. Nor must it if the terminal could think
+// that it is longer than we do, or cuts lines. Any other line may: then it has as many rows
+// if a new size comes just before the line as if it comes later.
+func (s *Screen) paintLine(b *strings.Builder, line string, parked bool) {
+	fixed := parked || !s.mode.reflows || strings.ContainsFunc(line, disputed)
+	if fixed {
+		b.WriteString("\x1b[?7l")
+	}
+	b.WriteString(line)
+	if strings.IndexByte(line, esc) >= 0 {
+		b.WriteString(plainStyle)
+	}
+	if strings.Contains(line, linkStart) {
+		b.WriteString(linkEnd)
+	}
+	if fixed {
+		b.WriteString("\x1b[?7h")
+	}
+}
+
+// disputed reports whether terminals differ about the width of a character: joined and
+// coloured emoji, and what is newer than the terminal.
+func disputed(r rune) bool {
+	return r >= 0x1f000 || r == '\u200d' || r == '\ufe0f' || unicode.In(r, unicode.Mn, unicode.Mc)
 }
 
 func (s *Screen) showCursor(b *strings.Builder, show bool) {

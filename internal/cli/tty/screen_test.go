@@ -13,7 +13,16 @@ import (
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
+	"github.com/aycoder/aycoder/internal/timed"
 )
+
+// sample returns how often a slow test with one goroutine runs.
+func sample(n int) int {
+	if timed.Race {
+		return n / 10
+	}
+	return n
+}
 
 // A recorder counts writes to an emulated screen.
 type recorder struct {
@@ -76,7 +85,7 @@ func TestPrintAroundTheArea(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
-		for round := range 400 {
+		for round := range sample(400) {
 			cols, rows := 2+r.IntN(40), 3+r.IntN(10)
 			s, e := newScreen(cols, rows)
 			var all strings.Builder
@@ -158,8 +167,123 @@ func TestArea(t *testing.T) {
 
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close())
+		s.Print("too late")
+		s.Status([]string{"too late"}, tty.NoCursor)
+		time.Sleep(time.Second)
 		require.Equal(t, "text\nhalf a line goes on", e.Text())
 		require.True(t, e.Modes["25"])
+	})
+}
+
+// An area on the first row leaves nothing in the scrollback of tmux, which keeps what is
+// erased from the first cell on.
+func TestAreaOnTheFirstRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		for i := range 5 {
+			s.Status([]string{fmt.Sprint("working ", i), "> "}, tty.Cursor{Row: i % 2})
+			require.NoError(t, s.Flush())
+			require.Equal(t, fmt.Sprintf("working %d\n>", i), e.Text())
+		}
+		require.NoError(t, s.Close())
+		require.Empty(t, e.Text())
+	})
+}
+
+// While the terminal is lent, text waits and nothing is painted. A Close meanwhile is final.
+func TestLendWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		s.Print("half a line")
+		s.Status([]string{"area"}, tty.NoCursor)
+		require.ErrorIs(t, s.Lend(func() error {
+			require.Equal(t, "half a line", e.Text())
+			require.True(t, e.Modes["25"])
+			s.Print("meanwhile")
+			time.Sleep(time.Second)
+			require.Equal(t, "half a line", e.Text())
+			return io.ErrUnexpectedEOF
+		}), io.ErrUnexpectedEOF)
+		require.Equal(t, "half a line\nmeanwhile\narea", e.Text())
+		require.NotEmpty(t, s.Resized())
+		require.NoError(t, s.Lend(s.Close))
+		require.Equal(t, "half a line\nmeanwhile", e.Text())
+		require.Error(t, s.Lend(func() error { return nil }))
+	})
+}
+
+// A panic closes the screen, also while the terminal is lent.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		s.Print("text")
+		s.Status([]string{"area"}, tty.NoCursor)
+		require.PanicsWithValue(t, "as asked", func() {
+			defer s.Guard()
+			_ = s.Lend(func() error { panic("as asked") })
+		})
+		require.Equal(t, "text", e.Text())
+		require.True(t, e.Modes["25"])
+		s.Print("too late")
+		require.NoError(t, s.Flush())
+		require.Equal(t, "text", e.Text())
+	})
+}
+
+func TestDrawnCursor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(20, 6)
+		for _, col := range []int{0, 2, 3, 5, 7} {
+			s.Status([]string{"busy", "a漢b\x1b[1mc\x1b[0m"}, tty.Cursor{Row: 1, Col: col, Drawn: true})
+			require.NoError(t, s.Flush())
+			require.Equal(t, "busy\na漢bc", e.Text())
+			for i := range 8 {
+				want := i == col && i != 2 || i == 1 && col == 2 // a wide character as a whole
+				require.Equal(t, want, strings.HasSuffix(";"+e.Style(1, i), ";7"), "%d at %d", col, i)
+			}
+			row, x := e.Cursor()
+			require.Equal(t, []int{0, 0}, []int{row, x})
+			require.False(t, e.Modes["25"])
+		}
+	})
+}
+
+// With a drawn cursor, frames that the terminal gets after a resize that the program has not
+// heard of leave nothing, and lose nothing.
+func TestResizeOvertakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for range sample(50) {
+			cols, rows := 80, 60
+			e := &recorder{Emulator: ttytest.NewEmulator(cols, rows)}
+			s := tty.New(e, func() (int, int) { return cols, rows }, env("TERM=xterm"))
+			var want strings.Builder
+			for i := range 40 {
+				text := fmt.Sprintf("line %d %s", i, strings.Repeat("some words ", r.IntN(6)))
+				want.WriteString(text)
+				for _, p := range pieces(r, text) {
+					s.Print(p)
+					lines, at := randomArea(r, cols)
+					at.Drawn = true
+					s.Status(lines, at)
+					require.NoError(t, s.Flush())
+					if r.IntN(8) == 0 {
+						if r.IntN(2) == 0 {
+							cols, _ = e.Size() // only now the program hears of the last one
+						}
+						e.Resize(40+r.IntN(100), rows)
+					}
+				}
+				s.Print("\n")
+			}
+			require.NoError(t, s.Close())
+			require.Equal(t, strings.Join(strings.Fields(want.String()), ""), strings.Join(strings.Fields(e.Text()), ""))
+		}
 	})
 }
 
@@ -188,14 +312,14 @@ func TestWritesPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e := newScreen(80, 24)
 		start := time.Now()
-		for i := range 10_000 {
+		for i := range sample(10_000) {
 			s.Print("a few letters and ")
 			s.Status([]string{fmt.Sprint("spinner ", i)}, tty.NoCursor)
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second / 60)
 		synctest.Wait()
-		require.Contains(t, e.Text(), "spinner 9999")
+		require.Contains(t, e.Text(), fmt.Sprint("spinner ", sample(10_000)-1))
 		seconds := time.Since(start).Seconds()
 		require.LessOrEqual(t, float64(len(e.writes)), 60*seconds+1)
 		require.GreaterOrEqual(t, float64(len(e.writes)), 55*seconds)
@@ -278,7 +402,7 @@ func TestResize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(3, 4))
-				for range 100 {
+				for range sample(50) {
 					resizeOnce(t, r, vars, func() { time.Sleep(20 * time.Millisecond) })
 				}
 			})
@@ -293,10 +417,13 @@ func resizeOnce(t *testing.T, r *rand.Rand, vars []string, wait func()) {
 	e := &recorder{Emulator: ttytest.NewEmulator(cols, rows)}
 	e.Reflow = vars == nil
 	s := tty.New(e, func() (int, int) { return cols, rows }, env(append(vars, "TERM=xterm")...))
-	var want []string
+	var want strings.Builder
 	for i := range 30 {
 		line := fmt.Sprintf("line %d %s", i, strings.Repeat("ab ", r.IntN(4)))
-		want = append(want, strings.TrimRight(line, " "))
+		if e.Reflow {
+			line += strings.Repeat("漢字 word ", r.IntN(12)) // it goes on in the next row
+		}
+		want.WriteString(line)
 		for _, p := range pieces(r, line) {
 			s.Print(p)
 			if r.IntN(3) == 0 {
@@ -313,5 +440,8 @@ func resizeOnce(t *testing.T, r *rand.Rand, vars []string, wait func()) {
 		s.Print("\n")
 	}
 	require.NoError(t, s.Close())
-	require.Equal(t, strings.Join(want, "\n"), e.Text(), "raw %q", e.raw.String())
+	require.Equal(t, strings.Join(strings.Fields(want.String()), ""), strings.Join(strings.Fields(e.Text()), ""), "raw %q", e.raw.String())
+	if !e.Reflow {
+		require.Equal(t, 30, strings.Count(e.Text()+"\n", "\n"))
+	}
 }

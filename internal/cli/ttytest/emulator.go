@@ -78,6 +78,9 @@ func (e *Emulator) Text() string {
 // Cursor returns the place of the cursor on the screen.
 func (e *Emulator) Cursor() (row, col int) { return e.y - e.top(), e.x }
 
+// Size returns the number of columns and rows.
+func (e *Emulator) Size() (cols, rows int) { return e.cols, e.rows }
+
 // Style returns the parameters of the style in which a cell of the screen was written.
 func (e *Emulator) Style(row, col int) string {
 	r := e.lines[e.top()+row]
@@ -148,6 +151,8 @@ func (e *Emulator) down() {
 // them.
 func columns(r rune) int {
 	switch {
+	case r < 0x300:
+		return 1
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff:
 		return 0
 	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3,
@@ -310,6 +315,10 @@ func (e *Emulator) styled(params string) {
 
 // eraseBy erases from the cursor to the end of the row or the screen, or all of it.
 func (e *Emulator) eraseBy(what byte, params string) {
+	if what == 'J' && params != "2" && e.x == 0 && e.y == e.top() {
+		e.saveScreen()
+		return
+	}
 	from := e.x
 	if params == "2" {
 		from = 0
@@ -320,6 +329,9 @@ func (e *Emulator) eraseBy(what byte, params string) {
 		line.cells = line.cells[:from]
 	}
 	line.wrapped = false
+	if from == 0 && e.y > 0 {
+		e.lines[e.y-1].wrapped = false
+	}
 	if what == 'K' {
 		return
 	}
@@ -330,22 +342,48 @@ func (e *Emulator) eraseBy(what byte, params string) {
 	}
 }
 
+// saveScreen moves the screen into the scrollback, as tmux does instead of erasing from the
+// first cell on.
+func (e *Emulator) saveScreen() {
+	used := 0
+	for i, r := range e.lines[e.top():] {
+		if len(r.cells) > 0 {
+			used = i + 1
+		}
+	}
+	for range used {
+		e.lines = append(e.lines, new(row))
+	}
+	e.y = e.top()
+}
+
 // Resize changes the size. The row of the cursor stays on the screen; rows move into the
 // scrollback and back at the top.
 func (e *Emulator) Resize(cols, rows int) {
-	e.pending = false
+	if e.pending {
+		e.x++
+	}
 	e.dropEmpty()
 	if e.Reflow && cols != e.cols {
 		e.wrapAgain(cols)
 	} else {
 		for _, r := range e.lines {
-			r.cells = r.cells[:min(len(r.cells), cols)]
+			r.cut(cols)
 		}
 	}
 	e.cols, e.rows = cols, rows
+	e.pending = e.x >= cols
 	e.x = min(e.x, cols-1)
 	for len(e.lines) < rows {
 		e.lines = append(e.lines, new(row))
+	}
+}
+
+// cut removes the cells from a column on, and the first half of a wide character.
+func (r *row) cut(cols int) {
+	r.cells = r.cells[:min(len(r.cells), cols)]
+	if n := len(r.cells); n == cols && r.cells[n-1].wide {
+		r.cells[n-1] = cell{text: " "}
 	}
 }
 
@@ -364,7 +402,7 @@ func (e *Emulator) wrapAgain(cols int) {
 		at := -1
 		for ; ; i++ {
 			if i == e.y {
-				at = len(cells) + e.x
+				at = len(cells) + min(e.x, len(e.lines[i].cells))
 			}
 			cells = append(cells, e.lines[i].cells...)
 			if !e.lines[i].wrapped || i+1 == len(e.lines) {

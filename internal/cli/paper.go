@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
+)
+
+// The styles: parameters of the SGR sequence.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+// A paper is what is printed for people: lines, and text that streams.
+type paper struct {
+	*tty.Screen
+	within bool // the last line is not complete
+}
+
+// plainPaper writes text without escape sequences.
+func plainPaper(w io.Writer) *paper {
+	return &paper{Screen: tty.New(w, func() (cols, rows int) { return 80, 24 }, tty.Options{Plain: true})}
+}
+
+// width returns the number of columns.
+func (p *paper) width() int {
+	cols, _ := p.Size()
+	return cols
+}
+
+// paint formats text in a style. The text must be clean.
+func (p *paper) paint(style, text string) string {
+	colour := style != bold && style != faint
+	if text == "" || !p.Fancy() || colour && !p.Color() {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// text writes clean text as it streams. On plain paper, all is written at once.
+func (p *paper) text(text string) {
+	if text == "" {
+		return
+	}
+	p.Print(text)
+	p.within = !strings.HasSuffix(text, "\n")
+	if !p.Fancy() {
+		_ = p.Flush() // the error comes again at the end
+	}
+}
+
+// line writes a separate line. The text must be clean, or painted.
+func (p *paper) line(text string) {
+	p.fresh()
+	p.text(text + "\n")
+}
+
+// fresh moves to the start of a line.
+func (p *paper) fresh() {
+	if p.within {
+		p.text("\n")
+	}
+}
+
+// glyph chooses between a character and its plain form.
+func (p *paper) glyph(sign, plain string) string { return p.Glyph(sign, plain) }

@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/cli/line"
+	"github.com/aycoder/aycoder/internal/cli/tty"
+)
+
+const (
+	twiceWithin = 2 * time.Second // two interrupts at the prompt within that time quit
+	tickEvery   = 100 * time.Millisecond
+)
+
+var (
+	errInterrupt = errors.New("interrupted")
+	errHangup    = errors.New("terminated")
+)
+
+// A ui is the terminal of a chat: what is printed, the keys, and the status area, which shows what the agent is
+// doing, the question that is open, and what is being typed. It belongs to one goroutine.
+type ui struct {
+	*view
+	keys    *tty.Input
+	signals <-chan os.Signal
+	editor  *line.Editor
+	edit    func(ending string, text []byte) ([]byte, error) // the user's editor, or nil
+
+	asked   *question
+	working bool      // the status area shows what the agent is doing
+	stopped bool      // and that it is being stopped
+	lastKey time.Time // the newest key
+	closed  bool      // the input has ended
+	hint    string    // below the line, until the next key
+}
+
+// A happening is the next thing to react to. One of the fields is set.
+type happening struct {
+	key   tty.Key
+	ended bool // the input
+	sig   os.Signal
+	step  *step
+	done  bool // the run
+	ask   *conflict
+	tick  bool
+}
+
+// wait shows the status area and waits until something happens. Steps and asks are nil if nothing of theirs is
+// waited for, and ticks is nil if nothing on the screen changes by itself.
+func (u *ui) wait(steps <-chan step, asks <-chan *conflict, ticks <-chan time.Time) happening {
+	for {
+		u.refresh()
+		keys := u.keys.Keys()
+		if u.closed {
+			if keys = nil; steps == nil { // there is only the user to wait for
+				return happening{ended: true}
+			}
+		}
+		select {
+		case k, ok := <-keys:
+			if !ok {
+				u.closed = true
+				return happening{ended: true}
+			}
+			u.hint = ""
+			return happening{key: k}
+		case sig := <-u.signals:
+			return happening{sig: sig}
+		case s, ok := <-steps:
+			return happening{step: &s, done: !ok}
+		case a := <-asks:
+			return happening{ask: a}
+		case <-ticks:
+			return happening{tick: true}
+		case <-u.Resized():
+		}
+	}
+}
+
+// refresh paints the status area.
+func (u *ui) refresh() {
+	if !u.Fancy() {
+		return
+	}
+	cols, _ := u.Size()
+	var lines []string
+	if u.working {
+		lines = append(lines, u.activity(u.stopped)...)
+	}
+	if u.asked != nil {
+		lines = append(lines, u.asked.line(u))
+	}
+	v := u.editor.View(cols)
+	at := tty.Cursor{Row: len(lines) + v.Row, Col: v.Col}
+	lines = append(lines, v.Lines...)
+	if u.hint != "" {
+		lines = append(lines, u.paint(faint, u.hint))
+	}
+	u.Status(lines, at)
+}
+
+// isKey reports whether a key is one of those names, as tables of bindings write them.
+func isKey(k tty.Key, names ...string) bool {
+	for _, name := range names {
+		if k.String() == name {
+			return true
+		}
+	}
+	return false
+}
+
+func signalError(sig os.Signal) error {
+	if sig == os.Interrupt {
+		return errInterrupt
+	}
+	return errHangup
+}
+
+// exitCode returns the exit code for a program that a signal ended.
+func exitCode(sig os.Signal) int {
+	if n, ok := sig.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return exitError
+}
+
+// readLine asks for a line in place of what is being typed, which comes back afterwards. In a plain terminal, the
+// terminal itself edits the line, and Enter accepts the offered text.
+func (u *ui) readLine(prompt, fill string) (string, error) {
+	was := u.editor
+	defer func() { u.editor = was }()
+	u.editor = line.New(line.Options{Prompt: prompt})
+	u.offer(prompt, fill)
+	for {
+		h := u.wait(nil, nil, nil)
+		switch {
+		case h.sig != nil:
+			return "", signalError(h.sig)
+		case h.ended:
+			return u.half()
+		case isKey(h.key, "ctrl+c", "esc"):
+			return "", errInterrupt
+		}
+		switch ev := u.typed(h.key); ev.Kind {
+		case line.Submit:
+			u.echo(prompt, ev.Text)
+			return orFill(u, ev.Text, fill), nil
+		case line.EndOfInput:
+			return "", io.EOF
+		}
+	}
+}
+
+// offer begins a prompt with a text that the user can change.
+func (u *ui) offer(prompt, fill string) {
+	u.fresh()
+	if u.Fancy() {
+		if fill != "" {
+			u.editor.SetText(fill)
+		}
+		return
+	}
+	if fill != "" {
+		prompt += "[" + clean(fill) + "] "
+	}
+	u.Print(prompt)
+	_ = u.Flush()
+}
+
+// orFill returns what was entered at a prompt with a text that Enter accepts.
+func orFill(u *ui, text, fill string) string {
+	if text == "" && !u.Fancy() {
+		return fill
+	}
+	return text
+}
+
+// half returns a line that the end of the input has cut.
+func (u *ui) half() (string, error) {
+	text := u.editor.Text()
+	u.editor.Clear()
+	if !u.Fancy() {
+		u.Print("\n")
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", io.EOF
+	}
+	return text, nil
+}
+
+// echo leaves what was entered on the screen. A plain terminal has done that itself.
+func (u *ui) echo(prompt, text string) {
+	if u.Fancy() {
+		u.line(u.paint(cyan, prompt+clean(text)))
+	}
+}
+
+// typed gives a key to the editor. A plain terminal ends a line with a line feed.
+func (u *ui) typed(k tty.Key) line.Event {
+	u.lastKey = k.At
+	switch {
+	case !u.Fancy() && isKey(k, "ctrl+j"):
+		k.Name, k.Rune, k.Ctrl = tty.Enter, 0, false
+	case isKey(k, "ctrl+z"):
+		_ = u.Suspend() // where that is not possible, the key does nothing
+		return line.Event{}
+	case k.Dropped > 0:
+		u.hint = count(k.Dropped, "byte") + " of the paste were too many and are left out"
+	}
+	ev := u.editor.Key(k)
+	if ev.Kind == line.EditText {
+		u.editElsewhere()
+	}
+	return ev
+}
+
+// editElsewhere opens what is being typed in the user's editor.
+func (u *ui) editElsewhere() {
+	if u.edit == nil {
+		u.hint = "There is no editor: set EDITOR."
+		return
+	}
+	text, err := u.edit(".md", []byte(u.editor.Text()))
+	if err != nil {
+		u.hint = cleanLine(err.Error())
+		return
+	}
+	u.editor.SetText(strings.TrimRight(string(text), "\n"))
+}
+
+// background is the context of what must be done even if the user has interrupted something.
+func background() context.Context { return context.Background() }
