@@ -11,7 +11,7 @@ import (
 // [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*CallRequested], [*Merged], [*Conflicted],
 // [*ChildEvent], [*TurnFinished], [*Retrying], [*Compacting], [*Compacted], [*SetupChanged], [*JobsChanged],
 // [*Notice] or [*RunFinished]. Each encodes as a JSON object with a "type", and [DecodeEvent] decodes it; docs/events.md lists the keys.
-// The example CLI prints these objects, one per line, with -output stream-json. The values that an event
+// The example CLI prints these objects, one per line, with -output events. The values that an event
 // points to are shared with the run and must not be changed.
 type Event interface{ event() }
 

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 type document struct {
 	format  aycoder.OutputFormat
 	schema  *schema.Schema
+	given   json.RawMessage // in place of the schema of the type, or nil
 	boxed   bool
 	repairs int
 	decode  func(data []byte) (store func(), err error)
@@ -31,6 +33,9 @@ func newDocument(name string) document {
 
 // typed makes d describe the values of type T, which are stored in *into.
 func typed[T any](d *document, into *T) error {
+	if d.given != nil {
+		return d.as(into)
+	}
 	raw, err := schema.Reflect[boxed[T]]()
 	if err == nil {
 		err = d.setSchema(raw)
@@ -45,6 +50,36 @@ func typed[T any](d *document, into *T) error {
 		}
 		box, err := schema.Decode[boxed[T]](d.schema, data)
 		return func() { *into = box.Value }, err
+	}
+	return nil
+}
+
+// as makes d describe the documents of the given schema, which are stored as they are.
+func (d *document) as(into any) error {
+	raw, ok := into.(*json.RawMessage)
+	var object struct {
+		Type any `json:"type"`
+	}
+	err := json.Unmarshal(d.given, &object)
+	switch {
+	case !ok:
+		err = errors.New("the type of the value is not json.RawMessage")
+	case err == nil && object.Type != "object":
+		err = errors.New(`the type of the document is not "object"`)
+	case err == nil:
+		d.format.Schema = d.given
+		d.schema, err = schema.Compile(d.given)
+	}
+	if err != nil {
+		return fmt.Errorf("generate: %w", &aycoder.ConfigError{Option: "WithSchema", Err: err})
+	}
+	d.decode = func(data []byte) (func(), error) {
+		value, problems := d.schema.Fit(data) // without what is looser for Go types, such as null for nothing
+		if len(problems) > 0 {
+			return nil, errors.New(problems[0])
+		}
+		value = bytes.Clone(value)
+		return func() { *raw = value }, nil
 	}
 	return nil
 }
@@ -68,7 +103,7 @@ func documentName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.PkgPath() != "" && schema.CheckName(t.Name()) == nil {
+	if t.PkgPath() != "" && t != reflect.TypeFor[json.RawMessage]() && schema.CheckName(t.Name()) == nil {
 		return t.Name()
 	}
 	return "answer"

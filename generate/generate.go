@@ -3,8 +3,10 @@
 package generate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -48,6 +50,19 @@ func WithName(name string) Option {
 			return &aycoder.ConfigError{Option: "WithName", Err: err}
 		}
 		g.format.Name = name
+		return nil
+	}
+}
+
+// WithSchema sets the JSON Schema of the document, in place of that of the type T, which must be
+// [json.RawMessage]: the value is then a document that fits the schema. The schema must describe an
+// object. Default: the schema of T.
+func WithSchema(raw json.RawMessage) Option {
+	return func(g *settings) error {
+		g.given = bytes.Clone(raw)
+		if g.given == nil {
+			g.given = json.RawMessage{} // which is invalid
+		}
 		return nil
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"os"
 	"strings"
 	"time"
@@ -52,8 +51,10 @@ type chat struct {
 func (c *chat) run(ctx context.Context, prompt string) int {
 	if prompt != "" {
 		c.line(c.paint(cyan, c.label+"> "+clean(prompt)))
+	} else if c.talk.Pending() != nil {
+		c.turn(ctx, "") // asks again what nobody could be asked
 	}
-	for {
+	for !c.over {
 		if prompt == "" {
 			var err error
 			if prompt, err = c.prompt(ctx); err != nil {
@@ -61,11 +62,9 @@ func (c *chat) run(ctx context.Context, prompt string) int {
 			}
 		}
 		c.turn(ctx, prompt)
-		if c.over {
-			return c.code
-		}
 		prompt = ""
 	}
+	return c.code
 }
 
 func (c *chat) leave(err error) int {
@@ -167,13 +166,6 @@ func (c *chat) interruptedTwice() bool {
 	return twice
 }
 
-// A step is an event of a run, or how the run ended, as its goroutine hands it over.
-type step struct {
-	ev    aycoder.Event
-	err   error
-	panic any
-}
-
 // turn lets the agent answer, and keeps the conversation whatever the outcome.
 func (c *chat) turn(outer context.Context, prompt string) {
 	var ctx context.Context
@@ -219,45 +211,9 @@ func (c *chat) warnCut(res *aycoder.Result) {
 	}
 }
 
-// start runs the agent in a goroutine. It hands over one step at a time and continues
-// when the step was handled; the channel is closed at the end.
-func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
-	<-chan step, chan<- struct{},
-) {
-	steps, next := make(chan step), make(chan struct{})
-	seq := answers(ctx, c.agent, aycoder.Input{Prompt: prompt}, aycoder.Into(res))
-	go func() {
-		defer close(steps)
-		defer func() {
-			if p := recover(); p != nil {
-				steps <- step{panic: p}
-				<-next
-			}
-		}()
-		for ev, err := range seq {
-			steps <- step{ev: ev, err: err}
-			<-next
-		}
-	}()
-	return steps, next
-}
-
-// answers lets an agent answer. A prompt such as "/review main.go" calls a command or a skill of the project or
-// of the user.
-func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	rt, ok := a.(*harness.Runtime)
-	if !ok {
-		return a.Run(ctx, in, opts...)
-	}
-	return func(yield func(aycoder.Event, error) bool) {
-		var typed harness.Typed
-		for ev, err := range rt.Expand(ctx, in.Prompt, &typed) {
-			if !yield(ev, err) || err != nil {
-				return
-			}
-		}
-		typed.Run(ctx, opts...)(yield)
-	}
+// start runs the agent: see stepping.
+func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
+	return stepping(answers(ctx, c.agent, aycoder.Input{Prompt: prompt}, aycoder.Into(res)))
 }
 
 // work shows the events until the run is over. After an interrupt that is soon, even if a

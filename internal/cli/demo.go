@@ -13,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
+	sessions "github.com/aycoder/aycoder/session"
 )
 
 const (
@@ -49,11 +50,10 @@ exit $bad
 	demoRight = `names="$names, $n"`
 )
 
-// demoLabel explains the demo.
-func demoLabel(dir string, key bool) string {
-	why := "No model configured: " + keyEnv + " is not set.\n"
-	if key {
-		why = ""
+// demoLabel explains the demo, and why it runs if nobody has asked for it.
+func demoLabel(dir, why string) string {
+	if why != "" {
+		why = "No model configured: " + clean(why) + ".\n"
 	}
 	return why + "Starting the demo: a scripted model with the real tools, in\n" +
 		clean(dir) + ", which is removed at the end.\n" +
@@ -87,7 +87,7 @@ func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
 	}
 	m := newDemoModel(pace)
 	return s.build(ctx, dir, o, append(a.extra(),
-		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(st),
+		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(st), harness.WithStore(sessions.Memory(), ""),
 		harness.WithPolicyOptions(policy.WithRules(policy.Session, rules...)),
 	))
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -46,39 +45,6 @@ type SlashCommand struct {
 
 // ErrUsage is the error of a [Subcommand] that was called in the wrong way.
 var ErrUsage = errors.New("wrong usage")
-
-// subcommand returns what the program does for a first argument, if that is the name of a command.
-func (a *app) subcommand(name string) (func(args []string) int, bool) {
-	if name == "plugin" {
-		return a.plugin, true
-	}
-	for _, e := range a.extensions {
-		for _, c := range e.Subcommands {
-			if c.Name == name {
-				return func(args []string) int { return a.extended(c, args) }, true
-			}
-		}
-	}
-	return nil, false
-}
-
-// extended runs the command of an extension, and returns the exit status.
-func (a *app) extended(c Subcommand, args []string) int {
-	ctx, stop := a.withSignals()
-	defer stop()
-	err := c.Run(ctx, Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv}, args)
-	if sig, ok := errors.AsType[*signalled](context.Cause(ctx)); ok {
-		return exitCode(sig.sig)
-	}
-	if err == nil {
-		return exitOK
-	}
-	fmt.Fprintln(a.stderr, "aycoder:", explain(err))
-	if errors.Is(err, ErrUsage) {
-		return exitUsage
-	}
-	return usageOr(err)
-}
 
 // extra returns the options that the chat and the extensions add to a runtime.
 func (a *app) extra() (opts []harness.Option) {

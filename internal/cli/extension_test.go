@@ -9,12 +9,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
 )
 
 // testExtension is linked into the program that the tests start.
 func testExtension() Extension {
+	oracle, err := aycoder.DeclareTool[struct {
+		Question string `json:"question"`
+	}]("oracle", "Knows everything.", aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		panic(err)
+	}
 	return Extension{
+		Options: []harness.Option{harness.WithTools(oracle)},
 		Subcommands: []Subcommand{{Name: "echo", Help: "prints its words", Run: func(_ context.Context, p Program, args []string) error {
 			switch {
 			case len(args) == 0:

@@ -5,95 +5,119 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder/policy"
 )
 
-const usage = `usage: aycoder [flags] [prompt]
-
-  aycoder                          talk about this directory
-  aycoder "fix the failing test"   start with a task
-  aycoder -p "explain main.go"     print one answer and exit
-  cat log | aycoder -p "what broke?"
-  aycoder plugin -h                plugins: install, trust, update, remove
-  aycoder -p "fix the lint errors" -allow edit_file -allow 'bash:go vet *'
-
-The model is Anthropic's, with the key in ANTHROPIC_API_KEY (and its address in
-ANTHROPIC_BASE_URL, if it is another), or that of another provider by its name:
-openai/…, google/…, openrouter/…, ollama/… and so on, with the provider's own key.
-Without a model, a key and arguments a scripted model shows a demo; where there is
-no terminal, it runs unattended.
-
-Settings are in ~/.config/aycoder/config.toml and .aycoder/config.toml. What a project
-brings is off until you have trusted it: in a terminal, you are asked.
-
-flags:
-  -p               print the answer and exit; activity goes to stderr, nothing is asked
-  -output format   with -p: text, json (one object) or stream-json (one a line) (text)
-  -model name      provider/model (anthropic/claude-sonnet-4-5), or demo
-  -mode name       ask (before anything is changed), accept-edits, plan (only look), or
-                   full-auto (ask nothing) (ask)
-  -allow rules     calls that need no approval: edit_file, 'bash:go test *'; repeatable
-  -sandbox         commands change files here only, and have no network unless asked for
-  -max-turns n     answers of the model in one run (50)
-  -profile name    settings of that profile of the configuration
-  -trust           believe the instructions, skills and lessons of this directory
-  -verbose         show thinking, tokens and whole outputs
-
-exit codes: 0 ok, 1 error, 2 usage or no model, 3 limit reached, 4 needed an approval,
-130 interrupted
-`
-
-// The formats of -output.
+// The formats of -output, and the one of -input.
 const (
 	formatText   = "text"
 	formatJSON   = "json"
-	formatStream = "stream-json"
+	formatEvents = "events"
 )
 
 type options struct {
-	prompt   string
-	print    bool
-	output   string
-	model    string
-	mode     policy.Mode
-	allow    []string
-	maxTurns string
-	sandbox  bool
-	profile  string
-	trust    bool
-	verbose  bool
+	prompt    string
+	print     bool
+	output    string
+	input     string
+	schema    string
+	images    []string
+	model     string
+	baseURL   string
+	mode      policy.Mode
+	allow     []string
+	maxTurns  string
+	maxCost   string
+	sandbox   bool
+	last      bool   // go on with the newest session
+	resume    string // the beginning of the id of a session
+	noSession bool
+	dir       string
+	profile   string
+	trust     bool
+	verbose   bool
+	version   bool
 }
 
-// parse parses the arguments. Flags may precede, follow and interrupt the words of the
-// prompt, up to "--". It prints the usage if that was requested.
-func parse(args []string, w io.Writer) (*options, error) {
-	o := &options{}
+// A flagDef is a flag of the command line. The usage, the completion and docs/cli.md are made from the table of
+// them.
+type flagDef struct {
+	name   string
+	arg    string // what its value is called, or "" for a switch
+	help   string
+	values []string // those that it can have, or nil
+	set    func(o *options, value string) error
+}
+
+// flagTable lists the flags in the order of the usage.
+func flagTable() []flagDef {
+	modes := []string{string(policy.Ask), string(policy.AcceptEdits), string(policy.Plan), string(policy.FullAuto)}
+	return []flagDef{
+		{"p", "", "print the answer and exit; activity goes to stderr, nothing is asked", nil, onOff(func(o *options) *bool { return &o.print })},
+		{"output", "format", "with -p: text, json (one object) or events (one a line)", []string{formatText, formatJSON, formatEvents}, text(func(o *options) *string { return &o.output })},
+		{"input", "format", "events: take prompts, decisions and cancel as JSON lines from stdin", []string{formatEvents}, text(func(o *options) *string { return &o.input })},
+		{"schema", "file", "with -p: answer with a JSON document that fits the JSON Schema in the file", nil, text(func(o *options) *string { return &o.schema })},
+		{"i", "image", "show the model an image (PNG, JPEG, GIF, WebP); repeatable", nil, list(func(o *options) *[]string { return &o.images })},
+		{"model", "name", "provider/model, such as " + defaultModel + ", or demo", nil, text(func(o *options) *string { return &o.model })},
+		{"base-url", "address", "the address of the model's service", nil, text(func(o *options) *string { return &o.baseURL })},
+		{"mode", "name", "ask (before anything is changed), accept-edits, plan (only look), or full-auto (ask nothing)", modes, func(o *options, s string) (err error) {
+			o.mode, err = policy.ParseMode(s)
+			return err
+		}},
+		{"allow", "rules", "calls that need no approval: edit_file, 'bash:go test *'; repeatable", nil, list(func(o *options) *[]string { return &o.allow })},
+		{"sandbox", "", "commands change files here only, and have no network unless asked for", nil, onOff(func(o *options) *bool { return &o.sandbox })},
+		{"max-turns", "n", "answers of the model in one run (50)", nil, text(func(o *options) *string { return &o.maxTurns })},
+		{"max-cost", "usd", "what the conversation may cost, in US dollars", nil, text(func(o *options) *string { return &o.maxCost })},
+		{"c", "", "go on with the newest session of this directory", nil, onOff(func(o *options) *bool { return &o.last })},
+		{"r", "id", "go on with this session; the beginning of its id is enough", nil, text(func(o *options) *string { return &o.resume })},
+		{"no-session", "", "keep nothing of the conversation on disk", nil, onOff(func(o *options) *bool { return &o.noSession })},
+		{"C", "dir", "work in this directory", nil, text(func(o *options) *string { return &o.dir })},
+		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
+		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
+		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(func(o *options) *bool { return &o.verbose })},
+		{"version", "", "print the version and exit", nil, onOff(func(o *options) *bool { return &o.version })},
+	}
+}
+
+func text(field func(*options) *string) func(*options, string) error {
+	return func(o *options, s string) error {
+		*field(o) = s
+		return nil
+	}
+}
+
+func list(field func(*options) *[]string) func(*options, string) error {
+	return func(o *options, s string) error {
+		*field(o) = append(*field(o), s)
+		return nil
+	}
+}
+
+func onOff(field func(*options) *bool) func(*options, string) error {
+	return func(o *options, s string) (err error) {
+		*field(o), err = strconv.ParseBool(s)
+		return err
+	}
+}
+
+// parse parses the arguments. Flags may precede, follow and interrupt the words of the prompt, up to "--".
+func parse(args []string) (*options, error) {
+	o := &options{output: formatText}
 	fs := flag.NewFlagSet("aycoder", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.BoolVar(&o.print, "p", false, "")
-	fs.StringVar(&o.output, "output", formatText, "")
-	fs.StringVar(&o.model, "model", "", "")
-	fs.Func("mode", "", func(s string) (err error) {
-		o.mode, err = policy.ParseMode(s)
-		return err
-	})
-	fs.StringVar(&o.maxTurns, "max-turns", "", "")
-	fs.StringVar(&o.profile, "profile", "", "")
-	fs.BoolVar(&o.trust, "trust", false, "")
-	fs.BoolVar(&o.sandbox, "sandbox", false, "")
-	fs.BoolVar(&o.verbose, "verbose", false, "")
-	fs.Func("allow", "", func(s string) error {
-		o.allow = append(o.allow, s)
-		return nil
-	})
+	for _, f := range flagTable() {
+		set := func(s string) error { return f.set(o, s) }
+		if f.arg == "" {
+			fs.BoolFunc(f.name, "", set)
+			continue
+		}
+		fs.Func(f.name, "", set)
+	}
 	words, err := interspersed(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
-		_, _ = io.WriteString(w, usage)
 		return nil, err
 	}
 	if err != nil {
@@ -103,12 +127,26 @@ func parse(args []string, w io.Writer) (*options, error) {
 	return o, o.check()
 }
 
+// check reports flags that do not go together, and sets those that others imply.
 func (o *options) check() error {
+	if o.input == formatEvents && o.output == formatText {
+		o.print, o.output = true, formatEvents
+	}
 	switch {
-	case o.output != formatText && o.output != formatJSON && o.output != formatStream:
-		return fmt.Errorf("-output %s: there are text, json and stream-json", o.output)
+	case o.output != formatText && o.output != formatJSON && o.output != formatEvents:
+		return fmt.Errorf("-output %s: there are text, json and events", o.output)
+	case o.input != "" && o.input != formatEvents:
+		return fmt.Errorf("-input %s: there is events", o.input)
+	case o.input != "" && (o.output != formatEvents || o.schema != "" || o.prompt != "" || len(o.images) > 0):
+		return errors.New("-input events goes without -output, -schema, -i and a prompt: prompts come from stdin")
 	case o.output != formatText && !o.print:
 		return fmt.Errorf("-output %s goes with -p", o.output)
+	case o.schema != "" && !o.print:
+		return errors.New("-schema goes with -p")
+	case o.last && o.resume != "":
+		return errors.New("-c and -r name different sessions; give one of them")
+	case o.noSession && (o.last || o.resume != ""):
+		return errors.New("-no-session starts a conversation that is not kept; it does not go with -c or -r")
 	}
 	return nil
 }
@@ -125,34 +163,5 @@ func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
 			return append(words, rest...), nil
 		}
 		words, args = append(words, rest[0]), rest[1:]
-	}
-}
-
-// editor returns a function that edits a text in the user's editor, in a file whose name has an ending, or nil if
-// none is configured.
-func (a *app) editor(lend func(func() error) error) func(ending string, text []byte) ([]byte, error) {
-	argv := strings.Fields(a.getenv("VISUAL"))
-	if len(argv) == 0 {
-		argv = strings.Fields(a.getenv("EDITOR"))
-	}
-	if len(argv) == 0 {
-		return nil
-	}
-	return func(ending string, text []byte) ([]byte, error) {
-		dir, err := os.MkdirTemp("", "aycoder-edit-")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(dir)
-		file := filepath.Join(dir, "edit"+ending)
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return nil, err
-		}
-		cmd := exec.Command(argv[0], append(argv[1:], file)...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
-		if err := lend(cmd.Run); err != nil {
-			return nil, fmt.Errorf("run %s: %w", argv[0], err)
-		}
-		return os.ReadFile(file)
 	}
 }

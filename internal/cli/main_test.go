@@ -37,6 +37,7 @@ func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	cmd.Dir = t.TempDir()
 	cmd.Env = append([]string{
 		"CLI_UNDER_TEST=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "HOME=" + cmd.Dir, "TMPDIR=" + t.TempDir(),
+		"XDG_STATE_HOME=" + t.TempDir(), "OLLAMA_HOST=127.0.0.1:9", // where nobody answers
 		"SYSTEMROOT=" + os.Getenv("SYSTEMROOT"),
 	}, env...)
 	return cmd
@@ -50,13 +51,28 @@ type ended struct {
 func runProgram(t *testing.T, env []string, stdin string, args ...string) ended {
 	t.Helper()
 	cmd := program(t, env, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	return wait(t, cmd)
+}
+
+// wait runs a program to its end.
+func wait(t *testing.T, cmd *exec.Cmd) ended {
+	t.Helper()
 	var out, errw bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errw
+	cmd.Stdout, cmd.Stderr = &out, &errw
 	err := cmd.Run()
 	if _, ok := err.(*exec.ExitError); !ok {
 		require.NoError(t, err)
 	}
 	return ended{out.String(), errw.String(), cmd.ProcessState.ExitCode()}
+}
+
+// finish is wait with the exit code that is expected.
+func finish(t *testing.T, cmd *exec.Cmd, code int) ended {
+	t.Helper()
+	got := wait(t, cmd)
+	require.Equal(t, code, got.code, got.out+got.err)
+	return got
 }
 
 // A service speaks the Messages API. Each request gets the next answer; the last one is
@@ -183,12 +199,13 @@ func TestExitCodes(t *testing.T) {
 		{name: "unknown flag", args: []string{"-p", "hi", "-x"}, code: 2, err: "-x; aycoder -h"},
 		{name: "unknown format", args: []string{"-p", "hi", "-output", "xml"}, code: 2, err: "there are text, json"},
 		{name: "no prompt", answers: hello, args: []string{"-p"}, code: 2, err: "give a prompt"},
+		{name: "a key, and neither a prompt nor a terminal", answers: hello, code: 2, err: "usage: aycoder [flags]"},
 		{name: "rule for no tool", answers: hello, args: []string{"-p", "hi", "-allow", "shell"}, code: 2, err: `no tool "shell"; there are read_file`},
-		{name: "help", args: []string{"-h"}, code: 0, err: "usage: aycoder [flags] [prompt]"},
+
 		{name: "answer", answers: hello, args: []string{"-p", "hi"}, out: "Hello there.\n"},
 		{name: "piped answer", answers: hello, stdin: "hi", out: "Hello there.\n"},
 		{name: "flags after the prompt", answers: hello, args: []string{"hi", "-p", "you", "-max-turns", "3"}, out: "Hello there.\n"},
-		{name: "cut off", answers: []http.HandlerFunc{says("Half", "max_tokens")}, args: []string{"-p", "hi"}, out: "Half\n", err: "warning: the answer was cut off"},
+		{name: "cut off", answers: []http.HandlerFunc{says("Half", "max_tokens")}, args: []string{"-p", "hi"}, code: 3, out: "Half\n", err: "warning: the answer was cut off"},
 		{name: "key refused", answers: []http.HandlerFunc{refuses(401, "authentication_error")}, args: []string{"-p", "hi"}, code: 1, err: "Check the key in ANTHROPIC_API_KEY"},
 		{name: "unknown model", answers: []http.HandlerFunc{refuses(404, "not_found_error")}, args: []string{"-p", "hi", "-model", "x"}, code: 2, err: "Choose another model"},
 		{name: "bad request", answers: []http.HandlerFunc{refuses(400, "invalid_request_error")}, args: []string{"-p", "hi"}, code: 1, err: "invalid_request_error"},
@@ -196,7 +213,7 @@ func TestExitCodes(t *testing.T) {
 		{name: "zero turns", answers: hello, args: []string{"-p", "hi", "-max-turns", "0"}, code: 2, err: "-max-turns"},
 		{name: "limit", answers: []http.HandlerFunc{calls("list_files", `{}`)}, args: []string{"-p", "hi", "-max-turns", "1"}, code: 3, err: "limit of 1 turns reached"},
 		{name: "approval", answers: []http.HandlerFunc{calls("bash", `{"command":"go vet ./..."}`)}, args: []string{"-p", "hi"}, code: 4,
-			err: "bash needs approval: go vet ./... (allow it with -allow 'bash:go vet ./...', or run without -p)"},
+			err: "bash needs approval: go vet ./... (allow it with -allow 'bash:go vet ./...', or run without -p, or go on with -r "},
 		{name: "allowed", answers: []http.HandlerFunc{calls("bash", `{"command":"echo a,b"}`), says("Ran.", "end_turn")},
 			args: []string{"-p", "hi", "-allow", "edit_file,bash:echo a,b"}, out: "Ran.\n", err: "| a,b"},
 		{name: "escapes in the answer", answers: []http.HandlerFunc{says("a\x1b]0;x\ab\u009b31mc", "end_turn")}, args: []string{"-p", "hi"}, out: "a␛]0;x␇b<009b>31mc\n"},
@@ -285,7 +302,7 @@ func TestJSONOutput(t *testing.T) {
 			object{"text": "\x1b[31m\u009b"}},
 	}
 	for _, tt := range tests {
-		for _, format := range []string{"json", "stream-json"} {
+		for _, format := range []string{"json", "events"} {
 			t.Run(tt.name+" "+format, func(t *testing.T) {
 				t.Parallel()
 				args := append([]string{"-p", "hi", "-output", format}, tt.args...)
@@ -316,11 +333,11 @@ func TestSignalWhenPrinting(t *testing.T) {
 	tests := []struct {
 		sig  os.Signal
 		code int
-	}{{os.Interrupt, 130}, {syscall.SIGTERM, 143}}
+	}{{os.Interrupt, 130}, {syscall.SIGTERM, 143}, {syscall.SIGHUP, 129}}
 	for _, tt := range tests {
 		t.Run(tt.sig.String(), func(t *testing.T) {
 			s := newService(t, hangs("One moment"))
-			cmd := program(t, s.env(), "-p", "hi", "-output", "stream-json")
+			cmd := program(t, s.env(), "-p", "hi", "-output", "events")
 			out, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, cmd.Start())
@@ -372,7 +389,7 @@ func TestBrokenPipe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes break in another way on this system")
 	}
-	for _, format := range []string{"text", "json", "stream-json"} {
+	for _, format := range []string{"text", "json", "events"} {
 		t.Run(format, func(t *testing.T) {
 			s := newService(t, calls("list_files", `{}`), says(strings.Repeat("long ", 10000), "end_turn"))
 			cmd := program(t, s.env(), "-p", "hi", "-output", format)

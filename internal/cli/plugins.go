@@ -14,19 +14,20 @@ import (
 	"github.com/aycoder/aycoder/harness/plugin"
 )
 
-const pluginUsage = `usage: aycoder plugin [command]
-
-  list                 the installed plugins
-  add source [name]    install from a directory or an address (https://, ssh://, file://);
-                       with a name, the plugin of that name in the index of the source
-  update name          install the newest version, after its changes were shown
-  show name            what it brings
-  trust name           let it do that
-  on name, off name    switch it on or off
-  remove name
-`
-
-var errPluginUsage = errors.New("unknown command; aycoder plugin -h shows those that there are")
+// pluginActions lists what "aycoder plugin" can do.
+func pluginActions() []action {
+	return []action{
+		{"list", "", "the installed plugins"},
+		{"add", "source [name]", "install from a directory or an address (https://, ssh://, file://); " +
+			"with a name, the plugin of that name in the index of the source"},
+		{"update", "name", "install the newest version, after its changes were shown"},
+		{"show", "name", "what it brings"},
+		{"trust", "name", "let it do that"},
+		{"on", "name", "switch it on"},
+		{"off", "name", "switch it off"},
+		{"remove", "name", "remove it"},
+	}
+}
 
 // plugins is where plugins are kept, or nil.
 func (st *settings) plugins() *plugin.Store {
@@ -36,55 +37,27 @@ func (st *settings) plugins() *plugin.Store {
 	return plugin.NewStore(filepath.Join(st.home, "plugins"))
 }
 
-// plugin does what the arguments of "aycoder plugin" say.
-func (a *app) plugin(args []string) int {
-	ctx, stop := a.withSignals()
-	defer stop()
-	store := (&settings{home: a.home()}).plugins()
-	err := errors.New("there is no place for plugins: HOME is not set")
-	if store != nil {
-		p := &pluginCommand{a: a, store: store, out: a.stdout}
-		err = p.run(ctx, args)
+// plugins does what the arguments of "aycoder plugin" say.
+func plugins(ctx context.Context, k *call) error {
+	store := (&settings{home: k.home()}).plugins()
+	if store == nil {
+		return errors.New("there is no place for plugins: HOME is not set")
 	}
-	switch {
-	case err == nil:
-		return exitOK
-	case ctx.Err() != nil:
-		return exitInterrupted
-	}
-	fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
-	if errors.Is(err, errPluginUsage) {
-		return exitUsage
-	}
-	return exitError
-}
-
-type pluginCommand struct {
-	a     *app
-	store *plugin.Store
-	out   io.Writer
-}
-
-func (p *pluginCommand) run(ctx context.Context, args []string) error {
-	args = append(slices.Clone(args), "", "")
-	command, name := cmp.Or(args[0], "list"), args[1]
-	if command == "list" {
-		return p.list(ctx)
-	}
-	if command == "-h" || command == "help" {
-		_, err := io.WriteString(p.out, pluginUsage)
-		return err
-	}
-	do, ok := map[string]func(context.Context, string) error{
-		"add":    func(ctx context.Context, from string) error { return p.add(ctx, sourceOf(from), args[2]) },
+	p := &pluginCommand{call: k, store: store, out: k.stdout}
+	do := map[string]func(context.Context, string) error{
+		"list":   func(ctx context.Context, _ string) error { return p.list(ctx) },
+		"add":    func(ctx context.Context, from string) error { return p.add(ctx, sourceOf(from), k.arg(1)) },
 		"update": p.update, "show": p.show, "trust": p.trust, "remove": p.store.Remove,
 		"on":  func(ctx context.Context, name string) error { return p.store.Enable(ctx, name, true) },
 		"off": func(ctx context.Context, name string) error { return p.store.Enable(ctx, name, false) },
-	}[command]
-	if !ok || name == "" {
-		return errPluginUsage
-	}
-	return do(ctx, name)
+	}[k.action]
+	return do(ctx, k.arg(0))
+}
+
+type pluginCommand struct {
+	*call
+	store *plugin.Store
+	out   io.Writer
 }
 
 func sourceOf(text string) plugin.Source {
@@ -94,24 +67,42 @@ func sourceOf(text string) plugin.Source {
 	return plugin.Source{Path: text}
 }
 
+// A listedPlugin is a plugin in the list.
+type listedPlugin struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Source string `json:"source"`
+}
+
 func (p *pluginCommand) list(ctx context.Context) error {
 	all, err := p.store.List(ctx)
+	if err != nil {
+		return err
+	}
+	out := []listedPlugin{}
 	for _, x := range all {
-		state := "on"
-		switch {
-		case x.Err != nil:
-			state = "damaged"
-		case !x.Enabled:
-			state = "off"
-		case !x.Trusted:
-			state = "not trusted"
+		out = append(out, listedPlugin{x.Name, stateOf(x), x.Source.String()})
+	}
+	return p.print(out, func(w io.Writer) {
+		for _, x := range out {
+			fmt.Fprintf(w, "%s: %s, from %s\n", x.Name, x.State, x.Source)
 		}
-		fmt.Fprintf(p.out, "%s: %s, from %s\n", x.Name, state, clean(x.Source.String()))
+		if len(all) == 0 {
+			fmt.Fprintln(w, "There are no plugins. See aycoder plugin -h.")
+		}
+	})
+}
+
+func stateOf(x plugin.Installed) string {
+	switch {
+	case x.Err != nil:
+		return "damaged"
+	case !x.Enabled:
+		return "off"
+	case !x.Trusted:
+		return "not trusted"
 	}
-	if len(all) == 0 && err == nil {
-		fmt.Fprintln(p.out, "There are no plugins. See aycoder plugin -h.")
-	}
-	return err
+	return "on"
 }
 
 // find returns an installed plugin.
@@ -199,25 +190,27 @@ func (p *pluginCommand) install(ctx context.Context, st *plugin.Staged) error {
 	if err := st.Install(ctx); err != nil {
 		return err
 	}
-	if !isTerminal(p.a.stdin) || !isTerminal(p.a.stdout) {
+	if !isTerminal(p.stdin) || !isTerminal(p.stdout) {
 		fmt.Fprintf(p.out, "Installed. It does nothing until you trust it: aycoder plugin trust %s\n", st.Plugin.Name)
 		return nil
 	}
 	fmt.Fprint(p.out, "Installed. Do you trust it? [y/N] ")
-	answer, _ := bufio.NewReader(io.LimitReader(p.a.stdin, 80)).ReadString('\n')
+	answer, _ := bufio.NewReader(io.LimitReader(p.stdin, 80)).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return nil
 	}
 	return p.store.Trust(ctx, st.Plugin, true)
 }
 
-func (p *pluginCommand) brings(x *plugin.Plugin) {
-	fmt.Fprintln(p.out, strings.TrimSpace(x.Name+" "+x.Version)+":", x.Description)
+func (p *pluginCommand) brings(x *plugin.Plugin) { writeBrings(p.out, x) }
+
+func writeBrings(w io.Writer, x *plugin.Plugin) {
+	fmt.Fprintln(w, strings.TrimSpace(x.Name+" "+x.Version)+":", x.Description)
 	for _, line := range x.Brings() {
-		fmt.Fprintln(p.out, "  "+line)
+		fmt.Fprintln(w, "  "+line)
 	}
-	for _, w := range x.Warnings {
-		fmt.Fprintln(p.out, "  note:", clean(w.String()))
+	for _, note := range x.Warnings {
+		fmt.Fprintln(w, "  note:", clean(note.String()))
 	}
 }
 
@@ -226,8 +219,13 @@ func (p *pluginCommand) show(ctx context.Context, name string) error {
 	if err := cmp.Or(err, x.Err); err != nil {
 		return err
 	}
-	p.brings(x.Plugin)
-	return nil
+	shown := struct {
+		listedPlugin
+		Version     string   `json:"version,omitempty"`
+		Description string   `json:"description,omitempty"`
+		Brings      []string `json:"brings"`
+	}{listedPlugin{x.Name, stateOf(x), x.Source.String()}, x.Plugin.Version, x.Plugin.Description, x.Plugin.Brings()}
+	return p.print(shown, func(w io.Writer) { writeBrings(w, x.Plugin) })
 }
 
 func (p *pluginCommand) trust(ctx context.Context, name string) error {

@@ -27,8 +27,8 @@ func TestPluginCommands(t *testing.T) {
 	}
 	require.Contains(t, cli(exitOK), "There are no plugins")
 	require.Contains(t, cli(exitOK, "-h"), "usage: aycoder plugin")
-	require.Contains(t, cli(exitUsage, "dance"), "unknown command")
-	require.Contains(t, cli(exitUsage, "add"), "unknown command")
+	require.Contains(t, cli(exitUsage, "dance"), `there is no "dance"; aycoder plugin -h tells more`)
+	require.Contains(t, cli(exitUsage, "add"), "it is used so: aycoder plugin add source [name]")
 	require.Contains(t, cli(exitError, "add", filepath.Join(from, "none")), "aycoder: fetch plugin")
 	require.Contains(t, cli(exitError, "add", from), "lint: Checks")
 	out := cli(exitOK, "add", from, "lint")

@@ -1,59 +1,144 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"os"
+	"slices"
 	"strings"
-	"syscall"
+	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/harness"
 )
 
 const cutWarning = "the answer was cut off at the token limit (max_tokens); " +
 	"ask for the rest, or for less"
 
-// A printer answers one prompt for a script: the answer on stdout, the activity on
-// stderr.
-type printer struct {
-	out, err io.Writer
-	format   string
-	view     *view
-	text     strings.Builder // of the current message
-	broken   error           // of stdout
+// print answers one prompt. If the program was started with nothing, not even a model, it shows the demo.
+func (a *app) print(o *options, bare bool) int {
+	ctx, stop := a.withSignals()
+	defer stop()
+	st, err := a.settings(o)
+	if err == nil && st.model == "" && !bare {
+		err = &noModelError{st.why}
+	}
+	if err != nil {
+		return a.failed(err)
+	}
+	in, err := a.promptOf(ctx, o)
+	if sig, ok := errors.AsType[*signalled](err); ok {
+		fmt.Fprintln(a.stderr, "aycoder:", err)
+		return exitCode(sig.sig)
+	}
+	switch empty := in.Prompt == "" && len(in.Parts) == 0; {
+	case err != nil:
+		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
+		return exitUsage
+	case empty && bare && st.guessed:
+		return a.unattended(ctx, o)
+	case empty && o.resume == "" && !o.last:
+		fmt.Fprint(a.stderr, "aycoder: nothing to do: give a prompt, as in aycoder -p \"explain main.go\"\n\n"+a.usage())
+		return exitUsage
+	}
+	return a.answer(ctx, o, st, in)
 }
 
-func newPrinter(out, errw io.Writer, o *options) *printer {
-	v := newView(plainPaper(errw), o.verbose)
+// unattended shows the demo where nobody can press a key.
+func (a *app) unattended(ctx context.Context, o *options) int {
+	o.model, o.allow = demoModel, []string{demoEdit}
+	s, err := a.open(ctx, o, &settings{model: demoModel})
+	if err != nil {
+		return a.failed(err)
+	}
+	defer s.close()
+	_, why := a.vendor()
+	fmt.Fprintln(a.stdout, demoLabel(s.dir, cmp.Or(why, "there is no key of a provider, and no prompt"))+
+		"Nobody is at a terminal to be asked, so the one change that it makes is allowed.\n")
+	return newPrinter(a, o).run(ctx, s, aycoder.Input{Prompt: demoTask})
+}
+
+// answer answers one prompt, or goes on with a run that waits for an approval.
+func (a *app) answer(ctx context.Context, o *options, st *settings, in aycoder.Input) int {
+	s, err := a.open(ctx, o, st)
+	if err != nil {
+		return a.failed(err)
+	}
+	defer s.close()
+	if in.Prompt == "" && len(in.Parts) == 0 && s.Session.Pending() == nil {
+		fmt.Fprintln(a.stderr, "aycoder: nothing to do: the session does not wait for anything; give a prompt")
+		return exitUsage
+	}
+	p := newPrinter(a, o)
+	if o.schema != "" {
+		if p.schema, err = os.ReadFile(o.schema); err != nil {
+			return a.failed(&aycoder.ConfigError{Option: "-schema", Err: err})
+		}
+	}
+	if s.why != "" && o.output == formatText {
+		p.view.line("Using " + s.model() + " " + clean(s.why))
+	}
+	p.start(s)
+	return p.run(ctx, s, in)
+}
+
+// A printer answers prompts for a script: the answer on stdout, the activity on stderr.
+type printer struct {
+	a      *app
+	format string
+	schema []byte // of the answer, or nil
+	view   *view
+	text   strings.Builder // of the current message
+	broken error           // of stdout
+
+	session   string          // its id
+	value     json.RawMessage // the answer, with a schema
+	began     time.Time
+	conflicts map[string]bool // the files with changes that were left out
+}
+
+func newPrinter(a *app, o *options) *printer {
+	v := newView(plainPaper(a.stderr), o.verbose)
 	v.holdOff = true
 	v.begin()
-	return &printer{out: out, err: errw, format: o.output, view: v}
+	return &printer{a: a, format: o.output, view: v}
 }
 
-// start names the model, in the streaming format.
+// start names the session, the model and the directory, before the events.
 func (p *printer) start(s *session) {
-	if p.format == formatStream {
-		p.json(struct {
-			Type    string `json:"type"`
-			Version int    `json:"version"`
-			Model   string `json:"model"`
-			Dir     string `json:"cwd"`
-		}{"run_start", 1, s.model(), s.dir})
+	p.session = s.id()
+	if p.format == formatEvents {
+		p.json(&started{"run_start", 1, p.session, s.model(), s.dir, s.Session.Pending() != nil})
 	}
+}
+
+// started is the first line of the format events.
+type started struct {
+	Type    string `json:"type"`
+	Version int    `json:"version"`
+	Session string `json:"session,omitempty"`
+	Model   string `json:"model"`
+	Dir     string `json:"cwd"`
+	Pending bool   `json:"pending,omitempty"`
 }
 
 // run answers the prompt and returns the exit code. An interrupt ends the run, not the
 // program: the result is written in any case.
-func (p *printer) run(ctx context.Context, agent aycoder.Agent, prompt string) int {
+func (p *printer) run(ctx context.Context, s *session, in aycoder.Input) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var res aycoder.Result
 	var failed error
-	for ev, err := range answers(ctx, agent, aycoder.Input{Prompt: prompt}, aycoder.Into(&res)) {
+	p.begin()
+	for ev, err := range p.events(ctx, s.Runtime, in, &res) {
 		if err != nil {
 			failed = err
 			break
@@ -63,20 +148,35 @@ func (p *printer) run(ctx context.Context, agent aycoder.Agent, prompt string) i
 		}
 	}
 	code := p.finish(&res, failed, context.Cause(ctx))
-	if p.broken == nil {
-		return code
+	if p.broken != nil {
+		return p.a.unwritten(p.broken)
 	}
-	if errors.Is(p.broken, syscall.EPIPE) {
-		return exitPipe // the reader has gone
+	return code
+}
+
+func (p *printer) begin() { p.began, p.conflicts, p.value = time.Now(), map[string]bool{}, nil }
+
+// events lets the agent answer, with text or with a document.
+func (p *printer) events(ctx context.Context, rt *harness.Runtime, in aycoder.Input, res *aycoder.Result) iter.Seq2[aycoder.Event, error] {
+	if p.schema == nil {
+		return answers(ctx, rt, in, aycoder.Into(res))
 	}
-	fmt.Fprintln(p.err, "aycoder: write the answer:", p.broken)
-	return exitError
+	return generate.RunAs(ctx, expanding{rt}, in, &p.value, generate.WithSchema(p.schema), generate.WithRun(aycoder.Into(res)))
+}
+
+// expanding is an agent whose prompts may call a command or a skill.
+type expanding struct{ rt *harness.Runtime }
+
+// Run implements [aycoder.Agent].
+func (e expanding) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return answers(ctx, e.rt, in, opts...)
 }
 
 // event shows an event. The last message is the answer; earlier texts of the model are
 // activity.
 func (p *printer) event(ev aycoder.Event) {
-	if p.format == formatStream {
+	p.conflict(ev)
+	if p.format == formatEvents {
 		if _, end := ev.(*aycoder.RunFinished); !end {
 			p.json(ev)
 		}
@@ -93,6 +193,26 @@ func (p *printer) event(ev aycoder.Event) {
 	p.view.event(ev)
 }
 
+// conflict notes files whose changes were left out, until a later call has changed them.
+func (p *printer) conflict(ev aycoder.Event) {
+	if child, ok := ev.(*aycoder.ChildEvent); ok {
+		ev = child.Innermost()
+	}
+	switch ev := ev.(type) {
+	case *aycoder.Conflicted:
+		p.conflicts[ev.File.Path] = true
+	case *aycoder.ToolFinished:
+		if ev.Changes == nil {
+			return
+		}
+		for _, f := range ev.Changes.Files {
+			if f.Outcome == edit.OutcomeApplied || f.Outcome == edit.OutcomeMerged || f.Outcome == edit.OutcomeUnchanged {
+				delete(p.conflicts, f.Path)
+			}
+		}
+	}
+}
+
 // activity writes the text so far to stderr, since it is not the answer.
 func (p *printer) activity() {
 	if text := strings.TrimSpace(clean(p.text.String())); text != "" {
@@ -104,16 +224,22 @@ func (p *printer) activity() {
 // finish writes the result and returns the exit code.
 func (p *printer) finish(res *aycoder.Result, failed, cause error) int {
 	code := codeOf(res, failed, cause)
-	if code != exitOK {
+	if code == exitOK && len(p.conflicts) > 0 {
+		code = exitConflicts
+	}
+	answered := failed == nil && res.End == aycoder.EndDone
+	if !answered {
 		p.activity()
 	}
 	p.complain(res, failed, code)
 	switch {
 	case p.broken != nil:
 	case p.format != formatText:
-		p.json(newOutcome(res, failed, code))
-	case code == exitOK && res.Text() != "":
-		_, p.broken = io.WriteString(p.out, strings.TrimRight(clean(res.Text()), "\n")+"\n")
+		p.json(p.outcome(res, failed, code))
+	case p.value != nil:
+		_, p.broken = p.a.stdout.Write(append(escapeJSON(p.value), '\n'))
+	case answered && res.Text() != "":
+		_, p.broken = io.WriteString(p.a.stdout, strings.TrimRight(clean(res.Text()), "\n")+"\n")
 	}
 	return code
 }
@@ -123,10 +249,13 @@ func codeOf(res *aycoder.Result, failed, cause error) int {
 	if sig, ok := errors.AsType[*signalled](cause); ok && failed != nil {
 		return exitCode(sig.sig)
 	}
+	if errors.Is(cause, errCancelled) && failed != nil {
+		return exitInterrupted
+	}
 	if _, ok := errors.AsType[*aycoder.LimitError](failed); ok {
 		return exitLimit
 	}
-	if _, ok := errors.AsType[*aycoder.UnknownModelError](failed); ok {
+	if is[*aycoder.UnknownModelError](failed) || is[*aycoder.ConfigError](failed) {
 		return exitUsage
 	}
 	_, untrusted := errors.AsType[*harness.UntrustedError](failed)
@@ -137,6 +266,8 @@ func codeOf(res *aycoder.Result, failed, cause error) int {
 		return exitError
 	case res.End == aycoder.EndSuspended:
 		return exitApproval
+	case res.Stop == aycoder.StopMaxTokens:
+		return exitLimit
 	}
 	return exitOK
 }
@@ -144,17 +275,20 @@ func codeOf(res *aycoder.Result, failed, cause error) int {
 // complain describes an error on stderr, and what the user can do.
 func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 	switch {
-	case code == exitInterrupted || code == exitTerminated:
-		fmt.Fprintln(p.err, "aycoder: interrupted")
+	case code == exitInterrupted || code == exitTerminated || code == exitHangup:
+		fmt.Fprintln(p.a.stderr, "aycoder: interrupted")
 	case failed != nil:
-		fmt.Fprintln(p.err, "aycoder: "+explain(failed))
+		fmt.Fprintln(p.a.stderr, "aycoder: "+explain(failed))
 	case code == exitApproval:
 		for _, need := range approvals(res) {
-			fmt.Fprintf(p.err, "aycoder: %s needs approval: %s (allow it with -allow %s, or run without -p)\n",
-				cleanLine(need.Tool), cleanLine(need.Subject), quoteShell(clean(need.Allow)))
+			fmt.Fprintf(p.a.stderr, "aycoder: %s needs approval: %s (allow it with -allow %s, or run without -p%s)\n",
+				cleanLine(need.Tool), cleanLine(need.Subject), quoteShell(clean(need.Allow)), p.again())
 		}
+	case code == exitConflicts:
+		fmt.Fprintln(p.a.stderr, "aycoder: changes were left out because they conflict with yours: "+
+			clean(strings.Join(slices.Sorted(maps.Keys(p.conflicts)), ", ")))
 	case res.Stop == aycoder.StopMaxTokens:
-		fmt.Fprintln(p.err, "aycoder: warning: "+cutWarning)
+		fmt.Fprintln(p.a.stderr, "aycoder: warning: "+cutWarning)
 	}
 }
 
@@ -186,21 +320,49 @@ func narrowest(r *aycoder.ApprovalRequest) string {
 	return r.Suggested[0]
 }
 
-// An outcome is the last line of the JSON formats: a run_end for every outcome, with the
-// details of a failure that a script needs.
-type outcome struct {
-	end       aycoder.RunFinished
-	Exit      int        `json:"exit_code"`
-	Error     string     `json:"error,omitempty"`
-	Approvals []approval `json:"needs_approval,omitempty"`
+// again says how to go on with a suspended run.
+func (p *printer) again() string {
+	if p.session == "" {
+		return ""
+	}
+	return ", or go on with -r " + p.session
 }
 
-func newOutcome(res *aycoder.Result, failed error, code int) *outcome {
-	o := &outcome{end: aycoder.RunFinished{Result: res}, Exit: code, Approvals: approvals(res)}
+// An outcome is the last line of a run in the JSON formats: a run_end for every outcome, with what a script needs
+// besides.
+type outcome struct {
+	end       aycoder.RunFinished
+	Exit      int             `json:"exit_code"`
+	Error     string          `json:"error,omitempty"`
+	Approvals []approval      `json:"needs_approval,omitempty"`
+	Conflicts []string        `json:"conflicts,omitempty"`
+	Value     json.RawMessage `json:"value,omitempty"`
+	Cost      *float64        `json:"cost,omitempty"`
+	Millis    int64           `json:"ms"`
+	Session   string          `json:"session,omitempty"`
+}
+
+func (p *printer) outcome(res *aycoder.Result, failed error, code int) *outcome {
+	o := &outcome{
+		end: aycoder.RunFinished{Result: res}, Exit: code, Approvals: approvals(res), Conflicts: slices.Sorted(maps.Keys(p.conflicts)),
+		Value: p.value, Cost: costOf(res), Millis: time.Since(p.began).Milliseconds(), Session: p.session,
+	}
 	if failed != nil {
 		o.Error = failed.Error()
 	}
 	return o
+}
+
+// costOf returns what a run has cost in US dollars, or nil if that is unknown of a part of it.
+func costOf(res *aycoder.Result) *float64 {
+	sum := 0.0
+	for _, s := range res.Spent {
+		if s.Unpriced > 0 {
+			return nil
+		}
+		sum += s.Cost
+	}
+	return &sum
 }
 
 // MarshalJSON adds the fields of o to those of the event.
@@ -221,10 +383,13 @@ func (o *outcome) MarshalJSON() ([]byte, error) {
 func (p *printer) json(v any) {
 	line, err := json.Marshal(v)
 	if err == nil {
-		_, err = p.out.Write(append(escapeJSON(line), '\n'))
+		_, err = p.a.stdout.Write(append(escapeJSON(line), '\n'))
 	}
 	p.broken = err
 }
+
+// errCancelled is the cause of a run that the program at the other end has cancelled.
+var errCancelled = errors.New("cancelled")
 
 // signalled is the cause of a run that a signal ended.
 type signalled struct{ sig os.Signal }

@@ -243,7 +243,7 @@ func (p *terminal) screen() string {
 
 func TestDemo(t *testing.T) {
 	p := startTerminal(t, nil)
-	p.expect("No model configured: ANTHROPIC_API_KEY is not set.")
+	p.expect("No model configured: no key of a provider is set (such as ANTHROPIC_API_KEY)")
 	p.expect(demoTask)
 	start := time.Now()
 	p.typed("\r")

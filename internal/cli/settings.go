@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/harness/linked"
@@ -20,13 +21,15 @@ import (
 
 // settings are the configuration of the user and of the project, and what the user trusts.
 type settings struct {
-	home   string // the user's directory, or ""
-	trust  *config.Trust
-	from   []config.Option
-	loaded *config.Loaded
-	model  string // "" if nothing names one, and there is no key for the usual one
-	fixed  bool   // the model does not follow the configuration, which does not name it
-	texts  bool   // those of the project are trusted
+	home    string // the user's directory, or ""
+	trust   *config.Trust
+	from    []config.Option
+	loaded  *config.Loaded
+	model   string // "" if nothing names one, and there is none that could be used
+	why     string // it is this one, or there is none, if nobody has named it
+	guessed bool   // nothing is configured: the model is one of Ollama, the demo, or none
+	fixed   bool   // the model does not follow the configuration, which does not name it
+	texts   bool   // those of the project are trusted
 }
 
 // settings reads the configuration. The demo has none.
@@ -34,6 +37,16 @@ func (a *app) settings(o *options) (*settings, error) {
 	if o.model == demoModel {
 		return &settings{model: demoModel}, nil
 	}
+	st, err := a.load(o)
+	if err != nil {
+		return nil, err
+	}
+	a.choose(o, st)
+	return st, nil
+}
+
+// load reads the configuration.
+func (a *app) load(o *options) (*settings, error) {
 	st := &settings{home: a.home(), texts: o.trust}
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
@@ -42,11 +55,6 @@ func (a *app) settings(o *options) (*settings, error) {
 	var err error
 	if st.loaded, err = config.Load(st.from...); err != nil {
 		return nil, err
-	}
-	st.model = a.model(o, st.loaded)
-	st.fixed = o.model != "" || st.model != st.loaded.Config.Roles.Main
-	if !o.print && st.model == "" && o.model == "" && st.loaded.Config.Roles.Main == "" {
-		st.model = demoModel
 	}
 	if q, err := textsOf("."); !st.texts && err == nil {
 		st.texts, _, _ = st.trust.Decided(q) // an error is that of the file, and nothing in it counts
@@ -99,31 +107,18 @@ func (o *options) flags() []config.Option {
 	if o.maxTurns != "" {
 		from = append(from, config.WithFlag("-max-turns", "agent.max_turns", o.maxTurns))
 	}
+	if o.maxCost != "" {
+		from = append(from, config.WithFlag("-max-cost", "agent.max_cost", o.maxCost))
+	}
 	if o.sandbox {
 		from = append(from, config.WithFlag("-sandbox", "sandbox.mode", "on"))
 	}
 	return from
 }
 
-// model returns the name of the model: that of the flag, or of the configuration, or else the usual one if there is
-// a key for it. A name that nothing else explains is one of Anthropic's.
-func (a *app) model(o *options, loaded *config.Loaded) string {
-	name := cmp.Or(o.model, loaded.Config.Roles.Main, defaultModel)
-	if _, ok := loaded.Config.Models[name]; ok {
-		return name
-	}
-	if !strings.Contains(name, "/") {
-		name = "anthropic/" + name
-	}
-	if strings.HasPrefix(name, "anthropic/") && a.keyless() {
-		return ""
-	}
-	return name
-}
-
 // options returns those of the runtime. It loads the configuration again, since the user may have answered
 // questions.
-func (st *settings) options() ([]harness.Option, error) {
+func (st *settings) options(o *options) ([]harness.Option, error) {
 	from := st.from
 	if st.loaded.Config.Roles.Summary == "" {
 		from = append(from, config.WithFlag("-model", "roles.summary", st.model))
@@ -133,7 +128,7 @@ func (st *settings) options() ([]harness.Option, error) {
 		return nil, err
 	}
 	opts := []harness.Option{
-		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(linked.Open),
+		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(st.opener(o.baseURL)),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts),
 	}
 	if st.fixed {
@@ -146,6 +141,24 @@ func (st *settings) options() ([]harness.Option, error) {
 		opts = append(opts, harness.WithPlugins(store))
 	}
 	return opts, nil
+}
+
+// opener returns what opens models: those of the main model's provider at the address of the flag, if it is given.
+// A project cannot set that address, since the key goes there.
+func (st *settings) opener(base string) harness.Opener {
+	if base == "" {
+		return linked.Open
+	}
+	provider, _, _ := strings.Cut(st.model, "/")
+	if m, ok := st.loaded.Config.Models[st.model]; ok {
+		provider = m.Provider
+	}
+	return func(ctx context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
+		if spec.Provider == provider {
+			spec.BaseURL = base
+		}
+		return linked.Open(ctx, spec)
+	}
 }
 
 // own opens the user's directory for instructions, skills and lessons of all projects, if there is one.

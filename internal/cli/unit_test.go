@@ -102,7 +102,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			o, err := parse(strings.Fields(tt.args), io.Discard)
+			o, err := parse(strings.Fields(tt.args))
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				return
@@ -454,6 +454,7 @@ func TestModelOfAnyProvider(t *testing.T) {
 	open := func(model string) (*session, error) {
 		a := &app{getenv: os.Getenv}
 		t.Setenv("HOME", t.TempDir())
+		t.Setenv("XDG_STATE_HOME", "")
 		o := &options{model: model, print: true}
 		st, err := a.settings(o)
 		require.NoError(t, err)
@@ -479,7 +480,7 @@ func TestModelOfConfiguration(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", home)
 	name := filepath.Join(home, "aycoder", "config.toml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
-	for flag, want := range map[string]string{"": "second", "ollama/first": "first"} {
+	for flag, want := range map[string]string{"": "ollama/second", "ollama/first": "ollama/first"} {
 		require.NoError(t, os.WriteFile(name, []byte("roles.main = \"ollama/first\"\n"), 0o600))
 		a, o := &app{getenv: os.Getenv}, &options{model: flag, print: true}
 		st, err := a.settings(o)
@@ -487,7 +488,7 @@ func TestModelOfConfiguration(t *testing.T) {
 		s, err := a.open(t.Context(), o, st)
 		require.NoError(t, err)
 		defer s.close()
-		require.Equal(t, "first", s.model())
+		require.Equal(t, "ollama/first", s.model())
 		require.NoError(t, os.WriteFile(name, []byte("roles.main = \"ollama/second\"\n"), 0o600))
 		require.NoError(t, s.Reload(t.Context()))
 		require.Equal(t, want, s.model(), "with -model %q", flag)

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"iter"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+)
+
+// A step is an event of a run, or how the run ended, as its goroutine hands it over.
+type step struct {
+	ev    aycoder.Event
+	err   error
+	panic any
+}
+
+// stepping ranges over events in a goroutine. It hands over one step at a time and continues
+// when the step was handled; the channel is closed at the end.
+func stepping(seq iter.Seq2[aycoder.Event, error]) (<-chan step, chan<- struct{}) {
+	steps, next := make(chan step), make(chan struct{})
+	go func() {
+		defer close(steps)
+		defer func() {
+			if p := recover(); p != nil {
+				steps <- step{panic: p}
+				<-next
+			}
+		}()
+		for ev, err := range seq {
+			steps <- step{ev: ev, err: err}
+			<-next
+		}
+	}()
+	return steps, next
+}
+
+// answers lets an agent answer. A prompt such as "/review main.go" calls a command or a skill of the project or
+// of the user.
+func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	rt, ok := a.(*harness.Runtime)
+	if !ok || in.Prompt == "" { // images, or a run that goes on
+		return a.Run(ctx, in, opts...)
+	}
+	return func(yield func(aycoder.Event, error) bool) {
+		var typed harness.Typed
+		for ev, err := range rt.Expand(ctx, in.Prompt, &typed) {
+			if !yield(ev, err) || err != nil {
+				return
+			}
+		}
+		typed.Input.Parts = append(typed.Input.Parts, in.Parts...)
+		typed.Run(ctx, opts...)(yield)
+	}
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder/config"
+)
+
+// configCommand does what the arguments of "aycoder config" say.
+func configCommand(_ context.Context, k *call) error {
+	switch k.action {
+	case "schema":
+		return k.write(string(config.Schema()))
+	case "check":
+		return k.checkConfig()
+	}
+	return k.showConfig()
+}
+
+// A shownValue is a value of the configuration. It never has a text that might be secret.
+type shownValue struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
+
+func (k *call) showConfig() error {
+	st, err := k.load(&options{})
+	if err != nil {
+		return err
+	}
+	shown, err := valuesOf(st.loaded)
+	if err != nil {
+		return err
+	}
+	return k.print(shown, func(w io.Writer) {
+		for _, v := range shown {
+			fmt.Fprintf(w, "%-32s %s  (%s)\n", v.Key, v.Value, v.Origin)
+		}
+	})
+}
+
+// valuesOf returns all values in force: those of the sources, and the default values of other keys.
+func valuesOf(loaded *config.Loaded) ([]shownValue, error) {
+	usual, err := config.Load()
+	if err != nil {
+		return nil, err
+	}
+	values, err := defaults(config.Schema())
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range loaded.Since(usual) {
+		values[c.Key] = c.After
+		if text, err := strconv.Unquote(c.After); err == nil {
+			values[c.Key] = text
+		}
+	}
+	var out []shownValue
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, shownValue{key, values[key], loaded.Origin(key).String()})
+	}
+	return out, nil
+}
+
+// defaults returns the default values of the keys that a schema describes.
+func defaults(schema []byte) (map[string]string, error) {
+	type property struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Default    json.RawMessage            `json:"default"`
+	}
+	values := map[string]string{}
+	var walk func(data json.RawMessage, key string) error
+	walk = func(data json.RawMessage, key string) error {
+		var p property
+		if err := json.Unmarshal(data, &p); err != nil {
+			return err
+		}
+		if p.Default != nil {
+			values[key] = strings.Trim(string(p.Default), `"`)
+		}
+		for name, inner := range p.Properties {
+			full := name
+			if key != "" {
+				full = key + "." + name
+			}
+			if err := walk(inner, full); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return values, walk(schema, "")
+}
+
+// A shownFault is a fault of the configuration.
+type shownFault struct {
+	Severity config.Severity `json:"severity"`
+	File     string          `json:"file,omitempty"`
+	Line     int             `json:"line,omitempty"`
+	Column   int             `json:"column,omitempty"`
+	Key      string          `json:"key,omitempty"`
+	Message  string          `json:"message"`
+	Help     string          `json:"help,omitempty"`
+}
+
+// errFaults is the error of a configuration whose faults were printed.
+var errFaults = errors.New("the configuration cannot be used")
+
+// checkConfig prints all faults.
+func (k *call) checkConfig() error {
+	st, err := k.load(&options{})
+	var all []config.Diagnostic
+	invalid, ok := errors.AsType[*config.InvalidError](err)
+	switch {
+	case ok:
+		all, err = invalid.Diagnostics, errFaults
+	case err != nil:
+		return err
+	default:
+		all = st.loaded.Diagnostics
+	}
+	faults := []shownFault{}
+	for _, d := range all {
+		faults = append(faults, shownFault{d.Severity, d.File, d.Line, d.Column, d.Key, d.Message, d.Help})
+	}
+	printed := k.print(faults, func(w io.Writer) {
+		for _, d := range all {
+			fmt.Fprintln(w, d)
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(w, "The configuration has no mistakes.")
+		}
+	})
+	return cmp.Or(printed, err)
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/cli.md")
+
+// cell escapes text for a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// tables returns the tables of docs/cli.md by the name in their marker.
+func tables() map[string]string {
+	var flags, commands, codes, vendors strings.Builder
+	flags.WriteString("| flag | meaning |\n| --- | --- |\n")
+	for _, f := range flagTable() {
+		fmt.Fprintf(&flags, "| `%s` | %s |\n", strings.TrimSpace("-"+f.name+" "+f.arg), cell(f.help))
+	}
+	commands.WriteString("| command | meaning |\n| --- | --- |\n")
+	for _, c := range (&app{}).subcommands() {
+		fmt.Fprintf(&commands, "| `aycoder %s` | %s |\n", c.name, cell(c.help))
+		for _, x := range c.actions {
+			if len(c.actions) > 1 || x.args != "" {
+				fmt.Fprintf(&commands, "| `aycoder %s` | %s |\n", cell(strings.TrimSpace(c.name+" "+x.name+" "+x.args)), cell(x.help))
+			}
+		}
+		for _, f := range c.flags {
+			fmt.Fprintf(&commands, "| `aycoder %s -%s` | %s |\n", c.name, f.name, cell(f.help))
+		}
+	}
+	codes.WriteString("| status | meaning |\n| --- | --- |\n")
+	for _, e := range exitTable() {
+		fmt.Fprintf(&codes, "| %d | %s |\n", e.code, e.meaning)
+	}
+	vendors.WriteString("| key in | model |\n| --- | --- |\n")
+	for _, v := range vendorTable() {
+		fmt.Fprintf(&vendors, "| `%s` | `%s/%s` |\n", strings.Join(v.keys, "`, `"), v.provider, v.model)
+	}
+	return map[string]string{"flags": flags.String(), "commands": commands.String(), "codes": codes.String(), "vendors": vendors.String()}
+}
+
+// The tables of docs/cli.md are those of the program.
+func TestDocs(t *testing.T) {
+	const file = "../../docs/cli.md"
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	text := string(data)
+	for name, table := range tables() {
+		begin, end := "<!-- "+name+": go test ./internal/cli -run TestDocs -update -->\n\n", "\n<!-- end -->"
+		head, rest, ok := strings.Cut(text, begin)
+		require.True(t, ok, name)
+		was, tail, ok := strings.Cut(rest, end)
+		require.True(t, ok, name)
+		if !*update {
+			require.Equal(t, table, was)
+		}
+		text = head + begin + table + end + tail
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+}

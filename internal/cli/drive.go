@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+)
+
+const maxLine = 64 << 20 // bytes of a line of -input events
+
+// An order is a line that another program sends with -input events.
+type order struct {
+	Type   string   `json:"type"`
+	Text   string   `json:"text"`   // of prompt, steer, follow_up and result
+	Images []string `json:"images"` // names of files, of prompt
+	// ID is that of the call that allow, deny and result are about. Digest, if it is given, must be that of the
+	// question, so that nothing else is decided than what was shown.
+	ID      string          `json:"id"`
+	Digest  string          `json:"digest"`
+	Args    json.RawMessage `json:"args"`   // of allow, in place of the model's
+	Rule    string          `json:"rule"`   // of allow, for the rest of the session
+	Reason  string          `json:"reason"` // of deny
+	IsError bool            `json:"is_error"`
+}
+
+// A driver lets another program lead the conversation: orders come as lines, and events go out as lines. Everything
+// happens in one goroutine but the reading of lines and the run, which waits while its events are handled.
+type driver struct {
+	*printer
+	s     *session
+	lines <-chan inputLine
+	gone  *atomic.Bool // the input has ended, so that nobody can be asked
+	stop  context.CancelCauseFunc
+	asks  map[string]*aycoder.Approval // open questions by the id of the call
+	calls map[string]*aycoder.OpenCall // calls whose results come from the program, by their id
+}
+
+type inputLine struct {
+	n    int
+	data []byte
+	err  error
+}
+
+// drive leads a conversation by lines on standard input, and returns the exit code of the last run.
+func (a *app) drive(o *options) int {
+	ctx, stop := a.withSignals()
+	defer stop()
+	st, err := a.settings(o)
+	if err != nil {
+		return a.failed(err)
+	}
+	gone := new(atomic.Bool)
+	a.extensions = append(a.extensions, Extension{Options: []harness.Option{harness.WithQuestions(func(next aycoder.Approver) aycoder.Approver {
+		return &attended{next, aycoder.SuspendAsks(next), gone}
+	})}})
+	s, err := a.open(ctx, o, st)
+	if err != nil {
+		return a.failed(err)
+	}
+	defer s.close()
+	d := &driver{printer: newPrinter(a, o), s: s, lines: readLines(ctx, a.stdin), gone: gone}
+	d.start(s)
+	return d.loop(ctx)
+}
+
+// attended asks as long as somebody can answer. After that, a question suspends the run.
+type attended struct {
+	aycoder.Approver
+	suspending aycoder.Approver
+	gone       *atomic.Bool
+}
+
+// Decide implements [aycoder.Approver].
+func (a *attended) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	if a.gone.Load() {
+		return a.suspending.Decide(ctx, call, spec)
+	}
+	return a.Approver.Decide(ctx, call, spec)
+}
+
+// Unwrap returns the approver that decides.
+func (a *attended) Unwrap() aycoder.Approver { return a.Approver }
+
+// readLines sends the lines of r. The goroutine that reads may stay until the program ends.
+func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
+	lines := make(chan inputLine)
+	go func() {
+		defer close(lines)
+		sc := bufio.NewScanner(r)
+		sc.Buffer(nil, maxLine)
+		n := 1
+		for ; sc.Scan(); n++ {
+			select {
+			case lines <- inputLine{n: n, data: append([]byte(nil), sc.Bytes()...)}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err := sc.Err(); err != nil {
+			select {
+			case lines <- inputLine{n: n, err: err}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return lines
+}
+
+// loop carries out orders until the input ends.
+func (d *driver) loop(ctx context.Context) int {
+	code := exitOK
+	for d.broken == nil && d.lines != nil {
+		select {
+		case l, ok := <-d.lines:
+			if !ok {
+				return code
+			}
+			if in := d.between(l); in != nil {
+				code = d.turn(ctx, *in)
+			}
+		case <-ctx.Done():
+		}
+		if sig, ok := errors.AsType[*signalled](context.Cause(ctx)); ok {
+			return exitCode(sig.sig)
+		}
+	}
+	if d.broken != nil {
+		return d.a.unwritten(d.broken)
+	}
+	return code
+}
+
+// between carries out an order while no run works, and returns the input of a run that it starts.
+func (d *driver) between(l inputLine) *aycoder.Input {
+	x, err := l.order()
+	if err != nil {
+		d.refuse(l, err)
+		return nil
+	}
+	switch x.Type {
+	case "prompt":
+		parts, err := loadImages(x.Images)
+		if err == nil && x.Text == "" && len(parts) == 0 {
+			err = errors.New("the prompt is empty")
+		}
+		if err != nil {
+			d.refuse(l, err)
+			return nil
+		}
+		return &aycoder.Input{Prompt: x.Text, Parts: parts}
+	case "resume":
+		if d.s.Session.Pending() != nil {
+			return &aycoder.Input{}
+		}
+		err = errors.New("no run waits to go on")
+	default:
+		err = fmt.Errorf("no run works, so there is nothing to %s", x.Type)
+	}
+	d.refuse(l, err)
+	return nil
+}
+
+// order decodes a line.
+func (l inputLine) order() (x order, err error) {
+	if l.err != nil {
+		return x, l.err
+	}
+	if err := json.Unmarshal(l.data, &x); err != nil {
+		return x, err
+	}
+	switch x.Type {
+	case "prompt", "resume", "allow", "deny", "result", "steer", "follow_up", "cancel":
+		return x, nil
+	}
+	return x, fmt.Errorf("there is no order %q", x.Type)
+}
+
+// A refusedLine is what the program prints if it cannot carry out an order.
+type refusedLine struct {
+	Type  string `json:"type"`
+	Line  int    `json:"line"`
+	Error string `json:"error"`
+}
+
+func (d *driver) refuse(l inputLine, err error) {
+	d.json(&refusedLine{"input_error", l.n, err.Error()})
+}
+
+// turn lets the agent answer, and carries out orders meanwhile.
+func (d *driver) turn(ctx context.Context, in aycoder.Input) int {
+	ctx, d.stop = context.WithCancelCause(ctx)
+	defer d.stop(nil)
+	d.asks, d.calls = map[string]*aycoder.Approval{}, map[string]*aycoder.OpenCall{}
+	d.begin()
+	var res aycoder.Result
+	var failed error
+	steps, next := stepping(d.events(ctx, d.s.Runtime, in, &res))
+	for open := true; open; {
+		select {
+		case x, ok := <-steps:
+			if open = ok; !ok {
+				break
+			}
+			if x.panic != nil {
+				panic(x.panic)
+			}
+			if failed = x.err; x.err == nil {
+				d.take(x.ev)
+			}
+			next <- struct{}{}
+		case l, ok := <-d.lines:
+			if !ok {
+				d.leave()
+				continue
+			}
+			if err := d.during(ctx, l); err != nil {
+				d.refuse(l, err)
+			}
+		}
+		if d.broken != nil {
+			d.stop(d.broken)
+		}
+	}
+	return d.finish(&res, failed, context.Cause(ctx))
+}
+
+// take shows an event, and keeps what the program can answer.
+func (d *driver) take(ev aycoder.Event) {
+	inner := ev
+	if child, ok := ev.(*aycoder.ChildEvent); ok {
+		inner = child.Innermost()
+	}
+	switch q := inner.(type) {
+	case *aycoder.ApprovalRequested:
+		d.asks[q.Request.CallID] = q.Detach()
+	case *aycoder.CallRequested:
+		if !d.gone.Load() { // or else the run is suspended
+			d.calls[q.Request.CallID] = q.Detach()
+		}
+	}
+	d.event(ev)
+}
+
+// leave ends all questions, since the input has ended. Later ones suspend the run.
+func (d *driver) leave() {
+	d.lines = nil
+	d.gone.Store(true)
+	for _, q := range d.asks {
+		q.Deny("nobody can be asked any more")
+	}
+	for _, c := range d.calls {
+		c.Leave()
+	}
+}
+
+// during carries out an order while a run works.
+func (d *driver) during(ctx context.Context, l inputLine) error {
+	x, err := l.order()
+	if err != nil {
+		return err
+	}
+	switch x.Type {
+	case "allow", "deny":
+		return d.decide(x)
+	case "result":
+		return d.result(x)
+	case "steer":
+		return d.s.Session.Steer(ctx, x.Text)
+	case "follow_up":
+		return d.s.Session.FollowUp(ctx, x.Text)
+	case "cancel":
+		d.stop(errCancelled)
+		return nil
+	}
+	return errors.New("a run works: send steer or follow_up, or wait for its run_end")
+}
+
+// decide answers a question.
+func (d *driver) decide(x order) error {
+	q := d.asks[x.ID]
+	if q == nil || q.Decided() {
+		return fmt.Errorf("no question about a call %q is open", x.ID)
+	}
+	if x.Digest != "" && x.Digest != q.Request.Digest {
+		return fmt.Errorf("the question about %q has another digest", x.ID)
+	}
+	switch {
+	case x.Type == "deny":
+		q.Deny(cmp.Or(x.Reason, "the user said no"))
+		return nil
+	case x.Args != nil:
+		return q.AllowWith(x.Args)
+	case x.Rule != "":
+		return q.AllowFor(aycoder.Session, x.Rule)
+	}
+	q.Allow()
+	return nil
+}
+
+// result answers a call.
+func (d *driver) result(x order) error {
+	c := d.calls[x.ID]
+	if c == nil || c.Decided() {
+		return fmt.Errorf("no call %q waits for a result", x.ID)
+	}
+	if x.Digest != "" && x.Digest != c.Request.Digest {
+		return fmt.Errorf("the call %q has another digest", x.ID)
+	}
+	if x.IsError {
+		return c.Answer(aycoder.ErrorResult(x.Text))
+	}
+	return c.Answer(aycoder.TextResult(x.Text))
+}

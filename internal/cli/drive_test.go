@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A driven is a program that a test leads by lines.
+type driven struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Scanner
+}
+
+func (k *kept) drive(args ...string) *driven {
+	k.t.Helper()
+	d := &driven{t: k.t, cmd: program(k.t, k.env(), append([]string{"-C", k.dir, "-input", "events"}, args...)...)}
+	var err error
+	d.in, err = d.cmd.StdinPipe()
+	require.NoError(k.t, err)
+	out, err := d.cmd.StdoutPipe()
+	require.NoError(k.t, err)
+	d.cmd.Stderr = os.Stderr
+	d.lines = bufio.NewScanner(out)
+	d.lines.Buffer(nil, 1<<20)
+	require.NoError(k.t, d.cmd.Start())
+	return d
+}
+
+func (d *driven) send(order object) {
+	d.t.Helper()
+	data, err := json.Marshal(order)
+	require.NoError(d.t, err)
+	_, err = d.in.Write(append(data, '\n'))
+	require.NoError(d.t, err)
+}
+
+// until reads lines to the next one of a type.
+func (d *driven) until(kind string) object {
+	d.t.Helper()
+	for d.lines.Scan() {
+		var line object
+		require.NoError(d.t, json.Unmarshal(d.lines.Bytes(), &line), d.lines.Text())
+		if line["type"] == kind {
+			return line
+		}
+	}
+	d.t.Fatalf("no %s came", kind)
+	return nil
+}
+
+func (d *driven) ends(code int) {
+	d.t.Helper()
+	d.in.Close()
+	for d.lines.Scan() {
+	}
+	_ = d.cmd.Wait()
+	require.Equal(d.t, code, d.cmd.ProcessState.ExitCode())
+}
+
+func TestDrive(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("bash does not run commands here")
+	}
+	k := newKept(t, newService(t,
+		calls("bash", `{"command":"touch a"}`), says("One.", "end_turn"), // allowed
+		calls("bash", `{"command":"touch bb"}`), says("Two.", "end_turn"), // denied
+		calls("bash", `{"command":"touch ccc"}`), says("Three.", "end_turn"), // other arguments
+		calls("oracle", `{"question":"why?"}`), says("Four.", "end_turn"),
+		hangs("One moment"), says("Five.", "end_turn"),
+	))
+	d := k.drive()
+	start := d.until("run_start")
+	require.Equal(t, []any{1.0, k.ids()[0], "anthropic/claude-sonnet-4-5"}, []any{start["version"], start["session"], start["model"]})
+
+	d.send(object{"type": "steer", "text": "faster"})
+	require.Contains(t, d.until("input_error")["error"], "no run works")
+	d.send(object{"type": "prompt", "text": "one"})
+	q := d.until("approval_request")
+	d.send(object{"type": "prompt", "text": "two"})
+	require.Contains(t, d.until("input_error")["error"], "a run works")
+	d.send(object{"type": "allow", "id": "nobody"})
+	require.Contains(t, d.until("input_error")["error"], `no question about a call "nobody"`)
+	d.send(object{"type": "allow", "id": q["id"], "digest": "x"})
+	require.Contains(t, d.until("input_error")["error"], "another digest")
+	d.send(object{"type": "allow", "id": q["id"], "digest": q["digest"]})
+	require.Equal(t, "One.", d.until("run_end")["text"])
+	require.FileExists(t, filepath.Join(k.dir, "a"))
+
+	d.send(object{"type": "prompt", "text": "two"})
+	d.send(object{"type": "deny", "id": d.until("approval_request")["id"], "reason": "not today"})
+	require.Contains(t, d.until("tool_end")["output"], "not today")
+	require.Equal(t, 0.0, d.until("run_end")["exit_code"])
+
+	d.send(object{"type": "prompt", "text": "three"})
+	id := d.until("approval_request")["id"]
+	d.send(object{"type": "allow", "id": id, "args": object{"command": 7}})
+	require.Contains(t, d.until("input_error")["error"], "command")
+	d.send(object{"type": "allow", "id": id, "args": object{"command": "touch d"}})
+	require.Equal(t, "Three.", d.until("run_end")["text"])
+	require.FileExists(t, filepath.Join(k.dir, "d"))
+	require.NoFileExists(t, filepath.Join(k.dir, "ccc"))
+
+	d.send(object{"type": "prompt", "text": "four"})
+	d.send(object{"type": "result", "id": d.until("call_request")["id"], "text": "because"})
+	require.Equal(t, "because", d.until("tool_end")["output"])
+	d.until("run_end")
+
+	d.send(object{"type": "prompt", "text": "five"})
+	d.until("text_delta")
+	d.send(object{"type": "follow_up", "text": "and then?"})
+	d.send(object{"type": "cancel"})
+	end := d.until("run_end")
+	require.Equal(t, []any{"cancelled", "One moment", 130.0}, []any{end["reason"], end["text"], end["exit_code"]})
+	d.send(object{"type": "prompt", "text": "six"})
+	require.Equal(t, "Five.", d.until("run_end")["text"])
+	_, err := io.WriteString(d.in, "no JSON\n{\"type\":\"dance\"}\n")
+	require.NoError(t, err)
+	require.Equal(t, 18.0, d.until("input_error")["line"])
+	require.Contains(t, d.until("input_error")["error"], `no order "dance"`)
+	d.ends(exitOK)
+	last := k.service.requests()
+	require.Contains(t, last[len(last)-1], "and then?")
+}
+
+// When the input ends, nobody can be asked any more: a question suspends the run, and another program goes on.
+func TestDriveEnds(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("bash does not run commands here")
+	}
+	k := newKept(t, newService(t, calls("bash", `{"command":"touch a"}`), says("Done.", "end_turn")))
+	got := runProgram(t, k.env(), `{"type":"prompt","text":"touch a"}`+"\n", "-C", k.dir, "-input", "events")
+	require.Equal(t, exitApproval, got.code, got.out+got.err)
+	d := k.drive("-c")
+	require.Equal(t, true, d.until("run_start")["pending"])
+	d.send(object{"type": "resume"})
+	d.send(object{"type": "allow", "id": d.until("approval_request")["id"]})
+	require.Equal(t, "Done.", d.until("run_end")["text"])
+	d.send(object{"type": "resume"})
+	require.Contains(t, d.until("input_error")["error"], "no run waits")
+	d.ends(exitOK)
+
+	d = newKept(t, newService(t, calls("bash", `{"command":"touch a"}`), says("Then not.", "end_turn"))).drive()
+	d.send(object{"type": "prompt", "text": "touch a"})
+	d.until("approval_request")
+	d.ends(exitOK)
+}
+
+// A program in another language leads a conversation with approvals.
+func TestDriveFromPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil || runtime.GOOS == "windows" {
+		t.Skip("there is no python3")
+	}
+	script, err := filepath.Abs("testdata/drive.py")
+	require.NoError(t, err)
+	k := newKept(t, newService(t,
+		calls("write_file", `{"path":"a.txt","content":"hello\n"}`), calls("bash", `{"command":"rm a.txt"}`), says("Written.", "end_turn")))
+	cmd := program(t, k.env())
+	cmd.Args = []string{python, script, "write a.txt", cmd.Path, "-C", k.dir}
+	cmd.Path = python
+	got := finish(t, cmd, exitOK)
+	require.Equal(t, "write_file ok\nbash failed\ndone: Written.\n", got.out, got.err)
+	text, err := os.ReadFile(filepath.Join(k.dir, "a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "hello\n", string(text))
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// editor returns a function that edits a text in the user's editor, in a file whose name has an ending, or nil if
+// none is configured.
+func (a *app) editor(lend func(func() error) error) func(ending string, text []byte) ([]byte, error) {
+	argv := strings.Fields(a.getenv("VISUAL"))
+	if len(argv) == 0 {
+		argv = strings.Fields(a.getenv("EDITOR"))
+	}
+	if len(argv) == 0 {
+		return nil
+	}
+	return func(ending string, text []byte) ([]byte, error) {
+		dir, err := os.MkdirTemp("", "aycoder-edit-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		file := filepath.Join(dir, "edit"+ending)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return nil, err
+		}
+		cmd := exec.Command(argv[0], append(argv[1:], file)...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
+		if err := lend(cmd.Run); err != nil {
+			return nil, fmt.Errorf("run %s: %w", argv[0], err)
+		}
+		return os.ReadFile(file)
+	}
+}

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/policy"
+	sessions "github.com/aycoder/aycoder/session"
+)
+
+// A session is an agent with the directory in which it works, and the conversation that it keeps.
+type session struct {
+	*harness.Runtime
+	why     string // it is this model, if nobody has named one
+	dir     string
+	demo    bool
+	kept    bool // on disk
+	closers []func() error
+}
+
+// open makes the agent, with its conversation: a new one, or the one that the flags name.
+func (a *app) open(ctx context.Context, o *options, st *settings) (*session, error) {
+	s := &session{why: st.why}
+	var err error
+	switch st.model {
+	case "":
+		err = &noModelError{st.why}
+	case demoModel:
+		err = a.openDemo(ctx, s, o)
+	default:
+		err = a.openModel(ctx, s, o, st)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openModel makes a session with a model that the settings name. The options of extensions come last.
+func (a *app) openModel(ctx context.Context, s *session, o *options, st *settings) error {
+	opts, err := s.options(o, st)
+	if err != nil {
+		return err
+	}
+	if err := s.converse(ctx, o, a.place(o, st), append(opts, a.extra()...)); err != nil {
+		return err
+	}
+	if !st.texts {
+		s.Notify("trust", "instructions, skills and lessons of this project are off: you have not trusted them (see -trust)")
+	}
+	return nil
+}
+
+// options returns what the settings say, and opens the user's directory.
+func (s *session) options(o *options, st *settings) ([]harness.Option, error) {
+	opts, err := st.options(o)
+	if err != nil {
+		return nil, err
+	}
+	own, err := st.own()
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		s.closers = append(s.closers, own.Close)
+		opts = append(opts, harness.WithUserFiles(own))
+	}
+	return append(opts, st.saved()...), nil
+}
+
+// model returns the name of the model, which a change of the configuration may exchange.
+func (s *session) model() string {
+	namer, ok := aycoder.As[aycoder.ModelNamer](s.Client)
+	switch {
+	case s.demo:
+		return demoModel
+	case !ok:
+		return ""
+	}
+	provider, name := namer.ModelName()
+	return clean(provider + "/" + name)
+}
+
+// converse makes the agent with one of the conversations of a place.
+func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opts []harness.Option) error {
+	if p.note != "" {
+		defer func() {
+			if s.Runtime != nil {
+				s.Notify("session", p.note)
+			}
+		}()
+	}
+	ids, err := p.choose(ctx, o)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		err = s.build(ctx, ".", o, append(slices.Clip(opts), harness.WithStore(p.store, id)))
+		if _, busy := errors.AsType[*sessions.BusyError](err); !busy || o.resume != "" {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.kept = p.kept
+	if s.kept && s.Session.View().Len() == 1 {
+		s.closers = append(s.closers, s.forget(p.store)) // runs before the session is closed
+	}
+	s.resumed(o)
+	return nil
+}
+
+// forget returns a function that removes the session if nothing was said in it.
+func (s *session) forget(store sessions.Store) func() error {
+	return func() error {
+		if s.Session.View().Len() > 1 || s.Session.Pending() != nil {
+			return nil
+		}
+		id := s.Session.ID()
+		return errors.Join(s.Session.Close(), store.Delete(context.Background(), id))
+	}
+}
+
+// resumed tells what is not as it was when the session was used last. A flag takes precedence over what the
+// session has kept.
+func (s *session) resumed(o *options) {
+	for _, c := range s.Session.Changes() {
+		s.Notify("session", c.String())
+	}
+	for _, err := range s.Session.Damage() {
+		s.Notify("session", err.Error())
+	}
+	if o.mode != "" && s.Policy.Mode() != o.mode {
+		_ = s.Policy.SetMode(o.mode) // the flag was checked
+	}
+}
+
+// id returns the id of the session, or "" if nothing is kept of it.
+func (s *session) id() string {
+	if !s.kept {
+		return ""
+	}
+	return s.Session.ID()
+}
+
+// close undoes everything, the last thing first.
+func (s *session) close() {
+	for _, f := range slices.Backward(s.closers) {
+		_ = f()
+	}
+}
+
+// build makes the agent of a session for a directory.
+func (s *session) build(ctx context.Context, dir string, o *options, opts []harness.Option) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if o.print && o.input == "" { // where nobody can be asked, a question ends the run
+		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
+	}
+	if s.Runtime, err = harness.New(ctx, abs, opts...); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.Close)
+	s.dir = s.Files.Dir()
+	allowed, err := parseRules(o.allow, s.Tools)
+	if err != nil {
+		return err
+	}
+	for _, r := range allowed {
+		if err := s.Policy.KeepRule(ctx, aycoder.Session, r.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseRules parses the -allow flags.
+func parseRules(flags []string, all []aycoder.Tool) ([]policy.Rule, error) {
+	var names []string
+	for _, t := range all {
+		names = append(names, t.Spec().Name)
+	}
+	var rules []policy.Rule
+	for _, f := range flags {
+		for _, text := range splitRules(f, names) {
+			r, err := policy.ParseRule(policy.RuleAllow, text)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(names, r.Tool) {
+				return nil, &aycoder.ConfigError{Option: "-allow " + text,
+					Err: fmt.Errorf("no tool %q; there are %s", r.Tool, strings.Join(names, ", "))}
+			}
+			rules = append(rules, r)
+		}
+	}
+	return rules, nil
+}
+
+// splitRules splits a list at the commas before the name of a tool; other commas belong
+// to a pattern.
+func splitRules(list string, names []string) []string {
+	var out []string
+	for part := range strings.SplitSeq(list, ",") {
+		name, _, _ := strings.Cut(part, ":")
+		if len(out) > 0 && !slices.Contains(names, strings.TrimSpace(name)) {
+			out[len(out)-1] += "," + part
+			continue
+		}
+		out = append(out, part)
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+// A sessionPlace is where conversations are kept.
+type sessionPlace struct {
+	store sessions.Store
+	kept  bool   // on disk
+	note  string // says why it is not, although it should be
+}
+
+// stateDir is the user's directory for what programs keep between their runs, or "" if the environment does not
+// set one.
+func stateDir(getenv func(string) string, system string) string {
+	dir := getenv("XDG_STATE_HOME")
+	if dir == "" && system == "windows" {
+		dir = getenv("LOCALAPPDATA")
+	}
+	if home := getenv("HOME"); dir == "" && home != "" {
+		dir = filepath.Join(home, ".local", "state")
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, "aycoder")
+}
+
+// sessionDir is the directory of the sessions, or "" if there is no place for them.
+func (a *app) sessionDir(st *settings) string {
+	dir := ""
+	if st.loaded != nil {
+		dir = st.loaded.Config.Session.Dir
+	}
+	if state := stateDir(a.getenv, runtime.GOOS); dir == "" && state != "" {
+		dir = filepath.Join(state, "sessions")
+	}
+	return dir
+}
+
+// place returns where the conversation is kept. Where nothing can be kept, the work is done all the same.
+func (a *app) place(o *options, st *settings) *sessionPlace {
+	if o.noSession {
+		return &sessionPlace{store: sessions.Memory()}
+	}
+	store, err := a.store(st)
+	if err != nil {
+		return &sessionPlace{store: sessions.Memory(), note: "this conversation is not kept: " + err.Error()}
+	}
+	return &sessionPlace{store: store, kept: true}
+}
+
+// store opens the sessions of the user.
+func (a *app) store(st *settings) (sessions.Store, error) {
+	dir := a.sessionDir(st)
+	if dir == "" {
+		return nil, fmt.Errorf("there is no place for sessions: HOME is not set")
+	}
+	return sessions.Dir(dir)
+}
+
+// choose returns the ids of the sessions to try, in order: "" is a new one.
+func (p *sessionPlace) choose(ctx context.Context, o *options) ([]string, error) {
+	if !o.last && o.resume == "" {
+		return []string{""}, nil
+	}
+	if !p.kept {
+		return nil, fmt.Errorf("go on with a session: %s", p.note)
+	}
+	here, err := directory()
+	if err != nil {
+		return nil, err
+	}
+	if o.resume != "" {
+		e, err := find(ctx, p.store, o.resume)
+		if err != nil {
+			return nil, err
+		}
+		return []string{e.ID}, belongs(e, here)
+	}
+	all, err := sessions.List(ctx, p.store, func(e *sessions.Entry) bool { return e.Dir == here })
+	var ids []string
+	for _, e := range all {
+		ids = append(ids, e.ID)
+	}
+	return append(ids, ""), err
+}
+
+// directory returns the name of this directory as sessions have it.
+func directory() (string, error) {
+	ws, err := workspace.Open(".")
+	if err != nil {
+		return "", err
+	}
+	defer ws.Close()
+	return ws.Dir(), nil
+}
+
+// find returns the session whose id begins with a text.
+func find(ctx context.Context, store sessions.Store, prefix string) (sessions.Entry, error) {
+	all, err := sessions.List(ctx, store, func(e *sessions.Entry) bool { return strings.HasPrefix(e.ID, prefix) })
+	if err != nil {
+		return sessions.Entry{}, err
+	}
+	wrong := func(format string, args ...any) error {
+		return &aycoder.ConfigError{Option: "session " + prefix, Err: fmt.Errorf(format, args...)}
+	}
+	for _, e := range all {
+		if e.ID == prefix {
+			return e, nil
+		}
+	}
+	switch len(all) {
+	case 0:
+		return sessions.Entry{}, wrong("there is none whose id begins so; see aycoder sessions")
+	case 1:
+		return all[0], nil
+	}
+	return sessions.Entry{}, wrong("there are %d whose ids begin so, such as %s and %s", len(all), all[0].ID, all[1].ID)
+}
+
+// belongs reports a session of another directory, unless that is gone: its files are not those that are here.
+func belongs(e sessions.Entry, here string) error {
+	if e.Dir == "" || e.Dir == here {
+		return nil
+	}
+	if _, err := os.Stat(e.Dir); err != nil {
+		return nil
+	}
+	return &aycoder.ConfigError{Option: "-r " + e.ID, Err: fmt.Errorf("the session is one of %s; add -C %s", e.Dir, quoteShell(e.Dir))}
+}
+
+// titleOf returns what a session is about, on one line.
+func titleOf(e *sessions.Entry) string {
+	return cleanLine(cmp.Or(e.Title, e.Prompt, "(nothing was said)"))
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A kept is a directory with conversations, and the program in it.
+type kept struct {
+	t          *testing.T
+	dir, state string
+	service    *service
+}
+
+func newKept(t *testing.T, s *service) *kept {
+	return &kept{t, t.TempDir(), t.TempDir(), s}
+}
+
+func (k *kept) env() []string { return append(k.service.env(), "XDG_STATE_HOME="+k.state) }
+
+// run runs the program in the directory.
+func (k *kept) run(code int, args ...string) ended {
+	k.t.Helper()
+	got := runProgram(k.t, k.env(), "", append([]string{"-C", k.dir}, args...)...)
+	require.Equal(k.t, code, got.code, got.out+got.err)
+	return got
+}
+
+// command runs a command of the program in the directory.
+func (k *kept) command(code int, args ...string) ended {
+	k.t.Helper()
+	cmd := program(k.t, k.env(), args...)
+	cmd.Dir = k.dir
+	return finish(k.t, cmd, code)
+}
+
+func (k *kept) ids() (ids []string) {
+	k.t.Helper()
+	var list []object
+	require.NoError(k.t, json.Unmarshal([]byte(k.command(exitOK, "sessions", "-json").out), &list))
+	for _, e := range list {
+		ids = append(ids, e["id"].(string))
+	}
+	return ids
+}
+
+func TestGoOnWithASession(t *testing.T) {
+	k := newKept(t, newService(t, says("Blue.", "end_turn"), says("Because.", "end_turn"), says("No.", "end_turn")))
+	k.run(exitOK, "-p", "which colour?")
+	k.run(exitOK, "-p", "-c", "why?")
+	require.Contains(t, k.service.requests()[1], "Blue.")
+	ids := k.ids()
+	require.Len(t, ids, 1)
+	k.run(exitOK, "-p", "-r", ids[0][:5], "sure?")
+	require.Contains(t, k.service.requests()[2], "Because.")
+	require.Contains(t, k.run(exitUsage, "-p", "-r", "zz", "x").err, "none whose id begins so")
+	require.Contains(t, k.run(exitUsage, "-p", "-r", ids[0]).err, "does not wait for anything")
+	other := newKept(t, k.service)
+	other.state = k.state
+	require.Contains(t, other.run(exitUsage, "-p", "-r", ids[0], "x").err, "add -C ")
+	k.run(exitOK, "-p", "a new one")
+	require.NotContains(t, k.service.requests()[3], "Blue.")
+	require.Len(t, k.ids(), 2)
+	require.Len(t, k.service.requests(), 4)
+}
+
+func TestNoSession(t *testing.T) {
+	k := newKept(t, newService(t, says("ok", "end_turn")))
+	k.run(exitOK, "-p", "-no-session", "hi")
+	require.Empty(t, filesIn(t, k.state))
+	got := runProgram(t, []string{"XDG_STATE_HOME=" + k.state}, "", "-p", "What is a monad?", "-model", "demo")
+	require.Equal(t, exitOK, got.code, got.err)
+	require.Empty(t, filesIn(t, k.state), "the demo keeps nothing")
+	k.run(exitUsage, "-p", "-no-session", "-c", "hi")
+	k.run(exitUsage, "-p", "-model", "nobody/x", "hi")
+	require.Empty(t, k.ids(), "a run that did not begin leaves nothing")
+}
+
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, name)
+		}
+		return err
+	}))
+	return names
+}
+
+// Where nothing can be kept, the work is done all the same, unless a session is asked for.
+func TestNoPlaceForSessions(t *testing.T) {
+	k := newKept(t, newService(t, says("ok", "end_turn")))
+	k.state = filepath.Join(k.dir, "file")
+	require.NoError(t, os.WriteFile(k.state, nil, 0o600))
+	require.Contains(t, k.run(exitOK, "-p", "hi").err, "this conversation is not kept: ")
+	require.Contains(t, k.run(exitError, "-p", "-c", "hi").err, "go on with a session: this conversation is not kept")
+}
+
+// A run that needed an approval is kept, and goes on where it was.
+func TestSuspendedRunGoesOn(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("bash does not run commands here")
+	}
+	k := newKept(t, newService(t, calls("bash", `{"command":"touch done"}`), says("Ran.", "end_turn")))
+	got := k.run(exitApproval, "-p", "touch it")
+	m := regexp.MustCompile(`or go on with -r (\w+)\)`).FindStringSubmatch(got.err)
+	require.NotNil(t, m, got.err)
+	require.Equal(t, k.ids(), m[1:])
+	k.run(exitApproval, "-p", "-r", m[1])
+	require.NoFileExists(t, filepath.Join(k.dir, "done"))
+	require.Equal(t, "Ran.\n", k.run(exitOK, "-p", "-r", m[1], "-allow", "bash:touch *").out)
+	require.FileExists(t, filepath.Join(k.dir, "done"))
+}
+
+func TestSessionCommands(t *testing.T) {
+	k := newKept(t, newService(t, says("Blue whales.", "end_turn")))
+	require.Contains(t, k.command(exitOK, "sessions").out, "There are no sessions")
+	k.run(exitOK, "-p", "largest animal?")
+	id := k.ids()[0]
+	require.Contains(t, k.command(exitOK, "sessions").out, "largest animal?")
+	require.Contains(t, k.command(exitOK, "sessions", "show", id[:6]).out, "Blue whales.")
+	require.Contains(t, k.command(exitOK, "sessions", "search", "whales").out, id)
+	require.Contains(t, k.command(exitOK, "sessions", "search", "octopus").out, "Nothing was found")
+	k.command(exitOK, "sessions", "rename", id, "About", "whales")
+	require.Contains(t, k.command(exitOK, "sessions").out, "About whales")
+	html := k.command(exitOK, "sessions", "export", id, "html").out
+	require.Contains(t, html, "<html")
+	require.Contains(t, k.command(exitUsage, "sessions", "export", id, "pdf").err, `no format "pdf"`)
+
+	file := filepath.Join(k.dir, "export.json")
+	require.NoError(t, os.WriteFile(file, []byte(k.command(exitOK, "sessions", "export", id).out), 0o600))
+	k.command(exitOK, "sessions", "delete", id)
+	require.Empty(t, k.ids())
+	k.command(exitOK, "sessions", "import", file)
+	again := k.ids()
+	require.Len(t, again, 1)
+	require.NotEqual(t, id, again[0])
+	require.Contains(t, k.command(exitOK, "sessions", "show", again[0]).out, "Blue whales.")
+	require.Contains(t, k.command(exitUsage, "sessions", "delete", id).err, "none whose id begins so")
+	require.Contains(t, k.command(exitUsage, "sessions", "rename", id).err, "it is used so: aycoder sessions rename id title")
+}
+
+func TestStateDir(t *testing.T) {
+	home := t.TempDir()
+	tests := []struct {
+		system string
+		env    map[string]string
+		want   string
+	}{
+		{"linux", map[string]string{"HOME": home}, filepath.Join(home, ".local/state/aycoder")},
+		{"linux", map[string]string{"HOME": home, "XDG_STATE_HOME": filepath.Join(home, "s")}, filepath.Join(home, "s/aycoder")},
+		{"linux", map[string]string{"HOME": home, "LOCALAPPDATA": filepath.Join(home, "l")}, filepath.Join(home, ".local/state/aycoder")},
+		{"windows", map[string]string{"HOME": home, "LOCALAPPDATA": filepath.Join(home, "l")}, filepath.Join(home, "l/aycoder")},
+		{"linux", map[string]string{"XDG_STATE_HOME": "relative"}, ""},
+		{"linux", nil, ""},
+	}
+	for _, tt := range tests {
+		got := stateDir(func(name string) string { return tt.env[name] }, tt.system)
+		require.Equal(t, tt.want, got, "%s %v", tt.system, tt.env)
+	}
+}
+
+func TestImage(t *testing.T) {
+	k := newKept(t, newService(t, says("A dot.", "end_turn")))
+	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "a.png"), []byte(png), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "a.txt"), []byte("text"), 0o600))
+	k.run(exitOK, "-p", "-i", "a.png", "what is it?")
+	require.Contains(t, k.service.requests()[0], `"media_type":"image/png"`)
+	require.Contains(t, k.run(exitUsage, "-p", "-i", "a.txt", "what is it?").err, "-i a.txt: it is text/plain")
+	require.Contains(t, k.run(exitUsage, "-p", "-i", "none.png", "what?").err, "-i none.png: ")
+}
+
+func TestBaseURL(t *testing.T) {
+	k := newKept(t, newService(t, says("here", "end_turn")))
+	got := runProgram(t, []string{"OPENAI_API_KEY=", keyEnv + "=sk-ant-secret-0123"}, "", "-p", "hi", "-base-url", k.service.URL)
+	require.Equal(t, "here\n", got.out, got.err)
+}
+
+func TestMaxCost(t *testing.T) {
+	k := newKept(t, newService(t, calls("list_files", `{}`)))
+	got := k.run(exitLimit, "-p", "-max-cost", "0", "hi")
+	require.Contains(t, got.err, "agent.max_cost")
+	k.run(exitUsage, "-p", "-max-cost", "x", "hi")
+}
+
+const colourSchema = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`
+
+func TestSchema(t *testing.T) {
+	k := newKept(t, newService(t, calls("answer", `{"name":"blue"}`)))
+	file := filepath.Join(k.dir, "schema.json")
+	require.NoError(t, os.WriteFile(file, []byte(colourSchema), 0o600))
+	require.JSONEq(t, `{"name":"blue"}`, k.run(exitOK, "-p", "-schema", file, "which colour?").out)
+	last := lastLine(t, k.run(exitOK, "-p", "-output", "json", "-schema", file, "which colour?").out)
+	require.Equal(t, object{"name": "blue"}, last["value"])
+	require.NoError(t, os.WriteFile(file, []byte(`{"type":"array"}`), 0o600))
+	require.Contains(t, k.run(exitUsage, "-p", "-schema", file, "which?").err, `is not "object"`)
+	k.run(exitUsage, "-p", "-schema", filepath.Join(k.dir, "none"), "which?")
+
+	k = newKept(t, newService(t, says("Blue.", "end_turn")))
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "s.json"), []byte(colourSchema), 0o600))
+	got := k.run(exitError, "-p", "-schema", "s.json", "which colour?")
+	require.Empty(t, strings.TrimSpace(got.out), "nothing that does not fit is printed")
+}
+
+// Changes that were left out because of somebody else's are told by the exit status, unless a later call has made them.
+func TestConflictsLeft(t *testing.T) {
+	edit := func(old, text string) string {
+		return `{"path":"a.txt","old_string":"` + old + `","new_string":"` + text + `"}`
+	}
+	for _, solved := range []bool{false, true} {
+		k := newKept(t, nil)
+		file := filepath.Join(k.dir, "a.txt")
+		require.NoError(t, os.WriteFile(file, []byte("one\n"), 0o600))
+		change := calls("edit_file", edit("one", "two"))
+		answers := []http.HandlerFunc{calls("read_file", `{"path":"a.txt"}`), func(w http.ResponseWriter, r *http.Request) {
+			assert.NoError(t, os.WriteFile(file, []byte("three\n"), 0o600))
+			change(w, r)
+		}}
+		code := exitConflicts
+		if solved {
+			code = exitOK
+			answers = append(answers, calls("read_file", `{"path":"./a.txt"}`), calls("edit_file", edit("three", "four")))
+		}
+		k.service = newService(t, append(answers, says("Done.", "end_turn"))...)
+		got := k.run(code, "-p", "-allow", "edit_file", "change it", "-output", "json")
+		last := lastLine(t, got.out)
+		if !solved {
+			require.Equal(t, []any{"a.txt"}, last["conflicts"])
+			require.Contains(t, got.err, "conflict with yours: a.txt")
+		}
+		require.EqualValues(t, code, last["exit_code"])
+	}
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	sessions "github.com/aycoder/aycoder/session"
+)
+
+const foundSessions = 20 // that a search shows
+
+// sessionsCommand does what the arguments of "aycoder sessions" say.
+func sessionsCommand(ctx context.Context, k *call) error {
+	st, err := k.load(&options{})
+	if err != nil {
+		return err
+	}
+	store, err := k.store(st)
+	if err != nil {
+		return err
+	}
+	c := &sessionCall{k, store}
+	switch k.action {
+	case "list":
+		return c.list(ctx)
+	case "search":
+		return c.search(ctx, strings.Join(k.args, " "))
+	case "import":
+		return c.read(ctx, k.arg(0))
+	}
+	e, err := find(ctx, store, k.arg(0))
+	if err != nil {
+		return err
+	}
+	switch k.action {
+	case "rename":
+		return c.rename(ctx, &e, strings.Join(k.args[1:], " "))
+	case "delete":
+		if err := store.Delete(ctx, e.ID); err != nil {
+			return err
+		}
+		return c.done(e.ID, "Deleted")
+	case "export":
+		return c.export(ctx, e.ID, k.arg(1))
+	}
+	return c.show(ctx, e)
+}
+
+type sessionCall struct {
+	*call
+	store sessions.Store
+}
+
+// done reports what was done to a session.
+func (c *sessionCall) done(id, what string) error {
+	return c.print(map[string]string{"id": id}, func(w io.Writer) { fmt.Fprintln(w, what, id+".") })
+}
+
+func (c *sessionCall) list(ctx context.Context) error {
+	here, err := directory()
+	if err != nil {
+		return err
+	}
+	all, err := sessions.List(ctx, c.store, func(e *sessions.Entry) bool { return c.on["all"] || e.Dir == here })
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = []sessions.Entry{}
+	}
+	return c.print(all, func(w io.Writer) {
+		for _, e := range all {
+			fmt.Fprintln(w, c.line(&e))
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(w, "There are no sessions of this directory; -all lists those of others.")
+		}
+	})
+}
+
+// line describes a session on one line.
+func (c *sessionCall) line(e *sessions.Entry) string {
+	text := e.ID + "  " + e.Used.Local().Format(time.DateTime) + "  " + titleOf(e)
+	if c.on["all"] {
+		text += "  (" + e.Dir + ")"
+	}
+	return text
+}
+
+func (c *sessionCall) search(ctx context.Context, words string) error {
+	type hit struct {
+		sessions.Entry
+		Excerpt string `json:"excerpt"`
+	}
+	found, err := sessions.Find(ctx, c.store, words, foundSessions)
+	if err != nil && len(found) == 0 {
+		return err
+	}
+	hits := []hit{}
+	for _, h := range found {
+		hits = append(hits, hit{h.Entry, h.Excerpt})
+	}
+	return c.print(hits, func(w io.Writer) {
+		for _, h := range hits {
+			fmt.Fprintln(w, c.line(&h.Entry)+"\n    "+cleanLine(h.Excerpt))
+		}
+		if len(hits) == 0 {
+			fmt.Fprintln(w, "Nothing was found.")
+		}
+	})
+}
+
+// show prints a conversation as people read it, or with -json what the list has of it.
+func (c *sessionCall) show(ctx context.Context, e sessions.Entry) error {
+	if c.json {
+		return c.print(e, nil)
+	}
+	return c.export(ctx, e.ID, "md")
+}
+
+// export prints a conversation as a document. The text cannot control a terminal that it goes to.
+func (c *sessionCall) export(ctx context.Context, id, format string) error {
+	v, _, err := sessions.Read(ctx, c.store, id)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	switch format {
+	case "", "json":
+		err = v.WriteJSON(&b)
+	case "md":
+		err = v.WriteMarkdown(&b, v.Head(""), nil)
+	case "html":
+		err = v.WriteHTML(&b, v.Head(""), nil)
+	default:
+		err = fmt.Errorf("%w: no format %q; there are json, md and html", ErrUsage, format)
+	}
+	if err != nil {
+		return err
+	}
+	if isTerminal(c.stdout) {
+		return c.write(safe(format == "" || format == "json", b.String()))
+	}
+	return c.write(b.String())
+}
+
+func (c *sessionCall) rename(ctx context.Context, e *sessions.Entry, title string) error {
+	s, err := sessions.Open(ctx, c.store, e.ID, nobody{})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.SetTitle(ctx, title), s.Close()); err != nil {
+		return err
+	}
+	return c.done(e.ID, "Renamed")
+}
+
+// read makes a session of a document that export has printed, or of a session of another program. That is a session of
+// the directory in which it was made.
+func (c *sessionCall) read(ctx context.Context, name string) error {
+	here, err := directory()
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	export, dir, err := exportOf(data)
+	if err != nil {
+		return err
+	}
+	s, err := sessions.Import(ctx, c.store, nobody{}, bytes.NewReader(export), sessions.WithDir(cmp.Or(dir, here)))
+	if err != nil {
+		return err
+	}
+	title := s.View().Title()
+	if title != "" { // the list does not have that of a document yet
+		err = s.SetTitle(ctx, title)
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	return c.done(s.ID(), "Imported as")
+}
+
+// nobody is the agent of a session in which nothing is asked.
+type nobody struct{}
+
+// Run implements [aycoder.Agent].
+func (nobody) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) { yield(nil, errors.New("nobody answers here")) }
+}

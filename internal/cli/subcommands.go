@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A subcommand is what the program does if its first argument is the name of the command. The usage, the completion
+// and docs/cli.md are made from the table of them.
+type subcommand struct {
+	name, help string
+	actions    []action   // what the first argument may be; the first one is what the command does without
+	flags      []switchOf // besides -json and -h
+	run        func(ctx context.Context, c *call) error
+	raw        bool // the command reads its flags itself
+}
+
+// An action is a command of a command.
+type action struct{ name, args, help string }
+
+// A switchOf is a flag of a command.
+type switchOf struct{ name, help string }
+
+// A call is what a command gets of the program that runs it.
+type call struct {
+	*app
+	action string
+	args   []string // behind the action
+	json   bool
+	on     map[string]bool // the other switches
+}
+
+// subcommands lists all commands, those of extensions at the end.
+func (a *app) subcommands() []subcommand {
+	all := []subcommand{
+		{"models", "the models that the catalogue knows, and which of them have a key", []action{
+			{"list", "[text]", "those with the text in their names"},
+		}, nil, models, false},
+		{"sessions", "conversations: list, show, search, export, import, rename, delete", []action{
+			{"list", "", "those of this directory, the newest first"},
+			{"show", "id", "what was said"},
+			{"search", "words", "the conversations with these words"},
+			{"export", "id [json|md|html]", "prints it as a document"},
+			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
+			{"rename", "id title", "gives it a title"},
+			{"delete", "id", "removes it with its versions of files"},
+		}, []switchOf{{"all", "those of all directories"}}, sessionsCommand, false},
+		{"config", "the configuration in force, and its mistakes", []action{
+			{"show", "", "each value with the place that it comes from"},
+			{"check", "", "all mistakes, with file and line"},
+			{"schema", "", "a JSON Schema of the files, for editors"},
+		}, nil, configCommand, false},
+		{"doctor", "checks what the program needs", nil, []switchOf{{"online", "ask the provider, too"}}, doctor, false},
+		{"plugin", "plugins: install, trust, update, remove", pluginActions(), nil, plugins, false},
+		{"completion", "prints a completion for a shell", []action{
+			{"bash", "", "source <(aycoder completion bash)"},
+			{"zsh", "", "source <(aycoder completion zsh)"},
+			{"fish", "", "aycoder completion fish | source"},
+		}, nil, completion, false},
+	}
+	for _, e := range a.extensions {
+		for _, c := range e.Subcommands {
+			all = append(all, subcommand{name: c.Name, help: c.Help, raw: true, run: func(ctx context.Context, k *call) error {
+				return c.Run(ctx, Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv}, k.args)
+			}})
+		}
+	}
+	return all
+}
+
+// subcommand returns the command of a name.
+func (a *app) subcommand(name string) (subcommand, bool) {
+	all := a.subcommands()
+	i := slices.IndexFunc(all, func(c subcommand) bool { return c.name == name })
+	if i < 0 {
+		return subcommand{}, false
+	}
+	return all[i], true
+}
+
+// call runs a command, and returns the exit code.
+func (a *app) call(c subcommand, args []string) int {
+	ctx, stop := a.withSignals()
+	defer stop()
+	k := &call{app: a, args: args, on: map[string]bool{}}
+	err := k.parse(c)
+	if errors.Is(err, flag.ErrHelp) {
+		return a.say(c.usage())
+	}
+	if err == nil {
+		err = c.run(ctx, k)
+	}
+	if sig, ok := errors.AsType[*signalled](context.Cause(ctx)); ok {
+		return exitCode(sig.sig)
+	}
+	if err == nil {
+		return exitOK
+	}
+	if is[*brokenError](err) {
+		return a.unwritten(err)
+	}
+	return a.failed(err)
+}
+
+// parse reads the flags, and the action.
+func (k *call) parse(c subcommand) error {
+	if c.raw {
+		return nil
+	}
+	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.BoolVar(&k.json, "json", false, "")
+	for _, f := range c.flags {
+		fs.BoolFunc(f.name, "", func(string) error { k.on[f.name] = true; return nil })
+	}
+	words, err := interspersed(fs, k.args)
+	switch {
+	case errors.Is(err, flag.ErrHelp) || len(words) > 0 && words[0] == "help":
+		return flag.ErrHelp
+	case err != nil:
+		return c.wrong(err.Error())
+	case len(c.actions) == 0 && len(words) > 0:
+		return c.wrong("it takes no arguments")
+	case len(c.actions) == 0:
+		return nil
+	case len(words) == 0:
+		k.action, k.args = c.actions[0].name, nil
+		return nil
+	case !slices.ContainsFunc(c.actions, func(x action) bool { return x.name == words[0] }) && len(c.actions) == 1:
+		words = append([]string{c.actions[0].name}, words...)
+	}
+	k.action, k.args = words[0], words[1:]
+	if !slices.ContainsFunc(c.actions, func(x action) bool { return x.name == k.action }) {
+		return c.wrong(fmt.Sprintf("there is no %q", k.action))
+	}
+	return k.count(c)
+}
+
+// count checks the number of the arguments of an action: those in brackets may be left out, and a text takes all
+// words.
+func (k *call) count(c subcommand) error {
+	i := slices.IndexFunc(c.actions, func(x action) bool { return x.name == k.action })
+	want := strings.Fields(c.actions[i].args)
+	least := slices.IndexFunc(append(want, "["), func(s string) bool { return s[0] == '[' })
+	open := len(want) > 0 && slices.Contains([]string{"words", "title"}, want[len(want)-1])
+	if len(k.args) < least || len(k.args) > len(want) && !open {
+		return c.wrong("it is used so: aycoder " + strings.TrimSpace(c.name+" "+k.action+" "+c.actions[i].args))
+	}
+	return nil
+}
+
+func (c subcommand) wrong(what string) error {
+	return fmt.Errorf("%w: %s; aycoder %s -h tells more", ErrUsage, what, c.name)
+}
+
+// usage returns the text of -h.
+func (c subcommand) usage() string {
+	var b strings.Builder
+	form := "usage: aycoder " + c.name + " [flags]"
+	if len(c.actions) > 0 {
+		form = "usage: aycoder " + c.name + " [command] [flags]"
+	}
+	b.WriteString(form + "\n\n" + c.help + "\n\n")
+	for _, x := range c.actions {
+		entry(&b, strings.TrimSpace(x.name+" "+x.args), x.help)
+	}
+	b.WriteString("\nflags:\n")
+	for _, f := range c.flags {
+		entry(&b, "-"+f.name, f.help)
+	}
+	entry(&b, "-json", "print JSON")
+	return b.String()
+}
+
+// arg returns an argument behind the action, or "".
+func (k *call) arg(n int) string {
+	if n < len(k.args) {
+		return k.args[n]
+	}
+	return ""
+}
+
+// brokenError reports that the output could not be written.
+type brokenError struct{ error }
+
+// Unwrap returns the cause.
+func (e *brokenError) Unwrap() error { return e.error }
+
+// print writes a value as JSON with -json, and else as text.
+func (k *call) print(value any, text func(w io.Writer)) error {
+	var b strings.Builder
+	if k.json {
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(value); err != nil {
+			return err
+		}
+	} else {
+		text(&b)
+	}
+	return k.write(safe(k.json, b.String()))
+}
+
+// write writes text.
+func (k *call) write(text string) error {
+	if _, err := io.WriteString(k.stdout, text); err != nil {
+		return &brokenError{err}
+	}
+	return nil
+}
+
+// safe makes text safe for a terminal.
+func safe(isJSON bool, text string) string {
+	if !isJSON {
+		return clean(text)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		body, end := strings.CutSuffix(line, "\n")
+		b.Write(escapeJSON([]byte(body)))
+		if end {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
