@@ -378,11 +378,10 @@ func (r *run) seen(ev Event) {
 // belong to the fact; they come out only if it is accepted. The mutex is held.
 func (r *run) step(f Fact, events ...Event) error {
 	turn, before := r.state.turn, len(r.state.history.Items)
-	next, actions, err := r.state.after(f)
+	actions, err := r.state.accept(f)
 	if err != nil {
 		return err
 	}
-	r.state = next
 	if r.facts != nil {
 		r.facts.note(f)
 	}
@@ -395,12 +394,12 @@ func (r *run) step(f Fact, events ...Event) error {
 		}
 		r.tell(ev)
 	}
-	if len(next.history.Items) > before {
-		r.tellRest(next.history.Items[before:])
+	if len(r.state.history.Items) > before {
+		r.tellRest(r.state.history.Items[before:])
 	}
-	if next.turn > turn {
+	if r.state.turn > turn {
 		d := &r.done
-		r.tell(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: d.Usage, Cost: d.Cost,
+		r.tell(&TurnFinished{Turn: r.state.turn, Stop: r.state.stop, Usage: d.Usage, Cost: d.Cost,
 			Provider: d.Provider, Model: d.Model, ID: d.ID, RequestID: d.RequestID})
 		d.Usage, d.Cost = Usage{}, nil
 	}

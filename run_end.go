@@ -148,11 +148,11 @@ func (r *run) close() {
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.state
+	s := &r.state
 	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
 		Usage: s.usage, Spent: r.named(s.allSpent()), Changes: r.changes}
 	if s.end == EndSuspended {
-		res.Pending = &Pending{Run: r.id, State: State{s}}
+		res.Pending = &Pending{Run: r.id, State: State{*s}}
 		for i := range s.calls {
 			n := slices.IndexFunc(r.suspended,
 				func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })

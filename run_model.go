@@ -326,7 +326,8 @@ func (r *run) shrink(f *ModelFailed, err error) error {
 		r.refused = &refusal{err: e, size: messages + rest}
 		r.window = cmp.Or(e.Max, r.window)
 	}
-	next, _, _ := r.state.after(f)
+	next := r.state
+	_, _ = next.accept(f)
 	if next.broken == nil || next.broken.Retry {
 		return err
 	}
