@@ -123,7 +123,7 @@ func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	if err != nil || e.failed {
 		return false, nil
 	}
-	e.typ, e.delta = cmp.Or(e.typ, ev.Type), strings.Clone(e.delta)
+	e.typ = cmp.Or(e.typ, ev.Type)
 	if kind, place, ok := piece(e.typ); ok {
 		return true, d.delta(&e, kind, place)
 	}
