@@ -225,8 +225,8 @@ func (f *chatFault) field(r *rawjson.Reader) {
 	case "error":
 		chatRaw(r, &f.failure)
 	case "object":
-		if s, _ := r.Str(); s == "error" {
-			f.failure = s
+		if s, _ := r.View(); s == "error" {
+			f.failure = "error"
 		}
 	case "message", "msg", "error_message", "detail", "statusCode", "status_code":
 		chatRaw(r, &f.complaint) // some gateways do not use an envelope
@@ -245,7 +245,7 @@ func chatFirst(r *rawjson.Reader, to *string) {
 		r.Skip()
 		return
 	}
-	s, _ := r.Str()
+	s, _ := r.View()
 	*to = strings.Clone(s) // a substring would keep the whole chunk in memory
 }
 

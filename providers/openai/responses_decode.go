@@ -293,7 +293,7 @@ func (d *respDecoder) incomplete(r *rawjson.Reader) {
 // respString reads a string into to, unless it is empty or not a string. It makes a copy,
 // since a substring would keep the whole event in memory.
 func respString(r *rawjson.Reader, to *string) {
-	if s, ok := r.Str(); ok && s != "" {
+	if s, ok := r.Str(); ok && s != "" && s != *to {
 		*to = strings.Clone(s)
 	}
 }
