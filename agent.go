@@ -137,11 +137,13 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 			errs = append(errs, isNilError("option"))
 			continue
 		}
-		errs = append(errs, o(c))
+		if err := o(c); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	first, err := l.check(Setup{Client: m, Tools: c.given, Limits: l.limits})
-	if err := errors.Join(append([]error{err}, errs...)...); err != nil {
-		return nil, fmt.Errorf("new agent: %w", err)
+	if err != nil || len(errs) > 0 {
+		return nil, fmt.Errorf("new agent: %w", errors.Join(append([]error{err}, errs...)...))
 	}
 	for _, wrap := range slices.Backward(c.wrapContext) {
 		if c.builder = wrap(c.builder); c.builder == nil {

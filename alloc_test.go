@@ -31,6 +31,20 @@ func TestNewToolAllocatesLittle(t *testing.T) {
 	assert.LessOrEqual(t, bytes, uint64(800))
 }
 
+// A new agent and its first run, with one call and a model of the test, allocate 141 times. Nothing is made
+// for a compactor, an error or a wait that does not come.
+func TestFirstRunAllocatesLittle(t *testing.T) {
+	tool := newTool(t, "echo", aycoder.EffectReadOnly, echo)
+	n := testing.AllocsPerRun(20, func() {
+		m := &fake{turns: [][]any{calls(use("c", "echo", `{"text":"a"}`)), say("done")}}
+		for _, err := range newLoop(t, m, aycoder.WithTools(tool)).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+		}
+	})
+	t.Logf("%.0f allocations", n)
+	assert.LessOrEqual(t, n, 146.0)
+}
+
 // The arguments of a call that may run at once are checked once: the turn takes about 4,760
 // bytes, and a check 576.
 func TestCallAllocatesLittle(t *testing.T) {

@@ -320,18 +320,20 @@ func (e *FactError) Error() string {
 // Apply returns the state after f, and the actions that the caller must do now. If f does not fit
 // the state, the error is a [*FactError] and the state is returned unchanged.
 func (s State) Apply(f Fact) (State, []Action, error) {
-	next, actions, err := s.after(f)
-	return State{next}, actions, err
+	actions, err := s.accept(f)
+	return s, actions, err
 }
 
-// after is Apply.
-func (s machine) after(f Fact) (machine, []Action, error) {
-	next := s
+// accept is Apply in place. A machine is large, and each copy of one on the stack of a goroutine
+// that asks a model may make this stack grow.
+func (s *machine) accept(f Fact) ([]Action, error) {
+	next := *s
 	actions, reason := next.apply(f)
 	if reason != "" {
-		return s, nil, &FactError{Fact: f, Phase: phaseNames[s.phase], Reason: reason}
+		return nil, &FactError{Fact: f, Phase: phaseNames[s.phase], Reason: reason}
 	}
-	return next, actions, nil
+	*s = next
+	return actions, nil
 }
 
 // apply changes s. If it returns a reason to refuse f, s is not usable any more.

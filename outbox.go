@@ -28,6 +28,9 @@ func (o *outbox) push(ev Event) {
 		}
 	}
 	start := len(o.items) == 0
+	if o.items == nil {
+		o.items = make([]outItem, 0, 8)
+	}
 	o.items = append(o.items, outItem{ev: ev})
 	if start {
 		o.room = o.items

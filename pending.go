@@ -174,7 +174,8 @@ func (r *run) resume(ctx context.Context, in *Input) error {
 	}
 	r.state = in.Pending.State.machine
 	r.whole = r.loop.builder == ContextBuilder(plainContext{}) && r.state.note == nil && r.state.cut.limit == 0
-	if _, _, err := r.state.after(r.again); err != nil {
+	tried := r.state
+	if _, err := tried.accept(r.again); err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}
 	}
 	return anyResults(r, in)

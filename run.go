@@ -286,43 +286,6 @@ func (r *run) goOn(next func(*Result) *Message) {
 	}
 }
 
-// startAsking starts the goroutine that asks the model, if there is none. A run keeps this
-// goroutine, since its stack has grown to what decoding needs. The mutex is held.
-func (r *run) startAsking(ctx context.Context) {
-	if r.streaming || r.stopping {
-		return
-	}
-	r.streaming = true
-	r.live++
-	go r.askModel(ctx)
-}
-
-// askModel asks the model until the run ends. A client may end the goroutine with runtime.Goexit:
-// another goroutine then takes its place.
-func (r *run) askModel(ctx context.Context) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.streaming = false
-		r.live--
-		if len(r.asks) > 0 {
-			r.startAsking(ctx)
-		}
-		r.signal()
-	}()
-	if r.loop.setups != nil {
-		ctx = context.WithValue(ctx, placeKey{}, r)
-	}
-	for {
-		select {
-		case a := <-r.asks:
-			r.callModel(ctx, a)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // over reports whether nothing is left to wait for.
 func (r *run) over() bool {
 	r.mu.Lock()
@@ -378,11 +341,10 @@ func (r *run) seen(ev Event) {
 // belong to the fact; they come out only if it is accepted. The mutex is held.
 func (r *run) step(f Fact, events ...Event) error {
 	turn, before := r.state.turn, len(r.state.history.Items)
-	next, actions, err := r.state.after(f)
+	actions, err := r.state.accept(f)
 	if err != nil {
 		return err
 	}
-	r.state = next
 	if r.facts != nil {
 		r.facts.note(f)
 	}
@@ -395,12 +357,12 @@ func (r *run) step(f Fact, events ...Event) error {
 		}
 		r.tell(ev)
 	}
-	if len(next.history.Items) > before {
-		r.tellRest(next.history.Items[before:])
+	if len(r.state.history.Items) > before {
+		r.tellRest(r.state.history.Items[before:])
 	}
-	if next.turn > turn {
+	if r.state.turn > turn {
 		d := &r.done
-		r.tell(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: d.Usage, Cost: d.Cost,
+		r.tell(&TurnFinished{Turn: r.state.turn, Stop: r.state.stop, Usage: d.Usage, Cost: d.Cost,
 			Provider: d.Provider, Model: d.Model, ID: d.ID, RequestID: d.RequestID})
 		d.Usage, d.Cost = Usage{}, nil
 	}

@@ -105,15 +105,17 @@ func (r *run) end(ctx context.Context, f func()) {
 
 // await waits until done, or until the grace is over, and reports whether it is done.
 func (r *run) await(done func() bool) bool {
-	expired := make(chan struct{})
-	stop := r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })
-	defer stop()
+	var expired chan struct{} // made only if there is something to wait for
 	for {
 		r.mu.Lock()
 		ok := done()
 		r.mu.Unlock()
 		if ok {
 			return true
+		}
+		if expired == nil {
+			expired = make(chan struct{})
+			defer r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })()
 		}
 		select {
 		case <-r.wake:
@@ -148,11 +150,11 @@ func (r *run) close() {
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.state
+	s := &r.state
 	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
 		Usage: s.usage, Spent: r.named(s.allSpent()), Changes: r.changes}
 	if s.end == EndSuspended {
-		res.Pending = &Pending{Run: r.id, State: State{s}}
+		res.Pending = &Pending{Run: r.id, State: State{*s}}
 		for i := range s.calls {
 			n := slices.IndexFunc(r.suspended,
 				func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })

@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	// A stream that pauses after each event is read through a buffer of minBuffer,
-	// because thousands may be open at once. A stream that fills its buffer gets up to
-	// fullBuffer, and an event gets as much more as it needs.
+	// A stream that pauses after each event, or is short, is read through a buffer of
+	// minBuffer, because thousands may be open at once. A stream that fills its buffer
+	// manyFills times gets fullBuffer, and an event gets as much more as it needs.
 	minBuffer  = 1 << 10
 	fullBuffer = 4 << 10
+	manyFills  = 4
 	// maxIdle is the number of consecutive empty reads after which reading fails.
 	maxIdle = 100
 )
@@ -27,7 +28,7 @@ type framer struct {
 	line  int    // start of the current line
 	scan  int    // bytes before it were examined
 	lf    int    // the next line feed, or len(buf) if there is none; stale below scan
-	full  bool   // the last read filled buf
+	fills int    // number of reads that filled buf
 
 	text   bool   // the event has a line that is not blank
 	failed bool   // the event has an error in a separate field
@@ -172,7 +173,9 @@ func (f *framer) fill() {
 	for range maxIdle {
 		n, err := f.r.Read(f.buf[len(f.buf):cap(f.buf)])
 		f.buf = f.buf[:len(f.buf)+n]
-		f.full, f.err = len(f.buf) == cap(f.buf), err
+		if f.err = err; len(f.buf) == cap(f.buf) {
+			f.fills++
+		}
 		if n > 0 || err != nil {
 			return
 		}
@@ -189,8 +192,8 @@ func (f *framer) makeRoom() {
 	}
 	buf := f.buf[:0]
 	switch {
-	case f.full && cap(f.buf) < fullBuffer: // more is available than fits
-		buf = make([]byte, 0, max(minBuffer, 4*cap(f.buf)))
+	case f.fills >= manyFills && cap(f.buf) < fullBuffer: // much more is available than fits
+		buf = make([]byte, 0, fullBuffer)
 	case len(held) >= cap(f.buf)/2:
 		buf = make([]byte, 0, max(minBuffer, 2*cap(f.buf)))
 	}
