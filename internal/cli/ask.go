@@ -32,6 +32,7 @@ func (c *chat) ask(a *aycoder.ApprovalRequested) {
 
 // question shows the request.
 func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
+	v.saidAll()
 	was := v.verbose
 	v.verbose = v.verbose || whole
 	defer func() { v.verbose = was }()

@@ -176,6 +176,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	c.begin()
 	c.stopping, c.waited = false, 0
 	err := c.work(c.start(ctx, prompt, &res))
+	c.saidAll()
 	c.fresh()
 	c.changes = res.Changes
 	c.giveBack()

@@ -52,6 +52,7 @@ var toConflict = choices{"yYtTeEwWnN", "y keep yours · t take the agent's · e 
 // resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file.
 func (c *chat) resolve(ask *conflict) {
 	f := ask.file
+	c.saidAll()
 	c.fresh()
 	c.line("")
 	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cleanLine(f.Path)) + "  you changed this file since the model read it")

@@ -200,17 +200,37 @@ func (p *terminal) typed(keys string) {
 // answersBehind presses a key for a question while text stands in the line.
 func (p *terminal) answersBehind(key string) {
 	p.t.Helper()
-	p.expect("tab to answer")
+	p.shows("tab to answer")
 	p.typed("\t")
-	p.expect("now: y yes")
+	p.shows("now: y yes")
 	p.typed(key)
 }
 
 // answers presses a key when a question accepts one.
 func (p *terminal) answers(key string) {
 	p.t.Helper()
-	p.expect("y yes")
+	p.shows("y yes")
 	p.typed(key)
+}
+
+// prompts waits until a line is asked for.
+func (p *terminal) prompts(text string) {
+	p.t.Helper()
+	p.until("prompt "+text, func() bool {
+		rows := strings.Split(p.emulator.Text(), "\n")
+		last := rows[len(rows)-1]
+		return !strings.HasPrefix(last, "›") && !strings.HasPrefix(last, ">") &&
+			strings.Contains(strings.Join(rows[max(len(rows)-3, 0):], "\n"), text)
+	})
+}
+
+// shows waits until the last lines of the screen, where the status area is, have a text.
+func (p *terminal) shows(text string) {
+	p.t.Helper()
+	p.until(text+" in the status area", func() bool {
+		rows := strings.Split(p.emulator.Text(), "\n")
+		return strings.Contains(strings.Join(rows[max(len(rows)-4, 0):], "\n"), text)
+	})
 }
 
 // ends waits for the end of the program, and checks that terminal and disk are as before.
@@ -259,7 +279,7 @@ func TestDemo(t *testing.T) {
 	p.expect("demo> ")
 	p.typed("\x04")
 	p.ends(exitOK)
-	require.Contains(t, p.screen(), "     4 - for n; do names=\"$names,$n\"; done\n     4 + for n; do names=\"$names, $n\"; done\n")
+	require.Contains(t, p.screen(), " 4 - for n; do names=\"$names,$n\"; done\n 4 + for n; do names=\"$names, $n\"; done\n")
 	require.Regexp(t, `(?m)^● bash sh check.sh +exit 1 · \d+ms$`, p.screen())
 }
 
@@ -278,7 +298,7 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 	p.expect("Tell the model why")
 	p.typed("keep it as it is\r")
 	p.expect("edit_file refused: keep it as it is")
-	p.expect("shall I do?")
+	p.expect("I propose the change")
 	p.expect("demo> yes")
 	p.typed("\x15go on\r") // ctrl-u clears the line
 	p.expect("Apply?")
@@ -359,7 +379,7 @@ func TestEndOfInputMeansNo(t *testing.T) {
 			p.typed("\x04")
 			p.expect("no (end of input)")
 			p.expect("edit_file refused: end of input")
-			p.expect("shall I do?")
+			p.expect("I propose the change")
 			p.expect("demo> ")
 			if env == "TERM=xterm" {
 				p.typed("\x04")
@@ -398,16 +418,16 @@ func TestEditTheArguments(t *testing.T) {
 	p.typed("\r")
 	p.expect("Apply?")
 	p.answers("e")
-	p.expect("Arguments: ")
+	p.prompts("Arguments: ")
 	p.typed("\r")
 	p.expect("Nothing was changed.")
 	p.answers("e")
-	p.expect("Arguments: ")
+	p.prompts("Arguments: ")
 	p.typed("\x15{\"path\":1}\r")
 	p.expect("invalid arguments")
 	p.expect("Apply?")
 	p.answers("e")
-	p.expect("Arguments: ")
+	p.prompts("Arguments: ")
 	p.typed("\x15" + `{"path":"greet.sh","old_string":"$names,$n","new_string":"$names; $n"}` + "\r")
 	p.expect("got  Hello Ada; Bob!")
 	p.expect("The check still fails with the change as it is now")
@@ -508,7 +528,7 @@ func TestInterruptKillsCommands(t *testing.T) {
 	p.typed("run it\r")
 	p.expect("Run it?")
 	p.answers("y")
-	p.expect("started")
+	p.shows("started") // as its progress
 	p.typed("\x03")
 	p.expect("interrupted.")
 	data, err := os.ReadFile(pid)

@@ -90,7 +90,12 @@ func (u *ui) refresh() {
 	}
 	cols, _ := u.Size()
 	var lines []string
-	if u.working {
+	if u.answer != nil {
+		if rest := u.answer.Pending(); rest != "" {
+			lines = append(lines, tty.Wrap(rest, cols, "")...)
+		}
+	}
+	if u.working && u.asked == nil {
 		lines = append(lines, u.activity(u.stopped)...)
 	}
 	if u.asked != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/cli/paint"
 )
 
 const (
@@ -27,6 +28,7 @@ type view struct {
 
 	inProgress []*aycoder.ToolStarted // tools that have begun and not ended, the oldest first
 	began      map[string]time.Time
+	answer     *paint.Markdown   // that streams, or nil
 	note       map[string]string // newest progress, by call
 	since      time.Time         // when the request was sent
 	retry      time.Time         // when it will be repeated
@@ -49,9 +51,13 @@ func (v *view) event(ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
 		v.came = true
-		if !v.holdOff {
-			v.text(clean(ev.Text))
-		}
+		v.says(ev.Text)
+		return
+	case *aycoder.ToolProgress, *aycoder.ToolStarted, *aycoder.ToolDelta, *aycoder.ChildEvent: // print nothing
+	default:
+		v.saidAll()
+	}
+	switch ev := ev.(type) {
 	case *aycoder.ThinkingDelta:
 		v.came = true
 		if v.verbose {
@@ -83,6 +89,42 @@ func (v *view) event(ev aycoder.Event) {
 	case *aycoder.Compacted:
 		v.compacted(ev)
 	}
+}
+
+// style says what the terminal can show.
+func (v *view) style() paint.Style {
+	return paint.Style{Color: v.Color(), Dark: true, Width: v.width(), Plain: !v.Fancy()}
+}
+
+// says shows a piece of the model's text. A plain terminal gets it as it is.
+func (v *view) says(text string) {
+	switch {
+	case v.holdOff:
+	case !v.Fancy():
+		v.text(clean(text))
+	default:
+		if v.answer == nil {
+			v.fresh()
+			v.answer = paint.NewMarkdown(v.style(), lines{v.paper})
+		}
+		_, _ = v.answer.Write([]byte(text)) // the screen keeps its error
+	}
+}
+
+// saidAll shows what is left of the model's text.
+func (v *view) saidAll() {
+	if v.answer != nil {
+		_ = v.answer.Flush() // the screen keeps its error
+		v.answer = nil
+	}
+}
+
+// lines are a writer of complete lines to a paper.
+type lines struct{ *paper }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.text(string(p))
+	return len(p), nil
 }
 
 func (v *view) turn(ev *aycoder.TurnFinished) {
@@ -279,6 +321,12 @@ func (v *view) diff(text string) {
 	keep := previewLines
 	if v.verbose {
 		keep = verboseLines
+	}
+	if v.Fancy() && isDiff(text) {
+		for _, line := range paint.Diff(text, v.style(), paint.DiffOptions{Fold: keep}) {
+			v.line(line)
+		}
+		return
 	}
 	var lines []string
 	d := diffLines{several: strings.Count(text, "\n+++ ") > 1}
