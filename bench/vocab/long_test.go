@@ -110,6 +110,7 @@ type long struct {
 	growth                   int64 // tokens of the turns between compactions
 	summaries                int64 // tokens of the new messages of requests after a compaction
 	beyond                   int64 // the most bytes of heap beyond those of the history
+	stored                   int   // messages that were stored and decoded
 	sized                    int   // messages whose bytes are in size
 	size                     uint64
 }
@@ -190,15 +191,27 @@ func (l *long) ask(agent aycoder.Agent, prompt string) error {
 	return failed
 }
 
+// restore makes the history that of another process. What was stored before need not be decoded again, but no
+// message is the one that the process before knew.
+func (l *long) restore() {
+	next := make([]*aycoder.Message, len(l.messages))
+	for i, m := range l.messages {
+		next[i] = &aycoder.Message{Role: m.Role, Parts: m.Parts}
+		if i >= l.stored {
+			raw, err := json.Marshal(m)
+			require.NoError(l.t, err)
+			require.NoError(l.t, json.Unmarshal(raw, next[i]))
+		}
+	}
+	l.messages, l.stored = next, len(next)
+}
+
 // until continues the conversation until the model has answered n times.
 func (l *long) until(n int) {
 	agent, keep := l.loop()
 	for l.turns < n {
 		if l.runs%3 == 2 { // another process continues
-			data, err := json.Marshal(l.messages)
-			require.NoError(l.t, err)
-			l.messages = nil
-			require.NoError(l.t, json.Unmarshal(data, &l.messages))
+			l.restore()
 			agent, keep = l.loop()
 		}
 		l.runs++
