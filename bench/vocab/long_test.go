@@ -191,8 +191,8 @@ func (l *long) ask(agent aycoder.Agent, prompt string) error {
 	return failed
 }
 
-// restore makes the history that of another process. What was stored before need not be decoded again, but no
-// message is the one that the process before knew.
+// restore makes the history that of another process. All messages are new ones, but those that were stored
+// before are not decoded again.
 func (l *long) restore() {
 	next := make([]*aycoder.Message, len(l.messages))
 	for i, m := range l.messages {

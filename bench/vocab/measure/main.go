@@ -190,7 +190,7 @@ func (m *measurement) fresh() knowledge {
 
 func (k knowledge) observe(r request) { k.Observe(model, &r.req, aycoder.Usage{Input: r.count}) }
 
-// asked ends a request with a prompt of its own. A counter finds what it has observed by the last message: if
+// asked ends a request with a new prompt. A counter finds what it has observed by the last message: if
 // that were one of the texts, the count of an earlier draw, with another vocabulary, would pass for a part of a
 // later request.
 func (m *measurement) asked(r request, v int) request {
