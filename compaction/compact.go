@@ -52,8 +52,9 @@ func (b *build) compact(ctx context.Context, req *aycoder.Request, count tokens.
 	if from := b.cut(goal, most, open); from > max(was.From, b.head) {
 		b.summarize(ctx, from, goal)
 		b.note.Kept = b.kept(&was, from)
-		b.render()
 	}
+	// Even if nothing else goes, a document does whose prompt is not the last one any more.
+	b.render()
 	if !small() && try > 0 { // what is left are a few large messages
 		b.note.Short = max(b.note.Short, open)
 		b.note.Each = least(b.note.Each, 256)

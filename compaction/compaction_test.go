@@ -17,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -176,6 +177,35 @@ func TestLongConversations(t *testing.T) {
 			t.Log(n, "turns", compactions, "compactions", m.refused, "refused", mem.HeapAlloc>>20, "MB")
 		})
 	}
+}
+
+// The memory that compactions take does not grow with the number of those before them.
+func TestCompactionsDoNotGrow(t *testing.T) {
+	timed.Serial(t)
+	const each = 300
+	m := worker(8_000, 4*each)
+	step := m.step
+	var after []uint64 // allocated bytes
+	n := 0
+	m.step = func(req *aycoder.Request) script.Step {
+		if n++; n%each == 0 {
+			var mem runtime.MemStats
+			runtime.ReadMemStats(&mem)
+			after = append(after, mem.TotalAlloc)
+		}
+		return step(req)
+	}
+	keep, err := compaction.New(m, compaction.WithWindow(m.window))
+	require.NoError(t, err)
+	l, err := aycoder.New(m, aycoder.WithTools(outputs(t, 2000)), aycoder.WithContextMiddleware(keep.Middleware),
+		aycoder.WithLimits(aycoder.Limits{Turns: 5 * each}))
+	require.NoError(t, err)
+	c := &chat{t: t, agent: l}
+	require.NoError(t, c.ask("go"))
+	require.Greater(t, len(c.events), 100)
+	early, late := after[1]-after[0], after[3]-after[2]
+	t.Logf("%d compactions; %d kB early, %d kB late", len(c.events), early>>10, late>>10)
+	require.Less(t, late, early*11/10)
 }
 
 // chat asks one prompt after the other, and keeps the history.

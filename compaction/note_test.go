@@ -30,3 +30,10 @@ func TestDocumentOfLastPrompt(t *testing.T) {
 		require.IsType(t, &aycoder.Text{}, shown[1])
 	}
 }
+
+// The names of calls are sent, too, and many short calls are little else.
+func TestSizeOfCalls(t *testing.T) {
+	parts := []aycoder.Part{&aycoder.ToolUse{Name: "look", Args: []byte(`{}`)},
+		&aycoder.ToolOutput{Name: "look", Parts: []aycoder.Part{&aycoder.Text{Text: "nothing"}}}}
+	require.EqualValues(t, len("look")+len("{}")+len("look")+len("nothing"), sizeOf(parts))
+}

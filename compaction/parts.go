@@ -27,9 +27,9 @@ func sizeOf(parts []aycoder.Part) int64 {
 		case *aycoder.Thinking:
 			n += int64(len(p.Text))
 		case *aycoder.ToolUse:
-			n += int64(len(p.Args))
+			n += int64(len(p.Name) + len(p.Args))
 		case *aycoder.ToolOutput:
-			n += sizeOf(p.Parts)
+			n += int64(len(p.Name)) + sizeOf(p.Parts)
 		case *aycoder.Media:
 			n += int64(len(p.Data))
 		}

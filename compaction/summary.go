@@ -31,7 +31,7 @@ func (b *build) summarize(ctx context.Context, from int, goal int64) {
 	room := b.summaryTokens(goal)
 	bytes := int(room * 3)
 	b.digestTo(ctx, from)
-	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(b.messages[:from], part.Untrusted)
+	b.note.Untrusted = b.note.Untrusted || slices.ContainsFunc(b.messages[b.note.From:from], part.Untrusted)
 	if b.writer != nil && !b.asked {
 		b.asked = true
 		b.written, b.spent.Error = b.ask(ctx, old, bytes)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tokens"
 )
@@ -109,6 +110,23 @@ func TestLargePrompts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A document that did not fit goes when the next prompt comes, also if nothing else is left to be shortened.
+func TestDocumentBeforeLastPrompt(t *testing.T) {
+	messages := []*aycoder.Message{aycoder.User("begin"), aycoder.Assistant("ok"), aycoder.User("go on"),
+		{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "ok"},
+			part.Mark{Note: []byte(`{"v":1,"at":3,"short":3,"each":512,"most":1024}`)}.Part()}},
+		{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "Read this."},
+			&aycoder.Media{Type: "text/plain", Name: "log.txt", Data: []byte(strings.Repeat("a line of a log\n", 5000))}}}}
+	m := worker(4_000, 0)
+	keep, err := compaction.New(m, compaction.WithWindow(m.window))
+	require.NoError(t, err)
+	l, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware))
+	require.NoError(t, err)
+	c := &chat{t: t, agent: l, messages: messages}
+	require.NoError(t, c.ask("Forget it."))
+	require.Contains(t, m.last.Messages[4].Text(), "is left out")
 }
 
 // If the model refuses a request of which nothing can be left out, the model and the one who writes the

@@ -57,6 +57,10 @@ const (
 	// textNoise is the spread of texts, and patience how many counts it takes to trust another.
 	textNoise = 0.067
 	patience  = 12
+	// oneSpread is by how much one text of few tokens may differ from all before it, as it may be of
+	// another kind. Half of its variance is left at oneText tokens: of many texts, some make up for others.
+	oneSpread = 0.12
+	oneText   = 1000
 	// maxNoise bounds what a few absurd counts can do, and minNoise keeps many equal ones from making
 	// the filter certain, which would divide by 0.
 	maxNoise = 0.25
@@ -112,7 +116,7 @@ func (s *scale) predict(share [textcost.Groups]float64) (factor, variance float6
 func (s *scale) of(text size) (factor, margin float64) {
 	factor, variance, _ := s.predict(text.shares())
 	if s.Observed > 0 {
-		variance += s.Noise
+		variance += s.Noise + oneSpread*oneSpread*oneText/(oneText+text.tokens())
 	}
 	return factor, 1 + 2*max(math.Sqrt(variance)/factor, minSpread)
 }
@@ -157,10 +161,10 @@ type Scales struct {
 	models map[Model]scale
 }
 
-// Of returns the factor and the margin for ordinary text in the Latin alphabet: how many tokens the
-// model counts for each estimated one, and by what factor it may count still more. The margin is
-// 1.35 for a model that is unknown, and at least 1.05.
-func (s *Scales) Of(m Model) (factor, margin float64) { return s.of(m, size{1}) }
+// Of returns the factor and the margin for much ordinary text in the Latin alphabet: how many tokens
+// the model counts for each estimated one, and by what factor it may count still more. The margin is
+// 1.35 for a model that is unknown, and at least 1.05. That of a short text is larger.
+func (s *Scales) Of(m Model) (factor, margin float64) { return s.of(m, size{1 << 40}) }
 
 func (s *Scales) of(m Model, text size) (factor, margin float64) {
 	s.mu.Lock()

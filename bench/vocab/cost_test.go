@@ -142,7 +142,7 @@ func past(turns int) []*aycoder.Message {
 			text = text[:500]
 		}
 		out = append(out, &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "I read on."},
-			&aycoder.ToolUse{ID: id, Name: "look", Args: []byte(fmt.Sprintf(`{"path":"src/file%d.go"}`, i))}}},
+			&aycoder.ToolUse{ID: id, Name: "look", Args: fmt.Appendf(nil, `{"path":"src/file%d.go"}`, i)}}},
 			&aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: id, Name: "look", Parts: []aycoder.Part{&aycoder.Text{Text: strings.Clone(text)}}}}})
 	}
 	return append(out, &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "That is done."}}})

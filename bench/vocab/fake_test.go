@@ -31,6 +31,8 @@ type fake struct {
 	answered int
 	counted  int // requests that were only counted
 	refused  int
+	excess   string // of the last refused request
+	tokens   int64  // of the last accepted request
 	sent     int64  // tokens of all accepted requests
 	most     int64  // bytes of the texts of the largest accepted request, without tools and system prompt
 	wrong    string // the first thing that is wrong with a request
@@ -331,6 +333,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if all.tokens+answer > f.window {
 		f.refused++
+		f.excess = fmt.Sprintf("it has %d tokens and an answer of %d, which is %d too many", all.tokens, answer, all.tokens+answer-f.window)
 		status, text := f.refuse(all.tokens, answer, f.window)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -338,7 +341,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.answered++
-	f.sent += all.tokens
+	f.tokens, f.sent = all.tokens, f.sent+all.tokens
 	f.most = max(f.most, all.bytes)
 	text, args := f.next()
 	w.Header().Set("Content-Type", f.media)

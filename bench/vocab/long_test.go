@@ -23,6 +23,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/tokens"
 )
 
 // outputSize is the size of the outputs of tools, in bytes.
@@ -97,6 +98,9 @@ type long struct {
 	rng      *rand.Rand
 	opts     []compaction.Option
 	run      []aycoder.Option
+	counter  *tokens.Counter // of the process
+	count    tokens.Count    // of the last request
+	over     int             // requests of more tokens than that was sure of
 	messages []*aycoder.Message
 	turns    int // answers of the model
 	left     int // turns of the run
@@ -105,10 +109,17 @@ type long struct {
 	compactions, runs, large int
 	growth                   int64 // tokens of the turns between compactions
 	summaries                int64 // tokens of the new messages of requests after a compaction
+	beyond                   int64 // the most bytes of heap beyond those of the history
+	stored                   int   // messages that were stored and decoded
+	sized                    int   // messages whose bytes are in size
+	size                     uint64
 }
 
 func (l *long) answer() (text, args string) {
 	l.turns++
+	if l.tokens > l.count.Max() {
+		l.over++
+	}
 	text = fmt.Sprintf("Step %d. %s", l.turns, remarks[l.rng.IntN(len(remarks))])
 	if l.left--; l.left <= 0 {
 		return text, ""
@@ -123,7 +134,10 @@ type look struct {
 
 // loop returns the agent of a new process.
 func (l *long) loop() (aycoder.Agent, *compaction.Compactor) {
-	keep, err := compaction.New(l.client, l.opts...)
+	var err error
+	l.counter, err = tokens.New()
+	require.NoError(l.t, err)
+	keep, err := compaction.New(l.client, append(l.opts[:len(l.opts):len(l.opts)], compaction.WithCounter(l.counter))...)
 	require.NoError(l.t, err)
 	kind := l.texts[0]
 	tool, err := aycoder.NewTool("look", "Reads a part of a file.", func(context.Context, *aycoder.Invocation, look) (*aycoder.ToolResult, error) {
@@ -136,9 +150,23 @@ func (l *long) loop() (aycoder.Agent, *compaction.Compactor) {
 	require.NoError(l.t, err)
 	agent, err := aycoder.New(l.client, slices.Concat([]aycoder.Option{aycoder.WithTools(tool, keep.Recall()), aycoder.WithLimits(aycoder.Limits{Turns: 1000}),
 		aycoder.WithSystem("You are a coding agent. Work step by step, and say what you do."),
-		aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithStrictPrefix(true)}, l.run)...)
+		aycoder.WithContextMiddleware(l.watch(keep)), aycoder.WithStrictPrefix(true)}, l.run)...)
 	require.NoError(l.t, err)
 	return agent, keep
+}
+
+// watch is the middleware of keep, and notes the estimate of each request.
+func (l *long) watch(keep *compaction.Compactor) aycoder.ContextMiddleware {
+	return func(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+		b := keep.Middleware(next)
+		return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+			req, err := b.Build(ctx, in)
+			if err == nil {
+				l.count = l.counter.Estimate(tokens.ModelOf(in.Client, req.Model), req)
+			}
+			return req, err
+		})
+	}
 }
 
 // ask runs one prompt.
@@ -153,6 +181,9 @@ func (l *long) ask(agent aycoder.Agent, prompt string) error {
 			l.summaries += c.After
 			require.Less(l.t, c.After, c.Before)
 		}
+		if c, ok := ev.(*aycoder.Compacting); ok && c.Reason == "refusal" {
+			l.t.Logf("turn %d: a request of about %d × %.3f tokens was refused: %s", l.turns, l.count.Tokens, l.count.Margin, l.excess)
+		}
 	}
 	l.messages = res.Messages
 	require.Empty(l.t, l.wrong)
@@ -160,15 +191,27 @@ func (l *long) ask(agent aycoder.Agent, prompt string) error {
 	return failed
 }
 
+// restore makes the history that of another process. All messages are new ones, but those that were stored
+// before are not decoded again.
+func (l *long) restore() {
+	next := make([]*aycoder.Message, len(l.messages))
+	for i, m := range l.messages {
+		next[i] = &aycoder.Message{Role: m.Role, Parts: m.Parts}
+		if i >= l.stored {
+			raw, err := json.Marshal(m)
+			require.NoError(l.t, err)
+			require.NoError(l.t, json.Unmarshal(raw, next[i]))
+		}
+	}
+	l.messages, l.stored = next, len(next)
+}
+
 // until continues the conversation until the model has answered n times.
 func (l *long) until(n int) {
 	agent, keep := l.loop()
 	for l.turns < n {
 		if l.runs%3 == 2 { // another process continues
-			data, err := json.Marshal(l.messages)
-			require.NoError(l.t, err)
-			l.messages = nil
-			require.NoError(l.t, json.Unmarshal(data, &l.messages))
+			l.restore()
 			agent, keep = l.loop()
 		}
 		l.runs++
@@ -200,17 +243,17 @@ func (l *long) checkMemory() {
 	for _, s := range l.known {
 		own += uint64(160 + 48*(len(s.calls)+len(s.outputs)))
 	}
-	data := uint64(0)
-	for _, m := range l.messages {
-		raw, err := json.Marshal(m)
+	for ; l.sized < len(l.messages); l.sized++ {
+		raw, err := json.Marshal(l.messages[l.sized])
 		require.NoError(l.t, err)
-		data += uint64(len(raw))
+		l.size += uint64(len(raw))
 	}
-	used := heap()
+	data, used := l.size, heap()
 	used -= min(used, l.base+own)
 	if os.Getenv("AYCODER_MEMORY") != "" {
 		l.t.Logf("turn %d: heap %.1f MB, history %.1f MB in %d messages, fake %.1f MB", l.turns, float64(used)/1e6, float64(data)/1e6, len(l.messages), float64(own)/1e6)
 	}
+	l.beyond = max(l.beyond, int64(used)-int64(data))
 	require.Less(l.t, used, data+32<<20, "memory after %d turns, whose history has %d bytes", l.turns, data)
 }
 
@@ -290,6 +333,7 @@ func TestLongConversations(t *testing.T) {
 					l.until(turns)
 					require.Equal(t, early, l.refused, "requests were refused after the first 20 turns")
 					require.LessOrEqual(t, l.most, 4*window, "bytes of the largest request")
+					require.LessOrEqual(t, l.over, 5+l.turns/1000, "requests beyond the margin of their estimate")
 					each, full, anew := l.report(window)
 					if l.compactions > 3 {
 						require.GreaterOrEqual(t, each, full/4) // 15 turns if the window holds the growth of 60
@@ -309,6 +353,8 @@ func (l *long) report(window int64) (each, full, anew float64) {
 	anew = float64(l.summaries) / float64(l.sent)
 	l.t.Logf("%d turns in %d runs, %d refused, %d counted exactly, %d compactions (1 in %.1f turns; the window holds the growth of %.0f turns), %.1f %% of the tokens were sent anew after one",
 		l.turns, l.runs, l.refused, l.counted, l.compactions, each, full, 100*anew)
+	l.t.Logf("the largest request has %d bytes, of %d; the heap had at most %.1f MB more than the history; %d requests were beyond the margin of their estimate",
+		l.most, 4*window, float64(l.beyond)/1e6, l.over)
 	return each, full, anew
 }
 

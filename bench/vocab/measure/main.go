@@ -22,6 +22,8 @@ import (
 	"github.com/aycoder/aycoder/tokens"
 )
 
+const prompt = "Go on."
+
 var model = tokens.Model{Provider: "test", Name: "test"}
 
 func main() {
@@ -62,6 +64,13 @@ func run(roots []string, limit int, cache string, draws int, seed uint64, unifor
 	maps.DeleteFunc(m.kinds, func(_ string, s []sample) bool { return len(s) < 5 })
 	m.names = slices.Sorted(maps.Keys(m.kinds))
 	m.classify()
+	for _, vocabulary := range vs {
+		n, err := vocabulary.Count(prompt)
+		if err != nil {
+			return err
+		}
+		m.prompt = append(m.prompt, n)
+	}
 	fmt.Println("## Files: error without a correction, and after three corrections by files of the same kind")
 	for v, vocabulary := range vs {
 		m.files(vocabulary.Name, v)
@@ -96,6 +105,7 @@ type measurement struct {
 	// classes are code, markup, outputs and prose.
 	classes [4][]string
 	uniform bool
+	prompt  []int // its counts
 }
 
 // pick returns a text of one of the kinds.
@@ -169,7 +179,8 @@ func (m *measurement) more(r request, kinds []string, v, n int) request {
 // A knowledge is what a counter knows of a model.
 type knowledge struct{ *tokens.Counter }
 
-// fresh returns a counter that knows nothing of the model, but has counted the texts before.
+// fresh returns a counter that knows nothing of the model, but has counted the texts before. It still has
+// what was observed, see asked.
 func (m *measurement) fresh() knowledge {
 	if err := m.counter.Scales().UnmarshalJSON([]byte("[]")); err != nil {
 		log.Fatal(err)
@@ -178,6 +189,13 @@ func (m *measurement) fresh() knowledge {
 }
 
 func (k knowledge) observe(r request) { k.Observe(model, &r.req, aycoder.Usage{Input: r.count}) }
+
+// asked ends a request with a new prompt. A counter finds what it has observed by the last message: if
+// that were one of the texts, the count of an earlier draw, with another vocabulary, would pass for a part of a
+// later request.
+func (m *measurement) asked(r request, v int) request {
+	return r.add(sample{message: aycoder.User(prompt), counts: m.prompt}, v)
+}
 
 // wrong returns the relative error of the estimate.
 func (k knowledge) wrong(r request) float64 {
@@ -193,7 +211,7 @@ func (m *measurement) files(name string, v int) {
 			quarter = append(quarter, math.Abs(float64(s.bytes)/4/float64(s.counts[v])-1))
 			before = append(before, k.wrong(r))
 			for range 3 {
-				k.observe(m.more(request{}, []string{kind}, v, 1))
+				k.observe(m.asked(m.more(request{}, []string{kind}, v, 1), v))
 			}
 			after = append(after, k.wrong(r))
 		}
@@ -209,7 +227,7 @@ func (m *measurement) requests(name string, v int) {
 		r := m.more(request{}, kinds, v, 2+m.rng.IntN(29))
 		before = append(before, k.wrong(r))
 		for range 3 {
-			k.observe(m.more(request{}, kinds, v, 2+m.rng.IntN(29)))
+			k.observe(m.asked(m.more(request{}, kinds, v, 2+m.rng.IntN(29)), v))
 		}
 		after = append(after, k.wrong(r))
 	}
@@ -225,7 +243,7 @@ func (m *measurement) budgets(name string, v, observed int, shift bool, draws in
 		kinds, k := m.mix(), m.fresh()
 		var talk request
 		for range observed { // a conversation: each request repeats the one before
-			talk = m.more(talk, kinds, v, 1+m.rng.IntN(10))
+			talk = m.asked(m.more(talk, kinds, v, 1+m.rng.IntN(10)), v)
 			k.observe(talk)
 		}
 		if shift {
