@@ -270,7 +270,7 @@ func TestEventKeysAreDocumented(t *testing.T) {
 	require.NoError(t, err)
 	type row struct{ always, all []string }
 	rows := map[string]row{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Z]\\w*)` \\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
 		r := row{always: []string{"type=" + m[2]}, all: []string{"type=" + m[2]}}
 		for _, k := range regexp.MustCompile("`(\\w+)`(\\??)").FindAllStringSubmatch(m[3], -1) {
 			r.all = append(r.all, k[1])
@@ -307,7 +307,7 @@ func TestEventKeysAreDocumented(t *testing.T) {
 		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some, Cost: new(1.0),
 			Provider: "p", Model: "m", ID: "i", RequestID: "r"}},
 		{&aycoder.Retrying{}, &aycoder.Retrying{Discarded: true, Attempt: 1, After: 1, Err: failed}},
-		{&aycoder.Compacting{}, &aycoder.Compacting{Reason: "command", Tokens: 2, Budget: 1}},
+		{&aycoder.Compacting{}, &aycoder.Compacting{Reason: "command", Tokens: 2, Budget: 1, Needed: true}},
 		{&aycoder.Compacted{}, &aycoder.Compacted{Note: args, Summary: "s", Replaced: 1, Shortened: 1, Before: 2, After: 1, Untrusted: true,
 			Usage: some, Cost: new(1.0), Provider: "p", Model: "m", Error: "e"}},
 		{&aycoder.SetupChanged{}, &aycoder.SetupChanged{Tools: map[string]aycoder.Effect{"a": aycoder.EffectWrite},

@@ -236,8 +236,6 @@ func (c *chat) change(a *aycoder.ApprovalRequested) bool {
 	return true
 }
 
-const maxEditLine = 4000 // x/term accepts 4096 runes
-
 // editArgs returns the edited arguments, or nil if they are unchanged.
 func (c *chat) editArgs(args json.RawMessage) (json.RawMessage, error) {
 	var old, now bytes.Buffer
@@ -266,10 +264,6 @@ func (c *chat) editText(args []byte) ([]byte, error) {
 		}
 		return c.edit(".json", pretty.Bytes())
 	}
-	text := string(escapeJSON(args))
-	if len(text) > maxEditLine {
-		return nil, errors.New("the arguments are too long for a line: set EDITOR")
-	}
-	line, err := c.readLine("  Arguments: ", text)
+	line, err := c.readLine("  Arguments: ", string(escapeJSON(args)))
 	return []byte(line), err
 }

@@ -22,7 +22,6 @@ type desk struct {
 	q       *tty.Question
 	asked   time.Time // when the host wants an answer; zero for not yet
 	pending []byte    // a line that is not complete, in a plain terminal
-	began   time.Time // the first key of the line
 	sent    []string
 	answers []string
 }

@@ -99,11 +99,6 @@ func head(text string, columns int) int {
 	return at
 }
 
-// pad fills a text up to some columns.
-func pad(text string, columns int) string {
-	return text + blanks(columns-Width(text))
-}
-
 // blanks returns n blanks.
 func blanks(n int) string {
 	const some = "                                "

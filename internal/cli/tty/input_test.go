@@ -64,7 +64,7 @@ func TestInput(t *testing.T) {
 		time.Sleep(time.Minute)
 		types("\x1b[200~half")
 		time.Sleep(time.Minute)
-		for _, want := range []rune("yn") {
+		for _, want := range "yn" {
 			k := <-in.Keys()
 			require.Equal(t, tty.Key{Rune: want, At: start, Read: 2}, k)
 		}
