@@ -17,21 +17,21 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 // tables returns the tables of docs/cli.md by the name in their marker.
 func tables() map[string]string {
-	var flags, commands, codes, vendors strings.Builder
+	var flags, subcommands, codes, vendors, slash strings.Builder
 	flags.WriteString("| flag | meaning |\n| --- | --- |\n")
 	for _, f := range flagTable() {
 		fmt.Fprintf(&flags, "| `%s` | %s |\n", strings.TrimSpace("-"+f.name+" "+f.arg), cell(f.help))
 	}
-	commands.WriteString("| command | meaning |\n| --- | --- |\n")
+	subcommands.WriteString("| command | meaning |\n| --- | --- |\n")
 	for _, c := range (&app{}).subcommands() {
-		fmt.Fprintf(&commands, "| `aycoder %s` | %s |\n", c.name, cell(c.help))
+		fmt.Fprintf(&subcommands, "| `aycoder %s` | %s |\n", c.name, cell(c.help))
 		for _, x := range c.actions {
 			if len(c.actions) > 1 || x.args != "" {
-				fmt.Fprintf(&commands, "| `aycoder %s` | %s |\n", cell(strings.TrimSpace(c.name+" "+x.name+" "+x.args)), cell(x.help))
+				fmt.Fprintf(&subcommands, "| `aycoder %s` | %s |\n", cell(strings.TrimSpace(c.name+" "+x.name+" "+x.args)), cell(x.help))
 			}
 		}
 		for _, f := range c.flags {
-			fmt.Fprintf(&commands, "| `aycoder %s -%s` | %s |\n", c.name, f.name, cell(f.help))
+			fmt.Fprintf(&subcommands, "| `aycoder %s -%s` | %s |\n", c.name, f.name, cell(f.help))
 		}
 	}
 	codes.WriteString("| status | meaning |\n| --- | --- |\n")
@@ -42,7 +42,11 @@ func tables() map[string]string {
 	for _, v := range vendorTable() {
 		fmt.Fprintf(&vendors, "| `%s` | `%s/%s` |\n", strings.Join(v.keys, "`, `"), v.provider, v.model)
 	}
-	return map[string]string{"flags": flags.String(), "commands": commands.String(), "codes": codes.String(), "vendors": vendors.String()}
+	slash.WriteString("| line | meaning |\n| --- | --- |\n")
+	for _, c := range commands() {
+		fmt.Fprintf(&slash, "| `%s` | %s |\n", cell(strings.TrimSpace("/"+c.name+" "+c.args)), cell(c.help))
+	}
+	return map[string]string{"slash": slash.String(), "flags": flags.String(), "commands": subcommands.String(), "codes": codes.String(), "vendors": vendors.String()}
 }
 
 // The tables of docs/cli.md are those of the program.
