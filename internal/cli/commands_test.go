@@ -31,6 +31,7 @@ func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 		slash: (&app{extensions: []Extension{testExtension()}}).slash, more: []Extension{testExtension()}, conflicts: asks,
 	})
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
+	require.NoError(t, c.Screen.Close()) // nothing is written later
 	return s.out
 }
 
@@ -143,6 +144,7 @@ func TestDropOfARule(t *testing.T) {
 	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{runtime: rt, talk: rt.Session})
 	_, err = c.command(t.Context(), "/permissions")
 	require.NoError(t, err)
+	require.NoError(t, c.Flush())
 	require.Contains(t, s.out, "   1  allow bash:make *")
 	_, err = c.command(t.Context(), "/permissions drop 1")
 	require.NoError(t, err)

@@ -308,6 +308,7 @@ func TestChatOnFakes(t *testing.T) {
 			s := newStage(tt.input)
 			c := plainChat(t, script.New(tt.steps...).With(script.WithLoop(true)), s, s)
 			require.Equal(t, exitOK, c.run(t.Context(), ""))
+			require.NoError(t, c.Screen.Close()) // nothing is written later
 			rest := s.out
 			for _, want := range tt.want {
 				_, after, ok := strings.Cut(rest, want)
