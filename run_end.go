@@ -105,17 +105,15 @@ func (r *run) end(ctx context.Context, f func()) {
 
 // await waits until done, or until the grace is over, and reports whether it is done.
 func (r *run) await(done func() bool) bool {
-	var expired chan struct{} // made only if there is something to wait for
+	expired := make(chan struct{})
+	stop := r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })
+	defer stop()
 	for {
 		r.mu.Lock()
 		ok := done()
 		r.mu.Unlock()
 		if ok {
 			return true
-		}
-		if expired == nil {
-			expired = make(chan struct{})
-			defer r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })()
 		}
 		select {
 		case <-r.wake:
