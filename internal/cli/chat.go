@@ -31,20 +31,17 @@ type chat struct {
 	fill      string        // initial text of the next prompt
 	history   *line.History
 	conflicts conflicts
-	slash     func(line string) (SlashCommand, string, bool) // of extensions
 	more      []Extension
 	before    policy.Mode // in force when the plan mode began
 
-	changes  *edit.Changes // of the last turn
-	shown    outputs
-	last     time.Time     // of the last interrupt at the prompt
-	stopAt   time.Time     // of the last stop of a turn
-	waited   time.Duration // for answers, in this turn
-	stop     func()        // stops the turn
-	running  bool          // a turn works
-	stopping bool
-	code     int // exit code
-	over     bool
+	changes *edit.Changes // of the last turn
+	shown   outputs
+	last    time.Time     // of the last interrupt at the prompt
+	stopAt  time.Time     // of the last stop of a turn
+	waited  time.Duration // for answers, in this turn
+	stop    func()        // stops the turn
+	code    int           // exit code
+	over    bool
 }
 
 // run talks to the user until they quit, and returns the exit code.
@@ -222,8 +219,8 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<
 func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
-	c.running, c.working, c.stopped = true, true, false
-	defer func() { c.running, c.working = false, false }()
+	c.working = true
+	defer func() { c.working = false }()
 	c.editor.SetPrompt(c.glyph("› ", "> "))
 	for {
 		switch h := c.wait(steps, c.conflicts, tick.C); {
@@ -279,7 +276,7 @@ func (c *chat) signalled(sig os.Signal) {
 
 // interrupt stops the turn. It never quits: the run ends soon, whatever its tools do.
 func (c *chat) interrupt() {
-	c.stopAt, c.stopping, c.stopped = time.Now(), true, true
+	c.stopAt, c.stopping = time.Now(), true
 	c.stop()
 }
 
@@ -295,21 +292,21 @@ func (c *chat) send(text string) {
 	switch {
 	case text == "":
 		return
-	case !c.running:
+	case !c.working:
 		c.fill = strings.TrimSpace(c.fill + " " + text)
 		return
 	}
 	c.line(c.paint(cyan, c.glyph("› ", "> ")+clean(text)))
 	_ = c.history.Add(text)
 	if words, ok := compactCommand(text); ok {
-		c.steer(c.talk.Steer(background(), "", compaction.Command(words)))
+		c.complain(c.talk.Steer(context.Background(), "", compaction.Command(words)))
 		return
 	}
 	if handled, err := c.besides(text); handled {
-		c.steer(err)
+		c.complain(err)
 		return
 	}
-	c.steer(c.talk.Steer(background(), text))
+	c.complain(c.talk.Steer(context.Background(), text))
 }
 
 // later gives the line to the model when it would otherwise end.
@@ -320,10 +317,11 @@ func (c *chat) later() {
 	}
 	c.editor.Clear()
 	c.line(c.paint(cyan, c.glyph("» ", ">> ")+clean(text)))
-	c.steer(c.talk.FollowUp(background(), text))
+	c.complain(c.talk.FollowUp(context.Background(), text))
 }
 
-func (c *chat) steer(err error) {
+// complain shows an error, if there is one.
+func (c *chat) complain(err error) {
 	if err != nil {
 		c.line(c.paint(red, "! "+explain(err)))
 	}
@@ -331,8 +329,8 @@ func (c *chat) steer(err error) {
 
 // giveBack puts text that the model has not received into the line.
 func (c *chat) giveBack() {
-	queued, err := c.talk.Drain(background())
-	c.steer(err)
+	queued, err := c.talk.Drain(context.Background())
+	c.complain(err)
 	var text []string
 	for _, m := range queued {
 		text = append(text, m.Text())

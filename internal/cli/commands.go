@@ -55,37 +55,58 @@ func commands() []command {
 	}
 }
 
-// command carries out a line, if it is a command. Otherwise the line is the prompt that it returns. A name that
-// nothing has is an error, and never reaches the model.
-func (c *chat) command(ctx context.Context, line string) (prompt string, err error) {
-	name, words, _ := strings.Cut(line, " ")
-	name, slash := strings.CutPrefix(name, "/")
-	if !slash || name == "" || strings.Contains(name, "/") { // "/etc/hosts is wrong" is a prompt
-		return line, nil
+// commands are those of the program, and behind them those of extensions.
+func (c *chat) commands() []command {
+	list := commands()
+	for _, e := range c.more {
+		for _, s := range e.Slash {
+			list = append(list, command{name: s.Name, help: s.Help, anytime: true, run: func(c *chat, ctx context.Context, words string) (string, error) {
+				text, err := s.Run(ctx, c.runtime, words)
+				if err == nil {
+					c.line(clean(text))
+				}
+				return "", err
+			}})
+		}
 	}
-	words = strings.TrimSpace(words)
+	return list
+}
+
+// find returns the command with a name.
+func (c *chat) find(name string) (command, bool) {
+	list := c.commands()
+	i := slices.IndexFunc(list, func(cmd command) bool { return cmd.name == name })
+	if i < 0 {
+		return command{}, false
+	}
+	return list[i], true
+}
+
+// called returns the name of the command that a line calls, and the words behind it. A path such as /etc/hosts is none.
+func called(line string) (name, words string, ok bool) {
+	name, words, _ = strings.Cut(line, " ")
+	name, slash := strings.CutPrefix(name, "/")
 	if name == "exit" {
 		name = "quit"
 	}
-	for _, cmd := range commands() {
-		if cmd.name == name {
-			return cmd.run(c, ctx, words)
-		}
+	return name, strings.TrimSpace(words), slash && name != "" && !strings.Contains(name, "/")
+}
+
+// command carries out a line, if it is a command. Otherwise the line is the prompt that it returns. A name that
+// nothing has is an error, and never reaches the model.
+func (c *chat) command(ctx context.Context, line string) (prompt string, err error) {
+	name, words, ok := called(line)
+	if !ok {
+		return line, nil
 	}
-	if c.slash != nil {
-		if cmd, words, ok := c.slash(line); ok {
-			text, err := cmd.Run(ctx, c.runtime, words)
-			if err == nil {
-				c.line(clean(text))
-			}
-			return "", err
-		}
+	if cmd, ok := c.find(name); ok {
+		return cmd.run(c, ctx, words)
 	}
 	names := c.libraryNames()
 	if slices.Contains(names, name) {
 		return line, nil
 	}
-	for _, cmd := range commands() {
+	for _, cmd := range c.commands() {
 		names = append(names, cmd.name)
 	}
 	return "", &harness.UnknownCommandError{Name: name, Similar: similar(name, names)}
@@ -93,17 +114,14 @@ func (c *chat) command(ctx context.Context, line string) (prompt string, err err
 
 // besides carries out a command that a user calls while the agent works. It reports whether the line calls one.
 func (c *chat) besides(text string) (handled bool, err error) {
-	name, _, _ := strings.Cut(text, " ")
-	name, slash := strings.CutPrefix(name, "/")
-	if !slash || name == "" || strings.Contains(name, "/") {
+	name, _, ok := called(text)
+	if !ok {
 		return false, nil
 	}
-	for _, cmd := range commands() {
-		if cmd.name == name && !cmd.anytime {
-			return true, errors.New("not while the agent works; ctrl-c stops it")
-		}
+	if cmd, ok := c.find(name); ok && !cmd.anytime {
+		return true, errors.New("not while the agent works; ctrl-c stops it")
 	}
-	prompt, err := c.command(background(), text)
+	prompt, err := c.command(context.Background(), text)
 	if prompt != "" {
 		err = errors.New("not while the agent works; alt-enter would send it as a text when the agent is done")
 	}
@@ -116,7 +134,7 @@ func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 	word := text[from:at]
 	switch {
 	case from == 0 && strings.HasPrefix(word, "/"):
-		for _, cmd := range commands() {
+		for _, cmd := range c.commands() {
 			list = append(list, line.Candidate{Text: "/" + cmd.name, Note: cmd.help})
 		}
 		for _, name := range c.libraryNames() {
@@ -142,7 +160,7 @@ func (c *chat) paths() (names []string) {
 	if i < 0 {
 		return nil
 	}
-	res, err := c.runtime.Tools[i].Call(background(), aycoder.NewInvocation("complete", "glob", []byte(`{"pattern":"**/*"}`), nil))
+	res, err := c.runtime.Tools[i].Call(context.Background(), aycoder.NewInvocation("complete", "glob", []byte(`{"pattern":"**/*"}`), nil))
 	if err != nil || res.IsError {
 		return nil
 	}
@@ -212,13 +230,7 @@ func distance(a, b string) int {
 func (c *chat) help(context.Context, string) (string, error) {
 	c.line("Say what is to be done. While the agent works, ctrl-c stops it, and what you\n" +
 		"type and end with Enter reaches the model at its next step.\n")
-	list := commands()
-	for _, e := range c.more {
-		for _, s := range e.Slash {
-			list = append(list, command{name: s.Name, help: s.Help})
-		}
-	}
-	for _, cmd := range list {
+	for _, cmd := range c.commands() {
 		c.line(fmt.Sprintf("  %s %s", pad("/"+cmd.name+" "+cmd.args, 24), cmd.help))
 	}
 	if names := c.libraryNames(); len(names) > 0 {

@@ -28,7 +28,7 @@ func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{
 		agent: rt, runtime: rt, talk: rt.Session, compactor: rt.Compactor, name: func() string { return "test" },
-		slash: (&app{extensions: []Extension{testExtension()}}).slash, more: []Extension{testExtension()}, conflicts: asks,
+		more: []Extension{testExtension()}, conflicts: asks,
 	})
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
 	require.NoError(t, c.Screen.Close()) // nothing is written later

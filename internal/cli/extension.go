@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/aycoder/aycoder/harness"
 )
@@ -55,16 +53,4 @@ func (a *app) extra() (opts []harness.Option) {
 		opts = append(opts, e.Options...)
 	}
 	return opts
-}
-
-// slash returns the command of an extension that a line calls, and the words behind its name.
-func (a *app) slash(line string) (c SlashCommand, words string, ok bool) {
-	name, words, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
-	for _, e := range a.extensions {
-		i := slices.IndexFunc(e.Slash, func(c SlashCommand) bool { return c.Name == name })
-		if strings.HasPrefix(line, "/") && i >= 0 {
-			return e.Slash[i], strings.TrimSpace(words), true
-		}
-	}
-	return c, "", false
 }

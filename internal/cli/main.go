@@ -172,7 +172,7 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 		name = filepath.Join(home, "history.jsonl")
 	}
 	history, err := line.LoadHistory(name, dir)
-	c := &chat{history: history, slash: a.slash, more: a.extensions, conflicts: make(conflicts)}
+	c := &chat{history: history, more: a.extensions, conflicts: make(conflicts)}
 	c.ui = &ui{
 		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -32,12 +31,12 @@ type ui struct {
 	editor  *line.Editor
 	edit    func(ending string, text []byte) ([]byte, error) // the user's editor, or nil
 
-	asked   *question
-	working bool      // the status area shows what the agent is doing
-	stopped bool      // and that it is being stopped
-	lastKey time.Time // the newest key
-	closed  bool      // the input has ended
-	hint    string    // below the line, until the next key
+	asked    *question
+	working  bool      // the status area shows what the agent is doing
+	stopping bool      // it is being stopped
+	lastKey  time.Time // the newest key
+	closed   bool      // the input has ended
+	hint     string    // below the line, until the next key
 }
 
 // A happening is the next thing to react to. One of the fields is set.
@@ -96,7 +95,7 @@ func (u *ui) refresh() {
 		}
 	}
 	if u.working && u.asked == nil {
-		lines = append(lines, u.activity(u.stopped)...)
+		lines = append(lines, u.activity(u.stopping)...)
 	}
 	if u.asked != nil {
 		lines = append(lines, u.asked.line(u))
@@ -236,6 +235,3 @@ func (u *ui) editElsewhere() {
 	}
 	u.editor.SetText(strings.TrimRight(string(text), "\n"))
 }
-
-// background is the context of what must be done even if the user has interrupted something.
-func background() context.Context { return context.Background() }
