@@ -94,7 +94,7 @@ var walls = []wall{
 	{"internal/cli/tty", nil, []string{"golang.org/x/term", "golang.org/x/sys", "github.com/mattn/go-runewidth"}},
 	{"internal/cli/ttytest", nil, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"internal/cli/line", []string{"internal/cli/tty"}, nil},
-	{"internal/cli/paint", []string{"codegraph", "diff"}, []string{"github.com/mattn/go-runewidth"}},
+	{"internal/cli/paint", []string{"codegraph", "diff", "internal/cli/tty"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/aycoder", []string{"internal/cli"}, nil},
 	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},

@@ -1,9 +1,10 @@
 package paint
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 // Clean makes foreign text safe for a terminal: it cannot move the cursor, change a colour, set a
@@ -11,8 +12,8 @@ import (
 // and other control characters are made visible, as symbols or, in plain text, as ^[ and the
 // like. Bytes that are not UTF-8 become U+FFFD.
 func (s Style) Clean(text string) string {
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, unsafeRune) {
-		return text
+	if !s.Plain {
+		return tty.Clean(text)
 	}
 	out := make([]byte, 0, len(text)+16)
 	for _, r := range text {
@@ -28,33 +29,10 @@ func (s Style) line(text string) string {
 
 // appendRune appends a rune, or what is shown in its place.
 func (s Style) appendRune(dst []byte, r rune) []byte {
-	switch {
-	case r == '\r':
-		return dst
-	case !unsafeRune(r):
-		return utf8.AppendRune(dst, r)
-	case s.Plain && r < 0x80:
+	if control := r < ' ' || r == 0x7f; s.Plain && control && !strings.ContainsRune("\r\n\t", r) {
 		return append(dst, '^', byte(r)^0x40)
-	case r < ' ':
-		return utf8.AppendRune(dst, 0x2400+r) // ␛ and similar symbols
-	case r == 0x7f:
-		return utf8.AppendRune(dst, 0x2421)
 	}
-	return fmt.Appendf(dst, "<%04x>", r)
-}
-
-// unsafeRune reports whether a terminal might act on a rune: C0 and C1 controls, and characters
-// that change the direction of text (UAX 9, explicit formatting) or separate lines.
-func unsafeRune(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case r < ' ', r >= 0x7f && r <= 0x9f:
-		return true
-	case r == 0x2028, r == 0x2029, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
-		return true
-	}
-	return false
+	return tty.AppendClean(dst, r)
 }
 
 // cleanPieces cleans a text that arrives in pieces, which may be cut inside of a character.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 // run reads a run of emphasis characters. Whether it can open or close an emphasis depends on
@@ -49,7 +51,7 @@ func spaced(r rune) bool {
 	if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 		return false
 	}
-	return widths.RuneWidth(r) < 2 && !unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+	return tty.RuneWidth(r) < 2 && !unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
 func (in *inline) isBracket(i int) bool { return in.nodes[i].kind == bracketNode }

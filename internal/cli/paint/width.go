@@ -4,17 +4,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mattn/go-runewidth"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
-
-// widths measures for a terminal that shows characters of ambiguous width in one column.
-var widths = runewidth.Condition{StrictEmojiNeutral: true}
 
 // Width returns how many columns a text without escape sequences takes.
 func Width(s string) int {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] >= 0x7f {
-			return widths.StringWidth(s)
+			return tty.StringWidth(s)
 		}
 	}
 	return len(s)
@@ -36,7 +33,7 @@ func joins(cluster []byte, r rune) bool {
 	case flag(r):
 		return flag(last) && size == len(cluster)
 	}
-	return widths.RuneWidth(r) == 0
+	return tty.RuneWidth(r) == 0
 }
 
 func flag(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }

@@ -19,21 +19,26 @@ func Clean(s string) string {
 	if !strings.ContainsFunc(s, unsafeRune) && utf8.ValidString(s) {
 		return s
 	}
-	var b strings.Builder
+	out := make([]byte, 0, len(s)+16)
 	for _, r := range s {
-		switch {
-		case r == '\r':
-		case !unsafeRune(r):
-			b.WriteRune(r)
-		case r < ' ':
-			b.WriteRune(0x2400 + r) // ␛ and similar symbols
-		case r == 0x7f:
-			b.WriteRune(0x2421)
-		default:
-			fmt.Fprintf(&b, "<%04x>", r)
-		}
+		out = AppendClean(out, r)
 	}
-	return b.String()
+	return string(out)
+}
+
+// AppendClean appends a character, or what [Clean] shows in its place.
+func AppendClean(dst []byte, r rune) []byte {
+	switch {
+	case r == '\r':
+		return dst
+	case !unsafeRune(r):
+		return utf8.AppendRune(dst, r)
+	case r < ' ':
+		return utf8.AppendRune(dst, 0x2400+r) // ␛ and similar symbols
+	case r == 0x7f:
+		return utf8.AppendRune(dst, 0x2421)
+	}
+	return fmt.Appendf(dst, "<%04x>", r)
 }
 
 // CleanLine is [Clean] for text that must stay on one line: each run of white space
@@ -48,18 +53,25 @@ func cleanSpaces(s string) string {
 }
 
 // unsafeRune reports whether a terminal might act on r: C0 and C1 controls, and
-// characters that change the direction of text (UAX 9, explicit formatting).
+// characters that change the direction of text (UAX 9, explicit formatting) or separate lines.
 func unsafeRune(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
 		return false
 	case r < ' ', r >= 0x7f && r <= 0x9f:
 		return true
-	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+	case r == 0x2028, r == 0x2029, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
 		return true
 	}
 	return false
 }
+
+// RuneWidth returns the number of columns of a character alone.
+func RuneWidth(r rune) int { return widths.RuneWidth(r) }
+
+// StringWidth returns the number of columns of a text without escape sequences and control
+// characters, faster than [Width].
+func StringWidth(s string) int { return widths.StringWidth(s) }
 
 // window is the number of bytes in which the end of most grapheme clusters is found.
 const window = 48
