@@ -226,7 +226,7 @@ func TestTrustIsAskedOnce(t *testing.T) {
 	p.expect("Hello there.")
 	p.expect("tokens")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 	require.Contains(t, s.requests()[0], "Say hello.")
 	require.Contains(t, s.requests()[0], "Be short.")
@@ -238,18 +238,18 @@ func TestTrustIsAskedOnce(t *testing.T) {
 	p.expect("> ")
 	config := filepath.Join(dir, ".aycoder/config.toml") // a change asks again, and takes effect at once
 	require.NoError(t, os.WriteFile(config, []byte("agent.max_turns = 7\n"), 0o644))
-	p.typed("/reload\r")
+	p.Type("/reload\r")
 	p.expect("settings of this project")
 	p.answers("y")
 	p.expect("The configuration was read again.")
 	p.expect("> ")
-	p.typed("go on\r")
+	p.Type("go on\r")
 	p.expect("agent.max_turns: 50 → 7")
 	p.expect("tokens")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
-	require.NotContains(t, strings.Split(p.screen(), "/reload")[0], "Do you trust")
+	require.NotContains(t, strings.Split(p.Text(), "/reload")[0], "Do you trust")
 	require.Contains(t, s.requests()[1], "Say hello.")
 	require.NoFileExists(t, filepath.Join(dir, "RAN"))
 }
@@ -370,7 +370,7 @@ func (r *hostileRun) talked(strace string) {
 	p := &terminal{t: r.t, temp: r.t.TempDir()}
 	p.begin(args, nil, func(cmd *exec.Cmd) { r.prepare(cmd, strace) })
 	p.endsByEOF()
-	r.check(p.screen(), p.cmd.ProcessState.ExitCode())
+	r.check(p.Text(), p.cmd.ProcessState.ExitCode())
 }
 
 var (
@@ -450,10 +450,10 @@ func TestCommandOfProject(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "look.md"), []byte("Look at $1.\n!`echo found > found; cat found`\n"), 0o644))
 	})
 	p.expect("> ")
-	p.typed("/lok x\r")
+	p.Type("/lok x\r")
 	p.expect("there is no command /lok; did you mean /look?")
 	p.expect("> ")
-	p.typed("/look main.go\r")
+	p.Type("/look main.go\r")
 	p.expect("commands in a prompt of this project")
 	p.expect("command: echo found > found; cat found")
 	p.answers("y")
@@ -462,7 +462,7 @@ func TestCommandOfProject(t *testing.T) {
 	p.expect("Looked.")
 	p.expect("tokens")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 	require.Contains(t, s.requests()[0], `Look at main.go.\nfound`)
 

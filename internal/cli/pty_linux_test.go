@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,45 +17,18 @@ import (
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
-	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 )
 
 // A terminal is the program in a pseudo terminal of 80 by 24.
 type terminal struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	master *os.File
-	slave  *os.File
-	before *term.State
-	temp   string
+	*ttytest.Terminal
 
-	mu   sync.Mutex
-	more sync.Cond
-	out  []byte
-	seen int // some lines before the text that expect has found
+	t    *testing.T
+	cmd  *exec.Cmd
+	temp string
 
+	seen  int // some lines before the text that expect has found
 	found map[seenAt]bool
-
-	emulator *ttytest.Emulator
-}
-
-const patience = 20 * time.Second
-
-func openPTY(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo terminals here: %v", err)
-	}
-	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	size := &unix.Winsize{Row: 24, Col: 80}
-	require.NoError(t, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, size))
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	return master, slave
 }
 
 // startTerminal starts the program in a new terminal.
@@ -70,81 +42,43 @@ func startTerminal(t *testing.T, env []string, args ...string) *terminal {
 // begin starts the program, after prepare has seen its command.
 func (p *terminal) begin(args, env []string, prepare func(*exec.Cmd)) {
 	p.t.Helper()
-	p.master, p.slave = openPTY(p.t)
-	p.more.L = &p.mu
-	p.emulator, p.found = ttytest.NewEmulator(80, 24), map[seenAt]bool{}
-	p.before = p.state()
+	p.found = map[seenAt]bool{}
 	p.cmd = program(p.t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
 	prepare(p.cmd)
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = p.slave, p.slave, p.slave
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(p.t, p.cmd.Start())
-	var reader sync.WaitGroup
-	reader.Go(p.read)
-	p.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		p.slave.Close()
-		p.master.Close()
-		reader.Wait()
-	})
+	p.Terminal = ttytest.Start(p.t, p.cmd, 80, 24)
 }
 
 // endsByEOF answers every question and prompt with the end of the input until the program ends.
 func (p *terminal) endsByEOF() {
 	p.t.Helper()
-	ended, late := false, false
-	wake := func(flag *bool) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		*flag = true
-		p.more.Broadcast()
-	}
-	go func() {
+	const mark = "\r\n[it has ended]"
+	var ended sync.WaitGroup
+	ended.Go(func() {
 		_ = p.cmd.Wait()
-		wake(&ended)
+		_, _ = p.Slave.WriteString(mark)
+	})
+	defer func() {
+		_ = p.cmd.Process.Kill() // after a failure
+		ended.Wait()
 	}()
-	defer time.AfterFunc(patience, func() { wake(&late) }).Stop()
 	asks := regexp.MustCompile(`y yes[^\n]*(\n[>›]?)?$|(^|\n)>$`)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for seen := 0; !ended; p.more.Wait() {
-		if late {
-			p.t.Fatalf("it does not end: %q", p.out)
+	answered := ""
+	p.Until("the end", func(e *ttytest.Emulator) bool {
+		text := strings.TrimRight(e.Text(), " \n")
+		if text != answered && asks.MatchString(text) {
+			answered = text
+			p.Type("\x04")
 		}
-		if len(p.out) > seen && asks.MatchString(strings.TrimRight(p.emulator.Text(), " \n")) {
-			seen = len(p.out)
-			_, _ = p.master.WriteString("\x04")
-		}
-	}
-}
-
-func (p *terminal) state() *term.State {
-	s, err := term.GetState(int(p.slave.Fd()))
-	require.NoError(p.t, err)
-	return s
-}
-
-func (p *terminal) read() {
-	buf := make([]byte, 4096)
-	for {
-		n, err := p.master.Read(buf)
-		p.mu.Lock()
-		p.out = append(p.out, buf[:n]...)
-		_, _ = p.emulator.Write(buf[:n]) // it has no errors
-		p.more.Broadcast()
-		p.mu.Unlock()
-		if err != nil {
-			return
-		}
-	}
+		return strings.HasSuffix(text, strings.TrimSpace(mark))
+	})
 }
 
 // expect waits for a text on the screen, or above it, near the previously expected one or behind it. The status area
 // moves, so what was in it may be printed some lines above. A text that was found is not found again in its place.
 func (p *terminal) expect(text string) {
 	p.t.Helper()
-	p.until(text, func() bool {
-		all := p.emulator.Text() + " "
+	p.Until(text, func(e *ttytest.Emulator) bool {
+		all := e.Text() + " "
 		for from := min(p.seen, len(all)); ; {
 			i := strings.Index(all[from:], text)
 			if i < 0 {
@@ -169,96 +103,54 @@ type seenAt struct {
 	text  string
 }
 
-// until waits until something is on the terminal.
-func (p *terminal) until(what string, cond func() bool) {
-	p.t.Helper()
-	late := false
-	timer := time.AfterFunc(patience, func() {
-		p.mu.Lock()
-		late = true
-		p.mu.Unlock()
-		p.more.Broadcast()
-	})
-	defer timer.Stop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for !cond() {
-		if late {
-			all := p.emulator.Text()
-			p.t.Fatalf("no %q in what came: %q", what, all[min(p.seen, len(all)):])
-		}
-		p.more.Wait()
-	}
-}
-
-func (p *terminal) typed(keys string) {
-	p.t.Helper()
-	_, err := p.master.WriteString(keys)
-	require.NoError(p.t, err)
+// lastRows returns at most n rows at the end of the screen.
+func lastRows(e *ttytest.Emulator, n int) []string {
+	rows := strings.Split(e.Text(), "\n")
+	return rows[max(len(rows)-n, 0):]
 }
 
 // answersBehind presses a key for a question while text stands in the line.
 func (p *terminal) answersBehind(key string) {
 	p.t.Helper()
 	p.shows("tab to answer")
-	p.typed("\t")
+	p.Type("\t")
 	p.shows("now: y yes")
-	p.typed(key)
+	p.Type(key)
 }
 
 // answers presses a key when a question accepts one.
 func (p *terminal) answers(key string) {
 	p.t.Helper()
 	p.shows("y yes")
-	p.typed(key)
+	p.Type(key)
 }
 
 // prompts waits until a line is asked for.
 func (p *terminal) prompts(text string) {
 	p.t.Helper()
-	p.until("prompt "+text, func() bool {
-		rows := strings.Split(p.emulator.Text(), "\n")
+	p.Until("prompt "+text, func(e *ttytest.Emulator) bool {
+		rows := lastRows(e, 3)
 		last := rows[len(rows)-1]
-		return !strings.HasPrefix(last, "›") && !strings.HasPrefix(last, ">") &&
-			strings.Contains(strings.Join(rows[max(len(rows)-3, 0):], "\n"), text)
+		return !strings.HasPrefix(last, "›") && !strings.HasPrefix(last, ">") && strings.Contains(strings.Join(rows, "\n"), text)
 	})
 }
 
 // shows waits until the last lines of the screen, where the status area is, have a text.
 func (p *terminal) shows(text string) {
 	p.t.Helper()
-	p.until(text+" in the status area", func() bool {
-		rows := strings.Split(p.emulator.Text(), "\n")
-		return strings.Contains(strings.Join(rows[max(len(rows)-4, 0):], "\n"), text)
+	p.Until(text+" in the status area", func(e *ttytest.Emulator) bool {
+		return strings.Contains(strings.Join(lastRows(e, 4), "\n"), text)
 	})
 }
 
 // ends waits for the end of the program, and checks that terminal and disk are as before.
 func (p *terminal) ends(code int) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })
-	defer stop()
-	_ = p.cmd.Wait()
-	require.Equal(p.t, code, p.cmd.ProcessState.ExitCode(), p.screen())
-	require.Equal(p.t, p.before, p.state(), "the terminal is as it was")
+	require.Equal(p.t, code, p.Wait(), p.Text())
+	p.Restored()
 	left, err := filepath.Glob(filepath.Join(p.temp, "aycoder-*"))
 	require.NoError(p.t, err)
 	require.Empty(p.t, left, "nothing is left")
-}
-
-func (p *terminal) raw() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return string(p.out)
-}
-
-// screen returns the lines that stay on the screen, and those above it.
-func (p *terminal) screen() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.emulator.Text()
 }
 
 func TestDemo(t *testing.T) {
@@ -266,7 +158,7 @@ func TestDemo(t *testing.T) {
 	p.expect("No model configured: no key of a provider is set (such as ANTHROPIC_API_KEY)")
 	p.expect(demoTask)
 	start := time.Now()
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("FAIL greet Ada Bob")
 	p.expect("Apply?")
 	asked := time.Since(start)
@@ -277,10 +169,10 @@ func TestDemo(t *testing.T) {
 	t.Logf("asked after %v, done after %v, typing pace and %v to read the question included",
 		asked.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), tty.ReadTime)
 	p.expect("demo> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
-	require.Contains(t, p.screen(), " 4 - for n; do names=\"$names,$n\"; done\n 4 + for n; do names=\"$names, $n\"; done\n")
-	require.Regexp(t, `(?m)^● bash sh check.sh +exit 1 · \d+ms$`, p.screen())
+	require.Contains(t, p.Text(), " 4 - for n; do names=\"$names,$n\"; done\n 4 + for n; do names=\"$names, $n\"; done\n")
+	require.Regexp(t, `(?m)^● bash sh check.sh +exit 1 · \d+ms$`, p.Text())
 }
 
 // Text that was typed before the question does not answer it, and is in the next prompt.
@@ -290,22 +182,22 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 	}
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("I will look")
-	p.typed("yes")
+	p.Type("yes")
 	p.expect("Apply?")
 	p.answersBehind("n")
 	p.expect("Tell the model why")
-	p.typed("keep it as it is\r")
+	p.Type("keep it as it is\r")
 	p.expect("edit_file refused: keep it as it is")
 	p.expect("I propose the change")
 	p.expect("demo> yes")
-	p.typed("\x15go on\r") // ctrl-u clears the line
+	p.Type("\x15go on\r") // ctrl-u clears the line
 	p.expect("Apply?")
 	p.answers("y")
 	p.expect("The check passes")
 	p.expect("demo> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 }
 
@@ -316,19 +208,19 @@ func TestPasteIsNoAnswer(t *testing.T) {
 	}
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("Apply?")
-	p.typed("\x1b[200~y\x1b[201~")
-	p.typed("\x1b[A") // the up key has an A in it
+	p.Type("\x1b[200~y\x1b[201~")
+	p.Type("\x1b[A") // the up key has an A in it
 	p.answersBehind("?")
 	p.expect("change the arguments first")
 	p.expect("Apply?")
 	p.answersBehind("a")
 	p.expect("2  edit_file of files in this directory")
-	p.typed("1\r")
+	p.Type("1\r")
 	p.expect("The check passes")
 	p.expect("demo> y")
-	p.typed("\x15\x04") // the paste is text
+	p.Type("\x15\x04") // the paste is text
 	p.ends(exitOK)
 }
 
@@ -347,19 +239,19 @@ func TestHalfALineBeforeTheQuestion(t *testing.T) {
 	}
 	p := startTerminal(t, append(newService(t, slow, says("Done.", "end_turn")).env(), "TERM=dumb"))
 	p.expect("> ")
-	p.typed("go\r")
+	p.Type("go\r")
 	p.expect("Looking")
-	p.typed("y")
+	p.Type("y")
 	p.expect("y") // the echo shows that the terminal has received it
 	close(ask)
 	p.expect("Run it?")
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("Please answer with one of")
 	p.expect("Run it?")
-	p.typed("yes\r")
+	p.Type("yes\r")
 	p.expect("Done.")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 }
 
@@ -371,18 +263,18 @@ func TestEndOfInputMeansNo(t *testing.T) {
 		t.Run(env, func(t *testing.T) {
 			p := startTerminal(t, []string{env})
 			p.expect(demoTask)
-			p.typed("\r")
+			p.Type("\r")
 			p.expect("Apply?")
 			if env == "TERM=xterm" {
 				p.expect("y yes")
 			}
-			p.typed("\x04")
+			p.Type("\x04")
 			p.expect("no (end of input)")
 			p.expect("edit_file refused: end of input")
 			p.expect("I propose the change")
 			p.expect("demo> ")
 			if env == "TERM=xterm" {
-				p.typed("\x04")
+				p.Type("\x04")
 			} // the end of a plain terminal's input is permanent
 			p.ends(exitOK)
 		})
@@ -397,14 +289,14 @@ func TestPlainTerminals(t *testing.T) {
 		t.Run(env, func(t *testing.T) {
 			p := startTerminal(t, []string{env})
 			p.expect("[" + demoTask + "]")
-			p.typed("\r")
+			p.Type("\r")
 			p.expect("Apply?")
-			p.typed("y\r")
+			p.Type("y\r")
 			p.expect("The check passes")
 			p.expect("demo> ")
-			p.typed("/quit\r")
+			p.Type("/quit\r")
 			p.ends(exitOK)
-			require.NotContains(t, p.raw(), "\x1b")
+			require.NotContains(t, p.Raw(), "\x1b")
 		})
 	}
 }
@@ -415,24 +307,24 @@ func TestEditTheArguments(t *testing.T) {
 	}
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("Apply?")
 	p.answers("e")
 	p.prompts("Arguments: ")
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("Nothing was changed.")
 	p.answers("e")
 	p.prompts("Arguments: ")
-	p.typed("\x15{\"path\":1}\r")
+	p.Type("\x15{\"path\":1}\r")
 	p.expect("invalid arguments")
 	p.expect("Apply?")
 	p.answers("e")
 	p.prompts("Arguments: ")
-	p.typed("\x15" + `{"path":"greet.sh","old_string":"$names,$n","new_string":"$names; $n"}` + "\r")
+	p.Type("\x15" + `{"path":"greet.sh","old_string":"$names,$n","new_string":"$names; $n"}` + "\r")
 	p.expect("got  Hello Ada; Bob!")
 	p.expect("The check still fails with the change as it is now")
 	p.expect("demo> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 }
 
@@ -443,16 +335,16 @@ func TestEditInAnEditor(t *testing.T) {
 	require.NoError(t, os.WriteFile(editor, []byte(script), 0o755))
 	p := startTerminal(t, []string{"EDITOR=" + editor + " -n"})
 	p.expect(demoTask)
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("Apply?")
 	p.answers("e")
 	p.expect("icanon")
-	require.NotContains(t, p.raw(), "-icanon")
+	require.NotContains(t, p.Raw(), "-icanon")
 	p.expect("name? ")
-	p.typed("dear\r")
+	p.Type("dear\r")
 	p.expect("got  Hello Ada, dear Bob!")
 	p.expect("demo> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 }
 
@@ -461,15 +353,15 @@ func TestInterruptKeepsTheConversation(t *testing.T) {
 	s := newService(t, hangs("Let me think"), says("Here I am again.", "end_turn"))
 	p := startTerminal(t, s.env())
 	p.expect("> ")
-	p.typed("first question\r")
+	p.Type("first question\r")
 	p.expect("Let me think")
-	p.typed("\x03")
+	p.Type("\x03")
 	p.expect("interrupted. The conversation is kept")
 	p.expect("> ")
-	p.typed("second question\r")
+	p.Type("second question\r")
 	p.expect("Here I am again.")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 	last := s.requests()[1]
 	for _, text := range []string{"first question", "Let me think", "second question"} {
@@ -480,11 +372,11 @@ func TestInterruptKeepsTheConversation(t *testing.T) {
 func TestTwoInterruptsQuit(t *testing.T) {
 	p := startTerminal(t, newService(t, hangs("Let me think")).env())
 	p.expect("> ")
-	p.typed("half a question")
+	p.Type("half a question")
 	p.expect("> half a question")
-	p.typed("\x03")
+	p.Type("\x03")
 	p.expect("ctrl-c again to quit")
-	p.typed("\x03")
+	p.Type("\x03")
 	p.ends(exitInterrupted)
 }
 
@@ -492,13 +384,13 @@ func TestTwoInterruptsQuit(t *testing.T) {
 func TestInterruptsStop(t *testing.T) {
 	p := startTerminal(t, newService(t, hangs("Let me think")).env())
 	p.expect("> ")
-	p.typed("question\r")
+	p.Type("question\r")
 	p.expect("Let me think")
-	p.typed("\x03\x03\x03")
+	p.Type("\x03\x03\x03")
 	p.expect("interrupted.")
-	p.typed("\x03\x03")
+	p.Type("\x03\x03")
 	p.expect("ctrl-c again to quit")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 }
 
@@ -506,15 +398,15 @@ func TestInterruptsStop(t *testing.T) {
 func TestNoColor(t *testing.T) {
 	p := startTerminal(t, []string{"NO_COLOR=1"})
 	p.expect(demoTask)
-	p.typed("\r")
+	p.Type("\r")
 	p.expect("Apply?")
 	p.answers("y")
 	p.expect("The check passes")
 	p.expect("demo> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
-	require.NotRegexp(t, `\x1b\[[0-9;]*(3[0-7]|4[0-7]|9[0-7])m`, p.raw())
-	require.Contains(t, p.raw(), "\x1b[1m", "bold is no colour")
+	require.NotRegexp(t, `\x1b\[[0-9;]*(3[0-7]|4[0-7]|9[0-7])m`, p.Raw())
+	require.Contains(t, p.Raw(), "\x1b[1m", "bold is no colour")
 }
 
 // A running command is killed with all processes that it started, and their end is
@@ -525,11 +417,11 @@ func TestInterruptKillsCommands(t *testing.T) {
 	s := newService(t, calls("bash", fmt.Sprintf(`{"command":%q}`, command)), says("Fine.", "end_turn"))
 	p := startTerminal(t, s.env())
 	p.expect("> ")
-	p.typed("run it\r")
+	p.Type("run it\r")
 	p.expect("Run it?")
 	p.answers("y")
 	p.shows("started") // as its progress
-	p.typed("\x03")
+	p.Type("\x03")
 	p.expect("interrupted.")
 	data, err := os.ReadFile(pid)
 	require.NoError(t, err)
@@ -539,7 +431,7 @@ func TestInterruptKillsCommands(t *testing.T) {
 	p.expect("> ")
 	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n))
 	require.True(t, err != nil || strings.Contains(string(state), ") Z "), "it is gone: %s", state)
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 }
 
@@ -550,12 +442,12 @@ func TestSignalsRestoreTheTerminal(t *testing.T) {
 			p.expect("demo> ")
 			if at != "demo> " {
 				p.expect(demoTask)
-				p.typed("\r")
+				p.Type("\r")
 				p.expect(at)
 			}
-			require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+			p.Signal(syscall.SIGTERM)
 			p.ends(exitTerminated)
-			p.until("end of bracketed paste", func() bool { return strings.Contains(string(p.out), "\x1b[?2004l") })
+			require.Contains(t, p.Raw(), "\x1b[?2004l", "pastes are not bracketed any more")
 		})
 	}
 }
@@ -576,14 +468,14 @@ func TestSteering(t *testing.T) {
 	s := newService(t, slow, says("Heard.", "end_turn"))
 	p := startTerminal(t, s.env())
 	p.expect("> ")
-	p.typed("go\r")
+	p.Type("go\r")
 	p.expect("Looking")
-	p.typed("also the testx\x7fs\r")
+	p.Type("also the testx\x7fs\r")
 	p.expect("also the tests")
 	close(release)
 	p.expect("Heard.")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 	require.Contains(t, s.requests()[1], "also the tests")
 }
@@ -598,10 +490,10 @@ func TestSavedRuleOutlivesTheProgram(t *testing.T) {
 	p.answers("a")
 	p.expect("2  bash like: touch * (* is any words), at most writes workspace")
 	p.expect("Number, with s to save")
-	p.typed("2s\r")
+	p.Type("2s\r")
 	p.expect("Made.")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 
 	again := program(t, append(s.env(), "HOME="+p.cmd.Dir), "-p", "second")
@@ -620,15 +512,15 @@ func TestNoForeignEscapes(t *testing.T) {
 	p := startTerminal(t, s.env(), "first")
 	p.expect("done")
 	p.expect("> ")
-	p.typed("second\r")
+	p.Type("second\r")
 	p.expect("Run it?")
 	p.answers("y")
 	p.expect("The end.")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 	for _, bad := range []string{"\x1b]0", "\x07", "\x1b[2J", "\x1b[8m", "\u009b", "\u202e"} {
-		require.NotContains(t, p.raw(), bad)
+		require.NotContains(t, p.Raw(), bad)
 	}
-	require.Contains(t, p.screen(), "␛]0;owned")
+	require.Contains(t, p.Text(), "␛]0;owned")
 }

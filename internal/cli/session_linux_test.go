@@ -17,10 +17,10 @@ func TestSuspendedRunAsksAgain(t *testing.T) {
 	p.answers("y")
 	p.expect("Ran.")
 	p.expect("> ")
-	p.typed("/clear\r")
+	p.Type("/clear\r")
 	p.expect("A new conversation begins.")
 	p.expect("> ")
-	p.typed("\x04")
+	p.Type("\x04")
 	p.ends(exitOK)
 	require.FileExists(t, filepath.Join(k.dir, "done"))
 }
