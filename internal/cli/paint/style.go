@@ -1,5 +1,4 @@
-// Package paint turns text into lines for a terminal: Markdown while it streams, diffs, conflicts,
-// and the lines that say what an agent does.
+// Package paint turns text into lines for a terminal: Markdown while it streams, and diffs.
 //
 // Nothing in a text can act on the terminal: [Style.Clean] makes control characters and overrides of
 // the reading direction visible, and every painter cleans what it is given. Each line ends with
@@ -28,9 +27,6 @@ func (s Style) width() int {
 	}
 	return s.Width
 }
-
-// compact reports whether less is shown because the terminal is narrow.
-func (s Style) compact() bool { return s.width() < 60 }
 
 // glyph returns a symbol, or its replacement in plain text.
 func (s Style) glyph(symbol, ascii string) string {
@@ -64,22 +60,19 @@ const (
 	comment
 	added
 	removed
-	warning
-	failure
-	success
 	accent
 )
 
 // palettes has the colours of the roles on light and on dark backgrounds. They are from the 16
 // basic colours, so that the theme of the user decides what they look like. Yellow is not
 // readable on white, and the dark blue is not on black.
-var palettes = [2][14]int{
-	{0, 35, 34, 34, 35, 32, 36, 90, 32, 31, 35, 31, 32, 36},
-	{0, 95, 36, 94, 35, 32, 36, 90, 32, 31, 33, 91, 32, 96},
+var palettes = [2][11]int{
+	{0, 35, 34, 34, 35, 32, 36, 90, 32, 31, 36},
+	{0, 95, 36, 94, 35, 32, 36, 90, 32, 31, 96},
 }
 
 // emphasis says what takes the place of a role where there are no colours.
-var emphasis = [14]look{bold, bold, bold, 0, 0, 0, 0, faint, 0, 0, bold, bold, 0, bold}
+var emphasis = [11]look{bold, bold, bold, 0, 0, 0, 0, faint, 0, 0, bold}
 
 // sgr appends the sequence that switches from the default to a look.
 func (s Style) sgr(dst []byte, l look) []byte {

@@ -63,26 +63,6 @@ func (s Style) fit(text string, columns int) string {
 	return text[:head(text, columns-1)] + sign
 }
 
-// fitEnd shortens a text at its beginning.
-func (s Style) fitEnd(text string, columns int) string {
-	if columns < 1 {
-		return ""
-	}
-	cut := false
-	for Width(text) > columns || cut && Width(text) > columns-1 {
-		// Whole runs are skipped at first, since each step measures the rest.
-		skip := nextCluster(text)
-		if over := Width(text) - columns; over > 64 {
-			skip = head(text, over-1)
-		}
-		text, cut = text[skip:], true
-	}
-	if cut {
-		return s.glyph("…", "~") + text
-	}
-	return text
-}
-
 // head returns how many bytes of a text fit.
 func head(text string, columns int) int {
 	at := 0
