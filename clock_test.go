@@ -61,7 +61,6 @@ var unclocked = map[string]string{
 	"memory_linux_test.go TestMemoryBorrowed":           "the least that a wait takes, never the most",
 
 	"proc_test.go within":                 guard,
-	"pty_linux_test.go ends":              guard,
 	"effects_test.go run":                 guard,
 	"reading_linux_test.go newSecondWall": guard,
 
