@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/textcost"
 )
 
 var gpt = Model{"openai", "gpt-5"}
@@ -184,7 +185,7 @@ func TestEstimateStartsFromTheCount(t *testing.T) {
 			before := talk.req.Messages
 			longer := &aycoder.Request{Messages: append(before[:len(before):len(before)], aycoder.User("ok"), aycoder.User(rest))}
 			n := c.Estimate(gpt, longer)
-			factor, margin := c.Scales().of(gpt, size{6: 1})
+			factor, margin := c.Scales().of(gpt, size{textcost.Groups - 1: 1})
 			more := factor * float64(c.measure(gpt.Provider, longer).tokens()-c.measure(gpt.Provider, talk.req).tokens())
 			require.InDelta(t, float64(talk.count)+more, n.Tokens, 0.2*more)
 			require.InDelta(t, 1.01*float64(talk.count)+margin*more, n.Max(), 0.2*more)

@@ -79,8 +79,8 @@ const (
 )
 
 // spreads are the standard deviations of the factors over models, apart from what all groups have
-// in common: of words, marks, white space, numbers, accents, other alphabets, and all else.
-var spreads = [textcost.Groups]float64{0.09, 0.12, 0.25, 0.35, 0.4, 0.8, 0.5}
+// in common: of words, marks, white space, numbers, accents, each other alphabet, and all else.
+var spreads = [textcost.Groups]float64{0.09, 0.12, 0.25, 0.35, 0.4, 0.8, 0.8, 0.8, 0.8, 0.8, 0.5}
 
 func newScale(m Model) scale {
 	s := scale{Model: m, Noise: textNoise * textNoise}

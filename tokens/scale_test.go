@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/textcost"
 )
 
 func TestScalesJSON(t *testing.T) {
@@ -89,7 +90,7 @@ func TestScaleOfEqualCounts(t *testing.T) {
 // the linear equations would.
 func TestScaleFindsFactors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	truth := [...]float64{1.1, 0.9, 1.4, 1.6, 1.2, 2, 0.7}
+	truth := [textcost.Groups]float64{1.1, 0.9, 1.4, 1.6, 1.2, 2, 1.7, 2.2, 1.3, 2.4, 0.7}
 	var s Scales
 	for range 300 {
 		var text size
@@ -104,6 +105,23 @@ func TestScaleFindsFactors(t *testing.T) {
 	for i, want := range truth {
 		require.InEpsilon(t, want, known.Factor[i], 0.05, "group %d", i)
 	}
+}
+
+// What is known about one alphabet says little about another.
+func TestScaleOfAlphabets(t *testing.T) {
+	var s Scales
+	scanned := func(text string) (n size) {
+		n.text(text)
+		return n
+	}
+	russian, hebrew := scanned(strings.Repeat("Файл не найден ", 100)), scanned(strings.Repeat("הקובץ לא נמצא ", 100))
+	for range 20 {
+		s.observe(gpt, russian, int64(russian.tokens()))
+	}
+	factor, margin := s.of(gpt, russian)
+	require.InDelta(t, 1, factor*margin, 0.35)
+	factor, margin = s.of(gpt, hebrew)
+	require.Greater(t, factor*margin, 1.6)
 }
 
 // Claude is known to count more than others.

@@ -18,16 +18,18 @@ var weights = [features]int32{
 }
 
 // Groups is the number of groups of features. Vocabularies differ most between groups: one that
-// splits numbers into single digits still counts words like the others.
-const Groups = 7
+// splits numbers into single digits still counts words like the others. Each alphabet is a group of
+// its own: one that was trained on much Russian may still know little Hebrew.
+const Groups = 11
 
 // Count returns the estimated number of tokens by group, in thousandths. The groups are ASCII words,
-// marks and ends of lines, white space, numbers, Latin letters with accents, other alphabets, and
-// all else, such as Chinese.
+// marks and ends of lines, white space, numbers, Latin letters with accents, Cyrillic, Greek, Arabic
+// and Hebrew letters, those of India and South East Asia, and all else, such as Chinese.
 func (f *Features) Count() [Groups]int64 {
 	return [Groups]int64{
 		f.sum(0, Line), f.sum(Line, Indent), f.sum(Indent, Number), f.sum(Number, Accent),
-		f.sum(Accent, Cyrillic), f.sum(Cyrillic, Kana), f.sum(Kana, features),
+		f.sum(Accent, Cyrillic), f.sum(Cyrillic, Greek), f.sum(Greek, Arabic), f.sum(Arabic, Hebrew),
+		f.sum(Hebrew, Indic), f.sum(Indic, Kana), f.sum(Kana, features),
 	}
 }
 
