@@ -359,7 +359,7 @@ func samePart(a, b Part) bool {
 
 func TestMachineReplaysFromEveryCut(t *testing.T) {
 	timed.Long(t, "a replay from every fact of every run")
-	runs := 100_000
+	runs := 20_000
 	if timed.Race {
 		runs = 1_000 // uses one goroutine
 	}
