@@ -107,7 +107,7 @@ func TestScaleFindsFactors(t *testing.T) {
 	}
 }
 
-// What is known about one alphabet says little about another.
+// Counts of one alphabet say little about another.
 func TestScaleOfAlphabets(t *testing.T) {
 	var s Scales
 	scanned := func(text string) (n size) {

@@ -18,8 +18,8 @@ var weights = [features]int32{
 }
 
 // Groups is the number of groups of features. Vocabularies differ most between groups: one that
-// splits numbers into single digits still counts words like the others. Each alphabet is a group of
-// its own: one that was trained on much Russian may still know little Hebrew.
+// splits numbers into single digits still counts words like the others. Each alphabet is a
+// separate group: one that was trained on much Russian may still know little Hebrew.
 const Groups = 11
 
 // Count returns the estimated number of tokens by group, in thousandths. The groups are ASCII words,
