@@ -48,19 +48,19 @@ func Merge(base, ours, theirs []byte, opts ...Option) Result {
 		o(&c)
 	}
 	m := diff3.Merge(base, ours, theirs, c.options)
-	r := Result{Binary: m.Binary, sides: m.Sides, chosen: make(map[int][][]byte)}
-	r.render = func() (text []byte, ends []int) {
+	st := &state{sides: m.Sides, around: m.Around, omitted: diff3.Omitted, least: c.least,
+		chosen: make(map[int]resolution), proposed: make(map[int][]Suggestion)}
+	st.render = func(chosen map[int]resolution) (text []byte, ends []int) {
 		return m.Render(c.format, func(i int) ([][]byte, bool) {
-			texts, ok := r.chosen[i]
-			return texts, ok
+			res, ok := chosen[i]
+			return res.texts, ok
 		})
 	}
-	r.Regions = make([]Region, len(m.Regions))
+	r := Result{Binary: m.Binary, Regions: make([]Region, len(m.Regions)), state: st}
 	for i, g := range m.Regions {
 		r.Regions[i] = Region{
-			Kind: Kind(g.Kind), Suggestion: (*Suggestion)(g.Suggestion),
-			Base: span(m.Base, g.Base), Ours: span(m.Ours, g.Ours),
-			Theirs: span(m.Theirs, g.Theirs),
+			Kind: Kind(g.Kind), Base: span(m.Base, g.Base), Ours: span(m.Ours, g.Ours),
+			Theirs: span(m.Theirs, g.Theirs), Suggestion: st.found(g.Suggestion),
 		}
 	}
 	return r
@@ -76,6 +76,7 @@ type Option func(*config)
 type config struct {
 	options diff3.Options
 	format  diff3.Format
+	least   Grade
 }
 
 // Style says which lines belong to a conflict and how the conflict is shown. The styles are those
@@ -185,33 +186,6 @@ type Span struct{ FirstLine, EndLine, Start, End int }
 // span belongs: base, ours, theirs or the merged text.
 func (s Span) Of(text []byte) []byte { return text[s.Start:s.End] }
 
-// Suggestion is a possible resolution of a conflict. It was found by a rule that compares lines
-// and words, but does not know the syntax of any language. A user should look at the suggestion
-// before it is used.
-type Suggestion struct {
-	// Text is the text that would replace the conflict.
-	Text []byte
-	// Rule is the name of the rule that found the text, such as [RuleWords].
-	Rule string
-	// Confidence says how often suggestions of this rule were right, as a share from 0 to 1.
-	// Right means equal, byte for byte, to the resolution that people committed. Each rule has a
-	// constant confidence, which is listed with the rules (see [RuleWords]). It was measured on
-	// merges in public projects that were not used to develop the rules. In a single project the
-	// share can be much higher or lower.
-	Confidence float64
-}
-
-// The rules for suggestions, in the order in which they are tried, with their confidence.
-const (
-	RuleLineEndings = "line endings" // 0.50: one side changed all line endings and nothing else
-	RuleWords       = "words"        // 0.50: both changed different words of the same lines
-	RuleContained   = "contained"    // 0.65: one side made the other's change and more
-	RuleTouching    = "touching"     // 0.60: the changes touch but do not overlap
-	RuleWhitespace  = "whitespace"   // 0.45: one side changed white space only
-	RuleImports     = "imports"      // 0.50: both sides changed a set of imports
-	RuleTokens      = "tokens"       // 0.50: a few lines, merged token by token
-)
-
 // Result is the outcome of a merge. Copies of a Result share their resolutions: a region that is
 // resolved in one copy is resolved in all copies.
 type Result struct {
@@ -222,22 +196,50 @@ type Result struct {
 	// region, which holds the whole texts, and [Result.Bytes] writes no conflict markers.
 	Binary bool
 
+	state *state // nil in the zero value
+}
+
+// state is what copies of a result share.
+type state struct {
 	// These are functions, and not a reference to the merge, so that a program that only passes
 	// results on does not link the merge algorithm.
-	render func() (text []byte, ends []int)
-	sides  func(region int) (base, ours, theirs []byte)
-	chosen map[int][][]byte // by region
+	render  func(chosen map[int]resolution) (text []byte, ends []int)
+	sides   func(region int) (base, ours, theirs []byte)
+	around  func(region, lines int) (before, after []byte)
+	omitted func(base, side, text []byte) []string
+
+	least    Grade                // of suggestions
+	chosen   map[int]resolution   // by region
+	proposed map[int][]Suggestion // by region
+}
+
+// resolution is a text that was chosen for a region, in one or two parts.
+type resolution struct {
+	texts [][]byte
+	from  Kind // Ours or Theirs if the text is that of one side
 }
 
 // Conflicts returns the number of conflicts that have not been resolved.
 func (r Result) Conflicts() int {
 	n := 0
 	for i := range r.Regions {
-		if _, ok := r.chosen[i]; !ok && r.Regions[i].Kind == Conflict {
+		if r.isOpen(i) {
 			n++
 		}
 	}
 	return n
+}
+
+// isOpen reports whether a region is a conflict that has not been resolved.
+func (r Result) isOpen(region int) bool {
+	if r.Regions[region].Kind != Conflict {
+		return false
+	}
+	if r.state == nil {
+		return true
+	}
+	_, ok := r.state.chosen[region]
+	return !ok
 }
 
 // Clean reports whether all conflicts have been resolved. It is true if there were none.
@@ -251,10 +253,10 @@ func (r Result) Clean() bool { return r.Conflicts() == 0 }
 // Binary files are an exception: an unresolved conflict is written as the bytes of ours, without
 // markers.
 func (r Result) Bytes() []byte {
-	if r.render == nil {
+	if r.state == nil {
 		return nil
 	}
-	text, _ := r.render()
+	text, _ := r.state.render(r.state.chosen)
 	return text
 }
 
@@ -262,10 +264,10 @@ func (r Result) Bytes() []byte {
 // conflict markers included. The spans are in the order of Regions. Lines count from 0, so a
 // message to users should show FirstLine+1.
 func (r Result) Spans() []Span {
-	if r.render == nil {
+	if r.state == nil {
 		return nil
 	}
-	text, ends := r.render()
+	text, ends := r.state.render(r.state.chosen)
 	out := make([]Span, len(ends))
 	at := Span{}
 	for i, end := range ends {
@@ -306,10 +308,10 @@ const (
 // also returns an error if choice is [ChooseSuggestion] and the region has no [Suggestion].
 // Resolve must not be called concurrently with any other method of r or its copies.
 func (r Result) Resolve(region int, choice Choice) error {
-	if region < 0 || region >= len(r.Regions) {
-		return noRegion(region, len(r.Regions))
+	if err := r.check(region); err != nil {
+		return err
 	}
-	base, ours, theirs := r.sides(region)
+	base, ours, theirs := r.state.sides(region)
 	var texts [][]byte
 	switch choice {
 	case ChooseOurs:
@@ -331,7 +333,7 @@ func (r Result) Resolve(region int, choice Choice) error {
 	default:
 		return fmt.Errorf("resolve region %d: no choice %d", region, choice)
 	}
-	r.chosen[region] = texts
+	r.choose(region, texts)
 	return nil
 }
 
@@ -339,13 +341,67 @@ func (r Result) Resolve(region int, choice Choice) error {
 // The text should consist of whole lines. If it does not end in a newline and more text follows,
 // a line ending is added: the one that the lines around the region have.
 func (r Result) ResolveWith(region int, text []byte) error {
-	if region < 0 || region >= len(r.Regions) {
-		return noRegion(region, len(r.Regions))
+	if err := r.check(region); err != nil {
+		return err
 	}
-	r.chosen[region] = [][]byte{bytes.Clone(text)}
+	r.choose(region, [][]byte{bytes.Clone(text)})
 	return nil
 }
 
-func noRegion(region, n int) error {
-	return fmt.Errorf("resolve region %d: there are %d", region, n)
+// ResolveRest makes the same choice for all conflicts after the given region that have not been
+// resolved, and returns their indexes, so that a host can undo it with [Result.Reopen]. The region
+// may be -1. ResolveRest returns an error if the choice is not one of the constants, or is
+// [ChooseSuggestion]: nobody has seen the suggestions of these conflicts.
+func (r Result) ResolveRest(after int, choice Choice) ([]int, error) {
+	if choice < ChooseOurs || choice >= ChooseSuggestion {
+		return nil, fmt.Errorf("resolve the rest: no choice %d", choice)
+	}
+	var done []int
+	for i := max(after+1, 0); i < len(r.Regions); i++ {
+		if !r.isOpen(i) {
+			continue
+		}
+		if err := r.Resolve(i, choice); err != nil {
+			return done, err
+		}
+		done = append(done, i)
+	}
+	return done, nil
+}
+
+// Reopen undoes the resolution of a region: a conflict counts as one again, and any other region
+// has the text that [Merge] gave it. It does nothing if the region has not been resolved. It
+// returns an error if the index is out of range.
+func (r Result) Reopen(region int) error {
+	if err := r.check(region); err != nil {
+		return err
+	}
+	delete(r.state.chosen, region)
+	return nil
+}
+
+// check returns an error if there is no such region.
+func (r Result) check(region int) error {
+	if region < 0 || region >= len(r.Regions) || r.state == nil {
+		return fmt.Errorf("resolve region %d: there are %d", region, len(r.Regions))
+	}
+	return nil
+}
+
+// choose resolves a region. It notes whether the text is that of one side, however it was chosen.
+func (r Result) choose(region int, texts [][]byte) {
+	_, ours, theirs := r.state.sides(region)
+	r.state.chosen[region] = resolution{texts, fromSide(bytes.Join(texts, nil), ours, theirs)}
+}
+
+// fromSide returns the side whose text is the given one. It returns Conflict if there is none, or
+// if both sides have this text.
+func fromSide(text, ours, theirs []byte) Kind {
+	switch isOurs, isTheirs := bytes.Equal(text, ours), bytes.Equal(text, theirs); {
+	case isOurs && !isTheirs:
+		return Ours
+	case isTheirs && !isOurs:
+		return Theirs
+	}
+	return Conflict
 }

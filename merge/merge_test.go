@@ -1,13 +1,9 @@
 package merge_test
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
-	"fmt"
-	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,60 +17,18 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// mergeCase is a recorded merge with git's answer in style merge.
-type mergeCase struct {
-	ID, Base     string
-	Ours, Theirs [][3]any // edits of base: from, to, text
-	Git          map[string][3]any
-}
-
-func (c *mergeCase) apply(edits [][3]any) []byte {
-	var out []byte
-	at := 0
-	for _, e := range edits {
-		out = append(append(out, c.Base[at:int(e[0].(float64))]...), e[2].(string)...)
-		at = int(e[1].(float64))
-	}
-	return append(out, c.Base[at:]...)
-}
-
-// eachMerge reads recorded merges; internal/diff3 tests all of them in all styles.
-func eachMerge(t *testing.T, step int, each func(c *mergeCase)) {
-	t.Helper()
-	timed.Long(t, "recorded merges")
-	f, err := os.Open(corpus.Path(t, "merge/cases.jsonl.gz", fmt.Sprintf("%d of 3,640 merges", 3640/step)))
-	require.NoError(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	r, n := bufio.NewReader(z), 0
-	for i := 0; ; i++ {
-		line, err := r.ReadBytes('\n')
-		if len(line) > 1 && i%step == 0 {
-			c := new(mergeCase)
-			require.NoError(t, json.Unmarshal(line, c))
-			each(c)
-			n++
-		}
-		if err != nil {
-			require.ErrorIs(t, err, io.EOF)
-			break
-		}
-	}
-	t.Logf("%d recorded merges", n)
-}
-
 // TestMergeRecorded checks the exported form of a merge: the spans, what every
 // choice gives, and the bytes.
 func TestRecorded(t *testing.T) {
 	timed.Serial(t)
 	t.Parallel()
-	eachMerge(t, 8, func(c *mergeCase) {
-		base, ours, theirs := []byte(c.Base), c.apply(c.Ours), c.apply(c.Theirs)
+	timed.Long(t, "recorded merges")
+	corpus.Each(t, "merge/cases.jsonl.gz", "455 of 3,640 merges", 8, func(c *corpus.Merge) {
+		base, ours, theirs := []byte(c.Base), c.Ours.Apply(c.Base), c.Theirs.Apply(c.Base)
 		r := merge.Merge(base, ours, theirs, merge.WithMarkerSize(7))
 		out := r.Bytes()
-		if r.Conflicts() == int(c.Git["merge"][0].(float64)) {
-			assert.Len(t, out, int(c.Git["merge"][2].(float64)), c.ID)
+		if r.Conflicts() == c.Git["merge"].Conflicts {
+			assert.Len(t, out, c.Git["merge"].Size, c.ID)
 		}
 		var at merge.Region
 		for i, g := range r.Regions {
@@ -287,27 +241,40 @@ func TestConstants(t *testing.T) {
 	} {
 		assert.Equal(t, int(inside), int(kind), kind)
 	}
-	source, err := os.ReadFile("merge.go")
-	require.NoError(t, err)
+	claims := confidences(t)
 	for rule, x := range map[string][3]string{
 		merge.RuleLineEndings: {"a\nb\n", "a\r\nb\r\n", "y\nb\n"},
-		merge.RuleWords:       {"f(a, b, c)\n", "f(x, b, c)\n", "f(a, b, z)\n"},
-		merge.RuleContained:   {"a\n", "a\nb\n", "a\nc\nb\n"},
-		merge.RuleTouching:    {"a\nb\n", "x\nb\n", "a\ny\n"},
-		merge.RuleWhitespace:  {"a b\nc\n", "\ta b\n\tc\n", "d\n"},
-		merge.RuleImports:     {"", "import a\nimport d\n", "import b\n"},
+		merge.RuleDeletion: {
+			"one two\nthree four\nfive six\nseven eight\n", "",
+			"one two\nthree 4\nfive six\nseven eight\n",
+		},
+		merge.RuleContained: {"a\n", "a\nb\n", "a\nc\nb\n"},
+		merge.RuleTouching:  {"a b c d\nf g h i\n", "x b c d\nf g h i\n", "a b c d\nf g h y\n"},
+		merge.RuleFile:      {"one two\n", "", "one 2 three\n"},
+		merge.RuleLarger:    {"a b c d e f\n", "a b c d f\n", "a f\n"},
+		merge.RuleImports:   {"", "import a\nimport d\n", "import b\n"},
 		merge.RuleTokens: {
 			"func load(path string) error {\n", "func load(path string, strict bool) error {\n",
 			"func load(path string) (*Config, error) {\n",
 		},
+		merge.RuleSuperset: {"a\n", "b\na c d\n", "d\na b c e\n"},
 	} {
 		r := merge.Merge([]byte(x[0]), []byte(x[1]), []byte(x[2]), merge.WithStyle(merge.StyleDiff3))
 		i := slices.IndexFunc(r.Regions, func(g merge.Region) bool { return g.Suggestion != nil })
 		require.GreaterOrEqual(t, i, 0, rule)
 		s := r.Regions[i].Suggestion
 		assert.Equal(t, rule, s.Rule)
-		assert.Regexp(t, fmt.Sprintf(`%q +// %.2f: `, rule, s.Confidence), string(source))
+		assert.InDelta(t, claims[rule], s.Confidence, 0, rule)
 	}
+}
+
+var ruleComment = regexp.MustCompile(`Rule\w+ += "([a-z ]+)" +// (0\.\d\d): `)
+
+func source(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("suggest.go")
+	require.NoError(t, err)
+	return string(text)
 }
 
 // A side that changed the line endings of the whole text conflicts, as with git, and the

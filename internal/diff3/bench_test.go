@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/corpus"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // codeLine makes lines as programs have them: many occur often.
@@ -79,7 +84,7 @@ func large() map[string]triple {
 func medianCase(b *testing.B) triple {
 	b.Helper()
 	var all []triple
-	eachCase(b, "cases.jsonl.gz", func(c *realCase) { all = append(all, c.triple()) })
+	eachCase(b, "cases.jsonl.gz", func(c *corpus.Merge) { all = append(all, realTriple(c)) })
 	slices.SortFunc(all, func(x, y triple) int { return len(x.base) - len(y.base) })
 	return all[len(all)/2]
 }
@@ -119,5 +124,76 @@ func BenchmarkDiff(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Diff(x.base, x.ours)
+	}
+}
+
+// adversarial holds conflicts that are as costly for the rules as any.
+func adversarial(n int) map[string]triple {
+	repeat := func(s string) []byte { return bytes.Repeat([]byte(s), n) }
+	numbered := func(format string) []byte {
+		var b []byte
+		for i := range n {
+			b = fmt.Appendf(b, format, i, i%7)
+		}
+		return b
+	}
+	rng := rand.New(rand.NewPCG(8, 8))
+	letters := func() []byte {
+		b := make([]byte, 0, 60*n)
+		for i := range 60 * n {
+			b = append(b, "ab \n"[min(rng.IntN(40), 3-i%2)])
+		}
+		return b
+	}
+	return map[string]triple{
+		"many-conflicts": {numbered("a%d\nsame %d\n1\n2\n3\n4\n"), numbered("b%d\nsame %d\n1\n2\n3\n4\n"), numbered("c%d\nsame %d\n1\n2\n3\n4\n")},
+		"one-conflict":   {numbered("a %d %d\n"), numbered("b %d %d\n"), numbered("c %d %d\n")},
+		"equal-tokens":   {repeat("a a a a a a a\n"), repeat("a a a b a a a\n"), repeat("a c a a a a a a\n")},
+		"quotes":         {repeat("\"\n"), repeat("\"\"\"'\n"), repeat("'\"'\n")},
+		"random-letters": {letters(), letters(), letters()},
+	}
+}
+
+// BenchmarkSuggest measures merges with suggestions beside such without, in one run: of the
+// recorded merges with conflicts the median, and of adversarial ones those of growing size.
+func BenchmarkSuggest(b *testing.B) {
+	merges := map[string]func(x triple){
+		"with":    func(x triple) { Merge(x.base, x.ours, x.theirs, Options{}) },
+		"without": func(x triple) { mergeLines(x.base, x.ours, x.theirs, Options{}) },
+	}
+	b.Run("recorded", func(b *testing.B) {
+		var all []triple
+		eachCase(b, "cases.jsonl.gz", func(c *corpus.Merge) {
+			if c.Git["merge"].Conflicts > 0 {
+				all = append(all, realTriple(c))
+			}
+		})
+		var ratios []float64
+		for b.Loop() {
+			ratios = ratios[:0]
+			for _, x := range all {
+				with, without := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+				for range 5 { // in turn, so that a busy machine slows down both
+					with = min(with, timed.Best(1, func() { merges["with"](x) }))
+					without = min(without, timed.Best(1, func() { merges["without"](x) }))
+				}
+				ratios = append(ratios, float64(with)/float64(without))
+			}
+		}
+		slices.Sort(ratios)
+		b.ReportMetric(ratios[len(ratios)/2], "median-ratio")
+		b.ReportMetric(ratios[len(ratios)*9/10], "p90-ratio")
+		b.ReportMetric(ratios[len(ratios)-1], "worst-ratio")
+	})
+	for _, n := range []int{1000, 2000, 4000, 8000} {
+		for name, x := range adversarial(n) {
+			for how, merge := range merges {
+				b.Run(fmt.Sprintf("%s-%d/%s", name, n, how), func(b *testing.B) {
+					for b.Loop() {
+						merge(x)
+					}
+				})
+			}
+		}
 	}
 }

@@ -2,9 +2,8 @@ package diff3
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +57,7 @@ func baseError(x triple, r *Result) error {
 	for i := range whole.Regions {
 		g := &whole.Regions[i]
 		if g.Kind == Unchanged || g.Kind == Conflict && r.remains(g) {
-			for line := range bytes.Lines(whole.conflict(g).base) {
+			for line := range bytes.Lines(whole.Base.Slice(g.Base.Lo, g.Base.Hi)) {
 				want[string(line)]++
 			}
 		}
@@ -67,7 +66,7 @@ func baseError(x triple, r *Result) error {
 		g := &r.Regions[i]
 		text := r.Text(g)
 		if g.Kind == Conflict {
-			text = r.conflict(g).base
+			text = r.Base.Slice(g.Base.Lo, g.Base.Hi)
 		}
 		for line := range bytes.Lines(text) {
 			want[string(line)]--
@@ -129,11 +128,71 @@ func kindError(r *Result, i int) error {
 	if !ok {
 		return fmt.Errorf("%d of %q, %q, %q", g.Kind, base, ours, theirs)
 	}
-	if s := g.Suggestion; s != nil && (g.Kind != Conflict || s.Rule == "" || s.Confidence <= 0 || s.Confidence >= 1) {
+	s := g.Suggestion
+	switch {
+	case s == nil:
+		return nil
+	case g.Kind != Conflict:
+		return errors.New("a suggestion, but no conflict")
+	}
+	return suggestionError(s, base, ours, theirs)
+}
+
+// suggested returns what is suggested for a conflict without any text around it.
+func suggested(x triple) *Suggestion {
+	t := newTable()
+	r := &Result{Base: t.add(x.base), Ours: t.add(x.ours), Theirs: t.add(x.theirs)}
+	g := Region{Kind: Conflict, Base: Span{0, r.Base.Len()}, Ours: Span{0, r.Ours.Len()},
+		Theirs: Span{0, r.Theirs.Len()}}
+	g.core = g.Base
+	r.Regions = []Region{g}
+	r.suggest()
+	return r.Regions[0].Suggestion
+}
+
+// suggestionError checks that a suggestion is what it says: the text of one side, or a text that
+// has all words that either side added, and none of its own.
+func suggestionError(s *Suggestion, base, ours, theirs []byte) error {
+	if s.Rule == "" || s.Confidence <= 0 || s.Confidence >= 1 {
 		return fmt.Errorf("suggestion %v", *s)
 	}
-	if g.Suggestion != nil {
-		return inventedError(g.Suggestion.Text, base, ours, theirs)
+	switch s.From {
+	case Ours, Theirs:
+		side := ours
+		if s.From == Theirs {
+			side = theirs
+		}
+		if !bytes.Equal(s.Text, side) {
+			return fmt.Errorf("%s: %q is not a side", s.Rule, s.Text)
+		}
+		return nil
+	case Both:
+	default:
+		return fmt.Errorf("%s: from %d", s.Rule, s.From)
+	}
+	if s.Rule != RuleEndings { // its text has line endings that the other side does not have
+		for _, side := range [][]byte{ours, theirs} {
+			if err := lostError(s.Text, base, side); err != nil {
+				return fmt.Errorf("%s: %w", s.Rule, err)
+			}
+		}
+	}
+	return inventedError(s.Text, base, ours, theirs)
+}
+
+// lostError checks that text has all words that a side added to base.
+func lostError(text, base, side []byte) error {
+	n := map[string]int{}
+	for _, word := range wordsOf(side) {
+		n[string(word)]++
+	}
+	for _, word := range wordsOf(base) {
+		n[string(word)]--
+	}
+	for word, added := range n {
+		if added > 0 && !slices.ContainsFunc(wordsOf(text), func(w []byte) bool { return string(w) == word }) {
+			return fmt.Errorf("suggestion %q: %q is lost", text, word)
+		}
 	}
 	return nil
 }
@@ -243,53 +302,3 @@ func addedError(base, side, out []byte) error {
 }
 
 func trimEnd(line []byte) string { return strings.TrimRight(string(line), "\r\n") }
-
-// resolutions finds out by which texts a human resolved the conflicts of r. It
-// leaves out those around which more was changed.
-func resolutions(r *Result, human []byte) map[int][]byte {
-	var text []byte
-	conflicts := map[int]int{} // line to region
-	for i := range r.Regions {
-		g := &r.Regions[i]
-		if g.Kind == Conflict {
-			conflicts[bytes.Count(text, []byte{'\n'})] = i
-			text = fmt.Appendf(text, "\x00 conflict %d\n", i)
-			continue
-		}
-		text = append(text, r.Text(g)...)
-	}
-	s := Diff(text, human)
-	out := map[int][]byte{}
-	for _, h := range s.Hunks {
-		if i, ok := conflicts[h.A0]; ok && h.A1 == h.A0+1 {
-			out[i] = s.B.Slice(h.B0, h.B1)
-		}
-	}
-	return out
-}
-
-// parses reports whether a Go file parses when all its conflicts are resolved by
-// suggestions. Files that are not Go, or do not parse anyway, or have conflicts
-// without a suggestion are left out.
-func parses(x triple, r *Result, ext string) (ok, is bool) {
-	if ext != ".go" || r.Conflicts() == 0 || !isGo(x.base) || !isGo(x.ours) || !isGo(x.theirs) {
-		return false, false
-	}
-	for i := range r.Regions {
-		if r.Regions[i].Kind == Conflict && r.Regions[i].Suggestion == nil {
-			return false, false
-		}
-	}
-	return isGo(render(r, Format{}, func(i int) ([][]byte, bool) {
-		s := r.Regions[i].Suggestion
-		if s == nil {
-			return nil, false
-		}
-		return [][]byte{s.Text}, true
-	})), true
-}
-
-func isGo(src []byte) bool {
-	_, err := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
-	return err == nil
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -75,8 +76,8 @@ func TestRealDiffs(t *testing.T) {
 	timed.Serial(t)
 	t.Parallel()
 	n := 0
-	eachCase(t, "cases.jsonl.gz", func(c *realCase) {
-		x := c.triple()
+	eachCase(t, "cases.jsonl.gz", func(c *corpus.Merge) {
+		x := realTriple(c)
 		checkDiff(t, x.base, x.ours)
 		checkDiff(t, x.theirs, x.ours)
 		n += 2

@@ -47,21 +47,22 @@ func wholeEnding(text []byte) lineEnd {
 // endings suggests a resolution if one side changed all line endings and nothing else: the lines
 // of the other side with the new line endings. If that side changed more, people rarely chose
 // this.
-func (c *conflict) endings() ([]byte, bool) {
-	o, t := wholeEnding(c.ours), wholeEnding(c.theirs)
+func (c *conflict) endings() ([]byte, Kind, bool) {
+	base, ours, theirs := c.text[inBase], c.text[inOurs], c.text[inTheirs]
+	o, t := wholeEnding(ours), wholeEnding(theirs)
 	only := func(side []byte, end lineEnd) bool {
-		return end != noEnd && !bytes.Equal(c.base, side) &&
-			bytes.Equal(withEnding(c.base, end), side)
+		return end != noEnd && !bytes.Equal(base, side) &&
+			bytes.Equal(withEnding(base, end), side)
 	}
 	switch {
 	case o == t:
-		return nil, false
-	case only(c.ours, o):
-		return withEnding(c.theirs, o), true
-	case only(c.theirs, t):
-		return withEnding(c.ours, t), true
+		return nil, Conflict, false
+	case only(ours, o):
+		return withEnding(theirs, o), Both, true
+	case only(theirs, t):
+		return withEnding(ours, t), Both, true
 	}
-	return nil, false
+	return nil, Conflict, false
 }
 
 // withEnding returns text with the same line ending on all lines.

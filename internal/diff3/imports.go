@@ -12,19 +12,20 @@ const maxImports = 100
 
 // imports merges a conflict that consists of import lines only. The order of such lines does not
 // matter, and neither does that of the names in one line, so both sides can be united.
-func (c *conflict) imports() ([]byte, bool) {
-	base, ours, theirs := importLines(c.base), importLines(c.ours), importLines(c.theirs)
-	if len(ours) == 0 || len(theirs) == 0 || base == nil && len(c.base) > 0 {
-		return nil, false
+func (c *conflict) imports() ([]byte, Kind, bool) {
+	base, ours, theirs := importLines(c.text[inBase]), importLines(c.text[inOurs]),
+		importLines(c.text[inTheirs])
+	if len(ours) == 0 || len(theirs) == 0 || base == nil && len(c.text[inBase]) > 0 {
+		return nil, Conflict, false
 	}
 	if len(base) == 1 && len(ours) == 1 && len(theirs) == 1 {
-		return mergeNames(base[0], ours[0], theirs[0])
+		text, ok := mergeNames(base[0], ours[0], theirs[0])
+		return text, Both, ok
 	}
 	if max(len(ours), len(theirs)) > maxImports || !subset(base, ours) || !subset(base, theirs) {
-		return nil, false
+		return nil, Conflict, false
 	}
-	out := unite(ours, theirs, lineOrder)
-	return []byte(strings.Join(out, "")), len(out) > 0
+	return []byte(strings.Join(unite(ours, theirs, lineOrder), "")), Both, true
 }
 
 // importLines returns the lines of text, or nil if one of them is not an import.

@@ -93,24 +93,8 @@ func Merge(base, ours, theirs []byte, o Options) *Result {
 		return mergeBinary(base, ours, theirs, o)
 	}
 	r := mergeLines(base, ours, theirs, o)
-	for i := range r.Regions {
-		if g := &r.Regions[i]; g.Kind == Conflict {
-			g.Suggestion = r.suggest(g)
-		}
-	}
+	r.suggest()
 	return r
-}
-
-// suggest looks for a resolution of a conflict. It first uses core in place of Base, which treats
-// the change of the other lines as made.
-func (r *Result) suggest(g *Region) *Suggestion {
-	c := r.conflict(g)
-	core := c
-	core.base = r.Base.Slice(g.core.Lo, g.core.Hi)
-	if s := suggest(core); s != nil || g.core == g.Base {
-		return s
-	}
-	return suggest(c)
 }
 
 // mergeLines merges texts that are not binary. All three share one table, so that equal lines
@@ -141,15 +125,6 @@ func (m *merger) merge(t *table) *Result {
 	m.walk()
 	return &Result{Base: m.base, Ours: m.ours, Theirs: m.theirs, Regions: m.fill(),
 		style: m.opts.Style}
-}
-
-// conflict returns the three texts of a region.
-func (r *Result) conflict(g *Region) conflict {
-	return conflict{
-		r.Base.Slice(g.Base.Lo, g.Base.Hi),
-		r.Ours.Slice(g.Ours.Lo, g.Ours.Hi),
-		r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi),
-	}
 }
 
 // Conflicts returns the number of conflicts.

@@ -151,38 +151,50 @@ func TestBinary(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	tests := []struct {
 		name, base, ours, theirs string
-		rule, want               string
+		rule                     string
+		from                     Kind
+		want                     string
 	}{
-		{"words", "f(a, b, c)\n", "f(x, b, c)\n", "f(a, b, z)\n", RuleWords, "f(x, b, z)\n"},
-		{"the same word", "a b c d\n", "x b c d\n", "x b c e\n", RuleWords, "x b c e\n"},
-		{"numbers are whole", "v = 0.51.1\n", "v = 0.72.1\n", "v = 0.51.0\n", "", ""},
-		{"strings are whole", "s = \"a b\"\n", "s = \"x b\"\n", "s = \"a y\"\n", "", ""},
-		{"contained", "a\n", "a\nb\n", "a\nc\nb\n", RuleContained, "a\nc\nb\n"},
-		{"contained deletion", "a\nb\nc\n", "a\nc\n", "c\n", RuleContained, "c\n"},
-		{"touching", "a\nb\n", "x\nb\n", "a\ny\n", RuleTouching, "x\ny\n"},
-		{"white space", "a b\nc\n", "\ta b\n\tc\n", "d\n", RuleBlanks, "d\n"},
-		{"line endings", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "y\nb\n", RuleEndings, "y\r\nb\r\n"},
-		{"line endings and more", "a\nb\nc\n", "a\r\nb\r\nx\r\n", "y\nb\nc\n", "", ""},
-		{"a name twice", "x = a, b\n", "x = a, b, z, z2\n", "x = z, a, b\n", "", ""},
+		{"tokens", "f(a, b, c)\n", "f(x, b, c)\n", "f(a, b, z)\n", RuleTokens, Both, "f(x, b, z)\n"},
+		{"a token that both changed", "a b c d\n", "x b c d\n", "x b c e\n", RuleContained, Theirs, "x b c e\n"},
+		{"the higher version", "v = 0.51.1\n", "v = 0.72.1\n", "v = 0.51.0\n", RuleContained, Ours, "v = 0.72.1\n"},
+		{"the longer number", "n = 8\n", "n = 9\n", "n = 10\n", RuleContained, Theirs, "n = 10\n"},
+		{"a version in quotes", "\"^1.2\"\n", "\"^1.10\"\n", "\"^1.9.1\"\n", RuleContained, Ours, "\"^1.10\"\n"},
+		{"the same version, written otherwise", "\"1.1\"\n", "\"^1.2\"\n", "\"~1.2\"\n", "", 0, ""},
+		{"a version with a suffix", "v = 1.0-rc1\n", "v = 1.0\n", "v = 1.0-rc2\n", "", 0, ""},
+		{"strings are whole", "s = \"a b\"\n", "s = \"x b\"\n", "s = \"a y\"\n", "", 0, ""},
+		{"contained", "a\n", "a\nb\n", "a\nc\nb\n", RuleContained, Theirs, "a\nc\nb\n"},
+		{"a larger deletion", "a b c d e f\n", "a b c d f\n", "a f\n", RuleLarger, Theirs, "a f\n"},
+		{
+			"deletion of what was changed a little", "one two\nthree four\nfive six\nseven eight\n", "",
+			"one two\nthree 4\nfive six\nseven eight\n", RuleDeletion, Ours, "",
+		},
+		{"deletion of what was changed much", "one two\n", "", "one 2 three\n", RuleFile, Theirs, "one 2 three\n"},
+		{"touching", "a b c d\nf g h i\n", "x b c d\nf g h i\n", "a b c d\nf g h y\n", RuleTouching, Both, "x b c d\nf g h y\n"},
+		{"white space", "a b\nc\n", "\ta b\n\tc\n", "d\n", RuleSuperset, Theirs, "d\n"},
+		{"in another order", "a\n", "b\na c d\n", "c\na e\n", "", 0, ""},
+		{"a superset in another order", "a\n", "b\na c d\n", "d\na b c e\n", RuleSuperset, Theirs, "d\na b c e\n"},
+		{"line endings", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "y\nb\n", RuleEndings, Both, "y\r\nb\r\n"},
+		{"line endings and more", "a\nb\nc\n", "a\r\nb\r\nx\r\n", "y\nb\nz\n", "", 0, ""},
 		{
 			"imported names", "from m import b, d\n", "from m import b, c, d\n", "from m import a, b, d\n",
-			RuleImports, "from m import a, b, c, d\n",
+			RuleImports, Both, "from m import a, b, c, d\n",
 		},
 		{
 			"new imported names", "import { b } from 'm';\n", "import { b, c } from 'm';\n",
-			"import { b, d } from 'm';\n", RuleImports, "import { b, c, d } from 'm';\n",
+			"import { b, d } from 'm';\n", RuleImports, Both, "import { b, c, d } from 'm';\n",
 		},
-		{"new imports", "", "import a\nimport d\n", "import b\n", RuleImports, "import a\nimport b\nimport d\n"},
+		{"new imports", "", "import a\nimport d\n", "import b\n", RuleImports, Both, "import a\nimport b\nimport d\n"},
 		{
 			"new Go imports", "", "\t\"x/a\"\n\tm \"x/c\"\n", "\t\"x/b\"\n",
-			RuleImports, "\t\"x/a\"\n\t\"x/b\"\n\tm \"x/c\"\n",
+			RuleImports, Both, "\t\"x/a\"\n\t\"x/b\"\n\tm \"x/c\"\n",
 		},
-		{"nothing in common", "a\n", "b\n", "c\n", "", ""},
-		{"both deleted all", "a\n", "", "", RuleContained, ""},
+		{"nothing in common", "a\n", "b\n", "c\n", "", 0, ""},
+		{"both deleted all", "a\n", "", "", RuleContained, Both, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := suggest(conflict{[]byte(tt.base), []byte(tt.ours), []byte(tt.theirs)})
+			s := suggested(triple{[]byte(tt.base), []byte(tt.ours), []byte(tt.theirs)})
 			if tt.rule == "" {
 				if s != nil {
 					t.Fatalf("%s suggests %q", s.Rule, s.Text)
@@ -192,6 +204,7 @@ func TestSuggest(t *testing.T) {
 			if assert.NotNil(t, s) {
 				assert.Equal(t, tt.want, string(s.Text))
 				assert.Equal(t, tt.rule, s.Rule)
+				assert.Equal(t, tt.from, s.From)
 			}
 		})
 	}

@@ -55,8 +55,15 @@ func (r *Result) text() []byte {
 
 // Sides returns the texts of region i in base, ours and theirs.
 func (r *Result) Sides(i int) (base, ours, theirs []byte) {
-	c := r.conflict(&r.Regions[i])
-	return c.base, c.ours, c.theirs
+	g := &r.Regions[i]
+	return r.Base.Slice(g.Base.Lo, g.Base.Hi), r.Ours.Slice(g.Ours.Lo, g.Ours.Hi),
+		r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi)
+}
+
+// Around returns some lines of ours before region i, and as many after it.
+func (r *Result) Around(i, lines int) (before, after []byte) {
+	at := r.Regions[i].Ours
+	return r.Ours.Slice(max(at.Lo-lines, 0), at.Lo), r.Ours.Slice(at.Hi, min(at.Hi+lines, r.Ours.Len()))
 }
 
 // Text returns the merged text of a region. For a conflict it returns the text of ours.

@@ -2,8 +2,7 @@ package diff3
 
 import (
 	"bytes"
-	"math"
-	"slices"
+	"strings"
 )
 
 // Suggestion is a possible resolution of a conflict, found by a rule. A user should look at it:
@@ -11,7 +10,10 @@ import (
 type Suggestion struct {
 	Text []byte
 	Rule string
-	// Confidence is the share of such suggestions that were exactly the resolution people
+	// From is Ours or Theirs if Text is the text of that side, so that the change of the other
+	// side is left out unless this side has it, too. It is Both if Text has the changes of both.
+	From Kind
+	// Confidence is about the share of such suggestions that were exactly the resolution people
 	// committed.
 	Confidence float64
 }
@@ -19,196 +21,422 @@ type Suggestion struct {
 // The names of the rules.
 const (
 	RuleEndings   = "line endings" // one side changed all line endings, and nothing else
-	RuleWords     = "words"        // lines that both sides changed in different words
-	RuleContained = "contained"    // one side made the other's change and more
+	RuleDeletion  = "deletion"     // one side deleted what the other changed a little
+	RuleContained = "contained"    // one side has the other's change and more, in the same order
 	RuleTouching  = "touching"     // changes that touch but do not overlap
-	RuleBlanks    = "whitespace"   // one side changed white space only
+	RuleFile      = "file"         // one side has the other's lines elsewhere in the file
+	RuleLarger    = "larger"       // one side changed much more
 	RuleImports   = "imports"      // both sides changed a set of imports
 	RuleTokens    = "tokens"       // a few lines that the sides changed in different tokens
+	RuleSuperset  = "superset"     // one side has the other's change and more, in any order
 )
 
-// rules are in the order in which they are tried. The confidence is the share of suggestions that
-// are byte for byte the text that people committed. Each merged file counts once, since one
-// rename can cause a hundred conflicts. The share was measured on merges that were set aside, and
-// on projects that were not used to tune a rule. The lower of the two figures counts, rounded
-// down, since projects differ more than rules do. TestConfidence compares the figures with
-// recorded merges.
+// rules are in the order in which they are tried, which is about that of how often they are right.
+//
+// A rule that takes a side applies only if its condition holds for that side and not for the
+// other. People took one side in 55 % of the conflicts, so knowing which one helps more than
+// texts that nobody has written.
+//
+// The confidence is about the share of suggestions that are byte for byte the text that people
+// committed. It was measured on 2,837 conflicts in 1,251 merges of 60 public projects, on
+// 2026-11-28, and rounded down to a multiple of 0.05. Projects differ more than rules do, so
+// TestSuggestions checks the rules and what they claim on two halves of the projects.
 var rules = []struct {
 	name       string
 	confidence float64
-	most       int // bytes of a side of a conflict that is looked into
-	apply      func(*conflict) ([]byte, bool)
+	apply      func(*conflict) ([]byte, Kind, bool)
 }{
-	{RuleEndings, 0.50, maxSize, (*conflict).endings},
-	{RuleWords, 0.50, maxConflict, (*conflict).words},
-	{RuleContained, 0.65, maxConflict, (*conflict).contained},
-	{RuleTouching, 0.60, maxConflict, (*conflict).touching},
-	{RuleBlanks, 0.45, maxConflict, (*conflict).blanks},
-	{RuleImports, 0.50, maxConflict, (*conflict).imports},
-	{RuleTokens, 0.50, maxConflict, (*conflict).tokens},
+	{RuleEndings, 0.50, (*conflict).endings},
+	{RuleDeletion, 0.80, (*conflict).deletion},
+	{RuleContained, 0.70, (*conflict).contained},
+	{RuleTouching, 0.65, (*conflict).touching},
+	{RuleFile, 0.65, (*conflict).inFile},
+	{RuleLarger, 0.65, (*conflict).larger},
+	{RuleImports, 0.55, (*conflict).imports},
+	{RuleTokens, 0.50, (*conflict).tokens},
+	{RuleSuperset, 0.55, (*conflict).superset},
 }
 
 const (
-	maxConflict   = 16 << 10 // for rules that look at words, or would double the time of a merge
-	maxTokenLines = 10       // lines of a side whose tokens are merged
-	// maxRewritten is the percentage of a line's tokens that one side alone may have changed.
-	// Above it, people accepted a merge of the words half as often.
-	maxRewritten = 40
-	anyPart      = math.MaxInt32 // no such bound
+	maxConflict   = 8 << 10 // bytes of a side of a conflict that rules look into
+	maxTokenLines = 10      // lines of a side whose tokens are merged
+	// alike is the share of tokens that base and a side must have in common. Where a side changed
+	// more, the sum of both changes was rarely what people wanted.
+	alike = 0.7
+	// muchMore is how many times as many tokens the side must have changed whose change is taken
+	// because it is the larger one.
+	muchMore = 4
 )
 
-// conflict holds the three texts of a conflict.
-type conflict struct{ base, ours, theirs []byte }
+// The sides of a conflict are numbered, so that a rule is written once for both sides.
+const (
+	inBase = iota
+	inOurs
+	inTheirs
+)
 
-// suggest looks for a resolution. It returns nil if no rule applies.
-func suggest(c conflict) *Suggestion {
-	size := max(len(c.base), len(c.ours), len(c.theirs))
-	for _, r := range rules {
-		if size > r.most {
+// suggester looks for resolutions of the conflicts of one merge.
+type suggester struct {
+	r *Result
+	// lineCount is how often each line is in base, ours and theirs, by its number.
+	lineCount [][3]int32
+	// changed is how many lines ours and theirs added or deleted.
+	changed [3]int
+}
+
+// suggest finds suggestions for all conflicts.
+func (r *Result) suggest() {
+	var s *suggester
+	for i := range r.Regions {
+		g := &r.Regions[i]
+		if g.Kind != Conflict {
 			continue
 		}
-		if text, ok := r.apply(&c); ok {
-			return &Suggestion{Text: bytes.Clone(text), Rule: r.name, Confidence: r.confidence}
+		if s == nil {
+			s = newSuggester(r)
+		}
+		// The first attempt treats the change of the lines outside of core as made.
+		g.Suggestion = s.suggest(g, g.core)
+		if g.Suggestion == nil && g.core != g.Base {
+			g.Suggestion = s.suggest(g, g.Base)
+		}
+	}
+}
+
+func newSuggester(r *Result) *suggester {
+	s := &suggester{r: r}
+	for side, l := range []*Lines{r.Base, r.Ours, r.Theirs} {
+		for _, id := range l.ids {
+			if int(id) >= len(s.lineCount) {
+				s.lineCount = append(s.lineCount, make([][3]int32, int(id)+1-len(s.lineCount))...)
+			}
+			s.lineCount[id][side]++
+		}
+	}
+	for _, n := range s.lineCount {
+		for side := inOurs; side <= inTheirs; side++ {
+			s.changed[side] += int(max(n[side]-n[inBase], n[inBase]-n[side]))
+		}
+	}
+	return s
+}
+
+// conflict holds the texts of a conflict, in which base is a range of lines of the region.
+type conflict struct {
+	*suggester
+	text  [3][]byte
+	lines [3][]int32 // the numbers of the lines
+	words
+}
+
+// suggest looks for a resolution. It returns nil if no rule applies.
+func (s *suggester) suggest(g *Region, base Span) *Suggestion {
+	c := conflict{suggester: s}
+	for i, side := range []struct {
+		l    *Lines
+		span Span
+	}{{s.r.Base, base}, {s.r.Ours, g.Ours}, {s.r.Theirs, g.Theirs}} {
+		c.text[i] = side.l.Slice(side.span.Lo, side.span.Hi)
+		c.lines[i] = side.l.ids[side.span.Lo:side.span.Hi]
+	}
+	looked := rules
+	if max(len(c.text[0]), len(c.text[1]), len(c.text[2])) > maxConflict {
+		looked = rules[:1] // line endings need no words
+	} else {
+		c.cut(&c.text)
+		c.merge()
+	}
+	for _, r := range looked {
+		if text, from, ok := r.apply(&c); ok {
+			return &Suggestion{bytes.Clone(text), r.name, from, r.confidence}
 		}
 	}
 	return nil
 }
 
-// words merges line by line. All sides must have the same number of lines, and at least one line
-// must have been changed by both sides.
-func (c *conflict) words() ([]byte, bool) {
-	base, ours, theirs := lines(c.base), lines(c.ours), lines(c.theirs)
-	if len(base) != len(ours) || len(base) != len(theirs) {
-		return nil, false
+// one returns the side for which a condition holds. It returns false if it holds for both sides.
+func (c *conflict) one(holds func(self, other int) bool) ([]byte, Kind, bool) {
+	switch ours, theirs := holds(inOurs, inTheirs), holds(inTheirs, inOurs); {
+	case ours && !theirs:
+		return c.text[inOurs], Ours, true
+	case theirs && !ours:
+		return c.text[inTheirs], Theirs, true
 	}
-	var out []byte
-	both := false
-	for i, b := range base {
-		o, t := ours[i], theirs[i]
-		switch {
-		case bytes.Equal(o, b) || bytes.Equal(o, t):
-			out = append(out, t...)
-		case bytes.Equal(t, b):
-			out = append(out, o...)
-		default:
-			both = true
-			text, ok := mergeTokens(conflict{b, o, t}, maxRewritten)
-			if !ok {
-				return nil, false
-			}
-			out = append(out, text...)
-		}
-	}
-	return out, both
+	return nil, Conflict, false
 }
 
-func lines(text []byte) [][]byte { return slices.Collect(bytes.Lines(text)) }
+// deletion takes the side that deleted all, if the other side changed little of it.
+func (c *conflict) deletion() ([]byte, Kind, bool) {
+	return c.one(func(self, other int) bool {
+		return len(c.text[self]) == 0 && len(c.text[other]) > 0 && len(c.text[inBase]) > 0 &&
+			c.change(self) >= muchMore*c.change(other)
+	})
+}
+
+// contained takes the side that already is what a merge of the tokens gives. In rare cases, both
+// sides are.
+func (c *conflict) contained() ([]byte, Kind, bool) {
+	if bytes.Equal(c.text[inOurs], c.text[inTheirs]) {
+		return c.text[inOurs], Both, true
+	}
+	return c.one(func(self, _ int) bool {
+		return c.clash <= contained && bytes.Equal(c.merged, c.text[self])
+	})
+}
+
+// larger does the same where the merge of the tokens had to guess, if the side changed much more.
+func (c *conflict) larger() ([]byte, Kind, bool) {
+	return c.one(func(self, other int) bool {
+		return c.clash <= guessed && bytes.Equal(c.merged, c.text[self]) &&
+			c.change(self) >= muchMore*c.change(other)
+	})
+}
+
+// superset takes the side that added all tokens that the other side added, and deleted all that it
+// deleted.
+func (c *conflict) superset() ([]byte, Kind, bool) {
+	return c.one(func(_, other int) bool {
+		return c.both.added == c.only[other].added && c.both.deleted == c.only[other].deleted
+	})
+}
+
+// touching merges changes that touch but do not overlap.
+func (c *conflict) touching() ([]byte, Kind, bool) {
+	if !c.alike() {
+		return nil, Conflict, false
+	}
+	r := mergeLines(c.text[inBase], c.text[inOurs], c.text[inTheirs],
+		Options{Style: StyleDiff3, Touching: true})
+	if r.Conflicts() > 0 {
+		return nil, Conflict, false
+	}
+	return r.text(), Both, true
+}
+
+// inFile takes the side that has most of the other side's lines elsewhere in the file, and did not
+// change less of the file. It has probably moved the lines there, or made the change before.
+func (c *conflict) inFile() ([]byte, Kind, bool) {
+	here := map[int32][3]int32{}
+	for side, ids := range c.lines {
+		for _, id := range ids {
+			n := here[id]
+			n[side]++
+			here[id] = n
+		}
+	}
+	return c.one(func(self, other int) bool {
+		var added, deleted, has, hasNot int32
+		for id, n := range here {
+			file, more := c.lineCount[id], n[other]-n[inBase]
+			added += max(more, 0)
+			has += min(max(more, 0), file[self])
+			deleted += max(-more, 0)
+			hasNot += min(max(-more, 0), max(file[inBase]-file[self], 0))
+		}
+		return 4*has >= 3*added && 4*hasNot >= 3*deleted && c.changed[self] >= c.changed[other]
+	})
+}
 
 // tokens merges the tokens of a conflict that has few lines.
-func (c *conflict) tokens() ([]byte, bool) {
-	for _, side := range [][]byte{c.base, c.ours, c.theirs} {
-		if bytes.Count(side, []byte{'\n'}) > maxTokenLines {
-			return nil, false
+func (c *conflict) tokens() ([]byte, Kind, bool) {
+	for _, ids := range c.lines {
+		if len(ids) > maxTokenLines {
+			return nil, Conflict, false
 		}
 	}
-	return mergeTokens(*c, anyPart)
+	return c.merged, Both, c.clash == none && c.alike() && !c.doubled()
 }
 
-// mergeTokens merges a conflict as if each token was a line. It refuses if one side alone changed
-// more than the given percentage of base's tokens.
-func mergeTokens(c conflict, most int) ([]byte, bool) {
-	t := newTable()
-	m := merger{opts: Options{Style: StyleDiff3}}
-	m.base, m.ours, m.theirs = c.cut(t)
-	r := m.merge(t)
-	changed := 0
-	for _, g := range r.Regions {
-		if g.Kind == Ours || g.Kind == Theirs {
-			changed += max(g.Base.Len(), g.Ours.Len(), g.Theirs.Len())
-		}
+// words is a conflict that is cut into tokens: words, numbers, strings, signs and blanks.
+type words struct {
+	table *table
+	cuts  [3]*Lines
+	count [][3]int32 // how often each token is in base, ours and theirs, by its number
+	size  [3]int     // tokens in base, ours and theirs; as all that follows, without blanks
+	only  [3]diff    // tokens that a side added or deleted, whatever the other side did
+	both  diff       // tokens that both sides added or deleted
+
+	merged []byte // the three-way merge of the tokens
+	clash  clash  // how it resolved the tokens that both sides changed
+}
+
+// diff is a number of tokens.
+type diff struct{ added, deleted int }
+
+// clash says how a merge of tokens resolved those that both sides changed, at worst.
+type clash int
+
+const (
+	none      clash = iota // no tokens were changed by both sides
+	contained              // a side had the tokens of the other side and more, or a higher number
+	guessed                // both sides inserted, or one deleted: the sum of both was taken
+	unsolved               // there is no merge
+)
+
+// cut cuts the texts into tokens and counts them.
+func (w *words) cut(texts *[3][]byte) {
+	w.table = newTable()
+	for i, text := range texts {
+		w.cuts[i] = w.table.addPieces(text, tokenLen)
 	}
-	if r.Conflicts() > 0 || most < anyPart && 100*changed > most*m.base.Len() {
-		return nil, false
-	}
-	out := t.addPieces(r.text(), tokenLen)
-	return out.data, !m.doubled(out)
-}
-
-// cut splits the three sides into tokens.
-func (c *conflict) cut(t *table) (base, ours, theirs *Lines) {
-	return t.addPieces(c.base, tokenLen), t.addPieces(c.ours, tokenLen),
-		t.addPieces(c.theirs, tokenLen)
-}
-
-// doubled reports whether a word that both sides added is in the result twice. Then the sides
-// added it in different places, although one is enough.
-func (m *merger) doubled(out *Lines) bool {
-	in := make(map[int32][4]int)
-	for side, l := range []*Lines{m.base, m.ours, m.theirs, out} {
+	w.count = make([][3]int32, w.table.size())
+	for side, l := range w.cuts {
 		for _, id := range l.ids {
-			n := in[id]
-			n[side]++
-			in[id] = n
+			w.count[id][side]++
 		}
 	}
-	for i, id := range out.ids {
-		n := in[id]
-		c := out.data[out.off[i]]
-		if n[3] > max(n[1], n[2]) && n[1] > n[0] && n[2] > n[0] && (isWord(c) || isQuote(c)) {
+	for id := range w.count {
+		if !isBlank(w.table.line(int32(id))[0]) {
+			w.tally(w.count[id])
+		}
+	}
+}
+
+// tally counts a token that is in base, ours and theirs n times.
+func (w *words) tally(n [3]int32) {
+	for side := range n {
+		w.size[side] += int(n[side])
+		w.only[side].added += int(max(n[side]-n[inBase], 0))
+		w.only[side].deleted += int(max(n[inBase]-n[side], 0))
+	}
+	w.both.added += int(max(min(n[inOurs], n[inTheirs])-n[inBase], 0))
+	w.both.deleted += int(max(n[inBase]-max(n[inOurs], n[inTheirs]), 0))
+}
+
+// change returns the number of tokens that a side changed.
+func (w *words) change(side int) int { return w.only[side].added + w.only[side].deleted }
+
+// alike reports whether both sides have most tokens in common with base.
+func (w *words) alike() bool {
+	for side := inOurs; side <= inTheirs; side++ {
+		same := 2 * (w.size[inBase] - w.only[side].deleted)
+		if float64(same) < alike*float64(w.size[inBase]+w.size[side]) {
+			return false
+		}
+	}
+	return true
+}
+
+// merge merges the tokens as if each was a line.
+func (w *words) merge() {
+	m := merger{opts: Options{Style: StyleDiff3}}
+	m.base, m.ours, m.theirs = w.cuts[inBase], w.cuts[inOurs], w.cuts[inTheirs]
+	r := m.merge(w.table)
+	for i := range r.Regions {
+		g := &r.Regions[i]
+		if g.Kind != Conflict {
+			w.merged = append(w.merged, r.Text(g)...)
+			continue
+		}
+		text, clash := r.resolve(g)
+		w.merged, w.clash = append(w.merged, text...), max(w.clash, clash)
+		if w.clash == unsolved {
+			return
+		}
+	}
+}
+
+// resolve resolves a conflict between tokens.
+func (r *Result) resolve(g *Region) ([]byte, clash) {
+	base, ours, theirs := r.Base.Slice(g.Base.Lo, g.Base.Hi), r.Ours.Slice(g.Ours.Lo, g.Ours.Hi),
+		r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi)
+	o, t := r.Ours.ids[g.Ours.Lo:g.Ours.Hi], r.Theirs.ids[g.Theirs.Lo:g.Theirs.Hi]
+	higher := compareNumbers(ours, theirs)
+	switch {
+	case bytes.Equal(ours, base), len(o) > 0 && within(o, t), higher < 0:
+		return theirs, contained
+	case bytes.Equal(theirs, base), len(t) > 0 && within(t, o), higher > 0:
+		return ours, contained
+	case len(base) == 0:
+		return append(bytes.Clone(ours), theirs...), guessed
+	case len(o) == 0 || len(t) == 0:
+		return nil, guessed
+	}
+	return nil, unsolved
+}
+
+// within reports whether b has all tokens of a in the same order.
+func within(a, b []int32) bool {
+	n := 0
+	for _, id := range b {
+		if n < len(a) && a[n] == id {
+			n++
+		}
+	}
+	return n == len(a)
+}
+
+// compareNumbers compares numbers or versions such as 12, "^1.10.2" and v2.0. It returns 0 for all
+// other texts, among them versions with a suffix such as 1.0-rc1, whose order has many rules.
+func compareNumbers(a, b []byte) int {
+	x, y := strings.Trim(string(a), numberSigns), strings.Trim(string(b), numberSigns)
+	if !isNumber(x) || !isNumber(y) {
+		return 0
+	}
+	p, q := strings.Split(x, "."), strings.Split(y, ".")
+	for i := range min(len(p), len(q)) {
+		m, n := strings.TrimLeft(p[i], "0"), strings.TrimLeft(q[i], "0")
+		if len(m) != len(n) {
+			return len(m) - len(n)
+		}
+		if m != n {
+			return strings.Compare(m, n)
+		}
+	}
+	return len(p) - len(q)
+}
+
+// numberSigns may surround a number or version.
+const numberSigns = "\"'`^~v"
+
+// isNumber reports whether text consists of digits, or of several such texts between dots.
+func isNumber(text string) bool {
+	for part := range strings.SplitSeq(text, ".") {
+		if part == "" || strings.Trim(part, "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// doubled reports whether a word that both sides added is in the merged text twice. Then the sides
+// added it in different places, although one is enough. It also reports tokens that no side has:
+// they were glued together by the merge.
+func (w *words) doubled() bool {
+	out := w.table.addPieces(w.merged, tokenLen)
+	seen := make([]int32, len(w.count))
+	for _, id := range out.ids {
+		if int(id) >= len(seen) {
+			return true
+		}
+		seen[id]++
+	}
+	for id, n := range w.count {
+		c := w.table.line(int32(id))[0]
+		if seen[id] > max(n[inOurs], n[inTheirs]) && min(n[inOurs], n[inTheirs]) > n[inBase] &&
+			(isWord(c) || isQuote(c)) {
 			return true
 		}
 	}
 	return false
 }
 
-// contained takes the side that made the change of the other side and more. Its tokens are those
-// of the other side with some added or, if both sides deleted, some removed.
-func (c *conflict) contained() ([]byte, bool) {
-	base, ours, theirs := c.cut(newTable())
-	switch {
-	case within(base, ours) && within(ours, theirs), within(theirs, ours) && within(ours, base):
-		return c.theirs, true
-	case within(base, theirs) && within(theirs, ours), within(ours, theirs) && within(theirs, base):
-		return c.ours, true
-	}
-	return nil, false
-}
+// maxOmitted bounds the list of Omitted.
+const maxOmitted = 20
 
-// within reports whether b has all pieces of a in the same order.
-func within(a, b *Lines) bool {
-	n := 0
-	for _, id := range b.ids {
-		if n < len(a.ids) && a.ids[n] == id {
-			n++
+// Omitted returns the tokens that a side added to base and that text lacks, at most 20 of them.
+func Omitted(base, side, text []byte) []string {
+	var w words
+	w.cut(&[3][]byte{base, side, text})
+	var out []string
+	for id, n := range w.count {
+		token := w.table.line(int32(id))
+		if n[2] < n[1]-n[0] && !isBlank(token[0]) && len(out) < maxOmitted {
+			out = append(out, string(token))
 		}
 	}
-	return n == len(a.ids)
+	return out
 }
-
-// touching merges changes that touch but do not overlap.
-func (c *conflict) touching() ([]byte, bool) {
-	r := mergeLines(c.base, c.ours, c.theirs, Options{Style: StyleDiff3, Touching: true})
-	if r.Conflicts() > 0 {
-		return nil, false
-	}
-	return r.text(), true
-}
-
-// blanks takes the side that changed more than white space, if the other side changed nothing
-// else.
-func (c *conflict) blanks() ([]byte, bool) {
-	base := squeeze(c.base)
-	switch {
-	case bytes.Equal(squeeze(c.ours), base):
-		return c.theirs, true
-	case bytes.Equal(squeeze(c.theirs), base):
-		return c.ours, true
-	}
-	return nil, false
-}
-
-// squeeze returns text without white space.
-func squeeze(text []byte) []byte { return bytes.Join(bytes.Fields(text), nil) }
 
 // tokenLen returns the length of the first token of text: a word, a number with its suffixes
 // ("1.2.3-rc1", "0x1F"), a string that ends on the same line, blanks, or any other single byte.
@@ -261,6 +489,9 @@ func quoted(text []byte) int {
 
 // isQuote reports whether c is a quote in some language.
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
+
+// isBlank reports whether c is white space.
+func isBlank(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
