@@ -1,6 +1,20 @@
 package edit
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/aycoder/aycoder/merge"
+)
+
+// Open returns the conflicts of the file that nobody has resolved, with suggestions that follow what was
+// resolved in Merge: see Open of [merge.Result]. In the function of [ConflictError.Resolve], they also
+// follow what was resolved in the files before it, if that was done with the methods of their Merge.
+func (f *FileResult) Open() []merge.OpenConflict {
+	if f.Merge == nil {
+		return nil
+	}
+	return f.Merge.Open(f.resolved...)
+}
 
 // Resolve returns what remains of a plan that failed with e, after somebody has resolved the conflicts.
 // choose returns the text that a file is to have in place of the one that it has now, which is Ours of the
@@ -16,6 +30,10 @@ func (e *ConflictError) Resolve(p Plan, choose func(*FileResult) (text string, o
 		at := editOf(files, f.Path)
 		if at < 0 || !f.resolvable() {
 			return Plan{}, false
+		}
+		f.resolved = nil
+		for _, before := range e.Files[:i] {
+			f.resolved = append(f.resolved, *before.Merge)
 		}
 		text, ok := choose(f)
 		if !ok {

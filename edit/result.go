@@ -75,6 +75,8 @@ type FileResult struct {
 	// whole content before and after the change. Its path is that of the file which a link led to if
 	// the edit created that file through the link.
 	Undo *File `json:"undo,omitempty"`
+
+	resolved []merge.Result // of the files before this one: see Open
 }
 
 // Stops reports whether the outcome of this file prevents the whole plan from being carried out.
