@@ -2,6 +2,7 @@ package merge_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"regexp"
 	"slices"
@@ -343,5 +344,49 @@ func FuzzMerge(f *testing.F) {
 		if choice < 0 || choice > int(merge.ChooseSuggestion) {
 			assert.Equal(t, before, r.Bytes())
 		}
+		for i := range r.Regions {
+			require.NoError(t, r.Reopen(i))
+		}
+		assert.Equal(t, before, r.Bytes())
+	})
+}
+
+// FuzzReview resolves the conflicts of a merge one by one, and asks a source that answers with any
+// text. The bits of picks say what is chosen.
+func FuzzReview(f *testing.F) {
+	f.Add([]byte("a\nb\nc\n"), []byte("a\nB\nc\n"), []byte("a\nb\nC"), []byte("<<<<<<< x\n"), uint64(5))
+	f.Add([]byte("a\n1\n2\n3\n4\nb\n"), []byte("x\n1\n2\n3\n4\ny\n"), []byte("z\n1\n2\n3\n4\n"), []byte("c"), uint64(0))
+	f.Fuzz(func(t *testing.T, base, ours, theirs, answer []byte, picks uint64) {
+		texts := [][]byte{base, ours, theirs}
+		r := merge.Merge(base, ours, theirs, merge.WithStyle(merge.Style(picks%3)))
+		plain, verdict := r.Bytes(), r.Conflicts()
+		source := merge.Source{Name: "any", Confidence: 0.5, Propose: func(context.Context, merge.Sides) ([]byte, error) {
+			return answer, nil
+		}}
+		for n := verdict; n > 0; n-- {
+			open := r.Open()
+			require.Len(t, open, n)
+			o := open[picks%uint64(n)]
+			_, err := r.Ask(t.Context(), o.Region, source)
+			require.Equal(t, open[0].Region, r.Open()[0].Region)
+			if n == verdict {
+				require.Equal(t, plain, r.Bytes(), err)
+			}
+			for _, s := range r.Open()[picks%uint64(n)].Suggestions {
+				require.NotEmpty(t, s.Reason("yours", "theirs"))
+				if s.Rule != "any" && s.Rule != merge.RuleLineEndings {
+					checkSuggestion(t, s, r.Regions[o.Region], texts)
+				}
+				if picks&4 != 0 {
+					require.NoError(t, r.ResolveWith(o.Region, s.Text))
+				}
+			}
+			if r.Conflicts() == n {
+				require.NoError(t, r.Resolve(o.Region, merge.Choice(picks>>3%5)))
+			}
+			picks = picks>>1 | picks<<63
+		}
+		checkSpans(t, r)
+		require.True(t, r.Clean())
 	})
 }
