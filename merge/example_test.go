@@ -87,7 +87,7 @@ func ExampleResult_Open() {
 	// undone, open: 1
 }
 
-// A host's own rule, or a model, proposes a text. The answer is checked, and is no more than a
+// A host's own rule, or a model, proposes a text. The answer is checked, and becomes a
 // suggestion.
 func ExampleResult_Ask() {
 	base := []byte("package p\n\nfunc f() {}\n")

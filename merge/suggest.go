@@ -405,7 +405,7 @@ func (r Result) Sides(region int) Sides {
 
 // Question returns a prompt that asks a model to resolve the conflict. [Answer] reads its reply.
 // The texts of the file are quoted as they are, so a file can try to instruct the model: the reply
-// is no more than a suggestion.
+// only becomes a suggestion.
 func (c Sides) Question() string {
 	var b strings.Builder
 	b.WriteString("Two people changed the same lines of a file. Merge their changes: keep what both " +

@@ -287,7 +287,7 @@ func TestAskErrors(t *testing.T) {
 	assert.Equal(t, 1, asked)
 }
 
-// A file with fences of its own does not end the quotes of the question.
+// A file that has fences does not end the quotes of the question.
 func TestQuestion(t *testing.T) {
 	base := "```\n" + strings.Repeat("line\n", 30) + "b\nend"
 	r := merge.Merge([]byte(base), []byte(strings.Replace(base, "b\n", "o\n````\n", 1)), []byte(strings.Replace(base, "b\n", "t\n", 1)))

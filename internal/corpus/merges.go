@@ -5,35 +5,48 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"regexp"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/stretchr/testify/require"
 )
 
 // Each decodes every line of a compressed file of the material, such as "merge/cases.jsonl.gz",
 // or every step-th line. The parameter cases is as in [Path].
 func Each[T any](t testing.TB, name, cases string, step int, each func(c *T)) {
 	t.Helper()
-	f, err := os.Open(Path(t, name, cases))
-	require.NoError(t, err)
+	if err := read(Path(t, name, cases), step, each); err != nil {
+		t.Fatalf("read %s: %v", name, err)
+	}
+}
+
+func read[T any](path string, step int, each func(c *T)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	r := bufio.NewReaderSize(z, 1<<20)
 	for i := 0; ; i++ {
 		line, err := r.ReadBytes('\n')
 		if len(line) > 1 && i%step == 0 {
 			c := new(T)
-			require.NoError(t, json.Unmarshal(line, c))
+			if err := json.Unmarshal(line, c); err != nil {
+				return err
+			}
 			each(c)
 		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
-			require.ErrorIs(t, err, io.EOF)
-			return
+			return err
 		}
 	}
 }

@@ -151,7 +151,7 @@ func suggested(x triple) *Suggestion {
 }
 
 // suggestionError checks that a suggestion is what it says: the text of one side, or a text that
-// has all words that either side added, and none of its own.
+// has all words that either side added, and no others.
 func suggestionError(s *Suggestion, base, ours, theirs []byte) error {
 	if s.Rule == "" || s.Confidence <= 0 || s.Confidence >= 1 {
 		return fmt.Errorf("suggestion %v", *s)

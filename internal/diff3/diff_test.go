@@ -166,7 +166,7 @@ func TestHardInputs(t *testing.T) {
 			mem := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%d lines: %d ms, %d bytes allocated a line", lines, took.Milliseconds(), mem/uint64(lines))
 			timed.AtMost(t, took, 20*time.Second)
-			// The allowance is for the tokens of conflicts, which are compared up to 16 KiB.
+			// The allowance is for the tokens of conflicts, which are compared up to 8 KiB.
 			assert.Less(t, mem, uint64(500*lines+10*(len(x.base)+len(x.ours)+len(x.theirs))+16<<20))
 		})
 	}

@@ -96,10 +96,10 @@ type front struct {
 	odd, snake bool
 }
 
-func newFront(m *myers, x box) *front {
+func newFront(m *myers, x box) front {
 	a, b := m.a[x.a0:x.a1], m.b[x.b0:x.b1]
 	size := len(a) + len(b) + 3
-	f := &front{a: a, b: b, fwd: m.fwd[:size], bwd: m.bwd[:size], mid: len(b) + 1}
+	f := front{a: a, b: b, fwd: m.fwd[:size], bwd: m.bwd[:size], mid: len(b) + 1}
 	f.dlo, f.dhi = f.mid-len(b), f.mid+len(a)
 	f.end = f.mid + len(a) - len(b)
 	f.flo, f.fhi = f.mid, f.mid

@@ -80,6 +80,7 @@ type suggester struct {
 	r *Result
 	// lineCount is how often each line is in base, ours and theirs, by its number.
 	lineCount [][3]int32
+	here      [][3]int32 // the same for one conflict, while inFile counts it; otherwise zero
 	// changed is how many lines ours and theirs added or deleted.
 	changed [3]int
 }
@@ -104,12 +105,16 @@ func (r *Result) suggest() {
 }
 
 func newSuggester(r *Result) *suggester {
-	s := &suggester{r: r}
-	for side, l := range []*Lines{r.Base, r.Ours, r.Theirs} {
+	sides := []*Lines{r.Base, r.Ours, r.Theirs}
+	size := 0
+	for _, l := range sides {
 		for _, id := range l.ids {
-			if int(id) >= len(s.lineCount) {
-				s.lineCount = append(s.lineCount, make([][3]int32, int(id)+1-len(s.lineCount))...)
-			}
+			size = max(size, int(id)+1)
+		}
+	}
+	s := &suggester{r: r, lineCount: make([][3]int32, size), here: make([][3]int32, size)}
+	for side, l := range sides {
+		for _, id := range l.ids {
 			s.lineCount[id][side]++
 		}
 	}
@@ -216,24 +221,26 @@ func (c *conflict) touching() ([]byte, Kind, bool) {
 // inFile takes the side that has most of the other side's lines elsewhere in the file, and did not
 // change less of the file. It has probably moved the lines there, or made the change before.
 func (c *conflict) inFile() ([]byte, Kind, bool) {
-	here := map[int32][3]int32{}
 	for side, ids := range c.lines {
 		for _, id := range ids {
-			n := here[id]
-			n[side]++
-			here[id] = n
+			c.here[id][side]++
+		}
+	}
+	var change, found [3]diff // what a side changed here, and how much of it the other side has
+	for _, ids := range c.lines {
+		for _, id := range ids {
+			n, file := c.here[id], c.lineCount[id]
+			c.here[id] = [3]int32{} // so that the line is counted once
+			for side, other := range [3]int{inOurs: inTheirs, inTheirs: inOurs} {
+				added, deleted := max(n[side]-n[inBase], 0), max(n[inBase]-n[side], 0)
+				change[side].add(added, deleted)
+				found[side].add(min(added, file[other]), min(deleted, max(file[inBase]-file[other], 0)))
+			}
 		}
 	}
 	return c.one(func(self, other int) bool {
-		var added, deleted, has, hasNot int32
-		for id, n := range here {
-			file, more := c.lineCount[id], n[other]-n[inBase]
-			added += max(more, 0)
-			has += min(max(more, 0), file[self])
-			deleted += max(-more, 0)
-			hasNot += min(max(-more, 0), max(file[inBase]-file[self], 0))
-		}
-		return 4*has >= 3*added && 4*hasNot >= 3*deleted && c.changed[self] >= c.changed[other]
+		return 4*found[other].added >= 3*change[other].added &&
+			4*found[other].deleted >= 3*change[other].deleted && c.changed[self] >= c.changed[other]
 	})
 }
 
@@ -260,8 +267,13 @@ type words struct {
 	clash  clash  // how it resolved the tokens that both sides changed
 }
 
-// diff is a number of tokens.
+// diff is a number of tokens or lines.
 type diff struct{ added, deleted int }
+
+func (d *diff) add(added, deleted int32) {
+	d.added += int(added)
+	d.deleted += int(deleted)
+}
 
 // clash says how a merge of tokens resolved those that both sides changed, at worst.
 type clash int
@@ -296,11 +308,10 @@ func (w *words) cut(texts *[3][]byte) {
 func (w *words) tally(n [3]int32) {
 	for side := range n {
 		w.size[side] += int(n[side])
-		w.only[side].added += int(max(n[side]-n[inBase], 0))
-		w.only[side].deleted += int(max(n[inBase]-n[side], 0))
+		w.only[side].add(max(n[side]-n[inBase], 0), max(n[inBase]-n[side], 0))
 	}
-	w.both.added += int(max(min(n[inOurs], n[inTheirs])-n[inBase], 0))
-	w.both.deleted += int(max(n[inBase]-max(n[inOurs], n[inTheirs]), 0))
+	least, most := min(n[inOurs], n[inTheirs]), max(n[inOurs], n[inTheirs])
+	w.both.add(max(least-n[inBase], 0), max(n[inBase]-most, 0))
 }
 
 // change returns the number of tokens that a side changed.
