@@ -22,7 +22,8 @@ import (
 //   - All other changes are conflicts.
 //
 // Merge never resolves a conflict by itself. For many conflicts it finds a [Suggestion], which is
-// used only if the caller passes [ChooseSuggestion] to [Result.Resolve].
+// used only if the caller passes [ChooseSuggestion] to [Result.Resolve]. The rules look into
+// conflicts of up to 8 KiB, and into the first MiB of them.
 //
 // With the default options, Merge differs from git in two cases only:
 //

@@ -127,7 +127,7 @@ func BenchmarkDiff(b *testing.B) {
 	}
 }
 
-// adversarial holds conflicts that are as costly for the rules as any.
+// adversarial holds conflicts that are costly for the rules.
 func adversarial(n int) map[string]triple {
 	repeat := func(s string) []byte { return bytes.Repeat([]byte(s), n) }
 	numbered := func(format string) []byte {
@@ -145,7 +145,18 @@ func adversarial(n int) map[string]triple {
 		}
 		return b
 	}
+	long := func() []byte { // a conflict of the largest size that is looked into, every six lines
+		var b []byte
+		for i := range n / 100 {
+			for range maxConflict - 1 {
+				b = append(b, "ab."[rng.IntN(3)])
+			}
+			b = fmt.Appendf(b, "\nx%d\n1\n2\n3\n4\n", i)
+		}
+		return b
+	}
 	return map[string]triple{
+		"long-lines":     {long(), long(), long()},
 		"many-conflicts": {numbered("a%d\nsame %d\n1\n2\n3\n4\n"), numbered("b%d\nsame %d\n1\n2\n3\n4\n"), numbered("c%d\nsame %d\n1\n2\n3\n4\n")},
 		"one-conflict":   {numbered("a %d %d\n"), numbered("b %d %d\n"), numbered("c %d %d\n")},
 		"equal-tokens":   {repeat("a a a a a a a\n"), repeat("a a a b a a a\n"), repeat("a c a a a a a a\n")},

@@ -2,6 +2,7 @@ package diff3
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -208,4 +209,25 @@ func TestSuggest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Only the first conflicts of a large merge are looked into, so that it does not take long.
+func TestSuggestBounded(t *testing.T) {
+	file := func(word string) []byte {
+		var b bytes.Buffer
+		for i := range 200 {
+			fmt.Fprintf(&b, "%s%s\nline %d\n1\n2\n3\n4\n", strings.Repeat("x ", maxConflict/2-50), word, i)
+		}
+		return b.Bytes()
+	}
+	r := Merge(file("b"), file("b c"), file("b d c"), Options{})
+	looked := 0
+	for _, g := range r.Regions {
+		if g.Suggestion != nil {
+			looked++
+		}
+	}
+	assert.Equal(t, 200, r.Conflicts())
+	assert.GreaterOrEqual(t, looked, maxConflicts/maxConflict)
+	assert.Less(t, looked, maxConflicts/maxConflict+10)
 }

@@ -58,8 +58,11 @@ var rules = []struct {
 }
 
 const (
-	maxConflict   = 8 << 10 // bytes of a side of a conflict that rules look into
-	maxTokenLines = 10      // lines of a side whose tokens are merged
+	maxConflict = 8 << 10 // bytes of a side of a conflict that rules look into
+	// maxConflicts is the sum of that for all conflicts of a merge. It bounds the time: tokens that
+	// are hard to compare take a second for a MiB.
+	maxConflicts  = 1 << 20
+	maxTokenLines = 10 // lines of a side whose tokens are merged
 	// alike is the share of tokens that base and a side must have in common. Where a side changed
 	// more, the sum of both changes was rarely what people wanted.
 	alike = 0.7
@@ -83,6 +86,7 @@ type suggester struct {
 	here      [][3]int32 // the same for one conflict, while inFile counts it; otherwise zero
 	// changed is how many lines ours and theirs added or deleted.
 	changed [3]int
+	looked  int // bytes of conflicts that rules have looked into
 }
 
 // suggest finds suggestions for all conflicts.
@@ -145,7 +149,9 @@ func (s *suggester) suggest(g *Region, base Span) *Suggestion {
 		c.lines[i] = side.l.ids[side.span.Lo:side.span.Hi]
 	}
 	looked := rules
-	if max(len(c.text[0]), len(c.text[1]), len(c.text[2])) > maxConflict {
+	size := max(len(c.text[0]), len(c.text[1]), len(c.text[2]))
+	if s.looked += size; size > maxConflict || s.looked > maxConflicts {
+		s.looked -= size
 		looked = rules[:1] // line endings need no words
 	} else {
 		c.cut(&c.text)
