@@ -46,24 +46,28 @@ func (c conflicts) option() harness.Option {
 	}))
 }
 
-var toConflict = choices{"yYtTeEwWnN", "y keep yours · t take the agent's · e edit · w write markers · n refuse",
-	[]string{"y", "yes", "t", "e", "w", "n", "no"}}
+var toConflict = choices{"yYtToOeEwWnN", "y keep yours · t take the agent's · o one by one · e edit · w write markers · n refuse",
+	[]string{"y", "yes", "t", "o", "e", "w", "n", "no"}}
 
-// resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file.
+// resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file,
+// unless the user wants to go through them one by one.
 func (c *chat) resolve(ask *conflict) {
 	f := ask.file
 	c.saidAll()
 	c.fresh()
 	c.line("")
 	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cleanLine(f.Path)) + "  you changed this file since the model read it")
-	for i, g := range f.Merge.Regions {
-		if g.Kind == merge.Conflict {
-			c.showRegion(f, f.Merge.Regions[i])
-		}
+	for _, o := range f.Open() {
+		c.showRegion(f, o)
 	}
 	for !c.stopping {
 		key, err := c.answerKey("Which?", toConflict, c.send)
+		if err == nil && key == 'o' {
+			key, err = c.oneByOne(f)
+		}
 		switch {
+		case err == nil && key == backToFile:
+			continue
 		case errors.Is(err, errInterrupt):
 			c.fresh()
 			if !c.stopping {
@@ -88,7 +92,10 @@ func (c *chat) resolve(ask *conflict) {
 	ask.reply <- resolution{}
 }
 
-func (c *chat) showRegion(f *edit.FileResult, g merge.Region) {
+// showRegion shows both sides of a conflict, and why a text is suggested for it. The text itself is shown if it is
+// not that of a side.
+func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
+	g := f.Merge.Regions[o.Region]
 	side := func(mark, style string, text []byte) {
 		c.line("  " + c.paint(faint, mark))
 		for line := range strings.Lines(clean(string(text))) {
@@ -98,6 +105,99 @@ func (c *chat) showRegion(f *edit.FileResult, g merge.Region) {
 	side(fmt.Sprintf("<<<<<<< yours, line %d", g.Ours.FirstLine+1), green, g.Ours.Of([]byte(f.Ours)))
 	side("=======", cyan, g.Theirs.Of([]byte(f.Theirs)))
 	c.line("  " + c.paint(faint, ">>>>>>> agent"))
+	if len(o.Suggestions) == 0 {
+		return
+	}
+	s := o.Suggestions[0]
+	why := fmt.Sprintf("suggested, %s: %s", s.Grade, s.Reason("yours", "the agent's"))
+	if s.From == merge.Ours || s.From == merge.Theirs {
+		c.line("  " + c.paint(faint, cleanLine(why)))
+		return
+	}
+	side(cleanLine(why), yellow, s.Text)
+}
+
+// backToFile is what oneByOne returns to ask about the whole file again.
+const backToFile = 0
+
+// oneByOne goes through the open conflicts of a file. It returns the key that writes the text of the merge when all
+// are resolved and the user agrees, or the one that ended it.
+func (c *chat) oneByOne(f *edit.FileResult) (byte, error) {
+	var done [][]int // the regions that each answer has resolved, for undo
+	last := noSide
+	for {
+		may, open := choices{}, f.Open()
+		what := "Write it?"
+		if len(open) == 0 {
+			may.add("y", "yes")
+		} else {
+			what = fmt.Sprintf("Line %d, %d open:", f.Merge.Regions[open[0].Region].Ours.FirstLine+1, len(open))
+			c.showRegion(f, open[0])
+			may.add("y", "keep yours")
+			may.add("t", "take the agent's")
+			if len(open[0].Suggestions) > 0 {
+				may.add("s", "take what is suggested")
+			}
+			if last != noSide {
+				may.add("r", "the same for the rest")
+			}
+		}
+		if len(done) > 0 {
+			may.add("u", "undo")
+		}
+		may.add("b", "back")
+		key, err := c.answerKey(what, may, c.send)
+		switch {
+		case err != nil || key == endOfInput:
+			return key, err
+		case key == 'b':
+			return backToFile, nil
+		case key == 'u':
+			last = noSide
+			for _, region := range done[len(done)-1] {
+				err = errors.Join(err, f.Merge.Reopen(region))
+			}
+			done = done[:len(done)-1]
+		case len(open) == 0:
+			return 'w', nil
+		default:
+			var regions []int
+			regions, last, err = resolveRegion(f.Merge, open[0], key, last)
+			done = append(done, regions)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// noSide is no choice for a region.
+const noSide merge.Choice = -1
+
+// resolveRegion does what a key says about an open conflict. It returns the regions that are resolved now, and the
+// side that was taken.
+func resolveRegion(m *merge.Result, o merge.OpenConflict, key byte, last merge.Choice) ([]int, merge.Choice, error) {
+	side := merge.ChooseOurs
+	switch key {
+	case 's':
+		return []int{o.Region}, noSide, m.ResolveWith(o.Region, o.Suggestions[0].Text)
+	case 'r':
+		regions, err := m.ResolveRest(o.Region-1, last)
+		return regions, last, err
+	case 't':
+		side = merge.ChooseTheirs
+	}
+	return []int{o.Region}, side, m.Resolve(o.Region, side)
+}
+
+// add adds a key.
+func (c *choices) add(key, hint string) {
+	if c.hint != "" {
+		c.hint += " · "
+	}
+	c.keys += key + strings.ToUpper(key)
+	c.hint += key + " " + hint
+	c.words = append(c.words, key)
 }
 
 // chooses returns the text of a file after a choice.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,61 @@ func TestConflictsAreResolved(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(string(data), tt.file), string(data))
 			if tt.name != "markers" {
+				require.Equal(t, tt.file, string(data))
+			}
+		})
+	}
+}
+
+// The user goes through the conflicts of a file one by one, with suggestions that follow what they choose.
+func TestConflictsOneByOne(t *testing.T) {
+	file := func(who string) string {
+		var b strings.Builder
+		for i := range 3 {
+			fmt.Fprintf(&b, "%s %d\n1\n2\n3\n4\n", who, i)
+		}
+		return b.String()
+	}
+	mixed := func(who ...string) string {
+		var b strings.Builder
+		for i, who := range who {
+			fmt.Fprintf(&b, "%s %d\n1\n2\n3\n4\n", who, i)
+		}
+		return b.String()
+	}
+	for _, tt := range []struct {
+		name, answers, file string
+		shown               []string
+	}{
+		{
+			"each", "o y s t y", mixed("user", "user", "agent"),
+			[]string{"Line 1, 3 open:", "Line 6, 2 open:", "Line 11, 1 open:", "Write it?"},
+		},
+		{
+			"the rest", "o t r y", file("agent"),
+			[]string{"suggested, likely: takes the agent's and not yours, as the last conflict before", "Write it?"},
+		},
+		{"undo", "o t r u u t r y", file("agent"), []string{"Write it?", "Line 6, 2 open:", "Line 1, 3 open:", "Write it?"}},
+		{"undo the end", "o y r u t t y", mixed("user", "agent", "agent"), []string{"Write it?", "Line 6, 2 open:", "Write it?"}},
+		{"back, and markers", "o t b w", mixed("agent", "<<<<<<<")[:20], []string{"Line 6, 2 open:", "Which?"}},
+		{"end of input", "o t", file("user"), []string{"Line 6, 2 open:", "the user changed the same lines"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // each question waits until nobody is typing
+			dir := t.TempDir()
+			name := filepath.Join(dir, "a.txt")
+			require.NoError(t, os.WriteFile(name, []byte(file("base")), 0o644))
+			saves := script.Func(func(*aycoder.Request) script.Step {
+				require.NoError(t, os.WriteFile(name, []byte(file("user")), 0o644))
+				return script.Call("write_file", map[string]string{"path": "a.txt", "content": file("agent")})
+			})
+			lines := "go\n" + strings.ReplaceAll(tt.answers, " ", "\n") + "\n"
+			shown := talkWith(t, dir, lines, script.Call("read_file", map[string]string{"path": "a.txt"}), saves, script.Say("Well."))
+			inOrder(t, shown, append(tt.shown, "Well.")...)
+			data, err := os.ReadFile(name)
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(data), tt.file), string(data))
+			if !strings.Contains(tt.name, "markers") {
 				require.Equal(t, tt.file, string(data))
 			}
 		})
