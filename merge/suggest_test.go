@@ -32,11 +32,12 @@ func conflicting(name string, n int, opts ...merge.Option) merge.Result {
 func first(open []merge.OpenConflict) []string {
 	var out []string
 	for _, o := range open {
-		text := fmt.Sprint(o.Region, ":")
+		var text strings.Builder
+		text.WriteString(fmt.Sprint(o.Region, ":"))
 		for _, s := range o.Suggestions {
-			text += fmt.Sprintf(" %s %s", s.Rule, s.From)
+			text.WriteString(fmt.Sprintf(" %s %s", s.Rule, s.From))
 		}
-		out = append(out, text)
+		out = append(out, text.String())
 	}
 	return out
 }
@@ -380,7 +381,7 @@ func checkSuggestion(t *testing.T, s merge.Suggestion, g merge.Region, texts [][
 	default:
 		require.Equal(t, merge.Both, s.From)
 		for _, side := range [][]byte{ours, theirs} {
-			for _, word := range bytes.Fields(side) {
+			for word := range bytes.FieldsSeq(side) {
 				if !bytes.Contains(base, word) {
 					require.Contains(t, string(s.Text), string(word), s)
 				}

@@ -171,7 +171,7 @@ func (c *chat) oneByOne(f *edit.FileResult) (byte, error) {
 	}
 }
 
-// noSide is no choice for a region.
+// noSide stands for an answer that took no side.
 const noSide merge.Choice = -1
 
 // resolveRegion does what a key says about an open conflict. It returns the regions that are resolved now, and the
