@@ -75,7 +75,7 @@ func WithGrade(least Grade) Option { return func(c *config) { c.least = least } 
 const (
 	RuleLineEndings = "line endings" // 0.50: one side changed all line endings and nothing else
 	RuleDeletion    = "deletion"     // 0.80: one side deleted what the other changed a little
-	RuleContained   = "contained"    // 0.70: one side made the other's change and more
+	RuleContained   = "contained"    // 0.70: one side has the change of the other and more, or higher versions
 	RuleTouching    = "touching"     // 0.65: the changes touch but do not overlap
 	RuleFile        = "file"         // 0.65: one side has the other's change elsewhere in the file
 	RuleLarger      = "larger"       // 0.65: one side changed much more
@@ -98,7 +98,7 @@ func (st *state) found(s *diff3.Suggestion) *Suggestion {
 }
 
 // Reason says in words why the text was suggested. The parameters name the sides, as in "takes
-// yours, which already contains the change of the agent".
+// yours, which deletes what the agent changed a little".
 func (s *Suggestion) Reason(ours, theirs string) string {
 	self, other := ours, theirs
 	if s.From == Theirs {
@@ -114,7 +114,7 @@ func (s *Suggestion) Reason(ours, theirs string) string {
 	}
 	because := map[string]string{
 		RuleDeletion:  ", which deletes what %s changed a little",
-		RuleContained: ", which already contains the change of %s",
+		RuleContained: ", which already contains the change of %s or has higher versions",
 		RuleFile:      ": most of what %s has here is elsewhere in that version of the file",
 		RuleLarger:    ", which changed much more than %s",
 		RuleSuperset:  ", which already has the words of %s, in another order",

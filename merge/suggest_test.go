@@ -189,8 +189,8 @@ func TestReason(t *testing.T) {
 		s    merge.Suggestion
 		want string
 	}{
-		{merge.Suggestion{Rule: merge.RuleContained, From: merge.Ours}, "takes yours, which already contains the change of the agent"},
-		{merge.Suggestion{Rule: merge.RuleContained, From: merge.Theirs}, "takes the agent, which already contains the change of yours"},
+		{merge.Suggestion{Rule: merge.RuleContained, From: merge.Ours}, "takes yours, which already contains the change of the agent or has higher versions"},
+		{merge.Suggestion{Rule: merge.RuleContained, From: merge.Theirs}, "takes the agent, which already contains the change of yours or has higher versions"},
 		{merge.Suggestion{Rule: merge.RuleContained, From: merge.Both}, "is what both have"},
 		{merge.Suggestion{Rule: merge.RuleLast, From: merge.Theirs}, "takes the agent and not yours, as the last conflict before"},
 		{merge.Suggestion{Rule: merge.RuleTokens, From: merge.Both}, "makes both changes, which do not overlap"},
