@@ -146,8 +146,7 @@ func (s Subject) display(subject string) string {
 	if s.Kind != SubjectPatch {
 		return subject
 	}
-	names, _ := patch.Paths(subject)
-	return strings.Join(names, ", ")
+	return strings.Join(patch.Named(subject), ", ")
 }
 
 // policy asks the Approver, and those of the runs around this one.
@@ -470,8 +469,7 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 	case s.Subject.Kind == SubjectPath:
 		return []string{subject}
 	case s.Subject.Kind == SubjectPatch:
-		names, _ := patch.Paths(subject)
-		return names
+		return patch.Named(subject)
 	}
 	return nil
 }

@@ -112,6 +112,21 @@ func Paths(text string) ([]string, bool) {
 	return names, err == nil
 }
 
+// Named returns the names in all lines that name a file. They are those of [Paths] if the text is a
+// patch, since no line of a change begins like these lines. An agent shows and compares names with
+// it, so that it does not link the parser.
+func Named(text string) []string {
+	var names []string
+	for line := range strings.Lines(text) {
+		for _, prefix := range [...]string{add, del, update, move} {
+			if name, ok := strings.CutPrefix(line, prefix); ok && strings.TrimSpace(name) != "" {
+				names = append(names, strings.TrimSpace(name))
+			}
+		}
+	}
+	return names
+}
+
 // split cuts a text into lines. Line ends of Windows in some of the lines are part of the
 // text.
 func split(text string) []string {

@@ -57,6 +57,9 @@ func TestParse(t *testing.T) {
 			got, err := patch.Parse(tt.text)
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, got)
+			names, ok := patch.Paths(tt.text)
+			assert.True(t, ok)
+			assert.Equal(t, names, patch.Named(tt.text))
 		})
 	}
 }
@@ -168,6 +171,8 @@ func FuzzPatch(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, files)
+		names, _ := patch.Paths(text)
+		require.Equal(t, names, patch.Named(text))
 		again, err := patch.Parse(render(files))
 		require.NoError(t, err)
 		if same := anywhere(files); anywhere(again) && same {
