@@ -190,6 +190,7 @@ func (r *run) offers() []*ToolSpec {
 func (r *run) decideStep(ctx context.Context, c *ToolUse, step func() (parked bool)) {
 	defer r.gone()
 	defer r.flush(ctx)
+	growStack()
 	parked := false
 	defer func() {
 		if !parked {

@@ -286,43 +286,6 @@ func (r *run) goOn(next func(*Result) *Message) {
 	}
 }
 
-// startAsking starts the goroutine that asks the model, if there is none. A run keeps this
-// goroutine, since its stack has grown to what decoding needs. The mutex is held.
-func (r *run) startAsking(ctx context.Context) {
-	if r.streaming || r.stopping {
-		return
-	}
-	r.streaming = true
-	r.live++
-	go r.askModel(ctx)
-}
-
-// askModel asks the model until the run ends. A client may end the goroutine with runtime.Goexit:
-// another goroutine then takes its place.
-func (r *run) askModel(ctx context.Context) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.streaming = false
-		r.live--
-		if len(r.asks) > 0 {
-			r.startAsking(ctx)
-		}
-		r.signal()
-	}()
-	if r.loop.setups != nil {
-		ctx = context.WithValue(ctx, placeKey{}, r)
-	}
-	for {
-		select {
-		case a := <-r.asks:
-			r.callModel(ctx, a)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // over reports whether nothing is left to wait for.
 func (r *run) over() bool {
 	r.mu.Lock()

@@ -105,15 +105,17 @@ func (r *run) end(ctx context.Context, f func()) {
 
 // await waits until done, or until the grace is over, and reports whether it is done.
 func (r *run) await(done func() bool) bool {
-	expired := make(chan struct{})
-	stop := r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })
-	defer stop()
+	var expired chan struct{} // made only if there is something to wait for
 	for {
 		r.mu.Lock()
 		ok := done()
 		r.mu.Unlock()
 		if ok {
 			return true
+		}
+		if expired == nil {
+			expired = make(chan struct{})
+			defer r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })()
 		}
 		select {
 		case <-r.wake:

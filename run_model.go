@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 
@@ -13,6 +14,63 @@ import (
 )
 
 // This file asks the model: it builds the request, reads the stream, and handles failures.
+
+// startAsking starts the goroutine that asks the model, if there is none. A run keeps this
+// goroutine, since its stack has grown to what decoding needs. The mutex is held.
+func (r *run) startAsking(ctx context.Context) {
+	if r.streaming || r.stopping {
+		return
+	}
+	r.streaming = true
+	r.live++
+	go r.askModel(ctx)
+}
+
+// askModel asks the model until the run is done. A client may end the goroutine with runtime.Goexit:
+// another goroutine then takes its place.
+func (r *run) askModel(ctx context.Context) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.streaming = false
+		r.live--
+		if len(r.asks) > 0 {
+			r.startAsking(ctx)
+		}
+		r.signal()
+	}()
+	growStack()
+	if r.loop.setups != nil {
+		ctx = context.WithValue(ctx, placeKey{}, r)
+	}
+	for {
+		select {
+		case a := <-r.asks:
+			r.callModel(ctx, a)
+		case <-ctx.Done():
+			return
+		}
+		if r.answered() {
+			return // so that the end of the run need not wait for it
+		}
+	}
+}
+
+// growStack makes the stack of a new goroutine as large as asking a model or calling a tool needs, while
+// there is little on it. Otherwise it would grow twice on the way, and all that is on it would be moved.
+//
+//go:noinline
+func growStack() {
+	var room [5 << 10]byte
+	runtime.KeepAlive(&room)
+}
+
+// answered reports whether the run does not need the model any more, unless somebody continues it.
+func (r *run) answered() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.phase == phaseDone
+}
 
 // callModel asks the model, and reports the outcome to the state.
 func (r *run) callModel(ctx context.Context, a *CallModel) {
@@ -110,7 +168,9 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	r.mu.Lock()
 	refused := r.refused
 	in.Messages, in.Window, in.Usage, in.Note = r.state.history.All(), r.window, r.usage, r.state.note
-	in.Compacting, in.Compact = r.compacting, r.compacted
+	if r.builder != ContextBuilder(plainContext{}) { // which would not call them
+		in.Compacting, in.Compact = r.compacting, r.compacted
+	}
 	r.mu.Unlock()
 	if refused != nil {
 		in.Overflow = refused.err

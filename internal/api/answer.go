@@ -40,8 +40,7 @@ func (a *Answer) Text(s string) error {
 			return err
 		}
 	}
-	a.text.WriteString(s)
-	return a.call.Emit(&aycoder.TextDelta{Text: s})
+	return a.call.EmitText(Grow(&a.text, s))
 }
 
 // Extra attaches data of the service to the open text block. The client sends the data
@@ -60,8 +59,7 @@ func (a *Answer) Thinking(s string) error {
 			return err
 		}
 	}
-	a.thinking.WriteString(s)
-	return a.call.Emit(&aycoder.ThinkingDelta{Text: s})
+	return a.call.EmitThinking(Grow(&a.thinking, s))
 }
 
 // Sign sets the signature of the open thinking block. Without such a block, it opens one
@@ -73,24 +71,14 @@ func (a *Answer) Close() error {
 	var p aycoder.Part
 	switch {
 	case a.thinking.Len() > 0 || a.sig != "":
-		p = &aycoder.Thinking{Text: fitted(&a.thinking), Signature: a.sig, Provider: a.call.x.Config.Provider}
+		p = &aycoder.Thinking{Text: Fitted(&a.thinking), Signature: a.sig, Provider: a.call.x.Config.Provider}
 	case a.text.Len() > 0 || a.extra != nil:
-		p = &aycoder.Text{Text: fitted(&a.text), Extra: a.extra}
+		p = &aycoder.Text{Text: Fitted(&a.text), Extra: a.extra}
 	default:
 		return nil
 	}
 	a.text, a.thinking, a.sig, a.extra = strings.Builder{}, strings.Builder{}, "", nil
 	return a.call.Emit(&aycoder.BlockDone{Part: p})
-}
-
-// fitted returns the text of b without much spare capacity. The text is kept for as long
-// as the conversation, and the buffer of a growing builder may be twice as large as its
-// text.
-func fitted(b *strings.Builder) string {
-	if b.Cap()-b.Len() > b.Len()/8 {
-		return strings.Clone(b.String())
-	}
-	return b.String()
 }
 
 // Opaque adds a server-side block, which only the service itself can interpret.
@@ -115,7 +103,7 @@ func (a *Answer) Call(u *aycoder.ToolUse) error {
 	if len(u.Args) == 0 || string(u.Args) == "null" {
 		u.Args = json.RawMessage(`{}`)
 	}
-	if err := a.call.Emit(&aycoder.ToolDelta{ID: u.ID, Name: u.Name, Args: string(u.Args)}); err != nil {
+	if err := a.call.EmitArgs(u.ID, u.Name, string(u.Args)); err != nil {
 		return err
 	}
 	return a.call.Emit(&aycoder.BlockDone{Part: u})
@@ -126,7 +114,7 @@ func (a *Answer) Cut(u *aycoder.ToolUse) error {
 	if err := a.Close(); err != nil {
 		return err
 	}
-	if err := a.call.Emit(&aycoder.ToolDelta{ID: u.ID, Name: u.Name, Args: string(u.Args)}); err != nil {
+	if err := a.call.EmitArgs(u.ID, u.Name, string(u.Args)); err != nil {
 		return err
 	}
 	return a.call.Emit(&aycoder.BlockTruncated{Call: u})

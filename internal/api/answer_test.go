@@ -25,7 +25,7 @@ func TestFitted(t *testing.T) {
 		for b.Len() < size {
 			b.WriteString("pieces of text, ")
 		}
-		kept[i] = fitted(&b)
+		kept[i] = Fitted(&b)
 		assert.Equal(t, b.String(), kept[i])
 	}
 	each := float64(used()-before) / texts

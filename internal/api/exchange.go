@@ -123,6 +123,7 @@ type Call struct {
 	views  bool // events are valid only until the next one
 	view   ViewDecoder
 	half   *sse.Event // the event that is held back, see joined
+	spare  deltas
 }
 
 // Stream returns a sequence that sends the request when the iteration starts, and yields

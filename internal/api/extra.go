@@ -12,6 +12,9 @@ import (
 // AppendExtra appends the caller's additional fields, sorted by name, to a JSON object
 // that is not closed yet. A field with a reserved name or with invalid JSON is an error.
 func AppendExtra(b []byte, extra map[string]json.RawMessage, reserved ...string) ([]byte, error) {
+	if len(extra) == 0 {
+		return b, nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		switch {
 		case slices.Contains(reserved, name):

@@ -191,14 +191,19 @@ func (r *Reader) Key() string { return r.key }
 
 // Str reads a string. Any other value is skipped, and ok is false.
 func (r *Reader) Str() (s string, ok bool) {
+	s, ok = r.View()
+	return r.owned(s), ok
+}
+
+// View is [Reader.Str] without the copy that [Reader.ResetOver] asks for.
+func (r *Reader) View() (s string, ok bool) {
 	if r.Kind() != '"' {
 		r.Skip()
 		return "", false
 	}
 	r.i++
 	r.value = false
-	s = r.owned(r.str())
-	return s, r.err == nil
+	return r.str(), r.err == nil
 }
 
 // Int reads a whole number; a fraction is cut off. Any other value is skipped, and ok is
@@ -255,6 +260,9 @@ func (r *Reader) owned(s string) string {
 	}
 	return s
 }
+
+// RawView is [Reader.Raw] without the copy that [Reader.ResetOver] asks for.
+func (r *Reader) RawView() string { return r.raw() }
 
 func (r *Reader) raw() string {
 	r.Kind() // to skip white space

@@ -1,11 +1,11 @@
 package anthropic
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -22,7 +22,7 @@ type block struct {
 	head  blockHead
 	raw   json.RawMessage // the start of the block, as sent
 
-	text  []byte // text, thinking, or the arguments
+	text  strings.Builder // text, thinking, or the arguments
 	sig   []byte
 	cites []byte // citations from deltas, with a comma after each
 	// the fields of the block with other deltas applied; nil without such deltas
@@ -73,11 +73,11 @@ func (d *decoder) startBlock(index int, raw string) error {
 		if err := d.identify(b); err != nil {
 			return err
 		}
-		ev := &aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name}
+		args := ""
 		if !emptyArgs(b.head.Input) {
-			ev.Args = string(b.head.Input)
+			args = string(b.head.Input)
 		}
-		return d.call.Emit(ev)
+		return d.call.EmitArgs(b.head.ID, b.head.Name, args)
 	}
 	return nil
 }
@@ -177,21 +177,12 @@ func (d *decoder) delta(e *event, data string) error {
 	return fmt.Errorf("%s for a block of type %q", p.kind, d.call.Config().Show(b.head.Type, 50))
 }
 
-// grow adds a piece of text. The first piece allocates room for several.
-func (b *block) grow(s string) {
-	if b.text == nil {
-		b.text = make([]byte, 0, max(128, len(s)))
-	}
-	b.text = append(b.text, s...)
-}
-
 // addText adds a piece of a text, and passes it on at once.
 func (d *decoder) addText(b *block, s string) error {
 	if s == "" {
 		return nil
 	}
-	b.grow(s)
-	return d.call.Emit(&aycoder.TextDelta{Text: s})
+	return d.call.EmitText(api.Grow(&b.text, s))
 }
 
 // addThinking adds a piece of thinking, and passes it on at once.
@@ -199,8 +190,7 @@ func (d *decoder) addThinking(b *block, s string) error {
 	if s == "" {
 		return nil
 	}
-	b.grow(s)
-	return d.call.Emit(&aycoder.ThinkingDelta{Text: s})
+	return d.call.EmitThinking(api.Grow(&b.text, s))
 }
 
 // addArgs adds a piece of arguments. The arguments of server-side tools are only kept,
@@ -209,11 +199,11 @@ func (d *decoder) addArgs(b *block, s string) error {
 	if s == "" {
 		return nil
 	}
-	b.grow(s)
+	s = api.Grow(&b.text, s)
 	if b.head.Type != "tool_use" {
 		return nil
 	}
-	return d.call.Emit(&aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name, Args: s})
+	return d.call.EmitArgs(b.head.ID, b.head.Name, s)
 }
 
 // lateText returns the text of a delta in which other strings precede the text.
@@ -335,9 +325,9 @@ func (b *block) part() (part aycoder.Part, whole bool, err error) {
 	switch b.head.Type {
 	case "text":
 		extra, err := b.extra()
-		return &aycoder.Text{Text: string(b.text), Extra: extra}, true, err
+		return &aycoder.Text{Text: api.Fitted(&b.text), Extra: extra}, true, err
 	case "thinking":
-		return &aycoder.Thinking{Text: string(b.text), Signature: string(b.sig), Provider: provider}, true, nil
+		return &aycoder.Thinking{Text: api.Fitted(&b.text), Signature: string(b.sig), Provider: provider}, true, nil
 	case "tool_use":
 		extra, err := b.extra()
 		args := b.args()
@@ -350,12 +340,9 @@ func (b *block) part() (part aycoder.Part, whole bool, err error) {
 // args returns the arguments as the model wrote them.
 func (b *block) args() json.RawMessage {
 	switch {
-	case len(b.text) > 0 && string(b.text) != "null":
-		if cap(b.text)-len(b.text) > len(b.text)/4 { // it is kept as long as the conversation
-			return bytes.Clone(b.text)
-		}
-		return b.text
-	case len(b.text) == 0 && !rawjson.IsNull(b.head.Input):
+	case b.text.Len() > 0 && b.text.String() != "null":
+		return json.RawMessage(b.text.String())
+	case b.text.Len() == 0 && !rawjson.IsNull(b.head.Input):
 		return b.head.Input
 	}
 	return json.RawMessage(`{}`)
@@ -389,18 +376,18 @@ func (b *block) addCitations() {
 // opaque returns a server-side block: the bytes it came in or, if deltas followed, its
 // fields with the deltas applied.
 func (b *block) opaque() (*aycoder.Opaque, bool, error) {
-	if b.rest == nil && len(b.text) == 0 && len(b.cites) == 0 {
+	if b.rest == nil && b.text.Len() == 0 && len(b.cites) == 0 {
 		return &aycoder.Opaque{Provider: provider, Raw: b.raw}, true, nil
 	}
 	if err := b.parse(); err != nil {
 		return nil, false, err
 	}
 	b.addCitations()
-	if len(b.text) > 0 {
-		if !json.Valid(b.text) {
+	if input := []byte(b.text.String()); len(input) > 0 {
+		if !json.Valid(input) {
 			return nil, false, nil
 		}
-		b.rest.Set("input", b.text)
+		b.rest.Set("input", input)
 	}
 	return &aycoder.Opaque{Provider: provider, Raw: b.rest.AppendTo(nil)}, true, nil
 }

@@ -294,7 +294,6 @@ func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	if !e.scan(ev.Data) {
 		return false, nil
 	}
-	e.delta.text = strings.Clone(e.delta.text)
 	return true, d.delta(&e, ev.Data)
 }
 
@@ -436,7 +435,7 @@ func cutsOff(r aycoder.StopReason) bool {
 // arguments, which are not valid JSON.
 func looksWhole(b *block) bool {
 	return b.head.Type == "tool_use" &&
-		(b.index < 0 || len(b.text) == 0)
+		(b.index < 0 || b.text.Len() == 0)
 }
 
 // emptyArgs reports whether the input at the start of a call is empty.

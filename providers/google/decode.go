@@ -140,7 +140,6 @@ func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	if !ok || ev.Type == "error" {
 		return false, nil
 	}
-	p.text = strings.Clone(p.text)
 	return true, d.same(&p, usage)
 }
 

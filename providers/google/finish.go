@@ -42,12 +42,12 @@ func finishWord(reason, service string) string {
 	if reason == "" {
 		return ""
 	}
-	if n, err := strconv.Atoi(reason); err == nil {
+	if reason[0] < 'A' { // a number, for an error of Atoi would be an allocation for each word
 		names := numbered
 		if service == vertexProvider {
 			names = vertexNumbered
 		}
-		if n >= 0 && n < len(names) {
+		if n, err := strconv.Atoi(reason); err == nil && n >= 0 && n < len(names) {
 			reason = names[n]
 		}
 	}

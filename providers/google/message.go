@@ -313,8 +313,11 @@ func wireName(s string) string {
 	if s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') {
 		s = "t:" + s // a colon is not allowed, so this name is mapped
 	}
-	b := api.AppendName(nil, s, maxName)
-	return string(b[1 : len(b)-1])
+	b := api.AppendName(make([]byte, 0, maxName+len(`""`)), s, maxName)
+	if b = b[1 : len(b)-1]; string(b) == s {
+		return s
+	}
+	return string(b)
 }
 
 // renamed returns the original names of the tools that are renamed, by their names on the

@@ -49,6 +49,9 @@ func (w *body) join(all map[string]json.RawMessage) {
 		w.extra = maps.Clone(all)
 		maps.Copy(w.extra, w.req.Extra)
 	}
+	if len(w.extra) == 0 {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.extra)) {
 		val := w.extra[name]
 		switch {
@@ -296,6 +299,9 @@ func (w *body) output() {
 
 // rest writes the other fields of Extra, sorted.
 func (w *body) rest() {
+	if len(w.extra) == 0 {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.extra)) {
 		if name != "tools" && name != "generationConfig" { // those are merged into ours
 			w.b = append(rawjson.AppendKey(w.b, name), api.ValidUTF8(w.extra[name])...)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -13,7 +14,7 @@ const chatSpace = " \t\r\n"
 // chatArgs are the arguments of a call, which arrive in pieces. Each byte is scanned once
 // for their end, however often the end is asked for.
 type chatArgs struct {
-	text  []byte
+	text  strings.Builder
 	first byte // first byte of text that is not white space, or 0
 
 	passed           int // number of scanned bytes of text
@@ -26,7 +27,7 @@ type chatArgs struct {
 
 // add adds a piece.
 func (a *chatArgs) add(s string) {
-	a.text = append(a.text, s...)
+	api.Grow(&a.text, s)
 	if a.first == 0 {
 		if s = strings.TrimLeft(s, chatSpace); s != "" {
 			a.first = s[0]
@@ -39,8 +40,8 @@ func (a *chatArgs) closed() bool {
 	if a.first != '{' {
 		return false
 	}
-	for ; a.passed < len(a.text) && !a.more; a.passed++ {
-		a.pass(a.text[a.passed])
+	for text := a.text.String(); a.passed < len(text) && !a.more; a.passed++ {
+		a.pass(text[a.passed])
 	}
 	return a.object && !a.more
 }
@@ -61,7 +62,7 @@ func (a *chatArgs) pass(c byte) {
 	case c == '}', c == ']':
 		if a.depth--; a.depth == 0 {
 			a.end = a.passed + 1
-			a.object = json.Valid(a.text[:a.end])
+			a.object = json.Valid([]byte(a.text.String()[:a.end]))
 		}
 	}
 }
@@ -73,10 +74,10 @@ const maxPlaceholder = 16
 // placeholder reports whether the arguments are a placeholder that some services send
 // before the real ones.
 func (a *chatArgs) placeholder() bool {
-	if len(a.text) > maxPlaceholder {
+	if a.text.Len() > maxPlaceholder {
 		return false
 	}
-	s := strings.Trim(string(a.text), chatSpace)
+	s := strings.Trim(a.text.String(), chatSpace)
 	return s == "{}" || s == "null" || s == `""`
 }
 
@@ -85,7 +86,7 @@ func (a *chatArgs) none() bool { return a.first == 0 || a.first != '{' && a.plac
 
 // quoted returns the object in arguments that are a JSON string containing it, or nil.
 func (a *chatArgs) quoted() json.RawMessage {
-	r := rawjson.NewReader(string(a.text))
+	r := rawjson.NewReader(a.text.String())
 	s, ok := r.Str()
 	if !ok || r.End() != nil || !rawjson.IsObject([]byte(s)) {
 		return nil

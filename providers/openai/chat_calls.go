@@ -212,7 +212,7 @@ func (cs *chatCalls) find(p *chatPiece) *chatCall {
 		if c.name != "" && c.name != p.name || c.closed() {
 			return nil
 		}
-		if len(c.args.text) > 0 {
+		if c.args.text.Len() > 0 {
 			return c
 		}
 		// This is another call of the same tool, or the same call under another id.
@@ -224,7 +224,7 @@ func (cs *chatCalls) find(p *chatPiece) *chatCall {
 		return c
 	case p.sentID != "" && p.sentID == c.sentID && !c.done && c.args.placeholder():
 		return c
-	case p.sentID != "" && p.text == string(c.args.text):
+	case p.sentID != "" && p.text == c.args.text.String():
 		p.text = "" // a repetition
 		return c
 	}
@@ -336,14 +336,12 @@ func (cs *chatCalls) announce(c *chatCall, text string) error {
 			return err
 		}
 	}
-	ev := &aycoder.ToolDelta{ID: c.id, Name: cs.decoder.toolName(c.name)}
+	text = ""
 	if object {
-		if ev.Args = text; len(c.args.text)-c.sent != len(text) { // some were held back
-			ev.Args = string(c.args.text[c.sent:])
-		}
-		c.sent = len(c.args.text)
+		text = c.args.text.String()[c.sent:]
+		c.sent += len(text)
 	}
-	return cs.decoder.call.Emit(ev)
+	return cs.decoder.call.EmitArgs(c.id, cs.decoder.toolName(c.name), text)
 }
 
 // begin assigns the id of a call. Calls before it are then complete.
@@ -427,7 +425,7 @@ func (cs *chatCalls) finish(c *chatCall) error {
 	args, whole := c.whole(c.doubt || !d.complete())
 	use.Args = args
 	if s := string(args[min(c.sent, len(args)):]); s != "" && (c.custom || !c.args.none()) {
-		if err := d.call.Emit(&aycoder.ToolDelta{ID: c.id, Name: use.Name, Args: s}); err != nil {
+		if err := d.call.EmitArgs(c.id, use.Name, s); err != nil {
 			return err
 		}
 	}
@@ -441,22 +439,22 @@ func (cs *chatCalls) finish(c *chatCall) error {
 // complete. Other arguments have no visible end, so they count as incomplete if the
 // answer was cut off in this call.
 func (c *chatCall) whole(cut bool) (json.RawMessage, bool) {
-	text := c.args.text
+	text := c.args.text.String()
 	switch {
 	case c.custom:
 		c.sent = 0
-		return append(rawjson.AppendField([]byte{'{'}, "input", string(text)), '}'), !cut
+		return append(rawjson.AppendField([]byte{'{'}, "input", text), '}'), !cut
 	case c.args.closed():
-		return text, true
+		return json.RawMessage(text), true
 	case cut:
-		return text, false
+		return json.RawMessage(text), false
 	case c.args.none():
 		return json.RawMessage(`{}`), true
 	}
 	if o := c.args.quoted(); o != nil {
 		return o, true
 	}
-	return text, false
+	return json.RawMessage(text), false
 }
 
 // extra returns the data that must be sent back with a call, or nil.

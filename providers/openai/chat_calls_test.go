@@ -239,12 +239,12 @@ func FuzzChatArgs(f *testing.F) {
 		var a chatArgs
 		for piece := range slices.Chunk([]byte(s), int(size)+1) {
 			a.add(string(piece))
-			if got, want := a.closed(), rawjson.IsObject(a.text); got != want {
-				t.Fatalf("closed(%q) = %v, want %v", a.text, got, want)
+			if got, want := a.closed(), rawjson.IsObject([]byte(a.text.String())); got != want {
+				t.Fatalf("closed(%q) = %v, want %v", a.text.String(), got, want)
 			}
 		}
 		if q := a.quoted(); q != nil && !rawjson.IsObject(q) {
-			t.Errorf("quoted(%q) = %q", a.text, q)
+			t.Errorf("quoted(%q) = %q", a.text.String(), q)
 		}
 	})
 }
@@ -271,7 +271,8 @@ func BenchmarkChatNames(b *testing.B) {
 	}
 }
 
-// A piece of arguments is copied once for the call and once for its event.
+// A piece of arguments is copied once for the call, and its event shares the memory. Events are
+// allocated several at a time.
 func TestChatArgsAllocateLittle(t *testing.T) {
 	piece := `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"0123456789"}}]}}]}` + "\n\n"
 	cost := func(pieces int) float64 {
@@ -292,5 +293,5 @@ func TestChatArgsAllocateLittle(t *testing.T) {
 			require.Equal(t, len(`{"a":""}`)+10*pieces, n)
 		})
 	}
-	assert.Less(t, (cost(1100)-cost(100))/1000, 2.1)
+	assert.Less(t, (cost(1100)-cost(100))/1000, 0.2)
 }

@@ -50,7 +50,8 @@ type chatDecoder struct {
 	usage  chatUsage
 }
 
-// A chatChoice is a choice of a chunk. Rare fields are kept as JSON.
+// A chatChoice is a choice of a chunk. Rare fields are kept as JSON. Texts and calls are valid only
+// while the chunk is handled.
 type chatChoice struct {
 	index   int64
 	opens   bool // it has a role
@@ -224,8 +225,8 @@ func (f *chatFault) field(r *rawjson.Reader) {
 	case "error":
 		chatRaw(r, &f.failure)
 	case "object":
-		if s, _ := r.Str(); s == "error" {
-			f.failure = s
+		if s, _ := r.View(); s == "error" {
+			f.failure = "error"
 		}
 	case "message", "msg", "error_message", "detail", "statusCode", "status_code":
 		chatRaw(r, &f.complaint) // some gateways do not use an envelope
@@ -244,7 +245,7 @@ func chatFirst(r *rawjson.Reader, to *string) {
 		r.Skip()
 		return
 	}
-	s, _ := r.Str()
+	s, _ := r.View()
 	*to = strings.Clone(s) // a substring would keep the whole chunk in memory
 }
 
@@ -256,6 +257,13 @@ func chatRaw(r *rawjson.Reader, to *string) {
 		return
 	}
 	if s := r.Raw(); s != "[]" && s != "{}" && s != `""` {
+		*to = s
+	}
+}
+
+// chatView is [chatRaw] for a value that is valid only while the chunk is handled.
+func chatView(r *rawjson.Reader, to *string) {
+	if s := r.RawView(); s != "" && s != "null" && s != "[]" && s != "{}" && s != `""` {
 		*to = s
 	}
 }
@@ -345,22 +353,22 @@ func (c *chatChoice) field(r *rawjson.Reader) {
 	switch r.Key() {
 	case "content":
 		if r.Kind() == '"' {
-			c.content, _ = r.Str()
+			c.content, _ = r.View()
 			return
 		}
 		chatRaw(r, &c.parts)
 	case "reasoning_content":
-		c.reasoningContent, _ = r.Str()
+		c.reasoningContent, _ = r.View()
 	case "reasoning":
-		c.reasoning, _ = r.Str()
+		c.reasoning, _ = r.View()
 	case "reasoning_details":
 		chatRaw(r, &c.details)
 	case "tool_calls":
-		chatRaw(r, &c.calls)
+		chatView(r, &c.calls)
 	case "function_call":
-		chatRaw(r, &c.function)
+		chatView(r, &c.function)
 	case "refusal":
-		c.refusal, _ = r.Str()
+		c.refusal, _ = r.View()
 	case "annotations":
 		chatRaw(r, &c.annotations)
 	case "role":
@@ -382,6 +390,9 @@ func (d *chatDecoder) take(c *chatChoice) error {
 		}
 	}
 	if c.content != "" {
+		if d.think != nil || d.xml != nil { // which may hold a text back
+			c.content = strings.Clone(c.content)
+		}
 		if err := d.text(c.content); err != nil {
 			return err
 		}

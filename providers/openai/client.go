@@ -307,12 +307,13 @@ func (c *config) identify() {
 	if c.preset || c.BaseURL == defaultBaseURL {
 		return
 	}
-	if c.isOpenAI() {
+	u, err := url.Parse(c.BaseURL)
+	if err == nil && isOpenAI(u) {
 		c.SetHome(c.Provider, c.BaseURL)
 		return
 	}
 	c.dialect = compatible()
-	if u, err := url.Parse(c.BaseURL); err == nil && !c.named { // it was validated before
+	if err == nil && !c.named { // it was validated before
 		c.Provider = u.Host
 	}
 }
@@ -320,7 +321,11 @@ func (c *config) identify() {
 // isOpenAI reports whether the service is OpenAI's own, also in a region: "https://eu.api.openai.com/v1".
 func (c *settings) isOpenAI() bool {
 	u, err := url.Parse(c.BaseURL)
-	return err == nil && u.Scheme == "https" && (u.Host == openaiHost || strings.HasSuffix(u.Host, "."+openaiHost))
+	return err == nil && isOpenAI(u)
+}
+
+func isOpenAI(u *url.URL) bool {
+	return u.Scheme == "https" && (u.Host == openaiHost || strings.HasSuffix(u.Host, "."+openaiHost))
 }
 
 // Stream implements [aycoder.ModelClient].

@@ -123,7 +123,7 @@ func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	if err != nil || e.failed {
 		return false, nil
 	}
-	e.typ, e.delta = cmp.Or(e.typ, ev.Type), strings.Clone(e.delta)
+	e.typ = cmp.Or(e.typ, ev.Type)
 	if kind, place, ok := piece(e.typ); ok {
 		return true, d.delta(&e, kind, place)
 	}
@@ -293,7 +293,7 @@ func (d *respDecoder) incomplete(r *rawjson.Reader) {
 // respString reads a string into to, unless it is empty or not a string. It makes a copy,
 // since a substring would keep the whole event in memory.
 func respString(r *rawjson.Reader, to *string) {
-	if s, ok := r.Str(); ok && s != "" {
+	if s, ok := r.Str(); ok && s != "" && s != *to {
 		*to = strings.Clone(s)
 	}
 }

@@ -17,11 +17,11 @@ func (d *respDecoder) emit(it *respItem, t *respText, piece string) error {
 	t.sent += len(piece)
 	switch it.kind {
 	case respMessage:
-		return d.call.Emit(&aycoder.TextDelta{Text: piece})
+		return d.call.EmitText(piece)
 	case respReasoning:
-		return d.call.Emit(&aycoder.ThinkingDelta{Text: piece})
+		return d.call.EmitThinking(piece)
 	}
-	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: d.toolName(it.name), Args: piece})
+	return d.call.EmitArgs(it.id, d.toolName(it.name), piece)
 }
 
 // toolName returns the host's name of a tool.
@@ -29,10 +29,10 @@ func (d *respDecoder) toolName(sent string) string { return cmp.Or(d.names[sent]
 
 // catchUp emits the new text of t.
 func (d *respDecoder) catchUp(it *respItem, t *respText) error {
-	if len(t.buf) == t.sent {
+	if t.buf.Len() == t.sent {
 		return nil
 	}
-	return d.emit(it, t, string(t.buf[t.sent:]))
+	return d.emit(it, t, t.buf.String()[t.sent:])
 }
 
 // flush emits the new text of the item at the front. A part of a reasoning item is
@@ -61,7 +61,7 @@ func (d *respDecoder) endThought(t *respText, signature string) error {
 		return nil
 	}
 	t.over = true
-	th := &aycoder.Thinking{Text: string(t.buf), Signature: signature, Provider: d.owner}
+	th := &aycoder.Thinking{Text: api.Fitted(&t.buf), Signature: signature, Provider: d.owner}
 	return d.call.Emit(&aycoder.BlockDone{Part: th})
 }
 
@@ -80,7 +80,7 @@ func (d *respDecoder) announce(it *respItem) error {
 	it.named = true
 	d.ids[it.id] = true
 	d.calls++
-	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: d.toolName(it.name)})
+	return d.call.EmitArgs(it.id, d.toolName(it.name), "")
 }
 
 // advance emits the complete items whose turn it is, and the text so far of the item
@@ -113,18 +113,18 @@ func (d *respDecoder) held() bool { return !d.ended && len(d.open) == 1 && d.ope
 // noArgs reports whether the item is a call without arguments.
 func (it *respItem) noArgs() bool { return it.kind == respCall && isNoArgs(it.said()) }
 
-func isNoArgs(args []byte) bool { return len(args) == 0 || string(args) == "null" }
+func isNoArgs(args string) bool { return args == "" || args == "null" }
 
 // said returns all texts of the item.
-func (it *respItem) said() []byte {
+func (it *respItem) said() string {
 	if len(it.texts) == 1 {
-		return it.texts[0].buf
+		return it.texts[0].buf.String()
 	}
-	var b []byte
+	var said strings.Builder
 	for _, t := range it.texts {
-		b = append(b, t.buf...)
+		said.WriteString(t.buf.String())
 	}
-	return b
+	return said.String()
 }
 
 // give emits a complete item.
@@ -156,7 +156,7 @@ func (d *respDecoder) giveMessage(it *respItem) error {
 		if err := d.catchUp(it, t); err != nil {
 			return err
 		}
-		part := &aycoder.Text{Text: string(t.buf)}
+		part := &aycoder.Text{Text: api.Fitted(&t.buf)}
 		if len(t.extra) > 0 {
 			part.Extra = d.opaque(string(t.extra))
 		}
@@ -173,7 +173,7 @@ func (d *respDecoder) giveMessage(it *respItem) error {
 // giveReasoning emits the rest of the reasoning. The last part has the item as its
 // signature, because the service wants the item back.
 func (d *respDecoder) giveReasoning(it *respItem) error {
-	left := slices.DeleteFunc(it.texts, func(t *respText) bool { return t.over || len(t.buf) == 0 })
+	left := slices.DeleteFunc(it.texts, func(t *respText) bool { return t.over || t.buf.Len() == 0 })
 	if len(left) == 0 {
 		left = []*respText{{}}
 	}
@@ -185,7 +185,7 @@ func (d *respDecoder) giveReasoning(it *respItem) error {
 		if i == len(left)-1 {
 			signature = strings.Clone(it.raw) // a substring would keep the whole event in memory
 		}
-		if signature == "" && len(t.buf) == 0 {
+		if signature == "" && t.buf.Len() == 0 {
 			continue
 		}
 		if err := d.endThought(t, signature); err != nil {
@@ -208,7 +208,7 @@ func (d *respDecoder) giveCall(it *respItem) error {
 	if err := d.flush(it); err != nil {
 		return err
 	}
-	u := &aycoder.ToolUse{ID: it.id, Name: d.toolName(it.name), Args: bytes.Clone(it.said())}
+	u := &aycoder.ToolUse{ID: it.id, Name: d.toolName(it.name), Args: json.RawMessage(it.said())}
 	if len(it.extra) > 0 {
 		u.Extra = d.opaque(string(it.extra))
 	}
@@ -217,7 +217,7 @@ func (d *respDecoder) giveCall(it *respItem) error {
 	case cut:
 	case it.final != "" && !sameJSON(u.Args, []byte(it.final)):
 		cut, u.Args = true, json.RawMessage(it.final)
-	case isNoArgs(u.Args):
+	case isNoArgs(string(u.Args)):
 		u.Args = json.RawMessage(`{}`)
 	default:
 		cut = !json.Valid(u.Args)

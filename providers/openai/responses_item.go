@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -68,7 +69,7 @@ type respItem struct {
 type respText struct {
 	place respPlace
 	sub   int64
-	buf   []byte
+	buf   strings.Builder
 	sent  int // number of emitted bytes of buf
 	over  bool
 	found bool // it is in the complete item
@@ -96,8 +97,7 @@ func (it *respItem) text(place respPlace, sub int64) (*respText, error) {
 func (it *respItem) match(place respPlace, sub int64, text string) (t *respText, err error) {
 	same := func(t *respText) bool { return t.place == place && t.sub == sub }
 	alike := func(t *respText) bool {
-		n := len(t.buf)
-		return t.place == place && !t.found && n > 0 && n <= len(text) && string(t.buf) == text[:n]
+		return t.place == place && !t.found && t.buf.Len() > 0 && strings.HasPrefix(text, t.buf.String())
 	}
 	if i := slices.IndexFunc(it.texts, alike); i >= 0 && !slices.ContainsFunc(it.texts, same) {
 		t = it.texts[i]
@@ -199,13 +199,13 @@ func (d *respDecoder) delta(e *respEvent, kind respKind, place respPlace) error 
 	if err != nil || it.complete || t.over || e.delta == "" {
 		return err
 	}
-	waiting := len(t.buf) - t.sent
-	t.buf = append(t.buf, e.delta...)
+	waiting := t.buf.Len() - t.sent
+	piece := api.Grow(&t.buf, e.delta)
 	if it != d.front {
 		return nil
 	}
 	if waiting == 0 && t.sent > 0 && it.texts[len(it.texts)-1] == t {
-		return d.emit(it, t, e.delta)
+		return d.emit(it, t, piece)
 	}
 	return d.flush(it)
 }
@@ -230,10 +230,11 @@ func (d *respDecoder) rest(e *respEvent, kind respKind, place respPlace) error {
 // settle sets the text to its final value. Bytes that were already emitted cannot be
 // taken back.
 func (t *respText) settle(text string) {
-	if n := len(t.buf); len(text) > n && text[:n] == string(t.buf) {
-		t.buf = append(t.buf, text[n:]...)
+	if rest, more := strings.CutPrefix(text, t.buf.String()); more {
+		t.buf.WriteString(rest)
 	} else if t.sent == 0 && text != "" {
-		t.buf = append(t.buf[:0], text...)
+		t.buf.Reset()
+		t.buf.WriteString(text)
 	}
 }
 

@@ -1,8 +1,8 @@
 package openai
 
 import (
-	"bytes"
 	"hash/maphash"
+	"strings"
 )
 
 // The last event normally repeats all items. Some services stream it without items that
@@ -130,7 +130,7 @@ func (it *respItem) canBe(last *respItem) bool {
 		return false
 	}
 	return it.complete || len(it.texts) == 0 || len(last.texts) == 0 ||
-		bytes.HasPrefix(last.texts[0].buf, it.texts[0].buf)
+		strings.HasPrefix(last.texts[0].buf.String(), it.texts[0].buf.String())
 }
 
 // differ reports whether two names are known and different. Early events of an item often
@@ -147,7 +147,7 @@ func (d *respDecoder) sumOf(it *respItem) uint64 {
 	h.SetSeed(d.seed)
 	said := 0
 	for _, t := range it.texts {
-		n, _ := h.Write(t.buf) // never returns an error
+		n, _ := h.WriteString(t.buf.String()) // never returns an error
 		said += n
 	}
 	if it.kind == respOther {

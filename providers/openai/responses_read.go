@@ -166,7 +166,7 @@ func (it *respItem) readMessage(raw string) error {
 func (t *respText) addExtra(o rawjson.Object) {
 	if len(t.extra) > 0 {
 		o = append(o[:len(o):len(o)], rawjson.Split(t.extra)...)
-	} else if len(t.buf) == 0 {
+	} else if t.buf.Len() == 0 {
 		return
 	}
 	t.extra = o.AppendTo(nil)
