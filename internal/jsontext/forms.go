@@ -19,13 +19,11 @@ func Canonical(doc json.RawMessage) string {
 	if dec.Decode(&v) != nil || dec.More() {
 		return string(doc)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil {
+	form, err := json.Marshal(v)
+	if err != nil {
 		return string(doc)
 	}
-	return b.String()
+	return string(form)
 }
 
 // Shorten shortens each text in the arguments of a call to half of the limit, in bytes. If the

@@ -55,7 +55,7 @@ type settings struct {
 	thinkTags func() thinkFilter // nil if tags are plain text
 	echo      string
 	effort    string
-	query     url.Values
+	query     string // encoded
 	extra     map[string]json.RawMessage
 	dialect   dialect
 }
@@ -198,10 +198,12 @@ func WithExtra(name string, value any) Option {
 // Repeated options with different names add up. Default: no parameters.
 func WithQuery(name, value string) Option {
 	return func(c *config) error {
-		q := url.Values{}
-		maps.Copy(q, c.query)
+		q, err := url.ParseQuery(c.query)
+		if err != nil {
+			return err
+		}
 		q.Set(name, value)
-		c.query = q
+		c.query = q.Encode()
 		if !strings.Contains(name, "version") {
 			c.AddSecret(value) // some gateways expect their keys there
 		}
@@ -336,8 +338,8 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 // endpoint returns the URL of an API.
 func (c *Client) endpoint(path string) string {
 	u := c.cfg.BaseURL + path
-	if len(c.cfg.query) > 0 {
-		u += "?" + c.cfg.query.Encode()
+	if c.cfg.query != "" {
+		u += "?" + c.cfg.query
 	}
 	return u
 }

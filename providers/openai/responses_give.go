@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/jsontext"
 )
 
 // emit emits the next piece of t.
@@ -230,19 +230,5 @@ func (d *respDecoder) giveCall(it *respItem) error {
 
 // sameJSON reports whether a and b are the same JSON value, or the same bytes.
 func sameJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var x, y any
-	for _, p := range []struct {
-		data []byte
-		to   *any
-	}{{a, &x}, {b, &y}} {
-		dec := json.NewDecoder(bytes.NewReader(p.data))
-		dec.UseNumber() // large numbers would be rounded
-		if !json.Valid(p.data) || dec.Decode(p.to) != nil {
-			return false
-		}
-	}
-	return reflect.DeepEqual(x, y)
+	return bytes.Equal(a, b) || jsontext.Canonical(a) == jsontext.Canonical(b)
 }
