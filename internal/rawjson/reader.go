@@ -186,6 +186,12 @@ func (r *Reader) field(c byte) bool {
 	return r.err == nil
 }
 
+// Offset returns where the next value begins, or where the last one ended.
+func (r *Reader) Offset() int {
+	r.Kind() // to skip white space
+	return r.i
+}
+
 // Key returns the key of the current element of an object.
 func (r *Reader) Key() string { return r.key }
 

@@ -62,15 +62,27 @@ type chatPiece struct {
 	text         string // of the arguments
 	extra        string // JSON: see chatExtraContent
 	custom       bool
+	place        rawjson.Place // of text, in calls
 }
 
 // takeCalls handles the pieces of calls in a choice. Neither form says where a call ends.
 func (d *chatDecoder) takeCalls(c *chatChoice) error {
+	if c.piece != nil {
+		return d.calls.take(*c.piece)
+	}
 	r := rawjson.NewReader(c.calls)
-	for r.Array(); r.Next(); {
-		if err := d.calls.take(readChatPiece(r)); err != nil {
+	n := 0
+	for r.Array(); r.Next(); n++ {
+		p := readChatPiece(r)
+		if n == 0 {
+			d.again.first = p
+		}
+		if err := d.calls.take(p); err != nil {
 			return err
 		}
+	}
+	if n == 1 && d.again.first.continues() {
+		c.piece = &d.again.first
 	}
 	if c.function == "" {
 		return nil
@@ -115,15 +127,21 @@ func (p *chatPiece) function(r *rawjson.Reader) {
 				p.name = s
 			}
 		case "arguments":
+			from := r.Offset()
 			if p.text != "" {
 				r.Skip()
 			} else if s, ok := chatStr(r); ok {
-				p.text = s
+				p.text, p.place = s, rawjson.Place{From: from, To: r.Offset()}
 			} else if chatRaw(r, &p.text); p.text == "" {
 				continue
 			}
 		}
 	}
+}
+
+// continues reports whether the piece has nothing but a text of arguments.
+func (p *chatPiece) continues() bool {
+	return *p == chatPiece{index: p.index, text: p.text, place: p.place} && p.text != "" && p.place.To > 0
 }
 
 // customInput reads a call of a custom tool. Some services add an empty one to each

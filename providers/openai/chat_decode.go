@@ -30,6 +30,7 @@ type chatDecoder struct {
 	answer *api.Answer
 	r      rawjson.Reader
 	same   rawjson.Reader // at the end of the prefix that all chunks share
+	again  chatAgain      // the form of the last chunk
 	fault  chatFault      // of the chunk
 	data   string         // the last chunk
 	whole  bool           // it is the whole answer
@@ -63,6 +64,10 @@ type chatChoice struct {
 
 	parts, details, calls, function, annotations, failure string
 	refusal, finish                                       string
+
+	piece   *chatPiece    // of a call, if there is nothing else in calls
+	callsAt int           // where calls is in the chunk
+	place   rawjson.Place // of the text in the chunk
 }
 
 // says returns the kinds of content in the choice. A refusal is shown to the user like a
@@ -144,6 +149,9 @@ func (d *chatDecoder) End() error {
 // chunk reads a chunk or a whole answer, which differ only in the name of the message
 // field.
 func (d *chatDecoder) chunk(data string) error {
+	if c, ok := d.again.match(data); ok {
+		return d.handle(c)
+	}
 	r := &d.r
 	if d.answer.Done.ID == "" {
 		d.data = strings.Clone(data)
@@ -156,6 +164,7 @@ func (d *chatDecoder) chunk(data string) error {
 		more = r.Next()
 	}
 	d.fault = chatFault{}
+	d.again.reset()
 	for ; more; more = r.Next() {
 		if r.Key() != "choices" {
 			plain = d.field(r) && plain
@@ -169,6 +178,7 @@ func (d *chatDecoder) chunk(data string) error {
 		}
 		d.fault.answers = d.fault.answers || r.Kind() == '['
 		for r.Array(); r.Next(); {
+			d.again.choices++
 			if err := d.readChoice(); err != nil {
 				return err
 			}
@@ -181,6 +191,9 @@ func (d *chatDecoder) chunk(data string) error {
 		return d.call.Refuse([]byte(data))
 	case d.fault.found():
 		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	}
+	if d.answer.Done.ID != "" {
+		d.again.learn(data, &d.choice)
 	}
 	return nil
 }
@@ -196,12 +209,15 @@ func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 		chatFirst(r, &d.answer.Done.Model)
 	case "usage":
 		if r.Kind() == '{' {
-			d.usage, d.fault.answers = readChatUsage(r), true
+			d.usage, d.fault.answers, d.again.other = readChatUsage(r), true, true
 			return false
 		}
 	case "x_groq":
 		d.groq(r)
+		d.again.other = true
 		return false
+	case "obfuscation":
+		d.again.noise = r.Here()
 	case "citations":
 		chatRaw(r, &d.citations)
 	case "search_results":
@@ -299,7 +315,7 @@ func (d *chatDecoder) readChoice() error {
 			c.finish = cmp.Or(c.finish, chatFinishType(r))
 		case "usage":
 			if r.Kind() == '{' && !d.usage.seen {
-				d.usage = readChatUsage(r)
+				d.usage, d.again.other = readChatUsage(r), true
 			}
 		case "error":
 			chatRaw(r, &c.failure)
@@ -311,6 +327,11 @@ func (d *chatDecoder) readChoice() error {
 	if c.failure != "" {
 		return d.call.Fail(api.ParseFailure([]byte(c.failure), nil))
 	}
+	return d.handle(c)
+}
+
+// handle handles a choice unless the filter leaves it out.
+func (d *chatDecoder) handle(c *chatChoice) error {
 	if !d.filter.takes(c, d.finish != "") {
 		return d.filter.bound()
 	}
@@ -353,17 +374,18 @@ func (c *chatChoice) field(r *rawjson.Reader) {
 	switch r.Key() {
 	case "content":
 		if r.Kind() == '"' {
-			c.content, _ = r.View()
+			c.text(r, &c.content)
 			return
 		}
 		chatRaw(r, &c.parts)
 	case "reasoning_content":
-		c.reasoningContent, _ = r.View()
+		c.text(r, &c.reasoningContent)
 	case "reasoning":
-		c.reasoning, _ = r.View()
+		c.text(r, &c.reasoning)
 	case "reasoning_details":
 		chatRaw(r, &c.details)
 	case "tool_calls":
+		c.callsAt = r.Offset()
 		chatView(r, &c.calls)
 	case "function_call":
 		chatView(r, &c.function)
@@ -373,6 +395,14 @@ func (c *chatChoice) field(r *rawjson.Reader) {
 		chatRaw(r, &c.annotations)
 	case "role":
 		c.opens = r.Kind() == '"'
+	}
+}
+
+// text reads a text.
+func (c *chatChoice) text(r *rawjson.Reader, to *string) {
+	from := r.Offset()
+	if *to, _ = r.View(); *to != "" {
+		c.place = rawjson.Place{From: from, To: r.Offset()}
 	}
 }
 

@@ -29,6 +29,7 @@ type respDecoder struct {
 	done  aycoder.MessageDone
 
 	r       rawjson.Reader
+	again   respAgain
 	all     []*respItem
 	open    []*respItem // that were not emitted yet
 	front   *respItem   // the item whose pieces are emitted as they come
@@ -69,6 +70,30 @@ type respEvent struct {
 	sub   int64  // of the part in the item
 
 	failed bool // there is an error that is not empty
+
+	// the places of the delta and of values that say nothing
+	place, number, noise rawjson.Place
+}
+
+// A respAgain has the form of the last event with a delta. One of the same form says the same with
+// another delta.
+type respAgain struct {
+	form  rawjson.Form
+	event respEvent
+	kind  respKind
+	place respPlace
+}
+
+// learn takes the form of an event that was read. Its type is in its data.
+func (a *respAgain) learn(data string, e *respEvent, kind respKind, place respPlace) {
+	if e.delta == "" || e.text != "" || e.raw != "" {
+		return
+	}
+	if a.event.item != e.item {
+		a.event.item = strings.Clone(e.item)
+	}
+	a.event.index, a.event.sub, a.kind, a.place = e.index, e.sub, kind, place
+	a.form.Learn(data, e.place, e.number, e.noise)
 }
 
 // Event implements [api.Decoder].
@@ -119,9 +144,17 @@ func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	if keepsData(ev.Type) && ev.Type != "" { // large events, which need not be read twice
 		return false, nil
 	}
+	if delta, ok := d.again.form.Match(ev.Data); ok && delta != "" {
+		e := &d.again.event
+		e.delta = delta
+		return true, d.delta(e, d.again.kind, d.again.place)
+	}
 	e, err := d.read(ev.Data)
 	if err != nil || e.failed {
 		return false, nil
+	}
+	if kind, place, ok := piece(e.typ); ok {
+		d.again.learn(ev.Data, &e, kind, place)
 	}
 	e.typ = cmp.Or(e.typ, ev.Type)
 	if kind, place, ok := piece(e.typ); ok {
@@ -198,7 +231,13 @@ func (d *respDecoder) read(data string) (respEvent, error) {
 		case "type":
 			e.typ, _ = r.Str()
 		case "delta":
+			e.place.From = r.Offset()
 			e.delta, _ = r.Str()
+			e.place.To = r.Offset()
+		case "sequence_number":
+			e.number = r.Here()
+		case "obfuscation":
+			e.noise = r.Here()
 		case "output_index":
 			if n, ok := r.Int(); ok && n >= 0 {
 				e.index = n
