@@ -24,7 +24,7 @@ type meter struct {
 
 	idle   time.Duration
 	waited time.Duration // time spent waiting since the last sign of life
-	since  time.Time     // start of the current wait
+	since  time.Duration // start of the current wait, after begun
 	begun  time.Time
 
 	timer *time.Timer
@@ -81,8 +81,8 @@ func (m *meter) heard() { m.waited = 0 }
 // start begins to wait for the service. The time in which the caller works does not
 // count.
 func (m *meter) start() {
-	m.since = time.Now()
-	m.due.Store(int64(m.since.Sub(m.begun) + m.idle - m.waited))
+	m.since = time.Since(m.begun)
+	m.due.Store(int64(m.since + m.idle - m.waited))
 	if m.off.Load() {
 		m.set(m.idle - m.waited)
 	}
@@ -91,7 +91,7 @@ func (m *meter) start() {
 // stop ends a wait.
 func (m *meter) stop() {
 	m.due.Store(0)
-	m.waited += time.Since(m.since)
+	m.waited += time.Since(m.begun) - m.since
 }
 
 // hurry limits the total time of the remaining waits for the response to d.

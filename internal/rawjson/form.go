@@ -1,6 +1,9 @@
 package rawjson
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxForm is the largest document of which a form is made.
 const maxForm = 4 << 10
@@ -33,22 +36,23 @@ func (f *Form) Learn(doc string, text Place, others ...Place) {
 		return
 	}
 	f.doc = append(f.doc[:0], doc...)
-	for _, p := range append(others, text) {
-		if p.To == 0 {
-			continue
-		}
-		at := f.n
-		for ; at > 0 && f.places[at-1].From > p.From; at-- {
-			f.places[at] = f.places[at-1]
-		}
-		f.places[at] = p
-		f.n++
-	}
-	for i, p := range f.places[:f.n] {
-		if p == text {
-			f.text = i
+	f.add(text)
+	for _, p := range others {
+		if p.To > 0 {
+			f.add(p)
 		}
 	}
+	f.text = slices.Index(f.places[:f.n], text)
+}
+
+// add inserts a place before those behind it.
+func (f *Form) add(p Place) {
+	at := f.n
+	for ; at > 0 && f.places[at-1].From > p.From; at-- {
+		f.places[at] = f.places[at-1]
+	}
+	f.places[at] = p
+	f.n++
 }
 
 // Match returns the text of a document that has the form.
