@@ -5,14 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"sync"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/workspace"
-	"golang.org/x/sync/semaphore"
 )
 
 // FileKind is the type of what has a name in the workspace.
@@ -75,9 +73,9 @@ type tracker struct {
 	ws       *workspace.Workspace
 	journal  Journal // has the objects
 	repo     gitrepo.Repo
-	applying *semaphore.Weighted // is held while a plan is carried out, so that its changes are its own
+	applying turnLock // is held while a plan is carried out, so that its changes are its own
 
-	turn sync.Mutex // guards the fields below
+	turn turnLock // guards the fields below
 
 	entries int    // how many files and directories a walk looks at
 	limits  budget // of what it stores
@@ -91,6 +89,27 @@ type tracker struct {
 	busy     map[string][]*author // who is about to change a name by a plan
 	ledgers  []*ledger            // of the runs that are watched
 	alone    bool                 // there is no session
+}
+
+// A turnLock is a mutex whose waiters can give up: what its holder does may take long.
+type turnLock chan struct{}
+
+func (l turnLock) Lock()   { l <- struct{}{} }
+func (l turnLock) Unlock() { <-l }
+
+// wait is Lock. If it has to wait, and ctx ends before, it returns the cause.
+func (l turnLock) wait(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // trackedFile is what is known of a name. It is tracked if its state has a First.
@@ -135,7 +154,7 @@ func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileS
 	t := &tracker{ws: ws, journal: journal, repo: gitrepo.Repo{Dir: ws.Dir()},
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
 		files: map[string]*trackedFile{}, unseen: unseen{some: true},
-		busy: map[string][]*author{}, applying: semaphore.NewWeighted(1)}
+		busy: map[string][]*author{}, applying: make(turnLock, 1), turn: make(turnLock, 1)}
 	for key, s := range known {
 		if s.First == nil { // the record is not of this package
 			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}
@@ -199,7 +218,9 @@ func (t *tracker) noteBy(f *trackedFile, s signature, now FileState, track bool,
 // diff sets the states of all tracked files that differ from those of a path in the tree. The files
 // that the model was shown are tracked. It reports whether a reader of the files sees a difference.
 func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles, to *shownFiles) (news bool, err error) {
-	t.turn.Lock()
+	if err := t.turn.wait(ctx); err != nil {
+		return false, err
+	}
 	defer t.turn.Unlock()
 	if len(t.commands) > 0 {
 		if err := t.walk(ctx); err != nil {
@@ -245,7 +266,9 @@ func (t *tracker) refresh(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	t.turn.Lock()
+	if err := t.turn.wait(ctx); err != nil {
+		return err
+	}
 	defer t.turn.Unlock()
 	if err := t.catchUp(ctx); err != nil {
 		return err
@@ -268,7 +291,9 @@ func (t *tracker) catchUp(ctx context.Context) error {
 
 // pin makes nodes mention a file, as if the model had read it.
 func (t *tracker) pin(ctx context.Context, name string) error {
-	t.turn.Lock()
+	if err := t.turn.wait(ctx); err != nil {
+		return err
+	}
 	defer t.turn.Unlock()
 	rel, err := t.ws.Resolve(name)
 	if err == nil {

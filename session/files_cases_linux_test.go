@@ -394,6 +394,30 @@ func TestFilesParallel(t *testing.T) {
 	}
 }
 
+// Nobody who has given up waits for what others do to the files, such as a long look at all of them.
+func TestFilesWaitIsCancelled(t *testing.T) {
+	f := newFilesTest(t, map[string]string{"f": "f\n"})
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	given := errors.New("given up")
+	cancel(given)
+	plan, err := edit.NewPlan(edit.File{Path: "f", Kind: edit.Change, Base: "f\n", Proposed: "g\n"})
+	require.NoError(t, err)
+	for name, do := range map[string]func() error{
+		"refresh":  func() error { return f.refresh(ctx) },
+		"pin":      func() error { return f.pin(ctx, "f") },
+		"diff":     func() error { _, err := f.diff(ctx, &record{}, &pathFiles{}, nil); return err },
+		"plan":     func() error { _, err := f.plan(ctx, nil); return err },
+		"checkout": func() error { _, err := f.checkout(ctx, nil); return err },
+		"apply":    func() error { _, err := f.files.Apply(ctx, plan); return err },
+		"command":  func() error { _, err := f.files.Exec(execFunc(func() error { return nil })).Run(ctx, &tools.ExecCommand{}); return err },
+	} {
+		require.ErrorIs(t, do(), given, name)
+	}
+	require.Equal(t, "f\n", f.disk()["f"].Content)
+}
+
 // A process that is killed during a checkout leaves a record, by which the next one takes the
 // checkout back before it reads anything else.
 func TestFilesCheckoutInterrupted(t *testing.T) {

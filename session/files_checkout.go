@@ -58,7 +58,9 @@ func (c *FileChange) Diff() *diff.File {
 // tracked file that is not as in the node. Changes of the user are stored and are in the next diff,
 // which the caller appends as a separate node before the checkout.
 func (t *tracker) plan(ctx context.Context, to map[string]FileState, paths ...string) ([]FileChange, error) {
-	t.turn.Lock()
+	if err := t.turn.wait(ctx); err != nil {
+		return nil, err
+	}
 	defer t.turn.Unlock()
 	if err := t.catchUp(ctx); err != nil {
 		return nil, err
@@ -262,7 +264,9 @@ func (t *tracker) content(ctx context.Context, s FileState, git map[string][]byt
 // the error is an [*edit.ConflictError]. A checkout that another process left half done is recovered by
 // [recoverCheckout].
 func (t *tracker) checkout(ctx context.Context, plan []FileChange) (map[string]FileState, error) {
-	t.turn.Lock()
+	if err := t.turn.wait(ctx); err != nil {
+		return nil, err
+	}
 	defer t.turn.Unlock()
 	plan = slices.DeleteFunc(slices.Clone(plan), func(c FileChange) bool { return c.Action == ActionKeep })
 	var todo []workspace.Restoration

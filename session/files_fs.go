@@ -62,10 +62,10 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 	if t == nil {
 		return f.Workspace.Apply(ctx, plan, opts...)
 	}
-	if err := t.applying.Acquire(ctx, 1); err != nil {
-		return nil, context.Cause(ctx)
+	if err := t.applying.wait(ctx); err != nil {
+		return nil, err
 	}
-	defer t.applying.Release(1)
+	defer t.applying.Unlock()
 	by := t.author(ctx)
 	names, err := t.beforePlan(ctx, plan, by)
 	if err != nil {
@@ -87,7 +87,9 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 
 // beforePlan stores the files of a plan, and returns the names that the plan may change.
 func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan, by *author) ([]string, error) {
-	t.turn.Lock()
+	if err := t.turn.wait(ctx); err != nil {
+		return nil, err
+	}
 	defer t.turn.Unlock()
 	if err := t.repo.Load(ctx); err != nil {
 		return nil, err
@@ -162,7 +164,9 @@ func (e *filesExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecR
 	if t == nil || c.ReadOnly {
 		return e.Exec.Run(ctx, c)
 	}
-	t.turn.Lock()
+	if err := t.turn.wait(ctx); err != nil {
+		return nil, err
+	}
 	err := t.walk(ctx)
 	running := &command{author: t.author(ctx)}
 	running.Command, running.Tool = true, false
