@@ -411,7 +411,10 @@ func TestFilesWaitIsCancelled(t *testing.T) {
 		"plan":     func() error { _, err := f.plan(ctx, nil); return err },
 		"checkout": func() error { _, err := f.checkout(ctx, nil); return err },
 		"apply":    func() error { _, err := f.files.Apply(ctx, plan); return err },
-		"command":  func() error { _, err := f.files.Exec(execFunc(func() error { return nil })).Run(ctx, &tools.ExecCommand{}); return err },
+		"command": func() error {
+			_, err := f.files.Exec(execFunc(func() error { return nil })).Run(ctx, &tools.ExecCommand{})
+			return err
+		},
 	} {
 		require.ErrorIs(t, do(), given, name)
 	}

@@ -15,23 +15,6 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// VersionError reports that a session was written by a newer version of this package. It unwraps
-// to a [*JournalError].
-type VersionError struct {
-	*JournalError
-	// Version is that of the session, and Known the highest that this package reads.
-	Version, Known int
-}
-
-// Error implements error.
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("%s session %q: it has version %d, and this program reads versions up to %d: use a newer one",
-		e.Op, e.Session, e.Version, e.Known)
-}
-
-// Unwrap returns the embedded [*JournalError].
-func (e *VersionError) Unwrap() error { return e.JournalError }
-
 // Open opens a session of a store and becomes its writer. agent answers on its first branch; give
 // the others theirs with [Branch.SetAgent]. [Session.Damage] returns the records that cannot be
 // read, and [Session.Changes] what is not as it was. A run that was suspended, or that its process did
@@ -47,7 +30,10 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 	}
 	s.journal, s.source = s.config.spare(s.journal), newSource(store, id)
 	l := newLoader(s)
-	if err := l.load(ctx); err != nil {
+	if err = s.migrate(ctx); err == nil {
+		err = l.load(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
 	err = l.resume(ctx, func(records ...*record) error { return s.write(ctx, true, records...) })
@@ -147,7 +133,7 @@ type openRun struct {
 // load reads all records.
 func (l *loader) load(ctx context.Context) error {
 	s := l.session
-	position := 0
+	position, lossy := 0, slices.ContainsFunc(s.damage, isLoss) // when the records were migrated
 	for rec, err := range s.records(ctx) {
 		position++
 		if err == nil {
@@ -156,7 +142,7 @@ func (l *loader) load(ctx context.Context) error {
 		if damage, ok := errors.AsType[*DamageError](err); ok {
 			s.damage = append(s.damage, damage)
 			for _, run := range l.open {
-				run.damaged = run.damaged || !damage.Torn
+				run.damaged = run.damaged || isLoss(damage)
 			}
 			continue
 		}
@@ -167,13 +153,19 @@ func (l *loader) load(ctx context.Context) error {
 	if s.tree == nil {
 		return &JournalError{Op: "open", Session: s.id, Err: errNoHeader}
 	}
-	s.tree.damaged = slices.ContainsFunc(s.damage, func(err error) bool { return !err.(*DamageError).Torn })
+	for _, run := range l.open {
+		run.damaged = run.damaged || lossy
+	}
+	s.tree.damaged = slices.ContainsFunc(s.damage, isLoss)
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
 		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlined(id)) != nil
 	}
 	s.publish()
 	return nil
 }
+
+// isLoss reports whether a record that had been acknowledged is damaged.
+func isLoss(damage error) bool { return !damage.(*DamageError).Torn }
 
 // line takes one record.
 func (l *loader) line(rec located, position int) error {
@@ -208,9 +200,6 @@ func (l *loader) line(rec located, position int) error {
 
 func (l *loader) header(r *record) error {
 	s := l.session
-	if v := r.Header.Version; v > recordVersion {
-		return &VersionError{JournalError: &JournalError{Op: "open", Session: s.id}, Version: v, Known: recordVersion}
-	}
 	at := fromMillis(r.At)
 	s.tree = newTree(at, s.source)
 	s.entry = s.newEntry(at, r.Header.Dir)

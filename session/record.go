@@ -22,9 +22,6 @@ import (
 // Each record can be read on its own, apart from those references. So a damaged record costs only
 // what it holds.
 
-// recordVersion is the version of the records. A session with a higher one is refused.
-const recordVersion = 1
-
 const (
 	kindFact   = ""
 	kindHeader = "session"

@@ -69,8 +69,8 @@ func (s *Session) dirJournal() *dirJournal {
 	return s.journal.(*dirJournal)
 }
 
-// records yields the records of the journal.
-func (s *Session) records(ctx context.Context) iter.Seq2[located, error] {
+// stored yields the records of the journal as they are stored.
+func (s *Session) stored(ctx context.Context) iter.Seq2[located, error] {
 	if s.source != nil {
 		return s.dirJournal().located(ctx)
 	}

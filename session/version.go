@@ -1,0 +1,113 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// recordVersion is the version of the records. A session of a higher one is refused. One of a lower one is
+// read by way of upgrades, and rewritten when it is opened for writing.
+const recordVersion = 1
+
+// upgrades have, for each version before the present one, what makes a record of the next version of one of
+// that version. That of the header sets the number. There are none, since 1 is the first version.
+var upgrades = map[int]func(record []byte) ([]byte, error){}
+
+// VersionError reports that a session has a version that this package does not read, normally because a newer
+// one wrote it. It unwraps to a [*JournalError].
+type VersionError struct {
+	*JournalError
+	// Version is that of the session, and Known the highest that this package reads.
+	Version, Known int
+}
+
+// Error implements error.
+func (e *VersionError) Error() string {
+	advice := ""
+	if e.Version > e.Known {
+		advice = ": use a newer one"
+	}
+	return fmt.Sprintf("%s session %q: it has version %d, and this program reads versions up to %d%s", e.Op, e.Session, e.Version, e.Known, advice)
+}
+
+// Unwrap returns the embedded [*JournalError].
+func (e *VersionError) Unwrap() error { return e.JournalError }
+
+// versionIn returns the version of the records that begin with a header. If it is damaged, they count as
+// present ones.
+func versionIn(header []byte) int {
+	var r record
+	if json.Unmarshal(header, &r) != nil || r.Header == nil {
+		return recordVersion
+	}
+	return r.Header.Version
+}
+
+// records yields the records of the journal in the form of the present version. Those of an older one have no
+// place: nobody can read one of them alone.
+func (s *Session) records(ctx context.Context) iter.Seq2[located, error] {
+	return func(yield func(located, error) bool) {
+		version, n := recordVersion, 0
+		for rec, err := range s.stored(ctx) {
+			if n++; n == 1 && err == nil {
+				version = versionIn(rec.line)
+			}
+			if err == nil && version != recordVersion {
+				rec.place = place{}
+				rec.line, err = s.upgrade(rec.line, version, n)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// upgrade returns the present form of record n.
+func (s *Session) upgrade(line []byte, version, n int) (_ []byte, err error) {
+	base := &JournalError{Op: "open", Session: s.id}
+	for v := version; v != recordVersion; v++ {
+		if upgrades[v] == nil {
+			return nil, &VersionError{JournalError: base, Version: version, Known: recordVersion}
+		}
+		if line, err = upgrades[v](line); err != nil {
+			base.Err = err
+			return nil, &DamageError{JournalError: base, Record: n}
+		}
+	}
+	return line, nil
+}
+
+// migrate rewrites the records if they are of an older version. Those that are damaged are left out.
+func (s *Session) migrate(ctx context.Context) error {
+	for rec, err := range s.stored(ctx) {
+		if err != nil || versionIn(rec.line) == recordVersion {
+			return nil // load reports the error
+		}
+		if _, err := s.upgrade(rec.line, versionIn(rec.line), 1); err != nil {
+			return err
+		}
+		break
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := s.journal.Rewrite(ctx, func(yield func([]byte) bool) {
+		for rec, err := range s.records(ctx) {
+			if damage, ok := errors.AsType[*DamageError](err); ok {
+				s.damage = append(s.damage, damage)
+				continue
+			}
+			if err != nil {
+				cancel(err) // what is written does not take the place of the records
+			}
+			if err != nil || !yield(rec.line) {
+				return
+			}
+		}
+	}, func(Hash) bool { return true })
+	return cmp.Or(context.Cause(ctx), err)
+}
