@@ -19,7 +19,7 @@ import (
 func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, error) {
 	s := b.session
 	s.mu.Lock()
-	agent, err := b.agent, s.usable("fork")
+	agent, known, err := b.agent, s.recorded[b.jobsKey()], s.usable("fork")
 	s.mu.Unlock()
 	v := s.View()
 	if err == nil && !v.has(id) {
@@ -49,7 +49,11 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 			return nil, errors.Join(err, f.discard(ctx))
 		}
 	}
-	if err := f.take(ctx, v, v.path(id)); err != nil {
+	err = f.take(ctx, v, v.path(id))
+	if err == nil {
+		err = f.countJobs(ctx, known)
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.discard(ctx))
 	}
 	return f, nil

@@ -65,6 +65,26 @@ func (b *Branch) SetBackground(ctx context.Context, g *background.Group, wake fu
 // jobsKey is the name of the value with the jobs of the branch.
 func (b *Branch) jobsKey() string { return "background/" + b.name }
 
+// countJobs makes the jobs of a fork have other ids than those that its messages name. known is what the original
+// has recorded of its jobs, which stay there. The mutex is held.
+func (s *Session) countJobs(ctx context.Context, known json.RawMessage) error {
+	if known == nil {
+		return nil
+	}
+	g, err := background.New()
+	if err != nil {
+		return err
+	}
+	if err = g.UnmarshalJSON(known); err != nil {
+		return nil // SetBackground of the original has told of it
+	}
+	g.Lost()
+	if known, err = g.MarshalJSON(); err != nil {
+		return err
+	}
+	return s.write(ctx, true, &record{Kind: kindValue, Values: map[string]json.RawMessage{s.jobsKey(): known}})
+}
+
 // tellLost tells the user and the model which jobs have ended with the session.
 func (b *Branch) tellLost(ctx context.Context, lost []aycoder.Job) error {
 	if len(lost) == 0 {

@@ -229,6 +229,28 @@ func TestSetBackgroundTwice(t *testing.T) {
 	require.ErrorIs(t, err, background.ErrClosed, "the session has closed it")
 }
 
+// The jobs of a fork have other ids than those that its messages name, and it does not miss those of the original.
+func TestJobsOfAFork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, l := working(t, script.New(start(1), start(500), script.Say("one")))
+		s, err := session.New(t.Context(), newMemory(), l)
+		require.NoError(t, err)
+		require.NoError(t, s.SetBackground(t.Context(), g, nil))
+		run(t, s, "go")
+		f, err := s.Fork(t.Context(), s.Head())
+		require.NoError(t, err)
+		g2, l2 := working(t, script.New(start(3), script.Say("two")))
+		require.NoError(t, f.SetAgent(l2))
+		require.NoError(t, f.SetBackground(t.Context(), g2, nil))
+		require.Empty(t, f.Changes())
+		run(t, f, "more")
+		require.Equal(t, []string{"go", "more"}, userTexts(f))
+		require.Equal(t, "bash-3", g2.Jobs()[0].ID)
+		require.NoError(t, f.Close())
+		require.NoError(t, s.Close())
+	})
+}
+
 // startsAndAsks makes a session whose agent has the tools start and ask, which is declared.
 func startsAndAsks(t *testing.T, steps ...script.Step) (*background.Group, *session.Session) {
 	t.Helper()
