@@ -22,8 +22,8 @@ const (
 	phrase // the words in their order
 )
 
-// query is the words that a text must have. A name of several parts, such as userProfile, is one word, which is also
-// that of user-profile and userprofile. A name with underscores or hyphens is its parts, so that max_tokens also
+// query is the words that a text must have. A name of several parts, such as userProfile, is one word at one place, which
+// is also that of user-profile and userprofile. A name with underscores or hyphens is its parts, so that max_tokens also
 // finds "max tokens", unless the words of a text lack one of the parts.
 type query struct {
 	exact sequence
@@ -37,9 +37,12 @@ type sequence struct {
 	want  uint64 // a bit for each place with a word; the others have words that do not count
 }
 
+// length returns the number of places.
+func (s *sequence) length() int { return bits.Len64(s.want) }
+
 // word is a word of a query.
 type word struct {
-	bit     uint64 // of its place
+	place   int
 	text    []byte // folded
 	letters []rune
 	fuzzy   bool // a typing error is allowed
@@ -49,7 +52,7 @@ type word struct {
 // newQuery returns the words of a query, without stop words.
 func newQuery(text string) (q query) {
 	var parts []words.Word
-	size := 0
+	size, joined := 0, 0 // joined places are those of parts of which there is only the whole
 	for w := range words.Of(text) {
 		switch {
 		case w.Part:
@@ -59,10 +62,11 @@ func newQuery(text string) (q query) {
 			continue
 		case w.Whole && size == len(w.Text) && hyphenated(text[w.Start:]):
 			for _, p := range parts {
-				q.add(p)
+				q.add(p, p.Place-joined)
 			}
 		default:
-			q.add(w)
+			joined += w.Place - w.First
+			q.add(w, w.Place-joined)
 		}
 		parts, size = nil, 0
 	}
@@ -78,25 +82,25 @@ func hyphenated(text string) bool {
 	return at > 0 && !strings.ContainsFunc(text[:at], func(r rune) bool { return words.Letter(r) == ' ' })
 }
 
-func (q *query) add(w words.Word) {
-	q.exact.add(w)
+func (q *query) add(w words.Word, place int) {
+	q.exact.add(w, place)
 	if !words.NearStop([]rune(string(w.Text))) {
-		q.near.add(w)
+		q.near.add(w, place)
 	}
 }
 
-func (s *sequence) add(w words.Word) {
+func (s *sequence) add(w words.Word, place int) {
 	if len(s.words) == 0 {
-		s.first = w.Place
+		s.first = place
 	}
-	if place := w.Place - s.first; place < maxPlaces {
+	if place -= s.first; place < maxPlaces {
 		s.words = append(s.words, newWord(w.Text, place))
 		s.want |= 1 << place
 	}
 }
 
 func newWord(text []byte, place int) *word {
-	w := &word{bit: 1 << place, text: bytes.Clone(text), letters: []rune(string(text))}
+	w := &word{place: place, text: bytes.Clone(text), letters: []rune(string(text))}
 	w.fuzzy = words.Tolerance(w.letters) > 0
 	if !w.fuzzy {
 		w.pieces = []piece{newPiece(w.letters, false)}
@@ -127,38 +131,44 @@ func (q query) match(text string) (quality, at int) {
 
 // match returns phrase, allWords or noMatch. Words of the text match the beginning of the sequence, up to a place, if
 // the words before the last one match up to the place before, and the last one is that of the place, or any if that has
-// no word. The bits of matched are the places for which this is so.
+// no word. A name of the text is at the places of all its parts, so the words before it end before the first of them.
 func (s *sequence) match(text string, same func(*word, []byte) bool) (quality, at int) {
-	length := bits.Len64(s.want)
-	gaps := ^s.want & (1<<length - 1)
-	var seen, matched, here uint64 // here is the bits of the words at a place
-	var starts [maxPlaces]int      // of the words at the last places
-	place, first := 0, -1
+	// For a place of the text, begins has where each match begins that ends there, by the place of the sequence up to
+	// which it goes, or -1. The last places are enough: a name has fewer parts.
+	length := s.length()
+	begins := make([]int, maxPlaces*length)
+	of := func(place int) []int {
+		i := place % maxPlaces * length
+		return begins[i : i+length]
+	}
+	place, first, seen := -1, -1, uint64(0)
 	for w := range words.Of(text) {
-		if w.Place != place {
-			if matched = (matched<<1 | 1) & (here | gaps); matched>>(length-1) != 0 {
-				break
+		for place < w.Place {
+			place++
+			for k := range length {
+				if of(place)[k] = -1; k > 0 && place > 0 && s.want>>k&1 == 0 {
+					of(place)[k] = of(place - 1)[k-1]
+				}
 			}
-			for ; place+1 < w.Place && matched != 0; place++ {
-				matched = matched << 1 & gaps
-			}
-			place, here = w.Place, 0
 		}
-		starts[place%maxPlaces] = w.Start
 		for _, wanted := range s.words {
-			if same(wanted, w.Text) {
-				here |= wanted.bit
+			if !same(wanted, w.Text) {
+				continue
+			}
+			if seen |= 1 << wanted.place; first < 0 {
+				first = w.Start
+			}
+			if k := wanted.place; k == 0 {
+				of(place)[k] = w.Start
+			} else if w.First > 0 && of(w.First - 1)[k-1] >= 0 {
+				of(place)[k] = of(w.First - 1)[k-1]
 			}
 		}
-		if seen |= here; first < 0 && here != 0 {
-			first = w.Start
+		if at := of(place)[length-1]; at >= 0 {
+			return phrase, at
 		}
 	}
-	matched |= (matched<<1 | 1) & (here | gaps)
-	switch {
-	case matched>>(length-1) != 0:
-		return phrase, starts[(place-length+1)%maxPlaces]
-	case seen == s.want:
+	if seen == s.want {
 		return allWords, first
 	}
 	return noMatch, 0

@@ -49,10 +49,10 @@ func fuzzText(data []byte) string {
 
 // naiveWords returns the words of a query by their places.
 func naiveWords(query string) map[int][]rune {
-	places, parts := map[int][]rune{}, map[int][]rune{}
+	places, parts, joined := map[int][]rune{}, map[int][]rune{}, 0
 	for w := range words.Of(query) {
 		if w.Part {
-			parts[w.Place] = []rune(string(w.Text))
+			parts[w.Place-joined] = []rune(string(w.Text))
 			continue
 		}
 		var together strings.Builder
@@ -62,7 +62,8 @@ func naiveWords(query string) map[int][]rune {
 		if name := regexp.MustCompile(`^[\pL\pM\pN_-]+`).FindString(query[w.Start:]); together.String() == string(w.Text) && strings.ContainsAny(name, "_-") {
 			maps.Copy(places, parts)
 		} else {
-			places[w.Place] = []rune(string(w.Text))
+			joined += w.Place - w.First
+			places[w.Place-joined] = []rune(string(w.Text))
 		}
 		clear(parts)
 	}
@@ -99,10 +100,14 @@ func naive(text string, query map[int][]rune) int {
 	if len(required) == 0 {
 		required = query
 	}
-	at := map[int][][]rune{} // the words by their places
+	type spelled struct {
+		letters     []rune
+		first, last int // place
+	}
+	var all []spelled
 	end := 0
 	for w := range words.Of(text) {
-		at[w.Place] = append(at[w.Place], []rune(string(w.Text)))
+		all = append(all, spelled{[]rune(string(w.Text)), w.First, w.Place})
 		end = w.Place
 	}
 	same := func(w, q []rune) bool { return string(w) == string(q) }
@@ -114,20 +119,28 @@ func naive(text string, query map[int][]rune) int {
 		return distance(w, q) <= errors
 	}
 	inOrder := func(query map[int][]rune, equal func(w, q []rune) bool) bool {
-		for shift := -end - 64; shift <= end+64; shift++ {
-			fits := true
-			for place, q := range query {
-				fits = fits && slices.ContainsFunc(at[place+shift], func(w []rune) bool { return equal(w, q) })
+		places := slices.Sorted(maps.Keys(query))
+		var from func(k, place int) bool // whether the rest of the query, from k on, is at the places from place on
+		from = func(k, place int) bool {
+			q, counts := query[k]
+			switch {
+			case k > places[len(places)-1]:
+				return true
+			case !counts:
+				return from(k+1, place+1)
 			}
-			if fits {
+			return slices.ContainsFunc(all, func(w spelled) bool { return w.first == place && equal(w.letters, q) && from(k+1, w.last+1) })
+		}
+		for place := range end + 1 {
+			if from(places[0], place) {
 				return true
 			}
 		}
 		return false
 	}
-	all := func(query map[int][]rune, equal func(w, q []rune) bool) bool {
+	everywhere := func(query map[int][]rune, equal func(w, q []rune) bool) bool {
 		for _, q := range query {
-			if !slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(at))...), func(w []rune) bool { return equal(w, q) }) {
+			if !slices.ContainsFunc(all, func(w spelled) bool { return equal(w.letters, q) }) {
 				return false
 			}
 		}
@@ -138,11 +151,11 @@ func naive(text string, query map[int][]rune) int {
 		return noMatch
 	case inOrder(query, same):
 		return phrase
-	case all(query, same):
+	case everywhere(query, same):
 		return allWords
 	case inOrder(required, similar):
 		return nearPhrase
-	case all(required, similar):
+	case everywhere(required, similar):
 		return nearWords
 	}
 	return noMatch
@@ -242,6 +255,13 @@ func TestMatch(t *testing.T) {
 		{"the websocket handler", "WebSocket handler", phrase},
 		{"an HTTPServer for it", "httpsrever", nearPhrase},
 		{"the HTTPServer of it", "httpserver", phrase},
+		{"right HTMLEscape err", "right HTMLsEcape err", nearPhrase}, // it has another number of parts
+		{"right HTMLEscape err", "right htmlescape err", phrase},
+		{"right htmlescape err", "right HTMLEscape err", phrase},
+		{"right html escape err", "right HTMLEscape err", noMatch},
+		{"see maxTokens here", "max tokens here", phrase},
+		{"a userProfile for theHTTPServer of it", "user profile for the HTTP server", phrase},
+		{"the userProfile is old", "userProfile was old", phrase},
 		{"write a header", "how to write the header?", phrase},
 		{"write one header", "write the header", phrase},
 		{"write header", "write the header", allWords},

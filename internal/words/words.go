@@ -19,6 +19,7 @@ const MaxLen = 64
 type Word struct {
 	Text  []byte // folded; valid until the next word
 	Place int    // counts words from 0
+	First int    // the place of the first part of a name as a whole, or else Place
 	Start int    // where the name of the word starts in the text
 	Part  bool   // it is a part of a name
 	Whole bool   // it is a name of several parts
@@ -113,7 +114,7 @@ func (s *splitter) end() {
 	switch {
 	case len(s.name) == 0:
 	case len(s.starts) < 2:
-		s.word(Word{Text: s.name, Place: s.place})
+		s.word(Word{Text: s.name, Place: s.place, First: s.place})
 		s.place++
 	default:
 		s.parts()
@@ -132,14 +133,14 @@ func (s *splitter) parts() {
 			end = s.starts[i+1]
 		}
 		if end-start > 1 {
-			s.word(Word{Text: s.name[start:end], Place: s.place, Part: true})
+			s.word(Word{Text: s.name[start:end], Place: s.place, First: s.place, Part: true})
 			s.place++
 		}
 	}
 	if s.place == first {
 		s.place++
 	}
-	s.word(Word{Text: s.name, Place: s.place - 1, Whole: true})
+	s.word(Word{Text: s.name, Place: s.place - 1, First: first, Whole: true})
 }
 
 func (s *splitter) word(w Word) {

@@ -126,11 +126,11 @@ func TestNames(t *testing.T) {
 		got = append(got, w)
 	}
 	require.Equal(t, []Word{
-		{Text: []byte("e"), Place: 0, Start: 0},
-		{Text: []byte("http"), Place: 1, Start: 3, Part: true}, {Text: []byte("server"), Place: 2, Start: 3, Part: true},
-		{Text: []byte("httpserver"), Place: 2, Start: 3, Whole: true},
-		{Text: []byte("xy"), Place: 3, Start: 14, Whole: true},
-		{Text: []byte("世"), Place: 4, Start: 18}, {Text: []byte("go"), Place: 5, Start: 21},
+		{Text: []byte("e"), Start: 0},
+		{Text: []byte("http"), Place: 1, First: 1, Start: 3, Part: true}, {Text: []byte("server"), Place: 2, First: 2, Start: 3, Part: true},
+		{Text: []byte("httpserver"), Place: 2, First: 1, Start: 3, Whole: true},
+		{Text: []byte("xy"), Place: 3, First: 3, Start: 14, Whole: true},
+		{Text: []byte("世"), Place: 4, First: 4, Start: 18}, {Text: []byte("go"), Place: 5, First: 5, Start: 21},
 	}, got)
 	for range Of("one two") {
 		break
