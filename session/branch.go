@@ -299,7 +299,7 @@ func (b *Branch) Cancel(ctx context.Context) error {
 var errCancelled = errors.New("cancelled by the user")
 
 // SetAgent lets another agent answer from the next run on, for example one with another model. To
-// change the model in the middle of a run, give the agent a [Switch].
+// change the model in the middle of a run, use [aycoder.WithSetup].
 func (b *Branch) SetAgent(agent aycoder.Agent) error {
 	s := b.session
 	s.mu.Lock()

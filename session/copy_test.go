@@ -128,24 +128,6 @@ func TestCompact(t *testing.T) {
 	require.Equal(t, []string{"what was said", "two", "b", "three", "c"}, texts(o.View().Messages(o.Head())))
 }
 
-// A Switch gives the next request to the new model, and keeps its name and abilities.
-func TestSwitch(t *testing.T) {
-	sw, err := session.NewSwitch(script.New(callSlow).With(script.WithName("one", "first")))
-	require.NoError(t, err)
-	l, err := aycoder.New(sw, aycoder.WithApprover(verdict(aycoder.Allow())), aycoder.WithTools(echo(t, "slow", aycoder.EffectWrite)))
-	require.NoError(t, err)
-	_ = l
-	require.Error(t, sw.Set(nil))
-	require.NoError(t, sw.Set(script.New(script.Say("hi")).With(script.WithName("two", "second"))))
-	n, ok := aycoder.As[aycoder.ModelNamer](sw)
-	require.True(t, ok)
-	provider, model := n.ModelName()
-	require.Equal(t, "two/second", provider+"/"+model)
-	res, err := aycoder.Complete(t.Context(), sw, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("x")}})
-	require.NoError(t, err)
-	require.Equal(t, "hi", res.Message.Text())
-}
-
 func shortened(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
 	return []*aycoder.Message{aycoder.User("what was said")}, nil, nil
 }
