@@ -96,6 +96,13 @@ func (w *watcher) options(name string) []aycoder.Option {
 func deep(t *testing.T, nest func(context.Context, *aycoder.Invocation, *aycoder.Loop, string) iter.Seq2[aycoder.Event, error],
 	guards []aycoder.Option, wrote *int,
 ) *aycoder.Loop {
+	return deepFrom(t, nest, guards, wrote, calls(use("a", "agent", `{"text":"go"}`)))
+}
+
+// deepFrom is deep with the first turns of the outermost agent.
+func deepFrom(t *testing.T, nest func(context.Context, *aycoder.Invocation, *aycoder.Loop, string) iter.Seq2[aycoder.Event, error],
+	guards []aycoder.Option, wrote *int, turns ...[]any,
+) *aycoder.Loop {
 	t.Helper()
 	write := newTool(t, "write", aycoder.EffectWrite, func(context.Context, string) (string, error) {
 		*wrote++
@@ -103,7 +110,7 @@ func deep(t *testing.T, nest func(context.Context, *aycoder.Invocation, *aycoder
 	})
 	own := []aycoder.Option{aycoder.WithName("third"), aycoder.WithApprover(allow), aycoder.WithTools(write)}
 	loop := newLoop(t, &fake{turns: [][]any{calls(use("w", "write", `{"text":"x"}`)), say("3")}}, own...)
-	for i, name := range []string{"second", "first"} {
+	for _, name := range []string{"second", "first"} {
 		child := loop
 		agent, err := aycoder.NewTool("agent", "A tool.", func(ctx context.Context, inv *aycoder.Invocation, in echoArgs) (*aycoder.ToolResult, error) {
 			for _, err := range nest(ctx, inv, child, in.Text) {
@@ -114,9 +121,10 @@ func deep(t *testing.T, nest func(context.Context, *aycoder.Invocation, *aycoder
 			return aycoder.TextResult("done"), nil
 		})
 		require.NoError(t, err)
-		m := &fake{turns: [][]any{calls(use([]string{"b", "a"}[i], "agent", `{"text":"go"}`)), say("done")}}
+		m := &fake{turns: [][]any{calls(use("b", "agent", `{"text":"go"}`)), say("done")}}
 		opts := []aycoder.Option{aycoder.WithName(name), aycoder.WithApprover(allow)}
 		if name == "first" {
+			m.turns = append(turns, say("done"))
 			opts = guards
 		}
 		loop = newLoop(t, m, append(opts, aycoder.WithTools(agent))...)
