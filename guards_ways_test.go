@@ -80,7 +80,7 @@ var reportedWays = map[string]func(t *testing.T, ctx context.Context, inv *aycod
 		_, err := collect(l.Run(ctx, aycoder.Input{Prompt: "go"}))
 		return err
 	},
-	// What was approved of another run, or before, counts.
+	// An approval of another run, or of before, counts.
 	"resumes a run that was approved elsewhere": func(t *testing.T, ctx context.Context, inv *aycoder.Invocation, write aycoder.Tool) error {
 		suspends := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Suspend() })
 		var res aycoder.Result

@@ -128,7 +128,7 @@ func TestOlderVersionIsMigrated(t *testing.T) {
 	require.Equal(t, "here", v.Label(2))
 }
 
-// What is damaged of an older version is reported, and costs only what it holds. A cancelled migration changes
+// A damaged record of an older version is reported, and costs only what it holds. A cancelled migration changes
 // nothing.
 func TestOlderVersionIsDamaged(t *testing.T) {
 	withUpgrade(t)
