@@ -38,6 +38,7 @@ a run adds nodes.
 [Branch.Checkout] continues the conversation at another node; what was said since stays in the
 tree. [Branch.Undo] takes back the last turn, and [Branch.Redo] takes that back again.
 [Session.SetLabel] marks a node to be found again. [Branch.Fork] makes a separate session.
+[Session.Compare] tells what differs in the files of two branches.
 
 [Session.NewBranch] makes a second branch, with its own agent. Branches of one session work at
 the same time, in one process: the session is the only writer of its records. Another process that
@@ -72,7 +73,8 @@ The [aycoder.Result] of a run has in Changes what the run has changed in these f
 Messages are recorded as the model got them, so a resumed conversation sends the same bytes.
 [WithSync] says when records are flushed. If the journal fails, the run ends with a
 [*JournalError], or goes on in memory: see [WithoutStopping]. Damaged records are reported by
-[Session.Damage] and cost only what they hold. [Session.Trim] makes the records smaller, and
+[Session.Damage] and cost only what they hold. Records of an older version of this package are rewritten by
+[Open]. [Session.Trim] makes the records smaller, and
 [Prune] deletes sessions by age and size.
 
 [View.WriteJSON], [View.WriteMarkdown] and [View.WriteHTML] export a session, and [Import] reads the

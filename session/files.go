@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -54,6 +55,11 @@ type FileState struct {
 func (s FileState) same(o FileState) bool {
 	return s.Kind == o.Kind && s.Mode == o.Mode && s.Hash == o.Hash &&
 		(s.Hash != "" || s.Size == o.Size && s.NotHeld == o.NotHeld && s.Time.Equal(o.Time))
+}
+
+// first returns First, which a record of another program may lack.
+func (s FileState) first() *FileState {
+	return cmp.Or(s.First, &FileState{Kind: KindOther, NotHeld: "it is unknown"})
 }
 
 // A tracker knows the files of one workspace: what they were when the agent first saw them, and
@@ -156,9 +162,7 @@ func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileS
 		files: map[string]*trackedFile{}, unseen: unseen{some: true},
 		busy: map[string][]*author{}, applying: make(turnLock, 1), turn: make(turnLock, 1)}
 	for key, s := range known {
-		if s.First == nil { // the record is not of this package
-			s.First = &FileState{Kind: KindOther, NotHeld: "it is unknown"}
-		}
+		s.First = s.first()
 		f := t.file(changeset.Name(key))
 		f.state = s
 		t.tracked = append(t.tracked, f)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -16,6 +17,52 @@ func (s *Session) Pin(ctx context.Context, name string) error {
 		return &CommandError{Command: "pin", Phase: s.Phase(), Reason: "the session has no files: see WithFiles"}
 	}
 	return s.files.pin(ctx, name)
+}
+
+// Compare returns the files that differ between two nodes, such as the heads of two branches, in the order of their
+// paths. Now is the state at from, and Then that at to; Action is what makes the one the other. A difference that is
+// unknown, since a content is not held, has ActionKeep and a Reason. The messages that only one of the nodes has
+// are those of its [View.Path] behind [View.Ancestor].
+func (s *Session) Compare(ctx context.Context, from, to ID) ([]FileChange, error) {
+	s.mu.Lock()
+	err, phase := s.usable("compare"), s.phase()
+	s.mu.Unlock()
+	v := s.View()
+	switch {
+	case err != nil:
+		return nil, err
+	case s.files == nil:
+		return nil, &CommandError{Command: "compare", Phase: phase, Reason: "the session has no files: see WithFiles"}
+	case !v.has(from):
+		return nil, noNode("compare", phase, from)
+	case !v.has(to):
+		return nil, noNode("compare", phase, to)
+	}
+	now, then := v.Files(from), v.Files(to)
+	var all []FileChange
+	for _, name := range slices.Sorted(maps.Keys(merged(now, then))) {
+		c := FileChange{Path: name, Now: stateAt(name, now, then), Then: stateAt(name, then, now), Action: ActionChange}
+		switch {
+		case c.Now.same(c.Then):
+			continue
+		case c.Now.NotHeld != "" || c.Then.NotHeld != "":
+			c.Action, c.Reason = ActionKeep, "its content is not held: "+cmp.Or(c.Now.NotHeld, c.Then.NotHeld)
+		case c.Now.Kind == "":
+			c.Action = ActionCreate
+		case c.Then.Kind == "":
+			c.Action = ActionRemove
+		}
+		all = append(all, c)
+	}
+	return all, s.files.loadContents(ctx, all)
+}
+
+// stateAt returns the state of a file at a node. If only another node mentions the file, that one says how it was.
+func stateAt(name string, node, other map[string]FileState) FileState {
+	if s, ok := node[name]; ok {
+		return s
+	}
+	return *other[name].first()
 }
 
 // Interrupted returns the plans of the agent that a crash left half done, see

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -172,6 +173,59 @@ func TestCheckoutOfParts(t *testing.T) {
 	_, err = d.s.Checkout(t.Context(), second)
 	require.NoError(t, err)
 	d.is(map[string]string{"a": "2", "b": "2"})
+}
+
+// Two branches are compared file by file, whatever is in the workspace now.
+func TestCompareBranches(t *testing.T) {
+	d := newDesk(t, "", session.Memory(), t.TempDir(), writeFile("both", "one\n"), script.Say("one"),
+		writeFile("both", "two\n"), writeFile("new", "new\n"), bash("rm old; ln -s both link; chmod +x run; echo K=1 > .env"), script.Say("two"),
+		writeFile("both", "three\n"), bash("rm run; echo K=22 > .env"), script.Say("three"))
+	d.write("old", "old\n")
+	d.write("run", "run\n")
+	run(t, d.s, "first")
+	first := d.s.Head()
+	run(t, d.s, "second")
+	second := d.s.Head()
+	_, err := d.s.Checkout(t.Context(), first)
+	require.NoError(t, err)
+	run(t, d.s, "third")
+	third := d.s.Head()
+	d.write("both", "of the user\n")
+
+	type compared struct {
+		action         session.FileAction
+		added, removed int
+		reason         bool
+	}
+	compare := func(from, to session.ID) map[string]compared {
+		files, err := d.s.Compare(t.Context(), from, to)
+		require.NoError(t, err)
+		out := map[string]compared{}
+		for _, f := range files {
+			stat := f.Diff().Stat()
+			out[f.Path] = compared{f.Action, stat.Insertions, stat.Deletions, f.Reason != ""}
+		}
+		return out
+	}
+	require.Equal(t, map[string]compared{
+		"both": {session.ActionChange, 1, 1, false}, "new": {session.ActionRemove, 0, 1, false}, "old": {session.ActionCreate, 1, 0, false},
+		"run": {session.ActionRemove, 0, 1, false}, "link": {session.ActionRemove, 0, 1, false}, ".env": {session.ActionKeep, 0, 0, true},
+	}, compare(second, third))
+	require.Equal(t, map[string]compared{
+		"both": {session.ActionChange, 1, 1, false}, "new": {session.ActionCreate, 1, 0, false}, "old": {session.ActionRemove, 0, 1, false},
+		"run": {session.ActionCreate, 1, 0, false}, "link": {session.ActionCreate, 1, 0, false}, ".env": {session.ActionKeep, 0, 0, true},
+	}, compare(third, second))
+	require.Empty(t, compare(second, second))
+	files, err := d.s.Compare(t.Context(), second, third)
+	require.NoError(t, err)
+	require.Equal(t, "diff --git a/both b/both\n--- a/both\n+++ b/both\n@@ -1 +1 @@\n-two\n+three\n", string(files[1].Diff().Unified()))
+	require.Equal(t, os.FileMode(0o755), files[5].Now.Mode)
+
+	_, err = d.s.Compare(t.Context(), second, 999)
+	_, ok := errors.AsType[*session.CommandError](err)
+	require.True(t, ok)
+	v := d.s.View()
+	require.Equal(t, first, v.Ancestor(second, third).ID)
 }
 
 // A checkout that is killed when the files are back, and before the conversation is, is finished by
