@@ -122,6 +122,21 @@ func TestSuspendedRunGoesOn(t *testing.T) {
 	require.FileExists(t, filepath.Join(k.dir, "done"))
 }
 
+// A secret that the user has typed is in no list and no document for people.
+func TestSecretsInSessions(t *testing.T) {
+	secret := "ghp_" + "x7Kq2mVt9RwZ4nBp8LcY3hJd6FsG1uEa5QoT" // in two, so that nothing takes it for a real one
+	k := newKept(t, newService(t, says("Noted.", "end_turn")))
+	k.run(exitOK, "-p", "remember the token "+secret)
+	id := k.ids()[0]
+	for _, args := range [][]string{{"sessions"}, {"sessions", "-json"}, {"sessions", "search", "token"}, {"sessions", "search", "token", "-json"},
+		{"sessions", "show", id}, {"sessions", "show", id, "-json"}, {"sessions", "export", id, "md"}, {"sessions", "export", id, "html"}} {
+		out := k.command(exitOK, args...).out
+		require.Contains(t, out, "token", args)
+		require.NotContains(t, out, secret, args)
+	}
+	require.Contains(t, k.command(exitOK, "sessions", "export", id).out, secret, "a copy to import")
+}
+
 func TestSessionCommands(t *testing.T) {
 	k := newKept(t, newService(t, says("Blue whales.", "end_turn")))
 	require.Contains(t, k.command(exitOK, "sessions").out, "There are no sessions")

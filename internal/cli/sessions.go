@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
 )
 
 const foundSessions = 20 // that a search shows
@@ -28,7 +29,7 @@ func sessionsCommand(ctx context.Context, k *call) error {
 	if err != nil {
 		return err
 	}
-	c := &sessionCall{k, store}
+	c := &sessionCall{k, store, tools.NewMasker(nil).Mask}
 	switch k.action {
 	case "list":
 		return c.list(ctx)
@@ -58,6 +59,7 @@ func sessionsCommand(ctx context.Context, k *call) error {
 type sessionCall struct {
 	*call
 	store sessions.Store
+	mask  func(string) string // of secrets, in all that is not a copy to read again
 }
 
 // done reports what was done to a session.
@@ -77,6 +79,9 @@ func (c *sessionCall) list(ctx context.Context) error {
 	if all == nil {
 		all = []sessions.Entry{}
 	}
+	for i := range all {
+		all[i] = c.masked(all[i])
+	}
 	return c.print(all, func(w io.Writer) {
 		for _, e := range all {
 			fmt.Fprintln(w, c.line(&e))
@@ -85,6 +90,11 @@ func (c *sessionCall) list(ctx context.Context) error {
 			fmt.Fprintln(w, "There are no sessions of this directory; -all lists those of others.")
 		}
 	})
+}
+
+func (c *sessionCall) masked(e sessions.Entry) sessions.Entry {
+	e.Title, e.Prompt = c.mask(e.Title), c.mask(e.Prompt)
+	return e
 }
 
 // line describes a session on one line.
@@ -107,7 +117,7 @@ func (c *sessionCall) search(ctx context.Context, words string) error {
 	}
 	hits := []hit{}
 	for _, h := range found {
-		hits = append(hits, hit{h.Entry, h.Excerpt})
+		hits = append(hits, hit{c.masked(h.Entry), c.mask(h.Excerpt)})
 	}
 	return c.print(hits, func(w io.Writer) {
 		for _, h := range hits {
@@ -122,12 +132,13 @@ func (c *sessionCall) search(ctx context.Context, words string) error {
 // show prints a conversation as people read it, or with -json what the list has of it.
 func (c *sessionCall) show(ctx context.Context, e sessions.Entry) error {
 	if c.json {
-		return c.print(e, nil)
+		return c.print(c.masked(e), nil)
 	}
 	return c.export(ctx, e.ID, "md")
 }
 
-// export prints a conversation as a document. The text cannot control a terminal that it goes to.
+// export prints a conversation as a document. Secrets are masked once more, but for JSON, of which import makes the same
+// conversation. The text cannot control a terminal that it goes to.
 func (c *sessionCall) export(ctx context.Context, id, format string) error {
 	v, _, err := sessions.Read(ctx, c.store, id)
 	if err != nil {
@@ -138,9 +149,9 @@ func (c *sessionCall) export(ctx context.Context, id, format string) error {
 	case "", "json":
 		err = v.WriteJSON(&b)
 	case "md":
-		err = v.WriteMarkdown(&b, v.Head(""), nil)
+		err = v.WriteMarkdown(&b, v.Head(""), c.mask)
 	case "html":
-		err = v.WriteHTML(&b, v.Head(""), nil)
+		err = v.WriteHTML(&b, v.Head(""), c.mask)
 	default:
 		err = fmt.Errorf("%w: no format %q; there are json, md and html", ErrUsage, format)
 	}
