@@ -139,6 +139,46 @@ func TestEntry(t *testing.T) {
 	check()
 }
 
+// A clock that goes backwards, also to before 1970, makes no difference but for the times.
+func TestClockGoesBackwards(t *testing.T) {
+	start := time.Date(1970, 1, 1, 3, 0, 0, 0, time.UTC)
+	now := start
+	clock := clockFunc(func() time.Time { now = now.Add(-30 * time.Minute); return now })
+	store, err := Dir(t.TempDir())
+	require.NoError(t, err)
+	steps := []script.Step{script.Say("one"), script.Say("two"), script.Say("three")}
+	s, err := New(t.Context(), store, scripted(t, steps...), WithClock(clock))
+	require.NoError(t, err)
+	created := s.View().Node(Root).At
+	ask(t, s, "a")
+	ask(t, s, "b")
+	_, err = s.Undo(t.Context())
+	require.NoError(t, err)
+	_, err = s.Redo(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.SetLabel(t.Context(), 2, "here"))
+	want := asText(t, s.View().Messages(s.Head()))
+	require.NoError(t, s.Close())
+
+	s, err = Open(t.Context(), store, s.ID(), scripted(t, steps[2:]...), WithClock(clock))
+	require.NoError(t, err)
+	require.Empty(t, s.Damage())
+	require.Equal(t, want, asText(t, s.View().Messages(s.Head())))
+	require.True(t, s.View().Node(4).At.Before(s.View().Node(1).At))
+	ask(t, s, "c")
+	require.Equal(t, "three", s.View().Node(s.Head()).Message().Text())
+	require.NoError(t, s.Trim(t.Context()))
+	require.NoError(t, s.Close())
+	v, damage, err := Read(t.Context(), store, s.ID())
+	require.NoError(t, err)
+	require.Empty(t, damage)
+	require.Len(t, v.Path(v.Head("")), 7)
+	list, err := List(t.Context(), store, nil)
+	require.NoError(t, err)
+	require.Equal(t, "a", list[0].Prompt)
+	require.Equal(t, created.UnixMilli(), list[0].Used.UnixMilli(), "the last time that is known")
+}
+
 func asText(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.MarshalIndent(v, "", " ")

@@ -332,6 +332,7 @@ func (l *loader) node(r *record) error {
 	if run == nil {
 		run = new(openRun)
 	}
+	run.id = cmp.Or(run.id, r.Name)
 	if r.runID = run.id; r.Name != "" && r.Name != run.id { // nodes share the string
 		r.runID = r.Name
 	}

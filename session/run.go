@@ -302,9 +302,8 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		for _, r := range nodes[:max(0, len(nodes)-1)] { // only the prompt begins the run
 			r.Run, r.Name, r.runID = 0, "", ""
 		}
-		records[0].ID = s.tree.next() + ID(len(nodes)) - 1
-		if len(nodes) == 0 {
-			records[0].ID = s.tree.heads[b.name]
+		if records[0].ID = s.tree.heads[b.name]; len(nodes) > 0 {
+			records[0].ID, records[0].Name = nodes[len(nodes)-1].ID, "" // the node has the id of the run, too
 		}
 	}
 	if err := s.write(ctx, durable || len(nodes) > 0, records...); err != nil {
