@@ -19,6 +19,16 @@ type choices struct {
 	words []string // that answer in a plain terminal
 }
 
+// short returns the hint for a narrow terminal: the keys alone.
+func (c choices) short() string {
+	var keys []string
+	for part := range strings.SplitSeq(c.hint, " · ") {
+		key, _, _ := strings.Cut(part, " ")
+		keys = append(keys, key)
+	}
+	return strings.Join(keys, " ")
+}
+
 var (
 	toCall = choices{"yYnNaAeE?", "y yes · n no, say why · a always · e edit · ?", []string{"y", "yes", "n", "no", "a", "e", "?"}}
 	yesNo  = choices{"yYnN", "y yes · n no", []string{"y", "yes", "n", "no"}}
@@ -37,17 +47,17 @@ type question struct {
 
 // line says what a key would do now.
 func (q *question) line(u *ui) string {
-	hint := ""
+	hint, keys := "", q.may.hint
+	if u.width() < 60 {
+		keys = q.may.short()
+	}
 	switch q.Hint(time.Now(), !u.editor.Empty()) {
 	case tty.HintKeys:
-		hint = q.may.hint
+		hint = keys
 	case tty.HintTab:
 		hint = "tab to answer"
 	case tty.HintFocused:
-		hint = "now: " + q.may.hint
-	}
-	if u.width() < 60 {
-		hint = strings.ReplaceAll(hint, " · ", " ")
+		hint = "now: " + keys
 	}
 	return "  " + u.paint(bold, q.what) + "  " + hint
 }

@@ -16,14 +16,19 @@ import (
 	sessions "github.com/aycoder/aycoder/session"
 )
 
-// talkWith lets a user type lines, each at the next prompt or question, and returns the screen and the directory.
+// talkWith lets a user type lines, each at the next prompt or question, and returns the screen.
 func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 	t.Helper()
-	s := newStage(lines)
+	return talkOn(t, newStage(lines), policy.AcceptEdits, dir, steps...)
+}
+
+// talkOn is talkWith on a stage, in a mode.
+func talkOn(t *testing.T, s *stage, mode policy.Mode, dir string, steps ...script.Step) string {
+	t.Helper()
 	asks := make(conflicts)
 	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)), asks.option(),
 		harness.WithStore(sessions.Memory(), ""), harness.WithAmbient(harness.Skills, harness.Lessons),
-		harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits)))
+		harness.WithPolicyOptions(policy.WithMode(mode)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{

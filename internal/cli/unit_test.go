@@ -321,11 +321,12 @@ func TestChatOnFakes(t *testing.T) {
 }
 
 // asked is the end of a prompt or of a question.
-var asked = regexp.MustCompile(`(?m)^> |\): |/[n?]\) `)
+var asked = regexp.MustCompile(`(?m)^> |\): |/[nd?p]\) `)
 
 // A stage is a terminal that delivers the next line after each prompt or question.
 type stage struct {
-	lines []string
+	lines  []string
+	thinks func() // before a line, or nil
 
 	mu   sync.Mutex
 	more sync.Cond
@@ -360,6 +361,11 @@ func (s *stage) Read(p []byte) (int, error) {
 	s.seen += at[1]
 	n := copy(p, s.lines[0])
 	s.lines = s.lines[1:]
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	if s.thinks != nil {
+		s.thinks()
+	}
 	return n, nil
 }
 

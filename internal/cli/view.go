@@ -323,7 +323,7 @@ func (v *view) diff(text string) {
 		keep = verboseLines
 	}
 	if v.Fancy() && isDiff(text) {
-		for _, line := range paint.Diff(text, v.style(), paint.DiffOptions{Fold: keep}) {
+		for _, line := range paint.Diff(text, v.style(), paint.DiffOptions{Fold: keep, SideBySide: true}) {
 			v.line(line)
 		}
 		return
