@@ -21,6 +21,9 @@ import (
 // while its events are shown.
 type chat struct {
 	*ui
+	app       *app
+	options   *options
+	session   *session
 	agent     aycoder.Agent // the runtime, or the conversation alone
 	talk      *sessions.Session
 	runtime   *harness.Runtime
@@ -246,6 +249,23 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 			}
 		}
 	}
+}
+
+// apart waits for f, which runs in another goroutine and prints nothing. The user can type meanwhile, and an interrupt
+// cancels the context.
+func (c *chat) apart(ctx context.Context, f func(context.Context) error) (err error) {
+	ctx, c.stop = context.WithCancel(ctx)
+	defer c.stop()
+	c.begin()
+	c.stopping = false
+	steps := make(chan step)
+	go func() {
+		defer close(steps)
+		err = f(ctx)
+	}()
+	_ = c.work(steps, nil)
+	c.giveBack()
+	return err
 }
 
 func (c *chat) take(s step) {

@@ -29,6 +29,7 @@ func commands() []command {
 		{"mode", "[ask|accept-edits|plan|full-auto]", "says or sets what is asked about", true, (*chat).setMode},
 		{"plan", "[task]", "only looks from now on, and writes a plan", false, (*chat).plan},
 		{"go", "", "leaves the plan mode, and carries the plan out", false, (*chat).carryOut},
+		{"model", "[name]", "chooses the model that is asked from the next turn on", true, (*chat).chooseModel},
 		{"tree", "", "shows the conversation as a tree, and goes back in it, with its files", false, (*chat).tree},
 		{"branch", "[number]", "goes on at an earlier turn, and leaves the files as they are", false, (*chat).branch},
 		{"undo", "", "takes back the last turn and its changes of files", false, (*chat).undo},
@@ -44,9 +45,16 @@ func commands() []command {
 		{"agents", "", "lists the agents that work can be handed to", true, (*chat).agents},
 		{"skills", "", "lists the skills and commands of the project and of the user", true, (*chat).skills},
 		{"hooks", "", "lists the hooks", true, (*chat).hooks},
+		{"mcp", "", "lists the servers and their tools", true, (*chat).servers},
+		{"plugins", "[command]", "lists the plugins, or does what aycoder plugin does", false, callsOf("plugin")},
+		{"config", "[show|check|schema]", "shows the configuration in force, or its mistakes", false, callsOf("config")},
+		{"trust", "", "asks again what you trust of this project", false, (*chat).trustAgain},
+		{"doctor", "[-online]", "checks what the program needs", false, callsOf("doctor")},
 		{"init", "", "drafts a configuration and instructions for this project", false, (*chat).init},
 		{"save", "label", "marks this point of the conversation, to be found in /tree", false, (*chat).mark},
 		{"rename", "title", "names the conversation", false, (*chat).rename},
+		{"resume", "[words]", "goes on with another conversation of this directory", false, (*chat).resume},
+		{"copy", "[number]", "copies an answer, or a block of code, to the clipboard", false, (*chat).copyOut},
 		{"export", "file.md|.html|.json", "writes the conversation to a new file", false, (*chat).export},
 		{"compact", "[words]", "lets the model forget details; the words say what to keep", false, (*chat).compactNow},
 		{"reload", "", "reads the configuration again, and asks about what is new in it", false, (*chat).reloadNow},
@@ -55,11 +63,12 @@ func commands() []command {
 	}
 }
 
-// commands are those of the program, and behind them those of extensions.
+// commands are those of the program, and behind them those of extensions, which may replace some.
 func (c *chat) commands() []command {
 	list := commands()
 	for _, e := range c.more {
 		for _, s := range e.Slash {
+			list = slices.DeleteFunc(list, func(cmd command) bool { return cmd.name == s.Name })
 			list = append(list, command{name: s.Name, help: s.Help, anytime: true, run: func(c *chat, ctx context.Context, words string) (string, error) {
 				text, err := s.Run(ctx, c.runtime, words)
 				if err == nil {
@@ -140,12 +149,31 @@ func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 		for _, name := range c.libraryNames() {
 			list = append(list, line.Candidate{Text: "/" + name})
 		}
+	case strings.HasPrefix(text, "/") && !strings.Contains(text[:from], "\n"):
+		name, _, _ := called(text)
+		list = c.argumentsOf(name)
 	case strings.HasPrefix(word, "@"):
 		for _, name := range c.paths() {
 			list = append(list, line.Candidate{Text: "@" + name})
 		}
 	}
 	return from, list
+}
+
+// argumentsOf returns what can stand behind the name of a command.
+func (c *chat) argumentsOf(name string) (list []line.Candidate) {
+	cmd, _ := c.find(name)
+	if name == "model" && c.settings != nil && c.settings.loaded != nil {
+		return c.models()
+	}
+	if _, sub, ok := strings.Cut(cmd.args, "["); ok {
+		for text := range strings.SplitSeq(strings.TrimSuffix(sub, "]"), "|") {
+			if strings.Contains(cmd.args, "|") {
+				list = append(list, line.Candidate{Text: text})
+			}
+		}
+	}
+	return list
 }
 
 // maxPaths bounds the paths that are looked at for a completion.

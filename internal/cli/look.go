@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
@@ -305,6 +307,32 @@ func (c *chat) hooks(context.Context, string) (string, error) {
 		c.line(cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
 	}
 	c.none(len(list), "There are no hooks.")
+	return "", nil
+}
+
+// servers lists the servers of the configuration, and what the model can call of each.
+func (c *chat) servers(context.Context, string) (string, error) {
+	var all map[string]config.Server
+	if l := c.runtime.Config(); l != nil {
+		all = l.Config.Servers
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		var names []string
+		for _, t := range c.runtime.Tools {
+			if tool, ok := strings.CutPrefix(t.Spec().Name, "mcp__"+name+"__"); ok {
+				names = append(names, tool)
+			}
+		}
+		state := "no tools of it are there"
+		switch {
+		case all[name].Disabled:
+			state = "off"
+		case len(names) > 0:
+			state = strings.Join(names, ", ")
+		}
+		c.line(cleanLine(name + ": " + state))
+	}
+	c.none(len(all), "There are no servers in the configuration.")
 	return "", nil
 }
 

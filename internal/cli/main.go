@@ -150,7 +150,7 @@ func (a *app) chat(o *options) int {
 	ctx := context.Background()
 	c := a.newChat(screen, keys, o)
 	a.conflicts = c.conflicts
-	s, err := c.open(ctx, a, o)
+	s, err := c.open(ctx)
 	switch {
 	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
 		return c.leave(err)
@@ -158,8 +158,8 @@ func (a *app) chat(o *options) int {
 		screen.Close()
 		return a.failed(err)
 	}
-	defer s.close()
-	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
+	c.enter(s)
+	defer func() { c.session.close() }() // which may be another one then
 	c.greet(s)
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }
@@ -172,7 +172,7 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 		name = filepath.Join(home, "history.jsonl")
 	}
 	history, err := line.LoadHistory(name, dir)
-	c := &chat{history: history, more: a.extensions, conflicts: make(conflicts)}
+	c := &chat{app: a, options: o, history: history, more: a.extensions, conflicts: make(conflicts)}
 	c.ui = &ui{
 		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
@@ -184,8 +184,8 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 }
 
 // open makes the agent, after the user was asked about what the project brings.
-func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
-	st, err := a.settings(o)
+func (c *chat) open(ctx context.Context) (*session, error) {
+	st, err := c.app.settings(c.options)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,12 @@ func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
 		return nil, err
 	}
 	c.settings = st
-	return a.open(ctx, o, st)
+	return c.app.open(ctx, c.options, st)
+}
+
+// enter goes on in a session.
+func (c *chat) enter(s *session) {
+	c.session, c.agent, c.runtime, c.talk, c.compactor, c.name = s, s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
 }
 
 // greet names the model.
