@@ -37,6 +37,11 @@ type chat struct {
 	more      []Extension
 	before    policy.Mode // in force when the plan mode began
 
+	heard  string         // outputs of the user's commands, for the next prompt
+	own    string         // the command of the user that runs
+	pasted []*pastedImage // the last ones
+	pastes int            // how many there were
+
 	changes *edit.Changes // of the last turn
 	shown   outputs
 	last    time.Time     // of the last interrupt at the prompt
@@ -188,12 +193,14 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.stopAt = time.Now()
 	case c.believes(outer, err):
 		c.turn(outer, prompt)
+		return
 	case err != nil:
 		c.line(c.paint(red, "! "+explain(err)))
 	default:
 		c.warnCut(&res)
 		c.summary(c.name(), &res, time.Since(start)-c.waited)
 	}
+	c.heard = ""
 }
 
 // believes asks about the command of the project that an error is about, if that is what is missing.
@@ -214,7 +221,8 @@ func (c *chat) warnCut(res *aycoder.Result) {
 
 // start runs the agent: see stepping.
 func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
-	return stepping(answers(ctx, c.agent, aycoder.Input{Prompt: prompt}, aycoder.Into(res)))
+	in := aycoder.Input{Prompt: prompt, Parts: c.images(prompt)}
+	return stepping(answers(ctx, c.agent, in, c.heard, aycoder.Into(res)))
 }
 
 // work shows the events until the run is over. After an interrupt that is soon, even if a
@@ -277,6 +285,10 @@ func (c *chat) take(s step) {
 		ev = e.Innermost()
 	}
 	if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+		if c.decidedByTyping(&a.Request) {
+			a.Allow()
+			return
+		}
 		c.ask(a)
 		return
 	}
@@ -326,7 +338,7 @@ func (c *chat) send(text string) {
 		c.complain(err)
 		return
 	}
-	c.complain(c.talk.Steer(context.Background(), text))
+	c.complain(c.talk.Steer(context.Background(), text, c.images(text)...))
 }
 
 // later gives the line to the model when it would otherwise end.
@@ -337,7 +349,7 @@ func (c *chat) later() {
 	}
 	c.editor.Clear()
 	c.line(c.paint(cyan, c.glyph("» ", ">> ")+clean(text)))
-	c.complain(c.talk.FollowUp(context.Background(), text))
+	c.complain(c.talk.FollowUp(context.Background(), text, c.images(text)...))
 }
 
 // complain shows an error, if there is one.

@@ -134,5 +134,5 @@ func TestCopyCommand(t *testing.T) {
 	require.Equal(t, "ls -l\n", string(data))
 
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "wl-copy"), []byte("#!/bin/sh\nexit 3\n"), 0o755))
-	inOrder(t, chats(t, s, "one\n/copy 1\n", options{}), "! copy with wl-copy: exit status 3", "! there is no clipboard")
+	inOrder(t, chats(t, s, "one\n/copy 1\n", options{}), "! wl-copy: exit status 3", "! there is no clipboard")
 }

@@ -104,6 +104,9 @@ func called(line string) (name, words string, ok bool) {
 // command carries out a line, if it is a command. Otherwise the line is the prompt that it returns. A name that
 // nothing has is an error, and never reaches the model.
 func (c *chat) command(ctx context.Context, line string) (prompt string, err error) {
+	if script, ok := strings.CutPrefix(line, "!"); ok {
+		return "", c.shell(ctx, strings.TrimSpace(script))
+	}
 	name, words, ok := called(line)
 	if !ok {
 		return line, nil
@@ -124,10 +127,11 @@ func (c *chat) command(ctx context.Context, line string) (prompt string, err err
 // besides carries out a command that a user calls while the agent works. It reports whether the line calls one.
 func (c *chat) besides(text string) (handled bool, err error) {
 	name, _, ok := called(text)
-	if !ok {
+	own := strings.HasPrefix(text, "!")
+	if !ok && !own {
 		return false, nil
 	}
-	if cmd, ok := c.find(name); ok && !cmd.anytime {
+	if cmd, ok := c.find(name); own || ok && !cmd.anytime {
 		return true, errors.New("not while the agent works; ctrl-c stops it")
 	}
 	prompt, err := c.command(context.Background(), text)
@@ -257,7 +261,8 @@ func distance(a, b string) int {
 
 func (c *chat) help(context.Context, string) (string, error) {
 	c.line("Say what is to be done. While the agent works, ctrl-c stops it, and what you\n" +
-		"type and end with Enter reaches the model at its next step.\n")
+		"type and end with Enter reaches the model at its next step. !command runs a command,\n" +
+		"whose output the model gets with your next line, and @ completes names of files.\n")
 	for _, cmd := range c.commands() {
 		c.line(fmt.Sprintf("  %s %s", pad("/"+cmd.name+" "+cmd.args, 24), cmd.help))
 	}

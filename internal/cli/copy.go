@@ -3,22 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	sessions "github.com/aycoder/aycoder/session"
 )
 
-const (
-	mostAnswers   = 10              // that /copy offers, with their blocks of code
-	clipboardTime = 3 * time.Second // for a program that reads or writes the clipboard
-)
+const mostAnswers = 10 // that /copy offers, with their blocks of code
 
 // copyOut copies one of the last answers, or a block of code of them, to the clipboards that can be reached: that of the
 // terminal, and that of this machine.
@@ -91,37 +84,4 @@ func codeBlocks(text string) (blocks []string) {
 		}
 	}
 	return blocks
-}
-
-// clipboardPrograms are those that may put what they read on the clipboard of this machine.
-func clipboardPrograms(getenv func(string) string) [][]string {
-	switch {
-	case runtime.GOOS == "darwin":
-		return [][]string{{"pbcopy"}}
-	case runtime.GOOS == "windows":
-		return [][]string{{"clip"}}
-	case getenv("WAYLAND_DISPLAY") != "":
-		return [][]string{{"wl-copy"}, {"xclip", "-selection", "clipboard"}, {"xsel", "-bi"}}
-	case getenv("DISPLAY") != "":
-		return [][]string{{"xclip", "-selection", "clipboard"}, {"xsel", "-bi"}}
-	}
-	return nil
-}
-
-// toClipboard runs the first program that there is, and returns its name, or "" if there is none.
-func toClipboard(ctx context.Context, getenv func(string) string, text string) (string, error) {
-	for _, argv := range clipboardPrograms(getenv) {
-		if _, err := exec.LookPath(argv[0]); err != nil {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, clipboardTime)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		cmd.Stdin, cmd.WaitDelay = strings.NewReader(text), time.Second
-		if err := cmd.Run(); err != nil {
-			return "", fmt.Errorf("copy with %s: %w", argv[0], err)
-		}
-		return argv[0], nil
-	}
-	return "", nil
 }

@@ -177,6 +177,7 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
 	}
+	c.image = c.pasteImage
 	if err != nil {
 		c.hint = cleanLine(err.Error())
 	}

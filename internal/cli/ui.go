@@ -30,6 +30,7 @@ type ui struct {
 	signals <-chan os.Signal
 	editor  *line.Editor
 	edit    func(ending string, text []byte) ([]byte, error) // the user's editor, or nil
+	image   func() (string, error)                           // takes an image from the clipboard, and returns what stands for it
 
 	asked    *question
 	working  bool      // the status area shows what the agent is doing
@@ -212,6 +213,13 @@ func (u *ui) typed(k tty.Key) line.Event {
 	case isKey(k, "ctrl+z"):
 		_ = u.Suspend() // where that is not possible, the key does nothing
 		return line.Event{}
+	case isKey(k, "ctrl+v") && u.image != nil:
+		text, err := u.image()
+		if err != nil {
+			u.hint = cleanLine(err.Error())
+			return line.Event{}
+		}
+		k = tty.Key{Name: tty.Paste, Text: text, At: k.At, Read: k.Read}
 	case k.Dropped > 0:
 		u.hint = count(k.Dropped, "byte") + " of the paste were too many and are left out"
 	}
