@@ -335,7 +335,7 @@ func TestTextsAreMasked(t *testing.T) {
 	}
 }
 
-// A command that the user has typed is asked about and masked like one of the model, and is no part of the conversation.
+// A command that the user has typed is asked about and masked like one of the model, and is not a part of the conversation.
 func TestCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("bash does not run commands here")

@@ -82,6 +82,7 @@ func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
 		return 0, err
 	}
 	q.Show(time.Now())
+	told := false // the user who is away
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
@@ -92,8 +93,12 @@ func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
 		case h.ended:
 			return 0, io.EOF
 		case h.tick:
+			if !told && u.away() {
+				u.alert(q.what)
+				told = true
+			}
 			continue
-		case isKey(h.key, "ctrl+c", "esc"):
+		case u.isStop(h.key):
 			u.lastKey = h.key.At
 			return 0, errInterrupt
 		case isKey(h.key, "ctrl+d") && u.editor.Empty():

@@ -135,7 +135,7 @@ func (c *chat) entered() (string, error) {
 			return "", errHangup
 		case h.ended:
 			return c.half()
-		case isKey(h.key, "esc"):
+		case isKey(h.key, "esc") && !c.editor.TakesEsc():
 			c.lastKey = h.key.At
 			if c.editor.Empty() && h.key.At.Sub(escaped) < twiceWithin {
 				return "/tree", nil
@@ -180,7 +180,9 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	start := time.Now()
 	c.begin()
 	c.stopping, c.waited = false, 0
+	c.retitle(true)
 	err := c.work(c.start(ctx, prompt, &res))
+	c.retitle(false)
 	c.saidAll()
 	c.fresh()
 	c.changes = res.Changes
@@ -201,6 +203,8 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.summary(c.name(), &res, time.Since(start)-c.waited)
 	}
 	c.heard = ""
+	c.renewStatus()
+	c.alert("done")
 }
 
 // believes asks about the command of the project that an error is about, if that is what is missing.
@@ -246,7 +250,7 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 		case h.sig != nil:
 			c.signalled(h.sig)
 		case h.key.At.IsZero(): // a tick, or the end of the input
-		case isKey(h.key, "ctrl+c", "esc"):
+		case c.isStop(h.key):
 			c.lastKey = h.key.At
 			c.interrupt()
 		case isKey(h.key, "alt+enter"):

@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
-// chats lets a user type lines in a new chat of the whole program, on a plain terminal in a directory of its own.
+// chats lets a user type lines in a new chat of the whole program, on a plain terminal in a directory that is otherwise empty.
 func chats(t *testing.T, s *service, lines string, o options) string {
 	t.Helper()
 	for name, value := range map[string]string{

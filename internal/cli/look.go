@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
@@ -149,6 +150,10 @@ func (c *chat) windowSize() int64 {
 		if info, known := m.ModelInfo(""); known {
 			return info.Context
 		}
+	}
+	if m, ok := aycoder.As[aycoder.ModelNamer](c.runtime.Client); ok {
+		info, _ := catalog.Default().Lookup(m.ModelName())
+		return info.Context
 	}
 	return 0
 }

@@ -159,7 +159,10 @@ func (a *app) chat(o *options) int {
 		return a.failed(err)
 	}
 	c.enter(s)
-	defer func() { c.session.close() }() // which may be another one then
+	defer func() {
+		c.status.end()
+		c.session.close() // which may be another one then
+	}()
 	c.greet(s)
 	return c.run(ctx, strings.TrimSpace(o.prompt))
 }
@@ -190,6 +193,7 @@ func (c *chat) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.configure(st.terminal())
 	if err := c.trusts(ctx, st); err != nil {
 		return nil, err
 	}
@@ -200,6 +204,8 @@ func (c *chat) open(ctx context.Context) (*session, error) {
 // enter goes on in a session.
 func (c *chat) enter(s *session) {
 	c.session, c.agent, c.runtime, c.talk, c.compactor, c.name = s, s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
+	c.retitle(false)
+	c.renewStatus()
 }
 
 // greet names the model.

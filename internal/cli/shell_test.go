@@ -50,7 +50,7 @@ func TestDecidedByTyping(t *testing.T) {
 	require.False(t, (&chat{}).decidedByTyping(&aycoder.ApprovalRequest{Tool: "bash", Args: []byte(`{"command":""}`)}))
 }
 
-// What the policy refuses is refused to the user's own command, too.
+// The policy refuses the user's own command, too.
 func TestShellInPlanMode(t *testing.T) {
 	dir := t.TempDir()
 	shown := talkOn(t, newStage("!touch made\n"), policy.Plan, dir, script.Say("never"))
