@@ -55,6 +55,7 @@ type app struct {
 	signals               chan os.Signal
 	extensions            []Extension
 	conflicts             conflicts // of the chat, or nil
+	worktree              *worktree // of this session, or nil
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.
@@ -76,6 +77,12 @@ func (a *app) run(args []string) int {
 	if err != nil {
 		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
 		return exitUsage
+	}
+	if o.worktree != "" {
+		if a.worktree, err = a.enterWorktree(context.Background(), o.worktree); err != nil {
+			return a.failed(err)
+		}
+		defer a.worktree.end(a)
 	}
 	// Without a terminal at both ends there is no user to talk to.
 	o.print = o.print || !isTerminal(a.stdin) || !isTerminal(a.stdout)
@@ -164,7 +171,11 @@ func (a *app) chat(o *options) int {
 		c.session.close() // which may be another one then
 	}()
 	c.greet(s)
-	return c.run(ctx, strings.TrimSpace(o.prompt))
+	code := c.run(ctx, strings.TrimSpace(o.prompt))
+	if code == exitOK || code == exitInterrupted { // a signal does not wait for an answer
+		a.worktree.ask(ctx, c)
+	}
+	return code
 }
 
 // newChat makes a chat without an agent.

@@ -83,9 +83,7 @@ func (c *chat) renewStatus() {
 	go func() {
 		defer close(done)
 		defer cancel()
-		if out, err := firstLineOf(ctx, now.Dir, nil, "git", "symbolic-ref", "--short", "-q", "HEAD"); err == nil {
-			now.Branch = out
-		}
+		now.Branch, _ = git(ctx, now.Dir, "symbolic-ref", "--short", "-q", "HEAD")
 		in, err := json.Marshal(now)
 		if err != nil {
 			return
