@@ -24,6 +24,7 @@ type chat struct {
 	app       *app
 	options   *options
 	session   *session
+	finder    finder        // for completion
 	agent     aycoder.Agent // the runtime, or the conversation alone
 	talk      *sessions.Session
 	runtime   *harness.Runtime

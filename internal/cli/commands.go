@@ -141,7 +141,7 @@ func (c *chat) besides(text string) (handled bool, err error) {
 	return true, err
 }
 
-// complete returns what can follow at the cursor: commands, and paths behind an @.
+// complete returns what can follow at the cursor: commands, their arguments, and behind an @ files and what they declare.
 func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 	from = strings.LastIndexAny(text[:at], " \n") + 1
 	word := text[from:at]
@@ -157,9 +157,7 @@ func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 		name, _, _ := called(text)
 		list = c.argumentsOf(name)
 	case strings.HasPrefix(word, "@"):
-		for _, name := range c.paths() {
-			list = append(list, line.Candidate{Text: "@" + name})
-		}
+		list = c.found(word[1:])
 	}
 	return from, list
 }
@@ -178,30 +176,6 @@ func (c *chat) argumentsOf(name string) (list []line.Candidate) {
 		}
 	}
 	return list
-}
-
-// maxPaths bounds the paths that are looked at for a completion.
-const maxPaths = 20_000
-
-// paths returns the files of the workspace that are not ignored.
-func (c *chat) paths() (names []string) {
-	if c.runtime == nil {
-		return nil
-	}
-	i := slices.IndexFunc(c.runtime.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "glob" })
-	if i < 0 {
-		return nil
-	}
-	res, err := c.runtime.Tools[i].Call(context.Background(), aycoder.NewInvocation("complete", "glob", []byte(`{"pattern":"**/*"}`), nil))
-	if err != nil || res.IsError {
-		return nil
-	}
-	for name := range strings.Lines(res.Text()) {
-		if len(names) < maxPaths && !strings.HasPrefix(name, "[") {
-			names = append(names, strings.TrimSpace(name))
-		}
-	}
-	return names
 }
 
 // libraryNames are the commands and skills of the project and of the user.

@@ -168,6 +168,7 @@ func (a *app) chat(o *options) int {
 	c.enter(s)
 	defer func() {
 		c.status.end()
+		c.finder.close()
 		c.session.close() // which may be another one then
 	}()
 	c.greet(s)
@@ -214,6 +215,8 @@ func (c *chat) open(ctx context.Context) (*session, error) {
 
 // enter goes on in a session.
 func (c *chat) enter(s *session) {
+	c.finder.close()
+	c.finder = finder{}
 	c.session, c.agent, c.runtime, c.talk, c.compactor, c.name = s, s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
 	c.retitle(false)
 	c.renewStatus()

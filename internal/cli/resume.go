@@ -44,8 +44,9 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.session.close()
+	before := c.session
 	c.enter(s)
+	before.close()
 	c.changes, c.shown = nil, outputs{}
 	c.goesOn()
 	if c.talk.Pending() != nil {
