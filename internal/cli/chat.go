@@ -201,7 +201,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.line(c.paint(red, "! "+explain(err)))
 	default:
 		c.warnCut(&res)
-		c.summary(c.name(), &res, time.Since(start)-c.waited)
+		c.summary(c.name(), &res, c.filled(), time.Since(start)-c.waited)
 	}
 	c.heard = ""
 	c.renewStatus()

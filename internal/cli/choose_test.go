@@ -72,6 +72,7 @@ func TestResumeCommand(t *testing.T) {
 	require.Contains(t, last, "first talk")
 	require.NotContains(t, last, "second talk")
 	inOrder(t, chats(t, s, "/resume talk\n1\n/tree\n\n", options{}), "1  first talk", "2  second talk", "goes on behind the answer to: and more")
+	inOrder(t, chats(t, s, "/cost all\n", options{}), "by model", "anthropic/claude-test  3 answers  30 in, 15 out", "by day", "3 answers")
 }
 
 // The commands of the program are called in the conversation, too.

@@ -36,7 +36,7 @@ func commands() []command {
 		{"redo", "", "takes that back", false, (*chat).redo},
 		{"diff", "", "shows the changes of the last turn", false, (*chat).showDiff},
 		{"show", "[number]", "shows an output of a tool whole", true, (*chat).show},
-		{"cost", "", "tells what the conversation has cost", true, (*chat).cost},
+		{"cost", "[all]", "tells what the conversation has used by model, day and tool, or all of this directory", true, (*chat).cost},
 		{"context", "", "tells what fills the window of the model", true, (*chat).window},
 		{"permissions", "[drop number]", "lists the rules in force, and takes one back", true, (*chat).permissions},
 		{"todo", "", "lists the tasks of the model", true, (*chat).todo},

@@ -17,7 +17,6 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
-	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tokens"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -60,55 +59,6 @@ func (c *chat) show(_ context.Context, words string) (string, error) {
 		return "", nil
 	}
 	return "", fmt.Errorf("there is no output %q any more: /show lists those that there are", cleanLine(words))
-}
-
-// cost adds up what the models of the conversation have used.
-func (c *chat) cost(context.Context, string) (string, error) {
-	v := c.talk.View()
-	type sum struct {
-		model    string
-		answers  int
-		used     aycoder.Usage
-		cost     float64
-		unpriced int
-	}
-	var all []*sum
-	for i := range v.Len() {
-		n := v.Node(sessions.ID(i))
-		if n == nil || n.Answer == nil {
-			continue
-		}
-		model := strings.Trim(n.Answer.Provider+"/"+n.Answer.Model, "/")
-		at := slices.IndexFunc(all, func(s *sum) bool { return s.model == model })
-		if at < 0 {
-			at, all = len(all), append(all, &sum{model: model})
-		}
-		s := all[at]
-		s.answers++
-		s.used = added(s.used, n.Answer.Usage)
-		s.cost += n.Answer.Cost
-		if n.Answer.Cost == 0 {
-			s.unpriced++
-		}
-	}
-	for _, s := range all {
-		text := fmt.Sprintf("%s  %s  %d in, %d out, %d from the cache  $%.4f", cleanLine(s.model), count(s.answers, "answer"),
-			s.used.Input+s.used.CacheWrite, s.used.Output, s.used.CacheRead, s.cost)
-		if s.unpriced > 0 {
-			text += fmt.Sprintf(" and %s without a price", count(s.unpriced, "answer"))
-		}
-		c.line(text)
-	}
-	c.none(len(all), "No model has answered yet.")
-	return "", nil
-}
-
-func added(a, b aycoder.Usage) aycoder.Usage {
-	a.Input += b.Input
-	a.Output += b.Output
-	a.CacheRead += b.CacheRead
-	a.CacheWrite += b.CacheWrite
-	return a
 }
 
 // window estimates what the next request holds.

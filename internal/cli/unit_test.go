@@ -507,3 +507,25 @@ func TestNotice(t *testing.T) {
 	newView(plainPaper(&b), false).event(&aycoder.Notice{Source: "hook", Text: "two files\n were \x1b[31mformatted"})
 	require.Equal(t, "! two files were ␛[31mformatted\n", b.String())
 }
+
+// The line below a turn fits, and leaves out what matters least.
+func TestSummary(t *testing.T) {
+	res := &aycoder.Result{Usage: aycoder.Usage{Input: 1234, Output: 56, CacheRead: 2_000_000, CacheWrite: 10}, Spent: []aycoder.Spent{{Cost: 0.01}, {Cost: 0.0023}}}
+	for _, tt := range []struct {
+		cols int
+		want string
+	}{
+		{100, "acme/large · 3 tools · 1.2k in, 56 out, 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{75, "acme/large · 1.2k in, 56 out, 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{70, "large · 1.2k in, 56 out, 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{20, "large · 1.2k in, 56…"},
+	} {
+		var b strings.Builder
+		s := tty.New(&b, func() (int, int) { return tt.cols, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})
+		v := newView(&paper{Screen: s}, false)
+		v.calls = 3
+		v.summary("acme/large", res, stateContext{Tokens: 7, Window: 100, Percent: 7}, 2*time.Second)
+		require.NoError(t, s.Close())
+		require.Contains(t, b.String(), "\x1b[2m"+tt.want+"\x1b[0m")
+	}
+}

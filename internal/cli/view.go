@@ -299,14 +299,46 @@ func seconds(d time.Duration) string {
 	return strconv.Itoa(int(d.Seconds())) + "s"
 }
 
-// summary prints the line below a turn.
-func (v *view) summary(model string, res *aycoder.Result, took time.Duration) {
+// summary prints the line below a turn. What it cannot hold is left out.
+func (v *view) summary(model string, res *aycoder.Result, full stateContext, took time.Duration) {
 	u := res.Usage
+	tokens := kilo(u.Input+u.CacheWrite) + " in, " + kilo(u.Output) + " out"
+	if u.CacheRead > 0 {
+		tokens += ", " + kilo(u.CacheRead) + " cached"
+	}
+	parts := []string{model, count(v.calls, "tool"), tokens}
+	cost := 0.0
+	for _, s := range res.Spent {
+		cost += s.Cost
+	}
+	if cost > 0 {
+		parts = append(parts, fmt.Sprintf("$%.4f", cost))
+	}
+	if full.Window > 0 {
+		parts = append(parts, fmt.Sprintf("context %d%%", full.Percent))
+	}
+	parts = append(parts, short(took))
 	sep := v.glyph(" · ", " - ")
-	v.line(v.paint(faint, strings.Join([]string{
-		model, count(v.calls, "tool"), count(res.Turns, "turn"),
-		fmt.Sprintf("%d tokens", u.Input+u.CacheRead+u.CacheWrite+u.Output), short(took),
-	}, sep)))
+	text := strings.Join(parts, sep)
+	if columns(text) > v.width() {
+		parts = slices.Delete(parts, 1, 2)
+		text = strings.Join(parts, sep)
+	}
+	if _, name, ok := strings.Cut(text, "/"); ok && columns(text) > v.width() {
+		text = name
+	}
+	v.line(v.paint(faint, fit(text, v.width())))
+}
+
+// kilo formats a number in few characters.
+func kilo(n int64) string {
+	switch {
+	case n < 1000:
+		return strconv.FormatInt(n, 10)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1_000_000)
 }
 
 func count(n int, what string) string {
