@@ -178,7 +178,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	ctx, c.stop = context.WithCancel(outer)
 	defer c.stop()
 	var res aycoder.Result
-	start := time.Now()
+	start, known := time.Now(), c.talk.View().Len()
 	c.begin()
 	c.stopping, c.waited = false, 0
 	c.retitle(true)
@@ -201,7 +201,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.line(c.paint(red, "! "+explain(err)))
 	default:
 		c.warnCut(&res)
-		c.summary(c.name(), &res, c.filled(), time.Since(start)-c.waited)
+		c.summary(c.name(), &res, spentSince(outer, c.talk.View(), known), c.filled(), time.Since(start)-c.waited)
 	}
 	c.heard = ""
 	c.renewStatus()

@@ -165,7 +165,7 @@ func TestDemo(t *testing.T) {
 	p.answers("y")
 	p.expect("ok   greet Ada Bob")
 	p.expect("The check passes")
-	p.expect("demo · 6 tools · 0 in, 0 out")
+	p.expect("demo · 6 tools · 0 in · 0 out")
 	t.Logf("asked after %v, done after %v, typing pace and %v to read the question included",
 		asked.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), tty.ReadTime)
 	p.expect("demo> ")

@@ -32,19 +32,23 @@ type stateContext struct {
 	Percent int64 `json:"percent"`
 }
 
-// state returns the state of the conversation, without the branch of git.
+// state returns the state of the conversation, without its cost and the branch of git.
 func (c *chat) state() state {
 	s := state{Model: c.name(), Dir: c.session.dir, Session: c.session.id(), Title: c.talk.View().Title(), Context: c.filled()}
 	if c.runtime.Policy != nil {
 		s.Mode = string(c.runtime.Policy.Mode())
 	}
-	v := c.talk.View()
-	for i := range v.Len() {
+	return s
+}
+
+// spentSince adds up what the answers have cost, from one node of a conversation on.
+func spentSince(ctx context.Context, v *sessions.View, from int) (sum float64) {
+	for i := from; i < v.Len() && ctx.Err() == nil; i++ {
 		if n := v.Node(sessions.ID(i)); n != nil && n.Answer != nil {
-			s.Cost += n.Answer.Cost
+			sum += n.Answer.Cost
 		}
 	}
-	return s
+	return sum
 }
 
 // filled says how much of the window the last answer of the model and its request have taken.
@@ -76,13 +80,14 @@ func (c *chat) renewStatus() {
 		return
 	}
 	c.status.end()
-	now := c.state()
+	now, v := c.state(), c.talk.View()
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	lines, done := make(chan string, 1), make(chan struct{})
 	c.status = statusLine{lines, func() { cancel(); <-done }}
 	go func() {
 		defer close(done)
 		defer cancel()
+		now.Cost = spentSince(ctx, v, 0)
 		now.Branch, _ = git(ctx, now.Dir, "symbolic-ref", "--short", "-q", "HEAD")
 		in, err := json.Marshal(now)
 		if err != nil {

@@ -510,21 +510,22 @@ func TestNotice(t *testing.T) {
 
 // The line below a turn fits, and leaves out what matters least.
 func TestSummary(t *testing.T) {
-	res := &aycoder.Result{Usage: aycoder.Usage{Input: 1234, Output: 56, CacheRead: 2_000_000, CacheWrite: 10}, Spent: []aycoder.Spent{{Cost: 0.01}, {Cost: 0.0023}}}
+	res := &aycoder.Result{Usage: aycoder.Usage{Input: 1234, Output: 56, CacheRead: 2_000_000, CacheWrite: 10}}
 	for _, tt := range []struct {
 		cols int
 		want string
 	}{
-		{100, "acme/large · 3 tools · 1.2k in, 56 out, 2.0M cached · $0.0123 · context 7% · 2.0s"},
-		{75, "acme/large · 1.2k in, 56 out, 2.0M cached · $0.0123 · context 7% · 2.0s"},
-		{70, "large · 1.2k in, 56 out, 2.0M cached · $0.0123 · context 7% · 2.0s"},
-		{20, "large · 1.2k in, 56…"},
+		{100, "acme/large · 3 tools · 1.2k in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{78, "acme/large · 1.2k in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{66, "acme/large · 1.2k in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{58, "large · 1.2k in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{20, "large · 1.2k in · 5…"},
 	} {
 		var b strings.Builder
 		s := tty.New(&b, func() (int, int) { return tt.cols, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})
 		v := newView(&paper{Screen: s}, false)
 		v.calls = 3
-		v.summary("acme/large", res, stateContext{Tokens: 7, Window: 100, Percent: 7}, 2*time.Second)
+		v.summary("acme/large", res, 0.0123, stateContext{Tokens: 7, Window: 100, Percent: 7}, 2*time.Second)
 		require.NoError(t, s.Close())
 		require.Contains(t, b.String(), "\x1b[2m"+tt.want+"\x1b[0m")
 	}

@@ -299,17 +299,13 @@ func seconds(d time.Duration) string {
 	return strconv.Itoa(int(d.Seconds())) + "s"
 }
 
-// summary prints the line below a turn. What it cannot hold is left out.
-func (v *view) summary(model string, res *aycoder.Result, full stateContext, took time.Duration) {
+// summary prints the line below a turn. What has no room is left out.
+func (v *view) summary(model string, res *aycoder.Result, cost float64, full stateContext, took time.Duration) {
 	u := res.Usage
-	tokens := kilo(u.Input+u.CacheWrite) + " in, " + kilo(u.Output) + " out"
+	tools, cached := count(v.calls, "tool"), kilo(u.CacheRead)+" cached"
+	parts := []string{model, tools, kilo(u.Input+u.CacheWrite) + " in", kilo(u.Output) + " out"}
 	if u.CacheRead > 0 {
-		tokens += ", " + kilo(u.CacheRead) + " cached"
-	}
-	parts := []string{model, count(v.calls, "tool"), tokens}
-	cost := 0.0
-	for _, s := range res.Spent {
-		cost += s.Cost
+		parts = append(parts, cached)
 	}
 	if cost > 0 {
 		parts = append(parts, fmt.Sprintf("$%.4f", cost))
@@ -318,16 +314,16 @@ func (v *view) summary(model string, res *aycoder.Result, full stateContext, too
 		parts = append(parts, fmt.Sprintf("context %d%%", full.Percent))
 	}
 	parts = append(parts, short(took))
-	sep := v.glyph(" · ", " - ")
-	text := strings.Join(parts, sep)
-	if columns(text) > v.width() {
-		parts = slices.Delete(parts, 1, 2)
-		text = strings.Join(parts, sep)
+	text := func() string { return strings.Join(parts, v.glyph(" · ", " - ")) }
+	for _, less := range []string{tools, cached} {
+		if columns(text()) > v.width() {
+			parts = slices.DeleteFunc(parts, func(p string) bool { return p == less })
+		}
 	}
-	if _, name, ok := strings.Cut(text, "/"); ok && columns(text) > v.width() {
-		text = name
+	if _, name, ok := strings.Cut(model, "/"); ok && columns(text()) > v.width() {
+		parts[0] = name
 	}
-	v.line(v.paint(faint, fit(text, v.width())))
+	v.line(v.paint(faint, fit(text(), v.width())))
 }
 
 // kilo formats a number in few characters.
