@@ -149,14 +149,12 @@ func TestDescribeRule(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"change", "--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@\n a\n-b\n+c\n d\n", "     3   a\n     4 - b\n     4 + c\n     5   d\n"},
-		{"dashes in the file", "@@ -1 +1 @@\n--- old\n+++ new\n", "     1 - -- old\n     1 + ++ new\n"},
-		{"new file", "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n", "     1 + a\n     2 + b\n"},
-		{"no newline", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", "     1 - a\n       \\ No newline at end of file\n     1 + a\n"},
+		{"change", "--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@\n a\n-b\n+c\n d\n", " 3   a\n 4 - b\n 4 + c\n 5   d\n"},
+		{"no newline", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", " 1 - a\n     \\ no newline at end\n 1 + a\n"},
 		{"several files", "diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n" +
 			"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n",
-			"  --- a/x\n     1 - a\n  --- a/y\n  +++ b/y\n     1 - a\n     1 + b\n"},
-		{"no diff", "Deletes 3 things.\x1b[2J", "  Deletes 3 things.␛[2J\n"},
+			"x  +0 -1 - deleted\n 1 - a\ny  +1 -1\n 1 - a\n 1 + b\n"},
+		{"no diff", "Deletes 3 things.\x1b[2J", "  Deletes 3 things.^[[2J\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
