@@ -513,11 +513,11 @@ func TestSummary(t *testing.T) {
 		cols int
 		want string
 	}{
-		{100, "acme/large · 3 tools · 1.2k in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
-		{78, "acme/large · 1.2k in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
-		{66, "acme/large · 1.2k in · 56 out · $0.0123 · context 7% · 2.0s"},
-		{58, "large · 1.2k in · 56 out · $0.0123 · context 7% · 2.0s"},
-		{20, "large · 1.2k in · 5…"},
+		{100, "acme/large · 3 tools · 1.2k tokens in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{86, "acme/large · 1.2k tokens in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{72, "acme/large · 1.2k tokens in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{64, "large · 1.2k tokens in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{20, "large · 1.2k tokens…"},
 	} {
 		var b strings.Builder
 		s := tty.New(&b, func() (int, int) { return tt.cols, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})

@@ -303,7 +303,7 @@ func seconds(d time.Duration) string {
 func (v *view) summary(model string, res *aycoder.Result, cost float64, full stateContext, took time.Duration) {
 	u := res.Usage
 	tools, cached := count(v.calls, "tool"), kilo(u.CacheRead)+" cached"
-	parts := []string{model, tools, kilo(u.Input+u.CacheWrite) + " in", kilo(u.Output) + " out"}
+	parts := []string{model, tools, kilo(u.Input+u.CacheWrite) + " tokens in", kilo(u.Output) + " out"}
 	if u.CacheRead > 0 {
 		parts = append(parts, cached)
 	}
