@@ -299,7 +299,7 @@ func seconds(d time.Duration) string {
 	return strconv.Itoa(int(d.Seconds())) + "s"
 }
 
-// summary prints the line below a turn. What has no room is left out.
+// summary prints the line below a turn. Parts without room are left out.
 func (v *view) summary(model string, res *aycoder.Result, cost float64, full stateContext, took time.Duration) {
 	u := res.Usage
 	tools, cached := count(v.calls, "tool"), kilo(u.CacheRead)+" cached"

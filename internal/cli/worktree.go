@@ -88,7 +88,7 @@ func (w *worktree) untouched(ctx context.Context) bool {
 	return err == nil && head == w.base && w.changes(ctx) == ""
 }
 
-// ask asks whether to keep a worktree in which something was made. Who says nothing keeps it.
+// ask asks whether to keep a worktree in which something was made. Without an answer, it is kept.
 func (w *worktree) ask(ctx context.Context, c *chat) {
 	if w == nil || w.untouched(ctx) {
 		return
