@@ -105,14 +105,8 @@ func named(raw json.RawMessage) []string {
 func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
 	key, err := c.answerKey(what, toCall, c.send)
 	switch {
-	case errors.Is(err, errInterrupt):
+	case c.halted(err):
 		c.fresh()
-		if !c.stopping {
-			c.interrupt()
-		}
-		return true
-	case errors.Is(err, errHangup):
-		c.quit(exitTerminated)
 		return true
 	case err != nil || key == endOfInput:
 		c.line("no (end of input)")
@@ -145,8 +139,7 @@ const askHelp = `  y  do it once
 
 func (c *chat) refuse(a *aycoder.ApprovalRequested) bool {
 	reason, err := c.readLine("  Tell the model why (Enter to skip): ", "")
-	if errors.Is(err, errInterrupt) {
-		c.interrupt()
+	if c.halted(err) {
 		return true
 	}
 	a.Deny(strings.TrimSpace(reason))
@@ -165,8 +158,7 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 		c.line(fmt.Sprintf("  %d  %s", i+1, describe(r)))
 	}
 	line, err := c.readLine("  Number, with s to save it for this directory (Enter: back to the question): ", "")
-	if errors.Is(err, errInterrupt) {
-		c.interrupt()
+	if c.halted(err) {
 		return true
 	}
 	var n int
@@ -216,8 +208,7 @@ func describe(text string) string {
 func (c *chat) change(a *aycoder.ApprovalRequested) bool {
 	args, err := c.editArgs(a.Request.Args)
 	switch {
-	case errors.Is(err, errInterrupt):
-		c.interrupt()
+	case c.halted(err):
 		return true
 	case errors.Is(err, io.EOF):
 		a.Deny("end of input: nobody is there to approve")

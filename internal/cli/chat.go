@@ -71,8 +71,9 @@ func (c *chat) leave(err error) int {
 		return c.code
 	case errors.Is(err, errInterrupt):
 		return exitInterrupted
-	case errors.Is(err, errHangup):
-		return exitTerminated
+	}
+	if s, ok := errors.AsType[*signalled](err); ok {
+		return exitCode(s.sig)
 	}
 	return exitOK
 }
@@ -96,7 +97,7 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 		switch {
 		case c.over:
 			return "", errInterrupt
-		case errors.Is(err, io.EOF), errors.Is(err, errHangup):
+		case errors.Is(err, io.EOF), is[*signalled](err):
 			return "", err
 		case errors.Is(err, errInterrupt):
 			continue
@@ -124,7 +125,7 @@ func (c *chat) entered() (string, error) {
 			}
 			continue
 		case h.sig != nil:
-			return "", errHangup
+			return "", signalError(h.sig)
 		case h.ended:
 			return c.half()
 		case isKey(h.key, "esc"):
@@ -200,7 +201,7 @@ func (c *chat) believes(ctx context.Context, err error) bool {
 		return false
 	}
 	yes, asked := c.decide(ctx, c.settings, e.Question)
-	return yes && asked == nil
+	return !c.halted(asked) && yes && asked == nil
 }
 
 func (c *chat) warnCut(res *aycoder.Result) {
@@ -219,6 +220,7 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<
 func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
+	defer c.abandon(steps, next)
 	c.working = true
 	defer func() { c.working = false }()
 	c.editor.SetPrompt(c.glyph("› ", "> "))
@@ -244,6 +246,20 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 			if ev := c.typed(h.key); ev.Kind == line.Submit {
 				c.send(ev.Text)
 			}
+		}
+	}
+}
+
+// abandon stops a run whose events nobody shows any more, because of a panic. Otherwise it is over already.
+func (c *chat) abandon(steps <-chan step, next chan<- struct{}) {
+	c.stop()
+	for {
+		select {
+		case _, ok := <-steps:
+			if !ok {
+				return
+			}
+		case next <- struct{}{}:
 		}
 	}
 }
@@ -278,6 +294,20 @@ func (c *chat) signalled(sig os.Signal) {
 func (c *chat) interrupt() {
 	c.stopAt, c.stopping = time.Now(), true
 	c.stop()
+}
+
+// halted stops the turn, or the program, if the error of a question says so.
+func (c *chat) halted(err error) bool {
+	s, ends := errors.AsType[*signalled](err)
+	switch {
+	case ends:
+		c.quit(exitCode(s.sig))
+	case !errors.Is(err, errInterrupt):
+		return false
+	case !c.stopping:
+		c.interrupt()
+	}
+	return true
 }
 
 func (c *chat) quit(code int) {

@@ -64,14 +64,8 @@ func (c *chat) resolve(ask *conflict) {
 	for !c.stopping {
 		key, err := c.answerKey("Which?", toConflict, c.send)
 		switch {
-		case errors.Is(err, errInterrupt):
+		case c.halted(err):
 			c.fresh()
-			if !c.stopping {
-				c.interrupt()
-			}
-			continue
-		case errors.Is(err, errHangup):
-			c.quit(exitTerminated)
 			continue
 		case err != nil || key == endOfInput || key == 'n':
 			ask.reply <- resolution{}

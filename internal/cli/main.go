@@ -152,13 +152,16 @@ func (a *app) chat(o *options) int {
 	a.conflicts = c.conflicts
 	s, err := c.open(ctx, a, o)
 	switch {
-	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
+	case errors.Is(err, errInterrupt), is[*signalled](err), errors.Is(err, io.EOF):
 		return c.leave(err)
 	case err != nil:
 		screen.Close()
 		return a.failed(err)
 	}
-	defer s.close()
+	defer func() {
+		_ = screen.Close() // at once, also if the session takes long
+		s.close()
+	}()
 	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
 	c.greet(s)
 	return c.run(ctx, strings.TrimSpace(o.prompt))

@@ -17,10 +17,9 @@ const (
 	tickEvery   = 100 * time.Millisecond
 )
 
-var (
-	errInterrupt = errors.New("interrupted")
-	errHangup    = errors.New("terminated")
-)
+// errInterrupt is the error of a question that the user has interrupted. A signal that ends the program is a
+// [*signalled].
+var errInterrupt = errors.New("interrupted")
 
 // A ui is the terminal of a chat: what is printed, the keys, and the status area, which shows what the agent is
 // doing, the question that is open, and what is being typed. It belongs to one goroutine.
@@ -65,6 +64,9 @@ func (u *ui) wait(steps <-chan step, asks <-chan *conflict, ticks <-chan time.Ti
 		case k, ok := <-keys:
 			if !ok {
 				u.closed = true
+				if errors.Is(u.keys.Err(), tty.ErrHangup) { // the signal may come later
+					return happening{sig: syscall.SIGHUP}
+				}
 				return happening{ended: true}
 			}
 			u.hint = ""
@@ -123,7 +125,7 @@ func signalError(sig os.Signal) error {
 	if sig == os.Interrupt {
 		return errInterrupt
 	}
-	return errHangup
+	return &signalled{sig}
 }
 
 // exitCode returns the exit code for a program that a signal ended.
