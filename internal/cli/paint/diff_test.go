@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/cli/paint"
 	"github.com/aycoder/aycoder/internal/textdiff"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // TestDiffExamples compares the diff of testdata with what it looks like.
@@ -70,6 +71,7 @@ var paintedLine = regexp.MustCompile(`^ *(\d+)(?: ([ +-]) ?(.*))?$`)
 // TestDiffLines checks that each line of a painted diff is that of the text, by its number, that
 // none is missing, and that lines which look like headers are not taken for some.
 func TestDiffLines(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
@@ -103,6 +105,7 @@ func TestDiffLines(t *testing.T) {
 
 // TestDiffBeside checks the same for both sides of the other view.
 func TestDiffBeside(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 10))
 	const half = (200 - 3) / 2
@@ -129,6 +132,7 @@ func TestDiffBeside(t *testing.T) {
 // TestPick checks that a diff with some of its hunks can be applied, and makes the text in which
 // only these are changed.
 func TestPick(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(11, 12))
 	picked := 0
@@ -193,6 +197,7 @@ func TestDiffMarks(t *testing.T) {
 
 // TestDiffFits checks hostile texts in all widths.
 func TestDiffFits(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 200 {
