@@ -47,9 +47,11 @@ type chat struct {
 // run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
 	if prompt != "" {
-		c.line(c.paint(cyan, c.label+"> "+clean(prompt)))
-	} else if c.talk.Pending() != nil {
-		c.turn(ctx, "") // asks again what nobody could be asked
+		c.line(c.paint(cyan, c.label+"> "+said(prompt)))
+	} else if c.talk.Pending() != nil { // a run that was killed, or that nobody could be asked about
+		v := c.talk.View()
+		c.line(c.paint(cyan, c.label+"> "+promptOf(v.Node(promptBefore(v, c.talk.Head())))))
+		c.turn(ctx, "")
 	}
 	for !c.over {
 		if prompt == "" {
@@ -102,7 +104,7 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 		case errors.Is(err, errInterrupt):
 			continue
 		case err != nil:
-			c.line(c.paint(red, "! "+explain(err)))
+			c.complain(err)
 		case prompt != "":
 			return prompt, nil
 		}
@@ -187,7 +189,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	case c.believes(outer, err):
 		c.turn(outer, prompt)
 	case err != nil:
-		c.line(c.paint(red, "! "+explain(err)))
+		c.complain(err)
 	default:
 		c.warnCut(&res)
 		c.summary(c.name(), &res, time.Since(start)-c.waited)
@@ -206,7 +208,7 @@ func (c *chat) believes(ctx context.Context, err error) bool {
 
 func (c *chat) warnCut(res *aycoder.Result) {
 	if res.Stop == aycoder.StopMaxTokens {
-		c.line(c.paint(yellow, "! "+cutWarning))
+		c.prose(yellow, "! "+cutWarning)
 	}
 }
 
@@ -326,7 +328,7 @@ func (c *chat) send(text string) {
 		c.fill = strings.TrimSpace(c.fill + " " + text)
 		return
 	}
-	c.line(c.paint(cyan, c.glyph("› ", "> ")+clean(text)))
+	c.line(c.paint(cyan, c.glyph("› ", "> ")+said(text)))
 	_ = c.history.Add(text)
 	if words, ok := compactCommand(text); ok {
 		c.complain(c.talk.Steer(context.Background(), "", compaction.Command(words)))
@@ -346,14 +348,14 @@ func (c *chat) later() {
 		return
 	}
 	c.editor.Clear()
-	c.line(c.paint(cyan, c.glyph("» ", ">> ")+clean(text)))
+	c.line(c.paint(cyan, c.glyph("» ", ">> ")+said(text)))
 	c.complain(c.talk.FollowUp(context.Background(), text))
 }
 
 // complain shows an error, if there is one.
 func (c *chat) complain(err error) {
 	if err != nil {
-		c.line(c.paint(red, "! "+explain(err)))
+		c.prose(red, "! "+explain(err))
 	}
 }
 

@@ -46,7 +46,7 @@ func (c conflicts) option() harness.Option {
 	}))
 }
 
-var toConflict = choices{"yYtTeEwWnN", "y keep yours · t take the agent's · e edit · w write markers · n refuse",
+var toConflict = choices{"yYtTeEwWnN", "y yours · t the agent's · e edit · w with markers · n refuse",
 	[]string{"y", "yes", "t", "e", "w", "n", "no"}}
 
 // resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file.

@@ -203,10 +203,10 @@ func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
 func (c *chat) greet(s *session) {
 	if s.demo {
 		c.label, c.fill = "demo", demoTask
-		c.line(demoLabel(s.dir, s.why) + "Press Enter to let it work.\n")
+		c.prose("", demoLabel(s.dir, s.why)+"Press Enter to let it work.\n")
 		return
 	}
-	c.line(strings.TrimSpace("Using "+s.model()+"."+" "+s.why) + " /help tells what else there is; ctrl-d leaves.")
+	c.prose("", strings.TrimSpace("Using "+s.model()+"."+" "+s.why)+" /help tells what else there is; ctrl-d leaves.")
 	if id := s.id(); id != "" && s.Session.Head() != 0 {
 		c.line("Going on with session " + id + ".")
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,13 +19,14 @@ import (
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
 )
 
-// A terminal is the program in a pseudo terminal of 80 by 24.
+// A terminal is the program in a pseudo terminal of 24 rows.
 type terminal struct {
 	*ttytest.Terminal
 
 	t    *testing.T
 	cmd  *exec.Cmd
 	temp string
+	cols int // 0 means 80
 
 	seen  int // some lines before the text that expect has found
 	found map[seenAt]bool
@@ -41,10 +43,10 @@ func startTerminal(t *testing.T, env []string, args ...string) *terminal {
 // begin starts the program, after prepare has seen its command.
 func (p *terminal) begin(args, env []string, prepare func(*exec.Cmd)) {
 	p.t.Helper()
-	p.found = map[seenAt]bool{}
+	p.seen, p.found = 0, map[seenAt]bool{}
 	p.cmd = program(p.t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
 	prepare(p.cmd)
-	p.Terminal = ttytest.Start(p.t, p.cmd, 80, 24)
+	p.Terminal = ttytest.Start(p.t, p.cmd, cmp.Or(p.cols, 80), 24)
 }
 
 // endsByEOF answers every question and prompt with the end of the input until the program ends.

@@ -31,6 +31,8 @@ type ui struct {
 	edit    func(ending string, text []byte) ([]byte, error) // the user's editor, or nil
 
 	asked    *question
+	reading  bool      // a line is asked for, besides the one at the prompt
+	heading  string    // what that line is for, if it is too long for a prompt
 	working  bool      // the status area shows what the agent is doing
 	stopping bool      // it is being stopped
 	lastKey  time.Time // the newest key
@@ -96,11 +98,14 @@ func (u *ui) refresh() {
 			lines = append(lines, tty.Wrap(rest, cols, "")...)
 		}
 	}
-	if u.working && u.asked == nil {
+	if u.working && u.asked == nil && !u.reading {
 		lines = append(lines, u.activity(u.stopping)...)
 	}
 	if u.asked != nil {
 		lines = append(lines, u.asked.line(u))
+	}
+	if u.heading != "" {
+		lines = append(lines, tty.Wrap(u.heading, cols, "  ")...)
 	}
 	v := u.editor.View(cols)
 	at := tty.Cursor{Row: len(lines) + v.Row, Col: v.Col, Drawn: u.working}
@@ -140,8 +145,12 @@ func exitCode(sig os.Signal) int {
 // terminal itself edits the line, and Enter accepts the offered text.
 func (u *ui) readLine(prompt, fill string) (string, error) {
 	was := u.editor
-	defer func() { u.editor = was }()
-	u.editor = line.New(line.Options{Prompt: prompt})
+	defer func() { u.editor, u.reading, u.heading = was, false, "" }()
+	u.editor, u.reading = line.New(line.Options{Prompt: prompt}), true
+	if u.Fancy() && columns(prompt) > u.width()/2 {
+		u.heading = prompt
+		u.editor.SetPrompt("› ")
+	}
 	u.offer(prompt, fill)
 	for {
 		h := u.wait(nil, nil, nil)
@@ -203,7 +212,7 @@ func (u *ui) half() (string, error) {
 // echo leaves what was entered on the screen. A plain terminal has done that itself.
 func (u *ui) echo(prompt, text string) {
 	if u.Fancy() {
-		u.line(u.paint(cyan, prompt+clean(text)))
+		u.line(u.paint(cyan, prompt+said(text)))
 	}
 }
 

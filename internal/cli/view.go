@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 const (
@@ -83,7 +84,7 @@ func (v *view) event(ev aycoder.Event) {
 	case *aycoder.TurnFinished:
 		v.turn(ev)
 	case *aycoder.Notice:
-		v.line(v.paint(yellow, "! "+cleanLine(ev.Text)))
+		v.prose(yellow, "! "+cleanLine(ev.Text))
 	case *aycoder.Compacting:
 		v.line(v.paint(faint, "compacting "+v.glyph("…", "...")))
 	case *aycoder.Compacted:
@@ -107,6 +108,7 @@ func (v *view) says(text string) {
 			v.fresh()
 			v.answer = paint.NewMarkdown(v.style(), lines{v.paper})
 		}
+		v.answer.SetWidth(v.width())
 		_, _ = v.answer.Write([]byte(text)) // the screen keeps its error
 	}
 }
@@ -167,7 +169,7 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 
 // changed reports that a call met changes of the user.
 func (v *view) changed(f *edit.FileResult, what string) {
-	v.line(v.paint(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what)))
+	v.prose(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what))
 }
 
 // subjectOf returns the subject of a call for people; for a search it is the pattern.
@@ -242,7 +244,13 @@ func (v *view) output(text string) {
 		keep = verboseLines
 	}
 	for _, line := range fold(clean(text), keep) {
-		v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + v.bounded(line))
+		rows := []string{v.bounded(line)}
+		if v.Fancy() {
+			rows = tty.Wrap(rows[0], max(v.width()-4, 1), "")
+		}
+		for _, row := range rows {
+			v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + row)
+		}
 	}
 }
 
@@ -264,7 +272,7 @@ func (v *view) retrying(ev *aycoder.Retrying) {
 	if ev.After > 0 {
 		text += " in " + short(ev.After)
 	}
-	v.line(v.paint(yellow, text))
+	v.prose(yellow, text)
 }
 
 const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -303,10 +311,10 @@ func seconds(d time.Duration) string {
 func (v *view) summary(model string, res *aycoder.Result, took time.Duration) {
 	u := res.Usage
 	sep := v.glyph(" · ", " - ")
-	v.line(v.paint(faint, strings.Join([]string{
+	v.prose(faint, strings.Join([]string{
 		model, count(v.calls, "tool"), count(res.Turns, "turn"),
 		fmt.Sprintf("%d tokens", u.Input+u.CacheRead+u.CacheWrite+u.Output), short(took),
-	}, sep)))
+	}, sep))
 }
 
 func count(n int, what string) string {
