@@ -19,7 +19,7 @@ import (
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
 )
 
-// A terminal is the program in a pseudo terminal of 24 rows.
+// A terminal is the program in a pseudo terminal.
 type terminal struct {
 	*ttytest.Terminal
 
@@ -27,6 +27,7 @@ type terminal struct {
 	cmd  *exec.Cmd
 	temp string
 	cols int // 0 means 80
+	rows int // 0 means 24
 
 	seen  int // some lines before the text that expect has found
 	found map[seenAt]bool
@@ -46,7 +47,7 @@ func (p *terminal) begin(args, env []string, prepare func(*exec.Cmd)) {
 	p.seen, p.found = 0, map[seenAt]bool{}
 	p.cmd = program(p.t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
 	prepare(p.cmd)
-	p.Terminal = ttytest.Start(p.t, p.cmd, cmp.Or(p.cols, 80), 24)
+	p.Terminal = ttytest.Start(p.t, p.cmd, cmp.Or(p.cols, 80), cmp.Or(p.rows, 24))
 }
 
 // endsByEOF answers every question and prompt with the end of the input until the program ends.

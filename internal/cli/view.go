@@ -19,6 +19,7 @@ const (
 	shownLines   = 8   // of a tool's output
 	previewLines = 40  // of a change, before an approval
 	verboseLines = 400 // of both, with -verbose
+	narrow       = 60  // columns below which less is said
 )
 
 // A view shows the events of a run on a screen.
@@ -211,7 +212,7 @@ func (v *view) layout(ev *aycoder.ToolFinished, subject string) string {
 		left += " " + s
 	}
 	right := cleanLine(ev.Summary)
-	if ev.Elapsed > 0 {
+	if ev.Elapsed > 0 && v.width() >= narrow {
 		right = strings.TrimPrefix(right+" · "+short(ev.Elapsed), " · ")
 	}
 	if !v.Fancy() {
