@@ -71,9 +71,10 @@ func publish(t *testing.T, dir, proxy string) {
 	require.NoError(t, err)
 	require.NotContains(t, string(mod), "replace", "a module with a replacement cannot be installed by its version")
 	for name, data := range map[string]string{
-		".mod": string(mod), ".info": fmt.Sprintf(`{"Version":%q,"Time":"2026-01-02T03:04:05Z"}`, moduleVersion),
+		"list": moduleVersion + "\n", moduleVersion + ".mod": string(mod),
+		moduleVersion + ".info": fmt.Sprintf(`{"Version":%q,"Time":"2026-01-02T03:04:05Z"}`, moduleVersion),
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(to, moduleVersion+name), []byte(data), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), []byte(data), 0o644))
 	}
 	f, err := os.Create(filepath.Join(to, moduleVersion+".zip"))
 	require.NoError(t, err)
