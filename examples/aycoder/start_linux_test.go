@@ -19,7 +19,7 @@ import (
 	"github.com/aycoder/aycoder/session"
 )
 
-// What it costs to start the program in a terminal, with a configuration and 1,000 conversations, as a multiple of a
+// The cost of a start in a terminal, with a configuration and 1,000 conversations, is a small multiple of that of a
 // program that prints one line. It is measured only with AYCODER_TIMES, since it builds both and takes a minute.
 func TestStartCost(t *testing.T) {
 	if os.Getenv("AYCODER_TIMES") == "" {

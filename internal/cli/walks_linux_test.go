@@ -111,7 +111,7 @@ func (w *walk) done(code int) {
 	}
 }
 
-// What differs between two runs.
+// These parts of a screen differ between two runs.
 var (
 	demoPlace = regexp.MustCompile(`(?s)tools,\s+in\n.*?\nIt is not`)
 	toolTook  = regexp.MustCompile(`(?m)^([●✗] .*?\S)( {2,})((?:\S+ )*)(\d+ms|\d+\.\ds)$`)
