@@ -39,6 +39,7 @@ const stubborn = `trap '' INT TERM HUP; sleep 60 & echo $! $$ >pids; echo starte
 //	hint     the line is empty, and another ctrl-c would quit
 //	tree     /tree was called
 //	stops    the turn has ended, and the prompt is back
+//	prompt   the prompt is back; the terminal itself drops output at a ctrl-c
 //	no       the question has been answered with no
 func moments() []moment {
 	ask := func(p *terminal) {
@@ -98,7 +99,7 @@ func moments() []moment {
 			ask(p)
 			p.expect("Let me think")
 		}, kept: []string{"question", "Let me think"}, cells: map[string]string{
-			"ctrl-c": "stops", "ctrl-c five times": "stops", "SIGTERM": "143", "SIGHUP": "129", "hangup": "129",
+			"ctrl-c": "stops", "ctrl-c five times": "prompt", "SIGTERM": "143", "SIGHUP": "129", "hangup": "129",
 		}},
 		{name: "plain, asking", env: []string{"TERM=dumb"}, answers: []http.HandlerFunc{calls("bash", `{"command":"touch made"}`), says("Then not.", "end_turn")}, reach: func(p *terminal) {
 			ask(p)
@@ -223,6 +224,7 @@ func (p *terminal) wentOn(want string, plain bool) {
 		p.expect("nothing has been said yet")
 	case "stops":
 		p.expect("interrupted. The conversation is kept; go on.")
+	case "prompt":
 	case "no", "refused":
 		p.expect("bash refused")
 		p.expect("Then not.")
