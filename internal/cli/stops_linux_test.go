@@ -258,7 +258,7 @@ func journals(t *testing.T, state string) string {
 func gone(t *testing.T, name string) {
 	t.Helper()
 	data, _ := os.ReadFile(name) // only some moments have such processes
-	for _, pid := range strings.Fields(string(data)) {
+	for pid := range strings.FieldsSeq(string(data)) {
 		stat, err := os.ReadFile("/proc/" + pid + "/stat")
 		require.True(t, err != nil || strings.Contains(string(stat), ") Z "), "it runs: %s", stat)
 	}
