@@ -39,6 +39,8 @@ type Settings struct {
 	Hooks []Hook `toml:"hooks"`
 	// Servers of the Model Context Protocol, whose tools the model may call.
 	Servers map[string]Server `toml:"servers"`
+	// How a program in a terminal looks and behaves.
+	Terminal Terminal `toml:"terminal"`
 }
 
 // Model is a model at a provider.
@@ -246,6 +248,24 @@ type Session struct {
 	Sync string `toml:"sync" default:"records" enum:"turns|records" tight:"later" project:"tighter"`
 	// The file to which an audit log is appended. Default: none.
 	Audit string `toml:"audit"`
+}
+
+// Terminal says how a program in a terminal looks and behaves. A file of a project sets nothing of it.
+type Terminal struct {
+	// Whether the line is edited with the keys of vi.
+	Vi bool `toml:"vi"`
+	// The actions of keys, such as "ctrl+x" = "undo". An empty action takes the meaning of a key away.
+	Keys map[string]string `toml:"keys" literal:"true"`
+	// Whether the program rings (bell), has the terminal show a message (OSC 9), or both, when a turn has ended or a
+	// question waits, and nobody has pressed a key for a while.
+	Notify string `toml:"notify" default:"off" enum:"off|bell|message|both"`
+	// How long that while is.
+	NotifyAfter time.Duration `toml:"notify_after" default:"10s" min:"0s" high:"1h"`
+	// Whether the title of the window is set.
+	Title bool `toml:"title" default:"true"`
+	// A command whose first line of output is shown below the line that is typed. A shell runs it at the start and after
+	// each turn, for two seconds at most. It gets the state of the conversation as JSON.
+	Status string `toml:"status" literal:"true"`
 }
 
 // Event is the name of an event at which hooks run.

@@ -126,6 +126,9 @@ func TestGoodFile(t *testing.T) {
 			},
 		},
 		Session: config.Session{Dir: "/var/lib/agent", Snapshots: true, Sync: "turns", Audit: "/var/log/agent.jsonl"},
+		Terminal: config.Terminal{
+			Vi: true, Keys: map[string]string{"ctrl+x": "undo"}, Notify: "both", NotifyAfter: 30 * time.Second, Status: "~/bin/status",
+		},
 		Hooks: []config.Hook{{
 			Event: "PreToolUse", Matcher: "Bash|Edit", Command: "./check.sh --strict", Timeout: 20 * time.Second,
 			Env: []string{"CHECK_TOKEN"}, Origin: at(104, 3),
@@ -161,6 +164,7 @@ func TestDefaults(t *testing.T) {
 		Approval: config.Approval{Mode: policy.Ask},
 		Sandbox:  config.Sandbox{Mode: "off", Kind: "auto", SharedCaches: true},
 		Session:  config.Session{Snapshots: true, Sync: "records"},
+		Terminal: config.Terminal{Notify: "off", NotifyAfter: 10 * time.Second, Title: true},
 	}, l.Config.Settings)
 }
 
@@ -175,7 +179,7 @@ func TestProfile(t *testing.T) {
 		assert.Equal(t, "gateway", l.Config.Roles.Main)
 		assert.Equal(t, policy.Plan, l.Config.Approval.Mode)
 		assert.Equal(t, 64, l.Config.Agent.MaxCalls)
-		assert.Equal(t, 124, l.Origin("agent.max_turns").Line)
+		assert.Equal(t, 132, l.Origin("agent.max_turns").Line)
 	}
 	got := diagnostics(t, config.WithUserFile("testdata/good.toml"), config.WithLookup(goodVariables),
 		config.WithProfile("wrok"))
@@ -224,7 +228,7 @@ func TestFaults(t *testing.T) {
 			"1:1: error: max_turns is not a key; it belongs into the table agent",
 		}},
 		{"quoted key with a line break", "\"a\\nb\" = 3\n", []string{
-			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, profile",
+			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, terminal, profile",
 		}},
 		{"columns are characters", "roles = { small = \"ä/ö\", mian = \"\" }", []string{
 			"1:26: error: roles.mian is not a key; did you mean main?",

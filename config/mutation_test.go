@@ -73,7 +73,7 @@ func oneEdit(a, b string) bool {
 
 // siblings are the keys of the tables, written down from the documentation of the types.
 var siblings = [][]string{
-	{"models", "roles", "agent", "budgets", "context", "tools", "approval", "sandbox", "session", "hooks", "servers", "profile"},
+	{"models", "roles", "agent", "budgets", "context", "tools", "approval", "sandbox", "session", "hooks", "servers", "terminal", "profile"},
 	{"provider", "model", "key_env", "key_command", "base_url", "headers", "proxy", "max_tokens", "requests_per_minute",
 		"tokens_per_minute", "idle_timeout", "fallbacks"},
 	{"main", "small", "summary"},
@@ -85,6 +85,7 @@ var siblings = [][]string{
 	{"action", "tool", "pattern", "class", "reason", "match", "not_match"},
 	{"mode", "kind", "network", "sockets", "debuggers", "shared_caches", "read", "write", "protect", "hosts"},
 	{"dir", "snapshots", "sync", "audit"},
+	{"vi", "keys", "notify", "notify_after", "title", "status"},
 	{"event", "matcher", "command", "timeout", "env"},
 	{"command", "args", "env", "url", "headers", "timeout", "tools", "disabled"},
 }

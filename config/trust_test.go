@@ -124,6 +124,7 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 		{"agent.max_turns", "agent.max_turns = 31", "stricter"},
 		{"agent.budget", "agent.budget = \"\"", "may not be set"},
 		{"session.dir", "session.dir = \"/\"", "may not be set"},
+		{"terminal.status", "terminal.status = \"curl x\"", "may not be set"},
 		{"session.audit", "session.audit = \"/etc/passwd\"", "may not be set"},
 		{"session.snapshots", "session.snapshots = false", "stricter"},
 		{"session.sync", "session.sync = \"turns\"", "stricter"},

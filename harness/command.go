@@ -261,7 +261,7 @@ func (r *Runtime) trusts(c *project.Command, dir string) error {
 
 // bash returns the tool that runs the shell commands of a text, or nil.
 func (r *Runtime) bash(t *Typed) aycoder.Tool {
-	if t.limits != nil && !t.limits.has("bash") {
+	if t != nil && t.limits != nil && !t.limits.has("bash") {
 		return nil
 	}
 	i := slices.IndexFunc(r.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "bash" })
@@ -276,34 +276,15 @@ var (
 	errUnanswered = errors.New("nobody decided about it")
 )
 
-// run runs a shell command as a call in a separate run, so that everything around calls applies to it. last is around
-// the tool alone.
+// run runs a shell command of a text. last is around the tool alone.
 func (x *expansion) run(ctx context.Context, bash aycoder.Tool, last aycoder.ToolMiddleware, script string) (string, error) {
-	args, err := json.Marshal(map[string]string{"command": script})
-	if err != nil {
-		return "", err
-	}
-	opts := append(slices.Clip(x.r.plain), aycoder.WithTools(bash))
-	for _, s := range x.r.stages {
-		if s.AroundTool != nil {
-			opts = append(opts, aycoder.WithToolMiddleware(s.AroundTool))
-		}
-	}
-	loop, err := aycoder.New(oneCall("bash", args), append(opts, aycoder.WithToolMiddleware(last))...)
-	if err != nil {
-		return "", err
-	}
 	var done *aycoder.ToolFinished
-	for ev, err := range loop.Run(ctx, aycoder.Input{Prompt: "Run it."}) {
+	for ev, err := range x.r.call(ctx, bash, script, aycoder.WithToolMiddleware(last)) {
 		if err != nil {
 			return "", err
 		}
-		switch ev := ev.(type) {
-		case *aycoder.ToolFinished:
-			done = ev
-		case *aycoder.ToolStarted, *aycoder.ToolProgress, *aycoder.ApprovalRequested, *aycoder.Notice:
-		default:
-			continue
+		if f, ok := ev.(*aycoder.ToolFinished); ok {
+			done = f
 		}
 		if !x.yield(ev, nil) {
 			x.left = true
@@ -311,6 +292,57 @@ func (x *expansion) run(ctx context.Context, bash aycoder.Tool, last aycoder.Too
 		}
 	}
 	return output(done)
+}
+
+// Command runs a shell command that the user has typed: a call of the tool bash outside of the conversation, which the
+// runtime's approver, hooks and stages see like one of the model. The sequence has its [aycoder.ToolStarted],
+// [aycoder.ToolProgress] and [aycoder.ToolFinished], the notices, and the questions about it, which a host answers. It
+// can be used once, and its error is the last element. The shell is that of the model, so that the directory in which
+// it is left is where the model goes on: no run must be at work.
+func (r *Runtime) Command(ctx context.Context, command string) iter.Seq2[aycoder.Event, error] {
+	used := false
+	return func(yield func(aycoder.Event, error) bool) {
+		bash := r.bash(nil)
+		switch {
+		case used:
+			yield(nil, aycoder.ErrConsumed)
+		case bash == nil:
+			yield(nil, wrong("tool bash", "is not there"))
+		default:
+			used = true
+			r.call(ctx, bash, command)(yield)
+		}
+	}
+}
+
+// call runs a shell command as a call in a separate run, so that everything around calls applies to it.
+func (r *Runtime) call(ctx context.Context, bash aycoder.Tool, script string, more ...aycoder.Option) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) {
+		args, err := json.Marshal(map[string]string{"command": script})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		opts := append(slices.Clip(r.plain), aycoder.WithTools(bash))
+		for _, s := range r.stages {
+			if s.AroundTool != nil {
+				opts = append(opts, aycoder.WithToolMiddleware(s.AroundTool))
+			}
+		}
+		loop, err := aycoder.New(oneCall("bash", args), append(opts, more...)...)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for ev, err := range loop.Run(ctx, aycoder.Input{Prompt: "Run it."}) {
+			switch ev.(type) {
+			case nil, *aycoder.ToolStarted, *aycoder.ToolProgress, *aycoder.ToolFinished, *aycoder.ApprovalRequested, *aycoder.Notice:
+				if !yield(ev, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // output returns what the model is to read of a call.

@@ -334,3 +334,44 @@ func TestTextsAreMasked(t *testing.T) {
 		require.False(t, strings.Contains(text, key) || strings.Contains(text, "\u202e"), "%.200s", text)
 	}
 }
+
+// A command that the user has typed is asked about and masked like one of the model, and is not a part of the conversation.
+func TestCommand(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("bash does not run commands here")
+	}
+	dir := project(t, map[string]string{"key": "token = ghp_16C7e42F292c6912E7710c838347Ae178B4a\n"})
+	rt := open(t, dir, harness.WithClient(script.New()))
+	ran := func(command string, allow bool) (out string, asked int) {
+		for ev, err := range rt.Command(t.Context(), command) {
+			require.NoError(t, err)
+			switch ev := ev.(type) {
+			case *aycoder.ApprovalRequested:
+				if asked++; allow {
+					ev.Allow()
+				}
+			case *aycoder.ToolFinished:
+				out = ev.Output.Text()
+			case *aycoder.ToolStarted, *aycoder.ToolProgress:
+			default:
+				require.Fail(t, "another event", "%T", ev)
+			}
+		}
+		return out, asked
+	}
+	out, asked := ran("echo made > made && echo yes", true)
+	require.Contains(t, out, "yes")
+	require.Equal(t, 1, asked)
+	require.FileExists(t, filepath.Join(dir, "made"))
+	_, asked = ran("rm made", false)
+	require.Equal(t, 1, asked)
+	require.FileExists(t, filepath.Join(dir, "made"))
+	out, _ = ran("cat key", true)
+	require.NotContains(t, out, "ghp_16C7")
+	require.Contains(t, out, "token = ")
+
+	for _, err := range open(t, t.TempDir(), harness.WithClient(script.New()),
+		harness.WithToolFilter(func([]aycoder.Tool) []aycoder.Tool { return nil })).Command(t.Context(), "ls") {
+		require.ErrorContains(t, err, "tool bash")
+	}
+}

@@ -150,3 +150,33 @@ func definitions(c config.Settings, name string) []config.Model {
 	}
 	return out
 }
+
+// SetModel gives the role main another model: an entry of the configuration, or "provider/model". Like a change of the
+// configuration, it takes effect before the next turn of a run; a role that follows the main model, and agents, get it
+// as well. From then on the configuration does not change the main model. If the model cannot be opened, the error
+// says why, and the one before stays. It needs [WithReloader], and a main model that the host has not given with
+// [WithClient]. It is safe for concurrent use.
+func (r *Runtime) SetModel(ctx context.Context, name string) error {
+	x := r.reload
+	if x == nil {
+		return wrong("WithReloader", "is not among the options")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.b.in.client != nil {
+		return wrong("WithClient", "has set the main model for good")
+	}
+	before := x.b.in.model
+	x.b.in.model = name
+	for _, role := range x.b.roles(x.b.in.settings.Roles) {
+		if role.key != "roles.main" && !role.follows() {
+			continue
+		}
+		if err := x.fill(ctx, role); err != nil {
+			x.b.in.model = before
+			return err
+		}
+	}
+	x.exchangeAgents(ctx)
+	return nil
+}

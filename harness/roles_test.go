@@ -1,6 +1,8 @@
 package harness_test
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -127,4 +129,63 @@ func TestModelsThatStay(t *testing.T) {
 	decide()
 	require.NoError(t, rt.Reload(t.Context()))
 	require.Len(t, specs, 2)
+}
+
+// The user chooses another model while a run works: it is asked from the next turn on, and the configuration does not
+// take it back.
+func TestSetModel(t *testing.T) {
+	first := script.New(script.Call("change", struct{}{}), script.Say("not reached")).With(script.WithName("acme", "first"))
+	second := script.New(script.Say("ok"), script.Say("still me")).With(script.WithName("acme", "second"))
+	var rt *harness.Runtime
+	tool := changing(t, []func(){func() {
+		require.ErrorContains(t, rt.SetModel(t.Context(), "acme/none"), "provider acme")
+		require.NoError(t, rt.SetModel(t.Context(), "acme/second"))
+	}})
+	var specs []harness.ModelSpec
+	rt, save := reloadingModels(t, twoModels("roles.main = \"one\"\n"), harness.WithTools(tool),
+		harness.WithOpener(opener(&specs, map[string]*script.Model{"first": first, "second": second})))
+	require.Empty(t, run(t, rt, "go"))
+	require.Len(t, first.Requests(), 1)
+	require.Len(t, second.Requests(), 1)
+	require.Equal(t, "second", modelName(t, rt.Client))
+	require.Equal(t, "second", modelName(t, rt.Small), "it follows the main model")
+	require.NoError(t, save(twoModels("roles.main = \"acme/first\"\n")))
+	run(t, rt, "again")
+	require.Len(t, second.Requests(), 2)
+
+	given := open(t, t.TempDir(), harness.WithClient(script.New()))
+	require.Error(t, given.SetModel(t.Context(), "acme/second"))
+}
+
+// ExampleRuntime_SetModel asks another model from the next turn on, as the line "/model acme/large" of a terminal
+// program does.
+func ExampleRuntime_SetModel() {
+	ctx := context.Background()
+	follow, err := config.NewReloader(config.WithFlag("-model", "roles.main", "acme/small"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rt, err := harness.New(ctx, ".", harness.WithReloader(follow), harness.WithOpener(
+		func(_ context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
+			return script.New(script.Say("I am " + spec.Model + ".")), nil
+		}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	if err := rt.SetModel(ctx, "acme/large"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var res aycoder.Result
+	for _, err := range rt.Run(ctx, aycoder.Input{Prompt: "Who are you?"}, aycoder.Into(&res)) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	fmt.Println(res.Text())
+	// Output: I am large.
 }

@@ -19,6 +19,16 @@ type choices struct {
 	words []string // that answer in a plain terminal
 }
 
+// short returns the hint for a narrow terminal: the keys alone.
+func (c choices) short() string {
+	var keys []string
+	for part := range strings.SplitSeq(c.hint, " · ") {
+		key, _, _ := strings.Cut(part, " ")
+		keys = append(keys, key)
+	}
+	return strings.Join(keys, " ")
+}
+
 var (
 	toCall = choices{"yYnNaAeE?", "y yes · n no, say why · a always · e edit · ?", []string{"y", "yes", "n", "no", "a", "e", "?"}}
 	yesNo  = choices{"yYnN", "y yes · n no", []string{"y", "yes", "n", "no"}}
@@ -37,17 +47,17 @@ type question struct {
 
 // line says what a key would do now.
 func (q *question) line(u *ui) string {
-	hint := ""
+	hint, keys := "", q.may.hint
+	if u.width() < 60 {
+		keys = q.may.short()
+	}
 	switch q.Hint(time.Now(), !u.editor.Empty()) {
 	case tty.HintKeys:
-		hint = q.may.hint
+		hint = keys
 	case tty.HintTab:
 		hint = "tab to answer"
 	case tty.HintFocused:
-		hint = "now: " + q.may.hint
-	}
-	if u.width() < 60 {
-		hint = strings.ReplaceAll(hint, " · ", " ")
+		hint = "now: " + keys
 	}
 	return "  " + u.paint(bold, q.what) + "  " + hint
 }
@@ -72,6 +82,7 @@ func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
 		return 0, err
 	}
 	q.Show(time.Now())
+	told := false // the user who is away
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
@@ -82,8 +93,12 @@ func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
 		case h.ended:
 			return 0, io.EOF
 		case h.tick:
+			if !told && u.away() {
+				u.alert(q.what)
+				told = true
+			}
 			continue
-		case isKey(h.key, "ctrl+c", "esc"):
+		case u.isStop(h.key):
 			u.lastKey = h.key.At
 			return 0, errInterrupt
 		case isKey(h.key, "ctrl+d") && u.editor.Empty():

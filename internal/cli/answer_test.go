@@ -27,6 +27,7 @@ type desk struct {
 	*chat
 	keys *io.PipeWriter
 	seen chan struct{} // a question is on the screen
+	rung []string      // what has rung, as it was written
 	ran  int
 }
 
@@ -59,8 +60,11 @@ func newDesk(t *testing.T, fancy bool) *desk {
 	return d
 }
 
-// Write detects a question.
+// Write detects a question, and a bell.
 func (d *desk) Write(p []byte) (int, error) {
+	if strings.HasSuffix(string(p), "\a") {
+		d.rung = append(d.rung, string(p))
+	}
 	if strings.Contains(string(p), "Run it?") {
 		select {
 		case d.seen <- struct{}{}:

@@ -36,10 +36,11 @@ func stepping(seq iter.Seq2[aycoder.Event, error]) (<-chan step, chan<- struct{}
 }
 
 // answers lets an agent answer. A prompt such as "/review main.go" calls a command or a skill of the project or
-// of the user.
-func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+// of the user; more stands behind what that makes of it.
+func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, more string, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
 	rt, ok := a.(*harness.Runtime)
 	if !ok || in.Prompt == "" { // images, or a run that goes on
+		in.Prompt += more
 		return a.Run(ctx, in, opts...)
 	}
 	return func(yield func(aycoder.Event, error) bool) {
@@ -49,6 +50,7 @@ func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, opts ...ayc
 				return
 			}
 		}
+		typed.Input.Prompt += more
 		typed.Input.Parts = append(typed.Input.Parts, in.Parts...)
 		typed.Run(ctx, opts...)(yield)
 	}

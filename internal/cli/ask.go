@@ -103,15 +103,9 @@ func named(raw json.RawMessage) []string {
 
 // answer asks for one answer. It reports whether the request is settled.
 func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
-	key, err := c.answerKey(what, toCall, c.send)
-	switch {
-	case c.halted(err):
-		c.fresh()
-		return true
-	case err != nil || key == endOfInput:
-		c.line("no (end of input)")
-		a.Deny("end of input: nobody is there to approve")
-		return true
+	key, err := c.answerKey(what, mayCall(&a.Request), c.send)
+	if err != nil || key == endOfInput {
+		return c.unanswered(a, err)
 	}
 	switch key {
 	case 'y':
@@ -123,6 +117,8 @@ func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
 		return c.always(a)
 	case 'e':
 		return c.change(a)
+	case 'p':
+		return c.pickHunks(a)
 	case '?':
 		c.question(&a.Request, true)
 		c.line(askHelp)
@@ -132,6 +128,7 @@ func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
 
 const askHelp = `  y  do it once
   n  do not, and tell the model why
+  p  do some of it: each hunk of the change is asked about, if there are several
   a  do it, and do not ask again about the like, in this session or ever
   e  change the arguments first
   ?  show all of it, and this

@@ -21,6 +21,10 @@ import (
 // while its events are shown.
 type chat struct {
 	*ui
+	app       *app
+	options   *options
+	session   *session
+	finder    finder        // for completion
 	agent     aycoder.Agent // the runtime, or the conversation alone
 	talk      *sessions.Session
 	runtime   *harness.Runtime
@@ -33,6 +37,11 @@ type chat struct {
 	conflicts conflicts
 	more      []Extension
 	before    policy.Mode // in force when the plan mode began
+
+	heard  string         // outputs of the user's commands, for the next prompt
+	own    string         // the command of the user that runs
+	pasted []*pastedImage // the last ones
+	pastes int            // how many there were
 
 	changes *edit.Changes // of the last turn
 	shown   outputs
@@ -130,7 +139,7 @@ func (c *chat) entered() (string, error) {
 			return "", signalError(h.sig)
 		case h.ended:
 			return c.half()
-		case isKey(h.key, "esc"):
+		case isKey(h.key, "esc") && !c.editor.TakesEsc():
 			c.lastKey = h.key.At
 			if c.editor.Empty() && h.key.At.Sub(escaped) < twiceWithin {
 				return "/tree", nil
@@ -172,10 +181,12 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	ctx, c.stop = context.WithCancel(outer)
 	defer c.stop()
 	var res aycoder.Result
-	start := time.Now()
+	start, known := time.Now(), c.talk.View().Len()
 	c.begin()
 	c.stopping, c.waited = false, 0
+	c.retitle(true)
 	err := c.work(c.start(ctx, prompt, &res))
+	c.retitle(false)
 	c.saidAll()
 	c.fresh()
 	c.changes = res.Changes
@@ -188,12 +199,16 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.stopAt = time.Now()
 	case c.believes(outer, err):
 		c.turn(outer, prompt)
+		return
 	case err != nil:
 		c.complain(err)
 	default:
 		c.warnCut(&res)
-		c.summary(c.name(), &res, time.Since(start)-c.waited)
+		c.summary(c.name(), &res, spentSince(outer, c.talk.View(), known), c.filled(), time.Since(start)-c.waited)
 	}
+	c.heard = ""
+	c.renewStatus()
+	c.alert("done")
 }
 
 // believes asks about the command of the project that an error is about, if that is what is missing.
@@ -214,7 +229,8 @@ func (c *chat) warnCut(res *aycoder.Result) {
 
 // start runs the agent: see stepping.
 func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
-	return stepping(answers(ctx, c.agent, aycoder.Input{Prompt: prompt}, aycoder.Into(res)))
+	in := aycoder.Input{Prompt: prompt, Parts: c.images(prompt)}
+	return stepping(answers(ctx, c.agent, in, c.heard, aycoder.Into(res)))
 }
 
 // work shows the events until the run is over. After an interrupt that is soon, even if a
@@ -239,7 +255,7 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 		case h.sig != nil:
 			c.signalled(h.sig)
 		case h.key.At.IsZero(): // a tick, or the end of the input
-		case isKey(h.key, "ctrl+c", "esc"):
+		case c.isStop(h.key):
 			c.lastKey = h.key.At
 			c.interrupt()
 		case isKey(h.key, "alt+enter"):
@@ -266,6 +282,23 @@ func (c *chat) abandon(steps <-chan step, next chan<- struct{}) {
 	}
 }
 
+// apart waits for f, which runs in another goroutine and prints nothing. The user can type meanwhile, and an interrupt
+// cancels the context.
+func (c *chat) apart(ctx context.Context, f func(context.Context) error) (err error) {
+	ctx, c.stop = context.WithCancel(ctx)
+	defer c.stop()
+	c.begin()
+	c.stopping = false
+	steps := make(chan step)
+	go func() {
+		defer close(steps)
+		err = f(ctx)
+	}()
+	_ = c.work(steps, nil)
+	c.giveBack()
+	return err
+}
+
 func (c *chat) take(s step) {
 	if s.panic != nil {
 		panic(s.panic) // in the goroutine that restores the terminal
@@ -275,6 +308,10 @@ func (c *chat) take(s step) {
 		ev = e.Innermost()
 	}
 	if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+		if c.decidedByTyping(&a.Request) {
+			a.Allow()
+			return
+		}
 		c.ask(a)
 		return
 	}
@@ -338,7 +375,7 @@ func (c *chat) send(text string) {
 		c.complain(err)
 		return
 	}
-	c.complain(c.talk.Steer(context.Background(), text))
+	c.complain(c.talk.Steer(context.Background(), text, c.images(text)...))
 }
 
 // later gives the line to the model when it would otherwise end.
@@ -349,7 +386,7 @@ func (c *chat) later() {
 	}
 	c.editor.Clear()
 	c.line(c.paint(cyan, c.glyph("» ", ">> ")+said(text)))
-	c.complain(c.talk.FollowUp(context.Background(), text))
+	c.complain(c.talk.FollowUp(context.Background(), text, c.images(text)...))
 }
 
 // complain shows an error, if there is one.

@@ -29,13 +29,14 @@ func commands() []command {
 		{"mode", "[ask|accept-edits|plan|full-auto]", "says or sets what is asked about", true, (*chat).setMode},
 		{"plan", "[task]", "only looks from now on, and writes a plan", false, (*chat).plan},
 		{"go", "", "leaves the plan mode, and carries the plan out", false, (*chat).carryOut},
+		{"model", "[name]", "chooses the model that is asked from the next turn on", true, (*chat).chooseModel},
 		{"tree", "", "shows the conversation as a tree, and goes back in it, with its files", false, (*chat).tree},
 		{"branch", "[number]", "goes on at an earlier turn, and leaves the files as they are", false, (*chat).branch},
 		{"undo", "", "takes back the last turn and its changes of files", false, (*chat).undo},
 		{"redo", "", "takes that back", false, (*chat).redo},
 		{"diff", "", "shows the changes of the last turn", false, (*chat).showDiff},
 		{"show", "[number]", "shows an output of a tool whole", true, (*chat).show},
-		{"cost", "", "tells what the conversation has cost", true, (*chat).cost},
+		{"cost", "[all]", "tells what the conversation has used by model, day and tool, or all of this directory", true, (*chat).cost},
 		{"context", "", "tells what fills the window of the model", true, (*chat).window},
 		{"permissions", "[drop number]", "lists the rules in force, and takes one back", true, (*chat).permissions},
 		{"todo", "", "lists the tasks of the model", true, (*chat).todo},
@@ -44,9 +45,16 @@ func commands() []command {
 		{"agents", "", "lists the agents that work can be handed to", true, (*chat).agents},
 		{"skills", "", "lists the skills and commands of the project and of the user", true, (*chat).skills},
 		{"hooks", "", "lists the hooks", true, (*chat).hooks},
+		{"mcp", "", "lists the servers and their tools", true, (*chat).servers},
+		{"plugins", "[command]", "lists the plugins, or does what aycoder plugin does", false, callsOf("plugin")},
+		{"config", "[show|check|schema]", "shows the configuration in force, or its mistakes", false, callsOf("config")},
+		{"trust", "", "asks again what you trust of this project", false, (*chat).trustAgain},
+		{"doctor", "[-online]", "checks what the program needs", false, callsOf("doctor")},
 		{"init", "", "drafts a configuration and instructions for this project", false, (*chat).init},
 		{"save", "label", "marks this point of the conversation, to be found in /tree", false, (*chat).mark},
 		{"rename", "title", "names the conversation", false, (*chat).rename},
+		{"resume", "[words]", "goes on with another conversation of this directory", false, (*chat).resume},
+		{"copy", "[number]", "copies an answer, or a block of code, to the clipboard", false, (*chat).copyOut},
 		{"export", "file.md|.html|.json", "writes the conversation to a new file", false, (*chat).export},
 		{"compact", "[words]", "lets the model forget details; the words say what to keep", false, (*chat).compactNow},
 		{"reload", "", "reads the configuration again, and asks about what is new in it", false, (*chat).reloadNow},
@@ -55,11 +63,12 @@ func commands() []command {
 	}
 }
 
-// commands are those of the program, and behind them those of extensions.
+// commands are those of the program, and behind them those of extensions, which may replace some.
 func (c *chat) commands() []command {
 	list := commands()
 	for _, e := range c.more {
 		for _, s := range e.Slash {
+			list = slices.DeleteFunc(list, func(cmd command) bool { return cmd.name == s.Name })
 			list = append(list, command{name: s.Name, help: s.Help, anytime: true, run: func(c *chat, ctx context.Context, words string) (string, error) {
 				text, err := s.Run(ctx, c.runtime, words)
 				if err == nil {
@@ -95,6 +104,9 @@ func called(line string) (name, words string, ok bool) {
 // command carries out a line, if it is a command. Otherwise the line is the prompt that it returns. A name that
 // nothing has is an error, and never reaches the model.
 func (c *chat) command(ctx context.Context, line string) (prompt string, err error) {
+	if script, ok := strings.CutPrefix(line, "!"); ok {
+		return "", c.shell(ctx, strings.TrimSpace(script))
+	}
 	name, words, ok := called(line)
 	if !ok {
 		return line, nil
@@ -115,10 +127,11 @@ func (c *chat) command(ctx context.Context, line string) (prompt string, err err
 // besides carries out a command that a user calls while the agent works. It reports whether the line calls one.
 func (c *chat) besides(text string) (handled bool, err error) {
 	name, _, ok := called(text)
-	if !ok {
+	own := strings.HasPrefix(text, "!")
+	if !ok && !own {
 		return false, nil
 	}
-	if cmd, ok := c.find(name); ok && !cmd.anytime {
+	if cmd, ok := c.find(name); own || ok && !cmd.anytime {
 		return true, errors.New("not while the agent works; ctrl-c stops it")
 	}
 	prompt, err := c.command(context.Background(), text)
@@ -128,7 +141,7 @@ func (c *chat) besides(text string) (handled bool, err error) {
 	return true, err
 }
 
-// complete returns what can follow at the cursor: commands, and paths behind an @.
+// complete returns what can follow at the cursor: commands, their arguments, and behind an @ files and what they declare.
 func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 	from = strings.LastIndexAny(text[:at], " \n") + 1
 	word := text[from:at]
@@ -140,36 +153,29 @@ func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 		for _, name := range c.libraryNames() {
 			list = append(list, line.Candidate{Text: "/" + name})
 		}
+	case strings.HasPrefix(text, "/") && !strings.Contains(text[:from], "\n"):
+		name, _, _ := called(text)
+		list = c.argumentsOf(name)
 	case strings.HasPrefix(word, "@"):
-		for _, name := range c.paths() {
-			list = append(list, line.Candidate{Text: "@" + name})
-		}
+		list = c.found(word[1:])
 	}
 	return from, list
 }
 
-// maxPaths bounds the paths that are looked at for a completion.
-const maxPaths = 20_000
-
-// paths returns the files of the workspace that are not ignored.
-func (c *chat) paths() (names []string) {
-	if c.runtime == nil {
-		return nil
+// argumentsOf returns what can stand behind the name of a command.
+func (c *chat) argumentsOf(name string) (list []line.Candidate) {
+	cmd, _ := c.find(name)
+	if name == "model" && c.settings != nil && c.settings.loaded != nil {
+		return c.models()
 	}
-	i := slices.IndexFunc(c.runtime.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "glob" })
-	if i < 0 {
-		return nil
-	}
-	res, err := c.runtime.Tools[i].Call(context.Background(), aycoder.NewInvocation("complete", "glob", []byte(`{"pattern":"**/*"}`), nil))
-	if err != nil || res.IsError {
-		return nil
-	}
-	for name := range strings.Lines(res.Text()) {
-		if len(names) < maxPaths && !strings.HasPrefix(name, "[") {
-			names = append(names, strings.TrimSpace(name))
+	if _, sub, ok := strings.Cut(cmd.args, "["); ok {
+		for text := range strings.SplitSeq(strings.TrimSuffix(sub, "]"), "|") {
+			if strings.Contains(cmd.args, "|") {
+				list = append(list, line.Candidate{Text: text})
+			}
 		}
 	}
-	return names
+	return list
 }
 
 // libraryNames are the commands and skills of the project and of the user.
@@ -229,7 +235,8 @@ func distance(a, b string) int {
 
 func (c *chat) help(context.Context, string) (string, error) {
 	c.line("Say what is to be done. While the agent works, ctrl-c stops it, and what you\n" +
-		"type and end with Enter reaches the model at its next step.\n")
+		"type and end with Enter reaches the model at its next step. !command runs a command,\n" +
+		"whose output the model gets with your next line, and @ completes names of files.\n")
 	for _, cmd := range c.commands() {
 		c.line(fmt.Sprintf("  %s %s", pad("/"+cmd.name+" "+cmd.args, 24), cmd.help))
 	}

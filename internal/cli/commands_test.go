@@ -16,14 +16,19 @@ import (
 	sessions "github.com/aycoder/aycoder/session"
 )
 
-// talkWith lets a user type lines, each at the next prompt or question, and returns the screen and the directory.
+// talkWith lets a user type lines, each at the next prompt or question, and returns the screen.
 func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 	t.Helper()
-	s := newStage(lines)
+	return talkOn(t, newStage(lines), policy.AcceptEdits, dir, steps...)
+}
+
+// talkOn is talkWith on a stage, in a mode.
+func talkOn(t *testing.T, s *stage, mode policy.Mode, dir string, steps ...script.Step) string {
+	t.Helper()
 	asks := make(conflicts)
 	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)), asks.option(),
 		harness.WithStore(sessions.Memory(), ""), harness.WithAmbient(harness.Skills, harness.Lessons),
-		harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits)))
+		harness.WithPolicyOptions(policy.WithMode(mode)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{
@@ -95,7 +100,8 @@ func TestCommandsTell(t *testing.T) {
 		{"mode", "/mode\n/mode plan\n/mode nonsense\n", []string{"The mode is accept-edits.", "The mode is plan.", "nonsense"}},
 		{"diff", "/diff\nwrite\n/diff\n", []string{"The last turn has changed no file.", "1 + one"}},
 		{"show", "/show\nwrite\n/show\n/show 1\n/show 9\n", []string{"No tool has been called yet.", "1  write_file", "a.txt", `no output "9"`}},
-		{"cost", "/cost\nwrite\n/cost\n", []string{"No model has answered yet.", "2 answers"}},
+		{"cost", "/cost\nwrite\n/cost\n", []string{"No model has answered yet.", "by model", "2 answers", "by day", "2 answers", "by tool", "write_file  1 call"}},
+		{"cost of what", "/cost x\n", []string{"say /cost, or /cost all"}},
 		{"context", "/context\n", []string{"system prompt", "tools", "together"}},
 		{"permissions", "/permissions\n/permissions drop 1\n", []string{"The mode is accept-edits.", "You have made no rules.", `"1" is not a number`}},
 		{"todo", "/todo\n", []string{"There are no tasks."}},

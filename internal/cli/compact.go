@@ -23,23 +23,14 @@ type compactor interface {
 
 // compact makes the conversation smaller between two turns. An interrupt stops it.
 func (c *chat) compact(ctx context.Context, words string) {
-	ctx, c.stop = context.WithCancel(ctx)
-	defer c.stop()
-	c.begin()
-	c.stopping = false
 	c.view.event(&aycoder.Compacting{})
-	steps := make(chan step)
 	var done *aycoder.Compacted
-	var err error
-	go func() {
-		defer close(steps)
-		err = c.talk.Compact(ctx, func(ctx context.Context, m []*aycoder.Message) (left []*aycoder.Message, _ *aycoder.Compacted, err error) {
+	err := c.apart(ctx, func(ctx context.Context) error {
+		return c.talk.Compact(ctx, func(ctx context.Context, m []*aycoder.Message) (left []*aycoder.Message, _ *aycoder.Compacted, err error) {
 			left, done, err = c.compactor.Compact(ctx, m, words)
 			return left, done, err
 		})
-	}()
-	_ = c.work(steps, nil)
-	c.giveBack()
+	})
 	switch {
 	case errors.Is(err, compaction.ErrNothing):
 		c.line("Nothing more can be left out.")

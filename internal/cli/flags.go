@@ -36,6 +36,7 @@ type options struct {
 	resume    string // the beginning of the id of a session
 	noSession bool
 	dir       string
+	worktree  string // the name of one for this session
 	profile   string
 	trust     bool
 	verbose   bool
@@ -75,6 +76,7 @@ func flagTable() []flagDef {
 		{"r", "id", "go on with this session; the beginning of its id is enough", nil, text(func(o *options) *string { return &o.resume })},
 		{"no-session", "", "keep nothing of the conversation on disk", nil, onOff(func(o *options) *bool { return &o.noSession })},
 		{"C", "dir", "work in this directory", nil, text(func(o *options) *string { return &o.dir })},
+		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, text(func(o *options) *string { return &o.worktree })},
 		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
 		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
 		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(func(o *options) *bool { return &o.verbose })},

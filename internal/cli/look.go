@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,9 +13,10 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
-	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tokens"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -59,55 +61,6 @@ func (c *chat) show(_ context.Context, words string) (string, error) {
 	return "", fmt.Errorf("there is no output %q any more: /show lists those that there are", cleanLine(words))
 }
 
-// cost adds up what the models of the conversation have used.
-func (c *chat) cost(context.Context, string) (string, error) {
-	v := c.talk.View()
-	type sum struct {
-		model    string
-		answers  int
-		used     aycoder.Usage
-		cost     float64
-		unpriced int
-	}
-	var all []*sum
-	for i := range v.Len() {
-		n := v.Node(sessions.ID(i))
-		if n == nil || n.Answer == nil {
-			continue
-		}
-		model := strings.Trim(n.Answer.Provider+"/"+n.Answer.Model, "/")
-		at := slices.IndexFunc(all, func(s *sum) bool { return s.model == model })
-		if at < 0 {
-			at, all = len(all), append(all, &sum{model: model})
-		}
-		s := all[at]
-		s.answers++
-		s.used = added(s.used, n.Answer.Usage)
-		s.cost += n.Answer.Cost
-		if n.Answer.Cost == 0 {
-			s.unpriced++
-		}
-	}
-	for _, s := range all {
-		text := fmt.Sprintf("%s  %s  %d in, %d out, %d from the cache  $%.4f", cleanLine(s.model), count(s.answers, "answer"),
-			s.used.Input+s.used.CacheWrite, s.used.Output, s.used.CacheRead, s.cost)
-		if s.unpriced > 0 {
-			text += fmt.Sprintf(" and %s without a price", count(s.unpriced, "answer"))
-		}
-		c.line(text)
-	}
-	c.none(len(all), "No model has answered yet.")
-	return "", nil
-}
-
-func added(a, b aycoder.Usage) aycoder.Usage {
-	a.Input += b.Input
-	a.Output += b.Output
-	a.CacheRead += b.CacheRead
-	a.CacheWrite += b.CacheWrite
-	return a
-}
-
 // window estimates what the next request holds.
 func (c *chat) window(context.Context, string) (string, error) {
 	counter, err := tokens.New()
@@ -147,6 +100,10 @@ func (c *chat) windowSize() int64 {
 		if info, known := m.ModelInfo(""); known {
 			return info.Context
 		}
+	}
+	if m, ok := aycoder.As[aycoder.ModelNamer](c.runtime.Client); ok {
+		info, _ := catalog.Default().Lookup(m.ModelName())
+		return info.Context
 	}
 	return 0
 }
@@ -305,6 +262,32 @@ func (c *chat) hooks(context.Context, string) (string, error) {
 		c.line(cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
 	}
 	c.none(len(list), "There are no hooks.")
+	return "", nil
+}
+
+// servers lists the servers of the configuration, and what the model can call of each.
+func (c *chat) servers(context.Context, string) (string, error) {
+	var all map[string]config.Server
+	if l := c.runtime.Config(); l != nil {
+		all = l.Config.Servers
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		var names []string
+		for _, t := range c.runtime.Tools {
+			if tool, ok := strings.CutPrefix(t.Spec().Name, "mcp__"+name+"__"); ok {
+				names = append(names, tool)
+			}
+		}
+		state := "no tools of it are there"
+		switch {
+		case all[name].Disabled:
+			state = "off"
+		case len(names) > 0:
+			state = strings.Join(names, ", ")
+		}
+		c.line(cleanLine(name + ": " + state))
+	}
+	c.none(len(all), "There are no servers in the configuration.")
 	return "", nil
 }
 

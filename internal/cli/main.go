@@ -55,6 +55,7 @@ type app struct {
 	signals               chan os.Signal
 	extensions            []Extension
 	conflicts             conflicts // of the chat, or nil
+	worktree              *worktree // of this session, or nil
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.
@@ -76,6 +77,12 @@ func (a *app) run(args []string) int {
 	if err != nil {
 		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
 		return exitUsage
+	}
+	if o.worktree != "" {
+		if a.worktree, err = a.enterWorktree(context.Background(), o.worktree); err != nil {
+			return a.failed(err)
+		}
+		defer a.worktree.end(a)
 	}
 	// Without a terminal at both ends there is no user to talk to.
 	o.print = o.print || !isTerminal(a.stdin) || !isTerminal(a.stdout)
@@ -150,7 +157,7 @@ func (a *app) chat(o *options) int {
 	ctx := context.Background()
 	c := a.newChat(screen, keys, o)
 	a.conflicts = c.conflicts
-	s, err := c.open(ctx, a, o)
+	s, err := c.open(ctx)
 	switch {
 	case errors.Is(err, errInterrupt), is[*signalled](err), errors.Is(err, io.EOF):
 		return c.leave(err)
@@ -158,13 +165,19 @@ func (a *app) chat(o *options) int {
 		screen.Close()
 		return a.failed(err)
 	}
+	c.enter(s)
 	defer func() {
 		_ = screen.Close() // at once, also if the session takes long
-		s.close()
+		c.status.end()
+		c.finder.close()
+		c.session.close() // which may be another one then
 	}()
-	c.agent, c.runtime, c.talk, c.compactor, c.name = s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
 	c.greet(s)
-	return c.run(ctx, strings.TrimSpace(o.prompt))
+	code := c.run(ctx, strings.TrimSpace(o.prompt))
+	if code == exitOK || code == exitInterrupted { // a signal does not wait for an answer
+		a.worktree.ask(ctx, c)
+	}
+	return code
 }
 
 // newChat makes a chat without an agent.
@@ -175,11 +188,12 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 		name = filepath.Join(home, "history.jsonl")
 	}
 	history, err := line.LoadHistory(name, dir)
-	c := &chat{history: history, more: a.extensions, conflicts: make(conflicts)}
+	c := &chat{app: a, options: o, history: history, more: a.extensions, conflicts: make(conflicts)}
 	c.ui = &ui{
 		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
 	}
+	c.image = c.pasteImage
 	if err != nil {
 		c.hint = cleanLine(err.Error())
 	}
@@ -187,16 +201,26 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 }
 
 // open makes the agent, after the user was asked about what the project brings.
-func (c *chat) open(ctx context.Context, a *app, o *options) (*session, error) {
-	st, err := a.settings(o)
+func (c *chat) open(ctx context.Context) (*session, error) {
+	st, err := c.app.settings(c.options)
 	if err != nil {
 		return nil, err
 	}
+	c.configure(st.terminal())
 	if err := c.trusts(ctx, st); err != nil {
 		return nil, err
 	}
 	c.settings = st
-	return a.open(ctx, o, st)
+	return c.app.open(ctx, c.options, st)
+}
+
+// enter goes on in a session.
+func (c *chat) enter(s *session) {
+	c.finder.close()
+	c.finder = finder{}
+	c.session, c.agent, c.runtime, c.talk, c.compactor, c.name = s, s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
+	c.retitle(false)
+	c.renewStatus()
 }
 
 // greet names the model.

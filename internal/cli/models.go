@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/providers"
 )
 
@@ -65,20 +68,74 @@ func (a *app) hasKey(provider string) *bool {
 
 // line describes a model on one line.
 func (m *listedModel) line() string {
-	context := "context unknown"
-	if m.Context > 0 {
-		context = fmt.Sprintf("%d tokens", m.Context)
-	}
-	price := "price unknown"
-	if p := m.Price; p != nil {
-		price = fmt.Sprintf("$%.4g in, $%.4g out per million", p.Input, p.Output)
-	}
-	notes := ""
-	if !m.Tools {
-		notes += ", no tools"
-	}
+	text := fmt.Sprintf("%-50s %s", m.Provider+"/"+m.Model, windowAndPrice(&m.ModelInfo))
 	if m.Key != nil && *m.Key {
-		notes += ", has a key"
+		text += ", has a key"
 	}
-	return fmt.Sprintf("%-50s %s, %s%s", m.Provider+"/"+m.Model, context, price, notes)
+	return text
+}
+
+// windowAndPrice describes what a model holds and costs.
+func windowAndPrice(m *aycoder.ModelInfo) string {
+	text := "context unknown"
+	if m.Context > 0 {
+		text = fmt.Sprintf("%d tokens", m.Context)
+	}
+	if p := m.Price; p != nil {
+		text += fmt.Sprintf(", $%.4g in, $%.4g out per million", p.Input, p.Output)
+	} else {
+		text += ", price unknown"
+	}
+	if !m.Tools {
+		text += ", no tools"
+	}
+	return text
+}
+
+// chooseModel gives the conversation another model: that of a name, or one of those of the configuration and of the
+// catalogue that can be used here.
+func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
+	switch {
+	case c.session == nil || c.session.demo:
+		return "", errors.New("the demo has only its script: start again with a key, or with -model")
+	case c.working && words == "":
+		return "", errors.New("say the name while the agent works: /model " + defaultModel)
+	}
+	list := c.models()
+	name := words
+	if found := like(list, words); words == "" || len(found) > 0 && !c.working {
+		n, err := c.choose("Ask", list, words)
+		if n < 0 {
+			return "", err
+		}
+		name = list[n].Text
+	}
+	if name = c.app.named(name, c.settings); name == "" {
+		return "", &noModelError{c.settings.why}
+	}
+	if err := c.runtime.SetModel(ctx, name); err != nil {
+		return "", err
+	}
+	c.settings.model, c.settings.fixed = name, true // also in a session that is resumed
+	c.line("From the next turn on, " + c.name() + " is asked.")
+	return "", nil
+}
+
+// models are the models that the configuration names, and those of the catalogue whose provider has a key or is in use.
+func (c *chat) models() (list []line.Candidate) {
+	now, _, _ := strings.Cut(c.name(), "/")
+	for _, name := range slices.Sorted(maps.Keys(c.settings.loaded.Config.Models)) {
+		m := c.settings.loaded.Config.Models[name]
+		list = append(list, line.Candidate{Text: name, Note: m.Provider + "/" + m.Model + ", of the configuration"})
+	}
+	known := catalog.Default()
+	for _, name := range c.app.providersWithKeyFirst() {
+		if has := c.app.hasKey(name); (has == nil || !*has) && name != now {
+			continue
+		}
+		for _, m := range known.Models(name) {
+			list = append(list, line.Candidate{Text: m.Provider + "/" + m.Model, Note: windowAndPrice(&m)})
+		}
+	}
+	return list
 }

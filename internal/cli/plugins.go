@@ -43,7 +43,7 @@ func plugins(ctx context.Context, k *call) error {
 	if store == nil {
 		return errors.New("there is no place for plugins: HOME is not set")
 	}
-	p := &pluginCommand{call: k, store: store, out: k.stdout}
+	p := &pluginCommand{call: k, store: store}
 	do := map[string]func(context.Context, string) error{
 		"list":   func(ctx context.Context, _ string) error { return p.list(ctx) },
 		"add":    func(ctx context.Context, from string) error { return p.add(ctx, sourceOf(from), k.arg(1)) },
@@ -57,7 +57,6 @@ func plugins(ctx context.Context, k *call) error {
 type pluginCommand struct {
 	*call
 	store *plugin.Store
-	out   io.Writer
 }
 
 func sourceOf(text string) plugin.Source {
@@ -190,7 +189,7 @@ func (p *pluginCommand) install(ctx context.Context, st *plugin.Staged) error {
 	if err := st.Install(ctx); err != nil {
 		return err
 	}
-	if !isTerminal(p.stdin) || !isTerminal(p.stdout) {
+	if !p.attended() {
 		fmt.Fprintf(p.out, "Installed. It does nothing until you trust it: aycoder plugin trust %s\n", st.Plugin.Name)
 		return nil
 	}

@@ -46,32 +46,35 @@ func (a *app) promptOf(ctx context.Context, o *options) (in aycoder.Input, err e
 func loadImages(names []string) ([]aycoder.Part, error) {
 	var parts []aycoder.Part
 	for _, name := range names {
-		data, err := readImage(name)
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("-i %s: %w", name, errors.Unwrap(err)) // without the name
+		}
+		image, err := readImage(name, f)
 		if err != nil {
 			return nil, fmt.Errorf("-i %s: %w", name, err)
 		}
-		kind := http.DetectContentType(data)
-		switch kind {
-		case "image/png", "image/jpeg", "image/gif", "image/webp":
-		default:
-			return nil, fmt.Errorf("-i %s: it is %s, and not PNG, JPEG, GIF or WebP", name, kind)
-		}
-		parts = append(parts, &aycoder.Media{Type: kind, Name: filepath.Base(name), Data: data})
+		parts = append(parts, image)
 	}
 	return parts, nil
 }
 
-func readImage(name string) ([]byte, error) {
-	f, err := os.Open(name)
+// readImage reads an image to the end, and closes it.
+func readImage(name string, r io.ReadCloser) (*aycoder.Media, error) {
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, maxImage+1))
 	if err != nil {
-		return nil, errors.Unwrap(err) // without the name
+		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxImage+1))
 	if len(data) > maxImage {
 		return nil, fmt.Errorf("it is larger than %d MB", maxImage>>20)
 	}
-	return data, err
+	switch kind := http.DetectContentType(data); kind {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return &aycoder.Media{Type: kind, Name: filepath.Base(name), Data: data}, nil
+	default:
+		return nil, fmt.Errorf("it is %s, and not PNG, JPEG, GIF or WebP", kind)
+	}
 }
 
 // errSilent is the error of readPiped for an input that brings nothing.

@@ -147,7 +147,7 @@ func (c *sessionCall) export(ctx context.Context, id, format string) error {
 	if err != nil {
 		return err
 	}
-	if isTerminal(c.stdout) {
+	if c.attended() {
 		return c.write(safe(format == "" || format == "json", b.String()))
 	}
 	return c.write(b.String())

@@ -232,6 +232,30 @@ func (c *chat) trusts(ctx context.Context, st *settings) error {
 	return nil
 }
 
+// trustAgain asks about the texts of the project, whatever was answered before, and about what is not decided.
+func (c *chat) trustAgain(ctx context.Context, _ string) (string, error) {
+	st := c.settings
+	if st == nil || st.trust == nil {
+		return "", errors.New("there is no place for an answer: HOME is not set")
+	}
+	q, err := textsOf(".")
+	if err != nil {
+		return "", err
+	}
+	was, _, err := st.trust.Decided(q)
+	if err != nil {
+		return "", err
+	}
+	yes, err := c.decide(ctx, st, q)
+	if err != nil {
+		return "", err
+	}
+	if st.texts = yes; yes != was {
+		c.line("This takes effect with the next conversation (/resume, or when you start again).")
+	}
+	return "", c.reload(ctx)
+}
+
 var errNoAnswer = errors.New("end of input: nobody is there to answer")
 
 // decide asks one question, and stores the answer.

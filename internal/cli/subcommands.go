@@ -30,6 +30,7 @@ type switchOf struct{ name, help string }
 // A call is what a command gets of the program that runs it.
 type call struct {
 	*app
+	out    io.Writer
 	action string
 	args   []string // behind the action
 	json   bool
@@ -88,7 +89,7 @@ func (a *app) subcommand(name string) (subcommand, bool) {
 func (a *app) call(c subcommand, args []string) int {
 	ctx, stop := a.withSignals()
 	defer stop()
-	k := &call{app: a, args: args, on: map[string]bool{}}
+	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}}
 	err := k.parse(c)
 	if errors.Is(err, flag.ErrHelp) {
 		return a.say(c.usage())
@@ -106,6 +107,11 @@ func (a *app) call(c subcommand, args []string) int {
 		return a.unwritten(err)
 	}
 	return a.failed(err)
+}
+
+// attended reports whether a user in front of a terminal reads the output, and can be asked.
+func (k *call) attended() bool {
+	return k.out == k.stdout && isTerminal(k.stdin) && isTerminal(k.stdout)
 }
 
 // parse reads the flags, and the action.
@@ -210,7 +216,7 @@ func (k *call) print(value any, text func(w io.Writer)) error {
 
 // write writes text.
 func (k *call) write(text string) error {
-	if _, err := io.WriteString(k.stdout, text); err != nil {
+	if _, err := io.WriteString(k.out, text); err != nil {
 		return &brokenError{err}
 	}
 	return nil

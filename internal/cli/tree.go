@@ -243,11 +243,16 @@ func (c *chat) moved(move *sessions.Move, err error) error {
 		}
 		c.line("  " + c.paint(faint, text))
 	}
+	c.goesOn()
+	return nil
+}
+
+// goesOn tells where the conversation goes on.
+func (c *chat) goesOn() {
 	v := c.talk.View()
 	where := "the beginning"
 	if p := promptBefore(v, c.talk.Head()); p != sessions.Root {
 		where = "the answer to: " + fit(promptOf(v.Node(p)), 60)
 	}
 	c.line("The conversation goes on behind " + where)
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 )
@@ -29,6 +30,11 @@ type ui struct {
 	signals <-chan os.Signal
 	editor  *line.Editor
 	edit    func(ending string, text []byte) ([]byte, error) // the user's editor, or nil
+	image   func() (string, error)                           // takes an image from the clipboard, and returns what stands for it
+
+	terminal config.Terminal
+	status   statusLine
+	below    string // the last status line
 
 	asked    *question
 	reading  bool      // a line is asked for, besides the one at the prompt
@@ -79,6 +85,7 @@ func (u *ui) wait(steps <-chan step, asks <-chan *conflict, ticks <-chan time.Ti
 			return happening{step: &s, done: !ok}
 		case a := <-asks:
 			return happening{ask: a}
+		case u.below = <-u.status.lines:
 		case <-ticks:
 			return happening{tick: true}
 		case <-u.Resized():
@@ -110,8 +117,15 @@ func (u *ui) refresh() {
 	v := u.editor.View(cols)
 	at := tty.Cursor{Row: len(lines) + v.Row, Col: v.Col, Drawn: u.working}
 	lines = append(lines, v.Lines...)
+	below := u.below
+	if aside := u.editor.Aside(); aside != "" {
+		below = "ctrl-s brings back: " + cleanLine(aside)
+	}
 	if u.hint != "" {
-		lines = append(lines, u.paint(faint, u.hint))
+		below = u.hint
+	}
+	if below != "" {
+		lines = append(lines, u.paint(faint, below))
 	}
 	u.Status(lines, at)
 }
@@ -124,6 +138,11 @@ func isKey(k tty.Key, names ...string) bool {
 		}
 	}
 	return false
+}
+
+// isStop reports whether a key stops what goes on. With vi keys, Esc behind a text is for the text.
+func (u *ui) isStop(k tty.Key) bool {
+	return isKey(k, "ctrl+c") || isKey(k, "esc") && !u.editor.TakesEsc()
 }
 
 func signalError(sig os.Signal) error {
@@ -146,7 +165,7 @@ func exitCode(sig os.Signal) int {
 func (u *ui) readLine(prompt, fill string) (string, error) {
 	was := u.editor
 	defer func() { u.editor, u.reading, u.heading = was, false, "" }()
-	u.editor, u.reading = line.New(line.Options{Prompt: prompt}), true
+	u.editor, u.reading = line.New(line.Options{Prompt: prompt, Vi: u.terminal.Vi, Bindings: u.terminal.Keys}), true
 	if u.Fancy() && columns(prompt) > u.width()/2 {
 		u.heading = prompt
 		u.editor.SetPrompt("› ")
@@ -159,7 +178,7 @@ func (u *ui) readLine(prompt, fill string) (string, error) {
 			return "", signalError(h.sig)
 		case h.ended:
 			return u.half()
-		case isKey(h.key, "ctrl+c", "esc"):
+		case u.isStop(h.key):
 			return "", errInterrupt
 		}
 		switch ev := u.typed(h.key); ev.Kind {
@@ -223,6 +242,13 @@ func (u *ui) typed(k tty.Key) line.Event {
 	case isKey(k, "ctrl+z"):
 		_ = u.Suspend() // where that is not possible, the key does nothing
 		return line.Event{}
+	case isKey(k, "ctrl+v") && u.image != nil:
+		text, err := u.image()
+		if err != nil {
+			u.hint = cleanLine(err.Error())
+			return line.Event{}
+		}
+		k = tty.Key{Name: tty.Paste, Text: text, At: k.At, Read: k.Read}
 	case k.Dropped > 0:
 		u.hint = count(k.Dropped, "byte") + " of the paste were too many and are left out"
 	}

@@ -149,14 +149,12 @@ func TestDescribeRule(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"change", "--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@\n a\n-b\n+c\n d\n", "     3   a\n     4 - b\n     4 + c\n     5   d\n"},
-		{"dashes in the file", "@@ -1 +1 @@\n--- old\n+++ new\n", "     1 - -- old\n     1 + ++ new\n"},
-		{"new file", "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n", "     1 + a\n     2 + b\n"},
-		{"no newline", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", "     1 - a\n       \\ No newline at end of file\n     1 + a\n"},
+		{"change", "--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@\n a\n-b\n+c\n d\n", " 3   a\n 4 - b\n 4 + c\n 5   d\n"},
+		{"no newline", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", " 1 - a\n     \\ no newline at end\n 1 + a\n"},
 		{"several files", "diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n" +
 			"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n",
-			"  --- a/x\n     1 - a\n  --- a/y\n  +++ b/y\n     1 - a\n     1 + b\n"},
-		{"no diff", "Deletes 3 things.\x1b[2J", "  Deletes 3 things.␛[2J\n"},
+			"x  +0 -1 - deleted\n 1 - a\ny  +1 -1\n 1 - a\n 1 + b\n"},
+		{"no diff", "Deletes 3 things.\x1b[2J", "  Deletes 3 things.^[[2J\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -321,11 +319,12 @@ func TestChatOnFakes(t *testing.T) {
 }
 
 // asked is the end of a prompt or of a question.
-var asked = regexp.MustCompile(`(?m)^> |\): |/[n?]\) `)
+var asked = regexp.MustCompile(`(?m)^> |\): |/[nd?pr]\) `)
 
 // A stage is a terminal that delivers the next line after each prompt or question.
 type stage struct {
-	lines []string
+	lines  []string
+	thinks func() // before a line, or nil
 
 	mu   sync.Mutex
 	more sync.Cond
@@ -360,6 +359,11 @@ func (s *stage) Read(p []byte) (int, error) {
 	s.seen += at[1]
 	n := copy(p, s.lines[0])
 	s.lines = s.lines[1:]
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	if s.thinks != nil {
+		s.thinks()
+	}
 	return n, nil
 }
 
@@ -500,4 +504,27 @@ func TestNotice(t *testing.T) {
 	var b strings.Builder
 	newView(plainPaper(&b), false).event(&aycoder.Notice{Source: "hook", Text: "two files\n were \x1b[31mformatted"})
 	require.Equal(t, "! two files were ␛[31mformatted\n", b.String())
+}
+
+// The line below a turn fits, and leaves out what matters least.
+func TestSummary(t *testing.T) {
+	res := &aycoder.Result{Usage: aycoder.Usage{Input: 1234, Output: 56, CacheRead: 2_000_000, CacheWrite: 10}}
+	for _, tt := range []struct {
+		cols int
+		want string
+	}{
+		{100, "acme/large · 3 tools · 1.2k tokens in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{86, "acme/large · 1.2k tokens in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
+		{72, "acme/large · 1.2k tokens in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{64, "large · 1.2k tokens in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{20, "large · 1.2k tokens…"},
+	} {
+		var b strings.Builder
+		s := tty.New(&b, func() (int, int) { return tt.cols, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})
+		v := newView(&paper{Screen: s}, false)
+		v.calls = 3
+		v.summary("acme/large", res, 0.0123, stateContext{Tokens: 7, Window: 100, Percent: 7}, 2*time.Second)
+		require.NoError(t, s.Close())
+		require.Contains(t, b.String(), "\x1b[2m"+tt.want+"\x1b[0m")
+	}
 }

@@ -308,14 +308,42 @@ func seconds(d time.Duration) string {
 	return strconv.Itoa(int(d.Seconds())) + "s"
 }
 
-// summary prints the line below a turn.
-func (v *view) summary(model string, res *aycoder.Result, took time.Duration) {
+// summary prints the line below a turn. What has no room is left out.
+func (v *view) summary(model string, res *aycoder.Result, cost float64, full stateContext, took time.Duration) {
 	u := res.Usage
-	sep := v.glyph(" · ", " - ")
-	v.prose(faint, strings.Join([]string{
-		model, count(v.calls, "tool"), count(res.Turns, "turn"),
-		fmt.Sprintf("%d tokens", u.Input+u.CacheRead+u.CacheWrite+u.Output), short(took),
-	}, sep))
+	tools, cached := count(v.calls, "tool"), kilo(u.CacheRead)+" cached"
+	parts := []string{model, tools, kilo(u.Input+u.CacheWrite) + " tokens in", kilo(u.Output) + " out"}
+	if u.CacheRead > 0 {
+		parts = append(parts, cached)
+	}
+	if cost > 0 {
+		parts = append(parts, fmt.Sprintf("$%.4f", cost))
+	}
+	if full.Window > 0 {
+		parts = append(parts, fmt.Sprintf("context %d%%", full.Percent))
+	}
+	parts = append(parts, short(took))
+	text := func() string { return strings.Join(parts, v.glyph(" · ", " - ")) }
+	for _, less := range []string{tools, cached} {
+		if columns(text()) > v.width() {
+			parts = slices.DeleteFunc(parts, func(p string) bool { return p == less })
+		}
+	}
+	if _, name, ok := strings.Cut(model, "/"); ok && columns(text()) > v.width() {
+		parts[0] = name
+	}
+	v.line(v.paint(faint, fit(text(), v.width())))
+}
+
+// kilo formats a number in few characters.
+func kilo(n int64) string {
+	switch {
+	case n < 1000:
+		return strconv.FormatInt(n, 10)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1_000_000)
 }
 
 func count(n int, what string) string {
@@ -331,86 +359,7 @@ func (v *view) diff(text string) {
 	if v.verbose {
 		keep = verboseLines
 	}
-	if v.Fancy() && isDiff(text) {
-		for _, line := range paint.Diff(text, v.style(), paint.DiffOptions{Fold: keep}) {
-			v.line(line)
-		}
-		return
-	}
-	var lines []string
-	d := diffLines{several: strings.Count(text, "\n+++ ") > 1}
-	for line := range strings.Lines(text) {
-		if shown, ok := d.line(v.paper, clean(strings.TrimRight(line, "\n"))); ok {
-			lines = append(lines, shown)
-		}
-	}
-	for _, line := range fold(strings.Join(lines, "\n"), keep) {
+	for _, line := range paint.Diff(text, v.style(), paint.DiffOptions{Fold: keep, SideBySide: v.Fancy()}) {
 		v.line(line)
 	}
-}
-
-// diffLines numbers the lines of a unified diff. Left and right are the numbers of lines
-// that remain in a hunk: within them, a line of dashes is not a header.
-type diffLines struct {
-	old, now    int
-	left, right int
-	several     bool // with several files, whose names are shown
-}
-
-func (d *diffLines) line(s *paper, line string) (string, bool) {
-	if d.left <= 0 && d.right <= 0 {
-		return d.header(line)
-	}
-	kind, rest := " ", ""
-	if line != "" {
-		kind, rest = line[:1], line[1:]
-	}
-	n, style := d.now, ""
-	switch kind {
-	case "-":
-		n, style = d.old, red
-		d.old, d.left = d.old+1, d.left-1
-	case "+":
-		style = green
-		d.now, d.right = d.now+1, d.right-1
-	case `\`:
-		return "       " + line, true
-	default:
-		d.old, d.left = d.old+1, d.left-1
-		d.now, d.right = d.now+1, d.right-1
-	}
-	text := fmt.Sprintf("%6d %s %s", n, kind, rest)
-	if style != "" {
-		text = s.paint(style, text)
-	}
-	return text, true
-}
-
-// header parses the header of a hunk, "@@ -1,7 +1,7 @@". Names of files are already
-// shown; other text is kept, since a preview need not be a diff.
-func (d *diffLines) header(line string) (string, bool) {
-	f := strings.Fields(line)
-	if len(f) >= 4 && f[0] == "@@" {
-		d.old, d.left = lineRange(f[1])
-		d.now, d.right = lineRange(f[2])
-		return "", false
-	}
-	for _, git := range []string{"diff --git ", "new file mode ", "deleted file mode "} {
-		if strings.HasPrefix(line, git) {
-			return "", false
-		}
-	}
-	name := strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ")
-	return "  " + line, !name || d.several && f[1] != "/dev/null"
-}
-
-// lineRange parses "-3,7"; a missing length means 1.
-func lineRange(s string) (start, n int) {
-	first, length, ok := strings.Cut(strings.TrimLeft(s, "-+"), ",")
-	start, _ = strconv.Atoi(first)
-	if !ok {
-		return start, 1
-	}
-	n, _ = strconv.Atoi(length)
-	return start, n
 }

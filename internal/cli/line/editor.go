@@ -108,6 +108,9 @@ func (e *Editor) Actions() []string {
 	return out
 }
 
+// TakesEsc reports whether Esc ends the typing of a text, as with vi keys.
+func (e *Editor) TakesEsc() bool { return e.o.Vi && e.vi.insert && e.text != "" }
+
 // Text returns the text with the contents of its pastes.
 func (e *Editor) Text() string { return e.whole(e.text) }
 

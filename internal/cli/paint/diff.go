@@ -22,8 +22,6 @@ type DiffOptions struct {
 	Fold int
 	// Names shows the name also if there is only one file.
 	Names bool
-	// Hunk shows one hunk only, counted from 1 in the order of [Hunks]. Default: all.
-	Hunk int
 }
 
 // Diff paints a unified diff, with line numbers and with the words marked that differ in a line
@@ -63,7 +61,6 @@ type differ struct {
 	DiffOptions
 	split bool
 
-	count  int // of hunks
 	digits int
 	code   highlighter
 	out    []string
@@ -79,11 +76,6 @@ type side struct {
 }
 
 func (d *differ) file(f *patchFile, named bool) {
-	first := d.count
-	d.count += len(f.hunks)
-	if d.Hunk > 0 && (d.Hunk <= first || d.Hunk > d.count) {
-		return
-	}
 	for _, line := range f.text {
 		d.line("  " + d.style.Clean(strings.ReplaceAll(line, "\t", blanks(tab))))
 	}
@@ -91,9 +83,7 @@ func (d *differ) file(f *patchFile, named bool) {
 		d.title(f)
 	}
 	for i := range f.hunks {
-		if d.Hunk == 0 || d.Hunk == first+i+1 {
-			d.hunk(&f.hunks[i], d.Hunk == 0 && i > 0)
-		}
+		d.hunk(&f.hunks[i], i > 0)
 	}
 }
 
@@ -123,14 +113,14 @@ func (d *differ) title(f *patchFile) {
 }
 
 // hunk adds the lines of a hunk. Unchanged lines more than three away from a change are counted.
-func (d *differ) hunk(h *Hunk, separate bool) {
-	d.digits = len(strconv.Itoa(max(h.OldStart+h.OldLines, h.NewStart+h.NewLines)))
-	d.code = highlighter{lang: source.LanguageOf(h.File, nil)}
+func (d *differ) hunk(h *hunk, separate bool) {
+	d.digits = len(strconv.Itoa(max(h.oldStart+h.oldLines, h.newStart+h.newLines)))
+	d.code = highlighter{lang: source.LanguageOf(h.file, nil)}
 	if separate {
 		gap := strings.Repeat(" ", d.digits+1) + d.style.glyph("⋮", ":") + d.style.Clean(h.section)
 		d.out = append(d.out, d.style.text(comment, d.style.fit(gap, d.style.width())))
 	}
-	before, now := max(h.OldStart, 1), max(h.NewStart, 1)
+	before, now := max(h.oldStart, 1), max(h.newStart, 1)
 	for i := 0; i < len(h.lines); {
 		n := 0
 		for i+n < len(h.lines) && (h.lines[i+n].sign == ' ') == (h.lines[i].sign == ' ') {

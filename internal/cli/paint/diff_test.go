@@ -15,7 +15,6 @@ import (
 
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/cli/paint"
-	"github.com/aycoder/aycoder/internal/textdiff"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -25,7 +24,7 @@ func TestDiffExamples(t *testing.T) {
 	data, err := os.ReadFile("testdata/changes.diff")
 	require.NoError(t, err)
 	for name, o := range map[string]paint.DiffOptions{
-		"changes": {}, "changes-beside": {SideBySide: true, Cut: true}, "changes-folded": {Fold: 9, Cut: true}, "changes-hunk": {Hunk: 3, Names: true},
+		"changes": {}, "changes-beside": {SideBySide: true, Cut: true}, "changes-folded": {Fold: 9, Cut: true},
 	} {
 		golden(t, name, func(s paint.Style) string { return strings.Join(paint.Diff(string(data), s, o), "\n") + "\n" })
 	}
@@ -129,46 +128,6 @@ func TestDiffBeside(t *testing.T) {
 	}
 }
 
-// TestPick checks that a diff with some of its hunks can be applied, and makes the text in which
-// only these are changed.
-func TestPick(t *testing.T) {
-	timed.Serial(t)
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(11, 12))
-	picked := 0
-	for range 2000 {
-		old, now := twoTexts(rng)
-		x, y := joined(old, rng), joined(now, rng)
-		d := diff.Compare(x, y, diff.WithNames("f", "f"), diff.WithContext(rng.IntN(3)))
-		unified := string(d.Unified())
-		hunks := paint.Hunks(unified)
-		require.Len(t, hunks, len(d.Hunks))
-		keep := make([]bool, len(hunks))
-		var want []byte
-		at := 0
-		for i, h := range d.Hunks {
-			assert.Equal(t, h.Old.EndLine-h.Old.FirstLine, hunks[i].OldLines)
-			if keep[i] = rng.IntN(2) == 0; keep[i] {
-				picked++
-				want = append(append(want, x[at:h.Old.Start]...), y[h.New.Start:h.New.End]...)
-				at = h.Old.End
-			}
-		}
-		want = append(want, x[at:]...)
-		part := paint.Pick(unified, func(i int) bool { return keep[i] })
-		if part == "" {
-			require.Equal(t, string(x), string(want))
-			continue
-		}
-		files, err := textdiff.Parse([]byte(part))
-		require.NoError(t, err, part)
-		got, err := files[0].Apply(x)
-		require.NoError(t, err, "%s\nof\n%s", part, unified)
-		require.Equal(t, string(want), string(got), part)
-	}
-	require.Greater(t, picked, 500)
-}
-
 // TestDiffMarks checks which words are marked, and where a carriage return is.
 func TestDiffMarks(t *testing.T) {
 	t.Parallel()
@@ -207,16 +166,10 @@ func TestDiffFits(t *testing.T) {
 			unified = unified[rng.IntN(len(unified)):]
 		}
 		s := paint.Style{Color: rng.IntN(2) == 0, Plain: rng.IntN(3) == 0, Width: 8 + rng.IntN(150)}
-		for _, o := range []paint.DiffOptions{{}, {SideBySide: true}, {Cut: true, SideBySide: true}, {Fold: 5}, {Hunk: 1, Names: true}} {
+		for _, o := range []paint.DiffOptions{{}, {SideBySide: true}, {Cut: true, SideBySide: true}, {Fold: 5}, {Names: true}} {
 			checkLines(t, s, strings.Join(paint.Diff(unified, s, o), "\n"), fmt.Sprintf("%q", unified))
 		}
 	}
-}
-
-// TestBareHunk checks a diff that begins with a hunk.
-func TestBareHunk(t *testing.T) {
-	t.Parallel()
-	require.Len(t, paint.Hunks("@@ -1 +1 @@\n-a\n+b\n"), 1)
 }
 
 func FuzzDiff(f *testing.F) {
@@ -224,7 +177,5 @@ func FuzzDiff(f *testing.F) {
 	f.Fuzz(func(t *testing.T, unified string, width uint8) {
 		s := paint.Style{Color: width%2 == 0, Width: 10 + int(width)}
 		checkLines(t, s, strings.Join(paint.Diff(unified, s, paint.DiffOptions{SideBySide: true}), "\n"), unified)
-		all := paint.Pick(unified, func(int) bool { return true })
-		require.Equal(t, all, paint.Pick(all, func(int) bool { return true }))
 	})
 }

@@ -1,18 +1,15 @@
 package paint
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
 
-// A Hunk is a part of a unified diff that can be taken or left by itself.
-type Hunk struct {
-	// File is the name of the file, after the change unless it is deleted.
-	File string
-	// OldStart and NewStart are the numbers of the first lines, from 1, and OldLines and NewLines
-	// are how many there are. If there are none, the number is that of the line before.
-	OldStart, OldLines, NewStart, NewLines int
+// A hunk is a part of a unified diff.
+type hunk struct {
+	file string // after the change, unless it is deleted
+	// The numbers of the first lines are from 1. If there are no lines, it is that of the line before.
+	oldStart, oldLines, newStart, newLines int
 
 	section string
 	lines   []patchLine
@@ -27,54 +24,10 @@ type patchLine struct {
 // A patchFile is the part of a unified diff about one file.
 type patchFile struct {
 	name   string
-	header []string // the lines before the hunks
+	header bool     // there are lines before the hunks
 	notes  []string // what they say besides the name
 	text   []string // lines that are not of a diff
-	hunks  []Hunk
-}
-
-// Hunks returns the hunks of a unified diff, in their order.
-func Hunks(unified string) (all []Hunk) {
-	for _, f := range parsePatch(unified) {
-		all = append(all, f.hunks...)
-	}
-	return all
-}
-
-// Pick returns the diff with only the hunks for which keep is true; i is the place of a hunk in
-// [Hunks]. The line numbers after the change are those that the result has. A file without hunks
-// stays as it is, and one that loses all of its hunks is left out.
-func Pick(unified string, keep func(i int) bool) string {
-	var out strings.Builder
-	i := 0
-	for _, f := range parsePatch(unified) {
-		shift, kept := 0, 0
-		for _, h := range f.hunks {
-			if i++; !keep(i - 1) {
-				shift += h.OldLines - h.NewLines
-				continue
-			}
-			if kept++; kept == 1 {
-				out.WriteString(strings.Join(f.header, ""))
-			}
-			h.NewStart += shift
-			h.write(&out)
-		}
-		if len(f.hunks) == 0 {
-			out.WriteString(strings.Join(f.header, ""))
-		}
-	}
-	return out.String()
-}
-
-func (h *Hunk) write(out *strings.Builder) {
-	fmt.Fprintf(out, "@@ -%d,%d +%d,%d @@%s\n", h.OldStart, h.OldLines, h.NewStart, h.NewLines, h.section)
-	for _, l := range h.lines {
-		out.WriteString(string(l.sign) + l.text)
-		if !strings.HasSuffix(l.text, "\n") {
-			out.WriteString("\n\\ No newline at end of file\n")
-		}
-	}
+	hunks  []hunk
 }
 
 // A patchParser reads a unified diff. How many lines a hunk has is in its header, so a line that
@@ -92,7 +45,7 @@ func parsePatch(unified string) []patchFile {
 			p.outside(line)
 		}
 	}
-	if first := p.files[0]; len(first.header)+len(first.text)+len(first.hunks) == 0 {
+	if first := p.files[0]; !first.header && len(first.text)+len(first.hunks) == 0 {
 		return p.files[1:]
 	}
 	return p.files
@@ -156,8 +109,7 @@ func (p *patchParser) outside(line string) {
 		p.file().text = append(p.file().text, bare)
 		return
 	}
-	f := p.file()
-	f.header = append(f.header, line)
+	p.file().header = true
 }
 
 // begin begins another file.
@@ -190,10 +142,10 @@ func (p *patchParser) hunk(line string) bool {
 	if !ok || !both {
 		return false
 	}
-	h := Hunk{File: p.file().name, section: section}
-	h.OldStart, h.OldLines = lineRange(from)
-	h.NewStart, h.NewLines = lineRange(to)
-	p.old, p.now = h.OldLines, h.NewLines
+	h := hunk{file: p.file().name, section: section}
+	h.oldStart, h.oldLines = lineRange(from)
+	h.newStart, h.newLines = lineRange(to)
+	p.old, p.now = h.oldLines, h.newLines
 	p.file().hunks = append(p.file().hunks, h)
 	return true
 }

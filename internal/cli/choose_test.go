@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/cli/line"
+	"github.com/aycoder/aycoder/internal/cli/tty"
+)
+
+// chats lets a user type lines in a new chat of the whole program, on a plain terminal in a directory that is otherwise empty.
+func chats(t *testing.T, s *service, lines string, o options) string {
+	t.Helper()
+	for name, value := range map[string]string{
+		"ANTHROPIC_API_KEY": "sk-ant-secret-0123", "ANTHROPIC_BASE_URL": s.URL, "OPENAI_API_KEY": "", "GEMINI_API_KEY": "", "GOOGLE_API_KEY": "",
+	} {
+		t.Setenv(name, value)
+	}
+	a := &app{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	st := newStage(lines)
+	c := newTestChat(t, st, st, tty.Options{Plain: true}, &chat{app: a, options: &o, conflicts: make(conflicts)})
+	got, err := c.open(t.Context())
+	require.NoError(t, err)
+	c.enter(got)
+	defer func() { c.session.close() }()
+	require.Equal(t, exitOK, c.run(t.Context(), ""))
+	require.NoError(t, c.Screen.Close())
+	return st.out
+}
+
+// at makes a directory of the user, and another one that is the current one.
+func at(t *testing.T) (dir string) {
+	t.Helper()
+	home := t.TempDir()
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "APPDATA", "XDG_STATE_HOME", "LOCALAPPDATA"} {
+		t.Setenv(name, home)
+	}
+	dir = t.TempDir()
+	t.Chdir(dir)
+	return dir
+}
+
+func TestModelCommand(t *testing.T) {
+	at(t)
+	s := newService(t, says("Hi.", "end_turn"))
+	shown := chats(t, s, "one\n/model haiku-4-5\ntwo\n/model\nopus-4\n\n/model nobody/x\n/model claude-opus-4-1\nthree\n", options{})
+	inOrder(t, shown, "Hi.", "From the next turn on, anthropic/claude-haiku-4-5 is asked.", "Hi.",
+		"   1  anthropic/", " tokens, $", "more\n", "anthropic/claude-opus-4-1", "! ", "nobody", "anthropic/claude-opus-4-1 is asked")
+	var models []string
+	for _, body := range s.requests() {
+		_, rest, _ := strings.Cut(body, `"model":"`)
+		name, _, _ := strings.Cut(rest, `"`)
+		models = append(models, name)
+	}
+	require.Equal(t, []string{"claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-1"}, models)
+}
+
+func TestResumeCommand(t *testing.T) {
+	at(t)
+	s := newService(t, says("Hi.", "end_turn"))
+	inOrder(t, chats(t, s, "/resume\nfirst talk\n", options{}), "There is no other conversation of this directory.", "Hi.")
+	shown := chats(t, s, "second talk\n/resume first\nand more\n/tree\n\n/resume nothing like it\n\n", options{})
+	inOrder(t, shown, "Hi.", "goes on behind the answer to: first talk", "Hi.", "1 first talk", "2 and more", "< here",
+		`Nothing is like "nothing like it".`, "1  second talk")
+	last := s.requests()[2]
+	require.Contains(t, last, "first talk")
+	require.NotContains(t, last, "second talk")
+	inOrder(t, chats(t, s, "/resume talk\n1\n/tree\n\n", options{}), "1  first talk", "2  second talk", "goes on behind the answer to: and more")
+	inOrder(t, chats(t, s, "/cost all\n", options{}), "by model", "anthropic/claude-test  3 answers  30 in, 15 out", "by day", "3 answers")
+}
+
+// The commands of the program are called in the conversation, too.
+func TestCallsOfSubcommands(t *testing.T) {
+	dir := at(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "AGENTS.md"), []byte("Be kind.\n"), 0o644))
+	shown := chats(t, newService(t, says("Hi.", "end_turn")), strings.Join([]string{
+		"n", "/config check", "/config show", "/config nonsense", "/plugins", "/plugins -h", "/mcp", "/doctor", "/trust", "y",
+	}, "\n")+"\n", options{})
+	inOrder(t, shown, "Do you trust this?", "The configuration has no mistakes.", "approval.mode", "ask  (default)", `there is no "nonsense"`,
+		"There are no plugins", "usage: aycoder plugin", "There are no servers", "ok       configuration", "Do you trust this?", "takes effect with the next")
+}
+
+// A list is narrowed by words.
+func TestLike(t *testing.T) {
+	list := []line.Candidate{{Text: "acme/large", Note: "100 tokens"}, {Text: "acme/large-2", Note: "200 tokens"}, {Text: "other/Small", Note: "free"}}
+	for _, tt := range []struct {
+		words string
+		want  []int
+	}{
+		{"", []int{0, 1, 2}}, {"LARGE", []int{0, 1}}, {"acme/large", []int{0}}, {"small", []int{2}}, {"tokens 200", []int{1}}, {"x", nil},
+	} {
+		require.Equal(t, tt.want, like(list, tt.words), tt.words)
+	}
+}
+
+func TestCodeBlocks(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{
+		{"none", nil},
+		{"a\n```go\nx := 1\n\ty\n```\nb\n~~~\nz\n~~~\n", []string{"x := 1\n\ty\n", "z\n"}},
+		{"````\n```\nin\n```\n````\n", []string{"```\nin\n```\n"}},
+		{"```\nnot closed\n", nil},
+		{"``` `a` ```\n", nil},
+	} {
+		require.Equal(t, tt.want, codeBlocks(tt.text), tt.text)
+	}
+}
+
+// The clipboard program gets the block that was chosen.
+func TestCopyCommand(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the program is that of Wayland")
+	}
+	at(t)
+	bin := t.TempDir()
+	cat, err := exec.LookPath("cat")
+	require.NoError(t, err)
+	out := filepath.Join(bin, "copied")
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "wl-copy"), []byte("#!/bin/sh\n"+cat+" > "+out+"\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("WAYLAND_DISPLAY", "wayland-test")
+	s := newService(t, says("See:\n\n```sh\nls -l\n```\n", "end_turn"))
+	shown := chats(t, s, "/copy\none\n/copy\n2\n", options{})
+	inOrder(t, shown, "! there is no answer yet", "1  See:", "2  code: ls -l", "Copied 1 line with wl-copy")
+	data, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Equal(t, "ls -l\n", string(data))
+
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "wl-copy"), []byte("#!/bin/sh\nexit 3\n"), 0o755))
+	inOrder(t, chats(t, s, "one\n/copy 1\n", options{}), "! wl-copy: exit status 3", "! there is no clipboard")
+}

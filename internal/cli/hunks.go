@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
+)
+
+var toHunk = choices{"yYnNaAdD", "y take it · n leave it · a take the rest · d leave the rest", []string{"y", "yes", "n", "no", "a", "d"}}
+
+// mayCall returns the keys that answer a request: a change of several hunks can be picked from.
+func mayCall(r *aycoder.ApprovalRequest) choices {
+	may := toCall
+	if r.Plan != nil && len(r.Plan.Hunks()) > 1 {
+		may.keys += "pP"
+		may.hint = "y yes · n no, say why · p pick · a always · e edit · ?"
+		may.words = append(slices.Clip(may.words), "p")
+	}
+	return may
+}
+
+// pickHunks asks about each hunk of a change, and lets those be made that the user takes. It reports whether the
+// request is settled.
+func (c *chat) pickHunks(a *aycoder.ApprovalRequested) bool {
+	plan := *a.Request.Plan
+	all := plan.Hunks()
+	var taken []string
+	rest := byte(0) // the answer for all that follow
+	for i, h := range all {
+		key := rest
+		if key == 0 {
+			if err := c.showHunk(plan, h); err != nil {
+				c.complain(err)
+				return false
+			}
+			var err error
+			if key, err = c.answerKey(fmt.Sprintf("%d of %d?", i+1, len(all)), toHunk, c.send); err != nil || key == endOfInput {
+				return c.unanswered(a, err)
+			}
+		}
+		switch key {
+		case 'a', 'd':
+			rest = key
+		}
+		if key == 'y' || key == 'a' {
+			taken = append(taken, h.ID)
+		}
+	}
+	c.line(fmt.Sprintf("  %d of %s taken", len(taken), count(len(all), "hunk")))
+	switch len(taken) {
+	case 0:
+		return c.refuse(a)
+	case len(all):
+		a.Allow()
+		return true
+	}
+	kept, err := plan.Keep(taken...)
+	if err == nil {
+		err = a.AllowPlan(kept)
+	}
+	c.complain(err)
+	return err == nil || errors.Is(err, aycoder.ErrDecided)
+}
+
+// showHunk shows one hunk of a plan, with the lines around it.
+func (c *chat) showHunk(plan edit.Plan, h edit.Hunk) error {
+	one, err := plan.Keep(h.ID)
+	if err != nil {
+		return err
+	}
+	c.line("")
+	if len(plan.Files()) > 1 {
+		c.line("  " + c.paint(bold, cleanLine(h.Path)))
+	}
+	c.diff(one.Preview())
+	return nil
+}
+
+// unanswered settles a request whose question was interrupted, or whose user has gone.
+func (c *chat) unanswered(a *aycoder.ApprovalRequested, err error) bool {
+	if c.halted(err) {
+		c.fresh()
+		return true
+	}
+	c.line("no (end of input)")
+	a.Deny("end of input: nobody is there to approve")
+	return true
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+)
+
+// maxHeard bounds what the next prompt brings of the outputs of the user's commands, in bytes.
+const maxHeard = 128 << 10
+
+// shell runs a command of the user in the shell of the model, under the same rules, but for the question: who types a
+// command and sends it has decided. The model gets its output with the next prompt.
+func (c *chat) shell(ctx context.Context, command string) error {
+	if command == "" {
+		return errors.New("say a command: !git status")
+	}
+	ctx, c.stop = context.WithCancel(ctx)
+	defer c.stop()
+	was := c.verbose
+	c.verbose = true
+	defer func() { c.verbose, c.own = was, "" }()
+	c.begin()
+	c.stopping, c.own = false, command
+	var done *aycoder.ToolFinished
+	var seq iter.Seq2[aycoder.Event, error] = func(yield func(aycoder.Event, error) bool) {
+		for ev, err := range c.runtime.Command(ctx, command) {
+			if f, ok := ev.(*aycoder.ToolFinished); ok {
+				done = f
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+	err := c.work(stepping(seq))
+	c.giveBack()
+	if done != nil {
+		heard := c.heard + "\n\nI have run a command:\n\n$ " + command + "\n" + strings.TrimRight(done.Output.Text(), "\n") + "\n"
+		c.line(c.paint(faint, "The model gets this with your next line."))
+		c.heard = strings.ToValidUTF8(heard[max(len(heard)-maxHeard, 0):], "")
+	}
+	if c.stopping {
+		c.line(c.glyph("—", "--") + " interrupted.")
+		return nil
+	}
+	return err
+}
+
+// decidedByTyping reports whether a request is about the command that the user has just sent, and nothing else.
+func (c *chat) decidedByTyping(r *aycoder.ApprovalRequest) bool {
+	var args map[string]string
+	return c.own != "" && r.Tool == "bash" && json.Unmarshal(r.Args, &args) == nil && len(args) == 1 && args["command"] == c.own
+}

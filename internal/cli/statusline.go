@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"time"
+
+	sessions "github.com/aycoder/aycoder/session"
+)
+
+const statusTime = 2 * time.Second // for the command that prints the status line
+
+// A state is what the command of the status line gets.
+type state struct {
+	Model   string       `json:"model"`
+	Dir     string       `json:"dir"`
+	Branch  string       `json:"branch,omitempty"` // of git
+	Session string       `json:"session,omitempty"`
+	Title   string       `json:"title,omitempty"`
+	Mode    string       `json:"mode,omitempty"`
+	Cost    float64      `json:"cost_usd"`
+	Context stateContext `json:"context"`
+}
+
+// A stateContext says how full the window of the model is. Window and Percent are 0 if the size is not known.
+type stateContext struct {
+	Tokens  int64 `json:"tokens"`
+	Window  int64 `json:"window"`
+	Percent int64 `json:"percent"`
+}
+
+// state returns the state of the conversation, without its cost and the branch of git.
+func (c *chat) state() state {
+	s := state{Model: c.name(), Dir: c.session.dir, Session: c.session.id(), Title: c.talk.View().Title(), Context: c.filled()}
+	if c.runtime.Policy != nil {
+		s.Mode = string(c.runtime.Policy.Mode())
+	}
+	return s
+}
+
+// spentSince adds up what the answers have cost, from one node of a conversation on.
+func spentSince(ctx context.Context, v *sessions.View, from int) (sum float64) {
+	for i := from; i < v.Len() && ctx.Err() == nil; i++ {
+		if n := v.Node(sessions.ID(i)); n != nil && n.Answer != nil {
+			sum += n.Answer.Cost
+		}
+	}
+	return sum
+}
+
+// filled says how much of the window the last answer of the model and its request have taken.
+func (c *chat) filled() (f stateContext) {
+	path := c.talk.View().Path(c.talk.Head())
+	for i := len(path) - 1; i >= 0 && f.Tokens == 0; i-- {
+		if a := path[i].Answer; a != nil {
+			f.Tokens = a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite + a.Usage.Output
+		}
+	}
+	if c.runtime != nil {
+		f.Window = c.windowSize()
+	}
+	if f.Window > 0 {
+		f.Percent = f.Tokens * 100 / f.Window
+	}
+	return f
+}
+
+// A statusLine runs the command of the user that prints the status line, one at a time.
+type statusLine struct {
+	lines chan string // what it has printed
+	stop  func()      // ends the one that runs, and waits for that
+}
+
+// renewStatus starts the command of the status line again.
+func (c *chat) renewStatus() {
+	if c.terminal.Status == "" || c.session == nil || !c.Fancy() {
+		return
+	}
+	c.status.end()
+	now, v := c.state(), c.talk.View()
+	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
+	lines, done := make(chan string, 1), make(chan struct{})
+	c.status = statusLine{lines, func() { cancel(); <-done }}
+	go func() {
+		defer close(done)
+		defer cancel()
+		now.Cost = spentSince(ctx, v, 0)
+		now.Branch, _ = git(ctx, now.Dir, "symbolic-ref", "--short", "-q", "HEAD")
+		in, err := json.Marshal(now)
+		if err != nil {
+			return
+		}
+		out, err := firstLineOf(ctx, now.Dir, in, "sh", "-c", c.terminal.Status)
+		if err != nil {
+			out = "status: " + err.Error()
+		}
+		lines <- out
+	}()
+}
+
+// end stops the command that runs.
+func (s *statusLine) end() {
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// firstLineOf returns the first line that a program prints.
+func firstLineOf(ctx context.Context, dir string, in []byte, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.WaitDelay = dir, bytes.NewReader(in), 100*time.Millisecond
+	var out firstLine
+	cmd.Stdout = &out
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return cleanLine(strings.TrimSpace(string(out.text))), err
+}
+
+// A firstLine keeps the first line of what is written, and at most some of it.
+type firstLine struct {
+	text []byte
+	full bool
+}
+
+// Write implements [io.Writer].
+func (f *firstLine) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	if !f.full {
+		line, _, ended := bytes.Cut(p, []byte("\n"))
+		f.text = append(f.text, line[:min(len(line), most-len(f.text))]...)
+		f.full = ended || len(f.text) == most
+	}
+	return len(p), nil
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/cli/tty"
+)
+
+// A user who is away hears of a question once. One who types hears nothing.
+func TestAlerts(t *testing.T) {
+	for _, tt := range []struct {
+		name, notify string
+		busy         bool // a key every second
+		want         []string
+	}{
+		{"off", "off", false, nil},
+		{"bell", "bell", false, []string{"\a"}},
+		{"message", "message", false, []string{"\x1b]9; aycoder: Run it?\a"}},
+		{"both", "both", false, []string{"\a", "\x1b]9; aycoder: Run it?\a"}},
+		{"somebody types", "both", true, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t, true)
+				d.terminal = config.Terminal{Notify: tt.notify, NotifyAfter: 10 * time.Second}
+				d.lastKey = time.Now()
+				done := d.asks(t)
+				for range 30 {
+					time.Sleep(time.Second)
+					if tt.busy {
+						d.types(t, "x\x7f")
+					}
+				}
+				d.types(t, "\x03")
+				<-done
+				require.Equal(t, tt.want, d.rung)
+				d.keys.Close()
+			})
+		})
+	}
+}
+
+// The end of a turn is an alert, too, if it comes long after the last key.
+func TestAlertAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, true)
+		d.terminal = config.Terminal{Notify: "message", NotifyAfter: time.Second}
+		d.lastKey = time.Now()
+		done := d.asks(t)
+		<-d.seen
+		time.Sleep(600 * time.Millisecond)
+		d.types(t, "\t")
+		synctest.Wait()
+		d.types(t, "y")
+		<-done
+		require.Len(t, d.rung, 1, "the key came just before the end")
+		d.lastKey = time.Now().Add(-time.Minute)
+		d.alert("done")
+		require.Equal(t, "\x1b]9; aycoder: done\a", d.rung[1])
+		d.keys.Close()
+	})
+}
+
+// Keys are those of the configuration, and a mistake is told.
+func TestKeysOfTheConfiguration(t *testing.T) {
+	s := newStage("")
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{})
+	press := func(keys ...tty.Key) string {
+		for _, k := range keys {
+			k.At, k.Read = time.Unix(1, 0), 1
+			c.typed(k)
+		}
+		return c.editor.Text()
+	}
+	c.configure(config.Terminal{Keys: map[string]string{"ctrl+x": "kill-line-start", "ctrl+u": "", "f2": "undoo"}})
+	require.NoError(t, c.Flush())
+	require.Contains(t, s.out, "! terminal.keys: f2: there is no action undoo; did you mean undo?")
+	require.Equal(t, "ab", press(tty.Key{Rune: 'a'}, tty.Key{Rune: 'b'}, tty.Key{Rune: 'u', Ctrl: true}))
+	require.Empty(t, press(tty.Key{Rune: 'x', Ctrl: true}))
+
+	c.configure(config.Terminal{Vi: true})
+	esc := tty.Key{Name: tty.Esc}
+	require.True(t, c.isStop(esc), "there is no text")
+	press(tty.Key{Rune: 'a'}, tty.Key{Rune: 'b'})
+	require.False(t, c.isStop(esc))
+	require.Equal(t, "a", press(esc, tty.Key{Rune: 'x'}))
+	require.True(t, c.isStop(esc), "in normal mode")
+}
+
+// The command of the status line gets the state, and has two seconds.
+func TestStatusLine(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no sh")
+	}
+	at(t)
+	a := &app{getenv: os.Getenv}
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-secret-0123")
+	t.Setenv("ANTHROPIC_BASE_URL", newService(t, says("Hi.", "end_turn")).URL)
+	c := newTestChat(t, strings.NewReader(""), newStage(""), tty.Options{Getenv: func(string) string { return "xterm" }}, &chat{app: a, options: &options{}})
+	s, err := c.open(t.Context())
+	require.NoError(t, err)
+	c.enter(s)
+	defer s.close()
+	shows := func(command string) string {
+		c.terminal.Status = command
+		c.renewStatus()
+		text := <-c.status.lines
+		c.status.end()
+		return text
+	}
+	require.Equal(t, "one", shows("echo one; echo two; seq 100000"))
+	require.Equal(t, "status: exit status 7", shows("exit 7"))
+	require.Equal(t, "status: context deadline exceeded", shows("sleep 100"))
+	require.Equal(t, "␛[2J", shows(`printf '\033[2J'`))
+	c.turn(t.Context(), "hello")
+	c.status.end()
+	out := filepath.Join(t.TempDir(), "state")
+	require.Equal(t, "", shows("cat > "+out))
+	data, err := os.ReadFile(out)
+	require.NoError(t, err)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.Equal(t, "anthropic/claude-sonnet-4-5", got["model"])
+	require.Equal(t, s.id(), got["session"])
+	require.Equal(t, "ask", got["mode"])
+	require.Equal(t, 0.0, got["cost_usd"], "the price of claude-test is not known")
+	require.Equal(t, map[string]any{"tokens": 15.0, "window": 200000.0, "percent": 0.0}, got["context"])
+}

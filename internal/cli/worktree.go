@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+)
+
+// A worktree is a working tree of git for one task, beside the one of the user, with a branch of the same name.
+type worktree struct {
+	name, dir string
+	main      string // a directory of the user's working tree
+	base      string // the commit that it was made of, or "" if it was there already
+	remove    bool   // the user wants that at the end
+}
+
+var worktreeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
+// enterWorktree makes the worktree of a name, or takes the one that there is, and makes it the current directory.
+func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error) {
+	state := stateDir(a.getenv, runtime.GOOS)
+	switch {
+	case !worktreeName.MatchString(name) || strings.Contains(name, ".."):
+		return nil, &aycoder.ConfigError{Option: "-w " + name, Err: errors.New("a name has letters, digits, and - _ . inside")}
+	case state == "":
+		return nil, &aycoder.ConfigError{Option: "-w " + name, Err: errors.New("there is no place for worktrees: HOME is not set")}
+	}
+	top, err := git(ctx, ".", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, &aycoder.ConfigError{Option: "-w " + name, Err: err}
+	}
+	within, err := git(ctx, ".", "rev-parse", "--show-prefix")
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(top))
+	w := &worktree{name: name, main: top, dir: filepath.Join(state, "worktrees", fmt.Sprintf("%s-%x", filepath.Base(top), sum[:4]), name)}
+	if _, err := os.Stat(w.dir); err != nil {
+		if err := w.add(ctx); err != nil {
+			return nil, err
+		}
+	}
+	dir := filepath.Join(w.dir, filepath.FromSlash(within))
+	if _, err := os.Stat(dir); err != nil {
+		dir = w.dir
+	}
+	return w, os.Chdir(dir)
+}
+
+// add makes the worktree. A branch that is left of an earlier one goes on.
+func (w *worktree) add(ctx context.Context) (err error) {
+	if _, err := git(ctx, w.main, "rev-parse", "-q", "--verify", "refs/heads/"+w.name); err == nil {
+		_, err = git(ctx, w.main, "worktree", "add", w.dir, w.name)
+		return err
+	}
+	if w.base, err = git(ctx, w.main, "rev-parse", "HEAD"); err != nil {
+		return err
+	}
+	_, err = git(ctx, w.main, "worktree", "add", "-b", w.name, w.dir, w.base)
+	return err
+}
+
+// changes says what would be lost with the worktree, or "".
+func (w *worktree) changes(ctx context.Context) string {
+	out, err := git(ctx, w.dir, "status", "--porcelain")
+	switch {
+	case err != nil:
+		return "its state is not known"
+	case out != "":
+		return count(strings.Count(out, "\n")+1, "changed file")
+	}
+	return ""
+}
+
+// untouched reports whether nothing was made in a new worktree.
+func (w *worktree) untouched(ctx context.Context) bool {
+	head, err := git(ctx, w.dir, "rev-parse", "HEAD")
+	return err == nil && head == w.base && w.changes(ctx) == ""
+}
+
+// ask asks whether to keep a worktree in which something was made. Who says nothing keeps it.
+func (w *worktree) ask(ctx context.Context, c *chat) {
+	if w == nil || w.untouched(ctx) {
+		return
+	}
+	what := "no changes that are not committed"
+	if lost := w.changes(ctx); lost != "" {
+		what = lost
+	}
+	c.line("The worktree " + w.name + " has " + what + ".")
+	key, err := c.answerKey("Keep it?", choices{"kKrR", "k keep · r remove, with these changes", []string{"k", "keep", "r", "remove"}}, func(string) {})
+	w.remove = err == nil && key == 'r'
+}
+
+// end removes the worktree if that was asked for, or if nothing was made in it, and tells where it is kept. Commits are
+// never lost: their branch stays.
+func (w *worktree) end(a *app) {
+	ctx := context.Background()
+	untouched := w.untouched(ctx)
+	if err := os.Chdir(w.main); err != nil || !untouched && !w.remove {
+		fmt.Fprintf(a.stderr, "aycoder: the worktree %s is kept: %s (aycoder -w %s -c goes on)\n", w.name, clean(w.dir), w.name)
+		return
+	}
+	args := []string{"worktree", "remove", w.dir}
+	if w.remove {
+		args = []string{"worktree", "remove", "--force", w.dir}
+	}
+	if _, err := git(ctx, w.main, args...); err != nil {
+		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
+		return
+	}
+	if w.base == "" { // the branch was there before
+		return
+	}
+	if _, err := git(ctx, w.main, "branch", "-d", w.name); err != nil {
+		fmt.Fprintf(a.stderr, "aycoder: the branch %s is kept, since it is not merged\n", w.name)
+	}
+}
+
+// git runs git in a directory, and returns what it prints.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	var out, problem bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &problem
+	if err := cmd.Run(); err != nil {
+		if text := strings.TrimSpace(problem.String()); text != "" {
+			err = errors.New(text)
+		}
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(out.String()), nil
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
+)
+
+// repository makes a repository with one commit and a directory sub, and returns it with a function that runs git in it.
+func repository(t *testing.T) (dir string, run func(args ...string) string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil || runtime.GOOS == "windows" {
+		t.Skip("there is no git, or bash does not run commands here")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	run = func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@t.test"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub", "a.txt"), []byte("a\n"), 0o644))
+	run("init", "-q")
+	run("add", ".")
+	run("commit", "-qm", "one")
+	return dir, run
+}
+
+// A worktree in which nothing was made goes at the end, and another one stays and is found again.
+func TestWorktreeOfAPrompt(t *testing.T) {
+	dir, run := repository(t)
+	state := t.TempDir()
+	prompt := func(code int, name, allow string, s *service) ended {
+		return finish(t, program(t, append(s.env(), "XDG_STATE_HOME="+state), "-C", filepath.Join(dir, "sub"), "-w", name, "-p", "go", "-allow", allow), code)
+	}
+	prompt(0, "idle", "edit_file", newService(t, says("Nothing to do.", "end_turn")))
+	require.NotContains(t, run("worktree", "list")+run("branch"), "idle")
+
+	s := newService(t, calls("bash", `{"command":"pwd > made"}`), says("Made.", "end_turn"))
+	got := prompt(0, "fix", "bash:pwd > made", s)
+	require.Contains(t, got.err, "the worktree fix is kept: "+filepath.Join(state, "aycoder", "worktrees"))
+	require.NoFileExists(t, filepath.Join(dir, "sub", "made"))
+	require.Contains(t, run("branch"), "fix")
+	got = prompt(0, "fix", "bash:cat made", newService(t, calls("bash", `{"command":"cat made"}`), says("Seen.", "end_turn")))
+	require.Contains(t, got.err, filepath.Join("fix", "sub"))
+
+	for _, name := range []string{"../x", "-x", "a/b", "a..b", ""} {
+		if name != "" {
+			require.Contains(t, prompt(2, name, "edit_file", s).err, "a name has letters")
+		}
+	}
+	out := finish(t, program(t, s.env(), "-w", "x", "-p", "go"), 2)
+	require.Contains(t, out.err, "not a git repository")
+}
+
+// The user is asked what becomes of a worktree in which something was made. Commits stay in any case.
+func TestWorktreeAtTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer string
+		commit       bool
+		kept, branch bool
+	}{
+		{"keep", "k\n", false, true, true},
+		{"remove", "remove\n", false, false, false},
+		{"no answer", "", false, true, true},
+		{"another word", "rm\n", false, true, true},
+		{"remove with a commit", "r\n", true, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, run := repository(t)
+			at(t)
+			t.Chdir(dir)
+			a := &app{getenv: os.Getenv}
+			null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			defer null.Close()
+			a.stderr = null
+			w, err := a.enterWorktree(t.Context(), "task")
+			require.NoError(t, err)
+			require.True(t, w.untouched(t.Context()))
+			require.NoError(t, os.WriteFile("new", nil, 0o644))
+			if tt.commit {
+				run("-C", w.dir, "add", ".")
+				run("-C", w.dir, "commit", "-qm", "two")
+			}
+			s := newStage(tt.answer)
+			c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{})
+			w.ask(t.Context(), c)
+			w.end(a)
+			require.Equal(t, tt.kept, strings.Contains(run("worktree", "list"), w.dir))
+			require.Equal(t, tt.branch, strings.Contains(run("branch"), "task"))
+			here, err := os.Getwd()
+			require.NoError(t, err)
+			require.Equal(t, dir, here)
+		})
+	}
+}
