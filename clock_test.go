@@ -64,11 +64,12 @@ var unclocked = map[string]string{
 	"effects_test.go run":                 guard,
 	"reading_linux_test.go newSecondWall": guard,
 
-	"pty_linux_test.go TestDemo": "what is logged at the end",
-	"bench_test.go measure":      "of a benchmark",
-	"vector_test.go recall":      "of a benchmark",
-	"dir_bench_test.go compare":  "of a benchmark",
-	"agents_bench_test.go Read":  "of a benchmark",
+	"pty_linux_test.go TestDemo":        "what is logged at the end",
+	"bench_test.go measure":             "of a benchmark",
+	"vector_test.go recall":             "of a benchmark",
+	"dir_bench_test.go compare":         "of a benchmark",
+	"agents_bench_test.go Read":         "of a benchmark",
+	"start_linux_test.go TestStartCost": "of a benchmark",
 }
 
 const (

@@ -109,7 +109,7 @@ var unsafely = []string{
 
 // caches are the only variables that change. They hold values that stay the same as long
 // as a program runs.
-var caches = []string{"internal/schema.schemas", "internal/mask.ruleIndex", "config.shape"}
+var caches = []string{"internal/schema.schemas", "internal/mask.ruleIndex", "config.shape", "catalog.embedded", "compaction.phrases"}
 
 // A source is a parsed file and its directory, relative to the module.
 type source struct {
@@ -208,7 +208,7 @@ func embedded(d *ast.GenDecl) bool {
 
 // tables are the calls whose results never change.
 var tables = []string{
-	"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "reflect.TypeFor", "set",
+	"errors.New", "fmt.Errorf", "regexp.MustCompile", "late.Regexp", "strings.NewReplacer", "reflect.TypeFor", "set",
 }
 
 func table(e ast.Expr) bool {

@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	_ "embed"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -33,18 +34,34 @@ func newKey(provider, model string) key {
 	return key{strings.ToLower(provider), strings.ToLower(model)}
 }
 
-// Default returns the catalog that comes with this package. Its data is parsed at the first
-// lookup, which takes a few milliseconds. Each call returns a new catalog that parses the data
-// again, so call Default once and keep the result.
-func Default() *Catalog {
-	return &Catalog{load: sync.OnceValue(func() *index {
-		x, err := parse(strings.NewReader(models))
-		if err != nil {
-			panic(err) // cannot happen: a test parses the embedded file
+// Default returns the catalog that comes with this package. Its data is parsed once in a process, at the first
+// lookup, which takes a millisecond or two.
+func Default() *Catalog { return &Catalog{load: embedded} }
+
+// embedded returns the index of the data that comes with this package. A test checks the data as [Parse] does.
+var embedded = sync.OnceValue(func() *index {
+	var f struct {
+		Providers []struct {
+			Provider string
+			Models   []entry
 		}
-		return x
-	})}
-}
+	}
+	if err := json.Unmarshal([]byte(models), &f); err != nil {
+		panic(err) // cannot happen: see above
+	}
+	x := &index{models: map[key]aycoder.ModelInfo{}, names: map[key]string{}}
+	for _, g := range f.Providers {
+		for _, e := range g.Models {
+			e.Provider = g.Provider
+			k := newKey(g.Provider, e.Model)
+			x.models[k] = complete(e.ModelInfo)
+			for _, name := range e.Names {
+				x.names[newKey(g.Provider, name)] = k.model
+			}
+		}
+	}
+	return x
+})
 
 func (c *Catalog) index() *index {
 	if c == nil || c.load == nil {

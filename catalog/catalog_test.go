@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -191,6 +192,16 @@ func TestData(t *testing.T) {
 	parsed, err := catalog.Parse(raw)
 	require.NoError(t, err, "duplicates, limits and prices are checked there")
 	require.Equal(t, parsed.Models(""), catalog.Default().Models(""))
+	for _, g := range readData(t).Providers { // the same data, which a program reads without looking for faults
+		for _, m := range g.Models {
+			for _, name := range append(m.Names, m.Model) {
+				want, _ := parsed.Lookup(g.Provider, name)
+				got, found := catalog.Default().Lookup(g.Provider, name)
+				require.True(t, found, name)
+				require.Equal(t, want, got, name)
+			}
+		}
+	}
 
 	models := 0
 	for _, g := range readData(t).Providers {
@@ -316,10 +327,13 @@ func TestZero(t *testing.T) {
 	}
 }
 
-func BenchmarkDefault(b *testing.B) {
+func BenchmarkParse(b *testing.B) {
+	raw, err := os.ReadFile("models.json")
+	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
-		catalog.Default().Lookup("anthropic", "claude-sonnet-4-5")
+		_, err := catalog.Parse(bytes.NewReader(raw))
+		require.NoError(b, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/resolve"
 )
 
@@ -80,7 +81,7 @@ func (m *surveyor) configs(ctx context.Context) error {
 func (m *surveyor) config(f projectFile) {
 	switch f.kind {
 	case "go":
-		m.project(f, "Go module", first(goModule, f.data))
+		m.project(f, "Go module", first(goModule(), f.data))
 		m.command(f, "go build ./...", "go test ./...")
 	case "cargo":
 		m.cargo(f)
@@ -91,21 +92,21 @@ func (m *surveyor) config(f projectFile) {
 	case "pytest":
 		m.command(f, "pytest")
 	case "tox":
-		if toxSection.Match(f.data) {
+		if toxSection().Match(f.data) {
 			m.command(f, "tox")
 		}
 	case "nox":
 		m.command(f, "nox")
 	case "make":
-		m.targets(f, "make", makeTarget.FindAllSubmatch(f.data, -1))
+		m.targets(f, "make", makeTarget().FindAllSubmatch(f.data, -1))
 	case "just":
-		m.targets(f, "just", justTarget.FindAllSubmatch(f.data, -1))
+		m.targets(f, "just", justTarget().FindAllSubmatch(f.data, -1))
 	case "task":
 		if _, tasks, ok := strings.Cut("\n"+string(f.data), "\ntasks:"); ok {
-			m.targets(f, "task", taskTarget.FindAllSubmatch([]byte(tasks), -1))
+			m.targets(f, "task", taskTarget().FindAllSubmatch([]byte(tasks), -1))
 		}
 	case "configure":
-		m.project(f, "C project", first(autoconfName, f.data))
+		m.project(f, "C project", first(autoconfName(), f.data))
 		m.command(f, "autoreconf -i && ./configure && make", "make check")
 	case "cmake":
 		m.command(f, "cmake -B build && cmake --build build")
@@ -119,12 +120,12 @@ func (m *surveyor) config(f projectFile) {
 }
 
 var (
-	goModule     = regexp.MustCompile(`(?m)^module[ \t]+"?([^\s"]+)`)
-	autoconfName = regexp.MustCompile(`(?m)^AC_INIT\(\[?([^\]\[,)\s]+)`)
-	toxSection   = regexp.MustCompile(`(?m)^\[(tox|testenv)`)
-	makeTarget   = regexp.MustCompile(`(?m)^([A-Za-z0-9][A-Za-z0-9_-]*)[ \t]*:(?:[^=\n]|$)`)
-	justTarget   = regexp.MustCompile(`(?m)^@?([A-Za-z][A-Za-z0-9_-]*)(?:[ \t][^:\n]*)?:(?:[^=\n]|$)`)
-	taskTarget   = regexp.MustCompile(`(?m)^  ([A-Za-z][A-Za-z0-9_:-]*):[ \t\r]*$`)
+	goModule     = late.Regexp(`(?m)^module[ \t]+"?([^\s"]+)`)
+	autoconfName = late.Regexp(`(?m)^AC_INIT\(\[?([^\]\[,)\s]+)`)
+	toxSection   = late.Regexp(`(?m)^\[(tox|testenv)`)
+	makeTarget   = late.Regexp(`(?m)^([A-Za-z0-9][A-Za-z0-9_-]*)[ \t]*:(?:[^=\n]|$)`)
+	justTarget   = late.Regexp(`(?m)^@?([A-Za-z][A-Za-z0-9_-]*)(?:[ \t][^:\n]*)?:(?:[^=\n]|$)`)
+	taskTarget   = late.Regexp(`(?m)^  ([A-Za-z][A-Za-z0-9_:-]*):[ \t\r]*$`)
 )
 
 func first(pattern *regexp.Regexp, data []byte) string {

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/shell"
@@ -107,7 +107,7 @@ func (d *digest) output(o *aycoder.ToolOutput) {
 		switch path.Ext(args.Path) {
 		case ".md", ".txt", ".rst":
 			e.origin = args.Path
-			d.prose(lineNumbers.ReplaceAllString(text, ""), e, atLeast(4))
+			d.prose(lineNumbers().ReplaceAllString(text, ""), e, atLeast(4))
 		case ".log":
 			e.origin = "in " + args.Path
 			d.errors(strings.Split(text, "\n"), e, false)
@@ -117,7 +117,7 @@ func (d *digest) output(o *aycoder.ToolOutput) {
 	}
 }
 
-var lineNumbers = regexp.MustCompile(`(?m)^ *\d+\t`)
+var lineNumbers = late.Regexp(`(?m)^ *\d+\t`)
 
 func (d *digest) listed(args arguments) {
 	d.todos = nil
@@ -156,7 +156,7 @@ func (d *digest) ran(command, text string, failed bool, e entry) {
 		state = "failed"
 	}
 	if command != "" {
-		e.origin = oneLine(decoration.ReplaceAllString(command, ""), maxOrigin)
+		e.origin = oneLine(decoration().ReplaceAllString(command, ""), maxOrigin)
 		script := shell.Analyze(command, shell.World{Dir: "/w", Root: "/w"})
 		if script.Class == shell.ReadOnly && !strings.Contains(command, ".log") {
 			return
@@ -203,12 +203,12 @@ func (d *digest) wrote(c shell.Command) {
 	}
 }
 
-var exitStatus = regexp.MustCompile(`^\[exit (\d+)|(?i)exit (?:code|status):? (\d+)`)
+var exitStatus = late.Regexp(`^\[exit (\d+)|(?i)exit (?:code|status):? (\d+)`)
 
 // exited reports whether the last lines of an output tell of a failure.
 func exited(lines []string) bool {
 	for _, line := range slices.Backward(lines[max(0, len(lines)-6):]) {
-		if m := exitStatus.FindStringSubmatch(line); m != nil {
+		if m := exitStatus().FindStringSubmatch(line); m != nil {
 			return m[1]+m[2] != "0"
 		}
 	}
@@ -217,7 +217,7 @@ func exited(lines []string) bool {
 
 // decoration is the part of a command that only arranges its output. Without it, runs of the same
 // command can be recognised.
-var decoration = regexp.MustCompile(`^cd [^&;|]+ && |\s*2>&1|\s*\|\s*(?:tail|head|grep|tee)\b.*$`)
+var decoration = late.Regexp(`^cd [^&;|]+ && |\s*2>&1|\s*\|\s*(?:tail|head|grep|tee)\b.*$`)
 
 // Parts of lines that are errors in any output, and the beginnings of such lines.
 var (
@@ -229,7 +229,7 @@ var (
 	}
 	loudFirst = []string{"fatal:", "fatal ", "panic:", "error:", "error ", "FAILED ", "CONFLICT "}
 	frames    = []string{"at ", "--> ", `File "`} // begin lines of stack traces
-	harmless  = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b|errors?: 0|^(?:ok|PASS|=== RUN)\b|^FAIL$|^FAIL\t`)
+	harmless  = late.Regexp(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b|errors?: 0|^(?:ok|PASS|=== RUN)\b|^FAIL$|^FAIL\t`)
 )
 
 // errorPoints returns the points of a line as an error message, or 0 if it is not one. Some words and
@@ -249,7 +249,7 @@ func errorPoints(w *wording, failed bool) (points int) {
 	default:
 		return 0
 	}
-	if harmless.MatchString(line) {
+	if harmless().MatchString(line) {
 		return 0
 	}
 	if at {
@@ -305,7 +305,7 @@ func (d *digest) figures(lines []*wording, e entry) {
 				d.file(p, "named by "+e.origin, 4)
 			}
 		}
-		if n < maxFigures && len(w.text) <= maxEntry && w.measures() && !harmless.MatchString(w.text) && !strings.HasPrefix(w.text, "--- ") {
+		if n < maxFigures && len(w.text) <= maxEntry && w.measures() && !harmless().MatchString(w.text) && !strings.HasPrefix(w.text, "--- ") {
 			n++
 			e.text, e.points = w.text, 5
 			d.put(e)

@@ -1,12 +1,13 @@
 package compaction
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -43,8 +44,11 @@ const (
 	classes
 )
 
-// phrases are phrases of up to three words, with their classes.
-var phrases = set([classes]string{
+// phrases returns the phrases of up to three words with their classes, as bits.
+var phrases = sync.OnceValue(func() map[string]uint { return set(&phraseLists) })
+
+// phraseLists are phrases of up to three words, by class.
+var phraseLists = [classes]string{
 	strong: `decided; decision; decide; agreed; agreement; settled; from now on; from here on; instead of; rather than;
 		would rather; never; must not; prefer; prefers; preferred; preference; chose; chosen; choose; we use; went with;
 		go with; going with; stick to; stick with; off limits; off-limits; no longer; after all; signed off; deprecated;
@@ -95,10 +99,10 @@ var phrases = set([classes]string{
 		hours; day; days; row; rows; byte; bytes; entry; entries; attempt; attempts; time; times; test; tests; request; requests;
 		token; tokens; worker; workers; thread; threads; connection; connections; passed; failed; ns/op`,
 	value: `port; version; timeout; limit; size; default; maximum; budget; deadline`,
-})
+}
 
 // set returns the classes of each phrase, as bits.
-func set(lists [classes]string) map[string]uint {
+func set(lists *[classes]string) map[string]uint {
 	all := map[string]uint{}
 	for c, list := range lists {
 		for phrase := range strings.SplitSeq(list, ";") {
@@ -109,11 +113,11 @@ func set(lists [classes]string) map[string]uint {
 }
 
 var (
-	urls = regexp.MustCompile(`https?://[^\s<>"'` + "`" + `)\]]+`)
+	urls = late.Regexp(`https?://[^\s<>"'` + "`" + `)\]]+`)
 	// code matches lines of programs and logs, which may be pasted without a fence.
-	code = regexp.MustCompile("^(?:\t|    )|^\\s*(?://|/\\*|[\"{}()]|\\w[\\w-]*[({]|(?:func|type|var|const|import|package|case|" +
+	code = late.Regexp("^(?:\t|    )|^\\s*(?://|/\\*|[\"{}()]|\\w[\\w-]*[({]|(?:func|type|var|const|import|package|case|" +
 		"return|def|class|public|let|fn)\\s+\\S+.*[({:=;]$)|[{};]\\s*$|:=|==|\\w\\(\\)|^\\s*\\d{4}-\\d\\d-\\d\\d[T ]")
-	paths = regexp.MustCompile(`[A-Za-z]:\\[\w.\\@+-]+|[~.\w@%+-]*(?:/[\w.@%+-]+)+|\b[\w@%+-][\w.@%+-]*\.(?:` +
+	paths = late.Regexp(`[A-Za-z]:\\[\w.\\@+-]+|[~.\w@%+-]*(?:/[\w.@%+-]+)+|\b[\w@%+-][\w.@%+-]*\.(?:` +
 		`go|mod|sum|tsx?|jsx?|mjs|py|rs|java|kt|cc?|cpp|h|hpp|cs|rb|php|swift|sh|sql|md|txt|json|ya?ml|toml|html|s?css|` +
 		`xml|csv|log|proto|lock|cfg|ini|env|tmpl|ipynb)\b`)
 )
@@ -121,7 +125,7 @@ var (
 // pathsIn returns the names of files in a text, without addresses and line numbers.
 func pathsIn(text string) []string {
 	var out []string
-	for _, p := range paths.FindAllString(urls.ReplaceAllString(text, " "), -1) {
+	for _, p := range paths().FindAllString(urls().ReplaceAllString(text, " "), -1) {
 		p = strings.TrimRight(p, ".-")
 		base := p[strings.LastIndexAny(p, `/\`)+1:]
 		named := strings.Contains(strings.TrimLeft(base, "."), ".") || strings.Count(p, "/") > 1 || strings.ContainsAny(p[:1], ".~")
@@ -137,7 +141,7 @@ func pathsIn(text string) []string {
 func sentences(text string) (prose, quoted []string) {
 	fenced, open := false, ""
 	for line := range strings.Lines(text + "\n\n") {
-		pasted := fenced || code.MatchString(line)
+		pasted := fenced || code().MatchString(line)
 		line = strings.TrimSpace(line)
 		fence := strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")
 		if !pasted && !fence && line != "" && len(open) >= 50 && len(open) < 4*maxEntry && !strings.ContainsAny(line[:1], "-*#|>•[{") && !ends(open) {
@@ -211,7 +215,7 @@ func wordsOf(sentence string) *wording {
 		end := at - 1
 		for _, next := range w.words[i:min(i+3, len(w.words))] {
 			end += 1 + len(next)
-			found := phrases[text[at:end]]
+			found := phrases()[text[at:end]]
 			for c := range classes {
 				w.counts[c] += int(found >> c & 1)
 			}
@@ -242,11 +246,11 @@ func (w *wording) measures() bool {
 			if of == "" && i+1 < len(w.words) {
 				of = w.words[i+1]
 			}
-			if valued || phrases[of]>>unit&1 == 1 {
+			if valued || phrases()[of]>>unit&1 == 1 {
 				return true
 			}
 		}
-		valued = valued || phrases[word]>>value&1 == 1
+		valued = valued || phrases()[word]>>value&1 == 1
 	}
 	return false
 }
@@ -349,7 +353,7 @@ func (d *digest) mentions(sentence, state string, points int) {
 	for _, p := range pathsIn(sentence) {
 		d.file(p, state, points)
 	}
-	for _, u := range urls.FindAllString(sentence, -1) {
+	for _, u := range urls().FindAllString(sentence, -1) {
 		d.put(entry{quote: quote{ofURL, strings.TrimRight(u, ".,;:")}, state: state, points: points})
 	}
 }
@@ -367,7 +371,7 @@ func subjectOf(w *wording) *subject {
 		switch {
 		case isNumber(word):
 			s.numbers = append(s.numbers, word)
-		case isName(w.raw[i]) || phrases[word]&(1<<common|1<<revoke) == 0:
+		case isName(w.raw[i]) || phrases()[word]&(1<<common|1<<revoke) == 0:
 			s.words = append(s.words, word)
 		}
 	}
@@ -379,7 +383,7 @@ func subjectOf(w *wording) *subject {
 // focusOf returns the words of the user about what to keep that name something.
 func focusOf(keep string) []string {
 	named := slices.DeleteFunc(strings.Fields(keep), func(s string) bool {
-		return phrases[strings.ToLower(s)]&(1<<middle|1<<english) != 0
+		return phrases()[strings.ToLower(s)]&(1<<middle|1<<english) != 0
 	})
 	return subjectOf(wordsOf(strings.Join(named, " "))).words
 }

@@ -62,5 +62,5 @@ func linesRead(text string) (last, total int, all bool) {
 	if n, _ := fmt.Sscanf(text[i+1:], "[lines %d-%d of %d", &first, &last, &total); n < 3 {
 		return 0, 0, false
 	}
-	return last, total, len(lineNumbers.FindAllStringIndex(text[:i+1], -1)) == total
+	return last, total, len(lineNumbers().FindAllStringIndex(text[:i+1], -1)) == total
 }

@@ -9,12 +9,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/regular"
 )
 
@@ -214,7 +214,7 @@ func lex(s string) []string {
 }
 
 // gap matches a blank after which the user may no longer see what is before it.
-var gap = regexp.MustCompile(`\s{80}`)
+var gap = late.Regexp(`\s{80}`)
 
 // readable returns an error for a question that the user could not judge: one that is too long, or has characters
 // that do not show or change what is shown, such as those of a terminal or of the direction of writing.
@@ -223,7 +223,7 @@ func (q Question) readable() error {
 	if len(shown) > maxShown || strings.Count(shown, "\n") > maxLines {
 		return errors.New("it is too long for anybody to judge; put the command into a script")
 	}
-	if gap.MatchString(shown) {
+	if gap().MatchString(shown) {
 		return errors.New("it has a long blank, which does not show, and could move the rest out of sight")
 	}
 	for i, r := range shown {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/memory"
 	"github.com/aycoder/aycoder/tools"
@@ -95,7 +95,7 @@ func (b *builder) section(name, text string) {
 func (b *builder) describe(ctx context.Context) (string, error) {
 	switch {
 	case b.in.distrust:
-		return listing(ctx, b.Files, short.MatchString)
+		return listing(ctx, b.Files, short().MatchString)
 	case b.in.makeMap != nil:
 		return b.in.makeMap(ctx, b.Files)
 	}
@@ -105,7 +105,7 @@ func (b *builder) describe(ctx context.Context) (string, error) {
 const maxListed = 60
 
 // short matches a name that is too short, and too plain, to be a text.
-var short = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
+var short = late.Regexp(`^[A-Za-z0-9._-]{1,32}$`)
 
 // listing names the files and directories at the top of a project.
 func listing(ctx context.Context, files project.Files, show func(name string) bool) (string, error) {

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/untag"
 	"github.com/aycoder/aycoder/tools"
@@ -64,7 +64,7 @@ func (l *Lesson) field(name string) *string {
 
 // fieldLine matches a line with a field: a list marker or the marks of a heading, a box, and the name. The first line may
 // begin with a byte order mark.
-var fieldLine = regexp.MustCompile(`^(\x{FEFF}?\s*)((?:[-*+]|\d{1,9}[.)]|#{1,6})\s+)?(?:\[([ xX])\]\s*)?` +
+var fieldLine = late.Regexp(`^(\x{FEFF}?\s*)((?:[-*+]|\d{1,9}[.)]|#{1,6})\s+)?(?:\[([ xX])\]\s*)?` +
 	`((?:\*\*|__)?(PATTERN|RULE|CONTEXT|INSIGHT)\s*(?::(?:\*\*|__)?|(?:\*\*|__)\s*:)\s*(.*))$`)
 
 // ParseLessons returns the lessons in a file, in their order. Other text is passed over: each text is
@@ -80,7 +80,7 @@ func ParseLessons(text string) []Lesson {
 }
 
 // fence matches what begins a block of code. It ends with at least as many of the same marks, and nothing else.
-var fence = regexp.MustCompile("^(?:(`{3,})[^`]*|(~{3,}).*)$")
+var fence = late.Regexp("^(?:(`{3,})[^`]*|(~{3,}).*)$")
 
 type lessonParser struct {
 	found []Lesson
@@ -97,11 +97,11 @@ func (p *lessonParser) line(line string, n int) {
 		}
 		return
 	}
-	if m := fence.FindStringSubmatch(trimmed); m != nil {
+	if m := fence().FindStringSubmatch(trimmed); m != nil {
 		p.fence, p.last = m[1]+m[2], nil
 		return
 	}
-	m := fieldLine.FindStringSubmatch(line)
+	m := fieldLine().FindStringSubmatch(line)
 	switch indented := line != strings.TrimLeft(line, " \t"); {
 	case m != nil:
 		p.start(m[5], n).Closed = p.now.Closed || m[3] == "x" || m[3] == "X"

@@ -8,12 +8,12 @@ import (
 	"maps"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/words"
 	"github.com/aycoder/aycoder/tools"
@@ -49,10 +49,10 @@ type forgetArgs struct {
 }
 
 // noteName matches the names of notes, which are those of files in all file systems.
-var noteName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var noteName = late.Regexp(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 func noteFile(name string) (string, error) {
-	if !noteName.MatchString(name) {
+	if !noteName().MatchString(name) {
 		return "", fmt.Errorf("%q is not the name of a note: it has small letters, digits and hyphens", runes.Shorten(name, 80))
 	}
 	return path.Join(noteDir, name+".md"), nil

@@ -135,7 +135,7 @@ func (m *Memory) close(ctx context.Context, in closeArgs) ([]edit.File, error) {
 func ticked(text string, n int) string {
 	lines := strings.SplitAfter(text, "\n")
 	whole := strings.TrimRight(lines[n-1], "\r\n")
-	m := fieldLine.FindStringSubmatch(whole)
+	m := fieldLine().FindStringSubmatch(whole)
 	marker := m[2]
 	if marker == "" {
 		marker = "- "

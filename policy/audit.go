@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -110,7 +111,7 @@ const masked = "[masked]"
 // one of the hints, since most texts contain none.
 type secret struct {
 	hints []string
-	form  *regexp.Regexp
+	form  func() *regexp.Regexp
 	with  string
 }
 
@@ -122,16 +123,16 @@ var nameHints = []string{"pass", "pwd", "secret", "token", "key", "credential",
 
 // secrets are coarse on purpose: in a log, masking one word too many does no harm.
 var secrets = []secret{
-	{[]string{"://"}, regexp.MustCompile(`(://[^/\s:@'"]*:)[^/\s@'"]+@`), "${1}" + masked + "@"},
-	{[]string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[a-z0-9._~+/=-]{8,}`), "${1}" + masked},
-	{nameHints, regexp.MustCompile(`(?i)(` + secretName + `[a-z0-9_.-]*["']?\s*[=:]\s*)` +
+	{[]string{"://"}, late.Regexp(`(://[^/\s:@'"]*:)[^/\s@'"]+@`), "${1}" + masked + "@"},
+	{[]string{"bearer", "basic"}, late.Regexp(`(?i)\b((?:bearer|basic)\s+)[a-z0-9._~+/=-]{8,}`), "${1}" + masked},
+	{nameHints, late.Regexp(`(?i)(` + secretName + `[a-z0-9_.-]*["']?\s*[=:]\s*)` +
 		`(?:"[^"]*"?|'[^']*'?|[^\s"';|&]+)`), "${1}" + masked},
-	{nameHints, regexp.MustCompile(`(?i)(-[a-z0-9-]*` + secretName + `\s+)` +
+	{nameHints, late.Regexp(`(?i)(-[a-z0-9-]*` + secretName + `\s+)` +
 		`(?:"[^"]*"?|'[^']*'?|[^\s"';|&-][^\s"';|&]*)`), "${1}" + masked},
-	{[]string{"-u"}, regexp.MustCompile(`((?:\s|^)(?:-u|--user)[\s=]+[^\s:'"]+:)\S+`), "${1}" + masked},
+	{[]string{"-u"}, late.Regexp(`((?:\s|^)(?:-u|--user)[\s=]+[^\s:'"]+:)\S+`), "${1}" + masked},
 	{
 		[]string{"sk-", "k_", "gh", "pat", "xox", "akia", "asia", "aiza", "ya29", "npm_", "hf_", "eyj"},
-		regexp.MustCompile(`\b(?:sk-|pk_|rk_|sk_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|` +
+		late.Regexp(`\b(?:sk-|pk_|rk_|sk_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|` +
 			`ya29\.|npm_|hf_|eyJ)[A-Za-z0-9_.-]{8,}`),
 		masked,
 	},
@@ -141,7 +142,7 @@ func maskSecrets(s string) string {
 	low := strings.ToLower(s)
 	for _, x := range secrets {
 		if slices.ContainsFunc(x.hints, func(h string) bool { return strings.Contains(low, h) }) {
-			s = x.form.ReplaceAllString(s, x.with)
+			s = x.form().ReplaceAllString(s, x.with)
 		}
 	}
 	return s

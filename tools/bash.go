@@ -11,13 +11,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/background"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -277,7 +277,7 @@ func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs
 		return ""
 	}
 	if e.res.Dir == "" {
-		if !moves.MatchString(in.Command) {
+		if !moves().MatchString(in.Command) {
 			return ""
 		}
 		return "[the shell did not tell its directory at the end; the next command runs in " + showPath(b.shell.dir(inv)) + "]\n"
@@ -294,7 +294,7 @@ func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs
 }
 
 // moves matches commands that change the directory of a shell.
-var moves = regexp.MustCompile(`\b(cd|pushd|popd)\b`)
+var moves = late.Regexp(`\b(cd|pushd|popd)\b`)
 
 // sink forwards writes until it is closed. It protects the result from an [Exec] that
 // writes after Run has returned.

@@ -2,9 +2,9 @@ package tools
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -31,7 +31,7 @@ const maxRefusals = 3
 // refusals returns the last refusals in the output of a command.
 func refusals(text string) (all []heldLine) {
 	text = text[max(0, len(text)-2*maxOutput):]
-	for _, line := range refused.FindAllString(text, -1) {
+	for _, line := range refused().FindAllString(text, -1) {
 		rule := "no file may be changed, and there is no network"
 		if strings.Contains(line, "not permitted") || strings.Contains(line, "EPERM") {
 			rule = "no mode, owner, time or attribute may be changed, and no other process"
@@ -42,7 +42,7 @@ func refusals(text string) (all []heldLine) {
 }
 
 // refused matches the messages of programs for EACCES, EPERM and EROFS.
-var refused = regexp.MustCompile(`(?m)^.*(?:[Pp]ermission denied|[Oo]peration not permitted|Read-only file system|\bEACCES\b|\bEPERM\b).*$`)
+var refused = late.Regexp(`(?m)^.*(?:[Pp]ermission denied|[Oo]peration not permitted|Read-only file system|\bEACCES\b|\bEPERM\b).*$`)
 
 // writeHeld explains to the model how a failed command was confined.
 func (e *ending) writeHeld(b *strings.Builder) {

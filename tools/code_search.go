@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"regexp/syntax"
 	"strings"
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/search"
 )
@@ -137,7 +137,7 @@ func badRegex(err error) error {
 }
 
 // leavesWorkspace matches a leading slash and "..", as a path element.
-var leavesWorkspace = regexp.MustCompile(`^/|(^|[/{,])\.\.([/},]|$)`)
+var leavesWorkspace = late.Regexp(`^/|(^|[/{,])\.\.([/},]|$)`)
 
 // checkGlob refuses a glob that cannot match. One that leads out of the workspace would
 // just find nothing, which a model takes for an answer.
@@ -145,7 +145,7 @@ func checkGlob(g string) error {
 	if _, err := glob.Compile(g); err != nil {
 		return problemf("invalid_arguments", "%v; write it like *.go or src/**/*.{ts,tsx}", err)
 	}
-	if leavesWorkspace.MatchString(g) {
+	if leavesWorkspace().MatchString(g) {
 		return problemf("outside_workspace", "a glob is relative to the workspace and does not "+
 			"lead out of it; write it like *.go or src/**/*.{ts,tsx}")
 	}

@@ -2,9 +2,10 @@ package tools
 
 import (
 	"os"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // passed are the variables that commands inherit from the host: those with which programs
@@ -26,7 +27,7 @@ var passed = []string{
 }
 
 // login matches a user name, mostly with a password, in the address of a server.
-var login = regexp.MustCompile(`://[^/\s]*@`)
+var login = late.Regexp(`://[^/\s]*@`)
 
 // fixed are set for every command. Programs are told that there is no terminal. Git is
 // told not to run programs that a repository configures when the repository is only
@@ -55,7 +56,7 @@ var fixed = []string{
 func inherited(machine []string) []string {
 	env := []string{}
 	for _, v := range machine {
-		if name, _, _ := strings.Cut(v, "="); slices.Contains(passed, name) && !login.MatchString(v) {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(passed, name) && !login().MatchString(v) {
 			env = append(env, v)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 	"github.com/aycoder/aycoder/tools"
@@ -205,7 +205,7 @@ func (c *Client) check(ctx context.Context, changes []change) []string {
 }
 
 // number matches what differs between two runs of a check although it says the same.
-var number = regexp.MustCompile(`[0-9]+`)
+var number = late.Regexp(`[0-9]+`)
 
 // report returns what a check says that it did not say the last time, or "".
 func (c *Client) report(cmd Command, file, out string, code int) string {
@@ -224,7 +224,7 @@ func (c *Client) report(cmd Command, file, out string, code int) string {
 	var news []string
 	for line := range strings.Lines(runes.Clean(out)) {
 		line = strings.TrimRight(line, " \r\n")
-		same := number.ReplaceAllString(line, "0")
+		same := number().ReplaceAllString(line, "0")
 		lines[same] = true
 		if line != "" && !before[same] {
 			news = append(news, runes.Shorten(line, maxErrorText))

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // The parts of the Language Server Protocol 3.17 that are used.
@@ -119,7 +120,7 @@ func present(raw json.RawMessage) bool {
 const maxURI = 4 << 10 // bytes of a name of a file
 
 // drive matches the path of a URI of Windows, where the colon may have been escaped.
-var drive = regexp.MustCompile(`^/[A-Za-z]:(/|$)`)
+var drive = late.Regexp(`^/[A-Za-z]:(/|$)`)
 
 // uriOf returns the URI of an absolute path. It escapes spaces, percent signs and the like.
 func uriOf(path string) string {
@@ -147,7 +148,7 @@ func pathOf(uri string, windows bool) string {
 	if !windows { // a file of another machine
 		return ""
 	}
-	if drive.MatchString(p) { // servers disagree about the letter: c%3A, C:
+	if drive().MatchString(p) { // servers disagree about the letter: c%3A, C:
 		p = strings.ToUpper(p[1:2]) + p[2:]
 	} else if u.Host != "" {
 		p = "//" + u.Host + p

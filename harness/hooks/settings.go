@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/program"
 )
 
@@ -104,13 +105,13 @@ func (h *Hook) compiled() (*regexp.Regexp, error) {
 	if err := h.check(); err != nil || h.all() {
 		return nil, err
 	}
-	if names.MatchString(h.Matcher) {
+	if names().MatchString(h.Matcher) {
 		return regexp.Compile("^(?:" + h.Matcher + ")$")
 	}
 	return regexp.Compile(h.Matcher)
 }
 
-var names = regexp.MustCompile(`^[A-Za-z0-9_|]+$`)
+var names = late.Regexp(`^[A-Za-z0-9_|]+$`)
 
 // Parse reads the hooks in settings of the form of .claude/settings.json, or in the hooks.json of a plugin.
 // Other keys than "hooks" are reported and ignored. A hook that is not understood is left out, and reported. name is
@@ -284,9 +285,9 @@ func (h *handler) command() string {
 }
 
 // places are the variables that name directories for hooks.
-var places = regexp.MustCompile(`\$\{CLAUDE_(?:PLUGIN_ROOT|PROJECT_DIR)\}`)
+var places = late.Regexp(`\$\{CLAUDE_(?:PLUGIN_ROOT|PROJECT_DIR)\}`)
 
 // word makes a text one word for a shell, which puts in only the directories.
 func word(s string) string {
-	return places.ReplaceAllString(program.Quote(s), `'"$0"'`)
+	return places().ReplaceAllString(program.Quote(s), `'"$0"'`)
 }

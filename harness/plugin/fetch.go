@@ -14,12 +14,12 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -56,9 +56,9 @@ func (s Source) String() string {
 }
 
 var (
-	commitName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	refName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]*$`)
-	hostName   = regexp.MustCompile(`^[A-Za-z0-9\[]`)
+	commitName = late.Regexp(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	refName    = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._/+-]*$`)
+	hostName   = late.Regexp(`^[A-Za-z0-9\[]`)
 )
 
 // check returns what is wrong with a source.
@@ -68,9 +68,9 @@ func (s Source) check() error {
 		return errors.New("needs a path or an address, and not both")
 	case s.Subdir != "" && sane(path.Clean(s.Subdir)) != nil && path.Clean(s.Subdir) != ".":
 		return fmt.Errorf("%.200q is not a directory in it", s.Subdir)
-	case s.Commit != "" && !commitName.MatchString(s.Commit):
+	case s.Commit != "" && !commitName().MatchString(s.Commit):
 		return fmt.Errorf("%.100q is not the full name of a commit", s.Commit)
-	case s.Ref != "" && (!refName.MatchString(s.Ref) || strings.Contains(s.Ref, "..")):
+	case s.Ref != "" && (!refName().MatchString(s.Ref) || strings.Contains(s.Ref, "..")):
 		return fmt.Errorf("%.100q is no branch or tag", s.Ref)
 	case s.Git != "":
 		return checkAddress(s.Git)
@@ -87,7 +87,7 @@ func checkAddress(address string) error {
 		return nil
 	case u.Scheme != "https" && u.Scheme != "ssh":
 		return fmt.Errorf("the address %.200q begins with none of https://, ssh:// and file:///", address)
-	case !hostName.MatchString(u.Hostname()) || u.User != nil && strings.HasPrefix(u.User.Username(), "-"):
+	case !hostName().MatchString(u.Hostname()) || u.User != nil && strings.HasPrefix(u.User.Username(), "-"):
 		return fmt.Errorf("the address %.200q has no host", address)
 	}
 	if _, secret := u.User.Password(); secret || u.Scheme == "https" && u.User != nil {

@@ -14,11 +14,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -54,7 +54,7 @@ type Files struct {
 }
 
 // gitNames matches names in a directory that is a repository, in each spelling that a file system takes for .git.
-var gitNames = regexp.MustCompile(`(?i)(^|/)(\.git[. ]*|git~[0-9]+)(/|$)`)
+var gitNames = late.Regexp(`(?i)(^|/)(\.git[. ]*|git~[0-9]+)(/|$)`)
 
 // sane reports whether a name of a file, with slashes, may be in a plugin.
 func sane(name string) error {
@@ -62,7 +62,7 @@ func sane(name string) error {
 	case !filepath.IsLocal(filepath.FromSlash(name)) || path.Clean(name) != name || strings.Contains(name, `\`) ||
 		strings.Contains(name, ":"):
 		return errors.New("is no name of a file in a directory")
-	case gitNames.MatchString(name):
+	case gitNames().MatchString(name):
 		return errors.New("is in a repository of git")
 	case runes.Path(name) != name:
 		return errors.New("has characters in its name that mislead, or is too long")

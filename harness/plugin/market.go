@@ -33,7 +33,7 @@ func ParseIndex(data []byte, at Source) (offers []Offer, problems []error) {
 	}
 	for i, e := range in.Plugins {
 		s, err := offered(e.Source, in.Metadata.Root, at)
-		if err == nil && !plain.MatchString(e.Name) {
+		if err == nil && !plain().MatchString(e.Name) {
 			err = errors.New("that is no name for a plugin")
 		}
 		if s.Name = e.Name; err == nil {

@@ -10,13 +10,13 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -43,7 +43,7 @@ type Plugin struct {
 	source project.Source
 }
 
-var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var plain = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // manifest is the file plugin.json.
 type manifest struct {
@@ -103,7 +103,7 @@ func read(ctx context.Context, dir, name string) (*Plugin, error) {
 		return nil, err
 	}
 	p.Name, p.Version, p.Description = cmp.Or(m.Name, name), line(m.Version), line(m.Description)
-	if !plain.MatchString(p.Name) {
+	if !plain().MatchString(p.Name) {
 		return nil, fmt.Errorf("%.100q is no name for a plugin", p.Name)
 	}
 	p.source = project.Source{
@@ -231,7 +231,7 @@ func (p *Plugin) servers(value json.RawMessage) {
 		p.warn(name, x.Line, "%s", x.Message)
 	}
 	for key, s := range parts.Servers {
-		if !plain.MatchString(key) {
+		if !plain().MatchString(key) {
 			p.warn(name, s.Origin.Line, "server %.80q is left out: that is no name", key)
 			continue
 		}

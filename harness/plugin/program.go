@@ -46,7 +46,7 @@ func (p *Plugin) programs(list []Program) {
 		switch {
 		case len(p.Programs) == maxPrograms:
 			err = fmt.Errorf("there are more than %d", maxPrograms)
-		case !plain.MatchString(t.Name) || strings.Contains(tool.spec.Name, ".") || len(tool.spec.Name) > 64:
+		case !plain().MatchString(t.Name) || strings.Contains(tool.spec.Name, ".") || len(tool.spec.Name) > 64:
 			err = errors.New("that is no name for a tool")
 		case t.Description == "":
 			err = errors.New("it has no description, so nobody could know when to use it")

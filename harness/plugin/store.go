@@ -11,12 +11,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
@@ -84,7 +84,7 @@ func (s *Store) load() (map[string]record, error) {
 		return nil, fmt.Errorf("read %s: %w", s.index(), err)
 	}
 	for name, r := range x.Plugins {
-		if !plain.MatchString(name) || !commitName.MatchString(r.Hash) {
+		if !plain().MatchString(name) || !commitName().MatchString(r.Hash) {
 			return nil, fmt.Errorf("read %s: %.100q is no plugin", s.index(), name)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Store) change(ctx context.Context, op, name string, f func(map[string]r
 }
 
 // stored are the names of directories with the files of plugins.
-var stored = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}-[0-9a-f]{16}$`)
+var stored = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}-[0-9a-f]{16}$`)
 
 // sweep removes the files of plugins that are no longer in the index.
 func (s *Store) sweep(all map[string]record) {
@@ -151,7 +151,7 @@ func (s *Store) sweep(all map[string]record) {
 	}
 	entries, _ := os.ReadDir(filepath.Join(s.dir, "files")) // what stays is in nobody's way
 	for _, e := range entries {
-		if !keep[e.Name()] && stored.MatchString(e.Name()) {
+		if !keep[e.Name()] && stored().MatchString(e.Name()) {
 			_ = os.RemoveAll(filepath.Join(s.dir, "files", e.Name()))
 		}
 	}
@@ -249,7 +249,7 @@ func (s Source) name() string {
 		return s.Name
 	}
 	for _, dir := range []string{s.Subdir, filepath.ToSlash(s.Path), strings.TrimSuffix(s.Git, ".git")} {
-		if base := path.Base(path.Clean(dir)); plain.MatchString(base) {
+		if base := path.Base(path.Clean(dir)); plain().MatchString(base) {
 			return base
 		}
 	}

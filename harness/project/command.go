@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -162,13 +162,13 @@ func (x *expander) expand() (string, error) {
 }
 
 // special are the parts of a line of prose in which something is replaced or found.
-var special = regexp.MustCompile("!?(?:`[^`\n]+`|``[^\n]*?``)" + `|@[^\s` + "`" + `@"'<>()\[\]{},;]+`)
+var special = late.Regexp("!?(?:`[^`\n]+`|``[^\n]*?``)" + `|@[^\s` + "`" + `@"'<>()\[\]{},;]+`)
 
 // line expands a line that is not code.
 func (x *expander) line(n int, line string) (string, error) {
 	var out strings.Builder
 	at := 0
-	for _, m := range special.FindAllStringIndex(line, -1) {
+	for _, m := range special().FindAllStringIndex(line, -1) {
 		out.WriteString(x.arguments(line[at:m[0]]))
 		part := line[m[0]:m[1]]
 		at = m[1]
@@ -181,7 +181,7 @@ func (x *expander) line(n int, line string) (string, error) {
 				return "", err
 			}
 			out.WriteString(text)
-			x.used = x.used || usesArgs.MatchString(script)
+			x.used = x.used || usesArgs().MatchString(script)
 			continue
 		case part[0] == '@' && free:
 			x.names = append(x.names, x.arguments(part[1:]))
@@ -193,13 +193,13 @@ func (x *expander) line(n int, line string) (string, error) {
 }
 
 var (
-	argument = regexp.MustCompile(`\$(?:ARGUMENTS\b|[1-9]\b)`)
-	usesArgs = regexp.MustCompile(`\$\{?(?:[0-9@*#]|ARGUMENTS)`)
+	argument = late.Regexp(`\$(?:ARGUMENTS\b|[1-9]\b)`)
+	usesArgs = late.Regexp(`\$\{?(?:[0-9@*#]|ARGUMENTS)`)
 )
 
 // arguments replaces the arguments in a text that is part of the command.
 func (x *expander) arguments(text string) string {
-	return argument.ReplaceAllStringFunc(text, func(name string) string {
+	return argument().ReplaceAllStringFunc(text, func(name string) string {
 		x.used = true
 		value := x.value(name)
 		if x.room -= len(value); x.room < 0 {
@@ -223,7 +223,7 @@ func (x *expander) value(name string) string {
 // parameters returns a script that has the arguments as parameters of the shell. Put into its text, an argument
 // could end a quoted string, and be run.
 func (x *expander) parameters(script string) string {
-	if !usesArgs.MatchString(script) {
+	if !usesArgs().MatchString(script) {
 		return script
 	}
 	var set strings.Builder

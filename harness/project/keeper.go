@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/part"
 )
 
@@ -293,18 +293,18 @@ func blocksIn(messages []*aycoder.Message) (texts []string) {
 }
 
 // blockStart is the first line of a block.
-var blockStart = regexp.MustCompile(`^<(instructions|skill) path=("(?:[^"\\]|\\.)*") id=([0-9a-f]{12})>\n`)
+var blockStart = late.Regexp(`^<(instructions|skill) path=("(?:[^"\\]|\\.)*") id=([0-9a-f]{12})>\n`)
 
 // blockOf returns the key of a whole block, and its id.
 func blockOf(text string) (key, id string) {
-	m := blockStart.FindStringSubmatch(text)
+	m := blockStart().FindStringSubmatch(text)
 	return m[1] + " " + m[2], m[3]
 }
 
 // blocksOf returns the blocks that follow each other at the beginning of a text.
 func blocksOf(text string) (texts []string) {
 	for {
-		m := blockStart.FindStringSubmatch(text)
+		m := blockStart().FindStringSubmatch(text)
 		if m == nil {
 			return texts
 		}

@@ -3,11 +3,11 @@ package project
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
 	"go.yaml.in/yaml/v3"
@@ -176,13 +176,13 @@ func scalar(n *yaml.Node) (string, bool) {
 }
 
 var (
-	yamlLine  = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)`)
-	plainLine = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):(?:[ \t]+(.*)|$)`)
+	yamlLine  = late.Regexp(`^(?:yaml: )?(?:line (\d+): )?(.*)`)
+	plainLine = late.Regexp(`^([A-Za-z][A-Za-z0-9_-]*):(?:[ \t]+(.*)|$)`)
 )
 
 // positionOf returns the line in an error of the YAML parser, at least 1, and the rest of its first line.
 func positionOf(err error) (line int, why string) {
-	m := yamlLine.FindStringSubmatch(err.Error())
+	m := yamlLine().FindStringSubmatch(err.Error())
 	line, _ = strconv.Atoi(m[1])
 	return max(line, 1), runes.Shorten(m[2], 200)
 }
@@ -194,7 +194,7 @@ func readLines(front string, keys []string) (m matter) {
 	for line := range strings.Lines(front) {
 		n++
 		line = strings.TrimRight(line, " \t\n")
-		found := plainLine.FindStringSubmatch(line)
+		found := plainLine().FindStringSubmatch(line)
 		if found != nil && (slices.Contains(keys, found[1]) || slices.Contains(silent, found[1]) || len(m) == 0) {
 			if len(m) == maxKeys {
 				return m

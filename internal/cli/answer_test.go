@@ -9,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	sessions "github.com/aycoder/aycoder/session"
 )
@@ -125,7 +127,10 @@ func sentence(r *rand.Rand) string {
 // Sentences are typed at 20 to 120 words a minute. Each is begun before the question, and goes on behind it, with a
 // long pause in every fourth. None answers the question, and none loses a letter.
 func TestTypingAnswersNothing(t *testing.T) {
-	const sentences = 1000
+	sentences := 1000
+	if timed.Race {
+		sentences = 50 // each key wakes the same goroutines
+	}
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, true)
 		r := rand.New(rand.NewPCG(1, 2))
@@ -163,7 +168,10 @@ func TestTypingAnswersNothing(t *testing.T) {
 // Lines that are not an answer decide nothing, whatever they begin with, and neither does
 // a line that was typed before the question.
 func TestLinesAnswerNothing(t *testing.T) {
-	const sentences = 1000
+	sentences := 1000
+	if timed.Race {
+		sentences = 50
+	}
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, false)
 		r := rand.New(rand.NewPCG(3, 4))
@@ -300,6 +308,41 @@ func TestInterruptsAtThePrompt(t *testing.T) {
 					require.True(t, d.editor.Empty())
 					time.Sleep(tt.between)
 				}
+				d.keys.Close()
+			})
+		})
+	}
+}
+
+// Esc clears the line, and does nothing in an empty one. Twice within two seconds it opens the tree.
+func TestEscAtThePrompt(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		keys []string // one every second
+		want string
+	}{
+		{"once", []string{"\x1b", "x", "\r"}, "x"},
+		{"clears", []string{"half", "\x1b", "x", "\r"}, "x"},
+		{"twice", []string{"\x1b", "\x1b"}, "/tree"},
+		{"slowly", []string{"\x1b", "", "\x1b", "", "x", "\r"}, "x"},
+		{"once to clear, and once more", []string{"half", "\x1b", "\x1b"}, "/tree"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t, true)
+				done := make(chan string)
+				go func() {
+					text, err := d.entered()
+					assert.NoError(t, err)
+					done <- text
+				}()
+				for _, keys := range tt.keys {
+					if keys != "" {
+						d.types(t, keys)
+					}
+					time.Sleep(time.Second)
+				}
+				require.Equal(t, tt.want, <-done)
 				d.keys.Close()
 			})
 		})

@@ -136,8 +136,7 @@ const askHelp = `  y  do it once
 
 func (c *chat) refuse(a *aycoder.ApprovalRequested) bool {
 	reason, err := c.readLine("  Tell the model why (Enter to skip): ", "")
-	if errors.Is(err, errInterrupt) {
-		c.interrupt()
+	if c.halted(err) {
 		return true
 	}
 	a.Deny(strings.TrimSpace(reason))
@@ -156,8 +155,7 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 		c.line(fmt.Sprintf("  %d  %s", i+1, describe(r)))
 	}
 	line, err := c.readLine("  Number, with s to save it for this directory (Enter: back to the question): ", "")
-	if errors.Is(err, errInterrupt) {
-		c.interrupt()
+	if c.halted(err) {
 		return true
 	}
 	var n int
@@ -207,8 +205,7 @@ func describe(text string) string {
 func (c *chat) change(a *aycoder.ApprovalRequested) bool {
 	args, err := c.editArgs(a.Request.Args)
 	switch {
-	case errors.Is(err, errInterrupt):
-		c.interrupt()
+	case c.halted(err):
 		return true
 	case errors.Is(err, io.EOF):
 		a.Deny("end of input: nobody is there to approve")

@@ -56,9 +56,11 @@ type chat struct {
 // run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
 	if prompt != "" {
-		c.line(c.paint(cyan, c.label+"> "+clean(prompt)))
-	} else if c.talk.Pending() != nil {
-		c.turn(ctx, "") // asks again what nobody could be asked
+		c.line(c.paint(cyan, c.label+"> "+said(prompt)))
+	} else if c.talk.Pending() != nil { // a run that was killed, or that nobody could be asked about
+		v := c.talk.View()
+		c.line(c.paint(cyan, c.label+"> "+promptOf(v.Node(promptBefore(v, c.talk.Head())))))
+		c.turn(ctx, "")
 	}
 	for !c.over {
 		if prompt == "" {
@@ -80,8 +82,9 @@ func (c *chat) leave(err error) int {
 		return c.code
 	case errors.Is(err, errInterrupt):
 		return exitInterrupted
-	case errors.Is(err, errHangup):
-		return exitTerminated
+	}
+	if s, ok := errors.AsType[*signalled](err); ok {
+		return exitCode(s.sig)
 	}
 	return exitOK
 }
@@ -105,12 +108,12 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 		switch {
 		case c.over:
 			return "", errInterrupt
-		case errors.Is(err, io.EOF), errors.Is(err, errHangup):
+		case errors.Is(err, io.EOF), is[*signalled](err):
 			return "", err
 		case errors.Is(err, errInterrupt):
 			continue
 		case err != nil:
-			c.line(c.paint(red, "! "+explain(err)))
+			c.complain(err)
 		case prompt != "":
 			return prompt, nil
 		}
@@ -133,7 +136,7 @@ func (c *chat) entered() (string, error) {
 			}
 			continue
 		case h.sig != nil:
-			return "", errHangup
+			return "", signalError(h.sig)
 		case h.ended:
 			return c.half()
 		case isKey(h.key, "esc") && !c.editor.TakesEsc():
@@ -198,7 +201,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.turn(outer, prompt)
 		return
 	case err != nil:
-		c.line(c.paint(red, "! "+explain(err)))
+		c.complain(err)
 	default:
 		c.warnCut(&res)
 		c.summary(c.name(), &res, spentSince(outer, c.talk.View(), known), c.filled(), time.Since(start)-c.waited)
@@ -215,12 +218,12 @@ func (c *chat) believes(ctx context.Context, err error) bool {
 		return false
 	}
 	yes, asked := c.decide(ctx, c.settings, e.Question)
-	return yes && asked == nil
+	return !c.halted(asked) && yes && asked == nil
 }
 
 func (c *chat) warnCut(res *aycoder.Result) {
 	if res.Stop == aycoder.StopMaxTokens {
-		c.line(c.paint(yellow, "! "+cutWarning))
+		c.prose(yellow, "! "+cutWarning)
 	}
 }
 
@@ -235,6 +238,7 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<
 func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
+	defer c.abandon(steps, next)
 	c.working = true
 	defer func() { c.working = false }()
 	c.editor.SetPrompt(c.glyph("› ", "> "))
@@ -260,6 +264,20 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 			if ev := c.typed(h.key); ev.Kind == line.Submit {
 				c.send(ev.Text)
 			}
+		}
+	}
+}
+
+// abandon stops a run whose events nobody shows any more, because of a panic. Otherwise it is over already.
+func (c *chat) abandon(steps <-chan step, next chan<- struct{}) {
+	c.stop()
+	for {
+		select {
+		case _, ok := <-steps:
+			if !ok {
+				return
+			}
+		case next <- struct{}{}:
 		}
 	}
 }
@@ -317,6 +335,20 @@ func (c *chat) interrupt() {
 	c.stop()
 }
 
+// halted stops the turn, or the program, if the error of a question says so.
+func (c *chat) halted(err error) bool {
+	s, ends := errors.AsType[*signalled](err)
+	switch {
+	case ends:
+		c.quit(exitCode(s.sig))
+	case !errors.Is(err, errInterrupt):
+		return false
+	case !c.stopping:
+		c.interrupt()
+	}
+	return true
+}
+
 func (c *chat) quit(code int) {
 	c.over, c.code, c.stopping = true, code, true
 	c.stop()
@@ -333,7 +365,7 @@ func (c *chat) send(text string) {
 		c.fill = strings.TrimSpace(c.fill + " " + text)
 		return
 	}
-	c.line(c.paint(cyan, c.glyph("› ", "> ")+clean(text)))
+	c.line(c.paint(cyan, c.glyph("› ", "> ")+said(text)))
 	_ = c.history.Add(text)
 	if words, ok := compactCommand(text); ok {
 		c.complain(c.talk.Steer(context.Background(), "", compaction.Command(words)))
@@ -353,14 +385,14 @@ func (c *chat) later() {
 		return
 	}
 	c.editor.Clear()
-	c.line(c.paint(cyan, c.glyph("» ", ">> ")+clean(text)))
+	c.line(c.paint(cyan, c.glyph("» ", ">> ")+said(text)))
 	c.complain(c.talk.FollowUp(context.Background(), text, c.images(text)...))
 }
 
 // complain shows an error, if there is one.
 func (c *chat) complain(err error) {
 	if err != nil {
-		c.line(c.paint(red, "! "+explain(err)))
+		c.prose(red, "! "+explain(err))
 	}
 }
 

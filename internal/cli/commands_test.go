@@ -57,6 +57,7 @@ func inOrder(t *testing.T, text string, wants ...string) {
 
 // Files and talk go back and forth together, or one of them alone.
 func TestTreeCommands(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.txt")
 	read := func() string {
@@ -83,6 +84,7 @@ func TestTreeCommands(t *testing.T) {
 }
 
 func TestCommandsTell(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".claude/commands"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".claude/commands/review.md"), []byte("---\ndescription: reads it\n---\nRead it.\n"), 0o644))
@@ -124,6 +126,7 @@ func TestCommandsTell(t *testing.T) {
 
 // A path is a prompt, and a name that nothing has is never one.
 func TestSlashIsNoPrompt(t *testing.T) {
+	t.Parallel()
 	shown := talkWith(t, t.TempDir(), "/etc/hosts is wrong\n", script.Say("I see."))
 	require.Contains(t, shown, "I see.")
 	shown = talkWith(t, t.TempDir(), "/tmpe\n/Undo\n//x y\n", script.Say("I was asked."))
@@ -131,6 +134,7 @@ func TestSlashIsNoPrompt(t *testing.T) {
 }
 
 func TestPlanAndGo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	shown := talkWith(t, dir, "/plan write a\n/go\n", writes("a.txt", "x\n"), script.Say("Step 1."), writes("a.txt", "x\n"), script.Say("Done."))
 	inOrder(t, shown, "The mode is plan.", "refused", "Step 1.", "The mode is accept-edits.", "Done.")
@@ -141,6 +145,7 @@ func TestPlanAndGo(t *testing.T) {
 
 // A rule that was made by an answer is taken back by its number.
 func TestDropOfARule(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(sessions.Memory(), ""))
 	require.NoError(t, err)
@@ -159,6 +164,7 @@ func TestDropOfARule(t *testing.T) {
 
 // The distances were counted by hand.
 func TestDistance(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		a, b string
 		want int

@@ -46,7 +46,7 @@ func (c conflicts) option() harness.Option {
 	}))
 }
 
-var toConflict = choices{"yYtToOeEwWnN", "y keep yours · t take the agent's · o one by one · e edit · w write markers · n refuse",
+var toConflict = choices{"yYtToOeEwWnN", "y yours · t the agent's · o one by one · e edit · w with markers · n refuse",
 	[]string{"y", "yes", "t", "o", "e", "w", "n", "no"}}
 
 // resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file,
@@ -68,14 +68,8 @@ func (c *chat) resolve(ask *conflict) {
 		switch {
 		case err == nil && key == backToFile:
 			continue
-		case errors.Is(err, errInterrupt):
+		case c.halted(err):
 			c.fresh()
-			if !c.stopping {
-				c.interrupt()
-			}
-			continue
-		case errors.Is(err, errHangup):
-			c.quit(exitTerminated)
 			continue
 		case err != nil || key == endOfInput || key == 'n':
 			ask.reply <- resolution{}

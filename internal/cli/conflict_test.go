@@ -15,6 +15,7 @@ import (
 
 // The user changes a line while the model works, and the model wants to change it as well.
 func TestConflictsAreResolved(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, answer, file string
 		shown              []string

@@ -51,6 +51,7 @@ func tables() map[string]string {
 
 // The tables of docs/cli.md are those of the program.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	const file = "../../docs/cli.md"
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -68,6 +68,7 @@ func (d *driven) ends(code int) {
 }
 
 func TestDrive(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("bash does not run commands here")
 	}
@@ -134,6 +135,7 @@ func TestDrive(t *testing.T) {
 
 // When the input ends, nobody can be asked any more: a question suspends the run, and another program goes on.
 func TestDriveEnds(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("bash does not run commands here")
 	}
@@ -157,6 +159,7 @@ func TestDriveEnds(t *testing.T) {
 
 // A program in another language leads a conversation with approvals.
 func TestDriveFromPython(t *testing.T) {
+	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil || runtime.GOOS == "windows" {
 		t.Skip("there is no python3")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -137,6 +138,7 @@ func (c *schemaCheck) line(t *testing.T, line string) map[string]any {
 }
 
 func TestSchemaCheckFindsFaults(t *testing.T) {
+	t.Parallel()
 	c := newSchemaCheck(t)
 	for line, want := range map[string]string{
 		`{"type":"text_delta","text":"a"}`:                                             "",
@@ -254,8 +256,9 @@ func replay(t *testing.T, lines []string) *aycoder.Result {
 
 // The lines of random runs fit the schema, and tell the whole result.
 func TestRandomRunsReplay(t *testing.T) {
+	t.Parallel()
 	runs := 1000
-	if testing.Short() {
+	if testing.Short() || timed.Race {
 		runs = 100
 	}
 	c := newSchemaCheck(t)
@@ -286,6 +289,7 @@ func TestRandomRunsReplay(t *testing.T) {
 
 // The lines of the program itself fit the schema, too.
 func TestLinesFitTheSchema(t *testing.T) {
+	t.Parallel()
 	c := newSchemaCheck(t)
 	var kinds []string
 	s := newService(t, calls("list_files", `{}`), calls("bash", `{"command":"touch x"}`), says("Done.", "end_turn"))

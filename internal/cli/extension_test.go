@@ -21,8 +21,14 @@ func testExtension() Extension {
 	if err != nil {
 		panic(err)
 	}
+	deaf, err := aycoder.NewTool("deaf", "Never returns.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		select {}
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		panic(err)
+	}
 	return Extension{
-		Options: []harness.Option{harness.WithTools(oracle)},
+		Options: []harness.Option{harness.WithTools(oracle, deaf)},
 		Subcommands: []Subcommand{{Name: "echo", Help: "prints its words", Run: func(_ context.Context, p Program, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -35,11 +41,14 @@ func testExtension() Extension {
 		}}},
 		Slash: []SlashCommand{{Name: "where", Help: "names the directory", Run: func(_ context.Context, rt *harness.Runtime, words string) (string, error) {
 			return words + " is " + rt.Files.Dir(), nil
+		}}, {Name: "panic", Help: "panics", Run: func(context.Context, *harness.Runtime, string) (string, error) {
+			panic("on purpose")
 		}}},
 	}
 }
 
 func TestSubcommandOfExtension(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		args     []string
 		code     int

@@ -135,6 +135,7 @@ func TestChooseModel(t *testing.T) {
 }
 
 func TestIsLoopback(t *testing.T) {
+	t.Parallel()
 	for host, want := range map[string]bool{
 		"": true, "127.0.0.1": true, "127.0.0.1:11434": true, "localhost:1": true, "http://[::1]:11434/": true, ":8080": true, "0.0.0.0": true,
 		"example.com": false, "10.0.0.1:11434": false, "https://ollama.com": false, "http://127.0.0.1.example.com": false, "%": false,
@@ -145,6 +146,7 @@ func TestIsLoopback(t *testing.T) {
 
 // The first line says which of several vendors answers.
 func TestFirstLine(t *testing.T) {
+	t.Parallel()
 	s := newService(t, says("Hello.", "end_turn"))
 	got := runProgram(t, append(s.env(), "OPENAI_API_KEY=sk-other-secret"), "", "-p", "hi")
 	require.Equal(t, exitOK, got.code, got.err)

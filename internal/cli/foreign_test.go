@@ -41,6 +41,7 @@ const (
 )
 
 func TestReadForeign(t *testing.T) {
+	t.Parallel()
 	call := func(id, name, args, output string) []string {
 		return []string{"assistant: " + name + " " + args, "user: " + id + " " + name + " = " + output}
 	}
@@ -98,6 +99,7 @@ func FuzzReadForeign(f *testing.F) {
 
 // A session of another program goes on in the directory in which it was made.
 func TestImportForeign(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{claudeSession, codexSession} {
 		k := newKept(t, newService(t, says("Still seven.", "end_turn")))
 		here, err := filepath.EvalSymlinks(k.dir)

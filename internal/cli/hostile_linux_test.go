@@ -22,6 +22,7 @@ import (
 
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A hostile project is one whose author wants more than the user has allowed. Nothing in it may run, connect or
@@ -150,6 +151,9 @@ func TestHostileProjects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: a hundred processes under strace")
 	}
+	if timed.Race {
+		t.Skip("left out with the race detector: strace looks at what the program does outside of its memory")
+	}
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("no strace")
@@ -173,6 +177,7 @@ func TestHostileProjects(t *testing.T) {
 
 // A hook that the user trusts runs, and strace sees it: otherwise the test above could not fail.
 func TestTrustedHookRuns(t *testing.T) {
+	t.Parallel()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("no strace")
@@ -197,6 +202,7 @@ func TestTrustedHookRuns(t *testing.T) {
 
 // The answers to the questions of a terminal are stored, and hold.
 func TestTrustIsAskedOnce(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	s := newService(t, says("Hello there.", "end_turn"))
 	env := append(s.env(), "HOME="+home, "XDG_CONFIG_HOME="+home)
@@ -440,6 +446,7 @@ func (r *hostileRun) tree() string {
 
 // A command of the project runs its scripts after the user trusts them, and each is a call that the policy sees.
 func TestCommandOfProject(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	s := newService(t, says("Looked.", "end_turn"))
 	env := append(s.env(), "HOME="+home, "XDG_CONFIG_HOME="+home)

@@ -81,17 +81,11 @@ func (c *chat) showHunk(plan edit.Plan, h edit.Hunk) error {
 
 // unanswered settles a request whose question was interrupted, or whose user has gone.
 func (c *chat) unanswered(a *aycoder.ApprovalRequested, err error) bool {
-	switch {
-	case errors.Is(err, errInterrupt):
+	if c.halted(err) {
 		c.fresh()
-		if !c.stopping {
-			c.interrupt()
-		}
-	case errors.Is(err, errHangup):
-		c.quit(exitTerminated)
-	default:
-		c.line("no (end of input)")
-		a.Deny("end of input: nobody is there to approve")
+		return true
 	}
+	c.line("no (end of input)")
+	a.Deny("end of input: nobody is there to approve")
 	return true
 }

@@ -159,7 +159,7 @@ func (a *app) chat(o *options) int {
 	a.conflicts = c.conflicts
 	s, err := c.open(ctx)
 	switch {
-	case errors.Is(err, errInterrupt), errors.Is(err, errHangup), errors.Is(err, io.EOF):
+	case errors.Is(err, errInterrupt), is[*signalled](err), errors.Is(err, io.EOF):
 		return c.leave(err)
 	case err != nil:
 		screen.Close()
@@ -167,6 +167,7 @@ func (a *app) chat(o *options) int {
 	}
 	c.enter(s)
 	defer func() {
+		_ = screen.Close() // at once, also if the session takes long
 		c.status.end()
 		c.finder.close()
 		c.session.close() // which may be another one then
@@ -226,10 +227,10 @@ func (c *chat) enter(s *session) {
 func (c *chat) greet(s *session) {
 	if s.demo {
 		c.label, c.fill = "demo", demoTask
-		c.line(demoLabel(s.dir, s.why) + "Press Enter to let it work.\n")
+		c.prose("", demoLabel(s.dir, s.why)+"Press Enter to let it work.\n")
 		return
 	}
-	c.line(strings.TrimSpace("Using "+s.model()+"."+" "+s.why) + " /help tells what else there is; ctrl-d leaves.")
+	c.prose("", strings.TrimSpace("Using "+s.model()+"."+" "+s.why)+" /help tells what else there is; ctrl-d leaves.")
 	if id := s.id(); id != "" && s.Session.Head() != 0 {
 		c.line("Going on with session " + id + ".")
 	}

@@ -184,6 +184,7 @@ func refuses(status int, kind string) http.HandlerFunc {
 }
 
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	hello := []http.HandlerFunc{says("Hello there.", "end_turn")}
 	tests := []struct {
 		name    string
@@ -245,6 +246,7 @@ func TestExitCodes(t *testing.T) {
 // /dev/null or an empty pipe as its input. If there is a prompt to answer, the demo does
 // not run.
 func TestDemoRunsUnattended(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("bash does not run commands here")
 	}
@@ -264,6 +266,7 @@ func TestDemoRunsUnattended(t *testing.T) {
 }
 
 func TestStdinIsAppended(t *testing.T) {
+	t.Parallel()
 	s := newService(t, says("ok", "end_turn"))
 	got := runProgram(t, s.env(), "panic: boom\n", "-p", "what broke?")
 	require.Equal(t, 0, got.code, got.err)
@@ -284,6 +287,7 @@ func lastLine(t *testing.T, out string) object {
 }
 
 func TestJSONOutput(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		answer []http.HandlerFunc
@@ -325,43 +329,9 @@ func TestJSONOutput(t *testing.T) {
 	}
 }
 
-// A signal ends the run, and the result is still valid JSON.
-func TestSignalWhenPrinting(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals to send on this system")
-	}
-	tests := []struct {
-		sig  os.Signal
-		code int
-	}{{os.Interrupt, 130}, {syscall.SIGTERM, 143}, {syscall.SIGHUP, 129}}
-	for _, tt := range tests {
-		t.Run(tt.sig.String(), func(t *testing.T) {
-			s := newService(t, hangs("One moment"))
-			cmd := program(t, s.env(), "-p", "hi", "-output", "events")
-			out, err := cmd.StdoutPipe()
-			require.NoError(t, err)
-			require.NoError(t, cmd.Start())
-			var all strings.Builder
-			buf := make([]byte, 1024)
-			for !strings.Contains(all.String(), "One moment") {
-				n, err := out.Read(buf)
-				require.NoError(t, err)
-				all.Write(buf[:n])
-			}
-			require.NoError(t, cmd.Process.Signal(tt.sig))
-			rest, err := io.ReadAll(out)
-			require.NoError(t, err)
-			_ = cmd.Wait()
-			require.Equal(t, tt.code, cmd.ProcessState.ExitCode())
-			last := lastLine(t, all.String()+string(rest))
-			require.Equal(t, "cancelled", last["reason"])
-			require.Equal(t, "One moment", last["text"])
-		})
-	}
-}
-
 // A signal while standard input is read ends the program, too.
 func TestSignalBeforeTheRun(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals to send on this system")
 	}
@@ -376,16 +346,17 @@ func TestSignalBeforeTheRun(t *testing.T) {
 	// The program is reading once this write has succeeded: the pipe holds 64 kB.
 	_, err = in.Write(bytes.Repeat([]byte("x"), 1<<20))
 	require.NoError(t, err)
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 	text, err := io.ReadAll(errs)
 	require.NoError(t, err)
 	_ = cmd.Wait()
-	require.Equal(t, 130, cmd.ProcessState.ExitCode(), string(text))
+	require.Equal(t, exitHangup, cmd.ProcessState.ExitCode(), string(text))
 	require.Empty(t, s.requests())
 }
 
 // A reader of the output may stop; that is not an error to report.
 func TestBrokenPipe(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes break in another way on this system")
 	}

@@ -61,6 +61,17 @@ func (p *paper) line(text string) {
 	p.text(text + "\n")
 }
 
+// prose writes clean text for people, broken between words. It need not be copied from the screen exactly.
+func (p *paper) prose(style, text string) {
+	rows := []string{text}
+	if p.Fancy() {
+		rows = tty.Wrap(text, p.width(), "  ")
+	}
+	for _, row := range rows {
+		p.line(p.paint(style, row))
+	}
+}
+
 // fresh moves to the start of a line.
 func (p *paper) fresh() {
 	if p.within {

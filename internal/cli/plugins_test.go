@@ -9,6 +9,7 @@ import (
 )
 
 func TestPluginCommands(t *testing.T) {
+	t.Parallel()
 	home, from := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		".claude-plugin/marketplace.json": `{"plugins": [{"name": "lint", "source": "./lint", "description": "Checks"}]}`,

@@ -15,6 +15,7 @@ import (
 // With a prompt, a pipe that brings nothing for three seconds is left alone. One that has brought a byte is read to
 // its end, and without a prompt it is waited for.
 func TestReadPiped(t *testing.T) {
+	t.Parallel()
 	const early = stdinWait - 1
 	tests := []struct {
 		name  string
@@ -53,6 +54,7 @@ func TestReadPiped(t *testing.T) {
 }
 
 func TestReadPipedEnds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -68,6 +70,7 @@ func TestReadPipedEnds(t *testing.T) {
 
 // The program itself says that it leaves a silent pipe alone.
 func TestSilentPipe(t *testing.T) {
+	t.Parallel()
 	s := newService(t, says("Hello.", "end_turn"))
 	cmd := program(t, s.env(), "-p", "hi")
 	in, err := cmd.StdinPipe()

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"cmp"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,13 +19,15 @@ import (
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
 )
 
-// A terminal is the program in a pseudo terminal of 80 by 24.
+// A terminal is the program in a pseudo terminal.
 type terminal struct {
 	*ttytest.Terminal
 
 	t    *testing.T
 	cmd  *exec.Cmd
 	temp string
+	cols int // 0 means 80
+	rows int // 0 means 24
 
 	seen  int // some lines before the text that expect has found
 	found map[seenAt]bool
@@ -42,10 +44,10 @@ func startTerminal(t *testing.T, env []string, args ...string) *terminal {
 // begin starts the program, after prepare has seen its command.
 func (p *terminal) begin(args, env []string, prepare func(*exec.Cmd)) {
 	p.t.Helper()
-	p.found = map[seenAt]bool{}
+	p.seen, p.found = 0, map[seenAt]bool{}
 	p.cmd = program(p.t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
 	prepare(p.cmd)
-	p.Terminal = ttytest.Start(p.t, p.cmd, 80, 24)
+	p.Terminal = ttytest.Start(p.t, p.cmd, cmp.Or(p.cols, 80), cmp.Or(p.rows, 24))
 }
 
 // endsByEOF answers every question and prompt with the end of the input until the program ends.
@@ -154,6 +156,7 @@ func (p *terminal) ends(code int) {
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	p := startTerminal(t, nil)
 	p.expect("No model configured: no key of a provider is set (such as ANTHROPIC_API_KEY)")
 	p.expect(demoTask)
@@ -177,6 +180,7 @@ func TestDemo(t *testing.T) {
 
 // Text that was typed before the question does not answer it, and is in the next prompt.
 func TestKeysBeforeTheQuestion(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("left out with -short: keys pressed too early in a terminal")
 	}
@@ -203,6 +207,7 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 
 // Neither a paste nor a key whose escape sequence contains a letter is an answer.
 func TestPasteIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("left out with -short: pasting into a terminal")
 	}
@@ -226,6 +231,7 @@ func TestPasteIsNoAnswer(t *testing.T) {
 
 // Half a line that was typed before the question does not become part of the answer.
 func TestHalfALineBeforeTheQuestion(t *testing.T) {
+	t.Parallel()
 	ask := make(chan struct{})
 	slow := func(w http.ResponseWriter, _ *http.Request) {
 		begin(w)
@@ -256,6 +262,7 @@ func TestHalfALineBeforeTheQuestion(t *testing.T) {
 }
 
 func TestEndOfInputMeansNo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("left out with -short: the end of the input in a terminal")
 	}
@@ -282,6 +289,7 @@ func TestEndOfInputMeansNo(t *testing.T) {
 }
 
 func TestPlainTerminals(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("left out with -short: terminals without colours")
 	}
@@ -302,6 +310,7 @@ func TestPlainTerminals(t *testing.T) {
 }
 
 func TestEditTheArguments(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("left out with -short: editing arguments in a terminal")
 	}
@@ -330,6 +339,7 @@ func TestEditTheArguments(t *testing.T) {
 
 // The editor has exclusive use of the terminal, in its original mode.
 func TestEditInAnEditor(t *testing.T) {
+	t.Parallel()
 	editor := filepath.Join(t.TempDir(), "editor")
 	script := "#!/bin/sh\nstty -a | grep -o -- '-\\?icanon'\nprintf 'name? '; read name\nsed \"s/, /, $name /\" \"$2\" >\"$2.new\"; mv \"$2.new\" \"$2\"\n"
 	require.NoError(t, os.WriteFile(editor, []byte(script), 0o755))
@@ -350,6 +360,7 @@ func TestEditInAnEditor(t *testing.T) {
 
 // Ctrl-C stops the turn and keeps the conversation, which is in the next request.
 func TestInterruptKeepsTheConversation(t *testing.T) {
+	t.Parallel()
 	s := newService(t, hangs("Let me think"), says("Here I am again.", "end_turn"))
 	p := startTerminal(t, s.env())
 	p.expect("> ")
@@ -369,33 +380,9 @@ func TestInterruptKeepsTheConversation(t *testing.T) {
 	}
 }
 
-func TestTwoInterruptsQuit(t *testing.T) {
-	p := startTerminal(t, newService(t, hangs("Let me think")).env())
-	p.expect("> ")
-	p.Type("half a question")
-	p.expect("> half a question")
-	p.Type("\x03")
-	p.expect("ctrl-c again to quit")
-	p.Type("\x03")
-	p.ends(exitInterrupted)
-}
-
-// While the agent works, any number of interrupts stops it, and none quits.
-func TestInterruptsStop(t *testing.T) {
-	p := startTerminal(t, newService(t, hangs("Let me think")).env())
-	p.expect("> ")
-	p.Type("question\r")
-	p.expect("Let me think")
-	p.Type("\x03\x03\x03")
-	p.expect("interrupted.")
-	p.Type("\x03\x03")
-	p.expect("ctrl-c again to quit")
-	p.Type("\x04")
-	p.ends(exitOK)
-}
-
 // NO_COLOR leaves out colours and nothing else.
 func TestNoColor(t *testing.T) {
+	t.Parallel()
 	p := startTerminal(t, []string{"NO_COLOR=1"})
 	p.expect(demoTask)
 	p.Type("\r")
@@ -409,51 +396,21 @@ func TestNoColor(t *testing.T) {
 	require.Contains(t, p.Raw(), "\x1b[1m", "bold is no colour")
 }
 
-// A running command is killed with all processes that it started, and their end is
-// awaited.
-func TestInterruptKillsCommands(t *testing.T) {
-	pid := filepath.Join(t.TempDir(), "pid")
-	command := "sleep 60 & echo $! >" + pid + "; echo started; wait"
-	s := newService(t, calls("bash", fmt.Sprintf(`{"command":%q}`, command)), says("Fine.", "end_turn"))
-	p := startTerminal(t, s.env())
-	p.expect("> ")
-	p.Type("run it\r")
-	p.expect("Run it?")
-	p.answers("y")
-	p.shows("started") // as its progress
-	p.Type("\x03")
-	p.expect("interrupted.")
-	data, err := os.ReadFile(pid)
-	require.NoError(t, err)
-	var n int
-	_, err = fmt.Sscan(string(data), &n)
-	require.NoError(t, err)
-	p.expect("> ")
-	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n))
-	require.True(t, err != nil || strings.Contains(string(state), ") Z "), "it is gone: %s", state)
-	p.Type("\x04")
-	p.ends(exitOK)
-}
-
-func TestSignalsRestoreTheTerminal(t *testing.T) {
-	for _, at := range []string{"demo> ", "I will look", "Apply?"} {
-		t.Run(at, func(t *testing.T) {
-			p := startTerminal(t, nil)
-			p.expect("demo> ")
-			if at != "demo> " {
-				p.expect(demoTask)
-				p.Type("\r")
-				p.expect(at)
-			}
-			p.Signal(syscall.SIGTERM)
-			p.ends(exitTerminated)
-			require.Contains(t, p.Raw(), "\x1b[?2004l", "pastes are not bracketed any more")
-		})
-	}
+// A signal ends the demo, too, and its directory is removed.
+func TestSignalEndsTheDemo(t *testing.T) {
+	t.Parallel()
+	p := startTerminal(t, nil)
+	p.expect(demoTask)
+	p.Type("\r")
+	p.expect("Apply?")
+	p.Signal(syscall.SIGTERM)
+	p.ends(exitTerminated)
+	require.Contains(t, p.Raw(), "\x1b[?2004l", "pastes are not bracketed any more")
 }
 
 // Text that is typed while the agent works, and ended with Enter, reaches the model.
 func TestSteering(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	slow := func(w http.ResponseWriter, r *http.Request) {
 		begin(w)
@@ -482,6 +439,7 @@ func TestSteering(t *testing.T) {
 
 // A saved rule holds in the next process, in the same directory.
 func TestSavedRuleOutlivesTheProgram(t *testing.T) {
+	t.Parallel()
 	touch := calls("bash", `{"command":"touch a b"}`)
 	s := newService(t, touch, says("Made.", "end_turn"), touch, says("Made again.", "end_turn"))
 	p := startTerminal(t, s.env(), "first")
@@ -505,6 +463,7 @@ func TestSavedRuleOutlivesTheProgram(t *testing.T) {
 
 // Texts of a model or a tool cannot move the cursor or change the title.
 func TestNoForeignEscapes(t *testing.T) {
+	t.Parallel()
 	evil := "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\rdone"
 	s := newService(t, says(evil, "end_turn"),
 		calls("bash", `{"command":"touch x; printf '\\033]0;owned\\007\\302\\2332J\\033[8m'","description":"\u001b[2Jharmless"}`),

@@ -9,6 +9,7 @@ import (
 
 // A run that needed an approval, and nobody could be asked, asks in a terminal.
 func TestSuspendedRunAsksAgain(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, calls("bash", `{"command":"touch done"}`), says("Ran.", "end_turn")))
 	k.run(exitApproval, "-p", "touch it")
 	p := startTerminal(t, k.env(), "-C", k.dir, "-c")

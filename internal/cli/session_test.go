@@ -55,6 +55,7 @@ func (k *kept) ids() (ids []string) {
 }
 
 func TestGoOnWithASession(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, says("Blue.", "end_turn"), says("Because.", "end_turn"), says("No.", "end_turn")))
 	k.run(exitOK, "-p", "which colour?")
 	k.run(exitOK, "-p", "-c", "why?")
@@ -75,6 +76,7 @@ func TestGoOnWithASession(t *testing.T) {
 }
 
 func TestNoSession(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, says("ok", "end_turn")))
 	k.run(exitOK, "-p", "-no-session", "hi")
 	require.Empty(t, filesIn(t, k.state))
@@ -99,6 +101,7 @@ func filesIn(t *testing.T, dir string) (names []string) {
 
 // Where nothing can be kept, the work is done all the same, unless a session is asked for.
 func TestNoPlaceForSessions(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, says("ok", "end_turn")))
 	k.state = filepath.Join(k.dir, "file")
 	require.NoError(t, os.WriteFile(k.state, nil, 0o600))
@@ -108,6 +111,7 @@ func TestNoPlaceForSessions(t *testing.T) {
 
 // A run that needed an approval is kept, and goes on where it was.
 func TestSuspendedRunGoesOn(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("bash does not run commands here")
 	}
@@ -138,6 +142,7 @@ func TestSecretsInSessions(t *testing.T) {
 }
 
 func TestSessionCommands(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, says("Blue whales.", "end_turn")))
 	require.Contains(t, k.command(exitOK, "sessions").out, "There are no sessions")
 	k.run(exitOK, "-p", "largest animal?")
@@ -166,6 +171,7 @@ func TestSessionCommands(t *testing.T) {
 }
 
 func TestStateDir(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	tests := []struct {
 		system string
@@ -186,6 +192,7 @@ func TestStateDir(t *testing.T) {
 }
 
 func TestImage(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, says("A dot.", "end_turn")))
 	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "a.png"), []byte(png), 0o600))
@@ -197,12 +204,14 @@ func TestImage(t *testing.T) {
 }
 
 func TestBaseURL(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, says("here", "end_turn")))
 	got := runProgram(t, []string{"OPENAI_API_KEY=", keyEnv + "=sk-ant-secret-0123"}, "", "-p", "hi", "-base-url", k.service.URL)
 	require.Equal(t, "here\n", got.out, got.err)
 }
 
 func TestMaxCost(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, calls("list_files", `{}`)))
 	got := k.run(exitLimit, "-p", "-max-cost", "0", "hi")
 	require.Contains(t, got.err, "agent.max_cost")
@@ -212,6 +221,7 @@ func TestMaxCost(t *testing.T) {
 const colourSchema = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`
 
 func TestSchema(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, newService(t, calls("answer", `{"name":"blue"}`)))
 	file := filepath.Join(k.dir, "schema.json")
 	require.NoError(t, os.WriteFile(file, []byte(colourSchema), 0o600))
@@ -230,6 +240,7 @@ func TestSchema(t *testing.T) {
 
 // Changes that were left out because of somebody else's are told by the exit status, unless a later call has made them.
 func TestConflictsLeft(t *testing.T) {
+	t.Parallel()
 	edit := func(old, text string) string {
 		return `{"path":"a.txt","old_string":"` + old + `","new_string":"` + text + `"}`
 	}

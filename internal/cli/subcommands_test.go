@@ -14,6 +14,7 @@ import (
 
 // Each command has -h on stdout, and says what is wrong on stderr.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	a := &app{getenv: func(string) string { return "" }}
 	help := runProgram(t, nil, "", "-h")
 	require.Equal(t, exitOK, help.code)
@@ -32,6 +33,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	got := runProgram(t, nil, "", "-version")
 	require.Equal(t, exitOK, got.code)
 	require.Regexp(t, `^aycoder .*go1\.`, got.out)
@@ -43,6 +45,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestModelsCommand(t *testing.T) {
+	t.Parallel()
 	got := runProgram(t, []string{"XAI_API_KEY=xai-secret"}, "", "models", "grok-4.7", "-json")
 	var list []object
 	require.NoError(t, json.Unmarshal([]byte(got.out), &list), got.out+got.err)
@@ -64,6 +67,7 @@ max_turns = 7
 `
 
 func TestConfigCommand(t *testing.T) {
+	t.Parallel()
 	home, state := t.TempDir(), t.TempDir()
 	file := filepath.Join(home, "aycoder/config.toml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -110,6 +114,7 @@ func findings(t *testing.T, got ended) map[string]finding {
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	s := newService(t, says("OK", "end_turn"))
 	got := runProgram(t, s.env(), "", "doctor", "-json")
 	require.Equal(t, exitOK, got.code, got.out+got.err)
@@ -140,6 +145,7 @@ func TestDoctor(t *testing.T) {
 
 // The completions know every command and flag, and shells can read them.
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	a := &app{getenv: func(string) string { return "" }}
 	commands, flags := a.names()
 	for _, shell := range []string{"bash", "zsh", "fish"} {

@@ -24,6 +24,12 @@ func fit(s string, n int) string { return tty.Fit(s, n) }
 // between.
 func fold(text string, keep int) []string { return tty.Fold(text, keep) }
 
+// saidLines is how much of a line that the user has sent stays on the screen: it may have a large paste.
+const saidLines = 12
+
+// said formats what the user has sent.
+func said(text string) string { return strings.Join(fold(clean(text), saidLines), "\n") }
+
 // escapeJSON rewrites unsafe runes as \u escapes. In JSON such runes occur only inside of
 // strings, so the value stays the same.
 func escapeJSON(line []byte) []byte {

@@ -18,10 +18,9 @@ const (
 	tickEvery   = 100 * time.Millisecond
 )
 
-var (
-	errInterrupt = errors.New("interrupted")
-	errHangup    = errors.New("terminated")
-)
+// errInterrupt is the error of a question that the user has interrupted. A signal that ends the program is a
+// [*signalled].
+var errInterrupt = errors.New("interrupted")
 
 // A ui is the terminal of a chat: what is printed, the keys, and the status area, which shows what the agent is
 // doing, the question that is open, and what is being typed. It belongs to one goroutine.
@@ -38,6 +37,8 @@ type ui struct {
 	below    string // the last status line
 
 	asked    *question
+	reading  bool      // a line is asked for, besides the one at the prompt
+	heading  string    // what that line is for, if it is too long for a prompt
 	working  bool      // the status area shows what the agent is doing
 	stopping bool      // it is being stopped
 	lastKey  time.Time // the newest key
@@ -71,6 +72,9 @@ func (u *ui) wait(steps <-chan step, asks <-chan *conflict, ticks <-chan time.Ti
 		case k, ok := <-keys:
 			if !ok {
 				u.closed = true
+				if errors.Is(u.keys.Err(), tty.ErrHangup) { // the signal may come later
+					return happening{sig: syscall.SIGHUP}
+				}
 				return happening{ended: true}
 			}
 			u.hint = ""
@@ -101,11 +105,14 @@ func (u *ui) refresh() {
 			lines = append(lines, tty.Wrap(rest, cols, "")...)
 		}
 	}
-	if u.working && u.asked == nil {
+	if u.working && u.asked == nil && !u.reading {
 		lines = append(lines, u.activity(u.stopping)...)
 	}
 	if u.asked != nil {
 		lines = append(lines, u.asked.line(u))
+	}
+	if u.heading != "" {
+		lines = append(lines, tty.Wrap(u.heading, cols, "  ")...)
 	}
 	v := u.editor.View(cols)
 	at := tty.Cursor{Row: len(lines) + v.Row, Col: v.Col, Drawn: u.working}
@@ -142,7 +149,7 @@ func signalError(sig os.Signal) error {
 	if sig == os.Interrupt {
 		return errInterrupt
 	}
-	return errHangup
+	return &signalled{sig}
 }
 
 // exitCode returns the exit code for a program that a signal ended.
@@ -157,8 +164,12 @@ func exitCode(sig os.Signal) int {
 // terminal itself edits the line, and Enter accepts the offered text.
 func (u *ui) readLine(prompt, fill string) (string, error) {
 	was := u.editor
-	defer func() { u.editor = was }()
-	u.editor = line.New(line.Options{Prompt: prompt, Vi: u.terminal.Vi, Bindings: u.terminal.Keys})
+	defer func() { u.editor, u.reading, u.heading = was, false, "" }()
+	u.editor, u.reading = line.New(line.Options{Prompt: prompt, Vi: u.terminal.Vi, Bindings: u.terminal.Keys}), true
+	if u.Fancy() && columns(prompt) > u.width()/2 {
+		u.heading = prompt
+		u.editor.SetPrompt("› ")
+	}
 	u.offer(prompt, fill)
 	for {
 		h := u.wait(nil, nil, nil)
@@ -220,7 +231,7 @@ func (u *ui) half() (string, error) {
 // echo leaves what was entered on the screen. A plain terminal has done that itself.
 func (u *ui) echo(prompt, text string) {
 	if u.Fancy() {
-		u.line(u.paint(cyan, prompt+clean(text)))
+		u.line(u.paint(cyan, prompt+said(text)))
 	}
 }
 

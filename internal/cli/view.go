@@ -12,12 +12,14 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 const (
 	shownLines   = 8   // of a tool's output
 	previewLines = 40  // of a change, before an approval
 	verboseLines = 400 // of both, with -verbose
+	narrow       = 60  // columns below which less is said
 )
 
 // A view shows the events of a run on a screen.
@@ -83,7 +85,7 @@ func (v *view) event(ev aycoder.Event) {
 	case *aycoder.TurnFinished:
 		v.turn(ev)
 	case *aycoder.Notice:
-		v.line(v.paint(yellow, "! "+cleanLine(ev.Text)))
+		v.prose(yellow, "! "+cleanLine(ev.Text))
 	case *aycoder.Compacting:
 		v.line(v.paint(faint, "compacting "+v.glyph("…", "...")))
 	case *aycoder.Compacted:
@@ -107,6 +109,7 @@ func (v *view) says(text string) {
 			v.fresh()
 			v.answer = paint.NewMarkdown(v.style(), lines{v.paper})
 		}
+		v.answer.SetWidth(v.width())
 		_, _ = v.answer.Write([]byte(text)) // the screen keeps its error
 	}
 }
@@ -167,7 +170,7 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 
 // changed reports that a call met changes of the user.
 func (v *view) changed(f *edit.FileResult, what string) {
-	v.line(v.paint(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what)))
+	v.prose(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what))
 }
 
 // subjectOf returns the subject of a call for people; for a search it is the pattern.
@@ -209,7 +212,7 @@ func (v *view) layout(ev *aycoder.ToolFinished, subject string) string {
 		left += " " + s
 	}
 	right := cleanLine(ev.Summary)
-	if ev.Elapsed > 0 {
+	if ev.Elapsed > 0 && v.width() >= narrow {
 		right = strings.TrimPrefix(right+" · "+short(ev.Elapsed), " · ")
 	}
 	if !v.Fancy() {
@@ -242,7 +245,13 @@ func (v *view) output(text string) {
 		keep = verboseLines
 	}
 	for _, line := range fold(clean(text), keep) {
-		v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + v.bounded(line))
+		rows := []string{v.bounded(line)}
+		if v.Fancy() {
+			rows = tty.Wrap(rows[0], max(v.width()-4, 1), "")
+		}
+		for _, row := range rows {
+			v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + row)
+		}
 	}
 }
 
@@ -264,7 +273,7 @@ func (v *view) retrying(ev *aycoder.Retrying) {
 	if ev.After > 0 {
 		text += " in " + short(ev.After)
 	}
-	v.line(v.paint(yellow, text))
+	v.prose(yellow, text)
 }
 
 const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

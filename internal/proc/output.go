@@ -3,8 +3,9 @@ package proc
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // Output keeps the beginning and the end of what is written to it, in bounded
@@ -92,7 +93,7 @@ func Whole(b []byte) []byte {
 		return b
 	}
 	rest := b[at:]
-	m := escapes.Find(rest)
+	m := escapes().Find(rest)
 	if title := bytes.HasPrefix(rest, []byte("\x1b]")); len(m) == 1 || title && len(m) == len(rest) && m[len(m)-1] != 7 {
 		return b[:at]
 	}
@@ -104,13 +105,13 @@ const maxEscape = 256
 
 // escapes are the sequences of ECMA-48 that set colours, move the cursor, or set
 // the title of a window.
-var escapes = regexp.MustCompile(
+var escapes = late.Regexp(
 	`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])?`)
 
 // Clean returns b as valid UTF-8 without NUL bytes and escape sequences, never longer
 // than b. Bytes that are not text become question marks; odd reports that there were any.
 func Clean(b []byte) (text string, odd bool) {
-	b = escapes.ReplaceAll(b, nil)
+	b = escapes().ReplaceAll(b, nil)
 	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
 		return string(b), false
 	}

@@ -2,11 +2,12 @@ package shell
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // The builtins of bash. Those that the table of rows has may run unasked with the options
@@ -88,7 +89,7 @@ func printf(c *call, argv []word) {
 		}
 		return
 	}
-	if len(args) > 1 && (args[0].kind > digits || !formatOf.MatchString(args[0].text)) {
+	if len(args) > 1 && (args[0].kind > digits || !formatOf().MatchString(args[0].text)) {
 		c.raise(NeedsApproval, "printf has a format that is not known")
 	}
 	c.out = formatted(args)
@@ -96,7 +97,7 @@ func printf(c *call, argv []word) {
 
 // formatOf are the formats that print their arguments: printf(1) of bash has %n, which
 // assigns, and %(…)T and %q besides.
-var formatOf = regexp.MustCompile(`^([^%]|%%|%[-+ 0#]*[0-9]*(\.[0-9]*)?[sdiouxXeEfgGcbq])*$`)
+var formatOf = late.Regexp(`^([^%]|%%|%[-+ 0#]*[0-9]*(\.[0-9]*)?[sdiouxXeEfgGcbq])*$`)
 
 // anyEnv reports whether one of the words may show a variable of the environment.
 func anyEnv(args []word) bool { return slices.ContainsFunc(args, func(w word) bool { return w.env }) }

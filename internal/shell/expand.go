@@ -48,7 +48,7 @@ func (x expander) list(ws []*syntax.Word) []word {
 // braces returns the words that brace expansion makes of one, if it is one that all
 // shells read alike. The form of the script sees to it that there is no other.
 func (x expander) braces(w *syntax.Word) []*syntax.Word {
-	m := bracesAlike.FindStringSubmatch(w.Lit())
+	m := bracesAlike().FindStringSubmatch(w.Lit())
 	if m == nil {
 		return []*syntax.Word{w}
 	}

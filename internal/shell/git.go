@@ -1,9 +1,10 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // Git has its own grammar: options, a subcommand, its options, revisions and paths. Rows say
@@ -199,7 +200,7 @@ func (c *call) gitOperands(p program, o *parsed) {
 // formats that the configuration defines.
 func (c *call) gitFormat(o *parsed) {
 	for _, f := range o.all("--format", "--pretty", "--sort", "--group") {
-		if signed.MatchString(f.text) || strings.Contains(f.text, "signature") || f.kind > digits {
+		if signed().MatchString(f.text) || strings.Contains(f.text, "signature") || f.kind > digits {
 			c.raise(NeedsApproval, "verifies signatures")
 		}
 	}
@@ -212,7 +213,7 @@ func (c *call) gitFormat(o *parsed) {
 
 // signed is a placeholder that verifies a signature, with or without one of the signs that
 // may stand behind the percent sign.
-var signed = regexp.MustCompile(`%[-+ ]*G`)
+var signed = late.Regexp(`%[-+ ]*G`)
 
 // prettyFormats are those that git-log(1) has.
 var prettyFormats = set("", "oneline", "short", "medium", "full", "fuller", "reference", "email", "mboxrd", "raw")

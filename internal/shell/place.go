@@ -2,10 +2,10 @@ package shell
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // Paths are compared as texts, after they are made absolute and clean. Symbolic links are not
@@ -66,14 +66,14 @@ func secretGlob(pattern string) bool { return chooses(pattern, false) }
 
 // brackets are a set of characters. Shells read the quotes, signs and classes in it each in their
 // own way, so it may be anything. One that is not closed is text.
-var brackets = regexp.MustCompile(`\[(.*\]|.*)`)
+var brackets = late.Regexp(`\[(.*\]|.*)`)
 
 // chooses reports whether a part of a path matches a file of secrets. For some programs a star
 // also stands for a dot in front; for these, what is made of dots and stars alone lists hidden
 // files.
 func chooses(pattern string, dots bool) bool {
 	for name := range strings.SplitSeq(pattern, "/") {
-		name = brackets.ReplaceAllString(name, "*")
+		name = brackets().ReplaceAllString(name, "*")
 		plain := strings.Trim(name, "*.?")
 		switch {
 		case ignore.Secret(name):
@@ -94,7 +94,7 @@ func chooses(pattern string, dots bool) bool {
 // two dots.
 func climbs(pattern string) bool {
 	for name := range strings.SplitSeq(pattern, "/") {
-		name = brackets.ReplaceAllString(name, "*")
+		name = brackets().ReplaceAllString(name, "*")
 		if ok, err := path.Match(name, ".."); err != nil || ok && strings.HasPrefix(name, ".") {
 			return true
 		}
@@ -153,7 +153,7 @@ func (c *call) readPath(w word) {
 	p := w.text
 	switch {
 	// The numbers may be others than those of the sample.
-	case w.kind == digits && (strings.HasPrefix(p, "/") || strings.Contains(p, "..") || secretGlob(numerals.ReplaceAllString(p, "*"))):
+	case w.kind == digits && (strings.HasPrefix(p, "/") || strings.Contains(p, "..") || secretGlob(numerals().ReplaceAllString(p, "*"))):
 		c.dispute("reads a path that is not known")
 	// More follows: where it leads depends on the directory that is known.
 	case w.kind == listing:
@@ -198,7 +198,7 @@ func (c *call) readPlace(a string) {
 }
 
 // numerals are the parts of a sample that may be other numbers.
-var numerals = regexp.MustCompile(`[0-9]+`)
+var numerals = late.Regexp(`[0-9]+`)
 
 // endless are the devices that a read never comes to the end of (null(4), random(4),
 // full(4)).

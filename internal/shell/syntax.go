@@ -1,11 +1,12 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // A script is judged twice: here by its form, in the walker by what its commands do.
@@ -179,7 +180,7 @@ func (g *form) assign(a *syntax.Assign) {
 	}
 }
 
-var plainEnd = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var plainEnd = late.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // redirect admits the redirections that bash and dash read alike. The walker checks the files
 // that they read and write.
@@ -193,7 +194,7 @@ func (g *form) redirect(r *syntax.Redirect) {
 		// Where a here-document ends is for the shell to say: only ends that all shells
 		// find alike are taken, one in a script, none in a substitution.
 		end := strings.Trim(g.source(r.Word), `'"`)
-		if g.heredocs++; g.heredocs > 1 || g.depth > 0 || !plainEnd.MatchString(end) {
+		if g.heredocs++; g.heredocs > 1 || g.depth > 0 || !plainEnd().MatchString(end) {
 			g.refuse("has a here-document whose end is not plain")
 		}
 		quoted := end != g.source(r.Word)
@@ -230,7 +231,7 @@ func (g *form) words(list []*syntax.Word) {
 
 // bracesAlike are the brace expansions that are read: one list of plain texts, or of
 // numbers. One without a comma is none.
-var bracesAlike = regexp.MustCompile(`^([^{}]*)\{([A-Za-z0-9_./*-]*(,[A-Za-z0-9_./*-]*)+|[0-9]{1,4}\.\.[0-9]{1,4})\}([^{}]*)$`)
+var bracesAlike = late.Regexp(`^([^{}]*)\{([A-Za-z0-9_./*-]*(,[A-Za-z0-9_./*-]*)+|[0-9]{1,4}\.\.[0-9]{1,4})\}([^{}]*)$`)
 
 // word looks at what only the whole word shows, braces and dollars, and then at its
 // parts.
@@ -247,7 +248,7 @@ func (g *form) word(w *syntax.Word) {
 		// quotes.
 		if strings.ContainsAny(l.Value, "{}") && (strings.Contains(l.Value, ",") || strings.Contains(l.Value, "..") ||
 			strings.Count(l.Value, "{") != strings.Count(l.Value, "}")) &&
-			(len(w.Parts) > 1 || strings.Contains(l.Value, `\`) || !bracesAlike.MatchString(l.Value)) {
+			(len(w.Parts) > 1 || strings.Contains(l.Value, `\`) || !bracesAlike().MatchString(l.Value)) {
 			g.refuse("has braces that may expand otherwise")
 		}
 		// In dash a dollar before a quote is a dollar, so the quote may end elsewhere.

@@ -1,10 +1,11 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // number admits arithmetic that cannot fail. After an error bash leaves out the rest of the line
@@ -115,7 +116,7 @@ func counters(f *syntax.File) map[string]bool {
 			if l, ok := n.Loop.(*syntax.WordIter); ok {
 				is := l.InPos.IsValid()
 				for _, w := range l.Items {
-					is = is && (makesNumber(w) || numberRange.MatchString(w.Lit()))
+					is = is && (makesNumber(w) || numberRange().MatchString(w.Lit()))
 				}
 				note(l.Name.Value, is)
 			}
@@ -156,7 +157,7 @@ func makesNumber(w *syntax.Word) bool {
 }
 
 // numberRange is a list of numbers in a loop. With a zero in front all are octal.
-var numberRange = regexp.MustCompile(`^\{(0|[1-9][0-9]{0,3})\.\.(0|[1-9][0-9]{0,3})\}$`)
+var numberRange = late.Regexp(`^\{(0|[1-9][0-9]{0,3})\.\.(0|[1-9][0-9]{0,3})\}$`)
 
 // assigns reports whether an operator of arithmetic sets its left side. Each of them
 // evaluates its right side first, so the variable is a number afterwards.

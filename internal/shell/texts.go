@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // Programs that read texts and print. Their options and operands are judged by their rows;
@@ -252,14 +254,14 @@ func yq(c *call, argv []word) {
 	if len(o.operands) > 1 && (o.operands[0].text == "eval" || o.operands[0].text == "e") {
 		o.operands = o.operands[1:]
 	}
-	if len(o.operands) == 0 || o.operands[0].kind > digits || !yqPath.MatchString(o.operands[0].text) {
+	if len(o.operands) == 0 || o.operands[0].kind > digits || !yqPath().MatchString(o.operands[0].text) {
 		c.raise(NeedsApproval, "has a program that is not known")
 	}
 	c.operands(c.row, o)
 }
 
 // yqPath is a path of keys and indexes, piped into others or into functions that only look.
-var yqPath = regexp.MustCompile(`^\.[A-Za-z0-9_."\[\]-]*( *\| *(\.[A-Za-z0-9_."\[\]-]*|keys|length|type))*$`)
+var yqPath = late.Regexp(`^\.[A-Za-z0-9_."\[\]-]*( *\| *(\.[A-Za-z0-9_."\[\]-]*|keys|length|type))*$`)
 
 // pager waits for a person, and runs commands if told to. less +!cmd and man -P run a
 // command as soon as they start (less(1), man(1)).

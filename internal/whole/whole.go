@@ -7,7 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"regexp"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // Store stores whole outputs by their keys.
@@ -35,7 +36,7 @@ func Key(call, text string) string {
 	return "out_" + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-var keys = regexp.MustCompile(`\bout_[0-9a-f]{16}\b`)
+var keys = late.Regexp(`\bout_[0-9a-f]{16}\b`)
 
 // Keys returns what in a text looks like a key.
-func Keys(text string) []string { return keys.FindAllString(text, -1) }
+func Keys(text string) []string { return keys().FindAllString(text, -1) }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func keys(e *Editor, text string) {
@@ -65,6 +66,7 @@ func TestHistoryFile(t *testing.T) {
 
 // The files are bounded, and nothing of the newer one is lost when it becomes the older.
 func TestHistoryIsBounded(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "history")
 	h, err := LoadHistory(name, "/a")

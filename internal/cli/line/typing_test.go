@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A desk is what a host makes of a terminal, an editor and a question. Its clock is told.
@@ -191,6 +192,7 @@ const sentences = 1000
 // Sentences that are begun before a question is shown, and typed at 20 to 120 words a
 // minute, with pauses, in bursts and pasted, answer nothing. No letter of them is lost.
 func TestTypingAnswersNothing(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, plain := range []bool{false, true} {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // megabyte repeats the documents of testdata up to a megabyte.
@@ -81,6 +82,7 @@ var hostile = map[string]string{
 // TestLinear checks that hostile texts take work in proportion to their length, and that little
 // is held. The work is the number of bytes and markers that may have been looked at.
 func TestLinear(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	for name, unit := range hostile {
 		for _, before := range []string{"", "|a|b|\n|-|-|\n|`[<a"} {

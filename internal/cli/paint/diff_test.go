@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // TestDiffExamples compares the diff of testdata with what it looks like.
@@ -69,6 +70,7 @@ var paintedLine = regexp.MustCompile(`^ *(\d+)(?: ([ +-]) ?(.*))?$`)
 // TestDiffLines checks that each line of a painted diff is that of the text, by its number, that
 // none is missing, and that lines which look like headers are not taken for some.
 func TestDiffLines(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
@@ -102,6 +104,7 @@ func TestDiffLines(t *testing.T) {
 
 // TestDiffBeside checks the same for both sides of the other view.
 func TestDiffBeside(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 10))
 	const half = (200 - 3) / 2
@@ -153,6 +156,7 @@ func TestDiffMarks(t *testing.T) {
 
 // TestDiffFits checks hostile texts in all widths.
 func TestDiffFits(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 200 {

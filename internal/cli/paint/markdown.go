@@ -66,6 +66,9 @@ func NewMarkdown(s Style, w io.Writer) *Markdown {
 	return p
 }
 
+// SetWidth changes the width for the blocks that follow, after a resize.
+func (p *Markdown) SetWidth(columns int) { p.style.Width, p.wrap.style.Width = columns, columns }
+
 // Write adds a piece of the text. Its error is that of the writer.
 func (p *Markdown) Write(piece []byte) (int, error) {
 	n := len(piece)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // painted returns a text as it is painted when it comes in pieces of the sizes that next returns.
@@ -63,6 +64,7 @@ func randomText(rng *rand.Rand) string {
 // TestPieces checks that the pieces of a text do not matter, nor a look at the unfinished line,
 // that lines fit, and that no control character gets through.
 func TestPieces(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
@@ -95,6 +97,7 @@ func checkLines(t *testing.T, s paint.Style, out, text string) {
 // TestPending checks that looking at the unfinished line changes nothing, and that the text
 // becomes visible before the line ends.
 func TestPending(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 25 {
@@ -135,6 +138,7 @@ func letters(s string) string {
 // have nothing that is not shown as it is, which is the language of a fence and the names of
 // characters.
 func TestNothingIsLost(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
 	hidden := strings.NewReplacer("```go", "```", "&amp;", "&", "[x]", "[ ]", "\x1b", "", "\x9b", "", "\x00", "", "\u202e", "")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // names returns the keys of bytes that come in these reads, with nothing after them.
@@ -105,6 +106,7 @@ func TestDecodeTellsTheRead(t *testing.T) {
 
 // A large paste is kept up to the limit, in whole runes, and its end is found.
 func TestDecodeLargePaste(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	const piece = "aé漢" // 6 bytes, which do not divide the limit
 	n := tty.MaxPaste/len(piece) + 1000

@@ -41,6 +41,7 @@ type source interface {
 	wake()
 	rest()
 	half() ([]byte, error) // reads a part of a line that is not delivered yet
+	gone() bool            // nobody is at the other end any more
 	free()
 }
 
@@ -66,6 +67,9 @@ func NewInput(r io.Reader, lines bool) *Input {
 
 // Keys returns the channel of the keys. It is closed at the end of the input.
 func (in *Input) Keys() <-chan Key { return in.keys }
+
+// ErrHangup is the error of an input whose terminal has gone, as when its window is closed.
+var ErrHangup = errors.New("the terminal has gone")
 
 // Err returns the error that ended the input, or nil for its regular end.
 func (in *Input) Err() error {
@@ -172,6 +176,9 @@ func (in *Input) decode(d *Decoder) {
 			queue = append(queue, d.Decode(c.data, c.at)...)
 			if c.err != nil {
 				queue = append(queue, d.End(c.at)...)
+				if in.src.gone() {
+					c.err = ErrHangup
+				}
 				in.fail(c.err)
 				chunks = nil
 			}
@@ -206,4 +213,5 @@ func (plainSource) wait() bool            { return true }
 func (plainSource) wake()                 {}
 func (plainSource) rest()                 {}
 func (plainSource) half() ([]byte, error) { return nil, nil }
+func (plainSource) gone() bool            { return false }
 func (plainSource) free()                 {}

@@ -63,6 +63,12 @@ func (s *fileSource) free() {
 
 func (s *fileSource) rest() { _, _ = s.pipe.Read(make([]byte, 1)) }
 
+// gone reports whether the terminal itself has gone, and not only the input ended, as with Ctrl-D.
+func (s *fileSource) gone() bool {
+	_, err := unix.IoctlGetTermios(s.fd, getTermios)
+	return err != nil
+}
+
 // ready reports whether a read would return at once.
 func (s *fileSource) ready() bool {
 	var set unix.FdSet

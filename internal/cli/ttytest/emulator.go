@@ -90,6 +90,24 @@ func (e *Emulator) Style(row, col int) string {
 	return r.cells[col].style
 }
 
+// A Run is a part of a row in one style.
+type Run struct{ Text, Style string }
+
+// Runs returns the rows of the screen with their styles.
+func (e *Emulator) Runs() (rows [][]Run) {
+	for _, r := range e.lines[e.top():] {
+		var runs []Run
+		for _, c := range r.cells {
+			if n := len(runs); n == 0 || runs[n-1].Style != c.style && c.text != "" {
+				runs = append(runs, Run{Style: c.style})
+			}
+			runs[len(runs)-1].Text += c.text
+		}
+		rows = append(rows, runs)
+	}
+	return rows
+}
+
 func texts(rows []*row) []string {
 	out := make([]string, len(rows))
 	for i, r := range rows {

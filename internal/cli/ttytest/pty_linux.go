@@ -41,9 +41,13 @@ func Open(t testing.TB, cols, rows int) *Terminal {
 	}
 	p := &Terminal{t: t, master: master, screen: NewEmulator(cols, rows)}
 	p.came.L = &p.mu
-	p.check(unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	p.check(err)
+	n := 0
+	p.control(func(fd int) (err error) {
+		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
+			n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		}
+		return err
+	})
 	p.setSize(cols, rows)
 	p.Slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	p.check(err)
@@ -101,7 +105,18 @@ func (p *Terminal) read() {
 func (p *Terminal) setSize(cols, rows int) {
 	p.t.Helper()
 	size := &unix.Winsize{Col: uint16(cols), Row: uint16(rows)}
-	p.check(unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, size))
+	p.control(func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size) })
+}
+
+// control calls f with the descriptor of the user's end. The method Fd of a file would let its reads block, so that a
+// Close waits for them.
+func (p *Terminal) control(f func(fd int) error) {
+	p.t.Helper()
+	conn, err := p.master.SyscallConn()
+	p.check(err)
+	var failed error
+	p.check(conn.Control(func(fd uintptr) { failed = f(int(fd)) }))
+	p.check(failed)
 }
 
 // Resize changes the size of the screen, and tells the program.
@@ -183,6 +198,16 @@ func (p *Terminal) Wait() int {
 		return 128 + int(exit.Sys().(syscall.WaitStatus).Signal())
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// Hangup closes the end of the user, as closing a window does.
+func (p *Terminal) Hangup() { p.check(p.master.Close()) }
+
+// Mode reports whether a private mode is set, such as "2004" and "25".
+func (p *Terminal) Mode(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.screen.Modes[name]
 }
 
 // Restored fails the test unless the terminal is as it was: its attributes, and the modes
