@@ -46,7 +46,7 @@ func (c conflicts) option() harness.Option {
 	}))
 }
 
-var toConflict = choices{"yYtToOeEwWnN", "y yours · t the agent's · o one by one · e edit · w with markers · n refuse",
+var toConflict = choices{"yYtToOeEwWnN", "y yours · t agent's · o one by one · e edit · w markers · n refuse",
 	[]string{"y", "yes", "t", "o", "e", "w", "n", "no"}}
 
 // resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file,
