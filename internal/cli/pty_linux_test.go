@@ -83,6 +83,13 @@ func (p *terminal) expect(text string) {
 		all := e.Text() + " "
 		for from := min(p.seen, len(all)); ; {
 			i := strings.Index(all[from:], text)
+			if text == "> " { // a prompt, and not a line that was entered at one
+				all = strings.TrimRight(all, " \n") + " "
+				i = strings.LastIndex(all, text) - from
+				if !strings.HasSuffix(all, text) || p.found[seenAt{from + i, text}] {
+					return false
+				}
+			}
 			if i < 0 {
 				return false
 			}
