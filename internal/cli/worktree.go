@@ -70,9 +70,10 @@ func (w *worktree) add(ctx context.Context) (err error) {
 	return err
 }
 
-// changes says what would be lost with the worktree, or "".
+// changes says what would be lost with the worktree, or "". Files that git ignores count: nothing else has them. The
+// options are given since a repository can be set up to show less.
 func (w *worktree) changes(ctx context.Context) string {
-	out, err := git(ctx, w.dir, "status", "--porcelain")
+	out, err := git(ctx, w.dir, "status", "--porcelain", "--untracked-files=normal", "--ignored", "--ignore-submodules=none")
 	switch {
 	case err != nil:
 		return "its state is not known"
@@ -127,9 +128,9 @@ func (w *worktree) end(a *app) {
 	}
 }
 
-// git runs git in a directory, and returns what it prints.
+// git runs git in a directory, and returns what it prints. No hook or monitor of the repository runs.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false"}, args...)...)
 	var out, problem bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &problem
 	if err := cmd.Run(); err != nil {

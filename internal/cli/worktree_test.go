@@ -62,6 +62,40 @@ func TestWorktreeOfAPrompt(t *testing.T) {
 	require.Contains(t, out.err, "not a git repository")
 }
 
+// A file that git ignores or does not show is something that was made, and no hook of the repository runs.
+func TestWorktreeWithHiddenFiles(t *testing.T) {
+	for _, tt := range []struct{ name, file, setting string }{
+		{"ignored", "secret.env", ""}, {"not shown", "new.txt", "status.showUntrackedFiles"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, run := repository(t)
+			at(t)
+			t.Chdir(dir)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*.env\n"), 0o644))
+			run("add", ".")
+			run("commit", "-qm", "two")
+			if tt.setting != "" {
+				run("config", tt.setting, "no")
+			}
+			ran := filepath.Join(t.TempDir(), "ran")
+			hook := []byte("#!/bin/sh\ntouch " + ran + "\n")
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, ".git", "hooks"), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, ".git", "hooks", "post-checkout"), hook, 0o755))
+			null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			defer null.Close()
+			w, err := (&app{getenv: os.Getenv}).enterWorktree(t.Context(), "task")
+			require.NoError(t, err)
+			require.True(t, w.untouched(t.Context()))
+			require.NoError(t, os.WriteFile(tt.file, []byte("mine\n"), 0o644))
+			require.False(t, w.untouched(t.Context()))
+			w.end(&app{stderr: null})
+			require.FileExists(t, filepath.Join(w.dir, tt.file))
+			require.NoFileExists(t, ran)
+		})
+	}
+}
+
 // The user is asked what becomes of a worktree in which something was made. Commits stay in any case.
 func TestWorktreeAtTheEnd(t *testing.T) {
 	for _, tt := range []struct {
