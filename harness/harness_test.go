@@ -536,12 +536,8 @@ func TestNothingIsLeft(t *testing.T) {
 				one()
 			}
 			require.Equal(t, files, open())
-			for range 1000 {
-				if runtime.NumGoroutine() > routines {
-					runtime.Gosched() // one that has done its work may not be gone yet
-				}
-			}
-			require.LessOrEqual(t, runtime.NumGoroutine(), routines)
+			// One that has done its work may not be gone yet.
+			timed.Until(t, func() bool { return runtime.NumGoroutine() <= routines }, "goroutines to end")
 			t.Logf("%d runtimes", n)
 		})
 	}
