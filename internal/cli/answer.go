@@ -48,7 +48,7 @@ type question struct {
 // line says what a key would do now.
 func (q *question) line(u *ui) string {
 	hint, keys := "", q.may.hint
-	if u.width() < 60 {
+	if u.width() < narrow {
 		keys = q.may.short()
 	}
 	switch q.Hint(time.Now(), !u.editor.Empty()) {

@@ -285,16 +285,25 @@ func (c *chat) abandon(steps <-chan step, next chan<- struct{}) {
 // apart waits for f, which runs in another goroutine and prints nothing. The user can type meanwhile, and an interrupt
 // cancels the context.
 func (c *chat) apart(ctx context.Context, f func(context.Context) error) (err error) {
+	_ = c.during(ctx, func(ctx context.Context) (<-chan step, chan<- struct{}) {
+		steps := make(chan step)
+		go func() {
+			defer close(steps)
+			err = f(ctx)
+		}()
+		return steps, nil
+	})
+	return err
+}
+
+// during shows the events of what start begins, which is not a turn: see work. Text for the model that has not reached
+// it is in the line afterwards.
+func (c *chat) during(ctx context.Context, start func(context.Context) (<-chan step, chan<- struct{})) error {
 	ctx, c.stop = context.WithCancel(ctx)
 	defer c.stop()
 	c.begin()
 	c.stopping = false
-	steps := make(chan step)
-	go func() {
-		defer close(steps)
-		err = f(ctx)
-	}()
-	_ = c.work(steps, nil)
+	err := c.work(start(ctx))
 	c.giveBack()
 	return err
 }

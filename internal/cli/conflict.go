@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/edit"
@@ -206,17 +205,15 @@ func (c *chat) chooses(f *edit.FileResult, key byte) (string, error) {
 	if key == 't' {
 		choice = merge.ChooseTheirs
 	}
-	m := *f.Merge
-	m.Regions = slices.Clone(m.Regions)
-	for i, g := range m.Regions {
+	for i, g := range f.Merge.Regions {
 		if g.Kind != merge.Conflict {
 			continue
 		}
-		if err := m.Resolve(i, choice); err != nil {
+		if err := f.Merge.Resolve(i, choice); err != nil {
 			return "", err
 		}
 	}
-	return string(m.Bytes()), nil
+	return string(f.Merge.Bytes()), nil
 }
 
 // editConflict lets the user edit the text with markers. Markers that are left are not taken for a resolution.

@@ -142,11 +142,7 @@ func (c *chat) tallyAll(ctx context.Context, t *tally) error {
 	if err != nil {
 		return err
 	}
-	here, err := directory()
-	if err != nil {
-		return err
-	}
-	all, err := sessions.List(ctx, store, func(e *sessions.Entry) bool { return e.Dir == here })
+	all, err := sessionsHere(ctx, store)
 	if err != nil {
 		return err
 	}

@@ -78,23 +78,32 @@ func (p *sessionPlace) choose(ctx context.Context, o *options) ([]string, error)
 	if !p.kept {
 		return nil, fmt.Errorf("go on with a session: %s", p.note)
 	}
-	here, err := directory()
-	if err != nil {
-		return nil, err
-	}
 	if o.resume != "" {
 		e, err := find(ctx, p.store, o.resume)
 		if err != nil {
 			return nil, err
 		}
+		here, err := directory()
+		if err != nil {
+			return nil, err
+		}
 		return []string{e.ID}, belongs(e, here)
 	}
-	all, err := sessions.List(ctx, p.store, func(e *sessions.Entry) bool { return e.Dir == here })
+	all, err := sessionsHere(ctx, p.store)
 	var ids []string
 	for _, e := range all {
 		ids = append(ids, e.ID)
 	}
 	return append(ids, ""), err
+}
+
+// sessionsHere returns the sessions of this directory, the newest first.
+func sessionsHere(ctx context.Context, store sessions.Store) ([]sessions.Entry, error) {
+	here, err := directory()
+	if err != nil {
+		return nil, err
+	}
+	return sessions.List(ctx, store, func(e *sessions.Entry) bool { return e.Dir == here })
 }
 
 // directory returns the name of this directory as sessions have it.

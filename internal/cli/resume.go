@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/cli/line"
@@ -18,14 +19,11 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	here, err := directory()
+	all, err := sessionsHere(ctx, store)
 	if err != nil {
 		return "", err
 	}
-	all, err := sessions.List(ctx, store, func(e *sessions.Entry) bool { return e.Dir == here && e.ID != c.session.id() })
-	if err != nil {
-		return "", err
-	}
+	all = slices.DeleteFunc(all, func(e sessions.Entry) bool { return e.ID == c.session.id() })
 	if len(all) == 0 {
 		c.line("There is no other conversation of this directory.")
 		return "", nil

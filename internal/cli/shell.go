@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -19,26 +18,22 @@ func (c *chat) shell(ctx context.Context, command string) error {
 	if command == "" {
 		return errors.New("say a command: !git status")
 	}
-	ctx, c.stop = context.WithCancel(ctx)
-	defer c.stop()
 	was := c.verbose
-	c.verbose = true
+	c.verbose, c.own = true, command
 	defer func() { c.verbose, c.own = was, "" }()
-	c.begin()
-	c.stopping, c.own = false, command
 	var done *aycoder.ToolFinished
-	var seq iter.Seq2[aycoder.Event, error] = func(yield func(aycoder.Event, error) bool) {
-		for ev, err := range c.runtime.Command(ctx, command) {
-			if f, ok := ev.(*aycoder.ToolFinished); ok {
-				done = f
+	err := c.during(ctx, func(ctx context.Context) (<-chan step, chan<- struct{}) {
+		return stepping(func(yield func(aycoder.Event, error) bool) {
+			for ev, err := range c.runtime.Command(ctx, command) {
+				if f, ok := ev.(*aycoder.ToolFinished); ok {
+					done = f
+				}
+				if !yield(ev, err) {
+					return
+				}
 			}
-			if !yield(ev, err) {
-				return
-			}
-		}
-	}
-	err := c.work(stepping(seq))
-	c.giveBack()
+		})
+	})
 	if done != nil {
 		heard := c.heard + "\n\nI have run a command:\n\n$ " + command + "\n" + strings.TrimRight(done.Output.Text(), "\n") + "\n"
 		c.line(c.paint(faint, "The model gets this with your next line."))
