@@ -15,7 +15,7 @@ import (
 
 // nest makes a tool that runs a child agent, passes its events on and returns its
 // answer.
-func nest(t testing.TB, child *aycoder.Loop) aycoder.Tool {
+func nest(t testing.TB, child *aycoder.Loop, opts ...aycoder.ToolOption) aycoder.Tool {
 	t.Helper()
 	tool, err := aycoder.NewTool("agent", "A tool.",
 		func(ctx context.Context, inv *aycoder.Invocation, in echoArgs) (*aycoder.ToolResult, error) {
@@ -32,7 +32,7 @@ func nest(t testing.TB, child *aycoder.Loop) aycoder.Tool {
 			r := aycoder.TextResult(strings.Join(append(lastOutputs(&res), res.Text()), "; "))
 			r.Usage = res.Usage
 			return r, nil
-		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+		}, append([]aycoder.ToolOption{aycoder.WithEffect(aycoder.EffectReadOnly)}, opts...)...)
 	require.NoError(t, err)
 	return tool
 }

@@ -128,7 +128,9 @@ func TestTotalOfTokens(t *testing.T) {
 	inner := &fake{turns: [][]any{calls(use("2", "note", `{"text":"x"}`)), calls(use("3", "note", `{"text":"x"}`)), calls(use("4", "note", `{"text":"x"}`)), say("done")}}
 	note := newTool(t, "note", aycoder.EffectReadOnly, echo)
 	outer := &fake{turns: [][]any{asks, say("done")}}
-	loop := newLoop(t, outer, aycoder.WithTools(nest(t, newLoop(t, inner, aycoder.WithTools(note)))), aycoder.WithApprover(allow),
+	// A tool that only reads may start before the outer answer has ended, whose tokens are not known until then.
+	agent := nest(t, newLoop(t, inner, aycoder.WithTools(note)), aycoder.WithEffect(aycoder.EffectWrite))
+	loop := newLoop(t, outer, aycoder.WithTools(agent), aycoder.WithApprover(allow),
 		aycoder.WithLimits(aycoder.Limits{Total: 72}))
 	var res aycoder.Result
 	_, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
