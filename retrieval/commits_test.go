@@ -232,7 +232,7 @@ func relevance(t *testing.T, repo string, limit int) (hits [5]int, questions int
 	require.NoError(t, err)
 	fused, err := retrieval.New(ctx, retrieval.WithEmbedder(e))
 	require.NoError(t, err)
-	vectors := newIndex(t, 256, 0)
+	vectors := newIndex(t, 256)
 	ids := map[string][]string{}
 	files, lower, apart := newTree(t, repo), map[string]string{}, map[string]string{}
 	cs := commits(t, repo, limit)

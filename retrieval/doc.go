@@ -16,11 +16,10 @@
 //
 // # Vectors
 //
-// An [Index] holds up to a million vectors. It scans them all while they are few, and otherwise searches a
-// graph (HNSW) that finds nearly all of the nearest neighbours in a small part of the time. Indexing is much
-// slower than searching, so hosts do it in the background: searches work meanwhile, and find what has been
-// added but is not in the graph yet. [Index.Save] writes an index to a file, and [Load] reads it; a vector
-// is not computed again as long as the text of its chunk stays the same.
+// An [Index] holds up to a million vectors. It compares short sketches of them with that of the query, and
+// only those vectors that may be near, which finds all of the nearest but very few. To make the vectors takes an
+// embedder far longer, so hosts do it in the background: searches work meanwhile. [Index.Save] writes an index to a
+// file, and [Load] reads it; a vector is not computed again as long as the text of its chunk stays the same.
 //
 // # Words
 //

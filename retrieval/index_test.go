@@ -18,33 +18,34 @@ import (
 	"github.com/aycoder/aycoder/retrieval"
 )
 
-// The graph finds nearly all that a comparison with all vectors finds, also after a fifth was deleted and
-// others were added, and after so many were deleted that the graph was repaired.
+// A search finds nearly all that a comparison with all vectors finds, also after a fifth was deleted and
+// others were added, and after so many were deleted that their places were given up.
 func TestRecall(t *testing.T) {
 	t.Parallel()
-	n, dim := 5000, 64
+	n, dim := 5000, 96
 	if testing.Short() || timed.Race {
 		n = 1500
 	}
 	texts := pieces(t, n*6/5+100)
 	queries, texts := texts[len(texts)-100:], texts[:len(texts)-100]
-	graph, exact := newIndex(t, dim, 1), newIndex(t, dim, 1_000_000)
+	ix, all := newIndex(t, dim), newScan(dim)
 	check := func(name string) {
-		share, _, _ := recall(t, graph, exact, queries, dim)
-		t.Logf("%s: recall@10 %.4f, %+v", name, share, graph.Stats())
-		require.GreaterOrEqual(t, share, 0.95, name)
+		share, _, _ := recall(t, ix, all, queries)
+		t.Logf("%s: recall@10 %.4f, %+v", name, share, ix.Stats())
+		require.GreaterOrEqual(t, share, 0.99, name)
 	}
 	add := func(from, to int) {
-		require.NoError(t, graph.Add(t.Context(), vectorsOf(texts[from:to], from, dim)...))
-		require.NoError(t, exact.Add(t.Context(), vectorsOf(texts[from:to], from, dim)...))
+		vectors := vectorsOf(texts[from:to], from, dim)
+		require.NoError(t, ix.Add(t.Context(), vectors...))
+		all.add(vectors)
 	}
 	remove := func(every int) {
 		var gone []string
 		for i := 0; i < n; i += every {
 			gone = append(gone, fmt.Sprintf("%06d", i))
 		}
-		require.NoError(t, graph.Delete(t.Context(), gone...))
-		require.NoError(t, exact.Delete(t.Context(), gone...))
+		require.NoError(t, ix.Delete(t.Context(), gone...))
+		all.remove(gone)
 	}
 	add(0, n)
 	check("added")
@@ -53,8 +54,8 @@ func TestRecall(t *testing.T) {
 	add(n, len(texts))
 	check("added others")
 	remove(2)
-	check("repaired")
-	require.Zero(t, graph.Stats().Deleted)
+	check("given up")
+	require.Zero(t, ix.Stats().Deleted)
 	add(0, n/5)
 	check("added again")
 }
@@ -93,24 +94,18 @@ func compare(a, b float64) int {
 }
 
 // After any sequence of additions, replacements and deletions, with equal vectors among them, and with any
-// filter, a search finds the same as a comparison with all. The graph has so many candidates that it has no
-// excuse.
+// filter, a search finds the same as a comparison with all.
 func TestIndexIsRight(t *testing.T) {
 	t.Parallel()
-	for name, params := range map[string]retrieval.Params{
-		"exact":    {},
-		"graph":    {ExactBelow: 1, EfSearch: 500},
-		"changing": {ExactBelow: 40, EfSearch: 500, M: 8},
-	} {
+	for name, dim := range map[string]int{"compared": 12, "sketched": 80} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const dim = 12
 			rnd := rand.New(rand.NewPCG(1, 2))
-			ix, err := retrieval.NewIndex("m", dim, params)
+			ix, err := retrieval.NewIndex("m", dim)
 			require.NoError(t, err)
 			want := model{}
 			var pool [][]float32
-			for range 150 {
+			for range 1500 {
 				v := make([]float32, dim)
 				for i := range v {
 					v[i] = float32(rnd.NormFloat64())
@@ -118,8 +113,13 @@ func TestIndexIsRight(t *testing.T) {
 				pool = append(pool, v)
 			}
 			kinds, langs := []string{"func", "type", ""}, []string{"go", "rust"}
+			for i, v := range pool { // enough for sketches
+				v := retrieval.Vector{Item: retrieval.Item{ID: fmt.Sprint("i", i)}, Values: v}
+				require.NoError(t, ix.Add(t.Context(), v))
+				want[v.ID] = v
+			}
 			for step := range 600 {
-				id := fmt.Sprint("i", rnd.IntN(200))
+				id := fmt.Sprint("i", rnd.IntN(2000))
 				if rnd.IntN(5) < 2 {
 					require.NoError(t, ix.Delete(t.Context(), id))
 					delete(want, id)
@@ -157,10 +157,9 @@ func TestIndexIsRight(t *testing.T) {
 // A filter that accepts little still finds all of it.
 func TestNarrowFilter(t *testing.T) {
 	t.Parallel()
-	const n, dim = 4000, 16
+	const n, dim = 4000, 64
 	texts := pieces(t, n)
-	ix, err := retrieval.NewIndex("hashed", dim, retrieval.Params{ExactBelow: 1, M: 4, EfConstruction: 20})
-	require.NoError(t, err)
+	ix := newIndex(t, dim)
 	vectors := vectorsOf(texts, 0, dim)
 	for i := range vectors {
 		vectors[i].Path = fmt.Sprintf("d%d/f.go", i%1000)
@@ -206,7 +205,7 @@ func TestFilter(t *testing.T) {
 
 func TestIndexRefuses(t *testing.T) {
 	t.Parallel()
-	ix := newIndex(t, 3, 0)
+	ix := newIndex(t, 3)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	good := []float32{1, 0, 0}
 	for _, bad := range [][]float32{{0, 0, 0}, {1, nan, 0}, {inf, 0, 0}, {-inf, inf, 0}} {
@@ -224,20 +223,18 @@ func TestIndexRefuses(t *testing.T) {
 	require.Zero(t, ix.Stats().Items)
 	require.NoError(t, ix.Add(t.Context(), retrieval.Vector{Values: []float32{1e-30, 1e30, 1}})) // its length does not overflow
 	for _, dim := range []int{0, -1, 1 << 20} {
-		_, err := retrieval.NewIndex("m", dim, retrieval.Params{})
+		_, err := retrieval.NewIndex("m", dim)
 		_, ok := errors.AsType[*aycoder.ConfigError](err)
 		require.True(t, ok)
 	}
-	_, err = retrieval.NewIndex("m", 3, retrieval.Params{M: 1})
-	require.Error(t, err)
 }
 
 // Searches see what was added before, while others add and delete, and an Add that was cancelled loses
 // nothing.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
-	const dim, writers, each = 24, 4, 150
-	ix := newIndex(t, dim, 50)
+	const dim, writers, each = 64, 4, 450
+	ix := newIndex(t, dim)
 	texts := pieces(t, writers*each)
 	var work sync.WaitGroup
 	stopped, stop := context.WithCancel(t.Context())

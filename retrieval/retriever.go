@@ -72,7 +72,6 @@ type Result struct {
 type config struct {
 	embedder Embedder
 	file     string
-	params   Params
 }
 
 // Option sets a property of a [Retriever]. The last one counts.
@@ -106,11 +105,6 @@ func WithFile(path string) Option {
 	return func(c *config) error { c.file = path; return nil }
 }
 
-// WithParams sets the parameters of the index of vectors. Default: those of [Params].
-func WithParams(p Params) Option {
-	return func(c *config) error { c.params = p; return nil }
-}
-
 // New returns a retriever without files. It may ask the embedder for the dimension of its vectors. If the file of
 // [WithFile] cannot be used, the retriever begins without vectors; see [Retriever.LoadError].
 func New(ctx context.Context, opts ...Option) (*Retriever, error) {
@@ -135,10 +129,10 @@ func (r *Retriever) begin(ctx context.Context, c *config) (err error) {
 	if r.embed, err = newBatcher(ctx, c.embedder, r.mask); err != nil {
 		return err
 	}
-	if r.vectors, err = NewIndex(r.embed.model, r.embed.dim, c.params); err != nil || c.file == "" {
+	if r.vectors, err = NewIndex(r.embed.model, r.embed.dim); err != nil || c.file == "" {
 		return err
 	}
-	r.vectors, r.loadErr = Load(c.file, r.embed.model, r.embed.dim, c.params)
+	r.vectors, r.loadErr = Load(c.file, r.embed.model, r.embed.dim)
 	return nil
 }
 

@@ -21,13 +21,10 @@ import (
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
-// The file of an index is: magic; the model, as its length and bytes; the dimension; M; the number of
-// points;
-// the points; the links; the SHA-256 of all before. A point is a byte that says whether it is linked, its
-// items, and its vector in little-endian numbers. Behind all points, for each that is linked and each of its
-// levels: the number of links, and the points that they lead to. Whole numbers are uvarints. The level of a
-// point and the cosines of its links follow from the vectors.
-const magic = "aycoder vectors 1\n"
+// The file of an index is: magic; the model, as its length and bytes; the dimension; the number of points; the points;
+// the SHA-256 of all before. A point is its items, and its vector in little-endian numbers. Whole numbers are uvarints.
+// The sketches follow from the vectors.
+const magic = "aycoder vectors 2\n"
 
 // DamageError reports that a file is not a whole index: it is damaged, or another program or version wrote it.
 type DamageError struct {
@@ -91,29 +88,9 @@ func (ix *Index) write(f io.Writer) error {
 	w.WriteString(magic)
 	w.text(ix.model)
 	w.number(ix.dim)
-	w.number(ix.graph.m)
 	w.number(len(points))
-	linked := make([]bool, len(points)) // what is linked later is saved as if it were not
-	number := make(map[*point]int, len(points))
 	for i, p := range points {
-		if linked[i] = p.linked.Load(); linked[i] {
-			number[p] = i
-		}
-		w.point(p, *items[i], linked[i])
-	}
-	for i, p := range points {
-		for l := 0; linked[i] && l < len(p.links); l++ {
-			var to []int
-			for _, n := range p.linksAt(l) {
-				if k, ok := number[n.p]; ok {
-					to = append(to, k)
-				}
-			}
-			w.number(len(to))
-			for _, k := range to {
-				w.number(k)
-			}
-		}
+		w.point(p, *items[i])
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -133,8 +110,7 @@ func (ix *Index) contents() (points []*point, items []*[]*Item) {
 	return ix.points, items
 }
 
-func (w *writer) point(p *point, items []*Item, linked bool) {
-	w.WriteByte(map[bool]byte{true: 1}[linked])
+func (w *writer) point(p *point, items []*Item) {
 	w.number(len(items))
 	for _, i := range items {
 		for _, s := range []string{i.ID, i.Path, string(i.Language), i.Kind} {
@@ -151,8 +127,8 @@ func (w *writer) point(p *point, items []*Item, linked bool) {
 // Load reads the index in a file that [Index.Save] wrote. If there is no such file, the index is new and
 // empty. If the file cannot be used, there is an error besides the new index: a [*DamageError], a
 // [*MismatchError] if the vectors are of another model or dimension, or that of the file system.
-func Load(path, model string, dimension int, params Params) (*Index, error) {
-	empty, err := NewIndex(model, dimension, params)
+func Load(path, model string, dimension int) (*Index, error) {
+	empty, err := NewIndex(model, dimension)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +144,7 @@ func Load(path, model string, dimension int, params Params) (*Index, error) {
 	if err != nil {
 		return empty, fmt.Errorf("load index: %w", err)
 	}
-	ix, err := NewIndex(model, dimension, params)
+	ix, err := NewIndex(model, dimension)
 	if err == nil {
 		err = ix.read(f, info.Size())
 	}
@@ -251,16 +227,8 @@ func (ix *Index) read(f io.Reader, size int64) error {
 	if r.err == nil && (model != ix.model || dim != ix.dim) {
 		return &MismatchError{Model: ix.model, Dimension: ix.dim, GotModel: model, GotDimension: dim}
 	}
-	if m := r.number(math.MaxInt32); r.err == nil && m != ix.graph.m {
-		return errContent // the levels would be others
-	}
 	for n := r.number(2 * maxVectors); len(ix.points) < n && r.err == nil; {
 		ix.readPoint(r)
-	}
-	for _, p := range ix.points {
-		if p.linked.Load() {
-			ix.readLinks(r, p)
-		}
 	}
 	if r.err != nil {
 		return r.err
@@ -275,23 +243,10 @@ func (ix *Index) read(f io.Reader, size int64) error {
 	if [sha256.Size]byte(sum.Sum(nil)) != want {
 		return errChecksum
 	}
-	if len(ix.points) > 0 {
-		ix.graph.sketcher.Store(newSketcher(ix.points))
-	}
-	each(context.Background(), ix.points, func(p *point) {
-		if p.linked.Load() {
-			p.sketch, _ = ix.graph.sketcher.Load().sketch(p.vec)
-		}
-	})
-	ix.graph.enter(ix.points)
-	for ix.unlinked < len(ix.points) && ix.points[ix.unlinked].linked.Load() {
-		ix.unlinked++
-	}
-	return nil
+	return ix.tend(context.Background())
 }
 
 func (ix *Index) readPoint(r *reader) {
-	linked := r.number(1)
 	items := make([]*Item, 0, 1)
 	for n := r.number(math.MaxInt32); len(items) < n && r.err == nil; {
 		items = append(items, &Item{r.text(), r.text(), source.Language(r.text()), r.text()})
@@ -309,33 +264,16 @@ func (ix *Index) readPoint(r *reader) {
 		r.fail(errContent)
 		return
 	}
-	p := ix.newPoint(vec)
+	p := newPoint(vec)
 	ix.points = append(ix.points, p)
 	ix.byVector[p.hash] = p
 	if p.items.Store(&items); len(items) == 0 {
 		ix.dead++
 	}
-	p.claimed.Store(linked == 1)
-	p.linked.Store(linked == 1)
 	for _, i := range items {
 		if ix.byID[i.ID] != nil {
 			r.fail(errContent)
 		}
 		ix.byID[i.ID] = p
-	}
-}
-
-func (ix *Index) readLinks(r *reader, p *point) {
-	for l := range p.links {
-		var list []near
-		for n := r.number(ix.graph.room(l) + 1); len(list) < n && r.err == nil; {
-			to := ix.points[r.number(len(ix.points)-1)]
-			if l >= len(to.links) || !to.linked.Load() {
-				r.fail(errContent)
-				return
-			}
-			list = append(list, near{to, dot(p.vec, to.vec)})
-		}
-		p.links[l].Store(&list)
 	}
 }

@@ -33,13 +33,13 @@ func small(tb testing.TB, n int) (*retrieval.Index, []retrieval.Vector) {
 	for i := range vectors {
 		vectors[i].Path, vectors[i].Language, vectors[i].Kind = fmt.Sprintf("d/ü%d.go", i), "go", "func"
 	}
-	ix := newIndex(tb, smallDim, 1)
+	ix := newIndex(tb, smallDim)
 	require.NoError(tb, ix.Add(tb.Context(), vectors...))
 	return ix, vectors
 }
 
 func load(path string) (*retrieval.Index, error) {
-	return retrieval.Load(path, "hashed", smallDim, retrieval.Params{ExactBelow: 1})
+	return retrieval.Load(path, "hashed", smallDim)
 }
 
 func TestSaveAndLoad(t *testing.T) {
@@ -75,7 +75,7 @@ func TestSaveAndLoad(t *testing.T) {
 	require.InDelta(t, 1, found[0].Score, 1e-5)
 
 	for model, dim := range map[string]int{"other": smallDim, "hashed": smallDim + 1} {
-		fresh, err := retrieval.Load(path, model, dim, retrieval.Params{})
+		fresh, err := retrieval.Load(path, model, dim)
 		mismatch, ok := errors.AsType[*retrieval.MismatchError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, "hashed", mismatch.GotModel)
@@ -214,7 +214,7 @@ func FuzzLoad(f *testing.F) {
 	whole, err := os.ReadFile(filepath.Join(dir, "seed"))
 	require.NoError(f, err)
 	f.Add(whole[:len(whole)-sha256.Size])
-	f.Add([]byte("aycoder vectors 1\n\x06hashed\x10\x10\xff\xff\x01"))
+	f.Add([]byte("aycoder vectors 2\n\x06hashed\x10\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		path := filepath.Join(t.TempDir(), "index")
 		sum := sha256.Sum256(body) // else nothing but the checksum is tested
