@@ -73,6 +73,10 @@ type blocks struct {
 	cpp      conditions
 }
 
+// maxHead bounds the tokens of a head that are kept. Of a longer one, the first say what is declared, and the last one
+// where it ends.
+const maxHead = 1 << 14
+
 // maxNesting bounds how many blocks of declarations can be in each other. Deeper ones are read as code.
 const maxNesting = 100
 
@@ -163,6 +167,10 @@ func (b *blocks) comment() {
 func (b *blocks) push() {
 	if len(b.head) == 0 && (b.start < 0 || b.newlines(b.comments, b.tok.Start) > 1) {
 		b.start = b.tok.Start
+	}
+	if len(b.head) == maxHead {
+		b.head[maxHead-1] = b.tok
+		return
 	}
 	b.head = append(b.head, b.tok)
 }

@@ -10,8 +10,9 @@ type chain struct {
 	link                byte     // the separator directly before, ':', '.' or '-', or 0
 	closed              bool     // what follows is a member of a value
 	importing           bool     // in a use of Rust
-	prev                [3]Token // the last tokens, the nearest first
-	before              [3]Token // those before the first name
+	recent              [4]Token // the last tokens, in a ring
+	at                  uint8    // where the last one is in it
+	before              [3]Token // those before the first name, the nearest first
 }
 
 // add notes a token.
@@ -29,7 +30,8 @@ func (c *chain) add(b *blocks, t Token) {
 		c.follow(b, t)
 	default:
 		c.flush(b, t)
-		c.n, c.first, c.last, c.closed, c.before = 1, t, t, false, c.prev
+		c.n, c.first, c.last, c.closed = 1, t, t, false
+		c.before = [3]Token{c.recent[c.at], c.recent[(c.at+3)%4], c.recent[(c.at+2)%4]}
 	}
 	if b.paths && (t.Kind == Keyword || op == ';' || op == '<') { // use<'a> is a bound
 		c.importing = t.Kind == Keyword && (string(text) == "use" || c.importing)
@@ -38,7 +40,11 @@ func (c *chain) add(b *blocks, t Token) {
 	c.shift(t)
 }
 
-func (c *chain) shift(t Token) { c.prev = [3]Token{t, c.prev[0], c.prev[1]} }
+// shift notes the last token.
+func (c *chain) shift(t Token) {
+	c.at = (c.at + 1) % 4
+	c.recent[c.at] = t
+}
 
 // pathWords are the keywords of Rust that paths begin with.
 var pathWords = map[string]bool{"self": true, "super": true, "crate": true}
@@ -101,7 +107,10 @@ func (c *chain) rust(b *blocks, name []byte, next Token) {
 	before := string(b.src[c.before[0].Start:c.before[0].End])
 	far := b.op(c.before[1])
 	op := b.op(next)
-	_, item := rustWords[before]
+	item := false
+	if c.before[0].Kind != Operator {
+		_, item = rustWords[before]
+	}
 	field := op == ':' && next.End == next.Start+1
 	switch {
 	case op == '(' && before != "fn", op == '!' && !hasPrefix(b.src[next.Start:], "!="):

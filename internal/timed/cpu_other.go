@@ -1,0 +1,10 @@
+//go:build !unix
+
+package timed
+
+import "time"
+
+var start = time.Now()
+
+// CPU returns the processor time of this process so far. On systems that do not tell, it returns the time of day.
+func CPU() time.Duration { return time.Since(start) }
