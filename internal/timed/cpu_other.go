@@ -4,7 +4,5 @@ package timed
 
 import "time"
 
-var start = time.Now()
-
 // CPU returns the processor time of this process so far. On systems that do not tell, it returns the time of day.
-func CPU() time.Duration { return time.Since(start) }
+func CPU() time.Duration { return time.Duration(time.Now().UnixNano()) }
