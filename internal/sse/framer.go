@@ -51,6 +51,25 @@ func (f *framer) event() ([]byte, error) {
 	return f.out, nil
 }
 
+// plain returns the next event if it is already in the buffer, is of the usual form, and none of its bytes
+// was examined.
+func (f *framer) plain() (Event, bool) {
+	if f.scan != f.start || f.start == len(f.buf) {
+		return Event{}, false
+	}
+	if f.skipLF && f.buf[f.start] == '\n' {
+		f.advance(f.start + 1)
+	}
+	f.skipLF = false
+	ev, n := plain(f.buf[f.start:])
+	if n == 0 || n > f.limit {
+		return Event{}, false
+	}
+	f.advance(f.start + n)
+	f.skipLF = f.buf[f.start-1] == '\r'
+	return ev, true
+}
+
 // end returns the error at the end of the stream.
 func (f *framer) end() error {
 	if f.err == io.EOF && (f.text || f.line < len(f.buf)) {
