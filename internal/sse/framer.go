@@ -11,7 +11,7 @@ const (
 	// manyFills times gets fullBuffer, and an event gets as much more as it needs.
 	minBuffer  = 1 << 10
 	fullBuffer = 4 << 10
-	manyFills  = 4
+	manyFills  = 16
 	// maxIdle is the number of consecutive empty reads after which reading fails.
 	maxIdle = 100
 )
