@@ -88,17 +88,17 @@ func Unquote(s string) (string, bool) {
 			return string(append(b, s...)), true
 		}
 		b, s = append(b, s[:i]...), s[i:]
+		var r rune
 		n := escapeLen(s)
 		switch n {
 		case 0:
 			return "", false
 		case 2:
-			b = append(b, "\"\\/\b\f\n\r\t"[strings.IndexByte(`"\/bfnrt`, s[1])])
+			r = rune("\"\\/\b\f\n\r\t"[strings.IndexByte(`"\/bfnrt`, s[1])])
 		default:
-			var r rune
 			r, n = escapedRune(s)
-			b = utf8.AppendRune(b, r)
 		}
+		b = utf8.AppendRune(b, r)
 		s = s[n:]
 	}
 }

@@ -51,23 +51,28 @@ func (f *framer) event() ([]byte, error) {
 	return f.out, nil
 }
 
-// plain returns the next event if it is already in the buffer, is of the usual form, and none of its bytes
-// was examined.
+// plain returns the next event if it is of the usual form, is small, and none of its bytes was examined.
 func (f *framer) plain() (Event, bool) {
-	if f.scan != f.start || f.start == len(f.buf) {
-		return Event{}, false
+	for f.scan == f.start {
+		if f.skipLF && f.start < len(f.buf) {
+			f.skipLF = false
+			if f.buf[f.start] == '\n' {
+				f.advance(f.start + 1)
+			}
+		}
+		rest := f.buf[f.start:]
+		if ev, n := plain(rest); n > 0 && n <= f.limit {
+			f.advance(f.start + n)
+			f.skipLF = f.buf[f.start-1] == '\r'
+			return ev, true
+		}
+		if f.err != nil || len(rest) >= min(minBuffer, f.limit) ||
+			bytes.IndexByte(rest, '\r') >= 0 || bytes.Contains(rest, []byte("\n\n")) {
+			break
+		}
+		f.fill() // there is no whole event of any form
 	}
-	if f.skipLF && f.buf[f.start] == '\n' {
-		f.advance(f.start + 1)
-	}
-	f.skipLF = false
-	ev, n := plain(f.buf[f.start:])
-	if n == 0 || n > f.limit {
-		return Event{}, false
-	}
-	f.advance(f.start + n)
-	f.skipLF = f.buf[f.start-1] == '\r'
-	return ev, true
+	return Event{}, false
 }
 
 // end returns the error at the end of the stream.
