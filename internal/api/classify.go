@@ -316,11 +316,10 @@ func endsNumber(s string) bool {
 
 // requestID returns the service's id of a request.
 func requestID(h http.Header) string {
-	names := []string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid", "Apim-Request-Id",
-		"X-Goog-Request-Id"}
-	for _, name := range names {
-		if id := h.Get(name); id != "" {
-			return id
+	for _, name := range [...]string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid", "Apim-Request-Id",
+		"X-Goog-Request-Id"} {
+		if ids := h[name]; len(ids) > 0 && ids[0] != "" {
+			return ids[0]
 		}
 	}
 	return ""

@@ -40,7 +40,15 @@ func (k *Call) joined(ev sse.Event, deliver func(sse.Event) (bool, error)) (done
 
 // hasEscape reports whether a JSON text may contain half of a surrogate pair.
 func hasEscape(data string) bool {
-	return strings.Contains(data, `\ud`) || strings.Contains(data, `\uD`)
+	for {
+		i := strings.IndexByte(data, '\\')
+		if i < 0 || len(data)-i < escapeSize {
+			return false
+		}
+		if data = data[i+1:]; data[0] == 'u' && data[1]|0x20 == 'd' {
+			return true
+		}
+	}
 }
 
 // closingHalf returns the offset of the last high surrogate that ends a string, or -1.

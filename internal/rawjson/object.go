@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"unsafe"
 )
 
 // An Object is a JSON object whose fields keep their order and whose values stay JSON
@@ -27,7 +28,7 @@ var errNotObject = errors.New("not a JSON object")
 // Parse returns the fields of an object. Their values share raw's bytes.
 func Parse(raw []byte) (Object, error) {
 	raw = bytes.Trim(raw, space)
-	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
+	if len(raw) == 0 || raw[0] != '{' || !Valid(raw) {
 		return nil, errNotObject
 	}
 	return Split(raw), nil
@@ -245,5 +246,13 @@ func IsNull(raw json.RawMessage) bool {
 // IsObject reports whether raw is a complete JSON object.
 func IsObject(raw []byte) bool {
 	head := bytes.TrimLeft(raw, space)
-	return len(head) > 0 && head[0] == '{' && json.Valid(raw)
+	return len(head) > 0 && head[0] == '{' && Valid(raw)
+}
+
+// Valid is [json.Valid] in a fraction of its time.
+//
+//go:noinline // it would be in each program six times
+func Valid(raw []byte) bool {
+	r := Reader{s: unsafe.String(unsafe.SliceData(raw), len(raw)), value: true}
+	return r.End() == nil
 }

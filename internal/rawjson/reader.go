@@ -327,6 +327,7 @@ func (r *Reader) unexpected(want string) {
 	r.fail(fmt.Errorf("%q instead of %s", r.s[r.i], want))
 }
 
+//go:noinline // few documents have spaces
 func (r *Reader) space() {
 	for r.i < len(r.s) && isSpace(r.s[r.i]) {
 		r.i++
@@ -335,6 +336,9 @@ func (r *Reader) space() {
 
 // peek returns the next byte that is not white space, or 0 at the end.
 func (r *Reader) peek() byte {
+	if r.i < len(r.s) && r.s[r.i] > ' ' {
+		return r.s[r.i]
+	}
 	r.space()
 	if r.i < len(r.s) {
 		return r.s[r.i]

@@ -3,6 +3,7 @@ package rawjson
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -95,6 +96,7 @@ func check(t *testing.T, in string) {
 	raw := NewReader(in)
 	text := raw.Raw()
 	require.Equal(t, valid, raw.End() == nil, "raw of %q", in)
+	require.Equal(t, valid, Valid([]byte(in)), "%q", in)
 	if valid {
 		require.Equal(t, want, got, "value of %q", in)
 		require.Equal(t, strings.Trim(in, space), text)
@@ -180,6 +182,31 @@ func FuzzUnquote(f *testing.F) {
 		require.NoError(t, json.Unmarshal(quoted, &want), "%s", quoted)
 		require.Equal(t, in, want)
 	})
+}
+
+// Strings are read and written eight bytes at a time, so each byte is tried in each place.
+func TestEachByteOfString(t *testing.T) {
+	for n := range 20 {
+		for c := range 256 {
+			in := strings.Repeat("a", n) + string([]byte{byte(c)}) + "bcdefghijk"
+			var want string
+			err := json.Unmarshal([]byte(`"`+in+`"`), &want)
+			text, rest, ok := ScanString(in + `"rest"`)
+			switch {
+			case c == '"':
+				require.Equal(t, strings.Repeat("a", n), text)
+			case err != nil:
+				require.False(t, ok, "%q", in)
+			case c < utf8.RuneSelf:
+				require.True(t, ok)
+				require.Equal(t, want, text)
+				require.Equal(t, `rest"`, rest)
+			}
+			require.NoError(t, json.Unmarshal(AppendString(nil, in), &want))
+			require.Equal(t, strings.ToValidUTF8(in, "\uFFFD"), want)
+		}
+	}
+	require.Equal(t, `"\ufffd\ufffda"`, strings.ToLower(strconv.QuoteToASCII(string(AppendEscaped(nil, "\xe2\x82a")))))
 }
 
 func BenchmarkReader(b *testing.B) {

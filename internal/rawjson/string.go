@@ -2,6 +2,7 @@ package rawjson
 
 import (
 	"encoding/base64"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -11,46 +12,55 @@ import (
 // ScanString reads a JSON string after its opening quote, and returns the rest after its
 // closing quote.
 func ScanString(s string) (text, rest string, ok bool) {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"':
-			return s[:i], s[i+1:], true
-		case c == '\\':
-			n, ok := stringEnd(s[i:])
-			if !ok {
-				return "", "", false
-			}
-			text, ok = Unquote(s[:i+n])
-			return text, s[i+n+1:], ok
-		case c < ' ':
-			return "", "", false
-		}
+	n := plain(s)
+	if n < len(s) && s[n] == '"' {
+		return s[:n], s[n+1:], true
 	}
-	return "", "", false
+	if n, ok = stringEnd(s); !ok {
+		return "", "", false
+	}
+	text, ok = Unquote(s[:n])
+	return text, s[n+1:], ok
+}
+
+// plain returns the length of the beginning of s without quotes, backslashes and control characters. It
+// looks at eight bytes at a time, since strings are most of a document. The subtractions set the highest
+// bit of the first byte that is found; a byte behind it may have that bit, too.
+func plain(s string) int {
+	const ones, highest = 0x0101010101010101, 0x8080808080808080
+	t := s
+	for len(t) >= 8 {
+		w := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		found := (w ^ ('"' * ones) - ones) | (w ^ ('\\' * ones) - ones) | (w - ' '*ones)
+		if found &= highest &^ w; found != 0 {
+			return len(s) - len(t) + bits.TrailingZeros64(found)/8
+		}
+		t = t[8:]
+	}
+	for len(t) > 0 && t[0] >= ' ' && t[0] != '"' && t[0] != '\\' {
+		t = t[1:]
+	}
+	return len(s) - len(t)
 }
 
 // stringEnd returns the index of the quote that ends a string, if its escapes are valid.
 func stringEnd(s string) (int, bool) {
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
+	for i := 0; ; {
+		if i += plain(s[i:]); i < len(s) && s[i] == '"' {
 			return i, true
-		case c == '\\':
-			n := escapeLen(s[i:])
-			if n == 0 {
-				return 0, false
-			}
-			i += n - 1
-		case c < ' ':
+		}
+		n := escapeLen(s[i:])
+		if n == 0 {
 			return 0, false
 		}
+		i += n
 	}
-	return 0, false
 }
 
 // escapeLen returns the length of the escape at the beginning of s, or 0.
 func escapeLen(s string) int {
-	if len(s) < 2 {
+	if len(s) < 2 || s[0] != '\\' {
 		return 0
 	}
 	if s[1] == 'u' {
@@ -72,26 +82,25 @@ func Unquote(s string) (string, bool) {
 		return s, true
 	}
 	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); {
-		if s[i] != '\\' {
-			b = append(b, s[i])
-			i++
-			continue
+	for {
+		i := strings.IndexByte(s, '\\')
+		if i < 0 {
+			return string(append(b, s...)), true
 		}
-		n := escapeLen(s[i:])
-		if n == 0 {
+		b, s = append(b, s[:i]...), s[i:]
+		var r rune
+		n := escapeLen(s)
+		switch n {
+		case 0:
 			return "", false
+		case 2:
+			r = rune("\"\\/\b\f\n\r\t"[strings.IndexByte(`"\/bfnrt`, s[1])])
+		default:
+			r, n = escapedRune(s)
 		}
-		if n == 2 {
-			b = append(b, "\"\\/\b\f\n\r\t"[strings.IndexByte(`"\/bfnrt`, s[i+1])])
-			i += 2
-			continue
-		}
-		r, used := escapedRune(s[i:])
 		b = utf8.AppendRune(b, r)
-		i += used
+		s = s[n:]
 	}
-	return string(b), true
 }
 
 // escapedRune reads the \u escape at the beginning of s, and a second one if both form a
@@ -133,7 +142,7 @@ func hex4(s string) (rune, bool) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD. Only characters
+// AppendString appends s as a JSON string. A byte that is not UTF-8 becomes U+FFFD, as in encoding/json. Only characters
 // for which JSON requires it are escaped.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
@@ -144,31 +153,21 @@ func AppendString(b []byte, s string) []byte {
 // AppendEscaped is [AppendString] without the quotes. Characters such as < are not escaped:
 // no reader needs it outside of HTML.
 func AppendEscaped(b []byte, s string) []byte {
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		n := 1
-		if c >= utf8.RuneSelf {
-			var r rune
-			if r, n = utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
-		}
-		b = append(b, s[start:i]...)
-		b = appendEscape(b, c)
-		i += n
-		start = i
+	if !utf8.ValidString(s) {
+		s = string([]rune(s))
 	}
-	return append(b, s[start:]...)
+	for {
+		n := plain(s)
+		b = append(b, s[:n]...)
+		if n == len(s) {
+			return b
+		}
+		b = appendEscape(b, s[n])
+		s = s[n+1:]
+	}
 }
 
 // appendEscape writes a byte that may not stand in a string as it is (RFC 8259, section 7).
-// A byte that is not UTF-8 becomes U+FFFD, as in encoding/json.
 func appendEscape(b []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -179,9 +178,6 @@ func appendEscape(b []byte, c byte) []byte {
 		return append(b, `\t`...)
 	case '\r':
 		return append(b, `\r`...)
-	}
-	if c >= utf8.RuneSelf {
-		return append(b, "\uFFFD"...)
 	}
 	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }

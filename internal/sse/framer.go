@@ -11,7 +11,7 @@ const (
 	// manyFills times gets fullBuffer, and an event gets as much more as it needs.
 	minBuffer  = 1 << 10
 	fullBuffer = 4 << 10
-	manyFills  = 4
+	manyFills  = 16
 	// maxIdle is the number of consecutive empty reads after which reading fails.
 	maxIdle = 100
 )
@@ -49,6 +49,30 @@ func (f *framer) event() ([]byte, error) {
 		f.fill()
 	}
 	return f.out, nil
+}
+
+// plain returns the next event if it is of the usual form, is small, and none of its bytes was examined.
+func (f *framer) plain() (Event, bool) {
+	for f.scan == f.start {
+		if f.skipLF && f.start < len(f.buf) {
+			f.skipLF = false
+			if f.buf[f.start] == '\n' {
+				f.advance(f.start + 1)
+			}
+		}
+		rest := f.buf[f.start:]
+		if ev, n := plain(rest); n > 0 && n <= f.limit {
+			f.advance(f.start + n)
+			f.skipLF = f.buf[f.start-1] == '\r'
+			return ev, true
+		}
+		if f.err != nil || len(rest) >= min(minBuffer, f.limit) ||
+			bytes.IndexByte(rest, '\r') >= 0 || bytes.Contains(rest, []byte("\n\n")) {
+			break
+		}
+		f.fill() // there is no whole event of any form
+	}
+	return Event{}, false
 }
 
 // end returns the error at the end of the stream.

@@ -117,13 +117,17 @@ func (f failed) Read([]byte) (int, error) { return 0, f.err }
 // most of the memory.
 func (r *Reader) Next() (Event, error) {
 	for {
+		if ev, ok := r.f.plain(); ok {
+			r.begun = true
+			return ev, nil
+		}
 		block, err := r.f.event()
 		if err != nil {
 			return r.last(err)
 		}
 		first := !r.begun
 		r.begun = true
-		if ev, ok := plain(block); ok {
+		if ev, n := plain(block); n > 0 {
 			return ev, nil
 		}
 		if !first && bytes.HasPrefix(block, []byte(bom)) {
@@ -181,33 +185,40 @@ func parse(block []byte, limit int) (Event, bool, error) {
 	return Event{}, false, nil
 }
 
-// plain parses a block that is one line of data, with or without a type before it, as
-// nearly all are. It does not copy the data, which the general parser copies three times.
-func plain(block []byte) (ev Event, ok bool) {
-	line, rest, _ := bytes.Cut(block, []byte("\n"))
-	if typ, found := bytes.CutPrefix(line, []byte("event:")); found {
-		if typ, ok = value(typ); !ok || len(typ) == 0 {
-			return Event{}, false
-		}
+// plain parses an event at the beginning of b that is one line of data, with or without a type before
+// it, as nearly all are. It returns the length of the event with the first byte of its blank line, or 0
+// if there is another kind of event, or only the beginning of one. The data is not copied; the general
+// parser copies it three times.
+func plain(b []byte) (ev Event, n int) {
+	line := b[:max(0, bytes.IndexByte(b, '\n'))]
+	n = len(line) + 1
+	if typ, found := field(line, "event:"); found {
 		ev.Type = typeName(typ)
-		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		line = b[n:]
+		line = line[:max(0, bytes.IndexByte(line, '\n'))]
+		n += len(line) + 1
 	}
-	data, found := bytes.CutPrefix(line, []byte("data:"))
-	if !found || len(bytes.TrimRight(rest, "\r\n")) > 0 {
-		return Event{}, false
-	}
-	if data, ok = value(data); !ok || len(data) == 0 {
-		return Event{}, false
+	data, found := field(line, "data:")
+	if !found || n >= len(b) || b[n] != '\n' && b[n] != '\r' {
+		return Event{}, 0
 	}
 	ev.Data = unsafe.String(&data[0], len(data))
-	return ev, true
+	return ev, n + 1
 }
 
-// value returns the value of a field: "If value starts with a U+0020 SPACE character,
+// field returns the value of a field, unless it is empty: "If value starts with a U+0020 SPACE character,
 // remove it from value." A carriage return is only found at the end of the line.
-func value(b []byte) ([]byte, bool) {
-	b = bytes.TrimSuffix(b, []byte("\r"))
-	return bytes.TrimPrefix(b, []byte(" ")), bytes.IndexByte(b, '\r') < 0
+func field(line []byte, name string) (val []byte, ok bool) {
+	if len(line) <= len(name) || string(line[:len(name)]) != name {
+		return nil, false
+	}
+	if line = line[len(name):]; line[len(line)-1] == '\r' {
+		line = line[:len(line)-1]
+	}
+	if len(line) > 0 && line[0] == ' ' {
+		line = line[1:]
+	}
+	return line, len(line) > 0 && bytes.IndexByte(line, '\r') < 0
 }
 
 // typeName converts the name of a type to a string; common names do not allocate.

@@ -384,7 +384,7 @@ func (b *block) opaque() (*aycoder.Opaque, bool, error) {
 	}
 	b.addCitations()
 	if input := []byte(b.text.String()); len(input) > 0 {
-		if !json.Valid(input) {
+		if !rawjson.Valid(input) {
 			return nil, false, nil
 		}
 		b.rest.Set("input", input)

@@ -49,6 +49,15 @@ func (e *event) scan(s string) bool {
 
 // scanEnd reports whether s consists of two closing braces and white space.
 func scanEnd(s string) bool {
-	s, ok := strings.CutPrefix(strings.TrimLeft(s, " \t\r\n"), "}")
-	return ok && strings.Trim(s, " \t\r\n") == "}"
+	braces := 0
+	for _, c := range []byte(s) {
+		switch c {
+		case '}':
+			braces++
+		case ' ', '\t', '\r', '\n':
+		default:
+			return false
+		}
+	}
+	return braces == 2
 }

@@ -269,7 +269,7 @@ func (d *decoder) emitCall(b *block, cut bool) error {
 	if len(b.text) > 0 && string(b.text) != "null" {
 		call.Args = b.text
 	}
-	if cut || b.doubt || !json.Valid(call.Args) {
+	if cut || b.doubt || !rawjson.Valid(call.Args) {
 		return d.call.Emit(&aycoder.BlockTruncated{Call: call})
 	}
 	return d.emitPart(call)

@@ -84,23 +84,22 @@ func (s *shape) match(data string) (p part, usage string, ok bool) {
 	return part{text: text, thought: s.thought, plain: true}, usage, true
 }
 
-// sameButNumbers reports whether two JSON texts differ only in whole numbers.
+// sameButNumbers reports whether two JSON texts differ only in whole numbers after a colon.
 func sameButNumbers(a, b string) bool {
-	i, j := 0, 0
-	for i < len(a) && j < len(b) {
-		if a[i] == ':' || a[i] == ' ' {
-			m, n := digits(a[i+1:]), digits(b[j+1:])
-			if m > 0 && n > 0 && a[i] == b[j] && (m == 1 || a[i+1] != '0') {
-				i, j = i+1+m, j+1+n
-				continue
-			}
+	for a != b {
+		n := strings.IndexByte(a, ':') + 1
+		if n < len(a) && a[n] == ' ' {
+			n++
 		}
-		if a[i] != b[j] {
+		if n == 0 || len(b) < n || a[:n] != b[:n] {
 			return false
 		}
-		i, j = i+1, j+1
+		a, b = a[n:], b[n:]
+		if m, n := digits(a), digits(b); n > 0 && (m == 1 || m > 1 && a[0] != '0') {
+			a, b = a[m:], b[n:]
+		}
 	}
-	return i == len(a) && j == len(b)
+	return true
 }
 
 // digits returns the number of leading digits of s.

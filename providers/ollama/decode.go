@@ -215,7 +215,7 @@ func readArgs(r *rawjson.Reader) json.RawMessage {
 func (d *decoder) call(u *aycoder.ToolUse) error {
 	d.said = true
 	d.name(u)
-	if len(u.Args) == 0 || json.Valid(u.Args) {
+	if len(u.Args) == 0 || rawjson.Valid(u.Args) {
 		return d.a.Call(u)
 	}
 	return d.a.Cut(u)

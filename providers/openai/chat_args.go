@@ -62,7 +62,7 @@ func (a *chatArgs) pass(c byte) {
 	case c == '}', c == ']':
 		if a.depth--; a.depth == 0 {
 			a.end = a.passed + 1
-			a.object = json.Valid([]byte(a.text.String()[:a.end]))
+			a.object = rawjson.Valid([]byte(a.text.String()[:a.end]))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/jsontext"
+	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
 // emit emits the next piece of t.
@@ -220,7 +221,7 @@ func (d *respDecoder) giveCall(it *respItem) error {
 	case isNoArgs(string(u.Args)):
 		u.Args = json.RawMessage(`{}`)
 	default:
-		cut = !json.Valid(u.Args)
+		cut = !rawjson.Valid(u.Args)
 	}
 	if cut {
 		return d.call.Emit(&aycoder.BlockTruncated{Call: u})

@@ -168,7 +168,7 @@ func (w *respItems) call(u *aycoder.ToolUse) {
 	w.b = rawjson.AppendField(w.b, "call_id", respCallID(u.ID))
 	w.b = rawjson.AppendField(w.b, "name", toolName(u.Name))
 	args := "{}"
-	if json.Valid(u.Args) {
+	if rawjson.Valid(u.Args) {
 		args = string(u.Args)
 	}
 	w.b = rawjson.AppendField(w.b, "arguments", args)
