@@ -87,7 +87,7 @@ func (d *digest) output(o *aycoder.ToolOutput) {
 			e.kind = fromUser
 		}
 		for _, line := range d.prose(text, e, func(*wording) int { return 8 }) {
-			e.text, e.points = line, 8
+			e.points = 8
 			d.say(e, wordsOf(line))
 		}
 	case "report":

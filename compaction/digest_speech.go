@@ -293,10 +293,8 @@ func (d *digest) prose(text string, e entry, points func(*wording) int) (quoted 
 			d.mentions(s, "mentioned", 3)
 		}
 		w := wordsOf(oneLine(s, maxEntry))
-		if e.points = points(w); e.points > 0 || d.focused(w) {
-			e.text = w.text
-			d.say(e, w)
-		}
+		e.points = points(w)
+		d.say(e, w)
 	}
 	return quoted
 }
@@ -373,24 +371,28 @@ func (s *subject) overrules(old *subject) bool {
 	return s.chooses && old.chooses && 5*shared >= 3*least && shared < len(old.words)
 }
 
-// say keeps a sentence, and marks earlier ones that it overrules. The model overrules only itself,
-// and what a tool prints overrules nothing.
+// say keeps a sentence if it has points, or if it overrules one that is kept, and marks that one. The model
+// overrules only itself, and what a tool prints overrules nothing.
 func (d *digest) say(e entry, w *wording) {
 	if d.focused(w) {
 		e.points += 8
 	}
-	e.about = subjectOf(w)
-	text := d.put(e).text
-	if e.kind == fromTool || strings.HasSuffix(text, "?") || !e.about.revokes && !e.about.chooses && len(e.about.numbers) == 0 {
-		return
-	}
+	e.text, e.about = w.text, subjectOf(w)
+	decides := e.kind != fromTool && !strings.HasSuffix(e.text, "?") && (e.about.revokes || e.about.chooses || len(e.about.numbers) > 0)
+	var overruled []int
 	for i := range d.entries {
 		old := &d.entries[i]
-		if old.kind != e.kind && (e.kind != fromUser || old.kind != fromModel) || old.later != "" || old.text == text {
-			continue
+		if decides && (old.kind == e.kind || e.kind == fromUser && old.kind == fromModel) && old.later == "" && old.text != e.text &&
+			e.about.overrules(old.about) {
+			overruled = append(overruled, i)
+			e.points = max(e.points, old.points)
 		}
-		if e.about.overrules(old.about) {
-			old.later = oneLine(text, maxOrigin)
-		}
+	}
+	if e.points == 0 {
+		return
+	}
+	text := d.put(e).text
+	for _, i := range overruled {
+		d.entries[i].later = oneLine(text, maxOrigin)
 	}
 }

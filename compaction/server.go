@@ -109,10 +109,7 @@ func (b *build) declare(req *aycoder.Request) *aycoder.Request {
 		return req
 	}
 	sent := *req
-	sent.Extra = maps.Clone(req.Extra)
-	if sent.Extra == nil {
-		sent.Extra = map[string]json.RawMessage{}
-	}
+	sent.Extra = maps.Collect(maps.All(req.Extra))
 	sent.Extra[b.field] = b.value
 	return &sent
 }
