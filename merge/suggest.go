@@ -158,10 +158,11 @@ func (r Result) Open(beside ...Result) []OpenConflict {
 	if r.state == nil {
 		return nil
 	}
-	all, before := r.habit(), habit{}
-	for i := range beside {
-		if beside[i].state != r.state {
-			all = all.plus(beside[i].habit())
+	var all, before habit
+	r.addTo(&all)
+	for _, other := range beside {
+		if other.state != r.state {
+			other.addTo(&all)
 		}
 	}
 	var out []OpenConflict
@@ -170,7 +171,7 @@ func (r Result) Open(beside ...Result) []OpenConflict {
 			continue
 		}
 		if res, ok := r.state.chosen[i]; ok {
-			before = before.plus(habitOf(res))
+			before.add(res.from)
 			continue
 		}
 		out = append(out, OpenConflict{i, r.suggestions(i, before, all)})
@@ -180,57 +181,45 @@ func (r Result) Open(beside ...Result) []OpenConflict {
 
 // habit counts by which texts conflicts were resolved.
 type habit struct {
-	n, ours, theirs int
-	last            Kind
+	n    int
+	took [Conflict + 1]int // by kind
+	last Kind
 }
 
-func habitOf(res resolution) habit {
-	h := habit{n: 1, last: res.from}
-	switch res.from {
-	case Ours:
-		h.ours = 1
-	case Theirs:
-		h.theirs = 1
-	}
-	return h
+func (h *habit) add(from Kind) {
+	h.n++
+	h.took[from]++
+	h.last = from
 }
 
-func (h habit) plus(next habit) habit {
-	return habit{h.n + next.n, h.ours + next.ours, h.theirs + next.theirs, next.last}
-}
-
-func (r Result) habit() habit {
-	var h habit
+// addTo adds the conflicts of r that are resolved.
+func (r Result) addTo(h *habit) {
 	if r.state == nil {
-		return h
+		return
 	}
 	for i, res := range r.state.chosen {
 		if r.Regions[i].Kind == Conflict {
-			h = h.plus(habitOf(res))
+			h.add(res.from)
 		}
 	}
-	return h
 }
 
 // suggestions returns the suggestions for an open conflict, given how the conflicts before it and
 // those of all files were resolved.
-func (r Result) suggestions(region int, before, all habit) []Suggestion {
-	var out []Suggestion
-	if s, ok := r.follow(region, before, all); ok && s.Grade >= r.state.least {
-		out = append(out, s)
+func (r Result) suggestions(region int, before, files habit) []Suggestion {
+	var all []Suggestion
+	if s, ok := r.follow(region, before, files); ok && s.Grade >= r.state.least {
+		all = append(all, s)
 	}
 	if s := r.Regions[region].Suggestion; s != nil {
-		out = append(out, *s)
+		all = append(all, *s)
 	}
-	out = append(out, r.state.proposed[region]...)
-	slices.SortStableFunc(out, func(a, b Suggestion) int {
-		return cmp.Compare(b.Confidence, a.Confidence)
-	})
-	for i := 1; i < len(out); i++ {
-		same := func(s Suggestion) bool { return bytes.Equal(s.Text, out[i].Text) }
-		if slices.ContainsFunc(out[:i], same) {
-			out = slices.Delete(out, i, i+1)
-			i--
+	all = append(all, r.state.proposed[region]...)
+	slices.SortStableFunc(all, func(a, b Suggestion) int { return cmp.Compare(b.Confidence, a.Confidence) })
+	var out []Suggestion
+	for _, s := range all {
+		if !slices.ContainsFunc(out, func(o Suggestion) bool { return bytes.Equal(o.Text, s.Text) }) {
+			out = append(out, s)
 		}
 	}
 	return out
@@ -241,13 +230,13 @@ func (r Result) follow(region int, before, all habit) (Suggestion, bool) {
 	s := Suggestion{Rule: RuleLast, From: before.last, Confidence: 0.75}
 	if before.n == 0 {
 		s.Rule, s.From = RuleFiles, Ours
-		if all.theirs > all.ours {
+		if all.took[Theirs] > all.took[Ours] {
 			s.From = Theirs
 		}
-		if all.n < 2 || 4*max(all.ours, all.theirs) < 3*all.n {
+		if all.n < 2 || 4*all.took[s.From] < 3*all.n {
 			return s, false
 		}
-	} else if before.n >= 2 && max(before.ours, before.theirs) == before.n {
+	} else if before.n >= 2 && before.took[before.last] == before.n {
 		s.Rule, s.Confidence = RuleAll, 0.90
 	}
 	_, ours, theirs := r.state.sides(region)
