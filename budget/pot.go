@@ -118,16 +118,14 @@ func New(c Config) (*Pot, error) {
 	if err := p.checkLimits(Amount{c.Money, c.Tokens, c.Work}); err != nil {
 		return nil, err
 	}
-	counter, err := tokens.New()
-	if err != nil {
-		return nil, err
-	}
-	p.counter = counter
+	p.counter = tokens.New()
 	p.max = amounts{nanos(c.Money), c.Tokens, int64(c.Work)}
-	if c.File != "" {
-		if p.file, err = openFile(c.File); err == nil {
-			err = p.sync()
-		}
+	if c.File == "" {
+		return p, nil
+	}
+	var err error
+	if p.file, err = openFile(c.File); err == nil {
+		err = p.sync()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("budget %s: %w", c.Name, err), p.Close())

@@ -34,7 +34,7 @@ func (c *Compactor) Compact(ctx context.Context, messages []*aycoder.Message, ke
 	if err := aycoder.CheckHistory(messages); err != nil {
 		return messages, done, err
 	}
-	last, _, _ := lastNote(len(messages), inMemory(messages))
+	last, _ := inMemory(messages).lastNote()
 	in := aycoder.ContextInput{Messages: messages, Note: last, Base: &aycoder.Request{},
 		Compact: func(_ context.Context, c *aycoder.Compacted) error { done = c; return nil }}
 	v := c.conversation(&in, nil, original.In(ctx))

@@ -58,10 +58,10 @@ import (
 // conversations, and is safe for concurrent use.
 type Compactor struct {
 	config
-	model  aycoder.ModelClient
-	recall atomic.Bool   // there is such a tool
-	wholes *lru.Cache    // the outputs that were recalled last
-	asking chan struct{} // has an item for each request for a summary from which the client has not returned
+	model   aycoder.ModelClient
+	recall  atomic.Bool   // there is such a tool
+	outputs *lru.Cache    // whole ones, by key
+	asking  chan struct{} // has an item for each request for a summary from which the client has not returned
 
 	mu   sync.Mutex
 	used []*conversation // the last used ones, the newest first
@@ -79,52 +79,35 @@ type config struct {
 	writer  aycoder.ModelClient
 	name    string
 	timeout time.Duration
-	store   Store
 	server  bool
 }
 
 // WithWindow sets the size of the model's context, in tokens, for request and answer. Default: what
 // the client tells (see [aycoder.ModelInfoer]), or else what the model says when it refuses a request.
 func WithWindow(tokens int64) Option {
-	return func(c *config) error {
-		c.window = tokens
-		return optionError("WithWindow", tokens > 0, fmt.Errorf("%d is not positive", tokens))
-	}
+	return checked("WithWindow", tokens > 0, "must be positive", func(c *config) { c.window = tokens })
 }
 
 // WithBytes bounds the messages of a request in bytes, beside the window. Default: 32 MiB.
 func WithBytes(most int64) Option {
-	return func(c *config) error {
-		c.bytes = most
-		return optionError("WithBytes", most > 0, fmt.Errorf("%d is not positive", most))
-	}
+	return checked("WithBytes", most > 0, "must be positive", func(c *config) { c.bytes = most })
 }
 
 // WithFill sets how much of the budget a request may have after a compaction: a smaller one makes
 // compactions rarer. It is between 0.1 and 0.9. Default: 0.5.
 func WithFill(fill float64) Option {
-	return func(c *config) error {
-		c.fill = fill
-		return optionError("WithFill", fill >= 0.1 && fill <= 0.9, fmt.Errorf("%v is not between 0.1 and 0.9", fill))
-	}
+	return checked("WithFill", fill >= 0.1 && fill <= 0.9, "must be between 0.1 and 0.9", func(c *config) { c.fill = fill })
 }
 
 // WithPin sets which messages of the user are never left out. pin gets the messages of the history. It
 // must always return the same for the same message. Default: none.
 func WithPin(pin func(*aycoder.Message) bool) Option {
-	return func(c *config) error {
-		c.pin = pin
-		return optionError("WithPin", pin != nil, errNil)
-	}
+	return checked("WithPin", pin != nil, isNil, func(c *config) { c.pin = pin })
 }
 
-// WithCounter sets what counts the tokens, so that its corrections can be shared and stored. Default:
-// a new one.
+// WithCounter sets what counts the tokens, so that others can share its corrections. Default: a new one.
 func WithCounter(counter *tokens.Counter) Option {
-	return func(c *config) error {
-		c.counter = counter
-		return optionError("WithCounter", counter != nil, errNil)
-	}
+	return checked("WithCounter", counter != nil, isNil, func(c *config) { c.counter = counter })
 }
 
 // WithSummarizer lets a model write the summaries, for example a small one of the same provider. name is
@@ -133,20 +116,20 @@ func WithCounter(counter *tokens.Counter) Option {
 // summaries have not returned, rules write the summary, and Error of the [aycoder.Compacted] says why.
 // Its tokens count as those of the run, as far as the client has told them. Default: rules.
 func WithSummarizer(client aycoder.ModelClient, name string) Option {
-	return func(c *config) error {
-		c.writer, c.name = client, name
-		return optionError("WithSummarizer", client != nil, errNil)
-	}
+	return checked("WithSummarizer", client != nil, isNil, func(c *config) { c.writer, c.name = client, name })
 }
 
-var errNil = errors.New("is nil")
+const isNil = "is nil"
 
-// optionError returns the error of an option whose value is not good.
-func optionError(option string, good bool, problem error) error {
-	if good {
+// checked returns an option that sets something, or is an error if the value is not good.
+func checked(option string, good bool, problem string, set func(*config)) Option {
+	return func(c *config) error {
+		if !good {
+			return &aycoder.ConfigError{Option: option, Err: errors.New(problem)}
+		}
+		set(c)
 		return nil
 	}
-	return &aycoder.ConfigError{Option: option, Err: problem}
 }
 
 const (
@@ -164,13 +147,11 @@ const (
 // New returns a compactor for requests to a model. If a run has another one (see
 // [aycoder.WithSetup]), its requests are kept within the window of that one.
 func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
-	c := &Compactor{model: model, wholes: lru.New(maxRecalled), asking: make(chan struct{}, mostAsking)}
-	c.config = config{bytes: defaultBytes, fill: defaultFill, store: MemoryStore(maxStored), timeout: summaryTime,
+	c := &Compactor{model: model, outputs: lru.New(maxOutputs), asking: make(chan struct{}, mostAsking)}
+	c.config = config{bytes: defaultBytes, fill: defaultFill, timeout: summaryTime, counter: tokens.New(),
 		pin: func(*aycoder.Message) bool { return false }}
-	err := errors.Join(option.Apply(&c.config, opts), optionError("model", model != nil, errNil))
-	if err == nil && c.counter == nil {
-		c.counter, err = tokens.New()
-	}
+	opts = append(slices.Clip(opts), checked("model", model != nil, isNil, func(*config) {}))
+	err := option.Apply(&c.config, opts)
 	if err != nil {
 		return nil, fmt.Errorf("new compactor: %w", err)
 	}
@@ -275,7 +256,7 @@ func (b *build) make(ctx context.Context) (*aycoder.Request, error) {
 	in.Messages, in.Elide, in.Limit = b.out[:len(b.out):len(b.out)], 0, 0
 	req, err := b.next.Build(ctx, in)
 	if err != nil || req == nil {
-		return nil, cmp.Or(err, errNil)
+		return nil, cmp.Or(err, errors.New("the builder returned no request"))
 	}
 	return b.declare(b.shortTail(req)), nil
 }

@@ -103,17 +103,10 @@ func (v *conversation) lockIf(in *aycoder.ContextInput, find original.Finder) bo
 func (v *conversation) begins(messages []*aycoder.Message, find original.Finder) bool {
 	for i, m := range v.messages {
 		now := messages[i]
-		if m == now {
+		if m == now || original.IsOutline(now) && original.IsOutline(m) {
 			continue
 		}
-		outline := original.IsOutline(now)
-		if outline && original.IsOutline(m) {
-			continue
-		}
-		if outline {
-			now, _ = find(i, now)
-		}
-		if m != now {
+		if now, _ = find(i, now); m != now {
 			return false
 		}
 	}

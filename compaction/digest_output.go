@@ -87,7 +87,7 @@ func (d *digest) output(o *aycoder.ToolOutput) {
 			e.kind = fromUser
 		}
 		for _, line := range d.prose(text, e, func(*wording) int { return 8 }) {
-			e.text, e.points = line, 8
+			e.points = 8
 			d.say(e, wordsOf(line))
 		}
 	case "report":
@@ -229,7 +229,9 @@ var (
 	}
 	loudFirst = []string{"fatal:", "fatal ", "panic:", "error:", "error ", "FAILED ", "CONFLICT "}
 	frames    = []string{"at ", "--> ", `File "`} // begin lines of stack traces
-	harmless  = late.Regexp(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b|errors?: 0|^(?:ok|PASS|=== RUN)\b|^FAIL$|^FAIL\t`)
+	// place is the name of a place in a file, as in a.go:7, a.ts(4,5), or "a.py", line 3.
+	place    = late.Regexp(`[^\s/\\"'=,;()-][^\s/\\"'=,;()]*\.[^\s/\\"'=,;()]*(?:[:(\[]|", line )\d`)
+	harmless = late.Regexp(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b|errors?: 0|^(?:ok|PASS|=== RUN)\b|^FAIL$|^FAIL\t`)
 )
 
 // errorPoints returns the points of a line as an error message, or 0 if it is not one. Some words and
@@ -238,7 +240,7 @@ func errorPoints(w *wording, failed bool) (points int) {
 	line := strings.TrimSpace(w.text)
 	contains := func(s string) bool { return strings.Contains(line, s) }
 	begins := func(s string) bool { return strings.HasPrefix(line, s) }
-	at := located(line)
+	at := place().MatchString(line)
 	switch {
 	case slices.ContainsFunc(loud, contains) || slices.ContainsFunc(loudFirst, begins):
 		points = 6
@@ -256,21 +258,6 @@ func errorPoints(w *wording, failed bool) (points int) {
 		points++
 	}
 	return points
-}
-
-// located reports whether a line names a place in a file, as in a.go:7, a.ts(4,5), or "a.py", line 3.
-func located(line string) bool {
-	for i := range len(line) {
-		if !isNumber(line[i:]) {
-			continue
-		}
-		name := strings.TrimRight(strings.TrimSuffix(line[:i], `", line `), ":([")
-		dot := strings.LastIndexByte(name, '.')
-		if len(name) < i && dot > 0 && dot+1 < len(name) && !strings.ContainsAny(name[dot:], " \t/\\\"'-=,;()") {
-			return true
-		}
-	}
-	return false
 }
 
 // errors keeps the lines that are error messages, those with the most points if there are many. It

@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	_ "embed" // for the phrases
 	"slices"
 	"strings"
 	"sync"
@@ -44,73 +45,25 @@ const (
 	classes
 )
 
+// phraseLists has the phrases of each class, in the order of the classes.
+//
+//go:embed phrases.txt
+var phraseLists string
+
 // phrases returns the phrases of up to three words with their classes, as bits.
-var phrases = sync.OnceValue(func() map[string]uint { return set(&phraseLists) })
-
-// phraseLists are phrases of up to three words, by class.
-var phraseLists = [classes]string{
-	strong: `decided; decision; decide; agreed; agreement; settled; from now on; from here on; instead of; rather than;
-		would rather; never; must not; prefer; prefers; preferred; preference; chose; chosen; choose; we use; went with;
-		go with; going with; stick to; stick with; off limits; off-limits; no longer; after all; signed off; deprecated;
-		trade-off; tradeoff; root cause; turned out; turns out; conclusion; recommendation; recommend; accepted; approved;
-		not done; still have to; still need; todo; open question; blocked by; pinned; untouched; nobody; without asking;
-		no exceptions; mandatory; forbidden; constraint; convention; changed my mind; forget what; any more; anymore;
-		you asked; you prefer; you want; out of scope; in scope; do not touch; don't touch; hands off; replaces; replaced;
-		reason for; for good; policy; requirement; ruled out; by design; on purpose`,
-	middle: `do not; don't; always; only; every; must; has to; have to; should not; shouldn't; at most; at least; deadline;
-		stays; stay; keep; keeps; leave; drop; skip; let's; we will; we'll; i will use; we should; need to; needs to;
-		not yet; next step; the plan; the design; remaining; follow-up; except; required; requires; allowed; limit; limited;
-		budget; because; avoid; no new; understood; noted; got it; as requested; fails with; failing; crashes; complains;
-		switch to; switched to; moved; renamed; rename; removed; compatible; supported; support; yes; nope; it is;
-		fine with; confirmed; wants; owns; belongs to; responsible; takes over; may not; cannot; can't; whatever`,
-	weak: `use; uses; using; not; no; should; want; need; since; so that; therefore; reason; please; now; new; default; both;
-		exactly; set to; fails; failure; bug; wrong; broken; fixed; cause; caused; causes; instead; version; defined;
-		implemented; created; added; changed`,
-	announce: `let me; now let; i'll look; i'll check; i'll read; i'll run; i'll start; i'll now; i will look; i will check;
-		i will now; looking at; checking; reading; running; first i'll; now i'll; next i'll; let's look; let's see;
-		let's check; here is; here's; now i; searching; good; great; perfect; i see; if; when; note that; see; unless; returns`,
-	task: `run; look; show; explain; read; check; find; list; tell; open; search; what; how; why; where; which; who; can;
-		could; does; is; are; did; now; continue; go on; thanks; compare; describe; summarize; see; have; rename; fix; add;
-		simplify; implement; write; refactor; update; change; create; test; make; let us; try; review; i think; i wonder;
-		i guess; maybe; perhaps; please rename; please fix; please add; please simplify; please implement; please write;
-		please refactor; please update; please change; please create; please run; please check; please look; please make;
-		please review; please explain`,
-	revoke: `no longer; any more; anymore; after all; instead; forget; drop; dropped; changed my mind; actually;
-		on second thought; replaced; replace; revert; reverted; undo; scrap; never mind; from now on; overrule; withdraw;
-		no need; undone; doch; stattdessen; nicht mehr; finalement; plutôt; ya no; en lugar; invece; niet meer`,
-	choose: `use; uses; using; chose; choose; chosen; settled; decided; decision; go with; going with; went with; stays;
-		stay; goes to; switch to; switched to; prefer; take; pick; nehmen; nimmt; garde; usamos; stick with`,
-	english: `the; is; are; be; to; of; it; for; and; that; this; you; we; not; with; at; has; have; my; by; from; it's;
-		don't; if; every; should; can`,
-	common: `a; an; the; and; or; but; if; so; of; in; on; at; to; for; from; by; with; into; out; up; as; is; are; was;
-		were; be; been; it; its; this; that; these; those; there; i; you; he; she; we; they; me; my; your; our; their; us;
-		them; not; no; do; does; did; don't; will; would; can; could; may; might; must; should; shall; has; have; had; now;
-		all; any; some; more; most; only; also; just; than; then; too; very; what; which; who; when; where; how; why; let's;
-		let; please; about; use; uses; using; used; stay; stays; goes; go; set; get; keep; put; take; want; need; since;
-		because; instead; actually; never; always; after; before; again; said; say; says; one; two; other; we'll; i'll; der;
-		die; das; den; dem; und; für; wir; ist; sind; nicht; le; la; les; pour; et; el; los; en; de; que; y; o; e; um; não`,
-	failing: `error; errors; exception; fail; fails; failed; failure; crash; crashes; reset; cannot; can't; could not; unable; denied;
-		refused; undefined; unresolved; unknown; not found; no such; conflict; assert; assertion; timed out; time out; timeout;
-		violates; invalid; unexpected; missing; abort; aborted; overflow; leak; full; want; expected; rejected; incompatible;
-		mismatch; undeclared; not declared; declared and not; already exists; does not exist; must be; closed; ●; ✗; ✘`,
-	writing: `wrote; written; created; creating; saved; generated; generating; stored; log file; report; output; archive;
-		snapshot; artifact; log; logs`,
-	unit: `%; b; kb; mb; gb; tb; kib; mib; gib; tib; ns; µs; ms; s; sec; secs; second; seconds; min; mins; minute; minutes; hour;
-		hours; day; days; row; rows; byte; bytes; entry; entries; attempt; attempts; time; times; test; tests; request; requests;
-		token; tokens; worker; workers; thread; threads; connection; connections; passed; failed; ns/op`,
-	value: `port; version; timeout; limit; size; default; maximum; budget; deadline`,
-}
-
-// set returns the classes of each phrase, as bits.
-func set(lists *[classes]string) map[string]uint {
-	all := map[string]uint{}
-	for c, list := range lists {
+var phrases = sync.OnceValue(func() map[string]uint {
+	all, c := map[string]uint{}, 0
+	for list := range strings.SplitSeq(comments().ReplaceAllString(phraseLists, ""), "\n\n") {
+		_, list, _ = strings.Cut(list, ":")
 		for phrase := range strings.SplitSeq(list, ";") {
 			all[strings.Join(strings.Fields(phrase), " ")] |= 1 << c
 		}
+		c++
 	}
 	return all
-}
+})
+
+var comments = late.Regexp(`(?m)^#.*\n`)
 
 var (
 	urls = late.Regexp(`https?://[^\s<>"'` + "`" + `)\]]+`)
@@ -340,10 +293,8 @@ func (d *digest) prose(text string, e entry, points func(*wording) int) (quoted 
 			d.mentions(s, "mentioned", 3)
 		}
 		w := wordsOf(oneLine(s, maxEntry))
-		if e.points = points(w); e.points > 0 || d.focused(w) {
-			e.text = w.text
-			d.say(e, w)
-		}
+		e.points = points(w)
+		d.say(e, w)
 	}
 	return quoted
 }
@@ -420,24 +371,28 @@ func (s *subject) overrules(old *subject) bool {
 	return s.chooses && old.chooses && 5*shared >= 3*least && shared < len(old.words)
 }
 
-// say keeps a sentence, and marks earlier ones that it overrules. The model overrules only itself,
-// and what a tool prints overrules nothing.
+// say keeps a sentence if it has points, or if it overrules one that is kept, and marks that one. The model
+// overrules only itself, and what a tool prints overrules nothing.
 func (d *digest) say(e entry, w *wording) {
 	if d.focused(w) {
 		e.points += 8
 	}
-	e.about = subjectOf(w)
-	text := d.put(e).text
-	if e.kind == fromTool || strings.HasSuffix(text, "?") || !e.about.revokes && !e.about.chooses && len(e.about.numbers) == 0 {
-		return
-	}
+	e.text, e.about = w.text, subjectOf(w)
+	decides := e.kind != fromTool && !strings.HasSuffix(e.text, "?") && (e.about.revokes || e.about.chooses || len(e.about.numbers) > 0)
+	var overruled []int
 	for i := range d.entries {
 		old := &d.entries[i]
-		if old.kind != e.kind && (e.kind != fromUser || old.kind != fromModel) || old.later != "" || old.text == text {
-			continue
+		if decides && (old.kind == e.kind || e.kind == fromUser && old.kind == fromModel) && old.later == "" && old.text != e.text &&
+			e.about.overrules(old.about) {
+			overruled = append(overruled, i)
+			e.points = max(e.points, old.points)
 		}
-		if e.about.overrules(old.about) {
-			old.later = oneLine(text, maxOrigin)
-		}
+	}
+	if e.points == 0 {
+		return
+	}
+	text := d.put(e).text
+	for _, i := range overruled {
+		d.entries[i].later = oneLine(text, maxOrigin)
 	}
 }

@@ -137,6 +137,31 @@ func TestDigestOverrules(t *testing.T) {
 	}
 }
 
+// Sentences of the model about what it has done, which revise what it decided, or only name the same things.
+func TestDigestOverrulesOfModel(t *testing.T) {
+	for _, tt := range []struct {
+		before, after string
+		want          bool
+	}{
+		{"I decided to put the new helper into db/merge.sql.", "The helper is not in db/merge.sql any more but in the package.", true},
+		{"I chose celery for the gateway service.", "For the gateway service I now use pgx.", true},
+		{"I keep parse_token as a global variable.", "parse_token is not global any more, it is a field of hashDigest.", true},
+		{"We need a lock around hashDigest.", "The lock around hashDigest is not needed.", true},
+		{"I set the limit of hashDigest to 12 entries.", "The limit of hashDigest is 40 entries now.", true},
+		{"Decision: retries of gateway are limited to 12.", "Decision: retries of gateway are unlimited.", true},
+		{"I decided to cache the result in hashDigest.", "I removed the old comment of hashDigest.", false},
+		{"I decided to keep parse_token in db/merge.sql.", "I renamed the test of parse_token.", false},
+		{"I chose celery for the gateway service.", "All tests of the gateway service pass.", false},
+	} {
+		d := digestOf([]*aycoder.Message{model(tt.before), model(tt.after)})
+		want := "- " + tt.before
+		if tt.want {
+			want += " (overruled later: " + tt.after + ")"
+		}
+		assert.Contains(t, d.text(1<<20), want+"\n")
+	}
+}
+
 // The model does not overrule the user, and an output overrules nobody. A decision that is
 // repeated holds again.
 func TestDigestOverrulesByRank(t *testing.T) {

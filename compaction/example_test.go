@@ -74,7 +74,7 @@ func ExampleCompactor_KeepOutput() {
 		script.Call("recall", map[string]any{"id": "call_1", "offset": 48_870}),
 		script.Say("The last one is 9999."),
 	)
-	keep, err := compaction.New(model, compaction.WithStore(compaction.MemoryStore(16<<20)))
+	keep, err := compaction.New(model)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -41,10 +41,10 @@ const noteVersion = 1
 
 // load takes the note in force.
 func (v *conversation) load() {
-	message := inMemory(v.messages)
-	raw, last, _ := lastNote(len(v.messages), message)
+	h := inMemory(v.messages)
+	raw, last := h.lastNote()
 	if string(raw) != string(v.text) { // it is of this run
-		last, _ = parseNote(v.text, len(v.messages), message)
+		last = h.parse(v.text)
 	}
 	if last.Sum != 0 && last.Sum != sumOf(0, v.messages[:last.From], last.Sum) { // a host has edited what it stands for
 		last = note{}
@@ -56,22 +56,46 @@ func (v *conversation) load() {
 	v.render()
 }
 
-// A reader returns message i of a history.
-type reader func(i int) (*aycoder.Message, error)
-
-func inMemory(messages []*aycoder.Message) reader {
-	return func(i int) (*aycoder.Message, error) { return messages[i], nil }
+// A history reads the messages of a conversation, which may be in a store. After the first error, they are empty.
+type history struct {
+	n    int
+	read func(i int) (*aycoder.Message, error)
+	err  error
 }
 
-// lastNote returns the note that a history of n messages records last, as the loop finds it. Its parsed form
-// is empty if it cannot be of this history, to which the host may have added messages, or from which it may
-// have removed some.
-func lastNote(n int, message reader) (raw json.RawMessage, last note, err error) {
-	for i := n - 1; i >= 0; i-- {
-		m, err := message(i)
-		if err != nil {
-			return nil, note{}, err
+func inMemory(messages []*aycoder.Message) *history {
+	return &history{n: len(messages), read: func(i int) (*aycoder.Message, error) { return messages[i], nil }}
+}
+
+func (h *history) at(i int) (m *aycoder.Message) {
+	if h.err == nil {
+		m, h.err = h.read(i)
+	}
+	if h.err != nil {
+		return &aycoder.Message{}
+	}
+	return m
+}
+
+// head returns the number of messages of the first request: instructions, a welcome of the model,
+// and the first prompt.
+func (h *history) head() int {
+	for i := range h.n {
+		switch m := h.at(i); {
+		case isPrompt(m):
+			return i + 1
+		case m.Role != aycoder.RoleSystem && (i > 0 || len(m.Calls()) > 0 || m.Role != aycoder.RoleAssistant):
+			return i
 		}
+	}
+	return h.n
+}
+
+// lastNote returns the note that the history records last, as the loop finds it. Its parsed form is empty if it
+// cannot be of this history, to which the host may have added messages, or from which it may have removed some.
+func (h *history) lastNote() (raw json.RawMessage, last note) {
+	for i := h.n - 1; i >= 0; i-- {
+		m := h.at(i)
 		if len(m.Parts) == 0 {
 			continue
 		}
@@ -79,36 +103,40 @@ func lastNote(n int, message reader) (raw json.RawMessage, last note, err error)
 		if !ok || mark.Note == nil && m.Role != aycoder.RoleAssistant { // the user's may be a command
 			continue
 		}
-		last, err = parseNote(mark.Note, n, message)
-		if err == nil {
-			ok, err = last.carriedBy(i, message)
-		}
-		if !ok || err != nil {
+		if last = h.parse(mark.Note); !h.carries(i, &last) {
 			last = note{}
 		}
-		return mark.Note, last, err
+		return mark.Note, last
 	}
-	return nil, note{}, nil
+	return nil, note{}
 }
 
-// parseNote returns a note, which is empty if it cannot be about this history of so many messages.
-func parseNote(raw json.RawMessage, messages int, message reader) (n note, err error) {
+// parse returns a note, which is empty if it cannot be about this history.
+func (h *history) parse(raw json.RawMessage) (n note) {
 	if json.Unmarshal(raw, &n) != nil || n.Version != noteVersion ||
-		n.At > messages || n.From < 0 || n.From > n.At || n.Short < 0 || n.Short > n.At || n.Each < 0 || n.Most < 0 ||
+		n.At > h.n || n.From < 0 || n.From > n.At || n.Short < 0 || n.Short > n.At || n.Each < 0 || n.Most < 0 ||
 		n.Server && n.From == n.At {
-		return note{}, nil
+		return note{}
 	}
 	last := -1
 	for _, i := range n.Kept {
-		if i <= last || i >= n.From {
-			return note{}, nil
-		}
-		if m, err := message(i); err != nil || !isPrompt(m) {
-			return note{}, err
+		if i <= last || i >= n.From || !isPrompt(h.at(i)) {
+			return note{}
 		}
 		last = i
 	}
-	return n, nil
+	return n
+}
+
+// carries reports whether message i can have a note: only prompts come between its making and that message, and the
+// first message that stays does not have the outputs of calls that go.
+func (h *history) carries(i int, n *note) bool {
+	plain := func(k int) bool { return !slices.ContainsFunc(h.at(k).Parts, part.IsOutput) }
+	ok := i >= n.At && n.Version > 0 && plain(n.From)
+	for k := n.At; k < i && ok; k++ {
+		ok = plain(k)
+	}
+	return ok
 }
 
 // sumOf adds the texts of messages to a sum. If one of them is an outline, it returns unknown.
@@ -135,41 +163,14 @@ func (v *conversation) replace(from int, summary string, server bool) {
 	n.From, n.Summary, n.Server = from, summary, server
 }
 
-// carriedBy reports whether message i can have the note: only prompts come between its making and that message,
-// and the first message that stays does not have the outputs of calls that go.
-func (n *note) carriedBy(i int, message reader) (bool, error) {
-	if i < n.At || n.Version == 0 {
-		return false, nil
-	}
-	plain := func(k int) (bool, error) {
-		m, err := message(k)
-		return err == nil && !slices.ContainsFunc(m.Parts, part.IsOutput), err
-	}
-	ok, err := plain(n.From)
-	for k := n.At; k < i && ok; k++ {
-		ok, err = plain(k)
-	}
-	return ok, err
-}
-
 // Needed reports which messages of a history its requests need: see WithCompactor of package session. A
 // history of which only these are in memory gives the same requests.
 func (c *Compactor) Needed(n int, message func(i int) (*aycoder.Message, error)) (func(i int) bool, error) {
-	_, last, err := lastNote(n, message)
-	if err != nil {
-		return nil, err
-	}
+	h := &history{n: n, read: message}
+	_, last := h.lastNote()
 	if last.Server { // another service needs everything
 		last = note{}
 	}
-	var first []*aycoder.Message
-	head := 0
-	for ; head == len(first) && head < last.From; head = headOf(first) {
-		m, err := message(head)
-		if err != nil {
-			return nil, err
-		}
-		first = append(first, m)
-	}
-	return func(i int) bool { return i < head || i >= last.From || slices.Contains(last.Kept, i) }, nil
+	head := min(h.head(), last.From)
+	return func(i int) bool { return i < head || i >= last.From || slices.Contains(last.Kept, i) }, h.err
 }

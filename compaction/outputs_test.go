@@ -19,6 +19,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/internal/whole"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -125,8 +126,13 @@ func printed(t *testing.T, dir, command string) string {
 
 func ask(t *testing.T, a aycoder.Agent, in aycoder.Input) aycoder.Result {
 	t.Helper()
+	return askIn(t.Context(), t, a, in)
+}
+
+func askIn(ctx context.Context, t *testing.T, a aycoder.Agent, in aycoder.Input) aycoder.Result {
+	t.Helper()
 	var res aycoder.Result
-	for ev, err := range a.Run(t.Context(), in, aycoder.Into(&res)) {
+	for ev, err := range a.Run(ctx, in, aycoder.Into(&res)) {
 		require.NoError(t, err)
 		if fin, ok := ev.(*aycoder.ToolFinished); ok {
 			require.LessOrEqual(t, len(fin.Output.Text()), 33_000)
@@ -288,7 +294,6 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 		"none":               {false, nil}, // the secrets are there
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := compaction.MemoryStore(8 << 20)
 			var texts []string
 			step := 37 // from one end of what is recalled to the next
 			if timed.Race {
@@ -296,7 +301,7 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 			}
 			for from := 0; from < 200; from += step {
 				r := &reader{t: t, commands: []string{command}, from: 108_894 - 100 + from}
-				a := r.agentWith(t.TempDir(), []compaction.Option{compaction.WithStore(store)}, []tools.Option{tools.WithMasking(tt.masked)},
+				a := r.agentWith(t.TempDir(), nil, []tools.Option{tools.WithMasking(tt.masked)},
 					aycoder.WithToolMiddleware(tt.with...), aycoder.WithLimits(aycoder.Limits{ToolOutput: 64 << 10}))
 				var res aycoder.Result
 				for _, err := range a.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
@@ -323,32 +328,19 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 	}
 }
 
-// An output that the store has let go is reported with its size, and the shown part is still there.
+// An output that the session has let go is reported with its size, and the shown part is still there. What the
+// session cannot keep is in memory.
 func TestWholeOutputsThatAreGone(t *testing.T) {
-	for _, failing := range []bool{false, true} {
-		store := compaction.MemoryStore(1_200_000)
-		if failing {
-			store = brokenStore{}
-		}
+	for _, small := range []bool{false, true} {
 		r := &reader{t: t, commands: megabytes[:2]}
 		dir := t.TempDir()
-		a := r.agentWith(dir, []compaction.Option{compaction.WithStore(store)}, nil)
-		if failing { // the output then names nothing
-			var res aycoder.Result
-			m := script.New(script.Call("bash", map[string]any{"command": megabytes[0]}), script.Say("ok"))
-			c, err := compaction.New(m, compaction.WithStore(store))
-			require.NoError(t, err)
-			l, err := aycoder.New(m, aycoder.WithTools(bashOf(t, dir), c.Recall()), aycoder.WithApprover(allow), aycoder.WithWholeOutputs(c.KeepOutput))
-			require.NoError(t, err)
-			for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
-				require.NoError(t, err)
-			}
-			text := res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text()
-			require.NotContains(t, text, "recall")
-			require.Contains(t, text, "bytes are left out here]")
+		a := r.agentWith(dir, nil, nil)
+		ctx := whole.With(t.Context(), &lastOutput{broken: !small})
+		res := askIn(ctx, t, a, aycoder.Input{Prompt: "go"})
+		if !small {
+			require.Equal(t, []string{printed(t, dir, megabytes[0]) + "[exit 0]\n", printed(t, dir, megabytes[1]) + "[exit 0]\n"}, r.texts)
 			continue
 		}
-		res := ask(t, a, aycoder.Input{Prompt: "go"})
 		size := len(printed(t, dir, megabytes[0]) + "[exit 0]\n")
 		require.Contains(t, r.failed, fmt.Sprintf("the whole output of %d bytes is not kept any more", size))
 		calls := res.Messages[1].Calls()
@@ -361,11 +353,27 @@ func TestWholeOutputsThatAreGone(t *testing.T) {
 	}
 }
 
-type brokenStore struct{}
+// lastOutput is a store that keeps the last output only, or none.
+type lastOutput struct {
+	broken bool
+	key    string
+	data   []byte
+}
 
-func (brokenStore) Put(context.Context, string, []byte) error { return errors.New("disk full") }
+func (s *lastOutput) Put(_ context.Context, key string, data []byte) error {
+	if s.broken {
+		return errors.New("disk full")
+	}
+	s.key, s.data = key, data
+	return nil
+}
 
-func (brokenStore) Get(context.Context, string) ([]byte, error) { return nil, fs.ErrNotExist }
+func (s *lastOutput) Get(_ context.Context, key string) ([]byte, error) {
+	if key != s.key {
+		return nil, fs.ErrNotExist
+	}
+	return s.data, nil
+}
 
 func bashOf(t *testing.T, dir string) aycoder.Tool {
 	ws, err := workspace.Open(dir)

@@ -109,30 +109,22 @@ func (b *build) declare(req *aycoder.Request) *aycoder.Request {
 		return req
 	}
 	sent := *req
-	sent.Extra = maps.Clone(req.Extra)
-	if sent.Extra == nil {
-		sent.Extra = map[string]json.RawMessage{}
-	}
+	sent.Extra = maps.Collect(maps.All(req.Extra))
 	sent.Extra[b.field] = b.value
 	return &sent
 }
 
-// replaces reports whether a part of a message takes the place of everything before it, and returns the
+// block returns the last part of a message that takes the place of everything before it, or nil, and the
 // summary in it.
-func (s *service) replaces(m *aycoder.Message, p aycoder.Part) (ok bool, summary string) {
-	o, is := p.(*aycoder.Opaque)
-	if s.field == "" || m.Role != aycoder.RoleAssistant || !is || o.Provider == part.Loop {
-		return false, ""
+func (s *service) block(m *aycoder.Message) (block *aycoder.Opaque, summary string) {
+	if s.field == "" || m.Role != aycoder.RoleAssistant {
+		return nil, ""
 	}
-	summary, ok = s.CompactedBy(o)
-	return ok, summary
-}
-
-// block returns the last such part of a message, or nil.
-func (s *service) block(m *aycoder.Message) (block aycoder.Part, summary string) {
 	for _, p := range m.Parts {
-		if ok, text := s.replaces(m, p); ok {
-			block, summary = p, text
+		if o, is := p.(*aycoder.Opaque); is && o.Provider != part.Loop {
+			if text, ok := s.CompactedBy(o); ok {
+				block, summary = o, text
+			}
 		}
 	}
 	return block, summary

@@ -142,8 +142,7 @@ func TestServerOfSetup(t *testing.T) {
 // After an answer that has a summary, its usage says nothing about the estimate of the request. A
 // command that comes together with the summary is obeyed.
 func TestServerUsage(t *testing.T) {
-	counter, err := tokens.New()
-	require.NoError(t, err)
+	counter := tokens.New()
 	m := serving{script.New(script.Reply(summarised("SUMMARY"), script.Call("look", map[string]any{})).WithUsage(aycoder.Usage{Input: 6000}),
 		script.Reply(summarised("AGAIN"), script.Say("one")), script.Say("two"))}
 	keep, err := compaction.New(m, compaction.WithWindow(100_000), compaction.WithServer(true), compaction.WithCounter(counter))
@@ -151,10 +150,10 @@ func TestServerUsage(t *testing.T) {
 	loop, err := aycoder.New(m, aycoder.WithTools(outputs(t, 200)), aycoder.WithContextMiddleware(keep.Middleware))
 	require.NoError(t, err)
 	c := &chat{t: t, agent: loop}
-	before, _ := counter.Scales().Of(tokens.ModelOf(m, ""))
+	before, _ := counter.Scale(tokens.ModelOf(m, ""))
 	require.NoError(t, c.ask(strings.Repeat("some words ", 4000)))
 	require.Len(t, c.events, 1)
-	after, _ := counter.Scales().Of(tokens.ModelOf(m, ""))
+	after, _ := counter.Scale(tokens.ModelOf(m, ""))
 	require.Equal(t, before, after)
 	var reasons []string
 	in := aycoder.Input{Messages: c.messages, Prompt: "go on", Parts: []aycoder.Part{compaction.Command("")}}

@@ -1,7 +1,9 @@
 package compaction
 
 import (
+	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,12 +11,14 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/tokens"
 )
 
 // render makes the messages of the request anew.
 func (v *conversation) render() {
-	v.head, v.reads = headOf(v.messages), v.repeatedReads()
+	v.head, v.reads = inMemory(v.messages).head(), v.repeatedReads()
 	v.out, v.size, v.shortened = nil, 0, 0
 	if v.note.Server {
 		v.add(v.opening()...)
@@ -144,19 +148,10 @@ func (v *conversation) isLast(i int) bool {
 
 // weight returns the number of bytes of text that have about as many tokens as a part of a prompt.
 func weight(p aycoder.Part) int {
-	switch p := p.(type) {
-	case *aycoder.Text:
-		return len(p.Text)
-	case *aycoder.Media:
-		switch {
-		case strings.HasPrefix(p.Type, "image/"):
-			return 16 << 10
-		case strings.HasPrefix(p.Type, "text/"):
-			return len(p.Data)
-		}
-		return len(p.Data) / 5 // 3,000 tokens for a page of 50 kB
+	if t, ok := p.(*aycoder.Text); ok {
+		return len(t.Text)
 	}
-	return 0
+	return 3 * int(tokens.New().Estimate(tokens.Model{}, &aycoder.Request{Messages: []*aycoder.Message{{Parts: []aycoder.Part{p}}}}).Tokens)
 }
 
 // part returns a part of a message as it is in the request, or nil. If it is of a prompt, it has at most
@@ -181,7 +176,8 @@ func (v *conversation) part(i, j int, p aycoder.Part, each int) aycoder.Part {
 			return leftOut(p)
 		}
 	case *aycoder.Opaque:
-		if ok, _ := v.replaces(v.messages[i], p); ok && (i >= v.head || v.note.Server) { // only the opening may have such a part
+		only := &aycoder.Message{Role: v.messages[i].Role, Parts: []aycoder.Part{p}}
+		if v.compacted(only) && (i >= v.head || v.note.Server) { // only the opening may have such a part
 			return nil
 		}
 	}
@@ -248,16 +244,132 @@ func least[T int | int64](a, b T) T {
 	return a
 }
 
-// headOf returns the number of messages of the first request: instructions, a welcome of the model,
-// and the first prompt.
-func headOf(messages []*aycoder.Message) int {
-	for i, m := range messages {
-		switch {
-		case isPrompt(m):
-			return i + 1
-		case m.Role != aycoder.RoleSystem && (i > 0 || len(m.Calls()) > 0 || m.Role != aycoder.RoleAssistant):
-			return i
+// readTool is the name of the tool that reads files, whose outputs replace earlier ones.
+const readTool = "read_file"
+
+// repeatedReads returns the calls before note.At whose outputs a later read of the same file replaces:
+// one that returned the same text, or all lines of the file. A later read of other lines replaces
+// nothing, since lines move. Other tools never show all of a file.
+func (v *conversation) repeatedReads() map[string]bool {
+	if v.note.Short == 0 {
+		return nil
+	}
+	repeated, paths := map[string]bool{}, map[string]string{}
+	texts, lines := map[[2]string]bool{}, map[string]int{} // of later reads, by path
+	messages := v.messages[max(v.head, v.note.From):v.note.At]
+	for _, m := range messages {
+		for _, use := range m.Calls() {
+			var args struct{ Path string }
+			if use.Name == readTool && json.Unmarshal(use.Args, &args) == nil && args.Path != "" {
+				paths[use.ID] = path.Clean(args.Path)
+			}
 		}
 	}
-	return len(messages)
+	for _, m := range slices.Backward(messages) {
+		for _, o := range slices.Backward(part.Outputs(m)) {
+			name, text := paths[o.ID], o.Text()
+			if o.IsError || name == "" {
+				continue
+			}
+			last, total, all := linesRead(text)
+			if texts[[2]string{name, text}] || last > 0 && last <= lines[name] {
+				repeated[o.ID] = true
+				continue
+			}
+			texts[[2]string{name, text}] = true
+			if all {
+				lines[name] = max(lines[name], total)
+			}
+		}
+	}
+	return repeated
+}
+
+// linesRead returns the last line that an output of read_file has, and the number of lines in the file, as its
+// own last line says. all reports whether the output has all of them: some may be cut out of it.
+func linesRead(text string) (last, total int, all bool) {
+	i := strings.LastIndex(text, "\n[lines ")
+	if i < 0 {
+		return 0, 0, false
+	}
+	first := 0
+	if n, _ := fmt.Sscanf(text[i+1:], "[lines %d-%d of %d", &first, &last, &total); n < 3 {
+		return 0, 0, false
+	}
+	return last, total, len(lineNumbers().FindAllStringIndex(text[:i+1], -1)) == total
+}
+
+// shortTail shortens the texts of a request's tail like those of messages. The tail is not a part of
+// the history, so nothing can recall the rest.
+func (b *build) shortTail(req *aycoder.Request) *aycoder.Request {
+	short := *req
+	short.Tail = slices.Clone(req.Tail)
+	for i, t := range short.Tail {
+		if b.long(t) {
+			short.Tail[i] = &aycoder.Text{Text: runes.HeadTail(t.Text, b.note.Most)}
+			b.shortened++
+		}
+	}
+	return &short
+}
+
+func (b *build) longTail(req *aycoder.Request) bool { return slices.ContainsFunc(req.Tail, b.long) }
+
+func (b *build) long(t *aycoder.Text) bool {
+	return t != nil && b.note.Most > 0 && len(t.Text) > b.note.Most
+}
+
+// excess returns how many tokens of a request's tail are in texts, or parts of them, beyond a limit.
+func (b *build) excess(req *aycoder.Request, limit int64) (n int64) {
+	for _, t := range req.Tail {
+		one := &aycoder.Request{Tail: []*aycoder.Text{t}}
+		n += max(0, b.counter.Estimate(b.model, one).Tokens-limit)
+	}
+	return n
+}
+
+// isPrompt reports whether the user has written a message.
+func isPrompt(m *aycoder.Message) bool {
+	return m.Role == aycoder.RoleUser && !slices.ContainsFunc(m.Parts, part.IsOutput) && !isMark(m)
+}
+
+func isMedia(p aycoder.Part) bool {
+	_, ok := p.(*aycoder.Media)
+	return ok
+}
+
+// sizeOf returns the size of parts in bytes, about.
+func sizeOf(parts []aycoder.Part) int64 {
+	n := int64(0)
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			n += int64(len(p.Text))
+		case *aycoder.Thinking:
+			n += int64(len(p.Text))
+		case *aycoder.ToolUse:
+			n += int64(len(p.Name) + len(p.Args))
+		case *aycoder.ToolOutput:
+			n += int64(len(p.Name)) + sizeOf(p.Parts)
+		case *aycoder.Media:
+			n += int64(len(p.Data))
+		}
+	}
+	return n
+}
+
+// replaced returns what f makes of parts, without those of which it makes nil, and how many others it
+// changes.
+func replaced(parts []aycoder.Part, f func(i int, p aycoder.Part) aycoder.Part) (out []aycoder.Part, changed int) {
+	for i, p := range parts {
+		q := f(i, p)
+		if q == nil {
+			continue
+		}
+		if q != p {
+			changed++
+		}
+		out = append(out, q)
+	}
+	return out, changed
 }

@@ -178,30 +178,26 @@ func (c *Compactor) complete(ctx context.Context, req *aycoder.Request) (*aycode
 	default:
 		return nil, errBusy
 	}
-	type answer struct {
-		res *aycoder.Response
-		err error
-	}
-	done := make(chan answer, 1)
+	var res *aycoder.Response
+	err, done := errors.New("its goroutine ended"), make(chan struct{})
 	go func() {
-		a := answer{err: errors.New("its goroutine ended")}
 		defer func() {
 			if p := recover(); p != nil {
-				a.err = fmt.Errorf("its client panicked: %v", p)
+				err = fmt.Errorf("its client panicked: %v", p)
 			}
 			<-c.asking
-			done <- a
+			close(done)
 		}()
-		a.res, a.err = aycoder.Complete(ctx, c.writer, req)
+		res, err = aycoder.Complete(ctx, c.writer, req)
 	}()
 	select {
-	case a := <-done:
-		return a.res, a.err
+	case <-done:
+		return res, err
 	case <-ctx.Done():
 	}
 	select {
-	case a := <-done:
-		return a.res, cmp.Or(context.Cause(ctx), a.err)
+	case <-done:
+		return res, cmp.Or(context.Cause(ctx), err)
 	case <-time.After(stopTime):
 		return nil, context.Cause(ctx)
 	}

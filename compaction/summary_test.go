@@ -199,8 +199,7 @@ func stopAt(t *testing.T, way string, at point, name string) {
 		}
 		return step(req)
 	}
-	counter, err := tokens.New() // the same estimates in all processes
-	require.NoError(t, err)
+	counter := tokens.New() // the same estimates in all processes
 	process := func() *chat {
 		return chatWith(t, m, 200, compaction.WithWindow(4_000), compaction.WithCounter(counter), compaction.WithSummarizer(model, ""))
 	}

@@ -46,8 +46,7 @@ func TestAnswerLimit(t *testing.T) {
 // A refusal that counts the answer, too, does not make the estimate of texts larger.
 func TestRefusalWithAnswer(t *testing.T) {
 	m := worker(24_000, 9)
-	counter, err := tokens.New()
-	require.NoError(t, err)
+	counter := tokens.New()
 	keep, err := compaction.New(m, compaction.WithCounter(counter))
 	require.NoError(t, err)
 	l, err := aycoder.New(m, aycoder.WithTools(outputs(t, 5000)), aycoder.WithContextMiddleware(keep.Middleware),
@@ -57,7 +56,7 @@ func TestRefusalWithAnswer(t *testing.T) {
 	var before, after float64 // the factor of the texts
 	step := m.step
 	m.step = func(req *aycoder.Request) script.Step {
-		switch factor, _ := counter.Scales().Of(tokens.ModelOf(m, "")); {
+		switch factor, _ := counter.Scale(tokens.ModelOf(m, "")); {
 		case m.refused == 0:
 			before = factor
 		case after == 0:

@@ -558,8 +558,7 @@ func (s *session) run(t *testing.T, model aycoder.ModelClient, turns int, window
 	list := new(tools.TodoList)
 	coding, err := tools.Coding(ws, tools.WithTodoList(list))
 	require.NoError(t, err)
-	s.counter, err = tokens.New()
-	require.NoError(t, err)
+	s.counter = tokens.New()
 	wrap := []aycoder.ContextMiddleware{s.counting}
 	if window > 0 {
 		keep, err := compaction.New(model, append(opts, compaction.WithWindow(window))...)

@@ -2,7 +2,6 @@ package tokens
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"weak"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/option"
 )
 
 // TokenCounter is an optional ability of an [aycoder.ModelClient], which [aycoder.As] finds: it
@@ -28,55 +26,17 @@ type AnswerLimiter interface {
 	AnswerLimit() int64
 }
 
-// Option configures a [Counter].
-type Option func(*config) error
+// fileTool is the tool whose outputs are the contents of files, see [Breakdown].Files.
+const fileTool = "read_file"
 
-type config struct {
-	scales    *Scales
-	fileTools map[string]bool
-	timeout   time.Duration
-}
-
-// WithScales makes a counter use scales that the host keeps, so that it can share and store them.
-// Default: the counter's own.
-func WithScales(s *Scales) Option {
-	return func(c *config) error {
-		if s == nil {
-			return &aycoder.ConfigError{Option: "WithScales", Err: errors.New("scales are nil")}
-		}
-		c.scales = s
-		return nil
-	}
-}
-
-// WithFileTools names the tools whose outputs are the contents of files, see [Breakdown].Files.
-// Default: "read_file".
-func WithFileTools(names ...string) Option {
-	return func(c *config) error {
-		c.fileTools = map[string]bool{}
-		for _, name := range names {
-			c.fileTools[name] = true
-		}
-		return nil
-	}
-}
-
-// WithTimeout sets how long a [TokenCounter] may take. Default: 5 seconds.
-func WithTimeout(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return &aycoder.ConfigError{Option: "WithTimeout", Err: fmt.Errorf("%v is not positive", d)}
-		}
-		c.timeout = d
-		return nil
-	}
-}
+// askTime is how long a [TokenCounter] may take.
+const askTime = 5 * time.Second
 
 // A Counter counts requests. It remembers what it counted: of a request that repeats the one before
 // and appends messages, it reads only the new ones. It keeps only the messages of the last request
 // alive. A Counter may serve any number of conversations, and is safe for concurrent use.
 type Counter struct {
-	config
+	scales scales
 
 	mu       sync.Mutex
 	last     prefix
@@ -86,19 +46,13 @@ type Counter struct {
 	observed memo[aycoder.Message, *observation] // by the last message
 }
 
-// New returns a counter.
-func New(opts ...Option) (*Counter, error) {
-	c := &Counter{config: config{
-		scales: &Scales{}, fileTools: map[string]bool{"read_file": true}, timeout: 5 * time.Second,
-	}}
-	if err := option.Apply(&c.config, opts); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
+// New returns a counter that knows no model.
+func New() *Counter { return &Counter{} }
 
-// Scales returns the scales by which c corrects its estimates.
-func (c *Counter) Scales() *Scales { return c.scales }
+// Scale returns by which factor c corrects its estimates for a model, and by what factor, the margin, the
+// model may count still more, both for much ordinary text in the Latin alphabet. The margin is 1.35 for a
+// model that is unknown, and at least 1.05. That of a short text is larger.
+func (c *Counter) Scale(m Model) (factor, margin float64) { return c.scales.of(m, size{1 << 40}) }
 
 // Count is the number of tokens of a request, as far as it is known.
 type Count struct {
@@ -143,7 +97,7 @@ func (c *Counter) Estimate(m Model, req *aycoder.Request) Count {
 
 // measure estimates a request to a provider, without a correction for the model.
 func (c *Counter) measure(provider string, req *aycoder.Request) (sum measure) {
-	r := reader{provider, c.fileTools}
+	r := reader{provider}
 	sum.System = sum.fixed(perRequest)
 	if len(req.Tools) > 0 && (provider == "anthropic" || provider == "bedrock") {
 		sum.Tools = sum.fixed(toolPrompt)
@@ -309,7 +263,7 @@ func (t *Turn) Fits(ctx context.Context, req *aycoder.Request, budget int64) (Co
 		return n, false
 	}
 	t.asked = true
-	ctx, cancel := context.WithTimeout(ctx, t.counter.timeout)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	count, err := exact.CountTokens(ctx, req)
 	if err == nil && (count < n.Tokens/mismatch || count > n.Tokens*mismatch) {
@@ -337,4 +291,47 @@ func (t *Turn) estimate(m Model, req *aycoder.Request) Count {
 	ratio := float64(n.raw.Total()) / float64(t.exact.raw.Total())
 	n.Tokens = int64(math.Ceil(float64(t.exact.Tokens) * ratio))
 	return n
+}
+
+// minSweep is the number of entries from which on a memo looks for dead ones.
+const minSweep = 1024
+
+// A memo keeps what is known of values that never change, as long as the values live. It
+// does not keep them alive, so it may serve any number of conversations.
+type memo[T, V any] struct {
+	entries map[memoKey[T]]V
+	sweep   int // number of entries at which the dead ones are removed
+}
+
+type memoKey[T any] struct {
+	of       weak.Pointer[T]
+	provider string
+}
+
+func (m *memo[T, V]) get(of *T, provider string, compute func(*T) V) (known V) {
+	if of == nil {
+		return known
+	}
+	key := memoKey[T]{weak.Make(of), provider}
+	known, ok := m.entries[key]
+	if !ok {
+		known = compute(of)
+		m.put(key, known)
+	}
+	return known
+}
+
+func (m *memo[T, V]) put(key memoKey[T], known V) {
+	if len(m.entries) >= max(m.sweep, minSweep) {
+		for k := range m.entries {
+			if k.of.Value() == nil {
+				delete(m.entries, k)
+			}
+		}
+		m.sweep = 2 * len(m.entries)
+	}
+	if m.entries == nil {
+		m.entries = map[memoKey[T]]V{}
+	}
+	m.entries[key] = known
 }

@@ -21,7 +21,7 @@
 // all their parts. Images count by the number of their pixels, as the provider's documentation says.
 // The result has a [Breakdown], for example to show what fills the window.
 //
-//	counter, err := tokens.New()
+//	counter := tokens.New()
 //	model := tokens.ModelOf(client, req.Model)
 //	n := counter.Estimate(model, req)
 //	fmt.Println(n.Tokens, n.Max(), n.Breakdown.Files)
@@ -44,9 +44,6 @@
 // 1.05 when many requests were observed, for many texts: a single one stays less certain, with 1.15 to
 // 1.2 for an output of 5 kB. It is larger for a request with much text of a kind that the model has not
 // counted yet. A budget is safe if [Count.Max] fits.
-//
-// A [Scales] holds all that was learned. A host can store it as JSON, and pass it to the next counter
-// with [WithScales].
 //
 // # Exact counts
 //

@@ -85,7 +85,7 @@ type Breakdown struct {
 	Instructions int64 `json:"instructions"`
 	// History is what the user and the model wrote, with thinking and the arguments of calls.
 	History int64 `json:"history"`
-	// Files are text documents, and the outputs of tools that read files, see [WithFileTools].
+	// Files are text documents, and the outputs of the tool read_file.
 	Files int64 `json:"files"`
 	// Outputs are the outputs of all other tools.
 	Outputs int64 `json:"outputs"`
@@ -148,10 +148,7 @@ const (
 )
 
 // A reader counts the parts of requests to one provider.
-type reader struct {
-	provider  string
-	fileTools map[string]bool
-}
+type reader struct{ provider string }
 
 func (r reader) system(t *aycoder.Text) (m measure) {
 	m.System = m.text(t.Text)
@@ -196,7 +193,7 @@ func (r reader) part(m *measure, text *int64, p aycoder.Part) {
 		*text += m.fixed(perCall) + m.text(p.Name) + m.bytes(p.Args)
 	case *aycoder.ToolOutput:
 		text = &m.Outputs
-		if r.fileTools[p.Name] {
+		if p.Name == fileTool {
 			text = &m.Files
 		}
 		*text += m.fixed(perOutput)

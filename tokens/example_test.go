@@ -18,11 +18,7 @@ func ExampleEstimate() {
 }
 
 func Example() {
-	counter, err := tokens.New()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	counter := tokens.New()
 	model := tokens.Model{Provider: "openai", Name: "gpt-5"}
 	req := &aycoder.Request{
 		System: []*aycoder.Text{{Text: "You are a careful programmer."}},
@@ -51,11 +47,7 @@ func Example() {
 }
 
 func ExampleTurn_Fits() {
-	counter, err := tokens.New()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	counter := tokens.New()
 	turn := counter.Turn(nil) // a client that can count would be asked in cases of doubt
 	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Say hello.")}}
 	_, small := turn.Fits(context.Background(), req, 10)
@@ -64,30 +56,14 @@ func ExampleTurn_Fits() {
 	// Output: false true
 }
 
-func ExampleScales() {
-	var scales tokens.Scales
-	counter, err := tokens.New(tokens.WithScales(&scales))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+func ExampleCounter_Scale() {
+	counter := tokens.New()
 	model := tokens.Model{Provider: "ollama", Name: "tiny"}
 	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Tell me about the sea.")}}
 	for range 3 {
 		counter.Observe(model, req, aycoder.Usage{Input: 20})
 	}
-	data, err := json.Marshal(&scales)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	var later tokens.Scales // in another process
-	if err := json.Unmarshal(data, &later); err != nil {
-		fmt.Println(err)
-		return
-	}
-	factor, margin := later.Of(model)
+	factor, margin := counter.Scale(model)
 	fmt.Printf("factor %.1f, margin %.1f\n", factor, margin)
 	// Output: factor 1.5, margin 1.1
 }

@@ -3,10 +3,15 @@ package tokens
 import (
 	"bytes"
 	"encoding/binary"
+	"image"
+	_ "image/gif"  // formats that
+	_ "image/jpeg" // dimensions
+	_ "image/png"  // reads
 	"math"
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 const (
@@ -85,18 +90,7 @@ func tiles(w, h, edge float64) int64 {
 
 // pages returns the tokens of a PDF document, whose pages a provider reads as text and as images.
 func (r reader) pages(data []byte) int64 {
-	n := int64(0)
-	for rest := data; ; {
-		_, after, ok := bytes.Cut(rest, []byte("/Type"))
-		if !ok {
-			break
-		}
-		after = bytes.TrimLeft(after, " \r\n")
-		if bytes.HasPrefix(after, []byte("/Page")) && !bytes.HasPrefix(after, []byte("/Pages")) {
-			n++
-		}
-		rest = after
-	}
+	n := int64(len(page().FindAllIndex(data, -1)))
 	if n == 0 { // the list of pages is compressed
 		n = int64(len(data)/bytesPerPage) + 1
 	}
@@ -106,39 +100,20 @@ func (r reader) pages(data []byte) int64 {
 	return n * 3000
 }
 
+// page begins a page. The list of pages has the type /Pages.
+var page = late.Regexp(`/Type[ \r\n]*/Page(?:[^s]|$)`)
+
 // dimensions returns the width and height in the header of a PNG, GIF, JPEG or WebP image.
 func dimensions(data []byte) (w, h int) {
-	be, le := binary.BigEndian, binary.LittleEndian
-	switch head := string(data[:min(len(data), 30)]); {
-	case strings.HasPrefix(head, "\x89PNG") && len(head) >= 24:
-		w, h = int(be.Uint32(data[16:])), int(be.Uint32(data[20:]))
-	case strings.HasPrefix(head, "GIF8") && len(head) >= 10:
-		w, h = int(le.Uint16(data[6:])), int(le.Uint16(data[8:]))
-	case strings.HasPrefix(head, "\xff\xd8"):
-		w, h = jpegDimensions(data[2:])
-	case strings.HasPrefix(head, "RIFF") && len(head) == 30:
+	if head, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil {
+		w, h = head.Width, head.Height
+	} else if len(data) >= 30 && bytes.HasPrefix(data, []byte("RIFF")) {
 		w, h = webpDimensions(data)
 	}
 	if w <= 0 || h <= 0 || w > 1<<20 || h > 1<<20 {
 		return side, side
 	}
 	return w, h
-}
-
-// jpegDimensions skips the segments of a JPEG image up to the one that starts the frame.
-func jpegDimensions(data []byte) (w, h int) {
-	for len(data) >= 9 && data[0] == 0xFF {
-		marker, size := data[1], int(binary.BigEndian.Uint16(data[2:]))
-		switch {
-		case marker == 0xFF: // a fill byte
-			data = data[1:]
-			continue
-		case marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC:
-			return int(binary.BigEndian.Uint16(data[7:])), int(binary.BigEndian.Uint16(data[5:]))
-		}
-		data = data[min(2+size, len(data)):]
-	}
-	return 0, 0
 }
 
 func webpDimensions(data []byte) (w, h int) {

@@ -95,7 +95,7 @@ func TestPages(t *testing.T) {
 	require.Equal(t, int64(4*560), reader{provider: "google"}.pages(pdf(4)))
 	require.Equal(t, int64(3*3000), reader{}.pages(make([]byte, 2*bytesPerPage+1)), "the list of pages is compressed")
 	for _, mediaType := range []string{"application/pdf", "audio/mpeg", "video/mp4", ""} {
-		n := newCounter(t).Estimate(gpt, &aycoder.Request{Messages: []*aycoder.Message{{
+		n := New().Estimate(gpt, &aycoder.Request{Messages: []*aycoder.Message{{
 			Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Media{Type: mediaType, Data: make([]byte, 100_000)}},
 		}}})
 		require.Greater(t, n.Breakdown.Images, int64(100), fmt.Sprintf("%q", mediaType))

@@ -1,12 +1,7 @@
 package tokens
 
 import (
-	"cmp"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/aycoder/aycoder"
@@ -15,8 +10,8 @@ import (
 
 // Model names a model as [aycoder.ModelNamer] does.
 type Model struct {
-	Provider string `json:"provider"`
-	Name     string `json:"model"`
+	Provider string
+	Name     string
 }
 
 // ModelOf returns the model that answers requests to client in which [aycoder.Request.Model] is
@@ -37,17 +32,11 @@ func ModelOf(client aycoder.ModelClient, name string) Model {
 // It is a Kalman filter: a request tells the model's count for its mixture of groups, so that a
 // conversation in English teaches little about Chinese, and a request with much of what was not yet
 // seen gets a wide margin.
-//
-// The fields are exported for their JSON form.
 type scale struct {
-	Model
-	// Factor has the estimated factors, and Cov is the covariance of their errors.
-	Factor [textcost.Groups]float64                  `json:"factor"`
-	Cov    [textcost.Groups][textcost.Groups]float64 `json:"cov"`
-	// Noise is the variance by which texts of the same mixture differ from each other.
-	Noise float64 `json:"noise"`
-	// Observed is the number of counts.
-	Observed int `json:"observed"`
+	factor   [textcost.Groups]float64                  // estimates of the factors,
+	cov      [textcost.Groups][textcost.Groups]float64 // and the covariance of their errors
+	noise    float64                                   // the variance by which texts of the same mixture differ from each other
+	observed int                                       // counts
 }
 
 const (
@@ -83,18 +72,18 @@ const (
 var spreads = [textcost.Groups]float64{0.09, 0.12, 0.25, 0.35, 0.4, 0.8, 0.8, 0.8, 0.8, 0.8, 0.5}
 
 func newScale(m Model) scale {
-	s := scale{Model: m, Noise: textNoise * textNoise}
+	s := scale{noise: textNoise * textNoise}
 	factor := 1.0
 	if m.Provider == "anthropic" || m.Provider == "bedrock" {
 		// Its vocabularies are not published. Reported counts are 10 % to 50 % above those of others.
 		factor = 1.25
 	}
 	for i, own := range spreads {
-		s.Factor[i] = factor
-		for j := range s.Cov[i] {
-			s.Cov[i][j] = commonSpread * commonSpread
+		s.factor[i] = factor
+		for j := range s.cov[i] {
+			s.cov[i][j] = commonSpread * commonSpread
 		}
-		s.Cov[i][i] += own * own
+		s.cov[i][i] += own * own
 	}
 	return s
 }
@@ -104,9 +93,9 @@ func newScale(m Model) scale {
 func (s *scale) predict(share [textcost.Groups]float64) (factor, variance float64, gain [textcost.Groups]float64) {
 	for i := range share {
 		for j := range share {
-			gain[i] += s.Cov[i][j] * share[j]
+			gain[i] += s.cov[i][j] * share[j]
 		}
-		factor += share[i] * s.Factor[i]
+		factor += share[i] * s.factor[i]
 		variance += share[i] * gain[i]
 	}
 	return factor, variance, gain
@@ -115,8 +104,8 @@ func (s *scale) predict(share [textcost.Groups]float64) (factor, variance float6
 // of returns the factor and the margin for a text.
 func (s *scale) of(text size) (factor, margin float64) {
 	factor, variance, _ := s.predict(text.shares())
-	if s.Observed > 0 {
-		variance += s.Noise + oneSpread*oneSpread*oneText/(oneText+text.tokens())
+	if s.observed > 0 {
+		variance += s.noise + oneSpread*oneSpread*oneText/(oneText+text.tokens())
 	}
 	return factor, 1 + 2*max(math.Sqrt(variance)/factor, minSpread)
 }
@@ -124,56 +113,34 @@ func (s *scale) of(text size) (factor, margin float64) {
 // observe corrects the scale by the ratio of the count of a text to its estimate.
 func (s *scale) observe(text size, ratio float64) {
 	factor, variance, gain := s.predict(text.shares())
-	total := variance + s.Noise
+	total := variance + s.noise
 	difference := ratio - factor
-	s.Observed++
+	s.observed++
 	// The rest, which the factors do not explain, is noise.
-	unexplained := min(max(difference*difference*s.Noise/total, minNoise), maxNoise)
-	s.Noise += (unexplained - s.Noise) / float64(min(s.Observed, window)+patience)
+	unexplained := min(max(difference*difference*s.noise/total, minNoise), maxNoise)
+	s.noise += (unexplained - s.noise) / float64(min(s.observed, window)+patience)
 	for i := range gain {
-		s.Factor[i] = min(max(s.Factor[i]+gain[i]/total*difference, 1.0/mismatch), mismatch)
+		s.factor[i] = min(max(s.factor[i]+gain[i]/total*difference, 1.0/mismatch), mismatch)
 		for j := range gain {
-			s.Cov[i][j] += drift*s.Noise - gain[i]*gain[j]/total
+			s.cov[i][j] += drift*s.noise - gain[i]*gain[j]/total
 		}
 	}
 }
 
-// sane reports whether s can be the result of observations.
-func (s *scale) sane() bool {
-	for i := range s.Factor {
-		if !(s.Factor[i] >= 1.0/mismatch && s.Factor[i] <= mismatch) {
-			return false
-		}
-		for j, c := range s.Cov[i] {
-			if c != s.Cov[j][i] || !(c*c <= s.Cov[i][i]*s.Cov[j][j]*1.001) || s.Cov[i][i] < 0 || s.Cov[i][i] > 4 {
-				return false
-			}
-		}
-	}
-	return s.Observed > 0 && s.Noise > 0 && s.Noise <= maxNoise
-}
-
-// Scales holds what is known about each model: how many tokens it counts for an estimated one, and
-// how far it may be from that. The zero value is ready for use, and knows no model. The JSON form
-// can be stored, and loaded into another Scales. Scales is safe for concurrent use.
-type Scales struct {
+// scales holds what is known about each model. The zero value knows none. It is safe for concurrent use.
+type scales struct {
 	mu     sync.Mutex
 	models map[Model]scale
 }
 
-// Of returns the factor and the margin for much ordinary text in the Latin alphabet: how many tokens
-// the model counts for each estimated one, and by what factor it may count still more. The margin is
-// 1.35 for a model that is unknown, and at least 1.05. That of a short text is larger.
-func (s *Scales) Of(m Model) (factor, margin float64) { return s.of(m, size{1 << 40}) }
-
-func (s *Scales) of(m Model, text size) (factor, margin float64) {
+func (s *scales) of(m Model, text size) (factor, margin float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.get(m)
 	return known.of(text)
 }
 
-func (s *Scales) get(m Model) scale {
+func (s *scales) get(m Model) scale {
 	if known, ok := s.models[m]; ok {
 		return known
 	}
@@ -182,7 +149,7 @@ func (s *Scales) get(m Model) scale {
 
 // observe corrects the scale of a model that counted this many tokens for a text. It ignores counts
 // that cannot be of the same request, such as 0.
-func (s *Scales) observe(m Model, text size, count int64) {
+func (s *scales) observe(m Model, text size, count int64) {
 	if !plausible(text, count) {
 		return
 	}
@@ -190,7 +157,7 @@ func (s *Scales) observe(m Model, text size, count int64) {
 	defer s.mu.Unlock()
 	next := s.get(m)
 	next.observe(text, float64(count)/text.tokens())
-	s.put(next)
+	s.put(m, next)
 }
 
 // plausible reports whether a model may have counted this many tokens for a text.
@@ -199,46 +166,15 @@ func plausible(text size, count int64) bool {
 	return ratio >= 1.0/mismatch && ratio <= mismatch // false without a text
 }
 
-func (s *Scales) put(next scale) {
+func (s *scales) put(m Model, next scale) {
 	if s.models == nil {
 		s.models = map[Model]scale{}
 	}
-	if _, ok := s.models[next.Model]; !ok && len(s.models) >= maxModels {
+	if _, ok := s.models[m]; !ok && len(s.models) >= maxModels {
 		for other := range s.models {
 			delete(s.models, other)
 			break
 		}
 	}
-	s.models[next.Model] = next
-}
-
-// MarshalJSON encodes what is known about all models.
-func (s *Scales) MarshalJSON() ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := slices.AppendSeq(make([]scale, 0, len(s.models)), maps.Values(s.models))
-	slices.SortFunc(list, func(a, b scale) int {
-		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
-	})
-	return json.Marshal(list)
-}
-
-// UnmarshalJSON replaces what is known by what MarshalJSON encoded. If it returns an error, it
-// changes nothing.
-func (s *Scales) UnmarshalJSON(data []byte) error {
-	var list []scale
-	if err := json.Unmarshal(data, &list); err != nil {
-		return fmt.Errorf("decode scales: %w", err)
-	}
-	var next Scales
-	for _, known := range list {
-		if !known.sane() {
-			return fmt.Errorf("decode scales: the scale of %s %s is out of range", known.Provider, known.Name)
-		}
-		next.put(known)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.models = next.models
-	return nil
+	s.models[m] = next
 }

@@ -134,9 +134,7 @@ type look struct {
 
 // loop returns the agent of a new process.
 func (l *long) loop() (aycoder.Agent, *compaction.Compactor) {
-	var err error
-	l.counter, err = tokens.New()
-	require.NoError(l.t, err)
+	l.counter = tokens.New()
 	keep, err := compaction.New(l.client, append(l.opts[:len(l.opts):len(l.opts)], compaction.WithCounter(l.counter))...)
 	require.NoError(l.t, err)
 	kind := l.texts[0]

@@ -85,8 +85,8 @@ func (c *chat) resolve(ask *conflict) {
 	ask.reply <- resolution{}
 }
 
-// showRegion shows both sides of a conflict, and why a text is suggested for it. The text itself is shown if it is
-// not that of a side.
+// showRegion shows both sides of a conflict, and why the first two texts are suggested for it. A text itself is shown
+// if it is not that of a side.
 func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 	g := f.Merge.Regions[o.Region]
 	side := func(mark, style string, text []byte) {
@@ -98,16 +98,14 @@ func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 	side(fmt.Sprintf("<<<<<<< yours, line %d", g.Ours.FirstLine+1), green, g.Ours.Of([]byte(f.Ours)))
 	side("=======", cyan, g.Theirs.Of([]byte(f.Theirs)))
 	c.line("  " + c.paint(faint, ">>>>>>> agent"))
-	if len(o.Suggestions) == 0 {
-		return
+	for i, s := range o.Suggestions[:min(len(o.Suggestions), 2)] {
+		why := fmt.Sprintf("%s, %s: %s", [...]string{"suggested", "or else"}[i], s.Grade, s.Reason("yours", "the agent's"))
+		if s.From == merge.Ours || s.From == merge.Theirs {
+			c.line("  " + c.paint(faint, cleanLine(why)))
+		} else {
+			side(cleanLine(why), yellow, s.Text)
+		}
 	}
-	s := o.Suggestions[0]
-	why := fmt.Sprintf("suggested, %s: %s", s.Grade, s.Reason("yours", "the agent's"))
-	if s.From == merge.Ours || s.From == merge.Theirs {
-		c.line("  " + c.paint(faint, cleanLine(why)))
-		return
-	}
-	side(cleanLine(why), yellow, s.Text)
 }
 
 // backToFile is what oneByOne returns to ask about the whole file again.
@@ -130,6 +128,9 @@ func (c *chat) oneByOne(f *edit.FileResult) (byte, error) {
 			may.add("t", "take the agent's")
 			if len(open[0].Suggestions) > 0 {
 				may.add("s", "take what is suggested")
+			}
+			if len(open[0].Suggestions) > 1 {
+				may.add("e", "or else")
 			}
 			if last != noSide {
 				may.add("r", "the same for the rest")
@@ -172,8 +173,9 @@ const noSide merge.Choice = -1
 func resolveRegion(m *merge.Result, o merge.OpenConflict, key byte, last merge.Choice) ([]int, merge.Choice, error) {
 	side := merge.ChooseOurs
 	switch key {
-	case 's':
-		return []int{o.Region}, noSide, m.ResolveWith(o.Region, o.Suggestions[0].Text)
+	case 's', 'e':
+		s := o.Suggestions[strings.IndexByte("se", key)]
+		return []int{o.Region}, noSide, m.ResolveWith(o.Region, s.Text)
 	case 'r':
 		regions, err := m.ResolveRest(o.Region-1, last)
 		return regions, last, err

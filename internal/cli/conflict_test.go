@@ -87,22 +87,38 @@ func TestConflictsOneByOne(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // each question waits until nobody is typing
-			dir := t.TempDir()
-			name := filepath.Join(dir, "a.txt")
-			require.NoError(t, os.WriteFile(name, []byte(file("base")), 0o644))
-			saves := script.Func(func(*aycoder.Request) script.Step {
-				require.NoError(t, os.WriteFile(name, []byte(file("user")), 0o644))
-				return script.Call("write_file", map[string]string{"path": "a.txt", "content": file("agent")})
-			})
-			lines := "go\n" + strings.ReplaceAll(tt.answers, " ", "\n") + "\n"
-			shown := talkWith(t, dir, lines, script.Call("read_file", map[string]string{"path": "a.txt"}), saves, script.Say("Well."))
-			inOrder(t, shown, append(tt.shown, "Well.")...)
-			data, err := os.ReadFile(name)
-			require.NoError(t, err)
-			require.True(t, strings.HasPrefix(string(data), tt.file), string(data))
+			data := conflicting(t, [3]string{file("base"), file("user"), file("agent")}, tt.answers, append(tt.shown, "Well.")...)
+			require.True(t, strings.HasPrefix(data, tt.file), data)
 			if !strings.Contains(tt.name, "markers") {
-				require.Equal(t, tt.file, string(data))
+				require.Equal(t, tt.file, data)
 			}
 		})
 	}
+}
+
+// conflicting returns what a file has in the end if the user saves it while the agent writes it, and gives these
+// answers, which are shown with the texts between them.
+func conflicting(t *testing.T, versions [3]string, answers string, shown ...string) string {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.txt")
+	require.NoError(t, os.WriteFile(name, []byte(versions[0]), 0o644))
+	saves := script.Func(func(*aycoder.Request) script.Step {
+		require.NoError(t, os.WriteFile(name, []byte(versions[1]), 0o644))
+		return script.Call("write_file", map[string]string{"path": "a.txt", "content": versions[2]})
+	})
+	lines := "go\n" + strings.ReplaceAll(answers, " ", "\n") + "\n"
+	inOrder(t, talkWith(t, dir, lines, script.Call("read_file", map[string]string{"path": "a.txt"}), saves, script.Say("Well.")), shown...)
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// After an answer that suggests a side, what a rule has found is the second suggestion.
+func TestConflictsSecondSuggestion(t *testing.T) {
+	t.Parallel()
+	version := func(name, args string) string { return name + "\n1\n2\n3\n4\nf(" + args + ")\n" }
+	texts := [3]string{version("base", "a, b, c"), version("user", "x, b, c"), version("agent", "a, b, y")}
+	data := conflicting(t, texts, "o t e y", "suggested, likely: takes the agent's and not yours, as the last conflict before",
+		"or else, hint: makes both changes, which do not overlap\n  f(x, b, y)\n", "(y/t/s/e/r/u/b)", "Write it?", "Well.")
+	require.Equal(t, version("agent", "x, b, y"), data)
 }

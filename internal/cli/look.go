@@ -63,10 +63,6 @@ func (c *chat) show(_ context.Context, words string) (string, error) {
 
 // window estimates what the next request holds.
 func (c *chat) window(context.Context, string) (string, error) {
-	counter, err := tokens.New()
-	if err != nil {
-		return "", err
-	}
 	req := &aycoder.Request{Messages: c.talk.View().Messages(c.talk.Head())}
 	for _, s := range c.runtime.Sections {
 		req.System = append(req.System, &aycoder.Text{Text: s.Text})
@@ -75,7 +71,7 @@ func (c *chat) window(context.Context, string) (string, error) {
 		spec := t.Spec()
 		req.Tools = append(req.Tools, &spec)
 	}
-	n := counter.Estimate(tokens.ModelOf(c.runtime.Client, ""), req)
+	n := tokens.New().Estimate(tokens.ModelOf(c.runtime.Client, ""), req)
 	b := n.Breakdown
 	for _, part := range []struct {
 		name   string

@@ -16,6 +16,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/bench/vocab"
@@ -23,8 +24,6 @@ import (
 )
 
 const prompt = "Go on."
-
-var model = tokens.Model{Provider: "test", Name: "test"}
 
 func main() {
 	limit := flag.Int("limit", 80, "texts of each kind")
@@ -51,11 +50,7 @@ func run(roots []string, limit int, cache string, draws int, seed uint64, unifor
 	if err != nil {
 		return err
 	}
-	counter, err := tokens.New()
-	if err != nil {
-		return err
-	}
-	m := &measurement{counter: counter, uniform: uniform, rng: rand.New(rand.NewPCG(seed, seed)), kinds: map[string][]sample{}}
+	m := &measurement{uniform: uniform, rng: rand.New(rand.NewPCG(seed, seed)), kinds: map[string][]sample{}}
 	for i, t := range texts {
 		if t.Hash&1 == 1 {
 			m.kinds[t.Kind] = append(m.kinds[t.Kind], sample{aycoder.User(t.Data), counts[i], len(t.Data)})
@@ -99,6 +94,7 @@ type sample struct {
 
 type measurement struct {
 	counter *tokens.Counter
+	models  int // that were asked
 	rng     *rand.Rand
 	kinds   map[string][]sample
 	names   []string // of kinds
@@ -177,18 +173,18 @@ func (m *measurement) more(r request, kinds []string, v, n int) request {
 }
 
 // A knowledge is what a counter knows of a model.
-type knowledge struct{ *tokens.Counter }
-
-// fresh returns a counter that knows nothing of the model, but has counted the texts before. It still has
-// what was observed, see asked.
-func (m *measurement) fresh() knowledge {
-	if err := m.counter.Scales().UnmarshalJSON([]byte("[]")); err != nil {
-		log.Fatal(err)
-	}
-	return knowledge{m.counter}
+type knowledge struct {
+	*tokens.Counter
+	model tokens.Model
 }
 
-func (k knowledge) observe(r request) { k.Observe(model, &r.req, aycoder.Usage{Input: r.count}) }
+// fresh returns a counter that has counted the texts before, and a model of which it knows nothing.
+func (m *measurement) fresh() knowledge {
+	m.models++
+	return knowledge{m.counter, tokens.Model{Provider: "test", Name: strconv.Itoa(m.models)}}
+}
+
+func (k knowledge) observe(r request) { k.Observe(k.model, &r.req, aycoder.Usage{Input: r.count}) }
 
 // asked ends a request with a new prompt. A counter finds what it has observed by the last message: if
 // that were one of the texts, the count of an earlier draw, with another vocabulary, would pass for a part of a
@@ -199,7 +195,7 @@ func (m *measurement) asked(r request, v int) request {
 
 // wrong returns the relative error of the estimate.
 func (k knowledge) wrong(r request) float64 {
-	return math.Abs(float64(k.Estimate(model, &r.req).Tokens)/float64(r.count) - 1)
+	return math.Abs(float64(k.Estimate(k.model, &r.req).Tokens)/float64(r.count) - 1)
 }
 
 // files prints the errors for single files.
@@ -253,7 +249,7 @@ func (m *measurement) budgets(name string, v, observed int, shift bool, draws in
 		var r request
 		for misses := 0; misses < 20; {
 			next := r.add(m.pick(kinds), v)
-			if k.Estimate(model, &next.req).Max() > budget {
+			if k.Estimate(k.model, &next.req).Max() > budget {
 				misses++
 				continue
 			}
