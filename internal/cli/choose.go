@@ -24,7 +24,7 @@ func (c *chat) choose(ask string, list []line.Candidate, words string) (int, err
 		case len(left) == 1 && words != "":
 			return left[0], nil
 		case len(left) == 0:
-			c.line(fmt.Sprintf("  Nothing is like %q.", cleanLine(words)))
+			c.prose("", fmt.Sprintf("  Nothing is like %q.", cleanLine(words)))
 			left = like(list, "")
 		}
 		shown, wide := left[:min(len(left), mostChoices)], 0

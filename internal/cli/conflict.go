@@ -54,8 +54,7 @@ func (c *chat) resolve(ask *conflict) {
 	f := ask.file
 	c.saidAll()
 	c.fresh()
-	c.line("")
-	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cleanLine(f.Path)) + "  you changed this file since the model read it")
+	c.headline(cleanLine(f.Path), "  you changed this file since the model read it")
 	for _, o := range f.Open() {
 		c.showRegion(f, o)
 	}
@@ -76,7 +75,7 @@ func (c *chat) resolve(ask *conflict) {
 		}
 		text, err := c.chooses(f, key)
 		if err != nil {
-			c.line("  " + c.paint(red, clean(err.Error())))
+			c.prose(red, "  "+clean(err.Error()))
 			continue
 		}
 		ask.reply <- resolution{text, true}
@@ -90,7 +89,7 @@ func (c *chat) resolve(ask *conflict) {
 func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 	g := f.Merge.Regions[o.Region]
 	side := func(mark, style string, text []byte) {
-		c.line("  " + c.paint(faint, mark))
+		c.prose(faint, "  "+mark)
 		for line := range strings.Lines(clean(string(text))) {
 			c.line("  " + c.paint(style, strings.TrimRight(line, "\n")))
 		}
@@ -104,7 +103,7 @@ func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 	s := o.Suggestions[0]
 	why := fmt.Sprintf("suggested, %s: %s", s.Grade, s.Reason("yours", "the agent's"))
 	if s.From == merge.Ours || s.From == merge.Theirs {
-		c.line("  " + c.paint(faint, cleanLine(why)))
+		c.prose(faint, "  "+cleanLine(why))
 		return
 	}
 	side(cleanLine(why), yellow, s.Text)

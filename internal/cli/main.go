@@ -232,6 +232,6 @@ func (c *chat) greet(s *session) {
 	}
 	c.prose("", strings.TrimSpace("Using "+s.model()+"."+" "+s.why)+" /help tells what else there is; ctrl-d leaves.")
 	if id := s.id(); id != "" && s.Session.Head() != 0 {
-		c.line("Going on with session " + id + ".")
+		c.prose("", "Going on with session "+id+".")
 	}
 }

@@ -61,15 +61,48 @@ func (p *paper) line(text string) {
 	p.text(text + "\n")
 }
 
-// prose writes clean text for people, broken between words. It need not be copied from the screen exactly.
+// prose writes text for people, broken between words, which need not be copied from the screen exactly. A line goes on
+// two columns to the right of its begin. The text must be clean, or painted without a style for all of it.
 func (p *paper) prose(style, text string) {
-	rows := []string{text}
-	if p.Fancy() {
-		rows = tty.Wrap(text, p.width(), "  ")
+	var rows []string
+	for line := range strings.SplitSeq(text, "\n") {
+		wrapped := []string{line}
+		if p.Fancy() {
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			wrapped = tty.Wrap(line, p.width(), strings.Repeat(" ", indent+2))
+		}
+		for _, row := range wrapped {
+			rows = append(rows, p.paint(style, row))
+		}
 	}
-	for _, row := range rows {
-		p.line(p.paint(style, row))
+	p.line(strings.Join(rows, "\n")) // at once, since a style may go on in the next row
+}
+
+// entry writes a line of a list of names, with what each is. A name without room has a line of its own.
+func (p *paper) entry(name, text string) {
+	name = "  " + name
+	indent := 27
+	if !p.Fancy() {
+		p.line(pad(name, indent-1) + " " + text)
+		return
 	}
+	if p.width() < narrow {
+		indent = 4
+	}
+	if columns(name) >= indent {
+		p.line(name)
+		name = ""
+	}
+	for _, row := range tty.Wrap(text, p.width()-indent, "") {
+		p.line(pad(name, indent) + row)
+		name = ""
+	}
+}
+
+// headline writes the title of a question, after a sign. What follows the title is not bold.
+func (p *paper) headline(title, more string) {
+	p.line("")
+	p.prose("", p.paint(yellow, p.glyph("◆", "?"))+" "+p.paint(bold, title)+more)
 }
 
 // fresh moves to the start of a line.

@@ -202,7 +202,7 @@ func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError)
 	if why != "" {
 		why = ": " + why
 	}
-	v.line("  " + v.paint(red, v.glyph("✗", "!")+" "+cleanLine(ev.Call.Name)+" refused"+why))
+	v.prose(red, "  "+v.glyph("✗", "!")+" "+cleanLine(ev.Call.Name)+" refused"+why)
 }
 
 // layout puts name and subject at the left, result and time at the right.
@@ -245,13 +245,18 @@ func (v *view) output(text string) {
 		keep = verboseLines
 	}
 	for _, line := range fold(clean(text), keep) {
-		rows := []string{v.bounded(line)}
-		if v.Fancy() {
-			rows = tty.Wrap(rows[0], max(v.width()-4, 1), "")
-		}
-		for _, row := range rows {
-			v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + row)
-		}
+		v.barred(v.bounded(line))
+	}
+}
+
+// barred writes a line of something shown, with a bar before each of its rows.
+func (p *paper) barred(line string) {
+	rows := []string{line}
+	if p.Fancy() {
+		rows = tty.Wrap(strings.ReplaceAll(line, "\t", "    "), max(p.width()-4, 1), "")
+	}
+	for _, row := range rows {
+		p.line("  " + p.paint(faint, p.glyph("│", "|")) + " " + row)
 	}
 }
 

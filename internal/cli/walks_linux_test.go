@@ -117,6 +117,7 @@ var (
 	toolTook  = regexp.MustCompile(`(?m)^([●✗] .*?\S)( {2,})((?:\S+ )*)(\d+ms|\d+\.\ds)$`)
 	took      = regexp.MustCompile(`(?m)( [·-](?: |\n  ))(?:\d+ms|\d+\.\ds)$`)
 	toolCount = regexp.MustCompile(` [·-] \d+ tools?( [·-] \d+ tokens in)`) // is left out if the time is too long
+	trusted   = regexp.MustCompile(`project:.*\n(  │ .*\n)*`)
 	sessionID = regexp.MustCompile(`session [0-9a-zA-Z-]{8,}`)
 )
 
@@ -129,6 +130,7 @@ func unstable(text string) string {
 	})
 	text = took.ReplaceAllString(text, "${1}0ms")
 	text = toolCount.ReplaceAllString(text, "$1")
+	text = trusted.ReplaceAllString(text, "project: DIRECTORY\n")
 	return sessionID.ReplaceAllString(text, "session ID")
 }
 
@@ -164,6 +166,30 @@ func TestWalkDemo(t *testing.T) {
 			require.Equal(t, tt.env != "TERM=dumb", strings.Contains(w.Raw(), "\x1b"), "sequences")
 		})
 	}
+}
+
+// withInstructions returns a function that makes a directory whose project brings texts for the model.
+func withInstructions(t *testing.T) func(dir string) {
+	return func(dir string) {
+		assert.NoError(t, os.WriteFile(filepath.Join(dir, "AGENTS.md"), []byte("Use tabs.\n"), 0o644))
+	}
+}
+
+// The question about the texts of a project comes before a model that would read them, and breaks between words.
+func TestWalkTrust(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t, "trust")
+	w.prepare = withInstructions(t)
+	w.start(40, newService(t, says("Hello.", "end_turn")).env())
+	w.screen("question", "y n")
+	w.Type("n")
+	w.screen("not trusted", "leaves.")
+	w.Type("hello\r")
+	w.expect("Hello.")
+	w.stands("")
+	w.screen("answer", "tokens in")
+	w.Type("\x04")
+	w.done(exitOK)
 }
 
 // A key leads to an answer of a service: the program shows the words that were recorded.

@@ -98,7 +98,7 @@ func (w *worktree) ask(ctx context.Context, c *chat) {
 	if lost := w.changes(ctx); lost != "" {
 		what = lost
 	}
-	c.line("The worktree " + w.name + " has " + what + ".")
+	c.prose("", "The worktree "+w.name+" has "+what+".")
 	key, err := c.answerKey("Keep it?", choices{"kKrR", "k keep · r remove, with these changes", []string{"k", "keep", "r", "remove"}}, func(string) {})
 	w.remove = err == nil && key == 'r'
 }
