@@ -215,8 +215,8 @@ func (st *settings) questions() ([]config.Question, error) {
 
 // trusts asks about what the project brings, and stores the answers. Without an answer, it stays off.
 func (c *chat) trusts(ctx context.Context, st *settings) error {
-	if st.trust == nil {
-		return nil // there is no place for an answer
+	if st.trust == nil || st.model == demoModel || st.model == "" {
+		return nil // there is no place for an answer, or nothing that would use it
 	}
 	questions, err := st.questions()
 	if err != nil {

@@ -146,7 +146,9 @@ func TestWalkDemo(t *testing.T) {
 	} {
 		t.Run(tt.file+" "+tt.env, func(t *testing.T) {
 			t.Parallel()
-			w := startWalk(t, tt.file, tt.cols, []string{tt.env})
+			w := newWalk(t, tt.file)
+			w.prepare = withInstructions(t) // the demo does not use them, and asks nothing about them
+			w.start(tt.cols, []string{tt.env})
 			yes, quit, hint := "y", "\x04", "y yes"
 			if tt.cols < 60 {
 				hint = "y n a e ?"
