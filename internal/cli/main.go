@@ -211,7 +211,18 @@ func (c *chat) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	c.settings = st
+	c.early(st)
 	return c.app.open(ctx, c.options, st)
+}
+
+// early shows the prompt of a new conversation before its agent is made. What is typed meanwhile is not lost.
+func (c *chat) early(st *settings) {
+	if o := c.options; st.model == demoModel || st.model == "" || o.last || o.resume != "" || o.prompt != "" {
+		return
+	}
+	c.editor.SetPrompt(c.label + "> ")
+	c.refresh()
+	_ = c.Flush() // the error comes again
 }
 
 // enter goes on in a session.
