@@ -39,6 +39,7 @@ type options struct {
 	worktree  string // the name of one for this session
 	profile   string
 	trust     bool
+	plain     bool
 	verbose   bool
 	version   bool
 }
@@ -79,6 +80,7 @@ func flagTable() []flagDef {
 		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, text(func(o *options) *string { return &o.worktree })},
 		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
 		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
+		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(func(o *options) *bool { return &o.plain })},
 		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(func(o *options) *bool { return &o.verbose })},
 		{"version", "", "print the version and exit", nil, onOff(func(o *options) *bool { return &o.version })},
 	}

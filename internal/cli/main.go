@@ -148,7 +148,7 @@ func (a *app) withSignals() (context.Context, func()) {
 
 // chat talks to the user in a terminal.
 func (a *app) chat(o *options) int {
-	screen, keys, err := tty.Open(a.stdin, a.stdout, tty.Options{Getenv: a.getenv})
+	screen, keys, err := tty.Open(a.stdin, a.stdout, tty.Options{Getenv: a.getenv, Plain: o.plain})
 	if err != nil {
 		fmt.Fprintln(a.stderr, "aycoder:", err)
 		return exitError

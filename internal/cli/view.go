@@ -216,7 +216,7 @@ func (v *view) layout(ev *aycoder.ToolFinished, subject string) string {
 		right = strings.TrimPrefix(right+" · "+short(ev.Elapsed), " · ")
 	}
 	if !v.Fancy() {
-		return strings.TrimRight(left+"  "+strings.ReplaceAll(right, "·", "-"), " ")
+		return strings.TrimRight(left+"  "+strings.NewReplacer("·", "-", "−", "-").Replace(right), " ")
 	}
 	width := min(v.width(), 80) - 3
 	left = fit(left, max(width-columns(right)-2, 10))

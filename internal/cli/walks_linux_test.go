@@ -142,18 +142,24 @@ func TestWalkDemo(t *testing.T) {
 		cols int
 		env  string
 	}{
-		{"demo-40", 40, ""}, {"demo-60", 60, ""}, {"demo-80", 80, ""}, {"demo-80", 80, "NO_COLOR=1"}, {"demo-200", 200, ""}, {"demo-dumb", 80, "TERM=dumb"},
+		{"demo-40", 40, ""}, {"demo-60", 60, ""}, {"demo-80", 80, ""}, {"demo-80", 80, "NO_COLOR=1"}, {"demo-200", 200, ""},
+		{"demo-dumb", 80, "TERM=dumb"}, {"demo-dumb", 80, "-plain"},
 	} {
 		t.Run(tt.file+" "+tt.env, func(t *testing.T) {
 			t.Parallel()
 			w := newWalk(t, tt.file)
 			w.prepare = withInstructions(t) // the demo does not use them, and asks nothing about them
-			w.start(tt.cols, []string{tt.env})
+			env, args := []string{tt.env}, []string(nil)
+			if tt.env == "-plain" {
+				env, args = nil, env
+			}
+			w.start(tt.cols, env, args...)
+			plain := tt.file == "demo-dumb"
 			yes, quit, hint := "y", "\x04", "y yes"
 			if tt.cols < 60 {
 				hint = "y n a e ?"
 			}
-			if tt.env == "TERM=dumb" {
+			if plain {
 				yes, quit, hint = "y\r", "/quit\r", "(y/n/a/e/?)"
 			}
 			w.screen("first run", "check pass.")
@@ -165,7 +171,10 @@ func TestWalkDemo(t *testing.T) {
 			w.Type(quit)
 			w.done(exitOK)
 			require.Equal(t, tt.env == "", regexp.MustCompile(`\x1b\[[0-9;]*(3[0-7]|4[0-7]|9[0-7])m`).MatchString(w.Raw()), "colours")
-			require.Equal(t, tt.env != "TERM=dumb", strings.Contains(w.Raw(), "\x1b"), "sequences")
+			require.Equal(t, !plain, strings.Contains(w.Raw(), "\x1b"), "sequences")
+			if plain {
+				require.NotRegexp(t, `[^\n -~\r]|\r[^\r\n]`, w.Raw(), "symbols, and lines that change")
+			}
 		})
 	}
 }
