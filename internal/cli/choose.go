@@ -71,7 +71,7 @@ func callsOf(name string) func(*chat, context.Context, string) (string, error) {
 		err := k.parse(sub)
 		switch {
 		case errors.Is(err, flag.ErrHelp):
-			b.WriteString(sub.usage())
+			b.WriteString(sub.usage(c.width()))
 			err = nil
 		case err == nil:
 			err = c.apart(ctx, func(ctx context.Context) error { return sub.run(ctx, k) })

@@ -125,7 +125,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; aycoder -h shows the flags", err)
+		return nil, fmt.Errorf("%s; aycoder -h shows the flags", unknownFlag(err, flagNames()))
 	}
 	o.prompt = strings.Join(words, " ")
 	return o, o.check()
@@ -168,4 +168,24 @@ func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
 		}
 		words, args = append(words, rest[0]), rest[1:]
 	}
+}
+
+func flagNames() (names []string) {
+	for _, f := range flagTable() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// unknownFlag returns the text of an error of package flag. That of a flag that there is not names those like it.
+func unknownFlag(err error, names []string) string {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err.Error()
+	}
+	text := "there is no flag -" + name
+	if near := similar(name, names); len(near) > 0 {
+		text += " (did you mean -" + strings.Join(near, " or -") + "?)"
+	}
+	return text
 }

@@ -95,7 +95,7 @@ func (v *view) event(ev aycoder.Event) {
 
 // style says what the terminal can show.
 func (v *view) style() paint.Style {
-	return paint.Style{Color: v.Color(), Dark: true, Width: v.width(), Plain: !v.Fancy()}
+	return paint.Style{Color: v.Color(), Dark: !v.light, Width: v.width(), Plain: !v.Fancy()}
 }
 
 // says shows a piece of the model's text. A plain terminal gets it as it is.

@@ -117,7 +117,7 @@ func (w *worktree) end(a *app) {
 		args = []string{"worktree", "remove", "--force", w.dir}
 	}
 	if _, err := git(ctx, w.main, args...); err != nil {
-		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
+		a.tell(clean(err.Error()))
 		return
 	}
 	if w.base == "" { // the branch was there before
