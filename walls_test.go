@@ -109,7 +109,7 @@ var unsafely = []string{
 
 // caches are the only variables that change. They hold values that stay the same as long
 // as a program runs.
-var caches = []string{"internal/schema.schemas", "internal/mask.ruleIndex", "config.shape", "catalog.embedded", "compaction.phrases"}
+var caches = []string{"internal/schema.schemas", "internal/mask.ruleIndex", "config.shape", "catalog.embedded", "internal/shell.tables", "compaction.phrases"}
 
 // A source is a parsed file and its directory, relative to the module.
 type source struct {

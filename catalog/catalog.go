@@ -18,7 +18,9 @@ var models string
 // Catalog is a set of models with their data. It is immutable and safe for concurrent use. A nil
 // *Catalog and the zero value have no models.
 type Catalog struct {
-	load func() *index // may be called repeatedly, and always returns the same index
+	// load returns the index of a provider, whose name is in lower case, or of all of them if it is empty. It may be
+	// called repeatedly, and always returns the same index.
+	load func(provider string) *index
 }
 
 // An index holds the models of a catalog by provider and name.
@@ -34,40 +36,76 @@ func newKey(provider, model string) key {
 	return key{strings.ToLower(provider), strings.ToLower(model)}
 }
 
-// Default returns the catalog that comes with this package. Its data is parsed once in a process, at the first
-// lookup, which takes a millisecond or two.
-func Default() *Catalog { return &Catalog{load: embedded} }
+// Default returns the catalog that comes with this package. The data of a provider is parsed once in a process, at
+// the first lookup of a model of it.
+func Default() *Catalog {
+	return &Catalog{load: func(provider string) *index { return embedded().index(provider) }}
+}
 
-// embedded returns the index of the data that comes with this package. A test checks the data as [Parse] does.
-var embedded = sync.OnceValue(func() *index {
-	var f struct {
-		Providers []struct {
-			Provider string
-			Models   []entry
-		}
+// data is a catalog whose providers are parsed when they are needed: programs ask one of them as a rule.
+type data struct {
+	providers map[string]func() *index
+	all       func() *index
+}
+
+func (d *data) index(provider string) *index {
+	if provider == "" {
+		return d.all()
 	}
-	if err := json.Unmarshal([]byte(models), &f); err != nil {
-		panic(err) // cannot happen: see above
+	if parsed := d.providers[provider]; parsed != nil {
+		return parsed()
+	}
+	return &index{}
+}
+
+// embedded is the data that comes with this package. Each provider of the file begins and ends with a line that has
+// only a brace. A test checks the data as [Parse] does.
+var embedded = sync.OnceValue(func() *data {
+	d := &data{providers: map[string]func() *index{}}
+	list := strings.TrimPrefix(models, "{\"providers\": [\n")
+	list = strings.TrimSuffix(list, "\n]}\n")
+	for part := range strings.SplitSeq(list, ",\n{\n") {
+		_, name, _ := strings.Cut(part, `"provider": "`)
+		name, _, _ = strings.Cut(name, `"`)
+		d.providers[name] = sync.OnceValue(func() *index { return parsePart("{" + strings.TrimPrefix(part, "{")) })
+	}
+	d.all = sync.OnceValue(func() *index {
+		all := &index{models: map[key]aycoder.ModelInfo{}, names: map[key]string{}}
+		for _, parsed := range d.providers {
+			x := parsed()
+			maps.Copy(all.models, x.models)
+			maps.Copy(all.names, x.names)
+		}
+		return all
+	})
+	return d
+})
+
+func parsePart(text string) *index {
+	var g struct {
+		Provider string
+		Models   []entry
+	}
+	if err := json.Unmarshal([]byte(text), &g); err != nil {
+		panic(err) // cannot happen: see embedded
 	}
 	x := &index{models: map[key]aycoder.ModelInfo{}, names: map[key]string{}}
-	for _, g := range f.Providers {
-		for _, e := range g.Models {
-			e.Provider = g.Provider
-			k := newKey(g.Provider, e.Model)
-			x.models[k] = complete(e.ModelInfo)
-			for _, name := range e.Names {
-				x.names[newKey(g.Provider, name)] = k.model
-			}
+	for _, e := range g.Models {
+		e.Provider = g.Provider
+		k := newKey(g.Provider, e.Model)
+		x.models[k] = complete(e.ModelInfo)
+		for _, name := range e.Names {
+			x.names[newKey(g.Provider, name)] = k.model
 		}
 	}
 	return x
-})
+}
 
-func (c *Catalog) index() *index {
+func (c *Catalog) index(provider string) *index {
 	if c == nil || c.load == nil {
 		return &index{}
 	}
-	return c.load()
+	return c.load(provider)
 }
 
 // Lookup returns the data about a model of a provider. The provider may have several names for
@@ -78,8 +116,8 @@ func (c *Catalog) Lookup(provider, model string) (aycoder.ModelInfo, bool) {
 	if provider == "" || model == "" || len(model) > maxName {
 		return aycoder.ModelInfo{}, false
 	}
-	x := c.index()
 	provider, model = strings.ToLower(provider), strings.ToLower(model)
+	x := c.index(provider)
 	for _, name := range spellings(provider, model) {
 		if info, ok := x.find(provider, name); ok {
 			return info, true
@@ -119,7 +157,7 @@ func clone(info aycoder.ModelInfo) aycoder.ModelInfo {
 func (c *Catalog) Models(provider string) []aycoder.ModelInfo {
 	var out []aycoder.ModelInfo
 	provider = strings.ToLower(provider)
-	for k, info := range c.index().models {
+	for k, info := range c.index(provider).models {
 		if provider == "" || k.provider == provider {
 			out = append(out, clone(info))
 		}
@@ -141,7 +179,13 @@ func (c *Catalog) With(infos ...aycoder.ModelInfo) *Catalog {
 			own = append(own, complete(clone(info)))
 		}
 	}
-	return &Catalog{load: sync.OnceValue(func() *index { return c.index().with(own) })}
+	all := sync.OnceValue(func() *index { return c.index("").with(own) })
+	return &Catalog{load: func(provider string) *index {
+		if provider == "" || slices.ContainsFunc(own, func(info aycoder.ModelInfo) bool { return strings.EqualFold(info.Provider, provider) }) {
+			return all()
+		}
+		return c.index(provider)
+	}}
 }
 
 func (x *index) with(infos []aycoder.ModelInfo) *index {

@@ -31,7 +31,7 @@ func Parse(r io.Reader) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Catalog{load: func() *index { return x }}, nil
+	return &Catalog{load: func(string) *index { return x }}, nil
 }
 
 // A file is decoded in steps, so that each problem can be reported with its place.

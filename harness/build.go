@@ -455,7 +455,7 @@ func (b *builder) session(ctx context.Context) error {
 	for name, pot := range b.Budgets {
 		opts = append(opts, session.WithValue("budget "+name, pot))
 	}
-	opts = append(opts, session.WithPrices(b.price))
+	opts = append(append(opts, session.WithPrices(b.price)), b.in.session...)
 	var err error
 	if b.in.id == "" {
 		b.Session, err = session.New(ctx, b.in.store, b.Agent, opts...)

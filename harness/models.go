@@ -32,7 +32,9 @@ func (b *builder) models(ctx context.Context) error {
 		case r.name != "":
 			var err error
 			m, err = b.model(ctx, r.name, nil)
-			errs = append(errs, err)
+			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+				errs = append(errs, err) // several roles may have the same model
+			}
 		case r.follows():
 			m = current(b.Client)
 		}

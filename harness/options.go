@@ -92,6 +92,7 @@ type setup struct {
 	approver aycoder.Approver
 	store    session.Store
 	id       string
+	session  []session.Option // further ones
 	trust    *config.Trust
 	loop     []aycoder.Option
 	tools    []tools.Option
@@ -262,10 +263,11 @@ func WithQuestions(wrap func(aycoder.Approver) aycoder.Approver) Option {
 	return required("WithQuestions", func(s *setup, f func(aycoder.Approver) aycoder.Approver) { s.wrap = f })(wrap, wrap != nil)
 }
 
-// WithStore keeps the conversation in a store: the session with the id, or a new one if id is "". Default: no
-// session, so that the host keeps the messages.
-func WithStore(store session.Store, id string) Option {
-	return required("WithStore", func(s *setup, st session.Store) { s.store, s.id = st, id })(store, store != nil)
+// WithStore keeps the conversation in a store: the session with the id, or a new one if id is "". The options are
+// further ones of the session, such as [session.WithLateCreate]. Default: no session, so that the host keeps the
+// messages.
+func WithStore(store session.Store, id string, opts ...session.Option) Option {
+	return required("WithStore", func(s *setup, st session.Store) { s.store, s.id, s.session = st, id, opts })(store, store != nil)
 }
 
 // WithTrust sets the answers of the user about commands of the project that run a shell: see [Runtime.Expand].

@@ -58,11 +58,7 @@ type outputStore struct{ *Session }
 func (s outputStore) Put(ctx context.Context, key string, data []byte) error {
 	object := append([]byte("output "+key+" of session "+s.id+"\n"), data...)
 	k := &keptOutput{Key: key, Hash: HashOf(object), Size: int64(len(object))}
-	journal := s.journal
-	if spare, ok := journal.(*spareJournal); ok {
-		journal = spare.Journal
-	}
-	remover, removes := journal.(remover)
+	remover, removes := inStore(s.journal).(remover)
 	s.mu.Lock()
 	err := s.usable("keep an output")
 	if err == nil && (k.Size > maxOutputs || !removes && s.outputs.size+k.Size > maxOutputs) {

@@ -34,7 +34,8 @@ type Session struct {
 	mu       sync.Mutex // guards all that follows, also that of the branches
 	tree     *tree
 	journal  Journal
-	source   *source // of the messages, or nil if they are in memory
+	late     *lateJournal // the journal, if the session is created late
+	source   *source      // of the messages, or nil if they are in memory
 	entry    Entry
 	branches map[string]*Branch
 	runs     int64        // the number of the last run
@@ -59,6 +60,7 @@ type config struct {
 	clock  aycoder.Clock
 	sync   Sync
 	memory bool
+	late   bool
 	dir    string
 	files  *Files
 	prices func(provider, model string) (aycoder.Price, bool)
@@ -141,7 +143,10 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 		return nil, fmt.Errorf("new session: %w", err)
 	}
 	s.id = newID()
-	if s.journal, err = store.Create(ctx, s.id); err != nil {
+	if s.config.late {
+		s.late = &lateJournal{store: store, id: s.id}
+		s.journal = s.late
+	} else if s.journal, err = store.Create(ctx, s.id); err != nil {
 		return nil, err
 	}
 	s.journal, s.source = s.config.spare(s.journal), newSource(store, s.id)
@@ -165,7 +170,11 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 // discard removes a session that could not be made.
 func (s *Session) discard(ctx context.Context) error {
 	s.detach()
-	return errors.Join(s.journal.Close(), s.store.Delete(context.WithoutCancel(ctx), s.id))
+	err := s.journal.Close()
+	if s.late == nil { // which has deleted what there was
+		err = errors.Join(err, s.store.Delete(context.WithoutCancel(ctx), s.id))
+	}
+	return err
 }
 
 func newSession(store Store, agent aycoder.Agent, opts []Option) (*Session, error) {
@@ -366,6 +375,17 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 	if len(lines) == 0 {
 		return nil
 	}
+	if s.late != nil {
+		if !says(records) && s.late.hold(lines) {
+			for _, r := range records {
+				s.used(r)
+			}
+			return nil
+		}
+		if err := s.late.begin(ctx); err != nil {
+			return s.unbegun(ctx, err)
+		}
+	}
 	at := int64(0)
 	if s.source != nil {
 		at = s.dirJournal().end()
@@ -384,6 +404,17 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 		}
 	}
 	return nil
+}
+
+// unbegun returns the error of a session that could not be created, which the next run may be able to, unless it is
+// not known what is in the store. One that goes on in memory does so.
+func (s *Session) unbegun(ctx context.Context, err error) error {
+	uncertain := errors.Is(err, ErrUncertain)
+	if !uncertain && (ctx.Err() != nil || !s.config.memory) {
+		return err
+	}
+	s.failed = err
+	return s.stopped()
 }
 
 // stopped returns why nothing is recorded, unless the session goes on in memory.

@@ -63,15 +63,12 @@ func newSource(store Store, id string) *source {
 
 // dirJournal returns the journal of a session that has a source.
 func (s *Session) dirJournal() *dirJournal {
-	if spare, ok := s.journal.(*spareJournal); ok {
-		return spare.Journal.(*dirJournal)
-	}
-	return s.journal.(*dirJournal)
+	return inStore(s.journal).(*dirJournal)
 }
 
 // stored yields the records of the journal as they are stored.
 func (s *Session) stored(ctx context.Context) iter.Seq2[located, error] {
-	if s.source != nil {
+	if s.source != nil && inStore(s.journal) != nil {
 		return s.dirJournal().located(ctx)
 	}
 	return func(yield func(located, error) bool) {

@@ -172,7 +172,7 @@ func (u *ui) answerByLine(q *question, send func(string)) (byte, error) {
 			send(ev.Text)
 		}
 		if shown {
-			u.line("  Please answer with one of " + strings.Join(q.may.words, ", "))
+			u.prose("", "  Please answer with one of "+strings.Join(q.may.words, ", "))
 		}
 		shown = false
 	}

@@ -37,14 +37,12 @@ func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 	v.verbose = v.verbose || whole
 	defer func() { v.verbose = was }()
 	v.fresh()
-	v.line("")
-	head := v.paint(yellow, v.glyph("◆", "?")) + " " + v.paint(bold, cleanLine(r.Tool))
 	if isDiff(r.Preview) {
-		v.line(head + " " + cleanLine(r.Subject))
+		v.headline(cleanLine(r.Tool), " "+cleanLine(r.Subject))
 		v.diff(r.Preview)
 		return
 	}
-	v.line(head)
+	v.headline(cleanLine(r.Tool), "")
 	if r.Preview != "" {
 		v.plain(r.Preview)
 	}
@@ -52,7 +50,7 @@ func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 		v.arguments(r.Args)
 	}
 	if len(r.Reasons) > 0 {
-		v.line("  " + v.paint(faint, words(r.Class)+": "+cleanLine(strings.Join(r.Reasons, ", "))))
+		v.prose(faint, "  "+words(r.Class)+": "+cleanLine(strings.Join(r.Reasons, ", ")))
 	}
 }
 
@@ -61,14 +59,14 @@ func isDiff(preview string) bool {
 	return strings.HasPrefix(preview, "--- ") || strings.HasPrefix(preview, "diff --git ")
 }
 
-// plain shows lines of any length.
+// plain shows all of some lines, broken between words.
 func (v *view) plain(text string) {
 	keep := previewLines
 	if v.verbose {
 		keep = verboseLines
 	}
 	for _, line := range fold(clean(text), keep) {
-		v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + line)
+		v.barred(line)
 	}
 }
 
@@ -121,7 +119,7 @@ func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
 		return c.pickHunks(a)
 	case '?':
 		c.question(&a.Request, true)
-		c.line(askHelp)
+		c.prose("", askHelp)
 	}
 	return false
 }
@@ -147,12 +145,12 @@ func (c *chat) refuse(a *aycoder.ApprovalRequested) bool {
 func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	rules := a.Request.Suggested
 	if len(rules) == 0 {
-		c.line("  No rule can describe this call; answer y or n.")
+		c.prose("", "  No rule can describe this call; answer y or n.")
 		return false
 	}
 	c.line("  Do not ask again about")
 	for i, r := range rules {
-		c.line(fmt.Sprintf("  %d  %s", i+1, describe(r)))
+		c.prose("", fmt.Sprintf("  %d  %s", i+1, describe(r)))
 	}
 	line, err := c.readLine("  Number, with s to save it for this directory (Enter: back to the question): ", "")
 	if c.halted(err) {
@@ -170,7 +168,7 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	if err == nil {
 		return true
 	}
-	c.line("  " + clean(err.Error()))
+	c.prose("", "  "+clean(err.Error()))
 	_, allowed := errors.AsType[*aycoder.RuleError](err)
 	return allowed || errors.Is(err, aycoder.ErrDecided)
 }
@@ -211,14 +209,14 @@ func (c *chat) change(a *aycoder.ApprovalRequested) bool {
 		a.Deny("end of input: nobody is there to approve")
 		return true
 	case err != nil:
-		c.line("  " + c.paint(red, clean(err.Error())))
+		c.prose(red, "  "+clean(err.Error()))
 		return false
 	case args == nil:
 		c.line("  Nothing was changed.")
 		return false
 	}
 	if err := a.AllowWith(args); err != nil {
-		c.line("  " + c.paint(red, clean(err.Error())))
+		c.prose(red, "  "+clean(err.Error()))
 		return errors.Is(err, aycoder.ErrDecided)
 	}
 	return true

@@ -195,7 +195,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	case c.over:
 		c.line(c.glyph("—", "--") + " interrupted.") // no process outlives the program
 	case c.stopping:
-		c.line(c.glyph("—", "--") + " interrupted. The conversation is kept; go on.")
+		c.prose("", c.glyph("—", "--")+" interrupted. The conversation is kept; go on.")
 		c.stopAt = time.Now()
 	case c.believes(outer, err):
 		c.turn(outer, prompt)

@@ -24,7 +24,7 @@ func (c *chat) choose(ask string, list []line.Candidate, words string) (int, err
 		case len(left) == 1 && words != "":
 			return left[0], nil
 		case len(left) == 0:
-			c.line(fmt.Sprintf("  Nothing is like %q.", cleanLine(words)))
+			c.prose("", fmt.Sprintf("  Nothing is like %q.", cleanLine(words)))
 			left = like(list, "")
 		}
 		shown, wide := left[:min(len(left), mostChoices)], 0
@@ -71,7 +71,7 @@ func callsOf(name string) func(*chat, context.Context, string) (string, error) {
 		err := k.parse(sub)
 		switch {
 		case errors.Is(err, flag.ErrHelp):
-			b.WriteString(sub.usage())
+			b.WriteString(sub.usage(c.width()))
 			err = nil
 		case err == nil:
 			err = c.apart(ctx, func(ctx context.Context) error { return sub.run(ctx, k) })

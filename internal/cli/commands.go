@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -234,14 +233,15 @@ func distance(a, b string) int {
 }
 
 func (c *chat) help(context.Context, string) (string, error) {
-	c.line("Say what is to be done. While the agent works, ctrl-c stops it, and what you\n" +
-		"type and end with Enter reaches the model at its next step. !command runs a command,\n" +
-		"whose output the model gets with your next line, and @ completes names of files.\n")
+	c.prose("", "Say what is to be done.\n"+
+		"While the agent works, ctrl-c stops it, and what you type and end with Enter reaches the model at its next step.\n"+
+		"!command runs a command, whose output the model gets with your next line.\n"+
+		"@ completes names of files.\n")
 	for _, cmd := range c.commands() {
-		c.line(fmt.Sprintf("  %s %s", pad("/"+cmd.name+" "+cmd.args, 24), cmd.help))
+		c.entry(strings.TrimSpace("/"+cmd.name+" "+cmd.args), cmd.help)
 	}
 	if names := c.libraryNames(); len(names) > 0 {
-		c.line("\nOf this project and yours: /" + cleanLine(strings.Join(names, ", /")))
+		c.prose("", "\nOf this project and yours: /"+cleanLine(strings.Join(names, ", /")))
 	}
 	return "", nil
 }
@@ -319,7 +319,7 @@ func (c *chat) clear(ctx context.Context, _ string) (string, error) {
 	if c.runtime != nil && c.runtime.Policy != nil {
 		c.runtime.Policy.Trust()
 	}
-	c.line("A new conversation begins. /tree has the one before.")
+	c.prose("", "A new conversation begins. /tree has the one before.")
 	return "", nil
 }
 
@@ -343,7 +343,7 @@ func (c *chat) rename(ctx context.Context, words string) (string, error) {
 	if err := c.talk.SetTitle(ctx, words); err != nil {
 		return "", err
 	}
-	c.line("The conversation is called " + cleanLine(words) + ".")
+	c.prose("", "The conversation is called "+cleanLine(words)+".")
 	return "", nil
 }
 

@@ -37,7 +37,7 @@ func (c *chat) compact(ctx context.Context, words string) {
 	case c.stopping:
 		c.line(c.glyph("—", "--") + " interrupted.")
 	case err != nil:
-		c.line(c.paint(red, "! "+explain(err)))
+		c.complain(err)
 	default:
 		c.compacted(done)
 	}
@@ -52,5 +52,5 @@ func (v *view) compacted(ev *aycoder.Compacted) {
 	if ev.Error != "" {
 		text += "; the model wrote no summary: " + cleanLine(ev.Error)
 	}
-	v.line(v.paint(faint, text))
+	v.prose(faint, text)
 }

@@ -54,8 +54,7 @@ func (c *chat) resolve(ask *conflict) {
 	f := ask.file
 	c.saidAll()
 	c.fresh()
-	c.line("")
-	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cleanLine(f.Path)) + "  you changed this file since the model read it")
+	c.headline(cleanLine(f.Path), "  you changed this file since the model read it")
 	for _, o := range f.Open() {
 		c.showRegion(f, o)
 	}
@@ -76,7 +75,7 @@ func (c *chat) resolve(ask *conflict) {
 		}
 		text, err := c.chooses(f, key)
 		if err != nil {
-			c.line("  " + c.paint(red, clean(err.Error())))
+			c.prose(red, "  "+clean(err.Error()))
 			continue
 		}
 		ask.reply <- resolution{text, true}
@@ -90,7 +89,7 @@ func (c *chat) resolve(ask *conflict) {
 func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 	g := f.Merge.Regions[o.Region]
 	side := func(mark, style string, text []byte) {
-		c.line("  " + c.paint(faint, mark))
+		c.prose(faint, "  "+mark)
 		for line := range strings.Lines(clean(string(text))) {
 			c.line("  " + c.paint(style, strings.TrimRight(line, "\n")))
 		}
@@ -101,7 +100,7 @@ func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 	for i, s := range o.Suggestions[:min(len(o.Suggestions), 2)] {
 		why := fmt.Sprintf("%s, %s: %s", [...]string{"suggested", "or else"}[i], s.Grade, s.Reason("yours", "the agent's"))
 		if s.From == merge.Ours || s.From == merge.Theirs {
-			c.line("  " + c.paint(faint, cleanLine(why)))
+			c.prose(faint, "  "+cleanLine(why))
 		} else {
 			side(cleanLine(why), yellow, s.Text)
 		}

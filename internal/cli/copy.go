@@ -39,7 +39,7 @@ func (c *chat) copyOut(ctx context.Context, words string) (string, error) {
 	if len(to) == 0 {
 		return "", errors.New("there is no clipboard: no program such as xclip, and no terminal that would take the text")
 	}
-	c.line("Copied " + count(strings.Count(strings.TrimSuffix(texts[n], "\n"), "\n")+1, "line") + " with " + strings.Join(to, " and "))
+	c.prose("", "Copied "+count(strings.Count(strings.TrimSuffix(texts[n], "\n"), "\n")+1, "line")+" with "+strings.Join(to, " and "))
 	return "", nil
 }
 

@@ -39,6 +39,7 @@ type options struct {
 	worktree  string // the name of one for this session
 	profile   string
 	trust     bool
+	plain     bool
 	verbose   bool
 	version   bool
 }
@@ -79,6 +80,7 @@ func flagTable() []flagDef {
 		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, text(func(o *options) *string { return &o.worktree })},
 		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
 		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
+		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(func(o *options) *bool { return &o.plain })},
 		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(func(o *options) *bool { return &o.verbose })},
 		{"version", "", "print the version and exit", nil, onOff(func(o *options) *bool { return &o.version })},
 	}
@@ -123,7 +125,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; aycoder -h shows the flags", err)
+		return nil, fmt.Errorf("%s; aycoder -h shows the flags", unknownFlag(err, flagNames()))
 	}
 	o.prompt = strings.Join(words, " ")
 	return o, o.check()
@@ -166,4 +168,24 @@ func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
 		}
 		words, args = append(words, rest[0]), rest[1:]
 	}
+}
+
+func flagNames() (names []string) {
+	for _, f := range flagTable() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// unknownFlag returns the text of an error of package flag. That of a flag that there is not names those like it.
+func unknownFlag(err error, names []string) string {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err.Error()
+	}
+	text := "there is no flag -" + name
+	if near := similar(name, names); len(near) > 0 {
+		text += " (did you mean -" + strings.Join(near, " or -") + "?)"
+	}
+	return text
 }

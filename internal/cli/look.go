@@ -24,7 +24,7 @@ import (
 // none prints a text in place of an empty list.
 func (c *chat) none(n int, text string) {
 	if n == 0 {
-		c.line(text)
+		c.prose("", text)
 	}
 }
 
@@ -38,7 +38,7 @@ func (c *chat) showDiff(context.Context, string) (string, error) {
 	defer func() { c.verbose = was }()
 	c.diff(c.changes.Diff())
 	for _, m := range c.changes.Missing() {
-		c.line(c.paint(yellow, "! "+cleanLine(m)))
+		c.prose(yellow, "! "+cleanLine(m))
 	}
 	return "", nil
 }
@@ -86,7 +86,7 @@ func (c *chat) window(context.Context, string) (string, error) {
 	if all := c.windowSize(); all > 0 {
 		text = fmt.Sprintf("%9d  together, %d %% of %d", n.Tokens, n.Tokens*100/all, all)
 	}
-	c.line(text + " (an estimate, before anything is left out)")
+	c.prose("", text+" (an estimate, before anything is left out)")
 	return "", nil
 }
 
@@ -134,11 +134,11 @@ func (c *chat) permissions(ctx context.Context, words string) (string, error) {
 		if k.scope == aycoder.Saved {
 			from = "of yours"
 		}
-		c.line(fmt.Sprintf("%4d  %s %s  %s", i+1, k.rule.Action, cleanLine(k.rule.String()), c.paint(faint, from)))
+		c.prose("", fmt.Sprintf("%4d  %s %s  %s", i+1, k.rule.Action, cleanLine(k.rule.String()), c.paint(faint, from)))
 	}
 	for _, source := range []policy.Source{policy.Managed, policy.Project} {
 		for _, r := range p.Rules(source) {
-			c.line(fmt.Sprintf("      %s %s  %s", r.Action, cleanLine(r.String()), c.paint(faint, "of "+string(source))))
+			c.prose("", fmt.Sprintf("      %s %s  %s", r.Action, cleanLine(r.String()), c.paint(faint, "of "+string(source))))
 		}
 	}
 	c.none(len(mine), "You have made no rules.")
@@ -160,7 +160,7 @@ func (c *chat) dropRule(ctx context.Context, mine []keptRule, number string) err
 	if !found {
 		return errors.New("this rule is one of the configuration: change it there")
 	}
-	c.line("Taken back: " + cleanLine(k.rule.String()))
+	c.prose("", "Taken back: "+cleanLine(k.rule.String()))
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (c *chat) todo(context.Context, string) (string, error) {
 		tools.TodoPending: "[ ]", tools.TodoInProgress: "[>]", tools.TodoCompleted: "[x]", tools.TodoCancelled: "[-]",
 	}
 	for _, item := range items {
-		c.line(marks[item.Status] + " " + cleanLine(item.Content))
+		c.prose("", marks[item.Status]+" "+cleanLine(item.Content))
 	}
 	c.none(len(items), "There are no tasks.")
 	return "", nil
@@ -194,7 +194,7 @@ func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
 			continue
 		}
 		open++
-		c.line(cleanLine(string(l.Source)) + ": " + cleanLine(strings.Trim(l.Pattern+" -> "+l.Rule, " ->")))
+		c.prose("", cleanLine(string(l.Source))+": "+cleanLine(strings.Trim(l.Pattern+" -> "+l.Rule, " ->")))
 	}
 	c.none(open, "There are no open lessons.")
 	return "", nil
@@ -210,7 +210,7 @@ func (c *chat) jobs(ctx context.Context, words string) (string, error) {
 	}
 	all := c.runtime.Jobs.Jobs()
 	for _, j := range all {
-		c.line(fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
+		c.prose("", fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
 	}
 	c.none(len(all), "There are no background jobs.")
 	return "", nil
@@ -227,7 +227,7 @@ func (c *chat) library() *project.Library {
 func (c *chat) agents(context.Context, string) (string, error) {
 	list := c.library().Agents
 	for _, a := range list {
-		c.line(cleanLine(a.Name + ": " + a.Description))
+		c.prose("", cleanLine(a.Name+": "+a.Description))
 	}
 	c.none(len(list), "There are no agents of this project or of yours.")
 	return "", nil
@@ -236,13 +236,13 @@ func (c *chat) agents(context.Context, string) (string, error) {
 func (c *chat) skills(context.Context, string) (string, error) {
 	lib := c.library()
 	for _, s := range lib.Skills {
-		c.line("/" + cleanLine(s.Name+": "+s.Description))
+		c.prose("", "/"+cleanLine(s.Name+": "+s.Description))
 	}
 	for _, cmd := range lib.Commands {
-		c.line("/" + cleanLine(cmd.Name+" "+cmd.ArgumentHint+": "+cmd.Description))
+		c.prose("", "/"+cleanLine(cmd.Name+" "+cmd.ArgumentHint+": "+cmd.Description))
 	}
 	for _, w := range lib.Warnings {
-		c.line(c.paint(yellow, "! "+cleanLine(w.String())))
+		c.prose(yellow, "! "+cleanLine(w.String()))
 	}
 	c.none(len(lib.Skills)+len(lib.Commands), "There are no skills or commands of this project or of yours.")
 	return "", nil
@@ -255,7 +255,7 @@ func (c *chat) hooks(context.Context, string) (string, error) {
 	}
 	list := c.runtime.Hooks.Hooks()
 	for _, h := range list {
-		c.line(cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
+		c.prose("", cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
 	}
 	c.none(len(list), "There are no hooks.")
 	return "", nil
@@ -281,7 +281,7 @@ func (c *chat) servers(context.Context, string) (string, error) {
 		case len(names) > 0:
 			state = strings.Join(names, ", ")
 		}
-		c.line(cleanLine(name + ": " + state))
+		c.prose("", cleanLine(name+": "+state))
 	}
 	c.none(len(all), "There are no servers in the configuration.")
 	return "", nil
@@ -339,6 +339,6 @@ func (c *chat) export(_ context.Context, name string) (string, error) {
 	if err := create(name, write); err != nil {
 		return "", err
 	}
-	c.line("Written: " + cleanLine(name))
+	c.prose("", "Written: "+cleanLine(name))
 	return "", nil
 }

@@ -75,7 +75,7 @@ func (a *app) run(args []string) int {
 		err = os.Chdir(o.dir)
 	}
 	if err != nil {
-		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
+		a.tell(clean(err.Error()))
 		return exitUsage
 	}
 	if o.worktree != "" {
@@ -112,9 +112,18 @@ func (a *app) unwritten(err error) int {
 	return exitError
 }
 
+// tell writes a line about what the program does not do. In a terminal it breaks between words.
+func (a *app) tell(text string) {
+	text = "aycoder: " + text
+	if isTerminal(a.stderr) {
+		text = strings.Join(tty.Wrap(text, columnsOf(a.stderr), "  "), "\n")
+	}
+	fmt.Fprintln(a.stderr, text)
+}
+
 // failed tells why the program does not work, and returns the exit code.
 func (a *app) failed(err error) int {
-	fmt.Fprintln(a.stderr, "aycoder:", explain(err))
+	a.tell(explain(err))
 	return usageOr(err)
 }
 
@@ -148,7 +157,7 @@ func (a *app) withSignals() (context.Context, func()) {
 
 // chat talks to the user in a terminal.
 func (a *app) chat(o *options) int {
-	screen, keys, err := tty.Open(a.stdin, a.stdout, tty.Options{Getenv: a.getenv})
+	screen, keys, err := tty.Open(a.stdin, a.stdout, tty.Options{Getenv: a.getenv, Plain: o.plain})
 	if err != nil {
 		fmt.Fprintln(a.stderr, "aycoder:", err)
 		return exitError
@@ -190,7 +199,7 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 	history, err := line.LoadHistory(name, dir)
 	c := &chat{app: a, options: o, history: history, more: a.extensions, conflicts: make(conflicts)}
 	c.ui = &ui{
-		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
+		view: newView(&paper{Screen: screen, light: isLight(a.getenv("COLORFGBG"))}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
 	}
 	c.image = c.pasteImage
@@ -211,7 +220,18 @@ func (c *chat) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	c.settings = st
+	c.early(st)
 	return c.app.open(ctx, c.options, st)
+}
+
+// early shows the prompt of a new conversation before its agent is made. Keys that are pressed meanwhile wait.
+func (c *chat) early(st *settings) {
+	if o := c.options; st.model == demoModel || st.model == "" || o.last || o.resume != "" || o.prompt != "" {
+		return
+	}
+	c.editor.SetPrompt(c.label + "> ")
+	c.refresh()
+	_ = c.Flush() // the error comes again
 }
 
 // enter goes on in a session.
@@ -232,6 +252,6 @@ func (c *chat) greet(s *session) {
 	}
 	c.prose("", strings.TrimSpace("Using "+s.model()+"."+" "+s.why)+" /help tells what else there is; ctrl-d leaves.")
 	if id := s.id(); id != "" && s.Session.Head() != 0 {
-		c.line("Going on with session " + id + ".")
+		c.prose("", "Going on with session "+id+".")
 	}
 }

@@ -117,7 +117,7 @@ func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
 		return "", err
 	}
 	c.settings.model, c.settings.fixed = name, true // also in a session that is resumed
-	c.line("From the next turn on, " + c.name() + " is asked.")
+	c.prose("", "From the next turn on, "+c.name()+" is asked.")
 	return "", nil
 }
 

@@ -102,7 +102,7 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 		return err
 	}
 	for _, id := range ids {
-		err = s.build(ctx, ".", o, append(slices.Clip(opts), harness.WithStore(p.store, id)))
+		err = s.build(ctx, ".", o, append(slices.Clip(opts), harness.WithStore(p.store, id, sessions.WithLateCreate())))
 		if _, busy := errors.AsType[*sessions.BusyError](err); !busy || o.resume != "" {
 			break
 		}
@@ -111,22 +111,8 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 		return err
 	}
 	s.kept = p.kept
-	if s.kept && s.Session.View().Len() == 1 {
-		s.closers = append(s.closers, s.forget(p.store)) // runs before the session is closed
-	}
 	s.resumed(o)
 	return nil
-}
-
-// forget returns a function that removes the session if nothing was said in it.
-func (s *session) forget(store sessions.Store) func() error {
-	return func() error {
-		if s.Session.View().Len() > 1 || s.Session.Pending() != nil {
-			return nil
-		}
-		id := s.Session.ID()
-		return errors.Join(s.Session.Close(), store.Delete(context.Background(), id))
-	}
 }
 
 // resumed tells what is not as it was when the session was used last. A flag takes precedence over what the

@@ -9,23 +9,31 @@ import (
 
 // The styles: parameters of the SGR sequence.
 const (
-	bold   = "1"
-	faint  = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	cyan   = "36"
+	bold    = "1"
+	faint   = "2"
+	red     = "31"
+	green   = "32"
+	yellow  = "33"
+	magenta = "35"
+	cyan    = "36"
 )
 
 // A paper is what is printed for people: lines, and text that streams.
 type paper struct {
 	*tty.Screen
 	within bool // the last line is not complete
+	light  bool // the background, as far as it is known
 }
 
 // plainPaper writes text without escape sequences.
 func plainPaper(w io.Writer) *paper {
 	return &paper{Screen: tty.New(w, func() (cols, rows int) { return 80, 24 }, tty.Options{Plain: true})}
+}
+
+// isLight reports whether a value of COLORFGBG, such as 0;15, says that the background is light: white or light grey.
+func isLight(colours string) bool {
+	background := colours[strings.LastIndexByte(colours, ';')+1:]
+	return background == "7" || background == "15"
 }
 
 // width returns the number of columns.
@@ -39,6 +47,9 @@ func (p *paper) paint(style, text string) string {
 	colour := style != bold && style != faint
 	if text == "" || !p.Fancy() || colour && !p.Color() {
 		return text
+	}
+	if style == yellow && p.light { // on white, it cannot be read
+		style = magenta
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
@@ -61,15 +72,48 @@ func (p *paper) line(text string) {
 	p.text(text + "\n")
 }
 
-// prose writes clean text for people, broken between words. It need not be copied from the screen exactly.
+// prose writes text for people, broken between words, which need not be copied from the screen exactly. A line goes on
+// two columns to the right of its begin. The text must be clean, or painted without a style for all of it.
 func (p *paper) prose(style, text string) {
-	rows := []string{text}
-	if p.Fancy() {
-		rows = tty.Wrap(text, p.width(), "  ")
+	var rows []string
+	for line := range strings.SplitSeq(text, "\n") {
+		wrapped := []string{line}
+		if p.Fancy() {
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			wrapped = tty.Wrap(line, p.width(), strings.Repeat(" ", indent+2))
+		}
+		for _, row := range wrapped {
+			rows = append(rows, p.paint(style, row))
+		}
 	}
-	for _, row := range rows {
-		p.line(p.paint(style, row))
+	p.line(strings.Join(rows, "\n")) // at once, since a style may go on in the next row
+}
+
+// entry writes a line of a list of names, with what each is. A long name has a separate line.
+func (p *paper) entry(name, text string) {
+	name = "  " + name
+	indent := 27
+	if !p.Fancy() {
+		p.line(pad(name, indent-1) + " " + text)
+		return
 	}
+	if p.width() < narrow {
+		indent = 4
+	}
+	if columns(name) >= indent {
+		p.line(name)
+		name = ""
+	}
+	for _, row := range tty.Wrap(text, p.width()-indent, "") {
+		p.line(pad(name, indent) + row)
+		name = ""
+	}
+}
+
+// headline writes the title of a question, after a sign, and behind it more that is not bold.
+func (p *paper) headline(title, more string) {
+	p.line("")
+	p.prose("", p.paint(yellow, p.glyph("◆", "?"))+" "+p.paint(bold, title)+more)
 }
 
 // fresh moves to the start of a line.

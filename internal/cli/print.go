@@ -41,12 +41,12 @@ func (a *app) print(o *options, bare bool) int {
 	}
 	switch empty := in.Prompt == "" && len(in.Parts) == 0; {
 	case err != nil:
-		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
+		a.tell(clean(err.Error()))
 		return exitUsage
 	case empty && bare && st.guessed:
 		return a.unattended(ctx, o)
 	case empty && o.resume == "" && !o.last:
-		fmt.Fprint(a.stderr, "aycoder: nothing to do: give a prompt, as in aycoder -p \"explain main.go\"\n\n"+a.usage())
+		a.tell("nothing to do: give a prompt, as in aycoder -p \"explain main.go\"\n\n" + a.usage())
 		return exitUsage
 	}
 	return a.answer(ctx, o, st, in)
@@ -74,7 +74,7 @@ func (a *app) answer(ctx context.Context, o *options, st *settings, in aycoder.I
 	}
 	defer s.close()
 	if in.Prompt == "" && len(in.Parts) == 0 && s.Session.Pending() == nil {
-		fmt.Fprintln(a.stderr, "aycoder: nothing to do: the session does not wait for anything; give a prompt")
+		a.tell("nothing to do: the session does not wait for anything; give a prompt")
 		return exitUsage
 	}
 	p := newPrinter(a, o)

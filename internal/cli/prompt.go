@@ -34,7 +34,7 @@ func (a *app) promptOf(ctx context.Context, o *options) (in aycoder.Input, err e
 		}
 		piped, err = readPiped(ctx, a.stdin, wait)
 		if errors.Is(err, errSilent) {
-			fmt.Fprintln(a.stderr, "aycoder: nothing came from standard input for 3 seconds, so it is left alone (</dev/null saves the wait)")
+			a.tell("nothing came from standard input for 3 seconds, so it is left alone (</dev/null saves the wait)")
 			err = nil
 		}
 	}

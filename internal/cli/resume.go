@@ -25,7 +25,7 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	}
 	all = slices.DeleteFunc(all, func(e sessions.Entry) bool { return e.ID == c.session.id() })
 	if len(all) == 0 {
-		c.line("There is no other conversation of this directory.")
+		c.prose("", "There is no other conversation of this directory.")
 		return "", nil
 	}
 	var list []line.Candidate

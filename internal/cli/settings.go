@@ -215,8 +215,8 @@ func (st *settings) questions() ([]config.Question, error) {
 
 // trusts asks about what the project brings, and stores the answers. Without an answer, it stays off.
 func (c *chat) trusts(ctx context.Context, st *settings) error {
-	if st.trust == nil {
-		return nil // there is no place for an answer
+	if st.trust == nil || st.model == demoModel || st.model == "" {
+		return nil // there is no place for an answer, or nothing that would use it
 	}
 	questions, err := st.questions()
 	if err != nil {
@@ -251,7 +251,7 @@ func (c *chat) trustAgain(ctx context.Context, _ string) (string, error) {
 		return "", err
 	}
 	if st.texts = yes; yes != was {
-		c.line("This takes effect with the next conversation (/resume, or when you start again).")
+		c.prose("", "This takes effect with the next conversation (/resume, or when you start again).")
 	}
 	return "", c.reload(ctx)
 }
@@ -294,7 +294,6 @@ func (c *chat) reload(ctx context.Context) error {
 // brings shows what a project brings.
 func (c *chat) brings(q config.Question) {
 	c.fresh()
-	c.line("")
 	what := map[config.Kind]string{
 		kindTexts:           "texts of this project for the model: instructions, skills, commands, agents, lessons",
 		config.KindSettings: "settings of this project",
@@ -302,7 +301,7 @@ func (c *chat) brings(q config.Question) {
 		config.KindServer:   "a server that would be started or connected to",
 		harness.KindCommand: "commands in a prompt of this project, which run when you call it",
 	}[q.Kind]
-	c.line(c.paint(yellow, c.glyph("◆", "?")) + " " + c.paint(bold, cmp.Or(what, words(string(q.Kind)))))
+	c.headline(cmp.Or(what, words(string(q.Kind))), "")
 	show := func(name string, list ...string) {
 		if text := strings.Join(list, ", "); text != "" {
 			c.plain(name + ": " + text)

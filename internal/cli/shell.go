@@ -36,7 +36,7 @@ func (c *chat) shell(ctx context.Context, command string) error {
 	})
 	if done != nil {
 		heard := c.heard + "\n\nI have run a command:\n\n$ " + command + "\n" + strings.TrimRight(done.Output.Text(), "\n") + "\n"
-		c.line(c.paint(faint, "The model gets this with your next line."))
+		c.prose(faint, "The model gets this with your next line.")
 		c.heard = strings.ToValidUTF8(heard[max(len(heard)-maxHeard, 0):], "")
 	}
 	if c.stopping {

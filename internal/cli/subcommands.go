@@ -92,7 +92,7 @@ func (a *app) call(c subcommand, args []string) int {
 	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}}
 	err := k.parse(c)
 	if errors.Is(err, flag.ErrHelp) {
-		return a.say(c.usage())
+		return a.say(c.usage(columnsOf(a.stdout)))
 	}
 	if err == nil {
 		err = c.run(ctx, k)
@@ -130,7 +130,11 @@ func (k *call) parse(c subcommand) error {
 	case errors.Is(err, flag.ErrHelp) || len(words) > 0 && words[0] == "help":
 		return flag.ErrHelp
 	case err != nil:
-		return c.wrong(err.Error())
+		names := []string{"json"}
+		for _, f := range c.flags {
+			names = append(names, f.name)
+		}
+		return c.wrong(unknownFlag(err, names))
 	case len(c.actions) == 0 && len(words) > 0:
 		return c.wrong("it takes no arguments")
 	case len(c.actions) == 0:
@@ -166,7 +170,7 @@ func (c subcommand) wrong(what string) error {
 }
 
 // usage returns the text of -h.
-func (c subcommand) usage() string {
+func (c subcommand) usage(width int) string {
 	var b strings.Builder
 	form := "usage: aycoder " + c.name + " [flags]"
 	if len(c.actions) > 0 {
@@ -181,7 +185,7 @@ func (c subcommand) usage() string {
 		entry(&b, "-"+f.name, f.help)
 	}
 	entry(&b, "-json", "print JSON")
-	return b.String()
+	return shaped(b.String(), width)
 }
 
 // arg returns an argument behind the action, or "".

@@ -23,7 +23,7 @@ func TestHelp(t *testing.T) {
 	for _, c := range a.subcommands() {
 		require.Contains(t, help.out, "\n  "+c.name+" ")
 		got := runProgram(t, nil, "", c.name, "-h")
-		require.Equal(t, ended{c.usage(), "", exitOK}, got)
+		require.Equal(t, ended{c.usage(usageWidth), "", exitOK}, got)
 		require.Equal(t, exitUsage, runProgram(t, nil, "", c.name, "-nonsense").code)
 	}
 	for _, f := range flagTable() {

@@ -241,7 +241,7 @@ func (c *chat) moved(move *sessions.Move, err error) error {
 		if f.Reason != "" {
 			text += ": " + cleanLine(f.Reason)
 		}
-		c.line("  " + c.paint(faint, text))
+		c.prose(faint, "  "+text)
 	}
 	c.goesOn()
 	return nil
@@ -254,5 +254,5 @@ func (c *chat) goesOn() {
 	if p := promptBefore(v, c.talk.Head()); p != sessions.Root {
 		where = "the answer to: " + fit(promptOf(v.Node(p)), 60)
 	}
-	c.line("The conversation goes on behind " + where)
+	c.prose("", "The conversation goes on behind "+where)
 }

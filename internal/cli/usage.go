@@ -2,7 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 const usageHead = `usage: aycoder [flags] [prompt]
@@ -14,12 +19,12 @@ const usageHead = `usage: aycoder [flags] [prompt]
   cat log | aycoder -p "what broke?"
   aycoder -p "fix the lint errors" -allow edit_file -allow 'bash:go vet *'
 
-The model is that of the configuration or of -model, or else that of the first
-provider whose key is in the environment, or else one of an Ollama on this machine.
-Without any of them and without a prompt, a scripted model shows a demo.
+The model is that of the configuration or of -model, or else that of the first ` +
+	`provider whose key is in the environment, or else one of an Ollama on this machine. ` +
+	`Without any of them and without a prompt, a scripted model shows a demo.
 
-Settings are in ~/.config/aycoder/config.toml and .aycoder/config.toml. What a project
-brings is off until you have trusted it: in a terminal, you are asked.
+Settings are in ~/.config/aycoder/config.toml and .aycoder/config.toml. What a project ` +
+	`brings is off until you have trusted it: in a terminal, you are asked.
 `
 
 // An exitStatus is what the program tells the one that has started it.
@@ -59,27 +64,46 @@ func (a *app) usage() string {
 	for _, e := range exitTable() {
 		entry(&b, fmt.Sprint(e.code), e.meaning)
 	}
-	return b.String()
+	return shaped(b.String(), columnsOf(a.stdout))
 }
 
 const (
 	entryColumn = 20 // in which the description begins
-	usageWidth  = 86
+	usageWidth  = 80 // where there is no terminal, or a wide one
 )
 
-// entry writes a name with its description, which may take several lines.
+// entry writes a name with its description, on one line if there is room for the name.
 func entry(b *strings.Builder, name, help string) {
-	line := fmt.Sprintf("  %-*s", entryColumn-3, name)
-	if len(line) >= entryColumn {
-		b.WriteString(line + "\n")
-		line = strings.Repeat(" ", entryColumn-1)
+	name = "  " + name
+	if len(name) >= entryColumn-1 {
+		b.WriteString(name + "\n")
+		name = ""
 	}
-	for word := range strings.FieldsSeq(help) {
-		if len(line)+1+len(word) > usageWidth {
-			b.WriteString(line + "\n")
-			line = strings.Repeat(" ", entryColumn-1)
+	fmt.Fprintf(b, "%-*s%s\n", entryColumn, name, help)
+}
+
+// shaped breaks the lines of a text between words. An entry goes on in the column of its description, if there is
+// room.
+func shaped(text string, width int) string {
+	width = min(width, usageWidth)
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		hang := ""
+		if strings.HasPrefix(line, "  ") {
+			hang = strings.Repeat(" ", entryColumn)
+			if width < narrow {
+				hang = "      "
+			}
 		}
-		line += " " + word
+		out = append(out, tty.Wrap(line, width, hang)...)
 	}
-	b.WriteString(line + "\n")
+	return strings.Join(out, "\n")
+}
+
+// columnsOf returns the width of a terminal, or that of a usual one.
+func columnsOf(f *os.File) int {
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		return width
+	}
+	return usageWidth
 }

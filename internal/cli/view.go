@@ -95,7 +95,7 @@ func (v *view) event(ev aycoder.Event) {
 
 // style says what the terminal can show.
 func (v *view) style() paint.Style {
-	return paint.Style{Color: v.Color(), Dark: true, Width: v.width(), Plain: !v.Fancy()}
+	return paint.Style{Color: v.Color(), Dark: !v.light, Width: v.width(), Plain: !v.Fancy()}
 }
 
 // says shows a piece of the model's text. A plain terminal gets it as it is.
@@ -202,7 +202,7 @@ func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError)
 	if why != "" {
 		why = ": " + why
 	}
-	v.line("  " + v.paint(red, v.glyph("✗", "!")+" "+cleanLine(ev.Call.Name)+" refused"+why))
+	v.prose(red, "  "+v.glyph("✗", "!")+" "+cleanLine(ev.Call.Name)+" refused"+why)
 }
 
 // layout puts name and subject at the left, result and time at the right.
@@ -216,7 +216,7 @@ func (v *view) layout(ev *aycoder.ToolFinished, subject string) string {
 		right = strings.TrimPrefix(right+" · "+short(ev.Elapsed), " · ")
 	}
 	if !v.Fancy() {
-		return strings.TrimRight(left+"  "+strings.ReplaceAll(right, "·", "-"), " ")
+		return strings.TrimRight(left+"  "+strings.NewReplacer("·", "-", "−", "-").Replace(right), " ")
 	}
 	width := min(v.width(), 80) - 3
 	left = fit(left, max(width-columns(right)-2, 10))
@@ -245,13 +245,18 @@ func (v *view) output(text string) {
 		keep = verboseLines
 	}
 	for _, line := range fold(clean(text), keep) {
-		rows := []string{v.bounded(line)}
-		if v.Fancy() {
-			rows = tty.Wrap(rows[0], max(v.width()-4, 1), "")
-		}
-		for _, row := range rows {
-			v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + row)
-		}
+		v.barred(v.bounded(line))
+	}
+}
+
+// barred writes a line of something shown, with a bar before each of its rows.
+func (p *paper) barred(line string) {
+	rows := []string{line}
+	if p.Fancy() {
+		rows = tty.Wrap(strings.ReplaceAll(line, "\t", "    "), max(p.width()-4, 1), "")
+	}
+	for _, row := range rows {
+		p.line("  " + p.paint(faint, p.glyph("│", "|")) + " " + row)
 	}
 }
 

@@ -117,6 +117,7 @@ var (
 	toolTook  = regexp.MustCompile(`(?m)^([●✗] .*?\S)( {2,})((?:\S+ )*)(\d+ms|\d+\.\ds)$`)
 	took      = regexp.MustCompile(`(?m)( [·-](?: |\n  ))(?:\d+ms|\d+\.\ds)$`)
 	toolCount = regexp.MustCompile(` [·-] \d+ tools?( [·-] \d+ tokens in)`) // is left out if the time is too long
+	trusted   = regexp.MustCompile(`project:.*\n(  │ .*\n)*`)
 	sessionID = regexp.MustCompile(`session [0-9a-zA-Z-]{8,}`)
 )
 
@@ -129,6 +130,7 @@ func unstable(text string) string {
 	})
 	text = took.ReplaceAllString(text, "${1}0ms")
 	text = toolCount.ReplaceAllString(text, "$1")
+	text = trusted.ReplaceAllString(text, "project: DIRECTORY\n")
 	return sessionID.ReplaceAllString(text, "session ID")
 }
 
@@ -140,16 +142,24 @@ func TestWalkDemo(t *testing.T) {
 		cols int
 		env  string
 	}{
-		{"demo-40", 40, ""}, {"demo-60", 60, ""}, {"demo-80", 80, ""}, {"demo-80", 80, "NO_COLOR=1"}, {"demo-200", 200, ""}, {"demo-dumb", 80, "TERM=dumb"},
+		{"demo-40", 40, ""}, {"demo-60", 60, ""}, {"demo-80", 80, ""}, {"demo-80", 80, "NO_COLOR=1"}, {"demo-200", 200, ""},
+		{"demo-dumb", 80, "TERM=dumb"}, {"demo-dumb", 80, "-plain"},
 	} {
 		t.Run(tt.file+" "+tt.env, func(t *testing.T) {
 			t.Parallel()
-			w := startWalk(t, tt.file, tt.cols, []string{tt.env})
+			w := newWalk(t, tt.file)
+			w.prepare = withInstructions(t) // the demo does not use them, and asks nothing about them
+			env, args := []string{tt.env}, []string(nil)
+			if tt.env == "-plain" {
+				env, args = nil, env
+			}
+			w.start(tt.cols, env, args...)
+			plain := tt.file == "demo-dumb"
 			yes, quit, hint := "y", "\x04", "y yes"
 			if tt.cols < 60 {
 				hint = "y n a e ?"
 			}
-			if tt.env == "TERM=dumb" {
+			if plain {
 				yes, quit, hint = "y\r", "/quit\r", "(y/n/a/e/?)"
 			}
 			w.screen("first run", "check pass.")
@@ -161,9 +171,36 @@ func TestWalkDemo(t *testing.T) {
 			w.Type(quit)
 			w.done(exitOK)
 			require.Equal(t, tt.env == "", regexp.MustCompile(`\x1b\[[0-9;]*(3[0-7]|4[0-7]|9[0-7])m`).MatchString(w.Raw()), "colours")
-			require.Equal(t, tt.env != "TERM=dumb", strings.Contains(w.Raw(), "\x1b"), "sequences")
+			require.Equal(t, !plain, strings.Contains(w.Raw(), "\x1b"), "sequences")
+			if plain {
+				require.NotRegexp(t, `[^\n -~\r]|\r[^\r\n]`, w.Raw(), "symbols, and lines that change")
+			}
 		})
 	}
+}
+
+// withInstructions returns a function that makes a directory whose project brings texts for the model.
+func withInstructions(t *testing.T) func(dir string) {
+	return func(dir string) {
+		assert.NoError(t, os.WriteFile(filepath.Join(dir, "AGENTS.md"), []byte("Use tabs.\n"), 0o644))
+	}
+}
+
+// The question about the texts of a project comes before a model that would read them, and breaks between words.
+func TestWalkTrust(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t, "trust")
+	w.prepare = withInstructions(t)
+	w.start(40, newService(t, says("Hello.", "end_turn")).env())
+	w.screen("question", "y n")
+	w.Type("n")
+	w.screen("not trusted", "leaves.")
+	w.Type("hello\r")
+	w.expect("Hello.")
+	w.stands("")
+	w.screen("answer", "tokens in")
+	w.Type("\x04")
+	w.done(exitOK)
 }
 
 // A key leads to an answer of a service: the program shows the words that were recorded.

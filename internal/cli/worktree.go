@@ -98,7 +98,7 @@ func (w *worktree) ask(ctx context.Context, c *chat) {
 	if lost := w.changes(ctx); lost != "" {
 		what = lost
 	}
-	c.line("The worktree " + w.name + " has " + what + ".")
+	c.prose("", "The worktree "+w.name+" has "+what+".")
 	key, err := c.answerKey("Keep it?", choices{"kKrR", "k keep · r remove, with these changes", []string{"k", "keep", "r", "remove"}}, func(string) {})
 	w.remove = err == nil && key == 'r'
 }
@@ -117,7 +117,7 @@ func (w *worktree) end(a *app) {
 		args = []string{"worktree", "remove", "--force", w.dir}
 	}
 	if _, err := git(ctx, w.main, args...); err != nil {
-		fmt.Fprintln(a.stderr, "aycoder:", clean(err.Error()))
+		a.tell(clean(err.Error()))
 		return
 	}
 	if w.base == "" { // the branch was there before

@@ -409,6 +409,6 @@ func asksVersion(name string, argv []word) bool {
 		return false
 	}
 	arg := argv[1].text
-	_, row := rows[name]
+	_, row := tables().rows[name]
 	return arg == "--version" && (row || versions[name]) || arg == "--help" && row || saysVersion[name+" "+arg]
 }

@@ -16,8 +16,8 @@ const MaxScript = maxScript
 
 // Programs are the programs, and subcommands of git, that may run unasked.
 func Programs() []string {
-	names := slices.Collect(maps.Keys(rows))
-	for sub := range gitRows {
+	names := slices.Collect(maps.Keys(tables().rows))
+	for sub := range tables().gitRows {
 		names = append(names, "git "+sub)
 	}
 	slices.Sort(names)

@@ -194,7 +194,7 @@ func fd(c *call, argv []word) {
 			break
 		}
 	}
-	o := c.options(rows["fd"], args)
-	c.operands(rows["fd"], o)
+	o := c.options(tables().rows["fd"], args)
+	c.operands(tables().rows["fd"], o)
 	c.out = c.names(plain(o.operands, 1))
 }

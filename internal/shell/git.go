@@ -124,7 +124,7 @@ func (c *call) gitCommand(argv []word) {
 			c.smuggled(w.keep(cmd))
 		}
 	}
-	p, reads := gitRows[sub.text]
+	p, reads := tables().gitRows[sub.text]
 	ok := reads
 	if !reads {
 		p, _, ok = lookup("git " + sub.text)

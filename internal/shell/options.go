@@ -417,7 +417,7 @@ func (p program) reason(name string) string {
 	case WritesWorkspace:
 		return name + " writes files"
 	case NeedsApproval:
-		if others[before(name, " ")].sub {
+		if tables().others[before(name, " ")].sub {
 			return name + " may run code of the project"
 		}
 		return name + " may do more than read"

@@ -1,14 +1,23 @@
 package shell
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
+
+// tables are those of programs. They are made when a command is looked at first, since most of the start of a program
+// would be for them.
+var tables = sync.OnceValue(func() programTables { return programTables{rows(), gitRows(), gitCommands(), others()} })
+
+type programTables struct{ rows, gitRows, gitCommands, others map[string]program }
 
 // lookup finds a program, or a program and its subcommand. Only what is in rows may run
 // unasked.
 func lookup(name string) (p program, reads bool, ok bool) {
-	if p, ok := rows[name]; ok {
+	if p, ok := tables().rows[name]; ok {
 		return p, true, true
 	}
-	for _, t := range []map[string]program{others, gitCommands} {
+	for _, t := range []map[string]program{tables().others, tables().gitCommands} {
 		if p, ok := t[name]; ok {
 			return p, false, true
 		}
