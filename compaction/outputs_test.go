@@ -291,7 +291,7 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 			store := compaction.MemoryStore(8 << 20)
 			var texts []string
 			step := 37 // from one end of what is recalled to the next
-			if timed.Race {
+			if timed.Reduced(t) {
 				step = 150
 			}
 			for from := 0; from < 200; from += step {
