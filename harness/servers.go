@@ -9,7 +9,6 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
-	"github.com/aycoder/aycoder/edit"
 )
 
 // A ToolSource gives tools that may change while a program runs, such as those of a server. Its methods must be safe
@@ -24,7 +23,7 @@ type ToolSource interface {
 
 // A Connector connects to a server of the Model Context Protocol. The runtime closes what is returned. ctx is for the
 // connection to be made, not for the tools. A tool's name says which server it is of, as in "mcp__files__read".
-// Package contrib/mcp, a module of its own, has one.
+// The separate module contrib/mcp has one.
 type Connector func(ctx context.Context, name string, s config.Server) (ToolSource, error)
 
 // WithServers sets what connects to the servers of the configuration. A server that cannot be reached, and a tool whose
@@ -263,10 +262,5 @@ func (t *servedTool) Preview(ctx context.Context, inv *aycoder.Invocation) (stri
 
 type servedPlanner struct {
 	*servedTool
-	planner aycoder.Planner
-}
-
-// Plan implements [aycoder.Planner].
-func (t *servedPlanner) Plan(ctx context.Context, inv *aycoder.Invocation) (edit.Plan, error) {
-	return t.planner.Plan(ctx, inv)
+	aycoder.Planner
 }

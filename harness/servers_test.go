@@ -3,6 +3,7 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,8 +24,8 @@ func serverTools(req *aycoder.Request) (names []string) {
 	return names
 }
 
-// Tools of a server that come and go are taken up with the next turn, also by a subagent. What the configuration
-// leaves out stays out, and so does what has the name of another tool.
+// Tools of a server that come and go are taken up with the next turn, also by a subagent. A tool that the
+// configuration leaves out stays out, and so does one that has the name of another tool.
 func TestServerToolsChange(t *testing.T) {
 	src := &source{closer: func() error { return nil }}
 	make := func(name string) aycoder.Tool {
@@ -80,4 +81,32 @@ func TestServerToolsChange(t *testing.T) {
 	src.err = errors.New("no answer")
 	require.Equal(t, []string{"servers: the tools of server s stay as they were: no answer"}, run(t, rt, "go")[:1])
 	require.Equal(t, []string{"mcp__s__b"}, serverTools(model.Requests()[4]))
+}
+
+// A host may make a call of any tool, and it is decided about as one of the model.
+func TestCall(t *testing.T) {
+	rt := open(t, project(t, map[string]string{"a.txt": "hello"}), harness.WithClient(script.New()))
+	call := func(tool, args string) (asked int, out string, err error) {
+		for ev, e := range rt.Call(t.Context(), tool, []byte(args)) {
+			switch ev := ev.(type) {
+			case *aycoder.ApprovalRequested:
+				asked++
+			case *aycoder.ToolFinished:
+				out = ev.Output.Text()
+			}
+			err = e
+		}
+		return asked, out, err
+	}
+	asked, out, err := call("read_file", `{"path":"a.txt"}`)
+	require.NoError(t, err)
+	require.Zero(t, asked)
+	require.Contains(t, out, "hello")
+	asked, out, err = call("write_file", `{"path":"b.txt","content":"x"}`)
+	require.NoError(t, err)
+	require.Equal(t, 1, asked)
+	require.NotContains(t, out, "wrote")
+	require.NoFileExists(t, filepath.Join(rt.Files.Dir(), "b.txt"))
+	_, _, err = call("nothing", `{}`)
+	require.ErrorContains(t, err, "tool nothing")
 }
