@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -231,7 +233,13 @@ func media(m *aycoder.Media) mcp.Content {
 	case kind == "audio":
 		return &mcp.AudioContent{MIMEType: m.Type, Data: m.Data}
 	}
-	return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///" + cmp.Or(m.Name, "document"), MIMEType: m.Type, Blob: m.Data}}
+	r := &mcp.ResourceContents{URI: "file:///" + url.PathEscape(cmp.Or(m.Name, "document")), MIMEType: m.Type}
+	if strings.HasPrefix(m.Type, "text/") && utf8.Valid(m.Data) {
+		r.Text = string(m.Data)
+	} else {
+		r.Blob = m.Data
+	}
+	return &mcp.EmbeddedResource{Resource: r}
 }
 
 // objectSchema returns a schema that names its type, as the protocol demands.
