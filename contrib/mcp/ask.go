@@ -62,6 +62,7 @@ func (c *client) questions(o *mcp.ClientOptions) {
 func (c *client) elicited(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	ctx, cancel := c.untilClose(ctx)
 	defer cancel()
+	defer c.asks()()
 	q := Question{Server: c.name, Message: clean(req.Params.Message, 4<<10), URL: clean(req.Params.URL, 4<<10)}
 	if req.Params.RequestedSchema != nil {
 		var err error
@@ -98,6 +99,7 @@ func refused(err error) error {
 func (c *client) sampled(ctx context.Context, req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	ctx, cancel := c.untilClose(ctx)
 	defer cancel()
+	defer c.asks()()
 	p := req.Params
 	out := &aycoder.Request{MaxTokens: int(min(max(p.MaxTokens, 1), 1<<20)), Stop: p.StopSequences}
 	if p.SystemPrompt != "" {

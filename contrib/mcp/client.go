@@ -83,6 +83,8 @@ type client struct {
 	next     time.Time
 	progress map[int64]func(aycoder.Progress)
 	token    int64
+	limits   map[*time.Timer]time.Duration // of what is being done
+	asking   int                           // questions that the host has not answered
 }
 
 func newClient(name string, s config.Server, o options) (*client, error) {
@@ -93,7 +95,8 @@ func newClient(name string, s config.Server, o options) (*client, error) {
 	if o.pause == 0 {
 		o.pause, o.leave = time.Second, time.Second
 	}
-	c := &client{name: name, s: s, options: o, busy: make(chan struct{}, 1), progress: map[int64]func(aycoder.Progress){}}
+	c := &client{name: name, s: s, options: o, busy: make(chan struct{}, 1),
+		progress: map[int64]func(aycoder.Progress){}, limits: map[*time.Timer]time.Duration{}}
 	c.life, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -116,15 +119,62 @@ func (c *client) tell(format string, args ...any) {
 	}
 }
 
-// limit bounds what is done with the server.
+// spawn runs f in a goroutine that Close waits for. It returns false if the client is closed.
+func (c *client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.owned.Go(f)
+	}
+	return !c.closed
+}
+
+// limit bounds what is done with the server by its timeout.
 func (c *client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := c.s.Timeout
 	if limit <= 0 {
 		limit = time.Minute
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("server %s has not answered within %v", c.name, limit))
+	return c.within(ctx, limit)
+}
+
+// within bounds what is done with the server. The time does not pass while the host is asked something.
+func (c *client) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, stop := c.untilClose(ctx)
-	return ctx, func() { stop(); cancel() }
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(limit, func() {
+		cancel(fmt.Errorf("server %s has not answered within %v: %w", c.name, limit, context.DeadlineExceeded))
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits[timer] = limit
+	return ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		timer.Stop()
+		delete(c.limits, timer)
+		cancel(nil)
+		stop()
+	}
+}
+
+// asks stops the time while the host is asked something. Afterwards, the server has as long as at the beginning.
+func (c *client) asks() (answered func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asking++
+	for timer := range c.limits {
+		timer.Stop()
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.asking--; c.asking == 0 {
+			for timer, limit := range c.limits {
+				timer.Reset(limit)
+			}
+		}
+	}
 }
 
 // untilClose returns a context that also ends with the client.
@@ -175,11 +225,6 @@ func (c *client) connected(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		x.close()
-		return nil, &Error{Server: c.name, Op: "connect", Err: ErrClosed}
-	}
 	c.conn = x
 	c.mu.Unlock()
 	if err := c.list(ctx, x); err != nil {
@@ -243,6 +288,7 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	var transport mcp.Transport
 	if c.s.URL != "" {
 		x.remote, transport = dial(c.s)
+		transport = &kept{Transport: transport, remote: x.remote}
 	} else {
 		p, err := start(c.s, c.options)
 		if err != nil {
@@ -260,23 +306,30 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		x.drop()
+		if x.proc != nil {
+			x.proc.stop()
+		}
 		<-done
 		if x.session != nil {
-			x.session.Close()
+			_ = x.session.Close()
 		}
+		x.drop()
 		return nil, c.failed(ctx, "connect", x, ctx.Err())
 	}
 	if err != nil {
 		x.drop()
 		return nil, c.failed(ctx, "connect", x, err)
 	}
-	c.owned.Go(func() {
+	if !c.spawn(func() {
 		defer close(x.ended)
 		_ = x.session.Wait() // its error is that of the calls, too
 		_ = x.session.Close()
 		x.drop()
-	})
+	}) {
+		_ = x.session.Close()
+		x.drop()
+		return nil, &Error{Server: c.name, Op: "connect", Err: ErrClosed}
+	}
 	return x, nil
 }
 
@@ -314,7 +367,7 @@ func (x *conn) drop() {
 	if x.proc != nil {
 		x.proc.stop()
 	} else {
-		x.remote.base.CloseIdleConnections()
+		x.remote.close()
 	}
 }
 
@@ -323,7 +376,7 @@ func (c *client) abandon(x *conn) {
 	if x.dead.Swap(true) {
 		return
 	}
-	c.owned.Go(func() {
+	c.spawn(func() { // otherwise Close ends it
 		if x.proc != nil {
 			x.proc.stop()
 		}
@@ -336,7 +389,7 @@ func (x *conn) close() {
 	if x.proc != nil {
 		x.proc.stop()
 	}
-	x.session.Close()
+	_ = x.session.Close()
 	<-x.ended
 }
 
@@ -351,10 +404,8 @@ func (c *client) Tools(ctx context.Context) ([]aycoder.Tool, error) {
 	if !stale || !x.alive() {
 		return tools, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listFor, fmt.Errorf("server %s has not listed its tools within %v", c.name, listFor))
+	ctx, cancel := c.within(ctx, listFor)
 	defer cancel()
-	ctx, stop := c.untilClose(ctx)
-	defer stop()
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -430,10 +481,13 @@ func (c *client) call(ctx context.Context, x *conn, name string, args json.RawMe
 		err error
 	}
 	done := make(chan outcome, 1)
-	c.owned.Go(func() {
+	open := c.spawn(func() {
 		res, err := x.session.CallTool(ctx, params)
 		done <- outcome{res, err}
 	})
+	if !open {
+		return nil, &Error{Server: c.name, Op: "call " + name, Err: ErrClosed}
+	}
 	var out outcome
 	select {
 	case out = <-done:

@@ -279,6 +279,15 @@ func TestQuestionsOfServers(t *testing.T) {
 		answer = a
 		require.Equal(t, want, said(t, src, "ask", `{}`))
 	}
+	// The time that the user takes is not that of the server.
+	slow := program(t, "sdk")
+	slow.Timeout = 300 * time.Millisecond
+	late := connect(t, slow, WithElicitation(func(context.Context, Question) (Answer, error) {
+		time.Sleep(2 * slow.Timeout)
+		return Answer{Decline: true}, nil
+	}))
+	require.Equal(t, "decline <nil>", said(t, late, "ask", `{}`))
+
 	failed = errors.New("no time")
 	_, err := calls(t.Context(), src, "ask", `{}`)
 	require.EqualError(t, err, "server s: call ask: no time")

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,28 @@ type remote struct {
 	base         *http.Transport
 	headers      map[string]string
 	unauthorized atomic.Bool // the last answer asked for a login
+	conn         mcp.Connection
+}
+
+// kept keeps the connection that it makes, since the SDK does not close it after some errors.
+type kept struct {
+	mcp.Transport
+	remote *remote
+}
+
+// Connect implements [mcp.Transport].
+func (k *kept) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, err := k.Transport.Connect(ctx)
+	k.remote.conn = conn
+	return conn, err
+}
+
+// close ends what the address may still send. Nobody connects any more.
+func (r *remote) close() {
+	if r.conn != nil {
+		_ = r.conn.Close() // which most often was closed before
+	}
+	r.base.CloseIdleConnections()
 }
 
 func dial(s config.Server) (*remote, mcp.Transport) {

@@ -130,5 +130,5 @@ func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text, _ := proc.Clean(t.kept)
-	return strings.TrimSpace(text)
+	return clean(strings.TrimSpace(text), maxStderr)
 }

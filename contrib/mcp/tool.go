@@ -132,7 +132,7 @@ func (c *client) pages(ctx context.Context, x *conn) ([]*mcp.Tool, error) {
 		err  error
 	}
 	done := make(chan page, 1)
-	c.owned.Go(func() {
+	open := c.spawn(func() {
 		var all []*mcp.Tool
 		params := &mcp.ListToolsParams{}
 		for range maxPages {
@@ -148,6 +148,9 @@ func (c *client) pages(ctx context.Context, x *conn) ([]*mcp.Tool, error) {
 		}
 		done <- page{list: all}
 	})
+	if !open {
+		return nil, ErrClosed
+	}
 	select {
 	case p := <-done:
 		if len(p.list) > maxTools {
@@ -156,7 +159,7 @@ func (c *client) pages(ctx context.Context, x *conn) ([]*mcp.Tool, error) {
 		}
 		return p.list, p.err
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			c.abandon(x)
 		}
 		return nil, context.Cause(ctx)
