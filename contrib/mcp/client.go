@@ -508,7 +508,7 @@ func (c *client) call(ctx context.Context, x *conn, name string, args json.RawMe
 	err := c.failed(ctx, "call "+name, x, out.err)
 	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) {
 		c.lost()
-		if x.proc != nil {
+		if _, ok := errors.AsType[*jsonrpc.Error](out.err); !ok { // more than one request to an address has failed
 			c.abandon(x)
 		}
 		e.Err = fmt.Errorf("%w (%v)", ErrLost, strings.TrimPrefix(out.err.Error(), "calling \"tools/call\": "))

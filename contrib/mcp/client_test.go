@@ -3,10 +3,12 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -439,5 +441,67 @@ func TestAddress(t *testing.T) {
 			}
 			timed.Until(t, func() bool { return runtime.NumGoroutine() <= before }, "goroutines to end")
 		})
+	}
+}
+
+// A connection that breaks during a call over HTTP is the same as a program that ends: nothing is sent twice.
+func TestAddressBreaksDuringCall(t *testing.T) {
+	server := sdkServer()
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	var posts atomic.Int64
+	for name, breaks := range map[string]func(http.ResponseWriter){
+		"before the answer": func(http.ResponseWriter) {},
+		"in the answer": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "id: 1\n\n")
+			w.(http.Flusher).Flush()
+		},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if bytes.Contains(body, []byte(`"name":"die"`)) {
+				posts.Add(1)
+				breaks(w)
+				panic(http.ErrAbortHandler)
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		t.Run(name, func(t *testing.T) {
+			posts.Store(0)
+			src := connect(t, config.Server{URL: s.URL, Timeout: 2 * time.Second})
+			_, err := calls(t.Context(), src, "die", `{}`)
+			require.Error(t, err)
+			require.EqualValues(t, 1, posts.Load())
+			require.Equal(t, "heard again", said(t, src, "echo", `{"text":"again"}`))
+			require.EqualValues(t, 1, posts.Load())
+		})
+		s.Close()
+	}
+}
+
+// Close ends calls in flight, and several at once work.
+func TestCloseDuringCalls(t *testing.T) {
+	s := program(t, "sdk")
+	src, err := Connector(fast)(t.Context(), "s", s)
+	require.NoError(t, err)
+	hang, echo := find(t, src, "hang"), find(t, src, "echo")
+	failed := make(chan error, 8)
+	for range cap(failed) {
+		go func() {
+			_, err := hang.Call(context.Background(), invocation(`{}`))
+			failed <- err
+		}()
+	}
+	timed.Until(t, func() bool { return strings.Count(notes(t, s), "began") == cap(failed) })
+	res, err := echo.Call(t.Context(), invocation(`{"text":"meanwhile"}`))
+	require.NoError(t, err)
+	require.Equal(t, "heard meanwhile", res.Text())
+	require.NoError(t, src.Close())
+	for range cap(failed) {
+		require.ErrorIs(t, <-failed, ErrClosed)
 	}
 }

@@ -165,7 +165,7 @@ func TestServedPolicy(t *testing.T) {
 	require.ErrorContains(t, Serve(t.Context(), rt, nil, nil, ServeConfig{Tools: []string{"nothing"}}), "there is no tool nothing")
 }
 
-// What one runtime serves, another one uses: pictures, progress and errors come through.
+// One runtime uses the tools that another one serves: pictures and errors come through.
 func TestServeToOurselves(t *testing.T) {
 	shot, err := aycoder.NewTool("shot", "Takes a picture.", func(_ context.Context, inv *aycoder.Invocation, in struct {
 		Broken bool `json:"broken,omitempty"`
