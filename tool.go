@@ -87,6 +87,10 @@ type ToolSpec struct {
 	Result json.RawMessage
 	// Subject names the argument that rules match and displays show. The zero value names none.
 	Subject Subject
+	// Definition identifies what the tool says of itself, for a tool that somebody else defines and may
+	// change, such as a server: a digest of its name, description and schema. It is "" for others. The
+	// model does not read it. The rules that package policy suggests cover only calls of this definition.
+	Definition string
 
 	// declared is a func(*run) outsider, or nil. The field has no such type, since a program without
 	// declared tools would link more.

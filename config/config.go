@@ -315,6 +315,9 @@ type Server struct {
 	Timeout time.Duration `toml:"timeout" default:"1m" min:"1s" high:"1h"`
 	// The tools that the model gets. Default: all.
 	Tools []string `toml:"tools"`
+	// Whether to believe what the server says of its tools: those that only read then run without a question. A project
+	// cannot set it.
+	Trust bool `toml:"trust"`
 	// Whether the server is switched off.
 	Disabled bool `toml:"disabled"`
 

@@ -161,5 +161,12 @@ func (g *guard) refuseElement(n, now *node) bool {
 		g.add(Warning, n.key, n.from, "is defined elsewhere, and may not be changed by a project", "give it another name")
 		return true
 	}
-	return !g.trusts(n)
+	if !g.trusts(n) {
+		return true
+	}
+	if kid := n.kids["trust"]; kid != nil { // the question was about the command, and not about what it says
+		g.deny(kid)
+		n.remove("trust")
+	}
+	return false
 }

@@ -162,6 +162,15 @@ func TestNoLimitIsNotStricter(t *testing.T) {
 	assert.Equal(t, int64(1_000_000_000), l.Config.Tools.Memory)
 }
 
+// A project cannot say that what its server says of its tools is to be believed.
+func TestProjectTrustsNoServer(t *testing.T) {
+	p := newProject(t, "[servers.s]\ncommand = \"ls\"\ntrust = true\n")
+	l := p.accept(config.WithUserFile(file(t, "[servers.mine]\ncommand = \"ls\"\ntrust = true\n")))
+	assert.False(t, l.Config.Servers["s"].Trust)
+	assert.True(t, l.Config.Servers["mine"].Trust)
+	assert.Contains(t, texts(l), "servers.s.trust may not be set by a project")
+}
+
 // A question about a part of a server in a profile would not show what runs.
 func TestProfileOfProjectChangesNoServer(t *testing.T) {
 	p := newProject(t, "[servers.s]\ncommand = \"sh\"\nargs = [\"-c\", \"echo\"]\n[profile.work.servers]\n"+

@@ -74,7 +74,7 @@ func (a *agents) similar(name string) string {
 func (b *builder) general(a *agents) (err error) {
 	a.any, err = tools.Subagent(tools.SubagentConfig{
 		Name: agentTool, Model: current(b.Client), Tools: b.forAgents(nil), Background: b.Jobs,
-		Options: []aycoder.Option{aycoder.WithName(agentTool)},
+		Options: b.following([]aycoder.Option{aycoder.WithName(agentTool)}, nil),
 	})
 	if err == nil {
 		a.spec = a.any.Spec()
@@ -114,8 +114,16 @@ func (b *builder) agent(ctx context.Context, f *project.Agent) (aycoder.Tool, er
 	}
 	return tools.Subagent(tools.SubagentConfig{
 		Name: agentTool, Model: b.modelOf(ctx, f.Model, f.File), Tools: b.forAgents(limits), Background: b.Jobs,
-		Options: opts,
+		Options: b.following(opts, limits),
 	})
+}
+
+// following adds to the options of an agent that its tools of servers change with those servers.
+func (b *builder) following(opts []aycoder.Option, l *toolLimits) []aycoder.Option {
+	if setup := b.turn(func(name string) bool { return l == nil || l.has(name) }); setup != nil {
+		opts = append(opts, aycoder.WithSetup(setup))
+	}
+	return opts
 }
 
 // forAgents returns the tools that agents have. Agents start no others.

@@ -40,6 +40,7 @@ type builder struct {
 	withheld     bool           // since there are no skills
 	late         []aycoder.Tool // that came after New
 	agentTools   []aycoder.Tool // that agents may have
+	served       sourceList
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -202,6 +203,7 @@ func (b *builder) tools(ctx context.Context) error {
 	if err := b.filter(); err != nil {
 		return err
 	}
+	b.served.keep(b.Tools)
 	b.withholdSkills()
 	b.agentTools = slices.Clone(b.Tools)
 	if err := b.agents(ctx, sub); err != nil { // again, without the tools that were left out
@@ -387,8 +389,12 @@ func (b *builder) loop(context.Context) error {
 		aycoder.WithLimits(b.limits()), aycoder.WithRetry(aycoder.RetryPolicy{Attempts: a.Retries, Budget: a.RetryTime}),
 		aycoder.WithThinking(a.Thinking), aycoder.WithWholeOutputs(b.Compactor.KeepOutput),
 	}
+	setup := b.turn(nil)
 	if b.reload != nil {
-		opts = append(opts, aycoder.WithSetup(b.reload.turn))
+		setup = both(b.reload.turn, setup)
+	}
+	if setup != nil {
+		opts = append(opts, aycoder.WithSetup(setup))
 	}
 	opts = append(append(opts, stageOptions(b.stages)...), b.in.loop...)
 	log, err := b.audit()

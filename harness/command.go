@@ -264,7 +264,12 @@ func (r *Runtime) bash(t *Typed) aycoder.Tool {
 	if t != nil && t.limits != nil && !t.limits.has("bash") {
 		return nil
 	}
-	i := slices.IndexFunc(r.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "bash" })
+	return r.tool("bash")
+}
+
+// tool returns the tool of a name, or nil.
+func (r *Runtime) tool(name string) aycoder.Tool {
+	i := slices.IndexFunc(r.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -278,8 +283,12 @@ var (
 
 // run runs a shell command of a text. last is around the tool alone.
 func (x *expansion) run(ctx context.Context, bash aycoder.Tool, last aycoder.ToolMiddleware, script string) (string, error) {
+	args, err := json.Marshal(map[string]string{"command": script})
+	if err != nil {
+		return "", err
+	}
 	var done *aycoder.ToolFinished
-	for ev, err := range x.r.call(ctx, bash, script, aycoder.WithToolMiddleware(last)) {
+	for ev, err := range x.r.call(ctx, bash, args, aycoder.WithToolMiddleware(last)) {
 		if err != nil {
 			return "", err
 		}
@@ -300,36 +309,48 @@ func (x *expansion) run(ctx context.Context, bash aycoder.Tool, last aycoder.Too
 // can be used once, and its error is the last element. The shell is that of the model, so that the directory in which
 // it is left is where the model goes on: no run must be at work.
 func (r *Runtime) Command(ctx context.Context, command string) iter.Seq2[aycoder.Event, error] {
-	used := false
-	return func(yield func(aycoder.Event, error) bool) {
-		bash := r.bash(nil)
-		switch {
-		case used:
-			yield(nil, aycoder.ErrConsumed)
-		case bash == nil:
-			yield(nil, wrong("tool bash", "is not there"))
-		default:
-			used = true
-			r.call(ctx, bash, command)(yield)
-		}
-	}
-}
-
-// call runs a shell command as a call in a separate run, so that everything around calls applies to it.
-func (r *Runtime) call(ctx context.Context, bash aycoder.Tool, script string, more ...aycoder.Option) iter.Seq2[aycoder.Event, error] {
-	return func(yield func(aycoder.Event, error) bool) {
-		args, err := json.Marshal(map[string]string{"command": script})
+	args, err := json.Marshal(map[string]string{"command": command})
+	return r.once(r.bash(nil), "bash", func(bash aycoder.Tool, yield func(aycoder.Event, error) bool) {
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		opts := append(slices.Clip(r.plain), aycoder.WithTools(bash))
+		r.call(ctx, bash, args)(yield)
+	})
+}
+
+// Call makes a call of one of the runtime's tools outside of the conversation, as [Runtime.Command] does of bash: for a
+// host that offers the tools to others, such as a server. Calls of tools that may write must not overlap.
+func (r *Runtime) Call(ctx context.Context, tool string, args json.RawMessage) iter.Seq2[aycoder.Event, error] {
+	return r.once(r.tool(tool), tool, func(t aycoder.Tool, yield func(aycoder.Event, error) bool) { r.call(ctx, t, args)(yield) })
+}
+
+// once returns a sequence that can be used once, about a tool that may not be there.
+func (r *Runtime) once(t aycoder.Tool, name string, do func(aycoder.Tool, func(aycoder.Event, error) bool)) iter.Seq2[aycoder.Event, error] {
+	used := false
+	return func(yield func(aycoder.Event, error) bool) {
+		switch {
+		case used:
+			yield(nil, aycoder.ErrConsumed)
+		case t == nil:
+			yield(nil, wrong("tool "+name, "is not there"))
+		default:
+			used = true
+			do(t, yield)
+		}
+	}
+}
+
+// call makes a call in a separate run, so that everything around calls applies to it.
+func (r *Runtime) call(ctx context.Context, t aycoder.Tool, args json.RawMessage, more ...aycoder.Option) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) {
+		opts := append(slices.Clip(r.plain), aycoder.WithTools(t))
 		for _, s := range r.stages {
 			if s.AroundTool != nil {
 				opts = append(opts, aycoder.WithToolMiddleware(s.AroundTool))
 			}
 		}
-		loop, err := aycoder.New(oneCall("bash", args), append(opts, more...)...)
+		loop, err := aycoder.New(oneCall(t.Spec().Name, args), append(opts, more...)...)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -152,21 +152,21 @@ func TestServerChild(t *testing.T) {
 }
 
 // connect starts a server as a process, whose one tool sends it a line.
-func connect(ctx context.Context, name string, s config.Server) ([]aycoder.Tool, io.Closer, error) {
+func connect(ctx context.Context, name string, s config.Server) (harness.ToolSource, error) {
 	cmd := exec.Command(s.Command, s.Args...)
 	for key, value := range s.Env {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	lines := bufio.NewReader(out)
 	say := func(_ context.Context, _ *aycoder.Invocation, a struct{ Text string }) (*aycoder.ToolResult, error) {
@@ -177,12 +177,19 @@ func connect(ctx context.Context, name string, s config.Server) ([]aycoder.Tool,
 		return aycoder.TextResult(line), err
 	}
 	tool, err := aycoder.NewTool("mcp__"+name+"__say", "Says a line.", say)
-	return []aycoder.Tool{tool}, closer(func() error { return errors.Join(in.Close(), cmd.Wait()) }), err
+	return &source{tools: []aycoder.Tool{tool}, closer: func() error { return errors.Join(in.Close(), cmd.Wait()) }}, err
 }
 
-type closer func() error
+// source has the tools that a test gives it.
+type source struct {
+	tools  []aycoder.Tool
+	err    error
+	closer func() error
+}
 
-func (c closer) Close() error { return c() }
+func (s *source) Tools(context.Context) ([]aycoder.Tool, error) { return s.tools, s.err }
+
+func (s *source) Close() error { return s.closer() }
 
 // A trusted server of the project is started and called, one that is not trusted or does not start is a notice, and
 // none is left.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -563,9 +562,9 @@ func fakes(t *testing.T) []harness.Option {
 		harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })),
 		harness.WithQuestions(aycoder.DenyAsks), harness.WithStore(session.Memory(), ""),
 		harness.WithOpener(func(context.Context, harness.ModelSpec) (aycoder.ModelClient, error) { return script.New(), nil }),
-		harness.WithServers(func(context.Context, string, config.Server) ([]aycoder.Tool, io.Closer, error) {
+		harness.WithServers(func(context.Context, string, config.Server) (harness.ToolSource, error) {
 			opened++
-			return nil, closer(func() error { closed++; return nil }), nil
+			return &source{closer: func() error { closed++; return nil }}, nil
 		}),
 		harness.WithSettings(settings(t, func(s *config.Settings) {
 			s.Servers = map[string]config.Server{"fake": {Command: "fake"}}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/plugin"
@@ -105,29 +104,6 @@ func (b *builder) pluginTools(opts []tools.Option) error {
 	return nil
 }
 
-// A pluginTool is a tool of a server of a plugin. It asks each time whether the plugin may be used.
-type pluginTool struct {
-	aycoder.Tool
-	allowed func(context.Context) error
-}
-
-// Call implements aycoder.Tool.
-func (t pluginTool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
-	if err := t.allowed(ctx); err != nil {
-		return nil, err
-	}
-	return t.Tool.Call(ctx, inv)
-}
-
-func (b *builder) connectPlugin(ctx context.Context, p *plugin.Plugin, name string, s config.Server) error {
-	before := len(b.Tools)
-	err := b.connect(ctx, name, s)
-	for i, t := range b.Tools[before:] {
-		b.Tools[before+i] = pluginTool{t, func(ctx context.Context) error { return b.store.Allowed(ctx, p) }}
-	}
-	return err
-}
-
 // pluginAllows returns an error if a command is of a plugin that may not be used now.
 func (r *Runtime) pluginAllows(c *project.Command) error {
 	for _, p := range r.plugins {
@@ -152,7 +128,7 @@ func (b *builder) pluginServers(ctx context.Context) error {
 			}
 			if err == nil && !s.Disabled {
 				s.Origin = config.Origin{}
-				err = b.connectPlugin(ctx, p, name, s)
+				err = b.connect(ctx, name, s, func(ctx context.Context) error { return b.store.Allowed(ctx, p) })
 			}
 			if err != nil {
 				b.Notify("servers", fmt.Sprintf("server %s is off: %v", name, err))

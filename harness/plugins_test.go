@@ -3,7 +3,6 @@ package harness_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -90,10 +89,10 @@ func TestPlugins(t *testing.T) {
 	model = script.New(calls...)
 	var server config.Server
 	rt = open(t, dir, harness.WithClient(model), harness.WithPlugins(store), harness.WithLookup(func(string) (string, bool) { return "t0", true }),
-		harness.WithServers(func(_ context.Context, name string, s config.Server) ([]aycoder.Tool, io.Closer, error) {
+		harness.WithServers(func(_ context.Context, name string, s config.Server) (harness.ToolSource, error) {
 			require.Equal(t, "lint_db", name)
 			server = s
-			return nil, nil, nil
+			return nil, nil
 		}))
 	require.Equal(t, []string{"t0"}, server.Args)
 	require.Equal(t, filepath.Join(p.Dir, "db"), server.Command)

@@ -3,22 +3,33 @@ package harness
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 )
 
-// A Connector connects to a server of the Model Context Protocol and returns its tools. The runtime closes what is
-// returned with them. ctx is for the connection to be made, not for the tools. A tool's name says which server it
-// is of, as in "mcp__files__read".
-type Connector func(ctx context.Context, name string, s config.Server) ([]aycoder.Tool, io.Closer, error)
+// A ToolSource gives tools that may change while a program runs, such as those of a server. Its methods must be safe
+// for concurrent use.
+type ToolSource interface {
+	// Tools returns the tools that are there now. A runtime asks once in [New] and then before each turn, so Tools
+	// returns at once unless something has changed. After an error, which becomes a notice, the tools stay as they were.
+	Tools(ctx context.Context) ([]aycoder.Tool, error)
+	// Close ends the source and everything that it has started. Calls that are in flight fail.
+	Close() error
+}
+
+// A Connector connects to a server of the Model Context Protocol. The runtime closes what is returned. ctx is for the
+// connection to be made, not for the tools. A tool's name says which server it is of, as in "mcp__files__read".
+// The separate module contrib/mcp has one.
+type Connector func(ctx context.Context, name string, s config.Server) (ToolSource, error)
 
 // WithServers sets what connects to the servers of the configuration. A server that cannot be reached, and a tool whose
-// name another one has, are a notice, and the rest works without. Default: none, so that a configuration with servers
-// is an error, unless they come from a file of the project: then each is a notice.
+// name another one has, are a notice, and the rest works without. If the tools of a server change, the model gets the
+// new ones with its next turn, and so do subagents. Default: none, so that a configuration with servers is an error,
+// unless they come from a file of the project: then each is a notice.
 func WithServers(connect Connector) Option {
 	return required("WithServers", func(s *setup, c Connector) { s.connect = c })(connect, connect != nil)
 }
@@ -46,33 +57,32 @@ func (b *builder) server(ctx context.Context, name string, s config.Server) erro
 			return err
 		}
 	}
-	return b.connect(ctx, name, s)
+	return b.connect(ctx, name, s, nil)
 }
 
-// connect adds the tools of a server.
-func (b *builder) connect(ctx context.Context, name string, s config.Server) error {
+// connect adds the tools of a server. allowed is asked before each call, unless it is nil.
+func (b *builder) connect(ctx context.Context, name string, s config.Server, allowed func(context.Context) error) error {
 	if b.in.connect == nil {
 		return ErrNotLinked
 	}
-	more, closer, err := b.in.connect(ctx, name, s)
-	if closer != nil {
-		b.onClose(closer)
+	source, err := b.in.connect(ctx, name, s)
+	if source != nil {
+		b.onClose(source)
 	}
+	if err != nil || source == nil {
+		return err
+	}
+	of := &served{name: name, wanted: s.Tools, source: source, allowed: allowed}
+	list, err := source.Tools(ctx)
 	if err != nil {
 		return err
 	}
-	for _, t := range more {
-		b.serverTool(name, s, t)
-	}
-	return nil
-}
-
-// serverTool adds a tool of a server if it is wanted.
-func (b *builder) serverTool(name string, s config.Server, t aycoder.Tool) {
-	tool := t.Spec().Name
-	if len(s.Tools) == 0 || slices.Contains(s.Tools, tool) {
+	of.take(list)
+	for _, t := range of.offered {
 		b.addTool("servers", "of server "+name, t)
 	}
+	b.served.list = append(b.served.list, of)
+	return nil
 }
 
 // addTool adds a tool from elsewhere, unless another one has its name.
@@ -83,4 +93,174 @@ func (b *builder) addTool(source, of string, t aycoder.Tool) {
 		return
 	}
 	b.Tools = append(b.Tools, t)
+}
+
+// sourceList has the sources that are asked for their tools before each turn.
+type sourceList struct {
+	mu   sync.Mutex
+	list []*served
+}
+
+// served is a source, and what it offered last.
+type served struct {
+	name    string
+	wanted  []string
+	source  ToolSource
+	allowed func(context.Context) error
+
+	last    []aycoder.Tool // as the source has returned them
+	offered []aycoder.Tool // those that are wanted, as [servedTool]
+	fault   string         // that was told
+}
+
+// take notes what the source offers now. It reports whether that has changed.
+func (s *served) take(list []aycoder.Tool) bool {
+	if slices.Equal(s.last, list) {
+		return false
+	}
+	s.last, s.offered = slices.Clone(list), nil
+	for _, t := range list {
+		if len(s.wanted) == 0 || slices.Contains(s.wanted, t.Spec().Name) {
+			s.offered = append(s.offered, s.wrap(t))
+		}
+	}
+	return true
+}
+
+// keep leaves out of what the sources offer the tools that the model does not get.
+func (x *sourceList) keep(all []aycoder.Tool) {
+	for _, s := range x.list {
+		s.offered = slices.DeleteFunc(s.offered, func(t aycoder.Tool) bool { return !slices.Contains(all, t) })
+	}
+}
+
+// turn returns what [aycoder.WithSetup] needs to follow the sources, or nil if there are none. Of their tools, may
+// chooses.
+func (b *builder) turn(may func(name string) bool) func(context.Context, aycoder.Setup) (aycoder.Setup, error) {
+	if len(b.served.list) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
+		b.served.mu.Lock()
+		defer b.served.mu.Unlock()
+		for _, s := range b.served.list {
+			b.ask(ctx, s)
+		}
+		now.Tools = b.served.into(now.Tools, may)
+		return now, context.Cause(ctx)
+	}
+}
+
+// ask asks a source for its tools.
+func (b *builder) ask(ctx context.Context, s *served) {
+	list, err := s.source.Tools(ctx)
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	} else if s.take(list) {
+		s.offered = b.withoutDisabled(s.offered)
+	}
+	if fault != s.fault && ctx.Err() == nil {
+		if s.fault = fault; fault != "" {
+			b.Notify("servers", fmt.Sprintf("the tools of server %s stay as they were: %s", s.name, fault))
+		}
+	}
+}
+
+// withoutDisabled leaves out what the configuration and the host do not want, as in New.
+func (b *builder) withoutDisabled(list []aycoder.Tool) []aycoder.Tool {
+	list = slices.DeleteFunc(list, func(t aycoder.Tool) bool { return slices.Contains(b.in.settings.Tools.Disabled, t.Spec().Name) })
+	if b.in.pick == nil {
+		return list
+	}
+	picked := b.in.pick(slices.Clone(list))
+	return slices.DeleteFunc(list, func(t aycoder.Tool) bool { return !slices.Contains(picked, t) })
+}
+
+// into returns a list of tools with those that the sources offer now, in the place of those that they have offered.
+func (x *sourceList) into(list []aycoder.Tool, may func(string) bool) []aycoder.Tool {
+	at, taken := -1, map[string]bool{}
+	var others, before []aycoder.Tool
+	for _, t := range list {
+		if _, ok := t.(interface{ served() }); ok {
+			if before = append(before, t); at < 0 {
+				at = len(others)
+			}
+			continue
+		}
+		others = append(others, t)
+		taken[t.Spec().Name] = true
+	}
+	var now []aycoder.Tool
+	for _, s := range x.list {
+		for _, t := range s.offered {
+			if name := t.Spec().Name; !taken[name] && (may == nil || may(name)) {
+				now, taken[name] = append(now, t), true
+			}
+		}
+	}
+	if slices.Equal(before, now) {
+		return list
+	}
+	if at < 0 {
+		at = len(others)
+	}
+	return slices.Insert(others, at, now...)
+}
+
+// both returns a setup that asks one function after the other. Each may be nil.
+func both(first, then func(context.Context, aycoder.Setup) (aycoder.Setup, error)) func(context.Context, aycoder.Setup) (aycoder.Setup, error) {
+	if first == nil || then == nil {
+		if first == nil {
+			return then
+		}
+		return first
+	}
+	return func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
+		now, err := first(ctx, now)
+		if err != nil {
+			return now, err
+		}
+		return then(ctx, now)
+	}
+}
+
+// wrap marks a tool as one of the source.
+func (s *served) wrap(t aycoder.Tool) aycoder.Tool {
+	st := &servedTool{t, s.allowed}
+	if p, ok := t.(aycoder.Planner); ok {
+		return &servedPlanner{st, p}
+	}
+	return st
+}
+
+// A servedTool is a tool of a source.
+type servedTool struct {
+	aycoder.Tool
+	allowed func(context.Context) error
+}
+
+func (*servedTool) served() {}
+
+// Call implements [aycoder.Tool].
+func (t *servedTool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	if t.allowed != nil {
+		if err := t.allowed(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t.Tool.Call(ctx, inv)
+}
+
+// Preview implements [aycoder.Previewer].
+func (t *servedTool) Preview(ctx context.Context, inv *aycoder.Invocation) (string, error) {
+	if p, ok := t.Tool.(aycoder.Previewer); ok {
+		return p.Preview(ctx, inv)
+	}
+	return "", nil
+}
+
+type servedPlanner struct {
+	*servedTool
+	aycoder.Planner
 }

@@ -198,6 +198,8 @@ func (r *rule) covers(q *inquiry) bool {
 		return false
 	case r.Pattern == "":
 		return true
+	case q.spec.Subject.Arg == "" && allow && q.spec.Definition != "":
+		return matchText(r.Pattern, q.spec.Definition)
 	case !q.has:
 		return !allow
 	}

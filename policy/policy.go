@@ -81,6 +81,10 @@
 //     covers example.com.
 //   - Other texts: the pattern is the whole text, in which a star matches any text.
 //
+// If a tool has no subject, but its [aycoder.ToolSpec] has a Definition, an allow rule with a pattern covers only this
+// definition. So a rule that answers a question about a tool of a server does not cover what the server may offer by
+// the same name later.
+//
 // # Rules for commands
 //
 // "bash:git log *" covers git log with any further words, and "bash:npm run test:*" covers npm

@@ -236,6 +236,33 @@ func TestSuggestedRulesAnswer(t *testing.T) {
 }
 
 // The meaning of a command depends on the directory in which it starts.
+// A rule that answers a question about a tool of a server covers the tool as it was shown, and not what has its name
+// later. A rule that the user writes without a definition covers all of them, and one against the tool does, too.
+func TestRulesAreBoundToDefinitions(t *testing.T) {
+	shown := aycoder.ToolSpec{Name: "mcp__s__read", OpenWorld: true, Definition: "sha256-a*b"}
+	changed := shown
+	changed.Definition = "sha256-aXb" // which the pattern would match, were its star not quoted
+	p := newPolicy(t)
+	got, v := ask(t, p, &shown, "")
+	require.Equal(t, "ask", got)
+	require.Equal(t, []string{`mcp__s__read:sha256-a\*b`}, v.Grounds().Suggested)
+	require.NoError(t, p.KeepRule(t.Context(), aycoder.Session, v.Grounds().Suggested[0]))
+	got, _ = ask(t, p, &shown, "")
+	require.Equal(t, "allow", got)
+	got, _ = ask(t, p, &changed, "")
+	require.Equal(t, "ask", got)
+
+	p = newPolicy(t, policy.WithRules(policy.User, policy.Rule{Action: policy.RuleAllow, Tool: "mcp__s__*"}))
+	got, _ = ask(t, p, &changed, "")
+	require.Equal(t, "allow", got)
+	for _, action := range []policy.RuleAction{policy.RuleAsk, policy.RuleDeny} {
+		p = newPolicy(t, policy.WithRules(policy.User, policy.Rule{Action: policy.RuleAllow, Tool: "mcp__s__*"},
+			policy.Rule{Action: action, Tool: "mcp__s__read", Pattern: "/etc/*"}))
+		got, _ = ask(t, p, &changed, "")
+		require.Equal(t, string(action), got)
+	}
+}
+
 func TestWhereACommandStarts(t *testing.T) {
 	dir := "."
 	p := newPolicy(t, policy.WithMode(policy.FullAuto), policy.WithDir(func(context.Context) string { return dir }))

@@ -43,7 +43,7 @@ func (q *inquiry) suggest() []Rule {
 	case q.script != nil:
 		return q.suggestCommand()
 	case q.spec.Subject.Arg == "":
-		return []Rule{q.allow("")}
+		return []Rule{q.allow(quoteStars.Replace(q.spec.Definition))}
 	case !q.has:
 		return nil
 	}

