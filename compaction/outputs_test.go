@@ -328,8 +328,8 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 	}
 }
 
-// An output that the session has let go is reported with its size, and the shown part is still there. What the
-// session cannot keep is in memory.
+// An output that the session has let go is reported with its size, and the shown part is still there. An
+// output that the session cannot keep is in memory.
 func TestWholeOutputsThatAreGone(t *testing.T) {
 	for _, small := range []bool{false, true} {
 		r := &reader{t: t, commands: megabytes[:2]}
