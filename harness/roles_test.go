@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -188,4 +189,19 @@ func ExampleRuntime_SetModel() {
 	}
 	fmt.Println(res.Text())
 	// Output: I am large.
+}
+
+// A model that cannot be opened is one error, whatever number of roles name it.
+func TestModelOfSeveralRolesFailsOnce(t *testing.T) {
+	opened := 0
+	c := config.Settings{}
+	c.Roles.Main, c.Roles.Small, c.Roles.Summary = "openai/gpt-5", "openai/gpt-5", "openai/gpt-5"
+	_, err := harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithOpener(
+		func(context.Context, harness.ModelSpec) (aycoder.ModelClient, error) {
+			opened++
+			return nil, errors.New("no key")
+		}))
+	require.Error(t, err)
+	require.Positive(t, opened)
+	require.Equal(t, 1, strings.Count(err.Error(), "no key"), err)
 }
