@@ -140,11 +140,12 @@ func TestChatNeverDiesOfItsSize(t *testing.T) {
 		},
 	}
 	failed, runs, refusals := 0, 0, 0
+	reduced := timed.Reduced(t)
 	for pname, plan := range plans {
 		for qname, prompt := range prompts {
 			for i, silent := range []bool{false, true} {
 				stored := (len(pname)+len(qname)+i)%2 == 0
-				if timed.Race && (qname != "short" || silent || pname != "calls") {
+				if reduced && (qname != "short" || silent || pname != "calls") {
 					continue // one goroutine at a time
 				}
 				t.Run(fmt.Sprintf("%s, %s prompts, silent=%t, stored=%t", pname, qname, silent, stored), func(t *testing.T) {

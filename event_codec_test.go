@@ -30,7 +30,7 @@ func recoded(t testing.TB, data []byte) aycoder.Event {
 // last one to the same result.
 func TestEventsReplay(t *testing.T) {
 	seeds := uint64(1000)
-	if testing.Short() || timed.Race {
+	if testing.Short() || timed.Reduced(t) {
 		seeds = 50
 	}
 	events, suspended, finished := 0, 0, 0

@@ -357,7 +357,8 @@ func randomAnswer(random *rand.Rand, n int) []any {
 func TestFactsAreRecordedFirst(t *testing.T) {
 	seeds, runs, records := uint64(50), 0, 0
 	kinds := map[string]int{}
-	if testing.Short() || timed.Race {
+	few := timed.Reduced(t)
+	if testing.Short() || few {
 		seeds = 12
 	}
 	for seed := range seeds {
@@ -381,7 +382,7 @@ func TestFactsAreRecordedFirst(t *testing.T) {
 	t.Logf("%d runs, %d records, %v", runs, records, kinds)
 	for _, f := range []aycoder.Fact{&aycoder.BlockDone{}, &aycoder.BlockTruncated{}, &aycoder.MessageDone{}, &aycoder.ModelFailed{},
 		&aycoder.Waited{}, &aycoder.Decided{}, &aycoder.ToolBegan{}, &aycoder.ToolDone{}, &aycoder.Steered{}} {
-		require.True(t, timed.Race || kinds[fmt.Sprintf("%T", f)] > 0, "%T", f) // the runs are few with the race detector
+		require.True(t, few || kinds[fmt.Sprintf("%T", f)] > 0, "%T", f)
 	}
 }
 
@@ -395,7 +396,7 @@ func TestFactErrorEndsTheRun(t *testing.T) {
 		"exit":  func() error { runtime.Goexit(); return nil },
 	}
 	seeds := uint64(12)
-	if testing.Short() || timed.Race {
+	if testing.Short() || timed.Reduced(t) {
 		seeds = 3
 	}
 	runs := 0
@@ -504,7 +505,7 @@ func TestFactsOfANestedRun(t *testing.T) {
 // says so. The facts of the new run lead to its states as well.
 func TestResumeAWorkingRun(t *testing.T) {
 	seeds := uint64(30)
-	if testing.Short() || timed.Race {
+	if testing.Short() || timed.Reduced(t) {
 		seeds = 8
 	}
 	cuts, interrupted, repeated := 0, 0, 0

@@ -360,7 +360,7 @@ func samePart(a, b Part) bool {
 func TestMachineReplaysFromEveryCut(t *testing.T) {
 	timed.Long(t, "a replay from every fact of every run")
 	runs := 20_000
-	if timed.Race {
+	if timed.Reduced(t) {
 		runs = 1_000 // uses one goroutine
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -389,7 +389,7 @@ func TestMachineReplaysFromJSON(t *testing.T) {
 	timed.Long(t, "a replay from JSON of every run")
 	rnd := rand.New(rand.NewPCG(3, 4))
 	cuts, runs := 0, 1000
-	if timed.Race {
+	if timed.Reduced(t) {
 		runs = 100
 	}
 	for range runs {

@@ -212,7 +212,7 @@ func TestBreakAtEveryEvent(t *testing.T) {
 	runs := 1000
 	if testing.Short() {
 		runs = 50
-	} else if timed.Race {
+	} else if timed.Reduced(t) {
 		runs = 200
 	}
 	total := once(1 << 30)

@@ -40,7 +40,7 @@ func FuzzJob(f *testing.F) {
 func TestOutputIsBounded(t *testing.T) {
 	const most = 1 << 10
 	written := 1 << 30
-	if timed.Race {
+	if timed.Reduced(t) {
 		written = 1 << 26
 	}
 	j := unstarted(most)

@@ -326,7 +326,7 @@ func newLab(t *testing.T, dir string) *lab {
 func TestTheSetIsWhatLives(t *testing.T) {
 	timed.Long(t, "background commands")
 	schedules := 2
-	if timed.Race {
+	if timed.Reduced(t) {
 		schedules = 1
 	}
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_JOBS")); err == nil {

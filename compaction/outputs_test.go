@@ -296,7 +296,7 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var texts []string
 			step := 37 // from one end of what is recalled to the next
-			if timed.Race {
+			if timed.Reduced(t) {
 				step = 150
 			}
 			for from := 0; from < 200; from += step {

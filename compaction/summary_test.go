@@ -153,7 +153,7 @@ var errStopped = errors.New("stopped")
 // send the same requests.
 func TestStoppedCompactions(t *testing.T) {
 	names := []string{"good", "fails", "refuses", "panics", "slow", "deaf"}
-	if timed.Race {
+	if timed.Reduced(t) {
 		names = []string{"good", "deaf"}
 	}
 	for _, way := range []string{"break", "cancel", "record", "kill"} {

@@ -237,7 +237,7 @@ func anAnswer(r *rand.Rand, s shape) (script.Step, int, string) {
 func TestRunAsTorture(t *testing.T) {
 	const maxTurns = 8
 	rounds := 10
-	if timed.Race {
+	if timed.Reduced(t) {
 		rounds = 1
 	}
 	seen, ends := map[string]int{}, map[string]int{}

@@ -486,7 +486,7 @@ func TestSession(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
-	if timed.Race || testing.Short() {
+	if timed.Reduced(t) || testing.Short() {
 		t.Skip("takes long; the suites of the loop and of sessions run with the race detector")
 	}
 	agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
@@ -528,7 +528,7 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			one()
 			n := 1000
-			if testing.Short() || timed.Race {
+			if testing.Short() || timed.Reduced(t) {
 				n = 50
 			}
 			files, routines := open(), runtime.NumGoroutine()

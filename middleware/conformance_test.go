@@ -89,7 +89,7 @@ func TestConformance(t *testing.T) {
 // said twice or run twice would be found.
 func TestAgentConformance(t *testing.T) {
 	timed.Long(t, "the whole contract of agents behind each middleware")
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("left out with the race detector: package agenttest tests the contract with it")
 	}
 	agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {

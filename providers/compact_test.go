@@ -367,7 +367,7 @@ func TestServerCompactionResumed(t *testing.T) {
 // A summary of the service counts only for that service, as long as it is asked to compact, and only
 // in a conversation that has it.
 func TestServerCompactionLeft(t *testing.T) {
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("takes minutes with the race detector, which TestServerCompaction has seen")
 	}
 	for name, c := range services() {
@@ -415,7 +415,7 @@ func TestServerCompactionLeft(t *testing.T) {
 
 // If the service does not compact, or fails, the Compactor does it.
 func TestServerCompactionMissing(t *testing.T) {
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("takes minutes with the race detector, which TestServerCompaction has seen")
 	}
 	for name, change := range map[string]func(*compactor){
@@ -443,7 +443,7 @@ func TestServerCompactionMissing(t *testing.T) {
 // A command is obeyed although the service has just compacted. The Compactor goes on from what the
 // service has left if that stops, and its own summary then takes the place of the other.
 func TestServerCompactionThenOther(t *testing.T) {
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("takes minutes with the race detector, which TestServerCompaction has seen")
 	}
 	for name, c := range services() {

@@ -666,7 +666,7 @@ func TestPrefixOfAllProviders(t *testing.T) {
 			m, err := c.open(wiretest.Loopback(t, s.serve(c.form)))
 			require.NoError(t, err)
 			turns := sessionTurns
-			if timed.Race && !c.own {
+			if !c.own && timed.Reduced(t) {
 				turns /= 5 // another client does the same, as far as goroutines matter
 			}
 			var opts []compaction.Option

@@ -261,7 +261,7 @@ func (j *journey) orphans(n int64) {
 func TestCutAtEveryMessage(t *testing.T) {
 	timed.Long(t, "hundreds of connections that are cut")
 	runs, _ := strconv.Atoi(os.Getenv("AYCODER_REMOTE_CUTS"))
-	if runs == 0 && timed.Race {
+	if runs == 0 && timed.Reduced(t) {
 		runs = 1
 	} else if runs == 0 {
 		runs = 2

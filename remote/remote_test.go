@@ -90,7 +90,7 @@ func here(t testing.TB, files tools.FS, e tools.Exec) *Client {
 // TestFSHere.
 func notTwice(t *testing.T) {
 	t.Helper()
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("left out with the race detector: the same runs in one process")
 	}
 }

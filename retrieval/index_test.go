@@ -23,7 +23,7 @@ import (
 func TestRecall(t *testing.T) {
 	t.Parallel()
 	n, dim := 5000, 96
-	if testing.Short() || timed.Race {
+	if testing.Short() || timed.Reduced(t) {
 		n = 1500
 	}
 	texts := pieces(t, n*6/5+100)

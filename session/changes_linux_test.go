@@ -240,7 +240,7 @@ func shell(t testing.TB, dir string, args ...string) {
 // byte, with the difference that the run tells.
 func TestChangesLeadFromBeforeToAfter(t *testing.T) {
 	runs := 6
-	if timed.Race {
+	if timed.Reduced(t) {
 		runs = 5 // the last one has branches
 	}
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_CHANGES_RUNS")); err == nil {

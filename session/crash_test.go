@@ -115,7 +115,7 @@ func TestCrashAfterEachRecord(t *testing.T) {
 // So does one that is killed several times.
 func TestCrashesInARow(t *testing.T) {
 	runs := 100
-	if timed.Race {
+	if timed.Reduced(t) {
 		runs = 25
 	}
 	seed := rand.Uint64()

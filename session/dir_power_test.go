@@ -263,7 +263,7 @@ func rounds(t *testing.T, usual, short int) int {
 	switch {
 	case err == nil:
 		return n
-	case timed.Race:
+	case timed.Reduced(t):
 		return usual / 5
 	case testing.Short():
 		return short

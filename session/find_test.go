@@ -472,7 +472,7 @@ func TestFindPlanted(t *testing.T) {
 	t.Parallel()
 	normal := 80
 	switch {
-	case timed.Race:
+	case timed.Reduced(t):
 		normal = 10
 	case testing.Short():
 		normal = 50

@@ -142,7 +142,7 @@ func TestHostileRecords(t *testing.T) {
 		})
 	}
 	cases := 500
-	if timed.Race {
+	if timed.Reduced(t) {
 		cases = 100
 	}
 	seed := rand.Uint64()

@@ -144,7 +144,10 @@ func TestMemoryOfLongSession(t *testing.T) {
 
 // sampled reports whether long conversations are tested on a sample: with the race detector, unless
 // AYCODER_TURNS is set.
-func sampled() bool { return timed.Race && os.Getenv("AYCODER_TURNS") == "" }
+func sampled(t testing.TB) bool {
+	t.Helper()
+	return os.Getenv("AYCODER_TURNS") == "" && timed.Reduced(t)
+}
 
 // The requests of a conversation do not depend on what is in memory: they are the same whether runs begin
 // with the whole conversation or without what a summary has replaced, and if each prompt comes in a new
@@ -231,7 +234,7 @@ func TestRequestsOfLongSession(t *testing.T) {
 		name          string
 		reopen, whole bool
 	}{{"one process", false, false}, {"new processes", true, false}, {"whole", true, true}} {
-		if sampled() && (c.whole || !c.reopen) {
+		if sampled(t) && (c.whole || !c.reopen) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -371,7 +374,7 @@ func TestCompactionIsDurable(t *testing.T) {
 	require.NoError(t, err)
 	lines := slices.Collect(bytes.Lines(data))
 	every := 1
-	if sampled() {
+	if sampled(t) {
 		every = 4
 	}
 	compactions, cuts, resumed := 0, 0, 0

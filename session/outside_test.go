@@ -125,7 +125,7 @@ func TestOutsideCallsKilled(t *testing.T) {
 	}
 	onDisk(t)
 	runs := 3
-	if timed.Race {
+	if timed.Reduced(t) {
 		runs = 1
 	}
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_OUTSIDE")); err == nil {

@@ -49,7 +49,7 @@ func TestDirIsAStore(t *testing.T) {
 	setup.Kills = 100
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
 		setup.Kills = n
-	} else if testing.Short() || timed.Race {
+	} else if testing.Short() || timed.Reduced(t) {
 		setup.Kills = 20
 	}
 	agenttest.TestJournal(t, setup)

@@ -117,7 +117,7 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 	if in["timeout"] != nil {
 		limit += time.Second // whole seconds only
 	}
-	timed.Within(t, start, patient(limit))
+	timed.Within(t, start, limit)
 	assert.Empty(t, survivors(t, mark), "also without a PID namespace")
 	for name := range c.Expect.FileAfter {
 		assert.NoFileExists(t, w.path(name))
@@ -161,14 +161,6 @@ func peak(t testing.TB) int {
 	return kb
 }
 
-// patient lengthens a limit for slow builds, such as those with the race detector.
-func patient(d time.Duration) time.Duration {
-	if timed.Race {
-		return 10 * d
-	}
-	return d
-}
-
 func TestRobustBackground(t *testing.T) {
 	cases, expect := shellCases(t, "bash_background")
 	for i, c := range cases {
@@ -180,7 +172,7 @@ func TestRobustBackground(t *testing.T) {
 				b.step(s.([]any))
 			}
 			b.check(expect[i])
-			timed.Within(t, start, patient(time.Duration(c.Expect.MaxMS)*time.Millisecond))
+			timed.Within(t, start, time.Duration(c.Expect.MaxMS)*time.Millisecond)
 		})
 	}
 	t.Logf("%d cases ran", len(cases))

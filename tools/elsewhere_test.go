@@ -127,7 +127,7 @@ func TestElsewhere(t *testing.T) {
 	for where, tests := range map[string][]string{"process": sameElsewhere, "container": inContainer} {
 		t.Run(where, func(t *testing.T) {
 			if where == "container" {
-				if timed.Race {
+				if timed.Reduced(t) {
 					t.Skip("left out with the race detector: the code is that of the process")
 				}
 				if out, err := exec.Command("bwrap", append(contained(t.TempDir()), "-test.list=none")...).CombinedOutput(); err != nil {

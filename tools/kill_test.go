@@ -31,7 +31,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		return
 	}
 	rounds, within := 300, 10*time.Millisecond
-	if timed.Race {
+	if timed.Reduced(t) {
 		rounds, within = 60, 100*time.Millisecond
 	} else if testing.Short() {
 		rounds = 60

@@ -445,7 +445,7 @@ func newSecondWall(t *testing.T, cases []string) *exec.Cmd {
 // Commands that only read do the same when they are confined to that.
 func TestHeldCommandsRead(t *testing.T) {
 	timed.Long(t, "commands that are held to reading")
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("left out with the race detector: the work is that of other programs")
 	}
 	if r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {

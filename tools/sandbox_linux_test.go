@@ -65,7 +65,7 @@ func shell(t *testing.T, s Sandbox, dir, script string, call SandboxCall) (strin
 
 func TestSandboxedWork(t *testing.T) {
 	timed.Long(t, "builds and tests in a sandbox")
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("left out with the race detector: the work is that of other programs")
 	}
 	tests := []struct{ name, needs, script, want string }{

@@ -34,7 +34,7 @@ func (quickExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResu
 // An agent with hooks that have no objection is an agent like any other.
 func TestAgent(t *testing.T) {
 	timed.Long(t, "the whole contract of agents")
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("left out with the race detector: package agenttest tests the contract with it")
 	}
 	var list []hooks.Hook

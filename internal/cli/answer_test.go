@@ -128,7 +128,7 @@ func sentence(r *rand.Rand) string {
 // long pause in every fourth. None answers the question, and none loses a letter.
 func TestTypingAnswersNothing(t *testing.T) {
 	sentences := 1000
-	if timed.Race {
+	if timed.Reduced(t) {
 		sentences = 50 // each key wakes the same goroutines
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestTypingAnswersNothing(t *testing.T) {
 // a line that was typed before the question.
 func TestLinesAnswerNothing(t *testing.T) {
 	sentences := 1000
-	if timed.Race {
+	if timed.Reduced(t) {
 		sentences = 50
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -258,7 +258,7 @@ func replay(t *testing.T, lines []string) *aycoder.Result {
 func TestRandomRunsReplay(t *testing.T) {
 	t.Parallel()
 	runs := 1000
-	if testing.Short() || timed.Race {
+	if testing.Short() || timed.Reduced(t) {
 		runs = 100
 	}
 	c := newSchemaCheck(t)

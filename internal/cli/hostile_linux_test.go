@@ -151,7 +151,7 @@ func TestHostileProjects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: a hundred processes under strace")
 	}
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("left out with the race detector: strace looks at what the program does outside of its memory")
 	}
 	strace, err := exec.LookPath("strace")

@@ -13,7 +13,7 @@ func eachCase[T any](t testing.TB, name string, each func(c *T)) {
 	t.Helper()
 	timed.Long(t, "recorded merges")
 	step := 1
-	if timed.Race {
+	if timed.Reduced(t) {
 		step = 10
 	}
 	cases := map[string]string{"cases.jsonl.gz": "3,640 merges", "synthetic.jsonl.gz": "2,285 merges"}[name]

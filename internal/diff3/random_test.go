@@ -28,7 +28,7 @@ func rounds(t *testing.T) int {
 		return n
 	}
 	switch {
-	case timed.Race:
+	case timed.Reduced(t):
 		return 5_000
 	case testing.Short():
 		return 20_000
@@ -98,7 +98,7 @@ func TestGit(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(5, 5))
 	n := 200
-	if timed.Race {
+	if timed.Reduced(t) {
 		n = 20
 	}
 	for range n {

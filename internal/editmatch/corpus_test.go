@@ -40,7 +40,7 @@ func recordedEdits(t testing.TB) []recorded {
 	z, err := gzip.NewReader(f)
 	require.NoError(t, err)
 	var all []recorded
-	file, files := "", 0
+	file, files, reduced := "", 0, timed.Reduced(t)
 	for r := bufio.NewReaderSize(z, 1<<20); ; {
 		line, err := r.ReadBytes('\n')
 		if len(line) > 1 {
@@ -49,7 +49,7 @@ func recordedEdits(t testing.TB) []recorded {
 			if c.Path != file {
 				file, files = c.Path, files+1
 			}
-			if !timed.Race || files%10 == 0 {
+			if !reduced || files%10 == 0 {
 				all = append(all, c)
 			}
 		}

@@ -317,7 +317,7 @@ func TestRandomDiffs(t *testing.T) {
 		return b.String()
 	}
 	n := 20_000
-	if timed.Race {
+	if timed.Reduced(t) {
 		n = 2000
 	}
 	for range n {
@@ -339,7 +339,7 @@ func cells(name string, n int) string {
 func TestHostileInputs(t *testing.T) {
 	timed.Long(t, "large texts that are made to be slow")
 	n := 60_000
-	if timed.Race {
+	if timed.Reduced(t) {
 		n = 5000
 	}
 	rng := rand.New(rand.NewPCG(5, 5))

@@ -70,7 +70,7 @@ func TestTools(t *testing.T) {
 				n++
 			}
 			t.Logf("%d diffs applied by %s", n, p.name)
-			if !timed.Race {
+			if !timed.Reduced(t) {
 				assert.Greater(t, n, 10)
 			}
 		})
@@ -171,7 +171,7 @@ func TestHunksAreGits(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d real diffs have git's hunks", same, n)
-	if !timed.Race {
+	if !timed.Reduced(t) {
 		assert.Greater(t, float64(same), 0.95*float64(n))
 	}
 }

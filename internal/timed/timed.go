@@ -77,11 +77,25 @@ func Long(t testing.TB, what string) {
 	}
 }
 
-// Serial skips a test with the race detector, which cannot find anything in a test that uses one
-// goroutine and would take many times as long.
+// Reduced reports whether the race detector is on. A test then may do less of what the detector
+// cannot find anything in, such as the same steps again. Reduced writes to the log of the test that
+// it does: after the tests with the race detector, .ci/run runs those without it whose logs say so.
+func Reduced(t testing.TB) bool {
+	t.Helper()
+	if race {
+		t.Log(reduced)
+	}
+	return race
+}
+
+// reduced is what .ci/run looks for.
+const reduced = "does less with the race detector"
+
+// Serial skips a test with the race detector, as [Reduced] has it: the detector cannot find anything
+// in a test that uses one goroutine, which would take many times as long.
 func Serial(t testing.TB) {
 	t.Helper()
-	if Race {
-		t.Skip("left out with the race detector: it uses one goroutine")
+	if Reduced(t) {
+		t.Skip("it uses one goroutine")
 	}
 }

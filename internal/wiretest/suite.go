@@ -172,7 +172,7 @@ func (s *Suite) request(i *Interaction) *aycoder.Request {
 // uses reads of 7 bytes, since all three take minutes.
 func (s *Suite) Decode(t *testing.T) {
 	failed, sizes := 0, []int{7, 1, 1 << 20}
-	if timed.Race {
+	if timed.Reduced(t) {
 		sizes = sizes[:1]
 	}
 	n := s.Each(t, func(r *Recording, i *Interaction) {
@@ -363,7 +363,7 @@ func (s *Suite) Cut(t *testing.T, complete func(i *Interaction, body string) int
 	rnd := rand.New(rand.NewPCG(1, 2))
 	// The places are random but the same in each run, so that a failure can be repeated.
 	per := 20
-	if testing.Short() || timed.Race {
+	if testing.Short() || timed.Reduced(t) {
 		per = 3
 	}
 	cuts := 0

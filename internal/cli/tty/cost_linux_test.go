@@ -89,7 +89,7 @@ func TestCostOfPrinting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: the processor time of printing")
 	}
-	if timed.Race {
+	if timed.Reduced(t) {
 		t.Skip("the race detector changes the processor time")
 	}
 	nothing := cpu(t, "nothing")

@@ -17,8 +17,9 @@ import (
 )
 
 // sample returns how often a slow test with one goroutine runs.
-func sample(n int) int {
-	if timed.Race {
+func sample(t testing.TB, n int) int {
+	t.Helper()
+	if timed.Reduced(t) {
 		return n / 10
 	}
 	return n
@@ -85,7 +86,7 @@ func TestPrintAroundTheArea(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
-		for round := range sample(400) {
+		for round := range sample(t, 400) {
 			cols, rows := 2+r.IntN(40), 3+r.IntN(10)
 			s, e := newScreen(cols, rows)
 			var all strings.Builder
@@ -258,7 +259,7 @@ func TestResizeOvertakes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
-		for range sample(50) {
+		for range sample(t, 50) {
 			cols, rows := 80, 60
 			e := &recorder{Emulator: ttytest.NewEmulator(cols, rows)}
 			s := tty.New(e, func() (int, int) { return cols, rows }, env("TERM=xterm"))
@@ -312,14 +313,14 @@ func TestWritesPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e := newScreen(80, 24)
 		start := time.Now()
-		for i := range sample(10_000) {
+		for i := range sample(t, 10_000) {
 			s.Print("a few letters and ")
 			s.Status([]string{fmt.Sprint("spinner ", i)}, tty.NoCursor)
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second / 60)
 		synctest.Wait()
-		require.Contains(t, e.Text(), fmt.Sprint("spinner ", sample(10_000)-1))
+		require.Contains(t, e.Text(), fmt.Sprint("spinner ", sample(t, 10_000)-1))
 		seconds := time.Since(start).Seconds()
 		require.LessOrEqual(t, float64(len(e.writes)), 60*seconds+1)
 		require.GreaterOrEqual(t, float64(len(e.writes)), 55*seconds)
@@ -402,7 +403,7 @@ func TestResize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(3, 4))
-				for range sample(50) {
+				for range sample(t, 50) {
 					resizeOnce(t, r, vars, func() { time.Sleep(20 * time.Millisecond) })
 				}
 			})
