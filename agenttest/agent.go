@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // AgentSetup holds the parts from which [NewAgent] builds the agent under test.
@@ -36,10 +37,12 @@ type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
 // network, and must not wait for anything outside the bubble.
 func TestAgent(t *testing.T, newAgent NewAgent) {
 	t.Helper() // failures name the caller's line
+	reduced := timed.Reduced(t)
 	for _, r := range agentRules() {
 		t.Run(r.name, func(t *testing.T) {
 			t.Helper()
-			bubble(t, newAgent, r.check).report(t)
+			check := func(s *suite) { s.reduced = reduced; r.check(s) }
+			bubble(t, newAgent, check).report(t)
 		})
 	}
 	for _, sc := range scenarios() {
@@ -48,7 +51,7 @@ func TestAgent(t *testing.T, newAgent NewAgent) {
 			for _, w := range ways() {
 				t.Run(w.name, func(t *testing.T) {
 					t.Helper()
-					check := func(s *suite) { s.playAll(sc, w) }
+					check := func(s *suite) { s.reduced = reduced; s.playAll(sc, w) }
 					bubble(t, newAgent, check).report(t)
 				})
 			}
@@ -58,9 +61,10 @@ func TestAgent(t *testing.T, newAgent NewAgent) {
 
 // A suite is the state of one check of agents.
 type suite struct {
-	t     testing.TB
-	agent NewAgent
-	found *findings
+	t       testing.TB
+	agent   NewAgent
+	found   *findings
+	reduced bool // the race detector is on
 }
 
 // bubble runs a check in a bubble of synctest. If a goroutine remains after the check, synctest
@@ -73,7 +77,7 @@ func bubble(t *testing.T, newAgent NewAgent, check func(*suite)) (found *finding
 			found.add(ruleGone, "%v", p)
 		}
 	}()
-	synctest.Test(t, func(t *testing.T) { check(&suite{t, newAgent, found}) })
+	synctest.Test(t, func(t *testing.T) { check(&suite{t: t, agent: newAgent, found: found}) })
 	return found
 }
 
@@ -92,13 +96,18 @@ func ways() []way {
 
 // playAll plays a scenario until the loop body is no longer called for the event at which it
 // would end the loop. From the 32nd event on it skips some, because a scenario with a thousand
-// deltas would otherwise be played a thousand times.
+// deltas would otherwise be played a thousand times. With the race detector it skips more from the
+// 20th on: later events are of the same kinds.
 func (s *suite) playAll(sc scenario, w way) {
 	for s.found.empty() {
 		if tr := s.play(sc, w); !tr.reached {
 			return
 		}
-		w.at += 1 + w.at/32
+		every := 32
+		if s.reduced && w.at >= 20 {
+			every = 4
+		}
+		w.at += 1 + w.at/every
 	}
 }
 

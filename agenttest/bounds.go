@@ -167,7 +167,10 @@ func (s *suite) endless(what string, n int, event func(i int) aycoder.ModelEvent
 // manyCalls puts more calls into one message than any agent runs. Each call needs an output all
 // the same, because providers refuse a history with a call that has none.
 func (s *suite) manyCalls() {
-	const n = 10000
+	n := 10000
+	if s.reduced {
+		n = 1000
+	}
 	tr := s.quick(calls(manyCalls("read", n)...), says("so"))
 	tr.run(s.t, s.make(tr.world, false), aycoder.Input{Prompt: "go"})
 	if got := len(pairs(tr.res.Messages)); got != n || tr.res.Text() != "so" {
