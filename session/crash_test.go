@@ -102,8 +102,11 @@ func TestCrashAfterEachRecord(t *testing.T) {
 	s, err := session.New(t.Context(), whole, worker(t, aycoder.Allow()))
 	require.NoError(t, err)
 	run(t, s, "go")
-	records := whole.sessions[s.ID()].records
-	for n := 1; n <= len(records); n++ {
+	records, every := whole.sessions[s.ID()].records, 1
+	if timed.Reduced(t) {
+		every = 3
+	}
+	for n := 1; n <= len(records); n += every {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			store := newMemory()
 			store.sessions["x"] = &memoryJournal{records: records, objects: map[session.Hash][]byte{}}
