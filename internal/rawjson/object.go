@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"unsafe"
+
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 // An Object is a JSON object whose fields keep their order and whose values stay JSON
@@ -253,6 +254,6 @@ func IsObject(raw []byte) bool {
 //
 //go:noinline // it would be in each program six times
 func Valid(raw []byte) bool {
-	r := Reader{s: unsafe.String(unsafe.SliceData(raw), len(raw)), value: true}
+	r := Reader{s: view.String(raw), value: true}
 	return r.End() == nil
 }
