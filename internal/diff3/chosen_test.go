@@ -124,7 +124,7 @@ func (ts trials) choose(all []variant) []int {
 // with returns a choice with another variant, in the order of the rules.
 func with(all []variant, choice []int, v int) []int {
 	order := func(v int) int {
-		return slices.IndexFunc(rules, func(r rule) bool { return r.name == all[v].rule })
+		return slices.IndexFunc(rules(), func(r rule) bool { return r.name == all[v].rule })
 	}
 	out := slices.DeleteFunc(slices.Clone(choice), func(w int) bool { return all[w].rule == all[v].rule })
 	out = append(out, v)

@@ -31,7 +31,7 @@ const (
 	RuleSuperset  = "superset"     // one side has the other's change and more, in any order
 )
 
-// rules are in the order in which they are tried, which is about that of how often they are right.
+// rules returns the rules in the order in which they are tried, which is about that of how often they are right.
 //
 // A rule that takes a side applies only if its condition holds for that side and not for the
 // other. People took one side in 55 % of the conflicts, so knowing which one helps more than
@@ -44,16 +44,18 @@ const (
 // of 0.05, and that of RuleFile further, since it is right less often where others of the file are
 // resolved. Projects differ more than rules do, so TestSuggestionsRecorded checks what rules claim on
 // two halves of the projects.
-var rules = []rule{
-	{RuleEndings, 0.50, (*conflict).endings},
-	{RuleDeletion, 0.75, deletion(2)},
-	{RuleContained, 0.75, isMerge(contained, 0, 1)},
-	{RuleTouching, 0.55, touching(0.4)},
-	{RuleFile, 0.65, inFile(0.9, 1)},
-	{RuleLarger, 0.60, isMerge(guessed, 1, 1)},
-	{RuleImports, 0.60, (*conflict).imports},
-	{RuleTokens, 0.50, tokens(0.5, 40)},
-	{RuleSuperset, 0.55, (*conflict).superset},
+func rules() []rule { // a variable would link the merge into every program
+	return []rule{
+		{RuleEndings, 0.50, (*conflict).endings},
+		{RuleDeletion, 0.75, deletion(2)},
+		{RuleContained, 0.75, isMerge(contained, 0, 1)},
+		{RuleTouching, 0.55, touching(0.4)},
+		{RuleFile, 0.65, inFile(0.9, 1)},
+		{RuleLarger, 0.60, isMerge(guessed, 1, 1)},
+		{RuleImports, 0.60, (*conflict).imports},
+		{RuleTokens, 0.50, tokens(0.5, 40)},
+		{RuleSuperset, 0.55, (*conflict).superset},
+	}
 }
 
 type rule struct {
@@ -141,9 +143,9 @@ type conflict struct {
 
 // suggest looks for a resolution. It returns nil if no rule applies.
 func (s *suggester) suggest(g *Region, base Span) *Suggestion {
-	c, looked := s.conflict(g, base), rules
+	c, looked := s.conflict(g, base), rules()
 	if c.table == nil {
-		looked = rules[:1] // line endings need no words
+		looked = looked[:1] // line endings need no words
 	}
 	for _, r := range looked {
 		if text, from, ok := r.apply(c); ok {
