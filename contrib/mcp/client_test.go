@@ -108,12 +108,15 @@ func TestProgram(t *testing.T) {
 	t.Setenv("AYCODER_TEST_SECRET", "secret")
 	s := program(t, "sdk")
 	s.Env["NAMED"] = "yes"
+	t.Setenv("LANG", "from outside")
+	s.Env["LANG"] = "C"
 	src := connect(t, s)
 	require.Equal(t, "heard hi", said(t, src, "echo", `{"text":"hi"}`))
 
 	env := "\n" + said(t, src, "env", `{}`) + "\n"
 	require.Contains(t, env, "\nNAMED=yes\n")
 	require.Contains(t, env, "\nPATH="+os.Getenv("PATH")+"\n")
+	require.Contains(t, env, "\nLANG=C\n", "what the configuration names counts")
 	require.NotContains(t, env, "AYCODER_TEST_SECRET")
 
 	res, err := calls(t.Context(), src, "many", `{}`)

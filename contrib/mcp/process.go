@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -27,17 +28,19 @@ const (
 // those of language and temporary files.
 var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR"}
 
+// environ returns the environment of a program. What the configuration names counts.
 func environ(s config.Server) []string {
-	var env []string
+	all := map[string]string{}
 	for _, name := range passed {
 		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
+			all[name] = value
 		}
 	}
-	for name, value := range s.Env {
-		env = append(env, name+"="+value)
+	maps.Copy(all, s.Env)
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		env = append(env, name+"="+all[name])
 	}
-	slices.Sort(env)
 	return env
 }
 
