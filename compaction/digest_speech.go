@@ -377,8 +377,9 @@ func (d *digest) say(e entry, w *wording) {
 	if d.focused(w) {
 		e.points += 8
 	}
-	e.text, e.about = w.text, subjectOf(w)
-	decides := e.kind != fromTool && !strings.HasSuffix(e.text, "?") && (e.about.revokes || e.about.chooses || len(e.about.numbers) > 0)
+	e.text, e.about = oneLine(w.text, maxEntry), subjectOf(w)
+	decides := e.kind != fromTool && !strings.HasSuffix(e.text, "?") &&
+		(e.about.revokes || e.about.chooses || e.points > 0 && len(e.about.numbers) > 0)
 	var overruled []int
 	for i := range d.entries {
 		old := &d.entries[i]

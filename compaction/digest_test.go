@@ -162,6 +162,20 @@ func TestDigestOverrulesOfModel(t *testing.T) {
 	}
 }
 
+// A sentence does not overrule itself, and one that says nothing of its own in a long prompt overrules no decision.
+func TestDigestOverrulesNothing(t *testing.T) {
+	code := "Like this:\n\n    retry_limit := 5   // no longer 3 in config.go\n"
+	answer := call("ask_user", `{"question":"How?"}`, aycoder.ToolOutput{}, code)
+	text := digestOf(join(answer, answer)).text(1 << 20)
+	assert.Contains(t, text, "retry_limit := 5 // no longer 3 in config.go")
+	assert.NotContains(t, text, "overruled")
+
+	report := strings.Repeat("It is long. ", maxPrompt/12+1) + "\nTest of request timeout: 5 seconds were over and it hung."
+	text = digestOf([]*aycoder.Message{user("The request timeout must be 30 seconds."), user(report)}).text(1 << 20)
+	assert.Contains(t, text, "The request timeout must be 30 seconds.\n")
+	assert.NotContains(t, text, "overruled")
+}
+
 // The model does not overrule the user, and an output overrules nobody. A decision that is
 // repeated holds again.
 func TestDigestOverrulesByRank(t *testing.T) {

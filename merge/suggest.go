@@ -78,7 +78,7 @@ const (
 	RuleContained   = "contained"    // 0.75: one side has the change of the other and more, or higher versions
 	RuleTouching    = "touching"     // 0.55: the changes touch but do not overlap
 	RuleFile        = "file"         // 0.65: one side has the other's change elsewhere in the file
-	RuleLarger      = "larger"       // 0.60: one side changed more, and has or replaces the other's change
+	RuleLarger      = "larger"       // 0.60: one side changed as much or more, and has, replaces or deletes the other's change
 	RuleImports     = "imports"      // 0.60: both sides changed a set of imports
 	RuleTokens      = "tokens"       // 0.50: lines, merged token by token
 	RuleSuperset    = "superset"     // 0.55: one side has the other's words, in another order
@@ -116,7 +116,7 @@ func (s *Suggestion) Reason(ours, theirs string) string {
 		RuleDeletion:  ", which deletes what %s changed a little",
 		RuleContained: ", which already contains the change of %s or has higher versions",
 		RuleFile:      ": most of what %s has here is elsewhere in that version of the file",
-		RuleLarger:    ", which changed more and has or replaces the change of %s",
+		RuleLarger:    ", which changed as much or more, and has, replaces or deletes the change of %s",
 		RuleSuperset:  ", which already has the words of %s, in another order",
 		RuleAll:       " and not %s, as all conflicts before",
 		RuleLast:      " and not %s, as the last conflict before",

@@ -121,7 +121,8 @@ func (ix *Index) Add(ctx context.Context, vectors ...Vector) error {
 	}
 	for i, v := range vectors {
 		ix.remove(v.ID)
-		ix.put(points[i], &v.Item)
+		item := v.Item // a pointer into v would keep its values
+		ix.put(points[i], &item)
 	}
 	ix.mu.Unlock()
 	return ix.tend(ctx)

@@ -114,7 +114,10 @@ func (b *Branch) noted(j *background.Job, n background.Note) {
 		return // the next process tells of the job
 	}
 	j.Told()
-	if b.sayNote(context.Background(), n.Text) != nil {
+	if err := b.sayNote(context.Background(), n.Text); err != nil {
+		if s.failed == nil {
+			s.failed = err
+		}
 		return // and so it does here: the error is in Err
 	}
 	b.jobs.due = b.jobs.due || n.Wakes

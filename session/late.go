@@ -84,6 +84,13 @@ func (j *lateJournal) begin(ctx context.Context) error {
 	return nil
 }
 
+// said reports whether something has been said, so that everything is in the store.
+func (j *lateJournal) said() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.held) == 0 && j.made != nil
+}
+
 // now returns the journal of the store, or nil.
 func (j *lateJournal) now() Journal {
 	j.mu.Lock()
@@ -133,20 +140,17 @@ func (j *lateJournal) Get(ctx context.Context, hash Hash) ([]byte, error) {
 	return nil, &JournalError{Op: "read from", Session: j.id, Err: fs.ErrNotExist}
 }
 
-// Rewrite implements [Journal].
+// Rewrite implements [Journal]. What is held is as short as it can be.
 func (j *lateJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(Hash) bool) error {
-	if err := j.begin(ctx); err != nil {
-		return err
+	if !j.said() {
+		return ctx.Err()
 	}
 	return j.now().Rewrite(ctx, records, keep)
 }
 
 // Describe implements [Journal]. There is nothing to list before something is said.
 func (j *lateJournal) Describe(ctx context.Context, e Entry) error {
-	j.mu.Lock()
-	said := len(j.held) == 0 && j.made != nil
-	j.mu.Unlock()
-	if !said {
+	if !j.said() {
 		return ctx.Err()
 	}
 	return j.now().Describe(ctx, e)

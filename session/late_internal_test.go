@@ -1,12 +1,46 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
+	"github.com/aycoder/aycoder/providers/script"
 )
+
+// fullStore cannot create a session.
+type fullStore struct{ Store }
+
+func (fullStore) Create(context.Context, string) (Journal, error) { return nil, errors.New("full") }
+
+// A note that cannot be stored is not lost without an error.
+func TestLateNote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loop, err := aycoder.New(script.New(script.Say("Hello.")))
+		require.NoError(t, err)
+		s, err := New(t.Context(), fullStore{Memory()}, loop, WithLateCreate())
+		require.NoError(t, err)
+		g, err := background.New()
+		require.NoError(t, err)
+		require.NoError(t, s.SetBackground(t.Context(), g, nil))
+		j, err := g.Start(t.Context(), &aycoder.Invocation{}, background.Work{Kind: background.Command, Prefix: "bash", Name: "x",
+			Run: func(context.Context, *background.Job) background.Outcome {
+				return background.Outcome{State: background.Done}
+			}})
+		require.NoError(t, err)
+		j.Release(false)
+		synctest.Wait()
+		require.ErrorContains(t, s.Err(), "full")
+		require.NoError(t, s.Close())
+	})
+}
 
 // An object that is stored before something is said is gone with the session if nothing follows.
 func TestLateJournalPut(t *testing.T) {

@@ -1,8 +1,10 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"os"
 	"testing"
 
@@ -143,4 +145,81 @@ func TestLateFork(t *testing.T) {
 	defer f.Close()
 	require.Contains(t, namesIn(t, dir), f.ID())
 	require.Len(t, f.View().Messages(f.Head()), 2)
+}
+
+// secondFails is a store whose journals fail to append for the second time.
+type secondFails struct{ session.Store }
+
+type secondFailing struct {
+	session.Journal
+	appended bool
+}
+
+func (s secondFails) Create(ctx context.Context, id string) (session.Journal, error) {
+	j, err := s.Store.Create(ctx, id)
+	return &secondFailing{Journal: j}, err
+}
+
+func (j *secondFailing) Append(ctx context.Context, durable bool, records ...[]byte) error {
+	if j.appended {
+		return errors.New("full")
+	}
+	j.appended = true
+	return j.Journal.Append(ctx, durable, records...)
+}
+
+// A session that could not be made leaves nothing, also if a part of it is in the store by then.
+func TestLateImportLeavesNothing(t *testing.T) {
+	kept, err := session.Dir(t.TempDir())
+	require.NoError(t, err)
+	s := lateSession(t, kept)
+	require.NoError(t, runOnce(t, s, "hi"))
+	var doc bytes.Buffer
+	require.NoError(t, s.View().WriteJSON(&doc))
+	require.NoError(t, s.Close())
+	dir := t.TempDir()
+	store, err := session.Dir(dir)
+	require.NoError(t, err)
+	_, err = session.Import(t.Context(), secondFails{store}, saysNothing{}, &doc, session.WithLateCreate())
+	require.ErrorContains(t, err, "full")
+	list, err := session.List(t.Context(), store, nil)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// A session in which nothing was said cannot become smaller.
+func TestLateTrim(t *testing.T) {
+	dir := t.TempDir()
+	store, err := session.Dir(dir)
+	require.NoError(t, err)
+	s := lateSession(t, store)
+	require.NoError(t, s.Trim(t.Context()))
+	require.NoError(t, s.Close())
+	require.Empty(t, namesIn(t, dir))
+}
+
+// saysNothing is an agent that tells of no facts.
+type saysNothing struct{}
+
+func (saysNothing) Run(_ context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(func(aycoder.Event, error) bool) {
+		var rc aycoder.RunConfig
+		for _, o := range opts {
+			_ = o(&rc)
+		}
+		*rc.Into = aycoder.Result{End: aycoder.EndDone, Messages: append(in.Messages, aycoder.User(in.Prompt))}
+	}
+}
+
+// A run that cannot be stored at its end is not lost without an error.
+func TestLateCreateOfWholeRun(t *testing.T) {
+	kept, err := session.Dir(t.TempDir())
+	require.NoError(t, err)
+	full := errors.New("full")
+	s, err := session.New(t.Context(), &brokenStore{kept, full}, saysNothing{}, session.WithLateCreate())
+	require.NoError(t, err)
+	require.NoError(t, runOnce(t, s, "first"))
+	require.ErrorIs(t, s.Err(), full)
+	require.ErrorIs(t, runOnce(t, s, "second"), full)
+	require.NoError(t, s.Close())
 }

@@ -34,6 +34,7 @@ type activeRun struct {
 	answer *Answer                  // of the message in progress
 	by     *record                  // the fact that carried it
 	began  bool                     // a fact is recorded
+	told   bool                     // or could not be, as the run has learned
 }
 
 // phase returns the phase of a branch on which a run works.
@@ -307,6 +308,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 	}
 	if err := s.write(ctx, durable || len(nodes) > 0, records...); err != nil {
+		a.told = true
 		return err
 	}
 	a.known, a.began = len(rec.State.Messages()), true
@@ -390,7 +392,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	defer s.mu.Unlock()
 	defer close(a.done)
 	b.active = nil
-	failed := !a.began && (res.End == "" || res.End == aycoder.EndFailed || len(res.Messages) < a.known)
+	failed := !a.began && (a.told || res.End == "" || res.End == aycoder.EndFailed || len(res.Messages) < a.known)
 	if failed {
 		b.pending = a.resumed
 	}
@@ -426,16 +428,16 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 			records = append(records, b.suspended()...)
 		}
 		if err == nil {
-			_ = s.write(ctx, true, records...)
+			s.keep(ctx, true, records...)
 		}
 	case b.pending != nil:
 		ask := b.ask()
 		ask.Steps = changeset.Join(ask.Steps, a.ledger.unsaved())
 		if b.tellShown(ctx, ask) == nil {
-			_ = s.write(ctx, true, ask)
+			s.keep(ctx, true, ask)
 		}
 	}
-	_ = s.describe(ctx) // an error of write is in s.failed; the list of sessions is a convenience
+	_ = s.describe(ctx) // the list of sessions is a convenience
 }
 
 // settle ends the pending run, if there is one: its open calls get outputs that say that they were not

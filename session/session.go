@@ -171,8 +171,8 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 func (s *Session) discard(ctx context.Context) error {
 	s.detach()
 	err := s.journal.Close()
-	if s.late == nil { // which has deleted what there was
-		err = errors.Join(err, s.store.Delete(context.WithoutCancel(ctx), s.id))
+	if s.late == nil || s.late.now() != nil {
+		err = errors.Join(err, ignoreMissing(s.store.Delete(context.WithoutCancel(ctx), s.id)))
 	}
 	return err
 }
@@ -415,6 +415,13 @@ func (s *Session) unbegun(ctx context.Context, err error) error {
 	}
 	s.failed = err
 	return s.stopped()
+}
+
+// keep is write for what has no caller to return an error to: the error is in Err, so that nothing is lost without one.
+func (s *Session) keep(ctx context.Context, durable bool, records ...*record) {
+	if err := s.write(ctx, durable, records...); err != nil && s.failed == nil {
+		s.failed = err
+	}
 }
 
 // stopped returns why nothing is recorded, unless the session goes on in memory.

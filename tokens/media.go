@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/late"
 )
 
 const (
@@ -90,7 +89,18 @@ func tiles(w, h, edge float64) int64 {
 
 // pages returns the tokens of a PDF document, whose pages a provider reads as text and as images.
 func (r reader) pages(data []byte) int64 {
-	n := int64(len(page().FindAllIndex(data, -1)))
+	n := int64(0)
+	for rest := data; ; {
+		_, after, ok := bytes.Cut(rest, []byte("/Type"))
+		if !ok {
+			break
+		}
+		after = bytes.TrimLeft(after, " \r\n")
+		if bytes.HasPrefix(after, []byte("/Page")) && !bytes.HasPrefix(after, []byte("/Pages")) {
+			n++
+		}
+		rest = after
+	}
 	if n == 0 { // the list of pages is compressed
 		n = int64(len(data)/bytesPerPage) + 1
 	}
@@ -100,10 +110,8 @@ func (r reader) pages(data []byte) int64 {
 	return n * 3000
 }
 
-// page begins a page. The list of pages has the type /Pages.
-var page = late.Regexp(`/Type[ \r\n]*/Page(?:[^s]|$)`)
-
-// dimensions returns the width and height in the header of a PNG, GIF, JPEG or WebP image.
+// dimensions returns the width and height in the header of a PNG, GIF, JPEG or WebP image. One that package image does
+// not read counts as a large one.
 func dimensions(data []byte) (w, h int) {
 	if head, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil {
 		w, h = head.Width, head.Height

@@ -147,7 +147,9 @@ func (c *client) within(ctx context.Context, limit time.Duration) (context.Conte
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.limits[timer] = limit
+	if c.limits[timer] = limit; c.asking > 0 {
+		timer.Stop() // the answer starts it
+	}
 	return ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

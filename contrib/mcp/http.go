@@ -44,7 +44,11 @@ func (r *remote) close() {
 }
 
 func dial(s config.Server) (*remote, mcp.Transport) {
-	r := &remote{base: http.DefaultTransport.(*http.Transport).Clone(), headers: s.Headers}
+	base, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // the host has replaced it
+		base = &http.Transport{Proxy: http.ProxyFromEnvironment}
+	}
+	r := &remote{base: base.Clone(), headers: s.Headers}
 	client := &http.Client{Transport: r, CheckRedirect: sameHost}
 	return r, &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}
 }

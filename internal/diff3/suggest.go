@@ -25,7 +25,7 @@ const (
 	RuleContained = "contained"    // one side has the other's change and more, in the same order
 	RuleTouching  = "touching"     // changes that touch but do not overlap
 	RuleFile      = "file"         // one side has the other's lines elsewhere in the file
-	RuleLarger    = "larger"       // one side changed more, and has or replaces the other's change
+	RuleLarger    = "larger"       // one side changed as much or more, and has, replaces or deletes the other's change
 	RuleImports   = "imports"      // both sides changed a set of imports
 	RuleTokens    = "tokens"       // lines that the sides changed in different tokens
 	RuleSuperset  = "superset"     // one side has the other's change and more, in any order
