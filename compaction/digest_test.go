@@ -162,7 +162,7 @@ func TestDigestOverrulesOfModel(t *testing.T) {
 	}
 }
 
-// A sentence does not overrule itself, and one that says nothing of its own in a long prompt overrules no decision.
+// A sentence does not overrule itself, and one without a point in a long prompt overrules no decision.
 func TestDigestOverrulesNothing(t *testing.T) {
 	code := "Like this:\n\n    retry_limit := 5   // no longer 3 in config.go\n"
 	answer := call("ask_user", `{"question":"How?"}`, aycoder.ToolOutput{}, code)

@@ -140,7 +140,7 @@ func (j *lateJournal) Get(ctx context.Context, hash Hash) ([]byte, error) {
 	return nil, &JournalError{Op: "read from", Session: j.id, Err: fs.ErrNotExist}
 }
 
-// Rewrite implements [Journal]. What is held is as short as it can be.
+// Rewrite implements [Journal]. Records that are held are as short as they can be.
 func (j *lateJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(Hash) bool) error {
 	if !j.said() {
 		return ctx.Err()

@@ -28,7 +28,7 @@ const (
 // those of language and temporary files.
 var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR"}
 
-// environ returns the environment of a program. What the configuration names counts.
+// environ returns the environment of a program. A variable that the configuration names has the value given there.
 func environ(s config.Server) []string {
 	all := map[string]string{}
 	for _, name := range passed {
