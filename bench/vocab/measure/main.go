@@ -50,7 +50,7 @@ func run(roots []string, limit int, cache string, draws int, seed uint64, unifor
 	if err != nil {
 		return err
 	}
-	m := &measurement{uniform: uniform, rng: rand.New(rand.NewPCG(seed, seed)), kinds: map[string][]sample{}}
+	m := &measurement{counter: tokens.New(), uniform: uniform, rng: rand.New(rand.NewPCG(seed, seed)), kinds: map[string][]sample{}}
 	for i, t := range texts {
 		if t.Hash&1 == 1 {
 			m.kinds[t.Kind] = append(m.kinds[t.Kind], sample{aycoder.User(t.Data), counts[i], len(t.Data)})
