@@ -113,7 +113,7 @@ type session struct {
 	ended  chan struct{} // closed when the process has ended
 	owned  sync.WaitGroup
 	cancel context.CancelFunc
-	stderr tail
+	stderr proc.Tail
 
 	utf8  bool        // the server counts columns in bytes; set before ready
 	saves bool        // the server wants to know of saved files; set before ready
@@ -127,7 +127,7 @@ type session struct {
 // start starts a process. It belongs to the session and not to the call that needs it first, which may have
 // no time to wait for it.
 func start(s *server) *session {
-	x := &session{server: s, ready: make(chan struct{}), ended: make(chan struct{}), store: newStore()}
+	x := &session{server: s, stderr: proc.Tail{Max: maxStderr}, ready: make(chan struct{}), ended: make(chan struct{}), store: newStore()}
 	x.docs.open = map[string]*document{}
 	x.conn = newConn(x.serve)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -205,29 +205,6 @@ func (x *session) run(ctx context.Context, in, out *os.File) {
 	x.conn.fail(err)
 }
 
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, p...)
-	if more := len(t.kept) - maxStderr; more > 0 {
-		t.kept = append(t.kept[:0:0], t.kept[more:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text, _ := proc.Clean(t.kept)
-	return strings.TrimSpace(text)
-}
-
 // wrap returns the error of an operation.
 func (x *session) wrap(op string, err error) error {
 	if err == nil {
@@ -235,7 +212,7 @@ func (x *session) wrap(op string, err error) error {
 	}
 	e := &Error{Server: x.name(), Op: op, Err: err}
 	if x.conn.failure() != nil {
-		e.Output = x.stderr.text()
+		e.Output = x.stderr.Text()
 	}
 	return e
 }

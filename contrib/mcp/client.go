@@ -451,7 +451,7 @@ func (c *client) failed(ctx context.Context, op string, x *conn, err error) erro
 	switch {
 	case ctx.Err() != nil:
 		if e.Err = context.Cause(ctx); x.proc != nil {
-			e.Stderr = x.proc.stderr.text()
+			e.Stderr = clean(x.proc.stderr.Text(), maxStderr)
 		}
 	case x.remote != nil && x.remote.unauthorized.Load():
 		e.Err = fmt.Errorf("%w: %v", ErrUnauthorized, err)
@@ -465,7 +465,7 @@ func (c *client) failed(ctx context.Context, op string, x *conn, err error) erro
 			}
 		case <-late.C:
 		}
-		e.Stderr = x.proc.stderr.text()
+		e.Stderr = clean(x.proc.stderr.Text(), maxStderr)
 	}
 	return e
 }

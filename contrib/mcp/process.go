@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -51,7 +49,7 @@ type process struct {
 	cancel context.CancelFunc
 	leave  time.Duration
 	ended  chan struct{} // it has ended, with all that it has started
-	stderr tail
+	stderr proc.Tail
 	failed error // why it could not be run; to be read after ended
 }
 
@@ -66,7 +64,7 @@ func start(s config.Server, o options) (*process, error) {
 		return nil, errors.Join(err, stdin.Close(), in.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{in: in, out: out, cancel: cancel, leave: o.leave, ended: make(chan struct{})}
+	p := &process{in: in, out: out, stderr: proc.Tail{Max: maxStderr}, cancel: cancel, leave: o.leave, ended: make(chan struct{})}
 	handOver := func() { stdin.Close(); stdout.Close() }
 	go func() {
 		defer close(p.ended)
@@ -111,27 +109,4 @@ func (w patient) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return w.File.Write(b)
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, b...)
-	if more := len(t.kept) - maxStderr; more > 0 {
-		t.kept = append(t.kept[:0:0], t.kept[more:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text, _ := proc.Clean(t.kept)
-	return clean(strings.TrimSpace(text), maxStderr)
 }
