@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
@@ -45,16 +45,9 @@ func ctags(tb testing.TB, dir string) time.Duration {
 	return slices.Sorted(slices.Values(took))[1]
 }
 
-// processorTime returns what the process has used so far.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // compareWithCtags reports the processor time of a benchmark that began at start, beside that of ctags -R.
 func compareWithCtags(b *testing.B, dir string, start time.Duration) {
-	took := float64(processorTime()-start) / float64(b.N)
+	took := float64(timed.CPU()-start) / float64(b.N)
 	b.ReportMetric(took, "cpu-ns/op")
 	if other := ctags(b, dir); other > 0 {
 		b.ReportMetric(took/float64(other), "x-ctags")
@@ -69,7 +62,7 @@ func BenchmarkCold(b *testing.B) {
 	require.NoError(b, err)
 	defer ws.Close()
 	var files int
-	start := processorTime()
+	start := timed.CPU()
 	for b.Loop() {
 		g, err := codegraph.New(ws)
 		require.NoError(b, err)
@@ -85,7 +78,7 @@ func BenchmarkCold(b *testing.B) {
 func BenchmarkImports(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	dir := library(b)
-	start := processorTime()
+	start := timed.CPU()
 	for b.Loop() {
 		require.NoError(b, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 			if lang := source.LanguageOf(p, nil); err == nil && lang != "" && d.Type().IsRegular() {

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // spent is the wall time and the processor time of some calls.
@@ -31,14 +32,10 @@ func BenchmarkFind(b *testing.B) {
 	files = append(files, filepath.Join(dir, indexName, journalName))
 	var floor, exact, mistyped spent
 	measure := func(s *spent, f func()) {
-		var before, after syscall.Rusage
-		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
-		start := time.Now()
+		before, start := timed.CPU(), time.Now()
 		f()
 		s.wall = append(s.wall, time.Since(start))
-		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
-		used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
-		s.processor = append(s.processor, time.Duration(used))
+		s.processor = append(s.processor, timed.CPU()-before)
 	}
 	search := func(s *spent, phrase string) {
 		measure(s, func() {

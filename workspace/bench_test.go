@@ -10,11 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // bigTree returns a directory with 10,000 files or more and their names: the first of the
@@ -43,13 +44,6 @@ func bigTree(b *testing.B) (string, []string) {
 	return dir, names
 }
 
-// spent is how long the processors have worked for the program.
-func spent() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkWorkspaceOpen reads all files of a tree in three ways, in turns. The ratios
 // are of the time of the processors in the best turns.
 func BenchmarkWorkspaceOpen(b *testing.B) {
@@ -69,7 +63,7 @@ func BenchmarkWorkspaceOpen(b *testing.B) {
 	buf := make([]byte, 1<<20)
 	for b.Loop() {
 		for _, way := range ways {
-			start := spent()
+			start := timed.CPU()
 			for _, n := range names {
 				f, err := way.open(n)
 				require.NoError(b, err)
@@ -77,7 +71,7 @@ func BenchmarkWorkspaceOpen(b *testing.B) {
 				require.True(b, err == nil || err == io.EOF || err == io.ErrUnexpectedEOF, err)
 				f.Close()
 			}
-			best[way.name] = min(best[way.name], spent()-start)
+			best[way.name] = min(best[way.name], timed.CPU()-start)
 		}
 	}
 	b.ReportMetric(float64(len(names)), "files")

@@ -12,13 +12,13 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 	"github.com/aycoder/aycoder/providers/anthropic"
 )
@@ -114,14 +114,14 @@ func BenchmarkHTTPLoop(b *testing.B) {
 		resp.Body.Close()
 		loop, err := aycoder.New(client, aycoder.WithTools(tool), aycoder.WithLimits(aycoder.Limits{Turns: 200}))
 		require.NoError(b, err)
-		before, tools := cpuTime(), 0
+		before, tools := timed.CPU(), 0
 		for ev, err := range loop.Run(b.Context(), aycoder.Input{Prompt: "go"}) {
 			require.NoError(b, err)
 			if _, ok := ev.(*aycoder.ToolFinished); ok {
 				tools++
 			}
 		}
-		cpu += cpuTime() - before
+		cpu += timed.CPU() - before
 		require.Equal(b, 300, tools)
 	}
 	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N)/101, "cpu-µs/step")
@@ -137,7 +137,7 @@ func BenchmarkHTTPFloor(b *testing.B) {
 		resp, err := http.Post(base+"/reset", "", nil)
 		require.NoError(b, err)
 		resp.Body.Close()
-		before := cpuTime()
+		before := timed.CPU()
 		var body []byte
 		for range 101 {
 			resp, err := http.Post(base+"/v1/messages", "application/json", bytes.NewReader(body))
@@ -147,13 +147,7 @@ func BenchmarkHTTPFloor(b *testing.B) {
 			require.NoError(b, resp.Body.Close())
 			body = append(body, step...)
 		}
-		cpu += cpuTime() - before
+		cpu += timed.CPU() - before
 	}
 	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N)/101, "cpu-µs/step")
-}
-
-func cpuTime() time.Duration {
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
