@@ -208,12 +208,9 @@ func (x *sourceList) into(list []aycoder.Tool, may func(string) bool) []aycoder.
 	return slices.Insert(others, at, now...)
 }
 
-// both returns a setup that asks one function after the other. Each may be nil.
+// both returns a setup that asks one function after the other. The second one may be nil.
 func both(first, then func(context.Context, aycoder.Setup) (aycoder.Setup, error)) func(context.Context, aycoder.Setup) (aycoder.Setup, error) {
-	if first == nil || then == nil {
-		if first == nil {
-			return then
-		}
+	if then == nil {
 		return first
 	}
 	return func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {

@@ -115,10 +115,8 @@ func (b *Branch) noted(j *background.Job, n background.Note) {
 	}
 	j.Told()
 	if err := b.sayNote(context.Background(), n.Text); err != nil {
-		if s.failed == nil {
-			s.failed = err
-		}
-		return // and so it does here: the error is in Err
+		s.fail(err)
+		return // and so it does here
 	}
 	b.jobs.due = b.jobs.due || n.Wakes
 	b.wakeUp()

@@ -42,7 +42,7 @@ func says(records []*record) bool {
 func (j *lateJournal) hold(records [][]byte) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.held) == 0 && j.made != nil {
+	if j.whole() {
 		return false
 	}
 	j.held = append(j.held, records...)
@@ -88,8 +88,11 @@ func (j *lateJournal) begin(ctx context.Context) error {
 func (j *lateJournal) said() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.held) == 0 && j.made != nil
+	return j.whole()
 }
+
+// whole is said, with the mutex held.
+func (j *lateJournal) whole() bool { return len(j.held) == 0 && j.made != nil }
 
 // now returns the journal of the store, or nil.
 func (j *lateJournal) now() Journal {
@@ -110,7 +113,7 @@ func (j *lateJournal) Append(ctx context.Context, durable bool, records ...[]byt
 func (j *lateJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.held) == 0 && j.made != nil {
+	if j.whole() {
 		return j.made.Records(ctx)
 	}
 	held := slices.Clone(j.held)
@@ -160,11 +163,11 @@ func (j *lateJournal) Describe(ctx context.Context, e Entry) error {
 func (j *lateJournal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed || j.made == nil {
-		j.closed = true
+	was := j.closed
+	j.closed = true
+	if was || j.made == nil {
 		return nil
 	}
-	j.closed = true
 	err := j.made.Close()
 	if len(j.held) > 0 {
 		err = errors.Join(err, j.store.Delete(context.Background(), j.id))

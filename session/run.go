@@ -428,13 +428,13 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 			records = append(records, b.suspended()...)
 		}
 		if err == nil {
-			s.keep(ctx, true, records...)
+			s.fail(s.write(ctx, true, records...))
 		}
 	case b.pending != nil:
 		ask := b.ask()
 		ask.Steps = changeset.Join(ask.Steps, a.ledger.unsaved())
 		if b.tellShown(ctx, ask) == nil {
-			s.keep(ctx, true, ask)
+			s.fail(s.write(ctx, true, ask))
 		}
 	}
 	_ = s.describe(ctx) // the list of sessions is a convenience

@@ -417,9 +417,9 @@ func (s *Session) unbegun(ctx context.Context, err error) error {
 	return s.stopped()
 }
 
-// keep is write for what has no caller to return an error to: the error is in Err, so that nothing is lost without one.
-func (s *Session) keep(ctx context.Context, durable bool, records ...*record) {
-	if err := s.write(ctx, durable, records...); err != nil && s.failed == nil {
+// fail puts an error of write into Err where it has no caller to go to, so that nothing is lost without one.
+func (s *Session) fail(err error) {
+	if s.failed == nil {
 		s.failed = err
 	}
 }

@@ -46,7 +46,7 @@ func (a *app) print(o *options, bare bool) int {
 	case empty && bare && st.guessed:
 		return a.unattended(ctx, o)
 	case empty && o.resume == "" && !o.last:
-		a.tell("nothing to do: give a prompt, as in aycoder -p \"explain main.go\"\n\n" + a.usage())
+		a.tell("nothing to do: give a prompt, as in aycoder -p \"explain main.go\"\n\n" + strings.TrimSuffix(a.usage(), "\n"))
 		return exitUsage
 	}
 	return a.answer(ctx, o, st, in)
