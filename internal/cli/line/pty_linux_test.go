@@ -389,7 +389,8 @@ func TestResizeInTmux(t *testing.T) {
 	}
 	tmux("send-keys", "-t", "s", "-l", "end")
 	tmux("send-keys", "-t", "s", "Enter", "C-d")
-	timed.Until(t, func() bool { return strings.Contains(show(), "Pane is dead") }, "the end")
+	// tmux says so on the screen as well, but not always.
+	timed.Until(t, func() bool { return strings.TrimSpace(tmux("display-message", "-p", "-t", "s", "#{pane_dead}")) == "1" }, "the end")
 	text, _, _ := strings.Cut(show(), "Pane is dead")
 	text = strings.Join(strings.Fields(text[strings.LastIndex(text, "fill\n")+len("fill\n"):]), "")
 	require.Equal(t, strings.Join(strings.Fields(want.String()), ""), text)
