@@ -51,6 +51,9 @@ func variants() (all []variant) {
 type trial struct {
 	half    int // of the projects
 	commit  string
+	file    string
+	took    Kind      // the human
+	follows offer     // the side that was taken before
 	right   [2][]bool // by attempt, as in suggest, and by variant
 	says    [2][]bool
 	shipped offer // by rules
@@ -150,7 +153,16 @@ func try(c *corpus.Merge, all []variant) (out trials) {
 			continue
 		}
 		g := conflicts[i]
-		one := &trial{half: int(sha256.Sum256([]byte(c.Repo))[0] & 1), commit: c.Commit}
+		one := &trial{half: int(sha256.Sum256([]byte(c.Repo))[0] & 1), commit: c.Commit, file: c.ID, took: Conflict}
+		for _, side := range []struct {
+			kind Kind
+			l    *Lines
+			span Span
+		}{{Theirs, r.Theirs, g.Theirs}, {Ours, r.Ours, g.Ours}} {
+			if bytes.Equal(human, side.l.Slice(side.span.Lo, side.span.Hi)) {
+				one.took = side.kind
+			}
+		}
 		if g.Suggestion != nil {
 			one.shipped = offer{true, bytes.Equal(g.Suggestion.Text, human)}
 		}
@@ -168,6 +180,36 @@ func try(c *corpus.Merge, all []variant) (out trials) {
 		out = append(out, one)
 	}
 	return out
+}
+
+// follow says what to suggest when the conflicts of a file are resolved in order, as the human did, and one file of
+// a commit after the other: the side that the last one took, or for the first of a file, the one of three quarters
+// of those in the files before, if there are two.
+func (ts trials) follow() {
+	last := map[string]Kind{}     // by file
+	before := map[string][]Kind{} // by commit
+	for _, c := range ts {
+		side, is := last[c.file]
+		if !is {
+			side = Conflict
+			for _, kind := range []Kind{Ours, Theirs} {
+				n := 0
+				for _, took := range before[c.commit] {
+					if took == kind {
+						n++
+					}
+				}
+				if len(before[c.commit]) >= 2 && 4*n >= 3*len(before[c.commit]) {
+					side = kind
+				}
+			}
+		}
+		if side != Conflict {
+			c.follows = offer{true, side == c.took}
+		}
+		last[c.file] = c.took
+		before[c.commit] = append(before[c.commit], c.took)
+	}
 }
 
 // The bounds of the rules are those that the procedure chooses in all projects. Chosen in one half of them, they are
@@ -195,13 +237,28 @@ func TestRulesChosen(t *testing.T) {
 		chosen[1-half] = ts.of(half).choose(all)
 	}
 	tested := func(c *trial) offer { return c.of(chosen[c.half]) }
+	ts.follow()
+	inOrder := func(c *trial) offer {
+		if c.follows.is {
+			return c.follows
+		}
+		return tested(c)
+	}
 	for half := range 2 {
 		ts := ts.of(half)
 		n, right := ts.count(tested)
 		t.Logf("tested on half %d, chosen on the other: suggested %.1f %%, right %.1f %%", half, percent(n, len(ts)), percent(right, n))
 		assert.GreaterOrEqual(t, percent(n, len(ts)), 42.0)
 		assert.GreaterOrEqual(t, percent(right, n), 60.0)
+		n, right = ts.count(inOrder)
+		t.Logf("  resolved in order: suggested %.1f %%, right %.1f %%", percent(n, len(ts)), percent(right, n))
+		assert.GreaterOrEqual(t, percent(n, len(ts)), 50.0)
+		assert.GreaterOrEqual(t, percent(right, n), 69.0)
 	}
+	n, right = ts.count(inOrder)
+	t.Logf("both, resolved in order: suggested %.1f %%, right %.1f %%", percent(n, len(ts)), percent(right, n))
+	assert.GreaterOrEqual(t, percent(n, len(ts)), 55.0)
+	assert.GreaterOrEqual(t, percent(right, n), 72.0)
 	n, right = ts.count(tested)
 	commits := map[string]trials{}
 	for _, c := range ts {

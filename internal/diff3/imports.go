@@ -13,19 +13,31 @@ const maxImports = 100
 // imports merges a conflict that consists of import lines only. The order of such lines does not
 // matter, and neither does that of the names in one line, so both sides can be united.
 func (c *conflict) imports() ([]byte, Kind, bool) {
-	base, ours, theirs := importLines(c.text[inBase]), importLines(c.text[inOurs]),
-		importLines(c.text[inTheirs])
+	base, ours, theirs := importLines(c.text[inBase]), importLines(c.text[inOurs]), importLines(c.text[inTheirs])
 	if len(ours) == 0 || len(theirs) == 0 || base == nil && len(c.text[inBase]) > 0 {
 		return nil, Conflict, false
 	}
+	head, sep, tail, key := "", "", "", importKey
 	if len(base) == 1 && len(ours) == 1 && len(theirs) == 1 {
-		text, ok := mergeNames(base[0], ours[0], theirs[0])
-		return text, Both, ok
+		b, o, t := cutNames(base[0]), cutNames(ours[0]), cutNames(theirs[0])
+		if b.names == nil || b.head != o.head || b.head != t.head || b.tail != o.tail || b.tail != t.tail {
+			return nil, Conflict, false
+		}
+		base, ours, theirs = b.names, o.names, t.names
+		head, sep, tail, key = b.head, ", ", b.tail, func(name string) string { return name }
 	}
-	if max(len(ours), len(theirs)) > maxImports || !subset(base, ours) || !subset(base, theirs) {
+	if max(len(base), len(ours), len(theirs)) > maxImports {
 		return nil, Conflict, false
 	}
-	return []byte(strings.Join(unite(ours, theirs, lineOrder), "")), Both, true
+	gone := func(name string) bool {
+		return slices.Contains(base, name) && !(slices.Contains(ours, name) && slices.Contains(theirs, name))
+	}
+	if sep == "" && slices.ContainsFunc(base, gone) {
+		return nil, Conflict, false // people seldom unite lines of which one side deleted some
+	}
+	// A name that one side removed must not come back from the other side.
+	all := slices.DeleteFunc(unite(ours, theirs, key), gone)
+	return []byte(head + strings.Join(all, sep) + tail), Both, len(all) > 0
 }
 
 // importLines returns the lines of text, or nil if one of them is not an import.
@@ -55,14 +67,10 @@ func isImport(line string) bool {
 		!strings.ContainsAny(name, "=(:,{")
 }
 
-// subset reports whether all lines of a are in b.
-func subset(a, b []string) bool {
-	return !slices.ContainsFunc(a, func(line string) bool { return !slices.Contains(b, line) })
-}
-
 // unite adds to ours the lines that only theirs has. If both are sorted, the result is sorted,
 // too. Otherwise a line is added after the line that precedes it in theirs.
-func unite(ours, theirs []string, order func(a, b string) int) []string {
+func unite(ours, theirs []string, key func(string) string) []string {
+	order := func(a, b string) int { return strings.Compare(key(a), key(b)) }
 	out := slices.Clone(ours)
 	sorted := slices.IsSortedFunc(ours, order) && slices.IsSortedFunc(theirs, order)
 	for i, line := range theirs {
@@ -80,9 +88,6 @@ func unite(ours, theirs []string, order func(a, b string) int) []string {
 	return out
 }
 
-// lineOrder compares import lines as formatters do, by the imported path or name.
-func lineOrder(a, b string) int { return strings.Compare(importKey(a), importKey(b)) }
-
 // importKey returns the part of an import line by which formatters sort: the path in Go and
 // JavaScript, and otherwise the whole line.
 func importKey(line string) string {
@@ -93,28 +98,6 @@ func importKey(line string) string {
 		return path
 	}
 	return strings.TrimSuffix(line, "\n")
-}
-
-// mergeNames merges the names in one import line: those between braces, or after the word import
-// in Python. The rest of the line must be the same in all three texts.
-func mergeNames(base, ours, theirs string) ([]byte, bool) {
-	b, o, t := cutNames(base), cutNames(ours), cutNames(theirs)
-	if b.names == nil || max(len(b.names), len(o.names), len(t.names)) > maxImports {
-		return nil, false
-	}
-	if b.head != o.head || b.head != t.head || b.tail != o.tail || b.tail != t.tail {
-		return nil, false
-	}
-	// A name that one side removed must not come back from the other side.
-	gone := func(name string) bool {
-		return slices.Contains(b.names, name) &&
-			!(slices.Contains(o.names, name) && slices.Contains(t.names, name))
-	}
-	out := slices.DeleteFunc(unite(o.names, t.names, strings.Compare), gone)
-	if len(out) == 0 {
-		return nil, false
-	}
-	return []byte(b.head + strings.Join(out, ", ") + b.tail), true
 }
 
 // nameList is an import line that is split into its names and the text around them.
