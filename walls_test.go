@@ -74,6 +74,7 @@ var walls = []wall{
 	{"agenttest", []string{".", "edit", "merge", "session", "tools", "workspace", "internal"}, nil},
 	{"remote", []string{".", "edit", "merge", "tools", "workspace", "internal"}, modules[:4]},
 	{"remote/aycoder-remote", []string{"remote", "tools", "workspace"}, nil},
+	{"server/webhook", []string{".", "edit", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
 	{"internal/option", []string{"."}, nil},

@@ -1,0 +1,677 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/late"
+	"github.com/aycoder/aycoder/internal/mask"
+	"github.com/aycoder/aycoder/internal/publicnet"
+	"github.com/aycoder/aycoder/internal/regular"
+	"github.com/aycoder/aycoder/internal/replace"
+)
+
+// ErrFull is the error of an event that is not sent because too many deliveries wait.
+var ErrFull = errors.New("too many webhooks wait to be delivered")
+
+// ErrBusy is the error of a directory from which another process sends.
+var ErrBusy = errors.New("another process sends the webhooks of this directory")
+
+// Options configure a [Sender].
+type Options struct {
+	// Limit is how many deliveries may wait, and how many failed ones are kept. Default: 10,000.
+	Limit int
+	// AllowPrivate permits endpoints on this machine and in private networks, and http.
+	AllowPrivate bool
+	// Mask hides secrets in a text. Default: a masker for secrets that can be told by their form. A host whose
+	// tools share a masker passes its method Mask, so that a secret has the same placeholder everywhere.
+	Mask func(string) string
+	// Transport sends requests in place of the one that dials public addresses only, for tests and for
+	// hosts with their own gateway.
+	Transport http.RoundTripper
+	// Logger reports failed deliveries. Default: none.
+	Logger *slog.Logger
+}
+
+// An Endpoint is where events are sent to.
+type Endpoint struct {
+	// ID names the endpoint: 1 to 64 letters, digits, "_" and "-". Deliveries that wait are for this name, and survive
+	// a restart.
+	ID  string
+	URL string
+	// Types are the types of events that the endpoint gets; "tool.*" means all that begin with "tool.". None
+	// means all.
+	Types []string
+	// Secrets are one or two keys that sign each request, as "whsec_" and 24 to 64 bytes in base64. To replace one
+	// without losing an event, register the endpoint with both until the receiver knows the new one.
+	Secrets []string
+	// Content says that the endpoint also gets texts, arguments, outputs and commands.
+	Content bool
+	// Disabled says that nothing is sent: not what happens now, and what waits only when it is registered again.
+	// An endpoint that answers with status 410 (Gone) is disabled by the [Sender].
+	Disabled bool
+}
+
+// wants reports whether the endpoint gets events of a type.
+func (e *Endpoint) wants(typ string) bool {
+	return !e.Disabled && (len(e.Types) == 0 || slices.ContainsFunc(e.Types, func(t string) bool {
+		prefix, all := strings.CutSuffix(t, "*")
+		return t == typ || all && strings.HasPrefix(typ, prefix)
+	}))
+}
+
+// An Event is something that has happened.
+type Event struct {
+	// ID is the webhook-id. An event with the ID of one that waits is not sent again. Default: a new one.
+	ID string
+	// Type is one of this package or the host's own: words of letters, digits and "_", with "." between them.
+	Type string
+	// Time is when it happened. Default: now.
+	Time time.Time
+	// Data encodes as a JSON object. Content does so, too: it becomes the key "content" of the data for endpoints
+	// that want it.
+	Data, Content any
+}
+
+// A Delivery is an event for an endpoint.
+type Delivery struct {
+	ID       string    `json:"id"` // the webhook-id
+	Endpoint string    `json:"endpoint"`
+	Type     string    `json:"type"`
+	Created  time.Time `json:"created"`
+	// Error says why the last try failed. Attempts counts the tries of this process.
+	Error    string `json:"error,omitempty"`
+	Attempts int    `json:"-"`
+
+	next time.Time // of the next try
+}
+
+// stored is the file of a delivery.
+type stored struct {
+	Version int `json:"version"`
+	Delivery
+	Body json.RawMessage `json:"body"`
+}
+
+// file returns the name of its file. Names sort by time, as IDs do.
+func (d *Delivery) file() string { return d.ID + "." + d.Endpoint + ".json" }
+
+const (
+	giveUp       = 3 * 24 * time.Hour
+	firstPause   = 5 * time.Second
+	longestPause = 8 * time.Hour
+	// longestRest bounds for how long an endpoint is left alone, so that it gets what waits soon after it is back.
+	longestRest = 5 * time.Minute
+	requestTime = 15 * time.Second
+	maxBody     = 1 << 20 // of a file
+)
+
+// idOrName is what IDs of events and endpoints look like. They become parts of file names, and a "." would
+// make the signed text ambiguous.
+var idOrName = late.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
+
+// eventType is what types look like.
+var eventType = late.Regexp(`^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$`)
+
+// Sender sends events. It is safe for concurrent use.
+type Sender struct {
+	o      Options
+	dir    string
+	client *http.Client
+	unlock func()
+
+	mu        sync.Mutex
+	endpoints map[string]*endpoint
+	waiting   map[string]*Delivery // by file
+	failed    map[string]*Delivery
+	changed   chan struct{} // wakes Run
+	last      time.Time     // in an ID
+}
+
+// endpoint is a registered endpoint.
+type endpoint struct {
+	Endpoint
+	keys  [][]byte
+	busy  bool      // with a request
+	fails int       // in a row
+	rests time.Time // until when
+}
+
+// Open returns a sender that keeps what waits in a directory, which it makes if it is missing. Only one sender
+// may use the directory: the error is [ErrBusy] if another one does. Deliveries that waited when the last
+// sender ended are made when their endpoint is registered and [Sender.Run] runs.
+func Open(dir string, o Options) (_ *Sender, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open webhooks in %s: %w", dir, err)
+		}
+	}()
+	o.Limit = cmp.Or(max(o.Limit, 0), 10_000)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Mask == nil {
+		o.Mask = mask.New().Excerpt
+	}
+	s := &Sender{o: o, dir: dir, endpoints: map[string]*endpoint{}, changed: make(chan struct{}, 1)}
+	s.client = &http.Client{Transport: o.Transport, Timeout: requestTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if o.Transport == nil {
+		d := net.Dialer{Timeout: requestTime}
+		if !o.AllowPrivate {
+			d.Control = publicnet.Control
+		}
+		s.client.Transport = &http.Transport{DialContext: d.DialContext, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: requestTime, MaxResponseHeaderBytes: 64 << 10}
+	}
+	if err := os.MkdirAll(s.failedDir(), 0o700); err != nil {
+		return nil, err
+	}
+	if s.unlock, err = lock(filepath.Join(dir, "lock")); err != nil {
+		return nil, err
+	}
+	if s.failed, err = s.read(s.failedDir()); err == nil {
+		s.waiting, err = s.read(dir)
+	}
+	if err != nil {
+		s.unlock()
+		return nil, err
+	}
+	for name := range s.failed { // given up, but not yet removed
+		if s.waiting[name] != nil {
+			delete(s.waiting, name)
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	}
+	return s, nil
+}
+
+// lock locks a file, or returns ErrBusy.
+func lock(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := flock.Try(f)
+	if err == nil && !ok {
+		err = ErrBusy
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return func() {
+		_ = flock.Unlock(f)
+		_ = f.Close()
+	}, nil
+}
+
+func (s *Sender) failedDir() string { return filepath.Join(s.dir, "failed") }
+
+// read returns the deliveries in a directory. It removes what a killed process has left half written, and leaves
+// alone what is not a delivery.
+func (s *Sender) read(dir string) (map[string]*Delivery, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*Delivery{}
+	for _, f := range files {
+		name := filepath.Join(dir, f.Name())
+		if strings.HasPrefix(f.Name(), partial) {
+			_ = os.Remove(name)
+			continue
+		}
+		if d, err := load(name); err != nil {
+			if strings.HasSuffix(f.Name(), ".json") {
+				s.o.Logger.Warn("webhook: unreadable delivery", "file", name, "error", err)
+			}
+		} else if d.file() == f.Name() {
+			out[f.Name()] = &d.Delivery
+		}
+	}
+	return out, nil
+}
+
+// load reads the file of a delivery.
+func load(name string) (d stored, err error) {
+	data, err := regular.Read(name, 2*maxBody)
+	if err == nil {
+		err = json.Unmarshal(data, &d)
+	}
+	if err == nil && d.Version != 1 {
+		err = fmt.Errorf("its version is %d", d.Version)
+	}
+	return d, err
+}
+
+// partial begins the name of a file that is being written.
+const partial = ".part-"
+
+// store writes the file of a delivery.
+func (d *stored) store(dir string) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return replace.File(filepath.Join(dir, d.file()), partial+"*", func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// Close frees the directory. Run must have ended.
+func (s *Sender) Close() error {
+	s.client.CloseIdleConnections()
+	s.unlock()
+	return nil
+}
+
+// Register adds an endpoint, or replaces the one with its ID.
+func (s *Sender) Register(e Endpoint) error {
+	one := &endpoint{Endpoint: e}
+	err := s.check(e)
+	for _, secret := range e.Secrets {
+		key, bad := parseSecret(secret)
+		err = cmp.Or(err, bad)
+		one.keys = append(one.keys, key)
+	}
+	if err != nil {
+		return fmt.Errorf("register the webhook endpoint %q: %w", e.ID, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.endpoints[e.ID]; old != nil {
+		one.busy = old.busy
+	}
+	s.endpoints[e.ID] = one
+	s.wake()
+	return nil
+}
+
+// check checks an endpoint.
+func (s *Sender) check(e Endpoint) error {
+	u, err := url.Parse(e.URL)
+	switch {
+	case !idOrName().MatchString(e.ID):
+		return errors.New("the id must have 1 to 64 letters, digits, _ and -")
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+		return errors.New("the URL must be an absolute one, without a user")
+	case u.Scheme != "https" && (u.Scheme != "http" || !s.o.AllowPrivate):
+		return errors.New("the URL must begin with https")
+	case len(e.Secrets) < 1 || len(e.Secrets) > 2:
+		return errors.New("there must be one secret or two")
+	case !s.o.AllowPrivate && publicnet.Local(u.Hostname()):
+		return &publicnet.BlockedError{Host: u.Hostname()}
+	}
+	return nil
+}
+
+// Endpoints returns the endpoints, in the order of their IDs, without secrets.
+func (s *Sender) Endpoints() []Endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Endpoint
+	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
+		e := s.endpoints[id].Endpoint
+		e.Secrets = nil
+		out = append(out, e)
+	}
+	return out
+}
+
+// Disable disables an endpoint. It reports whether there is one with the ID.
+func (s *Sender) Disable(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.endpoints[id]
+	if e != nil {
+		e.Disabled = true
+	}
+	return e != nil
+}
+
+// Waiting returns the deliveries that have not been made, and Failed those that were given up: after three days,
+// or since the endpoint is gone. The oldest is first.
+func (s *Sender) Waiting() []Delivery { return s.list(&s.waiting) }
+
+// Failed is like [Sender.Waiting].
+func (s *Sender) Failed() []Delivery { return s.list(&s.failed) }
+
+func (s *Sender) list(of *map[string]*Delivery) []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Delivery
+	for _, name := range slices.Sorted(maps.Keys(*of)) {
+		out = append(out, *(*of)[name])
+	}
+	return out
+}
+
+// Retry lets a failed delivery wait again, for another three days. It reports whether there is one.
+func (s *Sender) Retry(d Delivery) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := d.file()
+	if s.failed[name] == nil {
+		return false, nil
+	}
+	from := filepath.Join(s.failedDir(), name)
+	one, err := load(from)
+	if err != nil {
+		return true, err
+	}
+	one.Created, one.Error = time.Now(), ""
+	if err := one.store(s.dir); err != nil {
+		return true, err
+	}
+	if err := os.Remove(from); err != nil { // while both are there, it counts as given up
+		return true, err
+	}
+	delete(s.failed, name)
+	s.waiting[name] = &one.Delivery
+	s.wake()
+	return true, nil
+}
+
+// Send stores an event for each endpoint that wants it, and returns its ID. It does not wait for the delivery. After
+// an error, some endpoints may get the event.
+func (s *Sender) Send(ev Event) (id string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	ev.ID = cmp.Or(ev.ID, s.newID(now))
+	ev.Time = cmp.Or(ev.Time, now)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("send the webhook %s: %w", ev.Type, err)
+		}
+	}()
+	if !eventType().MatchString(ev.Type) || !idOrName().MatchString(ev.ID) {
+		return ev.ID, errors.New("the type or the id has wrong characters")
+	}
+	var bodies [2]json.RawMessage // without and with content
+	for _, name := range slices.Sorted(maps.Keys(s.endpoints)) {
+		e := s.endpoints[name]
+		d := stored{Version: 1, Delivery: Delivery{ID: ev.ID, Endpoint: name, Type: ev.Type, Created: now}}
+		if !e.wants(ev.Type) || s.waiting[d.file()] != nil {
+			continue
+		}
+		if len(s.waiting) >= s.o.Limit {
+			return ev.ID, ErrFull
+		}
+		form := &bodies[0]
+		if e.Content {
+			form = &bodies[1]
+		}
+		if *form == nil {
+			if *form, err = s.body(ev, e.Content); err != nil {
+				return ev.ID, err
+			}
+		}
+		d.Body = *form
+		if err := d.store(s.dir); err != nil {
+			return ev.ID, err
+		}
+		s.waiting[d.file()] = &d.Delivery
+	}
+	s.wake()
+	return ev.ID, nil
+}
+
+// newID returns an ID that no other event has. IDs sort in the order of the events.
+func (s *Sender) newID(now time.Time) string {
+	if !now.After(s.last) {
+		now = s.last.Add(1)
+	}
+	s.last = now
+	return fmt.Sprintf("msg_%016x%s", now.UnixNano(), rand.Text())
+}
+
+// body returns the body of the requests for an event.
+func (s *Sender) body(ev Event, content bool) (json.RawMessage, error) {
+	data, err := s.masked(ev.Data)
+	if err != nil {
+		return nil, err
+	}
+	if content && ev.Content != nil {
+		c, err := s.masked(ev.Content)
+		if err != nil {
+			return nil, err
+		}
+		if data["content"] = c; data == nil {
+			return nil, errors.New("content needs data")
+		}
+	}
+	out, err := json.Marshal(struct {
+		Type      string         `json:"type"`
+		Timestamp time.Time      `json:"timestamp"`
+		Version   int            `json:"version"`
+		Data      map[string]any `json:"data"`
+	}{ev.Type, ev.Time.UTC(), 1, data})
+	if err == nil && len(out) > maxBody {
+		err = fmt.Errorf("it has %d bytes, and may have %d", len(out), maxBody)
+	}
+	return out, err
+}
+
+// masked returns v as a JSON object whose strings are masked.
+func (s *Sender) masked(v any) (map[string]any, error) {
+	out := map[string]any{}
+	if v == nil {
+		return out, nil
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&out); err != nil {
+		return nil, fmt.Errorf("the data is not an object: %w", err)
+	}
+	if out == nil {
+		out = map[string]any{}
+	}
+	s.maskIn(out)
+	return out, nil
+}
+
+// maskIn masks the strings in a decoded value, and returns the masked one.
+func (s *Sender) maskIn(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.o.Mask(v)
+	case []any:
+		for i := range v {
+			v[i] = s.maskIn(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = s.maskIn(v[key])
+		}
+	}
+	return v
+}
+
+func (s *Sender) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers until the context ends, one request at a time to each endpoint. Then it waits for the requests that
+// it has begun, which end with the context, and returns the context's error.
+func (s *Sender) Run(ctx context.Context) error {
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	for {
+		wait := s.begin(func(e *endpoint, d *Delivery) {
+			requests.Go(func() { s.deliver(ctx, e, d) })
+		})
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-s.changed:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// begin begins the deliveries that are due, and returns in how long the next one is.
+func (s *Sender) begin(deliver func(*endpoint, *Delivery)) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	wait := time.Hour
+	next := map[*endpoint]*Delivery{}
+	for _, name := range slices.Sorted(maps.Keys(s.waiting)) {
+		d := s.waiting[name]
+		if now.Sub(d.Created) >= giveUp {
+			s.giveUp(d)
+			continue
+		}
+		wait = min(wait, d.Created.Add(giveUp).Sub(now))
+		e := s.endpoints[d.Endpoint]
+		if e == nil || e.Disabled || e.busy {
+			continue
+		}
+		due := d.next
+		if e.rests.After(due) {
+			due = e.rests
+		}
+		if due.After(now) {
+			wait = min(wait, due.Sub(now))
+		} else if next[e] == nil || d.next.Before(next[e].next) {
+			next[e] = d
+		}
+	}
+	for e, d := range next {
+		e.busy = true
+		deliver(e, d)
+	}
+	return wait
+}
+
+// giveUp keeps a delivery as a failed one, in place of the oldest if there are too many. The lock is held.
+func (s *Sender) giveUp(d *Delivery) {
+	name := d.file()
+	s.o.Logger.Warn("webhook given up", "endpoint", d.Endpoint, "id", d.ID, "type", d.Type, "error", d.Error)
+	one, err := load(filepath.Join(s.dir, name))
+	if err == nil {
+		one.Delivery = *d
+		err = one.store(s.failedDir())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.o.Logger.Error("webhook: cannot keep a failed delivery", "file", name, "error", err)
+		return
+	}
+	s.remove(name)
+	s.failed[name] = d
+	for len(s.failed) > s.o.Limit {
+		oldest := slices.Min(slices.Collect(maps.Keys(s.failed)))
+		delete(s.failed, oldest)
+		_ = os.Remove(filepath.Join(s.failedDir(), oldest))
+	}
+}
+
+// remove forgets a delivery that waits. If its file cannot be removed, it is made once more after a restart.
+func (s *Sender) remove(name string) {
+	delete(s.waiting, name)
+	if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.o.Logger.Error("webhook: cannot remove a delivery", "file", name, "error", err)
+	}
+}
+
+// deliver tries a delivery.
+func (s *Sender) deliver(ctx context.Context, e *endpoint, d *Delivery) {
+	status, after, err := s.post(ctx, e, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.wake()
+	if now := s.endpoints[e.ID]; now != nil {
+		e = now // it may have been registered again meanwhile
+	}
+	e.busy = false
+	switch {
+	case err == nil:
+		e.fails, e.rests = 0, time.Time{}
+		s.remove(d.file())
+	case ctx.Err() != nil:
+	case status == http.StatusGone:
+		d.Error = err.Error()
+		e.Disabled = true
+		s.giveUp(d)
+	default:
+		now := time.Now()
+		d.Attempts++
+		d.Error = err.Error()
+		d.next = now.Add(max(pause(d.Attempts, longestPause), after))
+		e.fails++
+		e.rests = now.Add(min(max(pause(e.fails, longestRest), after), longestRest))
+		s.o.Logger.Info("webhook not delivered", "endpoint", d.Endpoint, "id", d.ID, "type", d.Type,
+			"attempt", d.Attempts, "next", d.next, "error", d.Error)
+	}
+}
+
+// pause returns how long to wait after n failures: four times as long as before, up to most, and up to a fifth more
+// or less, so that many senders do not come at once.
+func pause(n int, most time.Duration) time.Duration {
+	d := min(float64(firstPause)*math.Pow(4, float64(n-1)), float64(most))
+	return time.Duration(d * (0.8 + 0.4*mathrand.Float64()))
+}
+
+// post sends the request of a delivery. After an error, it returns for how long the endpoint wants to be left alone.
+func (s *Sender) post(ctx context.Context, e *endpoint, d *Delivery) (status int, after time.Duration, err error) {
+	one, err := load(filepath.Join(s.dir, d.file()))
+	if err != nil {
+		return 0, 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(one.Body))
+	if err != nil {
+		return 0, 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "aycoder-webhook")
+	sign(req.Header, e.keys, d.ID, one.Body, time.Now())
+	resp, err := s.client.Do(req)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the URL, which may hold a secret
+		}
+		return 0, 0, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+	if resp.StatusCode/100 == 2 {
+		return resp.StatusCode, 0, nil
+	}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
+		after = min(time.Duration(n)*time.Second, longestPause)
+	}
+	return resp.StatusCode, after, errors.New("the endpoint answered " + resp.Status)
+}

@@ -1,0 +1,140 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/server/webhook"
+)
+
+// An occurrence is what a receiver gets.
+type occurrence struct {
+	Type string         `json:"type"`
+	Data map[string]any `json:"data"`
+}
+
+// deliver returns what an endpoint gets of what happens in do, in order.
+func deliver(t *testing.T, content bool, do func(s *webhook.Sender)) (all []occurrence) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t)
+		s := open(t, t.TempDir(), webhook.Options{Transport: r})
+		e := endpoint("a")
+		e.Content = content
+		require.NoError(t, s.Register(e))
+		do(s)
+		defer run(t, s)()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		got := r.got()
+		for _, id := range slices.Sorted(maps.Keys(got)) {
+			var o occurrence
+			require.NoError(t, json.Unmarshal([]byte(got[id]), &o))
+			all = append(all, o)
+		}
+	})
+	return all
+}
+
+// A run is told in order, without what was said unless that is wanted.
+func TestWatch(t *testing.T) {
+	work := func(s *webhook.Sender) {
+		shell, err := aycoder.NewTool("shell", "Runs.", func(context.Context, *aycoder.Invocation, struct{ Command string }) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("the output"), nil
+		}, aycoder.WithSubject(aycoder.SubjectCommand, "Command"))
+		require.NoError(t, err)
+		model := script.New(script.Call("shell", `{"Command":"make ghp_`+token+`"}`), script.Say("All is made."))
+		agent, err := aycoder.New(model, aycoder.WithTools(shell))
+		require.NoError(t, err)
+		w := s.Watch("s1", 0)
+		w.Prompt("Make it.")
+		for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Make it."}) {
+			require.NoError(t, err)
+			if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+				q.Allow()
+			}
+			w.Event(ev)
+		}
+		w.Failed(nil)
+		w.Failed(fmt.Errorf("run: %w", &aycoder.LimitError{}))
+		require.NoError(t, w.Close())
+	}
+	thin, whole := deliver(t, false, work), deliver(t, true, work)
+	var types []string
+	for i, o := range thin {
+		types = append(types, o.Type)
+		require.Equal(t, "s1", o.Data["session"])
+		require.NotContains(t, o.Data, "content")
+		data, err := json.Marshal(o)
+		require.NoError(t, err)
+		for _, text := range []string{"Make it", "make", "the output", "All is made", token} {
+			require.NotContains(t, string(data), text)
+		}
+		require.Equal(t, o.Type, whole[i].Type)
+	}
+	// Nobody has allowed the call, so it was not run.
+	require.Equal(t, []string{"session.start", "message.sent", "tool.completed", "message.received", "message.received", "error", "session.end"}, types)
+	require.Equal(t, "LimitError", thin[5].Data["kind"])
+	data, err := json.Marshal(whole)
+	require.NoError(t, err)
+	for _, text := range []string{"Make it.", "All is made."} {
+		require.Contains(t, string(data), text)
+	}
+	require.NotContains(t, string(data), token)
+}
+
+// Events that a run may have become these events.
+func TestWatchEvents(t *testing.T) {
+	cost := 0.6
+	got := deliver(t, true, func(s *webhook.Sender) {
+		w := s.Watch("s1", 0.5, 5, 1, 0.25)
+		call := &aycoder.ToolUse{ID: "c1", Name: "read_file"}
+		output := &aycoder.ToolOutput{Parts: []aycoder.Part{&aycoder.Text{Text: strings.Repeat("é", 20<<10)}}}
+		w.Event(&aycoder.TextDelta{Text: "thrown away"})
+		w.Event(&aycoder.Retrying{})
+		w.Event(&aycoder.ChildEvent{CallID: "c0", Event: &aycoder.TextDelta{Text: "of the child"}})
+		w.Event(&aycoder.TextDelta{Text: "kept"})
+		w.Event(&aycoder.ToolStarted{Call: call, Args: json.RawMessage(`{"path":"` + strings.Repeat("x", 1<<20) + `"}`)})
+		w.Event(&aycoder.ToolFinished{Call: call, Subject: "a.go", Output: output})
+		w.Event(&aycoder.TurnFinished{Turn: 1, Cost: &cost, Model: "m"})
+		w.Event(&aycoder.ChildEvent{CallID: "c0", Event: &aycoder.TurnFinished{Turn: 1}})
+		w.Event(&aycoder.ToolFinished{Call: &aycoder.ToolUse{ID: "c2", Name: "edit_file"}, Err: errors.New("no"),
+			Output:  &aycoder.ToolOutput{IsError: true},
+			Changes: &edit.Result{Files: []edit.FileResult{{Path: "b.go", Written: true, Kind: edit.Change}, {Path: "c.go"}}}})
+		w.Event(&aycoder.ApprovalRequested{Request: aycoder.ApprovalRequest{CallID: "c3", Tool: "bash", Class: "network", Preview: "+x"}})
+		w.Event(&aycoder.Notice{Text: "of no interest"})
+		require.NoError(t, w.Close())
+	})
+	var types []string
+	for _, o := range got {
+		types = append(types, o.Type)
+	}
+	require.Equal(t, []string{"session.start", "tool.called", "tool.completed", "file.read", "message.received", "cost.threshold",
+		"message.received", "tool.completed", "file.write", "approval.requested", "session.end"}, types)
+	content := func(i int) map[string]any { return got[i].Data["content"].(map[string]any) }
+	require.Less(t, len(content(1)["args"].(string)), 17<<10)
+	require.Less(t, len(content(2)["output"].(string)), 17<<10)
+	require.Equal(t, "a.go", got[3].Data["path"])
+	require.Equal(t, "kept", content(4)["text"])
+	require.InDelta(t, 0.6, got[4].Data["cost"], 1e-9)
+	require.InDelta(t, 1.0, got[5].Data["threshold"], 1e-9)
+	require.InDelta(t, 1.1, got[5].Data["cost"], 1e-9)
+	require.Equal(t, "c0", got[6].Data["call"])
+	require.Equal(t, "of the child", content(6)["text"])
+	require.Equal(t, true, got[7].Data["is_error"])
+	require.Equal(t, "b.go", got[8].Data["path"])
+	require.Equal(t, "network", got[9].Data["class"])
+	require.Equal(t, "+x", content(9)["preview"])
+}
