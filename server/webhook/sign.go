@@ -50,7 +50,7 @@ func Verify(secrets []string, header http.Header, body []byte, now time.Time) er
 			return err
 		}
 		want := signature(key, id, stamp, body)
-		for _, got := range strings.Fields(header.Get(headerSignature)) {
+		for got := range strings.FieldsSeq(header.Get(headerSignature)) {
 			if hmac.Equal([]byte(got), []byte(want)) {
 				return nil
 			}
