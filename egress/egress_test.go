@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -196,16 +197,139 @@ func TestMaskDoesNotWait(t *testing.T) {
 	resp.Body.Close()
 }
 
-func TestHello(t *testing.T) {
-	first := func(config *tls.Config) []byte {
-		a, b := net.Pipe()
-		defer a.Close()
-		go func() { _ = tls.Client(b, config).Handshake() }()
-		buf := make([]byte, 16<<10)
-		n, err := a.Read(buf)
-		require.NoError(t, err)
-		return buf[:n]
+// firstHello returns the ClientHello of a client.
+func firstHello(t *testing.T, config *tls.Config) []byte {
+	a, b := net.Pipe()
+	defer a.Close()
+	go func() { _ = tls.Client(b, config).Handshake() }()
+	buf := make([]byte, 16<<10)
+	n, err := a.Read(buf)
+	require.NoError(t, err)
+	return buf[:n]
+}
+
+func record(kind byte, payload []byte) []byte {
+	return slices.Concat([]byte{kind, 3, 3, byte(len(payload) >> 8), byte(len(payload))}, payload)
+}
+
+// A second ClientHello must not name another server than the first.
+func TestSecondHello(t *testing.T) {
+	good, evil := firstHello(t, &tls.Config{ServerName: "example.com"}), firstHello(t, &tls.Config{ServerName: "evil.test"})
+	var bytewise []byte
+	for _, b := range evil[5:] {
+		bytewise = append(bytewise, record(22, []byte{b})...)
 	}
+	change, data := record(20, []byte{1}), record(23, bytes.Repeat([]byte("x"), 1<<14))
+	finished := record(22, append([]byte{1, 0, 9, 9, 9}, make([]byte, 35)...)) // encrypted
+	for _, tt := range []struct {
+		name string
+		then []byte
+		ok   bool
+	}{
+		{"nothing", nil, true},
+		{"the same", slices.Concat(change, good, data), true},
+		{"data only", slices.Concat(change, data, data), true},
+		{"TLS 1.2", slices.Concat(record(22, []byte{16, 0, 0, 1, 0}), change, finished, evil), true},
+		{"TLS 1.2, resumed", slices.Concat(change, finished, data, data), true},
+		{"another", evil, false},
+		{"another after a change of ciphers", slices.Concat(change, evil), false},
+		{"another after early data", slices.Concat(change, data, data, evil), false},
+		{"another in pieces", bytewise, false},
+		{"another after an empty record", slices.Concat(record(22, nil), evil), false},
+		{"another after empty data", slices.Concat(record(23, nil), evil), false},
+	} {
+		h, err := checkHellos(bufio.NewReader(iotest.HalfReader(bytes.NewReader(append(slices.Clone(good), tt.then...)))), "example.com")
+		require.NoError(t, err)
+		passed, err := io.ReadAll(h)
+		assert.Equal(t, tt.ok, err == nil && h.err == nil, "%s: %v, %v", tt.name, err, h.err)
+		if tt.ok {
+			assert.Equal(t, append(slices.Clone(good), tt.then...), passed, tt.name)
+		}
+		assert.Equal(t, tt.ok && strings.Contains(string(tt.then), "evil"), strings.Contains(string(passed), "evil"), tt.name)
+	}
+	together := record(22, append(slices.Clone(good[5:]), evil[5:]...))
+	_, err := checkHellos(bufio.NewReader(bytes.NewReader(together)), "example.com")
+	require.Error(t, err, "two in one record")
+}
+
+// What a client sends after a ClientHello is checked before the server gets it.
+func TestSecondHelloIsHeldBack(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	sent := make(chan []byte, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			data, _ := io.ReadAll(conn)
+			conn.Close()
+			sent <- data
+		}
+	}()
+	var log []Record
+	p, err := New(WithRules(Rule{Host: l.Addr().String(), Action: Allow, Private: true}), WithLog(func(r Record) { log = append(log, r) }))
+	require.NoError(t, err)
+	s := p.Session(t.Context(), nil)
+	front := httptest.NewServer(http.HandlerFunc(s.handle))
+	defer front.Close()
+	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	fmt.Fprintf(conn, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", l.Addr())
+	first := firstHello(t, &tls.Config{InsecureSkipVerify: true})
+	_, _ = conn.Write(slices.Concat(first, record(20, []byte{1}), firstHello(t, &tls.Config{ServerName: "evil.test"})))
+	_, _ = io.Copy(io.Discard, conn)
+	require.Equal(t, append(first, record(20, []byte{1})...), <-sent)
+	require.NoError(t, s.Close())
+	require.Len(t, log, 1)
+	require.ErrorContains(t, log[0].Err, "TLS names another server: evil.test")
+	require.False(t, log[0].Allowed)
+}
+
+// A server that asks for a second ClientHello works, and so do the versions of TLS.
+func TestHandshakes(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS() // for its certificate
+	server.Close()
+	for name, config := range map[string]*tls.Config{
+		"TLS 1.3":           {MinVersion: tls.VersionTLS13},
+		"asks for a second": {MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{tls.CurveP521}},
+		"TLS 1.2":           {MaxVersion: tls.VersionTLS12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config.Certificates = server.TLS.Certificates
+			client, near := net.Pipe()
+			far, served := net.Pipe()
+			var work sync.WaitGroup
+			work.Go(func() {
+				defer far.Close()
+				h, err := checkHellos(bufio.NewReader(near), "example.com")
+				if assert.NoError(t, err) {
+					_, _ = io.Copy(far, h)
+				}
+			})
+			work.Go(func() { _, _ = io.Copy(near, far) })
+			work.Go(func() {
+				conn := tls.Server(served, config)
+				_, _ = io.Copy(conn, conn)
+				served.Close()
+			})
+			conn := tls.Client(client, &tls.Config{ServerName: "example.com", InsecureSkipVerify: true})
+			text := make([]byte, 100_000)
+			go func() { _, _ = conn.Write(text) }()
+			got := make([]byte, len(text))
+			_, err := io.ReadFull(conn, got)
+			require.NoError(t, err)
+			require.Equal(t, config.CurvePreferences != nil, conn.ConnectionState().HelloRetryRequest)
+			client.Close()
+			near.Close()
+			work.Wait()
+		})
+	}
+}
+
+func TestHello(t *testing.T) {
+	first := func(config *tls.Config) []byte { return firstHello(t, config) }
 	hello := first(&tls.Config{ServerName: "Example.com"})
 	split := slices.Concat([]byte{22, 3, 1, 0, 10}, hello[5:15], []byte{22, 3, 1, byte((len(hello) - 15) >> 8), byte(len(hello) - 15)}, hello[15:])
 	for _, tt := range []struct {
@@ -229,7 +353,7 @@ func TestHello(t *testing.T) {
 		{"an alert", []byte{21, 3, 3, 0, 2, 1, 0}, "example.com", false},
 		{"data", []byte{23, 3, 3, 0, 2, 1, 0}, "example.com", false},
 	} {
-		got, err := helloFor(&readFrom{r: bytes.NewReader(tt.bytes)}, tt.host)
+		got, err := helloFor(bytes.NewReader(tt.bytes), tt.host)
 		assert.Equal(t, tt.ok, err == nil, "%s: %v", tt.name, err)
 		if err == nil {
 			assert.True(t, bytes.HasPrefix(tt.bytes, got), "%s: what was read is sent on", tt.name)
@@ -240,7 +364,7 @@ func TestHello(t *testing.T) {
 func FuzzHello(f *testing.F) {
 	f.Add([]byte{22, 3, 1, 0, 4, 1, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if got, err := helloFor(&readFrom{r: bytes.NewReader(data)}, "example.com"); err == nil {
+		if got, err := helloFor(bytes.NewReader(data), "example.com"); err == nil {
 			require.Contains(t, string(got), "example.com")
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -133,7 +134,9 @@ func secrets(h http.Header) secretForms {
 
 // mask masks what comes in a response.
 func (f secretForms) mask(resp *http.Response) {
+	resp.Status = strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode) // the server's words may be anything
 	f.header(resp.Header)
+	f.header(resp.Trailer) // its names
 	resp.Body = &maskedBody{ReadCloser: resp.Body, forms: f, atEnd: func() { f.header(resp.Trailer) }}
 }
 
@@ -144,10 +147,20 @@ func (f secretForms) header(h http.Header) {
 			f.bytes(b)
 			values[i] = string(b)
 		}
-		if b := []byte(name); f.bytes(b) {
+		lower := strings.ToLower(name)
+		if slices.ContainsFunc(f, func(form string) bool { return strings.Contains(lower, strings.ToLower(form)) }) {
 			delete(h, name)
 		}
 	}
+}
+
+// error masks what an error quotes of a response.
+func (f secretForms) error(err error) error {
+	text := []byte(err.Error())
+	if f.bytes(text) {
+		return errors.New(string(text))
+	}
+	return err
 }
 
 // bytes writes asterisks over secrets, and reports whether there were any. The length stays.
@@ -199,7 +212,7 @@ func (m *maskedBody) Read(p []byte) (int, error) {
 		m.forms.bytes(all)
 		keep := m.forms.held(all)
 		if m.err != nil {
-			keep = 0
+			keep, m.err = 0, m.forms.error(m.err)
 			m.atEnd()
 		}
 		m.ready, m.rest = all[:len(all)-keep], slices.Clone(all[len(all)-keep:])

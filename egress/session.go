@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -394,14 +395,22 @@ func (s *Session) roundTrip(req *http.Request, l *entry) (*http.Response, error)
 		out.Header.Set("Accept-Encoding", "identity")
 	}
 	resp, err := s.transport.RoundTrip(out)
-	if err != nil || !secret {
+	if resp != nil {
+		resp.Request = req // out has the credentials
+	}
+	if !secret {
 		return resp, err
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols || cmp.Or(resp.Header.Get("Content-Encoding"), "identity") != "identity" {
+	forms := secrets(r.Header)
+	if err != nil {
+		return nil, forms.error(err)
+	}
+	encoded := slices.ContainsFunc(resp.Header.Values("Content-Encoding"), func(v string) bool { return v != "identity" })
+	if encoded || resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body.Close()
 		return nil, errors.New("the response is encoded, so that the credentials in it could not be masked")
 	}
-	secrets(r.Header).mask(resp)
+	forms.mask(resp)
 	return resp, nil
 }
 

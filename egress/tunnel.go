@@ -1,9 +1,11 @@
 package egress
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -46,25 +48,27 @@ func (s *Session) connected(w http.ResponseWriter, req *http.Request, l *entry) 
 		return err
 	}
 	defer conn.Close()
-	client := &readFrom{conn, buffered.Reader}
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return err
 	}
-	var hello []byte
+	begun, checked := &readFrom{conn, buffered.Reader}, &hellos{}
 	if r == nil || !r.Tunnel {
 		_ = conn.SetDeadline(time.Now().Add(helloTime))
-		if hello, err = helloFor(client, strings.Trim(d.Host, "[]")); err != nil {
+		if checked, err = checkHellos(buffered.Reader, strings.Trim(d.Host, "[]")); err != nil {
 			return s.deny(d, err.Error())
 		}
 		_ = conn.SetDeadline(time.Time{})
+		begun.r = checked
 	}
-	begun := &readFrom{conn, io.MultiReader(bytes.NewReader(hello), client)}
 	if up == nil {
 		return s.inspect(begun, d)
 	}
 	sent, received := join(begun, up)
 	l.sent.Store(sent)
 	l.received.Store(received)
+	if checked.err != nil {
+		return s.deny(d, checked.err.Error())
+	}
 	return nil
 }
 
@@ -141,26 +145,123 @@ func (single) Addr() net.Addr { return &net.TCPAddr{} }
 // encrypted is the extension of a ClientHello with an encrypted name (RFC 9849, section 5).
 const encrypted = 0xfe0d
 
-var errHello = errors.New("the name of the server is known")
+// hellos passes on what a client sends that begins a TLS connection to a host. A server may ask for another
+// ClientHello (RFC 8446, section 4.1.4), and some serve what that one names, so it has to name the host too.
+type hellos struct {
+	r     *bufio.Reader
+	host  string
+	ready []byte // a ClientHello that was checked
+	left  int    // bytes of the present record
+	over  bool   // no ClientHello can follow
+	err   error  // why the second ClientHello was refused
+}
 
-// helloFor reads the beginning of a TLS connection, and refuses one that is not for a host. It
-// returns what it has read.
-func helloFor(conn net.Conn, host string) ([]byte, error) {
-	var read bytes.Buffer
+// checkHellos reads the first ClientHello, and refuses one that is not for the host.
+func checkHellos(r *bufio.Reader, host string) (*hellos, error) {
+	hello, err := helloFor(r, host)
+	return &hellos{r: r, host: host, ready: hello}, err
+}
+
+// Read implements [io.Reader].
+func (h *hellos) Read(p []byte) (int, error) {
+	if len(h.ready) == 0 && h.left == 0 && !h.over {
+		if err := h.record(); err != nil {
+			return 0, err
+		}
+	}
+	if len(h.ready) > 0 {
+		took := copy(p, h.ready)
+		h.ready = h.ready[took:]
+		return took, nil
+	}
+	if h.over {
+		return h.r.Read(p)
+	}
+	took, err := h.r.Read(p[:min(len(p), h.left)])
+	h.left -= took
+	return took, err
+}
+
+// record looks at the next record. The first one of a handshake is the last that is looked at: it is
+// another ClientHello, or what follows in TLS 1.2.
+func (h *hellos) record() error {
+	head, err := h.r.Peek(recordHeader)
+	if err != nil {
+		return err
+	}
+	size := int(binary.BigEndian.Uint16(head[3:]))
+	if h.left = recordHeader + size; head[0] != handshake {
+		return nil
+	}
+	h.over = true
+	head, err = h.r.Peek(recordHeader + min(size, 6))
+	if err != nil {
+		return err
+	}
+	// An encrypted record of TLS 1.2 has at least 16 bytes, and is as good as never like this.
+	if b := head[recordHeader:]; size == 0 || b[0] == 1 && (size < 2 || b[1] == 0) && (size < 5 || b[4] == 3) {
+		h.ready, h.err = helloFor(h.r, h.host)
+	}
+	return h.err
+}
+
+const (
+	recordHeader = 5
+	handshake    = 22
+	maxHello     = 64 << 10
+)
+
+var (
+	errHello  = errors.New("the name of the server is known")
+	errNotTLS = errors.New("the connection does not begin with TLS; a rule with Tunnel permits other protocols")
+)
+
+// readHello reads the records of one ClientHello, and nothing behind it (RFC 8446, section 5.1).
+func readHello(r io.Reader) (records []byte, err error) {
+	for want, got := 4, 0; got < want; {
+		at := len(records)
+		records = append(records, make([]byte, recordHeader)...)
+		if _, err := io.ReadFull(r, records[at:]); err != nil {
+			return nil, errNotTLS
+		}
+		size := int(binary.BigEndian.Uint16(records[at+3:]))
+		if records[at] != handshake || size == 0 || got+size > maxHello {
+			return nil, errNotTLS
+		}
+		records = append(records, make([]byte, size)...)
+		if _, err := io.ReadFull(r, records[at+recordHeader:]); err != nil {
+			return nil, errNotTLS
+		}
+		if at == 0 && size >= 4 {
+			want = 4 + int(binary.BigEndian.Uint32(records[recordHeader:])&0xffffff)
+		}
+		if got += size; at == 0 && size < 4 || got > want {
+			return nil, errNotTLS
+		}
+	}
+	return records, nil
+}
+
+// helloFor reads a ClientHello, and refuses one that is not for a host. It returns what it has read.
+func helloFor(r io.Reader, host string) ([]byte, error) {
+	records, err := readHello(r)
+	if err != nil {
+		return nil, err
+	}
 	var name string
 	var extensions []uint16
-	err := tls.Server(&mute{readFrom{conn, io.TeeReader(conn, &read)}}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	err = tls.Server(&mute{readFrom{nil, bytes.NewReader(records)}}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, extensions = h.ServerName, h.Extensions
 		return nil, errHello
 	}}).Handshake()
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	switch {
 	case !errors.Is(err, errHello):
-		return nil, errors.New("the connection does not begin with TLS; a rule with Tunnel permits other protocols")
+		return nil, errNotTLS
 	case slices.Contains(extensions, encrypted):
 		return nil, errors.New("the name of the server is encrypted (ECH), so it cannot be checked")
 	case name == host || name == "" && isAddress(host):
-		return read.Bytes(), nil
+		return records, nil
 	}
 	return nil, errors.New("TLS names another server: " + cmp.Or(name, "none"))
 }
