@@ -137,7 +137,7 @@ func TestAnswersThatCannotBeRight(t *testing.T) {
 		c.num(&size, math.MaxUint64)
 		c.num(new(uint64), 0)
 		c.num(&mode, math.MaxUint64)
-		_, err := c.readData(bytes.NewReader(data), int64(len(data)))
+		_, err := c.readData(bytes.NewReader(data), int64(len(data)), int64(len(data)))
 		require.NoError(t, err)
 		return c.b
 	}

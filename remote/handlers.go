@@ -68,7 +68,8 @@ func (s *server) begin(out *coder, name string, most int64) fs.File {
 			m := fileMeta{info.Size(), info.ModTime().UnixNano(), info.Mode()}
 			m.code(out)
 			var whole bool
-			if whole, err = out.readData(f, min(max(m.size, 0), most)+1); err == nil && !whole {
+			most = min(m.size, most) + 1
+			if whole, err = out.readData(f, min(max(m.size, 1), most), most); err == nil && !whole {
 				return f
 			}
 			if err != nil {
@@ -106,7 +107,7 @@ func (s *server) readFile(r *request) []byte {
 		return reply(fs.ErrClosed).b
 	}
 	out := reply(nil)
-	if _, err := out.readData(f, int64(r.size)); err != nil {
+	if _, err := out.readData(f, int64(r.size), int64(r.size)); err != nil {
 		return reply(err).b
 	}
 	return out.b

@@ -288,17 +288,18 @@ func (c *coder) bytes(v *[]byte) {
 	}
 }
 
-// readData adds up to most bytes of a file, with a length of 4 bytes in front. It reports whether the
-// file ended before.
-func (c *coder) readData(r io.Reader, most int64) (whole bool, err error) {
+// readData adds up to most bytes of a file, with a length of 4 bytes in front. It reports whether there
+// were fewer. It does not read on once it has enough bytes, as a file has that is not longer than it
+// said.
+func (c *coder) readData(r io.Reader, enough, most int64) (whole bool, err error) {
 	at := len(c.b) + 4
 	c.b = slices.Grow(c.b, 4+int(most))
-	n, err := io.ReadFull(r, c.b[at:at+int(most)])
+	n, err := io.ReadAtLeast(r, c.b[at:at+int(most)], int(enough))
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		whole, err = true, nil
+		err = nil
 	}
 	c.b = binary.BigEndian.AppendUint32(c.b, uint32(n))[:at+n]
-	return whole, err
+	return int64(n) < most, err
 }
 
 // data decodes what readData has added, as a part of the message.
