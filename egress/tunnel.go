@@ -51,10 +51,10 @@ func (s *Session) connected(w http.ResponseWriter, req *http.Request, l *entry) 
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return err
 	}
-	begun, checked := &readFrom{conn, buffered.Reader}, &hellos{}
+	begun, checked := &readFrom{conn, buffered.Reader}, newHellos(buffered.Reader, strings.Trim(d.Host, "[]"))
 	if r == nil || !r.Tunnel {
 		_ = conn.SetDeadline(time.Now().Add(helloTime))
-		if checked, err = checkHellos(buffered.Reader, strings.Trim(d.Host, "[]")); err != nil {
+		if err := checked.record(); err != nil {
 			return s.deny(d, err.Error())
 		}
 		_ = conn.SetDeadline(time.Time{})
@@ -145,125 +145,89 @@ func (single) Addr() net.Addr { return &net.TCPAddr{} }
 // encrypted is the extension of a ClientHello with an encrypted name (RFC 9849, section 5).
 const encrypted = 0xfe0d
 
-// hellos passes on what a client sends that begins a TLS connection to a host. A server may ask for another
-// ClientHello (RFC 8446, section 4.1.4), and some serve what that one names, so it has to name the host too.
-type hellos struct {
-	r     *bufio.Reader
-	host  string
-	ready []byte // a ClientHello that was checked
-	left  int    // bytes of the present record
-	over  bool   // no ClientHello can follow
-	err   error  // why the second ClientHello was refused
-}
-
-// checkHellos reads the first ClientHello, and refuses one that is not for the host.
-func checkHellos(r *bufio.Reader, host string) (*hellos, error) {
-	hello, err := helloFor(r, host)
-	return &hellos{r: r, host: host, ready: hello}, err
-}
-
-// Read implements [io.Reader].
-func (h *hellos) Read(p []byte) (int, error) {
-	if len(h.ready) == 0 && h.left == 0 && !h.over {
-		if err := h.record(); err != nil {
-			return 0, err
-		}
-	}
-	if len(h.ready) > 0 {
-		took := copy(p, h.ready)
-		h.ready = h.ready[took:]
-		return took, nil
-	}
-	if h.over {
-		return h.r.Read(p)
-	}
-	took, err := h.r.Read(p[:min(len(p), h.left)])
-	h.left -= took
-	return took, err
-}
-
-// record looks at the next record. The first one of a handshake is the last that is looked at: it is
-// another ClientHello, or what follows in TLS 1.2.
-func (h *hellos) record() error {
-	head, err := h.r.Peek(recordHeader)
-	if err != nil {
-		return err
-	}
-	size := int(binary.BigEndian.Uint16(head[3:]))
-	if h.left = recordHeader + size; head[0] != handshake {
-		return nil
-	}
-	h.over = true
-	head, err = h.r.Peek(recordHeader + min(size, 6))
-	if err != nil {
-		return err
-	}
-	// An encrypted record of TLS 1.2 has at least 16 bytes, and is as good as never like this.
-	if b := head[recordHeader:]; size == 0 || b[0] == 1 && (size < 2 || b[1] == 0) && (size < 5 || b[4] == 3) {
-		h.ready, h.err = helloFor(h.r, h.host)
-	}
-	return h.err
-}
-
-const (
-	recordHeader = 5
-	handshake    = 22
-	maxHello     = 64 << 10
-)
+const handshake = 22 // the type of a record
 
 var (
 	errHello  = errors.New("the name of the server is known")
 	errNotTLS = errors.New("the connection does not begin with TLS; a rule with Tunnel permits other protocols")
 )
 
-// readHello reads the records of one ClientHello, and nothing behind it (RFC 8446, section 5.1).
-func readHello(r io.Reader) (records []byte, err error) {
-	for want, got := 4, 0; got < want; {
-		at := len(records)
-		records = append(records, make([]byte, recordHeader)...)
-		if _, err := io.ReadFull(r, records[at:]); err != nil {
-			return nil, errNotTLS
-		}
-		size := int(binary.BigEndian.Uint16(records[at+3:]))
-		if records[at] != handshake || size == 0 || got+size > maxHello {
-			return nil, errNotTLS
-		}
-		records = append(records, make([]byte, size)...)
-		if _, err := io.ReadFull(r, records[at+recordHeader:]); err != nil {
-			return nil, errNotTLS
-		}
-		if at == 0 && size >= 4 {
-			want = 4 + int(binary.BigEndian.Uint32(records[recordHeader:])&0xffffff)
-		}
-		if got += size; at == 0 && size < 4 || got > want {
-			return nil, errNotTLS
-		}
-	}
-	return records, nil
+// hellos passes on what a client sends that begins a TLS connection to a host. A server may ask for another
+// ClientHello (RFC 8446, section 4.1.4), and some serve what that one names, so it has to name the host too.
+type hellos struct {
+	r     *bufio.Reader // with room for a record
+	host  string
+	first bool  // the first record was checked
+	left  int   // bytes of the present record
+	over  bool  // no ClientHello can follow
+	err   error // why a ClientHello was refused
 }
 
-// helloFor reads a ClientHello, and refuses one that is not for a host. It returns what it has read.
-func helloFor(r io.Reader, host string) ([]byte, error) {
-	records, err := readHello(r)
+func newHellos(r io.Reader, host string) *hellos {
+	return &hellos{r: bufio.NewReaderSize(r, 5+16<<10), host: host} // the longest record that is not encrypted
+}
+
+// Read implements [io.Reader].
+func (h *hellos) Read(p []byte) (int, error) {
+	if h.left == 0 && !h.over {
+		if err := h.record(); err != nil {
+			return 0, err
+		}
+	}
+	if h.over {
+		return h.r.Read(p)
+	}
+	n, err := h.r.Read(p[:min(len(p), h.left)])
+	h.left -= n
+	return n, err
+}
+
+// record looks at the next record. Behind the first one, the first of a handshake is the last that is looked
+// at: it is another ClientHello, or what follows in TLS 1.2.
+func (h *hellos) record() error {
+	b, err := h.r.Peek(5)
+	if err != nil && !h.first {
+		err = errNotTLS
+	}
 	if err != nil {
-		return nil, err
+		return err
+	}
+	size := int(binary.BigEndian.Uint16(b[3:]))
+	h.left = 5 + size
+	if b[0] == handshake || !h.first {
+		h.over = h.first
+		b, _ = h.r.Peek(min(h.left, h.r.Size()))
+		// An encrypted record of TLS 1.2 has at least 16 bytes, and is as good as never like a ClientHello.
+		if b = b[5:]; !h.first || len(b) == 0 || b[0] == 1 && (len(b) < 6 || b[1] == 0 && b[4] == 3) {
+			h.err = checkHello(h.r, h.left, h.host)
+		}
+		h.first = true
+	}
+	return h.err
+}
+
+// checkHello refuses a record that is not a whole ClientHello for a host.
+func checkHello(r *bufio.Reader, size int, host string) error {
+	b, err := r.Peek(size)
+	if err != nil || size < 9 || b[0] != handshake || int(binary.BigEndian.Uint32(b[5:])&0xffffff) != size-9 {
+		return errNotTLS
 	}
 	var name string
 	var extensions []uint16
-	err = tls.Server(&mute{readFrom{nil, bytes.NewReader(records)}}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	err = tls.Server(&mute{readFrom{nil, bytes.NewReader(b)}}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, extensions = h.ServerName, h.Extensions
 		return nil, errHello
 	}}).Handshake()
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	switch {
 	case !errors.Is(err, errHello):
-		return nil, errNotTLS
+		return errNotTLS
 	case slices.Contains(extensions, encrypted):
-		return nil, errors.New("the name of the server is encrypted (ECH), so it cannot be checked")
+		return errors.New("the name of the server is encrypted (ECH), so it cannot be checked")
 	case name == host || name == "" && isAddress(host):
-		return records, nil
+		return nil
 	}
-	return nil, errors.New("TLS names another server: " + cmp.Or(name, "none"))
+	return errors.New("TLS names another server: " + cmp.Or(name, "none"))
 }
 
 // mute is a connection on which nothing is sent.
