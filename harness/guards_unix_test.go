@@ -62,10 +62,9 @@ func TestGuardsReachThreeDeep(t *testing.T) {
 	var audited bytes.Buffer
 	guards := map[string]struct {
 		make func(t *testing.T) []aycoder.Option
-		// What is true with this guard: whether the tool ran, what its caller is told, and what the guard has seen.
-		ran    bool
-		output string
-		seen   *bytes.Buffer
+		ran    bool          // the tool, with this guard
+		output string        // what the model of the innermost agent reads
+		seen   *bytes.Buffer // what the guard writes
 	}{
 		"none": {make: func(*testing.T) []aycoder.Option { return nil }, ran: true, output: deepSecret},
 		"policy": {make: func(t *testing.T) []aycoder.Option {
