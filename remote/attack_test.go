@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,7 +122,7 @@ func TestAnswersThatCannotBeRight(t *testing.T) {
 	listing := func(all ...entry) []byte {
 		c := reply(nil)
 		list2 := all
-		entries(c, &list2)
+		entries(c, &list2, maxEntries)
 		return c.b
 	}
 	ended := func(change func(r *tools.ExecResult)) []byte {
@@ -205,6 +206,44 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 		_, err := newReceiver(bytes.NewReader(append(head, make([]byte, 100)...))).next()
 		_, ok := errors.AsType[*ProtocolError](err)
 		assert.True(t, ok, "%v", err)
+	}
+}
+
+// What is decoded takes no more than a few times the memory of the bytes that were sent, whatever those say.
+func TestAnswersDoNotGrow(t *testing.T) {
+	for name, tt := range map[string]struct {
+		encode func(c *coder)
+		decode func(d *coder)
+	}{
+		"a tree of many entries": {func(c *coder) {
+			var all tree
+			for d := range 8 { // each directory has as many as one may have
+				dir := treeDir{path: strconv.Itoa(d)}
+				for i := range maxEntries - 1 {
+					dir.entries = append(dir.entries, entry{name: string([]byte{byte(1 + i>>14), byte(128 + i>>7&127), byte(128 + i&127)})})
+				}
+				all.dirs = append(all.dirs, dir)
+			}
+			all.code(c)
+		}, func(d *coder) { new(tree).code(d) }},
+		"a tree of empty directories": {func(c *coder) { (&tree{dirs: make([]treeDir, maxEntries)}).code(c) }, func(d *coder) { new(tree).code(d) }},
+		"many texts of the user beside": {func(c *coder) {
+			changes(c, &[]edit.FileResult{{Path: "f", Sidecars: make([]string, maxEntries)}})
+		}, func(d *coder) { changes(d, new([]edit.FileResult)) }},
+		"many results": {func(c *coder) {
+			all := make([]edit.FileResult, math.MaxUint16)
+			changes(c, &all)
+		}, func(d *coder) { changes(d, new([]edit.FileResult)) }},
+	} {
+		c := new(coder)
+		tt.encode(c)
+		d := decoder(c.b)
+		d.plan = make([]edit.File, 1)
+		before := allocated()
+		tt.decode(d)
+		grown := allocated() - before
+		assert.Less(t, grown, uint64(8<<20), "%s: %d bytes", name, len(c.b))
+		assert.Error(t, d.end(), name)
 	}
 }
 
@@ -378,7 +417,7 @@ func TestEndlessDirectories(t *testing.T) {
 				out := reply(nil)
 				switch what {
 				case opReadDir:
-					entries(out, &dir)
+					entries(out, &dir, maxEntries)
 				case opTree:
 					(&tree{}).code(out)
 				default:

@@ -358,7 +358,7 @@ func (c *Client) answered(ctx context.Context, k *call, into func(*coder) error)
 		return k.about.wrap(err, k.op.effect())
 	}
 	d := decoder(k.answer)
-	d.texts, d.merge = k.texts(), k.settings.Merge
+	d.texts, d.plan, d.merge = k.texts(), k.files, k.settings.Merge
 	var f failure
 	f.code(d)
 	err := checkChanges(k.files, f.files, false, c.Rel)

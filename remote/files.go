@@ -155,7 +155,7 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 		return nil, err
 	}
 	err := c.ask(ctx, about, request{op: opReadDir, name: name}, func(d *coder) error {
-		entries(d, &found)
+		entries(d, &found, maxEntries)
 		return nil
 	})
 	if cause := context.Cause(ctx); cause != nil {

@@ -29,7 +29,7 @@ func codes() map[string]func(c *coder) {
 	return map[string]func(c *coder){
 		"hello":   func(c *coder) { (&hello{}).code(c) },
 		"meta":    func(c *coder) { (&fileMeta{}).code(c) },
-		"entries": func(c *coder) { entries(c, new([]entry)) },
+		"entries": func(c *coder) { entries(c, new([]entry), maxEntries) },
 		"tree":    func(c *coder) { (&tree{}).code(c) },
 		"name":    func(c *coder) { (&request{op: opTree}).code(c) },
 		"names":   func(c *coder) { (&request{op: opOpenFiles}).code(c) },
@@ -46,7 +46,7 @@ func FuzzMessages(f *testing.F) {
 	seeds := []func(c *coder){
 		func(c *coder) { (&hello{"/w", "/w", []string{"A=1"}}).code(c) },
 		func(c *coder) { (&fileMeta{5, 6, 0o644}).code(c) },
-		func(c *coder) { entries(c, &[]entry{{"a", 0}, {"b", os.ModeDir}}) },
+		func(c *coder) { entries(c, &[]entry{{"a", 0}, {"b", os.ModeDir}}, maxEntries) },
 		func(c *coder) {
 			(&request{op: opApply, settings: workspace.ApplySettings{Approved: "sha256:", WrittenConflicts: true, WriterWait: time.Second},
 				files: []edit.File{{Path: "f", Kind: edit.Change, Base: "a", Proposed: "b"}}}).code(c)
@@ -67,7 +67,7 @@ func FuzzMessages(f *testing.F) {
 		for name, code := range codes() {
 			before := allocated()
 			c := decoder(b)
-			c.texts = []string{"known"}
+			c.texts, c.plan = []string{"known"}, []edit.File{{Path: "f", Proposed: "a\n"}}
 			code(c)
 			if took := allocated() - before; took > uint64(1<<20+200*len(b)) {
 				t.Fatalf("%s of %d bytes takes %d", name, len(b), took)

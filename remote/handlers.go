@@ -143,7 +143,7 @@ func (s *server) readDir(ctx context.Context, name string) []byte {
 	all, err := s.fs.ReadDir(ctx, name)
 	out := reply(err) // a part of the entries may come with an error
 	found := entriesOf(all[:min(len(all), maxEntries)])
-	entries(out, &found)
+	entries(out, &found, maxEntries)
 	return out.b
 }
 

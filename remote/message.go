@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/merge"
 	"github.com/aycoder/aycoder/tools"
@@ -51,12 +53,13 @@ func newSlots() (s slots) {
 }
 
 const (
-	maxName    = 16 << 10 // bytes of a path: more than any system has
-	maxText    = 8 << 10  // bytes of an error
-	maxEntries = 200_000  // of a directory
-	maxEnviron = 256 << 10
-	maxVars    = 10_000
-	maxNotes   = 16
+	maxName     = 16 << 10 // bytes of a path: more than any system has
+	maxText     = 8 << 10  // bytes of an error
+	maxEntries  = 200_000  // of a directory
+	maxEnviron  = 256 << 10
+	maxVars     = 10_000
+	maxNotes    = 16
+	maxSidecars = 256 // of a file: more than there are tries to write it
 )
 
 // hello is the first message of the server.
@@ -113,9 +116,9 @@ func validName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
 }
 
-// entries codes a listing, which must be in order.
-func entries(c *coder, all *[]entry) {
-	list(c, all, maxEntries, func(e *entry) { e.code(c) })
+// entries codes a listing of at most that many entries, which must be in order.
+func entries(c *coder, all *[]entry, most int) {
+	list(c, all, max(most, 0), func(e *entry) { e.code(c) })
 	for i := 1; c.decoding && i < len(*all); i++ {
 		if (*all)[i-1].name >= (*all)[i].name {
 			c.fail()
@@ -143,9 +146,11 @@ type treeFile struct {
 }
 
 func (t *tree) code(c *coder) {
-	list(c, &t.dirs, maxEntries, func(d *treeDir) {
+	left := maxTreeEntries
+	list(c, &t.dirs, maxTreeEntries, func(d *treeDir) {
 		str(c, &d.path, maxName)
-		entries(c, &d.entries)
+		entries(c, &d.entries, left)
+		left -= len(d.entries) + 1
 	})
 	list(c, &t.ignores, maxEntries, func(f *treeFile) {
 		str(c, &f.path, maxName)
@@ -232,7 +237,8 @@ func planned(c *coder, f *edit.File) {
 	c.text(&f.Memo)
 }
 
-// changed codes what became of a file. The result of a merge follows from its three texts.
+// changed codes what became of a file. The result of a merge follows from its three texts, and the changes
+// of the user from the plan and the content.
 func changed(c *coder, r *edit.FileResult) {
 	str(c, &r.Path, maxName)
 	str(c, &r.Kind, maxName)
@@ -244,17 +250,17 @@ func changed(c *coder, r *edit.FileResult) {
 	c.text(&r.Base)
 	c.text(&r.Ours)
 	c.text(&r.Theirs)
-	list(c, &r.UserChanges, maxSmall, func(l *edit.LineChange) {
-		integer(c, &l.OldLine, math.MaxInt32)
-		integer(c, &l.NewLine, math.MaxInt32)
-		c.text(&l.Old)
-		c.text(&l.New)
-	})
-	list(c, &r.Sidecars, maxEntries, func(s *string) { str(c, s, maxName) })
+	list(c, &r.Sidecars, maxSidecars, func(s *string) { str(c, s, maxName) })
 	c.flag(&r.OtherNames)
-	merged, undo := r.Merge != nil, r.Undo != nil
+	merged, undo, user := r.Merge != nil, r.Undo != nil, len(r.UserChanges) > 0
 	c.flag(&merged)
 	c.flag(&undo)
+	c.flag(&user)
+	if i := slices.IndexFunc(c.plan, func(f edit.File) bool { return f.Path == r.Path }); c.decoding && user && i >= 0 {
+		for _, l := range diff3.Diff([]byte(c.plan[i].Proposed), []byte(r.Content)).Changes() {
+			r.UserChanges = append(r.UserChanges, edit.LineChange(l))
+		}
+	}
 	if c.decoding && merged && !c.failed {
 		m := merge.Merge([]byte(r.Base), []byte(r.Ours), []byte(r.Theirs), c.merge...)
 		r.Merge = &m
@@ -267,8 +273,9 @@ func changed(c *coder, r *edit.FileResult) {
 	}
 }
 
+// changes codes what became of the files of a plan, or of some of them.
 func changes(c *coder, all *[]edit.FileResult) {
-	list(c, all, math.MaxUint16, func(r *edit.FileResult) { changed(c, r) })
+	list(c, all, len(c.plan), func(r *edit.FileResult) { changed(c, r) })
 }
 
 // failure is an error on the way. Class says of which type it is.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/merge"
 )
 
@@ -225,7 +226,8 @@ type coder struct {
 
 	texts []string // that later ones may repeat
 	known map[string]int
-	merge []merge.Option // of the plan of which the result is decoded
+	plan  []edit.File    // of which the result is decoded
+	merge []merge.Option // of that plan
 }
 
 func decoder(b []byte) *coder { return &coder{b: b, decoding: true} }
