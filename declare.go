@@ -181,8 +181,9 @@ type ResultError struct {
 	// Kind says why. "not_open" means that the call waits for no result, for example because it has
 	// one or the run has ended; "twice" that two results for it were given at once. The error then
 	// unwraps to [ErrDecided]. "other_call" means that Digest is that of another call, "schema" that
-	// the result does not match [ToolSpec].Result, "too_large" that it has more than 16 MiB, and
-	// "invalid" that it has a part which is neither a [Text] nor a [Media].
+	// the result does not match [ToolSpec].Result, "too_large" that it has more than 16 MiB, of which
+	// each part takes 1 KiB beside its content, and "invalid" that it has a part which is neither a [Text]
+	// nor a [Media].
 	Kind string
 	Err  error
 }

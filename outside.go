@@ -356,14 +356,17 @@ func (s *machine) waiting(id string) *call {
 	return &s.calls[i]
 }
 
-const maxResult = 16 << 20 // bytes of texts and media
+const (
+	maxResult   = 16 << 20 // bytes of texts and media
+	bytesOfPart = 1 << 10  // that each part counts more
+)
 
 // fit checks a result of a tool, and returns a copy of it.
 func fit(t *tool, id string, res *ToolResult) (*ToolResult, error) {
 	if res == nil {
 		return nil, &ResultError{id, "invalid", errContent}
 	}
-	size := int64(0)
+	size := int64(len(res.Parts)) * bytesOfPart
 	for _, p := range res.Parts {
 		switch p := p.(type) {
 		case *Text:
