@@ -366,21 +366,14 @@ func fit(t *tool, id string, res *ToolResult) (*ToolResult, error) {
 	if res == nil {
 		return nil, &ResultError{id, "invalid", errContent}
 	}
-	size := int64(len(res.Parts)) * bytesOfPart
+	size := int64(0)
 	for _, p := range res.Parts {
-		switch p := p.(type) {
-		case *Text:
-			if p != nil {
-				size += int64(len(p.Text))
-				continue
-			}
-		case *Media:
-			if p != nil {
-				size += int64(len(p.Data)) + int64(len(p.URL))
-				continue
-			}
+		text, isText := p.(*Text)
+		media, isMedia := p.(*Media)
+		if !(isText && text != nil || isMedia && media != nil) {
+			return nil, &ResultError{id, "invalid", errContent}
 		}
-		return nil, &ResultError{id, "invalid", errContent}
+		size += partSize(p) + bytesOfPart
 	}
 	if size > maxResult {
 		return nil, &ResultError{id, "too_large", &LimitError{Limit: "bytes of a result", Max: maxResult}}

@@ -183,6 +183,7 @@ func TestResultsAreRefused(t *testing.T) {
 	tests["schema  "] = []aycoder.CallResult{p.Calls[0].Result(nil)}
 	tests["other_call  "] = []aycoder.CallResult{{CallID: "a", Digest: p.Calls[1].Digest, Parts: good.Parts}}
 	tests["invalid "] = []aycoder.CallResult{p.Calls[0].Result(&aycoder.ToolResult{Parts: []aycoder.Part{nil}})}
+	tests["too_large  "] = []aycoder.CallResult{p.Calls[0].Result(&aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Media{Type: "image/png", Name: strings.Repeat("x", 17<<20)}}})}
 	tests["too_large "] = []aycoder.CallResult{p.Calls[0].Result(&aycoder.ToolResult{Parts: slices.Repeat([]aycoder.Part{&aycoder.Text{}}, 17_000)})}
 	before, err := json.Marshal(p)
 	require.NoError(t, err)
