@@ -54,7 +54,8 @@ var walls = []wall{
 	{"background", []string{".", "internal"}, nil},
 	{"tools", []string{".", "background", "diff", "edit", "egress", "generate", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
-	{"session", []string{".", "background", "diff", "edit", "merge", "workspace", "tools", "internal"}, modules[:4]},
+	{"snapshot", []string{".", "diff", "edit", "workspace", "tools", "internal"}, nil},
+	{"session", []string{".", "background", "edit", "snapshot", "workspace", "tools", "internal"}, nil},
 	{"config", []string{".", "catalog", "policy", "internal"}, []string{"github.com/pelletier/go-toml/v2/unstable"}},
 	{"tokens", []string{".", "internal"}, nil},
 	{"compaction", []string{".", "tokens", "internal"}, nil},
@@ -66,7 +67,7 @@ var walls = []wall{
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
 	{"harness/linked", []string{".", "codegraph", "harness", "providers", "tools"}, nil},
 	{"harness", []string{
-		".", "background", "budget", "catalog", "compaction", "config", "egress", "harness", "memory", "middleware", "policy", "session", "tools",
+		".", "background", "budget", "catalog", "compaction", "config", "egress", "harness", "memory", "middleware", "policy", "session", "snapshot", "tools",
 		"workspace", "internal",
 	}, nil},
 	{"harness/project", []string{".", "tools", "workspace", "internal"}, []string{"go.yaml.in/yaml/v3"}},
@@ -98,7 +99,7 @@ var walls = []wall{
 	{"internal/cli/paint", []string{"codegraph", "diff", "internal/cli/tty"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/aycoder", []string{"internal/cli"}, nil},
-	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "session", "snapshot", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -181,9 +182,9 @@ func TestSeenFilesOfSessions(t *testing.T) {
 		store, err := session.Dir(t.TempDir())
 		require.NoError(t, err)
 		open := func(id string) (*seer, *session.Session) {
-			var files *session.Files
+			var files *snapshot.Files
 			s := newSeer(t, dir, func(ws *workspace.Workspace) tools.FS {
-				files = session.NewFiles(ws)
+				files = snapshot.New(ws)
 				return files
 			})
 			var kept *session.Session
@@ -234,9 +235,9 @@ func TestSeenFilesAfterSessionCompact(t *testing.T) {
 				require.NoError(t, err)
 				var kept *session.Session
 				open := func() *seer {
-					var files *session.Files
+					var files *snapshot.Files
 					s := newSeer(t, dir, func(ws *workspace.Workspace) tools.FS {
-						files = session.NewFiles(ws)
+						files = snapshot.New(ws)
 						return files
 					})
 					var err error

@@ -23,6 +23,7 @@ import (
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -32,7 +33,7 @@ type builder struct {
 	*Runtime
 	in   setup
 	dir  string
-	recs *session.Files
+	recs *snapshot.Files
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
@@ -160,7 +161,7 @@ func (b *builder) workspace(context.Context) error {
 	b.onClose(ws)
 	b.Files, b.Workspace = ws, ws
 	if b.in.store != nil && b.in.settings.Session.Snapshots {
-		b.recs = session.NewFiles(ws)
+		b.recs = snapshot.New(ws)
 		b.Files = b.recs
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/changeset"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -51,15 +51,15 @@ type Branch struct {
 	number  int64 // of the pending run
 	seq     int64 // of its last fact
 	redo    []ID
-	files   *pathFiles                  // as filesAt returned it last, or nil
-	shown   *shownFiles                 // what the model was shown, or nil: see recallShown
-	reader  *workspace.Reader           // has shown
-	asked   shownDelta                  // of the open turn of the pending run
-	unsure  bool                        // the model of the pending run was shown more than is known
-	steps   map[string][]changeset.Step // what the last run has changed, as it is recorded
-	stepsOf int64                       // the number of this run
-	moving  *record                     // a checkout that has not moved the head yet, or nil
-	said    []*aycoder.Steered          // recorded, and not in the tree yet
+	files   *pathFiles         // as filesAt returned it last, or nil
+	shown   *shownFiles        // what the model was shown, or nil: see recallShown
+	reader  *workspace.Reader  // has shown
+	asked   shownDelta         // of the open turn of the pending run
+	unsure  bool               // the model of the pending run was shown more than is known
+	steps   snapshot.Steps     // what the last run has changed, as it is recorded
+	stepsOf int64              // the number of this run
+	moving  *record            // a checkout that has not moved the head yet, or nil
+	said    []*aycoder.Steered // recorded, and not in the tree yet
 	values  map[string]*kept
 	fresh   map[string]json.RawMessage // values that are recorded, and not in a node yet
 	start   *startRecord               // of the last run

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // Change says that something is not as it was when the session was used last: see [Session.Changes].
@@ -98,25 +99,24 @@ var effects = map[aycoder.Effect]string{
 
 // compare finds out what has changed while the session was closed. known are the last recorded states
 // of the files.
-func (s *Session) compare(ctx context.Context, known map[string]FileState) error {
-	was, now := s.entry.Dir, cmp.Or(s.config.dir, s.entry.Dir)
+func (s *Session) compare(ctx context.Context, known map[string]snapshot.State) error {
+	was, dir := s.entry.Dir, cmp.Or(s.config.dir, s.entry.Dir)
 	if _, err := os.Stat(was); was != "" && errors.Is(err, fs.ErrNotExist) {
 		s.changes = append(s.changes, Change{Kind: ChangedWorkspace, Name: was, Reason: "the directory is gone"})
 	}
-	if was != "" && was != now {
-		s.changes = append(s.changes, Change{Kind: ChangedWorkspace, Name: was, Reason: "the session continues in " + now})
+	if was != "" && was != dir {
+		s.changes = append(s.changes, Change{Kind: ChangedWorkspace, Name: was, Reason: "the session continues in " + dir})
 	}
 	if s.files == nil {
 		return nil
 	}
-	if err := s.files.refresh(ctx); err != nil {
+	if err := s.files.Refresh(ctx); err != nil {
 		return err
 	}
-	var r record
-	_, err := s.files.diff(ctx, &r, &pathFiles{files: known}, nil)
-	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		was, is := known[name], r.Files[name]
-		if _, ok := known[name]; !ok || was.same(is) {
+	now, _, err := s.files.Diff(ctx, known, nil)
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		was, is := known[name], now[name]
+		if _, ok := known[name]; !ok || was.Same(is) {
 			continue
 		}
 		reason := "it was changed"

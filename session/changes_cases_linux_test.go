@@ -19,6 +19,7 @@ import (
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -27,7 +28,7 @@ import (
 type watched struct {
 	*testing.T
 	dir   string
-	files *session.Files
+	files *snapshot.Files
 	end   func(aycoder.Event) // is called for each event
 }
 
@@ -40,7 +41,7 @@ func newWatched(t *testing.T, files map[string]string) *watched {
 	ws, err := workspace.Open(w.dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
-	w.files = session.NewFiles(ws)
+	w.files = snapshot.New(ws)
 	return w
 }
 

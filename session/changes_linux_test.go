@@ -21,6 +21,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -31,7 +32,7 @@ type changedRun struct {
 	*testing.T
 	r           *rand.Rand
 	dir, before string
-	files       *session.Files
+	files       *snapshot.Files
 	git         bool
 	undo, user  bool
 	several     bool // branches at the same time
@@ -377,7 +378,7 @@ func (c *changedRun) prepare() {
 	ws, err := workspace.Open(c.dir, workspace.WithPlanRecords(c.dir+".records"))
 	require.NoError(c, err)
 	c.Cleanup(func() { ws.Close() })
-	c.files = session.NewFiles(ws)
+	c.files = snapshot.New(ws)
 }
 
 // run runs an agent, in a session or not.

@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -19,12 +20,12 @@ import (
 const interrupted = "The run was interrupted. What its calls had changed since the last message counts as the user's."
 
 // asking returns an agent with the tools for files in a directory, and one whose result comes from outside.
-func asking(t *testing.T, dir string, steps ...script.Step) (*session.Files, *aycoder.Loop) {
+func asking(t *testing.T, dir string, steps ...script.Step) (*snapshot.Files, *aycoder.Loop) {
 	t.Helper()
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
-	files := session.NewFiles(ws)
+	files := snapshot.New(ws)
 	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
 	require.NoError(t, err)
 	ask, err := aycoder.DeclareTool[struct{}]("ask", "Ask.", aycoder.WithEffect(aycoder.EffectReadOnly))
@@ -146,7 +147,7 @@ func TestChangesOfAgentInBackground(t *testing.T) {
 	ws, err := workspace.Open(t.TempDir())
 	require.NoError(t, err)
 	defer ws.Close()
-	files := session.NewFiles(ws)
+	files := snapshot.New(ws)
 	g, err := background.New()
 	require.NoError(t, err)
 	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))

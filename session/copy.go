@@ -64,9 +64,7 @@ func (v *View) objects(nodes []*Node) map[Hash]bool {
 	out := map[Hash]bool{}
 	for _, n := range nodes {
 		for _, f := range n.Files {
-			for s := &f; s != nil; s = s.First {
-				out[s.Hash] = out[s.Hash] || s.Git == ""
-			}
+			f.AddObjects(out)
 		}
 		n.shown.objects(out)
 	}
@@ -165,7 +163,7 @@ func (s *Session) Trim(ctx context.Context) error {
 	for _, b := range s.branches {
 		b.asked.objects(objects)
 	}
-	s.files.addObjects(objects)
+	s.files.AddObjects(objects)
 	for _, k := range s.outputs.list {
 		objects[k.Hash] = true
 		records = append(records, &record{Kind: kindOutput, Output: k})

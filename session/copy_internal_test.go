@@ -1,21 +1,71 @@
 package session
 
 import (
+	"context"
+	"syscall"
 	"testing"
 
+	"github.com/aycoder/aycoder/snapshot"
+	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
 
 // An object is needed if the state of one file needs it, although git has the same content of another.
 func TestObjectsThatGitHasToo(t *testing.T) {
-	held, git := FileState{Kind: KindFile, Hash: HashOf([]byte("a"))}, FileState{Kind: KindFile, Hash: HashOf([]byte("a")), Git: "blob"}
-	for _, files := range [][]FileState{{held, git}, {git, held}} {
+	held, git := snapshot.State{Kind: snapshot.KindFile, Hash: HashOf([]byte("a"))}, snapshot.State{Kind: snapshot.KindFile, Hash: HashOf([]byte("a")), Git: "blob"}
+	for _, files := range [][]snapshot.State{{held, git}, {git, held}} {
 		v := &View{}
 		var nodes []*Node
 		for _, f := range files {
-			nodes = append(nodes, &Node{Files: map[string]FileState{"f": f}})
+			nodes = append(nodes, &Node{Files: map[string]snapshot.State{"f": f}})
 		}
 		require.Equal(t, map[Hash]bool{held.Hash: true}, v.objects(nodes))
 	}
-	require.Equal(t, map[Hash]bool{held.Hash: false}, new(View).objects([]*Node{{Files: map[string]FileState{"f": git}}}))
+	require.Equal(t, map[Hash]bool{held.Hash: false}, new(View).objects([]*Node{{Files: map[string]snapshot.State{"f": git}}}))
+}
+
+// The contents that the model was shown become the bases of merges in another process.
+func TestShownIsStored(t *testing.T) {
+	j, err := Memory().Create(t.Context(), "s")
+	require.NoError(t, err)
+	s := &Session{journal: j}
+	seen := &shownFiles{SeenFiles: new(workspace.SeenFiles), told: map[string]shownSeen{}}
+	seen.Add("a", "shown before\n")
+	seen.Add("a", "disk\n")
+	files, err := s.storeShown(t.Context(), seen)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	again, err := s.storeShown(t.Context(), seen)
+	require.NoError(t, err)
+	require.Empty(t, again)
+	restored, err := s.restoreShown(t.Context(), new(workspace.SeenFiles), files)
+	require.NoError(t, err)
+	require.Equal(t, []string{"disk\n", "shown before\n"}, restored.Contents("a"))
+	require.Equal(t, string(HashOf([]byte("disk\n"))), restored.Hash("a"))
+	again, err = s.storeShown(t.Context(), restored)
+	require.NoError(t, err)
+	require.Empty(t, again)
+}
+
+// full is a journal of a full disk.
+type full struct{ Journal }
+
+func (full) Put(context.Context, Hash, []byte) error { return syscall.ENOSPC }
+
+// Once an object is only in memory, no record is written, since it could name the object.
+func TestSpareJournal(t *testing.T) {
+	j, err := Memory().Create(t.Context(), "s")
+	require.NoError(t, err)
+	spare := (&config{memory: true}).spare(full{j})
+	require.NoError(t, spare.Append(t.Context(), true, []byte("{}")))
+	data := []byte("held")
+	require.NoError(t, spare.Put(t.Context(), HashOf(data), data))
+	held, err := spare.Get(t.Context(), HashOf(data))
+	require.NoError(t, err)
+	require.Equal(t, data, held)
+	require.ErrorIs(t, spare.Append(t.Context(), true, []byte("{}")), syscall.ENOSPC)
+	large := make([]byte, 65<<20)
+	err = spare.Put(t.Context(), HashOf(large), large)
+	require.ErrorIs(t, err, snapshot.ErrNoRoom)
+	require.ErrorIs(t, err, syscall.ENOSPC)
 }

@@ -30,11 +30,11 @@ func CheckObject(hash Hash, data []byte) error {
 	return nil
 }
 
-// file returns the name of the file of an object.
-func (h Hash) file() string { return objectsName + "/" + string(h) }
+// objectFile returns the name of the file of an object.
+func objectFile(h Hash) string { return objectsName + "/" + string(h) }
 
-// valid reports whether h can be the name of a file.
-func (h Hash) valid() bool {
+// isHash reports whether h can be the name of a file.
+func isHash(h Hash) bool {
 	return len(h) == hex.EncodedLen(32) && strings.Trim(string(h), "0123456789abcdef") == ""
 }
 
@@ -57,7 +57,7 @@ func (j *dirJournal) put(hash Hash, data []byte) error {
 	if _, err := j.object(hash); err != nil {
 		err = j.writeNew(func(w io.Writer) error { return j.compress(w, data) })
 		if err == nil {
-			err = j.disk.rename(newName, hash.file())
+			err = j.disk.rename(newName, objectFile(hash))
 		}
 		if err != nil {
 			return err
@@ -98,10 +98,10 @@ func (j *dirJournal) Get(ctx context.Context, hash Hash) ([]byte, error) {
 }
 
 func (j *dirJournal) object(hash Hash) ([]byte, error) {
-	if !hash.valid() {
+	if !isHash(hash) {
 		return nil, fmt.Errorf("object %.80q: %w: %w", hash, errHashText, fs.ErrNotExist)
 	}
-	f, err := j.disk.open(hash.file(), os.O_RDONLY)
+	f, err := j.disk.open(objectFile(hash), os.O_RDONLY)
 	if errors.Is(err, errIrregular) {
 		return nil, j.damagedObject(hash, err)
 	}
@@ -130,11 +130,11 @@ func (j *dirJournal) damagedObject(hash Hash, err error) error {
 // Remove removes an object, if it is there.
 func (j *dirJournal) Remove(ctx context.Context, hash Hash) error {
 	return j.write(ctx, "remove", func() error {
-		if !hash.valid() {
+		if !isHash(hash) {
 			return errHashText
 		}
 		delete(j.stored, hash)
-		return ignoreMissing(j.disk.remove(hash.file()))
+		return ignoreMissing(j.disk.remove(objectFile(hash)))
 	})
 }
 
@@ -145,9 +145,9 @@ func (j *dirJournal) removeObjects(keep func(Hash) bool) error {
 		return ignoreMissing(err)
 	}
 	for _, name := range list {
-		if hash := Hash(name); hash.valid() && !keep(hash) {
+		if hash := Hash(name); isHash(hash) && !keep(hash) {
 			delete(j.stored, hash)
-			err = errors.Join(err, ignoreMissing(j.disk.remove(hash.file())))
+			err = errors.Join(err, ignoreMissing(j.disk.remove(objectFile(hash))))
 		}
 	}
 	return err

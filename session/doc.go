@@ -51,7 +51,7 @@ also reads older nodes from the store.
 # Files
 
 With [WithFiles], a node holds what the files looked like that the agent has read or changed, and
-those that its commands have changed. The tools work through [Files], which stores a file before a
+those that its commands have changed. The tools work through a [snapshot.Files], which stores a file before a
 plan or a command changes it. Then a Checkout, Undo or Redo takes the files back together with the
 conversation, all of them or, after an error, none:
 
@@ -66,7 +66,7 @@ removed. The [Move] names each file that is not as it was at the node, and why: 
 the session does not hold its content (a file of secrets, or one that was too large).
 
 The [aycoder.Result] of a run has in Changes what the run has changed in these files. Without a session,
-[Files.Watch] tells the same.
+[snapshot.Files.Watch] tells the same.
 
 # What is recorded
 

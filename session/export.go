@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // WriteJSON writes the tree as one JSON document, from which [Import] makes a session. It holds the
@@ -42,16 +43,16 @@ type document struct {
 }
 
 type documentNode struct {
-	ID      ID                   `json:"id"`
-	Parent  ID                   `json:"parent"`
-	Message *aycoder.Message     `json:"message,omitempty"`
-	Context []*aycoder.Message   `json:"context,omitempty"`
-	Files   map[string]FileState `json:"files,omitempty"`
-	Run     string               `json:"run,omitempty"`
-	Branch  string               `json:"branch,omitempty"`
-	At      time.Time            `json:"at"`
-	Answer  *Answer              `json:"answer,omitempty"`
-	Label   string               `json:"label,omitempty"`
+	ID      ID                        `json:"id"`
+	Parent  ID                        `json:"parent"`
+	Message *aycoder.Message          `json:"message,omitempty"`
+	Context []*aycoder.Message        `json:"context,omitempty"`
+	Files   map[string]snapshot.State `json:"files,omitempty"`
+	Run     string                    `json:"run,omitempty"`
+	Branch  string                    `json:"branch,omitempty"`
+	At      time.Time                 `json:"at"`
+	Answer  *Answer                   `json:"answer,omitempty"`
+	Label   string                    `json:"label,omitempty"`
 }
 
 // A turn is a message as people read it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -14,7 +15,7 @@ type shownDelta struct {
 	// Forgot says that what earlier records say does not count any more.
 	Forgot bool `json:"forgot,omitempty"`
 	// Shown are the files of which the model was shown another content than before.
-	Shown []ShownFile `json:"shown,omitempty"`
+	Shown []shownFile `json:"shown,omitempty"`
 }
 
 // then returns what both deltas say, of which next is the later one.
@@ -48,7 +49,7 @@ func (b *Branch) tellShown(ctx context.Context, r *record) (err error) {
 		return nil
 	}
 	r.Forgot, b.shown.forgot = b.shown.forgot, false
-	if r.Shown, err = b.session.files.shown(ctx, b.shown); err != nil {
+	if r.Shown, err = b.session.storeShown(ctx, b.shown); err != nil {
 		b.untold()
 	}
 	return err
@@ -65,19 +66,19 @@ func (b *Branch) untold() {
 // recallShown finds out what the model on the branch was shown, after a checkout and in a new
 // process. The mutex is held.
 func (b *Branch) recallShown(ctx context.Context) (err error) {
-	t, v := b.session.files, b.session.View()
-	if t == nil || b.shown != nil {
+	s, v := b.session, b.session.View()
+	if s.files == nil || b.shown != nil {
 		return nil
 	}
 	if b.reader = nil; b.name != "" { // the first branch has what the host has added
 		b.reader = new(workspace.Reader)
 	}
-	seen := t.ws.Seen().For(workspace.WithReader(ctx, b.reader)).SeenFiles
+	seen := s.config.files.Seen().For(workspace.WithReader(ctx, b.reader)).SeenFiles
 	known := shownDelta{Shown: v.shown(v.Head(b.name))}.then(b.asked).Shown
 	if b.unsure { // an old content as the base of a merge could take back a change of the user
 		known = nil
 	}
-	b.shown, err = t.restoreShown(ctx, seen, known)
+	b.shown, err = s.restoreShown(ctx, seen, known)
 	if err == nil {
 		b.shown.forgot, b.unsure = b.unsure, false
 	}
@@ -87,7 +88,7 @@ func (b *Branch) recallShown(ctx context.Context) (err error) {
 // reviewShown makes the next run find out anew what the model was shown, from the records. The mutex is held.
 func (b *Branch) reviewShown() {
 	if b.shown = nil; b.name == "" && b.session.files != nil {
-		b.session.files.ws.Seen().Reset()
+		b.session.config.files.Seen().Reset()
 	}
 }
 
@@ -102,8 +103,8 @@ func (b *Branch) seeing(ctx context.Context) context.Context {
 
 // shown returns which contents of files the model was shown on the path to a node. The last one of
 // each file counts.
-func (v *View) shown(id ID) []ShownFile {
-	var all []ShownFile
+func (v *View) shown(id ID) []shownFile {
+	var all []shownFile
 	for _, id := range v.path(id) {
 		n := v.nodes[id]
 		if n.Lost || n.shown.Forgot { // nobody knows what the model was shown at a lost node
@@ -120,26 +121,9 @@ func (v *View) shown(id ID) []ShownFile {
 	return all
 }
 
-// trackShown tracks the files that a model was shown. The mutex is held.
-func (t *tracker) trackShown(ctx context.Context, to *shownFiles) error {
-	if to == nil {
-		return nil
-	}
-	for _, s := range to.All() {
-		name, err := t.ws.Resolve(s.Path)
-		if err != nil || t.file(name).state.First != nil {
-			continue
-		}
-		if err := t.look(ctx, name, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ShownFile says which contents of a file the model was shown: see [workspace.SeenFile]. The
+// shownFile says which contents of a file the model was shown: see [workspace.SeenFile]. The
 // contents are objects.
-type ShownFile struct {
+type shownFile struct {
 	Path     string `json:"path"`
 	Hash     Hash   `json:"hash,omitempty"`
 	Contents []Hash `json:"contents,omitempty"`
@@ -150,7 +134,7 @@ type ShownFile struct {
 // shownSeen is a file that the model was shown, as the workspace remembers it and as records say it.
 type shownSeen struct {
 	seen  workspace.SeenFile
-	shown ShownFile
+	shown shownFile
 }
 
 // same reports whether the workspace remembers the same. It makes a new slice for each change, so
@@ -160,52 +144,52 @@ func (f shownSeen) same(s workspace.SeenFile) bool {
 		(len(s.Contents) == 0 || &f.seen.Contents[0] == &s.Contents[0])
 }
 
-// shown stores the contents that a model was shown, and returns the files for which they differ
+// storeShown stores the contents that a model was shown, and returns the files for which they differ
 // from those of the last call.
-func (t *tracker) shown(ctx context.Context, to *shownFiles) ([]ShownFile, error) {
-	var out []ShownFile
-	for _, s := range to.All() {
-		f, known := to.told[s.Path]
-		if known && f.same(s) {
+func (s *Session) storeShown(ctx context.Context, to *shownFiles) ([]shownFile, error) {
+	var out []shownFile
+	for _, seen := range to.All() {
+		f, known := to.told[seen.Path]
+		if known && f.same(seen) {
 			continue
 		}
-		now := ShownFile{Path: s.Path, Hash: Hash(s.Hash)}
-		for _, c := range s.Contents {
+		now := shownFile{Path: seen.Path, Hash: Hash(seen.Hash)}
+		for _, c := range seen.Contents {
 			h := HashOf([]byte(c))
-			switch err := t.journal.Put(ctx, h, []byte(c)); {
+			switch err := s.journal.Put(ctx, h, []byte(c)); {
 			case err == nil:
 				now.Contents = append(now.Contents, h)
-			case !errors.Is(err, errNoRoom):
-				return out, fmt.Errorf("store %s: %w", s.Path, err)
+			case !errors.Is(err, snapshot.ErrNoRoom):
+				return out, fmt.Errorf("store %s: %w", seen.Path, err)
 			}
 		}
 		if !known || now.Hash != f.shown.Hash || !slices.Equal(now.Contents, f.shown.Contents) {
 			out = append(out, now)
 		}
-		to.told[s.Path] = shownSeen{s, now}
+		to.told[seen.Path] = shownSeen{seen, now}
 	}
 	return out, nil
 }
 
 // restoreShown returns what the records of a branch say that its model was shown, so that it is the
 // base of merges again. It is added to seen. Contents that cannot be read are left out.
-func (t *tracker) restoreShown(ctx context.Context, seen *workspace.SeenFiles, files []ShownFile) (*shownFiles, error) {
-	last := map[string]ShownFile{}
+func (s *Session) restoreShown(ctx context.Context, seen *workspace.SeenFiles, files []shownFile) (*shownFiles, error) {
+	last := map[string]shownFile{}
 	for _, f := range files {
 		last[f.Path] = f
 	}
 	to := &shownFiles{SeenFiles: seen, told: map[string]shownSeen{}}
 	for _, f := range last {
-		s := workspace.SeenFile{Path: f.Path, Hash: string(f.Hash), Hidden: f.hidden}
+		again := workspace.SeenFile{Path: f.Path, Hash: string(f.Hash), Hidden: f.hidden}
 		for _, h := range f.Contents {
-			if data, err := t.journal.Get(ctx, h); err == nil {
-				s.Contents = append(s.Contents, string(data))
+			if data, err := s.journal.Get(ctx, h); err == nil {
+				again.Contents = append(again.Contents, string(data))
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		to.Restore(s)
+		to.Restore(again)
 		to.told[f.Path] = shownSeen{shown: f}
 	}
 	return to, nil

@@ -2,12 +2,12 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // Store keeps sessions. [Dir] keeps them in files; package sqlite of contrib keeps them in a
@@ -67,13 +67,10 @@ type Journal interface {
 }
 
 // Hash identifies an object: the SHA-256 of its bytes, in hexadecimal.
-type Hash string
+type Hash = snapshot.Hash
 
 // HashOf returns the hash of an object.
-func HashOf(data []byte) Hash {
-	sum := sha256.Sum256(data)
-	return Hash(hex.EncodeToString(sum[:]))
-}
+func HashOf(data []byte) Hash { return snapshot.HashOf(data) }
 
 // Entry describes a session in a list of sessions. It is plain data and encodes as JSON.
 type Entry struct {

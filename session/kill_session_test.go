@@ -20,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -30,7 +31,7 @@ const killedEnv = "AYCODER_SESSION_KILLED"
 func openKilled(t *testing.T, dir string, r *rand.Rand) *session.Session {
 	ws, err := workspace.Open(filepath.Join(dir, "work"))
 	require.NoError(t, err)
-	files := session.NewFiles(ws)
+	files := snapshot.New(ws)
 	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
 	require.NoError(t, err)
 	step := script.Func(func(req *aycoder.Request) script.Step {

@@ -9,6 +9,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // Checkout makes the conversation of the branch continue at another node. The nodes that it leaves
@@ -61,7 +62,7 @@ type Move struct {
 	From, To ID
 	// Files are the files that are not as they were at To, with what was done to them. Those that
 	// cannot be restored, or that the user has created, are kept: see Reason.
-	Files []FileChange
+	Files []snapshot.Change
 }
 
 // move lets the branch continue at the node that the record of target names.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // Open opens a session of a store and becomes its writer. agent answers on its first branch; give
@@ -100,12 +101,12 @@ var errNoHeader = errors.New("it has no header")
 type loader struct {
 	session *Session
 	open    map[int64]*openRun
-	lost    ID                   // how many nodes
-	files   map[string]FileState // as the last records of all branches say
+	lost    ID                        // how many nodes
+	files   map[string]snapshot.State // as the last records of all branches say
 }
 
 func newLoader(s *Session) *loader {
-	return &loader{session: s, open: map[int64]*openRun{}, files: map[string]FileState{}}
+	return &loader{session: s, open: map[int64]*openRun{}, files: map[string]snapshot.State{}}
 }
 
 // maxLost is the number of lost nodes for which a session has nodes without a message.

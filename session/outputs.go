@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/whole"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // maxOutputs bounds the whole outputs of tools that a session keeps, in bytes.
@@ -62,7 +63,7 @@ func (s outputStore) Put(ctx context.Context, key string, data []byte) error {
 	s.mu.Lock()
 	err := s.usable("keep an output")
 	if err == nil && (k.Size > maxOutputs || !removes && s.outputs.size+k.Size > maxOutputs) {
-		err = errNoRoom
+		err = snapshot.ErrNoRoom
 	}
 	known := s.outputs.find(key) != nil
 	s.mu.Unlock()

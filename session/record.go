@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/changeset"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // A session is stored as records, each one line of JSON. The first is the header. The other kinds
@@ -53,13 +53,13 @@ type record struct {
 	Branch string `json:"b,omitempty"`
 	At     int64  `json:"at,omitempty"` // milliseconds since 1970
 
-	Message *wireMessage         `json:"m,omitempty"`
-	Context []*aycoder.Message   `json:"context,omitempty"`
-	Files   map[string]FileState `json:"files,omitempty"` // of a head: those that a checkout has changed
+	Message *wireMessage              `json:"m,omitempty"`
+	Context []*aycoder.Message        `json:"context,omitempty"`
+	Files   map[string]snapshot.State `json:"files,omitempty"` // of a head: those that a checkout has changed
 	shownDelta
-	Steps  map[string][]changeset.Step `json:"steps,omitempty"` // what the run has changed: of a node since the last one
-	Answer *Answer                     `json:"answer,omitempty"`
-	Cost   float64                     `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
+	Steps  snapshot.Steps `json:"steps,omitempty"` // what the run has changed: of a node since the last one
+	Answer *Answer        `json:"answer,omitempty"`
+	Cost   float64        `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
 
 	Values map[string]json.RawMessage `json:"values,omitempty"` // see WithValue
 

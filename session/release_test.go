@@ -18,6 +18,7 @@ import (
 	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -51,7 +52,7 @@ func (c copied) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayco
 }
 
 // latestOnly is an agent with tools for files that needs no old messages.
-func latestOnly(t *testing.T, files *session.Files, steps ...script.Step) *aycoder.Loop {
+func latestOnly(t *testing.T, files *snapshot.Files, steps ...script.Step) *aycoder.Loop {
 	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
 	require.NoError(t, err)
 	l, err := aycoder.New(copied{script.New(steps...)}, aycoder.WithTools(list...), aycoder.WithContextMiddleware(latest{}.middleware),
@@ -68,7 +69,7 @@ func TestFilesOfReleasedNodes(t *testing.T) {
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	defer ws.Close()
-	files := session.NewFiles(ws)
+	files := snapshot.New(ws)
 	steps := []script.Step{writeFile("a.txt", "one\n"), script.Say("wrote"), writeFile("a.txt", "two\n"), script.Say("wrote")}
 	for range 3 {
 		steps = append(steps, script.Say("ok"))

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/whole"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // An activeRun is a run that works on a branch. Its record method gets each fact that the state of
@@ -21,7 +21,7 @@ type activeRun struct {
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
 	resumed *aycoder.Pending // or nil
-	ledger  *ledger          // of its files, or nil
+	ledger  *snapshot.Ledger // of its files, or nil
 	own     []string         // the tools that only this run has
 
 	originals original.Finder // of the messages that the history has as outlines
@@ -88,7 +88,7 @@ func (b *Branch) run(ctx context.Context, in aycoder.Input, woken bool, opts ...
 		}
 		work, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		err := b.session.files.refresh(ctx)
+		err := b.session.files.Refresh(ctx)
 		var a *activeRun
 		if err == nil {
 			a, err = b.begin(work, &in, &rc, woken, cancel)
@@ -296,7 +296,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		if err != nil {
 			return &JournalError{Op: "append to", Session: s.id, Err: err}
 		}
-		nodes[n-1].Steps = a.ledger.unsaved()
+		nodes[n-1].Steps = a.ledger.Unsaved()
 	}
 	records = append(records, nodes...)
 	if rec.Fact == nil {
@@ -432,7 +432,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		}
 	case b.pending != nil:
 		ask := b.ask()
-		ask.Steps = changeset.Join(ask.Steps, a.ledger.unsaved())
+		ask.Steps = ask.Steps.Join(a.ledger.Unsaved())
 		if b.tellShown(ctx, ask) == nil {
 			s.fail(s.write(ctx, true, ask))
 		}

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -49,7 +49,7 @@ type Session struct {
 	closed   bool
 	waking   sync.WaitGroup // runs that notes have begun
 
-	files       *tracker // nil without WithFiles
+	files       *snapshot.Tracker // nil without WithFiles
 	interrupted []*workspace.InterruptedPlan
 }
 
@@ -62,7 +62,7 @@ type config struct {
 	memory bool
 	late   bool
 	dir    string
-	files  *Files
+	files  *snapshot.Files
 	prices func(provider, model string) (aycoder.Price, bool)
 	values map[string]Value
 
@@ -169,7 +169,7 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 
 // discard removes a session that could not be made.
 func (s *Session) discard(ctx context.Context) error {
-	s.detach()
+	s.files.Detach()
 	err := s.journal.Close()
 	if s.late == nil || s.late.now() != nil {
 		err = errors.Join(err, ignoreMissing(s.store.Delete(context.WithoutCancel(ctx), s.id)))
@@ -307,7 +307,7 @@ func (s *Session) Close() error {
 		<-end
 	}
 	s.closeJobs()
-	s.detach()
+	s.files.Detach()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
@@ -462,7 +462,7 @@ func (s *Session) apply(r *record) {
 		if r.Run != b.stepsOf && r.Run > 0 {
 			b.steps, b.stepsOf = nil, r.Run
 		}
-		b.steps = changeset.Join(b.steps, r.Steps)
+		b.steps = b.steps.Join(r.Steps)
 		if r.message != nil {
 			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -145,7 +146,7 @@ func deskOf(t *testing.T, store session.Store, id, dir string, suspend bool) *de
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
-	d := &desk{t: t, dir: dir, store: store, files: session.NewFiles(ws)}
+	d := &desk{t: t, dir: dir, store: store, files: snapshot.New(ws)}
 	step := script.Func(func(req *aycoder.Request) script.Step {
 		m := teammate{}
 		answers, files, _ := m.round(req)

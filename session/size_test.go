@@ -20,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -56,7 +57,7 @@ func TestSizeOfSession(t *testing.T) {
 	defer ws.Close()
 	store, err := session.Dir(stored)
 	require.NoError(t, err)
-	s, err := session.New(t.Context(), store, parrot{new(int)}, session.WithFiles(session.NewFiles(ws)), session.WithSync(session.SyncTurns))
+	s, err := session.New(t.Context(), store, parrot{new(int)}, session.WithFiles(snapshot.New(ws)), session.WithSync(session.SyncTurns))
 	require.NoError(t, err)
 	for n := range files {
 		require.NoError(t, s.Pin(t.Context(), fmt.Sprint(n)))

@@ -21,6 +21,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -299,7 +300,7 @@ func runTeam(dir string, rounds int, log func(teamEvent)) error {
 		return err
 	}
 	defer ws.Close()
-	files := session.NewFiles(ws)
+	files := snapshot.New(ws)
 	store, err := session.Dir(filepath.Join(dir, "sessions"))
 	if err != nil {
 		return err
@@ -361,7 +362,7 @@ func endOf(events func(func(aycoder.Event, error) bool)) (err error) {
 }
 
 // teamBranch returns the branch of an agent, with the agent.
-func teamBranch(ctx context.Context, s *session.Session, files *session.Files, number int, log func(teamEvent)) (*session.Branch, error) {
+func teamBranch(ctx context.Context, s *session.Session, files *snapshot.Files, number int, log func(teamEvent)) (*session.Branch, error) {
 	name := fmt.Sprint(number)
 	b := s.BranchOf(name)
 	if b == nil {

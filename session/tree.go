@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/persist"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // ID identifies a node of a session. The root is 0, and each further node has the next number.
@@ -31,7 +32,7 @@ type Node struct {
 	// the model is asked: see [Session.Compact]. The nodes before it are still in the tree.
 	Context []*aycoder.Message
 	// Files are the files that differ from those of the parent, by path: see [View.Files].
-	Files map[string]FileState
+	Files map[string]snapshot.State
 	// Run is the id of the run that made the node, or "".
 	Run string
 	// Branch is the name of the branch on which the node was made, see [Session.NewBranch].
@@ -306,9 +307,9 @@ func (v *View) Ancestor(a, b ID) *Node {
 
 // Files returns the states of the files at a node, by path, as far as the nodes of its path mention
 // them. The caller may change the map. A file that only later nodes mention was, as far as the
-// session knows, as First of its [FileState] says.
-func (v *View) Files(id ID) map[string]FileState {
-	out := map[string]FileState{}
+// session knows, as First of its [snapshot.State] says.
+func (v *View) Files(id ID) map[string]snapshot.State {
+	out := map[string]snapshot.State{}
 	for _, id := range v.path(id) {
 		maps.Copy(out, v.nodes[id].Files)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -288,7 +289,7 @@ func TestFailedStartsLeaveNothing(t *testing.T) {
 	ws, err := workspace.Open(t.TempDir())
 	require.NoError(t, err)
 	defer ws.Close()
-	files, store := session.NewFiles(ws), session.Memory()
+	files, store := snapshot.New(ws), session.Memory()
 	s, err := session.New(t.Context(), store, agent(t), session.WithFiles(files))
 	require.NoError(t, err)
 	_, err = session.New(t.Context(), store, agent(t), session.WithFiles(files))

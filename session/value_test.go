@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -161,10 +162,10 @@ func TestChangesAreReported(t *testing.T) {
 	write("a.txt", "a\n")
 	write("b.txt", "b\n")
 	write("c.txt", "c\n")
-	tooled := func(m aycoder.ModelClient, extra ...aycoder.Tool) (*session.Files, *aycoder.Loop) {
+	tooled := func(m aycoder.ModelClient, extra ...aycoder.Tool) (*snapshot.Files, *aycoder.Loop) {
 		ws, err := workspace.Open(dir)
 		require.NoError(t, err)
-		files := session.NewFiles(ws)
+		files := snapshot.New(ws)
 		list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
 		require.NoError(t, err)
 		l, err := aycoder.New(m, aycoder.WithTools(append(list, extra...)...), aycoder.WithApprover(verdict(aycoder.Allow())))

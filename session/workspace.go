@@ -1,29 +1,50 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
+
+// WithFiles makes the nodes of the session hold the files of a workspace: those that the agent has
+// read or changed, and those that its commands have changed. The tools of the agent must work through f:
+//
+//	files := snapshot.New(ws)
+//	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
+//	loop, err := aycoder.New(model, aycoder.WithTools(list...))
+//	s, err := session.New(ctx, store, loop, session.WithFiles(files))
+//
+// Default: nodes hold no files.
+func WithFiles(f *snapshot.Files) Option {
+	return func(c *config) error {
+		if f == nil || f.Workspace == nil {
+			return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("is nil")}
+		}
+		c.files = f
+		return nil
+	}
+}
 
 // Pin makes nodes hold a file although the agent has neither read nor changed it.
 func (s *Session) Pin(ctx context.Context, name string) error {
 	if s.files == nil {
 		return &CommandError{Command: "pin", Phase: s.Phase(), Reason: "the session has no files: see WithFiles"}
 	}
-	return s.files.pin(ctx, name)
+	return s.files.Pin(ctx, name)
 }
 
 // Compare returns the files that differ between two nodes, such as the heads of two branches, in the order of their
 // paths. Now is the state at from, and Then that at to; Action is what makes the one the other. A difference that is
-// unknown, since a content is not held, has ActionKeep and a Reason. The messages that only one of the nodes has
+// unknown, since a content is not held, has snapshot.ActionKeep and a Reason. The messages that only one of the nodes has
 // are those of its [View.Path] behind [View.Ancestor].
-func (s *Session) Compare(ctx context.Context, from, to ID) ([]FileChange, error) {
+func (s *Session) Compare(ctx context.Context, from, to ID) ([]snapshot.Change, error) {
 	s.mu.Lock()
 	err, phase := s.usable("compare"), s.phase()
 	s.mu.Unlock()
@@ -38,31 +59,7 @@ func (s *Session) Compare(ctx context.Context, from, to ID) ([]FileChange, error
 	case !v.has(to):
 		return nil, noNode("compare", phase, to)
 	}
-	now, then := v.Files(from), v.Files(to)
-	var all []FileChange
-	for _, name := range slices.Sorted(maps.Keys(merged(now, then))) {
-		c := FileChange{Path: name, Now: stateAt(name, now, then), Then: stateAt(name, then, now), Action: ActionChange}
-		switch {
-		case c.Now.same(c.Then):
-			continue
-		case c.Now.NotHeld != "" || c.Then.NotHeld != "":
-			c.Action, c.Reason = ActionKeep, "its content is not held: "+cmp.Or(c.Now.NotHeld, c.Then.NotHeld)
-		case c.Now.Kind == "":
-			c.Action = ActionCreate
-		case c.Then.Kind == "":
-			c.Action = ActionRemove
-		}
-		all = append(all, c)
-	}
-	return all, s.files.loadContents(ctx, all)
-}
-
-// stateAt returns the state of a file at a node. If only another node mentions the file, that one says how it was.
-func stateAt(name string, node, other map[string]FileState) FileState {
-	if s, ok := node[name]; ok {
-		return s
-	}
-	return *other[name].first()
+	return s.files.Compare(ctx, v.Files(from), v.Files(to))
 }
 
 // Interrupted returns the plans of the agent that a crash left half done, see
@@ -71,47 +68,33 @@ func (s *Session) Interrupted() []*workspace.InterruptedPlan { return s.interrup
 
 // attach connects the workspace with the session, which has been loaded. known are the last recorded
 // states of the files.
-func (s *Session) attach(ctx context.Context, known map[string]FileState) error {
+func (s *Session) attach(ctx context.Context, known map[string]snapshot.State) error {
 	f := s.config.files
 	if f == nil {
 		return nil
 	}
-	rest, err := recoverCheckout(ctx, f.Workspace)
-	if err != nil {
+	var err error
+	if s.files, s.interrupted, err = f.Attach(ctx, s.journal, known); err != nil {
 		return err
 	}
-	s.interrupted = rest
-	t := newTracker(f.Workspace, s.journal, known)
-	f.give()
-	if !f.tracker.CompareAndSwap(nil, t) {
-		return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("another session has these files")}
-	}
-	s.files = t
 	for _, name := range s.tree.view().Branches() {
 		err = errors.Join(err, s.branch(name).finishMove(ctx))
 	}
 	if err != nil {
-		s.detach()
+		s.files.Detach()
 	}
 	return err
-}
-
-// detach releases the workspace.
-func (s *Session) detach() {
-	if s.files != nil {
-		s.config.files.tracker.CompareAndSwap(s.files, nil)
-	}
 }
 
 // pathFiles is what the nodes of the path to a node say of the files.
 type pathFiles struct {
 	at    ID
-	files map[string]FileState
+	files map[string]snapshot.State
 }
 
 // filesAt returns what the path to a node says of the files. The branch remembers the last answer,
 // from which that of the next node follows. The mutex is held.
-func (b *Branch) filesAt(id ID) *pathFiles {
+func (b *Branch) filesAt(id ID) map[string]snapshot.State {
 	v := b.session.tree.view()
 	var ids []ID
 	at := v.known(id)
@@ -119,13 +102,13 @@ func (b *Branch) filesAt(id ID) *pathFiles {
 		ids = append(ids, at)
 	}
 	if at == Root {
-		b.files = &pathFiles{files: map[string]FileState{}}
+		b.files = &pathFiles{files: map[string]snapshot.State{}}
 	}
 	for _, at := range slices.Backward(ids) {
 		maps.Copy(b.files.files, v.nodes[at].Files)
 	}
 	b.files.at = id
-	return b.files
+	return b.files.files
 }
 
 // addFiles completes the record of a node that follows the head of the branch with what has changed
@@ -135,7 +118,12 @@ func (b *Branch) addFiles(ctx context.Context, r *record) (news bool, err error)
 	if s.files == nil {
 		return false, nil
 	}
-	return s.files.diff(ctx, r, b.filesAt(s.tree.heads[b.name]), b.shown)
+	var seen *workspace.SeenFiles
+	if b.shown != nil {
+		seen = b.shown.SeenFiles
+	}
+	r.Files, news, err = s.files.Diff(ctx, b.filesAt(s.tree.heads[b.name]), seen)
+	return news, err
 }
 
 // unsaved returns the record of a node for what the user has changed since the last node of the
@@ -153,7 +141,7 @@ func (b *Branch) unsaved(ctx context.Context) ([]*record, error) {
 func (b *Branch) checkoutFiles(ctx context.Context, to *record, c *moveConfig, move *Move) error {
 	s, t := b.session, b.session.files
 	var err error
-	if move.Files, err = t.plan(ctx, s.View().Files(to.ID), c.paths...); err != nil || c.dry {
+	if move.Files, err = t.Plan(ctx, s.View().Files(to.ID), c.paths...); err != nil || c.dry {
 		return err
 	}
 	s.mu.Lock()
@@ -171,7 +159,7 @@ func (b *Branch) checkoutFiles(ctx context.Context, to *record, c *moveConfig, m
 	if err != nil {
 		return err
 	}
-	to.Files, err = t.checkout(ctx, move.Files)
+	to.Files, err = t.Checkout(ctx, move.Files)
 	return err
 }
 
@@ -186,12 +174,58 @@ func (b *Branch) finishMove(ctx context.Context) error {
 	if !v.has(r.ID) || !slices.Contains([]string{kindHead, kindUndo, kindRedo}, r.Name) {
 		return nil
 	}
-	changes, err := s.files.plan(ctx, v.Files(r.ID), r.Paths...)
+	changes, err := s.files.Plan(ctx, v.Files(r.ID), r.Paths...)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(changes, func(c FileChange) bool { return c.Action != ActionKeep }) {
+	if slices.ContainsFunc(changes, func(c snapshot.Change) bool { return c.Action != snapshot.ActionKeep }) {
 		return nil
 	}
 	return s.write(ctx, true, &record{Kind: r.Name, ID: r.ID, Branch: b.name})
+}
+
+// agentsWork says that agents of a run work in the background.
+func (b *Branch) agentsWork(run string) []string {
+	b.session.mu.Lock()
+	g := b.jobs.group
+	b.session.mu.Unlock()
+	if g == nil || !slices.ContainsFunc(g.Jobs(), func(j aycoder.Job) bool {
+		return j.Kind == background.Agent && j.By.Run == run && j.Lives()
+	}) {
+		return nil
+	}
+	return []string{"An agent in the background still works."}
+}
+
+// stepsOfRun returns what is recorded of the changes of a run. The mutex is held.
+func (b *Branch) stepsOfRun(number int64) snapshot.Steps {
+	if b.stepsOf != number {
+		return nil
+	}
+	return b.steps
+}
+
+// watch watches a run of the session. If another process has begun the run, the records say what it had
+// changed.
+func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) *edit.Changes {
+	b := a.branch
+	l, known := b.session.config.files.Ledger(run)
+	b.session.mu.Lock()
+	a.ledger = l
+	steps, pending := b.stepsOfRun(a.number), a.resumed
+	recorded := !b.unsure && (b.shown == nil || !b.shown.forgot) // what the calls that have ended have changed
+	b.session.mu.Unlock()
+	if resumed && !known {
+		var missing []string
+		switch {
+		case pending == nil: // the run began elsewhere
+			missing = []string{snapshot.UnknownBefore}
+		case pending.State.End() != aycoder.EndSuspended || !recorded:
+			missing = []string{"The run was interrupted. What its calls had changed since the last message counts as the user's."}
+		}
+		l.Restore(steps, missing...)
+	}
+	return func(ctx context.Context, suspended bool) *edit.Changes {
+		return l.End(ctx, suspended, b.agentsWork(run)...)
+	}
 }

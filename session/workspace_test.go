@@ -13,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -22,7 +23,7 @@ type desk struct {
 	t     *testing.T
 	dir   string
 	store session.Store
-	files *session.Files
+	files *snapshot.Files
 	s     *session.Session
 }
 
@@ -36,7 +37,7 @@ func newDeskWith(t *testing.T, id string, store session.Store, dir string, steps
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
-	d := &desk{t: t, dir: dir, store: store, files: session.NewFiles(ws)}
+	d := &desk{t: t, dir: dir, store: store, files: snapshot.New(ws)}
 	list, err := tools.Coding(d.files, tools.WithExecMiddleware(d.files.Exec))
 	require.NoError(t, err)
 	l, err := aycoder.New(script.New(steps...), aycoder.WithTools(list...), aycoder.WithApprover(verdict(aycoder.Allow())))
@@ -98,12 +99,12 @@ func TestFilesGoBackWithTheTalk(t *testing.T) {
 	dry, err := d.s.Undo(t.Context(), session.DryRun())
 	require.NoError(t, err)
 	d.is(after)
-	actions := map[string]session.FileAction{}
+	actions := map[string]snapshot.Action{}
 	for _, f := range dry.Files {
 		actions[f.Path] = f.Action
 	}
-	require.Equal(t, map[string]session.FileAction{
-		"b.txt": session.ActionCreate, "c.txt": session.ActionRemove, "sub": session.ActionRemove, "sub/d": session.ActionRemove,
+	require.Equal(t, map[string]snapshot.Action{
+		"b.txt": snapshot.ActionCreate, "c.txt": snapshot.ActionRemove, "sub": snapshot.ActionRemove, "sub/d": snapshot.ActionRemove,
 	}, withoutKept(actions))
 
 	_, err = d.s.Undo(t.Context())
@@ -132,7 +133,7 @@ func TestFilesGoBackWithTheTalk(t *testing.T) {
 	o.is(map[string]string{"b.txt": "user\n", "c.txt": "of the user now\n", "a.txt": "agent\nand the user\n"})
 	kept := map[string]string{}
 	for _, f := range move.Files {
-		if f.Action == session.ActionKeep {
+		if f.Action == snapshot.ActionKeep {
 			kept[f.Path] = f.Reason
 		}
 	}
@@ -143,9 +144,9 @@ func TestFilesGoBackWithTheTalk(t *testing.T) {
 	o.is(map[string]string{"a.txt": "agent\nand the user\n", "c.txt": "of the user now\n", "sub/d": "x\n"})
 }
 
-func withoutKept(actions map[string]session.FileAction) map[string]session.FileAction {
+func withoutKept(actions map[string]snapshot.Action) map[string]snapshot.Action {
 	for path, a := range actions {
-		if a == session.ActionKeep {
+		if a == snapshot.ActionKeep {
 			delete(actions, path)
 		}
 	}
@@ -193,7 +194,7 @@ func TestCompareBranches(t *testing.T) {
 	d.write("both", "of the user\n")
 
 	type compared struct {
-		action         session.FileAction
+		action         snapshot.Action
 		added, removed int
 		reason         bool
 	}
@@ -208,12 +209,12 @@ func TestCompareBranches(t *testing.T) {
 		return out
 	}
 	require.Equal(t, map[string]compared{
-		"both": {session.ActionChange, 1, 1, false}, "new": {session.ActionRemove, 0, 1, false}, "old": {session.ActionCreate, 1, 0, false},
-		"run": {session.ActionRemove, 0, 1, false}, "link": {session.ActionRemove, 0, 1, false}, ".env": {session.ActionKeep, 0, 0, true},
+		"both": {snapshot.ActionChange, 1, 1, false}, "new": {snapshot.ActionRemove, 0, 1, false}, "old": {snapshot.ActionCreate, 1, 0, false},
+		"run": {snapshot.ActionRemove, 0, 1, false}, "link": {snapshot.ActionRemove, 0, 1, false}, ".env": {snapshot.ActionKeep, 0, 0, true},
 	}, compare(second, third))
 	require.Equal(t, map[string]compared{
-		"both": {session.ActionChange, 1, 1, false}, "new": {session.ActionCreate, 1, 0, false}, "old": {session.ActionRemove, 0, 1, false},
-		"run": {session.ActionCreate, 1, 0, false}, "link": {session.ActionCreate, 1, 0, false}, ".env": {session.ActionKeep, 0, 0, true},
+		"both": {snapshot.ActionChange, 1, 1, false}, "new": {snapshot.ActionCreate, 1, 0, false}, "old": {snapshot.ActionRemove, 0, 1, false},
+		"run": {snapshot.ActionCreate, 1, 0, false}, "link": {snapshot.ActionCreate, 1, 0, false}, ".env": {snapshot.ActionKeep, 0, 0, true},
 	}, compare(third, second))
 	require.Empty(t, compare(second, second))
 	files, err := d.s.Compare(t.Context(), second, third)
@@ -305,7 +306,7 @@ func TestFilesGoOnInMemory(t *testing.T) {
 	move, err := d.s.Undo(t.Context())
 	require.NoError(t, err)
 	for _, f := range move.Files {
-		require.NotEqual(t, session.ActionKeep, f.Action, "%+v", f)
+		require.NotEqual(t, snapshot.ActionKeep, f.Action, "%+v", f)
 	}
 	d.is(map[string]string{"a": "1", "b": "the user's last words\n"})
 	_, err = d.s.Redo(t.Context())

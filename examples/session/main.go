@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -42,7 +43,7 @@ func plan(text string) script.Step {
 // do opens the session of dir, or makes one, and carries out commands. "" goes on with a run.
 func do(w io.Writer, dir string, model aycoder.ModelClient, commands ...string) {
 	ctx := context.Background()
-	files := session.NewFiles(must(workspace.Open(dir)))
+	files := snapshot.New(must(workspace.Open(dir)))
 	deploy := must(aycoder.NewTool("deploy", "Deploys.",
 		func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
 			return nil, must(os.FindProcess(os.Getpid())).Kill()

@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/anthropic"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -50,7 +51,7 @@ func main() {
 // do, records on disk, versions of the files, and a compactor.
 func open(client aycoder.ModelClient, store session.Store) *session.Session {
 	ws := must(workspace.Open("."))
-	files := session.NewFiles(ws)
+	files := snapshot.New(ws)
 	compactor := must(compaction.New(client, compaction.WithSummarizer(client, "")))
 	coding := append(must(tools.Coding(files)), compactor.Recall())
 	loop := must(aycoder.New(client, aycoder.WithTools(coding...),

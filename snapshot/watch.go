@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"context"
@@ -10,18 +10,24 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/changeset"
 )
 
-// A ledger is that of a run which is watched.
-type ledger struct {
-	tracker *tracker
+// Steps are what a run has changed, step by step and by file. They are plain data, which encodes as JSON.
+type Steps map[string][]changeset.Step
+
+// Join returns the steps with those after them.
+func (s Steps) Join(after Steps) Steps { return changeset.Join(s, after) }
+
+// A Ledger is the account of what a run changes. The methods are safe for concurrent use.
+type Ledger struct {
+	files   *Files
+	tracker *Tracker
 	run     string
 
 	// The mutex of the tracker guards all that follows.
-	changeset.Ledger
+	steps    changeset.Ledger
 	commands bool            // the run has run some
 	others   map[string]bool // the files that agents and commands of runs that nobody watches have changed
 	idle     bool            // the run is suspended
@@ -40,18 +46,18 @@ type command struct {
 	ended atomic.Bool
 }
 
-func (t *tracker) author(ctx context.Context) *author {
+func (t *Tracker) author(ctx context.Context) *author {
 	p, _ := aycoder.PlaceFromContext(ctx)
 	return &author{edit.ChangedBy{Agent: p.Agent, Run: p.Run, Tool: true}, aycoder.RunsFromContext(ctx)}
 }
 
 // authors returns who may have made a change that was just found, other than the user.
-func (t *tracker) authors(name string) []*author {
+func (t *Tracker) authors(name string) []*author {
 	return append(t.running(), t.busy[name]...)
 }
 
 // running returns the authors whose commands may have changed files since the last walk.
-func (t *tracker) running() (all []*author) {
+func (t *Tracker) running() (all []*author) {
 	for _, c := range t.commands {
 		all = append(all, c.author)
 	}
@@ -59,13 +65,13 @@ func (t *tracker) running() (all []*author) {
 }
 
 // unwatched reports whether some of the authors work for a run, and none for one that is watched.
-func (t *tracker) unwatched(all []*author) bool {
+func (t *Tracker) unwatched(all []*author) bool {
 	return slices.ContainsFunc(all, func(a *author) bool { return len(a.runs) > 0 }) &&
-		!slices.ContainsFunc(t.ledgers, func(l *ledger) bool { return len(l.of(all).By) > 0 })
+		!slices.ContainsFunc(t.ledgers, func(l *Ledger) bool { return len(l.of(all).By) > 0 })
 }
 
 // of says which authors are agents of the run, each once, and whether there are some of others.
-func (l *ledger) of(all []*author) (of changeset.Authors) {
+func (l *Ledger) of(all []*author) (of changeset.Authors) {
 	for _, a := range all {
 		if slices.Contains(a.runs, l.run) {
 			of.By = changeset.AddBy(of.By, a.ChangedBy)
@@ -77,7 +83,7 @@ func (l *ledger) of(all []*author) (of changeset.Authors) {
 }
 
 // plain returns a state as ledgers have it. They have no directories.
-func (s FileState) plain() changeset.State {
+func (s State) plain() changeset.State {
 	if s.Kind == KindDir {
 		return changeset.State{}
 	}
@@ -86,7 +92,7 @@ func (s FileState) plain() changeset.State {
 }
 
 // beforeWrite notes what the user or a command has changed between the last look at the files and a plan.
-func (t *tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
+func (t *Tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
 	for i := range res.Files {
 		undo := res.Files[i].Undo
 		if undo == nil || undo.Kind == edit.Delete || len(t.ledgers) == 0 {
@@ -108,7 +114,7 @@ func (t *tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
 
 // afterWrite tells what a plan has written from what the user or a command has changed between it and the
 // look at the files after it.
-func (t *tracker) afterWrite(ctx context.Context, name string, by *author, res *edit.FileResult) error {
+func (t *Tracker) afterWrite(ctx context.Context, name string, by *author, res *edit.FileResult) error {
 	undo, mid := res.Undo, t.file(name).state
 	same := res.Exists && mid.Hash == HashOf([]byte(res.Content)) || !res.Exists && mid.Kind == ""
 	wrote := res.Written && undo != nil && (undo.Kind == edit.Delete || !res.Exists || undo.Proposed != res.Content)
@@ -118,21 +124,21 @@ func (t *tracker) afterWrite(ctx context.Context, name string, by *author, res *
 	var err error
 	switch {
 	case !res.Exists:
-		mid = FileState{}
+		mid = State{}
 	case !same:
 		mid, err = t.store(ctx, mid.Mode, res.Content)
 	}
 	for _, l := range t.ledgers {
-		l.Split(name, mid.plain(), l.of([]*author{by}), l.of(t.running()))
+		l.steps.Split(name, mid.plain(), l.of([]*author{by}), l.of(t.running()))
 	}
 	return err
 }
 
 // store returns the state of a file that had a content for a moment.
-func (t *tracker) store(ctx context.Context, mode fs.FileMode, content string) (FileState, error) {
-	s := FileState{Kind: KindFile, Mode: mode, Size: int64(len(content)), Hash: HashOf([]byte(content))}
-	err := t.journal.Put(ctx, s.Hash, []byte(content))
-	if errors.Is(err, errNoRoom) {
+func (t *Tracker) store(ctx context.Context, mode fs.FileMode, content string) (State, error) {
+	s := State{Kind: KindFile, Mode: mode, Size: int64(len(content)), Hash: HashOf([]byte(content))}
+	err := t.objects.Put(ctx, s.Hash, []byte(content))
+	if errors.Is(err, ErrNoRoom) {
 		s.NotHeld, s.Hash, err = err.Error(), "", nil
 	}
 	return s, err
@@ -141,12 +147,13 @@ func (t *tracker) store(ctx context.Context, mode fs.FileMode, content string) (
 // maxIdle bounds how many suspended runs are watched.
 const maxIdle = 16
 
-const unknownBefore = "The run was resumed. What it changed before that is not known."
+// UnknownBefore is the text for the missing steps of a resumed run.
+const UnknownBefore = "The run was resumed. What it changed before that is not known."
 
 // Watch watches the files for a run: see [aycoder.WithChanges]. A run of a session that has the files is
 // watched without it. Other runs need only that their tools work through f:
 //
-//	files := session.NewFiles(ws)
+//	files := snapshot.New(ws)
 //	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
 //	…
 //	for ev, err := range loop.Run(ctx, in, aycoder.WithChanges(files.Watch)) { … }
@@ -158,23 +165,21 @@ const unknownBefore = "The run was resumed. What it changed before that is not k
 // them. Without a session, contents are held in memory, up to 64 MiB, and a run that another process
 // resumes tells only what has changed since.
 func (f *Files) Watch(run string, resumed bool) func(ctx context.Context, suspended bool) *edit.Changes {
-	l, known := f.open(run)
+	l, known := f.Ledger(run)
 	if resumed && !known {
-		l.missing = append(l.missing, unknownBefore)
+		l.Restore(nil, UnknownBefore)
 	}
-	return func(ctx context.Context, suspended bool) *edit.Changes {
-		defer f.release(l, suspended)
-		return l.changes(ctx, f.secret)
-	}
+	return func(ctx context.Context, suspended bool) *edit.Changes { return l.End(ctx, suspended) }
 }
 
-// open returns the ledger of a run, and whether the run was suspended before.
-func (f *Files) open(run string) (l *ledger, known bool) {
+// Ledger opens the account of a run: [Files.Watch] for a host that records the steps. Known says that the run was suspended
+// here before, so that its account goes on. Each account has to be ended.
+func (f *Files) Ledger(run string) (l *Ledger, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.tracker.Load()
 	if t == nil {
-		t = newTracker(f.Workspace, &spareJournal{held: map[Hash][]byte{}}, nil)
+		t = newTracker(f.Workspace, new(Memory), nil)
 		t.alone = true
 		f.tracker.Store(t)
 	}
@@ -186,13 +191,14 @@ func (f *Files) open(run string) (l *ledger, known bool) {
 			return l, true
 		}
 	}
-	l = &ledger{tracker: t, run: run, others: map[string]bool{}}
+	l = &Ledger{files: f, tracker: t, run: run, others: map[string]bool{}}
 	t.ledgers = append(t.ledgers, l)
 	return l, false
 }
 
 // release ends the watch of a run, unless the run may go on.
-func (f *Files) release(l *ledger, suspended bool) {
+func (l *Ledger) release(suspended bool) {
+	f := l.files
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t, idle := l.tracker, 0
@@ -219,33 +225,43 @@ func (f *Files) give() {
 	if t := f.tracker.Load(); t != nil && t.alone {
 		t.turn.Lock()
 		defer t.turn.Unlock()
-		if !slices.ContainsFunc(t.ledgers, func(l *ledger) bool { return !l.idle }) {
+		if !slices.ContainsFunc(t.ledgers, func(l *Ledger) bool { return !l.idle }) {
 			f.tracker.CompareAndSwap(t, nil)
 		}
 	}
 }
 
-// unsaved returns the steps that are not recorded yet.
-func (l *ledger) unsaved() map[string][]changeset.Step {
+// Restore adds the steps of a run that another process has begun, and texts for what is missing in them.
+func (l *Ledger) Restore(steps Steps, missing ...string) {
+	l.tracker.turn.Lock()
+	defer l.tracker.turn.Unlock()
+	l.commands = l.steps.Restore(steps)
+	l.missing = append(l.missing, missing...)
+}
+
+// Unsaved returns the steps that it has not returned yet, for a record. A nil Ledger has none.
+func (l *Ledger) Unsaved() Steps {
 	if l == nil {
 		return nil
 	}
 	l.tracker.turn.Lock()
 	defer l.tracker.turn.Unlock()
-	return l.Unsaved()
+	return l.steps.Unsaved()
 }
 
-// changes returns what the run has changed. More are further texts for Missing.
-func (l *ledger) changes(ctx context.Context, secret func(string) bool, more ...string) *edit.Changes {
+// End returns what the run has changed, and ends the account unless the run is suspended. More are further texts for what is
+// missing.
+func (l *Ledger) End(ctx context.Context, suspended bool, more ...string) *edit.Changes {
+	defer l.release(suspended)
 	t := l.tracker
 	t.turn.Lock()
 	missing := append(slices.Clone(l.missing), more...)
 	err := t.catchUp(ctx)
-	for _, name := range l.Names() {
+	for _, name := range l.steps.Names() {
 		if err == nil {
 			err = t.look(ctx, name, false)
 		}
-		l.Settle(name, t.file(name).state.plain())
+		l.steps.Settle(name, t.file(name).state.plain())
 	}
 	if err != nil {
 		missing = append(missing, "The files were not looked at again when the run was over: "+err.Error()+".")
@@ -254,16 +270,16 @@ func (l *ledger) changes(ctx context.Context, secret func(string) bool, more ...
 		missing = append(missing, "Agents or commands of another run have changed files: "+names(l.others)+".")
 	}
 	missing = append(missing, l.unseen()...)
-	steps := l.Clone()
+	steps := l.steps.Clone()
 	t.turn.Unlock()
-	return steps.Changes(ctx, changeset.Source{Secret: secret, Git: t.repo.Contents,
+	return steps.Changes(ctx, changeset.Source{Secret: l.files.secret, Git: t.repo.Contents,
 		Content: func(ctx context.Context, s changeset.State, git map[string][]byte) ([]byte, error) {
-			return t.content(ctx, FileState{Hash: Hash(s.Hash), Git: s.Git, NotHeld: s.NotHeld}, git)
+			return t.content(ctx, State{Hash: Hash(s.Hash), Git: s.Git, NotHeld: s.NotHeld}, git)
 		}}, missing)
 }
 
 // unseen says what commands may have changed unseen.
-func (l *ledger) unseen() (out []string) {
+func (l *Ledger) unseen() (out []string) {
 	t := l.tracker
 	runs := func(c *command) bool { return slices.Contains(c.runs, l.run) && !c.ended.Load() }
 	if slices.ContainsFunc(t.commands, runs) {
@@ -296,53 +312,4 @@ func names(all map[string]bool) string {
 		keys, more = keys[:5], fmt.Sprintf(" and %d more", n)
 	}
 	return strings.Join(keys, ", ") + more
-}
-
-// agentsWork says that agents of a run work in the background.
-func (b *Branch) agentsWork(run string) []string {
-	b.session.mu.Lock()
-	g := b.jobs.group
-	b.session.mu.Unlock()
-	if g == nil || !slices.ContainsFunc(g.Jobs(), func(j aycoder.Job) bool {
-		return j.Kind == background.Agent && j.By.Run == run && j.Lives()
-	}) {
-		return nil
-	}
-	return []string{"An agent in the background still works."}
-}
-
-// stepsOfRun returns what is recorded of the changes of a run. The mutex is held.
-func (b *Branch) stepsOfRun(number int64) map[string][]changeset.Step {
-	if b.stepsOf != number {
-		return nil
-	}
-	return b.steps
-}
-
-// watch watches a run of the session. If another process has begun the run, the records say what it had
-// changed.
-func (a *activeRun) watch(run string, resumed bool) func(context.Context, bool) *edit.Changes {
-	b, f := a.branch, a.branch.session.config.files
-	l, known := f.open(run)
-	b.session.mu.Lock()
-	a.ledger = l
-	steps, pending := b.stepsOfRun(a.number), a.resumed
-	recorded := !b.unsure && (b.shown == nil || !b.shown.forgot) // what the calls that have ended have changed
-	b.session.mu.Unlock()
-	if resumed && !known {
-		l.tracker.turn.Lock()
-		l.commands = l.Restore(steps)
-		switch {
-		case pending == nil: // the run began elsewhere
-			l.missing = append(l.missing, unknownBefore)
-		case pending.State.End() != aycoder.EndSuspended || !recorded:
-			l.missing = append(l.missing,
-				"The run was interrupted. What its calls had changed since the last message counts as the user's.")
-		}
-		l.tracker.turn.Unlock()
-	}
-	return func(ctx context.Context, suspended bool) *edit.Changes {
-		defer f.release(l, suspended)
-		return l.changes(ctx, f.secret, b.agentsWork(run)...)
-	}
 }

@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"context"
@@ -16,14 +16,13 @@ import (
 
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/tools"
-	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // actions returns what a plan does, by file.
-func actions(plan []FileChange) map[string]FileAction {
-	all := map[string]FileAction{}
+func actions(plan []Change) map[string]Action {
+	all := map[string]Action{}
 	for _, c := range plan {
 		all[c.Path] = c.Action
 	}
@@ -53,7 +52,7 @@ func TestFilesHeldByGit(t *testing.T) {
 	assert.True(t, f.objs.holds("not committed"))
 	assert.True(t, f.objs.holds("a\r\nb"), "git has it without the carriage returns")
 	later := f.node()
-	assert.Equal(t, map[string]FileAction{"held": ActionChange, "crlf": ActionChange, "new": ActionCreate, "out/kept": ActionCreate,
+	assert.Equal(t, map[string]Action{"held": ActionChange, "crlf": ActionChange, "new": ActionCreate, "out/kept": ActionCreate,
 		"sub": ActionCreate, "sub/dir": ActionCreate, "sub/dir/held": ActionCreate}, actions(f.goTo(start)))
 	before["ignored.o"], before["out/built"] = f.disk()["ignored.o"], f.disk()["out/built"] // what is built stays
 	assert.Equal(t, before, f.disk())
@@ -129,7 +128,7 @@ func TestFilesNotHeld(t *testing.T) {
 	now := later()
 	assert.False(t, f.objs.holds("SECRET"))
 	plan := f.goTo(start)
-	assert.Equal(t, map[string]FileAction{".env": ActionKeep, "sparse": ActionKeep, "fifo": ActionKeep, "fifo2": ActionKeep,
+	assert.Equal(t, map[string]Action{".env": ActionKeep, "sparse": ActionKeep, "fifo": ActionKeep, "fifo2": ActionKeep,
 		`"bad\xff"`: ActionKeep, "link": ActionCreate, "\"quoted\"": ActionChange}, actions(plan))
 	for _, c := range plan {
 		if c.Action == ActionKeep {
@@ -160,7 +159,7 @@ func TestFilesOfUserStay(t *testing.T) {
 	f.ws.Seen().Add("mine", "mine\n")
 	later := f.node()
 	plan := f.goTo(start)
-	assert.Equal(t, map[string]FileAction{"old": ActionChange, "command": ActionRemove, "d/tool": ActionRemove, "d/touched": ActionKeep,
+	assert.Equal(t, map[string]Action{"old": ActionChange, "command": ActionRemove, "d/tool": ActionRemove, "d/touched": ActionKeep,
 		"d": ActionKeep}, actions(plan), "mine was never anything else")
 	disk := f.disk()
 	assert.Equal(t, "user\n", disk["d/touched"].Content)
@@ -169,15 +168,15 @@ func TestFilesOfUserStay(t *testing.T) {
 	f.goTo(later)
 	assert.Equal(t, "tool\n", f.disk()["d/tool"].Content)
 	// A restriction to some paths.
-	plan, err := f.plan(t.Context(), start, "d/", "command")
+	plan, err := f.Plan(t.Context(), start, "d/", "command")
 	require.NoError(t, err)
-	assert.Equal(t, map[string]FileAction{"command": ActionRemove, "d/tool": ActionRemove, "d/touched": ActionKeep, "d": ActionKeep}, actions(plan))
+	assert.Equal(t, map[string]Action{"command": ActionRemove, "d/tool": ActionRemove, "d/touched": ActionKeep, "d": ActionKeep}, actions(plan))
 	// The user saves between the plan and the checkout.
-	plan, err = f.plan(t.Context(), start, "old")
+	plan, err = f.Plan(t.Context(), start, "old")
 	require.NoError(t, err)
 	assert.Contains(t, string(plan[0].Diff().Unified()), "-new\n+old\n")
 	f.write("old", "user\nnew\n")
-	_, err = f.checkout(t.Context(), plan)
+	_, err = f.Checkout(t.Context(), plan)
 	_, conflict := errors.AsType[*edit.ConflictError](err)
 	if err == nil {
 		assert.Contains(t, f.disk()["old"].Content, "user\n")
@@ -212,27 +211,23 @@ func TestFilesStoreFails(t *testing.T) {
 }
 
 // A file that is in neither the journal nor memory is named by a checkout, and stays as it is.
-func TestFilesSpareIsFull(t *testing.T) {
+func TestFilesMemoryIsFull(t *testing.T) {
 	f := newFilesTest(t, map[string]string{"held": "h\n", "not": "not held\n"})
 	f.node()
-	f.objs.err = syscall.ENOSPC
-	j := (&config{memory: true}).spare(f.objs).(*spareJournal)
-	f.journal = j
-	j.size = maxSpare - len("h\n")
+	f.objects = &Memory{size: maxMemory - len("h\n")}
 	start := f.node()
 	remove := func() error { return errors.Join(os.Remove(f.path("held")), os.Remove(f.path("not"))) }
 	f.command(remove)
 	f.apply(edit.File{Path: "not", Kind: edit.Create, Proposed: "new\n"})
 	plan := f.goTo(start)
-	assert.Equal(t, map[string]FileAction{"held": ActionCreate, "not": ActionKeep}, actions(plan))
+	assert.Equal(t, map[string]Action{"held": ActionCreate, "not": ActionKeep}, actions(plan))
 	for _, c := range plan {
 		if c.Path == "not" {
-			assert.Contains(t, c.Reason, syscall.ENOSPC.Error())
+			assert.Contains(t, c.Reason, ErrNoRoom.Error())
 		}
 	}
 	assert.Equal(t, "h\n", f.disk()["held"].Content)
 	assert.Equal(t, "new\n", f.disk()["not"].Content)
-	require.ErrorIs(t, j.Append(t.Context(), true), syscall.ENOSPC)
 }
 
 // A change that leaves size and times as they were is found, if the clock of the file system has
@@ -242,7 +237,7 @@ func TestFilesSameTime(t *testing.T) {
 	for i := range 50 {
 		name := fmt.Sprintf("f%d", i)
 		f.write(name, "one\n")
-		require.NoError(t, f.pin(t.Context(), name))
+		require.NoError(t, f.Pin(t.Context(), name))
 		f.write(name, "two\n")
 		assert.Equal(t, HashOf([]byte("two\n")), f.node()[name].Hash)
 	}
@@ -250,10 +245,10 @@ func TestFilesSameTime(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	f.write("t", "one\n")
 	require.NoError(t, os.Chtimes(f.path("t"), old, old))
-	require.NoError(t, f.pin(t.Context(), "t"))
-	s := f.tracker.files["t"].sign
+	require.NoError(t, f.Pin(t.Context(), "t"))
+	s := f.Tracker.files["t"].sign
 	s.at = s.at.Add(time.Minute) // as if much time had passed
-	f.tracker.files["t"].sign = s
+	f.Tracker.files["t"].sign = s
 	f.write("t", "two\n")
 	require.NoError(t, os.Chtimes(f.path("t"), old, old))
 	assert.Equal(t, HashOf([]byte("two\n")), f.node()["t"].Hash)
@@ -301,33 +296,17 @@ func TestFilesBounds(t *testing.T) {
 	assert.Equal(t, not, kept)
 }
 
-// The contents that the model was shown become the bases of merges in another process.
+// The files that the model was shown are tracked.
 func TestFilesShown(t *testing.T) {
 	f := newFilesTest(t, map[string]string{"a": "disk\n"})
 	f.ws.Seen().Add("a", "shown before\n")
 	f.ws.Seen().Add("a", "disk\n")
-	seen := &shownFiles{SeenFiles: f.ws.Seen(), told: map[string]shownSeen{}}
-	files, err := f.shown(t.Context(), seen)
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	again, err := f.shown(t.Context(), seen)
-	require.NoError(t, err)
-	assert.Empty(t, again)
-	g := newFilesTest(t, nil)
-	g.objs.all = f.objs.all
-	restored, err := g.restoreShown(t.Context(), new(workspace.SeenFiles), files)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"disk\n", "shown before\n"}, restored.Contents("a"))
-	assert.Equal(t, string(HashOf([]byte("disk\n"))), restored.Hash("a"))
-	again, err = g.shown(t.Context(), restored)
-	require.NoError(t, err)
-	assert.Empty(t, again)
 	assert.Contains(t, f.node(), "a")
 	// A tracker of another process finds what has changed since.
 	g2 := newTracker(f.ws, f.objs, f.node())
 	f.write("a", "later\n")
-	require.NoError(t, g2.refresh(t.Context()))
-	assert.Equal(t, HashOf([]byte("later\n")), changed(t, g2, map[string]FileState{})["a"].Hash)
+	require.NoError(t, g2.Refresh(t.Context()))
+	assert.Equal(t, HashOf([]byte("later\n")), changed(t, g2, map[string]State{})["a"].Hash)
 }
 
 // The walk sees no file through a link that takes the place of a directory.
@@ -355,10 +334,10 @@ func TestFilesParallel(t *testing.T) {
 	f := newFilesTest(t, files)
 	start := f.node()
 	var all sync.WaitGroup
-	nodes := make([]map[string]FileState, 8)
+	nodes := make([]map[string]State, 8)
 	for agent := range nodes {
 		all.Go(func() {
-			now := map[string]FileState{}
+			now := map[string]State{}
 			e := f.files.Exec(execFunc(func() error {
 				return os.WriteFile(f.path(fmt.Sprintf("f%d", agent)), fmt.Appendf(nil, "agent %d\n", agent), 0o644)
 			}))
@@ -369,8 +348,8 @@ func TestFilesParallel(t *testing.T) {
 				assert.NoError(t, err)
 				_, err = f.files.Apply(t.Context(), plan)
 				assert.NoError(t, err)
-				assert.NoError(t, f.refresh(t.Context()))
-				now = changed(t, f.tracker, now)
+				assert.NoError(t, f.Refresh(t.Context()))
+				now = changed(t, f.Tracker, now)
 			}
 			nodes[agent] = now
 		})
@@ -405,11 +384,11 @@ func TestFilesWaitIsCancelled(t *testing.T) {
 	plan, err := edit.NewPlan(edit.File{Path: "f", Kind: edit.Change, Base: "f\n", Proposed: "g\n"})
 	require.NoError(t, err)
 	for name, do := range map[string]func() error{
-		"refresh":  func() error { return f.refresh(ctx) },
-		"pin":      func() error { return f.pin(ctx, "f") },
-		"diff":     func() error { _, err := f.diff(ctx, &record{}, &pathFiles{}, nil); return err },
-		"plan":     func() error { _, err := f.plan(ctx, nil); return err },
-		"checkout": func() error { _, err := f.checkout(ctx, nil); return err },
+		"refresh":  func() error { return f.Refresh(ctx) },
+		"pin":      func() error { return f.Pin(ctx, "f") },
+		"diff":     func() error { _, _, err := f.Diff(ctx, nil, nil); return err },
+		"plan":     func() error { _, err := f.Plan(ctx, nil); return err },
+		"checkout": func() error { _, err := f.Checkout(ctx, nil); return err },
 		"apply":    func() error { _, err := f.files.Apply(ctx, plan); return err },
 		"command": func() error {
 			_, err := f.files.Exec(execFunc(func() error { return nil })).Run(ctx, &tools.ExecCommand{})
@@ -430,18 +409,18 @@ func TestFilesCheckoutInterrupted(t *testing.T) {
 		return errors.Join(os.WriteFile(f.path("a"), []byte("2\n"), 0o644), os.Remove(f.path("b")), os.Symlink("a", f.path("b")))
 	})
 	before := f.disk()
-	plan, err := f.plan(t.Context(), start)
+	plan, err := f.Plan(t.Context(), start)
 	require.NoError(t, err)
 	broken := errors.New("broken")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(broken)
-	_, err = f.checkout(ctx, plan)
+	_, err = f.Checkout(ctx, plan)
 	require.ErrorIs(t, err, broken)
 	assert.Equal(t, before, f.disk())
 	rest, err := recoverCheckout(t.Context(), f.ws)
 	require.NoError(t, err)
 	assert.Empty(t, rest)
-	_, err = f.checkout(t.Context(), plan)
+	_, err = f.Checkout(t.Context(), plan)
 	require.NoError(t, err)
 	assert.Equal(t, "1\n", f.disk()["b"].Content)
 }

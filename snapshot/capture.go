@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"context"
@@ -20,19 +20,16 @@ type budget struct {
 // take uses up a part of the budget.
 func (b *budget) take(size int64) error {
 	if b.count--; b.count < 0 || b.bytes < size {
-		return fmt.Errorf("too many files, or too large ones, were new at the same time: %w", errNoRoom)
+		return fmt.Errorf("too many files, or too large ones, were new at the same time: %w", ErrNoRoom)
 	}
 	b.bytes -= size
 	return nil
 }
 
-// errNoRoom says that a content is not held because of a bound.
-var errNoRoom = errors.New("there is no room")
-
 // capture returns the state of a file, and stores its content if no commit holds it. An error means
 // that the content could not be stored, or that ctx has ended.
-func (t *tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo, b *budget) (FileState, error) {
-	s := FileState{Kind: KindFile, Mode: info.Mode().Perm(), Size: info.Size()}
+func (t *Tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo, b *budget) (State, error) {
+	s := State{Kind: KindFile, Mode: info.Mode().Perm(), Size: info.Size()}
 	data, err := []byte(nil), context.Cause(ctx)
 	switch mode := info.Mode(); {
 	case err != nil:
@@ -63,9 +60,9 @@ func (t *tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo,
 				err = b.take(s.Size)
 			}
 			if s.Git == "" && err == nil {
-				err = t.journal.Put(ctx, s.Hash, data)
+				err = t.objects.Put(ctx, s.Hash, data)
 			}
-			if err != nil && !errors.Is(err, errNoRoom) {
+			if err != nil && !errors.Is(err, ErrNoRoom) {
 				return s, fmt.Errorf("store %s: %w", f.path, err)
 			}
 		}
@@ -80,7 +77,7 @@ func (t *tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo,
 }
 
 // read returns the content of a regular file.
-func (t *tracker) read(name string, limit int64) ([]byte, error) {
+func (t *Tracker) read(name string, limit int64) ([]byte, error) {
 	f, err := t.ws.Open(name)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package session_test
+package snapshot_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -30,7 +30,7 @@ func ExampleFiles_Watch() {
 	}
 	defer ws.Close()
 
-	files := session.NewFiles(ws)
+	files := snapshot.New(ws)
 	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
 	if err != nil {
 		log.Fatal(err)
@@ -79,69 +79,4 @@ func ExampleFiles_Watch() {
 	// -world
 	// +everybody
 	// Commands are not watched in what git ignores: a.tmp.
-}
-
-// Two ways to do something are tried from the same point of a conversation, and compared.
-func ExampleSession_Compare() {
-	ctx := context.Background()
-	dir, err := os.MkdirTemp("", "workspace")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	ws, err := workspace.Open(dir)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer ws.Close()
-	files := session.NewFiles(ws)
-	list, err := tools.Coding(files)
-	if err != nil {
-		log.Fatal(err)
-	}
-	write := func(text string) script.Step {
-		return script.Call("write_file", map[string]any{"path": "greet.txt", "content": text})
-	}
-	model := script.New(write("Hello\n"), script.Say("Done."), write("Good morning\n"), script.Say("Done."))
-	allow := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
-		return aycoder.Allow()
-	})
-	loop, err := aycoder.New(model, aycoder.WithTools(list...), aycoder.WithApprover(allow))
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := session.New(ctx, session.Memory(), loop, session.WithFiles(files))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
-	ask := func(prompt string) session.ID {
-		for _, err := range s.Run(ctx, aycoder.Input{Prompt: prompt}) {
-			if err != nil {
-				log.Fatal(err)
-			}
-		}
-		return s.Head()
-	}
-	first := ask("Greet everybody.")
-	if _, err := s.Undo(ctx); err != nil {
-		log.Fatal(err)
-	}
-	second := ask("Greet everybody politely.")
-
-	changes, err := s.Compare(ctx, first, second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, c := range changes {
-		fmt.Printf("%s %s\n%s", c.Action, c.Path, c.Diff().Unified())
-	}
-	// Output:
-	// change greet.txt
-	// diff --git a/greet.txt b/greet.txt
-	// --- a/greet.txt
-	// +++ b/greet.txt
-	// @@ -1 +1 @@
-	// -Hello
-	// +Good morning
 }

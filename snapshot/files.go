@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"context"
@@ -15,44 +15,50 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// Files connects a workspace with a session, so that nodes know what the files looked like. The
-// tools must work through it:
-//
-//	files := session.NewFiles(ws)
-//	list, err := tools.Coding(files, tools.WithExecMiddleware(files.Exec))
-//	loop, err := aycoder.New(model, aycoder.WithTools(list...))
-//	s, err := session.New(ctx, store, loop, session.WithFiles(files))
+// Files is a workspace whose files are watched. The tools must work through it.
 //
 // The workspace is one of this machine: Files compares times and inodes, restores files, and asks git,
 // for which [tools.FS] and [tools.Exec] have no methods. In a workspace elsewhere (package remote), use
-// the tools without Files; nodes then hold the conversation and no files.
+// the tools without Files; the nodes of a session then hold the conversation and no files.
 //
 // It implements [tools.FS]. One session at a time can have it, and until one has, or [Files.Watch] is
 // called, it is the workspace itself. The methods are safe for concurrent use.
 type Files struct {
 	*workspace.Workspace
-	tracker atomic.Pointer[tracker]
+	tracker atomic.Pointer[Tracker]
 	mu      sync.Mutex           // for a tracker without a session
 	masker  func() *tools.Masker // for [Files.secret]
 }
 
-// NewFiles returns the connection of a workspace.
-func NewFiles(ws *workspace.Workspace) *Files {
+// New returns the Files of a workspace.
+func New(ws *workspace.Workspace) *Files {
 	return &Files{Workspace: ws, masker: sync.OnceValue(func() *tools.Masker { return tools.NewMasker(nil) })}
 }
 
 // secret reports whether the tools would mask something in a text.
 func (f *Files) secret(text string) bool { return f.masker().Mask(text) != tools.EscapeInvisible(text) }
 
-// WithFiles makes the nodes of the session hold the files of a workspace: those that the agent has
-// read or changed, and those that its commands have changed. Default: nodes hold no files.
-func WithFiles(f *Files) Option {
-	return func(c *config) error {
-		if f == nil || f.Workspace == nil {
-			return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("is nil")}
-		}
-		c.files = f
-		return nil
+// Attach keeps the contents of the files in objects until [Tracker.Detach]. Known are the last states of the files at any
+// point. Before, it takes back a checkout that a crash has interrupted. It returns the plans of the agent that were
+// interrupted, about which the host decides: see [workspace.Workspace.Interrupted]. If the files are attached already,
+// the error is an [*aycoder.ConfigError].
+func (f *Files) Attach(ctx context.Context, objects Objects, known map[string]State) (*Tracker, []*workspace.InterruptedPlan, error) {
+	rest, err := recoverCheckout(ctx, f.Workspace)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := newTracker(f.Workspace, objects, known)
+	f.give()
+	if t.owner = f; !f.tracker.CompareAndSwap(nil, t) {
+		return nil, nil, &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("another session has these files")}
+	}
+	return t, rest, nil
+}
+
+// Detach ends the use of the files, which can be attached again. It does nothing to a nil Tracker.
+func (t *Tracker) Detach() {
+	if t != nil {
+		t.owner.tracker.CompareAndSwap(t, nil)
 	}
 }
 
@@ -86,7 +92,7 @@ func (f *Files) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.App
 }
 
 // beforePlan stores the files of a plan, and returns the names that the plan may change.
-func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan, by *author) ([]string, error) {
+func (t *Tracker) beforePlan(ctx context.Context, plan edit.Plan, by *author) ([]string, error) {
 	if err := t.turn.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -122,7 +128,7 @@ func (t *tracker) beforePlan(ctx context.Context, plan edit.Plan, by *author) ([
 // afterPlan notes what a plan has made of the files. A file that does not have the content that
 // Apply has read last was changed once more by somebody else. The files in which a plan has saved
 // what the user wrote are the user's.
-func (t *tracker) afterPlan(ctx context.Context, names []string, by *author, res *edit.Result) error {
+func (t *Tracker) afterPlan(ctx context.Context, names []string, by *author, res *edit.Result) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	if res != nil {

@@ -1,6 +1,7 @@
-package session
+package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,34 +16,34 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// FileAction says what a checkout does to a file.
-type FileAction string
+// Action says what a checkout does to a file.
+type Action string
 
 // The actions of a checkout.
 const (
-	ActionCreate FileAction = "create"
-	ActionChange FileAction = "change"
-	ActionRemove FileAction = "remove"
+	ActionCreate Action = "create"
+	ActionChange Action = "change"
+	ActionRemove Action = "remove"
 	// ActionKeep means that the file stays as it is, although the node has another state of it.
-	ActionKeep FileAction = "keep"
+	ActionKeep Action = "keep"
 )
 
-// FileChange is what a checkout does to one file.
-type FileChange struct {
-	Path   string     `json:"path"`
-	Action FileAction `json:"action"`
+// Change is what a checkout does to one file.
+type Change struct {
+	Path   string `json:"path"`
+	Action Action `json:"action"`
 	// Reason explains ActionKeep.
 	Reason string `json:"reason,omitempty"`
 	// Now is the present state, and Then is that of the node.
-	Now  FileState `json:"now"`
-	Then FileState `json:"then"`
+	Now  State `json:"now"`
+	Then State `json:"then"`
 
 	now, then []byte
 }
 
 // Diff returns the difference between the present content and that of the node. It has no hunks if
 // one of the two is not held.
-func (c *FileChange) Diff() *diff.File {
+func (c *Change) Diff() *diff.File {
 	before, after := c.Path, c.Path
 	if c.Now.Kind == "" {
 		before = ""
@@ -53,11 +54,11 @@ func (c *FileChange) Diff() *diff.File {
 	return diff.Compare(c.now, c.then, diff.WithNames(before, after))
 }
 
-// plan returns the changes that make the files as in the node with the states to. With paths, the
+// Plan returns the changes that make the files as at the point with the states to. With paths, the
 // plan is restricted to these files and to those below these directories. The plan names each
-// tracked file that is not as in the node. Changes of the user are stored and are in the next diff,
-// which the caller appends as a separate node before the checkout.
-func (t *tracker) plan(ctx context.Context, to map[string]FileState, paths ...string) ([]FileChange, error) {
+// tracked file that is not as at the point. Changes of the user are stored and are in the next Diff,
+// which the caller keeps as a separate point before the Checkout.
+func (t *Tracker) Plan(ctx context.Context, to map[string]State, paths ...string) ([]Change, error) {
 	if err := t.turn.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -69,13 +70,13 @@ func (t *tracker) plan(ctx context.Context, to map[string]FileState, paths ...st
 	if err != nil {
 		return nil, err
 	}
-	var all []FileChange
+	var all []Change
 	for _, name := range slices.Sorted(maps.Keys(then)) {
 		if err := t.look(ctx, name, true); err != nil {
 			return nil, err
 		}
 		c := planFile(name, t.files[name].state, then[name])
-		if (then[name].implied || within(name, paths)) && !c.Now.same(c.Then) {
+		if (then[name].implied || within(name, paths)) && !c.Now.Same(c.Then) {
 			all = append(all, c)
 		}
 	}
@@ -87,8 +88,8 @@ func (t *tracker) plan(ctx context.Context, to map[string]FileState, paths ...st
 
 // keepInTheWay keeps the files that cannot be changed because others stay: a directory with files
 // in it that stay, and a file whose directory is something else that stays. The files are sorted.
-func (t *tracker) keepInTheWay(ctx context.Context, all []FileChange) error {
-	byName := map[string]*FileChange{}
+func (t *Tracker) keepInTheWay(ctx context.Context, all []Change) error {
+	byName := map[string]*Change{}
 	for i := range all {
 		byName[all[i].Path] = &all[i]
 	}
@@ -129,14 +130,14 @@ func within(name string, paths []string) bool {
 
 // target is what a file is in a node.
 type target struct {
-	FileState
+	State
 	known   bool // the node mentions it
 	implied bool // it is a directory that no node mentions, and that does not exist
 }
 
 // targets returns what each file is in the node with the states to. A file that the node does not
 // mention is as it was when the session first saw it, and so are the directories above the paths.
-func (t *tracker) targets(ctx context.Context, to map[string]FileState, paths []string) (map[string]target, error) {
+func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []string) (map[string]target, error) {
 	all := map[string]target{}
 	var failed error
 	add := func(name string, s target) {
@@ -146,7 +147,7 @@ func (t *tracker) targets(ctx context.Context, to map[string]FileState, paths []
 			if !ok {
 				dirs = append(dirs, dir)
 			} else if above.Kind != KindDir { // there was no file where no directory was
-				s.FileState = FileState{}
+				s.State = State{}
 			}
 			return !ok
 		})
@@ -158,11 +159,11 @@ func (t *tracker) targets(ctx context.Context, to map[string]FileState, paths []
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(to)) {
-		add(changeset.Name(key), target{FileState: to[key], known: true})
+		add(changeset.Name(key), target{State: to[key], known: true})
 	}
 	for _, f := range slices.SortedFunc(slices.Values(t.tracked), byPath) {
 		if _, ok := all[f.path]; !ok {
-			add(f.path, target{FileState: *f.state.First})
+			add(f.path, target{State: *f.state.First})
 		}
 	}
 	return all, failed
@@ -170,19 +171,19 @@ func (t *tracker) targets(ctx context.Context, to map[string]FileState, paths []
 
 // addDir adds a directory that the node does not mention, but that has a file in it. If the directory
 // is not tracked, it is added if it is missing and the plan has the file.
-func (t *tracker) addDir(ctx context.Context, all map[string]target, dir string, planned bool) error {
+func (t *Tracker) addDir(ctx context.Context, all map[string]target, dir string, planned bool) error {
 	first := t.file(dir).state.First
 	switch {
 	case first == nil:
 		err := t.look(ctx, dir, false)
 		if planned && t.file(dir).state.Kind != KindDir {
-			all[dir] = target{FileState: FileState{Kind: KindDir, Mode: 0o755, Own: true}, implied: true}
+			all[dir] = target{State: State{Kind: KindDir, Mode: 0o755, Own: true}, implied: true}
 		}
 		return err
 	case first.Kind == KindDir:
-		all[dir] = target{FileState: *first}
+		all[dir] = target{State: *first}
 	default: // it replaces a file
-		all[dir] = target{FileState: FileState{Kind: KindDir, Mode: 0o755}}
+		all[dir] = target{State: State{Kind: KindDir, Mode: 0o755}}
 	}
 	return nil
 }
@@ -190,10 +191,10 @@ func (t *tracker) addDir(ctx context.Context, all map[string]target, dir string,
 func byPath(a, b *trackedFile) int { return strings.Compare(a.path, b.path) }
 
 // planFile decides what becomes of one file.
-func planFile(name string, now FileState, then target) FileChange {
-	c := FileChange{Path: changeset.Key(name), Action: ActionKeep, Now: now, Then: then.FileState}
+func planFile(name string, now State, then target) Change {
+	c := Change{Path: changeset.Key(name), Action: ActionKeep, Now: now, Then: then.State}
 	switch {
-	case now.same(c.Then):
+	case now.Same(c.Then):
 	case now.NotHeld != "":
 		c.Reason = "its present content is not held: " + now.NotHeld
 	case then.NotHeld != "":
@@ -212,11 +213,42 @@ func planFile(name string, now FileState, then target) FileChange {
 	return c
 }
 
+// Compare returns the files that differ between two points, in the order of their paths. Now is the state at from, and
+// Then that at to. A difference that is unknown, since a content is not held, has ActionKeep and a Reason.
+func (t *Tracker) Compare(ctx context.Context, from, to map[string]State) ([]Change, error) {
+	var all []Change
+	names := maps.Clone(from)
+	maps.Copy(names, to)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		c := Change{Path: name, Now: stateAt(name, from, to), Then: stateAt(name, to, from), Action: ActionChange}
+		switch {
+		case c.Now.Same(c.Then):
+			continue
+		case c.Now.NotHeld != "" || c.Then.NotHeld != "":
+			c.Action, c.Reason = ActionKeep, "its content is not held: "+cmp.Or(c.Now.NotHeld, c.Then.NotHeld)
+		case c.Now.Kind == "":
+			c.Action = ActionCreate
+		case c.Then.Kind == "":
+			c.Action = ActionRemove
+		}
+		all = append(all, c)
+	}
+	return all, t.loadContents(ctx, all)
+}
+
+// stateAt returns the state of a file at a point. If only another point mentions the file, that one says how it was.
+func stateAt(name string, point, other map[string]State) State {
+	if s, ok := point[name]; ok {
+		return s
+	}
+	return *other[name].first()
+}
+
 // loadContents gets what the changes are made of. A file of which a content is missing is kept.
-func (t *tracker) loadContents(ctx context.Context, all []FileChange) error {
+func (t *Tracker) loadContents(ctx context.Context, all []Change) error {
 	blobs := map[string]int64{}
 	for _, c := range all {
-		for _, s := range []FileState{c.Now, c.Then} {
+		for _, s := range []State{c.Now, c.Then} {
 			if s.Git != "" {
 				blobs[s.Git] = s.Size
 			}
@@ -242,14 +274,14 @@ func (t *tracker) loadContents(ctx context.Context, all []FileChange) error {
 var errGit = errors.New("the repository does not have it any more")
 
 // content returns the bytes of a state.
-func (t *tracker) content(ctx context.Context, s FileState, git map[string][]byte) ([]byte, error) {
+func (t *Tracker) content(ctx context.Context, s State, git map[string][]byte) ([]byte, error) {
 	if s.NotHeld != "" || s.Hash == "" {
 		return nil, nil
 	}
 	data, ok := git[s.Git]
 	var err error
 	if !ok || s.Git == "" {
-		if data, err = t.journal.Get(ctx, s.Hash); errors.Is(err, fs.ErrNotExist) && s.Git != "" {
+		if data, err = t.objects.Get(ctx, s.Hash); errors.Is(err, fs.ErrNotExist) && s.Git != "" {
 			err = errGit
 		}
 	}
@@ -259,16 +291,16 @@ func (t *tracker) content(ctx context.Context, s FileState, git map[string][]byt
 	return data, err
 }
 
-// checkout makes the changes of a plan, either all or none, and returns the states after it. If the
+// Checkout makes the changes of a plan, either all or none, and returns the states after it. If the
 // user has changed a file since the plan was made, the changes are merged; if that is impossible,
-// the error is an [*edit.ConflictError]. A checkout that another process left half done is recovered by
-// [recoverCheckout].
-func (t *tracker) checkout(ctx context.Context, plan []FileChange) (map[string]FileState, error) {
+// the error is an [*edit.ConflictError]. A Checkout that another process left half done is recovered by
+// [Files.Attach].
+func (t *Tracker) Checkout(ctx context.Context, plan []Change) (map[string]State, error) {
 	if err := t.turn.wait(ctx); err != nil {
 		return nil, err
 	}
 	defer t.turn.Unlock()
-	plan = slices.DeleteFunc(slices.Clone(plan), func(c FileChange) bool { return c.Action == ActionKeep })
+	plan = slices.DeleteFunc(slices.Clone(plan), func(c Change) bool { return c.Action == ActionKeep })
 	var todo []workspace.Restoration
 	var names []string
 	for _, c := range plan {
@@ -277,13 +309,13 @@ func (t *tracker) checkout(ctx context.Context, plan []FileChange) (map[string]F
 	}
 	res, err := t.ws.Restore(ctx, todo)
 	err = errors.Join(err, t.afterPlan(ctx, names, &author{}, res))
-	states := map[string]FileState{}
+	states := map[string]State{}
 	for _, c := range plan {
 		s := &t.files[c.Path].state
 		switch {
-		case s.same(c.Then):
+		case s.Same(c.Then):
 			s.Own, s.Back = c.Then.Own, c.Action == ActionCreate || c.Now.Back
-		case s.same(c.Now):
+		case s.Same(c.Now):
 			s.Own, s.Back = c.Now.Own, c.Now.Back
 		default: // the user has changed it
 			s.Own = false
@@ -294,7 +326,7 @@ func (t *tracker) checkout(ctx context.Context, plan []FileChange) (map[string]F
 }
 
 // versionOf returns a state in the form of package workspace.
-func versionOf(s FileState, data []byte) workspace.Version {
+func versionOf(s State, data []byte) workspace.Version {
 	v := workspace.Version{Exists: s.Kind != "", Mode: s.Mode, Content: string(data)}
 	switch s.Kind {
 	case KindDir:

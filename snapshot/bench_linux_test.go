@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // benchTracker returns a tracker of a directory with n files of code-like text.
-func benchTracker(b *testing.B, n int) (*tracker, string, []string) {
+func benchTracker(b *testing.B, n int) (*Tracker, string, []string) {
 	dir := b.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))
 	var names []string
@@ -68,11 +68,11 @@ func BenchmarkFilesCheckout(b *testing.B) {
 	t, dir, names := benchTracker(b, 200)
 	ctx := context.Background()
 	for _, name := range names {
-		require.NoError(b, t.pin(ctx, name))
+		require.NoError(b, t.Pin(ctx, name))
 	}
-	node := func() map[string]FileState {
-		require.NoError(b, t.refresh(ctx))
-		return changed(b, t, map[string]FileState{})
+	node := func() map[string]State {
+		require.NoError(b, t.Refresh(ctx))
+		return changed(b, t, map[string]State{})
 	}
 	old := node()
 	texts := map[string][]byte{}
@@ -99,10 +99,10 @@ func BenchmarkFilesCheckout(b *testing.B) {
 			require.NoError(b, os.Rename(to+".tmp", to))
 		}
 		mid := time.Now()
-		plan, err := t.plan(ctx, old)
+		plan, err := t.Plan(ctx, old)
 		require.NoError(b, err)
 		require.Len(b, plan, 100)
-		_, err = t.checkout(ctx, plan)
+		_, err = t.Checkout(ctx, plan)
 		require.NoError(b, err)
 		bare, all = bare+mid.Sub(start), all+time.Since(mid)
 		old, next = next, old

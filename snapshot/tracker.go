@@ -1,7 +1,6 @@
-package session
+package snapshot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -14,56 +13,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// FileKind is the type of what has a name in the workspace.
-type FileKind string
-
-// The kinds of files. A state of no kind is that of a name of which there is nothing.
-const (
-	KindFile  FileKind = "file"
-	KindLink  FileKind = "link"
-	KindDir   FileKind = "dir"
-	KindOther FileKind = "other" // a pipe, a socket or a device
-)
-
-// FileState is the state of a name in the workspace at some time. The zero FileState means that
-// there was nothing of this name.
-type FileState struct {
-	Kind FileKind `json:"kind,omitempty"`
-	// Mode is the permissions of a file or a directory.
-	Mode fs.FileMode `json:"mode,omitempty"`
-	Size int64       `json:"size,omitempty"`
-	// Hash identifies the content of a file, or the target of a link. Git is the name of the blob
-	// that has this content in the repository of the workspace, if no object of the session does.
-	Hash Hash   `json:"hash,omitempty"`
-	Git  string `json:"git,omitempty"`
-	// NotHeld says why this state cannot be restored. It is "" if it can be.
-	NotHeld string `json:"not_held,omitempty"`
-	// Time is when a file was changed whose content is unknown.
-	Time time.Time `json:"time,omitzero"`
-	// Own says that the agent, or a command of it, has created the file, and that nobody else has
-	// changed it since.
-	Own bool `json:"own,omitempty"`
-	// Back says that a checkout has brought the file back, and that nobody has changed it since. A
-	// node in which the file was deleted can then be checked out again.
-	Back bool `json:"back,omitempty"`
-	// First is the state that the name had when the session first saw it. It counts for all nodes
-	// that do not mention the name.
-	First *FileState `json:"first,omitempty"`
-}
-
-// same reports whether two states look alike to a reader of the files.
-func (s FileState) same(o FileState) bool {
-	return s.Kind == o.Kind && s.Mode == o.Mode && s.Hash == o.Hash &&
-		(s.Hash != "" || s.Size == o.Size && s.NotHeld == o.NotHeld && s.Time.Equal(o.Time))
-}
-
-// first returns First, which a record of another program may lack.
-func (s FileState) first() *FileState {
-	return cmp.Or(s.First, &FileState{Kind: KindOther, NotHeld: "it is unknown"})
-}
-
-// A tracker knows the files of one workspace: what they were when the agent first saw them, and
-// what has become of them.
+// A Tracker knows the files of one workspace: what they were when the agent first saw them, and
+// what has become of them. Its methods are safe for concurrent use.
 //
 // Before anything changes a file on behalf of the agent, the present content is stored as an
 // object, unless the commit that is checked out holds it. Afterwards the tracker finds what has
@@ -75,9 +26,10 @@ func (s FileState) first() *FileState {
 // user's otherwise: nobody can tell who wrote a file. For the same reason, a tracker does not
 // distinguish the commands of several agents. The nodes of all agents say how the files were, and
 // not which agent changed them.
-type tracker struct {
+type Tracker struct {
+	owner    *Files
 	ws       *workspace.Workspace
-	journal  Journal // has the objects
+	objects  Objects
 	repo     gitrepo.Repo
 	applying turnLock // is held while a plan is carried out, so that its changes are its own
 
@@ -93,7 +45,7 @@ type tracker struct {
 	walks    int // the number of the last walk
 	unseen   unseen
 	busy     map[string][]*author // who is about to change a name by a plan
-	ledgers  []*ledger            // of the runs that are watched
+	ledgers  []*Ledger            // of the runs that are watched
 	alone    bool                 // there is no session
 }
 
@@ -121,7 +73,7 @@ func (l turnLock) wait(ctx context.Context) error {
 // trackedFile is what is known of a name. It is tracked if its state has a First.
 type trackedFile struct {
 	path  string
-	state FileState
+	state State
 	sign  signature
 	walk  int // the last walk that found it
 }
@@ -156,8 +108,8 @@ func (s signature) unchanged(now signature) bool {
 
 // newTracker returns a tracker of a workspace. known are the last states of the files that nodes
 // mention.
-func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileState) *tracker {
-	t := &tracker{ws: ws, journal: journal, repo: gitrepo.Repo{Dir: ws.Dir()},
+func newTracker(ws *workspace.Workspace, objects Objects, known map[string]State) *Tracker {
+	t := &Tracker{ws: ws, objects: objects, repo: gitrepo.Repo{Dir: ws.Dir()},
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
 		files: map[string]*trackedFile{}, unseen: unseen{some: true},
 		busy: map[string][]*author{}, applying: make(turnLock, 1), turn: make(turnLock, 1)}
@@ -171,7 +123,7 @@ func newTracker(ws *workspace.Workspace, journal Journal, known map[string]FileS
 }
 
 // file returns what is known of a name.
-func (t *tracker) file(name string) *trackedFile {
+func (t *Tracker) file(name string) *trackedFile {
 	f := t.files[name]
 	if f == nil {
 		f = &trackedFile{path: name}
@@ -182,19 +134,19 @@ func (t *tracker) file(name string) *trackedFile {
 
 // note records the state of a file. Track says that nodes mention the file from now on, as they do
 // if the agent has changed it.
-func (t *tracker) note(f *trackedFile, s signature, now FileState, track bool) {
+func (t *Tracker) note(f *trackedFile, s signature, now State, track bool) {
 	t.noteBy(f, s, now, track, t.authors(f.path))
 }
 
 // noteBy is note for a change that is by these authors, or by the user if there are none.
-func (t *tracker) noteBy(f *trackedFile, s signature, now FileState, track bool, by []*author) {
+func (t *Tracker) noteBy(f *trackedFile, s signature, now State, track bool, by []*author) {
 	was, agent := f.state, len(by) > 0
 	if was.First == nil && was.Kind == "" && !agent { // it may have been there for long
 		was = now
 	}
 	room := was.NotHeld != "" && now.NotHeld == "" && was.Kind == now.Kind && f.sign.same(s) // for its content, at last
 	now.First, now.Own, now.Back = was.First, was.Own, was.Back
-	if room || was.same(now) {
+	if room || was.Same(now) {
 		was = now
 	} else {
 		now.Own, now.Back = agent && (was.Own || was.Kind == "" && was.NotHeld == ""), false
@@ -208,9 +160,9 @@ func (t *tracker) noteBy(f *trackedFile, s signature, now FileState, track bool,
 	others := !room && !was.plain().Same(now.plain()) && t.unwatched(by)
 	for _, l := range t.ledgers {
 		if room {
-			l.Held(f.path, f.state.plain(), now.plain())
+			l.steps.Held(f.path, f.state.plain(), now.plain())
 		} else {
-			l.Add(f.path, was.plain(), now.plain(), l.of(by))
+			l.steps.Add(f.path, was.plain(), now.plain(), l.of(by))
 		}
 		if others {
 			l.others[f.path] = true
@@ -219,54 +171,70 @@ func (t *tracker) noteBy(f *trackedFile, s signature, now FileState, track bool,
 	f.state, f.sign = now, s
 }
 
-// diff sets the states of all tracked files that differ from those of a path in the tree. The files
-// that the model was shown are tracked. It reports whether a reader of the files sees a difference.
-func (t *tracker) diff(ctx context.Context, r *record, from *pathFiles, to *shownFiles) (news bool, err error) {
+// Diff returns the states of all tracked files that differ from those of a point: see [State]. Seen are files that the
+// model was shown, which are tracked from now on; it may be nil. News reports whether a reader of the files
+// sees a difference.
+func (t *Tracker) Diff(ctx context.Context, from map[string]State, seen *workspace.SeenFiles) (now map[string]State, news bool, err error) {
 	if err := t.turn.wait(ctx); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	defer t.turn.Unlock()
 	if len(t.commands) > 0 {
 		if err := t.walk(ctx); err != nil {
-			return false, err
+			return nil, false, err
 		}
 	}
-	if err := t.trackShown(ctx, to); err != nil {
-		return false, err
+	if err := t.trackSeen(ctx, seen); err != nil {
+		return nil, false, err
 	}
-	r.Files = map[string]FileState{}
+	now = map[string]State{}
 	for _, f := range t.tracked {
-		key, now := changeset.Key(f.path), f.state
-		was, known := from.files[key]
+		key, is := changeset.Key(f.path), f.state
+		was, known := from[key]
 		if !known {
-			was = *now.First
+			was = *is.First
 		}
-		same := now.same(was)
-		if !known || !same || now.Own != was.Own || now.Back != was.Back {
-			r.Files[key] = now
+		same := is.Same(was)
+		if !known || !same || is.Own != was.Own || is.Back != was.Back {
+			now[key] = is
 		}
 		news = news || !same
 	}
-	return news, nil
+	return now, news, nil
 }
 
-// addObjects adds the objects that the tracker relies on, although perhaps no node mentions them: for
-// example the content of a file before a command that has not changed it.
-func (t *tracker) addObjects(to map[Hash]bool) {
+// trackSeen tracks the files that a model was shown.
+func (t *Tracker) trackSeen(ctx context.Context, seen *workspace.SeenFiles) error {
+	if seen == nil {
+		return nil
+	}
+	for _, s := range seen.All() {
+		name, err := t.ws.Resolve(s.Path)
+		if err != nil || t.file(name).state.First != nil {
+			continue
+		}
+		if err := t.look(ctx, name, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddObjects adds the objects that the Tracker relies on, although perhaps no point mentions them: for
+// example the content of a file before a command that has not changed it. See [State.AddObjects]. A nil Tracker has none.
+func (t *Tracker) AddObjects(to map[Hash]bool) {
 	if t == nil {
 		return
 	}
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	for _, f := range t.files {
-		for s := &f.state; s != nil; s = s.First {
-			to[s.Hash] = to[s.Hash] || s.Git == ""
-		}
+		f.state.AddObjects(to)
 	}
 }
 
-// refresh looks at all tracked files, and stores what the user has changed.
-func (t *tracker) refresh(ctx context.Context) error {
+// Refresh looks at all tracked files, and stores what the user has changed. A nil Tracker has no files.
+func (t *Tracker) Refresh(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
@@ -286,15 +254,15 @@ func (t *tracker) refresh(ctx context.Context) error {
 }
 
 // catchUp finds out what commands have changed, and which commit is checked out.
-func (t *tracker) catchUp(ctx context.Context) error {
+func (t *Tracker) catchUp(ctx context.Context) error {
 	if len(t.commands) > 0 {
 		return t.walk(ctx)
 	}
 	return t.repo.Load(ctx)
 }
 
-// pin makes nodes mention a file, as if the model had read it.
-func (t *tracker) pin(ctx context.Context, name string) error {
+// Pin makes points mention a file, as if the model had read it.
+func (t *Tracker) Pin(ctx context.Context, name string) error {
 	if err := t.turn.wait(ctx); err != nil {
 		return err
 	}
@@ -307,7 +275,7 @@ func (t *tracker) pin(ctx context.Context, name string) error {
 }
 
 // look finds out what has become of a name, and tracks it if track is true.
-func (t *tracker) look(ctx context.Context, name string, track bool) error {
+func (t *Tracker) look(ctx context.Context, name string, track bool) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -315,10 +283,10 @@ func (t *tracker) look(ctx context.Context, name string, track bool) error {
 	info, err := t.ws.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		t.note(f, signature{}, FileState{}, track)
+		t.note(f, signature{}, State{}, track)
 		return nil
 	case err != nil:
-		t.note(f, signature{}, FileState{Kind: KindOther, NotHeld: err.Error()}, track)
+		t.note(f, signature{}, State{Kind: KindOther, NotHeld: err.Error()}, track)
 		return nil
 	}
 	s, now := sign(info), f.state

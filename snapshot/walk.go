@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (u unseen) has(name string) bool {
 
 // walker is one walk.
 type walker struct {
-	*tracker
+	*Tracker
 	before, unseen unseen // by the last walk, and by this one
 	left           int    // how many entries it may still look at
 	later          bool   // it has left out files that a plan is about to change
@@ -43,11 +43,11 @@ type walker struct {
 
 // walk finds what has changed, came and went since the last walk, and stores it within the limits. The files
 // of a plan that is carried out are looked at after the plan, which knows what it has made of them.
-func (t *tracker) walk(ctx context.Context) error {
+func (t *Tracker) walk(ctx context.Context) error {
 	if err := t.repo.Load(ctx); err != nil {
 		return err
 	}
-	w := &walker{tracker: t, before: t.unseen, unseen: unseen{ignored: map[string]bool{}}, left: t.entries, budget: t.limits}
+	w := &walker{Tracker: t, before: t.unseen, unseen: unseen{ignored: map[string]bool{}}, left: t.entries, budget: t.limits}
 	ended := slices.Clone(t.commands)
 	ended = slices.DeleteFunc(ended, func(c *command) bool { return !c.ended.Load() })
 	t.walks++
@@ -154,7 +154,7 @@ func (w *walker) changed(ctx context.Context, f *trackedFile, info fs.FileInfo) 
 	}
 	track := f.state.Kind == "" && f.state.First == nil && len(w.commands) > 0 && w.before.has(f.path)
 	if track {
-		f.state = FileState{Kind: KindOther, NotHeld: "it was not watched before"}
+		f.state = State{Kind: KindOther, NotHeld: "it was not watched before"}
 	}
 	w.note(f, s, now, track)
 	return nil

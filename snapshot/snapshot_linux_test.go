@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"context"
@@ -12,11 +12,13 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/assert"
@@ -25,8 +27,6 @@ import (
 
 // objects is the objects of a journal, in memory.
 type objects struct {
-	Journal
-
 	mu  sync.Mutex
 	all map[Hash][]byte
 	err error
@@ -66,16 +66,16 @@ func (o *objects) holds(text string) bool {
 // filesTest is a workspace with a tracker and a branch of nodes.
 type filesTest struct {
 	*testing.T
-	*tracker
+	*Tracker
 	files *Files
 	dir   string
 	objs  *objects
-	now   map[string]FileState // of the last node
+	now   map[string]State // of the last node
 }
 
 func newFilesTest(t *testing.T, files map[string]string) *filesTest {
 	t.Helper()
-	f := &filesTest{T: t, dir: filepath.Join(t.TempDir(), "ws"), now: map[string]FileState{},
+	f := &filesTest{T: t, dir: filepath.Join(t.TempDir(), "ws"), now: map[string]State{},
 		objs: &objects{all: map[Hash][]byte{}}}
 	require.NoError(t, os.Mkdir(f.dir, 0o755))
 	for name, text := range files {
@@ -84,8 +84,8 @@ func newFilesTest(t *testing.T, files map[string]string) *filesTest {
 	ws, err := workspace.Open(f.dir, workspace.WithPlanRecords(f.dir+".records"))
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
-	f.tracker, f.files = newTracker(ws, f.objs, nil), NewFiles(ws)
-	f.files.tracker.Store(f.tracker)
+	f.Tracker, f.files = newTracker(ws, f.objs, nil), New(ws)
+	f.files.tracker.Store(f.Tracker)
 	return f
 }
 
@@ -140,30 +140,29 @@ func (f *filesTest) apply(edits ...edit.File) {
 }
 
 // node returns the states of the files of a new node.
-func (f *filesTest) node() map[string]FileState {
+func (f *filesTest) node() map[string]State {
 	f.Helper()
-	require.NoError(f, f.refresh(f.Context()))
-	f.now = changed(f, f.tracker, f.now)
+	require.NoError(f, f.Refresh(f.Context()))
+	f.now = changed(f, f.Tracker, f.now)
 	return f.now
 }
 
 // changed returns the states of the files of a new node that follows a node with the states was.
-func changed(t require.TestingT, tr *tracker, was map[string]FileState) map[string]FileState {
-	var r record
-	_, err := tr.diff(context.Background(), &r, &pathFiles{files: was}, &shownFiles{SeenFiles: tr.ws.Seen()})
+func changed(t require.TestingT, tr *Tracker, was map[string]State) map[string]State {
+	changes, _, err := tr.Diff(context.Background(), was, tr.ws.Seen())
 	require.NoError(t, err)
 	now := maps.Clone(was)
-	maps.Copy(now, r.Files)
+	maps.Copy(now, changes)
 	return now
 }
 
 // goTo checks out a node.
-func (f *filesTest) goTo(to map[string]FileState) []FileChange {
+func (f *filesTest) goTo(to map[string]State) []Change {
 	f.Helper()
 	f.node()
-	plan, err := f.plan(f.Context(), to)
+	plan, err := f.Plan(f.Context(), to)
 	require.NoError(f, err)
-	_, err = f.checkout(f.Context(), plan)
+	_, err = f.Checkout(f.Context(), plan)
 	if err != nil {
 		for _, c := range plan {
 			f.Logf("%s %s %s: %s %+v, then %+v", c.Action, c.Path, c.Reason, f.disk()[c.Path].Mode, c.Now, c.Then)
@@ -277,13 +276,13 @@ func (f *filesTest) edit(r *rand.Rand) {
 }
 
 // implied returns what a node says of a file that it does not mention.
-func (f *filesTest) implied(from, to map[string]FileState, name string) (FileState, bool) {
+func (f *filesTest) implied(from, to map[string]State, name string) (State, bool) {
 	if _, known := to[name]; known {
 		return to[name], false
 	}
 	for below, s := range to {
 		if strings.HasPrefix(below, name+"/") && s.Kind != "" && from[name].First.Kind != KindDir {
-			return FileState{Kind: KindDir, Mode: 0o755}, true
+			return State{Kind: KindDir, Mode: 0o755}, true
 		}
 	}
 	for above := path.Dir(name); above != "."; above = path.Dir(above) {
@@ -291,7 +290,7 @@ func (f *filesTest) implied(from, to map[string]FileState, name string) (FileSta
 			continue
 		}
 		if is, _ := f.implied(from, to, above); is.Kind != KindDir {
-			return FileState{}, true
+			return State{}, true
 		}
 	}
 	return *from[name].First, true
@@ -303,9 +302,16 @@ func TestFilesModel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tree has files without permissions")
 	}
-	rounds := rounds(t, 30, 15)
+	rounds := 30
+	if n, err := strconv.Atoi(os.Getenv("AYCODER_ROUNDS")); err == nil {
+		rounds = n
+	} else if timed.Reduced(t) {
+		rounds = 6
+	} else if testing.Short() {
+		rounds = 15
+	}
 	type snapshot struct {
-		states map[string]FileState
+		states map[string]State
 		disk   map[string]workspace.Version
 	}
 	checkouts, restored, kept := 0, 0, 0
@@ -345,7 +351,7 @@ func TestFilesModel(t *testing.T) {
 				continue
 			}
 			before, from, to := f.disk(), f.now, all[r.IntN(len(all))]
-			changes := map[string]FileChange{}
+			changes := map[string]Change{}
 			for _, c := range f.goTo(to.states) {
 				changes[c.Path] = c
 			}
