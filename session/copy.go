@@ -143,6 +143,10 @@ func (s *Session) Trim(ctx context.Context) error {
 			return &CommandError{Command: "trim", Phase: b.phase()}
 		}
 	}
+	j := s.journal.whole()
+	if j == nil { // what is held is as short as it can be
+		return ctx.Err()
+	}
 	v := s.View()
 	header := &record{Kind: kindHeader, At: millis(v.nodes[Root].At),
 		Header: &header{Version: recordVersion, ID: s.id, Dir: s.entry.Dir, GitBranch: s.entry.Branch}}
@@ -203,7 +207,7 @@ func (s *Session) Trim(ctx context.Context) error {
 	s.start = nil
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err = s.journal.Rewrite(ctx, func(yield func([]byte) bool) {
+	err = j.Rewrite(ctx, func(yield func([]byte) bool) {
 		if err := lines(func(_ *record, line []byte) bool { return yield(line) }); err != nil {
 			cancel(err) // what is written does not take the place of the records
 		}

@@ -28,7 +28,7 @@ func TestObjectsThatGitHasToo(t *testing.T) {
 func TestShownIsStored(t *testing.T) {
 	j, err := Memory().Create(t.Context(), "s")
 	require.NoError(t, err)
-	s := &Session{journal: j}
+	s := &Session{journal: &depot{journal: j}}
 	seen := &shownFiles{SeenFiles: new(workspace.SeenFiles), told: map[string]shownSeen{}}
 	seen.Add("a", "shown before\n")
 	seen.Add("a", "disk\n")
@@ -56,14 +56,14 @@ func (full) Put(context.Context, Hash, []byte) error { return syscall.ENOSPC }
 func TestSpareJournal(t *testing.T) {
 	j, err := Memory().Create(t.Context(), "s")
 	require.NoError(t, err)
-	spare := (&config{memory: true}).spare(full{j})
-	require.NoError(t, spare.Append(t.Context(), true, []byte("{}")))
+	spare := &depot{journal: full{j}, spare: true}
+	require.NoError(t, spare.append(t.Context(), true, [][]byte{[]byte("{}")}))
 	data := []byte("held")
 	require.NoError(t, spare.Put(t.Context(), HashOf(data), data))
 	held, err := spare.Get(t.Context(), HashOf(data))
 	require.NoError(t, err)
 	require.Equal(t, data, held)
-	require.ErrorIs(t, spare.Append(t.Context(), true, []byte("{}")), syscall.ENOSPC)
+	require.ErrorIs(t, spare.append(t.Context(), true, [][]byte{[]byte("{}")}), syscall.ENOSPC)
 	large := make([]byte, 65<<20)
 	err = spare.Put(t.Context(), HashOf(large), large)
 	require.ErrorIs(t, err, snapshot.ErrNoRoom)

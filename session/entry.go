@@ -166,8 +166,8 @@ func described(ctx context.Context, store Store, e Entry) Entry {
 	if err != nil {
 		return e
 	}
-	_ = s.journal.Describe(ctx, s.entry) // the next List tries again
-	_ = s.journal.Close()
+	_ = s.journal.now().Describe(ctx, s.entry) // the next List tries again
+	_ = s.journal.close()
 	return s.entry
 }
 

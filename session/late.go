@@ -3,10 +3,12 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
-	"iter"
 	"slices"
 	"sync"
+
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 // WithLateCreate makes [New] leave the store alone until something is said: the session is created with the first
@@ -20,16 +22,23 @@ func WithLateCreate() Option {
 	}
 }
 
-// lateJournal is the journal of a session that is created late. An object that has to be stored before something is
-// said creates the session as well, which is then deleted if nothing follows.
-type lateJournal struct {
+// A depot is where a session is kept: its journal, which is perhaps created late, and the memory in which a
+// session goes on if its journal fails. It implements [snapshot.Objects].
+//
+// An object that has to be stored before something is said creates the session as well, which is then deleted if
+// nothing follows. Once an object is only in memory, no more records are taken: none must name an object that the
+// journal does not have.
+type depot struct {
 	store Store
 	id    string
+	spare bool // see WithoutStopping
 
-	mu     sync.Mutex
-	made   Journal  // nil until something is stored
-	held   [][]byte // records that have not been stored
-	closed bool
+	mu      sync.Mutex
+	journal Journal  // nil until something is stored
+	held    [][]byte // records that have not been stored
+	closed  bool
+	failed  error // why an object is only in memory
+	memory  snapshot.Memory
 }
 
 // says reports whether one of the records is more than a setting of a session in which nothing has been said.
@@ -39,149 +48,112 @@ func says(records []*record) bool {
 }
 
 // hold keeps records until something is said. It reports false if that was already.
-func (j *lateJournal) hold(records [][]byte) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.whole() {
+func (d *depot) hold(records [][]byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.held) == 0 && d.journal != nil {
 		return false
 	}
-	j.held = append(j.held, records...)
+	d.held = append(d.held, records...)
 	return true
 }
 
-// create returns the journal of the store.
-func (j *lateJournal) create(ctx context.Context) (Journal, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// create returns the journal. The mutex is held.
+func (d *depot) create(ctx context.Context) (_ Journal, err error) {
 	switch {
-	case j.closed:
-		return nil, &JournalError{Op: "create", Session: j.id, Err: fs.ErrClosed}
-	case j.made != nil:
-		return j.made, nil
-	}
-	made, err := j.store.Create(ctx, j.id)
-	if err == nil {
-		j.made = made
-	}
-	return made, err
-}
-
-// begin creates the journal, with the records that were held. It may be called again after an error.
-func (j *lateJournal) begin(ctx context.Context) error {
-	made, err := j.create(ctx)
-	if err != nil {
-		return err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.held) == 0 {
-		return nil
-	}
-	if err := made.Append(ctx, false, j.held...); err != nil { // what follows is durable, or need not be
-		return err
-	}
-	j.held = nil
-	return nil
-}
-
-// said reports whether something has been said, so that everything is in the store.
-func (j *lateJournal) said() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.whole()
-}
-
-// whole is said, with the mutex held.
-func (j *lateJournal) whole() bool { return len(j.held) == 0 && j.made != nil }
-
-// now returns the journal of the store, or nil.
-func (j *lateJournal) now() Journal {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.made
-}
-
-// Append implements [Journal].
-func (j *lateJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
-	if err := j.begin(ctx); err != nil {
-		return err
-	}
-	return j.now().Append(ctx, durable, records...)
-}
-
-// Records implements [Journal].
-func (j *lateJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.whole() {
-		return j.made.Records(ctx)
-	}
-	held := slices.Clone(j.held)
-	return func(yield func([]byte, error) bool) {
-		for _, r := range held {
-			if !yield(r, nil) {
-				return
-			}
+	case d.closed:
+		err = &JournalError{Op: "create", Session: d.id, Err: fs.ErrClosed}
+	case d.journal == nil:
+		var made Journal
+		if made, err = d.store.Create(ctx, d.id); err == nil {
+			d.journal = made
 		}
 	}
+	return d.journal, err
 }
 
-// Put implements [Journal].
-func (j *lateJournal) Put(ctx context.Context, hash Hash, data []byte) error {
-	made, err := j.create(ctx)
-	if err != nil {
-		return err
+// begin stores the records that were held. It may be called again after an error.
+func (d *depot) begin(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	j, err := d.create(ctx)
+	if err == nil && len(d.held) > 0 {
+		err = j.Append(ctx, false, d.held...) // what follows is durable, or need not be
 	}
-	return made.Put(ctx, hash, data)
-}
-
-// Get implements [Journal].
-func (j *lateJournal) Get(ctx context.Context, hash Hash) ([]byte, error) {
-	if made := j.now(); made != nil {
-		return made.Get(ctx, hash)
-	}
-	return nil, &JournalError{Op: "read from", Session: j.id, Err: fs.ErrNotExist}
-}
-
-// Rewrite implements [Journal]. Records that are held are as short as they can be.
-func (j *lateJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(Hash) bool) error {
-	if !j.said() {
-		return ctx.Err()
-	}
-	return j.now().Rewrite(ctx, records, keep)
-}
-
-// Describe implements [Journal]. There is nothing to list before something is said.
-func (j *lateJournal) Describe(ctx context.Context, e Entry) error {
-	if !j.said() {
-		return ctx.Err()
-	}
-	return j.now().Describe(ctx, e)
-}
-
-// Close implements [Journal].
-func (j *lateJournal) Close() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	was := j.closed
-	j.closed = true
-	if was || j.made == nil {
-		return nil
-	}
-	err := j.made.Close()
-	if len(j.held) > 0 {
-		err = errors.Join(err, j.store.Delete(context.Background(), j.id))
+	if err == nil {
+		d.held = nil
 	}
 	return err
 }
 
-// inStore returns what a journal writes to: that of the store, or nil if there is none yet.
-func inStore(j Journal) Journal {
-	if spare, ok := j.(*spareJournal); ok {
-		j = spare.Journal
+// append appends records, after begin.
+func (d *depot) append(ctx context.Context, durable bool, records [][]byte) error {
+	d.mu.Lock()
+	j, err := d.journal, d.failed
+	d.mu.Unlock()
+	if err != nil {
+		return err
 	}
-	if late, ok := j.(*lateJournal); ok {
-		j = late.now()
+	return j.Append(ctx, durable, records...)
+}
+
+// now returns the journal, or nil if nothing is stored.
+func (d *depot) now() Journal {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.journal
+}
+
+// whole returns the journal, or nil if it does not have all records yet.
+func (d *depot) whole() Journal {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.held) > 0 {
+		return nil
 	}
-	return j
+	return d.journal
+}
+
+// Put implements [snapshot.Objects].
+func (d *depot) Put(ctx context.Context, hash Hash, data []byte) error {
+	d.mu.Lock()
+	j, err := d.create(ctx)
+	d.mu.Unlock()
+	if err == nil {
+		err = j.Put(ctx, hash, data)
+	}
+	if err == nil || ctx.Err() != nil || !d.spare {
+		return err
+	}
+	d.mu.Lock()
+	d.failed = err
+	d.mu.Unlock()
+	if full := d.memory.Put(ctx, hash, data); full != nil {
+		return fmt.Errorf("%w: %w", full, err)
+	}
+	return nil
+}
+
+// Get implements [snapshot.Objects].
+func (d *depot) Get(ctx context.Context, hash Hash) ([]byte, error) {
+	data, err := d.memory.Get(ctx, hash)
+	if j := d.now(); err != nil && j != nil {
+		return j.Get(ctx, hash)
+	}
+	return data, err
+}
+
+// close closes the journal. A second close returns nil.
+func (d *depot) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.closed
+	if d.closed = true; was || d.journal == nil {
+		return nil
+	}
+	err := d.journal.Close()
+	if len(d.held) > 0 {
+		err = errors.Join(err, d.store.Delete(context.Background(), d.id))
+	}
+	return err
 }

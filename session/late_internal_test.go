@@ -47,7 +47,7 @@ func TestLateJournalPut(t *testing.T) {
 	dir := t.TempDir()
 	store, err := Dir(dir)
 	require.NoError(t, err)
-	j := &lateJournal{store: store, id: newID()}
+	j := &depot{store: store, id: newID()}
 	require.True(t, j.hold([][]byte{[]byte(`{"a":1}`)}))
 	_, err = j.Get(t.Context(), HashOf([]byte("text")))
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -56,9 +56,9 @@ func TestLateJournalPut(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "text", string(data))
 	require.True(t, j.hold([][]byte{[]byte(`{"b":2}`)}), "nothing has been said yet")
-	require.NoError(t, j.Close())
-	require.NoError(t, j.Close())
-	require.ErrorIs(t, j.Append(t.Context(), true, []byte(`{}`)), fs.ErrClosed)
+	require.NoError(t, j.close())
+	require.NoError(t, j.close())
+	require.ErrorIs(t, j.begin(t.Context()), fs.ErrClosed)
 	_, err = os.Stat(dir + "/" + j.id)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }

@@ -26,23 +26,24 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s.id = id
-	if s.journal, err = store.Open(ctx, id, true); err != nil {
+	j, err := store.Open(ctx, id, true)
+	if err != nil {
 		return nil, err
 	}
-	s.journal, s.source = s.config.spare(s.journal), newSource(store, id)
+	s.journal, s.source = &depot{store: store, id: id, spare: s.config.memory, journal: j}, newSource(store, id)
 	l := newLoader(s)
 	if err = s.migrate(ctx); err == nil {
 		err = l.load(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.journal.Close())
+		return nil, errors.Join(err, s.journal.close())
 	}
 	err = l.resume(ctx, func(records ...*record) error { return s.write(ctx, true, records...) })
 	if err == nil {
 		err = s.attach(ctx, l.files)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.journal.Close())
+		return nil, errors.Join(err, s.journal.close())
 	}
 	for _, b := range s.branches {
 		b.requeue(&b.control)
@@ -62,7 +63,7 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 func Read(ctx context.Context, store Store, id string) (*View, []error, error) {
 	s, err := readSession(ctx, store, id)
 	if err == nil {
-		err = s.journal.Close()
+		err = s.journal.close()
 	}
 	if err != nil {
 		return nil, nil, err
@@ -73,11 +74,11 @@ func Read(ctx context.Context, store Store, id string) (*View, []error, error) {
 // readSession reads a session. Its journal is open for reading.
 func readSession(ctx context.Context, store Store, id string) (*Session, error) {
 	s := &Session{id: id, branches: map[string]*Branch{}, config: config{clock: aycoder.SystemClock()}}
-	var err error
-	if s.journal, err = store.Open(ctx, id, false); err != nil {
+	j, err := store.Open(ctx, id, false)
+	if err != nil {
 		return nil, err
 	}
-	s.source = newSource(store, id)
+	s.journal, s.source = &depot{id: id, journal: j}, newSource(store, id)
 	l := newLoader(s)
 	err = l.load(ctx)
 	if err == nil { // what is not written yet is shown all the same
@@ -89,7 +90,7 @@ func readSession(ctx context.Context, store Store, id string) (*Session, error) 
 		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.journal.Close())
+		return nil, errors.Join(err, s.journal.close())
 	}
 	s.publish()
 	return s, nil

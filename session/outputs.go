@@ -59,7 +59,7 @@ type outputStore struct{ *Session }
 func (s outputStore) Put(ctx context.Context, key string, data []byte) error {
 	object := append([]byte("output "+key+" of session "+s.id+"\n"), data...)
 	k := &keptOutput{Key: key, Hash: HashOf(object), Size: int64(len(object))}
-	remover, removes := inStore(s.journal).(remover)
+	remover, removes := s.journal.now().(remover)
 	s.mu.Lock()
 	err := s.usable("keep an output")
 	if err == nil && (k.Size > maxOutputs || !removes && s.outputs.size+k.Size > maxOutputs) {

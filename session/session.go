@@ -33,9 +33,8 @@ type Session struct {
 
 	mu       sync.Mutex // guards all that follows, also that of the branches
 	tree     *tree
-	journal  Journal
-	late     *lateJournal // the journal, if the session is created late
-	source   *source      // of the messages, or nil if they are in memory
+	journal  *depot
+	source   *source // of the messages, or nil if they are in memory
 	entry    Entry
 	branches map[string]*Branch
 	runs     int64        // the number of the last run
@@ -143,13 +142,12 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 		return nil, fmt.Errorf("new session: %w", err)
 	}
 	s.id = newID()
-	if s.config.late {
-		s.late = &lateJournal{store: store, id: s.id}
-		s.journal = s.late
-	} else if s.journal, err = store.Create(ctx, s.id); err != nil {
-		return nil, err
+	s.journal, s.source = &depot{store: store, id: s.id, spare: s.config.memory}, newSource(store, s.id)
+	if !s.config.late {
+		if err := s.journal.begin(ctx); err != nil {
+			return nil, err
+		}
 	}
-	s.journal, s.source = s.config.spare(s.journal), newSource(store, s.id)
 	now := s.config.clock.Now()
 	s.tree = newTree(now, s.source)
 	s.entry = s.newEntry(now, s.config.dir)
@@ -170,8 +168,8 @@ func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) 
 // discard removes a session that could not be made.
 func (s *Session) discard(ctx context.Context) error {
 	s.files.Detach()
-	err := s.journal.Close()
-	if s.late == nil || s.late.now() != nil {
+	err := s.journal.close()
+	if s.journal.now() != nil {
 		err = errors.Join(err, ignoreMissing(s.store.Delete(context.WithoutCancel(ctx), s.id)))
 	}
 	return err
@@ -314,7 +312,7 @@ func (s *Session) Close() error {
 	if s.failed == nil { // the host may have changed a value since the last record
 		err = s.write(context.Background(), true)
 	}
-	return errors.Join(err, s.journal.Close())
+	return errors.Join(err, s.journal.close())
 }
 
 var errClosed = errors.New("the session was closed")
@@ -375,22 +373,20 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 	if len(lines) == 0 {
 		return nil
 	}
-	if s.late != nil {
-		if !says(records) && s.late.hold(lines) {
-			for _, r := range records {
-				s.used(r)
-			}
-			return nil
+	if !says(records) && s.journal.hold(lines) {
+		for _, r := range records {
+			s.used(r)
 		}
-		if err := s.late.begin(ctx); err != nil {
-			return s.unbegun(ctx, err)
-		}
+		return nil
+	}
+	if err := s.journal.begin(ctx); err != nil {
+		return s.unbegun(ctx, err)
 	}
 	at := int64(0)
 	if s.source != nil {
 		at = s.dirJournal().end()
 	}
-	if err := s.journal.Append(ctx, durable, lines...); err != nil {
+	if err := s.journal.append(ctx, durable, lines); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, ErrUncertain) {
 			return err // nothing is wrong with the journal
 		}
@@ -442,7 +438,10 @@ func (s *Session) describe(ctx context.Context) error {
 		return s.stopped()
 	}
 	s.entry.Branch = s.config.gitBranch()
-	return s.journal.Describe(ctx, s.entry)
+	if j := s.journal.whole(); j != nil { // else there is nothing to list
+		return j.Describe(ctx, s.entry)
+	}
+	return nil
 }
 
 // apply does to the tree what a record says. The record fits the tree: the caller has checked it.

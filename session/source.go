@@ -63,16 +63,16 @@ func newSource(store Store, id string) *source {
 
 // dirJournal returns the journal of a session that has a source.
 func (s *Session) dirJournal() *dirJournal {
-	return inStore(s.journal).(*dirJournal)
+	return s.journal.now().(*dirJournal)
 }
 
 // stored yields the records of the journal as they are stored.
 func (s *Session) stored(ctx context.Context) iter.Seq2[located, error] {
-	if s.source != nil && inStore(s.journal) != nil {
+	if s.source != nil {
 		return s.dirJournal().located(ctx)
 	}
 	return func(yield func(located, error) bool) {
-		for line, err := range s.journal.Records(ctx) {
+		for line, err := range s.journal.now().Records(ctx) {
 			if !yield(located{line: line}, err) {
 				return
 			}
@@ -108,7 +108,7 @@ func (s *source) find(id ID, was place) bool {
 	if err != nil {
 		return false
 	}
-	_ = found.journal.Close() // it was only read
+	_ = found.journal.close() // it was only read
 	s.mu.Lock()
 	s.places = append(found.source.places, s.places[min(len(found.source.places), len(s.places)):]...) // with those of newer nodes
 	s.mu.Unlock()

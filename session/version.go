@@ -95,7 +95,7 @@ func (s *Session) migrate(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err := s.journal.Rewrite(ctx, func(yield func([]byte) bool) {
+	err := s.journal.now().Rewrite(ctx, func(yield func([]byte) bool) {
 		for rec, err := range s.records(ctx) {
 			if damage, ok := errors.AsType[*DamageError](err); ok {
 				s.damage = append(s.damage, damage)

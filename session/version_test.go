@@ -24,7 +24,7 @@ func ofVersion(t *testing.T, version int) []byte {
 	say(t, s, 4)
 	require.NoError(t, s.SetLabel(t.Context(), 2, "here"))
 	var lines []byte
-	for line, err := range s.journal.Records(t.Context()) {
+	for line, err := range s.journal.now().Records(t.Context()) {
 		require.NoError(t, err)
 		line = bytes.Replace(line, []byte(`"version":1`), fmt.Appendf(nil, `"version":%d`, version), 1)
 		if version == 0 {
