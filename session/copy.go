@@ -305,13 +305,11 @@ func (doc *document) view() (*View, error) {
 	t := newTree(time.Time{}, nil)
 	t.labels, t.title = map[ID]string{}, doc.Title
 	for i, n := range doc.Nodes {
-		if n == nil || n.ID != ID(i+1) || n.Parent < 0 || n.Parent >= n.ID {
+		if n == nil || n.Node == nil || n.ID != ID(i+1) || n.Parent < 0 || n.Parent >= n.ID {
 			return nil, fmt.Errorf("node %d is missing, or has a wrong parent", i+1)
 		}
-		t.add(&Node{
-			ID: n.ID, Parent: n.Parent, outline: n.Message, Context: n.Context, Run: n.Run, Branch: n.Branch, At: n.At, Answer: n.Answer,
-		})
-		if n.Label != "" {
+		n.outline, n.Files = n.Message, nil // no content of a file is held
+		if t.add(n.Node); n.Label != "" {
 			t.labels[n.ID] = n.Label
 		}
 	}

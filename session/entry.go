@@ -30,7 +30,7 @@ func (s *Session) used(r *record) {
 
 // note keeps the entry up to date with a new node.
 func (s *Session) note(n *Node, m *aycoder.Message) {
-	s.entry.Nodes = len(s.tree.nodes.Items)
+	s.entry.Nodes = len(s.tree.nodes)
 	if a := n.Answer; a != nil {
 		if m != nil && m.Role == aycoder.RoleAssistant { // not the writer of a summary
 			s.entry.Model = cmp.Or(a.Model, s.entry.Model)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/snapshot"
 )
 
 // WriteJSON writes the tree as one JSON document, from which [Import] makes a session. It holds the
@@ -19,10 +19,7 @@ import (
 func (v *View) WriteJSON(w io.Writer) error {
 	doc := document{Format: documentFormat, Version: recordVersion, Title: v.title, Heads: v.heads}
 	for n, m := range v.loaded(v.all()[1:]) {
-		doc.Nodes = append(doc.Nodes, &documentNode{
-			ID: n.ID, Parent: n.Parent, Message: m, Context: n.Context, Files: n.Files, Run: n.Run,
-			Branch: n.Branch, At: n.At, Answer: n.Answer, Label: v.labels[n.ID],
-		})
+		doc.Nodes = append(doc.Nodes, &documentNode{n, m, v.labels[n.ID]})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", " ")
@@ -43,16 +40,9 @@ type document struct {
 }
 
 type documentNode struct {
-	ID      ID                        `json:"id"`
-	Parent  ID                        `json:"parent"`
-	Message *aycoder.Message          `json:"message,omitempty"`
-	Context []*aycoder.Message        `json:"context,omitempty"`
-	Files   map[string]snapshot.State `json:"files,omitempty"`
-	Run     string                    `json:"run,omitempty"`
-	Branch  string                    `json:"branch,omitempty"`
-	At      time.Time                 `json:"at"`
-	Answer  *Answer                   `json:"answer,omitempty"`
-	Label   string                    `json:"label,omitempty"`
+	*Node
+	Message *aycoder.Message `json:"message,omitempty"`
+	Label   string           `json:"label,omitempty"`
 }
 
 // A turn is a message as people read it.
@@ -182,32 +172,5 @@ func (v *View) WriteHTML(w io.Writer, id ID, mask func(string) string) error {
 	}{masked(mask, cmp.Or(v.title, "Conversation")), turns})
 }
 
-const pageHTML = `<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{{.Title}}</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
-section { margin: 1.5rem 0; padding-left: 1rem; border-left: 3px solid #8886; }
-section.user { border-color: #36c; }
-h2 { font-size: .9rem; margin: 0; opacity: .8; }
-time, .label { font-weight: normal; margin-left: .5rem; }
-p, pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; }
-pre { font: 13px/1.4 ui-monospace, monospace; background: #8881; padding: .5rem; }
-summary { cursor: pointer; font-size: .9rem; }
-</style>
-</head>
-<body>
-<h1>{{.Title}}</h1>
-{{range .Turns}}<section class="{{.Role}}" id="n{{.ID}}">
-<h2>{{.Who}}<time datetime="{{.At.UTC.Format "2006-01-02T15:04:05Z"}}">{{.At.UTC.Format "2006-01-02 15:04"}}</time>{{if .Label}}<span class="label">{{.Label}}</span>{{end}}</h2>
-{{range .Parts}}{{if eq .Kind "text"}}<p>{{.Text}}</p>
-{{else}}<details><summary>{{.Title}}</summary><pre>{{.Text}}</pre></details>
-{{end}}{{end}}</section>
-{{end}}</body>
-</html>
-`
+//go:embed page.html
+var pageHTML string

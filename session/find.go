@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/words"
@@ -52,8 +53,8 @@ type Hit struct {
 // Find reads the sessions from the store, several at a time, and keeps none in memory. If some of
 // them cannot be read, it returns the hits in the others together with an error.
 func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, error) {
-	query := newQuery(text)
-	if len(query.exact.words) == 0 {
+	query := words.NewQuery(text)
+	if query.Empty() {
 		return nil, ctx.Err()
 	}
 	entries, err := List(ctx, store, nil)
@@ -74,7 +75,7 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 	var work sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(entries)) {
 		work.Go(func() {
-			r := &reader{finding: f, filter: newFilter(query), in: bufio.NewReaderSize(nil, 256<<10)}
+			r := &reader{finding: f, filter: words.NewFilter(query), in: bufio.NewReaderSize(nil, 256<<10)}
 			for i := next.Add(1) - 1; int(i) < len(entries) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				f.add(r.session(ctx, &entries[i]))
 			}
@@ -107,7 +108,7 @@ func Suggest(ctx context.Context, store Store, query string, n int) ([]string, e
 type finding struct {
 	store Store
 	disk  disk // of a store in files; its lines are not decoded
-	query query
+	query words.Query
 	limit int
 
 	mu   sync.Mutex // guards all that follows
@@ -151,7 +152,7 @@ func (f *finding) add(h Hit, err error) {
 // reader searches one session after the other.
 type reader struct {
 	*finding
-	filter *filter
+	filter *words.Filter
 	in     *bufio.Reader
 
 	// hit is the best match in the session. waiting is a better one in a fact, until the node is
@@ -168,14 +169,14 @@ func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
 	r.hit, r.waiting = Hit{Entry: *e}, nil
 	best := Hit{Entry: *e}
 	for place, text := range []string{inPrompt: e.Prompt, inTitle: e.Title} {
-		if quality, at := r.query.match(text); quality*places+place > max(best.rank, places-1) {
+		if quality, at := r.query.Match(text); quality*places+place > max(best.rank, places-1) {
 			best.rank, best.Excerpt = quality*places+place, excerpt(text, at)
 		}
 	}
-	if best.rank == phrase*places+inTitle {
+	if best.rank == words.Phrase*places+inTitle {
 		return best, nil
 	}
-	if !r.useful(Hit{Entry: *e, rank: max(best.rank, phrase*places)}) {
+	if !r.useful(Hit{Entry: *e, rank: max(best.rank, words.Phrase*places)}) {
 		return Hit{}, nil
 	}
 	err := r.lines(ctx, e.ID)
@@ -223,7 +224,7 @@ func (r *reader) lines(ctx context.Context, id string) error {
 
 // line searches a line. It reports whether another one may have a better match.
 func (r *reader) line(line []byte) bool {
-	mayMatch := r.filter.mayMatch(line)
+	mayMatch := r.filter.MayMatch(line)
 	if !mayMatch && r.waiting == nil {
 		return true
 	}
@@ -232,7 +233,7 @@ func (r *reader) line(line []byte) bool {
 		record = rescueLine(line)
 	}
 	r.record(record, mayMatch)
-	return r.waiting != nil || r.hit.rank < phrase*places
+	return r.waiting != nil || r.hit.rank < words.Phrase*places
 }
 
 // record searches the messages in a record, if it may match.
@@ -292,8 +293,8 @@ func (r *reader) part(data json.RawMessage) Hit {
 	case *aycoder.ToolUse:
 		text = p.Name + "\n" + argText(p.Args)
 	}
-	quality, at := r.query.match(text)
-	if quality == noMatch {
+	quality, at := r.query.Match(text)
+	if quality == words.NoMatch {
 		return Hit{}
 	}
 	return Hit{Entry: r.hit.Entry, Excerpt: excerpt(text, at), rank: quality*places + inMessage}
@@ -315,4 +316,24 @@ func argText(args []byte) string {
 			out.WriteString(s + "\n")
 		}
 	}
+}
+
+// excerpt returns the text around a match in one line, without control characters.
+func excerpt(text string, at int) string {
+	const before, after = 60, 140
+	a, b := max(0, at-before), min(len(text), at+after)
+	whole := strings.ToValidUTF8(text[a:b], "") // without the rest of a rune at either end
+	clean := oneLine(strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, whole))
+	if a > 0 {
+		clean = "…" + clean
+	}
+	if b < len(text) {
+		clean += "…"
+	}
+	return clean
 }

@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,267 +19,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/words"
 	"github.com/aycoder/aycoder/providers/script"
 )
-
-// The letters of random texts, some of which stand for the same word, and the gaps between words.
-var fuzzLetters = []string{
-	"a", "A", "á", "a\u0301", "b", "n", "N", "ñ", "t", "u", "c", "e", "1", "д", "Д", "\u212a", "ſ", "ệ", "世", "界",
-}
-
-var fuzzGaps = []string{" wehn ", "thier", " ", "\n", "\t", "<", "\u2028", "“", "→", "🙂", "\x01", `\`, `"`, "_", ".", "\u00ad", `\n`, `\u00`, "-"}
-
-// fuzzText makes a text of bytes.
-func fuzzText(data []byte) string {
-	var text strings.Builder
-	for _, c := range data {
-		if int(c) < 12*len(fuzzLetters) {
-			text.WriteString(fuzzLetters[int(c)%len(fuzzLetters)])
-		} else {
-			text.WriteString(fuzzGaps[int(c)%len(fuzzGaps)])
-		}
-	}
-	return text.String()
-}
-
-// naiveWords returns the words of a query by their places.
-func naiveWords(query string) map[int][]rune {
-	places, parts, joined := map[int][]rune{}, map[int][]rune{}, 0
-	for w := range words.Of(query) {
-		if w.Part {
-			parts[w.Place-joined] = []rune(string(w.Text))
-			continue
-		}
-		var together strings.Builder
-		for _, place := range slices.Sorted(maps.Keys(parts)) {
-			together.WriteString(string(parts[place]))
-		}
-		if name := regexp.MustCompile(`^[\pL\pM\pN_-]+`).FindString(query[w.Start:]); together.String() == string(w.Text) && strings.ContainsAny(name, "_-") {
-			maps.Copy(places, parts)
-		} else {
-			joined += w.Place - w.First
-			places[w.Place-joined] = []rune(string(w.Text))
-		}
-		clear(parts)
-	}
-	return places
-}
-
-// distance is the number of typing errors between two words, by the textbook (optimal string
-// alignment).
-func distance(a, b []rune) int {
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		for j := range d[i] {
-			switch {
-			case i == 0 || j == 0:
-				d[i][j] = i + j
-			case a[i-1] == b[j-1]:
-				d[i][j] = d[i-1][j-1]
-			default:
-				d[i][j] = 1 + min(d[i-1][j], d[i][j-1], d[i-1][j-1])
-			}
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
-			}
-		}
-	}
-	return d[len(a)][len(b)]
-}
-
-// naive says how well a text matches a query, with a comparison of each word with each word.
-func naive(text string, query map[int][]rune) int {
-	required := maps.Clone(query)
-	maps.DeleteFunc(required, func(_ int, w []rune) bool { return words.NearStop(w) })
-	if len(required) == 0 {
-		required = query
-	}
-	type spelled struct {
-		letters     []rune
-		first, last int // place
-	}
-	var all []spelled
-	end := 0
-	for w := range words.Of(text) {
-		all = append(all, spelled{[]rune(string(w.Text)), w.First, w.Place})
-		end = w.Place
-	}
-	same := func(w, q []rune) bool { return string(w) == string(q) }
-	similar := func(w, q []rune) bool {
-		errors := 0
-		if len(q) >= 4 && !slices.ContainsFunc(q, unicode.IsDigit) {
-			errors = 1
-		}
-		return distance(w, q) <= errors
-	}
-	inOrder := func(query map[int][]rune, equal func(w, q []rune) bool) bool {
-		places := slices.Sorted(maps.Keys(query))
-		var from func(k, place int) bool // whether the rest of the query, from k on, is at the places from place on
-		from = func(k, place int) bool {
-			q, counts := query[k]
-			switch {
-			case k > places[len(places)-1]:
-				return true
-			case !counts:
-				return from(k+1, place+1)
-			}
-			return slices.ContainsFunc(all, func(w spelled) bool { return w.first == place && equal(w.letters, q) && from(k+1, w.last+1) })
-		}
-		for place := range end + 1 {
-			if from(places[0], place) {
-				return true
-			}
-		}
-		return false
-	}
-	everywhere := func(query map[int][]rune, equal func(w, q []rune) bool) bool {
-		for _, q := range query {
-			if !slices.ContainsFunc(all, func(w spelled) bool { return equal(w.letters, q) }) {
-				return false
-			}
-		}
-		return true
-	}
-	switch {
-	case len(query) == 0:
-		return noMatch
-	case inOrder(query, same):
-		return phrase
-	case everywhere(query, same):
-		return allWords
-	case inOrder(required, similar):
-		return nearPhrase
-	case everywhere(required, similar):
-		return nearWords
-	}
-	return noMatch
-}
-
-// checkMatch compares the match with the naive one, and requires that the scanner finds the lines
-// in which a message with the text is stored.
-func checkMatch(t *testing.T, text, query string) int {
-	q, queryWords := newQuery(query), naiveWords(query)
-	require.Len(t, q.exact.words, len(queryWords), "%q", query)
-	want := naive(text, queryWords)
-	if len(queryWords) == 0 {
-		return want
-	}
-	got, at := q.match(text)
-	require.Equal(t, want, got, "%q in %q", query, text)
-	require.True(t, utf8.ValidString(excerpt(text, at)))
-	if want == noMatch {
-		return want
-	}
-	args, err := json.Marshal(map[string]string{"x": text})
-	require.NoError(t, err)
-	for _, p := range []aycoder.Part{&aycoder.Text{Text: text}, &aycoder.ToolUse{ID: "1", Name: "x", Args: args}} {
-		record, err := json.Marshal(&aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{p}})
-		require.NoError(t, err)
-		require.True(t, newFilter(q).mayMatch([]byte(line(string(record)))), "%q in %s", query, record)
-	}
-	return want
-}
-
-// Texts and queries of random letters match as the naive search says, and the scanner leaves out no
-// line that matches.
-func TestMatchNaively(t *testing.T) {
-	timed.Serial(t)
-	t.Parallel()
-	rnd := rand.New(rand.NewPCG(1, 2))
-	random := func(n int) []byte {
-		out := make([]byte, rnd.IntN(n))
-		for i := range out {
-			if out[i] = byte(rnd.IntN(4)); rnd.IntN(4) == 0 { // many words of few letters are similar
-				out[i] = byte(rnd.IntN(256))
-			}
-		}
-		return out
-	}
-	var count [phrase + 1]int
-	for range 20_000 {
-		data := random(40)
-		query := random(12)
-		if len(data) > 0 && rnd.IntN(2) == 0 { // a piece of the text, with an error
-			i := rnd.IntN(len(data))
-			query = slices.Clone(data[i:min(len(data), i+1+rnd.IntN(12))])
-			query[rnd.IntN(len(query))] = byte(rnd.IntN(256))
-		}
-		count[checkMatch(t, fuzzText(data), fuzzText(query))]++
-	}
-	for quality, n := range count {
-		require.Greater(t, n, 20, "quality %d", quality)
-	}
-}
-
-func FuzzMatch(f *testing.F) {
-	f.Add([]byte("some words of a text"), []byte("wrods"))
-	f.Fuzz(func(t *testing.T, data, query []byte) {
-		if len(data) > 1000 || len(query) > 50 {
-			return
-		}
-		checkMatch(t, fuzzText(data), fuzzText(query))
-	})
-}
-
-func TestMatch(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		text, query string
-		want        int
-	}{
-		{"the quick brown fox", "quick brown", phrase},
-		{"the Quick,\n\"Brown\" fox", "quick brown", phrase},
-		{"brown and quick", "quick brown", allWords},
-		{"the qiuck brwn fox", "quick brown", nearPhrase},
-		{"brwon and quik", "quick brown", nearWords},
-		{"the quick fox", "quick brown", noMatch},
-		{"a cat", "car", noMatch}, // words of three letters have no errors
-		{"port 8081", "port 8080", noMatch},
-		{"Überprüfung der Größe", "uberprufung", phrase},
-		{"naïve café", "NAIVE CAFE", phrase},
-		{"cafe", "café", phrase},
-		{"Łódź, Søren, Đà Nẵng", "lodz soren da nang", phrase},
-		{"ΣΊΣΥΦΟΣ", "σίσυφος", phrase},
-		{"Привет, мир", "привет МИР", phrase},
-		{"我们的会话很长", "会话", phrase},
-		{"max_tokens", "tokens", phrase},
-		{"const maxTokens = 8", "MAX_TOKENS const", allWords},
-		{"user_profile, UserProfile", "userProfile", phrase},
-		{"write to the EMail of it", "e-mail of", phrase},
-		{"the websocket handler", "WebSocket handler", phrase},
-		{"an HTTPServer for it", "httpsrever", nearPhrase},
-		{"the HTTPServer of it", "httpserver", phrase},
-		{"right HTMLEscape err", "right HTMLsEcape err", nearPhrase}, // it has another number of parts
-		{"right HTMLEscape err", "right htmlescape err", phrase},
-		{"right htmlescape err", "right HTMLEscape err", phrase},
-		{"right html escape err", "right HTMLEscape err", noMatch},
-		{"see maxTokens here", "max tokens here", phrase},
-		{"a userProfile for theHTTPServer of it", "user profile for the HTTP server", phrase},
-		{"the userProfile is old", "userProfile was old", phrase},
-		{"write a header", "how to write the header?", phrase},
-		{"write one header", "write the header", phrase},
-		{"write header", "write the header", allWords},
-		{"log-in page", "login page", phrase},
-		{"to be or not to be", "to be or not to be", noMatch},
-		{"x_y", "x-y", phrase},
-		{"the header of it", "header whree", nearPhrase},
-		{"header forms", "header form", nearPhrase},
-		{"three headers", "there header", nearPhrase},
-	}
-	for _, test := range tests {
-		q := newQuery(test.query)
-		if len(q.exact.words) == 0 {
-			require.Equal(t, test.want, noMatch, "%q", test.query)
-			continue
-		}
-		got, _ := q.match(test.text)
-		require.Equal(t, test.want, got, "%q in %q", test.query, test.text)
-	}
-}
 
 func TestExcerpt(t *testing.T) {
 	t.Parallel()
@@ -347,10 +88,15 @@ func (c *corpus) phrase() string {
 		pool = c.words
 	}
 	for {
-		words := []string{pool[c.IntN(len(pool))], pool[c.IntN(len(pool))], pool[c.IntN(len(pool))]}
-		long := slices.ContainsFunc(words, func(w string) bool { return len(w) >= 8 })
-		p := strings.Join(words, " ")
-		if long && !strings.Contains(c.text, p) && len(naiveWords(p)) >= 3 { // stop words tell no session from another
+		three := []string{pool[c.IntN(len(pool))], pool[c.IntN(len(pool))], pool[c.IntN(len(pool))]}
+		long := slices.ContainsFunc(three, func(w string) bool { return len(w) >= 8 })
+		p, count := strings.Join(three, " "), 0
+		for w := range words.Of(p) {
+			if !w.Part {
+				count++
+			}
+		}
+		if long && !strings.Contains(c.text, p) && count >= 3 { // stop words tell no session from another
 			return p
 		}
 	}
@@ -659,22 +405,4 @@ func TestFindAfterCommands(t *testing.T) {
 	hits, err := Find(t.Context(), store, "basalt", 5)
 	require.NoError(t, err)
 	require.Equal(t, []string{f.ID()}, ids(hits))
-}
-
-// A name with an underscore or a hyphen also finds its parts as separate words.
-func TestNamesInQueries(t *testing.T) {
-	for _, tt := range []struct {
-		query, text string
-		finds       bool
-	}{
-		{"max_tokens", "the max tokens of a request", true},
-		{"max_tokens", "set maxTokens", true},
-		{"max-tokens", "MAX_TOKENS=5", true},
-		{"maxTokens", "max_tokens", true},
-		{"x_test", "the file x_test.go", true},
-		{"max_tokens", "max of tokens", true},
-		{"max_tokens", "the max", false},
-	} {
-		require.Equal(t, tt.finds, checkMatch(t, tt.text, tt.query) > noMatch, "%q in %q", tt.query, tt.text)
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/callid"
 	"github.com/aycoder/aycoder/internal/part"
-	"github.com/aycoder/aycoder/internal/persist"
 )
 
 // Nodes that no request needs would take most of the memory of a long conversation. Those of which the
@@ -76,7 +75,7 @@ func (s *Session) release(v *View, ids []ID) {
 		return
 	}
 	slices.SortStableFunc(calls, func(a, b callSum) int { return int(a.node - b.node) })
-	s.tree.nodes, s.tree.calls = persist.New(nodes), slices.Clone(calls) // without room for more
+	s.tree.nodes, s.tree.calls = nodes, slices.Clone(calls) // without room for more
 	s.publish()
 }
 

@@ -346,7 +346,7 @@ func (s *Session) write(ctx context.Context, durable bool, records ...*record) e
 	}
 	for _, r := range records {
 		if s.apply(r); r.message != nil {
-			s.tree.nodes.Items[r.ID].remember(r.message)
+			s.tree.nodes[r.ID].remember(r.message)
 		}
 	}
 	if slices.ContainsFunc(records, func(r *record) bool { return r.Kind != kindFact }) {

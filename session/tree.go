@@ -11,7 +11,6 @@ import (
 	"weak"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/persist"
 	"github.com/aycoder/aycoder/snapshot"
 )
 
@@ -27,23 +26,24 @@ const Root ID = 0
 type Node struct {
 	// ID is the number of the node, and Parent that of the node before. The Parent of the root
 	// is the root.
-	ID, Parent ID
+	ID     ID `json:"id"`
+	Parent ID `json:"parent"`
 	// Context, if it is not nil, takes the place of all messages of the path up to this node when
 	// the model is asked: see [Session.Compact]. The nodes before it are still in the tree.
-	Context []*aycoder.Message
+	Context []*aycoder.Message `json:"context,omitempty"`
 	// Files are the files that differ from those of the parent, by path: see [View.Files].
-	Files map[string]snapshot.State
+	Files map[string]snapshot.State `json:"files,omitempty"`
 	// Run is the id of the run that made the node, or "".
-	Run string
+	Run string `json:"run,omitempty"`
 	// Branch is the name of the branch on which the node was made, see [Session.NewBranch].
-	Branch string
+	Branch string `json:"branch,omitempty"`
 	// At is the time at which the node was made.
-	At time.Time
+	At time.Time `json:"at"`
 	// Answer says who wrote the message and what it cost, or, if the model did not write the message or
 	// there is none, what the summary of a compaction cost. It is nil if no model was asked.
-	Answer *Answer
+	Answer *Answer `json:"answer,omitempty"`
 	// Lost says that the record of the node is damaged or gone, so that Message and Files are unknown.
-	Lost bool
+	Lost bool `json:"-"`
 
 	outline *aycoder.Message // see outlineOf; nil if the node has no message
 	source  *source          // of the message, or nil if outline is the message itself
@@ -316,37 +316,21 @@ func (v *View) Files(id ID) map[string]snapshot.State {
 	return out
 }
 
-// tree is the part of a session that grows. Its owner changes it; others read a View.
-type tree struct {
-	nodes   persist.List[*Node]
-	parents persist.List[edge]
-	source  *source
-	calls   []callSum     // replaced, never changed
-	labels  map[ID]string // replaced, never changed
-	heads   map[string]ID // replaced, never changed
-	title   string
-	used    aycoder.Usage
-	cost    float64
-
-	damaged bool
-}
+// tree is the part of a session that grows. Its owner changes it; others read a View. Nodes and parents are
+// appended, behind the end of those in a View; the other slices and the maps are replaced, never changed.
+type tree struct{ View }
 
 func newTree(at time.Time, source *source) *tree {
-	t := &tree{source: source, heads: map[string]ID{"": Root}}
+	t := &tree{View: View{source: source, heads: map[string]ID{"": Root}}}
 	t.add(&Node{At: fromMillis(millis(at))}) // as it will be read again
 	return t
 }
 
 // view returns the snapshot of the present moment.
-func (t *tree) view() *View {
-	return &View{
-		nodes: t.nodes.Items, parents: t.parents.Items, source: t.source, calls: t.calls, labels: t.labels, heads: t.heads, title: t.title,
-		used: t.used, cost: t.cost, damaged: t.damaged,
-	}
-}
+func (t *tree) view() *View { return new(t.View) }
 
 // next returns the ID that the next node gets.
-func (t *tree) next() ID { return ID(len(t.nodes.Items)) }
+func (t *tree) next() ID { return ID(len(t.nodes)) }
 
 // add puts a node into the tree. Its ID must be the next, and its parent must be in the tree.
 func (t *tree) add(n *Node) {
@@ -354,9 +338,9 @@ func (t *tree) add(n *Node) {
 		t.used = t.used.Add(n.Answer.Usage)
 		t.cost += n.Answer.Cost
 	}
-	t.nodes = t.nodes.Append(n)
+	t.nodes = append(t.nodes, n)
 	if n.Parent != n.ID-1 {
-		t.parents = t.parents.Append(edge{n.ID, n.Parent})
+		t.parents = append(t.parents, edge{n.ID, n.Parent})
 	}
 }
 

@@ -1,13 +1,10 @@
-package session
+package words
 
 import (
 	"bytes"
 	"math/bits"
 	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	"github.com/aycoder/aycoder/internal/words"
 )
 
 // maxPlaces is the number of words of a query that count, with the stop words between them.
@@ -15,17 +12,17 @@ const maxPlaces = 64
 
 // The quality of a match.
 const (
-	noMatch    = iota
-	nearWords  // each word, some with a typing error
-	nearPhrase // the words in their order, some with a typing error
-	allWords
-	phrase // the words in their order
+	NoMatch    = iota
+	NearWords  // each word, some with a typing error
+	NearPhrase // the words in their order, some with a typing error
+	AllWords
+	Phrase // the words in their order
 )
 
-// query is the words that a text must have. A name of several parts, such as userProfile, is one word at one place, which
+// Query is the words that a text must have. A name of several parts, such as userProfile, is one word at one place, which
 // is also that of user-profile and userprofile. A name with underscores or hyphens is its parts, so that max_tokens also
 // finds "max tokens", unless the words of a text lack one of the parts.
-type query struct {
+type Query struct {
 	exact sequence
 	near  sequence // with typing errors; without words that may be mistyped stop words, if there are others
 }
@@ -49,11 +46,11 @@ type word struct {
 	pieces  []piece
 }
 
-// newQuery returns the words of a query, without stop words.
-func newQuery(text string) (q query) {
-	var parts []words.Word
+// NewQuery returns the words of a query, without stop words.
+func NewQuery(text string) (q Query) {
+	var parts []Word
 	size, joined := 0, 0 // joined places are those of parts of which there is only the whole
-	for w := range words.Of(text) {
+	for w := range Of(text) {
 		switch {
 		case w.Part:
 			size += len(w.Text)
@@ -76,20 +73,23 @@ func newQuery(text string) (q query) {
 	return q
 }
 
+// Empty reports whether the query has no words.
+func (q Query) Empty() bool { return len(q.exact.words) == 0 }
+
 // hyphenated reports whether a text begins with a name that has an underscore or a hyphen.
 func hyphenated(text string) bool {
 	at := strings.IndexAny(text, "_-")
-	return at > 0 && !strings.ContainsFunc(text[:at], func(r rune) bool { return words.Letter(r) == ' ' })
+	return at > 0 && !strings.ContainsFunc(text[:at], func(r rune) bool { return Letter(r) == ' ' })
 }
 
-func (q *query) add(w words.Word, place int) {
+func (q *Query) add(w Word, place int) {
 	q.exact.add(w, place)
-	if !words.NearStop([]rune(string(w.Text))) {
+	if !NearStop([]rune(string(w.Text))) {
 		q.near.add(w, place)
 	}
 }
 
-func (s *sequence) add(w words.Word, place int) {
+func (s *sequence) add(w Word, place int) {
 	if len(s.words) == 0 {
 		s.first = place
 	}
@@ -101,7 +101,7 @@ func (s *sequence) add(w words.Word, place int) {
 
 func newWord(text []byte, place int) *word {
 	w := &word{place: place, text: bytes.Clone(text), letters: []rune(string(text))}
-	w.fuzzy = words.Tolerance(w.letters) > 0
+	w.fuzzy = Tolerance(w.letters) > 0
 	if !w.fuzzy {
 		w.pieces = []piece{newPiece(w.letters, false)}
 		return w
@@ -117,19 +117,19 @@ func (w *word) is(folded []byte) bool { return bytes.Equal(folded, w.text) }
 // isNear reports whether a folded word is w, perhaps with a typing error.
 func (w *word) isNear(folded []byte) bool {
 	return w.is(folded) || w.fuzzy && len(folded) <= utf8.UTFMax*(len(w.letters)+1) &&
-		words.Distance([]rune(string(folded)), w.letters, 1) <= 1
+		Distance([]rune(string(folded)), w.letters, 1) <= 1
 }
 
-// match returns how well a text matches a query, and where the match begins.
-func (q query) match(text string) (quality, at int) {
-	if quality, at = q.exact.match(text, (*word).is); quality == noMatch {
+// Match returns how well a text matches a query, and where the match begins.
+func (q Query) Match(text string) (quality, at int) {
+	if quality, at = q.exact.match(text, (*word).is); quality == NoMatch {
 		quality, at = q.near.match(text, (*word).isNear)
-		return max(quality-allWords+nearWords, noMatch), at
+		return max(quality-AllWords+NearWords, NoMatch), at
 	}
 	return quality, at
 }
 
-// match returns phrase, allWords or noMatch. Words of the text match the beginning of the sequence, up to a place, if
+// match returns Phrase, AllWords or NoMatch. Words of the text match the beginning of the sequence, up to a place, if
 // the words before the last one match up to the place before, and the last one is that of the place, or any if that has
 // no word. A name of the text is at the places of all its parts, so the words before it end before the first of them.
 func (s *sequence) match(text string, same func(*word, []byte) bool) (quality, at int) {
@@ -142,7 +142,7 @@ func (s *sequence) match(text string, same func(*word, []byte) bool) (quality, a
 		return begins[i : i+length]
 	}
 	place, first, seen := -1, -1, uint64(0)
-	for w := range words.Of(text) {
+	for w := range Of(text) {
 		for place < w.Place {
 			place++
 			for k := range length {
@@ -165,31 +165,11 @@ func (s *sequence) match(text string, same func(*word, []byte) bool) (quality, a
 			}
 		}
 		if at := of(place)[length-1]; at >= 0 {
-			return phrase, at
+			return Phrase, at
 		}
 	}
 	if seen == s.want {
-		return allWords, first
+		return AllWords, first
 	}
-	return noMatch, 0
-}
-
-// excerpt returns the text around a match in one line, without control characters.
-func excerpt(text string, at int) string {
-	const before, after = 60, 140
-	a, b := max(0, at-before), min(len(text), at+after)
-	whole := strings.ToValidUTF8(text[a:b], "") // without the rest of a rune at either end
-	clean := oneLine(strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.IsSpace(r) {
-			return -1
-		}
-		return r
-	}, whole))
-	if a > 0 {
-		clean = "…" + clean
-	}
-	if b < len(text) {
-		clean += "…"
-	}
-	return clean
+	return NoMatch, 0
 }

@@ -1,4 +1,4 @@
-package session
+package words
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"unicode/utf8"
-
-	"github.com/aycoder/aycoder/internal/words"
 )
 
 // A search reads the journals of all sessions, and decoding them takes much longer than reading them.
@@ -20,29 +18,30 @@ import (
 // middle are right, or all letters behind it. The filter looks for these two pieces, and then compares
 // the letters beside them.
 
-// filter finds lines that may match. It belongs to one goroutine.
-type filter struct {
+// Filter finds lines that may match. It belongs to one goroutine.
+type Filter struct {
 	words   []*word       // those first that are looked for fastest
 	letters [1 << 16]rune // what stands for letters, as far as they have been seen
 	text    []byte        // the folded line
 }
 
-func newFilter(q query) *filter {
+// NewFilter returns the filter of a query.
+func NewFilter(q Query) *Filter {
 	fastest := func(a, b *word) int {
 		return cmp.Or(cmp.Compare(a.stops(), b.stops()), cmp.Compare(len(b.text), len(a.text)))
 	}
-	return &filter{words: slices.SortedStableFunc(slices.Values(q.near.words), fastest)}
+	return &Filter{words: slices.SortedStableFunc(slices.Values(q.near.words), fastest)}
 }
 
-// mayMatch reports whether a line may contain all words.
-func (f *filter) mayMatch(line []byte) bool {
+// MayMatch reports whether a line may contain all words.
+func (f *Filter) MayMatch(line []byte) bool {
 	f.fold(line)
 	return !slices.ContainsFunc(f.words, func(w *word) bool { return !w.in(f.text) })
 }
 
 // fold makes the folded text of a line. In eight bytes of ASCII, a bit makes letters lower case, leaves digits as they
 // are, and makes no letter or digit of another character of JSON.
-func (f *filter) fold(line []byte) {
+func (f *Filter) fold(line []byte) {
 	f.text = slices.Grow(f.text[:0], 2*len(line)+8) // a letter in lower case may be longer
 	out := f.text[:cap(f.text)]
 	n := 0
@@ -87,13 +86,13 @@ func dropJoiners(text []byte) (n int) {
 	return n
 }
 
-// letter returns [words.Letter] of a letter.
-func (f *filter) letter(r rune) rune {
+// letter returns [Letter] of a letter.
+func (f *Filter) letter(r rune) rune {
 	if int(r) >= len(f.letters) {
-		return words.Letter(r)
+		return Letter(r)
 	}
 	if f.letters[r] == 0 {
-		f.letters[r] = words.Letter(r)
+		f.letters[r] = Letter(r)
 	}
 	return f.letters[r]
 }
@@ -122,7 +121,7 @@ func (w *word) in(text []byte) bool {
 // beside reports whether a text begins with the word, perhaps with a typing error, or if back is set, whether
 // the text before ends with it.
 func (w *word) beside(before, text []byte, back bool) bool {
-	var letters [words.MaxLen + 1]rune
+	var letters [MaxLen + 1]rune
 	n, most := 0, len(w.letters)+1
 	for ; n < most && !back && len(text) > 0; n++ {
 		r, size := utf8.DecodeRune(text)
@@ -137,7 +136,7 @@ func (w *word) beside(before, text []byte, back bool) bool {
 		if back {
 			candidate = letters[most-k : most]
 		}
-		if words.Distance(candidate, w.letters, 1) <= 1 {
+		if Distance(candidate, w.letters, 1) <= 1 {
 			return true
 		}
 	}
