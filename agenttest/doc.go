@@ -67,7 +67,7 @@
 //
 //	func TestMyStore(t *testing.T) {
 //		agenttest.TestJournal(t, agenttest.JournalSetup{
-//			Open: func(t testing.TB, dir string) session.Store { return Open(dir) },
+//			Open: func(t testing.TB, dir string) journal.Store { return Open(dir) },
 //		})
 //	}
 //

@@ -11,20 +11,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // JournalSetup says how [TestJournal] makes the stores that it tests.
 type JournalSetup struct {
 	// Open returns a store that keeps its sessions in the directory dir, which exists. Stores of
 	// the same directory have the same sessions, also in different processes.
-	Open func(t testing.TB, dir string) session.Store
+	Open func(t testing.TB, dir string) journal.Store
 	// InMemory says that Open returns a store that is empty and ends with the process. The
 	// tests with several stores are skipped.
 	InMemory bool
 	// DamageObject changes a stored object. DamageRecord changes the n-th record of a session,
 	// counted from 1. The store is not open. If a function is nil, its test is skipped.
-	DamageObject func(t testing.TB, dir, id string, hash session.Hash)
+	DamageObject func(t testing.TB, dir, id string, hash journal.Hash)
 	DamageRecord func(t testing.TB, dir, id string, n int)
 	// Kills is the number of processes that are killed while they write. Default: 20.
 	Kills int
@@ -37,7 +37,7 @@ type journalSuite struct {
 	name  string // of the test that calls TestJournal
 	found *findings
 	dir   string
-	store session.Store
+	store journal.Store
 }
 
 func newJournalSuite(t testing.TB, setup JournalSetup, name string) *journalSuite {
@@ -46,8 +46,8 @@ func newJournalSuite(t testing.TB, setup JournalSetup, name string) *journalSuit
 	return s
 }
 
-// TestJournal tests that a store and its journals keep the contracts of [session.Store] and
-// [session.Journal].
+// TestJournal tests that a store and its journals keep the contracts of [journal.Store] and
+// [journal.Journal].
 //
 // It starts the test binary again to have several processes, with the flag -test.run for the test
 // that calls it. That test must therefore call TestJournal each time, with the same setup, and
@@ -92,7 +92,7 @@ var journalChecks = []struct {
 const journalID = "session-1"
 
 // create creates a session.
-func (s *journalSuite) create(id string) session.Journal {
+func (s *journalSuite) create(id string) journal.Journal {
 	j, err := s.store.Create(s.t.Context(), id)
 	if err != nil {
 		s.t.Fatalf("agenttest: %v", err)
@@ -101,7 +101,7 @@ func (s *journalSuite) create(id string) session.Journal {
 }
 
 // open opens a session, with a new store if there can be several ones.
-func (s *journalSuite) open(id string, write bool) session.Journal {
+func (s *journalSuite) open(id string, write bool) journal.Journal {
 	j, err := s.another().Open(s.t.Context(), id, write)
 	if err != nil {
 		s.t.Fatalf("agenttest: %v", err)
@@ -109,7 +109,7 @@ func (s *journalSuite) open(id string, write bool) session.Journal {
 	return j
 }
 
-func (s *journalSuite) another() session.Store {
+func (s *journalSuite) another() journal.Store {
 	if s.InMemory {
 		return s.store
 	}
@@ -123,15 +123,15 @@ func (s *journalSuite) must(rule, what string, err error) {
 	}
 }
 
-// wants checks the error of a call. It must also be a *JournalError.
+// wants checks the error of a call. It must also be a *OpError.
 func (s *journalSuite) wants(rule, what string, err, want error) {
-	if !errors.Is(err, want) || !is[*session.JournalError](err) {
-		s.found.add(rule, "%s: error %v, want a *JournalError and %v", what, err, want)
+	if !errors.Is(err, want) || !is[*journal.OpError](err) {
+		s.found.add(rule, "%s: error %v, want a *OpError and %v", what, err, want)
 	}
 }
 
 // expect compares the records of a journal.
-func (s *journalSuite) expect(rule, what string, j session.Journal, want ...string) {
+func (s *journalSuite) expect(rule, what string, j journal.Journal, want ...string) {
 	var got []string
 	for r, err := range j.Records(s.t.Context()) {
 		if err != nil {
@@ -147,7 +147,7 @@ func (s *journalSuite) expect(rule, what string, j session.Journal, want ...stri
 }
 
 // append appends records one by one.
-func (s *journalSuite) append(j session.Journal, records ...string) {
+func (s *journalSuite) append(j journal.Journal, records ...string) {
 	for i, r := range records {
 		s.must(ruleJournalOrder, "append "+shown(r), j.Append(s.t.Context(), i%2 == 0, []byte(r)))
 	}
@@ -195,13 +195,13 @@ func (s *journalSuite) records() {
 func (s *journalSuite) atomic() {
 	j := s.create(journalID)
 	s.append(j, "1")
-	for _, bad := range [][]byte{[]byte("a\nb"), []byte("\n"), make([]byte, session.MaxRecord+1)} {
+	for _, bad := range [][]byte{[]byte("a\nb"), []byte("\n"), make([]byte, journal.MaxRecord+1)} {
 		err := j.Append(s.t.Context(), true, []byte("2"), bad, []byte("3"))
-		if !is[*session.JournalError](err) {
-			s.found.add(ruleJournalWhole, "append record %s: error %v, want a *JournalError",
+		if !is[*journal.OpError](err) {
+			s.found.add(ruleJournalWhole, "append record %s: error %v, want a *OpError",
 				shown(string(bad)), err)
 		}
-		if len(bad) > session.MaxRecord && !errors.Is(err, session.ErrTooLarge) {
+		if len(bad) > journal.MaxRecord && !errors.Is(err, journal.ErrTooLarge) {
 			s.found.add(ruleJournalErrors, "append %d bytes: error %v, want ErrTooLarge", len(bad), err)
 		}
 		s.expect(ruleJournalWhole, "after a bad record", j, "1")
@@ -218,7 +218,7 @@ func (s *journalSuite) ownSlices() {
 	j := s.create(journalID)
 	defer j.Close()
 	record, data := []byte("record"), []byte("object")
-	hash := session.HashOf(data)
+	hash := journal.HashOf(data)
 	s.must(ruleJournalOrder, "append", j.Append(s.t.Context(), true, record))
 	s.must(ruleJournalObject, "put", j.Put(s.t.Context(), hash, data))
 	clear(record)
@@ -247,11 +247,11 @@ func (s *journalSuite) readOnly() {
 	s.must(ruleJournalClosed, "close", j.Close())
 	r := s.open(journalID, false)
 	ctx := s.t.Context()
-	s.wants(ruleJournalReader, "append", r.Append(ctx, true, []byte("2")), session.ErrReadOnly)
-	s.wants(ruleJournalReader, "put", r.Put(ctx, session.HashOf(nil), nil), session.ErrReadOnly)
+	s.wants(ruleJournalReader, "append", r.Append(ctx, true, []byte("2")), journal.ErrReadOnly)
+	s.wants(ruleJournalReader, "put", r.Put(ctx, journal.HashOf(nil), nil), journal.ErrReadOnly)
 	s.wants(ruleJournalReader, "rewrite", r.Rewrite(ctx, slices.Values([][]byte{}),
-		func(session.Hash) bool { return false }), session.ErrReadOnly)
-	s.must(ruleJournalList, "describe", r.Describe(ctx, session.Entry{Title: "title"}))
+		func(journal.Hash) bool { return false }), journal.ErrReadOnly)
+	s.must(ruleJournalList, "describe", r.Describe(ctx, journal.Entry{Title: "title"}))
 	s.expect(ruleJournalReader, "a reader", r, "1")
 	s.must(ruleJournalClosed, "close", r.Close())
 }
@@ -260,7 +260,7 @@ func (s *journalSuite) readOnly() {
 func (s *journalSuite) writer() {
 	j := s.create(journalID)
 	s.append(j, "1")
-	for _, store := range []session.Store{s.store, s.another()} {
+	for _, store := range []journal.Store{s.store, s.another()} {
 		_, err := store.Open(s.t.Context(), journalID, true)
 		s.busy("open", err)
 		s.busy("delete", store.Delete(s.t.Context(), journalID))
@@ -281,7 +281,7 @@ func (s *journalSuite) writer() {
 }
 
 func (s *journalSuite) busy(what string, err error) {
-	busy, ok := errors.AsType[*session.BusyError](err)
+	busy, ok := errors.AsType[*journal.BusyError](err)
 	if !ok {
 		s.found.add(ruleJournalWriter, "%s beside a writer: error %v, want a *BusyError", what, err)
 	} else if busy.Holder.PID != os.Getpid() {

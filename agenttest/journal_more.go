@@ -13,7 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // objects checks that objects come back, and that the hash is checked.
@@ -26,25 +26,25 @@ func (s *journalSuite) objects() {
 	all := [][]byte{nil, {0}, []byte("text"), noise, bytes.Repeat([]byte("long "), 1<<20)}
 	for range 2 { // the second time, they are stored already
 		for _, data := range all {
-			s.must(ruleJournalObject, "put", j.Put(ctx, session.HashOf(data), data))
+			s.must(ruleJournalObject, "put", j.Put(ctx, journal.HashOf(data), data))
 		}
 	}
-	if err := j.Put(ctx, session.HashOf([]byte("one")), []byte("another")); !is[*session.JournalError](err) {
-		s.found.add(ruleJournalObject, "put with the hash of other data: error %v, want a *JournalError", err)
+	if err := j.Put(ctx, journal.HashOf([]byte("one")), []byte("another")); !is[*journal.OpError](err) {
+		s.found.add(ruleJournalObject, "put with the hash of other data: error %v, want a *OpError", err)
 	}
-	for _, hash := range []session.Hash{session.HashOf([]byte("one")), "", "x", "../journal.jsonl"} {
+	for _, hash := range []journal.Hash{journal.HashOf([]byte("one")), "", "x", "../journal.jsonl"} {
 		_, err := j.Get(ctx, hash)
 		s.wants(ruleJournalErrors, fmt.Sprintf("get object %q", hash), err, fs.ErrNotExist)
 	}
 	if r, ok := j.(interface {
-		Remove(context.Context, session.Hash) error
+		Remove(context.Context, journal.Hash) error
 	}); ok {
 		for range 2 {
-			s.must(ruleJournalObject, "remove", r.Remove(ctx, session.HashOf(all[2])))
-			_, err := j.Get(ctx, session.HashOf(all[2]))
+			s.must(ruleJournalObject, "remove", r.Remove(ctx, journal.HashOf(all[2])))
+			_, err := j.Get(ctx, journal.HashOf(all[2]))
 			s.wants(ruleJournalErrors, "get an object that was removed", err, fs.ErrNotExist)
 		}
-		s.must(ruleJournalObject, "put again", j.Put(ctx, session.HashOf(all[2]), all[2]))
+		s.must(ruleJournalObject, "put again", j.Put(ctx, journal.HashOf(all[2]), all[2]))
 	}
 	s.expect(ruleJournalOrder, "a session with objects", j)
 	s.gets(j, all...)
@@ -54,9 +54,9 @@ func (s *journalSuite) objects() {
 	s.must(ruleJournalClosed, "close", j.Close())
 }
 
-func (s *journalSuite) gets(j session.Journal, all ...[]byte) {
+func (s *journalSuite) gets(j journal.Journal, all ...[]byte) {
 	for _, data := range all {
-		got, err := j.Get(s.t.Context(), session.HashOf(data))
+		got, err := j.Get(s.t.Context(), journal.HashOf(data))
 		if err != nil || !bytes.Equal(got, data) {
 			s.found.add(ruleJournalObject, "get an object of %d bytes: %d bytes, error %v", len(data), len(got), err)
 		}
@@ -70,7 +70,7 @@ func (s *journalSuite) rewrite() {
 	s.append(j, "1", "2", "3", "4")
 	kept, dropped := []byte("kept"), []byte("dropped")
 	for _, data := range [][]byte{kept, dropped} {
-		s.must(ruleJournalObject, "put", j.Put(ctx, session.HashOf(data), data))
+		s.must(ruleJournalObject, "put", j.Put(ctx, journal.HashOf(data), data))
 	}
 	reader := s.open(journalID, false)
 	err := j.Rewrite(ctx, func(yield func([]byte) bool) {
@@ -80,18 +80,18 @@ func (s *journalSuite) rewrite() {
 				return
 			}
 		}
-	}, func(h session.Hash) bool { return h == session.HashOf(kept) })
+	}, func(h journal.Hash) bool { return h == journal.HashOf(kept) })
 	s.must(ruleJournalRewrite, "rewrite", err)
 	s.append(j, "5")
-	s.must(ruleJournalObject, "put an object that was removed", j.Put(ctx, session.HashOf(dropped), dropped))
+	s.must(ruleJournalObject, "put an object that was removed", j.Put(ctx, journal.HashOf(dropped), dropped))
 	s.gets(j, kept, dropped)
 	s.must(ruleJournalRewrite, "remove an object", j.Rewrite(ctx, slices.Values([][]byte{[]byte("1"),
-		[]byte("3"), []byte("5")}), func(h session.Hash) bool { return h == session.HashOf(kept) }))
-	for what, x := range map[string]session.Journal{"the writer": j, "a reader from before": reader,
+		[]byte("3"), []byte("5")}), func(h journal.Hash) bool { return h == journal.HashOf(kept) }))
+	for what, x := range map[string]journal.Journal{"the writer": j, "a reader from before": reader,
 		"a reader from after": s.open(journalID, false)} {
 		s.expect(ruleJournalRewrite, what, x, "1", "3", "5")
 		s.gets(x, kept)
-		if _, err := x.Get(ctx, session.HashOf(dropped)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := x.Get(ctx, journal.HashOf(dropped)); !errors.Is(err, fs.ErrNotExist) {
 			s.found.add(ruleJournalRewrite, "%s finds an object that was not kept: error %v", what, err)
 		}
 		s.must(ruleJournalClosed, "close", x.Close())
@@ -106,8 +106,8 @@ func (s *journalSuite) rewriteCancelled() {
 	j := s.create(journalID)
 	s.append(j, "1", "2")
 	data := []byte("object")
-	s.must(ruleJournalObject, "put", j.Put(s.t.Context(), session.HashOf(data), data))
-	drop := func(session.Hash) bool { return false }
+	s.must(ruleJournalObject, "put", j.Put(s.t.Context(), journal.HashOf(data), data))
+	drop := func(journal.Hash) bool { return false }
 	ctx, cancel := context.WithCancel(s.t.Context())
 	err := j.Rewrite(ctx, func(yield func([]byte) bool) {
 		_ = yield([]byte("3"))
@@ -115,7 +115,7 @@ func (s *journalSuite) rewriteCancelled() {
 	}, drop)
 	s.wants(ruleJournalRewrite, "rewrite, cancelled", err, context.Canceled)
 	err = j.Rewrite(s.t.Context(), slices.Values([][]byte{[]byte("3"), []byte("4\n")}), drop)
-	if !is[*session.JournalError](err) {
+	if !is[*journal.OpError](err) {
 		s.found.add(ruleJournalRewrite, "rewrite with a bad record: error %v", err)
 	}
 	s.expect(ruleJournalRewrite, "after a Rewrite that failed", j, "1", "2")
@@ -134,15 +134,15 @@ func (s *journalSuite) list() {
 		j := s.create(strconv.Itoa(i))
 		s.append(j, "1")
 		if i > 0 {
-			s.must(ruleJournalList, "describe", j.Describe(ctx, session.Entry{ID: "other", Title: "old", Cost: 3}))
-			s.must(ruleJournalList, "describe", j.Describe(ctx, session.Entry{Title: "new " + strconv.Itoa(i)}))
+			s.must(ruleJournalList, "describe", j.Describe(ctx, journal.Entry{ID: "other", Title: "old", Cost: 3}))
+			s.must(ruleJournalList, "describe", j.Describe(ctx, journal.Entry{Title: "new " + strconv.Itoa(i)}))
 		}
 		s.must(ruleJournalClosed, "close", j.Close())
 	}
 	s.must(ruleJournalList, "delete", s.store.Delete(ctx, "3"))
 	s.must(ruleJournalList, "delete", s.store.Delete(ctx, "4"))
 	s.must(ruleJournalClosed, "close", s.create("4").Close())
-	for _, store := range []session.Store{s.store, s.another()} {
+	for _, store := range []journal.Store{s.store, s.another()} {
 		var got []string
 		for e, err := range store.List(ctx) {
 			s.must(ruleJournalList, "list", err)
@@ -171,13 +171,13 @@ func (s *journalSuite) cancelled() {
 	s.append(j, "1")
 	ctx := cancelledContext(s.t.Context())
 	data := []byte("object")
-	hash := session.HashOf(data)
+	hash := journal.HashOf(data)
 	_, create := s.store.Create(ctx, "new")
 	_, open := s.store.Open(ctx, journalID, false)
 	_, get := j.Get(ctx, hash)
 	errs := map[string]error{"create": create, "open": open, "get": get,
 		"append": j.Append(ctx, true, []byte("2")), "put": j.Put(ctx, hash, data),
-		"describe": j.Describe(ctx, session.Entry{Title: "x"}), "delete": s.store.Delete(ctx, journalID)}
+		"describe": j.Describe(ctx, journal.Entry{Title: "x"}), "delete": s.store.Delete(ctx, journalID)}
 	for _, errs["read"] = range j.Records(ctx) {
 	}
 	for what, err := range errs {
@@ -194,7 +194,7 @@ func (s *journalSuite) cancelled() {
 func (s *journalSuite) closed() {
 	ctx := s.t.Context()
 	for _, write := range []bool{true, false} {
-		var j session.Journal
+		var j journal.Journal
 		if write {
 			j = s.create(journalID)
 			s.append(j, "1")
@@ -204,10 +204,10 @@ func (s *journalSuite) closed() {
 		for range 3 {
 			s.must(ruleJournalClosed, "close", j.Close())
 		}
-		_, get := j.Get(ctx, session.HashOf(nil))
+		_, get := j.Get(ctx, journal.HashOf(nil))
 		errs := map[string]error{"get": get, "append": j.Append(ctx, false, []byte("2")),
-			"put": j.Put(ctx, session.HashOf(nil), nil), "describe": j.Describe(ctx, session.Entry{}),
-			"rewrite": j.Rewrite(ctx, slices.Values([][]byte{}), func(session.Hash) bool { return true })}
+			"put": j.Put(ctx, journal.HashOf(nil), nil), "describe": j.Describe(ctx, journal.Entry{}),
+			"rewrite": j.Rewrite(ctx, slices.Values([][]byte{}), func(journal.Hash) bool { return true })}
 		for _, errs["read"] = range j.Records(ctx) {
 		}
 		for what, err := range errs {
@@ -237,11 +237,11 @@ func (s *journalSuite) concurrent() {
 		wg.Go(func() {
 			for i := range rounds {
 				data := fmt.Appendf(nil, "object %d", i)
-				s.must(ruleJournalShared, "put", j.Put(ctx, session.HashOf(data), data))
+				s.must(ruleJournalShared, "put", j.Put(ctx, journal.HashOf(data), data))
 				a, b := fmt.Sprintf("%d %d a", w, i), fmt.Sprintf("%d %d b", w, i)
 				s.must(ruleJournalShared, "append", j.Append(ctx, i%5 == 0, []byte(a), []byte(b)))
 				s.gets(j, data)
-				s.must(ruleJournalShared, "describe", j.Describe(ctx, session.Entry{Nodes: i}))
+				s.must(ruleJournalShared, "describe", j.Describe(ctx, journal.Entry{Nodes: i}))
 				s.together(j)
 			}
 		})
@@ -254,7 +254,7 @@ func (s *journalSuite) concurrent() {
 }
 
 // together checks the records of concurrent, and returns their number.
-func (s *journalSuite) together(j session.Journal) (n int) {
+func (s *journalSuite) together(j journal.Journal) (n int) {
 	next := map[string]int{}
 	before := ""
 	for r, err := range j.Records(s.t.Context()) {
@@ -307,7 +307,7 @@ func (s *journalSuite) reader() {
 				all[k] = numbered(k)
 			}
 			s.must(ruleJournalRewrite, "rewrite", j.Rewrite(s.t.Context(), slices.Values(all),
-				func(session.Hash) bool { return true }))
+				func(journal.Hash) bool { return true }))
 		}
 	}
 	done.Store(true)
@@ -321,7 +321,7 @@ func (s *journalSuite) reader() {
 // numbered returns a record of a size that depends on its number.
 func numbered(i int) []byte { return fmt.Appendf(nil, `%d %s`, i, strings.Repeat("x", i*37%9000)) }
 
-func (s *journalSuite) beginning(j session.Journal) (n int) {
+func (s *journalSuite) beginning(j journal.Journal) (n int) {
 	for r, err := range j.Records(s.t.Context()) {
 		if err != nil || !bytes.Equal(r, numbered(n)) {
 			s.found.add(ruleJournalReader, "record %d is %s, error %v", n, shown(string(r)), err)
@@ -340,17 +340,17 @@ func (s *journalSuite) damagedObject() {
 	j := s.create(journalID)
 	one, two := bytes.Repeat([]byte("one "), 100), []byte("two")
 	for _, data := range [][]byte{one, two} {
-		s.must(ruleJournalObject, "put", j.Put(s.t.Context(), session.HashOf(data), data))
+		s.must(ruleJournalObject, "put", j.Put(s.t.Context(), journal.HashOf(data), data))
 	}
 	s.must(ruleJournalClosed, "close", j.Close())
-	s.DamageObject(s.t, s.dir, journalID, session.HashOf(one))
+	s.DamageObject(s.t, s.dir, journalID, journal.HashOf(one))
 	j = s.open(journalID, true)
-	_, err := j.Get(s.t.Context(), session.HashOf(one))
-	if d, ok := errors.AsType[*session.DamageError](err); !ok || d.Object != session.HashOf(one) || d.Record != 0 {
+	_, err := j.Get(s.t.Context(), journal.HashOf(one))
+	if d, ok := errors.AsType[*journal.DamageError](err); !ok || d.Object != journal.HashOf(one) || d.Record != 0 {
 		s.found.add(ruleJournalDamage, "get a damaged object: error %v, want a *DamageError", err)
 	}
 	s.gets(j, two)
-	s.must(ruleJournalDamage, "put a damaged object", j.Put(s.t.Context(), session.HashOf(one), one))
+	s.must(ruleJournalDamage, "put a damaged object", j.Put(s.t.Context(), journal.HashOf(one), one))
 	s.gets(j, one)
 	s.must(ruleJournalClosed, "close", j.Close())
 }
@@ -368,7 +368,7 @@ func (s *journalSuite) damagedRecord() {
 		j := s.open(journalID, write)
 		var got []string
 		for r, err := range j.Records(s.t.Context()) {
-			if d, ok := errors.AsType[*session.DamageError](err); ok {
+			if d, ok := errors.AsType[*journal.DamageError](err); ok {
 				got = append(got, fmt.Sprintf("damaged %d %t", d.Record, d.Torn))
 				continue
 			}

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // helperVariable is the environment variable that makes TestJournal do the work of another
@@ -53,9 +53,9 @@ func journalHelper(t testing.TB, setup JournalSetup) {
 // say tells the process that started the helper something.
 func say(format string, args ...any) { fmt.Printf("journal: "+format+"\n", args...) }
 
-func (task *helperTask) do(ctx context.Context, store session.Store) error {
+func (task *helperTask) do(ctx context.Context, store journal.Store) error {
 	j, err := store.Open(ctx, journalID, true)
-	if busy, ok := errors.AsType[*session.BusyError](err); ok {
+	if busy, ok := errors.AsType[*journal.BusyError](err); ok {
 		say("busy %d", busy.Holder.PID)
 		return nil
 	}
@@ -72,7 +72,7 @@ func (task *helperTask) do(ctx context.Context, store session.Store) error {
 
 // write appends records with numbers, which name objects that are stored before, and says which
 // ones are acknowledged. Now and then it rewrites everything.
-func (task *helperTask) write(ctx context.Context, j session.Journal) error {
+func (task *helperTask) write(ctx context.Context, j journal.Journal) error {
 	rnd := rand.New(rand.NewPCG(task.Seed, 1))
 	var all [][]byte
 	for r, err := range j.Records(ctx) {
@@ -86,7 +86,7 @@ func (task *helperTask) write(ctx context.Context, j session.Journal) error {
 		for range 1 + rnd.IntN(3) {
 			n := len(all) + len(added)
 			data := crashObject(n)
-			if err := j.Put(ctx, session.HashOf(data), data); err != nil {
+			if err := j.Put(ctx, journal.HashOf(data), data); err != nil {
 				return err
 			}
 			added = append(added, crashRecord(n))
@@ -103,7 +103,7 @@ func (task *helperTask) write(ctx context.Context, j session.Journal) error {
 						return
 					}
 				}
-			}, func(session.Hash) bool { return true })
+			}, func(journal.Hash) bool { return true })
 			if err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func crashObject(n int) []byte {
 }
 
 func crashRecord(n int) []byte {
-	return fmt.Appendf(nil, `{"n":%d,"object":"%s","text":"%s"}`, n, session.HashOf(crashObject(n)),
+	return fmt.Appendf(nil, `{"n":%d,"object":"%s","text":"%s"}`, n, journal.HashOf(crashObject(n)),
 		strings.Repeat("x", n*131%20000))
 }
 
@@ -218,7 +218,7 @@ func (s *journalSuite) processes() {
 		}
 	}
 	_, err := s.store.Open(s.t.Context(), journalID, true)
-	if busy, ok := errors.AsType[*session.BusyError](err); !ok || busy.Holder.PID != writer {
+	if busy, ok := errors.AsType[*journal.BusyError](err); !ok || busy.Holder.PID != writer {
 		s.found.add(ruleJournalWriter, "beside another process: error %v, want a *BusyError of %d", err, writer)
 	}
 	for _, p := range all {
@@ -288,7 +288,7 @@ func (s *journalSuite) survivors(acked int) int {
 	n, torn := 0, 0
 	j := s.open(journalID, true)
 	for r, err := range j.Records(s.t.Context()) {
-		if d, ok := errors.AsType[*session.DamageError](err); ok && d.Torn && torn == 0 {
+		if d, ok := errors.AsType[*journal.DamageError](err); ok && d.Torn && torn == 0 {
 			torn++
 			continue
 		}
@@ -297,7 +297,7 @@ func (s *journalSuite) survivors(acked int) int {
 			break
 		}
 		data := crashObject(n)
-		if got, err := j.Get(s.t.Context(), session.HashOf(data)); err != nil || !bytes.Equal(got, data) {
+		if got, err := j.Get(s.t.Context(), journal.HashOf(data)); err != nil || !bytes.Equal(got, data) {
 			s.found.add(ruleJournalKept, "after a kill, the object of record %d: error %v", n, err)
 		}
 		n++

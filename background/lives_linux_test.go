@@ -25,6 +25,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -70,7 +71,7 @@ func (l *lab) open() {
 	loop, err := aycoder.New(l.outer.model, aycoder.WithTools(append(coding, sub)...), aycoder.WithApprover(approve{}),
 		aycoder.WithLimits(aycoder.Limits{Turns: 1000}))
 	require.NoError(t, err)
-	store, err := session.Dir(filepath.Join(l.dir, "sessions"))
+	store, err := journal.Dir(filepath.Join(l.dir, "sessions"))
 	require.NoError(t, err)
 	if l.id == "" {
 		l.session, err = session.New(t.Context(), store, loop)

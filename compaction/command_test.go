@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -165,7 +166,7 @@ func TestCompactInASession(t *testing.T) {
 	require.NoError(t, err)
 	l, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware))
 	require.NoError(t, err)
-	store := session.Memory()
+	store := journal.Memory()
 	s, err := session.New(t.Context(), store, l, session.WithPrices(prices))
 	require.NoError(t, err)
 	run := func(in aycoder.Input) {

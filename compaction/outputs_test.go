@@ -20,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/whole"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -161,11 +162,11 @@ func TestWholeOutputs(t *testing.T) {
 			var a aycoder.Agent = r.agent(dir)
 			stored := ""
 			if where != "memory" {
-				store := session.Memory()
+				store := journal.Memory()
 				if where == "session" {
 					stored = t.TempDir()
 					var err error
-					store, err = session.Dir(stored)
+					store, err = journal.Dir(stored)
 					require.NoError(t, err)
 				}
 				s, err := session.New(t.Context(), store, a)
@@ -210,7 +211,7 @@ func TestWholeOutputsOfAnotherProcess(t *testing.T) {
 				timed.Serial(t)
 			}
 			dir, stored := t.TempDir(), t.TempDir()
-			store, err := session.Dir(stored)
+			store, err := journal.Dir(stored)
 			require.NoError(t, err)
 			first := &reader{t: t, commands: megabytes[:1]}
 			s, err := session.New(t.Context(), store, first.agent(dir))
@@ -242,7 +243,7 @@ func TestWholeOutputsOfAnotherProcess(t *testing.T) {
 				require.NoError(t, store.Delete(t.Context(), s.ID()))
 			}
 			again := &reader{t: t, ids: first.ids}
-			store, err = session.Dir(stored)
+			store, err = journal.Dir(stored)
 			require.NoError(t, err)
 			s, err = session.Open(t.Context(), store, id, again.agent(dir))
 			require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -179,7 +180,7 @@ func TestSeenFilesOfSessions(t *testing.T) {
 	for i := range 4 {
 		later, outlines := i%2 == 1, i > 1
 		dir := t.TempDir()
-		store, err := session.Dir(t.TempDir())
+		store, err := journal.Dir(t.TempDir())
 		require.NoError(t, err)
 		open := func(id string) (*seer, *session.Session) {
 			var files *snapshot.Files
@@ -231,7 +232,7 @@ func TestSeenFilesAfterSessionCompact(t *testing.T) {
 		for call, step := range map[string]script.Step{"edit": guessStep("1"), "write": writeStep("all new\n")} {
 			t.Run(name+", "+call, func(t *testing.T) {
 				dir := t.TempDir()
-				store, err := session.Dir(t.TempDir())
+				store, err := journal.Dir(t.TempDir())
 				require.NoError(t, err)
 				var kept *session.Session
 				open := func() *seer {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tokens"
@@ -202,7 +203,7 @@ func TestServerOfSetupWithOutlines(t *testing.T) {
 	first := serving{script.New(script.Reply(summarised("SUMMARY"), again()), script.Call("look", map[string]any{}))}
 	other := elsewhere{script.New(script.Say("Done."))}
 	small := worker(4_000, 5)
-	store, err := session.Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	turn, tool := 0, outputs(t, 1000)
 	process := func(m aycoder.ModelClient, window int64, opts ...aycoder.Option) (aycoder.Agent, session.Option) {

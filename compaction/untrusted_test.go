@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
@@ -125,7 +126,7 @@ func pageRead(t *testing.T) *session.Session {
 	m := script.New(script.Call("page", map[string]any{}), script.Say("ok"))
 	l, err := aycoder.New(m, aycoder.WithTools(page(t)))
 	require.NoError(t, err)
-	s, err := session.New(t.Context(), session.Memory(), l)
+	s, err := session.New(t.Context(), journal.Memory(), l)
 	require.NoError(t, err)
 	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "Read the page."}) {
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/generate"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
@@ -314,7 +315,7 @@ func TestRunAsDeafAgent(t *testing.T) {
 // In a session, the answer is a part of the conversation, the next run needs no tool for it, and the
 // session does not miss that tool.
 func TestRunAsInSession(t *testing.T) {
-	store := session.Memory()
+	store := journal.Memory()
 	m := script.New(script.Call("look", `{"path":"a"}`), script.Say("Ada."), script.Call("person", ada), script.Say("Bye."), script.Say(ada))
 	s, err := session.New(t.Context(), store, newLoop(t, m))
 	require.NoError(t, err)
@@ -362,7 +363,7 @@ func TestRunAsTimeout(t *testing.T) {
 
 // A session stores a suspended run, and another process answers its question and gets the value.
 func TestRunAsSuspendedInSession(t *testing.T) {
-	store := session.Memory()
+	store := journal.Memory()
 	ran := 0
 	write, err := aycoder.NewTool("write", "Writes.", func(context.Context, *aycoder.Invocation, pathArgs) (*aycoder.ToolResult, error) {
 		ran++

@@ -18,8 +18,8 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
-	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -469,7 +469,7 @@ func TestDisabledTools(t *testing.T) {
 // The conversation, the list of tasks and the mode survive the runtime.
 func TestSession(t *testing.T) {
 	dir := project(t, map[string]string{"a.txt": "old\n"})
-	store := session.Memory()
+	store := journal.Memory()
 	model := script.New(script.Call("todo", map[string]any{"todos": []map[string]string{{"content": "one", "status": "pending"}}}), script.Say("ok"))
 	rt := open(t, dir, harness.WithClient(model), harness.WithStore(store, ""))
 	run(t, rt, "plan it")
@@ -512,7 +512,7 @@ func TestNothingIsLeft(t *testing.T) {
 	dir, models := project(t, loud), catalog.Default()
 	for name, opts := range map[string]func(t *testing.T) []harness.Option{
 		"defaults": func(*testing.T) []harness.Option {
-			return []harness.Option{harness.WithAmbient(harness.Ambients()...), harness.WithStore(session.Memory(), "")}
+			return []harness.Option{harness.WithAmbient(harness.Ambients()...), harness.WithStore(journal.Memory(), "")}
 		},
 		"fakes": fakes,
 	} {
@@ -560,7 +560,7 @@ func fakes(t *testing.T) []harness.Option {
 		harness.WithSmallClient(script.New()), harness.WithSummaryClient(script.New()),
 		harness.WithToolFilter(func([]aycoder.Tool) []aycoder.Tool { return []aycoder.Tool{tool} }),
 		harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })),
-		harness.WithQuestions(aycoder.DenyAsks), harness.WithStore(session.Memory(), ""),
+		harness.WithQuestions(aycoder.DenyAsks), harness.WithStore(journal.Memory(), ""),
 		harness.WithOpener(func(context.Context, harness.ModelSpec) (aycoder.ModelClient, error) { return script.New(), nil }),
 		harness.WithServers(func(context.Context, string, config.Server) (harness.ToolSource, error) {
 			opened++

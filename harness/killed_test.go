@@ -16,8 +16,8 @@ import (
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
-	"github.com/aycoder/aycoder/session"
 )
 
 // killedDir is the variable with the directory of the process that is killed, and killedIn says where it is.
@@ -32,7 +32,7 @@ func priced(t *testing.T, dir, id string, wait func(), steps ...script.Step) (*h
 		return aycoder.TextResult("waited"), nil
 	}, aycoder.WithEffect(aycoder.EffectReadOnly))
 	require.NoError(t, err)
-	store, err := session.Dir(filepath.Join(dir, "sessions"))
+	store, err := journal.Dir(filepath.Join(dir, "sessions"))
 	require.NoError(t, err)
 	info := aycoder.ModelInfo{Provider: "acme", Model: "m", Context: 100_000, Price: &aycoder.Price{Input: 250}}
 	model := script.New(steps...).With(script.WithName("acme", "m"))

@@ -11,6 +11,7 @@ import (
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/plugin"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -90,7 +91,7 @@ type setup struct {
 	pick     func([]aycoder.Tool) []aycoder.Tool
 	wrap     func(aycoder.Approver) aycoder.Approver
 	approver aycoder.Approver
-	store    session.Store
+	store    journal.Store
 	id       string
 	session  []session.Option // further ones
 	trust    *config.Trust
@@ -266,8 +267,8 @@ func WithQuestions(wrap func(aycoder.Approver) aycoder.Approver) Option {
 // WithStore keeps the conversation in a store: the session with the id, or a new one if id is "". The options are
 // further ones of the session, such as [session.WithLateCreate]. Default: no session, so that the host keeps the
 // messages.
-func WithStore(store session.Store, id string, opts ...session.Option) Option {
-	return required("WithStore", func(s *setup, st session.Store) { s.store, s.id, s.session = st, id, opts })(store, store != nil)
+func WithStore(store journal.Store, id string, opts ...session.Option) Option {
+	return required("WithStore", func(s *setup, st journal.Store) { s.store, s.id, s.session = st, id, opts })(store, store != nil)
 }
 
 // WithTrust sets the answers of the user about commands of the project that run a shell: see [Runtime.Expand].

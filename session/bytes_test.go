@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -27,7 +28,7 @@ func TestJournalSize(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			store, err := session.Dir(dir)
+			store, err := journal.Dir(dir)
 			require.NoError(t, err)
 			l, err := aycoder.New(script.New(c.step...).With(script.WithLoop(true)), aycoder.WithTools(echo(t, "look", aycoder.EffectReadOnly)))
 			require.NoError(t, err)

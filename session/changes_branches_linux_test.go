@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -41,7 +42,7 @@ func (c *changedRun) branches(n int) []*edit.Changes {
 		var agent aycoder.Agent
 		if s == nil {
 			var err error
-			s, err = session.New(c.Context(), session.Memory(), c.loop(steps...), session.WithFiles(c.files))
+			s, err = session.New(c.Context(), journal.Memory(), c.loop(steps...), session.WithFiles(c.files))
 			require.NoError(c, err)
 			c.Cleanup(func() { s.Close() })
 			agent = s

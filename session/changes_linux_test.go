@@ -19,6 +19,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -389,7 +390,7 @@ func (c *changedRun) run(alone bool) *aycoder.Result {
 	if alone {
 		opts = append(opts, aycoder.WithChanges(c.files.Watch))
 	} else {
-		s, err := session.New(c.Context(), session.Memory(), loop, session.WithFiles(c.files))
+		s, err := session.New(c.Context(), journal.Memory(), loop, session.WithFiles(c.files))
 		require.NoError(c, err)
 		c.Cleanup(func() { s.Close() })
 		agent = s

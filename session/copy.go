@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // Fork makes a new session from the path to a node: its messages, labels and files. The new session
@@ -60,8 +61,8 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 }
 
 // objects returns the hashes of the objects that some nodes need.
-func (v *View) objects(nodes []*Node) map[Hash]bool {
-	out := map[Hash]bool{}
+func (v *View) objects(nodes []*Node) map[journal.Hash]bool {
+	out := map[journal.Hash]bool{}
 	for _, n := range nodes {
 		for _, f := range n.Files {
 			f.AddObjects(out)
@@ -89,7 +90,7 @@ func (s *Session) take(ctx context.Context, v *View, ids []ID) error {
 		moved[old] = id
 		r, err := messages.whole(v, old)
 		if err != nil {
-			return &JournalError{Op: "append to", Session: s.id, Err: err}
+			return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 		}
 		records = append(records, r.at(id, parent))
 		r.Branch = ""
@@ -172,7 +173,7 @@ func (s *Session) Trim(ctx context.Context) error {
 		objects[k.Hash] = true
 		records = append(records, &record{Kind: kindOutput, Output: k})
 	}
-	keep := func(h Hash) bool { return objects[h] }
+	keep := func(h journal.Hash) bool { return objects[h] }
 	var messages messageReader
 	defer messages.close()
 	lines := func(yield func(*record, []byte) bool) error {
@@ -196,13 +197,15 @@ func (s *Session) Trim(ctx context.Context) error {
 	}
 	places, at := make([]packedPlace, v.Len()), int64(0)
 	err := lines(func(r *record, line []byte) bool { // before anything is replaced
-		if at = r.placed(at, len(line)); r.Kind == kindNode {
-			places[r.ID] = r.place.pack()
+		size := journal.LineSize(line)
+		r.placed(journal.Place{At: at, Size: size})
+		if at += size; r.Kind == kindNode {
+			places[r.ID] = pack(r.place)
 		}
 		return true
 	})
 	if err != nil {
-		return &JournalError{Op: "trim", Session: s.id, Err: err}
+		return &journal.OpError{Op: "trim", Session: s.id, Err: err}
 	}
 	s.start = nil
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -267,7 +270,7 @@ func (b *Branch) ask() *record {
 
 // Import makes a session from a document that [View.WriteJSON] wrote. The document has no contents
 // of files, so no node of the session holds any.
-func Import(ctx context.Context, store Store, agent aycoder.Agent, r io.Reader, opts ...Option) (*Session, error) {
+func Import(ctx context.Context, store journal.Store, agent aycoder.Agent, r io.Reader, opts ...Option) (*Session, error) {
 	var doc document
 	if err := json.NewDecoder(r).Decode(&doc); err != nil {
 		return nil, fmt.Errorf("import session: %w", err)

@@ -11,12 +11,13 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
 
 // branched returns a session with two branches, a label and a title.
-func branched(t *testing.T, store session.Store) *session.Session {
+func branched(t *testing.T, store journal.Store) *session.Session {
 	s, err := session.New(t.Context(), store, agent(t,
 		script.Reply(script.Say("**look** <b>"), call("look", "```\na\n```")), script.Say("done"), script.Say("other")))
 	require.NoError(t, err)
@@ -30,7 +31,7 @@ func branched(t *testing.T, store session.Store) *session.Session {
 }
 
 func TestForkIsIndependent(t *testing.T) {
-	store := session.Memory()
+	store := journal.Memory()
 	s := branched(t, store)
 	f, err := s.Fork(t.Context(), 4)
 	require.NoError(t, err)
@@ -57,11 +58,11 @@ func TestForkIsIndependent(t *testing.T) {
 }
 
 func TestExportAndImport(t *testing.T) {
-	s := branched(t, session.Memory())
+	s := branched(t, journal.Memory())
 	var doc bytes.Buffer
 	require.NoError(t, s.View().WriteJSON(&doc))
 	text := doc.String()
-	i, err := session.Import(t.Context(), session.Memory(), agent(t), &doc)
+	i, err := session.Import(t.Context(), journal.Memory(), agent(t), &doc)
 	require.NoError(t, err)
 	require.Equal(t, s.Head(), i.Head())
 	var again bytes.Buffer
@@ -70,13 +71,13 @@ func TestExportAndImport(t *testing.T) {
 
 	for _, bad := range []string{"", "{}", `{"format":"aycoder-tree","version":99}`,
 		strings.Replace(text, `"parent": 1`, `"parent": 7`, 1), strings.Replace(text, `"id": 2`, `"id": 5`, 1)} {
-		_, err := session.Import(t.Context(), session.Memory(), agent(t), strings.NewReader(bad))
+		_, err := session.Import(t.Context(), journal.Memory(), agent(t), strings.NewReader(bad))
 		require.Error(t, err, bad)
 	}
 }
 
 func TestMarkdownAndHTML(t *testing.T) {
-	s := branched(t, session.Memory())
+	s := branched(t, journal.Memory())
 	mask := func(text string) string { return strings.ReplaceAll(text, "done", "[masked]") }
 	var md bytes.Buffer
 	require.NoError(t, s.View().WriteMarkdown(&md, 4, mask))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -109,7 +110,7 @@ func TestCrashAfterEachRecord(t *testing.T) {
 	for n := 1; n <= len(records); n += every {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			store := newMemory()
-			store.sessions["x"] = &memoryJournal{records: records, objects: map[session.Hash][]byte{}}
+			store.sessions["x"] = &memoryJournal{records: records, objects: map[journal.Hash][]byte{}}
 			killed(t, store, "x", n)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -45,7 +46,7 @@ func TestEachRecordDamaged(t *testing.T) {
 func damagedAt(t *testing.T, records [][]byte, bad int) error {
 	store := newMemory()
 	store.sessions["x"] = &memoryJournal{
-		records: records, objects: map[session.Hash][]byte{}, damaged: map[int]bool{bad: true},
+		records: records, objects: map[journal.Hash][]byte{}, damaged: map[int]bool{bad: true},
 	}
 	began := map[string]bool{}
 	want := map[session.ID]string{} // what the readable nodes say

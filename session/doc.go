@@ -4,11 +4,11 @@ and takes the files of the workspace back with it.
 
 # A session
 
-[New] starts a session in a [Store], and [Open] opens one. [Dir] is the store in files, [Memory]
+[New] starts a session in a [journal.Store], and [Open] opens one. [journal.Dir] is the store in files, [journal.Memory]
 one that leaves nothing on disk. A [Session] is an [aycoder.Agent]: where a host calls Run of a
 Loop, it calls Run of the Session, and does not keep the messages itself:
 
-	store, err := session.Dir(filepath.Join(home, ".local/state/myagent"))
+	store, err := journal.Dir(filepath.Join(home, ".local/state/myagent"))
 	s, err := session.New(ctx, store, loop, session.WithDir(workspace))
 	for ev, err := range s.Run(ctx, aycoder.Input{Prompt: "fix the test"}) { … }
 
@@ -42,9 +42,9 @@ tree. [Branch.Undo] takes back the last turn, and [Branch.Redo] takes that back 
 
 [Session.NewBranch] makes a second branch, with its own agent. Branches of one session work at
 the same time, in one process: the session is the only writer of its records. Another process that
-opens the session gets a [*BusyError]; [Read] gives it a snapshot.
+opens the session gets a [*journal.BusyError]; [Read] gives it a snapshot.
 
-The View of a [Dir] or [Memory] store reads messages from the store. A run has the whole conversation
+The View of a [journal.Dir] or [journal.Memory] store reads messages from the store. A run has the whole conversation
 in memory, unless a [Compactor] says what of it is left out of requests: see [WithCompactor]. A View then
 also reads older nodes from the store.
 
@@ -72,10 +72,10 @@ The [aycoder.Result] of a run has in Changes what the run has changed in these f
 
 Messages are recorded as the model got them, so a resumed conversation sends the same bytes.
 [WithSync] says when records are flushed. If the journal fails, the run ends with a
-[*JournalError], or goes on in memory: see [WithoutStopping]. Damaged records are reported by
+[*journal.OpError], or goes on in memory: see [WithoutStopping]. Damaged records are reported by
 [Session.Damage] and cost only what they hold. Records of an older version of this package are rewritten by
 [Open]. [Session.Trim] makes the records smaller, and
-[Prune] deletes sessions by age and size.
+[journal.Prune] deletes sessions by age and size.
 
 [View.WriteJSON], [View.WriteMarkdown] and [View.WriteHTML] export a session, and [Import] reads the
 first of these.

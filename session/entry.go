@@ -13,12 +13,13 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/regular"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // newEntry returns the entry of a session without messages.
-func (s *Session) newEntry(at time.Time, dir string) Entry {
+func (s *Session) newEntry(at time.Time, dir string) journal.Entry {
 	at = fromMillis(millis(at)) // as it will be read again
-	return Entry{ID: s.id, Dir: dir, Nodes: 1, Created: at, Used: at}
+	return journal.Entry{ID: s.id, Dir: dir, Nodes: 1, Created: at, Used: at}
 }
 
 // used notes the time of a record in the entry. The nodes of a fork are older than the fork.
@@ -139,17 +140,17 @@ func firstBytes(name string) string {
 // List returns the entries of the sessions for which keep returns true, the one that was used last
 // first. If keep is nil, it returns all. So the newest session of a directory is the first one of:
 //
-//	session.List(ctx, store, func(e *session.Entry) bool { return e.Dir == dir })
+//	session.List(ctx, store, func(e *journal.Entry) bool { return e.Dir == dir })
 //
 // If the store has lost the description of a session, List reads the session and stores the
 // description again. If the session cannot be read, its entry has only ID and Used.
-func List(ctx context.Context, store Store, keep func(*Entry) bool) ([]Entry, error) {
-	var list []Entry
+func List(ctx context.Context, store journal.Store, keep func(*journal.Entry) bool) ([]journal.Entry, error) {
+	var list []journal.Entry
 	for e, err := range store.List(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if e == (Entry{ID: e.ID, Used: e.Used}) {
+		if e == (journal.Entry{ID: e.ID, Used: e.Used}) {
 			e = described(ctx, store, e)
 		}
 		if keep == nil || keep(&e) {
@@ -161,7 +162,7 @@ func List(ctx context.Context, store Store, keep func(*Entry) bool) ([]Entry, er
 }
 
 // described reads a session and describes it in its store. If that fails, it returns e.
-func described(ctx context.Context, store Store, e Entry) Entry {
+func described(ctx context.Context, store journal.Store, e journal.Entry) journal.Entry {
 	s, err := readSession(ctx, store, e.ID)
 	if err != nil {
 		return e
@@ -171,6 +172,6 @@ func described(ctx context.Context, store Store, e Entry) Entry {
 	return s.entry
 }
 
-func newestFirst(a, b Entry) int {
+func newestFirst(a, b journal.Entry) int {
 	return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.ID, b.ID))
 }

@@ -18,10 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-func entriesOf(t *testing.T, store Store) []Entry {
+func entriesOf(t *testing.T, store journal.Store) []journal.Entry {
 	t.Helper()
 	l, err := List(t.Context(), store, nil)
 	require.NoError(t, err)
@@ -78,12 +79,12 @@ func TestEntry(t *testing.T) {
 	prices := func(provider, model string) (aycoder.Price, bool) {
 		return aycoder.Price{Input: 1e6, Output: 1e7}, model == "script"
 	}
-	store, err := Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s, err := New(t.Context(), store, scripted(t, script.Say("one"), script.Say("two")),
 		WithClock(clock), WithDir(repo), WithPrices(prices))
 	require.NoError(t, err)
-	want := Entry{ID: s.ID(), Dir: repo, Branch: "main", Nodes: 1, Created: now, Used: now}
+	want := journal.Entry{ID: s.ID(), Dir: repo, Branch: "main", Nodes: 1, Created: now, Used: now}
 	check := func() {
 		t.Helper()
 		l := entriesOf(t, store)
@@ -144,7 +145,7 @@ func TestClockGoesBackwards(t *testing.T) {
 	start := time.Date(1970, 1, 1, 3, 0, 0, 0, time.UTC)
 	now := start
 	clock := clockFunc(func() time.Time { now = now.Add(-30 * time.Minute); return now })
-	store, err := Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	steps := []script.Step{script.Say("one"), script.Say("two"), script.Say("three")}
 	s, err := New(t.Context(), store, scripted(t, steps...), WithClock(clock))
@@ -191,7 +192,7 @@ func TestIndexIsRebuilt(t *testing.T) {
 	t.Parallel()
 	repo, dir := t.TempDir(), t.TempDir()
 	git(t, repo, "init", "-b", "main")
-	store, err := Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	prices := func(string, string) (aycoder.Price, bool) { return aycoder.Price{Input: 3, Output: 7}, true }
 	for i, prompt := range []string{"first", "second", "third"} {
@@ -225,7 +226,7 @@ func TestIndexIsRebuilt(t *testing.T) {
 	damage["only the first line"] = lines[0]
 	check := func(name string) {
 		t.Helper()
-		fresh, err := Dir(dir) // as another process
+		fresh, err := journal.Dir(dir) // as another process
 		require.NoError(t, err)
 		got := entriesOf(t, fresh)
 		// An index that lost only the last lines of a session has an older description.
@@ -238,7 +239,7 @@ func TestIndexIsRebuilt(t *testing.T) {
 		bare := 0
 		for e, err := range fresh.List(t.Context()) {
 			require.NoError(t, err)
-			if e == (Entry{ID: e.ID, Used: e.Used}) {
+			if e == (journal.Entry{ID: e.ID, Used: e.Used}) {
 				bare++
 			}
 		}
@@ -258,8 +259,8 @@ func TestIndexIsRebuilt(t *testing.T) {
 	require.NoError(t, os.Remove(index))
 	l := entriesOf(t, store)
 	require.Len(t, l, 4)
-	i := slices.IndexFunc(l, func(e Entry) bool { return e.ID == "bad" })
-	require.Equal(t, Entry{ID: "bad", Used: l[i].Used}, l[i])
+	i := slices.IndexFunc(l, func(e journal.Entry) bool { return e.ID == "bad" })
+	require.Equal(t, journal.Entry{ID: "bad", Used: l[i].Used}, l[i])
 	require.Equal(t, before, asText(t, slices.Delete(l, i, i+1)))
 }
 
@@ -268,14 +269,14 @@ func TestListFilter(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	clock := clockFunc(func() time.Time { now = now.Add(time.Second); return now })
-	store := Memory()
+	store := journal.Memory()
 	var ids []string
 	for _, dir := range []string{"/a", "/b", "/a", "/b", "/c"} {
 		ids = append(ids, fillSession(t, store, nil, nil, WithDir(dir), WithClock(clock)))
 	}
 	a, err := filepath.Abs("/a")
 	require.NoError(t, err)
-	l, err := List(t.Context(), store, func(e *Entry) bool { return e.Dir == a })
+	l, err := List(t.Context(), store, func(e *journal.Entry) bool { return e.Dir == a })
 	require.NoError(t, err)
 	require.Len(t, l, 2)
 	require.Equal(t, []string{ids[2], ids[0]}, []string{l[0].ID, l[1].ID})
@@ -285,10 +286,10 @@ func TestListFilter(t *testing.T) {
 func TestPruneSessions(t *testing.T) {
 	t.Parallel()
 	for _, files := range []bool{true, false} {
-		store := Memory()
+		store := journal.Memory()
 		if files {
 			var err error
-			store, err = Dir(t.TempDir())
+			store, err = journal.Dir(t.TempDir())
 			require.NoError(t, err)
 		}
 		now := time.UnixMilli(1_700_000_000_000)
@@ -304,13 +305,13 @@ func TestPruneSessions(t *testing.T) {
 		for _, s := range all[1:] { // the oldest one stays open
 			require.NoError(t, s.Close())
 		}
-		deleted, err := Prune(t.Context(), store, time.UnixMilli(1_700_000_000_000).Add(2*time.Hour), 0)
+		deleted, err := journal.Prune(t.Context(), store, time.UnixMilli(1_700_000_000_000).Add(2*time.Hour), 0)
 		require.NoError(t, err)
 		require.Equal(t, []string{all[1].ID()}, deleted)
-		size, err := store.(Sizer).Size(t.Context(), all[5].ID())
+		size, err := store.(journal.Sizer).Size(t.Context(), all[5].ID())
 		require.NoError(t, err)
 		require.Greater(t, size, int64(10_000))
-		deleted, err = Prune(t.Context(), store, time.Time{}, 3*size+size/2)
+		deleted, err = journal.Prune(t.Context(), store, time.Time{}, 3*size+size/2)
 		require.NoError(t, err)
 		require.Equal(t, []string{all[2].ID(), all[3].ID()}, deleted)
 		require.NoError(t, all[0].SetTitle(t.Context(), "still open"))
@@ -321,7 +322,7 @@ func TestPruneSessions(t *testing.T) {
 		}
 		// The rename was the last use of the session that was the oldest.
 		require.Equal(t, []string{all[0].ID(), all[5].ID(), all[4].ID()}, left)
-		deleted, err = Prune(t.Context(), store, time.Time{}, 1)
+		deleted, err = journal.Prune(t.Context(), store, time.Time{}, 1)
 		require.NoError(t, err)
 		require.Len(t, deleted, 3)
 		require.Empty(t, entriesOf(t, store))
@@ -331,7 +332,7 @@ func TestPruneSessions(t *testing.T) {
 // A run that its process did not end can be read, with the messages that are complete.
 func TestReadAfterCrash(t *testing.T) {
 	t.Parallel()
-	store := Memory()
+	store := journal.Memory()
 	id := fillSession(t, store, []string{"go"}, []script.Step{
 		script.Reply(script.Say("wait"), script.Call("look", map[string]any{"text": "x"})), script.Say("done"),
 	})
@@ -344,7 +345,7 @@ func TestReadAfterCrash(t *testing.T) {
 	}
 	most := 0
 	for n := 1; n <= len(records); n++ {
-		cut := Memory()
+		cut := journal.Memory()
 		j, err := cut.Create(t.Context(), id)
 		require.NoError(t, err)
 		require.NoError(t, j.Append(t.Context(), true, records[:n]...))
@@ -390,7 +391,7 @@ func TestCostOfTheClient(t *testing.T) {
 	for name, known := range map[string]bool{"price": true, "no price": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, err := Dir(t.TempDir())
+			store, err := journal.Dir(t.TempDir())
 			require.NoError(t, err)
 			agent, err := aycoder.New(paid{script.New(script.Say("one")), 0.25})
 			require.NoError(t, err)
@@ -430,7 +431,7 @@ func ask(tb testing.TB, a aycoder.Agent, prompt string) {
 	}
 }
 
-func fillSession(tb testing.TB, store Store, prompts []string, steps []script.Step, opts ...Option) string {
+func fillSession(tb testing.TB, store journal.Store, prompts []string, steps []script.Step, opts ...Option) string {
 	s, err := New(tb.Context(), store, scripted(tb, steps...), opts...)
 	require.NoError(tb, err)
 	for _, p := range prompts {

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -22,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func Example() {
 // is different.
 func ExampleSession_Changes() {
 	ctx := context.Background()
-	store := session.Memory()
+	store := journal.Memory()
 	tasks := new(tools.TodoList)
 	todo, err := tools.Todo(tools.WithTodoList(tasks))
 	if err != nil {
@@ -167,7 +168,7 @@ func ExampleSession_Compare() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := session.New(ctx, session.Memory(), loop, session.WithFiles(files))
+	s, err := session.New(ctx, journal.Memory(), loop, session.WithFiles(files))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -27,7 +28,7 @@ func (d shownDelta) then(next shownDelta) shownDelta {
 }
 
 // objects adds the contents to those that are needed.
-func (d shownDelta) objects(needed map[Hash]bool) {
+func (d shownDelta) objects(needed map[journal.Hash]bool) {
 	for _, f := range d.Shown {
 		for _, h := range f.Contents {
 			needed[h] = true
@@ -124,9 +125,9 @@ func (v *View) shown(id ID) []shownFile {
 // shownFile says which contents of a file the model was shown: see [workspace.SeenFile]. The
 // contents are objects.
 type shownFile struct {
-	Path     string `json:"path"`
-	Hash     Hash   `json:"hash,omitempty"`
-	Contents []Hash `json:"contents,omitempty"`
+	Path     string         `json:"path"`
+	Hash     journal.Hash   `json:"hash,omitempty"`
+	Contents []journal.Hash `json:"contents,omitempty"`
 
 	hidden bool // see workspace.SeenFile
 }
@@ -153,9 +154,9 @@ func (s *Session) storeShown(ctx context.Context, to *shownFiles) ([]shownFile, 
 		if known && f.same(seen) {
 			continue
 		}
-		now := shownFile{Path: seen.Path, Hash: Hash(seen.Hash)}
+		now := shownFile{Path: seen.Path, Hash: journal.Hash(seen.Hash)}
 		for _, c := range seen.Contents {
-			h := HashOf([]byte(c))
+			h := journal.HashOf([]byte(c))
 			switch err := s.journal.Put(ctx, h, []byte(c)); {
 			case err == nil:
 				now.Contents = append(now.Contents, h)

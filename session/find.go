@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -22,12 +22,13 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/words"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // Hit is a session that [Find] found, and the best match in it.
 type Hit struct {
 	// Entry describes the session.
-	Entry Entry
+	Entry journal.Entry
 	// Node is the node with the message that matches, or [Root] if only the title does. If the
 	// message is part of a run that did not end, Node is the last node before it.
 	Node ID
@@ -52,7 +53,7 @@ type Hit struct {
 //
 // Find reads the sessions from the store, several at a time, and keeps none in memory. If some of
 // them cannot be read, it returns the hits in the others together with an error.
-func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, error) {
+func Find(ctx context.Context, store journal.Store, text string, limit int) ([]Hit, error) {
 	query := words.NewQuery(text)
 	if query.Empty() {
 		return nil, ctx.Err()
@@ -65,11 +66,11 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 		limit = 20
 	}
 	f := &finding{store: store, query: query, limit: limit}
-	if s, ok := store.(*dirStore); ok {
-		if f.disk, err = s.open(s.path); err != nil {
+	if s, ok := store.(journal.LineStore); ok {
+		if f.lines, err = s.Lines(); err != nil {
 			return nil, fmt.Errorf("find: %w", err)
 		}
-		defer f.disk.close()
+		defer f.lines.Close()
 	}
 	var next atomic.Int64
 	var work sync.WaitGroup
@@ -90,7 +91,7 @@ func Find(ctx context.Context, store Store, text string, limit int) ([]Hit, erro
 
 // Suggest returns at most n ways to complete the last word of a half-typed query for [Find], with words of the titles
 // and the first prompts of all sessions. Those with the most frequent words are first. The words are in lower case.
-func Suggest(ctx context.Context, store Store, query string, n int) ([]string, error) {
+func Suggest(ctx context.Context, store journal.Store, query string, n int) ([]string, error) {
 	entries, err := List(ctx, store, nil)
 	if err != nil {
 		return nil, err
@@ -106,8 +107,8 @@ func Suggest(ctx context.Context, store Store, query string, n int) ([]string, e
 
 // finding is a search that several readers work on.
 type finding struct {
-	store Store
-	disk  disk // of a store in files; its lines are not decoded
+	store journal.Store
+	lines *journal.Lines // or nil; those without a match are not decoded
 	query words.Query
 	limit int
 
@@ -138,7 +139,7 @@ func (f *finding) useful(h Hit) bool {
 func (f *finding) add(h Hit, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ignoreMissing(err) != nil { // else the session was deleted meanwhile
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else the session was deleted meanwhile
 		f.err = cmp.Or(f.err, err)
 	}
 	if h.rank < places {
@@ -165,7 +166,7 @@ type reader struct {
 
 // session returns the best match in a session. Its rank is 0 if there is none, or if it would not
 // be among the best of all sessions.
-func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
+func (r *reader) session(ctx context.Context, e *journal.Entry) (Hit, error) {
 	r.hit, r.waiting = Hit{Entry: *e}, nil
 	best := Hit{Entry: *e}
 	for place, text := range []string{inPrompt: e.Prompt, inTitle: e.Title} {
@@ -179,7 +180,7 @@ func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
 	if !r.useful(Hit{Entry: *e, rank: max(best.rank, words.Phrase*places)}) {
 		return Hit{}, nil
 	}
-	err := r.lines(ctx, e.ID)
+	err := r.search(ctx, e.ID)
 	if r.waiting != nil {
 		r.hit = *r.waiting
 		r.hit.Node = ID(max(e.Nodes-1, 0))
@@ -193,46 +194,45 @@ func (r *reader) session(ctx context.Context, e *Entry) (Hit, error) {
 	return best, err
 }
 
-// lines searches the lines of the journal of a session. An incomplete one at the end is left out.
-func (r *reader) lines(ctx context.Context, id string) error {
-	if r.disk == nil {
+// search searches the lines of the journal of a session. An incomplete one at the end is left out.
+func (r *reader) search(ctx context.Context, id string) error {
+	if r.lines == nil {
 		j, err := r.store.Open(ctx, id, false)
 		if err != nil {
 			return err
 		}
 		defer j.Close()
 		for record, err := range j.Records(ctx) {
-			if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {
+			if _, damaged := errors.AsType[*journal.DamageError](err); err != nil && !damaged {
 				return err
 			}
-			if err == nil && !r.line(appendLine(nil, record)) {
+			if err == nil && !r.line(record) {
 				break
 			}
 		}
 		return nil
 	}
-	f, err := r.disk.open(id+"/"+journalName, os.O_RDONLY)
+	f, err := r.lines.Open(id)
 	if err == nil {
 		defer f.Close()
 		r.in.Reset(io.NewSectionReader(f, 0, math.MaxInt64))
-		err = eachLine(r.in, func(_ int, line []byte, err error) bool {
+		err = journal.EachLine(r.in, func(_ int, line []byte, err error) bool {
 			return ctx.Err() == nil && (err != nil || r.line(line))
 		})
 	}
-	return journalError("read", id, err)
+	return journal.Error("read", id, err)
 }
 
-// line searches a line. It reports whether another one may have a better match.
+// line searches a record, or its line in a journal of lines. It reports whether another one may have a better match.
 func (r *reader) line(line []byte) bool {
 	mayMatch := r.filter.MayMatch(line)
 	if !mayMatch && r.waiting == nil {
 		return true
 	}
-	record, err := parseLine(line)
-	if err != nil {
-		record = rescueLine(line)
+	if r.lines != nil {
+		line = journal.Record(line)
 	}
-	r.record(record, mayMatch)
+	r.record(line, mayMatch)
 	return r.waiting != nil || r.hit.rank < words.Phrase*places
 }
 

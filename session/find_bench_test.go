@@ -6,13 +6,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 )
+
+// median returns the median of the times.
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
 
 // spent is the wall time and the processor time of some calls.
 type spent struct{ wall, processor []time.Duration }
@@ -24,7 +32,7 @@ func BenchmarkFind(b *testing.B) {
 	n := sessionCount(b, 500)
 	dir := b.TempDir()
 	phrases := fill(b, dir, n, min(200, n/2))
-	store, err := Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(b, err)
 	c := newCorpus(b)
 	files, err := filepath.Glob(filepath.Join(dir, "*", journalName))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/words"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -167,7 +168,7 @@ func fill(tb testing.TB, dir string, sessions, phrases int) []planted {
 			}
 			steps = append(steps, script.Say(text()))
 		}
-		store := Memory()
+		store := journal.Memory()
 		id := fillSession(tb, store, prompts, steps)
 		j, err := store.Open(tb.Context(), id, false)
 		require.NoError(tb, err)
@@ -226,7 +227,7 @@ func TestFindPlanted(t *testing.T) {
 	n := sessionCount(t, normal)
 	dir := t.TempDir()
 	phrases := fill(t, dir, n, min(200, n/2))
-	store, err := Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	c := newCorpus(t)
 	for _, p := range phrases {
@@ -258,9 +259,9 @@ func TestFindOrder(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	clock := clockFunc(func() time.Time { now = now.Add(time.Second); return now })
-	dir, err := Dir(t.TempDir())
+	dir, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
-	for _, store := range []Store{dir, Memory()} {
+	for _, store := range []journal.Store{dir, journal.Memory()} {
 		var order []string
 		add := func(title, prompt, answer string) {
 			s, err := New(t.Context(), store, scripted(t, script.Say(answer)), WithClock(clock))
@@ -312,7 +313,7 @@ func TestFindOrder(t *testing.T) {
 
 func TestSuggest(t *testing.T) {
 	t.Parallel()
-	store := Memory()
+	store := journal.Memory()
 	for _, prompt := range []string{"retry the request", "log each request", "requirements of it"} {
 		s, err := New(t.Context(), store, scripted(t, script.Say("a requested answer")))
 		require.NoError(t, err)
@@ -335,7 +336,7 @@ func TestFindInOddJournals(t *testing.T) {
 	t.Parallel()
 	timed.Serial(t)
 	path := t.TempDir()
-	store, err := Dir(path)
+	store, err := journal.Dir(path)
 	require.NoError(t, err)
 	long := strings.Repeat("word ", 200_000)
 	id := fillSession(t, store, []string{"first", "second " + long + "obsidian end", "third"},
@@ -374,14 +375,14 @@ func TestFindInOddJournals(t *testing.T) {
 	}
 	require.NoError(t, os.Mkdir(file, 0o700))
 	_, err = Find(t.Context(), store, "granite", 5)
-	_, ok := errors.AsType[*JournalError](err)
+	_, ok := errors.AsType[*journal.OpError](err)
 	require.True(t, ok, "%v", err)
 }
 
 // Deleted sessions are not found, and undone and forked conversations are.
 func TestFindAfterCommands(t *testing.T) {
 	t.Parallel()
-	store, err := Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s, err := New(t.Context(), store, scripted(t, script.Say("a basalt answer"), script.Say("other")))
 	require.NoError(t, err)

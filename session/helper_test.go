@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // memory is a store in memory, whose journals can be opened again.
@@ -19,8 +19,8 @@ type memory struct {
 type memoryJournal struct {
 	mu      sync.Mutex
 	records [][]byte
-	objects map[session.Hash][]byte
-	entry   session.Entry
+	objects map[journal.Hash][]byte
+	entry   journal.Entry
 	// limit, if it is set, is the number of records after which Append fails.
 	limit int
 	fail  error
@@ -31,15 +31,15 @@ type memoryJournal struct {
 
 func newMemory() *memory { return &memory{sessions: map[string]*memoryJournal{}} }
 
-func (m *memory) Create(ctx context.Context, id string) (session.Journal, error) {
+func (m *memory) Create(ctx context.Context, id string) (journal.Journal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	j := &memoryJournal{objects: map[session.Hash][]byte{}}
+	j := &memoryJournal{objects: map[journal.Hash][]byte{}}
 	m.sessions[id] = j
 	return j, nil
 }
 
-func (m *memory) Open(ctx context.Context, id string, write bool) (session.Journal, error) {
+func (m *memory) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if j := m.sessions[id]; j != nil {
@@ -48,7 +48,7 @@ func (m *memory) Open(ctx context.Context, id string, write bool) (session.Journ
 	return nil, fs.ErrNotExist
 }
 
-func (m *memory) List(ctx context.Context) iter.Seq2[session.Entry, error] { return nil }
+func (m *memory) List(ctx context.Context) iter.Seq2[journal.Entry, error] { return nil }
 func (m *memory) Delete(ctx context.Context, id string) error              { return nil }
 
 func (j *memoryJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
@@ -56,8 +56,8 @@ func (j *memoryJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 		for i, r := range j.records {
 			var err error
 			if j.damaged[i] {
-				base := &session.JournalError{Op: "read", Err: fs.ErrInvalid}
-				r, err = nil, &session.DamageError{JournalError: base, Record: i + 1}
+				base := &journal.OpError{Op: "read", Err: fs.ErrInvalid}
+				r, err = nil, &journal.DamageError{OpError: base, Record: i + 1}
 			}
 			if !yield(r, err) {
 				return
@@ -78,7 +78,7 @@ func (j *memoryJournal) Append(ctx context.Context, durable bool, records ...[]b
 	return nil
 }
 
-func (j *memoryJournal) Put(ctx context.Context, h session.Hash, data []byte) error {
+func (j *memoryJournal) Put(ctx context.Context, h journal.Hash, data []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.full == nil {
@@ -87,7 +87,7 @@ func (j *memoryJournal) Put(ctx context.Context, h session.Hash, data []byte) er
 	return j.full
 }
 
-func (j *memoryJournal) Get(ctx context.Context, h session.Hash) ([]byte, error) {
+func (j *memoryJournal) Get(ctx context.Context, h journal.Hash) ([]byte, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if d, ok := j.objects[h]; ok {
@@ -96,10 +96,10 @@ func (j *memoryJournal) Get(ctx context.Context, h session.Hash) ([]byte, error)
 	return nil, fs.ErrNotExist
 }
 
-func (j *memoryJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(session.Hash) bool) error {
+func (j *memoryJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(journal.Hash) bool) error {
 	j.records = slices.Collect(records)
 	return nil
 }
 
-func (j *memoryJournal) Describe(ctx context.Context, e session.Entry) error { j.entry = e; return nil }
+func (j *memoryJournal) Describe(ctx context.Context, e journal.Entry) error { j.entry = e; return nil }
 func (j *memoryJournal) Close() error                                        { return nil }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -56,7 +57,7 @@ func varied(t testing.TB) [][]byte {
 // survives opens a session of any records, and uses all that a host may call.
 func survives(t testing.TB, records [][]byte) {
 	ctx, store := t.Context(), newMemory()
-	store.sessions["x"] = &memoryJournal{records: records, objects: map[session.Hash][]byte{}}
+	store.sessions["x"] = &memoryJournal{records: records, objects: map[journal.Hash][]byte{}}
 	if _, _, err := session.Read(ctx, store, "x"); err != nil {
 		return // no record says that this is a session
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/ondisk"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -53,7 +55,7 @@ func openKilled(t *testing.T, dir string, r *rand.Rand) *session.Session {
 	})
 	l, err := aycoder.New(script.New(step).With(script.WithLoop(true)), aycoder.WithTools(list...), aycoder.WithApprover(verdict(aycoder.Allow())))
 	require.NoError(t, err)
-	store, err := session.Dir(filepath.Join(dir, "sessions"))
+	store, err := journal.Dir(filepath.Join(dir, "sessions"))
 	require.NoError(t, err)
 	s, err := session.Continue(t.Context(), store, dir, l, session.WithFiles(files), session.WithDir(dir))
 	require.NoError(t, err)
@@ -111,7 +113,7 @@ func TestSessionKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
 	}
-	onDisk(t)
+	ondisk.Use(t)
 	kills := 20
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
 		kills = n
@@ -142,7 +144,7 @@ func TestSessionKilled(t *testing.T) {
 
 		s := openKilled(t, dir, rand.New(rand.NewPCG(1, 2)))
 		for _, d := range s.Damage() {
-			damage, ok := errors.AsType[*session.DamageError](d)
+			damage, ok := errors.AsType[*journal.DamageError](d)
 			require.True(t, ok && damage.Torn, "%v", d)
 		}
 		require.NoError(t, aycoder.CheckHistory(s.View().Messages(s.Head())))

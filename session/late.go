@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
 )
 
@@ -29,13 +30,13 @@ func WithLateCreate() Option {
 // nothing follows. Once an object is only in memory, no more records are taken: none must name an object that the
 // journal does not have.
 type depot struct {
-	store Store
+	store journal.Store
 	id    string
 	spare bool // see WithoutStopping
 
 	mu      sync.Mutex
-	journal Journal  // nil until something is stored
-	held    [][]byte // records that have not been stored
+	journal journal.Journal // nil until something is stored
+	held    [][]byte        // records that have not been stored
 	closed  bool
 	failed  error // why an object is only in memory
 	memory  snapshot.Memory
@@ -59,12 +60,12 @@ func (d *depot) hold(records [][]byte) bool {
 }
 
 // create returns the journal. The mutex is held.
-func (d *depot) create(ctx context.Context) (_ Journal, err error) {
+func (d *depot) create(ctx context.Context) (_ journal.Journal, err error) {
 	switch {
 	case d.closed:
-		err = &JournalError{Op: "create", Session: d.id, Err: fs.ErrClosed}
+		err = &journal.OpError{Op: "create", Session: d.id, Err: fs.ErrClosed}
 	case d.journal == nil:
-		var made Journal
+		var made journal.Journal
 		if made, err = d.store.Create(ctx, d.id); err == nil {
 			d.journal = made
 		}
@@ -98,14 +99,14 @@ func (d *depot) append(ctx context.Context, durable bool, records [][]byte) erro
 }
 
 // now returns the journal, or nil if nothing is stored.
-func (d *depot) now() Journal {
+func (d *depot) now() journal.Journal {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.journal
 }
 
 // whole returns the journal, or nil if it does not have all records yet.
-func (d *depot) whole() Journal {
+func (d *depot) whole() journal.Journal {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.held) > 0 {
@@ -115,7 +116,7 @@ func (d *depot) whole() Journal {
 }
 
 // Put implements [snapshot.Objects].
-func (d *depot) Put(ctx context.Context, hash Hash, data []byte) error {
+func (d *depot) Put(ctx context.Context, hash journal.Hash, data []byte) error {
 	d.mu.Lock()
 	j, err := d.create(ctx)
 	d.mu.Unlock()
@@ -135,7 +136,7 @@ func (d *depot) Put(ctx context.Context, hash Hash, data []byte) error {
 }
 
 // Get implements [snapshot.Objects].
-func (d *depot) Get(ctx context.Context, hash Hash) ([]byte, error) {
+func (d *depot) Get(ctx context.Context, hash journal.Hash) ([]byte, error) {
 	data, err := d.memory.Get(ctx, hash)
 	if j := d.now(); err != nil && j != nil {
 		return j.Get(ctx, hash)

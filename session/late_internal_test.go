@@ -12,20 +12,23 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/background"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
 // fullStore cannot create a session.
-type fullStore struct{ Store }
+type fullStore struct{ journal.Store }
 
-func (fullStore) Create(context.Context, string) (Journal, error) { return nil, errors.New("full") }
+func (fullStore) Create(context.Context, string) (journal.Journal, error) {
+	return nil, errors.New("full")
+}
 
 // A note that cannot be stored is not lost without an error.
 func TestLateNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loop, err := aycoder.New(script.New(script.Say("Hello.")))
 		require.NoError(t, err)
-		s, err := New(t.Context(), fullStore{Memory()}, loop, WithLateCreate())
+		s, err := New(t.Context(), fullStore{journal.Memory()}, loop, WithLateCreate())
 		require.NoError(t, err)
 		g, err := background.New()
 		require.NoError(t, err)
@@ -45,14 +48,14 @@ func TestLateNote(t *testing.T) {
 // An object that is stored before something is said is gone with the session if nothing follows.
 func TestLateJournalPut(t *testing.T) {
 	dir := t.TempDir()
-	store, err := Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	j := &depot{store: store, id: newID()}
 	require.True(t, j.hold([][]byte{[]byte(`{"a":1}`)}))
-	_, err = j.Get(t.Context(), HashOf([]byte("text")))
+	_, err = j.Get(t.Context(), journal.HashOf([]byte("text")))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.NoError(t, j.Put(t.Context(), HashOf([]byte("text")), []byte("text")))
-	data, err := j.Get(t.Context(), HashOf([]byte("text")))
+	require.NoError(t, j.Put(t.Context(), journal.HashOf([]byte("text")), []byte("text")))
+	data, err := j.Get(t.Context(), journal.HashOf([]byte("text")))
 	require.NoError(t, err)
 	require.Equal(t, "text", string(data))
 	require.True(t, j.hold([][]byte{[]byte(`{"b":2}`)}), "nothing has been said yet")

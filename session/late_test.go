@@ -11,24 +11,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
 
 // brokenStore fails to create sessions as long as it has an error.
 type brokenStore struct {
-	session.Store
+	journal.Store
 	err error
 }
 
-func (s *brokenStore) Create(ctx context.Context, id string) (session.Journal, error) {
+func (s *brokenStore) Create(ctx context.Context, id string) (journal.Journal, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	return s.Store.Create(ctx, id)
 }
 
-func lateSession(t *testing.T, store session.Store, opts ...session.Option) *session.Session {
+func lateSession(t *testing.T, store journal.Store, opts ...session.Option) *session.Session {
 	t.Helper()
 	loop, err := aycoder.New(script.New(script.Say("Hello.")).With(script.WithLoop(true)))
 	require.NoError(t, err)
@@ -71,7 +72,7 @@ func TestLateCreateLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			store, err := session.Dir(dir)
+			store, err := journal.Dir(dir)
 			require.NoError(t, err)
 			s := lateSession(t, store)
 			require.NoError(t, do(s))
@@ -85,7 +86,7 @@ func TestLateCreateLeavesNothing(t *testing.T) {
 // A title that was set before the first message is in the session when it is opened again, and so is every message.
 func TestLateCreateBegins(t *testing.T) {
 	dir := t.TempDir()
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	s := lateSession(t, store)
 	require.NoError(t, s.SetTitle(t.Context(), "A title"))
@@ -115,7 +116,7 @@ func TestLateCreateBegins(t *testing.T) {
 // If the store cannot create the session, the run ends with that error, and the next one works once the store does.
 func TestLateCreateFails(t *testing.T) {
 	dir := t.TempDir()
-	kept, err := session.Dir(dir)
+	kept, err := journal.Dir(dir)
 	require.NoError(t, err)
 	full := errors.New("the disk is full")
 	store := &brokenStore{Store: kept, err: full}
@@ -135,7 +136,7 @@ func TestLateCreateFails(t *testing.T) {
 // A fork is created when it takes over the messages.
 func TestLateFork(t *testing.T) {
 	dir := t.TempDir()
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	s := lateSession(t, store)
 	defer s.Close()
@@ -148,14 +149,14 @@ func TestLateFork(t *testing.T) {
 }
 
 // secondFails is a store whose journals fail to append for the second time.
-type secondFails struct{ session.Store }
+type secondFails struct{ journal.Store }
 
 type secondFailing struct {
-	session.Journal
+	journal.Journal
 	appended bool
 }
 
-func (s secondFails) Create(ctx context.Context, id string) (session.Journal, error) {
+func (s secondFails) Create(ctx context.Context, id string) (journal.Journal, error) {
 	j, err := s.Store.Create(ctx, id)
 	return &secondFailing{Journal: j}, err
 }
@@ -170,7 +171,7 @@ func (j *secondFailing) Append(ctx context.Context, durable bool, records ...[]b
 
 // A session that could not be made leaves nothing, also if a part of it is in the store by then.
 func TestLateImportLeavesNothing(t *testing.T) {
-	kept, err := session.Dir(t.TempDir())
+	kept, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s := lateSession(t, kept)
 	require.NoError(t, runOnce(t, s, "hi"))
@@ -178,7 +179,7 @@ func TestLateImportLeavesNothing(t *testing.T) {
 	require.NoError(t, s.View().WriteJSON(&doc))
 	require.NoError(t, s.Close())
 	dir := t.TempDir()
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	_, err = session.Import(t.Context(), secondFails{store}, saysNothing{}, &doc, session.WithLateCreate())
 	require.ErrorContains(t, err, "full")
@@ -190,7 +191,7 @@ func TestLateImportLeavesNothing(t *testing.T) {
 // A session in which nothing was said cannot become smaller.
 func TestLateTrim(t *testing.T) {
 	dir := t.TempDir()
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	s := lateSession(t, store)
 	require.NoError(t, s.Trim(t.Context()))
@@ -213,7 +214,7 @@ func (saysNothing) Run(_ context.Context, in aycoder.Input, opts ...aycoder.RunO
 
 // A run that cannot be stored at its end is not lost without an error.
 func TestLateCreateOfWholeRun(t *testing.T) {
-	kept, err := session.Dir(t.TempDir())
+	kept, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	full := errors.New("full")
 	s, err := session.New(t.Context(), &brokenStore{kept, full}, saysNothing{}, session.WithLateCreate())

@@ -23,6 +23,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -112,7 +113,7 @@ func TestMemoryOfLongSession(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_TURNS")); err == nil {
 		turns = n
 	}
-	store, err := session.Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	m := &talker{turns: each, forget: true}
 	loop, keep := longTalk(t, m, looker(t, 500), 8_000)
@@ -164,7 +165,7 @@ func TestRequestsOfLongSession(t *testing.T) {
 		short    int // histories with outlines
 		again    int // prompts that came a second time, after an Undo
 	}
-	drive := func(t *testing.T, store session.Store, reopen, whole bool) (out outcome) {
+	drive := func(t *testing.T, store journal.Store, reopen, whole bool) (out outcome) {
 		m := &talker{turns: 9}
 		look := looker(t, 2000)
 		loop, keep := longTalk(t, m, look, 8_000)
@@ -238,7 +239,7 @@ func TestRequestsOfLongSession(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			store, err := session.Dir(t.TempDir())
+			store, err := journal.Dir(t.TempDir())
 			require.NoError(t, err)
 			got := drive(t, store, c.reopen, c.whole)
 			for i := range want.requests {
@@ -257,7 +258,7 @@ func TestRequestsOfLongSession(t *testing.T) {
 // Nodes that no request needs are read from the records. They look as they do to another process, which has all
 // of them, and so do exports, copies, and the conversation after an Undo.
 func TestReleasedNodesAreReadAgain(t *testing.T) {
-	store, err := session.Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	m := &talker{turns: 9}
 	loop, keep := longTalk(t, m, looker(t, 2000), 8_000)
@@ -359,7 +360,7 @@ func encodedAll(t *testing.T, messages []*aycoder.Message) []string {
 // journal is opened again, and the run in it goes on.
 func TestCompactionIsDurable(t *testing.T) {
 	dir := t.TempDir()
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	m := &talker{turns: 12}
 	look := looker(t, 2000)
@@ -409,7 +410,7 @@ func TestCompactionIsDurable(t *testing.T) {
 		rest := lines[min(i+1, len(lines)-1)] // half of it is written
 		require.NoError(t, os.WriteFile(filepath.Join(killed, s.ID(), "journal.jsonl"),
 			append(bytes.Join(lines[:i+1], nil), rest[:len(rest)/2]...), 0o600))
-		store, err := session.Dir(killed)
+		store, err := journal.Dir(killed)
 		require.NoError(t, err)
 		again := &talker{turns: m.turns, answered: answered, requests: slices.Clone(m.requests[:answered])}
 		loop, keep := longTalk(t, again, look, 8_000)
@@ -449,7 +450,7 @@ func TestCompactionIsDurable(t *testing.T) {
 // If they are gone, the history stays valid and says so; a run does not go on with less than there was.
 func TestMessagesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	m := &talker{turns: 4}
 	loop, _ := longTalk(t, m, looker(t, 500), 200_000)
@@ -495,7 +496,7 @@ func TestMessagesAreReadAgain(t *testing.T) {
 	asked := len(m.requests)
 	for _, err = range s.Run(t.Context(), aycoder.Input{Prompt: "go on"}) {
 	}
-	_, ok := errors.AsType[*session.JournalError](err)
+	_, ok := errors.AsType[*journal.OpError](err)
 	require.True(t, ok, "%v", err)
 	require.Len(t, m.requests, asked)
 	_ = s.Close() // the journal was changed

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -17,7 +18,7 @@ import (
 // arrive once and in order, also when the session is opened again in between.
 func TestMessagesBetweenAgents(t *testing.T) {
 	const agents, rounds = 8, 20
-	store := session.Memory()
+	store := journal.Memory()
 	s, err := session.New(t.Context(), store, parrot{new(int)})
 	require.NoError(t, err)
 	name := func(i int) string { return fmt.Sprint("agent", i) }

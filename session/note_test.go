@@ -13,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/internal/original"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -34,7 +35,7 @@ func TestSummaryOfAnEndedRun(t *testing.T) {
 					require.NoError(t, err)
 					loop, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware))
 					require.NoError(t, err)
-					store, err := session.Dir(dir)
+					store, err := journal.Dir(dir)
 					require.NoError(t, err)
 					var opts []session.Option
 					if outlines {
@@ -99,7 +100,7 @@ func outlined(t *testing.T, next func(m aycoder.ModelClient, keep *compaction.Co
 	require.NoError(t, err)
 	loop, err := aycoder.New(m, aycoder.WithTools(look), aycoder.WithContextMiddleware(keep.Middleware))
 	require.NoError(t, err)
-	store, err := session.Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s := inNextProcess(t, store, nil, loop, keep)
 	for n := range 8 {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
 )
 
@@ -20,7 +21,7 @@ import (
 // the others theirs with [Branch.SetAgent]. [Session.Damage] returns the records that cannot be
 // read, and [Session.Changes] what is not as it was. A run that was suspended, or that its process did
 // not end, is in [Branch.Pending].
-func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts ...Option) (*Session, error) {
+func Open(ctx context.Context, store journal.Store, id string, agent aycoder.Agent, opts ...Option) (*Session, error) {
 	s, err := newSession(store, agent, opts)
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
@@ -60,7 +61,7 @@ func Open(ctx context.Context, store Store, id string, agent aycoder.Agent, opts
 
 // Read returns the present snapshot of a session, which another process may be writing. The errors
 // say which records could not be read.
-func Read(ctx context.Context, store Store, id string) (*View, []error, error) {
+func Read(ctx context.Context, store journal.Store, id string) (*View, []error, error) {
 	s, err := readSession(ctx, store, id)
 	if err == nil {
 		err = s.journal.close()
@@ -72,7 +73,7 @@ func Read(ctx context.Context, store Store, id string) (*View, []error, error) {
 }
 
 // readSession reads a session. Its journal is open for reading.
-func readSession(ctx context.Context, store Store, id string) (*Session, error) {
+func readSession(ctx context.Context, store journal.Store, id string) (*Session, error) {
 	s := &Session{id: id, branches: map[string]*Branch{}, config: config{clock: aycoder.SystemClock()}}
 	j, err := store.Open(ctx, id, false)
 	if err != nil {
@@ -141,7 +142,7 @@ func (l *loader) load(ctx context.Context) error {
 		if err == nil {
 			err = l.line(rec, position)
 		}
-		if damage, ok := errors.AsType[*DamageError](err); ok {
+		if damage, ok := errors.AsType[*journal.DamageError](err); ok {
 			s.damage = append(s.damage, damage)
 			for _, run := range l.open {
 				run.damaged = run.damaged || isLoss(damage)
@@ -153,7 +154,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	if s.tree == nil {
-		return &JournalError{Op: "open", Session: s.id, Err: errNoHeader}
+		return &journal.OpError{Op: "open", Session: s.id, Err: errNoHeader}
 	}
 	for _, run := range l.open {
 		run.damaged = run.damaged || lossy
@@ -167,13 +168,13 @@ func (l *loader) load(ctx context.Context) error {
 }
 
 // isLoss reports whether a record that had been acknowledged is damaged.
-func isLoss(damage error) bool { return !damage.(*DamageError).Torn }
+func isLoss(damage error) bool { return !damage.(*journal.DamageError).Torn }
 
 // line takes one record.
-func (l *loader) line(rec located, position int) error {
-	s, line := l.session, rec.line
+func (l *loader) line(rec journal.Located, position int) error {
+	s, line := l.session, rec.Line
 	bad := func(err error) error {
-		return &DamageError{JournalError: &JournalError{Op: "open", Session: s.id, Err: err}, Record: position}
+		return &journal.DamageError{OpError: &journal.OpError{Op: "open", Session: s.id, Err: err}, Record: position}
 	}
 	if !bytes.HasPrefix(line, []byte(`{"t":`)) {
 		if err := l.fact(rec); err != nil {
@@ -181,7 +182,7 @@ func (l *loader) line(rec located, position int) error {
 		}
 		return nil
 	}
-	r := record{place: rec.place}
+	r := record{place: rec.Place}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return bad(err)
 	}
@@ -286,9 +287,9 @@ func (run *openRun) part(n int64, r *record) json.RawMessage {
 }
 
 // fact takes a fact of a run.
-func (l *loader) fact(rec located) error {
+func (l *loader) fact(rec journal.Located) error {
 	var f aycoder.FactRecord
-	if err := json.Unmarshal(rec.line, &f); err != nil {
+	if err := json.Unmarshal(rec.Line, &f); err != nil {
 		return err
 	}
 	number, err := strconv.ParseInt(f.Run, 10, 64)
@@ -299,12 +300,12 @@ func (l *loader) fact(rec located) error {
 	run.facts, run.seq = append(run.facts, f.Fact), f.Seq
 	switch f := f.Fact.(type) {
 	case *aycoder.MessageDone:
-		run.answer, run.by = answerOf(f), &record{seq: run.seq, place: rec.place}
+		run.answer, run.by = answerOf(f), &record{seq: run.seq, place: rec.Place}
 	case *aycoder.ToolDone:
 		run.unsure = run.unsure || f.ID != "" // without an id, it says only what was spent
 	}
-	if _, seq, part := factPart(rec.line); part != nil {
-		run.parts[seq] = carriedPart{part, &record{seq: seq, place: rec.place}}
+	if _, seq, part := factPart(rec.Line); part != nil {
+		run.parts[seq] = carriedPart{part, &record{seq: seq, place: rec.Place}}
 	}
 	return nil
 }
@@ -346,7 +347,7 @@ func (l *loader) node(r *record) error {
 			r.needs(run.by)
 		}
 		m, err := r.Message.message(func(n int64) json.RawMessage { return run.part(n, r) })
-		r.placed(r.place.at, int(r.place.size)-lineExtra)
+		r.placed(r.place)
 		if m == nil {
 			s.apply(&record{Kind: kindNode, ID: r.ID, Parent: r.Parent, Branch: r.Branch, At: r.At, lost: true})
 			return err
@@ -382,8 +383,8 @@ func runRef(number int64) string { return strconv.FormatInt(number, 10) }
 // Continue opens the session of a directory that was used last, or starts one if there is none. The
 // directory is that of [WithDir], which need not be among opts. Sessions that are open in another
 // process are passed over.
-func Continue(ctx context.Context, store Store, dir string, agent aycoder.Agent, opts ...Option) (*Session, error) {
-	var found []Entry
+func Continue(ctx context.Context, store journal.Store, dir string, agent aycoder.Agent, opts ...Option) (*Session, error) {
+	var found []journal.Entry
 	for e, err := range store.List(ctx) {
 		if err != nil {
 			return nil, err
@@ -392,7 +393,7 @@ func Continue(ctx context.Context, store Store, dir string, agent aycoder.Agent,
 			found = append(found, e)
 		}
 	}
-	slices.SortFunc(found, func(a, b Entry) int { return b.Used.Compare(a.Used) })
+	slices.SortFunc(found, func(a, b journal.Entry) int { return b.Used.Compare(a.Used) })
 	for _, e := range found {
 		s, err := Open(ctx, store, e.ID, agent, opts...)
 		if err == nil && s.entry.Dir == dir {
@@ -401,7 +402,7 @@ func Continue(ctx context.Context, store Store, dir string, agent aycoder.Agent,
 		if err == nil {
 			err = s.Close()
 		}
-		_, busy := errors.AsType[*BusyError](err)
+		_, busy := errors.AsType[*journal.BusyError](err)
 		killed := errors.Is(err, errNoHeader) || errors.Is(err, fs.ErrNotExist) // when it was made, or removed
 		if err != nil && !busy && !killed {
 			return nil, err

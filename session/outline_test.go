@@ -10,13 +10,14 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
 
 // inNextProcess opens a session again, or makes one if s is nil.
-func inNextProcess(t *testing.T, store session.Store, s *session.Session, a aycoder.Agent, keep *compaction.Compactor) *session.Session {
+func inNextProcess(t *testing.T, store journal.Store, s *session.Session, a aycoder.Agent, keep *compaction.Compactor) *session.Session {
 	t.Helper()
 	with := session.WithCompactor(keep)
 	if s == nil {
@@ -44,7 +45,7 @@ func TestOutlinesStayUntrusted(t *testing.T) {
 				return r, nil
 			}, aycoder.WithEffect(aycoder.EffectReadOnly))
 			require.NoError(t, err)
-			store, err := session.Dir(t.TempDir())
+			store, err := journal.Dir(t.TempDir())
 			require.NoError(t, err)
 			var s *session.Session
 			process := func(steps ...script.Step) (*policy.Policy, *compaction.Compactor) {
@@ -99,7 +100,7 @@ func TestOutlinesStayUntrusted(t *testing.T) {
 func TestOutlinesKeepCommands(t *testing.T) {
 	for _, command := range []bool{false, true} {
 		t.Run(fmt.Sprint(command), func(t *testing.T) {
-			store, err := session.Dir(t.TempDir())
+			store, err := journal.Dir(t.TempDir())
 			require.NoError(t, err)
 			var s *session.Session
 			asked := ""
@@ -150,7 +151,7 @@ func TestOutlinesKeepCommands(t *testing.T) {
 func TestCompactPanics(t *testing.T) {
 	loop, err := aycoder.New(script.New(script.Say("ok"), script.Say("ok")))
 	require.NoError(t, err)
-	s, err := session.New(t.Context(), session.Memory(), loop)
+	s, err := session.New(t.Context(), journal.Memory(), loop)
 	require.NoError(t, err)
 	say(t, s, 1)
 	head := s.Head()

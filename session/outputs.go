@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/whole"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
 )
 
@@ -19,16 +20,16 @@ const maxOutputs = 64 << 20
 // keptOutput is the whole output of a call, of which the conversation has only a part. It is an object.
 // Only a key that is recorded leads to one: other objects are contents of files, with their secrets.
 type keptOutput struct {
-	Key  string `json:"key"`
-	Hash Hash   `json:"hash"`
-	Size int64  `json:"size"`
+	Key  string       `json:"key"`
+	Hash journal.Hash `json:"hash"`
+	Size int64        `json:"size"`
 }
 
 // outputs are the outputs that a session keeps, the oldest first.
 type outputs struct {
 	list []*keptOutput
 	size int64
-	gone []Hash // those that made room, and may not be removed yet
+	gone []journal.Hash // those that made room, and may not be removed yet
 }
 
 // add adds an output. The oldest ones make room for it.
@@ -58,7 +59,7 @@ type outputStore struct{ *Session }
 // Put implements [whole.Store].
 func (s outputStore) Put(ctx context.Context, key string, data []byte) error {
 	object := append([]byte("output "+key+" of session "+s.id+"\n"), data...)
-	k := &keptOutput{Key: key, Hash: HashOf(object), Size: int64(len(object))}
+	k := &keptOutput{Key: key, Hash: journal.HashOf(object), Size: int64(len(object))}
 	remover, removes := s.journal.now().(remover)
 	s.mu.Lock()
 	err := s.usable("keep an output")
@@ -108,9 +109,9 @@ func (s outputStore) Get(ctx context.Context, key string) ([]byte, error) {
 	return []byte(rest), nil
 }
 
-// A remover is a [Journal] that can remove an object.
+// A remover is a [journal.Journal] that can remove an object.
 type remover interface {
-	Remove(ctx context.Context, hash Hash) error
+	Remove(ctx context.Context, hash journal.Hash) error
 }
 
 // outputsOn returns the outputs to which some nodes point.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 )
 
 type nobody struct{}
@@ -24,11 +25,11 @@ func (nobody) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq
 }
 
 // plainStore has journals that cannot remove objects.
-type plainStore struct{ Store }
+type plainStore struct{ journal.Store }
 
-func (s plainStore) Create(ctx context.Context, id string) (Journal, error) {
+func (s plainStore) Create(ctx context.Context, id string) (journal.Journal, error) {
 	j, err := s.Store.Create(ctx, id)
-	return struct{ Journal }{j}, err
+	return struct{ journal.Journal }{j}, err
 }
 
 // A session keeps a bounded number of bytes of outputs, also after it was opened again. The oldest
@@ -41,7 +42,7 @@ func TestOutputsAreBounded(t *testing.T) {
 	for _, name := range []string{"dir", "cannot remove"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			store, err := Dir(dir)
+			store, err := journal.Dir(dir)
 			require.NoError(t, err)
 			if name != "dir" {
 				store = plainStore{store}
@@ -88,7 +89,7 @@ func TestOutputsAreBounded(t *testing.T) {
 			s, err = Open(t.Context(), store, s.ID(), nobody{})
 			require.NoError(t, err)
 			require.Equal(t, want, held())
-			if sizer, ok := store.(Sizer); ok {
+			if sizer, ok := store.(journal.Sizer); ok {
 				total, err := sizer.Size(t.Context(), s.ID())
 				require.NoError(t, err)
 				require.Less(t, total, int64(maxOutputs))
@@ -104,11 +105,11 @@ func TestOutputsAreBounded(t *testing.T) {
 // An object that is not an output, such as the content of a file with secrets, is not returned as one,
 // whatever name it is asked for by.
 func TestOutputsAreNotFiles(t *testing.T) {
-	s, err := New(t.Context(), Memory(), nobody{})
+	s, err := New(t.Context(), journal.Memory(), nobody{})
 	require.NoError(t, err)
 	defer s.Close()
 	secret := []byte("output out_0123456789abcdef of session " + s.ID() + "\npassword")
-	hash := HashOf(secret)
+	hash := journal.HashOf(secret)
 	require.NoError(t, s.journal.Put(t.Context(), hash, secret))
 	for _, key := range []string{string(hash), "out_0123456789abcdef", "objects/" + string(hash), ""} {
 		_, err := outputStore{s}.Get(t.Context(), key)

@@ -16,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/ondisk"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -60,7 +62,7 @@ func outsideAgent(t testing.TB, declared bool) *aycoder.Loop {
 }
 
 func openOutside(t testing.TB, dir string) *session.Session {
-	store, err := session.Dir(filepath.Join(dir, "sessions"))
+	store, err := journal.Dir(filepath.Join(dir, "sessions"))
 	require.NoError(t, err)
 	s, err := session.Continue(t.Context(), store, dir, outsideAgent(t, true), session.WithDir(dir))
 	require.NoError(t, err)
@@ -123,7 +125,7 @@ func TestOutsideCallsKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process does not kill itself there")
 	}
-	onDisk(t)
+	ondisk.Use(t)
 	runs := 3
 	if timed.Reduced(t) {
 		runs = 1

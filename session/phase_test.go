@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -266,7 +267,7 @@ func TestJournalFails(t *testing.T) {
 				s, err := session.New(t.Context(), store, agent(t, script.Reply(call("look", "a"), call("write", "b")), script.Say("done")), opts...)
 				require.NoError(t, err)
 				j := store.sessions[s.ID()]
-				j.limit, j.fail = limit, &session.JournalError{Op: "append to", Session: s.ID(), Err: full}
+				j.limit, j.fail = limit, &journal.OpError{Op: "append to", Session: s.ID(), Err: full}
 				var failed error
 				var res aycoder.Result
 				for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
@@ -279,7 +280,7 @@ func TestJournalFails(t *testing.T) {
 					require.Equal(t, "done", res.Text())
 					require.Equal(t, asJSON(t, res.Messages), asJSON(t, s.View().Messages(s.Head())))
 				} else {
-					_, ok := errors.AsType[*session.JournalError](failed)
+					_, ok := errors.AsType[*journal.OpError](failed)
 					require.True(t, ok, "%v", failed)
 					_, err = s.Undo(t.Context())
 					require.ErrorIs(t, err, full)

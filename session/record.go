@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
 )
 
@@ -76,7 +77,7 @@ type record struct {
 
 	line    []byte           // of a fact
 	seq     int64            // of a fact
-	place   place            // in the journal, if its records can be read again
+	place   journal.Place    // in the journal, if its records can be read again
 	first   *record          // of a node: the first fact that has a part of it
 	message *aycoder.Message // of a node
 	answer  *Answer          // of a node, if the fact of its run has it
@@ -150,14 +151,12 @@ func (r *record) encode() ([]byte, error) {
 	return line, nil
 }
 
-// placed notes where the record is. It returns the place of the next one.
-func (r *record) placed(at int64, size int) (next int64) {
-	next = at + int64(size+lineExtra)
+// placed notes where the record is.
+func (r *record) placed(p journal.Place) {
 	if r.first != nil {
-		at = r.first.place.at
+		p = journal.Place{At: r.first.place.At, Size: p.At + p.Size - r.first.place.At}
 	}
-	r.place, r.first = place{at, next - at}, nil
-	return next
+	r.place, r.first = p, nil
 }
 
 // needs notes that a fact, which may be nil, has a part of the node.

@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -63,7 +64,7 @@ func latestOnly(t *testing.T, files *snapshot.Files, steps ...script.Step) *ayco
 
 // The files of nodes stay known, and their contents in the store, also if no request needs the messages.
 func TestFilesOfReleasedNodes(t *testing.T) {
-	store, err := session.Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	dir := t.TempDir()
 	ws, err := workspace.Open(dir)
@@ -148,7 +149,7 @@ func TestReleasedMessagesAreNeededAgain(t *testing.T) {
 		"all":            func(int) bool { return true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, err := session.Dir(t.TempDir())
+			store, err := journal.Dir(t.TempDir())
 			require.NoError(t, err)
 			n := &needs{func(int) bool { return false }}
 			s, err := session.New(t.Context(), store, caller(t), session.WithCompactor(n))
@@ -177,7 +178,7 @@ func TestReleasedMessagesAreNeededAgain(t *testing.T) {
 
 // Messages that are gone from the store say so, and a model may get them.
 func TestReleasedMessagesAreGone(t *testing.T) {
-	store, err := session.Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s, err := session.New(t.Context(), store, caller(t), session.WithCompactor(&needs{func(int) bool { return false }}))
 	require.NoError(t, err)
@@ -199,7 +200,7 @@ func TestReleasedMessagesAreGone(t *testing.T) {
 
 // A run that continues at a call whose message was released adds an output, as it does at any other call.
 func TestRunAtReleasedCall(t *testing.T) {
-	store, err := session.Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s, err := session.New(t.Context(), store, caller(t), session.WithCompactor(&needs{func(int) bool { return false }}))
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // resume makes each run that has not ended the pending run of its branch. If the crash came between
@@ -33,7 +34,7 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 		a := &activeRun{branch: b, number: number, id: run.id, answer: run.answer}
 		records, err := a.nodes(state.Messages()[min(known, len(state.Messages())):])
 		if err != nil {
-			return &JournalError{Op: "open", Session: s.id, Err: err}
+			return &journal.OpError{Op: "open", Session: s.id, Err: err}
 		}
 		if state.End() == "" || state.End() == aycoder.EndSuspended {
 			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, Calls: state.OpenCalls(), State: state}

@@ -9,6 +9,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/whole"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
 )
 
@@ -266,7 +267,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		a.seq++
 		fact := &record{seq: a.seq}
 		if fact.line, err = (aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}).MarshalJSON(); err != nil {
-			return &JournalError{Op: "append to", Session: s.id, Err: err}
+			return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 		}
 		records = append(records, fact)
 		if p := carried(rec.Fact); p != nil {
@@ -286,7 +287,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 	}
 	nodes, err := a.nodes(rec.State.Messages()[a.known:])
 	if err != nil {
-		return &JournalError{Op: "append to", Session: s.id, Err: err}
+		return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 	}
 	if n := len(nodes); n > 0 {
 		_, err := b.addFiles(ctx, nodes[n-1])
@@ -294,7 +295,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 			err = b.tellShown(ctx, outputsOf(nodes))
 		}
 		if err != nil {
-			return &JournalError{Op: "append to", Session: s.id, Err: err}
+			return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 		}
 		nodes[n-1].Steps = a.ledger.Unsaved()
 	}
@@ -458,7 +459,7 @@ func (b *Branch) settle(ctx context.Context) error {
 	a := &activeRun{branch: b, number: b.number, id: b.pending.Run}
 	records, err := a.nodes(state.Messages()[known:])
 	if err != nil {
-		return &JournalError{Op: "append to", Session: s.id, Err: err}
+		return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 	}
 	if err = b.recallShown(ctx); err == nil && len(records) > 0 {
 		err = b.tellShown(ctx, outputsOf(records))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -27,7 +29,7 @@ type Session struct {
 	*Branch
 
 	id     string
-	store  Store
+	store  journal.Store
 	config config
 	shown  atomic.Pointer[View]
 
@@ -35,7 +37,7 @@ type Session struct {
 	tree     *tree
 	journal  *depot
 	source   *source // of the messages, or nil if they are in memory
-	entry    Entry
+	entry    journal.Entry
 	branches map[string]*Branch
 	runs     int64        // the number of the last run
 	start    *startRecord // the last one that was recorded
@@ -94,7 +96,7 @@ func WithSync(s Sync) Option {
 // WithoutStopping makes runs go on in memory if the journal fails, for example because the disk is
 // full. [Session.Err] then returns the error, and nothing more is recorded. Contents of files are kept
 // in memory, up to 64 MiB, so that Checkout still takes the files back. Default: the run ends
-// with a [*JournalError], and all later commands return it.
+// with a [*journal.OpError], and all later commands return it.
 func WithoutStopping() Option {
 	return func(c *config) error {
 		c.memory = true
@@ -136,7 +138,7 @@ func WithPrices(price func(provider, model string) (aycoder.Price, bool)) Option
 }
 
 // New starts a session in a store. agent answers on its first branch.
-func New(ctx context.Context, store Store, agent aycoder.Agent, opts ...Option) (*Session, error) {
+func New(ctx context.Context, store journal.Store, agent aycoder.Agent, opts ...Option) (*Session, error) {
 	s, err := newSession(store, agent, opts)
 	if err != nil {
 		return nil, fmt.Errorf("new session: %w", err)
@@ -170,12 +172,14 @@ func (s *Session) discard(ctx context.Context) error {
 	s.files.Detach()
 	err := s.journal.close()
 	if s.journal.now() != nil {
-		err = errors.Join(err, ignoreMissing(s.store.Delete(context.WithoutCancel(ctx), s.id)))
+		if gone := s.store.Delete(context.WithoutCancel(ctx), s.id); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }
 
-func newSession(store Store, agent aycoder.Agent, opts []Option) (*Session, error) {
+func newSession(store journal.Store, agent aycoder.Agent, opts []Option) (*Session, error) {
 	s := &Session{store: store, branches: map[string]*Branch{}}
 	s.config.clock, s.config.values = aycoder.SystemClock(), map[string]Value{}
 	err := option.Apply(&s.config, opts)
@@ -199,7 +203,7 @@ func (s *Session) ID() string { return s.id }
 // View returns a snapshot of the tree. It takes no lock, so a display may call it while runs work.
 func (s *Session) View() *View { return s.shown.Load() }
 
-// Damage returns what could not be read when the session was opened: a [*DamageError] for each
+// Damage returns what could not be read when the session was opened: a [*journal.DamageError] for each
 // record. Everything else is there.
 func (s *Session) Damage() []error { return slices.Clone(s.damage) }
 
@@ -366,7 +370,7 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 		}
 		line, err := r.encode()
 		if err != nil {
-			return &JournalError{Op: "append to", Session: s.id, Err: err}
+			return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 		}
 		lines = append(lines, line)
 	}
@@ -384,10 +388,10 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 	}
 	at := int64(0)
 	if s.source != nil {
-		at = s.dirJournal().end()
+		at = s.locator().End()
 	}
 	if err := s.journal.append(ctx, durable, lines); err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, ErrUncertain) {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, journal.ErrUncertain) {
 			return err // nothing is wrong with the journal
 		}
 		s.failed = err
@@ -396,7 +400,9 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 	for i, r := range records {
 		s.used(r)
 		if s.source != nil {
-			at = r.placed(at, len(lines[i]))
+			size := journal.LineSize(lines[i])
+			r.placed(journal.Place{At: at, Size: size})
+			at += size
 		}
 	}
 	return nil
@@ -405,7 +411,7 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 // unbegun returns the error of a session that could not be created, which the next run may be able to, unless it is
 // not known what is in the store. One that goes on in memory does so.
 func (s *Session) unbegun(ctx context.Context, err error) error {
-	uncertain := errors.Is(err, ErrUncertain)
+	uncertain := errors.Is(err, journal.ErrUncertain)
 	if !uncertain && (ctx.Err() != nil || !s.config.memory) {
 		return err
 	}
@@ -454,7 +460,7 @@ func (s *Session) apply(r *record) {
 		if b.fresh != nil {
 			n.values, b.fresh = b.fresh, nil
 		}
-		if r.message != nil && r.place.pack().size > 0 {
+		if r.message != nil && pack(r.place).size > 0 {
 			s.source.put(r.ID, r.place)
 			n.source, n.outline = s.source, outlineOf(r.message)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -77,7 +78,7 @@ func TestAgentsSeeForThemselves(t *testing.T) {
 			"1\nmine\n2\n3\n4\n5\n6\n7\n8 of the user\n9\n10\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDesk(t, "", session.Memory(), t.TempDir())
+			d := newDesk(t, "", journal.Memory(), t.TempDir())
 			d.write("f", tenLines)
 			run(t, d.branch("a", session.Root, readFile("f"), script.Say("read")), "look")
 			run(t, d.branch("b", session.Root, tt.other...), "change")
@@ -89,7 +90,7 @@ func TestAgentsSeeForThemselves(t *testing.T) {
 
 // An agent that has not read a file does not replace it, although another one has read it.
 func TestAgentHasNotRead(t *testing.T) {
-	d := newDesk(t, "", session.Memory(), t.TempDir())
+	d := newDesk(t, "", journal.Memory(), t.TempDir())
 	d.write("f", tenLines)
 	run(t, d.branch("a", session.Root, readFile("f"), script.Say("read")), "look")
 	res := run(t, d.branch("b", session.Root, writeFile("f", "mine\n"), script.Say("done")), "change")
@@ -100,7 +101,7 @@ func TestAgentHasNotRead(t *testing.T) {
 // A checkout of a branch does not change what the agents of other branches were shown, and each of
 // them is still known in the next process, and on a branch that begins where it was shown.
 func TestShownFilesOfBranches(t *testing.T) {
-	store := session.Memory()
+	store := journal.Memory()
 	d := newDesk(t, "", store, t.TempDir())
 	d.write("f", tenLines)
 	for _, name := range []string{"", "a", "b"} {
@@ -142,7 +143,7 @@ func TestShownFilesOfBranches(t *testing.T) {
 // deskOf returns a desk on a store in memory. Its agent reads f, reads it again beside a command,
 // which suspends the run if suspend is set, and writes it with a line more. Before the second
 // reading, the user deletes the line 9.
-func deskOf(t *testing.T, store session.Store, id, dir string, suspend bool) *desk {
+func deskOf(t *testing.T, store journal.Store, id, dir string, suspend bool) *desk {
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
@@ -225,7 +226,7 @@ func TestShownBeforeCrash(t *testing.T) {
 
 // The next process knows what the model of a suspended run was shown in the open turn.
 func TestShownBeforeSuspension(t *testing.T) {
-	store := session.Memory()
+	store := journal.Memory()
 	d := deskOf(t, store, "", t.TempDir(), true)
 	d.write("f", tenLines)
 	run(t, d.s, "round 1")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/workspace"
@@ -35,7 +36,7 @@ func TestSizeOfSession(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	code := source(t)
 	dir, stored := t.TempDir(), t.TempDir()
-	unique := map[session.Hash]int{} // compressed sizes
+	unique := map[journal.Hash]int{} // compressed sizes
 	write := func(n int) {
 		size := 2000 + r.IntN(18000)
 		at := r.IntN(len(code) - size)
@@ -47,7 +48,7 @@ func TestSizeOfSession(t *testing.T) {
 		_, err = w.Write(text)
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
-		unique[session.HashOf(text)] = short.Len()
+		unique[journal.HashOf(text)] = short.Len()
 	}
 	for n := range files {
 		write(n)
@@ -55,7 +56,7 @@ func TestSizeOfSession(t *testing.T) {
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	defer ws.Close()
-	store, err := session.Dir(stored)
+	store, err := journal.Dir(stored)
 	require.NoError(t, err)
 	s, err := session.New(t.Context(), store, parrot{new(int)}, session.WithFiles(snapshot.New(ws)), session.WithSync(session.SyncTurns))
 	require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,24 +17,21 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/journal"
 )
 
-// The messages of a session in a [Dir] or [Memory] store are not held in memory: a long conversation is
+// The messages of a session in a [journal.Dir] or [journal.Memory] store are not held in memory: a long conversation is
 // much larger than what its requests show. A node has the outline of its message, and the source of the
 // session reads the message again from the records. A message that is in use is not read twice.
 
 // source reads messages from the journal of a session, also once the session is closed.
 type source struct {
-	store *dirStore
+	store journal.LineStore
 	id    string
 
 	mu     sync.Mutex
 	places []packedPlace // by the ID of the node
 }
-
-// place is the part of a journal in which the records of a message are. The last of them is that of the
-// node. Those of other messages may be between them.
-type place struct{ at, size int64 }
 
 // packedPlace is a place in 12 bytes: a long session has many of them.
 type packedPlace struct {
@@ -44,63 +40,63 @@ type packedPlace struct {
 }
 
 // pack returns a place as it is held. One that is too large for that gives the zero value.
-func (p place) pack() packedPlace {
-	if p.size > math.MaxUint32 {
+func pack(p journal.Place) packedPlace {
+	if p.Size > math.MaxUint32 {
 		return packedPlace{}
 	}
-	return packedPlace{uint32(p.at), uint32(p.size), uint16(p.at >> 32)}
+	return packedPlace{uint32(p.At), uint32(p.Size), uint16(p.At >> 32)}
 }
 
-func (p packedPlace) place() place { return place{int64(p.high)<<32 | int64(p.low), int64(p.size)} }
+func (p packedPlace) place() journal.Place {
+	return journal.Place{At: int64(p.high)<<32 | int64(p.low), Size: int64(p.size)}
+}
 
 // newSource returns the source of a session, or nil if its store cannot read a single record.
-func newSource(store Store, id string) *source {
-	if s, ok := store.(*dirStore); ok {
+func newSource(store journal.Store, id string) *source {
+	if s, ok := store.(journal.LineStore); ok {
 		return &source{store: s, id: id}
 	}
 	return nil
 }
 
-// dirJournal returns the journal of a session that has a source.
-func (s *Session) dirJournal() *dirJournal {
-	return s.journal.now().(*dirJournal)
-}
+// locator returns the journal of a session that has a source.
+func (s *Session) locator() journal.Locator { return s.journal.now().(journal.Locator) }
 
 // stored yields the records of the journal as they are stored.
-func (s *Session) stored(ctx context.Context) iter.Seq2[located, error] {
+func (s *Session) stored(ctx context.Context) iter.Seq2[journal.Located, error] {
 	if s.source != nil {
-		return s.dirJournal().located(ctx)
+		return s.locator().Located(ctx)
 	}
-	return func(yield func(located, error) bool) {
+	return func(yield func(journal.Located, error) bool) {
 		for line, err := range s.journal.now().Records(ctx) {
-			if !yield(located{line: line}, err) {
+			if !yield(journal.Located{Line: line}, err) {
 				return
 			}
 		}
 	}
 }
 
-func (s *source) place(id ID) place {
+func (s *source) place(id ID) journal.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if int(id) >= len(s.places) {
-		return place{}
+		return journal.Place{}
 	}
 	return s.places[id].place()
 }
 
-func (s *source) put(id ID, p place) {
+func (s *source) put(id ID, p journal.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for int(id) >= len(s.places) {
 		s.places = append(s.places, packedPlace{})
 	}
-	s.places[id] = p.pack()
+	s.places[id] = pack(p)
 }
 
 // find finds the records of a node again, after another process has rewritten them. It returns false if
 // they are where they were.
-func (s *source) find(id ID, was place) bool {
+func (s *source) find(id ID, was journal.Place) bool {
 	if now := s.place(id); now != was {
 		return true
 	}
@@ -113,7 +109,7 @@ func (s *source) find(id ID, was place) bool {
 	s.places = append(found.source.places, s.places[min(len(found.source.places), len(s.places)):]...) // with those of newer nodes
 	s.mu.Unlock()
 	if s.place(id) == was {
-		s.put(id, place{}) // looking for it again is of no use
+		s.put(id, journal.Place{}) // looking for it again is of no use
 		return false
 	}
 	return true
@@ -122,7 +118,7 @@ func (s *source) find(id ID, was place) bool {
 // messageReader reads the messages of nodes one after the other. It has to be closed.
 type messageReader struct {
 	source *source
-	file   diskFile
+	file   journal.File
 	in     *bufio.Reader
 }
 
@@ -152,7 +148,7 @@ func (r *messageReader) load(n *Node) (*aycoder.Message, error) {
 	}
 	rec, err := r.record(n.source, n.ID)
 	if err == nil && rec.lost && !n.Lost {
-		err = journalError("read", n.source.id, fmt.Errorf("message of node %d: %w", n.ID, errLostPart))
+		err = journal.Error("read", n.source.id, fmt.Errorf("message of node %d: %w", n.ID, errLostPart))
 	}
 	if err != nil {
 		return nil, err
@@ -215,44 +211,45 @@ var errNoRecord = errors.New("its record cannot be read")
 func (r *messageReader) record(s *source, id ID) (*record, error) {
 	was := s.place(id)
 	rec, err := r.read(s, id, was)
-	if err != nil && was.size > 0 { // the records may have been rewritten since the file was opened
+	if err != nil && was.Size > 0 { // the records may have been rewritten since the file was opened
 		r.close()
 		was = s.place(id)
 		rec, err = r.read(s, id, was)
 	}
-	if err != nil && was.size > 0 && s.find(id, was) {
+	if err != nil && was.Size > 0 && s.find(id, was) {
 		r.close()
 		rec, err = r.read(s, id, s.place(id))
 	}
 	if err != nil {
-		return nil, journalError("read", s.id, fmt.Errorf("message of node %d: %w", id, err))
+		return nil, journal.Error("read", s.id, fmt.Errorf("message of node %d: %w", id, err))
 	}
 	return rec, nil
 }
 
-func (r *messageReader) read(s *source, id ID, p place) (*record, error) {
-	if p.size == 0 {
+func (r *messageReader) read(s *source, id ID, p journal.Place) (*record, error) {
+	if p.Size == 0 {
 		return nil, errNoRecord
 	}
 	if r.source != s {
 		r.close()
 	}
 	if r.source = s; r.file == nil {
-		err := s.store.start(context.Background(), "read", s.id, func(d disk) (err error) {
-			r.file, err = d.open(s.id+"/"+journalName, os.O_RDONLY)
-			return err
-		})
+		lines, err := s.store.Lines()
+		if err == nil {
+			r.file, err = lines.Open(s.id)
+			err = errors.Join(err, lines.Close())
+		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	var lines []string
-	if section := io.NewSectionReader(r.file, p.at, p.size); r.in == nil {
-		r.in = bufio.NewReaderSize(section, int(min(p.size, 64<<10)))
+	if section := io.NewSectionReader(r.file, p.At, p.Size); r.in == nil {
+		r.in = bufio.NewReaderSize(section, int(min(p.Size, 64<<10)))
 	} else {
 		r.in.Reset(section)
 	}
-	err := readRecords(r.in, func(_ int, line []byte, err error) bool {
+	err := journal.ReadRecords(r.in, func(_ int, line []byte, err error) bool {
 		if err == nil {
 			lines = append(lines, string(line))
 		}

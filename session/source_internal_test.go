@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // silent is an agent that is never asked.
@@ -20,7 +21,7 @@ func (silent) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq
 
 // talked is a session with n messages, which nobody has.
 func talked(t *testing.T, n int) *Session {
-	store, err := Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s, err := New(t.Context(), store, silent{})
 	require.NoError(t, err)
@@ -65,7 +66,7 @@ func TestReadingWhileRecordsAreRewritten(t *testing.T) {
 // A reader that looks for a node again does not forget where nodes are that were added meanwhile.
 func TestFindingWhileNodesAreAdded(t *testing.T) {
 	s := talked(t, 4)
-	wrong, added := place{5, 6}, place{7, 8}
+	wrong, added := journal.Place{At: 5, Size: 6}, journal.Place{At: 7, Size: 8}
 	s.source.put(2, wrong)
 	s.source.put(5, added) // the records that are about to be read do not have it
 	require.True(t, s.source.find(2, wrong))

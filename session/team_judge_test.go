@@ -19,6 +19,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -97,7 +98,7 @@ func (j *teamJudge) event(e teamEvent) {
 
 // judge compares the history, the messages and the files with what is known.
 func (j *teamJudge) judge(ws *workspace.Workspace) {
-	store, err := session.Dir(filepath.Join(j.dir, "sessions"))
+	store, err := journal.Dir(filepath.Join(j.dir, "sessions"))
 	require.NoError(j.t, err)
 	var ids []string
 	for e, err := range store.List(j.t.Context()) {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -301,7 +302,7 @@ func runTeam(dir string, rounds int, log func(teamEvent)) error {
 	}
 	defer ws.Close()
 	files := snapshot.New(ws)
-	store, err := session.Dir(filepath.Join(dir, "sessions"))
+	store, err := journal.Dir(filepath.Join(dir, "sessions"))
 	if err != nil {
 		return err
 	}
@@ -310,7 +311,7 @@ func runTeam(dir string, rounds int, log func(teamEvent)) error {
 		return err
 	}
 	for _, d := range s.Damage() {
-		if damage, ok := errors.AsType[*session.DamageError](d); !ok || !damage.Torn {
+		if damage, ok := errors.AsType[*journal.DamageError](d); !ok || !damage.Torn {
 			return d
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -28,7 +29,7 @@ func suspended(t *testing.T) *session.Session {
 	l, err := aycoder.New(script.New(script.Reply(call("write", "a"))),
 		aycoder.WithTools(echo(t, "write", aycoder.EffectWrite)), aycoder.WithApprover(verdict(aycoder.Suspend())))
 	require.NoError(t, err)
-	s, err := session.New(t.Context(), session.Memory(), l)
+	s, err := session.New(t.Context(), journal.Memory(), l)
 	require.NoError(t, err)
 	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(t, err)
@@ -57,7 +58,7 @@ func TestRefusedMovesKeepThePendingRun(t *testing.T) {
 
 // A command whose context is cancelled is an error of that command, and not of the session.
 func TestCancelledCommandsCostNothing(t *testing.T) {
-	for name, store := range map[string]session.Store{"memory": session.Memory(), "dir": dirStore(t)} {
+	for name, store := range map[string]journal.Store{"memory": journal.Memory(), "dir": dirStore(t)} {
 		t.Run(name, func(t *testing.T) {
 			s, err := session.New(t.Context(), store, agent(t, script.Say("hello")))
 			require.NoError(t, err)
@@ -78,15 +79,15 @@ func TestCancelledCommandsCostNothing(t *testing.T) {
 	}
 }
 
-func dirStore(t *testing.T) session.Store {
-	store, err := session.Dir(t.TempDir())
+func dirStore(t *testing.T) journal.Store {
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	return store
 }
 
 // A message that waits for a run is not lost with a run that does not begin.
 func TestQueuedMessagesOutliveAFailedRun(t *testing.T) {
-	s, err := session.New(t.Context(), session.Memory(), agent(t, script.Say("hello")))
+	s, err := session.New(t.Context(), journal.Memory(), agent(t, script.Say("hello")))
 	require.NoError(t, err)
 	good := agent(t, script.Say("hello"))
 	require.NoError(t, s.Steer(t.Context(), "one"))
@@ -120,7 +121,7 @@ func TestOneControlForTwoBranches(t *testing.T) {
 			}
 		}
 	})
-	s, err := session.New(t.Context(), session.Memory(), waiting)
+	s, err := session.New(t.Context(), journal.Memory(), waiting)
 	require.NoError(t, err)
 	b, err := s.NewBranch(t.Context(), "b", 0, agent(t, script.Say("b")))
 	require.NoError(t, err)
@@ -234,16 +235,16 @@ type putting struct {
 }
 
 type puttingJournal struct {
-	session.Journal
+	journal.Journal
 	p *putting
 }
 
-func (p *putting) Create(ctx context.Context, id string) (session.Journal, error) {
+func (p *putting) Create(ctx context.Context, id string) (journal.Journal, error) {
 	j, err := p.memory.Create(ctx, id)
 	return &puttingJournal{j, p}, err
 }
 
-func (j *puttingJournal) Get(ctx context.Context, h session.Hash) ([]byte, error) {
+func (j *puttingJournal) Get(ctx context.Context, h journal.Hash) ([]byte, error) {
 	if f := j.p.get; f != nil {
 		j.p.get = nil
 		f()
@@ -289,7 +290,7 @@ func TestFailedStartsLeaveNothing(t *testing.T) {
 	ws, err := workspace.Open(t.TempDir())
 	require.NoError(t, err)
 	defer ws.Close()
-	files, store := snapshot.New(ws), session.Memory()
+	files, store := snapshot.New(ws), journal.Memory()
 	s, err := session.New(t.Context(), store, agent(t), session.WithFiles(files))
 	require.NoError(t, err)
 	_, err = session.New(t.Context(), store, agent(t), session.WithFiles(files))
@@ -307,7 +308,7 @@ func TestFailedStartsLeaveNothing(t *testing.T) {
 // A crash before the first record leaves a session without a header. It does not keep the user from
 // his other sessions.
 func TestContinuePassesOverEmptySessions(t *testing.T) {
-	store := session.Memory()
+	store := journal.Memory()
 	j, err := store.Create(t.Context(), "empty")
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
@@ -318,7 +319,7 @@ func TestContinuePassesOverEmptySessions(t *testing.T) {
 
 // Close stops a command that works, and waits for its end.
 func TestCloseWaitsForCommands(t *testing.T) {
-	s, err := session.New(t.Context(), session.Memory(), agent(t, script.Say("a")))
+	s, err := session.New(t.Context(), journal.Memory(), agent(t, script.Say("a")))
 	require.NoError(t, err)
 	run(t, s, "go")
 	entered, ended := make(chan bool), make(chan error, 1)
@@ -347,7 +348,7 @@ func TestTrimKeepsTheRepair(t *testing.T) {
 	records := whole.sessions[s.ID()].records
 	for bad := range records {
 		store := newMemory()
-		store.sessions["x"] = &memoryJournal{records: records, objects: map[session.Hash][]byte{}, damaged: map[int]bool{bad: true}}
+		store.sessions["x"] = &memoryJournal{records: records, objects: map[journal.Hash][]byte{}, damaged: map[int]bool{bad: true}}
 		o, err := session.Open(t.Context(), store, "x", agent(t))
 		require.NoError(t, err)
 		want := o.View().Messages(o.Head())
@@ -414,7 +415,7 @@ func TestSuspendedRunWithoutFacts(t *testing.T) {
 
 // A branch needs a name that can be recorded.
 func TestBranchNames(t *testing.T) {
-	s, err := session.New(t.Context(), session.Memory(), agent(t, script.Say("a")))
+	s, err := session.New(t.Context(), journal.Memory(), agent(t, script.Say("a")))
 	require.NoError(t, err)
 	_, err = s.NewBranch(t.Context(), "\xff", 0, agent(t, script.Say("a")))
 	require.ErrorAs(t, err, new(*aycoder.ConfigError))

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/aycoder/aycoder/journal"
 )
 
 // recordVersion is the version of the records. A session of a higher one is refused. One of a lower one is
@@ -18,9 +20,9 @@ const recordVersion = 1
 var upgrades = map[int]func(record []byte) ([]byte, error){}
 
 // VersionError reports that a session has a version that this package does not read, normally because a newer
-// one wrote it. It unwraps to a [*JournalError].
+// one wrote it. It unwraps to a [*journal.OpError].
 type VersionError struct {
-	*JournalError
+	*journal.OpError
 	// Version is that of the session, and Known the highest that this package reads.
 	Version, Known int
 }
@@ -34,8 +36,8 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s session %q: it has version %d, and this program reads versions up to %d%s", e.Op, e.Session, e.Version, e.Known, advice)
 }
 
-// Unwrap returns the embedded [*JournalError].
-func (e *VersionError) Unwrap() error { return e.JournalError }
+// Unwrap returns the embedded [*journal.OpError].
+func (e *VersionError) Unwrap() error { return e.OpError }
 
 // versionIn returns the version of the records that begin with a header. If it is damaged, they count as
 // present ones.
@@ -49,16 +51,16 @@ func versionIn(header []byte) int {
 
 // records yields the records of the journal in the form of the present version. Those of an older one have no
 // place: nobody can read one of them alone.
-func (s *Session) records(ctx context.Context) iter.Seq2[located, error] {
-	return func(yield func(located, error) bool) {
+func (s *Session) records(ctx context.Context) iter.Seq2[journal.Located, error] {
+	return func(yield func(journal.Located, error) bool) {
 		version, n := recordVersion, 0
 		for rec, err := range s.stored(ctx) {
 			if n++; n == 1 && err == nil {
-				version = versionIn(rec.line)
+				version = versionIn(rec.Line)
 			}
 			if err == nil && version != recordVersion {
-				rec.place = place{}
-				rec.line, err = s.upgrade(rec.line, version, n)
+				rec.Place = journal.Place{}
+				rec.Line, err = s.upgrade(rec.Line, version, n)
 			}
 			if !yield(rec, err) {
 				return
@@ -69,14 +71,14 @@ func (s *Session) records(ctx context.Context) iter.Seq2[located, error] {
 
 // upgrade returns the present form of record n.
 func (s *Session) upgrade(line []byte, version, n int) (_ []byte, err error) {
-	base := &JournalError{Op: "open", Session: s.id}
+	base := &journal.OpError{Op: "open", Session: s.id}
 	for v := version; v != recordVersion; v++ {
 		if upgrades[v] == nil {
-			return nil, &VersionError{JournalError: base, Version: version, Known: recordVersion}
+			return nil, &VersionError{OpError: base, Version: version, Known: recordVersion}
 		}
 		if line, err = upgrades[v](line); err != nil {
 			base.Err = err
-			return nil, &DamageError{JournalError: base, Record: n}
+			return nil, &journal.DamageError{OpError: base, Record: n}
 		}
 	}
 	return line, nil
@@ -85,10 +87,10 @@ func (s *Session) upgrade(line []byte, version, n int) (_ []byte, err error) {
 // migrate rewrites the records if they are of an older version. Those that are damaged are left out.
 func (s *Session) migrate(ctx context.Context) error {
 	for rec, err := range s.stored(ctx) {
-		if err != nil || versionIn(rec.line) == recordVersion {
+		if err != nil || versionIn(rec.Line) == recordVersion {
 			return nil // load reports the error
 		}
-		if _, err := s.upgrade(rec.line, versionIn(rec.line), 1); err != nil {
+		if _, err := s.upgrade(rec.Line, versionIn(rec.Line), 1); err != nil {
 			return err
 		}
 		break
@@ -97,17 +99,17 @@ func (s *Session) migrate(ctx context.Context) error {
 	defer cancel(nil)
 	err := s.journal.now().Rewrite(ctx, func(yield func([]byte) bool) {
 		for rec, err := range s.records(ctx) {
-			if damage, ok := errors.AsType[*DamageError](err); ok {
+			if damage, ok := errors.AsType[*journal.DamageError](err); ok {
 				s.damage = append(s.damage, damage)
 				continue
 			}
 			if err != nil {
 				cancel(err) // what is written does not take the place of the records
 			}
-			if err != nil || !yield(rec.line) {
+			if err != nil || !yield(rec.Line) {
 				return
 			}
 		}
-	}, func(Hash) bool { return true })
+	}, func(journal.Hash) bool { return true })
 	return cmp.Or(context.Cause(ctx), err)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // ofVersion returns the file of a session with four messages and a label as a version has it. Version 0 is made
 // up: it has another word for nodes.
 func ofVersion(t *testing.T, version int) []byte {
-	store, err := Dir(t.TempDir())
+	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s, err := New(t.Context(), store, silent{})
 	require.NoError(t, err)
@@ -49,9 +50,9 @@ func withUpgrade(t *testing.T) {
 }
 
 // stored makes a store with a session whose file has these bytes.
-func stored(t *testing.T, data []byte) (store Store, file string) {
+func stored(t *testing.T, data []byte) (store journal.Store, file string) {
 	dir := t.TempDir()
-	store, err := Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	j, err := store.Create(t.Context(), "x")
 	require.NoError(t, err)
@@ -148,7 +149,7 @@ func TestOlderVersionIsDamaged(t *testing.T) {
 	s, err := Open(t.Context(), store, "x", silent{})
 	require.NoError(t, err)
 	require.Len(t, s.Damage(), 1)
-	require.Equal(t, 3, s.Damage()[0].(*DamageError).Record)
+	require.Equal(t, 3, s.Damage()[0].(*journal.DamageError).Record)
 	require.True(t, s.View().Node(2).Lost)
 	require.Equal(t, "message 3", text(new(messageReader), s, 3))
 	require.Equal(t, "message 4", text(new(messageReader), s, 4))

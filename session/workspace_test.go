@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -22,17 +23,17 @@ import (
 type desk struct {
 	t     *testing.T
 	dir   string
-	store session.Store
+	store journal.Store
 	files *snapshot.Files
 	s     *session.Session
 }
 
-func newDesk(t *testing.T, id string, store session.Store, dir string, steps ...script.Step) *desk {
+func newDesk(t *testing.T, id string, store journal.Store, dir string, steps ...script.Step) *desk {
 	t.Helper()
 	return newDeskWith(t, id, store, dir, steps)
 }
 
-func newDeskWith(t *testing.T, id string, store session.Store, dir string, steps []script.Step, opts ...session.Option) *desk {
+func newDeskWith(t *testing.T, id string, store journal.Store, dir string, steps []script.Step, opts ...session.Option) *desk {
 	t.Helper()
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
@@ -85,7 +86,7 @@ func writeFile(path, text string) script.Step {
 // Talk and files go back together, whoever changed the files, and forth again, also in the next
 // process.
 func TestFilesGoBackWithTheTalk(t *testing.T) {
-	store, dir := session.Memory(), t.TempDir()
+	store, dir := journal.Memory(), t.TempDir()
 	d := newDesk(t, "", store, dir,
 		writeFile("a.txt", "agent\n"), script.Say("made a"),
 		bash("rm b.txt && echo by command > c.txt && mkdir sub && echo x > sub/d"), script.Say("moved things"))
@@ -155,7 +156,7 @@ func withoutKept(actions map[string]snapshot.Action) map[string]snapshot.Action 
 
 // Only the conversation, only the files, or only some of them go back.
 func TestCheckoutOfParts(t *testing.T) {
-	d := newDesk(t, "", session.Memory(), t.TempDir(),
+	d := newDesk(t, "", journal.Memory(), t.TempDir(),
 		writeFile("a", "1"), writeFile("b", "1"), script.Say("one"), writeFile("a", "2"), writeFile("b", "2"), script.Say("two"))
 	run(t, d.s, "first")
 	first := d.s.Head()
@@ -178,7 +179,7 @@ func TestCheckoutOfParts(t *testing.T) {
 
 // Two branches are compared file by file, whatever is in the workspace now.
 func TestCompareBranches(t *testing.T) {
-	d := newDesk(t, "", session.Memory(), t.TempDir(), writeFile("both", "one\n"), script.Say("one"),
+	d := newDesk(t, "", journal.Memory(), t.TempDir(), writeFile("both", "one\n"), script.Say("one"),
 		writeFile("both", "two\n"), writeFile("new", "new\n"), bash("rm old; ln -s both link; chmod +x run; echo K=1 > .env"), script.Say("two"),
 		writeFile("both", "three\n"), bash("rm run; echo K=22 > .env"), script.Say("three"))
 	d.write("old", "old\n")
@@ -272,7 +273,7 @@ func TestCheckoutKilledInBetween(t *testing.T) {
 // A file of the user that a command has removed, and that an Undo has brought back, is removed
 // again by a Redo of the next process.
 func TestRedoInNextProcess(t *testing.T) {
-	store, dir := session.Memory(), t.TempDir()
+	store, dir := journal.Memory(), t.TempDir()
 	d := newDesk(t, "", store, dir, bash("rm b && echo x > a"), script.Say("done"))
 	d.write("b", "user\n")
 	run(t, d.s, "go")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
@@ -33,7 +34,7 @@ func benchTracker(b *testing.B, n int) (*Tracker, string, []string) {
 	ws, err := workspace.Open(dir, workspace.WithPlanRecords(filepath.Join(b.TempDir(), "records")))
 	require.NoError(b, err)
 	b.Cleanup(func() { ws.Close() })
-	objs := &objects{all: map[Hash][]byte{}}
+	objs := &objects{all: map[journal.Hash][]byte{}}
 	return newTracker(ws, objs, nil), dir, names
 }
 

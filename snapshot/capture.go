@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -49,7 +50,7 @@ func (t *Tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo,
 		data, err = t.read(f.path, b.size)
 	}
 	if err == nil {
-		s.Hash, s.Size = HashOf(data), int64(len(data))
+		s.Hash, s.Size = journal.HashOf(data), int64(len(data))
 		if was := f.state; was.Hash == s.Hash { // it is held
 			s.Git = was.Git
 		} else {

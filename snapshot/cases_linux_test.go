@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -206,8 +207,8 @@ func TestFilesStoreFails(t *testing.T) {
 	_, err = f.files.Exec(execFunc(func() error { cancel(); return os.WriteFile(f.path("f"), []byte("cmd\n"), 0o644) })).Run(ctx, &tools.ExecCommand{})
 	require.NoError(t, err)
 	s := f.node()["f"]
-	assert.Equal(t, HashOf([]byte("cmd\n")), s.Hash, "found later, since the call was cancelled")
-	assert.Equal(t, HashOf([]byte("f\n")), s.First.Hash)
+	assert.Equal(t, journal.HashOf([]byte("cmd\n")), s.Hash, "found later, since the call was cancelled")
+	assert.Equal(t, journal.HashOf([]byte("f\n")), s.First.Hash)
 }
 
 // A file that is in neither the journal nor memory is named by a checkout, and stays as it is.
@@ -239,7 +240,7 @@ func TestFilesSameTime(t *testing.T) {
 		f.write(name, "one\n")
 		require.NoError(t, f.Pin(t.Context(), name))
 		f.write(name, "two\n")
-		assert.Equal(t, HashOf([]byte("two\n")), f.node()[name].Hash)
+		assert.Equal(t, journal.HashOf([]byte("two\n")), f.node()[name].Hash)
 	}
 	// A program that sets the time back is found by the time of the inode.
 	old := time.Now().Add(-time.Hour)
@@ -251,7 +252,7 @@ func TestFilesSameTime(t *testing.T) {
 	f.Tracker.files["t"].sign = s
 	f.write("t", "two\n")
 	require.NoError(t, os.Chtimes(f.path("t"), old, old))
-	assert.Equal(t, HashOf([]byte("two\n")), f.node()["t"].Hash)
+	assert.Equal(t, journal.HashOf([]byte("two\n")), f.node()["t"].Hash)
 }
 
 // Beyond the bounds, files are named as not held, and what is beyond the bound of the walk counts
@@ -306,7 +307,7 @@ func TestFilesShown(t *testing.T) {
 	g2 := newTracker(f.ws, f.objs, f.node())
 	f.write("a", "later\n")
 	require.NoError(t, g2.Refresh(t.Context()))
-	assert.Equal(t, HashOf([]byte("later\n")), changed(t, g2, map[string]State{})["a"].Hash)
+	assert.Equal(t, journal.HashOf([]byte("later\n")), changed(t, g2, map[string]State{})["a"].Hash)
 }
 
 // The walk sees no file through a link that takes the place of a directory.
@@ -358,8 +359,8 @@ func TestFilesParallel(t *testing.T) {
 	now := f.node()
 	for agent, node := range nodes {
 		name := fmt.Sprintf("f%d", agent)
-		assert.Equal(t, HashOf(fmt.Appendf(nil, "agent %d\n", agent)), node[name].Hash)
-		assert.Equal(t, HashOf([]byte("old\n")), node[name].First.Hash)
+		assert.Equal(t, journal.HashOf(fmt.Appendf(nil, "agent %d\n", agent)), node[name].Hash)
+		assert.Equal(t, journal.HashOf([]byte("old\n")), node[name].First.Hash)
 		for i := range 10 {
 			s := now[fmt.Sprintf("a%d/f%d", agent, i)]
 			assert.True(t, s.Own, "a%d/f%d", agent, i)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/changeset"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -285,7 +286,7 @@ func (t *Tracker) content(ctx context.Context, s State, git map[string][]byte) (
 			err = errGit
 		}
 	}
-	if err == nil && HashOf(data) != s.Hash {
+	if err == nil && journal.HashOf(data) != s.Hash {
 		err = errors.New("it is damaged")
 	}
 	return data, err

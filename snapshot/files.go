@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -143,7 +144,7 @@ func (t *Tracker) afterPlan(ctx context.Context, names []string, by *author, res
 	for _, f := range res.Files {
 		name, err := t.ws.Resolve(f.Path)
 		if s := t.files[name]; err == nil && s != nil {
-			s.state.Own = s.state.Own && s.state.Hash == HashOf([]byte(f.Content))
+			s.state.Own = s.state.Own && s.state.Hash == journal.HashOf([]byte(f.Content))
 			errs = append(errs, t.afterWrite(ctx, name, by, &f))
 		}
 		for _, name := range f.Sidecars {

@@ -27,30 +27,21 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"sync"
 	"time"
+
+	"github.com/aycoder/aycoder/journal"
 )
-
-// Hash identifies an object: the SHA-256 of its bytes, in hexadecimal.
-type Hash string
-
-// HashOf returns the hash of an object.
-func HashOf(data []byte) Hash {
-	sum := sha256.Sum256(data)
-	return Hash(hex.EncodeToString(sum[:]))
-}
 
 // Objects keeps contents by their hashes. The methods must be safe for concurrent use.
 type Objects interface {
 	// Put stores an object, durably. Storing it again has no effect. If the error is [ErrNoRoom], the content is not held,
 	// and everything else goes on.
-	Put(ctx context.Context, hash Hash, data []byte) error
+	Put(ctx context.Context, hash journal.Hash, data []byte) error
 	// Get returns an object. If it is missing, errors.Is(err, fs.ErrNotExist) is true.
-	Get(ctx context.Context, hash Hash) ([]byte, error)
+	Get(ctx context.Context, hash journal.Hash) ([]byte, error)
 }
 
 // ErrNoRoom says that a content is not held because of a bound.
@@ -59,7 +50,7 @@ var ErrNoRoom = errors.New("there is no room")
 // Memory is Objects in memory, up to 64 MiB. The zero value is ready to use.
 type Memory struct {
 	mu   sync.Mutex
-	all  map[Hash][]byte
+	all  map[journal.Hash][]byte
 	size int
 }
 
@@ -67,7 +58,7 @@ type Memory struct {
 const maxMemory = 64 << 20
 
 // Put implements [Objects].
-func (m *Memory) Put(_ context.Context, hash Hash, data []byte) error {
+func (m *Memory) Put(_ context.Context, hash journal.Hash, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -76,7 +67,7 @@ func (m *Memory) Put(_ context.Context, hash Hash, data []byte) error {
 	case m.size+len(data) > maxMemory:
 		return ErrNoRoom
 	case m.all == nil:
-		m.all = map[Hash][]byte{}
+		m.all = map[journal.Hash][]byte{}
 	}
 	m.size += len(data)
 	m.all[hash] = append([]byte{}, data...)
@@ -84,7 +75,7 @@ func (m *Memory) Put(_ context.Context, hash Hash, data []byte) error {
 }
 
 // Get implements [Objects].
-func (m *Memory) Get(_ context.Context, hash Hash) ([]byte, error) {
+func (m *Memory) Get(_ context.Context, hash journal.Hash) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if data := m.all[hash]; data != nil {
@@ -113,8 +104,8 @@ type State struct {
 	Size int64       `json:"size,omitempty"`
 	// Hash identifies the content of a file, or the target of a link. Git is the name of the blob
 	// that has this content in the repository of the workspace, if no object does.
-	Hash Hash   `json:"hash,omitempty"`
-	Git  string `json:"git,omitempty"`
+	Hash journal.Hash `json:"hash,omitempty"`
+	Git  string       `json:"git,omitempty"`
 	// NotHeld says why this state cannot be restored. It is "" if it can be.
 	NotHeld string `json:"not_held,omitempty"`
 	// Time is when a file was changed whose content is unknown.
@@ -142,7 +133,7 @@ func (s State) first() *State {
 }
 
 // AddObjects adds the hashes of the objects that the state and First need, with false for those that git has.
-func (s *State) AddObjects(to map[Hash]bool) {
+func (s *State) AddObjects(to map[journal.Hash]bool) {
 	for ; s != nil; s = s.First {
 		to[s.Hash] = to[s.Hash] || s.Git == ""
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/assert"
@@ -28,11 +29,11 @@ import (
 // objects is the objects of a journal, in memory.
 type objects struct {
 	mu  sync.Mutex
-	all map[Hash][]byte
+	all map[journal.Hash][]byte
 	err error
 }
 
-func (o *objects) Put(_ context.Context, h Hash, data []byte) error {
+func (o *objects) Put(_ context.Context, h journal.Hash, data []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -42,7 +43,7 @@ func (o *objects) Put(_ context.Context, h Hash, data []byte) error {
 	return nil
 }
 
-func (o *objects) Get(_ context.Context, h Hash) ([]byte, error) {
+func (o *objects) Get(_ context.Context, h journal.Hash) ([]byte, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if data, ok := o.all[h]; ok {
@@ -76,7 +77,7 @@ type filesTest struct {
 func newFilesTest(t *testing.T, files map[string]string) *filesTest {
 	t.Helper()
 	f := &filesTest{T: t, dir: filepath.Join(t.TempDir(), "ws"), now: map[string]State{},
-		objs: &objects{all: map[Hash][]byte{}}}
+		objs: &objects{all: map[journal.Hash][]byte{}}}
 	require.NoError(t, os.Mkdir(f.dir, 0o755))
 	for name, text := range files {
 		f.write(name, text)
@@ -365,7 +366,7 @@ func TestFilesModel(t *testing.T) {
 					want = versionOf(first, nil)
 					want.Content = after[name].Content
 					if first.Hash != "" && c.Action != ActionKeep {
-						require.Equal(t, first.Hash, HashOf([]byte(want.Content)), "seed %d: %s", seed, name)
+						require.Equal(t, first.Hash, journal.HashOf([]byte(want.Content)), "seed %d: %s", seed, name)
 					}
 				}
 				switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder/internal/changeset"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/regular"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -222,7 +223,7 @@ func (t *Tracker) trackSeen(ctx context.Context, seen *workspace.SeenFiles) erro
 
 // AddObjects adds the objects that the Tracker relies on, although perhaps no point mentions them: for
 // example the content of a file before a command that has not changed it. See [State.AddObjects]. A nil Tracker has none.
-func (t *Tracker) AddObjects(to map[Hash]bool) {
+func (t *Tracker) AddObjects(to map[journal.Hash]bool) {
 	if t == nil {
 		return
 	}

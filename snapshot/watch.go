@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/changeset"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // Steps are what a run has changed, step by step and by file. They are plain data, which encodes as JSON.
@@ -100,7 +101,7 @@ func (t *Tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
 		}
 		name, err := t.ws.Resolve(undo.Path)
 		f := t.files[name]
-		if err != nil || f == nil || f.state.Kind != KindFile || f.state.Hash == HashOf([]byte(undo.Proposed)) {
+		if err != nil || f == nil || f.state.Kind != KindFile || f.state.Hash == journal.HashOf([]byte(undo.Proposed)) {
 			continue
 		}
 		now, err := t.store(ctx, f.state.Mode, undo.Proposed)
@@ -116,7 +117,7 @@ func (t *Tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
 // look at the files after it.
 func (t *Tracker) afterWrite(ctx context.Context, name string, by *author, res *edit.FileResult) error {
 	undo, mid := res.Undo, t.file(name).state
-	same := res.Exists && mid.Hash == HashOf([]byte(res.Content)) || !res.Exists && mid.Kind == ""
+	same := res.Exists && mid.Hash == journal.HashOf([]byte(res.Content)) || !res.Exists && mid.Kind == ""
 	wrote := res.Written && undo != nil && (undo.Kind == edit.Delete || !res.Exists || undo.Proposed != res.Content)
 	if !wrote || len(t.ledgers) == 0 || same && len(t.commands) == 0 {
 		return nil
@@ -136,7 +137,7 @@ func (t *Tracker) afterWrite(ctx context.Context, name string, by *author, res *
 
 // store returns the state of a file that had a content for a moment.
 func (t *Tracker) store(ctx context.Context, mode fs.FileMode, content string) (State, error) {
-	s := State{Kind: KindFile, Mode: mode, Size: int64(len(content)), Hash: HashOf([]byte(content))}
+	s := State{Kind: KindFile, Mode: mode, Size: int64(len(content)), Hash: journal.HashOf([]byte(content))}
 	err := t.objects.Put(ctx, s.Hash, []byte(content))
 	if errors.Is(err, ErrNoRoom) {
 		s.NotHeld, s.Hash, err = err.Error(), "", nil
@@ -274,7 +275,7 @@ func (l *Ledger) End(ctx context.Context, suspended bool, more ...string) *edit.
 	t.turn.Unlock()
 	return steps.Changes(ctx, changeset.Source{Secret: l.files.secret, Git: t.repo.Contents,
 		Content: func(ctx context.Context, s changeset.State, git map[string][]byte) ([]byte, error) {
-			return t.content(ctx, State{Hash: Hash(s.Hash), Git: s.Git, NotHeld: s.NotHeld}, git)
+			return t.content(ctx, State{Hash: journal.Hash(s.Hash), Git: s.Git, NotHeld: s.NotHeld}, git)
 		}}, missing)
 }
 

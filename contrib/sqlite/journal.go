@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 var (
@@ -22,11 +22,11 @@ var (
 )
 
 // journal is an open session.
-type journal struct {
+type openJournal struct {
 	store *Store
 	id    string
 	key   int64
-	lock  session.Journal // nil for a reader
+	lock  journal.Journal // nil for a reader
 
 	mu     sync.Mutex // held while something is written
 	closed atomic.Bool
@@ -35,7 +35,7 @@ type journal struct {
 func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
 
 // check returns an error if the journal cannot be used.
-func (j *journal) check(ctx context.Context) error {
+func (j *openJournal) check(ctx context.Context) error {
 	if j.closed.Load() {
 		return fs.ErrClosed
 	}
@@ -43,12 +43,12 @@ func (j *journal) check(ctx context.Context) error {
 }
 
 // write calls f with a transaction, and commits it if f returns nil.
-func (j *journal) write(ctx context.Context, op string, db *sql.DB, f func(tx *sql.Tx) error) error {
+func (j *openJournal) write(ctx context.Context, op string, db *sql.DB, f func(tx *sql.Tx) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	err := j.check(ctx)
 	if err == nil && j.lock == nil {
-		err = session.ErrReadOnly
+		err = journal.ErrReadOnly
 	}
 	if err != nil {
 		return wrap(ctx, op, j.id, err)
@@ -65,8 +65,8 @@ func (j *journal) write(ctx context.Context, op string, db *sql.DB, f func(tx *s
 	return wrap(ctx, op, j.id, err)
 }
 
-// Records implements [session.Journal].
-func (j *journal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+// Records implements [journal.Journal].
+func (j *openJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err := j.records(ctx, yield); err != nil {
 			yield(nil, wrap(ctx, "read", j.id, err))
@@ -75,7 +75,7 @@ func (j *journal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 }
 
 // records yields the records until yield returns false.
-func (j *journal) records(ctx context.Context, yield func([]byte, error) bool) error {
+func (j *openJournal) records(ctx context.Context, yield func([]byte, error) bool) error {
 	if err := j.check(ctx); err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (j *journal) records(ctx context.Context, yield func([]byte, error) bool) e
 			return err
 		}
 		if checksum(data) != crc {
-			data, err = nil, &session.DamageError{Record: n,
-				JournalError: &session.JournalError{Op: "read", Session: j.id, Err: errChecksum}}
+			data, err = nil, &journal.DamageError{Record: n,
+				OpError: &journal.OpError{Op: "read", Session: j.id, Err: errChecksum}}
 		}
 		if !yield(data, err) {
 			return nil
@@ -102,8 +102,8 @@ func (j *journal) records(ctx context.Context, yield func([]byte, error) bool) e
 	return rows.Err()
 }
 
-// Append implements [session.Journal].
-func (j *journal) Append(ctx context.Context, durable bool, records ...[]byte) error {
+// Append implements [journal.Journal].
+func (j *openJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
 	db := j.store.normal
 	if durable {
 		db = j.store.full
@@ -118,9 +118,9 @@ func (j *journal) Append(ctx context.Context, durable bool, records ...[]byte) e
 	})
 }
 
-func (j *journal) insert(ctx context.Context, tx *sql.Tx, records iter.Seq[[]byte]) error {
+func (j *openJournal) insert(ctx context.Context, tx *sql.Tx, records iter.Seq[[]byte]) error {
 	for r := range records {
-		if err := errors.Join(ctx.Err(), session.CheckRecord(r)); err != nil {
+		if err := errors.Join(ctx.Err(), journal.CheckRecord(r)); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO records (session, crc, data) VALUES (?, ?, ?)", j.key, checksum(r),
@@ -132,10 +132,10 @@ func (j *journal) insert(ctx context.Context, tx *sql.Tx, records iter.Seq[[]byt
 	return ctx.Err()
 }
 
-// Put implements [session.Journal].
-func (j *journal) Put(ctx context.Context, hash session.Hash, data []byte) error {
+// Put implements [journal.Journal].
+func (j *openJournal) Put(ctx context.Context, hash journal.Hash, data []byte) error {
 	return j.write(ctx, "put", j.store.full, func(tx *sql.Tx) error {
-		if err := session.CheckObject(hash, data); err != nil {
+		if err := journal.CheckObject(hash, data); err != nil {
 			return err
 		}
 		if _, err := j.object(ctx, tx, hash); err == nil {
@@ -150,15 +150,15 @@ func (j *journal) Put(ctx context.Context, hash session.Hash, data []byte) error
 }
 
 // Remove removes an object, if it is there.
-func (j *journal) Remove(ctx context.Context, hash session.Hash) error {
+func (j *openJournal) Remove(ctx context.Context, hash journal.Hash) error {
 	return j.write(ctx, "remove", j.store.full, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM objects WHERE session = ? AND hash = ?", j.key, string(hash))
 		return err
 	})
 }
 
-// Get implements [session.Journal].
-func (j *journal) Get(ctx context.Context, hash session.Hash) ([]byte, error) {
+// Get implements [journal.Journal].
+func (j *openJournal) Get(ctx context.Context, hash journal.Hash) ([]byte, error) {
 	err := j.check(ctx)
 	var data []byte
 	if err == nil {
@@ -168,24 +168,24 @@ func (j *journal) Get(ctx context.Context, hash session.Hash) ([]byte, error) {
 }
 
 // object reads an object, in a transaction or not.
-func (j *journal) object(ctx context.Context, db interface {
+func (j *openJournal) object(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, hash session.Hash) (data []byte, err error) {
+}, hash journal.Hash) (data []byte, err error) {
 	err = db.QueryRowContext(ctx, "SELECT data FROM objects WHERE session = ? AND hash = ?", j.key, string(hash)).Scan(&data)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, fs.ErrNotExist
 	case err != nil:
 		return nil, err
-	case session.HashOf(data) != hash:
-		return nil, &session.DamageError{Object: hash,
-			JournalError: &session.JournalError{Op: "get", Session: j.id, Err: errHash}}
+	case journal.HashOf(data) != hash:
+		return nil, &journal.DamageError{Object: hash,
+			OpError: &journal.OpError{Op: "get", Session: j.id, Err: errHash}}
 	}
 	return data, nil
 }
 
-// Rewrite implements [session.Journal].
-func (j *journal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(session.Hash) bool) error {
+// Rewrite implements [journal.Journal].
+func (j *openJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(journal.Hash) bool) error {
 	return j.write(ctx, "rewrite", j.store.full, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM records WHERE session = ?", j.key); err != nil {
 			return err
@@ -203,7 +203,7 @@ func (j *journal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep fu
 	})
 }
 
-func (j *journal) hashes(ctx context.Context, tx *sql.Tx) (list []session.Hash, err error) {
+func (j *openJournal) hashes(ctx context.Context, tx *sql.Tx) (list []journal.Hash, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT hash FROM objects WHERE session = ?", j.key)
 	if err != nil {
 		return nil, err
@@ -214,13 +214,13 @@ func (j *journal) hashes(ctx context.Context, tx *sql.Tx) (list []session.Hash, 
 		if err := rows.Scan(&h); err != nil {
 			return nil, err
 		}
-		list = append(list, session.Hash(h))
+		list = append(list, journal.Hash(h))
 	}
 	return list, rows.Err()
 }
 
-// Describe implements [session.Journal].
-func (j *journal) Describe(ctx context.Context, e session.Entry) error {
+// Describe implements [journal.Journal].
+func (j *openJournal) Describe(ctx context.Context, e journal.Entry) error {
 	err := j.check(ctx)
 	if err == nil {
 		err = j.describe(ctx, e)
@@ -228,7 +228,7 @@ func (j *journal) Describe(ctx context.Context, e session.Entry) error {
 	return wrap(ctx, "describe", j.id, err)
 }
 
-func (j *journal) describe(ctx context.Context, e session.Entry) error {
+func (j *openJournal) describe(ctx context.Context, e journal.Entry) error {
 	e.ID = j.id
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -244,8 +244,8 @@ func (j *journal) describe(ctx context.Context, e session.Entry) error {
 	return nil
 }
 
-// Close implements [session.Journal].
-func (j *journal) Close() error {
+// Close implements [journal.Journal].
+func (j *openJournal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.closed.Store(true)

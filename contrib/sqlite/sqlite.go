@@ -7,7 +7,7 @@
 //
 // A transaction ends soon, but a session has one writer for as long as it is open. Therefore each
 // session also has a lock file, in a directory beside the database. The lock is that of the store
-// in files: see [session.Dir]. It ends with its process, and names the holder.
+// in files: see [journal.Dir]. It ends with its process, and names the holder.
 package sqlite
 
 import (
@@ -26,7 +26,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 const schema = `
@@ -50,15 +50,15 @@ CREATE TABLE IF NOT EXISTS objects (
 	PRIMARY KEY (session, hash)
 );`
 
-// Store keeps sessions in a database. It implements [session.Store] and [session.Sizer].
+// Store keeps sessions in a database. It implements [journal.Store] and [journal.Sizer].
 type Store struct {
 	full, normal *sql.DB // the same database, with the two settings of synchronous
-	locks        session.Store
+	locks        journal.Store
 }
 
 // Open opens the database in the file path, or creates it. The locks of the sessions are in the
 // directory path + "-locks". The options are those of the locks.
-func Open(path string, opts ...session.DirOption) (*Store, error) {
+func Open(path string, opts ...journal.DirOption) (*Store, error) {
 	s, err := open(path, opts)
 	if err != nil {
 		return nil, fmt.Errorf("open the database of sessions: %w", err)
@@ -66,7 +66,7 @@ func Open(path string, opts ...session.DirOption) (*Store, error) {
 	return s, nil
 }
 
-func open(path string, opts []session.DirOption) (*Store, error) {
+func open(path string, opts []journal.DirOption) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func open(path string, opts []session.DirOption) (*Store, error) {
 	}
 	s := &Store{}
 	// When it is created, the directory of the database is flushed. So the file above is durable, too.
-	if s.locks, err = session.Dir(path+"-locks", opts...); err != nil {
+	if s.locks, err = journal.Dir(path+"-locks", opts...); err != nil {
 		return nil, err
 	}
 	if s.full, err = sql.Open("sqlite", dsn(path, "full")); err != nil {
@@ -114,20 +114,14 @@ func (s *Store) Close() error {
 
 // wrap makes the error of an operation. The driver does not always say that ctx has ended.
 func wrap(ctx context.Context, op, id string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*session.JournalError](err); ok {
-		return err
-	}
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return &session.JournalError{Op: op, Session: id, Err: err}
+	return journal.Error(op, id, err)
 }
 
 // lock locks a session for writing.
-func (s *Store) lock(ctx context.Context, id string) (lock session.Journal, err error) {
+func (s *Store) lock(ctx context.Context, id string) (lock journal.Journal, err error) {
 	const tries = 100 // another process may create or delete the lock meanwhile
 	for range tries {
 		if lock, err = s.locks.Open(ctx, id, true); errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +136,7 @@ func (s *Store) lock(ctx context.Context, id string) (lock session.Journal, err 
 
 // find returns the key of a session.
 func (s *Store) find(ctx context.Context, id string) (key int64, err error) {
-	if err := session.CheckID(id); err != nil {
+	if err := journal.CheckID(id); err != nil {
 		return 0, err
 	}
 	err = s.full.QueryRowContext(ctx, "SELECT key FROM sessions WHERE id = ?", id).Scan(&key)
@@ -152,8 +146,8 @@ func (s *Store) find(ctx context.Context, id string) (key int64, err error) {
 	return key, err
 }
 
-// Create implements [session.Store].
-func (s *Store) Create(ctx context.Context, id string) (session.Journal, error) {
+// Create implements [journal.Store].
+func (s *Store) Create(ctx context.Context, id string) (journal.Journal, error) {
 	j, err := s.create(ctx, id)
 	if err != nil {
 		return nil, wrap(ctx, "create", id, err)
@@ -161,12 +155,12 @@ func (s *Store) Create(ctx context.Context, id string) (session.Journal, error) 
 	return j, nil
 }
 
-func (s *Store) create(ctx context.Context, id string) (*journal, error) {
-	if err := session.CheckID(id); err != nil {
+func (s *Store) create(ctx context.Context, id string) (*openJournal, error) {
+	if err := journal.CheckID(id); err != nil {
 		return nil, err
 	}
 	lock, err := s.lock(ctx, id)
-	if _, busy := errors.AsType[*session.BusyError](err); busy {
+	if _, busy := errors.AsType[*journal.BusyError](err); busy {
 		return nil, fmt.Errorf("it is being created or open: %w", fs.ErrExist)
 	}
 	if err != nil {
@@ -188,16 +182,16 @@ func (s *Store) create(ctx context.Context, id string) (*journal, error) {
 		lock.Close()
 		return nil, err
 	}
-	return &journal{store: s, id: id, key: key, lock: lock}, nil
+	return &openJournal{store: s, id: id, key: key, lock: lock}, nil
 }
 
-// Open implements [session.Store].
-func (s *Store) Open(ctx context.Context, id string, write bool) (session.Journal, error) {
+// Open implements [journal.Store].
+func (s *Store) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
 	key, err := s.find(ctx, id)
 	if err != nil {
 		return nil, wrap(ctx, "open", id, err)
 	}
-	j := &journal{store: s, id: id, key: key}
+	j := &openJournal{store: s, id: id, key: key}
 	if !write {
 		return j, nil
 	}
@@ -211,9 +205,9 @@ func (s *Store) Open(ctx context.Context, id string, write bool) (session.Journa
 	return j, nil
 }
 
-// List implements [session.Store].
-func (s *Store) List(ctx context.Context) iter.Seq2[session.Entry, error] {
-	return func(yield func(session.Entry, error) bool) {
+// List implements [journal.Store].
+func (s *Store) List(ctx context.Context) iter.Seq2[journal.Entry, error] {
+	return func(yield func(journal.Entry, error) bool) {
 		list, err := s.entries(ctx)
 		for _, e := range list {
 			if !yield(e, nil) {
@@ -221,12 +215,12 @@ func (s *Store) List(ctx context.Context) iter.Seq2[session.Entry, error] {
 			}
 		}
 		if err != nil {
-			yield(session.Entry{}, fmt.Errorf("list sessions: %w", errors.Join(err, ctx.Err())))
+			yield(journal.Entry{}, fmt.Errorf("list sessions: %w", errors.Join(err, ctx.Err())))
 		}
 	}
 }
 
-func (s *Store) entries(ctx context.Context) (list []session.Entry, err error) {
+func (s *Store) entries(ctx context.Context) (list []journal.Entry, err error) {
 	rows, err := s.full.QueryContext(ctx, "SELECT id, entry, used FROM sessions")
 	if err != nil {
 		return nil, err
@@ -238,16 +232,16 @@ func (s *Store) entries(ctx context.Context) (list []session.Entry, err error) {
 		if err := rows.Scan(&id, &text, &used); err != nil {
 			return nil, err
 		}
-		e := session.Entry{ID: id}
+		e := journal.Entry{ID: id}
 		if text == "" || json.Unmarshal([]byte(text), &e) != nil {
-			e = session.Entry{ID: id, Used: time.Unix(0, used)}
+			e = journal.Entry{ID: id, Used: time.Unix(0, used)}
 		}
 		list = append(list, e)
 	}
 	return list, rows.Err()
 }
 
-// Delete implements [session.Store].
+// Delete implements [journal.Store].
 func (s *Store) Delete(ctx context.Context, id string) error {
 	return wrap(ctx, "delete", id, s.remove(ctx, id))
 }
@@ -270,7 +264,7 @@ func (s *Store) remove(ctx context.Context, id string) error {
 }
 
 // Size returns the number of bytes of the records and objects of a session. It implements
-// [session.Sizer].
+// [journal.Sizer].
 func (s *Store) Size(ctx context.Context, id string) (n int64, err error) {
 	key, err := s.find(ctx, id)
 	if err == nil {

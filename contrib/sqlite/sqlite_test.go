@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/agenttest"
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 func openStore(t testing.TB, dir string) *Store {
@@ -43,8 +43,8 @@ func change(t testing.TB, dir, query string, args ...any) {
 
 func TestStore(t *testing.T) {
 	setup := agenttest.JournalSetup{
-		Open: func(t testing.TB, dir string) session.Store { return openStore(t, dir) },
-		DamageObject: func(t testing.TB, dir, _ string, hash session.Hash) {
+		Open: func(t testing.TB, dir string) journal.Store { return openStore(t, dir) },
+		DamageObject: func(t testing.TB, dir, _ string, hash journal.Hash) {
 			change(t, dir, "UPDATE objects SET data = x'00' WHERE hash = ?", string(hash))
 		},
 		DamageRecord: func(t testing.TB, dir, _ string, n int) {
@@ -104,7 +104,7 @@ func TestPrune(t *testing.T) {
 			err = j.Append(t.Context(), false, make([]byte, 1000))
 		}
 		if err == nil {
-			err = j.Describe(t.Context(), session.Entry{Used: time.Unix(int64(1000*i+1000), 0)})
+			err = j.Describe(t.Context(), journal.Entry{Used: time.Unix(int64(1000*i+1000), 0)})
 		}
 		if err == nil {
 			err = j.Close()
@@ -113,7 +113,7 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	deleted, err := session.Prune(t.Context(), s, time.Time{}, 1500)
+	deleted, err := journal.Prune(t.Context(), s, time.Time{}, 1500)
 	if err != nil || strings.Join(deleted, " ") != "a b" {
 		t.Errorf("deleted %q, error %v", deleted, err)
 	}

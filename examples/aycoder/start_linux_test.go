@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -109,7 +110,7 @@ func median(all []time.Duration) time.Duration {
 // fill keeps conversations in a directory.
 func fill(t *testing.T, dir string, n int) {
 	t.Helper()
-	store, err := session.Dir(dir)
+	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	loop, err := aycoder.New(script.New(script.Say(strings.Repeat("An answer. ", 50))).With(script.WithLoop(true)))
 	require.NoError(t, err)

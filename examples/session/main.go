@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -51,7 +52,7 @@ func do(w io.Writer, dir string, model aycoder.ModelClient, commands ...string) 
 	allow := aycoder.ApproverFunc(
 		func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })
 	loop := must(aycoder.New(model, aycoder.WithTools(must(tools.WriteFile(files)), deploy), aycoder.WithApprover(allow)))
-	store := must(session.Dir(filepath.Join(dir, ".sessions")))
+	store := must(journal.Dir(filepath.Join(dir, ".sessions")))
 	s := must(session.Continue(ctx, store, dir, loop, session.WithFiles(files)))
 	defer s.Close()
 	for _, c := range commands {

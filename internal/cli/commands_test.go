@@ -11,9 +11,9 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
-	sessions "github.com/aycoder/aycoder/session"
 )
 
 // talkWith lets a user type lines, each at the next prompt or question, and returns the screen.
@@ -27,7 +27,7 @@ func talkOn(t *testing.T, s *stage, mode policy.Mode, dir string, steps ...scrip
 	t.Helper()
 	asks := make(conflicts)
 	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)), asks.option(),
-		harness.WithStore(sessions.Memory(), ""), harness.WithAmbient(harness.Skills, harness.Lessons),
+		harness.WithStore(journal.Memory(), ""), harness.WithAmbient(harness.Skills, harness.Lessons),
 		harness.WithPolicyOptions(policy.WithMode(mode)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
@@ -147,7 +147,7 @@ func TestPlanAndGo(t *testing.T) {
 func TestDropOfARule(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(sessions.Memory(), ""))
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	require.NoError(t, rt.Policy.KeepRule(t.Context(), aycoder.Session, "bash:make *"))

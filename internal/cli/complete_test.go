@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
-	sessions "github.com/aycoder/aycoder/session"
 )
 
 func TestComplete(t *testing.T) {
@@ -21,7 +21,7 @@ func TestComplete(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(sessions.Memory(), ""))
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := &chat{ui: &ui{}, runtime: rt, more: []Extension{testExtension()}}

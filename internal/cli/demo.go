@@ -11,9 +11,9 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
-	sessions "github.com/aycoder/aycoder/session"
 )
 
 const (
@@ -87,7 +87,7 @@ func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
 	}
 	m := newDemoModel(pace)
 	return s.build(ctx, dir, o, append(a.extra(),
-		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(st), harness.WithStore(sessions.Memory(), ""),
+		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(st), harness.WithStore(journal.Memory(), ""),
 		harness.WithPolicyOptions(policy.WithRules(policy.Session, rules...)),
 	))
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
-	aysession "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -202,7 +202,7 @@ func TestOneConfiguration(t *testing.T) {
 	embed(&fakes, harness.WithConfig(follow.Current()), harness.WithFiles(ws, exec),
 		harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
 			return aycoder.Allow()
-		})), harness.WithStore(aysession.Memory(), ""))
+		})), harness.WithStore(journal.Memory(), ""))
 
 	require.Equal(t, []any{17, 11, int64(123456), 12345, 3, "ollama/big", policy.AcceptEdits, 3}, []any{
 		cli.Limits.Turns, cli.Limits.Calls, cli.Limits.Total, cli.Limits.ToolOutput, cli.Limits.Parallel, cli.Start.Model, cli.Mode, len(cli.Hooks)})

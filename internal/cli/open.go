@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
 )
@@ -103,7 +104,7 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 	}
 	for _, id := range ids {
 		err = s.build(ctx, ".", o, append(slices.Clip(opts), harness.WithStore(p.store, id, sessions.WithLateCreate())))
-		if _, busy := errors.AsType[*sessions.BusyError](err); !busy || o.resume != "" {
+		if _, busy := errors.AsType[*journal.BusyError](err); !busy || o.resume != "" {
 			break
 		}
 	}

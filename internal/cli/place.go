@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/workspace"
 )
 
 // A sessionPlace is where conversations are kept.
 type sessionPlace struct {
-	store sessions.Store
+	store journal.Store
 	kept  bool   // on disk
 	note  string // says why it is not, although it should be
 }
@@ -52,22 +53,22 @@ func (a *app) sessionDir(st *settings) string {
 // place returns where the conversation is kept. Where nothing can be kept, the work is done all the same.
 func (a *app) place(o *options, st *settings) *sessionPlace {
 	if o.noSession {
-		return &sessionPlace{store: sessions.Memory()}
+		return &sessionPlace{store: journal.Memory()}
 	}
 	store, err := a.store(st)
 	if err != nil {
-		return &sessionPlace{store: sessions.Memory(), note: "this conversation is not kept: " + err.Error()}
+		return &sessionPlace{store: journal.Memory(), note: "this conversation is not kept: " + err.Error()}
 	}
 	return &sessionPlace{store: store, kept: true}
 }
 
 // store opens the sessions of the user.
-func (a *app) store(st *settings) (sessions.Store, error) {
+func (a *app) store(st *settings) (journal.Store, error) {
 	dir := a.sessionDir(st)
 	if dir == "" {
 		return nil, fmt.Errorf("there is no place for sessions: HOME is not set")
 	}
-	return sessions.Dir(dir)
+	return journal.Dir(dir)
 }
 
 // choose returns the ids of the sessions to try, in order: "" is a new one.
@@ -98,12 +99,12 @@ func (p *sessionPlace) choose(ctx context.Context, o *options) ([]string, error)
 }
 
 // sessionsHere returns the sessions of this directory, the newest first.
-func sessionsHere(ctx context.Context, store sessions.Store) ([]sessions.Entry, error) {
+func sessionsHere(ctx context.Context, store journal.Store) ([]journal.Entry, error) {
 	here, err := directory()
 	if err != nil {
 		return nil, err
 	}
-	return sessions.List(ctx, store, func(e *sessions.Entry) bool { return e.Dir == here })
+	return sessions.List(ctx, store, func(e *journal.Entry) bool { return e.Dir == here })
 }
 
 // directory returns the name of this directory as sessions have it.
@@ -117,10 +118,10 @@ func directory() (string, error) {
 }
 
 // find returns the session whose id begins with a text.
-func find(ctx context.Context, store sessions.Store, prefix string) (sessions.Entry, error) {
-	all, err := sessions.List(ctx, store, func(e *sessions.Entry) bool { return strings.HasPrefix(e.ID, prefix) })
+func find(ctx context.Context, store journal.Store, prefix string) (journal.Entry, error) {
+	all, err := sessions.List(ctx, store, func(e *journal.Entry) bool { return strings.HasPrefix(e.ID, prefix) })
 	if err != nil {
-		return sessions.Entry{}, err
+		return journal.Entry{}, err
 	}
 	wrong := func(format string, args ...any) error {
 		return &aycoder.ConfigError{Option: "session " + prefix, Err: fmt.Errorf(format, args...)}
@@ -132,15 +133,15 @@ func find(ctx context.Context, store sessions.Store, prefix string) (sessions.En
 	}
 	switch len(all) {
 	case 0:
-		return sessions.Entry{}, wrong("there is none whose id begins so; see aycoder sessions")
+		return journal.Entry{}, wrong("there is none whose id begins so; see aycoder sessions")
 	case 1:
 		return all[0], nil
 	}
-	return sessions.Entry{}, wrong("there are %d whose ids begin so, such as %s and %s", len(all), all[0].ID, all[1].ID)
+	return journal.Entry{}, wrong("there are %d whose ids begin so, such as %s and %s", len(all), all[0].ID, all[1].ID)
 }
 
 // belongs reports a session of another directory, unless that is gone: its files are not those that are here.
-func belongs(e sessions.Entry, here string) error {
+func belongs(e journal.Entry, here string) error {
 	if e.Dir == "" || e.Dir == here {
 		return nil
 	}
@@ -151,6 +152,6 @@ func belongs(e sessions.Entry, here string) error {
 }
 
 // titleOf returns what a session is about, on one line.
-func titleOf(e *sessions.Entry) string {
+func titleOf(e *journal.Entry) string {
 	return cleanLine(cmp.Or(e.Title, e.Prompt, "(nothing was said)"))
 }

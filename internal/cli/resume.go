@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/cli/line"
-	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // resume goes on with another session of this directory. The one before is closed when the other one is open.
@@ -23,7 +23,7 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all = slices.DeleteFunc(all, func(e sessions.Entry) bool { return e.ID == c.session.id() })
+	all = slices.DeleteFunc(all, func(e journal.Entry) bool { return e.ID == c.session.id() })
 	if len(all) == 0 {
 		c.prose("", "There is no other conversation of this directory.")
 		return "", nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -58,7 +59,7 @@ func sessionsCommand(ctx context.Context, k *call) error {
 
 type sessionCall struct {
 	*call
-	store sessions.Store
+	store journal.Store
 	mask  func(string) string // of secrets, in all that is not a copy to read again
 }
 
@@ -72,12 +73,12 @@ func (c *sessionCall) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := sessions.List(ctx, c.store, func(e *sessions.Entry) bool { return c.on["all"] || e.Dir == here })
+	all, err := sessions.List(ctx, c.store, func(e *journal.Entry) bool { return c.on["all"] || e.Dir == here })
 	if err != nil {
 		return err
 	}
 	if all == nil {
-		all = []sessions.Entry{}
+		all = []journal.Entry{}
 	}
 	for i := range all {
 		all[i] = c.masked(all[i])
@@ -92,13 +93,13 @@ func (c *sessionCall) list(ctx context.Context) error {
 	})
 }
 
-func (c *sessionCall) masked(e sessions.Entry) sessions.Entry {
+func (c *sessionCall) masked(e journal.Entry) journal.Entry {
 	e.Title, e.Prompt = c.mask(e.Title), c.mask(e.Prompt)
 	return e
 }
 
 // line describes a session on one line.
-func (c *sessionCall) line(e *sessions.Entry) string {
+func (c *sessionCall) line(e *journal.Entry) string {
 	text := e.ID + "  " + e.Used.Local().Format(time.DateTime) + "  " + titleOf(e)
 	if c.on["all"] {
 		text += "  (" + e.Dir + ")"
@@ -108,7 +109,7 @@ func (c *sessionCall) line(e *sessions.Entry) string {
 
 func (c *sessionCall) search(ctx context.Context, words string) error {
 	type hit struct {
-		sessions.Entry
+		journal.Entry
 		Excerpt string `json:"excerpt"`
 	}
 	found, err := sessions.Find(ctx, c.store, words, foundSessions)
@@ -130,7 +131,7 @@ func (c *sessionCall) search(ctx context.Context, words string) error {
 }
 
 // show prints a conversation as people read it, or with -json what the list has of it.
-func (c *sessionCall) show(ctx context.Context, e sessions.Entry) error {
+func (c *sessionCall) show(ctx context.Context, e journal.Entry) error {
 	if c.json {
 		return c.print(c.masked(e), nil)
 	}
@@ -164,7 +165,7 @@ func (c *sessionCall) export(ctx context.Context, id, format string) error {
 	return c.write(b.String())
 }
 
-func (c *sessionCall) rename(ctx context.Context, e *sessions.Entry, title string) error {
+func (c *sessionCall) rename(ctx context.Context, e *journal.Entry, title string) error {
 	s, err := sessions.Open(ctx, c.store, e.ID, nobody{})
 	if err != nil {
 		return err

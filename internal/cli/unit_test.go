@@ -21,6 +21,7 @@ import (
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	sessions "github.com/aycoder/aycoder/session"
@@ -307,7 +308,7 @@ func newTestChat(t testing.TB, input io.Reader, out io.Writer, o tty.Options, c 
 // newTalk returns a conversation in memory.
 func newTalk(t testing.TB, agent aycoder.Agent) *sessions.Session {
 	t.Helper()
-	talk, err := sessions.New(t.Context(), sessions.Memory(), agent)
+	talk, err := sessions.New(t.Context(), journal.Memory(), agent)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, talk.Close()) })
 	return talk

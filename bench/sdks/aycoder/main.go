@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/anthropic"
 	"github.com/aycoder/aycoder/session"
@@ -24,7 +25,7 @@ import (
 
 func main() {
 	client := must(anthropic.New("claude-sonnet-4-5", anthropic.WithBaseURL(os.Args[1])))
-	store := must(session.Dir(filepath.Join(os.Getenv("HOME"), ".aycoder")))
+	store := must(journal.Dir(filepath.Join(os.Getenv("HOME"), ".aycoder")))
 	var sessions sync.Map
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -49,7 +50,7 @@ func main() {
 
 // open opens a session with all coding tools on the current directory, rules for what they may
 // do, records on disk, versions of the files, and a compactor.
-func open(client aycoder.ModelClient, store session.Store) *session.Session {
+func open(client aycoder.ModelClient, store journal.Store) *session.Session {
 	ws := must(workspace.Open("."))
 	files := snapshot.New(ws)
 	compactor := must(compaction.New(client, compaction.WithSummarizer(client, "")))

@@ -1,4 +1,4 @@
-package session
+package journal
 
 import (
 	"crypto/rand"
@@ -41,7 +41,7 @@ func TestDirFullDisk(t *testing.T) {
 		record := `"` + strings.Repeat("x", 7000+i) + `"`
 		if err := j.Append(t.Context(), i%2 == 0, []byte(record)); err != nil {
 			require.ErrorIs(t, err, syscall.ENOSPC)
-			_, ok := errors.AsType[*JournalError](err)
+			_, ok := errors.AsType[*OpError](err)
 			require.True(t, ok)
 			full++
 		} else {
@@ -81,7 +81,7 @@ func TestDirReadOnly(t *testing.T) {
 	j := open(t, s, false)
 	for _, err := range []error{open1, create, s.Delete(t.Context(), testID), j.Describe(t.Context(), Entry{})} {
 		require.ErrorIs(t, err, syscall.EROFS)
-		_, ok := errors.AsType[*JournalError](err)
+		_, ok := errors.AsType[*OpError](err)
 		require.True(t, ok)
 	}
 	require.Equal(t, []any{sample[0], sample[1], sample[2]}, results(t, j))

@@ -1,4 +1,4 @@
-package session
+package journal
 
 import (
 	"bytes"
@@ -280,7 +280,7 @@ func TestDirMoved(t *testing.T) {
 			before, _ := os.ReadFile(file)
 			for _, durable := range []bool{false, true} {
 				err = j.Append(t.Context(), durable, []byte("2"))
-				_, ok := errors.AsType[*JournalError](err)
+				_, ok := errors.AsType[*OpError](err)
 				require.True(t, ok, "%v", err)
 			}
 			if name != "file grown" {

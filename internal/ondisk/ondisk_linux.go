@@ -1,4 +1,5 @@
-package session_test
+// Package ondisk gives tests a directory on a real disk.
+package ondisk
 
 import (
 	"fmt"
@@ -6,22 +7,26 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
-// onDisk makes t.TempDir return directories on a disk, and logs its file system. A file system in
+// Use makes t.TempDir return directories on a disk, and logs its file system. A file system in
 // memory neither orders nor delays writes as a disk does, so a kill would show less.
-func onDisk(t *testing.T) {
+func Use(t *testing.T) {
 	t.Helper()
 	dir := os.TempDir()
 	if fileSystem(t, dir) == "tmpfs" {
-		var err error
-		dir, err = os.MkdirTemp(".", "disk")
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-		dir, err = filepath.Abs(dir)
-		require.NoError(t, err)
+		made, err := os.MkdirTemp(".", "disk")
+		if err == nil {
+			dir, err = filepath.Abs(made)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
 		t.Setenv("TMPDIR", dir)
 	}
 	t.Logf("the file system of %s is %s", dir, fileSystem(t, dir))
@@ -31,7 +36,9 @@ func onDisk(t *testing.T) {
 func fileSystem(t *testing.T, dir string) string {
 	t.Helper()
 	var st syscall.Statfs_t
-	require.NoError(t, syscall.Statfs(dir, &st))
+	if err := syscall.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
 	names := map[uint32]string{0xef53: "ext4", 0x01021994: "tmpfs", 0x9123683e: "btrfs", 0x58465342: "xfs", 0x794c7630: "overlay"}
 	if name := names[uint32(st.Type)]; name != "" {
 		return name

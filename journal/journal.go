@@ -1,13 +1,27 @@
-package session
+/*
+Package journal keeps sessions in a [Store]: sequences of records, and objects that records refer to by hash. It does
+not know what they mean, as package session does.
+
+[Dir] is a store in files, and [Memory] one in memory; package sqlite of contrib has one in a database. Package
+agenttest has TestJournal, which tests an implementation.
+
+	store, err := journal.Dir(filepath.Join(home, ".local/state/myagent"))
+	s, err := session.New(ctx, store, loop)
+
+A session has one writer, who holds an operating system lock that ends with its process; another one gets a
+[*BusyError]. Any number of processes read it meanwhile. A record that [Journal.Append] has acknowledged as durable
+survives a loss of power. A damaged record is reported by a [*DamageError] and costs only what it holds.
+*/
+package journal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
-
-	"github.com/aycoder/aycoder/snapshot"
 )
 
 // Store keeps sessions. [Dir] keeps them in files; package sqlite of contrib keeps them in a
@@ -18,7 +32,7 @@ import (
 // safe for concurrent use, and return soon after ctx is cancelled.
 type Store interface {
 	// Create makes an empty session and opens it for writing. If the id is in use, the error is a
-	// [*JournalError] for which errors.Is(err, fs.ErrExist) is true.
+	// [*OpError] for which errors.Is(err, fs.ErrExist) is true.
 	Create(ctx context.Context, id string) (Journal, error)
 	// Open opens a session. With write, the caller is its only writer until it closes the journal
 	// or its process ends: if there is another writer, the error is a [*BusyError]. Without write,
@@ -67,10 +81,13 @@ type Journal interface {
 }
 
 // Hash identifies an object: the SHA-256 of its bytes, in hexadecimal.
-type Hash = snapshot.Hash
+type Hash string
 
 // HashOf returns the hash of an object.
-func HashOf(data []byte) Hash { return snapshot.HashOf(data) }
+func HashOf(data []byte) Hash {
+	sum := sha256.Sum256(data)
+	return Hash(hex.EncodeToString(sum[:]))
+}
 
 // Entry describes a session in a list of sessions. It is plain data and encodes as JSON.
 type Entry struct {
@@ -93,8 +110,8 @@ type Entry struct {
 	Used    time.Time `json:"used,omitzero"`
 }
 
-// JournalError reports a failure to read or write the journal of a session.
-type JournalError struct {
+// OpError reports a failure to read or write the journal of a session.
+type OpError struct {
 	// Op is the operation, such as "append". Session is the id of the session.
 	Op, Session string
 	// Err is the cause.
@@ -102,19 +119,19 @@ type JournalError struct {
 }
 
 // Error implements error.
-func (e *JournalError) Error() string {
+func (e *OpError) Error() string {
 	return fmt.Sprintf("%s session %q: %v", e.Op, e.Session, e.Err)
 }
 
 // Unwrap returns Err.
-func (e *JournalError) Unwrap() error { return e.Err }
+func (e *OpError) Unwrap() error { return e.Err }
 
 // ErrReadOnly is the cause of the error of a write to a journal that was opened for reading.
 var ErrReadOnly = errors.New("the session is open for reading only")
 
-// BusyError reports that a session has a writer already. It unwraps to a [*JournalError].
+// BusyError reports that a session has a writer already. It unwraps to a [*OpError].
 type BusyError struct {
-	*JournalError
+	*OpError
 	// Holder says who has the session open, as far as it is known.
 	Holder Holder
 }
@@ -138,17 +155,17 @@ func (e *BusyError) Error() string {
 		e.Holder.PID, e.Holder.Program, e.Holder.Host, e.Holder.Since.Format(time.DateTime))
 }
 
-// Unwrap returns the embedded [*JournalError].
-func (e *BusyError) Unwrap() error { return e.JournalError }
+// Unwrap returns the embedded [*OpError].
+func (e *BusyError) Unwrap() error { return e.OpError }
 
 // ErrUncertain is a cause of the error of an Append that failed, and then could not be taken back.
 // The process that opens the session next may find some of the records.
 var ErrUncertain = errors.New("the records may be in the journal")
 
 // DamageError reports a record or an object that cannot be read, although the rest can. It
-// unwraps to a [*JournalError].
+// unwraps to a [*OpError].
 type DamageError struct {
-	*JournalError
+	*OpError
 	// Record is the position of the record, counted from 1 (in files, this is the number of the
 	// line), or 0 if an object is damaged. Object is the hash of the object.
 	Record int
@@ -166,5 +183,5 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s session %q: record %d is damaged: %v", e.Op, e.Session, e.Record, e.Err)
 }
 
-// Unwrap returns the embedded [*JournalError].
-func (e *DamageError) Unwrap() error { return e.JournalError }
+// Unwrap returns the embedded [*OpError].
+func (e *DamageError) Unwrap() error { return e.OpError }

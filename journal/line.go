@@ -1,12 +1,15 @@
-package session
+package journal
 
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"iter"
+	"os"
 )
 
 // A line of a journal or of the index is a JSON array of a checksum and the record:
@@ -83,6 +86,14 @@ func parseLine(line []byte) ([]byte, error) {
 	return record, nil
 }
 
+// Record returns the record of a line, or nil if there is none. It may be at the end of a damaged line.
+func Record(line []byte) []byte {
+	if record, err := parseLine(line); err == nil {
+		return record
+	}
+	return rescueLine(line)
+}
+
 // rescueLine returns the record at the end of a damaged line, or nil. There is one if another program
 // appended to half a line, or if a loss of power left a run of NUL bytes before the record.
 func rescueLine(line []byte) []byte {
@@ -98,10 +109,10 @@ func rescueLine(line []byte) []byte {
 	return nil
 }
 
-// eachLine calls yield for each line, with its number, until yield returns false. The line is valid
+// EachLine calls yield for each line, with its number, until yield returns false. The line is valid
 // until yield returns. A line without a line feed is the last one: yield gets errTorn. If reading
-// fails, eachLine returns the error.
-func eachLine(in *bufio.Reader, yield func(n int, line []byte, err error) bool) error {
+// fails, EachLine returns the error.
+func EachLine(in *bufio.Reader, yield func(n int, line []byte, err error) bool) error {
 	const maxLine = MaxRecord + lineExtra
 	var long []byte // a line that is longer than the buffer of in
 	for n := 1; ; n++ {
@@ -132,14 +143,14 @@ func eachLine(in *bufio.Reader, yield func(n int, line []byte, err error) bool) 
 	}
 }
 
-// readLines calls yield for each line of r as eachLine does, but with the record, or with the reason
-// why there is none. A damaged line may have both.
 func readLines(r io.Reader, yield func(n int, record []byte, err error) bool) error {
-	return readRecords(bufio.NewReaderSize(r, 64<<10), yield)
+	return ReadRecords(bufio.NewReaderSize(r, 64<<10), yield)
 }
 
-func readRecords(in *bufio.Reader, yield func(n int, record []byte, err error) bool) error {
-	return eachLine(in, func(n int, line []byte, err error) bool {
+// ReadRecords calls yield for each line as [EachLine] does, but with the record, or with the reason
+// why there is none. A damaged line may have both.
+func ReadRecords(in *bufio.Reader, yield func(n int, record []byte, err error) bool) error {
+	return EachLine(in, func(n int, line []byte, err error) bool {
 		var record []byte
 		if err == nil {
 			record, err = parseLine(line)
@@ -152,4 +163,61 @@ func readRecords(in *bufio.Reader, yield func(n int, record []byte, err error) b
 		}
 		return err == nil || record == nil || yield(n, record, nil)
 	})
+}
+
+// Place is the part of a journal in which some records are: Size bytes from At on.
+type Place struct{ At, Size int64 }
+
+// Located is a record of a journal, and where its line is, if that is known.
+type Located struct {
+	Line []byte // the record
+	Place
+}
+
+// LineSize returns the size of the line of a record.
+func LineSize(record []byte) int64 { return int64(len(record) + lineExtra) }
+
+// A Locator is a [Journal] that knows where its records are, as that of a [LineStore] is.
+type Locator interface {
+	// Located yields the records as Records does, with their places.
+	Located(ctx context.Context) iter.Seq2[Located, error]
+	// End returns the offset of the next record.
+	End() int64
+}
+
+// A LineStore is a [Store] whose journals are files of lines, which can be read from any place on. [Dir] and [Memory]
+// return one.
+type LineStore interface {
+	Store
+	// Lines opens the store for reading journals. It has to be closed.
+	Lines() (*Lines, error)
+}
+
+// Lines opens the journals of a [LineStore]. It is safe for concurrent use.
+type Lines struct{ disk disk }
+
+// Lines implements [LineStore].
+func (s *dirStore) Lines() (*Lines, error) {
+	d, err := s.open(s.path)
+	if err != nil {
+		return nil, err
+	}
+	return &Lines{d}, nil
+}
+
+// Open opens the journal of a session. Its writer may append to it meanwhile, or replace it by another one.
+func (l *Lines) Open(id string) (File, error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	return l.disk.open(id+"/"+journalName, os.O_RDONLY)
+}
+
+// Close ends the use of the store. Open journals stay open.
+func (l *Lines) Close() error { return l.disk.close() }
+
+// File is the open journal of a session.
+type File interface {
+	io.ReaderAt
+	io.Closer
 }

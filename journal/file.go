@@ -1,4 +1,4 @@
-package session
+package journal
 
 import (
 	"bufio"
@@ -72,7 +72,7 @@ func (j *dirJournal) write(ctx context.Context, op string, f func() error) error
 	default:
 		err = f()
 	}
-	return journalError(op, j.id, err)
+	return Error(op, j.id, err)
 }
 
 // openFile opens the journal file for writing. It cuts off the end of a record that a crash left
@@ -112,48 +112,42 @@ func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
 // process may be writing it.
 func (j *dirJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for r, err := range j.located(ctx) {
-			if !yield(r.line, err) {
+		for r, err := range j.Located(ctx) {
+			if !yield(r.Line, err) {
 				return
 			}
 		}
 	}
 }
 
-// located is a record of a journal, and where its line is, if that is known.
-type located struct {
-	line []byte
-	place
-}
-
-// located yields the records as Records does, with their places.
-func (j *dirJournal) located(ctx context.Context) iter.Seq2[located, error] {
-	return func(yield func(located, error) bool) {
+// Located implements [Locator].
+func (j *dirJournal) Located(ctx context.Context) iter.Seq2[Located, error] {
+	return func(yield func(Located, error) bool) {
 		f, size, torn, err := j.reader(ctx)
 		if err != nil {
-			yield(located{}, journalError("read", j.id, err))
+			yield(Located{}, Error("read", j.id, err))
 			return
 		}
 		defer f.Close()
 		lines, left := 0, false
-		var at place
+		var at Place
 		section := io.NewSectionReader(f, 0, size)
 		in := bufio.NewReaderSize(section, 64<<10)
-		err = readRecords(in, func(n int, record []byte, err error) bool {
+		err = ReadRecords(in, func(n int, record []byte, err error) bool {
 			if n != lines {
 				end, _ := section.Seek(0, io.SeekCurrent) // never fails
 				end -= int64(in.Buffered())
-				at = place{at.at + at.size, end - at.at - at.size}
+				at = Place{at.At + at.Size, end - at.At - at.Size}
 			}
 			switch {
 			case ctx.Err() != nil:
-				yield(located{}, journalError("read", j.id, ctx.Err()))
+				yield(Located{}, Error("read", j.id, ctx.Err()))
 				left = true
 			case errors.Is(err, errTorn):
 			case err != nil:
-				left = !yield(located{}, j.damage(n, err))
+				left = !yield(Located{}, j.damage(n, err))
 			default:
-				left = !yield(located{bytes.Clone(record), at}, nil)
+				left = !yield(Located{bytes.Clone(record), at}, nil)
 			}
 			lines = n
 			return !left
@@ -161,22 +155,22 @@ func (j *dirJournal) located(ctx context.Context) iter.Seq2[located, error] {
 		switch {
 		case left:
 		case err != nil:
-			yield(located{}, journalError("read", j.id, err))
+			yield(Located{}, Error("read", j.id, err))
 		case torn:
-			yield(located{}, j.damage(lines+1, errTorn))
+			yield(Located{}, j.damage(lines+1, errTorn))
 		}
 	}
 }
 
-// end returns the offset of the next record.
-func (j *dirJournal) end() int64 {
+// End implements [Locator].
+func (j *dirJournal) End() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.size
 }
 
 func (j *dirJournal) damage(record int, err error) error {
-	return &DamageError{JournalError: &JournalError{Op: "read", Session: j.id, Err: err}, Record: record,
+	return &DamageError{OpError: &OpError{Op: "read", Session: j.id, Err: err}, Record: record,
 		Torn: errors.Is(err, errTorn)}
 }
 
@@ -360,5 +354,5 @@ func (j *dirJournal) Close() error {
 		j.disk.unlock(j.lock)
 		err = errors.Join(err, j.lock.Close())
 	}
-	return journalError("close", j.id, errors.Join(err, j.disk.close()))
+	return Error("close", j.id, errors.Join(err, j.disk.close()))
 }

@@ -1,4 +1,4 @@
-package session
+package journal
 
 import (
 	"cmp"
@@ -89,15 +89,15 @@ func Dir(path string, opts ...DirOption) (Store, error) {
 	return s, nil
 }
 
-// journalError adds the operation and the session to an error, unless it names them already.
-func journalError(op, id string, err error) error {
+// Error returns an error with the operation and the session, unless it names them already. It returns nil if err is nil.
+func Error(op, id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*JournalError](err); ok {
+	if _, ok := errors.AsType[*OpError](err); ok {
 		return err
 	}
-	return &JournalError{Op: op, Session: id, Err: err}
+	return &OpError{Op: op, Session: id, Err: err}
 }
 
 // start calls f with the directory of the store. An error names the operation and the session.
@@ -110,7 +110,7 @@ func (s *dirStore) start(ctx context.Context, op, id string, f func(d disk) erro
 			err = f(d)
 		}
 	}
-	return journalError(op, id, err)
+	return Error(op, id, err)
 }
 
 // Create implements [Store].
@@ -223,7 +223,7 @@ func takeLock(op, id string, d disk) (diskFile, error) {
 	case err != nil:
 		err = fmt.Errorf("%w: %w", ErrNoLock, err)
 	case !ok:
-		err = &BusyError{JournalError: &JournalError{Op: op, Session: id}, Holder: readHolder(f)}
+		err = &BusyError{OpError: &OpError{Op: op, Session: id}, Holder: readHolder(f)}
 	default:
 		// The lock is good only if the next process will find the same file.
 		if _, err = d.size(lockName, f); err == nil {

@@ -1,4 +1,4 @@
-package session_test
+package journal_test
 
 import (
 	"bytes"
@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/internal/ondisk"
 	"github.com/aycoder/aycoder/internal/timed"
-	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // damage changes a byte of a file. The function at finds it.
@@ -26,12 +27,12 @@ func damage(t testing.TB, name string, at func(data []byte) int) {
 
 func dirSetup() agenttest.JournalSetup {
 	return agenttest.JournalSetup{
-		Open: func(t testing.TB, dir string) session.Store {
-			s, err := session.Dir(dir)
+		Open: func(t testing.TB, dir string) journal.Store {
+			s, err := journal.Dir(dir)
 			require.NoError(t, err)
 			return s
 		},
-		DamageObject: func(t testing.TB, dir, id string, hash session.Hash) {
+		DamageObject: func(t testing.TB, dir, id string, hash journal.Hash) {
 			name := filepath.Join(dir, id, "objects", string(hash))
 			damage(t, name, func(data []byte) int { return len(data) / 2 })
 		},
@@ -44,7 +45,7 @@ func dirSetup() agenttest.JournalSetup {
 }
 
 func TestDirIsAStore(t *testing.T) {
-	onDisk(t)
+	ondisk.Use(t)
 	setup := dirSetup()
 	setup.Kills = 100
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
@@ -57,7 +58,7 @@ func TestDirIsAStore(t *testing.T) {
 
 func TestMemoryIsAStore(t *testing.T) {
 	agenttest.TestJournal(t, agenttest.JournalSetup{
-		Open:     func(testing.TB, string) session.Store { return session.Memory() },
+		Open:     func(testing.TB, string) journal.Store { return journal.Memory() },
 		InMemory: true,
 	})
 }

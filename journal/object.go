@@ -1,4 +1,4 @@
-package session
+package journal
 
 import (
 	"bytes"
@@ -88,11 +88,11 @@ func (j *dirJournal) compress(w io.Writer, data []byte) (err error) {
 // Get implements [Journal].
 func (j *dirJournal) Get(ctx context.Context, hash Hash) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, journalError("get", j.id, err)
+		return nil, Error("get", j.id, err)
 	}
 	data, err := j.object(hash)
 	if err != nil {
-		return nil, journalError("get", j.id, err)
+		return nil, Error("get", j.id, err)
 	}
 	return data, nil
 }
@@ -124,7 +124,7 @@ func (j *dirJournal) object(hash Hash) ([]byte, error) {
 }
 
 func (j *dirJournal) damagedObject(hash Hash, err error) error {
-	return &DamageError{JournalError: &JournalError{Op: "get", Session: j.id, Err: err}, Object: hash}
+	return &DamageError{OpError: &OpError{Op: "get", Session: j.id, Err: err}, Object: hash}
 }
 
 // Remove removes an object, if it is there.

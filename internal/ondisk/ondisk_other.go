@@ -1,0 +1,13 @@
+//go:build !linux
+
+// Package ondisk gives tests a directory on a real disk.
+package ondisk
+
+import (
+	"os"
+	"testing"
+)
+
+// Use logs where t.TempDir returns directories. Other systems have no file system in memory
+// there.
+func Use(t *testing.T) { t.Logf("the files are in %s", os.TempDir()) }
