@@ -209,7 +209,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// What is decoded takes no more than a few times the memory of the bytes that were sent, whatever those say.
+// A decoded message takes no more than a few times the memory of the bytes that were sent, whatever those say.
 func TestAnswersDoNotGrow(t *testing.T) {
 	for name, tt := range map[string]struct {
 		encode func(c *coder)

@@ -1,6 +1,5 @@
 //go:build !linux
 
-// Package ondisk gives tests a directory on a real disk.
 package ondisk
 
 import (
