@@ -41,7 +41,6 @@ type builder struct {
 	withheld     bool           // since there are no skills
 	late         []aycoder.Tool // that came after New
 	agentTools   []aycoder.Tool // that agents may have
-	served       sourceList
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {

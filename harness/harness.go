@@ -109,6 +109,7 @@ type Runtime struct {
 	// Sections are the parts of the system prompt, in order.
 	Sections []Section
 
+	served  sourceList
 	loaded  *config.Loaded
 	reload  *reload // nil without WithReloader
 	stages  []Stage

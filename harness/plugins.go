@@ -131,7 +131,7 @@ func (b *builder) pluginServers(ctx context.Context) error {
 				err = b.connect(ctx, name, s, func(ctx context.Context) error { return b.store.Allowed(ctx, p) })
 			}
 			if err != nil {
-				b.Notify("servers", fmt.Sprintf("server %s is off: %v", name, err))
+				b.serverOff(name, err)
 			}
 			if err := ctx.Err(); err != nil {
 				return err

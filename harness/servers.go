@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/aycoder/aycoder"
@@ -39,16 +40,23 @@ func (b *builder) servers(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(b.in.settings.Servers)) {
 		s := b.in.settings.Servers[name]
 		if s.Disabled {
+			b.served.off(name, "off by the configuration")
 			continue
 		}
 		if err := b.server(ctx, name, s); err != nil {
-			b.Notify("servers", fmt.Sprintf("server %s is off: %v", name, err))
+			b.serverOff(name, err)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// serverOff tells why a server is off.
+func (b *builder) serverOff(name string, err error) {
+	b.Notify("servers", fmt.Sprintf("server %s is off: %v", name, err))
+	b.served.off(name, "off: "+err.Error())
 }
 
 func (b *builder) server(ctx context.Context, name string, s config.Server) error {
@@ -95,10 +103,47 @@ func (b *builder) addTool(source, of string, t aycoder.Tool) {
 	b.Tools = append(b.Tools, t)
 }
 
+// A ServerState says how a server is.
+type ServerState struct {
+	// Name is that of the configuration, or that of a plugin with the server's own.
+	Name string
+	// State is "on", or why the server is off, or what its [ToolSource] says of itself, if it has a method State() string.
+	State string
+	// Tools are the names of the tools that the model may call.
+	Tools []string
+}
+
+// Servers says how the servers of the configuration and of plugins are, by name. It is safe for concurrent use.
+func (r *Runtime) Servers() []ServerState {
+	x := &r.served
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := slices.Clone(x.without)
+	for _, s := range x.list {
+		now := ServerState{Name: s.name, State: "on"}
+		if st, ok := s.source.(interface{ State() string }); ok {
+			now.State = st.State()
+		}
+		for _, t := range s.offered {
+			now.Tools = append(now.Tools, t.Spec().Name)
+		}
+		all = append(all, now)
+	}
+	slices.SortFunc(all, func(a, b ServerState) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
 // sourceList has the sources that are asked for their tools before each turn.
 type sourceList struct {
-	mu   sync.Mutex
-	list []*served
+	mu      sync.Mutex
+	list    []*served
+	without []ServerState // of the servers that have no source
+}
+
+func (x *sourceList) off(name, why string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.without = append(x.without, ServerState{Name: name, State: why})
 }
 
 // served is a source, and what it offered last.

@@ -3,7 +3,7 @@ module github.com/aycoder/aycoder/contrib/sqlite
 go 1.26.0
 
 require (
-	github.com/aycoder/aycoder v0.0.0
+	github.com/aycoder/aycoder v0.1.0
 	modernc.org/sqlite v1.60.1
 )
 

@@ -3,8 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"slices"
 
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 )
 
@@ -15,6 +19,8 @@ type Extension struct {
 	Slash       []SlashCommand
 	// Options are added to those of each runtime: servers that bring tools, middleware.
 	Options []harness.Option
+	// Forms are files of a project that the program reads besides its configuration.
+	Forms []config.Form
 }
 
 // A Subcommand is what the program does if its first argument is the name of the command.
@@ -31,6 +37,10 @@ type Program struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
+	// Open makes a runtime for the current directory, as flags of the program say, with the configuration, the
+	// extensions, and then the options. It keeps no conversation, and asks nothing: what the user has not trusted is off.
+	// Without a model, the options must bring one. The caller calls end, which closes it.
+	Open func(ctx context.Context, flags []string, opts ...harness.Option) (rt *harness.Runtime, end func(), err error)
 }
 
 // A SlashCommand is a line such as "/mcp list" at the prompt.
@@ -43,6 +53,50 @@ type SlashCommand struct {
 
 // ErrUsage is the error of a [Subcommand] that was called in the wrong way.
 var ErrUsage = errors.New("wrong usage")
+
+// program returns what a subcommand gets.
+func (a *app) program() Program {
+	return Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv, Open: a.openFor}
+}
+
+// openFor makes a runtime for a subcommand of an extension.
+func (a *app) openFor(ctx context.Context, flags []string, more ...harness.Option) (*harness.Runtime, func(), error) {
+	o, err := parse(flags)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	case o.prompt != "" || o.print || o.last || o.resume != "" || o.worktree != "" || o.model == demoModel:
+		return nil, nil, fmt.Errorf("%w: there is no conversation here", ErrUsage)
+	case o.dir != "":
+		if err := os.Chdir(o.dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	st, err := a.load(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.choose(&options{model: o.model, print: true}, st)
+	s := &session{why: st.why}
+	opts, err := s.options(o, st)
+	if err == nil {
+		err = s.build(ctx, ".", o, slices.Concat(opts, a.extra(), more))
+	}
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	return s.Runtime, s.close, nil
+}
+
+// forms returns the files of a project that the program reads besides its configuration.
+func (a *app) forms() []config.Form {
+	forms := harness.HookForms()
+	for _, e := range a.extensions {
+		forms = append(forms, e.Forms...)
+	}
+	return forms
+}
 
 // extra returns the options that the chat and the extensions add to a runtime.
 func (a *app) extra() (opts []harness.Option) {

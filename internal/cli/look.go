@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
-	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/tokens"
@@ -261,27 +258,15 @@ func (c *chat) hooks(context.Context, string) (string, error) {
 	return "", nil
 }
 
-// servers lists the servers of the configuration, and what the model can call of each.
+// servers lists the servers, how they are, and what the model can call of each.
 func (c *chat) servers(context.Context, string) (string, error) {
-	var all map[string]config.Server
-	if l := c.runtime.Config(); l != nil {
-		all = l.Config.Servers
-	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		var names []string
-		for _, t := range c.runtime.Tools {
-			if tool, ok := strings.CutPrefix(t.Spec().Name, "mcp__"+name+"__"); ok {
-				names = append(names, tool)
-			}
+	all := c.runtime.Servers()
+	for _, s := range all {
+		text := s.Name + ": " + s.State
+		for i, t := range s.Tools {
+			text += []string{"; ", ", "}[min(i, 1)] + strings.TrimPrefix(t, "mcp__"+s.Name+"__")
 		}
-		state := "no tools of it are there"
-		switch {
-		case all[name].Disabled:
-			state = "off"
-		case len(names) > 0:
-			state = strings.Join(names, ", ")
-		}
-		c.prose("", cleanLine(name+": "+state))
+		c.prose("", cleanLine(text))
 	}
 	c.none(len(all), "There are no servers in the configuration.")
 	return "", nil

@@ -86,7 +86,7 @@ func managed() string {
 func (a *app) sources(o *options, st *settings) []config.Option {
 	from := []config.Option{
 		config.WithProject("."), config.WithManagedFile(managed()), config.WithTrust(st.trust), config.WithProfile(o.profile),
-		config.WithForms(harness.HookForms()...), config.WithEnviron(os.Environ()),
+		config.WithForms(a.forms()...), config.WithEnviron(os.Environ()),
 		config.WithLookup(func(name string) (string, bool) {
 			v := a.getenv(name)
 			return v, v != ""

@@ -68,7 +68,7 @@ func (a *app) subcommands() []subcommand {
 	for _, e := range a.extensions {
 		for _, c := range e.Subcommands {
 			all = append(all, subcommand{name: c.Name, help: c.Help, raw: true, run: func(ctx context.Context, k *call) error {
-				return c.Run(ctx, Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv}, k.args)
+				return c.Run(ctx, a.program(), k.args)
 			}})
 		}
 	}

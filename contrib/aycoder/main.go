@@ -1,0 +1,20 @@
+// Aycoder is the coding agent of examples/aycoder, with the protocols that other modules bring: servers of the Model
+// Context Protocol give it tools, and aycoder mcp serves its own tools.
+//
+//	go install github.com/aycoder/aycoder/contrib/aycoder@latest
+package main
+
+import (
+	"os"
+
+	"github.com/aycoder/aycoder/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args[1:], extensions()...)) }
+
+// extensions are what this program links beside the agent.
+func extensions() []cli.Extension {
+	return []cli.Extension{
+		mcpExtension(),
+	}
+}
