@@ -67,7 +67,8 @@ func (e *UntrustedError) Error() string {
 
 // Expand makes the input of a run of what a user has typed, and puts it into into. "/name arguments" calls a command
 // or a skill of [Runtime].Library; what [project.Command.Expand] describes is replaced in its text. Any other text is
-// the prompt as it is, also one that begins with a path such as /etc/hosts. Secrets in the text that is made of a
+// the prompt as it is, also one that begins with a path such as /etc/hosts. A prompt of a server is a command, too, and
+// a text gets the resources of servers that it mentions: see [TextSource]. Secrets in the text that is made of a
 // command are masked, as they are in the outputs of tools.
 //
 // The shell commands in a text are calls of the tool bash, which the runtime's approver, hooks and stages see, in a
@@ -163,7 +164,14 @@ type expansion struct {
 func (x *expansion) expand(ctx context.Context, text string) (*Typed, error) {
 	name, args, ok := called(text)
 	if !ok {
-		return &Typed{Input: aycoder.Input{Prompt: text}, r: x.r}, nil
+		parts, err := x.r.mentioned(ctx, text)
+		return &Typed{Input: aycoder.Input{Prompt: text, Parts: parts}, r: x.r}, err
+	}
+	if in, err := x.r.serverPrompt(ctx, name, args); in != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return &Typed{Input: *in, r: x.r}, nil
 	}
 	c, err := x.r.command(ctx, name)
 	if err != nil {

@@ -22,6 +22,18 @@ type ToolSource interface {
 	Close() error
 }
 
+// A TextSource is a [ToolSource] that also has texts for the user to send: prompts, which are commands for
+// [Runtime.Expand], and resources, which a line mentions as "@server:uri". A stranger has written them.
+type TextSource interface {
+	ToolSource
+	// Prompts returns the names of the prompts, such as "mcp__files__review", at once.
+	Prompts() []string
+	// Prompt returns the texts and images of a prompt. words are what follows its name.
+	Prompt(ctx context.Context, name, words string) ([]aycoder.Part, error)
+	// Resource returns the texts and images of a resource.
+	Resource(ctx context.Context, uri string) ([]aycoder.Part, error)
+}
+
 // A Connector connects to a server of the Model Context Protocol. The runtime closes what is returned. ctx is for the
 // connection to be made, not for the tools. A tool's name says which server it is of, as in "mcp__files__read".
 // The separate module contrib/mcp has one.
@@ -109,8 +121,8 @@ type ServerState struct {
 	Name string
 	// State is "on", or why the server is off, or what its [ToolSource] says of itself, if it has a method State() string.
 	State string
-	// Tools are the names of the tools that the model may call.
-	Tools []string
+	// Tools are the names of the tools that the model may call, and Prompts those of the commands of a [TextSource].
+	Tools, Prompts []string
 }
 
 // Servers says how the servers of the configuration and of plugins are, by name. It is safe for concurrent use.
@@ -127,6 +139,9 @@ func (r *Runtime) Servers() []ServerState {
 		for _, t := range s.offered {
 			now.Tools = append(now.Tools, t.Spec().Name)
 		}
+		if ts, ok := s.source.(TextSource); ok {
+			now.Prompts = ts.Prompts()
+		}
 		all = append(all, now)
 	}
 	slices.SortFunc(all, func(a, b ServerState) int { return strings.Compare(a.Name, b.Name) })
@@ -135,7 +150,8 @@ func (r *Runtime) Servers() []ServerState {
 
 // sourceList has the sources that are asked for their tools before each turn.
 type sourceList struct {
-	mu      sync.Mutex
+	asking  sync.Mutex // held while sources are asked
+	mu      sync.Mutex // guards what follows, also in the sources
 	list    []*served
 	without []ServerState // of the servers that have no source
 }
@@ -186,11 +202,13 @@ func (b *builder) turn(may func(name string) bool) func(context.Context, aycoder
 		return nil
 	}
 	return func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
-		b.served.mu.Lock()
-		defer b.served.mu.Unlock()
+		b.served.asking.Lock()
+		defer b.served.asking.Unlock()
 		for _, s := range b.served.list {
 			b.ask(ctx, s)
 		}
+		b.served.mu.Lock()
+		defer b.served.mu.Unlock()
 		now.Tools = b.served.into(now.Tools, may)
 		return now, context.Cause(ctx)
 	}
@@ -200,11 +218,13 @@ func (b *builder) turn(may func(name string) bool) func(context.Context, aycoder
 func (b *builder) ask(ctx context.Context, s *served) {
 	list, err := s.source.Tools(ctx)
 	fault := ""
+	b.served.mu.Lock()
 	if err != nil {
 		fault = err.Error()
 	} else if s.take(list) {
 		s.offered = b.withoutDisabled(s.offered)
 	}
+	b.served.mu.Unlock()
 	if fault != s.fault && ctx.Err() == nil {
 		if s.fault = fault; fault != "" {
 			b.Notify("servers", fmt.Sprintf("the tools of server %s stay as they were: %s", s.name, fault))

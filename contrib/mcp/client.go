@@ -78,7 +78,8 @@ type client struct {
 	closed   bool
 	conn     *conn // the newest one, or nil
 	tools    []aycoder.Tool
-	stale    bool // the server says that its tools have changed
+	prompts  []*mcp.Prompt
+	stale    bool // the server says that its tools or prompts have changed
 	losses   int  // of connections in a row
 	next     time.Time
 	progress map[int64]func(aycoder.Progress)
@@ -340,6 +341,7 @@ func (c *client) newClient() *mcp.Client {
 	o := &mcp.ClientOptions{
 		Capabilities:                &mcp.ClientCapabilities{},
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { c.changed() },
+		PromptListChangedHandler:    func(context.Context, *mcp.PromptListChangedRequest) { c.changed() },
 		ProgressNotificationHandler: c.progressed,
 	}
 	c.questions(o)
@@ -476,48 +478,63 @@ func (c *client) call(ctx context.Context, x *conn, name string, args json.RawMe
 	token := c.follow(report)
 	defer c.unfollow(token)
 	params.SetProgressToken(token)
+	return answer(ctx, c, x, "call "+name, func(ctx context.Context) (*mcp.CallToolResult, error) { return x.session.CallTool(ctx, params) })
+}
+
+// await waits for what asks the server. If that does not end with ctx, the connection is given up.
+func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of what an address may still send
 	type outcome struct {
-		res *mcp.CallToolResult
+		res T
 		err error
 	}
 	done := make(chan outcome, 1)
 	open := c.spawn(func() {
-		res, err := x.session.CallTool(ctx, params)
+		res, err := ask(ctx)
 		done <- outcome{res, err}
 	})
-	if !open {
-		return nil, &Error{Server: c.name, Op: "call " + name, Err: ErrClosed}
-	}
 	var out outcome
+	if !open {
+		return out.res, ErrClosed
+	}
 	select {
 	case out = <-done:
+		return out.res, out.err
 	case <-ctx.Done():
-		late := time.NewTimer(abandonFor)
-		defer late.Stop()
-		select {
-		case out = <-done:
-		case <-late.C: // it writes to a program that reads nothing, or is taken up with an address
-			out.err = context.Cause(ctx)
-			c.abandon(x)
-		}
 	}
-	if out.err == nil {
+	late := time.NewTimer(abandonFor)
+	defer late.Stop()
+	select {
+	case out = <-done:
+		return out.res, out.err
+	case <-late.C: // it writes to a program that reads nothing, or is taken up with an address
+		c.abandon(x)
+		return out.res, context.Cause(ctx)
+	}
+}
+
+// answer waits for the answer to a request, and notes whether the connection works.
+func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(context.Context) (T, error)) (T, error) {
+	res, asked := await(ctx, c, x, ask)
+	if asked == nil {
 		c.works()
-		return out.res, nil
+		return res, nil
 	}
-	err := c.failed(ctx, "call "+name, x, out.err)
+	if errors.Is(asked, ErrClosed) {
+		return res, &Error{Server: c.name, Op: op, Err: ErrClosed}
+	}
+	err := c.failed(ctx, op, x, asked)
 	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) {
 		c.lost()
-		if _, ok := errors.AsType[*jsonrpc.Error](out.err); !ok { // more than one request to an address has failed
+		if _, ok := errors.AsType[*jsonrpc.Error](asked); !ok { // more than one request to an address has failed
 			c.abandon(x)
 		}
-		e.Err = fmt.Errorf("%w (%v)", ErrLost, strings.TrimPrefix(out.err.Error(), "calling \"tools/call\": "))
+		e.Err = fmt.Errorf("%w (%v)", ErrLost, strings.TrimPrefix(asked.Error(), "calling \"tools/call\": "))
 	} else if e.Code != 0 {
 		c.works()
 	}
-	return nil, err
+	return res, err
 }
 
 // abandonFor is how long the SDK may take to give up a call. A tool must return 100 ms after its context.

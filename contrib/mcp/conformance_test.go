@@ -30,13 +30,14 @@ import (
 //	AYCODER_MCP_CONFORMANCE="…/bin/node …/conformance/dist/index.js" go test -run Conformance -v .
 //
 // Everything here goes through the package, so scenarios about what it does not offer are left out: as a client OAuth,
-// as a server resources, prompts, completion, logging, and questions of tools to the client.
+// as a server resources, prompts with several
+// arguments or images, completion, logging, and questions of tools to the client.
 var (
 	clientScenarios = []string{"initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"}
 	serverScenarios = []string{
 		"server-initialize", "ping", "tools-list", "tools-call-simple-text", "tools-call-image", "tools-call-audio",
 		"tools-call-embedded-resource", "tools-call-mixed-content", "tools-call-error", "tools-call-with-progress",
-		"json-schema-2020-12", "server-sse-multiple-streams", "dns-rebinding-protection",
+		"json-schema-2020-12", "prompts-list", "prompts-get-simple", "server-sse-multiple-streams", "dns-rebinding-protection",
 	}
 )
 
@@ -61,7 +62,11 @@ func TestConformance(t *testing.T) {
 	for _, name := range clientScenarios {
 		t.Run("client/"+name, func(t *testing.T) { suite(t, "client", "--command", self, "--scenario", name) })
 	}
-	handler, err := Handler(newRuntime(t, t.TempDir(), harness.WithTools(conformanceTools(t)...)), ServeConfig{})
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".aycoder/commands"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".aycoder/commands/test_simple_prompt.md"),
+		[]byte("---\ndescription: Is for the suite.\n---\nThis is a simple prompt for testing."), 0o600))
+	handler, err := Handler(newRuntime(t, dir, harness.WithAmbient(harness.Skills), harness.WithTools(conformanceTools(t)...)), ServeConfig{})
 	require.NoError(t, err)
 	s := httptest.NewServer(handler)
 	defer s.Close()

@@ -10,6 +10,10 @@
 // A server is a program, spoken to over its standard input and output, or an address, spoken to by streamable HTTP.
 // Programs need a Unix system. The tool read of the server files has the name mcp__files__read.
 //
+// If a server has resources, the tools list_resources and read_resource of it are there, too. Its prompts are commands
+// that a user types, such as /mcp__files__review, and a line that mentions @files:uri brings a resource: see
+// [harness.TextSource].
+//
 // # What a server cannot do
 //
 // A server, its texts and its results count as written by a stranger.

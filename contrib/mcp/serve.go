@@ -33,7 +33,7 @@ type ServeConfig struct {
 // Serve offers the tools of a runtime to a client of the protocol, which is at the other end of in and out: those of
 // the process, mostly. Nothing else may be written to out. Each call goes through the approver, the hooks and the
 // stages of the runtime, and works in its workspace. A question about a call is put to the user of the client, who
-// sees what a host would show, and its answer is about exactly that. If the client cannot ask, the call is denied, with
+// sees what a host would show, and its answer is about exactly that. Commands and skills of the runtime are prompts. If the client cannot ask, the call is denied, with
 // the rule that would allow it. The arguments are checked, and results are bounded as those of a run. Serve returns
 // when the client has gone or ctx ends; it is then nil or the cause of ctx. No run may work meanwhile.
 func Serve(ctx context.Context, rt *harness.Runtime, in io.ReadCloser, out io.WriteCloser, c ServeConfig) error {
@@ -90,7 +90,40 @@ func newServer(rt *harness.Runtime, c ServeConfig) (*mcp.Server, error) {
 			return x.call(ctx, req, reads)
 		})
 	}
+	x.prompts(s)
 	return s, nil
+}
+
+// prompts offers the commands and skills that the runtime has. Their texts come as the user of the runtime would send
+// them; what they ask about is denied, since nobody is there.
+func (x *served) prompts(s *mcp.Server) {
+	if x.rt.Library == nil {
+		return
+	}
+	lib := x.rt.Library.Now()
+	add := func(name, description string) {
+		s.AddPrompt(&mcp.Prompt{Name: name, Description: description, Arguments: []*mcp.PromptArgument{{Name: "arguments"}}},
+			func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				var typed harness.Typed
+				for ev, err := range x.rt.Expand(ctx, "/"+name+" "+req.Params.Arguments["arguments"], &typed) {
+					if err != nil {
+						return nil, err
+					}
+					if ask, ok := ev.(*aycoder.ApprovalRequested); ok {
+						ask.Deny(denial(&ask.Request))
+					}
+				}
+				return &mcp.GetPromptResult{Description: description, Messages: []*mcp.PromptMessage{
+					{Role: "user", Content: &mcp.TextContent{Text: typed.Input.Prompt}},
+				}}, nil
+			})
+	}
+	for _, c := range lib.Commands {
+		add(c.Name, c.Description)
+	}
+	for _, k := range lib.Skills {
+		add(k.Name, k.Description)
+	}
 }
 
 // served makes the calls of clients.

@@ -194,3 +194,23 @@ func TestServeToOurselves(t *testing.T) {
 	require.True(t, res.IsError)
 	require.Equal(t, "no camera", res.Text())
 }
+
+// Commands are prompts. One that would run a command which nobody can allow is an error.
+func TestServePrompts(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".aycoder/commands"), 0o700))
+	for name, text := range map[string]string{"review": "---\ndescription: Reviews a file.\n---\nReview $ARGUMENTS well.", "evil": "Look: !`touch evil`"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".aycoder/commands", name+".md"), []byte(text), 0o600))
+	}
+	s := serve(t, newRuntime(t, dir, harness.WithAmbient(harness.Skills)), "", nil)
+	list, err := s.ListPrompts(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, list.Prompts, 2)
+	require.Equal(t, "Reviews a file.", list.Prompts[1].Description)
+	res, err := s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "review", Arguments: map[string]string{"arguments": "a.go"}})
+	require.NoError(t, err)
+	require.Equal(t, "Review a.go well.", res.Messages[0].Content.(*mcp.TextContent).Text)
+	_, err = s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "evil"})
+	require.Error(t, err)
+	require.NoFileExists(t, filepath.Join(dir, "evil"))
+}

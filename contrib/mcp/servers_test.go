@@ -23,8 +23,12 @@ func TestMain(m *testing.M) {
 	switch mode := os.Getenv(modeVariable); {
 	case mode == "":
 		os.Exit(m.Run())
-	case mode == "sdk":
-		if err := sdkServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+	case mode == "sdk" || mode == "texts":
+		s := sdkServer()
+		if mode == "texts" {
+			addTexts(s)
+		}
+		if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -135,6 +139,25 @@ func sdkServer() *mcp.Server {
 		return text("renamed"), nil
 	})
 	return s
+}
+
+// addTexts gives a server resources and prompts.
+func addTexts(s *mcp.Server) {
+	read := func(text string) mcp.ResourceHandler {
+		return func(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: req.Params.URI, Text: text + " " + req.Params.URI}}}, nil
+		}
+	}
+	s.AddResource(&mcp.Resource{URI: "note://one", Name: "one", Description: "The first note."}, read("a note"))
+	s.AddResource(&mcp.Resource{URI: "note://long", Name: "long"}, read(strings.Repeat("x", 1<<20)))
+	s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "file:///{name}", Name: "files"}, read("a file"))
+	s.AddPrompt(&mcp.Prompt{Name: "review", Arguments: []*mcp.PromptArgument{{Name: "file", Required: true}, {Name: "how"}}},
+		func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{
+				{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprintf("Review %s, %s.", req.Params.Arguments["file"], req.Params.Arguments["how"])}},
+				{Role: "assistant", Content: &mcp.TextContent{Text: "It is fine."}},
+			}}, nil
+		})
 }
 
 // hostile speaks raw JSON-RPC, badly.

@@ -32,6 +32,8 @@ type tool struct {
 	c      *client
 	spec   aycoder.ToolSpec
 	remote string // the server's own name of it
+	// own does what a tool of this package does, which the server does not have. It is nil for others.
+	own func(ctx context.Context, x *conn, args json.RawMessage) (*mcp.CallToolResult, error)
 }
 
 // Spec implements [aycoder.Tool].
@@ -51,7 +53,12 @@ func (t *tool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.Tool
 	if err != nil {
 		return nil, err
 	}
-	res, err := t.c.call(ctx, x, t.remote, inv.Args, inv.Progress)
+	var res *mcp.CallToolResult
+	if t.own != nil {
+		res, err = t.own(ctx, x, inv.Args)
+	} else {
+		res, err = t.c.call(ctx, x, t.remote, inv.Args, inv.Progress)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +103,17 @@ func (c *client) list(ctx context.Context, x *conn) error {
 	before := c.tools
 	c.mu.Unlock()
 	all, err := c.pages(ctx, x)
+	var prompts []*mcp.Prompt
+	if err == nil {
+		prompts, err = c.promptPages(ctx, x)
+	}
 	if err != nil {
 		c.changed()
 		return c.failed(ctx, "list tools", x, err)
 	}
+	c.mu.Lock()
+	c.prompts = prompts
+	c.mu.Unlock()
 	var now []aycoder.Tool
 	seen := map[string]bool{}
 	for _, d := range all {
@@ -112,10 +126,11 @@ func (c *client) list(ctx context.Context, x *conn) error {
 			continue
 		}
 		seen[t.spec.Name] = true
-		if i := slices.IndexFunc(before, func(o aycoder.Tool) bool { return o.Spec().Definition == t.spec.Definition }); i >= 0 {
-			now = append(now, before[i])
-		} else {
-			now = append(now, t)
+		now = append(now, known(before, t))
+	}
+	for _, t := range c.resourceTools(x) {
+		if !seen[t.spec.Name] {
+			now = append(now, known(before, t))
 		}
 	}
 	if !slices.Equal(before, now) {
@@ -126,44 +141,47 @@ func (c *client) list(ctx context.Context, x *conn) error {
 	return nil
 }
 
-func (c *client) pages(ctx context.Context, x *conn) ([]*mcp.Tool, error) {
-	type page struct {
-		list []*mcp.Tool
-		err  error
+// known returns the value that the tool had before, if it has the same definition.
+func known(before []aycoder.Tool, t *tool) aycoder.Tool {
+	if i := slices.IndexFunc(before, func(o aycoder.Tool) bool { return o.Spec().Definition == t.spec.Definition }); i >= 0 {
+		return before[i]
 	}
-	done := make(chan page, 1)
-	open := c.spawn(func() {
-		var all []*mcp.Tool
-		params := &mcp.ListToolsParams{}
+	return t
+}
+
+func (c *client) pages(ctx context.Context, x *conn) ([]*mcp.Tool, error) {
+	return pagesOf(ctx, c, x, "tools", func(ctx context.Context, cursor string) ([]*mcp.Tool, string, error) {
+		res, err := x.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, "", err
+		}
+		return res.Tools, res.NextCursor, nil
+	})
+}
+
+// pagesOf asks for all pages of a list, and returns at most maxTools of what they have.
+func pagesOf[T any](ctx context.Context, c *client, x *conn, what string, page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
+	list, err := await(ctx, c, x, func(ctx context.Context) (all []T, err error) {
+		cursor := ""
 		for range maxPages {
-			res, err := x.session.ListTools(ctx, params)
-			if err != nil {
-				done <- page{err: err}
-				return
+			var more []T
+			if more, cursor, err = page(ctx, cursor); err != nil {
+				return nil, err
 			}
-			all = append(all, res.Tools...)
-			if params.Cursor = res.NextCursor; params.Cursor == "" || len(all) > maxTools {
+			if all = append(all, more...); cursor == "" || len(all) > maxTools {
 				break
 			}
 		}
-		done <- page{list: all}
+		return all, nil
 	})
-	if !open {
-		return nil, ErrClosed
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		c.abandon(x)
 	}
-	select {
-	case p := <-done:
-		if len(p.list) > maxTools {
-			c.tell("it has more than %d tools, and the rest is left out", maxTools)
-			p.list = p.list[:maxTools]
-		}
-		return p.list, p.err
-	case <-ctx.Done():
-		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			c.abandon(x)
-		}
-		return nil, context.Cause(ctx)
+	if len(list) > maxTools {
+		c.tell("it has more than %d %s, and the rest is left out", maxTools, what)
+		list = list[:maxTools]
 	}
+	return list, err
 }
 
 // define makes a tool of a definition.
@@ -195,7 +213,7 @@ func (c *client) define(d *mcp.Tool) (*tool, error) {
 			return nil, bad.Err
 		}
 	}
-	return &tool{c, spec, d.Name}, nil
+	return &tool{c: c, spec: spec, remote: d.Name}, nil
 }
 
 // trusted reports whether the user, and not a project, has said that the server is to be believed.

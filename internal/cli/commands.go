@@ -177,10 +177,16 @@ func (c *chat) argumentsOf(name string) (list []line.Candidate) {
 	return list
 }
 
-// libraryNames are the commands and skills of the project and of the user.
+// libraryNames are the commands and skills of the project and of the user, and the prompts of servers.
 func (c *chat) libraryNames() (names []string) {
-	if c.runtime == nil || c.runtime.Library == nil {
+	if c.runtime == nil {
 		return nil
+	}
+	for _, s := range c.runtime.Servers() {
+		names = append(names, s.Prompts...)
+	}
+	if c.runtime.Library == nil {
+		return names
 	}
 	lib := c.runtime.Library.Now()
 	for _, cmd := range lib.Commands {

@@ -266,6 +266,9 @@ func (c *chat) servers(context.Context, string) (string, error) {
 		for i, t := range s.Tools {
 			text += []string{"; ", ", "}[min(i, 1)] + strings.TrimPrefix(t, "mcp__"+s.Name+"__")
 		}
+		for i, p := range s.Prompts {
+			text += []string{"; /", ", /"}[min(i, 1)] + p
+		}
 		c.prose("", cleanLine(text))
 	}
 	c.none(len(all), "There are no servers in the configuration.")
