@@ -311,6 +311,10 @@ type Server struct {
 	URL string `toml:"url"`
 	// Headers that are sent with every request to the address.
 	Headers map[string]string `toml:"headers"`
+	// The client that the authorization server of the address knows, if it registers none by itself.
+	ClientID string `toml:"client_id"`
+	// The secret of that client, if it has one.
+	ClientSecret string `toml:"client_secret"`
 	// How long a call may take.
 	Timeout time.Duration `toml:"timeout" default:"1m" min:"1s" high:"1h"`
 	// The tools that the model gets. Default: all.

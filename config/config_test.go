@@ -139,7 +139,7 @@ func TestGoodFile(t *testing.T) {
 				Timeout: 30 * time.Second, Tools: []string{"search"}, Origin: at(111, 10),
 			},
 			"docs": {
-				URL: "https://docs.example.com/mcp", Headers: map[string]string{"Authorization": "Bearer "},
+				URL: "https://docs.example.com/mcp", ClientID: "aycoder-docs", Headers: map[string]string{"Authorization": "Bearer "},
 				Timeout: time.Minute, Trust: true, Disabled: true, Origin: at(118, 10),
 			},
 		},
@@ -179,7 +179,7 @@ func TestProfile(t *testing.T) {
 		assert.Equal(t, "gateway", l.Config.Roles.Main)
 		assert.Equal(t, policy.Plan, l.Config.Approval.Mode)
 		assert.Equal(t, 64, l.Config.Agent.MaxCalls)
-		assert.Equal(t, 133, l.Origin("agent.max_turns").Line)
+		assert.Equal(t, 135, l.Origin("agent.max_turns").Line)
 	}
 	got := diagnostics(t, config.WithUserFile("testdata/good.toml"), config.WithLookup(goodVariables),
 		config.WithProfile("wrok"))

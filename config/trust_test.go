@@ -82,7 +82,7 @@ func TestUntrustedProjectDecidesNothing(t *testing.T) {
 		}
 		want := []string{
 			"settings  [GATEWAY TEAM]", "hook ./check.sh --strict [CHECK_TOKEN]",
-			"server GITHUB_TOKEN='${GITHUB_TOKEN:-}' npx -y server-github [GITHUB_TOKEN]", "server https://docs.example.com/mcp [DOCS_TOKEN]",
+			"server GITHUB_TOKEN='${GITHUB_TOKEN:-}' npx -y server-github [GITHUB_TOKEN]", "server https://docs.example.com/mcp [DOCS_SECRET DOCS_TOKEN]",
 		}
 		if name == config.LocalFile {
 			want = append([]string{"settings  []"}, want...) // of the empty project file

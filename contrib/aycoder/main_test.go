@@ -82,6 +82,14 @@ func TestServeUsage(t *testing.T) {
 	require.Contains(t, string(out), "there is no conversation here")
 }
 
+func TestLoginUsage(t *testing.T) {
+	for _, args := range [][]string{{"mcp", "login"}, {"mcp", "login", "none"}} {
+		out, err := program(t, t.TempDir(), t.TempDir(), args...).CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), "wrong usage")
+	}
+}
+
 // The user's server is started, and that of the project is not, before the user was asked.
 func TestServers(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()

@@ -34,6 +34,6 @@ func TestReplacedTransport(t *testing.T) {
 	old := http.DefaultTransport
 	defer func() { http.DefaultTransport = old }()
 	http.DefaultTransport = replaced{old}
-	r, _ := dial(config.Server{URL: "http://127.0.0.1:1"})
+	r, _ := dial(config.Server{URL: "http://127.0.0.1:1"}, nil)
 	require.NotNil(t, r.base.Proxy)
 }

@@ -1,10 +1,13 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,8 +31,13 @@ type options struct {
 	elicit func(context.Context, Question) (Answer, error)
 	sample func(context.Context, string, *aycoder.Request) (*aycoder.Response, error)
 
-	pause time.Duration // after the second loss of a connection in a row; doubled after each further one
-	leave time.Duration // how long a program may take to end when its input is closed
+	logins   string
+	document string
+	browse   func(ctx context.Context, address string) error
+
+	refreshFor time.Duration // how long an authorization server may take
+	pause      time.Duration // after the second loss of a connection in a row; doubled after each further one
+	leave      time.Duration // how long a program may take to end when its input is closed
 }
 
 // WithDir sets the directory in which programs are started. Default: that of this process.
@@ -56,7 +64,13 @@ func Connector(opts ...Option) harness.Connector {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.begin(ctx); err != nil {
+		err = c.begin(ctx)
+		if c.login != nil && (errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh)) {
+			c.logOut() // the login comes outside of the handshake
+			c.tell("it wants a login")
+			return c, nil
+		}
+		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		return c, nil
@@ -71,6 +85,8 @@ type client struct {
 	life   context.Context // until Close
 	cancel context.CancelFunc
 
+	login *login // nil if a login is out of the question
+
 	busy  chan struct{} // held by whoever connects or lists tools
 	owned sync.WaitGroup
 
@@ -79,6 +95,8 @@ type client struct {
 	conn     *conn // the newest one, or nil
 	tools    []aycoder.Tool
 	prompts  []*mcp.Prompt
+	out      bool // the server wants a login, which
+	outAt    int  // the grant with this number is not
 	stale    bool // the server says that its tools or prompts have changed
 	losses   int  // of connections in a row
 	next     time.Time
@@ -98,11 +116,17 @@ func newClient(name string, s config.Server, o options) (*client, error) {
 	}
 	c := &client{name: name, s: s, options: o, busy: make(chan struct{}, 1),
 		progress: map[int64]func(aycoder.Progress){}, limits: map[*time.Timer]time.Duration{}}
+	c.refreshFor = cmp.Or(c.refreshFor, 10*time.Second)
 	c.life, c.cancel = context.WithCancel(context.Background())
+	if keys := slices.Collect(maps.Keys(s.Headers)); s.URL != "" && o.logins != "" && !slices.ContainsFunc(keys, isAuthorization) {
+		c.login = c.newLogin()
+	}
 	return c, nil
 }
 
-// begin makes the first connection.
+func isAuthorization(header string) bool { return strings.EqualFold(header, "Authorization") }
+
+// begin makes a connection.
 func (c *client) begin(ctx context.Context) error {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
@@ -216,6 +240,9 @@ func (c *client) connected(ctx context.Context) (*conn, error) {
 	c.mu.Lock()
 	x, wait := c.conn, time.Until(c.next)
 	c.mu.Unlock()
+	if c.login != nil && c.loggedOut() {
+		return nil, &Error{Server: c.name, Op: "connect", Err: c.wanted(ErrUnauthorized)}
+	}
 	if x.alive() {
 		return x, nil
 	}
@@ -224,7 +251,7 @@ func (c *client) connected(ctx context.Context) (*conn, error) {
 	}
 	x, err := c.open(ctx)
 	if err != nil {
-		c.lost()
+		c.missed(err)
 		return nil, err
 	}
 	c.mu.Lock()
@@ -232,10 +259,20 @@ func (c *client) connected(ctx context.Context) (*conn, error) {
 	c.mu.Unlock()
 	if err := c.list(ctx, x); err != nil {
 		x.close()
-		c.lost()
+		c.missed(err)
 		return nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = false
 	return x, nil
+}
+
+// missed notes that a connection could not be made.
+func (c *client) missed(err error) {
+	if c.login == nil || !errors.Is(err, ErrUnauthorized) && !errors.Is(err, ErrRefresh) {
+		c.lost()
+	}
 }
 
 // pauseFor waits before the next attempt. If that is long, it is an error, with which the model can do something else.
@@ -290,7 +327,7 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	x := &conn{ended: make(chan struct{})}
 	var transport mcp.Transport
 	if c.s.URL != "" {
-		x.remote, transport = dial(c.s)
+		x.remote, transport = dial(c.s, c.login)
 		transport = &kept{Transport: transport, remote: x.remote}
 	} else {
 		p, err := start(c.s, c.options)
@@ -403,13 +440,25 @@ const listFor = 10 * time.Second
 // Tools implements [harness.ToolSource].
 func (c *client) Tools(ctx context.Context) ([]aycoder.Tool, error) {
 	c.mu.Lock()
-	tools, stale, x := c.tools, c.stale, c.conn
+	tools, stale, x, out := c.tools, c.stale, c.conn, c.out
 	c.mu.Unlock()
-	if !stale || !x.alive() {
-		return tools, nil
-	}
 	ctx, cancel := c.within(ctx, listFor)
 	defer cancel()
+	switch {
+	case out && c.loggedOut():
+		return tools, nil
+	case out: // the user has logged in
+		if err := c.begin(ctx); errors.Is(err, ErrUnauthorized) {
+			return tools, nil
+		} else if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.tools, nil
+	case !stale || !x.alive():
+		return tools, nil
+	}
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -455,8 +504,12 @@ func (c *client) failed(ctx context.Context, op string, x *conn, err error) erro
 		if e.Err = context.Cause(ctx); x.proc != nil {
 			e.Stderr = clean(x.proc.stderr.Text(), maxStderr)
 		}
-	case x.remote != nil && x.remote.unauthorized.Load():
-		e.Err = fmt.Errorf("%w: %v", ErrUnauthorized, err)
+	case x.remote != nil && x.remote.refusal.Load() != nil:
+		e.Err = fmt.Errorf("%w (%v)", *x.remote.refusal.Load(), err)
+		if c.login != nil && errors.Is(e.Err, ErrUnauthorized) {
+			e.Err = c.wanted(e.Err)
+			c.logOut()
+		}
 	case x.proc != nil:
 		late := time.NewTimer(abandonFor) // its end may come a little after that of its output
 		defer late.Stop()
@@ -525,7 +578,7 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 		return res, &Error{Server: c.name, Op: op, Err: ErrClosed}
 	}
 	err := c.failed(ctx, op, x, asked)
-	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) {
+	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) && !errors.Is(err, ErrRefresh) {
 		c.lost()
 		if _, ok := errors.AsType[*jsonrpc.Error](asked); !ok { // more than one request to an address has failed
 			c.abandon(x)
@@ -535,6 +588,26 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 		c.works()
 	}
 	return res, err
+}
+
+// wanted adds to an error what the model can do about it.
+func (c *client) wanted(err error) error {
+	return fmt.Errorf("%w; the tool %s asks the user for it", err, toolName(c.name, loginName))
+}
+
+// State says how the server is, as [harness.Runtime.Servers] does.
+func (c *client) State() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.out:
+		return "wants a login"
+	case c.conn.alive():
+		return "on"
+	case c.next.After(time.Now()):
+		return "down"
+	}
+	return "not connected; the next call does that"
 }
 
 // abandonFor is how long the SDK may take to give up a call. A tool must return 100 ms after its context.

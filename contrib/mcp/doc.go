@@ -34,6 +34,15 @@
 // ends with its context, or after [config.Server].Timeout, also if the server hangs. The errors have the end of what the
 // program has written to its standard error. After Close, neither a process nor a goroutine is left.
 //
+// # Logins
+//
+// A server at an address may ask for a login by OAuth, if the host has named a directory for tokens with [WithLogins]. The
+// login is no part of the handshake: the tool oauth_login stands for the tools of the server, and asks the user, in the
+// browser of [WithBrowser]. A call of it is a question like any other, so that a run in which nobody can be asked is
+// suspended by it, and goes on when the user has logged in, in this process or with [Login] in another one. A token that
+// the server refuses is renewed once. If that does not help, calls fail with [ErrUnauthorized] or [ErrRefresh], without
+// a request, until there is another token.
+//
 // # Serving
 //
 // [Serve] offers the tools of a runtime to a client of the protocol. Each call goes through the approver, the hooks

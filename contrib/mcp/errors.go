@@ -20,6 +20,9 @@ var (
 	ErrGone = errors.New("the server does not have this tool any more")
 	// ErrUnauthorized means that the server asks for a login, or refuses the one that its headers have.
 	ErrUnauthorized = errors.New("the server asks for a login")
+	// ErrRefresh means that a token has to be renewed, and that the authorization server does not answer as it should. The
+	// next call tries it again, after a wait that grows from a second to a minute.
+	ErrRefresh = errors.New("the login could not be renewed")
 	// ErrClosed means that the runtime was closed.
 	ErrClosed = errors.New("the connection is closed")
 )

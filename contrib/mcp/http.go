@@ -16,10 +16,11 @@ import (
 
 // A remote is what a connection to an address goes through.
 type remote struct {
-	base         *http.Transport
-	headers      map[string]string
-	unauthorized atomic.Bool // the last answer asked for a login
-	conn         mcp.Connection
+	base    *http.Transport
+	headers map[string]string
+	login   *login                // nil if a login is out of the question
+	refusal atomic.Pointer[error] // why the last request was refused, or nil
+	conn    mcp.Connection
 }
 
 // kept keeps the connection that it makes, since the SDK does not close it after some errors.
@@ -43,12 +44,12 @@ func (r *remote) close() {
 	r.base.CloseIdleConnections()
 }
 
-func dial(s config.Server) (*remote, mcp.Transport) {
+func dial(s config.Server, l *login) (*remote, mcp.Transport) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok { // the host has replaced it
 		base = &http.Transport{Proxy: http.ProxyFromEnvironment}
 	}
-	r := &remote{base: base.Clone(), headers: s.Headers}
+	r := &remote{base: base.Clone(), headers: s.Headers, login: l}
 	client := &http.Client{Transport: r, CheckRedirect: sameHost}
 	return r, &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}
 }
@@ -65,17 +66,81 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. A request whose token is refused was not carried out: it is sent again with
+// another token, once.
 func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
+	if r.login == nil {
+		return r.send(req, "")
+	}
+	ctx := req.Context()
+	token, err := r.login.token(ctx)
+	if err != nil {
+		return r.refuse(req, err)
+	}
+	resp, err := r.send(req, token)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusUnauthorized && (resp.StatusCode != http.StatusForbidden || !asksForScope(resp)) {
+		r.login.worked(ctx, token)
+		return resp, nil
+	}
+	next, err := r.login.refuse(ctx, token, resp)
+	if err == nil && req.Body != nil && req.Body != http.NoBody {
+		if req.GetBody == nil {
+			return resp, nil
+		}
+		req = req.Clone(ctx)
+		req.Body, err = req.GetBody()
+	}
+	resp.Body.Close()
+	if err != nil {
+		return r.refuse(req, err)
+	}
+	if resp, err = r.send(req, next); err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusUnauthorized {
+		r.login.worked(ctx, next)
+		return resp, nil
+	}
+	resp.Body.Close()
+	if _, err = r.login.refuse(ctx, next, resp); err == nil {
+		err = ErrUnauthorized // others have got another one meanwhile, which the next request uses
+	}
+	return r.refuse(req, err)
+}
+
+// refuse answers a request in place of the server, which would refuse it.
+func (r *remote) refuse(req *http.Request, err error) (*http.Response, error) {
+	if req.Context().Err() != nil {
+		return nil, context.Cause(req.Context())
+	}
+	r.refusal.Store(&err)
+	return &http.Response{
+		Status: "401 Unauthorized", StatusCode: http.StatusUnauthorized, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Request: req,
+	}, nil
+}
+
+// send sends a request to the server.
+func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	for name, value := range r.headers {
 		req.Header.Set(name, value)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := r.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
-	r.unauthorized.Store(resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden)
+	if refused := ErrUnauthorized; resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		r.refusal.Store(&refused)
+	} else {
+		r.refusal.Store(nil)
+	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
 		resp.Body = &bounded{resp.Body, maxMessage}
 	}

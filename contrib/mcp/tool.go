@@ -32,6 +32,7 @@ type tool struct {
 	c      *client
 	spec   aycoder.ToolSpec
 	remote string // the server's own name of it
+	login  bool   // it is the login tool
 	// own does what a tool of this package does, which the server does not have. It is nil for others.
 	own func(ctx context.Context, x *conn, args json.RawMessage) (*mcp.CallToolResult, error)
 }
@@ -47,6 +48,9 @@ func (t *tool) Preview(_ context.Context, inv *aycoder.Invocation) (string, erro
 
 // Call implements [aycoder.Tool].
 func (t *tool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	if t.login {
+		return t.c.enter(ctx, inv.Progress)
+	}
 	ctx, cancel := t.c.limit(ctx)
 	defer cancel()
 	x, err := t.c.prepared(ctx, t)
@@ -132,6 +136,9 @@ func (c *client) list(ctx context.Context, x *conn) error {
 		if !seen[t.spec.Name] {
 			now = append(now, known(before, t))
 		}
+	}
+	if c.login != nil && c.login.now() > 0 {
+		now = append(now, known(before, c.loginTool()))
 	}
 	if !slices.Equal(before, now) {
 		c.mu.Lock()

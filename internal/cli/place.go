@@ -38,6 +38,9 @@ func stateDir(getenv func(string) string, system string) string {
 	return filepath.Join(dir, "aycoder")
 }
 
+// StateDir is the user's directory for what the program keeps between its runs, or "" if there is none.
+func StateDir() string { return stateDir(os.Getenv, runtime.GOOS) }
+
 // sessionDir is the directory of the sessions, or "" if there is no place for them.
 func (a *app) sessionDir(st *settings) string {
 	dir := ""

@@ -1,0 +1,310 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/replace"
+)
+
+// WithLogins sets the directory in which the tokens of logins are kept, one file of mode 0600 for each address, so that
+// a server may ask for a login by OAuth. It is made if it is missing. Several processes may use it at once. Default:
+// none, and a server that asks for a login is an error.
+func WithLogins(dir string) Option {
+	return func(o *options) error { o.logins = dir; return nil }
+}
+
+// A grant is what a login has given. It is what a file of the directory has.
+type grant struct {
+	Server       string    `json:"server"`
+	Resource     string    `json:"resource,omitempty"`
+	ClientID     string    `json:"client_id"`
+	ClientSecret string    `json:"client_secret,omitempty"`
+	TokenURL     string    `json:"token_url"`
+	Basic        bool      `json:"basic,omitempty"` // the client's secret goes into a header
+	Scopes       []string  `json:"scopes,omitempty"`
+	Access       string    `json:"access_token"`
+	Refresh      string    `json:"refresh_token,omitempty"`
+	Expiry       time.Time `json:"expiry,omitzero"`
+}
+
+// A login is what is known of the tokens for an address. Whoever reads or changes it holds busy, and so there is one
+// refresh at a time, whose outcome all others get.
+type login struct {
+	server  config.Server
+	file    string
+	client  *http.Client
+	wait    time.Duration     // for the authorization server
+	life    context.Context   // of the client
+	spawn   func(func()) bool // runs what Close waits for
+	busy    chan struct{}
+	grant   *grant
+	number  int // of the grant
+	stamp   stamp
+	needed  bool        // the server wants a login that there is not
+	header  http.Header // of its last refusal
+	fresh   string      // the token of the last refresh, which has not worked yet
+	bad     string      // a token that the server has refused
+	retry   time.Time   // the next time to refresh, after the authorization server has failed
+	refused int         // times that it has failed in a row
+	fault   error       // of the last time
+}
+
+// A stamp tells whether a file is another one than before.
+type stamp struct {
+	size int64
+	at   time.Time
+	file os.FileInfo
+}
+
+func (c *client) newLogin() *login {
+	sum := sha256.Sum256([]byte(c.s.URL))
+	return &login{
+		server: c.s, file: filepath.Join(c.logins, hex.EncodeToString(sum[:16])+".json"), client: &http.Client{Timeout: c.refreshFor},
+		wait: c.refreshFor, life: c.life, spawn: c.spawn, busy: make(chan struct{}, 1),
+	}
+}
+
+func (l *login) lock(ctx context.Context) error {
+	select {
+	case l.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *login) unlock() { <-l.busy }
+
+// read takes up what another process, or a login, has written.
+func (l *login) read() {
+	info, err := os.Stat(l.file)
+	if err != nil || l.stamp.file != nil && os.SameFile(info, l.stamp.file) && info.Size() == l.stamp.size && info.ModTime().Equal(l.stamp.at) {
+		return
+	}
+	data, err := os.ReadFile(l.file)
+	g := new(grant)
+	if err != nil || json.Unmarshal(data, g) != nil || g.Server != l.server.URL || g.Access == "" {
+		return
+	}
+	l.stamp = stamp{info.Size(), info.ModTime(), info}
+	if l.grant == nil || g.Access != l.grant.Access {
+		l.take(g)
+	}
+}
+
+// take is given a grant that works, as far as one knows.
+func (l *login) take(g *grant) {
+	l.number++
+	l.grant, l.needed, l.fresh, l.bad, l.retry, l.refused, l.fault = g, false, "", "", time.Time{}, 0, nil
+}
+
+// write keeps a grant.
+func (l *login) write(g *grant) error {
+	data, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(l.file), 0o700); err != nil {
+		return err
+	}
+	return replace.File(l.file, ".new-*", func(f *os.File) error { _, err := f.Write(data); return err })
+}
+
+// now returns the number of the grant that there is.
+func (l *login) now() int {
+	if l.lock(l.life) != nil {
+		return -1
+	}
+	defer l.unlock()
+	l.read()
+	return l.number
+}
+
+// token returns the token for a request, or "" for the first one of a server that may not need any.
+func (l *login) token(ctx context.Context) (string, error) {
+	if err := l.lock(ctx); err != nil {
+		return "", err
+	}
+	l.read()
+	switch g := l.grant; {
+	case l.needed:
+		l.unlock()
+		return "", ErrUnauthorized
+	case g == nil:
+		l.unlock()
+		return "", nil
+	case g.Access != l.bad && (g.Expiry.IsZero() || time.Until(g.Expiry) > 10*time.Second || g.Refresh == ""):
+		l.unlock()
+		return g.Access, nil
+	}
+	return l.refresh(ctx)
+}
+
+// worked notes that the server has taken a token.
+func (l *login) worked(ctx context.Context, token string) {
+	if l.lock(ctx) == nil {
+		if l.fresh == token {
+			l.fresh = ""
+		}
+		l.unlock()
+	}
+}
+
+// refuse is told that the server has not taken a token, or has asked for one. It returns another one to try, once.
+func (l *login) refuse(ctx context.Context, token string, resp *http.Response) (string, error) {
+	if err := l.lock(ctx); err != nil {
+		return "", err
+	}
+	l.read()
+	l.header = resp.Header.Clone()
+	wider := resp.StatusCode == http.StatusForbidden // a token of more scopes is needed, which no refresh brings
+	switch g := l.grant; {
+	case l.needed:
+	case g == nil || wider || g.Access == token && (g.Refresh == "" || l.fresh == token):
+		l.needed = true
+	case g.Access != token:
+		l.unlock()
+		return g.Access, nil // somebody has refreshed it meanwhile
+	default:
+		l.bad = token
+		return l.refresh(ctx)
+	}
+	l.unlock()
+	return "", ErrUnauthorized
+}
+
+// refresh gets another token. It is called with busy, which whoever does it gives back: also if ctx ends, since the
+// server has then perhaps used up the refresh token.
+func (l *login) refresh(ctx context.Context) (string, error) {
+	if time.Now().Before(l.retry) {
+		defer l.unlock()
+		return "", l.fault
+	}
+	type outcome struct {
+		token string
+		err   error
+	}
+	done := make(chan outcome, 1)
+	if !l.spawn(func() {
+		defer l.unlock()
+		ctx, cancel := context.WithTimeout(l.life, l.wait)
+		defer cancel()
+		token, err := l.renew(ctx)
+		done <- outcome{token, err}
+	}) {
+		l.unlock()
+		return "", ErrClosed
+	}
+	select {
+	case o := <-done:
+		return o.token, o.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// renew asks the authorization server for another token, unless another process has done so.
+func (l *login) renew(ctx context.Context) (string, error) {
+	old := l.grant
+	unlock, err := flock.Lock(ctx, l.file+".lock")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrRefresh, err)
+	}
+	defer unlock()
+	if l.read(); l.grant.Access != old.Access {
+		return l.grant.Access, nil
+	}
+	next, err := l.post(ctx, old)
+	if refusal, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refusal.Response.StatusCode < 500 && refusal.Response.StatusCode != http.StatusTooManyRequests {
+		l.needed = true
+		return "", fmt.Errorf("%w: the authorization server has not renewed it: %s", ErrUnauthorized, clean(refusal.ErrorCode, 256))
+	}
+	if err != nil {
+		l.refused++
+		l.retry = time.Now().Add(min(time.Second<<min(l.refused-1, 6), time.Minute))
+		l.fault = fmt.Errorf("%w: %w", ErrRefresh, err)
+		return "", l.fault
+	}
+	err = l.write(next)
+	l.take(next)
+	l.fresh = next.Access
+	if err != nil {
+		return "", fmt.Errorf("keep the token: %w", err)
+	}
+	return next.Access, nil
+}
+
+// post makes the request of RFC 6749, section 6, with the resource that the protocol demands.
+func (l *login) post(ctx context.Context, g *grant) (*grant, error) {
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}}
+	if g.Resource != "" {
+		form.Set("resource", g.Resource)
+	}
+	if !g.Basic {
+		form.Set("client_id", g.ClientID)
+		if g.ClientSecret != "" {
+			form.Set("client_secret", g.ClientSecret)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.TokenURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if g.Basic {
+		req.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
+	}
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Access  string      `json:"access_token"`
+		Refresh string      `json:"refresh_token"`
+		In      json.Number `json:"expires_in"`
+		Error   string      `json:"error"`
+	}
+	invalid := json.Unmarshal(data, &answer)
+	if resp.StatusCode != http.StatusOK || answer.Error != "" {
+		return nil, &oauth2.RetrieveError{Response: resp, ErrorCode: cmp.Or(answer.Error, resp.Status)}
+	}
+	if invalid != nil || answer.Access == "" {
+		return nil, errors.New("the answer of the authorization server has no token")
+	}
+	next := *g
+	next.Access, next.Refresh, next.Expiry = answer.Access, cmp.Or(answer.Refresh, g.Refresh), time.Time{}
+	if s, err := answer.In.Int64(); err == nil && s > 0 {
+		next.Expiry = time.Now().Add(time.Duration(min(s, 1<<30)) * time.Second)
+	}
+	return &next, nil
+}
+
+// asksForScope reports whether a refusal with status 403 asks for a token of more scopes.
+func asksForScope(resp *http.Response) bool {
+	list, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
+	return err == nil && slices.ContainsFunc(list, func(c oauthex.Challenge) bool { return c.Params["error"] == "insufficient_scope" })
+}

@@ -1,0 +1,544 @@
+//go:build unix
+
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+// An office is a server that asks for a login, with its authorization server. It counts requests.
+type office struct {
+	*httptest.Server
+	mu      sync.Mutex
+	count   map[string]int
+	valid   string // the access token that the server takes
+	refresh string // the refresh token that counts
+	broken  bool   // it gives tokens that the server does not take
+	revoked bool
+	late    chan struct{} // what the token endpoint waits for, or nil
+	scope   string        // that the tool needs
+	asked   []string      // scopes of logins
+	given   int
+	calls   int           // that were carried out
+	worked  chan struct{} // closed with the first of them
+}
+
+func newOffice(t *testing.T) *office {
+	o := &office{count: map[string]int{}, worked: make(chan struct{})}
+	server := mcp.NewServer(&mcp.Implementation{Name: "office", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "work", Description: "Works.", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.calls++; o.calls == 1 {
+				close(o.worked)
+			}
+			return text("worked"), nil
+		})
+	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	mux := http.NewServeMux()
+	handle := func(path string, h func(w http.ResponseWriter, r *http.Request)) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			o.mu.Lock()
+			o.count[path]++
+			o.mu.Unlock()
+			h(w, r)
+		})
+	}
+	answer := func(w http.ResponseWriter, status int, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	handle("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		ok := o.valid != "" && r.Header.Get("Authorization") == "Bearer "+o.valid
+		scope := o.scope
+		o.mu.Unlock()
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !ok {
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+o.URL+`/.well-known/oauth-protected-resource/mcp"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if scope != "" && strings.Contains(string(body), "tools/call") {
+			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+	handle("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, map[string]any{"resource": o.URL + "/mcp", "authorization_servers": []string{o.URL}, "scopes_supported": []string{"read"}})
+	})
+	handle("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, map[string]any{
+			"issuer": o.URL, "authorization_endpoint": o.URL + "/authorize", "token_endpoint": o.URL + "/token", "registration_endpoint": o.URL + "/register",
+			"code_challenge_methods_supported": []string{"S256"}, "response_types_supported": []string{"code"}, "token_endpoint_auth_methods_supported": []string{"none"},
+		})
+	})
+	handle("/register", func(w http.ResponseWriter, r *http.Request) {
+		var m map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&m)
+		m["client_id"], m["token_endpoint_auth_method"] = "c1", "none"
+		answer(w, 201, m)
+	})
+	handle("/authorize", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		o.mu.Lock()
+		o.asked = append(o.asked, q.Get("scope"))
+		o.mu.Unlock()
+		back := url.Values{"code": {"code"}, "state": {q.Get("state")}}
+		if q.Get("code_challenge_method") != "S256" || q.Get("resource") != o.URL+"/mcp" || q.Get("client_id") != "c1" {
+			back = url.Values{"error": {"invalid_request"}, "state": {q.Get("state")}}
+		}
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+	})
+	handle("/token", func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm() // so that the server notices when the client has gone
+		o.mu.Lock()
+		late := o.late
+		o.mu.Unlock()
+		if late != nil {
+			select {
+			case <-late:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		grant := r.Form.Get("grant_type")
+		o.count["/token "+grant]++
+		if grant == "refresh_token" && (o.revoked || r.Form.Get("refresh_token") != o.refresh || r.Form.Get("resource") != o.URL+"/mcp") ||
+			grant == "authorization_code" && r.Form.Get("code_verifier") == "" {
+			o.revoked = o.revoked || grant == "refresh_token" // as servers do that see a used one again
+			answer(w, 400, map[string]any{"error": "invalid_grant"})
+			return
+		}
+		o.given++
+		o.refresh, o.revoked = fmt.Sprint("refresh", o.given), false
+		token := fmt.Sprint("access", o.given)
+		if !o.broken {
+			o.valid = token
+		}
+		answer(w, 200, map[string]any{"access_token": token, "token_type": "Bearer", "refresh_token": o.refresh, "expires_in": 3600})
+	})
+	o.Server = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		o.Close()
+		timed.Until(t, func() bool {
+			stacks := make([]byte, 1<<20)
+			stacks = stacks[:runtime.Stack(stacks, true)]
+			return !bytes.Contains(stacks, []byte("contrib/mcp.(*client)")) && !bytes.Contains(stacks, []byte("contrib/mcp.(*login)"))
+		}, "goroutines to end")
+	})
+	return o
+}
+
+// change does something under the lock.
+func (o *office) change(f func()) { o.mu.Lock(); defer o.mu.Unlock(); f() }
+
+// counts returns how often an address was asked since the last time.
+func (o *office) counts(path string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.count[path]
+	o.count[path] = 0
+	return n
+}
+
+func (o *office) config() config.Server {
+	return config.Server{URL: o.URL + "/mcp", Timeout: time.Minute}
+}
+
+// connect connects to the server.
+func (o *office) connect(t *testing.T, opts ...Option) harness.ToolSource {
+	t.Helper()
+	src, err := Connector(append([]Option{fast}, opts...)...)(t.Context(), "s", o.config())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, src.Close()) })
+	return src
+}
+
+// visit is a browser in which the user is logged in already.
+func visit(_ context.Context, address string) error {
+	resp, err := http.Get(address)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+func hurried(o *options) error { o.refreshFor = 200 * time.Millisecond; return nil }
+
+// loggedIn returns a directory with a login.
+func loggedIn(t *testing.T, o *office) string {
+	dir := filepath.Join(t.TempDir(), "logins")
+	require.NoError(t, Login(t.Context(), "s", o.config(), WithLogins(dir), WithBrowser(visit)))
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	info, err := files[0].Info()
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	clear(o.count)
+	return dir
+}
+
+func names(t *testing.T, src harness.ToolSource) (names []string) {
+	list, err := src.Tools(t.Context())
+	require.NoError(t, err)
+	for _, tool := range list {
+		names = append(names, tool.Spec().Name)
+	}
+	return names
+}
+
+// offered are the tools after a login.
+var offered = []string{"mcp__s__work", "mcp__s__oauth_login"}
+
+// The tool that asks for a login stands for the tools of the server, until there is a token.
+func TestLoginTool(t *testing.T) {
+	o := newOffice(t)
+	dir := filepath.Join(t.TempDir(), "logins")
+	src := o.connect(t, WithLogins(dir), WithBrowser(visit))
+	require.Equal(t, []string{"mcp__s__oauth_login"}, names(t, src))
+	require.Equal(t, "wants a login", src.(*client).State())
+	require.Equal(t, 1, o.counts("/mcp"), "further requests are not sent")
+	login := find(t, src, "oauth_login")
+	require.Equal(t, aycoder.EffectUnknown, login.Spec().Effect)
+	var where string
+	res, err := login.Call(t.Context(), aycoder.NewInvocation("1", "x", json.RawMessage(`{}`), func(p aycoder.Progress) { where = p.Message }))
+	require.NoError(t, err)
+	require.Contains(t, res.Text(), "logged in")
+	require.Contains(t, where, "log in at "+o.URL+"/authorize?")
+	require.Equal(t, offered, names(t, src))
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+	require.Equal(t, "on", src.(*client).State())
+	require.Equal(t, []string{"read"}, o.asked)
+
+	again := o.connect(t, WithLogins(dir))
+	require.Equal(t, "worked", said(t, again, "work", `{}`), "the token was kept")
+	require.Equal(t, 1, o.counts("/authorize"))
+}
+
+// Without a browser, another program brings the token, and the source notices.
+func TestLoginElsewhere(t *testing.T) {
+	o := newOffice(t)
+	dir := filepath.Join(t.TempDir(), "logins")
+	src := o.connect(t, WithLogins(dir))
+	_, err := find(t, src, "oauth_login").Call(t.Context(), invocation(`{}`))
+	require.ErrorIs(t, err, ErrUnauthorized)
+	require.Equal(t, 1, o.counts("/mcp"))
+	require.NoError(t, Login(t.Context(), "s", o.config(), WithLogins(dir), WithBrowser(visit)))
+	require.Equal(t, offered, names(t, src))
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+}
+
+// A user who refuses, an address that is none, and a page that guesses.
+func TestLoginFails(t *testing.T) {
+	o := newOffice(t)
+	opts := func(browse func(context.Context, string) error) []Option {
+		return []Option{WithLogins(t.TempDir()), WithBrowser(browse)}
+	}
+	err := Login(t.Context(), "s", o.config(), opts(func(ctx context.Context, address string) error {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		q := u.Query()
+		wrong, err := http.Get(q.Get("redirect_uri") + "?code=x&state=guessed")
+		require.NoError(t, err)
+		wrong.Body.Close()
+		require.Equal(t, http.StatusNotFound, wrong.StatusCode)
+		return visit(ctx, q.Get("redirect_uri")+"?error=access_denied&state="+q.Get("state"))
+	})...)
+	require.ErrorContains(t, err, "access_denied")
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err = Login(ctx, "s", o.config(), opts(func(context.Context, string) error { cancel(aycoder.ErrDecided); return nil })...)
+	require.ErrorIs(t, err, aycoder.ErrDecided)
+
+	require.Error(t, Login(t.Context(), "s", config.Server{Command: "x"}, opts(visit)...))
+	open := httptest.NewServer(http.NotFoundHandler())
+	defer open.Close()
+	require.ErrorContains(t, Login(t.Context(), "s", config.Server{URL: open.URL}, opts(visit)...), "does not ask for a login")
+}
+
+// The states of a token in the middle of a session: one refresh, by whoever comes first, and then a typed error without
+// any further request.
+func TestTokens(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		lose      func(o *office)
+		err       error
+		refreshes int
+	}{
+		{"expired", func(o *office) { o.valid = "other" }, nil, 1},
+		{"revoked", func(o *office) { o.valid, o.revoked = "other", true }, ErrUnauthorized, 1},
+		{"new token is refused", func(o *office) { o.valid, o.broken = "other", true }, ErrUnauthorized, 1},
+		{"used refresh token", func(o *office) { o.valid, o.refresh = "other", "other" }, ErrUnauthorized, 1},
+		{"never answers", func(o *office) { o.valid, o.late = "other", make(chan struct{}) }, ErrRefresh, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOffice(t)
+			src := o.connect(t, WithLogins(loggedIn(t, o)), hurried)
+			require.Equal(t, "worked", said(t, src, "work", `{}`))
+			work := find(t, src, "work")
+			clear(o.count)
+			o.change(func() { tt.lose(o) })
+			var wg sync.WaitGroup
+			start := time.Now()
+			for range 20 {
+				wg.Go(func() {
+					_, err := work.Call(t.Context(), invocation(`{}`))
+					if tt.err == nil && err != nil || tt.err != nil && (!isError(err) || !strings.Contains(err.Error(), tt.err.Error())) {
+						t.Errorf("%v, want %v", err, tt.err)
+					}
+				})
+			}
+			wg.Wait()
+			timed.Within(t, start, time.Second, "20 calls")
+			require.Equal(t, tt.refreshes, o.counts("/token refresh_token"))
+			require.LessOrEqual(t, o.counts("/mcp"), 3*20+5)
+			require.LessOrEqual(t, o.counts("/token"), 1)
+			if tt.err != nil {
+				for range 20 {
+					_, err := work.Call(t.Context(), invocation(`{}`))
+					require.ErrorIs(t, err, tt.err)
+				}
+				require.LessOrEqual(t, o.counts("/mcp")+o.counts("/token"), 1, "no storm")
+			}
+			require.Equal(t, offered, names(t, src), "the list does not depend on a token")
+			o.change(func() {
+				if o.late != nil {
+					close(o.late)
+				}
+				o.broken = false
+			})
+			if tt.err == ErrRefresh { // after the wait, it goes on by itself
+				timed.Until(t, func() bool { _, err := work.Call(t.Context(), invocation(`{}`)); return err == nil })
+			} else if tt.err != nil {
+				require.NoError(t, Login(t.Context(), "s", o.config(), WithLogins(filepath.Dir(src.(*client).login.file)), WithBrowser(visit)))
+				require.Equal(t, offered, names(t, src))
+			}
+			require.Equal(t, "worked", said(t, src, "work", `{}`))
+		})
+	}
+}
+
+func isError(err error) bool { _, ok := err.(*Error); return ok }
+
+// A late answer of the authorization server still counts, also if the call that needed it was cancelled.
+func TestLateRefresh(t *testing.T) {
+	o := newOffice(t)
+	src := o.connect(t, WithLogins(loggedIn(t, o)))
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+	late := make(chan struct{})
+	o.change(func() { o.valid, o.late = "other", late })
+	clear(o.count)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := calls(ctx, src, "work", `{}`); ended <- err }()
+	timed.Until(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.count["/token"] == 1 })
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	close(late)
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+	require.Equal(t, 1, o.counts("/token refresh_token"))
+}
+
+// Two clients, as of two processes, refresh once.
+func TestSharedLogin(t *testing.T) {
+	o := newOffice(t)
+	dir := loggedIn(t, o)
+	a, b := o.connect(t, WithLogins(dir)), o.connect(t, WithLogins(dir))
+	require.Equal(t, "worked", said(t, a, "work", `{}`)+said(t, b, "work", `{}`)[len("worked"):])
+	o.change(func() { o.valid = "other" })
+	var wg sync.WaitGroup
+	for _, src := range []harness.ToolSource{a, b, a, b} {
+		wg.Go(func() {
+			if _, err := calls(t.Context(), src, "work", `{}`); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, o.counts("/token refresh_token"))
+	require.False(t, o.revoked, "no refresh token was used twice")
+}
+
+// A tool that needs more scopes asks for a login that has the others, too.
+func TestMoreScopes(t *testing.T) {
+	o := newOffice(t)
+	src := o.connect(t, WithLogins(loggedIn(t, o)), WithBrowser(visit))
+	o.change(func() { o.scope = "write" })
+	_, err := calls(t.Context(), src, "work", `{}`)
+	require.ErrorIs(t, err, ErrUnauthorized)
+	require.Equal(t, offered, names(t, src))
+	require.Equal(t, 0, o.counts("/token refresh_token"))
+	o.change(func() { o.scope = "" })
+	_, err = find(t, src, "oauth_login").Call(t.Context(), invocation(`{}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"read", "read write"}, o.asked)
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+}
+
+// A run whose server wants a login: the error is typed, and reaches whoever watches; the login is a question that a run
+// with nobody there is suspended by, and that can be answered later, in another process.
+func TestLoginInRuns(t *testing.T) {
+	for _, kind := range []string{"main", "subagent", "background", "headless"} {
+		for _, revoked := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, "/revoked=", revoked), func(t *testing.T) {
+				r := &loginRun{o: newOffice(t), kind: kind, revoked: revoked}
+				r.test(t)
+			})
+		}
+	}
+}
+
+type loginRun struct {
+	o       *office
+	kind    string
+	revoked bool
+	rt      *harness.Runtime
+	typed   int // errors of the package that were seen
+	asked   []string
+}
+
+// open makes the runtime. Its model calls a tool that needs the login, asks for it, and tries again.
+func (r *loginRun) open(t *testing.T, dir string, steps ...script.Step) {
+	loaded, err := config.Load()
+	require.NoError(t, err)
+	c := loaded.Config.Settings
+	c.Servers = map[string]config.Server{"s": r.o.config()}
+	parent, child := script.New(steps...), script.New(steps...)
+	if r.kind == "subagent" || r.kind == "background" {
+		parent = script.New(script.Call("subagent", map[string]any{"task": "CHILD", "background": r.kind == "background"}), script.Say("done"))
+	}
+	model := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		if strings.Contains(req.Messages[0].Text(), "CHILD") {
+			return child.Stream(ctx, req)
+		}
+		if r.kind == "background" && len(req.Messages) > 1 { // the run stays active, and shows the questions of its agent
+			select {
+			case <-r.o.worked:
+			case <-ctx.Done():
+			}
+		}
+		return parent.Stream(ctx, req)
+	})
+	connect := []Option{fast, WithLogins(dir)}
+	opts := []harness.Option{harness.WithClient(model), harness.WithSettings(c)}
+	if r.kind == "headless" {
+		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
+	} else {
+		connect = append(connect, WithBrowser(visit))
+	}
+	r.rt, err = harness.New(t.Context(), t.TempDir(), append(opts, harness.WithServers(Connector(connect...)))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.rt.Close()) })
+}
+
+// watch takes part in a run, and returns its result.
+func (r *loginRun) watch(t *testing.T, in aycoder.Input) (res aycoder.Result) {
+	for ev, err := range r.rt.Run(t.Context(), in, aycoder.Into(&res), r.rt.Jobs.Attach()) {
+		require.NoError(t, err)
+		if child, ok := ev.(*aycoder.ChildEvent); ok {
+			ev = child.Innermost()
+		}
+		switch ev := ev.(type) {
+		case *aycoder.ApprovalRequested:
+			if ev.Request.Tool != "subagent" {
+				r.asked = append(r.asked, ev.Request.Tool)
+			}
+			ev.Allow()
+		case *aycoder.ToolFinished:
+			_, gone := errors.AsType[*aycoder.ToolNotFoundError](ev.Err) // a process that could not connect does not know the tool
+			if e, ok := errors.AsType[*Error](ev.Err); ok && errors.Is(e, ErrUnauthorized) || gone && r.kind == "headless" {
+				r.typed++
+			}
+		}
+	}
+	return res
+}
+
+func (r *loginRun) test(t *testing.T) {
+	login, work := script.Call("mcp__s__oauth_login", nil), script.Call("mcp__s__work", nil)
+	steps := []script.Step{login, work, script.Say("done")}
+	dir := filepath.Join(t.TempDir(), "logins")
+	if r.revoked {
+		dir = loggedIn(t, r.o)
+		steps = append([]script.Step{work}, steps...)
+	}
+	r.open(t, dir, steps...)
+	want := []string{"mcp__s__oauth_login", "mcp__s__work"}
+	if r.revoked {
+		r.o.change(func() { r.o.valid, r.o.revoked = "other", true })
+		want = append([]string{"mcp__s__work"}, want...)
+	}
+	clear(r.o.count)
+	start := time.Now()
+	res := r.watch(t, aycoder.Input{Prompt: "go"})
+	timed.Within(t, start, 5*time.Second)
+	if r.kind == "headless" {
+		for _, tool := range want {
+			require.Equal(t, aycoder.EndSuspended, res.End)
+			require.Len(t, res.Pending.Requests, 1)
+			require.Equal(t, tool, res.Pending.Requests[0].Tool)
+			r.asked = append(r.asked, tool)
+			if tool == "mcp__s__oauth_login" {
+				require.NoError(t, Login(t.Context(), "s", r.o.config(), WithLogins(dir), WithBrowser(visit)))
+			}
+			res = r.resume(t, dir, res.Pending, steps[len(r.asked):])
+		}
+		require.Equal(t, "done", res.Text())
+	}
+	require.Equal(t, want, r.asked)
+	require.Equal(t, 1, r.o.did())
+	if r.kind != "background" { // of which one sees only the questions
+		require.Equal(t, r.revoked, r.typed > 0)
+	}
+	require.LessOrEqual(t, r.o.counts("/token refresh_token"), 1)
+	require.LessOrEqual(t, r.o.counts("/mcp"), 20, "no storm")
+}
+
+// resume goes on in another process, which has nothing but the stored form.
+func (r *loginRun) resume(t *testing.T, dir string, p *aycoder.Pending, steps []script.Step) aycoder.Result {
+	data, err := json.Marshal(p)
+	require.NoError(t, err)
+	p = new(aycoder.Pending)
+	require.NoError(t, json.Unmarshal(data, p))
+	require.NoError(t, r.rt.Close())
+	r.open(t, dir, steps...)
+	q := p.Requests[0]
+	return r.watch(t, aycoder.Input{Pending: p, Decisions: []aycoder.Decision{{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()}}})
+}
+
+// did returns how many calls were carried out.
+func (o *office) did() int { o.mu.Lock(); defer o.mu.Unlock(); return o.calls }
