@@ -121,7 +121,7 @@ func (b *builder) agent(ctx context.Context, f *project.Agent) (aycoder.Tool, er
 // following adds to the options of an agent that its tools of servers change with those servers.
 func (b *builder) following(opts []aycoder.Option, l *toolLimits) []aycoder.Option {
 	if setup := b.turn(func(name string) bool { return l == nil || l.has(name) }); setup != nil {
-		opts = append(opts, aycoder.WithSetup(setup))
+		opts = append(opts, aycoder.WithSetup(setup), aycoder.WithModelMiddleware((&finder{b}).model))
 	}
 	return opts
 }

@@ -194,6 +194,9 @@ func (b *builder) tools(ctx context.Context) error {
 	if err := b.pluginServers(ctx); err != nil {
 		return err
 	}
+	if err := b.searching(); err != nil {
+		return err
+	}
 	sub := new(agents)
 	b.agentTools = b.Tools
 	if err := b.general(sub); err != nil {

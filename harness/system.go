@@ -271,6 +271,11 @@ func (b *builder) usual() []Stage {
 	if b.Library != nil {
 		stages = append(stages, Stage{Name: "command", Effect: "asks the model that a command names", AroundModel: commandModel})
 	}
+	if len(b.served.list) > 0 {
+		stages = append(stages, Stage{
+			Name: "tool search", Effect: "leaves out definitions of servers' tools that would take more than a tenth of the window", AroundModel: (&finder{b}).model,
+		})
+	}
 	guard := &guard{files: b.Files, notify: b.Notify, verbs: DefaultRules().PlanVerbs}
 	loops := newRepeats()
 	stages = append(stages,

@@ -37,7 +37,7 @@
 // # Logins
 //
 // A server at an address may ask for a login by OAuth, if the host has named a directory for tokens with [WithLogins]. The
-// login is no part of the handshake: the tool oauth_login stands for the tools of the server, and asks the user, in the
+// login is not a part of the handshake: the tool oauth_login stands for the tools of the server, and asks the user, in the
 // browser of [WithBrowser]. A call of it is a question like any other, so that a run in which nobody can be asked is
 // suspended by it, and goes on when the user has logged in, in this process or with [Login] in another one. A token that
 // the server refuses is renewed once. If that does not help, calls fail with [ErrUnauthorized] or [ErrRefresh], without

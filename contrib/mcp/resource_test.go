@@ -34,7 +34,7 @@ func TestResourceTools(t *testing.T) {
 	require.Equal(t, aycoder.EffectReadOnly, find(t, connect(t, s), "read_resource").Spec().Effect)
 }
 
-// What the user types gets prompts and resources of servers, marked as a stranger's.
+// Prompts and resources of servers come into the input of the user, marked as those of a stranger.
 func TestTexts(t *testing.T) {
 	loaded, err := config.Load()
 	require.NoError(t, err)

@@ -63,7 +63,7 @@ func Handler(rt *harness.Runtime, c ServeConfig) (http.Handler, error) {
 }
 
 // unserved need the model or the user of the runtime.
-var unserved = []string{"subagent", "ask_user", "recall"}
+var unserved = []string{"subagent", "ask_user", "recall", "tool_search"}
 
 func newServer(rt *harness.Runtime, c ServeConfig) (*mcp.Server, error) {
 	s := mcp.NewServer(&mcp.Implementation{Name: cmp.Or(c.Name, "aycoder"), Version: cmp.Or(c.Version, "0")}, nil)
