@@ -463,6 +463,12 @@ func (c *client) Tools(ctx context.Context) ([]aycoder.Tool, error) {
 		return nil, err
 	}
 	defer c.unlock()
+	c.mu.Lock()
+	tools, stale, x = c.tools, c.stale, c.conn // a call may have connected meanwhile
+	c.mu.Unlock()
+	if !stale || !x.alive() {
+		return tools, nil
+	}
 	if err := c.list(ctx, x); err != nil {
 		return nil, err
 	}
@@ -567,6 +573,9 @@ func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Cont
 	}
 }
 
+// tooManyRounds is in the SDK's error for a server that answers a request with ten questions in a row.
+const tooManyRounds = "multi-round-trip: exceeded maximum"
+
 // answer waits for the answer to a request, and notes whether the connection works.
 func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(context.Context) (T, error)) (T, error) {
 	res, asked := await(ctx, c, x, ask)
@@ -576,6 +585,10 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 	}
 	if errors.Is(asked, ErrClosed) {
 		return res, &Error{Server: c.name, Op: op, Err: ErrClosed}
+	}
+	if strings.Contains(asked.Error(), tooManyRounds) {
+		c.works() // the server has answered, with a question each time
+		return res, &Error{Server: c.name, Op: op, Err: ErrAsks}
 	}
 	err := c.failed(ctx, op, x, asked)
 	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) && !errors.Is(err, ErrRefresh) {

@@ -508,3 +508,45 @@ func TestCloseDuringCalls(t *testing.T) {
 		require.ErrorIs(t, <-failed, ErrClosed)
 	}
 }
+
+// A server that never stops asking has answered: its connection is not lost.
+func TestAsksAgainAndAgain(t *testing.T) {
+	s := program(t, "sdk")
+	src := connect(t, s, WithElicitation(func(context.Context, Question) (Answer, error) { return Answer{Accept: true}, nil }))
+	before := src.(*client).conn
+	_, err := calls(t.Context(), src, "insist", `{}`)
+	require.ErrorIs(t, err, ErrAsks)
+	require.NotErrorIs(t, err, ErrLost)
+	require.Equal(t, 10, strings.Count(notes(t, s), "asked"))
+	require.Equal(t, "heard hi", said(t, src, "echo", `{"text":"hi"}`))
+	require.Same(t, before, src.(*client).conn)
+}
+
+// A turn that waits to ask for changed tools asks the connection that a call has made meanwhile.
+func TestToolsAfterReconnection(t *testing.T) {
+	src := connect(t, program(t, "sdk"))
+	c := src.(*client)
+	c.changed()
+	require.NoError(t, c.lock(t.Context()))
+	type outcome struct {
+		tools []aycoder.Tool
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		tools, err := src.Tools(t.Context())
+		done <- outcome{tools, err}
+	}()
+	timed.Until(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*client).Tools"))
+	})
+	c.conn.close()
+	_, err := c.connected(t.Context())
+	require.NoError(t, err)
+	c.changed()
+	c.unlock()
+	got := <-done
+	require.NoError(t, got.err)
+	require.NotEmpty(t, got.tools)
+}

@@ -18,6 +18,8 @@ var (
 	ErrChanged = errors.New("the server has changed the definition of this tool; call it again with the new one")
 	// ErrGone means that the server does not have the tool any more.
 	ErrGone = errors.New("the server does not have this tool any more")
+	// ErrAsks means that the server has asked the user again and again, and was not answered any more.
+	ErrAsks = errors.New("the server asks again and again, and does not come to a result")
 	// ErrUnauthorized means that the server asks for a login, or refuses the one that its headers have.
 	ErrUnauthorized = errors.New("the server asks for a login")
 	// ErrRefresh means that a token has to be renewed, and that the authorization server does not answer as it should. The

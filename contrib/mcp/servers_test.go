@@ -121,6 +121,11 @@ func sdkServer() *mcp.Server {
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Which?", RequestedSchema: json.RawMessage(
 			`{"type":"object","properties":{"which":{"type":"string"}}}`)}}}, nil
 	})
+	add("insist", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		note("asked")
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Really?", RequestedSchema: json.RawMessage(
+			`{"type":"object","properties":{}}`)}}}, nil
+	})
 	add("sample", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if res, ok := req.Params.InputResponses["q"].(*mcp.CreateMessageWithToolsResult); ok {
 			return text(res.Content[0].(*mcp.TextContent).Text), nil
