@@ -262,14 +262,14 @@ func (c *chat) hooks(context.Context, string) (string, error) {
 func (c *chat) servers(context.Context, string) (string, error) {
 	all := c.runtime.Servers()
 	for _, s := range all {
-		text := s.Name + ": " + s.State
-		for i, t := range s.Tools {
-			text += []string{"; ", ", "}[min(i, 1)] + strings.TrimPrefix(t, "mcp__"+s.Name+"__")
+		text := []string{s.Name + ": " + s.State}
+		for _, t := range s.Tools {
+			text = append(text, strings.TrimPrefix(t, "mcp__"+s.Name+"__"))
 		}
-		for i, p := range s.Prompts {
-			text += []string{"; /", ", /"}[min(i, 1)] + p
+		for _, p := range s.Prompts {
+			text = append(text, "/"+p)
 		}
-		c.prose("", cleanLine(text))
+		c.prose("", cleanLine(strings.Join(text, ", ")))
 	}
 	c.none(len(all), "There are no servers in the configuration.")
 	return "", nil
