@@ -439,7 +439,8 @@ func (r *loginRun) open(t *testing.T, dir string, steps ...script.Step) {
 	c.Servers = map[string]config.Server{"s": r.o.config()}
 	parent, child := script.New(steps...), script.New(steps...)
 	if r.kind == "subagent" || r.kind == "background" {
-		parent = script.New(script.Call("subagent", map[string]any{"task": "CHILD", "background": r.kind == "background"}), script.Say("done"))
+		parent = script.New(script.Call("subagent", map[string]any{"task": "CHILD", "background": r.kind == "background"}),
+			script.Say("done"), script.Say("a note has come"), script.Say("another one")) // if the agent ends before the run
 	}
 	model := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 		if strings.Contains(req.Messages[0].Text(), "CHILD") {
