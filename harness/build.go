@@ -60,10 +60,26 @@ func newBuilder(dir string, opts []Option) (*builder, error) {
 		}
 		b.in.settings = defaults.Config.Settings
 	}
+	b.addServers()
 	if t := b.in.settings.Tools; t.Mask {
 		b.masker = tools.NewMasker(nil, mask.Environment(t.Env)...)
 	}
 	return b, nil
+}
+
+// addServers adds the servers of the host to those of the configuration.
+func (b *builder) addServers() {
+	if len(b.in.servers) == 0 {
+		return
+	}
+	all := maps.Clone(b.in.servers)
+	for name, s := range b.in.settings.Servers {
+		if _, ok := all[name]; ok {
+			b.Notify("servers", fmt.Sprintf("server %s is the one of the configuration, and not the one that the host has passed", name))
+		}
+		all[name] = s
+	}
+	b.in.settings.Servers = all
 }
 
 func wrong(key string, format string, args ...any) error {
@@ -147,8 +163,18 @@ func limit[T float64 | int64 | time.Duration](p *T, least T) T {
 	return max(*p, least)
 }
 
-// workspace opens the files.
+// workspace opens the files, and wraps them.
 func (b *builder) workspace(context.Context) error {
+	if err := b.open(); err != nil {
+		return err
+	}
+	for _, wrap := range b.in.wrapFiles {
+		b.Files = wrap(b.Files)
+	}
+	return nil
+}
+
+func (b *builder) open() error {
 	if b.in.files != nil {
 		b.Files = b.in.files
 		return nil

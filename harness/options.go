@@ -79,6 +79,8 @@ type setup struct {
 
 	files     tools.FS
 	exec      tools.Exec
+	wrapFiles []func(tools.FS) tools.FS
+	servers   map[string]config.Server // besides those of the configuration
 	userFiles tools.FS
 	ambient   map[Ambient]bool
 	plugins   *plugin.Store
@@ -175,6 +177,26 @@ func WithCatalog(c *catalog.Catalog) Option {
 // the directory of [New].
 func WithFiles(files tools.FS, exec tools.Exec) Option {
 	return required("WithFiles", func(s *setup, f tools.FS) { s.files, s.exec = f, exec })(files, files != nil && exec != nil)
+}
+
+// WithFileMiddleware wraps the files on which the tools work, such as with the unsaved buffers of an editor. The
+// runtime closes only what is inside, and a session still holds the files of a workspace on this machine. Of several
+// options, the last is the outermost. Default: none.
+func WithFileMiddleware(wrap func(tools.FS) tools.FS) Option {
+	return required("WithFileMiddleware", func(s *setup, f func(tools.FS) tools.FS) { s.wrapFiles = append(s.wrapFiles, f) })(
+		wrap, wrap != nil)
+}
+
+// WithServer adds a server to those of the configuration, such as one that an editor passes to its agents. It counts
+// as the user's own. If the configuration has one of the same name, that one stays, and a notice says so.
+func WithServer(name string, c config.Server) Option {
+	return func(s *setup) error {
+		if s.servers == nil {
+			s.servers = map[string]config.Server{}
+		}
+		s.servers[name] = c
+		return nil
+	}
 }
 
 // WithUserFiles sets the user's own directory, such as ~/.config/aycoder, opened as a workspace. [WithAmbient]

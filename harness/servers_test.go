@@ -12,7 +12,10 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/snapshot"
+	"github.com/aycoder/aycoder/tools"
 )
 
 func serverTools(req *aycoder.Request) (names []string) {
@@ -109,4 +112,44 @@ func TestCall(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(rt.Files.Dir(), "b.txt"))
 	_, _, err = call("nothing", `{}`)
 	require.ErrorContains(t, err, "tool nothing")
+}
+
+// A server of the host is one of the user's, unless the configuration has one of its name.
+func TestServersOfHost(t *testing.T) {
+	var got []string
+	connect := func(_ context.Context, name string, s config.Server) (harness.ToolSource, error) {
+		got = append(got, name+" "+s.Command)
+		return nil, nil
+	}
+	c := settings(t, func(s *config.Settings) { s.Servers = map[string]config.Server{"both": {Command: "configured"}} })
+	rt := open(t, t.TempDir(), harness.WithClient(script.New(script.Say("ok"))), harness.WithSettings(c), harness.WithServers(connect),
+		harness.WithServer("both", config.Server{Command: "passed"}), harness.WithServer("own", config.Server{Command: "passed"}))
+	require.Equal(t, []string{"both configured", "own passed"}, got)
+	require.Contains(t, strings.Join(run(t, rt, "go"), "\n"), "server both is the one of the configuration")
+	require.Len(t, c.Servers, 1, "the host's configuration is as it was")
+
+	_, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithServer("own", config.Server{Command: "x"}))
+	require.ErrorIs(t, err, harness.ErrNotLinked)
+}
+
+// namedFiles are files that say which wrapping they are.
+type namedFiles struct {
+	tools.FS
+	name string
+}
+
+func TestFileMiddleware(t *testing.T) {
+	wrap := func(name string) harness.Option {
+		return harness.WithFileMiddleware(func(inner tools.FS) tools.FS { return &namedFiles{inner, name} })
+	}
+	rt := open(t, project(t, map[string]string{"a": "text"}), harness.WithClient(script.New(script.Say("ok"))),
+		harness.WithStore(journal.Memory(), ""), wrap("inner"), wrap("outer"))
+	outer := rt.Files.(*namedFiles)
+	require.Equal(t, "outer", outer.name)
+	inner := outer.FS.(*namedFiles)
+	require.Equal(t, "inner", inner.name)
+	require.IsType(t, &snapshot.Files{}, inner.FS)
+	require.NotNil(t, rt.Workspace)
+	_, err := harness.New(t.Context(), t.TempDir(), harness.WithFileMiddleware(nil))
+	require.ErrorContains(t, err, "WithFileMiddleware")
 }
