@@ -1,5 +1,5 @@
 // Package acp puts agents into editors that speak the Agent Client Protocol, such as Zed, JetBrains' IDEs, Neovim and
-// Emacs.
+// Emacs, and makes other agents that speak it tools of an agent.
 //
 // # In an editor
 //
@@ -39,4 +39,13 @@
 //
 // Commands do not run in terminals of the editor, which have neither a sandbox nor the guarantees of [tools.Exec]. There
 // are no methods to log in.
+//
+// # Other agents
+//
+// [Agent] makes a tool of another agent's program. Its requests are calls of a nested run:
+//
+//	var rt *harness.Runtime
+//	tool, err := acp.Agent(acp.AgentConfig{Name: "other", Command: "other-agent", Files: func() tools.FS { return rt.Files }})
+//	…
+//	rt, err = harness.New(ctx, dir, harness.WithClient(model), harness.WithTools(tool))
 package acp

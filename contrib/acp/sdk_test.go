@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 
 // agentOf serves an agent that does what a case says.
 func agentOf(name string) error {
+	if name == "raw" {
+		return rawAgent()
+	}
 	read := script.Call("read_file", map[string]any{"path": "a.txt"})
 	change := script.Call("edit_file", edits("one", "ONE"))
 	touch := script.Call("bash", map[string]any{"command": "touch x"})
