@@ -3,16 +3,12 @@ package session
 import (
 	"cmp"
 	"context"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/regular"
+	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/journal"
 )
 
@@ -94,47 +90,7 @@ func (c *config) gitBranch() string {
 	if c.dir == "" {
 		return ""
 	}
-	return gitBranch(c.dir)
-}
-
-// gitBranch returns the branch of git that is checked out in a directory, or "" if there is none.
-// It reads the file HEAD. Running git would run what the repository configures.
-func gitBranch(dir string) string {
-	for {
-		dotGit := filepath.Join(dir, ".git")
-		if info, err := os.Stat(dotGit); err == nil {
-			if !info.IsDir() { // a worktree or a submodule
-				target, ok := strings.CutPrefix(firstBytes(dotGit), "gitdir: ")
-				if dotGit = filepath.FromSlash(target); !ok {
-					return ""
-				}
-				if !filepath.IsAbs(dotGit) {
-					dotGit = filepath.Join(dir, dotGit)
-				}
-			}
-			branch, ok := strings.CutPrefix(firstBytes(filepath.Join(dotGit, "HEAD")), "ref: refs/heads/")
-			if !ok || strings.ContainsFunc(branch, unicode.IsControl) {
-				return ""
-			}
-			return branch
-		}
-		if dir == filepath.Dir(dir) {
-			return ""
-		}
-		dir = filepath.Dir(dir)
-	}
-}
-
-// firstBytes returns the beginning of a regular file without its line feed, or "".
-func firstBytes(name string) string {
-	const enough = 4 << 10
-	f, err := regular.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	data, _ := io.ReadAll(io.LimitReader(f, enough))
-	return strings.TrimRight(strings.ToValidUTF8(string(data), "\uFFFD"), "\r\n")
+	return gitrepo.Branch(c.dir)
 }
 
 // List returns the entries of the sessions for which keep returns true, the one that was used last

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -48,25 +49,25 @@ func TestGitBranch(t *testing.T) {
 	base := t.TempDir()
 	repo, tree := filepath.Join(base, "repo"), filepath.Join(base, "tree")
 	require.NoError(t, os.MkdirAll(filepath.Join(repo, "a", "b"), 0o700))
-	require.Empty(t, gitBranch(filepath.Join(repo, "a")))
+	require.Empty(t, gitrepo.Branch(filepath.Join(repo, "a")))
 	git(t, repo, "init", "-b", "main")
-	require.Equal(t, "main", gitBranch(repo))
+	require.Equal(t, "main", gitrepo.Branch(repo))
 	git(t, repo, "commit", "--allow-empty", "-m", "x")
 	git(t, repo, "checkout", "-b", "fix/ü")
-	require.Equal(t, "fix/ü", gitBranch(repo))
-	require.Equal(t, "fix/ü", gitBranch(filepath.Join(repo, "a", "b")))
+	require.Equal(t, "fix/ü", gitrepo.Branch(repo))
+	require.Equal(t, "fix/ü", gitrepo.Branch(filepath.Join(repo, "a", "b")))
 	git(t, repo, "worktree", "add", tree, "-b", "other")
-	require.Equal(t, "other", gitBranch(tree))
+	require.Equal(t, "other", gitrepo.Branch(tree))
 	git(t, repo, "checkout", "--detach")
-	require.Empty(t, gitBranch(repo))
+	require.Empty(t, gitrepo.Branch(repo))
 	head := filepath.Join(repo, ".git", "HEAD")
 	for _, bad := range []string{"", "ref: refs/heads/a\x1b[31m\n", "ref: refs/heads/a\nb\n", "ref: refs/tags/a\n"} {
 		require.NoError(t, os.WriteFile(head, []byte(bad), 0o600))
-		require.Empty(t, gitBranch(repo), "%q", bad)
+		require.Empty(t, gitrepo.Branch(repo), "%q", bad)
 	}
 	require.NoError(t, os.Remove(head))
 	require.NoError(t, os.Mkdir(head, 0o700))
-	require.Empty(t, gitBranch(repo))
+	require.Empty(t, gitrepo.Branch(repo))
 }
 
 // An entry says what the session is, from its beginning on and after each run and command.

@@ -167,14 +167,7 @@ func (r *messageReader) node(v *View, id ID) *Node {
 
 // at returns the message of a node of a view.
 func (r *messageReader) at(v *View, id ID) (*aycoder.Message, error) {
-	if n := v.nodes[id]; !n.isStub() {
-		return r.load(n)
-	}
-	rec, err := r.record(v.source, id)
-	if err != nil {
-		return nil, err
-	}
-	return rec.message, nil
+	return r.load(r.node(v, id))
 }
 
 // released reads a node.

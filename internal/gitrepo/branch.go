@@ -1,0 +1,45 @@
+package gitrepo
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/aycoder/aycoder/internal/regular"
+)
+
+// Branch returns the branch of git that is checked out in a directory, or "" if there is none.
+// It reads the file HEAD. Running git would run what the repository configures.
+func Branch(dir string) string {
+	for {
+		dotGit := filepath.Join(dir, ".git")
+		if info, err := os.Stat(dotGit); err == nil {
+			if !info.IsDir() { // a worktree or a submodule
+				target, ok := strings.CutPrefix(shortFile(dotGit), "gitdir: ")
+				if dotGit = filepath.FromSlash(target); !ok {
+					return ""
+				}
+				if !filepath.IsAbs(dotGit) {
+					dotGit = filepath.Join(dir, dotGit)
+				}
+			}
+			branch, ok := strings.CutPrefix(shortFile(filepath.Join(dotGit, "HEAD")), "ref: refs/heads/")
+			if !ok || strings.ContainsFunc(branch, unicode.IsControl) {
+				return ""
+			}
+			return branch
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// shortFile returns a short regular file without its line feed, or "".
+func shortFile(name string) string {
+	const enough = 4 << 10
+	data, _ := regular.Read(name, enough)
+	return strings.TrimRight(strings.ToValidUTF8(string(data), "\uFFFD"), "\r\n")
+}
