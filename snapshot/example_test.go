@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/snapshot"
 	"github.com/aycoder/aycoder/tools"
@@ -79,4 +80,56 @@ func ExampleFiles_Watch() {
 	// -world
 	// +everybody
 	// Commands are not watched in what git ignores: a.tmp.
+}
+
+// A host keeps what the files look like at a point, and takes them back to it.
+func ExampleTracker() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "workspace")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ws, err := workspace.Open(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ws.Close()
+	files := snapshot.New(ws)
+	t, _, err := files.Attach(ctx, new(snapshot.Memory), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Detach()
+	write := func(f edit.File) {
+		plan, err := edit.NewPlan(f)
+		if err == nil {
+			_, err = files.Apply(ctx, plan)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	write(edit.File{Path: "a.txt", Kind: edit.Create, Proposed: "one\n"})
+	point, _, err := t.Diff(ctx, map[string]snapshot.State{}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	write(edit.File{Path: "a.txt", Kind: edit.Change, Base: "one\n", Proposed: "two\n"})
+	plan, err := t.Plan(ctx, point)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range plan {
+		fmt.Println(c.Action, c.Path)
+	}
+	if _, err := t.Checkout(ctx, plan); err != nil {
+		log.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "a.txt"))
+	fmt.Printf("%q %v\n", text, err)
+	// Output:
+	// change a.txt
+	// "one\n" <nil>
 }
