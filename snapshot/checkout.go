@@ -25,7 +25,7 @@ const (
 	ActionCreate Action = "create"
 	ActionChange Action = "change"
 	ActionRemove Action = "remove"
-	// ActionKeep means that the file stays as it is, although the node has another state of it.
+	// ActionKeep means that the file stays as it is, although the point has another state of it.
 	ActionKeep Action = "keep"
 )
 
@@ -35,14 +35,14 @@ type Change struct {
 	Action Action `json:"action"`
 	// Reason explains ActionKeep.
 	Reason string `json:"reason,omitempty"`
-	// Now is the present state, and Then is that of the node.
+	// Now is the present state, and Then is that of the point.
 	Now  State `json:"now"`
 	Then State `json:"then"`
 
 	now, then []byte
 }
 
-// Diff returns the difference between the present content and that of the node. It has no hunks if
+// Diff returns the difference between the present content and that of the point. It has no hunks if
 // one of the two is not held.
 func (c *Change) Diff() *diff.File {
 	before, after := c.Path, c.Path
@@ -129,15 +129,15 @@ func within(name string, paths []string) bool {
 	})
 }
 
-// target is what a file is in a node.
+// target is what a file is at a point.
 type target struct {
 	State
-	known   bool // the node mentions it
-	implied bool // it is a directory that no node mentions, and that does not exist
+	known   bool // the point mentions it
+	implied bool // it is a directory that no point mentions, and that does not exist
 }
 
-// targets returns what each file is in the node with the states to. A file that the node does not
-// mention is as it was when the session first saw it, and so are the directories above the paths.
+// targets returns what each file is at the point with the states to. A file that the point does not
+// mention is as it was when the Tracker first saw it, and so are the directories above the paths.
 func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []string) (map[string]target, error) {
 	all := map[string]target{}
 	var failed error
@@ -170,7 +170,7 @@ func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []stri
 	return all, failed
 }
 
-// addDir adds a directory that the node does not mention, but that has a file in it. If the directory
+// addDir adds a directory that the point does not mention, but that has a file in it. If the directory
 // is not tracked, it is added if it is missing and the plan has the file.
 func (t *Tracker) addDir(ctx context.Context, all map[string]target, dir string, planned bool) error {
 	first := t.file(dir).state.First

@@ -157,7 +157,7 @@ func (t *Tracker) afterPlan(ctx context.Context, names []string, by *author, res
 
 // Exec wraps the Exec of the tools: see [tools.WithExecMiddleware]. Before a command that may write,
 // the files that it might change are stored, within bounds: up to 5,000 files and 64 MiB, unless
-// git's commit has their contents. Afterwards, the session looks at what has changed.
+// git's commit has their contents. Afterwards, the Tracker looks at what has changed.
 func (f *Files) Exec(next tools.Exec) tools.Exec { return &filesExec{next, f} }
 
 type filesExec struct {

@@ -19,13 +19,13 @@ import (
 //
 // Before anything changes a file on behalf of the agent, the present content is stored as an
 // object, unless the commit that is checked out holds it. Afterwards the tracker finds what has
-// changed, came and went. A name is tracked, which means that nodes mention it, from the moment
+// changed, came and went. A name is tracked, which means that points mention it, from the moment
 // when it was shown to the model, or changed by the agent or a command. Of all other names, the
 // tracker only remembers the state, so that it knows what was there before a change.
 //
 // A change counts as the agent's if it was found while commands ran or right after one, and as the
 // user's otherwise: nobody can tell who wrote a file. For the same reason, a tracker does not
-// distinguish the commands of several agents. The nodes of all agents say how the files were, and
+// distinguish the commands of several agents. Points say how the files were, and
 // not which agent changed them.
 type Tracker struct {
 	owner    *Files
@@ -107,7 +107,7 @@ func (s signature) unchanged(now signature) bool {
 	return s.same(now) && s.changed.Add(2*time.Second).Before(s.at)
 }
 
-// newTracker returns a tracker of a workspace. known are the last states of the files that nodes
+// newTracker returns a tracker of a workspace. known are the last states of the files that points
 // mention.
 func newTracker(ws *workspace.Workspace, objects Objects, known map[string]State) *Tracker {
 	t := &Tracker{ws: ws, objects: objects, repo: gitrepo.Repo{Dir: ws.Dir()},
@@ -133,7 +133,7 @@ func (t *Tracker) file(name string) *trackedFile {
 	return f
 }
 
-// note records the state of a file. Track says that nodes mention the file from now on, as they do
+// note records the state of a file. Track says that points mention the file from now on, as they do
 // if the agent has changed it.
 func (t *Tracker) note(f *trackedFile, s signature, now State, track bool) {
 	t.noteBy(f, s, now, track, t.authors(f.path))
