@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/jsontext"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -93,7 +93,7 @@ func checkEdits(edits []File) ([]File, error) {
 	for i := range edits {
 		e := edits[i]
 		if e.Path != "" {
-			e.Path = path.Clean(filepath.ToSlash(e.Path))
+			e.Path = rootpath.Clean(filepath.ToSlash(e.Path))
 		}
 		if e.Kind == Change && e.Base == e.Proposed && e.Path != "" {
 			continue

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,7 +160,7 @@ func (a *applier) open(ctx context.Context) error {
 	}
 	sorted := slices.Clone(a.files)
 	slices.SortStableFunc(sorted, func(x, y *fileApply) int {
-		return cmp.Or(strings.Compare(path.Dir(x.final), path.Dir(y.final)),
+		return cmp.Or(strings.Compare(path.Dir(a.w.abs(x.final)), path.Dir(a.w.abs(y.final))),
 			strings.Compare(x.final, y.final))
 	})
 	for i, f := range sorted {
@@ -266,7 +265,8 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 			return err
 		}
 	}
-	info, err := a.w.root.Stat(filepath.FromSlash(parent))
+	root, dir := a.w.file(parent)
+	info, err := root.Stat(dir)
 	if err != nil {
 		return wrapError("write", f.edit.Path, err)
 	}
@@ -298,7 +298,8 @@ func (a *applier) placeIn(t *target, f *fileApply) place {
 func (a *applier) makeDirectories(name, parent string) error {
 	var missing []string
 	for p := parent; p != "."; p = path.Dir(p) {
-		if _, err := a.w.root.Lstat(filepath.FromSlash(p)); !errors.Is(err, fs.ErrNotExist) {
+		root, dir := a.w.file(p)
+		if _, err := root.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		missing = append(missing, p)
@@ -311,8 +312,9 @@ func (a *applier) makeDirectories(name, parent string) error {
 // removeDirectories removes the directories that the plan created, unless files are in them.
 func (w *Workspace) removeDirectories(created []string) {
 	for _, name := range slices.Backward(created) {
-		if info, err := w.root.Lstat(filepath.FromSlash(name)); err == nil && info.IsDir() {
-			_ = w.root.Remove(filepath.FromSlash(name))
+		root, dir := w.file(name)
+		if info, err := root.Lstat(dir); err == nil && info.IsDir() {
+			_ = root.Remove(dir)
 		}
 	}
 }

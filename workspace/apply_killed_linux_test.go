@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -28,7 +29,8 @@ const (
 
 // killedDir is a workspace whose process is killed: plans change all files from one
 // version to the next, and create and delete two others.
-type killedDir struct{ dir, records string }
+// With lib, the files of d1 are in a further root.
+type killedDir struct{ dir, records, lib string }
 
 func newKilledDir(t *testing.T, dir string, records bool) killedDir {
 	t.Helper()
@@ -37,12 +39,26 @@ func newKilledDir(t *testing.T, dir string, records bool) killedDir {
 		k.records = k.dir + ".records"
 		require.NoError(t, os.Mkdir(k.records, 0o700))
 	}
+	k.fill(t)
+	return k
+}
+
+// withRoot returns the same in two roots.
+func (k killedDir) withRoot(t *testing.T) killedDir {
+	t.Helper()
+	k.lib = k.dir + ".lib"
+	require.NoError(t, os.RemoveAll(k.dir+"/d1"))
+	k.fill(t)
+	return k
+}
+
+func (k killedDir) fill(t *testing.T) {
+	t.Helper()
 	require.NoError(t, os.MkdirAll(k.dir+"/d0", 0o755))
-	require.NoError(t, os.MkdirAll(k.dir+"/d1", 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Dir(k.file(1)), 0o755))
 	for i := range killedFiles {
 		require.NoError(t, os.WriteFile(k.file(i), []byte(k.text(i, 0)), 0o644))
 	}
-	return k
 }
 
 // crash lets a process end in the middle of its first plan.
@@ -55,14 +71,26 @@ func (k killedDir) crash(t *testing.T, step, name string) {
 func (k killedDir) end(t *testing.T, how string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), killedChild+"="+how, "AYCODER_TEST_DIR="+k.dir, "AYCODER_TEST_RECORDS="+k.records)
+	cmd.Env = append(os.Environ(), killedChild+"="+how, "AYCODER_TEST_DIR="+k.dir, "AYCODER_TEST_RECORDS="+k.records, "AYCODER_TEST_LIB="+k.lib)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
-func (k killedDir) file(i int) string { return filepath.Join(k.dir, k.name(i)) }
+func (k killedDir) file(i int) string {
+	name, in := strings.CutPrefix(k.name(i), "lib:/")
+	if in {
+		return filepath.Join(k.lib, name)
+	}
+	return filepath.Join(k.dir, name)
+}
 
-func (k killedDir) name(i int) string { return fmt.Sprintf("d%d/f%d", i%2, i) }
+func (k killedDir) name(i int) string {
+	name := fmt.Sprintf("d%d/f%d", i%2, i)
+	if k.lib != "" && i%2 == 1 {
+		return "lib:/" + name
+	}
+	return name
+}
 
 func (k killedDir) text(i, version int) string {
 	return strings.Repeat(fmt.Sprintf("file %d, version %d\n", i, version), 200) + "the\nend\n"
@@ -72,6 +100,9 @@ func (k killedDir) open() (*Workspace, error) {
 	var opts []Option
 	if k.records != "" {
 		opts = append(opts, WithPlanRecords(k.records))
+	}
+	if k.lib != "" {
+		opts = append(opts, WithRoot("lib", k.lib))
 	}
 	return Open(k.dir, opts...)
 }
@@ -122,7 +153,7 @@ func (k killedDir) plan(v int) (edit.Plan, error) {
 // applyForever is the process that is killed. It first recovers what is left, if it is
 // told how, and then carries out plans.
 func applyForever(how string) error {
-	k := killedDir{os.Getenv("AYCODER_TEST_DIR"), os.Getenv("AYCODER_TEST_RECORDS")}
+	k := killedDir{os.Getenv("AYCODER_TEST_DIR"), os.Getenv("AYCODER_TEST_RECORDS"), os.Getenv("AYCODER_TEST_LIB")}
 	w, err := k.open()
 	if err != nil {
 		return err
@@ -175,7 +206,7 @@ func applyForever(how string) error {
 func (k killedDir) kill(t *testing.T, how string, r *rand.Rand) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), killedChild+"="+how, "AYCODER_TEST_DIR="+k.dir, "AYCODER_TEST_RECORDS="+k.records)
+	cmd.Env = append(os.Environ(), killedChild+"="+how, "AYCODER_TEST_DIR="+k.dir, "AYCODER_TEST_RECORDS="+k.records, "AYCODER_TEST_LIB="+k.lib)
 	killAfter(t, cmd, 1+r.IntN(120), r)
 }
 
@@ -205,7 +236,7 @@ func killAfter(t *testing.T, cmd *exec.Cmd, steps int, r *rand.Rand) {
 // temps returns what the plans have left.
 func (k killedDir) temps(t *testing.T) (all []string) {
 	t.Helper()
-	for _, dir := range []string{k.dir, k.dir + "/d0", k.dir + "/d1", k.records} {
+	for _, dir := range []string{k.dir, k.dir + "/d0", filepath.Dir(k.file(1)), k.records, k.lib} {
 		entries, err := os.ReadDir(dir)
 		if dir == "" {
 			continue
@@ -232,6 +263,9 @@ func TestApplyKilled(t *testing.T) {
 	half, left, shown := 0, 0, 0
 	for n := range kills {
 		k := newKilledDir(t, filepath.Join(base, strconv.Itoa(n)), n%2 == 0)
+		if n%4 > 1 {
+			k = k.withRoot(t)
+		}
 		k.kill(t, "apply", r)
 		how := []string{"finish", "take back"}[r.IntN(2)]
 		if r.IntN(3) == 0 { // and the one that recovers is killed too
@@ -259,7 +293,7 @@ func TestApplyKilled(t *testing.T) {
 		} else {
 			require.Len(t, plans, map[bool]int{true: 0, false: 1}[even], "kill %d, seed %d: %v", n, seed, k.versions(t))
 		}
-		shown += shownTemps(t, w)
+		shown += shownTemps(t, w, ".", "d0", path.Dir(k.name(1)))
 		for _, p := range plans {
 			do := p.TakeBack
 			if how == "finish" {
@@ -290,8 +324,8 @@ func TestApplyKilled(t *testing.T) {
 }
 
 // shownTemps counts the temporary files that a listing shows.
-func shownTemps(t *testing.T, w *Workspace) (n int) {
-	for _, dir := range []string{".", "d0", "d1"} {
+func shownTemps(t *testing.T, w *Workspace, dirs ...string) (n int) {
+	for _, dir := range dirs {
 		entries, err := w.ReadDir(t.Context(), dir)
 		require.NoError(t, err)
 		for _, e := range entries {
@@ -467,7 +501,7 @@ func TestForgedRecord(t *testing.T) {
 		require.NoError(t, os.Mkdir(dir+"-out", 0o755))
 		require.NoError(t, os.Symlink("../ws-out", filepath.Join(dir, "link")))
 		r := &planRecord{recordStore: w.records, id: strings.Repeat("A", 26)}
-		require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.real, Files: []recordFile{
+		require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.first.real, Files: []recordFile{
 			{ID: r.id, Index: 0, Edit: edit.File{Path: "a", Kind: edit.Change, Base: "b\n", Proposed: "a\n"}, Sizes: [2]int{2, 2}},
 			{ID: r.id, Index: 1, Edit: edit.File{Path: name, Kind: edit.Create, Proposed: "evil"}, Sizes: [2]int{0, 4}},
 			{ID: r.id, Index: 2, Edit: edit.File{Path: "n", Kind: edit.Create, Proposed: "n"}, Sizes: [2]int{0, 1}},
@@ -521,7 +555,7 @@ func TestInterruptedLink(t *testing.T) {
 	file := func(i int, e edit.File, link string) recordFile {
 		return recordFile{ID: r.id, Index: i, Edit: e, Sizes: [2]int{len(e.Base), len(e.Proposed)}, Link: link}
 	}
-	require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.real, Files: []recordFile{
+	require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.first.real, Files: []recordFile{
 		file(0, edit.File{Path: "a", Kind: edit.Delete, Base: k.text(0, 0)}, "d0/f0"),
 		file(1, edit.File{Path: k.name(1), Kind: edit.Change, Base: k.text(1, 0), Proposed: "x\n"}, ""),
 	}}))

@@ -71,10 +71,10 @@ func WithPlanRecords(dir string) Option {
 func (w *Workspace) nameRecords() {
 	w.records.prefix, w.records.end = tempPrefix, tempEnd
 	if w.records.root == nil {
-		w.records.root, w.records.beside = w.root, true
+		w.records.root, w.records.beside = w.first.root, true
 		return
 	}
-	sum := sha256.Sum256([]byte(w.real))
+	sum := sha256.Sum256([]byte(w.first.real))
 	w.records.prefix += hex.EncodeToString(sum[:8]) + "-"
 }
 
@@ -130,11 +130,13 @@ type recordLine struct {
 
 // The inode tells a record that is still in its place from a copy of it.
 type recordBegin struct {
-	Version   int          `json:"version"`
-	Workspace string       `json:"workspace"`
-	Inode     uint64       `json:"inode,omitempty"` // of the record
-	Created   []string     `json:"created,omitempty"`
-	Files     []recordFile `json:"-"`
+	Version   int      `json:"version"`
+	Workspace string   `json:"workspace"`
+	Inode     uint64   `json:"inode,omitempty"` // of the record
+	Created   []string `json:"created,omitempty"`
+	// Roots are the directories of the further roots of its files, by name.
+	Roots map[string]string `json:"roots,omitempty"`
+	Files []recordFile      `json:"-"`
 }
 
 // recordFile holds the old and the new state of a file.
@@ -236,7 +238,7 @@ func reverse(c fileChange) fileChange {
 // disk before anything is exchanged. For one file, it only names the temporary files, so Apply
 // continues if it cannot be written.
 func (a *applier) writeRecord() error {
-	begin := recordBegin{Version: recordVersion, Workspace: a.w.real, Created: a.created}
+	begin := recordBegin{Created: a.created}
 	for i, f := range a.files {
 		if f.res.Outcome == "" {
 			begin.Files = append(begin.Files, f.recorded(a.id, i))
@@ -257,6 +259,7 @@ func (a *applier) writeRecord() error {
 
 // newRecord begins a record. Its names must be on the disk if there are several files.
 func (w *Workspace) newRecord(id string, begin recordBegin) (*planRecord, error) {
+	begin.Version, begin.Workspace, begin.Roots = recordVersion, w.first.real, w.rootsOf(begin.Files)
 	r := &planRecord{recordStore: w.records, id: id, durable: len(begin.Files) > 1}
 	err := errTaken
 	for try := 0; try < maxTries && errors.Is(err, errTaken); try++ {
@@ -407,7 +410,7 @@ func (r *planRecord) believed(w *Workspace) bool {
 	}
 	b := &r.begun
 	return b.Version == 0 || // the process ended before it began
-		b.Version == recordVersion && b.Workspace == w.real && (!r.beside || b.Inode == inode(info))
+		b.Version == recordVersion && b.Workspace == w.first.real && (!r.beside || b.Inode == inode(info))
 }
 
 // read reads the complete entries, and truncates an incomplete one.

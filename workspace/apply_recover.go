@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,7 +80,7 @@ func (w *Workspace) tidy() {
 		if r == nil {
 			continue
 		}
-		if left := w.leftOf(r); left.half() {
+		if left := w.leftOf(r); left.half() || w.hasRoots(r.begun.Roots) != nil {
 			r.file.Close()
 		} else {
 			left.remove(context.Background(), !left.done(), nil) // of a process that is gone
@@ -118,10 +117,14 @@ type leftTemp struct {
 // leftOf examines the files of a record.
 func (w *Workspace) leftOf(r *planRecord) *leftover {
 	l := &leftover{w: w, record: r}
+	roots := w.hasRoots(r.begun.Roots)
 	for _, begun := range r.begun.Files {
 		f := &leftFile{versions: r.noted[recordKey{begun.ID, begun.Index}]}
 		l.files = append(l.files, f)
 		name := begun.Edit.Path
+		if f.err = roots; roots != nil {
+			continue
+		}
 		if begun.Restore {
 			if f.err = w.mayRestore(name, true); f.err == nil {
 				w.look(r, f, name)
@@ -162,7 +165,8 @@ func (w *Workspace) look(r *planRecord, f *leftFile, name string) {
 		f.done = absent && e.Kind == edit.Delete || !absent && e.Kind != edit.Delete && text == e.Proposed
 		f.open = !f.done && (absent && e.Kind == edit.Create || !absent && e.Kind != edit.Create && text == e.Base)
 	}
-	dir, err := w.root.Open(filepath.FromSlash(path.Dir(name)))
+	root, at := w.file(path.Dir(name))
+	dir, err := root.Open(at)
 	if err != nil {
 		return
 	}
@@ -219,14 +223,15 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 
 // readAnything reads a file in the workspace, even one whose name is refused otherwise.
 func (w *Workspace) readAnything(name string) (string, error) {
-	info, err := w.root.Lstat(filepath.FromSlash(name))
+	root, at := w.file(name)
+	info, err := root.Lstat(at)
 	if err == nil {
 		err = checkRegular("read", name, info)
 	}
 	if err != nil {
 		return "", err
 	}
-	f, err := w.root.OpenFile(filepath.FromSlash(name), openFlags, 0)
+	f, err := root.OpenFile(at, openFlags, 0)
 	if err != nil {
 		return "", err
 	}
@@ -374,7 +379,8 @@ func (l *leftover) putLinksBack(ctx context.Context) {
 	for _, f := range l.files {
 		v := f.recordFile()
 		for _, t := range f.temps {
-			to, err := l.w.root.Readlink(filepath.FromSlash(t.name))
+			root, at := l.w.file(t.name)
+			to, err := root.Readlink(at)
 			if v.Link == "" || err != nil || to != v.Link {
 				continue
 			}

@@ -56,7 +56,7 @@ func BenchmarkWorkspaceOpen(b *testing.B) {
 		open func(string) (fs.File, error)
 	}{
 		{"os", func(n string) (fs.File, error) { return os.Open(filepath.Join(dir, n)) }},
-		{"root", func(n string) (fs.File, error) { return w.root.Open(n) }},
+		{"root", func(n string) (fs.File, error) { return w.first.root.Open(n) }},
 		{"workspace", w.Open},
 	}
 	best := map[string]time.Duration{"os": math.MaxInt64, "root": math.MaxInt64, "workspace": math.MaxInt64}

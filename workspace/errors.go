@@ -30,6 +30,9 @@ const (
 	// KindOutsideWorkspace means that the path, or a symbolic link in it, leads out of the
 	// workspace.
 	KindOutsideWorkspace ErrorKind = "outside_workspace"
+	// KindNoRoot means that the path names a further root ([WithRoot]) that the workspace does not
+	// have, or whose directory is gone.
+	KindNoRoot ErrorKind = "no_root"
 	// KindSensitivePath means that files of this name usually hold secrets, such as .env.
 	KindSensitivePath ErrorKind = "sensitive_path"
 	// KindProtectedPath means that the file cannot be written at all, or only by a plan that was

@@ -153,3 +153,42 @@ func ExampleWorkspace_Apply_conflict() {
 	// >>>>>>> your change
 	// bread
 }
+
+// A workspace of two directories: one plan changes files of both.
+func ExampleWithRoot() {
+	lib, err := os.MkdirTemp("", "lib")
+	if err != nil {
+		log.Fatal(err)
+	}
+	app, err := os.MkdirTemp("", "app")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(lib)
+	defer os.RemoveAll(app)
+	ws, err := workspace.Open(app, workspace.WithRoot("lib", lib))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ws.Close()
+	plan, err := edit.NewPlan(
+		edit.File{Path: "main.go", Kind: edit.Create, Proposed: "package main\n"},
+		edit.File{Path: "lib:/greet.go", Kind: edit.Create, Proposed: "package lib\n"},
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := ws.Apply(context.Background(), plan); err != nil {
+		log.Fatal(err)
+	}
+	entries, err := ws.ReadDir(context.Background(), ".")
+	fmt.Println(entries, err)
+	data, err := os.ReadFile(filepath.Join(lib, "greet.go"))
+	fmt.Printf("%q %v\n", data, err)
+	_, err = ws.Open("lib:/../secret")
+	fmt.Println(err)
+	// Output:
+	// [d lib:/ - main.go] <nil>
+	// "package lib\n" <nil>
+	// read lib:/../secret: is outside the workspace; use a path relative to its directory
+}

@@ -83,7 +83,7 @@ func FuzzWorkspaceOpen(f *testing.F) {
 		require.NoError(t, err)
 		final, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(rel)))
 		require.NoError(t, err)
-		require.True(t, strings.HasPrefix(final, w.real+string(filepath.Separator)), final)
+		require.True(t, strings.HasPrefix(final, w.first.real+string(filepath.Separator)), final)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"syscall"
 
 	"github.com/aycoder/aycoder/edit"
@@ -39,7 +38,7 @@ func (w *Workspace) exactPath(e edit.File, approved bool) (string, error) {
 
 // noLinks returns an error if a directory is reached through a symbolic link or a file.
 func (w *Workspace) noLinks(op, name, directory string) error {
-	if directory == "." || beneath.Exact(w.self, directory) {
+	if r, sub := w.in(directory); sub == "." || beneath.Exact(r.self, sub) {
 		return nil
 	}
 	final, err := w.resolve(op, name, directory)
@@ -77,7 +76,8 @@ func (w *Workspace) Lstat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := w.root.Lstat(filepath.FromSlash(rel))
+	root, at := w.file(rel)
+	info, err := root.Lstat(at)
 	if errors.Is(err, syscall.ENOTDIR) {
 		err = fs.ErrNotExist
 	}
@@ -94,7 +94,8 @@ func (w *Workspace) ReadLink(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to, err := w.root.Readlink(filepath.FromSlash(rel))
+	root, at := w.file(rel)
+	to, err := root.Readlink(at)
 	if err != nil {
 		return "", wrapError("look at", name, err)
 	}

@@ -94,7 +94,7 @@ func TestHostileNames(t *testing.T) {
 		{"%2e%2e/out/secret", "not_found", "not_found", ""},
 		{"．．/out/secret", "not_found", "not_found", ""},
 		{`..\out\secret`, "not_found", "not_found", ""},
-		{"file:///etc/passwd", "not_found", "not_found", ""},
+		{"file:///etc/passwd", "no_root", "no_root", "no_root"},
 		{"fifo", "not_regular", "not_directory", "not_regular"},
 		{"fifolink", "not_regular", "not_directory", "not_regular"},
 		{"fifo/x", "not_directory", "not_directory", "not_directory"},

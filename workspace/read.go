@@ -16,6 +16,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/rootpath"
 )
 
 // Open opens a regular file for reading. For a pipe or a device, it returns an error and does not
@@ -37,7 +38,8 @@ func (w *Workspace) openRegular(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f, err := beneath.Regular(w.self, rel, openFlags); err == nil {
+	r, sub := w.in(rel)
+	if f, err := beneath.Regular(r.self, sub, openFlags); err == nil {
 		return f, nil
 	}
 	f, exact, err := w.open(rel, openFlags)
@@ -62,24 +64,26 @@ func (w *Workspace) openRegular(name string) (fs.File, error) {
 // and that the kernel resolved the path in one step. The kernel does not follow paths that lead
 // out; for all that it refuses, [os.Root] decides.
 func (w *Workspace) open(rel string, flags int) (f *os.File, exact bool, err error) {
-	if f, err := beneath.Open(w.self, rel, os.O_RDONLY|flags); err == nil {
+	r, sub := w.in(rel)
+	if f, err := beneath.Open(r.self, sub, os.O_RDONLY|flags); err == nil {
 		return f, true, nil
 	}
-	f, err = w.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|flags, 0)
+	f, err = r.root.OpenFile(filepath.FromSlash(sub), os.O_RDONLY|flags, 0)
 	return f, false, err
 }
 
 // checkOpened checks the path of a file that was opened through links, since a link can change
 // between the check of its name and the call of open.
 func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
-	final, ok := w.finalName(f)
+	r, sub := w.in(rel)
+	final, ok := r.finalName(f)
 	if !ok {
 		var err error
-		if final, err = w.resolve("read", name, rel); err != nil {
+		if final, err = r.resolve("read", name, sub); err != nil {
 			return err
 		}
 	}
-	return w.mayRead(name, final)
+	return w.mayRead(name, r.path(final))
 }
 
 // checkRegular refuses devices and pipes, a read of which may never end.
@@ -117,10 +121,15 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 		return nil, &Error{"list", name, KindNotDirectory, errors.New("is not a directory")}
 	}
 	var entries []fs.DirEntry
+	hidden := ignore.Temp
+	if rel == "." {
+		entries = w.entries()
+		hidden = func(name string) bool { return ignore.Temp(name) || rootpath.IsRoot(name) }
+	}
 	for ; err == nil && len(entries) <= limit; err = cmp.Or(context.Cause(ctx), err) {
 		var some []fs.DirEntry
 		some, err = f.ReadDir(4096) // in batches, since a large directory takes long
-		entries = append(entries, slices.DeleteFunc(some, func(e fs.DirEntry) bool { return ignore.Temp(e.Name()) })...)
+		entries = append(entries, slices.DeleteFunc(some, func(e fs.DirEntry) bool { return hidden(e.Name()) })...)
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -7,14 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -79,7 +80,7 @@ func (w *Workspace) Restore(ctx context.Context, files []Restoration, opts ...Ap
 		return nil, context.Cause(ctx)
 	}
 	defer w.turn.Release(1)
-	begin := recordBegin{Version: recordVersion, Workspace: w.real, Created: w.missingParents(todo)}
+	begin := recordBegin{Created: w.missingParents(todo)}
 	id := rand.Text()
 	for i := range todo {
 		t := &todo[i]
@@ -113,7 +114,7 @@ func restorations(files []Restoration) ([]fileChange, error) {
 	var all []fileChange
 	size, seen := 0, map[string]bool{}
 	for _, f := range files {
-		f.Path = path.Clean(f.Path)
+		f.Path = rootpath.Clean(f.Path)
 		from, err := f.From.state()
 		to, errTo := f.To.state()
 		switch {
@@ -321,10 +322,10 @@ func (w *Workspace) restoreDir(d fileChange, c *applyConfig) (edit.FileResult, b
 	was, want := d.states()
 	res.Exists = !now.absent
 	is := !now.absent && now.mode.IsDir()
-	rel := filepath.FromSlash(d.Path)
+	root, at := w.file(d.Path)
 	switch {
 	case d.Kind == edit.Delete && is:
-		err = w.root.Remove(rel)
+		err = root.Remove(at)
 		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
 			res.Reason = "is not empty"
 			return res, false, nil
@@ -342,7 +343,7 @@ func (w *Workspace) restoreDir(d fileChange, c *applyConfig) (edit.FileResult, b
 	case now.mode.Perm() == want.mode.Perm(), was.mode != 0 && now.mode.Perm() != was.mode.Perm():
 		return res, false, nil // the permissions that another program has set stay
 	default:
-		err = w.chmodDir(rel, want.mode.Perm())
+		err = chmodDir(root, at, want.mode.Perm())
 	}
 	if err == nil && d.Kind == edit.Delete {
 		err = w.syncParent(d.Path)
@@ -352,10 +353,10 @@ func (w *Workspace) restoreDir(d fileChange, c *applyConfig) (edit.FileResult, b
 }
 
 // chmodDir changes the permissions of a directory, and keeps its other mode bits.
-func (w *Workspace) chmodDir(name string, perm fs.FileMode) error {
-	f, err := w.root.OpenFile(name, openFlags|directoryFlags, 0)
+func chmodDir(root *os.Root, name string, perm fs.FileMode) error {
+	f, err := root.OpenFile(name, openFlags|directoryFlags, 0)
 	if err != nil { // a directory that cannot be read
-		return w.root.Chmod(name, perm)
+		return root.Chmod(name, perm)
 	}
 	defer f.Close()
 	return setPermissions(f, perm)

@@ -389,7 +389,7 @@ func TestRestoreForgedRecord(t *testing.T) {
 		if !forged.Restore {
 			done.Modes = [2]fs.FileMode{}
 		}
-		require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.real, Files: []recordFile{forged, done}}))
+		require.NoError(t, r.begin(recordBegin{Version: recordVersion, Workspace: w.first.real, Files: []recordFile{forged, done}}))
 		require.NoError(t, r.file.Close())
 		before := mustVersions(t, dir)
 		plans := w.Interrupted()

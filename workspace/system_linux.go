@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// finalName returns the path of an open file in the workspace. The kernel knows it even if
+// finalName returns the path of an open file in the root. The kernel knows it even if
 // names on the way have changed. It returns false if the kernel cannot tell: without /proc, or
-// if the workspace itself was moved.
-func (w *Workspace) finalName(f *os.File) (string, bool) {
+// if the root itself was moved.
+func (r *root) finalName(f *os.File) (string, bool) {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return "", false
@@ -23,10 +23,10 @@ func (w *Workspace) finalName(f *os.File) (string, bool) {
 		return "", false
 	}
 	name = strings.TrimSuffix(name, " (deleted)")
-	if name == w.real {
+	if name == r.real {
 		return ".", true
 	}
-	return strings.CutPrefix(name, strings.TrimSuffix(w.real, "/")+"/")
+	return strings.CutPrefix(name, strings.TrimSuffix(r.real, "/")+"/")
 }
 
 // writable checks the write permission of the file, since an exchange needs only that of the

@@ -5,7 +5,7 @@ package workspace
 import "os"
 
 // finalName returns false: these systems do not tell the path of an open file.
-func (w *Workspace) finalName(*os.File) (string, bool) { return "", false }
+func (r *root) finalName(*os.File) (string, bool) { return "", false }
 
 // writable checks the write permission of the file, since an exchange needs only that of the
 // directory.

@@ -1,5 +1,5 @@
-// Package workspace reads and changes the files of one directory, and prevents access to all
-// other files. [Workspace] opens files, and refuses names and symbolic links that lead out of the
+// Package workspace reads and changes the files of one directory, or of several that the host names
+// ([WithRoot]), and prevents access to all other files. [Workspace] opens files, and refuses names and symbolic links that lead out of the
 // directory. [Workspace.Apply] carries out an [edit.Plan]. It merges each change with the
 // changes that others have saved meanwhile (a three-way merge), so that no line of theirs is
 // lost. [SeenFiles] remembers the contents that a model has been shown, which are the bases of
@@ -23,6 +23,7 @@ import (
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/runes"
 	"golang.org/x/sync/semaphore"
 )
@@ -55,10 +56,8 @@ const (
 // use. Errors about a file are of type [*Error]. If ctx ends, a method returns the cause of the
 // cancellation. Apply may also return an [*edit.ConflictError].
 type Workspace struct {
-	root    *os.Root
-	self    *os.File // the directory
-	dir     string   // as given, absolute
-	real    string   // without symbolic links
+	first   *root
+	more    []*root // see WithRoot
 	allowed []*glob.Pattern
 
 	shown   SeenFiles
@@ -98,71 +97,81 @@ func WithAllowed(patterns ...string) Option {
 // after its last one, Open removes the temporary files of that plan. A plan that was half done
 // stays as it is until the caller finishes it or takes it back: see [Workspace.Interrupted].
 func Open(dir string, opts ...Option) (*Workspace, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open workspace: %w", err)
-	}
-	w := &Workspace{dir: abs, turn: semaphore.NewWeighted(1)}
-	err = option.Apply(w, opts)
+	w := &Workspace{turn: semaphore.NewWeighted(1)}
+	err := option.Apply(w, opts)
 	if err == nil {
-		w.real, err = filepath.EvalSymlinks(abs)
+		w.first, err = newRoot("", dir)
 	}
 	if err == nil {
-		w.root, err = os.OpenRoot(w.real)
-	}
-	if err == nil {
-		w.self, err = w.root.Open(".")
+		err = w.separate()
 	}
 	if err != nil {
 		_ = w.Close()
-		return nil, fmt.Errorf("open workspace: %w", cause(err))
+		return nil, fmt.Errorf("open workspace: %w", err)
 	}
 	w.nameRecords()
 	w.tidy()
 	return w, nil
 }
 
-// Close releases the directory of the workspace. Files that callers have opened stay open.
+// Close releases the directories of the workspace. Files that callers have opened stay open.
 func (w *Workspace) Close() error {
 	var errs []error
-	if w.records.root != nil && w.records.root != w.root {
+	if w.records.root != nil && !w.records.beside {
 		errs = append(errs, w.records.root.Close())
 	}
-	if w.root != nil {
-		errs = append(errs, w.root.Close())
-	}
-	if w.self != nil {
-		errs = append(errs, w.self.Close())
+	for _, r := range w.all() {
+		if r != nil {
+			errs = append(errs, r.close())
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// Dir returns the absolute path of the directory of the workspace.
-func (w *Workspace) Dir() string { return w.dir }
+// Dir returns the absolute path of the directory of the workspace, which is the first of its roots.
+func (w *Workspace) Dir() string { return w.first.Dir }
 
 // Seen returns the record of the file contents that the model has been shown. The tools that show
 // or change files update the record.
 func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 
 // Rel returns the clean, slash-separated path of name, relative to the workspace. The directory
-// of the workspace itself is ".". An empty name is an error, so that a missing argument does not
+// of the workspace itself is ".", and files of further roots begin with the name of theirs: see
+// [WithRoot]. An empty name is an error, so that a missing argument does not
 // select the whole workspace by accident; a tool that lists or searches passes cmp.Or(name, ".").
 // Rel does not access the file. Opening the file can still fail, for example because the file
 // does not exist or because a symbolic link leads out of the workspace.
-func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
+func (w *Workspace) Rel(name string) (string, error) {
+	rel, _, err := relIn("resolve", name, w.all()...)
+	return rel, err
+}
 
-func (w *Workspace) rel(op, name string) (string, error) { return relIn(op, name, w.dir, w.real) }
+// rel is Rel for a method that accesses the file.
+func (w *Workspace) rel(op, name string) (string, error) {
+	rel, r, err := relIn(op, name, w.all()...)
+	if err == nil {
+		err = r.check(op, name)
+	}
+	return rel, err
+}
 
 // RelIn is [Workspace.Rel] for a workspace that is not on this machine: an implementation of the
 // interface FS of package tools needs it to resolve names without asking. The directories are
 // absolute paths of the workspace, with and without symbolic links. RelIn does not access them.
-func RelIn(name string, dirs ...string) (string, error) { return relIn("resolve", name, dirs...) }
+func RelIn(name string, dirs ...string) (string, error) {
+	var same []*root
+	for _, dir := range dirs {
+		same = append(same, &root{Root: Root{Dir: dir}, real: dir})
+	}
+	rel, _, err := relIn("resolve", name, same...)
+	return rel, err
+}
 
-// relIn returns the clean path of a name in the workspace. The names come from a model, so
-// each kind of mistake has an error that says what to write instead.
-func relIn(op, name string, dirs ...string) (string, error) {
-	fail := func(kind ErrorKind, why string) (string, error) {
-		return "", &Error{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
+// relIn returns the clean path of a name in the workspace, and its root. The names come from a
+// model, so each kind of mistake has an error that says what to write instead.
+func relIn(op, name string, roots ...*root) (string, *root, error) {
+	fail := func(kind ErrorKind, why string) (string, *root, error) {
+		return "", nil, &Error{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
 	}
 	switch {
 	case name == "":
@@ -172,26 +181,34 @@ func relIn(op, name string, dirs ...string) (string, error) {
 	case strings.ContainsRune(name, 0):
 		return fail(KindInvalidPath, "path has a NUL byte in it")
 	}
-	rel := name
+	rel := filepath.ToSlash(name)
 	if filepath.IsAbs(name) {
-		rel = below(name, dirs)
+		rel = below(name, roots)
 	}
-	rel = path.Clean(filepath.ToSlash(rel))
-	if !filepath.IsLocal(filepath.FromSlash(rel)) {
+	rel = rootpath.Clean(rel)
+	of, sub := rootpath.Cut(rel)
+	if !filepath.IsLocal(filepath.FromSlash(sub)) {
 		return fail(KindOutsideWorkspace,
 			"is outside the workspace; use a path relative to its directory")
 	}
 	if strings.Count(rel, "/") >= maxDepth {
 		return fail(KindInvalidPath, fmt.Sprintf("path has more than %d elements", maxDepth))
 	}
-	return rel, nil
+	for _, r := range roots {
+		if r.Name == of {
+			return rel, r, nil
+		}
+	}
+	return fail(KindNoRoot, fmt.Sprintf("the workspace has no further directory of the name %s", of))
 }
 
-// below makes an absolute name relative to the first of the directories that it is in.
-func below(name string, dirs []string) string {
-	for _, base := range dirs {
-		if rel, err := filepath.Rel(base, name); err == nil && filepath.IsLocal(rel) {
-			return rel
+// below makes an absolute name relative to the root that it is in.
+func below(name string, roots []*root) string {
+	for _, r := range roots {
+		for _, base := range []string{r.Dir, r.real} {
+			if rel, err := filepath.Rel(base, name); err == nil && filepath.IsLocal(rel) {
+				return r.path(filepath.ToSlash(rel))
+			}
 		}
 	}
 	return ".."
@@ -199,10 +216,11 @@ func below(name string, dirs []string) string {
 
 // mayRead refuses secrets and the temporary files of Apply.
 func (w *Workspace) mayRead(name, rel string) error {
-	if ignore.Temp(rel) {
+	_, sub := w.in(rel)
+	if ignore.Temp(sub) {
 		return &Error{"read", name, KindNotFound, fs.ErrNotExist}
 	}
-	if !ignore.Secret(rel) || w.allows(rel) {
+	if !ignore.Secret(sub) || w.allows(rel) {
 		return nil
 	}
 	return &Error{"read", name, KindSensitivePath,
@@ -212,20 +230,21 @@ func (w *Workspace) mayRead(name, rel string) error {
 // mayWrite refuses secrets, directories of version control and, unless the change was approved,
 // files that run code.
 func (w *Workspace) mayWrite(name, rel string, approved bool) error {
+	_, sub := w.in(rel)
 	var kind ErrorKind
 	var why string
 	switch {
-	case rel == ".":
+	case sub == ".":
 		kind, why = KindProtectedPath, "is the directory of the workspace itself"
-	case ignore.Temp(rel):
+	case ignore.Temp(sub):
 		kind, why = KindProtectedPath, "files of this name are temporary ones of changes that are under way"
-	case ignore.Store(rel):
+	case ignore.Store(sub):
 		kind, why = KindProtectedPath, "is what version control keeps for itself, and is changed with its commands only"
 	case w.allows(rel):
-	case ignore.Secret(rel):
+	case ignore.Secret(sub):
 		kind, why = KindSensitivePath, "files of this name hold secrets; ask the user to change it"
-	case !approved && ignore.Runs(rel) != "":
-		kind, why = KindProtectedPath, ignore.Runs(rel)+"; it is changed only with an approval of just this"
+	case !approved && ignore.Runs(sub) != "":
+		kind, why = KindProtectedPath, ignore.Runs(sub)+"; it is changed only with an approval of just this"
 	}
 	if kind == "" {
 		return nil
@@ -239,12 +258,13 @@ func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) err
 	if err := w.mayWrite(name, final, approved || final != rel); err != nil {
 		return err
 	}
-	if why := ignore.Runs(final); why != "" && final != rel && !w.allows(final) {
+	r, dir := w.in(final)
+	if why := ignore.Runs(dir); why != "" && final != rel && !w.allows(final) {
 		return &Error{"write", name, KindProtectedPath,
 			fmt.Errorf("is a link to %s, which is changed under its own name only: %s", runes.Path(final), why)}
 	}
-	for dir := final; dir != "."; {
-		if dir = path.Dir(dir); w.bare(dir) {
+	for dir != "." {
+		if dir = path.Dir(dir); r.bare(dir) {
 			return &Error{"write", name, KindProtectedPath,
 				errors.New("is in a bare repository, which is changed with git commands only")}
 		}
@@ -254,9 +274,9 @@ func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) err
 
 // bare reports whether git takes a directory for a repository, as is_git_directory in git's
 // setup.c does.
-func (w *Workspace) bare(dir string) bool {
+func (r *root) bare(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if !w.there(path.Join(dir, name)) {
+		if !r.there(path.Join(dir, name)) {
 			return false
 		}
 	}
@@ -264,8 +284,8 @@ func (w *Workspace) bare(dir string) bool {
 }
 
 // there reports whether a path exists, with one system call where the kernel allows it.
-func (w *Workspace) there(rel string) bool {
-	f, err := beneath.Open(w.self, rel, os.O_RDONLY|openFlags)
+func (r *root) there(sub string) bool {
+	f, err := beneath.Open(r.self, sub, os.O_RDONLY|openFlags)
 	switch {
 	case err == nil:
 		f.Close()
@@ -273,7 +293,7 @@ func (w *Workspace) there(rel string) bool {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return false
 	}
-	_, err = w.root.Lstat(filepath.FromSlash(rel))
+	_, err = r.root.Lstat(filepath.FromSlash(sub))
 	return err == nil
 }
 
@@ -290,12 +310,22 @@ func (w *Workspace) allows(rel string) bool {
 // resolve returns a clean path with its symbolic links resolved. Elements that do not exist
 // stay as they are.
 func (w *Workspace) resolve(op, name, rel string) (string, error) {
-	if beneath.Exact(w.self, rel) {
+	r, sub := w.in(rel)
+	if beneath.Exact(r.self, sub) {
 		return rel, nil
 	}
+	final, err := r.resolve(op, name, sub)
+	if err != nil {
+		return "", err
+	}
+	return r.path(final), nil
+}
+
+// resolve is the same for a name in the root.
+func (r *root) resolve(op, name, sub string) (string, error) {
 	outside := &Error{op, name, KindOutsideWorkspace,
 		errors.New("a symbolic link leads out of the workspace")}
-	todo := strings.Split(rel, "/")
+	todo := strings.Split(sub, "/")
 	done, links := ".", 0
 	for steps := 0; len(todo) > 0; steps++ {
 		if steps > 2*maxDepth {
@@ -307,7 +337,7 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 		if next == ".." {
 			return "", outside
 		}
-		info, err := w.root.Lstat(filepath.FromSlash(next))
+		info, err := r.root.Lstat(filepath.FromSlash(next))
 		if errors.Is(err, fs.ErrNotExist) {
 			done = next
 			continue
@@ -319,7 +349,7 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 			done = next
 			continue
 		}
-		to, err := w.root.Readlink(filepath.FromSlash(next))
+		to, err := r.root.Readlink(filepath.FromSlash(next))
 		if errors.Is(err, syscall.EINVAL) { // it is not a link any more
 			return "", &Error{op, name, KindStale, errMoved}
 		}
@@ -370,7 +400,8 @@ func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target
 
 // openParent opens the directory of a resolved path.
 func (w *Workspace) openParent(name, final string) (*target, error) {
-	dir, err := w.root.OpenRoot(filepath.FromSlash(path.Dir(final)))
+	r, sub := w.in(final)
+	dir, err := r.root.OpenRoot(filepath.FromSlash(path.Dir(sub)))
 	if errors.Is(err, syscall.ELOOP) { // the link is new
 		err = &Error{"write", name, KindStale, errMoved}
 	}
@@ -390,7 +421,8 @@ var errMoved = errors.New("a directory on the path was moved meanwhile; try agai
 // checkParent makes sure that the open directory is still the one at the path, and that no link
 // has taken its place.
 func (w *Workspace) checkParent(t *target, final string) error {
-	if now, ok := w.finalName(t.lock); ok && now != path.Dir(final) {
+	r, sub := w.in(final)
+	if now, ok := r.finalName(t.lock); ok && now != path.Dir(sub) {
 		return &Error{"write", t.asked, KindStale, errMoved}
 	}
 	return nil
@@ -400,10 +432,11 @@ func (w *Workspace) checkParent(t *target, final string) error {
 // open directory above it. [os.Root.MkdirAll] would stay in the workspace too, but could follow
 // a link that another program puts in the way.
 func (w *Workspace) makeDirectories(name, directory string) error {
-	if directory == "." {
+	r, sub := w.in(directory)
+	if sub == "." {
 		return nil
 	}
-	if info, err := w.root.Stat(filepath.FromSlash(directory)); err == nil && info.IsDir() {
+	if info, err := r.root.Stat(filepath.FromSlash(sub)); err == nil && info.IsDir() {
 		return nil
 	}
 	if err := w.makeDirectories(name, path.Dir(directory)); err != nil {
