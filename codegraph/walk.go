@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/search"
 )
 
@@ -47,23 +48,31 @@ const maxIndex = 64 << 20
 // ignored is missing. The list is sorted. If there are more than limit files, more is true, and which are left out is
 // not said. It is also true if a directory is so large that only a part of it is listed.
 func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []walked, more bool, err error) {
-	tracked := gitrepo.Tracked(readAll(files, ".git/index", maxIndex))
-	repository := exists(files, ".git/HEAD") || exists(files, ".git") // a file in a worktree
-	partial := false                                                  // a directory was too large to list
+	var tracked []string
+	repository := map[string]bool{} // by root
+	partial := false                // a directory was too large to list
 	down := []search.Directory{search.Start(files, ".", ignored)}
 	for len(down) > 0 && !more {
 		dir := down[len(down)-1]
 		down = down[:len(down)-1]
-		listing, err := search.Children(ctx, files, dir, !repository)
+		root, rest := rootpath.Cut(dir.Path)
+		if rest == "." {
+			git := path.Join(dir.Path, ".git")
+			repository[root] = exists(files, git+"/HEAD") || exists(files, git) // a file in a worktree
+			for _, name := range gitrepo.Tracked(readAll(files, git+"/index", maxIndex)) {
+				tracked = append(tracked, rootpath.Join(root, name))
+			}
+		}
+		listing, err := search.Children(ctx, files, dir, !repository[root])
 		if err != nil && (ctx.Err() != nil || dir.Path == ".") {
 			return nil, false, cmp.Or(context.Cause(ctx), err)
 		}
-		if err != nil || dir.Path != "." && nested(files, listing, dir.Path) {
+		if err != nil || rest != "." && nested(files, listing, dir.Path) {
 			continue // a directory that cannot be read has no files
 		}
 		partial = partial || listing.Partial
 		for _, e := range listing.Entries {
-			if e.Entry.Type().IsRegular() && e.Path != ".git" {
+			if e.Entry.Type().IsRegular() && e.Entry.Name() != ".git" {
 				found = append(found, walked{e.Path, stampOf(e.Entry)})
 			}
 		}

@@ -28,6 +28,9 @@ func WithFiles(f *snapshot.Files) Option {
 			return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("is nil")}
 		}
 		c.files = f
+		if len(f.Roots()) > 1 {
+			c.values[rootsValue] = rootsOf(f.Workspace)
+		}
 		return nil
 	}
 }
@@ -72,6 +75,11 @@ func (s *Session) attach(ctx context.Context, known map[string]snapshot.State) e
 	f := s.config.files
 	if f == nil {
 		return nil
+	}
+	if r, ok := s.config.values[rootsValue].(*roots); ok {
+		if err := r.check(s.recorded[rootsValue]); err != nil {
+			return err
+		}
 	}
 	var err error
 	if s.files, s.interrupted, err = f.Attach(ctx, s.journal, known); err != nil {

@@ -55,7 +55,8 @@ func (t *Tracker) capture(ctx context.Context, f *trackedFile, info fs.FileInfo,
 			s.Git = was.Git
 		} else {
 			if s.Kind == KindFile {
-				s.Git = t.repo.BlobOf(f.path, data)
+				repo, name := t.repo.of(f.path)
+				s.Git = repo.BlobOf(name, data)
 			}
 			if s.Git == "" {
 				err = b.take(s.Size)

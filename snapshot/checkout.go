@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/changeset"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -77,6 +78,9 @@ func (t *Tracker) Plan(ctx context.Context, to map[string]State, paths ...string
 			return nil, err
 		}
 		c := planFile(name, t.files[name].state, then[name])
+		if _, err := t.ws.Lstat(name); noRoot(err) {
+			c.Action, c.Reason = ActionKeep, err.Error()
+		}
 		if (then[name].implied || within(name, paths)) && !c.Now.Same(c.Then) {
 			all = append(all, c)
 		}
@@ -124,7 +128,7 @@ func (t *Tracker) keepInTheWay(ctx context.Context, all []Change) error {
 // within reports whether a name is one of the paths, or below one.
 func within(name string, paths []string) bool {
 	return len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool {
-		p = path.Clean(p)
+		p = rootpath.Clean(p)
 		return p == "." || name == p || strings.HasPrefix(name, p+"/")
 	})
 }

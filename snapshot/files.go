@@ -18,6 +18,9 @@ import (
 
 // Files is a workspace whose files are watched. The tools must work through it.
 //
+// If the workspace has further roots, their names must mean the same directories whenever the session is
+// opened with them. Files of a root that it is opened without stay as they are.
+//
 // The workspace is one of this machine: Files compares times and inodes, restores files, and asks git,
 // for which [tools.FS] and [tools.Exec] have no methods. In a workspace elsewhere (package remote), use
 // the tools without Files; the nodes of a session then hold the conversation and no files.

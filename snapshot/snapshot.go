@@ -103,7 +103,7 @@ type State struct {
 	Mode fs.FileMode `json:"mode,omitempty"`
 	Size int64       `json:"size,omitempty"`
 	// Hash identifies the content of a file, or the target of a link. Git is the name of the blob
-	// that has this content in the repository of the workspace, if no object does.
+	// that has this content in the repository of its root of the workspace, if no object does.
 	Hash journal.Hash `json:"hash,omitempty"`
 	Git  string       `json:"git,omitempty"`
 	// NotHeld says why this state cannot be restored. It is "" if it can be.

@@ -70,6 +70,7 @@ type filesTest struct {
 	*Tracker
 	files *Files
 	dir   string
+	lib   string // a further root, if the test has one
 	objs  *objects
 	now   map[string]State // of the last node
 }
@@ -79,10 +80,16 @@ func newFilesTest(t *testing.T, files map[string]string) *filesTest {
 	f := &filesTest{T: t, dir: filepath.Join(t.TempDir(), "ws"), now: map[string]State{},
 		objs: &objects{all: map[journal.Hash][]byte{}}}
 	require.NoError(t, os.Mkdir(f.dir, 0o755))
+	opts := []workspace.Option{workspace.WithPlanRecords(f.dir + ".records")}
 	for name, text := range files {
+		if f.lib == "" && strings.HasPrefix(name, "lib:/") {
+			f.lib = f.dir + ".lib"
+			require.NoError(t, os.Mkdir(f.lib, 0o755))
+			opts = append(opts, workspace.WithRoot("lib", f.lib))
+		}
 		f.write(name, text)
 	}
-	ws, err := workspace.Open(f.dir, workspace.WithPlanRecords(f.dir+".records"))
+	ws, err := workspace.Open(f.dir, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
 	f.Tracker, f.files = newTracker(ws, f.objs, nil), New(ws)
@@ -90,7 +97,12 @@ func newFilesTest(t *testing.T, files map[string]string) *filesTest {
 	return f
 }
 
-func (f *filesTest) path(name string) string { return filepath.Join(f.dir, name) }
+func (f *filesTest) path(name string) string {
+	if in, ok := strings.CutPrefix(name, "lib:/"); ok {
+		return filepath.Join(f.lib, in)
+	}
+	return filepath.Join(f.dir, name)
+}
 
 // write writes a file as a user does.
 func (f *filesTest) write(name, text string) {
@@ -116,6 +128,11 @@ func (f *filesTest) commit() {
 	f.git("init", "-q")
 	f.git("add", "-A")
 	f.git("commit", "-q", "--allow-empty", "-m", "c")
+	if f.lib != "" {
+		f.git("-C", f.lib, "init", "-q")
+		f.git("-C", f.lib, "add", "-A")
+		f.git("-C", f.lib, "commit", "-q", "-m", "lib")
+	}
 }
 
 // command does something as a command.
@@ -177,9 +194,18 @@ func (f *filesTest) goTo(to map[string]State) []Change {
 // disk reads a directory with the functions of package os, without version control.
 func (f *filesTest) disk() map[string]workspace.Version {
 	f.Helper()
+	all := f.diskOf(f.dir, "")
+	if f.lib != "" {
+		maps.Copy(all, f.diskOf(f.lib, "lib:/"))
+	}
+	return all
+}
+
+func (f *filesTest) diskOf(root, prefix string) map[string]workspace.Version {
+	f.Helper()
 	all := map[string]workspace.Version{}
-	require.NoError(f, filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {
-		rel, _ := filepath.Rel(f.dir, name)
+	require.NoError(f, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, name)
 		if err != nil || rel == "." {
 			return err
 		}
@@ -202,7 +228,7 @@ func (f *filesTest) disk() map[string]workspace.Version {
 			data, err = os.ReadFile(name)
 			v.Content = string(data)
 		}
-		all[rel] = v
+		all[prefix+rel] = v
 		return err
 	}))
 	return all
@@ -264,6 +290,9 @@ func (f *filesTest) edit(r *rand.Rand) {
 		}
 	}
 	e := edit.File{Path: fmt.Sprintf("new%d/f%d", r.IntN(3), r.IntN(5)), Kind: edit.Create, Proposed: fmt.Sprint(r.IntN(1000))}
+	if f.lib != "" && r.IntN(2) == 0 {
+		e.Path = "lib:/" + e.Path
+	}
 	if len(names) > 0 && r.IntN(3) > 0 {
 		e.Path = names[r.IntN(len(names))]
 		e.Kind, e.Base = edit.Change, disk[e.Path].Content
@@ -286,7 +315,7 @@ func (f *filesTest) implied(from, to map[string]State, name string) (State, bool
 			return State{Kind: KindDir, Mode: 0o755}, true
 		}
 	}
-	for above := path.Dir(name); above != "."; above = path.Dir(above) {
+	for above := path.Dir(name); above != "." && above != "lib:"; above = path.Dir(above) {
 		if to[above].First == nil && from[above].First == nil {
 			continue
 		}
@@ -318,23 +347,29 @@ func TestFilesModel(t *testing.T) {
 	checkouts, restored, kept := 0, 0, 0
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
-		f := newFilesTest(t, map[string]string{"a/b": "committed\n", "c": "c\n", "d/e/f": "f\n"})
+		files := map[string]string{"a/b": "committed\n", "c": "c\n", "d/e/f": "f\n"}
+		if seed%3 > 0 {
+			maps.Copy(files, map[string]string{"lib:/a/b": "library\n", "lib:/c": "c\n"})
+		}
+		f := newFilesTest(t, files)
 		if seed%2 == 0 {
 			f.commit()
 		}
+		dirs := slices.DeleteFunc([]string{f.dir, f.lib}, func(dir string) bool { return dir == "" })
+		anywhere := func() error { return disturb(r, dirs[r.IntN(len(dirs))]) }
 		var all []snapshot
 		for range 12 {
 			for range 1 + r.IntN(3) {
 				switch r.IntN(3) {
 				case 0:
-					require.NoError(t, disturb(r, f.dir))
+					require.NoError(t, anywhere())
 				case 1:
 					f.edit(r)
 				case 2:
 					f.command(func() error {
 						var err error
 						for range 1 + r.IntN(6) {
-							err = errors.Join(err, disturb(r, f.dir))
+							err = errors.Join(err, anywhere())
 						}
 						return err
 					})

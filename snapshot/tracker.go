@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/changeset"
-	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/regular"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -31,7 +31,7 @@ type Tracker struct {
 	owner    *Files
 	ws       *workspace.Workspace
 	objects  Objects
-	repo     gitrepo.Repo
+	repo     repos
 	applying turnLock // is held while a plan is carried out, so that its changes are its own
 
 	turn turnLock // guards the fields below
@@ -110,7 +110,7 @@ func (s signature) unchanged(now signature) bool {
 // newTracker returns a tracker of a workspace. known are the last states of the files that points
 // mention.
 func newTracker(ws *workspace.Workspace, objects Objects, known map[string]State) *Tracker {
-	t := &Tracker{ws: ws, objects: objects, repo: gitrepo.Repo{Dir: ws.Dir()},
+	t := &Tracker{ws: ws, objects: objects, repo: reposOf(ws),
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
 		files: map[string]*trackedFile{}, unseen: unseen{some: true},
 		busy: map[string][]*author{}, applying: make(turnLock, 1), turn: make(turnLock, 1)}
@@ -286,6 +286,8 @@ func (t *Tracker) look(ctx context.Context, name string, track bool) error {
 	case errors.Is(err, fs.ErrNotExist):
 		t.note(f, signature{}, State{}, track)
 		return nil
+	case noRoot(err): // nobody knows what has become of it
+		return nil
 	case err != nil:
 		t.note(f, signature{}, State{Kind: KindOther, NotHeld: err.Error()}, track)
 		return nil
@@ -302,8 +304,14 @@ func (t *Tracker) look(ctx context.Context, name string, track bool) error {
 	return nil
 }
 
+// noRoot reports whether the workspace does not have the root of a file, or its directory is gone.
+func noRoot(err error) bool {
+	e, ok := errors.AsType[*workspace.Error](err)
+	return ok && e.Kind == workspace.KindNoRoot
+}
+
 // dirsAbove calls do for each directory above a name, from the bottom, until it returns false.
 func dirsAbove(name string, do func(dir string) bool) {
-	for dir := path.Dir(name); dir != "." && dir != "/" && do(dir); dir = path.Dir(dir) {
+	for dir := path.Dir(name); dir != "." && dir != "/" && !rootpath.IsRoot(dir) && do(dir); dir = path.Dir(dir) {
 	}
 }

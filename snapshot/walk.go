@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/rootpath"
 )
 
 // A walk looks at every file of the workspace that is not ignored. The rules are those of git: a
@@ -51,10 +52,8 @@ func (t *Tracker) walk(ctx context.Context) error {
 	ended := slices.Clone(t.commands)
 	ended = slices.DeleteFunc(ended, func(c *command) bool { return !c.ended.Load() })
 	t.walks++
-	t.unseen.some = true                                     // unless this walk comes to its end
-	exclude, _ := t.read(".git/info/exclude", maxIgnoreFile) // there may be none
-	var l *ignore.Layer
-	if err := w.dir(ctx, ".", l.Push("", exclude), false); err != nil {
+	t.unseen.some = true // unless this walk comes to its end
+	if err := w.root(ctx, "."); err != nil {
 		return err
 	}
 	t.unseen = w.unseen
@@ -73,6 +72,13 @@ func (t *Tracker) walk(ctx context.Context) error {
 		t.commands = slices.DeleteFunc(t.commands, func(c *command) bool { return slices.Contains(ended, c) })
 	}
 	return nil
+}
+
+// root walks through a root of the workspace.
+func (w *walker) root(ctx context.Context, top string) error {
+	exclude, _ := w.read(path.Join(top, ".git/info/exclude"), maxIgnoreFile) // there may be none
+	var l *ignore.Layer
+	return w.dir(ctx, top, l.Push(top, exclude), false)
 }
 
 // leave reports whether a file is to be looked at after a plan.
@@ -114,12 +120,16 @@ func (w *walker) dir(ctx context.Context, dir string, l *ignore.Layer, hidden bo
 }
 
 func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, l *ignore.Layer, hidden bool) error {
+	if rootpath.IsRoot(name) {
+		return w.root(ctx, name)
+	}
 	isDir := e.IsDir()
 	if ignore.Temp(name) || ignore.Store(name) {
 		return nil
 	}
 	ignored := hidden || l.Ignored(name, isDir) || isDir && ignore.Skipped(e.Name())
-	if ignored && !w.repo.Holds(name, isDir) {
+	repo, rest := w.repo.of(name)
+	if ignored && !repo.Holds(rest, isDir) {
 		w.unseen.ignored[name] = true
 		return nil
 	}

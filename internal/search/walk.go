@@ -8,6 +8,7 @@ import (
 	"path"
 
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/rootpath"
 )
 
 // Source is a tree of files. Paths are slash-separated, and "." is the root.
@@ -26,6 +27,7 @@ const maxIgnoreFile = 1 << 20
 type Directory struct {
 	Path  string
 	layer *ignore.Layer
+	more  []byte // see Start
 }
 
 // Entry is a file or directory with its path from the root.
@@ -40,16 +42,20 @@ type Entry struct {
 // The order of the patterns is that of git, and for each path the last pattern that matches
 // decides. First come the user's own patterns for all repositories, which the caller passes as
 // the parameter more (git's core.excludesFile). Then come those of .git/info/exclude, and then
-// those of each .gitignore file, from the root downwards.
+// those of each .gitignore file, from the root downwards. Of several roots (package rootpath),
+// each has separate patterns.
 func Start(src Source, directory string, more []byte) Directory {
+	root, rest := rootpath.Cut(directory)
+	top := rootpath.Join(root, ".")
 	var l *ignore.Layer
-	l = l.Push("", more).Push("", read(src, ".git/info/exclude"))
-	for i := range len(directory) {
-		if directory != "." && (i == 0 || directory[i] == '/') {
-			l = l.Push(directory[:i], read(src, path.Join(directory[:i], ".gitignore")))
+	l = l.Push(top, more).Push(top, read(src, path.Join(top, ".git/info/exclude")))
+	for i := range len(rest) {
+		if rest != "." && (i == 0 || rest[i] == '/') {
+			above := rootpath.Join(root, path.Clean(rest[:i]))
+			l = l.Push(above, read(src, path.Join(above, ".gitignore")))
 		}
 	}
-	return Directory{directory, l}
+	return Directory{directory, l, more}
 }
 
 // read returns the content of an ignore file, cut off at maxIgnoreFile, or nil.
@@ -102,13 +108,18 @@ func Children(ctx context.Context, src Source, dir Directory, deep bool) (*Listi
 		if ignore.Temp(p) {
 			continue
 		}
+		if rootpath.IsRoot(p) {
+			found.Entries = append(found.Entries, Entry{p, e})
+			found.Down = append(found.Down, Start(src, p, dir.more))
+			continue
+		}
 		if l.Ignored(p, e.IsDir()) || deep && e.IsDir() && ignore.Skipped(e.Name()) {
 			found.Ignored++
 			continue
 		}
 		found.Entries = append(found.Entries, Entry{p, e})
 		if e.IsDir() {
-			found.Down = append(found.Down, Directory{p, l})
+			found.Down = append(found.Down, Directory{p, l, dir.more})
 		}
 	}
 	return found, nil
