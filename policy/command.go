@@ -159,8 +159,7 @@ func added(q *inquiry, c *shell.Command, plain *shell.Analysis, rules []*rule) (
 		if slices.Contains(writes, w) {
 			continue
 		}
-		to := shell.Analyze(": >"+quote([]string{w}),
-			shell.World{Dir: q.world.Root, Root: q.world.Root, Home: q.world.Home})
+		to := shell.Analyze(": >"+quote([]string{q.join(w)}), q.world)
 		if !slices.ContainsFunc(rules, func(r *rule) bool {
 			return r.Pattern == "" && r.bounded && to.Class <= r.class &&
 				glob.Match(r.Tool, q.call.Name)
@@ -184,8 +183,8 @@ func strays(q *inquiry) bool {
 			return true
 		}
 		to := path.Clean(c.Argv[1])
-		if rel, ok := strings.CutPrefix(to+"/", strings.TrimSuffix(q.world.Root, "/")+"/"); ok && q.world.Root != "" {
-			to = path.Clean(rel)
+		if _, ok := q.world.Rel(to); ok {
+			continue
 		}
 		if path.IsAbs(to) || to == ".." || strings.HasPrefix(to, "../") || strings.HasPrefix(to, "-") {
 			return true

@@ -15,10 +15,7 @@ func (p *Policy) guardFile(q *inquiry, name string) {
 	if p.file == nil || q.spec.Effect == aycoder.EffectReadOnly {
 		return
 	}
-	if !path.IsAbs(name) {
-		name = path.Join(q.world.Root, name)
-	}
-	if strings.EqualFold(path.Clean(name), filepath.ToSlash(p.file.path)) {
+	if name = q.join(name); strings.EqualFold(path.Clean(name), filepath.ToSlash(p.file.path)) {
 		q.protect(guarded{name: name, how: "writes", why: rulesFile, never: true})
 	}
 }

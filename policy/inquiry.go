@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/patch"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -31,9 +33,9 @@ type inquiry struct {
 	requested bool
 	world     shell.World
 	guarded   []guarded
-	named     []string // the files that a path or a patch names; none if it cannot be read
-	files     []string // see filesOf
-	root      string   // the workspace without symbolic links; see below
+	named     []string     // the files that a path or a patch names; none if it cannot be read
+	files     []string     // see filesOf
+	real      *shell.World // without symbolic links; see below
 }
 
 // A guarded file is one that a call touches and that only a rule which names it can allow:
@@ -128,10 +130,11 @@ func (q *inquiry) own() {
 // join returns the absolute form of a directory, or "" if it is unknown.
 func (q *inquiry) join(dir string) string {
 	dir = filepath.ToSlash(dir)
-	if path.IsAbs(dir) || dir == "" || q.world.Root == "" {
+	if dir == "" || q.world.Root == "" {
 		return dir
 	}
-	return path.Join(q.world.Root, dir)
+	// A name of a root that the workspace does not have is refused there.
+	return cmp.Or(q.world.Abs(dir), path.Join(q.world.Root, dir))
 }
 
 // stringArg returns an argument of a call that is a string.
@@ -344,16 +347,25 @@ const maxLinks = 4096
 
 // below returns a name without links relative to the workspace if it is inside.
 func (q *inquiry) below(real string) string {
-	if q.root == "" {
-		q.root = filepath.FromSlash(q.world.Root)
-		if r, err := filepath.EvalSymlinks(q.root); err == nil {
-			q.root = r
+	if q.real == nil {
+		q.real = &shell.World{Root: realPath(q.world.Root), More: map[string]string{}}
+		for name, dir := range q.world.More {
+			q.real.More[name] = realPath(dir)
 		}
 	}
-	if rel, err := filepath.Rel(q.root, real); err == nil && filepath.IsLocal(rel) {
-		return filepath.ToSlash(rel)
+	real = filepath.ToSlash(real)
+	if rel, ok := q.real.Rel(real); ok {
+		return rel
 	}
-	return filepath.ToSlash(real)
+	return real
+}
+
+// realPath returns a directory without symbolic links.
+func realPath(dir string) string {
+	if real, err := filepath.EvalSymlinks(filepath.FromSlash(dir)); err == nil {
+		return filepath.ToSlash(real)
+	}
+	return dir
 }
 
 // filesOf returns the files that a call about a path or a patch names, each also as the name
@@ -398,12 +410,12 @@ func (q *inquiry) patch(edits bool) {
 
 // relative returns a path below the workspace, and reports whether it is one.
 func (q *inquiry) relative(name string) (rel string, inside bool) {
-	rel = path.Clean(strings.ReplaceAll(name, `\`, "/"))
-	if root := strings.TrimSuffix(q.world.Root, "/"); root != "" && strings.HasPrefix(rel, root+"/") {
-		rel = rel[len(root)+1:]
+	rel = rootpath.Clean(strings.ReplaceAll(name, `\`, "/"))
+	if in, ok := q.world.Rel(rel); ok && in != "." {
+		rel = in
 	}
 	drive := len(rel) > 1 && rel[1] == ':'
-	return rel, !path.IsAbs(rel) && !drive && rel != ".." && !strings.HasPrefix(rel, "../")
+	return rel, !drive && local(rel)
 }
 
 // path looks at a call about a file.

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/rootpath"
 )
 
 // The patterns of rules: the parser of their words, and the matchers for commands whose syntax
@@ -191,17 +192,20 @@ const (
 
 // matchPath matches a path as it is written; the workspace resolves it later. No allow pattern
 // covers a path that is absolute, contains "..", or is not slash-separated; a deny pattern
-// covers such a path if it fits any suffix of it. A deny rule for the content of a directory
+// covers such a path if it fits any suffix of it, and it holds in each root. A deny rule for the content of a directory
 // also covers the directory and those above it, since a tool may search them.
 func matchPath(pattern, name string, allow bool) bool {
 	odd := strings.Contains(name, `\`) || len(name) > 1 && name[1] == ':'
-	name = path.Clean(strings.ReplaceAll(name, `\`, "/"))
-	plain := !odd && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../")
+	name = rootpath.Clean(strings.ReplaceAll(name, `\`, "/"))
+	plain := !odd && local(name)
 	if len(name) > maxSubject || strings.Count(name, "/") > maxSegments {
 		return !allow
 	}
 	if allow {
 		return plain && glob.Match(pattern, name)
+	}
+	if root, rest := rootpath.Cut(name); root != "" && matchPath(pattern, rest, false) {
+		return true // the pattern may mean each root
 	}
 	pattern, name = foldCase(pattern), foldCase(name)
 	g, err := glob.Compile(pattern)
@@ -218,6 +222,12 @@ func matchPath(pattern, name string, allow bool) bool {
 		}
 		name = rest
 	}
+}
+
+// local reports whether a clean path does not lead out of the root of the workspace that it begins in.
+func local(name string) bool {
+	_, rest := rootpath.Cut(name)
+	return !path.IsAbs(rest) && rest != ".." && !strings.HasPrefix(rest, "../") && !strings.HasPrefix(rest, "./")
 }
 
 // inside is a file that only wildcards match.

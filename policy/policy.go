@@ -133,6 +133,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -246,6 +247,24 @@ func WithWorkspace(dir string) Option {
 	return func(s *setup) error {
 		abs, err := filepath.Abs(dir)
 		s.world.Root = filepath.ToSlash(abs)
+		return err
+	}
+}
+
+// WithRoot adds a further directory of the workspace, under the name that it has there: see WithRoot of
+// package workspace. Files in it count like those of the first directory. A rule names them by their
+// path in the workspace, such as "lib:/src/**", and an ask or deny rule without a name of a root holds in
+// all of them. Default: no further directories.
+func WithRoot(name, dir string) Option {
+	return func(s *setup) error {
+		if !rootpath.Valid(name) {
+			return &aycoder.ConfigError{Option: "WithRoot", Err: fmt.Errorf("%q cannot be the name of a directory", name)}
+		}
+		abs, err := filepath.Abs(dir)
+		if s.world.More == nil {
+			s.world.More = map[string]string{}
+		}
+		s.world.More[name] = filepath.ToSlash(abs)
 		return err
 	}
 }

@@ -68,6 +68,8 @@ func TestRootNames(t *testing.T) {
 		{base + "/ws/../lib/a", "lib:/a", "LA\n", ""},
 		{"lib:x", "lib:x", "COLON\n", ""}, // a file of the first root
 		{"./lib:x", "lib:x", "COLON\n", ""},
+		{"./lib:/a", "", "", "invalid_path"},
+		{"d/../lib:/a", "", "", "invalid_path"},
 		{"lib:", "lib:", "", "is_directory"},
 		{"lib:/", "lib:", "", "is_directory"},
 		{base + "/lib", "lib:", "", "is_directory"},

@@ -186,6 +186,9 @@ func relIn(op, name string, roots ...*root) (string, *root, error) {
 		rel = below(name, roots)
 	}
 	rel = rootpath.Clean(rel)
+	if first, late := strings.CutPrefix(rel, "./"); late {
+		return fail(KindInvalidPath, "the name of a further directory stands first; write "+runes.Path(first))
+	}
 	of, sub := rootpath.Cut(rel)
 	if !filepath.IsLocal(filepath.FromSlash(sub)) {
 		return fail(KindOutsideWorkspace,

@@ -60,12 +60,17 @@ func Join(root, rest string) string {
 	return path.Join(root+":", rest)
 }
 
-// Clean is [path.Clean] for a path whose ".." must not lead from one root to another. Those that
-// would do so stay, so that whoever opens the path refuses it.
+// Clean is [path.Clean] for a path that must not lead from one root to another, neither by ".."
+// nor by a name of a root that does not stand first. Of such a path the ".." stay, or "./" stands
+// before the name, so that whoever opens it refuses it.
 func Clean(p string) string {
 	root, rest := Cut(p)
 	if root == "" {
-		return path.Clean(p)
+		p = path.Clean(p)
+		if root, _ := Cut(p); root != "" {
+			p = "./" + p
+		}
+		return p
 	}
 	rest = path.Clean(strings.TrimLeft(rest, "/"))
 	if !filepath.IsLocal(filepath.FromSlash(rest)) {

@@ -41,6 +41,9 @@ func TestCut(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	for p, want := range map[string]string{
+		"./a":             "a",
+		"./lib:/a":        "./lib:/a",
+		"a/../lib:/b/..":  "./lib:",
 		"a//b/../c":       "a/c",
 		"../x":            "../x",
 		"lib:":            "lib:",

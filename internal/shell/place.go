@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/ignore"
@@ -18,8 +20,11 @@ func below(root, p string) bool {
 	return root != "" && (p == root || root == "/" || strings.HasPrefix(p, root+"/"))
 }
 
-// inside reports whether a clean absolute path is the root or below it.
-func (k *walker) inside(p string) bool { return p != "" && below(k.world.Root, p) }
+// inside reports whether a clean absolute path is a directory of the workspace or below one.
+func (k *walker) inside(p string) bool {
+	_, ok := k.world.Rel(p)
+	return p != "" && ok
+}
 
 // outside reports whether a clean absolute path is neither.
 func (k *walker) outside(p string) bool { return !k.inside(p) }
@@ -51,11 +56,8 @@ func resolve(p string, dirs []string) []string {
 
 // shown is a path the way that results show it.
 func (k *walker) shown(p string) string {
-	if p == k.world.Root {
-		return "."
-	}
-	if k.inside(p) {
-		return strings.TrimPrefix(strings.TrimPrefix(p, k.world.Root), "/")
+	if rel, ok := k.world.Rel(p); ok {
+		return rel
 	}
 	return p
 }
@@ -358,7 +360,7 @@ func (c *call) vital(p string) bool {
 	if strings.Count(p, "/") == 2 && (strings.HasPrefix(p, "/home/") || strings.HasPrefix(p, "/Users/")) {
 		return c.k.world.Root != p
 	}
-	for _, d := range []string{c.k.world.Root, c.k.world.Home} {
+	for _, d := range append(slices.Collect(maps.Values(c.k.world.More)), c.k.world.Root, c.k.world.Home) {
 		if d != "" && d != p && below(p, d) {
 			return true
 		}

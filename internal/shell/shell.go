@@ -20,10 +20,12 @@
 package shell
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -76,6 +78,51 @@ type World struct {
 	Dir  string // where the script starts
 	Root string // the directory of the workspace
 	Home string // the user's home directory
+	// More are the further directories of the workspace, by name. Their files have the paths of
+	// package rootpath in an analysis.
+	More map[string]string
+}
+
+// Rel returns the path in the workspace of a clean absolute path, or false.
+func (w *World) Rel(p string) (string, bool) {
+	if rel, ok := relative(w.Root, p); ok {
+		if root, _ := rootpath.Cut(rel); root != "" { // a file of the first directory that looks like one of another
+			rel = "./" + rel
+		}
+		return rel, true
+	}
+	for name, dir := range w.More {
+		if rel, ok := relative(dir, p); ok {
+			return rootpath.Join(name, rel), true
+		}
+	}
+	return "", false
+}
+
+// Abs returns the absolute path of a path in the workspace, or "" if it has no such directory.
+func (w *World) Abs(p string) string {
+	if path.IsAbs(p) {
+		return p
+	}
+	name, rest := rootpath.Cut(p)
+	root := w.Root
+	if name != "" {
+		root = w.More[name]
+	}
+	if root == "" {
+		return ""
+	}
+	return path.Join(root, rest)
+}
+
+func relative(root, p string) (string, bool) {
+	switch {
+	case !below(root, p):
+		return "", false
+	case p == root:
+		return ".", true
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(p, root), "/"), true
 }
 
 // Command is a simple command, without the wrappers in front of it (env, timeout,
@@ -178,6 +225,8 @@ func newWalker(w World) *walker {
 		}
 		*p = path.Clean(*p)
 	}
+	w.More = maps.Clone(w.More)
+	maps.DeleteFunc(w.More, func(_, dir string) bool { return !strings.HasPrefix(dir, "/") || path.Clean(dir) != dir })
 	return &walker{world: w, handlers: handlers, declared: map[string]int{}, lang: syntax.LangBash}
 }
 
