@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -189,9 +188,12 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 			return nil, err
 		}
 	}
-	root := b.ws.Dir()
+	root, full := locate(b.ws, dir)
+	if root == "" { // a shell may stand in a directory that the workspace had earlier
+		return nil, b.refused(ctx, inv, nil, ErrExecDir, &in)
+	}
 	c := &ExecCommand{
-		Script: in.Command, Root: root, Dir: filepath.Join(root, filepath.FromSlash(dir)),
+		Script: in.Command, Root: root, Dir: full,
 		Env: environ(b.environ(), os.Environ(), b.env), Network: in.Network && !inv.ReadOnly, ReadOnly: inv.ReadOnly, run: inv.Run,
 		ask: askNetwork(inv, in.Command),
 	}

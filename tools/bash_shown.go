@@ -55,8 +55,14 @@ type looked struct{ path, text string }
 // look reads the files that the read-only commands of a script name. Files outside of the
 // workspace, secrets and binary files are left out.
 func (b *basher) look(ctx context.Context, dir, script string) []looked {
-	root := filepath.ToSlash(b.ws.Dir())
-	a := classes.Analyze(script, classes.World{Dir: path.Join(root, dir), Root: root})
+	roots := rootsOf(b.ws)
+	for name, root := range roots {
+		roots[name] = filepath.ToSlash(root)
+	}
+	_, full := locate(b.ws, dir)
+	root := roots[""]
+	delete(roots, "")
+	a := classes.Analyze(script, classes.World{Dir: filepath.ToSlash(full), Root: root, More: roots})
 	var all []looked
 	room := maxLookedBytes
 	for _, c := range a.Commands {

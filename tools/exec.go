@@ -32,7 +32,7 @@ type ExecCommand struct {
 	// Script is the text for the shell. It may be up to 1 MiB long, which is too long for a
 	// command-line argument.
 	Script string
-	// Root is the absolute path of the workspace. Dir is the absolute path of the directory in
+	// Root is the absolute path of the workspace, or of the directory of a [RootsFS] that Dir is in. Dir is the absolute path of the directory in
 	// which the command runs. If Dir is outside of Root, including by way of a symbolic link, Run
 	// must return an error for which errors.Is(err, ErrExecDir) is true.
 	Root, Dir string

@@ -4,8 +4,10 @@ import (
 	"context"
 	"io/fs"
 	"iter"
+	"path/filepath"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/search"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -17,7 +19,8 @@ import (
 // A name is relative to the directory, or absolute and below it. Both lead to the same file. The
 // error for a name that leads out of the directory, as such or by a symbolic link, is of
 // [workspace.KindOutsideWorkspace], and for an empty name or one with a NUL byte of
-// [workspace.KindInvalidPath]. A name may have any other bytes. Symbolic links within the directory
+// [workspace.KindInvalidPath]. A name may have any other bytes, but what is in a directory at the top of
+// the form "name:" is in a further directory (see [RootsFS]), or of [workspace.KindNoRoot]. Symbolic links within the directory
 // are followed.
 //
 // An error about a file is of type [*workspace.Error]. The tools act on its Kind, and report it to
@@ -89,6 +92,32 @@ type RemoteFS interface {
 	// Err returns why no file can be reached any more, or nil. After an error, a walk has not seen all
 	// files, and the tools report the error instead of what the walk has found.
 	Err() error
+}
+
+// RootsFS is implemented by an [FS] with further directories, such as a [workspace.Workspace] with
+// [workspace.WithRoot]. Commands may run in each of them and, in a sandbox, change each of them.
+type RootsFS interface {
+	FS
+	// Roots returns the directories, always the same ones. The first is that of Dir.
+	Roots() []workspace.Root
+}
+
+// rootsOf returns the directories of the files by name.
+func rootsOf(ws FS) map[string]string {
+	all := map[string]string{"": ws.Dir()}
+	if r, ok := ws.(RootsFS); ok {
+		for _, root := range r.Roots() {
+			all[root.Name] = root.Dir
+		}
+	}
+	return all
+}
+
+// locate returns the absolute paths of a path that Rel has returned, and of its root.
+func locate(ws FS, rel string) (root, full string) {
+	name, rest := rootpath.Cut(rel)
+	root = rootsOf(ws)[name]
+	return root, filepath.Join(root, filepath.FromSlash(rest))
 }
 
 // within returns the files for one call of a tool.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/search"
 )
 
@@ -51,10 +52,12 @@ func findFiles(
 	if err != nil {
 		return nil, err
 	}
-	pattern, absolute := strings.CutPrefix(filepath.ToSlash(in.Pattern),
-		filepath.ToSlash(ws.Dir())+"/")
-	if absolute {
-		base = "."
+	pattern := filepath.ToSlash(in.Pattern)
+	for name, root := range rootsOf(ws) {
+		if rest, absolute := strings.CutPrefix(pattern, filepath.ToSlash(root)+"/"); absolute {
+			base, pattern = rootpath.Join(name, "."), rest
+			break
+		}
 	}
 	if err := checkGlob(pattern); err != nil {
 		return nil, err

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/sandbox"
 )
 
@@ -231,11 +234,14 @@ func newSandbox(
 	if ws == nil {
 		return nil, errors.New("new sandbox: workspace is nil")
 	}
-	c := sandboxConfig{dir: ws.Dir(), shared: true}
+	c := sandboxConfig{roots: rootsOf(ws), shared: true}
 	if err := option.Apply(&c, opts); err != nil {
 		return nil, fmt.Errorf("new sandbox: %w", err)
 	}
-	p := sandbox.Defaults(c.dir, sandbox.ThisHost(), c.shared)
+	p := sandbox.Defaults(ws.Dir(), sandbox.ThisHost(), c.shared)
+	for _, name := range slices.Sorted(maps.Keys(c.roots)) {
+		p.Write = append(p.Write, c.roots[name])
+	}
 	p.Read, p.Write = append(p.Read, c.read...), append(p.Write, c.write...)
 	p.Protect, p.Network, p.Sockets, p.Debug = c.protect, c.network, c.sockets, c.debug
 	return &LocalSandbox{box(p)}, nil
@@ -245,7 +251,7 @@ func newSandbox(
 type SandboxOption func(*sandboxConfig) error
 
 type sandboxConfig struct {
-	dir                             string
+	roots                           map[string]string
 	read, write, protect            []string
 	network, sockets, debug, shared bool
 }
@@ -292,11 +298,13 @@ func addPaths(to *[]string, option string, paths []string) error {
 func WithSandboxProtect(names ...string) SandboxOption {
 	return func(c *sandboxConfig) error {
 		for _, name := range names {
-			if !filepath.IsLocal(name) {
+			root, rest := rootpath.Cut(filepath.ToSlash(name))
+			dir, ok := c.roots[root]
+			if !ok || !filepath.IsLocal(filepath.FromSlash(rest)) {
 				return &aycoder.ConfigError{Option: "WithSandboxProtect",
 					Err: fmt.Errorf("not a path in the workspace: %q", name)}
 			}
-			c.protect = append(c.protect, filepath.Join(c.dir, name))
+			c.protect = append(c.protect, filepath.Join(dir, filepath.FromSlash(rest)))
 		}
 		return nil
 	}

@@ -39,8 +39,9 @@ type Root struct {
 // other roots go on. The name must mean the same directory whenever files are taken back:
 // an interrupted plan is recovered only with the roots that it was made with.
 //
-// A file of the first root whose name has the form of a root, such as "lib:", is not listed and
-// cannot be reached, also in a workspace without this option. Default: no further roots.
+// A file of the first root that has the name of a further one, such as "lib:", is not listed and
+// cannot be reached. What is in a directory of such a name cannot be reached either, also in a workspace
+// without this option. Default: no further roots.
 func WithRoot(name, dir string) Option {
 	return func(w *Workspace) error {
 		r, err := (*root)(nil), errors.New("a name is a letter and then letters, digits, dots, hyphens or underscores")

@@ -102,7 +102,7 @@ func TestRootNames(t *testing.T) {
 			assert.Equal(t, rel, again, "Rel is the same for its result")
 		}
 	}
-	assert.Equal(t, []string{"a", "d", "lib:", "lib:x"}, namesIn(t, w, "."))
+	assert.Equal(t, []string{"a", "d", "lib:", "lib:x", "other:"}, namesIn(t, w, "."))
 	assert.Equal(t, []string{".env", "a", "src", "x"}, namesIn(t, w, "lib:"))
 	assert.Equal(t, []Root{{"", base + "/ws"}, {"lib", base + "/lib"}}, w.Roots())
 	info, err := w.Lstat("lib:")
@@ -112,15 +112,15 @@ func TestRootNames(t *testing.T) {
 
 // Without further roots a name of that form is one that the workspace does not have.
 func TestNoRoots(t *testing.T) {
-	w, dir := testWorkspace(t, map[string]string{"lib:/a": "A", "lib:x": "X", "d/lib:/a": "DEEP"})
-	for name, kind := range map[string]string{"lib:/a": "no_root", "lib:": "no_root", "lib:x": "", "d/lib:/a": "", "C:/a": "not_found"} {
+	w, dir := testWorkspace(t, map[string]string{"lib:/a": "A", "lib:x": "X", "alone:": "ALONE", "d/lib:/a": "DEEP"})
+	for name, kind := range map[string]string{"lib:/a": "no_root", "lib:": "is_directory", "alone:": "", "lib:x": "", "d/lib:/a": "", "C:/a": "not_found"} {
 		_, err := read(w, name)
 		assert.Equal(t, kind, kindOf(err), name)
 	}
 	_, err := apply(t, w, edit.File{Path: "lib:/b", Kind: edit.Create, Proposed: "x"})
 	assert.Equal(t, "no_root", kindOf(err))
 	assert.NoFileExists(t, dir+"/lib:/b")
-	assert.Equal(t, []string{"d", "lib:x"}, namesIn(t, w, "."))
+	assert.Equal(t, []string{"alone:", "d", "lib:", "lib:x"}, namesIn(t, w, "."))
 	rel, err := RelIn("lib:/a", dir)
 	assert.Equal(t, "no_root", kindOf(err), rel)
 }

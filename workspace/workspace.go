@@ -202,6 +202,9 @@ func relIn(op, name string, roots ...*root) (string, *root, error) {
 			return rel, r, nil
 		}
 	}
+	if sub == "." { // no plan or snapshot has the path of a root alone, so it may be that of a file
+		return rel, roots[0], nil
+	}
 	return fail(KindNoRoot, fmt.Sprintf("the workspace has no further directory of the name %s", of))
 }
 
