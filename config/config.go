@@ -136,6 +136,8 @@ type Tools struct {
 	Ignore []string `toml:"ignore" project:"add"`
 	// Hosts outside the public Internet that may be fetched from, such as "wiki.intranet".
 	PrivateHosts []string `toml:"private_hosts"`
+	// Further directories of the workspace, such as lib = "/home/me/lib". The files are lib:/path then.
+	Dirs map[string]string `toml:"dirs"`
 	// Whether secrets are masked before a text reaches the model.
 	Mask bool `toml:"mask" default:"true" tight:"true" project:"tighter"`
 	// The longest text that the model gets from one call, in bytes.

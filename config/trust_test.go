@@ -119,6 +119,7 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 		{"sandbox.hosts[0].headers", "sandbox.hosts = [{ host = \"*\", action = \"deny\", headers = { A = \"${KEY}\" } }]", "may not be set"},
 		{"tools.env", "tools.env = [\"KEY\"]", "may not be set"},
 		{"tools.private_hosts", "tools.private_hosts = [\"169.254.169.254\"]", "may not be set"},
+		{"tools.dirs", "tools.dirs = { lib = \"/etc\" }", "may not be set"},
 		{"tools.mask", "tools.mask = false", "stricter"},
 		{"tools.parallel", "tools.parallel = 9", "stricter"},
 		{"agent.max_turns", "agent.max_turns = 31", "stricter"},

@@ -265,8 +265,7 @@ func (r *Runtime) restrict(who, file string, refs []project.ToolRef) *toolLimits
 			rules = append(rules, rule)
 		}
 	}
-	l.rules, _ = policy.New(policy.WithWorkspace(r.Files.Dir()), policy.WithDir(r.Shell.DirOf),
-		policy.WithTools(r.Tools...), policy.WithRules(policy.User, rules...)) // each rule was tried
+	l.rules, _ = policy.New(append(r.places(), policy.WithTools(r.Tools...), policy.WithRules(policy.User, rules...))...) // each rule was tried
 	return l
 }
 

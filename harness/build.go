@@ -175,11 +175,19 @@ func (b *builder) workspace(context.Context) error {
 }
 
 func (b *builder) open() error {
+	roots := b.roots()
 	if b.in.files != nil {
 		b.Files = b.in.files
+		if len(roots) > 0 {
+			return wrong("WithRoot", "the workspace is on another machine, which has its own")
+		}
 		return nil
 	}
-	ws, err := workspace.Open(b.dir)
+	var opts []workspace.Option
+	for _, r := range roots {
+		opts = append(opts, workspace.WithRoot(r.Name, r.Dir))
+	}
+	ws, err := workspace.Open(b.dir, opts...)
 	if err != nil {
 		return err
 	}
@@ -190,6 +198,28 @@ func (b *builder) open() error {
 		b.Files = b.recs
 	}
 	return nil
+}
+
+// roots returns the further directories of the workspace.
+func (b *builder) roots() []workspace.Root {
+	all := slices.Clone(b.in.roots)
+	for _, name := range slices.Sorted(maps.Keys(b.in.settings.Tools.Dirs)) {
+		if !slices.ContainsFunc(all, func(r workspace.Root) bool { return r.Name == name }) {
+			all = append(all, workspace.Root{Name: name, Dir: b.in.settings.Tools.Dirs[name]})
+		}
+	}
+	return all
+}
+
+// places tells a policy what the directories of the workspace are.
+func (r *Runtime) places() []policy.Option {
+	opts := []policy.Option{policy.WithWorkspace(r.Files.Dir()), policy.WithDir(r.Shell.DirOf)}
+	if r.Workspace != nil {
+		for _, root := range r.Workspace.Roots()[1:] {
+			opts = append(opts, policy.WithRoot(root.Name, root.Dir))
+		}
+	}
+	return opts
 }
 
 // tools makes the tools of the model.
@@ -379,10 +409,7 @@ func (b *builder) report(r hooks.Report) {
 }
 
 func (b *builder) policyOptions() []policy.Option {
-	opts := []policy.Option{
-		policy.WithMode(b.in.settings.Approval.Mode), policy.WithWorkspace(b.Files.Dir()), policy.WithDir(b.Shell.DirOf),
-		policy.WithTools(b.Tools...),
-	}
+	opts := append(b.places(), policy.WithMode(b.in.settings.Approval.Mode), policy.WithTools(b.Tools...))
 	return append(opts, b.in.policy...)
 }
 

@@ -61,7 +61,7 @@ func nest(t *testing.T, group *background.Group, suspended bool, guards []aycode
 func TestGuardsReachThreeDeep(t *testing.T) {
 	var audited bytes.Buffer
 	guards := map[string]struct {
-		make func(t *testing.T) []aycoder.Option
+		make   func(t *testing.T) []aycoder.Option
 		ran    bool          // the tool, with this guard
 		output string        // what the model of the innermost agent reads
 		seen   *bytes.Buffer // what the guard writes

@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Option configures a runtime in [New]. Options are applied in order: a later one replaces an earlier one of the
@@ -82,6 +83,7 @@ type setup struct {
 	wrapFiles []func(tools.FS) tools.FS
 	servers   map[string]config.Server // besides those of the configuration
 	userFiles tools.FS
+	roots     []workspace.Root
 	ambient   map[Ambient]bool
 	plugins   *plugin.Store
 	distrust  bool // texts of the project are left out
@@ -195,6 +197,16 @@ func WithServer(name string, c config.Server) Option {
 			s.servers = map[string]config.Server{}
 		}
 		s.servers[name] = c
+		return nil
+	}
+}
+
+// WithRoot adds a further directory to the workspace, whose files are "name:/path" for the model and in
+// rules: see [workspace.WithRoot]. The name takes precedence over that of the configuration (tools.dirs). It
+// appends, and does not go with [WithFiles]. Default: the directories of the configuration.
+func WithRoot(name, dir string) Option {
+	return func(s *setup) error {
+		s.roots = append(s.roots, workspace.Root{Name: name, Dir: dir})
 		return nil
 	}
 }

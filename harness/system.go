@@ -33,7 +33,7 @@ func (b *builder) system(ctx context.Context) error {
 		base = b.in.settings.Agent.System
 	}
 	b.section("base", base)
-	b.section("environment", fmt.Sprintf("You work in the directory %s on %s.", runes.Path(b.Files.Dir()), runtime.GOOS))
+	b.section("environment", b.environment())
 	if b.in.ambient[Map] {
 		text, err := b.describe(ctx)
 		if err != nil {
@@ -52,6 +52,18 @@ func (b *builder) system(ctx context.Context) error {
 		b.section(s.Name, s.Text)
 	}
 	return ctx.Err()
+}
+
+// environment describes the directories of the workspace.
+func (b *builder) environment() string {
+	text := fmt.Sprintf("You work in the directory %s on %s.", runes.Path(b.Files.Dir()), runtime.GOOS)
+	if b.Workspace != nil {
+		for _, r := range b.Workspace.Roots()[1:] {
+			text += fmt.Sprintf("\nThe files of %s belong to the workspace, too: as %s:/path for the tools, and by their absolute paths in commands.",
+				runes.Path(r.Dir), r.Name)
+		}
+	}
+	return text
 }
 
 // begin runs the hooks of the beginning, which may tell the model something, and has those of the end run by Close.

@@ -124,7 +124,9 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 	hidden := ignore.Temp
 	if rel == "." {
 		entries = w.entries()
-		hidden = func(name string) bool { return ignore.Temp(name) || w.named(strings.TrimSuffix(name, ":")) != nil && rootpath.IsRoot(name) }
+		hidden = func(name string) bool {
+			return ignore.Temp(name) || w.named(strings.TrimSuffix(name, ":")) != nil && rootpath.IsRoot(name)
+		}
 	}
 	for ; err == nil && len(entries) <= limit; err = cmp.Or(context.Cause(ctx), err) {
 		var some []fs.DirEntry

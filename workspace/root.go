@@ -24,6 +24,22 @@ type Root struct {
 	Dir string
 }
 
+// RootName returns a name for a further root: the last element of its path, without what a name cannot
+// have, or "dir" if nothing is left. Two directories may get the same name.
+func RootName(dir string) string {
+	name := strings.Map(func(r rune) rune {
+		if r < 0x80 && rootpath.Valid("xx"+string(r)) {
+			return r
+		}
+		return '-'
+	}, filepath.Base(dir))
+	name = strings.TrimRight(strings.TrimLeft(name, "-._0123456789"), "-.")
+	if name = name[:min(len(name), 60)]; !rootpath.Valid(name) {
+		return "dir"
+	}
+	return name
+}
+
 // WithRoot adds a directory to the workspace. Its files have the path of their name in the
 // directory behind the name of the root with a colon, such as "lib:/src/a.go", and the directory
 // itself is "lib:". ReadDir of "." lists it as a directory, so that a walk finds the files of all

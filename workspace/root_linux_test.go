@@ -168,6 +168,15 @@ func TestRootOptions(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
+func TestRootName(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/a/lib": "lib", "/a/my lib": "my-lib", "/a/lib.git": "lib.git", "/a/2do": "do", "/a/.config": "config", "/": "dir", "/a/C": "dir",
+		"/a/日本": "dir", "/a/x\x1b[2J": "x--2J", "/a/lib:": "lib", "/a/" + strings.Repeat("x", 200): strings.Repeat("x", 60), "": "dir", "/a/--": "dir",
+	} {
+		assert.Equal(t, want, RootName(dir), "%q", dir)
+	}
+}
+
 // No link leads from one root to another, whoever puts it there.
 func TestRootLinks(t *testing.T) {
 	w, base := twoRoots(t)

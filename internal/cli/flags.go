@@ -5,10 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // The formats of -output, and the one of -input.
@@ -36,7 +39,9 @@ type options struct {
 	resume    string // the beginning of the id of a session
 	noSession bool
 	dir       string
-	worktree  string // the name of one for this session
+	addDirs   []string
+	roots     []workspace.Root // those of addDirs
+	worktree  string           // the name of one for this session
 	profile   string
 	trust     bool
 	plain     bool
@@ -77,6 +82,7 @@ func flagTable() []flagDef {
 		{"r", "id", "go on with this session; the beginning of its id is enough", nil, text(func(o *options) *string { return &o.resume })},
 		{"no-session", "", "keep nothing of the conversation on disk", nil, onOff(func(o *options) *bool { return &o.noSession })},
 		{"C", "dir", "work in this directory", nil, text(func(o *options) *string { return &o.dir })},
+		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, list(func(o *options) *[]string { return &o.addDirs })},
 		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, text(func(o *options) *string { return &o.worktree })},
 		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
 		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
@@ -151,6 +157,30 @@ func (o *options) check() error {
 		return errors.New("-c and -r name different sessions; give one of them")
 	case o.noSession && (o.last || o.resume != ""):
 		return errors.New("-no-session starts a conversation that is not kept; it does not go with -c or -r")
+	}
+	return nil
+}
+
+// nameDirs gives each further directory a name, its own or the one that the flag has for it.
+func (o *options) nameDirs() error {
+	for _, text := range o.addDirs {
+		name, dir, named := strings.Cut(text, "=")
+		if !named || name != workspace.RootName(name) {
+			dir, named = text, false
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		taken := func(r workspace.Root) bool { return strings.EqualFold(r.Name, name) }
+		if !named {
+			base := workspace.RootName(abs)
+			name = base
+			for n := 2; slices.ContainsFunc(o.roots, taken); n++ {
+				name = base + "-" + strconv.Itoa(n)
+			}
+		}
+		o.roots = append(o.roots, workspace.Root{Name: name, Dir: abs})
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 
@@ -49,7 +48,7 @@ func (c *chat) images(text string) (parts []aycoder.Part) {
 			}
 			continue
 		}
-		f, err := os.OpenInRoot(c.runtime.Files.Dir(), m[1])
+		f, err := c.runtime.Files.Open(m[1])
 		if err == nil {
 			var image *aycoder.Media
 			if image, err = readImage(m[1], f); err == nil {

@@ -74,6 +74,9 @@ func (a *app) run(args []string) int {
 	case err == nil && o.dir != "":
 		err = os.Chdir(o.dir)
 	}
+	if err == nil { // before the worktree, from which relative paths would lead elsewhere
+		err = o.nameDirs()
+	}
 	if err != nil {
 		a.tell(clean(err.Error()))
 		return exitUsage

@@ -154,6 +154,9 @@ func (s *session) build(ctx context.Context, dir string, o *options, opts []harn
 	if o.print && o.input == "" { // where nobody can be asked, a question ends the run
 		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
 	}
+	for _, r := range o.roots {
+		opts = append(opts, harness.WithRoot(r.Name, r.Dir))
+	}
 	if s.Runtime, err = harness.New(ctx, abs, opts...); err != nil {
 		return err
 	}
