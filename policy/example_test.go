@@ -198,3 +198,30 @@ func ExamplePolicy_DropRule() {
 	// bash:make * true <nil>
 	// 0
 }
+
+// Files of a further directory have its name in rules, and a rule that denies holds in all directories.
+func ExampleWithRoot() {
+	p, err := policy.New(policy.WithWorkspace("/work/app"), policy.WithRoot("lib", "/work/lib"),
+		policy.WithRules(policy.User,
+			policy.Rule{Action: policy.RuleAllow, Tool: "write_file", Pattern: "lib:/src/**"},
+			policy.Rule{Action: policy.RuleDeny, Tool: "write_file", Pattern: "vendor/**"}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	spec := &aycoder.ToolSpec{
+		Name: "write_file", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath},
+	}
+	for _, path := range []string{"lib:/src/a.go", "/work/lib/src/a.go", "src/a.go", "lib:/vendor/a.go"} {
+		args, err := json.Marshal(map[string]string{"path": path})
+		if err != nil {
+			log.Fatal(err)
+		}
+		v := p.Decide(context.Background(), &aycoder.ToolUse{ID: "1", Name: "write_file", Args: args}, spec)
+		fmt.Printf("%s: %q\n", path, v.Grounds().Rule)
+	}
+	// Output:
+	// lib:/src/a.go: "user allow write_file:lib:/src/**"
+	// /work/lib/src/a.go: "user allow write_file:lib:/src/**"
+	// src/a.go: ""
+	// lib:/vendor/a.go: "user deny write_file:vendor/**"
+}
