@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,7 +23,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/jsontext"
-	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -93,7 +93,10 @@ func checkEdits(edits []File) ([]File, error) {
 	for i := range edits {
 		e := edits[i]
 		if e.Path != "" {
-			e.Path = rootpath.Clean(filepath.ToSlash(e.Path))
+			e.Path = filepath.ToSlash(e.Path)
+			if !strings.Contains(e.Path, ":/") { // which may be in a further root, and ".." must not hide that
+				e.Path = path.Clean(e.Path)
+			}
 		}
 		if e.Kind == Change && e.Base == e.Proposed && e.Path != "" {
 			continue

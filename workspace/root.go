@@ -56,7 +56,7 @@ func RootName(dir string) string {
 // an interrupted plan is recovered only with the roots that it was made with.
 //
 // A file of the first root that has the name of a further one, such as "lib:", is not listed and
-// cannot be reached. What is in a directory of such a name cannot be reached either, also in a workspace
+// cannot be reached. A directory of such a name cannot be entered either, also in a workspace
 // without this option. Default: no further roots.
 func WithRoot(name, dir string) Option {
 	return func(w *Workspace) error {

@@ -9,7 +9,6 @@ package rootpath
 
 import (
 	"path"
-	"path/filepath"
 	"strings"
 )
 
@@ -73,7 +72,7 @@ func Clean(p string) string {
 		return p
 	}
 	rest = path.Clean(strings.TrimLeft(rest, "/"))
-	if !filepath.IsLocal(filepath.FromSlash(rest)) {
+	if rest == ".." || strings.HasPrefix(rest, "../") {
 		return root + ":/" + rest
 	}
 	return Join(root, rest)
