@@ -332,4 +332,7 @@ func originOf(hunks []hunk, o problem) origin {
 }
 
 // absolute returns the path of a file for a server.
-func (c *Client) absolute(name string) string { return filepath.Join(c.root, filepath.FromSlash(name)) }
+func (c *Client) absolute(name string) string {
+	root, rest := c.rootOf(name)
+	return filepath.Join(root, filepath.FromSlash(rest))
+}

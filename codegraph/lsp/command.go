@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/late"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 	"github.com/aycoder/aycoder/tools"
@@ -62,6 +63,10 @@ func (cmd *Command) name() string { return runes.Shorten(strings.TrimSpace(cmd.S
 
 // run runs a command for a file. It returns false if the command could not be run or was cut off.
 func (c *Client) run(ctx context.Context, cmd Command, file string) (out string, code int, ok bool) {
+	dir := c.files.Dir()
+	if root, _ := rootpath.Cut(file); root != "" {
+		dir, file = c.rootOf(file)
+	}
 	if strings.HasPrefix(file, "-") { // not an option
 		file = "./" + file
 	}
@@ -74,7 +79,6 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 	if r, remote := c.exec.(tools.RemoteExec); remote {
 		environ = r.Environ()
 	}
-	dir := c.files.Dir()
 	res, err := c.exec.Run(ctx, &tools.ExecCommand{Script: script, Root: dir, Dir: dir, Output: b,
 		Env: slices.Concat(environ, []string{"TERM=dumb", "NO_COLOR=1"})})
 	if err != nil || ctx.Err() != nil || cmd.Format && b.cut {

@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
 
@@ -208,3 +213,32 @@ type noFiles struct{ tools.FS }
 
 func (noFiles) Dir() string                       { return "/w" }
 func (noFiles) Open(name string) (fs.File, error) { return nil, fs.ErrNotExist }
+
+// A file of a further root has the path of its directory in the system, for servers and for commands.
+func TestRoots(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no shell")
+	}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	dir, lib := filepath.Join(base, "ws"), filepath.Join(base, "lib")
+	require.NoError(t, errors.Join(os.Mkdir(dir, 0o755), os.Mkdir(lib, 0o755)))
+	ws, err := workspace.Open(dir, workspace.WithRoot("lib", lib))
+	require.NoError(t, err)
+	defer ws.Close()
+	c, err := New(ws)
+	require.NoError(t, err)
+	defer c.Close()
+	for name, abs := range map[string]string{"lib:/src/a.go": filepath.Join(lib, "src", "a.go"), "a.go": filepath.Join(dir, "a.go"), "lib:x": filepath.Join(dir, "lib:x")} {
+		require.Equal(t, abs, c.absolute(name))
+		back, ok := c.relative(abs)
+		require.True(t, ok)
+		require.Equal(t, name, back)
+	}
+	_, ok := c.relative(filepath.Dir(dir))
+	require.False(t, ok)
+	out, code, ok := c.run(t.Context(), Command{Script: "pwd; echo {file}"}, "lib:/src/a.go")
+	require.True(t, ok)
+	require.Zero(t, code)
+	require.Equal(t, lib+"\nsrc/a.go\n", out)
+}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Server says how to start a language server, and for which files.
@@ -220,8 +222,32 @@ func (c *Client) serverOf(name string) (*server, error) {
 	return nil, &Error{Op: "open", Err: ErrNoServer}
 }
 
+// rootOf returns the directory of the workspace that a file is in, and its path in there.
+func (c *Client) rootOf(name string) (dir, rest string) {
+	of, rest := rootpath.Cut(name)
+	for _, r := range c.more() {
+		if r.Name == of {
+			return r.Dir, rest
+		}
+	}
+	return c.root, name
+}
+
+// more returns the further directories of the workspace.
+func (c *Client) more() []workspace.Root {
+	if r, ok := c.files.(tools.RootsFS); ok {
+		return r.Roots()[1:]
+	}
+	return nil
+}
+
 // relative returns the path of a file within the workspace. It returns false if the file is elsewhere.
 func (c *Client) relative(abs string) (string, bool) {
+	for _, r := range c.more() {
+		if rel, err := filepath.Rel(r.Dir, abs); abs != "" && err == nil && filepath.IsLocal(rel) {
+			return rootpath.Join(r.Name, filepath.ToSlash(rel)), true
+		}
+	}
 	for _, root := range []string{c.root, c.files.Dir()} {
 		if rel, err := filepath.Rel(root, abs); abs != "" && err == nil && filepath.IsLocal(rel) {
 			return filepath.ToSlash(rel), true
