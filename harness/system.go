@@ -56,14 +56,15 @@ func (b *builder) system(ctx context.Context) error {
 
 // environment describes the directories of the workspace.
 func (b *builder) environment() string {
-	text := fmt.Sprintf("You work in the directory %s on %s.", runes.Path(b.Files.Dir()), runtime.GOOS)
+	var text strings.Builder
+	fmt.Fprintf(&text, "You work in the directory %s on %s.", runes.Path(b.Files.Dir()), runtime.GOOS)
 	if b.Workspace != nil {
 		for _, r := range b.Workspace.Roots()[1:] {
-			text += fmt.Sprintf("\nThe files of %s belong to the workspace, too: as %s:/path for the tools, and by their absolute paths in commands.",
+			fmt.Fprintf(&text, "\nThe files of %s belong to the workspace, too: as %s:/path for the tools, and by their absolute paths in commands.",
 				runes.Path(r.Dir), r.Name)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // begin runs the hooks of the beginning, which may tell the model something, and has those of the end run by Close.

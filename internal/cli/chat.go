@@ -223,7 +223,7 @@ func (c *chat) believes(ctx context.Context, err error) bool {
 
 func (c *chat) warnCut(res *aycoder.Result) {
 	if res.Stop == aycoder.StopMaxTokens {
-		c.prose(yellow, "! "+cutWarning)
+		c.prose(notice, "! "+cutWarning)
 	}
 }
 

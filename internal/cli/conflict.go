@@ -102,7 +102,7 @@ func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 		if s.From == merge.Ours || s.From == merge.Theirs {
 			c.prose(faint, "  "+cleanLine(why))
 		} else {
-			side(cleanLine(why), yellow, s.Text)
+			side(cleanLine(why), notice, s.Text)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (c *chat) images(text string) (parts []aycoder.Part) {
 			}
 		}
 		if err != nil {
-			c.prose(yellow, cleanLine(fmt.Sprintf("! the model gets only the name of @%s: %v", m[1], err)))
+			c.prose(notice, cleanLine(fmt.Sprintf("! the model gets only the name of @%s: %v", m[1], err)))
 		}
 	}
 	return parts

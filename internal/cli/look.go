@@ -35,7 +35,7 @@ func (c *chat) showDiff(context.Context, string) (string, error) {
 	defer func() { c.verbose = was }()
 	c.diff(c.changes.Diff())
 	for _, m := range c.changes.Missing() {
-		c.prose(yellow, "! "+cleanLine(m))
+		c.prose(notice, "! "+cleanLine(m))
 	}
 	return "", nil
 }
@@ -239,7 +239,7 @@ func (c *chat) skills(context.Context, string) (string, error) {
 		c.prose("", "/"+cleanLine(cmd.Name+" "+cmd.ArgumentHint+": "+cmd.Description))
 	}
 	for _, w := range lib.Warnings {
-		c.prose(yellow, "! "+cleanLine(w.String()))
+		c.prose(notice, "! "+cleanLine(w.String()))
 	}
 	c.none(len(lib.Skills)+len(lib.Commands), "There are no skills or commands of this project or of yours.")
 	return "", nil

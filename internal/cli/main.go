@@ -202,7 +202,7 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 	history, err := line.LoadHistory(name, dir)
 	c := &chat{app: a, options: o, history: history, more: a.extensions, conflicts: make(conflicts)}
 	c.ui = &ui{
-		view: newView(&paper{Screen: screen, light: isLight(a.getenv("COLORFGBG"))}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
+		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
 	}
 	c.image = c.pasteImage

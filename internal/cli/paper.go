@@ -7,33 +7,25 @@ import (
 	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
-// The styles: parameters of the SGR sequence.
+// The styles: parameters of the SGR sequence. The colours are readable on white and on black, as in package paint.
 const (
-	bold    = "1"
-	faint   = "2"
-	red     = "31"
-	green   = "32"
-	yellow  = "33"
-	magenta = "35"
-	cyan    = "36"
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	notice = "95"
+	cyan   = "36"
 )
 
 // A paper is what is printed for people: lines, and text that streams.
 type paper struct {
 	*tty.Screen
 	within bool // the last line is not complete
-	light  bool // the background, as far as it is known
 }
 
 // plainPaper writes text without escape sequences.
 func plainPaper(w io.Writer) *paper {
 	return &paper{Screen: tty.New(w, func() (cols, rows int) { return 80, 24 }, tty.Options{Plain: true})}
-}
-
-// isLight reports whether a value of COLORFGBG, such as 0;15, says that the background is light: white or light grey.
-func isLight(colours string) bool {
-	background := colours[strings.LastIndexByte(colours, ';')+1:]
-	return background == "7" || background == "15"
 }
 
 // width returns the number of columns.
@@ -47,9 +39,6 @@ func (p *paper) paint(style, text string) string {
 	colour := style != bold && style != faint
 	if text == "" || !p.Fancy() || colour && !p.Color() {
 		return text
-	}
-	if style == yellow && p.light { // on white, it cannot be read
-		style = magenta
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
@@ -113,7 +102,7 @@ func (p *paper) entry(name, text string) {
 // headline writes the title of a question, after a sign, and behind it more that is not bold.
 func (p *paper) headline(title, more string) {
 	p.line("")
-	p.prose("", p.paint(yellow, p.glyph("◆", "?"))+" "+p.paint(bold, title)+more)
+	p.prose("", p.paint(notice, p.glyph("◆", "?"))+" "+p.paint(bold, title)+more)
 }
 
 // fresh moves to the start of a line.

@@ -23,9 +23,9 @@ type palette struct {
 
 var palettes = map[string]palette{
 	"light": {"#ffffff", "#1f2328", map[string]string{
-		"2": "#59636e", "31": "#c21f2b", "32": "#1a7f37", "33": "#7d5600", "36": "#0b6a75", "90": "#59636e"}},
+		"2": "#59636e", "31": "#c21f2b", "32": "#1a7f37", "36": "#0b6a75", "90": "#59636e", "95": "#8250df"}},
 	"dark": {"#0d1117", "#e6edf3", map[string]string{
-		"2": "#9198a1", "31": "#ff7b72", "32": "#56d364", "33": "#e3b341", "36": "#56d4dd", "90": "#9198a1"}},
+		"2": "#9198a1", "31": "#ff7b72", "32": "#56d364", "36": "#56d4dd", "90": "#9198a1", "95": "#d2a8ff"}},
 }
 
 // The picture of the README is the screen of the demo.

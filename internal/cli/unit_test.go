@@ -255,18 +255,6 @@ func TestProse(t *testing.T) {
 	require.Equal(t, want, strings.Split(styles.ReplaceAllString(b.String(), ""), "\n"))
 }
 
-// The colours on a light background are others, if the terminal says that it is light. rxvt, Konsole and iTerm2 do.
-func TestLight(t *testing.T) {
-	for value, light := range map[string]bool{"": false, "15;0": false, "0;15": true, "0;default;15": true, "0;7": true, "7;8": false, "15": true} {
-		require.Equal(t, light, isLight(value), value)
-	}
-	getenv := func(name string) string { return map[string]string{"TERM": "xterm"}[name] }
-	var b strings.Builder
-	p := &paper{Screen: tty.New(&b, func() (int, int) { return 80, 24 }, tty.Options{Getenv: getenv}), light: true}
-	require.Equal(t, "\x1b[35mnote\x1b[0m", p.paint(yellow, "note"))
-	require.False(t, newView(p, false).style().Dark)
-}
-
 // plainChat returns a chat with fakes, whose input is available from the start, except
 // for what the model triggers.
 func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.Writer) *chat {

@@ -85,7 +85,7 @@ func (v *view) event(ev aycoder.Event) {
 	case *aycoder.TurnFinished:
 		v.turn(ev)
 	case *aycoder.Notice:
-		v.prose(yellow, "! "+cleanLine(ev.Text))
+		v.prose(notice, "! "+cleanLine(ev.Text))
 	case *aycoder.Compacting:
 		v.line(v.paint(faint, "compacting "+v.glyph("…", "...")))
 	case *aycoder.Compacted:
@@ -95,7 +95,7 @@ func (v *view) event(ev aycoder.Event) {
 
 // style says what the terminal can show.
 func (v *view) style() paint.Style {
-	return paint.Style{Color: v.Color(), Dark: !v.light, Width: v.width(), Plain: !v.Fancy()}
+	return paint.Style{Color: v.Color(), Width: v.width(), Plain: !v.Fancy()}
 }
 
 // says shows a piece of the model's text. A plain terminal gets it as it is.
@@ -170,7 +170,7 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 
 // changed reports that a call met changes of the user.
 func (v *view) changed(f *edit.FileResult, what string) {
-	v.prose(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what))
+	v.prose(notice, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what))
 }
 
 // subjectOf returns the subject of a call for people; for a search it is the pattern.
@@ -278,7 +278,7 @@ func (v *view) retrying(ev *aycoder.Retrying) {
 	if ev.After > 0 {
 		text += " in " + short(ev.After)
 	}
-	v.prose(yellow, text)
+	v.prose(notice, text)
 }
 
 const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -59,7 +59,7 @@ func BenchmarkMarkdown(b *testing.B) {
 		b.SetBytes(int64(len(text)))
 		b.ReportAllocs()
 		for b.Loop() {
-			p := paint.NewMarkdown(paint.Style{Color: true, Dark: true, Width: 80}, w)
+			p := paint.NewMarkdown(paint.Style{Color: true, Width: 80}, w)
 			inPieces(b, p, text, 20)
 			require.NoError(b, p.Flush())
 		}

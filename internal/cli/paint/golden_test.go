@@ -23,7 +23,7 @@ func golden(t *testing.T, name string, do func(s paint.Style) string) {
 	var all strings.Builder
 	for _, width := range []int{40, 60, 80, 200} {
 		for _, s := range []paint.Style{
-			{Color: true, Dark: true, Width: width}, {Color: true, Width: width}, {Width: width}, {Plain: true, Width: width},
+			{Color: true, Width: width}, {Width: width}, {Plain: true, Width: width},
 		} {
 			out := do(s)
 			checkLines(t, s, out, name)

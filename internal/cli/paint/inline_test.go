@@ -104,7 +104,7 @@ func TestInline(t *testing.T) {
 	require.Greater(t, len(lines), 1000)
 	for i := 0; i < len(lines); i += 2 {
 		text := strings.ReplaceAll(lines[i], "⏎", "\n")
-		out := whole(t, paint.Style{Color: true, Dark: true, Width: 1000}, text)
+		out := whole(t, paint.Style{Color: true, Width: 1000}, text)
 		assert.Equal(t, lettersOfHTML(lines[i+1]), lettersOfTerminal(out), "%q\n%s\n%q", text, lines[i+1], out)
 	}
 }

@@ -69,7 +69,7 @@ func TestPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
 		text := randomText(rng)
-		s := paint.Style{Color: i%2 == 0, Dark: i%3 == 0, Plain: i%5 == 0, Width: 1 + rng.IntN(100)}
+		s := paint.Style{Color: i%2 == 0, Plain: i%5 == 0, Width: 1 + rng.IntN(100)}
 		want := whole(t, s, text)
 		for _, size := range []int{1, 3, 20} {
 			require.Equal(t, want, painted(t, s, text, func() int { return size }), "%q in pieces of %d", text, size)

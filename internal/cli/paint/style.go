@@ -12,8 +12,6 @@ import "strconv"
 type Style struct {
 	// Color permits colours. Without it, only bold and faint distinguish text, as NO_COLOR wants.
 	Color bool
-	// Dark says that the background is dark.
-	Dark bool
 	// Width is the number of columns. Default: 80.
 	Width int
 	// Plain leaves out all escape sequences, and all symbols that are not ASCII. The words are
@@ -63,13 +61,10 @@ const (
 	accent
 )
 
-// palettes has the colours of the roles on light and on dark backgrounds. They are from the 16
-// basic colours, so that the theme of the user decides what they look like. Yellow is not
-// readable on white, and the dark blue is not on black.
-var palettes = [2][11]int{
-	{0, 35, 34, 34, 35, 32, 36, 90, 32, 31, 36},
-	{0, 95, 36, 94, 35, 32, 36, 90, 32, 31, 96},
-}
+// palette has the colours of the roles. They are from the 16 basic colours, so that the theme of the
+// user decides what they look like, and readable on white and on black, since no terminal is asked for
+// its background: yellow and bright cyan are not on white, and the dark blue is not on black.
+var palette = [11]int{0, 95, 36, 94, 35, 32, 36, 90, 32, 31, 36}
 
 // emphasis says what takes the place of a role where there are no colours.
 var emphasis = [11]look{bold, bold, bold, 0, 0, 0, 0, faint, 0, 0, bold}
@@ -78,12 +73,9 @@ var emphasis = [11]look{bold, bold, bold, 0, 0, 0, 0, faint, 0, 0, bold}
 func (s Style) sgr(dst []byte, l look) []byte {
 	role, attributes := l>>8, l&0xff
 	color := 0
-	switch {
-	case s.Color && s.Dark:
-		color = palettes[1][role]
-	case s.Color:
-		color = palettes[0][role]
-	default:
+	if s.Color {
+		color = palette[role]
+	} else {
 		attributes = colorless(attributes)
 		if role > 0 {
 			attributes |= emphasis[role]
