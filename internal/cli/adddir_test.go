@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
-	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -92,7 +92,7 @@ func TestCompleteInDirs(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(lib, "src"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(lib, "src", "client.go"), []byte("package a\n\nfunc NewClient() {}\n"), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(lib, "p.png"), []byte("\x89PNG\r\n\x1a\n"), 0o644))
-	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(sessions.Memory(), ""), harness.WithRoot("lib", lib))
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""), harness.WithRoot("lib", lib))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := &chat{ui: &ui{}, runtime: rt}
