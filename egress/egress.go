@@ -23,8 +23,9 @@
 // a rule with Private permits others. A connection by CONNECT has to begin with a TLS handshake
 // that names the same host (the extension server_name) and does not encrypt the name (ECH), also if
 // the server asks for a second ClientHello. So a program cannot allege one host and have a server of
-// many hosts serve another, unless that server disregards the name. A rule with Inspect lets the proxy see the requests themselves, and
-// hold them to the host. Redirects are for the client to follow, and then are new requests.
+// many hosts serve another, unless that server disregards the name. A rule with Inspect lets the
+// proxy see the requests themselves, and hold them to the host. Redirects are for the client to
+// follow, and then are new requests.
 //
 // # Credentials
 //

@@ -251,7 +251,7 @@ func TestSecondHello(t *testing.T) {
 	require.Error(t, newHellos(bytes.NewReader(together), "example.com").record(), "two in one record")
 }
 
-// The bytes that a client sends after a ClientHello are checked before the server gets them.
+// A second ClientHello is checked before the server gets it.
 func TestSecondHelloIsHeldBack(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

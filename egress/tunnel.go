@@ -145,7 +145,7 @@ func (single) Addr() net.Addr { return &net.TCPAddr{} }
 // encrypted is the extension of a ClientHello with an encrypted name (RFC 9849, section 5).
 const encrypted = 0xfe0d
 
-const handshake = 22 // the type of a record
+const handshake = 22 // the type of a record (RFC 8446, section 5.1)
 
 var (
 	errHello  = errors.New("the name of the server is known")

@@ -209,7 +209,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A decoded message takes no more than a few times the memory of the bytes that were sent, whatever those say.
+// An answer takes a bounded amount of memory, whatever it says.
 func TestAnswersDoNotGrow(t *testing.T) {
 	for name, tt := range map[string]struct {
 		encode func(c *coder)
