@@ -83,6 +83,30 @@ func (a *Approval) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
 
+// Leave leaves the question open, so that the run is suspended when it cannot go on without the answer: see
+// [Pending]. It returns false if the question needs no answer any more, or if it is one of a run inside a call, which
+// cannot be suspended.
+func (a *Approval) Leave() bool {
+	defer runtime.KeepAlive(a)
+	q := a.question
+	if q == nil || q.run.parent != nil {
+		return false
+	}
+	r := q.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping || r.open[q.call.ID] != q || !r.state.asks(q.call) {
+		return false
+	}
+	delete(r.open, q.call.ID)
+	if r.recorder != nil {
+		r.recorder.decided(r, q.call, Suspend(), ByUser)
+	}
+	r.suspended = append(r.suspended, *q.req)
+	d := Decision{CallID: q.call.ID, Digest: q.req.Digest, Verdict: Suspend(), By: ByUser}
+	return r.step(&Decided{Decision: d}) == nil
+}
+
 // Decided reports whether the question no longer needs an answer: a user, a rule or the time
 // limit has answered it, or the run is over.
 func (a *Approval) Decided() bool {

@@ -230,3 +230,37 @@ func TestDeciderOutlivesSuspensions(t *testing.T) {
 		})
 	}
 }
+
+// A question that is left open suspends the run, and the answer comes in another one.
+func TestLeaveQuestion(t *testing.T) {
+	r := &runner{}
+	tool := newTool(t, "run", aycoder.EffectWrite, func(_ context.Context, s string) (string, error) {
+		r.ran = append(r.ran, s)
+		return "ran " + s, nil
+	})
+	ask := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Ask() })
+	r.Loop = newLoop(t, &fake{turns: [][]any{calls(use("a", "run", `{"text":"x"}`), use("b", "run", `{"text":"y"}`)), say("done")}}, aycoder.WithApprover(ask), aycoder.WithTools(tool))
+	var res aycoder.Result
+	var left []*aycoder.Approval
+	for ev, err := range r.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+		if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+			a := q.Detach()
+			left = append(left, a)
+			require.True(t, a.Leave())
+			require.False(t, a.Leave())
+			require.False(t, a.Allow())
+		}
+	}
+	require.Equal(t, aycoder.EndSuspended, res.End)
+	require.Len(t, left, 2)
+	require.Len(t, res.Pending.Requests, 2)
+	require.Empty(t, r.ran)
+	stored, err := json.Marshal(res.Pending)
+	require.NoError(t, err)
+	require.NoError(t, r.resume(t, stored))
+	require.Equal(t, []string{"x", "y"}, r.ran)
+	require.False(t, left[0].Leave())
+	decoded := &aycoder.ApprovalRequested{}
+	require.False(t, decoded.Detach().Leave())
+}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -62,6 +63,7 @@ type config struct {
 	sync   Sync
 	memory bool
 	late   bool
+	id     string
 	dir    string
 	files  *snapshot.Files
 	prices func(provider, model string) (aycoder.Price, bool)
@@ -115,6 +117,18 @@ func WithClock(clock aycoder.Clock) Option {
 	}
 }
 
+// WithID sets the id of a session that [New] makes: see [CheckID]. If the store has a session with this id, the
+// error is one for which errors.Is(err, [fs.ErrExist]) is true. [Open] ignores it. Default: a random id.
+func WithID(id string) Option {
+	return func(c *config) error {
+		if err := CheckID(id); err != nil {
+			return &aycoder.ConfigError{Option: "WithID", Err: err}
+		}
+		c.id = id
+		return nil
+	}
+}
+
 // WithDir sets the directory that lists of sessions show, normally the workspace. If it is in a git
 // repository of this machine, they also show the branch that is checked out. Default: that of [New],
 // or none.
@@ -143,7 +157,7 @@ func New(ctx context.Context, store journal.Store, agent aycoder.Agent, opts ...
 	if err != nil {
 		return nil, fmt.Errorf("new session: %w", err)
 	}
-	s.id = newID()
+	s.id = cmp.Or(s.config.id, newID())
 	s.journal, s.source = &depot{store: store, id: s.id, spare: s.config.memory}, newSource(store, s.id)
 	if !s.config.late {
 		if err := s.journal.begin(ctx); err != nil {

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Facts yields the facts that a session holds of a run, in their order, which a program can show to somebody who
+// missed its events. Run of each record is the id of the run, and State is empty. There are none for a run that the
+// session does not know, of which only whole messages were recorded, or that was over before [Session.Trim]. Facts
+// that cannot be read are left out. Another error ends the sequence, and is its last element.
+func Facts(ctx context.Context, store Store, id, run string) iter.Seq2[*aycoder.FactRecord, error] {
+	return func(yield func(*aycoder.FactRecord, error) bool) {
+		s := &Session{id: id}
+		var err error
+		if s.journal, err = store.Open(ctx, id, false); err != nil {
+			yield(nil, err)
+			return
+		}
+		defer s.journal.Close()
+		number := ""
+		for rec, err := range s.records(ctx) {
+			if err != nil {
+				if _, damaged := err.(*DamageError); damaged {
+					continue
+				}
+				yield(nil, err)
+				return
+			}
+			var head struct {
+				Number int64           `json:"r"` // of a record that is not a fact
+				Name   string          `json:"name"`
+				Run    json.RawMessage `json:"run"` // of a fact
+			}
+			if json.Unmarshal(rec.line, &head) != nil {
+				continue
+			}
+			if bytes.HasPrefix(rec.line, []byte(`{"t":`)) {
+				if head.Number > 0 && head.Name == run {
+					number = `"` + runRef(head.Number) + `"`
+				}
+				continue
+			}
+			if number == "" || string(head.Run) != number {
+				continue
+			}
+			var f aycoder.FactRecord
+			if json.Unmarshal(rec.line, &f) != nil {
+				continue
+			}
+			if f.Run = run; !yield(&f, nil) {
+				return
+			}
+		}
+	}
+}
