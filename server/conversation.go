@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/session"
+)
+
+// A conversation is a session of a principal that the server has open. It is closed when nobody has used it for a while.
+type conversation struct {
+	s         *Server
+	principal string
+	id        string
+	store     session.Store
+	started   startedRuns
+
+	ready chan struct{} // closed when rt or err is set
+	rt    *harness.Runtime
+	err   error
+
+	mu    sync.Mutex // held while a run begins, and while the tree is changed
+	last  *run       // the newest run: the one that works, or the one that has ended
+	calls []*run     // the newest calls of tools without a model
+
+	// The mutex of the server guards these.
+	users   int
+	working *run // the one that works, or nil
+	used    time.Time
+	idle    *time.Timer
+	gone    chan struct{} // not nil while the session is being closed, and closed then
+}
+
+type convKey struct{ principal, id string }
+
+// derivedID returns the id of the session that a request with an Idempotency-Key makes, so that the request finds it again.
+func derivedID(principal, key string) string {
+	sum := sha256.Sum256([]byte(principal + "\x00" + key))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:26])
+}
+
+// open returns the session of a principal with an id. If the id is "", it returns the session that a request with the same
+// Idempotency-Key has made, or a new one. The caller must call release.
+func (s *Server) open(ctx context.Context, principal, id, key string) (*conversation, error) {
+	try, make := true, id == ""
+	switch {
+	case id != "":
+		if session.CheckID(id) != nil {
+			return nil, notFound()
+		}
+	case key != "":
+		id = derivedID(principal, key)
+	default:
+		id, try = strings.ToLower(rand.Text()), false
+	}
+	c, mine, err := s.slot(ctx, convKey{principal, id})
+	if err != nil {
+		return nil, err
+	}
+	if mine {
+		c.err = c.start(ctx, try, make)
+		close(c.ready)
+	}
+	select {
+	case <-c.ready:
+		err = c.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		s.release(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// slot returns the place of a session in the table. If it is new, the caller fills it.
+func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine bool, err error) {
+	for {
+		s.mu.Lock()
+		c = s.table[key]
+		if c == nil || c.gone == nil {
+			break
+		}
+		gone := c.gone
+		s.mu.Unlock()
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+	defer s.mu.Unlock()
+	switch {
+	case c != nil:
+	case s.draining:
+		return nil, false, drains()
+	case len(s.table) >= s.limits.Sessions && !s.makeRoom():
+		p := refuse(http.StatusServiceUnavailable, "too_many_sessions", "all sessions that this server may have open are in use")
+		p.after = 5 * time.Second
+		return nil, false, p
+	default:
+		c, mine = &conversation{s: s, principal: key.principal, id: key.id, store: s.host.Store(key.principal), ready: make(chan struct{})}, true
+		s.table[key] = c
+	}
+	c.users++
+	return c, mine, nil
+}
+
+// makeRoom closes the session that nobody has used for the longest time. The mutex is held.
+func (s *Server) makeRoom() bool {
+	var oldest *conversation
+	for _, c := range s.table {
+		if c.users == 0 && c.gone == nil && (oldest == nil || c.used.Before(oldest.used)) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	s.closeLocked(oldest)
+	return true
+}
+
+// hold keeps a session open until it is released.
+func (s *Server) hold(c *conversation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.users++
+}
+
+// release lets go of a session, which is closed when nobody has used it for a while.
+func (s *Server) release(c *conversation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.used = time.Now()
+	if c.users--; c.users > 0 {
+		return
+	}
+	if c.rt == nil || s.draining {
+		s.closeLocked(c)
+		return
+	}
+	if c.idle != nil {
+		c.idle.Stop()
+	}
+	c.idle = time.AfterFunc(s.limits.Idle, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if c.users == 0 && c.gone == nil && time.Since(c.used) >= s.limits.Idle {
+			s.closeLocked(c)
+		}
+	})
+}
+
+// closeLocked closes a session that nobody uses. Whoever opens it again waits until it is closed. The mutex is held.
+func (s *Server) closeLocked(c *conversation) {
+	if c.idle != nil {
+		c.idle.Stop()
+	}
+	c.gone = make(chan struct{})
+	s.work.Go(func() {
+		if c.rt != nil {
+			if err := c.rt.Close(); err != nil {
+				s.logger.Warn("close session", "session", c.id, "error", err)
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.table, convKey{c.principal, c.id})
+		close(c.gone)
+		s.emptied()
+	})
+}
+
+// start opens the session, or makes it.
+func (c *conversation) start(ctx context.Context, try, make bool) error {
+	ctx = context.WithoutCancel(ctx) // others may wait for the same session
+	open := func(id string, opts ...session.Option) error {
+		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithValue("server", &c.started))...)
+		if err == nil && (rt.Session == nil || rt.Session.ID() != c.id) {
+			err = errors.Join(errNoSession, rt.Close())
+		}
+		if err == nil {
+			c.rt = rt
+		}
+		return err
+	}
+	err := fs.ErrNotExist
+	if try {
+		err = open(c.id)
+	}
+	if make && errors.Is(err, fs.ErrNotExist) {
+		err = open("", session.WithID(c.id))
+	}
+	if err == nil {
+		c.started.settle(c)
+	}
+	return err
+}
+
+var errNoSession = errors.New("the function Open of the host has not opened the session that it was asked for: pass the options to harness.WithStore")
+
+// startedRuns are the runs that requests with an Idempotency-Key have begun. It is a value of the session.
+type startedRuns struct {
+	mu   sync.Mutex
+	runs []startedRun
+}
+
+type startedRun struct {
+	Key  string `json:"key"`  // hash of the key
+	Body string `json:"body"` // hash of the request
+	Run  string `json:"run"`  // "" until it has begun
+}
+
+const maxStarted = 256
+
+// MarshalJSON implements [session.Value].
+func (v *startedRuns) MarshalJSON() ([]byte, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return json.Marshal(v.runs)
+}
+
+// UnmarshalJSON implements [session.Value].
+func (v *startedRuns) UnmarshalJSON(data []byte) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return json.Unmarshal(data, &v.runs)
+}
+
+func hashOf(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (v *startedRuns) find(key string) (startedRun, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := slices.IndexFunc(v.runs, func(r startedRun) bool { return r.Key == key })
+	if i < 0 {
+		return startedRun{}, false
+	}
+	return v.runs[i], true
+}
+
+// put notes a run, in the place of what was noted of its key.
+func (v *startedRuns) put(r startedRun) {
+	v.remove(r.Key)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.runs = append(v.runs, r)
+	v.runs = slices.Clone(v.runs[max(0, len(v.runs)-maxStarted):])
+}
+
+func (v *startedRuns) remove(key string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return r.Key == key })
+}
+
+// settle is called when the session is opened. A run that had not told its id began if it is the pending one.
+func (v *startedRuns) settle(c *conversation) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return r.Run == "" && c.rt.Session.Pending() == nil })
+	for i := range v.runs {
+		if v.runs[i].Run == "" {
+			v.runs[i].Run = c.rt.Session.Pending().Run
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A guard decides which requests are served, before anything of their body is read.
+type guard struct {
+	s       *Server
+	token   [sha256.Size]byte
+	locked  bool // there is a token
+	hosts   []string
+	origins []string
+
+	mu    sync.Mutex
+	rates map[string]*bucket
+	swept time.Time
+}
+
+func newGuard(s *Server, c *config) *guard {
+	g := &guard{s: s, locked: c.token != "", hosts: c.hosts, origins: c.origins, rates: map[string]*bucket{}, swept: time.Now()}
+	g.token = sha256.Sum256([]byte(c.token))
+	return g
+}
+
+type principalKey struct{}
+
+const local = "local" // the only principal of a host without the function Principal
+
+func principalOf(r *http.Request) string {
+	p, _ := r.Context().Value(principalKey{}).(string)
+	return p
+}
+
+// around checks what holds for every request: for which host it is, from which page it comes, how large it is and how
+// fast it comes.
+func (g *guard) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if err := g.check(w, r); err != nil {
+			g.s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
+	if !g.knows(r.Host) {
+		return refuse(http.StatusMisdirectedRequest, "host", "the server is not reached by this name")
+	}
+	if err := g.origin(w, r); err != nil {
+		return err
+	}
+	if !g.allow("address "+address(r), 4) {
+		return tooMany()
+	}
+	if r.ContentLength > g.s.limits.Body {
+		return &http.MaxBytesError{Limit: g.s.limits.Body}
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		rc := http.NewResponseController(w)
+		_ = rc.SetReadDeadline(time.Now().Add(g.s.limits.BodyTime)) // not every ResponseWriter can
+		r.Body = http.MaxBytesReader(w, r.Body, g.s.limits.Body)
+	}
+	return nil
+}
+
+// knows reports whether a name is one by which the server is reached. Another one may be that of a page whose name
+// points to the server for a moment (DNS rebinding).
+func (g *guard) knows(host string) bool {
+	if slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+		return true
+	}
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	if slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, name) }) {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// origin checks from which page a request comes. One that a program sends says nothing of a page.
+func (g *guard) origin(w http.ResponseWriter, r *http.Request) error {
+	from := r.Header.Get("Origin")
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch {
+	case from == "" && (site == "" || site == "same-origin" || site == "none"):
+		return nil
+	case from == "":
+	case strings.EqualFold(from, "http://"+r.Host), strings.EqualFold(from, "https://"+r.Host):
+		if site == "" || site == "same-origin" {
+			return nil
+		}
+	case slices.Contains(g.origins, from):
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", from)
+		h.Set("Vary", "Origin")
+		h.Set("Access-Control-Expose-Headers", "Aycoder-Run, Aycoder-Session, Location")
+		return nil
+	}
+	return refuse(http.StatusForbidden, "origin", "a page of this origin may not use the server")
+}
+
+// admit finds out who sends a request.
+func (g *guard) admit(r *http.Request) (*http.Request, error) {
+	who, err := g.who(r)
+	if err != nil {
+		return r, err
+	}
+	if !g.allow("principal "+who, 1) {
+		return r, tooMany()
+	}
+	return r.WithContext(context.WithValue(r.Context(), principalKey{}, who)), nil
+}
+
+func (g *guard) who(r *http.Request) (string, error) {
+	unknown := refuse(http.StatusUnauthorized, "unauthorized", "the request needs a valid token: Authorization: Bearer")
+	if g.s.host.Principal != nil {
+		who, err := g.s.host.Principal(r)
+		if err != nil || who == "" {
+			g.s.logger.InfoContext(r.Context(), "request of nobody known", "path", r.URL.Path, "error", err)
+			return "", unknown
+		}
+		return who, nil
+	}
+	if !g.locked {
+		if !loopback(r) {
+			return "", unknown
+		}
+		return local, nil
+	}
+	if !g.holds(r) {
+		return "", unknown
+	}
+	return local, nil
+}
+
+// holds reports whether a request has the token. The time that it takes does not depend on the token.
+func (g *guard) holds(r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		c, err := r.Cookie(tokenCookie)
+		if err != nil {
+			return false
+		}
+		given = c.Value
+	}
+	sum := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
+}
+
+const tokenCookie = "aycoder-token"
+
+// address returns the address of the client without the port.
+func address(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+// loopback reports whether both ends of a connection are on this machine, and nothing says that a proxy has passed on the
+// request of somebody else.
+func loopback(r *http.Request) bool {
+	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
+		if r.Header.Get(h) != "" {
+			return false
+		}
+	}
+	is := func(addr string) bool {
+		ap, err := netip.ParseAddrPort(addr)
+		return err == nil && ap.Addr().Unmap().IsLoopback()
+	}
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && !is(a.String()) {
+		return false
+	}
+	return is(r.RemoteAddr)
+}
+
+// A bucket holds the requests that somebody may send at once.
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+func tooMany() *problem {
+	p := refuse(http.StatusTooManyRequests, "rate_limit", "too many requests")
+	p.after = time.Second
+	return p
+}
+
+// allow takes a request from a bucket. Each principal has one, and each address a larger one, by a factor.
+func (g *guard) allow(name string, factor float64) bool {
+	rate := float64(g.s.limits.Rate) * factor
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Sub(g.swept) > time.Minute { // full buckets say nothing
+		g.swept = now
+		for n, b := range g.rates {
+			if now.Sub(b.at) > time.Minute {
+				delete(g.rates, n)
+			}
+		}
+	}
+	b := g.rates[name]
+	if b == nil {
+		b = &bucket{left: 4 * rate, at: now}
+		g.rates[name] = b
+	}
+	b.left = min(4*rate, b.left+now.Sub(b.at).Seconds()*rate)
+	b.at = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}

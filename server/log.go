@@ -1,0 +1,213 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aycoder/aycoder"
+)
+
+// A log has the newest events of a run, for any number of readers, each with its own place. It waits for nobody: a reader
+// that is slow gets older events from the journal. So a reader costs its place, and a run costs at most about maxLog
+// bytes, or what its present turn has if that is more.
+type log struct {
+	name string
+
+	mu      sync.Mutex // guards all that follows
+	entries []entry
+	seq     int64 // of the newest entry
+	bytes   int
+	check   int // bytes at which the log is made smaller
+	dropped int64
+	base    position // of a reader that has seen all that was dropped, and all before the log
+	facts   int      // how many facts of the journal were before the log, or -1 once whole turns were dropped
+	pos     position
+	closed  bool
+	changed chan struct{} // closed with the next change
+}
+
+const maxLog = 1 << 20
+
+type entry struct {
+	seq  int64
+	pos  position // of a reader that has seen it
+	data []byte   // the event as JSON
+	ev   aycoder.Event
+
+	spare bool // it can be dropped: progress, or a part of a run inside a call
+}
+
+func (e *entry) size() int { return len(e.data) + callMark*len(e.pos.calls) + 200 }
+
+func newLog(base position, facts int) *log {
+	return &log{name: rand.Text()[:8], base: base, pos: base, facts: facts, check: maxLog, changed: make(chan struct{})}
+}
+
+// spare reports whether an event may be missing if its reader is late.
+func spare(ev aycoder.Event) bool {
+	switch ev := ev.(type) {
+	case *aycoder.ToolDelta, *aycoder.ToolProgress:
+		return true
+	case *aycoder.ChildEvent:
+		_, asked := ev.Innermost().(*aycoder.ApprovalRequested)
+		return !asked
+	}
+	return false
+}
+
+// add adds an event with its JSON form.
+func (l *log) add(ev aycoder.Event, data []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq++
+	l.pos = l.pos.after(ev)
+	e := entry{seq: l.seq, pos: l.pos, data: data, spare: spare(ev)}
+	switch ev.(type) {
+	case *aycoder.TextDelta, *aycoder.ThinkingDelta, *aycoder.TurnFinished:
+		e.ev = ev
+	}
+	l.entries = append(l.entries, e)
+	if l.bytes += e.size(); l.bytes > l.check {
+		l.shrink()
+		l.check = max(maxLog, l.bytes*5/4)
+	}
+	l.wake()
+}
+
+func (l *log) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// close says that nothing follows.
+func (l *log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.wake()
+}
+
+// shrink drops whole turns, which the journal has, then what may be missing, and at last joins texts. The mutex is held.
+func (l *log) shrink() {
+	for l.bytes > maxLog/2 {
+		end := slices.IndexFunc(l.entries, func(e entry) bool { _, ok := e.ev.(*aycoder.TurnFinished); return ok })
+		if end < 0 {
+			break
+		}
+		l.dropped, l.base, l.facts = l.entries[end].seq, l.entries[end].pos, -1
+		for _, e := range l.entries[:end+1] {
+			l.bytes -= e.size()
+		}
+		l.entries = slices.Clone(l.entries[end+1:])
+	}
+	if l.bytes > maxLog/2 {
+		l.entries = joined(slices.DeleteFunc(l.entries, func(e entry) bool { return e.spare }))
+		l.bytes = 0
+		for _, e := range l.entries {
+			l.bytes += e.size()
+		}
+	}
+}
+
+const maxJoined = 64 << 10 // bytes of a text that is joined
+
+// joined joins texts that follow each other.
+func joined(entries []entry) (out []entry) {
+	for len(entries) > 0 {
+		n := 1
+		var text strings.Builder
+		first, thinks, ok := textIn(entries[0].ev)
+		text.WriteString(first)
+		for ; ok && n < len(entries) && text.Len() < maxJoined; n++ {
+			more, t, ok := textIn(entries[n].ev)
+			if !ok || t != thinks {
+				break
+			}
+			text.WriteString(more)
+		}
+		e := entries[n-1]
+		if n > 1 {
+			e.ev = &aycoder.TextDelta{Text: text.String()}
+			if thinks {
+				e.ev = &aycoder.ThinkingDelta{Text: text.String()}
+			}
+			e.data = encode(e.ev)
+		}
+		out, entries = append(out, e), entries[n:]
+	}
+	return out
+}
+
+// textIn returns the text of an event that has nothing else.
+func textIn(ev aycoder.Event) (text string, thinks, ok bool) {
+	switch ev := ev.(type) {
+	case *aycoder.TextDelta:
+		return ev.Text, false, true
+	case *aycoder.ThinkingDelta:
+		return ev.Text, true, true
+	}
+	return "", false, false
+}
+
+// encode returns the JSON form of an event. Events always encode.
+func encode(ev aycoder.Event) []byte {
+	data, _ := json.Marshal(ev)
+	return data
+}
+
+const batch = 64 // entries that a reader gets at once
+
+// A page is what a reader gets of a log.
+type page struct {
+	entries []entry
+	// behind says that the reader misses events that are before the log: those up to base, or up to a number of facts.
+	behind  bool
+	base    position
+	facts   int
+	dropped int64
+
+	closed  bool
+	changed <-chan struct{}
+}
+
+// read returns what follows a place.
+func (l *log) read(at cursor) page {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := page{base: l.base, facts: l.facts, dropped: l.dropped, closed: l.closed, changed: l.changed}
+	if at.log != l.name || at.seq < l.dropped {
+		p.behind = true
+		return p
+	}
+	i, _ := slices.BinarySearchFunc(l.entries, at.seq+1, func(e entry, seq int64) int { return int(e.seq - seq) })
+	p.entries = slices.Clone(l.entries[i:min(len(l.entries), i+batch)])
+	if len(p.entries) > 0 {
+		p.closed = false
+		p.entries[0].trim(at.position)
+	}
+	return p
+}
+
+// trim cuts off what a reader has seen of a text that was joined since.
+func (e *entry) trim(seen position) {
+	rest := func(text string, all, had int) (string, bool) {
+		new := all - had
+		if new <= 0 || new >= len(text) {
+			return text, false
+		}
+		return text[len(text)-new:], true
+	}
+	switch ev := e.ev.(type) {
+	case *aycoder.TextDelta:
+		if text, cut := rest(ev.Text, e.pos.text, seen.text); cut && e.pos.turn == seen.turn {
+			e.data = encode(&aycoder.TextDelta{Text: text})
+		}
+	case *aycoder.ThinkingDelta:
+		if text, cut := rest(ev.Text, e.pos.think, seen.think); cut && e.pos.turn == seen.turn {
+			e.data = encode(&aycoder.ThinkingDelta{Text: text})
+		}
+	}
+}

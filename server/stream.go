@@ -1,0 +1,227 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/tmaxmax/go-sse"
+
+	"github.com/aycoder/aycoder"
+)
+
+const (
+	keepAlive = 15 * time.Second // between comments, so that proxies do not end a quiet stream
+	stalled   = 2 * time.Minute  // after which a client that reads nothing is cut off
+)
+
+// An encoding is a form of the events of a run for clients of some kind.
+type encoding interface {
+	// event encodes an event, given as its JSON form, too. It may return nothing.
+	event(ev aycoder.Event, data []byte) [][]byte
+	// end returns what comes last, once the run is over.
+	end() [][]byte
+}
+
+// A sender writes the events of a run to one client.
+type sender struct {
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	at   cursor
+	form encoding // nil for the events as they are
+	buf  bytes.Buffer
+}
+
+func newSender(w http.ResponseWriter, at cursor, form encoding) *sender {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // of a proxy that would collect the stream
+	return &sender{w: w, rc: http.NewResponseController(w), at: at, form: form}
+}
+
+// write adds an event to what is sent next.
+func (d *sender) write(ev aycoder.Event, data []byte, at cursor) error {
+	d.at = at
+	if d.form != nil {
+		if ev == nil {
+			var err error
+			if ev, err = aycoder.DecodeEvent(data); err != nil {
+				return nil // of a newer kind
+			}
+		}
+		for _, line := range d.form.event(ev, data) {
+			d.message("", line)
+		}
+		return nil
+	}
+	d.message(at.String(), data)
+	return nil
+}
+
+func (d *sender) message(id string, data []byte) {
+	m := sse.Message{}
+	if id != "" {
+		m.ID = sse.ID(id)
+	}
+	m.AppendData(string(data))
+	_, _ = m.WriteTo(&d.buf)
+}
+
+// flush sends what was written. A client that takes nothing for a while is cut off.
+func (d *sender) flush() error {
+	_ = d.rc.SetWriteDeadline(time.Now().Add(stalled)) // not every ResponseWriter can
+	if _, err := d.buf.WriteTo(d.w); err != nil {
+		return err
+	}
+	return d.rc.Flush()
+}
+
+// comment sends a line that clients ignore.
+func (d *sender) comment(text string) error {
+	m := sse.Message{}
+	m.AppendComment(text)
+	_, _ = m.WriteTo(&d.buf)
+	return d.flush()
+}
+
+// follow sends what a client misses of a run, and then what comes, until the run is over or the client is gone.
+func (s *Server) follow(ctx context.Context, d *sender, r *run) error {
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	if err := d.flush(); err != nil { // the client learns at once that it is served
+		return err
+	}
+	for {
+		p := r.log.read(d.at)
+		if p.behind {
+			if err := s.catchUp(ctx, d, r, p); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, e := range p.entries {
+			at := cursor{log: r.log.name, seq: e.seq, position: e.pos}
+			if err := d.write(nil, e.data, at); err != nil {
+				return err
+			}
+		}
+		if p.closed {
+			return s.finish(d)
+		}
+		if len(p.entries) > 0 {
+			if err := d.flush(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := wait(ctx, d, p.changed, tick.C); err != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, d *sender, changed <-chan struct{}, tick <-chan time.Time) error {
+	for {
+		select {
+		case <-changed:
+			return nil
+		case <-tick:
+			if err := d.comment("still working"); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// finish sends the end of a stream.
+func (s *Server) finish(d *sender) error {
+	if d.form != nil {
+		for _, line := range d.form.end() {
+			d.message("", line)
+		}
+	}
+	return d.flush()
+}
+
+// catchUp sends events from the journal, up to those that the log has.
+func (s *Server) catchUp(ctx context.Context, d *sender, r *run, p page) error {
+	if p.base.turn > d.at.turn || p.facts > 0 && !p.base.fresh() {
+		_, run, _ := splitRun(r.id)
+		if err := s.replay(ctx, d, r.c, run, p.base, p.facts); err != nil {
+			return err
+		}
+	}
+	if d.at.turn == p.base.turn && !d.at.fresh() && p.base.fresh() { // what it has of this turn is from another process
+		ev := &aycoder.Retrying{Discarded: true, Attempt: 1, Err: errAgain}
+		if err := d.write(ev, encode(ev), cursor{log: "-", position: p.base}); err != nil {
+			return err
+		}
+	}
+	d.at = cursor{log: r.log.name, seq: p.dropped, position: p.base}
+	return d.flush()
+}
+
+// replay sends events from the journal.
+func (s *Server) replay(ctx context.Context, d *sender, c *conversation, run string, base position, facts int) error {
+	_, err := c.replayed(ctx, run, d.at.position, base, facts, func(ev aycoder.Event) error {
+		at := cursor{log: "-", position: d.at.after(ev)}
+		if err := d.write(ev, encode(ev), at); err != nil {
+			return err
+		}
+		if d.buf.Len() > 64<<10 {
+			return d.flush()
+		}
+		return nil
+	})
+	return err
+}
+
+// past sends a run that is over and of which this process has no log.
+func (s *Server) past(ctx context.Context, d *sender, c *conversation, run string) error {
+	p, err := c.replayed(ctx, run, d.at.position, position{}, 1<<60, func(ev aycoder.Event) error {
+		return d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)})
+	})
+	if err != nil {
+		return err
+	}
+	res := p.result()
+	if err := d.write(&aycoder.RunFinished{Result: res}, ending(res, nil), d.at); err != nil {
+		return err
+	}
+	return s.finish(d)
+}
+
+// known reports whether the session has the run.
+func (c *conversation) known(run string) bool {
+	v := c.rt.Session.View()
+	for i := v.Len() - 1; i >= 0; i-- {
+		if n := v.Node(nodeID(i)); n != nil && n.Run == run {
+			return true
+		}
+	}
+	return false
+}
+
+// runStart is the first event of the stream that answers a prompt. It is not an event of the library.
+type runStart struct {
+	Type    string `json:"type"`
+	Version int    `json:"version"`
+	Run     string `json:"run"`
+	Session string `json:"session"`
+	Model   string `json:"model,omitempty"`
+}
+
+func (r *run) start() []byte {
+	x := runStart{Type: "run_start", Version: 1, Run: r.id, Session: r.c.id}
+	if namer, ok := aycoder.As[aycoder.ModelNamer](r.c.rt.Client); ok {
+		provider, model := namer.ModelName()
+		x.Model = provider + "/" + model
+	}
+	data, _ := json.Marshal(x) // texts always encode
+	return data
+}
