@@ -189,7 +189,7 @@ func (s *Server) closeLocked(c *conversation) {
 func (c *conversation) start(ctx context.Context, try, make bool) error {
 	ctx = context.WithoutCancel(ctx) // others may wait for the same session
 	open := func(id string, opts ...session.Option) error {
-		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithValue("server", &c.started))...)
+		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithValue("server", &c.started), session.WithLateCreate())...)
 		if err == nil && (rt.Session == nil || rt.Session.ID() != c.id) {
 			err = errors.Join(errNoSession, rt.Close())
 		}
@@ -203,7 +203,9 @@ func (c *conversation) start(ctx context.Context, try, make bool) error {
 		err = open(c.id)
 	}
 	if make && errors.Is(err, fs.ErrNotExist) {
-		err = open("", session.WithID(c.id))
+		if err = open("", session.WithID(c.id)); err == nil {
+			c.s.metrics.with(c.principal, func(x *figures) { x.Sessions++ })
+		}
 	}
 	if err == nil {
 		c.started.settle(c)

@@ -9,7 +9,7 @@
 //
 // POST /api/prompt starts a run and streams its events, in the JSON form that docs/events.md lists. The run belongs to its
 // session and not to the request: a client that goes away cancels nothing, and GET /api/runs/{run}/events goes on where a
-// client stopped. 
+// client stopped.
 //
 // # State
 //

@@ -87,6 +87,7 @@ func (c *conversation) begin(in aycoder.Input, r *run, key, body string) error {
 	select {
 	case <-r.begun:
 		c.last = r
+		c.s.metrics.with(c.principal, func(x *figures) { x.Messages["user"]++ })
 		return nil
 	case <-r.done:
 		if r.id != "" {

@@ -199,6 +199,16 @@ func (s *Server) operations() []route {
 		{"POST", "/api/runs/{run}/results/{call}", s.result, false},
 		{"POST", "/api/runs/{run}/steer", s.steer, false},
 		{"POST", "/api/runs/{run}/cancel", s.cancel, false},
+		{"GET", "/api/sessions", s.sessions, false},
+		{"GET", "/api/sessions/{session}", s.session1, false},
+		{"GET", "/api/sessions/{session}/tree", s.tree, false},
+		{"POST", "/api/sessions/{session}/checkout", s.checkout, false},
+		{"GET", "/api/tools", s.tools, false},
+		{"POST", "/api/tools/{tool}", s.call, false},
+		{"GET", "/api/metrics", s.figures, false},
+		{"GET", "/api/openapi.json", s.openAPI, false},
+		{"GET", "/health", s.health, true},
+		{"GET", "/ready", s.ready, true},
 	}
 }
 

@@ -1,0 +1,322 @@
+package server
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/session"
+)
+
+const maxSessions = 1000 // in a list
+
+// sessions lists the sessions of a principal, the one that was used last first.
+func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
+	all, err := session.List(r.Context(), s.host.Store(principalOf(r)), nil)
+	if err != nil {
+		return err
+	}
+	all = append([]session.Entry{}, all[:min(len(all), maxSessions)]...)
+	for i := range all {
+		all[i].Dir = "" // says where things are on the host
+	}
+	reply(w, http.StatusOK, map[string]any{"sessions": all})
+	return nil
+}
+
+// A node is a node of the tree of a session.
+type node struct {
+	ID      session.ID       `json:"id"`
+	Parent  session.ID       `json:"parent"`
+	Run     string           `json:"run,omitempty"`
+	Branch  string           `json:"branch,omitempty"`
+	At      time.Time        `json:"at,omitzero"`
+	Label   string           `json:"label,omitempty"`
+	Role    aycoder.Role     `json:"role,omitempty"`
+	Text    string           `json:"text,omitempty"`
+	Message *aycoder.Message `json:"message,omitempty"`
+	Answer  *session.Answer  `json:"answer,omitempty"`
+}
+
+// nodes describes nodes: with their whole messages, or with the beginnings of the texts.
+func nodes(v *session.View, all iter.Seq[*session.Node], id string, whole bool) []node {
+	out := []node{}
+	for n := range all {
+		if n == nil {
+			continue
+		}
+		x := node{ID: n.ID, Parent: n.Parent, Branch: n.Branch, At: n.At, Label: v.Label(n.ID)}
+		if n.Run != "" {
+			x.Run = id + "." + n.Run
+		}
+		if m := n.Message(); m != nil {
+			x.Role = m.Role
+			if whole {
+				x.Message, x.Answer = m, n.Answer
+			} else {
+				x.Text = shorten(m.Text())
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// shorten returns the beginning of a text.
+func shorten(text string) string {
+	const most = 200
+	for i := range text {
+		if i >= most {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// A conversationReply is what GET /api/sessions/{session} returns.
+type conversationReply struct {
+	ID      string        `json:"id"`
+	Title   string        `json:"title"`
+	Head    session.ID    `json:"head"`
+	Phase   session.Phase `json:"phase"`
+	Run     string        `json:"run,omitempty"` // that works, or that waits to be continued
+	Usage   aycoder.Usage `json:"usage"`
+	Cost    float64       `json:"cost"`
+	Nodes   []node        `json:"nodes"` // from the root to the head
+	Pending bool          `json:"pending"`
+}
+
+// session1 describes a session.
+func (s *Server) session1(w http.ResponseWriter, r *http.Request) error {
+	return s.inSession(r, func(c *conversation) error {
+		b := c.rt.Session
+		v := b.View()
+		x := conversationReply{ID: c.id, Title: v.Title(), Head: b.Head(), Phase: b.Phase()}
+		x.Usage, x.Cost = v.Usage()
+		x.Nodes = nodes(v, slices.Values(v.Path(x.Head)), c.id, true)
+		if p := b.Pending(); p != nil {
+			x.Run, x.Pending = c.id+"."+p.Run, true
+		}
+		s.mu.Lock()
+		if c.working != nil && c.working.id != "" {
+			x.Run = c.working.id
+		}
+		s.mu.Unlock()
+		reply(w, http.StatusOK, &x)
+		return nil
+	})
+}
+
+// tree describes all nodes of a session.
+func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
+	return s.inSession(r, func(c *conversation) error {
+		v := c.rt.Session.View()
+		all := func(yield func(*session.Node) bool) {
+			for i := range v.Len() {
+				if !yield(v.Node(nodeID(i))) {
+					return
+				}
+			}
+		}
+		reply(w, http.StatusOK, map[string]any{"head": c.rt.Session.Head(), "nodes": nodes(v, all, c.id, false)})
+		return nil
+	})
+}
+
+// A checkout is the body of POST /api/sessions/{session}/checkout.
+type checkout struct {
+	Node   session.ID `json:"node"`
+	Only   string     `json:"only,omitempty"` // "files" or "conversation"
+	DryRun bool       `json:"dry_run,omitempty"`
+}
+
+// checkout continues a conversation at another node.
+func (s *Server) checkout(w http.ResponseWriter, r *http.Request) error {
+	var in checkout
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	var opts []session.MoveOption
+	switch in.Only {
+	case "":
+	case "files":
+		opts = append(opts, session.OnlyFiles())
+	case "conversation":
+		opts = append(opts, session.OnlyConversation())
+	default:
+		return invalid(`only is "files" or "conversation"`)
+	}
+	if in.DryRun {
+		opts = append(opts, session.DryRun())
+	}
+	return s.inSession(r, func(c *conversation) error {
+		if in.Node < 0 || int(in.Node) >= c.rt.Session.View().Len() {
+			return notFound()
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		move, err := c.rt.Session.Checkout(r.Context(), in.Node, opts...)
+		if err != nil {
+			return err
+		}
+		type file struct {
+			Path   string             `json:"path"`
+			Action session.FileAction `json:"action"`
+			Reason string             `json:"reason,omitempty"`
+		}
+		files := []file{}
+		for _, f := range move.Files {
+			files = append(files, file{f.Path, f.Action, f.Reason})
+		}
+		reply(w, http.StatusOK, map[string]any{"from": move.From, "to": move.To, "files": files})
+		return nil
+	})
+}
+
+// inSession calls f with the session in the path.
+func (s *Server) inSession(r *http.Request, f func(*conversation) error) error {
+	c, err := s.open(r.Context(), principalOf(r), r.PathValue("session"), "")
+	if err != nil {
+		return err
+	}
+	defer s.release(c)
+	return f(c)
+}
+
+// A toolReply describes a tool.
+type toolReply struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+	Reads       bool            `json:"read_only"`
+}
+
+// tools lists the tools of a session.
+func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.open(r.Context(), principalOf(r), r.URL.Query().Get("session"), toolsKey)
+	if err != nil {
+		return err
+	}
+	defer s.release(c)
+	out := []toolReply{}
+	for _, t := range c.rt.Tools {
+		sp := t.Spec()
+		out = append(out, toolReply{sp.Name, sp.Description, sp.Schema, sp.Effect == aycoder.EffectReadOnly})
+	}
+	reply(w, http.StatusOK, map[string]any{"tools": out})
+	return nil
+}
+
+// toolsKey makes the session of calls that name none. It is a key that no request can send.
+const toolsKey = "\x00tools"
+
+// A toolCall is the body of POST /api/tools/{tool}.
+type toolCall struct {
+	Session string          `json:"session,omitempty"`
+	Args    json.RawMessage `json:"args"`
+}
+
+// call makes a call of a tool as a run of one call, and streams its events.
+func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
+	var in toolCall
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	c, err := s.open(r.Context(), principalOf(r), in.Session, toolsKey)
+	if err != nil {
+		return err
+	}
+	defer s.release(c)
+	name := r.PathValue("tool")
+	if !slices.ContainsFunc(c.rt.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name }) {
+		return notFound()
+	}
+	x, err := c.begunCall(name, in.Args)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Aycoder-Run", x.id)
+	w.Header().Set("Location", "/api/runs/"+x.id+"/events")
+	if accepts(r, "application/json") {
+		reply(w, http.StatusAccepted, map[string]string{"run": x.id, "session": c.id})
+		return nil
+	}
+	_ = s.follow(r.Context(), newSender(w, cursor{}, nil), x) // the client is gone
+	return nil
+}
+
+const maxCalls = 32 // that are over, of which clients can still read the events
+
+// begunCall begins a call of a tool. Calls and runs of a session do not overlap.
+func (c *conversation) begunCall(tool string, args json.RawMessage) (*run, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last != nil && c.last.working() || slices.ContainsFunc(c.calls, (*run).working) {
+		return nil, refuse(http.StatusConflict, "busy", "a run works in this session")
+	}
+	x := c.newRun(position{}, 0)
+	x.id = c.id + ".call-" + x.log.name
+	close(x.begun)
+	if err := c.work(x, func(ctx context.Context) iter.Seq2[aycoder.Event, error] { return c.rt.Call(ctx, tool, args) }, &aycoder.Result{}); err != nil {
+		return nil, err
+	}
+	c.calls = append(c.calls[max(0, len(c.calls)-maxCalls+1):], x)
+	return x, nil
+}
+
+// figures returns the metrics of a principal.
+func (s *Server) figures(w http.ResponseWriter, r *http.Request) error {
+	var out figures
+	s.metrics.with(principalOf(r), func(x *figures) {
+		data, err := json.Marshal(x)
+		if err == nil {
+			err = json.Unmarshal(data, &out) // a copy
+		}
+		_ = err // numbers always encode
+	})
+	reply(w, http.StatusOK, &out)
+	return nil
+}
+
+// health says that the server is alive.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	reply(w, http.StatusOK, map[string]string{"status": "ok"})
+	return nil
+}
+
+// ready says whether the server takes prompts: it does not end, and the journals of the open sessions can be written.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return drains()
+	}
+	for _, c := range s.table {
+		select {
+		case <-c.ready:
+		default:
+			continue // it is being opened
+		}
+		if c.rt != nil && c.gone == nil && c.rt.Session.Err() != nil {
+			return refuse(http.StatusServiceUnavailable, "journal", "the journal of a session cannot be written")
+		}
+	}
+	reply(w, http.StatusOK, map[string]string{"status": "ready"})
+	return nil
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(openAPI)))
+	_, _ = w.Write(openAPI) // the client is gone
+	return nil
+}

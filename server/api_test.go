@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+func TestSessions(t *testing.T) {
+	s := newSite(t, script.New(script.Say("One."), script.Say("Two."))).start()
+	var list struct{ Sessions []struct{ ID, Prompt string } }
+	s.get(200, &list, "GET", "/api/sessions", nil)
+	require.Empty(t, list.Sessions)
+	_, res := s.ask(prompt("first"))
+	id := res.Header.Get("Aycoder-Session")
+	s.ask(map[string]any{"prompt": "second", "session": id})
+	s.get(200, &list, "GET", "/api/sessions", nil)
+	require.Len(t, list.Sessions, 1)
+	require.Equal(t, "first", list.Sessions[0].Prompt)
+
+	type node struct {
+		ID, Parent int
+		Text, Run  string
+		Message    *aycoder.Message
+	}
+	var got struct {
+		Head  int
+		Nodes []node
+	}
+	texts := func() (out []string) {
+		s.get(200, &got, "GET", "/api/sessions/"+id, nil)
+		for _, n := range got.Nodes {
+			if n.Message != nil {
+				out = append(out, n.Message.Text())
+			}
+		}
+		return out
+	}
+	require.Equal(t, []string{"first", "One.", "second", "Two."}, texts())
+	require.Equal(t, runOf(res), got.Nodes[2].Run)
+	s.get(200, nil, "POST", "/api/sessions/"+id+"/checkout", map[string]any{"node": got.Nodes[2].ID})
+	require.Equal(t, []string{"first", "One."}, texts())
+	s.get(200, &got, "GET", "/api/sessions/"+id+"/tree", nil)
+	require.Len(t, got.Nodes, 5)
+	require.Equal(t, "second", got.Nodes[3].Text)
+	s.refused(404, "not_found", "POST", "/api/sessions/"+id+"/checkout", map[string]any{"node": 77})
+	s.refused(404, "not_found", "GET", "/api/sessions/none", nil)
+}
+
+// A call of a tool is asked about like one of a model, and is counted.
+func TestTools(t *testing.T) {
+	s := newSite(t, script.New()).start()
+	var list struct{ Tools []struct{ Name string } }
+	s.get(200, &list, "GET", "/api/tools", nil)
+	require.NotEmpty(t, list.Tools)
+	s.refused(404, "not_found", "POST", "/api/tools/none", map[string]any{"args": map[string]any{}})
+
+	read := s.read(s.do("POST", "/api/tools/read_file", map[string]any{"args": map[string]any{"path": "a.txt"}}))
+	require.Contains(t, read.until("tool_end").data, "two")
+	read.rest()
+
+	edit := map[string]any{"args": map[string]any{"path": "a.txt", "old_string": "two", "new_string": "three"}}
+	res := s.do("POST", "/api/tools/edit_file", edit)
+	r := s.read(res)
+	q := r.until("approval_request").ev.(*aycoder.ApprovalRequested).Request
+	s.refused(409, "busy", "POST", "/api/tools/edit_file", edit)
+	s.get(204, nil, "POST", "/api/runs/"+runOf(res)+"/approvals/"+q.CallID, map[string]any{"decision": "allow", "digest": q.Digest})
+	require.Contains(t, r.until("tool_end").data, "a.txt")
+	rest := r.rest()
+	require.Equal(t, "run_end", rest[len(rest)-1].kind)
+	data, err := os.ReadFile(filepath.Join(s.dir, "a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "one\nthree\n", string(data))
+
+	var figures struct {
+		Calls []struct {
+			Tool, Status string
+			Count        int
+		} `json:"aycoder_tool_calls_total"`
+	}
+	s.get(200, &figures, "GET", "/api/metrics", nil)
+	require.Len(t, figures.Calls, 2)
+	s.get(200, nil, "GET", "/health", nil)
+	s.get(200, nil, "GET", "/ready", nil)
+	require.NoError(t, s.srv.Shutdown(t.Context()))
+	s.get(200, nil, "GET", "/health", nil)
+	s.refused(503, "draining", "GET", "/ready", nil)
+}
