@@ -224,6 +224,11 @@ type toolCall struct {
 
 // call makes a call of a tool as a run of one call, and streams its events.
 func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
+	leave, err := s.stream(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var in toolCall
 	if err := decode(r, &in); err != nil {
 		return err

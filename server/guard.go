@@ -53,6 +53,12 @@ func (g *guard) around(next http.Handler) http.Handler {
 			g.s.fail(w, r, err)
 			return
 		}
+		if r.Method == http.MethodOptions && h.Get("Access-Control-Allow-Origin") != "" { // a page asks before it sends
+			h.Set("Access-Control-Allow-Methods", "GET, POST")
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

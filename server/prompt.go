@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -27,6 +28,9 @@ func decode(r *http.Request, into any) error {
 			return invalid("the body has more than one JSON value")
 		}
 		return nil
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return refuse(http.StatusRequestTimeout, "slow_body", "the body has not come in time")
 	}
 	if asA[*http.MaxBytesError](err) {
 		return err
@@ -64,6 +68,11 @@ const maxKey = 256 // bytes of an Idempotency-Key
 
 // prompt starts a run, or joins the one that the same Idempotency-Key has started, and streams its events.
 func (s *Server) prompt(w http.ResponseWriter, r *http.Request) error {
+	leave, err := s.stream(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var req promptRequest
 	if err := decode(r, &req); err != nil {
 		return err
@@ -189,6 +198,11 @@ func (s *Server) lookUp(r *http.Request) (*conversation, *run, error) {
 
 // events streams the events of a run from where a client stopped.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+	leave, err := s.stream(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	at, err := parseCursor(r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -217,12 +219,25 @@ func (s *Server) routes() http.Handler {
 	for _, x := range s.operations() {
 		mux.Handle(x.method+" "+x.path, s.serve(x))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, s.missing(r)) })
-	return mux
+	methods := map[string][]string{}
+	for _, x := range s.operations() {
+		methods[x.path] = append(methods[x.path], x.method)
+	}
+	for path, allowed := range methods {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			s.fail(w, r, refuse(http.StatusMethodNotAllowed, "method", "the operation has another method"))
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, notFound()) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path.Clean(r.URL.Path) { // the mux would redirect
+			s.fail(w, r, notFound())
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
-
-// missing says why no operation has served a request.
-func (s *Server) missing(r *http.Request) error { return notFound() }
 
 // serve makes a handler of an operation.
 func (s *Server) serve(x route) http.Handler {

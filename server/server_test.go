@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tmaxmax/go-sse"
@@ -51,17 +57,18 @@ func (s *site) stores(principal string) session.Store {
 // start starts the server. The end of the test ends it.
 func (s *site) start() *site {
 	host := s.host
-	host.Store = s.stores
-	host.Open = func(ctx context.Context, principal, id string, opts ...session.Option) (*harness.Runtime, error) {
-		all := append([]harness.Option{harness.WithClient(s.model), harness.WithStore(s.stores(principal), id, opts...)}, s.more...)
-		return harness.New(ctx, s.dir, all...)
-	}
+	host.Store, host.Open = s.stores, s.openRuntime
 	var err error
 	s.srv, err = server.New(host, s.opts...)
 	require.NoError(s.t, err)
 	s.http = httptest.NewServer(s.srv)
 	s.t.Cleanup(s.end)
 	return s
+}
+
+func (s *site) openRuntime(ctx context.Context, principal, id string, opts ...session.Option) (*harness.Runtime, error) {
+	all := append([]harness.Option{harness.WithClient(s.model), harness.WithStore(s.stores(principal), id, opts...)}, s.more...)
+	return harness.New(ctx, s.dir, all...)
 }
 
 func (s *site) end() {
@@ -246,7 +253,31 @@ func story(events []event) (out []string) {
 		}
 	}
 	flush()
-	return out
+	return sorted(out)
+}
+
+// sorted brings the lines of calls that worked at the same time into one order.
+func sorted(lines []string) []string {
+	about := func(line string) (call string, end bool) {
+		f := strings.Fields(line)
+		return f[1], f[0] == "tool_end"
+	}
+	for i := 0; i < len(lines); i++ {
+		n := i
+		for n < len(lines) && strings.HasPrefix(lines[n], "tool_") {
+			n++
+		}
+		slices.SortStableFunc(lines[i:n], func(a, b string) int {
+			x, xEnd := about(a)
+			y, yEnd := about(b)
+			if c := strings.Compare(x, y); c != 0 {
+				return c
+			}
+			return strings.Compare(fmt.Sprint(xEnd), fmt.Sprint(yEnd))
+		})
+		i = max(i, n)
+	}
+	return lines
 }
 
 func prompt(text string) map[string]any { return map[string]any{"prompt": text} }
@@ -287,3 +318,53 @@ func cutWord(line string) string {
 	word, _, _ := strings.Cut(line, " ")
 	return word
 }
+
+func (s *site) file(name string) string {
+	s.t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.dir, name))
+	require.NoError(s.t, err)
+	return string(data)
+}
+
+// nap lets a second of a bubble pass.
+func nap(testing.TB) { time.Sleep(time.Second) }
+
+func withLocalAddr(r *http.Request, addr string) context.Context {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return r.Context()
+	}
+	return context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(net.TCPAddrFromAddrPort(ap)))
+}
+
+// waitLong lets an hour of a bubble pass.
+func waitLong() { time.Sleep(time.Hour) }
+
+// pipes is a listener whose connections are in memory, so that it works in a bubble.
+type pipes struct {
+	made   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial() net.Conn {
+	a, b := net.Pipe()
+	p.made <- b
+	return a
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.made:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }

@@ -39,7 +39,9 @@ func newSender(w http.ResponseWriter, at cursor, form encoding) *sender {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of a proxy that would collect the stream
-	return &sender{w: w, rc: http.NewResponseController(w), at: at, form: form}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{}) // that of the body would end the stream
+	return &sender{w: w, rc: rc, at: at, form: form}
 }
 
 // write adds an event to what is sent next.
@@ -85,6 +87,26 @@ func (d *sender) comment(text string) error {
 	m.AppendComment(text)
 	_, _ = m.WriteTo(&d.buf)
 	return d.flush()
+}
+
+// stream counts a stream of a principal. The caller must call the function that it returns.
+func (s *Server) stream(r *http.Request) (func(), error) {
+	who := principalOf(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[who] >= s.limits.Streams {
+		p := tooMany()
+		p.Detail = "too many streams at the same time"
+		return nil, p
+	}
+	s.streams[who]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.streams[who]--; s.streams[who] == 0 {
+			delete(s.streams, who)
+		}
+	}, nil
 }
 
 // follow sends what a client misses of a run, and then what comes, until the run is over or the client is gone.
