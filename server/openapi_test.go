@@ -138,6 +138,7 @@ func TestOpenAPIHasTheAnswers(t *testing.T) {
 		ask("POST", "/api/runs/{run}/approvals/{call}", `{"decision":"allow","digest":"x"}`)
 		ask("POST", "/api/runs/{run}/results/{call}", `{"text":"allow","digest":"x"}`)
 		ask("POST", "/api/runs/{run}/steer", `{"text":"x"}`)
+		ask("POST", "/v1/chat/completions", `{"messages":[]}`)
 		ask("POST", "/api/runs/{run}/cancel", "")
 		require.NoError(t, s.Close())
 		ask("GET", "/ready", "")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -104,13 +105,18 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.logger.WarnContext(r.Context(), "request failed", "path", r.URL.Path, "kind", p.Kind, "error", err)
 	}
 	h := w.Header()
+	body, _ := json.Marshal(p) // texts always encode
 	h.Set("Content-Type", "application/problem+json")
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		body = chatError(p)
+		h.Set("Content-Type", "application/json")
+	}
 	h.Set("Cache-Control", "no-store")
 	if p.after > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(p.after.Seconds())+1))
 	}
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p)
+	_, _ = w.Write(body) // the client is gone
 }
 
 // reply answers with a JSON value.

@@ -16,12 +16,19 @@ import (
 func nodeID(i int) session.ID { return session.ID(i) }
 
 // decode reads the body of a request. Unknown keys are mistakes.
-func decode(r *http.Request, into any) error {
+func decode(r *http.Request, into any) error { return decodeAs(r, into, true) }
+
+// decodeLoosely reads a body in a form of others, which may have keys that the server does not know.
+func decodeLoosely(r *http.Request, into any) error { return decodeAs(r, into, false) }
+
+func decodeAs(r *http.Request, into any, strict bool) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "media_type", "the body must be application/json")
 	}
 	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
+	if strict {
+		d.DisallowUnknownFields()
+	}
 	err := d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {

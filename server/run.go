@@ -23,6 +23,8 @@ type run struct {
 	begun chan struct{} // closed when the run has its id
 	done  chan struct{} // closed when it is over
 
+	unattended bool // nobody can answer, so questions are denied
+
 	mu    sync.Mutex
 	asks  map[string]*aycoder.Approval // by the digest of the question and the id of the call
 	calls map[string]*aycoder.OpenCall
@@ -163,6 +165,10 @@ func (r *run) take(ev aycoder.Event) {
 	}
 	switch q := inner.(type) {
 	case *aycoder.ApprovalRequested:
+		if r.unattended {
+			q.Deny("nobody can be asked here")
+			break
+		}
 		a := q.Detach()
 		r.mu.Lock()
 		r.asks[q.Request.CallID+" "+q.Request.Digest] = a
@@ -172,6 +178,10 @@ func (r *run) take(ev aycoder.Event) {
 			a.Leave()
 		}
 	case *aycoder.CallRequested:
+		if r.unattended {
+			_ = q.Answer(aycoder.ErrorResult("nobody can be asked here"))
+			break
+		}
 		o := q.Detach()
 		r.mu.Lock()
 		r.calls[q.Request.CallID+" "+q.Request.Digest] = o

@@ -209,6 +209,8 @@ func (s *Server) operations() []route {
 		{"POST", "/api/tools/{tool}", s.call, false},
 		{"GET", "/api/metrics", s.figures, false},
 		{"GET", "/api/openapi.json", s.openAPI, false},
+		{"POST", "/v1/chat/completions", s.chat, false},
+		{"GET", "/v1/models", s.models, false},
 		{"GET", "/health", s.health, true},
 		{"GET", "/ready", s.ready, true},
 	}

@@ -40,7 +40,6 @@ func newSender(w http.ResponseWriter, at cursor, form encoding) *sender {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of a proxy that would collect the stream
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Time{}) // that of the body would end the stream
 	return &sender{w: w, rc: rc, at: at, form: form}
 }
 
