@@ -36,7 +36,8 @@ type site struct {
 	model aycoder.ModelClient
 	more  []harness.Option
 	opts  []server.Option
-	host  server.Host // its functions replace those of the site
+	open  func([]harness.Option) []harness.Option // adds options to a runtime, unless it is nil
+	host  server.Host                             // its functions replace those of the site
 
 	srv  *server.Server
 	http *httptest.Server
@@ -68,6 +69,9 @@ func (s *site) start() *site {
 
 func (s *site) openRuntime(ctx context.Context, principal, id string, opts ...session.Option) (*harness.Runtime, error) {
 	all := append([]harness.Option{harness.WithClient(s.model), harness.WithStore(s.stores(principal), id, opts...)}, s.more...)
+	if s.open != nil {
+		all = s.open(all[1:])
+	}
 	return harness.New(ctx, s.dir, all...)
 }
 

@@ -1,0 +1,110 @@
+package server_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/server"
+)
+
+// streamsEnv is the number of streams of TestManyStreams.
+const streamsEnv = "AYCODER_STREAMS"
+
+// Many clients read runs at the same time: slowly, breaking off, and coming again with the id of the last event that they
+// have. Each puts together what one has that was not disturbed.
+func TestManyStreams(t *testing.T) {
+	streams, runs := 24, 6
+	if n, err := strconv.Atoi(os.Getenv(streamsEnv)); err == nil {
+		streams, runs = n, n/8
+	}
+	text := strings.Repeat("All work and no play. ", 400)
+	s := newSite(t, nil, server.WithLimits(server.Limits{Rate: 1 << 20, Sessions: runs + 1, Streams: 2*streams + runs}))
+	model := func() aycoder.ModelClient {
+		return script.New(
+			script.Reply(script.Think("Hm."), script.Say(text), script.Call("read_file", `{"path":"a.txt"}`)),
+			script.Reply(script.Say(text), script.Call("list_files", `{}`), script.Call("read_file", `{"path":"none"}`)),
+			script.Say(text),
+		).With(script.WithChunk(20))
+	}
+	s.open = func(opts []harness.Option) []harness.Option { return append(opts, harness.WithClient(model())) }
+	s.start()
+	before := runtime.NumGoroutine()
+	type started struct {
+		id   string
+		want []string
+	}
+	all := make([]started, runs)
+	var wg, undisturbed sync.WaitGroup
+	for i := range all {
+		res := s.do("POST", "/api/prompt", prompt(fmt.Sprint("go ", i)))
+		all[i].id = runOf(res)
+		undisturbed.Go(func() { all[i].want = story(s.read(res).rest()) })
+	}
+	got := make([][]string, streams)
+	for i := range got {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 7))
+			var seen []event
+			for after := ""; ; {
+				r := s.read(s.do("GET", "/api/runs/"+all[i%runs].id+"/events", nil, "Last-Event-ID", after))
+				left := rng.IntN(40) == 0 // reads to the end
+				for n := rng.IntN(30); n > 0 || left; n-- {
+					e, ok := r.one()
+					if !ok {
+						break
+					}
+					seen, after = append(seen, e), e.id
+					if rng.IntN(8) == 0 {
+						runtime.Gosched()
+					}
+				}
+				r.close()
+				if len(seen) > 0 && seen[len(seen)-1].kind == "run_end" {
+					got[i] = story(seen)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	undisturbed.Wait()
+	for i, g := range got {
+		require.Equal(t, all[i%runs].want, g, i)
+		require.NotEmpty(t, g)
+	}
+	t.Logf("%d streams of %d runs, %d goroutines before, %d after", streams, runs, before, runtime.NumGoroutine())
+}
+
+// BenchmarkFirstEvent compares the time to the first text of a run over HTTP with that of the same run in the process.
+func BenchmarkFirstEvent(b *testing.B) {
+	s := newSite(b, script.New(script.Say("Hi.")).With(script.WithLoop(true)), server.WithLimits(server.Limits{Rate: 1 << 20}))
+	s.start()
+	b.Run("http", func(b *testing.B) {
+		for b.Loop() {
+			r := s.read(s.do("POST", "/api/prompt", prompt("go")))
+			r.until("text_delta")
+			r.rest()
+		}
+	})
+	b.Run("process", func(b *testing.B) {
+		for b.Loop() {
+			rt, err := s.openRuntime(b.Context(), "other", "")
+			require.NoError(b, err)
+			for _, err := range rt.Run(b.Context(), aycoder.Input{Prompt: "go"}) {
+				require.NoError(b, err)
+			}
+			require.NoError(b, rt.Close())
+		}
+	})
+}
