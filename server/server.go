@@ -231,6 +231,7 @@ func (s *Server) routes() http.Handler {
 			s.fail(w, r, refuse(http.StatusMethodNotAllowed, "method", "the operation has another method"))
 		})
 	}
+	s.pages(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, notFound()) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != path.Clean(r.URL.Path) { // the mux would redirect

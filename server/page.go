@@ -1,0 +1,46 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"net/http"
+)
+
+//go:embed page
+var pageFiles embed.FS
+
+// contentPolicy lets the page load only its own files, and nothing show it in a frame.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// pages adds the page. Its files say nothing, so they need no token.
+func (s *Server) pages(mux *http.ServeMux) {
+	for path, file := range map[string]string{"/{$}": "page/index.html", "/page/app.js": "page/app.js", "/page/style.css": "page/style.css"} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			h := w.Header()
+			h.Set("Content-Security-Policy", contentPolicy)
+			h.Set("Cache-Control", "no-cache")
+			http.ServeFileFS(w, r, pageFiles, file)
+		})
+	}
+	mux.Handle("POST /login", s.serve(route{serve: s.login, open: true}))
+}
+
+// login gives the page its token in a cookie, which its scripts cannot read and other sites cannot send. So the token is
+// in no address, and in no log of one.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Token string `json:"token"`
+	}
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(in.Token))
+	if !s.guard.locked || s.host.Principal != nil || subtle.ConstantTimeCompare(sum[:], s.guard.token[:]) != 1 {
+		return refuse(http.StatusUnauthorized, "unauthorized", "the token is not valid")
+	}
+	http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: in.Token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
