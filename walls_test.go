@@ -93,7 +93,7 @@ var walls = []wall{
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	// The command line is a host like any other: it can use nothing that others cannot.
 	{"internal/cli", []string{"internal/cli",
-		".", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "journal", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
+		".", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "server", "journal", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
 	}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"internal/cli/tty", nil, []string{"golang.org/x/term", "golang.org/x/sys", "github.com/mattn/go-runewidth"}},
 	{"internal/cli/ttytest", nil, []string{"golang.org/x/term", "golang.org/x/sys"}},
@@ -101,7 +101,7 @@ var walls = []wall{
 	{"internal/cli/paint", []string{"codegraph", "diff", "internal/cli/tty"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/aycoder", []string{"internal/cli"}, nil},
-	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "journal", "session", "snapshot", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "server", "journal", "session", "snapshot", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 

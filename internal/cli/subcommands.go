@@ -58,6 +58,9 @@ func (a *app) subcommands() []subcommand {
 			{"schema", "", "a JSON Schema of the files, for editors"},
 		}, nil, configCommand, false},
 		{"doctor", "checks what the program needs", nil, []switchOf{{"online", "ask the provider, too"}}, doctor, false},
+		{"serve", "serves the sessions of this directory over HTTP, with a page", []action{
+			{"start", "[address [name...]]", "listens on the address (" + serveAddress + "), for requests to these names"},
+		}, nil, serve, false},
 		{"plugin", "plugins: install, trust, update, remove", pluginActions(), nil, plugins, false},
 		{"completion", "prints a completion for a shell", []action{
 			{"bash", "", "source <(aycoder completion bash)"},
