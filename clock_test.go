@@ -41,6 +41,8 @@ var unclocked = map[string]string{
 	"fetch_test.go hang":                              bubbled,
 	"find_test.go nap":                                bubbled,
 	"jobs_test.go starter":                            bubbled,
+	"server_test.go nap":                              bubbled,
+	"server_test.go waitLong":                         bubbled,
 	"phase_test.go slow":                              bubbled,
 	"phase_test.go begin":                             bubbled,
 	"phase_test.go Stream":                            bubbled,

@@ -87,7 +87,7 @@ func TestOpenAPIHasTheBodies(t *testing.T) {
 	}
 }
 
-// What the operations answer is as the document says.
+// The operations answer as the document says.
 func TestOpenAPIHasTheAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := described(t)
