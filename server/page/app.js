@@ -112,7 +112,7 @@ function markdown(text) {
 
 // A diff: the sign at the beginning of a line tells what the color tells.
 function diff(text) {
-	const kind = (line) => (line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "same");
+	const kind = (line) => (/^(\+\+\+|---) /.test(line) ? "same" : line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "same");
 	return el("pre", { tabindex: "0", "aria-label": "Change" }, ...text.split("\n").map((line) => el("span", { class: kind(line) }, line)));
 }
 
@@ -288,6 +288,7 @@ const send = report(async () => {
 	location.hash = session;
 	put(el("div", { class: "user" }, words));
 	talk.turn = [];
+	list();
 	follow(started.run);
 });
 
