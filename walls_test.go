@@ -67,7 +67,7 @@ var walls = []wall{
 	{"retrieval", []string{".", "codegraph", "internal"}, nil},
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
 	{"harness/linked", []string{".", "codegraph", "harness", "providers", "tools"}, nil},
-	{"server", []string{".", "harness", "session", "internal"}, []string{"github.com/tmaxmax/go-sse"}},
+	{"server", []string{".", "harness", "journal", "session", "snapshot", "internal"}, []string{"github.com/tmaxmax/go-sse"}},
 	{"harness", []string{
 		".", "background", "budget", "catalog", "compaction", "config", "egress", "harness", "journal", "memory", "middleware", "policy", "session", "snapshot", "tools",
 		"workspace", "internal",

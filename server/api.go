@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/snapshot"
 )
 
 const maxSessions = 1000 // in a list
@@ -22,7 +24,7 @@ func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all = append([]session.Entry{}, all[:min(len(all), maxSessions)]...)
+	all = append([]journal.Entry{}, all[:min(len(all), maxSessions)]...)
 	for i := range all {
 		all[i].Dir = "" // says where things are on the host
 	}
@@ -166,9 +168,9 @@ func (s *Server) checkout(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		type file struct {
-			Path   string             `json:"path"`
-			Action session.FileAction `json:"action"`
-			Reason string             `json:"reason,omitempty"`
+			Path   string          `json:"path"`
+			Action snapshot.Action `json:"action"`
+			Reason string          `json:"reason,omitempty"`
 		}
 		files := []file{}
 		for _, f := range move.Files {

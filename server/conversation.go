@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -24,7 +25,7 @@ type conversation struct {
 	s         *Server
 	principal string
 	id        string
-	store     session.Store
+	store     journal.Store
 	started   startedRuns
 
 	ready chan struct{} // closed when rt or err is set
@@ -57,7 +58,7 @@ func (s *Server) open(ctx context.Context, principal, id, key string) (*conversa
 	try, make := true, id == ""
 	switch {
 	case id != "":
-		if session.CheckID(id) != nil {
+		if journal.CheckID(id) != nil {
 			return nil, notFound()
 		}
 	case key != "":

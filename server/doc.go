@@ -1,7 +1,7 @@
 // Package server shows sessions to programs and browsers over HTTP. A [Server] is an [http.Handler] that a host mounts:
 //
 //	srv, err := server.New(server.Host{
-//		Store: func(principal string) session.Store { return stores[principal] },
+//		Store: func(principal string) journal.Store { return stores[principal] },
 //		Open: func(ctx context.Context, principal, id string, opts ...session.Option) (*harness.Runtime, error) {
 //			return harness.New(ctx, dir, harness.WithClient(model), harness.WithStore(stores[principal], id, opts...))
 //		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/server"
 	"github.com/aycoder/aycoder/session"
@@ -24,9 +25,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	store := session.Memory()
+	store := journal.Memory()
 	srv, err := server.New(server.Host{
-		Store: func(string) session.Store { return store },
+		Store: func(string) journal.Store { return store },
 		Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
 			model := script.New(script.Say("Use a map."))
 			return harness.New(ctx, dir, harness.WithClient(model), harness.WithStore(store, id, opts...))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -55,7 +56,7 @@ func problemOf(err error) *problem {
 		return p
 	}
 	switch {
-	case asA[*session.CommandError](err), asA[*session.BusyError](err):
+	case asA[*session.CommandError](err), asA[*journal.BusyError](err):
 		return is(http.StatusConflict, "busy")
 	case errors.Is(err, aycoder.ErrDecided):
 		return is(http.StatusConflict, "decided")
@@ -87,7 +88,7 @@ func problemOf(err error) *problem {
 		return is(http.StatusUnprocessableEntity, "limit")
 	case errors.Is(err, context.Canceled):
 		return refuse(http.StatusConflict, "cancelled", "the run was cancelled")
-	case asA[*session.JournalError](err):
+	case asA[*journal.OpError](err):
 		return refuse(http.StatusInternalServerError, "journal", "the session cannot be read or written")
 	}
 	return refuse(http.StatusInternalServerError, "internal", "the log of the server says more")

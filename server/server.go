@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -24,7 +25,7 @@ type Host struct {
 	// or, without a token, whoever reaches the server on the loopback interface.
 	Principal func(r *http.Request) (string, error)
 	// Store returns the store of the sessions of a principal. Two principals must not share one.
-	Store func(principal string) session.Store
+	Store func(principal string) journal.Store
 	// Open opens the runtime of a session of a principal, or makes a new session if id is "". The session must be in the
 	// store of the principal, and the options among its own: pass them to [harness.WithStore]. If there is no such session,
 	// errors.Is(err, [fs.ErrNotExist]) is true. The server closes the runtime.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/server"
 	"github.com/aycoder/aycoder/session"
 )
@@ -49,8 +50,8 @@ func newSite(t testing.TB, model aycoder.ModelClient, opts ...server.Option) *si
 	return s
 }
 
-func (s *site) stores(principal string) session.Store {
-	st, err := session.Dir(filepath.Join(s.store, principal))
+func (s *site) stores(principal string) journal.Store {
+	st, err := journal.Dir(filepath.Join(s.store, principal))
 	require.NoError(s.t, err)
 	return st
 }

@@ -17,14 +17,15 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 )
 
 // served makes a server whose sessions are in memory.
 func served(t *testing.T, model aycoder.ModelClient, opts ...Option) *Server {
-	store, dir := session.Memory(), t.TempDir()
+	store, dir := journal.Memory(), t.TempDir()
 	s, err := New(Host{
-		Store: func(string) session.Store { return store },
+		Store: func(string) journal.Store { return store },
 		Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
 			return harness.New(ctx, dir, harness.WithClient(model), harness.WithStore(store, id, opts...))
 		},

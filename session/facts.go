@@ -7,25 +7,26 @@ import (
 	"iter"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // Facts yields the facts that a session holds of a run, in their order, which a program can show to somebody who
 // missed its events. Run of each record is the id of the run, and State is empty. There are none for a run that the
 // session does not know, of which only whole messages were recorded, or that was over before [Session.Trim]. Facts
 // that cannot be read are left out. Another error ends the sequence, and is its last element.
-func Facts(ctx context.Context, store Store, id, run string) iter.Seq2[*aycoder.FactRecord, error] {
+func Facts(ctx context.Context, store journal.Store, id, run string) iter.Seq2[*aycoder.FactRecord, error] {
 	return func(yield func(*aycoder.FactRecord, error) bool) {
-		s := &Session{id: id}
-		var err error
-		if s.journal, err = store.Open(ctx, id, false); err != nil {
+		j, err := store.Open(ctx, id, false)
+		if err != nil {
 			yield(nil, err)
 			return
 		}
-		defer s.journal.Close()
+		defer j.Close()
+		s := &Session{id: id, journal: &depot{id: id, journal: j}}
 		number := ""
 		for rec, err := range s.records(ctx) {
 			if err != nil {
-				if _, damaged := err.(*DamageError); damaged {
+				if _, damaged := err.(*journal.DamageError); damaged {
 					continue
 				}
 				yield(nil, err)
@@ -36,10 +37,10 @@ func Facts(ctx context.Context, store Store, id, run string) iter.Seq2[*aycoder.
 				Name   string          `json:"name"`
 				Run    json.RawMessage `json:"run"` // of a fact
 			}
-			if json.Unmarshal(rec.line, &head) != nil {
+			if json.Unmarshal(rec.Line, &head) != nil {
 				continue
 			}
-			if bytes.HasPrefix(rec.line, []byte(`{"t":`)) {
+			if bytes.HasPrefix(rec.Line, []byte(`{"t":`)) {
 				if head.Number > 0 && head.Name == run {
 					number = `"` + runRef(head.Number) + `"`
 				}
@@ -49,7 +50,7 @@ func Facts(ctx context.Context, store Store, id, run string) iter.Seq2[*aycoder.
 				continue
 			}
 			var f aycoder.FactRecord
-			if json.Unmarshal(rec.line, &f) != nil {
+			if json.Unmarshal(rec.Line, &f) != nil {
 				continue
 			}
 			if f.Run = run; !yield(&f, nil) {

@@ -121,7 +121,7 @@ func WithClock(clock aycoder.Clock) Option {
 // error is one for which errors.Is(err, [fs.ErrExist]) is true. [Open] ignores it. Default: a random id.
 func WithID(id string) Option {
 	return func(c *config) error {
-		if err := CheckID(id); err != nil {
+		if err := journal.CheckID(id); err != nil {
 			return &aycoder.ConfigError{Option: "WithID", Err: err}
 		}
 		c.id = id

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/server"
 	"github.com/aycoder/aycoder/session"
@@ -23,7 +24,7 @@ import (
 type team struct {
 	dir    string // the workspace that they share
 	tokens map[string]string
-	stores map[string]session.Store
+	stores map[string]journal.Store
 	model  func() aycoder.ModelClient
 }
 
@@ -37,7 +38,7 @@ func (t *team) host() server.Host {
 			}
 			return name, nil
 		},
-		Store: func(name string) session.Store { return t.stores[name] },
+		Store: func(name string) journal.Store { return t.stores[name] },
 		Open: func(ctx context.Context, name, id string, opts ...session.Option) (*harness.Runtime, error) {
 			return harness.New(ctx, t.dir, harness.WithClient(t.model()), harness.WithStore(t.stores[name], id, opts...))
 		},
@@ -46,7 +47,7 @@ func (t *team) host() server.Host {
 
 // alone is a host without members: whoever is on this machine.
 func alone(dir string, model func() aycoder.ModelClient) server.Host {
-	t := &team{dir: dir, stores: map[string]session.Store{"local": session.Memory()}, model: model}
+	t := &team{dir: dir, stores: map[string]journal.Store{"local": journal.Memory()}, model: model}
 	h := t.host()
 	h.Principal = nil
 	return h

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/server"
-	"github.com/aycoder/aycoder/session"
 )
 
 // Each member has separate sessions, although the workspace is one.
 func TestMembers(t *testing.T) {
 	team := &team{
 		dir: t.TempDir(), tokens: map[string]string{"Bearer a": "alice", "Bearer b": "bob"},
-		stores: map[string]session.Store{"alice": session.Memory(), "bob": session.Memory()},
+		stores: map[string]journal.Store{"alice": journal.Memory(), "bob": journal.Memory()},
 		model:  func() aycoder.ModelClient { return script.New(script.Say("Hello.")) },
 	}
 	srv, err := server.New(team.host())

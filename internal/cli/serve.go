@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/server"
 	sessions "github.com/aycoder/aycoder/session"
 )
@@ -93,7 +94,7 @@ func (k *call) serving() (*server.Host, func(), error) {
 	opts = append(opts, k.extra()...)
 	store := &storeHere{all, here}
 	return &server.Host{
-		Store: func(string) sessions.Store { return store },
+		Store: func(string) journal.Store { return store },
 		Open: func(ctx context.Context, _, id string, more ...sessions.Option) (*harness.Runtime, error) {
 			if id != "" && !store.has(ctx, id) {
 				return nil, fs.ErrNotExist
@@ -105,13 +106,13 @@ func (k *call) serving() (*server.Host, func(), error) {
 
 // storeHere is a store without the sessions of other directories.
 type storeHere struct {
-	sessions.Store
+	journal.Store
 	dir string
 }
 
 // List yields the sessions of the directory.
-func (s *storeHere) List(ctx context.Context) iter.Seq2[sessions.Entry, error] {
-	return func(yield func(sessions.Entry, error) bool) {
+func (s *storeHere) List(ctx context.Context) iter.Seq2[journal.Entry, error] {
+	return func(yield func(journal.Entry, error) bool) {
 		for e, err := range s.Store.List(ctx) {
 			if err == nil && e.Dir != s.dir {
 				continue
