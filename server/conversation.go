@@ -135,13 +135,6 @@ func (s *Server) makeRoom() bool {
 	return true
 }
 
-// hold keeps a session open until it is released.
-func (s *Server) hold(c *conversation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.users++
-}
-
 // release lets go of a session, which is closed when nobody has used it for a while.
 func (s *Server) release(c *conversation) {
 	s.mu.Lock()

@@ -140,11 +140,11 @@ func TestClientReadsNothing(t *testing.T) {
 		close(gate)
 		<-over
 		got := w.String()
-		want := ""
+		var want strings.Builder
 		for turn := 1; turn <= 6; turn++ {
-			want += strings.Repeat(fmt.Sprintf("turn %d. ", turn), 300<<10/8)
+			want.WriteString(strings.Repeat(fmt.Sprintf("turn %d. ", turn), 300<<10/8))
 		}
-		require.True(t, want == textOfStream(t, got))
+		require.True(t, want.String() == textOfStream(t, got))
 		require.Equal(t, 6, strings.Count(got, `"type":"turn_end"`))
 		require.Equal(t, 5, strings.Count(got, `"type":"tool_end"`))
 		require.Equal(t, 1, strings.Count(got, `"type":"run_end"`))
