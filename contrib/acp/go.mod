@@ -3,7 +3,7 @@ module github.com/aycoder/aycoder/contrib/acp
 go 1.26.0
 
 require (
-	github.com/aycoder/aycoder v0.0.0
+	github.com/aycoder/aycoder v0.1.0
 	github.com/coder/acp-go-sdk v0.13.0
 	github.com/stretchr/testify v1.12.1
 )

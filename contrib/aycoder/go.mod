@@ -4,7 +4,9 @@ go 1.26.0
 
 require (
 	github.com/aycoder/aycoder v0.1.0
+	github.com/aycoder/aycoder/contrib/acp v0.1.0
 	github.com/aycoder/aycoder/contrib/mcp v0.1.0
+	github.com/coder/acp-go-sdk v0.13.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -1,5 +1,5 @@
 // Aycoder is the coding agent of examples/aycoder, with the protocols that other modules bring: servers of the Model
-// Context Protocol give it tools, and aycoder mcp serves its own tools.
+// Context Protocol give it tools, aycoder mcp serves its own tools, and aycoder acp serves the agent to editors.
 //
 //	go install github.com/aycoder/aycoder/contrib/aycoder@latest
 package main
@@ -16,5 +16,6 @@ func main() { os.Exit(cli.Main(os.Args[1:], extensions()...)) }
 func extensions() []cli.Extension {
 	return []cli.Extension{
 		mcpExtension(),
+		acpExtension(),
 	}
 }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/aycoder/aycoder/contrib/acp"
+	"github.com/aycoder/aycoder/contrib/mcp"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/cli"
+	"github.com/aycoder/aycoder/journal"
+)
+
+// acpExtension serves the agent to editors.
+func acpExtension() cli.Extension {
+	return cli.Extension{Subcommands: []cli.Subcommand{{
+		Name: "acp", Help: "serves the agent to an editor by the Agent Client Protocol on stdin and stdout, with the flags of the program",
+		Run: serveEditor,
+	}}}
+}
+
+// serveEditor serves the editor at the other end of stdin and stdout. Conversations are kept where the program keeps its
+// own, unless there is no place for them or the flags say otherwise.
+func serveEditor(ctx context.Context, p cli.Program, args []string) error {
+	if slices.Contains(args, "-C") {
+		return fmt.Errorf("%w: the editor says in which directory it works", cli.ErrUsage)
+	}
+	c := acp.Config{Servers: mcp.Connector(logins(mcp.WithBrowser(browse))...)}
+	if dir := cli.StateDir(); dir != "" && !slices.Contains(args, "-no-session") {
+		store, err := journal.Dir(filepath.Join(dir, "sessions"))
+		if err != nil {
+			return err
+		}
+		c.Store = store
+	}
+	var opening sync.Mutex // a runtime is made in the current directory
+	c.Open = func(ctx context.Context, s acp.Start) (*harness.Runtime, error) {
+		opening.Lock()
+		defer opening.Unlock()
+		rt, _, err := p.Open(ctx, append(slices.Clone(args), "-C", s.Dir), s.Options...)
+		return rt, err
+	}
+	err := acp.ServeStdio(ctx, c)
+	if errors.Is(err, context.Canceled) { // a signal, as editors end their agents
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/coder/acp-go-sdk"
+	"github.com/stretchr/testify/require"
+)
+
+// An editor allows every request, and keeps what the agent says.
+type editor struct {
+	sdk.Client
+
+	mu    sync.Mutex
+	said  strings.Builder
+	asked []string
+}
+
+func (e *editor) SessionUpdate(_ context.Context, n sdk.SessionNotification) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if text := n.Update.AgentMessageChunk; text != nil {
+		e.said.WriteString(text.Content.Text.Text)
+	}
+	return nil
+}
+
+func (e *editor) RequestPermission(_ context.Context, r sdk.RequestPermissionRequest) (sdk.RequestPermissionResponse, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	title := ""
+	if r.ToolCall.Title != nil {
+		title = *r.ToolCall.Title
+	}
+	e.asked = append(e.asked, title)
+	for _, o := range r.Options {
+		if o.Kind == sdk.PermissionOptionKindAllowOnce {
+			return sdk.RequestPermissionResponse{Outcome: sdk.NewRequestPermissionOutcomeSelected(o.OptionId)}, nil
+		}
+	}
+	return sdk.RequestPermissionResponse{}, nil
+}
+
+// "aycoder acp" starts the server that an editor passes, asks the editor about its tool, and keeps the conversation.
+func TestEditor(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	model := newModel(t)
+	start := func() (*editor, *sdk.ClientSideConnection, func()) {
+		cmd := program(t, dir, home, "acp")
+		cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL="+model.URL)
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		e := &editor{}
+		c := sdk.NewClientSideConnection(e, in, out)
+		_, err = c.Initialize(t.Context(), sdk.InitializeRequest{ProtocolVersion: 1})
+		require.NoError(t, err)
+		return e, c, func() {
+			require.NoError(t, in.Close())
+			require.NoError(t, cmd.Wait())
+		}
+	}
+	server := sdk.McpServer{Stdio: &sdk.McpServerStdio{Name: "weather", Command: self, Args: []string{},
+		Env: []sdk.EnvVariable{{Name: "AYCODER_TEST", Value: "server"}}}}
+	e, c, stop := start()
+	s, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: dir, McpServers: []sdk.McpServer{server}})
+	require.NoError(t, err)
+	answer, err := c.Prompt(t.Context(), sdk.PromptRequest{SessionId: s.SessionId, Prompt: []sdk.ContentBlock{sdk.TextBlock("go")}})
+	require.NoError(t, err)
+	require.Equal(t, sdk.StopReasonEndTurn, answer.StopReason)
+	stop()
+	require.Equal(t, "done", e.said.String())
+	require.Len(t, e.asked, 1)
+
+	e, c, stop = start()
+	_, err = c.LoadSession(t.Context(), sdk.LoadSessionRequest{SessionId: s.SessionId, Cwd: dir, McpServers: []sdk.McpServer{server}})
+	require.NoError(t, err)
+	stop()
+	require.Contains(t, e.said.String(), "done")
+}
+
+func TestEditorUsage(t *testing.T) {
+	out, err := program(t, t.TempDir(), t.TempDir(), "acp", "-C", "x").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "wrong usage")
+}
