@@ -118,7 +118,6 @@ func (r *Result) Text() string {
 type Loop struct {
 	settings
 	first *setup                // that runs begin with
-	last  atomic.Pointer[setup] // that WithSetup gave last
 
 	keptRules atomic.Int64 // how many a RuleKeeper has taken
 
@@ -130,7 +129,7 @@ type Loop struct {
 // invalid.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
 	l := &Loop{settings: defaults()}
-	c := &config{settings: &l.settings}
+	c := &config{settings: &l.settings, limits: defaultLimits()}
 	var errs []error
 	for _, o := range opts {
 		if o == nil {
@@ -141,7 +140,7 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 			errs = append(errs, err)
 		}
 	}
-	first, err := l.check(Setup{Client: m, Tools: c.given, Limits: l.limits})
+	first, err := l.check(Setup{Client: m, Tools: c.given, Limits: c.limits})
 	if err != nil || len(errs) > 0 {
 		return nil, fmt.Errorf("new agent: %w", errors.Join(append([]error{err}, errs...)...))
 	}
@@ -355,6 +354,7 @@ func same(a, b []*Message) bool {
 // config holds the values that the options of New set.
 type config struct {
 	*settings
+	limits      Limits
 	given       []Tool
 	wrapContext []ContextMiddleware
 }
@@ -366,20 +366,24 @@ type settings struct {
 	approver    Approver
 	system      []*Text
 	thinking    int
-	limits      Limits
 	wrapModel   []ModelMiddleware
 	wrapTool    []ToolMiddleware
 	setups      *setups                                   // nil without WithSetup
 	keepOutput  func(context.Context, *ToolOutput) string // nil without WithWholeOutputs
 	keepEncoded bool
 	strict      bool
-	retry       RetryPolicy
-	clock       Clock
-	newID       func() string
-	random      func() float64
 	execute     func(context.Context, string, func(context.Context))
-	log         logFunc
-	hooks       *hooks // nil without an approver and an auditor
+	*environment
+	hooks *hooks // nil without an approver and an auditor
+}
+
+// An environment is what a loop uses of the program around it. Loops without options for it share one.
+type environment struct {
+	retry  RetryPolicy
+	clock  Clock
+	newID  func() string
+	random func() float64
+	log    logFunc
 }
 
 // hooks are linked only into programs with an approver or an auditor, see [config.watch].

@@ -85,10 +85,22 @@ func newID() string {
 func defaults() settings {
 	return settings{
 		builder: plainContext{}, approver: readOnly{}, keepEncoded: true,
-		limits: Limits{Turns: 50, Calls: 128, Response: maxAnswer, ToolOutput: 256 << 10, Parallel: 8, Grace: time.Second},
-		clock:  SystemClock(), newID: newID, random: randv2.Float64,
-		log: silent,
+		environment: &defaultEnvironment,
 	}
+}
+
+func defaultLimits() Limits {
+	return Limits{Turns: 50, Calls: 128, Response: maxAnswer, ToolOutput: 256 << 10, Parallel: 8, Grace: time.Second}
+}
+
+var defaultEnvironment = environment{clock: SystemClock(), newID: newID, random: randv2.Float64, log: silent}
+
+// around returns an environment that an option may change.
+func (c *config) around() *environment {
+	if c.environment == &defaultEnvironment {
+		c.environment = new(defaultEnvironment)
+	}
+	return c.environment
 }
 
 // readOnly is the default approver.
@@ -271,7 +283,7 @@ func WithEncodedHistory(keep bool) Option {
 
 // WithRetry sets the policy for repeating failed requests to the model. Default: [RetryPolicy]{}.
 func WithRetry(p RetryPolicy) Option {
-	return option("WithRetry", true, "", func(c *config) { c.retry = p })
+	return option("WithRetry", true, "", func(c *config) { c.around().retry = p })
 }
 
 // A logFunc is the Log method of a [*slog.Logger]. The loop uses only this method, so that
@@ -283,7 +295,7 @@ func silent(context.Context, slog.Level, string, ...any) {}
 // WithLogger sets the logger for problems that no event reports, such as abandoned
 // tools and panics. Default: nothing is logged.
 func WithLogger(l *slog.Logger) Option {
-	return option("WithLogger", l != nil, "is nil", func(c *config) { c.log = l.Log })
+	return option("WithLogger", l != nil, "is nil", func(c *config) { c.around().log = l.Log })
 }
 
 // Clock is a replaceable source of time for the waits, timeouts and event times of a run.
@@ -306,20 +318,20 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 
 // WithClock sets the clock for the waits, timeouts and event times of runs. Default: [SystemClock].
 func WithClock(clock Clock) Option {
-	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
+	return option("WithClock", clock != nil, "is nil", func(c *config) { c.around().clock = clock })
 }
 
 // WithIDs sets the function that returns the id of each new run. next must be safe for concurrent
 // use. Default: 128 random bits in hexadecimal.
 func WithIDs(next func() string) Option {
-	return option("WithIDs", next != nil, "is nil", func(c *config) { c.newID = next })
+	return option("WithIDs", next != nil, "is nil", func(c *config) { c.around().newID = next })
 }
 
 // WithRandom sets the source of random numbers in [0, 1). They vary the waits before retries, so
 // that clients do not all retry at once. next must be safe for concurrent use. Default:
 // math/rand/v2.
 func WithRandom(next func() float64) Option {
-	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
+	return option("WithRandom", next != nil, "is nil", func(c *config) { c.around().random = next })
 }
 
 // WithExecutor sets the function that starts the steps of a run, for example in a worker pool. A

@@ -302,6 +302,11 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 			r.loop.log(ctx, slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
 			return false, nil
 		}
+		if call, ok := p.(*ToolUse); ok {
+			if t := r.setup.Load().tool(call.Name); t != nil {
+				call.Name = t.spec.Name // the history need not keep another copy
+			}
+		}
 		return false, r.step(&BlockDone{p})
 	case *BlockTruncated:
 		return false, r.step(&BlockTruncated{cleanCall(ev.Call)})

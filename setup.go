@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder/internal/schema"
 )
@@ -49,7 +50,7 @@ type Setup struct {
 // function at the same time. Default: the setup of New.
 func WithSetup(next func(ctx context.Context, now Setup) (Setup, error)) Option {
 	return option("WithSetup", next != nil, "is nil", func(c *config) {
-		c.setups = &setups{next, (*run).askSetup, (*run).askSetupNow, (*run).endBefore}
+		c.setups = &setups{next: next, ask: (*run).askSetup, askNow: (*run).askSetupNow, fail: (*run).endBefore}
 	})
 }
 
@@ -58,15 +59,27 @@ type setups struct {
 	next        func(context.Context, Setup) (Setup, error)
 	ask, askNow func(*run, context.Context) (*setup, error)
 	fail        func(*run, context.Context, error)
+	last        atomic.Pointer[setup] // that next gave
 }
 
 // A setup is a Setup that was checked, with the middleware of New around its client and tools.
 type setup struct {
-	Setup  // its Limits are complete
+	Client ModelClient // as given, and Model
+	Model  string
+	Limits Limits // complete
 	client ModelClient
 	tools  []*tool
 	specs  []*ToolSpec // of tools
-	whole  bool        // tools ends with those of a run
+	given  int         // how many of tools are not those of a run
+}
+
+// givenTools returns a new list of the tools that s was made from.
+func (s *setup) givenTools() []Tool {
+	given := make([]Tool, s.given)
+	for i := range given {
+		given[i] = s.tools[i].impl
+	}
+	return given
 }
 
 // A tool is a Tool that was checked, with its middleware around it.
@@ -99,18 +112,17 @@ func (s *setup) is(given *Setup) bool {
 
 // has reports whether these are the tools of s, without those of a single run.
 func (s *setup) has(tools []Tool) bool {
-	return slices.EqualFunc(s.tools[:len(s.Tools)], tools, func(t *tool, g Tool) bool { return identical(t.impl, g) })
+	return slices.EqualFunc(s.tools[:s.given], tools, func(t *tool, g Tool) bool { return identical(t.impl, g) })
 }
 
 // check makes a setup. It takes over what was checked for the known ones.
 func (l *Loop) check(given Setup, known ...*setup) (*setup, error) {
-	s := &setup{Setup: given}
+	s := &setup{Client: given.Client, Model: given.Model, Limits: given.Limits}
 	var errs []error
 	if err := l.checkClient(s, known); err != nil {
 		errs = append(errs, err)
 	}
-	s.Tools = slices.Clone(given.Tools)
-	s.specs = make([]*ToolSpec, 0, len(given.Tools))
+	s.tools, s.specs = make([]*tool, 0, len(given.Tools)), make([]*ToolSpec, 0, len(given.Tools))
 	for _, g := range given.Tools {
 		t, err := l.checkTool(g, known)
 		if err == nil && s.tool(t.spec.Name) != nil {
@@ -122,6 +134,7 @@ func (l *Loop) check(given Setup, known ...*setup) (*setup, error) {
 		}
 		s.tools, s.specs = append(s.tools, t), append(s.specs, &t.spec)
 	}
+	s.given = len(s.tools)
 	return s, errors.Join(errs...)
 }
 
@@ -228,11 +241,10 @@ func (r *run) askSetup(ctx context.Context) (s *setup, err error) {
 			err = &ContextError{Op: "set up turn", Err: err}
 		}
 	}()
-	given := now.Setup
 	if r.tools == nil {
-		r.tools = slices.Clip(slices.Clone(now.Tools)) // the function may change its list
+		r.tools = now.givenTools() // the function may change its list
 	}
-	given.Tools = r.tools
+	given := Setup{Client: now.Client, Model: now.Model, Tools: r.tools, Limits: now.Limits}
 	if given, err = l.setups.next(ctx, given); err != nil {
 		return nil, err
 	}
@@ -244,7 +256,7 @@ func (r *run) askSetup(ctx context.Context) (s *setup, err error) {
 			return nil, err
 		}
 	}
-	known := [...]*setup{now, l.first, l.last.Load()}
+	known := [...]*setup{now, l.first, l.setups.last.Load()}
 	for _, s := range known {
 		if s.is(&given) {
 			return r.extended(s)
@@ -253,17 +265,17 @@ func (r *run) askSetup(ctx context.Context) (s *setup, err error) {
 	if s, err = l.check(given, known[:]...); err != nil {
 		return nil, err
 	}
-	l.last.Store(s)
+	l.setups.last.Store(s)
 	return r.extended(s)
 }
 
 // extended returns s with the tools of the run.
 func (r *run) extended(s *setup) (*setup, error) {
-	if len(r.extra) == 0 || s.whole {
+	if len(r.extra) == 0 || len(s.tools) > s.given {
 		return s, nil
 	}
 	all := *s
-	all.tools, all.specs, all.whole = slices.Clip(s.tools), slices.Clip(s.specs), true
+	all.tools, all.specs = slices.Clip(s.tools), slices.Clip(s.specs)
 	for _, t := range r.extra {
 		if all.tool(t.spec.Name) != nil {
 			return nil, &ConfigError{Option: "tool " + t.spec.Name, Err: errors.New("the run adds a tool of a name that is used")}

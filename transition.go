@@ -457,7 +457,7 @@ func (s *machine) take(followUps bool) {
 // empty message is dropped, and so is one that was cut short and has only thinking.
 func (s *machine) commit() {
 	parts := s.parts.Items
-	outputs := s.outputs()
+	outputs := s.outputs(make([]Part, 0, 4)) // does not escape
 	s.parts, s.calls = content{}, nil
 	short := s.phase == phaseModel || s.broken != nil
 	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
@@ -466,9 +466,9 @@ func (s *machine) commit() {
 	if s.cut.limit != s.marked || !s.noted {
 		parts = append(slices.Clip(parts), s.mark())
 	}
-	s.history = s.history.append(&Message{Role: RoleAssistant, Parts: slices.Clip(parts)})
+	s.history = s.history.append(newMessage(RoleAssistant, parts))
 	if len(outputs) > 0 {
-		s.history = s.history.append(&Message{Role: RoleUser, Parts: outputs})
+		s.history = s.history.append(newMessage(RoleUser, outputs))
 	}
 }
 
@@ -478,9 +478,8 @@ func (s *machine) mark() Part {
 	return markOf(mark{Limit: s.marked, Model: s.rules.model, Note: s.note})
 }
 
-// outputs returns one output for each call, in the order of the calls.
-func (s *machine) outputs() []Part {
-	var out []Part
+// outputs appends one output for each call to out, in the order of the calls.
+func (s *machine) outputs(out []Part) []Part {
 	n := 0
 	for _, p := range s.parts.Items {
 		use, ok := p.(*ToolUse)
