@@ -47,8 +47,7 @@ type config struct {
 // settings is the part of them that a Client keeps.
 type settings struct {
 	api.Config
-	keyHeader string // the header of the key, and the prefix of its value
-	keyPrefix string
+	bareKey   bool // the key is the header Api-Key, and not a bearer token
 	responses bool
 	stream    streamer
 	xml       textTools          // nil if the API's own tools are used
@@ -282,8 +281,7 @@ func WithThinkingField(name string) Option {
 // them. If the API key is missing, the error is an [*aycoder.AuthError]. New does not
 // send a request.
 func New(model string, opts ...Option) (*Client, error) {
-	client := &Client{model: model, cfg: settings{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat,
-		keyHeader: "Authorization", keyPrefix: "Bearer "}}
+	client := &Client{model: model, cfg: settings{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat}}
 	c := &config{settings: &client.cfg, keyEnv: keyEnv}
 	var errs []error
 	if model == "" {
@@ -354,7 +352,11 @@ func (c *Client) modelsURL() string {
 
 // setHeaders sets all headers of a request.
 func (c *Client) setHeaders(h http.Header) {
-	c.cfg.SetHeaders(h, c.cfg.keyHeader, c.cfg.keyPrefix)
+	name, prefix := "Authorization", "Bearer "
+	if c.cfg.bareKey {
+		name, prefix = "Api-Key", ""
+	}
+	c.cfg.SetHeaders(h, name, prefix)
 }
 
 // ModelName implements [aycoder.ModelNamer]. It returns the name of the service, as

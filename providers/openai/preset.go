@@ -219,7 +219,7 @@ func Azure(endpoint, deployment, apiVersion string, opts ...Option) (*Client, er
 		c.SetHome("azure", base)
 		c.preset = true
 		c.keyEnv = "AZURE_OPENAI_API_KEY"
-		c.keyHeader, c.keyPrefix = "Api-Key", ""
+		c.bareKey = true
 		c.dialect = dialect{maxTokens: "max_completion_tokens"}
 		if apiVersion == "" {
 			return nil
