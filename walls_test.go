@@ -112,8 +112,8 @@ var unsafely = []string{
 }
 
 // caches are the only variables that change. They hold values that stay the same as long
-// as a program runs.
-var caches = []string{"internal/schema.schemas", "internal/mask.ruleIndex", "config.shape", "catalog.embedded", "internal/shell.tables", "compaction.phrases"}
+// as a program runs, or memory that is used again.
+var caches = []string{"internal/sse.small", "internal/sse.full", "internal/schema.schemas", "internal/mask.ruleIndex", "config.shape", "catalog.embedded", "internal/shell.tables", "compaction.phrases"}
 
 // A source is a parsed file and its directory, relative to the module.
 type source struct {

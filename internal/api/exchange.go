@@ -295,6 +295,7 @@ func withoutQuery(err error) error {
 func (k *Call) decode(d Decoder) error {
 	_, event := k.x.bounds()
 	k.events.Reset(&k.body, event)
+	defer k.events.Close()
 	switch first, err := k.events.First(); {
 	case err == io.EOF:
 		return d.End()

@@ -3,6 +3,7 @@ package sse
 import (
 	"bytes"
 	"io"
+	"sync"
 )
 
 const (
@@ -214,17 +215,51 @@ func (f *framer) makeRoom() {
 	if len(held) > 0 && cap(f.buf) > len(f.buf) {
 		return
 	}
-	buf := f.buf[:0]
+	size := 0
 	switch {
 	case f.fills >= manyFills && cap(f.buf) < fullBuffer: // much more is available than fits
-		buf = make([]byte, 0, fullBuffer)
+		size = fullBuffer
 	case len(held) >= cap(f.buf)/2:
-		buf = make([]byte, 0, max(minBuffer, 2*cap(f.buf)))
+		size = max(minBuffer, 2*cap(f.buf))
 	}
-	f.buf = append(buf, held...)
+	if size > 0 {
+		old := f.buf
+		f.buf = append(buffer(size), held...)
+		giveBack(old)
+	} else {
+		f.buf = append(f.buf[:0], held...)
+	}
 	f.line -= f.start
 	f.scan -= f.start
 	f.start = 0
+}
+
+// The buffers of streams that have ended, for the streams that come.
+var small, full sync.Pool // of *[minBuffer]byte and *[fullBuffer]byte
+
+// buffer returns an empty buffer.
+func buffer(size int) []byte {
+	switch size {
+	case minBuffer:
+		if b, ok := small.Get().(*[minBuffer]byte); ok {
+			return b[:0]
+		}
+	case fullBuffer:
+		if b, ok := full.Get().(*[fullBuffer]byte); ok {
+			return b[:0]
+		}
+	}
+	return make([]byte, 0, size)
+}
+
+// giveBack takes a buffer that nobody reads any more.
+func giveBack(b []byte) {
+	switch cap(b) {
+	case minBuffer:
+		small.Put((*[minBuffer]byte)(b[:minBuffer]))
+	case fullBuffer:
+		full.Put((*[fullBuffer]byte)(b[:fullBuffer]))
+	}
 }
 
 // first returns the first byte of the stream that is neither white space nor a byte order

@@ -64,6 +64,13 @@ func (r *Reader) Reset(from io.Reader, limit int) {
 	*r = Reader{f: framer{r: from, limit: limit}}
 }
 
+// Close releases the memory of the reader, which other readers use then. It does not close the stream.
+// Neither the Reader nor anything that it returned may be used any more.
+func (r *Reader) Close() {
+	giveBack(r.f.buf)
+	*r = Reader{}
+}
+
 // First returns the first byte that is neither white space nor a byte order mark, and
 // drops the bytes before it. Called before the first event, it shows whether the stream
 // consists of events at all.
