@@ -20,8 +20,8 @@ type event struct {
 	index   int
 	block   string // content_block, as sent
 	delta   delta
-	message *message
-	usage   *usage
+	message message
+	usage   usage
 	failed  bool // an error is described, whatever the type
 }
 
@@ -55,7 +55,7 @@ func textField(kind string) string {
 type message struct {
 	kind, id, model, stop string
 	content               []string // as sent
-	usage                 *usage
+	usage                 usage
 	failed                bool
 }
 
@@ -92,9 +92,6 @@ func (c *count) addTo(n *int64) {
 // addTo overwrites the counts that were sent: "The token counts shown in the usage field
 // of the message_delta event are cumulative."
 func (u *usage) addTo(t *aycoder.Usage) {
-	if u == nil {
-		return
-	}
 	u.input.addTo(&t.Input)
 	u.output.addTo(&t.Output)
 	u.cacheRead.addTo(&t.CacheRead)
@@ -102,10 +99,9 @@ func (u *usage) addTo(t *aycoder.Usage) {
 	u.thinking.addTo(&t.Reasoning)
 }
 
-// readUsage reads the counts of tokens, which are cumulative. The thinking tokens are part
+// readAll reads the counts of tokens, which are cumulative. The thinking tokens are part
 // of the output tokens, and are not added to them.
-func readUsage(r *rawjson.Reader) *usage {
-	u := &usage{}
+func (u *usage) readAll(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		if key := r.Key(); key == "iterations" && r.Kind() == '[' {
 			u.readIterations(r)
@@ -113,7 +109,6 @@ func readUsage(r *rawjson.Reader) *usage {
 			u.read(r, key)
 		}
 	}
-	return u
 }
 
 // read reads the value of one field.
@@ -175,13 +170,13 @@ func (e *event) read(data string) error {
 				bad = errors.New("index is not a number")
 			}
 		case "message":
-			e.message = readMessage(r)
+			e.message.read(r)
 		case "content_block":
 			e.block = r.Raw()
 		case "delta":
 			e.delta.read(r)
 		case "usage":
-			e.usage = readUsage(r)
+			e.usage.readAll(r)
 		case "error":
 			e.failed = r.Kind() == '{' || r.Kind() == '"'
 		}
@@ -221,9 +216,8 @@ func (d *delta) readText(r *rawjson.Reader, key string) {
 	}
 }
 
-// readMessage reads the message of message_start, or a whole answer.
-func readMessage(r *rawjson.Reader) *message {
-	m := &message{}
+// read reads the message of message_start, or a whole answer.
+func (m *message) read(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
 		case "type":
@@ -239,12 +233,11 @@ func readMessage(r *rawjson.Reader) *message {
 				m.content = append(m.content, r.Raw())
 			}
 		case "usage":
-			m.usage = readUsage(r)
+			m.usage.readAll(r)
 		case "error":
 			m.failed = r.Kind() == '{' || r.Kind() == '"'
 		}
 	}
-	return m
 }
 
 // A decoder converts one response to model events.
@@ -286,15 +279,28 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 }
 
 // View implements [api.ViewDecoder]. View is a fast path that does not copy the whole
-// event. It handles the most frequent events, which are deltas, and copies only the text
-// that the decoder keeps. For any other event it returns false, and [decoder.Event]
-// handles a copy of the event.
+// event. It handles the usual events, and copies only what the decoder keeps. For any other
+// event it returns false, and [decoder.Event] handles a copy of the event.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	var e event
-	if !e.scan(ev.Data) {
+	if e.scan(ev.Data) {
+		return true, d.delta(&e, ev.Data)
+	}
+	switch ev.Type {
+	case "message_start", "content_block_start", "content_block_stop", "message_delta", "ping":
+		return d.frame(ev)
+	}
+	return false, nil
+}
+
+// frame handles an event that begins or ends something, if its data agrees with its type.
+func (d *decoder) frame(ev sse.Event) (taken bool, err error) {
+	var e event
+	if e.read(ev.Data) != nil || e.kind != ev.Type || e.failed {
 		return false, nil
 	}
-	return true, d.delta(&e, ev.Data)
+	_, err = d.handle(&e, ev.Data)
+	return true, err
 }
 
 // handle handles an event. Unknown types are ignored, as the API's versioning policy asks
@@ -307,7 +313,7 @@ func (d *decoder) handle(e *event, data string) (done bool, err error) {
 	case "content_block_delta":
 		return false, d.delta(e, data)
 	case "message_start":
-		return false, d.start(e.message)
+		return false, d.start(&e.message)
 	case "content_block_start":
 		return false, d.startBlock(e.index, e.block)
 	case "content_block_stop":
@@ -333,12 +339,9 @@ func (d *decoder) handle(e *event, data string) (done bool, err error) {
 // start handles message_start. Blocks in it are complete.
 func (d *decoder) start(m *message) error {
 	d.begun = true
-	if m == nil {
-		return nil
-	}
-	d.done.ID, d.done.Model = m.id, m.model
+	d.done.ID, d.done.Model = strings.Clone(m.id), strings.Clone(m.model)
 	d.stopped(m.stop)
-	d.used(m.usage)
+	d.used(&m.usage)
 	for _, raw := range m.content {
 		if err := d.startBlock(-1, raw); err != nil {
 			return err
@@ -353,7 +356,8 @@ func (d *decoder) start(m *message) error {
 // Whole implements [api.Decoder].
 func (d *decoder) Whole(data string) error {
 	r := rawjson.NewReader(data)
-	m := readMessage(r)
+	var m message
+	m.read(r)
 	if err := r.End(); err != nil {
 		return fmt.Errorf("decode message: %w", err)
 	}
@@ -363,7 +367,7 @@ func (d *decoder) Whole(data string) error {
 	if m.kind != "message" || m.stop == "" {
 		return fmt.Errorf("decode message: not a complete message, type %q", d.call.Config().Show(m.kind, 50))
 	}
-	if err := d.start(m); err != nil {
+	if err := d.start(&m); err != nil {
 		return err
 	}
 	return d.finish()
@@ -374,13 +378,17 @@ func (d *decoder) End() error { return api.ErrUnfinished }
 
 // stopped records the stop reason in the terms that all providers share.
 func (d *decoder) stopped(reason string) {
-	switch reason {
+	switch aycoder.StopReason(reason) {
 	case "":
-		return
 	case "pause_turn":
-		reason = string(aycoder.StopPaused)
+		d.done.Stop = aycoder.StopPaused
+	case aycoder.StopEndTurn:
+		d.done.Stop = aycoder.StopEndTurn
+	case aycoder.StopToolUse:
+		d.done.Stop = aycoder.StopToolUse
+	default:
+		d.done.Stop = aycoder.StopReason(strings.Clone(reason))
 	}
-	d.done.Stop = aycoder.StopReason(reason)
 }
 
 func (d *decoder) messageDelta(e *event) error {
@@ -388,13 +396,13 @@ func (d *decoder) messageDelta(e *event) error {
 		return errors.New("message_delta before message_start")
 	}
 	d.stopped(e.delta.stop)
-	d.used(e.usage)
+	d.used(&e.usage)
 	return nil
 }
 
 // used takes the counts of an event.
 func (d *decoder) used(u *usage) {
-	if u.addTo(&d.done.Usage); u != nil && u.compaction != nil {
+	if u.addTo(&d.done.Usage); u.compaction != nil {
 		d.compaction = *u.compaction
 	}
 }
