@@ -117,7 +117,7 @@ func (r *Result) Text() string {
 // remember which calls of resumed runs have begun, see [Pending].
 type Loop struct {
 	settings
-	first *setup                // that runs begin with
+	first *setup // that runs begin with
 
 	keptRules atomic.Int64 // how many a RuleKeeper has taken
 
@@ -184,7 +184,10 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 			yield(nil, err)
 			return
 		}
-		yield(&RunFinished{Result: r.result()}, nil)
+		if r.final == nil {
+			r.final = r.result()
+		}
+		yield(&RunFinished{Result: r.final}, nil)
 	}
 }
 

@@ -1,5 +1,7 @@
 package aycoder
 
+import "github.com/aycoder/aycoder/internal/view"
+
 // An outbox holds the events that the consumer has not seen. Adjacent deltas are joined, and only
 // the newest progress of each call is stored, so the size of the response bounds that of the
 // outbox.
@@ -71,7 +73,7 @@ func (i *outItem) join(ev Event) bool {
 		first, text = d.Args, ev.Args
 	}
 	if i.text == nil {
-		i.text = append(make([]byte, 0, max(64, len(first)+len(text))), first...)
+		i.text = append(make([]byte, 0, max(128, len(first)+len(text))), first...)
 	}
 	i.text = append(i.text, text...)
 	return true
@@ -95,11 +97,11 @@ func (i *outItem) whole() Event {
 	}
 	switch ev := i.ev.(type) {
 	case *TextDelta:
-		return &TextDelta{string(i.text)}
+		return &TextDelta{view.String(i.text)}
 	case *ThinkingDelta:
-		return &ThinkingDelta{string(i.text)}
+		return &ThinkingDelta{view.String(i.text)}
 	case *ToolDelta:
-		return &ToolDelta{ev.ID, ev.Name, string(i.text)}
+		return &ToolDelta{ev.ID, ev.Name, view.String(i.text)}
 	}
 	return i.ev
 }

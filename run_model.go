@@ -307,7 +307,10 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 				call.Name = t.spec.Name // the history need not keep another copy
 			}
 		}
-		return false, r.step(&BlockDone{p})
+		if text, ok := p.(*Text); !ok || ev.Part != Part(text) {
+			ev = &BlockDone{p}
+		}
+		return false, r.step(ev)
 	case *BlockTruncated:
 		return false, r.step(&BlockTruncated{cleanCall(ev.Call)})
 	case *Retrying:

@@ -154,12 +154,21 @@ func (r *run) report() {
 
 // named gives what the agent of the run itself has spent its name.
 func (r *run) named(all []Spent) []Spent {
-	var named []Spent
+	if len(all) == 0 {
+		return nil
+	}
+	named := make([]Spent, 0, len(all))
+next:
 	for _, s := range all {
 		if s.Agent == "" {
 			s.Agent = r.name
 		}
-		named = spend(named, &s)
+		for i := range named {
+			if named[i].add(&s) {
+				continue next
+			}
+		}
+		named = append(named, s)
 	}
 	return named
 }
