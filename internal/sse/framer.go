@@ -252,8 +252,10 @@ func buffer(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// giveBack takes a buffer that nobody reads any more.
+// giveBack takes a buffer that nobody reads any more. It clears the buffer, so that a mistake
+// elsewhere cannot bring the text of one conversation into another, and shows in tests.
 func giveBack(b []byte) {
+	clear(b[:cap(b)])
 	switch cap(b) {
 	case minBuffer:
 		small.Put((*[minBuffer]byte)(b[:minBuffer]))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -353,4 +354,38 @@ func BenchmarkRead(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Streams that are read at the same time, and in part given up, use each other's buffers.
+func TestBuffersAreUsedAgain(t *testing.T) {
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			text := strings.Repeat(string(rune('a'+n)), 300)
+			stream := strings.Repeat("data: "+text+"\n\n", 100)
+			for round := range 20 {
+				var events Reader
+				events.Reset(strings.NewReader(stream), 0)
+				for range 5 * round {
+					ev, err := events.Next()
+					if !assert.NoError(t, err) || !assert.Equal(t, text, ev.Data) {
+						return
+					}
+				}
+				events.Close()
+			}
+		})
+	}
+	all.Wait()
+	var events Reader
+	events.Close() // of a reader that has read nothing
+	stream := strings.Repeat("data: {}\n\n", 2000)
+	assert.Less(t, testing.AllocsPerRun(20, func() {
+		events.Reset(strings.NewReader(stream), 0)
+		for range 2000 {
+			_, err := events.Next()
+			require.NoError(t, err)
+		}
+		events.Close()
+	}), 3.0, "allocations of a reader whose buffers are there")
 }
