@@ -63,6 +63,23 @@ func Room(parts []aycoder.Part) int {
 	return n
 }
 
+// HeadRoom estimates the encoded size, in bytes, of a request without its messages.
+func HeadRoom(req *aycoder.Request) int {
+	const settings, around = 256, 64
+	n := settings
+	for _, t := range req.System {
+		if t != nil {
+			n += around + escapedLen(len(t.Text))
+		}
+	}
+	for _, t := range req.Tools {
+		if t != nil {
+			n += around + len(t.Name) + escapedLen(len(t.Description)) + len(t.Schema)
+		}
+	}
+	return n
+}
+
 // extraLen returns the length of the data that a service wants back with a part.
 func extraLen(o *aycoder.Opaque) int {
 	if o == nil {

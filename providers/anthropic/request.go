@@ -42,7 +42,7 @@ type body struct {
 
 // encode returns the wire form of req.
 func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
-	w := &body{b: make([]byte, 0, 1024), req: req}
+	w := &body{b: make([]byte, 0, api.HeadRoom(req)), req: req}
 	if !req.NoCache {
 		w.cache = cacheControl(c.cfg.ttl)
 	}

@@ -43,7 +43,7 @@ type body struct {
 // encode returns the wire form of req.
 func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	name := cmp.Or(req.Model, c.model)
-	w := &body{b: append(make([]byte, 0, 1024), '{'), req: req, model: modelOf(name)}
+	w := &body{b: append(make([]byte, 0, api.HeadRoom(req)), '{'), req: req, model: modelOf(name)}
 	maxTokens := w.thinking(cmp.Or(max(req.MaxTokens, 0), c.cfg.MaxTokens))
 	w.inference(maxTokens)
 	w.output(c.FormatsOutput(name))

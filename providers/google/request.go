@@ -29,7 +29,7 @@ type body struct {
 
 // encode returns the wire form of req.
 func (c *Client) encode(req *aycoder.Request, m model) (*api.Payload, error) {
-	w := &body{b: append(make([]byte, 0, 1024), '{'), req: req, model: m}
+	w := &body{b: append(make([]byte, 0, api.HeadRoom(req)), '{'), req: req, model: m}
 	w.join(c.cfg.extra)
 	w.system()
 	w.tools()

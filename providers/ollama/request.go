@@ -32,7 +32,7 @@ type body struct {
 
 // encode returns the wire form of req.
 func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
-	w := &body{b: make([]byte, 0, 1024), req: req}
+	w := &body{b: make([]byte, 0, api.HeadRoom(req)), req: req}
 	model := cmp.Or(req.Model, c.model)
 	w.b = rawjson.AppendField(append(w.b, '{'), "model", model)
 	w.b = append(w.b, `,"stream":true`...)

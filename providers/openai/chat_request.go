@@ -33,7 +33,7 @@ type chatBody struct {
 
 // encodeChat returns the wire form of req.
 func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
-	w := &chatBody{b: make([]byte, 0, 1024), c: &c.cfg, req: req, model: c.modelOf(req),
+	w := &chatBody{b: make([]byte, 0, api.HeadRoom(req)), c: &c.cfg, req: req, model: c.modelOf(req),
 		extra: mergeExtra(c.cfg.extra, req.Extra)}
 	w.b = append(w.b, `{"model":`...)
 	w.b = rawjson.AppendString(w.b, w.model)

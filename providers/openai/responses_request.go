@@ -44,7 +44,7 @@ var respStores = []string{"prompt", "conversation", "previous_response_id"}
 // conversation, so each request contains everything that it needs, including "reasoning
 // items" with their "encrypted content".
 func (c *Client) encodeResponses(req *aycoder.Request) (*api.Payload, error) {
-	w := &respBody{b: make([]byte, 0, 1024), c: &c.cfg, req: req, model: c.modelOf(req), quirks: c.respQuirks(),
+	w := &respBody{b: make([]byte, 0, api.HeadRoom(req)), c: &c.cfg, req: req, model: c.modelOf(req), quirks: c.respQuirks(),
 		extra: mergeExtra(c.cfg.extra, req.Extra)}
 	w.asked = slices.ContainsFunc(respStores, func(s string) bool {
 		return len(w.extra[s]) > 0 && !isNullJSON(w.extra[s])
