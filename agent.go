@@ -184,10 +184,7 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 			yield(nil, err)
 			return
 		}
-		if r.final == nil {
-			r.final = r.result()
-		}
-		yield(&RunFinished{Result: r.final}, nil)
+		yield(&RunFinished{Result: r.result()}, nil)
 	}
 }
 

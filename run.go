@@ -22,8 +22,7 @@ type run struct {
 	name    string   // of the agent
 	tokens  atomic.Int64
 	control controller // or nil
-	into    *Result    // of the host, or nil
-	final   *Result    // what into was filled with
+	into    func()     // fills the host's Result, or nil
 	single  bool       // only one turn, for Loop.Turn
 	again   *Resumed   // nil for a new run
 	whole   bool       // the request of the message that again continues had everything
@@ -161,7 +160,9 @@ func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	if rc.Facts != nil {
 		r.facts = rc.log(r, rc.Facts)
 	}
-	r.into = rc.Into
+	if rc.Into != nil {
+		r.into = func() { *rc.Into = *r.result() }
+	}
 	if inv := parentOf(ctx, rc.Parent); inv != nil {
 		r.inside(inv)
 	}

@@ -131,8 +131,7 @@ func (r *run) close() {
 		defer r.ended()
 	}
 	if r.into != nil {
-		r.final = r.result()
-		*r.into = *r.final
+		r.into()
 	}
 	if r.parent != nil && !r.apart {
 		r.report()
@@ -152,7 +151,7 @@ func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.state
-	res := &Result{Messages: slices.Clip(slices.Clone(s.history.Items)), End: s.end, Stop: s.stop, Turns: s.turn,
+	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
 		Usage: s.usage, Spent: r.named(s.allSpent()), Changes: r.changes}
 	if s.end == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: State{*s}}

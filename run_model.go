@@ -307,10 +307,7 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 				call.Name = t.spec.Name // the history need not keep another copy
 			}
 		}
-		if text, ok := p.(*Text); !ok || ev.Part != Part(text) {
-			ev = &BlockDone{p}
-		}
-		return false, r.step(ev)
+		return false, r.step(&BlockDone{p})
 	case *BlockTruncated:
 		return false, r.step(&BlockTruncated{cleanCall(ev.Call)})
 	case *Retrying:

@@ -154,21 +154,12 @@ func (r *run) report() {
 
 // named gives what the agent of the run itself has spent its name.
 func (r *run) named(all []Spent) []Spent {
-	if len(all) == 0 {
-		return nil
-	}
-	named := make([]Spent, 0, len(all))
-next:
+	var named []Spent
 	for _, s := range all {
 		if s.Agent == "" {
 			s.Agent = r.name
 		}
-		for i := range named {
-			if named[i].add(&s) {
-				continue next
-			}
-		}
-		named = append(named, s)
+		named = spend(named, &s)
 	}
 	return named
 }

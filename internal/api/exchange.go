@@ -236,7 +236,9 @@ func (k *Call) run(ctx context.Context) error {
 		k.body.hurry(errorTime)
 		return k.refused(ctx, resp)
 	}
-	if err := k.decode(k.decoder()); err != nil {
+	err = k.decode(k.decoder())
+	k.events.Close()
+	if err != nil {
 		return k.failed(ctx, inner, err)
 	}
 	k.body.drain(body)
@@ -295,7 +297,6 @@ func withoutQuery(err error) error {
 func (k *Call) decode(d Decoder) error {
 	_, event := k.x.bounds()
 	k.events.Reset(&k.body, event)
-	defer k.events.Close()
 	switch first, err := k.events.First(); {
 	case err == io.EOF:
 		return d.End()

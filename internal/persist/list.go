@@ -28,14 +28,7 @@ func New[T any](items []T) List[T] {
 // Append returns the list with another item.
 func (l List[T]) Append(x T) List[T] {
 	n := int64(len(l.Items))
-	if n == 0 && l.used == nil {
-		first := new(struct {
-			used  atomic.Int64
-			items [4]T
-		})
-		l.Items, l.used = first.items[:0], &first.used
-	}
-	if !l.used.CompareAndSwap(n, n+1) {
+	if l.used == nil || !l.used.CompareAndSwap(n, n+1) {
 		l.Items = slices.Clip(l.Items)
 		l.used = new(atomic.Int64)
 		l.used.Store(n + 1)
