@@ -3,6 +3,7 @@ package aycoder
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -158,14 +159,25 @@ func Assistant(text string) *Message {
 	return textMessage(RoleAssistant, text)
 }
 
-// newMessage makes a message with a copy of parts, in a single allocation if there are few.
+// newMessage makes a message with a copy of parts, in a single allocation for up to two parts.
 func newMessage(role Role, parts []Part) *Message {
-	m := &struct {
-		Message
-		parts [2]Part
-	}{}
-	m.Role, m.Parts = role, append(m.parts[:0], parts...)
-	return &m.Message
+	switch len(parts) {
+	case 1:
+		m := &struct {
+			Message
+			parts [1]Part
+		}{parts: [1]Part(parts)}
+		m.Role, m.Parts = role, m.parts[:]
+		return &m.Message
+	case 2:
+		m := &struct {
+			Message
+			parts [2]Part
+		}{parts: [2]Part(parts)}
+		m.Role, m.Parts = role, m.parts[:]
+		return &m.Message
+	}
+	return &Message{Role: role, Parts: slices.Clone(parts)}
 }
 
 // textMessage makes a message with one text in a single allocation, since long histories have many.
