@@ -57,10 +57,13 @@ func fold(name string) []string {
 	if len(name) > 8*maxLen {
 		return make([]string, maxLen+1)
 	}
-	return strings.Split(strings.ToLower(separators.Replace(name)), "")
+	return strings.Split(strings.ToLower(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("_-. ", r) {
+			return -1
+		}
+		return r
+	}, name)), "")
 }
-
-var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
 // mayBeSimilar rules out names that are too long, or too different in length, before the
 // costly comparison.

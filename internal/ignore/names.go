@@ -179,13 +179,18 @@ func longNames(short string) []string {
 	if stem == "gi7eba" {
 		return []string{".gitmodules"}
 	}
-	var all []string
-	tables := [][]string{stores, secretDirs, secretNames}
+	all := longOf(stores, stem, ext)
+	all = append(append(all, longOf(secretDirs, stem, ext)...), longOf(secretNames, stem, ext)...)
 	for i := range startRows {
-		tables = append(tables, startRows[i].names)
+		all = append(all, longOf(startRows[i].names, stem, ext)...)
 	}
-	for _, long := range slices.Concat(tables...) {
-		for elem := range strings.SplitSeq(strings.Trim(long, "/"), "/") {
+	return all
+}
+
+// longOf returns the elements of some names that have this short name.
+func longOf(names []string, stem, ext string) (all []string) {
+	for _, long := range names {
+		for _, elem := range strings.Split(strings.Trim(long, "/"), "/") {
 			if s, e := shorten(elem); s == stem && e == ext {
 				all = append(all, elem)
 			}

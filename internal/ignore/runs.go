@@ -60,7 +60,7 @@ var startRows = []startRow{
 	},
 	{
 		"git or its hooks run what it names on a commit, a checkout, a merge or a push",
-		slices.Concat([]string{
+		[]string{
 			".gitattributes", ".gitmodules", ".gitconfig", ".gitconfig.*", ".config/git/", "/etc/gitconfig", ".lfsconfig", ".hgrc",
 			"mercurial.ini", ".hgsub", ".jjconfig.toml", ".config/jj/", ".arcconfig", ".arclint", ".reviewboardrc",
 			".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".pre-commit-hooks.yml",
@@ -70,7 +70,15 @@ var startRows = []startRow{
 			"lint-staged.config.*", ".commitlintrc", ".commitlintrc.*", "commitlint.config.*", ".simple-git-hooks.*",
 			"simple-git-hooks.*", "captainhook.json", "grumphp.yml", "grumphp.yml.dist", ".rusty-hook.toml", ".trunk/",
 			".cargo-husky/", ".cz.toml", ".czrc", ".gitlint", ".ghooks/",
-		}, gitHooks),
+			// The hooks of githooks(5), in a directory "hooks" of any repository: the name of the directory alone
+			// says nothing, as programs have hooks too.
+			"hooks/applypatch-msg", "hooks/pre-applypatch", "hooks/post-applypatch", "hooks/pre-commit", "hooks/pre-merge-commit",
+			"hooks/prepare-commit-msg", "hooks/commit-msg", "hooks/post-commit", "hooks/pre-rebase", "hooks/post-checkout",
+			"hooks/post-merge", "hooks/pre-push", "hooks/pre-receive", "hooks/update", "hooks/proc-receive", "hooks/post-receive",
+			"hooks/post-update", "hooks/reference-transaction", "hooks/push-to-checkout", "hooks/pre-auto-gc", "hooks/post-rewrite",
+			"hooks/sendemail-validate", "hooks/fsmonitor-watchman", "hooks/p4-changelist", "hooks/p4-prepare-changelist",
+			"hooks/p4-post-changelist", "hooks/p4-pre-submit", "hooks/post-index-change",
+		},
 	},
 	{
 		// A directory with HEAD, objects and refs is one, whatever its name.
@@ -164,17 +172,6 @@ var startRows = []startRow{
 			"/snap/", "/nix/", "/library/", "/system/", "/applications/",
 		},
 	},
-}
-
-// gitHooks are the hooks of githooks(5), in a directory "hooks" of any repository: the
-// name of the directory alone says nothing, as programs have hooks too.
-var gitHooks = []string{
-	"hooks/applypatch-msg", "hooks/pre-applypatch", "hooks/post-applypatch", "hooks/pre-commit", "hooks/pre-merge-commit",
-	"hooks/prepare-commit-msg", "hooks/commit-msg", "hooks/post-commit", "hooks/pre-rebase", "hooks/post-checkout",
-	"hooks/post-merge", "hooks/pre-push", "hooks/pre-receive", "hooks/update", "hooks/proc-receive", "hooks/post-receive",
-	"hooks/post-update", "hooks/reference-transaction", "hooks/push-to-checkout", "hooks/pre-auto-gc", "hooks/post-rewrite",
-	"hooks/sendemail-validate", "hooks/fsmonitor-watchman", "hooks/p4-changelist", "hooks/p4-prepare-changelist",
-	"hooks/p4-post-changelist", "hooks/p4-pre-submit", "hooks/post-index-change",
 }
 
 // maxPath bounds the time of a check, which grows with the length of the path times that of the

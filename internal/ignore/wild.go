@@ -241,8 +241,8 @@ func (c *wildCompiler) named(set *byteSet) (named, ok bool) {
 		c.pos++
 		return false, true
 	}
-	in, known := classes[name]
-	if !known {
+	in := class(name)
+	if in == nil {
 		return false, false
 	}
 	// No named class has bytes outside ASCII.
@@ -263,18 +263,34 @@ func digit(b byte) bool { return '0' <= b && b <= '9' }
 func alnum(b byte) bool { return alpha(b) || digit(b) }
 func graph(b byte) bool { return '!' <= b && b <= '~' }
 
-// classes are the named ones, in the C locale.
-var classes = map[string]func(byte) bool{
-	"alnum":  alnum,
-	"alpha":  alpha,
-	"blank":  func(b byte) bool { return b == ' ' || b == '\t' },
-	"cntrl":  func(b byte) bool { return b < ' ' || b == 127 },
-	"digit":  digit,
-	"graph":  graph,
-	"lower":  lower,
-	"print":  func(b byte) bool { return graph(b) || b == ' ' },
-	"punct":  func(b byte) bool { return graph(b) && !alnum(b) },
-	"space":  func(b byte) bool { return b == ' ' || '\t' <= b && b <= '\r' },
-	"upper":  upper,
-	"xdigit": func(b byte) bool { return digit(b) || 'a' <= b|32 && b|32 <= 'f' },
+// class returns the members of a named class in the C locale, or nil. It is a function and no map, which every program
+// with this package would make when it starts.
+func class(name string) func(byte) bool {
+	switch name {
+	case "alnum":
+		return alnum
+	case "alpha":
+		return alpha
+	case "blank":
+		return func(b byte) bool { return b == ' ' || b == '\t' }
+	case "cntrl":
+		return func(b byte) bool { return b < ' ' || b == 127 }
+	case "digit":
+		return digit
+	case "graph":
+		return graph
+	case "lower":
+		return lower
+	case "print":
+		return func(b byte) bool { return graph(b) || b == ' ' }
+	case "punct":
+		return func(b byte) bool { return graph(b) && !alnum(b) }
+	case "space":
+		return func(b byte) bool { return b == ' ' || '\t' <= b && b <= '\r' }
+	case "upper":
+		return upper
+	case "xdigit":
+		return func(b byte) bool { return digit(b) || 'a' <= b|32 && b|32 <= 'f' }
+	}
+	return nil
 }
