@@ -56,9 +56,9 @@ func Example() {
 		}
 		switch ev := ev.(type) {
 		case *aycoder.TextDelta:
-			fmt.Println(ev.Text)
+			fmt.Print(ev.Text)
 		case *aycoder.RunFinished:
-			fmt.Println(ev.Result.End)
+			fmt.Println("\n" + string(ev.Result.End))
 		}
 	}
 	// Output:
