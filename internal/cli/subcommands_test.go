@@ -169,7 +169,7 @@ func TestCompletion(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "completion")
 	require.NoError(t, os.WriteFile(file, []byte(runProgram(t, nil, "", "completion", "bash").out), 0o600))
 	for _, tt := range []struct{ words, want string }{
-		{"aycoder se", "sessions"},
+		{"aycoder se", "sessions serve"},
 		{"aycoder sessions ex", "export"},
 		{"aycoder -mode pl", "plan"},
 		{"aycoder -no-s", "-no-session"},
