@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -313,7 +314,7 @@ func (c *conversation) resume(ctx context.Context, in aycoder.Input) (*run, erro
 	if p == nil {
 		return nil, notFound()
 	}
-	past, err := c.replayed(ctx, p.Run, position{}, position{}, 1<<60, func(aycoder.Event) error { return nil })
+	past, err := c.replayed(ctx, p.Run, position{}, position{}, math.MaxInt, func(aycoder.Event) error { return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"time"
 
@@ -204,7 +205,7 @@ func (s *Server) replay(ctx context.Context, d *sender, c *conversation, run str
 
 // past sends a run that is over and of which this process has no log.
 func (s *Server) past(ctx context.Context, d *sender, c *conversation, run string) error {
-	p, err := c.replayed(ctx, run, d.at.position, position{}, 1<<60, func(ev aycoder.Event) error {
+	p, err := c.replayed(ctx, run, d.at.position, position{}, math.MaxInt, func(ev aycoder.Event) error {
 		return d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)})
 	})
 	if err != nil {
