@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -106,10 +107,15 @@ func (s *Server) session1(w http.ResponseWriter, r *http.Request) error {
 			x.Run, x.Pending = c.id+"."+p.Run, true
 		}
 		s.mu.Lock()
-		if c.working != nil && c.working.id != "" {
-			x.Run = c.working.id
-		}
+		working := c.working
 		s.mu.Unlock()
+		if working != nil {
+			select {
+			case <-working.begun:
+				x.Run = working.id
+			default: // it has no id yet
+			}
+		}
 		reply(w, http.StatusOK, &x)
 		return nil
 	})
@@ -300,17 +306,19 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 // ready says whether the server takes prompts: it does not end, and the journals of the open sessions can be written.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining {
+	draining, open := s.draining, slices.Collect(maps.Values(s.table))
+	open = slices.DeleteFunc(open, func(c *conversation) bool { return c.gone != nil })
+	s.mu.Unlock()
+	if draining {
 		return drains()
 	}
-	for _, c := range s.table {
+	for _, c := range open {
 		select {
 		case <-c.ready:
 		default:
 			continue // it is being opened
 		}
-		if c.rt != nil && c.gone == nil && c.rt.Session.Err() != nil {
+		if c.rt != nil && c.rt.Session.Err() != nil {
 			return refuse(http.StatusServiceUnavailable, "journal", "the journal of a session cannot be written")
 		}
 	}

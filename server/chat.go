@@ -233,11 +233,8 @@ func (f *chatForm) end() [][]byte { return [][]byte{[]byte("[DONE]")} }
 
 // whole answers in one piece, with what the agent said last.
 func (f *chatForm) whole(w http.ResponseWriter, x *run) error {
-	x.log.mu.Lock()
-	last := x.log.entries[len(x.log.entries)-1].data
-	x.log.mu.Unlock()
 	var end chatEnd
-	if err := json.Unmarshal(last, &end); err != nil || end.Reason == "" {
+	if x.end == nil || json.Unmarshal(x.end, &end) != nil {
 		return drains()
 	}
 	if end.Error != nil {

@@ -28,7 +28,7 @@ type conversation struct {
 	store     journal.Store
 	started   startedRuns
 
-	ready chan struct{} // closed when rt or err is set
+	ready chan struct{} // closed when store, and rt or err, are set
 	rt    *harness.Runtime
 	err   error
 
@@ -113,7 +113,7 @@ func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine b
 		p.after = 5 * time.Second
 		return nil, false, p
 	default:
-		c, mine = &conversation{s: s, principal: key.principal, id: key.id, store: s.host.Store(key.principal), ready: make(chan struct{})}, true
+		c, mine = &conversation{s: s, principal: key.principal, id: key.id, ready: make(chan struct{})}, true
 		s.table[key] = c
 	}
 	c.users++
@@ -182,6 +182,7 @@ func (s *Server) closeLocked(c *conversation) {
 // start opens the session, or makes it.
 func (c *conversation) start(ctx context.Context, try, make bool) error {
 	ctx = context.WithoutCancel(ctx) // others may wait for the same session
+	c.store = c.s.host.Store(c.principal)
 	open := func(id string, opts ...session.Option) error {
 		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithValue("server", &c.started), session.WithLateCreate())...)
 		if err == nil && (rt.Session == nil || rt.Session.ID() != c.id) {

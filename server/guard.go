@@ -185,8 +185,8 @@ func address(r *http.Request) string {
 // loopback reports whether both ends of a connection are on this machine, and nothing says that a proxy has passed on the
 // request of somebody else.
 func loopback(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
-		if r.Header.Get(h) != "" {
+	for _, h := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
+		if len(r.Header[h]) > 0 {
 			return false
 		}
 	}

@@ -27,12 +27,15 @@ func (s *Server) pages(mux *http.ServeMux) {
 	mux.Handle("POST /login", s.serve(route{serve: s.login, open: true}))
 }
 
+const maxLogin = 8 << 10 // bytes of a body that somebody unknown may send
+
 // login gives the page its token in a cookie, which its scripts cannot read and other sites cannot send. So the token is
 // in no address, and in no log of one.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Token string `json:"token"`
 	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
 	if err := decode(r, &in); err != nil {
 		return err
 	}

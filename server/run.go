@@ -29,7 +29,8 @@ type run struct {
 	mu    sync.Mutex
 	asks  map[string]*aycoder.Approval // by the digest of the question and the id of the call
 	calls map[string]*aycoder.OpenCall
-	err   error // why it failed, once it is done
+	err   error  // why it failed, once it is done
+	end   []byte // what it says last, once it is done, or nil if another process goes on with it
 
 	talks    bool // a part of a message of the model has come
 	draining bool // it ends before the next request to the model, and another process goes on with it
@@ -85,6 +86,7 @@ func (c *conversation) begin(in aycoder.Input, r *run, key, body string) error {
 	if err := c.work(r, func(ctx context.Context) iter.Seq2[aycoder.Event, error] {
 		return c.rt.Run(ctx, in, aycoder.Into(&res), facts)
 	}, &res); err != nil {
+		c.started.remove(key)
 		return err
 	}
 	select {
@@ -129,8 +131,6 @@ func (c *conversation) work(r *run, events func(context.Context) iter.Seq2[aycod
 	r.stop = stop
 	s.work.Go(func() {
 		defer s.release(c)
-		defer s.over(c)
-		defer close(r.done)
 		defer r.log.close()
 		defer stop(nil)
 		start := time.Now()
@@ -141,7 +141,9 @@ func (c *conversation) work(r *run, events func(context.Context) iter.Seq2[aycod
 			}
 			r.take(ev)
 		}
+		s.over(c) // before the next run can begin, which is when this one is done
 		if errors.Is(r.err, errDraining) || context.Cause(ctx) == errClosed {
+			close(r.done)
 			return // a client comes back, and finds the run in another process
 		}
 		if res.End == "" { // of a call of a tool
@@ -150,7 +152,9 @@ func (c *conversation) work(r *run, events func(context.Context) iter.Seq2[aycod
 			}
 		}
 		s.metrics.ended(c.principal, time.Since(start))
-		r.log.add(&aycoder.RunFinished{Result: res}, ending(res, r.err))
+		r.end = ending(res, r.err)
+		close(r.done) // before clients see the end, which may at once start the next run
+		r.log.add(&aycoder.RunFinished{Result: res}, r.end)
 	})
 	return nil
 }

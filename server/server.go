@@ -44,8 +44,8 @@ type Limits struct {
 	Idle time.Duration
 	// Streams is how many streams a principal may have at a time. Default: 1,000.
 	Streams int
-	// Rate is how many requests a principal may send in a second, with bursts of four times as many. Requests that are not
-	// from a known principal count for their address. Default: 50.
+	// Rate is how many requests a principal may send in a second, with bursts of four times as many. All requests
+	// from an address together may be four times as many. Default: 50.
 	Rate int
 }
 

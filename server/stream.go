@@ -206,7 +206,10 @@ func (s *Server) replay(ctx context.Context, d *sender, c *conversation, run str
 // past sends a run that is over and of which this process has no log.
 func (s *Server) past(ctx context.Context, d *sender, c *conversation, run string) error {
 	p, err := c.replayed(ctx, run, d.at.position, position{}, math.MaxInt, func(ev aycoder.Event) error {
-		return d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)})
+		if err := d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)}); err != nil || d.buf.Len() <= 64<<10 {
+			return err
+		}
+		return d.flush()
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/journal"
+)
+
+// A watched is an answer that tells what is written.
+type watched struct {
+	*httptest.ResponseRecorder
+	saw func(p []byte)
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.saw(p)
+	return w.ResponseRecorder.Write(p)
+}
+
+// status sends a request and returns the status of the answer.
+func status(t *testing.T, s *Server, method, path, body string, headers ...string) int {
+	w := httptest.NewRecorder()
+	r := localRequest(t.Context(), method, path, body)
+	r.Header.Set("Accept", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	s.ServeHTTP(w, r)
+	return w.Code
+}
+
+// Whoever has seen the end of a run can start the next one, and the session can be looked at meanwhile.
+func TestNextRun(t *testing.T) {
+	s := served(t, talker(1, 8), WithLimits(Limits{Rate: 1e6}))
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	body := `{"prompt":"go","session":"` + c.id + `"}`
+	require.Equal(t, 202, status(t, s, "POST", "/api/prompt", body))
+	<-c.last.done
+	stop := make(chan struct{})
+	var looks sync.WaitGroup
+	looks.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = status(t, s, "GET", "/api/sessions/"+c.id, "")
+			}
+		}
+	})
+	for range 50 {
+		next := 0
+		w := &watched{ResponseRecorder: httptest.NewRecorder(), saw: func(p []byte) {
+			if strings.Contains(string(p), `"type":"run_end"`) {
+				next = status(t, s, "POST", "/api/prompt", body)
+			}
+		}}
+		s.ServeHTTP(w, localRequest(t.Context(), "POST", "/api/prompt", body))
+		require.Equal(t, 202, next)
+		c.mu.Lock()
+		last := c.last
+		c.mu.Unlock()
+		<-last.done
+	}
+	close(stop)
+	looks.Wait()
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+// A request that came too late is not noted as one that has started a run.
+func TestKeyWhileTheServerEnds(t *testing.T) {
+	s := served(t, talker(1, 8))
+	c, err := s.open(t.Context(), local, "", "k")
+	require.NoError(t, err)
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	for range 2 {
+		require.Equal(t, 503, status(t, s, "POST", "/api/prompt", `{"prompt":"go"}`, "Idempotency-Key", "k"))
+	}
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+// A run that another process goes on with has no answer here.
+func TestChatWhileTheServerEnds(t *testing.T) {
+	s := served(t, talker(1, 8))
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	require.Equal(t, 503, problemOf((&chatForm{}).whole(httptest.NewRecorder(), c.newRun(position{}, 0))).Status)
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+// The events of a run of the past are sent as they are read.
+func TestPastInParts(t *testing.T) {
+	s := served(t, talker(8, 200<<10))
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	require.Equal(t, 202, status(t, s, "POST", "/api/prompt", `{"prompt":"go","session":"`+c.id+`"}`))
+	run := c.last.id
+	<-c.last.done
+	c.mu.Lock()
+	c.last = nil
+	c.mu.Unlock()
+	largest := 0
+	w := &watched{ResponseRecorder: httptest.NewRecorder(), saw: func(p []byte) { largest = max(largest, len(p)) }}
+	s.ServeHTTP(w, localRequest(t.Context(), "GET", "/api/runs/"+run+"/events", ""))
+	require.Equal(t, 8, strings.Count(w.Body.String(), `"type":"turn_end"`))
+	require.Equal(t, 1, strings.Count(w.Body.String(), `"type":"run_end"`))
+	require.Less(t, largest, 512<<10)
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+// Nobody else waits while the host looks for a store, or while a client takes the answer that the server is ready.
+func TestStoreIsSlow(t *testing.T) {
+	s := served(t, talker(1, 8))
+	var held []bool
+	look := func() {
+		free := s.mu.TryLock()
+		if held = append(held, !free); free {
+			s.mu.Unlock()
+		}
+	}
+	of := s.host.Store
+	s.host.Store = func(who string) journal.Store { look(); return of(who) }
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	s.ServeHTTP(&watched{ResponseRecorder: httptest.NewRecorder(), saw: func([]byte) { look() }}, localRequest(t.Context(), "GET", "/ready", ""))
+	require.Equal(t, []bool{false, false}, held)
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+// Nobody who is unknown sends much.
+func TestLoginIsSmall(t *testing.T) {
+	s := served(t, talker(1, 8), WithToken("0123456789abcdef"))
+	large := fmt.Sprintf(`{"token":%q}`, strings.Repeat("x", 64<<10))
+	require.Equal(t, http.StatusRequestEntityTooLarge, status(t, s, "POST", "/login", large))
+	require.NoError(t, s.Close())
+}
+
+// Each of these headers says that a proxy has passed on a request.
+func TestProxyIsNotLoopback(t *testing.T) {
+	s := served(t, talker(1, 8))
+	require.Equal(t, 200, status(t, s, "GET", "/api/sessions", ""))
+	for _, h := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
+		require.Equal(t, 401, status(t, s, "GET", "/api/sessions", "", h, "1.1 example"), h)
+	}
+	require.NoError(t, s.Close())
+}
