@@ -410,6 +410,7 @@ func (s *Sender) Send(ev Event) (id string, err error) {
 	if !eventType().MatchString(ev.Type) || !idOrName().MatchString(ev.ID) {
 		return ev.ID, errors.New("the type or the id has wrong characters")
 	}
+	defer s.wake()                // also after an error, for what was stored
 	var bodies [2]json.RawMessage // without and with content
 	for _, name := range slices.Sorted(maps.Keys(s.endpoints)) {
 		e := s.endpoints[name]
@@ -433,9 +434,14 @@ func (s *Sender) Send(ev Event) (id string, err error) {
 		if err := d.store(s.dir); err != nil {
 			return ev.ID, err
 		}
+		if s.failed[d.file()] != nil { // while both are there, it counts as given up
+			if err := os.Remove(filepath.Join(s.failedDir(), d.file())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return ev.ID, err
+			}
+			delete(s.failed, d.file())
+		}
 		s.waiting[d.file()] = &d.Delivery
 	}
-	s.wake()
 	return ev.ID, nil
 }
 
@@ -507,8 +513,10 @@ func (s *Sender) maskIn(v any) any {
 			v[i] = s.maskIn(v[i])
 		}
 	case map[string]any:
-		for key := range v {
-			v[key] = s.maskIn(v[key])
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			one := s.maskIn(v[key])
+			delete(v, key)
+			v[s.o.Mask(key)] = one
 		}
 	}
 	return v
@@ -613,8 +621,9 @@ func (s *Sender) deliver(ctx context.Context, e *endpoint, d *Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.wake()
+	replaced := false
 	if now := s.endpoints[e.ID]; now != nil {
-		e = now // it may have been registered again meanwhile
+		e, replaced = now, now != e // it may have been registered again meanwhile
 	}
 	e.busy = false
 	switch {
@@ -622,7 +631,7 @@ func (s *Sender) deliver(ctx context.Context, e *endpoint, d *Delivery) {
 		e.fails, e.rests = 0, time.Time{}
 		s.remove(d.file())
 	case ctx.Err() != nil:
-	case status == http.StatusGone:
+	case status == http.StatusGone && !replaced: // the address that it has now may be another one
 		d.Error = err.Error()
 		e.Disabled = true
 		s.giveUp(d)

@@ -475,3 +475,82 @@ func TestKilled(t *testing.T) {
 	}
 	t.Logf("%d stored, %d delivered, %d requests", len(stored), len(r.got()), r.requests())
 }
+
+// What was stored before an error is delivered at once.
+func TestFullForOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t)
+		s := open(t, t.TempDir(), webhook.Options{Transport: r, Limit: 1})
+		require.NoError(t, s.Register(endpoint("a")))
+		require.NoError(t, s.Register(endpoint("b")))
+		defer run(t, s)()
+		synctest.Wait()
+		_, err := s.Send(webhook.Event{Type: "a.b"})
+		require.ErrorIs(t, err, webhook.ErrFull)
+		synctest.Wait()
+		require.Equal(t, 1, r.requests())
+	})
+}
+
+// The answer of the address that an endpoint had says nothing about the one that it has.
+func TestGoneFromAnOldAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t)
+		s := open(t, t.TempDir(), webhook.Options{Transport: r})
+		require.NoError(t, s.Register(endpoint("a")))
+		first := true
+		r.set(func(string) *http.Response {
+			if !first {
+				return nil
+			}
+			first = false
+			assert.NoError(t, s.Register(endpoint("a")))
+			return answer(http.StatusGone)
+		})
+		defer run(t, s)()
+		id := send(t, s, "a.b")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Contains(t, r.got(), id)
+		require.False(t, s.Endpoints()[0].Disabled)
+	})
+}
+
+// An event that was given up and is sent once more under its ID waits after a restart, too.
+func TestSentOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t)
+		dir := t.TempDir()
+		s := open(t, dir, webhook.Options{Transport: r})
+		require.NoError(t, s.Register(endpoint("a")))
+		r.set(func(string) *http.Response { return answer(http.StatusGone) })
+		stop := run(t, s)
+		ev := webhook.Event{ID: "mine", Type: "a.b"}
+		_, err := s.Send(ev)
+		require.NoError(t, err)
+		synctest.Wait()
+		stop()
+		require.Len(t, s.Failed(), 1)
+		require.NoError(t, s.Register(endpoint("a")))
+		_, err = s.Send(ev)
+		require.NoError(t, err)
+		require.Len(t, s.Waiting(), 1)
+		require.NoError(t, s.Close())
+		require.Len(t, open(t, dir, webhook.Options{}).Waiting(), 1)
+	})
+}
+
+// A secret is masked in the name of a field, too.
+func TestNamesAreMasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t)
+		s := open(t, t.TempDir(), webhook.Options{Transport: r, Mask: func(text string) string { return strings.ReplaceAll(text, token, "***") }})
+		require.NoError(t, s.Register(endpoint("a")))
+		defer run(t, s)()
+		id, err := s.Send(webhook.Event{Type: "a.b", Data: map[string]any{"args": map[string]any{token: 1, "n": 2}}})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Contains(t, r.got()[id], `"***":1`)
+		require.Contains(t, r.got()[id], `"n":2`)
+	})
+}
