@@ -92,15 +92,17 @@ func (l *login) browse(ctx context.Context, o options) error {
 	}
 	defer back.Close()
 	got := grant{Server: l.server.URL}
+	client := &http.Client{Timeout: l.wait}
 	setup := &auth.AuthorizationCodeHandlerConfig{
 		RedirectURL: "http://" + back.Addr().String() + "/callback", RequestRefreshToken: true, AcceptUnadvertisedIss: true,
-		Client: &http.Client{Timeout: l.wait},
+		Client: client,
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			u, err := url.Parse(args.URL)
 			if err != nil || u.Scheme != "https" && u.Scheme != "http" {
 				return nil, errors.New("the authorization server has no address for a browser")
 			}
 			got.Resource = u.Query().Get("resource")
+			client.CheckRedirect = sameHost // what follows has the code and the client's secret
 			return redirected(ctx, back, u.Query().Get("state"), func() error { return o.browse(ctx, args.URL) })
 		},
 		ScopeFilter: func(found []string) []string { return union(l.scopes(ctx), found) },

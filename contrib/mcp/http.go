@@ -54,7 +54,7 @@ func dial(s config.Server, l *login) (*remote, mcp.Transport) {
 	return r, &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}
 }
 
-// sameHost follows redirects only where the headers of the configuration may go.
+// sameHost follows redirects only where the headers of the configuration, and the secrets of a login, may go.
 func sameHost(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {

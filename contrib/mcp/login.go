@@ -78,7 +78,7 @@ type stamp struct {
 func (c *client) newLogin() *login {
 	sum := sha256.Sum256([]byte(c.s.URL))
 	return &login{
-		server: c.s, file: filepath.Join(c.logins, hex.EncodeToString(sum[:16])+".json"), client: &http.Client{Timeout: c.refreshFor},
+		server: c.s, file: filepath.Join(c.logins, hex.EncodeToString(sum[:16])+".json"), client: &http.Client{Timeout: c.refreshFor, CheckRedirect: sameHost},
 		wait: c.refreshFor, life: c.life, spawn: c.spawn, busy: make(chan struct{}, 1),
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type office struct {
 	broken  bool   // it gives tokens that the server does not take
 	revoked bool
 	late    chan struct{} // what the token endpoint waits for, or nil
+	moved   string        // where the token endpoint sends clients to, or ""
 	scope   string        // that the tool needs
 	asked   []string      // scopes of logins
 	given   int
@@ -123,8 +125,12 @@ func newOffice(t *testing.T) *office {
 	handle("/token", func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm() // so that the server notices when the client has gone
 		o.mu.Lock()
-		late := o.late
+		late, moved := o.late, o.moved
 		o.mu.Unlock()
+		if moved != "" {
+			http.Redirect(w, r, moved, http.StatusTemporaryRedirect)
+			return
+		}
 		if late != nil {
 			select {
 			case <-late:
@@ -371,6 +377,26 @@ func TestLateRefresh(t *testing.T) {
 	close(late)
 	require.Equal(t, "worked", said(t, src, "work", `{}`))
 	require.Equal(t, 1, o.counts("/token refresh_token"))
+}
+
+// What is secret of a login goes to no other host.
+func TestTokenRedirect(t *testing.T) {
+	o := newOffice(t)
+	src := o.connect(t, WithLogins(loggedIn(t, o)))
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+	var got atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		got.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"theirs","token_type":"Bearer"}`)
+	}))
+	defer other.Close()
+	o.change(func() { o.valid, o.moved = "other", other.URL })
+	_, err := calls(t.Context(), src, "work", `{}`)
+	require.ErrorContains(t, err, "another host")
+	err = Login(t.Context(), "s", o.config(), WithLogins(t.TempDir()), WithBrowser(visit))
+	require.ErrorContains(t, err, "another host")
+	require.Zero(t, got.Load())
 }
 
 // Two clients, as of two processes, refresh once.
