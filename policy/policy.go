@@ -253,8 +253,8 @@ func WithWorkspace(dir string) Option {
 
 // WithRoot adds a further directory of the workspace, under the name that it has there: see WithRoot of
 // package workspace. Files in it count like those of the first directory. A rule names them by their
-// path in the workspace, such as "lib:/src/**", and an ask or deny rule without a name of a root holds in
-// all of them. Default: no further directories.
+// path in the workspace, such as "lib:/src/**". An ask or deny rule without a name of a root holds in
+// all of them, and an allow rule only if it begins with "**". Default: no further directories.
 func WithRoot(name, dir string) Option {
 	return func(s *setup) error {
 		if !rootpath.Valid(name) {

@@ -58,6 +58,12 @@ func TestRoots(t *testing.T) {
 		got, v := ask(t, p, &editSpec, name)
 		require.Equal(t, want, got, "%s: %+v", name, v.Grounds())
 	}
+	// One whose wildcard stands for a directory of the first root is not one for another root.
+	p = newPolicy(t, append(with, policy.WithRules(policy.User, rules(t, "allow edit_file:*/a", "allow edit_file:?[a-z]*/doc/**")...))...)
+	for name, want := range map[string]string{"src/a": "allow", "lib:/a": "ask", lib + "/a": "ask", "src/doc/a": "allow", "lib:/doc/a": "ask"} {
+		got, v := ask(t, p, &editSpec, name)
+		require.Equal(t, want, got, "%s: %+v", name, v.Grounds())
+	}
 	// A rule for a command holds in all directories of the workspace, and a shell may stand in any.
 	p = newPolicy(t, append(with, policy.WithRules(policy.User, rules(t, "allow bash:go test *")...))...)
 	for command, want := range map[string]string{
