@@ -70,6 +70,7 @@ func TestRootNames(t *testing.T) {
 		{"./lib:x", "lib:x", "COLON\n", ""},
 		{"./lib:/a", "", "", "invalid_path"},
 		{"d/../lib:/a", "", "", "invalid_path"},
+		{base + "/ws/lib:/a", "", "", "invalid_path"}, // of the first root, and not that of another
 		{"lib:", "lib:", "", "is_directory"},
 		{"lib:/", "lib:", "", "is_directory"},
 		{base + "/lib", "lib:", "", "is_directory"},

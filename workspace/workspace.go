@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -187,6 +188,9 @@ func relIn(op, name string, roots ...*root) (string, *root, error) {
 	}
 	rel = rootpath.Clean(rel)
 	if first, late := strings.CutPrefix(rel, "./"); late {
+		if filepath.IsAbs(name) {
+			return fail(KindInvalidPath, "cannot be reached, since "+runes.Path(first)+" is a path in a further directory")
+		}
 		return fail(KindInvalidPath, "the name of a further directory stands first; write "+runes.Path(first))
 	}
 	of, sub := rootpath.Cut(rel)
@@ -212,9 +216,16 @@ func relIn(op, name string, roots ...*root) (string, *root, error) {
 func below(name string, roots []*root) string {
 	for _, r := range roots {
 		for _, base := range []string{r.Dir, r.real} {
-			if rel, err := filepath.Rel(base, name); err == nil && filepath.IsLocal(rel) {
-				return r.path(filepath.ToSlash(rel))
+			rel, err := filepath.Rel(base, name)
+			if err != nil || !filepath.IsLocal(rel) {
+				continue
 			}
+			rel = filepath.ToSlash(rel)
+			of, sub := rootpath.Cut(rel)
+			if r.Name == "" && of != "" && (sub != "." || slices.ContainsFunc(roots, func(o *root) bool { return o.Name == of })) {
+				return "./" + rel // it looks like a file of another root, and is not
+			}
+			return r.path(rel)
 		}
 	}
 	return ".."
