@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/merge"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -265,7 +266,29 @@ func (e *editor) remember(rel, text string) {
 	e.common[rel] = text
 }
 
-func (e *editor) path(rel string) string { return filepath.Join(e.root, filepath.FromSlash(rel)) }
+func (e *editor) path(rel string) string { return absolute(e.FS, e.root, rel) }
+
+// Roots implements [tools.RootsFS].
+func (e *editor) Roots() []workspace.Root {
+	if r, ok := e.FS.(tools.RootsFS); ok {
+		return r.Roots()
+	}
+	return []workspace.Root{{Dir: e.Dir()}}
+}
+
+// absolute returns the absolute path of a path in the workspace whose first directory the client names as dir.
+func absolute(files tools.FS, dir, rel string) string {
+	if name, rest := rootpath.Cut(rel); name != "" {
+		if r, ok := files.(tools.RootsFS); ok {
+			for _, root := range r.Roots() {
+				if root.Name == name {
+					return filepath.Join(root.Dir, filepath.FromSlash(rest))
+				}
+			}
+		}
+	}
+	return filepath.Join(dir, filepath.FromSlash(rel))
+}
 
 // Apply implements [tools.FS].
 func (e *editor) Apply(ctx context.Context, plan edit.Plan, opts ...workspace.ApplyOption) (*edit.Result, error) {

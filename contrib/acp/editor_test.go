@@ -473,3 +473,32 @@ func TestEditorAfterCommand(t *testing.T) {
 		require.Equal(t, want, e.buffer(file))
 	}
 }
+
+// The editor knows the files of a further root by their place, and nothing is written under another name.
+func TestEditorRoots(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	for _, dir := range []string{"ws", "more"} {
+		require.NoError(t, os.Mkdir(filepath.Join(base, dir), 0o755))
+	}
+	lib := filepath.Join(base, "more")
+	b := &testBuffers{file: filepath.Join(lib, "f"), text: swap(five, "five", "FIVE")}
+	require.NoError(t, os.WriteFile(b.file, []byte(five), 0o644))
+	ws, err := workspace.Open(filepath.Join(base, "ws"), workspace.WithRoot("lib", lib))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ws.Close() })
+	e := newEditor(ws, b, ws.Dir(), true)
+	e.since = time.Now().Add(time.Minute)
+	plan, err := edit.NewPlan(edit.File{Path: "lib:/f", Kind: edit.Change, Base: five, Proposed: swap(five, "one", "ONE")})
+	require.NoError(t, err)
+	_, err = e.Apply(t.Context(), plan)
+	require.NoError(t, err)
+	require.Equal(t, swap(swap(five, "one", "ONE"), "five", "FIVE"), b.text, "what the user has not saved is kept")
+	saved, err := os.ReadFile(b.file)
+	require.NoError(t, err)
+	require.Equal(t, b.text, string(saved))
+	var files tools.FS = e
+	roots, ok := files.(tools.RootsFS)
+	require.True(t, ok, "commands find all roots")
+	require.Equal(t, ws.Roots(), roots.Roots())
+}

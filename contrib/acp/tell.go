@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -147,7 +146,7 @@ func (s *conversation) abs(name string) string {
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(s.dir, filepath.FromSlash(rel))
+	return absolute(s.rt.Files, s.dir, rel)
 }
 
 func (t *teller) started(below string, ev *aycoder.ToolStarted) {
