@@ -44,9 +44,7 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
 	if x == nil {
 		return decided()
 	}
-	x.mu.Lock()
-	q := x.asks[call+" "+a.Digest]
-	x.mu.Unlock()
+	q := x.asked(call, a.Digest)
 	if q == nil {
 		return decided()
 	}

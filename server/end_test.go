@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/providers/script"
 )
 
 // A watched is an answer that tells what is written.
@@ -157,5 +160,49 @@ func TestProxyIsNotLoopback(t *testing.T) {
 	for _, h := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
 		require.Equal(t, 401, status(t, s, "GET", "/api/sessions", "", h, "1.1 example"), h)
 	}
+	require.NoError(t, s.Close())
+}
+
+// Two runs inside of calls may ask the same about calls with the same id, and each gets its answer.
+func TestSameQuestions(t *testing.T) {
+	s := served(t, talker(1, 8))
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	x := c.newRun(position{}, 0)
+	tool, err := aycoder.NewTool("touch", "Touches.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("done"), nil
+	})
+	require.NoError(t, err)
+	ask := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Ask() })
+	var runs sync.WaitGroup
+	asked := make(chan string, 2)
+	for range 2 {
+		agent, err := aycoder.New(script.New(script.Call("touch", `{}`), script.Say("So.")), aycoder.WithTools(tool), aycoder.WithApprover(ask))
+		require.NoError(t, err)
+		runs.Go(func() {
+			for ev, err := range agent.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+				if err != nil {
+					asked <- err.Error()
+					return
+				}
+				x.take(ev)
+				if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+					asked <- q.Request.CallID + " " + q.Request.Digest
+				}
+			}
+		})
+	}
+	one := <-asked
+	require.Equal(t, one, <-asked)
+	open, _ := x.questions()
+	require.Len(t, open, 2)
+	for range 2 {
+		q := x.asked(open[0].CallID, open[0].Digest)
+		require.NotNil(t, q)
+		require.NoError(t, (&answer{Decision: "allow"}).give(q))
+	}
+	require.Nil(t, x.asked(open[0].CallID, open[0].Digest))
+	runs.Wait()
+	s.release(c)
 	require.NoError(t, s.Close())
 }

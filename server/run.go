@@ -27,7 +27,7 @@ type run struct {
 	unattended bool // nobody can answer, so questions are denied
 
 	mu    sync.Mutex
-	asks  map[string]*aycoder.Approval // by the digest of the question and the id of the call
+	asks  map[string]*aycoder.Approval // by the run that asks, the id of the call, and the digest of the question
 	calls map[string]*aycoder.OpenCall
 	err   error  // why it failed, once it is done
 	end   []byte // what it says last, once it is done, or nil if another process goes on with it
@@ -176,7 +176,7 @@ func (r *run) take(ev aycoder.Event) {
 		}
 		a := q.Detach()
 		r.mu.Lock()
-		r.asks[q.Request.CallID+" "+q.Request.Digest] = a
+		r.asks[q.Request.Run+" "+q.Request.CallID+" "+q.Request.Digest] = a // runs in calls may ask the same
 		leave := r.draining
 		r.mu.Unlock()
 		if leave {
@@ -250,6 +250,19 @@ func (r *run) drain() {
 	for _, l := range leave {
 		l.Leave()
 	}
+}
+
+// asked returns the question about a call that waits, or nil. If several runs inside of calls ask the same, it is the first
+// one.
+func (r *run) asked(call, digest string) (q *aycoder.Approval) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.asks {
+		if x := a.Request; x.CallID == call && x.Digest == digest && !a.Decided() && (q == nil || x.Created.Before(q.Request.Created)) {
+			q = a
+		}
+	}
+	return q
 }
 
 // questions returns what a client can answer now.
