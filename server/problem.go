@@ -120,8 +120,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(body) // the client is gone
 }
 
-// reply answers with a JSON value.
+// reply answers with a JSON value. A client that takes nothing for a while is cut off.
 func reply(w http.ResponseWriter, status int, v any) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stalled)) // not every ResponseWriter can
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
