@@ -146,6 +146,16 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &a); err != nil {
 		return err
 	}
+	res := aycoder.TextResult(a.Text)
+	if a.IsError {
+		res = aycoder.ErrorResult(a.Text)
+	}
+	if done, err := s.resultSuspended(r, &a, res); done || err != nil {
+		if err == nil {
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return err
+	}
 	c, x, err := s.lookUp(r)
 	if err != nil {
 		return err
@@ -160,15 +170,37 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) error {
 	if o == nil || o.Decided() {
 		return decided()
 	}
-	res := aycoder.TextResult(a.Text)
-	if a.IsError {
-		res = aycoder.ErrorResult(a.Text)
-	}
 	if err := o.Answer(res); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// resultSuspended gives the result of a call of a run that was suspended when its process ended, and goes on with the run.
+func (s *Server) resultSuspended(r *http.Request, a *callResult, res *aycoder.ToolResult) (bool, error) {
+	id, run, ok := splitRun(r.PathValue("run"))
+	if !ok {
+		return false, notFound()
+	}
+	c, err := s.open(r.Context(), principalOf(r), id, "")
+	if err != nil {
+		return false, err
+	}
+	defer s.release(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.rt.Session.Pending()
+	if p == nil || p.Run != run {
+		return false, nil
+	}
+	for i := range p.Calls {
+		if q := &p.Calls[i]; q.CallID == r.PathValue("call") && q.Digest == a.Digest {
+			_, err := c.resume(r.Context(), aycoder.Input{Results: []aycoder.CallResult{q.Result(res)}})
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // A message is the body of POST /api/runs/{run}/steer.

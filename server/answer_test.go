@@ -189,3 +189,23 @@ func TestResultFromOutside(t *testing.T) {
 	require.Equal(t, "So be it.", answers(rest))
 	s.refused(409, "decided", "POST", path+q.CallID, good)
 }
+
+// A call that waits when the server ends gets its result from the next one, which nobody has asked for the run before.
+func TestResultAfterShutdown(t *testing.T) {
+	tool, err := aycoder.DeclareTool[struct{}]("ask_user", "Asks the user.")
+	require.NoError(t, err)
+	s := newSite(t, script.New(script.Call("ask_user", `{}`)))
+	s.more = []harness.Option{harness.WithTools(tool), harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+		return aycoder.Allow()
+	}))}
+	s.start()
+	res := s.do("POST", "/api/prompt", prompt("go"))
+	q := s.read(res).until("call_request").ev.(*aycoder.CallRequested).Request
+	require.NoError(t, s.srv.Shutdown(t.Context()))
+	next := s.again(script.New(script.Say("So be it.")))
+	path := "/api/runs/" + runOf(res)
+	good := map[string]any{"digest": q.Digest, "text": "The second."}
+	next.get(204, nil, "POST", path+"/results/"+q.CallID, good)
+	require.Equal(t, "So be it.", answers(next.events(runOf(res), "")))
+	next.refused(409, "decided", "POST", path+"/results/"+q.CallID, good)
+}
