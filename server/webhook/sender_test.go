@@ -476,7 +476,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d stored, %d delivered, %d requests", len(stored), len(r.got()), r.requests())
 }
 
-// What was stored before an error is delivered at once.
+// Deliveries that were stored before an error are made at once.
 func TestFullForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReceiver(t)
