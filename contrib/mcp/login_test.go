@@ -379,7 +379,7 @@ func TestLateRefresh(t *testing.T) {
 	require.Equal(t, 1, o.counts("/token refresh_token"))
 }
 
-// What is secret of a login goes to no other host.
+// The secrets of a login go to no other host.
 func TestTokenRedirect(t *testing.T) {
 	o := newOffice(t)
 	src := o.connect(t, WithLogins(loggedIn(t, o)))
