@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/aycoder/aycoder/contrib/acp"
@@ -26,11 +27,11 @@ func acpExtension() cli.Extension {
 // serveEditor serves the editor at the other end of stdin and stdout. Conversations are kept where the program keeps its
 // own, unless there is no place for them or the flags say otherwise.
 func serveEditor(ctx context.Context, p cli.Program, args []string) error {
-	if slices.Contains(args, "-C") {
+	if given(args, "C") {
 		return fmt.Errorf("%w: the editor says in which directory it works", cli.ErrUsage)
 	}
 	c := acp.Config{Servers: mcp.Connector(logins(mcp.WithBrowser(browse))...)}
-	if dir := cli.StateDir(); dir != "" && !slices.Contains(args, "-no-session") {
+	if dir := cli.StateDir(); dir != "" && !given(args, "no-session") {
 		store, err := journal.Dir(filepath.Join(dir, "sessions"))
 		if err != nil {
 			return err
@@ -38,15 +39,30 @@ func serveEditor(ctx context.Context, p cli.Program, args []string) error {
 		c.Store = store
 	}
 	var opening sync.Mutex // a runtime is made in the current directory
+	var ends []func()
 	c.Open = func(ctx context.Context, s acp.Start) (*harness.Runtime, error) {
 		opening.Lock()
 		defer opening.Unlock()
-		rt, _, err := p.Open(ctx, append(slices.Clone(args), "-C", s.Dir), s.Options...)
+		rt, end, err := p.Open(ctx, append(slices.Clone(args), "-C", s.Dir), s.Options...)
+		if err == nil {
+			ends = append(ends, end)
+		}
 		return rt, err
 	}
 	err := acp.ServeStdio(ctx, c)
+	for _, end := range ends {
+		end()
+	}
 	if errors.Is(err, context.Canceled) { // a signal, as editors end their agents
 		return nil
 	}
 	return err
+}
+
+// given reports whether a flag is among the arguments.
+func given(args []string, flag string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		name, _, _ := strings.Cut(arg, "=")
+		return name == "-"+flag || name == "--"+flag
+	})
 }

@@ -91,7 +91,9 @@ func TestEditor(t *testing.T) {
 }
 
 func TestEditorUsage(t *testing.T) {
-	out, err := program(t, t.TempDir(), t.TempDir(), "acp", "-C", "x").CombinedOutput()
-	require.Error(t, err)
-	require.Contains(t, string(out), "wrong usage")
+	for _, args := range [][]string{{"acp", "-C", "x"}, {"acp", "--C=x"}} {
+		out, err := program(t, t.TempDir(), t.TempDir(), args...).CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), "wrong usage")
+	}
 }

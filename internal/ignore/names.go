@@ -190,7 +190,9 @@ func longNames(short string) []string {
 // longOf returns the elements of some names that have this short name.
 func longOf(names []string, stem, ext string) (all []string) {
 	for _, long := range names {
-		for _, elem := range strings.Split(strings.Trim(long, "/"), "/") {
+		var elem string
+		for rest, more := strings.Trim(long, "/"), true; more; {
+			elem, rest, more = strings.Cut(rest, "/")
 			if s, e := shorten(elem); s == stem && e == ext {
 				all = append(all, elem)
 			}
