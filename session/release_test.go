@@ -47,7 +47,7 @@ func (c copied) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayco
 	mine := *req
 	mine.Messages = nil
 	for _, m := range req.Messages {
-		mine.Messages = append(mine.Messages, &aycoder.Message{Role: m.Role, Parts: m.Parts})
+		mine.Messages = append(mine.Messages, &aycoder.Message{Role: m.Role, Parts: slices.Clone(m.Parts)})
 	}
 	return c.ModelClient.Stream(ctx, &mine)
 }
