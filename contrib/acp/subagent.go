@@ -88,7 +88,7 @@ func (c *AgentConfig) call(ctx context.Context, inv *aycoder.Invocation) (*aycod
 	if err != nil {
 		return nil, err
 	}
-	defer p.stop(0)
+	defer p.Stop(0)
 	f := newForeign(*c, files, inv)
 	tool, err := f.tool()
 	if err != nil {
@@ -177,13 +177,13 @@ func (f *foreign) tool() (aycoder.Tool, error) {
 // connect begins the session.
 func (f *foreign) connect(ctx context.Context, p *program) error {
 	ready := make(chan struct{})
-	in := newPaced(&gate{p.out, ready})
+	in := newPaced(&gate{p.Out, ready})
 	f.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 		if method == sdk.ClientMethodSessionUpdate {
 			defer in.handled()
 		}
 		return f.handle(ctx, method, params)
-	}, p.in, in)
+	}, p.In, in)
 	f.conn.SetLogger(slog.New(slog.DiscardHandler))
 	close(ready)
 	resp, err := sdk.SendRequest[sdk.InitializeResponse](f.conn, ctx, sdk.AgentMethodInitialize, sdk.InitializeRequest{
@@ -228,11 +228,11 @@ func (f *foreign) leave(p *program) {
 	if working {
 		patience = 0
 		_ = f.conn.SendNotification(context.Background(), sdk.AgentMethodSessionCancel, sdk.CancelNotification{SessionId: f.session}) // it may be dead
-		late := time.AfterFunc(leaveFor, p.kill)
+		late := time.AfterFunc(leaveFor, p.Kill)
 		f.work.Wait()
 		late.Stop()
 	}
-	p.stop(patience)
+	p.Stop(patience)
 	f.work.Wait()
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/proc"
 )
 
 // Option configures a [Connector]. Options are applied in order, and the last one of a kind wins.
@@ -508,7 +509,7 @@ func (c *client) failed(ctx context.Context, op string, x *conn, err error) erro
 	switch {
 	case ctx.Err() != nil:
 		if e.Err = context.Cause(ctx); x.proc != nil {
-			e.Stderr = clean(x.proc.stderr.Text(), maxStderr)
+			e.Stderr = clean(x.proc.Stderr.Text(), proc.MaxStderr)
 		}
 	case x.remote != nil && x.remote.refusal.Load() != nil:
 		e.Err = fmt.Errorf("%w (%v)", *x.remote.refusal.Load(), err)
@@ -520,13 +521,13 @@ func (c *client) failed(ctx context.Context, op string, x *conn, err error) erro
 		late := time.NewTimer(abandonFor) // its end may come a little after that of its output
 		defer late.Stop()
 		select {
-		case <-x.proc.ended:
-			if x.proc.failed != nil && !errors.Is(x.proc.failed, context.Canceled) {
-				e.Err = fmt.Errorf("%w: %w", errStart, x.proc.failed)
+		case <-x.proc.Ended:
+			if x.proc.Failed != nil && !errors.Is(x.proc.Failed, context.Canceled) {
+				e.Err = fmt.Errorf("%w: %w", errStart, x.proc.Failed)
 			}
 		case <-late.C:
 		}
-		e.Stderr = clean(x.proc.stderr.Text(), maxStderr)
+		e.Stderr = clean(x.proc.Stderr.Text(), proc.MaxStderr)
 	}
 	return e
 }
