@@ -43,17 +43,16 @@ type Telemetry struct {
 	tracer        trace.Tracer
 	tools, models *names
 
-	operation, firstChunk, tokens, agent, tool, response instrument
-	sessions, messages, tokensTotal, calls               counter
-	cost                                                 metric.Float64Counter
+	operation, firstChunk, agent, tool, response timer
+	tokens                                       metric.Int64Histogram
+	sessions, messages, tokensTotal, calls       counter
+	cost                                         metric.Float64Counter
 }
 
-type instrument struct {
-	seconds metric.Float64Histogram
-	count   metric.Int64Histogram
-}
-
-type counter = metric.Int64Counter
+type (
+	timer   = metric.Float64Histogram
+	counter = metric.Int64Counter
+)
 
 // New returns a telemetry, or an error if a meter refuses an instrument or the version is unknown.
 func New(o Options) (*Telemetry, error) {
@@ -82,24 +81,23 @@ var (
 
 func (t *Telemetry) instruments(m metric.Meter) error {
 	var errs []error
-	timer := func(name, what string) (i instrument) {
-		var err error
-		i.seconds, err = m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), seconds)
+	time := func(name, what string) timer {
+		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), seconds)
 		errs = append(errs, err)
-		return i
+		return h
 	}
 	count := func(name, unit, what string) counter {
 		c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 		errs = append(errs, err)
 		return c
 	}
-	t.operation = timer("gen_ai.client.operation.duration", "Duration of requests to models.")
-	t.firstChunk = timer("gen_ai.client.operation.time_to_first_chunk", "Time until the first part of an answer.")
-	t.agent = timer("gen_ai.invoke_agent.duration", "Duration of runs.")
-	t.tool = timer("gen_ai.execute_tool.duration", "Duration of calls of tools.")
-	t.response = timer("aycoder.response_time", "Duration of requests that were answered.")
+	t.operation = time("gen_ai.client.operation.duration", "Duration of requests to models.")
+	t.firstChunk = time("gen_ai.client.operation.time_to_first_chunk", "Time until the first part of an answer.")
+	t.agent = time("gen_ai.invoke_agent.duration", "Duration of runs.")
+	t.tool = time("gen_ai.execute_tool.duration", "Duration of calls of tools.")
+	t.response = time("aycoder.response_time", "Duration of requests that were answered.")
 	var err error
-	t.tokens.count, err = m.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"), metric.WithDescription("Tokens of requests and answers."), counts)
+	t.tokens, err = m.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"), metric.WithDescription("Tokens of requests and answers."), counts)
 	errs = append(errs, err)
 	t.sessions = count("aycoder.sessions", "", "Sessions that began.")
 	t.messages = count("aycoder.messages", "", "Messages by role.")
@@ -229,7 +227,7 @@ func (t *Telemetry) runs(ctx context.Context, r Run, prompt bool, seq func(conte
 		if failed != nil {
 			attrs = append(attrs, attribute.String(attrError, errorType(failed)))
 		}
-		t.agent.seconds.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(attrs...))
+		t.agent.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(attrs...))
 		t.end(span, failed)
 	}()
 	if prompt {
@@ -328,7 +326,7 @@ func (t *Telemetry) count(ctx context.Context, name string, res *aycoder.ToolRes
 	if err != nil {
 		attrs = append(attrs, attribute.String(attrError, errorType(err)))
 	}
-	t.tool.seconds.Record(ctx, took.Seconds(), metric.WithAttributes(attrs...))
+	t.tool.Record(ctx, took.Seconds(), metric.WithAttributes(attrs...))
 	t.calls.Add(ctx, 1, metric.WithAttributes(attribute.String("tool", name), attribute.String("status", status)))
 }
 
@@ -456,7 +454,7 @@ func (a *answer) end(ctx context.Context) {
 		attribute.String(attrRequestModel, t.models.of(a.model))}
 	if a.first > 0 {
 		a.span.SetAttributes(attribute.Float64(attrFirstChunk, a.first.Seconds()))
-		t.firstChunk.seconds.Record(ctx, a.first.Seconds(), metric.WithAttributes(attrs...))
+		t.firstChunk.Record(ctx, a.first.Seconds(), metric.WithAttributes(attrs...))
 	}
 	if a.done != nil {
 		a.answered(ctx, attrs, took)
@@ -464,7 +462,7 @@ func (a *answer) end(ctx context.Context) {
 	if a.err != nil {
 		attrs = append(attrs, attribute.String(attrError, errorType(a.err)))
 	}
-	t.operation.seconds.Record(ctx, took.Seconds(), metric.WithAttributes(attrs...))
+	t.operation.Record(ctx, took.Seconds(), metric.WithAttributes(attrs...))
 	t.end(a.span, a.err)
 }
 
@@ -481,7 +479,7 @@ func (a *answer) answered(ctx context.Context, attrs []attribute.KeyValue, took 
 	attrs = append(attrs, attribute.String(attrModel, t.models.of(model)))
 	input := d.Usage.Input + d.Usage.CacheRead + d.Usage.CacheWrite
 	for typ, n := range map[string]int64{"input": input, "output": d.Usage.Output} {
-		t.tokens.count.Record(ctx, n, metric.WithAttributes(append(attrs[:len(attrs):len(attrs)], attribute.String(attrTokenType, typ))...))
+		t.tokens.Record(ctx, n, metric.WithAttributes(append(attrs[:len(attrs):len(attrs)], attribute.String(attrTokenType, typ))...))
 	}
 	for typ, n := range map[string]int64{"input": d.Usage.Input, "output": d.Usage.Output, "cache_read": d.Usage.CacheRead,
 		"cache_write": d.Usage.CacheWrite} {
@@ -490,5 +488,5 @@ func (a *answer) answered(ctx context.Context, attrs []attribute.KeyValue, took 
 		}
 	}
 	t.messages.Add(ctx, 1, metric.WithAttributes(attribute.String("role", "assistant")))
-	t.response.seconds.Record(ctx, took.Seconds())
+	t.response.Record(ctx, took.Seconds())
 }
