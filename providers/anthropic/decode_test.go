@@ -436,17 +436,18 @@ func TestCallsOfOneIndex(t *testing.T) {
 
 // The buffer that events are read into is used again, for later events and by other streams.
 func TestNothingOfTheBufferIsKept(t *testing.T) {
-	data := events(
+	var data strings.Builder
+	data.WriteString(events(
 		`{"type":"message_start","message":{"id":"msg_1","model":"model-1","content":[{"type":"text","text":"early"}],"usage":{"input_tokens":1}}}`,
 		started(`{"type":"tool_use","id":"call_1","name":"lookup","input":{},"caller":{"type":"direct"}}`),
 		piece(`{"type":"input_json_delta","partial_json":"{\"a\":1}"}`), stop0,
 		started(`{"type":"text","text":"","citations":[{"n":1}]}`), piece(`{"type":"text_delta","text":"late"}`),
 		piece(`{"type":"citations_delta","citation":{"n":2}}`), stop0,
-		`{"type":"message_delta","delta":{"stop_reason":"some_reason"},"usage":{"output_tokens":2}}`)
+		`{"type":"message_delta","delta":{"stop_reason":"some_reason"},"usage":{"output_tokens":2}}`))
 	for range 40 { // more than a buffer
-		data += events(`{"type":"ping","overwrite":"` + strings.Repeat("x", 50) + `"}`)
+		data.WriteString(events(`{"type":"ping","overwrite":"` + strings.Repeat("x", 50) + `"}`))
 	}
-	a := ask(newClient(t, stream(data+events(end))))
+	a := ask(newClient(t, stream(data.String()+events(end))))
 	other := ask(newClient(t, stream(strings.Repeat(": yyyyyyyyyyyyyyyyyyyyyyyy\n\n", 100)+events(begin, endTurn, end))))
 	require.NoError(t, a.err)
 	require.NoError(t, other.err)
