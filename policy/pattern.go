@@ -202,7 +202,7 @@ func matchPath(pattern, name string, allow bool) bool {
 		return !allow
 	}
 	if allow {
-		return plain && meansRoot(pattern, name) && glob.Match(pattern, name)
+		return plain && rootpath.Meant(pattern, name) && glob.Match(pattern, name)
 	}
 	if root, rest := rootpath.Cut(name); root != "" && matchPath(pattern, rest, false) {
 		return true // the pattern may mean each root
@@ -222,14 +222,6 @@ func matchPath(pattern, name string, allow bool) bool {
 		}
 		name = rest
 	}
-}
-
-// meansRoot reports whether an allow pattern may be about the root of a path: a wildcard for a directory of the first
-// root does not stand for another root. Only "**" does, which is all of the workspace.
-func meansRoot(pattern, name string) bool {
-	root, _ := rootpath.Cut(name)
-	first, _, _ := strings.Cut(pattern, "/")
-	return root == "" || first == "**" || strings.Contains(first, ":")
 }
 
 // local reports whether a clean path does not lead out of the root of the workspace that it begins in.

@@ -224,10 +224,10 @@ func TestRootLinks(t *testing.T) {
 }
 
 func TestRootGuards(t *testing.T) {
-	w, base := twoRoots(t, WithAllowed("*.key", "lib:/ok.pem"))
+	w, base := twoRoots(t, WithAllowed("*.key", "*/k.key", "?[:a-z]*/s.key", "lib:/ok.pem"))
 	before, _ := tree(t, base)
 	for name, kind := range map[string]string{
-		"lib:/.env": "sensitive_path", "lib:/k.key": "sensitive_path", "lib:/.git/config": "protected_path", "lib:/.git/hooks/x": "protected_path",
+		"lib:/.env": "sensitive_path", "lib:/k.key": "sensitive_path", "lib:/s.key": "sensitive_path", "lib:/.git/config": "protected_path", "lib:/.git/hooks/x": "protected_path",
 		"lib:/AGENTS.md": "protected_path", "lib:/.github/workflows/x.yml": "protected_path", "lib:/.vscode/tasks.json": "protected_path",
 		"lib:": "protected_path", "lib:/src": "is_directory",
 	} {

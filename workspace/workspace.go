@@ -59,7 +59,7 @@ const (
 type Workspace struct {
 	first   *root
 	more    []*root // see WithRoot
-	allowed []*glob.Pattern
+	allowed map[string]*glob.Pattern
 
 	shown   SeenFiles
 	records recordStore
@@ -72,7 +72,8 @@ type Option func(*Workspace) error
 
 // WithAllowed permits access to files whose names are refused by default, such as ".env.test" or
 // ".github/**". A pattern matches slash-separated paths in the workspace: * matches within one
-// directory, and ** matches across directories. No pattern permits writing to .git. Patterns of
+// directory, and ** matches across directories. A pattern is about a further directory ([WithRoot]) only
+// if it names it, such as "lib:/.env.test", or begins with "**/". No pattern permits writing to .git. Patterns of
 // several options add up. Default: no patterns.
 //
 // The option does not replace an approval. Before an agent writes a file that runs code,
@@ -86,7 +87,7 @@ func WithAllowed(patterns ...string) Option {
 				return &aycoder.ConfigError{Option: "WithAllowed",
 					Err: fmt.Errorf("%q: %w", p, err)}
 			}
-			w.allowed = append(w.allowed, c)
+			w.allowed[p] = c
 		}
 		return nil
 	}
@@ -98,7 +99,7 @@ func WithAllowed(patterns ...string) Option {
 // after its last one, Open removes the temporary files of that plan. A plan that was half done
 // stays as it is until the caller finishes it or takes it back: see [Workspace.Interrupted].
 func Open(dir string, opts ...Option) (*Workspace, error) {
-	w := &Workspace{turn: semaphore.NewWeighted(1)}
+	w := &Workspace{turn: semaphore.NewWeighted(1), allowed: map[string]*glob.Pattern{}}
 	err := option.Apply(w, opts)
 	if err == nil {
 		w.first, err = newRoot("", dir)
@@ -316,8 +317,8 @@ func (r *root) there(sub string) bool {
 
 // allows reports whether the host lets a protected name be written.
 func (w *Workspace) allows(rel string) bool {
-	for _, p := range w.allowed {
-		if p.Match(rel) {
+	for text, p := range w.allowed {
+		if rootpath.Meant(text, rel) && p.Match(rel) {
 			return true
 		}
 	}

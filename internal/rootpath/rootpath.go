@@ -51,6 +51,14 @@ func IsRoot(p string) bool {
 	return root != "" && rest == "."
 }
 
+// Meant reports whether a pattern that permits something may be about the root of a path: a wildcard for a directory
+// of the first root does not stand for another root. Only "**" does, which is all of the workspace.
+func Meant(pattern, p string) bool {
+	root, _ := Cut(p)
+	first, _, _ := strings.Cut(pattern, "/")
+	return root == "" || first == "**" || strings.HasSuffix(first, ":")
+}
+
 // Join returns the path of a file of a root: it is the reverse of Cut.
 func Join(root, rest string) string {
 	if root == "" {
