@@ -100,15 +100,17 @@ func (j *teamJudge) event(e teamEvent) {
 func (j *teamJudge) judge(ws *workspace.Workspace) {
 	store, err := journal.Dir(filepath.Join(j.dir, "sessions"))
 	require.NoError(j.t, err)
-	var ids []string
-	for e, err := range store.List(j.t.Context()) {
-		require.NoError(j.t, err)
-		ids = append(ids, e.ID)
-	}
-	j.journal(ids)
 	s, err := session.Continue(j.t.Context(), store, j.dir, parrot{new(int)}, session.WithDir(j.dir))
 	require.NoError(j.t, err, "nobody holds it any more")
 	defer s.Close()
+	for e, err := range store.List(j.t.Context()) {
+		require.NoError(j.t, err)
+		if e.ID != s.ID() { // it was killed before it had written the first record
+			_, _, err := session.Read(j.t.Context(), store, e.ID)
+			require.ErrorContains(j.t, err, "no header", e.ID)
+		}
+	}
+	j.journal(s.ID())
 	require.Empty(j.t, s.Damage())
 	v := s.View()
 	outputs := map[string]*aycoder.ToolOutput{}
@@ -148,9 +150,8 @@ func (j *teamJudge) judge(ws *workspace.Workspace) {
 }
 
 // journal requires that no call began twice.
-func (j *teamJudge) journal(ids []string) {
-	require.Len(j.t, ids, 1)
-	times := beginnings(j.t, filepath.Join(j.dir, "sessions", ids[0], "journal.jsonl"))
+func (j *teamJudge) journal(id string) {
+	times := beginnings(j.t, filepath.Join(j.dir, "sessions", id, "journal.jsonl"))
 	for id, n := range times {
 		require.True(j.t, n == 1 || strings.HasPrefix(id, "read"), "%s began twice", id)
 	}
