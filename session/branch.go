@@ -48,8 +48,10 @@ type Branch struct {
 	cancel  context.CancelCauseFunc
 	idle    chan struct{} // closed when busy ends
 	pending *aycoder.Pending
-	number  int64 // of the pending run
-	seq     int64 // of its last fact
+	number  int64   // of the pending run
+	seq     int64   // of its last fact
+	answer  *Answer // of its open turn
+	spent   []aycoder.Spent
 	redo    []ID
 	files   *pathFiles         // as filesAt returned it last, or nil
 	shown   *shownFiles        // what the model was shown, or nil: see recallShown

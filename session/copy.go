@@ -126,7 +126,7 @@ func (r *messageReader) whole(v *View, id ID) (*record, error) {
 func (n *Node) record() *record {
 	return (&record{
 		Kind: kindNode, Branch: n.Branch, At: millis(n.At), Context: n.Context, Files: n.Files, Values: n.values,
-		shownDelta: n.shown, Answer: n.Answer, Name: n.Run, Lost: n.Lost, runID: n.Run, lost: n.Lost,
+		shownDelta: n.shown, Answer: n.Answer, Spent: n.Spent, Name: n.Run, Lost: n.Lost, runID: n.Run, lost: n.Lost,
 	}).at(n.ID, n.Parent)
 }
 
@@ -261,7 +261,7 @@ func (b *Branch) suspended() []*record {
 // open turn.
 func (b *Branch) ask() *record {
 	r := &record{Kind: kindAsk, Run: b.number, Branch: b.name, Requests: b.pending.Requests,
-		shownDelta: b.asked, Steps: b.stepsOfRun(b.number)}
+		shownDelta: b.asked, Steps: b.stepsOfRun(b.number), Answer: b.answer, Spent: b.spent}
 	if b.unsure || b.shown != nil && b.shown.forgot {
 		r.shownDelta = shownDelta{Forgot: true}
 	}

@@ -34,6 +34,9 @@ func (s *Session) note(n *Node, m *aycoder.Message) {
 		}
 		s.entry.Cost += a.Cost
 	}
+	for i := range n.Spent {
+		s.entry.Cost += n.Spent[i].Cost
+	}
 	if s.entry.Prompt == "" && m != nil && m.Role == aycoder.RoleUser {
 		s.entry.Prompt = firstLine(m.Text())
 	}
@@ -61,6 +64,31 @@ func (c *config) cost(a *Answer) float64 {
 		}
 	}
 	return a.Cost
+}
+
+// charged returns an answer with its cost, or nil.
+func (c *config) charged(a *Answer) *Answer {
+	if a == nil {
+		return nil
+	}
+	out := *a
+	out.Cost = c.cost(a)
+	return &out
+}
+
+// priced adds the costs by the host's prices to what calls have spent, where they are not known.
+func (c *config) priced(spent []aycoder.Spent) []aycoder.Spent {
+	if c.prices == nil {
+		return spent
+	}
+	spent = slices.Clone(spent)
+	for i := range spent {
+		x := &spent[i]
+		if price, ok := c.prices(x.Provider, x.Model); ok && x.Unpriced == x.Answers && x.Uncounted == 0 {
+			x.Cost, x.Unpriced = x.Usage.Cost(price), 0
+		}
+	}
+	return spent
 }
 
 // spent returns what the summary of a compaction has used, or nil.

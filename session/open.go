@@ -127,6 +127,7 @@ type openRun struct {
 	seq      int64                 // of the last fact
 	answer   *Answer               // of the message that is not a node yet
 	by       *record               // the fact that carried it
+	spent    []aycoder.Spent       // in the calls of the turn
 	parts    map[int64]carriedPart // by the number of the fact, until the node is read
 	requests []aycoder.ApprovalRequest
 	damaged  bool // some of its facts may be missing
@@ -225,6 +226,9 @@ func (l *loader) record(r *record) error {
 	case kindAsk:
 		run := l.run(r.Run)
 		run.requests, run.unsure = r.Requests, false
+		if r.Answer != nil { // the facts may be gone
+			run.answer, run.by, run.spent = r.Answer, nil, r.Spent
+		}
 		s.apply(r)
 	case kindHead, kindMove, kindUndo, kindRedo, kindLabel:
 		if r.ID < 0 || r.ID >= s.tree.next() {
@@ -302,6 +306,9 @@ func (l *loader) fact(rec journal.Located) error {
 	case *aycoder.MessageDone:
 		run.answer, run.by = answerOf(f), &record{seq: run.seq, place: rec.Place}
 	case *aycoder.ToolDone:
+		if f.ID != "" { // else a node has it
+			run.spent = append(run.spent, f.Spent...)
+		}
 		run.unsure = run.unsure || f.ID != "" // without an id, it says only what was spent
 	}
 	if _, seq, part := factPart(rec.Line); part != nil {
@@ -356,7 +363,7 @@ func (l *loader) node(r *record) error {
 		if m.Role == aycoder.RoleAssistant {
 			r.answer, run.answer, run.by = run.answer, nil, nil
 		} else {
-			run.unsure = false
+			run.unsure, run.spent = false, nil
 		}
 	}
 	s.apply(r)

@@ -58,9 +58,10 @@ type record struct {
 	Context []*aycoder.Message        `json:"context,omitempty"`
 	Files   map[string]snapshot.State `json:"files,omitempty"` // of a head: those that a checkout has changed
 	shownDelta
-	Steps  snapshot.Steps `json:"steps,omitempty"` // what the run has changed: of a node since the last one
-	Answer *Answer        `json:"answer,omitempty"`
-	Cost   float64        `json:"cost,omitempty"` // of the answer, if a fact has the rest of it
+	Steps  snapshot.Steps  `json:"steps,omitempty"` // what the run has changed: of a node since the last one
+	Answer *Answer         `json:"answer,omitempty"`
+	Cost   float64         `json:"cost,omitempty"`  // of the answer, if a fact has the rest of it
+	Spent  []aycoder.Spent `json:"spent,omitempty"` // in calls
 
 	Values map[string]json.RawMessage `json:"values,omitempty"` // see WithValue
 
@@ -105,7 +106,7 @@ func (r *record) at(id, parent ID) *record {
 func (r *record) node() *Node {
 	return &Node{
 		ID: r.ID, Parent: r.parent(), outline: r.message, Context: r.Context, Files: r.Files, Branch: r.Branch,
-		shown: r.shownDelta, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Lost: r.lost, values: r.Values,
+		shown: r.shownDelta, Run: r.runID, At: fromMillis(r.At), Answer: r.answered(), Spent: r.Spent, Lost: r.lost, values: r.Values,
 	}
 }
 

@@ -34,6 +34,7 @@ type activeRun struct {
 	facts  map[aycoder.Part]*record // the facts that carried the parts of the message in progress
 	answer *Answer                  // of the message in progress
 	by     *record                  // the fact that carried it
+	spent  []aycoder.Spent          // in calls, since the last outputs
 	began  bool                     // a fact is recorded
 	told   bool                     // or could not be, as the run has learned
 }
@@ -194,6 +195,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if b.pending != nil {
 		in.Pending, a.resumed = b.pending, b.pending
 		a.number, a.seq, a.known = b.number, b.seq, len(b.pending.State.Messages())
+		a.answer, a.spent = b.answer, b.spent
 		b.pending = nil
 	} else if !foreign {
 		if err := b.continues(in, a); err != nil {
@@ -264,6 +266,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		records = append(records, a.started(rec))
 	} else {
 		var err error
+		var alone *record
 		a.seq++
 		fact := &record{seq: a.seq}
 		if fact.line, err = (aycoder.FactRecord{Run: runRef(a.number), Seq: a.seq, Fact: rec.Fact}).MarshalJSON(); err != nil {
@@ -278,11 +281,20 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 			a.answer, a.by = answerOf(f), fact
 		case *aycoder.ToolBegan:
 			durable = true
-		case *aycoder.Compacted:
-			if spent := s.config.spent(f); spent != nil { // has a node to itself: the model has not answered yet
-				r := &record{Answer: spent, Run: a.number, runID: a.id}
-				records = append(records, b.node(r, s.tree.next(), s.tree.heads[b.name]))
+		case *aycoder.ToolDone:
+			if spent := s.config.priced(f.Spent); f.ID != "" {
+				a.spent = append(slices.Clip(a.spent), spent...)
+			} else {
+				alone = &record{Spent: spent}
 			}
+		case *aycoder.Compacted: // the model has not answered yet
+			if spent := s.config.spent(f); spent != nil {
+				alone = &record{Answer: spent}
+			}
+		}
+		if alone != nil { // has a node to itself
+			alone.Run, alone.runID = a.number, a.id
+			records = append(records, b.node(alone, s.tree.next(), s.tree.heads[b.name]))
 		}
 	}
 	nodes, err := a.nodes(rec.State.Messages()[a.known:])
@@ -338,7 +350,7 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	s := a.branch.session
 	r := &record{Kind: kindRun, Branch: a.branch.name, Name: rec.Run}
 	if a.number == 0 || a.began && rec.Start != nil { // an agent may run another one several times
-		a.seq, a.answer, a.by = 0, nil, nil
+		a.seq, a.answer, a.by, a.spent = 0, nil, nil, nil
 		clear(a.facts)
 		s.runs++
 		a.number = s.runs
@@ -372,12 +384,18 @@ func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 			r.needs(a.facts[p])
 		}
 		if m.Role == aycoder.RoleAssistant {
-			r.needs(a.by)
-			r.answer, a.answer, a.by = a.answer, nil, nil
-			r.Cost = s.config.cost(r.answer)
+			if r.needs(a.by); a.by != nil {
+				r.answer, r.Cost = a.answer, s.config.cost(a.answer)
+			} else {
+				r.Answer = s.config.charged(a.answer)
+			}
+			a.answer, a.by = nil, nil
 		}
 		parent = r.ID
 		out = append(out, r)
+	}
+	if len(out) > 0 && len(a.spent) > 0 {
+		outputsOf(out).Spent, a.spent = a.spent, nil
 	}
 	if len(messages) > 0 && (a.answer == nil) {
 		clear(a.facts)
@@ -402,6 +420,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	}
 	if res.Pending != nil && a.number > 0 {
 		b.pending, b.number, b.seq = res.Pending, a.number, a.seq
+		b.answer, b.spent = s.config.charged(a.answer), a.spent
 	}
 	defer b.wakeUp()
 	defer b.requeue(&b.control)
@@ -425,7 +444,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		}
 		if res.Pending != nil {
 			s.runs++
-			b.pending, b.number, b.seq = res.Pending, s.runs, 0
+			b.pending, b.number, b.seq, b.answer, b.spent = res.Pending, s.runs, 0, nil, nil
 			records = append(records, b.suspended()...)
 		}
 		if err == nil {
@@ -456,7 +475,7 @@ func (b *Branch) settle(ctx context.Context) error {
 	if next, _, err := state.Apply(&aycoder.Cancelled{}); err == nil {
 		state = next
 	}
-	a := &activeRun{branch: b, number: b.number, id: b.pending.Run}
+	a := &activeRun{branch: b, number: b.number, id: b.pending.Run, answer: b.answer, spent: b.spent}
 	records, err := a.nodes(state.Messages()[known:])
 	if err != nil {
 		return &journal.OpError{Op: "append to", Session: s.id, Err: err}

@@ -42,6 +42,9 @@ type Node struct {
 	// Answer says who wrote the message and what it cost, or, if the model did not write the message or
 	// there is none, what the summary of a compaction cost. It is nil if no model was asked.
 	Answer *Answer `json:"answer,omitempty"`
+	// Spent says what the calls whose outputs are in the message have spent on models, such as the agents that a tool
+	// runs. If the node has no message, it is what an agent in the background has spent.
+	Spent []aycoder.Spent `json:"spent,omitempty"`
 	// Lost says that the record of the node is damaged or gone, so that Message and Files are unknown.
 	Lost bool `json:"-"`
 
@@ -337,6 +340,10 @@ func (t *tree) add(n *Node) {
 	if n.Answer != nil {
 		t.used = t.used.Add(n.Answer.Usage)
 		t.cost += n.Answer.Cost
+	}
+	for i := range n.Spent {
+		t.used = t.used.Add(n.Spent[i].Usage)
+		t.cost += n.Spent[i].Cost
 	}
 	t.nodes = append(t.nodes, n)
 	if n.Parent != n.ID-1 {

@@ -41,11 +41,18 @@ func (c *chat) state() state {
 	return s
 }
 
-// spentSince adds up what the answers have cost, from one node of a conversation on.
+// spentSince adds up what the answers have cost, those of agents inside included, from one node of a conversation on.
 func spentSince(ctx context.Context, v *sessions.View, from int) (sum float64) {
 	for i := from; i < v.Len() && ctx.Err() == nil; i++ {
-		if n := v.Node(sessions.ID(i)); n != nil && n.Answer != nil {
+		n := v.Node(sessions.ID(i))
+		if n == nil {
+			continue
+		}
+		if n.Answer != nil {
 			sum += n.Answer.Cost
+		}
+		for _, s := range n.Spent {
+			sum += s.Cost
 		}
 	}
 	return sum
