@@ -325,8 +325,9 @@ type Response struct {
 	Message *Message
 	Cut     []*ToolUse
 	Stop    StopReason
-	Usage   Usage
-	// Model, ID, Provider and RequestID are those of [MessageDone].
+	// Usage to RequestID are those of [MessageDone].
+	Usage Usage
+	Cost  *float64
 	Model, ID, Provider, RequestID string
 }
 
@@ -371,7 +372,7 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 			r.Cut = append(r.Cut, ev.Call)
 		case *MessageDone:
 			r.Stop, r.Usage, r.Model, r.ID = ev.Stop, ev.Usage, ev.Model, ev.ID
-			r.Provider, r.RequestID = ev.Provider, ev.RequestID
+			r.Provider, r.RequestID, r.Cost = ev.Provider, ev.RequestID, ev.Cost
 			done = true
 		}
 	}

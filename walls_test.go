@@ -66,6 +66,7 @@ var walls = []wall{
 	{"memory", []string{".", "edit", "tools", "workspace", "internal"}, nil},
 	{"retrieval", []string{".", "codegraph", "internal"}, nil},
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
+	{"insight/usage", []string{".", "journal", "session"}, nil},
 	{"harness/linked", []string{".", "codegraph", "harness", "providers", "tools"}, nil},
 	{"server", []string{".", "harness", "journal", "session", "snapshot", "internal"}, []string{"github.com/tmaxmax/go-sse"}},
 	{"harness", []string{
@@ -84,6 +85,7 @@ var walls = []wall{
 	{"internal/original", []string{".", "internal"}, nil},
 	{"internal/part", []string{"."}, nil},
 	{"internal/wiretest", []string{".", "internal"}, nil},
+	{"internal/payer", []string{"."}, nil},
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},
 	{"internal/flock", nil, []string{"golang.org/x/sys/windows"}},
@@ -93,7 +95,7 @@ var walls = []wall{
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	// The command line is a host like any other: it can use nothing that others cannot.
 	{"internal/cli", []string{"internal/cli",
-		".", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "server", "journal", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
+		".", "insight", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "server", "journal", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
 	}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"internal/cli/tty", nil, []string{"golang.org/x/term", "golang.org/x/sys", "github.com/mattn/go-runewidth"}},
 	{"internal/cli/ttytest", nil, []string{"golang.org/x/term", "golang.org/x/sys"}},

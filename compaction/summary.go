@@ -116,6 +116,7 @@ func (b *build) ask(ctx context.Context, old []*aycoder.Message, bytes int) (tex
 	if res != nil {
 		b.spent.Usage = res.Usage
 		b.spent.Provider, b.spent.Model = cmp.Or(res.Provider, name.Provider), cmp.Or(res.Model, name.Name)
+		b.spent.Cost = b.costOf(res)
 	}
 	if err != nil {
 		return "", err.Error()
@@ -130,6 +131,22 @@ func (b *build) ask(ctx context.Context, old []*aycoder.Message, bytes int) (tex
 		return "", fmt.Sprintf("its answer has %d bytes, and should have %d", len(text), bytes)
 	}
 	return text, ""
+}
+
+// costOf returns the cost of a summary, or nil if the client does not know it.
+func (b *build) costOf(res *aycoder.Response) *float64 {
+	if res.Cost != nil || res.Usage == (aycoder.Usage{}) {
+		return res.Cost
+	}
+	client, ok := aycoder.As[aycoder.ModelInfoer](b.writer)
+	if !ok {
+		return nil
+	}
+	info, ok := client.ModelInfo(b.spent.Model)
+	if !ok || info.Price == nil || info.Provider != b.spent.Provider {
+		return nil
+	}
+	return new(res.Usage.Cost(*info.Price))
 }
 
 // summaryRequest returns the request for a summary, or nil if it is too large in any case.

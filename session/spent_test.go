@@ -2,71 +2,17 @@ package session_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"iter"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/payer"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
 )
-
-// payer is a model that answers at random and keeps its own account of what it has charged.
-type payer struct {
-	mu    sync.Mutex
-	rand  *rand.Rand
-	calls []string // the tools that it may call
-	name  string
-	total *bill
-}
-
-// bill is what all models have charged.
-type bill struct {
-	mu      sync.Mutex
-	answers int
-	usage   aycoder.Usage
-	cents   int64
-}
-
-func (p *payer) Stream(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	return func(yield func(aycoder.ModelEvent, error) bool) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		r := p.rand
-		stop := aycoder.StopEndTurn
-		for i := range r.IntN(4) {
-			if len(p.calls) == 0 || r.IntN(3) == 0 {
-				break
-			}
-			name := p.calls[r.IntN(len(p.calls))]
-			args := json.RawMessage(`{"text":"x"}`)
-			if name == "sub" {
-				args = json.RawMessage(`{"task":"do it"}`)
-			}
-			use := &aycoder.ToolUse{ID: fmt.Sprintf("c%d_%d", r.Int32(), i), Name: name, Args: args}
-			if !yield(&aycoder.BlockDone{Part: use}, nil) {
-				return
-			}
-			stop = aycoder.StopToolUse
-		}
-		if stop == aycoder.StopEndTurn && !yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: "done"}}, nil) {
-			return
-		}
-		u := aycoder.Usage{Input: r.Int64N(1000), Output: 1 + r.Int64N(100), CacheRead: r.Int64N(50), CacheWrite: r.Int64N(50)}
-		cents := 1 + r.Int64N(99)
-		cost := float64(cents) / 100
-		p.total.mu.Lock()
-		p.total.answers, p.total.usage, p.total.cents = p.total.answers+1, p.total.usage.Add(u), p.total.cents+cents
-		p.total.mu.Unlock()
-		yield(&aycoder.MessageDone{Stop: stop, Usage: u, Cost: &cost, Model: p.name, Provider: "fake", ID: fmt.Sprint(r.Int64())}, nil)
-	}
-}
 
 // The costs that a session tells are those that the models have charged: in runs that are suspended and go on in this
 // process or the next one, in the runs of agents inside, and after the records were rewritten.
@@ -75,10 +21,7 @@ func TestSpentIsCharged(t *testing.T) {
 	inside, resumed := 0, 0
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 12))
-		total := new(bill)
-		model := func(name string, calls ...string) *payer {
-			return &payer{rand: rand.New(rand.NewPCG(r.Uint64(), 1)), calls: calls, name: name, total: total}
-		}
+		bill := new(payer.Bill)
 		look := func(name string, effect aycoder.ToolOption) aycoder.Tool {
 			tool, err := aycoder.NewTool(name, "returns its argument",
 				func(_ context.Context, _ *aycoder.Invocation, in struct {
@@ -90,7 +33,7 @@ func TestSpentIsCharged(t *testing.T) {
 			return tool
 		}
 		read := look("read", aycoder.WithEffect(aycoder.EffectReadOnly))
-		sub, err := tools.Subagent(tools.SubagentConfig{Name: "sub", Model: model("small", "read"), Tools: []aycoder.Tool{read}, MaxTurns: 4})
+		sub, err := tools.Subagent(tools.SubagentConfig{Name: "sub", Model: payer.New(bill, seed, "small", "read"), Tools: []aycoder.Tool{read}, MaxTurns: 4})
 		require.NoError(t, err)
 		suspend := aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
 			if call.Name == "write" {
@@ -98,7 +41,7 @@ func TestSpentIsCharged(t *testing.T) {
 			}
 			return aycoder.Allow()
 		})
-		loop, err := aycoder.New(model("large", "read", "write", "sub"), aycoder.WithTools(read, look("write", aycoder.WithEffect(aycoder.EffectWrite)), sub),
+		loop, err := aycoder.New(payer.New(bill, seed+1, "large", "read", "write", "sub"), aycoder.WithTools(read, look("write", aycoder.WithEffect(aycoder.EffectWrite)), sub),
 			aycoder.WithApprover(suspend), aycoder.WithLimits(aycoder.Limits{Turns: 8}))
 		require.NoError(t, err)
 		store := journal.Memory()
@@ -122,9 +65,10 @@ func TestSpentIsCharged(t *testing.T) {
 					inside += x.Answers
 				}
 			}
-			require.Equal(t, total.answers, answers, "seed %d, %s", seed, when)
-			require.Equal(t, total.usage, usage, "seed %d, %s", seed, when)
-			require.InDelta(t, float64(total.cents)/100, cost, 1e-6, "seed %d, %s", seed, when)
+			charged, tokens, cents := bill.Total()
+			require.Equal(t, charged, answers, "seed %d, %s", seed, when)
+			require.Equal(t, tokens, usage, "seed %d, %s", seed, when)
+			require.InDelta(t, float64(cents)/100, cost, 1e-6, "seed %d, %s", seed, when)
 		}
 		for range 12 {
 			in := aycoder.Input{Prompt: "go on"}

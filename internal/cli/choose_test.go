@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/insight/usage"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 )
@@ -72,7 +75,43 @@ func TestResumeCommand(t *testing.T) {
 	require.Contains(t, last, "first talk")
 	require.NotContains(t, last, "second talk")
 	inOrder(t, chats(t, s, "/resume talk\n1\n/tree\n\n", options{}), "1  first talk", "2  second talk", "goes on behind the answer to: and more")
-	inOrder(t, chats(t, s, "/cost all\n", options{}), "by model", "anthropic/claude-test  3 answers  30 in, 15 out", "by day", "3 answers")
+	inOrder(t, chats(t, s, "/cost all\n", options{}), "by model", "anthropic/claude-test  price unknown", "3 answers, 30 tokens in, 15 out", "by day", "3 answers")
+}
+
+// The figures of the command are those of the conversation.
+func TestUsageCommand(t *testing.T) {
+	dir := at(t)
+	s := newService(t, says("Hi.", "end_turn"))
+	shown := chats(t, s, "fix it\nadd it\n/cost\n", options{})
+	inOrder(t, shown, "by model", "2 answers, 20 tokens in, 10 out", "by day")
+	runs := func(args ...string) (out, errs string, code int) {
+		cmd := program(t, os.Environ(), append([]string{"usage"}, args...)...)
+		cmd.Dir = dir
+		got := wait(t, cmd)
+		return got.out, got.err, got.code
+	}
+	out, _, code := runs("-json", "-manual", "fix=1h", "-rate", "50")
+	require.Equal(t, exitOK, code)
+	var r usage.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, []any{1, 2, 2, int64(30)}, []any{r.Total.Sessions, r.Total.Prompts, r.Total.Answers, r.Total.Tokens()})
+	require.Equal(t, time.Hour, r.Return.All.Manual)
+	require.NotNil(t, r.Return.Net)
+	out, _, _ = runs()
+	inOrder(t, out, "All work", "2 answers", "by model", "by kind of task", "  fix ", "* The kind of a task is guessed")
+	out, _, _ = runs("by", "model", "-csv")
+	require.Contains(t, out, "model,title,sessions")
+	out, _, _ = runs("-html")
+	require.Contains(t, out, "<title>Usage</title>")
+	for _, args := range [][]string{
+		{"by", "mood"}, {"-days", "0"}, {"-days", "x"}, {"-rate", "50"}, {"-manual", "fix"}, {"-budget", "NaN"}, {"-budget", "-1"}, {"by", "day", "-html"},
+		{"-csv", "-html"},
+	} {
+		out, errs, code := runs(args...)
+		require.Equal(t, exitUsage, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, "usage", args)
+	}
 }
 
 // The commands of the program are called in the conversation, too.

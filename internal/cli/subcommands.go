@@ -24,8 +24,8 @@ type subcommand struct {
 // An action is a command of a command.
 type action struct{ name, args, help string }
 
-// A switchOf is a flag of a command.
-type switchOf struct{ name, help string }
+// A switchOf is a flag of a command, with a value if value names one.
+type switchOf struct{ name, help, value string }
 
 // A call is what a command gets of the program that runs it.
 type call struct {
@@ -34,7 +34,8 @@ type call struct {
 	action string
 	args   []string // behind the action
 	json   bool
-	on     map[string]bool // the other switches
+	on     map[string]bool   // the other switches
+	given  map[string]string // the values of flags that have one
 }
 
 // subcommands lists all commands, those of extensions at the end.
@@ -51,13 +52,17 @@ func (a *app) subcommands() []subcommand {
 			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
 			{"rename", "id title", "gives it a title"},
 			{"delete", "id", "removes it with its versions of files"},
-		}, []switchOf{{"all", "those of all directories"}}, sessionsCommand, false},
+		}, []switchOf{{"all", "those of all directories", ""}}, sessionsCommand, false},
+		{"usage", "what conversations have used: tokens, costs, time, tools", []action{
+			{"report", "", "all figures of the conversations of this directory"},
+			{"by", "day|week|month|model|project|session|task|tool|agent", "the figures by one of these"},
+		}, usageFlags, usageCommand, false},
 		{"config", "the configuration in force, and its mistakes", []action{
 			{"show", "", "each value with the place that it comes from"},
 			{"check", "", "all mistakes, with file and line"},
 			{"schema", "", "a JSON Schema of the files, for editors"},
 		}, nil, configCommand, false},
-		{"doctor", "checks what the program needs", nil, []switchOf{{"online", "ask the provider, too"}}, doctor, false},
+		{"doctor", "checks what the program needs", nil, []switchOf{{"online", "ask the provider, too", ""}}, doctor, false},
 		{"serve", "serves the sessions of this directory over HTTP, with a page", []action{
 			{"start", "[address [name...]]", "listens on the address (" + serveAddress + "), for requests to these names"},
 		}, nil, serve, false},
@@ -92,7 +97,7 @@ func (a *app) subcommand(name string) (subcommand, bool) {
 func (a *app) call(c subcommand, args []string) int {
 	ctx, stop := a.withSignals()
 	defer stop()
-	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}}
+	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}, given: map[string]string{}}
 	err := k.parse(c)
 	if errors.Is(err, flag.ErrHelp) {
 		return a.say(c.usage(columnsOf(a.stdout)))
@@ -126,6 +131,10 @@ func (k *call) parse(c subcommand) error {
 	fs.SetOutput(io.Discard)
 	fs.BoolVar(&k.json, "json", false, "")
 	for _, f := range c.flags {
+		if f.value != "" {
+			fs.Func(f.name, "", func(s string) error { k.given[f.name] = s; return nil })
+			continue
+		}
 		fs.BoolFunc(f.name, "", func(string) error { k.on[f.name] = true; return nil })
 	}
 	words, err := interspersed(fs, k.args)
@@ -185,7 +194,7 @@ func (c subcommand) usage(width int) string {
 	}
 	b.WriteString("\nflags:\n")
 	for _, f := range c.flags {
-		entry(&b, "-"+f.name, f.help)
+		entry(&b, strings.TrimSpace("-"+f.name+" "+f.value), f.help)
 	}
 	entry(&b, "-json", "print JSON")
 	return shaped(b.String(), width)

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder/insight/usage"
+	"github.com/aycoder/aycoder/journal"
+)
+
+var usageFlags = []switchOf{
+	{"all", "conversations of all directories", ""},
+	{"days", "only the last days, today included", "n"},
+	{"budget", "what a month may cost", "usd"},
+	{"manual", "how long tasks take by hand, such as fix=1h,feature=3h, for a comparison: " + strings.Join(usage.Kinds(), ", ") + ", or the id of a conversation", "times"},
+	{"rate", "what an hour of this work costs", "usd"},
+	{"csv", "print rows for a spreadsheet", ""},
+	{"html", "print a page", ""},
+}
+
+// usageCommand does what the arguments of "aycoder usage" say.
+func usageCommand(ctx context.Context, k *call) error {
+	o, err := k.usageOptions()
+	if err != nil {
+		return err
+	}
+	by := usage.By(k.arg(0))
+	switch csv, html := k.on["csv"], k.on["html"]; {
+	case k.action == "by" && !slices.Contains(usage.Ways(), by):
+		return fmt.Errorf("%w: there are no figures by %q", ErrUsage, by)
+	case html && k.action == "by":
+		return fmt.Errorf("%w: a page has all figures: aycoder usage -html", ErrUsage)
+	case csv && html || csv && k.json || html && k.json:
+		return fmt.Errorf("%w: -csv, -html and -json exclude each other", ErrUsage)
+	}
+	st, err := k.load(&options{})
+	if err != nil {
+		return err
+	}
+	work, err := k.usage(ctx, st)
+	if err != nil {
+		return err
+	}
+	r, err := work.Report(o)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	rows := work.Between(r.From, time.Time{}).By(cmp.Or(by, usage.Day), time.Local)
+	var b strings.Builder
+	switch {
+	case k.on["csv"]:
+		err = usage.WriteCSV(&b, cmp.Or(by, usage.Day), rows)
+	case k.on["html"]:
+		err = r.WriteHTML(&b)
+	case k.json && k.action == "by":
+		return k.print(rows, nil)
+	case k.json:
+		return k.print(r, nil)
+	case k.action == "by":
+		for i := range rows {
+			fmt.Fprintf(&b, "%s  %s\n", rows[i].Label(), rows[i].Line())
+		}
+	default:
+		err = r.WriteText(&b)
+	}
+	if err != nil {
+		return err
+	}
+	return k.write(clean(b.String()))
+}
+
+// usageOptions reads the flags.
+func (k *call) usageOptions() (o usage.Options, err error) {
+	wrong := func(flag string) error {
+		return fmt.Errorf("%w: -%s %s is not understood; aycoder usage -h tells more", ErrUsage, flag, k.given[flag])
+	}
+	if s, ok := k.given["days"]; ok {
+		if o.Days, err = strconv.Atoi(s); err != nil || o.Days < 1 {
+			return o, wrong("days")
+		}
+	}
+	for flag, to := range map[string]*float64{"budget": &o.Budget, "rate": &o.Rate} {
+		if s, ok := k.given[flag]; ok {
+			if *to, err = strconv.ParseFloat(s, 64); err != nil || !(*to > 0) || math.IsInf(*to, 1) {
+				return o, wrong(flag)
+			}
+		}
+	}
+	for pair := range strings.SplitSeq(k.given["manual"], ",") {
+		if pair == "" {
+			continue
+		}
+		name, text, _ := strings.Cut(pair, "=")
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return o, wrong("manual")
+		}
+		if o.Manual == nil {
+			o.Manual = map[string]time.Duration{}
+		}
+		o.Manual[name] = d
+	}
+	if o.Rate > 0 && o.Manual == nil {
+		return o, fmt.Errorf("%w: -rate says nothing without -manual", ErrUsage)
+	}
+	return o, nil
+}
+
+// usage reads the conversations, and the audit log if there is one.
+func (k *call) usage(ctx context.Context, st *settings) (*usage.Work, error) {
+	store, err := k.store(st)
+	if err != nil {
+		return nil, err
+	}
+	here, err := directory()
+	if err != nil {
+		return nil, err
+	}
+	work, err := usage.Collect(ctx, store, func(e *journal.Entry) bool { return k.on["all"] || e.Dir == here })
+	if err != nil {
+		return nil, err
+	}
+	name := st.loaded.Config.Session.Audit
+	if name == "" {
+		return work, nil
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return work, nil
+	}
+	if err == nil {
+		defer f.Close()
+		err = work.AddAudit(f)
+	}
+	if err != nil {
+		k.tell(fmt.Sprintf("audit log %s: %v", name, err))
+	}
+	return work, nil
+}
