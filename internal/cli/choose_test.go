@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder/insight/usage"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // chats lets a user type lines in a new chat of the whole program, on a plain terminal in a directory that is otherwise empty.
@@ -84,12 +85,7 @@ func TestUsageCommand(t *testing.T) {
 	s := newService(t, says("Hi.", "end_turn"))
 	shown := chats(t, s, "fix it\nadd it\n/cost\n", options{})
 	inOrder(t, shown, "by model", "2 answers, 20 tokens in, 10 out", "by day")
-	runs := func(args ...string) (out, errs string, code int) {
-		cmd := program(t, os.Environ(), append([]string{"usage"}, args...)...)
-		cmd.Dir = dir
-		got := wait(t, cmd)
-		return got.out, got.err, got.code
-	}
+	runs := func(args ...string) (out, errs string, code int) { return runsIn(t, dir, "usage", args...) }
 	out, _, code := runs("-json", "-manual", "fix=1h", "-rate", "50")
 	require.Equal(t, exitOK, code)
 	var r usage.Report
@@ -111,6 +107,48 @@ func TestUsageCommand(t *testing.T) {
 		require.Equal(t, exitUsage, code, args)
 		require.Empty(t, out, args)
 		require.Contains(t, errs, "usage", args)
+	}
+}
+
+// runsIn runs a command of the program in a directory.
+func runsIn(t *testing.T, dir, command string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	cmd := program(t, os.Environ(), append([]string{command}, args...)...)
+	cmd.Dir = dir
+	got := wait(t, cmd)
+	return got.out, got.err, got.code
+}
+
+// Two conversations are compared, and one is shown again as it went.
+func TestSessionsCompared(t *testing.T) {
+	dir := at(t)
+	s := newService(t, says("Hi.", "end_turn"))
+	chats(t, s, "first\nmore\n", options{})
+	chats(t, s, "first\nless \x1b[31m\n", options{})
+	out, _, _ := runsIn(t, dir, "sessions", "list", "-json")
+	var list []journal.Entry
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Len(t, list, 2)
+	runs := func(args ...string) (out, errs string, code int) { return runsIn(t, dir, "sessions", args...) }
+	out, errs, code := runs("diff", list[1].ID, list[0].ID)
+	require.Equal(t, exitOK, code, errs)
+	inOrder(t, out, list[1].ID+"  price unknown", "2 prompts", " user: first", "-user: more", "+user: less")
+	require.NotContains(t, out, "\x1b")
+	out, _, _ = runs("diff", list[1].ID, list[1].ID[:20])
+	require.Contains(t, out, "The same was said and done.")
+	out, _, code = runs("diff", list[1].ID, list[0].ID, "-json")
+	require.Equal(t, exitOK, code)
+	var d comparison
+	require.NoError(t, json.Unmarshal([]byte(out), &d))
+	require.Equal(t, 2, d.B.Figures.Answers)
+	require.Empty(t, d.Files)
+	out, _, code = runs("replay", list[1].ID, "1000x")
+	require.Equal(t, exitOK, code)
+	inOrder(t, out, "user: first", "model: Hi.", "user: more", "model: Hi.")
+	for _, args := range [][]string{{"replay", list[0].ID, "fast"}, {"replay", list[0].ID, "-1"}, {"diff", list[0].ID}} {
+		_, errs, code = runs(args...)
+		require.NotZero(t, code, args)
+		require.NotEmpty(t, errs)
 	}
 }
 

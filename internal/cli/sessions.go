@@ -44,6 +44,14 @@ func sessionsCommand(ctx context.Context, k *call) error {
 		return err
 	}
 	switch k.action {
+	case "replay":
+		return c.replay(ctx, e.ID, k.arg(1))
+	case "diff":
+		other, err := find(ctx, store, k.arg(1))
+		if err != nil {
+			return err
+		}
+		return c.compare(ctx, &e, &other)
 	case "rename":
 		return c.rename(ctx, &e, strings.Join(k.args[1:], " "))
 	case "delete":

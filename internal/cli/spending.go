@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder/insight/usage"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/tools"
 )
 
 var usageFlags = []switchOf{
@@ -124,7 +125,11 @@ func (k *call) usage(ctx context.Context, st *settings) (*usage.Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	work, err := usage.Collect(ctx, store, func(e *journal.Entry) bool { return k.on["all"] || e.Dir == here })
+	mask := tools.NewMasker(nil).Mask
+	work, err := usage.Collect(ctx, store, func(e *journal.Entry) bool {
+		e.Title, e.Prompt = mask(e.Title), mask(e.Prompt)
+		return k.on["all"] || e.Dir == here
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,8 @@ func (a *app) subcommands() []subcommand {
 		{"sessions", "conversations: list, show, search, export, import, rename, delete", []action{
 			{"list", "", "those of this directory, the newest first"},
 			{"show", "id", "what was said"},
+			{"replay", "id [speed]", "what was said and done, message by message, at once or with its pauses divided by the speed"},
+			{"diff", "id id", "what differs between two: words, calls, files, costs"},
 			{"search", "words", "the conversations with these words"},
 			{"export", "id [json|md|html]", "prints it as a document"},
 			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
