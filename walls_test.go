@@ -66,6 +66,7 @@ var walls = []wall{
 	{"memory", []string{".", "edit", "tools", "workspace", "internal"}, nil},
 	{"retrieval", []string{".", "codegraph", "internal"}, nil},
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
+	{"insight/code", []string{"codegraph", "internal"}, nil},
 	{"insight/usage", []string{".", "journal", "session"}, nil},
 	{"harness/linked", []string{".", "codegraph", "harness", "providers", "tools"}, nil},
 	{"server", []string{".", "harness", "journal", "session", "snapshot", "internal"}, []string{"github.com/tmaxmax/go-sse"}},

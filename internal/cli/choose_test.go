@@ -119,6 +119,35 @@ func runsIn(t *testing.T, dir, command string, args ...string) (out, errs string
 	return got.out, got.err, got.code
 }
 
+// The history of the repository around is read, and its texts cannot control a terminal.
+func TestCodeCommand(t *testing.T) {
+	dir := at(t)
+	runs := func(args ...string) (out, errs string, code int) { return runsIn(t, dir, "code", args...) }
+	_, errs, code := runs()
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "not a git repository")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n"), 0o644))
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=An\x1b[31mn", "-c", "user.email=a@example.com", "commit", "-q", "-m", "x"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		require.NoError(t, cmd.Run(), args)
+	}
+	out, _, code := runs()
+	require.Equal(t, exitOK, code)
+	inOrder(t, out, "1 commits of 1 people", "Go", "1 ", "people")
+	require.NotContains(t, out, "\x1b")
+	out, _, _ = runs("owners", "a.go")
+	require.Contains(t, out, "a@example.com")
+	out, _, _ = runs("-json")
+	require.Contains(t, out, `"commits": 1`)
+	out, _, _ = runs("-html")
+	require.Contains(t, out, "<title>Code</title>")
+	for _, args := range [][]string{{"-since", "x"}, {"-json", "-html"}, {"owners"}} {
+		_, _, code = runs(args...)
+		require.Equal(t, exitUsage, code, args)
+	}
+}
+
 // Two conversations are compared, and one is shown again as it went.
 func TestSessionsCompared(t *testing.T) {
 	dir := at(t)

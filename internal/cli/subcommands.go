@@ -59,6 +59,10 @@ func (a *app) subcommands() []subcommand {
 			{"report", "", "all figures of the conversations of this directory"},
 			{"by", "day|week|month|model|project|session|task|tool|agent", "the figures by one of these"},
 		}, usageFlags, usageCommand, false},
+		{"code", "what this repository looks like: growth, languages, hotspots, people", []action{
+			{"report", "", "all figures, from the history of git and the files of the last commit"},
+			{"owners", "file", "who has written the lines of a file that live"},
+		}, codeFlags, codeCommand, false},
 		{"config", "the configuration in force, and its mistakes", []action{
 			{"show", "", "each value with the place that it comes from"},
 			{"check", "", "all mistakes, with file and line"},

@@ -38,13 +38,21 @@ type Repo struct {
 	names map[string]string // the blob of a committed file, or "tree"
 }
 
-// run runs git. Its output ends at an error or when out returns one.
+// run is Run for a command that takes no longer than gitTime.
 func (r *Repo) run(ctx context.Context, in io.Reader, out func(io.Reader) error, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	defer cancel()
+	return r.Run(ctx, in, out, args...)
+}
+
+// Run runs git. Its output ends at an error or when out returns one. args must be of a command that reads neither the
+// index nor the work tree, and have the flags that keep it from starting programs.
+func (r *Repo) Run(ctx context.Context, in io.Reader, out func(io.Reader) error, args ...string) error {
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--no-replace-objects", "--no-optional-locks"}, args...)...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.Dir, in, time.Second
@@ -52,6 +60,8 @@ func (r *Repo) run(ctx context.Context, in io.Reader, out func(io.Reader) error,
 	cmd.Env = []string{"PATH=" + none, "GIT_EXEC_PATH=" + none, "HOME=" + none, "LC_ALL=C",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_NO_LAZY_FETCH=1",
 		"GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "SYSTEMROOT=" + os.Getenv("SYSTEMROOT")}
+	said := &head{}
+	cmd.Stderr = said
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -63,8 +73,24 @@ func (r *Repo) run(ctx context.Context, in io.Reader, out func(io.Reader) error,
 	if err != nil {
 		cancel()
 	}
-	return errors.Join(err, cmd.Wait())
+	if end := cmd.Wait(); end != nil && len(said.text) > 0 {
+		return errors.Join(err, fmt.Errorf("%w: %s", end, bytes.TrimSpace(said.text)))
+	} else if end != nil {
+		return errors.Join(err, end)
+	}
+	return err
 }
+
+// head keeps the beginning of what is written.
+type head struct{ text []byte }
+
+// Write implements [io.Writer].
+func (h *head) Write(p []byte) (int, error) {
+	h.text = append(h.text, p[:min(len(p), maxSaid-len(h.text))]...)
+	return len(p), nil
+}
+
+const maxSaid = 1000 // bytes
 
 // Load reads the list of committed files if another tree is checked out. Without a repository, or
 // if git does not want to read it, there are none. The error is that of ctx.

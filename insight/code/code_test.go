@@ -1,0 +1,311 @@
+package code_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/insight/code"
+)
+
+// git runs git in a directory, as somebody.
+func git(t testing.TB, dir, who string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME="+who, "GIT_AUTHOR_EMAIL="+who+"@example.com", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@example.com",
+		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "git %v: %s", args, out)
+	return string(out)
+}
+
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// small makes a repository with renames, a merge, a binary file, generated and vendored ones, and odd names.
+func small(t testing.TB) string {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir := t.TempDir()
+	git(t, dir, "ann", "init", "-q", "-b", "main")
+	at := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
+	commit := func(who string) {
+		t.Setenv("GIT_AUTHOR_DATE", at.Format(time.RFC3339))
+		t.Setenv("GIT_COMMITTER_DATE", at.Format(time.RFC3339))
+		git(t, dir, who, "add", "-A")
+		git(t, dir, who, "commit", "-q", "-m", "x")
+		at = at.Add(8 * 24 * time.Hour)
+	}
+	write(t, dir, "a.go", "package a\n\n// F is.\nfunc F(x int) int {\n\tif x > 0 && x < 9 {\n\t\treturn 1\n\t}\n\treturn 0\n}\n")
+	write(t, dir, "vendor/v.go", "package v\n")
+	write(t, dir, "gen.pb.go", "package a\n")
+	write(t, dir, "odd\nname\x01.txt", "one\n")
+	write(t, dir, "pic.bin", "\x00\x01\n")
+	commit("ann")
+	git(t, dir, "ann", "mv", "a.go", "b.go")
+	commit("bob")
+	write(t, dir, "a.go", "package a\n") // another file of the old name
+	write(t, dir, "b.go", "package a\n\n// F is.\nfunc F(x int) int {\n\tfor x > 9 {\n\t\tx--\n\t}\n\treturn x\n}\n")
+	commit("bob")
+	git(t, dir, "ann", "checkout", "-q", "-b", "side", "HEAD~1")
+	write(t, dir, "s.py", "# c\n\"\"\"doc\n\nmore\"\"\"\nif x:\n    pass  # y\n")
+	commit("ann")
+	git(t, dir, "ann", "checkout", "-q", "main")
+	git(t, dir, "ann", "merge", "-q", "--no-ff", "-m", "m", "side")
+	write(t, dir, ".mailmap", "Bob B <bob@example.com> <robert@example.com>\n")
+	write(t, dir, "b.go", "package a\n")
+	commit("robert")
+	return dir
+}
+
+func TestSmall(t *testing.T) {
+	dir := small(t)
+	h, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []int{6, 1, 1}, []int{h.Commits, h.Merges, h.Binary})
+	files := map[string]*code.File{}
+	for _, f := range h.Files {
+		files[f.Path] = f
+	}
+	require.Len(t, files, 8)
+	b := files["b.go"]
+	require.Equal(t, []int{4, 9 + 3 + 0, 0 + 3 + 8}, []int{b.Commits, b.Added, b.Deleted}, "with what it had as a.go")
+	require.Equal(t, 1, files["a.go"].Commits)
+	require.True(t, files["vendor/v.go"].Vendored)
+	require.True(t, files["gen.pb.go"].Generated)
+	require.Contains(t, files, "odd\nname\x01.txt")
+	s := files["s.py"]
+	require.Equal(t, []int{2, 3, 1}, []int{s.Code, s.Comment, s.Blank})
+	var names []string
+	for _, a := range h.Authors {
+		names = append(names, a.Name)
+	}
+	sort.Strings(names)
+	require.Equal(t, []string{"Bob B", "ann", "bob"}, names, "the mailmap has one of bob's addresses")
+	require.Len(t, h.Weeks, 5, "32 days")
+	require.Equal(t, h.Weeks[len(h.Weeks)-1].Lines, h.Added-h.Deleted)
+	owners, err := code.Owners(t.Context(), dir, "s.py")
+	require.NoError(t, err)
+	require.Equal(t, []code.Owner{{"ann", "ann@example.com", 6}}, owners)
+	for _, name := range []string{"../x", "/etc/passwd", "nothing"} {
+		_, err = code.Owners(t.Context(), dir, name)
+		require.Error(t, err)
+	}
+	_, err = code.Read(t.Context(), t.TempDir(), code.Options{})
+	require.Error(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = code.Read(ctx, dir, code.Options{})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A repository's configuration starts no program.
+func TestHostile(t *testing.T) {
+	dir := small(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	run := filepath.Join(dir, "run.sh")
+	require.NoError(t, os.WriteFile(run, []byte("#!/bin/sh\ntouch "+mark+"\ncat\n"), 0o755))
+	for _, c := range []string{"diff.external", "core.fsmonitor", "core.pager", "gpg.program", "diff.x.textconv", "diff.x.command", "core.sshCommand", "filter.x.clean", "filter.x.smudge"} {
+		git(t, dir, "x", "config", c, run)
+	}
+	git(t, dir, "x", "config", "log.showSignature", "true")
+	git(t, dir, "x", "config", "core.hooksPath", dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".git/info/attributes"), []byte("* diff=x filter=x\n"), 0o644))
+	_, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	_, err = code.Owners(t.Context(), dir, "b.go")
+	require.NoError(t, err)
+	require.NoFileExists(t, mark)
+}
+
+func TestComplexity(t *testing.T) {
+	t.Parallel()
+	funcs, ok := code.Complexity([]byte(`package p
+var f = func() { for { select { case <-c: default: } } }
+func (t *T[A]) m(x any) { switch x { case 1, 2: case 3: default: }; if a && b || c { }; g := func() { for range y { } }; g() }
+`))
+	require.True(t, ok)
+	require.Equal(t, []code.Func{{"f", 2, 3}, {"(*T).m", 3, 7}}, funcs)
+	_, ok = code.Complexity([]byte("package"))
+	require.False(t, ok)
+}
+
+// repos are the repositories in AYCODER_REPOS.
+func repos(t testing.TB) []string {
+	base := os.Getenv("AYCODER_REPOS")
+	dirs, _ := filepath.Glob(filepath.Join(base, "*", ".git"))
+	if base == "" || len(dirs) == 0 {
+		t.Skip("AYCODER_REPOS names no directory of repositories")
+	}
+	for i := range dirs {
+		dirs[i] = filepath.Dir(dirs[i])
+	}
+	return dirs
+}
+
+// The sums are those of git log --numstat -M, the owners those of git blame.
+func TestAsGit(t *testing.T) {
+	for _, dir := range repos(t) {
+		h, err := code.Read(t.Context(), dir, code.Options{})
+		require.NoError(t, err)
+		commits, added, deleted, binary := 0, 0, 0, 0
+		for line := range strings.Lines(git(t, dir, "x", "log", "--numstat", "-M", "--format=tformat:commit")) {
+			words := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+			switch {
+			case line == "commit\n":
+				commits++
+			case len(words) == 3 && words[0] == "-":
+				binary++
+			case len(words) == 3:
+				a, _ := strconv.Atoi(words[0])
+				d, _ := strconv.Atoi(words[1])
+				added, deleted = added+a, deleted+d
+			}
+		}
+		require.Equal(t, []int{commits, added, deleted, binary}, []int{h.Commits, h.Added, h.Deleted, h.Binary}, dir)
+		same := 0
+		for i := 0; same < 50 && i < len(h.Files); i += max(1, len(h.Files)/70) {
+			name := h.Files[i].Path
+			owners, err := code.Owners(t.Context(), dir, name)
+			require.NoError(t, err)
+			want := map[string]int{}
+			for line := range strings.Lines(git(t, dir, "x", "blame", "--line-porcelain", "HEAD", "--", name)) {
+				if who, ok := strings.CutPrefix(line, "author "); ok {
+					want[strings.TrimSuffix(who, "\n")]++
+				}
+			}
+			got := map[string]int{}
+			for _, o := range owners {
+				got[o.Name] += o.Lines
+			}
+			require.Equal(t, want, got, name)
+			same++
+		}
+		t.Logf("%s: %d commits, %d added, %d deleted, %d files blamed", filepath.Base(dir), commits, added, deleted, same)
+	}
+}
+
+// Lines of code are within one percent of those of cloc 1.96, in each language with a thousand lines.
+func TestAsCloc(t *testing.T) {
+	program, err := exec.LookPath("cloc")
+	if err != nil {
+		t.Skip("cloc is not installed")
+	}
+	for _, dir := range repos(t) {
+		cmd := exec.Command(program, "--vcs=git", "--csv", "--quiet", "--timeout", "0", "--skip-uniqueness", "--by-file", ".")
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		rows := csv.NewReader(bytes.NewReader(out[max(0, bytes.Index(out, []byte("language,"))):]))
+		rows.FieldsPerRecord = -1
+		all, err := rows.ReadAll()
+		require.NoError(t, err)
+		h, err := code.Read(t.Context(), dir, code.Options{})
+		require.NoError(t, err)
+		ours := map[string]*code.File{}
+		for _, f := range h.Files {
+			ours[f.Path] = f
+		}
+		sums := map[string][3]int{}
+		var worst []string
+		for _, row := range all[1:] {
+			if len(row) < 5 || row[0] == "SUM" {
+				continue
+			}
+			n, _ := strconv.Atoi(row[4])
+			f := ours[strings.TrimPrefix(row[1], "./")]
+			s := sums[row[0]]
+			s[0] += n
+			if s[2]++; f != nil {
+				s[1] += f.Code
+				if d := f.Code - n; d != 0 {
+					worst = append(worst, fmt.Sprintf("%6d %s %d %d", max(d, -d), row[1], f.Code, n))
+				}
+			}
+			sums[row[0]] = s
+		}
+		slices.Sort(worst)
+		slices.Reverse(worst)
+		for name, s := range sums {
+			t.Logf("%s %s: %d files, %d by cloc, %d here", filepath.Base(dir), name, s[2], s[0], s[1])
+			if s[0] >= 1000 {
+				assert.InEpsilon(t, s[0], s[1], 0.01, name)
+			}
+		}
+		t.Log(strings.Join(worst[:min(12, len(worst))], "\n"))
+	}
+}
+
+// Each function has the complexity that gocyclo v0.6.0 gives it.
+func TestAsGocyclo(t *testing.T) {
+	program := os.Getenv("AYCODER_GOCYCLO")
+	if program == "" {
+		t.Skip("AYCODER_GOCYCLO does not name the program")
+	}
+	n := 0
+	for _, dir := range repos(t) {
+		cmd := exec.Command(program, ".")
+		cmd.Dir = dir
+		out, _ := cmd.Output()
+		want := map[string]int{}
+		for line := range strings.Lines(string(out)) {
+			words := strings.Fields(line) // 9 pkg name file:line:column
+			at := strings.Split(words[len(words)-1], ":")
+			c, _ := strconv.Atoi(words[0])
+			want[at[0]+":"+at[1]+":"+words[len(words)-2]] = c
+		}
+		for key, c := range want {
+			name, rest, _ := strings.Cut(key, ":")
+			src, err := os.ReadFile(filepath.Join(dir, name))
+			require.NoError(t, err)
+			funcs, ok := code.Complexity(src)
+			require.True(t, ok, name)
+			require.True(t, slices.ContainsFunc(funcs, func(f code.Func) bool { return fmt.Sprintf("%d:%s", f.Line, f.Name) == rest && f.Complexity == c }), "%s %d %v", key, c, funcs)
+			n++
+		}
+	}
+	t.Logf("%d functions", n)
+	require.Positive(t, n)
+}
+
+// The time is compared with that of git log --numstat -M alone.
+func BenchmarkRead(b *testing.B) {
+	for _, dir := range repos(b) {
+		b.Run(filepath.Base(dir), func(b *testing.B) {
+			var bare, ours []time.Duration
+			commits := 0
+			for b.Loop() {
+				start := time.Now()
+				git(b, dir, "x", "log", "--numstat", "-M")
+				bare = append(bare, time.Since(start))
+				start = time.Now()
+				h, err := code.Read(b.Context(), dir, code.Options{})
+				require.NoError(b, err)
+				ours, commits = append(ours, time.Since(start)), h.Commits
+			}
+			slices.Sort(bare)
+			slices.Sort(ours)
+			b.ReportMetric(float64(commits), "commits")
+			b.ReportMetric(float64(ours[len(ours)/2])/float64(bare[len(bare)/2]), "ratio")
+		})
+	}
+}

@@ -1,0 +1,481 @@
+// Package code tells what a repository looks like: how it grew and changes, in which languages, who knows which files, and where
+// the next mistake is likely. It reads the history once with git, and the files that are checked out.
+//
+//	h, err := code.Read(ctx, dir, code.Options{})
+//	for _, f := range h.Hotspots(10) {
+//		fmt.Println(f.Path, f.Commits, f.Complexity)
+//	}
+//	err = h.WriteHTML(os.Stdout)
+//
+// The repository may be hostile: git starts no program of its configuration, and links are not followed.
+package code
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/gitrepo"
+)
+
+// Options configure [Read]. The zero Options are valid.
+type Options struct {
+	// Since leaves out older commits. Default: all commits.
+	Since time.Time
+	// Recent is the time, up to the newest commit, whose changes make a file hot: see [File]. Default: 90 days.
+	Recent time.Duration
+	// MaxFiles bounds the files that are read for lines and complexity, and MaxSize their size in bytes. Default: 100,000 files
+	// of 2 MiB.
+	MaxFiles int
+	MaxSize  int64
+}
+
+const (
+	defaultRecent   = 90 * 24 * time.Hour
+	defaultMaxFiles = 100_000
+	defaultMaxSize  = 2 << 20
+	maxTogether     = 30      // files of a commit, for pairs
+	maxPairs        = 500_000 // that are counted
+	week            = 7 * 24 * time.Hour
+)
+
+// History is what a repository looks like at the commit that is checked out. It does not change.
+type History struct {
+	// Commits is the number of commits, with Merges, whose changes git log does not list. Added and Deleted are the lines of
+	// all others, and Binary is how many changes of files have no lines.
+	Commits int `json:"commits"`
+	Merges  int `json:"merges"`
+	Added   int `json:"added"`
+	Deleted int `json:"deleted"`
+	Binary  int `json:"binary"`
+	// First and Last are the times of the oldest and the newest commit.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	// Files are those that are checked out, in the order of their paths. Gone is how many others the history has.
+	Files []*File `json:"files"`
+	Gone  int     `json:"gone"`
+	// Authors have the most changed lines first.
+	Authors []*Author `json:"authors"`
+	// Weeks are all weeks from the first commit to the last one, also those without commits.
+	Weeks []Week `json:"weeks"`
+	// Languages are the languages of Files, that with the most code first.
+	Languages []Language `json:"languages"`
+	// Unread says which files were not read, and why.
+	Unread []string `json:"unread,omitempty"`
+
+	pairs  map[[2]int32]int
+	files  []*File // also those that are gone
+	recent time.Duration
+}
+
+// File is a file with its history, also under the names that it had before.
+type File struct {
+	Path string `json:"path"`
+	// Commits, Added and Deleted count its changes, and Recent those commits that are not older than Options.Recent.
+	Commits int       `json:"commits"`
+	Added   int       `json:"added"`
+	Deleted int       `json:"deleted"`
+	Recent  int       `json:"recent"`
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+	// Language, Code, Comment and Blank are those of [CountLines].
+	Language string `json:"language,omitempty"`
+	Code     int    `json:"code"`
+	Comment  int    `json:"comment"`
+	Blank    int    `json:"blank"`
+	// Complexity is the sum of the cyclomatic complexity of its functions: see [Complexity].
+	Complexity int `json:"complexity,omitempty"`
+	// Generated and Vendored say that nobody here writes the file, by its name or its first lines.
+	Generated bool `json:"generated,omitempty"`
+	Vendored  bool `json:"vendored,omitempty"`
+	// Lines are the lines that each author has added and deleted, by the index in History.Authors.
+	Lines map[int]int `json:"lines,omitempty"`
+
+	index int32
+	here  bool
+}
+
+// Author is somebody who has made commits. A .mailmap joins the names and addresses of a person.
+type Author struct {
+	Name    string    `json:"name"`
+	Email   string    `json:"email"`
+	Commits int       `json:"commits"`
+	Added   int       `json:"added"`
+	Deleted int       `json:"deleted"`
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+
+	index int
+}
+
+// Week is seven days of history. Start is a Monday in UTC.
+type Week struct {
+	Start   time.Time `json:"start"`
+	Commits int       `json:"commits"`
+	Added   int       `json:"added"`
+	Deleted int       `json:"deleted"`
+	// Lines is about how many lines the repository had at the end, and Languages in which languages: the changes of all
+	// commits up to then, on all branches that were merged.
+	Lines     int            `json:"lines"`
+	Languages map[string]int `json:"languages"`
+}
+
+// Read reads the repository that has a directory. The error is that of git or of ctx.
+func Read(ctx context.Context, dir string, o Options) (*History, error) {
+	o.Recent = cmp.Or(o.Recent, defaultRecent)
+	o.MaxFiles, o.MaxSize = cmp.Or(o.MaxFiles, defaultMaxFiles), cmp.Or(o.MaxSize, int64(defaultMaxSize))
+	repo := &gitrepo.Repo{Dir: dir}
+	r := &reader{History: &History{pairs: map[[2]int32]int{}, recent: o.Recent}, names: map[string]*File{}, heads: map[string]*File{}, authors: map[[2]string]*Author{},
+		weeks: map[int64]*Week{}, languages: newLanguages()}
+	args := []string{"log", "-z", "--numstat", "-M", "--no-ext-diff", "--no-textconv", "--no-color",
+		"--no-show-signature", "--no-diff-merges", "--format=%x01%H%x00%at%x00%P%x00%aN%x00%aE"}
+	if !o.Since.IsZero() {
+		args = append(args, "--since="+o.Since.Format(time.RFC3339))
+	}
+	if err := repo.Run(ctx, nil, r.read, append(args, "HEAD", "--")...); err != nil {
+		return nil, fmt.Errorf("read history of %s: %w", dir, cmp.Or(context.Cause(ctx), err))
+	}
+	if r.Commits == 0 {
+		return nil, fmt.Errorf("read history of %s: there are no commits", dir)
+	}
+	if err := r.tree(ctx, repo, dir, &o); err != nil {
+		return nil, fmt.Errorf("read files of %s: %w", dir, cmp.Or(context.Cause(ctx), err))
+	}
+	r.finish()
+	return r.History, nil
+}
+
+// reader reads the output of git log, from the newest commit to the oldest.
+type reader struct {
+	*History
+	names     map[string]*File // by the name that a file has at the commit that is read
+	heads     map[string]*File // by the last name that a file has had
+	authors   map[[2]string]*Author
+	weeks     map[int64]*Week // by their number
+	languages *languages
+
+	in     *bufio.Reader
+	author *Author
+	at     time.Time
+	week   *Week
+	touch  []int32 // files of the commit
+	long   []byte
+}
+
+// token returns what is before the next NUL.
+func (r *reader) token() ([]byte, error) {
+	b, err := r.in.ReadSlice(0)
+	if errors.Is(err, bufio.ErrBufferFull) {
+		r.long = append(r.long[:0], b...)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			b, err = r.in.ReadSlice(0)
+			r.long = append(r.long, b...)
+		}
+		b = r.long
+	}
+	if err != nil {
+		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(b)) == 0 {
+			return nil, io.EOF
+		}
+		return nil, fmt.Errorf("output of git log: %w", cmp.Or(err, io.ErrUnexpectedEOF))
+	}
+	return b[:len(b)-1], nil
+}
+
+// read reads all commits.
+func (r *reader) read(in io.Reader) error {
+	r.in = bufio.NewReaderSize(in, 256<<10)
+	for {
+		b, err := r.token()
+		if errors.Is(err, io.EOF) {
+			r.end()
+			return nil
+		}
+		if err == nil {
+			switch b = bytes.TrimPrefix(b, []byte("\n")); {
+			case len(b) > 0 && b[0] == 1:
+				err = r.commit()
+			case len(b) > 0:
+				err = r.change(b)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// commit reads the rest of the header of a commit.
+func (r *reader) commit() error {
+	r.end()
+	var fields [4]string // time, parents, name and address
+	for i := range fields {
+		b, err := r.token()
+		if err != nil {
+			return err
+		}
+		fields[i] = string(b)
+	}
+	seconds, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil {
+		return fmt.Errorf("output of git log: %w", err)
+	}
+	r.at = time.Unix(seconds, 0).UTC()
+	r.Commits++
+	if strings.Contains(fields[1], " ") {
+		r.Merges++
+	}
+	key := [2]string{fields[2], strings.ToLower(fields[3])}
+	if r.author = r.authors[key]; r.author == nil {
+		r.author = &Author{Name: fields[2], Email: fields[3], First: r.at, Last: r.at, index: len(r.Authors)}
+		r.authors[key], r.Authors = r.author, append(r.Authors, r.author)
+	}
+	r.author.Commits++
+	widen(&r.author.First, &r.author.Last, r.at)
+	widen(&r.First, &r.Last, r.at)
+	monday := (seconds/86400 + 3) / 7 // 1970-01-01 was a Thursday
+	if r.week = r.weeks[monday]; r.week == nil {
+		r.week = &Week{Start: time.Unix((monday*7-3)*86400, 0).UTC(), Languages: map[string]int{}}
+		r.weeks[monday] = r.week
+	}
+	r.week.Commits++
+	return nil
+}
+
+func widen(first, last *time.Time, at time.Time) {
+	if first.IsZero() || at.Before(*first) {
+		*first = at
+	}
+	if at.After(*last) {
+		*last = at
+	}
+}
+
+// change reads the rest of a line of --numstat: added, deleted, and the path, or the old and the new one.
+func (r *reader) change(b []byte) error {
+	added, rest, ok1 := bytes.Cut(b, []byte("\t"))
+	deleted, name, ok2 := bytes.Cut(rest, []byte("\t"))
+	if !ok1 || !ok2 || r.author == nil {
+		return fmt.Errorf("output of git log: unexpected %q", b[:min(len(b), 100)])
+	}
+	plus, err1 := strconv.Atoi(string(added))
+	minus, err2 := strconv.Atoi(string(deleted))
+	binary := err1 != nil || err2 != nil // git writes hyphens
+	if binary {
+		plus, minus = 0, 0
+		r.Binary++
+	}
+	var f *File
+	if len(name) > 0 {
+		f = r.file(string(name))
+	} else {
+		old, err := r.token()
+		if err != nil {
+			return err
+		}
+		was := string(old)
+		now, err := r.token()
+		if err != nil {
+			return err
+		}
+		f = r.file(string(now))
+		delete(r.names, string(now))
+		r.names[was] = f // in older commits
+	}
+	f.Commits++
+	f.Added, f.Deleted = f.Added+plus, f.Deleted+minus
+	widen(&f.First, &f.Last, r.at)
+	if f.Lines == nil {
+		f.Lines = map[int]int{}
+	}
+	f.Lines[r.author.index] += plus + minus
+	if r.Last.Sub(r.at) <= r.recent {
+		f.Recent++
+	}
+	r.Added, r.Deleted = r.Added+plus, r.Deleted+minus
+	r.author.Added, r.author.Deleted = r.author.Added+plus, r.author.Deleted+minus
+	r.week.Added, r.week.Deleted = r.week.Added+plus, r.week.Deleted+minus
+	if f.Language != "" {
+		r.week.Languages[f.Language] += plus - minus
+	}
+	r.touch = append(r.touch, f.index)
+	return nil
+}
+
+// file returns the file that has a name at this commit.
+func (r *reader) file(name string) *File {
+	f := r.names[name]
+	if f == nil {
+		f = &File{Path: name, Language: r.languages.languageOf(name), index: int32(len(r.files))}
+		r.names[name], r.files = f, append(r.files, f)
+		if r.heads[name] == nil {
+			r.heads[name] = f
+		}
+	}
+	return f
+}
+
+// head returns the file that has a name at the commit that is checked out.
+func (r *reader) head(name string) *File {
+	f := r.heads[name]
+	if f == nil { // only merges have changed it
+		delete(r.names, name)
+		f = r.file(name)
+	}
+	return f
+}
+
+// end counts which files the commit has changed together.
+func (r *reader) end() {
+	if len(r.touch) <= maxTogether {
+		slices.Sort(r.touch)
+		for i, a := range r.touch {
+			for _, b := range r.touch[i+1:] {
+				k := [2]int32{a, b}
+				if _, ok := r.pairs[k]; a != b && (ok || len(r.pairs) < maxPairs) {
+					r.pairs[k]++
+				}
+			}
+		}
+	}
+	r.touch = r.touch[:0]
+}
+
+// finish puts everything in its order.
+func (r *reader) finish() {
+	h := r.History
+	order := slices.Clone(h.Authors)
+	slices.SortStableFunc(order, func(a, b *Author) int {
+		return cmp.Or(b.Added+b.Deleted-a.Added-a.Deleted, b.Commits-a.Commits, cmp.Compare(a.Name, b.Name))
+	})
+	to := make([]int, len(order))
+	for i, a := range order {
+		to[a.index] = i
+	}
+	for _, f := range h.files {
+		lines := make(map[int]int, len(f.Lines))
+		for i, n := range f.Lines {
+			lines[to[i]] = n
+		}
+		f.Lines = lines
+	}
+	h.Authors = order
+	numbers := []int64{}
+	for n := range r.weeks {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	lines, sums := 0, map[string]int{}
+	const mostWeeks = 5200 // a clock that was wrong makes no more of them
+	for i, n := range numbers {
+		if i > 0 && n-numbers[i-1] < mostWeeks {
+			for k := numbers[i-1] + 1; k < n; k++ {
+				last := h.Weeks[len(h.Weeks)-1]
+				h.Weeks = append(h.Weeks, Week{Start: last.Start.Add(week), Lines: last.Lines, Languages: last.Languages})
+			}
+		}
+		w := *r.weeks[n]
+		lines += w.Added - w.Deleted
+		for name, d := range w.Languages {
+			sums[name] += d
+		}
+		w.Lines, w.Languages = max(0, lines), map[string]int{}
+		for name, sum := range sums {
+			if sum > 0 {
+				w.Languages[name] = sum
+			}
+		}
+		h.Weeks = append(h.Weeks, w)
+	}
+}
+
+// Hotspots returns the files that change often and are complex, which is where most mistakes are made (Tornhill, "Your Code as a
+// Crime Scene"): by the product of recent commits and complexity, and without generated and vendored ones.
+func (h *History) Hotspots(n int) []*File {
+	return h.top(n, func(f *File) int { return f.Recent * max(1, f.Complexity) * min(1, f.Code) })
+}
+
+// Churn returns the files with the most changed lines.
+func (h *History) Churn(n int) []*File {
+	return h.top(n, func(f *File) int { return f.Added + f.Deleted })
+}
+
+func (h *History) top(n int, score func(*File) int) []*File {
+	var out []*File
+	for _, f := range h.Files {
+		if score(f) > 0 && !f.Generated && !f.Vendored {
+			out = append(out, f)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *File) int { return score(b) - score(a) })
+	return out[:min(n, len(out))]
+}
+
+// Pair is two files that change together.
+type Pair struct {
+	A string `json:"a"`
+	B string `json:"b"`
+	// Together is how many commits changed both, and Share what part that is of the commits of the one with fewer.
+	Together int     `json:"together"`
+	Share    float64 `json:"share"`
+}
+
+// Pairs returns the files that change together most, in at least five commits and half of those of one of them. Commits of more
+// than 30 files do not count.
+func (h *History) Pairs(n int) []Pair {
+	var out []Pair
+	for k, together := range h.pairs {
+		a, b := h.files[k[0]], h.files[k[1]]
+		share := float64(together) / float64(min(a.Commits, b.Commits))
+		if a.here && b.here && together >= 5 && share >= 0.5 {
+			out = append(out, Pair{min(a.Path, b.Path), max(a.Path, b.Path), together, min(1, share)})
+		}
+	}
+	slices.SortFunc(out, func(a, b Pair) int {
+		return cmp.Or(b.Together-a.Together, cmp.Compare(b.Share, a.Share), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+	})
+	return out[:min(n, len(out))]
+}
+
+// BusFactor returns how many people have changed more than half of the lines of some files, those with the most first, and who they
+// are. Paths choose the files and those below directories; none chooses all.
+func (h *History) BusFactor(paths ...string) []*Author {
+	lines, sum := map[int]int{}, 0
+	for _, f := range h.Files {
+		if !below(f.Path, paths) || f.Generated || f.Vendored {
+			continue
+		}
+		for a, n := range f.Lines {
+			lines[a] += n
+			sum += n
+		}
+	}
+	order := make([]int, 0, len(lines))
+	for a := range lines {
+		order = append(order, a)
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(lines[b]-lines[a], a-b) })
+	var out []*Author
+	for have := 0; len(out) < len(order) && 2*have <= sum; {
+		a := order[len(out)]
+		have += lines[a]
+		out = append(out, h.Authors[a])
+	}
+	return out
+}
+
+func below(name string, paths []string) bool {
+	return len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool {
+		p = path.Clean(p)
+		return p == "." || name == p || strings.HasPrefix(name, p+"/")
+	})
+}

@@ -1,0 +1,148 @@
+package code
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/gitrepo"
+)
+
+// Language is what the repository has in a language.
+type Language struct {
+	Name    string `json:"name"`
+	Files   int    `json:"files"`
+	Code    int    `json:"code"`
+	Comment int    `json:"comment"`
+	Blank   int    `json:"blank"`
+}
+
+// A blob is a file of the commit that is checked out.
+type blob struct {
+	path, id string
+	size     int64
+	script   bool // its first line may tell its language
+}
+
+// tree reads the files of the commit that is checked out.
+func (r *reader) tree(ctx context.Context, repo *gitrepo.Repo, dir string, o *Options) error {
+	var all []blob
+	list := func(in io.Reader) error {
+		b := bufio.NewReaderSize(in, 64<<10)
+		for {
+			line, err := b.ReadString(0)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			head, name, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\t")
+			words := strings.Fields(head)
+			if len(words) == 4 && words[1] == "blob" && words[0] != "120000" { // not a link, nor another repository
+				size, _ := strconv.ParseInt(words[3], 10, 64)
+				all = append(all, blob{name, words[2], size, words[0] == "100755" && path.Ext(name) == ""})
+			}
+		}
+	}
+	if err := repo.Run(ctx, nil, list, "ls-tree", "-r", "-z", "-l", "--full-tree", "HEAD"); err != nil {
+		return err
+	}
+	var ask bytes.Buffer
+	var read []blob
+	for _, b := range all {
+		f := r.head(b.path)
+		f.here, f.Path = true, b.path
+		r.Files = append(r.Files, f)
+		f.Vendored = isVendored(b.path)
+		f.Generated = isGenerated(b.path, nil)
+		switch {
+		case f.Language == "" && !b.script:
+		case len(read) == o.MaxFiles:
+			if len(r.Unread) < maxUnread {
+				r.Unread = append(r.Unread, fmt.Sprintf("%s: only %d files are read", b.path, o.MaxFiles))
+			}
+		case b.size > o.MaxSize:
+			if len(r.Unread) < maxUnread {
+				r.Unread = append(r.Unread, fmt.Sprintf("%s: has %d bytes", b.path, b.size))
+			}
+		default:
+			ask.WriteString(b.id + "\n")
+			read = append(read, b)
+		}
+	}
+	slices.SortFunc(r.Files, func(a, b *File) int { return cmp.Compare(a.Path, b.Path) })
+	r.Gone = len(r.files) - len(r.Files)
+	if len(read) == 0 {
+		return ctx.Err()
+	}
+	err := repo.Run(ctx, &ask, func(in io.Reader) error { return r.contents(in, read) }, "cat-file", "--batch")
+	sums := map[string]*Language{}
+	for _, f := range r.Files {
+		if f.Code+f.Comment+f.Blank == 0 {
+			continue
+		}
+		if sums[f.Language] == nil {
+			sums[f.Language] = &Language{Name: f.Language}
+		}
+		l := sums[f.Language]
+		l.Files, l.Code, l.Comment, l.Blank = l.Files+1, l.Code+f.Code, l.Comment+f.Comment, l.Blank+f.Blank
+	}
+	for _, l := range sums {
+		r.Languages = append(r.Languages, *l)
+	}
+	slices.SortFunc(r.Languages, func(a, b Language) int { return cmp.Or(b.Code-a.Code, cmp.Compare(a.Name, b.Name)) })
+	return err
+}
+
+const maxUnread = 100
+
+// contents reads the output of git cat-file --batch.
+func (r *reader) contents(in io.Reader, read []blob) error {
+	b := bufio.NewReaderSize(in, 256<<10)
+	var data []byte
+	for _, x := range read {
+		head, err := b.ReadString('\n')
+		if err != nil {
+			return fmt.Errorf("output of git cat-file: %w", err)
+		}
+		words := strings.Fields(head)
+		if len(words) == 2 && words[1] == "missing" {
+			r.Unread = append(r.Unread, x.path+": the repository does not have it")
+			continue
+		}
+		size, err := strconv.ParseInt(words[len(words)-1], 10, 64)
+		if err != nil || len(words) != 3 || size != x.size {
+			return fmt.Errorf("output of git cat-file: unexpected %q", head)
+		}
+		data = slices.Grow(data[:0], int(size)+1)[:size+1]
+		if _, err := io.ReadFull(b, data); err != nil {
+			return fmt.Errorf("output of git cat-file: %w", err)
+		}
+		r.measure(r.head(x.path), data[:size])
+	}
+	return nil
+}
+
+// measure counts the lines of a file, and how complex it is.
+func (r *reader) measure(f *File, data []byte) {
+	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 { // binary, as git decides
+		return
+	}
+	if f.Language == "" {
+		f.Language = ofScript(data)
+	}
+	f.Code, f.Comment, f.Blank = r.languages.count(f.Language, data)
+	f.Generated = f.Generated || isGenerated(f.Path, data)
+	if !f.Generated && !f.Vendored {
+		f.Complexity = fileComplexity(f.Path, data)
+	}
+}
