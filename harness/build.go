@@ -358,12 +358,12 @@ func (b *builder) hooks(context.Context) error {
 	return err
 }
 
-// hookList returns hooks of the configuration as package hooks runs them, and those of plugins.
+// hookList returns hooks of the configuration as package hooks runs them, those of plugins, and those of the host.
 func (b *builder) hookList(all []config.Hook) (list []hooks.Hook) {
 	for _, h := range all {
 		list = append(list, b.hook(h))
 	}
-	return append(list, b.pluginHooks()...)
+	return append(append(list, b.pluginHooks()...), b.in.hooks...)
 }
 
 func (b *builder) hook(h config.Hook) hooks.Hook {

@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
@@ -386,6 +387,22 @@ env = ["WHAT"]
 	out := script.LastOutput(model.Requests()[1])
 	require.True(t, out.IsError)
 	require.Contains(t, out.Parts[0].(*aycoder.Text).Text, "not today")
+}
+
+// Hooks of the host run with those of the configuration.
+func TestWithHooks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	guard := hooks.Hook{Event: hooks.PreToolUse, Matcher: "Read", Command: "guard", Call: func(context.Context, []byte) ([]byte, error) {
+		return []byte(`{"decision":"block","reason":"not this one"}`), nil
+	}}
+	model := script.New(script.Call("read_file", map[string]any{"path": "a.txt"}), script.Say("ok"))
+	rt := open(t, project(t, map[string]string{"a.txt": "text\n"}), harness.WithClient(model), harness.WithHooks(guard))
+	run(t, rt, "go")
+	require.Contains(t, script.LastOutput(model.Requests()[1]).Text(), "not this one")
+	_, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(model), harness.WithHooks(hooks.Hook{Event: "Never", Command: "x"}))
+	require.ErrorContains(t, err, "there is no event")
 }
 
 func TestBeginAndEnd(t *testing.T) {

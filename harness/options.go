@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/plugin"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
@@ -102,6 +103,7 @@ type setup struct {
 	loop     []aycoder.Option
 	tools    []tools.Option
 	policy   []policy.Option
+	hooks    []hooks.Hook
 }
 
 func required[T any](option string, set func(*setup, T)) func(T, bool) Option {
@@ -296,6 +298,15 @@ func WithApprover(a aycoder.Approver) Option {
 // where nobody is there. Default: they are events of the run.
 func WithQuestions(wrap func(aycoder.Approver) aycoder.Approver) Option {
 	return required("WithQuestions", func(s *setup, f func(aycoder.Approver) aycoder.Approver) { s.wrap = f })(wrap, wrap != nil)
+}
+
+// WithHooks adds hooks of the host, after those of the configuration and of plugins: see [hooks.Hook.Call] for those that
+// are functions. It appends.
+func WithHooks(list ...hooks.Hook) Option {
+	return func(s *setup) error {
+		s.hooks = append(s.hooks, list...)
+		return hooks.Check(list)
+	}
 }
 
 // WithStore keeps the conversation in a store: the session with the id, or a new one if id is "". The options are

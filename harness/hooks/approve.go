@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/dialect"
 	"github.com/aycoder/aycoder/internal/jsontext"
 )
 
@@ -112,10 +113,10 @@ func (a *approver) request(
 	r := a.r
 	denial, err := r.once(ctx, "request", at, call, func() (*judgment, error) {
 		j := new(judgment)
-		views, err := r.views(call.Name, call.Args)
+		views, err := dialect.Views(r.conf.Root, call.Name, call.Args)
 		for _, w := range views {
-			add := map[string]any{"tool_name": w.name, "tool_input": w.input, "tool_use_id": call.ID}
-			if _, refused := r.tell(ctx, PermissionRequest, at, add, toolNames(call.Name)...); refused != nil {
+			add := map[string]any{"tool_name": w.Name, "tool_input": w.Input, "tool_use_id": call.ID}
+			if _, refused := r.tell(ctx, PermissionRequest, at, add, dialect.Names(call.Name)...); refused != nil {
 				j.denial = fmt.Sprintf("a hook refused this call: %s", cmp.Or(refused.Reason, refused.Hook.title()))
 			}
 		}
@@ -131,10 +132,10 @@ func (a *approver) request(
 func (a *approver) denied(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, reason string) {
 	r := a.r
 	_, _ = r.once(ctx, "denied", at, call, func() (*judgment, error) {
-		views, err := r.views(call.Name, call.Args)
+		views, err := dialect.Views(r.conf.Root, call.Name, call.Args)
 		for _, w := range views {
-			add := map[string]any{"tool_name": w.name, "tool_input": w.input, "tool_use_id": call.ID, "reason": reason}
-			r.tell(ctx, PermissionDenied, at, add, toolNames(call.Name)...)
+			add := map[string]any{"tool_name": w.Name, "tool_input": w.Input, "tool_use_id": call.ID, "reason": reason}
+			r.tell(ctx, PermissionDenied, at, add, dialect.Names(call.Name)...)
 		}
 		return new(judgment), err
 	})
@@ -234,7 +235,7 @@ func (r *Runner) fill(
 func (r *Runner) judge(
 	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec,
 ) *judgment {
-	if len(r.of(PreToolUse, toolNames(call.Name)...)) == 0 {
+	if len(r.of(PreToolUse, dialect.Names(call.Name)...)) == 0 {
 		return new(judgment)
 	}
 	j, err := r.once(ctx, "tool", at, call, func() (*judgment, error) { return r.preTool(ctx, at, call, spec), nil })
@@ -258,7 +259,7 @@ func (r *Runner) preTool(
 	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec,
 ) *judgment {
 	j := &judgment{}
-	rest, args := r.of(PreToolUse, toolNames(call.Name)...), call.Args
+	rest, args := r.of(PreToolUse, dialect.Names(call.Name)...), call.Args
 	for pass := range 2 {
 		var agreed []*hook
 		for _, h := range rest {
@@ -290,14 +291,14 @@ func (r *Runner) preTool(
 func (r *Runner) preToolHook(ctx context.Context, h *hook, at aycoder.Place, call *aycoder.ToolUse,
 	args json.RawMessage, spec *aycoder.ToolSpec, j *judgment,
 ) (json.RawMessage, error) {
-	views, err := r.views(call.Name, args)
+	views, err := dialect.Views(r.conf.Root, call.Name, args)
 	if err != nil {
 		return nil, err
 	}
 	var replaced json.RawMessage
 	for _, v := range views {
 		in := r.input(ctx, PreToolUse, at)
-		in["tool_name"], in["tool_input"], in["tool_use_id"] = v.name, v.input, call.ID
+		in["tool_name"], in["tool_input"], in["tool_use_id"] = v.Name, v.Input, call.ID
 		o, err := r.ask(ctx, h, in, at.Agent)
 		if err != nil {
 			return nil, err
@@ -316,7 +317,7 @@ func (r *Runner) preToolHook(ctx context.Context, h *hook, at aycoder.Place, cal
 		if o.input == nil {
 			continue
 		}
-		next, err := r.inward(call.Name, v, o.input)
+		next, err := dialect.Inward(r.conf.Root, call.Name, v, o.input)
 		if err == nil {
 			next, err = spec.CheckArgs(next)
 		}

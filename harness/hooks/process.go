@@ -12,7 +12,10 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-const maxQuoted = 4 << 10 // bytes of standard error that somebody reads
+const (
+	maxQuoted = 4 << 10   // bytes of standard error that somebody reads
+	maxAnswer = 256 << 10 // bytes of what a function answers, as of what a command writes
+)
 
 // Error reports that a hook did not work: it could not be started, died, took too long, or answered with
 // something that is not understood.
@@ -68,8 +71,30 @@ func (r *Runner) process(ctx context.Context, h *hook, in map[string]any) (progr
 	if err != nil {
 		return program.Result{}, err
 	}
+	if h.Call != nil {
+		return h.called(ctx, data)
+	}
 	return program.Run(ctx, r.conf.Exec, program.Command{
 		Line: h.Command, Input: string(data), Root: r.conf.Root, Env: slices.Concat(r.conf.Env, h.Env),
 		Timeout: h.Timeout, Network: true,
 	})
+}
+
+// called lets a function answer. A panic of it is an error, as the death of a command is.
+func (h *hook) called(ctx context.Context, input []byte) (res program.Result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.Timeout, fmt.Errorf("it took longer than %s", h.Timeout))
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it panicked: %v", p)
+		}
+	}()
+	out, err := h.Call(ctx, input)
+	switch {
+	case ctx.Err() != nil: // what came too late does not count
+		err = context.Cause(ctx)
+	case err == nil && len(out) > maxAnswer:
+		err = fmt.Errorf("it answered with more than %d bytes", maxAnswer)
+	}
+	return program.Result{Stdout: runes.Clean(string(out))}, err
 }

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,10 @@ type Hook struct {
 	Matcher string
 	// Command is a command for a shell.
 	Command string
+	// Call answers in place of Command, unless it is nil: it gets what the command would read, and returns what the command
+	// would write with exit code 0. Its error means that the hook did not work. It must return soon after ctx has ended, and
+	// be safe for concurrent use. Command then only names the hook in messages.
+	Call func(ctx context.Context, input []byte) (output []byte, err error)
 	// Timeout is at most 10 minutes; longer ones are cut to that. Default: 1 minute.
 	Timeout time.Duration
 	// Source tells the user where the hook comes from, such as "settings.json:12". It may be empty.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/dialect"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -62,7 +63,7 @@ func (r *Runner) after(
 	if err != nil || res != nil && res.IsError {
 		e = PostToolUseFailure
 	}
-	for _, h := range r.of(e, toolNames(inv.Name)...) {
+	for _, h := range r.of(e, dialect.Names(inv.Name)...) {
 		if ctx.Err() != nil {
 			break // a cancelled call must return soon
 		}
@@ -85,13 +86,13 @@ func (r *Runner) notes(inv *aycoder.Invocation) []string {
 func (r *Runner) afterHook(
 	ctx context.Context, h *hook, inv *aycoder.Invocation, res *aycoder.ToolResult, failed error, notes []string,
 ) (*aycoder.ToolResult, []string) {
-	views, err := r.views(inv.Name, inv.Args)
+	views, err := dialect.Views(r.conf.Root, inv.Name, inv.Args)
 	if err != nil {
 		r.fail(h, inv.Agent, &Error{Hook: h.Hook, Err: err})
 	}
 	for _, v := range views {
 		in := r.input(ctx, h.Event, inv.Place)
-		in["tool_name"], in["tool_input"], in["tool_use_id"] = v.name, v.input, inv.ID
+		in["tool_name"], in["tool_input"], in["tool_use_id"] = v.Name, v.Input, inv.ID
 		text := runes.HeadTail(textOf(res), maxResponse)
 		if failed != nil {
 			text = runes.HeadTail(failed.Error(), maxResponse)

@@ -6,8 +6,8 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// aliases are the tools that both have, by the names that other agents have for them. Package hooks has its own
-// table, since it also translates arguments.
+// aliases are the tools that both have, by the names that other agents have for them. Package dialect has
+// those whose arguments are translated, too.
 var aliases = map[string]string{
 	"Read": "read_file", "Write": "write_file", "Edit": "edit_file", "MultiEdit": "multi_edit", "Bash": "bash",
 	"BashOutput": "job_output", "TaskOutput": "job_output", "KillShell": "job_stop", "KillBash": "job_stop", "TaskStop": "job_stop",
