@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type options struct {
 	elicit func(context.Context, Question) (Answer, error)
 	sample func(context.Context, string, *aycoder.Request) (*aycoder.Response, error)
 
+	stream   func(name string) io.ReadWriteCloser
 	logins   string
 	document string
 	browse   func(ctx context.Context, address string) error
@@ -50,6 +52,14 @@ func WithDir(dir string) Option {
 // It must be safe for concurrent use. Default: nobody is told.
 func WithReport(report func(server, text string)) Option {
 	return func(o *options) error { o.report = report; return nil }
+}
+
+// WithStream sets a function that connects to servers which are neither a program nor at an address, such as those inside
+// a program that speaks to this one. Each message is a line of JSON on the stream, in either direction, and closing the
+// stream ends the connection. If the function returns nil, the server is reached as its configuration says. Default: no
+// streams.
+func WithStream(open func(name string) io.ReadWriteCloser) Option {
+	return func(o *options) error { o.stream = open; return nil }
 }
 
 // Connector returns what connects to the servers of a configuration, for [harness.WithServers]. It connects with ctx, or
@@ -230,8 +240,9 @@ func (c *client) unlock() { <-c.busy }
 // A conn is one connection. Its goroutine ends with it.
 type conn struct {
 	session *mcp.ClientSession
-	proc    *process // nil for an address
-	remote  *remote  // nil for a program
+	proc    *process // of these three, two are nil
+	remote  *remote
+	stream  io.Closer
 	ended   chan struct{}
 	dead    atomic.Bool // it hangs, and will end
 }
@@ -327,7 +338,9 @@ var errStart = errors.New("start the program")
 func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	x := &conn{ended: make(chan struct{})}
 	var transport mcp.Transport
-	if c.s.URL != "" {
+	if stream := c.streamOf(); stream != nil {
+		x.stream, transport = stream, &mcp.IOTransport{Reader: stream, Writer: stream, MaxLineLength: maxMessage}
+	} else if c.s.URL != "" {
 		x.remote, transport = dial(c.s, c.login)
 		transport = &kept{Transport: transport, remote: x.remote}
 	} else {
@@ -347,9 +360,7 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		if x.proc != nil {
-			x.proc.stop()
-		}
+		x.cut()
 		<-done
 		if x.session != nil {
 			_ = x.session.Close()
@@ -372,6 +383,13 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 		return nil, &Error{Server: c.name, Op: "connect", Err: ErrClosed}
 	}
 	return x, nil
+}
+
+func (c *client) streamOf() io.ReadWriteCloser {
+	if c.stream == nil {
+		return nil
+	}
+	return c.stream(c.name)
 }
 
 // newClient makes the client of one connection, which does not share what the SDK remembers with others.
@@ -406,10 +424,18 @@ func (x *conn) alive() bool {
 
 // drop ends what the connection goes through.
 func (x *conn) drop() {
+	x.cut()
+	if x.remote != nil {
+		x.remote.close()
+	}
+}
+
+// cut ends a program or a stream, so that nobody who reads or writes hangs.
+func (x *conn) cut() {
 	if x.proc != nil {
 		x.proc.stop()
-	} else {
-		x.remote.close()
+	} else if x.stream != nil {
+		_ = x.stream.Close()
 	}
 }
 
@@ -419,18 +445,14 @@ func (c *client) abandon(x *conn) {
 		return
 	}
 	c.spawn(func() { // otherwise Close ends it
-		if x.proc != nil {
-			x.proc.stop()
-		}
+		x.cut()
 		_ = x.session.Close()
 	})
 }
 
 // close ends the connection and waits until nothing of it is left.
 func (x *conn) close() {
-	if x.proc != nil {
-		x.proc.stop()
-	}
+	x.cut()
 	_ = x.session.Close()
 	<-x.ended
 }
