@@ -10,12 +10,13 @@ import (
 	"github.com/aycoder/aycoder/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], extensions()...)) }
+func main() { os.Exit(cli.Main(compatArgs(os.Args[1:], os.Getenv(compatVariable)), extensions()...)) }
 
 // extensions are what this program links beside the agent.
 func extensions() []cli.Extension {
 	return []cli.Extension{
 		mcpExtension(),
 		acpExtension(),
+		compatExtension(),
 	}
 }

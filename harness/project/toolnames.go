@@ -41,6 +41,19 @@ type ToolRef struct {
 	Rule string
 }
 
+// ParseToolRef reads an entry such as "Bash(git add:*)", and reports whether there is such a tool here.
+func ParseToolRef(entry string) (ToolRef, bool) {
+	name, rule, limited := strings.Cut(strings.TrimSpace(entry), "(")
+	ours, ok := OurTool(name)
+	switch {
+	case !ok:
+		return ToolRef{}, false
+	case limited:
+		return ToolRef{ours, ruleOf(strings.TrimSuffix(rule, ")"))}, true
+	}
+	return ToolRef{Name: ours}, true
+}
+
 // toolRefs reads a list of tools.
 func toolRefs(d document, key string, warn *warnings) []ToolRef {
 	v := d.matter.get(key)
@@ -56,18 +69,16 @@ func toolRefs(d document, key string, warn *warnings) []ToolRef {
 	}
 	refs := []ToolRef{} // no tool is not all tools
 	for _, entry := range entries {
-		name, rule, limited := strings.Cut(strings.TrimSpace(entry), "(")
-		ours, ok := OurTool(name)
+		name, _, _ := strings.Cut(strings.TrimSpace(entry), "(")
+		ref, ok := ParseToolRef(entry)
 		switch {
 		case name == "":
 		case name == "*":
 			return nil
 		case !ok:
 			warn.add(d.file, v.line, "there is no tool like %s here, so it is left out", runes.Path(name))
-		case limited:
-			refs = append(refs, ToolRef{ours, ruleOf(strings.TrimSuffix(rule, ")"))})
 		default:
-			refs = append(refs, ToolRef{Name: ours})
+			refs = append(refs, ref)
 		}
 	}
 	return refs

@@ -41,6 +41,9 @@ type Program struct {
 	// extensions, and then the options. It keeps no conversation, and asks nothing: what the user has not trusted is off.
 	// Without a model, the options must bring one. The caller calls end, which closes it.
 	Open func(ctx context.Context, flags []string, opts ...harness.Option) (rt *harness.Runtime, end func(), err error)
+	// Converse is like Open, with a conversation: a new one, or the one that -c or -r names. It is kept where the program
+	// keeps its own.
+	Converse func(ctx context.Context, flags []string, opts ...harness.Option) (rt *harness.Runtime, end func(), err error)
 }
 
 // A SlashCommand is a line such as "/mcp list" at the prompt.
@@ -56,21 +59,51 @@ var ErrUsage = errors.New("wrong usage")
 
 // program returns what a subcommand gets.
 func (a *app) program() Program {
-	return Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv, Open: a.openFor}
+	return Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv, Open: a.openFor, Converse: a.converseFor}
 }
 
 // openFor makes a runtime for a subcommand of an extension.
 func (a *app) openFor(ctx context.Context, flags []string, more ...harness.Option) (*harness.Runtime, func(), error) {
+	return a.runtimeFor(flags, func(s *session, o *options, st *settings) error {
+		if o.last || o.resume != "" {
+			return errNoConversation
+		}
+		opts, err := s.options(o, st)
+		if err != nil {
+			return err
+		}
+		return s.build(ctx, ".", o, slices.Concat(opts, a.extra(), more))
+	})
+}
+
+// converseFor makes a runtime with a conversation for a subcommand of an extension.
+func (a *app) converseFor(ctx context.Context, flags []string, more ...harness.Option) (*harness.Runtime, func(), error) {
+	return a.runtimeFor(flags, func(s *session, o *options, st *settings) error {
+		if st.model == "" {
+			return &noModelError{st.why}
+		}
+		return a.openModel(ctx, s, o, st, more...)
+	})
+}
+
+var errNoConversation = fmt.Errorf("%w: there is no conversation here", ErrUsage)
+
+// runtimeFor opens a session with the settings of flags.
+func (a *app) runtimeFor(flags []string, open func(s *session, o *options, st *settings) error) (*harness.Runtime, func(), error) {
 	o, err := parse(flags)
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("%w: %w", ErrUsage, err)
-	case o.prompt != "" || o.print || o.last || o.resume != "" || o.worktree != "" || o.model == demoModel:
-		return nil, nil, fmt.Errorf("%w: there is no conversation here", ErrUsage)
+	case o.prompt != "" || o.print || o.worktree != "" || o.model == demoModel:
+		return nil, nil, errNoConversation
 	case o.dir != "":
-		if err := os.Chdir(o.dir); err != nil {
-			return nil, nil, err
-		}
+		err = os.Chdir(o.dir)
+	}
+	if err == nil {
+		err = o.nameDirs()
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	st, err := a.load(o)
 	if err != nil {
@@ -78,11 +111,7 @@ func (a *app) openFor(ctx context.Context, flags []string, more ...harness.Optio
 	}
 	a.choose(&options{model: o.model, print: true}, st)
 	s := &session{why: st.why}
-	opts, err := s.options(o, st)
-	if err == nil {
-		err = s.build(ctx, ".", o, slices.Concat(opts, a.extra(), more))
-	}
-	if err != nil {
+	if err := open(s, o, st); err != nil {
 		s.close()
 		return nil, nil, err
 	}

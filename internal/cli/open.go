@@ -44,13 +44,13 @@ func (a *app) open(ctx context.Context, o *options, st *settings) (*session, err
 	return s, nil
 }
 
-// openModel makes a session with a model that the settings name. The options of extensions come last.
-func (a *app) openModel(ctx context.Context, s *session, o *options, st *settings) error {
+// openModel makes a session with a model that the settings name. The options of extensions, and then more, come last.
+func (a *app) openModel(ctx context.Context, s *session, o *options, st *settings, more ...harness.Option) error {
 	opts, err := s.options(o, st)
 	if err != nil {
 		return err
 	}
-	if err := s.converse(ctx, o, a.place(o, st), append(opts, a.extra()...)); err != nil {
+	if err := s.converse(ctx, o, a.place(o, st), slices.Concat(opts, a.extra(), more)); err != nil {
 		return err
 	}
 	if !st.texts {
