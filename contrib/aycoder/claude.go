@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ import (
 
 const (
 	maxHostLine = 64 << 20 // bytes
-	maxQueued   = 256      // messages of the user
+	maxQueued   = 256      // messages of the user, which have together at most maxHostLine bytes
 )
 
 // A claudeFace speaks the protocol of JSON lines by which the Claude SDKs lead their program. The protocol has two layers:
@@ -166,8 +167,12 @@ func (f *claudeFace) take(ctx context.Context, l *hostLine) error {
 	case "user":
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if len(f.queue) >= maxQueued {
-			return fmt.Errorf("%d messages wait already", maxQueued)
+		size := len(l.Message.Content)
+		for _, m := range f.queue {
+			size += len(m.Message.Content)
+		}
+		if len(f.queue) >= maxQueued || size > maxHostLine {
+			return fmt.Errorf("%d messages wait already, so this one is refused", len(f.queue))
 		}
 		f.queue = append(f.queue, &l.userMessage)
 		f.begin(nil)
@@ -432,13 +437,27 @@ func (f *claudeFace) open(ctx context.Context, s *startRequest) (*harness.Runtim
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, st := range rt.Servers() {
-		if slices.Contains(f.inside, st.Name) && st.State != "on" {
-			end()
-			return nil, nil, fmt.Errorf("server %s of the host: %s", st.Name, st.State)
-		}
+	if err := f.connected(rt); err != nil {
+		end()
+		return nil, nil, err
 	}
 	return rt, end, nil
+}
+
+// connected reports servers of the host that are not there, or that the configuration has under the same name.
+func (f *claudeFace) connected(rt *harness.Runtime) error {
+	theirs := append(slices.Collect(maps.Keys(f.servers)), f.inside...)
+	for _, name := range theirs {
+		if _, ours := rt.Config().Config.Servers[name]; ours {
+			return fmt.Errorf("server %s of the host: the configuration has another one of this name", name)
+		}
+	}
+	for _, st := range rt.Servers() {
+		if slices.Contains(f.inside, st.Name) && st.State != "on" {
+			return fmt.Errorf("server %s of the host: %s", st.Name, st.State)
+		}
+	}
+	return nil
 }
 
 // hints are the fields of the first request that say what a host can show, or how it saves time: without them, nothing is
@@ -450,12 +469,12 @@ var hints = []string{
 
 // initialize reads the first request.
 func (f *claudeFace) initialize(fields map[string]json.RawMessage) (opts []harness.Option, err error) {
-	var system []string
+	var system, deny []string
 	var events map[string][]hostHook
 	var passed map[string]json.RawMessage
 	known := map[string]any{
 		"hooks": &events, "sdkMcpServers": &f.inside, "mcpServers": &passed, "jsonSchema": &f.schema, "systemPrompt": &system,
-		"appendSystemPrompt": &f.appended, "disallowedTools": &f.deny,
+		"appendSystemPrompt": &f.appended, "disallowedTools": &deny,
 	}
 	var wrong []string
 	for name, value := range fields {
@@ -472,6 +491,7 @@ func (f *claudeFace) initialize(fields map[string]json.RawMessage) (opts []harne
 	if slices.Sort(wrong); len(wrong) > 0 {
 		return nil, unsupported("%s in initialize", strings.Join(wrong, ", "))
 	}
+	f.deny = append(f.deny, deny...)
 	if text := strings.Join(system, "\n\n"); text != "" {
 		f.system = text
 	}
@@ -564,7 +584,7 @@ func (f *claudeFace) greeting(rt *harness.Runtime, s *startRequest) any {
 		"available_output_styles": []string{"default"}, "pending_permission_requests": []any{},
 	}
 	for field, applied := range map[string]string{"hooks": "hooks_applied", "mcpServers": "mcp_servers_applied", "disallowedTools": "disallowed_tools_applied"} {
-		if _, ok := s.fields[field]; ok {
+		if value, ok := s.fields[field]; ok && string(value) != "null" {
 			answer[applied] = true
 		}
 	}

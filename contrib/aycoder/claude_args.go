@@ -108,7 +108,13 @@ func parseClaudeArgs(args []string) (*claudeArgs, error) {
 	for theirs, ours := range map[string]string{
 		"resume": "r", "max-turns": "max-turns", "max-budget-usd": "max-cost", "add-dir": "add-dir", "profile": "profile",
 	} {
-		fs.Func(theirs, "", func(s string) error { a.flags = append(a.flags, "-"+ours+"="+s); return nil })
+		fs.Func(theirs, "", func(s string) error {
+			if s == "" {
+				return errors.New("is empty")
+			}
+			a.flags = append(a.flags, "-"+ours+"="+s)
+			return nil
+		})
 	}
 	for theirs, ours := range map[string]string{"continue": "c", "no-session-persistence": "no-session", "trust": "trust", "sandbox": "sandbox"} {
 		fs.BoolFunc(theirs, "", func(s string) error { a.flags = append(a.flags, "-"+ours+"="+s); return nil })

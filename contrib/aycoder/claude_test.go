@@ -336,6 +336,35 @@ func TestClaudeUnsupported(t *testing.T) {
 	}
 }
 
+// A server of the host does not get the name of one of the user's own, which may be trusted.
+func TestClaudeServerOfTheUser(t *testing.T) {
+	h := &host{desk: newDesk(t)}
+	file := filepath.Join(h.home, ".config", "aycoder", "config.toml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	require.NoError(t, os.WriteFile(file, []byte("[servers.mine]\ncommand = \"/bin/false\"\n"), 0o600))
+	h = newHost(t, h.desk, "-compat", "claude", "--input-format=stream-json", "--output-format=stream-json", "--model=x", "--strict-mcp-config",
+		`--mcp-config={"mcpServers":{"mine":{"command":"/bin/true"}}}`)
+	h.send(`{'type':'control_request','request_id':'1','request':{'subtype':'initialize'}}`)
+	require.Contains(t, h.next("control_response", "error").Response.Error, "the configuration has another one of this name")
+	require.Error(t, h.end())
+}
+
+// Messages that nobody can answer yet are bounded.
+func TestClaudeQueue(t *testing.T) {
+	h := newClaudeHost(t, "--permission-prompt-tool=stdio")
+	h.prompt(`[{"name":"bash","input":{"command":"touch a"}},"ok"]`)
+	q := h.next("control_request", "can_use_tool")
+	for range maxQueued + 1 {
+		h.send(`{'type':'user','uuid':'u','message':{'content':''}}`)
+	}
+	require.Contains(t, h.next("system", "informational").Content, "256 messages wait already")
+	h.send(`{'type':'control_request','request_id':'1','request':{'subtype':'interrupt','cancel_queued':true}}`)
+	require.Equal(t, maxQueued, strings.Count(string(h.next("control_response", "success").Response.Response), `"u"`))
+	require.NotEmpty(t, q.ID)
+	require.Len(t, h.next("result", "").Errors, 1)
+	require.NoError(t, h.end())
+}
+
 // The flags of the other program become those of this one, or an error that names them.
 func TestClaudeArgs(t *testing.T) {
 	base := []string{"--input-format=stream-json", "--output-format=stream-json"}
@@ -357,7 +386,7 @@ func TestClaudeArgs(t *testing.T) {
 	require.Equal(t, []string{"bash:go test *", "read_file", "edit_file:src/**", "multi_edit:src/**", "mcp__s__*"}, texts)
 	require.Equal(t, []string{`there is no tool like "WebSearch" here`}, a.notes)
 	for flag, has := range map[string]string{
-		"--fork-session": "the flag --fork-session", "--permission-mode=auto": `the permission mode "auto"`, "--permission-mode=bypassPermissions": "must be allowed",
+		"--fork-session": "the flag --fork-session", "--resume=": "is empty", "--permission-mode=auto": `the permission mode "auto"`, "--permission-mode=bypassPermissions": "must be allowed",
 		"--permission-prompt-tool=mcp__a__b": "a tool that answers questions", "--max-turns": "needs an argument", "do this": "a prompt among the arguments",
 		"--input-format=text": "other formats than stream-json", "--mcp-config=/a/file": "these servers", "--thinking=disabled": "thinking disabled",
 	} {

@@ -96,6 +96,7 @@ func (f *claudeFace) answer(ctx context.Context, rt *harness.Runtime, m *userMes
 			}
 		}
 	}
+	t.aborted = failed != nil
 	t.flush()
 	if failed = causeOf(ctx, failed); failed == nil && res.End == aycoder.EndSuspended {
 		failed = errors.New("the run waits for an approval or a result that nobody here can give")
@@ -219,6 +220,7 @@ type claudeTeller struct {
 	parent string // the id of the call that the run is inside of
 
 	id       string // of the message
+	aborted  bool   // it will not be whole
 	text     strings.Builder
 	thinking strings.Builder
 	told     map[string]bool // the calls that the host knows
@@ -302,11 +304,20 @@ func (t *claudeTeller) block(b map[string]any) {
 	if t.parent != "" && b["type"] != "tool_use" {
 		return
 	}
+	m := map[string]any{"message": t.envelope(b)}
+	if t.aborted {
+		m["aborted"] = true
+	}
+	t.send("assistant", m)
+}
+
+// envelope returns the message that is being made, with blocks.
+func (t *claudeTeller) envelope(blocks ...any) map[string]any {
 	_, model := modelOf(t.rt)
-	t.send("assistant", map[string]any{"message": map[string]any{
-		"id": t.message(), "type": "message", "role": "assistant", "model": model, "content": []any{b}, "stop_reason": nil, "stop_sequence": nil,
-		"usage": usageOf(aycoder.Usage{}),
-	}})
+	return map[string]any{
+		"id": t.message(), "type": "message", "role": "assistant", "model": model, "content": append([]any{}, blocks...), "stop_reason": nil,
+		"stop_sequence": nil, "usage": usageOf(aycoder.Usage{}), // which the result has
+	}
 }
 
 // message returns the id of the message that is being made.
@@ -528,12 +539,8 @@ func (t *claudeTeller) piece(kind string, start, delta map[string]any) {
 		t.closeBlock()
 	}
 	if t.id == "" {
-		_, model := modelOf(t.rt)
 		t.index = 0
-		t.stream(map[string]any{"type": "message_start", "message": map[string]any{
-			"id": t.message(), "type": "message", "role": "assistant", "model": model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil,
-			"usage": usageOf(aycoder.Usage{}),
-		}})
+		t.stream(map[string]any{"type": "message_start", "message": t.envelope()})
 	}
 	if t.open == "" {
 		t.open = kind

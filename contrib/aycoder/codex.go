@@ -161,6 +161,25 @@ func (a *codexArgs) input(in io.Reader) (aycoder.Input, error) {
 	return input, nil
 }
 
+// waitForInput is like input, and ends with ctx.
+func (a *codexArgs) waitForInput(ctx context.Context, from io.Reader) (aycoder.Input, error) {
+	type read struct {
+		in  aycoder.Input
+		err error
+	}
+	done := make(chan read, 1)
+	go func() { // which may hang in reading until the program ends
+		in, err := a.input(from)
+		done <- read{in, err}
+	}()
+	select {
+	case r := <-done:
+		return r.in, r.err
+	case <-ctx.Done():
+		return aycoder.Input{}, context.Cause(ctx)
+	}
+}
+
 // serveCodex answers one prompt, and tells the host what happens by lines of JSON. Its error is that of the answer, of which
 // the host is told, too.
 func serveCodex(ctx context.Context, p cli.Program, args []string) error {
@@ -168,7 +187,7 @@ func serveCodex(ctx context.Context, p cli.Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	in, err := a.input(p.In)
+	in, err := a.waitForInput(ctx, p.In)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -173,6 +174,16 @@ func TestCodexEnds(t *testing.T) {
 	require.NoError(t, h.pipe.Close())
 	require.Error(t, h.cmd.Wait())
 	h.gone(t)
+}
+
+// A prompt that does not come does not keep the program from ending.
+func TestCodexUnfed(t *testing.T) {
+	d := newDesk(t)
+	d.env = append(d.env, compatVariable+"=codex")
+	h := newHost(t, d, "exec", "--json", "--model=anthropic/x")
+	timed.Until(t, func() bool { data, _ := os.ReadFile(filepath.Join(h.home, "ids")); return len(data) > 0 }, "the program to begin")
+	require.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, h.cmd.Wait())
 }
 
 func TestCompatArgs(t *testing.T) {

@@ -74,6 +74,11 @@ func TestServe(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "b.txt"))
 	_, failed = call("read_file", map[string]any{"path": "../x"})
 	require.True(t, failed)
+	more := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(more, "b.txt"), []byte("besides"), 0o600))
+	text, failed = call("read_file", map[string]any{"path": "more:/b.txt"}, "-add-dir", "more="+more)
+	require.False(t, failed, text)
+	require.Contains(t, text, "besides")
 }
 
 func TestServeUsage(t *testing.T) {
