@@ -176,7 +176,9 @@ func testSDK(t *testing.T, script string, names ...string) {
 		d := newDesk(t)
 		cmd := d.node(t, script, "killed")
 		require.NoError(t, cmd.Start())
-		timed.Until(t, func() bool { _, err := os.Stat(filepath.Join(d.dir, "pid")); return err == nil }, "the command to begin")
+		for _, name := range []string{"pid", "session"} {
+			timed.Until(t, func() bool { data, _ := os.ReadFile(filepath.Join(d.dir, name)); return len(data) > 0 }, "the command to begin")
+		}
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait() // killed
 		d.gone(t)
