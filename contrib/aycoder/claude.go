@@ -125,7 +125,7 @@ func (f *claudeFace) read(ctx context.Context) {
 	stop()
 }
 
-// end notes that the host has no more to say. What it was asked has no answer.
+// end notes that the host has no more to say, so that open requests have no answer.
 func (f *claudeFace) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // A claudeTeller tells the host what happens in a run, or in one inside of a call. Each block of the model's message is a
-// message of its own: it is sent when it is whole, or when something happens after it.
+// separate message: it is sent when it is whole, or when something happens after it.
 type claudeTeller struct {
 	f      *claudeFace
 	rt     *harness.Runtime
@@ -98,7 +98,7 @@ func (t *claudeTeller) said() {
 	}
 }
 
-// block sends a block of the model's message. What subagents say is only for the agent that has started them.
+// block sends a block of the model's message. The words of subagents are only for the agent that has started them.
 func (t *claudeTeller) block(b map[string]any) {
 	t.closeBlock()
 	if t.parent != "" && b["type"] != "tool_use" {

@@ -313,7 +313,7 @@ func TestClaudeCallbacks(t *testing.T) {
 	require.Equal(t, "ok", h.next("result", "success").Result)
 }
 
-// What the host asks for at the beginning and is not there ends the program before it does anything.
+// A wish of the host that cannot be met ends the program before it does anything.
 func TestClaudeUnsupported(t *testing.T) {
 	for request, has := range map[string]string{
 		`'agents':{'a':{}},'toolAliases':{'a':'b'}`:                              "not supported: agents, toolAliases in initialize",

@@ -232,7 +232,7 @@ func serveCodex(ctx context.Context, p cli.Program, args []string) error {
 	return nil
 }
 
-// A codexTeller tells the host what happens in a run. What subagents do is a part of the call that has started them.
+// A codexTeller tells the host what happens in a run. The work of subagents is a part of the call that has started them.
 type codexTeller struct {
 	out      *wire
 	rt       *harness.Runtime

@@ -115,7 +115,7 @@ func newWire(ctx context.Context, to io.Writer, gone func()) *wire {
 	return w
 }
 
-// send writes a value as a line. What the host cannot get any more is dropped.
+// send writes a value as a line, unless the host cannot get it any more.
 func (w *wire) send(v any) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -238,7 +238,7 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// causeOf says why a run did not end well. A cancel has a cause of its own.
+// causeOf says why a run did not end well: if it was cancelled, the cause of that.
 func causeOf(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
