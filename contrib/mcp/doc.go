@@ -46,5 +46,6 @@
 // # Serving
 //
 // [Serve] offers the tools of a runtime to a client of the protocol. Each call goes through the approver, the hooks
-// and the stages of the runtime, and a question becomes one of the client's user.
+// and the stages of the runtime, and a question becomes one of the client's user. Commands and skills are prompts. A host
+// adds resources and prompts of its own by the [ServeConfig], and its tools ask the client something by [CallerOf].
 package mcp

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -28,6 +30,15 @@ type ServeConfig struct {
 	Tools []string
 	// Name and Version are told to clients. Default: "aycoder" and "0".
 	Name, Version string
+	// Resources and Prompts are offered beside the tools, commands and skills of the runtime. Default: none.
+	Resources []Resource
+	Prompts   []Prompt
+	// Updates lets clients subscribe to resources. Default: they cannot.
+	Updates *Updates
+	// Poll is how long a [Handler] keeps the connection of a call. A call that takes longer is not ended: the client comes
+	// back for the result. It is for hosts behind a proxy that ends long answers. Version 2026-07-28 of the protocol
+	// does not have it. Default: as long as the call takes.
+	Poll time.Duration
 }
 
 // Serve offers the tools of a runtime to a client of the protocol, which is at the other end of in and out: those of
@@ -37,40 +48,64 @@ type ServeConfig struct {
 // the rule that would allow it. The arguments are checked, and results are bounded as those of a run. Serve returns
 // when the client has gone or ctx ends; it is then nil or the cause of ctx. No run may work meanwhile.
 func Serve(ctx context.Context, rt *harness.Runtime, in io.ReadCloser, out io.WriteCloser, c ServeConfig) error {
-	s, err := newServer(rt, c)
+	s, x, err := newServer(rt, c)
 	if err != nil {
 		return err
 	}
+	defer c.Updates.follow(s)()
+	defer x.close()
 	t := &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage}
-	if err := s.Run(ctx, t); err != nil && !errors.Is(err, io.EOF) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	switch err := s.Run(ctx, t); {
+	case err == nil || errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, syscall.EPIPE): // the client has gone
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
 		return fmt.Errorf("serve the tools: %w", err)
 	}
-	return nil
 }
 
 // Handler offers the tools as [Serve] does, by streamable HTTP. It does not know who calls: a host puts its own
 // authentication around it, and listens on the loopback interface otherwise. Requests to a loopback address by another
 // name are refused, since a web page may have sent them.
 func Handler(rt *harness.Runtime, c ServeConfig) (http.Handler, error) {
-	s, err := newServer(rt, c)
+	s, _, err := newServer(rt, c)
 	if err != nil {
 		return nil, err
 	}
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil), nil
+	c.Updates.follow(s)
+	own := func(*http.Request) *mcp.Server { return s }
+	// Since version 2026-07-28, each request stands for itself; before, there are sessions. The result of a call whose
+	// connection breaks is kept for the client of a session that comes back.
+	alone := mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{Stateless: true})
+	session := mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: sessionFor})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= newest {
+			alone.ServeHTTP(w, r)
+			return
+		}
+		session.ServeHTTP(w, r)
+	}), nil
 }
+
+// newest is the version of the protocol since which servers make no requests.
+const newest = "2026-07-28"
+
+// sessionFor is how long a client may leave its session unused.
+const sessionFor = time.Hour
 
 // unserved need the model or the user of the runtime.
 var unserved = []string{"subagent", "ask_user", "recall", "tool_search"}
 
-func newServer(rt *harness.Runtime, c ServeConfig) (*mcp.Server, error) {
-	s := mcp.NewServer(&mcp.Implementation{Name: cmp.Or(c.Name, "aycoder"), Version: cmp.Or(c.Version, "0")}, nil)
-	x := &served{rt: rt, writes: make(chan struct{}, 1), asked: map[string]string{}}
+func newServer(rt *harness.Runtime, c ServeConfig) (*mcp.Server, *served, error) {
+	s := mcp.NewServer(&mcp.Implementation{Name: cmp.Or(c.Name, "aycoder"), Version: cmp.Or(c.Version, "0")}, c.options())
+	x := &served{rt: rt, poll: c.Poll, writes: make(chan struct{}, 1)}
+	x.asked.most, x.parked.most = maxAsked, maxParked
+	x.parked.dropped = func(p *parked) { p.timer.Stop(); p.c.stop(errUnanswered) }
+	x.life, x.end = context.WithCancelCause(context.Background())
 	for _, name := range c.Tools {
 		if !slices.ContainsFunc(rt.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name }) {
-			return nil, &aycoder.ConfigError{Option: "ServeConfig.Tools", Err: fmt.Errorf("there is no tool %s", name)}
+			return nil, nil, &aycoder.ConfigError{Option: "ServeConfig.Tools", Err: fmt.Errorf("there is no tool %s", name)}
 		}
 	}
 	for _, t := range rt.Tools {
@@ -91,7 +126,10 @@ func newServer(rt *harness.Runtime, c ServeConfig) (*mcp.Server, error) {
 		})
 	}
 	x.prompts(s)
-	return s, nil
+	if err := c.offer(s); err != nil { // after the prompts of the runtime, whose names it may have
+		return nil, nil, err
+	}
+	return s, x, nil
 }
 
 // prompts offers the commands and skills that the runtime has. Their texts come as the user of the runtime would send
@@ -129,17 +167,45 @@ func (x *served) prompts(s *mcp.Server) {
 // served makes the calls of clients.
 type served struct {
 	rt     *harness.Runtime
+	poll   time.Duration
 	writes chan struct{} // held by a call that may write
-
-	mu    sync.Mutex
-	asked map[string]string // the digests of questions that clients were asked, by a word that only they know
-	order []string          // of these words
+	asked  memo[string]  // the digests of questions about calls that clients were asked
+	parked memo[*parked] // calls that have asked a client something
+	life   context.Context
+	end    context.CancelCauseFunc
+	calls  sync.WaitGroup
 }
 
 // maxAsked bounds the questions that may be open.
 const maxAsked = 256
 
+// close ends all calls.
+func (x *served) close() {
+	x.end(ErrClosed)
+	x.calls.Wait()
+}
+
 func (x *served) call(ctx context.Context, req *mcp.CallToolRequest, reads bool) (*mcp.CallToolResult, error) {
+	if strings.HasPrefix(req.Params.RequestState, "call-") {
+		c, err := x.resumed(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return x.wait(ctx, c)
+	}
+	run, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	c := &calling{name: req.Params.Name, stop: stop, asks: make(chan *asking), done: make(chan outcome, 1), ctx: ctx, req: req}
+	run = context.WithValue(run, callerKey{}, &Caller{c})
+	x.calls.Go(func() {
+		defer stop(nil)
+		defer context.AfterFunc(x.life, func() { stop(ErrClosed) })()
+		res, err := x.carryOut(run, c, reads)
+		c.done <- outcome{res, err}
+	})
+	return x.wait(ctx, c)
+}
+
+func (x *served) carryOut(ctx context.Context, c *calling, reads bool) (*mcp.CallToolResult, error) {
 	if !reads {
 		select {
 		case x.writes <- struct{}{}:
@@ -148,6 +214,7 @@ func (x *served) call(ctx context.Context, req *mcp.CallToolRequest, reads bool)
 			return nil, context.Cause(ctx)
 		}
 	}
+	_, req := c.now()
 	approved, refused := x.answered(req)
 	var question *mcp.CallToolResult
 	var done *aycoder.ToolFinished
@@ -162,14 +229,16 @@ func (x *served) call(ctx context.Context, req *mcp.CallToolRequest, reads bool)
 				ev.Deny("the user refused it")
 			case ev.Request.Digest == approved:
 				ev.Allow()
-			case canAsk(req):
+			case can(req.ClientCapabilities(), &mcp.ElicitParams{}):
 				question = x.question(&ev.Request)
 				ev.Deny("the user is asked")
 			default:
 				ev.Deny(denial(&ev.Request))
 			}
 		case *aycoder.ToolProgress:
-			progress(ctx, req, ev.Progress)
+			c.progress(ev.Progress)
+		case *aycoder.Notice:
+			c.log("notice", ev.Source, ev.Text)
 		case *aycoder.ToolFinished:
 			done = ev
 		}
@@ -180,7 +249,7 @@ func (x *served) call(ctx context.Context, req *mcp.CallToolRequest, reads bool)
 	case done == nil:
 		return nil, cmp.Or(context.Cause(ctx), errors.New("the call has no result"))
 	}
-	return output(done.Output), nil
+	return &mcp.CallToolResult{Content: contents(done.Output.Parts), IsError: done.Output.IsError}, nil
 }
 
 // answered returns the digest of the question that the call answers, if it does.
@@ -189,31 +258,18 @@ func (x *served) answered(req *mcp.CallToolRequest) (digest string, refused bool
 	if !ok {
 		return "", false
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	digest = x.asked[req.Params.RequestState]
-	delete(x.asked, req.Params.RequestState) // an answer counts once
+	digest, _ = x.asked.take(req.Params.RequestState) // an answer counts once
 	allow, _ := res.Content["allow"].(bool)
 	return digest, res.Action != "accept" || !allow
 }
 
-const questionID = "approval"
-
-func canAsk(req *mcp.CallToolRequest) bool {
-	c := req.ClientCapabilities()
-	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
-}
+// questionID names the question of a result, which has one.
+const questionID = "question"
 
 // question makes the result that asks the client's user.
 func (x *served) question(q *aycoder.ApprovalRequest) *mcp.CallToolResult {
 	word := rand.Text()
-	x.mu.Lock()
-	x.asked[word], x.order = q.Digest, append(x.order, word)
-	if len(x.order) > maxAsked {
-		delete(x.asked, x.order[0])
-		x.order = x.order[1:]
-	}
-	x.mu.Unlock()
+	x.asked.add(word, q.Digest)
 	text := fmt.Sprintf("Allow %s %s?", q.Tool, cmp.Or(q.Subject, string(q.Args)))
 	if len(q.Reasons) > 0 {
 		text += "\nIt " + strings.Join(q.Reasons, ", and ") + "."
@@ -235,26 +291,18 @@ func denial(q *aycoder.ApprovalRequest) string {
 	return text
 }
 
-func progress(ctx context.Context, req *mcp.CallToolRequest, p aycoder.Progress) {
-	if token := req.Params.GetProgressToken(); token != nil {
-		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ // lost if the client is gone, as its result is
-			ProgressToken: token, Progress: float64(p.Current), Total: float64(p.Total), Message: p.Message,
-		})
-	}
-}
-
-// output returns what a client gets of the output of a call.
-func output(o *aycoder.ToolOutput) *mcp.CallToolResult {
-	res := &mcp.CallToolResult{Content: []mcp.Content{}, IsError: o.IsError}
-	for _, p := range o.Parts {
+// contents returns what a client gets of parts of a message.
+func contents(parts []aycoder.Part) []mcp.Content {
+	out := []mcp.Content{}
+	for _, p := range parts {
 		switch p := p.(type) {
 		case *aycoder.Text:
-			res.Content = append(res.Content, &mcp.TextContent{Text: p.Text})
+			out = append(out, &mcp.TextContent{Text: p.Text})
 		case *aycoder.Media:
-			res.Content = append(res.Content, media(p))
+			out = append(out, media(p))
 		}
 	}
-	return res
+	return out
 }
 
 func media(m *aycoder.Media) mcp.Content {
@@ -266,13 +314,18 @@ func media(m *aycoder.Media) mcp.Content {
 	case kind == "audio":
 		return &mcp.AudioContent{MIMEType: m.Type, Data: m.Data}
 	}
-	r := &mcp.ResourceContents{URI: "file:///" + url.PathEscape(cmp.Or(m.Name, "document")), MIMEType: m.Type}
-	if strings.HasPrefix(m.Type, "text/") && utf8.Valid(m.Data) {
+	return &mcp.EmbeddedResource{Resource: contentsOf("file:///"+url.PathEscape(cmp.Or(m.Name, "document")), m)}
+}
+
+// contentsOf returns the content of a resource.
+func contentsOf(uri string, m *aycoder.Media) *mcp.ResourceContents {
+	r := &mcp.ResourceContents{URI: uri, MIMEType: m.Type}
+	if isText := strings.HasPrefix(m.Type, "text/") || strings.HasSuffix(m.Type, "json") || strings.HasSuffix(m.Type, "xml"); isText && utf8.Valid(m.Data) {
 		r.Text = string(m.Data)
 	} else {
 		r.Blob = m.Data
 	}
-	return &mcp.EmbeddedResource{Resource: r}
+	return r
 }
 
 // objectSchema returns a schema that names its type, as the protocol demands.

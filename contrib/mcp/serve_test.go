@@ -33,11 +33,15 @@ func newRuntime(t *testing.T, dir string, opts ...harness.Option) *harness.Runti
 
 // serve serves a runtime to a client of the SDK.
 func serve(t *testing.T, rt *harness.Runtime, version string, c *mcp.ClientOptions) *mcp.ClientSession {
+	return serveWith(t, rt, ServeConfig{}, version, c)
+}
+
+func serveWith(t *testing.T, rt *harness.Runtime, config ServeConfig, version string, c *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(context.Background(), rt, in, out, ServeConfig{}) }()
+	go func() { ended <- Serve(context.Background(), rt, in, out, config) }()
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, c).Connect(t.Context(),
 		&mcp.IOTransport{Reader: fromServer, Writer: toServer}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	require.NoError(t, err)
@@ -123,7 +127,7 @@ func TestServedAnswersCountOnce(t *testing.T) {
 	call := func(path, state string) *mcp.CallToolResult {
 		params := &mcp.CallToolParams{Name: "write_file", Arguments: map[string]any{"path": path, "content": "x"}, RequestState: state}
 		if state != "" {
-			params.InputResponses = mcp.InputResponseMap{"approval": &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}}
+			params.InputResponses = mcp.InputResponseMap{questionID: &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}}
 		}
 		res, err := s.CallTool(t.Context(), params)
 		require.NoError(t, err)

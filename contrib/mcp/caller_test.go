@@ -1,0 +1,282 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
+)
+
+// versions are those of the protocol in which a server asks by a request, and by the result of one.
+var versions = []string{"2025-11-25", newest}
+
+// asker is a tool that does what a test wants with its caller.
+func asker(t *testing.T, do func(context.Context, *Caller) (string, error)) aycoder.Tool {
+	t.Helper()
+	tool, err := aycoder.NewTool("asker", "Asks.", func(ctx context.Context, _ *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		text, err := do(ctx, CallerOf(ctx))
+		if err != nil {
+			return nil, err
+		}
+		return aycoder.TextResult(text), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	return tool
+}
+
+var color = json.RawMessage(`{"type":"object","properties":{"color":{"type":"string","enum":["red","blue"]}},"required":["color"]}`)
+
+// A tool asks the client's user and model in the middle of its work, which is done once.
+func TestCaller(t *testing.T) {
+	for _, version := range versions {
+		var began atomic.Int32
+		tool := asker(t, func(ctx context.Context, c *Caller) (string, error) {
+			began.Add(1)
+			c.Log(slog.LevelDebug, "not wanted")
+			c.Log(slog.LevelWarn, "watch out")
+			first, err := c.Ask(ctx, Question{Message: "Which one?", Schema: color})
+			if err != nil {
+				return "", err
+			}
+			second, err := c.Ask(ctx, Question{Message: "Sure?"})
+			if err != nil {
+				return "", err
+			}
+			res, err := c.Sample(ctx, &aycoder.Request{System: []*aycoder.Text{{Text: "be short"}}, MaxTokens: 7, Messages: []*aycoder.Message{
+				{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "hello"}}},
+			}})
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("%s %t %s %s", first.Content, second.Decline, res.Text(), res.Stop), nil
+		})
+		var mu sync.Mutex
+		var logged, asked []string
+		s := serve(t, newRuntime(t, t.TempDir(), harness.WithTools(tool)), version, &mcp.ClientOptions{
+			LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) {
+				mu.Lock()
+				defer mu.Unlock()
+				logged = append(logged, fmt.Sprint(req.Params.Level, " ", req.Params.Data))
+			},
+			ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				asked = append(asked, req.Params.Message)
+				if len(asked) == 2 {
+					return &mcp.ElicitResult{Action: "decline"}, nil
+				}
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"color": "blue"}}, nil
+			},
+			CreateMessageHandler: func(_ context.Context, req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+				text := fmt.Sprint(req.Params.SystemPrompt, req.Params.MaxTokens, req.Params.Messages[0].Content.(*mcp.TextContent).Text)
+				return &mcp.CreateMessageResult{Role: "assistant", Model: "m", StopReason: "maxTokens", Content: &mcp.TextContent{Text: text}}, nil
+			},
+		})
+		if version < newest { // later, each request says what its client wants
+			require.NoError(t, s.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}))
+		}
+		got, failed := toolText(t, s, "asker", nil)
+		require.False(t, failed, got)
+		require.Equal(t, `{"color":"blue"} true be short7hello max_tokens`, got)
+		require.Equal(t, []string{"Which one?", "Sure?"}, asked)
+		require.EqualValues(t, 1, began.Load(), "the tool works once")
+		if version < newest {
+			timed.Until(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(logged) == 1 && logged[0] == "warning watch out" })
+		}
+	}
+}
+
+// What a client cannot be asked, and what it answers wrongly, is an error.
+func TestCallerErrors(t *testing.T) {
+	require.Nil(t, CallerOf(t.Context()))
+	for _, version := range versions {
+		var failed error
+		do := func(ctx context.Context, c *Caller) error {
+			_, err := c.Ask(ctx, Question{Message: "?", Schema: color})
+			return err
+		}
+		rt := newRuntime(t, t.TempDir(), harness.WithTools(asker(t, func(ctx context.Context, c *Caller) (string, error) {
+			failed = do(ctx, c)
+			return "", failed
+		})))
+		plain := serve(t, rt, version, nil)
+		answer := &mcp.ElicitResult{Action: "accept", Content: map[string]any{"color": "green"}}
+		asks := serve(t, rt, version, &mcp.ClientOptions{
+			Capabilities:       &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}},
+			ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return answer, nil },
+		})
+		_, _ = toolText(t, plain, "asker", nil)
+		require.ErrorIs(t, failed, ErrCannotAsk)
+		if version < newest { // the SDK's client of later versions would not send it
+			_, _ = toolText(t, asks, "asker", nil)
+			require.ErrorContains(t, failed, "color")
+		}
+		do = func(ctx context.Context, c *Caller) error {
+			_, err := c.Ask(ctx, Question{Message: "?", URL: "https://example.com"})
+			return err
+		}
+		_, _ = toolText(t, asks, "asker", nil)
+		require.ErrorIs(t, failed, ErrCannotAsk, "it shows no addresses")
+		do = func(ctx context.Context, c *Caller) error { _, err := c.Sample(ctx, &aycoder.Request{}); return err }
+		_, _ = toolText(t, asks, "asker", nil)
+		require.ErrorIs(t, failed, ErrCannotAsk)
+	}
+}
+
+// A client that does not come back, or comes back wrongly: the call ends, is not made again, and nothing of it is left.
+func TestParkedCalls(t *testing.T) {
+	var began atomic.Int32
+	ended := make(chan error, 2*maxParked)
+	rt := newRuntime(t, t.TempDir(), harness.WithTools(asker(t, func(ctx context.Context, c *Caller) (string, error) {
+		began.Add(1)
+		a, err := c.Ask(ctx, Question{Message: "?", Schema: color})
+		ended <- err
+		return string(a.Content), err
+	})))
+	s := serve(t, rt, newest, &mcp.ClientOptions{
+		MultiRoundTrip:     &mcp.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, nil },
+	})
+	call := func(name, state string, answer mcp.InputResponse) (*mcp.CallToolResult, error) {
+		p := &mcp.CallToolParams{Name: name, Arguments: map[string]any{}, RequestState: state}
+		if answer != nil {
+			p.InputResponses = mcp.InputResponseMap{questionID: answer}
+		}
+		return s.CallTool(t.Context(), p)
+	}
+	parks := func() string {
+		res, err := call("asker", "", nil)
+		require.NoError(t, err)
+		require.Len(t, res.InputRequests, 1)
+		return res.RequestState
+	}
+	blue := &mcp.ElicitResult{Action: "accept", Content: map[string]any{"color": "blue"}}
+	word := parks()
+	res, err := call("asker", word, blue)
+	require.NoError(t, err)
+	require.Equal(t, `{"color":"blue"}`, res.Content[0].(*mcp.TextContent).Text)
+	require.NoError(t, <-ended)
+	_, err = call("asker", word, blue)
+	require.ErrorContains(t, err, "has ended", "an answer counts once")
+	_, err = call("asker", "call-guessed", blue)
+	require.ErrorContains(t, err, "has ended")
+	_, err = call("list_files", parks(), blue)
+	require.ErrorContains(t, err, "another tool")
+	require.ErrorIs(t, <-ended, errUnanswered)
+	_, err = call("asker", parks(), &mcp.CreateMessageResult{Role: "assistant", Content: &mcp.TextContent{Text: "I am no answer"}})
+	require.NoError(t, err)
+	require.ErrorContains(t, <-ended, "has not answered")
+	_, err = call("asker", parks(), &mcp.ElicitResult{Action: "accept", Content: map[string]any{"color": "green"}})
+	require.NoError(t, err)
+	require.ErrorContains(t, <-ended, "color")
+	require.EqualValues(t, 4, began.Load())
+
+	first := parks()
+	for range maxParked + 3 { // what was taken has still its place
+		parks()
+	}
+	require.ErrorIs(t, <-ended, errUnanswered, "the oldest call makes room")
+	_, err = call("asker", first, blue)
+	require.ErrorContains(t, err, "has ended")
+	// The rest ends with the server, which the cleanup waits for.
+}
+
+// A question that nobody answers ends its call.
+func TestParkedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &served{}
+		x.parked.most = 1
+		ctx, stop := context.WithCancelCause(t.Context())
+		c := &calling{stop: stop, asks: make(chan *asking), done: make(chan outcome, 1), req: &mcp.CallToolRequest{}}
+		failed := make(chan error, 1)
+		go func() { _, err := c.park(ctx, &mcp.ElicitParams{}); failed <- err }()
+		res, err := x.wait(t.Context(), c)
+		require.NoError(t, err)
+		time.Sleep(parkedFor - time.Second)
+		require.NoError(t, ctx.Err())
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(t, <-failed, errUnanswered)
+		_, err = x.resumed(t.Context(), &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{RequestState: res.RequestState}})
+		require.ErrorContains(t, err, "has ended")
+	})
+}
+
+// A call that takes longer than the connection may is not lost.
+func TestPoll(t *testing.T) {
+	polls := make(chan struct{})
+	rt := newRuntime(t, t.TempDir(), harness.WithTools(asker(t, func(ctx context.Context, _ *Caller) (string, error) {
+		select {
+		case <-polls:
+			return "late", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	})))
+	handler, err := Handler(rt, ServeConfig{Poll: 10 * time.Millisecond})
+	require.NoError(t, err)
+	var once sync.Once
+	s := httptest.NewServer(&counting{handler, func(method, last string) {
+		if method == "GET" && last != "" {
+			once.Do(func() { close(polls) })
+		}
+	}})
+	defer s.Close()
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: s.URL}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	require.NoError(t, err)
+	defer c.Close()
+	got, failed := toolText(t, c, "asker", nil)
+	require.False(t, failed)
+	require.Equal(t, "late", got)
+}
+
+// Two peers of this package, of which the server asks in the middle of a call, by the newest version of the protocol.
+func TestCallerBetweenPeers(t *testing.T) {
+	var began atomic.Int32
+	rt := newRuntime(t, t.TempDir(), harness.WithTools(asker(t, func(ctx context.Context, c *Caller) (string, error) {
+		began.Add(1)
+		a, err := c.Ask(ctx, Question{Message: "Which one?", Schema: color})
+		if err != nil {
+			return "", err
+		}
+		res, err := c.Sample(ctx, &aycoder.Request{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "hello"}}}}})
+		if err != nil {
+			return "", err
+		}
+		return string(a.Content) + res.Text(), nil
+	})))
+	handler, err := Handler(rt, ServeConfig{Tools: []string{"asker"}})
+	require.NoError(t, err)
+	s := httptest.NewServer(handler)
+	defer s.Close()
+	src, err := Connector(WithElicitation(func(_ context.Context, q Question) (Answer, error) {
+		if q.Message != "Which one?" {
+			return Answer{}, errors.New(q.Message)
+		}
+		return Answer{Accept: true, Content: json.RawMessage(`{"color":"red"}`)}, nil
+	}), WithSampling(func(context.Context, string, *aycoder.Request) (*aycoder.Response, error) {
+		return &aycoder.Response{Message: &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "hi"}}}}, nil
+	}))(t.Context(), "s", config.Server{URL: s.URL})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, src.Close()) }()
+	require.Equal(t, newest, src.(*client).conn.session.InitializeResult().ProtocolVersion)
+	list, err := src.Tools(t.Context())
+	require.NoError(t, err)
+	res, err := list[0].Call(t.Context(), aycoder.NewInvocation("1", "", json.RawMessage(`{}`), nil))
+	require.NoError(t, err)
+	require.Equal(t, `{"color":"red"}hi`, res.Text())
+	require.EqualValues(t, 1, began.Load())
+}
