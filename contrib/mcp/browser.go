@@ -285,12 +285,15 @@ func (c *client) enter(ctx context.Context, report func(aycoder.Progress)) (*ayc
 	return aycoder.TextResult("The user is logged in. The tools of the server " + c.name + " are there now."), nil
 }
 
-// loggedOut reports whether there is no token that might work.
-func (c *client) loggedOut() bool {
+// loggedOut returns why there is no token that might work, or nil.
+func (c *client) loggedOut() error {
 	c.mu.Lock()
 	out, at := c.out, c.outAt
 	c.mu.Unlock()
-	return out && c.login.now() == at
+	if !out {
+		return nil
+	}
+	return c.login.hopeless(at)
 }
 
 // logOut notes that there is no token that might work, until there is another.

@@ -252,8 +252,10 @@ func (c *client) connected(ctx context.Context) (*conn, error) {
 	c.mu.Lock()
 	x, wait := c.conn, time.Until(c.next)
 	c.mu.Unlock()
-	if c.login != nil && c.loggedOut() {
-		return nil, &Error{Server: c.name, Op: "connect", Err: c.wanted(ErrUnauthorized)}
+	if c.login != nil {
+		if err := c.loggedOut(); err != nil {
+			return nil, &Error{Server: c.name, Op: "connect", Err: c.wanted(err)}
+		}
 	}
 	if x.alive() {
 		return x, nil
@@ -468,10 +470,10 @@ func (c *client) Tools(ctx context.Context) ([]aycoder.Tool, error) {
 	ctx, cancel := c.within(ctx, listFor)
 	defer cancel()
 	switch {
-	case out && c.loggedOut():
+	case out && c.loggedOut() != nil:
 		return tools, nil
-	case out: // the user has logged in
-		if err := c.begin(ctx); errors.Is(err, ErrUnauthorized) {
+	case out: // the user has logged in, or a renewal is worth another attempt
+		if err := c.begin(ctx); errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh) {
 			return tools, nil
 		} else if err != nil {
 			return nil, err

@@ -22,7 +22,8 @@ var (
 	ErrAsks = errors.New("the server asks again and again, and does not come to a result")
 	// ErrUnauthorized means that the server asks for a login, or refuses the one that its headers have.
 	ErrUnauthorized = errors.New("the server asks for a login")
-	// ErrRefresh means that a token has to be renewed, and that the authorization server does not answer as it should. The
+	// ErrRefresh means that a token has to be renewed, and that the authorization server does not answer as it should, or has
+	// not done so within a second. A renewal that has begun goes on, and a later call finds its token. If it fails, the
 	// next call tries it again, after a wait that grows from a second to a minute.
 	ErrRefresh = errors.New("the login could not be renewed")
 	// ErrClosed means that the runtime was closed.

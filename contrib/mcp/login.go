@@ -46,13 +46,14 @@ type grant struct {
 	Expiry       time.Time `json:"expiry,omitzero"`
 }
 
-// A login is what is known of the tokens for an address. Whoever reads or changes it holds busy, and so there is one
-// refresh at a time, whose outcome all others get.
+// A login is what is known of the tokens for an address. Whoever reads or changes it holds busy, for no longer than that
+// takes. There is one renewal at a time, whose outcome all get who need it.
 type login struct {
 	server  config.Server
 	file    string
 	client  *http.Client
 	wait    time.Duration     // for the authorization server
+	renewal *renewal          // that is under way, or nil
 	life    context.Context   // of the client
 	spawn   func(func()) bool // runs what Close waits for
 	busy    chan struct{}
@@ -139,6 +140,25 @@ func (l *login) now() int {
 	return l.number
 }
 
+// hopeless returns why a request would be refused, if the grant is still the one with the number, or nil.
+func (l *login) hopeless(number int) error {
+	if err := l.lock(l.life); err != nil {
+		return err
+	}
+	defer l.unlock()
+	l.read()
+	switch {
+	case l.number != number:
+	case l.needed:
+		return ErrUnauthorized
+	case l.renewal != nil:
+		return ErrRefresh
+	case time.Now().Before(l.retry):
+		return l.fault
+	}
+	return nil
+}
+
 // token returns the token for a request, or "" for the first one of a server that may not need any.
 func (l *login) token(ctx context.Context) (string, error) {
 	if err := l.lock(ctx); err != nil {
@@ -152,12 +172,26 @@ func (l *login) token(ctx context.Context) (string, error) {
 	case g == nil:
 		l.unlock()
 		return "", nil
-	case g.Access != l.bad && (g.Expiry.IsZero() || time.Until(g.Expiry) > 10*time.Second || g.Refresh == ""):
+	case g.Access != l.bad && (g.Expiry.IsZero() || time.Until(g.Expiry) > renewBefore || g.Refresh == ""):
+		l.unlock()
+		return g.Access, nil
+	case g.Access != l.bad && time.Until(g.Expiry) > 0: // it still counts, so that nobody has to wait
+		if !time.Now().Before(l.retry) {
+			l.renewing()
+		}
 		l.unlock()
 		return g.Access, nil
 	}
 	return l.refresh(ctx)
 }
+
+const (
+	// renewBefore is how long before its end a token is renewed.
+	renewBefore = 10 * time.Second
+	// patience is how long requests wait for a renewal, from its begin. So a run in which nobody can log in fails within a
+	// second, also if a call takes several requests.
+	patience = 700 * time.Millisecond
+)
 
 // worked notes that the server has taken a token.
 func (l *login) worked(ctx context.Context, token string) {
@@ -192,59 +226,100 @@ func (l *login) refuse(ctx context.Context, token string, resp *http.Response) (
 	return "", ErrUnauthorized
 }
 
-// refresh gets another token. It is called with busy, which whoever does it gives back: also if ctx ends, since the
-// server has then perhaps used up the refresh token.
+// A renewal is under way, or has an outcome.
+type renewal struct {
+	begin time.Time
+	done  chan struct{} // closed when there is an outcome
+	token string
+	err   error
+}
+
+// refresh returns another token. It is called with busy, which it gives back. A renewal that takes longer than a request
+// may wait goes on, as it does when ctx ends: the authorization server has perhaps used up the refresh token.
 func (l *login) refresh(ctx context.Context) (string, error) {
-	if time.Now().Before(l.retry) {
+	if l.renewal == nil && time.Now().Before(l.retry) {
 		defer l.unlock()
 		return "", l.fault
 	}
-	type outcome struct {
-		token string
-		err   error
-	}
-	done := make(chan outcome, 1)
-	if !l.spawn(func() {
-		defer l.unlock()
-		ctx, cancel := context.WithTimeout(l.life, l.wait)
-		defer cancel()
-		token, err := l.renew(ctx)
-		done <- outcome{token, err}
-	}) {
-		l.unlock()
-		return "", ErrClosed
-	}
+	r := l.renewing()
+	l.unlock()
+	late := time.NewTimer(time.Until(r.begin.Add(patience)))
+	defer late.Stop()
 	select {
-	case o := <-done:
-		return o.token, o.err
+	case <-r.done:
+		return r.token, r.err
+	case <-late.C:
+		return "", fmt.Errorf("%w: the authorization server has not answered within %v; the renewal goes on", ErrRefresh, patience)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
 }
 
-// renew asks the authorization server for another token, unless another process has done so.
-func (l *login) renew(ctx context.Context) (string, error) {
-	old := l.grant
-	unlock, err := flock.Lock(ctx, l.file+".lock")
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrRefresh, err)
+// renewing returns the renewal that is under way, or begins one. busy is held.
+func (l *login) renewing() *renewal {
+	if l.renewal != nil {
+		return l.renewal
 	}
-	defer unlock()
+	r := &renewal{begin: time.Now(), done: make(chan struct{}), err: ErrClosed}
+	old := l.grant
+	if !l.spawn(func() {
+		defer close(r.done)
+		ctx, cancel := context.WithTimeout(l.life, l.wait)
+		defer cancel()
+		r.token, r.err = l.renew(ctx, old)
+	}) {
+		close(r.done)
+		return r
+	}
+	l.renewal = r
+	return r
+}
+
+// renew asks the authorization server for another token, unless another process has done so, or the user has logged in.
+func (l *login) renew(ctx context.Context, old *grant) (string, error) {
+	unlock, err := flock.Lock(ctx, l.file+".lock")
+	if err == nil {
+		defer unlock()
+	}
+	if err == nil && !l.replaced(old) {
+		var next *grant
+		if next, err = l.post(ctx, old); err == nil {
+			return l.renewed(old, next)
+		}
+	}
+	l.busy <- struct{}{}
+	defer l.unlock()
+	l.renewal = nil
 	if l.read(); l.grant.Access != old.Access {
 		return l.grant.Access, nil
 	}
-	next, err := l.post(ctx, old)
 	if refusal, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refusal.Response.StatusCode < 500 && refusal.Response.StatusCode != http.StatusTooManyRequests {
 		l.needed = true
 		return "", fmt.Errorf("%w: the authorization server has not renewed it: %s", ErrUnauthorized, clean(refusal.ErrorCode, 256))
 	}
-	if err != nil {
-		l.refused++
-		l.retry = time.Now().Add(min(time.Second<<min(l.refused-1, 6), time.Minute))
-		l.fault = fmt.Errorf("%w: %w", ErrRefresh, err)
-		return "", l.fault
+	l.refused++
+	l.retry = time.Now().Add(min(time.Second<<min(l.refused-1, 6), time.Minute))
+	l.fault = fmt.Errorf("%w: %w", ErrRefresh, err)
+	return "", l.fault
+}
+
+// replaced reports whether there is another grant than the one that is to be renewed.
+func (l *login) replaced(old *grant) bool {
+	l.busy <- struct{}{}
+	defer l.unlock()
+	l.read()
+	return l.grant.Access != old.Access
+}
+
+// renewed keeps what a renewal has brought.
+func (l *login) renewed(old, next *grant) (string, error) {
+	l.busy <- struct{}{}
+	defer l.unlock()
+	l.renewal = nil
+	if l.read(); l.grant.Access != old.Access {
+		return l.grant.Access, nil // the user has logged in meanwhile
 	}
-	err = l.write(next)
+	err := l.write(next)
 	l.take(next)
 	l.fresh = next.Access
 	if err != nil {

@@ -304,16 +304,18 @@ func TestTokens(t *testing.T) {
 		lose      func(o *office)
 		err       error
 		refreshes int
+		limit     []Option
 	}{
-		{"expired", func(o *office) { o.valid = "other" }, nil, 1},
-		{"revoked", func(o *office) { o.valid, o.revoked = "other", true }, ErrUnauthorized, 1},
-		{"new token is refused", func(o *office) { o.valid, o.broken = "other", true }, ErrUnauthorized, 1},
-		{"used refresh token", func(o *office) { o.valid, o.refresh = "other", "other" }, ErrUnauthorized, 1},
-		{"never answers", func(o *office) { o.valid, o.late = "other", make(chan struct{}) }, ErrRefresh, 0},
+		{"expired", func(o *office) { o.valid = "other" }, nil, 1, nil},
+		{"revoked", func(o *office) { o.valid, o.revoked = "other", true }, ErrUnauthorized, 1, nil},
+		{"new token is refused", func(o *office) { o.valid, o.broken = "other", true }, ErrUnauthorized, 1, nil},
+		{"used refresh token", func(o *office) { o.valid, o.refresh = "other", "other" }, ErrUnauthorized, 1, nil},
+		{"never answers", func(o *office) { o.valid, o.late = "other", make(chan struct{}) }, ErrRefresh, 0, []Option{hurried}},
+		{"answers late", func(o *office) { o.valid, o.late = "other", make(chan struct{}) }, ErrRefresh, 0, nil}, // in the ten seconds that it has
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newOffice(t)
-			src := o.connect(t, WithLogins(loggedIn(t, o)), hurried)
+			src := o.connect(t, append(tt.limit, WithLogins(loggedIn(t, o)))...)
 			require.Equal(t, "worked", said(t, src, "work", `{}`))
 			work := find(t, src, "work")
 			clear(o.count)
@@ -354,8 +356,52 @@ func TestTokens(t *testing.T) {
 				require.Equal(t, offered, names(t, src))
 			}
 			require.Equal(t, "worked", said(t, src, "work", `{}`))
+			if tt.name == "answers late" {
+				require.Equal(t, 1, o.counts("/token refresh_token"), "the renewal was not given up")
+			}
 		})
 	}
+}
+
+// A program that starts while the authorization server hangs has its other tools within a second, and the tools of the
+// server when that has answered.
+func TestLateAtTheBeginning(t *testing.T) {
+	o := newOffice(t)
+	dir := loggedIn(t, o)
+	late := make(chan struct{})
+	o.change(func() { o.valid, o.late = "other", late })
+	start := time.Now()
+	src := o.connect(t, WithLogins(dir), WithBrowser(func(context.Context, string) error { return errors.New("nobody is there") }))
+	timed.Within(t, start, time.Second, "to connect")
+	require.Equal(t, []string{"mcp__s__oauth_login"}, names(t, src))
+	before := o.counts("/mcp")
+	_, err := find(t, src, "oauth_login").Call(t.Context(), invocation(`{}`))
+	require.ErrorContains(t, err, "nobody is there", "a login is worth a try meanwhile")
+	require.LessOrEqual(t, o.counts("/mcp"), before, "nothing is sent to the server")
+	close(late)
+	timed.Until(t, func() bool { return len(names(t, src)) == len(offered) }, "the tools")
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+	require.Equal(t, 1, o.counts("/token refresh_token"))
+}
+
+// A token is renewed before its end, and nobody waits for that.
+func TestRenewedBeforeItsEnd(t *testing.T) {
+	o := newOffice(t)
+	dir := loggedIn(t, o)
+	src := o.connect(t, WithLogins(dir))
+	l := src.(*client).login
+	require.NoError(t, l.lock(t.Context()))
+	l.grant.Expiry = time.Now().Add(renewBefore / 2)
+	l.unlock()
+	late := make(chan struct{})
+	o.change(func() { o.late = late })
+	for range 3 {
+		require.Equal(t, "worked", said(t, src, "work", `{}`))
+	}
+	close(late)
+	timed.Until(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.given == 2 })
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+	require.Equal(t, 1, o.counts("/token refresh_token"))
 }
 
 func isError(err error) bool { _, ok := err.(*Error); return ok }
