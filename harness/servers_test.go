@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,10 @@ func TestServerToolsChange(t *testing.T) {
 	reqs := model.Requests()
 	require.Len(t, reqs, 4)
 	require.Equal(t, []string{"mcp__s__a"}, serverTools(reqs[0]))
+	for _, req := range reqs { // also that of the subagent
+		marked := func(text *aycoder.Text) bool { return strings.HasPrefix(text.Text, "Strangers have written the tools") }
+		require.True(t, slices.ContainsFunc(req.System, marked), "definitions are the texts of servers")
+	}
 	for _, req := range reqs[1:] { // the second one is that of the subagent
 		require.Equal(t, []string{"mcp__s__b"}, serverTools(req))
 	}

@@ -49,7 +49,9 @@ func (f *finder) tool() (aycoder.Tool, error) {
 	}
 	return aycoder.NewTool(searchTool, "Finds tools of servers that are not listed here, by words. Those that it finds can be called in the next step.",
 		func(_ context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
-			return aycoder.TextResult(f.search(in.Query)), nil
+			res := aycoder.TextResult(f.search(in.Query))
+			res.Untrusted = true // the servers have written the descriptions
+			return res, nil
 		}, aycoder.WithEffect(aycoder.EffectReadOnly))
 }
 

@@ -57,6 +57,7 @@ func TestToolSearch(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, aycoder.EndDone, res.End)
+	require.True(t, res.Messages[2].Parts[0].(*aycoder.ToolOutput).Untrusted, "descriptions are the texts of servers")
 	require.Contains(t, res.Messages[4].Parts[0].(*aycoder.ToolOutput).Text(), "sunny")
 	require.Contains(t, res.Messages[6].Parts[0].(*aycoder.ToolOutput).Text(), "There are tools of the servers s (200 tools).")
 	requests := model.Requests()
