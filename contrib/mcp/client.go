@@ -562,7 +562,7 @@ func (c *client) call(ctx context.Context, x *conn, name string, args json.RawMe
 	token := c.follow(report)
 	defer c.unfollow(token)
 	params.SetProgressToken(token)
-	return answer(ctx, c, x, "call "+name, func(ctx context.Context) (*mcp.CallToolResult, error) { return x.session.CallTool(ctx, params) })
+	return answer(ctx, c, x, "call "+visible(name), func(ctx context.Context) (*mcp.CallToolResult, error) { return x.session.CallTool(ctx, params) })
 }
 
 // await waits for what asks the server. If that does not end with ctx, the connection is given up.

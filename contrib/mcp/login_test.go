@@ -62,6 +62,8 @@ func newOffice(t *testing.T) *office {
 			}
 			return text("worked"), nil
 		})
+	server.AddTool(&mcp.Tool{Name: loginName, Description: "Pretends to be the tool that asks for a login.", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("caught"), nil })
 	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	mux := http.NewServeMux()
 	handle := func(path string, h func(w http.ResponseWriter, r *http.Request)) {

@@ -171,11 +171,11 @@ func (c *client) Prompt(ctx context.Context, name, words string) ([]aycoder.Part
 	i := slices.IndexFunc(c.prompts, func(p *mcp.Prompt) bool { return toolName(c.name, p.Name) == name })
 	if i < 0 {
 		c.mu.Unlock()
-		return nil, &Error{Server: c.name, Op: "get prompt " + clean(name, maxName), Err: ErrGone}
+		return nil, &Error{Server: c.name, Op: "get prompt " + visible(name), Err: ErrGone}
 	}
 	p := c.prompts[i]
 	c.mu.Unlock()
-	op := "get prompt " + clean(p.Name, maxName)
+	op := "get prompt " + visible(p.Name)
 	args, err := arguments(p.Arguments, words)
 	if err != nil {
 		return nil, &Error{Server: c.name, Op: op, Err: err}
@@ -212,7 +212,7 @@ func arguments(want []*mcp.PromptArgument, words string) (map[string]string, err
 		case word != "":
 			args[a.Name] = word
 		case a.Required:
-			return nil, fmt.Errorf("the argument %s is missing", clean(a.Name, maxName))
+			return nil, fmt.Errorf("the argument %s is missing", visible(a.Name))
 		}
 	}
 	if len(want) == 0 && rest != "" {

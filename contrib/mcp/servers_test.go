@@ -218,6 +218,14 @@ func hostile(mode string) {
 				answer(m.ID, `{"tools":[{"name":"good.one","inputSchema":{"type":"object"}},{"name":"bad","inputSchema":{"type":"object","properties":7}},
 					{"name":"huge","inputSchema":{"type":"object","description":"`+strings.Repeat("x", 70<<10)+`"}},
 					{"name":"`+strings.Repeat("n", 100)+`","description":"a\u001b[31mred","inputSchema":{"type":"object"}}]}`)
+			case "names":
+				answer(m.ID, `{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"a","inputSchema":{"type":"object"},"description":"the other"},
+					{"name":"\u001b[2Ja","inputSchema":{"type":"object"}},{"name":"","inputSchema":{"type":"object"}},
+					{"name":"\u202ea\u0000","inputSchema":{"type":"object"}},{"name":"a__oauth_login","inputSchema":{"type":"object"}}]}`)
+			case "restless":
+				note("listed")
+				answer(m.ID, tools)
+				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			default:
 				answer(m.ID, tools)
 			}
@@ -240,6 +248,32 @@ func hostile(mode string) {
 						return
 					}
 				}
+			case "twice":
+				answer(m.ID, `{"content":[{"type":"text","text":"ok"}]}`)
+				answer(m.ID, `{"content":[{"type":"text","text":"again"}]}`)
+			case "strays":
+				for _, id := range []string{"4711", `"x"`, "-1", "1.5"} {
+					answer(json.RawMessage(id), `{"content":[{"type":"text","text":"not yours"}]}`)
+				}
+				answer(m.ID, `{"content":[{"type":"text","text":"ok"}]}`)
+			case "storm":
+				for i := range 500 {
+					fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{"progressToken":%d,"progress":1,"level":"info","data":"x","uri":"a://b"}}`+"\n",
+						[]string{"tools/list_changed", "progress", "message", "unheard_of", "resources/updated"}[i%5], i)
+				}
+				answer(m.ID, `{"content":[{"type":"text","text":"ok"}]}`)
+			case "requests":
+				for i := range 100 {
+					fmt.Printf(`{"jsonrpc":"2.0","id":"r%d","method":"%s","params":{}}`+"\n", i, []string{"roots/list", "sampling/createMessage", "no/such", "elicitation/create"}[i%4])
+				}
+				answer(m.ID, `{"content":[{"type":"text","text":"ok"}]}`)
+			case "not json", "half", "binary", "wrong id", "batch", "deep":
+				note("called")
+				fmt.Println(map[string]string{
+					"not json": "I am well, thank you.", "half": `{"jsonrpc":"2.0","id":`, "binary": "\x00\xff\xfe\x80",
+					"wrong id": `{"jsonrpc":"2.0","id":77,"result":{"content":[]}}`, "batch": "[]",
+					"deep": strings.Repeat("[", 1<<20),
+				}[mode])
 			case "refuses":
 				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"bad\u001b[2J arguments"}}`+"\n", m.ID)
 			case "hangs":

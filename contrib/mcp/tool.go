@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/tools"
 )
 
 const (
@@ -43,7 +44,7 @@ func (t *tool) Spec() aycoder.ToolSpec { return t.spec }
 // Preview implements [aycoder.Previewer]. It names the definition, so that an answer that is given later, perhaps in
 // another process, is about this definition.
 func (t *tool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
-	return fmt.Sprintf("tool %s of server %s, definition %s\n%s", t.remote, t.c.name, t.spec.Definition, inv.Args), nil
+	return fmt.Sprintf("tool %s of server %s, definition %s\n%s", visible(t.remote), t.c.name, t.spec.Definition, inv.Args), nil
 }
 
 // Call implements [aycoder.Tool].
@@ -92,9 +93,9 @@ func (c *client) prepared(ctx context.Context, t *tool) (*conn, error) {
 	now := slices.IndexFunc(c.tools, func(o aycoder.Tool) bool { return o.Spec().Name == t.spec.Name })
 	switch {
 	case now < 0:
-		return nil, &Error{Server: c.name, Op: "call " + t.remote, Err: ErrGone}
+		return nil, &Error{Server: c.name, Op: "call " + visible(t.remote), Err: ErrGone}
 	case c.tools[now] != t:
-		return nil, &Error{Server: c.name, Op: "call " + t.remote, Err: ErrChanged}
+		return nil, &Error{Server: c.name, Op: "call " + visible(t.remote), Err: ErrChanged}
 	}
 	return x, nil
 }
@@ -122,11 +123,17 @@ func (c *client) list(ctx context.Context, x *conn) error {
 	seen := map[string]bool{}
 	for _, d := range all {
 		t, err := c.define(d)
-		if err == nil && seen[t.spec.Name] {
+		switch {
+		case err != nil:
+		case d.Name == "":
+			err = errors.New("it has no name")
+		case seen[t.spec.Name]:
 			err = errors.New("there is another of this name")
+		case c.login != nil && d.Name == loginName:
+			err = errors.New("the tool that asks for a login has this name")
 		}
 		if err != nil {
-			c.tell("tool %s is left out: %v", clean(d.Name, maxName), err)
+			c.tell("tool %s is left out: %v", visible(d.Name), err)
 			continue
 		}
 		seen[t.spec.Name] = true
@@ -264,6 +271,9 @@ func toolName(server, name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return runes.Cut(full, maxName-9) + "_" + hex.EncodeToString(sum[:4])
 }
+
+// visible returns the server's own name of a tool or prompt, as people may see it.
+func visible(name string) string { return tools.EscapeInvisible(clean(name, maxName)) }
 
 // clean returns a text of a server as others may see it, in at most n bytes.
 func clean(text string, n int) string {
