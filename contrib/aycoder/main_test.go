@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,8 +28,18 @@ func TestMain(m *testing.M) {
 	case "server":
 		s := mcp.NewServer(&mcp.Implementation{Name: "weather", Version: "1"}, nil)
 		s.AddTool(&mcp.Tool{Name: "now", Description: "Tells the weather.", InputSchema: json.RawMessage(`{"type":"object"}`)},
-			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "rain"}}}, nil
+			func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				c := req.ClientCapabilities()
+				place, _ := req.Params.InputResponses["place"].(*mcp.ElicitResult)
+				if c != nil && c.Elicitation != nil && place == nil {
+					return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"place": &mcp.ElicitParams{Message: "Where are you?",
+						RequestedSchema: json.RawMessage(`{"type":"object","properties":{"town":{"type":"string"}},"required":["town"]}`)}}}, nil
+				}
+				text := "rain"
+				if place != nil {
+					text = fmt.Sprint("rain in ", place.Content["town"])
+				}
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 			})
 		if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 			os.Exit(1)
@@ -119,9 +130,13 @@ func TestServers(t *testing.T) {
 }
 
 // newModel is a model that calls the server's tool, and then ends. It speaks the Messages API.
-func newModel(t *testing.T) *httptest.Server {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func newModel(t *testing.T) *model {
+	m := &model{}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		m.mu.Lock()
+		m.last = string(body)
+		m.mu.Unlock()
 		block, delta, stop := `{"type":"tool_use","id":"t1","name":"mcp__weather__now","input":{}}`, `{"type":"input_json_delta","partial_json":"{}"}`, "tool_use"
 		if strings.Contains(string(body), "tool_result") {
 			block, delta, stop = `{"type":"text","text":""}`, `{"type":"text_delta","text":"done"}`, "end_turn"
@@ -139,6 +154,15 @@ func newModel(t *testing.T) *httptest.Server {
 			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind.Type, e)
 		}
 	}))
-	t.Cleanup(s.Close)
-	return s
+	t.Cleanup(m.Close)
+	return m
 }
+
+type model struct {
+	*httptest.Server
+	mu   sync.Mutex
+	last string
+}
+
+// heard returns the last request.
+func (m *model) heard() string { m.mu.Lock(); defer m.mu.Unlock(); return m.last }

@@ -22,7 +22,14 @@ import (
 func mcpExtension() cli.Extension {
 	return cli.Extension{
 		Options: []harness.Option{harness.WithServers(mcp.Connector(logins(mcp.WithBrowser(browse))...))},
-		Forms:   harness.ServerForms(),
+		Asking: func(u *cli.User) []harness.Option {
+			return []harness.Option{harness.WithServers(mcp.Connector(logins(mcp.WithBrowser(browse), mcp.WithSampling(u.Sample),
+				mcp.WithElicitation(func(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
+					r, err := u.Ask(ctx, cli.Form(q))
+					return mcp.Answer(r), err
+				}))...))}
+		},
+		Forms: harness.ServerForms(),
 		Subcommands: []cli.Subcommand{{
 			Name: "mcp", Help: "serves the tools by the Model Context Protocol on stdin and stdout, with the flags of the program; login name: logs in to a server",
 			Run: func(ctx context.Context, p cli.Program, args []string) error {

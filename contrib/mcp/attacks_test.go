@@ -139,7 +139,7 @@ func TestSameTools(t *testing.T) {
 	}
 }
 
-// An address that answers with what is no answer.
+// An address whose answers are not valid.
 func TestBrokenAddresses(t *testing.T) {
 	server := sdkServer()
 	good := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)

@@ -99,7 +99,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// What a client cannot be asked, and what it answers wrongly, is an error.
+// A question that a client cannot be asked, and a wrong answer of it, are errors.
 func TestCallerErrors(t *testing.T) {
 	require.Nil(t, CallerOf(t.Context()))
 	for _, version := range versions {

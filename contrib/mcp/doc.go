@@ -47,5 +47,5 @@
 //
 // [Serve] offers the tools of a runtime to a client of the protocol. Each call goes through the approver, the hooks
 // and the stages of the runtime, and a question becomes one of the client's user. Commands and skills are prompts. A host
-// adds resources and prompts of its own by the [ServeConfig], and its tools ask the client something by [CallerOf].
+// adds its own resources and prompts by the [ServeConfig], and its tools ask the client something by [CallerOf].
 package mcp

@@ -34,7 +34,7 @@ type chat struct {
 	label     string        // of the prompt
 	fill      string        // initial text of the next prompt
 	history   *line.History
-	conflicts conflicts
+	asks      *asks // nil if there is nothing that asks
 	more      []Extension
 	before    policy.Mode // in force when the plan mode began
 
@@ -241,9 +241,10 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 	defer c.abandon(steps, next)
 	c.working = true
 	defer func() { c.working = false }()
+	defer c.asks.work()()
 	c.editor.SetPrompt(c.glyph("› ", "> "))
 	for {
-		switch h := c.wait(steps, c.conflicts, tick.C); {
+		switch h := c.wait(steps, c.asks.listen(), tick.C); {
 		case h.done:
 			return failed
 		case h.step != nil:
@@ -251,7 +252,7 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 			c.take(*h.step)
 			next <- struct{}{}
 		case h.ask != nil:
-			c.resolve(h.ask)
+			h.ask(c)
 		case h.sig != nil:
 			c.signalled(h.sig)
 		case h.key.At.IsZero(): // a tick, or the end of the input

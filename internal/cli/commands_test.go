@@ -25,15 +25,15 @@ func talkWith(t *testing.T, dir, lines string, steps ...script.Step) string {
 // talkOn is talkWith on a stage, in a mode.
 func talkOn(t *testing.T, s *stage, mode policy.Mode, dir string, steps ...script.Step) string {
 	t.Helper()
-	asks := make(conflicts)
-	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)), asks.option(),
+	asks := newAsks()
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(steps...)), asks.conflicts(),
 		harness.WithStore(journal.Memory(), ""), harness.WithAmbient(harness.Skills, harness.Lessons),
 		harness.WithPolicyOptions(policy.WithMode(mode)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{
 		agent: rt, runtime: rt, talk: rt.Session, compactor: rt.Compactor, name: func() string { return "test" },
-		more: []Extension{testExtension()}, conflicts: asks,
+		more: []Extension{testExtension()}, asks: asks,
 	})
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
 	require.NoError(t, c.Screen.Close()) // nothing is written later

@@ -14,34 +14,17 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// A conflict waits for the user, on the goroutine of a tool.
-type conflict struct {
-	file  *edit.FileResult
-	reply chan resolution
-}
-
+// A resolution is the text that the user has chosen for a file with a conflict.
 type resolution struct {
 	text string
 	ok   bool
 }
 
-// conflicts are what tools ask the user, who answers on the goroutine of the chat.
-type conflicts chan *conflict
-
-func (c conflicts) option() harness.Option {
+// conflicts lets the tools ask the user about conflicts.
+func (a *asks) conflicts() harness.Option {
 	return harness.WithToolOptions(tools.WithConflicts(func(ctx context.Context, f *edit.FileResult) (string, bool) {
-		ask := &conflict{f, make(chan resolution, 1)}
-		select {
-		case c <- ask:
-		case <-ctx.Done():
-			return "", false
-		}
-		select {
-		case r := <-ask.reply:
-			return r.text, r.ok
-		case <-ctx.Done():
-			return "", false
-		}
+		r := put(ctx, a, func(c *chat) resolution { return c.resolve(f) })
+		return r.text, r.ok
 	}))
 }
 
@@ -50,8 +33,7 @@ var toConflict = choices{"yYtToOeEwWnN", "y yours · t agent's · o one by one �
 
 // resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file,
 // unless the user wants to go through them one by one.
-func (c *chat) resolve(ask *conflict) {
-	f := ask.file
+func (c *chat) resolve(f *edit.FileResult) resolution {
 	c.saidAll()
 	c.fresh()
 	c.headline(cleanLine(f.Path), "  you changed this file since the model read it")
@@ -70,18 +52,16 @@ func (c *chat) resolve(ask *conflict) {
 			c.fresh()
 			continue
 		case err != nil || key == endOfInput || key == 'n':
-			ask.reply <- resolution{}
-			return
+			return resolution{}
 		}
 		text, err := c.chooses(f, key)
 		if err != nil {
 			c.prose(red, "  "+clean(err.Error()))
 			continue
 		}
-		ask.reply <- resolution{text, true}
-		return
+		return resolution{text, true}
 	}
-	ask.reply <- resolution{}
+	return resolution{}
 }
 
 // showRegion shows both sides of a conflict, and why the first two texts are suggested for it. A text itself is shown

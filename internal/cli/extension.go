@@ -19,6 +19,9 @@ type Extension struct {
 	Slash       []SlashCommand
 	// Options are added to those of each runtime: servers that bring tools, middleware.
 	Options []harness.Option
+	// Asking returns options that ask the user. They are added after Options to the runtime of a conversation at a
+	// terminal, and to no other.
+	Asking func(*User) []harness.Option
 	// Forms are files of a project that the program reads besides its configuration.
 	Forms []config.Form
 }
@@ -129,11 +132,11 @@ func (a *app) forms() []config.Form {
 
 // extra returns the options that the chat and the extensions add to a runtime.
 func (a *app) extra() (opts []harness.Option) {
-	if a.conflicts != nil {
-		opts = append(opts, a.conflicts.option())
-	}
 	for _, e := range a.extensions {
 		opts = append(opts, e.Options...)
+	}
+	if a.asks != nil {
+		opts = append(append(opts, a.asks.conflicts()), a.asks.options(a.extensions)...)
 	}
 	return opts
 }

@@ -54,7 +54,7 @@ type app struct {
 	getenv                func(string) string
 	signals               chan os.Signal
 	extensions            []Extension
-	conflicts             conflicts // of the chat, or nil
+	asks                  *asks     // of the chat, or nil
 	worktree              *worktree // of this session, or nil
 }
 
@@ -168,7 +168,7 @@ func (a *app) chat(o *options) int {
 	defer screen.Close()
 	ctx := context.Background()
 	c := a.newChat(screen, keys, o)
-	a.conflicts = c.conflicts
+	a.asks = c.asks
 	s, err := c.open(ctx)
 	switch {
 	case errors.Is(err, errInterrupt), is[*signalled](err), errors.Is(err, io.EOF):
@@ -200,7 +200,7 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 		name = filepath.Join(home, "history.jsonl")
 	}
 	history, err := line.LoadHistory(name, dir)
-	c := &chat{app: a, options: o, history: history, more: a.extensions, conflicts: make(conflicts)}
+	c := &chat{app: a, options: o, history: history, more: a.extensions, asks: newAsks()}
 	c.ui = &ui{
 		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),

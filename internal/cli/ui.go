@@ -53,13 +53,13 @@ type happening struct {
 	sig   os.Signal
 	step  *step
 	done  bool // the run
-	ask   *conflict
+	ask   func(*chat)
 	tick  bool
 }
 
 // wait shows the status area and waits until something happens. Steps and asks are nil if nothing of theirs is
 // waited for, and ticks is nil if nothing on the screen changes by itself.
-func (u *ui) wait(steps <-chan step, asks <-chan *conflict, ticks <-chan time.Time) happening {
+func (u *ui) wait(steps <-chan step, asks <-chan func(*chat), ticks <-chan time.Time) happening {
 	for {
 		u.refresh()
 		keys := u.keys.Keys()
