@@ -501,7 +501,8 @@ type loginRun struct {
 	kind    string
 	revoked bool
 	rt      *harness.Runtime
-	typed   int // errors of the package that were seen
+	src     harness.ToolSource // of the newest runtime
+	typed   int                // errors of the package that were seen
 	asked   []string
 }
 
@@ -535,7 +536,12 @@ func (r *loginRun) open(t *testing.T, dir string, steps ...script.Step) {
 	} else {
 		connect = append(connect, WithBrowser(visit))
 	}
-	r.rt, err = harness.New(t.Context(), t.TempDir(), append(opts, harness.WithServers(Connector(connect...)))...)
+	r.rt, err = harness.New(t.Context(), t.TempDir(), append(opts, harness.WithServers(
+		func(ctx context.Context, name string, s config.Server) (harness.ToolSource, error) {
+			src, err := Connector(connect...)(ctx, name, s)
+			r.src = src
+			return src, err
+		}))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.rt.Close()) })
 }
@@ -555,7 +561,7 @@ func (r *loginRun) watch(t *testing.T, in aycoder.Input) (res aycoder.Result) {
 			ev.Allow()
 		case *aycoder.ToolFinished:
 			_, gone := errors.AsType[*aycoder.ToolNotFoundError](ev.Err) // a process that could not connect does not know the tool
-			if e, ok := errors.AsType[*Error](ev.Err); ok && errors.Is(e, ErrUnauthorized) || gone && r.kind == "headless" {
+			if e, ok := errors.AsType[*Error](ev.Err); ok && (errors.Is(e, ErrUnauthorized) || errors.Is(e, ErrRefresh)) || gone && r.kind == "headless" {
 				r.typed++
 			}
 		}
@@ -601,6 +607,45 @@ func (r *loginRun) test(t *testing.T) {
 	}
 	require.LessOrEqual(t, r.o.counts("/token refresh_token"), 1)
 	require.LessOrEqual(t, r.o.counts("/mcp"), 20, "no storm")
+}
+
+// An authorization server that answers late fails the call, with a typed error and before the answer. The next call has the
+// token.
+func TestLateInRuns(t *testing.T) {
+	for _, kind := range []string{"main", "subagent", "background", "headless"} {
+		t.Run(kind, func(t *testing.T) {
+			r := &loginRun{o: newOffice(t), kind: kind, revoked: true}
+			dir := loggedIn(t, r.o)
+			late := make(chan struct{})
+			work := script.Call("mcp__s__work", nil)
+			answered := script.Func(func(*aycoder.Request) script.Step { // the call has failed, and the server answers at last
+				require.Zero(t, r.o.did())
+				close(late)
+				timed.Until(t, func() bool { r.o.mu.Lock(); defer r.o.mu.Unlock(); return r.o.given >= 2 })
+				timed.Until(t, func() bool { list, err := r.src.Tools(t.Context()); return err == nil && len(list) == len(offered) })
+				return work
+			})
+			steps, typed := []script.Step{work, answered, script.Say("done")}, 1
+			if kind == "headless" { // another process, whose tools are there with the next turn
+				steps, typed = []script.Step{work, answered, work, script.Say("done")}, 2
+			}
+			r.open(t, dir, steps...)
+			r.o.change(func() { r.o.valid, r.o.late = "other", late })
+			clear(r.o.count)
+			res := r.watch(t, aycoder.Input{Prompt: "go"})
+			for n := 1; res.End == aycoder.EndSuspended; n += 2 {
+				r.asked = append(r.asked, res.Pending.Requests[0].Tool)
+				res = r.resume(t, dir, res.Pending, steps[n:])
+			}
+			require.Equal(t, "mcp__s__work", r.asked[0])
+			require.Equal(t, 1, r.o.did())
+			if kind != "background" {
+				require.Equal(t, typed, r.typed)
+			}
+			require.LessOrEqual(t, r.o.counts("/mcp"), 20, "no storm")
+			require.LessOrEqual(t, r.o.counts("/token refresh_token"), 2) // one for a process
+		})
+	}
 }
 
 // resume goes on in another process, which has nothing but the stored form.
