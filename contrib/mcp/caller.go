@@ -152,12 +152,17 @@ func (c *calling) now() (context.Context, *mcp.CallToolRequest) {
 	return c.ctx, c.req
 }
 
+// attach has the call go on for a request, until it is detached.
 func (c *calling) attach(ctx context.Context, req *mcp.CallToolRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx = ctx; req != nil {
-		c.req = req
-	}
+	c.ctx, c.req = ctx, req
+}
+
+func (c *calling) detach() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ctx = nil
 }
 
 func (c *calling) log(level mcp.LoggingLevel, logger, text string) {
@@ -258,7 +263,7 @@ var errUnanswered = errors.New("the client was asked something, and has not come
 
 // wait returns the result of a call, or a question of it.
 func (x *served) wait(ctx context.Context, c *calling) (*mcp.CallToolResult, error) {
-	defer c.attach(nil, nil)
+	defer c.detach()
 	var poll <-chan time.Time
 	if _, req := c.now(); x.poll > 0 && req.Extra != nil && req.Extra.CloseSSEStream != nil {
 		timer := time.NewTimer(x.poll)
