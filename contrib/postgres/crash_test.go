@@ -1,0 +1,179 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder/contrib/postgres/internal/cluster"
+	"github.com/aycoder/aycoder/journal"
+)
+
+// ownCluster starts a server that the test can kill.
+func ownCluster(t testing.TB) *cluster.Cluster {
+	c, err := cluster.Start()
+	if errors.Is(err, cluster.ErrMissing) {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { must(t, c.Stop()) })
+	return c
+}
+
+// PostgreSQL is killed and started again while sessions are written. With patience, most of them notice nothing. Without it,
+// they get typed errors, open their session again, and go on. Acknowledged records are there in both cases.
+func TestServerKilled(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"Patient": time.Minute, "Impatient": 0} {
+		t.Run(name, func(t *testing.T) { serverKilled(t, kills(3), patience) })
+	}
+}
+
+func serverKilled(t *testing.T, kills int, patience time.Duration) {
+	const writers = 8
+	c := ownCluster(t)
+	s, err := Open(t.Context(), c.Address(), WithPatience(patience))
+	must(t, err)
+	defer s.Close()
+	var stop atomic.Bool
+	var acked, failed, uncertain atomic.Int64
+	progress := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range writers {
+		w := &crashWriter{t: t, s: s, id: strconv.Itoa(i), failed: &failed, uncertain: &uncertain}
+		must(t, w.create())
+		wg.Go(func() {
+			for !stop.Load() {
+				if !w.step() {
+					continue
+				}
+				acked.Add(1)
+				select {
+				case progress <- struct{}{}:
+				default:
+				}
+			}
+			for w.check(); w.j == nil && !w.reopen(); { // the server runs by now
+			}
+		})
+	}
+	for range kills {
+		for range 100 { // there is a load
+			<-progress
+		}
+		must(t, c.Kill())
+		must(t, c.Run())
+	}
+	for range 100 {
+		<-progress
+	}
+	stop.Store(true)
+	wg.Wait()
+	t.Logf("%d kills, %d appends, %d errors, %d of them uncertain", kills, acked.Load(), failed.Load(), uncertain.Load())
+	if patience == 0 && failed.Load() == 0 {
+		t.Error("no append has met a kill")
+	}
+}
+
+// crashWriter writes a session and remembers what must and what may be in it.
+type crashWriter struct {
+	t                 testing.TB
+	s                 *Store
+	id                string
+	j                 journal.Journal
+	n                 int
+	want              []string
+	maybe             string // a record that may be after those
+	failed, uncertain *atomic.Int64
+}
+
+func (w *crashWriter) create() (err error) {
+	w.j, err = w.s.Create(w.t.Context(), w.id)
+	return err
+}
+
+// step appends a record and reports whether it was acknowledged.
+func (w *crashWriter) step() bool {
+	if w.j == nil && !w.reopen() {
+		return false
+	}
+	w.n++
+	r := fmt.Sprintf("record %d", w.n)
+	err := w.j.Append(w.t.Context(), true, []byte(r))
+	if err == nil {
+		w.want = append(w.want, r)
+		return true
+	}
+	w.failed.Add(1)
+	if _, ok := errors.AsType[*journal.OpError](err); !ok {
+		w.t.Errorf("error %v, want a *OpError", err)
+	}
+	if errors.Is(err, journal.ErrUncertain) {
+		w.uncertain.Add(1)
+		w.maybe = r
+	}
+	_ = w.j.Close() // the database may be down still
+	w.j = nil
+	return false
+}
+
+// reopen opens the session again, as soon as that works.
+func (w *crashWriter) reopen() bool {
+	j, err := w.s.Open(w.t.Context(), w.id, true)
+	if err != nil {
+		return false
+	}
+	w.j = j
+	w.check()
+	return w.j != nil
+}
+
+// check compares the records.
+func (w *crashWriter) check() {
+	if w.j == nil {
+		return
+	}
+	var got []string
+	for r, err := range w.j.Records(w.t.Context()) {
+		if err != nil {
+			_ = w.j.Close()
+			w.j = nil // the server was killed again
+			return
+		}
+		got = append(got, string(r))
+	}
+	if w.maybe != "" && len(got) == len(w.want)+1 && got[len(got)-1] == w.maybe {
+		w.want = append(w.want, w.maybe)
+	}
+	w.maybe = ""
+	if !slices.Equal(got, w.want) {
+		w.t.Errorf("session %s has %d records, want %d: %q … %q", w.id, len(got), len(w.want), got[max(0, len(got)-3):], w.want[max(0, len(w.want)-3):])
+	}
+}
+
+// After a crash has lost records that were not flushed, the writer does not go on behind a gap.
+func TestLostRecords(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	j := create(t, s)
+	must(t, j.Append(ctx, false, []byte("2"), []byte("3")))
+	if n := exec(t, dir, "DELETE FROM records WHERE n > 1"); n != 2 { // as the crash does
+		t.Fatalf("%d records are gone", n)
+	}
+	err := j.Append(ctx, true, []byte("4"))
+	if _, busy := errors.AsType[*journal.BusyError](err); busy || !errors.Is(err, errGap) {
+		t.Errorf("error %v", err)
+	}
+	must(t, j.Close())
+	j, err = s.Open(ctx, "a", true)
+	must(t, err)
+	must(t, j.Append(ctx, true, []byte("4")))
+	must(t, j.Close())
+	if got := records(t, s, "a"); !slices.Equal(got, []string{"1", "4"}) {
+		t.Errorf("records %q", got)
+	}
+}

@@ -1,0 +1,236 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aycoder/aycoder/journal"
+)
+
+// A Record is a record of a session and its position.
+type Record struct {
+	Position
+	// Data is the record. It is nil if the record is damaged.
+	Data []byte
+}
+
+// Position is the position of a record. The zero value is before the first one. It is plain data.
+type Position struct {
+	// N is the number of the record, from 1. Rewrites is the number of times that the journal was rewritten before, since a
+	// rewriting numbers all records anew.
+	N        int `json:"n"`
+	Rewrites int `json:"rewrites,omitempty"`
+}
+
+// ErrRewritten is the cause of the error of [Store.Follow] if the journal was rewritten, so that the records may be other ones
+// than those before.
+var ErrRewritten = errors.New("the journal was rewritten")
+
+// Follow yields the records of a session after a position, and then those that any process appends, until ctx ends, the
+// session is deleted, the journal is rewritten ([ErrRewritten]) or the database cannot be reached; the error is the last
+// thing that it yields. A damaged record comes with a [*journal.DamageError], and does not end it. No connection is held
+// while the caller works, and a slow caller misses nothing.
+//
+// A record normally comes within milliseconds after the append, and within two seconds if the notification was lost.
+func (s *Store) Follow(ctx context.Context, id string, after Position) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		if err := s.follow(ctx, id, after, yield); err != nil {
+			yield(Record{Position: after}, wrap(ctx, "follow", id, err))
+		}
+	}
+}
+
+// look is the time after which a follower looks without a notification.
+const look = 2 * time.Second
+
+func (s *Store) follow(ctx context.Context, id string, after Position, yield func(Record, error) bool) error {
+	key, err := s.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	wake := s.hub.join(key)
+	defer s.hub.leave(key, wake)
+	first := after == Position{}
+	for {
+		page, rewrites, err := s.page(ctx, key, after.N)
+		if err != nil {
+			return err
+		}
+		if !first && rewrites != after.Rewrites {
+			return ErrRewritten
+		}
+		after.Rewrites, first = rewrites, false
+		for _, r := range page {
+			r.Rewrites = rewrites
+			var err error
+			if r.Data, err = checkedRecord(id, r.N, r.crc, r.Data); !yield(r.Record, err) {
+				return nil
+			}
+			after = r.Position
+		}
+		if len(page) > 0 {
+			continue
+		}
+		select {
+		case <-wake:
+		case <-time.After(look):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// paged is a record of a page.
+type paged struct {
+	Record
+	crc int32
+}
+
+// page reads some records after the n-th, of a bounded size, and the number of times that the journal was rewritten before.
+func (s *Store) page(ctx context.Context, key int64, n int) (list []paged, rewrites int, err error) {
+	const sql = `SELECT s.rewrites, coalesce(r.n, 0), coalesce(r.crc, 0), r.data FROM sessions s LEFT JOIN LATERAL (
+		SELECT n, crc, data, sum(octet_length(data)) OVER (ORDER BY n) - octet_length(data) AS before FROM
+			(SELECT n, crc, data FROM records WHERE session = s.key AND n > $2 ORDER BY n LIMIT 256) r
+		) r ON r.before < 1048576 WHERE s.key = $1 ORDER BY r.n`
+	found := false
+	err = s.retry(ctx, func(ctx context.Context) error {
+		list, found = nil, false
+		rows, err := s.pool.Query(ctx, sql, key, n)
+		if err != nil {
+			return err
+		}
+		var p paged
+		_, err = pgx.ForEachRow(rows, []any{&rewrites, &p.N, &p.crc, &p.Data}, func() error {
+			if found = true; p.N > 0 {
+				list = append(list, p)
+			}
+			return nil
+		})
+		return err
+	})
+	if err == nil && !found {
+		err = fs.ErrNotExist
+	}
+	return list, rewrites, err
+}
+
+// checkedRecord returns the data of a record, or the error if it is damaged.
+func checkedRecord(id string, n int, crc int32, data []byte) ([]byte, error) {
+	if checksum(data) == crc {
+		return data, nil
+	}
+	return nil, &journal.DamageError{Record: n, OpError: &journal.OpError{Op: "read", Session: id, Err: errChecksum}}
+}
+
+// hub wakes the followers of a store. It has a connection while there are any.
+type hub struct {
+	config *pgx.ConnConfig
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[int64]map[chan struct{}]bool
+	count   int
+	cancel  context.CancelFunc
+}
+
+func (h *hub) setup(config *pgx.ConnConfig) {
+	h.config, h.waiting = config, map[int64]map[chan struct{}]bool{}
+}
+
+// join returns a channel that receives something when a session has changed.
+func (h *hub) join(key int64) chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wake := make(chan struct{}, 1)
+	if h.waiting[key] == nil {
+		h.waiting[key] = map[chan struct{}]bool{}
+	}
+	h.waiting[key][wake] = true
+	if h.count++; h.count == 1 {
+		var ctx context.Context
+		ctx, h.cancel = context.WithCancel(context.Background())
+		h.work.Go(func() { h.listen(ctx) })
+	}
+	return wake
+}
+
+func (h *hub) leave(key int64, wake chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.waiting[key], wake); len(h.waiting[key]) == 0 {
+		delete(h.waiting, key)
+	}
+	if h.count--; h.count == 0 {
+		h.cancel()
+	}
+}
+
+func (h *hub) close() {
+	h.mu.Lock()
+	if h.cancel != nil {
+		h.cancel()
+	}
+	h.mu.Unlock()
+	h.work.Wait()
+}
+
+// listen receives notifications until ctx ends. Without a connection, followers look by themselves now and then.
+func (h *hub) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		_ = h.receive(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(look / 4):
+		}
+	}
+}
+
+func (h *hub) receive(ctx context.Context) (err error) {
+	conn, err := pgx.ConnectConfig(ctx, h.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return err
+	}
+	h.wake(nil) // for what came before
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		h.wake(strings.Fields(n.Payload))
+	}
+}
+
+// wake wakes the followers of sessions, or all if the list is nil.
+func (h *hub) wake(keys []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	each := func(list map[chan struct{}]bool) {
+		for c := range list {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+	if keys == nil {
+		for _, list := range h.waiting {
+			each(list)
+		}
+	}
+	for _, k := range keys {
+		key, _ := strconv.ParseInt(k, 10, 64)
+		each(h.waiting[key])
+	}
+}

@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aycoder/aycoder/journal"
+)
+
+// A follower gets each record once and in order, those from before and those that another store appends meanwhile.
+func TestFollow(t *testing.T) {
+	const total = 1000
+	dir, ctx := tempDir(t), t.Context()
+	writer, reader := openStore(t, dir), openStore(t, dir)
+	j, err := writer.Create(ctx, "a")
+	must(t, err)
+	record := func(i int) []byte { return fmt.Appendf(nil, "%d %s", i, strings.Repeat("x", i*997%30000)) }
+	for i := range total / 2 {
+		must(t, j.Append(ctx, false, record(i)))
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			n, at := 0, Position{}
+			for n < total { // it ends and goes on from time to time
+				for r, err := range reader.Follow(ctx, "a", at) {
+					if err != nil || r.N != n+1 || r.Rewrites != 0 || string(r.Data) != string(record(n)) {
+						t.Errorf("record %d is %.20q with number %d, error %v", n, r.Data, r.N, err)
+						return
+					}
+					at = r.Position
+					if n++; n%300 == 0 || n == total {
+						break
+					}
+				}
+			}
+		})
+	}
+	for i := total / 2; i < total; i++ {
+		must(t, j.Append(ctx, i%10 == 0, record(i)))
+	}
+	wg.Wait()
+	must(t, j.Close())
+}
+
+// followed returns the next record, or the error, of a follower that is ahead of all records.
+func followed(ctx context.Context, s *Store, at Position) (Record, error) {
+	for r, err := range s.Follow(ctx, "a", at) {
+		return r, err
+	}
+	return Record{}, nil
+}
+
+// The end of a follower: its context, a rewriting, a deletion, and a damaged record, which does not end it.
+func TestFollowEnds(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	if _, err := followed(ctx, s, Position{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("follow a session that does not exist: error %v", err)
+	}
+	j := create(t, s)
+	must(t, j.Append(ctx, true, []byte("2"), []byte("3")))
+	exec(t, dir, `UPDATE records SET data = '\x00' WHERE n = 2`)
+	var got []string
+	for r, err := range s.Follow(ctx, "a", Position{}) {
+		damage, _ := errors.AsType[*journal.DamageError](err)
+		got = append(got, fmt.Sprint(r.N, " ", string(r.Data), damage != nil && damage.Record == 2))
+		if r.N == 3 {
+			break
+		}
+	}
+	if !slices.Equal(got, []string{"1 1false", "2 true", "3 3false"}) {
+		t.Errorf("records %q", got)
+	}
+	results := make(chan error)
+	wait := func(ctx context.Context, at Position) {
+		_, err := followed(ctx, s, at)
+		results <- err
+	}
+	stopped, cancel := context.WithCancel(ctx)
+	go wait(stopped, Position{N: 3})
+	cancel()
+	if err := <-results; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: error %v", err)
+	}
+	go wait(ctx, Position{N: 3})
+	must(t, j.Rewrite(ctx, slices.Values([][]byte{[]byte("1")}), func(journal.Hash) bool { return true }))
+	// If the follower has looked only after that, it waits for the fourth record.
+	must(t, j.Append(ctx, true, []byte("2"), []byte("3"), []byte("4")))
+	if err := <-results; err != nil && !errors.Is(err, ErrRewritten) {
+		t.Errorf("rewritten: error %v", err)
+	}
+	if _, err := followed(ctx, s, Position{N: 4, Rewrites: 7}); !errors.Is(err, ErrRewritten) {
+		t.Errorf("rewritten before: error %v", err)
+	}
+	go wait(ctx, Position{N: 4, Rewrites: 1})
+	must(t, j.Close())
+	must(t, s.Delete(ctx, "a"))
+	if err := <-results; !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("deleted: error %v", err)
+	}
+}
+
+// Lost notifications lose no record.
+func TestFollowWithoutNotifications(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	j := create(t, s)
+	s.hub.config.Config.Host = "/nowhere" // the hub gets no connection
+	results := make(chan error)
+	go func() {
+		r, err := followed(ctx, s, Position{N: 1})
+		if string(r.Data) != "2" {
+			err = fmt.Errorf("record %q, error %w", r.Data, err)
+		}
+		results <- err
+	}()
+	must(t, j.Append(ctx, true, []byte("2")))
+	must(t, <-results)
+	must(t, j.Close())
+}
+
+// The payloads of notifications are small, and lose no key.
+func TestPayloads(t *testing.T) {
+	for _, n := range []int{0, 1, 400, 10000} {
+		keys := make([]int64, n)
+		for i := range keys {
+			keys[i] = 1<<63 - 1 - int64(i)
+		}
+		list := payloads(keys)
+		var got []string
+		for _, p := range list {
+			if len(p) >= 8000 {
+				t.Errorf("a payload has %d bytes, PostgreSQL takes less than 8000", len(p))
+			}
+			got = append(got, strings.Fields(p)...)
+		}
+		if len(got) != n {
+			t.Errorf("%d keys, want %d", len(got), n)
+		}
+	}
+}

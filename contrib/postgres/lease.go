@@ -1,0 +1,305 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aycoder/aycoder/journal"
+)
+
+// free is the condition for the row of a session that the store with the lock $2 may open for writing: nobody has it, or
+// the connection of the store that has it is gone. A store knows by itself what it has open. Shared locks do not
+// keep each other out, so that two processes may look at once.
+const free = "(holder IN (0, $2) OR pg_try_advisory_xact_lock_shared(holder))"
+
+// channel is that of notifications, in the database. Its payload is a list of keys of sessions.
+const (
+	channel    = "aycoder_sessions"
+	maxPayload = 7900 // PostgreSQL has room for 8,000 bytes less one
+)
+
+// lease is the connection that stands for a store. It also sends notifications.
+type lease struct {
+	me     int64 // the number of the advisory lock
+	store  *Store
+	config *pgx.ConnConfig
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	cancel   context.CancelFunc // ends the work; nil before the first use
+	held     bool
+	err      error         // of the last attempt to take the lock
+	news     chan struct{} // closed when one of these two changes
+	wake     func()        // interrupts the wait for the next beat
+	sessions map[int64]bool
+	releases map[int64]int64 // the tokens of sessions that could not be released
+}
+
+func (l *lease) setup(s *Store, config *pgx.ConnConfig) {
+	l.me, l.store, l.config = newHolder(), s, config.Copy()
+	l.config.RuntimeParams["idle_session_timeout"] = strconv.FormatInt(s.hold.Milliseconds(), 10)
+	l.config.RuntimeParams["synchronous_commit"] = "off" // for notifications
+	l.news, l.wake = make(chan struct{}), func() {}
+	l.sessions, l.releases = map[int64]bool{}, map[int64]int64{}
+}
+
+// ensure waits until the lock is held, or patience is over. The first call makes the connection.
+func (l *lease) ensure(ctx context.Context) error {
+	end := time.Now().Add(l.store.patience)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel == nil {
+		var run context.Context
+		run, l.cancel = context.WithCancel(context.Background())
+		l.work.Go(func() { l.run(run) })
+	}
+	for !l.held {
+		if l.err != nil && (!lost(l.err) || time.Now().After(end)) {
+			return fmt.Errorf("connect for the lease: %w", l.err)
+		}
+		news := l.news
+		l.mu.Unlock()
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lease) tell(held bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.err = held, err
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+func (l *lease) close() {
+	l.mu.Lock()
+	cancel := l.cancel
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		l.work.Wait()
+	}
+}
+
+// run holds the lock, and takes it again after the connection is lost.
+func (l *lease) run(ctx context.Context) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		held, err := l.hold(ctx)
+		if held {
+			wait, err = 10*time.Millisecond, nil
+		}
+		l.tell(false, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// hold connects, takes the lock and keeps it until an error. It reports whether it had the lock.
+func (l *lease) hold(ctx context.Context) (held bool, err error) {
+	beat := l.store.settings.hold / 3
+	attempt, cancel := context.WithTimeout(ctx, l.store.settings.hold)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(attempt, l.config)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beat)
+		defer cancel()
+		err = errors.Join(err, conn.Close(ctx))
+	}()
+	if err := l.lock(attempt, conn); err != nil {
+		return false, err
+	}
+	l.tell(true, nil)
+	for {
+		if err := l.beat(ctx, conn, beat); err != nil {
+			return true, err
+		}
+		if err := l.wait(ctx, conn, beat); err != nil {
+			return true, err
+		}
+	}
+}
+
+// wait waits for the next beat. It returns an error if the connection is lost meanwhile.
+func (l *lease) wait(ctx context.Context, conn *pgx.Conn, beat time.Duration) error {
+	pause, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	l.mu.Lock()
+	if l.wake = cancel; len(l.sessions) > 0 {
+		cancel()
+	}
+	l.mu.Unlock()
+	// There are no notifications, as it has not said LISTEN. After the end of its context, the connection can be used on.
+	_, err := conn.WaitForNotification(pause)
+	if pause.Err() != nil && !conn.IsClosed() {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// beat tells PostgreSQL that the store lives, and sends what there is to send.
+func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	l.mu.Lock()
+	keys, releases := l.sessions, maps.Clone(l.releases)
+	l.sessions = map[int64]bool{}
+	l.mu.Unlock()
+	for key, token := range releases {
+		if _, err := conn.Exec(ctx, release, key, token); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		delete(l.releases, key)
+		l.mu.Unlock()
+	}
+	if len(keys) == 0 {
+		return conn.Ping(ctx)
+	}
+	_, err := conn.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads(slices.Collect(maps.Keys(keys))))
+	return err
+}
+
+// payloads returns the payloads of notifications for sessions.
+func payloads(keys []int64) (list []string) {
+	var b strings.Builder
+	for _, k := range keys {
+		if b.Len() > maxPayload-20 { // an int64 has 20 bytes at most
+			list = append(list, b.String())
+			b.Reset()
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(strconv.FormatInt(k, 10))
+	}
+	return append(list, b.String())
+}
+
+// changed wakes the followers of a session, soon.
+func (l *lease) changed(key int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sessions[key] = true
+	l.wake()
+}
+
+// releaseLater releases a session when the database can be reached again.
+func (l *lease) releaseLater(key, token int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.releases[key] = token
+}
+
+// release ends the use of a session by a writer.
+const release = "UPDATE sessions SET holder = 0 WHERE key = $1 AND token = $2"
+
+// writer describes this process to others, in JSON.
+func (l *lease) writer() string {
+	w := journal.Holder{PID: os.Getpid(), Since: time.Now()}
+	w.Host, _ = os.Hostname()
+	if name, err := os.Executable(); err == nil {
+		w.Program = filepath.Base(name)
+	}
+	text, _ := json.Marshal(w) // of strings and numbers
+	return string(text)
+}
+
+// claim makes this store the holder of a session. take tries it in the database, and returns pgx.ErrNoRows if the
+// session was not free.
+func (s *Store) claim(ctx context.Context, op, id string, take func() error) error {
+	if !s.begin(id) {
+		return s.busy(ctx, op, id, errBusy)
+	}
+	err := s.lease.ensure(ctx)
+	if err == nil {
+		err = s.take(ctx, op, id, take)
+	}
+	if err != nil {
+		s.end(id)
+	}
+	return err
+}
+
+func (s *Store) take(ctx context.Context, op, id string, take func() error) error {
+	for waited := false; ; waited = true {
+		var holder int64
+		var alive bool
+		// An update would wait for what the holder writes, such as all records anew.
+		err := s.row(ctx, []any{&holder, &alive}, "SELECT holder, NOT "+free+" FROM sessions WHERE id = $1", id, s.lease.me)
+		switch {
+		case err != nil:
+			return missing(err)
+		case !alive:
+			if err := take(); !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+		case waited:
+			return s.busy(ctx, op, id, errBusy)
+		default:
+			s.await(ctx, holder)
+		}
+	}
+}
+
+// await waits until a holder is gone, for a moment. That of a process that was killed is gone when PostgreSQL has noticed.
+func (s *Store) await(ctx context.Context, holder int64) {
+	// Whether it is gone is asked again.
+	_ = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '200ms', true)")
+		if err == nil {
+			_, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock_shared($1)", holder)
+		}
+		return err
+	})
+}
+
+// busy returns the error for a session that another writer has, or had when it was asked for.
+func (s *Store) busy(ctx context.Context, op, id string, cause error) error {
+	var text string
+	if err := s.row(ctx, []any{&text}, "SELECT writer FROM sessions WHERE id = $1", id); err != nil {
+		return missing(err)
+	}
+	busy := &journal.BusyError{OpError: &journal.OpError{Op: op, Session: id, Err: cause}}
+	_ = json.Unmarshal([]byte(text), &busy.Holder) // the holder is unknown, then
+	return busy
+}
+
+var errBusy = errors.New("it is open for writing elsewhere")
+
+// lock takes the lock, if need be from the former connection, which PostgreSQL may not know to be gone.
+func (l *lease) lock(ctx context.Context, conn *pgx.Conn) error {
+	const end = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND classid::bigint = $1::bigint >> 32 AND objid::bigint = $1::bigint & 4294967295 AND pid <> pg_backend_pid()`
+	if _, err := conn.Exec(ctx, end, l.me); err != nil {
+		return err
+	}
+	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", l.me)
+	return err
+}
