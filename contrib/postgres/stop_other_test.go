@@ -1,0 +1,9 @@
+//go:build !unix
+
+package postgres
+
+import "os"
+
+func stopProcess(*os.Process) bool { return false }
+
+func continueProcess(*os.Process) {}
