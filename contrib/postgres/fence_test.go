@@ -232,18 +232,37 @@ func TestLeaseConnectionLost(t *testing.T) {
 // An attempt to open or create a session that failed keeps nobody from doing so.
 func TestFailedOpen(t *testing.T) {
 	dir, ctx := tempDir(t), t.Context()
-	s := openStore(t, dir)
+	s, other := openStore(t, dir), openStore(t, dir)
+	db, watch := connect(t, dir), connect(t, dir)
 	must(t, create(t, s).Close())
-	for range 20 {
+	for i, open := range []func(ctx context.Context) (journal.Journal, error){
+		func(ctx context.Context) (journal.Journal, error) { return s.Open(ctx, "a", true) },
+		func(ctx context.Context) (journal.Journal, error) { return s.Create(ctx, "b") },
+	} {
+		tx, err := db.Begin(ctx)
+		must(t, err)
+		_, err = tx.Exec(ctx, "LOCK TABLE sessions IN SHARE MODE")
+		must(t, err)
 		c, cancel := context.WithCancel(ctx)
-		go cancel()
-		if j, err := s.Open(c, "a", true); err == nil {
-			must(t, j.Close())
+		done := make(chan error)
+		go func() {
+			_, err := open(c)
+			done <- err
+		}()
+		waiting(t, watch)
+		cancel()
+		must(t, tx.Commit(ctx))
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("open %d: error %v", i, err)
+		}
+		for _, id := range []string{"a", "b"}[:i+1] {
+			j, err := other.Open(ctx, id, true)
+			if !errors.Is(err, fs.ErrNotExist) { // as a cancelled Create may leave it
+				must(t, err)
+				must(t, j.Close())
+			}
 		}
 	}
-	j, err := s.Open(ctx, "a", true)
-	must(t, err)
-	must(t, j.Close())
 	must(t, s.Delete(ctx, "a"))
 	if n := exec(t, dir, "DELETE FROM records"); n != 0 {
 		t.Errorf("%d records are left", n)

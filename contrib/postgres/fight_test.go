@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,14 +87,8 @@ func TestFight(t *testing.T) {
 		a.await(1 + rnd.IntN(2*processes))
 		i := rnd.IntN(len(all))
 		if stops < wantedStops && rnd.IntN(8) == 0 || kills == wantedKills {
-			// In the meantime, others take over what it had, and its successor may wait for the same sessions.
-			if stopProcess(all[i].cmd.Process) {
-				stops++
-				a.await(1)
-				<-time.After(2 * fightLease)
-				continueProcess(all[i].cmd.Process)
-			} else {
-				stops = wantedStops
+			if stops++; !all[i].stop(s) {
+				stops = wantedStops // this system cannot
 			}
 			continue
 		}
@@ -131,6 +126,8 @@ type combatant struct {
 	cmd   *osexec.Cmd
 	stdin io.Closer
 	done  chan struct{}
+
+	holder atomic.Int64
 }
 
 func (a *arena) start(f fighter) *combatant {
@@ -147,7 +144,7 @@ func (a *arena) start(f fighter) *combatant {
 	go func() {
 		defer close(c.done)
 		for in := bufio.NewScanner(out); in.Scan(); {
-			a.hear(in.Text())
+			a.hear(c, in.Text())
 		}
 		_ = c.cmd.Wait() // it may have been killed
 	}()
@@ -162,11 +159,25 @@ func (c *combatant) kill() {
 	<-c.done
 }
 
+// stop stops a process until it has lost its lease, so that others may take what it had.
+func (c *combatant) stop(s *Store) bool {
+	if !stopProcess(c.cmd.Process) {
+		return false
+	}
+	for held := 1; held > 0; {
+		must(c.arena.t, s.row(c.arena.t.Context(), []any{&held}, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+			AND mode = 'ExclusiveLock' AND (classid::bigint << 32) + objid::bigint = $1`, c.holder.Load()))
+	}
+	c.arena.await(3)
+	continueProcess(c.cmd.Process)
+	return true
+}
+
 // wait waits for the end of a process. One that hangs ends the test.
 func (c *combatant) wait() { <-c.done }
 
 // hear takes a line of a process. It may be half a line if the process was killed; then it has no full stop.
-func (a *arena) hear(line string) {
+func (a *arena) hear(c *combatant, line string) {
 	rest, ok := strings.CutPrefix(line, "fight: ")
 	if !ok || !strings.HasSuffix(rest, ".") {
 		return
@@ -189,6 +200,9 @@ func (a *arena) hear(line string) {
 			default:
 			}
 		}
+	case "holder":
+		id, _ := strconv.ParseInt(hash, 10, 64)
+		c.holder.Store(id)
 	case "error":
 		a.t.Errorf("a process says: %s", rest)
 	}
@@ -257,6 +271,7 @@ func (f *fighter) run(t testing.TB) {
 	}()
 	s, err := Open(ctx, os.Getenv(addressVariable)+" pool_max_conns=3", WithSchema(schemaOf(f.Dir)), WithLease(fightLease))
 	if err == nil {
+		fmt.Printf("fight: holder 0 0 %d.\n", s.lease.me)
 		rnd := rand.New(rand.NewPCG(f.Seed, 3))
 		for err == nil && ctx.Err() == nil {
 			err = f.round(ctx, s, rnd)

@@ -204,11 +204,14 @@ func (h *hub) receive(ctx context.Context) (err error) {
 	}
 	h.wake(nil) // for what came before
 	for {
-		n, err := conn.WaitForNotification(ctx)
-		if err != nil {
+		pause, cancel := context.WithTimeout(ctx, time.Minute)
+		n, err := conn.WaitForNotification(pause)
+		cancel()
+		if err == nil {
+			h.wake(strings.Fields(n.Payload))
+		} else if conn.IsClosed() || ctx.Err() != nil || conn.Ping(ctx) != nil { // a connection may be lost silently
 			return err
 		}
-		h.wake(strings.Fields(n.Payload))
 	}
 }
 

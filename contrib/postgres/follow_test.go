@@ -111,7 +111,7 @@ func TestFollowEnds(t *testing.T) {
 func TestFollowWithoutNotifications(t *testing.T) {
 	dir, ctx := tempDir(t), t.Context()
 	s := openStore(t, dir)
-	j := create(t, s)
+	j, watch := create(t, s), connect(t, dir)
 	s.hub.config.Config.Host = "/nowhere" // the hub gets no connection
 	results := make(chan error)
 	go func() {
@@ -121,6 +121,10 @@ func TestFollowWithoutNotifications(t *testing.T) {
 		}
 		results <- err
 	}()
+	for looked := 0; looked == 0; { // until the follower has found nothing, and waits
+		must(t, watch.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE query LIKE '%LATERAL%' AND state = 'idle' AND pid <> pg_backend_pid()`).Scan(&looked))
+	}
 	must(t, j.Append(ctx, true, []byte("2")))
 	must(t, <-results)
 	must(t, j.Close())

@@ -214,8 +214,14 @@ func (j *openJournal) Append(ctx context.Context, durable bool, records ...[]byt
 func (j *openJournal) append(ctx context.Context, durable bool, all []batch) error {
 	for {
 		err := j.send(ctx, durable, all)
-		if err == nil || !lost(err) && ctx.Err() == nil {
-			return err // after an error of PostgreSQL itself, nothing is stored
+		if err == nil || !unsure(ctx, err) && !lost(err) {
+			return err
+		}
+		if !unsure(ctx, err) { // there was no connection
+			if err := j.store.retry(ctx, j.store.pool.Ping); err != nil {
+				return err
+			}
+			continue
 		}
 		n := j.n
 		there, settled := j.settle(ctx)
@@ -339,7 +345,7 @@ func (j *openJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], kee
 			n, err = j.rewrite(ctx, tx, records, keep)
 			return err
 		})
-		if err != nil && (lost(err) || ctx.Err() != nil) {
+		if err != nil && unsure(ctx, err) {
 			_, settled := j.settle(ctx)
 			return errors.Join(err, settled)
 		}

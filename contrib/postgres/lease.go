@@ -241,7 +241,7 @@ func (s *Store) claim(ctx context.Context, op, id string, take func() error) err
 		err = s.take(ctx, op, id, take)
 	}
 	if err != nil {
-		s.end(id)
+		s.giveUp(ctx, id, err)
 	}
 	return err
 }

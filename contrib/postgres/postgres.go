@@ -188,21 +188,29 @@ func (s *Store) connection(ctx context.Context) (conn *pgx.Conn, err error) {
 	return conn, err
 }
 
-// lost reports whether an error says that the connection was lost or could not be made, so that another one may work,
-// and nobody knows what became of a statement. After every other error of PostgreSQL, the statement has done nothing.
+// lost reports whether an error says that the connection was lost or could not be made, so that another one may work.
 func lost(err error) bool {
 	if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch failed.Code {
 		case "57P01", "57P02", "57P03", "57P05", "53300": // it shuts down, crashes, starts; idle; too many connections
 			return true
 		}
-		return strings.HasPrefix(failed.Code, "08") || failed.Severity == "FATAL" && !strings.HasPrefix(failed.Code, "28") &&
-			!strings.HasPrefix(failed.Code, "3D")
+		return strings.HasPrefix(failed.Code, "08")
 	}
 	_, network := errors.AsType[net.Error](err)
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
 	return network || connect || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, net.ErrClosed)
+}
+
+// unsure reports whether nobody knows what became of a statement. After an error that does not end the connection, or if there
+// was none, it has done nothing.
+func unsure(ctx context.Context, err error) bool {
+	if _, none := errors.AsType[*pgconn.ConnectError](err); none {
+		return false
+	}
+	failed, answered := errors.AsType[*pgconn.PgError](err)
+	return lost(err) || ctx.Err() != nil || answered && failed.SeverityUnlocalized != "ERROR"
 }
 
 // retry calls f, which may be called repeatedly, until the connection holds, patience is over or ctx ends.
@@ -281,7 +289,7 @@ func (s *Store) create(ctx context.Context, id string) (*openJournal, error) {
 		err = fs.ErrExist
 	}
 	if err != nil {
-		s.end(id)
+		s.giveUp(ctx, id, err)
 		return nil, err
 	}
 	return j, nil
@@ -296,6 +304,17 @@ func (s *Store) begin(id string) bool {
 	}
 	s.open[id] = true
 	return true
+}
+
+// giveUp ends an attempt to open a session that failed. The database may have carried it out nevertheless.
+func (s *Store) giveUp(ctx context.Context, id string, err error) {
+	if unsure(ctx, err) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		// If this fails, too, the session is busy for others until this store opens it again or is closed.
+		_, _ = s.pool.Exec(ctx, "UPDATE sessions SET holder = 0 WHERE id = $1 AND holder = $2", id, s.lease.me)
+		cancel()
+	}
+	s.end(id)
 }
 
 func (s *Store) end(id string) {
