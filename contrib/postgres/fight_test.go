@@ -111,8 +111,7 @@ func TestFight(t *testing.T) {
 
 // arena collects what the processes say.
 type arena struct {
-	t  testing.TB
-	wg sync.WaitGroup
+	t testing.TB
 
 	mu     sync.Mutex
 	acks   []map[int]string // of each session: the hashes of records by their numbers
