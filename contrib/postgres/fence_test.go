@@ -229,6 +229,29 @@ func TestLeaseConnectionLost(t *testing.T) {
 	must(t, k.Close())
 }
 
+// A store that was closed returns errors, and its sessions are free.
+func TestClosedStore(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	for _, used := range []bool{true, false} {
+		s := openStore(t, dir)
+		if used {
+			create(t, s)
+		}
+		must(t, s.Close())
+		must(t, s.Close())
+		_, c := s.Create(ctx, "b")
+		_, o := s.Open(ctx, "a", true)
+		for what, err := range map[string]error{"create": c, "open": o, "delete": s.Delete(ctx, "a")} {
+			if _, ok := errors.AsType[*journal.OpError](err); !ok {
+				t.Errorf("%s: error %v", what, err)
+			}
+		}
+	}
+	j, err := openStore(t, dir).Open(ctx, "a", true)
+	must(t, err)
+	must(t, j.Close())
+}
+
 // An attempt to open or create a session that failed keeps nobody from doing so.
 func TestFailedOpen(t *testing.T) {
 	dir, ctx := tempDir(t), t.Context()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -39,6 +40,7 @@ type lease struct {
 
 	mu       sync.Mutex
 	cancel   context.CancelFunc // ends the work; nil before the first use
+	closed   bool
 	held     bool
 	err      error         // of the last attempt to take the lock
 	news     chan struct{} // closed when one of these two changes
@@ -60,12 +62,15 @@ func (l *lease) ensure(ctx context.Context) error {
 	end := time.Now().Add(l.store.patience)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cancel == nil {
+	if l.cancel == nil && !l.closed {
 		var run context.Context
 		run, l.cancel = context.WithCancel(context.Background())
 		l.work.Go(func() { l.run(run) })
 	}
 	for !l.held {
+		if l.closed {
+			return fs.ErrClosed
+		}
 		if l.err != nil && (!lost(l.err) || time.Now().After(end)) {
 			return fmt.Errorf("connect for the lease: %w", l.err)
 		}
@@ -94,6 +99,7 @@ func (l *lease) tell(held bool, err error) {
 func (l *lease) close() {
 	l.mu.Lock()
 	cancel := l.cancel
+	l.closed = true
 	l.mu.Unlock()
 	if cancel != nil {
 		cancel()
