@@ -16,7 +16,8 @@
 // with the same webhook-id. An endpoint can get an event twice, and events in another order: it has to know by
 // the webhook-id what it has seen. After three days the delivery is kept, and [Sender.Failed] lists it. Between
 // two tries of a delivery are 5 seconds at first and eight hours at last, and an endpoint that has just failed is
-// left alone for a while. At most 10,000 deliveries wait ([Options].Limit): then Send returns [ErrFull].
+// left alone for a while. At most 10,000 deliveries wait for an endpoint ([Options].Limit): then Send returns [ErrFull], and
+// only this endpoint does not get the event.
 //
 // # What is sent
 //
@@ -26,5 +27,5 @@
 // is not sent.
 //
 // Requests go to public addresses of the Internet by https only, whatever a name resolves to, unless
-// [Options].AllowPrivate is set; redirects are not followed and proxies not used.
+// [Endpoint].AllowPrivate is set; redirects are not followed and proxies not used.
 package webhook

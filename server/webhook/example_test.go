@@ -35,12 +35,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	hooks, err := webhook.Open(dir, webhook.Options{AllowPrivate: true}) // the receiver is on this machine
+	hooks, err := webhook.Open(dir, webhook.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer hooks.Close()
-	if err := hooks.Register(webhook.Endpoint{ID: "ci", URL: receiver.URL, Secrets: []string{secret}}); err != nil {
+	// The receiver is on this machine.
+	if err := hooks.Register(webhook.Endpoint{ID: "ci", URL: receiver.URL, AllowPrivate: true, Secrets: []string{secret}}); err != nil {
 		log.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

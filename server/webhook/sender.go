@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -23,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/flock"
@@ -33,7 +35,8 @@ import (
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
-// ErrFull is the error of an event that is not sent because too many deliveries wait.
+// ErrFull is the error of an event that an endpoint does not get because too many deliveries wait for it. Other endpoints
+// do get it.
 var ErrFull = errors.New("too many webhooks wait to be delivered")
 
 // ErrBusy is the error of a directory from which another process sends.
@@ -41,10 +44,9 @@ var ErrBusy = errors.New("another process sends the webhooks of this directory")
 
 // Options configure a [Sender].
 type Options struct {
-	// Limit is how many deliveries may wait, and how many failed ones are kept. Default: 10,000.
+	// Limit is how many deliveries may wait for each endpoint, and how many failed ones of each are kept. So an endpoint that
+	// does not answer takes no room from others. Default: 10,000.
 	Limit int
-	// AllowPrivate permits endpoints on this machine and in private networks, and http.
-	AllowPrivate bool
 	// Mask hides secrets in a text. Default: a masker for secrets that can be told by their form. A host whose
 	// tools share a masker passes its method Mask, so that a secret has the same placeholder everywhere.
 	Mask func(string) string
@@ -69,6 +71,8 @@ type Endpoint struct {
 	Secrets []string
 	// Content says that the endpoint also gets texts, arguments, outputs and commands.
 	Content bool
+	// AllowPrivate permits a URL on this machine or in a private network, and one with http.
+	AllowPrivate bool
 	// Disabled says that nothing is sent: not what happens now, and what waits only when it is registered again.
 	// An endpoint that answers with status 410 (Gone) is disabled by the [Sender].
 	Disabled bool
@@ -105,7 +109,9 @@ type Delivery struct {
 	Error    string `json:"error,omitempty"`
 	Attempts int    `json:"-"`
 
-	next time.Time // of the next try
+	next        time.Time // of the next try
+	ends        time.Time // when it is given up
+	turn, place int       // in the queue of its endpoint, and in that of all that wait
 }
 
 // stored is the file of a delivery.
@@ -137,17 +143,17 @@ var eventType = late.Regexp(`^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$`)
 
 // Sender sends events. It is safe for concurrent use.
 type Sender struct {
-	o      Options
-	dir    string
-	client *http.Client
-	unlock func()
+	o               Options
+	dir             string
+	public, private *http.Client
+	unlock          func()
 
-	mu        sync.Mutex
-	endpoints map[string]*endpoint
-	waiting   map[string]*Delivery // by file
-	failed    map[string]*Delivery
-	changed   chan struct{} // wakes Run
-	last      time.Time     // in an ID
+	mu              sync.Mutex
+	endpoints       map[string]*endpoint
+	waiting, failed box
+	ends            queue         // of all that wait, the first that is given up in front
+	changed         chan struct{} // wakes Run
+	last            time.Time     // in an ID
 }
 
 // endpoint is a registered endpoint.
@@ -173,37 +179,42 @@ func Open(dir string, o Options) (_ *Sender, err error) {
 	if o.Mask == nil {
 		o.Mask = mask.New().Excerpt
 	}
-	s := &Sender{o: o, dir: dir, endpoints: map[string]*endpoint{}, changed: make(chan struct{}, 1)}
-	s.client = &http.Client{Transport: o.Transport, Timeout: requestTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if o.Transport == nil {
-		d := net.Dialer{Timeout: requestTime}
-		if !o.AllowPrivate {
-			d.Control = publicnet.Control
-		}
-		s.client.Transport = &http.Transport{DialContext: d.DialContext, ForceAttemptHTTP2: true,
-			MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: requestTime, MaxResponseHeaderBytes: 64 << 10}
-	}
+	s := &Sender{o: o, dir: dir, endpoints: map[string]*endpoint{}, changed: make(chan struct{}, 1),
+		waiting: newBox(), failed: newBox(), ends: newEnds()}
+	s.public, s.private = o.client(publicnet.Control), o.client(nil)
 	if err := os.MkdirAll(s.failedDir(), 0o700); err != nil {
 		return nil, err
 	}
 	if s.unlock, err = lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, err
 	}
-	if s.failed, err = s.read(s.failedDir()); err == nil {
-		s.waiting, err = s.read(dir)
+	err = s.read(s.failedDir(), s.failed.put)
+	if err == nil {
+		err = s.read(dir, func(d *Delivery) {
+			if s.failed.all[d.file()] != nil { // given up, but not yet removed
+				_ = os.Remove(filepath.Join(dir, d.file()))
+				return
+			}
+			s.wait(d)
+		})
 	}
 	if err != nil {
 		s.unlock()
 		return nil, err
 	}
-	for name := range s.failed { // given up, but not yet removed
-		if s.waiting[name] != nil {
-			delete(s.waiting, name)
-			_ = os.Remove(filepath.Join(dir, name))
-		}
-	}
 	return s, nil
+}
+
+// client returns a client whose connections have a control, unless the host has its own transport.
+func (o *Options) client(control func(network, address string, c syscall.RawConn) error) *http.Client {
+	c := &http.Client{Transport: o.Transport, Timeout: requestTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if c.Transport == nil {
+		d := net.Dialer{Timeout: requestTime, Control: control}
+		c.Transport = &http.Transport{DialContext: d.DialContext, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: requestTime, MaxResponseHeaderBytes: 64 << 10}
+	}
+	return c
 }
 
 // lock locks a file, or returns ErrBusy.
@@ -228,29 +239,28 @@ func lock(name string) (unlock func(), err error) {
 
 func (s *Sender) failedDir() string { return filepath.Join(s.dir, "failed") }
 
-// read returns the deliveries in a directory. It removes what a killed process has left half written, and leaves
+// read calls f with the deliveries in a directory. It removes what a killed process has left half written, and leaves
 // alone what is not a delivery.
-func (s *Sender) read(dir string) (map[string]*Delivery, error) {
+func (s *Sender) read(dir string, f func(*Delivery)) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := map[string]*Delivery{}
-	for _, f := range files {
-		name := filepath.Join(dir, f.Name())
-		if strings.HasPrefix(f.Name(), partial) {
+	for _, file := range files {
+		name := filepath.Join(dir, file.Name())
+		if strings.HasPrefix(file.Name(), partial) {
 			_ = os.Remove(name)
 			continue
 		}
 		if d, err := load(name); err != nil {
-			if strings.HasSuffix(f.Name(), ".json") {
+			if strings.HasSuffix(file.Name(), ".json") {
 				s.o.Logger.Warn("webhook: unreadable delivery", "file", name, "error", err)
 			}
-		} else if d.file() == f.Name() {
-			out[f.Name()] = &d.Delivery
+		} else if d.file() == file.Name() {
+			f(&d.Delivery)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // load reads the file of a delivery.
@@ -282,7 +292,8 @@ func (d *stored) store(dir string) error {
 
 // Close frees the directory. Run must have ended.
 func (s *Sender) Close() error {
-	s.client.CloseIdleConnections()
+	s.public.CloseIdleConnections()
+	s.private.CloseIdleConnections()
 	s.unlock()
 	return nil
 }
@@ -290,7 +301,7 @@ func (s *Sender) Close() error {
 // Register adds an endpoint, or replaces the one with its ID.
 func (s *Sender) Register(e Endpoint) error {
 	one := &endpoint{Endpoint: e}
-	err := s.check(e)
+	err := e.check()
 	for _, secret := range e.Secrets {
 		key, bad := parseSecret(secret)
 		err = cmp.Or(err, bad)
@@ -310,18 +321,18 @@ func (s *Sender) Register(e Endpoint) error {
 }
 
 // check checks an endpoint.
-func (s *Sender) check(e Endpoint) error {
+func (e *Endpoint) check() error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case !idOrName().MatchString(e.ID):
 		return errors.New("the id must have 1 to 64 letters, digits, _ and -")
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("the URL must be an absolute one, without a user")
-	case u.Scheme != "https" && (u.Scheme != "http" || !s.o.AllowPrivate):
+	case u.Scheme != "https" && (u.Scheme != "http" || !e.AllowPrivate):
 		return errors.New("the URL must begin with https")
 	case len(e.Secrets) < 1 || len(e.Secrets) > 2:
 		return errors.New("there must be one secret or two")
-	case !s.o.AllowPrivate && publicnet.Local(u.Hostname()):
+	case !e.AllowPrivate && publicnet.Local(u.Hostname()):
 		return &publicnet.BlockedError{Host: u.Hostname()}
 	}
 	return nil
@@ -358,12 +369,12 @@ func (s *Sender) Waiting() []Delivery { return s.list(&s.waiting) }
 // Failed is like [Sender.Waiting].
 func (s *Sender) Failed() []Delivery { return s.list(&s.failed) }
 
-func (s *Sender) list(of *map[string]*Delivery) []Delivery {
+func (s *Sender) list(b *box) []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Delivery
-	for _, name := range slices.Sorted(maps.Keys(*of)) {
-		out = append(out, *(*of)[name])
+	for _, name := range slices.Sorted(maps.Keys(b.all)) {
+		out = append(out, *b.all[name])
 	}
 	return out
 }
@@ -373,7 +384,8 @@ func (s *Sender) Retry(d Delivery) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := d.file()
-	if s.failed[name] == nil {
+	known := s.failed.all[name]
+	if known == nil {
 		return false, nil
 	}
 	from := filepath.Join(s.failedDir(), name)
@@ -388,14 +400,15 @@ func (s *Sender) Retry(d Delivery) (bool, error) {
 	if err := os.Remove(from); err != nil { // while both are there, it counts as given up
 		return true, err
 	}
-	delete(s.failed, name)
-	s.waiting[name] = &one.Delivery
+	s.failed.remove(known)
+	s.wait(&one.Delivery)
 	s.wake()
 	return true, nil
 }
 
-// Send stores an event for each endpoint that wants it, and returns its ID. It does not wait for the delivery. After
-// an error, some endpoints may get the event.
+// Send stores an event for each endpoint that wants it, and returns its ID. It does not wait for the delivery. If too many
+// deliveries wait for some endpoints, the others get the event, and the error is [ErrFull]. After another error, some endpoints
+// may get the event.
 func (s *Sender) Send(ev Event) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -410,16 +423,18 @@ func (s *Sender) Send(ev Event) (id string, err error) {
 	if !eventType().MatchString(ev.Type) || !idOrName().MatchString(ev.ID) {
 		return ev.ID, errors.New("the type or the id has wrong characters")
 	}
-	defer s.wake()                // also after an error, for what was stored
+	defer s.wake() // also after an error, for what was stored
+	var full []error
 	var bodies [2]json.RawMessage // without and with content
 	for _, name := range slices.Sorted(maps.Keys(s.endpoints)) {
 		e := s.endpoints[name]
 		d := stored{Version: 1, Delivery: Delivery{ID: ev.ID, Endpoint: name, Type: ev.Type, Created: now}}
-		if !e.wants(ev.Type) || s.waiting[d.file()] != nil {
+		if !e.wants(ev.Type) || s.waiting.all[d.file()] != nil {
 			continue
 		}
-		if len(s.waiting) >= s.o.Limit {
-			return ev.ID, ErrFull
+		if s.waiting.of(name).Len() >= s.o.Limit {
+			full = append(full, fmt.Errorf("%w to the endpoint %s", ErrFull, name))
+			continue
 		}
 		form := &bodies[0]
 		if e.Content {
@@ -434,15 +449,15 @@ func (s *Sender) Send(ev Event) (id string, err error) {
 		if err := d.store(s.dir); err != nil {
 			return ev.ID, err
 		}
-		if s.failed[d.file()] != nil { // while both are there, it counts as given up
+		if old := s.failed.all[d.file()]; old != nil { // while both are there, it counts as given up
 			if err := os.Remove(filepath.Join(s.failedDir(), d.file())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return ev.ID, err
 			}
-			delete(s.failed, d.file())
+			s.failed.remove(old)
 		}
-		s.waiting[d.file()] = &d.Delivery
+		s.wait(&d.Delivery)
 	}
-	return ev.ID, nil
+	return ev.ID, errors.Join(full...)
 }
 
 // newID returns an ID that no other event has. IDs sort in the order of the events.
@@ -550,43 +565,41 @@ func (s *Sender) Run(ctx context.Context) error {
 	}
 }
 
-// begin begins the deliveries that are due, and returns in how long the next one is.
+// begin begins the deliveries that are due, and returns in how long the next one is. It looks at the first one of each queue.
 func (s *Sender) begin(deliver func(*endpoint, *Delivery)) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	for s.ends.Len() > 0 && !s.ends.items[0].ends.After(now) {
+		s.giveUp(s.ends.items[0], now)
+	}
 	wait := time.Hour
-	next := map[*endpoint]*Delivery{}
-	for _, name := range slices.Sorted(maps.Keys(s.waiting)) {
-		d := s.waiting[name]
-		if now.Sub(d.Created) >= giveUp {
-			s.giveUp(d)
+	if s.ends.Len() > 0 {
+		wait = min(wait, s.ends.items[0].ends.Sub(now))
+	}
+	for name, e := range s.endpoints {
+		q := s.waiting.of(name)
+		if e.Disabled || e.busy || q.Len() == 0 {
 			continue
 		}
-		wait = min(wait, d.Created.Add(giveUp).Sub(now))
-		e := s.endpoints[d.Endpoint]
-		if e == nil || e.Disabled || e.busy {
-			continue
-		}
+		d := q.items[0]
 		due := d.next
 		if e.rests.After(due) {
 			due = e.rests
 		}
 		if due.After(now) {
 			wait = min(wait, due.Sub(now))
-		} else if next[e] == nil || d.next.Before(next[e].next) {
-			next[e] = d
+			continue
 		}
-	}
-	for e, d := range next {
 		e.busy = true
 		deliver(e, d)
 	}
 	return wait
 }
 
-// giveUp keeps a delivery as a failed one, in place of the oldest if there are too many. The lock is held.
-func (s *Sender) giveUp(d *Delivery) {
+// giveUp keeps a delivery as a failed one, in place of the oldest of its endpoint if there are too many. If it cannot be
+// kept, it goes on waiting for a while. The lock is held.
+func (s *Sender) giveUp(d *Delivery, now time.Time) {
 	name := d.file()
 	s.o.Logger.Warn("webhook given up", "endpoint", d.Endpoint, "id", d.ID, "type", d.Type, "error", d.Error)
 	one, err := load(filepath.Join(s.dir, name))
@@ -596,20 +609,24 @@ func (s *Sender) giveUp(d *Delivery) {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.o.Logger.Error("webhook: cannot keep a failed delivery", "file", name, "error", err)
+		d.ends = now.Add(longestRest)
+		heap.Fix(&s.ends, d.place)
 		return
 	}
-	s.remove(name)
-	s.failed[name] = d
-	for len(s.failed) > s.o.Limit {
-		oldest := slices.Min(slices.Collect(maps.Keys(s.failed)))
-		delete(s.failed, oldest)
-		_ = os.Remove(filepath.Join(s.failedDir(), oldest))
+	s.remove(d)
+	d.next = time.Time{}
+	s.failed.put(d)
+	for q := s.failed.of(d.Endpoint); q.Len() > s.o.Limit; {
+		oldest := q.items[0]
+		s.failed.remove(oldest)
+		_ = os.Remove(filepath.Join(s.failedDir(), oldest.file()))
 	}
 }
 
 // remove forgets a delivery that waits. If its file cannot be removed, it is made once more after a restart.
-func (s *Sender) remove(name string) {
-	delete(s.waiting, name)
+func (s *Sender) remove(d *Delivery) {
+	name := d.file()
+	s.forget(d)
 	if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.o.Logger.Error("webhook: cannot remove a delivery", "file", name, "error", err)
 	}
@@ -626,20 +643,23 @@ func (s *Sender) deliver(ctx context.Context, e *endpoint, d *Delivery) {
 		e, replaced = now, now != e // it may have been registered again meanwhile
 	}
 	e.busy = false
+	if s.waiting.all[d.file()] != d {
+		return // it was given up meanwhile
+	}
 	switch {
 	case err == nil:
 		e.fails, e.rests = 0, time.Time{}
-		s.remove(d.file())
+		s.remove(d)
 	case ctx.Err() != nil:
 	case status == http.StatusGone && !replaced: // the address that it has now may be another one
 		d.Error = err.Error()
 		e.Disabled = true
-		s.giveUp(d)
+		s.giveUp(d, time.Now())
 	default:
 		now := time.Now()
 		d.Attempts++
 		d.Error = err.Error()
-		d.next = now.Add(max(pause(d.Attempts, longestPause), after))
+		s.delay(d, now.Add(max(pause(d.Attempts, longestPause), after)))
 		e.fails++
 		e.rests = now.Add(min(max(pause(e.fails, longestRest), after), longestRest))
 		s.o.Logger.Info("webhook not delivered", "endpoint", d.Endpoint, "id", d.ID, "type", d.Type,
@@ -667,7 +687,11 @@ func (s *Sender) post(ctx context.Context, e *endpoint, d *Delivery) (status int
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "aycoder-webhook")
 	sign(req.Header, e.keys, d.ID, one.Body, time.Now())
-	resp, err := s.client.Do(req)
+	client := s.public
+	if e.AllowPrivate {
+		client = s.private
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the URL, which may hold a secret

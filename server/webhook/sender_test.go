@@ -53,6 +53,7 @@ type receiver struct {
 	tries  int
 	bodies map[string]string              // by id
 	answer func(id string) *http.Response // in place of 204
+	paths  map[string]func(id string) *http.Response
 }
 
 func newReceiver(t *testing.T) *receiver { return &receiver{t: t, bodies: map[string]string{}} }
@@ -70,8 +71,12 @@ func (r *receiver) accept(req *http.Request) *http.Response {
 	if before, seen := r.bodies[id]; seen {
 		assert.Equal(r.t, before, string(body), "a repetition")
 	}
-	if r.answer != nil {
-		if resp := r.answer(id); resp != nil {
+	f := r.answer
+	if one := r.paths[req.URL.Path]; one != nil {
+		f = one
+	}
+	if f != nil {
+		if resp := f(id); resp != nil {
 			return resp
 		}
 	}
@@ -101,6 +106,11 @@ func (r *receiver) set(f func(id string) *http.Response) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = f
+}
+
+// setFor makes the receiver answer otherwise to requests for a path.
+func (r *receiver) setFor(path string, f func(id string) *http.Response) {
+	r.paths = map[string]func(id string) *http.Response{path: f}
 }
 
 func down(string) *http.Response { return answer(http.StatusBadGateway) }
@@ -417,9 +427,9 @@ func TestPrivateAddresses(t *testing.T) {
 
 // sendForever sends events, and says on standard output which ones are stored.
 func sendForever(dir, url string) int {
-	s, err := webhook.Open(dir, webhook.Options{AllowPrivate: true})
+	s, err := webhook.Open(dir, webhook.Options{})
 	if err == nil {
-		err = s.Register(webhook.Endpoint{ID: "a", URL: url, Secrets: []string{secret}})
+		err = s.Register(webhook.Endpoint{ID: "a", URL: url, AllowPrivate: true, Secrets: []string{secret}})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -462,8 +472,8 @@ func TestKilled(t *testing.T) {
 		}
 		_ = cmd.Wait()
 	}
-	s := open(t, dir, webhook.Options{AllowPrivate: true})
-	require.NoError(t, s.Register(webhook.Endpoint{ID: "a", URL: srv.URL, Secrets: []string{secret}}))
+	s := open(t, dir, webhook.Options{})
+	require.NoError(t, s.Register(webhook.Endpoint{ID: "a", URL: srv.URL, AllowPrivate: true, Secrets: []string{secret}}))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -476,19 +486,89 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d stored, %d delivered, %d requests", len(stored), len(r.got()), r.requests())
 }
 
-// Deliveries that were stored before an error are made at once.
+// An endpoint that does not answer uses up its own share of what may wait, and not that of another one.
 func TestFullForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReceiver(t)
-		s := open(t, t.TempDir(), webhook.Options{Transport: r, Limit: 1})
-		require.NoError(t, s.Register(endpoint("a")))
-		require.NoError(t, s.Register(endpoint("b")))
+		s := open(t, t.TempDir(), webhook.Options{Transport: r, Limit: 2})
+		require.NoError(t, s.Register(endpoint("dead")))
+		require.NoError(t, s.Register(endpoint("works")))
+		r.setFor("/dead", down)
 		defer run(t, s)()
+		for i := range 20 {
+			_, err := s.Send(webhook.Event{Type: "a.b"})
+			if i >= 2 {
+				require.ErrorIs(t, err, webhook.ErrFull)
+				require.ErrorContains(t, err, "dead")
+				require.NotContains(t, err.Error(), "works")
+			} else {
+				require.NoError(t, err)
+			}
+			synctest.Wait()
+		}
+		require.Len(t, r.got(), 20)
+		require.Len(t, s.Waiting(), 2)
+		for _, d := range s.Waiting() {
+			require.Equal(t, "dead", d.Endpoint)
+		}
+	})
+}
+
+// Of the failed deliveries of an endpoint the newest are kept, however many another endpoint has.
+func TestFailedOfEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t)
+		r.set(down)
+		s := open(t, t.TempDir(), webhook.Options{Transport: r, Limit: 3})
+		defer run(t, s)()
+		require.NoError(t, s.Register(endpoint("few")))
+		few := send(t, s, "a.b")
+		s.Disable("few")
+		require.NoError(t, s.Register(endpoint("many")))
+		var many []string
+		for range 3 {
+			for range 2 {
+				many = append(many, send(t, s, "a.b"))
+			}
+			time.Sleep(73 * time.Hour)
+		}
 		synctest.Wait()
-		_, err := s.Send(webhook.Event{Type: "a.b"})
-		require.ErrorIs(t, err, webhook.ErrFull)
+		require.Empty(t, s.Waiting())
+		var ids []string
+		for _, d := range s.Failed() {
+			ids = append(ids, d.ID)
+		}
+		require.Equal(t, append([]string{few}, many[3:]...), ids)
+	})
+}
+
+// A delivery whose time is up while its request is on the way is given up once.
+func TestGivenUpOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, dir := newReceiver(t), t.TempDir()
+		s := open(t, dir, webhook.Options{Transport: r})
+		r.set(down)
+		require.NoError(t, s.Register(endpoint("a")))
+		stop := run(t, s)
+		first := send(t, s, "a.b")
+		time.Sleep(72*time.Hour - time.Minute)
+		stop()
+		require.NoError(t, s.Close())
+		slow := func(string) *http.Response {
+			time.Sleep(10 * time.Minute)
+			return nil
+		}
+		r.set(slow)
+		s = open(t, dir, webhook.Options{Transport: r})
+		require.NoError(t, s.Register(endpoint("a")))
+		second := send(t, s, "a.b")
+		defer run(t, s)()
+		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, 1, r.requests())
+		require.Contains(t, r.got(), second)
+		require.Empty(t, s.Waiting())
+		require.Len(t, s.Failed(), 1)
+		require.Equal(t, first, s.Failed()[0].ID)
 	})
 }
 
