@@ -15,6 +15,27 @@ var ErrConsumed = errors.New("sequence already consumed: call Run again")
 // has answered it, or the run has ended. See [ApprovalRequested.AllowWith].
 var ErrDecided = errors.New("already decided")
 
+// ErrorType returns the name of the type of err, such as "RateLimitError", for logs and metrics: of
+// the first error in its tree that is of an exported type of this package. It returns "" if there is
+// none.
+func ErrorType(err error) string {
+	for err != nil {
+		name, ok := strings.CutPrefix(fmt.Sprintf("%T", err), "*aycoder.")
+		if ok && name[0] < 'a' {
+			return name
+		}
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range several.Unwrap() {
+				if name := ErrorType(e); name != "" {
+					return name
+				}
+			}
+		}
+		err = errors.Unwrap(err)
+	}
+	return ""
+}
+
 var errNoMessageDone = errors.New("stream ended before the message was complete")
 
 // ModelError reports that a request to a model failed. The more specific errors, such as

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -410,5 +411,22 @@ func TestRootLinks(t *testing.T) {
 	for _, p := range []string{"testing", "net/http", "os/exec", "flag", "fmt"} {
 		want := p == "fmt"
 		require.Equal(t, want, seen[p], fmt.Sprintf("root links %s", p))
+	}
+}
+
+// Neither the root package nor the tools bring a server or OpenTelemetry with them, and the root brings no network.
+func TestDependencies(t *testing.T) {
+	timed.Serial(t)
+	for pkg, unwanted := range map[string][]string{
+		".":       {"go.opentelemetry.io", "github.com/prometheus", "net/http", module + "/server", module + "/egress", module + "/tools"},
+		"./tools": {"go.opentelemetry.io", "github.com/prometheus", "net/http/httptest", "net/http/pprof", "expvar", module + "/server", module + "/harness"},
+	} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg).Output()
+		require.NoError(t, err)
+		deps := strings.Fields(string(out))
+		require.Contains(t, deps, "fmt")
+		for _, dep := range deps {
+			require.False(t, within(dep, unwanted...), "%s needs %s", pkg, dep)
+		}
 	}
 }

@@ -141,10 +141,8 @@ func (n *names) of(name string) string {
 
 // errorType returns the value of error.type for an error.
 func errorType(err error) string {
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if name, ok := strings.CutPrefix(fmt.Sprintf("%T", e), "*aycoder."); ok {
-			return name
-		}
+	if name := aycoder.ErrorType(err); name != "" {
+		return name
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -220,6 +218,8 @@ func (t *Telemetry) runs(ctx context.Context, r Run, prompt bool, seq func(conte
 	ctx, span := t.tracer.Start(ctx, strings.TrimSpace(opAgent+" "+r.Name), trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithAttributes(present(attribute.String(attrOperation, opAgent), attribute.String(attrProvider, providerName(r.Provider)),
 			attribute.String(attrRequestModel, r.Model), attribute.String(attrAgent, r.Name), attribute.String(attrConversation, r.Conversation))...))
+	costs := t.costs(ctx)
+	ctx = context.WithValue(ctx, costsKey{t}, costs)
 	var failed error
 	defer func() {
 		attrs := []attribute.KeyValue{attribute.String(attrOperation, opAgent), attribute.String(attrProvider, providerName(cmp.Or(r.Provider, "_OTHER"))),
@@ -234,8 +234,8 @@ func (t *Telemetry) runs(ctx context.Context, r Run, prompt bool, seq func(conte
 		t.messages.Add(ctx, 1, metric.WithAttributes(attribute.String("role", "user")))
 	}
 	for ev, err := range seq(ctx) {
-		if turn, ok := innermost(ev).(*aycoder.TurnFinished); ok && turn.Cost != nil {
-			t.cost.Add(ctx, *turn.Cost)
+		if cost := costs.take(ev); cost != nil {
+			t.cost.Add(ctx, *cost)
 		}
 		switch ev := ev.(type) {
 		case *aycoder.TurnFinished:
@@ -251,12 +251,51 @@ func (t *Telemetry) runs(ctx context.Context, r Run, prompt bool, seq func(conte
 	}
 }
 
-// innermost returns the event of a nested run, or the event itself.
-func innermost(ev aycoder.Event) aycoder.Event {
+// costs notes which events were counted by runs inside the calls of a run, so that nothing counts twice if both are
+// told.
+type costs struct {
+	outer *costs // of the run around it, or nil
+
+	mu      sync.Mutex
+	counted map[aycoder.Event]bool // since the last turn
+}
+
+type costsKey struct{ *Telemetry }
+
+// costs returns the costs of a run in a context.
+func (t *Telemetry) costs(ctx context.Context) *costs {
+	outer, _ := ctx.Value(costsKey{t}).(*costs)
+	return &costs{outer: outer, counted: map[aycoder.Event]bool{}}
+}
+
+// take returns what an event says that something has cost, or nil if it says nothing or was counted.
+func (c *costs) take(ev aycoder.Event) *float64 {
+	inner := ev
 	if child, ok := ev.(*aycoder.ChildEvent); ok {
-		return child.Innermost()
+		inner = child.Innermost()
 	}
-	return ev
+	var cost *float64
+	switch ev := inner.(type) {
+	case *aycoder.TurnFinished:
+		cost = ev.Cost
+	case *aycoder.Compacted:
+		cost = ev.Cost
+	}
+	c.mu.Lock()
+	known := c.counted[inner]
+	if _, turn := ev.(*aycoder.TurnFinished); turn { // its calls have ended
+		clear(c.counted)
+	}
+	c.mu.Unlock()
+	if cost != nil && c.outer != nil {
+		c.outer.mu.Lock()
+		c.outer.counted[inner] = true
+		c.outer.mu.Unlock()
+	}
+	if known {
+		return nil
+	}
+	return cost
 }
 
 // present leaves out texts that are empty.

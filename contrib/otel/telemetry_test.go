@@ -269,6 +269,70 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, map[string]float64{"user": 1, "assistant": 3}, roles)
 }
 
+// What a run costs counts once, whichever of the runs inside each other are told, and so does what a summary costs.
+func TestCostCountsOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		wrap, emit bool
+	}{
+		{"all are told", true, true},
+		{"all are told, and the events of the inner runs go nowhere", true, false},
+		{"only the outer run is told", false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRecorder(t, nil)
+			leaf, err := aycoder.New(priced{script.New(script.Say("leaf")), 1})
+			require.NoError(t, err)
+			agent := func(model aycoder.ModelClient, inner aycoder.Agent) aycoder.Agent {
+				if tt.wrap {
+					inner = r.Agent(inner, otel.Run{})
+				}
+				ask, err := aycoder.NewTool("ask", "Asks.", func(ctx context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+					for ev, err := range inner.Run(ctx, aycoder.Input{Prompt: "x"}, aycoder.WithParent(inv)) {
+						if err != nil {
+							return nil, err
+						}
+						if tt.emit {
+							if err := inv.Emit(ctx, ev); err != nil {
+								return nil, err
+							}
+						}
+					}
+					return aycoder.TextResult("done"), nil
+				}, aycoder.WithEffect(aycoder.EffectReadOnly))
+				require.NoError(t, err)
+				a, err := aycoder.New(priced{model, 1}, aycoder.WithTools(ask))
+				require.NoError(t, err)
+				return a
+			}
+			middle := agent(script.New(script.Call("ask", `{}`), script.Say("middle")), leaf)
+			outer := r.Agent(agent(script.New(script.Call("ask", `{}`), script.Say("outer")), middle), otel.Run{})
+			for _, err := range outer.Run(t.Context(), aycoder.Input{Prompt: "x"}) {
+				require.NoError(t, err)
+			}
+			_, _, values := points(r.collect(t)["aycoder.api_cost_dollars"])
+			require.InDelta(t, 5, values[0], 1e-9) // two answers outside, two in its call, and one in the call of that
+		})
+	}
+	t.Run("summary", func(t *testing.T) {
+		r := newRecorder(t, nil)
+		cost := 0.5
+		compacts := agentFunc(func(yield func(aycoder.Event, error) bool) {
+			_ = yield(&aycoder.Compacted{Cost: &cost}, nil) && yield(&aycoder.TurnFinished{Cost: &cost}, nil)
+		})
+		for range r.Agent(compacts, otel.Run{}).Run(t.Context(), aycoder.Input{Prompt: "x"}) {
+		}
+		_, _, values := points(r.collect(t)["aycoder.api_cost_dollars"])
+		require.InDelta(t, 2*cost, values[0], 1e-9)
+	})
+}
+
+type agentFunc iter.Seq2[aycoder.Event, error]
+
+func (f agentFunc) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return iter.Seq2[aycoder.Event, error](f)
+}
+
 // Names that nobody expects do not fill a metrics store.
 func TestBoundedNames(t *testing.T) {
 	r := newRecorder(t, func(o *otel.Options) { o.Tools = []string{"read"} })

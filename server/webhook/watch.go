@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -102,18 +100,8 @@ func (w *Watch) Prompt(text string) { w.send(MessageSent, "", nil, object{"text"
 // Failed sends error for the error of a run. It ignores nil.
 func (w *Watch) Failed(err error) {
 	if err != nil {
-		w.send(Error, "", object{"kind": kind(err)}, object{"text": err.Error()})
+		w.send(Error, "", object{"kind": aycoder.ErrorType(err)}, object{"text": err.Error()})
 	}
-}
-
-// kind returns the name of the type of a typed error, as "RateLimitError", or "".
-func kind(err error) string {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if name, ok := strings.CutPrefix(fmt.Sprintf("%T", err), "*aycoder."); ok {
-			return name
-		}
-	}
-	return ""
 }
 
 // Event sends what an event of a run is worth to others, also one of a nested run.
@@ -162,7 +150,7 @@ func (w *Watch) finished(call string, ev *aycoder.ToolFinished) {
 	delete(w.text, ev.Call.ID) // of a run in it
 	of := object{"id": ev.Call.ID, "tool": ev.Call.Name}
 	data := object{"id": ev.Call.ID, "tool": ev.Call.Name, "ms": ev.Elapsed.Milliseconds(),
-		"is_error": ev.Output != nil && ev.Output.IsError, "kind": kind(ev.Err)}
+		"is_error": ev.Output != nil && ev.Output.IsError, "kind": aycoder.ErrorType(ev.Err)}
 	content := object{"subject": ev.Subject, "summary": ev.Summary}
 	if ev.Output != nil {
 		content["output"] = ev.Output.Text()
