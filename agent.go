@@ -384,6 +384,7 @@ type environment struct {
 	newID  func() string
 	random func() float64
 	log    logFunc
+	trace  func(context.Context, *run) factLog // of WithLogger, or nil
 }
 
 // hooks are linked only into programs with an approver or an auditor, see [config.watch].

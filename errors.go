@@ -17,8 +17,9 @@ var ErrDecided = errors.New("already decided")
 
 // ErrorType returns the name of the type of err, such as "RateLimitError", for logs and metrics: of
 // the first error in its tree that is of an exported type of this package. It returns "" if there is
-// none.
+// none, or if a method of an error panics.
 func ErrorType(err error) string {
+	defer func() { _ = recover() }()
 	for err != nil {
 		name, ok := strings.CutPrefix(fmt.Sprintf("%T", err), "*aycoder.")
 		if ok && name[0] < 'a' {

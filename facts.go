@@ -144,8 +144,8 @@ func newFacts(r *run, record func(context.Context, *FactRecord) error) factLog {
 	return &recordedFacts{run: r, record: record}
 }
 
-// A factLog hands the facts of a run over. Only WithFacts refers to its implementation: programs
-// without this option do not link it. All methods are called with the mutex of the run held, except
+// A factLog hands the facts of a run over. Only WithFacts and WithLogger refer to implementations: programs
+// without these options do not link them. All methods are called with the mutex of the run held, except
 // finish. Those that wait give it up meanwhile.
 type factLog interface {
 	// begin notes the state that the run starts with.
@@ -155,10 +155,14 @@ type factLog interface {
 	// hold keeps an event and actions until the facts before them are recorded. It returns false if
 	// all are.
 	hold(ev Event, actions ...Action) bool
+	// retried is told of a retry of the client, which no fact is about.
+	retried(ev *Retrying)
 	// wait waits until all facts are recorded, and reports whether they are.
 	wait(ctx context.Context) bool
 	// behind reports whether there are facts that are not recorded yet.
 	behind() bool
+	// ends reports whether no action follows, because the run has failed.
+	ends() bool
 	// finish waits until the last facts are recorded, as long as the grace allows.
 	finish()
 }
@@ -219,6 +223,10 @@ func (l *recordedFacts) hold(ev Event, actions ...Action) bool {
 	f.actions = append(f.actions, actions...)
 	return true
 }
+
+func (l *recordedFacts) retried(*Retrying) {}
+
+func (l *recordedFacts) ends() bool { return l.run.err != nil }
 
 func (l *recordedFacts) behind() bool { return len(l.queue) > 0 }
 

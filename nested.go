@@ -117,6 +117,9 @@ func (r *run) inside(inv *Invocation) {
 		r.recorder = r.parent.recorder.child(r.recorder)
 	}
 	r.hooks = cmp.Or(r.hooks, r.parent.hooks)
+	if r.trace == nil {
+		r.trace = r.parent.trace
+	}
 }
 
 // Place says in which run something happens, so that the guards of a run, such as its [Approver], can

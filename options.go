@@ -292,12 +292,6 @@ type logFunc = func(ctx context.Context, level slog.Level, msg string, args ...a
 
 func silent(context.Context, slog.Level, string, ...any) {}
 
-// WithLogger sets the logger for problems that no event reports, such as abandoned
-// tools and panics. Default: nothing is logged.
-func WithLogger(l *slog.Logger) Option {
-	return option("WithLogger", l != nil, "is nil", func(c *config) { c.around().log = l.Log })
-}
-
 // Clock is a replaceable source of time for the waits, timeouts and event times of a run.
 type Clock interface {
 	Now() time.Time

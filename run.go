@@ -42,7 +42,8 @@ type run struct {
 	wake     chan struct{}               // wakes the consumer; one slot
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
 	recorder recorder                    // nil without an auditor
-	hooks    *hooks                      // of the loop, or else of the parent
+	hooks    *hooks                      // of the loop, or else of the parent, as is trace
+	trace    func(context.Context, *run) factLog
 
 	mu    sync.Mutex // guards all that follows
 	state machine
@@ -56,7 +57,7 @@ type run struct {
 
 // executing holds what is to be started later.
 type executing struct {
-	facts       factLog     // nil without WithFacts
+	facts       factLog     // nil without WithFacts and WithLogger
 	start       *StartInput // for them
 	ready       []Action    // wait until the consumer has seen everything before
 	steps       []step      // wait for the executor
@@ -147,7 +148,7 @@ func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 
 func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	r := &run{
-		loop: l, id: l.newID(), name: l.name, builder: l.builder,
+		loop: l, id: l.newID(), name: l.name, builder: l.builder, trace: l.trace,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
 	}
 	r.use(l.first)
@@ -165,6 +166,9 @@ func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	}
 	if inv := parentOf(ctx, rc.Parent); inv != nil {
 		r.inside(inv)
+	}
+	if r.trace != nil {
+		r.facts = r.trace(ctx, r)
 	}
 	return r
 }
@@ -417,7 +421,7 @@ func (r *run) tellRest(messages []*Message) {
 // do starts an action, or puts a call of the model off until the consumer has seen
 // everything before it. The mutex is held.
 func (r *run) do(a Action) {
-	if r.stopping || r.facts != nil && r.err != nil {
+	if r.stopping || r.facts != nil && r.facts.ends() {
 		return
 	}
 	switch a := a.(type) {

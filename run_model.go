@@ -338,6 +338,9 @@ func (r *run) restarted(ev *Retrying) error {
 	told.Discarded = told.Discarded || len(r.incoming.text) > 0
 	r.incoming.void()
 	r.heard = false
+	if r.facts != nil {
+		r.facts.retried(&told)
+	}
 	r.out.push(&told)
 	r.signal()
 	return nil

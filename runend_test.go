@@ -51,9 +51,9 @@ type traceKey struct{}
 // traces is a slog.Handler that notes the value of the context of each record.
 type traces struct{ *noted }
 
-func (traces) Enabled(context.Context, slog.Level) bool { return true }
-func (h traces) WithAttrs([]slog.Attr) slog.Handler     { return h }
-func (h traces) WithGroup(string) slog.Handler          { return h }
+func (traces) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (h traces) WithAttrs([]slog.Attr) slog.Handler         { return h }
+func (h traces) WithGroup(string) slog.Handler              { return h }
 func (h traces) Handle(ctx context.Context, r slog.Record) error {
 	frame, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
 	h.add(fmt.Sprintf("%s: %v in %s", r.Message, ctx.Value(traceKey{}), filepath.Base(frame.File)))

@@ -269,7 +269,7 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, map[string]float64{"user": 1, "assistant": 3}, roles)
 }
 
-// What a run costs counts once, whichever of the runs inside each other are told, and so does what a summary costs.
+// The cost of an answer counts once, whichever of the runs inside each other are told, and so does that of a summary.
 func TestCostCountsOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
