@@ -24,6 +24,13 @@ func (l *loader) check() {
 	l.entries("models", l.model)
 	l.entries("roles", l.role)
 	l.entries("servers", l.server)
+	for _, serve := range l.tree.tables("serve") {
+		for _, all := range serve.tables("webhooks") {
+			for _, name := range slices.Sorted(maps.Keys(all.kids)) {
+				l.address(all.kids[name].find("url"))
+			}
+		}
+	}
 	for _, agent := range l.tree.tables("agent") {
 		l.names(agent.find("budget"), "budgets")
 	}

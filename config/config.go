@@ -41,6 +41,8 @@ type Settings struct {
 	Servers map[string]Server `toml:"servers"`
 	// How a program in a terminal looks and behaves.
 	Terminal Terminal `toml:"terminal"`
+	// What a program that serves sessions tells other programs.
+	Serve Serve `toml:"serve"`
 }
 
 // Model is a model at a provider.
@@ -268,6 +270,30 @@ type Terminal struct {
 	// A command whose first line of output is shown below the line that is typed. A shell runs it at the start and after
 	// each turn, for two seconds at most. It gets the state of the conversation as JSON.
 	Status string `toml:"status" literal:"true"`
+}
+
+// Serve says what a program that serves sessions tells other programs. A file of a project sets nothing of it.
+type Serve struct {
+	// Endpoints that are told what agents do, each under a name of letters, digits, "_" and "-".
+	Webhooks map[string]Webhook `toml:"webhooks"`
+	// The cost of a session, in US dollars, that is told as cost.threshold. Default: none.
+	CostThreshold *float64 `toml:"cost_threshold" min:"0" low:"0.01" high:"100000"`
+}
+
+// Webhook is an endpoint of another program. The requests to it are signed as Standard Webhooks specifies.
+type Webhook struct {
+	// The address, which begins with https://.
+	URL string `toml:"url" required:"true"`
+	// The environment variables with the secrets that sign the requests: one, or two while one is replaced.
+	SecretEnv []string `toml:"secret_env" required:"true" literal:"true"`
+	// The types of events that are sent, such as "tool.*" or "error". Default: all.
+	Types []string `toml:"types" literal:"true"`
+	// Whether texts, arguments and outputs are sent, too, with secrets masked.
+	Content bool `toml:"content"`
+	// Whether the address may be in a private network or on this machine, and begin with http://.
+	Private bool `toml:"private"`
+	// Whether the endpoint is switched off.
+	Disabled bool `toml:"disabled"`
 }
 
 // Event is the name of an event at which hooks run.

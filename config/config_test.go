@@ -129,6 +129,13 @@ func TestGoodFile(t *testing.T) {
 		Terminal: config.Terminal{
 			Vi: true, Keys: map[string]string{"ctrl+x": "undo"}, Notify: "both", NotifyAfter: 30 * time.Second, Status: "~/bin/status",
 		},
+		Serve: config.Serve{
+			CostThreshold: new(2.5),
+			Webhooks: map[string]config.Webhook{"ci": {
+				URL: "https://ci.example.com/agents", SecretEnv: []string{"CI_SECRET", "CI_SECRET_NEW"}, Types: []string{"tool.*", "error"},
+				Content: true, Private: true, Disabled: true,
+			}},
+		},
 		Hooks: []config.Hook{{
 			Event: "PreToolUse", Matcher: "Bash|Edit", Command: "./check.sh --strict", Timeout: 20 * time.Second,
 			Env: []string{"CHECK_TOKEN"}, Origin: at(105, 3),
@@ -228,7 +235,7 @@ func TestFaults(t *testing.T) {
 			"1:1: error: max_turns is not a key; it belongs into the table agent",
 		}},
 		{"quoted key with a line break", "\"a\\nb\" = 3\n", []string{
-			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, terminal, profile",
+			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, terminal, serve, profile",
 		}},
 		{"columns are characters", "roles = { small = \"ä/ö\", mian = \"\" }", []string{
 			"1:26: error: roles.mian is not a key; did you mean main?",
@@ -250,6 +257,10 @@ func TestFaults(t *testing.T) {
 			"1:9: error: models.a needs the key model",
 			"3:3: error: hooks[0] needs the key command",
 			"5:10: error: servers.s needs either command or url",
+		}},
+		{"webhooks", "[serve.webhooks.a]\nurl = \"nowhere\"\n[serve.webhooks.b]\nurl = \"https://b.example\"\nsecret_env = [\"B\"]\n", []string{
+			"1:17: error: serve.webhooks.a needs the key secret_env",
+			"2:7: error: serve.webhooks.a.url is not an address; write it with its scheme, such as \"https://example.com\"",
 		}},
 		{"names of models", "[models.fast]\nprovider = \"ollama\"\nmodel = \"x\"\nfallbacks = [\"fats\", \"fast\"]\n[roles]\nmain = \"fst\"\n[agent]\nbudget = \"b\"\n", []string{
 			"4:14: error: models.fast.fallbacks[0] names \"fats\", which is not in models; did you mean \"fast\"?",

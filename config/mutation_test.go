@@ -73,7 +73,7 @@ func oneEdit(a, b string) bool {
 
 // siblings are the keys of the tables, written down from the documentation of the types.
 var siblings = [][]string{
-	{"models", "roles", "agent", "budgets", "context", "tools", "approval", "sandbox", "session", "hooks", "servers", "terminal", "profile"},
+	{"models", "roles", "agent", "budgets", "context", "tools", "approval", "sandbox", "session", "hooks", "servers", "terminal", "serve", "profile"},
 	{"provider", "model", "key_env", "key_command", "base_url", "headers", "proxy", "max_tokens", "requests_per_minute",
 		"tokens_per_minute", "idle_timeout", "fallbacks"},
 	{"main", "small", "summary"},
@@ -86,6 +86,8 @@ var siblings = [][]string{
 	{"mode", "kind", "network", "sockets", "debuggers", "shared_caches", "read", "write", "protect", "hosts"},
 	{"dir", "snapshots", "sync", "audit"},
 	{"vi", "keys", "notify", "notify_after", "title", "status"},
+	{"webhooks", "cost_threshold"},
+	{"url", "secret_env", "types", "content", "private", "disabled"},
 	{"event", "matcher", "command", "timeout", "env"},
 	{"command", "args", "env", "url", "headers", "timeout", "tools", "disabled"},
 }

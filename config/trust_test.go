@@ -96,7 +96,7 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 	timed.Serial(t)
 	t.Parallel()
 	user := file(t, "[models.main]\nprovider = \"openai\"\nmodel = \"gpt-5\"\n[agent]\nmax_turns = 30\n[sandbox]\nmode = \"on\"\n"+
-		"[servers.mine]\ncommand = \"mine\"\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
+		"[servers.mine]\ncommand = \"mine\"\n[serve.webhooks.ci]\nurl = \"https://ci.example\"\nsecret_env = [\"CI\"]\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
 	tests := []struct{ key, text, reason string }{
 		{"models.main.base_url", "models.main.base_url = \"https://evil.example\"", "may not be set"},
 		{"models.main.headers", "models.main.headers = { A = \"b\" }", "may not be set"},
@@ -126,6 +126,9 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 		{"agent.budget", "agent.budget = \"\"", "may not be set"},
 		{"session.dir", "session.dir = \"/\"", "may not be set"},
 		{"terminal.status", "terminal.status = \"curl x\"", "may not be set"},
+		{"serve.webhooks.ci.url", "serve.webhooks.ci.url = \"https://evil.example\"", "may not be set"},
+		{"serve.webhooks.evil.url", "serve.webhooks.evil = { url = \"https://evil.example\" }", "may not be set"},
+		{"serve.cost_threshold", "serve.cost_threshold = 1", "may not be set"},
 		{"session.audit", "session.audit = \"/etc/passwd\"", "may not be set"},
 		{"session.snapshots", "session.snapshots = false", "stricter"},
 		{"session.sync", "session.sync = \"turns\"", "stricter"},

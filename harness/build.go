@@ -532,6 +532,21 @@ func (b *builder) session(ctx context.Context) error {
 	return errors.Join(b.Session.Keep("todos", b.Todos), b.Session.SetBackground(ctx, b.Jobs, nil))
 }
 
+// wrapped puts around the agent what the host wants to have there.
+func (b *builder) wrapped(context.Context) error {
+	for _, wrap := range b.in.around {
+		agent, end := wrap(b.Runtime)
+		if agent == nil {
+			return wrong("WithAgentMiddleware", "the agent is nil")
+		}
+		b.Agent = agent
+		if end != nil {
+			b.closers = append(b.closers, end)
+		}
+	}
+	return nil
+}
+
 func (b *builder) price(provider, model string) (aycoder.Price, bool) {
 	info, ok := b.in.models.Lookup(provider, model)
 	if !ok || info.Price == nil {

@@ -76,7 +76,7 @@ import (
 // Runtime is a composed agent with its parts. The parts must not be closed one by one: [Runtime.Close] does that.
 // A part that is not there is nil, as the options and the configuration say.
 type Runtime struct {
-	// Agent answers. It is the Session, if there is one.
+	// Agent answers. It is the Session, if there is one, with what [WithAgentMiddleware] puts around it.
 	Agent aycoder.Agent
 	// Loop is the loop inside the agent.
 	Loop *aycoder.Loop
@@ -135,7 +135,7 @@ func New(ctx context.Context, dir string, opts ...Option) (*Runtime, error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		b.check, b.told, b.budgets, b.models, b.workspace, b.readPlugins, b.ambient, b.tools, b.hooks, b.approver, b.context, b.reloads, b.loop, b.session,
+		b.check, b.told, b.budgets, b.models, b.workspace, b.readPlugins, b.ambient, b.tools, b.hooks, b.approver, b.context, b.reloads, b.loop, b.session, b.wrapped,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, b.Close())

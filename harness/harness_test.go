@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -685,4 +686,44 @@ func TestHooksOfAnotherDirectory(t *testing.T) {
 	run(t, rt, "go")
 	require.True(t, script.LastOutput(model.Requests()[1]).IsError)
 	require.NoFileExists(t, ran)
+}
+
+// A host puts agents around that of the runtime, the last one outside, and each hears of the end before the session closes.
+func TestAgentMiddleware(t *testing.T) {
+	store := journal.Memory()
+	var said []string
+	around := func(name string) harness.Option {
+		return harness.WithAgentMiddleware(func(rt *harness.Runtime) (aycoder.Agent, func() error) {
+			next, id := rt.Agent, rt.Session.ID()
+			return agentFunc(func(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+					said = append(said, name+" runs")
+					return next.Run(ctx, in, opts...)
+				}), func() error {
+					require.NotEmpty(t, id)
+					said = append(said, name+" ends")
+					return errors.New(name)
+				}
+		})
+	}
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New(script.Say("x"))), harness.WithStore(store, ""),
+		around("inner"), around("outer"))
+	require.NoError(t, err)
+	run(t, rt, "hi")
+	require.NotZero(t, rt.Session.Head())
+	err = rt.Close()
+	require.ErrorContains(t, err, "inner")
+	require.ErrorContains(t, err, "outer")
+	require.Equal(t, []string{"outer runs", "inner runs", "outer ends", "inner ends"}, said)
+
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithAgentMiddleware(
+		func(*harness.Runtime) (aycoder.Agent, func() error) { return nil, nil }))
+	require.ErrorContains(t, err, "WithAgentMiddleware")
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithAgentMiddleware(nil))
+	require.ErrorContains(t, err, "WithAgentMiddleware")
+}
+
+type agentFunc func(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error]
+
+func (f agentFunc) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return f(ctx, in, opts...)
 }

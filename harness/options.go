@@ -86,6 +86,7 @@ type setup struct {
 	userFiles tools.FS
 	roots     []workspace.Root
 	ambient   map[Ambient]bool
+	around    []func(*Runtime) (aycoder.Agent, func() error)
 	plugins   *plugin.Store
 	distrust  bool // texts of the project are left out
 	makeMap   func(context.Context, tools.FS) (string, error)
@@ -274,6 +275,14 @@ func WithStage(st Stage) Option {
 		s.stages = append(s.stages, st)
 		return nil
 	}
+}
+
+// WithAgentMiddleware wraps the agent of the runtime, around its session, such as to tell others of its events. wrap gets the
+// runtime when all else is made, and returns what takes the place of [Runtime].Agent, and what to call when the runtime is
+// closed, before the session is, or nil. Of several options, the last is the outermost. Default: none.
+func WithAgentMiddleware(wrap func(*Runtime) (agent aycoder.Agent, end func() error)) Option {
+	return required("WithAgentMiddleware", func(s *setup, f func(*Runtime) (aycoder.Agent, func() error)) { s.around = append(s.around, f) })(
+		wrap, wrap != nil)
 }
 
 // WithTools adds tools. It appends.

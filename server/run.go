@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -39,7 +40,7 @@ type run struct {
 // Causes of the end of a run.
 var (
 	errCancelled = errors.New("a client has cancelled the run")
-	errDraining  = errors.New("the server ends, and another process goes on with the run")
+	errDraining  = fmt.Errorf("the server ends, and another process goes on with the run: %w", context.Canceled)
 	errClosed    = errors.New("the server is closed")
 )
 

@@ -30,7 +30,7 @@ func codeCommand(ctx context.Context, k *call) error {
 		})
 	}
 	var o code.Options
-	if day, ok := k.given["since"]; ok {
+	if day, ok := k.values["since"]; ok {
 		var err error
 		if o.Since, err = time.ParseInLocation(time.DateOnly, day, time.Local); err != nil {
 			return fmt.Errorf("%w: -since %s is not a day like 2026-01-31", ErrUsage, day)

@@ -22,6 +22,8 @@ type Extension struct {
 	// Asking returns options that ask the user. They are added after Options to the runtime of a conversation at a
 	// terminal, and to no other.
 	Asking func(*User) []harness.Option
+	// Serve adds to the command serve.
+	Serve *Serving
 	// Forms are files of a project that the program reads besides its configuration.
 	Forms []config.Form
 }
@@ -34,6 +36,17 @@ type Subcommand struct {
 	// if it is an [ErrUsage]; an interrupt has its own exit status.
 	Run func(ctx context.Context, p Program, args []string) error
 }
+
+// Serving is what an extension adds to the command serve, such as metrics of what it serves.
+type Serving struct {
+	Flags []ServeFlag
+	// Start is called before the server listens, with the values of the flags that were given, and returns options that each
+	// runtime gets. The program calls end when the server has ended. The context ends with a signal.
+	Start func(ctx context.Context, p Program, values map[string]string) (opts []harness.Option, end func() error, err error)
+}
+
+// A ServeFlag is a flag of the command serve that has a value.
+type ServeFlag struct{ Name, Value, Help string }
 
 // A Program is what a [Subcommand] gets of the program that runs it.
 type Program struct {

@@ -9,8 +9,10 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/server"
@@ -24,16 +26,16 @@ const (
 )
 
 // serve shows the sessions of this directory over HTTP, until a signal comes.
-func serve(ctx context.Context, k *call) error {
+func serve(ctx context.Context, k *call) (failed error) {
 	addr, hosts := serveAddress, []string(nil)
 	if len(k.args) > 0 {
 		addr, hosts = k.args[0], k.args[1:]
 	}
-	host, end, err := k.serving()
+	host, end, err := k.serving(ctx)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer func() { failed = errors.Join(failed, end()) }()
 	token := k.getenv(serveToken)
 	if token == "" {
 		token = rand.Text()
@@ -51,10 +53,10 @@ func serve(ctx context.Context, k *call) error {
 	if k.getenv(serveToken) == "" {
 		fmt.Fprintf(k.out, "Token: %s\n", token)
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- hs.Serve(l) }()
+	served := make(chan error, 1)
+	go func() { served <- hs.Serve(l) }()
 	select {
-	case err = <-failed:
+	case err = <-served:
 		return errors.Join(err, srv.Close())
 	case <-ctx.Done():
 	}
@@ -64,12 +66,12 @@ func serve(ctx context.Context, k *call) error {
 		k.tell(err.Error())
 	}
 	err = hs.Close()
-	<-failed
+	<-served
 	return err
 }
 
 // serving makes what the server serves: the sessions of this directory, with the settings of the user.
-func (k *call) serving() (*server.Host, func(), error) {
+func (k *call) serving(ctx context.Context) (*server.Host, func() error, error) {
 	o := &options{}
 	st, err := k.settings(o)
 	if err != nil {
@@ -92,16 +94,54 @@ func (k *call) serving() (*server.Host, func(), error) {
 		return nil, nil, err
 	}
 	opts = append(opts, k.extra()...)
+	told, end, err := k.telling(ctx, st.loaded.Config.Serve, here)
+	if err != nil {
+		common.close()
+		return nil, nil, err
+	}
+	opts = append(opts, told...)
 	store := &storeHere{all, here}
 	return &server.Host{
-		Store: func(string) journal.Store { return store },
-		Open: func(ctx context.Context, _, id string, more ...sessions.Option) (*harness.Runtime, error) {
-			if id != "" && !store.has(ctx, id) {
-				return nil, fs.ErrNotExist
+			Store: func(string) journal.Store { return store },
+			Open: func(ctx context.Context, _, id string, more ...sessions.Option) (*harness.Runtime, error) {
+				if id != "" && !store.has(ctx, id) {
+					return nil, fs.ErrNotExist
+				}
+				return harness.New(ctx, here, append(opts[:len(opts):len(opts)], harness.WithStore(store, id, more...))...)
+			},
+		}, func() error {
+			defer common.close()
+			return end()
+		}, nil
+}
+
+// telling begins all that is told of the sessions to others: to webhooks, and by extensions.
+func (k *call) telling(ctx context.Context, c config.Serve, dir string) (opts []harness.Option, end func() error, err error) {
+	var ends []func() error
+	end = func() (err error) {
+		for _, f := range slices.Backward(ends) {
+			err = errors.Join(err, f())
+		}
+		return err
+	}
+	add := func(more []harness.Option, f func() error, failed error) bool {
+		if err = failed; err == nil {
+			opts = append(opts, more...)
+			if f != nil {
+				ends = append(ends, f)
 			}
-			return harness.New(ctx, here, append(opts[:len(opts):len(opts)], harness.WithStore(store, id, more...))...)
-		},
-	}, common.close, nil
+		}
+		return err == nil
+	}
+	if !add(k.webhooks(c, dir)) {
+		return nil, nil, err
+	}
+	for _, e := range k.extensions {
+		if e.Serve != nil && !add(e.Serve.Start(ctx, k.program(), k.values)) {
+			return nil, nil, errors.Join(err, end())
+		}
+	}
+	return opts, end, nil
 }
 
 // storeHere is a store without the sessions of other directories.

@@ -81,21 +81,21 @@ func usageCommand(ctx context.Context, k *call) error {
 // usageOptions reads the flags.
 func (k *call) usageOptions() (o usage.Options, err error) {
 	wrong := func(flag string) error {
-		return fmt.Errorf("%w: -%s %s is not understood; aycoder usage -h tells more", ErrUsage, flag, k.given[flag])
+		return fmt.Errorf("%w: -%s %s is not understood; aycoder usage -h tells more", ErrUsage, flag, k.values[flag])
 	}
-	if s, ok := k.given["days"]; ok {
+	if s, ok := k.values["days"]; ok {
 		if o.Days, err = strconv.Atoi(s); err != nil || o.Days < 1 {
 			return o, wrong("days")
 		}
 	}
 	for flag, to := range map[string]*float64{"budget": &o.Budget, "rate": &o.Rate} {
-		if s, ok := k.given[flag]; ok {
+		if s, ok := k.values[flag]; ok {
 			if *to, err = strconv.ParseFloat(s, 64); err != nil || !(*to > 0) || math.IsInf(*to, 1) {
 				return o, wrong(flag)
 			}
 		}
 	}
-	for pair := range strings.SplitSeq(k.given["manual"], ",") {
+	for pair := range strings.SplitSeq(k.values["manual"], ",") {
 		if pair == "" {
 			continue
 		}

@@ -24,8 +24,11 @@ type subcommand struct {
 // An action is a command of a command.
 type action struct{ name, args, help string }
 
-// A switchOf is a flag of a command, with a value if value names one.
-type switchOf struct{ name, help, value string }
+// A switchOf is a flag of a command.
+type switchOf struct {
+	name, help string
+	value      string // the name of its value, or "" if it has none
+}
 
 // A call is what a command gets of the program that runs it.
 type call struct {
@@ -34,8 +37,8 @@ type call struct {
 	action string
 	args   []string // behind the action
 	json   bool
-	on     map[string]bool   // the other switches
-	given  map[string]string // the values of flags that have one
+	on     map[string]bool // the other switches
+	values map[string]string
 }
 
 // subcommands lists all commands, those of extensions at the end.
@@ -54,7 +57,7 @@ func (a *app) subcommands() []subcommand {
 			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
 			{"rename", "id title", "gives it a title"},
 			{"delete", "id", "removes it with its versions of files"},
-		}, []switchOf{{"all", "those of all directories", ""}}, sessionsCommand, false},
+		}, []switchOf{{name: "all", help: "those of all directories"}}, sessionsCommand, false},
 		{"usage", "what conversations have used: tokens, costs, time, tools", []action{
 			{"report", "", "all figures of the conversations of this directory"},
 			{"by", "day|week|month|model|project|session|task|tool|agent", "the figures by one of these"},
@@ -68,10 +71,10 @@ func (a *app) subcommands() []subcommand {
 			{"check", "", "all mistakes, with file and line"},
 			{"schema", "", "a JSON Schema of the files, for editors"},
 		}, nil, configCommand, false},
-		{"doctor", "checks what the program needs", nil, []switchOf{{"online", "ask the provider, too", ""}}, doctor, false},
+		{"doctor", "checks what the program needs", nil, []switchOf{{name: "online", help: "ask the provider, too"}}, doctor, false},
 		{"serve", "serves the sessions of this directory over HTTP, with a page", []action{
 			{"start", "[address [name...]]", "listens on the address (" + serveAddress + "), for requests to these names"},
-		}, nil, serve, false},
+		}, a.serveFlags(), serve, false},
 		{"plugin", "plugins: install, trust, update, remove", pluginActions(), nil, plugins, false},
 		{"completion", "prints a completion for a shell", []action{
 			{"bash", "", "source <(aycoder completion bash)"},
@@ -84,6 +87,18 @@ func (a *app) subcommands() []subcommand {
 			all = append(all, subcommand{name: c.Name, help: c.Help, raw: true, run: func(ctx context.Context, k *call) error {
 				return c.Run(ctx, a.program(), k.args)
 			}})
+		}
+	}
+	return all
+}
+
+// serveFlags are the flags of the command serve, which extensions bring.
+func (a *app) serveFlags() (all []switchOf) {
+	for _, e := range a.extensions {
+		if e.Serve != nil {
+			for _, f := range e.Serve.Flags {
+				all = append(all, switchOf{f.Name, f.Help, f.Value})
+			}
 		}
 	}
 	return all
@@ -103,7 +118,7 @@ func (a *app) subcommand(name string) (subcommand, bool) {
 func (a *app) call(c subcommand, args []string) int {
 	ctx, stop := a.withSignals()
 	defer stop()
-	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}, given: map[string]string{}}
+	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}, values: map[string]string{}}
 	err := k.parse(c)
 	if errors.Is(err, flag.ErrHelp) {
 		return a.say(c.usage(columnsOf(a.stdout)))
@@ -138,7 +153,7 @@ func (k *call) parse(c subcommand) error {
 	fs.BoolVar(&k.json, "json", false, "")
 	for _, f := range c.flags {
 		if f.value != "" {
-			fs.Func(f.name, "", func(s string) error { k.given[f.name] = s; return nil })
+			fs.Func(f.name, "", func(v string) error { k.values[f.name] = v; return nil })
 			continue
 		}
 		fs.BoolFunc(f.name, "", func(string) error { k.on[f.name] = true; return nil })

@@ -1,9 +1,13 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 )
@@ -27,7 +31,7 @@ const (
 // maxText bounds each text in the content of an event, in bytes. The specification advises small bodies.
 const maxText = 16 << 10
 
-// A Watch makes events of what one session does. It is for one goroutine.
+// A Watch makes events of what one session does. It is for one goroutine, but for [Watch.Agent].
 type Watch struct {
 	s          *Sender
 	session    string
@@ -35,6 +39,7 @@ type Watch struct {
 	thresholds []float64
 	text       map[string][]byte // of the answer of each run, by the call that it belongs to
 	err        error
+	mu         sync.Mutex // of agents
 }
 
 // Watch sends session.start, and returns a watch for the session. Cost is what the session has cost before, in US
@@ -56,6 +61,47 @@ func (s *Sender) Watch(session string, cost float64, thresholds ...float64) *Wat
 func (w *Watch) Close() error {
 	w.send(SessionEnd, "", object{"cost": w.cost}, nil)
 	return w.err
+}
+
+// Agent wraps the agent of the session: the watch sees the prompt, the events and the error of each run. Runs may work at the
+// same time, but their answers may then be mixed up in message.received. Errors that wrap [context.Canceled] are not sent,
+// since somebody wanted them.
+func (w *Watch) Agent(next aycoder.Agent) aycoder.Agent { return &agent{w, next} }
+
+type agent struct {
+	w    *Watch
+	next aycoder.Agent
+}
+
+// Run implements [aycoder.Agent].
+func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	events := a.next.Run(ctx, in, opts...)
+	return func(yield func(aycoder.Event, error) bool) {
+		begun := false
+		for ev, err := range events {
+			if !begun && err == nil && in.Prompt != "" {
+				a.w.locked(func() { a.w.Prompt(in.Prompt) })
+			}
+			begun = true
+			a.w.locked(func() {
+				switch {
+				case err == nil:
+					a.w.Event(ev)
+				case !errors.Is(err, context.Canceled) && !errors.Is(err, aycoder.ErrConsumed):
+					a.w.Failed(err)
+				}
+			})
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+func (w *Watch) locked(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
 }
 
 // object is a JSON object.
@@ -124,6 +170,8 @@ func (w *Watch) event(call string, ev aycoder.Event) {
 		}
 		w.send(MessageReceived, call, data, object{"text": string(w.text[call])})
 		delete(w.text, call)
+		w.spent(ev.Cost)
+	case *aycoder.Compacted:
 		w.spent(ev.Cost)
 	case *aycoder.ToolStarted:
 		w.send(ToolCalled, call, object{"id": ev.Call.ID, "tool": ev.Call.Name},

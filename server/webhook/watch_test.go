@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -137,4 +138,47 @@ func TestWatchEvents(t *testing.T) {
 	require.Equal(t, "b.go", got[8].Data["path"])
 	require.Equal(t, "network", got[9].Data["class"])
 	require.Equal(t, "+x", content(9)["preview"])
+}
+
+// A wrapped agent is watched, and what a summary has cost counts for a threshold.
+func TestWatchAgent(t *testing.T) {
+	cost := 0.6
+	got := deliver(t, true, func(s *webhook.Sender) {
+		w := s.Watch("s1", 0, 1)
+		say := func(prompt string, events ...any) {
+			a := w.Agent(fixed(events))
+			for range a.Run(t.Context(), aycoder.Input{Prompt: prompt}) {
+			}
+		}
+		say("one", &aycoder.Compacted{Cost: &cost}, &aycoder.TurnFinished{Cost: &cost})
+		say("", &aycoder.TextDelta{Text: "resumed"}, fmt.Errorf("run: %w", &aycoder.LimitError{}))
+		say("three", fmt.Errorf("run: %w", context.Canceled))
+		for range w.Agent(fixed{&aycoder.TurnFinished{}}).Run(t.Context(), aycoder.Input{Prompt: "four"}) {
+			break
+		}
+		require.NoError(t, w.Close())
+	})
+	var types []string
+	for _, o := range got {
+		types = append(types, o.Type)
+	}
+	require.Equal(t, []string{"session.start", "message.sent", "message.received", "cost.threshold", "error", "message.sent", "message.received",
+		"session.end"}, types)
+	require.InDelta(t, 1.2, got[3].Data["cost"], 1e-9)
+	require.Equal(t, "LimitError", got[4].Data["kind"])
+}
+
+// fixed is an agent whose runs have these events, and end with an error if the last one is one.
+type fixed []any
+
+func (f fixed) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) {
+		for _, x := range f {
+			ev, _ := x.(aycoder.Event)
+			err, _ := x.(error)
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
 }
