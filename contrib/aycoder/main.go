@@ -1,5 +1,6 @@
 // Aycoder is the coding agent of examples/aycoder, with the protocols that other modules bring: servers of the Model
-// Context Protocol give it tools, aycoder mcp serves its own tools, and aycoder acp serves the agent to editors.
+// Context Protocol give it tools, aycoder mcp serves its own tools, aycoder acp serves the agent to editors, and aycoder serve
+// offers metrics to Prometheus.
 //
 //	go install github.com/aycoder/aycoder/contrib/aycoder@latest
 package main
@@ -18,5 +19,6 @@ func extensions() []cli.Extension {
 		mcpExtension(),
 		acpExtension(),
 		compatExtension(),
+		metricsExtension(),
 	}
 }

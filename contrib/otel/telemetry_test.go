@@ -433,7 +433,11 @@ func TestPrometheus(t *testing.T) {
 	require.NoError(t, p.Push(t.Context(), gateway.URL, "agents"))
 	require.Equal(t, "PUT /metrics/job/agents", pushed)
 	gateway.Close()
-	require.Error(t, p.Push(t.Context(), gateway.URL, "agents"))
+	for _, address := range []string{strings.Replace(gateway.URL, "http://", "http://user:hunter2@", 1), "hunter2", "http://hunter2:x:y/"} {
+		err := p.Push(t.Context(), address, "agents")
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
 	require.NoError(t, p.Close(t.Context()))
 }
 

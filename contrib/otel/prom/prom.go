@@ -7,8 +7,10 @@ package prom
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -42,10 +44,19 @@ func (e *Exporter) Handler() http.Handler {
 	return promhttp.HandlerFor(e.registry, promhttp.HandlerOpts{})
 }
 
-// Push sends the metrics to a push gateway, in place of those that the job sent before.
-func (e *Exporter) Push(ctx context.Context, url, job string) error {
-	if err := push.New(url, job).Gatherer(e.registry).PushContext(ctx); err != nil {
-		return fmt.Errorf("push metrics to %s: %w", url, err)
+// Push sends the metrics to a push gateway, in place of those that the job sent before. The error names the host of the
+// gateway alone, since its address may have a password.
+func (e *Exporter) Push(ctx context.Context, gateway, job string) error {
+	u, err := url.Parse(gateway)
+	if err != nil || u.Host == "" {
+		return errors.New("push metrics: the gateway has no address such as http://host:9091")
+	}
+	p := push.New(gateway, job).Gatherer(e.registry)
+	if err := p.PushContext(ctx); err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the address
+		}
+		return fmt.Errorf("push metrics to %s: %w", u.Host, err)
 	}
 	return nil
 }
