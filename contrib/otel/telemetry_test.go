@@ -430,6 +430,18 @@ func TestPrometheus(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	defer gateway.Close()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		for {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil { // never ends
+				return
+			}
+		}
+	}))
+	defer refuses.Close()
+	err = p.Push(t.Context(), strings.Replace(refuses.URL, "http://", "http://user:hunter2@", 1), "agents")
+	require.ErrorContains(t, err, "400 Bad Request")
+	require.NotContains(t, err.Error(), "hunter2")
 	require.NoError(t, p.Push(t.Context(), gateway.URL, "agents"))
 	require.Equal(t, "PUT /metrics/job/agents", pushed)
 	gateway.Close()

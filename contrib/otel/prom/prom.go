@@ -51,14 +51,25 @@ func (e *Exporter) Push(ctx context.Context, gateway, job string) error {
 	if err != nil || u.Host == "" {
 		return errors.New("push metrics: the gateway has no address such as http://host:9091")
 	}
-	p := push.New(gateway, job).Gatherer(e.registry)
-	if err := p.PushContext(ctx); err != nil {
+	if err := push.New(gateway, job).Gatherer(e.registry).Client(doer{}).PushContext(ctx); err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the address
 		}
 		return fmt.Errorf("push metrics to %s: %w", u.Host, err)
 	}
 	return nil
+}
+
+// doer sends requests of package push, whose error for an answer has the address and the whole answer.
+type doer struct{}
+
+// Do implements [push.HTTPDoer].
+func (doer) Do(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = errors.Join(errors.New("the gateway answered "+resp.Status), resp.Body.Close())
+	}
+	return resp, err
 }
 
 // Close ends the exporter.
