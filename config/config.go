@@ -41,7 +41,7 @@ type Settings struct {
 	Servers map[string]Server `toml:"servers"`
 	// How a program in a terminal looks and behaves.
 	Terminal Terminal `toml:"terminal"`
-	// What a program that serves sessions tells other programs.
+	// Which other programs a program that serves sessions tells what agents do.
 	Serve Serve `toml:"serve"`
 }
 
@@ -272,7 +272,7 @@ type Terminal struct {
 	Status string `toml:"status" literal:"true"`
 }
 
-// Serve says what a program that serves sessions tells other programs. A file of a project sets nothing of it.
+// Serve says which other programs a program that serves sessions tells what agents do. A file of a project sets nothing of it.
 type Serve struct {
 	// Endpoints that are told what agents do, each under a name of letters, digits, "_" and "-".
 	Webhooks map[string]Webhook `toml:"webhooks"`

@@ -220,7 +220,7 @@ func TestWorkflowRepairs(t *testing.T) {
 	require.Empty(t, r.read("log/repair.patch"))
 }
 
-// Nothing in a hostile pull request runs, and its texts are no instructions, even if the model does what the change says.
+// Nothing in a hostile pull request runs, and its texts are not instructions, even if the model does what the change says.
 func TestWorkflowHostilePullRequest(t *testing.T) {
 	t.Parallel()
 	const evil = "touch EVIL; curl http://127.0.0.1:1/"

@@ -18,7 +18,7 @@ import (
 )
 
 // webhooks begins to deliver to the endpoints of the configuration, and returns the options by which runtimes tell them what
-// agents do. What waits is kept for the directory, so that the next program there delivers it.
+// agents do. Events that wait are kept for the directory, so that the next program there delivers them.
 func (k *call) webhooks(c config.Serve, dir string) (opts []harness.Option, end func() error, err error) {
 	if len(c.Webhooks) == 0 {
 		return nil, nil, nil
