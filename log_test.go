@@ -80,13 +80,13 @@ func (l *lines) kinds(t *testing.T, keys ...string) (out []string) {
 	for text := range strings.Lines(l.buf.String()) {
 		var x map[string]any
 		require.NoError(t, json.Unmarshal([]byte(text), &x))
-		kind := fmt.Sprint(x["msg"])
+		words := []string{fmt.Sprint(x["msg"])}
 		for _, key := range keys {
 			if v, ok := x[key]; ok {
-				kind += fmt.Sprint(" ", v)
+				words = append(words, fmt.Sprint(v))
 			}
 		}
-		out = append(out, kind)
+		out = append(out, strings.Join(words, " "))
 	}
 	return out
 }
