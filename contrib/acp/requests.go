@@ -3,11 +3,14 @@ package acp
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/coder/acp-go-sdk"
 
@@ -17,23 +20,44 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// The names of the tools that are requests.
+// The names of the tools that are requests: those of package tools, so that rules, modes and hooks are about them, too.
 const (
-	readTool  = "read_text_file"
-	writeTool = "write_text_file"
+	readTool  = "read_file"
+	editTool  = "edit_file"
+	writeTool = "write_file"
 )
 
 // permissionTool is the tool that is a request for a permission. Its name says of whom, so that a rule is about one agent.
 func (f *foreign) permissionTool() string { return f.Name + "_permission" }
 
+// agentRequest is a request of the agent that is not answered.
+type agentRequest struct {
+	*incoming
+	call       string // the id of its call
+	args       json.RawMessage
+	permission *sdk.RequestPermissionRequest
+	read       *sdk.ReadTextFileRequest
+	write      *sdk.WriteTextFileRequest
+}
+
+// permissionArgs are what the agent says that it will do. What has all that would be allowed, so that a rule about it is
+// about nothing else, whatever the title says.
 type permissionArgs struct {
-	Title string          `json:"title"`
+	What  string          `json:"what"`
 	Kind  string          `json:"kind,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-type pathArgs struct {
+type readArgs struct {
+	Path   string `json:"path"`
+	Offset int    `json:"offset,omitempty"`
+	Limit  *int   `json:"limit,omitempty"`
+}
+
+type editArgs struct {
 	Path string `json:"path"`
+	Old  string `json:"old_string"`
+	New  string `json:"new_string"`
 }
 
 type writeArgs struct {
@@ -43,43 +67,146 @@ type writeArgs struct {
 
 func (f *foreign) tools() ([]aycoder.Tool, error) {
 	permission, err1 := aycoder.NewTool(f.permissionTool(), "Allows what the agent is about to do.", f.permit,
-		aycoder.WithEffect(aycoder.EffectUnknown), aycoder.WithSubject(aycoder.SubjectText, "title"), aycoder.WithHints(true, true))
+		aycoder.WithEffect(aycoder.EffectUnknown), aycoder.WithSubject(aycoder.SubjectText, "what"), aycoder.WithHints(true, true))
 	read, err2 := aycoder.NewTool(readTool, "Reads a file.", f.readFile,
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
-	write, err3 := tools.NewPlanner(f.files, writeTool, "Writes a file.", aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}, f.propose)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	path := aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}
+	change, err3 := tools.NewPlanner(f.files, editTool, "Changes a file.", path, f.change)
+	create, err4 := tools.NewPlanner(f.files, writeTool, "Creates a file.", path, f.create)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	return []aycoder.Tool{&permissionPreview{permission, f}, read,
-		&written{write, write.(aycoder.Planner), write.(aycoder.Previewer), f}}, nil
+	return []aycoder.Tool{f.Masker.Wrap(f.files, &permissionPreview{permission, f}), read, f.writes(change), f.writes(create)}, nil
 }
 
-// permission asks for a permission.
-func (f *foreign) permission(ctx context.Context, p sdk.RequestPermissionRequest) (resp sdk.RequestPermissionResponse, err error) {
-	args := permissionArgs{Title: cmp.Or(deref(p.ToolCall.Title), string(p.ToolCall.ToolCallId))}
-	if p.ToolCall.Kind != nil {
-		args.Kind = string(*p.ToolCall.Kind)
+// writes puts a tool that writes into one that answers the agent. Secrets that it was not shown are put back.
+func (f *foreign) writes(t aycoder.Tool) aycoder.Tool {
+	t = f.Masker.Wrap(f.files, t)
+	return &written{t, t.(aycoder.Planner), t.(aycoder.Previewer), f}
+}
+
+// request takes a request of the agent to its client. It runs on the goroutine that reads.
+func (f *foreign) request(in *incoming) {
+	r := &agentRequest{incoming: in}
+	var session sdk.SessionId
+	var err error
+	switch in.method {
+	case sdk.ClientMethodSessionRequestPermission:
+		err = json.Unmarshal(in.params, &r.permission)
+		if r.permission != nil {
+			session = r.permission.SessionId
+		}
+	case sdk.ClientMethodFsReadTextFile:
+		err = json.Unmarshal(in.params, &r.read)
+		if r.read != nil {
+			session = r.read.SessionId
+		}
+	case sdk.ClientMethodFsWriteTextFile:
+		err = json.Unmarshal(in.params, &r.write)
+		if r.write != nil {
+			session = r.write.SessionId
+		}
+	default:
+		f.link.reply(in, nil, sdk.NewMethodNotFound(in.method))
+		return
 	}
-	if p.ToolCall.RawInput != nil {
-		if args.Input, err = json.Marshal(p.ToolCall.RawInput); err != nil {
-			return resp, err
+	switch {
+	case err != nil:
+		err = invalid(err.Error())
+	case !f.ours(session):
+		err = invalid("there is no such session")
+	case f.count >= f.bounds.requests:
+		err = invalid(fmt.Sprintf("there were %d requests, which is all that a task may make", f.bounds.requests))
+	case r.write != nil && len(r.write.Content) > maxBuffer:
+		err = invalid(fmt.Sprintf("the text has more than %d bytes", maxBuffer))
+	case !f.push(&utterance{request: r}):
+		err = errLeft
+	}
+	if err != nil {
+		f.link.reply(in, nil, err)
+	}
+}
+
+// callOf returns the call that a request is, or nil if it is answered.
+func (f *foreign) callOf(ctx context.Context, r *agentRequest) *aycoder.ToolUse {
+	name, args := f.permissionTool(), any(nil)
+	var err error
+	switch {
+	case r.permission != nil:
+		args, err = permissionArgsOf(r.permission)
+	case r.read != nil:
+		name, args = readTool, readArgs{f.path(r.read.Path), int(number(r.read.Line)), r.read.Limit}
+	default:
+		path := f.path(r.write.Path)
+		known, ok := f.believes(path)
+		now, wrong := f.content(ctx, path)
+		switch {
+		case ok && wrong == nil && (now == r.write.Content || now == known.text && r.write.Content == known.shown):
+			f.reply(r.call, sdk.WriteTextFileResponse{}, nil) // nothing would be written, and it has read the file
+			return nil
+		case ok || wrong == nil:
+			name, args = editTool, editArgs{path, known.shown, r.write.Content}
+		default:
+			name, args = writeTool, writeArgs{path, r.write.Content}
 		}
 	}
-	a := f.ask(ctx, f.permissionTool(), args, &agentRequest{permission: &p})
-	kinds := []sdk.PermissionOptionKind{sdk.PermissionOptionKindAllowOnce}
-	if a.err != nil {
-		kinds = []sdk.PermissionOptionKind{sdk.PermissionOptionKindRejectOnce, sdk.PermissionOptionKindRejectAlways}
+	if err == nil {
+		r.args, err = json.Marshal(args)
 	}
-	for _, kind := range kinds {
-		for _, o := range p.Options {
-			if o.Kind == kind && !errors.Is(a.err, context.Canceled) {
-				resp.Outcome.Selected = &sdk.RequestPermissionOutcomeSelected{OptionId: o.OptionId}
-				return resp, nil
-			}
+	if err != nil {
+		f.reply(r.call, nil, err)
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.said += len(r.args)
+	return &aycoder.ToolUse{ID: r.call, Name: name, Args: r.args}
+}
+
+// path returns a path as the tools name files. What is no file of the workspace stays, and is refused by them.
+func (f *foreign) path(name string) string {
+	if rel, err := f.files.Rel(name); err == nil {
+		return rel
+	}
+	return name
+}
+
+// maxDetail bounds what a question says of a permission in one line. The preview has all of it.
+const maxDetail = 300
+
+func permissionArgsOf(p *sdk.RequestPermissionRequest) (args permissionArgs, err error) {
+	call := p.ToolCall
+	if call.Kind != nil {
+		args.Kind = string(*call.Kind)
+	}
+	if call.RawInput != nil {
+		if args.Input, err = json.Marshal(call.RawInput); err != nil {
+			return args, err
 		}
 	}
-	resp.Outcome.Cancelled = &sdk.RequestPermissionOutcomeCancelled{} // also if it offers only to be allowed for good
-	return resp, nil
+	title := oneLine(cmp.Or(deref(call.Title), string(call.ToolCallId)))
+	call.ToolCallId, call.Status = "", nil
+	all, err := json.Marshal(call)
+	if err != nil {
+		return args, err
+	}
+	detail := string(args.Input)
+	if len(call.Content) > 0 || len(call.Locations) > 0 || len(detail) > maxDetail || title != deref(call.Title) {
+		sum := sha256.Sum256(all)
+		detail = "[" + hex.EncodeToString(sum[:16]) + "]"
+	}
+	args.What = strings.TrimSpace(title + " " + detail)
+	return args, nil
+}
+
+// oneLine returns a text of the agent for a line of a screen.
+func oneLine(text string) string {
+	const most = 200
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\ufffd")), " ")
+	if runes := []rune(text[:min(len(text), 4*most)]); len(runes) > most || len(text) > 4*most {
+		text = string(runes[:min(most, len(runes))]) + " …"
+	}
+	return tools.EscapeInvisible(text)
 }
 
 func deref(s *string) string {
@@ -89,9 +216,35 @@ func deref(s *string) string {
 	return *s
 }
 
+// outcome is the answer to a request for a permission.
+func (r *agentRequest) outcome(err error) (resp sdk.RequestPermissionResponse) {
+	if o := r.option(err); o != nil && !errors.Is(err, context.Canceled) {
+		resp.Outcome.Selected = &sdk.RequestPermissionOutcomeSelected{OptionId: o.OptionId}
+	} else {
+		resp.Outcome.Cancelled = &sdk.RequestPermissionOutcomeCancelled{} // also if it offers only to be allowed for good
+	}
+	return resp
+}
+
+// option returns the option of the agent that is chosen.
+func (r *agentRequest) option(denied error) *sdk.PermissionOption {
+	kinds := []sdk.PermissionOptionKind{sdk.PermissionOptionKindAllowOnce}
+	if denied != nil {
+		kinds = []sdk.PermissionOptionKind{sdk.PermissionOptionKindRejectOnce, sdk.PermissionOptionKindRejectAlways}
+	}
+	for _, kind := range kinds {
+		for i, o := range r.permission.Options {
+			if o.Kind == kind {
+				return &r.permission.Options[i]
+			}
+		}
+	}
+	return nil
+}
+
 func (f *foreign) permit(_ context.Context, inv *aycoder.Invocation, _ permissionArgs) (*aycoder.ToolResult, error) {
-	f.reply(inv.ID, answered{})
-	return aycoder.TextResult("allowed"), nil
+	f.reply(inv.ID, nil, nil)
+	return aycoder.TextResult("allowed " + inv.ID), nil
 }
 
 // permissionPreview shows what the agent says that it will do.
@@ -123,27 +276,25 @@ func (p *permissionPreview) Preview(_ context.Context, inv *aycoder.Invocation) 
 			b.WriteString(c.Content.Content.Text.Text + "\n")
 		}
 	}
-	return tools.EscapeInvisible(shorten(b.String())), nil
-}
-
-// read reads a file for the agent.
-func (f *foreign) read(ctx context.Context, p sdk.ReadTextFileRequest) (resp sdk.ReadTextFileResponse, err error) {
-	a := f.ask(ctx, readTool, pathArgs{p.Path}, &agentRequest{})
-	if a.err != nil {
-		return resp, requestFailure(a.err)
+	text := shorten(b.String())
+	for _, l := range r.permission.ToolCall.Locations {
+		text += "\n" + oneLine(l.Path)
 	}
-	resp.Content = lines(a.text, p.Line, p.Limit)
-	return resp, nil
+	if o := r.option(nil); o != nil { // there may be several that allow once
+		text += "\nTo allow it answers: " + oneLine(o.Name)
+	} else {
+		text += "\nIt cannot be allowed: the agent does not offer to be allowed once."
+	}
+	return tools.EscapeInvisible(strings.TrimPrefix(text, "\n")), nil
 }
 
 // lines returns a part of a text. Lines are counted from 1.
-func lines(text string, first, limit *int) string {
-	if first == nil && limit == nil {
+func lines(text string, first int, limit *int) string {
+	if first <= 1 && limit == nil {
 		return text
 	}
 	all := strings.SplitAfter(text, "\n")
-	from := max(int(number(first)), 1) - 1
-	all = all[min(from, len(all)):]
+	all = all[min(max(first, 1)-1, len(all)):]
 	if limit != nil {
 		all = all[:min(max(*limit, 0), len(all))]
 	}
@@ -151,8 +302,11 @@ func lines(text string, first, limit *int) string {
 }
 
 func requestFailure(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, context.Canceled) {
-		return &sdk.RequestError{Code: codeCancelled, Message: "the task was cancelled"}
+		return errLeft
 	}
 	if e, ok := errors.AsType[*workspace.Error](err); ok && e.Kind == workspace.KindNotFound {
 		return notFound(err.Error())
@@ -162,17 +316,35 @@ func requestFailure(err error) error {
 
 const codeCancelled = -32800
 
-// readFile is the tool that reads. The whole text goes to the agent, and not into the history.
-func (f *foreign) readFile(ctx context.Context, inv *aycoder.Invocation, in pathArgs) (*aycoder.ToolResult, error) {
-	text, err := f.content(ctx, in.Path)
-	if err == nil {
-		f.knows(in.Path, text)
-	}
-	f.reply(inv.ID, answered{text, err})
+// readFile is the tool that reads. The text goes to the agent, and not into the history.
+func (f *foreign) readFile(ctx context.Context, inv *aycoder.Invocation, in readArgs) (*aycoder.ToolResult, error) {
+	var text string
+	masked := tools.Masking(f.Masker)(func(ctx context.Context, _ *aycoder.Invocation) (_ *aycoder.ToolResult, err error) {
+		text, err = f.content(ctx, in.Path)
+		return aycoder.TextResult(text), err
+	})
+	res, err := masked(ctx, inv)
 	if err != nil {
+		f.reply(inv.ID, nil, err)
 		return nil, err
 	}
-	return aycoder.TextResult(fmt.Sprintf("%d bytes", len(text))), nil
+	shown := res.Text()
+	if whole(text, shown) {
+		f.knows(in.Path, belief{text, shown})
+	}
+	part := lines(shown, in.Offset, in.Limit)
+	f.reply(inv.ID, sdk.ReadTextFileResponse{Content: part}, nil)
+	return aycoder.TextResult(fmt.Sprintf("%d bytes for request %s", len(part), inv.ID)), nil // not a repetition: the agent decides
+}
+
+// whole reports whether what was masked in a text can be put back. Too many invisible characters become others.
+func whole(text, shown string) bool {
+	for _, mark := range []string{"\ufffd", "?"} {
+		if text != shown && strings.Count(text, mark) != strings.Count(shown, mark) {
+			return false
+		}
+	}
+	return utf8.ValidString(text)
 }
 
 // content returns the text of a file as the tools see it.
@@ -193,52 +365,61 @@ func (f *foreign) content(ctx context.Context, name string) (string, error) {
 	return string(data), err
 }
 
-// knows notes what the agent believes to be in a file.
-func (f *foreign) knows(name, text string) {
-	if rel, err := f.files.Rel(name); err == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.known[rel] = text
-	}
-}
+// belief is what the agent believes to be in a file: its text, and how that was shown to it.
+type belief struct{ text, shown string }
 
-// write writes a file for the agent.
-func (f *foreign) write(ctx context.Context, p sdk.WriteTextFileRequest) (resp sdk.WriteTextFileResponse, err error) {
-	if len(p.Content) > maxBuffer {
-		return resp, requestFailure(fmt.Errorf("the text has more than %d bytes", maxBuffer))
-	}
-	if now, err := f.content(ctx, p.Path); err == nil && now == p.Content {
-		f.knows(p.Path, p.Content)
-		return resp, nil // nothing is written
-	}
-	if a := f.ask(ctx, writeTool, writeArgs{p.Path, p.Content}, &agentRequest{content: p.Content}); a.err != nil {
-		return resp, requestFailure(a.err)
-	}
-	return resp, nil
-}
+func (b belief) size() int { return len(b.text) + len(b.shown) + 256 } // with the entry of the map
 
-// propose returns the change that a write is: from what the agent believes to be in the file.
-func (f *foreign) propose(ctx context.Context, in writeArgs) ([]edit.File, error) {
-	rel, err := f.files.Rel(in.Path)
-	if err != nil {
-		return nil, err
-	}
+func (f *foreign) believes(rel string) (belief, bool) {
 	f.mu.Lock()
-	base, known := f.known[rel]
-	f.mu.Unlock()
-	if known {
-		return []edit.File{{Path: rel, Kind: edit.Change, Base: base, Proposed: in.Content}}, nil
+	defer f.mu.Unlock()
+	b, ok := f.known[rel]
+	return b, ok
+}
+
+// knows notes what the agent believes to be in a file. If that is too much, all is forgotten: it has to read files again.
+func (f *foreign) knows(rel string, b belief) {
+	f.forgets(rel)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.memory += b.size() + len(rel); f.memory > f.bounds.known {
+		clear(f.known)
+		f.memory = b.size() + len(rel)
 	}
-	if _, err = f.content(ctx, in.Path); err == nil {
-		return nil, fmt.Errorf("%s is there, and was not read by %s: read it before, so that nobody's changes are lost", rel, readTool)
+	f.known[rel] = b
+}
+
+func (f *foreign) forgets(rel string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b, ok := f.known[rel]; ok {
+		f.memory -= b.size() + len(rel)
+		delete(f.known, rel)
+	}
+}
+
+// change returns the change of a file: from what the agent believes to be in it.
+func (f *foreign) change(_ context.Context, in editArgs) ([]edit.File, error) {
+	b, ok := f.believes(in.Path)
+	if !ok {
+		return nil, fmt.Errorf("%s is there, and was not read by fs/read_text_file: read it before, so that nobody's changes are lost", in.Path)
+	}
+	return []edit.File{{Path: in.Path, Kind: edit.Change, Base: b.text, Proposed: in.New}}, nil
+}
+
+// create returns a new file.
+func (f *foreign) create(ctx context.Context, in writeArgs) ([]edit.File, error) {
+	_, err := f.content(ctx, in.Path)
+	if err == nil {
+		return f.change(ctx, editArgs{Path: in.Path})
 	}
 	if e, ok := errors.AsType[*workspace.Error](err); !ok || e.Kind != workspace.KindNotFound {
 		return nil, err
 	}
-	return []edit.File{{Path: rel, Kind: edit.Create, Proposed: in.Content}}, nil
+	return []edit.File{{Path: in.Path, Kind: edit.Create, Proposed: in.Content}}, nil
 }
 
-// written is the tool that writes, which answers the agent.
+// written is a tool that writes, which answers the agent.
 type written struct {
 	aycoder.Tool
 	aycoder.Planner
@@ -248,25 +429,38 @@ type written struct {
 
 // Call implements [aycoder.Tool].
 func (w *written) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	r := w.f.pending(inv.ID)
+	sent, known := w.sent(ctx, inv, r)
 	res, err := w.Tool.Call(ctx, inv)
-	a := answered{err: err}
-	if err == nil && res.IsError {
-		a.err = errors.New(res.Text())
+	failed := err
+	if failed == nil && res.IsError {
+		failed = errors.New(res.Text())
 	}
-	var in writeArgs
-	if a.err == nil {
-		if a.err = json.Unmarshal(inv.Args, &in); a.err == nil {
-			w.f.knows(in.Path, w.f.pendingContent(inv.ID, in.Content))
+	if failed == nil && r != nil {
+		w.f.forgets(w.f.path(r.write.Path))
+		if known {
+			w.f.knows(w.f.path(r.write.Path), sent)
 		}
 	}
-	w.f.reply(inv.ID, a)
+	w.f.reply(inv.ID, sdk.WriteTextFileResponse{}, failed)
 	return res, err
 }
 
-// pendingContent is the text that the agent has sent, whatever the user has made of it.
-func (f *foreign) pendingContent(id, otherwise string) string {
-	if r := f.pending(id); r != nil {
-		return r.content
+// sent returns what the agent will believe to be in the file: the text that it has sent, with the secrets put back, whatever
+// the user has made of it. That is the base of its next change.
+func (w *written) sent(ctx context.Context, inv *aycoder.Invocation, r *agentRequest) (b belief, known bool) {
+	if r == nil {
+		return b, false
 	}
-	return otherwise
+	own := *inv
+	own.Args, own.Plan = r.args, nil
+	plan, err := w.Plan(ctx, &own)
+	if err != nil {
+		return b, false
+	}
+	files := plan.Files()
+	if len(files) == 0 { // it has sent what it believes
+		return w.f.believes(w.f.path(r.write.Path))
+	}
+	return belief{files[0].Proposed, r.write.Content}, true
 }

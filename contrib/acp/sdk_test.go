@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,9 @@ func TestMain(m *testing.M) {
 func agentOf(name string) error {
 	if name == "raw" {
 		return rawAgent()
+	}
+	if when, ok := strings.CutPrefix(name, "wild:"); ok {
+		return wildAgent(when)
 	}
 	read := script.Call("read_file", map[string]any{"path": "a.txt"})
 	change := script.Call("edit_file", edits("one", "ONE"))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,11 +33,16 @@ type AgentConfig struct {
 	// Files returns those of the workspace, which the agent reads and writes. The program starts in their directory. It is
 	// called when a call begins, so that it can return the field Files of the runtime that has the tool.
 	Files func() tools.FS
+	// Masker hides secrets in the files that the agent reads, and puts them back into those that it writes. Default: a new
+	// one. The same one as that of other tools gives the same placeholders.
+	Masker *tools.Masker
 	// Options are further options of the run that the agent's requests are calls of, such as the middleware of a budget.
 	// They, too, are applied when a call begins.
 	Options []aycoder.Option
 	// Timeout limits a call. Default: 10 minutes.
 	Timeout time.Duration
+
+	bounds bounds // of a test
 }
 
 const agentDescription = `Give a task to another coding agent, which works on it alone in the same files and reports back.
@@ -53,10 +57,14 @@ type agentArgs struct {
 // all that it has started.
 //
 // The requests of the agent to its client are the calls of a nested run (see [aycoder.WithParent]): permissions are questions
-// to the approvers of the outer run, a file that it reads or writes is one of Files, and a text that it writes is merged with
-// the changes that others have made since it has read the file. All of it is audited. The host sees it as an
-// [aycoder.ChildEvent]. An answer allows one call and never more. Nobody sees files that the agent changes, and commands that
-// it runs, without a request: a host that does not trust the program runs it in a sandbox.
+// to the approvers of the outer run. A file that it reads is a call of read_file, one that it changes a call of edit_file,
+// and a new one a call of write_file, with the arguments of the tools of these names in package tools. So rules, modes, hooks
+// and audit are those of the agent's own tools, secrets are masked, and a text that the agent writes is merged with
+// the changes that others have made since it has read the file. The host sees it as an [aycoder.ChildEvent]. An answer to a
+// permission allows one call and never more. Nobody sees files that the agent changes, and commands that
+// it runs, without a request: a host that does not trust the program runs it in a sandbox. It gets no terminals.
+//
+// An agent that sends more than the bounds, or does not read what it is sent, ends with an error for the model.
 //
 // The tokens and the cost that the agent tells count for the outer run. Its report counts as written by a stranger. If
 // the program ends or the call is cancelled, the call has an error for the model, and the history is valid.
@@ -74,6 +82,7 @@ func Agent(c AgentConfig) (aycoder.Tool, error) {
 		return nil, &aycoder.ConfigError{Option: "AgentConfig." + missing, Err: errors.New("is missing")}
 	}
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
+	c.bounds = cmp.Or(c.bounds, bounds{maxRequests, maxSaid, maxKnown})
 	return aycoder.NewTool(c.Name, cmp.Or(c.Description, agentDescription), func(ctx context.Context, inv *aycoder.Invocation, _ agentArgs) (*aycoder.ToolResult, error) {
 		return c.call(ctx, inv)
 	}, aycoder.WithEffect(aycoder.EffectUnknown), aycoder.WithHints(true, true))
@@ -88,18 +97,17 @@ func (c *AgentConfig) call(ctx context.Context, inv *aycoder.Invocation) (*aycod
 	if err != nil {
 		return nil, err
 	}
-	defer p.Stop(0)
-	f := newForeign(*c, files, inv)
+	f := newForeign(*c, files, inv, p)
+	defer f.leave()
+	f.work.Go(f.read)
 	tool, err := f.tool()
 	if err != nil {
 		return nil, err
 	}
-	if err := f.connect(ctx, p); err != nil {
-		return nil, p.explain(ctx, err)
+	if err := f.connect(ctx); err != nil {
+		return nil, f.explain(ctx, err)
 	}
-	f.explain = p.explain
 	res, err := tool.Call(ctx, inv)
-	f.leave(p)
 	if res != nil {
 		res.Untrusted = true
 	}
@@ -109,32 +117,37 @@ func (c *AgentConfig) call(ctx context.Context, inv *aycoder.Invocation) (*aycod
 // foreign is a session of another agent. To the loop, it is the model, whose calls are the requests of the agent.
 type foreign struct {
 	AgentConfig
-	files   tools.FS
-	inv     *aycoder.Invocation
-	conn    *sdk.Connection
-	session sdk.SessionId
-	explain func(context.Context, error) error
-	work    sync.WaitGroup // the prompt
-	wake    chan struct{}  // something has come
+	*link
+	files    tools.FS
+	inv      *aycoder.Invocation
+	work     sync.WaitGroup // reads what the agent sends
+	prompted sync.WaitGroup
+	wake     chan struct{} // something has come
+	forget   context.CancelFunc
 
 	mu      sync.Mutex
+	room    *sync.Cond // there is room in the queue
+	session sdk.SessionId
 	begun   bool
 	ended   *ended
-	queue   []utterance
+	queue   []*utterance
 	size    int // bytes of texts in the queue
+	said    int // bytes of all that the history will have
 	left    bool
 	last    string // text before a request; only for Stream
 	count   int
 	open    map[string]*agentRequest // by the ids of their calls
-	known   map[string]string        // what the agent believes to be in files, by path
+	known   map[string]belief        // what the agent believes to be in files, by path
+	memory  int                      // bytes of known
 	cost    *float64                 // as the agent has told last
 	counted float64                  // of it
 }
 
 // utterance is something that the agent has said: a text, a thought or a request.
 type utterance struct {
-	text, thought string
-	call          *aycoder.ToolUse
+	text    []byte
+	thought bool
+	request *agentRequest
 }
 
 // ended is how a prompt ended.
@@ -143,24 +156,31 @@ type ended struct {
 	err  error
 }
 
-// agentRequest is one of the agent that is not answered.
-type agentRequest struct {
-	permission *sdk.RequestPermissionRequest
-	content    string // to write
-	answer     chan answered
+func newForeign(c AgentConfig, files tools.FS, inv *aycoder.Invocation, p *program) *foreign {
+	if c.Masker == nil {
+		c.Masker = tools.NewMasker(nil)
+	}
+	life, forget := context.WithCancel(context.Background())
+	f := &foreign{AgentConfig: c, link: newLink(life, p), files: files, inv: inv, wake: make(chan struct{}, 1), forget: forget,
+		open: map[string]*agentRequest{}, known: map[string]belief{}}
+	f.room = sync.NewCond(&f.mu)
+	f.notified, f.requested = f.update, f.request
+	return f
 }
 
-type answered struct {
-	text string
-	err  error
+// bounds are those of a call. An agent that exceeds them gets errors, or is ended.
+type bounds struct {
+	requests int
+	said     int // bytes of all texts and requests, which the history of the call has
+	known    int // bytes of the files that the agent has read
 }
 
-func newForeign(c AgentConfig, files tools.FS, inv *aycoder.Invocation) *foreign {
-	return &foreign{AgentConfig: c, files: files, inv: inv, wake: make(chan struct{}, 1), open: map[string]*agentRequest{}, known: map[string]string{}}
-}
-
-// maxRequests bounds the turns of a session: each is one request of the agent at least.
-const maxRequests = 10_000
+const (
+	maxRequests = 10_000
+	maxSaid     = 64 << 20
+	maxKnown    = 64 << 20
+	maxQueued   = 4 << 20 // bytes of text that wait for the loop: the agent is not read while there are more
+)
 
 // tool returns the subagent whose model is the agent.
 func (f *foreign) tool() (aycoder.Tool, error) {
@@ -175,39 +195,42 @@ func (f *foreign) tool() (aycoder.Tool, error) {
 }
 
 // connect begins the session.
-func (f *foreign) connect(ctx context.Context, p *program) error {
-	ready := make(chan struct{})
-	in := newPaced(&gate{p.Out, ready})
-	f.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
-		if method == sdk.ClientMethodSessionUpdate {
-			defer in.handled()
-		}
-		return f.handle(ctx, method, params)
-	}, p.In, in)
-	f.conn.SetLogger(slog.New(slog.DiscardHandler))
-	close(ready)
-	resp, err := sdk.SendRequest[sdk.InitializeResponse](f.conn, ctx, sdk.AgentMethodInitialize, sdk.InitializeRequest{
+func (f *foreign) connect(ctx context.Context) error {
+	var resp sdk.InitializeResponse
+	if err := f.link.call(ctx, sdk.AgentMethodInitialize, sdk.InitializeRequest{
 		ProtocolVersion: sdk.ProtocolVersionNumber, ClientInfo: &sdk.Implementation{Name: "aycoder", Version: "0"},
 		ClientCapabilities: sdk.ClientCapabilities{Fs: sdk.FileSystemCapabilities{ReadTextFile: true, WriteTextFile: true}},
-	})
-	if err != nil {
-		return f.wrong(ctx, "initialize", err)
+	}, &resp); err != nil {
+		return f.wrong("initialize", err)
 	}
 	if resp.ProtocolVersion != sdk.ProtocolVersionNumber {
-		return f.wrong(ctx, "initialize", fmt.Errorf("it speaks version %d of the protocol", resp.ProtocolVersion))
+		return f.wrong("initialize", fmt.Errorf("it speaks version %d of the protocol", resp.ProtocolVersion))
 	}
-	s, err := sdk.SendRequest[sdk.NewSessionResponse](f.conn, ctx, sdk.AgentMethodSessionNew, sdk.NewSessionRequest{Cwd: f.files.Dir(), McpServers: []sdk.McpServer{}})
+	var s sdk.NewSessionResponse
+	err := f.link.call(ctx, sdk.AgentMethodSessionNew, sdk.NewSessionRequest{Cwd: f.files.Dir(), McpServers: []sdk.McpServer{}}, &s)
+	if err == nil && s.SessionId == "" {
+		err = errors.New("it has no id")
+	}
 	if err != nil {
-		return f.wrong(ctx, "begin a session", err)
+		return f.wrong("begin a session", err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.session = s.SessionId
 	return nil
 }
 
-func (f *foreign) wrong(ctx context.Context, op string, err error) error {
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+// explain adds to an error why the program has ended, if it has.
+func (f *foreign) explain(ctx context.Context, err error) error {
+	select {
+	case <-f.link.ended:
+		return f.p.explain(ctx, err)
+	default:
+		return err
 	}
+}
+
+func (f *foreign) wrong(op string, err error) error {
 	return fmt.Errorf("agent %s: %s: %w", f.Name, op, err)
 }
 
@@ -215,75 +238,75 @@ func (f *foreign) wrong(ctx context.Context, op string, err error) error {
 const leaveFor = 40 * time.Millisecond
 
 // leave ends the session and the program.
-func (f *foreign) leave(p *program) {
+func (f *foreign) leave() {
 	f.mu.Lock()
 	working := f.begun && f.ended == nil
 	f.left = true
-	for id, r := range f.open {
-		r.answer <- answered{err: context.Canceled}
-		delete(f.open, id)
+	f.room.Broadcast()
+	for _, r := range f.open {
+		f.link.reply(r.incoming, nil, errLeft)
 	}
+	clear(f.open)
 	f.mu.Unlock()
+	f.forget()
 	patience := time.Second
 	if working {
 		patience = 0
-		_ = f.conn.SendNotification(context.Background(), sdk.AgentMethodSessionCancel, sdk.CancelNotification{SessionId: f.session}) // it may be dead
-		late := time.AfterFunc(leaveFor, p.Kill)
-		f.work.Wait()
+		// It may have stopped reading, so that nothing can be sent.
+		late := time.AfterFunc(leaveFor, func() { f.p.Kill(); f.p.In.Close(); f.p.Out.Close() })
+		_ = f.send(&message{Method: sdk.AgentMethodSessionCancel}, sdk.CancelNotification{SessionId: f.session})
+		f.prompted.Wait()
 		late.Stop()
 	}
-	p.Stop(patience)
+	f.p.Stop(patience)
 	f.work.Wait()
+	f.prompted.Wait()
+	f.link.work.Wait()
 }
 
-// handle carries out a request of the agent to its client.
-func (f *foreign) handle(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
-	switch method {
-	case sdk.ClientMethodSessionUpdate:
-		return handled(ctx, params, f.update)
-	case sdk.ClientMethodSessionRequestPermission:
-		return handled(ctx, params, f.permission)
-	case sdk.ClientMethodFsReadTextFile:
-		return handled(ctx, params, f.read)
-	case sdk.ClientMethodFsWriteTextFile:
-		return handled(ctx, params, f.write)
-	}
-	return nil, sdk.NewMethodNotFound(method)
-}
+// errLeft is the answer to requests that come too late.
+var errLeft = &sdk.RequestError{Code: codeCancelled, Message: "the task was cancelled"}
 
-func handled[P, R any](ctx context.Context, params json.RawMessage, do func(context.Context, P) (R, error)) (any, *sdk.RequestError) {
-	var p P
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, sdk.NewInvalidParams(err.Error())
-	}
-	resp, err := do(ctx, p)
-	if err != nil {
-		e, ok := errors.AsType[*sdk.RequestError](err)
-		if !ok {
-			e = &sdk.RequestError{Code: codeInternal, Message: err.Error()}
-		}
-		return nil, e
-	}
-	return resp, nil
-}
-
-// maxQueued bounds the text that waits for the loop, in bytes.
-const maxQueued = 16 << 20
-
-// push adds what the agent has said.
-func (f *foreign) push(s utterance) {
+// take returns the next thing that the agent has said, or how its prompt ended.
+func (f *foreign) take() (*utterance, *ended) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.size += len(s.text) + len(s.thought); f.size > maxQueued && s.call == nil {
-		return
+	if len(f.queue) == 0 {
+		return nil, f.ended
 	}
-	if last := len(f.queue) - 1; last >= 0 && s.call == nil && f.queue[last].call == nil && (s.text == "") == (f.queue[last].text == "") {
-		f.queue[last].text += s.text
-		f.queue[last].thought += s.thought
-	} else {
-		f.queue = append(f.queue, s)
+	u := f.queue[0]
+	f.queue = f.queue[1:]
+	f.size -= len(u.text)
+	f.room.Broadcast()
+	return u, nil
+}
+
+// push adds what the agent has said. It waits while too much waits for the loop, and returns false if nobody listens.
+func (f *foreign) push(u *utterance) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.size > maxQueued && !f.left {
+		f.room.Wait()
 	}
-	f.signal()
+	if f.left || f.ended != nil {
+		return false
+	}
+	defer f.signal()
+	if f.said += len(u.text); f.said > f.bounds.said {
+		f.ended = &ended{err: fmt.Errorf("it has said more than %d bytes", f.bounds.said)}
+		return false
+	}
+	f.size += len(u.text)
+	if last := len(f.queue) - 1; last >= 0 && u.request == nil && f.queue[last].request == nil && f.queue[last].thought == u.thought {
+		f.queue[last].text = append(f.queue[last].text, u.text...)
+		return true
+	}
+	if f.queue = append(f.queue, u); u.request != nil {
+		f.count++
+		u.request.call = f.Name + "-" + strconv.Itoa(f.count)
+		f.open[u.request.call] = u.request
+	}
+	return true
 }
 
 func (f *foreign) signal() {
@@ -293,82 +316,59 @@ func (f *foreign) signal() {
 	}
 }
 
-// take returns the next thing that the agent has said, or how its prompt ended.
-func (f *foreign) take() (utterance, bool, *ended) {
+// requestNext reports whether the next thing is a request.
+func (f *foreign) requestNext() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.queue) == 0 {
-		return utterance{}, false, f.ended
+	return len(f.queue) > 0 && f.queue[0].request != nil
+}
+
+// update takes a notification. It is about this session or about nothing.
+func (f *foreign) update(method string, params json.RawMessage) {
+	var n sdk.SessionNotification
+	if method != sdk.ClientMethodSessionUpdate || json.Unmarshal(params, &n) != nil || !f.ours(n.SessionId) {
+		return
 	}
-	s := f.queue[0]
-	f.queue = f.queue[1:]
-	f.size -= len(s.text) + len(s.thought)
-	return s, true, nil
-}
-
-// callNext reports whether the next thing is a request.
-func (f *foreign) callNext() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.queue) > 0 && f.queue[0].call != nil
-}
-
-// update takes a notification.
-func (f *foreign) update(_ context.Context, n sdk.SessionNotification) (any, error) {
 	switch u := n.Update; {
 	case u.AgentMessageChunk != nil && u.AgentMessageChunk.Content.Text != nil:
-		f.push(utterance{text: strings.ToValidUTF8(u.AgentMessageChunk.Content.Text.Text, "\ufffd")})
+		f.push(&utterance{text: []byte(strings.ToValidUTF8(u.AgentMessageChunk.Content.Text.Text, "\ufffd"))})
 	case u.AgentThoughtChunk != nil && u.AgentThoughtChunk.Content.Text != nil:
-		f.push(utterance{thought: strings.ToValidUTF8(u.AgentThoughtChunk.Content.Text.Text, "\ufffd")})
+		f.push(&utterance{thought: true, text: []byte(strings.ToValidUTF8(u.AgentThoughtChunk.Content.Text.Text, "\ufffd"))})
 	case u.ToolCall != nil:
-		f.inv.Progress(aycoder.Progress{Message: tools.EscapeInvisible(shorten(u.ToolCall.Title))})
+		f.inv.Progress(aycoder.Progress{Message: oneLine(u.ToolCall.Title)})
 	case u.UsageUpdate != nil && u.UsageUpdate.Cost != nil && strings.EqualFold(u.UsageUpdate.Cost.Currency, "USD"):
 		f.mu.Lock()
 		f.cost = &u.UsageUpdate.Cost.Amount
 		f.mu.Unlock()
 	}
-	return nil, nil
 }
 
-// ask makes a call of a request, and waits for the answer.
-func (f *foreign) ask(ctx context.Context, tool string, args any, r *agentRequest) answered {
-	data, err := json.Marshal(args)
-	if err != nil {
-		return answered{err: err}
-	}
-	r.answer = make(chan answered, 1)
+func (f *foreign) ours(id sdk.SessionId) bool {
 	f.mu.Lock()
-	if f.left {
-		f.mu.Unlock()
-		return answered{err: context.Canceled}
-	}
-	f.count++
-	id := f.Name + "-" + strconv.Itoa(f.count)
-	f.open[id] = r
+	defer f.mu.Unlock()
+	return id != "" && id == f.session
+}
+
+// reply answers the request of a call, if it is open.
+func (f *foreign) reply(call string, result any, err error) {
+	f.mu.Lock()
+	r := f.open[call]
+	delete(f.open, call)
 	f.mu.Unlock()
-	f.push(utterance{call: &aycoder.ToolUse{ID: id, Name: tool, Args: data}})
-	select {
-	case a := <-r.answer:
-		return a
-	case <-ctx.Done():
-		return answered{err: context.Cause(ctx)}
+	if r == nil {
+		return
 	}
+	if r.permission != nil {
+		result, err = r.outcome(err), nil
+	}
+	f.link.reply(r.incoming, result, requestFailure(err))
 }
 
 // pending returns the request of a call that is not answered.
-func (f *foreign) pending(id string) *agentRequest {
+func (f *foreign) pending(call string) *agentRequest {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.open[id]
-}
-
-func (f *foreign) reply(id string, a answered) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r := f.open[id]; r != nil {
-		delete(f.open, id)
-		r.answer <- a
-	}
+	return f.open[call]
 }
 
 // Stream implements [aycoder.ModelClient].
@@ -378,21 +378,23 @@ func (f *foreign) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ay
 		f.prompt(req)
 		var text strings.Builder
 		for {
-			s, ok, end := f.take()
+			u, end := f.take()
+			ok := true
 			switch {
-			case ok && s.call != nil:
-				f.calls(s.call, text.String(), yield)
-				return
-			case ok && s.text != "":
-				text.WriteString(s.text)
-				ok = yield(&aycoder.TextDelta{Text: s.text}, nil)
-			case ok:
-				ok = s.thought == "" || yield(&aycoder.ThinkingDelta{Text: s.thought}, nil)
+			case u != nil && u.request != nil:
+				if call := f.callOf(ctx, u.request); call != nil {
+					f.calls(ctx, call, text.String(), yield)
+					return
+				}
+			case u != nil && u.thought:
+				ok = yield(&aycoder.ThinkingDelta{Text: string(u.text)}, nil)
+			case u != nil:
+				text.Write(u.text)
+				ok = len(u.text) == 0 || yield(&aycoder.TextDelta{Text: string(u.text)}, nil)
 			case end != nil:
 				f.end(ctx, end, text.String(), yield)
 				return
 			default:
-				ok = true
 				select {
 				case <-f.wake:
 				case <-ctx.Done():
@@ -411,7 +413,7 @@ func (f *foreign) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ay
 func (f *foreign) refuse(req *aycoder.Request) {
 	for _, p := range req.Messages[len(req.Messages)-1].Parts {
 		if out, ok := p.(*aycoder.ToolOutput); ok {
-			f.reply(out.ID, answered{err: errors.New(out.Text())})
+			f.reply(out.ID, nil, errors.New(out.Text()))
 		}
 	}
 }
@@ -424,33 +426,35 @@ func (f *foreign) prompt(req *aycoder.Request) {
 		return
 	}
 	f.begun = true
-	task := req.Messages[len(req.Messages)-1].Text()
-	f.work.Go(func() {
-		resp, err := sdk.SendRequest[sdk.PromptResponse](f.conn, context.Background(), sdk.AgentMethodSessionPrompt,
-			sdk.PromptRequest{SessionId: f.session, Prompt: []sdk.ContentBlock{sdk.TextBlock(task)}})
+	task := sdk.PromptRequest{SessionId: f.session, Prompt: []sdk.ContentBlock{sdk.TextBlock(req.Messages[len(req.Messages)-1].Text())}}
+	f.prompted.Go(func() {
+		var resp sdk.PromptResponse
+		err := f.link.call(context.Background(), sdk.AgentMethodSessionPrompt, task, &resp) // until leave
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.ended = &ended{resp, err}
+		if f.ended == nil {
+			f.ended = &ended{resp, err}
+		}
 		f.signal()
 	})
 }
 
 // calls ends a message with the requests that have come.
-func (f *foreign) calls(first *aycoder.ToolUse, text string, yield func(aycoder.ModelEvent, error) bool) {
+func (f *foreign) calls(ctx context.Context, call *aycoder.ToolUse, text string, yield func(aycoder.ModelEvent, error) bool) {
 	if text != "" {
 		if f.last = text; !yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: text}}, nil) {
 			return
 		}
 	}
-	for call := first; ; {
-		if !yield(&aycoder.BlockDone{Part: call}, nil) {
+	for {
+		if call != nil && !yield(&aycoder.BlockDone{Part: call}, nil) {
 			return
 		}
-		if !f.callNext() {
+		if !f.requestNext() {
 			break
 		}
-		next, _, _ := f.take()
-		call = next.call
+		u, _ := f.take()
+		call = f.callOf(ctx, u.request)
 	}
 	yield(f.done(aycoder.StopToolUse, aycoder.Usage{}), nil)
 }
@@ -477,17 +481,18 @@ func (f *foreign) end(ctx context.Context, e *ended, text string, yield func(ayc
 	}
 	var u aycoder.Usage
 	if told := e.resp.Usage; told != nil {
-		u = aycoder.Usage{Input: int64(told.InputTokens), Output: int64(told.OutputTokens), Reasoning: number(told.ThoughtTokens),
+		u = aycoder.Usage{Input: number(&told.InputTokens), Output: number(&told.OutputTokens), Reasoning: number(told.ThoughtTokens),
 			CacheRead: number(told.CachedReadTokens), CacheWrite: number(told.CachedWriteTokens)}
 	}
 	yield(f.done(stop, u), nil)
 }
 
+// number returns a number of tokens, if it is one.
 func number(n *int) int64 {
 	if n == nil {
 		return 0
 	}
-	return int64(*n)
+	return min(max(int64(*n), 0), 1<<40)
 }
 
 // done ends a message, with what has been paid since the last one.

@@ -150,15 +150,31 @@ type otherTest struct {
 	on    func(q *aycoder.ApprovalRequested) // answers a question
 	event func(ev aycoder.Event)             // of the agent's run
 
+	config AgentConfig
+	mode   string
+
 	mu      sync.Mutex
 	audited []string // decisions about the agent's calls
 }
 
 func withOther(t *testing.T, command string, args []string, mode string, tasks ...string) *otherTest {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	return withAgent(t, AgentConfig{Command: command, Args: args}, mode, tasks...)
+}
+
+func withAgent(t *testing.T, c AgentConfig, mode string, tasks ...string) *otherTest {
+	top, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	o := &otherTest{t: t, file: filepath.Join(dir, "a.txt"), on: func(q *aycoder.ApprovalRequested) { q.Allow() }}
+	dir := filepath.Join(top, "work")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	o := &otherTest{t: t, file: filepath.Join(dir, "a.txt"), config: c, mode: mode}
 	require.NoError(t, os.WriteFile(o.file, []byte(five), 0o644))
+	return o.again(t, tasks...)
+}
+
+// again returns a new runtime for the same files.
+func (old *otherTest) again(t *testing.T, tasks ...string) *otherTest {
+	o := &otherTest{t: t, file: old.file, config: old.config, mode: old.mode, on: func(q *aycoder.ApprovalRequested) { q.Allow() }}
+	var err error
 	o.pot, err = budget.New(budget.Config{Money: 100})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = o.pot.Close() })
@@ -167,10 +183,12 @@ func withOther(t *testing.T, command string, args []string, mode string, tasks .
 		steps = append(steps, script.Call("other", map[string]any{"task": task}))
 	}
 	o.model = script.New(append(steps, script.Say("ok"))...)
-	tool, err := Agent(AgentConfig{Name: "other", Command: command, Args: args, Env: map[string]string{caseVariable: mode, "GORACE": "atexit_sleep_ms=0"},
-		Files: func() tools.FS { return o.Files }, Options: []aycoder.Option{aycoder.WithModelMiddleware(o.pot.Model)}})
+	c := o.config
+	c.Name, c.Files, c.Options = "other", func() tools.FS { return o.Files }, []aycoder.Option{aycoder.WithModelMiddleware(o.pot.Model)}
+	c.Env = map[string]string{caseVariable: o.mode, "GORACE": "atexit_sleep_ms=0"}
+	tool, err := Agent(c)
 	require.NoError(t, err)
-	o.Runtime, err = harness.New(t.Context(), dir, harness.WithClient(o.model), harness.WithStore(journal.Memory(), ""), harness.WithTools(tool),
+	o.Runtime, err = harness.New(t.Context(), filepath.Dir(o.file), harness.WithClient(o.model), harness.WithStore(journal.Memory(), ""), harness.WithTools(tool),
 		harness.WithLoopOptions(aycoder.WithAudit(o)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, o.Close()) })
@@ -188,9 +206,13 @@ func (o *otherTest) Audit(_ context.Context, r *aycoder.AuditRecord) error {
 }
 
 func withSelf(t *testing.T, mode string, tasks ...string) *otherTest {
+	return withBounds(t, bounds{}, mode, tasks...)
+}
+
+func withBounds(t *testing.T, b bounds, mode string, tasks ...string) *otherTest {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	return withOther(t, self, nil, mode, tasks...)
+	return withAgent(t, AgentConfig{Command: self, bounds: b}, mode, tasks...)
 }
 
 // run returns the last output of the tool, after it has checked that the conversation is valid.
@@ -253,9 +275,9 @@ func TestOtherWrites(t *testing.T) {
 	require.False(t, out.IsError, out.Text())
 	require.Contains(t, out.Text(), "Done.")
 	require.True(t, out.Untrusted)
-	require.Equal(t, []string{"write_text_file a.txt", "write_text_file a.txt"}, o.tools())
+	require.Equal(t, []string{"edit_file a.txt", "edit_file a.txt"}, o.tools())
 	require.Equal(t, swap(swap(five, "one", "ONE"), "two", "TWO")+"user 1\nuser 2\n", o.disk())
-	require.Equal(t, []string{"read_text_file allow policy", "write_text_file allow user", "write_text_file allow user"}, o.audited)
+	require.Equal(t, []string{"read_file allow policy", "edit_file allow user", "edit_file allow user"}, o.audited)
 	require.InDelta(t, 0.75, o.pot.Status().Spent.Money, 1e-9, "the shared budget counts it")
 	var cost float64
 	for _, s := range res.Spent {
@@ -299,7 +321,7 @@ func TestOtherPermissions(t *testing.T) {
 			o.on = func(q *aycoder.ApprovalRequested) {
 				require.Equal(t, "other_permission", q.Request.Tool)
 				require.Equal(t, "other", q.Request.Agent)
-				require.Equal(t, "Remove everything", q.Request.Subject)
+				require.Equal(t, `Remove everything {"command":"rm -rf build"}`, q.Request.Subject)
 				require.Contains(t, q.Request.Preview, "rm -rf build")
 				if tt.allow {
 					q.Allow()
@@ -332,7 +354,7 @@ func TestOtherCannot(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(filepath.Dir(o.file), "../out.txt"))
 	require.Equal(t, 2, strings.Count(said, "write: "))
 	require.Equal(t, 2, strings.Count(said, "read: "))
-	require.Equal(t, []string{"write_text_file new.txt"}, o.tools())
+	require.Equal(t, []string{"write_file new.txt"}, o.tools())
 
 	o = withSelf(t, "raw", "part")
 	out, _, err = o.run(t.Context())
@@ -404,7 +426,9 @@ func TestOtherIsOurs(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out.Text(), "Done.")
 	require.Equal(t, swap(swap(five, "one", "ONE"), "five", "FIVE")+"user\n", o.disk())
-	require.Equal(t, []string{"other_permission edit_file a.txt"}, o.tools())
+	require.Len(t, o.asked, 1)
+	require.Equal(t, "other_permission", o.asked[0].Tool)
+	require.Contains(t, o.asked[0].Subject, "edit_file a.txt [")
 	require.Contains(t, o.asked[0].Preview, "+ONE")
 }
 
@@ -420,8 +444,10 @@ func TestSDKAgents(t *testing.T) {
 		out, _, err := o.run(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, out.Text(), "Done.")
-		require.Equal(t, []string{"other_permission Write a.txt", "write_text_file a.txt"}, o.tools())
-		require.Equal(t, swap(five, "one", "ONE")+"user other_permission\nuser write_text_file\n", o.disk())
+		require.Len(t, o.asked, 2)
+		require.Contains(t, o.asked[0].Subject, "Write a.txt {")
+		require.Equal(t, "edit_file", o.asked[1].Tool)
+		require.Equal(t, swap(five, "one", "ONE")+"user other_permission\nuser edit_file\n", o.disk())
 	})
 	t.Run("killed", func(t *testing.T) {
 		o := withOther(t, "node", []string{filepath.Join(dir, "agent.mjs")}, "", "die")
