@@ -193,6 +193,8 @@ func (e *editor) buffer(ctx context.Context, rel, disk string) (string, error) {
 	switch {
 	case ctx.Err() != nil:
 		return "", &workspace.Error{Op: "read", Path: rel, Kind: workspace.KindIO, Err: context.Cause(ctx)}
+	case errors.Is(err, errNoAnswer): // it may have one
+		return "", &workspace.Error{Op: "read", Path: rel, Kind: workspace.KindIO, Err: err}
 	case err != nil || !utf8.ValidString(text) || len(text) > 2*maxBuffer:
 		return disk, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -34,7 +35,10 @@ type Config struct {
 	// Store keeps the conversations. Default: [journal.Memory], so that they end with Serve.
 	Store journal.Store
 	// Servers connects to the servers of the Model Context Protocol that the client passes to a session, such as the
-	// Connector of contrib/mcp. They count as the user's own servers. Default: none, so that a session with servers is
+	// Connector of contrib/mcp. The client decides which programs start: they count as the user's own servers, which start
+	// with the session and without a question. Their tools are asked about. At most 64 are taken, each with its own name,
+	// and with a command that is an absolute path or the name of a program in PATH, so that it is not a file of the project.
+	// Default: none, so that a session with servers is
 	// refused. A program that serves editors needs one, since the protocol requires it of every agent.
 	Servers harness.Connector
 	// Models are those that the user may choose. To change models, a runtime needs [harness.WithReloader]. Default: none.
@@ -349,9 +353,10 @@ func resolved(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// Prompt implements [sdk.Agent].
+// Prompt implements [sdk.Agent]. The context of the SDK ends when there is another prompt, which is no reason to stop this
+// one: it ends by [agent.Cancel] and with the connection.
 func (a *agent) Prompt(ctx context.Context, req sdk.PromptRequest) (sdk.PromptResponse, error) {
-	return request(ctx, a, func(ctx context.Context) (resp sdk.PromptResponse, err error) {
+	return request(context.WithoutCancel(ctx), a, func(ctx context.Context) (resp sdk.PromptResponse, err error) {
 		s, err := a.session(req.SessionId)
 		if err != nil {
 			return resp, err
@@ -360,7 +365,7 @@ func (a *agent) Prompt(ctx context.Context, req sdk.PromptRequest) (sdk.PromptRe
 	})
 }
 
-// Cancel implements [sdk.Agent]. The SDK ends the context of the prompt that it believes to be the newest one.
+// Cancel implements [sdk.Agent].
 func (a *agent) Cancel(_ context.Context, req sdk.CancelNotification) error {
 	s, err := a.session(req.SessionId)
 	if err == nil {
@@ -434,17 +439,20 @@ func (a *agent) open(ctx context.Context, id sdk.SessionId, dir string, servers 
 	if !filepath.IsAbs(dir) {
 		return nil, invalid("cwd is not an absolute path")
 	}
-	if id != "" {
-		if err := a.drop(ctx, id); err != nil {
-			return nil, failure(err)
-		}
-	}
 	a.mu.Lock()
 	client := a.client
 	a.mu.Unlock()
 	opts, err := a.servers(servers)
 	if err != nil {
 		return nil, err
+	}
+	if id != "" {
+		if err := a.belongs(ctx, id, dir); err != nil {
+			return nil, err
+		}
+		if err := a.drop(ctx, id); err != nil {
+			return nil, failure(err)
+		}
 	}
 	s = &conversation{agent: a, dir: dir, turn: make(chan struct{}, 1)}
 	s.ctx, s.stop = context.WithCancelCause(a.life)
@@ -475,7 +483,30 @@ func (a *agent) open(ctx context.Context, id sdk.SessionId, dir string, servers 
 	return s, nil
 }
 
-// servers are the options for the servers of a client.
+// belongs returns an error if a session is one of another directory: its files and what was said about them are not those
+// of this one. A session whose directory is gone may continue elsewhere.
+func (a *agent) belongs(ctx context.Context, id sdk.SessionId, dir string) error {
+	list, err := session.List(ctx, a.Store, func(e *journal.Entry) bool { return e.ID == string(id) })
+	if err != nil {
+		return failure(err)
+	}
+	was := ""
+	if s, err := a.session(id); err == nil {
+		was = s.dir
+	} else if len(list) > 0 {
+		was = list[0].Dir
+	}
+	if _, err := os.Stat(was); was == "" || errors.Is(err, fs.ErrNotExist) || resolved(was) == resolved(dir) {
+		return nil
+	}
+	return invalid("the session belongs to " + was)
+}
+
+// maxServers bounds the servers of a session.
+const maxServers = 64
+
+// servers are the options for the servers of a client. What would be another program than the user has configured is refused:
+// one of the project's, which a relative path names, and one that takes the name of another.
 func (a *agent) servers(list []sdk.McpServer) (opts []harness.Option, err error) {
 	if len(list) > 0 && a.Servers == nil {
 		return nil, invalid("this program does not connect to servers of the Model Context Protocol")
@@ -483,6 +514,10 @@ func (a *agent) servers(list []sdk.McpServer) (opts []harness.Option, err error)
 	if a.Servers != nil {
 		opts = append(opts, harness.WithServers(a.Servers))
 	}
+	if len(list) > maxServers {
+		return nil, invalid(fmt.Sprintf("there are more than %d servers", maxServers))
+	}
+	names := map[string]string{}
 	for _, s := range list {
 		c, name := config.Server{}, ""
 		switch {
@@ -499,7 +534,15 @@ func (a *agent) servers(list []sdk.McpServer) (opts []harness.Option, err error)
 		default:
 			return nil, invalid("servers are reached by stdio or http")
 		}
-		opts = append(opts, harness.WithServer(serverName(name), c))
+		if s.Stdio != nil && (c.Command == "" || !filepath.IsAbs(c.Command) && filepath.Base(c.Command) != c.Command) {
+			return nil, invalid(fmt.Sprintf("the command %q of server %s is neither an absolute path nor the name of a program", c.Command, name))
+		}
+		short := serverName(name)
+		if other, ok := names[short]; ok {
+			return nil, invalid(fmt.Sprintf("the servers %q and %q have the same name", other, name))
+		}
+		names[short] = name
+		opts = append(opts, harness.WithServer(short, c))
 	}
 	return opts, nil
 }

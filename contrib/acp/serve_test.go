@@ -195,16 +195,23 @@ var (
 	readingOnly = sdk.FileSystemCapabilities{ReadTextFile: true}
 )
 
-// begin makes a session in a directory with files.
-func begin(t *testing.T, e *editorClient, fs sdk.FileSystemCapabilities, files map[string]string) (sdk.SessionId, string) {
+// files makes a directory with files.
+func files(t *testing.T, all map[string]string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	for name, text := range files {
+	for name, text := range all {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	_, err = e.Initialize(t.Context(), sdk.InitializeRequest{ProtocolVersion: 1, ClientCapabilities: sdk.ClientCapabilities{Fs: fs}})
+	return dir
+}
+
+// begin makes a session in a directory with files.
+func begin(t *testing.T, e *editorClient, fs sdk.FileSystemCapabilities, all map[string]string) (sdk.SessionId, string) {
+	t.Helper()
+	dir := files(t, all)
+	_, err := e.Initialize(t.Context(), sdk.InitializeRequest{ProtocolVersion: 1, ClientCapabilities: sdk.ClientCapabilities{Fs: fs}})
 	require.NoError(t, err)
 	resp, err := e.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: dir, McpServers: []sdk.McpServer{}})
 	require.NoError(t, err)

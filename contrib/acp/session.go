@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/coder/acp-go-sdk"
 
@@ -80,13 +82,30 @@ func (c *clientFiles) read(ctx context.Context, name string) (string, error) {
 	if c.id == "" { // the client does not know the session yet
 		return "", errors.New("the session is being opened")
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerFor, errNoAnswer)
+	defer cancel()
 	resp, err := c.agent.conn.ReadTextFile(ctx, sdk.ReadTextFileRequest{SessionId: c.id, Path: name})
-	return resp.Content, err
+	return resp.Content, answered(ctx, err)
+}
+
+// answerFor is how long a client may take to tell what is in its editor, or to save it.
+const answerFor = 30 * time.Second
+
+var errNoAnswer = fmt.Errorf("the editor has not answered within %s", answerFor)
+
+// answered returns the error of a request, or why there was no answer.
+func answered(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errNoAnswer) {
+		return errNoAnswer
+	}
+	return err
 }
 
 func (c *clientFiles) write(ctx context.Context, name, text string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerFor, errNoAnswer)
+	defer cancel()
 	_, err := c.agent.conn.WriteTextFile(ctx, sdk.WriteTextFileRequest{SessionId: c.id, Path: name, Content: text})
-	return err
+	return answered(ctx, err)
 }
 
 // prompt answers a prompt.
