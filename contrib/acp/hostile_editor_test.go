@@ -167,7 +167,7 @@ func TestEditorLoadsElsewhere(t *testing.T) {
 	require.Equal(t, dir, list[0].Dir)
 }
 
-// What a client passes as servers is refused as a whole if it cannot be what a user has configured.
+// A list of servers is refused as a whole if it has one that no user has configured.
 func TestEditorServers(t *testing.T) {
 	started := 0
 	c := scripted(script.New(script.Say("ok")))

@@ -366,7 +366,7 @@ func TestLinkIsBounded(t *testing.T) {
 	require.ErrorIs(t, l.err, io.EOF)
 }
 
-// What the agent has read is remembered as far as there is room. Otherwise it reads again.
+// Files that the agent has read are remembered as far as there is room. It has to read the others again.
 func TestKnownIsBounded(t *testing.T) {
 	f := &foreign{AgentConfig: AgentConfig{bounds: bounds{known: 10_000}}, known: map[string]belief{}}
 	for i := range 1000 {

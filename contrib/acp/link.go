@@ -78,7 +78,7 @@ func (l *link) read() {
 	l.fail(cmp.Or(err, io.EOF))
 }
 
-// take handles a message. What is no message is left out, as agents print such lines.
+// take handles a message. Other lines, which some agents print, are left out.
 func (l *link) take(line []byte) error {
 	var m message
 	if json.Unmarshal(line, &m) != nil {

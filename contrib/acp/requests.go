@@ -40,8 +40,8 @@ type agentRequest struct {
 	write      *sdk.WriteTextFileRequest
 }
 
-// permissionArgs are what the agent says that it will do. What has all that would be allowed, so that a rule about it is
-// about nothing else, whatever the title says.
+// permissionArgs are what the agent says that it will do. The field What identifies all that would be allowed, so that a rule
+// about it is about nothing else, whatever the title says.
 type permissionArgs struct {
 	What  string          `json:"what"`
 	Kind  string          `json:"kind,omitempty"`
@@ -163,7 +163,7 @@ func (f *foreign) callOf(ctx context.Context, r *agentRequest) *aycoder.ToolUse 
 	return &aycoder.ToolUse{ID: r.call, Name: name, Args: r.args}
 }
 
-// path returns a path as the tools name files. What is no file of the workspace stays, and is refused by them.
+// path returns a path as the tools name files. A path outside of the workspace stays as it is, and is refused by them.
 func (f *foreign) path(name string) string {
 	if rel, err := f.files.Rel(name); err == nil {
 		return rel

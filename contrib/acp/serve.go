@@ -353,8 +353,8 @@ func resolved(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// Prompt implements [sdk.Agent]. The context of the SDK ends when there is another prompt, which is no reason to stop this
-// one: it ends by [agent.Cancel] and with the connection.
+// Prompt implements [sdk.Agent]. The context of the SDK also ends when there is another prompt, so a prompt
+// does not follow it: it ends by [agent.Cancel] and with the connection.
 func (a *agent) Prompt(ctx context.Context, req sdk.PromptRequest) (sdk.PromptResponse, error) {
 	return request(context.WithoutCancel(ctx), a, func(ctx context.Context) (resp sdk.PromptResponse, err error) {
 		s, err := a.session(req.SessionId)
@@ -505,8 +505,8 @@ func (a *agent) belongs(ctx context.Context, id sdk.SessionId, dir string) error
 // maxServers bounds the servers of a session.
 const maxServers = 64
 
-// servers are the options for the servers of a client. What would be another program than the user has configured is refused:
-// one of the project's, which a relative path names, and one that takes the name of another.
+// servers are the options for the servers of a client. A program that the user cannot have configured is refused:
+// one of the project, which a relative path names, and one that takes the name of another.
 func (a *agent) servers(list []sdk.McpServer) (opts []harness.Option, err error) {
 	if len(list) > 0 && a.Servers == nil {
 		return nil, invalid("this program does not connect to servers of the Model Context Protocol")
