@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	sdk "github.com/coder/acp-go-sdk"
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,9 @@ func wildAgent(when string) error {
 		}
 		if when == "dies at "+m.Method {
 			os.Exit(3)
+		}
+		if when == "says nothing" {
+			continue
 		}
 		switch m.Method {
 		case sdk.AgentMethodInitialize:
@@ -202,6 +206,8 @@ func (w *wild) prompt(task string) {
 		w.text(w.write(filepath.Join(w.dir, "copy.txt"), got.Content), "s")
 	case "probe":
 		w.text(w.write(a, five), "s") // has it this text?
+	case "invisible":
+		w.text(w.permit("Read \u202e\na file", "cat \u202ea.txt"), "s")
 	case "mislead":
 		w.text(w.permit("Read a file", "cat a.txt")+w.permit("Read a file", "rm -rf /")+w.permit("Read a file", "cat a.txt"), "s")
 	}
@@ -305,6 +311,16 @@ func TestHostileMessages(t *testing.T) {
 			require.Equal(t, five, o.disk())
 		})
 	}
+}
+
+// A program that never answers is ended with the time of the call.
+func TestHostileSilence(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	o := withAgent(t, AgentConfig{Command: self, Timeout: 100 * time.Millisecond}, "wild:says nothing", "x")
+	out, _, err := o.run(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, out.Text(), "agent other: initialize: the time of other is over")
 }
 
 // A task makes so many requests and no more. The others are answered with an error, and the task goes on.
@@ -474,4 +490,14 @@ func TestHostilePermissions(t *testing.T) {
 	said, _ := o.outputs(t)
 	require.Len(t, o.asked, 2)
 	require.Equal(t, "yes no yes ", strings.NewReplacer(`{"outcome":{"optionId":"`, "", `","outcome":"selected"}}`, " ").Replace(said))
+}
+
+// A question has no characters that nobody sees, and shows all that is asked in one line.
+func TestHostileTitle(t *testing.T) {
+	o := withSelf(t, "wild:", "invisible")
+	o.outputs(t)
+	require.Len(t, o.asked, 1)
+	require.Regexp(t, `^Read <U\+202E> a file \[[0-9a-f]{32}\]$`, o.asked[0].Subject)
+	require.NotContains(t, o.asked[0].Preview, "\u202e")
+	require.Contains(t, o.asked[0].Preview, "cat <U+202E>a.txt")
 }

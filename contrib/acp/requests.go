@@ -191,7 +191,8 @@ func permissionArgsOf(p *sdk.RequestPermissionRequest) (args permissionArgs, err
 		return args, err
 	}
 	detail := string(args.Input)
-	if len(call.Content) > 0 || len(call.Locations) > 0 || len(detail) > maxDetail || title != deref(call.Title) {
+	if len(call.Content) > 0 || len(call.Locations) > 0 || len(detail) > maxDetail || title != deref(call.Title) ||
+		tools.EscapeInvisible(detail) != detail {
 		sum := sha256.Sum256(all)
 		detail = "[" + hex.EncodeToString(sum[:16]) + "]"
 	}

@@ -241,6 +241,7 @@ const leaveFor = 40 * time.Millisecond
 func (f *foreign) leave() {
 	f.mu.Lock()
 	working := f.begun && f.ended == nil
+	well := f.ended != nil && f.ended.err == nil
 	f.left = true
 	f.room.Broadcast()
 	for _, r := range f.open {
@@ -249,9 +250,11 @@ func (f *foreign) leave() {
 	clear(f.open)
 	f.mu.Unlock()
 	f.forget()
-	patience := time.Second
+	patience := time.Duration(0)
+	if well {
+		patience = time.Second
+	}
 	if working {
-		patience = 0
 		// It may have stopped reading, so that nothing can be sent.
 		late := time.AfterFunc(leaveFor, func() { f.p.Kill(); f.p.In.Close(); f.p.Out.Close() })
 		_ = f.send(&message{Method: sdk.AgentMethodSessionCancel}, sdk.CancelNotification{SessionId: f.session})
