@@ -231,7 +231,7 @@ func TestMigrationOtherSide(t *testing.T) {
 	args := []string{"--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "nodenext", "--types", "node"}
 	for i, b := range blocks {
 		name := filepath.Join(src, fmt.Sprintf("block%d.mts", i))
-		head := ""
+		var head strings.Builder
 		for pkg, names := range map[string][]string{
 			"@anthropic-ai/claude-agent-sdk": {"query", "tool", "createSdkMcpServer"},
 			"@openai/codex-sdk":              {"Codex"},
@@ -240,7 +240,7 @@ func TestMigrationOtherSide(t *testing.T) {
 		} {
 			for _, n := range names {
 				if regexp.MustCompile(`\b` + n + `\b`).MatchString(b[1]) {
-					head += fmt.Sprintf("import { %s } from %q;\n", n, pkg)
+					fmt.Fprintf(&head, "import { %s } from %q;\n", n, pkg)
 				}
 			}
 		}
@@ -248,10 +248,10 @@ func TestMigrationOtherSide(t *testing.T) {
 			"codex: import(\"@openai/codex-sdk\").Codex", "thread: import(\"@openai/codex-sdk\").Thread", "prompt: string", "id: string", "dir: string"} {
 			n, _, _ := strings.Cut(given, ":")
 			if regexp.MustCompile(`\b`+n+`\b`).MatchString(b[1]) && !regexp.MustCompile(`\b(const|let) `+n+`\b`).MatchString(b[1]) {
-				head += "declare const " + given + ";\n"
+				head.WriteString("declare const " + given + ";\n")
 			}
 		}
-		require.NoError(t, os.WriteFile(name, []byte(head+b[1]+"export {};\n"), 0o600))
+		require.NoError(t, os.WriteFile(name, []byte(head.String()+b[1]+"export {};\n"), 0o600))
 		args = append(args, name)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules/.bin/tsc"), args...)

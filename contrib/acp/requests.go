@@ -277,16 +277,17 @@ func (p *permissionPreview) Preview(_ context.Context, inv *aycoder.Invocation) 
 			b.WriteString(c.Content.Content.Text.Text + "\n")
 		}
 	}
-	text := shorten(b.String())
+	var text strings.Builder
+	text.WriteString(shorten(b.String()))
 	for _, l := range r.permission.ToolCall.Locations {
-		text += "\n" + oneLine(l.Path)
+		text.WriteString("\n" + oneLine(l.Path))
 	}
 	if o := r.option(nil); o != nil { // there may be several that allow once
-		text += "\nTo allow it answers: " + oneLine(o.Name)
+		text.WriteString("\nTo allow it answers: " + oneLine(o.Name))
 	} else {
-		text += "\nIt cannot be allowed: the agent does not offer to be allowed once."
+		text.WriteString("\nIt cannot be allowed: the agent does not offer to be allowed once.")
 	}
-	return tools.EscapeInvisible(strings.TrimPrefix(text, "\n")), nil
+	return tools.EscapeInvisible(strings.TrimPrefix(text.String(), "\n")), nil
 }
 
 // lines returns a part of a text. Lines are counted from 1.
