@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -29,69 +30,183 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
 	if a.Decision != "allow" && a.Decision != "deny" || a.Digest == "" {
 		return invalid(`the body needs a decision, "allow" or "deny", and the digest of the question`)
 	}
-	call := r.PathValue("call")
-	if done, err := s.approveSuspended(r, call, &a); done || err != nil {
-		if err == nil {
-			w.WriteHeader(http.StatusNoContent)
-		}
-		return err
+	return s.tellRun(w, r, said{call: r.PathValue("call"), digest: a.Digest, answer: &a})
+}
+
+// A said is what a client says about a call: the answer to the question, or the result.
+type said struct {
+	call, digest string
+
+	answer *answer
+	result *aycoder.ToolResult
+}
+
+// tellRun tells a run what the body of a request says.
+func (s *Server) tellRun(w http.ResponseWriter, r *http.Request, what said) error {
+	id, run, ok := splitRun(r.PathValue("run"))
+	if !ok {
+		return notFound()
 	}
-	c, x, err := s.lookUp(r)
+	c, err := s.open(r.Context(), principalOf(r), id, "")
 	if err != nil {
 		return err
 	}
 	defer s.release(c)
-	if x == nil {
-		return decided()
-	}
-	q := x.asked(call, a.Digest)
-	if q == nil {
-		return decided()
-	}
-	if err := a.give(q); err != nil {
+	if _, err := s.tell(r, c, run, what); err != nil {
 		return err
 	}
-	s.decided(r, x, q.Request, a.Decision)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// approveSuspended answers a question of a run that was suspended when its process ended, and goes on with the run.
-func (s *Server) approveSuspended(r *http.Request, call string, a *answer) (bool, error) {
-	id, run, ok := splitRun(r.PathValue("run"))
-	if !ok {
-		return false, notFound()
+// tell tells a run what a client says, and goes on with it if its process has ended. If none of the calls waits for what
+// is said about it, the error is that of decided.
+func (s *Server) tell(r *http.Request, c *conversation, run string, all ...said) (*run, error) {
+	x, err := s.tellSuspended(r, c, run, all)
+	if x != nil || err != nil {
+		return x, err
 	}
-	c, err := s.open(r.Context(), principalOf(r), id, "")
-	if err != nil {
-		return false, err
+	c.mu.Lock()
+	again := c.asksAgain(run)
+	x, err = c.find(r, run)
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case x == nil:
+		return nil, decided()
 	}
-	defer s.release(c)
+	given := 0
+	for _, a := range all {
+		if again[a.call] {
+			x.awaitQuestion(r.Context(), a.call)
+		}
+		switch err := s.give(r, x, a); {
+		case err == nil:
+			given++
+		case problemOf(err).Kind != "decided":
+			return nil, err
+		}
+	}
+	if given == 0 {
+		return nil, decided()
+	}
+	return x, nil
+}
+
+// asksAgain returns the calls about which the pending run asks again when it goes on. The mutex is held.
+func (c *conversation) asksAgain(run string) map[string]bool {
+	p := c.rt.Session.Pending()
+	if p == nil || p.Run != run {
+		return nil
+	}
+	calls := map[string]bool{}
+	for _, a := range p.State.Outstanding() {
+		if q, ok := a.(*aycoder.AskApproval); ok {
+			calls[q.Call.ID] = true
+		}
+	}
+	for _, q := range p.State.OpenCalls() {
+		calls[q.CallID] = true
+	}
+	return calls
+}
+
+// give tells a run that works what a client says about a call.
+func (s *Server) give(r *http.Request, x *run, a said) error {
+	if a.answer == nil {
+		o := x.requested(a.call, a.digest)
+		if o == nil {
+			return decided()
+		}
+		return o.Answer(a.result)
+	}
+	q := x.asked(a.call, a.digest)
+	if q == nil {
+		return decided()
+	}
+	if err := a.answer.give(q); err != nil {
+		return err
+	}
+	s.decided(r, x, q.Request, a.answer.Decision)
+	return nil
+}
+
+// tellSuspended tells a run that was suspended what a client says, and goes on with it. It returns nil if the run is not
+// suspended, or waits for nothing of that.
+func (s *Server) tellSuspended(r *http.Request, c *conversation, run string, all []said) (*run, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.rt.Session.Pending()
-	if p == nil || p.Run != run || a.Rule != "" {
-		return false, nil
+	if p == nil || p.Run != run {
+		return nil, nil
 	}
-	i := slices.IndexFunc(p.Requests, func(q aycoder.ApprovalRequest) bool { return q.CallID == call && q.Digest == a.Digest })
-	if i < 0 {
-		return false, nil
+	var in aycoder.Input
+	answered := map[*aycoder.ApprovalRequest]string{}
+	for _, a := range all {
+		for i := range p.Requests {
+			q := &p.Requests[i]
+			if a.answer == nil || q.CallID != a.call || q.Digest != a.digest {
+				continue
+			}
+			d := aycoder.Decision{CallID: q.CallID, Digest: q.Digest}
+			var err error
+			if d.Verdict, err = a.answer.verdict(r.Context(), c, q); err != nil {
+				return nil, err
+			}
+			in.Decisions = append(in.Decisions, d)
+			answered[q] = a.answer.Decision
+		}
+		for i := range p.Calls {
+			if q := &p.Calls[i]; a.answer == nil && q.CallID == a.call && q.Digest == a.digest {
+				in.Results = append(in.Results, q.Result(a.result))
+			}
+		}
 	}
-	q := p.Requests[i]
-	d := aycoder.Decision{CallID: call, Digest: a.Digest, Verdict: aycoder.Allow()}
+	if len(in.Decisions)+len(in.Results) == 0 {
+		return nil, nil
+	}
+	x, err := c.resume(r.Context(), in)
+	if err != nil {
+		return nil, err
+	}
+	for q, verdict := range answered {
+		s.decided(r, x, q, verdict)
+	}
+	return x, nil
+}
+
+// verdict returns the verdict about a question of a suspended run. A rule is kept before the run goes on.
+func (a *answer) verdict(ctx context.Context, c *conversation, q *aycoder.ApprovalRequest) (aycoder.Verdict, error) {
 	switch {
 	case a.Decision == "deny":
-		d.Verdict = aycoder.Deny(cmp.Or(a.Reason, "the user said no"))
+		return aycoder.Deny(cmp.Or(a.Reason, saidNo)), nil
 	case a.Args != nil:
-		d.Verdict = aycoder.AllowWith(a.Args)
+		return aycoder.AllowWith(a.Args), nil
+	case a.Rule == "":
+		return aycoder.Allow(), nil
+	case !slices.Contains(q.Suggested, a.Rule):
+		return aycoder.Verdict{}, notKept("rule is not one of the suggested")
 	}
-	x, err := c.resume(r.Context(), aycoder.Input{Decisions: []aycoder.Decision{d}})
-	if err != nil {
-		return false, err
+	for p := c.rt.Approver; p != nil; {
+		if k, ok := p.(aycoder.RuleKeeper); ok {
+			if err := k.KeepRule(ctx, aycoder.Session, a.Rule); err != nil {
+				return aycoder.Verdict{}, notKept(err.Error())
+			}
+			return aycoder.Allow(), nil
+		}
+		w, ok := p.(interface{ Unwrap() aycoder.Approver })
+		if !ok {
+			break
+		}
+		p = w.Unwrap()
 	}
-	s.decided(r, x, &q, a.Decision)
-	return true, nil
+	return aycoder.Verdict{}, notKept("the approver keeps no rules")
 }
+
+const saidNo = "the user said no"
+
+func notKept(why string) *problem { return refuse(http.StatusUnprocessableEntity, "answer", why) }
 
 func decided() *problem {
 	return refuse(http.StatusConflict, "decided", "no such question of this run is open: it was answered, the run is over, or the digest is another one")
@@ -102,7 +217,7 @@ func (a *answer) give(q *aycoder.Approval) error {
 	var err error
 	switch {
 	case a.Decision == "deny":
-		won = q.Deny(cmp.Or(a.Reason, "the user said no"))
+		won = q.Deny(cmp.Or(a.Reason, saidNo))
 	case a.Args != nil:
 		err = q.AllowWith(a.Args)
 	case a.Rule != "":
@@ -114,7 +229,7 @@ func (a *answer) give(q *aycoder.Approval) error {
 	case !won:
 		return decided()
 	case err != nil && problemOf(err).Kind == "internal": // a rule that the policy does not take
-		return refuse(http.StatusUnprocessableEntity, "answer", err.Error())
+		return notKept(err.Error())
 	}
 	return err
 }
@@ -150,57 +265,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) error {
 	if a.IsError {
 		res = aycoder.ErrorResult(a.Text)
 	}
-	if done, err := s.resultSuspended(r, &a, res); done || err != nil {
-		if err == nil {
-			w.WriteHeader(http.StatusNoContent)
-		}
-		return err
-	}
-	c, x, err := s.lookUp(r)
-	if err != nil {
-		return err
-	}
-	defer s.release(c)
-	var o *aycoder.OpenCall
-	if x != nil {
-		x.mu.Lock()
-		o = x.calls[r.PathValue("call")+" "+a.Digest]
-		x.mu.Unlock()
-	}
-	if o == nil || o.Decided() {
-		return decided()
-	}
-	if err := o.Answer(res); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// resultSuspended gives the result of a call of a run that was suspended when its process ended, and goes on with the run.
-func (s *Server) resultSuspended(r *http.Request, a *callResult, res *aycoder.ToolResult) (bool, error) {
-	id, run, ok := splitRun(r.PathValue("run"))
-	if !ok {
-		return false, notFound()
-	}
-	c, err := s.open(r.Context(), principalOf(r), id, "")
-	if err != nil {
-		return false, err
-	}
-	defer s.release(c)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.rt.Session.Pending()
-	if p == nil || p.Run != run {
-		return false, nil
-	}
-	for i := range p.Calls {
-		if q := &p.Calls[i]; q.CallID == r.PathValue("call") && q.Digest == a.Digest {
-			_, err := c.resume(r.Context(), aycoder.Input{Results: []aycoder.CallResult{q.Result(res)}})
-			return err == nil, err
-		}
-	}
-	return false, nil
+	return s.tellRun(w, r, said{call: r.PathValue("call"), digest: a.Digest, result: res})
 }
 
 // A message is the body of POST /api/runs/{run}/steer.

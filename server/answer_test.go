@@ -117,6 +117,38 @@ func TestShutdownKeepsQuestions(t *testing.T) {
 	}
 }
 
+// Answers come to the next process, too: with a rule, and after the first one was killed while the question was open.
+func TestAnswerInTheNextProcess(t *testing.T) {
+	for _, how := range []string{"rule", "killed", "killed rule"} {
+		t.Run(how, func(t *testing.T) {
+			s := newSite(t, editor("Done.")).start()
+			res := s.do("POST", "/api/prompt", prompt("go"))
+			r := s.read(res)
+			q := r.until("approval_request").ev.(*aycoder.ApprovalRequested).Request
+			if how == "rule" {
+				require.NoError(t, s.srv.Shutdown(t.Context()))
+			}
+			next := s.again(script.New(script.Say("Done."), script.Call("edit_file", map[string]any{"path": "a.txt", "old_string": "three", "new_string": "four"}), script.Say("Once more.")))
+			run := "/api/runs/" + runOf(res)
+			body := map[string]any{"decision": "allow", "digest": q.Digest}
+			if how != "killed" {
+				require.NotEmpty(t, q.Suggested)
+				next.refused(422, "answer", "POST", run+"/approvals/"+q.CallID, map[string]any{"decision": "allow", "digest": q.Digest, "rule": "bash"})
+				body["rule"] = q.Suggested[0]
+			}
+			next.get(204, nil, "POST", run+"/approvals/"+q.CallID, body)
+			next.events(runOf(res), "")
+			require.Equal(t, "one\nthree\n", next.file("a.txt"))
+			if how != "killed" { // nobody is asked about the next change
+				events, _ := next.ask(map[string]any{"prompt": "more", "session": res.Header.Get("Aycoder-Session")})
+				require.Equal(t, "Once more.", answers(events))
+				require.Equal(t, "one\nfour\n", next.file("a.txt"))
+			}
+			r.close()
+		})
+	}
+}
+
 // A server that ends lets the message of the model finish, and the next one goes on behind it.
 func TestShutdownBetweenTurns(t *testing.T) {
 	gate := make(chan struct{})

@@ -77,6 +77,13 @@ func (l *log) add(ev aycoder.Event, data []byte) {
 	l.wake()
 }
 
+// at returns the position of a reader that has seen all.
+func (l *log) at() position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pos
+}
+
 func (l *log) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,13 +29,19 @@ type run struct {
 	unattended bool // nobody can answer, so questions are denied
 
 	mu    sync.Mutex
-	asks  map[string]*aycoder.Approval // by the run that asks, the id of the call, and the digest of the question
+	asks  map[string]asking // by the run that asks, the id of the call, and the digest of the question
 	calls map[string]*aycoder.OpenCall
 	err   error  // why it failed, once it is done
 	end   []byte // what it says last, once it is done, or nil if another process goes on with it
 
 	talks    bool // a part of a message of the model has come
 	draining bool // it ends before the next request to the model, and another process goes on with it
+}
+
+// An asking is an open question, and the call of the run in which it came up.
+type asking struct {
+	*aycoder.Approval
+	outer string
 }
 
 // Causes of the end of a run.
@@ -52,7 +59,7 @@ func splitRun(id string) (session, run string, ok bool) {
 // newRun makes a run whose log begins at a base.
 func (c *conversation) newRun(base position, facts int) *run {
 	return &run{c: c, log: newLog(base, facts), begun: make(chan struct{}), done: make(chan struct{}),
-		asks: map[string]*aycoder.Approval{}, calls: map[string]*aycoder.OpenCall{}}
+		asks: map[string]asking{}, calls: map[string]*aycoder.OpenCall{}}
 }
 
 // working reports whether the run is not over.
@@ -165,9 +172,9 @@ func (r *run) take(ev aycoder.Event) {
 	if _, end := ev.(*aycoder.RunFinished); end {
 		return // it comes when the run is over, with its error
 	}
-	inner := ev
+	inner, outer := ev, ""
 	if child, ok := ev.(*aycoder.ChildEvent); ok {
-		inner = child.Innermost()
+		inner, outer = child.Innermost(), child.CallID
 	}
 	switch q := inner.(type) {
 	case *aycoder.ApprovalRequested:
@@ -177,7 +184,7 @@ func (r *run) take(ev aycoder.Event) {
 		}
 		a := q.Detach()
 		r.mu.Lock()
-		r.asks[q.Request.Run+" "+q.Request.CallID+" "+q.Request.Digest] = a // runs in calls may ask the same
+		r.asks[q.Request.Run+" "+q.Request.CallID+" "+q.Request.Digest] = asking{a, cmp.Or(outer, q.Request.CallID)} // runs in calls may ask the same
 		leave := r.draining
 		r.mu.Unlock()
 		if leave {
@@ -260,10 +267,41 @@ func (r *run) asked(call, digest string) (q *aycoder.Approval) {
 	defer r.mu.Unlock()
 	for _, a := range r.asks {
 		if x := a.Request; x.CallID == call && x.Digest == digest && !a.Decided() && (q == nil || x.Created.Before(q.Request.Created)) {
-			q = a
+			q = a.Approval
 		}
 	}
 	return q
+}
+
+// requested returns the call with a digest that waits for its result, or nil.
+func (r *run) requested(call, digest string) *aycoder.OpenCall {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.calls[call+" "+digest]; o != nil && !o.Decided() {
+		return o
+	}
+	return nil
+}
+
+// awaitQuestion waits until a run that goes on has asked about a call again, or has settled it without asking.
+func (r *run) awaitQuestion(ctx context.Context, call string) {
+	turn := r.log.at().turn
+	for {
+		changed := r.log.read(cursor{}).changed
+		asks, calls := r.questions()
+		at := r.log.at()
+		if !r.working() || at.turn > turn || slices.Contains(at.calls, mark("s", call)) || slices.Contains(at.calls, mark("f", call)) ||
+			slices.ContainsFunc(asks, func(q *aycoder.ApprovalRequest) bool { return q.CallID == call }) ||
+			slices.ContainsFunc(calls, func(q *aycoder.CallRequest) bool { return q.CallID == call }) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.done:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // questions returns what a client can answer now.
