@@ -2,10 +2,8 @@ package server
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -56,12 +54,11 @@ func (m *chatMessage) parts() (out []aycoder.Part, err error) {
 		case "text":
 			out = append(out, &aycoder.Text{Text: p.Text})
 		case "image_url":
-			head, data, ok := strings.Cut(strings.TrimPrefix(p.Image.URL, "data:"), ";base64,")
-			raw, err := base64.StdEncoding.DecodeString(data)
-			if !ok || err != nil || !strings.HasPrefix(head, "image/") {
-				return nil, invalid("an image must be a data URL: the server fetches nothing")
+			image, err := mediaOf(p.Image.URL)
+			if err != nil {
+				return nil, err
 			}
-			out = append(out, &aycoder.Media{Type: head, Data: raw})
+			out = append(out, image)
 		default:
 			return nil, invalid("parts of the type " + p.Type + " are not supported")
 		}
@@ -140,9 +137,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Aycoder-Run", x.id)
 	form := &chatForm{id: "chatcmpl-" + x.id, model: cmp.Or(req.Model, "aycoder"), created: time.Now().Unix(), usage: req.Options.Usage}
 	if req.Stream {
-		d := newSender(w, cursor{}, form)
-		d.message("", form.chunk(map[string]any{"role": "assistant", "content": ""}, nil))
-		_ = s.follow(r.Context(), d, x) // the client is gone
+		_ = s.follow(r.Context(), newSender(w, cursor{}, form), x) // the client is gone
 		return nil
 	}
 	select {
@@ -200,6 +195,14 @@ func (f *chatForm) object(kind string, more ...any) []byte {
 	return data
 }
 
+// begin implements [encoding].
+func (f *chatForm) begin() [][]byte {
+	return [][]byte{f.chunk(map[string]any{"role": "assistant", "content": ""}, nil)}
+}
+
+// asks implements [encoding]. Nobody can be asked.
+func (f *chatForm) asks([]question) [][]byte { return nil }
+
 // event implements [encoding].
 func (f *chatForm) event(ev aycoder.Event, data []byte) (out [][]byte) {
 	switch ev := ev.(type) {
@@ -210,6 +213,10 @@ func (f *chatForm) event(ev aycoder.Event, data []byte) (out [][]byte) {
 		}
 		f.between, f.said = false, true
 		return [][]byte{f.chunk(map[string]any{"content": text}, nil)}
+	case *aycoder.Retrying:
+		if ev.Discarded && f.said && !f.between {
+			return [][]byte{f.chunk(map[string]any{"content": discarded}, nil)}
+		}
 	case *aycoder.TurnFinished:
 		f.between = true
 	case *aycoder.RunFinished:

@@ -47,7 +47,10 @@ type conversation struct {
 type convKey struct{ principal, id string }
 
 // derivedID returns the id of the session that a request with an Idempotency-Key makes, so that the request finds it again.
-func derivedID(principal, key string) string {
+func (s *Server) derivedID(principal, key string) string {
+	if s.host.Name != "" {
+		key += "\x00" + s.host.Name
+	}
 	sum := sha256.Sum256([]byte(principal + "\x00" + key))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:26])
 }
@@ -62,7 +65,7 @@ func (s *Server) open(ctx context.Context, principal, id, key string) (*conversa
 			return nil, notFound()
 		}
 	case key != "":
-		id = derivedID(principal, key)
+		id = s.derivedID(principal, key)
 	default:
 		id, try = strings.ToLower(rand.Text()), false
 	}

@@ -131,7 +131,8 @@ func (s *Server) startRun(r *http.Request, req *promptRequest, key string) (*run
 	if err != nil {
 		return nil, err
 	}
-	x, err := c.prompt(r, in, req, key)
+	body, _ := json.Marshal(req) // what was decoded encodes
+	x, _, err := c.prompt(r, in, key, string(body))
 	if err != nil {
 		s.release(c)
 		return nil, err
@@ -139,27 +140,32 @@ func (s *Server) startRun(r *http.Request, req *promptRequest, key string) (*run
 	return x, nil
 }
 
-func (c *conversation) prompt(r *http.Request, in aycoder.Input, req *promptRequest, key string) (*run, error) {
-	body := ""
+// prompt starts a run, or joins the one that an earlier request with the same key has started, and reports which. The body
+// is what both requests must have in common.
+func (c *conversation) prompt(r *http.Request, in aycoder.Input, key, body string) (x *run, again bool, err error) {
 	if key != "" {
-		key = hashOf(c.principal, key)
-		data, _ := json.Marshal(req) // what was decoded encodes
-		body = hashOf(string(data))
+		key, body = hashOf(c.principal, key), hashOf(body)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.started.find(key); key != "" && ok {
 		if known.Body != body {
-			return nil, refuse(http.StatusUnprocessableEntity, "idempotency_key", "the Idempotency-Key was used for another request")
+			return nil, false, refuse(http.StatusUnprocessableEntity, "idempotency_key", "the Idempotency-Key was used for another request")
 		}
-		x, err := c.find(r, known.Run)
-		if err == nil && x == nil { // it is over
-			x = &run{c: c, id: c.id + "." + known.Run}
-		}
-		return x, err
+		x, err := c.joins(r, known.Run)
+		return x, true, err
 	}
-	x := c.newRun(position{}, 0)
-	return x, c.begin(in, x, key, body)
+	x = c.newRun(position{}, 0)
+	return x, false, c.begin(in, x, key, body)
+}
+
+// joins returns a run by its id, without a log if it is over and this process has none. The mutex is held.
+func (c *conversation) joins(r *http.Request, id string) (*run, error) {
+	x, err := c.find(r, id)
+	if err == nil && x == nil {
+		x = &run{c: c, id: c.id + "." + id}
+	}
+	return x, err
 }
 
 // find returns the run with an id, or nil if it is over and this process has no log of it. One that was interrupted by the

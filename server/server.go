@@ -20,6 +20,9 @@ import (
 
 // A Host gives a server what it serves. Its functions must be safe for concurrent use.
 type Host struct {
+	// Name tells apart servers with stores that share the ids of their sessions. The ids of sessions that clients name, and
+	// those for an Idempotency-Key, depend on it. Default: "".
+	Name string
 	// Principal says who sends a request, or returns an error for somebody unknown, who gets the status 401. The name is
 	// in logs and in the audit log. If it is nil, there is one principal, "local": the holder of the token of [WithToken],
 	// or, without a token, whoever reaches the server on the loopback interface.
@@ -210,6 +213,9 @@ func (s *Server) operations() []route {
 		{"POST", "/api/tools/{tool}", s.call, false},
 		{"GET", "/api/metrics", s.figures, false},
 		{"GET", "/api/openapi.json", s.openAPI, false},
+		{"POST", "/api/agui", s.agui, false},
+		{"POST", "/api/chat", s.uiChat, false},
+		{"GET", "/api/chat/{session}/stream", s.uiResume, false},
 		{"POST", "/v1/chat/completions", s.chat, false},
 		{"GET", "/v1/models", s.models, false},
 		{"GET", "/health", s.health, true},

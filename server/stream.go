@@ -14,15 +14,20 @@ import (
 )
 
 const (
-	keepAlive = 15 * time.Second // between comments, so that proxies do not end a quiet stream
-	stalled   = 2 * time.Minute  // after which a client that reads nothing is cut off
+	keepAlive = 15 * time.Second       // between comments, so that proxies do not end a quiet stream
+	settling  = 100 * time.Millisecond // in which the calls beside one that asks begin
+	stalled   = 2 * time.Minute        // after which a client that reads nothing is cut off
 )
 
 // An encoding is a form of the events of a run for clients of some kind.
 type encoding interface {
+	// begin returns what comes first.
+	begin() [][]byte
 	// event encodes an event, given as its JSON form, too. It may return nothing.
 	event(ev aycoder.Event, data []byte) [][]byte
-	// end returns what comes last, once the run is over.
+	// asks encodes what a run waits for. It is the last of the stream.
+	asks(questions []question) [][]byte
+	// end returns what comes last, once the run is over or asks.
 	end() [][]byte
 }
 
@@ -31,7 +36,9 @@ type sender struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
 	at   cursor
+	run  string   // its id, for a form
 	form encoding // nil for the events as they are
+	over bool     // the form has told how the run ends, or what it asks
 	buf  bytes.Buffer
 }
 
@@ -41,7 +48,18 @@ func newSender(w http.ResponseWriter, at cursor, form encoding) *sender {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of a proxy that would collect the stream
 	rc := http.NewResponseController(w)
-	return &sender{w: w, rc: rc, at: at, form: form}
+	d := &sender{w: w, rc: rc, at: at, form: form}
+	if form != nil {
+		d.lines(form.begin())
+	}
+	return d
+}
+
+// lines adds messages of the form to what is sent next.
+func (d *sender) lines(all [][]byte) {
+	for _, line := range all {
+		d.message("", line)
+	}
 }
 
 // write adds an event to what is sent next.
@@ -54,9 +72,13 @@ func (d *sender) write(ev aycoder.Event, data []byte, at cursor) error {
 				return nil // of a newer kind
 			}
 		}
-		for _, line := range d.form.event(ev, data) {
-			d.message("", line)
+		if end, ok := ev.(*aycoder.RunFinished); ok {
+			d.over = true
+			if end.Result.End == aycoder.EndSuspended && d.suspended(data) {
+				return nil
+			}
 		}
+		d.lines(d.form.event(ev, data))
 		return nil
 	}
 	d.message(at.String(), data)
@@ -139,33 +161,47 @@ func (s *Server) follow(ctx context.Context, d *sender, r *run) error {
 			}
 			continue
 		}
-		if err := wait(ctx, d, p.changed, tick.C); err != nil {
+		var settled <-chan time.Time
+		if d.form != nil && len(r.waits()) > 0 {
+			settled = time.After(settling)
+		}
+		quiet, err := wait(ctx, d, p.changed, tick.C, settled)
+		if err != nil {
 			return err
+		}
+		if quiet && d.asks(r) {
+			return s.finish(d)
 		}
 	}
 }
 
-func wait(ctx context.Context, d *sender, changed <-chan struct{}, tick <-chan time.Time) error {
+// wait waits until the log has changed, or reports that nothing has come until a run that waits for answers has settled.
+func wait(ctx context.Context, d *sender, changed <-chan struct{}, tick, settled <-chan time.Time) (quiet bool, err error) {
 	for {
 		select {
 		case <-changed:
-			return nil
+			return false, nil
+		case <-settled:
+			return true, nil
 		case <-tick:
 			if err := d.comment("still working"); err != nil {
-				return err
+				return false, err
 			}
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }
 
-// finish sends the end of a stream.
+// finish sends the end of a stream. If another process goes on with the run, the clients of a form must not take the end
+// of the stream for that of the run, so the connection breaks.
 func (s *Server) finish(d *sender) error {
 	if d.form != nil {
-		for _, line := range d.form.end() {
-			d.message("", line)
+		if !d.over {
+			_ = d.flush() // the client is gone
+			panic(http.ErrAbortHandler)
 		}
+		d.lines(d.form.end())
 	}
 	return d.flush()
 }

@@ -102,6 +102,7 @@ func (k *call) serving(ctx context.Context) (*server.Host, func() error, error) 
 	opts = append(opts, told...)
 	store := &storeHere{all, here}
 	return &server.Host{
+			Name:  here, // another directory has its own sessions for the same keys
 			Store: func(string) journal.Store { return store },
 			Open: func(ctx context.Context, _, id string, more ...sessions.Option) (*harness.Runtime, error) {
 				if id != "" && !store.has(ctx, id) {
