@@ -115,7 +115,9 @@ func (in *aguiInput) request() (*frontRequest, error) {
 		if err != nil && m.Role != "assistant" {
 			return nil, err
 		}
-		list.add(m.Role, parts)
+		if err := list.add(m.Role, parts); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range in.Context {
 		list.before = append(list.before, &aycoder.Text{Text: c.Description + ": " + c.Value})
@@ -148,43 +150,6 @@ func (q *frontRequest) answer(a *aguiAnswer) error {
 	}
 	q.tickets, q.said = append(q.tickets, t), append(q.said, what)
 	return nil
-}
-
-// A messageList splits a conversation of a client into what was before and the newest message of the user. Instructions
-// come before the message that follows them.
-type messageList struct {
-	all    []*aycoder.Message
-	before []aycoder.Part
-}
-
-func (l *messageList) add(role string, parts []aycoder.Part) {
-	switch role {
-	case "system", "developer":
-		l.before = append(l.before, parts...)
-		return
-	case "user":
-		parts, l.before = append(l.before, parts...), nil
-	}
-	if len(parts) == 0 {
-		return
-	}
-	as := aycoder.Role(role)
-	if n := len(l.all); n > 0 && l.all[n-1].Role == as {
-		l.all[n-1].Parts = append(l.all[n-1].Parts, parts...)
-	} else if n > 0 || as == aycoder.RoleUser { // nothing comes before the first message of the user
-		l.all = append(l.all, &aycoder.Message{Role: as, Parts: parts})
-	}
-}
-
-// done returns the messages before the newest one of the user, and its parts. What the agent has said since is the
-// answer, which the client has in part.
-func (l *messageList) done() (history []*aycoder.Message, message []aycoder.Part) {
-	for n := len(l.all) - 1; n >= 0; n-- {
-		if m := l.all[n]; m.Role == aycoder.RoleUser {
-			return l.all[:n], append(l.before, m.Parts...)
-		}
-	}
-	return nil, nil
 }
 
 // agui answers in the form of AG-UI. A request that the protocol allows and that cannot be carried out has an event as its

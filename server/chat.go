@@ -74,34 +74,20 @@ func (c *chatRequest) input() (in aycoder.Input, err error) {
 	if c.N > 1 {
 		return in, invalid("there is one choice")
 	}
-	var before []aycoder.Part
+	var list messageList
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		parts, err := m.parts()
+		if err == nil {
+			err = list.add(m.Role, parts)
+		}
 		if err != nil {
 			return in, err
 		}
-		role := aycoder.RoleUser
-		switch m.Role {
-		case "system", "developer":
-			before = append(before, parts...)
-			continue
-		case "user":
-			parts, before = append(before, parts...), nil
-		case "assistant":
-			role = aycoder.RoleAssistant
-		default:
-			return in, invalid("messages of the role " + m.Role + " are not supported")
-		}
-		if n := len(in.Messages); n > 0 && in.Messages[n-1].Role == role {
-			in.Messages[n-1].Parts = append(in.Messages[n-1].Parts, parts...)
-			continue
-		}
-		in.Messages = append(in.Messages, &aycoder.Message{Role: role, Parts: parts})
 	}
-	n := len(in.Messages)
-	if n == 0 || in.Messages[n-1].Role != aycoder.RoleUser || in.Messages[0].Role != aycoder.RoleUser {
-		return in, invalid("the messages must begin and end with one of the user")
+	in.Messages = list.all
+	if n := len(in.Messages); n == 0 || in.Messages[n-1].Role != aycoder.RoleUser {
+		return in, invalid("the newest message must be one of the user")
 	}
 	return in, nil
 }

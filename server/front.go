@@ -274,6 +274,44 @@ func (s *Server) tells(w http.ResponseWriter, r *http.Request, x attached, form 
 	_ = s.follow(r.Context(), d, x.run)
 }
 
+// A messageList splits a conversation of a client into what was before and the newest message of the user. Instructions
+// come before the message that follows them.
+type messageList struct {
+	all    []*aycoder.Message
+	before []aycoder.Part
+}
+
+func (l *messageList) add(role string, parts []aycoder.Part) error {
+	switch role {
+	case "system", "developer":
+		l.before = append(l.before, parts...)
+		return nil
+	case "user":
+		parts, l.before = append(l.before, parts...), nil
+	case "assistant":
+	default:
+		return invalid("messages of the role " + role + " are not supported")
+	}
+	as := aycoder.Role(role)
+	if n := len(l.all); n > 0 && l.all[n-1].Role == as {
+		l.all[n-1].Parts = append(l.all[n-1].Parts, parts...)
+	} else if len(parts) > 0 && (n > 0 || as == aycoder.RoleUser) { // nothing comes before the first message of the user
+		l.all = append(l.all, &aycoder.Message{Role: as, Parts: parts})
+	}
+	return nil
+}
+
+// done returns the messages before the newest one of the user, and its parts. What the agent has said since is the
+// answer, which the client has in part.
+func (l *messageList) done() (history []*aycoder.Message, message []aycoder.Part) {
+	for n := len(l.all) - 1; n >= 0; n-- {
+		if m := l.all[n]; m.Role == aycoder.RoleUser {
+			return l.all[:n], append(l.before, m.Parts...)
+		}
+	}
+	return nil, nil
+}
+
 // A frontText numbers the pieces of the text of a turn. The numbers are the same whenever the run is told.
 type frontText struct {
 	turn   int // turns that are over

@@ -81,7 +81,9 @@ func (in *uiInput) request() (*frontRequest, error) {
 				parts = append(parts, image)
 			}
 		}
-		list.add(m.Role, parts)
+		if err := list.add(m.Role, parts); err != nil {
+			return nil, err
+		}
 		q.key = m.ID
 	}
 	q.history, q.message = list.done()
