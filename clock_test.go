@@ -47,6 +47,7 @@ var unclocked = map[string]string{
 	"phase_test.go begin":                             bubbled,
 	"phase_test.go Stream":                            bubbled,
 	"size_test.go TestSizeOfSession":                  "what is logged at the end",
+	"soak_linux_test.go TestMemoryOfServer":           "how long it works",
 
 	"apply_saves_linux_test.go pause":                   chance,
 	"apply_saves_linux_test.go round":                   chance,
