@@ -69,6 +69,7 @@ var unclocked = map[string]string{
 
 	"pty_linux_test.go TestDemo":        "what is logged at the end",
 	"bench_test.go measure":             "of a benchmark",
+	"many_test.go firstEvent":           "of a benchmark",
 	"vector_test.go recall":             "of a benchmark",
 	"dir_bench_test.go compare":         "of a benchmark",
 	"agents_bench_test.go Read":         "of a benchmark",

@@ -32,8 +32,9 @@ import (
 // A site is a server on the loopback interface, with a workspace and with sessions on disk.
 type site struct {
 	t     testing.TB
-	dir   string // the workspace
-	store string // the directory of the sessions
+	dir   string        // the workspace
+	store string        // the directory of the sessions
+	kept  journal.Store // where they are instead, unless it is nil
 	model aycoder.ModelClient
 	more  []harness.Option
 	opts  []server.Option
@@ -51,6 +52,9 @@ func newSite(t testing.TB, model aycoder.ModelClient, opts ...server.Option) *si
 }
 
 func (s *site) stores(principal string) journal.Store {
+	if s.kept != nil {
+		return s.kept
+	}
 	st, err := journal.Dir(filepath.Join(s.store, principal))
 	require.NoError(s.t, err)
 	return st
