@@ -117,7 +117,7 @@ function diff(text) {
 }
 
 // The conversation.
-const talk = { text: "", box: null, kind: "", turn: [], frame: 0 };
+const talk = { text: "", box: null, kind: "", turn: [], frame: 0, draw: null };
 
 function put(node) {
 	const down = $("talk").scrollHeight - $("talk").scrollTop - $("talk").clientHeight < 80;
@@ -127,7 +127,18 @@ function put(node) {
 	return node;
 }
 
-function endText() { talk.box = null; talk.text = ""; }
+// drawNow draws what waits for the next frame.
+function drawNow() {
+	cancelAnimationFrame(talk.frame);
+	talk.draw?.();
+	talk.draw = null;
+}
+
+function endText() {
+	drawNow();
+	talk.box = null;
+	talk.text = "";
+}
 
 function text(kind, more) {
 	if (!talk.box || talk.kind !== kind) {
@@ -138,13 +149,13 @@ function text(kind, more) {
 	talk.text += more;
 	const { box, text: all } = talk;
 	cancelAnimationFrame(talk.frame);
-	const draw = () => {
+	talk.draw = () => {
 		const down = $("talk").scrollHeight - $("talk").scrollTop - $("talk").clientHeight < 80;
 		box.replaceChildren(...(kind === "thinking" ? [all] : markdown(all)));
 		if (down) $("talk").scrollTop = $("talk").scrollHeight;
 	};
-	if (document.hidden || kind === "thinking") draw();
-	else talk.frame = requestAnimationFrame(draw);
+	if (document.hidden || kind === "thinking") drawNow();
+	else talk.frame = requestAnimationFrame(drawNow);
 }
 
 const tools = new Map();
@@ -344,7 +355,7 @@ const tree = report(async () => {
 	$("nodes").replaceChildren(...t.nodes.map((n) => el("li", {}, el("button", {
 		type: "button", "aria-current": n.id === t.head && "true", title: "Continue here",
 		onclick: report(async () => { await api("api/sessions/" + session + "/checkout", { node: n.id }); await open(session); }),
-	}, "\u2003".repeat(depth.get(n.id)) + (n.label ? "[" + n.label + "] " : "") + (n.role || "start") + ": " + (n.text || "").slice(0, 80)))));
+	}, "\u2003".repeat(depth.get(n.id)) + (n.label ? "[" + n.label + "] " : "") + (n.role === "user" && !n.text ? "outputs of tools" : (n.role || "start") + (n.text ? ": " + n.text.slice(0, 80) : ""))))));
 });
 
 $("form").addEventListener("submit", (e) => { e.preventDefault(); send(); });
