@@ -64,7 +64,7 @@ func newBrowser(t *testing.T) *browser {
 	theirAnswers, answers, err := pipe()
 	require.NoError(t, err)
 	cmd.ExtraFiles = []*os.File{theirOrders, theirAnswers} // 3 and 4
-	cmd.Stderr = io.Discard // of its helpers, too, so that Wait waits for them and their files
+	cmd.Stderr = io.Discard                                // of its helpers, too, so that Wait waits for them and their files
 	cmd.WaitDelay = 10 * time.Second
 	require.NoError(t, cmd.Start())
 	_ = theirOrders.Close()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"slices"
@@ -189,7 +190,7 @@ func (l *log) read(at cursor) page {
 		p.behind = true
 		return p
 	}
-	i, _ := slices.BinarySearchFunc(l.entries, at.seq+1, func(e entry, seq int64) int { return int(e.seq - seq) })
+	i, _ := slices.BinarySearchFunc(l.entries, at.seq+1, func(e entry, seq int64) int { return cmp.Compare(e.seq, seq) })
 	p.entries = slices.Clone(l.entries[i:min(len(l.entries), i+batch)])
 	if len(p.entries) > 0 {
 		p.closed = false

@@ -97,17 +97,18 @@ func parseCursor(s string) (c cursor, err error) {
 		return c, bad
 	}
 	c.log = f[0]
-	number := func(text string, base int) int64 {
-		n, e := strconv.ParseInt(text, base, 64)
-		if e != nil || n < 0 || n > 1<<40 {
+	number := func(text string, base, bits int) uint64 {
+		n, e := strconv.ParseUint(text, base, bits)
+		if e != nil {
 			err = bad
 		}
 		return n
 	}
-	c.seq = number(f[1], 10)
-	c.turn, c.text, c.think = int(number(f[2], 10)), int(number(f[3], 10)), int(number(f[4], 10))
-	c.hash = [2]uint32{uint32(number(f[5], 16)), uint32(number(f[6], 16))}
-	c.other = int(number(f[7], 10))
+	const whole = strconv.IntSize - 1 // what an int can hold on this machine
+	c.seq = int64(number(f[1], 10, 63))
+	c.turn, c.text, c.think = int(number(f[2], 10, whole)), int(number(f[3], 10, whole)), int(number(f[4], 10, whole))
+	c.hash = [2]uint32{uint32(number(f[5], 16, 32)), uint32(number(f[6], 16, 32))}
+	c.other = int(number(f[7], 10, whole))
 	for marks := range slices.Chunk([]byte(f[8]), callMark) {
 		c.calls = append(c.calls, string(marks))
 	}

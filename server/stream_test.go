@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -220,7 +221,12 @@ func TestCursor(t *testing.T) {
 	got, err := parseCursor(c.String())
 	require.NoError(t, err)
 	require.Equal(t, c, got)
-	for _, bad := range []string{"x", "1.2.3.4.5.6.7.8", "l.1.2.3.4.5.6.7.s12", "l.-1.0.0.0.0.0.0.", "l.1.0.0.0.0.0.99999999999999999999.", strings.Repeat("x", maxCursor+1)} {
+	largest := cursor{log: "l", seq: math.MaxInt64, position: position{turn: math.MaxInt, text: math.MaxInt, think: math.MaxInt, other: math.MaxInt, hash: [2]uint32{math.MaxUint32, 1}}}
+	got, err = parseCursor(largest.String())
+	require.NoError(t, err)
+	require.Equal(t, largest, got)
+	for _, bad := range []string{"x", "1.2.3.4.5.6.7.8", "l.1.2.3.4.5.6.7.s12", "l.-1.0.0.0.0.0.0.", "l.1.0.0.0.0.0.99999999999999999999.", strings.Repeat("x", maxCursor+1),
+		"l.1.0.0.0.123456789.0.0.", "l.9223372036854775808.0.0.0.0.0.0.", fmt.Sprintf("l.1.%d.0.0.0.0.0.", uint64(math.MaxInt)+1)} {
 		_, err := parseCursor(bad)
 		require.Error(t, err, bad)
 	}
