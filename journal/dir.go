@@ -49,6 +49,8 @@ type dirStore struct {
 	unlocked bool
 	open     func(path string) (disk, error)
 	index    sync.Mutex // held while the index is written, if there is no lock
+
+	compressors sync.Pool // of *flate.Writer
 }
 
 // DirOption configures [Dir].

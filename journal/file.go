@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/flate"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +29,6 @@ type dirJournal struct {
 	// held while records are yielded, so that Rewrite can be given the present records.
 	working chan struct{}
 	closed  bool
-	deflate *flate.Writer
 	// stored are the objects that are durable and whole, as far as this is known.
 	stored map[Hash]bool
 	// cut means that the file may be longer than size, because an append failed half way and the

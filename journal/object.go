@@ -74,15 +74,20 @@ func (j *dirJournal) put(hash Hash, data []byte) error {
 	return nil
 }
 
+// compress compresses an object. The compressors need half a megabyte, so the journals of a store share them.
 func (j *dirJournal) compress(w io.Writer, data []byte) (err error) {
-	if j.deflate == nil {
-		if j.deflate, err = flate.NewWriter(nil, flate.BestSpeed); err != nil {
+	c, ok := j.store.compressors.Get().(*flate.Writer)
+	if !ok {
+		if c, err = flate.NewWriter(nil, flate.BestSpeed); err != nil {
 			return err
 		}
 	}
-	j.deflate.Reset(w)
-	_, err = j.deflate.Write(data)
-	return errors.Join(err, j.deflate.Close())
+	c.Reset(w)
+	_, err = c.Write(data)
+	err = errors.Join(err, c.Close())
+	c.Reset(nil)
+	j.store.compressors.Put(c)
+	return err
 }
 
 // Get implements [Journal].
