@@ -2,12 +2,16 @@ package server
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -158,21 +162,49 @@ func (g *guard) who(r *http.Request) (string, error) {
 	return local, nil
 }
 
-// holds reports whether a request has the token. The time that it takes does not depend on the token.
+// holds reports whether a request has the token, or the cookie of somebody who had it. The time that it takes does not
+// depend on the token.
 func (g *guard) holds(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		c, err := r.Cookie(tokenCookie)
-		if err != nil {
-			return false
-		}
-		given = c.Value
+		c, err := r.Cookie(pageCookie)
+		return err == nil && g.knowsCookie(c.Value, time.Now())
 	}
+	return g.isToken(given)
+}
+
+func (g *guard) isToken(given string) bool {
 	sum := sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-const tokenCookie = "aycoder-token"
+const (
+	pageCookie = "aycoder-page"
+	pageTime   = 7 * 24 * time.Hour // for which the cookie of the page is valid
+)
+
+// newCookie returns a value for the cookie of the page: when it ends, something random, and a signature that only the
+// server with this token can make. So the cookie does not tell the token, and ends with it.
+func (g *guard) newCookie(now time.Time) string {
+	text := strconv.FormatInt(now.Add(pageTime).Unix(), 10) + "." + rand.Text()
+	return text + "." + g.sign(text)
+}
+
+func (g *guard) sign(text string) string {
+	mac := hmac.New(sha256.New, g.token[:])
+	mac.Write([]byte("cookie " + text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func (g *guard) knowsCookie(value string, now time.Time) bool {
+	i := strings.LastIndexByte(value, '.')
+	if i < 0 || subtle.ConstantTimeCompare([]byte(g.sign(value[:i])), []byte(value[i+1:])) != 1 {
+		return false
+	}
+	end, _, _ := strings.Cut(value, ".")
+	at, err := strconv.ParseInt(end, 10, 64)
+	return err == nil && now.Unix() < at
+}
 
 // address returns the address of the client without the port.
 func address(r *http.Request) string {

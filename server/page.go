@@ -1,10 +1,9 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"embed"
 	"net/http"
+	"time"
 )
 
 //go:embed page
@@ -29,8 +28,8 @@ func (s *Server) pages(mux *http.ServeMux) {
 
 const maxLogin = 8 << 10 // bytes of a body that somebody unknown may send
 
-// login gives the page its token in a cookie, which its scripts cannot read and other sites cannot send. So the token is
-// in no address, and in no log of one.
+// login gives the page a cookie, which its scripts cannot read and other sites cannot send. So the token is in no address,
+// in no log of one, and not kept by the browser.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Token string `json:"token"`
@@ -39,11 +38,10 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &in); err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(in.Token))
-	if !s.guard.locked || s.host.Principal != nil || subtle.ConstantTimeCompare(sum[:], s.guard.token[:]) != 1 {
+	if !s.guard.locked || s.host.Principal != nil || !s.guard.isToken(in.Token) {
 		return refuse(http.StatusUnauthorized, "unauthorized", "the token is not valid")
 	}
-	http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: in.Token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: pageCookie, Value: s.guard.newCookie(time.Now()), MaxAge: int(pageTime.Seconds()), Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

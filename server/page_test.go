@@ -40,7 +40,16 @@ func TestLogin(t *testing.T) {
 	cookie := res.Header.Get("Set-Cookie")
 	require.Contains(t, cookie, "HttpOnly")
 	require.Contains(t, cookie, "SameSite=Strict")
+	require.NotContains(t, cookie, token)
 	value, _, _ := strings.Cut(cookie, ";")
+	again := s.get(204, nil, "POST", "/login", map[string]string{"token": token}).Header.Get("Set-Cookie")
+	require.False(t, strings.HasPrefix(again, value), "each one is another")
+	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", "aycoder-page="+token)
+	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", strings.Replace(value, "=1", "=2", 1)) // ends later
+	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", value[:len(value)-1])
+	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", "aycoder-page=.")
+	other := newSite(t, script.New(), server.WithToken(token+"x")).start()
+	other.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", value) // of another token
 	s.get(200, nil, "GET", "/api/sessions", nil, "Cookie", value)
 	s.refused(403, "origin", "POST", "/api/prompt", prompt("x"), "Cookie", value, "Origin", "https://evil.example")
 	open := newSite(t, script.New()).start()
