@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"iter"
 	"maps"
 	"net/http"
@@ -25,6 +27,7 @@ func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(e journal.Entry) bool { return e.ID == probeID })
 	all = append([]journal.Entry{}, all[:min(len(all), maxSessions)]...)
 	for i := range all {
 		all[i].Dir = "" // says where things are on the host
@@ -303,14 +306,18 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// ready says whether the server takes prompts: it does not end, and the journals of the open sessions can be written.
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
+// ready says whether the server takes prompts: it does not end, and journals can be written.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	s.mu.Lock()
 	draining, open := s.draining, slices.Collect(maps.Values(s.table))
 	open = slices.DeleteFunc(open, func(c *conversation) bool { return c.gone != nil })
 	s.mu.Unlock()
 	if draining {
 		return drains()
+	}
+	stores := map[string]journal.Store{}
+	if s.host.Principal == nil {
+		stores[local] = s.host.Store(local)
 	}
 	for _, c := range open {
 		select {
@@ -321,9 +328,77 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
 		if c.rt != nil && c.rt.Session.Err() != nil {
 			return refuse(http.StatusServiceUnavailable, "journal", "the journal of a session cannot be written")
 		}
+		stores[c.principal] = c.store
+	}
+	if err := s.writable(r.Context(), stores); err != nil {
+		s.logger.WarnContext(r.Context(), "not ready", "error", err)
+		return refuse(http.StatusServiceUnavailable, "journal", "the store of the sessions cannot be written")
 	}
 	reply(w, http.StatusOK, map[string]string{"status": "ready"})
 	return nil
+}
+
+const (
+	probeTime = 10 * time.Second // for which an answer about the stores holds, since anybody may ask
+	probeID   = "ready-probe"    // of the session that tries a store
+)
+
+// writable reports whether sessions can be made in stores, and written. A store may hang, so nobody waits for longer than
+// they like, and no second attempt begins.
+func (s *Server) writable(ctx context.Context, stores map[string]journal.Store) error {
+	s.mu.Lock()
+	p := s.probe
+	if p == nil || p.over() && time.Since(p.at) >= probeTime {
+		p = &probe{at: time.Now(), done: make(chan struct{})}
+		s.probe = p
+		s.work.Go(func() {
+			defer close(p.done)
+			var errs []error
+			for _, store := range stores {
+				errs = append(errs, tries(s.ctx, store))
+			}
+			p.err = errors.Join(errs...)
+		})
+	}
+	s.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A probe is an attempt to write to the stores.
+type probe struct {
+	at   time.Time
+	done chan struct{}
+	err  error // once it is done
+}
+
+func (p *probe) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// tries makes a session in a store, writes to it and deletes it.
+func tries(ctx context.Context, store journal.Store) error {
+	j, err := store.Create(ctx, probeID)
+	switch {
+	case errors.Is(err, fs.ErrExist): // another server tries just now, or one was killed while it did
+		if err = store.Delete(ctx, probeID); asA[*journal.BusyError](err) {
+			return nil
+		}
+		return err
+	case err != nil:
+		return err
+	}
+	err = j.Append(ctx, true, []byte("{}"))
+	return errors.Join(err, j.Close(), store.Delete(ctx, probeID))
 }
 
 //go:embed openapi.json

@@ -1,14 +1,26 @@
 package server_test
 
 import (
+	"context"
+	"io/fs"
+	"iter"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/server"
+	"github.com/aycoder/aycoder/session"
 )
 
 func TestSessions(t *testing.T) {
@@ -90,4 +102,70 @@ func TestTools(t *testing.T) {
 	require.NoError(t, s.srv.Shutdown(t.Context()))
 	s.get(200, nil, "GET", "/health", nil)
 	s.refused(503, "draining", "GET", "/ready", nil)
+}
+
+// A server whose sessions cannot be written is not ready, also while no session is open.
+func TestReadyNeedsJournals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fullStore{Store: journal.Memory()}
+		srv, err := server.New(server.Host{Store: func(string) journal.Store { return store }, Open: func(context.Context, string, string, ...session.Option) (*harness.Runtime, error) {
+			return nil, fs.ErrNotExist
+		}})
+		require.NoError(t, err)
+		ready := func() int {
+			w := httptest.NewRecorder()
+			srv.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/ready", nil))
+			return w.Code
+		}
+		require.Equal(t, 200, ready())
+		for range 5 {
+			store.full = true
+			require.Equal(t, 200, ready(), "whoever asks often does not write often")
+			time.Sleep(11 * time.Second)
+			require.Equal(t, 503, ready())
+			store.full = false
+			time.Sleep(11 * time.Second)
+			require.Equal(t, 200, ready())
+		}
+		for e, err := range store.List(t.Context()) {
+			require.NoError(t, err)
+			t.Errorf("the attempts have left %s", e.ID)
+		}
+		require.NoError(t, srv.Close())
+	})
+}
+
+// A fullStore is on a disk that may be full.
+type fullStore struct {
+	journal.Store
+	full bool
+}
+
+func (s *fullStore) Create(ctx context.Context, id string) (journal.Journal, error) {
+	if s.full {
+		return nil, journal.Error("create", id, syscall.ENOSPC)
+	}
+	return s.Store.Create(ctx, id)
+}
+
+// One principal cannot take the sessions of all.
+func TestSessionsOfPrincipals(t *testing.T) {
+	gate := make(chan struct{})
+	s := newSite(t, aycoder.ModelFunc(func(ctx context.Context, _ *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			<-gate
+			_ = yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: "Hi."}}, nil) && yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil)
+		}
+	}), server.WithLimits(server.Limits{Sessions: 8}))
+	s.host.Principal = func(r *http.Request) (string, error) { return r.Header.Get("Who"), nil }
+	s.start()
+	as := func(who string) []string { return []string{"Who", who, "Accept", "application/json"} }
+	for range 2 {
+		s.get(202, nil, "POST", "/api/prompt", prompt("go"), as("alice")...)
+	}
+	s.refused(503, "too_many_sessions", "POST", "/api/prompt", prompt("go"), as("alice")...)
+	for _, who := range []string{"bob", "bob", "carol", "carol", "dave"} {
+		s.get(202, nil, "POST", "/api/prompt", prompt("go"), as(who)...)
+	}
+	close(gate)
 }

@@ -111,8 +111,8 @@ func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine b
 	case c != nil:
 	case s.draining:
 		return nil, false, drains()
-	case len(s.table) >= s.limits.Sessions && !s.makeRoom():
-		p := refuse(http.StatusServiceUnavailable, "too_many_sessions", "all sessions that this server may have open are in use")
+	case s.full(key.principal):
+		p := refuse(http.StatusServiceUnavailable, "too_many_sessions", "all sessions that may be open are in use")
 		p.after = 5 * time.Second
 		return nil, false, p
 	default:
@@ -123,11 +123,29 @@ func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine b
 	return c, mine, nil
 }
 
-// makeRoom closes the session that nobody has used for the longest time. The mutex is held.
-func (s *Server) makeRoom() bool {
+// full reports whether a principal cannot open another session. If one that nobody uses is in the way, it is closed. The
+// mutex is held.
+func (s *Server) full(principal string) bool {
+	own := 0
+	for k := range s.table {
+		if k.principal == principal {
+			own++
+		}
+	}
+	switch {
+	case own >= s.limits.OwnSessions:
+		return !s.makeRoom(func(c *conversation) bool { return c.principal == principal })
+	case len(s.table) >= s.limits.Sessions:
+		return !s.makeRoom(func(*conversation) bool { return true })
+	}
+	return false
+}
+
+// makeRoom closes that of some sessions which nobody has used for the longest time. The mutex is held.
+func (s *Server) makeRoom(of func(*conversation) bool) bool {
 	var oldest *conversation
 	for _, c := range s.table {
-		if c.users == 0 && c.gone == nil && (oldest == nil || c.used.Before(oldest.used)) {
+		if of(c) && c.users == 0 && c.gone == nil && (oldest == nil || c.used.Before(oldest.used)) {
 			oldest = c
 		}
 	}
@@ -216,29 +234,55 @@ var errNoSession = errors.New("the function Open of the host has not opened the 
 // startedRuns are the runs that requests with an Idempotency-Key have begun. It is a value of the session.
 type startedRuns struct {
 	mu   sync.Mutex
-	runs []startedRun
+	runs []startedRun // the oldest first
+	data []byte       // as JSON, unless it is nil: the session asks for it with each record
 }
 
 type startedRun struct {
 	Key  string `json:"key"`  // hash of the key
 	Body string `json:"body"` // hash of the request
 	Run  string `json:"run"`  // "" until it has begun
+	At   int64  `json:"at"`   // when, in seconds since 1970
 }
 
-const maxStarted = 256
+const (
+	// keyTime is how long a key holds. Clients that repeat a request do so within minutes.
+	keyTime = 24 * time.Hour
+	// maxStarted is how many keys a session takes in that time. It refuses more, since it can forget none.
+	maxStarted = 1000
+)
 
 // MarshalJSON implements [session.Value].
-func (v *startedRuns) MarshalJSON() ([]byte, error) {
+func (v *startedRuns) MarshalJSON() (data []byte, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return json.Marshal(v.runs)
+	if v.data == nil {
+		v.data, err = json.Marshal(v.runs)
+	}
+	return v.data, err
 }
 
 // UnmarshalJSON implements [session.Value].
 func (v *startedRuns) UnmarshalJSON(data []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.data = nil
 	return json.Unmarshal(data, &v.runs)
+}
+
+// room forgets keys that do not hold any more. It returns how long it takes until there is room for another one.
+func (v *startedRuns) room(now time.Time) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := len(v.runs)
+	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return now.Sub(time.Unix(r.At, 0)) > keyTime })
+	if len(v.runs) != n {
+		v.data = nil
+	}
+	if len(v.runs) < maxStarted {
+		return 0
+	}
+	return time.Unix(v.runs[0].At, 0).Add(keyTime).Sub(now) + time.Second
 }
 
 func hashOf(parts ...string) string {
@@ -258,23 +302,25 @@ func (v *startedRuns) find(key string) (startedRun, bool) {
 
 // put notes a run, in the place of what was noted of its key.
 func (v *startedRuns) put(r startedRun) {
-	v.remove(r.Key)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.runs = append(v.runs, r)
-	v.runs = slices.Clone(v.runs[max(0, len(v.runs)-maxStarted):])
+	r.At = time.Now().Unix()
+	v.runs = append(slices.DeleteFunc(v.runs, func(o startedRun) bool { return o.Key == r.Key }), r)
+	v.data = nil
 }
 
 func (v *startedRuns) remove(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return r.Key == key })
+	v.data = nil
 }
 
 // settle is called when the session is opened. A run that had not told its id began if it is the pending one.
 func (v *startedRuns) settle(c *conversation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.data = nil
 	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return r.Run == "" && c.rt.Session.Pending() == nil })
 	for i := range v.runs {
 		if v.runs[i].Run == "" {

@@ -3,17 +3,22 @@ package server
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
 )
 
 // A watched is an answer that tells what is written.
@@ -140,7 +145,7 @@ func TestStoreIsSlow(t *testing.T) {
 	c, err := s.open(t.Context(), local, "", "")
 	require.NoError(t, err)
 	s.ServeHTTP(&watched{ResponseRecorder: httptest.NewRecorder(), saw: func([]byte) { look() }}, localRequest(t.Context(), "GET", "/ready", ""))
-	require.Equal(t, []bool{false, false}, held)
+	require.Equal(t, []bool{false, false, false}, held)
 	s.release(c)
 	require.NoError(t, s.Close())
 }
@@ -205,4 +210,67 @@ func TestSameQuestions(t *testing.T) {
 	runs.Wait()
 	s.release(c)
 	require.NoError(t, s.Close())
+}
+
+// A key is not forgotten for a day, however many others come. A session that can remember no more takes none.
+func TestKeysAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served(t, talker(1, 8), WithLimits(Limits{Rate: 1e6, Idle: 100 * time.Hour}))
+		c, err := s.open(t.Context(), local, "", "")
+		require.NoError(t, err)
+		body := `{"prompt":"go","session":"` + c.id + `"}`
+		run := func(key string) string {
+			w := httptest.NewRecorder()
+			r := localRequest(t.Context(), "POST", "/api/prompt", body)
+			r.Header.Set("Accept", "application/json")
+			r.Header.Set("Idempotency-Key", key)
+			s.ServeHTTP(w, r)
+			synctest.Wait()
+			if w.Code != 202 {
+				return w.Result().Status + " " + w.Header().Get("Retry-After")
+			}
+			return w.Header().Get("Aycoder-Run")
+		}
+		first := run("first")
+		time.Sleep(time.Hour)
+		for i := range 300 {
+			run(fmt.Sprint(i))
+		}
+		require.Equal(t, first, run("first"))
+		for i := len(c.started.runs); i < maxStarted; i++ {
+			c.started.put(startedRun{Key: fmt.Sprint("other ", i), Run: "1"})
+		}
+		require.Equal(t, first, run("first"))
+		require.Equal(t, "429 Too Many Requests "+fmt.Sprint(23*3600+2), run("one more"))
+		require.Equal(t, 202, status(t, s, "POST", "/api/prompt", body), "without a key")
+		time.Sleep(23*time.Hour + 2*time.Second)
+		require.NotContains(t, run("one more"), " ")
+		s.release(c)
+		require.NoError(t, s.Close())
+	})
+}
+
+// Servers that share the ids of their sessions and not the sessions give the same key to different ones.
+func TestServersShareIDs(t *testing.T) {
+	store := journal.Memory()
+	for _, name := range []string{"/one", "/two"} {
+		mine := map[string]bool{}
+		s, err := New(Host{
+			Name:  name,
+			Store: func(string) journal.Store { return store },
+			Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
+				if id != "" && !mine[id] {
+					return nil, fs.ErrNotExist
+				}
+				rt, err := harness.New(ctx, t.TempDir(), harness.WithClient(talker(1, 8)), harness.WithStore(store, id, opts...))
+				if err == nil {
+					mine[rt.Session.ID()] = true
+				}
+				return rt, err
+			},
+		})
+		require.NoError(t, err)
+		require.Equal(t, 202, status(t, s, "POST", "/api/prompt", `{"prompt":"go"}`, "Idempotency-Key", "k"))
+		require.NoError(t, s.Close())
+	}
 }

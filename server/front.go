@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 )
@@ -240,7 +241,7 @@ func (c *conversation) answered(r *http.Request, q *frontRequest) (x attached, e
 	}
 	c.mu.Unlock()
 	_, id, _ := splitRun(q.tickets[0].run)
-	if x.run, err = c.s.tell(r, c, id, q.said...); err == nil {
+	if x.run, err = c.s.tell(r, c, id, q.said...); err == nil && c.started.room(time.Now()) == 0 { // else the answer again is refused
 		c.mu.Lock()
 		c.started.put(startedRun{Key: key, Run: id})
 		c.mu.Unlock()

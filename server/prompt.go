@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/session"
@@ -154,6 +155,11 @@ func (c *conversation) prompt(r *http.Request, in aycoder.Input, key, body strin
 		}
 		x, err := c.joins(r, known.Run)
 		return x, true, err
+	}
+	if after := c.started.room(time.Now()); key != "" && after > 0 {
+		p := refuse(http.StatusTooManyRequests, "too_many_keys", "this session can remember no more keys: send requests without a key, or in another session")
+		p.after = after
+		return nil, false, p
 	}
 	x = c.newRun(position{}, 0)
 	return x, false, c.begin(in, x, key, body)

@@ -43,6 +43,9 @@ type Limits struct {
 	BodyTime time.Duration
 	// Sessions is how many sessions may be open at a time. Default: 64.
 	Sessions int
+	// OwnSessions is how many of them may be of the same principal. Default: a quarter of Sessions if the host tells
+	// principals apart, and all of them if not.
+	OwnSessions int
 	// Idle is how long a session stays open that nobody uses. Default: 5 min.
 	Idle time.Duration
 	// Streams is how many streams a principal may have at a time. Default: 1,000.
@@ -98,7 +101,7 @@ func WithOrigins(origins ...string) Option {
 // WithLimits sets the limits.
 func WithLimits(l Limits) Option {
 	return func(c *config) error {
-		if l.Body < 0 || l.BodyTime < 0 || l.Sessions < 0 || l.Idle < 0 || l.Streams < 0 || l.Rate < 0 {
+		if l.Body < 0 || l.BodyTime < 0 || l.Sessions < 0 || l.OwnSessions < 0 || l.Idle < 0 || l.Streams < 0 || l.Rate < 0 {
 			return &aycoder.ConfigError{Option: "WithLimits", Err: errors.New("must not be negative")}
 		}
 		c.limits = l
@@ -145,6 +148,7 @@ type Server struct {
 	draining bool
 	empty    chan struct{} // closed when the server drains and no session is open any more
 	streams  map[string]int
+	probe    *probe // the newest one, or nil
 }
 
 // New makes a server. The error joins everything that is wrong.
@@ -157,7 +161,7 @@ func New(host Host, opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new server: %w", err)
 	}
-	c.limits.fill()
+	c.limits.fill(host.Principal != nil)
 	s := &Server{host: host, limits: c.limits, logger: c.logger, auditor: c.auditor, metrics: newMetrics(),
 		table: map[convKey]*conversation{}, empty: make(chan struct{}), streams: map[string]int{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
@@ -166,7 +170,7 @@ func New(host Host, opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-func (l *Limits) fill() {
+func (l *Limits) fill(principals bool) {
 	set := func(n *int, v int) {
 		if *n == 0 {
 			*n = v
@@ -182,6 +186,10 @@ func (l *Limits) fill() {
 		l.Idle = 5 * time.Minute
 	}
 	set(&l.Sessions, 64)
+	if principals {
+		set(&l.OwnSessions, max(1, l.Sessions/4))
+	}
+	set(&l.OwnSessions, l.Sessions)
 	set(&l.Streams, 1000)
 	set(&l.Rate, 50)
 }

@@ -43,10 +43,13 @@ type site struct {
 
 	srv  *server.Server
 	http *httptest.Server
+
+	mu   sync.Mutex
+	dirs map[string]journal.Store
 }
 
 func newSite(t testing.TB, model aycoder.ModelClient, opts ...server.Option) *site {
-	s := &site{t: t, dir: t.TempDir(), store: t.TempDir(), model: model, opts: opts}
+	s := &site{t: t, dir: t.TempDir(), store: t.TempDir(), model: model, opts: opts, dirs: map[string]journal.Store{}}
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "a.txt"), []byte("one\ntwo\n"), 0o600))
 	return s
 }
@@ -55,9 +58,14 @@ func (s *site) stores(principal string) journal.Store {
 	if s.kept != nil {
 		return s.kept
 	}
-	st, err := journal.Dir(filepath.Join(s.store, principal))
-	require.NoError(s.t, err)
-	return st
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dirs[principal] == nil {
+		st, err := journal.Dir(filepath.Join(s.store, principal))
+		require.NoError(s.t, err)
+		s.dirs[principal] = st
+	}
+	return s.dirs[principal]
 }
 
 // start starts the server. The end of the test ends it.
@@ -87,7 +95,7 @@ func (s *site) end() {
 
 // again is the same site after its process was killed: another server on a copy of the sessions, as they are on disk.
 func (s *site) again(model aycoder.ModelClient) *site {
-	o := &site{t: s.t, dir: s.dir, store: s.t.TempDir(), model: model, more: s.more, opts: s.opts, host: s.host}
+	o := &site{t: s.t, dir: s.dir, store: s.t.TempDir(), model: model, more: s.more, opts: s.opts, host: s.host, dirs: map[string]journal.Store{}}
 	require.NoError(s.t, os.CopyFS(o.store, os.DirFS(s.store)))
 	return o.start()
 }
