@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -87,6 +88,47 @@ func TestManyStreams(t *testing.T) {
 		require.NotEmpty(t, g)
 	}
 	t.Logf("%d streams of %d runs, %d goroutines before, %d after", streams, runs, before, runtime.NumGoroutine())
+}
+
+// Clients that read nothing cost little memory, and do not slow their run: it ends while they are still there.
+func TestClientsThatReadNothing(t *testing.T) {
+	const clients, turns = 32, 6
+	text := strings.Repeat("All work and no play. ", 15_000) // 330 kB
+	var steps []script.Step
+	for range turns {
+		steps = append(steps, script.Reply(script.Say(text), script.Call("read_file", `{"path":"a.txt"}`)))
+	}
+	gate := make(chan struct{})
+	first := script.Func(func(*aycoder.Request) script.Step {
+		<-gate
+		return steps[0]
+	})
+	s := newSite(t, script.New(append([]script.Step{first}, append(steps[1:], script.Say("Done."))...)...).With(script.WithChunk(512))).start()
+	res := s.do("POST", "/api/prompt", prompt("go"))
+	reader := s.read(res)
+	reader.until("run_start")
+	before := memory()
+	for range clients {
+		conn, err := net.Dial("tcp", s.http.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+		_, err = fmt.Fprintf(conn, "GET /api/runs/%s/events HTTP/1.1\r\nHost: %s\r\n\r\n", runOf(res), s.http.Listener.Addr())
+		require.NoError(t, err)
+	}
+	close(gate)
+	reader.until("run_end")
+	each := (memory() - before) / clients
+	t.Logf("%d KiB for each of %d clients that read nothing of %d KiB", each>>10, clients, turns*len(text)>>10)
+	require.LessOrEqual(t, each, 1<<20)
+}
+
+// memory returns what the heap and the stacks take, without garbage.
+func memory() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc + m.StackInuse)
 }
 
 // BenchmarkFirstEvent compares the time to the first text of a run over HTTP with that of the same run in the process. Both
