@@ -349,16 +349,31 @@ func (r *Runtime) once(t aycoder.Tool, name string, do func(aycoder.Tool, func(a
 	}
 }
 
+// Caller returns an agent that answers each message with one call of a tool, and then says that the call is over. It is for a
+// host that keeps calls in a session: see [session.Session.NewBranch].
+func (r *Runtime) Caller(tool string, args json.RawMessage) (aycoder.Agent, error) {
+	t := r.tool(tool)
+	if t == nil {
+		return nil, wrong("tool "+tool, "is not there")
+	}
+	return r.caller(t, args)
+}
+
+// caller returns an agent that makes a call, with everything around calls that the runtime has.
+func (r *Runtime) caller(t aycoder.Tool, args json.RawMessage, more ...aycoder.Option) (*aycoder.Loop, error) {
+	opts := append(slices.Clip(r.plain), aycoder.WithTools(t))
+	for _, s := range r.stages {
+		if s.AroundTool != nil {
+			opts = append(opts, aycoder.WithToolMiddleware(s.AroundTool))
+		}
+	}
+	return aycoder.New(oneCall(t.Spec().Name, args), append(opts, more...)...)
+}
+
 // call makes a call in a separate run, so that everything around calls applies to it.
 func (r *Runtime) call(ctx context.Context, t aycoder.Tool, args json.RawMessage, more ...aycoder.Option) iter.Seq2[aycoder.Event, error] {
 	return func(yield func(aycoder.Event, error) bool) {
-		opts := append(slices.Clip(r.plain), aycoder.WithTools(t))
-		for _, s := range r.stages {
-			if s.AroundTool != nil {
-				opts = append(opts, aycoder.WithToolMiddleware(s.AroundTool))
-			}
-		}
-		loop, err := aycoder.New(oneCall(t.Spec().Name, args), append(opts, more...)...)
+		loop, err := r.caller(t, args, more...)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -389,14 +404,22 @@ func output(done *aycoder.ToolFinished) (string, error) {
 	return text, nil
 }
 
+func isOutput(p aycoder.Part) bool {
+	_, ok := p.(*aycoder.ToolOutput)
+	return ok
+}
+
 // oneCall is a model that makes one call.
 func oneCall(tool string, args json.RawMessage) aycoder.ModelClient {
 	return aycoder.ModelFunc(func(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 		part, stop := aycoder.Part(&aycoder.ToolUse{ID: "command", Name: tool, Args: args}), aycoder.StopToolUse
-		if len(req.Messages) > 1 {
-			part, stop = &aycoder.Text{Text: "It ran."}, aycoder.StopEndTurn
+		if last := req.Messages[len(req.Messages)-1]; slices.ContainsFunc(last.Parts, isOutput) {
+			part, stop = &aycoder.Text{Text: "The call is over."}, aycoder.StopEndTurn
 		}
 		return func(yield func(aycoder.ModelEvent, error) bool) {
+			if text, ok := part.(*aycoder.Text); ok && !yield(&aycoder.TextDelta{Text: text.Text}, nil) {
+				return
+			}
 			_ = yield(&aycoder.BlockDone{Part: part}, nil) && yield(&aycoder.MessageDone{Stop: stop}, nil)
 		}
 	})

@@ -253,7 +253,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
 	if !slices.ContainsFunc(c.rt.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name }) {
 		return notFound()
 	}
-	x, err := c.begunCall(name, in.Args)
+	x, err := c.begunCall(r.Context(), name, in.Args)
 	if err != nil {
 		return err
 	}
@@ -267,23 +267,36 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-const maxCalls = 32 // that are over, of which clients can still read the events
+// callsBranch is the branch of a session in which calls without a model are. Each begins at the root.
+const callsBranch = "calls"
 
 // begunCall begins a call of a tool. Calls and runs of a session do not overlap.
-func (c *conversation) begunCall(tool string, args json.RawMessage) (*run, error) {
+func (c *conversation) begunCall(ctx context.Context, tool string, args json.RawMessage) (*run, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && c.last.working() || slices.ContainsFunc(c.calls, (*run).working) {
-		return nil, refuse(http.StatusConflict, "busy", "a run works in this session")
+	if c.busy() {
+		return nil, busy()
 	}
-	x := c.newRun(position{}, 0)
-	x.id = c.id + ".call-" + x.log.name
-	close(x.begun)
-	if err := c.work(x, func(ctx context.Context) iter.Seq2[aycoder.Event, error] { return c.rt.Call(ctx, tool, args) }, &aycoder.Result{}); err != nil {
+	agent, err := c.rt.Caller(tool, args)
+	if err != nil {
 		return nil, err
 	}
-	c.calls = append(c.calls[max(0, len(c.calls)-maxCalls+1):], x)
-	return x, nil
+	b := c.rt.Session.BranchOf(callsBranch)
+	switch {
+	case b == nil:
+		b, err = c.rt.Session.NewBranch(ctx, callsBranch, session.Root, agent)
+	case b.Pending() == nil: // else the run settles it
+		_, err = b.Checkout(ctx, session.Root, session.OnlyConversation())
+		fallthrough
+	default:
+		err = errors.Join(err, b.SetAgent(agent))
+	}
+	if err != nil {
+		return nil, err
+	}
+	x := c.newRun(position{}, 0)
+	x.call = true
+	return x, c.beginOn(b, aycoder.Input{Prompt: "Call " + tool + "."}, x, "", "")
 }
 
 // figures returns the metrics of a principal.

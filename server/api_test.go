@@ -6,8 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -85,9 +84,24 @@ func TestTools(t *testing.T) {
 	require.Contains(t, r.until("tool_end").data, "a.txt")
 	rest := r.rest()
 	require.Equal(t, "run_end", rest[len(rest)-1].kind)
-	data, err := os.ReadFile(filepath.Join(s.dir, "a.txt"))
-	require.NoError(t, err)
-	require.Equal(t, "one\nthree\n", string(data))
+	require.Equal(t, "one\nthree\n", s.file("a.txt"))
+
+	// Calls are in the journal, so the next process has them, too. They are beside the conversation and not in it.
+	next := s.again(script.New(script.Say("Hi.")))
+	whole := next.events(runOf(res), "")
+	require.Equal(t, story(s.events(runOf(res), "")), story(whole))
+	require.Contains(t, answers(whole), "is over")
+	var tree struct {
+		Head  int
+		Nodes []struct{ Run, Branch string }
+	}
+	id, _, _ := strings.Cut(runOf(res), ".")
+	next.get(200, &tree, "GET", "/api/sessions/"+id+"/tree", nil)
+	require.Zero(t, tree.Head)
+	require.Len(t, tree.Nodes, 9, "two calls of four messages, and the root")
+	require.Equal(t, "calls", tree.Nodes[8].Branch)
+	events, _ := next.ask(map[string]any{"prompt": "hi", "session": id})
+	require.Equal(t, "Hi.", answers(events))
 
 	var figures struct {
 		Calls []struct {
@@ -168,4 +182,19 @@ func TestSessionsOfPrincipals(t *testing.T) {
 		s.get(202, nil, "POST", "/api/prompt", prompt("go"), as(who)...)
 	}
 	close(gate)
+}
+
+// A call that was killed with its process is told as such, and the next one begins.
+func TestCallWasKilled(t *testing.T) {
+	s := newSite(t, script.New()).start()
+	res := s.do("POST", "/api/tools/edit_file", map[string]any{"args": map[string]any{"path": "a.txt", "old_string": "two", "new_string": "three"}})
+	s.read(res).until("approval_request")
+	next := s.again(script.New())
+	events := next.events(runOf(res), "")
+	require.Contains(t, events[len(events)-1].data, `"kind":"interrupted"`)
+	id, _, _ := strings.Cut(runOf(res), ".")
+	more := next.read(next.do("POST", "/api/tools/read_file", map[string]any{"session": id, "args": map[string]any{"path": "a.txt"}}))
+	require.Contains(t, more.until("tool_end").data, "two")
+	more.rest()
+	require.Equal(t, "one\ntwo\n", next.file("a.txt"))
 }

@@ -32,9 +32,8 @@ type conversation struct {
 	rt    *harness.Runtime
 	err   error
 
-	mu    sync.Mutex // held while a run begins, and while the tree is changed
-	last  *run       // the newest run: the one that works, or the one that has ended
-	calls []*run     // the newest calls of tools without a model
+	mu   sync.Mutex // held while a run begins, and while the tree is changed
+	last *run       // the newest run: the one that works, or the one that has ended
 
 	// The mutex of the server guards these.
 	users   int

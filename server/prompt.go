@@ -180,11 +180,6 @@ func (c *conversation) find(r *http.Request, id string) (*run, error) {
 	if c.last != nil && c.last.id == c.id+"."+id {
 		return c.last, nil
 	}
-	for _, x := range c.calls {
-		if x.id == c.id+"."+id {
-			return x, nil
-		}
-	}
 	if p := c.rt.Session.Pending(); p != nil && p.Run == id {
 		return c.resume(r.Context(), aycoder.Input{})
 	}

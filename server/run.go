@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ type run struct {
 	done  chan struct{} // closed when it is over
 
 	unattended bool // nobody can answer, so questions are denied
+	call       bool // it is a call of a tool without a model
 
 	mu    sync.Mutex
 	asks  map[string]asking // by the run that asks, the id of the call, and the digest of the question
@@ -74,8 +76,17 @@ func (r *run) working() bool {
 
 // begin lets the agent answer. It returns when the run has begun, or could not. The mutex of the conversation is held.
 func (c *conversation) begin(in aycoder.Input, r *run, key, body string) error {
-	if c.last != nil && c.last.working() || slices.ContainsFunc(c.calls, (*run).working) {
-		return refuse(409, "busy", "a run works in this session")
+	return c.beginOn(c.rt, in, r, key, body)
+}
+
+func (c *conversation) busy() bool { return c.last != nil && c.last.working() }
+
+func busy() *problem { return refuse(http.StatusConflict, "busy", "a run works in this session") }
+
+// beginOn lets an agent of the session answer.
+func (c *conversation) beginOn(agent aycoder.Agent, in aycoder.Input, r *run, key, body string) error {
+	if c.busy() {
+		return busy()
 	}
 	if key != "" {
 		c.started.put(startedRun{Key: key, Body: body})
@@ -92,7 +103,7 @@ func (c *conversation) begin(in aycoder.Input, r *run, key, body string) error {
 	})
 	var res aycoder.Result
 	if err := c.work(r, func(ctx context.Context) iter.Seq2[aycoder.Event, error] {
-		return c.rt.Run(ctx, in, aycoder.Into(&res), facts)
+		return agent.Run(ctx, in, aycoder.Into(&res), facts)
 	}, &res); err != nil {
 		c.started.remove(key)
 		return err
@@ -100,7 +111,9 @@ func (c *conversation) begin(in aycoder.Input, r *run, key, body string) error {
 	select {
 	case <-r.begun:
 		c.last = r
-		c.s.metrics.with(c.principal, func(x *figures) { x.Messages["user"]++ })
+		if !r.call {
+			c.s.metrics.with(c.principal, func(x *figures) { x.Messages["user"]++ })
+		}
 		return nil
 	case <-r.done:
 		if r.id != "" {
@@ -154,11 +167,6 @@ func (c *conversation) work(r *run, events func(context.Context) iter.Seq2[aycod
 			close(r.done)
 			return // a client comes back, and finds the run in another process
 		}
-		if res.End == "" { // of a call of a tool
-			if res.End = aycoder.EndDone; r.err != nil {
-				res.End = aycoder.EndFailed
-			}
-		}
 		s.metrics.ended(c.principal, time.Since(start))
 		r.end = ending(res, r.err)
 		close(r.done) // before clients see the end, which may at once start the next run
@@ -206,7 +214,9 @@ func (r *run) take(ev aycoder.Event) {
 	case *aycoder.ToolFinished:
 		r.forget(q.Call.ID)
 	}
-	r.c.s.metrics.event(r.c.principal, ev)
+	if _, turn := ev.(*aycoder.TurnFinished); !turn || !r.call {
+		r.c.s.metrics.event(r.c.principal, ev)
+	}
 	r.log.add(ev, encode(ev))
 }
 

@@ -251,7 +251,11 @@ func (s *Server) past(ctx context.Context, d *sender, c *conversation, run strin
 		return err
 	}
 	res := p.result()
-	if err := d.write(&aycoder.RunFinished{Result: res}, ending(res, nil), d.at); err != nil {
+	var failed error
+	if b := c.rt.Session.BranchOf(callsBranch); b != nil && b.Pending() != nil && b.Pending().Run == run {
+		res.End, failed = aycoder.EndFailed, refuse(http.StatusConflict, "interrupted", "the server ended while the call worked; its outcome is unknown")
+	}
+	if err := d.write(&aycoder.RunFinished{Result: res}, ending(res, failed), d.at); err != nil {
 		return err
 	}
 	return s.finish(d)
