@@ -113,12 +113,16 @@ func soak(ctx context.Context, s *site, seed uint64, runs *atomic.Int64) {
 		r.close()
 		if n%5 == 0 {
 			for _, path := range []string{"/api/agui", "/api/chat", "/v1/chat/completions"} {
-				b := aguiBody(fmt.Sprint("r", n), "id", fmt.Sprint("c", seed), "stream", true, "threadId", fmt.Sprint("t", seed),
+				b := aguiBody(fmt.Sprint("r", n), "id", fmt.Sprint("c", seed, "-", n/20), "stream", true, "threadId", fmt.Sprint("t", seed, "-", n/20),
 					"messages", list{{"id": fmt.Sprint("u", n), "role": "user", "content": "go", "parts": list{{"type": "text", "text": "go"}}}})
 				if path == "/v1/chat/completions" {
 					delete(b, "tools")
 				}
-				s.do("POST", path, b).Body.Close() // reads nothing
+				res := s.do("POST", path, b)
+				res.Body.Close() // reads nothing
+				if run := runOf(res); run != "" {
+					s.do("POST", "/api/runs/"+run+"/cancel", nil).Body.Close()
+				}
 			}
 		}
 		s.do("GET", "/api/sessions/"+session, nil).Body.Close()
