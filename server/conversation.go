@@ -27,6 +27,7 @@ type conversation struct {
 	id        string
 	store     journal.Store
 	started   startedRuns
+	failures  failures
 
 	ready chan struct{} // closed when store, and rt or err, are set
 	rt    *harness.Runtime
@@ -204,7 +205,7 @@ func (c *conversation) start(ctx context.Context, try, make bool) error {
 	ctx = context.WithoutCancel(ctx) // others may wait for the same session
 	c.store = c.s.host.Store(c.principal)
 	open := func(id string, opts ...session.Option) error {
-		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithValue("server", &c.started), session.WithLateCreate())...)
+		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithValue("server", &c.started), session.WithValue("server failures", &c.failures), session.WithLateCreate())...)
 		if err == nil && (rt.Session == nil || rt.Session.ID() != c.id) {
 			err = errors.Join(errNoSession, rt.Close())
 		}
@@ -326,4 +327,49 @@ func (v *startedRuns) settle(c *conversation) {
 			v.runs[i].Run = c.rt.Session.Pending().Run
 		}
 	}
+}
+
+// failures say why the newest runs have failed, which no fact of the journal tells. It is a value of the session.
+type failures struct {
+	mu   sync.Mutex
+	list []failure // the oldest first
+}
+
+type failure struct {
+	Run     string   `json:"run"`
+	Problem *problem `json:"problem"`
+}
+
+const maxFailures = 64
+
+// MarshalJSON implements [session.Value].
+func (v *failures) MarshalJSON() ([]byte, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return json.Marshal(v.list)
+}
+
+// UnmarshalJSON implements [session.Value].
+func (v *failures) UnmarshalJSON(data []byte) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return json.Unmarshal(data, &v.list)
+}
+
+func (v *failures) put(run string, why *problem) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list = append(slices.Clone(v.list[max(0, len(v.list)-maxFailures+1):]), failure{run, why})
+}
+
+// of returns why a run has failed, or nil.
+func (v *failures) of(run string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range slices.Backward(v.list) {
+		if f.Run == run {
+			return f.Problem
+		}
+	}
+	return nil
 }

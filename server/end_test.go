@@ -274,3 +274,30 @@ func TestServersShareIDs(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// Why a run has failed is told after a restart, too.
+func TestFailureAfterRestart(t *testing.T) {
+	store, dir := journal.Memory(), t.TempDir()
+	end := func(path, body string) (run, end string) {
+		s, err := New(Host{Store: func(string) journal.Store { return store }, Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
+			model := script.New(script.Fail(&aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: "x", Status: 401}}))
+			return harness.New(ctx, dir, harness.WithClient(model), harness.WithStore(store, id, opts...))
+		}})
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		method := "GET"
+		if body != "" {
+			method = "POST"
+		}
+		s.ServeHTTP(w, localRequest(t.Context(), method, path, body))
+		require.NoError(t, s.Close())
+		all := w.Body.String()
+		return w.Header().Get("Aycoder-Run"), all[strings.LastIndex(all, "data: "):]
+	}
+	run, live := end("/api/prompt", `{"prompt":"go"}`)
+	require.Contains(t, live, `"kind":"model_auth"`)
+	_, later := end("/api/runs/"+run+"/events", "")
+	_, want, _ := strings.Cut(live, `"error":`)
+	require.Contains(t, later, `"reason":"failed"`)
+	require.Contains(t, later, `"error":`+want)
+}

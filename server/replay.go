@@ -197,9 +197,9 @@ func (p *replay) output(id string) *aycoder.ToolOutput {
 
 // result returns how a run ended that does not work and does not wait.
 func (p *replay) result() *aycoder.Result {
-	res := &aycoder.Result{End: p.end, Turns: p.turn, Usage: p.usage, Messages: []*aycoder.Message{aycoder.Assistant(p.text)}}
+	res := &aycoder.Result{End: p.end, Turns: p.turn, Usage: p.usage}
 	if p.last != nil {
-		res.Stop = p.last.Stop
+		res.Stop, res.Messages = p.last.Stop, []*aycoder.Message{aycoder.Assistant(p.text)}
 	}
 	switch {
 	case res.End != "":

@@ -169,6 +169,13 @@ func (c *conversation) work(r *run, events func(context.Context) iter.Seq2[aycod
 		}
 		s.metrics.ended(c.principal, time.Since(start))
 		r.end = ending(res, r.err)
+		if r.err != nil && r.id != "" {
+			_, run, _ := splitRun(r.id)
+			c.failures.put(run, problemOf(r.err))
+			if err := c.rt.Session.Save(context.WithoutCancel(ctx)); err != nil {
+				s.logger.Warn("save why a run failed", "run", r.id, "error", err)
+			}
+		}
 		close(r.done) // before clients see the end, which may at once start the next run
 		r.log.add(&aycoder.RunFinished{Result: res}, r.end)
 	})

@@ -251,7 +251,10 @@ func (s *Server) past(ctx context.Context, d *sender, c *conversation, run strin
 		return err
 	}
 	res := p.result()
-	var failed error
+	failed := c.failures.of(run)
+	if failed != nil && res.End != aycoder.EndCancelled {
+		res.End = aycoder.EndFailed
+	}
 	if b := c.rt.Session.BranchOf(callsBranch); b != nil && b.Pending() != nil && b.Pending().Run == run {
 		res.End, failed = aycoder.EndFailed, refuse(http.StatusConflict, "interrupted", "the server ended while the call worked; its outcome is unknown")
 	}
