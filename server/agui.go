@@ -200,7 +200,7 @@ type aguiForm struct {
 	known         []string // calls that the client knows
 	had           []aguiMessage
 	text          frontText
-	texts         int // pieces of the turn that are no thoughts
+	texts         int // pieces of the turn besides thoughts
 }
 
 // message returns the id of a message of the run.
@@ -218,7 +218,7 @@ func (f *aguiForm) spoken() string {
 
 func (f *aguiForm) thought() string { return f.message("t", "."+strconv.Itoa(f.text.blocks)) }
 
-// begin implements [encoding]. Who joins the run again loses what it has of the run, and gets it from the beginning.
+// begin implements [encoding]. A client that joins the run again loses the part that it has, and gets the run from the beginning.
 func (f *aguiForm) begin() [][]byte {
 	out := [][]byte{object("type", "RUN_STARTED", "threadId", f.thread, "runId", f.runID, "protocolVersion", "1.0",
 		"metadata", map[string]any{"aycoder": map[string]string{"run": f.run, "session": f.session}})}

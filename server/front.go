@@ -11,7 +11,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Front ends that exist speak forms of their own: see agui.go and uistream.go. They differ from the API in three ways. The
+// Front ends that exist speak other forms: see agui.go and uistream.go. They differ from the API in three ways. The
 // client names the conversation, which is a session here. It sends the whole conversation each time, of which only its
 // newest message counts, since the session has the rest. And a run that has to ask ends there: its answer comes with
 // another request. Only the stream ends then, and the run waits; the other request goes on with it.
@@ -141,7 +141,7 @@ func (d *sender) suspended(end []byte) bool {
 
 // A frontRequest is what a client of a form sends.
 type frontRequest struct {
-	thread  string // how the client names the conversation: the id of a session, or a text of its own
+	thread  string // how the client names the conversation: the id of a session, or another text
 	key     string // of the newest message
 	history []*aycoder.Message
 	message []aycoder.Part // of the user, or nil
@@ -215,7 +215,7 @@ func (c *conversation) asked(r *http.Request, q *frontRequest) (x attached, err 
 	return x, err
 }
 
-// answered tells a run what a client says to its questions. Who sends the same again joins the run.
+// answered tells a run what a client says to its questions. The same answers again join the run.
 func (c *conversation) answered(r *http.Request, q *frontRequest) (x attached, err error) {
 	all := []string{c.principal, "\x00answers"}
 	for i, t := range q.tickets {
@@ -302,8 +302,8 @@ func (l *messageList) add(role string, parts []aycoder.Part) error {
 	return nil
 }
 
-// done returns the messages before the newest one of the user, and its parts. What the agent has said since is the
-// answer, which the client has in part.
+// done returns the messages before the newest one of the user, and its parts. The messages of the agent behind it
+// are the answer, of which the client has a part.
 func (l *messageList) done() (history []*aycoder.Message, message []aycoder.Part) {
 	for n := len(l.all) - 1; n >= 0; n-- {
 		if m := l.all[n]; m.Role == aycoder.RoleUser {
@@ -331,7 +331,7 @@ func (f *frontText) next(turn int) { *f = frontText{turn: turn} }
 // discarded is what people read behind a text that does not count.
 const discarded = "\n\n[The connection to the model broke off. It answers again.]\n\n"
 
-// object encodes a value. What is not JSON becomes a text.
+// object encodes a value. Anything that is not JSON becomes a text.
 func object(pairs ...any) []byte {
 	v := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {

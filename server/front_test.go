@@ -242,7 +242,7 @@ func TestFrontQuestions(t *testing.T) {
 	require.Equal(t, "one\ntwo\n", s.file("a.txt"))
 }
 
-// What an attempt of the model has said that does not count is marked.
+// The text of an attempt of the model that does not count is marked.
 func TestFrontDiscarded(t *testing.T) {
 	first := true
 	model := aycoder.ModelFunc(func(ctx context.Context, _ *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {

@@ -231,7 +231,7 @@ func uiParts(parts []uiPart) (out []string) {
 	return out
 }
 
-// The Chat of useChat does, too. What it goes on with after a page was loaded again is the whole message.
+// The Chat of useChat does, too. After a page was loaded again, it has the whole message.
 func TestServerUseChat(t *testing.T) {
 	s := newFrontSite(t)
 	var got struct {
