@@ -195,7 +195,7 @@ func TestFrontResults(t *testing.T) {
 	tool, err := aycoder.DeclareTool[struct{}]("ask_user", "Asks the user.")
 	require.NoError(t, err)
 	site := func() *site {
-		s := newSite(t, script.New(script.Call("ask_user", `{}`), script.Say("So be it.")))
+		s := newSite(t, script.New(script.Call("ask_user", `{}`), script.Say("Decided.")))
 		s.more = []harness.Option{harness.WithTools(tool), harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
 			return aycoder.Allow()
 		}))}
@@ -207,7 +207,7 @@ func TestFrontResults(t *testing.T) {
 	require.Equal(t, "input_required", ask.Reason)
 	second := s.tells("/api/agui", aguiBody("r2", "resume", resolved(ask.ID, map[string]any{"text": "The second."})))
 	require.Equal(t, "The second.", second[1].Content)
-	require.Contains(t, shown(second), "TEXT_MESSAGE_CONTENT So be it.")
+	require.Contains(t, shown(second), "TEXT_MESSAGE_CONTENT Decided.")
 
 	s = site()
 	asked := s.tells("/api/chat", uiBody())
@@ -215,7 +215,7 @@ func TestFrontResults(t *testing.T) {
 	require.Equal(t, "tool-input-available ask_user", call.Type+" "+call.ToolName)
 	more := s.tells("/api/chat", uiBody(map[string]any{"id": asked[0].MessageID, "role": "assistant", "parts": list{
 		{"type": "dynamic-tool", "state": "output-available", "output": "The second.", "callProviderMetadata": call.ProviderMetadata}}}))
-	require.Contains(t, shown(more), "text-delta So be it.")
+	require.Contains(t, shown(more), "text-delta Decided.")
 	require.Equal(t, "The second.", more[1].Output)
 }
 
