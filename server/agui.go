@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -318,10 +319,8 @@ func (f *aguiForm) call(id, name string, args json.RawMessage) (out [][]byte) {
 
 // remember adds a text to a set, and reports whether it was not there.
 func remember(set *[]string, text string) bool {
-	for _, t := range *set {
-		if t == text {
-			return false
-		}
+	if slices.Contains(*set, text) {
+		return false
 	}
 	*set = append(*set, text)
 	return true
