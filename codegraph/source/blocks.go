@@ -67,9 +67,14 @@ type blocks struct {
 	depth int   // of the braces in code
 	inner impl  // of the block that begins
 
+	valued bool      // the head has the block of a value, and so the next one is that of a value too
+	inits  bool      // unless it is that of a constructor of C++, behind the values of members
+	params candidate // the function of C in the old style whose parameters are being declared
+	looked int       // how much of the head was looked at for that
+
 	chain    chain
 	comments int32 // the end of the last comment before a declaration
-	last     int32 // the end of the last declaration
+	last     int32 // the end of the last declaration, and of the comments in its line
 	cpp      conditions
 }
 
@@ -90,7 +95,24 @@ func scanBlocks(f *Facts, src []byte, from int32, d *dialect) {
 		b.tail = fr.decl
 	}
 	b.chain.flush(b, Token{Kind: Operator})
-	f.Uses = b.uses()
+	f.Decls, f.Uses = named(f.Decls), b.uses()
+}
+
+// named leaves out the declarations without a name: structs that no variable follows. What is in them belongs to what is
+// around them.
+func named(decls []Decl) []Decl {
+	at, kept := make([]int32, len(decls)), decls[:0]
+	for i, d := range decls {
+		if d.Parent >= 0 {
+			d.Parent = at[d.Parent]
+		}
+		at[i] = d.Parent
+		if d.Name != "" {
+			at[i] = int32(len(kept))
+			kept = append(kept, d)
+		}
+	}
+	return kept
 }
 
 func (b *blocks) run() {
@@ -156,6 +178,9 @@ func (b *blocks) comment() {
 		return
 	}
 	if b.start < 0 && b.last > 0 && b.newlines(b.last, b.tok.Start) == 0 {
+		if b.newlines(b.tok.Start, b.tok.End) == 0 {
+			b.last = b.tok.End
+		}
 		return
 	}
 	if b.start < 0 || b.newlines(b.comments, b.tok.Start) > 1 {
@@ -210,7 +235,10 @@ func (b *blocks) group() {
 // brace reads a block, or begins to if it has declarations.
 func (b *blocks) brace() {
 	n, begin := len(b.f.Decls), b.tok.Start
-	what := b.declare(b, '{')
+	what := value
+	if !b.valued || b.inits && !b.initializes() {
+		what = b.declare(b, '{')
+	}
 	made := b.f.Decls[n:]
 	if what >= members && len(b.open) < maxNesting {
 		b.begin(what, n)
@@ -221,6 +249,7 @@ func (b *blocks) brace() {
 	}
 	end := b.skip(what == code && (b.start == 0 || b.src[b.start-1] == '\n'))
 	if what == value {
+		b.valued = true
 		b.tok.Start = begin
 		b.push()
 		return
@@ -269,24 +298,10 @@ func (b *blocks) pop() {
 	}
 }
 
-// closeDecl ends the declaration of a block. If it has no name, nor what follows it, what is in it belongs
-// to what is around it.
+// closeDecl ends the declaration of a block.
 func (b *blocks) closeDecl(decl, end int32) {
-	if decl < 0 {
-		return
-	}
-	d := &b.f.Decls[decl]
-	if d.At.End = end; d.Name != "" {
-		return
-	}
-	parent := d.Parent
-	b.f.Decls = slices.Delete(b.f.Decls, int(decl), int(decl)+1)
-	for i := int(decl); i < len(b.f.Decls); i++ {
-		if p := &b.f.Decls[i].Parent; *p == decl {
-			*p = parent
-		} else if *p > decl {
-			*p--
-		}
+	if decl >= 0 {
+		b.f.Decls[decl].At.End = end
 	}
 }
 
@@ -309,6 +324,7 @@ func (b *blocks) finish(end int32) {
 
 func (b *blocks) reset() {
 	b.head, b.start, b.tail, b.last, b.inner = b.head[:0], -1, -1, b.tok.End, impl{}
+	b.valued, b.inits, b.params, b.looked = false, false, candidate{}, 0
 	b.nextFunction()
 	b.counted = b.counted[:0]
 }

@@ -130,7 +130,9 @@ func (c *chain) rust(b *blocks, name []byte, next Token) {
 // declares reports whether a name of C or Java is declared: it comes after a type.
 func (c *chain) declares(b *blocks, next Token) bool {
 	near, far := c.before[0], c.before[1]
-	if next.Start == next.End || !bytes.ContainsRune([]byte("=;,)[:-"), rune(b.op(next))) {
+	switch b.op(next) {
+	case '=', ';', ',', ')', '[', ':', '-':
+	default:
 		return false
 	}
 	switch op := b.op(near); {

@@ -59,9 +59,13 @@ func scanC(f *Facts, src []byte, part Part) {
 	}
 }
 
+// headerWithin is how far into a file a comment may say that the file is generated.
+const headerWithin = 4000
+
 // header reads the comments at the beginning of a file.
 func (f *Facts) header(g *grammar, src []byte) {
 	f.Script = hasPrefix(src, "#!") && !hasPrefix(src, "#![")
+	src = src[:min(len(src), headerWithin)]
 	for l := lex(g, src); !f.Generated && l.next() && l.tok.Kind == Comment; {
 		f.Generated = generated(src[l.tok.Start:l.tok.End])
 	}
@@ -80,7 +84,7 @@ func (f *Facts) includes(src []byte) {
 		case fresh && c == '#':
 			i, fresh = f.include(l, i, &cpp), false
 		case c == '\n':
-			fresh = i == 0 || src[i-1] != '\\'
+			fresh = !spliced(src, i)
 			i++
 		case hides[c]:
 			_, i = l.mark(i)

@@ -215,11 +215,18 @@ func (h *cHead) function() block {
 	if h.end == ';' && (bare || !inside) {
 		return value // a macro, or a variable with its constructor
 	}
-	if last := h.head[len(h.head)-1]; c.close+1 < len(h.head) && h.op(h.head[c.close+1]) == ':' && (last.Kind == Identifier || h.op(last) == '>') {
-		return value // of a member, before the block of a constructor
+	if c.close+1 < len(h.head) && h.op(h.head[c.close+1]) == ':' && h.initializes() {
+		h.inits = true
+		return value
 	}
 	h.named(c)
 	return code
+}
+
+// initializes reports whether a block behind the head of a constructor is the value of a member.
+func (b *blocks) initializes() bool {
+	last := b.head[len(b.head)-1]
+	return last.Kind == Identifier || b.op(last) == '>'
 }
 
 // named adds the function of a candidate.
@@ -342,23 +349,43 @@ func (h *cHead) replaces(c, next candidate) bool {
 // oldStyle reports whether the semicolon ends the declaration of a parameter before the block of a
 // function, as in int f(a) int a; {.
 func (b *blocks) oldStyle() bool {
-	if !b.directives || b.top().block == enumerators || b.tail >= 0 || len(b.head) < 6 || len(b.head) > 300 { // so that the time stays linear
+	if !b.directives || b.top().block == enumerators || b.tail >= 0 || len(b.head) < 6 {
 		return false
 	}
+	if b.params.close == 0 && !b.oldParams() {
+		return false
+	}
+	for i := max(b.looked, b.params.close+1); i < len(b.head); i++ {
+		if b.op(b.head[i]) == '(' && b.head[i-1].Kind == Identifier { // that was a macro
+			return false
+		}
+	}
+	b.looked = len(b.head)
+	last := b.head[len(b.head)-1]
+	found := b.op(last) == ']' || b.op(last) == ')'
+	for k := b.params.open + 1; k < b.params.close && !found; k += 2 {
+		found = bytes.Equal(b.src[b.head[k].Start:b.head[k].End], b.src[last.Start:last.End])
+	}
+	return found
+}
+
+// maxParams bounds the parameters of a function in the old style.
+const maxParams = 16
+
+// oldParams finds a function whose parameters are names, and behind which a declaration begins.
+func (b *blocks) oldParams() bool {
 	h := cHead{declHead: declHead{blocks: b, head: b.head}}
 	h.specifiers()
 	c, ok := h.candidate()
-	if !ok || h.typedef || c.close == c.open+1 || c.close+2 >= len(h.head) || !b.isType(h.head[c.close+1]) && !b.word(h.head[c.close+1], "struct") {
+	if !ok || h.typedef || c.close == c.open+1 || c.close > c.open+2*maxParams || c.close+2 >= len(h.head) || !b.isType(h.head[c.close+1]) && !b.word(h.head[c.close+1], "struct") {
 		return false
 	}
-	last := h.head[len(h.head)-1]
-	found := false
 	for k := c.open + 1; k < c.close; k++ {
 		t := h.head[k]
 		if (k-c.open)%2 == 1 && t.Kind != Identifier || (k-c.open)%2 == 0 && b.op(t) != ',' {
 			return false
 		}
-		found = found || bytes.Equal(b.src[t.Start:t.End], b.src[last.Start:last.End])
 	}
-	return found || b.op(last) == ']' || b.op(last) == ')'
+	b.params = c
+	return true
 }

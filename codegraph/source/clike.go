@@ -154,7 +154,7 @@ func (l *clexer) word(i int) (TokenKind, int) {
 			return Identifier, k
 		}
 	}
-	if l.keywords[string(l.src[i:end])] {
+	if end > i+1 && l.keywords[string(l.src[i:end])] {
 		return Keyword, end
 	}
 	return Identifier, end
@@ -248,12 +248,16 @@ func (l *clexer) lineEnd(i int) int {
 		if k < 0 {
 			return len(l.src)
 		}
-		i += k
-		if !l.splice || !bytes.HasSuffix(bytes.TrimSuffix(l.src[max(0, i-2):i], []byte("\r")), []byte("\\")) {
+		if i += k; !l.splice || !spliced(l.src, i) {
 			return i
 		}
 		i++
 	}
+}
+
+// spliced reports whether a backslash joins the line that ends at i with the next one.
+func spliced(src []byte, i int) bool {
+	return bytes.HasSuffix(bytes.TrimSuffix(src[max(0, i-2):i], []byte("\r")), []byte("\\"))
 }
 
 func (l *clexer) blockEnd(i int, open, end string) int {

@@ -31,12 +31,11 @@ type goReader struct {
 	*tally
 	goTokens
 	f      *Facts
-	p      int                // the current token
-	undo   []goScoped         // what names meant before, in the order of their declarations
-	joined map[[2]int32]int32 // the numbers of names that are made of two
-	types  []int32            // of the values that are being read
-	header bool               // a { begins the block of a statement
-	guard  int32              // the name that a type switch gives to its value
+	p      int        // the current token
+	undo   []goScoped // what names meant before, in the order of their declarations
+	types  []int32    // of the values that are being read
+	header bool       // a { begins the block of a statement
+	guard  int32      // the name that a type switch gives to its value
 	depth  int
 	blank  int32 // the number of _
 }
@@ -55,7 +54,7 @@ func scanGo(f *Facts, src []byte, part Part) {
 		room = len(src) / 64
 	}
 	t := newTally(room)
-	g := &goReader{tally: t, goTokens: readGo(t, src, part), f: f, joined: make(map[[2]int32]int32, len(src)/128)}
+	g := &goReader{tally: t, goTokens: readGo(t, src, part), f: f}
 	g.blank = g.id([]byte("_"))
 	if g.kind() != goPackage || g.toks[1].kind != goIdent {
 		return

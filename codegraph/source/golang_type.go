@@ -252,7 +252,7 @@ func (g *goReader) prefixed(prefix []byte, of int32) int32 {
 
 // member returns the notation of a member of what has another one, or 0 if there is none.
 func (g *goReader) member(of, name int32) int32 {
-	return g.memo([2]int32{of, name}, func() string { return g.names[of] + "." + g.names[name] })
+	return g.memo(key(of, name), func() string { return g.names[of] + "." + g.names[name] })
 }
 
 // element and called return the notations of an element of a value, and of the result of calling it.
@@ -260,7 +260,7 @@ func (g *goReader) element(of int32) int32 { return g.apply(of, "[]", -1) }
 func (g *goReader) called(of int32) int32  { return g.apply(of, "()", -2) }
 
 func (g *goReader) apply(of int32, op string, number int32) int32 {
-	return g.memo([2]int32{of, number}, func() string {
+	return g.memo(key(of, number), func() string {
 		name := g.names[of]
 		if rest, ok := strings.CutPrefix(name, op); ok || of == 0 {
 			return rest
@@ -279,13 +279,13 @@ func (g *goReader) isMade(of int32) bool {
 }
 
 // memo returns the number of a notation, which is made once for each key.
-func (g *goReader) memo(key [2]int32, text func() string) int32 {
-	id, ok := g.joined[key]
-	if !ok {
+func (g *goReader) memo(key uint64, text func() string) int32 {
+	p := g.pair(key)
+	if p.note == 0 {
+		p.note = 1
 		if name := text(); len(name) <= goLongest {
-			id = g.id([]byte(name))
+			p.note += g.id([]byte(name))
 		}
-		g.joined[key] = id
 	}
-	return id
+	return p.note - 1
 }

@@ -60,7 +60,7 @@ func (f *Facts) clauses(l *clexer) (end int32) {
 				f.Imports = append(f.Imports, Import{Path: path, Names: []Name{name}, At: at})
 			}
 			end = to
-		case l.tok.Kind == Keyword, l.is("{"):
+		case l.tok.Kind == Keyword, l.tok.Kind == Operator && !l.is("@") && !l.is(".") && !l.is(";"):
 			return end
 		}
 	}
@@ -112,7 +112,7 @@ var directiveWords = map[string]bool{"using": true, "import": true, "export": tr
 func declareJava(b *blocks, end byte) block {
 	h := declHead{blocks: b, head: b.head}
 	h.modifiers()
-	if h.i >= len(h.head) || directiveWords[string(b.src[h.head[h.i].Start:h.head[h.i].End])] {
+	if h.i >= len(h.head) || h.op(h.head[h.i]) == 0 && directiveWords[string(b.src[h.head[h.i].Start:h.head[h.i].End])] {
 		return code
 	}
 	if b.top().block == enumerators {
@@ -141,7 +141,7 @@ func (h *declHead) modifiers() {
 			h.i = h.closing(h.i)
 		case h.op(t) == '<':
 			h.i = h.angles(h.i) - 1
-		case !javaModifiers[string(h.src[t.Start:t.End])]:
+		case h.op(t) != 0 && h.op(t) != '-' || !javaModifiers[string(h.src[t.Start:t.End])]:
 			return
 		case h.word(t, "private"):
 			h.private = true
@@ -151,8 +151,11 @@ func (h *declHead) modifiers() {
 
 // typeBlock reads a class or the like. Record, which is not a keyword, needs a name and parentheses.
 func (h *declHead) typeBlock() (block, bool) {
+	if h.i+1 >= len(h.head) || h.op(h.head[h.i]) != 0 {
+		return code, false
+	}
 	t, ok := javaTypes[string(h.src[h.head[h.i].Start:h.head[h.i].End])]
-	if !ok || h.i+1 >= len(h.head) {
+	if !ok {
 		return code, false
 	}
 	i := h.i + 1

@@ -15,10 +15,11 @@ type pyScan struct {
 	last  int      // the end of the last token that is not a comment
 	doc   Span     // the comment lines before the current token, or none
 	decls *pyDecls // nil if only imports are wanted
+	room  int      // how many names of imports are not read yet
 }
 
 func scanPython(f *Facts, src []byte, part Part) {
-	s := &pyScan{pyLexer: newPyLexer(src), f: f, names: names{}}
+	s := &pyScan{pyLexer: newPyLexer(src), f: f, names: names{}, room: maxFacts}
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
 	f.Generated = pyGenerated(src)
 	if part == All {
@@ -128,8 +129,9 @@ func (s *pyScan) fromStatement() {
 	for s.advance(); !s.ends(); s.advance() {
 		switch {
 		case s.is("*"):
-			taken = append(taken, Name{Name: "*"})
-		case s.kind == Identifier:
+			taken = []Name{{Name: "*"}}
+		case s.kind == Identifier && s.room > 0:
+			s.room--
 			name := s.name()
 			s.advance()
 			taken = append(taken, Name{name, s.as(name)})

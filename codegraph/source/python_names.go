@@ -137,9 +137,9 @@ func (n *pyNames) uses() []Use {
 			times[u.id]++
 		}
 	}
-	count := useCount{}
+	count := newUseCount(0)
 	for id, times := range times {
-		if times > 0 && len(count) < maxUses {
+		if times > 0 {
 			of, name := n.split(n.names[id])
 			count.add(key(n.nameTable.id([]byte(of)), n.nameTable.id([]byte(name))), times)
 		}

@@ -39,7 +39,7 @@ func rustTokens(src []byte) iter.Seq[Token] { return rustGrammar.all(src) }
 
 func scanRust(f *Facts, src []byte, part Part) {
 	f.header(&rustGrammar, src)
-	r := rustImports{clexer: lex(&rustGrammar, src), f: f}
+	r := rustImports{clexer: lex(&rustGrammar, src), f: f, room: maxPath + 8*len(src)}
 	r.run()
 	if part == All {
 		scanBlocks(f, src, 0, &rustDialect)
@@ -57,6 +57,7 @@ type rustImports struct {
 	paths []string // what the attributes before this say of the path of a module
 	only  bool     // and that without a condition
 	names []Name   // and of its names: macro_use brings all macros into scope
+	room  int      // how long the paths can be that are not read yet, so that the time stays linear
 }
 
 type inlineMod struct {
@@ -228,6 +229,9 @@ func (r *rustImports) crate() {
 }
 
 func (r *rustImports) add(i Import) {
+	if len(r.f.Imports) >= maxFacts {
+		return
+	}
 	i.Within = r.within()
 	if i.Kind == Reexport && i.Within == "" {
 		n := i.Names[0]
@@ -307,7 +311,8 @@ func (t *useTree) leaf() {
 	if n := len(t.open); n > 0 {
 		from = t.open[n-1]
 	}
-	if t.start >= 0 && len(t.path) > from && len(t.path) < maxPath {
+	if t.start >= 0 && len(t.path) > from && len(t.path) < maxPath && t.room >= 0 {
+		t.room -= len(t.path)
 		path := string(bytes.TrimSuffix(t.path, []byte("::self")))
 		name := Name{Name: path[strings.LastIndex(path, ":")+1:]}
 		if name.Name != "*" {

@@ -3,7 +3,7 @@ package source
 import (
 	"bytes"
 	"cmp"
-	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -28,7 +28,7 @@ type counted struct {
 
 // newTally returns a tally for a file, with room for a number of names.
 func newTally(room int) *tally {
-	return &tally{nameTable: newNameTable(room), useCount: make(useCount, room/2), fn: 1, last: 1, at: -1}
+	return &tally{nameTable: newNameTable(room), useCount: newUseCount(room / 2), fn: 1, last: 1, at: -1}
 }
 
 // nextFunction begins another function, which has declared nothing yet.
@@ -73,11 +73,10 @@ func (t *tally) count(k uint64) {
 // undo takes back what was counted at a position: it is declared there.
 func (t *tally) undo(at int32) {
 	i, ok := slices.BinarySearchFunc(t.counted, at, func(c counted, at int32) int { return int(c.at - at) })
-	if !ok {
-		return
+	if ok && t.counted[i].key != 0 {
+		t.add(t.counted[i].key, -1)
+		t.counted[i].key = 0
 	}
-	t.add(t.counted[i].key, -1)
-	t.counted = slices.Delete(t.counted, i, i+1)
 }
 
 // uses returns what was counted, sorted.
@@ -95,37 +94,90 @@ const (
 // full reports whether no more declarations are read.
 func (t *tally) full(f *Facts) bool { return len(f.Decls) >= maxFacts || len(t.names) > maxNames }
 
-// A useCount counts uses by their [key].
-type useCount map[uint64]int32
-
 // maxUses is how many different uses are counted in a file. A file with more of them is not one that a person
 // wrote, and the time and memory that each takes would grow with their number.
 const maxUses = 1 << 15
 
-func key(of, name int32) uint64 { return uint64(of)<<32 | uint64(name) }
+// A useCount counts uses by their [key]. It is a hash table with open addressing, as a [nameTable] is.
+type useCount struct {
+	factor uint64  // odd, by which keys are multiplied to spread them, and which nobody can know
+	slots  []int32 // a power of two, at most half of them used: 1 + an index in pairs
+	pairs  []usePair
+	n      int // how many are uses
+}
 
-func (c useCount) add(k uint64, times int32) {
-	n, ok := c[k]
+// A usePair is what is known of a key.
+type usePair struct {
+	key   uint64
+	times int32
+	note  int32 // in Go, 1 + the number of the name for the two, or 0
+}
+
+func newUseCount(room int) useCount {
+	size := 64
+	for size < 2*room {
+		size *= 2
+	}
+	return useCount{factor: rand.Uint64() | 1, slots: make([]int32, size), pairs: make([]usePair, 0, size/2)}
+}
+
+func key(of, name int32) uint64 { return uint64(uint32(of))<<32 | uint64(uint32(name)) }
+
+// pair returns what is known of a key, until the next call.
+func (c *useCount) pair(k uint64) *usePair {
+	i := c.slot(k)
+	if c.slots[i] == 0 {
+		if 2*len(c.pairs) >= len(c.slots) {
+			c.slots = make([]int32, 2*len(c.slots))
+			for n, p := range c.pairs {
+				c.slots[c.slot(p.key)] = int32(n + 1)
+			}
+			i = c.slot(k)
+		}
+		c.pairs = append(c.pairs, usePair{key: k})
+		c.slots[i] = int32(len(c.pairs))
+	}
+	return &c.pairs[c.slots[i]-1]
+}
+
+// slot returns where a key is, or where it can be put.
+func (c *useCount) slot(k uint64) int {
+	mask := len(c.slots) - 1
+	i := int(k*c.factor>>32) & mask
+	for c.slots[i] > 0 && c.pairs[c.slots[i]-1].key != k {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// add counts a key, or, with a negative number, takes back that it was counted.
+func (c *useCount) add(k uint64, times int32) {
+	p := c.pair(k)
 	switch {
-	case n+times <= 0:
-		delete(c, k)
-	case ok || len(c) < maxUses:
-		c[k] = n + times
+	case p.times > 0:
+	case c.n == maxUses:
+		return
+	default:
+		c.n++
+	}
+	if p.times += times; p.times <= 0 {
+		p.times = 0
+		c.n--
 	}
 }
 
 // uses returns what was counted, sorted. Names are those of the numbers in the keys.
-func (c useCount) uses(names []string) []Use {
-	keys := slices.AppendSeq(make([]uint64, 0, len(c)), maps.Keys(c))
-	slices.SortFunc(keys, func(a, b uint64) int {
-		if a>>32 != b>>32 {
-			return strings.Compare(names[a>>32], names[b>>32])
+func (c *useCount) uses(names []string) []Use {
+	found := slices.DeleteFunc(c.pairs, func(p usePair) bool { return p.times == 0 })
+	slices.SortFunc(found, func(a, b usePair) int {
+		if a.key>>32 != b.key>>32 {
+			return strings.Compare(names[a.key>>32], names[b.key>>32])
 		}
-		return strings.Compare(names[uint32(a)], names[uint32(b)])
+		return strings.Compare(names[uint32(a.key)], names[uint32(b.key)])
 	})
-	out := make([]Use, len(keys))
-	for i, k := range keys {
-		out[i] = Use{names[k>>32], names[uint32(k)], c[k]}
+	out := make([]Use, len(found))
+	for i, p := range found {
+		out[i] = Use{names[p.key>>32], names[uint32(p.key)], p.times}
 	}
 	return out
 }

@@ -70,6 +70,12 @@ type scriptScan struct {
 	mock   int             // how many brackets are open around the first argument of a mock, or -1
 	locals []scriptExport
 
+	room int // how many names of imports and exports are not read yet
+
+	docs struct { // the answer that documented gave last
+		token int // 1 + its token
+		at    int32
+	}
 	tokens   []scriptToken // in a scan for All
 	opens    []int32       // the brackets among them that are open
 	comments []Span
@@ -88,7 +94,7 @@ func (s *scriptScan) before(i int) scriptRecent { return s.recent[(s.turn-1-i)&7
 type scriptExport struct{ name, local string }
 
 func scanTypeScript(f *Facts, src []byte, part Part) {
-	s := &scriptScan{scriptLexer: scriptLexer{src: src}, f: f, part: part, bind: -1, mock: -1}
+	s := &scriptScan{scriptLexer: scriptLexer{src: src}, f: f, part: part, bind: -1, mock: -1, room: maxFacts}
 	if part == All {
 		s.tokens = make([]scriptToken, 0, len(src)/6)
 	}

@@ -34,7 +34,7 @@ func (s *scriptScan) declare() {
 
 // statements reads the statements from one token up to another.
 func (s *scriptScan) statements(i, to int, in scriptDeclaration) {
-	for i < to && len(s.f.Decls) < maxFacts {
+	for i < to && !s.full() {
 		d := in
 		d.start = i
 		next := s.declaration(i, d)
@@ -162,8 +162,19 @@ func unquote(name string) string {
 	return name
 }
 
-// documented returns where the comments begin that stand directly before a token, or the token itself.
+// full reports whether no more declarations are read.
+func (s *scriptScan) full() bool { return len(s.f.Decls) >= maxFacts }
+
+// documented returns where the comments begin that stand directly before a token, or the token itself. The answer is
+// kept, as all the names of a pattern have the same comments.
 func (s *scriptScan) documented(i int) int32 {
+	if s.docs.token != i+1 {
+		s.docs.token, s.docs.at = i+1, s.docStart(i)
+	}
+	return s.docs.at
+}
+
+func (s *scriptScan) docStart(i int) int32 {
 	at := s.tok(i).start
 	n, _ := slices.BinarySearchFunc(s.comments, at, func(c Span, at int32) int { return cmp.Compare(c.Start, at) })
 	before := s.tok(i - 1).end
@@ -336,7 +347,7 @@ func (s *scriptScan) enum(i int, d scriptDeclaration) int {
 	}
 	end := s.after(i + 2)
 	n := s.addDecl(i+1, Type, d, end)
-	for j := i + 3; j < end-1; j++ {
+	for j := i + 3; j < end-1 && !s.full(); j++ {
 		member := j
 		for j < end-1 && s.tokens[j].op != ',' {
 			j = s.after(j)

@@ -109,7 +109,10 @@ func (s *scriptScan) specifiers(c *scriptClause) bool {
 			words[n] = strings.Trim(s.string(), `"'`)
 			n++
 		case s.op == ',' || s.op == '}':
-			c.specifier(words[:n])
+			if s.room > 0 && n > 0 {
+				c.specifier(words[:n])
+				s.room--
+			}
 			n = 0
 			if s.op == '}' {
 				s.token()
@@ -360,31 +363,27 @@ func (s *scriptScan) export() {
 			}
 		}
 	}
-	decls := map[string][]int{}
-	for i, d := range s.f.Decls {
+	exported := map[string]bool{} // the names that are declared, with true if export has them as they are
+	for _, d := range s.f.Decls {
 		if d.Parent < 0 {
-			decls[d.Name] = append(decls[d.Name], i)
+			exported[d.Name] = false
 		}
 	}
 	for _, e := range s.locals {
+		_, declared := exported[e.local]
 		if from, ok := imports[e.local]; ok {
 			from.Name = e.name
 			s.f.Exports = append(s.f.Exports, from)
-		} else if s.part == All && !s.declared(e, decls[e.local]) {
+		} else if declared && e.name == e.local {
+			exported[e.local] = true
+		} else if s.part == All {
 			s.f.Exports = append(s.f.Exports, Export{e.name, e.local, -1})
 		}
 	}
-}
-
-// declared marks the declarations that are exported under their own name.
-func (s *scriptScan) declared(e scriptExport, decls []int) bool {
-	if e.name != e.local {
-		return false
+	for i := range s.f.Decls {
+		d := &s.f.Decls[i]
+		d.Exported = d.Exported || d.Parent < 0 && exported[d.Name]
 	}
-	for _, i := range decls {
-		s.f.Decls[i].Exported = true
-	}
-	return len(decls) > 0
 }
 
 func (s *scriptScan) is(word string) bool { return s.kind != scriptString && string(s.text()) == word }

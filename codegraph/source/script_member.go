@@ -51,7 +51,11 @@ func (s *scriptScan) declarator(i int, kind DeclKind, d scriptDeclaration) int {
 
 // pattern declares the names of a destructuring pattern.
 func (s *scriptScan) pattern(open int, kind DeclKind, d scriptDeclaration, end int) {
-	s.patternNames(open, func(i int) { s.addDecl(i, kind, d, end) })
+	s.patternNames(open, func(i int) {
+		if !s.full() {
+			s.addDecl(i, kind, d, end)
+		}
+	})
 }
 
 // patternNames finds the names that a pattern declares. Default values are not a part of it, and it ends where
@@ -233,7 +237,7 @@ func (s *scriptScan) commonValue(i, name, end int, d scriptDeclaration) {
 
 // commonNames exports the names of an object: { a, b: c }.
 func (s *scriptScan) commonNames(open int) {
-	for i := open + 1; i < int(s.tok(open).match) && i < len(s.tokens); i = s.after(i) {
+	for i := open + 1; i < int(s.tok(open).match) && i < len(s.tokens) && len(s.locals) < maxFacts; i = s.after(i) {
 		if before := s.tok(i - 1).op; before != '{' && before != ',' || s.tok(i).kind != scriptName {
 			continue
 		}
@@ -253,7 +257,7 @@ func (s *scriptScan) commonNames(open int) {
 // the functions are declarations.
 func (s *scriptScan) members(open int, in scriptDeclaration, of DeclKind) {
 	end := min(int(s.tok(open).match), len(s.tokens))
-	for i := open + 1; i < end; {
+	for i := open + 1; i < end && !s.full(); {
 		if op := s.tok(i).op; op == ';' || op == ',' {
 			i++
 			continue

@@ -21,6 +21,7 @@ const (
 type scriptScope struct {
 	number int32
 	end    int // the token after it, if known
+	from   int // else the first token that may end it
 	depth  int // the brackets around it, if it ends with an expression or a statement
 }
 
@@ -33,11 +34,12 @@ type scriptUses struct {
 	depth      int       // the brackets that are open
 	binding    int       // the brackets around the declaration of variables that was begun last
 	typedArrow int       // the last arrow that stands behind a parenthesis, perhaps with a type between
+	room       int       // how many tokens typed may still look at, so that the time stays linear
 }
 
 // use finds the uses of the file.
 func (s *scriptScan) use() {
-	u := &scriptUses{scriptScan: s, nameTable: newNameTable(0), binding: -1}
+	u := &scriptUses{scriptScan: s, nameTable: newNameTable(0), binding: -1, room: 1000 + 8*len(s.tokens)}
 	for i := 0; i < len(s.tokens); i++ {
 		u.leave(i)
 		i = u.look(i)
@@ -61,7 +63,7 @@ func (u *scriptUses) enter(end int) {
 	}
 	n := int32(len(u.local))
 	u.local = append(u.local, nil)
-	u.scopes = append(u.scopes, scriptScope{n, end, u.depth})
+	u.scopes = append(u.scopes, scriptScope{n, end, 0, u.depth})
 	u.uses = append(u.uses, scriptUse{scopeBegins, n})
 }
 
@@ -71,7 +73,7 @@ func (u *scriptUses) leave(i int) {
 	closes := t.closes()
 	for n := len(u.scopes) - 1; n >= 0; n-- {
 		top := u.scopes[n]
-		open := top.end == math.MaxInt
+		open := top.end == math.MaxInt && i >= top.from
 		if i < top.end && !(open && (closes && top.depth >= u.depth || top.depth >= u.depth && (t.op == ',' || t.op == ';' || u.breaks(i)))) {
 			break
 		}
@@ -113,6 +115,7 @@ func (u *scriptUses) look(i int) int {
 		u.binding = -1
 	case t.op == '<' && u.tok(u.typeParameters(i)).op == '(' && (!u.ended(i-1) || u.tok(i-1).kind == scriptLabel):
 		u.enter(0) // of a method or an arrow function
+		u.scopes[len(u.scopes)-1].from = u.typeParameters(i)
 		u.typeNames(i)
 	case t.op == '[' && u.isWord(i+2, "in"): // a mapped type
 		u.declareName(i + 1)
@@ -225,7 +228,7 @@ func (u *scriptUses) heritage(i int) int {
 // typeNames declares type parameters.
 func (u *scriptUses) typeNames(i int) {
 	end := u.typeParameters(i)
-	for j := i + 1; j < end; j++ {
+	for j := i + 1; j < end; j = max(u.typeParameters(j), u.after(j)) {
 		if op := u.tok(j - 1).op; j == i+1 || op == ',' || u.isWord(j-1, "const") || u.isWord(j-1, "in") || u.isWord(j-1, "out") {
 			u.declareName(j)
 		}
@@ -263,8 +266,9 @@ func (u *scriptUses) typed(i, colon int) {
 	if name.op == '>' && name.match > 0 {
 		name = u.tok(int(name.match) - 1)
 	}
-	if name.kind == scriptLabel || name.kind == scriptWord && u.keyPosition(i-1) {
+	if u.room > 0 && (name.kind == scriptLabel || name.kind == scriptWord && u.keyPosition(i-1)) {
 		end := u.typeEnd(colon + 1)
+		u.room -= end - colon
 		if u.tok(end).op == '{' {
 			end = u.after(end)
 		}
@@ -419,7 +423,7 @@ func (u *scriptUses) usedAt(i int) {
 // count counts the uses of names that no scope around them declares.
 func (u *scriptUses) count() []Use {
 	active := make([]int32, len(u.names))
-	counts := useCount{}
+	counts := newUseCount(len(u.names))
 	for _, use := range u.uses {
 		switch use.of {
 		case scopeBegins:
