@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tokens"
 )
@@ -280,7 +281,7 @@ func (c *chooser) choose() {
 			}
 		}
 	}
-	slices.SortStableFunc(steps, func(a, b step) int {
+	order.By(steps, func(a, b *step) int {
 		return cmp.Compare(b.offer.choices[b.n-1].gain(b.offer.before(b.n-1)), a.offer.choices[a.n-1].gain(a.offer.before(a.n-1)))
 	})
 	for _, s := range steps {

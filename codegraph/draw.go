@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // Drawing is the dependencies between the parts of a directory: its files, and the directories in it, each with
@@ -59,7 +61,7 @@ func (s *Snapshot) Draw(dir string) *Drawing {
 	for e, n := range counts {
 		d.Edges = append(d.Edges, DrawingEdge{From: e[0], To: e[1], Count: n})
 	}
-	slices.SortFunc(d.Edges, func(a, b DrawingEdge) int {
+	order.By(d.Edges, func(a, b *DrawingEdge) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	parts := d.components().part

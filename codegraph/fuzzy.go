@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // Found is a file, or a declaration in it.
@@ -58,7 +59,7 @@ func (s *Snapshot) Find(query string, limit int) []Found {
 
 // best sorts by score, and then by path.
 func best(found []Found, limit int) []Found {
-	slices.SortStableFunc(found, func(a, b Found) int {
+	order.By(found, func(a, b *Found) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(len(a.Path), len(b.Path)), strings.Compare(a.Path, b.Path), cmp.Compare(a.Decl, b.Decl))
 	})
 	return slices.Clone(found[:min(len(found), limit)])

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // Level is how much of a file a context shows.
@@ -92,7 +93,7 @@ func cutsOf(facts *source.Facts, src []byte, level Level, used []bool) (cuts []c
 		}
 		cuts = append(cuts, cut{d.Body, text})
 	}
-	slices.SortStableFunc(cuts, func(a, b cut) int { return cmp.Compare(a.Start, b.Start) })
+	order.By(cuts, func(a, b *cut) int { return cmp.Compare(a.Start, b.Start) })
 	return cuts
 }
 

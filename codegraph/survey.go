@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/late"
+	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/resolve"
 )
 
@@ -60,17 +61,17 @@ func (m *surveyor) configs(ctx context.Context) error {
 			m.services = append(m.services, label(f.path))
 		}
 	}
-	depth := func(f projectFile) int { return strings.Count(f.path, "/") }
-	slices.SortStableFunc(found, func(a, b projectFile) int { return cmp.Compare(depth(a), depth(b)) })
+	depth := func(f *projectFile) int { return strings.Count(f.path, "/") }
+	order.By(found, func(a, b *projectFile) int { return cmp.Compare(depth(a), depth(b)) })
 	tops := map[string]int{} // the least depth of a kind, plus one
 	for _, f := range found[:min(len(found), maxConfigs)] {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if tops[f.kind] == 0 {
-			tops[f.kind] = depth(f) + 1
+			tops[f.kind] = depth(&f) + 1
 		}
-		f.top = tops[f.kind] == depth(f)+1
+		f.top = tops[f.kind] == depth(&f)+1
 		f.data = readAll(m.g.files, f.path, maxConfig)
 		m.config(f)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/search"
 )
@@ -83,7 +84,7 @@ func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []wal
 		}
 		more = len(found) > limit
 	}
-	slices.SortFunc(found, compare)
+	order.By(found, compare)
 	lists := lists{files, map[string][]fs.DirEntry{}}
 	untracked := len(found)
 	for _, name := range tracked {
@@ -94,14 +95,14 @@ func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []wal
 			found = append(found, walked{name, stampOf(e)})
 		}
 	}
-	slices.SortFunc(found, compare)
+	order.By(found, compare)
 	if len(found) > limit {
 		return found[:limit], true, nil
 	}
 	return found, more || partial, nil
 }
 
-func compare(a, b walked) int { return strings.Compare(a.path, b.path) }
+func compare(a, b *walked) int { return strings.Compare(a.path, b.path) }
 
 func byPath(w walked, name string) int { return strings.Compare(w.path, name) }
 

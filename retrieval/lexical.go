@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/words"
 )
 
@@ -75,7 +76,7 @@ func (l *Lexical) Put(item Item, text string) {
 		place int
 	}
 	var uses []use
-	order := map[*term]int{}
+	turn := map[*term]int{}
 	for w := range words.Of(text) {
 		t := l.terms[string(w.Text)]
 		if t == nil {
@@ -83,13 +84,13 @@ func (l *Lexical) Put(item Item, text string) {
 			l.terms[t.text] = t
 			l.all = append(l.all, t)
 		}
-		if _, ok := order[t]; !ok {
-			order[t] = len(order)
+		if _, ok := turn[t]; !ok {
+			turn[t] = len(turn)
 		}
 		uses = append(uses, use{t, w.Place})
 	}
-	slices.SortFunc(uses, func(a, b use) int {
-		return cmp.Or(cmp.Compare(order[a.of], order[b.of]), cmp.Compare(a.place, b.place))
+	order.By(uses, func(a, b *use) int {
+		return cmp.Or(cmp.Compare(turn[a.of], turn[b.of]), cmp.Compare(a.place, b.place))
 	})
 	number := len(l.docs)
 	for i := 0; i < len(uses); {
@@ -248,7 +249,7 @@ func (l *Lexical) Search(query string, k int, keep func(*Item) bool) []Match {
 			out = append(out, Match{item, score})
 		}
 	}
-	slices.SortFunc(out, bestFirst)
+	order.By(out, bestFirst)
 	return out[:max(min(k, len(out)), 0)]
 }
 
@@ -354,7 +355,7 @@ func (l *Lexical) variants(word string) []variant {
 		}
 		near = append(near, variant{t, math.Pow(nearby, float64(d))})
 	}
-	slices.SortFunc(near, func(a, b variant) int { return moreFrequent(a.term, b.term) })
+	order.By(near, func(a, b *variant) int { return moreFrequent(a.term, b.term) })
 	return near[:min(len(near), maxVariants)]
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/internal/mask"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // The lists that are fused have up to this many items, or four times as many as are wanted. A place in one
@@ -345,7 +346,7 @@ func (r *Retriever) addPlaces(scores map[string]float64, list []Match, weight, s
 	for i := range list {
 		list[i].Score += rest[list[i].Item.Path]
 	}
-	slices.SortFunc(list, bestFirst)
+	order.By(list, bestFirst)
 	place := 0
 	for _, m := range list {
 		if r.chunk(m.Item.ID) != nil { // else it is of a file that is not there any more
@@ -362,7 +363,7 @@ func (r *Retriever) best(scores map[string]float64, k int) (hits []Hit) {
 			hits = append(hits, Hit{*c, score})
 		}
 	}
-	slices.SortFunc(hits, func(a, b Hit) int {
+	order.By(hits, func(a, b *Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID))
 	})
 	return hits[:max(min(k, len(hits)), 0)]

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // The limits of an [Index].
@@ -286,10 +287,10 @@ func matches(found []near, k int, keep func(*Item) bool) (out []Match) {
 			}
 		}
 	}
-	slices.SortFunc(out, bestFirst)
+	order.By(out, bestFirst)
 	return out[:min(k, len(out))]
 }
 
-func bestFirst(a, b Match) int {
+func bestFirst(a, b *Match) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Item.ID, b.Item.ID))
 }

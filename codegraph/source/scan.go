@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // A tally counts the names that a file uses, without those that the current function has declared.
@@ -169,7 +171,7 @@ func (c *useCount) add(k uint64, times int32) {
 // uses returns what was counted, sorted. Names are those of the numbers in the keys.
 func (c *useCount) uses(names []string) []Use {
 	found := slices.DeleteFunc(c.pairs, func(p usePair) bool { return p.times == 0 })
-	slices.SortFunc(found, func(a, b usePair) int {
+	order.By(found, func(a, b *usePair) int {
 		if a.key>>32 != b.key>>32 {
 			return strings.Compare(names[a.key>>32], names[b.key>>32])
 		}

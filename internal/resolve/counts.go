@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // Refs are the references of a file: each declaration once, sorted by To and Name. They do not change.
@@ -54,7 +56,7 @@ func (c refCounts) refs() Refs {
 	if len(c) == 0 {
 		return Refs{}
 	}
-	slices.SortFunc(c, func(a, b Ref) int {
+	order.By(c, func(a, b *Ref) int {
 		if n := strings.Compare(a.To, b.To); n != 0 {
 			return n
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // A goPackage is the declarations of the files in a directory: usually one package, its tests, and
@@ -161,7 +162,7 @@ func (r *goIndex) findScope(file string) goScope {
 		}
 	}
 	slices.Reverse(out) // of two with a name, the last one counts
-	slices.SortStableFunc(out, func(a, b goScoped) int { return strings.Compare(a.as, b.as) })
+	order.By(out, func(a, b *goScoped) int { return strings.Compare(a.as, b.as) })
 	return slices.Clip(slices.CompactFunc(out, func(a, b goScoped) bool { return a.as == b.as }))
 }
 
