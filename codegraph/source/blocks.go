@@ -98,8 +98,8 @@ func scanBlocks(f *Facts, src []byte, from int32, d *dialect) {
 	f.Decls, f.Uses = named(f.Decls), b.uses()
 }
 
-// named leaves out the declarations without a name: structs that no variable follows. What is in them belongs to what is
-// around them.
+// named leaves out the declarations without a name: structs that no variable follows. Their members belong to the
+// declaration around them.
 func named(decls []Decl) []Decl {
 	at, kept := make([]int32, len(decls)), decls[:0]
 	for i, d := range decls {

@@ -229,9 +229,6 @@ func (r *rustImports) crate() {
 }
 
 func (r *rustImports) add(i Import) {
-	if len(r.f.Imports) >= maxFacts {
-		return
-	}
 	i.Within = r.within()
 	if i.Kind == Reexport && i.Within == "" {
 		n := i.Names[0]
@@ -311,7 +308,7 @@ func (t *useTree) leaf() {
 	if n := len(t.open); n > 0 {
 		from = t.open[n-1]
 	}
-	if t.start >= 0 && len(t.path) > from && len(t.path) < maxPath && t.room >= 0 {
+	if t.start >= 0 && len(t.path) > from && len(t.path) < maxPath && t.room >= 0 && len(t.f.Imports) < maxFacts {
 		t.room -= len(t.path)
 		path := string(bytes.TrimSuffix(t.path, []byte("::self")))
 		name := Name{Name: path[strings.LastIndex(path, ":")+1:]}

@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -32,74 +31,155 @@ var pieces = map[source.Language][]string{
 	"swift":           strings.Fields(`func class enum protocol var let init`),
 }
 
-// repeated returns a source of a length that repeats a fragment.
-func repeated(fragment []string, size int) []byte {
-	one := strings.Join(fragment, "")
-	if !strings.Contains(one, unique) {
-		return []byte(strings.Repeat(one, size/len(one)+1)[:size])
+// A shape is a source in four parts: the first and third are there once, and the others fill it, each repeated. So
+// something can be long before something else is frequent, and what opens can be closed again.
+type shape [4][]string
+
+// attacks are shapes that took more than a hundred times as long as they should at some time.
+var attacks = map[source.Language][]shape{
+	source.Go: {{{"package a\n"}, {"//\n"}, {"var ("}, {"a = 1;"}}, {nil, {"func a() {"}, nil, {"}"}}},
+	source.Python: {
+		{{"from a import "}, {"b", ","}}, {{"from a import "}, {unique, ","}}, {{"f'"}, {"{"}, nil, {"}"}},
+	},
+	source.TypeScript: {
+		{nil, {"//\n"}, {"const {"}, {"a", ","}}, {nil, {"<", ","}, nil, {">", "(", ")"}}, {nil, {"is():x?(a)\n"}},
+		{nil, {"let a;"}, {"export {"}, {"a", ","}}, {{"enum a{"}, {"a", ","}}, {{"import {"}, {"a", ","}}, {nil, {"<a<"}},
+		{{"let "}, {"a", ","}}, {nil, {"//\n"}, {"class a{"}, {"a", ";"}},
+	},
+	source.Rust: {
+		{{"#["}, {"a "}, {"] type a"}, {"{}"}}, {{"use {"}, {"a", ","}}, {{"use ", strings.Repeat("aaa::", 55), "{"}, {"a", ","}},
+		{{"use "}, {"a", "::", "{"}, nil, {"a", ","}},
+	},
+	source.Java: {
+		{{"int a;"}, {"/**/"}}, {nil, {"a "}, {"="}, {"{}"}}, {nil, {"@a("}, nil, {")"}}, {nil, {"@", "a", "."}, nil, {"{}"}},
+		{nil, {";/"}}, {nil, {";*/"}}, {nil, {"a["}}, {nil, {"a,"}}, {nil, {"}", ",", ",", "a"}}, {nil, {"a<"}, nil, {">"}}, {{`"""`}, {`\u0022`}}, {nil, {"class a{"}, nil, {"}"}},
+	},
+	source.C: {
+		{{"int a;"}, {"/**/"}}, {nil, {"#a\\\r\n"}}, {nil, {"f(a)int a;", strings.Repeat("a;", 140)}}, {{"struct "}, {"a "}, nil, {"{}"}},
+		{{"A::A("}, {"a "}, {"):a"}, {"{},a"}}, {{strings.Repeat("struct{", 98)}, {"int a;"}, {strings.Repeat("};", 98)}},
+		{nil, {"int ", strings.Repeat("a,", 140), "a;"}},
+	},
+}
+
+// source returns the source of a length.
+func (s shape) source(size int) []byte {
+	fill := size / 2
+	if len(s[1]) == 0 || len(s[3]) == 0 {
+		fill = size
 	}
-	out := make([]byte, 0, size+len(one)+20)
-	for n := 0; len(out) < size; n++ {
-		out = append(out, strings.ReplaceAll(one, unique, "x"+strconv.Itoa(n))...)
+	var out []byte
+	for i, part := range s {
+		one, end := strings.Join(part, ""), len(out)+fill
+		if i%2 == 0 {
+			end = len(out) + 1
+		}
+		for n := 0; one != "" && len(out) < end; n++ {
+			out = append(out, strings.ReplaceAll(one, unique, "x"+strconv.Itoa(n))...)
+		}
 	}
-	return out[:size]
+	return out[:min(size, len(out))]
 }
 
-// perMB returns the shortest time that a scan takes for a megabyte.
-func perMB(lang source.Language, src []byte, times int) time.Duration {
-	return forMB(timed.Best(times, func() { source.Scan(lang, src, source.All) }), src)
+func (s shape) String() string {
+	var out []string
+	for i, part := range s {
+		if text := strconv.Quote(strings.Join(part, "")); len(part) > 0 {
+			if len(text) > 40 {
+				text = text[:40] + "…"
+			}
+			out = append(out, text+[]string{"", " repeated"}[i%2])
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
-func forMB(took time.Duration, src []byte) time.Duration {
-	return time.Duration(float64(took) * float64(1<<20) / float64(len(src)))
+// perMB returns the least processor time that a scan takes for a megabyte.
+func perMB(lang source.Language, src []byte, times int) (best time.Duration) {
+	for i := range times {
+		start := timed.CPU() // other programs count in any other time
+		source.Scan(lang, src, source.All)
+		if took := timed.CPU() - start; i == 0 || took < best {
+			best = took
+		}
+	}
+	return time.Duration(float64(best) * float64(1<<20) / float64(len(src)))
 }
 
-// slowest searches for the fragment that is slowest to read when it is repeated: all of one and two pieces, and
-// then changes of the slowest ones.
-func slowest(lang source.Language, tries int, rnd *rand.Rand) (worst [][]string) {
-	const size = 1 << 16
-	all := slices.Concat(pieces[""], []string{" ", "\n"}, pieces[lang])
+// slowest searches for the shapes that are slowest to read: those that were slow once, all fragments of one and two
+// pieces, and then changes of the slowest ones.
+func slowest(t *testing.T, lang source.Language, usual time.Duration, tries int, rnd *rand.Rand) (worst []shape) {
+	const size = 1 << 20 // so that bounds on what is read are reached
+	all := slices.Concat(pieces[""], []string{" ", "\n", "\r\n", "//\n", "/**/", ""}, pieces[lang])
 	for i, p := range all {
 		if strings.Trim(p, "abcdefghijklmnopqrstuvwxyz") == "" && len(p) > 1 {
 			all[i] = " " + p + " "
 		}
 	}
 	type found struct {
-		fragment []string
-		took     time.Duration
+		shape
+		took time.Duration
 	}
 	var best []found
-	try := func(fragment []string) {
-		best = append(best, found{fragment, perMB(lang, repeated(fragment, size), 2)})
+	try := func(s shape) {
+		if src := s.source(size); len(src) > size/4 {
+			small := perMB(lang, s.source(size/16), 1)
+			if small > 100*usual {
+				t.Fatalf("64 kB of %s take %s for a megabyte", s, small) // all might take hours
+			}
+			if small > 2*usual {
+				best = append(best, found{s, perMB(lang, src, 1)})
+			}
+		}
 		if len(best) >= 200 {
 			slices.SortFunc(best, func(a, b found) int { return int(b.took - a.took) })
 			best = best[:50]
 		}
 	}
-	for _, a := range all {
-		try([]string{a})
-		for _, b := range all {
-			try([]string{a, b})
+	for _, s := range attacks[lang] {
+		try(s)
+	}
+	if tries > 0 {
+		for _, a := range all {
+			for _, b := range all {
+				try(shape{nil, {a, b}})
+			}
 		}
 	}
 	for range tries {
-		fragment := slices.Clone(best[rnd.IntN(min(len(best), 50))].fragment)
-		if len(fragment) < 6 && rnd.IntN(3) > 0 {
-			fragment = slices.Insert(fragment, rnd.IntN(len(fragment)+1), all[rnd.IntN(len(all))])
-		} else {
-			fragment[rnd.IntN(len(fragment))] = all[rnd.IntN(len(all))]
+		if len(best) == 0 {
+			break
 		}
-		try(fragment)
+		s := best[rnd.IntN(min(len(best), 50))].shape
+		i := rnd.IntN(4)
+		part := slices.Clone(s[i])
+		if n := len(part); n < 6 && (n == 0 || rnd.IntN(3) > 0) {
+			part = slices.Insert(part, rnd.IntN(n+1), all[rnd.IntN(len(all))])
+		} else {
+			part[rnd.IntN(n)] = all[rnd.IntN(len(all))]
+		}
+		s[i] = part
+		try(s)
 	}
 	slices.SortFunc(best, func(a, b found) int { return int(b.took - a.took) })
-	for _, f := range best[:5] {
-		worst = append(worst, f.fragment)
+	for _, f := range best[:min(len(best), 5)] {
+		worst = append(worst, f.shape)
 	}
 	return worst
 }
 
-// No input takes much longer for a megabyte than what people write. AYCODER_WORST says how many fragments are tried
-// for each language, beyond those of one and two pieces.
+// Sources that took long once are still read as any other.
+func TestAttacks(t *testing.T) {
+	for lang, shapes := range attacks {
+		for _, s := range shapes {
+			src := s.source(1 << 13)
+			checkTokens(t, lang, src)
+			checkFacts(t, lang, src)
+		}
+	}
+}
+
+// No input takes much longer for a megabyte than what people write. AYCODER_WORST says how many changes are tried
+// for each language, beyond fragments of one and two pieces; with 0, only what was slow once is read.
 func TestWorstInputs(t *testing.T) {
 	tries, err := strconv.Atoi(os.Getenv("AYCODER_WORST"))
 	if err != nil {
@@ -110,15 +190,13 @@ func TestWorstInputs(t *testing.T) {
 		t.Run(string(lang), func(t *testing.T) {
 			usual, longest := usualTime(t, lang)
 			report := func(name string, src []byte) {
-				start := timed.CPU() // in so long a time, other programs would count
-				source.Scan(lang, src, source.All)
-				took := forMB(timed.CPU()-start, src)
+				took := perMB(lang, src, 1)
 				t.Logf("%s: %.1f of the median", name, float64(took)/float64(usual))
 				timed.AtMost(t, took, 5*usual, name)
 			}
 			report("a file of one line", []byte(strings.ReplaceAll(string(longest), "\n", " ")))
-			for _, fragment := range slowest(lang, tries, rand.New(rand.NewPCG(3, 3))) {
-				report(fmt.Sprintf("%q", fragment), repeated(fragment, large))
+			for _, s := range slowest(t, lang, usual, tries, rand.New(rand.NewPCG(3, 3))) {
+				report(s.String(), s.source(large))
 			}
 		})
 	}
