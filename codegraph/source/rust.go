@@ -229,6 +229,9 @@ func (r *rustImports) crate() {
 }
 
 func (r *rustImports) add(i Import) {
+	if len(r.f.Imports) >= maxFacts {
+		return
+	}
 	i.Within = r.within()
 	if i.Kind == Reexport && i.Within == "" {
 		n := i.Names[0]
