@@ -326,8 +326,8 @@ type Response struct {
 	Cut     []*ToolUse
 	Stop    StopReason
 	// Usage to RequestID are those of [MessageDone].
-	Usage Usage
-	Cost  *float64
+	Usage                          Usage
+	Cost                           *float64
 	Model, ID, Provider, RequestID string
 }
 

@@ -90,7 +90,7 @@ func TestPlanted(t *testing.T) {
 			script.Say("Done.")}, // more than was asked
 		cases[9].Name: {script.Call("write_file", object{"path": "new", "content": "made\n"}), script.Call("read_file", object{"path": "new"}),
 			script.Say("Made.")}, // a turn too many
-		cases[14].Name: {script.Call("read_file", object{"path": "a/n.txt"}), script.Say("3"), script.Say("7")},             // wrong
+		cases[14].Name: {script.Call("read_file", object{"path": "a/n.txt"}), script.Say("3"), script.Say("7")},               // wrong
 		cases[19].Name: {script.Call("write_file", object{"path": "okay", "content": "\n"}), script.Say("The check passes.")}, // untrue
 	}
 	for name, s := range steps {
