@@ -177,3 +177,35 @@ func TestLostRecords(t *testing.T) {
 		t.Errorf("records %q", got)
 	}
 }
+
+// The crash may be noticed by the loss of a connection, in the middle of an append. Then the writer does not go on behind a
+// gap either.
+func TestLostRecordsMeanwhile(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	j := create(t, s)
+	must(t, j.Append(ctx, false, []byte("2"), []byte("3")))
+	if n := exec(t, dir, "DELETE FROM records WHERE n > 1"); n != 2 { // as the crash does
+		t.Fatalf("%d records are gone", n)
+	}
+	db, watch := connect(t, dir), connect(t, dir)
+	tx, err := db.Begin(ctx)
+	must(t, err)
+	_, err = tx.Exec(ctx, "LOCK TABLE records IN SHARE MODE")
+	must(t, err)
+	appended := make(chan error, 1)
+	go func() { appended <- j.Append(ctx, true, []byte("4")) }()
+	waiting(t, watch)
+	_, err = watch.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO records%'")
+	must(t, err)
+	must(t, tx.Commit(ctx))
+	for what, err := range map[string]error{"meanwhile": <-appended, "after that": j.Append(ctx, true, []byte("5"))} {
+		if !errors.Is(err, errGap) || errors.Is(err, journal.ErrUncertain) {
+			t.Errorf("%s: error %v, want that of lost records", what, err)
+		}
+	}
+	must(t, j.Close())
+	if got := records(t, s, "a"); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("records %q", got)
+	}
+}

@@ -226,6 +226,8 @@ func (j *openJournal) append(ctx context.Context, durable bool, all []batch) err
 		n := j.n
 		there, settled := j.settle(ctx)
 		switch {
+		case errors.Is(settled, errGap):
+			return settled
 		case settled != nil:
 			return fmt.Errorf("%w: %w: %w", err, journal.ErrUncertain, settled)
 		case there:
@@ -256,7 +258,8 @@ func (j *openJournal) send(ctx context.Context, durable bool, all []batch) error
 }
 
 // settle takes a new token, so that nothing that was sent with the present one can be stored any more, and reports whether
-// there are more records than the journal knows of. It also works if ctx has ended.
+// there are more records than the journal knows of. If there are fewer, the database has lost some, and nothing may be
+// stored after them. It also works if ctx has ended.
 func (j *openJournal) settle(ctx context.Context) (there bool, err error) {
 	j.doubt = true
 	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -274,6 +277,9 @@ func (j *openJournal) settle(ctx context.Context) (there bool, err error) {
 	if err == nil {
 		// The statements that had locked the row before have ended by now, so a new one sees their records.
 		err = j.store.row(limit, []any{&n}, lastRecord, j.key)
+	}
+	if err == nil && n < j.n {
+		err = errGap
 	}
 	if err != nil {
 		return false, err
@@ -346,6 +352,7 @@ func (j *openJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], kee
 			return err
 		})
 		if err != nil && unsure(ctx, err) {
+			j.n = 0 // there are the old records or the new ones
 			_, settled := j.settle(ctx)
 			return errors.Join(err, settled)
 		}
