@@ -49,7 +49,7 @@ func metrics(p cli.Program, address, gateway string) ([]harness.Option, func() e
 	}
 	ends := []func() error{func() error { return e.Close(context.Background()) }}
 	if address != "" {
-		stop, err := offer(p, e, address)
+		stop, err := serveMetrics(p, e, address)
 		if err != nil {
 			return nil, nil, errors.Join(err, ends[0]())
 		}
@@ -79,8 +79,8 @@ func metrics(p cli.Program, address, gateway string) ([]harness.Option, func() e
 	}, end, nil
 }
 
-// offer serves the metrics.
-func offer(p cli.Program, e *prom.Exporter, address string) (stop func() error, err error) {
+// serveMetrics serves the metrics.
+func serveMetrics(p cli.Program, e *prom.Exporter, address string) (stop func() error, err error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
