@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -206,6 +207,52 @@ func TestLostRecordsMeanwhile(t *testing.T) {
 	}
 	must(t, j.Close())
 	if got := records(t, s, "a"); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("records %q", got)
+	}
+}
+
+// An append that loses its connection each time ends when patience is over, and is not stored.
+func TestAppendLosesConnections(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir, WithPatience(0))
+	j := create(t, s)
+	exec(t, dir, `CREATE SEQUENCE tries; CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('tries') <= 20 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NULL; END $$;
+		CREATE TRIGGER cut BEFORE INSERT ON records EXECUTE FUNCTION cut()`)
+	if err := j.Append(ctx, true, []byte("2")); err == nil || !lost(err) || errors.Is(err, journal.ErrUncertain) {
+		t.Errorf("error %v, want that of a lost connection", err)
+	}
+	exec(t, dir, "DROP TRIGGER cut ON records")
+	must(t, j.Append(ctx, true, []byte("3")))
+	must(t, j.Close())
+	if got := records(t, s, "a"); !slices.Equal(got, []string{"1", "3"}) {
+		t.Errorf("records %q", got)
+	}
+}
+
+// An append whose outcome cannot be found out says so, and not that its context was cancelled.
+func TestAppendUncertain(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir, WithPatience(0))
+	j := create(t, s)
+	db, watch := connect(t, dir), connect(t, dir)
+	tx, err := db.Begin(ctx)
+	must(t, err)
+	_, err = tx.Exec(ctx, "SELECT FROM sessions FOR UPDATE")
+	must(t, err)
+	appended := make(chan error, 1)
+	go func() { appended <- j.Append(ctx, true, []byte("2")) }()
+	waiting(t, watch)
+	_, err = watch.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO records%'")
+	must(t, err)
+	err = <-appended // after the second that it has for that
+	if !errors.Is(err, journal.ErrUncertain) || errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	must(t, tx.Commit(ctx))
+	must(t, j.Append(ctx, true, []byte("3")))
+	must(t, j.Close())
+	if got := records(t, s, "a"); !slices.Equal(got, []string{"1", "3"}) {
 		t.Errorf("records %q", got)
 	}
 }

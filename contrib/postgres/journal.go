@@ -105,6 +105,7 @@ func (j *openJournal) write(ctx context.Context, op string, f func() error) erro
 var (
 	// errFenced says that a statement has found nothing that it may write to.
 	errFenced = errors.New("the session has another writer")
+	errSilent = errors.New("the database does not tell in time what is stored")
 	errGap    = errors.New("the database has crashed and lost records that were not flushed: open the session again")
 )
 
@@ -210,15 +211,19 @@ func (j *openJournal) Append(ctx context.Context, durable bool, records ...[]byt
 	})
 }
 
-// append stores batches. If the connection is lost, it finds out whether they are stored, and sends them again if not.
+// append stores batches. If the connection is lost, it finds out whether they are stored, and sends them again if not, until
+// patience is over.
 func (j *openJournal) append(ctx context.Context, durable bool, all []batch) error {
-	for {
+	for end := time.Now().Add(j.store.patience); ; {
 		err := j.send(ctx, durable, all)
 		if err == nil || !unsure(ctx, err) && !lost(err) {
 			return err
 		}
 		if !unsure(ctx, err) { // there was no connection
 			if err := j.store.retry(ctx, j.store.pool.Ping); err != nil {
+				return err
+			}
+			if time.Now().After(end) {
 				return err
 			}
 			continue
@@ -233,7 +238,7 @@ func (j *openJournal) append(ctx context.Context, durable bool, all []batch) err
 		case there:
 			j.n = n
 			return nil
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || time.Now().After(end):
 			return err
 		}
 	}
@@ -262,9 +267,9 @@ func (j *openJournal) send(ctx context.Context, durable bool, all []batch) error
 // stored after them. It also works if ctx has ended.
 func (j *openJournal) settle(ctx context.Context) (there bool, err error) {
 	j.doubt = true
-	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	timer := time.AfterFunc(j.store.patience+time.Second, cancel)
+	limit, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	timer := time.AfterFunc(j.store.patience+time.Second, func() { cancel(errSilent) })
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, func() { timer.Reset(time.Second) })()
 	var n int
@@ -280,6 +285,9 @@ func (j *openJournal) settle(ctx context.Context) (there bool, err error) {
 	}
 	if err == nil && n < j.n {
 		err = errGap
+	}
+	if err != nil && limit.Err() != nil {
+		err = errSilent // the driver says that the context was cancelled, which that of the caller may not be
 	}
 	if err != nil {
 		return false, err
