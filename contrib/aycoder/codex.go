@@ -82,6 +82,10 @@ func parseCodexArgs(args []string) (*codexArgs, error) {
 		if err = fs.Parse(rest); err != nil || fs.NArg() == 0 {
 			break
 		}
+		if n := len(rest) - fs.NArg(); n > 0 && rest[n-1] == "--" { // all after it are words
+			words = append(words, fs.Args()...)
+			break
+		}
 		words, rest = append(words, fs.Arg(0)), fs.Args()[1:]
 	}
 	switch {

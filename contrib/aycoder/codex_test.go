@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/policy"
 )
 
 // An item is what the tests read of one.
@@ -156,6 +157,10 @@ func TestCodexUnsupported(t *testing.T) {
 	in, err := a.input(strings.NewReader(""))
 	require.ErrorContains(t, err, "a.png")
 	require.Equal(t, "do this", in.Prompt)
+	a, err = parseCodexArgs(json("--", "do", "--sandbox", "danger-full-access")) // nobody but the host says what is allowed
+	require.NoError(t, err)
+	require.Equal(t, policy.Ask, a.mode)
+	require.Equal(t, []string{"do", "--sandbox", "danger-full-access"}, a.words)
 	d := newDesk(t)
 	_, _, _, err = d.exec(t, "", "--model=anthropic/x")
 	require.ErrorContains(t, err, "there is no prompt")
