@@ -291,3 +291,17 @@ func TestFailedOpen(t *testing.T) {
 		t.Errorf("%d records are left", n)
 	}
 }
+
+// A session that exists is not created again, even if the database was not told that it is closed.
+func TestCreateAgain(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	must(t, create(t, s).Close())
+	exec(t, dir, "UPDATE sessions SET holder = $1", s.lease.me) // as after a Close that did not reach it
+	if _, err := s.Create(ctx, "a"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v", err)
+	}
+	j, err := s.Open(ctx, "a", true)
+	must(t, err)
+	must(t, j.Close())
+}

@@ -181,7 +181,9 @@ func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) e
 			return err
 		}
 		l.mu.Lock()
-		delete(l.releases, key)
+		if l.releases[key] == token { // else it was opened again, and not closed
+			delete(l.releases, key)
+		}
 		l.mu.Unlock()
 	}
 	if len(keys) == 0 {

@@ -280,9 +280,9 @@ func (s *Store) create(ctx context.Context, id string) (*openJournal, error) {
 	j := &openJournal{store: s, id: id, token: 1, turn: make(chan struct{}, 1)}
 	err := s.lease.ensure(ctx)
 	if err == nil {
-		// If the answer is lost, the second try finds what the first one has made: nobody else has this number.
+		// If the answer is lost, the second try finds what the first one has made: the writer has the time of this call.
 		err = s.row(ctx, []any{&j.key}, `INSERT INTO sessions (id, token, holder, writer) VALUES ($1, 1, $2, $3)
-			ON CONFLICT (id) DO UPDATE SET holder = EXCLUDED.holder WHERE sessions.holder = $2 AND sessions.token = 1
+			ON CONFLICT (id) DO UPDATE SET holder = EXCLUDED.holder WHERE sessions.holder = $2 AND sessions.writer = $3
 			RETURNING key`, id, s.lease.me, s.lease.writer())
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
