@@ -153,7 +153,9 @@ func TestFencedMeanwhile(t *testing.T) {
 	})
 	t.Run("ChangeFirst", func(t *testing.T) {
 		dir, ctx := tempDir(t), t.Context()
-		one := openStore(t, dir)
+		one, err := Open(ctx, address(t)+" options='-c default_transaction_isolation=serializable'", WithSchema(schemaOf(dir)))
+		must(t, err)
+		defer one.Close()
 		old := create(t, one)
 		db, watch := connect(t, dir), connect(t, dir)
 		tx, err := db.Begin(ctx)

@@ -144,6 +144,8 @@ func (s *Store) connect(ctx context.Context, address string) error {
 	params["search_path"] = pgx.Identifier{s.schema}.Sanitize()
 	// A machine that is lost within a transaction must not keep the row of a session.
 	params["idle_in_transaction_session_timeout"] = strconv.FormatInt(s.hold.Milliseconds(), 10)
+	// A statement that has waited for a lock must see what has changed, also if the database has another default.
+	params["default_transaction_isolation"] = "read committed"
 	config.AfterConnect = flushed
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
