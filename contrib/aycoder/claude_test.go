@@ -308,6 +308,14 @@ func TestClaudeCallbacks(t *testing.T) {
 	h.send(`{'type':'control_response','response':{'subtype':'error','request_id':'%s','error':'it has no server'}}`, l.ID)
 	require.Contains(t, h.output(), "it has no server")
 	h.next("control_request", "hook_callback")
+	h.send(`{'type':'control_request','request_id':'stop','request':{'subtype':'interrupt'}}`)
+	h.next("result", "error_during_execution")
+
+	h.prompt(`[{"name":"mcp__mine__say","input":{}},{"name":"read_file","input":{"path":"c.txt"}},"ok"]`)
+	l = h.next("control_request", "mcp_message")
+	h.send(`{'type':'control_response','response':{'subtype':'success','request_id':'%s','response':{}}}`, l.ID) // which has nothing for the server's client
+	require.Contains(t, h.output(), "the host has not answered: unexpected end of JSON")
+	h.next("control_request", "hook_callback")
 	require.NoError(t, h.in.Close()) // a guard that cannot be asked lets nothing through
 	require.Contains(t, h.output(), "the host has gone")
 	require.Equal(t, "ok", h.next("result", "success").Result)

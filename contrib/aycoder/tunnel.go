@@ -69,12 +69,15 @@ func (t *tunnel) pass(message json.RawMessage) {
 		switch {
 		case m.ID == nil: // nobody waits for an answer
 			return
-		case err != nil:
-			answer.Response, _ = json.Marshal(map[string]any{
-				"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603, "message": err.Error()},
-			})
+		case err == nil:
+			err = t.receive(answer.Response)
 		}
-		_ = t.receive(answer.Response) // closed, if it fails
+		if err != nil {
+			answer.Response, _ = json.Marshal(map[string]any{
+				"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603, "message": "the host has not answered: " + err.Error()},
+			})
+			_ = t.receive(answer.Response) // closed, if it fails
+		}
 	})
 }
 
