@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"strconv"
@@ -30,8 +31,8 @@ type Position struct {
 	Rewrites int `json:"rewrites,omitempty"`
 }
 
-// ErrRewritten is the cause of the error of [Store.Follow] if the journal was rewritten, so that the records may be other ones
-// than those before.
+// ErrRewritten is the cause of the error of [Store.Follow] if the journal was rewritten, or PostgreSQL has crashed and lost
+// records that were not flushed, so that the records may be other ones than those before.
 var ErrRewritten = errors.New("the journal was rewritten")
 
 // Follow yields the records of a session after a position, and then those that any process appends, until ctx ends, the
@@ -59,17 +60,20 @@ func (s *Store) follow(ctx context.Context, id string, after Position, yield fun
 	wake := s.hub.join(key)
 	defer s.hub.leave(key, wake)
 	first := after == Position{}
+	var last *int32 // the checksum of the record at the position, if it was read
 	for {
-		page, rewrites, err := s.page(ctx, key, after.N)
-		if err != nil {
+		page, now, err := s.page(ctx, key, after.N)
+		switch {
+		case err != nil:
 			return err
-		}
-		if !first && rewrites != after.Rewrites {
+		case !first && now.rewrites != after.Rewrites:
 			return ErrRewritten
+		case after.N > 0 && (now.crc == nil || last != nil && *last != *now.crc):
+			return fmt.Errorf("record %d was lost in a crash of the database: %w", after.N, ErrRewritten)
 		}
-		after.Rewrites, first = rewrites, false
+		after.Rewrites, first = now.rewrites, false
 		for _, r := range page {
-			r.Rewrites = rewrites
+			r.Rewrites, last = now.rewrites, &r.crc
 			var err error
 			if r.Data, err = checkedRecord(id, r.N, r.crc, r.Data); !yield(r.Record, err) {
 				return nil
@@ -94,9 +98,16 @@ type paged struct {
 	crc int32
 }
 
-// page reads some records after the n-th, of a bounded size, and the number of times that the journal was rewritten before.
-func (s *Store) page(ctx context.Context, key int64, n int) (list []paged, rewrites int, err error) {
-	const sql = `SELECT s.rewrites, coalesce(r.n, 0), coalesce(r.crc, 0), r.data FROM sessions s LEFT JOIN LATERAL (
+// state is that of a journal when a page was read: the number of times that it was rewritten, and the checksum of the record
+// before the page, or nil if there is none.
+type state struct {
+	rewrites int
+	crc      *int32
+}
+
+// page reads some records after the n-th, of a bounded size.
+func (s *Store) page(ctx context.Context, key int64, n int) (list []paged, now state, err error) {
+	const sql = `SELECT s.rewrites, (SELECT crc FROM records WHERE session = s.key AND n = $2), coalesce(r.n, 0), coalesce(r.crc, 0), r.data FROM sessions s LEFT JOIN LATERAL (
 		SELECT n, crc, data, sum(octet_length(data)) OVER (ORDER BY n) - octet_length(data) AS before FROM
 			(SELECT n, crc, data FROM records WHERE session = s.key AND n > $2 ORDER BY n LIMIT 256) r
 		) r ON r.before < 1048576 WHERE s.key = $1 ORDER BY r.n`
@@ -108,7 +119,7 @@ func (s *Store) page(ctx context.Context, key int64, n int) (list []paged, rewri
 			return err
 		}
 		var p paged
-		_, err = pgx.ForEachRow(rows, []any{&rewrites, &p.N, &p.crc, &p.Data}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&now.rewrites, &now.crc, &p.N, &p.crc, &p.Data}, func() error {
 			if found = true; p.N > 0 {
 				list = append(list, p)
 			}
@@ -119,7 +130,7 @@ func (s *Store) page(ctx context.Context, key int64, n int) (list []paged, rewri
 	if err == nil && !found {
 		err = fs.ErrNotExist
 	}
-	return list, rewrites, err
+	return list, now, err
 }
 
 // checkedRecord returns the data of a record, or the error if it is damaged.

@@ -107,6 +107,31 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
+// After a crash, other records may have the numbers of those that were not flushed and that a follower has seen. It does not
+// go on behind them.
+func TestFollowLostRecords(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	j := create(t, s)
+	must(t, j.Append(ctx, false, []byte("2")))
+	var got []string
+	var failed error
+	for r, err := range s.Follow(ctx, "a", Position{}) {
+		if got = append(got, string(r.Data)); err != nil || len(got) == 3 {
+			failed = err
+			break
+		}
+		if r.N == 2 {
+			exec(t, dir, "UPDATE records SET data = 'x', crc = $1 WHERE n = 2", checksum([]byte("x")))
+			must(t, j.Append(ctx, true, []byte("3")))
+		}
+	}
+	if !slices.Equal(got, []string{"1", "2", ""}) || !errors.Is(failed, ErrRewritten) {
+		t.Errorf("records %q, error %v", got, failed)
+	}
+	must(t, j.Close())
+}
+
 // Lost notifications lose no record.
 func TestFollowWithoutNotifications(t *testing.T) {
 	dir, ctx := tempDir(t), t.Context()
