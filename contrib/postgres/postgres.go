@@ -25,7 +25,8 @@ If the connection breaks while records are written, nobody knows whether they ar
 token, so that nothing that is still on its way can be stored, and looks. Records that are missing are sent again. While
 the database cannot be reached, that is tried for some seconds ([WithPatience]); then the error is a
 [*journal.OpError], with [journal.ErrUncertain] if records may be stored. The session can be opened again when the
-database is back.
+database is back. A connection that is cut off silently is lost only when the operating system gives it up, on Linux after
+about 15 minutes; the end of the context of a call ends the wait before.
 
 # Durability
 
@@ -120,8 +121,9 @@ func WithPatience(d time.Duration) Option {
 
 // Open connects to a database and creates or migrates the tables. The address has the form of libpq, as a URL or as
 // key=value; pool_max_conns in it bounds the connections of each of two pools, by default the number of CPUs but at
-// least 4. A third or fourth connection is for the lease and for followers. If a newer version of this package has migrated
-// the tables, the error is a [*VersionError].
+// least 4. There is one connection more for the lease, one while there are followers, and one for each journal that is
+// being rewritten. A pooler between must keep sessions whole, since the lease is a lock of one. If a newer version of
+// this package has migrated the tables, the error is a [*VersionError].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	s := &Store{settings: settings{schema: "aycoder", hold: 15 * time.Second, patience: 10 * time.Second}, open: map[string]bool{}}
 	for _, o := range opts {
