@@ -278,12 +278,12 @@ func (f *claudeFace) interrupt(queued bool) any {
 
 func (f *claudeFace) setMode(rt *harness.Runtime, name string) error {
 	m, err := f.modeOf(name)
-	if err == nil {
-		err = rt.Policy.SetMode(m)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+	f.mu.Lock() // so that of two changes at once, one is told and in force
+	defer f.mu.Unlock()
+	if err = rt.Policy.SetMode(m); err == nil {
 		f.mode, f.silent = name, name == "dontAsk"
 	}
 	return err

@@ -116,12 +116,14 @@ func (t *claudeTeller) decide(q *aycoder.ApprovalRequested, v dialect.View, offe
 
 // updates carries out what the host wants besides, and returns the rule that it allows: one of those that it was offered.
 func (f *claudeFace) updates(rt *harness.Runtime, offers []offer, updates []json.RawMessage) (rule string, err error) {
+	changed := ""
 	for _, u := range updates {
 		var mode struct{ Type, Mode, Destination string }
 		if json.Unmarshal(u, &mode) == nil && mode.Type == "setMode" && mode.Destination == "session" {
-			if err := f.setMode(rt, mode.Mode); err != nil {
+			if _, err := f.modeOf(mode.Mode); err != nil {
 				return "", err
 			}
+			changed = mode.Mode
 			continue
 		}
 		i := slices.IndexFunc(offers, func(o offer) bool {
@@ -133,5 +135,8 @@ func (f *claudeFace) updates(rt *harness.Runtime, offers []offer, updates []json
 		}
 		rule = offers[i].rule
 	}
-	return rule, nil
+	if changed != "" {
+		err = f.setMode(rt, changed)
+	}
+	return rule, err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
@@ -436,4 +437,25 @@ func TestClaudeUnread(t *testing.T) {
 	h.next("system", "init")
 	require.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM))
 	require.Error(t, h.cmd.Wait())
+}
+
+// Of changes of the permissions, all are made or none.
+func TestClaudeUpdates(t *testing.T) {
+	p, err := policy.New()
+	require.NoError(t, err)
+	f := &claudeFace{claudeArgs: &claudeArgs{mode: "default"}}
+	rt := &harness.Runtime{Policy: p}
+	edits := json.RawMessage(`{"type":"setMode","mode":"acceptEdits","destination":"session"}`)
+	for what, updates := range map[string][]json.RawMessage{
+		"not suggested":   {edits, json.RawMessage(`{"type":"addDirectories","directories":["/"]}`)},
+		"must be allowed": {edits, json.RawMessage(`{"type":"setMode","mode":"bypassPermissions","destination":"session"}`)},
+	} {
+		_, err = f.updates(rt, nil, updates)
+		require.ErrorContains(t, err, what)
+		require.Equal(t, policy.Ask, p.Mode())
+		require.Equal(t, "default", f.mode)
+	}
+	_, err = f.updates(rt, nil, []json.RawMessage{edits})
+	require.NoError(t, err)
+	require.Equal(t, policy.AcceptEdits, p.Mode())
 }
