@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -305,5 +306,38 @@ func TestCreateAgain(t *testing.T) {
 	}
 	j, err := s.Open(ctx, "a", true)
 	must(t, err)
+	must(t, j.Close())
+}
+
+// A release that waits for others to write does not cost the lease.
+func TestReleaseLater(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	j := create(t, s)
+	open, _ := j.(*openJournal)
+	db, conn := connect(t, dir), connect(t, dir)
+	tx, err := db.Begin(ctx)
+	must(t, err)
+	_, err = tx.Exec(ctx, "SELECT FROM sessions FOR UPDATE")
+	must(t, err)
+	left := func() int {
+		s.lease.mu.Lock()
+		defer s.lease.mu.Unlock()
+		return len(s.lease.releases)
+	}
+	s.lease.releaseLater(open.key, open.token)
+	must(t, s.lease.beat(ctx, conn, time.Second))
+	must(t, tx.Commit(ctx))
+	must(t, s.lease.beat(ctx, conn, time.Minute))
+	var holder int64
+	must(t, s.row(ctx, []any{&holder}, "SELECT holder FROM sessions"))
+	if n := left(); n > 0 || holder != 0 {
+		t.Errorf("%d releases are left, the holder is %d", n, holder)
+	}
+	s.lease.releaseLater(open.key, open.token-1) // which another writer has followed
+	must(t, s.lease.beat(ctx, conn, time.Minute))
+	if left() > 0 {
+		t.Error("a release of a former writer is left")
+	}
 	must(t, j.Close())
 }

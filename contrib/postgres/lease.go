@@ -177,8 +177,12 @@ func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) e
 	l.sessions = map[int64]bool{}
 	l.mu.Unlock()
 	for key, token := range releases {
-		if _, err := conn.Exec(ctx, release, key, token); err != nil {
+		var done bool
+		if err := conn.QueryRow(ctx, releaseFree, key, token).Scan(&done); err != nil {
 			return err
+		}
+		if !done {
+			continue
 		}
 		l.mu.Lock()
 		if l.releases[key] == token { // else it was opened again, and not closed
@@ -226,6 +230,11 @@ func (l *lease) releaseLater(key, token int64) {
 
 // release ends the use of a session by a writer.
 const release = "UPDATE sessions SET holder = 0 WHERE key = $1 AND token = $2"
+
+// releaseFree is release without a wait for what others write. It returns whether there is nothing left to do.
+const releaseFree = `WITH mine AS (SELECT key FROM sessions WHERE key = $1 AND token = $2 FOR UPDATE SKIP LOCKED),
+	freed AS (UPDATE sessions SET holder = 0 FROM mine WHERE sessions.key = mine.key RETURNING sessions.key)
+	SELECT EXISTS (SELECT FROM freed) OR NOT EXISTS (SELECT FROM sessions WHERE key = $1 AND token = $2)`
 
 // writer describes this process to others, in JSON.
 func (l *lease) writer() string {
