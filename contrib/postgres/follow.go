@@ -150,6 +150,7 @@ type hub struct {
 	waiting map[int64]map[chan struct{}]bool
 	count   int
 	cancel  context.CancelFunc
+	closed  bool
 }
 
 func (h *hub) setup(config *pgx.ConnConfig) {
@@ -165,7 +166,7 @@ func (h *hub) join(key int64) chan struct{} {
 		h.waiting[key] = map[chan struct{}]bool{}
 	}
 	h.waiting[key][wake] = true
-	if h.count++; h.count == 1 {
+	if h.count++; h.count == 1 && !h.closed {
 		var ctx context.Context
 		ctx, h.cancel = context.WithCancel(context.Background())
 		h.work.Go(func() { h.listen(ctx) })
@@ -179,13 +180,14 @@ func (h *hub) leave(key int64, wake chan struct{}) {
 	if delete(h.waiting[key], wake); len(h.waiting[key]) == 0 {
 		delete(h.waiting, key)
 	}
-	if h.count--; h.count == 0 {
+	if h.count--; h.count == 0 && h.cancel != nil {
 		h.cancel()
 	}
 }
 
 func (h *hub) close() {
 	h.mu.Lock()
+	h.closed = true
 	if h.cancel != nil {
 		h.cancel()
 	}

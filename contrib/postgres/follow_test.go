@@ -175,3 +175,14 @@ func TestPayloads(t *testing.T) {
 		}
 	}
 }
+
+// A follower that was about to wait when the store was closed leaves no connection behind.
+func TestFollowClosed(t *testing.T) {
+	s := openStore(t, tempDir(t))
+	must(t, s.Close())
+	wake := s.hub.join(1)
+	if s.hub.cancel != nil {
+		t.Error("it listens after the end of the store")
+	}
+	s.hub.leave(1, wake)
+}
