@@ -54,6 +54,7 @@ func TestWorkflowGrantsNothing(t *testing.T) {
 	require.Equal(t, map[string]string{"contents": "read"}, w.Permissions)
 	for name, value := range w.Env {
 		require.NotContains(t, value, "secrets.", name)
+		require.NotContains(t, value, "runner.", "%s: there is no runner yet, so the forge refuses the workflow", name)
 	}
 	require.Len(t, w.Jobs, 2)
 	for name, job := range w.Jobs {
@@ -103,9 +104,9 @@ func newCIRun(t *testing.T, pull map[string]string, answers ...http.HandlerFunc)
 	home := filepath.Join(r.temp, "home")
 	r.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + r.temp, "GORACE=atexit_sleep_ms=0",
 		"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x@example.com", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@example.com",
-		"GIT_CONFIG_NOSYSTEM=1", "GITHUB_STEP_SUMMARY=" + filepath.Join(r.temp, "summary.md"), "OLLAMA_HOST=127.0.0.1:9", "GOFLAGS=-mod=mod"}
+		"GIT_CONFIG_NOSYSTEM=1", "RUNNER_TEMP=" + r.temp, "GITHUB_STEP_SUMMARY=" + filepath.Join(r.temp, "summary.md"), "OLLAMA_HOST=127.0.0.1:9", "GOFLAGS=-mod=mod"}
 	for name, value := range readWorkflow(t).Env {
-		value = strings.NewReplacer("${{ runner.temp }}", r.temp, "${{ vars.AYCODER_MODEL || 'anthropic/claude-sonnet-4-5' }}", "anthropic/claude-sonnet-4-5",
+		value = strings.NewReplacer("${{ vars.AYCODER_MODEL || 'anthropic/claude-sonnet-4-5' }}", "anthropic/claude-sonnet-4-5",
 			"${{ github.event.pull_request.base.sha }}", "main").Replace(value)
 		require.NotContains(t, value, "${{", name)
 		r.env = append(r.env, name+"="+value)
