@@ -360,6 +360,10 @@ const (
 // they like, and no second attempt begins.
 func (s *Server) writable(ctx context.Context, stores map[string]journal.Store) error {
 	s.mu.Lock()
+	if s.draining { // whoever ends the server waits for the attempt that it knows
+		s.mu.Unlock()
+		return drains()
+	}
 	p := s.probe
 	if p == nil || p.over() && time.Since(p.at) >= probeTime {
 		p = &probe{at: time.Now(), done: make(chan struct{})}
@@ -403,15 +407,18 @@ func tries(ctx context.Context, store journal.Store) error {
 	j, err := store.Create(ctx, probeID)
 	switch {
 	case errors.Is(err, fs.ErrExist): // another server tries just now, or one was killed while it did
-		if err = store.Delete(ctx, probeID); asA[*journal.BusyError](err) {
+		if err = store.Delete(ctx, probeID); asA[*journal.BusyError](err) || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return err
 	case err != nil:
 		return err
 	}
-	err = j.Append(ctx, true, []byte("{}"))
-	return errors.Join(err, j.Close(), store.Delete(ctx, probeID))
+	err = errors.Join(j.Append(ctx, true, []byte("{}")), j.Close())
+	if gone := store.Delete(ctx, probeID); !errors.Is(gone, fs.ErrNotExist) { // else another server has deleted it
+		err = errors.Join(err, gone)
+	}
+	return err
 }
 
 //go:embed openapi.json

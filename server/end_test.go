@@ -150,6 +150,55 @@ func TestStoreIsSlow(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// The server ends in time while a store does not answer, and does not try it any more.
+func TestShutdownWhileAStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served(t, talker(1, 8))
+		store := &hangs{Store: s.host.Store(local), until: make(chan struct{})}
+		s.host.Store = func(string) journal.Store { return store }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, localRequest(ctx, "GET", "/ready", ""))
+		require.NotEqual(t, 200, w.Code)
+		late, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		err := s.Shutdown(late)
+		close(store.until)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, s.Close())
+		time.Sleep(probeTime)
+		require.Error(t, s.writable(t.Context(), map[string]journal.Store{local: store}))
+		require.EqualValues(t, 1, store.tried)
+	})
+}
+
+// A store whose disk does not answer.
+type hangs struct {
+	journal.Store
+	until chan struct{}
+	tried int
+}
+
+func (h *hangs) Create(context.Context, string) (journal.Journal, error) {
+	h.tried++
+	<-h.until
+	return nil, fs.ErrClosed
+}
+
+// Two servers may try the same store at once, and one of them removes what the other has made.
+func TestProbesMeet(t *testing.T) {
+	store := &meets{journal.Memory()}
+	require.NoError(t, tries(t.Context(), store))
+}
+
+type meets struct{ journal.Store }
+
+func (m *meets) Delete(ctx context.Context, id string) error {
+	_ = m.Store.Delete(ctx, id) // the other one
+	return m.Store.Delete(ctx, id)
+}
+
 // Nobody who is unknown sends much.
 func TestLoginIsSmall(t *testing.T) {
 	s := served(t, talker(1, 8), WithToken("0123456789abcdef"))

@@ -288,11 +288,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	select {
 	case <-s.empty:
-		s.work.Wait()
-		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("shut down: %d sessions are still in use: %w", s.busy(), ctx.Err())
 	}
+	s.mu.Lock()
+	p := s.probe
+	s.mu.Unlock()
+	if p != nil {
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return fmt.Errorf("shut down: a store of sessions does not answer: %w", ctx.Err())
+		}
+	}
+	s.work.Wait()
+	return nil
 }
 
 // Close ends the server at once: it cancels all runs and waits for them.
