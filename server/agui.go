@@ -30,12 +30,12 @@ type aguiAnswer struct {
 	ID      string `json:"interruptId"`
 	Status  string `json:"status"` // "resolved" or "cancelled"
 	Payload struct {
-		Approved *bool           `json:"approved"`
-		Args     json.RawMessage `json:"editedArgs"`
-		Rule     string          `json:"rule"`
-		Reason   string          `json:"reason"`
-		Text     *string         `json:"text"`
-		IsError  bool            `json:"isError"`
+		Approved *bool     `json:"approved"`
+		Args     arguments `json:"editedArgs"`
+		Rule     string    `json:"rule"`
+		Reason   string    `json:"reason"`
+		Text     *string   `json:"text"`
+		IsError  bool      `json:"isError"`
 	} `json:"payload"`
 }
 
@@ -135,7 +135,8 @@ func (q *frontRequest) answer(a *aguiAnswer) error {
 	what, p := said{call: t.call, digest: t.digest}, &a.Payload
 	switch {
 	case a.Status == "cancelled":
-		what.answer = &answer{Decision: "deny", Reason: "the user gave no answer"}
+		const why = "the user gave no answer"
+		what.answer, what.result = &answer{Decision: "deny", Reason: why}, aycoder.ErrorResult(why) // it is one of them
 	case a.Status != "resolved":
 		return invalid(`the status of an answer is "resolved" or "cancelled"`)
 	case p.Approved != nil && *p.Approved:

@@ -14,12 +14,26 @@ import (
 // An answer is the body of POST /api/runs/{run}/approvals/{call}. Digest is that of the question, so that nothing else is
 // decided about than what was shown.
 type answer struct {
-	Decision string          `json:"decision"` // "allow" or "deny"
-	Digest   string          `json:"digest"`
-	Reason   string          `json:"reason,omitempty"` // of deny
-	Args     json.RawMessage `json:"args,omitempty"`   // of allow, in place of those of the model
-	Rule     string          `json:"rule,omitempty"`   // of allow, for the rest of the session: one of those that are suggested
+	Decision string    `json:"decision"` // "allow" or "deny"
+	Digest   string    `json:"digest"`
+	Reason   string    `json:"reason,omitempty"` // of deny
+	Args     arguments `json:"args,omitempty"`   // of allow, in place of those of the model
+	Rule     string    `json:"rule,omitempty"`   // of allow, for the rest of the session: one of those that are suggested
 }
+
+// arguments replace those of the model. JSON's null is none, as if they were missing.
+type arguments json.RawMessage
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *arguments) UnmarshalJSON(data []byte) error {
+	if *a = nil; string(data) != "null" {
+		*a = append(arguments{}, data...)
+	}
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (a arguments) MarshalJSON() ([]byte, error) { return json.RawMessage(a).MarshalJSON() }
 
 // approve answers a question.
 func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
@@ -33,7 +47,8 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
 	return s.tellRun(w, r, said{call: r.PathValue("call"), digest: a.Digest, answer: &a})
 }
 
-// A said is what a client says about a call: the answer to the question, or the result.
+// A said is what a client says about a call: the answer to the question, or the result. With both, it is what the call
+// waits for.
 type said struct {
 	call, digest string
 
@@ -114,15 +129,11 @@ func (c *conversation) asksAgain(run string) map[string]bool {
 
 // give tells a run that works what a client says about a call.
 func (s *Server) give(r *http.Request, x *run, a said) error {
-	if a.answer == nil {
-		o := x.requested(a.call, a.digest)
-		if o == nil {
-			return decided()
-		}
+	if o := x.requested(a.call, a.digest); o != nil && a.result != nil {
 		return o.Answer(a.result)
 	}
 	q := x.asked(a.call, a.digest)
-	if q == nil {
+	if q == nil || a.answer == nil {
 		return decided()
 	}
 	if err := a.answer.give(q); err != nil {
@@ -158,7 +169,7 @@ func (s *Server) tellSuspended(r *http.Request, c *conversation, run string, all
 			answered[q] = a.answer.Decision
 		}
 		for i := range p.Calls {
-			if q := &p.Calls[i]; a.answer == nil && q.CallID == a.call && q.Digest == a.digest {
+			if q := &p.Calls[i]; a.result != nil && q.CallID == a.call && q.Digest == a.digest {
 				in.Results = append(in.Results, q.Result(a.result))
 			}
 		}
@@ -182,7 +193,7 @@ func (a *answer) verdict(ctx context.Context, c *conversation, q *aycoder.Approv
 	case a.Decision == "deny":
 		return aycoder.Deny(cmp.Or(a.Reason, saidNo)), nil
 	case a.Args != nil:
-		return aycoder.AllowWith(a.Args), nil
+		return aycoder.AllowWith(json.RawMessage(a.Args)), nil
 	case a.Rule == "":
 		return aycoder.Allow(), nil
 	case !slices.Contains(q.Suggested, a.Rule):
@@ -219,7 +230,7 @@ func (a *answer) give(q *aycoder.Approval) error {
 	case a.Decision == "deny":
 		won = q.Deny(cmp.Or(a.Reason, saidNo))
 	case a.Args != nil:
-		err = q.AllowWith(a.Args)
+		err = q.AllowWith(json.RawMessage(a.Args))
 	case a.Rule != "":
 		err = q.AllowFor(aycoder.Session, a.Rule)
 	default:

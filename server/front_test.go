@@ -219,6 +219,37 @@ func TestFrontResults(t *testing.T) {
 	require.Equal(t, "The second.", more[1].Output)
 }
 
+// A client that takes back the question for a result has answered it, and null does not replace the arguments.
+func TestFrontDecisions(t *testing.T) {
+	tool, err := aycoder.DeclareTool[struct{}]("ask_user", "Asks the user.")
+	require.NoError(t, err)
+	s := newSite(t, script.New(script.Call("ask_user", `{}`), script.Say("Decided.")))
+	s.more = []harness.Option{harness.WithTools(tool)}
+	s.start()
+	answered := false
+	for body := aguiBody("r1"); ; answered = true {
+		all := s.tells("/api/agui", body)
+		last := all[len(all)-1]
+		if last.Outcome.Type != "interrupt" {
+			require.Contains(t, shown(all), "TEXT_MESSAGE_CONTENT Decided.")
+			break
+		}
+		ask := last.Outcome.Interrupts[0]
+		body = aguiBody("again", "resume", resolved(ask.ID, map[string]any{"approved": true}))
+		if ask.Reason == "input_required" {
+			body = aguiBody("r9", "resume", list{{"interruptId": ask.ID, "status": "cancelled"}})
+		}
+	}
+	require.True(t, answered)
+
+	s = newSite(t, script.New(script.Call("edit_file", map[string]any{"path": "a.txt", "old_string": "two", "new_string": "three"}), script.Say("Done."))).start()
+	first := s.tells("/api/agui", aguiBody("r1"))
+	ask := first[len(first)-1].Outcome.Interrupts[0]
+	second := s.tells("/api/agui", aguiBody("r2", "resume", resolved(ask.ID, map[string]any{"approved": true, "editedArgs": nil})))
+	require.Equal(t, "success", second[len(second)-1].Outcome.Type, shown(second))
+	require.Equal(t, "one\nthree\n", s.file("a.txt"))
+}
+
 // Several questions come together, one of a run inside a call as one of the call, and each is answered by itself.
 func TestFrontQuestions(t *testing.T) {
 	s := newSite(t, script.New(script.Reply(
