@@ -90,6 +90,22 @@ func (s *Server) open(ctx context.Context, principal, id, key string) (*conversa
 	return c, nil
 }
 
+// has reports whether a session is open.
+func (s *Server) has(principal, id string) bool {
+	s.mu.Lock()
+	c := s.table[convKey{principal, id}]
+	s.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.ready:
+		return c.err == nil
+	default:
+		return false
+	}
+}
+
 // slot returns the place of a session in the table. If it is new, the caller fills it.
 func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine bool, err error) {
 	for {
@@ -185,12 +201,15 @@ func (s *Server) closeLocked(c *conversation) {
 	if c.idle != nil {
 		c.idle.Stop()
 	}
+	if c.rt == nil { // it could not be opened, and takes no room any more
+		delete(s.table, convKey{c.principal, c.id})
+		s.emptied()
+		return
+	}
 	c.gone = make(chan struct{})
 	s.work.Go(func() {
-		if c.rt != nil {
-			if err := c.rt.Close(); err != nil {
-				s.logger.Warn("close session", "session", c.id, "error", err)
-			}
+		if err := c.rt.Close(); err != nil {
+			s.logger.Warn("close session", "session", c.id, "error", err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -160,11 +160,14 @@ type attached struct {
 // thread returns the session of a conversation of a client. The caller must call release.
 func (s *Server) thread(r *http.Request, name string, create bool) (*conversation, error) {
 	ctx, who := r.Context(), principalOf(r)
+	key := "\x00thread\x00" + name                   // which no header can have
+	if id := s.derivedID(who, key); s.has(who, id) { // a look at the name would need room for another session
+		return s.open(ctx, who, id, "")
+	}
 	c, err := s.open(ctx, who, name, "")
 	if err == nil || problemOf(err).Status != http.StatusNotFound {
 		return c, err
 	}
-	key := "\x00thread\x00" + name // which no header can have
 	if create {
 		return s.open(ctx, who, "", key)
 	}

@@ -250,6 +250,17 @@ func TestFrontDecisions(t *testing.T) {
 	require.Equal(t, "one\nthree\n", s.file("a.txt"))
 }
 
+// Somebody who may open no further session can still answer what an open one asks.
+func TestFrontNeedsNoRoom(t *testing.T) {
+	s := newSite(t, script.New(script.Call("edit_file", map[string]any{"path": "a.txt", "old_string": "two", "new_string": "three"}), script.Say("Done.")),
+		server.WithLimits(server.Limits{OwnSessions: 1})).start()
+	first := s.tells("/api/agui", aguiBody("r1"))
+	ask := first[len(first)-1].Outcome.Interrupts[0]
+	second := s.tells("/api/agui", aguiBody("r2", "resume", resolved(ask.ID, map[string]any{"approved": true})))
+	require.Equal(t, "success", second[len(second)-1].Outcome.Type, shown(second))
+	require.Equal(t, "one\nthree\n", s.file("a.txt"))
+}
+
 // Several questions come together, one of a run inside a call as one of the call, and each is answered by itself.
 func TestFrontQuestions(t *testing.T) {
 	s := newSite(t, script.New(script.Reply(
