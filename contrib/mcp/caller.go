@@ -188,7 +188,12 @@ func ask[R mcp.InputResponse](ctx context.Context, c *calling, q mcp.InputReques
 	}
 	var answer mcp.InputResponse
 	if p := req.Session.InitializeParams(); p != nil && p.ProtocolVersion < newest {
+		timer := time.AfterFunc(parkedFor, func() { c.stop(errUnanswered) })
 		answer, err = request(ctx, req.Session, q)
+		timer.Stop()
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 	} else {
 		answer, err = c.park(ctx, q)
 	}

@@ -214,6 +214,28 @@ func TestParkedFor(t *testing.T) {
 	})
 }
 
+// That is so in each version of the protocol: a client whose user is away does not keep others from writing.
+func TestAskedFor(t *testing.T) {
+	for _, version := range versions {
+		synctest.Test(t, func(t *testing.T) {
+			failed := make(chan error, 1)
+			rt := newRuntime(t, t.TempDir(), harness.WithTools(asker(t, func(ctx context.Context, c *Caller) (string, error) {
+				_, err := c.Ask(ctx, Question{Message: "?"})
+				failed <- err
+				return "", err
+			})))
+			s := serve(t, rt, version, &mcp.ClientOptions{
+				ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+					time.Sleep(2 * parkedFor)
+					return &mcp.ElicitResult{Action: "accept"}, nil
+				},
+			})
+			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "asker", Arguments: map[string]any{}})
+			require.ErrorIs(t, <-failed, errUnanswered)
+		})
+	}
+}
+
 // A call that takes longer than the connection may is not lost.
 func TestPoll(t *testing.T) {
 	polls := make(chan struct{})
