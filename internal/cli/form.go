@@ -51,8 +51,8 @@ func (u *User) Sample(ctx context.Context, server string, req *aycoder.Request) 
 
 // asks are what other goroutines ask the user, who answers on the goroutine of the chat.
 type asks struct {
-	c       chan func(*chat)
-	working atomic.Bool // so that somebody will answer
+	c   chan func(*chat)
+	run atomic.Pointer[chan struct{}] // closed when the run is over; nil while none works, since nobody would answer
 }
 
 func newAsks() *asks { return &asks{c: make(chan func(*chat))} }
@@ -70,18 +70,25 @@ func (a *asks) work() (ended func()) {
 	if a == nil {
 		return func() {}
 	}
-	a.working.Store(true)
-	return func() { a.working.Store(false) }
+	over := make(chan struct{})
+	a.run.Store(&over)
+	return func() {
+		a.run.Store(nil)
+		close(over)
+	}
 }
 
-// put has the chat ask something, and returns the answer: the zero value if no run works, or ctx ends before.
+// put has the chat ask something, and returns the answer: the zero value if no run works, or if it or ctx ends before.
 func put[T any](ctx context.Context, a *asks, ask func(*chat) T) (none T) {
-	if !a.working.Load() {
+	over := a.run.Load()
+	if over == nil {
 		return none
 	}
 	done := make(chan T, 1)
 	select {
 	case a.c <- func(c *chat) { done <- ask(c) }:
+	case <-*over: // the next run is not asked for this one
+		return none
 	case <-ctx.Done():
 		return none
 	}

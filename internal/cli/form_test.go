@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -150,4 +151,29 @@ func TestAskedAtThePrompt(t *testing.T) {
 	require.Equal(t, Reply{}, r)
 	_, err = u.Sample(t.Context(), "s", &aycoder.Request{})
 	require.Error(t, err)
+}
+
+// A question for which the user has had no time is not put to the next run.
+func TestAskedTooLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &User{newAsks()}
+		ended := u.asks.work()
+		replied := make(chan Reply)
+		go func() {
+			r, _ := u.Ask(t.Context(), Form{Server: "s"})
+			replied <- r
+		}()
+		synctest.Wait()
+		ended()
+		synctest.Wait()
+		defer u.asks.work()()
+		select {
+		case f := <-u.asks.listen():
+			t.Error("the next run is asked")
+			f(&chat{})
+		case r := <-replied:
+			require.Equal(t, Reply{}, r)
+		}
+	})
 }
