@@ -302,6 +302,9 @@ func (s *Server) steer(w http.ResponseWriter, r *http.Request) error {
 	if x == nil || !x.working() {
 		return over()
 	}
+	if x.call {
+		return refuse(http.StatusConflict, "call", "the run is a call of a tool, which reads no messages")
+	}
 	send := c.rt.Session.Steer
 	if m.FollowUp {
 		send = c.rt.Session.FollowUp

@@ -118,6 +118,23 @@ func TestTools(t *testing.T) {
 	s.refused(503, "draining", "GET", "/ready", nil)
 }
 
+// A call of a tool reads no messages, and none goes to the conversation beside it.
+func TestCallIsNotSteered(t *testing.T) {
+	s := newSite(t, script.New(script.Func(func(req *aycoder.Request) script.Step {
+		for _, m := range req.Messages {
+			require.NotContains(t, m.Text(), "by the way")
+		}
+		return script.Say("Done.")
+	}))).start()
+	var call struct{ Run, Session string }
+	s.get(202, &call, "POST", "/api/tools/write_file", map[string]any{"args": map[string]any{"path": "b.txt", "content": "new"}}, "Accept", "application/json")
+	s.refused(409, "call", "POST", "/api/runs/"+call.Run+"/steer", map[string]any{"text": "by the way"})
+	require.Equal(t, 204, s.do("POST", "/api/runs/"+call.Run+"/cancel", map[string]any{}).StatusCode)
+	s.events(call.Run, "")
+	events, _ := s.ask(map[string]any{"session": call.Session, "prompt": "go"})
+	require.Contains(t, answers(events), "Done.")
+}
+
 // A server whose sessions cannot be written is not ready, also while no session is open.
 func TestReadyNeedsJournals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
