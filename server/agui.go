@@ -240,6 +240,7 @@ func (f *aguiForm) begin() [][]byte {
 	if lost {
 		out = append(out, object("type", "MESSAGES_SNAPSHOT", "messages", keep))
 	}
+	f.had = nil // which may be large, and a stream long
 	return out
 }
 

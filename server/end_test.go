@@ -150,6 +150,13 @@ func TestStoreIsSlow(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// A stream does not keep the conversation that its client has sent.
+func TestFormLetsGo(t *testing.T) {
+	f := &aguiForm{run: "s.1", had: []aguiMessage{{ID: "s.1.m0", Role: "assistant"}}}
+	require.Len(t, f.begin(), 2)
+	require.Empty(t, f.had)
+}
+
 // The server ends in time while a store does not answer, and does not try it any more.
 func TestShutdownWhileAStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
