@@ -15,9 +15,10 @@ import (
 // WithLogger sets the logger. Problems that no event reports, such as abandoned tools and panics, are
 // logged as warnings and errors. At debug level there is a line for the begin and end of each run, each
 // request and answer, each decision about a call, each call, and the other events but the parts of
-// answers and reports of progress: see the LogValue methods of the events. The lines have ids, names,
+// answers and reports of progress: see the LogValue methods of the events. These lines have ids, names,
 // sizes and times, but no text that the user, the model or a tool has written, and no text of an error.
-// A separate goroutine writes them, so that a slow handler holds up nothing: of more than 4096 that wait,
+// The error that is logged of a panic has its value, which may be such a text.
+// A separate goroutine writes the lines, so that a slow handler holds up nothing: of more than 4096 that wait,
 // the oldest are dropped. The run ends when they are written, or after [Limits].Grace. The runs inside
 // calls use the same logger if their agents have none. Whether debug level is enabled is asked when a
 // run begins. Default: nothing is logged.
