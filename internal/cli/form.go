@@ -133,6 +133,11 @@ func (c *chat) lend(server string, req *aycoder.Request) aycoder.ModelClient {
 	}
 	for _, m := range req.Messages {
 		fmt.Fprintf(&text, "%s: %s\n", m.Role, m.Text())
+		for _, p := range m.Parts {
+			if media, ok := p.(*aycoder.Media); ok {
+				fmt.Fprintf(&text, "%s: [%s, %d bytes]\n", m.Role, media.Type, len(media.Data))
+			}
+		}
 	}
 	if c.runtime == nil {
 		return nil

@@ -131,14 +131,15 @@ func TestSample(t *testing.T) {
 		}
 		shown, got := asking(t, lines, func(ctx context.Context, u *User) string {
 			res, err := u.Sample(ctx, "files", &aycoder.Request{MaxTokens: 1 << 20, System: []*aycoder.Text{{Text: "be short"}},
-				Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "the answer?"}}}}})
+				Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "the answer?"},
+					&aycoder.Media{Type: "image/png", Data: []byte("secret")}}}}})
 			if err != nil {
 				return err.Error()
 			}
 			return res.Text()
 		}, steps...)
 		require.Equal(t, want, got)
-		inOrder(t, shown, "server files", "wants an answer of your model to this", "be short", "the answer?", "Let it ask?")
+		inOrder(t, shown, "server files", "wants an answer of your model to this", "be short", "the answer?", "[image/png, 6 bytes]", "Let it ask?")
 	}
 }
 
