@@ -66,7 +66,7 @@ func Owners(ctx context.Context, dir, name string) ([]Owner, error) {
 		}
 	}
 	repo := &gitrepo.Repo{Dir: dir}
-	if err := repo.Run(ctx, nil, read, "blame", "--porcelain", "--no-textconv", "HEAD", "--", clean); err != nil {
+	if err := repo.Run(ctx, nil, read, append(figures(), "blame", "--porcelain", "--no-textconv", "HEAD", "--", clean)...); err != nil {
 		return nil, fmt.Errorf("owners of %s: %w", name, cmp.Or(context.Cause(ctx), err))
 	}
 	var out []Owner

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -117,6 +118,52 @@ func TestSmall(t *testing.T) {
 	cancel()
 	_, err = code.Read(ctx, dir, code.Options{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The figures do not depend on a repository's configuration, nor on the directory of it.
+func TestConfigured(t *testing.T) {
+	dir := small(t)
+	figures := func(dir string) string {
+		h, err := code.Read(t.Context(), dir, code.Options{})
+		require.NoError(t, err)
+		data, err := json.Marshal(h)
+		require.NoError(t, err)
+		return string(data)
+	}
+	want := figures(dir)
+	lines := filepath.Join(t.TempDir(), "lines")
+	require.NoError(t, os.WriteFile(lines, []byte("Eve <eve@example.com> <ann@example.com>\n"), 0o644))
+	for _, c := range [][2]string{{"log.showRoot", "false"}, {"i18n.logOutputEncoding", "UTF-16"}, {"diff.relative", "true"}, {"diff.orderFile", "/none"},
+		{"core.bigFileThreshold", "1"}, {"mailmap.file", lines}, {"diff.renames", "false"}, {"core.bare", "true"}} {
+		git(t, dir, "x", "config", c[0], c[1])
+		require.Equal(t, want, figures(dir), c)
+		require.Equal(t, want, figures(filepath.Join(dir, "vendor")), c)
+		git(t, dir, "x", "config", "--unset", c[0])
+	}
+}
+
+// A commit with a time that is not one has that of the commit before it in the list.
+func TestOddTimes(t *testing.T) {
+	dir := small(t)
+	head := strings.TrimSpace(git(t, dir, "x", "rev-parse", "HEAD"))
+	for _, at := range []string{"18446744073709551614 +0000", "9223372036854775807 +0000", "253402300800 +0000", "-5 +0000", ""} {
+		parent := head
+		for _, at := range []string{at, "1780000000 +0000"} {
+			cmd := exec.Command("git", "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
+			cmd.Dir, cmd.Stdin = dir, strings.NewReader("tree "+strings.TrimSpace(git(t, dir, "x", "rev-parse", head+"^{tree}"))+"\nparent "+parent+
+				"\nauthor A <a@b> "+at+"\ncommitter A <a@b> 1780000000 +0000\n\nx\n")
+			out, err := cmd.Output()
+			require.NoError(t, err)
+			parent = strings.TrimSpace(string(out))
+		}
+		git(t, dir, "x", "update-ref", "refs/heads/main", parent)
+		h, err := code.Read(t.Context(), dir, code.Options{})
+		require.NoError(t, err, at)
+		require.Equal(t, 8, h.Commits)
+		require.Equal(t, []int64{time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC).Unix(), 1780000000}, []int64{h.First.Unix(), h.Last.Unix()}, at)
+		_, err = json.Marshal(h)
+		require.NoError(t, err, at)
+	}
 }
 
 // A repository's configuration starts no program.

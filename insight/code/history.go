@@ -46,6 +46,7 @@ const (
 	maxTogether     = 30      // files of a commit, for pairs
 	maxPairs        = 500_000 // that are counted
 	week            = 7 * 24 * time.Hour
+	lastSecond      = 253402300799 // of the year 9999, the last one that has a form in RFC 3339
 )
 
 // History is what a repository looks like at the commit that is checked out. It does not change.
@@ -136,8 +137,8 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	repo := &gitrepo.Repo{Dir: dir}
 	r := &reader{History: &History{pairs: map[[2]int32]int{}, recent: o.Recent}, names: map[string]*File{}, heads: map[string]*File{}, authors: map[[2]string]*Author{},
 		weeks: map[int64]*Week{}, languages: newLanguages()}
-	args := []string{"log", "-z", "--numstat", "-M", "--no-ext-diff", "--no-textconv", "--no-color",
-		"--no-show-signature", "--no-diff-merges", "--format=%x01%H%x00%at%x00%P%x00%aN%x00%aE"}
+	args := append(figures(), "log", "-z", "--numstat", "-M", "-O/dev/null", "--no-ext-diff", "--no-textconv", "--no-color",
+		"--no-show-signature", "--no-diff-merges", "--format=%x01%H%x00%at%x00%P%x00%aN%x00%aE")
 	if !o.Since.IsZero() {
 		args = append(args, "--since="+o.Since.Format(time.RFC3339))
 	}
@@ -152,6 +153,14 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	}
 	r.finish()
 	return r.History, nil
+}
+
+// figures returns arguments of git for the settings that would change the figures, or read a file of any name.
+func figures() (args []string) {
+	for _, s := range []string{"log.showRoot=true", "i18n.logOutputEncoding=UTF-8", "diff.relative=false", "core.bigFileThreshold=512m", "mailmap.file="} {
+		args = append(args, "-c", s)
+	}
+	return args
 }
 
 // reader reads the output of git log, from the newest commit to the oldest.
@@ -226,8 +235,8 @@ func (r *reader) commit() error {
 		fields[i] = string(b)
 	}
 	seconds, err := strconv.ParseInt(fields[0], 10, 64)
-	if err != nil {
-		return fmt.Errorf("output of git log: %w", err)
+	if err != nil || seconds < 0 || seconds > lastSecond { // the commit has no time: that before it in the list counts
+		seconds = max(0, r.at.Unix())
 	}
 	r.at = time.Unix(seconds, 0).UTC()
 	r.Commits++

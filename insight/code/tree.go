@@ -116,11 +116,13 @@ func (r *reader) contents(in io.Reader, read []blob) error {
 		}
 		words := strings.Fields(head)
 		if len(words) == 2 && words[1] == "missing" {
-			r.Unread = append(r.Unread, x.path+": the repository does not have it")
+			if len(r.Unread) < maxUnread {
+				r.Unread = append(r.Unread, x.path+": the repository does not have it")
+			}
 			continue
 		}
-		size, err := strconv.ParseInt(words[len(words)-1], 10, 64)
-		if err != nil || len(words) != 3 || size != x.size {
+		size := x.size
+		if len(words) != 3 || words[2] != strconv.FormatInt(size, 10) {
 			return fmt.Errorf("output of git cat-file: unexpected %q", head)
 		}
 		data = slices.Grow(data[:0], int(size)+1)[:size+1]
