@@ -166,6 +166,20 @@ func TestOddTimes(t *testing.T) {
 	}
 }
 
+// Comments that begin and end again and again in one line are searched once. Else, this would take half an hour.
+func TestManyComments(t *testing.T) {
+	for _, end := range []string{"", `" //`} {
+		text := strings.Repeat("/* */ ", 8<<20/6) + end
+		n, comment, blank := code.CountLines("a.js", []byte(text))
+		require.Equal(t, []int{min(1, len(end)), 1 - min(1, len(end)), 0}, []int{n, comment, blank})
+	}
+}
+
+func TestCommentsOfLua(t *testing.T) {
+	code, comment, blank := code.CountLines("a.lua", []byte("--[[ a\nb\n\n]]\nx = 1 --[[ c ]]\n-- d\n"))
+	require.Equal(t, []int{1, 4, 1}, []int{code, comment, blank})
+}
+
 // A repository's configuration starts no program.
 func TestHostile(t *testing.T) {
 	dir := small(t)

@@ -125,8 +125,8 @@ func newLanguages() *languages {
 // LanguageOf returns the language of a file by its name, as cloc 1.96 calls it, or "" if it is not known.
 func LanguageOf(name string) string { return newLanguages().languageOf(name) }
 
-// CountLines counts the lines of a file by the language of its name: a line with code and a comment is code, and a line
-// in the middle of a comment is a comment even if it is blank elsewhere. Like cloc, it looks for comments without
+// CountLines counts the lines of a file by the language of its name: a line with code and a comment is code, and a blank
+// line is blank also in the middle of a comment. Like cloc, it looks for comments without
 // regard to strings, but for a mark of a comment in quotes on the same line. Of an unknown language, no line is counted.
 func CountLines(name string, data []byte) (code, comment, blank int) {
 	l := newLanguages()
@@ -160,6 +160,7 @@ func (l *languages) count(language string, data []byte) (code, comment, blank in
 // code reports whether a line has code. end is the end of the comment that the line begins in, or "", and then that of the one
 // it leaves open.
 func (f *form) code(s, end string) (has bool, open string) {
+	var next places
 	for {
 		if end != "" {
 			_, rest, ok := strings.Cut(s, end)
@@ -168,7 +169,7 @@ func (f *form) code(s, end string) (has bool, open string) {
 			}
 			s, end = strings.TrimSpace(rest), ""
 		}
-		at, mark, close := f.mark(s, has)
+		at, mark, close := f.mark(s, has, &next)
 		if at < 0 {
 			return has || s != "", ""
 		}
@@ -180,34 +181,64 @@ func (f *form) code(s, end string) (has bool, open string) {
 	}
 }
 
-// mark returns where the first comment of a line begins, or -1, and how it ends: "" is the end of the line.
-func (f *form) mark(s string, has bool) (at int, mark, close string) {
-	at = -1
-	better := func(i int, m, c string) {
-		if i >= 0 && (at < 0 || i < at) && !quoted(s, i) {
-			at, mark, close = i, m, c
+// places are where the marks of a form are next in a line, counted from its end, so that no part of a long line is searched
+// twice. 0 is unknown, and -1 nowhere.
+type places [4]int
+
+// find returns where a mark is in the rest of a line, or -1.
+func (p *places) find(n int, s, mark string) int {
+	if p[n] == 0 || p[n] > len(s) {
+		if i := strings.Index(s, mark); i >= 0 {
+			p[n] = len(s) - i
+		} else {
+			p[n] = -1
 		}
+	}
+	if p[n] < 0 {
+		return -1
+	}
+	return len(s) - p[n]
+}
+
+// mark returns where the first comment of a line begins, or -1, and how it ends: "" is the end of the line.
+func (f *form) mark(s string, has bool, next *places) (at int, mark, close string) {
+	type found struct {
+		at          int
+		mark, close string
+	}
+	var all [len(next)]found
+	marks := all[:0]
+	add := func(m, c string) {
+		marks = append(marks, found{next.find(len(marks), s, m), m, c})
 	}
 	for _, m := range f.line {
-		if m == "#" || m == "!" || m == "dnl " { // within a line, it may be anything
-			if !has && strings.HasPrefix(s, m) && !strings.HasPrefix(s, "#!") {
-				better(0, m, "")
-			}
-			continue
+		if m != "#" && m != "!" && m != "dnl " {
+			add(m, "")
+		} else if !has && strings.HasPrefix(s, m) && !strings.HasPrefix(s, "#!") { // within a line, it may be anything
+			return 0, m, ""
 		}
-		better(strings.Index(s, m), m, "")
 	}
 	for _, b := range f.block {
-		better(strings.Index(s, b[0]), b[0], b[1])
+		add(b[0], b[1])
 	}
-	if f.docs && !has {
-		for _, m := range []string{`"""`, `'''`} {
-			if strings.HasPrefix(s, m) {
-				better(0, m, m)
+	if f.docs && !has && (strings.HasPrefix(s, `"""`) || strings.HasPrefix(s, `'''`)) {
+		return 0, s[:3], s[:3]
+	}
+	for {
+		var first *found
+		for i := range marks { // at the same place, the longer one goes first: Lua has -- and --[[
+			if m := &marks[i]; m.at >= 0 && (first == nil || m.at < first.at || m.at == first.at && len(m.mark) > len(first.mark)) {
+				first = m
 			}
 		}
+		if first == nil {
+			return -1, "", ""
+		}
+		if !quoted(s, first.at) {
+			return first.at, first.mark, first.close
+		}
+		first.at = -1
 	}
-	return at, mark, close
 }
 
 // quoted reports whether a place in a line is behind an odd number of quotes of a kind.
