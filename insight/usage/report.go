@@ -138,7 +138,7 @@ func (w *Work) Report(o Options) (*Report, error) {
 	now := o.Now.In(o.Location)
 	r := &Report{Until: now}
 	if o.Days > 0 {
-		r.From = time.Date(now.Year(), now.Month(), now.Day()-o.Days+1, 0, 0, 0, 0, o.Location)
+		r.From = beginning(now.Year(), now.Month(), now.Day()-o.Days+1, o.Location)
 	}
 	part := w.Between(r.From, time.Time{})
 	r.Total = part.Total()
@@ -162,6 +162,15 @@ func (w *Work) Report(o Options) (*Report, error) {
 		r.Notes = append(r.Notes, o.assumed()...)
 	}
 	return r, nil
+}
+
+// beginning returns when a day begins: at midnight, or after it where the clocks are put forward then.
+func beginning(year int, month time.Month, day int, loc *time.Location) time.Time {
+	at := time.Date(year, month, day, 0, 0, 0, 0, loc)
+	if at.Hour() > 12 { // still the day before
+		_, at = at.ZoneBounds()
+	}
+	return at
 }
 
 // rank finds the dearest sessions, which come first.
@@ -188,8 +197,8 @@ func (r *Report) rank(sessions []Row) {
 
 // month returns what the month costs.
 func (w *Work) month(now time.Time, budget float64) *Projection {
-	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, now.Location())
-	next := first.AddDate(0, 1, 0)
+	first := beginning(now.Year(), now.Month(), 1, now.Location())
+	next := beginning(now.Year(), now.Month()+1, 1, now.Location())
 	f := w.Between(first, next).Total()
 	if f.Sessions == 0 && budget == 0 {
 		return nil

@@ -79,8 +79,8 @@ func (f *Figures) Tokens() int64 {
 	return f.Usage.Input + f.Usage.CacheRead + f.Usage.CacheWrite + f.Usage.Output
 }
 
-// Work is what conversations have used. Its memory grows with the quarters of an hour in which something was done, not
-// with the messages. It belongs to one goroutine.
+// Work is what conversations have used. Its memory grows with the quarters of an hour in which something was done and the
+// decisions in audit logs, and by some bytes with each message. It belongs to one goroutine.
 type Work struct {
 	sessions []*journal.Entry
 	items    []item
@@ -224,13 +224,16 @@ func (c *counting) node(n *session.Node, m *aycoder.Message) {
 		c.put(n.At, itemKey{model: modelName(s.Provider, s.Model), agent: s.Agent},
 			Figures{Answers: s.Answers, Usage: s.Usage, Cost: s.Cost, Unpriced: s.Unpriced})
 	}
-	if m == nil || n.Run == "" {
+	if n.Run == "" {
 		return
 	}
-	if parent := c.view.Node(n.Parent); parent.Run == n.Run {
+	if parent := c.view.Node(n.Parent); parent.Run == n.Run { // also if n is a summary, which the time before it went to
 		c.put(n.At, of, Figures{Time: min(max(0, n.At.Sub(parent.At)), mostOfTurn)})
-	} else if m.Role == aycoder.RoleUser {
+	} else if m != nil && m.Role == aycoder.RoleUser {
 		c.put(n.At, of, Figures{Prompts: 1})
+	}
+	if m == nil {
+		return
 	}
 	for _, p := range m.Parts {
 		if out, ok := p.(*aycoder.ToolOutput); ok {

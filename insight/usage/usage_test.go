@@ -295,6 +295,88 @@ func TestForms(t *testing.T) {
 	require.Equal(t, r.Return.All, back.Return.All)
 }
 
+// charging returns an agent whose answers take a minute each and cost a dollar.
+func charging(t *testing.T, c *clock, opts ...aycoder.Option) aycoder.Agent {
+	loop, err := aycoder.New(answering(c, 1000), opts...)
+	require.NoError(t, err)
+	return loop
+}
+
+func answering(c *clock, words int) modelFunc {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		c.now = c.now.Add(time.Minute)
+		done := &aycoder.MessageDone{Stop: aycoder.StopEndTurn, Model: "m", Provider: "p", Cost: new(1.0), Usage: aycoder.Usage{Input: 100, Output: 10}}
+		_ = yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: strings.Repeat("word ", words)}}, nil) && yield(done, nil)
+	}
+}
+
+// The time of a summary is a part of the time of its run.
+func TestTimeOfSummary(t *testing.T) {
+	t.Parallel()
+	c := &clock{aycoder.SystemClock(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	keep, err := compaction.New(answering(c, 1000), compaction.WithWindow(8000), compaction.WithSummarizer(answering(c, 100), "summary"))
+	require.NoError(t, err)
+	store, summaries := journal.Memory(), 0
+	s, err := session.New(t.Context(), store, charging(t, c, aycoder.WithContextMiddleware(keep.Middleware)), session.WithClock(c))
+	require.NoError(t, err)
+	began := c.now
+	for range 20 {
+		for ev, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go on"}) {
+			require.NoError(t, err)
+			if done, ok := ev.(*aycoder.Compacted); ok && done.Usage.Output > 0 {
+				summaries++
+			}
+		}
+	}
+	require.NoError(t, s.Close())
+	require.Positive(t, summaries)
+	w, err := usage.Collect(t.Context(), store, nil)
+	require.NoError(t, err)
+	require.Equal(t, c.now.Sub(began), w.Total().Time)
+}
+
+// A report begins with its first day where that has no midnight, and its picture has a place for each day.
+func TestOddDays(t *testing.T) {
+	t.Parallel()
+	c := &clock{Clock: aycoder.SystemClock()}
+	store, agent := journal.Memory(), charging(t, c)
+	for _, at := range []time.Time{
+		time.Date(2016, 3, 1, 4, 0, 0, 0, time.UTC), time.Date(2018, 10, 20, 12, 0, 0, 0, time.UTC),
+		time.Date(2018, 11, 4, 2, 40, 0, 0, time.UTC), time.Date(2018, 11, 4, 3, 10, 0, 0, time.UTC),
+	} {
+		c.now = at
+		s, err := session.New(t.Context(), store, agent, session.WithClock(c))
+		require.NoError(t, err)
+		for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "x"}) {
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Close())
+	}
+	w, err := usage.Collect(t.Context(), store, nil)
+	require.NoError(t, err)
+	place, err := time.LoadLocation("America/Sao_Paulo") // 2018-11-04 began at 1:00, which was 3:00 in UTC
+	if err != nil {
+		t.Skip("this system does not know the time zones")
+	}
+	o := usage.Options{Now: time.Date(2018, 11, 4, 12, 0, 0, 0, time.UTC), Location: place, Days: 1}
+	r, err := w.Report(o)
+	require.NoError(t, err)
+	require.Equal(t, []string{"2018-11-04 1.00"}, names(r.Days))
+	o.Days = 0
+	r, err = w.Report(o)
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, r.WriteHTML(&b))
+	var xs []float64
+	for _, bar := range strings.Split(b.String(), `<rect x="`)[1:] {
+		x, err := strconv.ParseFloat(bar[:strings.IndexByte(bar, '"')], 64)
+		require.NoError(t, err)
+		xs = append(xs, x)
+	}
+	require.Len(t, xs, 3, "one day is too long ago")
+	require.InDelta(t, 14, (xs[1]-xs[0])/(xs[2]-xs[1]), 1e-9, "14 days, and then one")
+}
+
 // The decisions of the user come from audit logs, and belong to the sessions of their runs.
 func TestAudit(t *testing.T) {
 	t.Parallel()

@@ -264,6 +264,12 @@ type plot struct {
 
 // bars draws the costs of days, or their tokens if nothing has a price. Days without work have a place, too.
 func bars(rows []Row) *plot {
+	if n := len(rows); n > 0 {
+		if last, err := time.Parse(time.DateOnly, rows[n-1].Name); err == nil {
+			first := last.AddDate(0, 0, 1-mostDays).Format(time.DateOnly)
+			rows = rows[slices.IndexFunc(rows, func(r Row) bool { return r.Name >= first }):]
+		}
+	}
 	var days []Row
 	for i := range rows {
 		for len(days) > 0 && len(days) < mostDays { // the days between
@@ -275,9 +281,6 @@ func bars(rows []Row) *plot {
 			break
 		}
 		days = append(days, rows[i])
-	}
-	if len(days) > mostDays {
-		days = days[len(days)-mostDays:]
 	}
 	if len(days) == 0 {
 		return nil
