@@ -31,7 +31,7 @@ func (l *loader) resume(ctx context.Context, write func(...*record) error) error
 			}
 			continue
 		}
-		a := &activeRun{branch: b, number: number, id: run.id, answer: run.answer, spent: run.spent}
+		a := &activeRun{branch: b, number: number, id: run.id, answer: run.answer, spent: s.config.priced(run.spent)}
 		records, err := a.nodes(state.Messages()[min(known, len(state.Messages())):])
 		if err != nil {
 			return &journal.OpError{Op: "open", Session: s.id, Err: err}

@@ -2,7 +2,10 @@ package session_test
 
 import (
 	"context"
+	"encoding/json"
+	"iter"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -101,4 +104,77 @@ func TestSpentIsCharged(t *testing.T) {
 	}
 	require.Positive(t, inside)
 	require.Positive(t, resumed)
+}
+
+// told is a model that says what it is told to, and does not know its price.
+type told struct {
+	name  string
+	parts [][]aycoder.Part
+	turn  int
+}
+
+func (m *told) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		stop := aycoder.StopEndTurn
+		for _, p := range m.parts[m.turn] {
+			if _, ok := p.(*aycoder.ToolUse); ok {
+				stop = aycoder.StopToolUse
+			}
+			if !yield(&aycoder.BlockDone{Part: p}, nil) {
+				return
+			}
+		}
+		m.turn++
+		yield(&aycoder.MessageDone{Stop: stop, Usage: aycoder.Usage{Input: 10, Output: 1}, Provider: "fake", Model: m.name}, nil)
+	}
+}
+
+// What a call has spent has the host's price also if the program was killed before the turn ended.
+func TestSpentIsPricedAfterKill(t *testing.T) {
+	t.Parallel()
+	dir, killed := t.TempDir(), t.TempDir()
+	sub, err := tools.Subagent(tools.SubagentConfig{Name: "sub", Model: &told{name: "small", parts: [][]aycoder.Part{{&aycoder.Text{Text: "done"}}}}})
+	require.NoError(t, err)
+	kill, err := aycoder.NewTool("kill", "is running when the program is killed", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("ok"), os.CopyFS(killed, os.DirFS(dir))
+	})
+	require.NoError(t, err)
+	model := &told{name: "large", parts: [][]aycoder.Part{
+		{&aycoder.ToolUse{ID: "1", Name: "sub", Args: json.RawMessage(`{"task":"x"}`)}}, {&aycoder.Text{Text: "done"}},
+	}}
+	model.parts[0] = append(model.parts[0], &aycoder.ToolUse{ID: "2", Name: "kill", Args: json.RawMessage(`{}`)})
+	loop, err := aycoder.New(model, aycoder.WithTools(sub, kill),
+		aycoder.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })))
+	require.NoError(t, err)
+	prices := session.WithPrices(func(_, model string) (aycoder.Price, bool) {
+		return aycoder.Price{Output: map[string]float64{"large": 1e6, "small": 5e6}[model]}, true
+	})
+	store, err := journal.Dir(dir)
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), store, loop, prices)
+	require.NoError(t, err)
+	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Close())
+	store, err = journal.Dir(killed)
+	require.NoError(t, err)
+	s, err = session.Open(t.Context(), store, s.ID(), loop, prices)
+	require.NoError(t, err)
+	defer s.Close()
+	model.turn = 1
+	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go on"}) {
+		require.NoError(t, err)
+	}
+	cost, unpriced := 0.0, 0
+	for v, i := s.View(), 0; i < v.Len(); i++ {
+		n := v.Node(session.ID(i))
+		if n.Answer != nil {
+			cost += n.Answer.Cost
+		}
+		for _, x := range n.Spent {
+			cost, unpriced = cost+x.Cost, unpriced+x.Unpriced
+		}
+	}
+	require.Equal(t, []int{7, 0}, []int{int(cost), unpriced}, "two answers, and one of the agent inside")
 }
