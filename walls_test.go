@@ -77,7 +77,7 @@ var walls = []wall{
 	}, nil},
 	{"harness/project", []string{".", "tools", "workspace", "internal"}, []string{"go.yaml.in/yaml/v3"}},
 	{"harness/plugin", []string{".", "config", "harness", "tools", "internal"}, nil},
-	{"agenttest/eval", []string{".", "journal", "session", "snapshot"}, nil},
+	{"agenttest/eval", []string{".", "journal", "session", "snapshot", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "journal", "merge", "tools", "workspace", "internal"}, nil},
 	{"remote", []string{".", "edit", "merge", "tools", "workspace", "internal"}, modules[:4]},
 	{"remote/aycoder-remote", []string{"remote", "tools", "workspace"}, nil},

@@ -12,19 +12,23 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/regular"
 )
 
 // Check returns what is wrong with an outcome, or nil. It may be called by several goroutines.
 type Check func(ctx context.Context, o *Outcome) error
 
-// file returns the content of a file in the directory. A link does not lead out of it.
+const maxFile = 64 << 20 // bytes of a file that a check reads
+
+// file returns the content of a regular file in the directory. A link does not lead out of it.
 func (o *Outcome) file(name string) (string, error) {
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	data, err := root.ReadFile(filepath.FromSlash(name))
+	data, err := regular.ReadIn(root, filepath.FromSlash(name), maxFile)
 	return string(data), err
 }
 

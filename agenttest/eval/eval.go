@@ -217,7 +217,7 @@ func (e *evaluation) work(ctx context.Context) {
 		if t := e.tries[i]; over {
 			t.NotRun = "the budget was used up"
 		} else {
-			t.NotRun = ""
+			t.NotRun, t.Failures = "", []string{"the try did not end: it ended its goroutine"} // as FailNow of package testing does
 			t.Failures = e.try(ctx, filepath.Join(e.base, fmt.Sprint(i)), e.cases[i], t)
 			t.Dir, t.Before = "", nil
 		}
@@ -252,10 +252,12 @@ func (e *evaluation) try(ctx context.Context, dir string, c *Case, t *Try) (fail
 	if err != nil {
 		return []string{fmt.Sprintf("build: %v", err)}
 	}
-	err = e.talk(ctx, s, c, t)
-	if s.Close != nil {
-		err = errors.Join(err, s.Close())
-	}
+	err = func() (err error) {
+		if s.Close != nil {
+			defer func() { err = errors.Join(err, s.Close()) }() // also if there is a panic
+		}
+		return e.talk(ctx, s, c, t)
+	}()
 	if t.Err = err; err != nil && !c.MayFail {
 		fail(err)
 	}

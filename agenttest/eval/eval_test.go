@@ -197,6 +197,32 @@ func TestBudget(t *testing.T) {
 	require.Contains(t, b.String(), "7 tries were not run")
 }
 
+// A check that ends its goroutine, as those with a testing.T do, has not passed. The agent is closed in any case.
+func TestEndsEarly(t *testing.T) {
+	t.Parallel()
+	leaves := func(context.Context, *eval.Outcome) error { runtime.Goexit(); return nil }
+	table, err := eval.Run(t.Context(), one(leaves), coder(says("x")), eval.Options{Tries: 2})
+	require.NoError(t, err)
+	require.False(t, table.Passed())
+	require.Equal(t, []int{0, 1, 1}, []int{table.Rows[0].Passed, table.Rows[0].Tries, table.Rows[0].NotRun})
+	require.Contains(t, table.Rows[0].Failures[0], "did not end")
+
+	closed := false
+	build := func(context.Context, string, *eval.Case) (*eval.Subject, error) {
+		return &eval.Subject{Agent: panics{}, Close: func() error { closed = true; return nil }}, nil
+	}
+	table, err = eval.Run(t.Context(), one(), build, eval.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"panic: oh"}, table.Rows[0].Failures)
+	require.True(t, closed)
+}
+
+type panics struct{}
+
+func (panics) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	panic("oh")
+}
+
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
