@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,6 +179,16 @@ func TestSessionsCompared(t *testing.T) {
 		_, errs, code = runs(args...)
 		require.NotZero(t, code, args)
 		require.NotEmpty(t, errs)
+	}
+}
+
+func TestPaused(t *testing.T) {
+	for _, tt := range []struct {
+		was    time.Duration
+		factor float64
+		want   time.Duration
+	}{{time.Second, 2, time.Second / 2}, {time.Second, 1e-300, mostPause}, {time.Hour, 1, mostPause}, {-time.Second, 1, 0}, {time.Hour, math.Inf(1), 0}} {
+		require.Equal(t, tt.want, paused(tt.was, tt.factor), tt)
 	}
 }
 

@@ -84,7 +84,7 @@ func (c *sessionCall) replay(ctx context.Context, id, speed string) error {
 			continue
 		}
 		if factor > 0 && !before.IsZero() {
-			pause := time.NewTimer(min(time.Duration(float64(max(0, n.At.Sub(before)))/factor), mostPause))
+			pause := time.NewTimer(paused(n.At.Sub(before), factor))
 			select {
 			case <-pause.C:
 			case <-ctx.Done():
@@ -99,6 +99,11 @@ func (c *sessionCall) replay(ctx context.Context, id, speed string) error {
 		}
 	}
 	return nil
+}
+
+// paused returns how long a pause of a conversation is with a speed.
+func paused(was time.Duration, factor float64) time.Duration {
+	return time.Duration(min(float64(max(0, was))/factor, float64(mostPause)))
 }
 
 // A side is one of two conversations.
