@@ -123,6 +123,15 @@ func TestSmall(t *testing.T) {
 // The figures do not depend on a repository's configuration, nor on the directory of it.
 func TestConfigured(t *testing.T) {
 	dir := small(t)
+	for i, at := range []string{"m", "n"} { // moved and changed
+		for _, name := range []string{"1.txt", "2.txt"} {
+			write(t, dir, at+name, strings.Repeat(name+"\n", 20)+strings.Repeat("more\n", i))
+		}
+		git(t, dir, "ann", "add", "-A")
+		git(t, dir, "ann", "commit", "-qm", "x")
+		require.NoError(t, os.Remove(filepath.Join(dir, at+"1.txt")))
+		require.NoError(t, os.Remove(filepath.Join(dir, at+"2.txt")))
+	}
 	figures := func(dir string) string {
 		h, err := code.Read(t.Context(), dir, code.Options{})
 		require.NoError(t, err)
@@ -134,7 +143,7 @@ func TestConfigured(t *testing.T) {
 	lines := filepath.Join(t.TempDir(), "lines")
 	require.NoError(t, os.WriteFile(lines, []byte("Eve <eve@example.com> <ann@example.com>\n"), 0o644))
 	for _, c := range [][2]string{{"log.showRoot", "false"}, {"i18n.logOutputEncoding", "UTF-16"}, {"diff.relative", "true"}, {"diff.orderFile", "/none"},
-		{"core.bigFileThreshold", "1"}, {"mailmap.file", lines}, {"diff.renames", "false"}, {"core.bare", "true"}} {
+		{"core.bigFileThreshold", "1"}, {"mailmap.file", lines}, {"diff.renames", "false"}, {"diff.renameLimit", "1"}, {"core.bare", "true"}} {
 		git(t, dir, "x", "config", c[0], c[1])
 		require.Equal(t, want, figures(dir), c)
 		require.Equal(t, want, figures(filepath.Join(dir, "vendor")), c)

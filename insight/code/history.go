@@ -157,7 +157,7 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 
 // figures returns arguments of git for the settings that would change the figures, or read a file of any name.
 func figures() (args []string) {
-	for _, s := range []string{"log.showRoot=true", "i18n.logOutputEncoding=UTF-8", "diff.relative=false", "core.bigFileThreshold=512m", "mailmap.file="} {
+	for _, s := range []string{"log.showRoot=true", "i18n.logOutputEncoding=UTF-8", "diff.relative=false", "core.bigFileThreshold=512m", "diff.renameLimit=1000", "mailmap.file="} {
 		args = append(args, "-c", s)
 	}
 	return args
