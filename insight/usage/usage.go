@@ -207,7 +207,7 @@ func keyOf(n *session.Node, m *aycoder.Message) nodeKey {
 
 // node counts what a node has.
 func (c *counting) node(n *session.Node, m *aycoder.Message) {
-	if _, ok := c.runs[n.Run]; !ok {
+	if _, ok := c.runs[n.Run]; !ok && n.Run != "" {
 		c.runs[n.Run] = c.session
 	}
 	of := itemKey{}

@@ -403,6 +403,25 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// A decision without a run belongs to no session, not even to one with messages of no run.
+func TestAuditWithoutRun(t *testing.T) {
+	t.Parallel()
+	c, store := &clock{aycoder.SystemClock(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, journal.Memory()
+	s, err := session.New(t.Context(), store, charging(t, c), session.WithClock(c))
+	require.NoError(t, err)
+	say := func(role aycoder.Role) *aycoder.Message {
+		return &aycoder.Message{Role: role, Parts: []aycoder.Part{&aycoder.Text{Text: "x"}}}
+	}
+	for _, err := range s.Run(t.Context(), aycoder.Input{Messages: []*aycoder.Message{say(aycoder.RoleUser), say(aycoder.RoleAssistant)}, Prompt: "go"}) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Close())
+	w, err := usage.Collect(t.Context(), store, nil)
+	require.NoError(t, err)
+	require.NoError(t, w.AddAudit(strings.NewReader(`{"time":"2026-03-01T12:00:00Z","verdict":"allow","by":"user","tool":"bash"}`+"\n")))
+	require.Zero(t, w.Total().Approved)
+}
+
 func TestKind(t *testing.T) {
 	t.Parallel()
 	for prompt, want := range map[string]string{
