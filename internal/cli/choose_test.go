@@ -175,7 +175,7 @@ func TestSessionsCompared(t *testing.T) {
 	out, _, code = runs("replay", list[1].ID, "1000x")
 	require.Equal(t, exitOK, code)
 	inOrder(t, out, "user: first", "model: Hi.", "user: more", "model: Hi.")
-	for _, args := range [][]string{{"replay", list[0].ID, "fast"}, {"replay", list[0].ID, "-1"}, {"diff", list[0].ID}} {
+	for _, args := range [][]string{{"replay", list[0].ID, "fast"}, {"replay", list[0].ID, "-1"}, {"replay", list[0].ID, "-json"}, {"diff", list[0].ID}} {
 		_, errs, code = runs(args...)
 		require.NotZero(t, code, args)
 		require.NotEmpty(t, errs)

@@ -66,6 +66,9 @@ func compact(raw json.RawMessage) string {
 // replay prints a conversation message by message, as it was recorded: nothing is asked and nothing is done. With a speed,
 // the pauses are those of the conversation divided by it, and at most five seconds.
 func (c *sessionCall) replay(ctx context.Context, id, speed string) error {
+	if c.json {
+		return fmt.Errorf("%w: a replay has no JSON; aycoder sessions export %s json prints all of it", ErrUsage, id)
+	}
 	factor := 0.0
 	if speed != "" {
 		var err error
