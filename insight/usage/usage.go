@@ -227,7 +227,7 @@ func (c *counting) node(n *session.Node, m *aycoder.Message) {
 	if n.Run == "" {
 		return
 	}
-	if parent := c.view.Node(n.Parent); parent.Run == n.Run { // also if n is a summary, which the time before it went to
+	if parent := c.before(n); parent.Run == n.Run { // also if n is a summary, which the time before it went to
 		c.put(n.At, of, Figures{Time: min(max(0, n.At.Sub(parent.At)), mostOfTurn)})
 	} else if m != nil && m.Role == aycoder.RoleUser {
 		c.put(n.At, of, Figures{Prompts: 1})
@@ -245,6 +245,20 @@ func (c *counting) node(n *session.Node, m *aycoder.Message) {
 		}
 	}
 }
+
+// before returns the node before one of a run, without those of files that the user has changed while the run waited.
+func (c *counting) before(n *session.Node) *session.Node {
+	parent := c.view.Node(n.Parent)
+	for range mostBetween {
+		if parent.Run != "" || parent.ID == session.Root {
+			break
+		}
+		parent = c.view.Node(parent.Parent)
+	}
+	return parent
+}
+
+const mostBetween = 100 // nodes
 
 const unknown = "unknown"
 

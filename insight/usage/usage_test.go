@@ -335,6 +335,23 @@ func TestTimeOfSummary(t *testing.T) {
 	require.Equal(t, c.now.Sub(began), w.Total().Time)
 }
 
+// What the user changes while a run waits does not end the turn.
+func TestTimeWithChanges(t *testing.T) {
+	t.Parallel()
+	store := journal.Memory()
+	s, err := session.Import(t.Context(), store, charging(t, &clock{Clock: aycoder.SystemClock()}), strings.NewReader(`{"format":"aycoder-tree","version":1,"heads":{"main":4},"nodes":[
+		{"id":1,"parent":0,"run":"r","at":"2026-03-01T12:00:00Z","message":{"role":"user","parts":[{"type":"text","text":"go"}]}},
+		{"id":2,"parent":1,"at":"2026-03-01T12:03:00Z"},
+		{"id":3,"parent":2,"run":"r","at":"2026-03-01T12:05:00Z","message":{"role":"assistant","parts":[{"type":"text","text":"ok"}]}},
+		{"id":4,"parent":3,"run":"q","at":"2026-03-01T12:06:00Z","message":{"role":"user","parts":[{"type":"text","text":"go"}]}}]}`))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	w, err := usage.Collect(t.Context(), store, nil)
+	require.NoError(t, err)
+	require.Equal(t, 5*time.Minute, w.Total().Time)
+	require.Equal(t, 2, w.Total().Prompts)
+}
+
 // A report begins with its first day where that has no midnight, and its picture has a place for each day.
 func TestOddDays(t *testing.T) {
 	t.Parallel()
