@@ -129,7 +129,7 @@ func (m *told) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.Model
 	}
 }
 
-// What a call has spent has the host's price also if the program was killed before the turn ended.
+// The costs in a call are those by the host's prices also if the program was killed before the turn ended.
 func TestSpentIsPricedAfterKill(t *testing.T) {
 	t.Parallel()
 	dir, killed := t.TempDir(), t.TempDir()

@@ -269,8 +269,8 @@ func isGenerated(name string, head []byte) bool {
 
 // isVendored reports whether a file is a copy of somebody else's, by its directories.
 func isVendored(name string) bool {
-	dirs := strings.Split(strings.ToLower(path.Dir(name)), "/")
-	for _, d := range dirs {
+	dirs := strings.SplitSeq(strings.ToLower(path.Dir(name)), "/")
+	for d := range dirs {
 		switch d {
 		case "vendor", "node_modules", "third_party", "third-party", "thirdparty", "bower_components", "vendored":
 			return true

@@ -335,7 +335,7 @@ func TestTimeOfSummary(t *testing.T) {
 	require.Equal(t, c.now.Sub(began), w.Total().Time)
 }
 
-// What the user changes while a run waits does not end the turn.
+// Changes of files while a run waits do not end the turn.
 func TestTimeWithChanges(t *testing.T) {
 	t.Parallel()
 	store := journal.Memory()
