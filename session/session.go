@@ -143,7 +143,8 @@ func WithDir(dir string) Option {
 
 // WithPrices sets where the costs of messages come from, for example the Lookup method of package
 // catalog. The cost of a message is recorded with it, so later changes of prices do not matter.
-// Default, also for models without a price: [aycoder.MessageDone].Cost, if the run knows it.
+// Default, also for models without a price: [aycoder.MessageDone].Cost, if the run knows it. The costs in
+// calls (Spent of a [Node]) are those that the run knows, and only others have these prices.
 func WithPrices(price func(provider, model string) (aycoder.Price, bool)) Option {
 	return func(c *config) error {
 		c.prices = price
