@@ -20,7 +20,7 @@ import (
 var usageFlags = []switchOf{
 	{"all", "conversations of all directories", ""},
 	{"days", "only the last days, today included", "n"},
-	{"budget", "what a month may cost", "usd"},
+	{"budget", "what a month may cost, of the conversations that are counted", "usd"},
 	{"manual", "how long tasks take by hand, such as fix=1h,feature=3h, for a comparison: " + strings.Join(usage.Kinds(), ", ") + ", or the id of a conversation", "times"},
 	{"rate", "what an hour of this work costs", "usd"},
 	{"csv", "print rows for a spreadsheet", ""},
