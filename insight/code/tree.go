@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Language is what the repository has in a language.
@@ -136,7 +137,7 @@ func (r *reader) contents(in io.Reader, read []blob) error {
 
 // measure counts the lines of a file, and how complex it is.
 func (r *reader) measure(f *File, data []byte) {
-	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 { // binary, as git decides
+	if runes.Binary(data) {
 		return
 	}
 	if f.Language == "" {

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // shown is how many rows a report has of each kind.
@@ -48,21 +49,8 @@ func (h *History) MarshalJSON() ([]byte, error) {
 	}{(*fields)(h), s.Hotspots, s.Churn, s.Pairs, s.Bus, s.Growth})
 }
 
-// plain makes a text one line without control characters.
-func plain(s string) string {
-	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if unicode.In(r, unicode.Cc, unicode.Cf) {
-			return -1
-		}
-		return r
-	}, s), "")
-}
-
 // Name is the path for people: on one line, without control characters.
-func (f *File) Name() string { return plain(f.Path) }
+func (f *File) Name() string { return runes.Line(f.Path) }
 
 // mark says what is special about a file.
 func (f *File) mark() string {
@@ -100,19 +88,19 @@ func (h *History) WriteText(w io.Writer) error {
 		section("changed together: commits, share")
 	}
 	for _, p := range s.Pairs {
-		fmt.Fprintf(b, "  %4d %3.0f %%  %s  %s\n", p.Together, 100*p.Share, plain(p.A), plain(p.B))
+		fmt.Fprintf(b, "  %4d %3.0f %%  %s  %s\n", p.Together, 100*p.Share, runes.Line(p.A), runes.Line(p.B))
 	}
 	section("people: commits, lines added, lines deleted")
 	for _, a := range h.Authors[:min(shown, len(h.Authors))] {
-		fmt.Fprintf(b, "  %5d %8d %8d  %s <%s>\n", a.Commits, a.Added, a.Deleted, plain(a.Name), plain(a.Email))
+		fmt.Fprintf(b, "  %5d %8d %8d  %s <%s>\n", a.Commits, a.Added, a.Deleted, runes.Line(a.Name), runes.Line(a.Email))
 	}
 	var names []string
 	for _, a := range s.Bus {
-		names = append(names, plain(a.Name))
+		names = append(names, runes.Line(a.Name))
 	}
 	fmt.Fprintf(b, "\nHalf of the changed lines are of %d: %s.\n", len(s.Bus), strings.Join(names[:min(5, len(names))], ", "))
 	for _, u := range h.Unread {
-		fmt.Fprintf(b, "! not counted: %s\n", plain(u))
+		fmt.Fprintf(b, "! not counted: %s\n", runes.Line(u))
 	}
 	return written(w, b.String())
 }

@@ -11,7 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // WriteCSV writes rows with a header. Times are in seconds, costs in US dollars. A name that a spreadsheet would take
@@ -38,23 +39,10 @@ func WriteCSV(w io.Writer, by By, rows []Row) error {
 
 // cell keeps a spreadsheet from running a text: see OWASP, "CSV Injection".
 func cell(s string) string {
-	if s = plain(s); s != "" && strings.ContainsAny(s[:1], "=+-@") {
+	if s = runes.Line(s); s != "" && strings.ContainsAny(s[:1], "=+-@") {
 		return "'" + s
 	}
 	return s
-}
-
-// plain makes a text one line without control characters.
-func plain(s string) string {
-	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if unicode.In(r, unicode.Cc, unicode.Cf) {
-			return -1
-		}
-		return r
-	}, s), "")
 }
 
 // WriteText writes the report for a terminal, in lines of up to about 100 columns.
@@ -86,7 +74,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "* %s\n", n)
 	}
 	for _, s := range r.Skipped {
-		fmt.Fprintf(b, "! not counted: %s\n", plain(s))
+		fmt.Fprintf(b, "! not counted: %s\n", runes.Line(s))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write usage: %w", err)
@@ -148,9 +136,9 @@ const maxLabel = 60 // runes
 
 // label is how a row is shown.
 func (r *Row) label() string {
-	name := plain(r.Name)
+	name := runes.Line(r.Name)
 	if r.Title != "" {
-		name = name[:min(len(name), 8)] + " " + plain(r.Title)
+		name = name[:min(len(name), 8)] + " " + runes.Line(r.Title)
 	}
 	if runes := []rune(name); len(runes) > maxLabel {
 		name = string(runes[:maxLabel-1]) + "…"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -116,4 +117,17 @@ func Path(p string) string {
 		p = q
 	}
 	return p + cut
+}
+
+// Line makes a text one line of valid UTF-8 without control characters and invisible ones, for a terminal or a page.
+func Line(s string) string {
+	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if unicode.In(r, unicode.Cc, unicode.Cf) {
+			return -1
+		}
+		return r
+	}, s), "")
 }

@@ -56,3 +56,11 @@ func TestTail(t *testing.T) {
 		assert.Equal(t, tt.want, Tail(tt.s, tt.n), "%q %d", tt.s, tt.n)
 	}
 }
+
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "a\nb\tc": "a b c", "\x1b[31mred": "[31mred", "a\u202eb\u200b": "ab", "\u00e9\u4e16": "\u00e9\u4e16",
+	} {
+		assert.Equal(t, want, Line(in), in)
+	}
+}
