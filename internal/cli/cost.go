@@ -21,7 +21,7 @@ func (c *chat) cost(ctx context.Context, words string) (string, error) {
 		return "", errors.New("not while the agent works; /cost alone tells about this conversation")
 	default:
 		err := c.apart(ctx, func(ctx context.Context) (err error) {
-			work, err = c.usageHere(ctx)
+			work, err = c.app.spending(ctx, c.settings, false)
 			return err
 		})
 		if err != nil {
@@ -42,17 +42,4 @@ func (c *chat) cost(ctx context.Context, words string) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// usageHere reads the conversations of this directory. One that cannot be read is left out.
-func (c *chat) usageHere(ctx context.Context) (*usage.Work, error) {
-	store, err := c.app.store(c.settings)
-	if err != nil {
-		return nil, err
-	}
-	here, err := directory()
-	if err != nil {
-		return nil, err
-	}
-	return usage.Collect(ctx, store, func(e *journal.Entry) bool { return e.Dir == here })
 }

@@ -46,15 +46,19 @@ func usageCommand(ctx context.Context, k *call) error {
 	if err != nil {
 		return err
 	}
-	work, err := k.usage(ctx, st)
+	work, err := k.spending(ctx, st, k.on["all"])
 	if err != nil {
 		return err
 	}
+	k.decisions(work, st)
 	r, err := work.Report(o)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUsage, err)
 	}
-	rows := work.Between(r.From, time.Time{}).By(cmp.Or(by, usage.Day), time.Local)
+	rows := r.Days
+	if k.action == "by" {
+		rows = work.Between(r.From, time.Time{}).By(by, time.Local)
+	}
 	var b strings.Builder
 	switch {
 	case k.on["csv"]:
@@ -115,9 +119,9 @@ func (k *call) usageOptions() (o usage.Options, err error) {
 	return o, nil
 }
 
-// usage reads the conversations, and the audit log if there is one.
-func (k *call) usage(ctx context.Context, st *settings) (*usage.Work, error) {
-	store, err := k.store(st)
+// spending reads what was used in the conversations of this directory, or of all. One that cannot be read is left out.
+func (a *app) spending(ctx context.Context, st *settings, all bool) (*usage.Work, error) {
+	store, err := a.store(st)
 	if err != nil {
 		return nil, err
 	}
@@ -126,20 +130,24 @@ func (k *call) usage(ctx context.Context, st *settings) (*usage.Work, error) {
 		return nil, err
 	}
 	mask := tools.NewMasker(nil).Mask
-	work, err := usage.Collect(ctx, store, func(e *journal.Entry) bool {
+	return usage.Collect(ctx, store, func(e *journal.Entry) bool {
+		if !all && e.Dir != here {
+			return false
+		}
 		e.Title, e.Prompt = mask(e.Title), mask(e.Prompt)
-		return k.on["all"] || e.Dir == here
+		return true
 	})
-	if err != nil {
-		return nil, err
-	}
+}
+
+// decisions adds what the audit log has, if there is one.
+func (k *call) decisions(work *usage.Work, st *settings) {
 	name := st.loaded.Config.Session.Audit
 	if name == "" {
-		return work, nil
+		return
 	}
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return work, nil
+		return
 	}
 	if err == nil {
 		defer f.Close()
@@ -148,5 +156,4 @@ func (k *call) usage(ctx context.Context, st *settings) (*usage.Work, error) {
 	if err != nil {
 		k.tell(fmt.Sprintf("audit log %s: %v", name, err))
 	}
-	return work, nil
 }
