@@ -32,11 +32,9 @@ func (s *Session) note(n *Node, m *aycoder.Message) {
 		if m != nil && m.Role == aycoder.RoleAssistant { // not the writer of a summary
 			s.entry.Model = cmp.Or(a.Model, s.entry.Model)
 		}
-		s.entry.Cost += a.Cost
 	}
-	for i := range n.Spent {
-		s.entry.Cost += n.Spent[i].Cost
-	}
+	_, cost := n.spending()
+	s.entry.Cost += cost
 	if s.entry.Prompt == "" && m != nil && m.Role == aycoder.RoleUser {
 		s.entry.Prompt = firstLine(m.Text())
 	}

@@ -57,6 +57,17 @@ type Node struct {
 	stays  bool                       // it is never released, see release
 }
 
+// spending returns what models have used for the node, and its cost.
+func (n *Node) spending() (used aycoder.Usage, cost float64) {
+	if n.Answer != nil {
+		used, cost = n.Answer.Usage, n.Answer.Cost
+	}
+	for i := range n.Spent {
+		used, cost = used.Add(n.Spent[i].Usage), cost+n.Spent[i].Cost
+	}
+	return used, cost
+}
+
 // Message returns the message that the node adds to the conversation. It is nil if the node only
 // records files or a Context, and for the root. A message that is not in memory is read from the store. If
 // that is not possible any more, a text that says so takes the place of its contents.
@@ -337,14 +348,8 @@ func (t *tree) next() ID { return ID(len(t.nodes)) }
 
 // add puts a node into the tree. Its ID must be the next, and its parent must be in the tree.
 func (t *tree) add(n *Node) {
-	if n.Answer != nil {
-		t.used = t.used.Add(n.Answer.Usage)
-		t.cost += n.Answer.Cost
-	}
-	for i := range n.Spent {
-		t.used = t.used.Add(n.Spent[i].Usage)
-		t.cost += n.Spent[i].Cost
-	}
+	used, cost := n.spending()
+	t.used, t.cost = t.used.Add(used), t.cost+cost
 	t.nodes = append(t.nodes, n)
 	if n.Parent != n.ID-1 {
 		t.parents = append(t.parents, edge{n.ID, n.Parent})
