@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -533,7 +534,10 @@ func (s *Session) apply(r *record) {
 	case kindUnsay:
 		s.branch(r.Branch).said = nil
 	case kindValue:
-		s.recorded = merged(s.recorded, r.Values)
+		if s.recorded == nil {
+			s.recorded = map[string]json.RawMessage{}
+		}
+		maps.Copy(s.recorded, r.Values)
 		noteValues(s.values, r.Values)
 	case kindOutput:
 		s.outputs.add(r.Output)

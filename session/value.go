@@ -67,6 +67,34 @@ func (s *Session) Save(ctx context.Context) error {
 	return s.write(ctx, true)
 }
 
+// SetValues records values of the host under names of their own, in one record, which is as large as they are. So it is
+// for many small values of which each changes rarely, where [WithValue] would record all of them with each change. A nil
+// value removes the one that the name has. A Checkout or Undo does not change them, and a Fork does not have them. A name
+// of WithValue is refused with a [*aycoder.ConfigError].
+func (s *Session) SetValues(ctx context.Context, values map[string]json.RawMessage) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable("set values"); err != nil {
+		return err
+	}
+	for name := range values {
+		if s.values[name] != nil {
+			return &aycoder.ConfigError{Option: "SetValues", Err: fmt.Errorf("%s is a name of WithValue", name)}
+		}
+	}
+	return s.write(ctx, true, &record{Kind: kindValue, Values: maps.Clone(values)})
+}
+
+// Value returns what [Session.SetValues] has recorded under a name, or nil. The caller must not change it.
+func (s *Session) Value(name string) json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.recorded[name]; string(v) != "null" {
+		return v
+	}
+	return nil
+}
+
 // kept is a value of the host.
 type kept struct {
 	Value

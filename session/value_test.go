@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -26,6 +27,46 @@ func todo(items ...string) script.Step {
 		list = append(list, map[string]any{"content": content, "status": "pending"})
 	}
 	return script.Call("todo", map[string]any{"todos": list})
+}
+
+// Each value of the host is recorded by itself, and the next process has it, also after Trim.
+func TestValuesOneByOne(t *testing.T) {
+	store := dirStore(t)
+	agent, err := aycoder.New(script.New(script.Say("ok")))
+	require.NoError(t, err)
+	s, err := session.New(t.Context(), store, agent, session.WithValue("policy", new(tools.TodoList)))
+	require.NoError(t, err)
+	run(t, s, "go")
+	size := func() (n int) {
+		j, err := store.Open(t.Context(), s.ID(), false)
+		require.NoError(t, err)
+		for line, err := range j.Records(t.Context()) {
+			require.NoError(t, err)
+			n += len(line)
+		}
+		require.NoError(t, j.Close())
+		return n
+	}
+	first := size()
+	for i := range 200 {
+		require.NoError(t, s.SetValues(t.Context(), map[string]json.RawMessage{fmt.Sprint("key ", i): json.RawMessage(`"value"`)}))
+	}
+	require.Less(t, size()-first, 200*100)
+	require.NoError(t, s.SetValues(t.Context(), map[string]json.RawMessage{"key 0": nil, "key 1": json.RawMessage(`{"a":1}`)}))
+	require.ErrorAs(t, s.SetValues(t.Context(), map[string]json.RawMessage{"policy": nil}), new(*aycoder.ConfigError))
+	for _, trim := range []bool{false, true} {
+		if trim {
+			require.NoError(t, s.Trim(t.Context()))
+		}
+		require.NoError(t, s.Close())
+		s, err = session.Open(t.Context(), store, s.ID(), agent)
+		require.NoError(t, err)
+		require.Nil(t, s.Value("key 0"))
+		require.Nil(t, s.Value("none"))
+		require.JSONEq(t, `{"a":1}`, string(s.Value("key 1")))
+		require.JSONEq(t, `"value"`, string(s.Value("key 199")))
+	}
+	require.NoError(t, s.Close())
 }
 
 // A list of tasks follows the conversation: to another node, and into another process.
