@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -15,10 +14,10 @@ import (
 
 // An aguiInput is the body of POST /api/agui, as far as the server uses it.
 type aguiInput struct {
-	Thread   string          `json:"threadId"`
-	Run      string          `json:"runId"`
-	Messages []aguiMessage   `json:"messages"`
-	Tools    json.RawMessage `json:"tools"`
+	Thread   string            `json:"threadId"`
+	Run      string            `json:"runId"`
+	Messages []json.RawMessage `json:"messages"`
+	Tools    json.RawMessage   `json:"tools"`
 	Context  []struct {
 		Description string `json:"description"`
 		Value       string `json:"value"`
@@ -39,64 +38,14 @@ type aguiAnswer struct {
 	} `json:"payload"`
 }
 
-type aguiMessage struct {
-	ID      string
-	Role    string
-	Content json.RawMessage
-
-	raw json.RawMessage
-}
-
-// UnmarshalJSON keeps the message as it is, too.
-func (m *aguiMessage) UnmarshalJSON(data []byte) error {
-	m.raw = append(m.raw[:0], data...)
-	var x struct {
-		ID      string          `json:"id"`
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	}
-	err := json.Unmarshal(data, &x)
-	m.ID, m.Role, m.Content = x.ID, x.Role, x.Content
-	return err
-}
-
-func (m *aguiMessage) parts() (out []aycoder.Part, err error) {
-	var text string
-	if json.Unmarshal(m.Content, &text) == nil {
-		return []aycoder.Part{&aycoder.Text{Text: text}}, nil
-	}
-	var parts []struct {
-		Type, Text string
-		Source     struct{ Type, Value, MimeType string }
-	}
-	if json.Unmarshal(m.Content, &parts) != nil {
-		return nil, invalid("the content of a message is a text or a list of parts")
-	}
-	for _, p := range parts {
-		switch p.Type {
-		case "text":
-			out = append(out, &aycoder.Text{Text: p.Text})
-		case "image":
-			image, err := imageOf(p.Source.MimeType, p.Source.Value, p.Source.Type == "data")
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, image)
-		default:
-			return nil, invalid("parts of the type " + p.Type + " are not supported")
-		}
-	}
-	return out, nil
-}
-
 // request says in the terms of the server what a client wants.
 func (in *aguiInput) request() (*frontRequest, error) {
 	q := &frontRequest{thread: in.Thread, key: in.Run}
 	if in.Run == "" {
 		return nil, invalid("the run needs an id")
 	}
-	if len(in.Tools) > 0 && string(in.Tools) != "null" && string(in.Tools) != "[]" {
-		return nil, invalid("tools of the client are not supported: the agent has its own")
+	if err := noTools(in.Tools); err != nil {
+		return nil, err
 	}
 	for _, a := range in.Resume {
 		if err := q.answer(&a); err != nil {
@@ -107,16 +56,15 @@ func (in *aguiInput) request() (*frontRequest, error) {
 		return q, nil
 	}
 	var list messageList
-	for i := range in.Messages {
-		m := &in.Messages[i]
+	for _, raw := range in.Messages {
+		var m foreignMessage
+		if json.Unmarshal(raw, &m) != nil {
+			return nil, invalid("a message is not as it must be")
+		}
 		if m.Role == "tool" || m.Role == "reasoning" || m.Role == "activity" {
 			continue
 		}
-		parts, err := m.parts()
-		if err != nil && m.Role != "assistant" {
-			return nil, err
-		}
-		if err := list.add(m.Role, parts); err != nil {
+		if err := list.take(&m); err != nil {
 			return nil, err
 		}
 	}
@@ -128,44 +76,26 @@ func (in *aguiInput) request() (*frontRequest, error) {
 }
 
 func (q *frontRequest) answer(a *aguiAnswer) error {
-	t, err := parseTicket(a.ID)
-	if err != nil {
-		return err
-	}
-	what, p := said{call: t.call, digest: t.digest}, &a.Payload
+	p := &a.Payload
 	switch {
 	case a.Status == "cancelled":
 		const why = "the user gave no answer"
-		what.answer, what.result = &answer{Decision: "deny", Reason: why}, aycoder.ErrorResult(why) // it is one of them
+		return q.says(a.ID, &answer{Decision: "deny", Reason: why}, aycoder.ErrorResult(why)) // it is one of them
 	case a.Status != "resolved":
 		return invalid(`the status of an answer is "resolved" or "cancelled"`)
 	case p.Approved != nil && *p.Approved:
-		what.answer = &answer{Decision: "allow", Args: p.Args, Rule: p.Rule}
+		return q.says(a.ID, &answer{Decision: "allow", Args: p.Args, Rule: p.Rule}, nil)
 	case p.Approved != nil:
-		what.answer = &answer{Decision: "deny", Reason: p.Reason}
-	case p.Text != nil && p.IsError:
-		what.result = aycoder.ErrorResult(*p.Text)
+		return q.says(a.ID, &answer{Decision: "deny", Reason: p.Reason}, nil)
 	case p.Text != nil:
-		what.result = aycoder.TextResult(*p.Text)
-	default:
-		return invalid("an answer needs approved, or text for the result of a call")
+		return q.says(a.ID, nil, resultOf(*p.Text, p.IsError))
 	}
-	q.tickets, q.said = append(q.tickets, t), append(q.said, what)
-	return nil
+	return invalid("an answer needs approved, or text for the result of a call")
 }
 
 // agui answers in the form of AG-UI. A request that the protocol allows and that cannot be carried out has an event as its
 // answer, as the protocol demands.
-func (s *Server) agui(w http.ResponseWriter, r *http.Request) error {
-	leave, err := s.stream(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var in aguiInput
-	if err := decodeLoosely(r, &in); err != nil {
-		return err
-	}
+func (s *Server) agui(w http.ResponseWriter, r *http.Request, in *aguiInput) error {
 	q, err := in.request()
 	var x attached
 	if err == nil {
@@ -176,60 +106,93 @@ func (s *Server) agui(w http.ResponseWriter, r *http.Request) error {
 		if p.Status != http.StatusConflict && p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusBadRequest {
 			return err
 		}
-		d := newSender(w, cursor{}, nil)
-		d.message("", aguiError(p))
+		d := newSender(w, cursor{}, nil, nil)
+		d.message("", object(aguiError(p)...))
 		_ = d.flush() // the client is gone
 		return nil
 	}
 	defer s.release(x.c)
-	form := &aguiForm{thread: in.Thread, runID: in.Run, run: x.id, session: x.c.id, known: x.known}
-	form.text.next(x.at.turn)
+	f := &aguiForm{thread: in.Thread, runID: in.Run, run: x.id, session: x.c.id}
 	if x.again {
-		form.had = in.Messages
+		f.had = in.Messages
 	}
-	s.tells(w, r, x, form)
-	return nil
+	return s.tells(w, r, x, form{f.tell, ""})
 }
 
-func aguiError(p *problem) []byte {
-	return object("type", "RUN_ERROR", "message", p.Detail, "code", p.Kind)
+func aguiError(p *problem) []any {
+	return []any{"type", "RUN_ERROR", "message", p.Detail, "code", p.Kind}
 }
 
-// An aguiForm encodes the events of a run as those of AG-UI.
+// An aguiForm encodes a run as events of AG-UI.
 type aguiForm struct {
 	thread, runID string // as the client names them
 	run, session  string
-	known         []string // calls that the client knows
-	had           []aguiMessage
-	text          frontText
-	texts         int // pieces of the turn besides thoughts
+	had           []json.RawMessage // messages that the client has, and gets again
 }
 
-// message returns the id of a message of the run.
-func (f *aguiForm) message(kind, more string) string {
-	return f.run + "." + kind + strconv.Itoa(f.text.turn) + more
-}
-
-// spoken returns the id of the present piece of text. The first one of a turn, and the calls, are one message.
-func (f *aguiForm) spoken() string {
-	if f.texts > 1 {
-		return f.message("m", "."+strconv.Itoa(f.texts))
+// tell is that of a [form]. The first text of a turn, and the calls, are one message.
+func (f *aguiForm) tell(s step, add func(...any)) {
+	id := func(kind string, more ...string) string {
+		return strings.Join(append([]string{f.run, kind + strconv.Itoa(s.turn)}, more...), ".")
 	}
-	return f.message("m", "")
+	prefix, role, message := "TEXT_MESSAGE_", "assistant", id("m")
+	switch {
+	case s.kind == "reasoning":
+		prefix, role, message = "REASONING_MESSAGE_", "reasoning", id("t", strconv.Itoa(s.piece))
+	case s.texts > 1:
+		message = id("m", strconv.Itoa(s.texts))
+	}
+	switch s.what {
+	case stepBegin:
+		f.begin(add)
+	case stepStart:
+		if s.kind == "reasoning" {
+			add("type", "REASONING_START", "messageId", message)
+		}
+		add("type", prefix+"START", "messageId", message, "role", role)
+	case stepText:
+		add("type", prefix+"CONTENT", "messageId", message, "delta", s.text)
+	case stepStop:
+		add("type", prefix+"END", "messageId", message)
+		if s.kind == "reasoning" {
+			add("type", "REASONING_END", "messageId", message)
+		}
+	case stepCall:
+		add("type", "TOOL_CALL_START", "toolCallId", s.call.ID, "toolCallName", s.call.Name, "parentMessageId", id("m"))
+		add("type", "TOOL_CALL_ARGS", "toolCallId", s.call.ID, "delta", string(s.call.Args))
+		add("type", "TOOL_CALL_END", "toolCallId", s.call.ID)
+	case stepOutput:
+		add("type", "TOOL_CALL_RESULT", "messageId", id("o", s.output.ID), "toolCallId", s.output.ID,
+			"content", s.output.Text(), "metadata", aycoderOnly("isError", s.output.IsError))
+	case stepAsk:
+		var all []any
+		for _, q := range s.questions {
+			all = append(all, aguiInterrupt(q))
+		}
+		f.finished(add, map[string]any{"type": "interrupt", "interrupts": all})
+	case stepEnd:
+		f.end(add, s.end)
+	case stepOther:
+		add("type", "RAW", "source", "aycoder", "event", s.data)
+	}
 }
 
-func (f *aguiForm) thought() string { return f.message("t", "."+strconv.Itoa(f.text.blocks)) }
+// aycoderOnly is what only programs that know this server read.
+func aycoderOnly(key string, v any) map[string]any {
+	return map[string]any{"aycoder": map[string]any{key: v}}
+}
 
-// begin implements [encoding]. A client that joins the run again loses the part that it has, and gets the run from the beginning.
-func (f *aguiForm) begin() [][]byte {
-	out := [][]byte{object("type", "RUN_STARTED", "threadId", f.thread, "runId", f.runID, "protocolVersion", "1.0",
-		"metadata", map[string]any{"aycoder": map[string]string{"run": f.run, "session": f.session}})}
+// begin tells that the run has begun. A client that joins it again loses the part that it has, and gets the run from the beginning.
+func (f *aguiForm) begin(add func(...any)) {
+	add("type", "RUN_STARTED", "threadId", f.thread, "runId", f.runID, "protocolVersion", "1.0",
+		"metadata", map[string]any{"aycoder": map[string]string{"run": f.run, "session": f.session}})
 	var keep []any
 	lost := false
-	for _, m := range f.had {
-		switch {
+	for _, raw := range f.had {
+		var m foreignMessage
+		switch _ = json.Unmarshal(raw, &m); { // it was decoded before
 		case !strings.HasPrefix(m.ID, f.run+"."):
-			keep = append(keep, m.raw)
+			keep = append(keep, raw)
 		case m.Role == "reasoning": // clients keep those that they are not told of
 			lost = true
 			keep = append(keep, map[string]string{"id": m.ID, "role": m.Role, "content": ""})
@@ -238,121 +201,19 @@ func (f *aguiForm) begin() [][]byte {
 		}
 	}
 	if lost {
-		out = append(out, object("type", "MESSAGES_SNAPSHOT", "messages", keep))
+		add("type", "MESSAGES_SNAPSHOT", "messages", keep)
 	}
 	f.had = nil // which may be large, and a stream long
-	return out
 }
 
-// event implements [encoding].
-func (f *aguiForm) event(ev aycoder.Event, data []byte) (out [][]byte) {
-	switch ev := ev.(type) {
-	case *aycoder.TextDelta:
-		return f.says(ev.Text)
-	case *aycoder.ThinkingDelta:
-		if f.text.kind != "thinking" {
-			out = f.close()
-			f.text.begin("thinking")
-			out = append(out, object("type", "REASONING_START", "messageId", f.thought()),
-				object("type", "REASONING_MESSAGE_START", "messageId", f.thought(), "role", "reasoning"))
-		}
-		return append(out, object("type", "REASONING_MESSAGE_CONTENT", "messageId", f.thought(), "delta", ev.Text))
-	case *aycoder.ToolStarted:
-		return f.call(ev.Call.ID, ev.Call.Name, ev.Args)
-	case *aycoder.ToolFinished:
-		out = f.call(ev.Call.ID, ev.Call.Name, ev.Call.Args)
-		return append(out, object("type", "TOOL_CALL_RESULT", "messageId", f.message("o", "."+ev.Call.ID), "toolCallId", ev.Call.ID,
-			"content", ev.Output.Text(), "metadata", map[string]any{"aycoder": map[string]any{"isError": ev.Output.IsError}}))
-	case *aycoder.Retrying:
-		if !ev.Discarded {
-			return nil
-		}
-		if f.texts > 0 {
-			out = f.says(discarded)
-		}
-		out = append(out, f.close()...)
-		f.known = nil
-		return out
-	case *aycoder.TurnFinished:
-		out = f.close()
-		f.known = nil
-		f.texts = 0
-		f.text.next(ev.Turn)
-		return out
-	case *aycoder.RunFinished:
-		return append(f.close(), f.finished(data))
-	case *aycoder.ToolDelta, *aycoder.ApprovalRequested, *aycoder.CallRequested:
-		return nil
+func aguiInterrupt(q asked) map[string]any {
+	if q.ask != nil {
+		return map[string]any{"id": q.ticket, "reason": "tool_call", "toolCallId": q.outer, "metadata": aycoderOnly("approval", q.ask),
+			"message": strings.TrimSpace("Allow " + q.ask.Tool + " " + q.ask.Subject + "?"), "responseSchema": approvalSchema(q.ask.Suggested)}
 	}
-	return [][]byte{object("type", "RAW", "source", "aycoder", "event", json.RawMessage(data))}
-}
-
-func (f *aguiForm) says(text string) (out [][]byte) {
-	if f.text.kind != "text" {
-		out = f.close()
-		f.text.begin("text")
-		f.texts++
-		out = append(out, object("type", "TEXT_MESSAGE_START", "messageId", f.spoken(), "role", "assistant"))
-	}
-	return append(out, object("type", "TEXT_MESSAGE_CONTENT", "messageId", f.spoken(), "delta", text))
-}
-
-// close ends the present piece of text.
-func (f *aguiForm) close() (out [][]byte) {
-	switch f.text.kind {
-	case "text":
-		out = [][]byte{object("type", "TEXT_MESSAGE_END", "messageId", f.spoken())}
-	case "thinking":
-		out = [][]byte{object("type", "REASONING_MESSAGE_END", "messageId", f.thought()), object("type", "REASONING_END", "messageId", f.thought())}
-	}
-	f.text.kind = ""
-	return out
-}
-
-// call tells of a call, once.
-func (f *aguiForm) call(id, name string, args json.RawMessage) (out [][]byte) {
-	out = f.close()
-	if !remember(&f.known, id) {
-		return out
-	}
-	return append(out, object("type", "TOOL_CALL_START", "toolCallId", id, "toolCallName", name, "parentMessageId", f.message("m", "")),
-		object("type", "TOOL_CALL_ARGS", "toolCallId", id, "delta", string(args)), object("type", "TOOL_CALL_END", "toolCallId", id))
-}
-
-// remember adds a text to a set, and reports whether it was not there.
-func remember(set *[]string, text string) bool {
-	if slices.Contains(*set, text) {
-		return false
-	}
-	*set = append(*set, text)
-	return true
-}
-
-// asks implements [encoding].
-func (f *aguiForm) asks(questions []question) (out [][]byte) {
-	var all []any
-	for _, q := range questions {
-		x := map[string]any{"id": q.ticket, "reason": "tool_call", "toolCallId": q.outer}
-		more := map[string]any{}
-		if q.ask != nil {
-			if q.outer == q.ask.CallID {
-				out = append(out, f.call(q.outer, q.ask.Tool, q.ask.Args)...)
-			}
-			x["message"] = strings.TrimSpace("Allow " + q.ask.Tool + " " + q.ask.Subject + "?")
-			x["responseSchema"] = approvalSchema(q.ask.Suggested)
-			more["approval"] = q.ask
-		} else {
-			out = append(out, f.call(q.outer, q.call.Tool, q.call.Args)...)
-			x["reason"] = "input_required"
-			x["message"] = "The result of " + q.call.Tool
-			x["responseSchema"] = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"isError":{"type":"boolean"}},"required":["text"]}`)
-			more["call"] = q.call
-		}
-		x["metadata"] = map[string]any{"aycoder": more}
-		all = append(all, x)
-	}
-	out = append(out, f.close()...)
-	return append(out, f.outcome(map[string]any{"type": "interrupt", "interrupts": all}))
+	return map[string]any{"id": q.ticket, "reason": "input_required", "toolCallId": q.outer, "metadata": aycoderOnly("call", q.call),
+		"message":        "The result of " + q.call.Tool,
+		"responseSchema": json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"isError":{"type":"boolean"}},"required":["text"]}`)}
 }
 
 func approvalSchema(rules []string) map[string]any {
@@ -365,28 +226,20 @@ func approvalSchema(rules []string) map[string]any {
 	return map[string]any{"type": "object", "properties": p, "required": []string{"approved"}}
 }
 
-func (f *aguiForm) outcome(outcome map[string]any, more ...any) []byte {
-	return object(append([]any{"type", "RUN_FINISHED", "threadId", f.thread, "runId", f.runID, "outcome", outcome}, more...)...)
+func (f *aguiForm) finished(add func(...any), outcome map[string]any, more ...any) {
+	add(append([]any{"type", "RUN_FINISHED", "threadId", f.thread, "runId", f.runID, "outcome", outcome}, more...)...)
 }
 
-func (f *aguiForm) finished(data []byte) []byte {
-	var end chatEnd
-	if json.Unmarshal(data, &end) != nil {
-		return nil
-	}
-	if end.Error != nil && end.Reason != aycoder.EndCancelled {
-		return aguiError(end.Error)
-	}
-	u := end.Usage
-	in := u.Input + u.CacheRead + u.CacheWrite
-	usage := []any{map[string]int64{"inputTokens": in, "outputTokens": u.Output, "totalTokens": in + u.Output, "reasoningTokens": u.Reasoning,
-		"cachedInputTokens": u.CacheRead, "cacheWriteInputTokens": u.CacheWrite}}
+func (f *aguiForm) end(add func(...any), end *runEnd) {
 	outcome := "success"
 	if end.Reason == aycoder.EndCancelled {
 		outcome = "cancelled"
+	} else if end.Error != nil {
+		add(aguiError(end.Error)...)
+		return
 	}
-	return f.outcome(map[string]any{"type": outcome}, "result", map[string]any{"reason": end.Reason, "stop": end.Stop}, "usage", usage)
+	u, in := end.Usage, end.input()
+	usage := []any{map[string]int64{"inputTokens": in, "outputTokens": u.Output, "totalTokens": in + u.Output, "reasoningTokens": u.Reasoning,
+		"cachedInputTokens": u.CacheRead, "cacheWriteInputTokens": u.CacheWrite}}
+	f.finished(add, map[string]any{"type": outcome}, "result", map[string]any{"reason": end.Reason, "stop": end.Stop}, "usage", usage)
 }
-
-// end implements [encoding].
-func (f *aguiForm) end() [][]byte { return nil }

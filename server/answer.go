@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -36,24 +38,109 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 func (a arguments) MarshalJSON() ([]byte, error) { return json.RawMessage(a).MarshalJSON() }
 
 // approve answers a question.
-func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
-	var a answer
-	if err := decode(r, &a); err != nil {
-		return err
-	}
+func (s *Server) approve(w http.ResponseWriter, r *http.Request, a *answer) error {
 	if a.Decision != "allow" && a.Decision != "deny" || a.Digest == "" {
 		return invalid(`the body needs a decision, "allow" or "deny", and the digest of the question`)
 	}
-	return s.tellRun(w, r, said{call: r.PathValue("call"), digest: a.Digest, answer: &a})
+	return s.tellRun(w, r, said{ticket: ticket{call: r.PathValue("call"), digest: a.Digest}, answer: a})
+}
+
+// A callResult is the body of POST /api/runs/{run}/results/{call}.
+type callResult struct {
+	Digest  string `json:"digest"`
+	Text    string `json:"text"`
+	IsError bool   `json:"is_error,omitempty"`
+}
+
+// result gives the result of a call of a declared tool.
+func (s *Server) result(w http.ResponseWriter, r *http.Request, a *callResult) error {
+	return s.tellRun(w, r, said{ticket: ticket{call: r.PathValue("call"), digest: a.Digest}, result: resultOf(a.Text, a.IsError)})
+}
+
+func resultOf(text string, isError bool) *aycoder.ToolResult {
+	if isError {
+		return aycoder.ErrorResult(text)
+	}
+	return aycoder.TextResult(text)
+}
+
+// A question is one that a run waits for: an approval, or the result of a call.
+type question struct {
+	outer  string // the call of the run in which it came up
+	ask    *aycoder.ApprovalRequest
+	call   *aycoder.CallRequest
+	handle handle // nil if the run is suspended
+}
+
+// A handle is an [*aycoder.Approval] or an [*aycoder.OpenCall].
+type handle interface {
+	Decided() bool
+	Leave() bool
+}
+
+func approvalQuestion(req *aycoder.ApprovalRequest, outer string, h handle) *question {
+	shown := *req
+	shown.Plan = nil // holds whole files, which may have secrets
+	return &question{outer: cmp.Or(outer, req.CallID), ask: &shown, handle: h}
+}
+
+func callQuestion(req *aycoder.CallRequest, outer string, h handle) *question {
+	return &question{outer: cmp.Or(outer, req.CallID), call: req, handle: h}
+}
+
+// questionsOf returns what a suspended run waits for.
+func questionsOf(asks []aycoder.ApprovalRequest, calls []aycoder.CallRequest) (out []*question) {
+	for i := range asks {
+		out = append(out, approvalQuestion(&asks[i], "", nil))
+	}
+	for i := range calls {
+		out = append(out, callQuestion(&calls[i], "", nil))
+	}
+	return out
+}
+
+// ticket returns the ticket of the question in a run, for a client that has seen a part of it.
+func (q *question) ticket(run string, at cursor) ticket {
+	t := ticket{run: run, outer: q.outer, at: at}
+	if q.ask != nil {
+		t.call, t.digest = q.ask.CallID, q.ask.Digest
+	} else {
+		t.call, t.digest = q.call.CallID, q.call.Digest
+	}
+	return t
+}
+
+// key sorts questions in the same way whenever they are asked.
+func (q *question) key() string {
+	if q.ask != nil {
+		return q.ask.Key + " " + q.ask.Run
+	}
+	return q.call.Key
 }
 
 // A said is what a client says about a call: the answer to the question, or the result. With both, it is what the call
 // waits for.
 type said struct {
-	call, digest string
-
+	ticket
 	answer *answer
 	result *aycoder.ToolResult
+}
+
+// match returns the question that waits for each thing that is said, or nil. If several runs inside of calls ask the same, it
+// is the first one.
+func match(all []said, questions []*question) []*question {
+	open := make([]*question, len(all))
+	for i, a := range all {
+		for _, q := range questions {
+			t := q.ticket("", cursor{})
+			if t.call == a.call && t.digest == a.digest && (a.outer == "" || a.outer == q.outer) &&
+				(q.ask != nil && a.answer != nil || q.call != nil && a.result != nil) && !slices.Contains(open, q) {
+				open[i] = q
+				break
+			}
+		}
+	}
+	return open
 }
 
 // tellRun tells a run what the body of a request says.
@@ -67,122 +154,133 @@ func (s *Server) tellRun(w http.ResponseWriter, r *http.Request, what said) erro
 		return err
 	}
 	defer s.release(c)
-	if _, err := s.tell(r, c, run, what); err != nil {
+	if _, err := c.tell(r, run, []said{what}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// tell tells a run what a client says, and goes on with it if its process has ended. If none of the calls waits for what
-// is said about it, the error is that of decided.
-func (s *Server) tell(r *http.Request, c *conversation, run string, all ...said) (*run, error) {
-	x, err := s.tellSuspended(r, c, run, all)
+// tell tells a run what a client says, and goes on with it if its process has ended. If one of the calls does not wait for
+// what is said about it, nothing is taken, and the error names it.
+func (c *conversation) tell(r *http.Request, run string, all []said) (*run, error) {
+	x, err := c.tellSuspended(r, run, all)
 	if x != nil || err != nil {
 		return x, err
 	}
 	c.mu.Lock()
 	again := c.asksAgain(run)
-	x, err = c.find(r, run)
+	x, err = c.find(run)
 	c.mu.Unlock()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case x == nil:
-		return nil, decided()
 	}
-	given := 0
 	for _, a := range all {
-		if again[a.call] {
+		if slices.Contains(again, a.call) {
 			x.awaitQuestion(r.Context(), a.call)
 		}
-		switch err := s.give(r, x, a); {
-		case err == nil:
-			given++
-		case problemOf(err).Kind != "decided":
+	}
+	open := match(all, x.questions())
+	if err := late(all, open); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := c.s.give(r, x, &all[i], open[i]); err != nil && i > 0 {
+			p := *problemOf(err)
+			p.Detail = fmt.Sprintf("%s: %s (what was said about %d calls before it was taken)", all[i].call, p.Detail, i)
+			return nil, &p
+		} else if err != nil {
 			return nil, err
 		}
-	}
-	if given == 0 {
-		return nil, decided()
 	}
 	return x, nil
 }
 
+// late returns the error of what is said about calls that do not wait for it: those without a question.
+func late(all []said, open []*question) error {
+	var calls []string
+	for i, q := range open {
+		if q == nil {
+			calls = append(calls, all[i].call)
+		}
+	}
+	if calls == nil {
+		return nil
+	}
+	p := decided()
+	if len(all) > 1 {
+		p.Detail = "nothing was taken, because of " + strings.Join(calls, ", ") + ": " + p.Detail
+	}
+	return p
+}
+
 // asksAgain returns the calls about which the pending run asks again when it goes on. The mutex is held.
-func (c *conversation) asksAgain(run string) map[string]bool {
+func (c *conversation) asksAgain(run string) (calls []string) {
 	p := c.rt.Session.Pending()
 	if p == nil || p.Run != run {
 		return nil
 	}
-	calls := map[string]bool{}
 	for _, a := range p.State.Outstanding() {
 		if q, ok := a.(*aycoder.AskApproval); ok {
-			calls[q.Call.ID] = true
+			calls = append(calls, q.Call.ID)
 		}
 	}
 	for _, q := range p.State.OpenCalls() {
-		calls[q.CallID] = true
+		calls = append(calls, q.CallID)
 	}
 	return calls
 }
 
-// give tells a run that works what a client says about a call.
-func (s *Server) give(r *http.Request, x *run, a said) error {
-	if o := x.requested(a.call, a.digest); o != nil && a.result != nil {
-		return o.Answer(a.result)
+// give tells a run that works what a client says to a question.
+func (s *Server) give(r *http.Request, x *run, a *said, q *question) error {
+	switch h := q.handle.(type) {
+	case *aycoder.OpenCall:
+		return h.Answer(a.result)
+	case *aycoder.Approval:
+		if err := a.answer.give(h); err != nil {
+			return err
+		}
+		s.decided(r, x, q.ask, a.answer.Decision)
 	}
-	q := x.asked(a.call, a.digest)
-	if q == nil || a.answer == nil {
-		return decided()
-	}
-	if err := a.answer.give(q); err != nil {
-		return err
-	}
-	s.decided(r, x, q.Request, a.answer.Decision)
 	return nil
 }
 
 // tellSuspended tells a run that was suspended what a client says, and goes on with it. It returns nil if the run is not
 // suspended, or waits for nothing of that.
-func (s *Server) tellSuspended(r *http.Request, c *conversation, run string, all []said) (*run, error) {
+func (c *conversation) tellSuspended(r *http.Request, run string, all []said) (*run, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.rt.Session.Pending()
 	if p == nil || p.Run != run {
 		return nil, nil
 	}
-	var in aycoder.Input
-	answered := map[*aycoder.ApprovalRequest]string{}
-	for _, a := range all {
-		for i := range p.Requests {
-			q := &p.Requests[i]
-			if a.answer == nil || q.CallID != a.call || q.Digest != a.digest {
-				continue
-			}
-			d := aycoder.Decision{CallID: q.CallID, Digest: q.Digest}
-			var err error
-			if d.Verdict, err = a.answer.verdict(r.Context(), c, q); err != nil {
-				return nil, err
-			}
-			in.Decisions = append(in.Decisions, d)
-			answered[q] = a.answer.Decision
-		}
-		for i := range p.Calls {
-			if q := &p.Calls[i]; a.result != nil && q.CallID == a.call && q.Digest == a.digest {
-				in.Results = append(in.Results, q.Result(a.result))
-			}
-		}
-	}
-	if len(in.Decisions)+len(in.Results) == 0 {
+	open := match(all, questionsOf(p.Requests, p.Calls))
+	if !slices.ContainsFunc(open, func(q *question) bool { return q != nil }) {
 		return nil, nil
 	}
-	x, err := c.resume(r.Context(), in)
+	if err := late(all, open); err != nil {
+		return nil, err
+	}
+	var in aycoder.Input
+	for i, q := range open {
+		if q.call != nil {
+			in.Results = append(in.Results, q.call.Result(all[i].result))
+			continue
+		}
+		verdict, err := all[i].answer.verdict(r.Context(), c, q.ask)
+		if err != nil {
+			return nil, err
+		}
+		in.Decisions = append(in.Decisions, aycoder.Decision{CallID: q.ask.CallID, Digest: q.ask.Digest, Verdict: verdict})
+	}
+	x, err := c.resume(in)
 	if err != nil {
 		return nil, err
 	}
-	for q, verdict := range answered {
-		s.decided(r, x, q, verdict)
+	for i, q := range open {
+		if q.ask != nil {
+			c.s.decided(r, x, q.ask, all[i].answer.Decision)
+		}
 	}
 	return x, nil
 }
@@ -259,26 +357,6 @@ func (s *Server) decided(r *http.Request, x *run, q *aycoder.ApprovalRequest, ve
 	}
 }
 
-// A callResult is the body of POST /api/runs/{run}/results/{call}.
-type callResult struct {
-	Digest  string `json:"digest"`
-	Text    string `json:"text"`
-	IsError bool   `json:"is_error,omitempty"`
-}
-
-// result gives the result of a call of a declared tool.
-func (s *Server) result(w http.ResponseWriter, r *http.Request) error {
-	var a callResult
-	if err := decode(r, &a); err != nil {
-		return err
-	}
-	res := aycoder.TextResult(a.Text)
-	if a.IsError {
-		res = aycoder.ErrorResult(a.Text)
-	}
-	return s.tellRun(w, r, said{call: r.PathValue("call"), digest: a.Digest, result: res})
-}
-
 // A message is the body of POST /api/runs/{run}/steer.
 type message struct {
 	Text     string `json:"text"`
@@ -286,49 +364,42 @@ type message struct {
 }
 
 // steer sends a message into a run.
-func (s *Server) steer(w http.ResponseWriter, r *http.Request) error {
-	var m message
-	if err := decode(r, &m); err != nil {
-		return err
-	}
+func (s *Server) steer(w http.ResponseWriter, r *http.Request, m *message) error {
 	if m.Text == "" {
 		return invalid("the text is empty")
 	}
-	c, x, err := s.lookUp(r)
-	if err != nil {
-		return err
-	}
-	defer s.release(c)
-	if x == nil || !x.working() {
-		return over()
-	}
-	if x.call {
-		return refuse(http.StatusConflict, "call", "the run is a call of a tool, which reads no messages")
-	}
-	send := c.rt.Session.Steer
-	if m.FollowUp {
-		send = c.rt.Session.FollowUp
-	}
-	if err := send(r.Context(), m.Text); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return s.toRun(w, r, func(x *run) error {
+		if x.call {
+			return refuse(http.StatusConflict, "call", "the run is a call of a tool, which reads no messages")
+		}
+		if m.FollowUp {
+			return x.c.rt.Session.FollowUp(r.Context(), m.Text)
+		}
+		return x.c.rt.Session.Steer(r.Context(), m.Text)
+	})
 }
-
-func over() *problem { return refuse(http.StatusConflict, "over", "the run is over") }
 
 // cancel ends a run.
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
-	c, x, err := s.lookUp(r)
+	return s.toRun(w, r, func(x *run) error {
+		x.stop(errCancelled)
+		return nil
+	})
+}
+
+// toRun does something to the run in the path, which must work.
+func (s *Server) toRun(w http.ResponseWriter, r *http.Request, do func(*run) error) error {
+	x, err := s.lookUp(r)
 	if err != nil {
 		return err
 	}
-	defer s.release(c)
-	if x == nil || !x.working() {
-		return over()
+	defer s.release(x.c)
+	if !x.working() {
+		return refuse(http.StatusConflict, "over", "the run is over")
 	}
-	x.stop(errCancelled)
+	if err := do(x); err != nil {
+		return err
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

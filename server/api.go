@@ -109,13 +109,10 @@ func (s *Server) session1(w http.ResponseWriter, r *http.Request) error {
 		if p := b.Pending(); p != nil {
 			x.Run, x.Pending = c.id+"."+p.Run, true
 		}
-		s.mu.Lock()
-		working := c.working
-		s.mu.Unlock()
-		if working != nil {
+		if last := c.newest(); last.working() {
 			select {
-			case <-working.begun:
-				x.Run = working.id
+			case <-last.begun:
+				x.Run = last.id
 			default: // it has no id yet
 			}
 		}
@@ -130,7 +127,7 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
 		v := c.rt.Session.View()
 		all := func(yield func(*session.Node) bool) {
 			for i := range v.Len() {
-				if !yield(v.Node(nodeID(i))) {
+				if !yield(v.Node(session.ID(i))) {
 					return
 				}
 			}
@@ -148,11 +145,7 @@ type checkout struct {
 }
 
 // checkout continues a conversation at another node.
-func (s *Server) checkout(w http.ResponseWriter, r *http.Request) error {
-	var in checkout
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) checkout(w http.ResponseWriter, r *http.Request, in *checkout) error {
 	var opts []session.MoveOption
 	switch in.Only {
 	case "":
@@ -234,16 +227,7 @@ type toolCall struct {
 }
 
 // call makes a call of a tool as a run of one call, and streams its events.
-func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
-	leave, err := s.stream(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var in toolCall
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) call(w http.ResponseWriter, r *http.Request, in *toolCall) error {
 	c, err := s.open(r.Context(), principalOf(r), in.Session, toolsKey)
 	if err != nil {
 		return err
@@ -257,14 +241,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Aycoder-Run", x.id)
-	w.Header().Set("Location", "/api/runs/"+x.id+"/events")
-	if accepts(r, "application/json") {
-		reply(w, http.StatusAccepted, map[string]string{"run": x.id, "session": c.id})
-		return nil
-	}
-	_ = s.follow(r.Context(), newSender(w, cursor{}, nil), x) // the client is gone
-	return nil
+	return s.answer(w, r, x, cursor{})
 }
 
 // callsBranch is the branch of a session in which calls without a model are. Each begins at the root.
@@ -274,7 +251,7 @@ const callsBranch = "calls"
 func (c *conversation) begunCall(ctx context.Context, tool string, args json.RawMessage) (*run, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.busy() {
+	if c.newest().working() {
 		return nil, busy()
 	}
 	agent, err := c.rt.Caller(tool, args)
@@ -296,20 +273,14 @@ func (c *conversation) begunCall(ctx context.Context, tool string, args json.Raw
 	}
 	x := c.newRun(position{}, 0)
 	x.call = true
-	return x, c.beginOn(b, aycoder.Input{Prompt: "Call " + tool + "."}, x, "", "")
+	return x, c.begin(b, aycoder.Input{Prompt: "Call " + tool + "."}, x)
 }
 
 // figures returns the metrics of a principal.
 func (s *Server) figures(w http.ResponseWriter, r *http.Request) error {
-	var out figures
-	s.metrics.with(principalOf(r), func(x *figures) {
-		data, err := json.Marshal(x)
-		if err == nil {
-			err = json.Unmarshal(data, &out) // a copy
-		}
-		_ = err // numbers always encode
-	})
-	reply(w, http.StatusOK, &out)
+	var data json.RawMessage
+	s.metrics.with(principalOf(r), func(x *figures) { data, _ = json.Marshal(x) }) // numbers always encode
+	reply(w, http.StatusOK, data)
 	return nil
 }
 

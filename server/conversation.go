@@ -10,7 +10,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,22 +25,19 @@ type conversation struct {
 	principal string
 	id        string
 	store     journal.Store
-	started   startedRuns
-	failures  failures
 
 	ready chan struct{} // closed when store, and rt or err, are set
 	rt    *harness.Runtime
 	err   error
 
-	mu   sync.Mutex // held while a run begins, and while the tree is changed
-	last *run       // the newest run: the one that works, or the one that has ended
+	mu sync.Mutex // held while a run begins, and while the tree is changed
 
 	// The mutex of the server guards these.
-	users   int
-	working *run // the one that works, or nil
-	used    time.Time
-	idle    *time.Timer
-	gone    chan struct{} // not nil while the session is being closed, and closed then
+	last  *run // the newest run, or nil. It has begun, unless the other mutex is held.
+	users int
+	used  time.Time
+	idle  *time.Timer
+	gone  chan struct{} // not nil while the session is being closed, and closed then
 }
 
 type convKey struct{ principal, id string }
@@ -224,7 +220,7 @@ func (c *conversation) start(ctx context.Context, try, make bool) error {
 	ctx = context.WithoutCancel(ctx) // others may wait for the same session
 	c.store = c.s.host.Store(c.principal)
 	open := func(id string, opts ...session.Option) error {
-		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithValue("server", &c.started), session.WithValue("server failures", &c.failures), session.WithLateCreate())...)
+		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithLateCreate())...)
 		if err == nil && (rt.Session == nil || rt.Session.ID() != c.id) {
 			err = errors.Join(errNoSession, rt.Close())
 		}
@@ -243,152 +239,60 @@ func (c *conversation) start(ctx context.Context, try, make bool) error {
 		}
 	}
 	if err == nil {
-		c.started.settle(c)
+		if err = c.settle(); err != nil {
+			err = errors.Join(err, c.rt.Close())
+			c.rt = nil
+		}
 	}
 	return err
 }
 
 var errNoSession = errors.New("the function Open of the host has not opened the session that it was asked for: pass the options to harness.WithStore")
 
-// startedRuns are the runs that requests with an Idempotency-Key have begun. It is a value of the session.
-type startedRuns struct {
-	mu   sync.Mutex
-	runs []startedRun // the oldest first
-	data []byte       // as JSON, unless it is nil: the session asks for it with each record
-}
-
+// A startedRun is what is kept of a request with an Idempotency-Key: the run that it has begun. Each is a value of the
+// session of its own, so a key holds as long as the session.
 type startedRun struct {
-	Key  string `json:"key"`  // hash of the key
-	Body string `json:"body"` // hash of the request
-	Run  string `json:"run"`  // "" until it has begun
-	At   int64  `json:"at"`   // when, in seconds since 1970
+	Key  string `json:"key,omitempty"` // hash of the key, of a run that has not told its id
+	Body string `json:"body"`          // hash of the request
+	Run  string `json:"run,omitempty"`
 }
 
+// The names of values of a session. A run is noted as starting before it has an id, so that a crash does not lose its key.
 const (
-	// keyTime is how long a key holds. Clients that repeat a request do so within minutes.
-	keyTime = 24 * time.Hour
-	// maxStarted is how many keys a session takes in that time. It refuses more, since it can forget none.
-	maxStarted = 1000
+	startingValue = "server starting"
+	startedValue  = "server key "     // and the hash of the key
+	failedValue   = "server failure " // and the run, which no fact of the journal says
 )
 
-// MarshalJSON implements [session.Value].
-func (v *startedRuns) MarshalJSON() (data []byte, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.data == nil {
-		v.data, err = json.Marshal(v.runs)
-	}
-	return v.data, err
+// kept reads a value of the session, and reports whether there is one.
+func (c *conversation) kept(name string, into any) bool {
+	data := c.rt.Session.Value(name)
+	return data != nil && json.Unmarshal(data, into) == nil
 }
 
-// UnmarshalJSON implements [session.Value].
-func (v *startedRuns) UnmarshalJSON(data []byte) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.data = nil
-	return json.Unmarshal(data, &v.runs)
+// keep records values of the session, and removes those that are nil.
+func (c *conversation) keep(values map[string]any) error {
+	all := map[string]json.RawMessage{}
+	for name, v := range values {
+		all[name], _ = json.Marshal(v) // texts and numbers always encode
+	}
+	return c.rt.Session.SetValues(context.WithoutCancel(c.s.ctx), all)
 }
 
-// room forgets keys that do not hold any more. It returns how long it takes until there is room for another one.
-func (v *startedRuns) room(now time.Time) time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n := len(v.runs)
-	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return now.Sub(time.Unix(r.At, 0)) > keyTime })
-	if len(v.runs) != n {
-		v.data = nil
+// settle is called when the session is opened. A run that had not told its id began if it is the pending one.
+func (c *conversation) settle() error {
+	var x startedRun
+	if !c.kept(startingValue, &x) {
+		return nil
 	}
-	if len(v.runs) < maxStarted {
-		return 0
+	values := map[string]any{startingValue: nil}
+	if p := c.rt.Session.Pending(); p != nil {
+		values[startedValue+x.Key] = startedRun{Body: x.Body, Run: p.Run}
 	}
-	return time.Unix(v.runs[0].At, 0).Add(keyTime).Sub(now) + time.Second
+	return c.keep(values)
 }
 
 func hashOf(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
-}
-
-func (v *startedRuns) find(key string) (startedRun, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	i := slices.IndexFunc(v.runs, func(r startedRun) bool { return r.Key == key })
-	if i < 0 {
-		return startedRun{}, false
-	}
-	return v.runs[i], true
-}
-
-// put notes a run, in the place of what was noted of its key.
-func (v *startedRuns) put(r startedRun) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	r.At = time.Now().Unix()
-	v.runs = append(slices.DeleteFunc(v.runs, func(o startedRun) bool { return o.Key == r.Key }), r)
-	v.data = nil
-}
-
-func (v *startedRuns) remove(key string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return r.Key == key })
-	v.data = nil
-}
-
-// settle is called when the session is opened. A run that had not told its id began if it is the pending one.
-func (v *startedRuns) settle(c *conversation) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.data = nil
-	v.runs = slices.DeleteFunc(v.runs, func(r startedRun) bool { return r.Run == "" && c.rt.Session.Pending() == nil })
-	for i := range v.runs {
-		if v.runs[i].Run == "" {
-			v.runs[i].Run = c.rt.Session.Pending().Run
-		}
-	}
-}
-
-// failures say why the newest runs have failed, which no fact of the journal tells. It is a value of the session.
-type failures struct {
-	mu   sync.Mutex
-	list []failure // the oldest first
-}
-
-type failure struct {
-	Run     string   `json:"run"`
-	Problem *problem `json:"problem"`
-}
-
-const maxFailures = 64
-
-// MarshalJSON implements [session.Value].
-func (v *failures) MarshalJSON() ([]byte, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return json.Marshal(v.list)
-}
-
-// UnmarshalJSON implements [session.Value].
-func (v *failures) UnmarshalJSON(data []byte) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return json.Unmarshal(data, &v.list)
-}
-
-func (v *failures) put(run string, why *problem) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.list = append(slices.Clone(v.list[max(0, len(v.list)-maxFailures+1):]), failure{run, why})
-}
-
-// of returns why a run has failed, or nil.
-func (v *failures) of(run string) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, f := range slices.Backward(v.list) {
-		if f.Run == run {
-			return f.Problem
-		}
-	}
-	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder"
 )
@@ -16,47 +15,19 @@ import (
 // newest message counts, since the session has the rest. And a run that has to ask ends there: its answer comes with
 // another request. Only the stream ends then, and the run waits; the other request goes on with it.
 
-// A question is one that a run waits for: an approval, or the result of a call.
-type question struct {
-	ticket string
-	outer  string // the call of the run in which it came up
-	ask    *aycoder.ApprovalRequest
-	call   *aycoder.CallRequest
-}
-
 // waits returns what a run waits for, if nothing else goes on in it: each call that has begun asks something.
-func (r *run) waits() (out []question) {
-	r.mu.Lock()
-	for _, a := range r.asks {
-		if !a.Decided() {
-			q := *a.Request
-			q.Plan = nil // holds whole files, which may have secrets
-			out = append(out, question{outer: a.outer, ask: &q})
-		}
-	}
-	for _, o := range r.calls {
-		if !o.Decided() {
-			out = append(out, question{outer: o.Request.CallID, call: o.Request})
-		}
-	}
-	r.mu.Unlock()
+func (r *run) waits() []*question {
+	out := r.questions()
 	at := r.log.at()
 	for _, m := range at.calls {
 		id, begun := strings.CutPrefix(m, "s")
 		if begun && !slices.Contains(at.calls, "f"+id) &&
-			!slices.ContainsFunc(out, func(q question) bool { return mark("s", q.outer) == m }) {
+			!slices.ContainsFunc(out, func(q *question) bool { return mark("s", q.outer) == m }) {
 			return nil
 		}
 	}
-	slices.SortFunc(out, func(a, b question) int { return strings.Compare(a.key(), b.key()) })
+	slices.SortFunc(out, func(a, b *question) int { return strings.Compare(a.key(), b.key()) })
 	return out
-}
-
-func (q *question) key() string {
-	if q.ask != nil {
-		return q.ask.Key + " " + q.ask.Run
-	}
-	return q.call.Key
 }
 
 // A ticket is the id of a question in a form. It says all that the answer needs, so that the server keeps nothing between
@@ -88,65 +59,20 @@ func parseTicket(text string) (t ticket, err error) {
 	return t, nil
 }
 
-// asks sends what the run waits for, if nothing else goes on in it, and reports whether it has.
-func (d *sender) asks(r *run) bool {
-	questions := r.waits()
-	if len(questions) == 0 {
-		return false
-	}
-	d.ask(r.id, questions)
-	return true
-}
-
-func (d *sender) ask(run string, questions []question) {
-	for i := range questions {
-		q := &questions[i]
-		t := ticket{run: run, outer: q.outer, at: d.at}
-		if q.ask != nil {
-			t.call, t.digest = q.ask.CallID, q.ask.Digest
-		} else {
-			t.call, t.digest = q.call.CallID, q.call.Digest
-		}
-		q.ticket = t.String()
-	}
-	d.lines(d.form.asks(questions))
-	d.over = true
-}
-
-// suspended sends the questions with which a run has ended, given the end as JSON, and reports whether there are any.
-func (d *sender) suspended(end []byte) bool {
-	var x struct {
-		Pending struct {
-			Requests []aycoder.ApprovalRequest `json:"requests"`
-			Calls    []aycoder.CallRequest     `json:"calls"`
-		} `json:"pending"`
-	}
-	if json.Unmarshal(end, &x) != nil {
-		return false
-	}
-	var questions []question
-	for i := range x.Pending.Requests {
-		q := &x.Pending.Requests[i]
-		questions = append(questions, question{outer: q.CallID, ask: q})
-	}
-	for i := range x.Pending.Calls {
-		q := &x.Pending.Calls[i]
-		questions = append(questions, question{outer: q.CallID, call: q})
-	}
-	if len(questions) > 0 {
-		d.ask(d.run, questions)
-	}
-	return len(questions) > 0
-}
-
 // A frontRequest is what a client of a form sends.
 type frontRequest struct {
 	thread  string // how the client names the conversation: the id of a session, or another text
 	key     string // of the newest message
 	history []*aycoder.Message
 	message []aycoder.Part // of the user, or nil
-	tickets []ticket
 	said    []said
+}
+
+// says adds what a client says to the question with a ticket.
+func (q *frontRequest) says(id string, a *answer, result *aycoder.ToolResult) error {
+	t, err := parseTicket(id)
+	q.said = append(q.said, said{t, a, result})
+	return err
 }
 
 // An attached is a run with what a client of a form has of it.
@@ -214,40 +140,41 @@ func (c *conversation) asked(r *http.Request, q *frontRequest) (x attached, err 
 	if c.rt.Session.Head() == 0 {
 		in.Messages = q.history
 	}
-	x.run, x.again, err = c.prompt(r, in, q.key, string(body))
+	x.run, x.again, err = c.prompt(in, q.key, string(body))
 	return x, err
 }
 
-// answered tells a run what a client says to its questions. The same answers again join the run.
+// answered tells a run what a client says to its questions. What it has said before is left out, since clients repeat it; if
+// nothing is left, the client joins the run.
 func (c *conversation) answered(r *http.Request, q *frontRequest) (x attached, err error) {
-	all := []string{c.principal, "\x00answers"}
-	for i, t := range q.tickets {
-		if id, _, _ := splitRun(t.run); id != c.id || t.run != q.tickets[0].run {
+	id := q.said[0].run
+	var more []said
+	values := map[string]any{}
+	for _, a := range q.said {
+		if session, _, _ := splitRun(a.run); session != c.id || a.run != id {
 			return x, notFound()
 		}
-		if i == 0 || x.at.before(t.at) {
-			x.at = t.at
+		text, _ := json.Marshal([]any{a.answer, a.result}) // what was decoded encodes
+		name := startedValue + hashOf(c.principal, "\x00answer", a.ticket.String(), string(text))
+		if c.rt.Session.Value(name) != nil {
+			continue
 		}
-		x.known = append(x.known, t.outer)
-		text, _ := json.Marshal(q.said[i].answer)
-		result, _ := json.Marshal(q.said[i].result)
-		all = append(all, t.String(), string(text), string(result))
+		values[name] = startedRun{Run: id}
+		if more = append(more, a); len(more) == 1 || x.at.before(a.at) {
+			x.at = a.at
+		}
+		x.known = append(x.known, a.outer)
 	}
-	key := hashOf(all...)
-	c.mu.Lock()
-	known, ok := c.started.find(key)
-	if ok {
-		x = attached{again: true}
-		x.run, err = c.joins(r, known.Run)
-		c.mu.Unlock()
+	_, id, _ = splitRun(id)
+	if len(more) == 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		x.again = true
+		x.run, err = c.find(id)
 		return x, err
 	}
-	c.mu.Unlock()
-	_, id, _ := splitRun(q.tickets[0].run)
-	if x.run, err = c.s.tell(r, c, id, q.said...); err == nil && c.started.room(time.Now()) == 0 { // else the answer again is refused
-		c.mu.Lock()
-		c.started.put(startedRun{Key: key, Run: id})
-		c.mu.Unlock()
+	if x.run, err = c.tell(r, id, more); err == nil {
+		err = c.keep(values)
 	}
 	return x, err
 }
@@ -264,18 +191,75 @@ func (c cursor) before(o cursor) bool {
 }
 
 // tells streams a run in a form.
-func (s *Server) tells(w http.ResponseWriter, r *http.Request, x attached, form encoding) {
-	h := w.Header()
-	h.Set("Aycoder-Run", x.id)
-	h.Set("Aycoder-Session", x.c.id)
-	d := newSender(w, x.at, form)
-	d.run = x.id
-	if x.log == nil {
-		_, id, _ := splitRun(x.id)
-		_ = s.past(r.Context(), d, x.c, id) // the client is gone
-		return
+func (s *Server) tells(w http.ResponseWriter, r *http.Request, x attached, f form) error {
+	names(w, x.run)
+	d := newSender(w, x.at, x.run, &f)
+	d.now.turn, d.known = x.at.turn, x.known
+	d.tell(step{what: stepBegin})
+	return s.send(r, d)
+}
+
+// A foreignMessage is a message in the form of OpenAI or of AG-UI.
+type foreignMessage struct {
+	ID      string          `json:"id"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"` // a text, or parts
+}
+
+// A foreignPart is a part of one, or of a message in the form of the AI SDK.
+type foreignPart struct {
+	Type  string `json:"type"`
+	Text  string `json:"text"`
+	URL   string `json:"url"` // of a file of the AI SDK
+	Image struct {
+		URL string `json:"url"`
+	} `json:"image_url"` // of OpenAI
+	Source struct {
+		Type     string `json:"type"`
+		Value    string `json:"value"`
+		MimeType string `json:"mimeType"`
+	} `json:"source"` // of an image of AG-UI
+}
+
+func (p *foreignPart) part() (aycoder.Part, error) {
+	switch p.Type {
+	case "text":
+		return &aycoder.Text{Text: p.Text}, nil
+	case "image_url":
+		return imageIn(p.Image.URL)
+	case "file":
+		return imageIn(p.URL)
+	case "image":
+		return imageOf(p.Source.MimeType, p.Source.Value, p.Source.Type == "data")
 	}
-	_ = s.follow(r.Context(), d, x.run)
+	return nil, invalid("parts of the type " + p.Type + " are not supported")
+}
+
+func (m *foreignMessage) parts() (out []aycoder.Part, err error) {
+	var text string
+	if json.Unmarshal(m.Content, &text) == nil {
+		return []aycoder.Part{&aycoder.Text{Text: text}}, nil
+	}
+	var parts []foreignPart
+	if json.Unmarshal(m.Content, &parts) != nil {
+		return nil, invalid("the content of a message is a text or a list of parts")
+	}
+	for _, p := range parts {
+		part, err := p.part()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+// noTools refuses tools of a client.
+func noTools(tools json.RawMessage) error {
+	if len(tools) > 0 && string(tools) != "null" && string(tools) != "[]" {
+		return invalid("tools of the client are not supported: the agent has its own")
+	}
+	return nil
 }
 
 // A messageList splits a conversation of a client into what was before and the newest message of the user. Instructions
@@ -283,6 +267,15 @@ func (s *Server) tells(w http.ResponseWriter, r *http.Request, x attached, form 
 type messageList struct {
 	all    []*aycoder.Message
 	before []aycoder.Part
+}
+
+// take adds a message. The texts of the agent alone count, so the rest of its messages may be anything.
+func (l *messageList) take(m *foreignMessage) error {
+	parts, err := m.parts()
+	if err != nil && m.Role != "assistant" {
+		return err
+	}
+	return l.add(m.Role, parts)
 }
 
 func (l *messageList) add(role string, parts []aycoder.Part) error {
@@ -316,24 +309,6 @@ func (l *messageList) done() (history []*aycoder.Message, message []aycoder.Part
 	return nil, nil
 }
 
-// A frontText numbers the pieces of the text of a turn. The numbers are the same whenever the run is told.
-type frontText struct {
-	turn   int // turns that are over
-	blocks int // pieces of the turn
-	kind   string
-}
-
-// begin begins a piece.
-func (f *frontText) begin(kind string) {
-	f.kind = kind
-	f.blocks++
-}
-
-func (f *frontText) next(turn int) { *f = frontText{turn: turn} }
-
-// discarded is what people read behind a text that does not count.
-const discarded = "\n\n[The connection to the model broke off. It answers again.]\n\n"
-
 // object encodes a value. Anything that is not JSON becomes a text.
 func object(pairs ...any) []byte {
 	v := map[string]any{}
@@ -347,13 +322,13 @@ func object(pairs ...any) []byte {
 	return data
 }
 
-// mediaOf decodes the data URL of an image.
-func mediaOf(url string) (*aycoder.Media, error) {
+// imageIn decodes the data URL of an image.
+func imageIn(url string) (aycoder.Part, error) {
 	head, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
 	return imageOf(head, data, ok && strings.HasPrefix(url, "data:"))
 }
 
-func imageOf(kind, data string, ok bool) (*aycoder.Media, error) {
+func imageOf(kind, data string, ok bool) (aycoder.Part, error) {
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if !ok || err != nil || len(raw) == 0 || !strings.HasPrefix(kind, "image/") {
 		return nil, invalid("an image must be a data URL: the server fetches nothing")

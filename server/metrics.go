@@ -66,32 +66,36 @@ func (m *metrics) with(principal string, f func(*figures)) {
 
 const maxToolNames = 100 // of which each has figures; calls of others count as those of "other"
 
-func (m *metrics) event(principal string, ev aycoder.Event) {
+// fact counts what models have answered, also to runs inside of calls.
+func (m *metrics) fact(principal string, f aycoder.Fact) {
 	m.with(principal, func(x *figures) {
-		switch ev := ev.(type) {
-		case *aycoder.TurnFinished:
-			x.Messages["assistant"]++
-			x.tokens(ev.Usage)
-			if ev.Cost != nil {
-				x.Cost += *ev.Cost
-			}
+		switch f := f.(type) {
+		case *aycoder.MessageDone:
+			x.spent(1, f.Usage, f.Cost)
 		case *aycoder.Compacted:
-			x.tokens(ev.Usage)
-			if ev.Cost != nil {
-				x.Cost += *ev.Cost
+			x.spent(0, f.Usage, f.Cost)
+		case *aycoder.ToolDone:
+			for _, s := range f.Spent {
+				x.spent(s.Answers, s.Usage, &s.Cost)
 			}
-		case *aycoder.ToolFinished:
-			x.tokens(ev.Usage)
-			x.call(ev.Call.Name, ev.Output.IsError)
 		}
 	})
 }
 
-func (x *figures) tokens(u aycoder.Usage) {
+func (x *figures) spent(answers int, u aycoder.Usage, cost *float64) {
+	x.Messages["assistant"] += int64(answers)
 	x.Tokens["input"] += u.Input
 	x.Tokens["output"] += u.Output
 	x.Tokens["cache_read"] += u.CacheRead
 	x.Tokens["cache_write"] += u.CacheWrite
+	if cost != nil {
+		x.Cost += *cost
+	}
+}
+
+// call counts a call of a tool.
+func (m *metrics) call(principal string, ev *aycoder.ToolFinished) {
+	m.with(principal, func(x *figures) { x.call(ev.Call.Name, ev.Output.IsError) })
 }
 
 func (x *figures) call(tool string, failed bool) {

@@ -35,7 +35,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 		Token string `json:"token"`
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
-	if err := decode(r, &in); err != nil {
+	if err := decode(r, &in, true); err != nil {
 		return err
 	}
 	if !s.guard.locked || s.host.Principal != nil || !s.guard.isToken(in.Token) {

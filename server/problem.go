@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,6 @@ func invalid(detail string) *problem { return refuse(http.StatusBadRequest, "inv
 
 // problemOf says what kind of error err is. Texts of unknown errors stay in the log: they may name files of the host.
 func problemOf(err error) *problem {
-	is := func(status int, kind string) *problem { return refuse(status, kind, err.Error()) }
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
@@ -50,48 +50,48 @@ func problemOf(err error) *problem {
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than "+strconv.FormatInt(e.Limit, 10)+" bytes")
 	}
-	if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok {
-		p := is(http.StatusServiceUnavailable, "model_rate_limit")
-		p.after = e.RetryAfter
-		return p
-	}
-	switch {
-	case asA[*session.CommandError](err), asA[*journal.BusyError](err):
-		return is(http.StatusConflict, "busy")
-	case errors.Is(err, aycoder.ErrDecided):
-		return is(http.StatusConflict, "decided")
-	case asA[*aycoder.StaleApprovalError](err):
-		return is(http.StatusConflict, "stale_approval")
-	case asA[*aycoder.ResultError](err):
-		return is(http.StatusUnprocessableEntity, "result_invalid")
-	case asA[*aycoder.ToolArgsError](err):
-		return is(http.StatusUnprocessableEntity, "tool_args")
-	case asA[*aycoder.RuleError](err):
-		return is(http.StatusUnprocessableEntity, "rule")
-	case asA[*aycoder.ToolDeniedError](err):
-		return is(http.StatusForbidden, "tool_denied")
-	case asA[*aycoder.ToolError](err):
-		return is(http.StatusUnprocessableEntity, "tool")
-	case asA[*aycoder.OverloadedError](err):
-		return is(http.StatusServiceUnavailable, "model_overloaded")
-	case asA[*aycoder.AuthError](err):
-		return refuse(http.StatusBadGateway, "model_auth", "the provider of the model does not accept the key of this server")
-	case asA[*aycoder.ContextTooLargeError](err):
-		return is(http.StatusUnprocessableEntity, "context_too_large")
-	case asA[*aycoder.RefusalError](err):
-		return is(http.StatusUnprocessableEntity, "model_refused")
-	case asA[*aycoder.TimeoutError](err):
-		return is(http.StatusGatewayTimeout, "model_timeout")
-	case asA[*aycoder.ModelError](err):
-		return is(http.StatusBadGateway, "model")
-	case asA[*aycoder.LimitError](err):
-		return is(http.StatusUnprocessableEntity, "limit")
-	case errors.Is(err, context.Canceled):
-		return refuse(http.StatusConflict, "cancelled", "the run was cancelled")
-	case asA[*journal.OpError](err):
-		return refuse(http.StatusInternalServerError, "journal", "the session cannot be read or written")
+	for _, k := range kinds {
+		if k.is(err) {
+			p := refuse(k.status, k.kind, cmp.Or(k.detail, err.Error()))
+			if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok {
+				p.after = e.RetryAfter
+			}
+			return p
+		}
 	}
 	return refuse(http.StatusInternalServerError, "internal", "the log of the server says more")
+}
+
+// kinds are what errors of the library are to clients. The first one counts. The detail takes the place of a text that would
+// tell what is on the host.
+var kinds = []struct {
+	is           func(error) bool
+	status       int
+	kind, detail string
+}{
+	{asA[*aycoder.RateLimitError], http.StatusServiceUnavailable, "model_rate_limit", ""},
+	{asA[*session.CommandError], http.StatusConflict, "busy", ""},
+	{asA[*journal.BusyError], http.StatusConflict, "busy", ""},
+	{isA(aycoder.ErrDecided), http.StatusConflict, "decided", ""},
+	{asA[*aycoder.StaleApprovalError], http.StatusConflict, "stale_approval", ""},
+	{asA[*aycoder.ResultError], http.StatusUnprocessableEntity, "result_invalid", ""},
+	{asA[*aycoder.ToolArgsError], http.StatusUnprocessableEntity, "tool_args", ""},
+	{asA[*aycoder.RuleError], http.StatusUnprocessableEntity, "rule", ""},
+	{asA[*aycoder.ToolDeniedError], http.StatusForbidden, "tool_denied", ""},
+	{asA[*aycoder.ToolError], http.StatusUnprocessableEntity, "tool", ""},
+	{asA[*aycoder.OverloadedError], http.StatusServiceUnavailable, "model_overloaded", ""},
+	{asA[*aycoder.AuthError], http.StatusBadGateway, "model_auth", "the provider of the model does not accept the key of this server"},
+	{asA[*aycoder.ContextTooLargeError], http.StatusUnprocessableEntity, "context_too_large", ""},
+	{asA[*aycoder.RefusalError], http.StatusUnprocessableEntity, "model_refused", ""},
+	{asA[*aycoder.TimeoutError], http.StatusGatewayTimeout, "model_timeout", ""},
+	{asA[*aycoder.ModelError], http.StatusBadGateway, "model", ""},
+	{asA[*aycoder.LimitError], http.StatusUnprocessableEntity, "limit", ""},
+	{isA(context.Canceled), http.StatusConflict, "cancelled", "the run was cancelled"},
+	{asA[*journal.OpError], http.StatusInternalServerError, "journal", "the session cannot be read or written"},
+}
+
+func isA(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
 }
 
 func asA[E error](err error) bool {
@@ -109,7 +109,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	body, _ := json.Marshal(p) // texts always encode
 	h.Set("Content-Type", "application/problem+json")
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
-		body = chatError(p)
+		body = object("error", chatError(p))
 		h.Set("Content-Type", "application/json")
 	}
 	h.Set("Cache-Control", "no-store")

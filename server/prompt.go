@@ -8,21 +8,33 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/session"
 )
 
-func nodeID(i int) session.ID { return session.ID(i) }
+// taking makes an operation of one that takes a body. Unknown keys in it are mistakes.
+func taking[T any](serve func(w http.ResponseWriter, r *http.Request, in *T) error) operation {
+	return decoding(serve, true)
+}
 
-// decode reads the body of a request. Unknown keys are mistakes.
-func decode(r *http.Request, into any) error { return decodeAs(r, into, true) }
+// takingForeign is for a body in a form of others, which may have keys that the server does not know.
+func takingForeign[T any](serve func(w http.ResponseWriter, r *http.Request, in *T) error) operation {
+	return decoding(serve, false)
+}
 
-// decodeLoosely reads a body in a form of others, which may have keys that the server does not know.
-func decodeLoosely(r *http.Request, into any) error { return decodeAs(r, into, false) }
+func decoding[T any](serve func(w http.ResponseWriter, r *http.Request, in *T) error, strict bool) operation {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var in T
+		if err := decode(r, &in, strict); err != nil {
+			return err
+		}
+		return serve(w, r, &in)
+	}
+}
 
-func decodeAs(r *http.Request, into any, strict bool) error {
+// decode reads the body of a request.
+func decode(r *http.Request, into any, strict bool) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "media_type", "the body must be application/json")
 	}
@@ -75,42 +87,49 @@ func (p *promptRequest) input() (aycoder.Input, error) {
 const maxKey = 256 // bytes of an Idempotency-Key
 
 // prompt starts a run, or joins the one that the same Idempotency-Key has started, and streams its events.
-func (s *Server) prompt(w http.ResponseWriter, r *http.Request) error {
-	leave, err := s.stream(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var req promptRequest
-	if err := decode(r, &req); err != nil {
-		return err
-	}
+func (s *Server) prompt(w http.ResponseWriter, r *http.Request, req *promptRequest) error {
+	key := r.Header.Get("Idempotency-Key")
 	at, err := parseCursor(r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
-	run, err := s.startRun(r, &req, r.Header.Get("Idempotency-Key"))
+	in, err := req.input()
 	if err != nil {
 		return err
 	}
-	defer s.release(run.c)
-	h := w.Header()
-	h.Set("Aycoder-Run", run.id)
-	h.Set("Aycoder-Session", run.c.id)
-	h.Set("Location", "/api/runs/"+run.id+"/events")
+	if len(key) > maxKey {
+		return invalid("the Idempotency-Key is too long")
+	}
+	c, err := s.open(r.Context(), principalOf(r), req.Session, key)
+	if err != nil {
+		return err
+	}
+	defer s.release(c)
+	body, _ := json.Marshal(req) // what was decoded encodes
+	x, _, err := c.prompt(in, key, string(body))
+	if err != nil {
+		return err
+	}
+	return s.answer(w, r, x, at)
+}
+
+// answer answers with the events of a run, or with its ids if a client wants no stream.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *run, at cursor) error {
+	names(w, x)
+	w.Header().Set("Location", "/api/runs/"+x.id+"/events")
 	if accepts(r, "application/json") {
-		reply(w, http.StatusAccepted, map[string]string{"run": run.id, "session": run.c.id})
+		reply(w, http.StatusAccepted, map[string]string{"run": x.id, "session": x.c.id})
 		return nil
 	}
-	d := newSender(w, at, nil)
-	d.message("", run.start())
-	if run.log == nil {
-		_, id, _ := splitRun(run.id)
-		_ = s.past(r.Context(), d, run.c, id)
-		return nil
-	}
-	_ = s.follow(r.Context(), d, run) // the client is gone
-	return nil
+	d := newSender(w, at, x, nil)
+	d.message("", x.start())
+	return s.send(r, d)
+}
+
+// names tells the ids of a run in the headers of an answer.
+func names(w http.ResponseWriter, x *run) {
+	w.Header().Set("Aycoder-Run", x.id)
+	w.Header().Set("Aycoder-Session", x.c.id)
 }
 
 // accepts reports whether a client asks for a media type and not for a stream.
@@ -119,121 +138,72 @@ func accepts(r *http.Request, media string) bool {
 	return strings.Contains(a, media) && !strings.Contains(a, "text/event-stream")
 }
 
-// startRun starts a run. The caller must release its session.
-func (s *Server) startRun(r *http.Request, req *promptRequest, key string) (*run, error) {
-	in, err := req.input()
-	if err != nil {
-		return nil, err
-	}
-	if len(key) > maxKey {
-		return nil, invalid("the Idempotency-Key is too long")
-	}
-	c, err := s.open(r.Context(), principalOf(r), req.Session, key)
-	if err != nil {
-		return nil, err
-	}
-	body, _ := json.Marshal(req) // what was decoded encodes
-	x, _, err := c.prompt(r, in, key, string(body))
-	if err != nil {
-		s.release(c)
-		return nil, err
-	}
-	return x, nil
-}
-
 // prompt starts a run, or joins the one that an earlier request with the same key has started, and reports which. The body
 // is what both requests must have in common.
-func (c *conversation) prompt(r *http.Request, in aycoder.Input, key, body string) (x *run, again bool, err error) {
-	if key != "" {
-		key, body = hashOf(c.principal, key), hashOf(body)
-	}
+func (c *conversation) prompt(in aycoder.Input, key, body string) (x *run, again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.started.find(key); key != "" && ok {
-		if known.Body != body {
-			return nil, false, refuse(http.StatusUnprocessableEntity, "idempotency_key", "the Idempotency-Key was used for another request")
-		}
-		x, err := c.joins(r, known.Run)
-		return x, true, err
-	}
-	if after := c.started.room(time.Now()); key != "" && after > 0 {
-		p := refuse(http.StatusTooManyRequests, "too_many_keys", "this session can remember no more keys: send requests without a key, or in another session")
-		p.after = after
-		return nil, false, p
-	}
 	x = c.newRun(position{}, 0)
-	return x, false, c.begin(in, x, key, body)
-}
-
-// joins returns a run by its id, without a log if it is over and this process has none. The mutex is held.
-func (c *conversation) joins(r *http.Request, id string) (*run, error) {
-	x, err := c.find(r, id)
-	if err == nil && x == nil {
-		x = &run{c: c, id: c.id + "." + id}
+	if key != "" {
+		x.started = startedRun{Key: hashOf(c.principal, key), Body: hashOf(body)}
+		var known startedRun
+		if c.kept(startedValue+x.started.Key, &known) {
+			if known.Body != x.started.Body {
+				return nil, false, refuse(http.StatusUnprocessableEntity, "idempotency_key", "the Idempotency-Key was used for another request")
+			}
+			x, err = c.find(known.Run)
+			return x, true, err
+		}
 	}
-	return x, err
+	return x, false, c.begin(c.rt, in, x)
 }
 
-// find returns the run with an id, or nil if it is over and this process has no log of it. One that was interrupted by the
-// end of its process goes on. The mutex is held.
-func (c *conversation) find(r *http.Request, id string) (*run, error) {
-	if c.last != nil && c.last.id == c.id+"."+id {
-		return c.last, nil
+// find returns the run with an id. One that was interrupted by the end of its process goes on. The mutex is held.
+func (c *conversation) find(id string) (*run, error) {
+	whole := c.id + "." + id
+	if last := c.newest(); last != nil && last.id == whole {
+		return last, nil
 	}
 	if p := c.rt.Session.Pending(); p != nil && p.Run == id {
-		return c.resume(r.Context(), aycoder.Input{})
+		return c.resume(aycoder.Input{})
 	}
 	if !c.known(id) {
 		return nil, notFound()
 	}
-	return nil, nil
+	return &run{c: c, id: whole}, nil
 }
 
-// lookUp returns a run by the id in the path, with its session, which the caller must release. The run is nil if it is over
-// and this process has no log of it.
-func (s *Server) lookUp(r *http.Request) (*conversation, *run, error) {
+// lookUp returns the run with the id in the path. The caller must release its session.
+func (s *Server) lookUp(r *http.Request) (*run, error) {
 	session, id, ok := splitRun(r.PathValue("run"))
 	if !ok {
-		return nil, nil, notFound()
+		return nil, notFound()
 	}
 	c, err := s.open(r.Context(), principalOf(r), session, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c.mu.Lock()
-	x, err := c.find(r, id)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	x, err := c.find(id)
 	if err != nil {
 		s.release(c)
-		return nil, nil, err
 	}
-	return c, x, nil
+	return x, err
 }
 
 // events streams the events of a run from where a client stopped.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	leave, err := s.stream(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	at, err := parseCursor(r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
-	c, x, err := s.lookUp(r)
+	x, err := s.lookUp(r)
 	if err != nil {
 		return err
 	}
-	defer s.release(c)
-	d := newSender(w, at, nil)
-	if x == nil {
-		_, id, _ := splitRun(r.PathValue("run"))
-		_ = s.past(r.Context(), d, c, id)
-		return nil
-	}
-	_ = s.follow(r.Context(), d, x)
-	return nil
+	defer s.release(x.c)
+	return s.send(r, newSender(w, at, x, nil))
 }
 
 // A runState is what GET /api/runs/{run} returns.
@@ -247,16 +217,21 @@ type runState struct {
 }
 
 func (s *Server) runState(w http.ResponseWriter, r *http.Request) error {
-	c, x, err := s.lookUp(r)
+	x, err := s.lookUp(r)
 	if err != nil {
 		return err
 	}
-	defer s.release(c)
-	st := runState{Run: r.PathValue("run"), Session: c.id, Phase: session.PhaseIdle, Asks: []*aycoder.ApprovalRequest{}, Calls: []*aycoder.CallRequest{}}
-	if x != nil && x.working() {
-		st.Working, st.Phase = true, c.rt.Session.Phase()
-		asks, calls := x.questions()
-		st.Asks, st.Calls = append(st.Asks, asks...), append(st.Calls, calls...)
+	defer s.release(x.c)
+	st := runState{Run: x.id, Session: x.c.id, Phase: session.PhaseIdle, Asks: []*aycoder.ApprovalRequest{}, Calls: []*aycoder.CallRequest{}}
+	if x.working() {
+		st.Working, st.Phase = true, x.c.rt.Session.Phase()
+		for _, q := range x.questions() {
+			if q.ask != nil {
+				st.Asks = append(st.Asks, q.ask)
+			} else {
+				st.Calls = append(st.Calls, q.call)
+			}
+		}
 	}
 	reply(w, http.StatusOK, &st)
 	return nil

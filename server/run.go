@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -18,7 +17,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A run works, or has worked, in this process. Its events are in its log, from which any number of clients read.
+// A run works, or has worked, in this process. Its events are in its log, from which any number of clients read. A run of
+// which this process knows nothing but that it is over has no log.
 type run struct {
 	c     *conversation
 	id    string // that of the session, a dot, and that of the run
@@ -27,23 +27,17 @@ type run struct {
 	begun chan struct{} // closed when the run has its id
 	done  chan struct{} // closed when it is over
 
-	unattended bool // nobody can answer, so questions are denied
-	call       bool // it is a call of a tool without a model
+	started    startedRun // the key that began it, or none
+	unattended bool       // nobody can answer, so questions are denied
+	call       bool       // it is a call of a tool without a model
 
-	mu    sync.Mutex
-	asks  map[string]asking // by the run that asks, the id of the call, and the digest of the question
-	calls map[string]*aycoder.OpenCall
-	err   error  // why it failed, once it is done
-	end   []byte // what it says last, once it is done, or nil if another process goes on with it
+	mu   sync.Mutex
+	open []*question // in the order in which they came
+	err  error       // why it failed, once it is done
+	end  []byte      // what it says last, once it is done, or nil if another process goes on with it
 
 	talks    bool // a part of a message of the model has come
 	draining bool // it ends before the next request to the model, and another process goes on with it
-}
-
-// An asking is an open question, and the call of the run in which it came up.
-type asking struct {
-	*aycoder.Approval
-	outer string
 }
 
 // Causes of the end of a run.
@@ -60,12 +54,20 @@ func splitRun(id string) (session, run string, ok bool) {
 
 // newRun makes a run whose log begins at a base.
 func (c *conversation) newRun(base position, facts int) *run {
-	return &run{c: c, log: newLog(base, facts), begun: make(chan struct{}), done: make(chan struct{}),
-		asks: map[string]asking{}, calls: map[string]*aycoder.OpenCall{}}
+	return &run{c: c, log: newLog(base, facts), begun: make(chan struct{}), done: make(chan struct{})}
+}
+
+// inSession returns the id of the run in its session.
+func (r *run) inSession() string {
+	_, id, _ := splitRun(r.id)
+	return id
 }
 
 // working reports whether the run is not over.
 func (r *run) working() bool {
+	if r == nil || r.log == nil {
+		return false
+	}
 	select {
 	case <-r.done:
 		return false
@@ -74,80 +76,62 @@ func (r *run) working() bool {
 	}
 }
 
-// begin lets the agent answer. It returns when the run has begun, or could not. The mutex of the conversation is held.
-func (c *conversation) begin(in aycoder.Input, r *run, key, body string) error {
-	return c.beginOn(c.rt, in, r, key, body)
+// newest returns the newest run of the session, or nil.
+func (c *conversation) newest() *run {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.last
 }
-
-func (c *conversation) busy() bool { return c.last != nil && c.last.working() }
 
 func busy() *problem { return refuse(http.StatusConflict, "busy", "a run works in this session") }
 
-// beginOn lets an agent of the session answer.
-func (c *conversation) beginOn(agent aycoder.Agent, in aycoder.Input, r *run, key, body string) error {
-	if c.busy() {
+// begin lets an agent of the session answer. It returns when the run has begun, or could not. The mutex is held.
+func (c *conversation) begin(agent aycoder.Agent, in aycoder.Input, r *run) (err error) {
+	before := c.newest()
+	if before.working() {
 		return busy()
 	}
-	if key != "" {
-		c.started.put(startedRun{Key: key, Body: body})
-	}
-	facts := aycoder.WithFacts(func(_ context.Context, rec *aycoder.FactRecord) error {
-		if rec.Fact == nil && r.id == "" {
-			r.id = c.id + "." + rec.Run
-			if key != "" {
-				c.started.put(startedRun{Key: key, Body: body, Run: rec.Run})
-			}
-			close(r.begun)
+	if r.started.Key != "" {
+		if err := c.keep(map[string]any{startingValue: r.started}); err != nil {
+			return err
 		}
-		return r.drained(rec)
-	})
-	var res aycoder.Result
-	if err := c.work(r, func(ctx context.Context) iter.Seq2[aycoder.Event, error] {
-		return agent.Run(ctx, in, aycoder.Into(&res), facts)
-	}, &res); err != nil {
-		c.started.remove(key)
+	}
+	if err = c.work(agent, in, r); err == nil {
+		select {
+		case <-r.begun:
+		case <-r.done:
+			if r.id == "" {
+				err = cmp.Or(r.err, errNoFacts)
+			}
+		}
+	}
+	if err != nil {
+		c.s.mu.Lock()
+		c.last = before
+		c.s.mu.Unlock()
+		if r.started.Key != "" {
+			err = errors.Join(err, c.keep(map[string]any{startingValue: nil}))
+		}
 		return err
 	}
-	select {
-	case <-r.begun:
-		c.last = r
-		if !r.call {
-			c.s.metrics.with(c.principal, func(x *figures) { x.Messages["user"]++ })
-		}
-		return nil
-	case <-r.done:
-		if r.id != "" {
-			c.last = r
-			return nil
-		}
-		if key != "" {
-			c.started.remove(key)
-		}
-		if r.err == nil {
-			r.err = errors.New("the run has not told its facts")
-		}
-		return r.err
+	if !r.call {
+		c.s.metrics.with(c.principal, func(x *figures) { x.Messages["user"]++ })
 	}
+	return nil
 }
 
-// over notes that no run works in a session.
-func (s *Server) over(c *conversation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.working = nil
-}
+var errNoFacts = errors.New("the run has not told its facts")
 
-// work runs a sequence of events on a separate goroutine. The session stays open until it is over.
-func (c *conversation) work(r *run, events func(context.Context) iter.Seq2[aycoder.Event, error], res *aycoder.Result) error {
+// work lets the agent answer on a separate goroutine. The session stays open until the run is over.
+func (c *conversation) work(agent aycoder.Agent, in aycoder.Input, r *run) error {
 	s := c.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.draining {
-		s.mu.Unlock()
 		return drains()
 	}
 	c.users++
-	c.working = r
-	s.mu.Unlock()
+	c.last = r
 	ctx, stop := context.WithCancelCause(s.ctx)
 	r.stop = stop
 	s.work.Go(func() {
@@ -155,30 +139,58 @@ func (c *conversation) work(r *run, events func(context.Context) iter.Seq2[aycod
 		defer r.log.close()
 		defer stop(nil)
 		start := time.Now()
-		for ev, err := range events(ctx) {
+		var res aycoder.Result
+		for ev, err := range agent.Run(ctx, in, aycoder.Into(&res), aycoder.WithFacts(r.fact)) {
 			if err != nil {
 				r.err = err
 				break
 			}
 			r.take(ev)
 		}
-		s.over(c) // before the next run can begin, which is when this one is done
 		if errors.Is(r.err, errDraining) || context.Cause(ctx) == errClosed {
 			close(r.done)
 			return // a client comes back, and finds the run in another process
 		}
 		s.metrics.ended(c.principal, time.Since(start))
-		r.end = ending(res, r.err)
+		r.end = ending(&res, r.err)
 		if r.err != nil && r.id != "" {
-			_, run, _ := splitRun(r.id)
-			c.failures.put(run, problemOf(r.err))
-			if err := c.rt.Session.Save(context.WithoutCancel(ctx)); err != nil {
+			if err := c.keep(map[string]any{failedValue + r.inSession(): problemOf(r.err)}); err != nil {
 				s.logger.Warn("save why a run failed", "run", r.id, "error", err)
 			}
 		}
 		close(r.done) // before clients see the end, which may at once start the next run
-		r.log.add(&aycoder.RunFinished{Result: res}, r.end)
+		r.log.add(&aycoder.RunFinished{Result: &res}, r.end)
 	})
+	return nil
+}
+
+// fact takes a fact of the run, the first one as its beginning. It ends the run before its next request to the model if the
+// server ends.
+func (r *run) fact(_ context.Context, rec *aycoder.FactRecord) error {
+	if rec.Fact == nil && r.id == "" {
+		r.id = r.c.id + "." + rec.Run
+		if x := r.started; x.Key != "" {
+			if err := r.c.keep(map[string]any{startedValue + x.Key: startedRun{Body: x.Body, Run: rec.Run}, startingValue: nil}); err != nil {
+				return err
+			}
+		}
+		close(r.begun)
+	}
+	if !r.call {
+		r.c.s.metrics.fact(r.c.principal, rec.Fact)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch rec.Fact.(type) {
+	case *aycoder.BlockDone, *aycoder.BlockTruncated:
+		r.talks = true
+	case *aycoder.MessageDone, *aycoder.ModelFailed:
+		r.talks = false
+	}
+	asks := slices.ContainsFunc(rec.State.Outstanding(), func(a aycoder.Action) bool { _, ok := a.(*aycoder.CallModel); return ok })
+	if r.draining && asks && !r.talks {
+		return errDraining
+	}
 	return nil
 }
 
@@ -197,107 +209,46 @@ func (r *run) take(ev aycoder.Event) {
 			q.Deny("nobody can be asked here")
 			break
 		}
-		a := q.Detach()
-		r.mu.Lock()
-		r.asks[q.Request.Run+" "+q.Request.CallID+" "+q.Request.Digest] = asking{a, cmp.Or(outer, q.Request.CallID)} // runs in calls may ask the same
-		leave := r.draining
-		r.mu.Unlock()
-		if leave {
-			a.Leave()
-		}
+		r.asks(approvalQuestion(&q.Request, outer, q.Detach()))
 	case *aycoder.CallRequested:
 		if r.unattended {
 			_ = q.Answer(aycoder.ErrorResult("nobody can be asked here"))
 			break
 		}
-		o := q.Detach()
-		r.mu.Lock()
-		r.calls[q.Request.CallID+" "+q.Request.Digest] = o
-		leave := r.draining
-		r.mu.Unlock()
-		if leave {
-			o.Leave()
-		}
+		r.asks(callQuestion(&q.Request, outer, q.Detach()))
 	case *aycoder.ToolFinished:
-		r.forget(q.Call.ID)
-	}
-	if _, turn := ev.(*aycoder.TurnFinished); !turn || !r.call {
-		r.c.s.metrics.event(r.c.principal, ev)
+		r.c.s.metrics.call(r.c.principal, q)
 	}
 	r.log.add(ev, encode(ev))
 }
 
-// forget drops the questions about a call that is over.
-func (r *run) forget(call string) {
+// asks keeps a question, or leaves it to another process.
+func (r *run) asks(q *question) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for k, a := range r.asks {
-		if a.Request.CallID == call && a.Decided() {
-			delete(r.asks, k)
-		}
+	r.open = append(slices.DeleteFunc(r.open, func(q *question) bool { return q.handle.Decided() }), q)
+	leave := r.draining
+	r.mu.Unlock()
+	if leave {
+		q.handle.Leave()
 	}
-	for k, o := range r.calls {
-		if o.Request.CallID == call && o.Decided() {
-			delete(r.calls, k)
-		}
-	}
-}
-
-// drained ends the run before its next request to the model if the server ends.
-func (r *run) drained(rec *aycoder.FactRecord) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch rec.Fact.(type) {
-	case *aycoder.BlockDone, *aycoder.BlockTruncated:
-		r.talks = true
-	case *aycoder.MessageDone, *aycoder.ModelFailed:
-		r.talks = false
-	}
-	asks := slices.ContainsFunc(rec.State.Outstanding(), func(a aycoder.Action) bool { _, ok := a.(*aycoder.CallModel); return ok })
-	if r.draining && asks && !r.talks {
-		return errDraining
-	}
-	return nil
 }
 
 // drain lets the run end as soon as another process can go on with it without a loss.
 func (r *run) drain() {
 	r.mu.Lock()
 	r.draining = true
-	var leave []interface{ Leave() bool }
-	for _, a := range r.asks {
-		leave = append(leave, a)
-	}
-	for _, o := range r.calls {
-		leave = append(leave, o)
-	}
+	open := slices.Clone(r.open)
 	r.mu.Unlock()
-	for _, l := range leave {
-		l.Leave()
+	for _, q := range open {
+		q.handle.Leave()
 	}
 }
 
-// asked returns the question about a call that waits, or nil. If several runs inside of calls ask the same, it is the first
-// one.
-func (r *run) asked(call, digest string) (q *aycoder.Approval) {
+// questions returns what a client can answer now.
+func (r *run) questions() []*question {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.asks {
-		if x := a.Request; x.CallID == call && x.Digest == digest && !a.Decided() && (q == nil || x.Created.Before(q.Request.Created)) {
-			q = a.Approval
-		}
-	}
-	return q
-}
-
-// requested returns the call with a digest that waits for its result, or nil.
-func (r *run) requested(call, digest string) *aycoder.OpenCall {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if o := r.calls[call+" "+digest]; o != nil && !o.Decided() {
-		return o
-	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(r.open), func(q *question) bool { return q.handle.Decided() })
 }
 
 // awaitQuestion waits until a run that goes on has asked about a call again, or has settled it without asking.
@@ -305,11 +256,9 @@ func (r *run) awaitQuestion(ctx context.Context, call string) {
 	turn := r.log.at().turn
 	for {
 		changed := r.log.read(cursor{}).changed
-		asks, calls := r.questions()
 		at := r.log.at()
 		if !r.working() || at.turn > turn || slices.Contains(at.calls, mark("s", call)) || slices.Contains(at.calls, mark("f", call)) ||
-			slices.ContainsFunc(asks, func(q *aycoder.ApprovalRequest) bool { return q.CallID == call }) ||
-			slices.ContainsFunc(calls, func(q *aycoder.CallRequest) bool { return q.CallID == call }) {
+			slices.ContainsFunc(r.questions(), func(q *question) bool { return q.ticket("", cursor{}).call == call }) {
 			return
 		}
 		select {
@@ -319,27 +268,6 @@ func (r *run) awaitQuestion(ctx context.Context, call string) {
 			return
 		}
 	}
-}
-
-// questions returns what a client can answer now.
-func (r *run) questions() (asks []*aycoder.ApprovalRequest, calls []*aycoder.CallRequest) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.asks {
-		if !a.Decided() {
-			q := *a.Request
-			q.Plan = nil // holds whole files, which may have secrets
-			asks = append(asks, &q)
-		}
-	}
-	for _, o := range r.calls {
-		if !o.Decided() {
-			calls = append(calls, o.Request)
-		}
-	}
-	slices.SortFunc(asks, func(a, b *aycoder.ApprovalRequest) int { return a.Created.Compare(b.Created) })
-	slices.SortFunc(calls, func(a, b *aycoder.CallRequest) int { return a.Created.Compare(b.Created) })
-	return asks, calls
 }
 
 // ending is the JSON form of the end of a run. It has only the last message, since the session has the others, and says
@@ -382,12 +310,12 @@ func with(object []byte, key string, v any) []byte {
 }
 
 // resume goes on with the pending run of the session, as its last process left it. The mutex of the conversation is held.
-func (c *conversation) resume(ctx context.Context, in aycoder.Input) (*run, error) {
+func (c *conversation) resume(in aycoder.Input) (*run, error) {
 	p := c.rt.Session.Pending()
 	if p == nil {
 		return nil, notFound()
 	}
-	past, err := c.replayed(ctx, p.Run, position{}, position{}, math.MaxInt, func(aycoder.Event) error { return nil })
+	past, err := c.replayed(c.s.ctx, p.Run, position{}, position{}, math.MaxInt, func(aycoder.Event) error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -401,8 +329,5 @@ func (c *conversation) resume(ctx context.Context, in aycoder.Input) (*run, erro
 		}
 	}
 	r := c.newRun(base, facts)
-	if err := c.begin(in, r, "", ""); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, c.begin(c.rt, in, r)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,12 +144,12 @@ type Server struct {
 	stop context.CancelCauseFunc
 	work sync.WaitGroup // runs, and sessions that are being closed
 
-	mu       sync.Mutex // guards all that follows, and some fields of the sessions
-	table    map[convKey]*conversation
-	draining bool
-	empty    chan struct{} // closed when the server drains and no session is open any more
-	streams  map[string]int
-	probe    *probe // the newest one, or nil
+	mu        sync.Mutex // guards all that follows, and some fields of the sessions
+	table     map[convKey]*conversation
+	draining  bool
+	empty     chan struct{} // closed when the server drains and no session is open any more
+	streaming map[string]int
+	probe     *probe // the newest one, or nil
 }
 
 // New makes a server. The error joins everything that is wrong.
@@ -163,7 +164,7 @@ func New(host Host, opts ...Option) (*Server, error) {
 	}
 	c.limits.fill(host.Principal != nil)
 	s := &Server{host: host, limits: c.limits, logger: c.logger, auditor: c.auditor, metrics: newMetrics(),
-		table: map[convKey]*conversation{}, empty: make(chan struct{}), streams: map[string]int{}}
+		table: map[convKey]*conversation{}, empty: make(chan struct{}), streaming: map[string]int{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.guard = newGuard(s, &c)
 	s.handler = s.guard.around(s.routes())
@@ -171,60 +172,52 @@ func New(host Host, opts ...Option) (*Server, error) {
 }
 
 func (l *Limits) fill(principals bool) {
-	set := func(n *int, v int) {
-		if *n == 0 {
-			*n = v
-		}
-	}
-	if l.Body == 0 {
-		l.Body = 8 << 20
-	}
-	if l.BodyTime == 0 {
-		l.BodyTime = 30 * time.Second
-	}
-	if l.Idle == 0 {
-		l.Idle = 5 * time.Minute
-	}
-	set(&l.Sessions, 64)
+	l.Body = cmp.Or(l.Body, 8<<20)
+	l.BodyTime = cmp.Or(l.BodyTime, 30*time.Second)
+	l.Idle = cmp.Or(l.Idle, 5*time.Minute)
+	l.Sessions = cmp.Or(l.Sessions, 64)
 	if principals {
-		set(&l.OwnSessions, max(1, l.Sessions/4))
+		l.OwnSessions = cmp.Or(l.OwnSessions, max(1, l.Sessions/4))
 	}
-	set(&l.OwnSessions, l.Sessions)
-	set(&l.Streams, 1000)
-	set(&l.Rate, 50)
+	l.OwnSessions = cmp.Or(l.OwnSessions, l.Sessions)
+	l.Streams = cmp.Or(l.Streams, 1000)
+	l.Rate = cmp.Or(l.Rate, 50)
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// A route is an operation of the server. All of them are in openapi.json, too.
+// An operation answers a request, or returns why it cannot.
+type operation func(w http.ResponseWriter, r *http.Request) error
+
+// A route is where an operation is. All of them are in openapi.json, too.
 type route struct {
 	method, path string
-	serve        func(w http.ResponseWriter, r *http.Request) error
+	serve        operation
 	open         bool // for anybody, without a token
 }
 
 func (s *Server) operations() []route {
 	return []route{
-		{"POST", "/api/prompt", s.prompt, false},
+		{"POST", "/api/prompt", s.streams(taking(s.prompt)), false},
 		{"GET", "/api/runs/{run}", s.runState, false},
-		{"GET", "/api/runs/{run}/events", s.events, false},
-		{"POST", "/api/runs/{run}/approvals/{call}", s.approve, false},
-		{"POST", "/api/runs/{run}/results/{call}", s.result, false},
-		{"POST", "/api/runs/{run}/steer", s.steer, false},
+		{"GET", "/api/runs/{run}/events", s.streams(s.events), false},
+		{"POST", "/api/runs/{run}/approvals/{call}", taking(s.approve), false},
+		{"POST", "/api/runs/{run}/results/{call}", taking(s.result), false},
+		{"POST", "/api/runs/{run}/steer", taking(s.steer), false},
 		{"POST", "/api/runs/{run}/cancel", s.cancel, false},
 		{"GET", "/api/sessions", s.sessions, false},
 		{"GET", "/api/sessions/{session}", s.session1, false},
 		{"GET", "/api/sessions/{session}/tree", s.tree, false},
-		{"POST", "/api/sessions/{session}/checkout", s.checkout, false},
+		{"POST", "/api/sessions/{session}/checkout", taking(s.checkout), false},
 		{"GET", "/api/tools", s.tools, false},
-		{"POST", "/api/tools/{tool}", s.call, false},
+		{"POST", "/api/tools/{tool}", s.streams(taking(s.call)), false},
 		{"GET", "/api/metrics", s.figures, false},
 		{"GET", "/api/openapi.json", s.openAPI, false},
-		{"POST", "/api/agui", s.agui, false},
-		{"POST", "/api/chat", s.uiChat, false},
-		{"GET", "/api/chat/{session}/stream", s.uiResume, false},
-		{"POST", "/v1/chat/completions", s.chat, false},
+		{"POST", "/api/agui", s.streams(takingForeign(s.agui)), false},
+		{"POST", "/api/chat", s.streams(takingForeign(s.uiChat)), false},
+		{"GET", "/api/chat/{session}/stream", s.streams(s.uiResume), false},
+		{"POST", "/v1/chat/completions", s.streams(takingForeign(s.chat)), false},
 		{"GET", "/v1/models", s.models, false},
 		{"GET", "/health", s.health, true},
 		{"GET", "/ready", s.ready, true},
@@ -326,8 +319,8 @@ func (s *Server) drain() {
 	s.mu.Lock()
 	s.draining = true
 	for _, c := range s.table {
-		if c.working != nil {
-			runs = append(runs, c.working)
+		if c.last.working() {
+			runs = append(runs, c.last)
 		}
 		if c.users == 0 && c.gone == nil {
 			s.closeLocked(c)

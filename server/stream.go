@@ -11,6 +11,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/session"
 )
 
 const (
@@ -19,70 +20,40 @@ const (
 	stalled   = 2 * time.Minute        // after which a client that reads nothing is cut off
 )
 
-// An encoding is a form of the events of a run for clients of some kind.
-type encoding interface {
-	// begin returns what comes first.
-	begin() [][]byte
-	// event encodes an event, given as its JSON form, too. It may return nothing.
-	event(ev aycoder.Event, data []byte) [][]byte
-	// asks encodes what a run waits for. It is the last of the stream.
-	asks(questions []question) [][]byte
-	// end returns what comes last, once the run is over or asks.
-	end() [][]byte
-}
+const done = "[DONE]" // ends the streams of OpenAI and of the AI SDK
 
 // A sender writes the events of a run to one client.
 type sender struct {
-	w    http.ResponseWriter
-	rc   *http.ResponseController
-	at   cursor
-	run  string   // its id, for a form
-	form encoding // nil for the events as they are
-	over bool     // the form has told how the run ends, or what it asks
-	buf  bytes.Buffer
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	at  cursor
+	run *run
+	buf bytes.Buffer
+	telling
 }
 
-func newSender(w http.ResponseWriter, at cursor, form encoding) *sender {
+func newSender(w http.ResponseWriter, at cursor, x *run, f *form) *sender {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of a proxy that would collect the stream
-	rc := http.NewResponseController(w)
-	d := &sender{w: w, rc: rc, at: at, form: form}
-	if form != nil {
-		d.lines(form.begin())
-	}
-	return d
-}
-
-// lines adds messages of the form to what is sent next.
-func (d *sender) lines(all [][]byte) {
-	for _, line := range all {
-		d.message("", line)
-	}
+	return &sender{w: w, rc: http.NewResponseController(w), at: at, run: x, telling: telling{form: f}}
 }
 
 // write adds an event to what is sent next.
-func (d *sender) write(ev aycoder.Event, data []byte, at cursor) error {
+func (d *sender) write(ev aycoder.Event, data []byte, at cursor) {
 	d.at = at
-	if d.form != nil {
-		if ev == nil {
-			var err error
-			if ev, err = aycoder.DecodeEvent(data); err != nil {
-				return nil // of a newer kind
-			}
-		}
-		if end, ok := ev.(*aycoder.RunFinished); ok {
-			d.over = true
-			if end.Result.End == aycoder.EndSuspended && d.suspended(data) {
-				return nil
-			}
-		}
-		d.lines(d.form.event(ev, data))
-		return nil
+	if d.form == nil {
+		d.message(at.String(), data)
+		return
 	}
-	d.message(at.String(), data)
-	return nil
+	if ev == nil {
+		var err error
+		if ev, err = aycoder.DecodeEvent(data); err != nil {
+			return // of a newer kind
+		}
+	}
+	d.event(ev, data)
 }
 
 func (d *sender) message(id string, data []byte) {
@@ -111,28 +82,43 @@ func (d *sender) comment(text string) error {
 	return d.flush()
 }
 
-// stream counts a stream of a principal. The caller must call the function that it returns.
-func (s *Server) stream(r *http.Request) (func(), error) {
-	who := principalOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[who] >= s.limits.Streams {
-		p := tooMany()
-		p.Detail = "too many streams at the same time"
-		return nil, p
-	}
-	s.streams[who]++
-	return func() {
+// streams makes an operation of one that streams. A principal may have a number of streams at a time.
+func (s *Server) streams(serve operation) operation {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		who := principalOf(r)
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.streams[who]--; s.streams[who] == 0 {
-			delete(s.streams, who)
+		if s.streaming[who] >= s.limits.Streams {
+			s.mu.Unlock()
+			p := tooMany()
+			p.Detail = "too many streams at the same time"
+			return p
 		}
-	}, nil
+		s.streaming[who]++
+		s.mu.Unlock()
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.streaming[who]--; s.streaming[who] == 0 {
+				delete(s.streaming, who)
+			}
+		}()
+		return serve(w, r)
+	}
 }
 
-// follow sends what a client misses of a run, and then what comes, until the run is over or the client is gone.
-func (s *Server) follow(ctx context.Context, d *sender, r *run) error {
+// send sends what a client misses of the run, and then what comes, until the run is over or the client is gone.
+func (s *Server) send(r *http.Request, d *sender) error {
+	if d.run.log == nil {
+		_ = s.past(r.Context(), d)
+	} else {
+		_ = s.follow(r.Context(), d)
+	}
+	return nil // nobody is there to read an error
+}
+
+// follow sends what a client misses of a run, and then what comes.
+func (s *Server) follow(ctx context.Context, d *sender) error {
+	r := d.run
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	if err := d.flush(); err != nil { // the client learns at once that it is served
@@ -141,19 +127,17 @@ func (s *Server) follow(ctx context.Context, d *sender, r *run) error {
 	for {
 		p := r.log.read(d.at)
 		if p.behind {
-			if err := s.catchUp(ctx, d, r, p); err != nil {
+			if err := s.catchUp(ctx, d, p); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, e := range p.entries {
 			at := cursor{log: r.log.name, seq: e.seq, position: e.pos}
-			if err := d.write(nil, e.data, at); err != nil {
-				return err
-			}
+			d.write(nil, e.data, at)
 		}
 		if p.closed {
-			return s.finish(d)
+			return d.finish()
 		}
 		if len(p.entries) > 0 {
 			if err := d.flush(); err != nil {
@@ -169,8 +153,9 @@ func (s *Server) follow(ctx context.Context, d *sender, r *run) error {
 		if err != nil {
 			return err
 		}
-		if quiet && d.asks(r) {
-			return s.finish(d)
+		if questions := r.waits(); quiet && len(questions) > 0 {
+			d.asks(questions)
+			return d.finish()
 		}
 	}
 }
@@ -195,80 +180,70 @@ func wait(ctx context.Context, d *sender, changed <-chan struct{}, tick, settled
 
 // finish sends the end of a stream. If another process goes on with the run, the clients of a form must not take the end
 // of the stream for that of the run, so the connection breaks.
-func (s *Server) finish(d *sender) error {
+func (d *sender) finish() error {
 	if d.form != nil {
 		if !d.over {
 			_ = d.flush() // the client is gone
 			panic(http.ErrAbortHandler)
 		}
-		d.lines(d.form.end())
+		if d.form.last != "" {
+			d.message("", []byte(d.form.last))
+		}
 	}
 	return d.flush()
 }
 
 // catchUp sends events from the journal, up to those that the log has.
-func (s *Server) catchUp(ctx context.Context, d *sender, r *run, p page) error {
+func (s *Server) catchUp(ctx context.Context, d *sender, p page) error {
 	if p.base.turn > d.at.turn || p.facts > 0 && !p.base.fresh() {
-		_, run, _ := splitRun(r.id)
-		if err := s.replay(ctx, d, r.c, run, p.base, p.facts); err != nil {
+		if _, err := d.replay(ctx, p.base, p.facts); err != nil {
 			return err
 		}
 	}
 	if d.at.turn == p.base.turn && !d.at.fresh() && p.base.fresh() { // what it has of this turn is from another process
 		ev := &aycoder.Retrying{Discarded: true, Attempt: 1, Err: errAgain}
-		if err := d.write(ev, encode(ev), cursor{log: "-", position: p.base}); err != nil {
-			return err
-		}
+		d.write(ev, encode(ev), cursor{log: "-", position: p.base})
 	}
-	d.at = cursor{log: r.log.name, seq: p.dropped, position: p.base}
+	d.at = cursor{log: d.run.log.name, seq: p.dropped, position: p.base}
 	return d.flush()
 }
 
-// replay sends events from the journal.
-func (s *Server) replay(ctx context.Context, d *sender, c *conversation, run string, base position, facts int) error {
-	_, err := c.replayed(ctx, run, d.at.position, base, facts, func(ev aycoder.Event) error {
-		at := cursor{log: "-", position: d.at.after(ev)}
-		if err := d.write(ev, encode(ev), at); err != nil {
-			return err
-		}
+// replay sends events from the journal, up to a base.
+func (d *sender) replay(ctx context.Context, base position, facts int) (*replay, error) {
+	return d.run.c.replayed(ctx, d.run.inSession(), d.at.position, base, facts, func(ev aycoder.Event) error {
+		d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)})
 		if d.buf.Len() > 64<<10 {
 			return d.flush()
 		}
 		return nil
 	})
-	return err
 }
 
 // past sends a run that is over and of which this process has no log.
-func (s *Server) past(ctx context.Context, d *sender, c *conversation, run string) error {
-	p, err := c.replayed(ctx, run, d.at.position, position{}, math.MaxInt, func(ev aycoder.Event) error {
-		if err := d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)}); err != nil || d.buf.Len() <= 64<<10 {
-			return err
-		}
-		return d.flush()
-	})
+func (s *Server) past(ctx context.Context, d *sender) error {
+	p, err := d.replay(ctx, position{}, math.MaxInt)
 	if err != nil {
 		return err
 	}
-	res := p.result()
-	failed := c.failures.of(run)
-	if failed != nil && res.End != aycoder.EndCancelled {
-		res.End = aycoder.EndFailed
+	c, run := d.run.c, d.run.inSession()
+	res, failed := p.result(), error(nil)
+	if why := new(problem); c.kept(failedValue+run, why) {
+		if failed = why; res.End != aycoder.EndCancelled {
+			res.End = aycoder.EndFailed
+		}
 	}
 	if b := c.rt.Session.BranchOf(callsBranch); b != nil && b.Pending() != nil && b.Pending().Run == run {
 		res.End, failed = aycoder.EndFailed, refuse(http.StatusConflict, "interrupted", "the server ended while the call worked; its outcome is unknown")
 	}
-	if err := d.write(&aycoder.RunFinished{Result: res}, ending(res, failed), d.at); err != nil {
-		return err
-	}
-	return s.finish(d)
+	d.write(&aycoder.RunFinished{Result: res}, ending(res, failed), d.at)
+	return d.finish()
 }
 
 // known reports whether the session has the run.
 func (c *conversation) known(run string) bool {
 	v := c.rt.Session.View()
 	for i := v.Len() - 1; i >= 0; i-- {
-		if n := v.Node(nodeID(i)); n != nil && n.Run == run {
+		if n := v.Node(session.ID(i)); n != nil && n.Run == run {
 			return true
 		}
 	}

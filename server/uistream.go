@@ -27,9 +27,7 @@ type uiMessage struct {
 }
 
 type uiPart struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	URL       string          `json:"url"`
+	foreignPart
 	State     string          `json:"state"`
 	Output    json.RawMessage `json:"output"`
 	ErrorText string          `json:"errorText"`
@@ -56,7 +54,7 @@ func (in *uiInput) request() (*frontRequest, error) {
 	}
 	if m := &in.Messages[len(in.Messages)-1]; m.Role == "assistant" {
 		for i := range m.Parts {
-			if err := q.part(&m.Parts[i]); err != nil {
+			if err := q.answerIn(&m.Parts[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -70,15 +68,12 @@ func (in *uiInput) request() (*frontRequest, error) {
 		m := &in.Messages[i]
 		var parts []aycoder.Part
 		for j := range m.Parts {
-			switch p := &m.Parts[j]; {
-			case p.Type == "text":
-				parts = append(parts, &aycoder.Text{Text: p.Text})
-			case p.Type == "file" && m.Role == "user":
-				image, err := mediaOf(p.URL)
+			if p := &m.Parts[j]; p.Type == "text" || p.Type == "file" && m.Role == "user" {
+				part, err := p.part()
 				if err != nil {
 					return nil, err
 				}
-				parts = append(parts, image)
+				parts = append(parts, part)
 			}
 		}
 		if err := list.add(m.Role, parts); err != nil {
@@ -90,48 +85,26 @@ func (in *uiInput) request() (*frontRequest, error) {
 	return q, nil
 }
 
-// part takes what a part of the last message of the agent says to a question.
-func (q *frontRequest) part(p *uiPart) error {
-	var what said
-	id := p.Approval.ID
+// answerIn takes what a part of the last message of the agent says to a question.
+func (q *frontRequest) answerIn(p *uiPart) error {
+	ticket := p.Metadata.Aycoder.Ticket
 	switch {
 	case p.State == "approval-responded" && p.Approval.Approved:
-		what.answer = &answer{Decision: "allow"}
+		return q.says(p.Approval.ID, &answer{Decision: "allow"}, nil)
 	case p.State == "approval-responded":
-		what.answer = &answer{Decision: "deny", Reason: p.Approval.Reason}
-	case p.Metadata.Aycoder.Ticket == "":
-		return nil
-	case p.State == "output-available":
-		id = p.Metadata.Aycoder.Ticket
+		return q.says(p.Approval.ID, &answer{Decision: "deny", Reason: p.Approval.Reason}, nil)
+	case p.State == "output-available" && ticket != "":
 		text := string(p.Output)
 		_ = json.Unmarshal(p.Output, &text) // what is not a text stays as it is
-		what.result = aycoder.TextResult(text)
-	case p.State == "output-error":
-		id = p.Metadata.Aycoder.Ticket
-		what.result = aycoder.ErrorResult(p.ErrorText)
-	default:
-		return nil
+		return q.says(ticket, nil, resultOf(text, false))
+	case p.State == "output-error" && ticket != "":
+		return q.says(ticket, nil, resultOf(p.ErrorText, true))
 	}
-	t, err := parseTicket(id)
-	if err != nil {
-		return err
-	}
-	what.call, what.digest = t.call, t.digest
-	q.tickets, q.said = append(q.tickets, t), append(q.said, what)
 	return nil
 }
 
 // uiChat answers in the form of a UI message stream.
-func (s *Server) uiChat(w http.ResponseWriter, r *http.Request) error {
-	leave, err := s.stream(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	var in uiInput
-	if err := decodeLoosely(r, &in); err != nil {
-		return err
-	}
+func (s *Server) uiChat(w http.ResponseWriter, r *http.Request, in *uiInput) error {
 	q, err := in.request()
 	if err != nil {
 		return err
@@ -140,17 +113,12 @@ func (s *Server) uiChat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.uiTells(w, r, x)
-	return nil
+	defer s.release(x.c)
+	return s.uiTells(w, r, x)
 }
 
 // uiResume streams the run that works in a session from its beginning. If there is none, it answers with the status 204.
 func (s *Server) uiResume(w http.ResponseWriter, r *http.Request) error {
-	leave, err := s.stream(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	c, err := s.thread(r, r.PathValue("session"), false)
 	if err != nil && problemOf(err).Status == http.StatusNotFound {
 		w.WriteHeader(http.StatusNoContent) // it has said nothing yet
@@ -159,167 +127,98 @@ func (s *Server) uiResume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer s.release(c)
 	c.mu.Lock()
-	x := attached{run: c.last}
-	if p := c.rt.Session.Pending(); p != nil && (x.run == nil || !x.working()) {
-		x.run, err = c.find(r, p.Run)
+	x := attached{run: c.newest()}
+	if p := c.rt.Session.Pending(); p != nil && !x.working() {
+		x.run, err = c.find(p.Run)
 	}
 	c.mu.Unlock()
-	if err != nil || x.run == nil || !x.working() && c.rt.Session.Pending() == nil {
-		s.release(c)
-		if err == nil {
-			w.WriteHeader(http.StatusNoContent)
-		}
+	switch {
+	case err != nil:
 		return err
+	case !x.working() && c.rt.Session.Pending() == nil:
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
-	s.uiTells(w, r, x)
-	return nil
+	return s.uiTells(w, r, x)
 }
 
-func (s *Server) uiTells(w http.ResponseWriter, r *http.Request, x attached) {
-	defer s.release(x.c)
+func (s *Server) uiTells(w http.ResponseWriter, r *http.Request, x attached) error {
 	w.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
-	form := &uiForm{run: x.id, known: x.known}
-	form.text.next(x.at.turn)
-	form.step = len(x.known) > 0 // the client has the beginning of the step
-	s.tells(w, r, x, form)
+	f := &uiForm{run: x.id, begun: len(x.known) > 0} // then the client has the beginning of the step
+	return s.tells(w, r, x, form{f.tell, done})
 }
 
-// A uiForm encodes the events of a run as the chunks of a UI message stream.
+// A uiForm encodes a run as chunks of a UI message stream.
 type uiForm struct {
 	run   string
-	known []string // calls that the client knows
-	text  frontText
-	step  bool // it has begun
-	said  bool // a text of the turn
+	begun bool // the step, which is a turn
 }
 
-// part returns the id of the present piece of text.
-func (f *uiForm) part() string { return strconv.Itoa(f.text.turn) + "." + strconv.Itoa(f.text.blocks) }
-
-// begin implements [encoding].
-func (f *uiForm) begin() [][]byte { return [][]byte{object("type", "start", "messageId", f.run)} }
-
-// event implements [encoding].
-func (f *uiForm) event(ev aycoder.Event, data []byte) (out [][]byte) {
-	switch ev := ev.(type) {
-	case *aycoder.TextDelta:
-		f.said = true
-		return f.piece("text", ev.Text)
-	case *aycoder.ThinkingDelta:
-		return f.piece("reasoning", ev.Text)
-	case *aycoder.ToolStarted:
-		return f.call(ev.Call.ID, ev.Call.Name, ev.Args, "")
-	case *aycoder.ToolFinished:
-		out = f.call(ev.Call.ID, ev.Call.Name, ev.Call.Args, "")
-		if ev.Output.IsError {
-			return append(out, object("type", "tool-output-error", "toolCallId", ev.Call.ID, "errorText", ev.Output.Text(), "dynamic", true))
+// tell is that of a [form].
+func (f *uiForm) tell(s step, add func(...any)) {
+	part := strconv.Itoa(s.turn) + "." + strconv.Itoa(s.piece)
+	switch s.what {
+	case stepBegin:
+		add("type", "start", "messageId", f.run)
+	case stepStart:
+		f.begin(add)
+		add("type", s.kind+"-start", "id", part)
+	case stepText:
+		add("type", s.kind+"-delta", "id", part, "delta", s.text)
+	case stepStop:
+		add("type", s.kind+"-end", "id", part)
+	case stepCall:
+		f.begin(add)
+		key, value := "providerExecuted", any(true)
+		if s.ticket != "" {
+			key, value = "providerMetadata", aycoderOnly("ticket", s.ticket)
 		}
-		return append(out, object("type", "tool-output-available", "toolCallId", ev.Call.ID, "output", ev.Output.Text(), "dynamic", true))
-	case *aycoder.Retrying:
-		if !ev.Discarded {
-			return nil
+		add("type", "tool-input-available", "toolCallId", s.call.ID, "toolName", s.call.Name, "input", s.call.Args, "dynamic", true, key, value)
+	case stepOutput:
+		if s.output.IsError {
+			add("type", "tool-output-error", "toolCallId", s.output.ID, "errorText", s.output.Text(), "dynamic", true)
+		} else {
+			add("type", "tool-output-available", "toolCallId", s.output.ID, "output", s.output.Text(), "dynamic", true)
 		}
-		if f.said {
-			out = f.piece("text", discarded)
+	case stepTurn:
+		f.finish(add)
+	case stepAsk:
+		var about []string
+		for _, q := range s.questions {
+			if q.ask != nil && !slices.Contains(about, q.outer) { // a part can have one question
+				about = append(about, q.outer)
+				add("type", "tool-approval-request", "toolCallId", q.outer, "approvalId", q.ticket, "approvalDescriptor", q.ask)
+			}
 		}
-		f.known = nil
-		return append(out, f.close()...)
-	case *aycoder.TurnFinished:
-		out = f.finishStep()
-		f.known, f.said = nil, false
-		f.text.next(ev.Turn)
-		return out
-	case *aycoder.RunFinished:
-		return append(f.finishStep(), f.finished(data))
-	case *aycoder.ToolDelta, *aycoder.ApprovalRequested, *aycoder.CallRequested:
-		return nil
-	}
-	return [][]byte{object("type", "data-aycoder", "data", json.RawMessage(data), "transient", true)}
-}
-
-func (f *uiForm) begun() (out [][]byte) {
-	if !f.step {
-		f.step = true
-		out = append(out, object("type", "start-step"))
-	}
-	return out
-}
-
-func (f *uiForm) piece(kind, text string) (out [][]byte) {
-	if f.text.kind != kind {
-		out = append(f.begun(), f.close()...)
-		f.text.begin(kind)
-		out = append(out, object("type", kind+"-start", "id", f.part()))
-	}
-	return append(out, object("type", kind+"-delta", "id", f.part(), "delta", text))
-}
-
-// close ends the present piece of text.
-func (f *uiForm) close() (out [][]byte) {
-	if f.text.kind != "" {
-		out = append(out, object("type", f.text.kind+"-end", "id", f.part()))
-	}
-	f.text.kind = ""
-	return out
-}
-
-func (f *uiForm) finishStep() [][]byte {
-	out := f.close()
-	if f.step {
-		out = append(out, object("type", "finish-step"))
-	}
-	f.step = false
-	return out
-}
-
-// call tells of a call, once. One that the client answers has a ticket.
-func (f *uiForm) call(id, name string, args json.RawMessage, ticket string) [][]byte {
-	out := append(f.begun(), f.close()...)
-	if !remember(&f.known, id) {
-		return out
-	}
-	pairs := []any{"type", "tool-input-available", "toolCallId", id, "toolName", name, "input", args, "dynamic", true}
-	if ticket != "" {
-		return append(out, object(append(pairs, "providerMetadata", map[string]any{"aycoder": map[string]string{"ticket": ticket}})...))
-	}
-	return append(out, object(append(pairs, "providerExecuted", true)...))
-}
-
-// asks implements [encoding]. A part of a message can have one question, so of several about one call, the first is told.
-func (f *uiForm) asks(questions []question) (out [][]byte) {
-	var asked []string
-	for _, q := range questions {
-		if slices.Contains(asked, q.outer) {
-			continue
+		f.finish(add)
+		add("type", "finish", "finishReason", "tool-calls")
+	case stepEnd:
+		f.finish(add)
+		switch {
+		case s.end.Reason == aycoder.EndCancelled:
+			add("type", "abort", "reason", "the run was cancelled")
+		case s.end.Error != nil:
+			add("type", "error", "errorText", s.end.Error.Detail)
+		default:
+			add("type", "finish", "finishReason", strings.ReplaceAll(s.end.finish(), "_", "-"))
 		}
-		asked = append(asked, q.outer)
-		if q.ask == nil {
-			out = append(out, f.call(q.outer, q.call.Tool, q.call.Args, q.ticket)...)
-			continue
-		}
-		if q.outer == q.ask.CallID {
-			out = append(out, f.call(q.outer, q.ask.Tool, q.ask.Args, "")...)
-		}
-		out = append(out, object("type", "tool-approval-request", "toolCallId", q.outer, "approvalId", q.ticket, "approvalDescriptor", q.ask))
+	case stepOther:
+		add("type", "data-aycoder", "data", s.data, "transient", true)
 	}
-	out = append(out, f.finishStep()...)
-	return append(out, object("type", "finish", "finishReason", "tool-calls"))
 }
 
-func (f *uiForm) finished(data []byte) []byte {
-	var end chatEnd
-	if json.Unmarshal(data, &end) != nil {
-		return nil
+func (f *uiForm) begin(add func(...any)) {
+	if !f.begun {
+		add("type", "start-step")
 	}
-	switch {
-	case end.Reason == aycoder.EndCancelled:
-		return object("type", "abort", "reason", "the run was cancelled")
-	case end.Error != nil:
-		return object("type", "error", "errorText", end.Error.Detail)
-	}
-	return object("type", "finish", "finishReason", strings.ReplaceAll(end.finish(), "_", "-"))
+	f.begun = true
 }
 
-// end implements [encoding].
-func (f *uiForm) end() [][]byte { return [][]byte{[]byte("[DONE]")} }
+func (f *uiForm) finish(add func(...any)) {
+	if f.begun {
+		add("type", "finish-step")
+	}
+	f.begun = false
+}
