@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -200,26 +201,33 @@ type agent struct {
 
 // Run implements [aycoder.Agent].
 func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	seq := func(ctx context.Context) iter.Seq2[aycoder.Event, error] { return a.next.Run(ctx, in, opts...) }
+	return once(func(yield func(aycoder.Event, error) bool) { a.t.runs(ctx, a, in, opts, yield) })
+}
+
+// once returns a sequence that can be used once.
+func once[V any](run func(yield func(V, error) bool)) iter.Seq2[V, error] {
 	used := false
-	return func(yield func(aycoder.Event, error) bool) {
+	return func(yield func(V, error) bool) {
 		if used {
-			yield(nil, aycoder.ErrConsumed)
+			var none V
+			yield(none, aycoder.ErrConsumed)
 			return
 		}
 		used = true
-		a.t.runs(ctx, a.run, in.Prompt != "", seq, yield)
+		run(yield)
 	}
 }
 
 // runs passes the events of a run on, and ends its span also if the loop body panics.
-func (t *Telemetry) runs(ctx context.Context, r Run, prompt bool, seq func(context.Context) iter.Seq2[aycoder.Event, error], yield func(aycoder.Event, error) bool) {
-	start := time.Now()
+func (t *Telemetry) runs(ctx context.Context, a *agent, in aycoder.Input, opts []aycoder.RunOption, yield func(aycoder.Event, error) bool) {
+	start, r := time.Now(), a.run
 	ctx, span := t.tracer.Start(ctx, strings.TrimSpace(opAgent+" "+r.Name), trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithAttributes(present(attribute.String(attrOperation, opAgent), attribute.String(attrProvider, providerName(r.Provider)),
 			attribute.String(attrRequestModel, r.Model), attribute.String(attrAgent, r.Name), attribute.String(attrConversation, r.Conversation))...))
-	costs := t.costs(ctx)
-	ctx = context.WithValue(ctx, costsKey{t}, costs)
+	if ctx.Value(costKey{t}) == nil && t.cost.Enabled(ctx) { // else a run around this one counts what it costs
+		ctx = context.WithValue(ctx, costKey{t}, true)
+		opts = append(slices.Clip(opts), t.costs)
+	}
 	var failed error
 	defer func() {
 		attrs := []attribute.KeyValue{attribute.String(attrOperation, opAgent), attribute.String(attrProvider, providerName(cmp.Or(r.Provider, "_OTHER"))),
@@ -230,13 +238,10 @@ func (t *Telemetry) runs(ctx context.Context, r Run, prompt bool, seq func(conte
 		t.agent.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(attrs...))
 		t.end(span, failed)
 	}()
-	if prompt {
+	if in.Prompt != "" {
 		t.messages.Add(ctx, 1, metric.WithAttributes(attribute.String("role", "user")))
 	}
-	for ev, err := range seq(ctx) {
-		if cost := costs.take(ev); cost != nil {
-			t.cost.Add(ctx, *cost)
-		}
+	for ev, err := range a.next.Run(ctx, in, opts...) {
 		switch ev := ev.(type) {
 		case *aycoder.TurnFinished:
 			r.Provider, r.Model = cmp.Or(r.Provider, ev.Provider), cmp.Or(r.Model, ev.Model)
@@ -251,51 +256,33 @@ func (t *Telemetry) runs(ctx context.Context, r Run, prompt bool, seq func(conte
 	}
 }
 
-// costs notes which events were counted by runs inside the calls of a run, so that nothing counts twice if both are
-// told.
-type costs struct {
-	outer *costs // of the run around it, or nil
+type costKey struct{ *Telemetry }
 
-	mu      sync.Mutex
-	counted map[aycoder.Event]bool // since the last turn
+// costs is a [aycoder.RunOption] that counts what a run costs, with the runs inside its calls.
+func (t *Telemetry) costs(c *aycoder.RunConfig) error {
+	then := c.Facts
+	return aycoder.WithFacts(func(ctx context.Context, rec *aycoder.FactRecord) error {
+		switch f := rec.Fact.(type) {
+		case *aycoder.MessageDone:
+			t.costed(ctx, f.Cost)
+		case *aycoder.Compacted:
+			t.costed(ctx, f.Cost)
+		case *aycoder.ToolDone:
+			for _, s := range f.Spent {
+				t.costed(ctx, &s.Cost)
+			}
+		}
+		if then == nil {
+			return nil
+		}
+		return then(ctx, rec)
+	})(c)
 }
 
-type costsKey struct{ *Telemetry }
-
-// costs returns the costs of a run in a context.
-func (t *Telemetry) costs(ctx context.Context) *costs {
-	outer, _ := ctx.Value(costsKey{t}).(*costs)
-	return &costs{outer: outer, counted: map[aycoder.Event]bool{}}
-}
-
-// take returns what an event says that something has cost, or nil if it says nothing or was counted.
-func (c *costs) take(ev aycoder.Event) *float64 {
-	inner := ev
-	if child, ok := ev.(*aycoder.ChildEvent); ok {
-		inner = child.Innermost()
+func (t *Telemetry) costed(ctx context.Context, cost *float64) {
+	if cost != nil {
+		t.cost.Add(ctx, *cost)
 	}
-	var cost *float64
-	switch ev := inner.(type) {
-	case *aycoder.TurnFinished:
-		cost = ev.Cost
-	case *aycoder.Compacted:
-		cost = ev.Cost
-	}
-	c.mu.Lock()
-	known := c.counted[inner]
-	if _, turn := ev.(*aycoder.TurnFinished); turn { // its calls have ended
-		clear(c.counted)
-	}
-	c.mu.Unlock()
-	if cost != nil && c.outer != nil {
-		c.outer.mu.Lock()
-		c.outer.counted[inner] = true
-		c.outer.mu.Unlock()
-	}
-	if known {
-		return nil
-	}
-	return cost
 }
 
 // present leaves out texts that are empty.
@@ -393,15 +380,7 @@ func (c *client) Unwrap() aycoder.ModelClient { return c.next }
 
 // Stream implements [aycoder.ModelClient].
 func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	used := false
-	return func(yield func(aycoder.ModelEvent, error) bool) {
-		if used {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
-		used = true
-		c.stream(ctx, req, yield)
-	}
+	return once(func(yield func(aycoder.ModelEvent, error) bool) { c.stream(ctx, req, yield) })
 }
 
 func (c *client) stream(ctx context.Context, req *aycoder.Request, yield func(aycoder.ModelEvent, error) bool) {

@@ -317,8 +317,9 @@ func TestCostCountsOnce(t *testing.T) {
 	t.Run("summary", func(t *testing.T) {
 		r := newRecorder(t, nil)
 		cost := 0.5
-		compacts := agentFunc(func(yield func(aycoder.Event, error) bool) {
-			_ = yield(&aycoder.Compacted{Cost: &cost}, nil) && yield(&aycoder.TurnFinished{Cost: &cost}, nil)
+		compacts := agentFunc(func(c *aycoder.RunConfig) error {
+			return errors.Join(c.Facts(t.Context(), &aycoder.FactRecord{Fact: &aycoder.Compacted{Cost: &cost}}),
+				c.Facts(t.Context(), &aycoder.FactRecord{Fact: &aycoder.MessageDone{Cost: &cost}}))
 		})
 		for range r.Agent(compacts, otel.Run{}).Run(t.Context(), aycoder.Input{Prompt: "x"}) {
 		}
@@ -327,10 +328,22 @@ func TestCostCountsOnce(t *testing.T) {
 	})
 }
 
-type agentFunc iter.Seq2[aycoder.Event, error]
+// An agentFunc is an agent whose runs have only facts.
+type agentFunc func(*aycoder.RunConfig) error
 
-func (f agentFunc) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	return iter.Seq2[aycoder.Event, error](f)
+func (f agentFunc) Run(_ context.Context, _ aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) {
+		var c aycoder.RunConfig
+		for _, o := range opts {
+			if err := o(&c); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		if err := f(&c); err != nil {
+			yield(nil, err)
+		}
+	}
 }
 
 // Names that nobody expects do not fill a metrics store.
