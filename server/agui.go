@@ -29,12 +29,12 @@ type aguiAnswer struct {
 	ID      string `json:"interruptId"`
 	Status  string `json:"status"` // "resolved" or "cancelled"
 	Payload struct {
-		Approved *bool     `json:"approved"`
-		Args     arguments `json:"editedArgs"`
-		Rule     string    `json:"rule"`
-		Reason   string    `json:"reason"`
-		Text     *string   `json:"text"`
-		IsError  bool      `json:"isError"`
+		Approved *bool           `json:"approved"`
+		Args     json.RawMessage `json:"editedArgs"`
+		Rule     string          `json:"rule"`
+		Reason   string          `json:"reason"`
+		Text     *string         `json:"text"`
+		IsError  bool            `json:"isError"`
 	} `json:"payload"`
 }
 

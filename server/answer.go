@@ -16,26 +16,20 @@ import (
 // An answer is the body of POST /api/runs/{run}/approvals/{call}. Digest is that of the question, so that nothing else is
 // decided about than what was shown.
 type answer struct {
-	Decision string    `json:"decision"` // "allow" or "deny"
-	Digest   string    `json:"digest"`
-	Reason   string    `json:"reason,omitempty"` // of deny
-	Args     arguments `json:"args,omitempty"`   // of allow, in place of those of the model
-	Rule     string    `json:"rule,omitempty"`   // of allow, for the rest of the session: one of those that are suggested
+	Decision string          `json:"decision"` // "allow" or "deny"
+	Digest   string          `json:"digest"`
+	Reason   string          `json:"reason,omitempty"` // of deny
+	Args     json.RawMessage `json:"args,omitempty"`   // of allow, in place of those of the model
+	Rule     string          `json:"rule,omitempty"`   // of allow, for the rest of the session: one of those that are suggested
 }
 
-// arguments replace those of the model. JSON's null is none, as if they were missing.
-type arguments json.RawMessage
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (a *arguments) UnmarshalJSON(data []byte) error {
-	if *a = nil; string(data) != "null" {
-		*a = append(arguments{}, data...)
+// args returns the arguments, or nil. JSON's null is none, as if they were missing.
+func (a *answer) args() json.RawMessage {
+	if string(a.Args) == "null" {
+		return nil
 	}
-	return nil
+	return a.Args
 }
-
-// MarshalJSON implements [json.Marshaler].
-func (a arguments) MarshalJSON() ([]byte, error) { return json.RawMessage(a).MarshalJSON() }
 
 // approve answers a question.
 func (s *Server) approve(w http.ResponseWriter, r *http.Request, a *answer) error {
@@ -290,8 +284,8 @@ func (a *answer) verdict(ctx context.Context, c *conversation, q *aycoder.Approv
 	switch {
 	case a.Decision == "deny":
 		return aycoder.Deny(cmp.Or(a.Reason, saidNo)), nil
-	case a.Args != nil:
-		return aycoder.AllowWith(json.RawMessage(a.Args)), nil
+	case a.args() != nil:
+		return aycoder.AllowWith(a.args()), nil
 	case a.Rule == "":
 		return aycoder.Allow(), nil
 	case !slices.Contains(q.Suggested, a.Rule):
@@ -327,8 +321,8 @@ func (a *answer) give(q *aycoder.Approval) error {
 	switch {
 	case a.Decision == "deny":
 		won = q.Deny(cmp.Or(a.Reason, saidNo))
-	case a.Args != nil:
-		err = q.AllowWith(json.RawMessage(a.Args))
+	case a.args() != nil:
+		err = q.AllowWith(a.args())
 	case a.Rule != "":
 		err = q.AllowFor(aycoder.Session, a.Rule)
 	default:

@@ -271,7 +271,7 @@ func (c *conversation) begunCall(ctx context.Context, tool string, args json.Raw
 	if err != nil {
 		return nil, err
 	}
-	x := c.newRun(position{}, 0)
+	x := c.newRun(position{})
 	x.call = true
 	return x, c.begin(b, aycoder.Input{Prompt: "Call " + tool + "."}, x)
 }
@@ -336,16 +336,18 @@ func (s *Server) writable(ctx context.Context, stores map[string]journal.Store) 
 		return drains()
 	}
 	p := s.probe
-	if p == nil || p.over() && time.Since(p.at) >= probeTime {
-		p = &probe{at: time.Now(), done: make(chan struct{})}
+	if p == nil || !p.at.IsZero() && time.Since(p.at) >= probeTime {
+		p = &probe{done: make(chan struct{})}
 		s.probe = p
 		s.work.Go(func() {
-			defer close(p.done)
 			var errs []error
 			for _, store := range stores {
 				errs = append(errs, tries(s.ctx, store))
 			}
-			p.err = errors.Join(errs...)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			p.err, p.at = errors.Join(errs...), time.Now()
+			close(p.done)
 		})
 	}
 	s.mu.Unlock()
@@ -359,18 +361,9 @@ func (s *Server) writable(ctx context.Context, stores map[string]journal.Store) 
 
 // A probe is an attempt to write to the stores.
 type probe struct {
-	at   time.Time
 	done chan struct{}
-	err  error // once it is done
-}
-
-func (p *probe) over() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
+	err  error     // once it is done
+	at   time.Time // when it was done, or zero
 }
 
 // tries makes a session in a store, writes to it and deletes it.

@@ -59,7 +59,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, req *chatRequest) 
 		return err
 	}
 	defer s.release(c)
-	x := c.newRun(position{}, 0)
+	x := c.newRun(position{})
 	x.unattended = true
 	c.mu.Lock()
 	err = c.begin(c.rt, in, x)

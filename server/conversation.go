@@ -86,22 +86,6 @@ func (s *Server) open(ctx context.Context, principal, id, key string) (*conversa
 	return c, nil
 }
 
-// has reports whether a session is open.
-func (s *Server) has(principal, id string) bool {
-	s.mu.Lock()
-	c := s.table[convKey{principal, id}]
-	s.mu.Unlock()
-	if c == nil {
-		return false
-	}
-	select {
-	case <-c.ready:
-		return c.err == nil
-	default:
-		return false
-	}
-}
-
 // slot returns the place of a session in the table. If it is new, the caller fills it.
 func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine bool, err error) {
 	for {

@@ -105,7 +105,7 @@ func TestChatWhileTheServerEnds(t *testing.T) {
 	s := served(t, talker(1, 8))
 	c, err := s.open(t.Context(), local, "", "")
 	require.NoError(t, err)
-	require.Equal(t, 503, problemOf((&chatForm{}).whole(httptest.NewRecorder(), c.newRun(position{}, 0))).Status)
+	require.Equal(t, 503, problemOf((&chatForm{}).whole(httptest.NewRecorder(), c.newRun(position{}))).Status)
 	s.release(c)
 	require.NoError(t, s.Close())
 }
@@ -232,7 +232,7 @@ func TestSameQuestions(t *testing.T) {
 	s := served(t, talker(1, 8))
 	c, err := s.open(t.Context(), local, "", "")
 	require.NoError(t, err)
-	x := c.newRun(position{}, 0)
+	x := c.newRun(position{})
 	tool, err := aycoder.NewTool("touch", "Touches.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
 		return aycoder.TextResult("done"), nil
 	})

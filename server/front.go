@@ -86,18 +86,21 @@ type attached struct {
 // thread returns the session of a conversation of a client. The caller must call release.
 func (s *Server) thread(r *http.Request, name string, create bool) (*conversation, error) {
 	ctx, who := r.Context(), principalOf(r)
-	key := "\x00thread\x00" + name                   // which no header can have
-	if id := s.derivedID(who, key); s.has(who, id) { // a look at the name would need room for another session
-		return s.open(ctx, who, id, "")
+	key := "\x00thread\x00" + name // which no header can have
+	id := s.derivedID(who, key)
+	s.mu.Lock()
+	known := s.table[convKey{who, id}] != nil
+	s.mu.Unlock()
+	if !known { // else a look at the name would need room for another session
+		c, err := s.open(ctx, who, name, "")
+		if err == nil || problemOf(err).Status != http.StatusNotFound {
+			return c, err
+		}
+		if create {
+			return s.open(ctx, who, "", key)
+		}
 	}
-	c, err := s.open(ctx, who, name, "")
-	if err == nil || problemOf(err).Status != http.StatusNotFound {
-		return c, err
-	}
-	if create {
-		return s.open(ctx, who, "", key)
-	}
-	return s.open(ctx, who, s.derivedID(who, key), "")
+	return s.open(ctx, who, id, "")
 }
 
 // front does what a client of a form asks for. The caller must release the session of the run.

@@ -23,8 +23,7 @@ type log struct {
 	bytes   int
 	check   int // bytes at which the log is made smaller
 	dropped int64
-	base    position // of a reader that has seen all that was dropped, and all before the log
-	facts   int      // how many facts of the journal were before the log, or -1 once whole turns were dropped
+	base    position // of a reader that has seen all that was dropped, and all before the log: whole turns
 	pos     position
 	closed  bool
 	changed chan struct{} // closed with the next change
@@ -43,8 +42,8 @@ type entry struct {
 
 func (e *entry) size() int { return len(e.data) + callMark*len(e.pos.calls) + 200 }
 
-func newLog(base position, facts int) *log {
-	return &log{name: rand.Text()[:8], base: base, pos: base, facts: facts, check: maxLog, changed: make(chan struct{})}
+func newLog(base position) *log {
+	return &log{name: rand.Text()[:8], base: base, pos: base, check: maxLog, changed: make(chan struct{})}
 }
 
 // spare reports whether an event may be missing if its reader is late.
@@ -105,7 +104,7 @@ func (l *log) shrink() {
 		if end < 0 {
 			break
 		}
-		l.dropped, l.base, l.facts = l.entries[end].seq, l.entries[end].pos, -1
+		l.dropped, l.base = l.entries[end].seq, l.entries[end].pos
 		for _, e := range l.entries[:end+1] {
 			l.bytes -= e.size()
 		}
@@ -138,10 +137,7 @@ func joined(entries []entry) (out []entry) {
 		}
 		e := entries[n-1]
 		if n > 1 {
-			e.ev = &aycoder.TextDelta{Text: text.String()}
-			if thinks {
-				e.ev = &aycoder.ThinkingDelta{Text: text.String()}
-			}
+			e.ev = textEvent(text.String(), thinks)
 			e.data = encode(e.ev)
 		}
 		out, entries = append(out, e), entries[n:]
@@ -160,6 +156,17 @@ func textIn(ev aycoder.Event) (text string, thinks, ok bool) {
 	return "", false, false
 }
 
+// textEvent is the reverse of textIn. An event without text is nil.
+func textEvent(text string, thinks bool) aycoder.Event {
+	switch {
+	case text == "":
+		return nil
+	case thinks:
+		return &aycoder.ThinkingDelta{Text: text}
+	}
+	return &aycoder.TextDelta{Text: text}
+}
+
 // encode returns the JSON form of an event. Events always encode.
 func encode(ev aycoder.Event) []byte {
 	data, _ := json.Marshal(ev)
@@ -171,12 +178,7 @@ const batch = 64 // entries that a reader gets at once
 // A page is what a reader gets of a log.
 type page struct {
 	entries []entry
-	// behind says that the reader misses events that are before the log: those up to base, or up to a number of facts.
-	behind  bool
-	base    position
-	facts   int
-	dropped int64
-
+	behind  bool // the place is none in the log: see [log.turn]
 	closed  bool
 	changed <-chan struct{}
 }
@@ -185,7 +187,7 @@ type page struct {
 func (l *log) read(at cursor) page {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := page{base: l.base, facts: l.facts, dropped: l.dropped, closed: l.closed, changed: l.changed}
+	p := page{closed: l.closed, changed: l.changed}
 	if at.log != l.name || at.seq < l.dropped {
 		p.behind = true
 		return p
@@ -199,23 +201,35 @@ func (l *log) read(at cursor) page {
 	return p
 }
 
+// turn returns where the log begins, what it has of the turn in which a reader is, and the place behind that. For a reader who
+// has seen nothing of it, it is the place before the turn.
+func (l *log) turn(seen position) (base position, events []aycoder.Event, at cursor) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at = cursor{log: l.name, seq: l.dropped, position: l.base}
+	for _, e := range l.entries {
+		if at.turn > seen.turn || at.turn == seen.turn && seen.fresh() {
+			break
+		}
+		ev, err := aycoder.DecodeEvent(e.data)
+		if r, ok := ev.(*aycoder.Retrying); ok && r.Discarded {
+			events = slices.DeleteFunc(events, func(ev aycoder.Event) bool { return position{}.after(ev).other == 0 })
+		} else if err == nil && at.turn == seen.turn {
+			events = append(events, ev)
+		}
+		at.seq, at.position = e.seq, e.pos
+	}
+	return l.base, events, at
+}
+
 // trim cuts off what a reader has seen of a text that was joined since.
 func (e *entry) trim(seen position) {
-	rest := func(text string, all, had int) (string, bool) {
-		new := all - had
-		if new <= 0 || new >= len(text) {
-			return text, false
-		}
-		return text[len(text)-new:], true
+	text, thinks, ok := textIn(e.ev)
+	rest := e.pos.text - seen.text
+	if thinks {
+		rest = e.pos.think - seen.think
 	}
-	switch ev := e.ev.(type) {
-	case *aycoder.TextDelta:
-		if text, cut := rest(ev.Text, e.pos.text, seen.text); cut && e.pos.turn == seen.turn {
-			e.data = encode(&aycoder.TextDelta{Text: text})
-		}
-	case *aycoder.ThinkingDelta:
-		if text, cut := rest(ev.Text, e.pos.think, seen.think); cut && e.pos.turn == seen.turn {
-			e.data = encode(&aycoder.ThinkingDelta{Text: text})
-		}
+	if ok && rest > 0 && rest < len(text) && e.pos.turn == seen.turn {
+		e.data = encode(textEvent(text[len(text)-rest:], thinks))
 	}
 }

@@ -143,7 +143,7 @@ func accepts(r *http.Request, media string) bool {
 func (c *conversation) prompt(in aycoder.Input, key, body string) (x *run, again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x = c.newRun(position{}, 0)
+	x = c.newRun(position{})
 	if key != "" {
 		x.started = startedRun{Key: hashOf(c.principal, key), Body: hashOf(body)}
 		var known startedRun

@@ -25,8 +25,6 @@ type replay struct {
 	last   *aycoder.MessageDone
 	end    aycoder.EndReason
 	text   string
-	facts  int // that were taken
-	whole  int // of these, up to the end of the last whole turn
 }
 
 type replayedCall struct {
@@ -39,7 +37,6 @@ type replayedCall struct {
 
 // take applies a fact. It returns the events of the turn that ends with it.
 func (p *replay) take(f aycoder.Fact) []aycoder.Event {
-	p.facts++
 	var before []aycoder.Event
 	switch f.(type) {
 	case *aycoder.BlockDone, *aycoder.BlockTruncated, *aycoder.ModelFailed, *aycoder.Compacted, *aycoder.SetupChanged:
@@ -148,19 +145,22 @@ func (p *replay) finish() []aycoder.Event {
 	out := append(p.events, p.outputs()...)
 	out = append(out, &aycoder.TurnFinished{Turn: p.turn, Stop: d.Stop, Usage: d.Usage, Cost: d.Cost,
 		Provider: d.Provider, Model: d.Model, ID: d.ID, RequestID: d.RequestID})
-	p.text = textOf(p.events)
-	p.last, p.events, p.calls, p.done, p.whole = d, nil, nil, nil, p.facts
+	p.text, _ = textOf(p.events)
+	p.last, p.events, p.calls, p.done = d, nil, nil, nil
 	return out
 }
 
-func textOf(events []aycoder.Event) string {
-	var text strings.Builder
+// textOf returns the texts of events, and the thoughts.
+func textOf(events []aycoder.Event) (text, think string) {
+	var all [2]strings.Builder
 	for _, ev := range events {
-		if d, ok := ev.(*aycoder.TextDelta); ok {
-			text.WriteString(d.Text)
+		if text, thinks, ok := textIn(ev); thinks {
+			all[1].WriteString(text)
+		} else if ok {
+			all[0].WriteString(text)
 		}
 	}
-	return text.String()
+	return all[0].String(), all[1].String()
 }
 
 // outputs returns the ends of the calls that did not run: their outputs are in the conversation.
@@ -222,15 +222,7 @@ func missed(turn int, events []aycoder.Event, seen position) []aycoder.Event {
 	case seen.turn < turn || seen.fresh():
 		return events
 	}
-	var text, think string
-	for _, ev := range events {
-		switch ev := ev.(type) {
-		case *aycoder.TextDelta:
-			text += ev.Text
-		case *aycoder.ThinkingDelta:
-			think += ev.Text
-		}
-	}
+	text, think := textOf(events)
 	if !begins(text, seen.text, seen.hash[0]) || !begins(think, seen.think, seen.hash[1]) {
 		again := &aycoder.Retrying{Discarded: true, Attempt: 1, Err: errAgain}
 		return append([]aycoder.Event{again}, events...)
@@ -252,22 +244,16 @@ func begins(text string, n int, hash uint32) bool {
 
 // unseen returns an event, or the rest of it, or nil. It takes what was seen off the position.
 func unseen(ev aycoder.Event, seen *position) aycoder.Event {
-	rest := func(text string, n *int) string {
+	if text, thinks, ok := textIn(ev); ok {
+		n := &seen.text
+		if thinks {
+			n = &seen.think
+		}
 		cut := min(len(text), *n)
 		*n -= cut
-		return text[cut:]
+		return textEvent(text[cut:], thinks)
 	}
 	switch x := ev.(type) {
-	case *aycoder.TextDelta:
-		if text := rest(x.Text, &seen.text); text != "" {
-			return &aycoder.TextDelta{Text: text}
-		}
-		return nil
-	case *aycoder.ThinkingDelta:
-		if text := rest(x.Text, &seen.think); text != "" {
-			return &aycoder.ThinkingDelta{Text: text}
-		}
-		return nil
 	case *aycoder.ToolStarted:
 		if slices.Contains(seen.calls, mark("s", x.Call.ID)) {
 			return nil
@@ -285,11 +271,14 @@ func unseen(ev aycoder.Event, seen *position) aycoder.Event {
 	return ev
 }
 
-// replayed yields what somebody with a position misses of a run, up to a base: a number of facts, or, if that is
-// negative, a number of whole turns. It returns the replay as it is then.
-func (c *conversation) replayed(ctx context.Context, run string, seen position, base position, facts int, yield func(aycoder.Event) error) (*replay, error) {
+// replayed yields what somebody with a position misses of a run, up to a number of whole turns, or to the end. It returns
+// the replay as it is then.
+func (c *conversation) replayed(ctx context.Context, run string, seen position, turns int, yield func(aycoder.Event) error) (*replay, error) {
 	p := &replay{view: c.rt.Session.View(), run: run}
 	send := func(turn int, events []aycoder.Event) error {
+		if len(events) == 0 {
+			return nil
+		}
 		for _, ev := range missed(turn, events, seen) {
 			if err := yield(ev); err != nil {
 				return err
@@ -298,23 +287,16 @@ func (c *conversation) replayed(ctx context.Context, run string, seen position, 
 		return nil
 	}
 	for rec, err := range session.Facts(ctx, c.store, c.id, run) {
+		turn := p.turn
+		if err == nil {
+			err = send(turn, p.take(rec.Fact))
+		}
 		if err != nil {
 			return nil, err
 		}
-		if facts == p.facts && facts >= 0 || facts < 0 && p.turn >= base.turn {
-			break
-		}
-		turn := p.turn
-		if events := p.take(rec.Fact); len(events) > 0 {
-			if err := send(turn, events); err != nil {
-				return nil, err
-			}
+		if p.turn >= turns {
+			return p, nil
 		}
 	}
-	if facts >= 0 && len(p.events) > 0 {
-		if err := send(p.turn, p.events); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
+	return p, send(p.turn, p.events)
 }

@@ -53,8 +53,8 @@ func splitRun(id string) (session, run string, ok bool) {
 }
 
 // newRun makes a run whose log begins at a base.
-func (c *conversation) newRun(base position, facts int) *run {
-	return &run{c: c, log: newLog(base, facts), begun: make(chan struct{}), done: make(chan struct{})}
+func (c *conversation) newRun(base position) *run {
+	return &run{c: c, log: newLog(base), begun: make(chan struct{}), done: make(chan struct{})}
 }
 
 // inSession returns the id of the run in its session.
@@ -315,19 +315,15 @@ func (c *conversation) resume(in aycoder.Input) (*run, error) {
 	if p == nil {
 		return nil, notFound()
 	}
-	past, err := c.replayed(c.s.ctx, p.Run, position{}, position{}, math.MaxInt, func(aycoder.Event) error { return nil })
+	past, err := c.replayed(c.s.ctx, p.Run, position{}, math.MaxInt, func(aycoder.Event) error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	base := position{turn: past.turn}
-	facts := past.facts
-	if past.done == nil && !past.began() && p.State.End() != aycoder.EndSuspended {
-		facts = past.whole // the model is asked again for the message in progress
-	} else {
+	r := c.newRun(position{turn: past.turn})
+	if past.done != nil || past.began() || p.State.End() == aycoder.EndSuspended { // else the model is asked for the message again
 		for _, ev := range past.events {
-			base = base.after(ev)
+			r.log.add(ev, encode(ev))
 		}
 	}
-	r := c.newRun(base, facts)
 	return r, c.begin(c.rt, in, r)
 }

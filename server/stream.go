@@ -127,7 +127,7 @@ func (s *Server) follow(ctx context.Context, d *sender) error {
 	for {
 		p := r.log.read(d.at)
 		if p.behind {
-			if err := s.catchUp(ctx, d, p); err != nil {
+			if err := d.catchUp(ctx); err != nil {
 				return err
 			}
 			continue
@@ -193,35 +193,43 @@ func (d *sender) finish() error {
 	return d.flush()
 }
 
-// catchUp sends events from the journal, up to those that the log has.
-func (s *Server) catchUp(ctx context.Context, d *sender, p page) error {
-	if p.base.turn > d.at.turn || p.facts > 0 && !p.base.fresh() {
-		if _, err := d.replay(ctx, p.base, p.facts); err != nil {
+// catchUp sends what a client misses before a place in the log from which it can go on: whole turns, from the journal, and of
+// the turn in which it stopped, in this process or another, what the log has and it has not.
+func (d *sender) catchUp(ctx context.Context) error {
+	seen := d.at.position
+	base, events, at := d.run.log.turn(seen)
+	if base.turn > seen.turn {
+		if _, err := d.replay(ctx, base.turn); err != nil {
 			return err
 		}
+	} else {
+		for _, ev := range missed(seen.turn, events, seen) {
+			if err := d.again(ev); err != nil {
+				return err
+			}
+		}
 	}
-	if d.at.turn == p.base.turn && !d.at.fresh() && p.base.fresh() { // what it has of this turn is from another process
-		ev := &aycoder.Retrying{Discarded: true, Attempt: 1, Err: errAgain}
-		d.write(ev, encode(ev), cursor{log: "-", position: p.base})
-	}
-	d.at = cursor{log: d.run.log.name, seq: p.dropped, position: p.base}
+	d.at = at
 	return d.flush()
 }
 
-// replay sends events from the journal, up to a base.
-func (d *sender) replay(ctx context.Context, base position, facts int) (*replay, error) {
-	return d.run.c.replayed(ctx, d.run.inSession(), d.at.position, base, facts, func(ev aycoder.Event) error {
-		d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)})
-		if d.buf.Len() > 64<<10 {
-			return d.flush()
-		}
-		return nil
-	})
+// again sends an event that was made again, or is sent again.
+func (d *sender) again(ev aycoder.Event) error {
+	d.write(ev, encode(ev), cursor{log: "-", position: d.at.after(ev)})
+	if d.buf.Len() > 64<<10 {
+		return d.flush()
+	}
+	return nil
+}
+
+// replay sends events from the journal, up to a number of turns.
+func (d *sender) replay(ctx context.Context, turns int) (*replay, error) {
+	return d.run.c.replayed(ctx, d.run.inSession(), d.at.position, turns, d.again)
 }
 
 // past sends a run that is over and of which this process has no log.
 func (s *Server) past(ctx context.Context, d *sender) error {
-	p, err := d.replay(ctx, position{}, math.MaxInt)
+	p, err := d.replay(ctx, math.MaxInt)
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func textOfStream(t *testing.T, stream string) string {
 
 // A turn that is larger than a log keeps what the journal cannot give back, in fewer events.
 func TestLargeTurn(t *testing.T) {
-	l := newLog(position{}, 0)
+	l := newLog(position{})
 	ends := make([]int, 8_000) // of the texts
 	var all strings.Builder
 	for i := range ends {
