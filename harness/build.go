@@ -533,18 +533,29 @@ func (b *builder) session(ctx context.Context) error {
 }
 
 // wrapped puts around the agent what the host wants to have there.
-func (b *builder) wrapped(context.Context) error {
-	for _, wrap := range b.in.around {
-		agent, end := wrap(b.Runtime)
-		if agent == nil {
-			return wrong("WithAgentMiddleware", "the agent is nil")
+func (b *builder) wrapped(context.Context) (err error) {
+	for _, around := range b.in.around {
+		wrap, end := around(b.Runtime)
+		if wrap == nil {
+			return wrong("WithAgentMiddleware", "the function is nil")
 		}
-		b.Agent = agent
+		b.around = append(b.around, wrap)
 		if end != nil {
 			b.closers = append(b.closers, end)
 		}
 	}
-	return nil
+	b.Agent, err = b.wrap(b.Agent)
+	return err
+}
+
+// wrap puts around an agent what the host wants to have there.
+func (r *Runtime) wrap(agent aycoder.Agent) (aycoder.Agent, error) {
+	for _, wrap := range r.around {
+		if agent = wrap(agent); agent == nil {
+			return nil, wrong("WithAgentMiddleware", "the agent is nil")
+		}
+	}
+	return agent, nil
 }
 
 func (b *builder) price(provider, model string) (aycoder.Price, bool) {

@@ -350,13 +350,18 @@ func (r *Runtime) once(t aycoder.Tool, name string, do func(aycoder.Tool, func(a
 }
 
 // Caller returns an agent that answers each message with one call of a tool, and then says that the call is over. It is for a
-// host that keeps calls in a session: see [session.Session.NewBranch].
+// host that keeps calls in a session: see [session.Session.NewBranch]. What [WithAgentMiddleware] puts around agents is around
+// this one, too. No model is asked, so its answers have the provider "none".
 func (r *Runtime) Caller(tool string, args json.RawMessage) (aycoder.Agent, error) {
 	t := r.tool(tool)
 	if t == nil {
 		return nil, wrong("tool "+tool, "is not there")
 	}
-	return r.caller(t, args)
+	loop, err := r.caller(t, args)
+	if err != nil {
+		return nil, err
+	}
+	return r.wrap(loop)
 }
 
 // caller returns an agent that makes a call, with everything around calls that the runtime has.
@@ -420,7 +425,7 @@ func oneCall(tool string, args json.RawMessage) aycoder.ModelClient {
 			if text, ok := part.(*aycoder.Text); ok && !yield(&aycoder.TextDelta{Text: text.Text}, nil) {
 				return
 			}
-			_ = yield(&aycoder.BlockDone{Part: part}, nil) && yield(&aycoder.MessageDone{Stop: stop}, nil)
+			_ = yield(&aycoder.BlockDone{Part: part}, nil) && yield(&aycoder.MessageDone{Stop: stop, Provider: "none"}, nil)
 		}
 	})
 }

@@ -113,6 +113,7 @@ type Runtime struct {
 	loaded  *config.Loaded
 	reload  *reload // nil without WithReloader
 	stages  []Stage
+	around  []func(aycoder.Agent) aycoder.Agent
 	plain   []aycoder.Option // of loops that run only tools
 	models  models
 	masker  *tools.Masker // nil if secrets are not masked

@@ -693,12 +693,14 @@ func TestAgentMiddleware(t *testing.T) {
 	store := journal.Memory()
 	var said []string
 	around := func(name string) harness.Option {
-		return harness.WithAgentMiddleware(func(rt *harness.Runtime) (aycoder.Agent, func() error) {
-			next, id := rt.Agent, rt.Session.ID()
-			return agentFunc(func(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-					said = append(said, name+" runs")
-					return next.Run(ctx, in, opts...)
-				}), func() error {
+		return harness.WithAgentMiddleware(func(rt *harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) {
+			id := rt.Session.ID()
+			return func(next aycoder.Agent) aycoder.Agent {
+					return agentFunc(func(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+						said = append(said, name+" runs")
+						return next.Run(ctx, in, opts...)
+					})
+				}, func() error {
 					require.NotEmpty(t, id)
 					said = append(said, name+" ends")
 					return errors.New(name)
@@ -710,13 +712,23 @@ func TestAgentMiddleware(t *testing.T) {
 	require.NoError(t, err)
 	run(t, rt, "hi")
 	require.NotZero(t, rt.Session.Head())
+	caller, err := rt.Caller("list_files", []byte(`{}`))
+	require.NoError(t, err)
+	for _, err := range caller.Run(t.Context(), aycoder.Input{Prompt: "x"}) {
+		require.NoError(t, err)
+	}
 	err = rt.Close()
 	require.ErrorContains(t, err, "inner")
 	require.ErrorContains(t, err, "outer")
-	require.Equal(t, []string{"outer runs", "inner runs", "outer ends", "inner ends"}, said)
+	require.Equal(t, []string{"outer runs", "inner runs", "outer runs", "inner runs", "outer ends", "inner ends"}, said)
 
 	_, err = harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithAgentMiddleware(
-		func(*harness.Runtime) (aycoder.Agent, func() error) { return nil, nil }))
+		func(*harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) { return nil, nil }))
+	require.ErrorContains(t, err, "WithAgentMiddleware")
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithAgentMiddleware(
+		func(*harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) {
+			return func(aycoder.Agent) aycoder.Agent { return nil }, nil
+		}))
 	require.ErrorContains(t, err, "WithAgentMiddleware")
 	_, err = harness.New(t.Context(), t.TempDir(), harness.WithAgentMiddleware(nil))
 	require.ErrorContains(t, err, "WithAgentMiddleware")

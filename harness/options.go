@@ -86,7 +86,7 @@ type setup struct {
 	userFiles tools.FS
 	roots     []workspace.Root
 	ambient   map[Ambient]bool
-	around    []func(*Runtime) (aycoder.Agent, func() error)
+	around    []aroundFunc
 	plugins   *plugin.Store
 	distrust  bool // texts of the project are left out
 	makeMap   func(context.Context, tools.FS) (string, error)
@@ -277,13 +277,15 @@ func WithStage(st Stage) Option {
 	}
 }
 
-// WithAgentMiddleware wraps the agent of the runtime, around its session, such as to tell others of its events. wrap gets the
-// runtime when all else is made, and returns what takes the place of [Runtime].Agent, and what to call when the runtime is
-// closed, before the session is, or nil. Of several options, the last is the outermost. Default: none.
-func WithAgentMiddleware(wrap func(*Runtime) (agent aycoder.Agent, end func() error)) Option {
-	return required("WithAgentMiddleware", func(s *setup, f func(*Runtime) (aycoder.Agent, func() error)) { s.around = append(s.around, f) })(
-		wrap, wrap != nil)
+// WithAgentMiddleware wraps the agents of the runtime, such as to tell others of their events. around gets the runtime when
+// all else is made, and returns what wraps an agent: [Runtime].Agent, around its session, and those of [Runtime.Caller]. It
+// also returns what to call when the runtime is closed, before the session is, or nil. Of several options, the last is the
+// outermost. Default: none.
+func WithAgentMiddleware(around func(*Runtime) (wrap func(aycoder.Agent) aycoder.Agent, end func() error)) Option {
+	return required("WithAgentMiddleware", func(s *setup, f aroundFunc) { s.around = append(s.around, f) })(around, around != nil)
 }
+
+type aroundFunc = func(*Runtime) (wrap func(aycoder.Agent) aycoder.Agent, end func() error)
 
 // WithTools adds tools. It appends.
 func WithTools(more ...aycoder.Tool) Option {

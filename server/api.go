@@ -273,7 +273,7 @@ func (c *conversation) begunCall(ctx context.Context, tool string, args json.Raw
 	}
 	x := c.newRun(position{})
 	x.call = true
-	return x, c.begin(b, aycoder.Input{Prompt: "Call " + tool + "."}, x)
+	return x, c.begin(b, aycoder.Input{Parts: []aycoder.Part{&aycoder.Text{Text: "Call " + tool + "."}}}, x) // nobody has sent a prompt
 }
 
 // figures returns the metrics of a principal.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/base64"
 	"io/fs"
 	"iter"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/server"
+	"github.com/aycoder/aycoder/server/webhook"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -116,6 +118,75 @@ func TestTools(t *testing.T) {
 	require.NoError(t, s.srv.Shutdown(t.Context()))
 	s.get(200, nil, "GET", "/health", nil)
 	s.refused(503, "draining", "GET", "/ready", nil)
+}
+
+// Calls of tools are told to webhooks like those of a model, and no message is.
+func TestCallsAreTold(t *testing.T) {
+	hooks, err := webhook.Open(t.TempDir(), webhook.Options{})
+	require.NoError(t, err)
+	secret := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 24))
+	require.NoError(t, hooks.Register(webhook.Endpoint{ID: "ci", URL: "https://ci.example.com", Secrets: []string{secret}}))
+	s := newSite(t, script.New())
+	s.more = []harness.Option{harness.WithAgentMiddleware(func(rt *harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) {
+		w := hooks.Watch(rt.Session.ID(), 0)
+		return w.Agent, w.Close
+	})}
+	s.start()
+	r := s.read(s.do("POST", "/api/tools/read_file", map[string]any{"args": map[string]any{"path": "a.txt"}}))
+	r.rest()
+	var types []string
+	for _, d := range hooks.Waiting() {
+		types = append(types, d.Type)
+	}
+	require.Equal(t, []string{webhook.SessionStart, webhook.ToolCalled, webhook.ToolCompleted, webhook.FileRead}, types)
+	s.end()
+	require.NoError(t, hooks.Close())
+}
+
+// What the agents inside of calls have cost counts, too.
+func TestFiguresOfNestedRuns(t *testing.T) {
+	inner, err := aycoder.New(priced{script.New(script.Say("Inner."))})
+	require.NoError(t, err)
+	ask, err := aycoder.NewTool("ask", "Asks.", func(ctx context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		for _, err := range inner.Run(ctx, aycoder.Input{Prompt: "x"}, aycoder.WithParent(inv)) {
+			if err != nil {
+				return nil, err
+			}
+		}
+		return aycoder.TextResult("done"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	s := newSite(t, priced{script.New(script.Call("ask", `{}`), script.Say("Outer."))})
+	s.more = []harness.Option{harness.WithTools(ask)}
+	s.start()
+	events, _ := s.ask(prompt("go"))
+	require.Equal(t, "Outer.", answers(events))
+	var figures struct {
+		Messages map[string]int `json:"aycoder_messages_total"`
+		Cost     float64        `json:"aycoder_api_cost_dollars_total"`
+	}
+	s.get(200, &figures, "GET", "/api/metrics", nil)
+	require.InDelta(t, 3, figures.Cost, 1e-9)
+	require.Equal(t, map[string]int{"user": 1, "assistant": 3}, figures.Messages)
+}
+
+// priced is a client whose answers cost a dollar.
+type priced struct{ aycoder.ModelClient }
+
+// Stream implements [aycoder.ModelClient].
+func (p priced) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		for ev, err := range p.ModelClient.Stream(ctx, req) {
+			if done, ok := ev.(*aycoder.MessageDone); ok {
+				with := *done
+				with.Cost = new(1.0)
+				ev = &with
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
 }
 
 // A call of a tool reads no messages, and none goes to the conversation beside it.

@@ -20,11 +20,11 @@ import (
 
 // A chunk is an event of a form, of either.
 type chunk struct {
-	Type, Delta, MessageID, ToolCallID, ToolName, ToolCallName, ParentMessageID, Content, Output, ErrorText, Code, ApprovalID, ID, FinishReason string
-	Input                                                                                                                                       json.RawMessage
-	ProviderMetadata                                                                                                                            json.RawMessage
-	Messages                                                                                                                                    []json.RawMessage
-	Outcome                                                                                                                                     struct {
+	Type, Message, Delta, MessageID, ToolCallID, ToolName, ToolCallName, ParentMessageID, Content, Output, ErrorText, Code, ApprovalID, ID, FinishReason string
+	Input                                                                                                                                                json.RawMessage
+	ProviderMetadata                                                                                                                                     json.RawMessage
+	Messages                                                                                                                                             []json.RawMessage
+	Outcome                                                                                                                                              struct {
 		Type       string
 		Interrupts []struct{ ID, Reason, ToolCallID string }
 	}
@@ -282,6 +282,57 @@ func TestFrontQuestions(t *testing.T) {
 	require.Equal(t, 2, open)
 	require.Equal(t, "new", s.file("b.txt"))
 	require.Equal(t, "one\ntwo\n", s.file("a.txt"))
+}
+
+// If one of several answers comes too late, nothing is taken, and the client is told which it was.
+func TestFrontLateAnswer(t *testing.T) {
+	tool, err := aycoder.DeclareTool[struct{ Q string }]("ask_user", "Asks the user.")
+	require.NoError(t, err)
+	s := newSite(t, script.New(script.Reply(script.Call("ask_user", `{"Q":"a"}`), script.Call("ask_user", `{"Q":"b"}`)), script.Say("Decided.")))
+	s.more = []harness.Option{harness.WithTools(tool), harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+		return aycoder.Allow()
+	}))}
+	s.start()
+	first := s.tells("/api/agui", aguiBody("r1"))
+	asked := first[len(first)-1].Outcome.Interrupts
+	require.Len(t, asked, 2)
+	run := "/api/runs/" + strings.TrimSuffix(first[1].ParentMessageID, ".m0")
+	var st struct{ Calls []aycoder.CallRequest }
+	s.get(200, &st, "GET", run, nil)
+	require.Len(t, st.Calls, 2)
+	s.get(204, nil, "POST", run+"/results/call_1", map[string]any{"digest": st.Calls[0].Digest, "text": "first"})
+	both := append(resolved(asked[0].ID, map[string]any{"text": "late"}), resolved(asked[1].ID, map[string]any{"text": "second"})...)
+	late := s.tells("/api/agui", aguiBody("r2", "resume", both))
+	require.Equal(t, "RUN_ERROR decided", late[0].Type+" "+late[0].Code)
+	require.Contains(t, late[0].Message, "nothing was taken, because of call_1")
+	s.get(200, &st, "GET", run, nil)
+	require.Len(t, st.Calls, 1, "the other one is still open")
+	last := s.tells("/api/agui", aguiBody("r3", "resume", both[1:]))
+	require.Contains(t, shown(last), "TEXT_MESSAGE_CONTENT Decided.")
+	// What was taken can be said again, also beside something new.
+	require.Equal(t, "decided", s.tells("/api/agui", aguiBody("r4", "resume", both))[0].Code)
+	require.Contains(t, shown(s.tells("/api/agui", aguiBody("r5", "resume", both[1:]))), "TEXT_MESSAGE_CONTENT Decided.")
+}
+
+// A message does not take back what was asked before a restart: the question comes again, and holds.
+func TestFrontQuestionAfterRestart(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		s := newSite(t, editor("Done.")).start()
+		first := s.tells("/api/agui", aguiBody("r1"))
+		ask := first[len(first)-1].Outcome.Interrupts[0]
+		if !killed {
+			require.NoError(t, s.srv.Shutdown(t.Context()))
+		}
+		next := s.again(script.New(script.Say("Done.")))
+		more := aguiBody("r2", "messages", list{{"id": "u2", "role": "user", "content": "more"}})
+		require.Equal(t, "busy", next.tells("/api/agui", more)[0].Code)
+		again := next.tells("/api/agui", aguiBody("r1"))
+		require.Equal(t, shown(first), shown(again))
+		require.Equal(t, "busy", next.tells("/api/agui", more)[0].Code)
+		second := next.tells("/api/agui", aguiBody("r3", "resume", resolved(ask.ID, map[string]any{"approved": true})))
+		require.Equal(t, "success", second[len(second)-1].Outcome.Type, shown(second))
+		require.Equal(t, "one\nthree\n", next.file("a.txt"))
+	}
 }
 
 // The text of an attempt of the model that does not count is marked.

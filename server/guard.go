@@ -167,8 +167,8 @@ func (g *guard) who(r *http.Request) (string, error) {
 func (g *guard) holds(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		c, err := r.Cookie(pageCookie)
-		return err == nil && g.knowsCookie(c.Value, time.Now())
+		c, err := r.Cookie(pageCookie(r))
+		return err == nil && g.knowsCookie(c.Value, r.Header.Get(pageHeader), time.Now())
 	}
 	return g.isToken(given)
 }
@@ -179,31 +179,35 @@ func (g *guard) isToken(given string) bool {
 }
 
 const (
-	pageCookie = "aycoder-page"
+	pageHeader = "Aycoder-Page"
 	pageTime   = 7 * 24 * time.Hour // for which the cookie of the page is valid
 )
 
-// newCookie returns a value for the cookie of the page: when it ends, something random, and a signature that only the
-// server with this token can make. So the cookie does not tell the token, and ends with it.
-func (g *guard) newCookie(now time.Time) string {
-	text := strconv.FormatInt(now.Add(pageTime).Unix(), 10) + "." + rand.Text()
-	return text + "." + g.sign(text)
+// pageCookie returns the name of the cookie of the page. Browsers send a cookie to each port of a host.
+func pageCookie(r *http.Request) string {
+	_, port, _ := net.SplitHostPort(r.Host)
+	return "aycoder-page" + port
 }
 
-func (g *guard) sign(text string) string {
+// newCookie returns a value for the cookie of the page: when it ends, and a signature that only the server with this token can
+// make. So the cookie does not tell the token, and ends with it. It is of no use without the key, which the page keeps for its
+// own origin: whoever serves another port of the host gets the cookie, and no key.
+func (g *guard) newCookie(now time.Time) (value, key string) {
+	end := strconv.FormatInt(now.Add(pageTime).Unix(), 10)
+	key = rand.Text()
+	return end + "." + g.sign(end, key), key
+}
+
+func (g *guard) sign(end, key string) string {
 	mac := hmac.New(sha256.New, g.token[:])
-	mac.Write([]byte("cookie " + text))
+	mac.Write([]byte("cookie " + end + "." + key))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (g *guard) knowsCookie(value string, now time.Time) bool {
-	i := strings.LastIndexByte(value, '.')
-	if i < 0 || subtle.ConstantTimeCompare([]byte(g.sign(value[:i])), []byte(value[i+1:])) != 1 {
-		return false
-	}
-	end, _, _ := strings.Cut(value, ".")
+func (g *guard) knowsCookie(value, key string, now time.Time) bool {
+	end, mac, _ := strings.Cut(value, ".")
 	at, err := strconv.ParseInt(end, 10, 64)
-	return err == nil && now.Unix() < at
+	return hmac.Equal([]byte(g.sign(end, key)), []byte(mac)) && err == nil && now.Unix() < at
 }
 
 // address returns the address of the client without the port.

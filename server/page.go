@@ -41,7 +41,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if !s.guard.locked || s.host.Principal != nil || !s.guard.isToken(in.Token) {
 		return refuse(http.StatusUnauthorized, "unauthorized", "the token is not valid")
 	}
-	http.SetCookie(w, &http.Cookie{Name: pageCookie, Value: s.guard.newCookie(time.Now()), MaxAge: int(pageTime.Seconds()), Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	value, key := s.guard.newCookie(time.Now())
+	w.Header().Set(pageHeader, key)
+	http.SetCookie(w, &http.Cookie{Name: pageCookie(r), Value: value, MaxAge: int(pageTime.Seconds()), Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

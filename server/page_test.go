@@ -37,21 +37,34 @@ func TestLogin(t *testing.T) {
 	s.refused(401, "unauthorized", "POST", "/login", map[string]string{"token": "wrong"})
 	s.refused(403, "origin", "POST", "/login", map[string]string{"token": token}, "Origin", "https://evil.example")
 	res := s.get(204, nil, "POST", "/login", map[string]string{"token": token})
-	cookie := res.Header.Get("Set-Cookie")
+	cookie, key := res.Header.Get("Set-Cookie"), res.Header.Get("Aycoder-Page")
 	require.Contains(t, cookie, "HttpOnly")
 	require.Contains(t, cookie, "SameSite=Strict")
 	require.NotContains(t, cookie, token)
+	require.NotContains(t, cookie, key)
 	value, _, _ := strings.Cut(cookie, ";")
-	again := s.get(204, nil, "POST", "/login", map[string]string{"token": token}).Header.Get("Set-Cookie")
-	require.False(t, strings.HasPrefix(again, value), "each one is another")
-	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", "aycoder-page="+token)
-	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", strings.Replace(value, "=1", "=2", 1)) // ends later
-	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", value[:len(value)-1])
-	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", "aycoder-page=.")
+	again := s.get(204, nil, "POST", "/login", map[string]string{"token": token})
+	require.NotEqual(t, key, again.Header.Get("Aycoder-Page"))
+	require.False(t, strings.HasPrefix(again.Header.Get("Set-Cookie"), value), "each one is another")
+	name, signed, _ := strings.Cut(value, "=")
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.http.URL, "http://"), ":")
+	require.Equal(t, "aycoder-page"+port, name)
+	refused := func(s *site, cookie, key string) {
+		s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", cookie, "Aycoder-Page", key)
+	}
+	refused(s, name+"="+token, key)
+	refused(s, strings.Replace(value, "=1", "=2", 1), key) // ends later
+	refused(s, value[:len(value)-1], key)
+	refused(s, name+"=.", key)
+	refused(s, value, again.Header.Get("Aycoder-Page"))
+	// Whoever serves another port of the host gets the cookie, which is not enough, and whoever has another port's is nobody.
+	s.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", value)
+	refused(s, "aycoder-page1="+signed, key)
 	other := newSite(t, script.New(), server.WithToken(token+"x")).start()
-	other.refused(401, "unauthorized", "GET", "/api/sessions", nil, "Cookie", value) // of another token
-	s.get(200, nil, "GET", "/api/sessions", nil, "Cookie", value)
-	s.refused(403, "origin", "POST", "/api/prompt", prompt("x"), "Cookie", value, "Origin", "https://evil.example")
+	_, otherPort, _ := strings.Cut(strings.TrimPrefix(other.http.URL, "http://"), ":")
+	refused(other, "aycoder-page"+otherPort+"="+signed, key) // of another token
+	s.get(200, nil, "GET", "/api/sessions", nil, "Cookie", value, "Aycoder-Page", key)
+	s.refused(403, "origin", "POST", "/api/prompt", prompt("x"), "Cookie", value, "Aycoder-Page", key, "Origin", "https://evil.example")
 	open := newSite(t, script.New()).start()
 	open.refused(401, "unauthorized", "POST", "/login", map[string]string{"token": ""})
 }

@@ -155,6 +155,12 @@ func (c *conversation) prompt(in aycoder.Input, key, body string) (x *run, again
 			return x, true, err
 		}
 	}
+	if p := c.rt.Session.Pending(); p != nil && (len(p.Requests)+len(p.Calls) > 0 || len(c.asksAgain(p.Run)) > 0) {
+		if _, err = c.resume(aycoder.Input{}); err == nil { // a message does not take back what another process has asked
+			err = busy()
+		}
+		return nil, false, err
+	}
 	return x, false, c.begin(c.rt, in, x)
 }
 

@@ -66,7 +66,7 @@ func metrics(p cli.Program, address, gateway string) ([]harness.Option, func() e
 	}
 	return []harness.Option{
 		harness.WithStage(harness.Stage{Name: "metrics", Effect: "measures requests and calls", AroundModel: t.Model, AroundTool: t.Tools()}),
-		harness.WithAgentMiddleware(func(rt *harness.Runtime) (aycoder.Agent, func() error) {
+		harness.WithAgentMiddleware(func(rt *harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) {
 			r := otel.Run{Name: "aycoder"}
 			if s := rt.Session; s != nil {
 				r.Conversation = s.ID()
@@ -74,7 +74,7 @@ func metrics(p cli.Program, address, gateway string) ([]harness.Option, func() e
 					t.SessionStarted(context.Background())
 				}
 			}
-			return t.Agent(rt.Agent, r), nil
+			return func(next aycoder.Agent) aycoder.Agent { return t.Agent(next, r) }, nil
 		}),
 	}, end, nil
 }

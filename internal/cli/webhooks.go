@@ -51,10 +51,10 @@ func (k *call) webhooks(c config.Serve, dir string) (opts []harness.Option, end 
 	if c.CostThreshold != nil {
 		thresholds = append(thresholds, *c.CostThreshold)
 	}
-	return []harness.Option{harness.WithAgentMiddleware(func(rt *harness.Runtime) (aycoder.Agent, func() error) {
+	return []harness.Option{harness.WithAgentMiddleware(func(rt *harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) {
 		_, cost := rt.Session.View().Usage()
 		w := hooks.Watch(rt.Session.ID(), cost, thresholds...)
-		return w.Agent(rt.Agent), w.Close
+		return w.Agent, w.Close
 	})}, end, nil
 }
 

@@ -17,7 +17,7 @@ let run = "";
 let following = null; // the AbortController of the stream that is read
 
 async function api(path, body, more = {}) {
-	const opts = { headers: { Accept: "application/json", ...more.headers }, signal: more.signal };
+	const opts = { headers: { Accept: "application/json", "Aycoder-Page": localStorage.getItem("page") ?? "", ...more.headers }, signal: more.signal };
 	if (body !== undefined) {
 		opts.method = "POST";
 		opts.headers["Content-Type"] = "application/json";
@@ -51,6 +51,7 @@ function login() {
 				$("login-error").textContent = "The token is not valid.";
 				return;
 			}
+			localStorage.setItem("page", res.headers.get("Aycoder-Page"));
 			$("token").value = $("login-error").textContent = "";
 			$("login").close();
 			logins = null;

@@ -164,6 +164,9 @@ func (w *Watch) event(call string, ev aycoder.Event) {
 	case *aycoder.Retrying:
 		delete(w.text, call) // the answer begins anew
 	case *aycoder.TurnFinished:
+		if ev.Provider == "none" { // it is a call without a model, see [harness.Runtime.Caller]
+			return
+		}
 		data := object{"turn": ev.Turn, "stop": ev.Stop, "usage": ev.Usage, "provider": ev.Provider, "model": ev.Model}
 		if ev.Cost != nil {
 			data["cost"] = *ev.Cost
