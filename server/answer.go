@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -63,7 +62,7 @@ type question struct {
 	outer  string // the call of the run in which it came up
 	ask    *aycoder.ApprovalRequest
 	call   *aycoder.CallRequest
-	handle handle // nil if the run is suspended
+	handle handle
 }
 
 // A handle is an [*aycoder.Approval] or an [*aycoder.OpenCall].
@@ -80,17 +79,6 @@ func approvalQuestion(req *aycoder.ApprovalRequest, outer string, h handle) *que
 
 func callQuestion(req *aycoder.CallRequest, outer string, h handle) *question {
 	return &question{outer: cmp.Or(outer, req.CallID), call: req, handle: h}
-}
-
-// questionsOf returns what a suspended run waits for.
-func questionsOf(asks []aycoder.ApprovalRequest, calls []aycoder.CallRequest) (out []*question) {
-	for i := range asks {
-		out = append(out, approvalQuestion(&asks[i], "", nil))
-	}
-	for i := range calls {
-		out = append(out, callQuestion(&calls[i], "", nil))
-	}
-	return out
 }
 
 // ticket returns the ticket of the question in a run, for a client that has seen a part of it.
@@ -158,13 +146,9 @@ func (s *Server) tellRun(w http.ResponseWriter, r *http.Request, what said) erro
 // tell tells a run what a client says, and goes on with it if its process has ended. If one of the calls does not wait for
 // what is said about it, nothing is taken, and the error names it.
 func (c *conversation) tell(r *http.Request, run string, all []said) (*run, error) {
-	x, err := c.tellSuspended(r, run, all)
-	if x != nil || err != nil {
-		return x, err
-	}
 	c.mu.Lock()
 	again := c.asksAgain(run)
-	x, err = c.find(run)
+	x, err := c.find(run)
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -214,6 +198,9 @@ func (c *conversation) asksAgain(run string) (calls []string) {
 	if p == nil || p.Run != run {
 		return nil
 	}
+	for _, q := range p.Requests {
+		calls = append(calls, q.CallID)
+	}
 	for _, a := range p.State.Outstanding() {
 		if q, ok := a.(*aycoder.AskApproval); ok {
 			calls = append(calls, q.Call.ID)
@@ -237,74 +224,6 @@ func (s *Server) give(r *http.Request, x *run, a *said, q *question) error {
 		s.decided(r, x, q.ask, a.answer.Decision)
 	}
 	return nil
-}
-
-// tellSuspended tells a run that was suspended what a client says, and goes on with it. It returns nil if the run is not
-// suspended, or waits for nothing of that.
-func (c *conversation) tellSuspended(r *http.Request, run string, all []said) (*run, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.rt.Session.Pending()
-	if p == nil || p.Run != run {
-		return nil, nil
-	}
-	open := match(all, questionsOf(p.Requests, p.Calls))
-	if !slices.ContainsFunc(open, func(q *question) bool { return q != nil }) {
-		return nil, nil
-	}
-	if err := late(all, open); err != nil {
-		return nil, err
-	}
-	var in aycoder.Input
-	for i, q := range open {
-		if q.call != nil {
-			in.Results = append(in.Results, q.call.Result(all[i].result))
-			continue
-		}
-		verdict, err := all[i].answer.verdict(r.Context(), c, q.ask)
-		if err != nil {
-			return nil, err
-		}
-		in.Decisions = append(in.Decisions, aycoder.Decision{CallID: q.ask.CallID, Digest: q.ask.Digest, Verdict: verdict})
-	}
-	x, err := c.resume(in)
-	if err != nil {
-		return nil, err
-	}
-	for i, q := range open {
-		if q.ask != nil {
-			c.s.decided(r, x, q.ask, all[i].answer.Decision)
-		}
-	}
-	return x, nil
-}
-
-// verdict returns the verdict about a question of a suspended run. A rule is kept before the run goes on.
-func (a *answer) verdict(ctx context.Context, c *conversation, q *aycoder.ApprovalRequest) (aycoder.Verdict, error) {
-	switch {
-	case a.Decision == "deny":
-		return aycoder.Deny(cmp.Or(a.Reason, saidNo)), nil
-	case a.args() != nil:
-		return aycoder.AllowWith(a.args()), nil
-	case a.Rule == "":
-		return aycoder.Allow(), nil
-	case !slices.Contains(q.Suggested, a.Rule):
-		return aycoder.Verdict{}, notKept("rule is not one of the suggested")
-	}
-	for p := c.rt.Approver; p != nil; {
-		if k, ok := p.(aycoder.RuleKeeper); ok {
-			if err := k.KeepRule(ctx, aycoder.Session, a.Rule); err != nil {
-				return aycoder.Verdict{}, notKept(err.Error())
-			}
-			return aycoder.Allow(), nil
-		}
-		w, ok := p.(interface{ Unwrap() aycoder.Approver })
-		if !ok {
-			break
-		}
-		p = w.Unwrap()
-	}
-	return aycoder.Verdict{}, notKept("the approver keeps no rules")
 }
 
 const saidNo = "the user said no"

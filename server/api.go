@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/snapshot"
@@ -66,23 +67,12 @@ func nodes(v *session.View, all iter.Seq[*session.Node], id string, whole bool) 
 			if whole {
 				x.Message, x.Answer = m, n.Answer
 			} else {
-				x.Text = shorten(m.Text())
+				x.Text = runes.Shorten(m.Text(), 200)
 			}
 		}
 		out = append(out, x)
 	}
 	return out
-}
-
-// shorten returns the beginning of a text.
-func shorten(text string) string {
-	const most = 200
-	for i := range text {
-		if i >= most {
-			return text[:i] + "…"
-		}
-	}
-	return text
 }
 
 // A conversationReply is what GET /api/sessions/{session} returns.

@@ -119,37 +119,32 @@ func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine b
 	return c, mine, nil
 }
 
-// full reports whether a principal cannot open another session. If one that nobody uses is in the way, it is closed. The
-// mutex is held.
+// full reports whether a principal cannot open another session. If one is in the way that nobody has used for the longest time,
+// it is closed. The mutex is held.
 func (s *Server) full(principal string) bool {
 	own := 0
-	for k := range s.table {
-		if k.principal == principal {
-			own++
-		}
-	}
-	switch {
-	case own >= s.limits.OwnSessions:
-		return !s.makeRoom(func(c *conversation) bool { return c.principal == principal })
-	case len(s.table) >= s.limits.Sessions:
-		return !s.makeRoom(func(*conversation) bool { return true })
-	}
-	return false
-}
-
-// makeRoom closes that of some sessions which nobody has used for the longest time. The mutex is held.
-func (s *Server) makeRoom(of func(*conversation) bool) bool {
-	var oldest *conversation
-	for _, c := range s.table {
-		if of(c) && c.users == 0 && c.gone == nil && (oldest == nil || c.used.Before(oldest.used)) {
+	var oldest, oldestOwn *conversation
+	for k, c := range s.table {
+		idle := c.users == 0 && c.gone == nil
+		if idle && (oldest == nil || c.used.Before(oldest.used)) {
 			oldest = c
 		}
+		if k.principal != principal {
+			continue
+		}
+		if own++; idle && (oldestOwn == nil || c.used.Before(oldestOwn.used)) {
+			oldestOwn = c
+		}
 	}
-	if oldest == nil {
+	if own >= s.limits.OwnSessions {
+		oldest = oldestOwn
+	} else if len(s.table) < s.limits.Sessions {
 		return false
 	}
-	s.closeLocked(oldest)
-	return true
+	if oldest != nil {
+		s.closeLocked(oldest)
+	}
+	return oldest == nil
 }
 
 // release lets go of a session, which is closed when nobody has used it for a while.

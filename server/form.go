@@ -54,15 +54,11 @@ type asked struct {
 
 // A runEnd is what a run_end says.
 type runEnd struct {
-	Reason  aycoder.EndReason  `json:"reason"`
-	Stop    aycoder.StopReason `json:"stop"`
-	Text    string             `json:"text"`
-	Usage   aycoder.Usage      `json:"usage"`
-	Error   *problem           `json:"error"`
-	Pending struct {
-		Requests []aycoder.ApprovalRequest `json:"requests"`
-		Calls    []aycoder.CallRequest     `json:"calls"`
-	} `json:"pending"`
+	Reason aycoder.EndReason  `json:"reason"`
+	Stop   aycoder.StopReason `json:"stop"`
+	Text   string             `json:"text"`
+	Usage  aycoder.Usage      `json:"usage"`
+	Error  *problem           `json:"error"`
 }
 
 // input returns the number of all tokens that the model has read.
@@ -176,17 +172,12 @@ func (d *sender) asks(questions []*question) {
 	d.over = true
 }
 
-// ends tells the end of the run, given as JSON.
+// ends tells the end of the run, given as JSON. One that was suspended is not over.
 func (d *sender) ends(data []byte) {
 	d.stops()
-	d.over = true
 	end := new(runEnd)
-	if json.Unmarshal(data, end) != nil {
-		return
+	if json.Unmarshal(data, end) == nil && end.Reason != aycoder.EndSuspended {
+		d.over = true
+		d.tell(step{what: stepEnd, end: end})
 	}
-	if q := questionsOf(end.Pending.Requests, end.Pending.Calls); end.Reason == aycoder.EndSuspended && len(q) > 0 {
-		d.asks(q)
-		return
-	}
-	d.tell(step{what: stepEnd, end: end})
 }

@@ -91,19 +91,14 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
 // knows reports whether a name is one by which the server is reached. Another one may be that of a page whose name
 // points to the server for a moment (DNS rebinding).
 func (g *guard) knows(host string) bool {
-	if slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
-		return true
-	}
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
-	name = strings.ToLower(strings.Trim(name, "[]"))
-	if slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, name) }) {
-		return true
-	}
-	ip, err := netip.ParseAddr(name)
-	return name == "localhost" || err == nil && ip.IsLoopback()
+	name = strings.Trim(name, "[]")
+	ip, _ := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || ip.IsLoopback() ||
+		slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, host) || strings.EqualFold(h, name) })
 }
 
 // origin checks from which page a request comes. One that a program sends says nothing of a page.

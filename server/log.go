@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/aycoder/aycoder"
@@ -21,7 +20,8 @@ type log struct {
 	entries []entry
 	seq     int64 // of the newest entry
 	bytes   int
-	check   int // bytes at which the log is made smaller
+	joins   bool // texts are joined
+	check   int  // bytes at which the log is made smaller
 	dropped int64
 	base    position // of a reader that has seen all that was dropped, and all before the log: whole turns
 	pos     position
@@ -69,8 +69,8 @@ func (l *log) add(ev aycoder.Event, data []byte) {
 	case *aycoder.TextDelta, *aycoder.ThinkingDelta, *aycoder.TurnFinished:
 		e.ev = ev
 	}
-	l.entries = append(l.entries, e)
-	if l.bytes += e.size(); l.bytes > l.check {
+	l.put(e)
+	if l.bytes > l.check {
 		l.shrink()
 		l.check = max(maxLog, l.bytes*5/4)
 	}
@@ -111,38 +111,32 @@ func (l *log) shrink() {
 		l.entries = slices.Clone(l.entries[end+1:])
 	}
 	if l.bytes > maxLog/2 {
-		l.entries = joined(slices.DeleteFunc(l.entries, func(e entry) bool { return e.spare }))
-		l.bytes = 0
-		for _, e := range l.entries {
-			l.bytes += e.size()
+		all := l.entries
+		l.entries, l.bytes, l.joins = nil, 0, true
+		for _, e := range all {
+			if !e.spare {
+				l.put(e)
+			}
 		}
 	}
 }
 
-const maxJoined = 64 << 10 // bytes of a text that is joined
+const maxJoined = 4 << 10 // bytes of a text that is joined
 
-// joined joins texts that follow each other.
-func joined(entries []entry) (out []entry) {
-	for len(entries) > 0 {
-		n := 1
-		var text strings.Builder
-		first, thinks, ok := textIn(entries[0].ev)
-		text.WriteString(first)
-		for ; ok && n < len(entries) && text.Len() < maxJoined; n++ {
-			more, t, ok := textIn(entries[n].ev)
-			if !ok || t != thinks {
-				break
-			}
-			text.WriteString(more)
-		}
-		e := entries[n-1]
-		if n > 1 {
-			e.ev = textEvent(text.String(), thinks)
+// put appends an entry, or, in a log that is large, joins it with the text before it. The mutex is held.
+func (l *log) put(e entry) {
+	if n := len(l.entries); l.joins && n > 0 {
+		before, thought, ok := textIn(l.entries[n-1].ev)
+		text, thinks, too := textIn(e.ev)
+		if ok && too && thinks == thought && len(before) < maxJoined {
+			l.bytes -= l.entries[n-1].size()
+			l.entries = l.entries[:n-1]
+			e.ev = textEvent(before+text, thinks)
 			e.data = encode(e.ev)
 		}
-		out, entries = append(out, e), entries[n:]
 	}
-	return out
+	l.bytes += e.size()
+	l.entries = append(l.entries, e)
 }
 
 // textIn returns the text of an event that has nothing else.

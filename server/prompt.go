@@ -155,8 +155,8 @@ func (c *conversation) prompt(in aycoder.Input, key, body string) (x *run, again
 			return x, true, err
 		}
 	}
-	if p := c.rt.Session.Pending(); p != nil && (len(p.Requests)+len(p.Calls) > 0 || len(c.asksAgain(p.Run)) > 0) {
-		if _, err = c.resume(aycoder.Input{}); err == nil { // a message does not take back what another process has asked
+	if p := c.rt.Session.Pending(); p != nil && len(c.asksAgain(p.Run)) > 0 {
+		if _, err = c.resume(); err == nil { // a message does not take back what another process has asked
 			err = busy()
 		}
 		return nil, false, err
@@ -171,7 +171,7 @@ func (c *conversation) find(id string) (*run, error) {
 		return last, nil
 	}
 	if p := c.rt.Session.Pending(); p != nil && p.Run == id {
-		return c.resume(aycoder.Input{})
+		return c.resume()
 	}
 	if !c.known(id) {
 		return nil, notFound()

@@ -310,7 +310,7 @@ func with(object []byte, key string, v any) []byte {
 }
 
 // resume goes on with the pending run of the session, as its last process left it. The mutex of the conversation is held.
-func (c *conversation) resume(in aycoder.Input) (*run, error) {
+func (c *conversation) resume() (*run, error) {
 	p := c.rt.Session.Pending()
 	if p == nil {
 		return nil, notFound()
@@ -325,5 +325,5 @@ func (c *conversation) resume(in aycoder.Input) (*run, error) {
 			r.log.add(ev, encode(ev))
 		}
 	}
-	return r, c.begin(c.rt, in, r)
+	return r, c.begin(c.rt, aycoder.Input{}, r)
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // The types of events that this package makes. Their data begins with the id of the session, and "call" is the id of
@@ -122,7 +122,7 @@ func (w *Watch) send(typ, call string, data, content object) {
 	if content != nil {
 		for key, v := range content {
 			if text, ok := v.(string); ok {
-				content[key] = short(text)
+				content[key] = runes.Shorten(text, maxText)
 			}
 		}
 		ev.Content = content
@@ -130,14 +130,6 @@ func (w *Watch) send(typ, call string, data, content object) {
 	if _, err := w.s.Send(ev); w.err == nil {
 		w.err = err
 	}
-}
-
-// short returns the start of a text that is too long.
-func short(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
 // Prompt sends message.sent for a message of the user.
