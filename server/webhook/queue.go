@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"strings"
-	"time"
 )
 
 // A box has deliveries by their files, and in a queue for each endpoint: the one that is due first is in front.
@@ -16,18 +15,17 @@ type box struct {
 func newBox() box { return box{map[string]*Delivery{}, map[string]*queue{}} }
 
 // of returns the queue of an endpoint.
-func (b *box) of(endpoint string) *queue {
-	q := b.queues[endpoint]
-	if q == nil {
-		return &queue{}
+func (b *box) of(endpoint string) queue {
+	if q := b.queues[endpoint]; q != nil {
+		return *q
 	}
-	return q
+	return nil
 }
 
 func (b *box) put(d *Delivery) {
 	q := b.queues[d.Endpoint]
 	if q == nil {
-		q = &queue{before: sooner, index: func(d *Delivery) *int { return &d.turn }}
+		q = new(queue)
 		b.queues[d.Endpoint] = q
 	}
 	b.all[d.file()] = d
@@ -43,62 +41,34 @@ func (b *box) remove(d *Delivery) {
 	}
 }
 
-// wait puts a delivery into the queues. The lock is held, also for the next two.
-func (s *Sender) wait(d *Delivery) {
-	d.ends = d.Created.Add(giveUp)
-	s.waiting.put(d)
-	heap.Push(&s.ends, d)
-}
+// A queue is a [heap.Interface], in which each delivery knows its place. The order is that of the next try, and of the age of
+// those that were not tried.
+type queue []*Delivery
 
-// delay sets when a delivery is tried next.
-func (s *Sender) delay(d *Delivery, next time.Time) {
-	d.next = next
-	heap.Fix(s.waiting.of(d.Endpoint), d.turn)
-}
+func (q queue) Len() int { return len(q) }
 
-// forget removes a delivery from the queues.
-func (s *Sender) forget(d *Delivery) {
-	s.waiting.remove(d)
-	heap.Remove(&s.ends, d.place)
-}
-
-// newEnds returns a queue of deliveries in the order in which they are given up.
-func newEnds() queue {
-	return queue{before: func(a, b *Delivery) bool { return a.ends.Before(b.ends) }, index: func(d *Delivery) *int { return &d.place }}
-}
-
-// sooner orders deliveries by their next try, and those that were not tried by their age.
-func sooner(a, b *Delivery) bool {
+func (q queue) Less(i, j int) bool {
+	a, b := q[i], q[j]
 	return cmp.Or(a.next.Compare(b.next), a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID)) < 0
 }
 
-// A queue is a [heap.Interface], in which each delivery knows its place.
-type queue struct {
-	items  []*Delivery
-	before func(a, b *Delivery) bool
-	index  func(*Delivery) *int
-}
-
-func (q *queue) Len() int           { return len(q.items) }
-func (q *queue) Less(i, j int) bool { return q.before(q.items[i], q.items[j]) }
-
-func (q *queue) Swap(i, j int) {
-	q.items[i], q.items[j] = q.items[j], q.items[i]
-	*q.index(q.items[i]), *q.index(q.items[j]) = i, j
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].turn, q[j].turn = i, j
 }
 
 // Push implements [heap.Interface].
 func (q *queue) Push(x any) {
 	d := x.(*Delivery)
-	*q.index(d) = len(q.items)
-	q.items = append(q.items, d)
+	d.turn = len(*q)
+	*q = append(*q, d)
 }
 
 // Pop implements [heap.Interface].
 func (q *queue) Pop() any {
-	n := len(q.items) - 1
-	d := q.items[n]
-	q.items[n] = nil
-	q.items = q.items[:n]
+	n := len(*q) - 1
+	d := (*q)[n]
+	(*q)[n] = nil
+	*q = (*q)[:n]
 	return d
 }

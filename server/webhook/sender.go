@@ -109,9 +109,9 @@ type Delivery struct {
 	Error    string `json:"error,omitempty"`
 	Attempts int    `json:"-"`
 
-	next        time.Time // of the next try
-	ends        time.Time // when it is given up
-	turn, place int       // in the queue of its endpoint, and in that of all that wait
+	next time.Time // of the next try
+	ends time.Time // when it is given up
+	turn int       // in the queue of its endpoint
 }
 
 // stored is the file of a delivery.
@@ -146,12 +146,12 @@ type Sender struct {
 	o               Options
 	dir             string
 	public, private *http.Client
-	unlock          func()
+	lock            *os.File
 
 	mu              sync.Mutex
 	endpoints       map[string]*endpoint
 	waiting, failed box
-	ends            queue         // of all that wait, the first that is given up in front
+	sweeps          time.Time     // when one of those that wait may have to be given up
 	changed         chan struct{} // wakes Run
 	last            time.Time     // in an ID
 }
@@ -180,12 +180,12 @@ func Open(dir string, o Options) (_ *Sender, err error) {
 		o.Mask = mask.New().Excerpt
 	}
 	s := &Sender{o: o, dir: dir, endpoints: map[string]*endpoint{}, changed: make(chan struct{}, 1),
-		waiting: newBox(), failed: newBox(), ends: newEnds()}
+		waiting: newBox(), failed: newBox()}
 	s.public, s.private = o.client(publicnet.Control), o.client(nil)
 	if err := os.MkdirAll(s.failedDir(), 0o700); err != nil {
 		return nil, err
 	}
-	if s.unlock, err = lock(filepath.Join(dir, "lock")); err != nil {
+	if s.lock, err = lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, err
 	}
 	err = s.read(s.failedDir(), s.failed.put)
@@ -199,8 +199,7 @@ func Open(dir string, o Options) (_ *Sender, err error) {
 		})
 	}
 	if err != nil {
-		s.unlock()
-		return nil, err
+		return nil, errors.Join(err, s.lock.Close())
 	}
 	return s, nil
 }
@@ -217,8 +216,8 @@ func (o *Options) client(control func(network, address string, c syscall.RawConn
 	return c
 }
 
-// lock locks a file, or returns ErrBusy.
-func lock(name string) (unlock func(), err error) {
+// lock locks a file until it is closed, or returns ErrBusy.
+func lock(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -228,13 +227,9 @@ func lock(name string) (unlock func(), err error) {
 		err = ErrBusy
 	}
 	if err != nil {
-		_ = f.Close()
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
-	return func() {
-		_ = flock.Unlock(f)
-		_ = f.Close()
-	}, nil
+	return f, nil
 }
 
 func (s *Sender) failedDir() string { return filepath.Join(s.dir, "failed") }
@@ -294,8 +289,7 @@ func (d *stored) store(dir string) error {
 func (s *Sender) Close() error {
 	s.public.CloseIdleConnections()
 	s.private.CloseIdleConnections()
-	s.unlock()
-	return nil
+	return s.lock.Close()
 }
 
 // Register adds an endpoint, or replaces the one with its ID.
@@ -432,7 +426,7 @@ func (s *Sender) Send(ev Event) (id string, err error) {
 		if !e.wants(ev.Type) || s.waiting.all[d.file()] != nil {
 			continue
 		}
-		if s.waiting.of(name).Len() >= s.o.Limit {
+		if len(s.waiting.of(name)) >= s.o.Limit {
 			full = append(full, fmt.Errorf("%w to the endpoint %s", ErrFull, name))
 			continue
 		}
@@ -472,17 +466,11 @@ func (s *Sender) newID(now time.Time) string {
 // body returns the body of the requests for an event.
 func (s *Sender) body(ev Event, content bool) (json.RawMessage, error) {
 	data, err := s.masked(ev.Data)
+	if err == nil && content && ev.Content != nil {
+		data["content"], err = s.masked(ev.Content)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if content && ev.Content != nil {
-		c, err := s.masked(ev.Content)
-		if err != nil {
-			return nil, err
-		}
-		if data["content"] = c; data == nil {
-			return nil, errors.New("content needs data")
-		}
 	}
 	out, err := json.Marshal(struct {
 		Type      string         `json:"type"`
@@ -498,14 +486,11 @@ func (s *Sender) body(ev Event, content bool) (json.RawMessage, error) {
 
 // masked returns v as a JSON object whose strings are masked.
 func (s *Sender) masked(v any) (map[string]any, error) {
-	out := map[string]any{}
-	if v == nil {
-		return out, nil
-	}
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
+	out := map[string]any{}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := d.Decode(&out); err != nil {
@@ -570,19 +555,16 @@ func (s *Sender) begin(deliver func(*endpoint, *Delivery)) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	for s.ends.Len() > 0 && !s.ends.items[0].ends.After(now) {
-		s.giveUp(s.ends.items[0], now)
+	if !now.Before(s.sweeps) {
+		s.sweep(now)
 	}
-	wait := time.Hour
-	if s.ends.Len() > 0 {
-		wait = min(wait, s.ends.items[0].ends.Sub(now))
-	}
+	wait := min(time.Hour, s.sweeps.Sub(now))
 	for name, e := range s.endpoints {
 		q := s.waiting.of(name)
-		if e.Disabled || e.busy || q.Len() == 0 {
+		if e.Disabled || e.busy || len(q) == 0 {
 			continue
 		}
-		d := q.items[0]
+		d := q[0]
 		due := d.next
 		if e.rests.After(due) {
 			due = e.rests
@@ -595,6 +577,28 @@ func (s *Sender) begin(deliver func(*endpoint, *Delivery)) time.Duration {
 		deliver(e, d)
 	}
 	return wait
+}
+
+// wait puts a delivery into the queues. The lock is held.
+func (s *Sender) wait(d *Delivery) {
+	d.ends = d.Created.Add(giveUp)
+	if d.ends.Before(s.sweeps) {
+		s.sweeps = d.ends
+	}
+	s.waiting.put(d)
+}
+
+// sweep gives up what has waited for too long, and finds out when to look again. The lock is held.
+func (s *Sender) sweep(now time.Time) {
+	s.sweeps = now.Add(giveUp)
+	for _, d := range s.waiting.all {
+		if !d.ends.After(now) {
+			s.giveUp(d, now)
+		}
+		if d.ends.After(now) && d.ends.Before(s.sweeps) {
+			s.sweeps = d.ends
+		}
+	}
 }
 
 // giveUp keeps a delivery as a failed one, in place of the oldest of its endpoint if there are too many. If it cannot be
@@ -610,14 +614,13 @@ func (s *Sender) giveUp(d *Delivery, now time.Time) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.o.Logger.Error("webhook: cannot keep a failed delivery", "file", name, "error", err)
 		d.ends = now.Add(longestRest)
-		heap.Fix(&s.ends, d.place)
 		return
 	}
 	s.remove(d)
 	d.next = time.Time{}
 	s.failed.put(d)
-	for q := s.failed.of(d.Endpoint); q.Len() > s.o.Limit; {
-		oldest := q.items[0]
+	for len(s.failed.of(d.Endpoint)) > s.o.Limit {
+		oldest := s.failed.of(d.Endpoint)[0]
 		s.failed.remove(oldest)
 		_ = os.Remove(filepath.Join(s.failedDir(), oldest.file()))
 	}
@@ -626,7 +629,7 @@ func (s *Sender) giveUp(d *Delivery, now time.Time) {
 // remove forgets a delivery that waits. If its file cannot be removed, it is made once more after a restart.
 func (s *Sender) remove(d *Delivery) {
 	name := d.file()
-	s.forget(d)
+	s.waiting.remove(d)
 	if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.o.Logger.Error("webhook: cannot remove a delivery", "file", name, "error", err)
 	}
@@ -659,7 +662,8 @@ func (s *Sender) deliver(ctx context.Context, e *endpoint, d *Delivery) {
 		now := time.Now()
 		d.Attempts++
 		d.Error = err.Error()
-		s.delay(d, now.Add(max(pause(d.Attempts, longestPause), after)))
+		d.next = now.Add(max(pause(d.Attempts, longestPause), after))
+		heap.Fix(s.waiting.queues[d.Endpoint], d.turn)
 		e.fails++
 		e.rests = now.Add(min(max(pause(e.fails, longestRest), after), longestRest))
 		s.o.Logger.Info("webhook not delivered", "endpoint", d.Endpoint, "id", d.ID, "type", d.Type,
