@@ -35,7 +35,7 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request, a *answer) erro
 	if a.Decision != "allow" && a.Decision != "deny" || a.Digest == "" {
 		return invalid(`the body needs a decision, "allow" or "deny", and the digest of the question`)
 	}
-	return s.tellRun(w, r, said{ticket: ticket{call: r.PathValue("call"), digest: a.Digest}, answer: a})
+	return s.tellRun(w, r, said{ticket: ticket{Call: r.PathValue("call"), Digest: a.Digest}, answer: a})
 }
 
 // A callResult is the body of POST /api/runs/{run}/results/{call}.
@@ -47,7 +47,7 @@ type callResult struct {
 
 // result gives the result of a call of a declared tool.
 func (s *Server) result(w http.ResponseWriter, r *http.Request, a *callResult) error {
-	return s.tellRun(w, r, said{ticket: ticket{call: r.PathValue("call"), digest: a.Digest}, result: resultOf(a.Text, a.IsError)})
+	return s.tellRun(w, r, said{ticket: ticket{Call: r.PathValue("call"), Digest: a.Digest}, result: resultOf(a.Text, a.IsError)})
 }
 
 func resultOf(text string, isError bool) *aycoder.ToolResult {
@@ -83,11 +83,11 @@ func callQuestion(req *aycoder.CallRequest, outer string, h handle) *question {
 
 // ticket returns the ticket of the question in a run, for a client that has seen a part of it.
 func (q *question) ticket(run string, at cursor) ticket {
-	t := ticket{run: run, outer: q.outer, at: at}
+	t := ticket{Run: run, Outer: q.outer, At: at}
 	if q.ask != nil {
-		t.call, t.digest = q.ask.CallID, q.ask.Digest
+		t.Call, t.Digest = q.ask.CallID, q.ask.Digest
 	} else {
-		t.call, t.digest = q.call.CallID, q.call.Digest
+		t.Call, t.Digest = q.call.CallID, q.call.Digest
 	}
 	return t
 }
@@ -115,7 +115,7 @@ func match(all []said, questions []*question) []*question {
 	for i, a := range all {
 		for _, q := range questions {
 			t := q.ticket("", cursor{})
-			if t.call == a.call && t.digest == a.digest && (a.outer == "" || a.outer == q.outer) &&
+			if t.Call == a.Call && t.Digest == a.Digest && (a.Outer == "" || a.Outer == q.outer) &&
 				(q.ask != nil && a.answer != nil || q.call != nil && a.result != nil) && !slices.Contains(open, q) {
 				open[i] = q
 				break
@@ -154,8 +154,8 @@ func (c *conversation) tell(r *http.Request, run string, all []said) (*run, erro
 		return nil, err
 	}
 	for _, a := range all {
-		if slices.Contains(again, a.call) {
-			x.awaitQuestion(r.Context(), a.call)
+		if slices.Contains(again, a.Call) {
+			x.awaitQuestion(r.Context(), a.Call)
 		}
 	}
 	open := match(all, x.questions())
@@ -165,7 +165,7 @@ func (c *conversation) tell(r *http.Request, run string, all []said) (*run, erro
 	for i := range all {
 		if err := c.s.give(r, x, &all[i], open[i]); err != nil && i > 0 {
 			p := *problemOf(err)
-			p.Detail = fmt.Sprintf("%s: %s (what was said about %d calls before it was taken)", all[i].call, p.Detail, i)
+			p.Detail = fmt.Sprintf("%s: %s (what was said about %d calls before it was taken)", all[i].Call, p.Detail, i)
 			return nil, &p
 		} else if err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func late(all []said, open []*question) error {
 	var calls []string
 	for i, q := range open {
 		if q == nil {
-			calls = append(calls, all[i].call)
+			calls = append(calls, all[i].Call)
 		}
 	}
 	if calls == nil {

@@ -158,7 +158,7 @@ func TestAttacks(t *testing.T) {
 	s.model = script.New(script.Say("Hi."))
 	_, bob := s.ask(map[string]any{"prompt": "hi"}, as("bob")...)
 	ticket := func(digest string) string {
-		data, err := json.Marshal([]string{runOf(res), q.CallID, q.CallID, digest, ""})
+		data, err := json.Marshal(map[string]string{"r": runOf(res), "o": q.CallID, "c": q.CallID, "d": digest})
 		require.NoError(t, err)
 		return base64.RawURLEncoding.EncodeToString(data)
 	}

@@ -158,7 +158,7 @@ func (d *sender) calls(call aycoder.ToolUse, ticket string) {
 func (d *sender) asks(questions []*question) {
 	var all []asked
 	for _, q := range questions {
-		a := asked{q, q.ticket(d.run.id, d.at).String()}
+		a := asked{q, opaque(q.ticket(d.run.id, d.at))}
 		switch {
 		case q.call != nil:
 			d.calls(aycoder.ToolUse{ID: q.call.CallID, Name: q.call.Tool, Args: q.call.Args}, a.ticket)

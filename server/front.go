@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -33,30 +34,11 @@ func (r *run) waits() []*question {
 // A ticket is the id of a question in a form. It says all that the answer needs, so that the server keeps nothing between
 // the requests: which call of which run it is about, what was shown, and what the client has seen of the run.
 type ticket struct {
-	run    string // the id of the session, a dot, and that of the run
-	outer  string
-	call   string
-	digest string
-	at     cursor
-}
-
-func (t ticket) String() string {
-	data, _ := json.Marshal([]string{t.run, t.outer, t.call, t.digest, t.at.String()}) // texts always encode
-	return base64.RawURLEncoding.EncodeToString(data)
-}
-
-func parseTicket(text string) (t ticket, err error) {
-	bad := invalid("the id is not that of a question")
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	var f []string
-	if err != nil || json.Unmarshal(data, &f) != nil || len(f) != 5 {
-		return t, bad
-	}
-	t = ticket{run: f[0], outer: f[1], call: f[2], digest: f[3]}
-	if t.at, err = parseCursor(f[4]); err != nil {
-		return t, bad
-	}
-	return t, nil
+	Run    string `json:"r"` // the id of the session, a dot, and that of the run
+	Outer  string `json:"o"`
+	Call   string `json:"c"`
+	Digest string `json:"d"`
+	At     cursor `json:"a"`
 }
 
 // A frontRequest is what a client of a form sends.
@@ -70,9 +52,12 @@ type frontRequest struct {
 
 // says adds what a client says to the question with a ticket.
 func (q *frontRequest) says(id string, a *answer, result *aycoder.ToolResult) error {
-	t, err := parseTicket(id)
+	var t ticket
+	if transparent(id, &t) != nil || t.Run == "" {
+		return invalid("the id is not that of a question")
+	}
 	q.said = append(q.said, said{t, a, result})
-	return err
+	return nil
 }
 
 // An attached is a run with what a client of a form has of it.
@@ -150,23 +135,21 @@ func (c *conversation) asked(r *http.Request, q *frontRequest) (x attached, err 
 // answered tells a run what a client says to its questions. What it has said before is left out, since clients repeat it; if
 // nothing is left, the client joins the run.
 func (c *conversation) answered(r *http.Request, q *frontRequest) (x attached, err error) {
-	id := q.said[0].run
+	id := q.said[0].Run
 	var more []said
 	values := map[string]any{}
 	for _, a := range q.said {
-		if session, _, _ := splitRun(a.run); session != c.id || a.run != id {
+		if session, _, _ := splitRun(a.Run); session != c.id || a.Run != id {
 			return x, notFound()
 		}
 		text, _ := json.Marshal([]any{a.answer, a.result}) // what was decoded encodes
-		name := startedValue + hashOf(c.principal, "\x00answer", a.ticket.String(), string(text))
+		name := startedValue + hashOf(c.principal, "\x00answer", opaque(a.ticket), string(text))
 		if c.rt.Session.Value(name) != nil {
 			continue
 		}
 		values[name] = startedRun{Run: id}
-		if more = append(more, a); len(more) == 1 || x.at.before(a.at) {
-			x.at = a.at
-		}
-		x.known = append(x.known, a.outer)
+		more = append(more, a)
+		x.known = append(x.known, a.Outer)
 	}
 	_, id, _ = splitRun(id)
 	if len(more) == 0 {
@@ -176,21 +159,13 @@ func (c *conversation) answered(r *http.Request, q *frontRequest) (x attached, e
 		x.run, err = c.find(id)
 		return x, err
 	}
+	x.at = slices.MinFunc(more, func(a, b said) int { // the client has seen the run up to the first question
+		return cmp.Or(cmp.Compare(a.At.turn, b.At.turn), cmp.Compare(len(a.At.calls), len(b.At.calls)))
+	}).At
 	if x.run, err = c.tell(r, id, more); err == nil {
 		err = c.keep(values)
 	}
 	return x, err
-}
-
-// before reports whether somebody with another cursor has seen more of the same run.
-func (c cursor) before(o cursor) bool {
-	switch {
-	case c.log == o.log && c.log != "-":
-		return c.seq < o.seq
-	case c.turn != o.turn:
-		return c.turn < o.turn
-	}
-	return len(c.calls) < len(o.calls)
 }
 
 // tells streams a run in a form.

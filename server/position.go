@@ -1,11 +1,12 @@
 package server
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/aycoder/aycoder"
 )
@@ -68,11 +69,6 @@ func (p position) after(ev aycoder.Event) position {
 // fresh reports whether nothing of the present turn was seen.
 func (p position) fresh() bool { return p.text+p.think+p.other == 0 && len(p.calls) == 0 }
 
-// String encodes the position.
-func (p position) String() string {
-	return fmt.Sprintf("%d.%d.%d.%x.%x.%d.%s", p.turn, p.text, p.think, p.hash[0], p.hash[1], p.other, strings.Join(p.calls, ""))
-}
-
 const maxCursor = 64 << 10 // bytes of an id that a client sends
 
 // A cursor is the id of an event: the log in which the event is, its number there, and the position.
@@ -82,35 +78,56 @@ type cursor struct {
 	position
 }
 
-func (c cursor) String() string {
-	return c.log + "." + strconv.FormatInt(c.seq, 10) + "." + c.position.String()
+// A wireCursor is the form of a cursor for clients, who do not look into it.
+type wireCursor struct {
+	Log   string    `json:"l,omitempty"`
+	Seq   int64     `json:"n,omitempty"`
+	Turn  int       `json:"t,omitempty"`
+	Text  int       `json:"x,omitempty"`
+	Think int       `json:"k,omitempty"`
+	Hash  [2]uint32 `json:"h,omitzero"`
+	Other int       `json:"o,omitempty"`
+	Calls []string  `json:"c,omitempty"`
 }
+
+// MarshalJSON implements [json.Marshaler].
+func (c cursor) MarshalJSON() ([]byte, error) {
+	return json.Marshal(wireCursor{c.log, c.seq, c.turn, c.text, c.think, c.hash, c.other, c.calls})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *cursor) UnmarshalJSON(data []byte) error {
+	var w wireCursor
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	if w.Seq < 0 || min(w.Turn, w.Text, w.Think, w.Other) < 0 {
+		return errors.New("a number is negative")
+	}
+	*c = cursor{w.Log, w.Seq, position{w.Turn, w.Text, w.Think, w.Hash, w.Other, w.Calls}}
+	return nil
+}
+
+func (c cursor) String() string { return opaque(c) }
 
 // parseCursor decodes the id of an event. That of no event is "".
 func parseCursor(s string) (c cursor, err error) {
-	if s == "" {
-		return c, nil
+	if s != "" && (len(s) > maxCursor || transparent(s, &c) != nil) {
+		return c, invalid("Last-Event-ID is not the id of an event")
 	}
-	bad := invalid("Last-Event-ID is not the id of an event")
-	f := strings.Split(s, ".")
-	if len(s) > maxCursor || len(f) != 9 || len(f[8])%callMark != 0 {
-		return c, bad
+	return c, nil
+}
+
+// opaque encodes a value as a text for clients that only give it back, and transparent decodes it.
+func opaque(v any) string {
+	data, _ := json.Marshal(v) // texts and numbers always encode
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func transparent(text string, into any) error {
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return err
 	}
-	c.log = f[0]
-	number := func(text string, base, bits int) uint64 {
-		n, e := strconv.ParseUint(text, base, bits)
-		if e != nil {
-			err = bad
-		}
-		return n
-	}
-	const whole = strconv.IntSize - 1 // what an int can hold on this machine
-	c.seq = int64(number(f[1], 10, 63))
-	c.turn, c.text, c.think = int(number(f[2], 10, whole)), int(number(f[3], 10, whole)), int(number(f[4], 10, whole))
-	c.hash = [2]uint32{uint32(number(f[5], 16, 32)), uint32(number(f[6], 16, 32))}
-	c.other = int(number(f[7], 10, whole))
-	for marks := range slices.Chunk([]byte(f[8]), callMark) {
-		c.calls = append(c.calls, string(marks))
-	}
-	return c, err
+	return json.Unmarshal(data, into)
 }

@@ -258,7 +258,7 @@ func (r *run) awaitQuestion(ctx context.Context, call string) {
 		changed := r.log.read(cursor{}).changed
 		at := r.log.at()
 		if !r.working() || at.turn > turn || slices.Contains(at.calls, mark("s", call)) || slices.Contains(at.calls, mark("f", call)) ||
-			slices.ContainsFunc(r.questions(), func(q *question) bool { return q.ticket("", cursor{}).call == call }) {
+			slices.ContainsFunc(r.questions(), func(q *question) bool { return q.ticket("", cursor{}).Call == call }) {
 			return
 		}
 		select {
@@ -274,24 +274,12 @@ func (r *run) awaitQuestion(ctx context.Context, call string) {
 // what went wrong.
 func ending(res *aycoder.Result, failed error) []byte {
 	short := *res
-	short.Messages = nil
+	short.Messages, short.Pending = nil, nil // a state has the whole conversation
 	for _, m := range slices.Backward(res.Messages) {
 		if m.Role == aycoder.RoleAssistant {
 			short.Messages = []*aycoder.Message{m}
 			break
 		}
-	}
-	if short.Pending != nil { // its state has the whole conversation
-		p := struct {
-			Run      string                    `json:"run"`
-			Requests []aycoder.ApprovalRequest `json:"requests"`
-			Calls    []aycoder.CallRequest     `json:"calls,omitempty"`
-		}{res.Pending.Run, slices.Clone(res.Pending.Requests), res.Pending.Calls}
-		for i := range p.Requests {
-			p.Requests[i].Plan = nil
-		}
-		short.Pending = nil
-		return with(encode(&aycoder.RunFinished{Result: &short}), "pending", p)
 	}
 	data := encode(&aycoder.RunFinished{Result: &short})
 	if failed != nil {

@@ -149,31 +149,19 @@ func (s *Server) follow(ctx context.Context, d *sender) error {
 		if d.form != nil && len(r.waits()) > 0 {
 			settled = time.After(settling)
 		}
-		quiet, err := wait(ctx, d, p.changed, tick.C, settled)
-		if err != nil {
-			return err
-		}
-		if questions := r.waits(); quiet && len(questions) > 0 {
-			d.asks(questions)
-			return d.finish()
-		}
-	}
-}
-
-// wait waits until the log has changed, or reports that nothing has come until a run that waits for answers has settled.
-func wait(ctx context.Context, d *sender, changed <-chan struct{}, tick, settled <-chan time.Time) (quiet bool, err error) {
-	for {
 		select {
-		case <-changed:
-			return false, nil
+		case <-p.changed:
 		case <-settled:
-			return true, nil
-		case <-tick:
+			if questions := r.waits(); len(questions) > 0 {
+				d.asks(questions)
+				return d.finish()
+			}
+		case <-tick.C:
 			if err := d.comment("still working"); err != nil {
-				return false, err
+				return err
 			}
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"iter"
@@ -225,8 +226,11 @@ func TestCursor(t *testing.T) {
 	got, err = parseCursor(largest.String())
 	require.NoError(t, err)
 	require.Equal(t, largest, got)
-	for _, bad := range []string{"x", "1.2.3.4.5.6.7.8", "l.1.2.3.4.5.6.7.s12", "l.-1.0.0.0.0.0.0.", "l.1.0.0.0.0.0.99999999999999999999.", strings.Repeat("x", maxCursor+1),
-		"l.1.0.0.0.123456789.0.0.", "l.9223372036854775808.0.0.0.0.0.0.", fmt.Sprintf("l.1.%d.0.0.0.0.0.", uint64(math.MaxInt)+1)} {
+	bad := []string{"x", "l.1.0.0", strings.Repeat("x", maxCursor+1)}
+	for _, text := range []string{`7`, `{"n":-1}`, `{"t":-1}`, `{"x":-1}`, `{"k":-1}`, `{"o":-1}`, `{"n":9223372036854775808}`, `{"h":[4294967296,0]}`, `{"c":"s123456"}`, fmt.Sprintf(`{"x":%d}`, uint64(math.MaxInt)+1)} {
+		bad = append(bad, base64.RawURLEncoding.EncodeToString([]byte(text)))
+	}
+	for _, bad := range bad {
 		_, err := parseCursor(bad)
 		require.Error(t, err, bad)
 	}
