@@ -108,9 +108,7 @@ func (s *Server) slot(ctx context.Context, key convKey) (c *conversation, mine b
 	case s.draining:
 		return nil, false, drains()
 	case s.full(key.principal):
-		p := refuse(http.StatusServiceUnavailable, "too_many_sessions", "all sessions that may be open are in use")
-		p.after = 5 * time.Second
-		return nil, false, p
+		return nil, false, later(http.StatusServiceUnavailable, "too_many_sessions", "all sessions that may be open are in use", 5*time.Second)
 	default:
 		c, mine = &conversation{s: s, principal: key.principal, id: key.id, ready: make(chan struct{})}, true
 		s.table[key] = c

@@ -75,7 +75,7 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !g.allow("address "+address(r), 4) {
-		return tooMany()
+		return tooMany("requests")
 	}
 	if r.ContentLength > g.s.limits.Body {
 		return &http.MaxBytesError{Limit: g.s.limits.Body}
@@ -130,7 +130,7 @@ func (g *guard) admit(r *http.Request) (*http.Request, error) {
 		return r, err
 	}
 	if !g.allow("principal "+who, 1) {
-		return r, tooMany()
+		return r, tooMany("requests")
 	}
 	return r.WithContext(context.WithValue(r.Context(), principalKey{}, who)), nil
 }
@@ -145,16 +145,10 @@ func (g *guard) who(r *http.Request) (string, error) {
 		}
 		return who, nil
 	}
-	if !g.locked {
-		if !loopback(r) {
-			return "", unknown
-		}
+	if g.locked && g.holds(r) || !g.locked && loopback(r) {
 		return local, nil
 	}
-	if !g.holds(r) {
-		return "", unknown
-	}
-	return local, nil
+	return "", unknown
 }
 
 // holds reports whether a request has the token, or the cookie of somebody who had it. The time that it takes does not
@@ -237,10 +231,8 @@ type bucket struct {
 	at   time.Time
 }
 
-func tooMany() *problem {
-	p := refuse(http.StatusTooManyRequests, "rate_limit", "too many requests")
-	p.after = time.Second
-	return p
+func tooMany(of string) *problem {
+	return later(http.StatusTooManyRequests, "rate_limit", "too many "+of, time.Second)
 }
 
 // allow takes a request from a bucket. Each principal has one, and each address a larger one, by a factor.

@@ -34,6 +34,13 @@ func refuse(status int, kind, detail string) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: kind, Detail: detail}
 }
 
+// later refuses what may be possible after a while.
+func later(status int, kind, detail string, after time.Duration) *problem {
+	p := refuse(status, kind, detail)
+	p.after = after
+	return p
+}
+
 // notFound is the answer for what is not there, and for what belongs to another principal.
 func notFound() *problem { return refuse(http.StatusNotFound, "not_found", "there is nothing here") }
 

@@ -32,7 +32,8 @@ type replayedCall struct {
 	args  []byte
 	by    aycoder.DecidedBy
 	began bool
-	over  bool // it has its output
+	over  bool // it waits for nothing
+	told  bool // how it ended
 }
 
 // take applies a fact. It returns the events of the turn that ends with it.
@@ -118,7 +119,7 @@ func (p *replay) toolDone(f *aycoder.ToolDone) {
 	if c == nil || f.Output == nil || c.over {
 		return
 	}
-	c.over = true
+	c.over, c.told = true, true
 	p.events = append(p.events, &aycoder.ToolFinished{Call: c.use, Output: f.Output})
 }
 
@@ -166,11 +167,7 @@ func textOf(events []aycoder.Event) (text, think string) {
 // outputs returns the ends of the calls that did not run: their outputs are in the conversation.
 func (p *replay) outputs() (out []aycoder.Event) {
 	for _, c := range p.calls {
-		told := slices.ContainsFunc(p.events, func(ev aycoder.Event) bool {
-			f, ok := ev.(*aycoder.ToolFinished)
-			return ok && f.Call.ID == c.use.ID
-		})
-		if told {
+		if c.told {
 			continue
 		}
 		if o := p.output(c.use.ID); o != nil {

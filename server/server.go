@@ -267,9 +267,7 @@ func (s *Server) serve(x route) http.Handler {
 }
 
 func drains() *problem {
-	p := refuse(http.StatusServiceUnavailable, "draining", "the server ends; try again soon")
-	p.after = 5 * time.Second
-	return p
+	return later(http.StatusServiceUnavailable, "draining", "the server ends; try again soon", 5*time.Second)
 }
 
 // Shutdown ends the server so that no work is lost. No run begins any more. One that waits for an answer is suspended, and

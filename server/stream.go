@@ -89,9 +89,7 @@ func (s *Server) streams(serve operation) operation {
 		s.mu.Lock()
 		if s.streaming[who] >= s.limits.Streams {
 			s.mu.Unlock()
-			p := tooMany()
-			p.Detail = "too many streams at the same time"
-			return p
+			return tooMany("streams at the same time")
 		}
 		s.streaming[who]++
 		s.mu.Unlock()

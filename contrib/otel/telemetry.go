@@ -20,6 +20,7 @@ import (
 	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
 )
 
@@ -172,11 +173,7 @@ const maxText = 16 << 10
 
 // text returns a text as it may be told.
 func (t *Telemetry) text(s string) string {
-	s = t.o.Mask(s)
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	return s
+	return runes.Shorten(t.o.Mask(s), maxText)
 }
 
 // SessionStarted counts a session in aycoder.sessions.
@@ -319,7 +316,13 @@ func (t *Telemetry) Tools() aycoder.ToolMiddleware {
 				if !returned && err == nil {
 					err = errors.New("panic")
 				}
-				t.called(ctx, span, inv, res, err, time.Since(start))
+				if t.calls.Enabled(ctx) { // otherwise nobody reads the attributes
+					t.called(ctx, t.tools.of(inv.Name), res, err, time.Since(start))
+				}
+				if t.o.Content && res != nil {
+					span.SetAttributes(attribute.String(attrResult, t.text(res.Text())))
+				}
+				t.end(span, err)
 			}()
 			if t.o.Content {
 				span.SetAttributes(attribute.String(attrArguments, t.text(string(inv.Args))))
@@ -331,19 +334,8 @@ func (t *Telemetry) Tools() aycoder.ToolMiddleware {
 	}
 }
 
-// called tells the end of a call.
-func (t *Telemetry) called(ctx context.Context, span trace.Span, inv *aycoder.Invocation, res *aycoder.ToolResult, err error, took time.Duration) {
-	if t.calls.Enabled(ctx) { // otherwise nobody reads the attributes
-		t.count(ctx, t.tools.of(inv.Name), res, err, took)
-	}
-	if t.o.Content && res != nil {
-		span.SetAttributes(attribute.String(attrResult, t.text(res.Text())))
-	}
-	t.end(span, err)
-}
-
-// count counts a call.
-func (t *Telemetry) count(ctx context.Context, name string, res *aycoder.ToolResult, err error, took time.Duration) {
+// called counts a call.
+func (t *Telemetry) called(ctx context.Context, name string, res *aycoder.ToolResult, err error, took time.Duration) {
 	status := "ok"
 	if err != nil || res != nil && res.IsError {
 		status = "error"
