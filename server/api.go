@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -282,27 +281,20 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 
 // ready says whether the server takes prompts: it does not end, and journals can be written.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+	stores := map[string]journal.Store{}
 	s.mu.Lock()
-	draining, open := s.draining, slices.Collect(maps.Values(s.table))
-	open = slices.DeleteFunc(open, func(c *conversation) bool { return c.gone != nil })
+	draining := s.draining
+	for _, c := range s.table {
+		if c.store != nil {
+			stores[c.principal] = c.store
+		}
+	}
 	s.mu.Unlock()
 	if draining {
 		return drains()
 	}
-	stores := map[string]journal.Store{}
 	if s.host.Principal == nil {
 		stores[local] = s.host.Store(local)
-	}
-	for _, c := range open {
-		select {
-		case <-c.ready:
-		default:
-			continue // it is being opened
-		}
-		if c.rt != nil && c.rt.Session.Err() != nil {
-			return refuse(http.StatusServiceUnavailable, "journal", "the journal of a session cannot be written")
-		}
-		stores[c.principal] = c.store
 	}
 	if err := s.writable(r.Context(), stores); err != nil {
 		s.logger.WarnContext(r.Context(), "not ready", "error", err)

@@ -195,7 +195,10 @@ func (s *Server) closeLocked(c *conversation) {
 // start opens the session, or makes it.
 func (c *conversation) start(ctx context.Context, try, make bool) error {
 	ctx = context.WithoutCancel(ctx) // others may wait for the same session
-	c.store = c.s.host.Store(c.principal)
+	store := c.s.host.Store(c.principal)
+	c.s.mu.Lock()
+	c.store = store
+	c.s.mu.Unlock()
 	open := func(id string, opts ...session.Option) error {
 		rt, err := c.s.host.Open(ctx, c.principal, id, append(opts, session.WithLateCreate())...)
 		if err == nil && (rt.Session == nil || rt.Session.ID() != c.id) {

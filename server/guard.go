@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,12 +27,12 @@ type guard struct {
 	origins []string
 
 	mu    sync.Mutex
-	rates map[string]*bucket
+	taken map[string]time.Time // until when somebody's requests have used up the time
 	swept time.Time
 }
 
 func newGuard(s *Server, c *config) *guard {
-	g := &guard{s: s, locked: c.token != "", hosts: c.hosts, origins: c.origins, rates: map[string]*bucket{}, swept: time.Now()}
+	g := &guard{s: s, locked: c.token != "", hosts: c.hosts, origins: c.origins, taken: map[string]time.Time{}, swept: time.Now()}
 	g.token = sha256.Sum256([]byte(c.token))
 	return g
 }
@@ -225,40 +226,28 @@ func loopback(r *http.Request) bool {
 	return is(r.RemoteAddr)
 }
 
-// A bucket holds the requests that somebody may send at once.
-type bucket struct {
-	left float64
-	at   time.Time
-}
-
 func tooMany(of string) *problem {
 	return later(http.StatusTooManyRequests, "rate_limit", "too many "+of, time.Second)
 }
 
-// allow takes a request from a bucket. Each principal has one, and each address a larger one, by a factor.
-func (g *guard) allow(name string, factor float64) bool {
-	rate := float64(g.s.limits.Rate) * factor
+// allow reports whether somebody may send a request now. Each takes its share of a second, and whoever is four seconds ahead has
+// to wait. Each principal is counted, and each address, by which a factor more may come.
+func (g *guard) allow(name string, factor int) bool {
+	share := time.Second / time.Duration(g.s.limits.Rate*factor)
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now.Sub(g.swept) > time.Minute { // full buckets say nothing
+	if now.Sub(g.swept) > time.Minute {
 		g.swept = now
-		for n, b := range g.rates {
-			if now.Sub(b.at) > time.Minute {
-				delete(g.rates, n)
-			}
-		}
+		maps.DeleteFunc(g.taken, func(_ string, until time.Time) bool { return until.Before(now) })
 	}
-	b := g.rates[name]
-	if b == nil {
-		b = &bucket{left: 4 * rate, at: now}
-		g.rates[name] = b
+	until := g.taken[name]
+	if until.Before(now) {
+		until = now
 	}
-	b.left = min(4*rate, b.left+now.Sub(b.at).Seconds()*rate)
-	b.at = now
-	if b.left < 1 {
+	if until.Sub(now) > 4*time.Second-share {
 		return false
 	}
-	b.left--
+	g.taken[name] = until.Add(share)
 	return true
 }
