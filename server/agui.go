@@ -211,8 +211,8 @@ func aguiInterrupt(q asked) map[string]any {
 		return map[string]any{"id": q.ticket, "reason": "tool_call", "toolCallId": q.outer, "metadata": aycoderOnly("approval", q.ask),
 			"message": strings.TrimSpace("Allow " + q.ask.Tool + " " + q.ask.Subject + "?"), "responseSchema": approvalSchema(q.ask.Suggested)}
 	}
-	return map[string]any{"id": q.ticket, "reason": "input_required", "toolCallId": q.outer, "metadata": aycoderOnly("call", q.call),
-		"message":        "The result of " + q.call.Tool,
+	return map[string]any{"id": q.ticket, "reason": "input_required", "toolCallId": q.outer, "metadata": aycoderOnly("call", q.request),
+		"message":        "The result of " + q.request.Tool,
 		"responseSchema": json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"isError":{"type":"boolean"}},"required":["text"]}`)}
 }
 

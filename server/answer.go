@@ -59,10 +59,12 @@ func resultOf(text string, isError bool) *aycoder.ToolResult {
 
 // A question is one that a run waits for: an approval, or the result of a call.
 type question struct {
-	outer  string // the call of the run in which it came up
-	ask    *aycoder.ApprovalRequest
-	call   *aycoder.CallRequest
-	handle handle
+	call, digest string // what is asked about, and what was shown
+	key          string // sorts questions in the same way whenever they are asked
+	outer        string // the call of the run in which it came up
+	ask          *aycoder.ApprovalRequest
+	request      *aycoder.CallRequest // if it is no approval
+	handle       handle
 }
 
 // A handle is an [*aycoder.Approval] or an [*aycoder.OpenCall].
@@ -74,30 +76,11 @@ type handle interface {
 func approvalQuestion(req *aycoder.ApprovalRequest, outer string, h handle) *question {
 	shown := *req
 	shown.Plan = nil // holds whole files, which may have secrets
-	return &question{outer: cmp.Or(outer, req.CallID), ask: &shown, handle: h}
+	return &question{call: req.CallID, digest: req.Digest, key: req.Key + " " + req.Run, outer: cmp.Or(outer, req.CallID), ask: &shown, handle: h}
 }
 
 func callQuestion(req *aycoder.CallRequest, outer string, h handle) *question {
-	return &question{outer: cmp.Or(outer, req.CallID), call: req, handle: h}
-}
-
-// ticket returns the ticket of the question in a run, for a client that has seen a part of it.
-func (q *question) ticket(run string, at cursor) ticket {
-	t := ticket{Run: run, Outer: q.outer, At: at}
-	if q.ask != nil {
-		t.Call, t.Digest = q.ask.CallID, q.ask.Digest
-	} else {
-		t.Call, t.Digest = q.call.CallID, q.call.Digest
-	}
-	return t
-}
-
-// key sorts questions in the same way whenever they are asked.
-func (q *question) key() string {
-	if q.ask != nil {
-		return q.ask.Key + " " + q.ask.Run
-	}
-	return q.call.Key
+	return &question{call: req.CallID, digest: req.Digest, key: req.Key, outer: cmp.Or(outer, req.CallID), request: req, handle: h}
 }
 
 // A said is what a client says about a call: the answer to the question, or the result. With both, it is what the call
@@ -114,9 +97,8 @@ func match(all []said, questions []*question) []*question {
 	open := make([]*question, len(all))
 	for i, a := range all {
 		for _, q := range questions {
-			t := q.ticket("", cursor{})
-			if t.Call == a.Call && t.Digest == a.Digest && (a.Outer == "" || a.Outer == q.outer) &&
-				(q.ask != nil && a.answer != nil || q.call != nil && a.result != nil) && !slices.Contains(open, q) {
+			if q.call == a.Call && q.digest == a.Digest && (a.Outer == "" || a.Outer == q.outer) &&
+				(q.ask != nil && a.answer != nil || q.request != nil && a.result != nil) && !slices.Contains(open, q) {
 				open[i] = q
 				break
 			}

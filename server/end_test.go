@@ -260,9 +260,9 @@ func TestSameQuestions(t *testing.T) {
 	require.Equal(t, one, <-asked)
 	require.Len(t, x.questions(), 2)
 	for range 2 {
-		a := said{ticket: x.questions()[0].ticket("", cursor{}), answer: &answer{Decision: "allow"}}
-		q := match([]said{a}, x.questions())[0]
-		require.NotNil(t, q)
+		q := x.questions()[0]
+		a := said{ticket: ticket{Call: q.call, Digest: q.digest}, answer: &answer{Decision: "allow"}}
+		require.Same(t, q, match([]said{a}, x.questions())[0])
 		require.NoError(t, s.give(localRequest(t.Context(), "POST", "/", ""), x, &a, q))
 	}
 	require.Empty(t, x.questions())

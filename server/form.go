@@ -158,12 +158,12 @@ func (d *sender) calls(call aycoder.ToolUse, ticket string) {
 func (d *sender) asks(questions []*question) {
 	var all []asked
 	for _, q := range questions {
-		a := asked{q, opaque(q.ticket(d.run.id, d.at))}
+		a := asked{q, opaque(ticket{d.run.id, q.outer, q.call, q.digest, d.at})}
 		switch {
-		case q.call != nil:
-			d.calls(aycoder.ToolUse{ID: q.call.CallID, Name: q.call.Tool, Args: q.call.Args}, a.ticket)
-		case q.outer == q.ask.CallID:
-			d.calls(aycoder.ToolUse{ID: q.outer, Name: q.ask.Tool, Args: q.ask.Args}, "")
+		case q.request != nil:
+			d.calls(aycoder.ToolUse{ID: q.call, Name: q.request.Tool, Args: q.request.Args}, a.ticket)
+		case q.outer == q.call:
+			d.calls(aycoder.ToolUse{ID: q.call, Name: q.ask.Tool, Args: q.ask.Args}, "")
 		}
 		all = append(all, a)
 	}

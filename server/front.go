@@ -27,7 +27,7 @@ func (r *run) waits() []*question {
 			return nil
 		}
 	}
-	slices.SortFunc(out, func(a, b *question) int { return strings.Compare(a.key(), b.key()) })
+	slices.SortFunc(out, func(a, b *question) int { return strings.Compare(a.key, b.key) })
 	return out
 }
 

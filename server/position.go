@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/crc32"
 	"slices"
 
 	"github.com/aycoder/aycoder"
@@ -26,21 +26,12 @@ type position struct {
 const callMark = 7 // bytes of an element of calls
 
 func mark(kind string, id string) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id))
-	return fmt.Sprintf("%s%06x", kind, h.Sum32()&0xffffff)
+	return fmt.Sprintf("%s%06x", kind, hashMore(0, id)&0xffffff)
 }
 
-const fnvOffset, fnvPrime = 2166136261, 16777619
-
-func hashMore(h uint32, text string) uint32 {
-	if h == 0 {
-		h = fnvOffset
-	}
-	for i := range len(text) {
-		h = (h ^ uint32(text[i])) * fnvPrime
-	}
-	return h
+// hashMore returns the hash of a text with the given one before it.
+func hashMore(before uint32, text string) uint32 {
+	return crc32.Update(before, crc32.IEEETable, []byte(text))
 }
 
 // after returns the position of somebody who has seen one more event.

@@ -235,7 +235,7 @@ func (s *Server) runState(w http.ResponseWriter, r *http.Request) error {
 			if q.ask != nil {
 				st.Asks = append(st.Asks, q.ask)
 			} else {
-				st.Calls = append(st.Calls, q.call)
+				st.Calls = append(st.Calls, q.request)
 			}
 		}
 	}

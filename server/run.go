@@ -258,7 +258,7 @@ func (r *run) awaitQuestion(ctx context.Context, call string) {
 		changed := r.log.read(cursor{}).changed
 		at := r.log.at()
 		if !r.working() || at.turn > turn || slices.Contains(at.calls, mark("s", call)) || slices.Contains(at.calls, mark("f", call)) ||
-			slices.ContainsFunc(r.questions(), func(q *question) bool { return q.ticket("", cursor{}).Call == call }) {
+			slices.ContainsFunc(r.questions(), func(q *question) bool { return q.call == call }) {
 			return
 		}
 		select {
