@@ -79,29 +79,23 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 	return func(yield func(aycoder.Event, error) bool) {
 		begun := false
 		for ev, err := range events {
+			a.w.mu.Lock()
 			if !begun && err == nil && in.Prompt != "" {
-				a.w.locked(func() { a.w.Prompt(in.Prompt) })
+				a.w.Prompt(in.Prompt)
 			}
 			begun = true
-			a.w.locked(func() {
-				switch {
-				case err == nil:
-					a.w.Event(ev)
-				case !errors.Is(err, context.Canceled) && !errors.Is(err, aycoder.ErrConsumed):
-					a.w.Failed(err)
-				}
-			})
+			switch {
+			case err == nil:
+				a.w.Event(ev)
+			case !errors.Is(err, context.Canceled) && !errors.Is(err, aycoder.ErrConsumed):
+				a.w.Failed(err)
+			}
+			a.w.mu.Unlock()
 			if !yield(ev, err) {
 				return
 			}
 		}
 	}
-}
-
-func (w *Watch) locked(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f()
 }
 
 // object is a JSON object.
