@@ -263,7 +263,7 @@ func (s *Server) steer(w http.ResponseWriter, r *http.Request, m *message) error
 	if m.Text == "" {
 		return invalid("the text is empty")
 	}
-	return s.toRun(w, r, func(x *run) error {
+	return s.toWorking(func(x *run) error {
 		if x.call {
 			return refuse(http.StatusConflict, "call", "the run is a call of a tool, which reads no messages")
 		}
@@ -271,30 +271,27 @@ func (s *Server) steer(w http.ResponseWriter, r *http.Request, m *message) error
 			return x.c.rt.Session.FollowUp(r.Context(), m.Text)
 		}
 		return x.c.rt.Session.Steer(r.Context(), m.Text)
-	})
+	})(w, r)
 }
 
 // cancel ends a run.
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
-	return s.toRun(w, r, func(x *run) error {
+	return s.toWorking(func(x *run) error {
 		x.stop(errCancelled)
 		return nil
-	})
+	})(w, r)
 }
 
-// toRun does something to the run in the path, which must work.
-func (s *Server) toRun(w http.ResponseWriter, r *http.Request, do func(*run) error) error {
-	x, err := s.lookUp(r)
-	if err != nil {
-		return err
-	}
-	defer s.release(x.c)
-	if !x.working() {
-		return refuse(http.StatusConflict, "over", "the run is over")
-	}
-	if err := do(x); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+// toWorking makes an operation of what is done to the run in the path, which must work.
+func (s *Server) toWorking(do func(*run) error) operation {
+	return s.inRun(func(w http.ResponseWriter, _ *http.Request, x *run) error {
+		if !x.working() {
+			return refuse(http.StatusConflict, "over", "the run is over")
+		}
+		if err := do(x); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
 }

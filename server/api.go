@@ -88,42 +88,42 @@ type conversationReply struct {
 }
 
 // session1 describes a session.
-func (s *Server) session1(w http.ResponseWriter, r *http.Request) error {
-	return s.inSession(r, func(c *conversation) error {
-		b := c.rt.Session
-		v := b.View()
-		x := conversationReply{ID: c.id, Title: v.Title(), Head: b.Head(), Phase: b.Phase()}
-		x.Usage, x.Cost = v.Usage()
-		x.Nodes = nodes(v, slices.Values(v.Path(x.Head)), c.id, true)
-		if p := b.Pending(); p != nil {
-			x.Run, x.Pending = c.id+"."+p.Run, true
+func (s *Server) session1(w http.ResponseWriter, _ *http.Request, c *conversation) error {
+	b := c.rt.Session
+	v := b.View()
+	x := conversationReply{ID: c.id, Title: v.Title(), Head: b.Head(), Phase: b.Phase()}
+	x.Usage, x.Cost = v.Usage()
+	x.Nodes = nodes(v, slices.Values(v.Path(x.Head)), c.id, true)
+	if p := b.Pending(); p != nil {
+		x.Run, x.Pending = c.id+"."+p.Run, true
+	}
+	if last := c.newest(); last.working() {
+		select {
+		case <-last.begun:
+			x.Run = last.id
+		default: // it has no id yet
 		}
-		if last := c.newest(); last.working() {
-			select {
-			case <-last.begun:
-				x.Run = last.id
-			default: // it has no id yet
-			}
-		}
-		reply(w, http.StatusOK, &x)
-		return nil
-	})
+	}
+	reply(w, http.StatusOK, &x)
+	return nil
 }
 
 // tree describes all nodes of a session.
-func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
-	return s.inSession(r, func(c *conversation) error {
-		v := c.rt.Session.View()
-		all := func(yield func(*session.Node) bool) {
-			for i := range v.Len() {
-				if !yield(v.Node(session.ID(i))) {
-					return
-				}
+func (s *Server) tree(w http.ResponseWriter, _ *http.Request, c *conversation) error {
+	v := c.rt.Session.View()
+	reply(w, http.StatusOK, map[string]any{"head": c.rt.Session.Head(), "nodes": nodes(v, allNodes(v), c.id, false)})
+	return nil
+}
+
+// allNodes returns all nodes that are known, the oldest first.
+func allNodes(v *session.View) iter.Seq[*session.Node] {
+	return func(yield func(*session.Node) bool) {
+		for i := range v.Len() {
+			if n := v.Node(session.ID(i)); n != nil && !yield(n) {
+				return
 			}
 		}
-		reply(w, http.StatusOK, map[string]any{"head": c.rt.Session.Head(), "nodes": nodes(v, all, c.id, false)})
-		return nil
-	})
+	}
 }
 
 // A checkout is the body of POST /api/sessions/{session}/checkout.
@@ -148,7 +148,7 @@ func (s *Server) checkout(w http.ResponseWriter, r *http.Request, in *checkout) 
 	if in.DryRun {
 		opts = append(opts, session.DryRun())
 	}
-	return s.inSession(r, func(c *conversation) error {
+	return s.inSession(func(_ http.ResponseWriter, _ *http.Request, c *conversation) error {
 		if in.Node < 0 || int(in.Node) >= c.rt.Session.View().Len() {
 			return notFound()
 		}
@@ -169,17 +169,19 @@ func (s *Server) checkout(w http.ResponseWriter, r *http.Request, in *checkout) 
 		}
 		reply(w, http.StatusOK, map[string]any{"from": move.From, "to": move.To, "files": files})
 		return nil
-	})
+	})(w, r)
 }
 
-// inSession calls f with the session in the path.
-func (s *Server) inSession(r *http.Request, f func(*conversation) error) error {
-	c, err := s.open(r.Context(), principalOf(r), r.PathValue("session"), "")
-	if err != nil {
-		return err
+// inSession makes an operation of one on the session in the path.
+func (s *Server) inSession(serve func(w http.ResponseWriter, r *http.Request, c *conversation) error) operation {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := s.open(r.Context(), principalOf(r), r.PathValue("session"), "")
+		if err != nil {
+			return err
+		}
+		defer s.release(c)
+		return serve(w, r, c)
 	}
-	defer s.release(c)
-	return f(c)
 }
 
 // A toolReply describes a tool.

@@ -179,36 +179,34 @@ func (c *conversation) find(id string) (*run, error) {
 	return &run{c: c, id: whole}, nil
 }
 
-// lookUp returns the run with the id in the path. The caller must release its session.
-func (s *Server) lookUp(r *http.Request) (*run, error) {
-	session, id, ok := splitRun(r.PathValue("run"))
-	if !ok {
-		return nil, notFound()
+// inRun makes an operation of one on the run in the path.
+func (s *Server) inRun(serve func(w http.ResponseWriter, r *http.Request, x *run) error) operation {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		session, id, ok := splitRun(r.PathValue("run"))
+		if !ok {
+			return notFound()
+		}
+		c, err := s.open(r.Context(), principalOf(r), session, "")
+		if err != nil {
+			return err
+		}
+		defer s.release(c)
+		c.mu.Lock()
+		x, err := c.find(id)
+		c.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		return serve(w, r, x)
 	}
-	c, err := s.open(r.Context(), principalOf(r), session, "")
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	x, err := c.find(id)
-	if err != nil {
-		s.release(c)
-	}
-	return x, err
 }
 
 // events streams the events of a run from where a client stopped.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) events(w http.ResponseWriter, r *http.Request, x *run) error {
 	at, err := parseCursor(r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
-	x, err := s.lookUp(r)
-	if err != nil {
-		return err
-	}
-	defer s.release(x.c)
 	return s.send(r, newSender(w, at, x, nil))
 }
 
@@ -222,12 +220,7 @@ type runState struct {
 	Calls   []*aycoder.CallRequest     `json:"calls"`
 }
 
-func (s *Server) runState(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.lookUp(r)
-	if err != nil {
-		return err
-	}
-	defer s.release(x.c)
+func (s *Server) runState(w http.ResponseWriter, _ *http.Request, x *run) error {
 	st := runState{Run: x.id, Session: x.c.id, Phase: session.PhaseIdle, Asks: []*aycoder.ApprovalRequest{}, Calls: []*aycoder.CallRequest{}}
 	if x.working() {
 		st.Working, st.Phase = true, x.c.rt.Session.Phase()

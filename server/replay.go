@@ -177,19 +177,19 @@ func (p *replay) outputs() (out []aycoder.Event) {
 	return out
 }
 
-func (p *replay) output(id string) *aycoder.ToolOutput {
-	for i := p.view.Len() - 1; i >= 0; i-- {
-		n := p.view.Node(session.ID(i))
-		if n == nil || n.Run != p.run || n.Message() == nil {
+// output returns the newest output of a call of the run in the conversation, or nil.
+func (p *replay) output(id string) (found *aycoder.ToolOutput) {
+	for n := range allNodes(p.view) {
+		if n.Run != p.run || n.Message() == nil {
 			continue
 		}
 		for _, part := range n.Message().Parts {
 			if o, ok := part.(*aycoder.ToolOutput); ok && o.ID == id {
-				return o
+				found = o
 			}
 		}
 	}
-	return nil
+	return found
 }
 
 // result returns how a run ended that does not work and does not wait.

@@ -11,7 +11,6 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/session"
 )
 
 const (
@@ -235,9 +234,8 @@ func (s *Server) past(ctx context.Context, d *sender) error {
 
 // known reports whether the session has the run.
 func (c *conversation) known(run string) bool {
-	v := c.rt.Session.View()
-	for i := v.Len() - 1; i >= 0; i-- {
-		if n := v.Node(session.ID(i)); n != nil && n.Run == run {
+	for n := range allNodes(c.rt.Session.View()) {
+		if n.Run == run {
 			return true
 		}
 	}
