@@ -419,7 +419,6 @@ func (s *Sender) Send(ev Event) (id string, err error) {
 	}
 	defer s.wake() // also after an error, for what was stored
 	var full []error
-	var bodies [2]json.RawMessage // without and with content
 	for _, name := range slices.Sorted(maps.Keys(s.endpoints)) {
 		e := s.endpoints[name]
 		d := stored{Version: 1, Delivery: Delivery{ID: ev.ID, Endpoint: name, Type: ev.Type, Created: now}}
@@ -430,16 +429,9 @@ func (s *Sender) Send(ev Event) (id string, err error) {
 			full = append(full, fmt.Errorf("%w to the endpoint %s", ErrFull, name))
 			continue
 		}
-		form := &bodies[0]
-		if e.Content {
-			form = &bodies[1]
+		if d.Body, err = s.body(ev, e.Content); err != nil {
+			return ev.ID, err
 		}
-		if *form == nil {
-			if *form, err = s.body(ev, e.Content); err != nil {
-				return ev.ID, err
-			}
-		}
-		d.Body = *form
 		if err := d.store(s.dir); err != nil {
 			return ev.ID, err
 		}
