@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"os"
@@ -202,4 +203,30 @@ func ExampleSession_Compare() {
 	// @@ -1 +1 @@
 	// -Hello
 	// +Good morning
+}
+
+// A host keeps a small value of its own for each order, and the next process has them.
+func ExampleSession_SetValues() {
+	ctx, store := context.Background(), journal.Memory()
+	loop, err := aycoder.New(script.New(script.Say("It is on its way.")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := session.New(ctx, store, loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := s.SetValues(ctx, map[string]json.RawMessage{"order 17": json.RawMessage(`"sent"`)}); err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		log.Fatal(err)
+	}
+	s, err = session.Open(ctx, store, s.ID(), loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	fmt.Println(string(s.Value("order 17")), s.Value("order 18") == nil)
+	// Output: "sent" true
 }
