@@ -156,10 +156,9 @@ func (c *conversation) prompt(in aycoder.Input, key, body string) (x *run, again
 		}
 	}
 	if p := c.rt.Session.Pending(); p != nil && len(c.asksAgain(p.Run)) > 0 {
-		if _, err = c.resume(); err == nil { // a message does not take back what another process has asked
-			err = busy()
+		if _, err := c.resume(); err == nil { // a message does not take back what another process has asked
+			return nil, false, busy()
 		}
-		return nil, false, err
 	}
 	return x, false, c.begin(c.rt, in, x)
 }
