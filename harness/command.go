@@ -350,8 +350,8 @@ func (r *Runtime) once(t aycoder.Tool, name string, do func(aycoder.Tool, func(a
 }
 
 // Caller returns an agent that answers each message with one call of a tool, and then says that the call is over. It is for a
-// host that keeps calls in a session: see [session.Session.NewBranch]. What [WithAgentMiddleware] puts around agents is around
-// this one, too. No model is asked, so its answers have the provider "none".
+// host that keeps calls in a session: see [session.Session.NewBranch]. The middleware of [WithAgentMiddleware] is around this
+// agent, too. No model is asked, so its answers have the provider "none".
 func (r *Runtime) Caller(tool string, args json.RawMessage) (aycoder.Agent, error) {
 	t := r.tool(tool)
 	if t == nil {

@@ -63,7 +63,7 @@ type question struct {
 	key          string // sorts questions in the same way whenever they are asked
 	outer        string // the call of the run in which it came up
 	ask          *aycoder.ApprovalRequest
-	request      *aycoder.CallRequest // if it is no approval
+	request      *aycoder.CallRequest // or nil for an approval
 	handle       handle
 }
 

@@ -143,7 +143,7 @@ func TestCallsAreTold(t *testing.T) {
 	require.NoError(t, hooks.Close())
 }
 
-// What the agents inside of calls have cost counts, too.
+// The costs of agents inside of calls count, too.
 func TestFiguresOfNestedRuns(t *testing.T) {
 	inner, err := aycoder.New(priced{script.New(script.Say("Inner."))})
 	require.NoError(t, err)

@@ -229,8 +229,8 @@ func (c *conversation) start(ctx context.Context, try, make bool) error {
 
 var errNoSession = errors.New("the function Open of the host has not opened the session that it was asked for: pass the options to harness.WithStore")
 
-// A startedRun is what is kept of a request with an Idempotency-Key: the run that it has begun. Each is a value of the
-// session of its own, so a key holds as long as the session.
+// A startedRun is what is kept of a request with an Idempotency-Key: the run that it has begun. Each is a separate value of the
+// session, so a key holds as long as the session.
 type startedRun struct {
 	Key  string `json:"key,omitempty"` // hash of the key, of a run that has not told its id
 	Body string `json:"body"`          // hash of the request

@@ -132,8 +132,8 @@ func (c *conversation) asked(r *http.Request, q *frontRequest) (x attached, err 
 	return x, err
 }
 
-// answered tells a run what a client says to its questions. What it has said before is left out, since clients repeat it; if
-// nothing is left, the client joins the run.
+// answered tells a run what a client says to its questions. Clients repeat what they have said before, so that is
+// left out. A client that says nothing else joins the run.
 func (c *conversation) answered(r *http.Request, q *frontRequest) (x attached, err error) {
 	id := q.said[0].Run
 	var more []said

@@ -309,7 +309,7 @@ func TestFrontLateAnswer(t *testing.T) {
 	require.Len(t, st.Calls, 1, "the other one is still open")
 	last := s.tells("/api/agui", aguiBody("r3", "resume", both[1:]))
 	require.Contains(t, shown(last), "TEXT_MESSAGE_CONTENT Decided.")
-	// What was taken can be said again, also beside something new.
+	// An answer that was taken can be given again.
 	require.Equal(t, "decided", s.tells("/api/agui", aguiBody("r4", "resume", both))[0].Code)
 	require.Contains(t, shown(s.tells("/api/agui", aguiBody("r5", "resume", both[1:]))), "TEXT_MESSAGE_CONTENT Decided.")
 }

@@ -205,7 +205,7 @@ func ExampleSession_Compare() {
 	// +Good morning
 }
 
-// A host keeps a small value of its own for each order, and the next process has them.
+// A host keeps a small value for each order, and the next process has them.
 func ExampleSession_SetValues() {
 	ctx, store := context.Background(), journal.Memory()
 	loop, err := aycoder.New(script.New(script.Say("It is on its way.")))

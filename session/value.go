@@ -67,7 +67,7 @@ func (s *Session) Save(ctx context.Context) error {
 	return s.write(ctx, true)
 }
 
-// SetValues records values of the host under names of their own, in one record, which is as large as they are. So it is
+// SetValues records values of the host under names, in one record, which is as large as they are. So it is
 // for many small values of which each changes rarely, where [WithValue] would record all of them with each change. A nil
 // value removes the one that the name has. A Checkout or Undo does not change them, and a Fork does not have them. A name
 // of WithValue is refused with a [*aycoder.ConfigError].
