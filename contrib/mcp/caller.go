@@ -20,7 +20,7 @@ import (
 var ErrCannotAsk = errors.New("the client cannot be asked that")
 
 const (
-	parkedFor = 10 * time.Minute // how long a call waits for a client that was asked something
+	parkedFor = 10 * time.Minute // how long a call waits for a client that was asked something, in all
 	maxParked = 64
 )
 
@@ -38,7 +38,7 @@ func CallerOf(ctx context.Context) *Caller {
 type callerKey struct{}
 
 // Ask puts a question to the user of the client. Its Server is not used. The content of an accepted answer matches the
-// schema. A client that does not answer within ten minutes ends the call. If the client cannot ask, the error is
+// schema. A call waits ten minutes for its client, in all; then it ends. If the client cannot ask, the error is
 // [ErrCannotAsk].
 func (k *Caller) Ask(ctx context.Context, q Question) (Answer, error) {
 	p := &mcp.ElicitParams{Mode: "form", Message: q.Message}
@@ -129,9 +129,25 @@ type calling struct {
 	asks chan *asking
 	done chan outcome // has room for one
 
-	mu  sync.Mutex
-	ctx context.Context      // of the request that waits now; nil between two requests
-	req *mcp.CallToolRequest // that one, or the last one
+	mu     sync.Mutex
+	ctx    context.Context      // of the request that waits now; nil between two requests
+	req    *mcp.CallToolRequest // that one, or the last one
+	waited time.Duration        // for the client
+}
+
+// patience ends the call if its client takes too long to answer, unless answered is called before. It reports whether it was.
+// Other calls that write wait meanwhile.
+func (c *calling) patience() (answered func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begin := time.Now()
+	timer := time.AfterFunc(parkedFor-c.waited, func() { c.stop(errUnanswered) })
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.waited += time.Since(begin)
+		return timer.Stop()
+	}
 }
 
 type outcome struct {
@@ -188,9 +204,9 @@ func ask[R mcp.InputResponse](ctx context.Context, c *calling, q mcp.InputReques
 	}
 	var answer mcp.InputResponse
 	if p := req.Session.InitializeParams(); p != nil && p.ProtocolVersion < newest {
-		timer := time.AfterFunc(parkedFor, func() { c.stop(errUnanswered) })
+		answered := c.patience()
 		answer, err = request(ctx, req.Session, q)
-		timer.Stop()
+		answered()
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -259,9 +275,9 @@ func (c *calling) park(ctx context.Context, q mcp.InputRequest) (mcp.InputRespon
 
 // parked is a call whose client was asked something.
 type parked struct {
-	c     *calling
-	a     *asking
-	timer *time.Timer
+	c        *calling
+	a        *asking
+	answered func() bool // see calling.patience
 }
 
 var errUnanswered = errors.New("the client was asked something, and has not come back with an answer")
@@ -284,7 +300,7 @@ func (x *served) wait(ctx context.Context, c *calling) (*mcp.CallToolResult, err
 				continue // nobody would read the question
 			}
 			word := "call-" + rand.Text()
-			p := &parked{c, a, time.AfterFunc(parkedFor, func() { c.stop(errUnanswered) })}
+			p := &parked{c, a, c.patience()}
 			x.parked.add(word, p)
 			return &mcp.CallToolResult{RequestState: word, InputRequests: mcp.InputRequestMap{questionID: a.question}}, nil
 		case <-poll:
@@ -303,7 +319,7 @@ func (x *served) wait(ctx context.Context, c *calling) (*mcp.CallToolResult, err
 func (x *served) resumed(ctx context.Context, req *mcp.CallToolRequest) (*calling, error) {
 	p, ok := x.parked.take(req.Params.RequestState)
 	switch {
-	case !ok || !p.timer.Stop():
+	case !ok || !p.answered():
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the call that this answers has ended"}
 	case p.c.name != req.Params.Name:
 		p.c.stop(errUnanswered)

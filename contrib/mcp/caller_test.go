@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -234,6 +236,110 @@ func TestAskedFor(t *testing.T) {
 			require.ErrorIs(t, <-failed, errUnanswered)
 		})
 	}
+}
+
+// Nor does a client that answers each of many questions late.
+func TestAskedForInAll(t *testing.T) {
+	for _, version := range versions {
+		synctest.Test(t, func(t *testing.T) {
+			failed := make(chan error, 1)
+			rt := newRuntime(t, t.TempDir(), harness.WithTools(asker(t, func(ctx context.Context, c *Caller) (string, error) {
+				for n := 0; ; n++ {
+					if _, err := c.Ask(ctx, Question{Message: "?"}); err != nil {
+						failed <- err
+						return "", fmt.Errorf("%d questions: %w", n, err)
+					}
+				}
+			})))
+			s := serve(t, rt, version, &mcp.ClientOptions{
+				ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+					time.Sleep(parkedFor * 2 / 5)
+					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
+				},
+			})
+			begin := time.Now()
+			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "asker", Arguments: map[string]any{}})
+			require.ErrorIs(t, <-failed, errUnanswered)
+			require.GreaterOrEqual(t, time.Since(begin), parkedFor)
+			require.LessOrEqual(t, time.Since(begin), parkedFor*6/5, "the third question is not answered in time")
+		})
+	}
+}
+
+// The end of a service ends a call that waits for its client, and what comes later is refused.
+func TestServiceClose(t *testing.T) {
+	for _, version := range versions {
+		asked, failed := make(chan struct{}), make(chan error, 1)
+		rt := newRuntime(t, t.TempDir(), harness.WithTools(asker(t, func(ctx context.Context, c *Caller) (string, error) {
+			_, err := c.Ask(ctx, Question{Message: "?"})
+			failed <- err
+			return "", err
+		})))
+		var u Updates
+		service, err := Handler(rt, ServeConfig{Updates: &u})
+		require.NoError(t, err)
+		s := httptest.NewServer(service)
+		c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+			ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				close(asked)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: s.URL, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		called := make(chan struct{})
+		go func() {
+			defer close(called)
+			_, _ = c.CallTool(ctx, &mcp.CallToolParams{Name: "asker", Arguments: map[string]any{}})
+		}()
+		<-asked
+		require.NoError(t, service.Close())
+		require.ErrorIs(t, <-failed, ErrClosed)
+		cancel()
+		<-called
+		res, err := http.Post(s.URL, "application/json", strings.NewReader("{}"))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+		require.NoError(t, res.Body.Close())
+		require.Empty(t, u.servers)
+		require.NoError(t, service.Close())
+		_ = c.Close() // it was closed
+		s.Close()
+	}
+}
+
+// Clients do not fill the memory of a service with sessions and subscriptions.
+func TestServiceBounds(t *testing.T) {
+	service, err := Handler(newRuntime(t, t.TempDir()), ServeConfig{Updates: new(Updates)})
+	require.NoError(t, err)
+	s := httptest.NewServer(service)
+	defer s.Close()
+	defer func() { require.NoError(t, service.Close()) }()
+	connect := func() (*mcp.ClientSession, error) {
+		return mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+			&mcp.StreamableClientTransport{Endpoint: s.URL, MaxRetries: -1, DisableStandaloneSSE: true}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	}
+	first, err := connect()
+	require.NoError(t, err)
+	require.NoError(t, first.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "file:///7"}))
+	require.ErrorContains(t, first.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "file:///" + strings.Repeat("x", maxURI)}), "too long")
+	for range maxSessions - 1 {
+		_, err := connect()
+		require.NoError(t, err)
+	}
+	_, err = connect()
+	require.ErrorContains(t, err, "Service Unavailable")
+	require.NoError(t, first.Close())
+	_, err = connect()
+	require.NoError(t, err, "a session that ends makes room")
+
+	subscribe := (&ServeConfig{Updates: new(Updates)}).options().SubscribeHandler
+	for i := range maxURIs {
+		require.NoError(t, subscribe(t.Context(), &mcp.SubscribeRequest{Params: &mcp.SubscribeParams{URI: fmt.Sprint("file:///", i)}}))
+	}
+	require.NoError(t, subscribe(t.Context(), &mcp.SubscribeRequest{Params: &mcp.SubscribeParams{URI: "file:///7"}}))
+	require.ErrorContains(t, subscribe(t.Context(), &mcp.SubscribeRequest{Params: &mcp.SubscribeParams{URI: "file:///more"}}), "too many")
 }
 
 // A call that takes longer than the connection may is not lost.

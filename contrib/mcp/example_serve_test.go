@@ -56,6 +56,7 @@ func ExampleCallerOf() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer handler.Close()
 	server := httptest.NewServer(handler)
 	defer server.Close()
 

@@ -86,7 +86,18 @@ func (u *Updates) follow(s *mcp.Server) (leave func()) {
 func (c *ServeConfig) options() *mcp.ServerOptions {
 	o := &mcp.ServerOptions{}
 	if c.Updates != nil { // the SDK keeps who has subscribed
-		o.SubscribeHandler = func(context.Context, *mcp.SubscribeRequest) error { return nil }
+		var mu sync.Mutex
+		known := map[string]bool{} // the SDK keeps a URI after all who have subscribed to it are gone
+		o.SubscribeHandler = func(_ context.Context, req *mcp.SubscribeRequest) error {
+			mu.Lock()
+			defer mu.Unlock()
+			uri := req.Params.URI
+			if !known[uri] && (len(uri) > maxURI || len(known) == maxURIs) {
+				return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the URI is too long, or there are too many"}
+			}
+			known[uri] = true
+			return nil
+		}
 		o.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
 	}
 	completes := func(a Argument) bool { return a.Complete != nil }
@@ -96,7 +107,11 @@ func (c *ServeConfig) options() *mcp.ServerOptions {
 	return o
 }
 
-const maxCompletions = 100 // of the protocol
+const (
+	maxCompletions = 100     // of the protocol
+	maxURI         = 2 << 10 // bytes of a resource that is subscribed to
+	maxURIs        = 10_000
+)
 
 func (c *ServeConfig) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	res := &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{}}}

@@ -65,34 +65,75 @@ func Serve(ctx context.Context, rt *harness.Runtime, in io.ReadCloser, out io.Wr
 	}
 }
 
+// A Service offers tools by streamable HTTP, see [Handler].
+type Service struct {
+	x              *served
+	server         *mcp.Server
+	alone, session *mcp.StreamableHTTPHandler
+	leave          func()
+}
+
 // Handler offers the tools as [Serve] does, by streamable HTTP. It does not know who calls: a host puts its own
 // authentication around it, and listens on the loopback interface otherwise. Requests to a loopback address by another
-// name are refused, since a web page may have sent them.
-func Handler(rt *harness.Runtime, c ServeConfig) (http.Handler, error) {
-	s, _, err := newServer(rt, c)
+// name are refused, since a web page may have sent them. At most 256 clients have a session at once; one that is not used
+// for an hour ends.
+func Handler(rt *harness.Runtime, c ServeConfig) (*Service, error) {
+	server, x, err := newServer(rt, c)
 	if err != nil {
 		return nil, err
 	}
-	c.Updates.follow(s)
-	own := func(*http.Request) *mcp.Server { return s }
+	own := func(*http.Request) *mcp.Server { return server }
 	// Since version 2026-07-28, each request stands for itself; before, there are sessions. The result of a call whose
 	// connection breaks is kept for the client of a session that comes back.
-	alone := mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{Stateless: true})
-	session := mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: sessionFor})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= newest {
-			alone.ServeHTTP(w, r)
-			return
-		}
-		session.ServeHTTP(w, r)
-	}), nil
+	return &Service{
+		x: x, server: server, leave: c.Updates.follow(server),
+		alone:   mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{Stateless: true}),
+		session: mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: sessionFor}),
+	}, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	begins := r.Header.Get("Mcp-Session-Id") == ""
+	switch {
+	case s.x.life.Err() != nil:
+		http.Error(w, "the server is closed", http.StatusServiceUnavailable)
+	case begins && r.Header.Get("Mcp-Protocol-Version") >= newest:
+		s.alone.ServeHTTP(w, r)
+	case begins && s.full():
+		http.Error(w, "too many clients have a session", http.StatusServiceUnavailable)
+	default:
+		s.session.ServeHTTP(w, r)
+	}
+}
+
+// full reports whether there is no room for another session.
+func (s *Service) full() bool {
+	n := 0
+	for range s.server.Sessions() {
+		n++
+	}
+	return n >= maxSessions
+}
+
+// Close ends all calls, also those that wait for an answer of a client, and all sessions. It returns when no call works
+// any more. Close the service before its runtime. It returns nil, and may be called again.
+func (s *Service) Close() error {
+	s.x.close()
+	s.leave()
+	for session := range s.server.Sessions() {
+		_ = session.Close() // its client has gone then
+	}
+	return nil
 }
 
 // newest is the version of the protocol since which servers make no requests.
 const newest = "2026-07-28"
 
-// sessionFor is how long a client may leave its session unused.
-const sessionFor = time.Hour
+const (
+	sessionFor  = time.Hour // how long a client may leave its session unused
+	maxSessions = 256
+)
 
 // unserved need the model or the user of the runtime.
 var unserved = []string{"subagent", "ask_user", "recall", "tool_search"}
@@ -101,7 +142,7 @@ func newServer(rt *harness.Runtime, c ServeConfig) (*mcp.Server, *served, error)
 	s := mcp.NewServer(&mcp.Implementation{Name: cmp.Or(c.Name, "aycoder"), Version: cmp.Or(c.Version, "0")}, c.options())
 	x := &served{rt: rt, poll: c.Poll, writes: make(chan struct{}, 1)}
 	x.asked.most, x.parked.most = maxAsked, maxParked
-	x.parked.dropped = func(p *parked) { p.timer.Stop(); p.c.stop(errUnanswered) }
+	x.parked.dropped = func(p *parked) { p.answered(); p.c.stop(errUnanswered) }
 	x.life, x.end = context.WithCancelCause(context.Background())
 	for _, name := range c.Tools {
 		if !slices.ContainsFunc(rt.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name }) {
@@ -173,6 +214,7 @@ type served struct {
 	parked memo[*parked] // calls that have asked a client something
 	life   context.Context
 	end    context.CancelCauseFunc
+	ending sync.Mutex // held while a call is added and when none is any more
 	calls  sync.WaitGroup
 }
 
@@ -181,7 +223,9 @@ const maxAsked = 256
 
 // close ends all calls.
 func (x *served) close() {
+	x.ending.Lock()
 	x.end(ErrClosed)
+	x.ending.Unlock()
 	x.calls.Wait()
 }
 
@@ -196,12 +240,21 @@ func (x *served) call(ctx context.Context, req *mcp.CallToolRequest, reads bool)
 	run, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	c := &calling{name: req.Params.Name, stop: stop, asks: make(chan *asking), done: make(chan outcome, 1), ctx: ctx, req: req}
 	run = context.WithValue(run, callerKey{}, &Caller{c})
-	x.calls.Go(func() {
+	x.ending.Lock()
+	if x.life.Err() != nil {
+		x.ending.Unlock()
+		stop(nil)
+		return nil, ErrClosed
+	}
+	x.calls.Add(1)
+	x.ending.Unlock()
+	go func() {
+		defer x.calls.Done()
 		defer stop(nil)
 		defer context.AfterFunc(x.life, func() { stop(ErrClosed) })()
 		res, err := x.carryOut(run, c, reads)
 		c.done <- outcome{res, err}
-	})
+	}()
 	return x.wait(ctx, c)
 }
 
