@@ -1,15 +1,20 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aycoder/aycoder/journal"
 )
@@ -340,4 +345,71 @@ func TestReleaseLater(t *testing.T) {
 		t.Error("a release of a former writer is left")
 	}
 	must(t, j.Close())
+}
+
+// A rewrite whose records come slowly does not lose its transaction.
+func TestSlowRewrite(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir, WithLease(time.Second), WithPatience(0))
+	j := create(t, s)
+	want := []string{"a", "b", "c", "d"}
+	must(t, j.Rewrite(ctx, func(yield func([]byte) bool) {
+		for _, r := range want {
+			<-time.After(500 * time.Millisecond) // four of them are two leases
+			if !yield([]byte(r)) {
+				return
+			}
+		}
+	}, func(journal.Hash) bool { return true }))
+	must(t, j.Close())
+	if got := records(t, s, "a"); !slices.Equal(got, want) {
+		t.Errorf("records %q", got)
+	}
+}
+
+// A deletion whose answer is lost is one.
+func TestDeleteLosesAnswer(t *testing.T) {
+	dir, ctx := tempDir(t), t.Context()
+	s := openStore(t, dir)
+	must(t, create(t, s).Close())
+	config := s.pool.Config()
+	var lose atomic.Int32
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &deafConn{Conn: c, lose: &lose}, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	must(t, err)
+	s.pool.Close()
+	s.pool = pool
+	lose.Store(1)
+	must(t, s.Delete(ctx, "a"))
+	if lose.Load() != 0 {
+		t.Error("no answer was lost")
+	}
+	if err := s.Delete(ctx, "a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("delete again: %v", err)
+	}
+}
+
+// A deafConn loses the connection between a commit and its answer, as often as lose says.
+type deafConn struct {
+	net.Conn
+	lose *atomic.Int32
+	deaf atomic.Bool
+}
+
+func (c *deafConn) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("commit\x00")) && c.lose.CompareAndSwap(1, 0) {
+		c.deaf.Store(true)
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *deafConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.deaf.Load() && bytes.Contains(p[:n], []byte("COMMIT")) {
+		return 0, errors.Join(io.ErrUnexpectedEOF, c.Close(), err)
+	}
+	return n, err
 }

@@ -346,7 +346,8 @@ func (j *openJournal) object(ctx context.Context, hash journal.Hash) (data []byt
 	return data, nil
 }
 
-// Rewrite implements [journal.Journal]. It has a separate connection, since the sequence may need those of the pools.
+// Rewrite implements [journal.Journal]. It has a separate connection, since the sequence may need those of the pools. The
+// sequence may take its time, but not two thirds of a lease for one record.
 func (j *openJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(journal.Hash) bool) error {
 	return j.write(ctx, "rewrite", func() (err error) {
 		conn, err := j.store.connection(ctx)
@@ -382,17 +383,18 @@ func (j *openJournal) rewrite(ctx context.Context, tx pgx.Tx, records iter.Seq[[
 		return 0, err
 	}
 	var b batch
+	last := time.Now()
 	flush := func() error {
 		_, err := tx.Exec(ctx, insertRecords, b.args(j, n)...)
-		n, b = n+len(b.data), batch{}
+		n, b, last = n+len(b.data), batch{}, time.Now()
 		return err
 	}
 	for r := range records {
 		if err := errors.Join(ctx.Err(), journal.CheckRecord(r)); err != nil {
 			return 0, err
 		}
-		b.add(append([]byte{}, r...)) // the sequence may use its slice again
-		if b.bytes > maxBatch {
+		b.add(append([]byte{}, r...))                                // the sequence may use its slice again
+		if b.bytes > maxBatch || time.Since(last) > j.store.hold/3 { // PostgreSQL ends a transaction that is idle for longer
 			if err := flush(); err != nil {
 				return 0, err
 			}

@@ -160,7 +160,8 @@ func (s *Store) connect(ctx context.Context, address string) error {
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return migrate(ctx, c.Conn(), s.schema, migrations()) })
 }
 
-// Close ends the connections. The sessions should be closed before: otherwise others can take them over.
+// Close ends the connections. The sessions should be closed before: otherwise others can take them over. It waits for
+// calls that work, and so must not be called by the body of a loop over records.
 func (s *Store) Close() error {
 	s.lease.close()
 	s.hub.close()
@@ -462,8 +463,25 @@ func indexed(text string, limit int) string {
 func (s *Store) Delete(ctx context.Context, id string) error {
 	key, err := s.find(ctx, id)
 	if err == nil {
+		doubt := false // whether it may have been removed
 		err = s.claim(ctx, "delete", id, func() error {
-			return s.retry(ctx, func(ctx context.Context) error { return s.remove(ctx, id) })
+			return s.retry(ctx, func(ctx context.Context) error {
+				err := s.remove(ctx, key)
+				if errors.Is(err, pgx.ErrNoRows) {
+					var there bool
+					failed := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM sessions WHERE key = $1)", key).Scan(&there)
+					switch {
+					case failed != nil:
+						return failed
+					case !there && doubt:
+						return nil
+					case !there:
+						return fs.ErrNotExist // another session may have its name by now
+					}
+				}
+				doubt = doubt || err != nil && unsure(ctx, err)
+				return err
+			})
 		})
 	}
 	if err == nil {
@@ -475,10 +493,9 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 
 // remove removes a session. Its records are removed by a statement that begins when its row is locked: a last append may
 // have been under way.
-func (s *Store) remove(ctx context.Context, id string) error {
+func (s *Store) remove(ctx context.Context, key int64) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		var key int64
-		err := tx.QueryRow(ctx, "DELETE FROM sessions WHERE id = $1 AND "+free+" RETURNING key", id, s.lease.me).Scan(&key)
+		err := tx.QueryRow(ctx, "DELETE FROM sessions WHERE key = $1 AND "+free+" RETURNING key", key, s.lease.me).Scan(&key)
 		if err == nil {
 			_, err = tx.Exec(ctx, "DELETE FROM records WHERE session = $1", key)
 		}
