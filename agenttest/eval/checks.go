@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/regular"
 )
 
@@ -90,34 +90,29 @@ const (
 	commandWait = 2 * time.Second
 )
 
-// Command requires that a program exits with 0, in the directory. It runs with the rights of this process, and
-// with what the agent wrote, so an evaluation of an agent that is not trusted belongs in a sandbox.
+// Command requires that a program exits with 0, in the directory. Processes that it has started end with it, except on
+// Windows. It runs with the rights of this process, and with what the agent wrote, so an evaluation of an agent that is
+// not trusted belongs in a sandbox.
 func Command(name string, args ...string) Check {
 	return func(ctx context.Context, o *Outcome) error {
-		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Dir, cmd.WaitDelay = o.Dir, commandWait
-		out := &tail{most: maxOutput}
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s: %w: %s", strings.Join(append([]string{name}, args...), " "), err, quote(out.String()))
+		argv := append([]string{name}, args...)
+		out := &proc.Tail{Max: maxOutput}
+		res, err := proc.Run(ctx, &proc.Command{Argv: argv, Dir: o.Dir, Env: os.Environ(), Output: out, Memory: -1})
+		switch {
+		case errors.Is(err, proc.ErrUnsupported):
+			cmd := exec.CommandContext(ctx, name, args...)
+			cmd.Dir, cmd.WaitDelay, cmd.Stdout, cmd.Stderr = o.Dir, commandWait, out, out
+			err = cmd.Run()
+		case err == nil && res.Signal != "":
+			err = errors.New(res.Signal)
+		case err == nil && res.Code != 0:
+			err = fmt.Errorf("exit status %d", res.Code)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, quote(out.Text()))
 		}
 		return nil
 	}
-}
-
-// A tail keeps the end of what is written.
-type tail struct {
-	bytes.Buffer
-	most int
-}
-
-// Write implements [io.Writer].
-func (t *tail) Write(p []byte) (int, error) {
-	t.Buffer.Write(p[max(0, len(p)-t.most):])
-	if n := t.Len() - t.most; n > 0 {
-		t.Next(n)
-	}
-	return len(p), nil
 }
 
 // Called requires that a tool was called at least so many times without an error.

@@ -122,7 +122,7 @@ const defaultTimeout = 10 * time.Minute
 
 // Run tries the cases and returns the table. Tries that fail are in the table; the error is about the cases, the
 // directories, or the end of ctx, with a table of what was done before.
-func Run(ctx context.Context, cases []Case, build Build, o Options) (*Table, error) {
+func Run(ctx context.Context, cases []Case, build Build, o Options) (table *Table, err error) {
 	if err := check(cases, build, &o); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func Run(ctx context.Context, cases []Case, build Build, o Options) (*Table, err
 	if err != nil {
 		return nil, fmt.Errorf("evaluate: %w", err)
 	}
-	defer os.RemoveAll(base)
+	defer func() { err = errors.Join(err, os.RemoveAll(base)) }()
 	e := &evaluation{build: build, options: o, base: base}
 	for i := range cases {
 		for n := range cmp.Or(cases[i].Tries, o.Tries) {
@@ -143,7 +143,7 @@ func Run(ctx context.Context, cases []Case, build Build, o Options) (*Table, err
 		work.Go(func() { e.work(ctx) })
 	}
 	work.Wait()
-	table := newTable(e.tries)
+	table = newTable(e.tries)
 	if err := ctx.Err(); err != nil {
 		return table, fmt.Errorf("evaluate: %w", context.Cause(ctx))
 	}

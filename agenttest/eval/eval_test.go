@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest/eval"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
@@ -71,6 +73,31 @@ func twenty() ([]eval.Case, map[string][]script.Step) {
 			Checks: []eval.Check{eval.Command("sh", "check.sh")}}, script.Call("write_file", object{"path": "ok", "content": "\n"}), script.Say("It passes."))
 	}
 	return cases, steps
+}
+
+// A command takes with it what it has started, also if it is cancelled.
+func TestCommandEnds(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the checks run sh")
+	}
+	for _, script := range []string{"sleep 1000 & echo $! >pid", "sleep 1000 & echo $! >pid; wait"} {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- eval.Command("sh", "-c", script)(ctx, &eval.Outcome{Dir: dir}) }()
+		var pid []byte
+		timed.Until(t, func() bool {
+			pid, _ = os.ReadFile(filepath.Join(dir, "pid")) // not there yet
+			return bytes.HasSuffix(pid, []byte("\n"))
+		}, "the script to begin")
+		cancel()
+		<-done
+		timed.Until(t, func() bool { // the one who adopted it has to reap it
+			state, _ := exec.Command("ps", "-o", "stat=", "-p", strings.TrimSpace(string(pid))).Output() // fails if there is none
+			return len(state) == 0 || state[0] == 'Z'
+		}, "a process of ", script, " to end")
+	}
 }
 
 // Of 20 cases, in which 5 regressions are planted, exactly these are found, and the same table comes out again.
