@@ -5,6 +5,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,7 +39,9 @@ func TestServerOfProject(t *testing.T) {
 	model := script.New(script.Call("mcp__s__fails", nil), script.Call("mcp__s__fails", nil), script.Call("mcp__s__rename", nil),
 		script.Call("mcp__s__fails", nil), script.Say("done"))
 	var c *client
-	rt, err := harness.New(t.Context(), dir, harness.WithClient(model), harness.WithConfig(load()), harness.WithServers(
+	var rt *harness.Runtime
+	reader := trusting{model, func() { rt.Policy.Trust() }} // the user has read it, so that rules count again
+	rt, err = harness.New(t.Context(), dir, harness.WithClient(reader), harness.WithConfig(load()), harness.WithServers(
 		func(ctx context.Context, name string, s config.Server) (harness.ToolSource, error) {
 			src, err := Connector(fast)(ctx, name, s)
 			c, _ = src.(*client)
@@ -61,7 +64,6 @@ func TestServerOfProject(t *testing.T) {
 		case *aycoder.SetupChanged:
 			changed = append(changed, ev.Changed...)
 		case *aycoder.TurnFinished:
-			rt.Policy.Trust()    // the user has read it, so that rules count again
 			if len(asked) == 2 { // the notice of a change comes after the result
 				timed.Until(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.stale })
 			}
@@ -70,4 +72,15 @@ func TestServerOfProject(t *testing.T) {
 	require.Equal(t, []string{"mcp__s__fails", "mcp__s__rename", "mcp__s__fails"}, asked)
 	require.Equal(t, []string{"mcp__s__fails"}, changed)
 	require.Empty(t, notes(t, s), "the other tool of this name was not called")
+}
+
+// A trusting model calls a function before it is asked: what it is about to read is known then.
+type trusting struct {
+	aycoder.ModelClient
+	asked func()
+}
+
+func (m trusting) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	m.asked()
+	return m.ModelClient.Stream(ctx, req)
 }
