@@ -27,7 +27,9 @@ func BenchmarkStart(b *testing.B) {
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "hello.go"), []byte("package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"> \\n\") }\n"), 0o600))
 	build := func(what, out string) string {
 		out = filepath.Join(dir, out)
-		text, err := exec.Command("go", "build", "-o", out, what).CombinedOutput()
+		cmd := exec.Command("go", "build", "-o", out, what)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as where there is no C compiler
+		text, err := cmd.CombinedOutput()
 		require.NoError(b, err, "%s", text)
 		return out
 	}
