@@ -12,7 +12,10 @@
 // Adapton, PLDI 2014.
 package derive
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // Table holds the values. It is not safe for concurrent use.
 type Table struct {
@@ -23,11 +26,11 @@ type Table struct {
 	stale    map[string]bool
 }
 
-// A query is a [Query] of any type. A table has very many nodes, in which a pointer takes less than an interface.
+// A query is a [Query] of any type: but for the type of what Get returns, all share one compiled code.
 type query struct {
-	run    func(arg string) any
-	same   func(a, b any) bool
-	remove func(arg string)
+	nodes map[string]*node // by the argument
+	run   func(arg string) any
+	same  func(a, b any) bool
 }
 
 // A node is a value with what it depends on and what depends on it.
@@ -59,29 +62,26 @@ func (t *Table) Stale() map[string]bool {
 func (t *Table) Len() int { return t.size }
 
 // Query is a kind of value. Each is made once, with [NewQuery], and used with one table.
-type Query[V any] struct {
-	nodes  map[string]*node // by the argument
-	erased query
-}
+type Query[V any] struct{ query }
 
 // NewQuery returns a query. Compute must depend on nothing but its argument and other queries of the
-// table, or be an input, for which [Query.Changed] is called whenever its value may have changed. It must
-// not ask for the value that it is computing, not even through others. Equal reports whether two
-// values are the same to all who use them.
-func NewQuery[V any](compute func(arg string) V, equal func(a, b V) bool) *Query[V] {
-	nodes := map[string]*node{}
-	return &Query[V]{nodes: nodes, erased: query{
-		run:    func(arg string) any { return compute(arg) },
-		same:   func(a, b any) bool { return equal(a.(V), b.(V)) },
-		remove: func(arg string) { delete(nodes, arg) },
-	}}
+// table, or be an input, for which Changed is called whenever its value may have changed. It must
+// not ask for the value that it is computing, not even through others. Same reports whether two
+// values, which are of type V, are the same to all who use them; nil means reflect.DeepEqual.
+func NewQuery[V any](compute func(arg string) V, same func(a, b any) bool) *Query[V] {
+	if same == nil {
+		same = reflect.DeepEqual
+	}
+	return &Query[V]{query{map[string]*node{}, func(arg string) any { return compute(arg) }, same}}
 }
 
 // Get returns the value for an argument. The caller must not change it.
-func (q *Query[V]) Get(t *Table, arg string) V {
+func (q *Query[V]) Get(t *Table, arg string) V { return q.get(t, arg).(V) }
+
+func (q *query) get(t *Table, arg string) any {
 	n := q.nodes[arg]
 	if n == nil {
-		n = &node{query: &q.erased, arg: arg}
+		n = &node{query: q, arg: arg}
 		q.nodes[arg] = n
 		t.size++
 		t.run(n)
@@ -93,11 +93,11 @@ func (q *Query[V]) Get(t *Table, arg string) V {
 	} else {
 		n.root = true
 	}
-	return n.value.(V)
+	return n.value
 }
 
 // Changed says that the value of an input may have changed, and reports whether it has.
-func (q *Query[V]) Changed(t *Table, arg string) bool {
+func (q *query) Changed(t *Table, arg string) bool {
 	n := q.nodes[arg]
 	if n == nil {
 		return false
@@ -112,7 +112,7 @@ func (q *Query[V]) Changed(t *Table, arg string) bool {
 }
 
 // Drop forgets a value that was asked for from outside of all queries, unless another value uses it.
-func (q *Query[V]) Drop(t *Table, arg string) {
+func (q *query) Drop(t *Table, arg string) {
 	if n := q.nodes[arg]; n != nil {
 		n.root = false
 		t.release(n)
@@ -221,7 +221,7 @@ func (t *Table) release(n *node) {
 		return
 	}
 	n.gone = true
-	n.query.remove(n.arg)
+	delete(n.query.nodes, n.arg)
 	t.size--
 	for _, d := range n.deps {
 		d.drop(n)

@@ -22,7 +22,7 @@ type sheet struct {
 
 func newSheet(inputs map[string]string) *sheet {
 	s := &sheet{table: derive.New(), inputs: inputs}
-	s.input = derive.NewQuery(func(arg string) string { return s.inputs[arg] }, func(a, b string) bool { return a == b })
+	s.input = derive.NewQuery(func(arg string) string { return s.inputs[arg] }, nil)
 	s.sum = derive.NewQuery(func(arg string) int {
 		s.runs++
 		depth, name := arg[0]-'0', arg[1:]
@@ -36,7 +36,7 @@ func newSheet(inputs map[string]string) *sheet {
 			}
 		}
 		return n % 7
-	}, func(a, b int) bool { return a == b })
+	}, nil)
 	return s
 }
 
@@ -108,15 +108,14 @@ func TestOnlyWhatChanged(t *testing.T) {
 func TestUsedByWhatIsNotDone(t *testing.T) {
 	table := derive.New()
 	inputs := map[string]string{"switch": "x", "x": "1"}
-	equal := func(a, b string) bool { return a == b }
-	input := derive.NewQuery(func(arg string) string { return inputs[arg] }, equal)
+	input := derive.NewQuery(func(arg string) string { return inputs[arg] }, nil)
 	var user *derive.Query[string]
 	user = derive.NewQuery(func(arg string) string {
 		if arg == "inner" {
 			return input.Get(table, input.Get(table, "switch"))
 		}
 		return input.Get(table, "x") + user.Get(table, "inner")
-	}, equal)
+	}, nil)
 	require.Equal(t, "1", user.Get(table, "inner"))
 	inputs["switch"] = "none"
 	input.Changed(table, "switch")
@@ -133,6 +132,6 @@ func TestUsedByWhatIsNotDone(t *testing.T) {
 func TestCycle(t *testing.T) {
 	table := derive.New()
 	var q *derive.Query[int]
-	q = derive.NewQuery(func(arg string) int { return q.Get(table, arg) }, func(a, b int) bool { return a == b })
+	q = derive.NewQuery(func(arg string) int { return q.Get(table, arg) }, nil)
 	require.Panics(t, func() { q.Get(table, "a") })
 }

@@ -1,9 +1,7 @@
 package resolve
 
 import (
-	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,10 +35,10 @@ type cargoIndex struct {
 
 func (c *cargoIndex) init(x *Index) {
 	c.x = x
-	c.manifests = derive.NewQuery(c.readManifest, func(a, b *manifest) bool { return reflect.DeepEqual(a, b) })
-	c.members = derive.NewQuery(c.findMembers, maps.Equal[map[string]string])
-	c.targets = derive.NewQuery(c.findTargets, slices.Equal[[]string])
-	c.externs = derive.NewQuery(c.findExterns, maps.Equal[map[string]string])
+	c.manifests = derive.NewQuery(c.readManifest, nil)
+	c.members = derive.NewQuery(c.findMembers, nil)
+	c.targets = derive.NewQuery(c.findTargets, nil)
+	c.externs = derive.NewQuery(c.findExterns, nil)
 }
 
 func (m *manifest) value(key ...string) string {

@@ -28,10 +28,10 @@ type cIndex struct {
 
 func (r *cIndex) init(x *Index) {
 	r.x = x
-	r.headers = derive.NewQuery(r.findHeaders, slices.Equal[[]string])
-	r.byName = derive.NewQuery(r.readHeaders, func(a, b map[string][]string) bool { return maps.EqualFunc(a, b, slices.Equal[[]string]) })
-	r.flags = derive.NewQuery(r.readFlags, slices.Equal[[]string])
-	r.names = derive.NewQuery(r.readNames, maps.Equal[map[string]bool])
+	r.headers = derive.NewQuery(r.findHeaders, nil)
+	r.byName = derive.NewQuery(r.readHeaders, nil)
+	r.flags = derive.NewQuery(r.readFlags, nil)
+	r.names = derive.NewQuery(r.readNames, nil)
 }
 
 // findHeaders returns the files of C in a directory and below.

@@ -23,12 +23,12 @@ type goIndex struct {
 
 func (r *goIndex) init(x *Index) {
 	r.x = x
-	r.module = derive.NewQuery(r.readModule, deepEqual[*goModule])
-	r.paths = derive.NewQuery(r.findModules, maps.Equal[map[string]string, map[string]string])
-	r.owner = derive.NewQuery(r.findOwner, same[string])
-	r.lookup = derive.NewQuery(r.findPackage, same[string])
-	r.pkg = derive.NewQuery(r.readPackage, deepEqual[*goPackage])
-	r.scope = derive.NewQuery(r.findScope, slices.Equal[goScope])
+	r.module = derive.NewQuery(r.readModule, nil)
+	r.paths = derive.NewQuery(r.findModules, nil)
+	r.owner = derive.NewQuery(r.findOwner, nil)
+	r.lookup = derive.NewQuery(r.findPackage, nil)
+	r.pkg = derive.NewQuery(r.readPackage, nil)
+	r.scope = derive.NewQuery(r.findScope, nil)
 }
 
 // A goModule is what a go.mod, or a go.work, says.

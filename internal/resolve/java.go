@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,11 +23,9 @@ type javaIndex struct {
 
 func (r *javaIndex) init(x *Index) {
 	r.x = x
-	r.inDir = derive.NewQuery(r.readDir, func(a, b map[string]map[string]string) bool {
-		return maps.EqualFunc(a, b, maps.Equal[map[string]string])
-	})
-	r.below = derive.NewQuery(r.findPackages, func(a, b map[string][]string) bool { return maps.EqualFunc(a, b, slices.Equal[[]string]) })
-	r.members = derive.NewQuery(r.readMembers, maps.Equal[map[string]bool])
+	r.inDir = derive.NewQuery(r.readDir, nil)
+	r.below = derive.NewQuery(r.findPackages, nil)
+	r.members = derive.NewQuery(r.readMembers, nil)
 }
 
 // readDir returns the files of the classes in a directory, by the package and the name of the class.

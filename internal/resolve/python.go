@@ -22,11 +22,11 @@ type pythonIndex struct {
 
 func (r *pythonIndex) init(x *Index) {
 	r.x = x
-	r.config = derive.NewQuery(r.readProject, pyProject.equal)
-	r.projects = derive.NewQuery(r.findProjects, slices.Equal[[]string])
-	r.tops = derive.NewQuery(r.findTops, sameLists)
-	r.roots = derive.NewQuery(r.findRoots, slices.Equal[[]pyRoot])
-	r.origin = derive.NewQuery(r.findOrigin, same[Ref])
+	r.config = derive.NewQuery(r.readProject, nil)
+	r.projects = derive.NewQuery(r.findProjects, nil)
+	r.tops = derive.NewQuery(r.findTops, nil)
+	r.roots = derive.NewQuery(r.findRoots, nil)
+	r.origin = derive.NewQuery(r.findOrigin, nil)
 }
 
 // A pyModule is what the path of a module leads to.

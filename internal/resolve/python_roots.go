@@ -21,10 +21,6 @@ type pyProject struct {
 	roots  []string // the directories that the configuration names
 }
 
-func (p pyProject) equal(q pyProject) bool {
-	return p.marked == q.marked && p.strong == q.strong && slices.Equal(p.roots, q.roots)
-}
-
 // A pyRoot is a directory in which modules are looked for.
 type pyRoot struct {
 	dir  string
@@ -120,8 +116,6 @@ func (r *pythonIndex) findTops(dir string) map[string][]string {
 	}
 	return out
 }
-
-func sameLists(a, b map[string][]string) bool { return maps.EqualFunc(a, b, slices.Equal[[]string]) }
 
 // findRoots returns the roots of the projects around a directory, the nearest first. Last comes the directory
 // that holds the package of the directory, for this package alone, unless the configuration places the

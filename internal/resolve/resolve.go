@@ -8,9 +8,7 @@
 package resolve
 
 import (
-	"bytes"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -79,13 +77,13 @@ type Index struct {
 // New returns an index over files.
 func New(files Files) *Index {
 	x := &Index{files: files, table: derive.New()}
-	x.facts = derive.NewQuery(files.Facts, func(a, b *source.Facts) bool { return a == b || reflect.DeepEqual(a, b) })
+	x.facts = derive.NewQuery(files.Facts, nil)
 	x.surface = derive.NewQuery(x.factsOf, sameSurface)
-	x.isFile = derive.NewQuery(files.IsFile, same[bool])
-	x.content = derive.NewQuery(files.Content, bytes.Equal)
-	x.list = derive.NewQuery(files.List, slices.Equal[[]string])
-	x.imports = derive.NewQuery(x.findImports, slices.Equal[[]Edge])
-	x.refs = derive.NewQuery(x.findRefs, Refs.Equal)
+	x.isFile = derive.NewQuery(files.IsFile, nil)
+	x.content = derive.NewQuery(files.Content, nil)
+	x.list = derive.NewQuery(files.List, nil)
+	x.imports = derive.NewQuery(x.findImports, nil)
+	x.refs = derive.NewQuery(x.findRefs, nil)
 	x.golang.init(x)
 	x.python.init(x)
 	x.script.init(x)
@@ -94,10 +92,6 @@ func New(files Files) *Index {
 	x.c.init(x)
 	return x
 }
-
-func same[V comparable](a, b V) bool { return a == b }
-
-func deepEqual[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
 
 // Imports returns the files that a file imports, in the order of its imports.
 func (x *Index) Imports(file string) []Edge { return x.imports.Get(x.table, file) }
@@ -184,7 +178,8 @@ func (x *Index) factsOf(file string) *source.Facts { return x.facts.Get(x.table,
 func (x *Index) surfaceOf(file string) *source.Facts { return x.surface.Get(x.table, file) }
 
 // sameSurface reports whether two files look the same to others.
-func sameSurface(a, b *source.Facts) bool {
+func sameSurface(x, y any) bool {
+	a, b := x.(*source.Facts), y.(*source.Facts)
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -3,7 +3,6 @@ package resolve
 import (
 	"iter"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -42,9 +41,9 @@ type rustPlace struct {
 func (r *rustIndex) init(x *Index) {
 	r.x = x
 	r.cargo.init(x)
-	r.crates = derive.NewQuery(r.readCrate, func(a, b *rustCrate) bool { return reflect.DeepEqual(a, b) })
-	r.places = derive.NewQuery(r.findPlaces, slices.Equal[[]rustPlace])
-	r.names = derive.NewQuery(r.readNames, func(a, b *rustNames) bool { return reflect.DeepEqual(a, b) })
+	r.crates = derive.NewQuery(r.readCrate, nil)
+	r.places = derive.NewQuery(r.findPlaces, nil)
+	r.names = derive.NewQuery(r.readNames, nil)
 }
 
 // within returns the path of a module in another one.

@@ -30,15 +30,15 @@ type scriptIndex struct {
 
 func (r *scriptIndex) init(x *Index) {
 	r.x = x
-	r.json = derive.NewQuery(func(file string) jsonValue { return parseJSON(x.read(file)) }, deepEqual[jsonValue])
-	r.pkg = derive.NewQuery(r.findPackage, deepEqual[*scriptPackage])
-	r.scope = derive.NewQuery(func(dir string) string { return r.above(dir, "package.json") }, same[string])
-	r.members = derive.NewQuery(r.findMembers, deepEqual[map[string]string])
-	r.nearest = derive.NewQuery(func(dir string) string { return r.above(dir, "tsconfig.json", "jsconfig.json") }, same[string])
-	r.config = derive.NewQuery(r.findConfig, deepEqual[*scriptConfig])
-	r.project = derive.NewQuery(r.findProject, same[string])
-	r.exports = derive.NewQuery(r.findExports, deepEqual[*scriptSurface])
-	r.declared = derive.NewQuery(r.findDeclared, same[Ref])
+	r.json = derive.NewQuery(func(file string) jsonValue { return parseJSON(x.read(file)) }, nil)
+	r.pkg = derive.NewQuery(r.findPackage, nil)
+	r.scope = derive.NewQuery(func(dir string) string { return r.above(dir, "package.json") }, nil)
+	r.members = derive.NewQuery(r.findMembers, nil)
+	r.nearest = derive.NewQuery(func(dir string) string { return r.above(dir, "tsconfig.json", "jsconfig.json") }, nil)
+	r.config = derive.NewQuery(r.findConfig, nil)
+	r.project = derive.NewQuery(r.findProject, nil)
+	r.exports = derive.NewQuery(r.findExports, nil)
+	r.declared = derive.NewQuery(r.findDeclared, nil)
 }
 
 // above returns the first file of the given names in a directory or, if it has none, one above it. It
