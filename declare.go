@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/jsontext"
@@ -35,12 +36,7 @@ import (
 // read of that of a function, see [Limits].ToolOutput.
 func DeclareTool[In any](name, description string, opts ...ToolOption) (Tool, error) {
 	spec := ToolSpec{Name: name, Description: description}
-	raw, err := schema.Reflect[In]()
-	if err == nil {
-		spec.Schema = raw
-		err = applyAll(&spec, opts)
-	}
-	if err != nil {
+	if err := spec.describe(reflect.TypeFor[In](), opts); err != nil {
 		return nil, fmt.Errorf("declare tool %q: %w", name, err)
 	}
 	return DeclareSpec(spec)
@@ -78,7 +74,7 @@ var errNoFunction = errors.New("the tool is only declared: it has no function to
 // Default: any result is allowed.
 func WithResult[T any]() ToolOption {
 	return func(s *ToolSpec) (err error) {
-		if s.Result, err = schema.Reflect[T](); err != nil {
+		if s.Result, err = schema.Reflect(reflect.TypeFor[T]()); err != nil {
 			return fmt.Errorf("WithResult: %w", err)
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
@@ -348,34 +349,52 @@ func NewTool[In any](
 	name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error),
 	opts ...ToolOption,
 ) (Tool, error) {
-	spec := ToolSpec{Name: name, Description: description}
-	raw, err := schema.Reflect[In]()
-	if err != nil {
-		return nil, fmt.Errorf("new tool %q: %w", name, err)
-	}
-	spec.Schema = raw
-	if err := applyAll(&spec, opts); err != nil {
-		return nil, fmt.Errorf("new tool %q: %w", name, err)
-	}
-	compiled, err := checkSpec(&spec, reflect.TypeFor[In]())
-	if err != nil {
-		return nil, fmt.Errorf("new tool %q: %w", name, err)
-	}
-	if fn == nil {
-		return nil, fmt.Errorf("new tool %q: function is nil", name)
-	}
-	spec.Schema = schema.Interned(reflect.TypeFor[In](), spec.Schema)
-	t := &funcTool{tool{spec: spec, schema: compiled}}
-	t.impl = t
-	t.call = func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
-		in, err := schema.Decode[In](t.schema, inv.Args)
-		if err != nil {
-			base := &ToolError{Tool: t.spec.Name, CallID: inv.ID}
-			return nil, &ToolArgsError{ToolError: base, Problems: []string{schema.Problem(err)}}
+	return newTool(name, description, reflect.TypeFor[In](), fn == nil, func(t *tool) ToolFunc {
+		return func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
+			var in In
+			if err := t.decode(inv, &in); err != nil {
+				return nil, err
+			}
+			return fn(ctx, inv, in)
 		}
-		return fn(ctx, inv, in)
+	}, opts)
+}
+
+// newTool is the part of NewTool that is the same for all types.
+func newTool(name, description string, in reflect.Type, isNil bool, call func(*tool) ToolFunc, opts []ToolOption) (Tool, error) {
+	spec := ToolSpec{Name: name, Description: description}
+	err := spec.describe(in, opts)
+	var compiled *schema.Schema
+	if err == nil {
+		compiled, err = checkSpec(&spec, in)
 	}
+	if err == nil && isNil {
+		err = errors.New("function is nil")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("new tool %q: %w", name, err)
+	}
+	spec.Schema = schema.Interned(in, spec.Schema)
+	t := &funcTool{tool{spec: spec, schema: compiled}}
+	t.impl, t.call = t, call(&t.tool)
 	return t, nil
+}
+
+// describe sets the schema of a type of arguments, and what the options say.
+func (s *ToolSpec) describe(in reflect.Type, opts []ToolOption) (err error) {
+	if s.Schema, err = schema.Reflect(in); err != nil {
+		return err
+	}
+	return applyAll(s, opts)
+}
+
+// decode reads the arguments of a call.
+func (t *tool) decode(inv *Invocation, in any) error {
+	if err := schema.Decode(t.schema, inv.Args, in); err != nil {
+		base := &ToolError{Tool: t.spec.Name, CallID: inv.ID}
+		return &ToolArgsError{ToolError: base, Problems: []string{schema.Problem(err)}}
+	}
+	return nil
 }
 
 // applyAll sets what the options say.

@@ -36,7 +36,7 @@ func typed[T any](d *document, into *T) error {
 	if d.given != nil {
 		return d.as(into)
 	}
-	raw, err := schema.Reflect[boxed[T]]()
+	raw, err := schema.Reflect(reflect.TypeFor[boxed[T]]())
 	if err == nil {
 		err = d.setSchema(raw)
 	}
@@ -45,10 +45,12 @@ func typed[T any](d *document, into *T) error {
 	}
 	d.decode = func(data []byte) (func(), error) {
 		if !d.boxed {
-			value, err := schema.Decode[T](d.schema, data)
+			var value T
+			err := schema.Decode(d.schema, data, &value)
 			return func() { *into = value }, err
 		}
-		box, err := schema.Decode[boxed[T]](d.schema, data)
+		var box boxed[T]
+		err := schema.Decode(d.schema, data, &box)
 		return func() { *into = box.Value }, err
 	}
 	return nil

@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 )
 
 // Coerce returns data with strings replaced by the values that they spell, where the
@@ -34,17 +35,16 @@ func (s *Schema) Coerce(data []byte) []byte {
 	return append(out, data[last:]...)
 }
 
-// Decode decodes data that matches s. Integers written as 1.0 and values written as text
-// match it, too, but encoding/json refuses them; they are converted only then. Nearly all
-// arguments decode at the first try, so the price of the second is paid only by those that
-// need it. The value starts anew, because the first try may have filled a part of it.
-func Decode[T any](s *Schema, data []byte) (v T, err error) {
-	if json.Unmarshal(data, &v) == nil {
-		return v, nil
+// Decode decodes data that matches s into what a pointer points to, a zero value. Integers written
+// as 1.0 and values written as text match s, too, but encoding/json refuses them; they are converted
+// only then. Nearly all arguments decode at the first try, so the price of the second is paid only by
+// those that need it. The value starts anew, because the first try may have filled a part of it.
+func Decode(s *Schema, data []byte, into any) error {
+	if json.Unmarshal(data, into) == nil {
+		return nil
 	}
-	var again T
-	err = json.Unmarshal(s.Normalize(s.Coerce(data)), &again)
-	return again, err
+	reflect.ValueOf(into).Elem().SetZero()
+	return json.Unmarshal(s.Normalize(s.Coerce(data)), into)
 }
 
 // speak records the value that a string spells, if that value has the wanted type. During a

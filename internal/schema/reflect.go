@@ -26,8 +26,7 @@ import (
 // A type with a method JSONSchema() json.RawMessage is described by the result of the
 // method, which must be an object. Any other type with UnmarshalText is a string, and a
 // type with UnmarshalJSON and without exported fields is any value.
-func Reflect[T any]() (json.RawMessage, error) {
-	t := reflect.TypeFor[T]()
+func Reflect(t reflect.Type) (json.RawMessage, error) {
 	if k, ok := schemas.Load(t); ok {
 		return bytes.Clone(k.(*knownSchema).raw), nil
 	}

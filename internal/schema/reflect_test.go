@@ -101,9 +101,9 @@ func (*self) UnmarshalJSON([]byte) error { return nil }
 
 func reflected[T any](t *testing.T) string {
 	t.Helper()
-	raw, err := Reflect[T]()
+	raw, err := Reflect(reflect.TypeFor[T]())
 	require.NoError(t, err)
-	again, err := Reflect[T]()
+	again, err := Reflect(reflect.TypeFor[T]())
 	require.NoError(t, err)
 	require.Equal(t, string(raw), string(again), "the same type gives the same bytes")
 	_, err = Compile(raw)
@@ -113,7 +113,7 @@ func reflected[T any](t *testing.T) string {
 
 func reflectedNow[T any](t *testing.T) string {
 	t.Helper()
-	raw, err := Reflect[T]()
+	raw, err := Reflect(reflect.TypeFor[T]())
 	require.NoError(t, err)
 	return string(raw)
 }
@@ -196,10 +196,10 @@ func TestReflectKeepsNoDescriptions(t *testing.T) {
 }
 
 func TestReflectGivesEachItsOwn(t *testing.T) {
-	first, err := Reflect[readArgs]()
+	first, err := Reflect(reflect.TypeFor[readArgs]())
 	require.NoError(t, err)
 	clear(first)
-	second, err := Reflect[readArgs]()
+	second, err := Reflect(reflect.TypeFor[readArgs]())
 	require.NoError(t, err)
 	assert.True(t, json.Valid(second))
 }
@@ -262,7 +262,7 @@ func (noBody) MarshalText() (text []byte, _ error) { return nil, nil }
 
 func failure[T any](t *testing.T) string {
 	t.Helper()
-	raw, err := Reflect[T]()
+	raw, err := Reflect(reflect.TypeFor[T]())
 	require.Error(t, err, "got %s", raw)
 	return err.Error()
 }
@@ -413,14 +413,14 @@ func TestReflectFitsWhatJSONWrites(t *testing.T) {
 func BenchmarkReflect(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Reflect[readArgs](); err != nil {
+		if _, err := Reflect(reflect.TypeFor[readArgs]()); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func TestCompileOf(t *testing.T) {
-	raw, err := Reflect[readArgs]()
+	raw, err := Reflect(reflect.TypeFor[readArgs]())
 	require.NoError(t, err)
 	of := reflect.TypeFor[readArgs]()
 	first, err := CompileOf(of, raw)
