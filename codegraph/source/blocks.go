@@ -35,11 +35,11 @@ const (
 // A frame is a block with declarations that is being read.
 type frame struct {
 	block  block
-	decl   int32   // what it belongs to, or -1
-	parent int32   // the Parent of the declarations in it
-	impl           // of what they are an implementation
-	start  int32   // where the declaration of the block begins
-	head   []Token // in C, what was before the block; names may follow behind it
+	decl   int32    // what it belongs to, or -1
+	parent int32    // the Parent of the declarations in it
+	impl            // of what they are an implementation
+	start  int32    // where the declaration of the block begins
+	head   []ctoken // in C, what was before the block; names may follow behind it
 }
 
 // An impl says what the declarations in an impl of Rust, or in a trait, have in common.
@@ -60,7 +60,7 @@ type blocks struct {
 	*tally
 	f *Facts
 
-	head  []Token
+	head  []ctoken
 	start int32 // where the current declaration begins, or -1 before its first token or comment
 	open  []frame
 	tail  int32 // the declaration of the block before the names in head, or -1
@@ -94,7 +94,7 @@ func scanBlocks(f *Facts, src []byte, from int32, d *dialect) {
 		b.closeDecl(b.tail, b.tok.End)
 		b.tail = fr.decl
 	}
-	b.chain.flush(b, Token{Kind: Operator})
+	b.chain.flush(b, ctoken{})
 	f.Decls, f.Uses = named(f.Decls), b.uses()
 }
 
@@ -117,7 +117,7 @@ func named(decls []Decl) []Decl {
 
 func (b *blocks) run() {
 	for b.read() {
-		switch c := b.op(b.tok); {
+		switch c := b.tok.op; {
 		case c == '(' || c == '[':
 			b.group()
 		case c == '{':
@@ -136,16 +136,8 @@ func (b *blocks) run() {
 
 func (b *blocks) top() *frame { return &b.open[len(b.open)-1] }
 
-// op returns the first byte of an operator, or 0 for another token.
-func (b *blocks) op(t Token) byte {
-	if t.Kind != Operator || t.Start == t.End {
-		return 0
-	}
-	return b.src[t.Start]
-}
-
 // word reports whether a token is this text.
-func (b *blocks) word(t Token, text string) bool { return string(b.src[t.Start:t.End]) == text }
+func (b *blocks) word(t ctoken, text string) bool { return string(b.src[t.Start:t.End]) == text }
 
 // read reads the next token that is neither a comment nor a directive, and notes what it uses.
 func (b *blocks) read() bool {
@@ -210,7 +202,7 @@ func (b *blocks) group() {
 		if !b.read() {
 			return
 		}
-		switch b.op(b.tok) {
+		switch b.tok.op {
 		case '(', '[':
 			depth++
 		case ')', ']':
@@ -250,7 +242,7 @@ func (b *blocks) brace() {
 	end := b.skip(what == code && (b.start == 0 || b.src[b.start-1] == '\n'))
 	if what == value {
 		b.valued = true
-		b.tok.Start = begin
+		b.tok.Start, b.tok.op = begin, '{'
 		b.push()
 		return
 	}
@@ -271,7 +263,7 @@ func (b *blocks) begin(what block, n int) {
 		fr.decl, fr.parent = int32(n), int32(n)
 	}
 	if b.directives && fr.decl >= 0 && b.f.Decls[n].Kind != Module {
-		fr.head = append([]Token(nil), b.head...)
+		fr.head = append([]ctoken(nil), b.head...)
 		fr.head = append(fr.head, b.tok)
 	}
 	b.open = append(b.open, fr)
@@ -307,7 +299,7 @@ func (b *blocks) closeDecl(decl, end int32) {
 
 // finish ends a declaration without a block, or what follows a block.
 func (b *blocks) finish(end int32) {
-	semicolon := b.op(b.tok) == ';'
+	semicolon := b.tok.op == ';'
 	if len(b.head) > 0 {
 		n := len(b.f.Decls)
 		b.declare(b, ';')
@@ -334,7 +326,7 @@ func (b *blocks) reset() {
 func (b *blocks) skip(resync bool) int32 {
 	resync = resync && b.directives
 	for b.depth = 1; b.read(); {
-		switch b.op(b.tok) {
+		switch b.tok.op {
 		case '{':
 			b.depth++
 		case '}':
@@ -348,7 +340,7 @@ func (b *blocks) skip(resync bool) int32 {
 }
 
 // add adds a declaration, whose end is not known yet.
-func (b *blocks) add(kind DeclKind, name Token, exported bool) *Decl {
+func (b *blocks) add(kind DeclKind, name ctoken, exported bool) *Decl {
 	fr := b.top()
 	text := plainName(b.src[name.Start:name.End])
 	b.undo(name.Start)

@@ -6,19 +6,19 @@ import "bytes"
 // chain says whether its name is used there, declared, or called.
 type chain struct {
 	n                   int // how many names; 0 before the first, and behind a dot that follows no name
-	first, second, last Token
-	link                byte     // the separator directly before, ':', '.' or '-', or 0
-	closed              bool     // what follows is a member of a value
-	importing           bool     // in a use of Rust
-	recent              [4]Token // the last tokens, in a ring
-	at                  uint8    // where the last one is in it
-	before              [3]Token // those before the first name, the nearest first
+	first, second, last ctoken
+	link                byte      // the separator directly before, ':', '.' or '-', or 0
+	closed              bool      // what follows is a member of a value
+	importing           bool      // in a use of Rust
+	recent              [4]ctoken // the last tokens, in a ring
+	at                  uint8     // where the last one is in it
+	before              [3]ctoken // those before the first name, the nearest first
 }
 
 // add notes a token.
-func (c *chain) add(b *blocks, t Token) {
+func (c *chain) add(b *blocks, t ctoken) {
 	text := b.src[t.Start:t.End]
-	op := b.op(t)
+	op := t.op
 	switch {
 	case op == ':' && len(text) == 2, op == '.', op == '-' && len(text) == 2 && b.directives:
 		c.link = op
@@ -31,7 +31,7 @@ func (c *chain) add(b *blocks, t Token) {
 	default:
 		c.flush(b, t)
 		c.n, c.first, c.last, c.closed = 1, t, t, false
-		c.before = [3]Token{c.recent[c.at], c.recent[(c.at+3)%4], c.recent[(c.at+2)%4]}
+		c.before = [3]ctoken{c.recent[c.at], c.recent[(c.at+3)%4], c.recent[(c.at+2)%4]}
 	}
 	if b.paths && (t.Kind == Keyword || op == ';' || op == '<') { // use<'a> is a bound
 		c.importing = t.Kind == Keyword && (string(text) == "use" || c.importing)
@@ -41,7 +41,7 @@ func (c *chain) add(b *blocks, t Token) {
 }
 
 // shift notes the last token.
-func (c *chain) shift(t Token) {
+func (c *chain) shift(t ctoken) {
 	c.at = (c.at + 1) % 4
 	c.recent[c.at] = t
 }
@@ -50,7 +50,7 @@ func (c *chain) shift(t Token) {
 var pathWords = map[string]bool{"self": true, "super": true, "crate": true}
 
 // follow adds a name behind a separator.
-func (c *chain) follow(b *blocks, t Token) {
+func (c *chain) follow(b *blocks, t ctoken) {
 	switch {
 	case c.n == 0 || c.closed:
 	case c.link != ':' && !b.dotted, b.paths && t.Start != c.last.End+2:
@@ -64,11 +64,11 @@ func (c *chain) follow(b *blocks, t Token) {
 }
 
 // flush ends the chain at a token, which is not part of it.
-func (c *chain) flush(b *blocks, next Token) {
+func (c *chain) flush(b *blocks, next ctoken) {
 	n := c.n
 	c.n = 0
 	if c.closed {
-		next = Token{} // it is behind a member
+		next = ctoken{} // it is behind a member
 	}
 	if b.at = c.last.Start; b.depth > 0 || len(b.head) > 300 { // no head with a name behind that is of use
 		b.at = -1
@@ -85,7 +85,7 @@ func (c *chain) flush(b *blocks, next Token) {
 	case c.first.Kind == Keyword:
 	case b.paths:
 		c.rust(b, plainName(first), next)
-	case b.op(next) == '(':
+	case next.op == '(':
 		b.call(nil, first)
 	case c.declares(b, next):
 		b.setLocal(first)
@@ -103,10 +103,10 @@ func (b *blocks) inline() bool {
 }
 
 // rust notes a single name.
-func (c *chain) rust(b *blocks, name []byte, next Token) {
+func (c *chain) rust(b *blocks, name []byte, next ctoken) {
 	before := string(b.src[c.before[0].Start:c.before[0].End])
-	far := b.op(c.before[1])
-	op := b.op(next)
+	far := c.before[1].op
+	op := next.op
 	item := false
 	if c.before[0].Kind != Operator {
 		_, item = rustWords[before]
@@ -128,28 +128,28 @@ func (c *chain) rust(b *blocks, name []byte, next Token) {
 }
 
 // declares reports whether a name of C or Java is declared: it comes after a type.
-func (c *chain) declares(b *blocks, next Token) bool {
+func (c *chain) declares(b *blocks, next ctoken) bool {
 	near, far := c.before[0], c.before[1]
-	switch b.op(next) {
+	switch next.op {
 	case '=', ';', ',', ')', '[', ':', '-':
 	default:
 		return false
 	}
-	switch op := b.op(near); {
+	switch op := near.op; {
 	case near.Start == near.End:
 		return false
-	case b.op(next) == '-':
+	case next.op == '-':
 		return b.dotted && next.End == next.Start+2 // a lambda of Java
 	case op == 0:
 		return b.isType(near)
 	case op == '*' || op == '&':
-		return b.op(far) == '*' || b.isType(far) && (b.isType(c.before[2]) || bytes.ContainsRune([]byte("{};(,"), rune(b.op(c.before[2]))))
+		return far.op == '*' || b.isType(far) && (b.isType(c.before[2]) || bytes.ContainsRune([]byte("{};(,"), rune(c.before[2].op)))
 	case op == '>':
-		return b.op(far) == '>' || b.op(far) == '?' || b.op(far) == ']' || far.Kind == Keyword || b.dotted && b.src[far.Start]&^' ' == b.src[far.Start] && far.Kind == Identifier
+		return far.op == '>' || far.op == '?' || far.op == ']' || far.Kind == Keyword || b.dotted && b.src[far.Start]&^' ' == b.src[far.Start] && far.Kind == Identifier
 	}
-	return b.op(near) == ']' && b.op(far) == '['
+	return near.op == ']' && far.op == '['
 }
 
-func (b *blocks) isType(t Token) bool {
+func (b *blocks) isType(t ctoken) bool {
 	return t.Kind == Identifier || t.Kind == Keyword && b.types[string(b.src[t.Start:t.End])]
 }

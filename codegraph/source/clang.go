@@ -221,7 +221,7 @@ func (b *blocks) define(start, end int32) int32 {
 		Name: b.name(b.src[b.tok.Start:b.tok.End]), Kind: Macro, Exported: true, Parent: -1, At: Span{start, end}, NameAt: b.tok.Start,
 	})
 	if b.tok.End < end && b.src[b.tok.End] == '(' { // directly behind the name: the parameters
-		for b.next() && b.tok.Start < end && b.op(b.tok) != ')' {
+		for b.next() && b.tok.Start < end && b.tok.op != ')' {
 			if b.tok.Kind == Identifier {
 				b.setLocal(b.src[b.tok.Start:b.tok.End])
 			}

@@ -31,7 +31,7 @@ func declareC(b *blocks, end byte) block {
 	case b.word(h.head[h.i], "namespace"):
 		return h.namespace()
 	case b.word(h.head[h.i], "using"):
-		if name := h.i + 1; end == ';' && name+1 < len(h.head) && b.op(h.head[name+1]) == '=' {
+		if name := h.i + 1; end == ';' && h.at(name+1).op == '=' {
 			h.add(Type, h.head[name])
 		}
 		return value
@@ -52,7 +52,7 @@ func (h *cHead) typedefBefore() bool {
 	for i, t := range h.head {
 		h.typedef = h.typedef || h.word(t, "typedef")
 		h.private = h.private || h.word(t, "static") && !h.member()
-		if h.op(t) == '{' {
+		if t.op == '{' {
 			h.i = i + 1
 			return true
 		}
@@ -69,22 +69,22 @@ func (h *cHead) specifiers() {
 		case h.word(t, "static"):
 			h.private = !h.member()
 		case h.word(t, "extern"):
-			if h.i+1 < len(h.head) && h.head[h.i+1].Kind == String {
+			if h.at(h.i+1).Kind == String {
 				h.i++
 				h.linkage = true
 			}
 		case h.word(t, "template"):
 			h.i = h.angles(h.i+1) - 1
-		case h.op(t) == '[':
+		case t.op == '[':
 			h.i = h.closing(h.i)
 		case h.attribute(t):
-			if h.i+1 < len(h.head) && h.op(h.head[h.i+1]) == '(' {
+			if h.at(h.i+1).op == '(' {
 				h.i = h.closing(h.i + 1)
 			}
 		case cSpecifiers[string(h.src[t.Start:t.End])]:
-		case h.op(t) == ':' && h.i > 0: // public:
+		case t.op == ':' && h.i > 0: // public:
 		case t.Kind == Identifier && h.beforeKeyword():
-		case h.op(t) == '}' || h.op(t) == ')' || h.op(t) == ']': // of something that is not balanced
+		case t.op == '}' || t.op == ')' || t.op == ']': // of something that is not balanced
 		default:
 			return
 		}
@@ -95,7 +95,7 @@ func (h *cHead) specifiers() {
 // keyword with which a declaration begins follows. If so, it goes to its end.
 func (h *cHead) beforeKeyword() bool {
 	end := h.i
-	if end+1 < len(h.head) && h.op(h.head[end+1]) == '(' {
+	if h.at(end+1).op == '(' {
 		end = h.closing(end + 1)
 	}
 	if end+1 == len(h.head) || !cBeginnings[string(h.src[h.head[end+1].Start:h.head[end+1].End])] {
@@ -117,7 +117,7 @@ var cSpecifiers = map[string]bool{
 	"__inline__": true, "typename": true,
 }
 
-func (h *cHead) attribute(t Token) bool {
+func (h *cHead) attribute(t ctoken) bool {
 	switch string(h.src[t.Start:t.End]) {
 	case "__attribute__", "__attribute", "__declspec", "alignas", "_Alignas", "noexcept", "throw", "decltype", "__asm__", "asm", "__asm",
 		"requires", "typeof", "__typeof__", "explicit":
@@ -158,7 +158,7 @@ func (h *cHead) tagged() (block, bool) {
 		return code, false
 	}
 	if name.Kind != Identifier {
-		name = Token{Span: Span{h.tok.Start, h.tok.Start}} // it may follow
+		name = emptyAt(h.tok.Start) // it may follow
 	}
 	h.add(t.kind, name)
 	return t.block, true
@@ -166,10 +166,10 @@ func (h *cHead) tagged() (block, bool) {
 
 // tag returns the name behind a struct and the like at i, and reports whether it is followed by nothing
 // but base classes.
-func (h *cHead) tag(i int) (name Token, ok bool) {
+func (h *cHead) tag(i int) (name ctoken, ok bool) {
 	for ; i < len(h.head); i++ {
 		t := h.head[i]
-		switch c := h.op(t); {
+		switch c := t.op; {
 		case t.Kind == Identifier && !h.word(t, "final"):
 			name = t
 		case c == '<':
@@ -177,7 +177,7 @@ func (h *cHead) tag(i int) (name Token, ok bool) {
 		case c == '[':
 			i = h.closing(i)
 		case c == '(':
-			if i = h.closing(i); i+1 < len(h.head) && h.head[i+1].Kind != Identifier && h.op(h.head[i+1]) != '[' || i+1 == len(h.head) && !h.attribute(h.head[max(0, i-4)]) && name.Kind == Identifier {
+			if i = h.closing(i); i+1 < len(h.head) && h.head[i+1].Kind != Identifier && h.head[i+1].op != '[' || i+1 == len(h.head) && !h.attribute(h.head[max(0, i-4)]) && name.Kind == Identifier {
 				return name, false
 			}
 		case c == '*' || c == '&' || c == '=':
@@ -210,12 +210,12 @@ func (h *cHead) function() block {
 		h.add(Type, h.head[c.name])
 		return value
 	}
-	inside := h.op(h.head[min(c.open+1, len(h.head)-1)]) != 0 || h.head[c.open+1].Kind != String && h.head[c.open+1].Kind != Number
+	inside := h.head[min(c.open+1, len(h.head)-1)].op != 0 || h.head[c.open+1].Kind != String && h.head[c.open+1].Kind != Number
 	bare := c.name == h.i && !h.member()
 	if h.end == ';' && (bare || !inside) {
 		return value // a macro, or a variable with its constructor
 	}
-	if c.close+1 < len(h.head) && h.op(h.head[c.close+1]) == ':' && h.initializes() {
+	if h.at(c.close+1).op == ':' && h.initializes() {
 		h.inits = true
 		return value
 	}
@@ -226,7 +226,7 @@ func (h *cHead) function() block {
 // initializes reports whether a block behind the head of a constructor is the value of a member.
 func (b *blocks) initializes() bool {
 	last := b.head[len(b.head)-1]
-	return last.Kind == Identifier || b.op(last) == '>'
+	return last.Kind == Identifier || last.op == '>'
 }
 
 // named adds the function of a candidate.
@@ -245,7 +245,7 @@ func (h *cHead) named(c candidate) {
 	}
 	of := ""
 	if k := c.name - 1; k > 0 && h.word(h.head[k], "::") {
-		if k--; h.op(h.head[k]) == '>' {
+		if k--; h.head[k].op == '>' {
 			k = h.opening(k)
 		}
 		if k >= 0 && h.head[k].Kind == Identifier {
@@ -258,7 +258,7 @@ func (h *cHead) named(c candidate) {
 // opening returns the index before the angle brackets that end at k.
 func (h *cHead) opening(k int) int {
 	for depth := 0; k >= 0; k-- {
-		switch h.op(h.head[k]) {
+		switch h.head[k].op {
 		case '>':
 			depth++
 		case '<':
@@ -274,13 +274,13 @@ func (h *cHead) opening(k int) int {
 func (h *cHead) candidate() (c candidate, ok bool) {
 	for i := h.i; i < len(h.head); i++ {
 		t := h.head[i]
-		switch op := h.op(t); {
+		switch op := t.op; {
 		case h.word(t, "operator"):
 			open := i + 1
-			if open+1 < len(h.head) && h.op(h.head[open]) == '(' {
+			if open+1 < len(h.head) && h.head[open].op == '(' {
 				open += 2 // operator()
 			}
-			for ; open < len(h.head) && h.op(h.head[open]) != '('; open++ {
+			for ; open < len(h.head) && h.head[open].op != '('; open++ {
 			}
 			if open < len(h.head) {
 				return candidate{i, open, h.closing(open)}, true
@@ -310,13 +310,13 @@ func (h *cHead) candidate() (c candidate, ok bool) {
 func (h *cHead) parenthesis(i int) (c candidate, ok, stop bool) {
 	end := h.closing(i)
 	name, next := h.pointer(i)
-	if again := end+1 < len(h.head) && h.op(h.head[end+1]) == '('; again && name > 0 {
+	if again := h.at(end+1).op == '('; again && name > 0 {
 		switch {
-		case next < end && h.op(h.head[next]) == '(' && name > i+1: // it returns a pointer to a function
+		case next < end && h.head[next].op == '(' && name > i+1: // it returns a pointer to a function
 			return candidate{name, next, h.closing(next)}, true, true
 		case next == end && name == i+1 && i > h.i: // (name)(…), which is not a macro
 			return candidate{name, end + 1, h.closing(end + 1)}, true, true
-		case next == end && name > i+1 || next < end && h.op(h.head[next]) == '[':
+		case next == end && name > i+1 || next < end && h.head[next].op == '[':
 			return c, false, true
 		}
 	}
@@ -330,7 +330,7 @@ func (h *cHead) parenthesis(i int) (c candidate, ok, stop bool) {
 // follows it there; or 0 if there is something else.
 func (h *declHead) pointer(i int) (name, next int) {
 	for k := i + 1; k < len(h.head); k++ {
-		switch op := h.op(h.head[k]); {
+		switch op := h.head[k].op; {
 		case h.head[k].Kind == Identifier:
 			name = k
 		case op == '*' || op == '&' || op == '^' || h.word(h.head[k], "::") || h.word(h.head[k], "const"):
@@ -343,7 +343,7 @@ func (h *declHead) pointer(i int) (name, next int) {
 
 // replaces reports whether a later candidate is the name, and the first a macro without a semicolon.
 func (h *cHead) replaces(c, next candidate) bool {
-	return c.name == h.i && h.op(h.head[c.close+1]) == 0
+	return c.name == h.i && h.head[c.close+1].op == 0
 }
 
 // oldStyle reports whether the semicolon ends the declaration of a parameter before the block of a
@@ -356,13 +356,13 @@ func (b *blocks) oldStyle() bool {
 		return false
 	}
 	for i := max(b.looked, b.params.close+1); i < len(b.head); i++ {
-		if b.op(b.head[i]) == '(' && b.head[i-1].Kind == Identifier { // that was a macro
+		if b.head[i].op == '(' && b.head[i-1].Kind == Identifier { // that was a macro
 			return false
 		}
 	}
 	b.looked = len(b.head)
 	last := b.head[len(b.head)-1]
-	found := b.op(last) == ']' || b.op(last) == ')'
+	found := last.op == ']' || last.op == ')'
 	for k := b.params.open + 1; k < b.params.close && !found; k += 2 {
 		found = bytes.Equal(b.src[b.head[k].Start:b.head[k].End], b.src[last.Start:last.End])
 	}
@@ -382,7 +382,7 @@ func (b *blocks) oldParams() bool {
 	}
 	for k := c.open + 1; k < c.close; k++ {
 		t := h.head[k]
-		if (k-c.open)%2 == 1 && t.Kind != Identifier || (k-c.open)%2 == 0 && b.op(t) != ',' {
+		if (k-c.open)%2 == 1 && t.Kind != Identifier || (k-c.open)%2 == 0 && t.op != ',' {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ type clexer struct {
 	*grammar
 	src   []byte
 	class [256]byte
-	tok   Token // the current token
+	tok   ctoken // the current token
 }
 
 // The classes of bytes.
@@ -86,6 +86,15 @@ func lex(g *grammar, src []byte) *clexer {
 	return l
 }
 
+// A ctoken is a token. Op is the first byte of an operator, or 0 for any other token.
+type ctoken struct {
+	Token
+	op byte
+}
+
+// emptyAt returns a token without a text.
+func emptyAt(at int32) ctoken { return ctoken{Token: Token{Operator, Span{at, at}}} }
+
 // next reads the next token, and reports whether there is one. The characters ::, -> and => are one token
 // each; every other operator has one byte.
 func (l *clexer) next() bool {
@@ -94,7 +103,7 @@ func (l *clexer) next() bool {
 		i++
 	}
 	if i == len(src) {
-		l.tok = Token{Operator, Span{int32(i), int32(i)}}
+		l.tok = emptyAt(int32(i))
 		return false
 	}
 	kind, end := Operator, i+1
@@ -110,7 +119,10 @@ func (l *clexer) next() bool {
 			end++
 		}
 	}
-	l.tok = Token{kind, Span{int32(i), int32(end)}}
+	l.tok = ctoken{Token: Token{kind, Span{int32(i), int32(end)}}}
+	if kind == Operator {
+		l.tok.op = src[i]
+	}
 	return true
 }
 
@@ -135,7 +147,7 @@ func (l *clexer) newlines(from, to int32) int {
 }
 
 // text returns a token as a string, which does not keep the source.
-func (l *clexer) text(t Token) string { return string(l.src[t.Start:t.End]) }
+func (l *clexer) text(t ctoken) string { return string(l.src[t.Start:t.End]) }
 
 func (l *clexer) wordEnd(i int) int {
 	for i < len(l.src) && l.class[l.src[i]] >= digit {
@@ -313,7 +325,7 @@ func (l *clexer) char(i int) (TokenKind, int) {
 // all returns the tokens of a source.
 func (g *grammar) all(src []byte) iter.Seq[Token] {
 	return func(yield func(Token) bool) {
-		for l := lex(g, src); l.next() && yield(l.tok); {
+		for l := lex(g, src); l.next() && yield(l.tok.Token); {
 		}
 	}
 }

@@ -3,13 +3,13 @@ package source
 // A declHead is the head of a declaration as it is read.
 type declHead struct {
 	*blocks
-	head    []Token
+	head    []ctoken
 	i       int // the first token that is not a specifier
 	typedef bool
 	private bool // the declaration is not exported
 }
 
-func (h *declHead) add(kind DeclKind, name Token) *Decl {
+func (h *declHead) add(kind DeclKind, name ctoken) *Decl {
 	if kind == Var && h.member() {
 		kind = Field
 	}
@@ -22,10 +22,18 @@ func (h *declHead) member() bool {
 	return p >= 0 && h.f.Decls[p].Kind != Module
 }
 
+// at returns a token of the head, or one without a kind behind the last.
+func (h *declHead) at(i int) ctoken {
+	if i < len(h.head) {
+		return h.head[i]
+	}
+	return ctoken{}
+}
+
 // closing returns the index of the parenthesis or bracket that matches the one at i.
 func (h *declHead) closing(i int) int {
 	for depth := 0; i < len(h.head); i++ {
-		switch h.op(h.head[i]) {
+		switch h.head[i].op {
 		case '(', '[':
 			depth++
 		case ')', ']':
@@ -39,11 +47,11 @@ func (h *declHead) closing(i int) int {
 
 // angles returns the index behind the angle brackets that begin at i, or i.
 func (h *declHead) angles(i int) int {
-	if i >= len(h.head) || h.op(h.head[i]) != '<' {
+	if i >= len(h.head) || h.head[i].op != '<' {
 		return i
 	}
 	for depth := 0; i < len(h.head); i++ {
-		switch h.op(h.head[i]) {
+		switch h.head[i].op {
 		case '(', '[':
 			i = h.closing(i)
 		case '<':
@@ -67,18 +75,18 @@ func (h *declHead) declarators() {
 	if h.tail >= 0 {
 		words = 1
 	}
-	var name Token
+	var name ctoken
 	for i := h.i; i <= len(h.head); i++ {
-		var t Token
+		var t ctoken
 		op := byte(',')
 		if i < len(h.head) {
 			t = h.head[i]
-			op = h.op(t)
+			op = t.op
 		}
 		switch {
 		case op == '<':
 			i = max(i, h.angles(i)-1)
-		case op == '(' && name.Start == name.End || op == '(' && i+1 < len(h.head) && h.op(h.head[i+1]) == '*':
+		case op == '(' && name.Start == name.End || op == '(' && h.at(i+1).op == '*':
 			if k, _ := h.pointer(i); k > 0 {
 				name, words = h.head[k], words+2
 			}
@@ -88,7 +96,7 @@ func (h *declHead) declarators() {
 		case t.Kind == Identifier && op == 0:
 			name, words = t, words+1
 		case t.Kind == Keyword && op == 0:
-			if words++; cTags[string(h.src[t.Start:t.End])].kind > 0 && i+1 < len(h.head) && h.head[i+1].Kind == Identifier {
+			if words++; cTags[string(h.src[t.Start:t.End])].kind > 0 && h.at(i+1).Kind == Identifier {
 				i++
 			}
 		case op == ',' || op == '=' || op == ':' && t.End == t.Start+1:
@@ -97,7 +105,7 @@ func (h *declHead) declarators() {
 			}
 			for op != ',' && i < len(h.head) {
 				if i++; i < len(h.head) {
-					switch op = h.op(h.head[i]); op {
+					switch op = h.head[i].op; op {
 					case '(', '[':
 						i = h.closing(i)
 					case '<':
@@ -105,13 +113,13 @@ func (h *declHead) declarators() {
 					}
 				}
 			}
-			name, words = Token{}, 1
+			name, words = ctoken{}, 1
 		}
 	}
 }
 
 // variable adds a name, or gives it to the type before it if that has none.
-func (h *declHead) variable(kind DeclKind, name Token) {
+func (h *declHead) variable(kind DeclKind, name ctoken) {
 	if h.tail >= 0 && h.f.Decls[h.tail].Name == "" {
 		d := &h.f.Decls[h.tail]
 		h.undo(name.Start)

@@ -112,7 +112,7 @@ var directiveWords = map[string]bool{"using": true, "import": true, "export": tr
 func declareJava(b *blocks, end byte) block {
 	h := declHead{blocks: b, head: b.head}
 	h.modifiers()
-	if h.i >= len(h.head) || h.op(h.head[h.i]) == 0 && directiveWords[string(b.src[h.head[h.i].Start:h.head[h.i].End])] {
+	if h.i >= len(h.head) || h.head[h.i].op == 0 && directiveWords[string(b.src[h.head[h.i].Start:h.head[h.i].End])] {
 		return code
 	}
 	if b.top().block == enumerators {
@@ -130,18 +130,18 @@ func declareJava(b *blocks, end byte) block {
 func (h *declHead) modifiers() {
 	for ; h.i < len(h.head); h.i++ {
 		switch t := h.head[h.i]; {
-		case h.op(t) == '@' && h.i+1 < len(h.head) && !h.word(h.head[h.i+1], "interface"):
-			for h.i++; h.i+2 < len(h.head) && h.op(h.head[h.i+1]) == '.'; h.i += 2 {
+		case t.op == '@' && h.i+1 < len(h.head) && !h.word(h.head[h.i+1], "interface"):
+			for h.i++; h.i+2 < len(h.head) && h.head[h.i+1].op == '.'; h.i += 2 {
 			}
-			if h.i+1 < len(h.head) && h.op(h.head[h.i+1]) == '(' {
+			if h.at(h.i+1).op == '(' {
 				h.i = h.closing(h.i + 1)
 			}
-		case h.op(t) == '@':
-		case h.op(t) == '[': // an attribute of C#
+		case t.op == '@':
+		case t.op == '[': // an attribute of C#
 			h.i = h.closing(h.i)
-		case h.op(t) == '<':
+		case t.op == '<':
 			h.i = h.angles(h.i) - 1
-		case h.op(t) != 0 && h.op(t) != '-' || !javaModifiers[string(h.src[t.Start:t.End])]:
+		case t.op != 0 && t.op != '-' || !javaModifiers[string(h.src[t.Start:t.End])]:
 			return
 		case h.word(t, "private"):
 			h.private = true
@@ -151,7 +151,7 @@ func (h *declHead) modifiers() {
 
 // typeBlock reads a class or the like. Record, which is not a keyword, needs a name and parentheses.
 func (h *declHead) typeBlock() (block, bool) {
-	if h.i+1 >= len(h.head) || h.op(h.head[h.i]) != 0 {
+	if h.i+1 >= len(h.head) || h.head[h.i].op != 0 {
 		return code, false
 	}
 	t, ok := javaTypes[string(h.src[h.head[h.i].Start:h.head[h.i].End])]
@@ -163,7 +163,7 @@ func (h *declHead) typeBlock() (block, bool) {
 		i++
 	}
 	name := h.head[i]
-	if name.Kind != Identifier || h.head[h.i].Kind == Identifier && i+1 < len(h.head) && h.op(h.head[i+1]) == '=' {
+	if name.Kind != Identifier || h.head[h.i].Kind == Identifier && h.at(i+1).op == '=' {
 		return code, false
 	}
 	if t.kind == Module {
@@ -176,7 +176,7 @@ func (h *declHead) typeBlock() (block, bool) {
 // javaMember reads a method, a field or a property.
 func (h *declHead) javaMember(end byte) block {
 	for i := h.i; i < len(h.head); i++ {
-		switch op := h.op(h.head[i]); {
+		switch op := h.head[i].op; {
 		case op == '=':
 			if end == ';' {
 				h.declarators()
@@ -203,7 +203,7 @@ func (h *declHead) javaMember(end byte) block {
 }
 
 // method adds a method, or a function outside of all types. One without a result is a constructor.
-func (h *declHead) method(name Token, bare bool, end byte) block {
+func (h *declHead) method(name ctoken, bare bool, end byte) block {
 	kind := Func
 	if h.member() {
 		kind = Method

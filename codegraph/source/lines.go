@@ -53,7 +53,7 @@ type lines struct {
 	last  int32 // the end of the last token that is not a comment
 	doc   Span  // the comments directly before this line
 	line  int32 // where the line of the current token begins
-	prev  Token
+	prev  ctoken
 }
 
 func scanLines(f *Facts, l *clexer) {
@@ -141,14 +141,14 @@ func (s *lines) declare(indent int) {
 		exported = exported && !s.is("private") && !s.is("fileprivate") && !s.is("local")
 		at := s.tok
 		if !s.next() || s.tok.Kind == Comment || s.newlines(at.End, s.tok.Start) > 0 {
-			s.tok = Token{Operator, Span{at.End, at.End}}
+			s.tok = emptyAt(at.End)
 			return
 		}
 	}
 	word := s.tok
 	kind, ok := lineWords[string(s.src[word.Start:word.End])]
 	if shell := !ok && s.f.Language == "shell" && word.Kind == Identifier && hasPrefix(s.src[word.End:], "()"); shell {
-		s.name(Func, word, Token{}, Span{start, word.End}, exported, indent)
+		s.name(Func, word, ctoken{}, Span{start, word.End}, exported, indent)
 	}
 	if !ok {
 		return
@@ -165,11 +165,11 @@ func (s *lines) declare(indent int) {
 
 // declared reads the name behind a word, the last of a.b.c, and what is before its dot. The current token is
 // then the last one of the name.
-func (s *lines) declared() (name, of Token) {
+func (s *lines) declared() (name, of ctoken) {
 	angles := 0
 	for at := s.tok; ; at = s.tok {
 		if !s.next() || s.newlines(at.End, s.tok.Start) > 0 || s.tok.Kind == Comment {
-			s.tok = Token{Operator, Span{at.End, at.End}} // it is read again
+			s.tok = emptyAt(at.End) // it is read again
 			return name, of
 		}
 		switch {
@@ -180,18 +180,19 @@ func (s *lines) declared() (name, of Token) {
 		case angles > 0:
 		case s.is("."), s.is("::"), s.is(":") && name.Kind == Identifier && s.f.Language == "lua", s.is("&"):
 			if name.Kind == Identifier {
-				of, name = name, Token{}
+				of, name = name, ctoken{}
 			}
 		case (s.tok.Kind == Identifier || s.is("self")) && name.Start == name.End:
-			name = Token{Identifier, s.tok.Span}
+			name = s.tok
+			name.Kind = Identifier
 		default:
-			s.tok = Token{Operator, Span{at.End, at.End}} // it is read again
+			s.tok = emptyAt(at.End) // it is read again
 			return name, of
 		}
 	}
 }
 
-func (s *lines) name(kind DeclKind, name, of Token, at Span, exported bool, indent int) {
+func (s *lines) name(kind DeclKind, name, of ctoken, at Span, exported bool, indent int) {
 	d := Decl{Kind: kind, Exported: exported, Parent: -1, At: at, NameAt: name.Start}
 	d.Name, d.Of = s.tally.name(s.src[name.Start:name.End]), s.tally.name(s.src[of.Start:of.End])
 	if n := len(s.open); n > 0 {

@@ -154,7 +154,7 @@ func (r *rustImports) attribute(i int) int {
 	if r.code(); !r.is("[") {
 		return i
 	}
-	for depth, before := 1, (Token{}); depth > 0 && r.code(); {
+	for depth, before := 1, (ctoken{}); depth > 0 && r.code(); {
 		switch {
 		case r.is("[") || r.is("("):
 			depth++

@@ -46,17 +46,17 @@ func declareRust(b *blocks, end byte) block {
 func (h *declHead) rustModifiers() {
 	for ; h.i < len(h.head); h.i++ {
 		t := h.head[h.i]
-		var next Token
+		var next ctoken
 		if h.i+1 < len(h.head) {
 			next = h.head[h.i+1]
 		}
 		switch {
-		case h.op(t) == '#' || h.op(t) == '!':
-		case h.op(t) == '[':
+		case t.op == '#' || t.op == '!':
+		case t.op == '[':
 			h.i = h.closing(h.i)
 			h.private = h.private && !bytes.Contains(h.src[t.Start:h.head[h.i].End], []byte("macro_export"))
 		case h.word(t, "pub"):
-			if h.private = false; h.op(next) == '(' {
+			if h.private = false; next.op == '(' {
 				h.i = h.closing(h.i + 1)
 			}
 		case h.word(t, "const"):
@@ -77,12 +77,12 @@ func (h *declHead) rustModifiers() {
 
 // impl notes the type that the methods of an impl belong to. Those of a trait are as public as that.
 func (h *declHead) impl() {
-	var name Token
+	var name ctoken
 	for i := h.angles(h.i + 1); i < len(h.head) && !h.word(h.head[i], "where"); i++ {
 		switch t := h.head[i]; {
-		case h.op(t) == '<':
+		case t.op == '<':
 			i = h.angles(i) - 1
-		case h.op(t) == '(' || h.op(t) == '[':
+		case t.op == '(' || t.op == '[':
 			i = h.closing(i)
 		case h.word(t, "for"):
 			h.inner.public = true
@@ -100,7 +100,7 @@ func (h *declHead) macro() block {
 		i++
 	}
 	switch {
-	case i == len(h.head) || h.op(h.head[i]) != '!':
+	case i == len(h.head) || h.head[i].op != '!':
 		return code
 	case h.word(h.head[i-1], "macro_rules") && i+1 < len(h.head):
 		name := h.head[i+1]

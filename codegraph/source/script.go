@@ -77,6 +77,7 @@ type scriptScan struct {
 		at    int32
 	}
 	tokens   []scriptToken // in a scan for All
+	none     scriptToken   // stands for those before and behind them
 	opens    []int32       // the brackets among them that are open
 	comments []Span
 }
@@ -95,6 +96,7 @@ type scriptExport struct{ name, local string }
 
 func scanTypeScript(f *Facts, src []byte, part Part) {
 	s := &scriptScan{scriptLexer: scriptLexer{src: src}, f: f, part: part, bind: -1, mock: -1, room: maxFacts}
+	s.none.start, s.none.end = int32(len(src)), int32(len(src))
 	if part == All {
 		s.tokens = make([]scriptToken, 0, len(src)/6)
 	}

@@ -80,11 +80,11 @@ func (s *scriptScan) endTokens() {
 }
 
 // tok returns a token, or one without a kind beyond the last.
-func (s *scriptScan) tok(i int) scriptToken {
+func (s *scriptScan) tok(i int) *scriptToken {
 	if i >= 0 && i < len(s.tokens) {
-		return s.tokens[i]
+		return &s.tokens[i]
 	}
-	return scriptToken{start: int32(len(s.src)), end: int32(len(s.src))}
+	return &s.none
 }
 
 func (s *scriptScan) textOf(i int) string { t := s.tok(i); return string(s.src[t.start:t.end]) }
