@@ -190,7 +190,7 @@ func (c *chooser) consider(ctx context.Context) error {
 			files = append(files, i)
 		}
 	}
-	slices.SortStableFunc(files, func(a, b int) int { return cmp.Compare(c.rank[b], c.rank[a]) })
+	order.By(files, func(a, b *int) int { return cmp.Compare(c.rank[*b], c.rank[*a]) })
 	limit := int(min(max(c.Budget/candidateTokens, minCandidates), maxCandidates))
 	for _, i := range files[:min(len(files), limit)] {
 		if ctx.Err() != nil {
@@ -310,8 +310,8 @@ func (c *chooser) context() *Context {
 		}
 		return at
 	}
-	slices.SortStableFunc(c.offers, func(a, b *offer) int { // within a cycle, the higher rank first
-		return cmp.Compare(place(a), place(b))
+	order.By(c.offers, func(a, b **offer) int { // within a cycle, the higher rank first
+		return cmp.Compare(place(*a), place(*b))
 	})
 	before := c.s.reach(c.Files, -1)
 	for _, o := range c.offers {
@@ -323,9 +323,9 @@ func (c *chooser) context() *Context {
 		ch := o.choices[o.chosen-1]
 		out.Items = append(out.Items, Item{p, ch.level, c.s.chain(before, o.file), ch.text, ch.tokens})
 	}
-	slices.SortStableFunc(out.Left, func(a, b string) int {
-		i, _ := c.s.at(a)
-		j, _ := c.s.at(b)
+	order.By(out.Left, func(a, b *string) int {
+		i, _ := c.s.at(*a)
+		j, _ := c.s.at(*b)
 		return cmp.Compare(c.rank[j], c.rank[i])
 	})
 	return out

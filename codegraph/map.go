@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tokens"
 )
@@ -116,22 +117,22 @@ type surveyor struct {
 
 // languages returns the languages with the number of their files, the most frequent first.
 func (m *surveyor) languages() (items []string) {
-	counts := map[source.Language]int{}
+	counts := map[string]int{}
 	for _, f := range m.s.files {
 		if f.facts != nil {
-			counts[f.facts.Language]++
+			counts[string(f.facts.Language)]++
 		}
 	}
 	for _, lang := range byCount(counts) {
-		items = append(items, fmt.Sprintf("%d %s", counts[lang], label(string(lang))))
+		items = append(items, fmt.Sprintf("%d %s", counts[lang], label(lang)))
 	}
 	return items
 }
 
 // byCount returns the keys, the highest count first.
-func byCount[K cmp.Ordered](counts map[K]int) []K {
+func byCount(counts map[string]int) []string {
 	keys := slices.Sorted(maps.Keys(counts))
-	slices.SortStableFunc(keys, func(a, b K) int { return cmp.Compare(counts[b], counts[a]) })
+	order.By(keys, func(a, b *string) int { return counts[*b] - counts[*a] })
 	return keys
 }
 

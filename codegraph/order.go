@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // links are the dependencies between files, by their index in a snapshot.
@@ -210,8 +211,8 @@ func (s *Snapshot) Cycles() [][]string {
 			out = append(out, s.paths(part))
 		}
 	}
-	slices.SortFunc(out, func(a, b []string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a[0], b[0]))
+	order.By(out, func(a, b *[]string) int {
+		return cmp.Or(len(*b)-len(*a), strings.Compare((*a)[0], (*b)[0]))
 	})
 	return out
 }

@@ -170,14 +170,14 @@ func (m *surveyor) targets(f projectFile, tool string, found [][][]byte) {
 }
 
 func (m *surveyor) named(f projectFile, tool string, names []string) {
-	order := func(name string) int {
+	place := func(name string) int {
 		if i := slices.Index(targetOrder, name); i >= 0 {
 			return i
 		}
 		return len(targetOrder)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return label(name) != name }) // a shell would read more in it
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
+	order.By(names, func(a, b *string) int { return place(*a) - place(*b) })
 	for _, name := range names[:min(len(names), maxTargets)] {
 		m.command(f, tool+" "+name)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // The sizes of chunks in bytes. Embedding models read 256 tokens and more, and code has about three bytes for
@@ -117,18 +118,18 @@ func (c *chunker) pieces() (out []piece) {
 
 // order returns the declarations by where they begin, the outer before the inner.
 func (c *chunker) order() []int {
-	order := make([]int, len(c.facts.Decls))
-	for i := range order {
-		order[i] = i
+	numbers := make([]int, len(c.facts.Decls))
+	for i := range numbers {
+		numbers[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		a, b := c.facts.Decls[i].At, c.facts.Decls[j].At
+	order.By(numbers, func(i, j *int) int {
+		a, b := c.facts.Decls[*i].At, c.facts.Decls[*j].At
 		if a.Start != b.Start {
 			return int(a.Start) - int(b.Start)
 		}
 		return int(b.End) - int(a.End)
 	})
-	return order
+	return numbers
 }
 
 // divisible reports whether there are declarations in a declaration.

@@ -47,7 +47,7 @@ func (c *chain) shift(t ctoken) {
 }
 
 // pathWords are the keywords of Rust that paths begin with.
-var pathWords = map[string]bool{"self": true, "super": true, "crate": true}
+var pathWords = words(`self super crate`)
 
 // follow adds a name behind a separator.
 func (c *chain) follow(b *blocks, t ctoken) {

@@ -2,25 +2,16 @@ package source
 
 import (
 	"bytes"
-	"iter"
 )
 
-var cKeywords = map[string]bool{
-	"alignas": true, "alignof": true, "asm": true, "auto": true, "bool": true, "break": true, "case": true, "catch": true,
-	"char": true, "class": true, "co_await": true, "co_return": true, "co_yield": true, "concept": true, "const": true,
-	"const_cast": true, "consteval": true, "constexpr": true, "constinit": true, "continue": true, "decltype": true,
-	"default": true, "delete": true, "do": true, "double": true, "dynamic_cast": true, "else": true, "enum": true,
-	"explicit": true, "export": true, "extern": true, "false": true, "float": true, "for": true, "friend": true,
-	"goto": true, "if": true, "inline": true, "int": true, "long": true, "mutable": true, "namespace": true, "new": true,
-	"noexcept": true, "nullptr": true, "operator": true, "private": true, "protected": true, "public": true,
-	"register": true, "reinterpret_cast": true, "requires": true, "restrict": true, "return": true, "short": true,
-	"signed": true, "sizeof": true, "static": true, "static_assert": true, "static_cast": true, "struct": true,
-	"switch": true, "template": true, "this": true, "thread_local": true, "throw": true, "true": true, "try": true,
-	"typedef": true, "typeid": true, "typename": true, "typeof": true, "union": true, "unsigned": true, "using": true,
-	"virtual": true, "void": true, "volatile": true, "wchar_t": true, "while": true,
-	"_Alignas": true, "_Atomic": true, "_Bool": true, "_Complex": true, "_Generic": true, "_Noreturn": true,
-	"_Static_assert": true, "_Thread_local": true, "__attribute__": true, "__declspec": true, "__asm__": true,
-}
+var cKeywords = words(`
+	alignas alignof asm auto bool break case catch char class co_await co_return co_yield concept const
+	const_cast consteval constexpr constinit continue decltype default delete do double dynamic_cast else
+	enum explicit export extern false float for friend goto if inline int long mutable namespace new
+	noexcept nullptr operator private protected public register reinterpret_cast requires restrict return
+	short signed sizeof static static_assert static_cast struct switch template this thread_local throw true
+	try typedef typeid typename typeof union unsigned using virtual void volatile wchar_t while _Alignas
+	_Atomic _Bool _Complex _Generic _Noreturn _Static_assert _Thread_local __attribute__ __declspec __asm__`)
 
 var cGrammar = grammar{
 	keywords: cKeywords, line: slashes, block: starred, splice: true, quotes: []quote{double, single},
@@ -42,14 +33,10 @@ func cRaw(src []byte, from int) (text int, end string) {
 
 var cDialect = dialect{
 	grammar: &cGrammar, directives: true, declare: declareC,
-	types: map[string]bool{
-		"auto": true, "bool": true, "char": true, "const": true, "double": true, "float": true, "int": true, "long": true,
-		"short": true, "signed": true, "unsigned": true, "void": true, "volatile": true, "wchar_t": true, "restrict": true,
-		"_Bool": true, "_Complex": true, "static": true, "register": true,
-	},
+	types: words(`
+	auto bool char const double float int long short signed unsigned void volatile wchar_t restrict _Bool
+	_Complex static register`),
 }
-
-func cTokens(src []byte) iter.Seq[Token] { return cGrammar.all(src) }
 
 func scanC(f *Facts, src []byte, part Part) {
 	f.header(&cGrammar, src)

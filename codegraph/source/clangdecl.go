@@ -105,17 +105,12 @@ func (h *cHead) beforeKeyword() bool {
 	return true
 }
 
-var cBeginnings = map[string]bool{
-	"class": true, "enum": true, "extern": true, "inline": true, "namespace": true, "static": true, "struct": true, "template": true,
-	"typedef": true, "union": true, "using": true,
-}
+var cBeginnings = words(`class enum extern inline namespace static struct template typedef union using`)
 
-var cSpecifiers = map[string]bool{
-	"inline": true, "const": true, "constexpr": true, "consteval": true, "constinit": true, "virtual": true, "explicit": true,
-	"friend": true, "mutable": true, "register": true, "volatile": true, "thread_local": true, "_Thread_local": true,
-	"_Noreturn": true, "export": true, "public": true, "protected": true, "private": true, "__extension__": true, "__inline": true,
-	"__inline__": true, "typename": true,
-}
+var cSpecifiers = words(`
+	inline const constexpr consteval constinit virtual explicit friend mutable register volatile
+	thread_local _Thread_local _Noreturn export public protected private __extension__ __inline __inline__
+	typename`)
 
 func (h *cHead) attribute(t ctoken) bool {
 	switch string(h.src[t.Start:t.End]) {

@@ -285,14 +285,10 @@ func (g *goReader) value(of int32) {
 
 // goTypes and goValues are the predeclared names of Go, without those that were added when packages already
 // declared them: max, min, clear and any.
-var goTypes = map[string]bool{
-	"bool": true, "byte": true, "comparable": true, "complex64": true, "complex128": true, "error": true, "float32": true,
-	"float64": true, "int": true, "int8": true, "int16": true, "int32": true, "int64": true, "rune": true, "string": true,
-	"uint": true, "uint8": true, "uint16": true, "uint32": true, "uint64": true, "uintptr": true,
-}
+var goTypes = words(`
+	bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string
+	uint uint8 uint16 uint32 uint64 uintptr`)
 
-var goValues = map[string]bool{
-	"append": true, "cap": true, "close": true, "complex": true, "copy": true, "delete": true, "false": true, "imag": true,
-	"iota": true, "len": true, "make": true, "new": true, "nil": true, "panic": true, "print": true, "println": true,
-	"real": true, "recover": true, "true": true,
-}
+var goValues = words(`
+	append cap close complex copy delete false imag iota len make new nil panic print println real recover
+	true`)

@@ -1,19 +1,14 @@
 package source
 
 import (
-	"iter"
 	"strings"
 )
 
-var javaKeywords = map[string]bool{
-	"abstract": true, "assert": true, "boolean": true, "break": true, "byte": true, "case": true, "catch": true, "char": true,
-	"class": true, "const": true, "continue": true, "default": true, "do": true, "double": true, "else": true, "enum": true,
-	"extends": true, "false": true, "final": true, "finally": true, "float": true, "for": true, "goto": true, "if": true,
-	"implements": true, "import": true, "instanceof": true, "int": true, "interface": true, "long": true, "native": true,
-	"new": true, "null": true, "package": true, "private": true, "protected": true, "public": true, "return": true,
-	"short": true, "static": true, "strictfp": true, "super": true, "switch": true, "synchronized": true, "this": true,
-	"throw": true, "throws": true, "transient": true, "true": true, "try": true, "void": true, "volatile": true, "while": true,
-}
+var javaKeywords = words(`
+	abstract assert boolean break byte case catch char class const continue default do double else enum
+	extends false final finally float for goto if implements import instanceof int interface long native new
+	null package private protected public return short static strictfp super switch synchronized this throw
+	throws transient true try void volatile while`)
 
 var javaGrammar = grammar{
 	keywords: javaKeywords, line: slashes, block: starred, quotes: []quote{textBlock, double, single},
@@ -21,13 +16,8 @@ var javaGrammar = grammar{
 
 var javaDialect = dialect{
 	grammar: &javaGrammar, dotted: true, declare: declareJava,
-	types: map[string]bool{
-		"boolean": true, "byte": true, "char": true, "double": true, "float": true, "int": true, "long": true, "short": true,
-		"final": true,
-	},
+	types: words(`boolean byte char double float int long short final`),
 }
-
-func javaTokens(src []byte) iter.Seq[Token] { return javaGrammar.all(src) }
 
 // scanJava reads the package clause and the imports, and the rest only if it is asked for: imports cannot
 // come after the first declaration.
@@ -98,15 +88,13 @@ var javaTypes = map[string]typeWord{
 	"struct": {Type, members}, "namespace": {Module, members}, "mixin": {Class, members}, "extension": {Class, members}, // C#, Dart
 }
 
-var javaModifiers = map[string]bool{
-	"public": true, "protected": true, "private": true, "static": true, "final": true, "abstract": true, "native": true,
-	"synchronized": true, "transient": true, "volatile": true, "strictfp": true, "default": true, "sealed": true, "non": true,
-	"-": true, "internal": true, "virtual": true, "override": true, "async": true, "partial": true, "readonly": true, "unsafe": true,
-	"extern": true, "required": true, "const": true, "late": true, "external": true, "covariant": true, "base": true, "ref": true,
-}
+var javaModifiers = words(`
+	public protected private static final abstract native synchronized transient volatile strictfp default
+	sealed non - internal virtual override async partial readonly unsafe extern required const late external
+	covariant base ref`)
 
 // directiveWords are the first words of what declares nothing.
-var directiveWords = map[string]bool{"using": true, "import": true, "export": true, "package": true, "library": true, "part": true}
+var directiveWords = words(`using import export package library part`)
 
 // declareJava reads a head of Java. C# and Dart are similar enough.
 func declareJava(b *blocks, end byte) block {

@@ -44,3 +44,12 @@ var extensions = map[string]Language{
 	".ex": "elixir", ".exs": "elixir", ".erl": "erlang", ".hs": "haskell", ".ml": "ocaml", ".zig": "zig", ".jl": "julia",
 	".r": "r", ".groovy": "groovy", ".gradle": "groovy", ".proto": "protobuf", ".sql": "sql",
 }
+
+// words returns the set of the words of a text.
+func words(text string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(text) {
+		set[word] = true
+	}
+	return set
+}

@@ -14,19 +14,17 @@ var lineWords = map[string]DeclKind{
 }
 
 // lineModifiers are the words that can be before one of lineWords.
-var lineModifiers = map[string]bool{
-	"abstract": true, "actor": true, "actual": true, "annotation": true, "async": true, "case": true, "companion": true, "convenience": true, "data": true,
-	"expect": true, "export": true, "external": true, "fileprivate": true, "final": true, "implicit": true, "indirect": true, "infix": true, "inline": true,
-	"inner": true, "internal": true, "lateinit": true, "lazy": true, "local": true, "mutable": true, "mutating": true, "open": true,
-	"operator": true, "override": true, "private": true, "protected": true, "pub": true, "public": true, "readonly": true, "required": true,
-	"sealed": true, "static": true, "suspend": true, "tailrec": true, "unsafe": true, "value": true, "weak": true,
-}
+var lineModifiers = words(`
+	abstract actor actual annotation async case companion convenience data expect export external
+	fileprivate final implicit indirect infix inline inner internal lateinit lazy local mutable mutating
+	open operator override private protected pub public readonly required sealed static suspend tailrec
+	unsafe value weak`)
 
 // endLanguages are those in which a block ends with the word end.
 var endLanguages = map[Language]bool{"ruby": true, "lua": true, "julia": true, "elixir": true, "haskell": true, "ocaml": true, "sql": true}
 
 // lineMiddles are the words that are indented as the beginning and the end of a block, and are neither.
-var lineMiddles = map[string]bool{"rescue": true, "ensure": true, "else": true, "elsif": true, "catch": true, "after": true}
+var lineMiddles = words(`rescue ensure else elsif catch after`)
 
 // A lineFrame is a declaration whose end was not read yet.
 type lineFrame struct {

@@ -2,17 +2,12 @@ package source
 
 import (
 	"bytes"
-	"iter"
 	"strings"
 )
 
-var rustKeywords = map[string]bool{
-	"as": true, "async": true, "await": true, "break": true, "const": true, "continue": true, "crate": true, "dyn": true,
-	"else": true, "enum": true, "extern": true, "false": true, "fn": true, "for": true, "if": true, "impl": true, "in": true,
-	"let": true, "loop": true, "match": true, "mod": true, "move": true, "mut": true, "pub": true, "ref": true, "return": true,
-	"self": true, "Self": true, "static": true, "struct": true, "super": true, "trait": true, "true": true, "type": true,
-	"unsafe": true, "use": true, "where": true, "while": true,
-}
+var rustKeywords = words(`
+	as async await break const continue crate dyn else enum extern false fn for if impl in let loop match
+	mod move mut pub ref return self Self static struct super trait true type unsafe use where while`)
 
 var rustGrammar = grammar{
 	keywords: rustKeywords, line: slashes, block: starred, nested: true, chars: true,
@@ -34,8 +29,6 @@ func rustRaw(src []byte, from int) (text int, end string) {
 }
 
 var rustDialect = dialect{grammar: &rustGrammar, paths: true, declare: declareRust}
-
-func rustTokens(src []byte) iter.Seq[Token] { return rustGrammar.all(src) }
 
 func scanRust(f *Facts, src []byte, part Part) {
 	f.header(&rustGrammar, src)

@@ -290,12 +290,6 @@ func Tokens(lang Language, src []byte) iter.Seq[Token] {
 		return pythonTokens(src)
 	case TypeScript:
 		return scriptTokens(src)
-	case Rust:
-		return rustTokens(src)
-	case Java:
-		return javaTokens(src)
-	case C:
-		return cTokens(src)
 	}
-	return genericTokens(lang, src)
+	return grammarOf(lang).all(src)
 }

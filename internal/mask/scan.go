@@ -178,7 +178,8 @@ func (f *finder) markAs(s span) {
 		}
 		j++
 	}
-	f.spans = slices.Replace(f.spans, i, j, s)
+	rest := slices.Clone(f.spans[j:]) // nearly always empty
+	f.spans = append(append(f.spans[:i], s), rest...)
 }
 
 // start returns where what stands before a position begins: the end of the secret before it,

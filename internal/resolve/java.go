@@ -7,6 +7,7 @@ import (
 
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/internal/derive"
+	"github.com/aycoder/aycoder/internal/order"
 )
 
 // javaIndex resolves Java.
@@ -85,7 +86,7 @@ func (r *javaIndex) dirs(from, pkg string) []string {
 	if !isTest(from) {
 		dirs = slices.DeleteFunc(dirs, isTest)
 	}
-	slices.SortStableFunc(dirs, func(a, b string) int { return common(from, b+"/") - common(from, a+"/") })
+	order.By(dirs, func(a, b *string) int { return common(from, *b+"/") - common(from, *a+"/") })
 	return dirs
 }
 
