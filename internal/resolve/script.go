@@ -17,7 +17,7 @@ import (
 type scriptIndex struct {
 	x *Index
 
-	json     *derive.Query[jsonValue]         // by file
+	json     *derive.Query[*jsonValue]        // by file
 	pkg      *derive.Query[*scriptPackage]    // by directory
 	scope    *derive.Query[string]            // by directory: that of the nearest package.json
 	members  *derive.Query[map[string]string] // by directory of a workspace: packages by name
@@ -30,7 +30,7 @@ type scriptIndex struct {
 
 func (r *scriptIndex) init(x *Index) {
 	r.x = x
-	r.json = derive.NewQuery(func(file string) jsonValue { return parseJSON(x.read(file)) }, nil)
+	r.json = derive.NewQuery(func(file string) *jsonValue { return parseJSON(x.read(file)) }, nil)
 	r.pkg = derive.NewQuery(r.findPackage, nil)
 	r.scope = derive.NewQuery(func(dir string) string { return r.above(dir, "package.json") }, nil)
 	r.members = derive.NewQuery(r.findMembers, nil)

@@ -39,7 +39,7 @@ func (r *scriptIndex) findConfig(file string) *scriptConfig {
 		return nil
 	}
 	c := &scriptConfig{dir: path.Dir(file), allowJS: path.Base(file) == "jsconfig.json"}
-	var paths pathsOption
+	paths := pathsOption{value: null}
 	for _, f := range r.chain(file) {
 		r.apply(c, f, &paths)
 	}
@@ -124,7 +124,7 @@ func (r *scriptIndex) apply(c *scriptConfig, file string, from *pathsOption) {
 	if js := options.get("allowJs").kind; js != jsonNull {
 		c.allowJS = js == jsonTrue
 	}
-	list := func(to *[]string, v jsonValue) {
+	list := func(to *[]string, v *jsonValue) {
 		if v.kind == jsonArray {
 			*to = []string{}
 			for _, p := range v.strings() {
@@ -143,7 +143,7 @@ func (r *scriptIndex) apply(c *scriptConfig, file string, from *pathsOption) {
 
 // A pathsOption is the last option paths of a chain of configurations, and the directory where it stands.
 type pathsOption struct {
-	value jsonValue
+	value *jsonValue
 	dir   string
 }
 

@@ -3,15 +3,16 @@ package resolve
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // A jsonValue is a value of JSON that keeps the order of objects, which is part of the meaning of exports and
-// paths. The zero value stands for null and for what is not valid.
+// paths. What is not valid is null.
 type jsonValue struct {
 	text  string // of a string
 	kind  jsonKind
-	items []jsonValue // of an array or object
-	keys  []string    // of an object, one for each item
+	items []*jsonValue // of an array or object
+	keys  []string     // of an object, one for each item
 }
 
 type jsonKind byte
@@ -25,18 +26,18 @@ const (
 	jsonObject
 )
 
-// get returns the value of a key, or the zero value.
-func (v jsonValue) get(key string) jsonValue {
-	for i, k := range v.keys {
-		if k == key {
-			return v.items[i]
-		}
+var null = &jsonValue{}
+
+// get returns the value of a key, or null.
+func (v *jsonValue) get(key string) *jsonValue {
+	if i := slices.Index(v.keys, key); i >= 0 {
+		return v.items[i]
 	}
-	return jsonValue{}
+	return null
 }
 
 // strings returns the strings of an array, or the one that the value is.
-func (v jsonValue) strings() (out []string) {
+func (v *jsonValue) strings() (out []string) {
 	if v.kind == jsonString {
 		return []string{v.text}
 	}
@@ -50,42 +51,42 @@ func (v jsonValue) strings() (out []string) {
 	return out
 }
 
-// parseJSON reads JSON with comments and trailing commas. Of what is not valid it returns the zero value.
-func parseJSON(data []byte) jsonValue {
+// parseJSON reads JSON with comments and trailing commas. Of what is not valid it returns null.
+func parseJSON(data []byte) *jsonValue {
 	d := json.NewDecoder(bytes.NewReader(plainJSON(data)))
-	v, ok := decodeJSON(d, 0)
-	if !ok {
-		return jsonValue{}
+	if v := decodeJSON(d, 0); v != nil {
+		return v
 	}
-	return v
+	return null
 }
 
 // maxJSON is how deep values are read in each other.
 const maxJSON = 50
 
-func decodeJSON(d *json.Decoder, depth int) (v jsonValue, ok bool) {
+// decodeJSON reads a value, or returns nil.
+func decodeJSON(d *json.Decoder, depth int) *jsonValue {
 	token, err := d.Token()
 	if err != nil || depth > maxJSON {
-		return v, false
+		return nil
 	}
 	switch t := token.(type) {
 	case string:
-		return jsonValue{kind: jsonString, text: t}, true
+		return &jsonValue{kind: jsonString, text: t}
 	case bool:
 		if t {
-			return jsonValue{kind: jsonTrue}, true
+			return &jsonValue{kind: jsonTrue}
 		}
 	case nil:
-		return jsonValue{}, true
+		return null
 	case json.Delim:
 		return decodeItems(d, t, depth)
 	}
-	return jsonValue{kind: jsonOther}, true
+	return &jsonValue{kind: jsonOther}
 }
 
 // decodeItems reads an array or an object behind its bracket.
-func decodeItems(d *json.Decoder, open json.Delim, depth int) (v jsonValue, ok bool) {
-	v.kind = jsonArray
+func decodeItems(d *json.Decoder, open json.Delim, depth int) *jsonValue {
+	v := &jsonValue{kind: jsonArray}
 	if open == '{' {
 		v.kind = jsonObject
 	}
@@ -93,18 +94,20 @@ func decodeItems(d *json.Decoder, open json.Delim, depth int) (v jsonValue, ok b
 		if open == '{' {
 			key, err := d.Token()
 			if err != nil {
-				return v, false
+				return nil
 			}
 			v.keys = append(v.keys, key.(string))
 		}
-		item, ok := decodeJSON(d, depth+1)
-		if !ok {
-			return v, false
+		item := decodeJSON(d, depth+1)
+		if item == nil {
+			return nil
 		}
 		v.items = append(v.items, item)
 	}
-	_, err := d.Token()
-	return v, err == nil
+	if _, err := d.Token(); err != nil {
+		return nil
+	}
+	return v
 }
 
 // plainJSON returns a copy without comments and trailing commas.

@@ -11,11 +11,11 @@ import (
 type scriptPackage struct {
 	name          string
 	entries       []string // what stands for the package if it has no exports, the best first
-	exports       jsonValue
-	imports       jsonValue
+	exports       *jsonValue
+	imports       *jsonValue
 	workspaces    []string
 	paths         map[string]string // dependencies that are directories
-	typesVersions jsonValue
+	typesVersions *jsonValue
 	tsconfig      string
 }
 
@@ -180,7 +180,7 @@ func (r *scriptIndex) target(dir, target string) string {
 // subpath returns the targets of a key in exports or imports: the ones of the conditions under which
 // TypeScript looks for an import first, then all others. An exact key goes before patterns, and of these
 // the one with the longest text before the star (PATTERN_KEY_COMPARE in the documentation of Node.js).
-func subpath(v jsonValue, key string) []string {
+func subpath(v *jsonValue, key string) []string {
 	if v.kind != jsonObject || len(v.keys) > 0 && v.keys[0] != "" && v.keys[0][0] != '.' && key == "." {
 		if key != "." {
 			return nil
@@ -218,7 +218,7 @@ func beforeStar(pattern string) string {
 var conditions = []string{"types", "import", "require", "node", "default"}
 
 // targets returns the targets of a value of exports, with the text that the star of the key stands for.
-func targets(v jsonValue, star string) []string {
+func targets(v *jsonValue, star string) []string {
 	holds := collect(nil, v, func(c string) bool { return slices.Contains(conditions, c) || strings.HasPrefix(c, "types@") })
 	out := collect(holds, v, func(string) bool { return true })
 	for i, t := range out {
@@ -231,7 +231,7 @@ func targets(v jsonValue, star string) []string {
 }
 
 // collect appends the targets whose conditions hold, in their order.
-func collect(out []string, v jsonValue, holds func(condition string) bool) []string {
+func collect(out []string, v *jsonValue, holds func(condition string) bool) []string {
 	switch v.kind {
 	case jsonString:
 		if !slices.Contains(out, v.text) {
