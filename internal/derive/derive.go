@@ -28,6 +28,7 @@ type Table struct {
 
 // A query is a [Query] of any type: but for the type of what Get returns, all share one compiled code.
 type query struct {
+	table *Table
 	nodes map[string]*node // by the argument
 	run   func(arg string) any
 	same  func(a, b any) bool
@@ -61,24 +62,25 @@ func (t *Table) Stale() map[string]bool {
 // Len returns the number of values in the table.
 func (t *Table) Len() int { return t.size }
 
-// Query is a kind of value. Each is made once, with [NewQuery], and used with one table.
+// Query is a kind of value in a table.
 type Query[V any] struct{ query }
 
-// NewQuery returns a query. Compute must depend on nothing but its argument and other queries of the
+// NewQuery returns a query of a table. Compute must depend on nothing but its argument and other queries of the
 // table, or be an input, for which Changed is called whenever its value may have changed. It must
 // not ask for the value that it is computing, not even through others. Same reports whether two
 // values, which are of type V, are the same to all who use them; nil means reflect.DeepEqual.
-func NewQuery[V any](compute func(arg string) V, same func(a, b any) bool) *Query[V] {
+func NewQuery[V any](t *Table, compute func(arg string) V, same func(a, b any) bool) *Query[V] {
 	if same == nil {
 		same = reflect.DeepEqual
 	}
-	return &Query[V]{query{map[string]*node{}, func(arg string) any { return compute(arg) }, same}}
+	return &Query[V]{query{t, map[string]*node{}, func(arg string) any { return compute(arg) }, same}}
 }
 
 // Get returns the value for an argument. The caller must not change it.
-func (q *Query[V]) Get(t *Table, arg string) V { return q.get(t, arg).(V) }
+func (q *Query[V]) Get(arg string) V { return q.get(arg).(V) }
 
-func (q *query) get(t *Table, arg string) any {
+func (q *query) get(arg string) any {
+	t := q.table
 	n := q.nodes[arg]
 	if n == nil {
 		n = &node{query: q, arg: arg}
@@ -97,11 +99,12 @@ func (q *query) get(t *Table, arg string) any {
 }
 
 // Changed says that the value of an input may have changed, and reports whether it has.
-func (q *query) Changed(t *Table, arg string) bool {
+func (q *query) Changed(arg string) bool {
 	n := q.nodes[arg]
 	if n == nil {
 		return false
 	}
+	t := q.table
 	t.revision++
 	t.run(n)
 	if n.changed != t.revision {
@@ -112,10 +115,10 @@ func (q *query) Changed(t *Table, arg string) bool {
 }
 
 // Drop forgets a value that was asked for from outside of all queries, unless another value uses it.
-func (q *query) Drop(t *Table, arg string) {
+func (q *query) Drop(arg string) {
 	if n := q.nodes[arg]; n != nil {
 		n.root = false
-		t.release(n)
+		q.table.release(n)
 	}
 }
 

@@ -22,14 +22,14 @@ type sheet struct {
 
 func newSheet(inputs map[string]string) *sheet {
 	s := &sheet{table: derive.New(), inputs: inputs}
-	s.input = derive.NewQuery(func(arg string) string { return s.inputs[arg] }, nil)
-	s.sum = derive.NewQuery(func(arg string) int {
+	s.input = derive.NewQuery(s.table, func(arg string) string { return s.inputs[arg] }, nil)
+	s.sum = derive.NewQuery(s.table, func(arg string) int {
 		s.runs++
 		depth, name := arg[0]-'0', arg[1:]
 		n := len(name)
 		if depth > 0 {
-			for next := range strings.FieldsSeq(s.input.Get(s.table, name)) {
-				n += s.sum.Get(s.table, fmt.Sprintf("%d%s", depth-1, next))
+			for next := range strings.FieldsSeq(s.input.Get(name)) {
+				n += s.sum.Get(fmt.Sprintf("%d%s", depth-1, next))
 				if n%5 == 4 { // what is looked at depends on what was seen
 					break
 				}
@@ -53,13 +53,13 @@ func TestTableIsAsNew(t *testing.T) {
 			switch rnd.IntN(4) {
 			case 0:
 				inputs[name] = strings.Join(names[rnd.IntN(3):3+rnd.IntN(4)], " ")
-				old.input.Changed(old.table, name)
+				old.input.Changed(name)
 			case 1:
 				delete(inputs, name)
-				old.input.Changed(old.table, name)
+				old.input.Changed(name)
 			case 2:
 				arg := fmt.Sprintf("%d%s", rnd.IntN(5), name)
-				old.sum.Drop(old.table, arg)
+				old.sum.Drop(arg)
 				delete(asked, arg)
 			default:
 				arg := fmt.Sprintf("%d%s", rnd.IntN(5), name)
@@ -67,7 +67,7 @@ func TestTableIsAsNew(t *testing.T) {
 			}
 			fresh := newSheet(inputs)
 			for arg := range asked {
-				require.Equal(t, fresh.sum.Get(fresh.table, arg), old.sum.Get(old.table, arg), "seed %d: %s", seed, arg)
+				require.Equal(t, fresh.sum.Get(arg), old.sum.Get(arg), "seed %d: %s", seed, arg)
 			}
 			require.LessOrEqual(t, fresh.table.Len(), old.table.Len())
 			if len(asked) == 0 {
@@ -75,7 +75,7 @@ func TestTableIsAsNew(t *testing.T) {
 			}
 		}
 		for arg := range asked {
-			old.sum.Drop(old.table, arg)
+			old.sum.Drop(arg)
 		}
 		require.Zero(t, old.table.Len(), "seed %d", seed)
 	}
@@ -84,54 +84,54 @@ func TestTableIsAsNew(t *testing.T) {
 // Values that a change does not concern are not computed again, nor those that use a value that came out equal.
 func TestOnlyWhatChanged(t *testing.T) {
 	s := newSheet(map[string]string{"a": "bb", "bb": "ccc", "d": "ee"})
-	s.sum.Get(s.table, "4a")
-	s.sum.Get(s.table, "4d")
+	s.sum.Get("4a")
+	s.sum.Get("4d")
 	s.runs = 0
 	s.inputs["ee"] = "f"
-	require.True(t, s.input.Changed(s.table, "ee"))
-	s.sum.Get(s.table, "4a")
+	require.True(t, s.input.Changed("ee"))
+	s.sum.Get("4a")
 	require.Zero(t, s.runs)
-	s.sum.Get(s.table, "4d")
+	s.sum.Get("4d")
 	require.Equal(t, 3, s.runs) // 4d, 3ee, 2f
 
 	s.runs = 0
 	s.inputs["bb"] = " ccc"
-	require.True(t, s.input.Changed(s.table, "bb"))
-	s.sum.Get(s.table, "4a")
+	require.True(t, s.input.Changed("bb"))
+	s.sum.Get("4a")
 	require.Equal(t, 1, s.runs) // 3bb is as it was, so 4a is
 
-	require.False(t, s.input.Changed(s.table, "bb"))
-	require.False(t, s.input.Changed(s.table, "unknown"))
+	require.False(t, s.input.Changed("bb"))
+	require.False(t, s.input.Changed("unknown"))
 }
 
 // A value that one query stops using, while another one that began to use it is not done yet, is kept.
 func TestUsedByWhatIsNotDone(t *testing.T) {
 	table := derive.New()
 	inputs := map[string]string{"switch": "x", "x": "1"}
-	input := derive.NewQuery(func(arg string) string { return inputs[arg] }, nil)
+	input := derive.NewQuery(table, func(arg string) string { return inputs[arg] }, nil)
 	var user *derive.Query[string]
-	user = derive.NewQuery(func(arg string) string {
+	user = derive.NewQuery(table, func(arg string) string {
 		if arg == "inner" {
-			return input.Get(table, input.Get(table, "switch"))
+			return input.Get(input.Get("switch"))
 		}
-		return input.Get(table, "x") + user.Get(table, "inner")
+		return input.Get("x") + user.Get("inner")
 	}, nil)
-	require.Equal(t, "1", user.Get(table, "inner"))
+	require.Equal(t, "1", user.Get("inner"))
 	inputs["switch"] = "none"
-	input.Changed(table, "switch")
-	require.Equal(t, "1", user.Get(table, "outer"))
+	input.Changed("switch")
+	require.Equal(t, "1", user.Get("outer"))
 	inputs["x"] = "2"
-	input.Changed(table, "x")
-	require.Equal(t, "2", user.Get(table, "outer"))
+	input.Changed("x")
+	require.Equal(t, "2", user.Get("outer"))
 
-	user.Drop(table, "outer")
-	user.Drop(table, "inner")
+	user.Drop("outer")
+	user.Drop("inner")
 	require.Zero(t, table.Len())
 }
 
 func TestCycle(t *testing.T) {
 	table := derive.New()
 	var q *derive.Query[int]
-	q = derive.NewQuery(func(arg string) int { return q.Get(table, arg) }, nil)
-	require.Panics(t, func() { q.Get(table, "a") })
+	q = derive.NewQuery(table, func(arg string) int { return q.Get(arg) }, nil)
+	require.Panics(t, func() { q.Get("a") })
 }

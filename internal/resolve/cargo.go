@@ -35,10 +35,10 @@ type cargoIndex struct {
 
 func (c *cargoIndex) init(x *Index) {
 	c.x = x
-	c.manifests = derive.NewQuery(c.readManifest, nil)
-	c.members = derive.NewQuery(c.findMembers, nil)
-	c.targets = derive.NewQuery(c.findTargets, nil)
-	c.externs = derive.NewQuery(c.findExterns, nil)
+	c.manifests = derive.NewQuery(x.table, c.readManifest, nil)
+	c.members = derive.NewQuery(x.table, c.findMembers, nil)
+	c.targets = derive.NewQuery(x.table, c.findTargets, nil)
+	c.externs = derive.NewQuery(x.table, c.findExterns, nil)
 }
 
 func (m *manifest) value(key ...string) string {
@@ -92,14 +92,14 @@ func (c *cargoIndex) readManifest(dir string) *manifest {
 
 // workspace returns the directory of the workspace that a package is in: its own, or one above.
 func (c *cargoIndex) workspace(dir string) (string, *manifest) {
-	m := c.manifests.Get(c.x.table, dir)
+	m := c.manifests.Get(dir)
 	if m != nil && m.value("package", "workspace") != "" {
 		dir = path.Join(dir, m.value("package", "workspace"))
-		m = c.manifests.Get(c.x.table, dir)
+		m = c.manifests.Get(dir)
 		return dir, m
 	}
 	for ; ; dir = path.Dir(dir) {
-		if m = c.manifests.Get(c.x.table, dir); m != nil {
+		if m = c.manifests.Get(dir); m != nil {
 			for key := range m.values {
 				if strings.HasPrefix(key, "workspace"+TOMLSep) {
 					return dir, m
@@ -115,10 +115,10 @@ func (c *cargoIndex) workspace(dir string) (string, *manifest) {
 // findMembers returns the directories of the packages of a workspace, by the names of the packages.
 func (c *cargoIndex) findMembers(dir string) map[string]string {
 	out := map[string]string{}
-	m := c.manifests.Get(c.x.table, dir)
+	m := c.manifests.Get(dir)
 	for _, pattern := range m.values["workspace"+TOMLSep+"members"] {
 		for _, d := range c.glob(path.Join(dir, pattern)) {
-			if p := c.manifests.Get(c.x.table, d); p != nil && p.isPackage() {
+			if p := c.manifests.Get(d); p != nil && p.isPackage() {
 				out[p.value("package", "name")] = d
 			}
 		}
@@ -153,7 +153,7 @@ func (c *cargoIndex) glob(pattern string) []string {
 
 // library returns the file and the name of the library of a package.
 func (c *cargoIndex) library(dir string) (file, name string) {
-	m := c.manifests.Get(c.x.table, dir)
+	m := c.manifests.Get(dir)
 	if m == nil || !m.isPackage() {
 		return "", ""
 	}
@@ -176,7 +176,7 @@ func crateName(pkg string) string { return strings.ReplaceAll(pkg, "-", "_") }
 // findExterns returns the libraries that the crates of a package can name, by these names.
 func (c *cargoIndex) findExterns(dir string) map[string]string {
 	out := map[string]string{}
-	m := c.manifests.Get(c.x.table, dir)
+	m := c.manifests.Get(dir)
 	for key, d := range m.deps {
 		if strings.HasPrefix(key, TOMLSep) {
 			continue
@@ -214,7 +214,7 @@ func (c *cargoIndex) dependencyDir(dir, key string, d dependency) string {
 		return path.Join(base, d.dir)
 	}
 	if w != nil {
-		if member, ok := c.members.Get(c.x.table, root)[d.pkg]; ok {
+		if member, ok := c.members.Get(root)[d.pkg]; ok {
 			return member
 		}
 	}
@@ -229,7 +229,7 @@ var cargoTargets = []struct{ kind, dir, auto string }{
 // findTargets returns the roots of the crates of a package.
 // See https://doc.rust-lang.org/cargo/reference/cargo-targets.html.
 func (c *cargoIndex) findTargets(dir string) (out []string) {
-	m := c.manifests.Get(c.x.table, dir)
+	m := c.manifests.Get(dir)
 	add := func(file string) bool {
 		ok := c.x.file(file)
 		if ok && !slices.Contains(out, file) {

@@ -28,10 +28,10 @@ type cIndex struct {
 
 func (r *cIndex) init(x *Index) {
 	r.x = x
-	r.headers = derive.NewQuery(r.findHeaders, nil)
-	r.byName = derive.NewQuery(r.readHeaders, nil)
-	r.flags = derive.NewQuery(r.readFlags, nil)
-	r.names = derive.NewQuery(r.readNames, nil)
+	r.headers = derive.NewQuery(x.table, r.findHeaders, nil)
+	r.byName = derive.NewQuery(x.table, r.readHeaders, nil)
+	r.flags = derive.NewQuery(x.table, r.readFlags, nil)
+	r.names = derive.NewQuery(x.table, r.readNames, nil)
 }
 
 // findHeaders returns the files of C in a directory and below.
@@ -40,7 +40,7 @@ func (r *cIndex) findHeaders(dir string) (out []string) {
 		p := path.Join(dir, name)
 		if strings.HasSuffix(name, "/") {
 			if name != "node_modules/" && name[0] != '.' {
-				out = append(out, r.headers.Get(r.x.table, p)...)
+				out = append(out, r.headers.Get(p)...)
 			}
 		} else if source.LanguageOf(name, nil) == source.C {
 			out = append(out, p)
@@ -52,7 +52,7 @@ func (r *cIndex) findHeaders(dir string) (out []string) {
 // readHeaders returns the files of C in the workspace by their base names.
 func (r *cIndex) readHeaders(root string) map[string][]string {
 	out := map[string][]string{}
-	for _, p := range r.headers.Get(r.x.table, root) {
+	for _, p := range r.headers.Get(root) {
 		out[path.Base(p)] = append(out[path.Base(p)], p)
 	}
 	return out
@@ -155,7 +155,7 @@ func (r *cIndex) include(file string, i *source.Import) string {
 		return beside
 	}
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
-		for _, d := range r.flags.Get(r.x.table, dir) {
+		for _, d := range r.flags.Get(dir) {
 			if to := path.Join(d, p); r.x.file(to) {
 				return to
 			}
@@ -186,7 +186,7 @@ func (r *cIndex) nearest(file, p string) (best string) {
 		p = p[3:]
 	}
 	most := -1
-	for _, candidate := range r.byName.Get(r.x.table, ".")[path.Base(p)] {
+	for _, candidate := range r.byName.Get(".")[path.Base(p)] {
 		if n := common(file, candidate); n > most && strings.HasSuffix("/"+candidate, "/"+p) {
 			best, most = candidate, n
 		}
@@ -274,7 +274,7 @@ func (r *cIndex) refs(file string, f *source.Facts) Refs {
 		}
 	}
 	var direct []string
-	for _, e := range r.x.imports.Get(r.x.table, file) {
+	for _, e := range r.x.imports.Get(file) {
 		if e.To != file {
 			direct = append(direct, e.To)
 		}
@@ -288,7 +288,7 @@ func (r *cIndex) included(file string) []string {
 	seen := map[string]bool{file: true}
 	queue := []string{file}
 	for i := 0; i < len(queue); i++ {
-		for _, e := range r.x.imports.Get(r.x.table, queue[i]) {
+		for _, e := range r.x.imports.Get(queue[i]) {
 			if !seen[e.To] {
 				seen[e.To] = true
 				queue = append(queue, e.To)
@@ -301,7 +301,7 @@ func (r *cIndex) included(file string) []string {
 // declared returns the first file that declares each name that a file uses, unless it is the file's own. It looks
 // at each file once, and at its names or at those that are left, whichever are fewer.
 func (r *cIndex) declared(file string, f *source.Facts) map[string]string {
-	own, left := r.names.Get(r.x.table, file), map[string]bool{}
+	own, left := r.names.Get(file), map[string]bool{}
 	for _, u := range f.Uses {
 		if u.Of == "" {
 			left[u.Name] = true
@@ -312,7 +312,7 @@ func (r *cIndex) declared(file string, f *source.Facts) map[string]string {
 	maps.DeleteFunc(left, func(name string, _ bool) bool { return own[name] })
 	found := map[string]string{}
 	for _, to := range r.included(file) {
-		few, many := r.names.Get(r.x.table, to), left
+		few, many := r.names.Get(to), left
 		if len(many) < len(few) {
 			few, many = many, few
 		}

@@ -23,12 +23,12 @@ type goIndex struct {
 
 func (r *goIndex) init(x *Index) {
 	r.x = x
-	r.module = derive.NewQuery(r.readModule, nil)
-	r.paths = derive.NewQuery(r.findModules, nil)
-	r.owner = derive.NewQuery(r.findOwner, nil)
-	r.lookup = derive.NewQuery(r.findPackage, nil)
-	r.pkg = derive.NewQuery(r.readPackage, nil)
-	r.scope = derive.NewQuery(r.findScope, nil)
+	r.module = derive.NewQuery(x.table, r.readModule, nil)
+	r.paths = derive.NewQuery(x.table, r.findModules, nil)
+	r.owner = derive.NewQuery(x.table, r.findOwner, nil)
+	r.lookup = derive.NewQuery(x.table, r.findPackage, nil)
+	r.pkg = derive.NewQuery(x.table, r.readPackage, nil)
+	r.scope = derive.NewQuery(x.table, r.findScope, nil)
 }
 
 // A goModule is what a go.mod, or a go.work, says.
@@ -92,12 +92,12 @@ func goDirectives(text string) func(yield func(verb string, args []string) bool)
 // members of the workspace, as for the patterns of the go command.
 func (r *goIndex) findModules(dir string) map[string]string {
 	out := map[string]string{}
-	if m := r.module.Get(r.x.table, path.Join(dir, "go.mod")); m != nil {
+	if m := r.module.Get(path.Join(dir, "go.mod")); m != nil {
 		out[m.path] = dir
 	}
 	for _, name := range r.x.names(dir) {
 		if sub, ok := strings.CutSuffix(name, "/"); ok && !goHidden(sub) {
-			for p, d := range r.paths.Get(r.x.table, path.Join(dir, sub)) {
+			for p, d := range r.paths.Get(path.Join(dir, sub)) {
 				if _, again := out[p]; !again {
 					out[p] = d
 				}
@@ -119,16 +119,16 @@ func (r *goIndex) findOwner(dir string) string {
 	if dir == "." {
 		return ""
 	}
-	return r.owner.Get(r.x.table, path.Dir(dir))
+	return r.owner.Get(path.Dir(dir))
 }
 
 // directory returns the directory of the package that an import in a file names, or "".
 func (r *goIndex) directory(file, importPath string) string {
-	owner := r.owner.Get(r.x.table, path.Dir(file))
+	owner := r.owner.Get(path.Dir(file))
 	if owner == "" || importPath == "C" || importPath == "" {
 		return ""
 	}
-	return r.lookup.Get(r.x.table, owner+"\x00"+importPath)
+	return r.lookup.Get(owner + "\x00" + importPath)
 }
 
 // findPackage looks for a package as the go command does from a module: in the module itself, in those that it
@@ -142,17 +142,17 @@ func (r *goIndex) findPackage(arg string) string {
 	if dir := path.Join(owner, "vendor", importPath); r.isPackage(dir) {
 		return dir
 	}
-	return r.longest(r.paths.Get(r.x.table, "."), importPath)
+	return r.longest(r.paths.Get("."), importPath)
 }
 
 // known returns the modules that a module sees by its configuration.
 func (r *goIndex) known(owner string) map[string]string {
-	m := r.module.Get(r.x.table, path.Join(owner, "go.mod"))
+	m := r.module.Get(path.Join(owner, "go.mod"))
 	out := map[string]string{}
 	for dir := owner; ; dir = path.Dir(dir) {
-		if w := r.module.Get(r.x.table, path.Join(dir, "go.work")); w != nil && slices.Contains(w.use, owner) {
+		if w := r.module.Get(path.Join(dir, "go.work")); w != nil && slices.Contains(w.use, owner) {
 			for _, use := range w.use {
-				if u := r.module.Get(r.x.table, path.Join(use, "go.mod")); u != nil {
+				if u := r.module.Get(path.Join(use, "go.mod")); u != nil {
 					maps.Copy(out, u.replace)
 					out[u.path] = use
 				}
@@ -181,7 +181,7 @@ func (r *goIndex) longest(modules map[string]string, importPath string) string {
 		}
 		if dir, ok := modules[p]; ok {
 			sub := path.Join(dir, strings.TrimPrefix(importPath, p))
-			if r.isPackage(sub) && r.owner.Get(r.x.table, sub) == dir {
+			if r.isPackage(sub) && r.owner.Get(sub) == dir {
 				return sub
 			}
 		}

@@ -153,7 +153,7 @@ func (r *goIndex) findScope(file string) goScope {
 				out = append(out, goScoped{"." + imp.Path, dir})
 			case dir != "" && strings.Contains(imp.Path, n.As): // it may be a guess
 				out = append(out, goScoped{n.As, dir})
-				if as := r.pkg.Get(r.x.table, dir).name; as != "" && as != n.As { // no file may say its name yet
+				if as := r.pkg.Get(dir).name; as != "" && as != n.As { // no file may say its name yet
 					out = append(out, goScoped{as, dir})
 				}
 			default:
@@ -201,7 +201,7 @@ func (g *goRefs) names(from *goFile, name string) []goDecl {
 	if len(out) > 0 {
 		return out
 	}
-	scope := g.scope.Get(g.x.table, from.path)
+	scope := g.scope.Get(from.path)
 	for i, _ := scope.at("."); i < len(scope) && strings.HasPrefix(scope[i].as, "."); i++ {
 		if scope[i].dir != "" {
 			out = append(out, g.exported(scope[i].dir, name)...)
@@ -214,12 +214,12 @@ func (g *goRefs) names(from *goFile, name string) []goDecl {
 // outside of it sees what the tests inside of it declare.
 func (g *goRefs) exported(dir, name string) []goDecl {
 	tests := g.from.test && g.from.dir == dir
-	pkg := g.pkg.Get(g.x.table, dir).name
+	pkg := g.pkg.Get(dir).name
 	return g.visible(dir, "", name, func(in *goFile) bool { return in.pkg == pkg && (tests || !in.test) })
 }
 
 func (g *goRefs) visible(dir, owner, name string, sees func(*goFile) bool) []goDecl {
-	return g.pkg.Get(g.x.table, dir).find(owner, name, sees)
+	return g.pkg.Get(dir).find(owner, name, sees)
 }
 
 func everywhere(*goFile) bool { return true }
@@ -259,7 +259,7 @@ func (g *goRefs) evaluate(from *goFile, expr string, depth int) goValue {
 	}
 	first, rest := cutName(expr[n:])
 	var v goValue
-	scope := g.scope.Get(g.x.table, from.path)
+	scope := g.scope.Get(from.path)
 	if i, ok := scope.at(first); ok {
 		v.dir = scope[i].dir
 	} else {

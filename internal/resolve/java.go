@@ -24,9 +24,9 @@ type javaIndex struct {
 
 func (r *javaIndex) init(x *Index) {
 	r.x = x
-	r.inDir = derive.NewQuery(r.readDir, nil)
-	r.below = derive.NewQuery(r.findPackages, nil)
-	r.members = derive.NewQuery(r.readMembers, nil)
+	r.inDir = derive.NewQuery(x.table, r.readDir, nil)
+	r.below = derive.NewQuery(x.table, r.findPackages, nil)
+	r.members = derive.NewQuery(x.table, r.readMembers, nil)
 }
 
 // readDir returns the files of the classes in a directory, by the package and the name of the class.
@@ -56,12 +56,12 @@ func (r *javaIndex) readDir(dir string) map[string]map[string]string {
 // findPackages returns the directories of the packages in a directory and below.
 func (r *javaIndex) findPackages(dir string) map[string][]string {
 	out := map[string][]string{}
-	for pkg := range r.inDir.Get(r.x.table, dir) {
+	for pkg := range r.inDir.Get(dir) {
 		out[pkg] = []string{dir}
 	}
 	for _, name := range r.x.names(dir) {
 		if strings.HasSuffix(name, "/") && name[0] != '.' && name != "node_modules/" {
-			for pkg, dirs := range r.below.Get(r.x.table, path.Join(dir, name)) {
+			for pkg, dirs := range r.below.Get(path.Join(dir, name)) {
 				out[pkg] = append(out[pkg], dirs...)
 			}
 		}
@@ -82,7 +82,7 @@ func (r *javaIndex) readMembers(file string) map[string]bool {
 
 // dirs returns the directories of a package that a file can see, the nearest first. Only tests see tests.
 func (r *javaIndex) dirs(from, pkg string) []string {
-	dirs := slices.Clone(r.below.Get(r.x.table, ".")[pkg])
+	dirs := slices.Clone(r.below.Get(".")[pkg])
 	if !isTest(from) {
 		dirs = slices.DeleteFunc(dirs, isTest)
 	}
@@ -106,7 +106,7 @@ func isTest(p string) bool {
 // class returns the file of a class of a package.
 func (r *javaIndex) class(from, pkg, name string) string {
 	for _, dir := range r.dirs(from, pkg) {
-		if file := r.inDir.Get(r.x.table, dir)[pkg][name]; file != "" {
+		if file := r.inDir.Get(dir)[pkg][name]; file != "" {
 			return file
 		}
 	}
@@ -116,7 +116,7 @@ func (r *javaIndex) class(from, pkg, name string) string {
 // find returns what a name with dots leads to: the file of the class that is in it, with the name of that
 // and what follows; or else the directories, if all of it is a package.
 func (r *javaIndex) find(from, name string) (file, class, rest string, dirs []string) {
-	packages := r.below.Get(r.x.table, ".")
+	packages := r.below.Get(".")
 	for pkg := name; pkg != ""; pkg = pkg[:max(strings.LastIndexByte(pkg, '.'), 0)] {
 		if packages[pkg] == nil {
 			continue
@@ -163,7 +163,7 @@ type javaScope struct {
 // scope reads the imports of a file. The order in which names are looked up is that of section 6.4.1:
 // imports by name, the package, imports of everything.
 func (r *javaIndex) scope(file string, f *source.Facts) *javaScope {
-	s := &javaScope{r, file, r.members.Get(r.x.table, file), map[string][2]string{}, nil, f.Package}
+	s := &javaScope{r, file, r.members.Get(file), map[string][2]string{}, nil, f.Package}
 	for _, m := range f.Imports {
 		p, everything := strings.CutSuffix(m.Path, ".*")
 		to, class, rest, _ := r.find(file, p)
@@ -174,7 +174,7 @@ func (r *javaIndex) scope(file string, f *source.Facts) *javaScope {
 			s.wild = append(s.wild, ":"+to)
 		case to != "" && m.Names[0].As != "":
 			name := class
-			if rest != "" && r.members.Get(r.x.table, to)[m.Names[0].Name] {
+			if rest != "" && r.members.Get(to)[m.Names[0].Name] {
 				name = m.Names[0].Name
 			}
 			s.names[m.Names[0].As] = [2]string{to, name}
@@ -196,7 +196,7 @@ func (s *javaScope) lookup(name string) (file, decl string) {
 	}
 	for _, w := range s.wild {
 		if to, ok := strings.CutPrefix(w, ":"); ok {
-			if s.members.Get(s.x.table, to)[name] {
+			if s.members.Get(to)[name] {
 				return to, name
 			}
 		} else if file := s.class(s.file, w, name); file != "" {
@@ -219,7 +219,7 @@ func (r *javaIndex) refs(file string, f *source.Facts) Refs {
 			continue
 		}
 		counts.add(to, name, u.Count)
-		if u.Of != "" && r.members.Get(r.x.table, to)[u.Name] {
+		if u.Of != "" && r.members.Get(to)[u.Name] {
 			counts.add(to, u.Name, u.Count)
 		}
 	}

@@ -22,11 +22,11 @@ type pythonIndex struct {
 
 func (r *pythonIndex) init(x *Index) {
 	r.x = x
-	r.config = derive.NewQuery(r.readProject, nil)
-	r.projects = derive.NewQuery(r.findProjects, nil)
-	r.tops = derive.NewQuery(r.findTops, nil)
-	r.roots = derive.NewQuery(r.findRoots, nil)
-	r.origin = derive.NewQuery(r.findOrigin, nil)
+	r.config = derive.NewQuery(x.table, r.readProject, nil)
+	r.projects = derive.NewQuery(x.table, r.findProjects, nil)
+	r.tops = derive.NewQuery(x.table, r.findTops, nil)
+	r.roots = derive.NewQuery(x.table, r.findRoots, nil)
+	r.origin = derive.NewQuery(x.table, r.findOrigin, nil)
 }
 
 // A pyModule is what the path of a module leads to.
@@ -95,7 +95,7 @@ func (r *pythonIndex) module(file string, script bool, spec string) pyModule {
 	top, _, _ := strings.Cut(name, ".")
 	dir := path.Dir(file)
 	var dirs, late []string
-	for _, root := range r.roots.Get(r.x.table, dir) {
+	for _, root := range r.roots.Get(dir) {
 		if (root.sure || !isLibrary(top)) && (root.only == "" || root.only == top) && !slices.Contains(dirs, root.dir) {
 			dirs = append(dirs, root.dir)
 		}
@@ -103,7 +103,7 @@ func (r *pythonIndex) module(file string, script bool, spec string) pyModule {
 	if !isLibrary(top) && (script || !r.packaged(dir)) {
 		dirs = append(dirs, dir)
 	}
-	for _, root := range r.tops.Get(r.x.table, ".")[top] {
+	for _, root := range r.tops.Get(".")[top] {
 		if !slices.Contains(dirs, root) {
 			late = append(late, root)
 		}
@@ -138,7 +138,7 @@ func (r *pythonIndex) relative(file string, level int, name string) pyModule {
 	if found := r.walk(m, name); found.found() || m.file != "" {
 		return found
 	}
-	for _, root := range r.roots.Get(r.x.table, path.Dir(file)) {
+	for _, root := range r.roots.Get(path.Dir(file)) {
 		if rel, ok := strings.CutPrefix(dir, root.dir+"/"); ok && rel[0] != '.' { // which would be relative again
 			return r.module(file, false, strings.ReplaceAll(rel, "/", ".")+"."+name)
 		}

@@ -13,7 +13,7 @@ func (r *pythonIndex) declared(file, name string) Ref {
 	if file == "" {
 		return Ref{}
 	}
-	return r.origin.Get(r.x.table, file+"\x00"+name)
+	return r.origin.Get(file + "\x00" + name)
 }
 
 func (r *pythonIndex) findOrigin(arg string) Ref {

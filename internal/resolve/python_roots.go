@@ -77,14 +77,14 @@ func isPython(name string) bool {
 
 // findProjects returns the roots of the projects in a directory and below.
 func (r *pythonIndex) findProjects(dir string) (roots []string) {
-	p := r.config.Get(r.x.table, dir)
+	p := r.config.Get(dir)
 	roots = append(roots, p.roots...)
 	if p.strong && len(p.roots) == 0 || dir == "." {
 		roots = append(roots, dir)
 	}
 	for _, name := range r.x.names(dir) {
 		if strings.HasSuffix(name, "/") && !pyForeign(name) {
-			for _, root := range r.projects.Get(r.x.table, path.Join(dir, name)) {
+			for _, root := range r.projects.Get(path.Join(dir, name)) {
 				if !slices.Contains(roots, root) {
 					roots = append(roots, root)
 				}
@@ -106,7 +106,7 @@ func pyForeign(name string) bool {
 // findTops returns, for the name of each module and package at the top of a root, these roots.
 func (r *pythonIndex) findTops(dir string) map[string][]string {
 	out := map[string][]string{}
-	for _, root := range r.projects.Get(r.x.table, dir) {
+	for _, root := range r.projects.Get(dir) {
 		for _, name := range r.x.names(root) {
 			top := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "/"), ".py"), ".pyi")
 			if top != name && !slices.Contains(out[top], root) {
@@ -127,7 +127,7 @@ func (r *pythonIndex) findRoots(dir string) (out []pyRoot) {
 	}
 	placed := inDir(top, r.x.names(top), "__init__") == ""
 	for d := dir; ; d = path.Dir(d) {
-		p := r.config.Get(r.x.table, d)
+		p := r.config.Get(d)
 		for _, root := range p.roots {
 			out = append(out, pyRoot{dir: root, sure: true})
 			placed = placed || strings.HasPrefix(dir, root+"/")

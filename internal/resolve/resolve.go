@@ -77,13 +77,13 @@ type Index struct {
 // New returns an index over files.
 func New(files Files) *Index {
 	x := &Index{files: files, table: derive.New()}
-	x.facts = derive.NewQuery(files.Facts, nil)
-	x.surface = derive.NewQuery(x.factsOf, sameSurface)
-	x.isFile = derive.NewQuery(files.IsFile, nil)
-	x.content = derive.NewQuery(files.Content, nil)
-	x.list = derive.NewQuery(files.List, nil)
-	x.imports = derive.NewQuery(x.findImports, nil)
-	x.refs = derive.NewQuery(x.findRefs, nil)
+	x.facts = derive.NewQuery(x.table, files.Facts, nil)
+	x.surface = derive.NewQuery(x.table, x.factsOf, sameSurface)
+	x.isFile = derive.NewQuery(x.table, files.IsFile, nil)
+	x.content = derive.NewQuery(x.table, files.Content, nil)
+	x.list = derive.NewQuery(x.table, files.List, nil)
+	x.imports = derive.NewQuery(x.table, x.findImports, nil)
+	x.refs = derive.NewQuery(x.table, x.findRefs, nil)
 	x.golang.init(x)
 	x.python.init(x)
 	x.script.init(x)
@@ -94,27 +94,27 @@ func New(files Files) *Index {
 }
 
 // Imports returns the files that a file imports, in the order of its imports.
-func (x *Index) Imports(file string) []Edge { return x.imports.Get(x.table, file) }
+func (x *Index) Imports(file string) []Edge { return x.imports.Get(file) }
 
 // Refs returns the declarations in other files that a file uses.
-func (x *Index) Refs(file string) Refs { return x.refs.Get(x.table, file) }
+func (x *Index) Refs(file string) Refs { return x.refs.Get(file) }
 
 // Changed says that a file was written. If it was created or removed, listed is true. All files that differ
 // between what Files said before and what it says now must be named before the next question.
 func (x *Index) Changed(file string, listed bool) {
-	x.facts.Changed(x.table, file)
-	x.content.Changed(x.table, file)
+	x.facts.Changed(file)
+	x.content.Changed(file)
 	if !listed {
 		return
 	}
-	x.isFile.Changed(x.table, file)
+	x.isFile.Changed(file)
 	for dir := file; dir != "."; {
 		dir = path.Dir(dir)
-		x.list.Changed(x.table, dir)
+		x.list.Changed(dir)
 	}
 	if x.files.Facts(file) == nil {
-		x.imports.Drop(x.table, file)
-		x.refs.Drop(x.table, file)
+		x.imports.Drop(file)
+		x.refs.Drop(file)
 	}
 }
 
@@ -171,11 +171,11 @@ func (x *Index) findRefs(file string) Refs {
 // Resolvers look at files only with the following methods, which record it.
 
 // factsOf returns the facts of the file that is being resolved.
-func (x *Index) factsOf(file string) *source.Facts { return x.facts.Get(x.table, file) }
+func (x *Index) factsOf(file string) *source.Facts { return x.facts.Get(file) }
 
 // surfaceOf returns what other files can see of a file: its facts, whose positions and uses may be those of
 // an older version. So what looks at a file is not resolved again when only its text has moved.
-func (x *Index) surfaceOf(file string) *source.Facts { return x.surface.Get(x.table, file) }
+func (x *Index) surfaceOf(file string) *source.Facts { return x.surface.Get(file) }
 
 // sameSurface reports whether two files look the same to others.
 func sameSurface(x, y any) bool {
@@ -194,19 +194,19 @@ func sameSurface(x, y any) bool {
 		})
 }
 
-func (x *Index) file(p string) bool { return inside(p) && x.isFile.Get(x.table, p) }
+func (x *Index) file(p string) bool { return inside(p) && x.isFile.Get(p) }
 func (x *Index) read(p string) []byte {
 	if !x.file(p) {
 		return nil
 	}
-	return x.content.Get(x.table, p)
+	return x.content.Get(p)
 }
 
 func (x *Index) names(dir string) []string {
 	if !inside(dir) {
 		return nil
 	}
-	return x.list.Get(x.table, dir)
+	return x.list.Get(dir)
 }
 
 // inside reports whether a path is one of the workspace: clean, and not above its root.

@@ -41,9 +41,9 @@ type rustPlace struct {
 func (r *rustIndex) init(x *Index) {
 	r.x = x
 	r.cargo.init(x)
-	r.crates = derive.NewQuery(r.readCrate, nil)
-	r.places = derive.NewQuery(r.findPlaces, nil)
-	r.names = derive.NewQuery(r.readNames, nil)
+	r.crates = derive.NewQuery(x.table, r.readCrate, nil)
+	r.places = derive.NewQuery(x.table, r.findPlaces, nil)
+	r.names = derive.NewQuery(x.table, r.readNames, nil)
 }
 
 // within returns the path of a module in another one.
@@ -143,9 +143,9 @@ func (r *rustIndex) submodule(at rustFile, m *source.Import) []rustFile {
 // no crate has is taken as the root of one.
 func (r *rustIndex) findPlaces(file string) (out []rustPlace) {
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
-		if m := r.cargo.manifests.Get(r.x.table, dir); m != nil && m.isPackage() {
-			for _, root := range r.cargo.targets.Get(r.x.table, dir) {
-				out = append(out, r.crates.Get(r.x.table, root).places[file]...)
+		if m := r.cargo.manifests.Get(dir); m != nil && m.isPackage() {
+			for _, root := range r.cargo.targets.Get(dir) {
+				out = append(out, r.crates.Get(root).places[file]...)
 			}
 		}
 		if len(out) > 0 {
@@ -160,8 +160,8 @@ func (r *rustIndex) findPlaces(file string) (out []rustPlace) {
 // externs returns the libraries that a crate can name.
 func (r *rustIndex) externs(root string) (names map[string]string, m *manifest) {
 	for dir := path.Dir(root); ; dir = path.Dir(dir) {
-		if m := r.cargo.manifests.Get(r.x.table, dir); m != nil && m.isPackage() {
-			return r.cargo.externs.Get(r.x.table, dir), m
+		if m := r.cargo.manifests.Get(dir); m != nil && m.isPackage() {
+			return r.cargo.externs.Get(dir), m
 		}
 		if dir == "." {
 			return nil, nil
@@ -172,7 +172,7 @@ func (r *rustIndex) externs(root string) (names map[string]string, m *manifest) 
 // A rustModule is a module of a crate.
 type rustModule struct{ root, mod string }
 
-func (r *rustIndex) crate(root string) *rustCrate { return r.crates.Get(r.x.table, root) }
+func (r *rustIndex) crate(root string) *rustCrate { return r.crates.Get(root) }
 
 func (r *rustIndex) files(m rustModule) []string { return r.crate(m.root).mods[m.mod] }
 
@@ -200,7 +200,7 @@ func (r *rustIndex) head(from rustModule, segments []string) (m rustModule, rest
 		return m, nil, false
 	}
 	externs, manifest := r.externs(from.root)
-	name, names := segments[0], r.names.Get(r.x.table, from.root)
+	name, names := segments[0], r.names.Get(from.root)
 	if manifest != nil && manifest.edition() == "2015" && (names.decls[name] || r.files(rustModule{from.root, name}) != nil) {
 		return rustModule{from.root, ""}, segments, true
 	}
@@ -216,7 +216,7 @@ func (r *rustIndex) head(from rustModule, segments []string) (m rustModule, rest
 }
 
 func (r *rustIndex) imports(file string, f *source.Facts) (out []Edge) {
-	places := r.places.Get(r.x.table, file)
+	places := r.places.Get(file)
 	for i := range f.Imports {
 		var to []string
 		for _, p := range places {
@@ -345,7 +345,7 @@ func (l *rustLookup) path(m rustModule, p string) (rustDef, bool) {
 func (l *rustLookup) rest(d rustDef, segments []string) (rustDef, bool) {
 	for i, s := range segments {
 		if d.mod == nil { // a name that belongs to a type
-			if l.names.Get(l.x.table, d.file).decls[within(d.name, segments[i])] {
+			if l.names.Get(d.file).decls[within(d.name, segments[i])] {
 				d.owner, d.name = d.name, s
 			}
 			return d, true
@@ -376,12 +376,12 @@ func (l *rustLookup) name(m rustModule, name string, before bool) (rustDef, bool
 		return rustDef{mod: &child}, true
 	}
 	for file, inner := range l.parts(m) {
-		if l.names.Get(l.x.table, file).decls[within(inner, name)] {
+		if l.names.Get(file).decls[within(inner, name)] {
 			return rustDef{file: file, name: name}, true
 		}
 	}
 	for file, inner := range l.parts(m) {
-		for _, i := range l.names.Get(l.x.table, file).imports[within(inner, name)] {
+		for _, i := range l.names.Get(file).imports[within(inner, name)] {
 			if d, ok := l.path(m, l.x.surfaceOf(file).Imports[i].Path); ok {
 				return d, true
 			}
@@ -391,7 +391,7 @@ func (l *rustLookup) name(m rustModule, name string, before bool) (rustDef, bool
 		return rustDef{mod: &child}, true
 	}
 	for file, inner := range l.parts(m) {
-		for _, i := range l.names.Get(l.x.table, file).globs[inner] {
+		for _, i := range l.names.Get(file).globs[inner] {
 			outer, ok := l.path(m, strings.TrimSuffix(l.x.surfaceOf(file).Imports[i].Path, "::*"))
 			if !ok || outer.mod == nil { // the variants of an enum
 				continue
@@ -437,7 +437,7 @@ func (m *manifest) edition() string {
 
 func (r *rustIndex) refs(file string, f *source.Facts) Refs {
 	counts := refCounts{}
-	for _, p := range r.places.Get(r.x.table, file) {
+	for _, p := range r.places.Get(file) {
 		if r.count(rustFile{file, p}, f, &counts); len(counts) > 0 {
 			break // another crate that has the file would use the same
 		}
@@ -451,7 +451,7 @@ const maxRustSteps = 1 << 17
 
 // count counts the declarations that a file uses, as part of one crate.
 func (r *rustIndex) count(at rustFile, f *source.Facts, counts *refCounts) {
-	names, left := r.names.Get(r.x.table, at.file), maxRustSteps
+	names, left := r.names.Get(at.file), maxRustSteps
 	for _, u := range f.Uses {
 		if d, ok := r.used(at, names, within(u.Of, u.Name), &left); ok && d.file != at.file && d.mod == nil {
 			counts.add(d.file, d.name, u.Count)

@@ -30,15 +30,15 @@ type scriptIndex struct {
 
 func (r *scriptIndex) init(x *Index) {
 	r.x = x
-	r.json = derive.NewQuery(func(file string) *jsonValue { return parseJSON(x.read(file)) }, nil)
-	r.pkg = derive.NewQuery(r.findPackage, nil)
-	r.scope = derive.NewQuery(func(dir string) string { return r.above(dir, "package.json") }, nil)
-	r.members = derive.NewQuery(r.findMembers, nil)
-	r.nearest = derive.NewQuery(func(dir string) string { return r.above(dir, "tsconfig.json", "jsconfig.json") }, nil)
-	r.config = derive.NewQuery(r.findConfig, nil)
-	r.project = derive.NewQuery(r.findProject, nil)
-	r.exports = derive.NewQuery(r.findExports, nil)
-	r.declared = derive.NewQuery(r.findDeclared, nil)
+	r.json = derive.NewQuery(x.table, func(file string) *jsonValue { return parseJSON(x.read(file)) }, nil)
+	r.pkg = derive.NewQuery(x.table, r.findPackage, nil)
+	r.scope = derive.NewQuery(x.table, func(dir string) string { return r.above(dir, "package.json") }, nil)
+	r.members = derive.NewQuery(x.table, r.findMembers, nil)
+	r.nearest = derive.NewQuery(x.table, func(dir string) string { return r.above(dir, "tsconfig.json", "jsconfig.json") }, nil)
+	r.config = derive.NewQuery(x.table, r.findConfig, nil)
+	r.project = derive.NewQuery(x.table, r.findProject, nil)
+	r.exports = derive.NewQuery(x.table, r.findExports, nil)
+	r.declared = derive.NewQuery(x.table, r.findDeclared, nil)
 }
 
 // above returns the first file of the given names in a directory or, if it has none, one above it. It
@@ -147,7 +147,7 @@ func (r *scriptIndex) directory(dir string) string {
 	if !inside(dir) || r.x.names(dir) == nil {
 		return ""
 	}
-	if pkg := r.pkg.Get(r.x.table, dir); pkg != nil {
+	if pkg := r.pkg.Get(dir); pkg != nil {
 		return r.entry(dir, pkg)
 	}
 	return r.source(path.Join(dir, "index"))
@@ -177,7 +177,7 @@ func (r *scriptIndex) built(dir, target string) string {
 		if !strings.HasPrefix(name, "tsconfig") || !strings.HasSuffix(name, ".json") {
 			continue
 		}
-		if to := r.emitted(r.config.Get(r.x.table, path.Join(dir, name)), path.Join(dir, target)); to != "" {
+		if to := r.emitted(r.config.Get(path.Join(dir, name)), path.Join(dir, target)); to != "" {
 			return to
 		}
 	}

@@ -44,7 +44,7 @@ func (r *scriptIndex) findConfig(file string) *scriptConfig {
 		r.apply(c, f, &paths)
 	}
 	c.setPaths(paths)
-	for _, ref := range r.json.Get(r.x.table, file).get("references").items {
+	for _, ref := range r.json.Get(file).get("references").items {
 		p := path.Join(c.dir, ref.get("path").text)
 		if path.Ext(p) != ".json" {
 			p = path.Join(p, "tsconfig.json")
@@ -63,7 +63,7 @@ func (r *scriptIndex) chain(file string) (chain []string) {
 			return
 		}
 		seen[file] = true
-		for _, base := range r.json.Get(r.x.table, file).get("extends").strings() {
+		for _, base := range r.json.Get(file).get("extends").strings() {
 			visit(r.extended(path.Dir(file), base), depth+1)
 		}
 		chain = append(chain, file)
@@ -83,7 +83,7 @@ func (r *scriptIndex) extended(dir, base string) string {
 	if root == "" {
 		return ""
 	}
-	pkg := r.pkg.Get(r.x.table, root)
+	pkg := r.pkg.Get(root)
 	if pkg != nil && sub != "" {
 		for _, target := range subpath(pkg.exports, "./"+sub) {
 			if p := path.Join(root, target); r.x.file(p) {
@@ -109,7 +109,7 @@ func (r *scriptIndex) firstFile(paths ...string) string {
 
 // apply lets a configuration replace what those that it extends say.
 func (r *scriptIndex) apply(c *scriptConfig, file string, from *pathsOption) {
-	v := r.json.Get(r.x.table, file)
+	v := r.json.Get(file)
 	options := v.get("compilerOptions")
 	at := func(p string) string { return c.join(path.Dir(file), p) }
 	set := func(to *string, name string) {
@@ -171,13 +171,13 @@ func (c *scriptConfig) join(dir, p string) string {
 // findProject returns the configuration that a source file belongs to: the nearest one or, if that has nothing
 // to do with the file, the first of the projects it refers to that includes it.
 func (r *scriptIndex) findProject(file string) string {
-	nearest := r.nearest.Get(r.x.table, path.Dir(file))
+	nearest := r.nearest.Get(path.Dir(file))
 	if nearest == "" {
 		return ""
 	}
 	projects := []string{nearest}
 	for i := 0; i < len(projects) && i < maxExtends; i++ {
-		c := r.config.Get(r.x.table, projects[i])
+		c := r.config.Get(projects[i])
 		if c == nil {
 			continue
 		}
@@ -258,11 +258,11 @@ func matchPart(pattern, part string) bool {
 
 // configOf returns the configuration of the project of a file, or nil.
 func (r *scriptIndex) configOf(file string) *scriptConfig {
-	project := r.project.Get(r.x.table, file)
+	project := r.project.Get(file)
 	if project == "" {
 		return nil
 	}
-	return r.config.Get(r.x.table, project)
+	return r.config.Get(project)
 }
 
 // mapped resolves a name by paths and baseUrl of the project of a file.
@@ -289,7 +289,7 @@ func (r *scriptIndex) fromBuild(p string) string {
 	if !inside(p) {
 		return ""
 	}
-	dir := path.Dir(r.scope.Get(r.x.table, path.Dir(p)))
+	dir := path.Dir(r.scope.Get(path.Dir(p)))
 	return r.built(dir, below(dir, p))
 }
 

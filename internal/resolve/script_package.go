@@ -20,7 +20,7 @@ type scriptPackage struct {
 }
 
 func (r *scriptIndex) findPackage(dir string) *scriptPackage {
-	v := r.json.Get(r.x.table, path.Join(dir, "package.json"))
+	v := r.json.Get(path.Join(dir, "package.json"))
 	if v.kind != jsonObject {
 		return nil
 	}
@@ -50,8 +50,8 @@ func (r *scriptIndex) findPackage(dir string) *scriptPackage {
 
 // private resolves a name that begins with #, by the imports of the package.
 func (r *scriptIndex) private(dir, spec string) string {
-	root := path.Dir(r.scope.Get(r.x.table, dir))
-	pkg := r.pkg.Get(r.x.table, root)
+	root := path.Dir(r.scope.Get(dir))
+	pkg := r.pkg.Get(root)
 	if pkg == nil {
 		return ""
 	}
@@ -73,7 +73,7 @@ func (r *scriptIndex) private(dir, spec string) string {
 func (r *scriptIndex) bare(dir, spec string) string {
 	name, sub := splitPackage(spec)
 	if root := r.packageDir(dir, name); root != "" {
-		if pkg := r.pkg.Get(r.x.table, root); pkg != nil {
+		if pkg := r.pkg.Get(root); pkg != nil {
 			return r.inPackage(root, pkg, sub)
 		}
 		return r.fileOrDirectory(path.Join(root, sub))
@@ -100,8 +100,8 @@ func splitPackage(spec string) (name, sub string) {
 // packageDir returns the directory of a package that is imported in another: the importing package by its
 // own name, one in a node_modules, or one of the workspace.
 func (r *scriptIndex) packageDir(dir, name string) string {
-	if own := r.scope.Get(r.x.table, dir); own != "" {
-		pkg := r.pkg.Get(r.x.table, path.Dir(own))
+	if own := r.scope.Get(dir); own != "" {
+		pkg := r.pkg.Get(path.Dir(own))
 		if pkg != nil && pkg.name == name && pkg.exports.kind != jsonNull {
 			return path.Dir(own)
 		}
@@ -115,7 +115,7 @@ func (r *scriptIndex) packageDir(dir, name string) string {
 				return p
 			}
 		}
-		if p := r.members.Get(r.x.table, dir)[name]; p != "" {
+		if p := r.members.Get(dir)[name]; p != "" {
 			return p
 		}
 		if dir == "." {

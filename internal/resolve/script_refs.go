@@ -22,7 +22,7 @@ func (r *scriptIndex) findExports(file string) *scriptSurface {
 	}
 	s := &scriptSurface{local: map[string]string{}, from: map[string]Ref{}}
 	targets := map[int32]string{}
-	for _, e := range r.x.imports.Get(r.x.table, file) {
+	for _, e := range r.x.imports.Get(file) {
 		targets[e.Import] = e.To
 	}
 	for _, d := range f.Decls {
@@ -61,7 +61,7 @@ func (r *scriptIndex) findDeclared(arg string) Ref {
 			outside = true
 			continue
 		}
-		s := r.exports.Get(r.x.table, at.To)
+		s := r.exports.Get(at.To)
 		if s == nil || at.Name == "*" {
 			return Ref{To: at.To}
 		}
@@ -96,12 +96,12 @@ func (r *scriptIndex) refs(file string, f *source.Facts) Refs {
 		}
 	}
 	add := func(to, name string, n int32) {
-		ref := r.declared.Get(r.x.table, to+"\x00"+name)
+		ref := r.declared.Get(to + "\x00" + name)
 		if ref.To != file && ref.To != "" {
 			counts.add(ref.To, ref.Name, n)
 		}
 	}
-	for _, e := range r.x.imports.Get(r.x.table, file) {
+	for _, e := range r.x.imports.Get(file) {
 		if e.Optional {
 			continue
 		}

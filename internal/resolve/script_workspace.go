@@ -23,7 +23,7 @@ func (r *scriptIndex) findMembers(dir string) map[string]string {
 	dirs[dir] = true
 	members := map[string]string{}
 	for d, in := range dirs {
-		if pkg := r.pkg.Get(r.x.table, d); in && pkg != nil && pkg.name != "" {
+		if pkg := r.pkg.Get(d); in && pkg != nil && pkg.name != "" {
 			if other, ok := members[pkg.name]; !ok || d < other {
 				members[pkg.name] = d
 			}
@@ -35,7 +35,7 @@ func (r *scriptIndex) findMembers(dir string) map[string]string {
 // workspaceGlobs returns the patterns of the directories of a workspace, or nil if the directory is not the
 // root of one.
 func (r *scriptIndex) workspaceGlobs(dir string) (globs []string) {
-	if pkg := r.pkg.Get(r.x.table, dir); pkg != nil {
+	if pkg := r.pkg.Get(dir); pkg != nil {
 		globs = pkg.workspaces
 	}
 	if yaml := r.x.read(path.Join(dir, "pnpm-workspace.yaml")); yaml != nil {
@@ -43,7 +43,7 @@ func (r *scriptIndex) workspaceGlobs(dir string) (globs []string) {
 	}
 	if globs == nil {
 		if p := path.Join(dir, "lerna.json"); r.x.file(p) {
-			if globs = r.json.Get(r.x.table, p).get("packages").strings(); globs == nil {
+			if globs = r.json.Get(p).get("packages").strings(); globs == nil {
 				globs = []string{"packages/*"}
 			}
 		}
