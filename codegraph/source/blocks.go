@@ -137,6 +137,8 @@ func (b *blocks) run() {
 func (b *blocks) top() *frame { return &b.open[len(b.open)-1] }
 
 // word reports whether a token is this text.
+//
+//go:noinline
 func (b *blocks) word(t ctoken, text string) bool { return string(b.src[t.Start:t.End]) == text }
 
 // read reads the next token that is neither a comment nor a directive, and notes what it uses.

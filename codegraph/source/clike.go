@@ -137,6 +137,8 @@ func (l *clexer) code() bool {
 }
 
 // is reports whether the token is this operator or word.
+//
+//go:noinline
 func (l *clexer) is(text string) bool {
 	return string(l.src[l.tok.Start:l.tok.End]) == text
 }

@@ -79,7 +79,11 @@ func (s *scriptScan) endTokens() {
 	}
 }
 
+// The functions that look at tokens are called in hundreds of places: inlined, they would take 50 kB of a program.
+
 // tok returns a token, or one without a kind beyond the last.
+//
+//go:noinline
 func (s *scriptScan) tok(i int) *scriptToken {
 	if i >= 0 && i < len(s.tokens) {
 		return &s.tokens[i]
@@ -90,12 +94,16 @@ func (s *scriptScan) tok(i int) *scriptToken {
 func (s *scriptScan) textOf(i int) string { t := s.tok(i); return string(s.src[t.start:t.end]) }
 
 // isWord reports whether a token is a name or keyword, and which.
+//
+//go:noinline
 func (s *scriptScan) isWord(i int, word string) bool {
 	t := s.tok(i)
 	return (t.kind == scriptName || t.kind == scriptWord) && string(s.src[t.start:t.end]) == word
 }
 
 // after returns the token after i, or after the closing bracket if i opens one.
+//
+//go:noinline
 func (s *scriptScan) after(i int) int {
 	if t := s.tok(i); t.opens() {
 		return min(int(t.match), len(s.tokens)-1) + 1
@@ -103,12 +111,13 @@ func (s *scriptScan) after(i int) int {
 	return i + 1
 }
 
-func (t *scriptToken) opens() bool {
-	return t.op == '(' || t.op == '[' || t.op == '{' || t.op == opTemplateHead || t.op == opTemplateMiddle
-}
+func (t *scriptToken) opens() bool { return scriptBrackets[t.op]&1 != 0 }
 
-func (t *scriptToken) closes() bool {
-	return t.op == ')' || t.op == ']' || t.op == '}' || t.op == opTemplateMiddle || t.op == opTemplateTail
+func (t *scriptToken) closes() bool { return scriptBrackets[t.op]&2 != 0 }
+
+// scriptBrackets says of an operator whether it opens a bracket, 1, closes one, 2, or does both.
+var scriptBrackets = [256]byte{
+	'(': 1, '[': 1, '{': 1, opTemplateHead: 1, opTemplateMiddle: 3, ')': 2, ']': 2, '}': 2, opTemplateTail: 2,
 }
 
 // ends reports whether a token can be the last of an operand or a type.
