@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +40,7 @@ func (c *cargoIndex) init(x *Index) {
 	c.externs = derive.NewQuery(x.table, c.findExterns, nil)
 }
 
+//go:noinline
 func (m *manifest) value(key ...string) string {
 	if v := m.values[strings.Join(key, TOMLSep)]; len(v) > 0 {
 		return v[0]
@@ -232,8 +232,8 @@ func (c *cargoIndex) findTargets(dir string) (out []string) {
 	m := c.manifests.Get(dir)
 	add := func(file string) bool {
 		ok := c.x.file(file)
-		if ok && !slices.Contains(out, file) {
-			out = append(out, file)
+		if ok {
+			out = appendNew(out, file)
 		}
 		return ok
 	}

@@ -344,18 +344,15 @@ func (g *goRefs) member(v goValue, name string, depth int) []goDecl {
 			return found
 		}
 		for _, d := range g.visible(v.dir, v.name, "", everywhere) {
-			todo = appendNew(todo, g.typeOf([]goDecl{d}, depth))
+			todo = appendType(todo, g.typeOf([]goDecl{d}, depth))
 		}
-		todo = appendNew(todo, g.underlying(v, depth))
+		todo = appendType(todo, g.underlying(v, depth))
 	}
 	return nil
 }
 
-// appendNew appends a type that is not in the list.
-func appendNew(list []goValue, v goValue) []goValue {
+// appendType appends a type that is not in the list.
+func appendType(list []goValue, v goValue) []goValue {
 	v.isType = false
-	if slices.Contains(list, v) {
-		return list
-	}
-	return append(list, v)
+	return appendNew(list, v)
 }

@@ -36,12 +36,13 @@ type pyModule struct {
 	parents []string // the __init__ files of the packages around it
 }
 
-func (m pyModule) found() bool { return m.file != "" || len(m.dirs) > 0 }
+func (m *pyModule) found() bool { return m.file != "" || len(m.dirs) > 0 }
 
 // submodule looks for a module in a package. In a directory, a package with an __init__ file comes before a
 // module file. A directory without such a file is a part of a namespace package if no other directory has the
 // module (PEP 420). The parts of a package in later directories, which pkgutil.extend_path adds, come last.
-func (r *pythonIndex) submodule(in pyModule, name string) (out pyModule) {
+func (r *pythonIndex) submodule(in *pyModule, name string) *pyModule {
+	out := &pyModule{}
 	if in.file != "" && isInit(in.file) {
 		out.parents = append(slices.Clip(in.parents), in.file)
 	} else {
@@ -87,7 +88,7 @@ func has(sorted []string, name string) bool {
 func isInit(file string) bool { return strings.HasPrefix(path.Base(file), "__init__.py") }
 
 // module looks for a module by the path that an import in a file has.
-func (r *pythonIndex) module(file string, script bool, spec string) pyModule {
+func (r *pythonIndex) module(file string, script bool, spec string) *pyModule {
 	name := strings.TrimLeft(spec, ".")
 	if level := len(spec) - len(name); level > 0 {
 		return r.relative(file, level, name)
@@ -96,8 +97,8 @@ func (r *pythonIndex) module(file string, script bool, spec string) pyModule {
 	dir := path.Dir(file)
 	var dirs, late []string
 	for _, root := range r.roots.Get(dir) {
-		if (root.sure || !isLibrary(top)) && (root.only == "" || root.only == top) && !slices.Contains(dirs, root.dir) {
-			dirs = append(dirs, root.dir)
+		if (root.sure || !isLibrary(top)) && (root.only == "" || root.only == top) {
+			dirs = appendNew(dirs, root.dir)
 		}
 	}
 	if !isLibrary(top) && (script || !r.packaged(dir)) {
@@ -108,11 +109,11 @@ func (r *pythonIndex) module(file string, script bool, spec string) pyModule {
 			late = append(late, root)
 		}
 	}
-	return r.walk(pyModule{dirs: append(dirs, late...)}, name)
+	return r.walk(&pyModule{dirs: append(dirs, late...)}, name)
 }
 
 // walk looks for a module by its path from a package.
-func (r *pythonIndex) walk(m pyModule, name string) pyModule {
+func (r *pythonIndex) walk(m *pyModule, name string) *pyModule {
 	for part := range strings.SplitSeq(name, ".") {
 		if m = r.submodule(m, part); !m.found() {
 			break
@@ -123,15 +124,15 @@ func (r *pythonIndex) walk(m pyModule, name string) pyModule {
 
 // relative looks for a module by a path with dots before it: from the directory of the file, or if the
 // package there is one of several parts of a namespace package, from all of them.
-func (r *pythonIndex) relative(file string, level int, name string) pyModule {
+func (r *pythonIndex) relative(file string, level int, name string) *pyModule {
 	dir := path.Dir(file)
 	for range level - 1 {
 		if dir == "." {
-			return pyModule{}
+			return &pyModule{}
 		}
 		dir = path.Dir(dir)
 	}
-	m := pyModule{dirs: []string{dir}, file: inDir(dir, r.x.names(dir), "__init__")}
+	m := &pyModule{dirs: []string{dir}, file: inDir(dir, r.x.names(dir), "__init__")}
 	if name == "" {
 		return m
 	}
@@ -143,7 +144,7 @@ func (r *pythonIndex) relative(file string, level int, name string) pyModule {
 			return r.module(file, false, strings.ReplaceAll(rel, "/", ".")+"."+name)
 		}
 	}
-	return pyModule{}
+	return &pyModule{}
 }
 
 // packaged reports whether a directory or one around it is a package with an __init__ file.
@@ -192,13 +193,13 @@ func (l *edgeList) add(to string, optional bool) {
 
 // A pyTaken is what an import takes: a module, or a name in it.
 type pyTaken struct {
-	module pyModule
+	module *pyModule
 	name   string // "" for the module
 }
 
 // taken returns what a name of an import from a module means, and the file that it could mean as well: a
 // name in an __init__ file comes before a submodule ("The import statement", 5.1).
-func (r *pythonIndex) taken(file string, m pyModule, n source.Name) (t pyTaken, other string) {
+func (r *pythonIndex) taken(file string, m *pyModule, n source.Name) (t pyTaken, other string) {
 	if n.Name == "*" {
 		return pyTaken{module: m}, ""
 	}

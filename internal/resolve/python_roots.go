@@ -48,13 +48,13 @@ func (r *pythonIndex) readProject(dir string) (p pyProject) {
 		}
 		for _, s := range pythonSettings(r.x.read(path.Join(dir, file))) {
 			root := path.Join(dir, s)
-			if r.x.names(root) != nil && !slices.Contains(p.roots, root) {
-				p.roots = append(p.roots, root)
+			if r.x.names(root) != nil {
+				p.roots = appendNew(p.roots, root)
 			}
 		}
 	}
-	if src := path.Join(dir, "src"); has(names, "src/") && r.isSource(src, p.marked) && !slices.Contains(p.roots, src) {
-		p.roots = append(p.roots, src)
+	if src := path.Join(dir, "src"); has(names, "src/") && r.isSource(src, p.marked) {
+		p.roots = appendNew(p.roots, src)
 	}
 	return p
 }
@@ -85,9 +85,7 @@ func (r *pythonIndex) findProjects(dir string) (roots []string) {
 	for _, name := range r.x.names(dir) {
 		if strings.HasSuffix(name, "/") && !pyForeign(name) {
 			for _, root := range r.projects.Get(path.Join(dir, name)) {
-				if !slices.Contains(roots, root) {
-					roots = append(roots, root)
-				}
+				roots = appendNew(roots, root)
 			}
 		}
 	}
@@ -109,8 +107,8 @@ func (r *pythonIndex) findTops(dir string) map[string][]string {
 	for _, root := range r.projects.Get(dir) {
 		for _, name := range r.x.names(root) {
 			top := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "/"), ".py"), ".pyi")
-			if top != name && !slices.Contains(out[top], root) {
-				out[top] = append(out[top], root)
+			if top != name {
+				out[top] = appendNew(out[top], root)
 			}
 		}
 	}

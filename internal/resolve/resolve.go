@@ -175,6 +175,8 @@ func (x *Index) factsOf(file string) *source.Facts { return x.facts.Get(file) }
 
 // surfaceOf returns what other files can see of a file: its facts, whose positions and uses may be those of
 // an older version. So what looks at a file is not resolved again when only its text has moved.
+//
+//go:noinline
 func (x *Index) surfaceOf(file string) *source.Facts { return x.surface.Get(file) }
 
 // sameSurface reports whether two files look the same to others.
@@ -209,5 +211,17 @@ func (x *Index) names(dir string) []string {
 	return x.list.Get(dir)
 }
 
+// appendNew appends an element, unless the list has it.
+//
+//go:noinline
+func appendNew[T comparable](list []T, e T) []T {
+	if slices.Contains(list, e) {
+		return list
+	}
+	return append(list, e)
+}
+
 // inside reports whether a path is one of the workspace: clean, and not above its root.
+//
+//go:noinline
 func inside(p string) bool { return p != ".." && !strings.HasPrefix(p, "../") && !path.IsAbs(p) }

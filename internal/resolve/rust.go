@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -47,6 +46,8 @@ func (r *rustIndex) init(x *Index) {
 }
 
 // within returns the path of a module in another one.
+//
+//go:noinline
 func within(outer, inner string) string {
 	if outer == "" || inner == "" {
 		return outer + inner
@@ -96,9 +97,7 @@ func (r *rustIndex) readCrate(root string) *rustCrate {
 }
 
 func (c *rustCrate) add(mod, file string) {
-	if !slices.Contains(c.mods[mod], file) {
-		c.mods[mod] = append(c.mods[mod], file)
-	}
+	c.mods[mod] = appendNew(c.mods[mod], file)
 }
 
 // inlineModule returns the path, in its file, of the module that a declaration is, or of the one that it is in.
@@ -375,14 +374,15 @@ func (l *rustLookup) name(m rustModule, name string, before bool) (rustDef, bool
 	if isModule && before {
 		return rustDef{mod: &child}, true
 	}
-	for file, inner := range l.parts(m) {
-		if l.names.Get(file).decls[within(inner, name)] {
-			return rustDef{file: file, name: name}, true
+	parts := l.parts(m)
+	for _, p := range parts {
+		if l.names.Get(p.file).decls[within(p.inner, name)] {
+			return rustDef{file: p.file, name: name}, true
 		}
 	}
-	for file, inner := range l.parts(m) {
-		for _, i := range l.names.Get(file).imports[within(inner, name)] {
-			if d, ok := l.path(m, l.x.surfaceOf(file).Imports[i].Path); ok {
+	for _, p := range parts {
+		for _, i := range l.names.Get(p.file).imports[within(p.inner, name)] {
+			if d, ok := l.path(m, l.x.surfaceOf(p.file).Imports[i].Path); ok {
 				return d, true
 			}
 		}
@@ -390,9 +390,9 @@ func (l *rustLookup) name(m rustModule, name string, before bool) (rustDef, bool
 	if isModule {
 		return rustDef{mod: &child}, true
 	}
-	for file, inner := range l.parts(m) {
-		for _, i := range l.names.Get(file).globs[inner] {
-			outer, ok := l.path(m, strings.TrimSuffix(l.x.surfaceOf(file).Imports[i].Path, "::*"))
+	for _, p := range parts {
+		for _, i := range l.names.Get(p.file).globs[p.inner] {
+			outer, ok := l.path(m, strings.TrimSuffix(l.x.surfaceOf(p.file).Imports[i].Path, "::*"))
 			if !ok || outer.mod == nil { // the variants of an enum
 				continue
 			}
@@ -404,18 +404,19 @@ func (l *rustLookup) name(m rustModule, name string, before bool) (rustDef, bool
 	return rustDef{}, false
 }
 
-// parts yields the files of a module, and which inline module of each it is.
-func (r *rustIndex) parts(m rustModule) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		crate := r.crate(m.root)
-		for _, file := range crate.mods[m.mod] {
-			for _, p := range crate.places[file] {
-				if inner, ok := inlinePart(p.mod, m.mod); ok && !yield(file, inner) {
-					return
-				}
+// A rustPart is a file of a module, and which inline module of the file it is.
+type rustPart struct{ file, inner string }
+
+func (r *rustIndex) parts(m rustModule) (parts []rustPart) {
+	crate := r.crate(m.root)
+	for _, file := range crate.mods[m.mod] {
+		for _, p := range crate.places[file] {
+			if inner, ok := inlinePart(p.mod, m.mod); ok {
+				parts = append(parts, rustPart{file, inner})
 			}
 		}
 	}
+	return parts
 }
 
 // inlinePart returns the path of an inline module in the module of its file.

@@ -154,6 +154,8 @@ func (r *scriptIndex) directory(dir string) string {
 }
 
 // below returns a path relative to a directory that it is in, or "".
+//
+//go:noinline
 func below(dir, p string) string {
 	if dir == "." {
 		return p

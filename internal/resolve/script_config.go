@@ -111,35 +111,30 @@ func (r *scriptIndex) firstFile(paths ...string) string {
 func (r *scriptIndex) apply(c *scriptConfig, file string, from *pathsOption) {
 	v := r.json.Get(file)
 	options := v.get("compilerOptions")
-	at := func(p string) string { return c.join(path.Dir(file), p) }
-	set := func(to *string, name string) {
-		if p := options.get(name).text; p != "" {
-			*to = at(p)
+	for i, to := range []*string{&c.baseURL, &c.rootDir, &c.outDir, &c.declarationDir} {
+		if p := options.get(pathOptions[i]).text; p != "" {
+			*to = c.join(path.Dir(file), p)
 		}
 	}
-	set(&c.baseURL, "baseUrl")
-	set(&c.rootDir, "rootDir")
-	set(&c.outDir, "outDir")
-	set(&c.declarationDir, "declarationDir")
 	if js := options.get("allowJs").kind; js != jsonNull {
 		c.allowJS = js == jsonTrue
 	}
-	list := func(to *[]string, v *jsonValue) {
-		if v.kind == jsonArray {
+	lists := []*jsonValue{options.get("rootDirs"), v.get("files"), v.get("include"), v.get("exclude")}
+	for i, to := range []*[]string{&c.rootDirs, &c.files, &c.include, &c.exclude} {
+		if list := lists[i]; list.kind == jsonArray {
 			*to = []string{}
-			for _, p := range v.strings() {
-				*to = append(*to, at(p))
+			for _, p := range list.strings() {
+				*to = append(*to, c.join(path.Dir(file), p))
 			}
 		}
 	}
-	list(&c.rootDirs, options.get("rootDirs"))
-	list(&c.files, v.get("files"))
-	list(&c.include, v.get("include"))
-	list(&c.exclude, v.get("exclude"))
 	if paths := options.get("paths"); paths.kind == jsonObject {
 		*from = pathsOption{paths, path.Dir(file)}
 	}
 }
+
+// pathOptions are the compiler options that are one path.
+var pathOptions = []string{"baseUrl", "rootDir", "outDir", "declarationDir"}
 
 // A pathsOption is the last option paths of a chain of configurations, and the directory where it stands.
 type pathsOption struct {
@@ -185,9 +180,7 @@ func (r *scriptIndex) findProject(file string) string {
 			return projects[i]
 		}
 		for _, ref := range c.references {
-			if !slices.Contains(projects, ref) {
-				projects = append(projects, ref)
-			}
+			projects = appendNew(projects, ref)
 		}
 	}
 	return nearest

@@ -29,6 +29,8 @@ const (
 var null = &jsonValue{}
 
 // get returns the value of a key, or null.
+//
+//go:noinline
 func (v *jsonValue) get(key string) *jsonValue {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		return v.items[i]
@@ -37,6 +39,8 @@ func (v *jsonValue) get(key string) *jsonValue {
 }
 
 // strings returns the strings of an array, or the one that the value is.
+//
+//go:noinline
 func (v *jsonValue) strings() (out []string) {
 	if v.kind == jsonString {
 		return []string{v.text}

@@ -234,9 +234,7 @@ func targets(v *jsonValue, star string) []string {
 func collect(out []string, v *jsonValue, holds func(condition string) bool) []string {
 	switch v.kind {
 	case jsonString:
-		if !slices.Contains(out, v.text) {
-			out = append(out, v.text)
-		}
+		out = appendNew(out, v.text)
 	case jsonArray:
 		for _, item := range v.items {
 			out = collect(out, item, holds)
