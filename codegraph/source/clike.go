@@ -127,6 +127,8 @@ func (l *clexer) next() bool {
 }
 
 // code reads the next token that is not a comment.
+//
+//go:noinline
 func (l *clexer) code() bool {
 	for l.next() {
 		if l.tok.Kind != Comment {
@@ -144,6 +146,8 @@ func (l *clexer) is(text string) bool {
 }
 
 // newlines returns the number of lines that end between two positions.
+//
+//go:noinline
 func (l *clexer) newlines(from, to int32) int {
 	return bytes.Count(l.src[min(from, to):to], []byte("\n"))
 }

@@ -31,6 +31,8 @@ func (h *declHead) at(i int) ctoken {
 }
 
 // closing returns the index of the parenthesis or bracket that matches the one at i.
+//
+//go:noinline
 func (h *declHead) closing(i int) int {
 	for depth := 0; i < len(h.head); i++ {
 		switch h.head[i].op {

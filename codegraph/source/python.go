@@ -71,6 +71,7 @@ func (s *pyScan) comment() {
 // ends reports whether the statement ends before the current token.
 func (s *pyScan) ends() bool { return !s.ok || s.first || s.is(";") && s.depth == 0 }
 
+//go:noinline
 func (s *pyScan) is(text string) bool { return string(s.src[s.start:s.end]) == text }
 
 func (s *pyScan) name() string { return s.intern(s.src[s.start:s.end]) }

@@ -136,6 +136,7 @@ func (s *scriptScan) token() bool {
 	return false
 }
 
+//go:noinline
 func (s *scriptScan) text() []byte { return s.src[s.start:s.end] }
 
 func (s *scriptScan) comment() {

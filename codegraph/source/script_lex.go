@@ -98,6 +98,7 @@ func (l *scriptLexer) pop() {
 	l.setMode()
 }
 
+//go:noinline
 func (l *scriptLexer) setMode() {
 	switch b := l.top(); b {
 	case openElement, openTag, openClosing:
