@@ -290,12 +290,13 @@ type goWord struct {
 	size     int32 // its length
 }
 
-// readGo reads the tokens of a file, or, for its imports, those before the first other declaration.
-func readGo(names *tally, src []byte, part Part) goTokens {
-	g := goTokens{src: src}
-	if part == All {
-		g.toks = make([]goToken, 0, len(src)/4+8)
+// readGo reads the tokens of a file, or, for its imports, those before the first other declaration. They take the
+// memory of toks, if it is enough.
+func readGo(names *tally, src []byte, part Part, toks []goToken) goTokens {
+	if room := len(src)/4 + 8; part == All && cap(toks) < room {
+		toks = make([]goToken, 0, room)
 	}
+	g := goTokens{src: src, toks: toks}
 	l := lexGo(src)
 	ends := false // the end of this line is that of a statement
 	imports := 0  // how many tokens are before the first other declaration

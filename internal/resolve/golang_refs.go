@@ -168,7 +168,7 @@ func (r *goIndex) findScope(file string) goScope {
 
 func (r *goIndex) refs(file string, f *source.Facts) Refs {
 	g := &goRefs{goIndex: r, from: newGoFile(file, f), memo: map[[2]string]goValue{}}
-	counts := refCounts{}
+	counts := make(refCounts, 0, len(f.Uses))
 	for _, u := range f.Uses {
 		for _, d := range g.find(u) {
 			if d.in.path != file {
