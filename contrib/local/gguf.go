@@ -20,7 +20,7 @@ const (
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 17
 	maxName    = 1 << 16
-	maxLayers  = 4096
+	maxLayers  = 512 // llama.cpp refuses more
 	maxSplits  = 999
 	maxNumbers = 1 << 14 // numbers of an array that are kept: there is one for each layer
 )
