@@ -35,10 +35,10 @@ type Memory struct {
 // Total returns the sum.
 func (m Memory) Total() int64 { return m.Weights + m.Cache + m.Compute }
 
-// windows are the architectures of llama.cpp whose files do not say which layers have a sliding window: every nth layer has none,
+// slidingWindows are the architectures of llama.cpp whose files do not say which layers have a sliding window: every nth layer has none,
 // the last of each n or the first. The size is for files that do not say it either.
 // https://github.com/ggml-org/llama.cpp/tree/master/src/models
-var windows = map[string]struct {
+var slidingWindows = map[string]struct {
 	every int
 	first bool
 	size  int64
@@ -208,7 +208,7 @@ func (m *Model) cached(i int) (keys, values int64) {
 
 // windows returns the size of the sliding window, or 0, and which layers have it.
 func (m *Model) windows() (int64, func(int) bool) {
-	w, known := windows[m.Architecture]
+	w, known := slidingWindows[m.Architecture]
 	size := m.of("attention.sliding_window", w.size)
 	key := m.Architecture + ".attention.sliding_window_pattern"
 	switch pattern := m.meta[key].(type) {
