@@ -97,24 +97,24 @@ func runTool(ctx context.Context, name string, args ...string) ([]byte, error) {
 	if ctx.Err() != nil && !out.over {
 		err = context.Cause(ctx)
 	}
-	return out.Bytes(), err
+	return out.buf.Bytes(), err
 }
 
-// A limited buffer stops a tool that writes too much.
+// A limited buffer stops a tool that writes too much. The buffer is not embedded, since io.Copy would use its ReadFrom.
 type limited struct {
-	bytes.Buffer
+	buf  bytes.Buffer
 	stop func()
 	over bool
 }
 
 // Write implements [io.Writer].
 func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > toolOutput {
+	if l.buf.Len()+len(p) > toolOutput {
 		l.over = true
 		l.stop()
 		return 0, errOutput
 	}
-	return l.Buffer.Write(p)
+	return l.buf.Write(p)
 }
 
 // A vendor is how the GPUs of one are found.

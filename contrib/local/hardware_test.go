@@ -231,7 +231,7 @@ func TestRunTool(t *testing.T) {
 	out, err := runTool(t.Context(), tool("says", "echo $LC_ALL $1"), "x")
 	require.NoError(t, err)
 	assert.Equal(t, "C x\n", string(out))
-	_, err = runTool(t.Context(), tool("endless", "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"))
+	_, err = runTool(t.Context(), tool("endless", "yes"))
 	assert.ErrorIs(t, err, errOutput)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
