@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/aycoder/aycoder v0.1.0
 	github.com/aycoder/aycoder/contrib/acp v0.1.0
+	github.com/aycoder/aycoder/contrib/local v0.1.0
 	github.com/aycoder/aycoder/contrib/mcp v0.1.0
 	github.com/aycoder/aycoder/contrib/otel v0.1.0
 	github.com/coder/acp-go-sdk v0.13.0

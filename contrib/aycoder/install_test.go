@@ -11,7 +11,7 @@ import (
 )
 
 func TestInstallByVersion(t *testing.T) {
-	program := published.Install(t, filepath.Join("..", ".."), "contrib/aycoder", ".", "contrib/acp", "contrib/mcp", "contrib/otel", "contrib/aycoder")
+	program := published.Install(t, filepath.Join("..", ".."), "contrib/aycoder", ".", "contrib/acp", "contrib/local", "contrib/mcp", "contrib/otel", "contrib/aycoder")
 	if program == "" {
 		return
 	}

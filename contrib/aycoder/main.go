@@ -1,6 +1,6 @@
 // Aycoder is the coding agent of examples/aycoder, with the protocols that other modules bring: servers of the Model
-// Context Protocol give it tools, aycoder mcp serves its own tools, aycoder acp serves the agent to editors, and aycoder serve
-// offers metrics to Prometheus.
+// Context Protocol give it tools, aycoder mcp serves its own tools, aycoder acp serves the agent to editors, aycoder serve
+// offers metrics to Prometheus, and aycoder models and aycoder gpu are for models on the user's own hardware.
 //
 //	go install github.com/aycoder/aycoder/contrib/aycoder@latest
 package main
@@ -20,5 +20,6 @@ func extensions() []cli.Extension {
 		acpExtension(),
 		compatExtension(),
 		metricsExtension(),
+		localExtension(),
 	}
 }

@@ -124,3 +124,14 @@ func TestOpenSplit(t *testing.T) {
 	_, err = Open(filepath.Join(dir, "m-00002-of-00003.gguf"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// The file of the example is the first of the small models, without its vocabulary and weights.
+func TestTiny(t *testing.T) {
+	head, _ := build(small()[0], false).header()
+	if os.Getenv("AYCODER_LLAMA_CPP_UPDATE") != "" {
+		require.NoError(t, os.WriteFile("testdata/tiny.gguf", head, 0o600))
+	}
+	got, err := os.ReadFile("testdata/tiny.gguf")
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(head, got))
+}

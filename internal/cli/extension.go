@@ -28,13 +28,21 @@ type Extension struct {
 	Forms []config.Form
 }
 
-// A Subcommand is what the program does if its first argument is the name of the command.
+// A Subcommand is what the program does if its first argument is the name of the command. If the program has a command of
+// that name itself, the subcommand does those of its actions that are in Actions.
 type Subcommand struct {
-	Name string
-	Help string // one line
+	Name    string
+	Help    string // one line
+	Actions []Action
 	// Run does it. Its context ends with a signal. The program prints the error, and exits with 1, or with 2
 	// if it is an [ErrUsage]; an interrupt has its own exit status.
 	Run func(ctx context.Context, p Program, args []string) error
+}
+
+// An Action is what may be the first argument of a [Subcommand].
+type Action struct {
+	Name, Args string // Args names what follows, such as "[text]"
+	Help       string // one line
 }
 
 // Serving is what an extension adds to the command serve, such as metrics of what it serves.

@@ -38,6 +38,9 @@ func testExtension() Extension {
 			}
 			_, err := fmt.Fprintln(p.Out, strings.Join(args, " "))
 			return err
+		}}, {Name: "models", Actions: []Action{{"weigh", "name", "weighs a model"}}, Run: func(_ context.Context, p Program, args []string) error {
+			_, err := fmt.Fprintln(p.Out, "the extension:", strings.Join(args, " "))
+			return err
 		}}},
 		Slash: []SlashCommand{{Name: "where", Help: "names the directory", Run: func(_ context.Context, rt *harness.Runtime, words string) (string, error) {
 			return words + " is " + rt.Files.Dir(), nil
@@ -61,4 +64,19 @@ func TestSubcommandOfExtension(t *testing.T) {
 		got := runProgram(t, nil, "", tt.args...)
 		require.Equal(t, ended{tt.out, tt.err, tt.code}, got, tt.args)
 	}
+}
+
+// An extension adds actions to a command of the program, and changes nothing else of it.
+func TestSubcommandExtended(t *testing.T) {
+	t.Parallel()
+	got := runProgram(t, nil, "", "models", "weigh", "-x", "y")
+	require.Equal(t, ended{"the extension: weigh -x y\n", "", exitOK}, got)
+	got = runProgram(t, nil, "", "models", "claude-sonnet-4-5")
+	require.Equal(t, exitOK, got.code)
+	require.Contains(t, got.out, "anthropic/claude-sonnet-4-5")
+	got = runProgram(t, nil, "", "models", "-h")
+	require.Contains(t, got.out, "weighs a model")
+	require.Contains(t, got.out, "list [text]")
+	got = runProgram(t, nil, "", "models", "list", "weigh", "x")
+	require.Equal(t, exitUsage, got.code)
 }

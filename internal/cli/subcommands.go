@@ -19,6 +19,8 @@ type subcommand struct {
 	flags      []switchOf // besides -json and -h
 	run        func(ctx context.Context, c *call) error
 	raw        bool // the command reads its flags itself
+	more       []Action
+	extend     func(ctx context.Context, k *call) error // runs one of more, which reads its flags itself
 }
 
 // An action is a command of a command.
@@ -46,7 +48,7 @@ func (a *app) subcommands() []subcommand {
 	all := []subcommand{
 		{"models", "the models that the catalogue knows, and which of them have a key", []action{
 			{"list", "[text]", "those with the text in their names"},
-		}, nil, models, false},
+		}, nil, models, false, nil, nil},
 		{"sessions", "conversations: list, show, search, export, import, rename, delete", []action{
 			{"list", "", "those of this directory, the newest first"},
 			{"show", "id", "what was said"},
@@ -57,36 +59,39 @@ func (a *app) subcommands() []subcommand {
 			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
 			{"rename", "id title", "gives it a title"},
 			{"delete", "id", "removes it with its versions of files"},
-		}, []switchOf{{name: "all", help: "those of all directories"}}, sessionsCommand, false},
+		}, []switchOf{{name: "all", help: "those of all directories"}}, sessionsCommand, false, nil, nil},
 		{"usage", "what conversations have used: tokens, costs, time, tools", []action{
 			{"report", "", "all figures of the conversations of this directory"},
 			{"by", "day|week|month|model|project|session|task|tool|agent", "the figures by one of these"},
-		}, usageFlags, usageCommand, false},
+		}, usageFlags, usageCommand, false, nil, nil},
 		{"code", "what this repository looks like: growth, languages, hotspots, people", []action{
 			{"report", "", "all figures, from the history of git and the files of the last commit"},
 			{"owners", "file", "who has written the lines of a file that live"},
-		}, codeFlags, codeCommand, false},
+		}, codeFlags, codeCommand, false, nil, nil},
 		{"config", "the configuration in force, and its mistakes", []action{
 			{"show", "", "each value with the place that it comes from"},
 			{"check", "", "all mistakes, with file and line"},
 			{"schema", "", "a JSON Schema of the files, for editors"},
-		}, nil, configCommand, false},
-		{"doctor", "checks what the program needs", nil, []switchOf{{name: "online", help: "ask the provider, too"}}, doctor, false},
+		}, nil, configCommand, false, nil, nil},
+		{"doctor", "checks what the program needs", nil, []switchOf{{name: "online", help: "ask the provider, too"}}, doctor, false, nil, nil},
 		{"serve", "serves the sessions of this directory over HTTP, with a page", []action{
 			{"start", "[address [name...]]", "listens on the address (" + serveAddress + "), for requests to these names"},
-		}, a.serveFlags(), serve, false},
-		{"plugin", "plugins: install, trust, update, remove", pluginActions(), nil, plugins, false},
+		}, a.serveFlags(), serve, false, nil, nil},
+		{"plugin", "plugins: install, trust, update, remove", pluginActions(), nil, plugins, false, nil, nil},
 		{"completion", "prints a completion for a shell", []action{
 			{"bash", "", "source <(aycoder completion bash)"},
 			{"zsh", "", "source <(aycoder completion zsh)"},
 			{"fish", "", "aycoder completion fish | source"},
-		}, nil, completion, false},
+		}, nil, completion, false, nil, nil},
 	}
 	for _, e := range a.extensions {
 		for _, c := range e.Subcommands {
-			all = append(all, subcommand{name: c.Name, help: c.Help, raw: true, run: func(ctx context.Context, k *call) error {
-				return c.Run(ctx, a.program(), k.args)
-			}})
+			run := func(ctx context.Context, k *call) error { return c.Run(ctx, a.program(), k.args) }
+			if i := slices.IndexFunc(all, func(x subcommand) bool { return x.name == c.Name }); i >= 0 {
+				all[i].more, all[i].extend = c.Actions, run
+				continue
+			}
+			all = append(all, subcommand{name: c.Name, help: c.Help, raw: true, run: run})
 		}
 	}
 	return all
@@ -119,6 +124,9 @@ func (a *app) call(c subcommand, args []string) int {
 	ctx, stop := a.withSignals()
 	defer stop()
 	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}, values: map[string]string{}}
+	if len(args) > 0 && slices.ContainsFunc(c.more, func(x Action) bool { return x.Name == args[0] }) {
+		c.raw, c.run = true, c.extend
+	}
 	err := k.parse(c)
 	if errors.Is(err, flag.ErrHelp) {
 		return a.say(c.usage(columnsOf(a.stdout)))
@@ -212,6 +220,9 @@ func (c subcommand) usage(width int) string {
 	b.WriteString(form + "\n\n" + c.help + "\n\n")
 	for _, x := range c.actions {
 		entry(&b, strings.TrimSpace(x.name+" "+x.args), x.help)
+	}
+	for _, x := range c.more {
+		entry(&b, strings.TrimSpace(x.Name+" "+x.Args), x.Help)
 	}
 	b.WriteString("\nflags:\n")
 	for _, f := range c.flags {
