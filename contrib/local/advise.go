@@ -15,7 +15,7 @@ type Device struct {
 	Free int64
 	// Reserve is what the driver takes when a program begins to use the device. [Hardware.Devices] sets it.
 	Reserve int64
-	// Shared says that the memory is that of the host, as with Apple's processors. What is on the device counts there, too.
+	// Shared says that the memory is that of the host, as with Apple's processors. Both then count against it.
 	Shared bool
 }
 
@@ -55,7 +55,7 @@ const defaultContext = 16384
 // else 16,384 tokens, or what fits. Without GPUs, 0 layers is the answer. Layers are spread over several devices in proportion to
 // what is free there, as llama.cpp does.
 //
-// If the model does not fit, that is no error: [Advice.Fits] is false. An error says that the use is not possible, or that the
+// If the model does not fit, [Advice.Fits] is false, and the error is nil. An error says that the use is not possible, or that the
 // file is not that of a language model.
 func (m *Model) Advise(gpus []Device, host int64, u Use) (Advice, error) {
 	tries := []int64{u.Context}

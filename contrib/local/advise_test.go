@@ -159,3 +159,27 @@ func TestUseIsChecked(t *testing.T) {
 	_, err := (&Model{}).Memory(Use{})
 	assert.Error(t, err)
 }
+
+// Numbers of a hostile file never make a model that does not fit one that does.
+func TestAdviceHostile(t *testing.T) {
+	for _, key := range []string{"embedding_length", "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length",
+		"feed_forward_length", "expert_used_count", "expert_count", "ssm.inner_size", "ssm.state_size", "attention.sliding_window"} {
+		m := build(small()[4], false).model(t)
+		for _, n := range []float64{1 << 20, 1 << 31, 1 << 63, -1} {
+			m.meta["qwen3moe."+key] = n
+			for _, u := range []Use{{Context: 4096}, {Context: maxTokens, Batch: maxBatch, Sequences: 256, NoFlash: true}} {
+				p, err := m.plan(u)
+				if err != nil {
+					continue
+				}
+				require.Positive(t, p.compute, "%s %v", key, n)
+				for _, l := range p.layers {
+					require.GreaterOrEqual(t, p.cache(l), int64(0), "%s %v", key, n)
+				}
+				if need, err := m.Memory(u); err == nil {
+					require.Positive(t, need.Total(), "%s %v", key, n)
+				}
+			}
+		}
+	}
+}

@@ -26,7 +26,7 @@ type stored struct {
 	blobs []string // what they are
 }
 
-// List implements [Library]. What other programs for this hub have downloaded is there, too. A split model is there if all of its
+// List implements [Library]. Models that other programs for this hub have downloaded are there, too. A split model is there if all of its
 // files are.
 func (h *Hub) List(ctx context.Context) ([]Installed, error) {
 	var list []Installed

@@ -63,6 +63,10 @@ func (h *Hub) Pull(ctx context.Context, name string) iter.Seq2[Progress, error] 
 					yield(Progress{}, err)
 					return
 				}
+				select {
+				case last = <-reports:
+				default:
+				}
 				last.Status, last.Done = "done", last.Total
 				yield(last, nil)
 				return

@@ -22,6 +22,7 @@ const (
 	maxName    = 1 << 16
 	maxLayers  = 512 // llama.cpp refuses more
 	maxSplits  = 999
+	maxSize    = 1 << 50 // weights, and their bytes
 	maxNumbers = 1 << 14 // numbers of an array that are kept: there is one for each layer
 )
 
@@ -166,7 +167,9 @@ func (m *Model) finish() error {
 	m.Name, _ = m.meta["general.name"].(string)
 	m.Architecture, _ = m.meta["general.architecture"].(string)
 	m.Layers = int(min(m.of("block_count", 0), maxLayers+1))
-	m.Context = m.of("context_length", 0)
+	if n, ok := m.number(m.Architecture + ".context_length"); ok && n > 0 {
+		m.Context = int64(min(n, maxTokens))
+	}
 	m.Parameters, m.Size, m.Type = 0, 0, ""
 	if m.Layers > maxLayers {
 		return fmt.Errorf("it has more than %d layers", maxLayers)
@@ -177,10 +180,10 @@ func (m *Model) finish() error {
 		for _, d := range t.dims {
 			n *= int64(d) // cannot overflow: the decoder has checked it
 		}
-		if m.Size += t.bytes; m.Size < 0 {
+		m.Size, m.Parameters = m.Size+t.bytes, m.Parameters+n
+		if m.Size > maxSize || m.Parameters > maxSize || m.Size < 0 || m.Parameters < 0 {
 			return errors.New("the weights are too large")
 		}
-		m.Parameters += n
 		if sizes[t.kind] += t.bytes; m.Type == "" || sizes[t.kind] > sizes[m.kind()] {
 			m.Type = kinds[t.kind].name
 		}
@@ -240,12 +243,14 @@ func (m *Model) most(key string) (n int64) {
 	return n
 }
 
-// whole limits a number to what products of a few of them can hold.
+// maxNumber limits the numbers of a file, so that products of a few of them do not overflow. It is far above those of real models.
+const maxNumber = 1 << 17
+
 func whole(v float64) int64 {
 	if !(v > 0) {
 		return 0
 	}
-	return int64(min(v, math.MaxInt32))
+	return int64(min(v, maxNumber))
 }
 
 // A decoder reads the beginning of a GGUF file:

@@ -131,7 +131,7 @@ func vendors(system string) []vendor {
 }
 
 // Detect asks the tools of the vendors that are installed: nvidia-smi, amd-smi or rocm-smi, xpu-smi or intel_gpu_top, and on macOS
-// system_profiler and ioreg. They run at the same time, each for 5 seconds at most. A tool that is not installed is no error, and
+// system_profiler and ioreg. They run at the same time, each for 5 seconds at most. A tool that is not installed is ignored, and
 // one that fails is a note.
 func Detect(ctx context.Context) Hardware { return detect(ctx, thisMachine()) }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tools say is in the form that their documentation and public logs show; the values are invented.
+// The samples have the form that the documentation of the tools and public logs show; the values are invented.
 
 func TestNvidia(t *testing.T) {
 	// nvidia-smi(1) of the drivers 470 to 580: --query-gpu with csv,noheader,nounits.

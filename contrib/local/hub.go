@@ -66,7 +66,7 @@ var (
 	ErrBusy = errors.New("another process downloads it")
 	// ErrSpace is that of a disk that has too little space.
 	ErrSpace = errors.New("too little space on the disk")
-	// ErrHash is that of a file that is not what the hub says. What was downloaded is gone.
+	// ErrHash is that of a file that is not what the hub says. A download of it is deleted.
 	ErrHash = errors.New("the SHA-256 is not that of the hub")
 	// ErrChanged is that of a file that changes while it is downloaded.
 	ErrChanged = errors.New("the file has changed")

@@ -60,7 +60,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// hubOf returns a client with a directory of its own.
+// client returns a client with a directory.
 func (f *fakeHub) client(t *testing.T, dir string, opts ...HubOption) *Hub {
 	h, err := NewHub(append([]HubOption{WithEndpoint(f.hub.URL), WithDir(dir), WithToken("hf_secret")}, opts...)...)
 	require.NoError(t, err)
@@ -408,8 +408,8 @@ func (d *dripper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// After each of 200 random faults, and whatever the user does between, the file is what it is on the hub. Until then it is no
-// model.
+// After each of 200 random faults, and whatever the user does between, the file is what it is on the hub. Until then it is not
+// a model.
 func TestFaults(t *testing.T) {
 	names := []string{"leave", "cancel"}
 	for name := range faults {
@@ -504,7 +504,7 @@ func crash(t *testing.T, dir, sum string) {
 	require.NoError(t, os.WriteFile(blob+".part", lost, 0o600))
 }
 
-// What was downloaded is not requested again.
+// The chunks that are there are not requested again.
 func TestResume(t *testing.T) {
 	data := noise(160_000, 1)
 	f := newFakeHub(t, map[string][]byte{"m-Q4_0.gguf": data})

@@ -88,8 +88,11 @@ func cacheKind(name string) (kind, error) {
 	return kind{}, fmt.Errorf("no type %s of the cache; there are %s", strings.ToLower(name), strings.ToLower(strings.Join(cacheKinds, ", ")))
 }
 
-// maxTokens limits contexts and batches.
-const maxTokens = 1 << 26
+// Limits of a use.
+const (
+	maxTokens = 1 << 26
+	maxBatch  = 1 << 16
+)
 
 func pad(n, to int64) int64 { return (n + to - 1) / to * to }
 
@@ -98,7 +101,7 @@ func (m *Model) plan(u Use) (*plan, error) {
 	u.Context = cmp.Or(u.Context, m.Context, 4096)
 	u.Sequences = cmp.Or(u.Sequences, 1)
 	u.Batch = cmp.Or(u.Batch, 512)
-	if u.Context < 1 || u.Context > maxTokens || u.Batch < 1 || u.Batch > maxTokens || u.Sequences < 1 || u.Sequences > 256 {
+	if u.Context < 1 || u.Context > maxTokens || u.Batch < 1 || u.Batch > maxBatch || u.Sequences < 1 || u.Sequences > 256 {
 		return nil, fmt.Errorf("memory of %s: a context of %d, a batch of %d and %d sequences are not possible", m.Architecture, u.Context, u.Batch, u.Sequences)
 	}
 	p := &plan{use: u}
@@ -119,6 +122,13 @@ func (m *Model) plan(u Use) (*plan, error) {
 	p.fullCells = pad(u.Context, 256)
 	m.weigh(p)
 	m.remember(p)
+	total := 0.0
+	for _, l := range p.layers {
+		total += 4*float64(p.fullCells)*float64(l.keys+l.values) + float64(l.state)*float64(u.Sequences)
+	}
+	if total > maxSize {
+		return nil, fmt.Errorf("memory of %s: its cache would be too large", m.Architecture)
+	}
 	m.computeSize(p)
 	return p, nil
 }
@@ -275,8 +285,8 @@ func (p *plan) cache(l layer) int64 {
 
 // computeSize bounds the memory that a step of the computation takes. ggml gives the memory of a result to others as soon as it is
 // not needed any more. So what counts is the largest of four moments: the masks are converted, a layer attends, its feed-forward
-// network or recurrent part is computed, and the output is. The rows that are alive then are those of llama.cpp's graphs. What
-// fragmentation takes is the margin.
+// network or recurrent part is computed, and the output is. The rows that are alive then are those of llama.cpp's graphs. The margin is for
+// fragmentation.
 func (m *Model) computeSize(p *plan) {
 	row := 4 * p.use.Batch // bytes of a number for each token of the batch
 	embd := m.of("embedding_length", 0)
@@ -325,7 +335,7 @@ func dequantised(k kind, n, cells int64) int64 {
 func (m *Model) vocabulary() (n int64) {
 	for _, t := range m.tensors {
 		if t.name == "token_embd.weight" && len(t.dims) == 2 {
-			n = int64(t.dims[1])
+			n = int64(min(t.dims[1], 1<<24))
 		}
 	}
 	return n

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What llama.cpp allocates for small models is what Memory says.
+// Memory says what llama.cpp allocates for small models.
 func TestMemoryOfSmallModels(t *testing.T) {
 	real := measured(t)
 	require.Len(t, real, len(jobs()))

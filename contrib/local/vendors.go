@@ -222,7 +222,7 @@ func parseROCm(out []byte) ([]GPU, error) {
 	return list, nil
 }
 
-// maxIntel limits how many GPUs are asked about, each by programs of its own.
+// maxIntel limits how many GPUs are asked about, each by two more programs.
 const maxIntel = 16
 
 // intelGPUs asks xpu-smi, or intel_gpu_top, which knows GPUs of processors and nothing about memory.
