@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -138,7 +139,11 @@ func (h *Hub) name(root *os.Root, r Repo, f File) error {
 	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nothing
 		return err
 	}
-	return h.link(root, dir+"/blobs/"+f.SHA256, name)
+	err := h.link(root, dir+"/blobs/"+f.SHA256, name)
+	if _, there := root.Stat(name); there == nil {
+		return nil // another process may have been faster
+	}
+	return err
 }
 
 // link makes a link, as other programs for this hub do it: a symbolic one, or, where these are not allowed, another name.
@@ -155,15 +160,19 @@ func (h *Hub) writeFile(root *os.Root, name string, data []byte) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	f, err := root.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	part := name + "." + rand.Text() // another process may write it, too
+	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err := errors.Join(err, h.sync(f), f.Close()); err != nil {
-		return err
+	if err = errors.Join(err, h.sync(f), f.Close()); err == nil {
+		err = root.Rename(part, name)
 	}
-	return root.Rename(name+".new", name)
+	if err != nil {
+		return errors.Join(err, root.Remove(part))
+	}
+	return nil
 }
 
 // A download is that of one file.
