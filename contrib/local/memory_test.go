@@ -11,7 +11,7 @@ import (
 func TestMemoryOfSmallModels(t *testing.T) {
 	real := measured(t)
 	require.Len(t, real, len(jobs()))
-	var worst, most float64
+	worst, most := 1e9, 0.0
 	for i, j := range jobs() {
 		s := small()[j.model]
 		m := build(s, false).model(t)
