@@ -259,10 +259,10 @@ func TestStrangersAreQuoted(t *testing.T) {
 		_, err := Connect(t.Context(), io.NopCloser(strings.NewReader(tt.said)), discard{})
 		require.ErrorContains(t, err, tt.want, "%q", tt.said)
 	}
-	_, err := Connect(t.Context(), io.NopCloser(strings.NewReader(magic+"\x00\x02")), discard{})
+	_, err := Connect(t.Context(), io.NopCloser(strings.NewReader(magic+"\x00\x07")), discard{})
 	e, ok := errors.AsType[*VersionError](err)
 	require.True(t, ok)
-	assert.Equal(t, 2, e.There)
+	assert.Equal(t, 7, e.There)
 
 	var out bytes.Buffer // the server answers an old client with its version
 	err = Serve(t.Context(), strings.NewReader(magic+"\x00\x00"), &out, nil, nil)

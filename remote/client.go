@@ -242,6 +242,15 @@ func (c *Client) ping() {
 	}
 }
 
+// About returns what the program on the other machine says about itself: see [WithAbout]. Nobody has checked it.
+func (c *Client) About(ctx context.Context) (text []byte, err error) {
+	err = c.ask(ctx, subject{op: "ask about", path: "."}, request{op: opAbout}, func(d *coder) error {
+		d.bytes(&text)
+		return nil
+	})
+	return text, err
+}
+
 // Done returns a channel that is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 

@@ -34,6 +34,7 @@ func codes() map[string]func(c *coder) {
 		"name":    func(c *coder) { (&request{op: opTree}).code(c) },
 		"names":   func(c *coder) { (&request{op: opOpenFiles}).code(c) },
 		"command": func(c *coder) { (&request{op: opRun}).code(c) },
+		"about":   func(c *coder) { c.bytes(new([]byte)) },
 		"ending":  func(c *coder) { ending(c, &tools.ExecResult{}) },
 		"plan":    func(c *coder) { (&request{op: opApply}).code(c) },
 		"changes": func(c *coder) { changes(c, new([]edit.FileResult)) },

@@ -31,6 +31,8 @@ func (s *server) answer(ctx context.Context, id uint32, r *request) []byte {
 		return s.apply(ctx, r)
 	case opRun:
 		return s.run(ctx, id, &r.command)
+	case opAbout:
+		return s.about(ctx)
 	}
 	return s.writable(r.name)
 }
@@ -237,8 +239,12 @@ func (s *server) apply(ctx context.Context, r *request) []byte {
 
 var errNoCommands = errors.New("this machine does not run commands")
 
-// run runs a command. Its root is the directory that is served, whatever the client says.
+// run runs a command, unless another one was approved. Its root is the directory that is served, whatever the
+// client says.
 func (s *server) run(ctx context.Context, id uint32, cmd *tools.ExecCommand) []byte {
+	if cmd.Approved != "" && cmd.Approved != cmd.Digest() {
+		return reply(tools.ErrNotApproved).b
+	}
 	cmd.Root = s.fs.Dir()
 	if !filepath.IsAbs(cmd.Dir) {
 		cmd.Dir = filepath.Join(cmd.Root, cmd.Dir)
@@ -259,5 +265,17 @@ func (s *server) run(ctx context.Context, id uint32, cmd *tools.ExecCommand) []b
 		}
 		ending(out, res)
 	}
+	return out.b
+}
+
+// about answers with what the program says about itself.
+func (s *server) about(ctx context.Context) []byte {
+	var text []byte
+	var err error
+	if s.describe != nil {
+		text, err = s.describe(ctx)
+	}
+	out := reply(err)
+	out.bytes(&text)
 	return out.b
 }

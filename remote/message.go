@@ -31,6 +31,7 @@ const (
 	opWritable
 	opApply
 	opRun
+	opAbout
 	opEnd
 )
 
@@ -189,7 +190,9 @@ func (r *request) code(c *coder) {
 		str(c, &r.command.Dir, maxSmall)
 		c.flag(&r.command.Network)
 		c.flag(&r.command.ReadOnly)
+		str(c, &r.command.Approved, maxText)
 		list(c, &r.command.Env, maxSmall, func(s *string) { str(c, s, maxSmall) })
+	case opAbout:
 	default:
 		if name(c, &r.name); r.op == opTree {
 			c.bytes(&r.ignored)
@@ -295,6 +298,7 @@ const (
 	failedDir
 	failedCancelled
 	failedMemory
+	failedApproval
 	failedOther
 	failedEnd
 )
@@ -313,6 +317,8 @@ func failureOf(err error) failure {
 		f.class, f.used, f.limit = failedMemory, e.Used, e.Limit
 	} else if errors.Is(err, tools.ErrExecDir) {
 		f.class = failedDir
+	} else if errors.Is(err, tools.ErrNotApproved) {
+		f.class = failedApproval
 	} else if errors.Is(err, errCancelled) || errors.Is(err, context.Canceled) {
 		f.class = failedCancelled
 	}
@@ -359,6 +365,8 @@ func (f *failure) error() error {
 		return &proc.MemoryError{Used: f.used, Limit: f.limit}
 	case failedDir:
 		return &foreign{f.text, tools.ErrExecDir}
+	case failedApproval:
+		return &foreign{f.text, tools.ErrNotApproved}
 	case failedCancelled:
 		return &foreign{f.text, errCancelled}
 	}

@@ -31,7 +31,7 @@ import (
 // [os.Stdin] and [os.Stdout], a goroutine can remain until Read or Write returns. If w is os.Stdout,
 // nothing else may write to it, and until Serve returns, a broken pipe does not end the process, so
 // that commands can be killed.
-func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tools.Exec) error {
+func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tools.Exec, opts ...ServeOption) error {
 	stdio := w == io.Writer(os.Stdout)
 	if stdio {
 		broken := make(chan os.Signal, 1)
@@ -43,6 +43,9 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tool
 	s := &server{fs: files, exec: e, in: newReceiver(r), out: newSender(w), w: w, ctx: ctx, end: cancel,
 		calls: map[uint32]*serverCall{}, open: map[uint32]fs.File{},
 		slots: newSlots()}
+	for _, o := range opts {
+		o(s)
+	}
 	s.io.Go(func() { cancel(s.receive()) })
 	s.io.Go(func() { s.in.watch(ctx.Done(), cancel) })
 	<-ctx.Done()
@@ -69,6 +72,15 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tool
 	return fmt.Errorf("serve workspace: %w", err)
 }
 
+// ServeOption configures [Serve].
+type ServeOption func(*server)
+
+// WithAbout sets what answers [Client.About]: a text of at most 4 MiB in a form that both programs know. It is called
+// for each question, also several times at once. Default: the text is empty.
+func WithAbout(describe func(ctx context.Context) ([]byte, error)) ServeOption {
+	return func(s *server) { s.describe = describe }
+}
+
 // server serves one connection.
 type server struct {
 	fs   tools.FS
@@ -79,6 +91,8 @@ type server struct {
 	ctx  context.Context // of the connection
 	end  context.CancelCauseFunc
 
+	describe func(context.Context) ([]byte, error) // or nil
+
 	io, work sync.WaitGroup // goroutines that read or write; calls until they are done
 	slots    slots
 	ponging  atomic.Bool // a pong waits to be sent
@@ -86,6 +100,7 @@ type server struct {
 	mu      sync.Mutex
 	stopped bool // no call begins any more
 	calls   map[uint32]*serverCall
+	last    uint32             // the newest call
 	bytes   int                // of all requests
 	open    map[uint32]fs.File // by the calls that have opened them
 }
@@ -211,6 +226,10 @@ func (s *server) request(f frame) error {
 	defer s.mu.Unlock()
 	call := s.calls[f.id]
 	if call == nil {
+		if int32(f.id-s.last) <= 0 { // a client numbers its calls in order: this one was there before
+			return protocolError("a request again")
+		}
+		s.last = f.id
 		call = new(serverCall)
 		s.calls[f.id] = call
 	}

@@ -21,7 +21,7 @@ import (
 // alternate, so that a large one delays no other.
 const (
 	magic     = "aycoder-remote\n"
-	version   = 1
+	version   = 2
 	headerLen = 9
 	maxFrame  = 64 << 10
 

@@ -2,7 +2,10 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/aycoder/aycoder"
@@ -52,9 +55,19 @@ type ExecCommand struct {
 	// in the place of that part which says so. The Write method does not block. Run must not call
 	// Write concurrently, and must not call it after Run has returned.
 	Output io.Writer
+	// Approved is the [ExecCommand.Digest] of the command that was approved, or "" if nobody says what was. An Exec
+	// on another machine compares it there, right before it runs the command, and returns [ErrNotApproved] if the
+	// command is another one.
+	Approved string
 
 	run string         // see [temps]
 	ask egress.AskFunc // asks the user about a host
+}
+
+// Digest returns the SHA-256 of what a command does, in hexadecimal form: of Script, Dir, Network and ReadOnly.
+func (c *ExecCommand) Digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %t %t", c.Script, c.Dir, c.Network, c.ReadOnly))
+	return hex.EncodeToString(sum[:])
 }
 
 // ExecResult describes how a command of an [Exec] ended.
@@ -80,6 +93,9 @@ type ExecResult struct {
 // ErrExecDir means that the directory in which a command is to run no longer exists or is not in
 // the workspace.
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
+
+// ErrNotApproved means that a command that arrived at another machine is not the one that was approved. It was not run.
+var ErrNotApproved = errors.New("the command is not the one that was approved; it was not run")
 
 // RemoteExec is implemented by an [Exec] that runs commands on another machine.
 type RemoteExec interface {
