@@ -80,6 +80,7 @@ var walls = []wall{
 	{"agenttest/eval", []string{".", "journal", "session", "snapshot", "internal"}, nil},
 	{"agenttest", []string{".", "edit", "journal", "merge", "tools", "workspace", "internal"}, nil},
 	{"remote", []string{".", "edit", "merge", "tools", "workspace", "internal"}, modules[:4]},
+	{"runner", []string{".", "edit", "harness/project", "remote", "tools", "workspace", "internal"}, nil},
 	{"remote/aycoder-remote", []string{"remote", "tools", "workspace"}, nil},
 	{"server/webhook", []string{".", "edit", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
