@@ -176,8 +176,9 @@ func (b *builder) workspace(context.Context) error {
 
 func (b *builder) open() error {
 	roots := b.roots()
-	if b.in.files != nil {
-		b.Files = b.in.files
+	if b.in.env.Files != nil {
+		b.Files = b.in.env.Files
+		b.pinned()
 		if len(roots) > 0 {
 			return wrong("WithRoot", "the workspace is on another machine, which has its own")
 		}
@@ -240,7 +241,7 @@ func (b *builder) tools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.Tools = append(append(coding, b.Tools...), b.in.more...) // those of the ambient sources are there already
+	b.Tools = slices.Concat(coding, b.Tools, b.in.env.Tools, b.in.more) // those of the ambient sources are there already
 	if err := b.pluginTools(opts); err != nil {
 		return err
 	}
@@ -284,8 +285,8 @@ func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
 	if c.Memory != 0 {
 		opts = append(opts, tools.WithMemoryLimit(c.Memory))
 	}
-	if b.in.exec != nil {
-		opts = append(opts, tools.WithExec(b.in.exec))
+	if b.in.env.Exec != nil {
+		opts = append(opts, tools.WithExec(b.in.env.Exec))
 	}
 	box, err := b.sandbox(ctx)
 	if err != nil {
@@ -343,7 +344,7 @@ func (b *builder) hooks(context.Context) error {
 	if len(list) == 0 && b.in.reloader == nil {
 		return nil
 	}
-	exec := b.in.exec
+	exec := b.in.env.Exec
 	if exec == nil {
 		var err error
 		if exec, err = tools.LocalExec(); err != nil {

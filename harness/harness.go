@@ -121,7 +121,8 @@ type Runtime struct {
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins
 	notices notices
-	unknown sync.Map // the models without a price that the user was told of, by budget
+	pin     func(context.Context) // the environment, as a run begins; or nil
+	unknown sync.Map              // the models without a price that the user was told of, by budget
 	closing sync.Once
 	closers []func() error
 	closed  error

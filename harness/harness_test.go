@@ -573,7 +573,7 @@ func fakes(t *testing.T) []harness.Option {
 	opened, closed := 0, 0
 	t.Cleanup(func() { require.Equal(t, opened, closed) })
 	opts := []harness.Option{
-		harness.WithFiles(ws, fakeExec{}), harness.WithUserFiles(ws), harness.WithAmbient(harness.Ambients()...),
+		harness.WithEnvironment(harness.Environment{Files: ws, Exec: fakeExec{}}), harness.WithUserFiles(ws), harness.WithAmbient(harness.Ambients()...),
 		harness.WithMap(func(context.Context, tools.FS) (string, error) { return "a map", nil }),
 		harness.WithSmallClient(script.New()), harness.WithSummaryClient(script.New()),
 		harness.WithToolFilter(func([]aycoder.Tool) []aycoder.Tool { return []aycoder.Tool{tool} }),

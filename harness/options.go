@@ -79,8 +79,7 @@ type setup struct {
 	lookup     func(string) (string, bool)
 	models     *catalog.Catalog
 
-	files     tools.FS
-	exec      tools.Exec
+	env       Environment // zero for the directory of New
 	wrapFiles []func(tools.FS) tools.FS
 	servers   map[string]config.Server // besides those of the configuration
 	userFiles tools.FS
@@ -177,13 +176,6 @@ func WithCatalog(c *catalog.Catalog) Option {
 	return required("WithCatalog", func(s *setup, c *catalog.Catalog) { s.models = c })(c, c != nil)
 }
 
-// WithFiles sets the files and what runs commands beside them, for a workspace that is not on this machine, such
-// as a connection of package remote. The runtime does not close them, and sessions then hold no files. Default:
-// the directory of [New].
-func WithFiles(files tools.FS, exec tools.Exec) Option {
-	return required("WithFiles", func(s *setup, f tools.FS) { s.files, s.exec = f, exec })(files, files != nil && exec != nil)
-}
-
 // WithFileMiddleware wraps the files on which the tools work, such as with the unsaved buffers of an editor. The
 // runtime closes only what is inside, and a session still holds the files of a workspace on this machine. Of several
 // options, the last is the outermost. Default: none.
@@ -206,7 +198,7 @@ func WithServer(name string, c config.Server) Option {
 
 // WithRoot adds a further directory to the workspace, whose files are "name:/path" for the model and in
 // rules: see [workspace.WithRoot]. The name takes precedence over that of the configuration (tools.dirs). It
-// appends, and does not go with [WithFiles]. Default: the directories of the configuration.
+// appends, and does not go with [WithEnvironment]. Default: the directories of the configuration.
 func WithRoot(name, dir string) Option {
 	return func(s *setup) error {
 		s.roots = append(s.roots, workspace.Root{Name: name, Dir: dir})

@@ -74,10 +74,10 @@ func (b *builder) pluginHooks() (out []hooks.Hook) {
 
 // elsewhere reports whether the files of a plugin are not on the machine on which its programs would run.
 func (b *builder) elsewhere(p *plugin.Plugin, n int) bool {
-	if n > 0 && b.in.exec != nil {
+	if n > 0 && b.in.env.Exec != nil {
 		b.Notify("plugins", fmt.Sprintf("%d hooks or tools of %s are left out, because the workspace is on another machine", n, p.Name))
 	}
-	return b.in.exec != nil
+	return b.in.env.Exec != nil
 }
 
 // pluginTools adds the programs of plugins.

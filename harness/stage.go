@@ -102,6 +102,9 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
+		if a.r.pin != nil {
+			a.r.pin(ctx)
+		}
 		a.r.reload.enter()
 		defer a.r.reload.leave()
 		attach, detach := a.attach()

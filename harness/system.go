@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -64,7 +65,7 @@ func (b *builder) system(ctx context.Context) error {
 // environment describes the directories of the workspace.
 func (b *builder) environment() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "You work in the directory %s on %s.", runes.Path(b.Files.Dir()), runtime.GOOS)
+	fmt.Fprintf(&text, "You work in the directory %s on %s.", runes.Path(b.Files.Dir()), cmp.Or(b.in.env.System, runtime.GOOS))
 	if b.Workspace != nil {
 		for _, r := range b.Workspace.Roots()[1:] {
 			fmt.Fprintf(&text, "\nThe files of %s belong to the workspace, too: as %s:/path for the tools, and by their absolute paths in commands.",
@@ -160,7 +161,7 @@ func listing(ctx context.Context, files project.Files, show func(name string) bo
 func (b *builder) sources() []project.Source {
 	var sources []project.Source
 	if !b.in.distrust {
-		sources = append(sources, project.Source{Files: b.Files})
+		sources = append(sources, project.Source{Files: b.texts()})
 	}
 	if b.in.userFiles != nil {
 		sources = append(sources, project.Source{Files: b.in.userFiles, Roots: []string{"."}, Label: "~", User: true})
@@ -193,7 +194,7 @@ func (b *builder) ambient(ctx context.Context) error {
 		}
 	}
 	if (on[Instructions] || on[Skills]) && !b.in.distrust {
-		b.keeper = project.NewKeeper(b.Files, b.instructions)
+		b.keeper = project.NewKeeper(b.texts(), b.instructions)
 	}
 	if on[Lessons] && !b.in.distrust {
 		return b.remember()
@@ -317,6 +318,11 @@ func (b *builder) usual() []Stage {
 		stages = append(stages, Stage{
 			Name: "instructions", Effect: "adds the instructions of a directory to the first file that is read there",
 			BeforeTurn: b.keeper.Context, AroundTool: b.keeper.Tool,
+		})
+	}
+	if b.in.env.Changes != nil {
+		stages = append(stages, Stage{
+			Name: "environment", Effect: "says what has changed in the environment since the run began", BeforeTurn: b.changed,
 		})
 	}
 	stages = append(stages, Stage{

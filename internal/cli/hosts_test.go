@@ -199,7 +199,7 @@ func TestOneConfiguration(t *testing.T) {
 	defer ws.Close()
 	exec, err := tools.LocalExec()
 	require.NoError(t, err)
-	embed(&fakes, harness.WithConfig(follow.Current()), harness.WithFiles(ws, exec),
+	embed(&fakes, harness.WithConfig(follow.Current()), harness.WithEnvironment(harness.Environment{Files: ws, Exec: exec}),
 		harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
 			return aycoder.Allow()
 		})), harness.WithStore(journal.Memory(), ""))
