@@ -99,7 +99,7 @@ var walls = []wall{
 	{"internal/changeset", []string{"edit", "merge", "internal"}, nil},
 	// The command line is a host like any other: it can use nothing that others cannot.
 	{"internal/cli", []string{"internal/cli",
-		".", "insight", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "server", "journal", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
+		".", "insight", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "runner", "server", "journal", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
 	}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"internal/cli/tty", nil, []string{"golang.org/x/term", "golang.org/x/sys", "github.com/mattn/go-runewidth"}},
 	{"internal/cli/ttytest", nil, []string{"golang.org/x/term", "golang.org/x/sys"}},

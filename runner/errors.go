@@ -15,7 +15,8 @@ const (
 	// KindFenced means that another program has had the name since this one was connected. What this one has done
 	// meanwhile is not known there, so that a person has to decide which of them goes on.
 	KindFenced Kind = "fenced"
-	// KindOffline means that no runner of the name is connected.
+	// KindOffline means that no runner of the name is connected. After the time of [WithWait], the cause is
+	// [os.ErrDeadlineExceeded], which package server answers with the status 503.
 	KindOffline Kind = "offline"
 	// KindManifest means that a manifest is malformed, or does not fit what it describes.
 	KindManifest Kind = "manifest"

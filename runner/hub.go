@@ -12,6 +12,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -346,7 +347,7 @@ func (h *Hub) connected(ctx context.Context, name string) (*connection, error) {
 		case <-h.ctx.Done():
 			return nil, refuse(name, KindOffline, "the server ends")
 		case <-late.C:
-			return nil, refuse(name, KindOffline, "it has not been connected for %s", h.wait)
+			return nil, refuse(name, KindOffline, "it has not been connected for %s: %w", h.wait, os.ErrDeadlineExceeded)
 		}
 	}
 }

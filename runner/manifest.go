@@ -59,7 +59,7 @@ const (
 
 // describe makes the manifest of files and what runs commands beside them, as they are now.
 func describe(ctx context.Context, version string, files tools.FS, e tools.Exec) (*Manifest, error) {
-	m := &Manifest{Version: version, System: runtime.GOOS, Arch: runtime.GOARCH, Root: files.Dir(), Tools: []string{"files"}}
+	m := &Manifest{Version: version[:min(len(version), maxWord)], System: runtime.GOOS, Arch: runtime.GOARCH, Root: files.Dir(), Tools: []string{"files"}}
 	if e != nil {
 		m.Tools = append(m.Tools, "commands")
 		m.Shell = "sh"

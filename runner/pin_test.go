@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,7 +71,7 @@ func short(all []Text) (out []Text) {
 
 // A runner that comes back with another directory is not taken for the same workspace.
 func TestAnotherRoot(t *testing.T) {
-	h, url := hub(t, WithWait(100*time.Millisecond))
+	h, url := hub(t)
 	first, second := t.TempDir(), t.TempDir()
 	write(t, second, "f", "text")
 	stop := serving(t, url, first)

@@ -35,7 +35,8 @@ const (
 // Option configures [Serve].
 type Option func(*dialer) error
 
-// WithVersion sets what the manifest says about the version of the program, up to 100 bytes of ASCII. Default: "".
+// WithVersion sets what the manifest says about the version of the program, in ASCII. The rest after 100 bytes is left
+// out. Default: "".
 func WithVersion(v string) Option {
 	return func(d *dialer) error {
 		d.about.version = v

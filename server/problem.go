@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,8 @@ func problemOf(err error) *problem {
 			p := refuse(k.status, k.kind, cmp.Or(k.detail, err.Error()))
 			if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok {
 				p.after = e.RetryAfter
+			} else if k.kind == unavailable {
+				p.after = 5 * time.Second
 			}
 			return p
 		}
@@ -95,7 +98,11 @@ var kinds = []struct {
 	{asA[*aycoder.LimitError], http.StatusUnprocessableEntity, "limit", ""},
 	{isA(context.Canceled), http.StatusConflict, "cancelled", "the run was cancelled"},
 	{asA[*journal.OpError], http.StatusInternalServerError, "journal", "the session cannot be read or written"},
+	{isA(os.ErrDeadlineExceeded), http.StatusServiceUnavailable, unavailable, ""},
 }
+
+// unavailable is the kind of an error that another machine is not there, such as that with the workspace.
+const unavailable = "unavailable"
 
 func isA(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }

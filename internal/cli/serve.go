@@ -31,11 +31,15 @@ func serve(ctx context.Context, k *call) (failed error) {
 	if len(k.args) > 0 {
 		addr, hosts = k.args[0], k.args[1:]
 	}
-	host, end, err := k.serving(ctx)
+	there, err := k.elsewhere()
 	if err != nil {
 		return err
 	}
-	defer func() { failed = errors.Join(failed, end()) }()
+	host, end, err := k.serving(ctx, there)
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, end(), there.close()) }()
 	token := k.getenv(serveToken)
 	if token == "" {
 		token = rand.Text()
@@ -48,11 +52,12 @@ func serve(ctx context.Context, k *call) (failed error) {
 	if err != nil {
 		return errors.Join(err, srv.Close())
 	}
-	hs := &http.Server{Handler: srv, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10}
+	hs := &http.Server{Handler: there.mount(srv), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10}
 	fmt.Fprintf(k.out, "Listening on http://%s/\n", l.Addr())
 	if k.getenv(serveToken) == "" {
 		fmt.Fprintf(k.out, "Token: %s\n", token)
 	}
+	there.say(k, l.Addr())
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(l) }()
 	select {
@@ -70,8 +75,8 @@ func serve(ctx context.Context, k *call) (failed error) {
 	return err
 }
 
-// serving makes what the server serves: the sessions of this directory, with the settings of the user.
-func (k *call) serving(ctx context.Context) (*server.Host, func() error, error) {
+// serving makes what the server serves: the sessions of this directory, or of a runner, with the settings of the user.
+func (k *call) serving(ctx context.Context, there *elsewhere) (*server.Host, func() error, error) {
 	o := &options{}
 	st, err := k.settings(o)
 	if err != nil {
@@ -100,6 +105,9 @@ func (k *call) serving(ctx context.Context) (*server.Host, func() error, error) 
 		return nil, nil, err
 	}
 	opts = append(opts, told...)
+	if there != nil {
+		here = there.label()
+	}
 	store := &storeHere{all, here}
 	return &server.Host{
 			Name:  here, // another directory has its own sessions for the same keys
@@ -108,7 +116,12 @@ func (k *call) serving(ctx context.Context) (*server.Host, func() error, error) 
 				if id != "" && !store.has(ctx, id) {
 					return nil, fs.ErrNotExist
 				}
-				return harness.New(ctx, here, append(opts[:len(opts):len(opts)], harness.WithStore(store, id, more...))...)
+				more = append(more[:len(more):len(more)], sessions.WithDir(here))
+				extra, err := there.options(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return harness.New(ctx, here, append(append(opts[:len(opts):len(opts)], extra...), harness.WithStore(store, id, more...))...)
 			},
 		}, func() error {
 			defer common.close()

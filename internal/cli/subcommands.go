@@ -77,6 +77,13 @@ func (a *app) subcommands() []subcommand {
 		{"serve", "serves the sessions of this directory over HTTP, with a page", []action{
 			{"start", "[address [name...]]", "listens on the address (" + serveAddress + "), for requests to these names"},
 		}, a.serveFlags(), serve, false, nil, nil},
+		{"runner", "offers this directory to a server with an agent, which it dials, so that this machine needs no open port", nil, []switchOf{
+			{"server", "the address of aycoder serve -runner, such as https://agent.example.com", "URL"},
+			{"token-env", "the variable with the token that the server knows; without this flag " + runnerToken, "NAME"},
+			{name: "sandbox", help: "confine commands, and refuse them if that is impossible"},
+			{name: "files-only", help: "run no commands"},
+			{name: "plain-http", help: "allow an http address of another machine: everybody on the way sees the token"},
+		}, offer, false, nil, nil},
 		{"plugin", "plugins: install, trust, update, remove", pluginActions(), nil, plugins, false, nil, nil},
 		{"completion", "prints a completion for a shell", []action{
 			{"bash", "", "source <(aycoder completion bash)"},
@@ -97,8 +104,12 @@ func (a *app) subcommands() []subcommand {
 	return all
 }
 
-// serveFlags are the flags of the command serve, which extensions bring.
-func (a *app) serveFlags() (all []switchOf) {
+// serveFlags are the flags of the command serve, with those that extensions bring.
+func (a *app) serveFlags() []switchOf {
+	all := []switchOf{
+		{"runner", "work in the directory of the runner of this name, and not in this one", "NAME"},
+		{name: "runner-texts", help: "use the instructions, skills, commands and agents of the runner's project"},
+	}
 	for _, e := range a.extensions {
 		if e.Serve != nil {
 			for _, f := range e.Serve.Flags {
