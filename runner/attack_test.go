@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/remote"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -109,7 +110,7 @@ func TestStaleProcessIsFenced(t *testing.T) {
 	require.NoError(t, err)
 	cut() // no word to the hub
 	<-ended
-	require.Eventually(t, func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.slot("laptop").conn == nil }, time.Minute, time.Millisecond)
+	timed.Until(t, func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.slot("laptop").conn == nil })
 
 	second := dial(t, url, testToken, instance(2), 0, open(t, t.TempDir()), nil)
 	_, err = second.once(t.Context())
@@ -367,7 +368,7 @@ func TestStrangeRequests(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// What is not a hub gets neither files nor, a second time, the token.
+// A server that is not a hub gets no files, and a redirect does not lead the token elsewhere.
 func TestHostileServer(t *testing.T) {
 	var elsewhere int
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))

@@ -115,7 +115,7 @@ func (k *cutter) refused(in *bufio.Reader) bool {
 	return err != nil || b[0] != 'a'
 }
 
-// A journey is what the model of a run does: calls that read, plans and commands, each of which leaves a mark of its own.
+// A journey is what the model of a run does: calls that read, plans and commands, each of which leaves a separate mark.
 type journey struct {
 	t     *testing.T
 	dir   string
@@ -191,7 +191,7 @@ func (j *journey) state(m mark) string {
 	return strings.Join(slices.Compact(states), " and ")
 }
 
-// What arrived at the machine of the runner, with the digests of what the server had approved.
+// arrived records the plans and commands that reach the machine of the runner.
 type arrived struct {
 	tools.FS
 	exec tools.Exec

@@ -34,7 +34,7 @@
 //
 // # Trust
 //
-// The server does not trust a runner more than package remote does. What it reads there may be anything: it permits
+// The server does not trust a runner more than package remote does. A text from there may say anything, and permits
 // nothing. The runner believes its server: who has the server can do in the workspace what the runner can do, and no more.
 // A token of a runner is not one for package server: its holder can pass for the runner, and answer no approval.
 package runner

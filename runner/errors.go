@@ -12,8 +12,8 @@ const (
 	// may still work: the name is free after the time of [WithLease], or as soon as that one leaves.
 	KindTaken Kind = "taken"
 	KindHeld  Kind = "held"
-	// KindFenced means that another program has had the name since this one was connected. What this one has done
-	// meanwhile is not known there, so that a person has to decide which of them goes on.
+	// KindFenced means that another program has had the name since this one was connected. Nobody knows there
+	// what this one has done meanwhile, so a person decides which of them goes on.
 	KindFenced Kind = "fenced"
 	// KindOffline means that no runner of the name is connected. After the time of [WithWait], the cause is
 	// [os.ErrDeadlineExceeded], which package server answers with the status 503.

@@ -52,7 +52,7 @@ type Text struct {
 const (
 	maxManifest = 1 << 20 // bytes
 	maxTexts    = 2000
-	maxText     = 1 << 20 // bytes of a file: larger ones are no instructions
+	maxText     = 1 << 20 // bytes of a file: larger ones are not instructions
 	maxWord     = 100     // bytes of a field
 	maxPath     = 4 << 10
 )
