@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // A request that was there before is not carried out again: the connection ends.
@@ -99,4 +100,33 @@ func TestAbout(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.NoError(t, <-done)
 	}
+}
+
+// A server that is told to end kills its commands. For the client each of them is interrupted, also if its last answer
+// would have come through.
+func TestServerEndsWhileCommandRuns(t *testing.T) {
+	dir := t.TempDir()
+	files, _ := local(t, dir)
+	for range 200 {
+		toServer, fromClient := io.Pipe()
+		toClient, fromServer := io.Pipe()
+		ctx, end := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- Serve(ctx, toServer, fromServer, files, quick{end}) }()
+		c, err := Connect(t.Context(), toClient, fromClient)
+		require.NoError(t, err)
+		_, err = c.Run(t.Context(), &tools.ExecCommand{Root: dir, Dir: dir, Output: io.Discard})
+		require.Equal(t, workspace.KindInterrupted, kindOf(err), "%v", err)
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.NoError(t, c.Close())
+	}
+}
+
+// quick runs a command that is killed at once, when the server is told to end.
+type quick struct{ end context.CancelFunc }
+
+func (q quick) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
+	q.end()
+	<-ctx.Done()
+	return &tools.ExecResult{Dir: c.Root}, context.Cause(ctx)
 }

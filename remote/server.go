@@ -285,6 +285,9 @@ func (s *server) serve(ctx context.Context, id uint32, data []byte) {
 	s.mu.Lock()
 	s.forget(id)
 	s.mu.Unlock()
+	if s.ctx.Err() != nil && r.op.effect() {
+		return // the end of the connection may have cut it short: for the client it is interrupted
+	}
 	s.out.put(&message{id: id, kind: frameLast, data: answer, sent: func() {
 		if slots != nil {
 			slots.Release(1)
