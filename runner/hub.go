@@ -115,6 +115,7 @@ type slot struct {
 	instance string // of the program that had it last
 	fence    uint64 // of its last connection
 	conn     *connection
+	joining  net.Conn      // the connection with the last token, until it is conn
 	until    time.Time     // the name is that of instance, also without a connection
 	changed  chan struct{} // closed when conn has changed
 }
@@ -206,6 +207,10 @@ func (h *Hub) connect(w http.ResponseWriter, name, instance string, last uint64)
 		conn.Close()
 		return
 	}
+	if !h.begin(name, fence, conn) {
+		conn.Close()
+		return
+	}
 	c, err := h.greet(name, conn, buf.Reader)
 	if err != nil {
 		h.log.Warn("runner refused", "runner", name, "error", err)
@@ -282,6 +287,10 @@ func (h *Hub) grant(name, instance string, last uint64) (fence uint64, old *conn
 	s.until = now.Add(joinTime + h.lease)
 	old = s.conn
 	s.set(nil)
+	if s.joining != nil { // it can never join
+		s.joining.Close()
+		s.joining = nil
+	}
 	h.work.Add(1)
 	return s.fence, old, 0, nil
 }
@@ -296,6 +305,17 @@ func (s *slot) set(c *connection) {
 	s.changed = make(chan struct{})
 }
 
+// begin notes the connection that is to join, unless a later one has the name.
+func (h *Hub) begin(name string, fence uint64, conn net.Conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.slot(name)
+	if s.fence == fence {
+		s.joining = conn
+	}
+	return s.fence == fence
+}
+
 // join makes a connection that of its name, unless a later one has the name.
 func (h *Hub) join(name string, c *connection) bool {
 	h.mu.Lock()
@@ -304,6 +324,7 @@ func (h *Hub) join(name string, c *connection) bool {
 	if h.closed || s.fence != c.fence {
 		return false
 	}
+	s.joining = nil
 	s.set(c)
 	return true
 }

@@ -45,7 +45,7 @@ func WithVersion(v string) Option {
 }
 
 // WithTransport sets what sends the requests, such as one that trusts a further authority. It must not speak
-// HTTP/2. Default: that of package http, with the proxies that the environment sets.
+// HTTP/2. Default: one of HTTP/1.1, by the proxies that the environment sets.
 func WithTransport(t http.RoundTripper) Option {
 	return func(d *dialer) error {
 		if t == nil {
@@ -91,7 +91,7 @@ type dialer struct {
 // Serve makes files and commands available to the server with a [Hub] at an address, such as
 // "https://agent.example.com/api/runner". It connects to the server, so that this machine needs no open port, and again
 // whenever the connection is cut, until ctx ends or the server refuses it for good. The error is then that of ctx, or an
-// [*Error]: of [KindUnauthorized], [KindTaken], [KindFenced] or [KindProtocol].
+// [*Error], of [KindUnauthorized], [KindTaken], [KindFenced] or [KindProtocol], or a [*remote.VersionError].
 //
 // At the end of a connection, and before the next one, all calls are cancelled and all commands killed. If e is nil,
 // commands are refused. For the rest, Serve is as [remote.Serve].
@@ -102,18 +102,20 @@ func Serve(ctx context.Context, address, token string, files tools.FS, e tools.E
 	}
 	defer d.leave(ctx)
 	for wait := time.Duration(0); ; {
-		connected, err := d.once(ctx)
+		begun := time.Now()
+		err := d.once(ctx)
 		if cause := context.Cause(ctx); cause != nil {
 			return fmt.Errorf("serve workspace: %w", cause)
 		}
 		var pause time.Duration
-		if refused, ok := errors.AsType[*refusedError](err); ok {
-			if refused.final() {
-				return fmt.Errorf("serve workspace: %w", err)
-			}
+		refused, ok := errors.AsType[*refusedError](err)
+		_, other := errors.AsType[*remote.VersionError](err)
+		if other || ok && refused.final() {
+			return fmt.Errorf("serve workspace: %w", err)
+		} else if ok {
 			pause = refused.after
 		}
-		if wait = min(max(2*wait, firstWait), lastWait); connected {
+		if wait = min(max(2*wait, firstWait), lastWait); time.Since(begun) > lastWait { // it was a connection of use
 			wait = firstWait
 		}
 		d.log.Warn("not connected", "error", err, "again in", max(wait, pause))
@@ -137,7 +139,7 @@ func (d *dialer) check() error {
 		return &aycoder.ConfigError{Option: "token", Err: errors.New("is missing")}
 	}
 	if d.transport == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
+		t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: answerTime}
 		t.Protocols = new(http.Protocols)
 		t.Protocols.SetHTTP1(true) // a request of HTTP/2 cannot become a connection
 		t.ResponseHeaderTimeout = answerTime
@@ -164,24 +166,24 @@ func (e *refusedError) Unwrap() error { return e.err }
 func (e *refusedError) final() bool { return e.err.Kind != KindHeld && e.err.Kind != KindOffline }
 
 // once connects, and serves until the connection ends.
-func (d *dialer) once(ctx context.Context) (connected bool, err error) {
+func (d *dialer) once(ctx context.Context) error {
 	res, err := d.send(ctx, http.MethodGet)
 	if err != nil {
-		return false, err
+		return err
 	}
 	conn, ok := res.Body.(io.ReadWriteCloser)
 	if res.StatusCode != http.StatusSwitchingProtocols || !ok {
 		defer res.Body.Close()
-		return false, refusal(res)
+		return refusal(res)
 	}
 	fence, err := strconv.ParseUint(res.Header.Get(headerFence), 10, 64)
 	switch {
 	case err != nil || res.Header.Get("Upgrade") != protocol || res.Header.Get(headerInstance) != d.instance:
 		conn.Close()
-		return false, refuse("", KindProtocol, "the answer is not that of a hub to this request")
+		return refuse("", KindProtocol, "the answer is not that of a hub to this request")
 	case fence <= d.fence: // an answer that was recorded, or a server whose clock was turned back
 		conn.Close()
-		return false, refuse("", KindProtocol, "the fencing token %d is not higher than the last one, %d", fence, d.fence)
+		return refuse("", KindProtocol, "the fencing token %d is not higher than the last one, %d", fence, d.fence)
 	}
 	d.fence = fence
 	d.log.Info("connected", "fence", fence)
@@ -189,7 +191,7 @@ func (d *dialer) once(ctx context.Context) (connected bool, err error) {
 	if err == nil {
 		err = io.EOF
 	}
-	return true, err
+	return err
 }
 
 // send sends a request about the connection.
