@@ -239,10 +239,11 @@ func (h *Hub) greet(name string, conn net.Conn, buffered *bufio.Reader) (*connec
 		return nil, err
 	}
 	c := &connection{Client: client, cut: make(chan struct{}), gone: make(chan struct{})}
-	if c.manifest, err = c.ask(ctx, name); err != nil {
+	c.manifest, err = c.ask(ctx, name)
+	if err = errors.Join(err, conn.SetDeadline(time.Time{})); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	return c, conn.SetDeadline(time.Time{})
+	return c, nil
 }
 
 // ask asks a runner for its manifest, as it is now.

@@ -142,11 +142,11 @@ func TestAgentOnRunner(t *testing.T) {
 		for _, msg := range res.Messages {
 			for _, p := range msg.Parts {
 				if o, ok := p.(*aycoder.ToolOutput); ok {
-					text := ""
+					var text strings.Builder
 					for _, p := range o.Parts {
-						text += p.(*aycoder.Text).Text
+						text.WriteString(p.(*aycoder.Text).Text)
 					}
-					outputs = append(outputs, text)
+					outputs = append(outputs, text.String())
 				}
 			}
 		}
@@ -161,9 +161,9 @@ func TestAgentOnRunner(t *testing.T) {
 	outputs, notices = run()
 	require.Contains(t, outputs[0], "Run make.\nchanged")
 	require.Equal(t, []string{`since the last run: "skill" .claude/skills/build/SKILL.md has changed`}, notices)
-	system := ""
+	var system strings.Builder
 	for _, s := range m.Requests()[0].System {
-		system += s.Text
+		system.WriteString(s.Text)
 	}
-	require.True(t, strings.Contains(system, "Say please.") && strings.Contains(system, dir), system)
+	require.True(t, strings.Contains(system.String(), "Say please.") && strings.Contains(system.String(), dir), system.String())
 }
