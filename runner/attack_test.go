@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -319,6 +320,35 @@ func TestHostileRunner(t *testing.T) {
 			require.Equal(t, KindOffline, kindOf(err), "%v", err)
 		})
 	}
+}
+
+// Neither side leaves a goroutine, whichever of them ends first.
+func TestNothingIsLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, hubFirst := range []bool{true, false} {
+		t.Run(fmt.Sprint(hubFirst), func(t *testing.T) {
+			dir := t.TempDir()
+			h, url := hub(t)
+			stop := serving(t, url, dir)
+			env, err := h.Environment(t.Context(), "laptop")
+			require.NoError(t, err)
+			failed := make(chan error, 1)
+			began := make(chan struct{})
+			go func() {
+				_, err := env.Run(t.Context(), &tools.ExecCommand{Script: "echo x; sleep 300", Root: dir, Dir: dir, Env: env.Environ(),
+					Output: writeFunc(sync.OnceFunc(func() { close(began) }))})
+				failed <- err
+			}()
+			<-began
+			if hubFirst {
+				require.NoError(t, h.Close())
+			} else {
+				require.ErrorIs(t, stop(), context.Canceled)
+			}
+			require.Equal(t, workspace.KindInterrupted, fileKind(<-failed))
+		})
+	}
+	timed.Until(t, func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // Of many connections that say nothing, a server keeps the last one.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -139,11 +140,12 @@ func (d *dialer) check() error {
 		return &aycoder.ConfigError{Option: "token", Err: errors.New("is missing")}
 	}
 	if d.transport == nil {
-		t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: answerTime}
-		t.Protocols = new(http.Protocols)
-		t.Protocols.SetHTTP1(true) // a request of HTTP/2 cannot become a connection
-		t.ResponseHeaderTimeout = answerTime
-		d.transport = t
+		only1 := new(http.Protocols)
+		only1.SetHTTP1(true) // a request of HTTP/2 cannot become a connection
+		d.transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: answerTime}).DialContext, TLSHandshakeTimeout: answerTime,
+			ResponseHeaderTimeout: answerTime, Protocols: only1, DisableKeepAlives: true,
+		}
 	}
 	return nil
 }
@@ -173,6 +175,8 @@ func (d *dialer) once(ctx context.Context) error {
 	}
 	conn, ok := res.Body.(io.ReadWriteCloser)
 	if res.StatusCode != http.StatusSwitchingProtocols || !ok {
+		late := time.AfterFunc(answerTime, func() { res.Body.Close() })
+		defer late.Stop()
 		defer res.Body.Close()
 		return refusal(res)
 	}

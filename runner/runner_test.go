@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -43,18 +42,16 @@ func serving(t testing.TB, url, dir string, opts ...Option) (stop func() error) 
 
 func servingFiles(t testing.TB, url string, files tools.FS, e tools.Exec, opts ...Option) (stop func() error) {
 	t.Helper()
-	transport := &http.Transport{}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var failed error
 	go func() {
 		defer close(ended)
-		failed = Serve(ctx, url, testToken, files, e, append([]Option{WithTransport(transport)}, opts...)...)
+		failed = Serve(ctx, url, testToken, files, e, opts...)
 	}()
 	stop = func() error {
 		cancel()
 		<-ended
-		transport.CloseIdleConnections()
 		return failed
 	}
 	t.Cleanup(func() { _ = stop() })
@@ -81,3 +78,7 @@ func TestFSOfRunner(t *testing.T) {
 func TestExecOfRunner(t *testing.T) {
 	agenttest.TestExec(t, func(t testing.TB, dir string) (tools.Exec, string) { return elsewhere(t, dir), dir })
 }
+
+type writeFunc func()
+
+func (w writeFunc) Write(p []byte) (int, error) { w(); return len(p), nil }
