@@ -25,7 +25,7 @@ import (
 
 const (
 	joinTime     = 30 * time.Second // for the greeting and the manifest of a new connection
-	defaultLease = 90 * time.Second // longer than a runner works without a sign of its server, which is 60 s
+	defaultLease = 90 * time.Second // longer than a runner works without a sign of its server, which is up to 75 s
 	defaultWait  = 15 * time.Second
 )
 
@@ -33,8 +33,7 @@ const (
 type HubOption func(*Hub) error
 
 // WithLease sets how long a name stays that of a runner whose connection was cut, so that no other one works under it
-// as long as that one may. At least 60 s are safe: a runner without a sign of its server has then killed its commands.
-// Default: 90 s.
+// as long as that one may: a runner without a sign of its server kills its commands after 60 to 75 s. Default: 90 s.
 func WithLease(d time.Duration) HubOption {
 	return func(h *Hub) error {
 		h.lease = d

@@ -3,10 +3,12 @@ package server_test
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io/fs"
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -285,4 +287,22 @@ func TestCallWasKilled(t *testing.T) {
 	require.Contains(t, more.until("tool_end").data, "two")
 	more.rest()
 	require.Equal(t, "one\ntwo\n", next.file("a.txt"))
+}
+
+// A session whose workspace is on a machine that cannot be reached is an error that passes.
+func TestWorkspaceOutOfReach(t *testing.T) {
+	store := journal.Memory()
+	srv, err := server.New(server.Host{Store: func(string) journal.Store { return store }, Open: func(context.Context, string, string, ...session.Option) (*harness.Runtime, error) {
+		return nil, fmt.Errorf("the runner is not connected: %w", os.ErrDeadlineExceeded)
+	}})
+	require.NoError(t, err)
+	defer srv.Close()
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/api/prompt", strings.NewReader(`{"prompt":"hi"}`))
+	r.RemoteAddr = "127.0.0.1:1"
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	srv.ServeHTTP(w, r)
+	require.Equal(t, 503, w.Code)
+	require.Contains(t, w.Body.String(), "the runner is not connected")
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
 }
