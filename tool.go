@@ -196,6 +196,24 @@ func NewInvocation(id, name string, args json.RawMessage, progress func(Progress
 // call before a run with a builder of the host was resumed, nobody knows, and Shows returns false.
 func (inv *Invocation) Shows(call string) bool { return inv.run == nil || inv.run.shows(call) }
 
+// Planned returns the change that the call is going to make, for middleware that looks at the files before: Plan,
+// or what the tool plans now if it is a [Planner]. It returns false if nobody knows: for other tools, outside of a run,
+// and if there is no plan. The files may still change before the call does its work.
+func (inv *Invocation) Planned(ctx context.Context) (edit.Plan, bool) {
+	if inv.Plan != nil {
+		return *inv.Plan, true
+	}
+	if inv.prepared == nil || inv.prepared.tool == nil {
+		return edit.Plan{}, false
+	}
+	p, ok := inv.prepared.tool.impl.(Planner)
+	if !ok {
+		return edit.Plan{}, false
+	}
+	plan, err := safePlan(ctx, p, inv)
+	return plan, err == nil
+}
+
 // Progress reports the progress of the call to the reader of the events. It never blocks. Reports
 // may be dropped if the reader is slow, and are ignored after the call has returned.
 func (inv *Invocation) Progress(p Progress) {

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/diff3"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -33,12 +34,15 @@ type change struct {
 // Middleware is an [aycoder.ToolMiddleware]. After a call that has changed files, it waits for what the language
 // servers say about them, at most as long as [WithWait] allows, and adds to the result the errors that were not
 // there before: in these files, and in others as far as the server tells. The commands of [WithCommand] come
-// first. It never says that an edit has failed, and changes nothing else about the result.
+// first; those with Findings also run before the call. It never says that an edit has failed, and changes nothing else about the result.
 //
 // The errors are new compared with the text right before the edit, so those that the user has made meanwhile are
 // not among them.
 func (c *Client) Middleware(next aycoder.ToolFunc) aycoder.ToolFunc {
 	return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		begun := time.Now()
+		before := c.before(ctx, inv)
+		waited := time.Since(begun)
 		r, err := next(ctx, inv)
 		if err != nil || r == nil || r.IsError || r.Changes == nil {
 			return r, err
@@ -46,17 +50,18 @@ func (c *Client) Middleware(next aycoder.ToolFunc) aycoder.ToolFunc {
 		if len(changesOf(r.Changes)) == 0 {
 			return r, nil
 		}
-		limited, cancel := context.WithTimeout(ctx, c.wait)
+		limited, cancel := context.WithTimeout(ctx, c.wait-waited)
 		defer cancel()
 		done := *r
 		notes := c.format(limited, inv, &done)
 		changes := changesOf(done.Changes)
 		var wg sync.WaitGroup
-		var errors []string
+		var errors, findings []string
 		wg.Go(func() { errors = c.newErrors(limited, changes) })
+		wg.Go(func() { findings = c.newFindings(limited, changes, before) })
 		notes = append(notes, c.check(limited, changes)...)
 		wg.Wait()
-		notes = append(notes, errors...)
+		notes = append(notes, listed(errors, findings)...)
 		if len(notes) > 0 {
 			done.Parts = append(slices.Clip(r.Parts), &aycoder.Text{Text: "\n" + strings.Join(notes, "\n") + "\n"})
 		}
@@ -89,14 +94,24 @@ func (c *Client) newErrors(ctx context.Context, changes []change) []string {
 		}
 	}
 	wg.Wait()
-	lines := slices.Concat(found...)
+	return slices.Concat(found...)
+}
+
+// listed returns one list of the lines about errors and findings, without those that several programs report.
+func listed(errors, findings []string) []string {
+	lines, what := errors, "errors"
+	for _, line := range findings {
+		if !slices.Contains(lines, line) {
+			lines, what = append(lines, line), "findings"
+		}
+	}
 	if len(lines) == 0 {
 		return nil
 	}
 	if more := len(lines) - maxShown; more > 0 {
-		lines = append(lines[:maxShown], fmt.Sprintf("(%d more errors are not shown)", more))
+		lines = append(lines[:maxShown], fmt.Sprintf("(%d more %s are not shown)", more, what))
 	}
-	return append([]string{"written; new errors:"}, lines...)
+	return append([]string{"written; new " + what + ":"}, lines...)
 }
 
 // newErrors returns lines about the errors that a server reports and that were not there before.
@@ -283,10 +298,7 @@ func (x *session) fresh(base *state, changes []change) (lines []string) {
 // same if its line is where the line of the old one has gone. If that line is in a part that was replaced, it may
 // be anywhere in the new part. And what is left may have been moved with code, between parts that were replaced.
 func added(old, now []problem, before, after string) (out []problem) {
-	var hunks []hunk
-	for _, h := range diff3.Diff(view.Bytes(before), view.Bytes(after)).Changes() {
-		hunks = append(hunks, hunk{h.OldLine, h.OldLine + runes.Lines(h.Old), h.NewLine, h.NewLine + runes.Lines(h.New)})
-	}
+	hunks := hunksOf(before, after)
 	origins := make([]origin, len(old))
 	for i, o := range old {
 		origins[i] = originOf(hunks, o)
@@ -299,11 +311,13 @@ func added(old, now []problem, before, after string) (out []problem) {
 		return i >= 0
 	}
 	out = slices.DeleteFunc(slices.Clone(now), func(p problem) bool {
-		return take(func(o origin) bool { return o.text == p.text && o.first <= p.line && p.line < o.end })
+		key := p.key()
+		return take(func(o origin) bool { return o.key == key && o.first <= p.line && p.line < o.end })
 	})
 	return slices.DeleteFunc(out, func(p problem) bool {
+		key := p.key()
 		return slices.ContainsFunc(hunks, func(h hunk) bool { return h.now <= p.line && p.line < h.nowEnd }) &&
-			take(func(o origin) bool { return o.text == p.text && o.replaced })
+			take(func(o origin) bool { return o.key == key && o.replaced })
 	})
 }
 
@@ -312,10 +326,24 @@ type hunk struct{ old, oldEnd, now, nowEnd int }
 
 // An origin is an older problem with the lines that its line has become, from first to before end.
 type origin struct {
-	text       string
+	key        string // of the problem
 	first, end int
 	replaced   bool
 }
+
+// hunksOf returns what differs between two texts.
+func hunksOf(before, after string) (hunks []hunk) {
+	for _, h := range diff3.Diff(view.Bytes(before), view.Bytes(after)).Changes() {
+		hunks = append(hunks, hunk{h.OldLine, h.OldLine + runes.Lines(h.Old), h.NewLine, h.NewLine + runes.Lines(h.New)})
+	}
+	return hunks
+}
+
+// position matches places in a message, which move with the text.
+var position = late.Regexp(`(?:line |:)[0-9]+(?::[0-9]+)?`)
+
+// key is what two mentions of the same problem have in common.
+func (p problem) key() string { return position().ReplaceAllString(p.text, ":0") }
 
 func originOf(hunks []hunk, o problem) origin {
 	shift := 0
@@ -324,11 +352,11 @@ func originOf(hunks []hunk, o problem) origin {
 			break
 		}
 		if o.line < h.oldEnd {
-			return origin{o.text, h.now, h.nowEnd, true}
+			return origin{o.key(), h.now, h.nowEnd, true}
 		}
 		shift = h.nowEnd - h.oldEnd
 	}
-	return origin{o.text, o.line + shift, o.line + shift + 1, false}
+	return origin{o.key(), o.line + shift, o.line + shift + 1, false}
 }
 
 // absolute returns the path of a file for a server.

@@ -7,11 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph/lint"
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/late"
@@ -25,6 +27,7 @@ import (
 const (
 	maxSaid   = 1000     // files whose output is remembered
 	maxOutput = 64 << 10 // bytes that are read of the output of a check
+	maxFound  = 8 << 20  // and of one that prints findings, whose output must be whole
 	maxDiff   = 16 << 10 // bytes of the diffs that formatting makes
 )
 
@@ -44,6 +47,46 @@ type Command struct {
 	// that of the file, merged with what the user has changed meanwhile, and the model is shown the difference. The
 	// script must not change the file itself.
 	Format bool
+	// Findings is the form of what a checker prints, for one that package lint can read. The model is then shown the
+	// findings in the edited files that were not there before, in one list with the errors of language servers.
+	// "{dir}" in the script stands for the directory of the file. A script without {file} runs once for an edit of
+	// several files, as one with {dir} does for those of a directory. Nothing that the program writes to its standard
+	// error is read, but for [lint.GoVet] and [lint.GoFix].
+	//
+	// To know what was there before, the script also runs before an edit that a tool has planned, for at most half of
+	// the time of [WithWait]. Where nothing is known of a file, findings in the lines that the edit has written count
+	// as new. A script that fails, takes too long or prints something else says nothing.
+	Findings lint.Format
+}
+
+// KnownCommand returns the command of a checker that this package knows by its name: "go vet", "go fix" (which is only
+// asked what it would change), "staticcheck", "golangci-lint" from version 2.1, "eslint", "ruff", "clippy" or "tsc". A
+// program that is not installed says nothing. The caller may change the result.
+//
+// Clippy runs the build scripts of the project, and ESLint its configuration: name them only for code that may run.
+func KnownCommand(name string) (Command, bool) {
+	const goFiles, jsFiles = "*.go", "*.{js,jsx,mjs,cjs,ts,tsx,mts,cts}"
+	// A program of the project goes before one of the system, as in its own scripts.
+	const local = `PATH="$PWD/node_modules/.bin:$PATH" `
+	switch f := lint.Format(name); f {
+	case lint.GoVet:
+		return Command{Files: goFiles, Script: "go -C {dir} vet -json .", Findings: f}, true
+	case lint.GoFix:
+		return Command{Files: goFiles, Script: "go -C {dir} fix -diff .", Findings: f}, true
+	case lint.Staticcheck:
+		return Command{Files: goFiles, Script: "cd {dir} && staticcheck -f json .", Findings: f}, true
+	case lint.GolangciLint:
+		return Command{Files: goFiles, Script: "cd {dir} && golangci-lint run --output.json.path stdout --show-stats=false --path-mode abs .", Findings: f}, true
+	case lint.ESLint:
+		return Command{Files: jsFiles, Script: local + "eslint --format json {file}", Findings: f}, true
+	case lint.Ruff:
+		return Command{Files: "*.{py,pyi}", Script: "ruff check --output-format json {file}", Findings: f}, true
+	case lint.Clippy:
+		return Command{Files: "*.rs", Script: "cd {dir} && cargo clippy --quiet --message-format json", Findings: f}, true
+	case lint.TSC:
+		return Command{Files: "*.{ts,tsx,mts,cts}", Script: local + "tsc --noEmit --pretty false", Findings: f}, true
+	}
+	return Command{}, false
 }
 
 // WithCommand adds a command. Commands that format run first, one after the other, and the others in parallel. All
@@ -52,6 +95,9 @@ func WithCommand(cmd Command) Option {
 	return func(c *Client) error {
 		if cmd.Files == "" || strings.TrimSpace(cmd.Script) == "" {
 			return &aycoder.ConfigError{Option: "WithCommand", Err: errors.New("it has no pattern or no script")}
+		}
+		if cmd.Findings != "" && (cmd.Format || !slices.Contains(lint.Formats(), cmd.Findings)) {
+			return &aycoder.ConfigError{Option: "WithCommand", Err: fmt.Errorf("it formats, or %q is no format of findings", cmd.Findings)}
 		}
 		c.commands = append(c.commands, cmd)
 		return nil
@@ -67,13 +113,13 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 	if root, _ := rootpath.Cut(file); root != "" {
 		dir, file = c.rootOf(file)
 	}
-	if strings.HasPrefix(file, "-") { // not an option
-		file = "./" + file
-	}
-	script := strings.ReplaceAll(cmd.Script, "{file}", "'"+strings.ReplaceAll(file, "'", `'\''`)+"'")
+	script := cmd.scriptOf(file)
 	b := &capped{max: maxOutput}
 	if cmd.Format {
 		script, b.max = "{ "+script+"\n} 2>/dev/null", maxText
+	}
+	if cmd.Findings != "" {
+		b.max = maxFound
 	}
 	environ := c.environ
 	if r, remote := c.exec.(tools.RemoteExec); remote {
@@ -81,10 +127,26 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 	}
 	res, err := c.exec.Run(ctx, &tools.ExecCommand{Script: script, Root: dir, Dir: dir, Output: b,
 		Env: slices.Concat(environ, []string{"TERM=dumb", "NO_COLOR=1"})})
-	if err != nil || ctx.Err() != nil || cmd.Format && b.cut {
+	if err != nil || ctx.Err() != nil || b.cut && (cmd.Format || cmd.Findings != "") {
 		return "", 0, false
 	}
 	return b.String(), res.Code, true
+}
+
+// scriptOf returns the script for a file.
+func (cmd *Command) scriptOf(file string) string {
+	quoted := func(name string) string {
+		if strings.HasPrefix(name, "-") { // not an option
+			name = "./" + name
+		}
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	}
+	// The order is that of the script: the name of a file is never searched for what stands for another.
+	script := strings.NewReplacer("{file}", quoted(file), "{dir}", quoted(path.Dir(file))).Replace(cmd.Script)
+	if cmd.Findings != "" && cmd.Findings != lint.GoVet && cmd.Findings != lint.GoFix {
+		script = "{ " + script + "\n} 2>/dev/null"
+	}
+	return script
 }
 
 // capped keeps the beginning of what is written to it.
@@ -184,7 +246,7 @@ func (c *Client) check(ctx context.Context, changes []change) []string {
 	var wg sync.WaitGroup
 	reports := make([][]string, len(c.commands))
 	for i, cmd := range c.commands {
-		if cmd.Format {
+		if cmd.Format || cmd.Findings != "" {
 			continue
 		}
 		wg.Go(func() {

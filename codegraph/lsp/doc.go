@@ -18,11 +18,14 @@
 // and changes nothing but that. Errors that come too late follow the next result, unless it is not known which
 // there were before, or somebody else has changed files meanwhile.
 //
-// Where there is no server, commands do: see [WithCommand]. They can also format.
+// Where there is no server, commands do: see [WithCommand]. They can also format. The checkers of a project, such as
+// go vet, ESLint or Clippy, join the list of new errors with what they find in the edited files: see [KnownCommand]. They
+// work on the disk, so they run before an edit and after it.
 //
 //	client, err := lsp.New(ws,
 //		lsp.WithServer(gopls),
 //		lsp.WithCommand(lsp.Command{Files: "*.sh", Script: "shellcheck -f gcc {file}"}),
+//		lsp.WithCommand(vet), // vet, ok := lsp.KnownCommand("go vet")
 //		lsp.WithCommand(lsp.Command{Files: "*.css", Script: "prettier {file}", Format: true}))
 //	if err != nil {
 //		return err

@@ -133,12 +133,13 @@ type Client struct {
 	mu     sync.Mutex
 	closed bool
 	said   map[string]map[string]bool // what a command has said about a file: see commands
+	known  map[string]*report         // what a checker has found in a file when it could look at all of it
 }
 
 // New returns a client for the files of a workspace. Close it after use. Language servers run on this machine,
 // whatever runs the commands of the tools: a workspace on another machine can have only commands.
 func New(files tools.FS, opts ...Option) (*Client, error) {
-	c := &Client{files: files, wait: 3 * time.Second, said: map[string]map[string]bool{}}
+	c := &Client{files: files, wait: 3 * time.Second, said: map[string]map[string]bool{}, known: map[string]*report{}}
 	for _, opt := range opts {
 		if err := opt(c); err != nil {
 			return nil, err
