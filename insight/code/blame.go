@@ -66,6 +66,9 @@ func Owners(ctx context.Context, dir, name string) ([]Owner, error) {
 		}
 	}
 	repo := &gitrepo.Repo{Dir: dir}
+	if err := waits(ctx, repo); err != nil {
+		return nil, fmt.Errorf("owners of %s: %w", name, err)
+	}
 	if err := repo.Run(ctx, nil, read, append(figures(), "blame", "--porcelain", "--no-textconv", "HEAD", "--", clean)...); err != nil {
 		return nil, fmt.Errorf("owners of %s: %w", name, cmp.Or(context.Cause(ctx), err))
 	}

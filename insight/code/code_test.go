@@ -105,6 +105,8 @@ func TestSmall(t *testing.T) {
 	require.Equal(t, []string{"Bob B", "ann", "bob"}, names, "the mailmap has one of bob's addresses")
 	require.Len(t, h.Weeks, 5, "32 days")
 	require.Equal(t, h.Weeks[len(h.Weeks)-1].Lines, h.Added-h.Deleted)
+	require.Empty(t, h.Hotspots(-1))
+	require.Empty(t, h.Pairs(-1))
 	owners, err := code.Owners(t.Context(), dir, "s.py")
 	require.NoError(t, err)
 	require.Equal(t, []code.Owner{{"ann", "ann@example.com", 6}}, owners)

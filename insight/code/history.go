@@ -18,7 +18,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +138,9 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	o.Recent = cmp.Or(o.Recent, defaultRecent)
 	o.MaxFiles, o.MaxSize = cmp.Or(o.MaxFiles, defaultMaxFiles), cmp.Or(o.MaxSize, int64(defaultMaxSize))
 	repo := &gitrepo.Repo{Dir: dir}
+	if err := waits(ctx, repo); err != nil {
+		return nil, fmt.Errorf("read history of %s: %w", dir, err)
+	}
 	r := &reader{History: &History{pairs: map[[2]int32]int{}, recent: o.Recent}, names: map[string]*File{}, heads: map[string]*File{}, authors: map[[2]string]*Author{},
 		weeks: map[int64]*Week{}, languages: newLanguages()}
 	args := append(figures(), "log", "-z", "--numstat", "-M", "-O/dev/null", "--no-ext-diff", "--no-textconv", "--no-color",
@@ -153,6 +159,39 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	}
 	r.finish()
 	return r.History, nil
+}
+
+// waits returns an error if git would wait for a pipe in the place of a .mailmap, or of a list of commits that blame passes over.
+func waits(ctx context.Context, repo *gitrepo.Repo) error {
+	top, err := filepath.Abs(repo.Dir)
+	if err != nil {
+		return err
+	}
+	for dir := top; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			top = dir
+			break
+		}
+	}
+	names := []string{".mailmap"}
+	_ = repo.Run(ctx, nil, func(in io.Reader) error { // an error if there is none
+		text, err := io.ReadAll(io.LimitReader(in, 64<<10))
+		for name := range strings.SplitSeq(string(text), "\x00") {
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+		return err
+	}, "config", "--null", "--get-all", "blame.ignoreRevsFile")
+	for _, name := range names {
+		if name = filepath.FromSlash(name); !filepath.IsAbs(name) {
+			name = filepath.Join(top, name)
+		}
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+			return &fs.PathError{Op: "read", Path: name, Err: errors.New("is not a regular file")}
+		}
+	}
+	return nil
 }
 
 // figures returns arguments of git for the settings that would change the figures, or read a file of any name.
@@ -426,7 +465,7 @@ func (h *History) top(n int, score func(*File) int) []*File {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *File) int { return score(b) - score(a) })
-	return out[:min(n, len(out))]
+	return out[:min(max(n, 0), len(out))]
 }
 
 // Pair is two files that change together.
@@ -452,7 +491,7 @@ func (h *History) Pairs(n int) []Pair {
 	slices.SortFunc(out, func(a, b Pair) int {
 		return cmp.Or(b.Together-a.Together, cmp.Compare(b.Share, a.Share), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
 	})
-	return out[:min(n, len(out))]
+	return out[:min(max(n, 0), len(out))]
 }
 
 // BusFactor returns how many people have changed more than half of the lines of some files, those with the most first, and who they

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // Options say what a [Report] tells. The zero Options are valid.
@@ -128,6 +129,11 @@ const (
 func (w *Work) Report(o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	for name := range o.Manual {
+		if !slices.Contains(Kinds(), name) && !slices.ContainsFunc(w.sessions, func(e *journal.Entry) bool { return e.ID == name }) {
+			return nil, &aycoder.ConfigError{Option: "usage.Options.Manual", Err: fmt.Errorf("%q is neither a kind of task (%s) nor a session", name, strings.Join(Kinds(), ", "))}
+		}
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()

@@ -359,10 +359,11 @@ type Row struct {
 	prompt string // of a session
 }
 
-// By returns the figures by something. Days, weeks and months are those of a place, in their order; of others, the
+// By returns the figures by something. Days, weeks and months are those of a place (of UTC, if it is nil), in their order; of others, the
 // dearest is first, and then the one with the most tokens and calls. Some work is in no
 // row, such as the calls of tools in those of models.
 func (w *Work) By(by By, loc *time.Location) []Row {
+	loc = cmp.Or(loc, time.UTC)
 	rows := map[string]*Row{}
 	counted := map[[2]string]bool{} // sessions in rows
 	for i := range w.items {

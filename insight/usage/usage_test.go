@@ -252,7 +252,9 @@ func TestReport(t *testing.T) {
 
 func TestReportOptions(t *testing.T) {
 	t.Parallel()
-	for _, o := range []usage.Options{{Days: -1}, {Budget: -1}, {Rate: -1}, {Manual: map[string]time.Duration{"fix": 0}}} {
+	require.Empty(t, new(usage.Work).By(usage.Day, nil))
+	for _, o := range []usage.Options{{Days: -1}, {Budget: -1}, {Rate: -1}, {Manual: map[string]time.Duration{"fix": 0}},
+		{Manual: map[string]time.Duration{"fxi": time.Hour}}} {
 		_, err := new(usage.Work).Report(o)
 		require.ErrorAs(t, err, new(*aycoder.ConfigError))
 	}

@@ -4,6 +4,7 @@ package gitrepo
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -22,6 +23,7 @@ import (
 const (
 	maxTree = 64 << 20         // bytes of the list of committed files that are read
 	gitTime = 30 * time.Second // for one command
+	stall   = 5 * time.Minute  // of git log with a commit of many renamed files
 )
 
 // Repo knows what the commit holds that is checked out in a workspace. It only believes what it
@@ -33,6 +35,9 @@ const (
 // no program that it could start, not even itself.
 type Repo struct {
 	Dir string // of the work tree
+	// Stall is how long git may read or compute without writing anything, before it is ended. A file of the
+	// repository can be a pipe that nobody writes to. Default: 5 minutes.
+	Stall time.Duration
 
 	tree  string
 	names map[string]string // the blob of a committed file, or "tree"
@@ -52,8 +57,8 @@ func (r *Repo) Run(ctx context.Context, in io.Reader, out func(io.Reader) error,
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	cmd := exec.CommandContext(ctx, program, append([]string{"--no-replace-objects", "--no-optional-locks"}, args...)...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.Dir, in, time.Second
 	none := os.DevNull + "/none"
@@ -69,16 +74,38 @@ func (r *Repo) Run(ctx context.Context, in io.Reader, out func(io.Reader) error,
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	err = out(pipe)
+	w := &watched{Reader: pipe, limit: cmp.Or(r.Stall, stall)}
+	w.timer = time.AfterFunc(w.limit, func() { cancel(fmt.Errorf("git has written nothing for %v", w.limit)) })
+	defer w.timer.Stop()
+	err = out(w)
 	if err != nil {
-		cancel()
+		cancel(nil)
 	}
-	if end := cmd.Wait(); end != nil && len(said.text) > 0 {
+	w.timer.Reset(w.limit) // for its end
+	end := cmd.Wait()
+	if cause := context.Cause(ctx); err == nil && end != nil && cause != nil {
+		err = cause
+	}
+	if end != nil && len(said.text) > 0 {
 		return errors.Join(err, fmt.Errorf("%w: %s", end, bytes.TrimSpace(said.text)))
 	} else if end != nil {
 		return errors.Join(err, end)
 	}
 	return err
+}
+
+// watched is the output of a program, whose reader has a timer that runs while it waits.
+type watched struct {
+	io.Reader
+	timer *time.Timer
+	limit time.Duration
+}
+
+// Read implements [io.Reader].
+func (w *watched) Read(p []byte) (int, error) {
+	w.timer.Reset(w.limit)
+	defer w.timer.Stop()
+	return w.Reader.Read(p)
 }
 
 // head keeps the beginning of what is written.
