@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
 )
@@ -22,33 +23,73 @@ type Owner struct {
 	Lines int    `json:"lines"`
 }
 
+// Line is a line of a file at the commit that is checked out.
+type Line struct {
+	Name  string    `json:"name"`
+	Email string    `json:"email"`
+	Time  time.Time `json:"time"` // of the commit that has written it, by its author
+	Text  string    `json:"text"` // at most 1,000 bytes
+}
+
 // Owners returns who has written the lines of a file at the commit that is checked out, by git blame, those with the most lines
 // first. name is a path in the repository.
 func Owners(ctx context.Context, dir, name string) ([]Owner, error) {
+	lines := map[Owner]int{}
+	err := blame(ctx, dir, name, func(l Line) { lines[Owner{l.Name, l.Email, 0}]++ })
+	if err != nil {
+		return nil, fmt.Errorf("owners of %s: %w", name, err)
+	}
+	var out []Owner
+	for o, n := range lines {
+		o.Lines = n
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b Owner) int {
+		return cmp.Or(b.Lines-a.Lines, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Email, b.Email))
+	})
+	return out, nil
+}
+
+// Blame returns the lines of a file at the commit that is checked out, with who has written them and when.
+func Blame(ctx context.Context, dir, name string) ([]Line, error) {
+	var out []Line
+	if err := blame(ctx, dir, name, func(l Line) { out = append(out, l) }); err != nil {
+		return nil, fmt.Errorf("blame %s: %w", name, err)
+	}
+	return out, nil
+}
+
+// blame calls a function for each line of a file.
+func blame(ctx context.Context, dir, name string, each func(Line)) error {
+	const longest = 1000 // bytes of a line
 	clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
 	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
-		return nil, fmt.Errorf("owners of %s: it is not in the repository", name)
+		return errors.New("it is not in the repository")
 	}
-	people := map[string]Owner{} // of commits
-	lines := map[Owner]int{}
+	commits := map[string]Line{}
 	read := func(in io.Reader) error {
-		r, id, who := bufio.NewReaderSize(in, 64<<10), "", Owner{}
+		r, id, now := bufio.NewReaderSize(in, 64<<10), "", Line{}
 		for {
 			line, err := r.ReadSlice('\n')
 			long := errors.Is(err, bufio.ErrBufferFull)
 			if len(line) > 0 {
-				switch key, value, _ := strings.Cut(strings.TrimSuffix(string(line[:min(len(line), 1000)]), "\n"), " "); {
+				switch key, value, _ := strings.Cut(strings.TrimSuffix(string(line[:min(len(line), longest)]), "\n"), " "); {
 				case line[0] == '\t':
-					if known, ok := people[id]; ok {
-						who = known
+					if known, ok := commits[id]; ok {
+						now = known
 					}
-					people[id] = who
-					lines[who]++
-					who = Owner{}
+					commits[id] = now
+					now.Text = strings.TrimSuffix(string(line[1:min(len(line), longest)]), "\n")
+					each(now)
+					now = Line{}
 				case key == "author":
-					who.Name = value
+					now.Name = value
 				case key == "author-mail":
-					who.Email = strings.Trim(value, "<>")
+					now.Email = strings.Trim(value, "<>")
+				case key == "author-time":
+					if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 && n <= lastSecond {
+						now.Time = time.Unix(n, 0).UTC()
+					}
 				case isCommit(key, value):
 					id = key
 				}
@@ -67,20 +108,12 @@ func Owners(ctx context.Context, dir, name string) ([]Owner, error) {
 	}
 	repo := &gitrepo.Repo{Dir: dir}
 	if err := waits(ctx, repo); err != nil {
-		return nil, fmt.Errorf("owners of %s: %w", name, err)
+		return err
 	}
 	if err := repo.Run(ctx, nil, read, append(figures(), "blame", "--porcelain", "--no-textconv", "HEAD", "--", clean)...); err != nil {
-		return nil, fmt.Errorf("owners of %s: %w", name, cmp.Or(context.Cause(ctx), err))
+		return cmp.Or(context.Cause(ctx), err)
 	}
-	var out []Owner
-	for o, n := range lines {
-		o.Lines = n
-		out = append(out, o)
-	}
-	slices.SortFunc(out, func(a, b Owner) int {
-		return cmp.Or(b.Lines-a.Lines, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Email, b.Email))
-	})
-	return out, nil
+	return nil
 }
 
 // isCommit reports whether words of git blame begin the lines of a commit: its name and numbers of lines.

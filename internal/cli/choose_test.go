@@ -101,7 +101,7 @@ func TestUsageCommand(t *testing.T) {
 	out, _, _ = runs("-html")
 	require.Contains(t, out, "<title>Usage</title>")
 	for _, args := range [][]string{
-		{"by", "mood"}, {"-days", "0"}, {"-days", "x"}, {"-rate", "50"}, {"-manual", "fix"}, {"-budget", "NaN"}, {"-budget", "-1"}, {"by", "day", "-html"},
+		{"by", "mood"}, {"-manual", "fxi=1h"}, {"-days", "0"}, {"-days", "x"}, {"-rate", "50"}, {"-manual", "fix"}, {"-budget", "NaN"}, {"-budget", "-1"}, {"by", "day", "-html"},
 		{"-csv", "-html"},
 	} {
 		out, errs, code := runs(args...)
@@ -214,6 +214,39 @@ func TestLike(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, like(list, tt.words), tt.words)
 	}
+}
+
+func TestSuggestCommand(t *testing.T) {
+	dir := at(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.py"), []byte("import yaml\nyaml.load(x)\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "Cargo.lock"), []byte("[[package]]\nname = \"p\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n"), 0o644))
+	osv := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(osv, "1.json"), []byte(`{"id": "R-1", "summary": "Bad", "affected": [{"package": {"ecosystem": "crates.io", "name": "p"}, "versions": ["1.0.0"]}]}`), 0o644))
+	runs := func(args ...string) (out, errs string, code int) { return runsIn(t, dir, "suggest", args...) }
+	out, _, code := runs()
+	require.Equal(t, exitOK, code)
+	inOrder(t, out, "risk", "a.py:2: yaml.load can run code", "Vulnerabilities were not looked for")
+	out, _, _ = runs("-osv", osv, "list", "advisory")
+	inOrder(t, out, "advisory", "Cargo.lock: p 1.0.0 has R-1")
+	require.NotContains(t, out, "yaml")
+	out, _, _ = runs("list", "risk")
+	id, _, _ := strings.Cut(out, " ")
+	_, errs, code := runs("dismiss", id, "it", "is", "mine")
+	require.Equal(t, exitOK, code, errs)
+	out, _, _ = runs("list", "risk")
+	require.Equal(t, "Nothing was found.\n", out)
+	out, _, _ = runs("-all", "list", "risk")
+	require.Contains(t, out, "(dismissed: it is mine)")
+	_, _, code = runs("restore", id)
+	require.Equal(t, exitOK, code)
+	out, _, _ = runs("-json", "list", "risk")
+	require.Contains(t, out, id)
+	for _, args := range [][]string{{"list", "mood"}, {"dismiss"}, {"dismiss", id}, {"by"}} {
+		_, _, code = runs(args...)
+		require.Equal(t, exitUsage, code, args)
+	}
+	_, _, code = runs("-osv", "nowhere")
+	require.NotEqual(t, exitOK, code)
 }
 
 func TestCodeBlocks(t *testing.T) {

@@ -68,6 +68,11 @@ func (a *app) subcommands() []subcommand {
 			{"report", "", "all figures, from the history of git and the files of the last commit"},
 			{"owners", "file", "who has written the lines of a file that live"},
 		}, codeFlags, codeCommand, false, nil, nil},
+		{"suggest", "what could be done next here: open work, vulnerable dependencies, secrets, missing tests", []action{
+			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, tests, docs, todo"},
+			{"dismiss", "id words", "hides a suggestion from now on, for the reason that the words say"},
+			{"restore", "id", "shows it again"},
+		}, suggestFlags, suggestCommand, false, nil, nil},
 		{"config", "the configuration in force, and its mistakes", []action{
 			{"show", "", "each value with the place that it comes from"},
 			{"check", "", "all mistakes, with file and line"},

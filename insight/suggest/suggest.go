@@ -1,0 +1,326 @@
+// Package suggest says what somebody could do next in a workspace: work that is not committed or pushed, dependencies with
+// known vulnerabilities, code without tests or comments, secrets, risky patterns, old TODOs. Each suggestion has a
+// place and an id, by which a user can dismiss it with a reason.
+//
+//	r, err := suggest.Find(ctx, suggest.Options{Files: ws, Dir: ws.Dir(), Advisories: os.DirFS("osv")})
+//	for _, s := range r.Unasked() {
+//		fmt.Println(s.Line())
+//	}
+//
+// Nothing here uses the network, runs code of the workspace, or changes a file of it. A secret is named by its kind and place,
+// and never shown. Suggestions come from patterns and names, so one may be wrong, and much is missed.
+package suggest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// Kind is what a suggestion is about.
+type Kind string
+
+// The kinds, the most urgent first.
+const (
+	Secret   Kind = "secret"   // in a file that is committed, or could be
+	Advisory Kind = "advisory" // a dependency with a known vulnerability
+	Work     Kind = "work"     // changes that are not committed or not pushed
+	Risk     Kind = "risk"     // a pattern that is often a hole
+	Outdated Kind = "outdated" // a dependency of which there is a newer version
+	Tests    Kind = "tests"    // code that no test uses
+	Docs     Kind = "docs"     // exported names without a comment, where most have one
+	Todo     Kind = "todo"     // a TODO that nobody has touched for long
+)
+
+// Kinds returns all kinds, the most urgent first.
+func Kinds() []Kind { return []Kind{Secret, Advisory, Work, Risk, Outdated, Tests, Docs, Todo} }
+
+// Suggestion is something to do.
+type Suggestion struct {
+	// ID stays the same as long as the suggestion is about the same, wherever its line has gone.
+	ID   string `json:"id"`
+	Kind Kind   `json:"kind"`
+	// Path and Line are the place, as far as it has one. Line begins with 1.
+	Path string `json:"path,omitempty"`
+	At   int    `json:"line,omitempty"`
+	// Text says what is so, and what to do, in one line.
+	Text string `json:"text"`
+	// Dismissed is the reason for which a user has dismissed it, or "".
+	Dismissed string `json:"dismissed,omitempty"`
+}
+
+// Line is the suggestion for people, in one line.
+func (s *Suggestion) Line() string {
+	place := runes.Path(s.Path)
+	if s.Path == "" {
+		place = "."
+	}
+	if s.At > 0 {
+		place = fmt.Sprintf("%s:%d", place, s.At)
+	}
+	return fmt.Sprintf("%s  %-8s  %s: %s", s.ID, s.Kind, place, s.Text)
+}
+
+// Options configure [Find].
+type Options struct {
+	// Files is the workspace. It is required.
+	Files codegraph.FS
+	// Dir is its directory, for git. Without it, nothing is said about commits and the age of lines.
+	Dir string
+	// Advisories has files *.json in the OSV format, such as an archive of osv.dev, or is nil: then nothing is said about
+	// vulnerabilities.
+	Advisories fs.FS
+	// Latest returns the newest version of a package, or "" if it is not known. It is nil by default: then nothing is said
+	// about versions.
+	Latest func(context.Context, Package) (string, error)
+	// Masker knows what is secret. Default: one that knows the forms of keys, and the secrets in the environment.
+	Masker *tools.Masker
+	// Stale is the age from which a TODO is old. Default: 180 days. Now is the time. Default: [time.Now].
+	Stale time.Duration
+	Now   time.Time
+	// Dismissed are reasons by the ids of suggestions: see [Load].
+	Dismissed map[string]string
+}
+
+const (
+	defaultStale = 180 * 24 * time.Hour
+	unasked      = 5
+	maxFile      = 1 << 20   // bytes of a file that is searched
+	maxLock      = 64 << 20  // bytes of a lock file
+	maxOfKind    = 1000      // suggestions
+	maxText      = 300       // bytes
+	maxSearched  = 512 << 20 // bytes of all files
+)
+
+// Report is what [Find] has found.
+type Report struct {
+	// All has the most urgent kinds first, also those that are dismissed.
+	All []Suggestion `json:"suggestions"`
+	// Skipped says what was not looked at, and why.
+	Skipped []string `json:"skipped,omitempty"`
+}
+
+// Unasked returns what to show to a user who has not asked: all secrets and advisories, and as many others as make five in
+// all. Those that are dismissed are left out.
+func (r *Report) Unasked() []Suggestion {
+	var out []Suggestion
+	for _, s := range r.Open() {
+		if s.Kind == Secret || s.Kind == Advisory || len(out) < unasked {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Open returns the suggestions that nobody has dismissed.
+func (r *Report) Open() []Suggestion {
+	return slices.DeleteFunc(slices.Clone(r.All), func(s Suggestion) bool { return s.Dismissed != "" })
+}
+
+// finder collects suggestions.
+type finder struct {
+	*Options
+	*Report
+	s     *codegraph.Snapshot
+	count map[Kind]int
+	ids   map[string]int
+	read  int64
+}
+
+// Find looks for something to do. The error is that of ctx or of reading the workspace or the advisories.
+func Find(ctx context.Context, o Options) (*Report, error) {
+	if o.Files == nil {
+		return nil, &aycoder.ConfigError{Option: "suggest.Options.Files", Err: errors.New("is nil")}
+	}
+	o.Stale = cmp.Or(o.Stale, defaultStale)
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	if o.Masker == nil {
+		o.Masker = tools.NewMasker(nil)
+	}
+	g, err := codegraph.New(o.Files)
+	if err != nil {
+		return nil, fmt.Errorf("find suggestions: %w", err)
+	}
+	s, err := g.Refresh(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find suggestions: %w", err)
+	}
+	f := &finder{&o, &Report{}, s, map[Kind]int{}, map[string]int{}, 0}
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return f.work(ctx, g) }, f.dependencies, f.texts, f.tests, f.docs,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, fmt.Errorf("find suggestions: %w", err)
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("find suggestions: %w", context.Cause(ctx))
+		}
+	}
+	for k, n := range f.count {
+		if n > maxOfKind {
+			f.skip("%d more suggestions of the kind %s", n-maxOfKind, k)
+		}
+	}
+	slices.Sort(f.Skipped)
+	kinds := Kinds()
+	slices.SortStableFunc(f.All, func(a, b Suggestion) int {
+		return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind)
+	})
+	return f.Report, nil
+}
+
+// add adds a suggestion. about is what it is about besides its kind and path, for the id.
+func (f *finder) add(k Kind, name string, line int, about, format string, args ...any) {
+	if f.count[k]++; f.count[k] > maxOfKind {
+		return
+	}
+	key := string(k) + "\x00" + name + "\x00" + about
+	n := f.ids[key]
+	f.ids[key]++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", key, n))
+	s := Suggestion{ID: hex.EncodeToString(sum[:5]), Kind: k, Path: name, At: line}
+	s.Text = runes.Shorten(runes.Line(f.Masker.Mask(fmt.Sprintf(format, args...))), maxText)
+	s.Dismissed = f.Dismissed[s.ID]
+	f.All = append(f.All, s)
+}
+
+func (f *finder) skip(format string, args ...any) {
+	if len(f.Skipped) < maxOfKind {
+		f.Skipped = append(f.Skipped, runes.Line(fmt.Sprintf(format, args...)))
+	}
+}
+
+// text returns the text of a file, or false.
+func (f *finder) text(name string, most int64) (string, bool) {
+	file, err := f.Files.Open(name)
+	if err != nil {
+		return "", false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() > most || f.read > maxSearched {
+		f.skip("%s: it is too long", name)
+		return "", false
+	}
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if f.read += int64(len(data)); err != nil || int64(len(data)) > most {
+		return "", false
+	}
+	return string(data), !runes.Binary(data)
+}
+
+// dependencies compares lock files with the sources that the host has given.
+func (f *finder) dependencies(ctx context.Context) error {
+	if f.Advisories == nil && f.Latest == nil {
+		return nil
+	}
+	var all []Package
+	for name := range f.s.Files() {
+		if vendored(name) {
+			continue
+		}
+		if !isLock(name) {
+			continue
+		}
+		text, ok := f.text(name, maxLock)
+		gomod := ""
+		if path.Base(name) == "go.sum" {
+			gomod, _ = f.text(path.Join(path.Dir(name), "go.mod"), maxFile)
+		}
+		found, err := Locked(name, text, gomod)
+		if err != nil || !ok {
+			f.skip("%s: cannot be read", name)
+		}
+		all = append(all, found...)
+	}
+	if f.Advisories != nil {
+		at := map[string][]int{}
+		for i, p := range all {
+			key := p.Ecosystem + "\x00" + canonical(p.Ecosystem, p.Name)
+			at[key] = append(at[key], i)
+		}
+		type hit struct {
+			of    int
+			id    string
+			fixed string
+			text  string
+		}
+		var hits []hit
+		told := map[string]bool{}
+		err := advisories(ctx, f.Advisories, func(a *advisory) {
+			for _, x := range a.Affected {
+				ecosystem, _, _ := strings.Cut(x.Package.Ecosystem, ":")
+				for _, i := range at[ecosystem+"\x00"+canonical(ecosystem, x.Package.Name)] {
+					names := append([]string{a.ID}, a.Aliases...)
+					key := func(id string) string { return fmt.Sprint(i, " ", id) }
+					if slices.ContainsFunc(names, func(id string) bool { return told[key(id)] }) {
+						continue
+					}
+					if fixed, ok := a.affects(&all[i]); ok {
+						for _, id := range names {
+							told[key(id)] = true
+						}
+						first, _, _ := strings.Cut(cmp.Or(a.Summary, a.Details), "\n")
+						hits = append(hits, hit{i, a.ID, fixed, first})
+					}
+				}
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("read advisories: %w", err)
+		}
+		for _, h := range hits {
+			p, what := all[h.of], "no version without it is named"
+			if h.fixed != "" {
+				what = "fixed in " + h.fixed
+			}
+			f.add(Advisory, p.File, 0, p.Name+"\x00"+p.Version+"\x00"+h.id, "%s %s has %s, %s: %s", p.Name, p.Version, h.id, what, h.text)
+		}
+	}
+	if f.Latest == nil {
+		return nil
+	}
+	for _, p := range all {
+		latest, err := f.Latest(ctx, p)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			f.skip("the newest version of %s: %v", p.Name, err)
+		} else if order, ok := compare(latest, p.Version); ok && order > 0 {
+			f.add(Outdated, p.File, 0, p.Name, "%s %s is not the newest version, which is %s", p.Name, p.Version, latest)
+		}
+	}
+	return nil
+}
+
+func isLock(name string) bool {
+	return slices.Contains([]string{"go.sum", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock"}, path.Base(name))
+}
+
+// vendored reports whether somebody else has written a file, by its directories.
+func vendored(name string) bool {
+	for dir := range strings.SplitSeq(path.Dir(name), "/") {
+		switch dir {
+		case "vendor", "node_modules", "third_party", "thirdparty", "bower_components":
+			return true
+		}
+	}
+	return false
+}

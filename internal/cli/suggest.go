@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/insight/suggest"
+	"github.com/aycoder/aycoder/workspace"
+)
+
+var suggestFlags = []switchOf{
+	{"osv", "a directory, or a zip archive of osv.dev, with advisories in the OSV format", "path"},
+	{"all", "also those that are dismissed", ""},
+}
+
+// suggestCommand does what the arguments of "aycoder suggest" say.
+func suggestCommand(ctx context.Context, k *call) error {
+	ws, err := workspace.Open(".")
+	if err != nil {
+		return err
+	}
+	defer ws.Close()
+	state := stateDir(k.getenv, runtime.GOOS)
+	if state == "" {
+		return errors.New("there is no place for dismissals: HOME is not set")
+	}
+	sum := sha256.Sum256([]byte(ws.Dir()))
+	file := filepath.Join(state, "dismissed", fmt.Sprintf("%x.json", sum[:8]))
+	switch k.action {
+	case "dismiss":
+		return suggest.Dismiss(file, k.arg(0), strings.Join(k.args[1:], " "))
+	case "restore":
+		return suggest.Dismiss(file, k.arg(0), "")
+	}
+	kind := suggest.Kind(k.arg(0))
+	if kind != "" && !slices.Contains(suggest.Kinds(), kind) {
+		return fmt.Errorf("%w: there are no suggestions of the kind %q", ErrUsage, kind)
+	}
+	o := suggest.Options{Files: ws, Dir: ws.Dir()}
+	if o.Dismissed, err = suggest.Load(file); err != nil {
+		return err
+	}
+	if name := k.values["osv"]; name != "" {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if o.Advisories = os.DirFS(name); !info.IsDir() {
+			z, err := zip.OpenReader(name)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			defer z.Close()
+			o.Advisories = z
+		}
+	}
+	r, err := suggest.Find(ctx, o)
+	if err != nil {
+		return err
+	}
+	r.All = slices.DeleteFunc(r.All, func(s suggest.Suggestion) bool {
+		return kind != "" && s.Kind != kind || s.Dismissed != "" && !k.on["all"]
+	})
+	return k.print(r, func(w io.Writer) {
+		for i := range r.All {
+			s := &r.All[i]
+			fmt.Fprint(w, cleanLine(s.Line()))
+			if s.Dismissed != "" {
+				fmt.Fprint(w, "  (dismissed: "+cleanLine(s.Dismissed)+")")
+			}
+			fmt.Fprintln(w)
+		}
+		if len(r.All) == 0 {
+			fmt.Fprintln(w, "Nothing was found.")
+		}
+		if o.Advisories == nil && (kind == "" || kind == suggest.Advisory) {
+			fmt.Fprintln(w, "Vulnerabilities were not looked for: -osv names no advisories.")
+		}
+		for _, s := range r.Skipped {
+			fmt.Fprintln(w, "! not looked at: "+cleanLine(s))
+		}
+	})
+}
