@@ -139,6 +139,8 @@ func TestCodeCommand(t *testing.T) {
 	require.NotContains(t, out, "\x1b")
 	out, _, _ = runs("owners", "a.go")
 	require.Contains(t, out, "a@example.com")
+	out, _, _ = runs("structure")
+	inOrder(t, out, "0 sets", "layers", "   0  .", "0 names")
 	out, _, _ = runs("-json")
 	require.Contains(t, out, `"commits": 1`)
 	out, _, _ = runs("-html")

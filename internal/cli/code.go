@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/insight/code"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 var codeFlags = []switchOf{
@@ -28,6 +30,9 @@ func codeCommand(ctx context.Context, k *call) error {
 				fmt.Fprintf(w, "%7d  %s <%s>\n", o.Lines, cleanLine(o.Name), cleanLine(o.Email))
 			}
 		})
+	}
+	if k.action == "structure" {
+		return structure(ctx, k)
 	}
 	var o code.Options
 	if day, ok := k.values["since"]; ok {
@@ -56,4 +61,23 @@ func codeCommand(ctx context.Context, k *call) error {
 		return err
 	}
 	return k.write(clean(b.String()))
+}
+
+// structure tells how the code of this directory depends on itself.
+func structure(ctx context.Context, k *call) error {
+	ws, err := workspace.Open(".")
+	if err != nil {
+		return err
+	}
+	defer ws.Close()
+	g, err := codegraph.New(ws)
+	if err != nil {
+		return err
+	}
+	s, err := g.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	t := code.StructureOf(s)
+	return k.print(t, func(w io.Writer) { _ = t.WriteText(w) }) // to memory
 }
