@@ -69,6 +69,7 @@ var walls = []wall{
 	{"retrieval", []string{".", "codegraph", "internal"}, nil},
 	{"internal/resolve", []string{"codegraph", "internal"}, nil},
 	{"insight/code", []string{"codegraph", "internal"}, nil},
+	{"insight/forecast", []string{".", "codegraph", "insight/code", "insight/usage", "retrieval", "journal", "internal"}, nil},
 	{"insight/suggest", []string{".", "codegraph", "insight/code", "tools", "workspace", "internal"}, nil},
 	{"insight/usage", []string{".", "internal", "journal", "session"}, nil},
 	{"harness/linked", []string{".", "codegraph", "harness", "providers", "tools"}, nil},

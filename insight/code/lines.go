@@ -278,3 +278,20 @@ func isVendored(name string) bool {
 	}
 	return false
 }
+
+// IsTest reports whether a file is a test or belongs to one, by its name or its directories.
+func IsTest(name string) bool {
+	base := strings.ToLower(path.Base(name))
+	stem, _, _ := strings.Cut(base, ".")
+	if strings.HasPrefix(stem, "test_") || strings.HasSuffix(stem, "_test") || strings.Contains(base, ".test.") || strings.Contains(base, ".spec.") ||
+		strings.HasSuffix(strings.TrimSuffix(path.Base(name), path.Ext(name)), "Test") || stem == "conftest" {
+		return true
+	}
+	for dir := range strings.SplitSeq(strings.ToLower(path.Dir(name)), "/") {
+		switch dir {
+		case "test", "tests", "__tests__", "testdata", "spec", "fixtures", "testutil":
+			return true
+		}
+	}
+	return false
+}

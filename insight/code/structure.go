@@ -52,7 +52,7 @@ func StructureOf(s *codegraph.Snapshot) *Structure {
 				used[Export{r.File, r.Name}] = true
 			}
 		}
-		if facts.Generated || isVendored(name) || isTestFile(name) {
+		if facts.Generated || isVendored(name) || IsTest(name) {
 			continue
 		}
 		files = append(files, name)
@@ -61,7 +61,7 @@ func StructureOf(s *codegraph.Snapshot) *Structure {
 			needs[dir] = map[string]bool{}
 		}
 		for _, on := range s.Dependencies(name) {
-			if other := path.Dir(on); other != dir && !isVendored(on) && !isTestFile(on) && s.Facts(on) != nil {
+			if other := path.Dir(on); other != dir && !isVendored(on) && !IsTest(on) && s.Facts(on) != nil {
 				needs[dir][other] = true
 			}
 		}
@@ -185,19 +185,4 @@ func (t *Structure) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "  %s  %s\n", runes.Path(u.Path), runes.Line(u.Name))
 	}
 	return written(w, b.String())
-}
-
-// isTestFile reports whether a file belongs to tests, by its name.
-func isTestFile(name string) bool {
-	base := path.Base(name)
-	stem, _, _ := strings.Cut(base, ".")
-	if strings.HasSuffix(stem, "_test") || strings.HasPrefix(stem, "test_") || strings.Contains(base, ".test.") || strings.Contains(base, ".spec.") || stem == "conftest" {
-		return true
-	}
-	for dir := range strings.SplitSeq(path.Dir(name), "/") {
-		if dir == "test" || dir == "tests" || dir == "__tests__" || dir == "testdata" {
-			return true
-		}
-	}
-	return false
 }

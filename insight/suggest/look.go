@@ -207,7 +207,7 @@ func (f *finder) texts(ctx context.Context) error {
 		}
 		comments := blank(facts.Language, text)
 		for _, r := range all {
-			if !slices.Contains(r.languages, facts.Language) || isTest(name) {
+			if !slices.Contains(r.languages, facts.Language) || code.IsTest(name) {
 				continue
 			}
 			for _, at := range r.pattern().FindAllStringIndex(comments.code, 20) {
@@ -365,23 +365,6 @@ func (f *finder) todos(ctx context.Context, name, text string, at []int) {
 	}
 }
 
-// isTest reports whether a file is a test or belongs to one, by its name.
-func isTest(name string) bool {
-	base := strings.ToLower(path.Base(name))
-	stem, _, _ := strings.Cut(base, ".")
-	if strings.HasPrefix(stem, "test_") || strings.HasSuffix(stem, "_test") || strings.Contains(base, ".test.") || strings.Contains(base, ".spec.") ||
-		strings.HasSuffix(strings.TrimSuffix(path.Base(name), path.Ext(name)), "Test") || stem == "conftest" {
-		return true
-	}
-	for dir := range strings.SplitSeq(strings.ToLower(path.Dir(name)), "/") {
-		switch dir {
-		case "test", "tests", "__tests__", "testdata", "spec", "fixtures", "testutil":
-			return true
-		}
-	}
-	return false
-}
-
 const (
 	fewFunctions = 5   // of a directory, which need no test
 	documented   = 0.5 // of the exported names in a language, from which comments are the custom
@@ -426,7 +409,7 @@ func (f *finder) directories(each func(d *directory, name string, facts *source.
 func (f *finder) tests(context.Context) error {
 	all := f.directories(func(d *directory, name string, facts *source.Facts) {
 		switch {
-		case isTest(name):
+		case code.IsTest(name):
 			d.tested = true
 		case !slices.Contains([]source.Language{source.Go, source.Python, source.TypeScript, source.Java}, facts.Language):
 		default:
@@ -435,7 +418,7 @@ func (f *finder) tests(context.Context) error {
 					d.functions++
 				}
 			}
-			d.tested = d.tested || slices.ContainsFunc(f.s.Dependents(name), isTest)
+			d.tested = d.tested || slices.ContainsFunc(f.s.Dependents(name), code.IsTest)
 		}
 	})
 	slices.SortStableFunc(all, func(a, b *directory) int { return b.functions - a.functions })
@@ -451,7 +434,7 @@ func (f *finder) tests(context.Context) error {
 func (f *finder) docs(context.Context) error {
 	total := map[source.Language][2]int{}
 	all := f.directories(func(d *directory, name string, facts *source.Facts) {
-		if isTest(name) || facts.Script || facts.Package == "main" || facts.Language == source.Python || facts.Language == source.C {
+		if code.IsTest(name) || facts.Script || facts.Package == "main" || facts.Language == source.Python || facts.Language == source.C {
 			return
 		}
 		text, ok := f.text(name, maxFile)

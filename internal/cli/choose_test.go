@@ -218,6 +218,26 @@ func TestLike(t *testing.T) {
 	}
 }
 
+func TestForecastCommand(t *testing.T) {
+	dir := at(t)
+	s := newService(t, says("Hi.", "end_turn"))
+	chats(t, s, "fix the parser\nand more\n", options{})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "parser.go"), []byte("package p\n"), 0o644))
+	runs := func(args ...string) (out, errs string, code int) { return runsIn(t, dir, "forecast", args...) }
+	out, errs, code := runs("-factor", "2", "fix", "the", "broken", "parser")
+	require.Equal(t, exitOK, code, errs)
+	inOrder(t, out, "kind: fix", "the 1 most similar tasks", "turns    2; these took 2 to 2", "files that it may touch", "parser.go", "risk: medium", "no test uses parser.go")
+	require.Contains(t, errs, "without the history")
+	require.NotContains(t, out, "dollars", "the price is not known")
+	out, _, code = runs("-json", "task", "add", "x")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, out, `"kind": "feature"`)
+	for _, args := range [][]string{{}, {"-factor", "0", "x"}, {"-factor", "NaN", "x"}} {
+		_, _, code = runs(args...)
+		require.Equal(t, exitUsage, code, args)
+	}
+}
+
 func TestSuggestCommand(t *testing.T) {
 	dir := at(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.py"), []byte("import yaml\nyaml.load(x)\n"), 0o644))

@@ -74,6 +74,9 @@ func (a *app) subcommands() []subcommand {
 			{"dismiss", "id words", "hides a suggestion from now on, for the reason that the words say"},
 			{"restore", "id", "shows it again"},
 		}, suggestFlags, suggestCommand, false, nil, nil},
+		{"forecast", "what a task may take, by what was done before", []action{
+			{"task", "words", "kind, time and cost of similar tasks, files that it may touch, and what is risky about them"},
+		}, forecastFlags, forecastCommand, false, nil, nil},
 		{"config", "the configuration in force, and its mistakes", []action{
 			{"show", "", "each value with the place that it comes from"},
 			{"check", "", "all mistakes, with file and line"},
