@@ -110,7 +110,7 @@ var walls = []wall{
 	{"internal/cli/paint", []string{"codegraph", "diff", "internal/cli/tty"}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/aycoder", []string{"internal/cli"}, nil},
-	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "providers", "tools", "policy", "server", "journal", "session", "snapshot", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "background", "config", "harness", "codegraph", "insight", "providers", "tools", "policy", "server", "journal", "session", "snapshot", "workspace", "diff", "edit", "egress", "merge", "compaction"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"examples/tutorial/*", []string{".", "edit", "providers", "tools", "workspace", "policy"}, nil},
 }
 
