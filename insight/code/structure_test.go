@@ -73,7 +73,7 @@ func TestStructureOfRepositories(t *testing.T) {
 			}
 		}
 		edges := 0
-		for _, mod := range strings.Fields(git(t, dir, "x", "ls-files", "go.mod", "**/go.mod")) {
+		for mod := range strings.FieldsSeq(git(t, dir, "x", "ls-files", "go.mod", "**/go.mod")) {
 			cmd := exec.Command("go", "list", "-e", "-f", "{{.Dir}} {{join .Imports \",\"}} {{.ImportPath}}", "./...")
 			cmd.Dir, cmd.Env = filepath.Join(dir, filepath.Dir(mod)), append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off")
 			out, _ := cmd.Output()
@@ -90,7 +90,7 @@ func TestStructureOfRepositories(t *testing.T) {
 					continue
 				}
 				from := dirs[words[2]]
-				for _, on := range strings.Split(words[1], ",") {
+				for on := range strings.SplitSeq(words[1], ",") {
 					if to, ok := dirs[on]; ok && from != to {
 						a, ok1 := layer[from]
 						b, ok2 := layer[to]

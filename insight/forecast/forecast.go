@@ -120,13 +120,14 @@ func New(o Options) *Forecaster {
 		return f
 	}
 	for name := range o.Graph.Files() {
-		text := name
+		var text strings.Builder
+		text.WriteString(name)
 		if facts := o.Graph.Facts(name); facts != nil {
 			for _, d := range facts.Decls {
-				text += "\n" + d.Name
+				text.WriteString("\n" + d.Name)
 			}
 		}
-		f.names.Put(retrieval.Item{ID: name}, text)
+		f.names.Put(retrieval.Item{ID: name}, text.String())
 	}
 	return f
 }
