@@ -1,6 +1,7 @@
 package background
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,11 +76,8 @@ func WithLimits(l Limits) Option {
 		if l.Agents < 0 || l.Commands < 0 || l.Output < 0 {
 			return &aycoder.ConfigError{Option: "WithLimits", Err: errors.New("a limit is negative")}
 		}
-		for _, f := range [][2]*int{{&g.limits.Agents, &l.Agents}, {&g.limits.Commands, &l.Commands}, {&g.limits.Output, &l.Output}} {
-			if *f[1] > 0 {
-				*f[0] = *f[1]
-			}
-		}
+		d := g.limits
+		g.limits = Limits{cmp.Or(l.Agents, d.Agents), cmp.Or(l.Commands, d.Commands), cmp.Or(l.Output, d.Output)}
 		return nil
 	}
 }
@@ -170,13 +168,7 @@ func (g *Group) living(kind string) (n int) {
 
 // evict forgets the oldest jobs that have ended, if there are many. The mutex is held.
 func (g *Group) evict() {
-	ended := 0
-	for _, j := range g.jobs {
-		if !j.view.Lives() {
-			ended++
-		}
-	}
-	for ; ended > maxEnded; ended-- {
+	for n := len(g.jobs) - g.living(Agent) - g.living(Command); n > maxEnded; n-- {
 		i := slices.IndexFunc(g.jobs, func(j *Job) bool { return !j.view.Lives() })
 		g.jobs = slices.Delete(g.jobs, i, i+1)
 	}

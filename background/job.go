@@ -99,73 +99,55 @@ func (j *Job) run(ctx context.Context, work func(context.Context, *Job) Outcome)
 
 // end notes that the job has ended, and tells the conversation.
 func (j *Job) end(o Outcome) {
+	j.change(func() {
+		g := j.group
+		j.outcome = o
+		j.view.State, j.view.Summary, j.view.Ended, j.view.Spent = o.State, o.Summary, time.Now(), o.Spent
+		g.owed = append(g.owed, o.Spent...)
+		g.settle()
+		g.publish()
+	})
+}
+
+// change changes the job, and tells the conversation, once, if the job has then ended and nobody else tells.
+func (j *Job) change(f func()) {
 	g := j.group
 	g.mu.Lock()
-	j.outcome = o
-	j.view.State, j.view.Summary, j.view.Ended, j.view.Spent = o.State, o.Summary, time.Now(), o.Spent
-	g.owed = append(g.owed, o.Spent...)
-	g.settle()
-	note := j.takeNote()
-	g.publish()
+	f()
+	note := !j.view.Lives() && j.released && !j.quiet && !j.noted && !g.perRun && !g.closed
+	j.noted = j.noted || note
 	g.mu.Unlock()
 	if note {
 		g.note(j)
 	}
 }
 
-// takeNote reports whether the conversation is to be told now that the job has ended. It does so once.
-// The mutex of the group is held.
-func (j *Job) takeNote() bool {
-	if j.view.Lives() || !j.released || j.quiet || j.noted || j.group.perRun || j.group.closed {
-		return false
-	}
-	j.noted = true
-	return true
-}
-
 // Release says that the call which started the job returns. If ended is true, the result of the call tells
 // that the job has ended, so that there is no note.
 func (j *Job) Release(ended bool) {
-	j.group.mu.Lock()
-	j.released = true
-	j.quiet = j.quiet || ended
-	note := j.takeNote()
-	j.group.mu.Unlock()
-	if note {
-		j.group.note(j)
-	}
+	j.change(func() { j.released, j.quiet = true, j.quiet || ended })
 }
 
 // Stop stops the job for a call that tells the model of its end. If ctx is done first, the job still
 // ends, and there is a note.
 func (j *Job) Stop(ctx context.Context) error {
-	quiet := func(q bool) bool {
-		j.group.mu.Lock()
-		defer j.group.mu.Unlock()
-		j.quiet = q
-		return j.takeNote()
-	}
-	quiet(true)
+	j.change(func() { j.quiet = true })
 	j.cancel(ErrStopped)
 	select {
 	case <-j.done:
 		return nil
 	case <-ctx.Done():
-		if quiet(false) {
-			j.group.note(j)
-		}
+		j.change(func() { j.quiet = false })
 		return context.Cause(ctx)
 	}
 }
 
 // Drop stops the job, waits until nothing of it is left, and forgets it. There is no note.
 func (j *Job) Drop() {
-	g := j.group
-	g.mu.Lock()
-	j.quiet = true
-	g.mu.Unlock()
+	j.change(func() { j.quiet = true })
 	j.cancel(ErrStopped)
 	<-j.done
+	g := j.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.jobs = slices.DeleteFunc(g.jobs, func(other *Job) bool { return other == j })
