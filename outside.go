@@ -37,20 +37,11 @@ func (c *CallRequested) Answer(res *ToolResult) error { return c.call.answer(c.R
 // Detach returns a handle for giving the result later, from any goroutine, while the run lives. If
 // the program drops the handle, the call is left open as if it had not called Detach.
 func (c *CallRequested) Detach() *OpenCall {
-	q := c.call
+	q, o := c.call, &OpenCall{Request: &c.Request, call: c.call}
 	if q == nil {
-		return &OpenCall{Request: &c.Request}
-	}
-	q.run.mu.Lock()
-	defer q.run.mu.Unlock()
-	q.detached = true
-	if o := q.handle.Value(); o != nil {
 		return o
 	}
-	o := &OpenCall{Request: &c.Request, call: q}
-	q.handle = weak.Make(o)
-	runtime.AddCleanup(o, func(q *openCall) { q.leave(ByAbandoned) }, q)
-	return o
+	return detach(q.run, &q.detached, &q.handle, o, func() { q.leave(ByAbandoned) })
 }
 
 // OpenCall is the handle of a call that was detached with [CallRequested.Detach]. Its methods are safe

@@ -120,19 +120,25 @@ func (a *Approval) Decided() bool {
 }
 
 func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
+	a := &Approval{Request: req, question: q}
 	if q == nil {
-		return &Approval{Request: req}
-	}
-	q.run.mu.Lock()
-	defer q.run.mu.Unlock()
-	q.detached = true
-	if a := q.handle.Value(); a != nil {
 		return a
 	}
-	a := &Approval{Request: req, question: q}
-	q.handle = weak.Make(a)
-	runtime.AddCleanup(a, func(q *openQuestion) { _ = q.answer(Deny(""), ByAbandoned) }, q)
-	return a
+	return detach(q.run, &q.detached, &q.handle, a, func() { _ = q.answer(Deny(""), ByAbandoned) })
+}
+
+// detach returns the handle of a question or call: one that there is already, or else made. If the program
+// drops the handle, lost is called.
+func detach[T any](r *run, detached *bool, handle *weak.Pointer[T], made *T, lost func()) *T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*detached = true
+	if h := handle.Value(); h != nil {
+		return h
+	}
+	*handle = weak.Make(made)
+	runtime.AddCleanup(made, func(lost func()) { lost() }, lost)
+	return made
 }
 
 // Pending is a suspended run that waits for approvals or for the results of calls, or the run of a
