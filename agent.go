@@ -90,7 +90,8 @@ type Result struct {
 	Spent []Spent
 	// Changes is what the run has changed in files, or nil without [WithChanges].
 	Changes *edit.Changes
-	// Pending is set if the run was suspended to wait for approvals or results. Otherwise it is nil.
+	// Pending is set if the run was suspended to wait for approvals or results, or was left, see [WithSteps]. Otherwise
+	// it is nil.
 	Pending *Pending
 }
 

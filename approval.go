@@ -337,7 +337,7 @@ func (s *machine) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	run := &RunTool{
 		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan,
-		ReadOnly: c.readOnly, Outside: c.outside, by: c.by, effect: c.effect, prepared: c.prepared, request: c.request,
+		ReadOnly: c.readOnly, Outside: c.outside, by: c.by, Effect: c.effect, prepared: c.prepared, request: c.request,
 	}
 	if c.edited != nil {
 		run.Args, run.Edited = c.edited, true
@@ -357,7 +357,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	}
 	var err error
 	if a.prepared == nil { // it was allowed before the run was suspended; the tools may be others now
-		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, a.effect)
+		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, a.Effect)
 		if err == nil && (a.prepared.tool.spec.declared != nil) != a.Outside {
 			err = &StaleApprovalError{&ToolError{Tool: a.Call.Name, CallID: a.Call.ID}}
 		}

@@ -191,7 +191,10 @@ func (r *run) decideStep(ctx context.Context, c *ToolUse, step func() (parked bo
 	defer r.gone()
 	defer r.flush(ctx)
 	growStack()
-	parked := false
+	parked := ctx.Err() != nil && r.outlives // the next run asks
+	if parked {
+		return
+	}
 	defer func() {
 		if !parked {
 			r.rejectUndecided(c)

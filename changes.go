@@ -47,7 +47,7 @@ func (watch ChangeWatch) extend(r *run) error {
 	r.finish = func(ctx context.Context) {
 		r.mu.Lock()
 		over := r.state.phase == phaseDone && r.state.end != EndCancelled && r.err == nil && ctx.Err() == nil
-		suspended := r.state.end == EndSuspended
+		suspended := r.state.end == EndSuspended || r.paused()
 		r.mu.Unlock()
 		if !over {
 			var cancel context.CancelFunc

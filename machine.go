@@ -247,6 +247,7 @@ type AskApproval struct {
 type RunTool struct {
 	Turn, Attempt int
 	Call          *ToolUse
+	Effect        Effect
 	// Args are the arguments to use: the model's, or those that an approval put in their place.
 	Args json.RawMessage
 	// Edited says that an approval replaced the model's arguments.
@@ -258,8 +259,7 @@ type RunTool struct {
 	// Outside says that the tool is only declared, see [DeclareTool].
 	Outside bool
 
-	by       DecidedBy // who allowed it
-	effect   Effect
+	by       DecidedBy    // who allowed it
 	answer   any          // a *ToolResult from outside, or nil
 	request  *CallRequest // which it answers
 	prepared *preparedCall

@@ -32,6 +32,9 @@ type RunConfig struct {
 	// does not link its code.
 	Extension interface{ extend(r *run) error }
 
+	// Steps is that of [WithSteps].
+	Steps func(ctx context.Context, key string, step func(context.Context))
+
 	// control and log are linked only with WithControl and WithFacts.
 	control func(*Control) controller
 	log     func(*run, func(context.Context, *FactRecord) error) factLog
@@ -308,6 +311,20 @@ type systemClock struct{}
 func (systemClock) Now() time.Time { return time.Now() }
 func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
+}
+
+// WithSteps hands the steps of one run to an engine that outlives the program. start takes the place of that of
+// [WithExecutor], and gets a step for each wait, too, with the key of the [Wait]: it starts the step when
+// the time is over. A step whose context has ended does nothing.
+//
+// Leaving the run early, or cancelling its context, does not cancel it. Calls that work are stopped and
+// recorded, and [Result.Pending] is set, so that another run continues it: at once, or in another program. An error ends
+// the run as usual. Runs inside its calls are ordinary ones. Default: the run belongs to the program.
+func WithSteps(start func(ctx context.Context, key string, step func(context.Context))) RunOption {
+	return func(c *RunConfig) error {
+		c.Steps = start
+		return nil
+	}
 }
 
 // WithClock sets the clock for the waits, timeouts and event times of runs. Default: [SystemClock].

@@ -42,7 +42,9 @@ type run struct {
 	wake     chan struct{}               // wakes the consumer; one slot
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
 	recorder recorder                    // nil without an auditor
-	hooks    *hooks                      // of the loop, or else of the parent, as is trace
+	execute  func(context.Context, string, func(context.Context))
+	outlives bool   // execute is that of WithSteps
+	hooks    *hooks // of the loop, or else of the parent, as is trace
 	trace    func(context.Context, *run) factLog
 
 	mu    sync.Mutex // guards all that follows
@@ -127,14 +129,14 @@ func (r *run) dispatch() {
 		s := r.steps[0]
 		r.steps = r.steps[1:]
 		r.mu.Unlock()
-		r.within(func(ctx context.Context) { r.loop.execute(ctx, s.key, s.run) })
+		r.within(func(ctx context.Context) { r.execute(ctx, s.key, s.run) })
 	}
 }
 
 // submit starts a step. A step that is started again has a suffix in its key. The mutex is held.
 func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 	r.live++
-	if r.loop.execute == nil {
+	if r.execute == nil {
 		r.within(func(ctx context.Context) { go run(ctx) })
 		return
 	}
@@ -149,7 +151,10 @@ func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), name: l.name, builder: l.builder, trace: l.trace,
-		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
+		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1), execute: l.execute,
+	}
+	if rc.Steps != nil {
+		r.execute, r.outlives = rc.Steps, true
 	}
 	r.use(l.first)
 	if r.hooks = l.hooks; r.hooks != nil {
@@ -436,19 +441,33 @@ func (r *run) do(a Action) {
 			r.slots = make(chan struct{}, r.setup.Load().Limits.Parallel)
 		}
 		a.slots = r.slots
-		if r.inline == a.Call && r.loop.execute == nil {
+		if r.inline == a.Call && r.execute == nil {
 			r.inlineRun = a
 			r.live++
 			return
 		}
 		r.submit(a, "", func(ctx context.Context) { r.runTool(ctx, a) })
 	case *Wait:
+		if r.outlives {
+			r.submit(a, "", r.waitOver)
+			return
+		}
 		stop := r.loop.clock.AfterFunc(a.For, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			_ = r.step(&Waited{})
 		})
 		r.timers = append(r.timers, stop)
+	}
+}
+
+// waitOver is the step of a wait.
+func (r *run) waitOver(ctx context.Context) {
+	defer r.gone()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() == nil && !r.stopping {
+		_ = r.step(&Waited{})
 	}
 }
 

@@ -59,7 +59,7 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 func (r *run) cancelRest(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state.phase == phaseDone {
+	if r.state.phase == phaseDone || r.paused() {
 		return
 	}
 	r.keepText()
@@ -79,6 +79,11 @@ func (r *run) cancelRest(ctx context.Context) {
 		lost = append(lost, fin)
 	}
 	_ = r.step(&Cancelled{Began: r.heard}, lost...)
+}
+
+// paused reports whether the run was left for another one to continue it. The mutex is held.
+func (r *run) paused() bool {
+	return r.outlives && r.parent == nil && r.err == nil && r.stopping && r.state.phase != phaseDone
 }
 
 // atEnd lets stop call f. If stop has begun already, f is called now.
@@ -153,7 +158,10 @@ func (r *run) result() *Result {
 	s := &r.state
 	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
 		Usage: s.usage, Spent: r.named(s.allSpent()), Changes: r.changes}
-	if s.end == EndSuspended {
+	if r.paused() {
+		res.End = EndSuspended
+	}
+	if res.End == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: State{*s}}
 		for i := range s.calls {
 			n := slices.IndexFunc(r.suspended,

@@ -1,0 +1,99 @@
+package aycoder_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+// A stepper starts the steps whose keys it has, and leaves the others to the end of the run.
+type stepper []string
+
+func (s stepper) start(ctx context.Context, key string, step func(context.Context)) {
+	go func() {
+		if !slices.Contains(s, key) {
+			<-ctx.Done()
+		}
+		step(ctx)
+	}()
+}
+
+// left runs until the steps with these keys have ended, and leaves the run.
+func left(t *testing.T, loop *aycoder.Loop, in aycoder.Input, until func(aycoder.Event) bool, keys ...string) *aycoder.Result {
+	t.Helper()
+	var res aycoder.Result
+	for ev, err := range loop.Run(t.Context(), in, aycoder.WithSteps(stepper(keys).start), aycoder.Into(&res)) {
+		require.NoError(t, err)
+		if until(ev) {
+			break
+		}
+	}
+	return &res
+}
+
+// A run that an engine drives is left after each step and continued by another loop, which stands for another
+// program. The conversation is that of an ordinary run, and each call runs once.
+func TestStepsAreContinuedElsewhere(t *testing.T) {
+	steps := func() []script.Step {
+		return []script.Step{
+			script.Reply(script.Call("look", nil), script.Call("change", nil)),
+			script.Fail(script.RateLimited(10 * time.Second)), script.Say("done"),
+		}
+	}
+	ran := map[string]int{}
+	allow := func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() }
+	made := func() []aycoder.Option {
+		var tools []aycoder.Tool
+		for name, effect := range map[string]aycoder.Effect{"look": aycoder.EffectReadOnly, "change": aycoder.EffectWrite} {
+			tool, err := aycoder.NewTool(name, name, func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+				ran[name]++
+				return aycoder.TextResult(name), nil
+			}, aycoder.WithEffect(effect))
+			require.NoError(t, err)
+			tools = append(tools, tool)
+		}
+		return []aycoder.Option{aycoder.WithTools(tools...), aycoder.WithApprover(aycoder.ApproverFunc(allow))}
+	}
+	model := script.New(steps()...)
+	loop := func() *aycoder.Loop {
+		l, err := aycoder.New(model, made()...)
+		require.NoError(t, err)
+		return l
+	}
+	finished := func(id string) func(aycoder.Event) bool {
+		return func(ev aycoder.Event) bool { e, ok := ev.(*aycoder.ToolFinished); return ok && e.Call.ID == id }
+	}
+	res := left(t, loop(), aycoder.Input{Prompt: "go"}, finished("call_1"), "t1/ask/call_1", "t1/tool/call_1")
+	require.Equal(t, aycoder.EndSuspended, res.End)
+	require.NotNil(t, res.Pending)
+	require.Equal(t, map[string]int{"look": 1}, ran)
+
+	turned := func(ev aycoder.Event) bool { _, ok := ev.(*aycoder.TurnFinished); return ok }
+	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, turned, "t1/ask/call_2", "t1/tool/call_2")
+	require.Equal(t, map[string]int{"look": 1, "change": 1}, ran)
+	require.Equal(t, "model", res.Pending.State.Phase())
+
+	retrying := func(ev aycoder.Event) bool { _, ok := ev.(*aycoder.Retrying); return ok }
+	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, retrying)
+	require.Equal(t, "wait", res.Pending.State.Phase())
+	require.Len(t, model.Requests(), 2)
+
+	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, func(aycoder.Event) bool { return false }, "t2/wait/1")
+	require.Equal(t, aycoder.EndDone, res.End)
+	require.Nil(t, res.Pending)
+	require.Equal(t, "done", res.Text())
+
+	plain, err := aycoder.New(script.New(steps()[0], steps()[2]), made()...)
+	require.NoError(t, err)
+	var want aycoder.Result
+	for _, err := range plain.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&want)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, want.Messages, res.Messages)
+}
