@@ -62,6 +62,7 @@ type Branch struct {
 	stepsOf int64              // the number of this run
 	moving  *record            // a checkout that has not moved the head yet, or nil
 	said    []*aycoder.Steered // recorded, and not in the tree yet
+	letters map[string]bool    // see SteerOnce
 	values  map[string]*kept
 	fresh   map[string]json.RawMessage // values that are recorded, and not in a node yet
 	start   *startRecord               // of the last run
@@ -154,12 +155,25 @@ func (b *Branch) FollowUp(ctx context.Context, text string, parts ...aycoder.Par
 	return b.say(ctx, "follow up", text, parts, true)
 }
 
+// SteerOnce is Steer or FollowUp, for a message that may be delivered several times under the same id: the
+// later ones have no effect, also after a crash, until [Session.Trim] forgets the ids.
+func (b *Branch) SteerOnce(ctx context.Context, id, text string, parts []aycoder.Part, followUp bool) error {
+	return b.sayOnce(ctx, "steer", id, text, parts, followUp)
+}
+
 func (b *Branch) say(ctx context.Context, command, text string, parts []aycoder.Part, followUp bool) error {
+	return b.sayOnce(ctx, command, "", text, parts, followUp)
+}
+
+func (b *Branch) sayOnce(ctx context.Context, command, letter, text string, parts []aycoder.Part, followUp bool) error {
 	s := b.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(command); err != nil {
 		return err
+	}
+	if letter != "" && b.letters[letter] {
+		return nil
 	}
 	var one aycoder.Control // makes the message as a run gets it
 	one.Steer(text, parts...)
@@ -168,7 +182,7 @@ func (b *Branch) say(ctx context.Context, command, text string, parts []aycoder.
 		return &CommandError{Command: command, Phase: b.phase(), Reason: "the message is empty"}
 	}
 	say := &aycoder.Steered{Message: queued[0], FollowUp: followUp}
-	if err := s.write(ctx, true, &record{Kind: kindSay, Branch: b.name, Say: say}); err != nil {
+	if err := s.write(ctx, true, &record{Kind: kindSay, Branch: b.name, Say: say, Letter: letter}); err != nil {
 		return err
 	}
 	pass(b.steering(), say)

@@ -72,6 +72,22 @@ func Read(ctx context.Context, store journal.Store, id string) (*View, []error, 
 	return s.View(), s.damage, nil
 }
 
+// ReadPending returns what [Branch.Pending] of the first branch returns to the writer of a session, for a process that only
+// reads it: the questions of a suspended run, for example.
+func ReadPending(ctx context.Context, store journal.Store, id string) (*aycoder.Pending, error) {
+	s, err := readSession(ctx, store, id)
+	if err == nil {
+		err = s.journal.close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b := s.branches[""]; b != nil {
+		return b.pending, nil
+	}
+	return nil, nil
+}
+
 // readSession reads a session. Its journal is open for reading.
 func readSession(ctx context.Context, store journal.Store, id string) (*Session, error) {
 	s := &Session{id: id, branches: map[string]*Branch{}, config: config{clock: aycoder.SystemClock()}}

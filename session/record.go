@@ -76,6 +76,8 @@ type record struct {
 
 	Header *header `json:"session,omitempty"`
 
+	Letter string `json:"letter,omitempty"` // of a message: see SteerOnce
+
 	line    []byte           // of a fact
 	seq     int64            // of a fact
 	place   journal.Place    // in the journal, if its records can be read again

@@ -527,6 +527,9 @@ func (s *Session) apply(r *record) {
 	case kindSay:
 		b := s.branch(r.Branch)
 		b.said = append(b.said, r.Say)
+		if r.Letter != "" {
+			b.letters = set(b.letters, r.Letter, true)
+		}
 		if r.Values != nil { // of a note: the jobs that are left
 			s.recorded = merged(s.recorded, r.Values)
 			noteValues(s.values, r.Values)
