@@ -1,0 +1,253 @@
+package temporal
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/session"
+)
+
+// Client starts runs, answers their questions and sends them messages, from any process. Contents go through the stores; the
+// engine gets references.
+type Client struct {
+	// Temporal is a client of the server. Its data converter and its other options apply.
+	Temporal client.Client
+	// Store and References are those of the [Config] of the workers.
+	Store, References journal.Store
+}
+
+// message is the content of a reference.
+type message struct {
+	Say      *aycoder.Steered    `json:"say,omitempty"`
+	Decision *aycoder.Decision   `json:"decision,omitempty"`
+	Result   *aycoder.CallResult `json:"result,omitempty"`
+}
+
+// Start starts a workflow that answers a message, in the session of in. If the message is nil, the workflow continues the
+// run of the session. opts needs an ID, such as that of the session, and a TaskQueue.
+func (c *Client) Start(ctx context.Context, opts client.StartWorkflowOptions, in Input, m *aycoder.Message) (client.WorkflowRun, error) {
+	if m != nil {
+		ref, err := c.put(ctx, &message{Say: &aycoder.Steered{Message: m}})
+		if err != nil {
+			return nil, err
+		}
+		in.Say = append(in.Say, ref)
+	}
+	return c.Temporal.ExecuteWorkflow(ctx, opts, WorkflowName, in)
+}
+
+// Steer sends a message to the run of a workflow, as [aycoder.Control] does. A message that comes when the run is over
+// begins another one in the workflow, unless this has ended, too: then the error is one of the server.
+func (c *Client) Steer(ctx context.Context, workflow string, m *aycoder.Steered) error {
+	ref, err := c.put(ctx, &message{Say: m})
+	if err != nil {
+		return err
+	}
+	return c.Temporal.SignalWorkflow(ctx, workflow, "", SignalSteer, ref)
+}
+
+// Pending returns the suspended run of a session with its questions, or nil: see [session.ReadPending].
+func (c *Client) Pending(ctx context.Context, id string) (*aycoder.Pending, error) {
+	return session.ReadPending(ctx, c.Store, id)
+}
+
+// Decide answers a question of the run. d has the CallID and the Digest of one of the Requests of [Client.Pending]. If the
+// question is not open any more, the error is one of the update.
+func (c *Client) Decide(ctx context.Context, workflow string, p *aycoder.Pending, d aycoder.Decision) error {
+	ref, err := c.put(ctx, &message{Decision: &d})
+	if err != nil {
+		return err
+	}
+	return c.answer(ctx, workflow, Answer{Key: questionKey(p, d.CallID), Digest: short(d.Digest), Ref: ref})
+}
+
+// Answer gives the result of a call of a declared tool: one of the Calls of [Client.Pending].
+func (c *Client) Answer(ctx context.Context, workflow string, p *aycoder.Pending, r aycoder.CallResult) error {
+	ref, err := c.put(ctx, &message{Result: &r})
+	if err != nil {
+		return err
+	}
+	return c.answer(ctx, workflow, Answer{Key: questionKey(p, r.CallID), Digest: short(r.Digest), Ref: ref})
+}
+
+func (c *Client) answer(ctx context.Context, workflow string, a Answer) error {
+	h, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: workflow, UpdateName: UpdateAnswer, Args: []any{a}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return err
+	}
+	return h.Get(ctx, nil)
+}
+
+// Status asks a workflow what it does.
+func (c *Client) Status(ctx context.Context, workflow string) (s Status, err error) {
+	v, err := c.Temporal.QueryWorkflow(ctx, workflow, "", QueryStatus)
+	if err == nil {
+		err = v.Get(&s)
+	}
+	return s, err
+}
+
+func (c *Client) put(ctx context.Context, m *message) (string, error) {
+	store := c.References
+	if store == nil {
+		store = c.Store
+	}
+	return putRef(ctx, store, m)
+}
+
+// questionKey is the Key of the [Question] about a call.
+func questionKey(p *aycoder.Pending, call string) string {
+	return safeKey((&aycoder.RunTool{Turn: p.State.Turn() + 1, Call: &aycoder.ToolUse{ID: call}}).Key())
+}
+
+// refPrefix begins the id of each reference. Each has a journal to itself, so that writers do not wait for each other.
+const refPrefix = "ref-"
+
+func isRef(ref string) bool {
+	return len(ref) == len(refPrefix)+26 && strings.HasPrefix(ref, refPrefix) && journal.CheckID(ref) == nil
+}
+
+// putRef stores the content of a reference.
+func putRef(ctx context.Context, store journal.Store, m *message) (ref string, err error) {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	ref = refPrefix + strings.ToLower(rand.Text())
+	j, err := store.Create(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	return ref, j.Append(ctx, true, line)
+}
+
+// getRef reads the content of a reference. Without it, errors.Is(err, fs.ErrNotExist) is true.
+func getRef(ctx context.Context, store journal.Store, ref string) (m *message, err error) {
+	if !isRef(ref) {
+		return nil, fs.ErrNotExist
+	}
+	j, err := store.Open(ctx, ref, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	for line, err := range j.Records(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		m = new(message)
+		return m, json.Unmarshal(line, m)
+	}
+	return nil, fs.ErrNotExist
+}
+
+// deliver gives messages of the user to the session, each once.
+func (w *Worker) deliver(ctx context.Context, l *live, refs []string) error {
+	for _, ref := range refs {
+		m, err := getRef(ctx, w.config.References, ref)
+		var say aycoder.Steered
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was delivered, or the session refuses the empty message
+		case err != nil:
+			return err
+		case m.Say != nil && m.Say.Message != nil:
+			say = *m.Say
+		}
+		var parts []aycoder.Part
+		if say.Message != nil {
+			parts = say.Message.Parts
+		}
+		if err := l.agent.Session.SteerOnce(ctx, ref, "", parts, say.FollowUp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget removes the contents of references that the session has taken.
+func (w *Worker) forget(ctx context.Context, in stepInput) {
+	refs := in.Say
+	for _, a := range in.Answers {
+		refs = append(refs, a.Ref)
+	}
+	for _, ref := range refs {
+		if isRef(ref) {
+			_ = w.config.References.Delete(ctx, ref) // what stays costs a few bytes
+		}
+	}
+}
+
+// answers adds those answers to the input of a run that fit its questions.
+func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer, in *aycoder.Input) error {
+	for _, a := range list {
+		m := &message{}
+		if a.Ref != "" {
+			var err error
+			if m, err = getRef(ctx, w.config.References, a.Ref); errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				return err
+			}
+		}
+		for i := range p.Requests {
+			q := &p.Requests[i]
+			if questionKey(p, q.CallID) != a.Key || short(q.Digest) != a.Digest {
+				continue
+			}
+			d := aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Deny("")}
+			switch {
+			case a.Ref == "" && a.Allow:
+				d.Verdict = aycoder.Allow()
+			case a.Ref != "" && m.Decision != nil && m.Decision.CallID == q.CallID && m.Decision.Digest == q.Digest:
+				d = *m.Decision
+			case a.Ref != "":
+				continue
+			}
+			in.Decisions = append(in.Decisions, d)
+		}
+		for i := range p.Calls {
+			if q := &p.Calls[i]; m.Result != nil && m.Result.CallID == q.CallID && m.Result.Digest == q.Digest && questionKey(p, q.CallID) == a.Key {
+				in.Results = append(in.Results, *m.Result)
+			}
+		}
+	}
+	return nil
+}
+
+// short is as much of a digest as the history has.
+func short(digest string) string { return digest[:min(16, len(digest))] }
+
+// safeKey returns the key of a step for the history: without the number of the attempt, and with nothing but an id.
+func safeKey(key string) string {
+	head, rest, _ := strings.Cut(key, "/")
+	head, _, _ = strings.Cut(head, ".")
+	kind, id, call := strings.Cut(rest, "/")
+	if !call || kind == "model" {
+		return head + "/" + kind
+	}
+	return head + "/" + kind + "/" + safeID(id)
+}
+
+func safeID(id string) string {
+	if id == "" || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+		sum := sha256.Sum256([]byte(id))
+		return "sha256-" + hex.EncodeToString(sum[:8])
+	}
+	return id
+}
+
+// ofCall reports whether a key is that of a call.
+func ofCall(key, id string) bool { return strings.HasSuffix(key, "/tool/"+safeID(id)) }

@@ -1,0 +1,509 @@
+package temporal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	sdk "go.temporal.io/sdk/temporal"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
+)
+
+// live is a session that this process has open, or is about to open. Steps that work at the same time share it, and the
+// run in it.
+type live struct {
+	worker *Worker
+	id     string
+	turn   chan struct{} // one slot: opens and closes the session
+	agent  *Agent        // nil if it is not open
+
+	// The mutex of the worker guards these.
+	users  int
+	broken bool // it must be opened again
+	idle   *time.Timer
+
+	mu  sync.Mutex
+	run *attempt // that works, or nil
+}
+
+// enter opens a session, and waits while another process has it. release must follow.
+func (w *Worker) enter(ctx context.Context, id string) (*live, error) {
+	w.mu.Lock()
+	l := w.lives[id]
+	if l == nil {
+		l = &live{worker: w, id: id, turn: make(chan struct{}, 1)}
+		w.lives[id] = l
+	}
+	l.users++
+	if l.idle != nil {
+		l.idle.Stop()
+		l.idle = nil
+	}
+	w.mu.Unlock()
+	err := l.open(ctx)
+	if err != nil {
+		_ = l.release(true)
+		return nil, failure(err)
+	}
+	return l, nil
+}
+
+func (l *live) open(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for wait := 5 * time.Millisecond; l.agent == nil; wait = min(2*wait, time.Second) {
+		agent, err := l.worker.config.Open(ctx, l.id)
+		if _, busy := errors.AsType[*journal.BusyError](err); busy {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if agent == nil || agent.Session == nil {
+			return errors.New("Config.Open has opened no session")
+		}
+		if agent.Agent == nil {
+			agent.Agent = agent.Session
+		}
+		if agent.Close == nil {
+			agent.Close = agent.Session.Close
+		}
+		l.agent = agent
+	}
+	return nil
+}
+
+// release ends a use of the session. If it was the last one, the session is closed now or, for the next step, later.
+func (l *live) release(now bool) error {
+	w := l.worker
+	w.mu.Lock()
+	l.users--
+	last := l.users <= 0
+	if last && !now && !l.broken {
+		l.users = 0
+		l.idle = time.AfterFunc(w.config.Keep, func() {
+			w.mu.Lock()
+			l.users++
+			w.mu.Unlock()
+			_ = l.release(true) // what was acknowledged is stored
+		})
+		last = false
+	}
+	w.mu.Unlock()
+	if !last {
+		return nil
+	}
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	w.mu.Lock()
+	agent := l.agent
+	if l.users > 0 { // the next step was quicker
+		agent = nil
+	} else {
+		l.users, l.agent, l.broken = 0, nil, false
+		delete(w.lives, l.id)
+	}
+	w.mu.Unlock()
+	if agent == nil {
+		return nil
+	}
+	return agent.Close()
+}
+
+// claim is the wait of an activity for a step of the run.
+type claim struct {
+	key      string
+	progress atomic.Int64
+	ctx      context.Context
+	done     chan struct{} // closed when the step is over, or can go on no more
+	over     bool          // done is closed
+}
+
+// attempt is a run of the agent in this process, as long as steps of it are wanted here.
+type attempt struct {
+	live  *live
+	model bool // asks the model, and lets no call begin
+	wait  string
+	stop  context.CancelFunc
+	ended chan struct{}
+
+	mu       sync.Mutex
+	claims   map[*claim]bool
+	open     map[string]chan struct{} // by key; closed when a claim has come
+	owner    map[string]*claim
+	asking   int
+	state    aycoder.State
+	retry    time.Duration // until the model may be asked again
+	kind     string        // of the error before that, or at the end
+	leaving  bool
+	result   aycoder.Result
+	err      error
+}
+
+// do carries out a step, or finds that it was carried out.
+func (l *live) do(ctx context.Context, in stepInput, c *claim) (Plan, error) {
+	c.key, c.ctx, c.done = in.Key, ctx, make(chan struct{})
+	if end := activity.GetInfo(ctx).Deadline; !end.IsZero() {
+		var cancel context.CancelFunc
+		c.ctx, cancel = context.WithDeadline(ctx, end.Add(-margin))
+		defer cancel()
+	}
+	a, plan, err := l.join(ctx, in, c)
+	if a == nil || err != nil {
+		return plan, err
+	}
+	select {
+	case <-c.done:
+	case <-a.ended:
+	case <-c.ctx.Done():
+		a.expire(c)
+	}
+	if a.leave(c) { // nobody else needs it
+		<-a.ended
+	}
+	return l.after(ctx, a)
+}
+
+// expire waits for a step whose activity is cancelled or has no more time. Its call gets the same context.
+func (a *attempt) expire(c *claim) {
+	if a.model {
+		return
+	}
+	grace := time.NewTimer(a.live.worker.config.Grace)
+	defer grace.Stop()
+	select {
+	case <-c.done:
+	case <-a.ended:
+	case <-grace.C:
+	}
+}
+
+// join adds a claim to the run that works, or starts one. Without a run, the plan says why the step is not needed.
+func (l *live) join(ctx context.Context, in stepInput, c *claim) (*attempt, Plan, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.run != nil {
+		if l.run.add(c) {
+			return l.run, Plan{}, nil
+		}
+		ended := l.run.ended
+		l.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, Plan{}, ctx.Err()
+		}
+	}
+	s := l.agent.Session
+	p := s.Pending()
+	plan := l.worker.plan(p)
+	input := aycoder.Input{RepeatReads: true}
+	switch {
+	case p == nil && len(s.Queued()) == 0:
+		return nil, Plan{Output: Output{End: "done"}}, nil
+	case p != nil && len(plan.Ask) > 0:
+		if err := l.worker.answers(ctx, p, in.Answers, &input); err != nil {
+			return nil, Plan{}, failure(err)
+		}
+		if len(input.Decisions)+len(input.Results) == 0 {
+			return nil, plan, nil
+		}
+	case !plan.holds(in.Key):
+		return nil, plan, nil
+	}
+	l.run = l.start(ctx, p, input, c)
+	return l.run, Plan{}, nil
+}
+
+// start starts the agent. The mutex is held.
+func (l *live) start(ctx context.Context, p *aycoder.Pending, in aycoder.Input, c *claim) *attempt {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	a := &attempt{live: l, model: asksModel(c.key), stop: stop, ended: make(chan struct{}),
+		claims: map[*claim]bool{}, open: map[string]chan struct{}{}, owner: map[string]*claim{}}
+	if p != nil {
+		a.state = p.State
+		for _, action := range p.State.Outstanding() {
+			if w, ok := action.(*aycoder.Wait); ok {
+				a.wait = w.Key()
+			}
+		}
+	}
+	a.add(c)
+	go func() {
+		defer close(a.ended)
+		defer stop()
+		a.work(work, in)
+		l.mu.Lock()
+		l.run = nil
+		l.mu.Unlock()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for c := range a.claims {
+			c.end()
+		}
+	}()
+	return a
+}
+
+// work drives the run until it is over or left.
+func (a *attempt) work(ctx context.Context, in aycoder.Input) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.err = errors.New("panic")
+		}
+	}()
+	agent := a.live.agent.Agent
+	for ev, err := range agent.Run(ctx, in, aycoder.WithSteps(a.step), aycoder.WithFacts(a.fact), aycoder.Into(&a.result)) {
+		if err != nil {
+			a.mu.Lock()
+			a.err = err
+			a.mu.Unlock()
+			continue
+		}
+		a.event(ev)
+		if f := a.live.worker.config.Events; f != nil {
+			f(a.live.id, ev)
+		}
+		if _, ok := ev.(*aycoder.TurnFinished); ok && a.goesOn() {
+			return // the next step is another activity
+		}
+	}
+}
+
+// goesOn reports whether the run needs the model again.
+func (a *attempt) goesOn() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state.End() == ""
+}
+
+// event takes note of what happened.
+func (a *attempt) event(ev aycoder.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch ev := ev.(type) {
+	case *aycoder.ApprovalRequested:
+		id := ev.Request.CallID
+		a.mu.Unlock()
+		ev.Detach().Leave() // the answer is an update of the workflow
+		a.mu.Lock()
+		a.finish(id)
+	case *aycoder.CallRequested:
+		a.finish(ev.Request.CallID)
+	case *aycoder.ToolFinished:
+		a.finish(ev.Call.ID)
+	case *aycoder.ToolProgress:
+		for c := range a.claims {
+			if ofCall(c.key, ev.CallID) {
+				c.progress.Add(1)
+			}
+		}
+	case *aycoder.Retrying:
+		a.kind = kind(ev.Err)
+	}
+}
+
+// finish ends the claims on a call. The mutex is held.
+func (a *attempt) finish(id string) {
+	for c := range a.claims {
+		if ofCall(c.key, id) {
+			c.end()
+		}
+	}
+}
+
+// end is called with the mutex of the attempt held.
+func (c *claim) end() {
+	if !c.over {
+		c.over = true
+		close(c.done)
+	}
+}
+
+// fact takes note of a fact that is recorded.
+func (a *attempt) fact(_ context.Context, rec *aycoder.FactRecord) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = rec.State
+	switch f := rec.Fact.(type) {
+	case *aycoder.MessageDone:
+		if a.model && a.state.End() == "" {
+			a.quit() // before a call begins
+		}
+	case *aycoder.ModelFailed:
+		if a.state.Phase() == "wait" {
+			a.retry = f.After
+			a.quit() // the engine waits
+		}
+	}
+	a.rest()
+	return nil
+}
+
+// rest leaves the run if nothing is wanted of it any more. The mutex is held.
+func (a *attempt) rest() {
+	if len(a.claims) == 0 && a.asking == 0 && a.state.End() == "" {
+		a.quit()
+	}
+}
+
+// quit leaves the run. The mutex is held.
+func (a *attempt) quit() {
+	a.leaving = true
+	a.stop()
+}
+
+// step starts a step of the run when it is wanted here.
+func (a *attempt) step(ctx context.Context, key string, step func(context.Context)) {
+	ask := strings.Contains(key, "/ask/")
+	switch {
+	case strings.Contains(key, "/wait/"):
+		if key != a.wait { // else the engine has waited
+			go hold(ctx, step)
+			return
+		}
+		go step(ctx)
+	case ask && a.model:
+		go hold(ctx, step)
+	case ask:
+		a.mu.Lock()
+		a.asking++
+		a.mu.Unlock()
+		go func() {
+			step(ctx)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.asking--
+			a.rest()
+		}()
+	default:
+		go a.call(ctx, safeKey(key), step)
+	}
+}
+
+// hold keeps a step until the end of the run, after which it does nothing.
+func hold(ctx context.Context, step func(context.Context)) {
+	<-ctx.Done()
+	step(ctx)
+}
+
+// call runs the step of a call when its activity has come, with the time of the activity.
+func (a *attempt) call(ctx context.Context, key string, step func(context.Context)) {
+	a.mu.Lock()
+	opened := a.gate(key)
+	a.mu.Unlock()
+	select {
+	case <-opened:
+	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	owner := a.owner[key]
+	a.mu.Unlock()
+	if owner != nil {
+		with, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(owner.ctx, func() { cancel(context.Cause(owner.ctx)) })()
+		ctx = with
+	}
+	step(ctx)
+}
+
+// gate returns what is closed when a claim on a key has come. The mutex is held.
+func (a *attempt) gate(key string) chan struct{} {
+	if a.open[key] == nil {
+		a.open[key] = make(chan struct{})
+	}
+	return a.open[key]
+}
+
+// add adds a claim. It reports false if the run is being left, or does something else.
+func (a *attempt) add(c *claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.leaving || a.model != asksModel(c.key) {
+		return false
+	}
+	a.claims[c] = true
+	if a.owner[c.key] == nil {
+		a.owner[c.key] = c
+		close(a.gate(c.key))
+	}
+	return true
+}
+
+// leave removes a claim, and reports whether the run is left then.
+func (a *attempt) leave(c *claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.claims, c)
+	if len(a.claims) > 0 {
+		return false
+	}
+	if c.ctx.Err() != nil && !c.over {
+		a.quit()
+	}
+	a.rest()
+	return true
+}
+
+// after returns what a step has led to. The session has it, unless the run still works for others.
+func (l *live) after(ctx context.Context, a *attempt) (Plan, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.ended:
+	default:
+		return l.worker.planOf(a.state), ctx.Err()
+	}
+	end := a.state.End()
+	_, misfit := errors.AsType[*aycoder.ConfigError](a.err)
+	switch {
+	case ctx.Err() != nil:
+		return Plan{}, ctx.Err()
+	case a.retry > 0:
+		return Plan{}, sdk.NewApplicationErrorWithOptions("the model cannot answer now", a.kind,
+			sdk.ApplicationErrorOptions{NextRetryDelay: a.retry, Category: sdk.ApplicationErrorCategoryBenign})
+	case end != "" && end != aycoder.EndSuspended:
+		out := Output{End: end, Turns: a.state.Turn()}
+		if a.err != nil {
+			out.Error = kind(a.err)
+		}
+		return Plan{Output: out}, nil
+	case misfit && end == aycoder.EndSuspended: // the answers are not for these questions
+		return l.worker.plan(l.agent.Session.Pending()), nil
+	case a.err != nil || a.result.End != aycoder.EndSuspended:
+		l.fail()
+		return Plan{}, failure(cmp.Or(a.err, errUnended))
+	}
+	return l.worker.plan(l.agent.Session.Pending()), nil
+}
+
+var errUnended = errors.New("the run did not end")
+
+// fail makes the session be opened again.
+func (l *live) fail() {
+	l.worker.mu.Lock()
+	defer l.worker.mu.Unlock()
+	l.broken = true
+}

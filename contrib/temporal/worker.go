@@ -1,0 +1,313 @@
+package temporal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/session"
+)
+
+// Config configures a [Worker].
+type Config struct {
+	// Store has the sessions. All workers and clients of a run share it: see contrib/postgres.
+	Store journal.Store
+	// References has the contents of messages and answers while they are on their way. Default: Store.
+	References journal.Store
+	// Open opens the session with its agent for writing. The worker closes what it returns. If the session is open
+	// elsewhere, the error is a [*journal.BusyError], and Open is called again.
+	Open func(ctx context.Context, session string) (*Agent, error)
+	// Limits returns the limits of a call of a tool, or of the model, whose name is "" then. A field that is 0 has its
+	// default. They are recorded in the history when the call is planned. Default: see [Limits].
+	Limits func(tool string, effect aycoder.Effect) Limits
+	// Events gets the events of runs as they happen, from several goroutines. It must not wait, and questions in it must not
+	// be answered. What is lost with a worker is in the session. Default: none.
+	Events func(session string, ev aycoder.Event)
+	// Heartbeat is the time after which a step whose worker has not been heard is given to another one. Default: 30 s.
+	Heartbeat time.Duration
+	// Keep is how long a session stays open for the next step, if the steps of models and tools have one queue. Another worker
+	// of the queue that gets the next step waits so long. Default: 1 s.
+	Keep time.Duration
+	// Grace is how long a step that was cancelled may go on. Default: 10 s.
+	Grace time.Duration
+}
+
+// Agent is what [Config].Open has opened.
+type Agent struct {
+	// Session is the session, and Agent what answers: the session, or what is around it, as the Agent of a runtime of
+	// package harness. Default of Agent: Session.
+	Session *session.Session
+	Agent   aycoder.Agent
+	// Close closes both. Default: that of Session.
+	Close func() error
+}
+
+// Limits bound the attempts of a step.
+type Limits struct {
+	// Timeout is the time for an attempt. Default: an hour. When it is over, the call is cancelled.
+	Timeout time.Duration
+	// Attempts is the number of attempts. An attempt follows one whose worker was lost, or that could not open the session. An
+	// attempt of a call that may have begun does not repeat it unless it only reads. Default: 5, and 50 for models, whose
+	// attempts after an overload or a rate limit count, too.
+	Attempts int
+}
+
+// Worker carries out the steps of runs. One Worker serves all task queues of a process. Its methods are safe for concurrent
+// use.
+type Worker struct {
+	config Config
+
+	mu    sync.Mutex
+	lives map[string]*live // by session
+}
+
+// New returns a worker.
+func New(c Config) (*Worker, error) {
+	var errs []error
+	for name, missing := range map[string]bool{"Store": c.Store == nil, "Open": c.Open == nil} {
+		if missing {
+			errs = append(errs, &aycoder.ConfigError{Option: "Config." + name, Err: errors.New("is nil")})
+		}
+	}
+	for name, d := range map[string]*time.Duration{"Heartbeat": &c.Heartbeat, "Keep": &c.Keep, "Grace": &c.Grace} {
+		if *d < 0 {
+			errs = append(errs, &aycoder.ConfigError{Option: "Config." + name, Err: errors.New("is negative")})
+		}
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("new worker: %w", errors.Join(errs...))
+	}
+	c.Heartbeat, c.Keep, c.Grace = cmp.Or(c.Heartbeat, 30*time.Second), cmp.Or(c.Keep, time.Second), cmp.Or(c.Grace, 10*time.Second)
+	if c.References == nil {
+		c.References = c.Store
+	}
+	return &Worker{config: c, lives: map[string]*live{}}, nil
+}
+
+// Register registers the workflow and the activities with a worker of the SDK, or with a test environment. Names of queues
+// are those of [Input].
+func (w *Worker) Register(r worker.Registry) {
+	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: WorkflowName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
+	for name, f := range map[string]any{ModelName: w.step, ToolName: w.step, CancelName: w.cancel, DecideName: w.decide} {
+		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+// Close closes the sessions that are still open for the next step. Stop the workers of the SDK before.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	var all []*live
+	for _, l := range w.lives {
+		all = append(all, l)
+	}
+	w.mu.Unlock()
+	var errs []error
+	for _, l := range all {
+		errs = append(errs, l.release(true))
+	}
+	return errors.Join(errs...)
+}
+
+// decide is the local activity that says what comes next. It only reads.
+func (w *Worker) decide(ctx context.Context, in stepInput) (_ Plan, err error) {
+	defer guard(&err)
+	p, err := session.ReadPending(ctx, w.config.Store, in.Session)
+	if err != nil {
+		return Plan{}, failure(err)
+	}
+	return w.plan(p), nil
+}
+
+// cancel is the activity that settles the run of a cancelled workflow.
+func (w *Worker) cancel(ctx context.Context, in stepInput) (_ Plan, err error) {
+	defer guard(&err)
+	stop := w.beats(ctx, nil)
+	defer stop()
+	l, err := w.enter(ctx, in.Session)
+	if err != nil {
+		return Plan{}, err
+	}
+	defer func() { _ = l.release(true) }()
+	err = l.agent.Session.Cancel(ctx)
+	if _, idle := errors.AsType[*session.CommandError](err); idle {
+		err = nil
+	}
+	return Plan{Output: Output{End: aycoder.EndCancelled}}, failure(err)
+}
+
+// step is the activity that asks the model or calls a tool.
+func (w *Worker) step(ctx context.Context, in stepInput) (plan Plan, err error) {
+	defer guard(&err)
+	var c claim
+	stop := w.beats(ctx, &c)
+	defer stop()
+	l, err := w.enter(ctx, in.Session)
+	if err != nil {
+		return Plan{}, err
+	}
+	defer func() {
+		if closed := l.release(!in.Keep || err != nil); err == nil {
+			err = failure(closed)
+		}
+	}()
+	if err := w.deliver(ctx, l, in.Say); err != nil {
+		return Plan{}, failure(err)
+	}
+	if plan, err = l.do(ctx, in, &c); err == nil {
+		w.forget(ctx, in)
+	}
+	return plan, err
+}
+
+// beats tells the engine that the activity works until stop is called.
+func (w *Worker) beats(ctx context.Context, c *claim) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(max(w.config.Heartbeat/4, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				n := int64(0)
+				if c != nil {
+					n = c.progress.Load()
+				}
+				activity.RecordHeartbeat(ctx, n) // how often the tool reported something, and nothing of it
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+// guard turns a panic into an error without its text.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = sdk.NewApplicationError("a step panicked", "Panic")
+	}
+}
+
+// failure returns an error for the history: its kind, and nothing of its text.
+func failure(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if _, ok := errors.AsType[*sdk.ApplicationError](err); ok {
+		return err
+	}
+	return sdk.NewApplicationError("the step did not work", kind(err))
+}
+
+// kind names the kind of an error.
+func kind(err error) string {
+	name := aycoder.ErrorType(err)
+	switch {
+	case name != "":
+	case errors.Is(err, context.DeadlineExceeded):
+		name = "Timeout"
+	default:
+		name = "Error"
+		if _, ok := errors.AsType[*journal.BusyError](err); ok {
+			name = "BusyError"
+		} else if _, ok := errors.AsType[*journal.OpError](err); ok {
+			name = "JournalError"
+		}
+	}
+	return name
+}
+
+// plan says what a run needs that nobody works on. p is nil if there is no run.
+func (w *Worker) plan(p *aycoder.Pending) Plan {
+	if p == nil {
+		return Plan{Next: []Step{w.model("t1/model")}}
+	}
+	if p.State.End() == aycoder.EndSuspended && len(p.Requests)+len(p.Calls) > 0 {
+		return Plan{Ask: w.questions(p), Output: Output{Turns: p.State.Turn()}}
+	}
+	state, _, err := p.State.Apply(&aycoder.Resumed{RepeatReads: true}) // what worked then was lost
+	if err != nil {
+		state = p.State
+	}
+	return w.planOf(state)
+}
+
+// planOf says what a run needs besides what works.
+func (w *Worker) planOf(state aycoder.State) (plan Plan) {
+	plan.End, plan.Turns = state.End(), state.Turn()
+	if plan.End == aycoder.EndSuspended {
+		plan.End = ""
+	}
+	for _, a := range state.Outstanding() {
+		var s Step
+		effect := aycoder.EffectReadOnly
+		switch a := a.(type) {
+		case *aycoder.AskApproval:
+			s, effect = w.tool(a.Call, a.Effect, (&aycoder.RunTool{Turn: a.Turn, Attempt: a.Attempt, Call: a.Call}).Key()), a.Effect
+		case *aycoder.RunTool:
+			s, effect = w.tool(a.Call, a.Effect, a.Key()), a.Effect
+		case *aycoder.CallModel:
+			s = w.model(fmt.Sprintf("t%d/model", a.Turn))
+		case *aycoder.Wait:
+			s = w.model(fmt.Sprintf("t%d/model", a.Turn))
+		}
+		if effect != aycoder.EffectReadOnly && len(plan.Next) > 0 {
+			break // it waits for those before it
+		}
+		plan.Next = append(plan.Next, s)
+		if effect != aycoder.EffectReadOnly {
+			break
+		}
+	}
+	return plan
+}
+
+func (w *Worker) tool(call *aycoder.ToolUse, effect aycoder.Effect, key string) Step {
+	return w.limited(key, call.Name, effect, 5)
+}
+
+func (w *Worker) model(key string) Step { return w.limited(key, "", aycoder.EffectReadOnly, 50) }
+
+func (w *Worker) limited(key, tool string, effect aycoder.Effect, attempts int) Step {
+	var l Limits
+	if w.config.Limits != nil {
+		l = w.config.Limits(tool, effect)
+	}
+	return Step{Key: safeKey(key), Seconds: int((cmp.Or(l.Timeout, time.Hour) + time.Second - 1) / time.Second), Attempts: cmp.Or(l.Attempts, attempts)}
+}
+
+// questions returns the open questions of a suspended run.
+func (w *Worker) questions(p *aycoder.Pending) (list []Question) {
+	ask := func(id, tool, digest string) {
+		call := &aycoder.ToolUse{ID: id, Name: tool}
+		key := (&aycoder.RunTool{Turn: p.State.Turn() + 1, Call: call}).Key()
+		list = append(list, Question{Step: w.tool(call, aycoder.EffectUnknown, key), Digest: short(digest)})
+	}
+	for i := range p.Requests {
+		ask(p.Requests[i].CallID, p.Requests[i].Tool, p.Requests[i].Digest)
+	}
+	for i := range p.Calls {
+		ask(p.Calls[i].CallID, p.Calls[i].Tool, p.Calls[i].Digest)
+	}
+	return list
+}
+
+// holds reports whether a plan has a step.
+func (p *Plan) holds(key string) bool {
+	return slices.ContainsFunc(p.Next, func(s Step) bool { return s.Key == key })
+}

@@ -1,0 +1,337 @@
+package temporal
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/aycoder/aycoder"
+)
+
+// The names under which a [Worker] registers the workflow and its activities, and those of its update, signal and query.
+const (
+	WorkflowName = "aycoder.Run"
+	ModelName    = "aycoder.Model"
+	ToolName     = "aycoder.Tool"
+	CancelName   = "aycoder.Cancel"
+	DecideName   = "aycoder.Decide"
+
+	UpdateAnswer = "answer"
+	SignalSteer  = "steer"
+	QueryStatus  = "status"
+)
+
+// Input is the argument of the workflow. Like everything that goes into the history, it has only references.
+type Input struct {
+	// Session is the id of the session. It has to exist.
+	Session string `json:"session"`
+	// Tools is the task queue of the workers that can reach the workspace, and Models that of workers that ask
+	// models. Defaults: the queue of the workflow, and Tools.
+	Tools  string `json:"tools,omitempty"`
+	Models string `json:"models,omitempty"`
+	// Say are references of messages of the user, the first of which is the prompt: see [Client.Start].
+	Say []string `json:"say,omitempty"`
+
+	// Plan and Answers are set when the workflow continues as a new one.
+	Plan    *Plan    `json:"plan,omitempty"`
+	Answers []Answer `json:"answers,omitempty"`
+}
+
+// Output is the result of the workflow.
+type Output struct {
+	// End says why the run ended. It is "" if only the session knows, because the worker that saw the end was lost.
+	End aycoder.EndReason `json:"end,omitempty"`
+	// Turns is the number of messages of the model in the last run.
+	Turns int `json:"turns,omitempty"`
+	// Error is the kind of the error with which the run ended, such as "AuthError", or "".
+	Error string `json:"error,omitempty"`
+}
+
+// Plan says what a run needs next. A worker makes it from the facts of the session, and the history records it, so
+// that the workflow decides nothing itself.
+type Plan struct {
+	// Next are the steps that can be done now.
+	Next []Step `json:"n,omitempty"`
+	// Ask are the open questions of a suspended run.
+	Ask []Question `json:"q,omitempty"`
+	Output
+}
+
+// Step is a call of the model or of a tool.
+type Step struct {
+	// Key is the key of the action, such as "t1/model" or "t3/tool/toolu_01". Of an id of a call that is not made of 1 to 64
+	// letters, digits, "-" and "_", it has a hash.
+	Key string `json:"k"`
+	// Seconds is the time for one attempt, and Attempts the number of attempts.
+	Seconds  int `json:"s,omitempty"`
+	Attempts int `json:"a,omitempty"`
+}
+
+// margin is the time that a worker has to record that a call had no more time.
+const margin = time.Minute
+
+func asksModel(key string) bool { return strings.HasSuffix(key, "/model") }
+
+// Question is an open question whether a call may run, or for the result of a call of a declared tool. What it is about
+// is in the session: see [Client.Pending].
+type Question struct {
+	// Step is the call that goes on with the answer.
+	Step
+	// Digest is the beginning of that of the [aycoder.ApprovalRequest] or [aycoder.CallRequest].
+	Digest string `json:"d"`
+}
+
+// Answer is the argument of the update.
+type Answer struct {
+	// Key and Digest are those of the [Question].
+	Key    string `json:"k"`
+	Digest string `json:"d"`
+	// Allow is the answer to a question without more to say. If Ref is not "", it refers to an
+	// [aycoder.Decision] or [aycoder.CallResult], and Allow does not count.
+	Allow bool   `json:"y,omitempty"`
+	Ref   string `json:"r,omitempty"`
+}
+
+// Status is the result of the query.
+type Status struct {
+	Session string `json:"session"`
+	// Running are the keys of the steps that work.
+	Running []string `json:"running,omitempty"`
+	// Ask are the questions without an answer.
+	Ask []Question `json:"ask,omitempty"`
+	// Waiting is the number of messages that no step has taken.
+	Waiting int `json:"waiting,omitempty"`
+}
+
+// stepInput is the argument of an activity.
+type stepInput struct {
+	Session string   `json:"s"`
+	Key     string   `json:"k,omitempty"`
+	Say     []string `json:"m,omitempty"`
+	Answers []Answer `json:"a,omitempty"`
+	// Keep says that the next step probably comes to the same worker.
+	Keep bool `json:"o,omitempty"`
+}
+
+// decided is the result of a step.
+type decided struct {
+	key  string
+	plan Plan
+	err  error
+}
+
+// interpreter is the workflow. It carries out plans.
+type interpreter struct {
+	in      Input
+	plan    Plan
+	say     []string
+	answers []Answer
+	running []string
+	results workflow.Channel
+	idle    int // steps in a row that changed nothing
+	beat    time.Duration
+	failed  error
+}
+
+// maxIdle bounds the steps in a row that come back without a change of the session.
+const maxIdle = 20
+
+// run is the workflow.
+func (w *Worker) run(ctx workflow.Context, in Input) (Output, error) {
+	in.Tools = cmp.Or(in.Tools, workflow.GetInfo(ctx).TaskQueueName)
+	in.Models = cmp.Or(in.Models, in.Tools)
+	p := &interpreter{in: in, say: in.Say, answers: in.Answers, beat: w.config.Heartbeat}
+	p.results = workflow.NewBufferedChannel(ctx, 1000)
+	if in.Plan != nil {
+		p.plan = *in.Plan
+	}
+	if err := p.listen(ctx); err != nil {
+		return Output{}, err
+	}
+	if in.Plan == nil {
+		if err := p.decide(ctx); err != nil {
+			return Output{}, p.end(ctx, err)
+		}
+	}
+	for {
+		done, err := p.next(ctx)
+		if err != nil {
+			return Output{}, p.end(ctx, err)
+		}
+		if done {
+			return p.plan.Output, nil
+		}
+	}
+}
+
+// listen makes the update, the query and the signal work.
+func (p *interpreter) listen(ctx workflow.Context) error {
+	err := workflow.SetQueryHandler(ctx, QueryStatus, func() (Status, error) {
+		return Status{Session: p.in.Session, Running: slices.Clone(p.running), Ask: p.open(), Waiting: len(p.say)}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateAnswer, func(_ workflow.Context, a Answer) error {
+		p.answers = append(p.answers, a)
+		return nil
+	}, workflow.UpdateHandlerOptions{Validator: p.check})
+}
+
+// open returns the questions without an answer.
+func (p *interpreter) open() []Question {
+	return slices.DeleteFunc(slices.Clone(p.plan.Ask), func(q Question) bool {
+		return slices.ContainsFunc(p.answers, func(a Answer) bool { return a.Key == q.Key })
+	})
+}
+
+// check refuses an answer to a question that is not open.
+func (p *interpreter) check(a Answer) error {
+	for _, q := range p.open() {
+		if q.Key == a.Key && q.Digest == a.Digest && (a.Ref == "" || isRef(a.Ref)) {
+			return nil
+		}
+	}
+	return sdk.NewNonRetryableApplicationError("no such open question", "NoQuestion", nil)
+}
+
+// next does one thing, and reports whether the run is over.
+func (p *interpreter) next(ctx workflow.Context) (over bool, err error) {
+	if p.hear(ctx); p.failed == nil {
+		for _, s := range p.plan.Next {
+			p.start(ctx, s, nil)
+		}
+	}
+	if len(p.running) > 0 {
+		return false, p.await(ctx)
+	}
+	switch {
+	case p.failed != nil:
+		return false, p.failed
+	case workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx):
+		next := p.in
+		next.Say, next.Plan, next.Answers = p.say, &p.plan, p.answers
+		return false, workflow.NewContinueAsNewError(ctx, WorkflowName, next)
+	case len(p.plan.Ask) > 0:
+		return false, p.answered(ctx)
+	case p.plan.End != "" && len(p.say) == 0:
+		return true, nil
+	}
+	return false, p.decide(ctx)
+}
+
+// hear takes the references of messages that have come.
+func (p *interpreter) hear(ctx workflow.Context) {
+	for ref := ""; workflow.GetSignalChannel(ctx, SignalSteer).ReceiveAsync(&ref); ref = "" {
+		if isRef(ref) {
+			p.say = append(p.say, ref)
+		}
+	}
+}
+
+// answered waits for an answer, and goes on with all that have come.
+func (p *interpreter) answered(ctx workflow.Context) error {
+	steers := workflow.GetSignalChannel(ctx, SignalSteer)
+	if err := workflow.Await(ctx, func() bool { return len(p.answers) > 0 || steers.Len() > 0 }); err != nil {
+		return err
+	}
+	for _, q := range p.plan.Ask {
+		if i := slices.IndexFunc(p.answers, func(a Answer) bool { return a.Key == q.Key }); i >= 0 {
+			given := p.answers
+			p.answers, p.plan = nil, Plan{}
+			p.start(ctx, q.Step, given)
+			return nil
+		}
+	}
+	p.answers = nil
+	return nil
+}
+
+// start starts the activity of a step, unless it works already.
+func (p *interpreter) start(ctx workflow.Context, s Step, given []Answer) {
+	if slices.Contains(p.running, s.Key) {
+		return
+	}
+	name, queue := ToolName, p.in.Tools
+	if asksModel(s.Key) {
+		name, queue = ModelName, p.in.Models
+	}
+	seconds := time.Duration(cmp.Or(s.Seconds, 3600)) * time.Second
+	f := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID: s.Key, TaskQueue: queue, WaitForCancellation: true,
+		StartToCloseTimeout: seconds + margin, HeartbeatTimeout: p.beat,
+		RetryPolicy: &sdk.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
+			MaximumAttempts: int32(cmp.Or(s.Attempts, 5))},
+	}), name, stepInput{Session: p.in.Session, Key: s.Key, Say: p.say, Answers: given, Keep: p.in.Models == p.in.Tools})
+	p.say = nil
+	p.running = append(p.running, s.Key)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		d := decided{key: s.Key}
+		d.err = f.Get(ctx, &d.plan)
+		p.results.Send(ctx, d)
+	})
+}
+
+// await waits for the result of a step.
+func (p *interpreter) await(ctx workflow.Context) error {
+	// Also if the workflow is cancelled: the activities are, too, and must have ended before the run is settled.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	var d decided
+	p.results.Receive(ctx, &d)
+	p.running = slices.DeleteFunc(p.running, func(k string) bool { return k == d.key })
+	if d.err != nil {
+		p.failed, p.plan = d.err, Plan{}
+		return nil
+	}
+	same := slices.ContainsFunc(d.plan.Next, func(s Step) bool { return s.Key == d.key })
+	if p.idle++; !same {
+		p.idle = 0
+	}
+	if p.idle > maxIdle {
+		return sdk.NewNonRetryableApplicationError("steps come back undone", "Stuck", nil)
+	}
+	p.plan = d.plan
+	return nil
+}
+
+// decide asks a worker what comes next, in a local activity.
+func (p *interpreter) decide(ctx workflow.Context) error {
+	if len(p.say) > 0 && p.plan.End != "" { // the next run
+		p.plan = Plan{Next: []Step{{Key: "t1/model"}}}
+		return nil
+	}
+	if p.idle++; p.idle > maxIdle {
+		return sdk.NewNonRetryableApplicationError("nothing to do", "Stuck", nil)
+	}
+	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		StartToCloseTimeout: time.Minute,
+		RetryPolicy:         &sdk.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 20},
+	})
+	var plan Plan
+	err := workflow.ExecuteLocalActivity(ctx, DecideName, stepInput{Session: p.in.Session}).Get(ctx, &plan)
+	p.plan = plan
+	return err
+}
+
+// end settles the run if the workflow is cancelled, and returns the error of the workflow.
+func (p *interpreter) end(ctx workflow.Context, err error) error {
+	if workflow.IsContinueAsNewError(err) || ctx.Err() == nil {
+		return err
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	for len(p.running) > 0 {
+		_ = p.await(ctx)
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID: "cancel", TaskQueue: p.in.Tools, StartToCloseTimeout: 2 * time.Minute, HeartbeatTimeout: p.beat,
+		RetryPolicy: &sdk.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 100},
+	})
+	if err := workflow.ExecuteActivity(ctx, CancelName, stepInput{Session: p.in.Session}).Get(ctx, nil); err != nil {
+		return err
+	}
+	return sdk.NewCanceledError()
+}
