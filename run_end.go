@@ -86,6 +86,9 @@ func (r *run) paused() bool {
 	return r.outlives && r.parent == nil && r.err == nil && r.stopping && r.state.phase != phaseDone
 }
 
+// goesOn reports whether a step whose context has ended is left to another run.
+func (r *run) goesOn(ctx context.Context) bool { return r.outlives && ctx.Err() != nil }
+
 // atEnd lets stop call f. If stop has begun already, f is called now.
 func (r *run) atEnd(ctx context.Context, f func()) {
 	r.mu.Lock()

@@ -501,6 +501,20 @@ func (l *live) after(ctx context.Context, a *attempt) (Plan, error) {
 
 var errUnended = errors.New("the run did not end")
 
+// stop leaves the run that works, and waits for its end.
+func (l *live) stop() {
+	l.mu.Lock()
+	a := l.run
+	l.mu.Unlock()
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	a.quit()
+	a.mu.Unlock()
+	<-a.ended
+}
+
 // fail makes the session be opened again.
 func (l *live) fail() {
 	l.worker.mu.Lock()

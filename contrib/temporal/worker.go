@@ -139,7 +139,10 @@ func (w *Worker) cancel(ctx context.Context, in stepInput) (_ Plan, err error) {
 		return Plan{}, err
 	}
 	defer func() { _ = l.release(true) }()
-	err = l.agent.Session.Cancel(ctx)
+	for err == nil && l.agent.Session.Phase() != session.PhaseIdle {
+		l.stop() // of a worker that the engine has given up
+		err = l.agent.Session.Cancel(ctx)
+	}
 	if _, idle := errors.AsType[*session.CommandError](err); idle {
 		err = nil
 	}

@@ -129,6 +129,7 @@ type interpreter struct {
 	in      Input
 	plan    Plan
 	say     []string
+	asked   []Question // that can be answered, also while another one is dealt with
 	answers []Answer
 	running []string
 	results workflow.Channel
@@ -147,7 +148,7 @@ func (w *Worker) run(ctx workflow.Context, in Input) (Output, error) {
 	p := &interpreter{in: in, say: in.Say, answers: in.Answers, beat: w.config.Heartbeat}
 	p.results = workflow.NewBufferedChannel(ctx, 1000)
 	if in.Plan != nil {
-		p.plan = *in.Plan
+		p.take(*in.Plan)
 	}
 	if err := p.listen(ctx); err != nil {
 		return Output{}, err
@@ -184,7 +185,7 @@ func (p *interpreter) listen(ctx workflow.Context) error {
 
 // open returns the questions without an answer.
 func (p *interpreter) open() []Question {
-	return slices.DeleteFunc(slices.Clone(p.plan.Ask), func(q Question) bool {
+	return slices.DeleteFunc(slices.Clone(p.asked), func(q Question) bool {
 		return slices.ContainsFunc(p.answers, func(a Answer) bool { return a.Key == q.Key })
 	})
 }
@@ -239,16 +240,33 @@ func (p *interpreter) answered(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, func() bool { return len(p.answers) > 0 || steers.Len() > 0 }); err != nil {
 		return err
 	}
-	for _, q := range p.plan.Ask {
-		if i := slices.IndexFunc(p.answers, func(a Answer) bool { return a.Key == q.Key }); i >= 0 {
-			given := p.answers
-			p.answers, p.plan = nil, Plan{}
-			p.start(ctx, q.Step, given)
-			return nil
+	var first *Step
+	var given []Answer
+	for i, q := range p.plan.Ask {
+		at := slices.IndexFunc(p.answers, func(a Answer) bool { return a.Key == q.Key && a.Digest == q.Digest })
+		if at < 0 {
+			continue // or the question has changed since
+		}
+		if given = append(given, p.answers[at]); first == nil {
+			first = &p.plan.Ask[i].Step
 		}
 	}
-	p.answers = nil
+	p.asked = p.open()
+	if p.answers = nil; first != nil {
+		p.plan = Plan{}
+		p.start(ctx, *first, given)
+		return nil
+	}
+	p.take(p.plan) // all questions are open again
 	return nil
+}
+
+// take makes a plan the present one.
+func (p *interpreter) take(plan Plan) {
+	model := slices.ContainsFunc(plan.Next, func(s Step) bool { return asksModel(s.Key) })
+	if p.plan = plan; len(plan.Ask) > 0 || plan.End != "" || model {
+		p.asked = plan.Ask
+	}
 }
 
 // start starts the activity of a step, unless it works already.
@@ -294,7 +312,7 @@ func (p *interpreter) await(ctx workflow.Context) error {
 	if p.idle > maxIdle {
 		return sdk.NewNonRetryableApplicationError("steps come back undone", "Stuck", nil)
 	}
-	p.plan = d.plan
+	p.take(d.plan)
 	return nil
 }
 
@@ -313,7 +331,7 @@ func (p *interpreter) decide(ctx workflow.Context) error {
 	})
 	var plan Plan
 	err := workflow.ExecuteLocalActivity(ctx, DecideName, stepInput{Session: p.in.Session}).Get(ctx, &plan)
-	p.plan = plan
+	p.take(plan)
 	return err
 }
 

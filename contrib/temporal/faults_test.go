@@ -1,0 +1,402 @@
+package temporal_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/contrib/temporal"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
+)
+
+// A mortal store records nothing any more once it is dead, as that of a process that was killed.
+type mortal struct {
+	journal.Store
+	mu   sync.Mutex
+	dead bool
+}
+
+func (m *mortal) die(dead bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = dead
+}
+
+func (m *mortal) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
+	j, err := m.Store.Open(ctx, id, write)
+	if err == nil && write {
+		j = &mortalJournal{j, m}
+	}
+	return j, err
+}
+
+type mortalJournal struct {
+	journal.Journal
+	of *mortal
+}
+
+func (j *mortalJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
+	j.of.mu.Lock()
+	dead := j.of.dead
+	j.of.mu.Unlock()
+	if dead {
+		return errors.New("killed, says /home/alice/secret-place")
+	}
+	return j.Journal.Append(ctx, durable, records...)
+}
+
+// lose makes the process of the first call of a tool die while the call works.
+func (w *world) lose(tool string) *mortal {
+	m := &mortal{Store: w.store}
+	w.store = m
+	w.around = func(name string, ctx context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		if name == tool && w.count(tool) == 1 {
+			m.die(true)
+			return nil, errors.New("its end")
+		}
+		return nil, nil
+	}
+	return m
+}
+
+func outputsOf(messages []*aycoder.Message) map[string]string {
+	out := map[string]string{}
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if o, ok := p.(*aycoder.ToolOutput); ok {
+				out[o.Name] = o.Text()
+			}
+		}
+	}
+	return out
+}
+
+func (w *world) execute(env *testsuite.TestWorkflowEnvironment) temporal.Output {
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id})
+	require.True(w.t, env.IsWorkflowCompleted())
+	require.NoError(w.t, env.GetWorkflowError())
+	var out temporal.Output
+	require.NoError(w.t, env.GetWorkflowResult(&out))
+	return out
+}
+
+func allowAll(*aycoder.ApprovalRequest) bool { return true }
+
+// A write whose worker is lost is not repeated, and the model is told that nobody knows what it has done. A read is.
+func TestLostCalls(t *testing.T) {
+	for tool, want := range map[string]struct {
+		runs   int
+		output string
+	}{
+		"edit": {1, "interrupted: the program ended while this call worked; its outcome is unknown"},
+		"find": {2, "find of b"},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			w := newWorld(t, twoReadsAndAnEdit()...)
+			w.prompt("go")
+			m := w.lose(tool)
+			worker := w.worker(func(c *temporal.Config) {
+				c.Store = w.store
+				c.Open = func(ctx context.Context, id string) (*temporal.Agent, error) {
+					m.die(false) // another process
+					return w.open(ctx, id)
+				}
+			})
+			env := w.env(worker)
+			env.RegisterDelayedCallback(func() { w.answer(env, allowAll) }, time.Hour)
+			require.Equal(t, aycoder.EndDone, w.execute(env).End)
+			require.Equal(t, want.runs, w.count(tool))
+			got := outputsOf(w.messages())
+			require.Contains(t, got[tool], want.output)
+			delete(got, tool)
+			plain := outputsOf(w.plain("go", true, twoReadsAndAnEdit()...))
+			delete(plain, tool)
+			require.Equal(t, plain, got)
+			require.NoError(t, aycoder.CheckHistory(w.messages()))
+		})
+	}
+}
+
+// Reads of one message work at the same time, and each is an activity.
+func TestReadsAreParallel(t *testing.T) {
+	w := newWorld(t, twoReadsAndAnEdit()...)
+	w.prompt("go")
+	var both sync.WaitGroup
+	both.Add(2)
+	w.around = func(name string, _ context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		if name != "edit" {
+			both.Done()
+			both.Wait() // ends only if both work
+		}
+		return nil, nil
+	}
+	env := w.env(w.worker(nil))
+	var keys []string
+	env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
+		keys = append(keys, info.ActivityType.Name+" "+info.ActivityID)
+	})
+	env.RegisterDelayedCallback(func() { w.answer(env, allowAll) }, time.Hour)
+	w.execute(env)
+	slices.Sort(keys)
+	require.Equal(t, []string{
+		"aycoder.Model t1/model", "aycoder.Model t2/model",
+		"aycoder.Tool t1/tool/call_1", "aycoder.Tool t1/tool/call_2", "aycoder.Tool t1/tool/call_3",
+	}, slices.Compact(keys)) // the edit may be asked about in an activity of its own
+}
+
+func TestStrayAnswers(t *testing.T) {
+	w := newWorld(t, twoReadsAndAnEdit()...)
+	w.prompt("go")
+	env := w.env(w.worker(nil))
+	refused := 0
+	env.RegisterDelayedCallback(func() {
+		v, err := env.QueryWorkflow(temporal.QueryStatus)
+		require.NoError(t, err)
+		var status temporal.Status
+		require.NoError(t, v.Get(&status))
+		require.Len(t, status.Ask, 1)
+		q := status.Ask[0]
+		for i, a := range []temporal.Answer{
+			{Key: "t1/tool/other", Digest: q.Digest, Allow: true},
+			{Key: q.Key, Digest: "0123456789abcdef", Allow: true},
+			{Key: q.Key, Digest: q.Digest, Ref: "sk-live-0123456789"},
+		} {
+			env.UpdateWorkflow(temporal.UpdateAnswer, fmt.Sprint(i), &callback{t: t, reject: func(error) { refused++ }}, a)
+		}
+	}, time.Hour)
+	env.RegisterDelayedCallback(func() {
+		require.Equal(t, 3, refused)
+		require.Equal(t, 0, w.count("edit"))
+		w.answer(env, func(*aycoder.ApprovalRequest) bool { return false })
+	}, 2*time.Hour)
+	w.execute(env)
+	require.Equal(t, 0, w.count("edit"))
+	require.Contains(t, outputsOf(w.messages())["edit"], "the user refused")
+}
+
+// A run continues as a new workflow in the middle of a question, with nothing but references.
+func TestContinueAsNewInTheMiddleOfAQuestion(t *testing.T) {
+	w := newWorld(t, twoReadsAndAnEdit()...)
+	w.prompt("go")
+	env := w.env(w.worker(nil))
+	ref := w.put(aycoder.User("hurry up"))
+	env.RegisterDelayedCallback(func() {
+		env.SetContinueAsNewSuggested(true)
+		env.SignalWorkflow(temporal.SignalSteer, ref)
+	}, time.Hour)
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id})
+	again, ok := errors.AsType[*workflow.ContinueAsNewError](env.GetWorkflowError())
+	require.True(t, ok, env.GetWorkflowError())
+	var in temporal.Input
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	require.Equal(t, []string{ref}, in.Say)
+	require.Len(t, in.Plan.Ask, 1)
+	require.Less(t, again.Input.Size(), 600)
+
+	env = w.env(w.worker(nil))
+	env.RegisterDelayedCallback(func() { w.answer(env, allowAll) }, 48*time.Hour)
+	env.ExecuteWorkflow(temporal.WorkflowName, in)
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, 1, w.count("edit"))
+	require.Equal(t, 1, strings.Count(encoded(t, w.messages()), "hurry up"))
+	_, err := w.store.Open(t.Context(), ref, false)
+	require.Error(t, err, "the reference is still there")
+}
+
+// A message arrives once, also if the step that took it is repeated.
+func TestMessagesArriveOnce(t *testing.T) {
+	w := newWorld(t, twoReadsAndAnEdit()...)
+	m := w.lose("look")
+	env := w.env(w.worker(func(c *temporal.Config) {
+		c.Store, c.References = w.store, w.store
+		c.Open = func(ctx context.Context, id string) (*temporal.Agent, error) {
+			m.die(false)
+			return w.open(ctx, id)
+		}
+	}))
+	env.RegisterDelayedCallback(func() { w.answer(env, allowAll) }, time.Hour)
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id, Say: []string{w.put(aycoder.User("go")), w.put(aycoder.User("but carefully"))}})
+	require.NoError(t, env.GetWorkflowError())
+	text := encoded(t, w.messages())
+	require.Equal(t, 1, strings.Count(text, `"go"`), text)
+	require.Equal(t, 1, strings.Count(text, "but carefully"), text)
+}
+
+// A reference that nobody can read is an error, and not a message that is lost.
+func TestLostReference(t *testing.T) {
+	w := newWorld(t, script.Say("done"))
+	env := w.env(w.worker(nil))
+	ref := w.put(aycoder.User("go"))
+	require.NoError(t, w.store.Delete(t.Context(), ref))
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id, Say: []string{ref}})
+	require.Error(t, env.GetWorkflowError())
+	require.Empty(t, w.model.Requests())
+}
+
+func TestCancel(t *testing.T) {
+	for _, while := range []string{"a question", "a call", "the model"} {
+		t.Run(while, func(t *testing.T) {
+			w := newWorld(t, twoReadsAndAnEdit()...)
+			w.prompt("go")
+			env := w.env(w.worker(nil))
+			switch while {
+			case "a question":
+				env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
+			case "a call":
+				w.around = func(name string, ctx context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+					if name != "find" {
+						return nil, nil
+					}
+					env.CancelWorkflow()
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+			case "the model":
+				w.model = script.New(script.Func(func(*aycoder.Request) script.Step {
+					env.CancelWorkflow()
+					return twoReadsAndAnEdit()[0]
+				}))
+			}
+			env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id})
+			require.True(t, sdk.IsCanceledError(env.GetWorkflowError()), env.GetWorkflowError())
+			require.Equal(t, 0, w.count("edit"))
+			p, err := session.ReadPending(t.Context(), w.store, w.id)
+			require.NoError(t, err)
+			require.Nil(t, p)
+			require.NoError(t, aycoder.CheckHistory(w.messages()))
+		})
+	}
+}
+
+// The engine waits after a rate limit, and the model is asked as often as by an ordinary run.
+func TestRateLimit(t *testing.T) {
+	w := newWorld(t, script.Fail(script.RateLimited(40*time.Second)), script.Fail(script.Overloaded()), script.Say("done"))
+	w.prompt("go")
+	env := w.env(w.worker(nil))
+	began := env.Now()
+	require.Equal(t, temporal.Output{End: aycoder.EndDone, Turns: 1}, w.execute(env))
+	require.Len(t, w.model.Requests(), 3)
+	require.GreaterOrEqual(t, env.Now().Sub(began), 40*time.Second)
+	require.Equal(t, encoded(t, w.plain("go", true, script.Say("done"))), encoded(t, w.messages()))
+}
+
+// What ends a run is in the result by its kind only.
+func TestFailedRun(t *testing.T) {
+	w := newWorld(t, script.Fail(&aycoder.AuthError{ModelError: &aycoder.ModelError{Err: errors.New("key sk-live-1 is wrong")}}))
+	w.prompt("go")
+	require.Equal(t, temporal.Output{End: aycoder.EndFailed, Error: "AuthError"}, w.execute(w.env(w.worker(nil))))
+}
+
+// A tool that panics, or has no more time, leaves a valid history, and the run goes on.
+func TestBadTools(t *testing.T) {
+	for how, want := range map[string]string{"panic": "the tool broke down", "late": "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(t, twoReadsAndAnEdit()...)
+			w.prompt("go")
+			w.around = func(name string, ctx context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+				if name == "find" && how == "panic" {
+					panic("sk-live-1")
+				} else if name == "find" {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return nil, nil
+			}
+			env := w.env(w.worker(func(c *temporal.Config) {
+				c.Limits = func(tool string, _ aycoder.Effect) temporal.Limits {
+					return map[string]temporal.Limits{"find": {Timeout: time.Second}}[tool]
+				}
+			}))
+			env.RegisterDelayedCallback(func() { w.answer(env, allowAll) }, time.Hour)
+			require.Equal(t, aycoder.EndDone, w.execute(env).End)
+			require.Contains(t, outputsOf(w.messages())["find"], want)
+			require.Equal(t, 1, w.count("find"))
+		})
+	}
+}
+
+// A recorder is a data converter that notes everything that would go into the history.
+type recorder struct {
+	converter.DataConverter
+	mu   sync.Mutex
+	seen []string
+}
+
+func (r *recorder) note(list ...*commonpb.Payload) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range list {
+		r.seen = append(r.seen, string(p.GetData()))
+	}
+}
+
+func (r *recorder) ToPayload(v any) (*commonpb.Payload, error) {
+	p, err := r.DataConverter.ToPayload(v)
+	r.note(p)
+	return p, err
+}
+
+func (r *recorder) ToPayloads(v ...any) (*commonpb.Payloads, error) {
+	p, err := r.DataConverter.ToPayloads(v...)
+	r.note(p.GetPayloads()...)
+	return p, err
+}
+
+// Nothing of what is said, done or found goes to the engine, and what goes there is small, whatever the size of outputs.
+func TestNothingButReferences(t *testing.T) {
+	secret := func(n int) string { return fmt.Sprintf("s3cr3t-%02d-XyZ", n) }
+	for _, size := range []int{5 << 10, 500 << 10} {
+		w := newWorld(t)
+		n := 0
+		next := func() string { n++; return secret(n) }
+		var steps []script.Step
+		for range 9 {
+			steps = append(steps, script.Reply(script.Think(next()), script.Say(next()),
+				script.Call("look", map[string]any{"path": "/home/alice/" + next()}), script.Call("edit", map[string]any{"path": next()})))
+		}
+		steps = append(steps, script.Fail(errors.New(next())), script.Say(next()))
+		w.model = script.New(steps...)
+		w.opts = append(w.opts, aycoder.WithSystem(next()), aycoder.WithLimits(aycoder.Limits{ToolOutput: size}))
+		w.around = func(name string, _ context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+			inv.Progress(aycoder.Progress{Message: secret(39)})
+			return aycoder.TextResult(secret(40) + strings.Repeat("x", size)), nil
+		}
+		require.LessOrEqual(t, n, 40)
+		r := &recorder{DataConverter: converter.GetDefaultDataConverter()}
+		env := w.env(w.worker(func(c *temporal.Config) { c.Keep = time.Minute }))
+		env.SetDataConverter(r)
+		for i := range 9 {
+			env.RegisterDelayedCallback(func() { w.answer(env, func(*aycoder.ApprovalRequest) bool { return i%2 == 0 }) }, time.Duration(i+1)*time.Hour)
+		}
+		env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id, Say: []string{w.put(aycoder.User(secret(38)))}})
+		require.NoError(t, env.GetWorkflowError())
+		require.Greater(t, len(r.seen), 40)
+		require.Contains(t, encoded(t, w.messages()), secret(40), "the case was not met")
+		for _, data := range r.seen {
+			require.LessOrEqual(t, len(data), 256, data)
+			plain, _ := base64.StdEncoding.DecodeString(data)
+			for i := range 41 {
+				require.NotContains(t, data+string(plain), secret(i))
+			}
+			require.NotContains(t, data, "alice")
+		}
+	}
+}
+
