@@ -359,44 +359,62 @@ func (r *recorder) ToPayloads(v ...any) (*commonpb.Payloads, error) {
 	return p, err
 }
 
+// secrets has texts that must not reach the engine, and an agent that says, does and finds them.
+type secrets struct {
+	*world
+	n int
+}
+
+func (s *secrets) text(n int) string { return fmt.Sprintf("s3cr3t-%02d-XyZ", n) }
+
+func (s *secrets) next() string {
+	s.n++
+	return s.text(s.n)
+}
+
+// newSecrets returns a script of some turns, in each of which the model reads and writes, and then of a failure of the model.
+func newSecrets(t testing.TB, turns, size int) *secrets {
+	s := &secrets{world: newWorld(t)}
+	var steps []script.Step
+	for range turns {
+		steps = append(steps, script.Reply(script.Think(s.next()), script.Say(s.next()),
+			script.Call("look", map[string]any{"path": "/home/alice/" + s.next()}), script.Call("edit", map[string]any{"path": s.next()})))
+	}
+	s.model = script.New(append(steps, script.Fail(errors.New(s.next())))...)
+	s.opts = append(s.opts, aycoder.WithSystem(s.next()), aycoder.WithLimits(aycoder.Limits{ToolOutput: size}))
+	s.around = func(_ string, _ context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		inv.Progress(aycoder.Progress{Message: s.text(39)})
+		return aycoder.TextResult(s.text(40) + strings.Repeat("x", size)), nil
+	}
+	return s
+}
+
+// check looks for the texts, also in what is encoded in base64.
+func (s *secrets) check(data string) {
+	plain, _ := base64.StdEncoding.DecodeString(data)
+	for i := range 41 {
+		require.NotContains(s.t, data+string(plain), s.text(i))
+	}
+	require.NotContains(s.t, data+string(plain), "alice")
+}
+
 // Nothing of what is said, done or found goes to the engine, and what goes there is small, whatever the size of outputs.
 func TestNothingButReferences(t *testing.T) {
-	secret := func(n int) string { return fmt.Sprintf("s3cr3t-%02d-XyZ", n) }
-	for _, size := range []int{5 << 10, 500 << 10} {
-		w := newWorld(t)
-		n := 0
-		next := func() string { n++; return secret(n) }
-		var steps []script.Step
-		for range 9 {
-			steps = append(steps, script.Reply(script.Think(next()), script.Say(next()),
-				script.Call("look", map[string]any{"path": "/home/alice/" + next()}), script.Call("edit", map[string]any{"path": next()})))
-		}
-		steps = append(steps, script.Fail(errors.New(next())), script.Say(next()))
-		w.model = script.New(steps...)
-		w.opts = append(w.opts, aycoder.WithSystem(next()), aycoder.WithLimits(aycoder.Limits{ToolOutput: size}))
-		w.around = func(name string, _ context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
-			inv.Progress(aycoder.Progress{Message: secret(39)})
-			return aycoder.TextResult(secret(40) + strings.Repeat("x", size)), nil
-		}
-		require.LessOrEqual(t, n, 40)
+	for turns, size := range map[int]int{9: 5 << 10, 2: 500 << 10} {
+		w := newSecrets(t, turns, size)
 		r := &recorder{DataConverter: converter.GetDefaultDataConverter()}
 		env := w.env(w.worker(func(c *temporal.Config) { c.Keep = time.Minute }))
 		env.SetDataConverter(r)
-		for i := range 9 {
+		for i := range turns {
 			env.RegisterDelayedCallback(func() { w.answer(env, func(*aycoder.ApprovalRequest) bool { return i%2 == 0 }) }, time.Duration(i+1)*time.Hour)
 		}
-		env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id, Say: []string{w.put(aycoder.User(secret(38)))}})
+		env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id, Say: []string{w.put(aycoder.User(w.text(38)))}})
 		require.NoError(t, env.GetWorkflowError())
-		require.Greater(t, len(r.seen), 40)
-		require.Contains(t, encoded(t, w.messages()), secret(40), "the case was not met")
+		require.Greater(t, len(r.seen), 4*turns)
+		require.Contains(t, encoded(t, w.messages()), w.text(40), "the case was not met")
 		for _, data := range r.seen {
 			require.LessOrEqual(t, len(data), 256, data)
-			plain, _ := base64.StdEncoding.DecodeString(data)
-			for i := range 41 {
-				require.NotContains(t, data+string(plain), secret(i))
-			}
-			require.NotContains(t, data, "alice")
+			w.check(data)
 		}
 	}
 }
-

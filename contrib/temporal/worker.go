@@ -98,10 +98,18 @@ func New(c Config) (*Worker, error) {
 // Register registers the workflow and the activities with a worker of the SDK, or with a test environment. Names of queues
 // are those of [Input].
 func (w *Worker) Register(r worker.Registry) {
-	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: WorkflowName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
+	w.RegisterWorkflow(r)
 	for name, f := range map[string]any{ModelName: w.step, ToolName: w.step, CancelName: w.cancel, DecideName: w.decide} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
+}
+
+// RegisterWorkflow registers the workflow alone: with a worker that has no part of the sessions but their stores, or with a
+// replayer of histories.
+func (w *Worker) RegisterWorkflow(r interface {
+	RegisterWorkflowWithOptions(run any, opts workflow.RegisterOptions)
+}) {
+	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: WorkflowName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 }
 
 // Close closes the sessions that are still open for the next step. Stop the workers of the SDK before.
