@@ -143,17 +143,17 @@ type attempt struct {
 	stop  context.CancelFunc
 	ended chan struct{}
 
-	mu       sync.Mutex
-	claims   map[*claim]bool
-	open     map[string]chan struct{} // by key; closed when a claim has come
-	owner    map[string]*claim
-	asking   int
-	state    aycoder.State
-	retry    time.Duration // until the model may be asked again
-	kind     string        // of the error before that, or at the end
-	leaving  bool
-	result   aycoder.Result
-	err      error
+	mu      sync.Mutex
+	claims  map[*claim]bool
+	open    map[string]chan struct{} // by key; closed when a claim has come
+	owner   map[string]*claim
+	asking  int
+	state   aycoder.State
+	retry   time.Duration // until the model may be asked again
+	kind    string        // of the error before that, or at the end
+	leaving bool
+	result  aycoder.Result
+	err     error
 }
 
 // do carries out a step, or finds that it was carried out.

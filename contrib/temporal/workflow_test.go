@@ -230,4 +230,3 @@ func TestTranscriptIsThatOfAnOrdinaryRun(t *testing.T) {
 		})
 	}
 }
-
