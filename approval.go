@@ -478,7 +478,7 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping || r.goesOn(ctx) || !r.state.holds(a.Call) || r.again != nil && !r.mayResume(a) {
+	if r.stopping || r.goesOn(ctx) || !r.state.holds(a.Call) || r.again != nil && !r.outlives && !r.mayResume(a) {
 		return false
 	}
 	started := &ToolStarted{Call: a.Call, Subject: a.prepared.display, Args: a.prepared.use.Args,

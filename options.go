@@ -319,7 +319,8 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 //
 // Leaving the run early, or cancelling its context, does not cancel it. Calls that work are stopped and
 // recorded, and [Result.Pending] is set, so that another run continues it: at once, or in another program. An error ends
-// the run as usual. Runs inside its calls are ordinary ones. Default: the run belongs to the program.
+// the run as usual. The engine sees to it that only one run continues another: a [Loop] does not remember the calls of such
+// runs. Runs inside its calls are ordinary ones. Default: the run belongs to the program.
 func WithSteps(start func(ctx context.Context, key string, step func(context.Context))) RunOption {
 	return func(c *RunConfig) error {
 		c.Steps = start

@@ -266,7 +266,7 @@ func (p *Pending) check(r *run) error {
 	}
 	for i := range p.State.calls {
 		c := &p.State.calls[i]
-		if c.status != callSettled && c.status != callBegun && r.loop.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use, request: c.request})) {
+		if !r.outlives && c.status != callSettled && c.status != callBegun && r.loop.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use, request: c.request})) {
 			return errResumed
 		}
 	}

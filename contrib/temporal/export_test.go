@@ -11,3 +11,13 @@ import (
 func Put(ctx context.Context, store journal.Store, m *aycoder.Message) (string, error) {
 	return putRef(ctx, store, &message{Say: &aycoder.Steered{Message: m}})
 }
+
+// PutResult stores the result of a call, as [Client.Answer] does.
+func PutResult(ctx context.Context, store journal.Store, r aycoder.CallResult) (string, error) {
+	return putRef(ctx, store, &message{Result: &r})
+}
+
+// PutDecision stores a decision, as [Client.Decide] does.
+func PutDecision(ctx context.Context, store journal.Store, d aycoder.Decision) (string, error) {
+	return putRef(ctx, store, &message{Decision: &d})
+}

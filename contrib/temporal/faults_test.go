@@ -3,6 +3,7 @@ package temporal_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -189,6 +190,48 @@ func TestStrayAnswers(t *testing.T) {
 	w.execute(env)
 	require.Equal(t, 0, w.count("edit"))
 	require.Contains(t, outputsOf(w.messages())["edit"], "the user refused")
+}
+
+// The result of a call of a declared tool comes by reference, and so does an answer that edits the arguments.
+func TestAnswersByReference(t *testing.T) {
+	declared, err := aycoder.DeclareTool[struct{}]("phone", "Calls somebody")
+	require.NoError(t, err)
+	w := newWorld(t, script.Call("phone", nil), script.Call("edit", map[string]any{"path": "c"}), script.Say("done"))
+	w.opts = append(w.opts, aycoder.WithTools(declared))
+	w.prompt("go")
+	env := w.env(w.worker(nil))
+	answer := func(key, digest, ref string) {
+		env.UpdateWorkflow(temporal.UpdateAnswer, ref, &callback{t: t}, temporal.Answer{Key: key, Digest: digest[:16], Ref: ref})
+	}
+	pending := func() *aycoder.Pending {
+		p, err := session.ReadPending(t.Context(), w.store, w.id)
+		require.NoError(t, err)
+		return p
+	}
+	env.RegisterDelayedCallback(func() {
+		if p := pending(); len(p.Requests) > 0 { // may it be called?
+			ref, err := temporal.PutDecision(t.Context(), w.store, aycoder.Decision{CallID: "call_1", Digest: p.Requests[0].Digest, Verdict: aycoder.Allow()})
+			require.NoError(t, err)
+			answer("t1/tool/call_1", p.Requests[0].Digest, ref)
+		}
+	}, time.Hour)
+	env.RegisterDelayedCallback(func() {
+		q := pending().Calls[0]
+		ref, err := temporal.PutResult(t.Context(), w.store, aycoder.CallResult{CallID: q.CallID, Digest: q.Digest, Parts: []aycoder.Part{&aycoder.Text{Text: "she says yes"}}})
+		require.NoError(t, err)
+		answer("t1/tool/call_1", q.Digest, ref)
+	}, 2*time.Hour)
+	env.RegisterDelayedCallback(func() {
+		q := pending().Requests[0]
+		ref, err := temporal.PutDecision(t.Context(), w.store, aycoder.Decision{CallID: q.CallID, Digest: q.Digest,
+			Verdict: aycoder.AllowWith(json.RawMessage(`{"path":"elsewhere"}`))})
+		require.NoError(t, err)
+		answer("t2/tool/call_2", q.Digest, ref)
+	}, 3*time.Hour)
+	require.Equal(t, aycoder.EndDone, w.execute(env).End)
+	got := outputsOf(w.messages())
+	require.Equal(t, "she says yes", got["phone"])
+	require.Contains(t, got["edit"], "edit of elsewhere")
 }
 
 // A run continues as a new workflow in the middle of a question, with nothing but references.

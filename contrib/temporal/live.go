@@ -55,7 +55,8 @@ func (w *Worker) enter(ctx context.Context, id string) (*live, error) {
 	return l, nil
 }
 
-func (l *live) open(ctx context.Context) error {
+func (l *live) open(ctx context.Context) (err error) {
+	defer guard(&err)
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
@@ -219,7 +220,7 @@ func (l *live) join(ctx context.Context, in stepInput, c *claim) (*attempt, Plan
 	input := aycoder.Input{RepeatReads: true}
 	switch {
 	case p == nil && len(s.Queued()) == 0:
-		return nil, Plan{Output: Output{End: "done"}}, nil
+		return nil, Plan{Output: Output{End: EndUnknown}}, nil
 	case p != nil && len(plan.Ask) > 0:
 		if err := l.worker.answers(ctx, p, in.Answers, &input); err != nil {
 			return nil, Plan{}, failure(err)
@@ -398,7 +399,7 @@ func (a *attempt) step(ctx context.Context, key string, step func(context.Contex
 			a.rest()
 		}()
 	default:
-		go a.call(ctx, safeKey(key), step)
+		go a.call(ctx, key, step)
 	}
 }
 
@@ -410,15 +411,18 @@ func hold(ctx context.Context, step func(context.Context)) {
 
 // call runs the step of a call when its activity has come, with the time of the activity.
 func (a *attempt) call(ctx context.Context, key string, step func(context.Context)) {
+	// A call whose result came from outside has another step, unless this is the end of its id.
+	key, second := safeKey(key), safeKey(strings.TrimSuffix(key, "/result"))
 	a.mu.Lock()
-	opened := a.gate(key)
+	opened, other := a.gate(key), a.gate(second)
 	a.mu.Unlock()
 	select {
 	case <-opened:
+	case <-other:
 	case <-ctx.Done():
 	}
 	a.mu.Lock()
-	owner := a.owner[key]
+	owner := cmp.Or(a.owner[key], a.owner[second])
 	a.mu.Unlock()
 	if owner != nil {
 		with, cancel := context.WithCancelCause(ctx)

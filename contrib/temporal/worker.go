@@ -299,7 +299,8 @@ func (w *Worker) limited(key, tool string, effect aycoder.Effect, attempts int) 
 	if w.config.Limits != nil {
 		l = w.config.Limits(tool, effect)
 	}
-	return Step{Key: safeKey(key), Seconds: int((cmp.Or(l.Timeout, time.Hour) + time.Second - 1) / time.Second), Attempts: cmp.Or(l.Attempts, attempts)}
+	seconds := (cmp.Or(l.Timeout, time.Hour) + time.Second - 1) / time.Second
+	return Step{Key: safeKey(key), Seconds: max(int(seconds), 1), Attempts: max(cmp.Or(l.Attempts, attempts), 1)}
 }
 
 // questions returns the open questions of a suspended run.

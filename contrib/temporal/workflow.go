@@ -41,9 +41,12 @@ type Input struct {
 	Answers []Answer `json:"answers,omitempty"`
 }
 
+// EndUnknown means that the run was over when a worker looked: the one that saw its end was lost, or there was nothing to do.
+const EndUnknown aycoder.EndReason = "unknown"
+
 // Output is the result of the workflow.
 type Output struct {
-	// End says why the run ended. It is "" if only the session knows, because the worker that saw the end was lost.
+	// End says why the run ended, or is [EndUnknown].
 	End aycoder.EndReason `json:"end,omitempty"`
 	// Turns is the number of messages of the model in the last run.
 	Turns int `json:"turns,omitempty"`

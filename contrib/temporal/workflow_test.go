@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/contrib/temporal"
@@ -133,6 +134,7 @@ func (w *world) env(worker *temporal.Worker) *testsuite.TestWorkflowEnvironment 
 	s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := s.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
 	worker.Register(env)
 	return env
 }
