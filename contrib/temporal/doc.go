@@ -38,7 +38,7 @@ and not while it comes. A [Worker] keeps a session open for the next step if mod
 
 # What is lost
 
-An activity whose worker dies is given to another one after [Config].Heartbeat. What it finds in the session decides: a call
+An activity whose worker dies is given to another one after [Config].Heartbeat. The session decides what that one does: a call
 that was recorded as done is not made again; a read that has no result is made again; a call that may write and has begun is never
 made again, and the model is told that it was interrupted and its outcome is unknown. A request to the model is made again, so it may be
 paid twice. An answer of the model that was recorded is used. Attempts are bounded by [Limits], for each tool and effect.

@@ -159,7 +159,7 @@ func TestReadsAreParallel(t *testing.T) {
 	require.Equal(t, []string{
 		"aycoder.Model t1/model", "aycoder.Model t2/model",
 		"aycoder.Tool t1/tool/call_1", "aycoder.Tool t1/tool/call_2", "aycoder.Tool t1/tool/call_3",
-	}, slices.Compact(keys)) // the edit may be asked about in an activity of its own
+	}, slices.Compact(keys)) // the edit may be asked about in a separate activity
 }
 
 func TestStrayAnswers(t *testing.T) {
@@ -340,7 +340,7 @@ func TestRateLimit(t *testing.T) {
 	require.Equal(t, encoded(t, w.plain("go", true, script.Say("done"))), encoded(t, w.messages()))
 }
 
-// What ends a run is in the result by its kind only.
+// The result has the kind of the error that ends a run, and nothing else of it.
 func TestFailedRun(t *testing.T) {
 	w := newWorld(t, script.Fail(&aycoder.AuthError{ModelError: &aycoder.ModelError{Err: errors.New("key sk-live-1 is wrong")}}))
 	w.prompt("go")

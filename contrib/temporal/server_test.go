@@ -154,7 +154,7 @@ func TestRecord(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join("testdata", "v1.json"), append(data, '\n'), 0o644))
 }
 
-// What a version has recorded replays in another one, which has other tools, in another order, other limits and prompts.
+// A history that a version has recorded replays in another one, with other tools, in another order, other limits and prompts.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	require.NoError(t, err)

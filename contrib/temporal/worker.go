@@ -32,7 +32,7 @@ type Config struct {
 	// default. They are recorded in the history when the call is planned. Default: see [Limits].
 	Limits func(tool string, effect aycoder.Effect) Limits
 	// Events gets the events of runs as they happen, from several goroutines. It must not wait, and questions in it must not
-	// be answered. What is lost with a worker is in the session. Default: none.
+	// be answered. Events that are lost with a worker are in the session. Default: none.
 	Events func(session string, ev aycoder.Event)
 	// Heartbeat is the time after which a step whose worker has not been heard is given to another one. Default: 30 s.
 	Heartbeat time.Duration

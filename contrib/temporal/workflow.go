@@ -79,8 +79,8 @@ const margin = time.Minute
 
 func asksModel(key string) bool { return strings.HasSuffix(key, "/model") }
 
-// Question is an open question whether a call may run, or for the result of a call of a declared tool. What it is about
-// is in the session: see [Client.Pending].
+// Question is an open question whether a call may run, or for the result of a call of a declared tool. The session has
+// its content: see [Client.Pending].
 type Question struct {
 	// Step is the call that goes on with the answer.
 	Step
