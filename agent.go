@@ -230,8 +230,8 @@ func (l *Loop) begin(ctx context.Context, in *Input, opts []RunOption) (*run, er
 	if err == nil && r.control != nil {
 		err = r.control.attach(&r.state)
 	}
-	if err == nil && rc.watch != nil {
-		err = rc.watch.extend(r)
+	for i := 0; err == nil && i < len(rc.extra); i++ {
+		err = rc.extra[i].extend(r)
 	}
 	if err == nil {
 		return r, nil

@@ -224,10 +224,8 @@ func (r *run) decideLocked(p *preparedCall, v Verdict, by DecidedBy) error {
 	d := Decision{CallID: p.call.ID, Verdict: v, By: by, prepared: p}
 	if v.kind == verdictDeny {
 		base := &ToolError{Tool: p.call.Name, CallID: p.call.ID}
-		return r.step(&Decided{Decision: d}, &ToolFinished{
-			Call: p.call, Subject: p.display, Output: errorOutput(p.call, d.text()), Summary: "denied",
-			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
-		})
+		return r.step(&Decided{Decision: d}, endedAs("denied", p.call, p.display, errorOutput(p.call, d.text()),
+			&ToolDeniedError{ToolError: base, Reason: v.reason, By: by}))
 	}
 	return r.step(&Decided{d, p.tool.spec.declared != nil})
 }
@@ -478,7 +476,7 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping || r.goesOn(ctx) || !r.state.holds(a.Call) || r.again != nil && !r.outlives && !r.mayResume(a) {
+	if r.stopping || r.outlives && ctx.Err() != nil || !r.state.holds(a.Call) || r.again != nil && !r.mayResume(a) {
 		return false
 	}
 	started := &ToolStarted{Call: a.Call, Subject: a.prepared.display, Args: a.prepared.use.Args,

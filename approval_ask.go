@@ -191,12 +191,9 @@ func (r *run) decideStep(ctx context.Context, c *ToolUse, step func() (parked bo
 	defer r.gone()
 	defer r.flush(ctx)
 	growStack()
-	if r.goesOn(ctx) {
-		return
-	}
 	parked := false
 	defer func() {
-		if !parked && !r.goesOn(ctx) {
+		if !parked {
 			r.rejectUndecided(c)
 		}
 	}()
@@ -236,7 +233,8 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 			q.verdict, q.rules) {
 			return r.consider(ctx, q, nil, ByRule) // a rule was made since
 		}
-	case r.goesOn(ctx):
+	case ctx.Err() != nil && r.outlives:
+		return true
 	case ctx.Err() != nil:
 		base := &ToolError{Tool: q.use.Name, CallID: q.use.ID, Err: errors.New(outCancelled)}
 		r.reject(q.Call, base)

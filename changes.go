@@ -3,6 +3,7 @@ package aycoder
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/aycoder/aycoder/edit"
 )
@@ -23,7 +24,7 @@ func WithChanges(watch ChangeWatch) RunOption {
 		if watch == nil {
 			return isNilError("WithChanges")
 		}
-		c.watch = watch
+		c.extra = append(slices.Clip(c.extra), watch)
 		return nil
 	}
 }
@@ -47,7 +48,7 @@ func (watch ChangeWatch) extend(r *run) error {
 	r.finish = func(ctx context.Context) {
 		r.mu.Lock()
 		over := r.state.phase == phaseDone && r.state.end != EndCancelled && r.err == nil && ctx.Err() == nil
-		suspended := r.state.end == EndSuspended || r.paused()
+		suspended := r.state.end == EndSuspended || r.left
 		r.mu.Unlock()
 		if !over {
 			var cancel context.CancelFunc

@@ -32,13 +32,10 @@ type RunConfig struct {
 	// does not link its code.
 	Extension interface{ extend(r *run) error }
 
-	// Steps is that of [WithSteps].
-	Steps func(ctx context.Context, key string, step func(context.Context))
-
-	// control and log are linked only with WithControl and WithFacts.
+	// These are linked only with their options.
 	control func(*Control) controller
 	log     func(*run, func(context.Context, *FactRecord) error) factLog
-	watch   interface{ extend(r *run) error } // of WithChanges
+	extra   []interface{ extend(r *run) error } // of WithChanges and WithSteps
 }
 
 // RunExtension holds what a package that builds on runs, such as package generate, adds to one run of
@@ -323,9 +320,38 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 // runs. Runs inside its calls are ordinary ones. Default: the run belongs to the program.
 func WithSteps(start func(ctx context.Context, key string, step func(context.Context))) RunOption {
 	return func(c *RunConfig) error {
-		c.Steps = start
+		if start == nil {
+			return isNilError("WithSteps")
+		}
+		c.extra = append(slices.Clip(c.extra), engine(start))
 		return nil
 	}
+}
+
+// An engine starts the steps of a run, see [WithSteps].
+type engine func(ctx context.Context, key string, step func(context.Context))
+
+func (start engine) extend(r *run) error {
+	r.outlives = r.parent == nil
+	r.loop = &Loop{settings: r.loop.settings, first: r.loop.first} // which remembers no calls of resumed runs
+	r.execute = func(ctx context.Context, key string, step func(context.Context)) {
+		start(ctx, key, func(ctx context.Context) {
+			if ctx.Err() == nil {
+				step(ctx)
+			} else {
+				r.gone()
+			}
+		})
+	}
+	r.wait = func(a *Wait) {
+		r.submit(a, "", func(context.Context) {
+			defer r.gone()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			_ = r.step(&Waited{})
+		})
+	}
+	return nil
 }
 
 // WithClock sets the clock for the waits, timeouts and event times of runs. Default: [SystemClock].

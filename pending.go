@@ -219,8 +219,8 @@ func (r *run) continueRun() {
 	for i := range r.state.calls {
 		if c := r.state.calls[i].use; r.state.lost(i, r.again) {
 			base := &ToolError{Tool: c.Name, CallID: c.ID}
-			lost = append(lost, &ToolFinished{Call: c, Subject: r.setup.Load().subject(c), Output: errorOutput(c, outLost),
-				Summary: "interrupted", Err: &ToolCancelledError{ToolError: base, Interrupted: true}})
+			lost = append(lost, endedAs("interrupted", c, r.setup.Load().subject(c), errorOutput(c, outLost),
+				&ToolCancelledError{ToolError: base, Interrupted: true}))
 		}
 	}
 	_ = r.step(r.again, lost...)
@@ -266,7 +266,7 @@ func (p *Pending) check(r *run) error {
 	}
 	for i := range p.State.calls {
 		c := &p.State.calls[i]
-		if !r.outlives && c.status != callSettled && c.status != callBegun && r.loop.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use, request: c.request})) {
+		if c.status != callSettled && c.status != callBegun && r.loop.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use, request: c.request})) {
 			return errResumed
 		}
 	}
@@ -352,7 +352,7 @@ func (r *run) mayResume(a *RunTool) bool {
 	out := errorOutput(a.Call, errResumed.Error())
 	base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errResumed}
 	_ = r.step(&ToolDone{ID: a.Call.ID, Output: out},
-		&ToolFinished{Call: a.Call, Subject: a.prepared.display, Output: out, Summary: "not run", Err: base})
+		endedAs("not run", a.Call, a.prepared.display, out, base))
 	return false
 }
 

@@ -43,8 +43,9 @@ type run struct {
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
 	recorder recorder                    // nil without an auditor
 	execute  func(context.Context, string, func(context.Context))
-	outlives bool   // execute is that of WithSteps
-	hooks    *hooks // of the loop, or else of the parent, as is trace
+	wait     func(*Wait) // of WithSteps, or nil
+	outlives bool        // see WithSteps
+	hooks    *hooks      // of the loop, or else of the parent, as is trace
 	trace    func(context.Context, *run) factLog
 
 	mu    sync.Mutex // guards all that follows
@@ -152,9 +153,6 @@ func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), name: l.name, builder: l.builder, trace: l.trace,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1), execute: l.execute,
-	}
-	if rc.Steps != nil {
-		r.execute, r.outlives = rc.Steps, true
 	}
 	r.use(l.first)
 	if r.hooks = l.hooks; r.hooks != nil {
@@ -415,9 +413,7 @@ func (r *run) tellRest(messages []*Message) {
 				continue
 			}
 			base := &ToolError{Tool: out.Name, CallID: out.ID, Err: errors.New(out.Text())}
-			r.tell(&ToolFinished{
-				Call: calls[n], Subject: r.setup.Load().subject(calls[n]), Output: out, Summary: "not run", Err: base,
-			})
+			r.tell(endedAs("not run", calls[n], r.setup.Load().subject(calls[n]), out, base))
 		}
 	}
 	clear(r.reported)
@@ -448,8 +444,8 @@ func (r *run) do(a Action) {
 		}
 		r.submit(a, "", func(ctx context.Context) { r.runTool(ctx, a) })
 	case *Wait:
-		if r.outlives {
-			r.submit(a, "", r.waitOver)
+		if r.wait != nil {
+			r.wait(a)
 			return
 		}
 		stop := r.loop.clock.AfterFunc(a.For, func() {
@@ -458,16 +454,6 @@ func (r *run) do(a Action) {
 			_ = r.step(&Waited{})
 		})
 		r.timers = append(r.timers, stop)
-	}
-}
-
-// waitOver is the step of a wait.
-func (r *run) waitOver(ctx context.Context) {
-	defer r.gone()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if ctx.Err() == nil && !r.stopping {
-		_ = r.step(&Waited{})
 	}
 }
 

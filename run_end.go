@@ -17,6 +17,7 @@ type ending struct {
 	live     int // goroutines that have not returned
 	stopping bool
 	err      error // what the run failed with
+	left     bool  // to another run, see WithSteps
 	timers   []func() bool
 	ends     []func()              // of [Invocation.Cleanup]
 	finish   func(context.Context) // of WithChanges, or nil
@@ -59,7 +60,11 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 func (r *run) cancelRest(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state.phase == phaseDone || r.paused() {
+	if r.state.phase == phaseDone {
+		return
+	}
+	if r.outlives && r.err == nil {
+		r.left = true
 		return
 	}
 	r.keepText()
@@ -69,10 +74,7 @@ func (r *run) cancelRest(ctx context.Context) {
 			"run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 		out := errorOutput(a.Call, stopped(outStopped, a.prepared.tool.spec.Effect))
-		fin := &ToolFinished{
-			Call: a.Call, Subject: a.prepared.display, Output: out, Summary: "abandoned",
-			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
-		}
+		fin := endedAs("abandoned", a.Call, a.prepared.display, out, &ToolCancelledError{ToolError: base, Abandoned: true})
 		if r.recorder != nil {
 			r.recorder.ended(r, a.Key(), a.Call, fin, "abandoned")
 		}
@@ -80,14 +82,6 @@ func (r *run) cancelRest(ctx context.Context) {
 	}
 	_ = r.step(&Cancelled{Began: r.heard}, lost...)
 }
-
-// paused reports whether the run was left for another one to continue it. The mutex is held.
-func (r *run) paused() bool {
-	return r.outlives && r.parent == nil && r.err == nil && r.stopping && r.state.phase != phaseDone
-}
-
-// goesOn reports whether a step whose context has ended is left to another run.
-func (r *run) goesOn(ctx context.Context) bool { return r.outlives && ctx.Err() != nil }
 
 // atEnd lets stop call f. If stop has begun already, f is called now.
 func (r *run) atEnd(ctx context.Context, f func()) {
@@ -161,10 +155,8 @@ func (r *run) result() *Result {
 	s := &r.state
 	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
 		Usage: s.usage, Spent: r.named(s.allSpent()), Changes: r.changes}
-	if r.paused() {
+	if s.end == EndSuspended || r.left {
 		res.End = EndSuspended
-	}
-	if res.End == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: State{*s}}
 		for i := range s.calls {
 			n := slices.IndexFunc(r.suspended,

@@ -22,7 +22,7 @@ func (r *run) reject(c *ToolUse, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
-		fin := &ToolFinished{Call: c, Subject: r.setup.Load().subject(c), Output: out, Summary: "not run", Err: err}
+		fin := endedAs("not run", c, r.setup.Load().subject(c), out, err)
 		if r.recorder != nil {
 			r.recorder.ended(r, "", c, fin, "not_run")
 		}
@@ -78,6 +78,13 @@ func (r *run) mayStart(ctx context.Context, a *RunTool) bool {
 	defer r.mu.Lock()
 	r.reject(a.Call, &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errors.New(text)})
 	return false
+}
+
+// endedAs returns the event about a call that has not returned.
+//
+//go:noinline
+func endedAs(summary string, c *ToolUse, subject string, out *ToolOutput, err error) *ToolFinished {
+	return &ToolFinished{Call: c, Subject: subject, Output: out, Summary: summary, Err: err}
 }
 
 // An outcome is what came of a call.
