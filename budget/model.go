@@ -63,11 +63,15 @@ func (m *model) stream(ctx context.Context, req *aycoder.Request, yield yieldFun
 		yield(nil, c.failed(err))
 		return
 	}
-	defer c.end()
+	defer c.end(ctx)
+	if err := c.claim(ctx); err != nil {
+		yield(nil, c.failed(err))
+		return
+	}
 	work, end := m.pot.begin(context.WithValue(ctx, heldKey{m.pot}, true))
 	defer end()
 	for ev, err := range m.next.Stream(work, req) {
-		over := c.note(ev)
+		over := c.note(ctx, ev)
 		if used, ok := errors.AsType[*ExhaustedError](context.Cause(work)); ok && ctx.Err() == nil && !c.done {
 			over = used
 		}
@@ -95,6 +99,9 @@ type call struct {
 	heard  int64 // bytes of the answer that are not paid for
 	began  bool
 	done   bool // the answer is complete and paid for
+
+	claimed Reservation // in the ledger, or nil
+	owed    amounts     // what was counted since then
 }
 
 // call estimates a request: its input with a margin, and the longest answer.
@@ -143,7 +150,7 @@ func (c *call) failed(err error) error {
 }
 
 // note counts an event. An error says that the budget does not allow another attempt.
-func (c *call) note(ev aycoder.ModelEvent) error {
+func (c *call) note(ctx context.Context, ev aycoder.ModelEvent) error {
 	switch ev := ev.(type) {
 	case nil:
 	case *aycoder.TextDelta:
@@ -154,17 +161,27 @@ func (c *call) note(ev aycoder.ModelEvent) error {
 		c.hear(len(ev.Name) + len(ev.Args))
 	case *aycoder.MessageDone:
 		if ev != nil {
-			c.answered(ev)
+			c.answered(ctx, ev)
 		}
 	case *aycoder.Retrying: // the client sends the request again
 		c.brokeOff()
-		c.pot.mu.Lock()
-		defer c.pot.mu.Unlock()
-		return c.pot.exhausted(money, tokenCount, work)
+		c.settle(ctx)
+		return c.again(ctx)
 	default:
 		c.hear(0)
 	}
 	return nil
+}
+
+// again reports whether the budget allows another attempt.
+func (c *call) again(ctx context.Context) error {
+	c.pot.mu.Lock()
+	err := c.pot.exhausted(money, tokenCount, work)
+	c.pot.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.claim(ctx)
 }
 
 func (c *call) hear(bytes int) {
@@ -173,7 +190,7 @@ func (c *call) hear(bytes int) {
 }
 
 // answered pays for a complete answer.
-func (c *call) answered(d *aycoder.MessageDone) {
+func (c *call) answered(ctx context.Context, d *aycoder.MessageDone) {
 	u := plausible(d.Usage)
 	silent := u == (aycoder.Usage{})
 	if !silent {
@@ -184,7 +201,7 @@ func (c *call) answered(d *aycoder.MessageDone) {
 	}
 	cost, priced := c.cost(d, u)
 	c.pay(func(p *Pot) {
-		p.spent.add(amounts{cost, u.Input + u.CacheRead + u.CacheWrite + u.Output})
+		c.count(amounts{cost, u.Input + u.CacheRead + u.CacheWrite + u.Output})
 		if silent {
 			p.uncounted++
 		}
@@ -192,6 +209,13 @@ func (c *call) answered(d *aycoder.MessageDone) {
 			p.lacksPrice(cmp.Or(d.Provider, c.model.Provider) + "/" + cmp.Or(d.Model, c.model.Name))
 		}
 	})
+	c.settle(ctx)
+}
+
+// count counts a cost. The mutex of the pot is held.
+func (c *call) count(cost amounts) {
+	c.pot.spent.add(cost)
+	c.owed.add(cost)
 }
 
 // estimate returns the usage of an answer of which nobody says it.
@@ -212,7 +236,7 @@ func (c *call) brokeOff() {
 	c.began, c.heard = false, 0
 	c.pot.mu.Lock()
 	defer c.pot.mu.Unlock()
-	c.pot.spent.add(amounts{cost, u.Input + u.Output})
+	c.count(amounts{cost, u.Input + u.Output})
 	c.pot.estimated++
 	if !priced {
 		c.pot.lacksPrice(c.model.Provider + "/" + c.model.Name)
@@ -220,11 +244,12 @@ func (c *call) brokeOff() {
 }
 
 // end ends the reservation of a call that has not ended well.
-func (c *call) end() {
+func (c *call) end(ctx context.Context) {
 	if !c.done {
 		c.brokeOff()
 		c.pay(func(*Pot) {})
 	}
+	c.settle(ctx)
 }
 
 // pay counts a cost and ends the reservation, at the same moment, so that no other request comes between.

@@ -31,6 +31,9 @@ type Config struct {
 	Idle []string
 	// File is the path of a file that keeps what was spent: see the package comment. Default: no file.
 	File string
+	// Ledger keeps what several processes reserve and spend together: each request also needs a reservation there.
+	// Default: none, so that only the limits of this Config hold.
+	Ledger Ledger
 	// Clock measures working time. Default: [aycoder.SystemClock].
 	Clock aycoder.Clock
 }

@@ -7,8 +7,11 @@ import (
 	"log"
 	"os"
 
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/contrib/postgres"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/providers/script"
 )
 
 // Two hosts share a database. One of them writes a session, and the other one follows it.
@@ -59,4 +62,38 @@ func Example() {
 	// 1 {"n":1}
 	// 2 {"n":2}
 	// 3 {"n":3}
+}
+
+// All hosts together limit what a tenant uses. The agents of each host have the tenant as the ledger of their pot.
+func ExampleTenant() {
+	ctx := context.Background()
+	store, err := postgres.Open(ctx, os.Getenv("AYCODER_POSTGRES"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.SetQuota(ctx, "acme", postgres.Quota{Runs: 4, TokensPerMinute: 100_000, Tokens: 1_000}); err != nil {
+		log.Fatal(err)
+	}
+
+	tenant := store.Tenant("acme")
+	pot, err := budget.New(budget.Config{Ledger: tenant})
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(script.Say("done").WithUsage(aycoder.Usage{Input: 700, Output: 50})).With(script.WithLoop(true))
+	loop, err := aycoder.New(model, aycoder.WithModelMiddleware(pot.Model))
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent := tenant.Agent(loop)
+	for range 3 {
+		for _, err := range agent.Run(ctx, aycoder.Input{Prompt: "review this"}) {
+			if e, ok := errors.AsType[*budget.ExhaustedError](err); ok {
+				fmt.Println(e)
+			}
+		}
+	}
+	// Output:
+	// budget tenant acme today is used up: 1500 tokens of 1000 (limit set by the quota of the tenant)
 }

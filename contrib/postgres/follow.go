@@ -57,7 +57,8 @@ func (s *Store) follow(ctx context.Context, id string, after Position, yield fun
 	if err != nil {
 		return err
 	}
-	wake := s.hub.join(key)
+	wake := make(chan struct{}, 1)
+	s.hub.join(key, wake)
 	defer s.hub.leave(key, wake)
 	first := after == Position{}
 	var last *int32 // the checksum of the record at the position, if it was read
@@ -157,11 +158,10 @@ func (h *hub) setup(config *pgx.ConnConfig) {
 	h.config, h.waiting = config, map[int64]map[chan struct{}]bool{}
 }
 
-// join returns a channel that receives something when a session has changed.
-func (h *hub) join(key int64) chan struct{} {
+// join makes a channel, which has room for one value, receive one when a session has changed.
+func (h *hub) join(key int64, wake chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	wake := make(chan struct{}, 1)
 	if h.waiting[key] == nil {
 		h.waiting[key] = map[chan struct{}]bool{}
 	}
@@ -171,7 +171,6 @@ func (h *hub) join(key int64) chan struct{} {
 		ctx, h.cancel = context.WithCancel(context.Background())
 		h.work.Go(func() { h.listen(ctx) })
 	}
-	return wake
 }
 
 func (h *hub) leave(key int64, wake chan struct{}) {

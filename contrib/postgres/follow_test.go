@@ -180,7 +180,8 @@ func TestPayloads(t *testing.T) {
 func TestFollowClosed(t *testing.T) {
 	s := openStore(t, tempDir(t))
 	must(t, s.Close())
-	wake := s.hub.join(1)
+	wake := make(chan struct{}, 1)
+	s.hub.join(1, wake)
 	if s.hub.cancel != nil {
 		t.Error("it listens after the end of the store")
 	}

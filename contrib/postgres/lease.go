@@ -168,7 +168,7 @@ func (l *lease) wait(ctx context.Context, conn *pgx.Conn, beat time.Duration) er
 	return err
 }
 
-// beat tells PostgreSQL that the store lives, and sends what there is to send.
+// beat tells PostgreSQL that the store lives, sends what there is to send, and makes up for what could not be written before.
 func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -189,6 +189,11 @@ func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) e
 			delete(l.releases, key)
 		}
 		l.mu.Unlock()
+	}
+	for id, of := range l.store.quotas.debts() {
+		if err := l.store.quotas.settle(ctx, conn, id, of); err != nil {
+			return err
+		}
 	}
 	if len(keys) == 0 {
 		return conn.Ping(ctx)
@@ -309,7 +314,8 @@ func (s *Store) busy(ctx context.Context, op, id string, cause error) error {
 
 var errBusy = errors.New("it is open for writing elsewhere")
 
-// lock takes the lock, if need be from the former connection, which PostgreSQL may not know to be gone.
+// lock takes the lock, if need be from the former connection, which PostgreSQL may not know to be gone. It also removes
+// claims of others that are gone for long.
 func (l *lease) lock(ctx context.Context, conn *pgx.Conn) error {
 	const end = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -317,6 +323,9 @@ func (l *lease) lock(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, end, l.me); err != nil {
 		return err
 	}
-	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", l.me)
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", l.me); err != nil {
+		return err
+	}
+	_, err := conn.Exec(ctx, "DELETE FROM claims WHERE since < now() - interval '1 day' AND holder <> $1 AND pg_try_advisory_xact_lock_shared(holder)", l.me)
 	return err
 }

@@ -40,6 +40,15 @@ A crash of PostgreSQL itself may lose what was appended without durable in the l
 notification has the numbers of sessions and nothing of what is in them, and is sent after the commit, since NOTIFY would
 make the commits of all writers wait for each other. Followers read the journal, so a lost notification delays a record
 by a few seconds at most.
+
+# Tenants
+
+Many hosts share the quotas of their tenants. [Store.SetQuota] limits the tokens of a minute and the budget of a day, and a
+[Tenant] is the ledger of a pot of package budget: what a request may cost is reserved in the database before it is sent, and
+settled with what it has cost. Requests together exceed a budget by one of them at most. [Tenant.Agent] limits the runs at the
+same time, and [Store.SetRuns] those of all tenants, which start in turns, so that a tenant with much work keeps nobody waiting
+for all of it. Like sessions, reservations belong to the connection that stands for a store, so nothing stays reserved after
+a process was killed.
 */
 package postgres
 
@@ -71,8 +80,9 @@ type Store struct {
 	// reads may use the store meanwhile, so one pool for both could be exhausted by calls that wait for each other.
 	pool, streams *pgxpool.Pool
 	settings
-	lease lease
-	hub   hub
+	lease  lease
+	hub    hub
+	quotas quotas
 
 	mu   sync.Mutex
 	open map[string]bool // the sessions that are open for writing
@@ -155,6 +165,7 @@ func (s *Store) connect(ctx context.Context, address string) error {
 	if s.streams, err = pgxpool.NewWithConfig(ctx, config.Copy()); err != nil {
 		return err
 	}
+	s.quotas.setup()
 	s.lease.setup(s, config.ConnConfig)
 	s.hub.setup(config.ConnConfig)
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return migrate(ctx, c.Conn(), s.schema, migrations()) })
@@ -163,6 +174,7 @@ func (s *Store) connect(ctx context.Context, address string) error {
 // Close ends the connections. The sessions should be closed before: otherwise others can take them over. It waits for
 // calls that work, and so must not be called by the body of a loop over records.
 func (s *Store) Close() error {
+	err := s.closeQuotas()
 	s.lease.close()
 	s.hub.close()
 	for _, p := range []*pgxpool.Pool{s.pool, s.streams} {
@@ -170,7 +182,7 @@ func (s *Store) Close() error {
 			p.Close()
 		}
 	}
-	return nil
+	return err
 }
 
 // flushed makes the commits of a connection durable, unless the database waits for even more than that.

@@ -42,7 +42,34 @@ CREATE TABLE objects (
 	hash bytea NOT NULL,   -- SHA-256 of data
 	data bytea NOT NULL,
 	PRIMARY KEY (session, hash)
-);`}
+);`, `
+CREATE TABLE tenants (
+	key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	name text COLLATE "C" NOT NULL UNIQUE,    -- '' stands for all tenants together
+	runs integer NOT NULL DEFAULT 0,          -- at once; as in the following columns, 0 is no limit
+	rate bigint NOT NULL DEFAULT 0,           -- tokens a minute
+	money bigint NOT NULL DEFAULT 0,          -- a day, in billionths of a dollar
+	tokens bigint NOT NULL DEFAULT 0,         -- a day
+	day date NOT NULL DEFAULT 'epoch',        -- in UTC, of the two sums
+	spent_money bigint NOT NULL DEFAULT 0,
+	spent_tokens bigint NOT NULL DEFAULT 0,
+	level bigint NOT NULL DEFAULT 0,          -- tokens left of the minute, at the time when it was refilled
+	refilled timestamptz NOT NULL DEFAULT 'epoch',
+	served bigint NOT NULL DEFAULT 0          -- the number of the run of all that was started last
+);
+CREATE TABLE claims (
+	id bigint PRIMARY KEY,                    -- random, of its process
+	n bigint GENERATED ALWAYS AS IDENTITY,    -- the order of arrival
+	tenant bigint NOT NULL,
+	holder bigint NOT NULL,                   -- as in sessions
+	run boolean NOT NULL,                     -- or a model call
+	granted boolean NOT NULL DEFAULT false,
+	money bigint NOT NULL,                    -- reserved, as are tokens
+	tokens bigint NOT NULL,
+	since timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX ON claims (tenant, run, n);
+CREATE INDEX ON claims (holder);`}
 }
 
 // VersionError reports that the tables have a version that this package does not know, normally because a newer

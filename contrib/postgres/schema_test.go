@@ -39,14 +39,14 @@ func TestMigrateSteps(t *testing.T) {
 	must(t, create(t, openStore(t, dir)).Close())
 	conn := connect(t, dir)
 	bad := append(migrations(), "CREATE TABLE extra (n integer)", "SELECT nonsense")
-	if err := migrate(ctx, conn, schemaOf(dir), bad); err == nil || !strings.Contains(err.Error(), "version 3") {
+	if err := migrate(ctx, conn, schemaOf(dir), bad); err == nil || !strings.Contains(err.Error(), "version 4") {
 		t.Errorf("a step that is wrong: error %v", err)
 	}
 	good := append(migrations(), "CREATE TABLE extra (n integer)", "INSERT INTO extra VALUES (1)")
 	for range 2 {
 		// The second time, this program knows less than the tables have.
 		err := migrate(ctx, conn, schemaOf(dir), good)
-		if newer, ok := errors.AsType[*VersionError](err); err != nil && (!ok || newer.Version != 3) {
+		if newer, ok := errors.AsType[*VersionError](err); err != nil && (!ok || newer.Version != 4) {
 			t.Fatal(err)
 		}
 	}
@@ -55,8 +55,8 @@ func TestMigrateSteps(t *testing.T) {
 	}
 	_, err := Open(ctx, address(t), WithSchema(schemaOf(dir)))
 	newer, ok := errors.AsType[*VersionError](err)
-	if !ok || newer.Version != 3 || newer.Known != 1 || !strings.Contains(err.Error(), "use a newer one") {
-		t.Errorf("tables of version 3: error %v", err)
+	if !ok || newer.Version != 4 || newer.Known != 2 || !strings.Contains(err.Error(), "use a newer one") {
+		t.Errorf("tables of version 4: error %v", err)
 	}
 }
 

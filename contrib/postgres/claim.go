@@ -1,0 +1,549 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/aycoder/aycoder/budget"
+)
+
+// A claim is a row: a run or a model call that waits, or one that was granted. Any process may grant the claims of all, in a
+// transaction that locks the row of their tenant, or for runs the one of all tenants. Rows are ordered by a number of the
+// database, but known by a random one of the process: so a process whose connection has broken knows what to remove.
+//
+// Whether a claim counts depends on the lease of its holder. Rows of a process that is gone are ignored, and removed a day
+// later: until then, a process that was only cut off can still settle what it has spent.
+type claim struct {
+	store         *Store
+	tenant        string
+	run           bool
+	money, tokens int64 // that are reserved; money in billionths of a dollar
+
+	id, key int64
+	done    chan error // has room for the answer of those who wait
+}
+
+// runsKey wakes those who wait for a run. The key of a tenant, negative, wakes those who wait for a call. The keys of sessions
+// are above.
+const runsKey = math.MinInt64
+
+// quotas are the claims of a store.
+type quotas struct {
+	work sync.WaitGroup
+	keys sync.Map // of tenants, by name
+
+	mu      sync.Mutex
+	cancel  context.CancelFunc // ends the goroutines
+	run     context.Context    // of them
+	waiting map[int64]*claim
+	serving map[int64]chan struct{} // wakes the goroutine of a key
+	owed    map[int64]cost          // what is to be settled when the database can be reached
+}
+
+type cost struct{ money, tokens int64 }
+
+// wait waits until a claim is granted. If it returns nil, settle must be called.
+func (c *claim) wait(ctx context.Context) error {
+	if err := errors.Join(checkTenant(c.tenant), context.Cause(ctx)); err != nil {
+		return err
+	}
+	if err := c.store.lease.ensure(ctx); err != nil {
+		return err
+	}
+	if err := c.store.settleOwed(ctx); err != nil {
+		return err
+	}
+	c.id, c.done = rand.Int64(), make(chan error, 1)
+	err := c.put(ctx)
+	if err == nil {
+		err = c.granted(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	c.settle(context.WithoutCancel(ctx), 0, 0)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // which the driver does not say
+	}
+	return err
+}
+
+// put makes the row.
+func (c *claim) put(ctx context.Context) (err error) {
+	const sql = `INSERT INTO claims (id, tenant, holder, run, money, tokens) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`
+	if c.key, err = c.store.tenantKey(ctx, c.tenant); err != nil {
+		return err
+	}
+	return c.store.retry(ctx, func(ctx context.Context) error {
+		_, err := c.store.pool.Exec(ctx, sql, c.id, c.key, c.store.lease.me, c.run, c.money, c.tokens)
+		return err
+	})
+}
+
+// tenantKey returns the key of a tenant, which never changes.
+func (s *Store) tenantKey(ctx context.Context, name string) (key int64, err error) {
+	if key, ok := s.quotas.keys.Load(name); ok {
+		return key.(int64), nil
+	}
+	err = s.row(ctx, []any{&key}, "SELECT key FROM tenants WHERE name = $1", name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = s.row(ctx, []any{&key}, "INSERT INTO tenants (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name RETURNING key", name)
+	}
+	if err == nil {
+		s.quotas.keys.Store(name, key)
+	}
+	return key, err
+}
+
+// granted waits for the answer.
+func (c *claim) granted(ctx context.Context) error {
+	q := &c.store.quotas
+	c.store.join(c)
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.waiting, c.id)
+	}()
+	select {
+	case err := <-c.done:
+		return err
+	case <-q.run.Done():
+		return fs.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// join adds a claim to those that wait. One goroutine serves all of a key, so that many that come at once cost little more
+// than one.
+func (s *Store) join(c *claim) {
+	q, key := &s.quotas, c.wakeKey()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting[c.id] = c; q.run.Err() != nil {
+		return
+	}
+	wake, ok := q.serving[key]
+	if !ok {
+		wake = make(chan struct{}, 1)
+		q.serving[key] = wake
+		q.work.Go(func() { s.serveWaiting(q.run, key, wake) })
+	}
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// serveWaiting serves a key until no claim of this store waits for it.
+func (s *Store) serveWaiting(ctx context.Context, key int64, wake chan struct{}) {
+	joined := false
+	for pause := look; ; {
+		select {
+		case <-wake:
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		again, err := s.serve(ctx, key)
+		if err != nil {
+			s.answer(key, grants{used: err})
+		}
+		if s.quotas.idle(key) {
+			return
+		}
+		if pause = look; again > 0 {
+			pause = min(pause, again+time.Millisecond)
+		}
+		if !joined { // most claims need not wait for others
+			joined = true
+			s.hub.join(key, wake)
+			defer s.hub.leave(key, wake)
+			pause = 0 // as something may have changed before
+		}
+	}
+}
+
+// idle reports whether no claim of this store waits for a key. Then its goroutine has to end.
+func (q *quotas) idle(key int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range q.waiting {
+		if c.wakeKey() == key {
+			return false
+		}
+	}
+	delete(q.serving, key)
+	return true
+}
+
+func (q *quotas) setup() {
+	q.run, q.cancel = context.WithCancel(context.Background())
+	q.waiting, q.serving, q.owed = map[int64]*claim{}, map[int64]chan struct{}{}, map[int64]cost{}
+}
+
+// close ends the goroutines, and makes a last attempt to settle what is owed.
+func (s *Store) closeQuotas() error {
+	if s.quotas.cancel == nil {
+		return nil
+	}
+	s.quotas.cancel()
+	s.quotas.work.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return s.settleOwed(ctx)
+}
+
+func (c *claim) wakeKey() int64 {
+	if c.run {
+		return runsKey
+	}
+	return -c.key
+}
+
+// Settle implements [budget.Reservation].
+func (c *claim) Settle(ctx context.Context, spent budget.Amount) {
+	c.settle(ctx, nanos(spent.Money), min(max(spent.Tokens, 0), mostTokens))
+}
+
+// settle ends a claim, and grants others in its place. If that is not possible now, it is done later.
+func (c *claim) settle(ctx context.Context, money, tokens int64) {
+	q, of := &c.store.quotas, cost{money, tokens}
+	err := c.store.retry(ctx, func(ctx context.Context) error { return q.settle(ctx, c.store.pool, c.id, of) })
+	if err == nil {
+		_, _ = c.store.serve(ctx, c.wakeKey()) // those who wait look by themselves now and then
+		return
+	}
+	q.mu.Lock() // it is tried again with the next claim, and with each beat of the lease
+	defer q.mu.Unlock()
+	q.owed[c.id] = of
+}
+
+// settleOwed ends the claims of which that was not possible before.
+func (s *Store) settleOwed(ctx context.Context) error {
+	for id, of := range s.quotas.debts() {
+		if err := s.retry(ctx, func(ctx context.Context) error { return s.quotas.settle(ctx, s.pool, id, of) }); err != nil {
+			return fmt.Errorf("settle what was spent before: %w", err)
+		}
+	}
+	return nil
+}
+
+// debts returns the claims that have to be settled.
+func (q *quotas) debts() map[int64]cost {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.owed)
+}
+
+// settle ends a claim. It can be repeated: a claim that is gone was settled.
+func (q *quotas) settle(ctx context.Context, db execer, id int64, of cost) (err error) {
+	const sql = `WITH gone AS (DELETE FROM claims WHERE id = $1 RETURNING tenant)
+		UPDATE tenants SET day = ` + today + `, spent_money = ` + spentMoney + ` + $2, spent_tokens = ` + spentTokens + ` + $3,
+		level = greatest(` + refilled + ` - $3, -10 * rate), refilled = clock_timestamp() FROM gone WHERE key = gone.tenant`
+	if of == (cost{}) { // which locks no tenant, as a claim that waits may be about to be granted
+		_, err = db.Exec(ctx, "DELETE FROM claims WHERE id = $1", id)
+	} else {
+		_, err = db.Exec(ctx, sql, id, of.money, of.tokens)
+	}
+	if err == nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.owed, id)
+	}
+	return err
+}
+
+// An execer is a connection, a pool of them, or a transaction.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Expressions of a row of tenants: the day, its sums and the tokens left of the minute, as they are now. A bucket begins full.
+const (
+	today       = "(clock_timestamp() AT TIME ZONE 'UTC')::date"
+	spentMoney  = "CASE WHEN day = " + today + " THEN spent_money ELSE 0 END"
+	spentTokens = "CASE WHEN day = " + today + " THEN spent_tokens ELSE 0 END"
+	refilled    = "least(rate, level + rate * extract(epoch FROM clock_timestamp() - refilled) / 60)::bigint"
+)
+
+// counts is the condition for the row of a claim whose holder lives. Its arguments are the holder that asks, $1, and the time of
+// the lease in milliseconds, $2. The lock of a holder that is gone can be shared for a moment. When the database was started
+// just now, holders may not have their locks again yet.
+const counts = `(holder = $1 OR pg_postmaster_start_time() > clock_timestamp() - $2 * interval '1 millisecond' OR holder <> ALL (ARRAY(
+	SELECT h.holder FROM (SELECT DISTINCT holder FROM claims) h WHERE h.holder <> $1 AND pg_try_advisory_xact_lock_shared(h.holder))))`
+
+// serve grants the claims that a key is for, as far as they fit, and answers those of this store. It returns the time after
+// which more of them may fit by themselves, or 0.
+func (s *Store) serve(ctx context.Context, key int64) (again time.Duration, err error) {
+	var g grants
+	err = s.retry(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+			if key == runsKey {
+				g, err = s.grantRuns(ctx, tx)
+			} else {
+				g, err = s.grantCalls(ctx, tx, -key)
+			}
+			if err != nil || len(g.now) == 0 {
+				return err
+			}
+			return s.grant(ctx, tx, key, g.now)
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.answer(key, g)
+	return g.again, nil
+}
+
+// grants are claims that were granted now, and those of this store that were granted before.
+type grants struct {
+	now, before []int64
+	again       time.Duration // after which more may fit
+	used        error         // instead, for all that wait
+}
+
+// locked begins the transactions that grant claims: one at a time for each key, so that they see what the others have done. It is not the
+// lock of a row, as then those that find nothing to do would have to wait for the disk.
+const locked = "SELECT pg_advisory_xact_lock(hashtextextended('aycoder claims ' || current_schema(), $1))"
+
+// grant marks claims as granted, and wakes the other stores that have some of them.
+func (s *Store) grant(ctx context.Context, tx pgx.Tx, key int64, ids []int64) error {
+	const sql = `WITH g AS (UPDATE claims SET granted = true WHERE id = ANY($1) RETURNING holder) SELECT count(*) FROM g WHERE holder <> $2`
+	var others int
+	err := tx.QueryRow(ctx, sql, ids, s.lease.me).Scan(&others)
+	if err == nil && others > 0 {
+		s.lease.changed(key) // those who look before the commit wait for it
+	}
+	return err
+}
+
+// answer tells the claims of this store that they are granted, or that all of a key get an error.
+func (s *Store) answer(key int64, g grants) {
+	mine := map[int64]bool{}
+	for _, id := range slices.Concat(g.now, g.before) {
+		mine[id] = true
+	}
+	q := &s.quotas
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, c := range q.waiting {
+		if c.wakeKey() != key {
+			continue
+		}
+		switch {
+		case mine[id]:
+			c.done <- nil
+		case g.used != nil:
+			c.done <- g.used
+		default:
+			continue
+		}
+		delete(q.waiting, id)
+	}
+}
+
+// grantRuns picks the runs that start now.
+func (s *Store) grantRuns(ctx context.Context, tx pgx.Tx) (g grants, err error) {
+	const limit = "SELECT key, runs, served FROM tenants WHERE name = ''"
+	const read = `SELECT t.key, t.runs, t.served, count(*) FILTER (WHERE granted), coalesce((array_agg(id ORDER BY n) FILTER (WHERE NOT granted))[1:64], '{}')
+		FROM claims JOIN tenants t ON t.key = tenant WHERE run AND ` + counts + ` GROUP BY t.key`
+	const write = "UPDATE tenants SET served = s.served FROM unnest($1::bigint[], $2::bigint[]) AS s (key, served) WHERE tenants.key = s.key"
+	var all runner
+	var list []*runner
+	b := &pgx.Batch{}
+	b.Queue(locked, int64(runsKey))
+	b.Queue(limit).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(&all.key, &all.most, &all.served); !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		return nil
+	})
+	b.Queue(read, s.lease.me, s.hold.Milliseconds()).Query(func(rows pgx.Rows) (err error) {
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t *runner, err error) {
+			t = new(runner)
+			return t, row.Scan(&t.key, &t.most, &t.served, &t.runs, &t.waiting)
+		})
+		return err
+	})
+	s.before(b, &g, "run AND holder = $1", s.lease.me)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return g, err
+	}
+	first := all.served
+	if g.now = fairly(list, &all); len(g.now) == 0 {
+		return g, nil
+	}
+	keys, served := []int64{all.key}, []int64{all.served}
+	for _, t := range list {
+		if t.served > first {
+			keys, served = append(keys, t.key), append(served, t.served)
+		}
+	}
+	_, err = tx.Exec(ctx, write, keys, served)
+	return g, err
+}
+
+// before reads which claims of this store were granted before.
+func (s *Store) before(b *pgx.Batch, g *grants, where string, args ...any) {
+	b.Queue("SELECT id FROM claims WHERE granted AND "+where, args...).Query(func(rows pgx.Rows) (err error) {
+		g.before, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
+}
+
+// A runner is a tenant with runs that work or wait.
+type runner struct {
+	key     int64
+	most    int   // of its runs, or 0
+	served  int64 // the number of the last run that was started for it; that of all tenants is the last number
+	runs    int
+	waiting []int64
+}
+
+func (t *runner) full() bool { return t.most > 0 && t.runs >= t.most }
+
+// before reports whether t comes before other. Both have claims that wait.
+func (t *runner) before(other *runner) bool {
+	return cmp.Or(cmp.Compare(t.runs, other.runs), cmp.Compare(t.served, other.served), cmp.Compare(t.key, other.key)) < 0
+}
+
+// fairly picks the runs that start now, and counts them as started. all has the limit of all tenants together.
+func fairly(list []*runner, all *runner) (ids []int64) {
+	for _, t := range list {
+		all.runs += t.runs
+	}
+	for !all.full() {
+		var next *runner
+		for _, t := range list {
+			if len(t.waiting) > 0 && !t.full() && (next == nil || t.before(next)) {
+				next = t
+			}
+		}
+		if next == nil {
+			break
+		}
+		ids = append(ids, next.waiting[0])
+		next.waiting = next.waiting[1:]
+		all.runs, next.runs = all.runs+1, next.runs+1
+		all.served++
+		next.served = all.served
+	}
+	return ids
+}
+
+// A spender is a tenant with its calls.
+type spender struct {
+	name                    string
+	rate, money, tokens     int64 // the quota
+	spentMoney, spentTokens int64 // today
+	level                   int64 // tokens left of the minute
+	heldMoney, heldTokens   int64
+}
+
+// exhausted returns an error if nothing is left for today.
+func (t *spender) exhausted() error {
+	kind := ""
+	switch {
+	case t.money > 0 && t.spentMoney >= t.money:
+		kind = "money"
+	case t.tokens > 0 && t.spentTokens >= t.tokens:
+		kind = "tokens"
+	default:
+		return nil
+	}
+	return &budget.ExhaustedError{Budget: "tenant " + t.name + " today", Kind: kind, Key: "the quota of the tenant",
+		Max: amount(t.money, t.tokens), Spent: amount(t.spentMoney, t.spentTokens)}
+}
+
+func amount(money, tokens int64) budget.Amount {
+	return budget.Amount{Money: float64(money) / 1e9, Tokens: tokens}
+}
+
+// take reserves the amounts of a call if they fit. A call that is larger than a limit fits when nothing else is reserved, or
+// when the tokens of the whole minute are there. If it does not fit, take returns the time until there will be enough tokens,
+// or 0 if something else has to end before.
+func (t *spender) take(money, tokens int64) (ok bool, again time.Duration) {
+	if t.money > 0 && t.heldMoney > 0 && t.spentMoney+t.heldMoney+money > t.money ||
+		t.tokens > 0 && t.heldTokens > 0 && t.spentTokens+t.heldTokens+tokens > t.tokens {
+		return false, 0
+	}
+	if lacks := min(tokens, t.rate) - (t.level - t.heldTokens); t.rate > 0 && lacks > 0 {
+		return false, time.Duration(float64(lacks) / float64(t.rate) * float64(time.Minute))
+	}
+	t.heldMoney, t.heldTokens = t.heldMoney+money, t.heldTokens+tokens
+	return true, 0
+}
+
+// grantCalls picks the calls of a tenant that start now, in order of arrival. One statement reads what is spent and what is
+// reserved, as a call that ends meanwhile turns one into the other.
+func (s *Store) grantCalls(ctx context.Context, tx pgx.Tx, key int64) (g grants, err error) {
+	const read = `SELECT name, rate, t.money, t.tokens, ` + spentMoney + `, ` + spentTokens + `, ` + refilled + `,
+		coalesce(id, 0), coalesce(granted, false), coalesce(c.money, 0), coalesce(c.tokens, 0)
+		FROM tenants t LEFT JOIN (SELECT * FROM claims WHERE NOT run AND ` + counts + `) c ON tenant = t.key
+		WHERE t.key = $3 ORDER BY granted DESC, n`
+	var t spender
+	b := &pgx.Batch{}
+	b.Queue(locked, key)
+	b.Queue(read, s.lease.me, s.hold.Milliseconds(), key).Query(func(rows pgx.Rows) error {
+		var of call
+		full := false
+		_, err := pgx.ForEachRow(rows, []any{&t.name, &t.rate, &t.money, &t.tokens, &t.spentMoney, &t.spentTokens, &t.level,
+			&of.id, &of.granted, &of.money, &of.tokens}, func() error {
+			switch {
+			case of.granted:
+				t.heldMoney, t.heldTokens = t.heldMoney+of.money, t.heldTokens+of.tokens
+			case of.id == 0 || full || t.exhausted() != nil:
+			default:
+				var ok bool
+				if ok, g.again = t.take(of.money, of.tokens); ok {
+					g.now = append(g.now, of.id)
+				}
+				full = !ok
+			}
+			return nil
+		})
+		return err
+	})
+	s.before(b, &g, "NOT run AND holder = $1 AND tenant = $2", s.lease.me, key)
+	err = tx.SendBatch(ctx, b).Close()
+	g.used = t.exhausted()
+	return g, err
+}
+
+// A call is a claim in the database.
+type call struct {
+	id, money, tokens int64
+	granted           bool
+}
+
+// status reads what a tenant uses.
+func (s *Store) status(ctx context.Context, tenant string) (u QuotaStatus, err error) {
+	const sql = `SELECT runs, rate, t.money, t.tokens, ` + spentMoney + `, ` + spentTokens + `,
+		count(*) FILTER (WHERE run AND granted), count(*) FILTER (WHERE run AND NOT granted),
+		count(*) FILTER (WHERE NOT run AND granted), count(*) FILTER (WHERE NOT run AND NOT granted),
+		coalesce(sum(c.money) FILTER (WHERE granted), 0)::bigint, coalesce(sum(c.tokens) FILTER (WHERE granted), 0)::bigint
+		FROM tenants t LEFT JOIN (SELECT * FROM claims WHERE ` + counts + `) c ON tenant = t.key WHERE name = $3 GROUP BY t.key`
+	var money, tokens, spentMoney, spentTokens, heldMoney, heldTokens int64
+	err = s.pool.QueryRow(ctx, sql, s.lease.me, s.hold.Milliseconds(), tenant).Scan(&u.Quota.Runs, &u.Quota.TokensPerMinute, &money, &tokens,
+		&spentMoney, &spentTokens, &u.Runs, &u.WaitingRuns, &u.Calls, &u.WaitingCalls, &heldMoney, &heldTokens)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return u, nil
+	}
+	u.Quota.Money, u.Quota.Tokens = float64(money)/1e9, tokens
+	u.Spent, u.Reserved = amount(spentMoney, spentTokens), amount(heldMoney, heldTokens)
+	return u, err
+}
