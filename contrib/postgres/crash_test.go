@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder/contrib/postgres/internal/cluster"
+	"github.com/aycoder/aycoder/internal/pgcluster"
 	"github.com/aycoder/aycoder/journal"
 )
 
 // ownCluster starts a server that the test can kill.
-func ownCluster(t testing.TB) *cluster.Cluster {
-	c, err := cluster.Start()
-	if errors.Is(err, cluster.ErrMissing) {
+func ownCluster(t testing.TB) *pgcluster.Cluster {
+	c, err := pgcluster.Start()
+	if errors.Is(err, pgcluster.ErrMissing) {
 		t.Skip(err)
 	}
 	must(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/aycoder/aycoder/agenttest"
-	"github.com/aycoder/aycoder/contrib/postgres/internal/cluster"
+	"github.com/aycoder/aycoder/internal/pgcluster"
 	"github.com/aycoder/aycoder/journal"
 )
 
@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) (code int) {
 	if os.Getenv(addressVariable) == "" {
-		server, err := cluster.Start()
+		server, err := pgcluster.Start()
 		switch {
-		case errors.Is(err, cluster.ErrMissing):
+		case errors.Is(err, pgcluster.ErrMissing):
 			// Tests say so when they skip; an example cannot.
 			fmt.Fprintln(os.Stderr, "--- SKIP: Example:", err)
 			err = flag.Set("test.skip", strings.Trim(flag.Lookup("test.skip").Value.String()+"|^Example", "|"))
@@ -54,7 +54,7 @@ func runTests(m *testing.M) (code int) {
 // address returns the address of a database, or skips the test.
 func address(t testing.TB) string {
 	if os.Getenv(addressVariable) == "" {
-		t.Skip(cluster.ErrMissing)
+		t.Skip(pgcluster.ErrMissing)
 	}
 	return os.Getenv(addressVariable)
 }

@@ -1,19 +1,18 @@
-// Package cluster runs a PostgreSQL server for tests, in a temporary directory and on a socket in it.
-package cluster
+// Package pgcluster runs a PostgreSQL server for tests, in a temporary directory and on a socket in it.
+package pgcluster
 
 import (
-	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // ErrMissing says that PostgreSQL is not installed.
@@ -75,6 +74,9 @@ func programs() (string, error) {
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
+// Dir returns the directory that has the socket.
+func (c *Cluster) Dir() string { return c.dir }
+
 // Address returns the address of the database postgres, for its superuser.
 func (c *Cluster) Address() string { return "host=" + c.dir + " user=postgres dbname=postgres" }
 
@@ -126,24 +128,40 @@ exec 3<&-; wait $server; kill $watch 2>/dev/null`
 
 // ready waits until the server accepts connections.
 func (c *Cluster) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		conn, err := pgx.Connect(ctx, c.Address())
-		if err == nil {
-			return conn.Close(ctx)
-		}
+	for !c.accepts() {
 		select {
 		case <-tick.C:
 			continue
 		case <-c.ended:
-		case <-ctx.Done():
+		case <-limit.C:
 		}
 		text, _ := os.ReadFile(c.log.Name())
-		return fmt.Errorf("the server does not start: %w\n%s", err, text)
+		return fmt.Errorf("the server does not start:\n%s", text)
 	}
+	return nil
+}
+
+// accepts reports whether the server accepts a connection, without the module of a client: it sends the message that begins
+// one, with the number of the protocol, and the answer begins with R when the server asks for no password.
+func (c *Cluster) accepts() bool {
+	conn, err := net.Dial("unix", filepath.Join(c.dir, ".s.PGSQL.5432"))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	const names = "user\x00postgres\x00database\x00postgres\x00\x00"
+	hello := binary.BigEndian.AppendUint32(nil, 8+uint32(len(names)))
+	hello = append(binary.BigEndian.AppendUint32(hello, 3<<16), names...)
+	answer := make([]byte, 1)
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	if _, err = conn.Write(hello); err == nil {
+		_, err = io.ReadFull(conn, answer)
+	}
+	return err == nil && answer[0] == 'R'
 }
 
 // Kill ends the processes of the server by SIGKILL, as a crash would.
