@@ -343,6 +343,11 @@ func (start engine) extend(r *run) error {
 			}
 		})
 	}
+	// A call that was stopped and only reads is left to another run, unless it had no more time.
+	r.repeats = func(ctx context.Context, a *RunTool, err error) bool {
+		_, cancelled := err.(*ToolCancelledError)
+		return cancelled && ctx.Err() != nil && a.Effect == EffectReadOnly && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	}
 	r.wait = func(a *Wait) {
 		r.submit(a, "", func(context.Context) {
 			defer r.gone()

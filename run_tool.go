@@ -72,6 +72,9 @@ func (r *run) mayStart(ctx context.Context, a *RunTool) bool {
 		if ctx.Err() == nil && !r.stopping {
 			return true
 		}
+		if r.outlives { // another run repeats it if it only reads, and does not know more of it if not
+			return false
+		}
 		text = outCancelled
 	}
 	r.mu.Unlock()
@@ -100,6 +103,9 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
+	if r.repeats != nil && r.repeats(ctx, a, fin.Err) {
+		return
+	}
 	spent, sum := r.spentIn(a, fin.Usage)
 	fin.Usage = sum
 	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Spent: spent, Final: o.err == nil && o.res != nil && o.res.Final}

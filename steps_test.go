@@ -2,6 +2,7 @@ package aycoder_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -96,4 +97,48 @@ func TestStepsAreContinuedElsewhere(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, want.Messages, res.Messages)
+}
+
+// A run is left at the moment when it is recorded that a read begins, or while it works. The next run makes the read, as if it
+// had been lost.
+func TestReadLeft(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		t.Run(fmt.Sprint(early), func(t *testing.T) { readLeft(t, early) })
+	}
+}
+
+func readLeft(t *testing.T, early bool) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ran := 0
+	look, err := aycoder.NewTool("look", "Looks.", func(work context.Context, _ *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		if ran++; !early && ran == 1 {
+			cancel()
+			<-work.Done()
+			return nil, work.Err()
+		}
+		return aycoder.TextResult("seen"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	loop, err := aycoder.New(script.New(script.Call("look", struct{}{}), script.Say("done")), aycoder.WithTools(look),
+		aycoder.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })))
+	require.NoError(t, err)
+	leave := func(_ context.Context, rec *aycoder.FactRecord) error {
+		if _, ok := rec.Fact.(*aycoder.ToolBegan); ok && early {
+			cancel()
+		}
+		return nil
+	}
+	start := func(ctx context.Context, _ string, step func(context.Context)) { go step(ctx) }
+	var res aycoder.Result
+	for range loop.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.WithSteps(start), aycoder.WithFacts(leave), aycoder.Into(&res)) {
+	}
+	require.Equal(t, map[bool]int{false: 1}[early], ran)
+	require.NotNil(t, res.Pending)
+	for _, err := range loop.Run(t.Context(), aycoder.Input{Pending: res.Pending, RepeatReads: true}, aycoder.WithSteps(start), aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[bool]int{true: 1, false: 2}[early], ran)
+	require.Equal(t, "seen", res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
+	require.Equal(t, "done", res.Text())
 }
