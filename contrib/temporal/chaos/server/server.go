@@ -1,10 +1,10 @@
-// Package server runs a Temporal server for tests, as a process of its own that can be killed, on a PostgreSQL server that
+// Package server runs a Temporal server for tests, as a separate process that can be killed, on a PostgreSQL server that
 // can be killed as well. The programs are built once, which takes minutes, into the directory that [Dir] returns:
 //
 //	go build -C contrib/temporal/chaos/server/tools -ldflags '-s -w' -o ~/.cache/aycoder/temporal-1.32.1/ \
 //		go.temporal.io/server/cmd/server go.temporal.io/server/cmd/tools/sql
 //
-// Their modules stand in the go.mod of the directory tools alone. The server is configured as docs/scale.md says.
+// Their modules stand in the go.mod of the directory tools alone.
 package server
 
 import (
