@@ -122,7 +122,7 @@ var unsafely = []string{
 
 // caches are the only variables that change. They hold values that stay the same as long
 // as a program runs, or memory that is used again.
-var caches = []string{"internal/sse.small", "internal/sse.full", "internal/schema.schemas", "internal/mask.ruleIndex", "config.shape", "catalog.embedded", "internal/shell.tables", "compaction.phrases"}
+var caches = []string{"internal/sse.small", "internal/sse.full", "codegraph/source.goBuffers", "internal/schema.schemas", "internal/mask.ruleIndex", "config.shape", "catalog.embedded", "internal/shell.tables", "compaction.phrases"}
 
 // A source is a parsed file and its directory, relative to the module.
 type source struct {
@@ -221,7 +221,7 @@ func embedded(d *ast.GenDecl) bool {
 
 // tables are the calls whose results never change.
 var tables = []string{
-	"errors.New", "fmt.Errorf", "regexp.MustCompile", "late.Regexp", "strings.NewReplacer", "reflect.TypeFor", "set",
+	"errors.New", "fmt.Errorf", "regexp.MustCompile", "late.Regexp", "strings.NewReplacer", "reflect.TypeFor", "set", "words",
 }
 
 func table(e ast.Expr) bool {

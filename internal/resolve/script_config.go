@@ -39,7 +39,7 @@ func (r *scriptIndex) findConfig(file string) *scriptConfig {
 		return nil
 	}
 	c := &scriptConfig{dir: path.Dir(file), allowJS: path.Base(file) == "jsconfig.json"}
-	paths := pathsOption{value: null}
+	paths := pathsOption{value: null()}
 	for _, f := range r.chain(file) {
 		r.apply(c, f, &paths)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // A jsonValue is a value of JSON that keeps the order of objects, which is part of the meaning of exports and
-// paths. What is not valid is null.
+// paths. A value that is not valid is null.
 type jsonValue struct {
 	text  string // of a string
 	kind  jsonKind
@@ -26,7 +26,8 @@ const (
 	jsonObject
 )
 
-var null = &jsonValue{}
+// null returns a value that is not there.
+func null() *jsonValue { return &jsonValue{} }
 
 // get returns the value of a key, or null.
 //
@@ -35,7 +36,7 @@ func (v *jsonValue) get(key string) *jsonValue {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		return v.items[i]
 	}
-	return null
+	return null()
 }
 
 // strings returns the strings of an array, or the one that the value is.
@@ -61,7 +62,7 @@ func parseJSON(data []byte) *jsonValue {
 	if v := decodeJSON(d, 0); v != nil {
 		return v
 	}
-	return null
+	return null()
 }
 
 // maxJSON is how deep values are read in each other.
@@ -81,7 +82,7 @@ func decodeJSON(d *json.Decoder, depth int) *jsonValue {
 			return &jsonValue{kind: jsonTrue}
 		}
 	case nil:
-		return null
+		return null()
 	case json.Delim:
 		return decodeItems(d, t, depth)
 	}
