@@ -36,11 +36,11 @@ func TestSteerOnce(t *testing.T) {
 	}
 	require.NoError(t, s.SteerOnce(ctx, "a", "hello", nil, false))
 	require.Empty(t, s.Queued())
-	text := ""
+	var text strings.Builder
 	for _, m := range s.View().Messages(s.Head()) {
-		text += m.Text()
+		text.WriteString(m.Text())
 	}
-	require.Equal(t, 2, strings.Count(text, "hello"))
+	require.Equal(t, 2, strings.Count(text.String(), "hello"))
 }
 
 // A process that only reads learns the questions of a run, while another one has the session open.
