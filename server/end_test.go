@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -136,10 +137,15 @@ func TestStoreIsSlow(t *testing.T) {
 	s := served(t, talker(1, 8))
 	var held []bool
 	look := func() {
-		free := s.mu.TryLock()
-		if held = append(held, !free); free {
-			s.mu.Unlock()
+		free := false
+		for range 1000 { // others hold it for moments
+			if free = s.mu.TryLock(); free {
+				s.mu.Unlock()
+				break
+			}
+			runtime.Gosched()
 		}
+		held = append(held, !free)
 	}
 	of := s.host.Store
 	s.host.Store = func(who string) journal.Store { look(); return of(who) }

@@ -15,13 +15,16 @@ import (
 // Each command has -h on stdout, and says what is wrong on stderr.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	a := &app{getenv: func(string) string { return "" }}
+	a := &app{getenv: func(string) string { return "" }, extensions: []Extension{testExtension()}}
 	help := runProgram(t, nil, "", "-h")
 	require.Equal(t, exitOK, help.code)
-	require.Equal(t, a.usage(), strings.Replace(help.out, "  echo              prints its words\n", "", 1))
+	require.Equal(t, a.usage(), help.out)
 	require.Empty(t, help.err)
 	for _, c := range a.subcommands() {
 		require.Contains(t, help.out, "\n  "+c.name+" ")
+		if c.name == "echo" { // it reads its flags itself
+			continue
+		}
 		got := runProgram(t, nil, "", c.name, "-h")
 		require.Equal(t, ended{c.usage(usageWidth), "", exitOK}, got)
 		require.Equal(t, exitUsage, runProgram(t, nil, "", c.name, "-nonsense").code)
