@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aycoder/aycoder/budget"
 )
@@ -44,12 +44,13 @@ type quotas struct {
 	work sync.WaitGroup
 	keys sync.Map // of tenants, by name
 
-	mu      sync.Mutex
-	cancel  context.CancelFunc // ends the goroutines
-	run     context.Context    // of them
-	waiting map[int64]*claim
-	serving map[int64]chan struct{} // wakes the goroutine of a key
-	owed    map[int64]cost          // what is to be settled when the database can be reached
+	mu       sync.Mutex
+	cancel   context.CancelFunc // ends the goroutines
+	run      context.Context    // of them
+	waiting  map[int64]*claim
+	serving  map[int64]chan struct{} // wakes the goroutine of a key
+	owed     map[int64]cost          // what is to be settled when the database can be reached
+	settling bool                    // a goroutine does that
 }
 
 type cost struct{ money, tokens int64 }
@@ -69,11 +70,16 @@ func (c *claim) wait(ctx context.Context) error {
 	err := c.put(ctx)
 	if err == nil {
 		err = c.granted(ctx)
+	} else if c.key != 0 && ctx.Err() != nil {
+		// The row may be about to be stored, so that it could not be removed yet. To insert it again waits for that.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		_ = c.put(end) // err says what went wrong
+		cancel()
 	}
 	if err == nil {
 		return nil
 	}
-	c.settle(context.WithoutCancel(ctx), 0, 0)
+	c.settle(ctx, 0, 0)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // which the driver does not say
 	}
@@ -199,7 +205,9 @@ func (s *Store) closeQuotas() error {
 	if s.quotas.cancel == nil {
 		return nil
 	}
+	s.quotas.mu.Lock() // nothing starts after that
 	s.quotas.cancel()
+	s.quotas.mu.Unlock()
 	s.quotas.work.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -218,8 +226,11 @@ func (c *claim) Settle(ctx context.Context, spent budget.Amount) {
 	c.settle(ctx, nanos(spent.Money), min(max(spent.Tokens, 0), mostTokens))
 }
 
-// settle ends a claim, and grants others in its place. If that is not possible now, it is done later.
+// settle ends a claim, and grants others in its place, also if ctx has ended. If that is not possible now, it is done later.
 func (c *claim) settle(ctx context.Context, money, tokens int64) {
+	// A connection that is cut off silently says nothing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.store.patience+time.Second)
+	defer cancel()
 	q, of := &c.store.quotas, cost{money, tokens}
 	err := c.store.retry(ctx, func(ctx context.Context) error { return q.settle(ctx, c.store.pool, c.id, of) })
 	if err == nil {
@@ -241,6 +252,25 @@ func (s *Store) settleOwed(ctx context.Context) error {
 	return nil
 }
 
+// settleSoon makes another attempt at that, apart from the lease, which must not wait for what others have locked.
+func (s *Store) settleSoon() {
+	q := &s.quotas
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.settling || len(q.owed) == 0 || q.run.Err() != nil {
+		return
+	}
+	q.settling = true
+	q.work.Go(func() {
+		ctx, cancel := context.WithTimeout(q.run, s.patience+time.Second)
+		defer cancel()
+		_ = s.settleOwed(ctx) // or with a later beat
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.settling = false
+	})
+}
+
 // debts returns the claims that have to be settled.
 func (q *quotas) debts() map[int64]cost {
 	q.mu.Lock()
@@ -249,7 +279,7 @@ func (q *quotas) debts() map[int64]cost {
 }
 
 // settle ends a claim. It can be repeated: a claim that is gone was settled.
-func (q *quotas) settle(ctx context.Context, db execer, id int64, of cost) (err error) {
+func (q *quotas) settle(ctx context.Context, db *pgxpool.Pool, id int64, of cost) (err error) {
 	const sql = `WITH gone AS (DELETE FROM claims WHERE id = $1 RETURNING tenant)
 		UPDATE tenants SET day = ` + today + `, spent_money = ` + spentMoney + ` + $2, spent_tokens = ` + spentTokens + ` + $3,
 		level = greatest(` + refilled + ` - $3, -10 * rate), refilled = clock_timestamp() FROM gone WHERE key = gone.tenant`
@@ -264,11 +294,6 @@ func (q *quotas) settle(ctx context.Context, db execer, id int64, of cost) (err 
 		delete(q.owed, id)
 	}
 	return err
-}
-
-// An execer is a connection, a pool of them, or a transaction.
-type execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
 // Expressions of a row of tenants: the day, its sums and the tokens left of the minute, as they are now. A bucket begins full.

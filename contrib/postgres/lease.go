@@ -190,11 +190,7 @@ func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) e
 		}
 		l.mu.Unlock()
 	}
-	for id, of := range l.store.quotas.debts() {
-		if err := l.store.quotas.settle(ctx, conn, id, of); err != nil {
-			return err
-		}
-	}
+	l.store.settleSoon()
 	if len(keys) == 0 {
 		return conn.Ping(ctx)
 	}

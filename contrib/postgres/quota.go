@@ -70,12 +70,12 @@ const (
 	mostMoney  = 1e8
 )
 
-// nanos returns an amount of money in billionths of a dollar.
+// nanos returns an amount of money in billionths of a dollar. What is not 0 stays so, as a limit of 0 is none.
 func nanos(dollars float64) int64 {
 	if !(dollars > 0) {
 		return 0
 	}
-	return int64(math.Round(min(dollars, mostMoney) * 1e9))
+	return max(int64(math.Round(min(dollars, mostMoney)*1e9)), 1)
 }
 
 func checkTenant(name string) error {
@@ -165,7 +165,7 @@ func (a *limitedAgent) Run(ctx context.Context, in aycoder.Input, opts ...aycode
 				yield(nil, quotaError("wait for a run in", key.tenant, err))
 				return
 			}
-			defer c.settle(context.WithoutCancel(ctx), 0, 0)
+			defer c.settle(ctx, 0, 0)
 		}
 		a.next.Run(context.WithValue(ctx, key, true), in, opts...)(yield)
 	}

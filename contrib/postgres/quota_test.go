@@ -240,6 +240,60 @@ func TestReserveGivenUp(t *testing.T) {
 	}
 }
 
+// A call that is given up while its row is being stored leaves nothing reserved.
+func TestReserveGivenUpAtOnce(t *testing.T) {
+	s := openStore(t, tempDir(t))
+	a := s.Tenant("a")
+	for i := range 40 {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Duration(i)*50*time.Microsecond, cancel)
+		if r, err := a.Reserve(ctx, budget.Amount{Tokens: 1}); err == nil {
+			r.Settle(t.Context(), budget.Amount{})
+		}
+		cancel()
+	}
+	if u := status(t, a); u != (QuotaStatus{}) {
+		t.Errorf("status %+v", u)
+	}
+}
+
+// A cost that cannot be written, as somebody has locked the tenant, does not end the lease of the store.
+func TestLeaseDoesNotWaitForCosts(t *testing.T) {
+	dir := tempDir(t)
+	s := openStore(t, dir)
+	a := s.Tenant("a")
+	r, err := a.Reserve(t.Context(), budget.Amount{Tokens: 1})
+	must(t, err)
+	conn, err := s.connection(t.Context())
+	must(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	tx, err := s.pool.Begin(t.Context())
+	must(t, err)
+	_, err = tx.Exec(t.Context(), "UPDATE tenants SET served = served")
+	must(t, err)
+	c := r.(*claim)
+	s.quotas.mu.Lock()
+	s.quotas.owed[c.id] = cost{0, 7}
+	s.quotas.mu.Unlock()
+	if err := s.lease.beat(t.Context(), conn, time.Second); err != nil {
+		t.Errorf("error %v", err)
+	}
+	must(t, tx.Rollback(t.Context()))
+	must(t, s.settleOwed(t.Context()))
+	if u, want := status(t, a), (QuotaStatus{Spent: budget.Amount{Tokens: 7}}); u != want {
+		t.Errorf("status %+v, want %+v", u, want)
+	}
+}
+
+// A limit that is too small for the database is not none.
+func TestSmallestLimit(t *testing.T) {
+	s := openStore(t, tempDir(t))
+	must(t, s.SetQuota(t.Context(), "a", Quota{Money: 1e-12}))
+	if u := status(t, s.Tenant("a")); u.Quota.Money <= 0 {
+		t.Errorf("quota %+v", u.Quota)
+	}
+}
+
 // Tokens of a minute are regained evenly.
 func TestTokensPerMinute(t *testing.T) {
 	dir := tempDir(t)
