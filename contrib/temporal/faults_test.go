@@ -298,7 +298,7 @@ func TestCancel(t *testing.T) {
 		t.Run(while, func(t *testing.T) {
 			w := newWorld(t, twoReadsAndAnEdit()...)
 			w.prompt("go")
-			env := w.env(w.worker(nil))
+			env := w.env(w.worker(func(c *temporal.Config) { c.Grace = time.Hour })) // which nothing here needs
 			switch while {
 			case "a question":
 				env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)

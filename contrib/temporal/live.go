@@ -431,6 +431,11 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 		ctx = with
 	}
 	step(ctx)
+	if owner != nil && owner.ctx.Err() != nil { // no event tells the end of a read that is left to another run
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		owner.end()
+	}
 }
 
 // gate returns what is closed when a claim on a key has come. The mutex is held.
