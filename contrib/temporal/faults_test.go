@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -326,6 +327,64 @@ func TestCancel(t *testing.T) {
 			require.NoError(t, aycoder.CheckHistory(w.messages()))
 		})
 	}
+}
+
+// A message that no step has taken when the workflow is cancelled is in the session, for the next run.
+func TestCancelKeepsMessages(t *testing.T) {
+	for _, while := range []string{"a question", "the session is opened"} {
+		t.Run(while, func(t *testing.T) {
+			w := newWorld(t, twoReadsAndAnEdit()...)
+			w.prompt("go")
+			var env *testsuite.TestWorkflowEnvironment
+			var opened atomic.Int32
+			env = w.env(w.worker(func(c *temporal.Config) {
+				c.Heartbeat = time.Second // by which it learns of the end
+				c.Open = func(ctx context.Context, id string) (*temporal.Agent, error) {
+					if opened.Add(1) == 1 && while != "a question" {
+						env.CancelWorkflow()
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return w.open(ctx, id)
+				}
+			}))
+			in := temporal.Input{Session: w.id}
+			ref := w.put(aycoder.User("hurry up"))
+			if while == "a question" {
+				env.RegisterDelayedCallback(func() {
+					env.SignalWorkflow(temporal.SignalSteer, ref)
+					env.CancelWorkflow()
+				}, time.Hour)
+			} else {
+				in.Say = []string{ref}
+			}
+			env.ExecuteWorkflow(temporal.WorkflowName, in)
+			require.True(t, sdk.IsCanceledError(env.GetWorkflowError()), env.GetWorkflowError())
+			s, err := session.Open(t.Context(), w.store, w.id, w.loop())
+			require.NoError(t, err)
+			defer s.Close()
+			found := 0
+			for _, m := range append(s.Queued(), w.messages()...) {
+				found += strings.Count(encoded(t, []*aycoder.Message{m}), "hurry up")
+			}
+			require.Equal(t, 1, found)
+		})
+	}
+}
+
+// An error around the end of a context is said without its text, as others are.
+func TestCancelledErrorsHaveNoText(t *testing.T) {
+	w := newWorld(t, script.Say("done"))
+	w.prompt("go")
+	env := w.env(w.worker(func(c *temporal.Config) {
+		c.Limits = func(string, aycoder.Effect) temporal.Limits { return temporal.Limits{Attempts: 1} }
+		c.Open = func(context.Context, string) (*temporal.Agent, error) {
+			return nil, fmt.Errorf("open /home/alice/secret: %w", context.Canceled)
+		}
+	}))
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id})
+	require.Error(t, env.GetWorkflowError())
+	require.NotContains(t, env.GetWorkflowError().Error(), "alice")
 }
 
 // The engine waits after a rate limit, and the model is asked as often as by an ordinary run.

@@ -137,7 +137,7 @@ func (w *Worker) decide(ctx context.Context, in stepInput) (_ Plan, err error) {
 	return w.plan(p), nil
 }
 
-// cancel is the activity that settles the run of a cancelled workflow.
+// cancel is the activity that settles the run of a cancelled workflow. Messages that no step has taken stay in the session.
 func (w *Worker) cancel(ctx context.Context, in stepInput) (_ Plan, err error) {
 	defer guard(&err)
 	stop := w.beats(ctx, nil)
@@ -151,8 +151,14 @@ func (w *Worker) cancel(ctx context.Context, in stepInput) (_ Plan, err error) {
 		l.stop() // of a worker that the engine has given up
 		err = l.agent.Session.Cancel(ctx)
 	}
-	if _, idle := errors.AsType[*session.CommandError](err); idle {
+	if _, idle := errors.AsType[*session.CommandError](err); err == nil || idle {
+		err = w.deliver(ctx, l, in.Say)
+	}
+	if _, missing := errors.AsType[*session.CommandError](err); missing {
 		err = nil
+	}
+	if err == nil {
+		w.forget(ctx, in)
 	}
 	return Plan{Output: Output{End: aycoder.EndCancelled}}, failure(err)
 }
@@ -216,10 +222,13 @@ func guard(err *error) {
 
 // failure returns an error for the history: its kind, and nothing of its text.
 func failure(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err
+	if err == nil {
+		return nil
 	}
-	if _, ok := errors.AsType[*sdk.ApplicationError](err); ok {
+	if errors.Is(err, context.Canceled) {
+		return context.Canceled // without what is around it
+	}
+	if _, ok := err.(*sdk.ApplicationError); ok {
 		return err
 	}
 	return sdk.NewApplicationError("the step did not work", kind(err))

@@ -123,6 +123,7 @@ type stepInput struct {
 // decided is the result of a step.
 type decided struct {
 	key  string
+	say  []string // that were given to it
 	plan Plan
 	err  error
 }
@@ -288,10 +289,10 @@ func (p *interpreter) start(ctx workflow.Context, s Step, given []Answer) {
 		RetryPolicy: &sdk.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 			MaximumAttempts: int32(cmp.Or(s.Attempts, 5))},
 	}), name, stepInput{Session: p.in.Session, Key: s.Key, Say: p.say, Answers: given, Keep: p.in.Models == p.in.Tools})
+	d := decided{key: s.Key, say: p.say}
 	p.say = nil
 	p.running = append(p.running, s.Key)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		d := decided{key: s.Key}
 		d.err = f.Get(ctx, &d.plan)
 		p.results.Send(ctx, d)
 	})
@@ -306,6 +307,7 @@ func (p *interpreter) await(ctx workflow.Context) error {
 	p.running = slices.DeleteFunc(p.running, func(k string) bool { return k == d.key })
 	if d.err != nil {
 		p.failed, p.plan = d.err, Plan{}
+		p.say = append(d.say, p.say...) // which it may not have taken
 		return nil
 	}
 	same := slices.ContainsFunc(d.plan.Next, func(s Step) bool { return s.Key == d.key })
@@ -347,11 +349,12 @@ func (p *interpreter) end(ctx workflow.Context, err error) error {
 	for len(p.running) > 0 {
 		_ = p.await(ctx)
 	}
+	p.hear(ctx)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: "cancel", TaskQueue: p.in.Tools, StartToCloseTimeout: 2 * time.Minute, HeartbeatTimeout: p.beat,
 		RetryPolicy: &sdk.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 100},
 	})
-	if err := workflow.ExecuteActivity(ctx, CancelName, stepInput{Session: p.in.Session}).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(ctx, CancelName, stepInput{Session: p.in.Session, Say: p.say}).Get(ctx, nil); err != nil {
 		return err
 	}
 	return sdk.NewCanceledError()
