@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/regular"
 )
 
 // Limits of what a GGUF file may hold before its weights. A vocabulary of 256,000 tokens and its merges take about 10 MB.
@@ -24,6 +25,7 @@ const (
 	maxSplits  = 999
 	maxSize    = 1 << 50 // weights, and their bytes
 	maxNumbers = 1 << 14 // numbers of an array that are kept: there is one for each layer
+	maxKept    = 1 << 20 // numbers of all arrays
 )
 
 // A Model is what the GGUF file of a model, or all files of a split one, say about it. It is made by [Open] and [Read], and is
@@ -123,7 +125,7 @@ func Open(path string) (*Model, error) {
 }
 
 func openFile(path string) (*Model, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path) // a pipe would be waited for without end
 	if err != nil {
 		return nil, fmt.Errorf("open GGUF file: %w", err)
 	}
@@ -259,6 +261,7 @@ type decoder struct {
 	r     *bufio.Reader
 	order binary.ByteOrder
 	left  int64 // bytes that may still be read
+	kept  int   // numbers of arrays
 	err   error
 }
 
@@ -379,6 +382,10 @@ func (d *decoder) array(depth int) any {
 				n = maxHeader // too large in any case
 			}
 			d.skip(n * uint64(widths[typ]))
+			return nil
+		}
+		if d.kept += int(n); d.kept > maxKept { // they take up to eight times as much here as in the file
+			d.fail("its arrays have more than %d numbers", maxKept)
 			return nil
 		}
 		for range n {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +72,27 @@ func TestReadHostile(t *testing.T) {
 		_, err := Read(name, bytes.NewReader(b))
 		assert.Error(t, err, name)
 	}
+}
+
+// Arrays of numbers take eight times as much memory as in the file, so that there is a limit for all of them.
+func TestReadManyNumbers(t *testing.T) {
+	const keys = maxKept/maxNumbers + 1
+	var b bytes.Buffer
+	b.WriteString("GGUF")
+	put := func(v any) { require.NoError(t, binary.Write(&b, binary.LittleEndian, v)) }
+	put(uint32(3))
+	put(uint64(0))
+	put(uint64(keys))
+	for i := range keys {
+		key := fmt.Sprint("x", i)
+		put(uint64(len(key)))
+		b.WriteString(key)
+		put([]uint32{typeArray, 0})
+		put(uint64(maxNumbers))
+		b.Write(make([]byte, maxNumbers))
+	}
+	_, err := Read("m.gguf", &b)
+	require.ErrorContains(t, err, "arrays")
 }
 
 func FuzzRead(f *testing.F) {
