@@ -161,6 +161,13 @@ func models(ctx context.Context, p cli.Program, args []string) error {
 	if err != nil {
 		return err
 	}
+	const most = 1 << 20 // GiB
+	if c.gpu != -1 && !(c.gpu >= 0 && c.gpu <= most) || c.ram != -1 && !(c.ram >= 0 && c.ram <= most) {
+		return fmt.Errorf("%w: -gpu and -ram are from 0 to %d GiB", cli.ErrUsage, most)
+	}
+	if !slices.Contains([]string{"", "agent", "code", "small"}, c.use) {
+		return fmt.Errorf("%w: -use %s is not agent, code or small", cli.ErrUsage, c.use)
+	}
 	c.name = strings.Join(words, " ")
 	if named := action.Args != "" && action.Args[0] != '['; named == (c.name == "") {
 		return misused(usage)
