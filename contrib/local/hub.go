@@ -539,7 +539,7 @@ func (r *remoteFile) next() error {
 	to := min(r.at+r.step, r.size)
 	resp, err := r.h.request(ctx, r.url, r.at, to, r.etag)
 	if err != nil {
-		return &HubError{Op: "read", Model: r.name, Err: err}
+		return &HubError{Op: "read", Model: r.name, Err: cause(ctx, err)}
 	}
 	defer resp.Body.Close()
 	switch etag := resp.Header.Get("Etag"); {

@@ -635,3 +635,16 @@ func TestHubEnvironment(t *testing.T) {
 }
 
 func must2(u *url.URL, _ error) *url.URL { return u }
+
+// The address that a redirect leads to may be signed: no error has it.
+func TestModelHidesAddress(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://127.0.0.1:1/x?signature=s3cret", http.StatusFound)
+	}))
+	defer s.Close()
+	h, err := NewHub(WithEndpoint(s.URL), WithDir(t.TempDir()))
+	require.NoError(t, err)
+	_, err = h.Model(t.Context(), Choice{Repo: Repo{ID: "a/b", Revision: "abcdef0", Files: []File{{Path: "m.gguf", Size: 1000}}}})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "s3cret")
+}
