@@ -280,13 +280,55 @@ func TestCallWasKilled(t *testing.T) {
 	res := s.do("POST", "/api/tools/edit_file", map[string]any{"args": map[string]any{"path": "a.txt", "old_string": "two", "new_string": "three"}})
 	s.read(res).until("approval_request")
 	next := s.again(script.New())
-	events := next.events(runOf(res), "")
-	require.Contains(t, events[len(events)-1].data, `"kind":"interrupted"`)
+	told := func() string {
+		events := next.events(runOf(res), "")
+		return events[len(events)-1].data
+	}
+	notRun := `"detail":"the server ended before the call began; it was not run","kind":"interrupted"`
+	require.Contains(t, told(), notRun)
 	id, _, _ := strings.Cut(runOf(res), ".")
 	more := next.read(next.do("POST", "/api/tools/read_file", map[string]any{"session": id, "args": map[string]any{"path": "a.txt"}}))
 	require.Contains(t, more.until("tool_end").data, "two")
 	more.rest()
 	require.Equal(t, "one\ntwo\n", next.file("a.txt"))
+	require.Contains(t, told(), notRun)
+}
+
+// Nobody knows what a call has done that was killed in the middle.
+func TestCallWasKilledAtWork(t *testing.T) {
+	began := make(chan struct{})
+	tool, err := aycoder.NewTool("wait", "Waits.", func(ctx context.Context, _ *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		close(began)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	s := newSite(t, script.New())
+	s.more = []harness.Option{harness.WithTools(tool)}
+	res := s.start().do("POST", "/api/tools/wait", map[string]any{"args": map[string]any{}}, "Accept", "application/json")
+	<-began
+	events := s.again(script.New()).events(res.Header.Get("Aycoder-Run"), "")
+	require.Contains(t, events[len(events)-1].data, "its outcome is unknown")
+}
+
+// A run that was killed, and with which nobody went on before the next message, is not told as one that is done.
+func TestRunWasKilledAndLeft(t *testing.T) {
+	began := make(chan struct{})
+	s := newSite(t, aycoder.ModelFunc(func(ctx context.Context, _ *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			close(began)
+			<-ctx.Done()
+			yield(nil, ctx.Err())
+		}
+	})).start()
+	res := s.do("POST", "/api/prompt", prompt("first"), "Accept", "application/json")
+	<-began
+	next := s.again(script.New(script.Say("Second.")))
+	more := next.do("POST", "/api/prompt", map[string]any{"session": res.Header.Get("Aycoder-Session"), "prompt": "second"})
+	require.Contains(t, next.read(more).until("run_end").data, `"reason":"done"`)
+	events := next.events(res.Header.Get("Aycoder-Run"), "")
+	require.Contains(t, events[len(events)-1].data, `"reason":"failed"`)
+	require.Contains(t, events[len(events)-1].data, `"kind":"interrupted"`)
 }
 
 // A session whose workspace is on a machine that cannot be reached is an error that passes.

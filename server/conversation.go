@@ -235,6 +235,8 @@ type startedRun struct {
 	Key  string `json:"key,omitempty"` // hash of the key, of a run that has not told its id
 	Body string `json:"body"`          // hash of the request
 	Run  string `json:"run,omitempty"`
+
+	After string `json:"after,omitempty"` // the run that was pending when this one was to start
 }
 
 // The names of values of a session. A run is noted as starting before it has an id, so that a crash does not lose its key.
@@ -266,7 +268,7 @@ func (c *conversation) settle() error {
 		return nil
 	}
 	values := map[string]any{startingValue: nil}
-	if p := c.rt.Session.Pending(); p != nil {
+	if p := c.rt.Session.Pending(); p != nil && p.Run != x.After {
 		values[startedValue+x.Key] = startedRun{Body: x.Body, Run: p.Run}
 	}
 	return c.keep(values)

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -374,4 +376,59 @@ func TestFailureAfterRestart(t *testing.T) {
 	_, want, _ := strings.Cut(live, `"error":`)
 	require.Contains(t, later, `"reason":"failed"`)
 	require.Contains(t, later, `"error":`+want)
+}
+
+// A key that was noted just before a crash is not that of a run that an earlier process had left.
+func TestKeyOfTheLastMoment(t *testing.T) {
+	dirs, work := []string{t.TempDir(), t.TempDir(), t.TempDir()}, t.TempDir()
+	began := make(chan struct{})
+	model := aycoder.ModelFunc(func(ctx context.Context, _ *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			close(began)
+			<-ctx.Done()
+			yield(nil, ctx.Err())
+		}
+	})
+	open := func(dir, id string) (*Server, *conversation) {
+		store, err := journal.Dir(dir)
+		require.NoError(t, err)
+		s, err := New(Host{Store: func(string) journal.Store { return store }, Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
+			return harness.New(ctx, work, harness.WithClient(model), harness.WithStore(store, id, opts...))
+		}})
+		require.NoError(t, err)
+		c, err := s.open(t.Context(), local, id, "")
+		require.NoError(t, err)
+		return s, c
+	}
+	crash := func(from, to string) { require.NoError(t, os.CopyFS(to, os.DirFS(from))) }
+
+	first, c := open(dirs[0], "")
+	require.Equal(t, 202, status(t, first, "POST", "/api/prompt", `{"prompt":"first","session":"`+c.id+`"}`))
+	<-began
+	crash(dirs[0], dirs[1])
+	second, c2 := open(dirs[1], c.id)
+	key := hashOf(local, "k")
+	x := c2.newRun(position{})
+	x.started = startedRun{Key: key, Body: hashOf("second")}
+	c2.mu.Lock()
+	err := c2.begin(dies(func() { crash(dirs[1], dirs[2]) }), aycoder.Input{Prompt: "second"}, x)
+	c2.mu.Unlock()
+	require.Error(t, err)
+	third, c3 := open(dirs[2], c.id)
+	require.NotNil(t, c3.rt.Session.Pending())
+	require.False(t, c3.kept(startedValue+key, new(startedRun)))
+	for s, c := range map[*Server]*conversation{first: c, second: c2, third: c3} {
+		s.release(c)
+		require.NoError(t, s.Close())
+	}
+}
+
+// An agent whose process ends before its run has begun.
+type dies func()
+
+func (d dies) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) {
+		d()
+		yield(nil, context.Canceled)
+	}
 }

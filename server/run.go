@@ -91,8 +91,13 @@ func (c *conversation) begin(agent aycoder.Agent, in aycoder.Input, r *run) (err
 	if before.working() {
 		return busy()
 	}
+	left := c.pending(r.call)
 	if r.started.Key != "" {
-		if err := c.keep(map[string]any{startingValue: r.started}); err != nil {
+		x := r.started
+		if left != nil {
+			x.After = left.Run
+		}
+		if err := c.keep(map[string]any{startingValue: x}); err != nil {
 			return err
 		}
 	}
@@ -113,6 +118,11 @@ func (c *conversation) begin(agent aycoder.Agent, in aycoder.Input, r *run) (err
 			err = errors.Join(err, c.keep(map[string]any{startingValue: nil}))
 		}
 		return err
+	}
+	if p := c.pending(r.call); left != nil && left.Run != r.inSession() && (p == nil || p.Run != left.Run) {
+		if err := c.keep(map[string]any{failedValue + left.Run: interrupted(left, r.call)}); err != nil {
+			c.s.logger.Warn("save why a run failed", "run", left.Run, "error", err)
+		}
 	}
 	if !r.call {
 		c.s.metrics.with(c.principal, func(x *figures) { x.Messages["user"]++ })

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tmaxmax/go-sse"
@@ -225,11 +226,37 @@ func (s *Server) past(ctx context.Context, d *sender) error {
 			res.End = aycoder.EndFailed
 		}
 	}
-	if b := c.rt.Session.BranchOf(callsBranch); b != nil && b.Pending() != nil && b.Pending().Run == run {
-		res.End, failed = aycoder.EndFailed, refuse(http.StatusConflict, "interrupted", "the server ended while the call worked; its outcome is unknown")
+	if left := c.pending(true); left != nil && left.Run == run {
+		res.End, failed = aycoder.EndFailed, interrupted(left, true)
 	}
 	d.write(&aycoder.RunFinished{Result: res}, ending(res, failed), d.at)
 	return d.finish()
+}
+
+// pending returns the run that is left to be gone on with, or nil: that of the conversation, or the last call.
+func (c *conversation) pending(call bool) *aycoder.Pending {
+	if !call {
+		return c.rt.Session.Pending()
+	}
+	if b := c.rt.Session.BranchOf(callsBranch); b != nil {
+		return b.Pending()
+	}
+	return nil
+}
+
+// interrupted says what became of a run that its process has left and with which nobody goes on.
+func interrupted(p *aycoder.Pending, call bool) *problem {
+	why := "the server ended while the call worked; its outcome is unknown"
+	if !call {
+		why = "the server ended while the run worked, and another message came before it went on"
+	} else if slices.ContainsFunc(p.State.Outstanding(), func(a aycoder.Action) bool {
+		_, asks := a.(*aycoder.AskApproval)
+		_, begins := a.(*aycoder.CallModel)
+		return asks || begins && p.State.Turn() == 0
+	}) {
+		why = "the server ended before the call began; it was not run"
+	}
+	return refuse(http.StatusConflict, "interrupted", why)
 }
 
 // known reports whether the session has the run.
