@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -430,5 +431,55 @@ func (d dies) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq
 	return func(yield func(aycoder.Event, error) bool) {
 		d()
 		yield(nil, context.Canceled)
+	}
+}
+
+// What a host has put around an agent may panic. The server, and the session, go on.
+func TestAgentPanics(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		store, dir := journal.Memory(), t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\n"), 0o600))
+		broken := true
+		s, err := New(Host{Store: func(string) journal.Store { return store }, Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
+			return harness.New(ctx, dir, harness.WithClient(talker(1, 8)), harness.WithStore(store, id, opts...),
+				harness.WithAgentMiddleware(func(*harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) {
+					return func(next aycoder.Agent) aycoder.Agent {
+						return panics{next, func(ev aycoder.Event) {
+							if _, tool := ev.(*aycoder.ToolStarted); broken && tool == late {
+								panic("secret of the host")
+							}
+						}}
+					}, nil
+				}))
+		}})
+		require.NoError(t, err)
+		call := func() string {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, localRequest(t.Context(), "POST", "/api/tools/read_file", `{"args":{"path":"a.txt"}}`))
+			return w.Body.String()
+		}
+		told := call()
+		require.NotContains(t, told, "secret")
+		require.Contains(t, told, `"kind":"internal"`)
+		broken = false
+		require.Contains(t, call(), `"reason":"done"`)
+		require.NoError(t, s.Close())
+	}
+}
+
+type panics struct {
+	aycoder.Agent
+	look func(aycoder.Event)
+}
+
+func (p panics) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(yield func(aycoder.Event, error) bool) {
+		p.look(nil)
+		for ev, err := range p.Agent.Run(ctx, in, opts...) {
+			p.look(ev)
+			if !yield(ev, err) {
+				return
+			}
+		}
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -150,13 +152,7 @@ func (c *conversation) work(agent aycoder.Agent, in aycoder.Input, r *run) error
 		defer stop(nil)
 		start := time.Now()
 		var res aycoder.Result
-		for ev, err := range agent.Run(ctx, in, aycoder.Into(&res), aycoder.WithFacts(r.fact)) {
-			if err != nil {
-				r.err = err
-				break
-			}
-			r.take(ev)
-		}
+		r.err = r.follow(agent.Run(ctx, in, aycoder.Into(&res), aycoder.WithFacts(r.fact)))
 		if errors.Is(r.err, errDraining) || context.Cause(ctx) == errClosed {
 			close(r.done)
 			return // a client comes back, and finds the run in another process
@@ -171,6 +167,23 @@ func (c *conversation) work(agent aycoder.Agent, in aycoder.Input, r *run) error
 		close(r.done) // before clients see the end, which may at once start the next run
 		r.log.add(&aycoder.RunFinished{Result: &res}, r.end)
 	})
+	return nil
+}
+
+// follow takes the events of the run, and returns why it failed. An agent of the host that panics ends its own run alone.
+func (r *run) follow(events iter.Seq2[aycoder.Event, error]) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.c.s.logger.Error("an agent has panicked", "run", r.id, "panic", v, "stack", string(debug.Stack()))
+			err = errors.New("the agent has panicked: see the log")
+		}
+	}()
+	for ev, err := range events {
+		if err != nil {
+			return err
+		}
+		r.take(ev)
+	}
 	return nil
 }
 
