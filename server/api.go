@@ -329,8 +329,8 @@ func (s *Server) writable(ctx context.Context, stores map[string]journal.Store) 
 				errs = append(errs, tries(s.ctx, store))
 			}
 			s.mu.Lock()
-			defer s.mu.Unlock()
 			p.err, p.at = errors.Join(errs...), time.Now()
+			s.mu.Unlock()
 			close(p.done)
 		})
 	}
