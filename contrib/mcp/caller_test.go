@@ -325,14 +325,16 @@ func TestServiceBounds(t *testing.T) {
 	require.NoError(t, first.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "file:///7"}))
 	require.ErrorContains(t, first.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "file:///" + strings.Repeat("x", maxURI)}), "too long")
 	for range maxSessions - 1 {
-		_, err := connect()
+		c, err := connect()
 		require.NoError(t, err)
+		defer c.Close()
 	}
 	_, err = connect()
 	require.ErrorContains(t, err, "Service Unavailable")
 	require.NoError(t, first.Close())
-	_, err = connect()
+	again, err := connect()
 	require.NoError(t, err, "a session that ends makes room")
+	defer again.Close()
 
 	subscribe := (&ServeConfig{Updates: new(Updates)}).options().SubscribeHandler
 	for i := range maxURIs {
