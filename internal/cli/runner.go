@@ -77,6 +77,8 @@ func (k *call) elsewhere() (*elsewhere, error) {
 	e := &elsewhere{name: name, token: k.getenv(runnerToken), texts: k.on["runner-texts"]}
 	if e.given = e.token != ""; !e.given {
 		e.token = rand.Text()
+	} else if e.token == k.getenv(serveToken) {
+		return nil, fmt.Errorf("%w: %s and %s are the same: the machine of the runner could answer approvals", ErrUsage, runnerToken, serveToken)
 	}
 	authorize, err := runner.Tokens(map[string]string{name: e.token})
 	if err != nil {

@@ -49,6 +49,8 @@ func TestRunner(t *testing.T) {
 	require.Equal(t, exitInterrupted, there.ProcessState.ExitCode(), said.String())
 	s.end()
 
+	same := []string{runnerToken + "=0123456789abcdef", serveToken + "=0123456789abcdef"}
+	require.Equal(t, exitUsage, runProgram(t, same, "", "serve", "-runner", "laptop", "start", "127.0.0.1:0").code)
 	require.Equal(t, exitUsage, runProgram(t, nil, "", "runner").code)
 	require.Contains(t, runProgram(t, nil, "", "runner", "-server", s.url).err, runnerToken)
 	plain := runProgram(t, []string{runnerToken + "=" + token}, "", "runner", "-server", "http://agent.example.com")
