@@ -428,7 +428,7 @@ func (d dies) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq
 	}
 }
 
-// What a host has put around an agent may panic. The server, and the session, go on.
+// An agent of the host may panic. The server, and the session, go on.
 func TestAgentPanics(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		store, dir := journal.Memory(), t.TempDir()
