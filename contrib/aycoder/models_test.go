@@ -131,7 +131,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// What cannot be an amount of memory, or a use, is told and not taken for another one.
+// A wrong amount of memory, or use, is told and not taken for another one.
 func TestModelsWrongFlags(t *testing.T) {
 	for _, flag := range []string{"-gpu=NaN", "-gpu=-5", "-gpu=1e300", "-ram=Inf", "-ram=-2", "-use=games"} {
 		err := models(t.Context(), cli.Program{Out: io.Discard, Err: io.Discard}, []string{"recommend", flag})

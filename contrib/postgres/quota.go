@@ -70,7 +70,7 @@ const (
 	mostMoney  = 1e8
 )
 
-// nanos returns an amount of money in billionths of a dollar. What is not 0 stays so, as a limit of 0 is none.
+// nanos returns an amount of money in billionths of a dollar. An amount that is not 0 stays so, as a limit of 0 is none.
 func nanos(dollars float64) int64 {
 	if !(dollars > 0) {
 		return 0
