@@ -313,6 +313,7 @@ func TestServiceClose(t *testing.T) {
 func TestServiceBounds(t *testing.T) {
 	service, err := Handler(newRuntime(t, t.TempDir()), ServeConfig{Updates: new(Updates)})
 	require.NoError(t, err)
+	service.most = 3
 	s := httptest.NewServer(service)
 	defer s.Close()
 	defer func() { require.NoError(t, service.Close()) }()
@@ -324,7 +325,7 @@ func TestServiceBounds(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, first.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "file:///7"}))
 	require.ErrorContains(t, first.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "file:///" + strings.Repeat("x", maxURI)}), "too long")
-	for range maxSessions - 1 {
+	for range service.most - 1 {
 		c, err := connect()
 		require.NoError(t, err)
 		defer c.Close()

@@ -70,6 +70,7 @@ type Service struct {
 	x              *served
 	server         *mcp.Server
 	alone, session *mcp.StreamableHTTPHandler
+	most           int // sessions
 	leave          func()
 }
 
@@ -86,7 +87,7 @@ func Handler(rt *harness.Runtime, c ServeConfig) (*Service, error) {
 	// Since version 2026-07-28, each request stands for itself; before, there are sessions. The result of a call whose
 	// connection breaks is kept for the client of a session that comes back.
 	return &Service{
-		x: x, server: server, leave: c.Updates.follow(server),
+		x: x, server: server, most: maxSessions, leave: c.Updates.follow(server),
 		alone:   mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{Stateless: true}),
 		session: mcp.NewStreamableHTTPHandler(own, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: sessionFor}),
 	}, nil
@@ -113,7 +114,7 @@ func (s *Service) full() bool {
 	for range s.server.Sessions() {
 		n++
 	}
-	return n >= maxSessions
+	return n >= s.most
 }
 
 // Close ends all calls, also those that wait for an answer of a client, and all sessions. It returns when no call works
