@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/pgcluster"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/jackc/pgx/v5"
 )
 
 // ownCluster starts a server that the test can kill.
@@ -179,6 +180,22 @@ func TestLostRecords(t *testing.T) {
 	}
 }
 
+// cutOff cuts the connection of an append that waits for a lock. The transaction has the lock.
+func cutOff(t testing.TB, dir string, j journal.Journal, lock, record string) (tx pgx.Tx, appended chan error) {
+	ctx := t.Context()
+	db, watch := connect(t, dir), connect(t, dir)
+	tx, err := db.Begin(ctx)
+	must(t, err)
+	_, err = tx.Exec(ctx, lock)
+	must(t, err)
+	appended = make(chan error, 1)
+	go func() { appended <- j.Append(ctx, true, []byte(record)) }()
+	waiting(t, watch)
+	_, err = watch.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO records%'")
+	must(t, err)
+	return tx, appended
+}
+
 // The crash may be noticed by the loss of a connection, in the middle of an append. Then the writer does not go on behind a
 // gap either.
 func TestLostRecordsMeanwhile(t *testing.T) {
@@ -189,16 +206,7 @@ func TestLostRecordsMeanwhile(t *testing.T) {
 	if n := exec(t, dir, "DELETE FROM records WHERE n > 1"); n != 2 { // as the crash does
 		t.Fatalf("%d records are gone", n)
 	}
-	db, watch := connect(t, dir), connect(t, dir)
-	tx, err := db.Begin(ctx)
-	must(t, err)
-	_, err = tx.Exec(ctx, "LOCK TABLE records IN SHARE MODE")
-	must(t, err)
-	appended := make(chan error, 1)
-	go func() { appended <- j.Append(ctx, true, []byte("4")) }()
-	waiting(t, watch)
-	_, err = watch.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO records%'")
-	must(t, err)
+	tx, appended := cutOff(t, dir, j, "LOCK TABLE records IN SHARE MODE", "4")
 	must(t, tx.Commit(ctx))
 	for what, err := range map[string]error{"meanwhile": <-appended, "after that": j.Append(ctx, true, []byte("5"))} {
 		if !errors.Is(err, errGap) || errors.Is(err, journal.ErrUncertain) {
@@ -235,17 +243,8 @@ func TestAppendUncertain(t *testing.T) {
 	dir, ctx := tempDir(t), t.Context()
 	s := openStore(t, dir, WithPatience(0))
 	j := create(t, s)
-	db, watch := connect(t, dir), connect(t, dir)
-	tx, err := db.Begin(ctx)
-	must(t, err)
-	_, err = tx.Exec(ctx, "SELECT FROM sessions FOR UPDATE")
-	must(t, err)
-	appended := make(chan error, 1)
-	go func() { appended <- j.Append(ctx, true, []byte("2")) }()
-	waiting(t, watch)
-	_, err = watch.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO records%'")
-	must(t, err)
-	err = <-appended // after the second that it has for that
+	tx, appended := cutOff(t, dir, j, "SELECT FROM sessions FOR UPDATE", "2")
+	err := <-appended // after the second that it has for that
 	if !errors.Is(err, journal.ErrUncertain) || errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
