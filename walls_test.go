@@ -93,6 +93,7 @@ var walls = []wall{
 	{"internal/part", []string{"."}, nil},
 	{"internal/wiretest", []string{".", "internal"}, nil},
 	{"internal/payer", []string{"."}, nil},
+	{"internal/journey", []string{".", "providers/script"}, nil},
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},
 	{"internal/flock", nil, []string{"golang.org/x/sys/windows"}},
