@@ -247,7 +247,8 @@ type AskApproval struct {
 type RunTool struct {
 	Turn, Attempt int
 	Call          *ToolUse
-	Effect        Effect
+	// Effect is that of the tool.
+	Effect Effect
 	// Args are the arguments to use: the model's, or those that an approval put in their place.
 	Args json.RawMessage
 	// Edited says that an approval replaced the model's arguments.

@@ -30,9 +30,6 @@ func localExtension() cli.Extension {
 // gigabytes writes a size for people.
 func gigabytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 
-// errHelp is that of -h, whose text was written.
-var errHelp = flag.ErrHelp
-
 // flags makes the flags of a subcommand. The usage is the text of -h.
 func flags(p cli.Program, usage string) *flag.FlagSet {
 	f := flag.NewFlagSet("", flag.ContinueOnError)
@@ -50,7 +47,7 @@ func parse(f *flag.FlagSet, args []string) (words []string, err error) {
 	usage := f.Usage
 	f.Usage = func() {}
 	for {
-		if err := f.Parse(args); errors.Is(err, errHelp) {
+		if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 			usage()
 			return nil, err
 		} else if err != nil {
@@ -70,7 +67,7 @@ func gpu(ctx context.Context, p cli.Program, args []string) error {
 	watch, asJSON := f.Bool("watch", false, "tell when a memory runs out, until interrupted"), f.Bool("json", false, "print JSON")
 	words, err := parse(f, args)
 	switch {
-	case errors.Is(err, errHelp):
+	case errors.Is(err, flag.ErrHelp):
 		return nil
 	case err != nil:
 		return err
@@ -155,7 +152,7 @@ func models(ctx context.Context, p cli.Program, args []string) error {
 	f.Float64Var(&c.gpu, "gpu", -1, "GiB that are free on a GPU, instead of those of this machine; 0 is without a GPU")
 	f.Float64Var(&c.ram, "ram", -1, "GiB that are free on the host, instead of those of this machine")
 	words, err := parse(f, args[1:])
-	if errors.Is(err, errHelp) {
+	if errors.Is(err, flag.ErrHelp) {
 		return nil
 	}
 	if err != nil {
