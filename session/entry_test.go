@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/gittest"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -30,19 +30,6 @@ func entriesOf(t *testing.T, store journal.Store) []journal.Entry {
 	return l
 }
 
-// git runs git in a directory, with the settings of a new user.
-func git(t *testing.T, dir string, args ...string) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
-	cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
-
 // The branch is the one that git itself checked out.
 func TestGitBranch(t *testing.T) {
 	t.Parallel()
@@ -50,15 +37,15 @@ func TestGitBranch(t *testing.T) {
 	repo, tree := filepath.Join(base, "repo"), filepath.Join(base, "tree")
 	require.NoError(t, os.MkdirAll(filepath.Join(repo, "a", "b"), 0o700))
 	require.Empty(t, gitrepo.Branch(filepath.Join(repo, "a")))
-	git(t, repo, "init", "-b", "main")
+	gittest.Run(t, repo, "init", "-b", "main")
 	require.Equal(t, "main", gitrepo.Branch(repo))
-	git(t, repo, "commit", "--allow-empty", "-m", "x")
-	git(t, repo, "checkout", "-b", "fix/ü")
+	gittest.Run(t, repo, "commit", "--allow-empty", "-m", "x")
+	gittest.Run(t, repo, "checkout", "-b", "fix/ü")
 	require.Equal(t, "fix/ü", gitrepo.Branch(repo))
 	require.Equal(t, "fix/ü", gitrepo.Branch(filepath.Join(repo, "a", "b")))
-	git(t, repo, "worktree", "add", tree, "-b", "other")
+	gittest.Run(t, repo, "worktree", "add", tree, "-b", "other")
 	require.Equal(t, "other", gitrepo.Branch(tree))
-	git(t, repo, "checkout", "--detach")
+	gittest.Run(t, repo, "checkout", "--detach")
 	require.Empty(t, gitrepo.Branch(repo))
 	head := filepath.Join(repo, ".git", "HEAD")
 	for _, bad := range []string{"", "ref: refs/heads/a\x1b[31m\n", "ref: refs/heads/a\nb\n", "ref: refs/tags/a\n"} {
@@ -74,7 +61,7 @@ func TestGitBranch(t *testing.T) {
 func TestEntry(t *testing.T) {
 	t.Parallel()
 	repo := t.TempDir()
-	git(t, repo, "init", "-b", "main")
+	gittest.Run(t, repo, "init", "-b", "main")
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := clockFunc(func() time.Time { return now })
 	prices := func(provider, model string) (aycoder.Price, bool) {
@@ -109,7 +96,7 @@ func TestEntry(t *testing.T) {
 	require.NoError(t, s.SetTitle(t.Context(), "a name"))
 	want.Title, want.Used = "a name", now
 	check()
-	git(t, repo, "checkout", "-b", "other")
+	gittest.Run(t, repo, "checkout", "-b", "other")
 	now = now.Add(time.Minute)
 	ask(t, s, "second")
 	usage = s.View().Node(4).Answer.Usage
@@ -192,7 +179,7 @@ func asText(t *testing.T, v any) string {
 func TestIndexIsRebuilt(t *testing.T) {
 	t.Parallel()
 	repo, dir := t.TempDir(), t.TempDir()
-	git(t, repo, "init", "-b", "main")
+	gittest.Run(t, repo, "init", "-b", "main")
 	store, err := journal.Dir(dir)
 	require.NoError(t, err)
 	prices := func(string, string) (aycoder.Price, bool) { return aycoder.Price{Input: 3, Output: 7}, true }

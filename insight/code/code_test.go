@@ -21,18 +21,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/insight/code"
+	"github.com/aycoder/aycoder/internal/gittest"
 )
 
 // git runs git in a directory, as somebody.
 func git(t testing.TB, dir, who string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME="+who, "GIT_AUTHOR_EMAIL="+who+"@example.com", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@example.com",
-		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "git %v: %s", args, out)
-	return string(out)
+	return gittest.With(t, dir, []string{"GIT_AUTHOR_NAME=" + who, "GIT_AUTHOR_EMAIL=" + who + "@example.com"}, args...)
 }
 
 func write(t testing.TB, dir, name, text string) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/insight/forecast"
 	"github.com/aycoder/aycoder/insight/usage"
+	"github.com/aycoder/aycoder/internal/gittest"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -84,17 +84,8 @@ func TestRange(t *testing.T) {
 }
 
 func TestOfRepository(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	dir := t.TempDir()
-	git := func(args ...string) {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b", "GIT_CONFIG_GLOBAL="+os.DevNull)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
+	git := func(args ...string) { gittest.Run(t, dir, args...) }
 	write := func(name, text string) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/insight/suggest"
+	"github.com/aycoder/aycoder/internal/gittest"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -29,9 +29,6 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	w := &world{t, t.TempDir()}
 	w.git("init", "-q", "-b", "main")
 	return w
@@ -39,12 +36,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) git(args ...string) {
 	w.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir = w.dir
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
-		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_DATE=2026-01-05T12:00:00Z", "GIT_COMMITTER_DATE=2026-01-05T12:00:00Z")
-	out, err := cmd.CombinedOutput()
-	require.NoError(w, err, string(out))
+	gittest.With(w, w.dir, []string{"GIT_AUTHOR_DATE=2026-01-05T12:00:00Z", "GIT_COMMITTER_DATE=2026-01-05T12:00:00Z"}, args...)
 }
 
 func (w *world) write(name, text string) {

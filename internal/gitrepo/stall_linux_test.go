@@ -3,7 +3,6 @@ package gitrepo_test
 import (
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -12,21 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/gittest"
 )
 
 // git ends when it waits for a pipe of the repository that nobody writes to.
 func TestStall(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	dir := t.TempDir()
-	git := func(args ...string) {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b", "GIT_CONFIG_GLOBAL="+os.DevNull)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
+	git := func(args ...string) { gittest.Run(t, dir, args...) }
 	git("init", "-q")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("one\n"), 0o644))
 	git("add", "a")
