@@ -358,7 +358,13 @@ func TestHostileServers(t *testing.T) {
 	t.Run("pages", func(t *testing.T) {
 		list, err := connect(t, program(t, "pages")).Tools(t.Context())
 		require.NoError(t, err)
-		require.Len(t, list, 64)
+		require.Len(t, list, maxTools)
+	})
+	t.Run("blanks", func(t *testing.T) { // pages without end that have nothing
+		s := program(t, "blanks")
+		s.Timeout = time.Second
+		_, err := Connector()(t.Context(), "s", s)
+		require.ErrorContains(t, err, "has not answered within 1s")
 	})
 	t.Run("odd", func(t *testing.T) {
 		var told []string

@@ -8,17 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/internal/flock"
@@ -293,9 +292,13 @@ func (l *login) renew(ctx context.Context, old *grant) (string, error) {
 	if l.read(); l.grant.Access != old.Access {
 		return l.grant.Access, nil
 	}
-	if refusal, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refusal.Response.StatusCode < 500 && refusal.Response.StatusCode != http.StatusTooManyRequests {
-		l.needed = true
-		return "", fmt.Errorf("%w: the authorization server has not renewed it: %s", ErrUnauthorized, clean(refusal.ErrorCode, 256))
+	if refusal, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		status := refusal.Response.StatusCode
+		err = errors.New(clean(cmp.Or(refusal.ErrorCode, refusal.Response.Status), 256)) // without the body
+		if status < 500 && status != http.StatusTooManyRequests {
+			l.needed = true
+			return "", fmt.Errorf("%w: the authorization server has not renewed it: %w", ErrUnauthorized, err)
+		}
 	}
 	l.refused++
 	l.retry = time.Now().Add(min(time.Second<<min(l.refused-1, 6), time.Minute))
@@ -328,53 +331,22 @@ func (l *login) renewed(old, next *grant) (string, error) {
 	return next.Access, nil
 }
 
-// post makes the request of RFC 6749, section 6, with the resource that the protocol demands.
+// post makes the request of RFC 6749, section 6, with the resource that the protocol demands, which [oauth2.Config] leaves out.
 func (l *login) post(ctx context.Context, g *grant) (*grant, error) {
-	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}}
+	c := clientcredentials.Config{ClientID: g.ClientID, ClientSecret: g.ClientSecret, TokenURL: g.TokenURL, AuthStyle: oauth2.AuthStyleInParams,
+		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}}}
 	if g.Resource != "" {
-		form.Set("resource", g.Resource)
+		c.EndpointParams.Set("resource", g.Resource)
 	}
-	if !g.Basic {
-		form.Set("client_id", g.ClientID)
-		if g.ClientSecret != "" {
-			form.Set("client_secret", g.ClientSecret)
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.TokenURL, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if g.Basic {
-		req.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
+		c.AuthStyle = oauth2.AuthStyleInHeader
 	}
-	resp, err := l.client.Do(req)
+	t, err := c.Token(context.WithValue(ctx, oauth2.HTTPClient, l.client))
 	if err != nil {
 		return nil, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	var answer struct {
-		Access  string      `json:"access_token"`
-		Refresh string      `json:"refresh_token"`
-		In      json.Number `json:"expires_in"`
-		Error   string      `json:"error"`
-	}
-	invalid := json.Unmarshal(data, &answer)
-	if resp.StatusCode != http.StatusOK || answer.Error != "" {
-		return nil, &oauth2.RetrieveError{Response: resp, ErrorCode: cmp.Or(answer.Error, resp.Status)}
-	}
-	if invalid != nil || answer.Access == "" {
-		return nil, errors.New("the answer of the authorization server has no token")
 	}
 	next := *g
-	next.Access, next.Refresh, next.Expiry = answer.Access, cmp.Or(answer.Refresh, g.Refresh), time.Time{}
-	if s, err := answer.In.Int64(); err == nil && s > 0 {
-		next.Expiry = time.Now().Add(time.Duration(min(s, 1<<30)) * time.Second)
-	}
+	next.Access, next.Refresh, next.Expiry = t.AccessToken, cmp.Or(t.RefreshToken, g.Refresh), t.Expiry
 	return &next, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -56,22 +57,12 @@ func (c *client) resourceTools(x *conn) []*tool {
 
 // resources describes the resources and the templates of resources.
 func (c *client) resources(ctx context.Context, x *conn) (string, error) {
-	list, err := pagesOf(ctx, c, x, "resources", func(ctx context.Context, cursor string) ([]*mcp.Resource, string, error) {
-		res, err := x.session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return res.Resources, res.NextCursor, nil
-	})
+	list, err := all(ctx, c, x, "resources", func(ctx context.Context) iter.Seq2[*mcp.Resource, error] { return x.session.Resources(ctx, nil) })
 	if err != nil {
 		return "", err
 	}
-	templates, err := pagesOf(ctx, c, x, "templates", func(ctx context.Context, cursor string) ([]*mcp.ResourceTemplate, string, error) {
-		res, err := x.session.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return res.ResourceTemplates, res.NextCursor, nil
+	templates, err := all(ctx, c, x, "templates", func(ctx context.Context) iter.Seq2[*mcp.ResourceTemplate, error] {
+		return x.session.ResourceTemplates(ctx, nil)
 	})
 	if err != nil && !unknownMethod(err) {
 		return "", err
@@ -135,18 +126,12 @@ func (c *client) texts(ctx context.Context, get func(context.Context, *conn) ([]
 	return get(ctx, x)
 }
 
-// promptPages asks for the prompts of a server that has some.
-func (c *client) promptPages(ctx context.Context, x *conn) ([]*mcp.Prompt, error) {
+// promptsOf asks for the prompts of a server that has some.
+func (c *client) promptsOf(ctx context.Context, x *conn) ([]*mcp.Prompt, error) {
 	if x.capabilities().Prompts == nil {
 		return nil, nil
 	}
-	list, err := pagesOf(ctx, c, x, "prompts", func(ctx context.Context, cursor string) ([]*mcp.Prompt, string, error) {
-		res, err := x.session.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return res.Prompts, res.NextCursor, nil
-	})
+	list, err := all(ctx, c, x, "prompts", func(ctx context.Context) iter.Seq2[*mcp.Prompt, error] { return x.session.Prompts(ctx, nil) })
 	if unknownMethod(err) {
 		return nil, nil
 	}

@@ -214,6 +214,8 @@ func hostile(mode string) {
 			switch mode {
 			case "pages":
 				answer(m.ID, fmt.Sprintf(`{"tools":[{"name":"t%s","inputSchema":{"type":"object"}}],"nextCursor":"%s1"}`, m.Params.Cursor, m.Params.Cursor))
+			case "blanks":
+				answer(m.ID, `{"tools":[],"nextCursor":"x"}`)
 			case "odd":
 				answer(m.ID, `{"tools":[{"name":"good.one","inputSchema":{"type":"object"}},{"name":"bad","inputSchema":{"type":"object","properties":7}},
 					{"name":"huge","inputSchema":{"type":"object","description":"`+strings.Repeat("x", 70<<10)+`"}},

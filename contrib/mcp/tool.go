@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,8 +22,7 @@ import (
 )
 
 const (
-	maxTools       = 512 // of a server
-	maxPages       = 64
+	maxTools       = 512     // of a server
 	maxDescription = 8 << 10 // bytes
 	maxSchema      = 64 << 10
 	maxName        = 64
@@ -107,10 +107,10 @@ func (c *client) list(ctx context.Context, x *conn) error {
 	c.stale = false // a notice that comes from now on counts
 	before := c.tools
 	c.mu.Unlock()
-	all, err := c.pages(ctx, x)
+	defs, err := all(ctx, c, x, "tools", func(ctx context.Context) iter.Seq2[*mcp.Tool, error] { return x.session.Tools(ctx, nil) })
 	var prompts []*mcp.Prompt
 	if err == nil {
-		prompts, err = c.promptPages(ctx, x)
+		prompts, err = c.promptsOf(ctx, x)
 	}
 	if err != nil {
 		c.changed()
@@ -121,7 +121,7 @@ func (c *client) list(ctx context.Context, x *conn) error {
 	c.mu.Unlock()
 	var now []aycoder.Tool
 	seen := map[string]bool{}
-	for _, d := range all {
+	for _, d := range defs {
 		t, err := c.define(d)
 		switch {
 		case err != nil:
@@ -163,39 +163,27 @@ func known(before []aycoder.Tool, t *tool) aycoder.Tool {
 	return t
 }
 
-func (c *client) pages(ctx context.Context, x *conn) ([]*mcp.Tool, error) {
-	return pagesOf(ctx, c, x, "tools", func(ctx context.Context, cursor string) ([]*mcp.Tool, string, error) {
-		res, err := x.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return res.Tools, res.NextCursor, nil
-	})
-}
-
-// pagesOf asks for all pages of a list, and returns at most maxTools of what they have.
-func pagesOf[T any](ctx context.Context, c *client, x *conn, what string, page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
-	list, err := await(ctx, c, x, func(ctx context.Context) (all []T, err error) {
-		cursor := ""
-		for range maxPages {
-			var more []T
-			if more, cursor, err = page(ctx, cursor); err != nil {
+// all returns at most maxTools of what a list has. The sequence asks for one page after the other.
+func all[T any](ctx context.Context, c *client, x *conn, what string, list func(context.Context) iter.Seq2[T, error]) ([]T, error) {
+	found, err := await(ctx, c, x, func(ctx context.Context) (found []T, err error) {
+		for v, err := range list(ctx) {
+			if err != nil {
 				return nil, err
 			}
-			if all = append(all, more...); cursor == "" || len(all) > maxTools {
+			if found = append(found, v); len(found) > maxTools {
 				break
 			}
 		}
-		return all, nil
+		return found, nil
 	})
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		c.abandon(x)
 	}
-	if len(list) > maxTools {
+	if len(found) > maxTools {
 		c.tell("it has more than %d %s, and the rest is left out", maxTools, what)
-		list = list[:maxTools]
+		found = found[:maxTools]
 	}
-	return list, err
+	return found, err
 }
 
 // define makes a tool of a definition.
