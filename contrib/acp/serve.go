@@ -237,7 +237,7 @@ func (a *agent) NewSession(ctx context.Context, req sdk.NewSessionRequest) (sdk.
 			case <-a.life.Done():
 			}
 		})
-		return sdk.NewSessionResponse{SessionId: s.id, Modes: s.modes(), Models: s.models(), ConfigOptions: s.options()}, nil
+		return sdk.NewSessionResponse{SessionId: s.id, Modes: s.modes(), ConfigOptions: s.options()}, nil
 	})
 }
 
@@ -250,7 +250,7 @@ func (a *agent) LoadSession(ctx context.Context, req sdk.LoadSessionRequest) (sd
 		}
 		s.replay()
 		s.tellCommands()
-		return sdk.LoadSessionResponse{Modes: s.modes(), Models: s.models(), ConfigOptions: s.options()}, nil
+		return sdk.LoadSessionResponse{Modes: s.modes(), ConfigOptions: s.options()}, nil
 	})
 }
 
@@ -262,7 +262,7 @@ func (a *agent) ResumeSession(ctx context.Context, req sdk.ResumeSessionRequest)
 			return resp, err
 		}
 		s.tellCommands()
-		return sdk.ResumeSessionResponse{Modes: s.modes(), Models: s.models(), ConfigOptions: s.options()}, nil
+		return sdk.ResumeSessionResponse{Modes: s.modes(), ConfigOptions: s.options()}, nil
 	})
 }
 
@@ -386,17 +386,6 @@ func (a *agent) SetSessionMode(ctx context.Context, req sdk.SetSessionModeReques
 		}
 		s.tell(sdk.SessionUpdate{ConfigOptionUpdate: &sdk.SessionConfigOptionUpdate{ConfigOptions: s.options()}})
 		return resp, nil
-	})
-}
-
-// UnstableSetSessionModel is the way of clients that do not know options of sessions.
-func (a *agent) UnstableSetSessionModel(ctx context.Context, req sdk.UnstableSetSessionModelRequest) (sdk.UnstableSetSessionModelResponse, error) {
-	return request(ctx, a, func(ctx context.Context) (resp sdk.UnstableSetSessionModelResponse, err error) {
-		s, err := a.session(req.SessionId)
-		if err != nil {
-			return resp, err
-		}
-		return resp, s.setModel(ctx, string(req.ModelId))
 	})
 }
 

@@ -463,7 +463,8 @@ func TestModels(t *testing.T) {
 	require.EqualValues(t, "p/two", set.ConfigOptions[1].Select.CurrentValue)
 	e.ask(t, id, "who?")
 	require.Equal(t, "I am two.", said(e.take()))
-	_, err = e.UnstableSetSessionModel(t.Context(), sdk.UnstableSetSessionModelRequest{SessionId: id, ModelId: "p/none"})
+	_, err = e.SetSessionConfigOption(t.Context(), sdk.SetSessionConfigOptionRequest{ValueId: &sdk.SetSessionConfigOptionValueId{
+		SessionId: id, ConfigId: "model", Value: "p/none"}})
 	require.Equal(t, codeInvalidParams, codeOf(t, err))
 }
 

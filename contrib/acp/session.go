@@ -253,19 +253,6 @@ func (s *conversation) choices() []Model {
 	return list
 }
 
-func (s *conversation) models() *sdk.SessionModelState {
-	list := s.choices()
-	if list == nil {
-		return nil
-	}
-	state := &sdk.SessionModelState{CurrentModelId: sdk.ModelId(s.model())}
-	for _, m := range list {
-		state.AvailableModels = append(state.AvailableModels,
-			sdk.ModelInfo{ModelId: sdk.ModelId(m.ID), Name: m.Name, Description: &m.Description})
-	}
-	return state
-}
-
 func (s *conversation) setModel(ctx context.Context, id string) error {
 	if !slices.ContainsFunc(s.choices(), func(m Model) bool { return m.ID == id }) {
 		return invalid("there is no model " + id)
@@ -279,7 +266,7 @@ func (s *conversation) setModel(ctx context.Context, id string) error {
 	return nil
 }
 
-// options are the modes and models in the form of newer clients.
+// options are the modes and models.
 func (s *conversation) options() []sdk.SessionConfigOption {
 	list := []sdk.SessionConfigOption{}
 	add := func(id, name string, category sdk.SessionConfigOptionCategory, now string, values sdk.SessionConfigSelectOptionsUngrouped) {
