@@ -288,23 +288,19 @@ func (c *client) enter(ctx context.Context, report func(aycoder.Progress)) (*ayc
 // loggedOut returns why there is no token that might work, or nil.
 func (c *client) loggedOut() error {
 	c.mu.Lock()
-	out, at := c.out, c.outAt
+	out := c.out
 	c.mu.Unlock()
 	if !out {
 		return nil
 	}
-	return c.login.hopeless(at)
+	return c.login.hopeless()
 }
 
 // logOut notes that there is no token that might work, until there is another.
 func (c *client) logOut() {
-	if c.login == nil {
-		return
-	}
-	at := c.login.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.out, c.outAt = true, at; len(c.tools) == 0 {
+	if c.out = true; len(c.tools) == 0 {
 		c.tools = []aycoder.Tool{c.loginTool()}
 	}
 }

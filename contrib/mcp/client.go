@@ -106,8 +106,7 @@ type client struct {
 	conn     *conn // the newest one, or nil
 	tools    []aycoder.Tool
 	prompts  []*mcp.Prompt
-	out      bool // the server wants a login, which
-	outAt    int  // the grant with this number is not
+	out      bool // the server wants a login
 	stale    bool // the server says that its tools or prompts have changed
 	losses   int  // of connections in a row
 	next     time.Time
@@ -141,12 +140,17 @@ func isAuthorization(header string) bool { return strings.EqualFold(header, "Aut
 func (c *client) begin(ctx context.Context) error {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
+	_, err := c.connection(ctx)
+	return err
+}
+
+// connection returns a connection, perhaps a new one.
+func (c *client) connection(ctx context.Context) (*conn, error) {
 	if err := c.lock(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	defer c.unlock()
-	_, err := c.connected(ctx)
-	return err
+	return c.connected(ctx)
 }
 
 func (c *client) tell(format string, args ...any) {
@@ -465,41 +469,43 @@ const listFor = 10 * time.Second
 // Tools implements [harness.ToolSource].
 func (c *client) Tools(ctx context.Context) ([]aycoder.Tool, error) {
 	c.mu.Lock()
-	tools, stale, x, out := c.tools, c.stale, c.conn, c.out
+	tools, out := c.tools, c.out
+	same := !out && (!c.stale || !c.conn.alive()) // the next call of a tool connects
 	c.mu.Unlock()
+	if same {
+		return tools, nil
+	}
 	ctx, cancel := c.within(ctx, listFor)
 	defer cancel()
-	switch {
-	case out && c.loggedOut() != nil:
-		return tools, nil
-	case out: // the user has logged in, or a renewal is worth another attempt
-		if err := c.begin(ctx); errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh) {
-			return tools, nil
-		} else if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.tools, nil
-	case !stale || !x.alive():
+	_, err := c.current(ctx)
+	if out && (errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh)) {
 		return tools, nil
 	}
-	if err := c.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer c.unlock()
-	c.mu.Lock()
-	tools, stale, x = c.tools, c.stale, c.conn // a call may have connected meanwhile
-	c.mu.Unlock()
-	if !stale || !x.alive() {
-		return tools, nil
-	}
-	if err := c.list(ctx, x); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tools, nil
+}
+
+// current returns a connection, after the tools that its server has now were listed.
+func (c *client) current(ctx context.Context) (*conn, error) {
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	x, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	stale := c.stale
+	c.mu.Unlock()
+	if stale {
+		err = c.list(ctx, x)
+	}
+	return x, err
 }
 
 // Close implements [harness.ToolSource].

@@ -57,8 +57,7 @@ type login struct {
 	spawn   func(func()) bool // runs what Close waits for
 	busy    chan struct{}
 	grant   *grant
-	number  int // of the grant
-	stamp   stamp
+	seen    os.FileInfo // of the file that was read last
 	needed  bool        // the server wants a login that there is not
 	header  http.Header // of its last refusal
 	fresh   string      // the token of the last refresh, which has not worked yet
@@ -66,13 +65,6 @@ type login struct {
 	retry   time.Time   // the next time to refresh, after the authorization server has failed
 	refused int         // times that it has failed in a row
 	fault   error       // of the last time
-}
-
-// A stamp tells whether a file is another one than before.
-type stamp struct {
-	size int64
-	at   time.Time
-	file os.FileInfo
 }
 
 func (c *client) newLogin() *login {
@@ -97,7 +89,7 @@ func (l *login) unlock() { <-l.busy }
 // read takes up what another process, or a login, has written.
 func (l *login) read() {
 	info, err := os.Stat(l.file)
-	if err != nil || l.stamp.file != nil && os.SameFile(info, l.stamp.file) && info.Size() == l.stamp.size && info.ModTime().Equal(l.stamp.at) {
+	if err != nil || l.seen != nil && os.SameFile(info, l.seen) && info.Size() == l.seen.Size() && info.ModTime().Equal(l.seen.ModTime()) {
 		return
 	}
 	data, err := os.ReadFile(l.file)
@@ -105,7 +97,7 @@ func (l *login) read() {
 	if err != nil || json.Unmarshal(data, g) != nil || g.Server != l.server.URL || g.Access == "" {
 		return
 	}
-	l.stamp = stamp{info.Size(), info.ModTime(), info}
+	l.seen = info
 	if l.grant == nil || g.Access != l.grant.Access {
 		l.take(g)
 	}
@@ -113,7 +105,6 @@ func (l *login) read() {
 
 // take is given a grant that works, as far as one knows.
 func (l *login) take(g *grant) {
-	l.number++
 	l.grant, l.needed, l.fresh, l.bad, l.retry, l.refused, l.fault = g, false, "", "", time.Time{}, 0, nil
 }
 
@@ -129,25 +120,24 @@ func (l *login) write(g *grant) error {
 	return replace.File(l.file, ".new-*", func(f *os.File) error { _, err := f.Write(data); return err })
 }
 
-// now returns the number of the grant that there is.
-func (l *login) now() int {
+// used reports whether there was a login.
+func (l *login) used() bool {
 	if l.lock(l.life) != nil {
-		return -1
+		return false
 	}
 	defer l.unlock()
 	l.read()
-	return l.number
+	return l.grant != nil
 }
 
-// hopeless returns why a request would be refused, if the grant is still the one with the number, or nil.
-func (l *login) hopeless(number int) error {
+// hopeless returns why a request would be refused, or nil.
+func (l *login) hopeless() error {
 	if err := l.lock(l.life); err != nil {
 		return err
 	}
 	defer l.unlock()
 	l.read()
 	switch {
-	case l.number != number:
 	case l.needed:
 		return ErrUnauthorized
 	case l.renewal != nil:

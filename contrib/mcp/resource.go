@@ -115,11 +115,7 @@ func (c *client) Resource(ctx context.Context, uri string) ([]aycoder.Part, erro
 func (c *client) texts(ctx context.Context, get func(context.Context, *conn) ([]aycoder.Part, error)) ([]aycoder.Part, error) {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
-	if err := c.lock(ctx); err != nil {
-		return nil, err
-	}
-	x, err := c.connected(ctx)
-	c.unlock()
+	x, err := c.connection(ctx)
 	if err != nil {
 		return nil, err
 	}

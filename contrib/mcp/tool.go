@@ -72,21 +72,9 @@ func (t *tool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.Tool
 
 // prepared returns a connection on which the tool is still what it was.
 func (c *client) prepared(ctx context.Context, t *tool) (*conn, error) {
-	if err := c.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer c.unlock()
-	x, err := c.connected(ctx)
+	x, err := c.current(ctx)
 	if err != nil {
 		return nil, err
-	}
-	c.mu.Lock()
-	stale := c.stale
-	c.mu.Unlock()
-	if stale {
-		if err := c.list(ctx, x); err != nil {
-			return nil, err
-		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +132,7 @@ func (c *client) list(ctx context.Context, x *conn) error {
 			now = append(now, known(before, t))
 		}
 	}
-	if c.login != nil && c.login.now() > 0 {
+	if c.login != nil && c.login.used() {
 		now = append(now, known(before, c.loginTool()))
 	}
 	if !slices.Equal(before, now) {
