@@ -105,7 +105,7 @@ func (l *login) browse(ctx context.Context, o options) error {
 			client.CheckRedirect = sameHost // what follows has the code and the client's secret
 			return redirected(ctx, back, u.Query().Get("state"), func() error { return o.browse(ctx, args.URL) })
 		},
-		ScopeFilter: func(found []string) []string { return union(l.scopes(ctx), found) },
+		ScopeFilter: func(found []string) []string { return union(l.scopes(), found) },
 		NewTokenSource: func(_ context.Context, c *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
 			got.ClientID, got.ClientSecret, got.TokenURL, got.Scopes = c.ClientID, c.ClientSecret, c.Endpoint.TokenURL, c.Scopes
 			got.Basic = c.ClientSecret != "" && c.Endpoint.AuthStyle != oauth2.AuthStyleInParams
@@ -141,10 +141,8 @@ func (l *login) browse(ctx context.Context, o options) error {
 	if got.Access == "" {
 		return errors.New("the authorization server has given no token")
 	}
-	if err := l.lock(ctx); err != nil {
-		return err
-	}
-	defer l.unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err := l.write(&got); err != nil {
 		return fmt.Errorf("keep the token: %w", err)
 	}
@@ -154,12 +152,10 @@ func (l *login) browse(ctx context.Context, o options) error {
 
 // challenge returns the server's refusal of a request without a token: the last one, or that of a new request.
 func (l *login) challenge(ctx context.Context) (*http.Response, error) {
-	if err := l.lock(ctx); err != nil {
-		return nil, err
-	}
+	l.mu.Lock()
 	l.read()
 	header := l.header
-	l.unlock()
+	l.mu.Unlock()
 	if header != nil {
 		return &http.Response{StatusCode: http.StatusUnauthorized, Header: header, Body: http.NoBody}, nil
 	}
@@ -187,11 +183,9 @@ func (l *login) challenge(ctx context.Context) (*http.Response, error) {
 }
 
 // scopes returns those of the last login, which another one is not to lose.
-func (l *login) scopes(ctx context.Context) []string {
-	if l.lock(ctx) != nil {
-		return nil
-	}
-	defer l.unlock()
+func (l *login) scopes() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.grant == nil {
 		return nil
 	}

@@ -82,7 +82,7 @@ func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusUnauthorized && (resp.StatusCode != http.StatusForbidden || !asksForScope(resp)) {
-		r.login.worked(ctx, token)
+		r.login.worked(token)
 		return resp, nil
 	}
 	next, err := r.login.refuse(ctx, token, resp)
@@ -101,7 +101,7 @@ func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusUnauthorized {
-		r.login.worked(ctx, next)
+		r.login.worked(next)
 		return resp, nil
 	}
 	resp.Body.Close()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -45,17 +46,17 @@ type grant struct {
 	Expiry       time.Time `json:"expiry,omitzero"`
 }
 
-// A login is what is known of the tokens for an address. Whoever reads or changes it holds busy, for no longer than that
-// takes. There is one renewal at a time, whose outcome all get who need it.
+// A login is what is known of the tokens for an address. There is one renewal at a time, whose outcome all get who need it.
 type login struct {
-	server  config.Server
-	file    string
-	client  *http.Client
-	wait    time.Duration     // for the authorization server
-	renewal *renewal          // that is under way, or nil
-	life    context.Context   // of the client
-	spawn   func(func()) bool // runs what Close waits for
-	busy    chan struct{}
+	server config.Server
+	file   string
+	client *http.Client
+	wait   time.Duration     // for the authorization server
+	life   context.Context   // of the client
+	spawn  func(func()) bool // runs what Close waits for
+
+	mu      sync.Mutex // is held no longer than it takes to read or write the file
+	renewal *renewal   // that is under way, or nil
 	grant   *grant
 	seen    os.FileInfo // of the file that was read last
 	needed  bool        // the server wants a login that there is not
@@ -71,20 +72,9 @@ func (c *client) newLogin() *login {
 	sum := sha256.Sum256([]byte(c.s.URL))
 	return &login{
 		server: c.s, file: filepath.Join(c.logins, hex.EncodeToString(sum[:16])+".json"), client: &http.Client{Timeout: c.refreshFor, CheckRedirect: sameHost},
-		wait: c.refreshFor, life: c.life, spawn: c.spawn, busy: make(chan struct{}, 1),
+		wait: c.refreshFor, life: c.life, spawn: c.spawn,
 	}
 }
-
-func (l *login) lock(ctx context.Context) error {
-	select {
-	case l.busy <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (l *login) unlock() { <-l.busy }
 
 // read takes up what another process, or a login, has written.
 func (l *login) read() {
@@ -122,20 +112,16 @@ func (l *login) write(g *grant) error {
 
 // used reports whether there was a login.
 func (l *login) used() bool {
-	if l.lock(l.life) != nil {
-		return false
-	}
-	defer l.unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.read()
 	return l.grant != nil
 }
 
 // hopeless returns why a request would be refused, or nil.
 func (l *login) hopeless() error {
-	if err := l.lock(l.life); err != nil {
-		return err
-	}
-	defer l.unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.read()
 	switch {
 	case l.needed:
@@ -150,25 +136,23 @@ func (l *login) hopeless() error {
 
 // token returns the token for a request, or "" for the first one of a server that may not need any.
 func (l *login) token(ctx context.Context) (string, error) {
-	if err := l.lock(ctx); err != nil {
-		return "", err
-	}
+	l.mu.Lock()
 	l.read()
 	switch g := l.grant; {
 	case l.needed:
-		l.unlock()
+		l.mu.Unlock()
 		return "", ErrUnauthorized
 	case g == nil:
-		l.unlock()
+		l.mu.Unlock()
 		return "", nil
 	case g.Access != l.bad && (g.Expiry.IsZero() || time.Until(g.Expiry) > renewBefore || g.Refresh == ""):
-		l.unlock()
+		l.mu.Unlock()
 		return g.Access, nil
 	case g.Access != l.bad && time.Until(g.Expiry) > 0: // it still counts, so that nobody has to wait
 		if !time.Now().Before(l.retry) {
 			l.renewing()
 		}
-		l.unlock()
+		l.mu.Unlock()
 		return g.Access, nil
 	}
 	return l.refresh(ctx)
@@ -183,20 +167,17 @@ const (
 )
 
 // worked notes that the server has taken a token.
-func (l *login) worked(ctx context.Context, token string) {
-	if l.lock(ctx) == nil {
-		if l.fresh == token {
-			l.fresh = ""
-		}
-		l.unlock()
+func (l *login) worked(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fresh == token {
+		l.fresh = ""
 	}
 }
 
 // refuse is told that the server has not taken a token, or has asked for one. It returns another one to try, once.
 func (l *login) refuse(ctx context.Context, token string, resp *http.Response) (string, error) {
-	if err := l.lock(ctx); err != nil {
-		return "", err
-	}
+	l.mu.Lock()
 	l.read()
 	l.header = resp.Header.Clone()
 	wider := resp.StatusCode == http.StatusForbidden // a token of more scopes is needed, which no refresh brings
@@ -205,13 +186,13 @@ func (l *login) refuse(ctx context.Context, token string, resp *http.Response) (
 	case g == nil || wider || g.Access == token && (g.Refresh == "" || l.fresh == token):
 		l.needed = true
 	case g.Access != token:
-		l.unlock()
+		l.mu.Unlock()
 		return g.Access, nil // somebody has refreshed it meanwhile
 	default:
 		l.bad = token
 		return l.refresh(ctx)
 	}
-	l.unlock()
+	l.mu.Unlock()
 	return "", ErrUnauthorized
 }
 
@@ -223,15 +204,15 @@ type renewal struct {
 	err   error
 }
 
-// refresh returns another token. It is called with busy, which it gives back. A renewal that takes longer than a request
+// refresh returns another token. It is called with mu, which it gives back. A renewal that takes longer than a request
 // may wait goes on, as it does when ctx ends: the authorization server has perhaps used up the refresh token.
 func (l *login) refresh(ctx context.Context) (string, error) {
 	if l.renewal == nil && time.Now().Before(l.retry) {
-		defer l.unlock()
+		defer l.mu.Unlock()
 		return "", l.fault
 	}
 	r := l.renewing()
-	l.unlock()
+	l.mu.Unlock()
 	late := time.NewTimer(time.Until(r.begin.Add(patience)))
 	defer late.Stop()
 	select {
@@ -244,7 +225,7 @@ func (l *login) refresh(ctx context.Context) (string, error) {
 	}
 }
 
-// renewing returns the renewal that is under way, or begins one. busy is held.
+// renewing returns the renewal that is under way, or begins one. mu is held.
 func (l *login) renewing() *renewal {
 	if l.renewal != nil {
 		return l.renewal
@@ -276,8 +257,8 @@ func (l *login) renew(ctx context.Context, old *grant) (string, error) {
 			return l.renewed(old, next)
 		}
 	}
-	l.busy <- struct{}{}
-	defer l.unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.renewal = nil
 	if l.read(); l.grant.Access != old.Access {
 		return l.grant.Access, nil
@@ -298,16 +279,16 @@ func (l *login) renew(ctx context.Context, old *grant) (string, error) {
 
 // replaced reports whether there is another grant than the one that is to be renewed.
 func (l *login) replaced(old *grant) bool {
-	l.busy <- struct{}{}
-	defer l.unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.read()
 	return l.grant.Access != old.Access
 }
 
 // renewed keeps what a renewal has brought.
 func (l *login) renewed(old, next *grant) (string, error) {
-	l.busy <- struct{}{}
-	defer l.unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.renewal = nil
 	if l.read(); l.grant.Access != old.Access {
 		return l.grant.Access, nil // the user has logged in meanwhile

@@ -396,9 +396,9 @@ func TestRenewedBeforeItsEnd(t *testing.T) {
 	dir := loggedIn(t, o)
 	src := o.connect(t, WithLogins(dir))
 	l := src.(*client).login
-	require.NoError(t, l.lock(t.Context()))
+	l.mu.Lock()
 	l.grant.Expiry = time.Now().Add(renewBefore / 2)
-	l.unlock()
+	l.mu.Unlock()
 	late := make(chan struct{})
 	o.change(func() { o.late = late })
 	for range 3 {
