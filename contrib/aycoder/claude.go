@@ -120,9 +120,7 @@ func (f *claudeFace) read(ctx context.Context) {
 		f.note("what the host sends cannot be read any more: %v", err)
 	}
 	f.end()
-	stop := f.out.beat(`{"type":"keep_alive"}` + "\n")
-	<-ctx.Done()
-	stop()
+	f.out.beat(`{"type":"keep_alive"}` + "\n")
 }
 
 // end notes that the host has no more to say, so that open requests have no answer.

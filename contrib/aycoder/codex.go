@@ -206,7 +206,7 @@ func serveCodex(ctx context.Context, p cli.Program, args []string) error {
 	defer end()
 	out := newWire(ctx, p.Out, func() { cancel(errHostGone) })
 	defer out.finish()
-	stop := out.beat(" ") // which is nothing before a line of JSON
+	out.beat(" ") // which is nothing before a line of JSON
 	t := &codexTeller{out: out, rt: rt}
 	out.send(map[string]any{"type": "thread.started", "thread_id": rt.Session.ID()})
 	out.send(map[string]any{"type": "turn.started"})
@@ -221,7 +221,6 @@ func serveCodex(ctx context.Context, p cli.Program, args []string) error {
 	if failed = causeOf(ctx, failed); failed == nil && res.End == aycoder.EndSuspended {
 		failed = errors.New("the run waits for an approval or a result that nobody here can give")
 	}
-	stop()
 	if failed != nil {
 		t.said("")
 		out.send(map[string]any{"type": "turn.failed", "error": map[string]any{"message": failed.Error()}})

@@ -87,6 +87,7 @@ const writeFor = 2 * time.Second
 // ending.
 type wire struct {
 	lines chan []byte
+	beats chan string   // what is sent from then on each second
 	end   chan struct{} // closed when there are no more lines
 	done  chan struct{} // closed when the goroutine has ended
 	late  <-chan struct{}
@@ -95,19 +96,26 @@ type wire struct {
 // newWire begins to write. gone is called when the host does not read any more.
 func newWire(ctx context.Context, to io.Writer, gone func()) *wire {
 	late, giveUp := context.WithCancel(context.Background())
-	w := &wire{lines: make(chan []byte), end: make(chan struct{}), done: make(chan struct{}), late: late.Done()}
+	w := &wire{lines: make(chan []byte), beats: make(chan string, 1), end: make(chan struct{}), done: make(chan struct{}), late: late.Done()}
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(writeFor, giveUp) })
 	go func() {
 		defer close(w.done)
 		defer stop()
+		var line, beat []byte
+		var ticks <-chan time.Time
 		for {
 			select {
-			case line := <-w.lines:
-				if _, err := to.Write(line); err != nil {
-					gone()
-					return
-				}
+			case line = <-w.lines:
+			case <-ticks:
+				line = beat
+			case text := <-w.beats:
+				beat, ticks = []byte(text), time.Tick(time.Second)
+				continue
 			case <-w.end:
+				return
+			}
+			if _, err := to.Write(line); err != nil {
+				gone()
 				return
 			}
 		}
@@ -123,12 +131,8 @@ func (w *wire) send(v any) {
 	if err := e.Encode(v); err != nil {
 		panic(err) // all values are of this program, or were decoded from JSON
 	}
-	w.put(b.Bytes())
-}
-
-func (w *wire) put(line []byte) {
 	select {
-	case w.lines <- line:
+	case w.lines <- b.Bytes():
 	case <-w.done:
 	case <-w.late:
 	}
@@ -144,25 +148,8 @@ func (w *wire) finish() {
 }
 
 // beat sends something that means nothing to the host, again and again, so that it is noticed when the host is gone: the
-// end of its input says only that the host has no more to say. The function that is returned ends that.
-func (w *wire) beat(line string) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				w.put([]byte(line))
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
-}
+// end of its input says only that the host has no more to say. It is called once.
+func (w *wire) beat(line string) { w.beats <- line }
 
 // expanding is an agent whose prompts may call a command or a skill.
 type expanding struct{ rt *harness.Runtime }

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A tunnel is the stream to a server of the Model Context Protocol that is inside the host: a line that is written to it
-// is a request of the host, whose answer is a line that is read from it.
+// A tunnel is the stream to a server of the Model Context Protocol that is inside the host: a message that is written to
+// it is a request of the host, whose answer is a line that is read from it.
 type tunnel struct {
 	*io.PipeReader
 	f      *claudeFace
@@ -18,10 +18,8 @@ type tunnel struct {
 	ctx    context.Context // until it is closed
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	rest   []byte // the beginning of a line
-	closed bool
-	work   sync.WaitGroup
+	mu   sync.Mutex // held while work is added and while the tunnel is closed
+	work sync.WaitGroup
 }
 
 func newTunnel(f *claudeFace, name string) *tunnel {
@@ -31,33 +29,20 @@ func newTunnel(f *claudeFace, name string) *tunnel {
 	return t
 }
 
-// Write sends the lines that are complete.
-func (t *tunnel) Write(p []byte) (int, error) {
+// Write puts a message to the host, and its answer into the stream. If the host does not answer, that is the answer.
+func (t *tunnel) Write(message []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.ctx.Err() != nil {
 		return 0, io.ErrClosedPipe
 	}
-	t.rest = append(t.rest, p...)
-	for {
-		line, rest, whole := bytes.Cut(t.rest, []byte("\n"))
-		if !whole {
-			return len(p), nil
-		}
-		t.rest = bytes.Clone(rest)
-		t.pass(line)
-	}
-}
-
-// pass puts a message to the host, and its answer into the stream. If the host does not answer, that is the answer.
-func (t *tunnel) pass(message json.RawMessage) {
 	var m struct {
 		ID json.RawMessage `json:"id"`
 	}
-	if json.Unmarshal(message, &m) != nil {
-		return
+	if err := json.Unmarshal(message, &m); err != nil {
+		return 0, err
 	}
-	wait := t.f.post(map[string]any{"subtype": "mcp_message", "server_name": t.name, "message": message}) // in order
+	wait := t.f.post(map[string]any{"subtype": "mcp_message", "server_name": t.name, "message": json.RawMessage(message)}) // in order
 	t.work.Go(func() {
 		data, err := wait(t.ctx)
 		var answer struct {
@@ -79,6 +64,7 @@ func (t *tunnel) pass(message json.RawMessage) {
 			_ = t.receive(answer.Response) // closed, if it fails
 		}
 	})
+	return len(message), nil
 }
 
 // receive puts a message into the stream.
@@ -95,9 +81,8 @@ func (t *tunnel) receive(message json.RawMessage) error {
 // Close implements [io.Closer].
 func (t *tunnel) Close() error {
 	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
 	t.cancel()
+	t.mu.Unlock()
 	_ = t.PipeReader.Close()
 	_ = t.in.Close()
 	t.work.Wait()

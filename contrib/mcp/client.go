@@ -55,8 +55,8 @@ func WithReport(report func(server, text string)) Option {
 }
 
 // WithStream sets a function that connects to servers which are neither a program nor at an address, such as those inside
-// a program that speaks to this one. Each message is a line of JSON on the stream, in either direction, and closing the
-// stream ends the connection. If the function returns nil, the server is reached as its configuration says. Default: no
+// a program that speaks to this one. Each message is a line of JSON on the stream, in either direction, which is written by
+// one Write, and closing the stream ends the connection. If the function returns nil, the server is reached as its configuration says. Default: no
 // streams.
 func WithStream(open func(name string) io.ReadWriteCloser) Option {
 	return func(o *options) error { o.stream = open; return nil }
