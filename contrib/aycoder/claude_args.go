@@ -7,14 +7,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/harness/plugin"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/cli"
 	"github.com/aycoder/aycoder/internal/dialect"
@@ -176,27 +177,25 @@ func (a *claudeArgs) mcpConfig(text string) error {
 
 func (a *claudeArgs) addServers(list map[string]json.RawMessage) error {
 	for name, data := range list {
-		var s struct {
-			Type, Name, Command, URL string
-			Args                     []string
-			Env, Headers             map[string]string
-			Timeout                  float64 // milliseconds
-		}
-		if err := strictly(data, &s); err != nil {
-			return unsupported("server %s: %v", name, err)
-		}
-		switch {
-		case s.Type == "sdk":
+		var s struct{ Type string }
+		_ = json.Unmarshal(data, &s) // what is not an object is a problem below
+		if s.Type == "sdk" {
 			continue
-		case (s.Type == "" || s.Type == "stdio") == (s.Command == "") || (s.Type == "http") == (s.URL == ""):
-			return unsupported("server %s: there are servers of the types stdio, with a command, and http, with a url", name)
 		}
-		if a.servers == nil {
+		file, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: data}})
+		if err != nil {
+			return err
+		}
+		parts := plugin.ParseServers(file)
+		switch {
+		case s.Type == "sse":
+			return unsupported("server %s: its type is sse", name)
+		case len(parts.Problems) > 0:
+			return unsupported("server %s: %s", name, parts.Problems[0].Message)
+		case a.servers == nil:
 			a.servers = map[string]config.Server{}
 		}
-		a.servers[name] = config.Server{
-			Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, Timeout: time.Duration(s.Timeout * float64(time.Millisecond)),
-		}
+		maps.Copy(a.servers, parts.Servers)
 	}
 	return nil
 }

@@ -81,22 +81,15 @@ func (f *claudeFace) answer(ctx context.Context, rt *harness.Runtime, m *userMes
 	}
 	f.notes = nil
 	var res aycoder.Result
-	var value json.RawMessage
+	var document json.RawMessage
 	t := &claudeTeller{f: f, rt: rt}
 	in, failed := m.input()
 	if failed == nil {
-		for ev, err := range answers(ctx, rt, in, f.schema, &value, &res) {
-			if failed = err; err == nil {
-				t.event(ctx, ev)
-			}
-		}
+		res, document, failed = answer(ctx, rt, in, f.schema, func(ev aycoder.Event) { t.event(ctx, ev) })
 	}
 	t.aborted = failed != nil
 	t.flush()
-	if failed = causeOf(ctx, failed); failed == nil && res.End == aycoder.EndSuspended {
-		failed = errors.New("the run waits for an approval or a result that nobody here can give")
-	}
-	r := f.result(&res, failed, value)
+	r := f.result(&res, failed, document)
 	r["duration_ms"] = time.Since(began).Milliseconds()
 	f.out.send(f.message("result", r))
 	f.denials = nil
@@ -139,7 +132,7 @@ func version() string {
 }
 
 // result tells how a run has ended.
-func (f *claudeFace) result(res *aycoder.Result, failed error, value json.RawMessage) map[string]any {
+func (f *claudeFace) result(res *aycoder.Result, failed error, document json.RawMessage) map[string]any {
 	cost, unpriced := f.totals.add(res.Spent)
 	if unpriced && !f.unpriced {
 		f.unpriced = true
@@ -152,8 +145,8 @@ func (f *claudeFace) result(res *aycoder.Result, failed error, value json.RawMes
 	}
 	if failed == nil {
 		r["result"] = res.Text()
-		if value != nil {
-			r["structured_output"] = value
+		if document != nil {
+			r["structured_output"] = document
 		}
 		return r
 	}

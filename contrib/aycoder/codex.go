@@ -210,23 +210,13 @@ func serveCodex(ctx context.Context, p cli.Program, args []string) error {
 	t := &codexTeller{out: out, rt: rt}
 	out.send(map[string]any{"type": "thread.started", "thread_id": rt.Session.ID()})
 	out.send(map[string]any{"type": "turn.started"})
-	var res aycoder.Result
-	var value json.RawMessage
-	var failed error
-	for ev, err := range answers(ctx, rt, in, a.schema, &value, &res) {
-		if failed = err; err == nil {
-			t.event(ev)
-		}
-	}
-	if failed = causeOf(ctx, failed); failed == nil && res.End == aycoder.EndSuspended {
-		failed = errors.New("the run waits for an approval or a result that nobody here can give")
-	}
+	res, document, failed := answer(ctx, rt, in, a.schema, t.event)
 	if failed != nil {
 		t.said("")
 		out.send(map[string]any{"type": "turn.failed", "error": map[string]any{"message": failed.Error()}})
 		return failed
 	}
-	t.said(string(value))
+	t.said(string(document))
 	u := res.Usage
 	out.send(map[string]any{"type": "turn.completed", "usage": map[string]any{
 		"input_tokens": u.Input + u.CacheRead + u.CacheWrite, "cached_input_tokens": u.CacheRead, "cache_write_input_tokens": u.CacheWrite,

@@ -171,12 +171,24 @@ func (e expanding) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.Ru
 	}
 }
 
-// answers lets the agent answer, with a document into value if there is a schema.
-func answers(ctx context.Context, rt *harness.Runtime, in aycoder.Input, schema json.RawMessage, value *json.RawMessage, res *aycoder.Result) iter.Seq2[aycoder.Event, error] {
-	if schema == nil {
-		return expanding{rt}.Run(ctx, in, aycoder.Into(res))
+// answer lets the agent answer, and tells what happens meanwhile. If there is a schema, the answer is a document. The error of
+// a run that was cancelled is the cause of that.
+func answer(ctx context.Context, rt *harness.Runtime, in aycoder.Input, schema json.RawMessage, tell func(aycoder.Event)) (res aycoder.Result, document json.RawMessage, failed error) {
+	run := expanding{rt}.Run(ctx, in, aycoder.Into(&res))
+	if schema != nil {
+		run = generate.RunAs(ctx, expanding{rt}, in, &document, generate.WithSchema(schema), generate.WithRun(aycoder.Into(&res)))
 	}
-	return generate.RunAs(ctx, expanding{rt}, in, value, generate.WithSchema(schema), generate.WithRun(aycoder.Into(res)))
+	for ev, err := range run {
+		if err != nil {
+			failed = cmp.Or(context.Cause(ctx), err)
+			break
+		}
+		tell(ev)
+	}
+	if failed == nil && res.End == aycoder.EndSuspended {
+		failed = errors.New("the run waits for an approval or a result that nobody here can give")
+	}
+	return res, document, failed
 }
 
 // asking asks the host as long as it can answer. Otherwise a question is a denial.
@@ -223,12 +235,4 @@ func newUUID() string {
 	_, _ = rand.Read(b[:]) // which never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// causeOf says why a run did not end well: if it was cancelled, the cause of that.
-func causeOf(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	return cmp.Or(context.Cause(ctx), err)
 }
