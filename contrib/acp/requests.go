@@ -88,32 +88,23 @@ func (f *foreign) writes(t aycoder.Tool) aycoder.Tool {
 // request takes a request of the agent to its client. It runs on the goroutine that reads.
 func (f *foreign) request(in *incoming) {
 	r := &agentRequest{incoming: in}
-	var session sdk.SessionId
-	var err error
-	switch in.method {
-	case sdk.ClientMethodSessionRequestPermission:
-		err = json.Unmarshal(in.params, &r.permission)
-		if r.permission != nil {
-			session = r.permission.SessionId
-		}
-	case sdk.ClientMethodFsReadTextFile:
-		err = json.Unmarshal(in.params, &r.read)
-		if r.read != nil {
-			session = r.read.SessionId
-		}
-	case sdk.ClientMethodFsWriteTextFile:
-		err = json.Unmarshal(in.params, &r.write)
-		if r.write != nil {
-			session = r.write.SessionId
-		}
-	default:
+	into, ok := map[string]any{
+		sdk.ClientMethodSessionRequestPermission: &r.permission,
+		sdk.ClientMethodFsReadTextFile:           &r.read,
+		sdk.ClientMethodFsWriteTextFile:          &r.write,
+	}[in.method]
+	if !ok {
 		f.link.reply(in, nil, sdk.NewMethodNotFound(in.method))
 		return
 	}
+	var of struct {
+		SessionId sdk.SessionId `json:"sessionId"`
+	}
+	err := cmp.Or(json.Unmarshal(in.params, &of), json.Unmarshal(in.params, into))
 	switch {
 	case err != nil:
 		err = invalid(err.Error())
-	case !f.ours(session):
+	case !f.ours(of.SessionId):
 		err = invalid("there is no such session")
 	case f.count >= f.bounds.requests:
 		err = invalid(fmt.Sprintf("there were %d requests, which is all that a task may make", f.bounds.requests))
