@@ -202,7 +202,7 @@ func (l *recordedFacts) note(f Fact) {
 	if l.failed {
 		return
 	}
-	rec := FactRecord{Run: l.run.id, Seq: l.seq, Fact: f, State: State{l.run.state}, Start: l.start}
+	rec := FactRecord{Run: l.run.id, Seq: l.seq, Fact: l.named(f), State: State{l.run.state}, Start: l.start}
 	l.start = nil
 	l.seq++
 	l.queue = append(l.queue, &heldFact{FactRecord: rec, done: make(chan struct{})})
@@ -210,6 +210,25 @@ func (l *recordedFacts) note(f Fact) {
 		l.busy = true
 		go l.handOver()
 	}
+}
+
+// named returns a fact about a call with the id that the call has in the history, if that is not the model's. The facts
+// that follow use it, and so must those who have no state.
+func (l *recordedFacts) named(f Fact) Fact {
+	parts := l.run.state.parts.Items
+	if len(parts) == 0 {
+		return f
+	}
+	use, ok := parts[len(parts)-1].(*ToolUse)
+	switch b := f.(type) {
+	case *BlockDone:
+		if _, calls := b.Part.(*ToolUse); ok && calls {
+			return &BlockDone{use}
+		}
+	case *BlockTruncated:
+		return &BlockTruncated{use}
+	}
+	return f
 }
 
 func (l *recordedFacts) hold(ev Event, actions ...Action) bool {

@@ -37,7 +37,6 @@ type machine struct {
 	marked  int64           // the limit that the history records, see mark
 	note    json.RawMessage // of the last Compacted, and whether the history records it
 	noted   bool
-	made    int // number of generated call ids
 	stop    StopReason
 	usage   Usage
 	// spent has no name of an agent for what the run's own agent has spent: see answered.

@@ -30,7 +30,6 @@ type stateJSON struct {
 	Seen     int          `json:"seen,omitempty"`
 	Size     int64        `json:"size,omitempty"`
 	Marked   int64        `json:"marked,omitempty"`
-	Made     int          `json:"made,omitempty"`
 
 	Note   json.RawMessage `json:"note,omitempty"`
 	Fresh  bool            `json:"fresh,omitempty"` // the history does not record the note
@@ -72,7 +71,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	}
 	w := stateJSON{
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
-		History: s.history.Items, Queue: s.queue, Phase: phaseNames[s.phase], End: s.end, Turn: s.turn, Made: s.made,
+		History: s.history.Items, Queue: s.queue, Phase: phaseNames[s.phase], End: s.end, Turn: s.turn,
 		Attempt: s.attempt, Stop: s.stop, Usage: s.usage, Spent: s.allSpent(), Broken: s.broken, Marked: s.marked,
 		Note: s.note, Fresh: !s.noted, Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size,
 	}
@@ -117,7 +116,7 @@ func (w *stateJSON) state() (machine, error) {
 	if err != nil {
 		return machine{}, err
 	}
-	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Made < 0 {
+	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 {
 		return machine{}, errors.New("a count is out of range")
 	}
 	if w.Limit < 0 || w.Elide < 0 || w.Size < 0 || w.Seen < w.Elide || w.Seen > len(w.History) {
@@ -132,7 +131,7 @@ func (w *stateJSON) state() (machine, error) {
 		cut:    cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
 		marked: w.Marked, note: w.Note, noted: !w.Fresh,
 		history: newTranscript(w.History, ids), queue: w.Queue, phase: uint8(at), end: w.End,
-		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, spent: w.Spent, broken: w.Broken,
+		turn: w.Turn, attempt: w.Attempt, stop: w.Stop, usage: w.Usage, spent: w.Spent, broken: w.Broken,
 	}
 	if w.Parts != nil {
 		s.parts = newContent(w.Parts.Parts)

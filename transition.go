@@ -88,12 +88,12 @@ func (s *machine) blockCut(use *ToolUse) ([]Action, string) {
 }
 
 // named gives a call a unique id if the model gave none, or one that the conversation
-// already has: outputs are matched to calls by id.
+// already has: outputs are matched to calls by id. The id follows from the place of the call, so that
+// a run that is resumed gives the same. If a model has made it up, another one follows soon.
 func (s *machine) named(use *ToolUse) *ToolUse {
 	id := use.ID
-	for id == "" || s.history.has(id) || s.parts.has(id) {
-		s.made++
-		id = "call_" + strconv.Itoa(s.turn+1) + "_" + strconv.Itoa(s.made)
+	for n := uint64(len(s.parts.Items) + 1); id == "" || s.history.has(id) || s.parts.has(id); n *= 3 {
+		id = "call_" + strconv.Itoa(len(s.history.Items)) + "_" + strconv.FormatUint(n, 10)
 	}
 	if id == use.ID {
 		return use
