@@ -62,8 +62,9 @@ func (p position) fresh() bool { return p.text+p.think+p.other == 0 && len(p.cal
 
 const maxCursor = 64 << 10 // bytes of an id that a client sends
 
-// A cursor is the id of an event: the log in which the event is, its number there, and the position.
+// A cursor is the id of an event: its run, the log in which the event is, its number there, and the position.
 type cursor struct {
+	run uint32 // a hash of the run's id
 	log string
 	seq int64
 	position
@@ -71,6 +72,7 @@ type cursor struct {
 
 // A wireCursor is the form of a cursor for clients, who do not look into it.
 type wireCursor struct {
+	Run   uint32    `json:"r,omitempty"`
 	Log   string    `json:"l,omitempty"`
 	Seq   int64     `json:"n,omitempty"`
 	Turn  int       `json:"t,omitempty"`
@@ -83,7 +85,7 @@ type wireCursor struct {
 
 // MarshalJSON implements [json.Marshaler].
 func (c cursor) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireCursor{c.log, c.seq, c.turn, c.text, c.think, c.hash, c.other, c.calls})
+	return json.Marshal(wireCursor{c.run, c.log, c.seq, c.turn, c.text, c.think, c.hash, c.other, c.calls})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -95,7 +97,7 @@ func (c *cursor) UnmarshalJSON(data []byte) error {
 	if w.Seq < 0 || min(w.Turn, w.Text, w.Think, w.Other) < 0 {
 		return errors.New("a number is negative")
 	}
-	*c = cursor{w.Log, w.Seq, position{w.Turn, w.Text, w.Think, w.Hash, w.Other, w.Calls}}
+	*c = cursor{w.Run, w.Log, w.Seq, position{w.Turn, w.Text, w.Think, w.Hash, w.Other, w.Calls}}
 	return nil
 }
 

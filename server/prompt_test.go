@@ -73,9 +73,37 @@ func TestPromptsThatAreRefused(t *testing.T) {
 }
 
 // A client that comes with the id of any event gets exactly what it misses: from the log, and after a restart from the
-// journal.
+// journal. Some models give their calls no ids, and others give all of them the same.
 func TestReconnectAnywhere(t *testing.T) {
-	s := newSite(t, tour())
+	t.Run("ids", func(t *testing.T) { reconnectAnywhere(t, tour()) })
+	for _, id := range []string{"", "call"} {
+		t.Run("id "+id, func(t *testing.T) { reconnectAnywhere(t, sameIDs{tour(), id}) })
+	}
+}
+
+// sameIDs gives all calls of a model the same id.
+type sameIDs struct {
+	*script.Model
+	id string
+}
+
+func (m sameIDs) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		for ev, err := range m.Model.Stream(ctx, req) {
+			if b, ok := ev.(*aycoder.BlockDone); ok {
+				if call, ok := b.Part.(*aycoder.ToolUse); ok {
+					ev = &aycoder.BlockDone{Part: &aycoder.ToolUse{ID: m.id, Name: call.Name, Args: call.Args}}
+				}
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+func reconnectAnywhere(t *testing.T, model aycoder.ModelClient) {
+	s := newSite(t, model)
 	s.start()
 	res := s.do("POST", "/api/prompt", prompt("change it"))
 	r := s.read(res)
@@ -109,6 +137,16 @@ func TestReconnectAnywhere(t *testing.T) {
 		require.Equal(t, want, story(append(all[:i+1:i+1], s.events(run, e.id)...)), "in this process after %s %s", e.kind, e.data)
 		require.Equal(t, want, story(append(all[:i+1:i+1], restarted.events(run, e.id)...)), "after a restart after %s %s, %s", e.kind, e.data, e.id)
 	}
+}
+
+// The id of an event of another run says nothing about what a client has seen of this one.
+func TestPlaceInAnotherRun(t *testing.T) {
+	s := newSite(t, script.New(script.Say("One."), script.Say("Two."))).start()
+	first, _ := s.ask(prompt("go"))
+	_, res := s.ask(prompt("go"))
+	require.Equal(t, "Two.", answers(s.events(runOf(res), first[len(first)-1].id)))
+	next := s.again(script.New())
+	require.Equal(t, "Two.", answers(next.events(runOf(res), first[len(first)-1].id)))
 }
 
 // The same Idempotency-Key never starts a second run, in this process or another, with a session or without.
