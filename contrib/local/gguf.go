@@ -113,55 +113,68 @@ func splitFiles(name string) []string {
 // file is not a valid GGUF file, the error is a [*FormatError].
 func Open(path string) (*Model, error) {
 	dir, name := filepath.Split(path)
-	var parts []*Model
+	j := joiner{left: maxHeader}
 	for _, name := range splitFiles(name) {
-		m, err := openFile(dir + name)
-		if err != nil {
+		if err := j.open(dir + name); err != nil {
 			return nil, err
 		}
-		parts = append(parts, m)
 	}
-	return join(path, parts)
-}
-
-func openFile(path string) (*Model, error) {
-	f, err := regular.Open(path) // a pipe would be waited for without end
-	if err != nil {
-		return nil, fmt.Errorf("open GGUF file: %w", err)
-	}
-	defer f.Close()
-	return Read(path, f)
+	return j.model(path)
 }
 
 // Read reads the metadata of one GGUF file, and stops before the weights. The name is for errors. A file of a split model has
 // only a part of the weights. If the data is not valid, the error is a [*FormatError]; if reading fails, it wraps that error, too.
 func Read(name string, r io.Reader) (*Model, error) {
-	d := &decoder{r: bufio.NewReaderSize(r, 64<<10), left: maxHeader}
-	m := &Model{meta: map[string]any{}, splits: 1}
-	d.header(m)
-	if d.err == nil {
-		d.err = m.finish()
+	j := joiner{left: maxHeader}
+	if err := j.read(name, r); err != nil {
+		return nil, err
 	}
-	if d.err != nil {
-		return nil, &FormatError{name, d.err}
-	}
-	return m, nil
-}
-
-// join makes one model of the files of a split one.
-func join(name string, parts []*Model) (*Model, error) {
-	m := parts[0]
-	if n, ok := m.number("split.count"); ok && int(n) > 1 && int(n) != len(parts) {
-		return nil, &FormatError{name, fmt.Errorf("it is one of %d files of a model, and its name does not say so", int(n))}
-	}
-	for _, part := range parts[1:] {
-		m.tensors = append(m.tensors, part.tensors...)
-	}
-	m.splits = len(parts)
-	if err := m.finish(); err != nil {
+	if err := j.m.finish(); err != nil {
 		return nil, &FormatError{name, err}
 	}
-	return m, nil
+	return j.m, nil
+}
+
+// A joiner makes one model of the files of a split one. The limits hold for all files together.
+type joiner struct {
+	m    *Model
+	left int64 // bytes that may still be read
+}
+
+func (j *joiner) open(path string) error {
+	f, err := regular.Open(path) // a pipe would be waited for without end
+	if err != nil {
+		return fmt.Errorf("open GGUF file: %w", err)
+	}
+	defer f.Close()
+	return j.read(path, f)
+}
+
+func (j *joiner) read(name string, r io.Reader) error {
+	d := &decoder{r: bufio.NewReaderSize(r, 64<<10), left: j.left}
+	m := &Model{meta: map[string]any{}, splits: 1}
+	d.header(m)
+	j.left = d.left
+	if j.m == nil {
+		j.m = m
+	} else if j.m.tensors, j.m.splits = append(j.m.tensors, m.tensors...), j.m.splits+1; len(j.m.tensors) > maxTensors {
+		d.fail("the files have more than %d tensors", maxTensors)
+	}
+	if d.err != nil {
+		return &FormatError{name, d.err}
+	}
+	return nil
+}
+
+// model returns the model after all files were read.
+func (j *joiner) model(name string) (*Model, error) {
+	if n, ok := j.m.number("split.count"); ok && int(n) > 1 && int(n) != j.m.splits {
+		return nil, &FormatError{name, fmt.Errorf("it is one of %d files of a model, and its name does not say so", int(n))}
+	}
+	if err := j.m.finish(); err != nil {
+		return nil, &FormatError{name, err}
+	}
+	return j.m, nil
 }
 
 // finish derives the fields from the metadata and the tensors.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/proc"
 )
 
 // A GPU is what a vendor's tool says about one.
@@ -88,9 +90,13 @@ func runTool(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.WaitDelay = time.Second
+	proc.Alone(cmd)
 	out := &limited{stop: cancel}
 	cmd.Stdout = out
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		_ = cmd.Cancel() // it has left something that holds its output
+	}
 	if out.over {
 		err = errOutput
 	}

@@ -161,8 +161,12 @@ func WithIdleTimeout(d time.Duration) HubOption { return func(h *Hub) error { h.
 func NewHub(opts ...HubOption) (*Hub, error) {
 	home := os.Getenv("HF_HOME")
 	if home == "" {
-		if dir, err := os.UserHomeDir(); err == nil {
-			home = filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(dir, ".cache")), "huggingface")
+		cache := os.Getenv("XDG_CACHE_HOME")
+		if dir, err := os.UserHomeDir(); cache == "" && err == nil {
+			cache = filepath.Join(dir, ".cache")
+		}
+		if cache != "" {
+			home = filepath.Join(cache, "huggingface")
 		}
 	}
 	h := &Hub{client: &http.Client{}, connections: 4, idle: time.Minute, chunk: 64 << 20, wait: wait, free: freeSpace, link: link, sync: (*os.File).Sync}
@@ -488,18 +492,17 @@ func (r Repo) Choices() (list []Choice) {
 
 // Model reads the metadata of the files of a choice from the hub, by requests for the first parts of them.
 func (h *Hub) Model(ctx context.Context, c Choice) (*Model, error) {
-	var parts []*Model
-	for _, f := range c.Files {
-		m, err := Read(c.ID+"/"+f.Path, &remoteFile{ctx: ctx, h: h, url: h.fileURL(c.Repo, f), name: c.ID + "/" + f.Path, size: f.Size, step: 1 << 20})
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, m)
-	}
-	if len(parts) == 0 {
+	if len(c.Files) == 0 {
 		return nil, &HubError{Op: "read", Model: c.ID, Err: ErrNotFound}
 	}
-	return join(c.ID, parts)
+	j := joiner{left: maxHeader}
+	for _, f := range c.Files {
+		name := c.ID + "/" + f.Path
+		if err := j.read(name, &remoteFile{ctx: ctx, h: h, url: h.fileURL(c.Repo, f), name: name, size: f.Size, step: 1 << 20}); err != nil {
+			return nil, err
+		}
+	}
+	return j.model(c.ID)
 }
 
 func (h *Hub) fileURL(r Repo, f File) string {

@@ -18,7 +18,7 @@ const mib = 1 << 20
 func count(s string) (int64, bool) {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), " ")
 	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
-	if err != nil || !(v >= 0) || v > math.MaxInt64/(4*mib) && v > 1<<53 {
+	if err != nil || !(v >= 0 && v <= 1<<42) { // more is no memory, in bytes or MiB
 		return 0, false
 	}
 	return int64(v), true

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/late"
+	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -300,7 +301,7 @@ func (g repository) command(args ...string) *exec.Cmd {
 		argv = append([]string{"sh", "-c", "ulimit -f " + strconv.Itoa(maxPack>>9) + ` && exec "$@"`, "sh"}, argv...)
 	}
 	cmd := exec.CommandContext(g.ctx, argv[0], argv[1:]...)
-	alone(cmd)
+	proc.Alone(cmd)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GIT_") || strings.HasPrefix(v, "GIT_SSL_") || strings.HasPrefix(v, "GIT_CONFIG_") ||
 			strings.HasPrefix(v, "GIT_SSH") {

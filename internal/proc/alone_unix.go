@@ -1,14 +1,14 @@
 //go:build unix
 
-package plugin
+package proc
 
 import (
 	"os/exec"
 	"syscall"
 )
 
-// alone makes a command end with all that it has started.
-func alone(cmd *exec.Cmd) {
+// Alone makes a command with a context end with all that it has started: its Cancel kills the process group.
+func Alone(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
