@@ -191,11 +191,12 @@ func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) e
 		l.mu.Unlock()
 	}
 	l.store.settleSoon()
-	if len(keys) == 0 {
-		return conn.Ping(ctx)
+	var b pgx.Batch
+	b.Queue("UPDATE claims SET since = now() WHERE holder = $1 AND since < now() - interval '1 hour'", l.me)
+	if len(keys) > 0 {
+		b.Queue("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads(slices.Collect(maps.Keys(keys))))
 	}
-	_, err := conn.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads(slices.Collect(maps.Keys(keys))))
-	return err
+	return conn.SendBatch(ctx, &b).Close()
 }
 
 // payloads returns the payloads of notifications for sessions.
@@ -311,7 +312,7 @@ func (s *Store) busy(ctx context.Context, op, id string, cause error) error {
 var errBusy = errors.New("it is open for writing elsewhere")
 
 // lock takes the lock, if need be from the former connection, which PostgreSQL may not know to be gone. It also removes
-// claims of others that are gone for long.
+// claims of others that were not here for a day: the beats of a store renew those that it has.
 func (l *lease) lock(ctx context.Context, conn *pgx.Conn) error {
 	const end = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

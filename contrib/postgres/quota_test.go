@@ -241,6 +241,23 @@ func TestReserveGivenUp(t *testing.T) {
 }
 
 // A call that is given up while its row is being stored leaves nothing reserved.
+// What a store has for days is not taken for that of one that is gone, when another connects before it can connect anew.
+func TestReservedForDays(t *testing.T) {
+	dir := tempDir(t)
+	s := openStore(t, dir)
+	r, err := s.Tenant("a").Reserve(t.Context(), budget.Amount{Tokens: 5})
+	must(t, err)
+	if n := exec(t, dir, "UPDATE claims SET since = now() - interval '3 days'"); n != 1 {
+		t.Fatalf("%d claims", n)
+	}
+	for i := 0; exec(t, dir, "UPDATE claims SET n = DEFAULT WHERE since > now() - interval '1 minute'") == 0; i++ { // until the next beat
+		if i > 10_000 {
+			t.Fatal("no beat has renewed it")
+		}
+	}
+	r.Settle(t.Context(), budget.Amount{Tokens: 5})
+}
+
 func TestReserveGivenUpAtOnce(t *testing.T) {
 	s := openStore(t, tempDir(t))
 	a := s.Tenant("a")

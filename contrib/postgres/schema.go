@@ -66,7 +66,7 @@ CREATE TABLE claims (
 	granted boolean NOT NULL DEFAULT false,
 	money bigint NOT NULL,                    -- reserved, as are tokens
 	tokens bigint NOT NULL,
-	since timestamptz NOT NULL DEFAULT now()
+	since timestamptz NOT NULL DEFAULT now()  -- or within an hour of the last beat of the holder
 );
 CREATE INDEX ON claims (tenant, run, n);
 CREATE INDEX ON claims (holder);`}
