@@ -427,8 +427,8 @@ func number(variable string, usual int) int {
 	return usual
 }
 
-func newWorld(t *testing.T) *world {
-	servers, err := server.Start()
+func newWorld(t *testing.T, opts ...server.Option) *world {
+	servers, err := server.Start(opts...)
 	if errors.Is(err, server.ErrMissing) || errors.Is(err, pgcluster.ErrMissing) {
 		t.Skip(err)
 	}
