@@ -26,7 +26,7 @@ func TestOpenPipe(t *testing.T) {
 	require.ErrorContains(t, err, "m.gguf")
 }
 
-// What a tool has started ends with it.
+// Processes that a tool has started end with it.
 func TestToolLeavesNothing(t *testing.T) {
 	for script, want := range map[string]error{"sleep 1000 & echo $!": exec.ErrWaitDelay, "sleep 1000 & echo $!; wait": context.DeadlineExceeded} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -18,7 +18,7 @@ const mib = 1 << 20
 func count(s string) (int64, bool) {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), " ")
 	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
-	if err != nil || !(v >= 0 && v <= 1<<42) { // more is no memory, in bytes or MiB
+	if err != nil || !(v >= 0 && v <= 1<<42) { // bytes or MiB of no machine
 		return 0, false
 	}
 	return int64(v), true

@@ -241,7 +241,7 @@ func TestReserveGivenUp(t *testing.T) {
 }
 
 // A call that is given up while its row is being stored leaves nothing reserved.
-// What a store has for days is not taken for that of one that is gone, when another connects before it can connect anew.
+// A claim that is older than a day stays if its store lives, also if another one connects before it can connect anew.
 func TestReservedForDays(t *testing.T) {
 	dir := tempDir(t)
 	s := openStore(t, dir)
