@@ -14,7 +14,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,8 +159,8 @@ type reader struct {
 	// read that says to which message the part of the fact belongs.
 	hit     Hit
 	waiting *Hit
-	run     int64
-	seq     []byte
+	run     string
+	seq     int64
 }
 
 // session returns the best match in a session. Its rank is 0 if there is none, or if it would not
@@ -248,44 +247,42 @@ func (r *reader) record(line []byte, mayMatch bool) {
 	if !bytes.HasPrefix(line, []byte(`{"t":"`+kindNode)) || json.Unmarshal(line, &rec) != nil || rec.Message == nil {
 		return
 	}
-	for _, p := range rec.Message.Parts {
-		if len(p) > 0 && p[0] == '{' {
-			if h := r.part(p); h.rank > r.hit.rank {
-				r.hit = h
-				r.hit.Node = rec.ID
-			}
-		} else if w := r.waiting; w != nil && r.run == rec.Run && bytes.Equal(p, r.seq) {
+	take := func(h Hit) {
+		if h.rank > r.hit.rank {
+			r.hit = h
+			r.hit.Node = rec.ID
+		}
+	}
+	m, _ := rec.Message.message(func(seq int64) aycoder.Part {
+		if w := r.waiting; w != nil && r.run == runRef(rec.Run) && r.seq == seq {
 			r.waiting = nil
-			if w.rank > r.hit.rank {
-				r.hit = *w
-				r.hit.Node = rec.ID
-			}
+			take(*w)
+		}
+		return new(aycoder.Text) // its fact was searched
+	})
+	if m != nil {
+		for _, p := range m.Parts {
+			take(r.part(p))
 		}
 	}
 }
 
 // fact searches the part that a fact carries.
 func (r *reader) fact(line []byte) {
-	run, seq, part := factPart(line)
-	if part == nil {
+	var f aycoder.FactRecord
+	if json.Unmarshal(line, &f) != nil {
 		return
 	}
-	h := r.part(part)
+	h := r.part(carried(f.Fact))
 	if h.rank > r.hit.rank && (r.waiting == nil || h.rank > r.waiting.rank) {
-		r.waiting = &h
-		r.run, _ = strconv.ParseInt(run, 10, 64)
-		r.seq = strconv.AppendInt(nil, seq, 10)
+		r.waiting, r.run, r.seq = &h, f.Run, f.Seq
 	}
 }
 
 // part searches a part of a message.
-func (r *reader) part(data json.RawMessage) Hit {
-	m, err := (&wireMessage{Role: aycoder.RoleAssistant, Parts: []json.RawMessage{data}}).message(func(int64) json.RawMessage { return nil })
-	if err != nil || len(m.Parts) != 1 {
-		return Hit{}
-	}
+func (r *reader) part(p aycoder.Part) Hit {
 	text := ""
-	switch p := m.Parts[0].(type) {
+	switch p := p.(type) {
 	case *aycoder.Text:
 		text = p.Text
 	case *aycoder.ToolOutput:

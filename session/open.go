@@ -140,11 +140,11 @@ type openRun struct {
 	start    *startRecord
 	first    *aycoder.State // its first state, if it began in another session
 	facts    []aycoder.Fact
-	seq      int64                 // of the last fact
-	answer   *Answer               // of the message that is not a node yet
-	by       *record               // the fact that carried it
-	spent    []aycoder.Spent       // in the calls of the turn
-	parts    map[int64]carriedPart // by the number of the fact, until the node is read
+	seq      int64             // of the last fact
+	answer   *Answer           // of the message that is not a node yet
+	by       *record           // the fact that carried it
+	spent    []aycoder.Spent   // in the calls of the turn
+	parts    map[int64]*record // the facts that carry some, by number, until the node is read
 	requests []aycoder.ApprovalRequest
 	damaged  bool // some of its facts may be missing
 	unsure   bool // a call has ended, and no record says what the model was shown then
@@ -268,7 +268,7 @@ func (l *loader) record(r *record) error {
 func (l *loader) run(number int64) *openRun {
 	run := l.open[number]
 	if run == nil {
-		run = &openRun{number: number, damaged: true, parts: map[int64]carriedPart{}}
+		run = &openRun{number: number, damaged: true, parts: map[int64]*record{}}
 		l.open[number] = run
 	}
 	return run
@@ -292,18 +292,15 @@ func (l *loader) begin(r *record) {
 	s.branch(r.Branch).start = s.start
 }
 
-// carriedPart is the JSON of a part, and the place of the fact that carried it.
-type carriedPart struct {
-	json.RawMessage
-	fact *record
-}
-
-// part returns a part that is in the message of a node.
-func (run *openRun) part(n int64, r *record) json.RawMessage {
-	p := run.parts[n]
-	r.needs(p.fact)
+// part returns a part that is in the message of a node, or nil if it is lost.
+func (run *openRun) part(n int64, r *record) aycoder.Part {
+	fact := run.parts[n]
+	if fact == nil {
+		return nil
+	}
+	r.needs(fact)
 	delete(run.parts, n)
-	return p.RawMessage
+	return fact.part
 }
 
 // fact takes a fact of a run.
@@ -318,17 +315,18 @@ func (l *loader) fact(rec journal.Located) error {
 	}
 	run := l.run(number)
 	run.facts, run.seq = append(run.facts, f.Fact), f.Seq
+	fact := &record{seq: f.Seq, part: carried(f.Fact), place: rec.Place}
+	if fact.part != nil {
+		run.parts[fact.seq] = fact
+	}
 	switch f := f.Fact.(type) {
 	case *aycoder.MessageDone:
-		run.answer, run.by = answerOf(f), &record{seq: run.seq, place: rec.Place}
+		run.answer, run.by = answerOf(f), fact
 	case *aycoder.ToolDone:
 		if f.ID != "" { // else a node has it
 			run.spent = append(run.spent, f.Spent...)
 		}
 		run.unsure = run.unsure || f.ID != "" // without an id, it says only what was spent
-	}
-	if _, seq, part := factPart(rec.Line); part != nil {
-		run.parts[seq] = carriedPart{part, &record{seq: seq, place: rec.Place}}
 	}
 	return nil
 }
@@ -369,7 +367,7 @@ func (l *loader) node(r *record) error {
 		if r.Message.Role == aycoder.RoleAssistant {
 			r.needs(run.by)
 		}
-		m, err := r.Message.message(func(n int64) json.RawMessage { return run.part(n, r) })
+		m, err := r.Message.message(func(n int64) aycoder.Part { return run.part(n, r) })
 		r.placed(r.place)
 		if m == nil {
 			s.apply(&record{Kind: kindNode, ID: r.ID, Parent: r.Parent, Branch: r.Branch, At: r.At, lost: true})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,6 +81,7 @@ type record struct {
 
 	line    []byte           // of a fact
 	seq     int64            // of a fact
+	part    aycoder.Part     // that a fact carries, or nil
 	place   journal.Place    // in the journal, if its records can be read again
 	first   *record          // of a node: the first fact that has a part of it
 	message *aycoder.Message // of a node
@@ -171,50 +173,39 @@ func (r *record) needs(fact *record) {
 
 // wire returns the stored form of a message. facts are the facts that carried parts.
 func wire(m *aycoder.Message, facts map[aycoder.Part]*record) (*wireMessage, error) {
-	w := &wireMessage{Role: m.Role, Parts: make([]json.RawMessage, len(m.Parts))}
+	own := slices.DeleteFunc(slices.Clone(m.Parts), func(p aycoder.Part) bool { return facts[p] != nil })
+	data, err := (&aycoder.Message{Role: m.Role, Parts: own}).MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	w := new(wireMessage)
+	if err := json.Unmarshal(data, w); err != nil {
+		return nil, err
+	}
 	for i, p := range m.Parts {
-		var err error
 		if f := facts[p]; f != nil {
-			w.Parts[i], err = json.Marshal(f.seq)
-		} else {
-			w.Parts[i], err = encodePart(p)
-		}
-		if err != nil {
-			return nil, err
+			w.Parts = slices.Insert(w.Parts, i, json.RawMessage(strconv.AppendInt(nil, f.seq, 10)))
 		}
 	}
 	return w, nil
 }
 
-// encodePart returns the JSON of a part, as it is in the JSON of a message.
-func encodePart(p aycoder.Part) (json.RawMessage, error) {
-	data, err := (&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{p}}).MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	var w wireMessage
-	if err := json.Unmarshal(data, &w); err != nil || len(w.Parts) != 1 {
-		return nil, fmt.Errorf("part does not encode: %w", err)
-	}
-	return w.Parts[0], nil
-}
-
 var errLostPart = errors.New("a part of the message is lost with another record")
 
-// message returns the message. carried returns the JSON of the part that a fact carried, by number. If it
-// is nil, a text takes the place of the part, and the error is errLostPart.
-func (w *wireMessage) message(carried func(int64) json.RawMessage) (*aycoder.Message, error) {
-	var lost error
-	whole := wireMessage{Role: w.Role, Parts: make([]json.RawMessage, 0, len(w.Parts))}
-	for _, p := range w.Parts {
-		if n, err := strconv.ParseInt(string(p), 10, 64); err == nil {
-			if p = carried(n); p == nil {
-				p, lost = json.RawMessage(`{"type":"text","text":"[this part was lost with a damaged record]"}`), errLostPart
-			}
-		}
-		whole.Parts = append(whole.Parts, p)
+// message returns the message. carried returns the part that a fact carried, by number. If it is nil, a text
+// takes the place of the part, and the error is errLostPart.
+func (w *wireMessage) message(carried func(int64) aycoder.Part) (*aycoder.Message, error) {
+	number := func(p json.RawMessage) (int64, bool) {
+		n, err := strconv.ParseInt(string(p), 10, 64)
+		return n, err == nil
 	}
-	data, err := json.Marshal(whole)
+	own := wireMessage{Role: w.Role, Parts: []json.RawMessage{}}
+	for _, p := range w.Parts {
+		if _, isNumber := number(p); !isNumber {
+			own.Parts = append(own.Parts, p)
+		}
+	}
+	data, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
 	}
@@ -222,30 +213,17 @@ func (w *wireMessage) message(carried func(int64) json.RawMessage) (*aycoder.Mes
 	if err := json.Unmarshal(data, m); err != nil {
 		return nil, err
 	}
+	var lost error
+	for i, p := range w.Parts {
+		if n, isNumber := number(p); isNumber {
+			part := carried(n)
+			if part == nil {
+				part, lost = &aycoder.Text{Text: "[this part was lost with a damaged record]"}, errLostPart
+			}
+			m.Parts = slices.Insert(m.Parts, i, part)
+		}
+	}
 	return m, lost
-}
-
-// factPart returns the JSON of the part that the record of a fact carries, or nil.
-func factPart(line []byte) (run string, seq int64, part json.RawMessage) {
-	var f struct {
-		Run    string          `json:"run"`
-		Seq    int64           `json:"seq"`
-		Part   json.RawMessage `json:"part"`
-		Call   json.RawMessage `json:"call"`
-		Output json.RawMessage `json:"output"`
-	}
-	if json.Unmarshal(line, &f) != nil {
-		return "", 0, nil
-	}
-	switch {
-	case f.Part != nil:
-		part = f.Part
-	case f.Call != nil:
-		part = f.Call
-	default:
-		part = f.Output
-	}
-	return f.Run, f.Seq, part
 }
 
 // carried returns the part that a fact brings into the conversation, or nil.
@@ -256,7 +234,9 @@ func carried(f aycoder.Fact) aycoder.Part {
 	case *aycoder.BlockTruncated:
 		return f.Call
 	case *aycoder.ToolDone:
-		return f.Output
+		if f.Output != nil {
+			return f.Output
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"weak"
 
@@ -236,7 +236,7 @@ func (r *messageReader) read(s *source, id ID, p journal.Place) (*record, error)
 			return nil, err
 		}
 	}
-	var lines []string
+	var lines [][]byte
 	if section := io.NewSectionReader(r.file, p.At, p.Size); r.in == nil {
 		r.in = bufio.NewReaderSize(section, int(min(p.Size, 64<<10)))
 	} else {
@@ -244,7 +244,7 @@ func (r *messageReader) read(s *source, id ID, p journal.Place) (*record, error)
 	}
 	err := journal.ReadRecords(r.in, func(_ int, line []byte, err error) bool {
 		if err == nil {
-			lines = append(lines, string(line))
+			lines = append(lines, bytes.Clone(line))
 		}
 		return true
 	})
@@ -253,35 +253,26 @@ func (r *messageReader) read(s *source, id ID, p journal.Place) (*record, error)
 	}
 	rec := new(record)
 	last := len(lines) - 1
-	if json.Unmarshal([]byte(lines[last]), rec) != nil || rec.Kind != kindNode || rec.ID != id || rec.Message == nil {
+	if json.Unmarshal(lines[last], rec) != nil || rec.Kind != kindNode || rec.ID != id || rec.Message == nil {
 		return nil, errNoRecord
 	}
-	parts := map[int64]json.RawMessage{}
+	parts := map[int64]aycoder.Part{}
 	for _, line := range lines[:last] {
-		if rec.Message.Role == aycoder.RoleAssistant && strings.Contains(line, `"fact":"message"`) {
-			rec.answeredBy([]byte(line))
+		var f aycoder.FactRecord
+		if json.Unmarshal(line, &f) != nil || f.Run != runRef(rec.Run) {
+			continue
 		}
-		if number, seq, part := factPart([]byte(line)); part != nil && number == runRef(rec.Run) {
-			parts[seq] = part
+		if done, ok := f.Fact.(*aycoder.MessageDone); ok && rec.Message.Role == aycoder.RoleAssistant {
+			rec.answer = answerOf(done)
 		}
+		parts[f.Seq] = carried(f.Fact)
 	}
 	rec.runID, rec.lost = rec.Name, rec.Lost
-	rec.message, err = rec.Message.message(func(n int64) json.RawMessage { return parts[n] })
+	rec.message, err = rec.Message.message(func(n int64) aycoder.Part { return parts[n] })
 	if errors.Is(err, errLostPart) {
 		rec.lost, err = true, nil
 	}
 	return rec, err
-}
-
-// answeredBy takes the answer from a fact, if it has one and is of the run of the node.
-func (r *record) answeredBy(line []byte) {
-	var f aycoder.FactRecord
-	if json.Unmarshal(line, &f) != nil || f.Run != runRef(r.Run) {
-		return
-	}
-	if done, ok := f.Fact.(*aycoder.MessageDone); ok {
-		r.answer = answerOf(done)
-	}
 }
 
 // outlineOf returns a message without its contents: its role, the ids of its calls and outputs, whether
