@@ -144,6 +144,11 @@ func (s *Session) Trim(ctx context.Context) error {
 			return &CommandError{Command: "trim", Phase: b.phase()}
 		}
 	}
+	return s.rewrite(ctx)
+}
+
+// rewrite writes the records anew in the shortest form. The mutex is held, or the session is new.
+func (s *Session) rewrite(ctx context.Context) error {
 	j := s.journal.whole()
 	if j == nil { // what is held is as short as it can be
 		return ctx.Err()
@@ -173,10 +178,14 @@ func (s *Session) Trim(ctx context.Context) error {
 		objects[k.Hash] = true
 		records = append(records, &record{Kind: kindOutput, Output: k})
 	}
-	keep := func(h journal.Hash) bool { return objects[h] }
 	var messages messageReader
 	defer messages.close()
-	lines := func(yield func(*record, []byte) bool) error {
+	places, at := make([]packedPlace, v.Len()), int64(0)
+	var bad error
+	s.start = nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := j.Rewrite(ctx, func(yield func([]byte) bool) {
 		for i := range v.Len() + len(records) {
 			r, err := header, error(nil)
 			if i >= v.Len() {
@@ -189,33 +198,21 @@ func (s *Session) Trim(ctx context.Context) error {
 				r.At = cmp.Or(r.At, millis(s.entry.Used))
 				line, err = r.encode()
 			}
-			if err != nil || !yield(r, line) {
-				return err
+			if err != nil {
+				bad = &journal.OpError{Op: "trim", Session: s.id, Err: err}
+				cancel() // what is written does not take the place of the records
 			}
+			if err != nil || !yield(line) {
+				return
+			}
+			size := journal.LineSize(line)
+			if r.Kind == kindNode {
+				places[r.ID] = pack(journal.Place{At: at, Size: size})
+			}
+			at += size
 		}
-		return nil
-	}
-	places, at := make([]packedPlace, v.Len()), int64(0)
-	err := lines(func(r *record, line []byte) bool { // before anything is replaced
-		size := journal.LineSize(line)
-		r.placed(journal.Place{At: at, Size: size})
-		if at += size; r.Kind == kindNode {
-			places[r.ID] = pack(r.place)
-		}
-		return true
-	})
-	if err != nil {
-		return &journal.OpError{Op: "trim", Session: s.id, Err: err}
-	}
-	s.start = nil
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	err = j.Rewrite(ctx, func(yield func([]byte) bool) {
-		if err := lines(func(_ *record, line []byte) bool { return yield(line) }); err != nil {
-			cancel(err) // what is written does not take the place of the records
-		}
-	}, keep)
-	if err == nil && s.source != nil {
+	}, func(h journal.Hash) bool { return objects[h] })
+	if err = cmp.Or(bad, err); err == nil && s.source != nil {
 		s.source.mu.Lock()
 		s.source.places = places
 		s.source.mu.Unlock()

@@ -33,13 +33,12 @@ func Open(ctx context.Context, store journal.Store, id string, agent aycoder.Age
 	}
 	s.journal, s.source = &depot{store: store, id: id, spare: s.config.memory, journal: j}, newSource(store, id)
 	l := newLoader(s)
-	if err = s.migrate(ctx); err == nil {
-		err = l.load(ctx)
+	if err = l.load(ctx); err == nil {
+		err = l.resume(ctx, s.older)
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.journal.close())
+	if err == nil && s.older { // before anything is appended
+		err = s.rewrite(ctx)
 	}
-	err = l.resume(ctx, func(records ...*record) error { return s.write(ctx, true, records...) })
 	if err == nil {
 		err = s.attach(ctx, l.files)
 	}
@@ -98,13 +97,8 @@ func readSession(ctx context.Context, store journal.Store, id string) (*Session,
 	s.journal, s.source = &depot{id: id, journal: j}, newSource(store, id)
 	l := newLoader(s)
 	err = l.load(ctx)
-	if err == nil { // what is not written yet is shown all the same
-		err = l.resume(ctx, func(records ...*record) error {
-			for _, r := range records {
-				s.apply(r)
-			}
-			return nil
-		})
+	if err == nil {
+		err = l.resume(ctx, true)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.journal.close())
@@ -153,7 +147,7 @@ type openRun struct {
 // load reads all records.
 func (l *loader) load(ctx context.Context) error {
 	s := l.session
-	position, lossy := 0, slices.ContainsFunc(s.damage, isLoss) // when the records were migrated
+	position := 0
 	for rec, err := range s.records(ctx) {
 		position++
 		if err == nil {
@@ -172,9 +166,6 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	if s.tree == nil {
 		return &journal.OpError{Op: "open", Session: s.id, Err: errNoHeader}
-	}
-	for _, run := range l.open {
-		run.damaged = run.damaged || lossy
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, isLoss)
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense

@@ -121,8 +121,6 @@ type header struct {
 	Dir     string `json:"dir,omitempty"`
 	// GitBranch is the branch of git that was checked out in Dir.
 	GitBranch string `json:"git_branch,omitempty"`
-	// Forked is the id of the session of which this one is a copy.
-	Forked string `json:"forked,omitempty"`
 }
 
 // startRecord is what a run starts with, beside the conversation. It is recorded when it differs

@@ -10,9 +10,20 @@ import (
 )
 
 // resume makes each run that has not ended the pending run of its branch. If the crash came between
-// the last fact of a message and the nodes for it, these are written now.
-func (l *loader) resume(ctx context.Context, write func(...*record) error) error {
+// the last fact of a message and the nodes for it, these are written now, or, if the session is only read,
+// shown all the same.
+func (l *loader) resume(ctx context.Context, readOnly bool) error {
 	s := l.session
+	write := func(records ...*record) error { return s.write(ctx, true, records...) }
+	if readOnly {
+		write = func(records ...*record) error {
+			for _, r := range records {
+				s.apply(r)
+			}
+			s.publish()
+			return nil
+		}
+	}
 	for _, number := range slices.Sorted(maps.Keys(l.open)) {
 		run := l.open[number]
 		b := s.branches[run.branch]

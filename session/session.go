@@ -43,6 +43,7 @@ type Session struct {
 	branches map[string]*Branch
 	runs     int64        // the number of the last run
 	start    *startRecord // the last one that was recorded
+	older    bool         // the records are of an older version
 	damage   []error
 	failed   error // why nothing is recorded any more
 	values   map[string]*kept

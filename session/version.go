@@ -1,10 +1,8 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -57,6 +55,7 @@ func (s *Session) records(ctx context.Context) iter.Seq2[journal.Located, error]
 		for rec, err := range s.stored(ctx) {
 			if n++; n == 1 && err == nil {
 				version = versionIn(rec.Line)
+				s.older = version != recordVersion
 			}
 			if err == nil && version != recordVersion {
 				rec.Place = journal.Place{}
@@ -82,34 +81,4 @@ func (s *Session) upgrade(line []byte, version, n int) (_ []byte, err error) {
 		}
 	}
 	return line, nil
-}
-
-// migrate rewrites the records if they are of an older version. Those that are damaged are left out.
-func (s *Session) migrate(ctx context.Context) error {
-	for rec, err := range s.stored(ctx) {
-		if err != nil || versionIn(rec.Line) == recordVersion {
-			return nil // load reports the error
-		}
-		if _, err := s.upgrade(rec.Line, versionIn(rec.Line), 1); err != nil {
-			return err
-		}
-		break
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	err := s.journal.now().Rewrite(ctx, func(yield func([]byte) bool) {
-		for rec, err := range s.records(ctx) {
-			if damage, ok := errors.AsType[*journal.DamageError](err); ok {
-				s.damage = append(s.damage, damage)
-				continue
-			}
-			if err != nil {
-				cancel(err) // what is written does not take the place of the records
-			}
-			if err != nil || !yield(rec.Line) {
-				return
-			}
-		}
-	}, func(journal.Hash) bool { return true })
-	return cmp.Or(context.Cause(ctx), err)
 }
