@@ -57,14 +57,23 @@ type turn struct {
 
 type turnPart struct{ Kind, Title, Text string }
 
-// turns returns the conversation that leads to a node, without what is only for the model.
-func (v *View) turns(id ID) []turn {
-	var out []turn
+// A page is a conversation as people read it.
+type page struct {
+	Title string
+	Turns []turn
+}
+
+// page returns the conversation that leads to a node, without what is only for the model. mask may be nil.
+func (v *View) page(id ID, mask func(string) string) page {
+	if mask == nil {
+		mask = func(text string) string { return text }
+	}
+	out := page{Title: mask(cmp.Or(v.title, "Conversation"))}
 	for n, m := range v.loaded(v.path(id)) {
 		if m == nil {
 			continue
 		}
-		t := turn{ID: n.ID, Role: "user", Who: "User", Label: v.labels[n.ID], At: n.At}
+		t := turn{ID: n.ID, Role: "user", Who: "User", Label: mask(v.labels[n.ID]), At: n.At}
 		if m.Role == aycoder.RoleAssistant {
 			t.Role, t.Who = "model", "Model"
 			if n.Answer != nil && n.Answer.Model != "" {
@@ -73,6 +82,7 @@ func (v *View) turns(id ID) []turn {
 		}
 		for _, p := range m.Parts {
 			if part, ok := shownPart(p); ok {
+				part.Text = mask(part.Text)
 				t.Parts = append(t.Parts, part)
 			}
 		}
@@ -81,7 +91,7 @@ func (v *View) turns(id ID) []turn {
 			t.Role, t.Who = "tools", "Tools"
 		}
 		if len(t.Parts) > 0 {
-			out = append(out, t)
+			out.Turns = append(out.Turns, t)
 		}
 	}
 	return out
@@ -109,20 +119,20 @@ func shownPart(p aycoder.Part) (turnPart, bool) {
 // text once more; it may be nil.
 func (v *View) WriteMarkdown(w io.Writer, id ID, mask func(string) string) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s\n", oneLine(masked(mask, cmp.Or(v.title, "Conversation"))))
-	for _, t := range v.turns(id) {
+	page := v.page(id, mask)
+	fmt.Fprintf(&out, "# %s\n", oneLine(page.Title))
+	for _, t := range page.Turns {
 		fmt.Fprintf(&out, "\n## %s, %s\n", oneLine(t.Who), t.At.UTC().Format(time.DateTime))
 		if t.Label != "" {
-			fmt.Fprintf(&out, "\n*%s*\n", oneLine(masked(mask, t.Label)))
+			fmt.Fprintf(&out, "\n*%s*\n", oneLine(t.Label))
 		}
 		for _, p := range t.Parts {
-			text := masked(mask, p.Text)
 			if p.Kind == "text" {
-				fmt.Fprintf(&out, "\n%s\n", text)
+				fmt.Fprintf(&out, "\n%s\n", p.Text)
 				continue
 			}
-			fence := fenceFor(text)
-			fmt.Fprintf(&out, "\n%s:\n\n%s\n%s\n%s\n", p.Title, fence, strings.TrimSuffix(text, "\n"), fence)
+			fence := fenceFor(p.Text)
+			fmt.Fprintf(&out, "\n%s:\n\n%s\n%s\n%s\n", p.Title, fence, strings.TrimSuffix(p.Text, "\n"), fence)
 		}
 	}
 	_, err := io.WriteString(w, out.String())
@@ -131,45 +141,23 @@ func (v *View) WriteMarkdown(w io.Writer, id ID, mask func(string) string) error
 
 // fenceFor returns a fence of backticks that is longer than any in the text.
 func fenceFor(text string) string {
-	longest, run := 2, 0
-	for _, c := range text {
-		if c != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
+	longest := 2
+	for run := range strings.FieldsFuncSeq(text, func(r rune) bool { return r != '`' }) {
+		longest = max(longest, len(run))
 	}
 	return strings.Repeat("`", longest+1)
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func masked(mask func(string) string, text string) string {
-	if mask == nil {
-		return text
-	}
-	return mask(text)
-}
-
 // WriteHTML writes the conversation that leads to a node as one HTML page without scripts, which
 // refers to nothing else. mask is applied to each text once more; it may be nil.
 func (v *View) WriteHTML(w io.Writer, id ID, mask func(string) string) error {
-	turns := v.turns(id)
-	for i := range turns {
-		turns[i].Label = masked(mask, turns[i].Label)
-		for j := range turns[i].Parts {
-			turns[i].Parts[j].Text = masked(mask, turns[i].Parts[j].Text)
-		}
-	}
-	page, err := template.New("page").Parse(pageHTML)
+	t, err := template.New("page").Parse(pageHTML)
 	if err != nil {
 		return fmt.Errorf("export session: %w", err)
 	}
-	return page.Execute(w, struct {
-		Title string
-		Turns []turn
-	}{masked(mask, cmp.Or(v.title, "Conversation")), turns})
+	return t.Execute(w, v.page(id, mask))
 }
 
 //go:embed page.html

@@ -175,14 +175,7 @@ func (v *View) Head(branch string) ID { return v.heads[branch] }
 
 // Branches returns the names of the branches, sorted. The first is "".
 func (v *View) Branches() []string {
-	names := []string{""}
-	for name := range v.heads {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(v.heads))
 }
 
 // Title returns the title that the user gave to the session, or "".
