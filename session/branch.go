@@ -41,33 +41,30 @@ type Branch struct {
 	name    string
 
 	// The mutex of the session guards all that follows.
-	agent   aycoder.Agent
-	control aycoder.Control
-	active  *activeRun
-	busy    string // the command that is compacting or checking out, or ""
-	cancel  context.CancelCauseFunc
-	idle    chan struct{} // closed when busy ends
-	pending *aycoder.Pending
-	number  int64   // of the pending run
-	seq     int64   // of its last fact
-	answer  *Answer // of its open turn
-	spent   []aycoder.Spent
-	redo    []ID
-	files   *pathFiles         // as filesAt returned it last, or nil
-	shown   *shownFiles        // what the model was shown, or nil: see recallShown
-	reader  *workspace.Reader  // has shown
-	asked   shownDelta         // of the open turn of the pending run
-	unsure  bool               // the model of the pending run was shown more than is known
-	steps   snapshot.Steps     // what the last run has changed, as it is recorded
-	stepsOf int64              // the number of this run
-	moving  *record            // a checkout that has not moved the head yet, or nil
-	said    []*aycoder.Steered // recorded, and not in the tree yet
-	letters map[string]bool    // see SteerOnce
-	values  map[string]*kept
-	fresh   map[string]json.RawMessage // values that are recorded, and not in a node yet
-	start   *startRecord               // of the last run
-	recent  []*aycoder.Message         // of the last run: the next one begins with these, and outlines of others
-	jobs    beside
+	agent    aycoder.Agent
+	control  aycoder.Control
+	active   *activeRun
+	busy     string // the command that is compacting or checking out, or ""
+	cancel   context.CancelCauseFunc
+	idle     chan struct{} // closed when busy ends
+	pending  *aycoder.Pending
+	progress // of the pending run
+	redo     []ID
+	files    *pathFiles         // as filesAt returned it last, or nil
+	shown    *shownFiles        // what the model was shown, or nil: see recallShown
+	reader   *workspace.Reader  // has shown
+	asked    shownDelta         // of the open turn of the pending run
+	unsure   bool               // the model of the pending run was shown more than is known
+	steps    snapshot.Steps     // what the last run has changed, as it is recorded
+	stepsOf  int64              // the number of this run
+	moving   *record            // a checkout that has not moved the head yet, or nil
+	said     []*aycoder.Steered // recorded, and not in the tree yet
+	letters  map[string]bool    // see SteerOnce
+	values   map[string]*kept
+	fresh    map[string]json.RawMessage // values that are recorded, and not in a node yet
+	start    *startRecord               // of the last run
+	recent   []*aycoder.Message         // of the last run: the next one begins with these, and outlines of others
+	jobs     beside
 }
 
 // Phase says what a [Branch] is doing.

@@ -28,10 +28,8 @@ func (s *Session) used(r *record) {
 // note keeps the entry up to date with a new node.
 func (s *Session) note(n *Node, m *aycoder.Message) {
 	s.entry.Nodes = len(s.tree.nodes)
-	if a := n.Answer; a != nil {
-		if m != nil && m.Role == aycoder.RoleAssistant { // not the writer of a summary
-			s.entry.Model = cmp.Or(a.Model, s.entry.Model)
-		}
+	if a := n.Answer; a != nil && m != nil && m.Role == aycoder.RoleAssistant { // not the writer of a summary
+		s.entry.Model = cmp.Or(a.Model, s.entry.Model)
 	}
 	_, cost := n.spending()
 	s.entry.Cost += cost
@@ -51,26 +49,17 @@ func (r *record) answered() *Answer {
 	return &a
 }
 
-// cost returns what an answer has cost by the host's prices, or else what the run says.
-func (c *config) cost(a *Answer) float64 {
-	if a == nil {
-		return 0
-	}
-	if c.prices != nil {
-		if price, ok := c.prices(a.Provider, a.Model); ok {
-			return a.Usage.Cost(price)
-		}
-	}
-	return a.Cost
-}
-
-// charged returns an answer with its cost, or nil.
+// charged returns an answer with its cost by the host's prices, or else with that which the run says.
 func (c *config) charged(a *Answer) *Answer {
-	if a == nil {
-		return nil
+	if a == nil || c.prices == nil {
+		return a
+	}
+	price, ok := c.prices(a.Provider, a.Model)
+	if !ok {
+		return a
 	}
 	out := *a
-	out.Cost = c.cost(a)
+	out.Cost = a.Usage.Cost(price)
 	return &out
 }
 
@@ -94,9 +83,7 @@ func (c *config) spent(done *aycoder.Compacted) *Answer {
 	if done == nil || done.Usage == (aycoder.Usage{}) {
 		return nil
 	}
-	a := answerOf(&aycoder.MessageDone{Provider: done.Provider, Model: done.Model, Usage: done.Usage, Cost: done.Cost})
-	a.Cost = c.cost(a)
-	return a
+	return c.charged(answerOf(&aycoder.MessageDone{Provider: done.Provider, Model: done.Model, Usage: done.Usage, Cost: done.Cost}))
 }
 
 // firstLine returns the first line of a text that is not blank, shortened to 200 bytes.

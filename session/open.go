@@ -126,18 +126,14 @@ const maxLost = 1 << 20
 
 // openRun is a run whose end has not been read.
 type openRun struct {
+	progress
 	branch   string
-	number   int64
-	id       string
 	from     ID  // the node at which it began
 	added    int // nodes since
 	start    *startRecord
 	first    *aycoder.State // its first state, if it began in another session
 	facts    []aycoder.Fact
-	seq      int64             // of the last fact
-	answer   *Answer           // of the message that is not a node yet
-	by       *record           // the fact that carried it
-	spent    []aycoder.Spent   // in the calls of the turn
+	by       *record           // the fact that carried the answer
 	parts    map[int64]*record // the facts that carry some, by number, until the node is read
 	requests []aycoder.ApprovalRequest
 	damaged  bool // some of its facts may be missing
@@ -259,7 +255,7 @@ func (l *loader) record(r *record) error {
 func (l *loader) run(number int64) *openRun {
 	run := l.open[number]
 	if run == nil {
-		run = &openRun{number: number, damaged: true, parts: map[int64]*record{}}
+		run = &openRun{progress: progress{number: number}, damaged: true, parts: map[int64]*record{}}
 		l.open[number] = run
 	}
 	return run

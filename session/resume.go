@@ -42,15 +42,15 @@ func (l *loader) resume(ctx context.Context, readOnly bool) error {
 			}
 			continue
 		}
-		a := &activeRun{branch: b, number: number, id: run.id, answer: run.answer, spent: s.config.priced(run.spent)}
+		a := &activeRun{branch: b, progress: run.progress}
+		a.answer, a.spent = s.config.charged(run.answer), s.config.priced(run.spent)
 		records, err := a.nodes(state.Messages()[min(known, len(state.Messages())):])
 		if err != nil {
 			return &journal.OpError{Op: "open", Session: s.id, Err: err}
 		}
 		if state.End() == "" || state.End() == aycoder.EndSuspended {
 			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, Calls: state.OpenCalls(), State: state}
-			b.number, b.seq, b.unsure = number, run.seq, run.unsure
-			b.answer, b.spent = a.answer, a.spent
+			b.progress, b.unsure = a.progress, run.unsure
 			s.changes = append(s.changes, lostCommands(b.name, state.Messages()[max(0, known-run.added-1):])...)
 		}
 		if len(records) == 0 {

@@ -17,8 +17,6 @@ import (
 // the run accepts, before anything that follows from the fact begins.
 type activeRun struct {
 	branch  *Branch
-	number  int64 // of the run in the session
-	id      string
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
 	resumed *aycoder.Pending // or nil
@@ -29,14 +27,21 @@ type activeRun struct {
 	done      chan struct{}
 
 	// The mutex of the session guards these.
-	seq    int64                    // of the last fact
-	known  int                      // messages of the state that are in the tree
-	facts  map[aycoder.Part]*record // the facts that carried the parts of the message in progress
-	answer *Answer                  // of the message in progress
-	by     *record                  // the fact that carried it
-	spent  []aycoder.Spent          // in calls, since the last outputs
-	began  bool                     // a fact is recorded
-	told   bool                     // or could not be, as the run has learned
+	progress
+	known int                      // messages of the state that are in the tree
+	facts map[aycoder.Part]*record // the facts that carried the parts of the message in progress
+	by    *record                  // the fact that carried the answer
+	began bool                     // a fact is recorded
+	told  bool                     // or could not be, as the run has learned
+}
+
+// progress says how far a run has come, and what it has that is in no node yet.
+type progress struct {
+	number int64 // of the run in the session
+	id     string
+	seq    int64           // of the last fact
+	answer *Answer         // of the message in progress
+	spent  []aycoder.Spent // in calls, since the last outputs
 }
 
 // phase returns the phase of a branch on which a run works.
@@ -194,8 +199,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	a.originals = s.View().originals(s.tree.heads[b.name])
 	if b.pending != nil {
 		in.Pending, a.resumed = b.pending, b.pending
-		a.number, a.seq, a.known = b.number, b.seq, len(b.pending.State.Messages())
-		a.answer, a.spent = b.answer, b.spent
+		a.progress, a.known = b.progress, len(b.pending.State.Messages())
 		b.pending = nil
 	} else if !foreign {
 		if err := b.continues(in, a); err != nil {
@@ -278,7 +282,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 		switch f := rec.Fact.(type) {
 		case *aycoder.MessageDone:
-			a.answer, a.by = answerOf(f), fact
+			a.answer, a.by = s.config.charged(answerOf(f)), fact
 		case *aycoder.ToolBegan:
 			durable = true
 		case *aycoder.ToolDone:
@@ -350,10 +354,9 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	s := a.branch.session
 	r := &record{Kind: kindRun, Branch: a.branch.name, Name: rec.Run}
 	if a.number == 0 || a.began && rec.Start != nil { // an agent may run another one several times
-		a.seq, a.answer, a.by, a.spent = 0, nil, nil, nil
-		clear(a.facts)
 		s.runs++
-		a.number = s.runs
+		a.progress, a.by = progress{number: s.runs}, nil
+		clear(a.facts)
 	}
 	a.id, r.Run = rec.Run, a.number
 	switch {
@@ -385,9 +388,9 @@ func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 		}
 		if m.Role == aycoder.RoleAssistant {
 			if r.needs(a.by); a.by != nil {
-				r.answer, r.Cost = a.answer, s.config.cost(a.answer)
+				r.answer, r.Cost = a.answer, a.answer.Cost
 			} else {
-				r.Answer = s.config.charged(a.answer)
+				r.Answer = a.answer
 			}
 			a.answer, a.by = nil, nil
 		}
@@ -419,8 +422,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		b.recent = slices.Clone(slices.DeleteFunc(slices.Clone(res.Messages), original.IsOutline)) // no more than it has to
 	}
 	if res.Pending != nil && a.number > 0 {
-		b.pending, b.number, b.seq = res.Pending, a.number, a.seq
-		b.answer, b.spent = s.config.charged(a.answer), a.spent
+		b.pending, b.progress = res.Pending, a.progress
 	}
 	defer b.wakeUp()
 	defer b.requeue(&b.control)
@@ -444,7 +446,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		}
 		if res.Pending != nil {
 			s.runs++
-			b.pending, b.number, b.seq, b.answer, b.spent = res.Pending, s.runs, 0, nil, nil
+			b.pending, b.progress = res.Pending, progress{number: s.runs, id: res.Pending.Run}
 			records = append(records, b.suspended()...)
 		}
 		if err == nil {
@@ -475,7 +477,7 @@ func (b *Branch) settle(ctx context.Context) error {
 	if next, _, err := state.Apply(&aycoder.Cancelled{}); err == nil {
 		state = next
 	}
-	a := &activeRun{branch: b, number: b.number, id: b.pending.Run, answer: b.answer, spent: b.spent}
+	a := &activeRun{branch: b, progress: b.progress}
 	records, err := a.nodes(state.Messages()[known:])
 	if err != nil {
 		return &journal.OpError{Op: "append to", Session: s.id, Err: err}
