@@ -418,8 +418,9 @@ func (b *Branch) occupy(ctx context.Context, command string, c *moveConfig) (wor
 	}, nil
 }
 
-// node completes the record of a node of the branch.
-func (b *Branch) node(r *record, id, parent ID) *record {
+// next completes the record of a node that follows the head of the branch.
+func (b *Branch) next(r *record) *record {
+	t := b.session.tree
 	r.Kind, r.Branch, r.At = kindNode, b.name, millis(b.session.config.clock.Now())
-	return r.at(id, parent)
+	return r.at(t.next(), t.heads[b.name])
 }

@@ -41,8 +41,7 @@ func (b *Branch) Compact(
 	if err := b.settle(ctx); err != nil {
 		return err
 	}
-	head := s.tree.heads[b.name]
-	messages := s.View().Messages(head)
+	messages := s.View().Messages(s.tree.heads[b.name])
 	short, done, err := func() ([]*aycoder.Message, *aycoder.Compacted, error) {
 		s.mu.Unlock()
 		defer s.mu.Lock() // also if it panics
@@ -54,7 +53,7 @@ func (b *Branch) Compact(
 	}
 	var records []*record
 	if err == nil {
-		records, err = b.compacted(messages, short, head)
+		records, err = b.compacted(messages, short)
 	}
 	if err != nil {
 		err = fmt.Errorf("compact: %w", err)
@@ -62,7 +61,7 @@ func (b *Branch) Compact(
 	if spent := s.config.spent(done); len(records) > 0 {
 		records[0].Answer = spent
 	} else if spent != nil {
-		records = append(records, b.node(&record{Answer: spent}, s.tree.next(), head))
+		records = append(records, b.next(&record{Answer: spent}))
 	}
 	if len(records) == 0 {
 		return err
@@ -74,22 +73,12 @@ func (b *Branch) Compact(
 }
 
 // compacted returns the nodes that let the conversation go on with other messages.
-func (b *Branch) compacted(messages, short []*aycoder.Message, head ID) ([]*record, error) {
-	n, next := len(messages), b.session.tree.next()
-	if len(short) < n || !slices.Equal(short[:n], messages) {
-		short = trusting(messages, append([]*aycoder.Message{}, short...))
-		return []*record{b.node(&record{Context: short}, next, head)}, nil
+func (b *Branch) compacted(messages, short []*aycoder.Message) ([]*record, error) {
+	if n := len(messages); len(short) >= n && slices.Equal(short[:n], messages) {
+		return (&activeRun{branch: b}).nodes(short[n:])
 	}
-	var records []*record
-	for _, m := range short[n:] {
-		w, err := wire(m, nil)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, b.node(&record{Message: w, message: m}, next+ID(len(records)), head))
-		head = records[len(records)-1].ID
-	}
-	return records, nil
+	short = trusting(messages, append([]*aycoder.Message{}, short...))
+	return []*record{b.next(&record{Context: short})}, nil
 }
 
 // trusting returns short, which stands for messages. If messages have text of an untrusted source, and

@@ -222,17 +222,10 @@ func (s *Session) rewrite(ctx context.Context) error {
 
 // records returns the records of what the branch is at, beside its nodes.
 func (b *Branch) records() []*record {
-	head := b.session.tree.heads[b.name]
-	out := []*record{}
-	for _, id := range b.redo { // each undo led to the next one, and the last one to the head
-		out = append(out, &record{Kind: kindHead, ID: id, Branch: b.name})
-	}
-	out = append(out, &record{Kind: kindHead, ID: head, Branch: b.name})
-	if n := len(b.redo); n > 0 {
-		out = out[:1]
-		for _, id := range append(slices.Clone(b.redo[1:]), head) {
-			out = append(out, &record{Kind: kindUndo, ID: id, Branch: b.name})
-		}
+	out, kind := []*record(nil), kindHead
+	for _, id := range append(slices.Clip(b.redo), b.session.tree.heads[b.name]) { // each undo led to the next node
+		out = append(out, &record{Kind: kind, ID: id, Branch: b.name})
+		kind = kindUndo
 	}
 	for _, q := range b.said {
 		out = append(out, &record{Kind: kindSay, Branch: b.name, Say: q})

@@ -106,7 +106,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 		b.reviewShown()
 	}
 	if c.onlyFiles {
-		r = b.node(&record{}, s.tree.next(), s.tree.heads[b.name])
+		r = b.next(&record{})
 		if _, err := b.addFiles(ctx, r); err != nil {
 			return move, err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/original"
 	"github.com/aycoder/aycoder/internal/whole"
 	"github.com/aycoder/aycoder/journal"
@@ -17,6 +18,7 @@ import (
 // the run accepts, before anything that follows from the fact begins.
 type activeRun struct {
 	branch  *Branch
+	agent   aycoder.Agent
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
 	resumed *aycoder.Pending // or nil
@@ -83,15 +85,9 @@ func (b *Branch) run(ctx context.Context, in aycoder.Input, woken bool, opts ...
 			return
 		}
 		var rc aycoder.RunConfig
-		for _, opt := range opts {
-			if opt == nil {
-				yield(nil, &aycoder.ConfigError{Option: "RunOption", Err: errors.New("is nil")})
-				return
-			}
-			if err := opt(&rc); err != nil {
-				yield(nil, err)
-				return
-			}
+		if err := option.Apply(&rc, opts); err != nil {
+			yield(nil, err)
+			return
 		}
 		work, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -118,20 +114,8 @@ func (b *Branch) run(ctx context.Context, in aycoder.Input, woken bool, opts ...
 		}()
 		with := func(c *aycoder.RunConfig) error { *c = rc; return nil }
 		work = original.With(whole.With(b.seeing(work), outputStore{b.session}), a.originals)
-		for ev, err := range a.agent(work, in, with) {
-			if !yield(ev, err) {
-				return
-			}
-		}
+		a.agent.Run(work, in, with)(yield)
 	}
-}
-
-// agent returns the events of the agent's run.
-func (a *activeRun) agent(ctx context.Context, in aycoder.Input, opt aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	a.branch.session.mu.Lock()
-	agent := a.branch.agent
-	a.branch.session.mu.Unlock()
-	return agent.Run(ctx, in, opt)
 }
 
 // begin makes the branch busy with a run, and completes its input.
@@ -162,7 +146,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if foreign && (s.tree.next() > 1 || b.pending != nil) {
 		return nil, &aycoder.ConfigError{Option: "Input.Pending", Err: errors.New("the session keeps its pending run itself")}
 	}
-	a := &activeRun{branch: b, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]*record{}}
+	a := &activeRun{branch: b, agent: b.agent, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]*record{}}
 	if x, ok := rc.Extension.(*aycoder.RunExtension); ok && x != nil {
 		for _, t := range x.Tools {
 			a.own = append(a.own, t.Spec().Name)
@@ -298,7 +282,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 		if alone != nil { // has a node to itself
 			alone.Run, alone.runID = a.number, a.id
-			records = append(records, b.node(alone, s.tree.next(), s.tree.heads[b.name]))
+			records = append(records, b.next(alone))
 		}
 	}
 	nodes, err := a.nodes(rec.State.Messages()[a.known:])
@@ -376,13 +360,15 @@ func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 // nodes returns the records of nodes for messages that the state of the run has added.
 func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 	var out []*record
-	s, parent := a.branch.session, a.branch.session.tree.heads[a.branch.name]
 	for _, m := range messages {
 		w, err := wire(m, a.facts)
 		if err != nil {
 			return nil, err
 		}
-		r := a.branch.node(&record{Run: a.number, Name: a.id, Message: w, message: m, runID: a.id}, s.tree.next()+ID(len(out)), parent)
+		r := a.branch.next(&record{Run: a.number, Name: a.id, Message: w, message: m, runID: a.id})
+		if len(out) > 0 {
+			r.at(out[len(out)-1].ID+1, out[len(out)-1].ID)
+		}
 		for _, p := range m.Parts {
 			r.needs(a.facts[p])
 		}
@@ -394,7 +380,6 @@ func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 			}
 			a.answer, a.by = nil, nil
 		}
-		parent = r.ID
 		out = append(out, r)
 	}
 	if len(out) > 0 && len(a.spent) > 0 {

@@ -36,8 +36,7 @@ func say(t *testing.T, s *Session, n int) {
 		m := aycoder.User("message " + strconv.Itoa(int(s.tree.next())))
 		w, err := wire(m, nil)
 		require.NoError(t, err)
-		id := s.tree.next()
-		require.NoError(t, s.write(t.Context(), true, s.Branch.node(&record{Message: w, message: m}, id, id-1)))
+		require.NoError(t, s.write(t.Context(), true, s.Branch.next(&record{Message: w, message: m})))
 	}
 }
 

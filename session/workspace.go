@@ -28,9 +28,6 @@ func WithFiles(f *snapshot.Files) Option {
 			return &aycoder.ConfigError{Option: "WithFiles", Err: errors.New("is nil")}
 		}
 		c.files = f
-		if len(f.Roots()) > 1 {
-			c.values[rootsValue] = rootsOf(f.Workspace)
-		}
 		return nil
 	}
 }
@@ -76,12 +73,10 @@ func (s *Session) attach(ctx context.Context, known map[string]snapshot.State) e
 	if f == nil {
 		return nil
 	}
-	if r, ok := s.config.values[rootsValue].(*roots); ok {
-		if err := r.check(s.recorded[rootsValue]); err != nil {
-			return err
-		}
+	err := s.keepRoots(ctx, f.Workspace)
+	if err != nil {
+		return err
 	}
-	var err error
 	if s.files, s.interrupted, err = f.Attach(ctx, s.journal, known); err != nil {
 		return err
 	}
@@ -137,7 +132,7 @@ func (b *Branch) addFiles(ctx context.Context, r *record) (news bool, err error)
 // unsaved returns the record of a node for what the user has changed since the last node of the
 // branch, or none, so that an Undo of the next turn does not take it back. The mutex is held.
 func (b *Branch) unsaved(ctx context.Context) ([]*record, error) {
-	r := b.node(&record{}, b.session.tree.next(), b.session.tree.heads[b.name])
+	r := b.next(&record{})
 	news, err := b.addFiles(ctx, r)
 	if err != nil || !news {
 		return nil, err
