@@ -189,32 +189,18 @@ type Locator interface {
 // return one.
 type LineStore interface {
 	Store
-	// Lines opens the store for reading journals. It has to be closed.
-	Lines() (*Lines, error)
+	// Lines opens the journal of a session. Its writer may append to it meanwhile, or replace it by another one.
+	Lines(id string) (File, error)
 }
-
-// Lines opens the journals of a [LineStore]. It is safe for concurrent use.
-type Lines struct{ disk disk }
 
 // Lines implements [LineStore].
-func (s *dirStore) Lines() (*Lines, error) {
-	d, err := s.open(s.path)
-	if err != nil {
-		return nil, err
-	}
-	return &Lines{d}, nil
+func (s *dirStore) Lines(id string) (f File, err error) {
+	err = s.start(context.Background(), "read", id, func(d disk) error {
+		f, err = d.open(id+"/"+journalName, os.O_RDONLY)
+		return err
+	})
+	return f, err
 }
-
-// Open opens the journal of a session. Its writer may append to it meanwhile, or replace it by another one.
-func (l *Lines) Open(id string) (File, error) {
-	if err := CheckID(id); err != nil {
-		return nil, err
-	}
-	return l.disk.open(id+"/"+journalName, os.O_RDONLY)
-}
-
-// Close ends the use of the store. Open journals stay open.
-func (l *Lines) Close() error { return l.disk.close() }
 
 // File is the open journal of a session.
 type File interface {

@@ -180,7 +180,7 @@ func (s *Session) rewrite(ctx context.Context) error {
 	}
 	var messages messageReader
 	defer messages.close()
-	places, at := make([]packedPlace, v.Len()), int64(0)
+	places, at := make([]journal.Place, v.Len()), int64(0)
 	var bad error
 	s.start = nil
 	ctx, cancel := context.WithCancel(ctx)
@@ -207,7 +207,7 @@ func (s *Session) rewrite(ctx context.Context) error {
 			}
 			size := journal.LineSize(line)
 			if r.Kind == kindNode {
-				places[r.ID] = pack(journal.Place{At: at, Size: size})
+				places[r.ID] = journal.Place{At: at, Size: size}
 			}
 			at += size
 		}

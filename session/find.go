@@ -65,12 +65,7 @@ func Find(ctx context.Context, store journal.Store, text string, limit int) ([]H
 		limit = 20
 	}
 	f := &finding{store: store, query: query, limit: limit}
-	if s, ok := store.(journal.LineStore); ok {
-		if f.lines, err = s.Lines(); err != nil {
-			return nil, fmt.Errorf("find: %w", err)
-		}
-		defer f.lines.Close()
-	}
+	f.lines, _ = store.(journal.LineStore)
 	var next atomic.Int64
 	var work sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(entries)) {
@@ -107,7 +102,7 @@ func Suggest(ctx context.Context, store journal.Store, query string, n int) ([]s
 // finding is a search that several readers work on.
 type finding struct {
 	store journal.Store
-	lines *journal.Lines // or nil; those without a match are not decoded
+	lines journal.LineStore // or nil; lines without a match are not decoded
 	query words.Query
 	limit int
 
@@ -211,7 +206,7 @@ func (r *reader) search(ctx context.Context, id string) error {
 		}
 		return nil
 	}
-	f, err := r.lines.Open(id)
+	f, err := r.lines.Lines(id)
 	if err == nil {
 		defer f.Close()
 		r.in.Reset(io.NewSectionReader(f, 0, math.MaxInt64))

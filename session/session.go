@@ -477,7 +477,7 @@ func (s *Session) apply(r *record) {
 		if b.fresh != nil {
 			n.values, b.fresh = b.fresh, nil
 		}
-		if r.message != nil && pack(r.place).size > 0 {
+		if r.message != nil && r.place.Size > 0 {
 			s.source.put(r.ID, r.place)
 			n.source, n.outline = s.source, outlineOf(r.message)
 		}

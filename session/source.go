@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"slices"
 	"sync"
 	"weak"
@@ -30,25 +29,7 @@ type source struct {
 	id    string
 
 	mu     sync.Mutex
-	places []packedPlace // by the ID of the node
-}
-
-// packedPlace is a place in 12 bytes: a long session has many of them.
-type packedPlace struct {
-	low, size uint32
-	high      uint16
-}
-
-// pack returns a place as it is held. One that is too large for that gives the zero value.
-func pack(p journal.Place) packedPlace {
-	if p.Size > math.MaxUint32 {
-		return packedPlace{}
-	}
-	return packedPlace{uint32(p.At), uint32(p.Size), uint16(p.At >> 32)}
-}
-
-func (p packedPlace) place() journal.Place {
-	return journal.Place{At: int64(p.high)<<32 | int64(p.low), Size: int64(p.size)}
+	places []journal.Place // by the ID of the node
 }
 
 // newSource returns the source of a session, or nil if its store cannot read a single record.
@@ -82,16 +63,16 @@ func (s *source) place(id ID) journal.Place {
 	if int(id) >= len(s.places) {
 		return journal.Place{}
 	}
-	return s.places[id].place()
+	return s.places[id]
 }
 
 func (s *source) put(id ID, p journal.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for int(id) >= len(s.places) {
-		s.places = append(s.places, packedPlace{})
+		s.places = append(s.places, journal.Place{})
 	}
-	s.places[id] = pack(p)
+	s.places[id] = p
 }
 
 // find finds the records of a node again, after another process has rewritten them. It returns false if
@@ -202,21 +183,17 @@ var errNoRecord = errors.New("its record cannot be read")
 
 // record returns the record of a node that has a message, with all that the node has.
 func (r *messageReader) record(s *source, id ID) (*record, error) {
-	was := s.place(id)
-	rec, err := r.read(s, id, was)
-	if err != nil && was.Size > 0 { // the records may have been rewritten since the file was opened
-		r.close()
-		was = s.place(id)
-		rec, err = r.read(s, id, was)
+	for try := 0; ; try++ {
+		was := s.place(id)
+		rec, err := r.read(s, id, was)
+		if err == nil {
+			return rec, nil
+		}
+		r.close() // the records may have been rewritten since the file was opened
+		if was.Size == 0 || try == 1 && !s.find(id, was) || try == 2 {
+			return nil, journal.Error("read", s.id, fmt.Errorf("message of node %d: %w", id, err))
+		}
 	}
-	if err != nil && was.Size > 0 && s.find(id, was) {
-		r.close()
-		rec, err = r.read(s, id, s.place(id))
-	}
-	if err != nil {
-		return nil, journal.Error("read", s.id, fmt.Errorf("message of node %d: %w", id, err))
-	}
-	return rec, nil
 }
 
 func (r *messageReader) read(s *source, id ID, p journal.Place) (*record, error) {
@@ -227,12 +204,8 @@ func (r *messageReader) read(s *source, id ID, p journal.Place) (*record, error)
 		r.close()
 	}
 	if r.source = s; r.file == nil {
-		lines, err := s.store.Lines()
-		if err == nil {
-			r.file, err = lines.Open(s.id)
-			err = errors.Join(err, lines.Close())
-		}
-		if err != nil {
+		var err error
+		if r.file, err = s.store.Lines(s.id); err != nil {
 			return nil, err
 		}
 	}
