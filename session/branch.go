@@ -50,16 +50,16 @@ type Branch struct {
 	pending  *aycoder.Pending
 	progress // of the pending run
 	redo     []ID
-	files    *pathFiles         // as filesAt returned it last, or nil
-	shown    *shownFiles        // what the model was shown, or nil: see recallShown
-	reader   *workspace.Reader  // has shown
-	asked    shownDelta         // of the open turn of the pending run
-	unsure   bool               // the model of the pending run was shown more than is known
-	steps    snapshot.Steps     // what the last run has changed, as it is recorded
-	stepsOf  int64              // the number of this run
-	moving   *record            // a checkout that has not moved the head yet, or nil
-	said     []*aycoder.Steered // recorded, and not in the tree yet
-	letters  map[string]bool    // see SteerOnce
+	files    map[string]snapshot.State // what the path to the head says of the files, or nil: see addFiles
+	shown    *shownFiles               // what the model was shown, or nil: see recallShown
+	reader   *workspace.Reader         // has shown
+	asked    shownDelta                // of the open turn of the pending run
+	unsure   bool                      // the model of the pending run was shown more than is known
+	steps    snapshot.Steps            // what the last run has changed, as it is recorded
+	stepsOf  int64                     // the number of this run
+	moving   *record                   // a checkout that has not moved the head yet, or nil
+	said     []*aycoder.Steered        // recorded, and not in the tree yet
+	letters  map[string]bool           // see SteerOnce
 	values   map[string]*kept
 	fresh    map[string]json.RawMessage // values that are recorded, and not in a node yet
 	start    *startRecord               // of the last run
@@ -143,26 +143,22 @@ func (b *Branch) Pending() *aycoder.Pending {
 // Steer sends a message to the model while a run works, as [aycoder.Control] does. Without a run,
 // the next one takes it. The message is recorded: it survives the process.
 func (b *Branch) Steer(ctx context.Context, text string, parts ...aycoder.Part) error {
-	return b.say(ctx, "steer", text, parts, false)
+	return b.say(ctx, "steer", "", text, parts, false)
 }
 
 // FollowUp sends a message to the model when the run would otherwise end. The message is recorded:
 // it survives the process.
 func (b *Branch) FollowUp(ctx context.Context, text string, parts ...aycoder.Part) error {
-	return b.say(ctx, "follow up", text, parts, true)
+	return b.say(ctx, "follow up", "", text, parts, true)
 }
 
 // SteerOnce is Steer or FollowUp, for a message that may be delivered several times under the same id: the
 // later ones have no effect, also after a crash, until [Session.Trim] forgets the ids.
 func (b *Branch) SteerOnce(ctx context.Context, id, text string, parts []aycoder.Part, followUp bool) error {
-	return b.sayOnce(ctx, "steer", id, text, parts, followUp)
+	return b.say(ctx, "steer", id, text, parts, followUp)
 }
 
-func (b *Branch) say(ctx context.Context, command, text string, parts []aycoder.Part, followUp bool) error {
-	return b.sayOnce(ctx, command, "", text, parts, followUp)
-}
-
-func (b *Branch) sayOnce(ctx context.Context, command, letter, text string, parts []aycoder.Part, followUp bool) error {
+func (b *Branch) say(ctx context.Context, command, letter, text string, parts []aycoder.Part, followUp bool) error {
 	s := b.session
 	s.mu.Lock()
 	defer s.mu.Unlock()

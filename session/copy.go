@@ -33,24 +33,21 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	if err != nil {
 		return nil, err
 	}
-	if err := s.copyOutputs(ctx, f, s.outputsOn(v, v.path(id))); err != nil {
-		return nil, errors.Join(err, f.discard(ctx))
-	}
+	err = s.copyOutputs(ctx, f, s.outputsOn(v, v.path(id)))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for hash, needed := range v.objects(v.Path(id)) {
-		if !needed {
-			continue // git has it
+		var data []byte
+		if err == nil && needed { // git has the others
+			data, err = s.journal.Get(ctx, hash)
 		}
-		data, err := s.journal.Get(ctx, hash)
-		if err == nil {
+		if err == nil && needed {
 			err = f.journal.Put(ctx, hash, data)
 		}
-		if err != nil {
-			return nil, errors.Join(err, f.discard(ctx))
-		}
 	}
-	err = f.take(ctx, v, v.path(id))
+	if err == nil {
+		err = f.take(ctx, v, v.path(id))
+	}
 	if err == nil {
 		err = f.countJobs(ctx, known)
 	}

@@ -136,8 +136,10 @@ func described(ctx context.Context, store journal.Store, e journal.Entry) journa
 	if err != nil {
 		return e
 	}
-	_ = s.journal.now().Describe(ctx, s.entry) // the next List tries again
-	_ = s.journal.close()
+	if j, err := store.Open(ctx, e.ID, false); err == nil {
+		_ = j.Describe(ctx, s.entry) // if it fails, the next List tries again
+		_ = j.Close()
+	}
 	return s.entry
 }
 

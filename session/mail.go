@@ -16,7 +16,7 @@ func (b *Branch) Send(ctx context.Context, to, text string) error {
 	if other == nil || other == b {
 		return &CommandError{Command: "send", Phase: b.Phase(), Reason: fmt.Sprintf("there is no other branch %q", to)}
 	}
-	return other.say(ctx, "send", fmt.Sprintf("Message from the agent %q:\n%s", b.name, text), nil, false)
+	return other.say(ctx, "send", "", fmt.Sprintf("Message from the agent %q:\n%s", b.name, text), nil, false)
 }
 
 type sendArgs struct {

@@ -62,9 +62,6 @@ func Open(ctx context.Context, store journal.Store, id string, agent aycoder.Age
 // say which records could not be read.
 func Read(ctx context.Context, store journal.Store, id string) (*View, []error, error) {
 	s, err := readSession(ctx, store, id)
-	if err == nil {
-		err = s.journal.close()
-	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,9 +72,6 @@ func Read(ctx context.Context, store journal.Store, id string) (*View, []error, 
 // reads it: the questions of a suspended run, for example.
 func ReadPending(ctx context.Context, store journal.Store, id string) (*aycoder.Pending, error) {
 	s, err := readSession(ctx, store, id)
-	if err == nil {
-		err = s.journal.close()
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +81,7 @@ func ReadPending(ctx context.Context, store journal.Store, id string) (*aycoder.
 	return nil, nil
 }
 
-// readSession reads a session. Its journal is open for reading.
+// readSession reads a session. Its journal is closed again.
 func readSession(ctx context.Context, store journal.Store, id string) (*Session, error) {
 	s := &Session{id: id, branches: map[string]*Branch{}, config: config{clock: aycoder.SystemClock()}}
 	j, err := store.Open(ctx, id, false)
@@ -100,14 +94,8 @@ func readSession(ctx context.Context, store journal.Store, id string) (*Session,
 	if err == nil {
 		err = l.resume(ctx, true)
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.journal.close())
-	}
-	s.publish()
-	return s, nil
+	return s, errors.Join(err, s.journal.close())
 }
-
-var errNoHeader = errors.New("it has no header")
 
 // loader rebuilds a session from its records.
 type loader struct {
@@ -161,7 +149,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	if s.tree == nil {
-		return &journal.OpError{Op: "open", Session: s.id, Err: errNoHeader}
+		return &journal.OpError{Op: "open", Session: s.id, Err: errors.New("it has no header")}
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, isLoss)
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
@@ -392,28 +380,15 @@ func runRef(number int64) string { return strconv.FormatInt(number, 10) }
 // directory is that of [WithDir], which need not be among opts. Sessions that are open in another
 // process are passed over.
 func Continue(ctx context.Context, store journal.Store, dir string, agent aycoder.Agent, opts ...Option) (*Session, error) {
-	var found []journal.Entry
-	for e, err := range store.List(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Dir == dir || e.Dir == "" { // a session that was killed may have no description
-			found = append(found, e)
-		}
+	found, err := List(ctx, store, func(e *journal.Entry) bool { return e.Dir == dir })
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(found, func(a, b journal.Entry) int { return b.Used.Compare(a.Used) })
 	for _, e := range found {
 		s, err := Open(ctx, store, e.ID, agent, opts...)
-		if err == nil && s.entry.Dir == dir {
-			return s, nil
-		}
-		if err == nil {
-			err = s.Close()
-		}
 		_, busy := errors.AsType[*journal.BusyError](err)
-		killed := errors.Is(err, errNoHeader) || errors.Is(err, fs.ErrNotExist) // when it was made, or removed
-		if err != nil && !busy && !killed {
-			return nil, err
+		if !busy && !errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
+			return s, err
 		}
 	}
 	return New(ctx, store, agent, append([]Option{WithDir(dir)}, opts...)...)

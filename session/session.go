@@ -173,11 +173,11 @@ func New(ctx context.Context, store journal.Store, agent aycoder.Agent, opts ...
 	s.entry.Branch = s.config.gitBranch()
 	head := &record{Kind: kindHeader, At: millis(now),
 		Header: &header{Version: recordVersion, ID: s.id, Dir: s.config.dir, GitBranch: s.entry.Branch}}
-	if err := s.write(ctx, true, head); err != nil {
-		return nil, errors.Join(err, s.discard(ctx))
+	if err = s.write(ctx, true, head); err == nil {
+		s.restoreValues()
+		err = s.attach(ctx, nil)
 	}
-	s.restoreValues()
-	if err := s.attach(ctx, nil); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, s.discard(ctx))
 	}
 	_ = s.describe(ctx) // the list of sessions is a convenience
@@ -394,46 +394,35 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 	if len(lines) == 0 {
 		return nil
 	}
-	if !says(records) && s.journal.hold(lines) {
-		for _, r := range records {
-			s.used(r)
+	held, at := !says(records) && s.journal.hold(lines), int64(0)
+	if !held {
+		err := s.journal.begin(ctx)
+		begun := err == nil
+		if begun && s.source != nil {
+			at = s.locator().End()
 		}
-		return nil
-	}
-	if err := s.journal.begin(ctx); err != nil {
-		return s.unbegun(ctx, err)
-	}
-	at := int64(0)
-	if s.source != nil {
-		at = s.locator().End()
-	}
-	if err := s.journal.append(ctx, durable, lines); err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, journal.ErrUncertain) {
-			return err // nothing is wrong with the journal
+		if begun {
+			err = s.journal.append(ctx, durable, lines)
 		}
-		s.failed = err
-		return s.stopped()
+		if err != nil {
+			cancelled := ctx.Err() != nil && errors.Is(err, ctx.Err()) // nothing is wrong with the journal
+			again := !begun && !s.config.memory                        // the next run may be able to create the session
+			if (cancelled || again) && !errors.Is(err, journal.ErrUncertain) {
+				return err
+			}
+			s.failed = err
+			return s.stopped()
+		}
 	}
 	for i, r := range records {
 		s.used(r)
-		if s.source != nil {
+		if s.source != nil && !held {
 			size := journal.LineSize(lines[i])
 			r.placed(journal.Place{At: at, Size: size})
 			at += size
 		}
 	}
 	return nil
-}
-
-// unbegun returns the error of a session that could not be created, which the next run may be able to, unless it is
-// not known what is in the store. One that goes on in memory does so.
-func (s *Session) unbegun(ctx context.Context, err error) error {
-	uncertain := errors.Is(err, journal.ErrUncertain)
-	if !uncertain && (ctx.Err() != nil || !s.config.memory) {
-		return err
-	}
-	s.failed = err
-	return s.stopped()
 }
 
 // fail puts an error of write into Err where it has no caller to go to, so that nothing is lost without one.
@@ -488,6 +477,11 @@ func (s *Session) apply(r *record) {
 		if r.message != nil {
 			n.shown, b.asked = b.asked.then(n.shown), shownDelta{}
 		}
+		if b.files != nil && n.Parent == t.heads[r.Branch] {
+			maps.Copy(b.files, n.Files)
+		} else {
+			b.files = nil
+		}
 		t.add(n)
 		t.heads = set(t.heads, r.Branch, n.ID)
 		b.moving = nil
@@ -504,7 +498,7 @@ func (s *Session) apply(r *record) {
 		b.steps, b.stepsOf = r.Steps, r.Run
 	case kindHead, kindUndo, kindRedo:
 		b := s.branch(r.Branch)
-		b.moving, b.fresh, b.asked = nil, nil, shownDelta{}
+		b.moving, b.files, b.fresh, b.asked = nil, nil, nil, shownDelta{}
 		switch {
 		case r.Kind == kindUndo:
 			b.redo = append(b.redo, t.heads[r.Branch])

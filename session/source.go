@@ -85,7 +85,6 @@ func (s *source) find(id ID, was journal.Place) bool {
 	if err != nil {
 		return false
 	}
-	_ = found.journal.close() // it was only read
 	s.mu.Lock()
 	s.places = append(found.source.places, s.places[min(len(found.source.places), len(s.places)):]...) // with those of newer nodes
 	s.mu.Unlock()

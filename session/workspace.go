@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/aycoder/aycoder"
@@ -89,31 +88,6 @@ func (s *Session) attach(ctx context.Context, known map[string]snapshot.State) e
 	return err
 }
 
-// pathFiles is what the nodes of the path to a node say of the files.
-type pathFiles struct {
-	at    ID
-	files map[string]snapshot.State
-}
-
-// filesAt returns what the path to a node says of the files. The branch remembers the last answer,
-// from which that of the next node follows. The mutex is held.
-func (b *Branch) filesAt(id ID) map[string]snapshot.State {
-	v := b.session.tree.view()
-	var ids []ID
-	at := v.known(id)
-	for ; at != Root && (b.files == nil || at != b.files.at); at = v.parent(at) {
-		ids = append(ids, at)
-	}
-	if at == Root {
-		b.files = &pathFiles{files: map[string]snapshot.State{}}
-	}
-	for _, at := range slices.Backward(ids) {
-		maps.Copy(b.files.files, v.nodes[at].Files)
-	}
-	b.files.at = id
-	return b.files.files
-}
-
 // addFiles completes the record of a node that follows the head of the branch with what has changed
 // since. It reports whether a reader of the files sees a difference. The mutex is held.
 func (b *Branch) addFiles(ctx context.Context, r *record) (news bool, err error) {
@@ -125,7 +99,10 @@ func (b *Branch) addFiles(ctx context.Context, r *record) (news bool, err error)
 	if b.shown != nil {
 		seen = b.shown.SeenFiles
 	}
-	r.Files, news, err = s.files.Diff(ctx, b.filesAt(s.tree.heads[b.name]), seen)
+	if b.files == nil {
+		b.files = s.tree.Files(s.tree.heads[b.name])
+	}
+	r.Files, news, err = s.files.Diff(ctx, b.files, seen)
 	return news, err
 }
 
