@@ -5,18 +5,11 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/journal"
 )
-
-// newEntry returns the entry of a session without messages.
-func (s *Session) newEntry(at time.Time, dir string) journal.Entry {
-	at = fromMillis(millis(at)) // as it will be read again
-	return journal.Entry{ID: s.id, Dir: dir, Nodes: 1, Created: at, Used: at}
-}
 
 // used notes the time of a record in the entry. The nodes of a fork are older than the fork.
 func (s *Session) used(r *record) {

@@ -182,23 +182,14 @@ func (l *loader) line(rec journal.Located, position int) error {
 	case r.Kind == kindHeader && r.Header != nil && s.tree != nil:
 		return bad(errors.New("the header comes late"))
 	case r.Kind == kindHeader && r.Header != nil:
-		return l.header(&r)
-	case s.tree == nil:
-		s.tree = newTree(fromMillis(r.At), s.source) // the header is damaged
-		s.entry = s.newEntry(fromMillis(r.At), "")
+		s.apply(&r)
+		return nil
+	case s.tree == nil: // the header is damaged
+		s.apply(&record{Kind: kindHeader, At: r.At, Header: new(header)})
 	}
 	if err := l.record(&r); err != nil {
 		return bad(err)
 	}
-	return nil
-}
-
-func (l *loader) header(r *record) error {
-	s := l.session
-	at := fromMillis(r.At)
-	s.tree = newTree(at, s.source)
-	s.entry = s.newEntry(at, r.Header.Dir)
-	s.entry.Branch = r.Header.GitBranch
 	return nil
 }
 

@@ -167,13 +167,8 @@ func New(ctx context.Context, store journal.Store, agent aycoder.Agent, opts ...
 			return nil, err
 		}
 	}
-	now := s.config.clock.Now()
-	s.tree = newTree(now, s.source)
-	s.entry = s.newEntry(now, s.config.dir)
-	s.entry.Branch = s.config.gitBranch()
-	head := &record{Kind: kindHeader, At: millis(now),
-		Header: &header{Version: recordVersion, ID: s.id, Dir: s.config.dir, GitBranch: s.entry.Branch}}
-	if err = s.write(ctx, true, head); err == nil {
+	head := header{Version: recordVersion, ID: s.id, Dir: s.config.dir, GitBranch: s.config.gitBranch()}
+	if err = s.write(ctx, true, &record{Kind: kindHeader, Header: &head}); err == nil {
 		s.restoreValues()
 		err = s.attach(ctx, nil)
 	}
@@ -460,6 +455,10 @@ func (s *Session) describe(ctx context.Context) error {
 func (s *Session) apply(r *record) {
 	t := s.tree
 	switch r.Kind {
+	case kindHeader:
+		at := fromMillis(r.At)
+		s.tree = newTree(at, s.source)
+		s.entry = journal.Entry{ID: s.id, Dir: r.Header.Dir, Branch: r.Header.GitBranch, Nodes: 1, Created: at, Used: at}
 	case kindNode:
 		n := r.node()
 		b := s.branch(r.Branch)

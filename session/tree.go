@@ -329,7 +329,7 @@ type tree struct{ View }
 
 func newTree(at time.Time, source *source) *tree {
 	t := &tree{View: View{source: source, heads: map[string]ID{"": Root}}}
-	t.add(&Node{At: fromMillis(millis(at))}) // as it will be read again
+	t.add(&Node{At: at})
 	return t
 }
 
