@@ -76,8 +76,6 @@ func (s *Session) take(ctx context.Context, v *View, ids []ID) error {
 	records := []*record{}
 	moved := map[ID]ID{Root: Root}
 	var labels []*record
-	var messages messageReader
-	defer messages.close()
 	for _, old := range ids {
 		parent, ok := moved[v.parent(old)]
 		if old == Root || !ok {
@@ -85,7 +83,7 @@ func (s *Session) take(ctx context.Context, v *View, ids []ID) error {
 		}
 		id := ID(len(moved))
 		moved[old] = id
-		r, err := messages.whole(v, old)
+		r, err := v.node(old).whole()
 		if err != nil {
 			return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 		}
@@ -106,9 +104,8 @@ func (s *Session) take(ctx context.Context, v *View, ids []ID) error {
 }
 
 // whole returns a record that holds all of a node.
-func (r *messageReader) whole(v *View, id ID) (*record, error) {
-	n := r.node(v, id)
-	m, err := r.load(n)
+func (n *Node) whole() (*record, error) {
+	m, err := n.load()
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +172,6 @@ func (s *Session) rewrite(ctx context.Context) error {
 		objects[k.Hash] = true
 		records = append(records, &record{Kind: kindOutput, Output: k})
 	}
-	var messages messageReader
-	defer messages.close()
 	places, at := make([]journal.Place, v.Len()), int64(0)
 	var bad error
 	s.start = nil
@@ -188,7 +183,7 @@ func (s *Session) rewrite(ctx context.Context) error {
 			if i >= v.Len() {
 				r = records[i-v.Len()]
 			} else if i > 0 {
-				r, err = messages.whole(v, ID(i))
+				r, err = v.node(ID(i)).whole()
 			}
 			var line []byte
 			if err == nil {

@@ -37,13 +37,11 @@ func WithCompactor(c Compactor) Option {
 func (s *Session) history(id ID) ([]*aycoder.Message, error) {
 	v := s.tree.view()
 	context, ids := v.conversation(id)
-	var r messageReader
-	defer r.close()
 	message := func(i int) (*aycoder.Message, error) {
 		if i < len(context) {
 			return context[i], nil
 		}
-		return r.at(v, ids[i-len(context)])
+		return v.node(ids[i-len(context)]).load()
 	}
 	needed, err := func(int) bool { return true }, error(nil)
 	if c := s.config.compactor; c != nil && !v.damaged {
@@ -57,7 +55,7 @@ func (s *Session) history(id ID) ([]*aycoder.Message, error) {
 	whole := v.whole(ids, needs)
 	for i, m := range v.outlines(ids, whole) {
 		if whole(i) {
-			m, err = r.at(v, ids[i])
+			m, err = v.node(ids[i]).load()
 		} else if !needs(v.partner(ids, i)) {
 			idle = append(idle, ids[i])
 		}
@@ -77,8 +75,6 @@ func (v *View) originals(id ID) original.Finder {
 		if i -= len(context); i < 0 || i >= len(ids) || v.nodes[ids[i]].outline.Role != m.Role {
 			return m, nil
 		}
-		var r messageReader
-		defer r.close()
-		return r.at(v, ids[i])
+		return v.node(ids[i]).load()
 	}
 }

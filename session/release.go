@@ -48,8 +48,6 @@ const mostReleased = 4096
 
 // release releases those of some nodes whose messages nobody has. The mutex is held, or the session is new.
 func (s *Session) release(v *View, ids []ID) {
-	var r messageReader
-	defer r.close()
 	nodes, calls := []*Node(nil), slices.Clip(v.calls)
 	left := mostReleased
 	for _, id := range ids {
@@ -60,7 +58,7 @@ func (s *Session) release(v *View, ids []ID) {
 		if left--; left < 0 {
 			break
 		}
-		if n.stays = n.stub() == nil || n.asked() || n.counts() || !n.same(r.released(v, id)); n.stays {
+		if n.stays = n.stub() == nil || n.asked() || n.counts() || !n.same(v.released(id)); n.stays {
 			continue
 		}
 		if nodes == nil { // other views keep the old ones

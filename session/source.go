@@ -95,38 +95,15 @@ func (s *source) find(id ID, was journal.Place) bool {
 	return true
 }
 
-// messageReader reads the messages of nodes one after the other. It has to be closed.
-type messageReader struct {
-	source *source
-	file   journal.File
-	in     *bufio.Reader
-}
-
-func (r *messageReader) close() {
-	if r.file != nil {
-		r.file.Close()
-		r.file = nil
-	}
-}
-
-// message returns the message of a node. If it cannot be read, a text takes the place of its contents.
-func (r *messageReader) message(n *Node) *aycoder.Message {
-	m, err := r.load(n)
-	if err != nil {
-		return unreadable(n.outline, err)
-	}
-	return m
-}
-
 // load returns the message of a node, or nil if it has none.
-func (r *messageReader) load(n *Node) (*aycoder.Message, error) {
+func (n *Node) load() (*aycoder.Message, error) {
 	if n.source == nil {
 		return n.outline, nil
 	}
 	if m := n.inUse(); m != nil {
 		return m, nil
 	}
-	rec, err := r.record(n.source, n.ID)
+	rec, err := n.source.record(n.ID)
 	if err == nil && rec.lost && !n.Lost {
 		err = journal.Error("read", n.source.id, fmt.Errorf("message of node %d: %w", n.ID, errLostPart))
 	}
@@ -137,22 +114,9 @@ func (r *messageReader) load(n *Node) (*aycoder.Message, error) {
 	return rec.message, nil
 }
 
-// node returns a node of a view. One that was released and cannot be read any more is lost.
-func (r *messageReader) node(v *View, id ID) *Node {
-	if n := v.nodes[id]; !n.isStub() {
-		return n
-	}
-	return r.released(v, id)
-}
-
-// at returns the message of a node of a view.
-func (r *messageReader) at(v *View, id ID) (*aycoder.Message, error) {
-	return r.load(r.node(v, id))
-}
-
-// released reads a node.
-func (r *messageReader) released(v *View, id ID) *Node {
-	rec, err := r.record(v.source, id)
+// released reads a node. One that cannot be read any more is lost.
+func (v *View) released(id ID) *Node {
+	rec, err := v.source.record(id)
 	if err != nil {
 		return &Node{ID: id, Parent: v.parent(id), Lost: true, outline: v.nodes[id].outline, source: v.source}
 	}
@@ -181,40 +145,31 @@ func (n *Node) inUse() *aycoder.Message {
 var errNoRecord = errors.New("its record cannot be read")
 
 // record returns the record of a node that has a message, with all that the node has.
-func (r *messageReader) record(s *source, id ID) (*record, error) {
+func (s *source) record(id ID) (*record, error) {
 	for try := 0; ; try++ {
 		was := s.place(id)
-		rec, err := r.read(s, id, was)
+		rec, err := s.read(id, was)
 		if err == nil {
 			return rec, nil
 		}
-		r.close() // the records may have been rewritten since the file was opened
-		if was.Size == 0 || try == 1 && !s.find(id, was) || try == 2 {
+		if was.Size == 0 || try == 1 || !s.find(id, was) {
 			return nil, journal.Error("read", s.id, fmt.Errorf("message of node %d: %w", id, err))
 		}
 	}
 }
 
-func (r *messageReader) read(s *source, id ID, p journal.Place) (*record, error) {
+func (s *source) read(id ID, p journal.Place) (*record, error) {
 	if p.Size == 0 {
 		return nil, errNoRecord
 	}
-	if r.source != s {
-		r.close()
+	file, err := s.store.Lines(s.id)
+	if err != nil {
+		return nil, err
 	}
-	if r.source = s; r.file == nil {
-		var err error
-		if r.file, err = s.store.Lines(s.id); err != nil {
-			return nil, err
-		}
-	}
+	defer file.Close()
 	var lines [][]byte
-	if section := io.NewSectionReader(r.file, p.At, p.Size); r.in == nil {
-		r.in = bufio.NewReaderSize(section, int(min(p.Size, 64<<10)))
-	} else {
-		r.in.Reset(section)
-	}
-	err := journal.ReadRecords(r.in, func(_ int, line []byte, err error) bool {
+	in := bufio.NewReaderSize(io.NewSectionReader(file, p.At, p.Size), int(min(p.Size, 64<<10)))
+	err = journal.ReadRecords(in, func(_ int, line []byte, err error) bool {
 		if err == nil {
 			lines = append(lines, bytes.Clone(line))
 		}

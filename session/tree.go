@@ -72,18 +72,18 @@ func (n *Node) spending() (used aycoder.Usage, cost float64) {
 // records files or a Context, and for the root. A message that is not in memory is read from the store. If
 // that is not possible any more, a text that says so takes the place of its contents.
 func (n *Node) Message() *aycoder.Message {
-	var r messageReader
-	defer r.close()
-	return r.message(n)
+	m, err := n.load()
+	if err != nil {
+		return unreadable(n.outline, err)
+	}
+	return m
 }
 
 // loaded yields nodes with their messages.
 func (v *View) loaded(ids []ID) iter.Seq2[*Node, *aycoder.Message] {
 	return func(yield func(*Node, *aycoder.Message) bool) {
-		var r messageReader
-		defer r.close()
 		for _, id := range ids {
-			if n := r.node(v, id); !yield(n, r.message(n)) {
+			if n := v.node(id); !yield(n, n.Message()) {
 				return
 			}
 		}
@@ -164,9 +164,11 @@ func (v *View) parent(id ID) ID {
 
 // node returns the node with an ID, or the root.
 func (v *View) node(id ID) *Node {
-	var r messageReader
-	defer r.close()
-	return r.node(v, v.known(id))
+	id = v.known(id)
+	if n := v.nodes[id]; !n.isStub() {
+		return n
+	}
+	return v.released(id)
 }
 
 // Head returns the node with which the conversation of a branch continues: "" is the branch of the
@@ -200,11 +202,9 @@ func (v *View) Path(id ID) []*Node { return v.read(v.path(id)) }
 
 // read returns nodes.
 func (v *View) read(ids []ID) []*Node {
-	var r messageReader
-	defer r.close()
 	var out []*Node
 	for _, id := range ids {
-		out = append(out, r.node(v, id))
+		out = append(out, v.node(id))
 	}
 	return out
 }

@@ -118,7 +118,7 @@ func TestOlderVersionIsMigrated(t *testing.T) {
 	require.Empty(t, s.Damage())
 	require.Equal(t, want, texts(s.View()))
 	say(t, s, 1)
-	require.Equal(t, "message 4", text(new(messageReader), s, 4))
+	require.Equal(t, "message 4", text(s, 4))
 	require.NoError(t, s.Close())
 
 	delete(upgrades, 0) // all is of the present version
@@ -151,8 +151,8 @@ func TestOlderVersionIsDamaged(t *testing.T) {
 	require.Len(t, s.Damage(), 1)
 	require.Equal(t, 3, s.Damage()[0].(*journal.DamageError).Record)
 	require.True(t, s.View().Node(2).Lost)
-	require.Equal(t, "message 3", text(new(messageReader), s, 3))
-	require.Equal(t, "message 4", text(new(messageReader), s, 4))
+	require.Equal(t, "message 3", text(s, 3))
+	require.Equal(t, "message 4", text(s, 4))
 	require.NoError(t, s.Close())
 }
 
