@@ -180,9 +180,13 @@ func wire(m *aycoder.Message, facts map[aycoder.Part]*record) (*wireMessage, err
 	if err := json.Unmarshal(data, w); err != nil {
 		return nil, err
 	}
-	for i, p := range m.Parts {
+	rest := w.Parts
+	w.Parts = make([]json.RawMessage, 0, len(m.Parts))
+	for _, p := range m.Parts {
 		if f := facts[p]; f != nil {
-			w.Parts = slices.Insert(w.Parts, i, json.RawMessage(strconv.AppendInt(nil, f.seq, 10)))
+			w.Parts = append(w.Parts, strconv.AppendInt(nil, f.seq, 10))
+		} else {
+			w.Parts, rest = append(w.Parts, rest[0]), rest[1:]
 		}
 	}
 	return w, nil
@@ -212,14 +216,16 @@ func (w *wireMessage) message(carried func(int64) aycoder.Part) (*aycoder.Messag
 		return nil, err
 	}
 	var lost error
-	for i, p := range w.Parts {
-		if n, isNumber := number(p); isNumber {
-			part := carried(n)
-			if part == nil {
-				part, lost = &aycoder.Text{Text: "[this part was lost with a damaged record]"}, errLostPart
-			}
-			m.Parts = slices.Insert(m.Parts, i, part)
+	rest := m.Parts
+	m.Parts = make([]aycoder.Part, 0, len(w.Parts))
+	for _, p := range w.Parts {
+		var part aycoder.Part
+		if n, isNumber := number(p); !isNumber {
+			part, rest = rest[0], rest[1:]
+		} else if part = carried(n); part == nil {
+			part, lost = &aycoder.Text{Text: "[this part was lost with a damaged record]"}, errLostPart
 		}
+		m.Parts = append(m.Parts, part)
 	}
 	return m, lost
 }

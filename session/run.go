@@ -463,6 +463,7 @@ func (b *Branch) settle(ctx context.Context) error {
 		state = next
 	}
 	a := &activeRun{branch: b, progress: b.progress}
+	a.id = b.pending.Run
 	records, err := a.nodes(state.Messages()[known:])
 	if err != nil {
 		return &journal.OpError{Op: "append to", Session: s.id, Err: err}
