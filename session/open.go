@@ -135,7 +135,9 @@ func (l *loader) load(ctx context.Context) error {
 	for rec, err := range s.records(ctx) {
 		position++
 		if err == nil {
-			err = l.line(rec, position)
+			if bad := l.line(rec); bad != nil {
+				err = &journal.DamageError{OpError: &journal.OpError{Op: "open", Session: s.id, Err: bad}, Record: position}
+			}
 		}
 		if damage, ok := errors.AsType[*journal.DamageError](err); ok {
 			s.damage = append(s.damage, damage)
@@ -163,42 +165,26 @@ func (l *loader) load(ctx context.Context) error {
 func isLoss(damage error) bool { return !damage.(*journal.DamageError).Torn }
 
 // line takes one record.
-func (l *loader) line(rec journal.Located, position int) error {
-	s, line := l.session, rec.Line
-	bad := func(err error) error {
-		return &journal.DamageError{OpError: &journal.OpError{Op: "open", Session: s.id, Err: err}, Record: position}
+func (l *loader) line(rec journal.Located) error {
+	s, r := l.session, &record{place: rec.Place}
+	if !bytes.HasPrefix(rec.Line, []byte(`{"t":`)) {
+		return l.fact(rec)
 	}
-	if !bytes.HasPrefix(line, []byte(`{"t":`)) {
-		if err := l.fact(rec); err != nil {
-			return bad(err)
-		}
-		return nil
+	if err := json.Unmarshal(rec.Line, r); err != nil {
+		return err
 	}
-	r := record{place: rec.Place}
-	if err := json.Unmarshal(line, &r); err != nil {
-		return bad(err)
-	}
-	switch {
-	case r.Kind == kindHeader && r.Header != nil && s.tree != nil:
-		return bad(errors.New("the header comes late"))
-	case r.Kind == kindHeader && r.Header != nil:
-		s.apply(&r)
-		return nil
-	case s.tree == nil: // the header is damaged
+	first := s.tree == nil
+	if first && (r.Kind != kindHeader || r.Header == nil) { // the header is damaged
 		s.apply(&record{Kind: kindHeader, At: r.At, Header: new(header)})
 	}
-	if err := l.record(&r); err != nil {
-		return bad(err)
-	}
-	return nil
-}
-
-// record takes a record that is not a fact.
-func (l *loader) record(r *record) error {
-	s := l.session
 	s.used(r)
 	maps.Copy(l.files, r.Files)
 	switch r.Kind {
+	case kindHeader:
+		if !first || r.Header == nil {
+			return errors.New("the header comes late, or is empty")
+		}
+		s.apply(r)
 	case kindNode:
 		return l.node(r)
 	case kindRun:
@@ -299,7 +285,7 @@ func (l *loader) fact(rec journal.Located) error {
 
 // node takes a node. For nodes that are lost between the last one and this one, it puts nodes
 // without a message into the tree.
-func (l *loader) node(r *record) error {
+func (l *loader) node(r *record) (bad error) {
 	s := l.session
 	if r.ID < s.tree.next() {
 		return fmt.Errorf("node %d comes twice", r.ID)
@@ -335,19 +321,18 @@ func (l *loader) node(r *record) error {
 		}
 		m, err := r.Message.message(func(n int64) aycoder.Part { return run.part(n, r) })
 		r.placed(r.place)
-		if m == nil {
-			s.apply(&record{Kind: kindNode, ID: r.ID, Parent: r.Parent, Branch: r.Branch, At: r.At, lost: true})
-			return err
-		}
 		r.message, r.lost = m, r.Lost || err != nil
-		if m.Role == aycoder.RoleAssistant {
+		switch {
+		case m == nil:
+			*r, bad = record{Kind: kindNode, ID: r.ID, Parent: r.Parent, Branch: r.Branch, At: r.At, lost: true}, err
+		case m.Role == aycoder.RoleAssistant:
 			r.answer, run.answer, run.by = run.answer, nil, nil
-		} else {
+		default:
 			run.unsure, run.spent = false, nil
 		}
 	}
 	s.apply(r)
-	return nil
+	return bad
 }
 
 // startOf returns what is recorded of the start of a run.
@@ -371,7 +356,9 @@ func runRef(number int64) string { return strconv.FormatInt(number, 10) }
 // directory is that of [WithDir], which need not be among opts. Sessions that are open in another
 // process are passed over.
 func Continue(ctx context.Context, store journal.Store, dir string, agent aycoder.Agent, opts ...Option) (*Session, error) {
-	found, err := List(ctx, store, func(e *journal.Entry) bool { return e.Dir == dir })
+	found, err := List(ctx, store, func(e *journal.Entry) bool {
+		return e.Dir == dir && !e.Created.IsZero() // else it cannot be read: it was killed when it was made
+	})
 	if err != nil {
 		return nil, err
 	}
