@@ -126,6 +126,7 @@ func TestGoBroken(t *testing.T) {
 		"package p\nfunc f() { if x {\nfunc g() {}\nfunc (t *T) h(x int) {}": "f g h",
 		"package p\nfunc f() { g(\n}\n)\nvar v = 1\n":                        "f v",
 		"import \"a\"\nfunc f() {}":                                          "",
+		"package p\nfunc f(a (b.c.d)) {}\nfunc g() {}":                       "f g",
 		"package p\nimport \"a\"\nvar x = " + strings.Repeat("(", 200_000):   "a",
 		"": "",
 	} {

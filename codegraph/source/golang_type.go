@@ -176,7 +176,7 @@ func (g *goReader) typeAt(i int) (of int32, end int) {
 		switch t := g.toks[i]; t.kind {
 		case goIdent:
 			of, end = g.namedAt(i)
-			for ; parens > 0 && g.toks[end].kind == ')'; parens-- {
+			for ; parens > 0 && end > 0 && g.toks[end].kind == ')'; parens-- {
 				end++
 			}
 			if after > 0 {
