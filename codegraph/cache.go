@@ -5,9 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
@@ -21,7 +22,7 @@ import (
 
 const (
 	// cacheMagic names the version. It changes with what the scanners of package source find.
-	cacheMagic = "aycoder facts 2\n"
+	cacheMagic = "aycoder facts 3\n"
 	cacheName  = "facts"
 	maxCache   = 256 << 20 // bytes
 )
@@ -65,14 +66,13 @@ func encodeCache(s *Snapshot) []byte {
 		if f.facts == nil || f.foreign {
 			continue
 		}
-		e := encoder{names: map[string]uint64{}}
-		e.facts(f.facts)
-		if len(out)+len(e.out) > maxCache {
+		facts := encodeFacts(f.facts)
+		if len(out)+len(facts) > maxCache {
 			break
 		}
 		out = append(out, f.hash[:]...)
-		out = binary.AppendUvarint(out, uint64(len(e.out)))
-		out = append(out, e.out...)
+		out = binary.AppendUvarint(out, uint64(len(facts)))
+		out = append(out, facts...)
 	}
 	sum := sha256.Sum256(out[len(cacheMagic)+sha256.Size:])
 	copy(out[len(cacheMagic):], sum[:])
@@ -104,82 +104,56 @@ func loadCache(dir string) map[factsKey][]byte {
 		if n <= 0 || size > uint64(len(rest)-n) {
 			return nil
 		}
-		d := decoder{in: rest[n : n+int(size)]}
+		facts := rest[n : n+int(size)]
+		d := decoder{in: facts}
 		k.lang = source.Language(d.name())
-		found[k] = rest[n : n+int(size)]
+		found[k] = facts
 		rest = rest[n+int(size):]
 	}
 	return found
 }
 
-// An encoder writes facts: numbers as varints, and each name once.
+// An encoder writes facts: numbers as varints, lists behind their lengths, structs field by field, and each name once.
 type encoder struct {
 	out   []byte
-	names map[string]uint64 // the number of a name, from 1
+	names map[string]int64 // the number of a name, from 1
 }
 
-func (e *encoder) number(n uint64)      { e.out = binary.AppendUvarint(e.out, n) }
-func (e *encoder) span(s source.Span)   { e.number(uint64(s.Start)); e.number(uint64(s.End - s.Start)) }
-func (e *encoder) truth(values ...bool) { e.number(bits(values)) }
-
-func bits(values []bool) (n uint64) {
-	for i, v := range values {
-		if v {
-			n |= 1 << i
-		}
-	}
-	return n
-}
+func (e *encoder) number(n int64) { e.out = binary.AppendVarint(e.out, n) }
 
 func (e *encoder) name(s string) {
 	n, ok := e.names[s]
 	e.number(n)
 	if !ok {
-		e.names[s] = uint64(len(e.names)) + 1
-		e.number(uint64(len(s)))
+		e.names[s] = int64(len(e.names)) + 1
+		e.number(int64(len(s)))
 		e.out = append(e.out, s...)
 	}
 }
 
-func (e *encoder) facts(f *source.Facts) {
-	e.name(string(f.Language))
-	e.name(f.Package)
-	e.truth(f.Generated, f.Script)
-	e.number(uint64(len(f.Imports)))
-	for _, i := range f.Imports {
-		e.name(i.Path)
-		e.number(uint64(i.Kind))
-		e.name(i.Within)
-		e.span(i.At)
-		e.number(uint64(len(i.Names)))
-		for _, n := range i.Names {
-			e.name(n.Name)
-			e.name(n.As)
+func (e *encoder) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			e.value(v.Field(i))
 		}
-	}
-	e.number(uint64(len(f.Decls)))
-	for _, d := range f.Decls {
-		e.name(d.Name)
-		e.number(uint64(d.Kind))
-		e.truth(d.Exported)
-		e.number(uint64(d.Parent + 1))
-		e.name(d.Of)
-		e.name(d.Type)
-		e.span(d.At)
-		e.span(d.Body)
-		e.number(uint64(d.NameAt))
-	}
-	e.number(uint64(len(f.Exports)))
-	for _, x := range f.Exports {
-		e.name(x.Name)
-		e.name(x.Local)
-		e.number(uint64(x.Import + 1))
-	}
-	e.number(uint64(len(f.Uses)))
-	for _, u := range f.Uses {
-		e.name(u.Of)
-		e.name(u.Name)
-		e.number(uint64(u.Count))
+	case reflect.Slice:
+		e.number(int64(v.Len()))
+		for i := range v.Len() {
+			e.value(v.Index(i))
+		}
+	case reflect.String:
+		e.name(v.String())
+	case reflect.Bool:
+		n := int64(0)
+		if v.Bool() {
+			n = 1
+		}
+		e.number(n)
+	case reflect.Uint8:
+		e.number(int64(v.Uint()))
+	default: // int32
+		e.number(v.Int())
 	}
 }
 
@@ -190,14 +164,11 @@ type decoder struct {
 	failed bool
 }
 
-func (d *decoder) fail() {
-	d.in, d.failed = nil, true
-}
-
-func (d *decoder) number() uint64 {
-	n, size := binary.Uvarint(d.in)
-	if size <= 0 {
-		d.fail()
+// number returns a number in a range.
+func (d *decoder) number(least, most int64) int64 {
+	n, size := binary.Varint(d.in)
+	if size <= 0 || n < least || n > most {
+		d.in, d.failed = nil, true
 		return 0
 	}
 	d.in = d.in[size:]
@@ -205,20 +176,10 @@ func (d *decoder) number() uint64 {
 }
 
 // count returns a number of elements, each of which has at least one byte.
-func (d *decoder) count() int {
-	n := d.number()
-	if n > uint64(len(d.in)) {
-		d.fail()
-		return 0
-	}
-	return int(n)
-}
+func (d *decoder) count() int { return int(d.number(0, int64(len(d.in)))) }
 
 func (d *decoder) name() string {
-	if n := d.number(); n > uint64(len(d.names)) {
-		d.fail()
-		return ""
-	} else if n > 0 {
+	if n := d.number(0, int64(len(d.names))); n > 0 {
 		return d.names[n-1]
 	}
 	size := d.count()
@@ -228,46 +189,41 @@ func (d *decoder) name() string {
 	return s
 }
 
-func (d *decoder) small() int32 { return int32(min(d.number(), 1<<31-1)) }
-
-func (d *decoder) span() source.Span {
-	start := d.small()
-	return source.Span{Start: start, End: start + d.small()}
+func (d *decoder) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			d.value(v.Field(i))
+		}
+	case reflect.Slice:
+		if n := d.count(); n > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+		}
+		for i := range v.Len() {
+			d.value(v.Index(i))
+		}
+	case reflect.String:
+		v.SetString(d.name())
+	case reflect.Bool:
+		v.SetBool(d.number(0, 1) > 0)
+	case reflect.Uint8:
+		v.SetUint(uint64(d.number(0, math.MaxUint8)))
+	default: // int32
+		v.SetInt(d.number(math.MinInt32, math.MaxInt32))
+	}
 }
 
-func list[T any](d *decoder, read func() T) []T {
-	n := d.count()
-	if n == 0 {
-		return nil
-	}
-	out := make([]T, 0, n)
-	for range n {
-		out = append(out, read())
-	}
-	return slices.Clip(out)
+// encodeFacts returns facts as they are in a cache. They begin with the language.
+func encodeFacts(f *source.Facts) []byte {
+	e := encoder{names: map[string]int64{}}
+	e.value(reflect.ValueOf(f).Elem())
+	return e.out
 }
 
-// facts returns the facts, or nil if they are not whole.
-func (d *decoder) facts() *source.Facts {
-	f := &source.Facts{Language: source.Language(d.name()), Package: d.name()}
-	flags := d.number()
-	f.Generated, f.Script = flags&1 != 0, flags&2 != 0
-	f.Imports = list(d, func() source.Import {
-		return source.Import{
-			Path: d.name(), Kind: source.ImportKind(d.number()), Within: d.name(), At: d.span(),
-			Names: list(d, func() source.Name { return source.Name{Name: d.name(), As: d.name()} }),
-		}
-	})
-	f.Decls = list(d, func() source.Decl {
-		return source.Decl{
-			Name: d.name(), Kind: source.DeclKind(d.number()), Exported: d.number() != 0, Parent: d.small() - 1,
-			Of: d.name(), Type: d.name(), At: d.span(), Body: d.span(), NameAt: d.small(),
-		}
-	})
-	f.Exports = list(d, func() source.Export {
-		return source.Export{Name: d.name(), Local: d.name(), Import: d.small() - 1}
-	})
-	f.Uses = list(d, func() source.Use { return source.Use{Of: d.name(), Name: d.name(), Count: d.small()} })
+// decodeFacts returns encoded facts, or nil if they are not whole.
+func decodeFacts(data []byte) *source.Facts {
+	f, d := &source.Facts{}, decoder{in: data}
+	d.value(reflect.ValueOf(f).Elem())
 	if d.failed || len(d.in) > 0 {
 		return nil
 	}

@@ -19,14 +19,10 @@ func Score(query, name string) int {
 func Cached(dir string) int { return len(loadCache(dir)) }
 
 // EncodeFacts returns facts as a cache has them.
-func EncodeFacts(f *source.Facts) []byte {
-	e := encoder{names: map[string]uint64{}}
-	e.facts(f)
-	return e.out
-}
+func EncodeFacts(f *source.Facts) []byte { return encodeFacts(f) }
 
 // DecodeFacts returns encoded facts, or nil if they are not whole.
-func DecodeFacts(data []byte) *source.Facts { return (&decoder{in: data}).facts() }
+func DecodeFacts(data []byte) *source.Facts { return decodeFacts(data) }
 
 // Edges returns all that is known of the files of a snapshot, in words.
 func Edges(s *Snapshot) (out []string) {

@@ -308,7 +308,7 @@ func (g *Graph) scan(f *file, data []byte) {
 	}
 	lang := source.LanguageOf(f.path, data)
 	if saved := g.saved[factsKey{f.hash, lang}]; saved != nil {
-		f.facts = (&decoder{in: saved}).facts()
+		f.facts = decodeFacts(saved)
 	}
 	if f.facts == nil && lang != "" {
 		f.facts = source.Scan(lang, data, source.All)
