@@ -58,71 +58,44 @@ func (f *Facts) header(g *grammar, src []byte) {
 	}
 }
 
-// includes reads the directives. It looks only at the beginnings of lines, and at what can hide one: comments
-// and strings.
+// includes finds the files that directives include.
 func (f *Facts) includes(src []byte) {
-	l := lex(&cGrammar, src)
-	hides := [256]bool{'\n': true, '"': true, '\'': true, '/': true}
 	var cpp conditions
-	for i, fresh := int(l.tok.End), true; i < len(src) && len(f.Imports) < maxFacts; {
-		switch c := src[i]; {
-		case fresh && (c == ' ' || c == '\t'):
-			i++
-		case fresh && c == '#':
-			i, fresh = f.include(l, i, &cpp), false
-		case c == '\n':
-			fresh = !spliced(src, i)
-			i++
-		case hides[c]:
-			_, i = l.mark(i)
-			fresh = fresh && c == '/'
-		default:
-			i, fresh = rawEnd(l, i), false
-			for i < len(src) && !hides[src[i]] && src[i] != 'R' {
-				i++
+	for l := lex(&cGrammar, src); len(f.Imports) < maxFacts && l.next(); {
+		if l.tok.op != '#' || !startsLine(src, int(l.tok.Start)) {
+			continue
+		}
+		at, end := l.tok.End, int32(l.lineEnd(int(l.tok.Start)))
+		if !l.code() || l.tok.Start >= end { // nothing is in its line
+			l.tok.End = at
+		} else if cpp.step(l, end); cpp.dead == 0 && (l.is("include") || l.is("include_next") || l.is("import")) {
+			f.include(l, end)
+		}
+		for l.tok.End < end {
+			if l.next(); l.tok.Start >= end {
+				l.tok.End = end
 			}
 		}
 	}
 }
 
-// rawEnd returns the end of the raw string whose R is at i, or of the byte there.
-func rawEnd(l *clexer, i int) int {
-	if l.src[i] != 'R' || i+1 == len(l.src) || l.src[i+1] != '"' {
-		return i + 1
-	}
-	word := i
-	for word > 0 && i-word < 3 && l.class[l.src[word-1]] >= digit {
-		word--
-	}
-	return max(l.prefixed(word, i+1), i+1)
-}
-
-// include reads the directive at i and returns where the rest of its line begins.
-func (f *Facts) include(l *clexer, i int, cpp *conditions) int {
-	l.tok.End = int32(i + 1)
-	end := int32(l.lineEnd(i))
-	if !l.code() || l.tok.Start >= end {
-		return min(i+1, int(end))
-	}
-	cpp.step(l, end)
-	if cpp.dead > 0 || !(l.is("include") || l.is("include_next") || l.is("import")) {
-		return int(min(l.tok.End, end))
-	}
+// include reads the name of a file, behind the word that is the current token.
+func (f *Facts) include(l *clexer, end int32) {
 	l.code()
 	start, rest := l.tok.Start, l.src[l.tok.Start:max(l.tok.Start, end)]
 	kind, quote := Plain, byte('"')
 	if hasPrefix(rest, "<") {
 		kind, quote = System, '>'
-	} else if !hasPrefix(rest, `"`) {
-		return int(min(l.tok.Start, end)) // the name of a macro
+	} else if !hasPrefix(rest, `"`) { // the name of a macro, or nothing
+		l.tok.End = min(start, end)
+		return
 	}
 	if k := bytes.IndexByte(rest[1:], quote); k > 0 {
 		f.Imports = append(f.Imports, Import{
 			Path: string(rest[1 : k+1]), Kind: kind, Names: []Name{{Name: "*"}}, At: Span{start + 1, start + 1 + int32(k)},
 		})
-		return int(start) + k + 2
+		l.tok.End = start + int32(k) + 2
 	}
-	return int(start) + 1
 }
 
 // conditions follows #if and #endif. Of the branches, it knows only that that of #if 0 is dead.
