@@ -1,37 +1,45 @@
 package source
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // A pyScan reads statements. The token that it looks at is the current one of its lexer; a statement leaves
 // the first token after it as the current one.
+//
+// Names that are assigned to are known only when the = comes. So names that may be targets are
+// collected from the beginning of a statement, and after each =, until something comes that is not part
+// of a list of targets.
 type pyScan struct {
 	*pyLexer
-	f *Facts
-	names
-	ok    bool     // there is a current token
-	last  int      // the end of the last token that is not a comment
-	doc   Span     // the comment lines before the current token, or none
-	decls *pyDecls // nil if only imports are wanted
-	room  int      // how many names of imports are not read yet
+	f    *Facts
+	ok   bool // there is a current token
+	last int  // the end of the last token that is not a comment
+	doc  Span // the comment lines before the current token, or none
+	room int  // how many names of imports are not read yet
+
+	names   pyNames
+	blocks  []pyBlock
+	seen    map[pyVar]bool
+	begin   int  // where the statement begins, with its decorators and comments
+	from    int  // where the decorators of the next declaration begin, or -1
+	column  int  // of the line of the statement
+	listing bool // the statement says what is in __all__
+
+	targets []pyTarget
+	off     bool // what was read cannot be a target
+	within  int  // the depth of brackets inside of which there are no targets, or 0
+	loop    int  // 1 + the depth of brackets of a for whose in has not come, or 0
+	lambda  int  // 1 + the depth of brackets of a lambda whose colon has not come, or 0
+	prev    pyPrev
 }
 
-func scanPython(f *Facts, src []byte, part Part) {
-	s := &pyScan{pyLexer: newPyLexer(src), f: f, names: names{}, room: maxFacts}
+func scanPython(f *Facts, src []byte) {
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
 	f.Generated = pyGenerated(src)
-	if part == All {
-		s.decls = &pyDecls{pyScan: s, names: newPyNames(), seen: map[pyVar]bool{}, from: -1}
-	}
+	s := &pyScan{pyLexer: newPyLexer(src), f: f, room: maxFacts, names: newPyNames(), seen: map[pyVar]bool{}, from: -1}
 	for s.advance(); s.ok; {
 		s.statement()
 	}
-	if part == All {
-		s.decls.finish()
-	}
-	f.Imports, f.Decls = slices.Clone(f.Imports), slices.Clone(f.Decls) // without room to grow
+	s.finish()
 }
 
 // advance goes to the next token that is not a comment.
@@ -41,9 +49,7 @@ func (s *pyScan) advance() {
 	}
 	s.doc = Span{}
 	for s.ok = !s.full() && s.next(); s.ok && s.kind == Comment; s.ok = s.next() {
-		if s.decls != nil {
-			s.comment()
-		}
+		s.comment()
 	}
 	if !s.ok {
 		s.start, s.end = len(s.src), len(s.src)
@@ -54,7 +60,7 @@ func (s *pyScan) advance() {
 
 // full reports whether no more of the file is read.
 func (s *pyScan) full() bool {
-	return len(s.f.Imports) >= maxFacts || s.decls != nil && (len(s.f.Decls) >= maxFacts || len(s.decls.names.names) > maxNames)
+	return len(s.f.Imports) >= maxFacts || len(s.f.Decls) >= maxFacts || len(s.names.names) > maxNames
 }
 
 // comment adds a comment to those before the next token, if it has a line to itself.
@@ -74,16 +80,14 @@ func (s *pyScan) ends() bool { return !s.ok || s.first || s.is(";") && s.depth =
 //go:noinline
 func (s *pyScan) is(text string) bool { return string(s.src[s.start:s.end]) == text }
 
-func (s *pyScan) name() string { return s.intern(s.src[s.start:s.end]) }
+func (s *pyScan) name() string { return string(s.src[s.start:s.end]) }
 
 func (s *pyScan) statement() {
 	if s.is(";") || s.is(":") {
 		s.advance()
 		return
 	}
-	if s.decls != nil {
-		s.decls.outset()
-	}
+	s.outset()
 	if s.kind == Keyword {
 		switch {
 		case s.is("import"):
@@ -97,12 +101,7 @@ func (s *pyScan) statement() {
 			s.f.Script = s.f.Script || bytes.Contains(line, []byte("__name__")) && bytes.Contains(line, []byte("__main__"))
 		}
 	}
-	if s.decls != nil {
-		s.decls.statement()
-		return
-	}
-	s.skip()
-	s.advance()
+	s.declaration()
 }
 
 // importStatement reads import a.b.c as d, e.
@@ -167,13 +166,13 @@ func (s *pyScan) dotted() (path string, at Span) {
 		parts = append(parts, s.src[s.start:s.end]...)
 		at.End = int32(s.end)
 	}
-	return s.intern(parts), at
+	return string(parts), at
 }
 
 func (s *pyScan) add(path string, at Span, taken []Name) {
 	s.f.Imports = append(s.f.Imports, Import{Path: path, Names: taken, At: at})
-	if s.decls != nil {
-		s.decls.imported(taken)
+	for _, n := range taken {
+		s.names.imported(n)
 	}
 }
 
@@ -189,16 +188,4 @@ func pyGenerated(src []byte) bool {
 		}
 	}
 	return false
-}
-
-// names are the names of a file, each once, so that facts neither repeat them nor keep the source alive.
-type names map[string]string
-
-func (n names) intern(name []byte) string {
-	if s, ok := n[string(name)]; ok {
-		return s
-	}
-	s := string(name)
-	n[s] = s
-	return s
 }

@@ -5,29 +5,6 @@ import (
 	"strings"
 )
 
-// pyDecls reads statements for their declarations, and for the names in their expressions.
-//
-// Names that are assigned to are known only when the = comes. So names that may be targets are
-// collected from the beginning of a statement, and after each =, until something comes that is not part
-// of a list of targets.
-type pyDecls struct {
-	*pyScan
-	names   pyNames
-	blocks  []pyBlock
-	seen    map[pyVar]bool
-	begin   int  // where the statement begins, with its decorators and comments
-	from    int  // where the decorators of the next declaration begin, or -1
-	column  int  // of the line of the statement
-	listing bool // the statement says what is in __all__
-
-	targets []pyTarget
-	off     bool // what was read cannot be a target
-	within  int  // the depth of brackets inside of which there are no targets, or 0
-	loop    int  // 1 + the depth of brackets of a for whose in has not come, or 0
-	lambda  int  // 1 + the depth of brackets of a lambda whose colon has not come, or 0
-	prev    pyPrev
-}
-
 // A pyBlock is a class or a function.
 type pyBlock struct {
 	column int
@@ -57,47 +34,40 @@ type pyPrev struct {
 const pyScopes = 12
 
 // finish ends the blocks that are open at the end of the file.
-func (d *pyDecls) finish() {
-	d.dedent(0)
-	d.f.Uses = d.names.uses()
-}
-
-// imported binds the names of an import, also of one in a function, for the whole file.
-func (d *pyDecls) imported(taken []Name) {
-	for _, n := range taken {
-		d.names.imported(n)
-	}
+func (s *pyScan) finish() {
+	s.dedent(0)
+	s.f.Uses = s.names.uses()
 }
 
 // outset looks at where a statement begins.
-func (d *pyDecls) outset() {
-	if d.first {
-		d.column = pyColumn(d.src[d.line:d.start])
-		d.dedent(d.column)
+func (s *pyScan) outset() {
+	if s.first {
+		s.column = pyColumn(s.src[s.line:s.start])
+		s.dedent(s.column)
 	}
-	if d.begin = d.start; d.from >= 0 {
-		d.begin = d.from
-	} else if d.doc.End > 0 {
-		d.begin = int(d.doc.Start)
+	if s.begin = s.start; s.from >= 0 {
+		s.begin = s.from
+	} else if s.doc.End > 0 {
+		s.begin = int(s.doc.Start)
 	}
-	d.from = -1
+	s.from = -1
 }
 
-func (d *pyDecls) statement() {
-	d.targets, d.off, d.within, d.loop, d.lambda, d.prev = d.targets[:0], false, 0, 0, 0, pyPrev{}
-	if d.is("async") {
-		d.advance()
+func (s *pyScan) declaration() {
+	s.targets, s.off, s.within, s.loop, s.lambda, s.prev = s.targets[:0], false, 0, 0, 0, pyPrev{}
+	if s.is("async") {
+		s.advance()
 	}
 	switch {
-	case !d.ok:
-	case d.is("def"):
-		d.define(Func)
-	case d.is("class"):
-		d.define(Class)
-	case d.is("global"), d.is("nonlocal"):
-		d.global()
+	case !s.ok:
+	case s.is("def"):
+		s.define(Func)
+	case s.is("class"):
+		s.define(Class)
+	case s.is("global"), s.is("nonlocal"):
+		s.global()
 	default:
-		d.simple()
+		s.simple()
 	}
 }
 
@@ -117,16 +87,16 @@ func pyColumn(blank []byte) (n int) {
 }
 
 // dedent ends the blocks that do not contain a statement at a column.
-func (d *pyDecls) dedent(column int) {
-	for n := len(d.blocks) - 1; n >= 0 && d.blocks[n].column >= column; n-- {
-		b := d.blocks[n]
-		d.blocks = d.blocks[:n]
+func (s *pyScan) dedent(column int) {
+	for n := len(s.blocks) - 1; n >= 0 && s.blocks[n].column >= column; n-- {
+		b := s.blocks[n]
+		s.blocks = s.blocks[:n]
 		if b.scope {
-			d.names.pop()
+			s.names.pop()
 		}
 		if b.decl >= 0 {
-			decl := &d.f.Decls[b.decl]
-			decl.At.End = int32(d.last)
+			decl := &s.f.Decls[b.decl]
+			decl.At.End = int32(s.last)
 			if decl.Body.End = decl.At.End; b.class {
 				decl.Body.Start = decl.At.End
 			}
@@ -135,67 +105,67 @@ func (d *pyDecls) dedent(column int) {
 }
 
 // parent returns the class that a declaration here is in, or -1, and whether it is one of those of the facts.
-func (d *pyDecls) parent() (decl int32, ok bool) {
-	if len(d.blocks) == 0 {
+func (s *pyScan) parent() (decl int32, ok bool) {
+	if len(s.blocks) == 0 {
 		return -1, true
 	}
-	b := d.blocks[len(d.blocks)-1]
+	b := s.blocks[len(s.blocks)-1]
 	return b.decl, b.class && b.decl >= 0
 }
 
 // define reads the header of a function or class, and begins its block.
-func (d *pyDecls) define(kind DeclKind) {
-	b := pyBlock{column: d.column, decl: -1, class: kind == Class}
-	d.advance()
-	if d.ends() || d.kind != Identifier {
+func (s *pyScan) define(kind DeclKind) {
+	b := pyBlock{column: s.column, decl: -1, class: kind == Class}
+	s.advance()
+	if s.ends() || s.kind != Identifier {
 		return
 	}
-	id, at := d.id(), d.start
-	d.names.bind(id)
-	if parent, ok := d.parent(); ok {
+	id, at := s.id(), s.start
+	s.names.bind(id)
+	if parent, ok := s.parent(); ok {
 		if parent >= 0 && kind == Func {
 			kind = Method
 		}
-		b.decl = int32(len(d.f.Decls))
-		d.declare(d.names.names[id], kind, parent, at)
+		b.decl = int32(len(s.f.Decls))
+		s.declare(s.names.names[id], kind, parent, at)
 	}
-	if b.scope = len(d.names.scopes) < pyScopes; b.scope && !b.class {
-		d.names.push(false)
+	if b.scope = len(s.names.scopes) < pyScopes; b.scope && !b.class {
+		s.names.push(false)
 	}
-	d.header(b.class)
+	s.header(b.class)
 	if b.scope && b.class {
-		d.names.push(true)
+		s.names.push(true)
 	}
 	if b.decl >= 0 {
-		d.f.Decls[b.decl].Body = Span{int32(d.last), int32(d.last)}
+		s.f.Decls[b.decl].Body = Span{int32(s.last), int32(s.last)}
 	}
-	d.blocks = append(d.blocks, b)
+	s.blocks = append(s.blocks, b)
 }
 
 // id returns the number of the name that is the current token.
-func (d *pyDecls) id() int32 { return d.names.id(d.src[d.start:d.end]) }
+func (s *pyScan) id() int32 { return s.names.id(s.src[s.start:s.end]) }
 
-func (d *pyDecls) declare(name string, kind DeclKind, parent int32, at int) {
-	d.f.Decls = append(d.f.Decls, Decl{
+func (s *pyScan) declare(name string, kind DeclKind, parent int32, at int) {
+	s.f.Decls = append(s.f.Decls, Decl{
 		Name: name, Kind: kind, Exported: true, Parent: parent, NameAt: int32(at),
-		At: Span{int32(d.begin), int32(d.end)}, Body: Span{int32(d.end), int32(d.end)},
+		At: Span{int32(s.begin), int32(s.end)}, Body: Span{int32(s.end), int32(s.end)},
 	})
 }
 
 // header reads from after the name of a function or class up to its colon, and binds the parameters.
-func (d *pyDecls) header(class bool) {
-	d.off = true
-	for d.advance(); !d.ends(); d.advance() {
-		if d.depth == 0 && d.is(":") {
-			d.advance()
+func (s *pyScan) header(class bool) {
+	s.off = true
+	for s.advance(); !s.ends(); s.advance() {
+		if s.depth == 0 && s.is(":") {
+			s.advance()
 			return
 		}
-		if d.kind == Identifier && d.depth == 1 && !class && d.prev.parameter() {
-			d.names.bind(d.id())
-			d.prev = pyPrev{kind: Identifier, c: d.src[d.start]}
+		if s.kind == Identifier && s.depth == 1 && !class && s.prev.parameter() {
+			s.names.bind(s.id())
+			s.prev = pyPrev{kind: Identifier, c: s.src[s.start]}
 			continue
 		}
-		d.token()
+		s.token()
 	}
 }
 
@@ -204,213 +174,213 @@ func (p pyPrev) parameter() bool {
 	return p.kind == Operator && (p.c == '(' || p.c == '[' || p.c == ',' || p.c == '*') || p.c == 0
 }
 
-func (d *pyDecls) global() {
-	for d.advance(); !d.ends(); d.advance() {
-		if d.kind == Identifier {
-			d.names.bind(-d.id())
+func (s *pyScan) global() {
+	for s.advance(); !s.ends(); s.advance() {
+		if s.kind == Identifier {
+			s.names.bind(-s.id())
 		}
 	}
 }
 
 // simple reads a statement that does not begin a block with a scope, or the header of one like if and for.
-func (d *pyDecls) simple() {
-	if d.is("@") {
-		d.from = d.begin
+func (s *pyScan) simple() {
+	if s.is("@") {
+		s.from = s.begin
 	}
-	parent, ok := d.parent()
-	d.listing = ok && parent < 0 && d.is("__all__")
-	keyword, decls := d.kind == Keyword && !d.is("lambda"), len(d.f.Decls)
+	parent, ok := s.parent()
+	s.listing = ok && parent < 0 && s.is("__all__")
+	keyword, decls := s.kind == Keyword && !s.is("lambda"), len(s.f.Decls)
 	for {
-		colon := d.depth == 0 && d.lambda == 0 && d.is(":")
-		if colon && (keyword || d.prev.kind == Identifier && d.prev.name.id == 0) {
-			d.advance()
+		colon := s.depth == 0 && s.lambda == 0 && s.is(":")
+		if colon && (keyword || s.prev.kind == Identifier && s.prev.name.id == 0) {
+			s.advance()
 			break
 		}
-		if colon && !d.off {
-			d.assign(true)
-			d.off = true
+		if colon && !s.off {
+			s.assign(true)
+			s.off = true
 		} else {
-			d.token()
+			s.token()
 		}
-		if d.advance(); d.ends() {
+		if s.advance(); s.ends() {
 			break
 		}
 	}
-	for i := range d.f.Decls[decls:] {
-		d.f.Decls[decls+i].At.End = int32(d.last)
+	for i := range s.f.Decls[decls:] {
+		s.f.Decls[decls+i].At.End = int32(s.last)
 	}
 }
 
-func (d *pyDecls) token() {
-	prev := d.prev
-	d.prev = pyPrev{kind: d.kind, c: d.src[d.start]}
-	switch d.kind {
+func (s *pyScan) token() {
+	prev := s.prev
+	s.prev = pyPrev{kind: s.kind, c: s.src[s.start]}
+	switch s.kind {
 	case Identifier:
-		d.identifier(prev)
+		s.identifier(prev)
 	case Keyword:
-		d.keyword()
+		s.keyword()
 	case Operator:
-		d.operator(prev)
+		s.operator(prev)
 	case String:
-		if d.listing {
-			d.export()
+		if s.listing {
+			s.export()
 		}
 		fallthrough
 	default:
-		d.off = d.off || d.within == 0
+		s.off = s.off || s.within == 0
 	}
 }
 
 // export adds a name that stands in a string to those of __all__.
-func (d *pyDecls) export() {
-	if name := bytes.Trim(d.src[d.start:d.end], `"'`); len(name) == d.end-d.start-2 && len(name) > 0 {
-		d.f.Exports = append(d.f.Exports, Export{Name: d.intern(name), Local: d.intern(name), Import: -1})
+func (s *pyScan) export() {
+	if name := bytes.Trim(s.src[s.start:s.end], `"'`); len(name) == s.end-s.start-2 && len(name) > 0 {
+		s.f.Exports = append(s.f.Exports, Export{Name: string(name), Local: string(name), Import: -1})
 	}
 }
 
 // identifier reads a name with the attributes that follow it.
-func (d *pyDecls) identifier(prev pyPrev) {
+func (s *pyScan) identifier(prev pyPrev) {
 	if prev.kind == Operator && prev.c == '.' {
 		return
 	}
-	at := int32(d.start)
-	first := d.id()
-	id := d.attributes(first)
+	at := int32(s.start)
+	first := s.id()
+	id := s.attributes(first)
 	if prev.as {
-		d.names.bind(first)
+		s.names.bind(first)
 		return
 	}
-	if d.lambda == d.depth+1 && (prev.parameter() || prev.kind == Keyword && prev.c == 'l') {
-		d.names.local(first)
+	if s.lambda == s.depth+1 && (prev.parameter() || prev.kind == Keyword && prev.c == 'l') {
+		s.names.local(first)
 		return
 	}
-	t := pyTarget{id, d.names.use(id), at}
+	t := pyTarget{id, s.names.use(id), at}
 	if prev.kind == Identifier { // after a soft keyword: match, case or type
-		d.targets = d.targets[:0]
-		if string(d.src[d.begin:][:min(4, len(d.src)-d.begin)]) != "type" {
+		s.targets = s.targets[:0]
+		if string(s.src[s.begin:][:min(4, len(s.src)-s.begin)]) != "type" {
 			return // prev.name.id stays 0: a colon ends the statement
 		}
 	}
-	if d.prev.name = t; id == first && !d.off && d.within == 0 {
-		d.targets = append(d.targets, t)
+	if s.prev.name = t; id == first && !s.off && s.within == 0 {
+		s.targets = append(s.targets, t)
 	}
 }
 
 // attributes reads what follows a name after dots, as far as it matters, and returns the whole.
-func (d *pyDecls) attributes(first int32) int32 {
-	end := d.end
+func (s *pyScan) attributes(first int32) int32 {
+	end := s.end
 	for range 7 {
-		if end+1 >= len(d.src) || d.src[end] != '.' || pyClass[d.src[end+1]] != pyLetter {
+		if end+1 >= len(s.src) || s.src[end] != '.' || pyClass[s.src[end+1]] != pyLetter {
 			break
 		}
-		end = pyNameEnd(d.src, end+1, len(d.src))
+		end = pyNameEnd(s.src, end+1, len(s.src))
 	}
-	if end == d.end {
+	if end == s.end {
 		return first
 	}
-	d.end, d.pos = end, end
-	return d.names.chain(d.src[d.start:end], first)
+	s.end, s.pos = end, end
+	return s.names.chain(s.src[s.start:end], first)
 }
 
-func (d *pyDecls) keyword() {
+func (s *pyScan) keyword() {
 	switch {
-	case d.is("for"):
-		d.targets, d.off, d.within, d.loop = d.targets[:0], false, 0, d.depth+1
-	case d.is("in") && d.loop == d.depth+1:
-		d.assign(d.depth == 0)
-		d.loop, d.off = 0, true
-	case d.is("lambda"):
-		d.lambda, d.off = d.depth+1, true
-	case d.is("as"):
-		d.prev.as = true
+	case s.is("for"):
+		s.targets, s.off, s.within, s.loop = s.targets[:0], false, 0, s.depth+1
+	case s.is("in") && s.loop == s.depth+1:
+		s.assign(s.depth == 0)
+		s.loop, s.off = 0, true
+	case s.is("lambda"):
+		s.lambda, s.off = s.depth+1, true
+	case s.is("as"):
+		s.prev.as = true
 	default:
-		d.off = d.off || d.within == 0
+		s.off = s.off || s.within == 0
 	}
 }
 
-func (d *pyDecls) operator(prev pyPrev) {
-	switch c := d.src[d.start]; c {
+func (s *pyScan) operator(prev pyPrev) {
+	switch c := s.src[s.start]; c {
 	case '(', '[', '{':
-		d.opening(prev, c)
+		s.opening(prev, c)
 	case ')', ']', '}':
-		if d.within > d.depth {
-			d.within = 0
+		if s.within > s.depth {
+			s.within = 0
 		}
 	case ',', '*', '.':
 	case ':':
-		d.colon(prev)
+		s.colon(prev)
 	default:
-		d.equals(prev)
+		s.equals(prev)
 	}
 }
 
 // opening begins a call or subscript, inside of which there are no targets, or a list of targets.
-func (d *pyDecls) opening(prev pyPrev, c byte) {
-	if d.within > 0 {
+func (s *pyScan) opening(prev pyPrev, c byte) {
+	if s.within > 0 {
 		return
 	}
-	d.off = d.off || c == '{'
+	s.off = s.off || c == '{'
 	if prev.kind == Identifier || prev.c == ')' || prev.c == ']' {
-		if n := len(d.targets); n > 0 && d.targets[n-1] == prev.name {
-			d.targets = d.targets[:n-1]
+		if n := len(s.targets); n > 0 && s.targets[n-1] == prev.name {
+			s.targets = s.targets[:n-1]
 		}
-		d.within = d.depth
+		s.within = s.depth
 	}
 }
 
-func (d *pyDecls) colon(prev pyPrev) {
+func (s *pyScan) colon(prev pyPrev) {
 	switch {
-	case d.end-d.start == 2: // :=
+	case s.end-s.start == 2: // :=
 		if prev.name.id > 0 {
-			d.bind(prev.name, true)
+			s.bind(prev.name, true)
 		}
-	case d.lambda == d.depth+1:
-		d.lambda = 0
+	case s.lambda == s.depth+1:
+		s.lambda = 0
 	default:
-		d.off = d.off || d.within == 0
+		s.off = s.off || s.within == 0
 	}
 }
 
 // equals reads an operator that may be an assignment.
-func (d *pyDecls) equals(prev pyPrev) {
-	op := d.src[d.start:d.end]
+func (s *pyScan) equals(prev pyPrev) {
+	op := s.src[s.start:s.end]
 	switch {
 	case op[len(op)-1] != '=' || len(op) == 2 && strings.IndexByte("=!<>", op[0]) >= 0:
-		d.off = d.off || d.within == 0
-	case d.depth == 0 && d.lambda == 0:
-		d.assign(true)
-		d.off, d.within = len(op) > 1, 0
-	case len(op) == 1 && prev.name.id > 0 && !d.fieldEnds():
-		d.names.drop(prev.name.use) // the name of an argument
+		s.off = s.off || s.within == 0
+	case s.depth == 0 && s.lambda == 0:
+		s.assign(true)
+		s.off, s.within = len(op) > 1, 0
+	case len(op) == 1 && prev.name.id > 0 && !s.fieldEnds():
+		s.names.drop(prev.name.use) // the name of an argument
 	}
 }
 
 // fieldEnds reports whether a replacement field ends after the current token, an = that shows the expression.
-func (d *pyDecls) fieldEnds() bool {
-	return d.specifies() && d.pos < len(d.src) && strings.IndexByte("}!: ", d.src[d.pos]) >= 0
+func (s *pyScan) fieldEnds() bool {
+	return s.specifies() && s.pos < len(s.src) && strings.IndexByte("}!: ", s.src[s.pos]) >= 0
 }
 
 // assign binds the targets: to variables, or to names that only an expression knows.
-func (d *pyDecls) assign(variable bool) {
-	for _, t := range d.targets {
-		d.bind(t, variable)
+func (s *pyScan) assign(variable bool) {
+	for _, t := range s.targets {
+		s.bind(t, variable)
 	}
-	d.targets = d.targets[:0]
+	s.targets = s.targets[:0]
 }
 
 // bind binds a target, and declares it, unless it is in a function.
-func (d *pyDecls) bind(t pyTarget, variable bool) {
-	d.names.drop(t.use)
+func (s *pyScan) bind(t pyTarget, variable bool) {
+	s.names.drop(t.use)
 	if !variable {
-		d.names.local(t.id)
+		s.names.local(t.id)
 		return
 	}
-	d.names.bind(t.id)
-	parent, ok := d.parent()
-	name := d.names.names[t.id]
-	if v := (pyVar{parent, name}); ok && !d.seen[v] {
-		d.seen[v] = true
-		d.declare(name, pyVarKind(parent, name), parent, int(t.at))
+	s.names.bind(t.id)
+	parent, ok := s.parent()
+	name := s.names.names[t.id]
+	if v := (pyVar{parent, name}); ok && !s.seen[v] {
+		s.seen[v] = true
+		s.declare(name, pyVarKind(parent, name), parent, int(t.at))
 	}
 }
 

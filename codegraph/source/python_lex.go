@@ -422,54 +422,6 @@ func pyLineEnd(src []byte, i int) int {
 	return len(src)
 }
 
-// skip goes to the next token that may begin a statement, without reading tokens where it can: it is
-// after every colon and semicolon outside of brackets.
-func (l *pyLexer) skip() {
-	for len(l.strings) > 0 && l.next() {
-	}
-	for l.pos < len(l.src) {
-		switch c := l.src[l.pos]; pyClass[c] {
-		case pyLine:
-			l.pos++
-			if l.newline(); l.fresh {
-				return
-			}
-		case pyHash:
-			l.pos = pyLineEnd(l.src, l.pos)
-		case pyQuote:
-			l.skipString()
-		case pyOpen:
-			l.pos++
-			l.depth++
-		case pyClose:
-			l.pos++
-			l.depth = max(l.depth-1, 0)
-		case pyEscape:
-			l.pos += max(pyContinues(l.src[l.pos:]), 1)
-		case pyColon:
-			if l.pos++; l.depth == 0 {
-				return
-			}
-		default:
-			l.pos++
-		}
-	}
-}
-
-// skipString skips a string whose quote is at pos.
-func (l *pyLexer) skipString() {
-	from := l.pos
-	for from > 0 && l.pos-from < 3 && pyClass[l.src[from-1]] == pyLetter {
-		from--
-	}
-	if l.pos-from > 2 || !pyPrefix(l.src[from:l.pos]) {
-		from = l.pos
-	}
-	l.quoted(from)
-	for len(l.strings) > 0 && l.next() {
-	}
-}
-
 // pyOnlyFirst reports whether a word can only begin a statement.
 func pyOnlyFirst(word []byte) bool {
 	switch string(word) {

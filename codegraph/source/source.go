@@ -12,6 +12,7 @@ package source
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -166,7 +167,7 @@ type Use struct {
 // Part says what [Scan] looks for.
 type Part uint8
 
-// The parts of facts. Imports is much faster than All.
+// The parts of facts. Where imports can be found without reading all, as in Go, ImportsOnly is much faster.
 const (
 	All         Part = iota
 	ImportsOnly      // Imports, Package, Exports that have an import, Generated and Script
@@ -180,7 +181,7 @@ func Scan(lang Language, src []byte, part Part) *Facts {
 	case Go:
 		scanGo(f, src, part)
 	case Python:
-		scanPython(f, src, part)
+		scanPython(f, src)
 	case TypeScript:
 		scanTypeScript(f, src, part)
 	case Rust:
@@ -191,6 +192,10 @@ func Scan(lang Language, src []byte, part Part) *Facts {
 		scanC(f, src, part)
 	default:
 		scanGeneric(f, src, part)
+	}
+	if part == ImportsOnly {
+		f.Decls, f.Uses = nil, nil
+		f.Exports = slices.DeleteFunc(f.Exports, func(e Export) bool { return e.Import < 0 })
 	}
 	f.Imports, f.Decls, f.Exports, f.Uses = fit(f.Imports), fit(f.Decls), fit(f.Exports), fit(f.Uses)
 	f.pack()
