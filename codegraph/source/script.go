@@ -55,19 +55,20 @@ func (k scriptKind) public() TokenKind {
 	return Operator
 }
 
-// A scriptScan finds the imports of a file in one pass over its tokens. Nothing but a few tokens is
-// remembered, so that a statement that is not complete costs nothing: the search goes on where it stopped.
+// A scriptScan reads the tokens of a file, and then finds in them its imports, its declarations and what it uses. A
+// statement that is not complete costs nothing: the search goes on where it stopped.
 type scriptScan struct {
 	scriptLexer
-	f    *Facts
-	part Part
+	f *Facts
 
-	again  bool            // the current token is not yet seen
-	recent [8]scriptRecent // the last tokens, in a ring
-	turn   int             // where in the ring the next one goes, modulo its length
-	bind   int             // where the declarator begins that a require may follow, or -1
-	depth  int             // how many brackets are open around it
-	mock   int             // how many brackets are open around the first argument of a mock, or -1
+	tokens   []scriptToken
+	none     scriptToken // stands for those before and behind them
+	opens    []int32     // the brackets among them that are open
+	comments []Span
+
+	bind   int // the token before the declarator that a require may follow, or -1
+	depth  int32
+	mock   int32 // how many brackets are open around the first argument of a mock, or -1
 	locals []scriptExport
 
 	room int // how many names of imports and exports are not read yet
@@ -76,35 +77,17 @@ type scriptScan struct {
 		token int // 1 + its token
 		at    int32
 	}
-	tokens   []scriptToken // in a scan for All
-	none     scriptToken   // stands for those before and behind them
-	opens    []int32       // the brackets among them that are open
-	comments []Span
 }
-
-type scriptRecent struct {
-	start, end int32
-	op         byte
-	word       scriptWordClass
-}
-
-// before returns the token before the current one, or one further back.
-func (s *scriptScan) before(i int) scriptRecent { return s.recent[(s.turn-1-i)&7] }
 
 // A scriptExport is a name of the file that it exports by an export clause.
 type scriptExport struct{ name, local string }
 
 func scanTypeScript(f *Facts, src []byte, part Part) {
-	s := &scriptScan{scriptLexer: scriptLexer{src: src}, f: f, part: part, bind: -1, mock: -1, room: maxFacts}
+	s := &scriptScan{scriptLexer: scriptLexer{src: src}, f: f, bind: -1, mock: -1, room: maxFacts}
 	s.none.start, s.none.end = int32(len(src)), int32(len(src))
-	if part == All {
-		s.tokens = make([]scriptToken, 0, len(src)/6)
-	}
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
-	for len(f.Imports) < maxFacts && s.token() {
-		s.statement()
-	}
-	s.endTokens()
+	s.readTokens()
+	s.imports()
 	if part == All {
 		s.declare()
 	}
@@ -114,39 +97,26 @@ func scanTypeScript(f *Facts, src []byte, part Part) {
 	}
 }
 
-// token goes to the next token that is not a comment.
-func (s *scriptScan) token() bool {
-	if s.again {
-		s.again = false
-		return s.kind != scriptEnd
-	}
-	if s.kind != scriptEnd {
-		s.recent[s.turn&7] = scriptRecent{int32(s.start), int32(s.end), s.op, s.word}
-		s.turn++
-	}
-	for s.next() {
-		if s.kind != scriptComment {
-			if s.part == All && len(s.tokens) < maxTokens {
-				s.keep()
-			}
-			return true
+// imports finds the imports and exports.
+func (s *scriptScan) imports() {
+	comments := s.comments
+	for i := 0; i < len(s.tokens) && len(s.f.Imports) < maxFacts; i = s.statement(i) {
+		for len(comments) > 0 && comments[0].Start < s.tokens[i].start {
+			s.comment(comments[0])
+			comments = comments[1:]
 		}
-		s.comment()
 	}
-	return false
+	for _, c := range comments {
+		s.comment(c)
+	}
 }
 
-//go:noinline
-func (s *scriptScan) text() []byte { return s.src[s.start:s.end] }
-
-func (s *scriptScan) comment() {
-	if s.part == All {
-		s.comments = append(s.comments, Span{int32(s.start), int32(s.end)})
+func (s *scriptScan) comment(c Span) {
+	text := s.src[c.Start:c.End]
+	if bytes.HasPrefix(text, []byte("///")) {
+		s.reference(c)
 	}
-	if bytes.HasPrefix(s.text(), []byte("///")) {
-		s.reference()
-	}
-	s.f.Generated = s.f.Generated || s.start < generatedWithin && generated(s.text())
+	s.f.Generated = s.f.Generated || c.Start < generatedWithin && generated(text)
 }
 
 // generatedWithin is how far into a file a comment may say that the file is generated.
@@ -155,8 +125,8 @@ const generatedWithin = 2000
 // reference reads a directive of TypeScript: /// <reference path="a.ts"/>, or types="package". A path is
 // relative to the file, so it gets the ./ that an import would have.
 // See https://www.typescriptlang.org/docs/handbook/triple-slash-directives.html.
-func (s *scriptScan) reference() {
-	tag, ok := bytes.CutPrefix(bytes.TrimLeft(s.text(), "/ \t"), []byte("<reference"))
+func (s *scriptScan) reference(c Span) {
+	tag, ok := bytes.CutPrefix(bytes.TrimLeft(s.src[c.Start:c.End], "/ \t"), []byte("<reference"))
 	if !ok {
 		return
 	}
@@ -165,12 +135,11 @@ func (s *scriptScan) reference() {
 	if len(value) == 0 || value[0] != '"' && value[0] != '\'' {
 		return
 	}
-	start := s.end - len(value) + 1
-	n := bytes.IndexByte(s.src[start:s.end], value[0])
-	if n < 0 {
+	quoted, _, ok := bytes.Cut(value[1:], value[:1])
+	if !ok {
 		return
 	}
-	at, name := Span{int32(start), int32(start + n)}, string(s.src[start:start+n])
+	name, at := string(quoted), c.End-int32(len(value))+1
 	switch attr := string(bytes.TrimSpace(attr)); {
 	case attr == "path" && strings.HasPrefix(name, "."):
 	case attr == "path":
@@ -178,92 +147,76 @@ func (s *scriptScan) reference() {
 	case attr != "types":
 		return
 	}
-	s.f.Imports = append(s.f.Imports, Import{Path: name, Kind: TypeOnly, At: at})
+	s.f.Imports = append(s.f.Imports, Import{Path: name, Kind: TypeOnly, At: Span{at, at + int32(len(quoted))}})
 }
 
-// statement looks at one token, and at more if an import may begin with it.
-func (s *scriptScan) statement() {
-	switch s.word {
+// statement looks at one token, and at more if an import may begin with it. It returns where to go on.
+func (s *scriptScan) statement(i int) int {
+	switch t := &s.tokens[i]; t.word {
 	case wordNone:
-		s.plain()
+		s.plain(i)
 	case wordBind:
-		s.bind, s.depth = s.end, len(s.stack)
+		s.bind, s.depth = i, t.depth
 	case wordImport:
-		s.importOrCall()
+		return s.importOrCall(i + 1)
 	case wordExport:
-		s.exportStatement()
+		return s.exportStatement(i + 1)
 	case wordRequire:
-		if s.token(); s.op == '(' {
-			s.argument()
-			return
+		if s.tok(i+1).op == '(' {
+			return s.argument(i + 1)
 		}
-		s.again = true
 	case wordMocker:
-		s.mocker()
+		if s.tok(i+1).op == '.' {
+			s.mocker(i + 2)
+			return i + 3
+		}
 	}
+	return i + 1
 }
 
 // plain looks at a token that is not a word: the comma between two declarators, or the path of a mock.
-func (s *scriptScan) plain() {
-	switch {
-	case s.op == ',' && s.bind >= 0 && len(s.stack) == s.depth:
-		s.bind = s.end
-	case s.op == ';' && len(s.stack) <= s.depth:
+func (s *scriptScan) plain(i int) {
+	switch t := &s.tokens[i]; {
+	case t.op == ',' && s.bind >= 0 && t.depth == s.depth:
+		s.bind = i
+	case t.op == ';' && t.depth <= s.depth:
 		s.bind = -1
-	case s.mock == len(s.stack) && s.kind == scriptString && s.before(0).op == '(':
-		s.add(Mock, nil)
+	case s.mock == t.depth && t.kind == scriptString && s.tok(i-1).op == '(':
+		s.add(i, Mock, nil)
 		s.mock = -1
 	}
 }
 
-// mocker looks for jest.mock(, vi.importActual( and the like. Type arguments may be between the name and the
-// parenthesis, and have imports.
-func (s *scriptScan) mocker() {
-	if !s.token() || s.op != '.' || !s.token() {
-		s.again = true
-		return
-	}
-	switch string(s.text()) {
+// mocker looks for jest.mock(, vi.importActual( and the like, from the name behind the dot. Type arguments may be
+// between the name and the parenthesis, and have imports.
+func (s *scriptScan) mocker(i int) {
+	switch s.textOf(i) {
 	case "mock", "doMock", "unmock", "dontMock", "doUnmock", "unstable_mockModule", "setMock", "requireActual", "requireMock",
 		"createMockFromModule", "importActual", "importMock":
-		s.mock = len(s.stack) + 1
+		s.mock = s.tok(i).depth + 1
 	}
 }
 
-// literal returns the text between the quotes of the current token if it is a string, or a template without
-// substitutions.
-func (s *scriptScan) literal() (text []byte, ok bool) {
-	text = s.text()
-	if s.kind == scriptTemplate && (s.op != opTemplate || text[len(text)-1] != '`') || s.kind != scriptTemplate && s.kind != scriptString {
-		return nil, false
+// literal returns the text between the quotes of a token if it is a string, or a template without substitutions.
+func (s *scriptScan) literal(i int) (text string, ok bool) {
+	t := s.tok(i)
+	text = s.textOf(i)
+	if t.kind != scriptString && (t.kind != scriptTemplate || t.op != opTemplate) {
+		return "", false
 	}
 	if len(text) < 2 || text[len(text)-1] != text[0] {
-		return nil, false
+		return "", false
 	}
 	return text[1 : len(text)-1], true
 }
 
-// add adds an import of the path that is the current token.
-func (s *scriptScan) add(kind ImportKind, names []Name) int {
-	text, ok := s.literal()
+// add adds an import of the path that a token is, and returns its index, or -1 if the token is not a path.
+func (s *scriptScan) add(i int, kind ImportKind, names []Name) int {
+	path, ok := s.literal(i)
 	if !ok {
 		return -1
 	}
-	at := Span{int32(s.start + 1), int32(s.start + 1 + len(text))}
-	s.f.Imports = append(s.f.Imports, Import{Path: string(text), Kind: kind, Names: names, At: at})
+	at := s.tok(i).start + 1
+	s.f.Imports = append(s.f.Imports, Import{Path: path, Kind: kind, Names: names, At: Span{at, at + int32(len(path))}})
 	return len(s.f.Imports) - 1
-}
-
-// importOrCall reads what begins with import: a declaration, a call, a type or import.meta.
-func (s *scriptScan) importOrCall() {
-	switch s.token(); {
-	case s.op == '(':
-		s.argument()
-	case s.kind == scriptString:
-		s.add(Plain, nil)
-	case s.kind == scriptName || s.op == '{' || s.op == '*':
-		s.importDeclaration(false)
-	default:
-		s.again = true
-	}
 }

@@ -1,13 +1,10 @@
 package source
 
-import "strings"
-
 // A scriptClause is what an import or export clause names.
 type scriptClause struct {
 	names    []Name // Name is in the other file, As in this one or, in an export, for others
 	types    int    // how many of the names are only types
 	allTypes bool   // import type
-	exported bool   // export import
 }
 
 func (c *scriptClause) kind() ImportKind {
@@ -17,112 +14,129 @@ func (c *scriptClause) kind() ImportKind {
 	return Plain
 }
 
+// importOrCall reads what follows the word import: a declaration, a call, a type or import.meta. As all functions that
+// read a part of an import or export, it returns where to go on.
+func (s *scriptScan) importOrCall(i int) int {
+	switch t := s.tok(i); {
+	case t.op == '(':
+		return s.argument(i)
+	case t.kind == scriptString:
+		s.add(i, Plain, nil)
+		return i + 1
+	case t.kind == scriptName || t.op == '{' || t.op == '*':
+		return s.importDeclaration(i, false)
+	}
+	return i
+}
+
 // importDeclaration reads from the token after import. If what it reads is not a declaration, the token that
 // does not fit is left to the search.
-func (s *scriptScan) importDeclaration(exported bool) {
-	c := scriptClause{exported: exported}
-	if !s.importClause(&c) || s.add(c.kind(), c.names) < 0 {
-		s.again = true
-		return
+func (s *scriptScan) importDeclaration(i int, exported bool) int {
+	var c scriptClause
+	i, ok := s.importClause(i, &c)
+	if !ok || s.add(i, c.kind(), c.names) < 0 {
+		return i
 	}
 	if last := len(c.names) - 1; exported && last >= 0 {
 		s.locals = append(s.locals, scriptExport{c.names[last].As, c.names[last].As})
 	}
+	return i + 1
 }
 
 // importClause reads a clause and goes to the path.
-func (s *scriptScan) importClause(c *scriptClause) bool {
-	if s.kind == scriptName {
-		if !s.defaultName(c) {
-			return false
+func (s *scriptScan) importClause(i int, c *scriptClause) (next int, ok bool) {
+	if s.tok(i).kind == scriptName {
+		if i, ok = s.defaultName(i, c); !ok {
+			return i, false
 		}
-		if _, ok := s.literal(); ok { // import type from "x"
-			return s.textAt(s.before(0)) == "from"
+		if _, ok := s.literal(i); ok { // import type from "x"
+			return i, s.isWord(i-1, "from")
 		}
 	}
-	switch s.op {
+	switch s.tok(i).op {
 	case '=':
-		return s.importEquals(c)
+		return s.importEquals(i, c)
 	case '*':
-		if !s.token() || !s.is("as") || !s.token() || s.kind != scriptName {
-			return false
+		if !s.isWord(i+1, "as") {
+			return i + 1, false
 		}
-		c.names = append(c.names, Name{"*", s.string()})
-		s.token()
+		if s.tok(i+2).kind != scriptName {
+			return i + 2, false
+		}
+		c.names = append(c.names, Name{"*", s.textOf(i + 2)})
+		i += 3
 	case '{':
-		if !s.specifiers(c) {
-			return false
+		if i, ok = s.specifiers(i, c); !ok {
+			return i, false
 		}
 	}
-	return s.is("from") && s.token()
+	if !s.isWord(i, "from") {
+		return i, false
+	}
+	return i + 1, true
 }
 
 // defaultName reads the name of the default import, or the word type, which may itself be that name.
-func (s *scriptScan) defaultName(c *scriptClause) bool {
-	first := s.string()
-	s.token()
+func (s *scriptScan) defaultName(i int, c *scriptClause) (next int, ok bool) {
+	first := s.textOf(i)
+	i++
 	if first == "type" || first == "defer" || first == "source" {
-		switch {
-		case s.op == '{' || s.op == '*':
+		switch t := s.tok(i); {
+		case t.op == '{' || t.op == '*':
 			c.allTypes = first == "type"
-			return true
-		case s.is("from"):
-			s.token()
-			if s.is("from") { // import type from from "x"
+			return i, true
+		case s.isWord(i, "from"):
+			if i++; s.isWord(i, "from") { // import type from from "x"
 				c.allTypes, first = first == "type", "from"
 			}
-		case s.kind == scriptName:
-			c.allTypes, first = first == "type", s.string()
-			s.token()
+		case t.kind == scriptName:
+			c.allTypes, first = first == "type", s.textOf(i)
+			i++
 		}
 	}
 	c.names = append(c.names, Name{"default", first})
-	if s.op == ',' {
-		s.token()
-		return s.op == '{' || s.op == '*'
+	if s.tok(i).op != ',' {
+		return i, true
 	}
-	return true
+	op := s.tok(i + 1).op
+	return i + 1, op == '{' || op == '*'
 }
 
 // importEquals reads import x = require("y") from the equals sign.
-func (s *scriptScan) importEquals(c *scriptClause) bool {
-	if !s.token() || s.word != wordRequire || !s.token() || s.op != '(' || !s.token() || len(c.names) != 1 {
-		return false
+func (s *scriptScan) importEquals(i int, c *scriptClause) (next int, ok bool) {
+	switch {
+	case s.tok(i+1).word != wordRequire:
+		return i + 1, false
+	case s.tok(i+2).op != '(':
+		return i + 2, false
+	case len(c.names) != 1:
+		return i + 3, false
 	}
 	c.names[0].Name = "*"
-	return true
+	return i + 3, true
 }
 
-// specifiers reads what is between braces, and goes to the token behind them.
-func (s *scriptScan) specifiers(c *scriptClause) bool {
-	var words [4]string
-	n := 0
-	for s.token() {
-		switch {
-		case s.kind == scriptName || s.kind == scriptWord:
-			if n == len(words) {
-				return false
-			}
-			words[n] = s.string()
-			n++
-		case s.kind == scriptString && n < len(words):
-			words[n] = strings.Trim(s.string(), `"'`)
-			n++
-		case s.op == ',' || s.op == '}':
-			if s.room > 0 && n > 0 {
-				c.specifier(words[:n])
+// specifiers reads what is between braces.
+func (s *scriptScan) specifiers(i int, c *scriptClause) (next int, ok bool) {
+	var words []string
+	for i++; i < len(s.tokens); i++ {
+		switch t := &s.tokens[i]; {
+		case s.named(i) && len(words) < 4:
+			words = append(words, unquote(s.textOf(i)))
+		case t.op == ',' || t.op == '}':
+			if s.room > 0 && len(words) > 0 {
+				c.specifier(words)
 				s.room--
 			}
-			n = 0
-			if s.op == '}' {
-				s.token()
-				return true
+			words = words[:0]
+			if t.op == '}' {
+				return i + 1, true
 			}
 		default:
-			return false
+			return i, false
 		}
 	}
-	return false
+	return i, false
 }
 
 // specifier adds what the words of a specifier say: a, a as b, type a, type a as b. Each word may itself be
@@ -140,69 +154,64 @@ func (c *scriptClause) specifier(words []string) {
 	}
 }
 
-// exportStatement reads what begins with export, if it is not a declaration.
-func (s *scriptScan) exportStatement() {
-	s.token()
-	switch {
-	case s.is("type"):
-		if s.token(); s.op == '{' || s.op == '*' {
-			s.exportClause()
-			return
+// exportStatement reads what follows the word export, if it is not a declaration.
+func (s *scriptScan) exportStatement(i int) int {
+	t := s.tok(i)
+	if typed := s.isWord(i, "type"); typed || t.op == '{' || t.op == '*' {
+		if typed {
+			i++
 		}
-	case s.op == '{' || s.op == '*':
-		s.exportClause()
-		return
-	case s.word == wordImport:
-		s.token()
-		s.importDeclaration(true)
-		return
-	case s.op == '=' || s.word == wordOther && s.is("default"):
-		s.token()
-		s.exportDefault()
+		if op := s.tok(i).op; op == '{' || op == '*' {
+			return s.exportClause(i)
+		}
+		return i
 	}
-	s.again = true
+	switch {
+	case t.word == wordImport:
+		return s.importDeclaration(i+1, true)
+	case t.op == '=' || s.isWord(i, "default"):
+		return s.exportDefault(i + 1)
+	}
+	return i
 }
 
 // exportDefault looks at what is exported by default: a name of the file, or something else.
-func (s *scriptScan) exportDefault() {
-	if s.kind != scriptName {
-		return
+func (s *scriptScan) exportDefault(i int) int {
+	if s.tok(i).kind != scriptName {
+		return i
 	}
-	name := s.string()
-	if s.token(); s.kind == scriptEnd || s.op == ';' || s.op == '}' || s.newline {
-		s.locals = append(s.locals, scriptExport{"default", name})
+	if next := s.tok(i + 1); next.kind == scriptEnd || next.op == ';' || next.op == '}' || next.newline {
+		s.locals = append(s.locals, scriptExport{"default", s.textOf(i)})
 	}
+	return i + 1
 }
 
 // exportClause reads export { … }, with or without a path, and export *.
-func (s *scriptScan) exportClause() {
-	s.again = !s.exports()
-}
-
-func (s *scriptScan) exports() bool {
+func (s *scriptScan) exportClause(i int) int {
 	var c scriptClause
-	if s.op == '*' {
+	if s.tok(i).op == '*' {
 		c.names = []Name{{"*", "*"}}
-		if s.token(); s.is("as") {
-			s.token()
-			c.names[0].As = strings.Trim(s.string(), `"'`)
-			s.token()
+		if i++; s.isWord(i, "as") {
+			c.names[0].As = unquote(s.textOf(i + 1))
+			i += 2
 		}
-	} else if !s.specifiers(&c) {
-		return false
+	} else if next, ok := s.specifiers(i, &c); !ok {
+		return next
+	} else {
+		i = next
 	}
-	if !s.is("from") {
+	if !s.isWord(i, "from") {
 		for _, n := range c.names {
 			s.locals = append(s.locals, scriptExport{n.As, n.Name})
 		}
-		return false
+		return i
 	}
-	s.token()
-	i := s.add(Reexport, nil)
-	if i >= 0 {
-		s.reexport(i, c.names)
+	n := s.add(i+1, Reexport, nil)
+	if n < 0 {
+		return i + 1
 	}
-	return i >= 0
+	s.reexport(n, c.names)
+	return i + 2
 }
 
 // reexport says that an import exports names.
@@ -215,54 +224,44 @@ func (s *scriptScan) reexport(i int, names []Name) {
 
 // argument reads the arguments of import and require, from their parenthesis. A call has one literal, which
 // may be followed by other arguments.
-func (s *scriptScan) argument() {
-	call := scriptCall{importing: s.before(0).word == wordImport}
-	for i := range call.before {
-		call.before[i] = s.before(i + 1)
+func (s *scriptScan) argument(open int) int {
+	i := open + 1
+	n := s.add(i, Plain, nil)
+	if n < 0 {
+		return i
 	}
-	s.token()
-	i := s.add(Plain, nil)
-	if i < 0 {
-		s.again = true
-		return
+	i++
+	if op := s.tok(i).op; op != ')' && op != ',' {
+		s.f.Imports = s.f.Imports[:n]
+		return i
 	}
-	if s.token(); s.op != ')' && s.op != ',' {
-		s.f.Imports = s.f.Imports[:i]
-		s.again = true
-		return
-	}
-	imp := &s.f.Imports[i]
-	imp.Names = s.bound(call)
-	if call.importing {
+	imp, importing := &s.f.Imports[n], s.tok(open-1).word == wordImport
+	imp.Names = s.bound(open)
+	s.bind = i
+	if importing {
 		imp.Kind = Dynamic
-		if s.textAt(call.before[0]) == "typeof" {
+		if s.isWord(open-2, "typeof") {
 			imp.Kind = TypeOnly
 		}
 	}
-	if s.op != ')' {
-		return
+	if s.tok(i).op == ',' {
+		return i + 1
 	}
-	if s.token(); s.op == '.' && s.token() && (s.kind == scriptName || s.kind == scriptWord) {
-		s.member(imp, s.string())
-		return
+	if i++; s.tok(i).op == '.' {
+		if i++; s.tok(i).kind == scriptName || s.tok(i).kind == scriptWord {
+			member(imp, s.textOf(i))
+			return i + 1
+		}
 	}
-	s.again = true
-	if !call.importing {
-		s.commonExport(i, call)
+	if !importing {
+		s.commonExport(n, open)
 	}
+	return i
 }
-
-// A scriptCall is a call of import or require, with the tokens before it, the last first.
-type scriptCall struct {
-	importing bool
-	before    [4]scriptRecent
-}
-
-func (s *scriptScan) textAt(t scriptRecent) string { return string(s.src[t.start:t.end]) }
 
 // member reads import("x").name or require("x").name. A promise has few members: any other name is that of
 // a type.
-func (s *scriptScan) member(imp *Import, name string) {
+func member(imp *Import, name string) {
 	if imp.Kind == Dynamic {
 		switch name {
 		case "then", "catch", "finally":
@@ -280,63 +279,56 @@ func (s *scriptScan) member(imp *Import, name string) {
 	}
 }
 
-// commonExport finds the exports of module.exports = require("x") and exports.name = require("x").
-func (s *scriptScan) commonExport(i int, call scriptCall) {
+// commonExport finds the exports of module.exports = require("x") and exports.name = require("x"), by the parenthesis.
+func (s *scriptScan) commonExport(n, open int) {
 	switch {
-	case call.before[0].op != '=':
+	case s.tok(open-2).op != '=':
 		return
-	case s.textAt(call.before[1]) == "exports":
-		s.reexport(i, []Name{{"*", "*"}, {"default", "default"}})
-	case call.before[2].op == '.' && s.textAt(call.before[3]) == "exports":
-		s.reexport(i, []Name{{"*", s.textAt(call.before[1])}})
+	case s.isWord(open-3, "exports"):
+		s.reexport(n, []Name{{"*", "*"}, {"default", "default"}})
+	case s.tok(open-4).op == '.' && s.isWord(open-5, "exports"):
+		s.reexport(n, []Name{{"*", s.textOf(open - 3)}})
 	default:
 		return
 	}
-	s.f.Imports[i].Kind = Reexport
+	s.f.Imports[n].Kind = Reexport
 }
 
-// bound returns what a declaration takes from the call that initializes it. The text between is read a second
-// time, but not a third.
-func (s *scriptScan) bound(call scriptCall) []Name {
-	equals := call.before[0]
-	if equals.word == wordAwait {
-		equals = call.before[1]
+// bound returns what a declaration takes from the call that initializes it, and whose parenthesis is at open.
+func (s *scriptScan) bound(open int) []Name {
+	equals := open - 2
+	if s.tok(equals).word == wordAwait {
+		equals--
 	}
-	if s.bind < 0 || equals.op != '=' || int(equals.start) < s.bind {
+	first := s.bind + 1
+	if s.bind < 0 || s.tok(equals).op != '=' || equals <= s.bind {
 		return nil
 	}
-	l := scriptLexer{src: s.src[s.bind:equals.start]}
-	s.bind = s.end
-	l.next()
-	if l.op == '{' {
-		return l.pattern()
-	}
-	if l.kind != scriptName {
+	switch next := s.tok(first + 1); {
+	case s.tok(first).op == '{':
+		return s.taken(first)
+	case s.tok(first).kind != scriptName || first+1 < equals && next.op != ':':
 		return nil
 	}
-	name := string(l.src[l.start:l.end])
-	if l.next() && l.op != ':' {
-		return nil
-	}
-	return []Name{{"*", name}}
+	return []Name{{"*", s.textOf(first)}}
 }
 
-// pattern returns the names of a pattern from its brace: { a, b: c, d = 1, ...e }.
-func (l *scriptLexer) pattern() (names []Name) {
-	for state := byte(','); l.next() && len(l.stack) > 0; {
-		switch {
-		case len(l.stack) > 1:
+// taken returns the names of a pattern from its brace: { a, b: c, d = 1, ...e }.
+func (s *scriptScan) taken(open int) (names []Name) {
+	state := byte(',')
+	for i := open + 1; i < int(s.tok(open).match) && i < len(s.tokens); i = s.after(i) {
+		switch t := &s.tokens[i]; {
+		case t.opens():
 			if state == ':' && len(names) > 0 { // a pattern in it
 				names[len(names)-1].As = ""
 			}
 			state = 0
-		case l.op == ',' || l.op == ':' || l.op == opSpread:
-			state = l.op
-		case l.kind == scriptName || l.kind == scriptWord || l.kind == scriptString:
-			text := string(l.src[l.start:l.end])
-			switch state {
+		case t.op == ',' || t.op == ':' || t.op == opSpread:
+			state = t.op
+		case s.named(i):
+			switch text := s.textOf(i); state {
 			case ',':
-				names = append(names, Name{strings.Trim(text, `"'`), text})
+				names = append(names, Name{unquote(text), text})
 			case ':':
 				if len(names) > 0 { // else it is not valid
 					names[len(names)-1].As = text
@@ -376,7 +368,7 @@ func (s *scriptScan) export() {
 			s.f.Exports = append(s.f.Exports, from)
 		} else if declared && e.name == e.local {
 			exported[e.local] = true
-		} else if s.part == All {
+		} else {
 			s.f.Exports = append(s.f.Exports, Export{e.name, e.local, -1})
 		}
 	}
@@ -385,7 +377,3 @@ func (s *scriptScan) export() {
 		d.Exported = d.Exported || d.Parent < 0 && exported[d.Name]
 	}
 }
-
-func (s *scriptScan) is(word string) bool { return s.kind != scriptString && string(s.text()) == word }
-
-func (s *scriptScan) string() string { return string(s.text()) }

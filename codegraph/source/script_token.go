@@ -1,6 +1,6 @@
 package source
 
-// A scriptToken is a token that is kept to find declarations and uses.
+// A scriptToken is a token that is not a comment.
 type scriptToken struct {
 	kind       scriptKind
 	op         byte
@@ -8,12 +8,26 @@ type scriptToken struct {
 	newline    bool
 	start, end int32
 	match      int32 // for a bracket, the other one; the number of tokens if nothing closes it
+	depth      int32 // how many brackets are open behind it
+}
+
+// readTokens reads the tokens and the comments.
+func (s *scriptScan) readTokens() {
+	s.tokens = make([]scriptToken, 0, len(s.src)/6)
+	for len(s.tokens) < maxTokens && s.next() {
+		if s.kind == scriptComment {
+			s.comments = append(s.comments, Span{int32(s.start), int32(s.end)})
+		} else {
+			s.keep()
+		}
+	}
+	s.match()
 }
 
 // keep keeps the current token. Brackets are matched as the lexer does.
 func (s *scriptScan) keep() {
 	i := int32(len(s.tokens))
-	s.tokens = append(s.tokens, scriptToken{s.kind, s.op, s.word, s.newline, int32(s.start), int32(s.end), -1})
+	s.tokens = append(s.tokens, scriptToken{s.kind, s.op, s.word, s.newline, int32(s.start), int32(s.end), -1, int32(len(s.stack))})
 	if s.kind == scriptTemplate {
 		if s.op >= opTemplateMiddle {
 			s.closes(i, '}')
@@ -50,9 +64,9 @@ func (s *scriptScan) closes(i int32, c byte) {
 	}
 }
 
-// endTokens completes the matches: what is still open closes at the end, and < is matched with the > of the
+// match completes the matches: what is still open closes at the end, and < is matched with the > of the
 // same statement that would end its type arguments.
-func (s *scriptScan) endTokens() {
+func (s *scriptScan) match() {
 	for _, i := range s.opens {
 		s.tokens[i].match = int32(len(s.tokens))
 	}
