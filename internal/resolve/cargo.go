@@ -117,7 +117,7 @@ func (c *cargoIndex) findMembers(dir string) map[string]string {
 	out := map[string]string{}
 	m := c.manifests.Get(dir)
 	for _, pattern := range m.values["workspace"+TOMLSep+"members"] {
-		for _, d := range c.glob(path.Join(dir, pattern)) {
+		for _, d := range c.x.expand(dir, strings.Split(path.Clean(pattern), "/")) {
 			if p := c.manifests.Get(d); p != nil && p.isPackage() {
 				out[p.value("package", "name")] = d
 			}
@@ -127,28 +127,6 @@ func (c *cargoIndex) findMembers(dir string) map[string]string {
 		out[m.value("package", "name")] = dir
 	}
 	return out
-}
-
-// glob returns the directories that a pattern matches.
-func (c *cargoIndex) glob(pattern string) []string {
-	dirs := []string{"."}
-	for part := range strings.SplitSeq(pattern, "/") {
-		var next []string
-		for _, d := range dirs {
-			if !strings.ContainsAny(part, "*?[") {
-				next = append(next, path.Join(d, part))
-				continue
-			}
-			for _, name := range c.x.names(d) {
-				name, isDir := strings.CutSuffix(name, "/")
-				if ok, err := path.Match(part, name); isDir && ok && err == nil {
-					next = append(next, path.Join(d, name))
-				}
-			}
-		}
-		dirs = next
-	}
-	return dirs
 }
 
 // library returns the file and the name of the library of a package.

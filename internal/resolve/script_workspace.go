@@ -16,7 +16,7 @@ func (r *scriptIndex) findMembers(dir string) map[string]string {
 	dirs := map[string]bool{}
 	for _, glob := range globs {
 		glob, without := strings.CutPrefix(glob, "!")
-		for _, d := range r.expand(dir, strings.Split(path.Clean(glob), "/")) {
+		for _, d := range r.x.expand(dir, strings.Split(path.Clean(glob), "/")) {
 			dirs[d] = !without
 		}
 	}
@@ -86,78 +86,4 @@ func appendYAML(globs []string, item string) []string {
 		return globs
 	}
 	return append(globs, item)
-}
-
-// expand returns the directories below one that match a pattern. Two stars stand for any number of directories.
-// Directories of installed packages and hidden ones are left out.
-func (r *scriptIndex) expand(dir string, pattern []string) (dirs []string) {
-	for depth, at := 0, []string{dir}; depth <= maxDirectories && len(at) > 0; depth++ {
-		if len(pattern) == 0 {
-			return append(dirs, at...)
-		}
-		if pattern[0] == "." {
-			pattern = pattern[1:]
-			continue
-		}
-		if pattern[0] == "**" {
-			dirs = append(dirs, r.under(at, pattern[1:])...)
-			return dirs
-		}
-		var next []string
-		for _, d := range at {
-			next = append(next, r.matching(d, pattern[0])...)
-		}
-		at, pattern = next, pattern[1:]
-	}
-	return dirs
-}
-
-// maxDirectories is how deep a workspace is searched.
-const maxDirectories = 12
-
-// under returns the directories that match a pattern without stars for several directories, at any depth.
-func (r *scriptIndex) under(at []string, pattern []string) (dirs []string) {
-	if slices.Contains(pattern, "**") {
-		pattern = pattern[slices.Index(pattern, "**")+1:]
-	}
-	for range maxDirectories {
-		var next []string
-		for _, d := range at {
-			dirs = append(dirs, r.expand(d, pattern)...)
-			next = append(next, r.matching(d, "*")...)
-		}
-		at = next
-	}
-	return dirs
-}
-
-// matching returns the directories in one whose names match a pattern.
-func (r *scriptIndex) matching(dir, pattern string) (dirs []string) {
-	if !strings.ContainsAny(pattern, "*?[{") {
-		if p := path.Join(dir, pattern); r.x.names(p) != nil {
-			return []string{p}
-		}
-		return nil
-	}
-	alternatives := []string{pattern}
-	if before, rest, ok := strings.Cut(pattern, "{"); ok {
-		list, after, _ := strings.Cut(rest, "}")
-		alternatives = nil
-		for item := range strings.SplitSeq(list, ",") {
-			alternatives = append(alternatives, before+item+after)
-		}
-	}
-	for _, name := range r.x.names(dir) {
-		name, isDir := strings.CutSuffix(name, "/")
-		if !isDir || name[0] == '.' || name == "node_modules" {
-			continue
-		}
-		for _, a := range alternatives {
-			if ok, _ := path.Match(a, name); ok {
-				dirs = append(dirs, path.Join(dir, name))
-				break
-			}
-		}
-	}
-	return dirs
 }
