@@ -353,7 +353,11 @@ func (l *Lexical) variants(word string) []variant {
 		if d < limit {
 			near, limit = near[:0], d
 		}
-		near = append(near, variant{t, math.Pow(nearby, float64(d))})
+		weight := 1.0
+		for range d {
+			weight *= nearby
+		}
+		near = append(near, variant{t, weight})
 	}
 	order.By(near, func(a, b *variant) int { return moreFrequent(a.term, b.term) })
 	return near[:min(len(near), maxVariants)]

@@ -90,16 +90,6 @@ func (t table) nearest(q []float32, k int, accept func(*point) bool) (best []nea
 	return best
 }
 
-func nearestFirst(a, b near) int {
-	switch {
-	case a.sim > b.sim:
-		return -1
-	case a.sim < b.sim:
-		return 1
-	}
-	return 0
-}
-
 // keepBest inserts into a list of at most limit points, the nearest first.
 func keepBest(best []near, n near, limit int) []near {
 	if len(best) == limit {
@@ -108,8 +98,11 @@ func keepBest(best []near, n near, limit int) []near {
 		}
 		best = best[:limit-1]
 	}
-	i, _ := slices.BinarySearchFunc(best, n, nearestFirst)
-	return slices.Insert(best, i, n)
+	best = append(best, n)
+	for i := len(best) - 1; i > 0 && best[i-1].sim <= n.sim; i-- {
+		best[i-1], best[i] = n, best[i-1]
+	}
+	return best
 }
 
 // dot returns the dot product of two vectors of the same length. The sums are independent, so that the

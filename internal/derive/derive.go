@@ -70,13 +70,22 @@ type Query[V any] struct{ query }
 // not ask for the value that it is computing, not even through others. Same reports whether two
 // values, which are of type V, are the same to all who use them; nil means reflect.DeepEqual.
 func NewQuery[V any](t *Table, compute func(arg string) V, same func(a, b any) bool) *Query[V] {
+	return &Query[V]{newQuery(t, func(arg string) any { return compute(arg) }, same)}
+}
+
+// newQuery is compiled once, and not into each call of NewQuery.
+//
+//go:noinline
+func newQuery(t *Table, run func(arg string) any, same func(a, b any) bool) query {
 	if same == nil {
 		same = reflect.DeepEqual
 	}
-	return &Query[V]{query{t, map[string]*node{}, func(arg string) any { return compute(arg) }, same}}
+	return query{t, map[string]*node{}, run, same}
 }
 
 // Get returns the value for an argument. The caller must not change it.
+//
+//go:noinline
 func (q *Query[V]) Get(arg string) V { return q.get(arg).(V) }
 
 func (q *query) get(arg string) any {
