@@ -5,13 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/packed"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
@@ -66,11 +65,12 @@ func encodeCache(s *Snapshot) []byte {
 		if f.facts == nil || f.foreign {
 			continue
 		}
-		facts := encodeFacts(f.facts)
+		facts := packed.Encode(*f.facts)
 		if len(out)+len(facts) > maxCache {
 			break
 		}
-		out = append(out, f.hash[:]...)
+		key := keyOf(f.hash, f.facts.Language)
+		out = append(out, key[:]...)
 		out = binary.AppendUvarint(out, uint64(len(facts)))
 		out = append(out, facts...)
 	}
@@ -79,10 +79,12 @@ func encodeCache(s *Snapshot) []byte {
 	return out
 }
 
-// factsKey names facts: the same bytes may be read as two languages.
-type factsKey struct {
-	hash [sha256.Size]byte
-	lang source.Language
+// A factsKey names facts in a cache.
+type factsKey [sha256.Size]byte
+
+// keyOf returns the key of the facts of a content: the same bytes may be read as two languages.
+func keyOf(content [sha256.Size]byte, lang source.Language) factsKey {
+	return sha256.Sum256(append(content[:], lang...))
 }
 
 // loadCache returns the facts in the cache of a directory that are whole, still encoded.
@@ -99,133 +101,13 @@ func loadCache(dir string) map[factsKey][]byte {
 	found := map[factsKey][]byte{}
 	for len(rest) > sha256.Size {
 		var k factsKey
-		rest = rest[copy(k.hash[:], rest):]
+		rest = rest[copy(k[:], rest):]
 		size, n := binary.Uvarint(rest)
 		if n <= 0 || size > uint64(len(rest)-n) {
 			return nil
 		}
-		facts := rest[n : n+int(size)]
-		d := decoder{in: facts}
-		k.lang = source.Language(d.name())
-		found[k] = facts
+		found[k] = rest[n : n+int(size)]
 		rest = rest[n+int(size):]
 	}
 	return found
-}
-
-// An encoder writes facts: numbers as varints, lists behind their lengths, structs field by field, and each name once.
-type encoder struct {
-	out   []byte
-	names map[string]int64 // the number of a name, from 1
-}
-
-func (e *encoder) number(n int64) { e.out = binary.AppendVarint(e.out, n) }
-
-func (e *encoder) name(s string) {
-	n, ok := e.names[s]
-	e.number(n)
-	if !ok {
-		e.names[s] = int64(len(e.names)) + 1
-		e.number(int64(len(s)))
-		e.out = append(e.out, s...)
-	}
-}
-
-func (e *encoder) value(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			e.value(v.Field(i))
-		}
-	case reflect.Slice:
-		e.number(int64(v.Len()))
-		for i := range v.Len() {
-			e.value(v.Index(i))
-		}
-	case reflect.String:
-		e.name(v.String())
-	case reflect.Bool:
-		n := int64(0)
-		if v.Bool() {
-			n = 1
-		}
-		e.number(n)
-	case reflect.Uint8:
-		e.number(int64(v.Uint()))
-	default: // int32
-		e.number(v.Int())
-	}
-}
-
-// A decoder reads what an encoder wrote. After an error it reads zeros.
-type decoder struct {
-	in     []byte
-	names  []string
-	failed bool
-}
-
-// number returns a number in a range.
-func (d *decoder) number(least, most int64) int64 {
-	n, size := binary.Varint(d.in)
-	if size <= 0 || n < least || n > most {
-		d.in, d.failed = nil, true
-		return 0
-	}
-	d.in = d.in[size:]
-	return n
-}
-
-// count returns a number of elements, each of which has at least one byte.
-func (d *decoder) count() int { return int(d.number(0, int64(len(d.in)))) }
-
-func (d *decoder) name() string {
-	if n := d.number(0, int64(len(d.names))); n > 0 {
-		return d.names[n-1]
-	}
-	size := d.count()
-	s := string(d.in[:size])
-	d.in = d.in[size:]
-	d.names = append(d.names, s)
-	return s
-}
-
-func (d *decoder) value(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			d.value(v.Field(i))
-		}
-	case reflect.Slice:
-		if n := d.count(); n > 0 {
-			v.Set(reflect.MakeSlice(v.Type(), n, n))
-		}
-		for i := range v.Len() {
-			d.value(v.Index(i))
-		}
-	case reflect.String:
-		v.SetString(d.name())
-	case reflect.Bool:
-		v.SetBool(d.number(0, 1) > 0)
-	case reflect.Uint8:
-		v.SetUint(uint64(d.number(0, math.MaxUint8)))
-	default: // int32
-		v.SetInt(d.number(math.MinInt32, math.MaxInt32))
-	}
-}
-
-// encodeFacts returns facts as they are in a cache. They begin with the language.
-func encodeFacts(f *source.Facts) []byte {
-	e := encoder{names: map[string]int64{}}
-	e.value(reflect.ValueOf(f).Elem())
-	return e.out
-}
-
-// decodeFacts returns encoded facts, or nil if they are not whole.
-func decodeFacts(data []byte) *source.Facts {
-	f, d := &source.Facts{}, decoder{in: data}
-	d.value(reflect.ValueOf(f).Elem())
-	if d.failed || len(d.in) > 0 {
-		return nil
-	}
-	return f
 }

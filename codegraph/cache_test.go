@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/packed"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
@@ -87,7 +88,9 @@ func TestEveryFactIsKept(t *testing.T) {
 	f := &source.Facts{}
 	n := 0
 	fill(reflect.ValueOf(f).Elem(), &n)
-	require.Equal(t, f, codegraph.DecodeFacts(codegraph.EncodeFacts(f)))
+	got := &source.Facts{}
+	require.True(t, packed.Decode(packed.Encode(*f), got))
+	require.Equal(t, f, got)
 	require.Greater(t, n, 25)
 }
 
@@ -115,28 +118,4 @@ func fill(v reflect.Value, n *int) {
 		*n++
 		v.SetUint(uint64(*n))
 	}
-}
-
-// Facts that are not whole are not decoded, and encoded facts are decoded as they were.
-func FuzzDecodeFacts(f *testing.F) {
-	_, dir := open(f, project...)
-	ws, err := workspace.Open(dir)
-	require.NoError(f, err)
-	defer ws.Close()
-	g, err := codegraph.New(ws)
-	require.NoError(f, err)
-	s, err := g.Refresh(f.Context())
-	require.NoError(f, err)
-	for name := range s.Files() {
-		if facts := s.Facts(name); facts != nil {
-			data := codegraph.EncodeFacts(facts)
-			require.Equal(f, facts, codegraph.DecodeFacts(data), name)
-			f.Add(data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if facts := codegraph.DecodeFacts(data); facts != nil {
-			require.Equal(t, facts, codegraph.DecodeFacts(codegraph.EncodeFacts(facts)))
-		}
-	})
 }

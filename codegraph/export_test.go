@@ -2,8 +2,6 @@ package codegraph
 
 import (
 	"fmt"
-
-	"github.com/aycoder/aycoder/codegraph/source"
 )
 
 // Score returns the score of a name for a query.
@@ -17,12 +15,6 @@ func Score(query, name string) int {
 
 // Cached returns the number of files whose facts are in a cache.
 func Cached(dir string) int { return len(loadCache(dir)) }
-
-// EncodeFacts returns facts as a cache has them.
-func EncodeFacts(f *source.Facts) []byte { return encodeFacts(f) }
-
-// DecodeFacts returns encoded facts, or nil if they are not whole.
-func DecodeFacts(data []byte) *source.Facts { return decodeFacts(data) }
 
 // Edges returns all that is known of the files of a snapshot, in words.
 func Edges(s *Snapshot) (out []string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/packed"
 	"github.com/aycoder/aycoder/internal/resolve"
 	"github.com/aycoder/aycoder/internal/runes"
 	"golang.org/x/sync/errgroup"
@@ -307,10 +308,13 @@ func (g *Graph) scan(f *file, data []byte) {
 		}
 	}
 	lang := source.LanguageOf(f.path, data)
-	if saved := g.saved[factsKey{f.hash, lang}]; saved != nil {
-		f.facts = decodeFacts(saved)
+	if saved := g.saved[keyOf(f.hash, lang)]; saved != nil {
+		if facts := new(source.Facts); packed.Decode(saved, facts) {
+			f.facts = facts
+			return
+		}
 	}
-	if f.facts == nil && lang != "" {
+	if lang != "" {
 		f.facts = source.Scan(lang, data, source.All)
 	}
 }

@@ -3,10 +3,8 @@ package retrieval
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -191,23 +189,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // cached returns the vector of a text that was embedded before, or nil.
 func (b *batcher) cached(use, text string) []float32 {
-	data, ok := b.cache.Get(cacheKey(use, text))
-	if !ok {
-		return nil
+	if data, ok := b.cache.Get(cacheKey(use, text)); ok {
+		return vectorOf(data)
 	}
-	v := make([]float32, len(data)/4)
-	for i := range v {
-		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return v
+	return nil
 }
 
 func (b *batcher) keep(use, text string, vector []float32) {
-	data := make([]byte, 0, 4*len(vector))
-	for _, x := range vector {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
-	}
-	b.cache.Put(cacheKey(use, text), data)
+	b.cache.Put(cacheKey(use, text), appendVector(nil, vector))
 }
 
 func cacheKey(use, text string) string {

@@ -2,13 +2,12 @@ package retrieval
 
 import (
 	"bufio"
-	"cmp"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"math"
@@ -16,15 +15,22 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/packed"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
 
-// The file of an index is: magic; the model, as its length and bytes; the dimension; the number of points; the points;
-// the SHA-256 of all before. A point is its items, and its vector in little-endian numbers. Whole numbers are uvarints.
-// The sketches follow from the vectors.
-const magic = "aycoder vectors 2\n"
+// The file of an index is: magic; the length of the head in eight bytes; the head, as package packed writes it; the
+// vectors of the points, one behind the other; the SHA-256 of all before. Numbers are little-endian. The sketches
+// follow from the vectors.
+const magic = "aycoder vectors 3\n"
+
+// A fileHead is what a file says of its vectors.
+type fileHead struct {
+	Model     string
+	Dimension int32
+	Points    [][]Item // the items of each point
+}
 
 // DamageError reports that a file is not a whole index: it is damaged, or another program or version wrote it.
 type DamageError struct {
@@ -65,32 +71,18 @@ func removeLeftovers(path string) {
 	}
 }
 
-// writer writes numbers and texts, and keeps the first error.
-type writer struct {
-	*bufio.Writer
-	buf []byte
-}
-
-func (w *writer) number(n int) {
-	w.buf = binary.AppendUvarint(w.buf[:0], uint64(n))
-	w.Write(w.buf)
-}
-
-func (w *writer) text(s string) {
-	w.number(len(s))
-	w.WriteString(s)
-}
-
 func (ix *Index) write(f io.Writer) error {
 	sum := sha256.New()
-	w := &writer{Writer: bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<16)}
+	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<16)
 	points, items := ix.contents()
+	head := packed.Encode(fileHead{ix.model, int32(ix.dim), items})
 	w.WriteString(magic)
-	w.text(ix.model)
-	w.number(ix.dim)
-	w.number(len(points))
-	for i, p := range points {
-		w.point(p, *items[i])
+	w.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(head))))
+	w.Write(head)
+	var vec []byte
+	for _, p := range points {
+		vec = appendVector(vec[:0], p.vec)
+		w.Write(vec)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -99,29 +91,36 @@ func (ix *Index) write(f io.Writer) error {
 	return err
 }
 
+// appendVector appends the bytes of a vector.
+func appendVector(data []byte, vec []float32) []byte {
+	for _, x := range vec {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	return data
+}
+
+// vectorOf returns the vector that bytes are.
+func vectorOf(data []byte) []float32 {
+	vec := make([]float32, len(data)/4)
+	for i := range vec {
+		vec[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return vec
+}
+
 // contents returns all points, and the items of each. No item is there twice, as it would be if it moved to
 // another point while they are read.
-func (ix *Index) contents() (points []*point, items []*[]*Item) {
+func (ix *Index) contents() (points []*point, items [][]Item) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	for _, p := range ix.points {
-		items = append(items, p.items.Load())
+		var of []Item
+		for _, i := range *p.items.Load() {
+			of = append(of, *i)
+		}
+		items = append(items, of)
 	}
 	return ix.points, items
-}
-
-func (w *writer) point(p *point, items []*Item) {
-	w.number(len(items))
-	for _, i := range items {
-		for _, s := range []string{i.ID, i.Path, string(i.Language), i.Kind} {
-			w.text(s)
-		}
-	}
-	w.buf = w.buf[:0]
-	for _, x := range p.vec {
-		w.buf = binary.LittleEndian.AppendUint32(w.buf, math.Float32bits(x))
-	}
-	w.Write(w.buf)
 }
 
 // Load reads the index in a file that [Index.Save] wrote. If there is no such file, the index is new and
@@ -164,116 +163,84 @@ var (
 	errContent  = errors.New("its content is not valid")
 )
 
-// reader reads what a writer wrote. It trusts no number: nothing is allocated for more than there is to read.
-type reader struct {
-	in   *bufio.Reader
-	rest *io.LimitedReader // not yet in the buffer of in
-	err  error
-}
-
-func newReader(f io.Reader, size int64, sum hash.Hash) *reader {
-	rest := &io.LimitedReader{R: f, N: size}
-	return &reader{in: bufio.NewReaderSize(io.TeeReader(rest, sum), 1<<16), rest: rest}
-}
-
-func (r *reader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-}
-
-// number reads a number up to limit.
-func (r *reader) number(limit int) int {
-	n, err := binary.ReadUvarint(r.in)
-	switch {
-	case err != nil:
-		r.fail(errShort)
-	case n > uint64(limit):
-		r.fail(errContent)
-	}
-	if r.err != nil {
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) bytes(n int) []byte {
-	if r.err == nil && int64(n) > r.rest.N+int64(r.in.Buffered()) {
-		r.fail(errShort)
-	}
-	if r.err != nil {
-		return nil
-	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(r.in, b); err != nil {
-		r.fail(err)
-	}
-	return b
-}
-
-func (r *reader) text() string { return string(r.bytes(r.number(math.MaxInt32))) }
-
-// read fills an empty index.
-func (ix *Index) read(f io.Reader, size int64) error {
-	sum := sha256.New()
-	if size -= sha256.Size; size < int64(len(magic)) {
+// read fills an empty index. It reads the file twice, so that nothing is believed before its checksum is known.
+func (ix *Index) read(f io.ReadSeeker, size int64) error {
+	lead := make([]byte, len(magic)+8)
+	if _, err := io.ReadFull(f, lead); err != nil || string(lead[:len(magic)]) != magic {
 		return errForeign
 	}
-	r := newReader(f, size, sum)
-	if string(r.bytes(len(magic))) != magic {
-		return cmp.Or(r.err, errForeign)
+	size -= sha256.Size + int64(len(lead))
+	length := binary.LittleEndian.Uint64(lead[len(magic):])
+	if size < 0 || length > uint64(size) {
+		return errShort
 	}
-	model, dim := r.text(), r.number(maxDimension)
-	if r.err == nil && (model != ix.model || dim != ix.dim) {
-		return &MismatchError{Model: ix.model, Dimension: ix.dim, GotModel: model, GotDimension: dim}
-	}
-	for n := r.number(2 * maxVectors); len(ix.points) < n && r.err == nil; {
-		ix.readPoint(r)
-	}
-	if r.err != nil {
-		return r.err
-	}
-	if r.in.Buffered() > 0 || r.rest.N > 0 {
-		return errContent
-	}
-	var want [sha256.Size]byte
-	if _, err := io.ReadFull(f, want[:]); err != nil {
+	sum, want := sha256.New(), make([]byte, sha256.Size)
+	sum.Write(lead)
+	if _, err := io.CopyN(sum, f, size); err != nil {
 		return err
 	}
-	if [sha256.Size]byte(sum.Sum(nil)) != want {
+	if _, err := io.ReadFull(f, want); err != nil {
+		return err
+	}
+	if !bytes.Equal(sum.Sum(nil), want) {
 		return errChecksum
+	}
+	if _, err := f.Seek(int64(len(lead)), io.SeekStart); err != nil {
+		return err
+	}
+	return ix.readPoints(bufio.NewReaderSize(f, 1<<16), length, size-int64(length))
+}
+
+// readPoints reads a head and the vectors behind it, which have these lengths.
+func (ix *Index) readPoints(in io.Reader, length uint64, rest int64) error {
+	data, vec := make([]byte, length), make([]byte, 4*ix.dim)
+	if _, err := io.ReadFull(in, data); err != nil {
+		return err
+	}
+	var head fileHead
+	if !packed.Decode(data, &head) {
+		return errContent
+	}
+	if head.Model != ix.model || int(head.Dimension) != ix.dim {
+		return &MismatchError{Model: ix.model, Dimension: ix.dim, GotModel: head.Model, GotDimension: int(head.Dimension)}
+	}
+	if rest != int64(len(head.Points))*int64(len(vec)) {
+		return errContent
+	}
+	for _, items := range head.Points {
+		if _, err := io.ReadFull(in, vec); err != nil {
+			return err
+		}
+		if !ix.readPoint(vectorOf(vec), items) {
+			return errContent
+		}
 	}
 	return ix.tend(context.Background())
 }
 
-func (ix *Index) readPoint(r *reader) {
-	items := make([]*Item, 0, 1)
-	for n := r.number(math.MaxInt32); len(items) < n && r.err == nil; {
-		items = append(items, &Item{r.text(), r.text(), source.Language(r.text()), r.text()})
-	}
-	raw := r.bytes(4 * ix.dim)
-	if r.err != nil {
-		return
-	}
-	vec, norm := make([]float32, ix.dim), 0.0
-	for i := range vec {
-		vec[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		norm += float64(vec[i]) * float64(vec[i])
+// readPoint adds a point, and reports whether it is one that an index can have.
+func (ix *Index) readPoint(vec []float32, items []Item) bool {
+	norm := 0.0
+	for _, x := range vec {
+		norm += float64(x) * float64(x)
 	}
 	if !(math.Abs(norm-1) < 1e-3) { // or it is not a number
-		r.fail(errContent)
-		return
+		return false
 	}
 	p := newPoint(vec)
 	ix.points = append(ix.points, p)
 	ix.byVector[p.hash] = p
-	if p.items.Store(&items); len(items) == 0 {
+	if len(items) == 0 {
 		ix.dead++
 	}
+	var of []*Item
 	for _, i := range items {
 		if ix.byID[i.ID] != nil {
-			r.fail(errContent)
+			return false
 		}
 		ix.byID[i.ID] = p
+		of = append(of, &i)
 	}
+	p.items.Store(&of)
+	return true
 }

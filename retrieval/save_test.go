@@ -214,7 +214,7 @@ func FuzzLoad(f *testing.F) {
 	whole, err := os.ReadFile(filepath.Join(dir, "seed"))
 	require.NoError(f, err)
 	f.Add(whole[:len(whole)-sha256.Size])
-	f.Add([]byte("aycoder vectors 2\n\x06hashed\x10\xff\xff\x01"))
+	f.Add([]byte("aycoder vectors 3\n\x09\x00\x00\x00\x00\x00\x00\x00\x00\x0chashed\x20\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		path := filepath.Join(t.TempDir(), "index")
 		sum := sha256.Sum256(body) // else nothing but the checksum is tested

@@ -3,7 +3,6 @@ package retrieval
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -154,11 +153,7 @@ func normal(values []float32) ([]float32, error) {
 
 func newPoint(vec []float32) *point {
 	h := fnv.New64a()
-	var b [4]byte
-	for _, x := range vec {
-		binary.LittleEndian.PutUint32(b[:], math.Float32bits(x))
-		h.Write(b[:])
-	}
+	h.Write(appendVector(nil, vec))
 	p := &point{vec: vec, hash: h.Sum64()}
 	p.items.Store(new([]*Item))
 	return p
