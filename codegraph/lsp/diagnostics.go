@@ -157,17 +157,22 @@ func problemsOf(all []wireDiagnostic) []problem {
 		if d.Severity > severityError || len(out) == maxFileErrors {
 			continue // without a severity, it is up to the client: an error
 		}
-		text := lineOf(d.Message, maxErrorText)
 		var code string
 		if json.Unmarshal(d.Code, &code) != nil {
 			code = string(d.Code)
 		}
-		if code = lineOf(code, maxCode); code != "" {
-			text = runes.Shorten(text, maxErrorText-len(" ()…")-len(code)) + " (" + code + ")"
-		}
-		out = append(out, problem{d.Range.Start.Line + 1, text})
+		out = append(out, problem{d.Range.Start.Line + 1, coded(d.Message, code)})
 	}
 	return out
+}
+
+// coded returns a message in one line, with its code.
+func coded(message, code string) string {
+	text := lineOf(message, maxErrorText)
+	if code = lineOf(code, maxCode); code != "" {
+		text = runes.Shorten(text, maxErrorText-len(" ()…")-len(code)) + " (" + code + ")"
+	}
+	return text
 }
 
 // lineOf makes one line of a text of a server, of at most n bytes and "…". It replaces marks that turn the direction

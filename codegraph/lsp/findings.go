@@ -132,10 +132,7 @@ func (c *Client) fileOf(cmd *Command, p string, names []string) (string, bool) {
 }
 
 func problemOf(f *lint.Finding) problem {
-	text := lineOf(f.Message, maxErrorText)
-	if rule := lineOf(f.Rule, maxCode); rule != "" {
-		text = runes.Shorten(text, maxErrorText-len(" ()…")-len(rule)) + " (" + rule + ")"
-	}
+	text := coded(f.Message, f.Rule)
 	if fix := lineOf(f.Fix, maxFix); fix != "" {
 		text += "; fix: " + fix
 	}

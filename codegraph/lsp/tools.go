@@ -73,16 +73,7 @@ func (c *Client) definition(ctx context.Context, _ *aycoder.Invocation, in nameA
 	if in.Path == "" { // these are the declarations
 		return c.list(places, note), nil
 	}
-	var found []Location
-	for _, at := range places {
-		if found, err = c.Definition(ctx, at.Path, at.Position); err != nil || len(found) > 0 {
-			break
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return c.list(found, note), nil
+	return c.first(ctx, places, note, c.Definition)
 }
 
 func (c *Client) references(ctx context.Context, _ *aycoder.Invocation, in nameArgs) (*aycoder.ToolResult, error) {
@@ -94,16 +85,21 @@ func (c *Client) references(ctx context.Context, _ *aycoder.Invocation, in nameA
 		return nil, fmt.Errorf("%q is declared in several places; give path and line of one:\n%s",
 			in.Name, c.list(places, "").Text())
 	}
-	var found []Location
+	return c.first(ctx, places, note, c.References)
+}
+
+// first returns what there is for the first of some places for which there is something.
+func (c *Client) first(
+	ctx context.Context, places []Location, note string, ask func(context.Context, string, Position) ([]Location, error),
+) (*aycoder.ToolResult, error) {
 	for _, at := range places {
-		if found, err = c.References(ctx, at.Path, at.Position); err != nil || len(found) > 0 {
-			break
+		if found, err := ask(ctx, at.Path, at.Position); err != nil {
+			return nil, err
+		} else if len(found) > 0 {
+			return c.list(found, note), nil
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c.list(found, note), nil
+	return c.list(nil, note), nil
 }
 
 func (c *Client) rename(ctx context.Context, in renameArgs) ([]edit.File, error) {

@@ -79,11 +79,10 @@ func (h *declHead) declarators() {
 	}
 	var name ctoken
 	for i := h.i; i <= len(h.head); i++ {
-		var t ctoken
-		op := byte(',')
-		if i < len(h.head) {
-			t = h.head[i]
-			op = t.op
+		t := h.at(i)
+		op := t.op
+		if i == len(h.head) {
+			op = ','
 		}
 		switch {
 		case op == '<':

@@ -45,11 +45,7 @@ func declareRust(b *blocks, end byte) block {
 // rustModifiers skips attributes, visibility and the like.
 func (h *declHead) rustModifiers() {
 	for ; h.i < len(h.head); h.i++ {
-		t := h.head[h.i]
-		var next ctoken
-		if h.i+1 < len(h.head) {
-			next = h.head[h.i+1]
-		}
+		t, next := h.head[h.i], h.at(h.i+1)
 		switch {
 		case t.op == '#' || t.op == '!':
 		case t.op == '[':

@@ -208,19 +208,22 @@ func (s *scriptScan) span(from, to int) Span { return Span{s.tok(from).start, s.
 
 // function reads a function from its keyword.
 func (s *scriptScan) function(i int, d scriptDeclaration) int {
-	i++
-	if s.tok(i).op == '*' {
-		i++
-	}
-	name := -1
-	if s.tok(i).kind == scriptName {
-		name = i
-		i++
-	}
+	name, i := s.functionName(i)
 	end, body := s.signature(i)
 	n := s.addDecl(name, Func, d, end)
 	s.f.Decls[n].Body = body
 	return end
+}
+
+// functionName returns the name behind the word function, or -1, and what follows it.
+func (s *scriptScan) functionName(i int) (name, next int) {
+	if i++; s.tok(i).op == '*' {
+		i++
+	}
+	if s.tok(i).kind == scriptName {
+		return i, i + 1
+	}
+	return -1, i
 }
 
 // signature reads type parameters, parameters, result type and body. It returns the token after them.

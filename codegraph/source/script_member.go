@@ -145,12 +145,7 @@ func (s *scriptScan) functionValue(i int) (body Span, ok bool) {
 		i++
 	}
 	if s.isWord(i, "function") {
-		if i++; s.tok(i).op == '*' {
-			i++
-		}
-		if s.tok(i).kind == scriptName {
-			i++
-		}
+		_, i = s.functionName(i)
 		_, body = s.signature(i)
 		return body, true
 	}

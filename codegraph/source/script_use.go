@@ -87,7 +87,7 @@ func (u *scriptUses) leave(i int) {
 
 // declareName says that the innermost scope declares the name that a token is, and that the token is not a use.
 func (u *scriptUses) declareName(i int) {
-	if i >= len(u.tokens) || u.tokens[i].kind != scriptName {
+	if u.tok(i).kind != scriptName {
 		return
 	}
 	u.tokens[i].kind = scriptLabel
@@ -175,22 +175,17 @@ func (u *scriptUses) bindings(i int) {
 
 // functionHead begins the scope of a function at its keyword.
 func (u *scriptUses) functionHead(i int) int {
-	if u.tok(i+1).op == '*' {
-		i++
-	}
-	if u.tok(i+1).kind == scriptName {
-		i++
-		u.declareName(i)
-	}
-	open := u.typeParameters(i + 1)
+	name, params := u.functionName(i)
+	u.declareName(name)
+	open := u.typeParameters(params)
 	if u.tok(open).op != '(' {
-		return i
+		return params - 1
 	}
 	end, _ := u.signature(open)
 	u.enter(max(end, open+1))
-	u.typeNames(i + 1)
+	u.typeNames(params)
 	u.parameters(open)
-	return i
+	return params - 1
 }
 
 // classHead begins the scope of a class, an interface or a type at its first word.
