@@ -29,8 +29,8 @@ func (e *encoder) number(n int64) { e.out = binary.AppendVarint(e.out, n) }
 func (e *encoder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			e.value(v.Field(i))
+		for _, field := range v.Fields() {
+			e.value(field)
 		}
 	case reflect.Slice:
 		e.number(int64(v.Len()))
@@ -105,8 +105,8 @@ func (d *decoder) count() int {
 func (d *decoder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			d.value(v.Field(i))
+		for _, field := range v.Fields() {
+			d.value(field)
 		}
 	case reflect.Slice:
 		if n := d.count(); n > 0 {
