@@ -3,12 +3,12 @@ package codegraph
 import (
 	"context"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // GitState is what moves in a repository of git: what is checked out, and how the files differ from git's index. The
@@ -235,23 +235,17 @@ const gitHead = "[The repository as the program sees it now. This is not a messa
 // that takes longer than a second, or fails, or there is no repository, the request goes out without: a host with a
 // large workspace calls [Graph.Refresh] when it starts.
 func (g *Graph) GitTail(next aycoder.ContextBuilder) aycoder.ContextBuilder {
-	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		req, err := next.Build(ctx, in)
-		if err != nil || req == nil {
-			return req, err
-		}
+	return part.Tail(next, func(ctx context.Context, _ aycoder.ContextInput) string {
 		ctx, cancel := context.WithTimeout(ctx, gitWait)
 		defer cancel()
-		var state *GitState
 		s, err := g.Refresh(ctx)
-		if err == nil {
-			state, err = g.GitState(ctx, s)
+		if err != nil {
+			return ""
 		}
+		state, err := g.GitState(ctx, s)
 		if err != nil || state == nil {
-			return req, nil
+			return ""
 		}
-		with := *req
-		with.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: gitHead + state.Text()})
-		return &with, nil
+		return gitHead + state.Text()
 	})
 }

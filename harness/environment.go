@@ -2,13 +2,12 @@ package harness
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/untag"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -37,7 +36,7 @@ type Environment struct {
 func WithEnvironment(e Environment) Option {
 	return func(s *setup) error {
 		if s.env = e; e.Files == nil || e.Exec == nil {
-			return &aycoder.ConfigError{Option: "WithEnvironment", Err: errors.New("needs Files and Exec")}
+			return wrong("WithEnvironment", "needs Files and Exec")
 		}
 		return nil
 	}
@@ -67,24 +66,17 @@ func (b *builder) pinned() {
 func (b *builder) changed(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 	var mu sync.Mutex // agents that a run starts use the same builder
 	told := ""
-	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		req, err := next.Build(ctx, in)
-		if err != nil || req == nil {
-			return req, err
-		}
+	return part.Tail(next, func(ctx context.Context, _ aycoder.ContextInput) string {
 		text := strings.Join(b.in.env.Changes(ctx), "; ")
 		mu.Lock()
+		defer mu.Unlock()
 		if text != told && text != "" {
 			b.Notify("environment", "since the run began: "+text)
 		}
-		told = text
-		mu.Unlock()
-		if text == "" {
-			return req, nil
+		if told = text; text == "" {
+			return ""
 		}
-		more := *req
-		more.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: "<environment_context>\nThe machine of the workspace is not as it was when " +
-			"this run began: " + untag.Text(text) + "\n</environment_context>\n"})
-		return &more, nil
+		return "<environment_context>\nThe machine of the workspace is not as it was when this run began: " + untag.Text(text) +
+			"\n</environment_context>\n"
 	})
 }

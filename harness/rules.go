@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Rules are rules of work for the system prompt, with their numbers:
@@ -61,22 +62,19 @@ type guard struct {
 
 // beforeTurn adds a line to the tail of the first request of a run, once.
 func (g *guard) beforeTurn(next aycoder.ContextBuilder) aycoder.ContextBuilder {
-	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		req, err := next.Build(ctx, in)
-		if err != nil || req == nil || in.Turn != 1 || len(in.Messages) == 0 {
-			return req, err
+	return part.Tail(next, func(_ context.Context, in aycoder.ContextInput) string {
+		if in.Turn != 1 || len(in.Messages) == 0 {
+			return ""
 		}
 		verbs := actions(in.Messages[len(in.Messages)-1].Text())
 		if len(verbs) < g.verbs || g.planned() || g.done.Swap(true) {
-			return req, nil
+			return ""
 		}
 		g.notify("plan", fmt.Sprintf("The task has %d actions (%s), and there is no %s: a plan may help.",
 			len(verbs), strings.Join(verbs, ", "), planFile))
-		guarded := *req
-		guarded.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: fmt.Sprintf(
+		return fmt.Sprintf(
 			"[The task has %d actions. Consider to write the steps to %s first. This is not a message of the user.]\n",
-			len(verbs), planFile)})
-		return &guarded, nil
+			len(verbs), planFile)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/late"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/untag"
 	"github.com/aycoder/aycoder/tools"
@@ -155,19 +156,7 @@ func (m *Memory) Lessons(ctx context.Context) ([]Lesson, error) {
 // [aycoder.Request]), between <lessons_context> and </lessons_context>. Pass it after the middleware of a list of
 // tasks, whose part of the tail then comes last. If a file cannot be read, the model reads why.
 func (m *Memory) Remind(next aycoder.ContextBuilder) aycoder.ContextBuilder {
-	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		req, err := next.Build(ctx, in)
-		if err != nil || req == nil {
-			return req, err
-		}
-		text := m.remind(ctx)
-		if err := context.Cause(ctx); err != nil || text == "" {
-			return req, err
-		}
-		reminded := *req
-		reminded.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: text})
-		return &reminded, nil
-	})
+	return part.Tail(next, func(ctx context.Context, _ aycoder.ContextInput) string { return m.remind(ctx) })
 }
 
 const aboutLessons = "Lessons from earlier work, as the files of the project and of the user have them now. " +

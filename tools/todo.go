@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/untag"
 )
@@ -108,19 +109,12 @@ const remind = "The list of tasks, as the tool todo keeps it now. This is not a 
 // </todo_context>, so that the model does not lose sight of it in a long conversation. The history does
 // not get longer.
 func (l *TodoList) Remind(next aycoder.ContextBuilder) aycoder.ContextBuilder {
-	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		req, err := next.Build(ctx, in)
-		if err != nil || req == nil || !slices.ContainsFunc(l.Items(), TodoItem.open) {
-			return req, err
+	return part.Tail(next, func(context.Context, aycoder.ContextInput) string {
+		if !slices.ContainsFunc(l.Items(), TodoItem.open) {
+			return ""
 		}
-		reminded := *req
-		reminded.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: l.context()})
-		return &reminded, nil
+		return "<todo_context>\n" + remind + untag.Text(l.String()) + "</todo_context>\n"
 	})
-}
-
-func (l *TodoList) context() string {
-	return "<todo_context>\n" + remind + untag.Text(l.String()) + "</todo_context>\n"
 }
 
 func (it TodoItem) open() bool { return it.Status == TodoPending || it.Status == TodoInProgress }

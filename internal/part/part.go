@@ -1,8 +1,9 @@
 // Package part finds parts of messages that several packages look for: outputs of calls, and marks of the
-// loop.
+// loop. It also adds texts to the tails of requests.
 package part
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -69,5 +70,22 @@ func Untrusted(m *aycoder.Message) bool {
 		o, ok := p.(*aycoder.ToolOutput)
 		mark, _ := MarkOf(p)
 		return ok && o.Untrusted || mark.Untrusted
+	})
+}
+
+// Tail is a builder that adds a text to the tail of each request of next (see [aycoder.Request]), unless it is "".
+func Tail(next aycoder.ContextBuilder, text func(context.Context, aycoder.ContextInput) string) aycoder.ContextBuilder {
+	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		req, err := next.Build(ctx, in)
+		if err != nil || req == nil {
+			return req, err
+		}
+		add := text(ctx, in)
+		if add == "" {
+			return req, nil
+		}
+		longer := *req
+		longer.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: add})
+		return &longer, nil
 	})
 }
