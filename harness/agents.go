@@ -190,7 +190,7 @@ func (b *builder) modelOf(ctx context.Context, name, file string) aycoder.ModelC
 	case "small":
 		return current(b.Small)
 	}
-	if m := b.Runtime.models.of(name); m != nil {
+	if m := b.namedModel(name); m != nil {
 		return m
 	}
 	m, why := current(b.Client), error(nil)
@@ -208,7 +208,7 @@ func (b *builder) modelOf(ctx context.Context, name, file string) aycoder.ModelC
 			runes.Path(file), runes.Path(name), why))
 		return m
 	}
-	b.Runtime.models.keep(name, m)
+	b.named.Store(name, m)
 	return m
 }
 

@@ -46,7 +46,7 @@ type builder struct {
 func newBuilder(dir string, opts []Option) (*builder, error) {
 	b := &builder{Runtime: &Runtime{}, dir: dir}
 	b.in = setup{
-		models: catalog.Default(), ambient: map[Ambient]bool{},
+		models: catalog.Default(), ambient: map[Ambient]bool{}, servers: map[string]config.Server{},
 		lookup: func(string) (string, bool) { return "", false },
 	}
 	if err := option.Apply(&b.in, opts); err != nil {
@@ -130,22 +130,22 @@ const conversation = "conversation"
 // budgets makes the pots: those of the configuration, and that of agent.max_cost.
 func (b *builder) budgets(context.Context) error {
 	b.Budgets = map[string]*budget.Pot{}
+	keys := map[string]string{"money": "cost", "tokens": "tokens", "work": "time"}
 	for name, c := range b.in.settings.Budgets {
-		keys := map[string]string{"money": "cost", "tokens": "tokens", "work": "time"}
-		if err := b.pot(name, c, func(kind string) string { return "budgets." + name + "." + keys[kind] }); err != nil {
+		if err := b.pot(name, amountOf(c), func(kind string) string { return "budgets." + name + "." + keys[kind] }); err != nil {
 			return err
 		}
 	}
 	if cost := b.in.settings.Agent.MaxCost; cost != nil || b.in.reloader != nil { // a change may set it
-		return b.pot(conversation, config.Budget{Cost: cost}, func(string) string { return "agent.max_cost" })
+		return b.pot(conversation, amountOf(config.Budget{Cost: cost}), func(string) string { return "agent.max_cost" })
 	}
 	return nil
 }
 
-func (b *builder) pot(name string, c config.Budget, key func(string) string) error {
+func (b *builder) pot(name string, most budget.Amount, key func(string) string) error {
 	p, err := budget.New(budget.Config{
 		Name: name, Key: key, Models: b.in.models.Lookup, Idle: []string{"ask_user"},
-		Money: limit(c.Cost, 1e-9), Tokens: limit(c.Tokens, 1), Work: limit(c.Time, 1),
+		Money: most.Money, Tokens: most.Tokens, Work: most.Work,
 	})
 	if err != nil {
 		return err
@@ -153,6 +153,11 @@ func (b *builder) pot(name string, c config.Budget, key func(string) string) err
 	b.Budgets[name] = p
 	b.onClose(p)
 	return nil
+}
+
+// amountOf returns the limits of a budget.
+func amountOf(c config.Budget) budget.Amount {
+	return budget.Amount{Money: limit(c.Cost, 1e-9), Tokens: limit(c.Tokens, 1), Work: limit(c.Time, 1)}
 }
 
 // limit returns a limit of a budget, where 0 is none. A budget of nothing is one that is used up at once.

@@ -8,12 +8,12 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -126,32 +126,11 @@ func (b *builder) prepareCommands(ctx context.Context) {
 	}
 }
 
-// models are those that files of agents and commands name, by these names.
-type models struct {
-	mu     sync.Mutex
-	opened map[string]aycoder.ModelClient
-}
-
-// of returns the model of a name, or nil.
-func (m *models) of(name string) aycoder.ModelClient {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.opened[name]
-}
-
-func (m *models) forget() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.opened = nil
-}
-
-func (m *models) keep(name string, client aycoder.ModelClient) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.opened == nil {
-		m.opened = map[string]aycoder.ModelClient{}
-	}
-	m.opened[name] = client
+// namedModel returns the model that files name so, if it was opened, or nil.
+func (r *Runtime) namedModel(name string) aycoder.ModelClient {
+	m, _ := r.named.Load(name)
+	client, _ := m.(aycoder.ModelClient)
+	return client
 }
 
 // An expansion makes one input.
@@ -181,7 +160,7 @@ func (x *expansion) expand(ctx context.Context, text string) (*Typed, error) {
 	if err := x.r.trusts(c, dir); err != nil {
 		return nil, err
 	}
-	t := &Typed{Command: c.Name, r: x.r, model: x.r.models.of(c.Model), limits: x.r.restrict("the command "+c.Name, c.File, c.AllowedTools)}
+	t := &Typed{Command: c.Name, r: x.r, model: x.r.namedModel(c.Model), limits: x.r.restrict("the command "+c.Name, c.File, c.AllowedTools)}
 	e := project.Expansion{Files: x.r.Files}
 	if bash := x.r.bash(t); bash != nil {
 		still := func(next aycoder.ToolFunc) aycoder.ToolFunc {
@@ -269,7 +248,7 @@ func (r *Runtime) trusts(c *project.Command, dir string) error {
 
 // bash returns the tool that runs the shell commands of a text, or nil.
 func (r *Runtime) bash(t *Typed) aycoder.Tool {
-	if t != nil && t.limits != nil && !t.limits.has("bash") {
+	if t.limits != nil && !t.limits.has("bash") {
 		return nil
 	}
 	return r.tool("bash")
@@ -291,12 +270,8 @@ var (
 
 // run runs a shell command of a text. last is around the tool alone.
 func (x *expansion) run(ctx context.Context, bash aycoder.Tool, last aycoder.ToolMiddleware, script string) (string, error) {
-	args, err := json.Marshal(map[string]string{"command": script})
-	if err != nil {
-		return "", err
-	}
 	var done *aycoder.ToolFinished
-	for ev, err := range x.r.call(ctx, bash, args, aycoder.WithToolMiddleware(last)) {
+	for ev, err := range x.r.call(ctx, bash, commandArgs(script), aycoder.WithToolMiddleware(last)) {
 		if err != nil {
 			return "", err
 		}
@@ -317,34 +292,28 @@ func (x *expansion) run(ctx context.Context, bash aycoder.Tool, last aycoder.Too
 // can be used once, and its error is the last element. The shell is that of the model, so that the directory in which
 // it is left is where the model goes on: no run must be at work.
 func (r *Runtime) Command(ctx context.Context, command string) iter.Seq2[aycoder.Event, error] {
-	args, err := json.Marshal(map[string]string{"command": command})
-	return r.once(r.bash(nil), "bash", func(bash aycoder.Tool, yield func(aycoder.Event, error) bool) {
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		r.call(ctx, bash, args)(yield)
-	})
+	return r.Call(ctx, "bash", commandArgs(command))
+}
+
+// commandArgs are the arguments of the tool bash.
+func commandArgs(command string) json.RawMessage {
+	args, _ := json.Marshal(map[string]string{"command": command}) // a text can always be encoded
+	return args
 }
 
 // Call makes a call of one of the runtime's tools outside of the conversation, as [Runtime.Command] does of bash: for a
 // host that offers the tools to others, such as a server. Calls of tools that may write must not overlap.
 func (r *Runtime) Call(ctx context.Context, tool string, args json.RawMessage) iter.Seq2[aycoder.Event, error] {
-	return r.once(r.tool(tool), tool, func(t aycoder.Tool, yield func(aycoder.Event, error) bool) { r.call(ctx, t, args)(yield) })
-}
-
-// once returns a sequence that can be used once, about a tool that may not be there.
-func (r *Runtime) once(t aycoder.Tool, name string, do func(aycoder.Tool, func(aycoder.Event, error) bool)) iter.Seq2[aycoder.Event, error] {
 	used := false
 	return func(yield func(aycoder.Event, error) bool) {
-		switch {
+		switch t := r.tool(tool); {
 		case used:
 			yield(nil, aycoder.ErrConsumed)
 		case t == nil:
-			yield(nil, wrong("tool "+name, "is not there"))
+			yield(nil, wrong("tool "+tool, "is not there"))
 		default:
 			used = true
-			do(t, yield)
+			r.call(ctx, t, args)(yield)
 		}
 	}
 }
@@ -409,23 +378,18 @@ func output(done *aycoder.ToolFinished) (string, error) {
 	return text, nil
 }
 
-func isOutput(p aycoder.Part) bool {
-	_, ok := p.(*aycoder.ToolOutput)
-	return ok
-}
-
 // oneCall is a model that makes one call.
 func oneCall(tool string, args json.RawMessage) aycoder.ModelClient {
 	return aycoder.ModelFunc(func(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-		part, stop := aycoder.Part(&aycoder.ToolUse{ID: "command", Name: tool, Args: args}), aycoder.StopToolUse
-		if last := req.Messages[len(req.Messages)-1]; slices.ContainsFunc(last.Parts, isOutput) {
-			part, stop = &aycoder.Text{Text: "The call is over."}, aycoder.StopEndTurn
+		block, stop := aycoder.Part(&aycoder.ToolUse{ID: "command", Name: tool, Args: args}), aycoder.StopToolUse
+		if last := req.Messages[len(req.Messages)-1]; slices.ContainsFunc(last.Parts, part.IsOutput) {
+			block, stop = &aycoder.Text{Text: "The call is over."}, aycoder.StopEndTurn
 		}
 		return func(yield func(aycoder.ModelEvent, error) bool) {
-			if text, ok := part.(*aycoder.Text); ok && !yield(&aycoder.TextDelta{Text: text.Text}, nil) {
+			if text, ok := block.(*aycoder.Text); ok && !yield(&aycoder.TextDelta{Text: text.Text}, nil) {
 				return
 			}
-			_ = yield(&aycoder.BlockDone{Part: part}, nil) && yield(&aycoder.MessageDone{Stop: stop, Provider: "none"}, nil)
+			_ = yield(&aycoder.BlockDone{Part: block}, nil) && yield(&aycoder.MessageDone{Stop: stop, Provider: "none"}, nil)
 		}
 	})
 }

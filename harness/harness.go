@@ -115,8 +115,8 @@ type Runtime struct {
 	stages  []Stage
 	around  []func(aycoder.Agent) aycoder.Agent
 	plain   []aycoder.Option // of loops that run only tools
-	models  models
-	masker  *tools.Masker // nil if secrets are not masked
+	named   sync.Map         // the models that files of agents and commands name, by these names
+	masker  *tools.Masker    // nil if secrets are not masked
 	trust   *config.Trust
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins

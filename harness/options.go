@@ -106,110 +106,98 @@ type setup struct {
 	hooks    []hooks.Hook
 }
 
-func required[T any](option string, set func(*setup, T)) func(T, bool) Option {
-	return func(v T, ok bool) Option {
-		return func(s *setup) error {
-			if !ok {
-				return &aycoder.ConfigError{Option: option, Err: errors.New("is nil")}
-			}
-			set(s, v)
-			return nil
-		}
+// setting returns an option that cannot fail.
+func setting(f func(*setup)) Option {
+	return func(s *setup) error {
+		f(s)
+		return nil
 	}
+}
+
+// required returns an option whose value must be there.
+func required(option string, ok bool, f func(*setup)) Option {
+	if !ok {
+		return func(*setup) error { return wrong(option, "is nil") }
+	}
+	return setting(f)
 }
 
 // WithSettings sets the configuration. Default: the defaults of package config. Pass what [config.Load] has read to
 // [WithConfig].
 func WithSettings(c config.Settings) Option {
-	return func(s *setup) error {
-		s.settings, s.verify, s.configured = c, nil, true
-		return nil
-	}
+	return setting(func(s *setup) { s.settings, s.verify, s.configured = c, nil, true })
 }
 
 // WithConfig sets the configuration that was loaded. Its warnings, also about what the user has not decided
 // on, are notices of the first run. Right before a hook of a project runs, its script is compared with what the user
 // trusts.
 func WithConfig(l *config.Loaded) Option {
-	return required("WithConfig", func(s *setup, l *config.Loaded) {
+	return required("WithConfig", l != nil, func(s *setup) {
 		s.settings, s.verify, s.loaded, s.configured = l.Config.Settings, l.Verify, l, true
-	})(l, l != nil)
+	})
 }
 
 // WithClient sets the model of the role main, in place of that of the configuration.
 func WithClient(m aycoder.ModelClient) Option {
-	return required("WithClient", func(s *setup, m aycoder.ModelClient) { s.client = m })(m, m != nil)
+	return required("WithClient", m != nil, func(s *setup) { s.client = m })
 }
 
 // WithSmallClient sets the model of the role small, in place of that of the configuration.
 func WithSmallClient(m aycoder.ModelClient) Option {
-	return required("WithSmallClient", func(s *setup, m aycoder.ModelClient) { s.small = m })(m, m != nil)
+	return required("WithSmallClient", m != nil, func(s *setup) { s.small = m })
 }
 
 // WithSummaryClient sets the model of the role summary, in place of that of the configuration.
 func WithSummaryClient(m aycoder.ModelClient) Option {
-	return required("WithSummaryClient", func(s *setup, m aycoder.ModelClient) { s.summary = m })(m, m != nil)
+	return required("WithSummaryClient", m != nil, func(s *setup) { s.summary = m })
 }
 
 // WithModel names the model of the role main: a name of the configuration, or "provider/model".
 func WithModel(name string) Option {
-	return func(s *setup) error {
-		s.model = name
-		return nil
-	}
+	return setting(func(s *setup) { s.model = name })
 }
 
 // WithOpener sets the function that opens models. Default: none, so that only WithClient works.
 func WithOpener(open Opener) Option {
-	return required("WithOpener", func(s *setup, f Opener) { s.open = f })(open, open != nil)
+	return required("WithOpener", open != nil, func(s *setup) { s.open = open })
 }
 
 // WithLookup sets the function that reads variables of the environment, such as [os.LookupEnv], for the keys
 // that the configuration names. Default: there are none.
 func WithLookup(lookup func(name string) (string, bool)) Option {
-	return required("WithLookup", func(s *setup, f func(string) (string, bool)) { s.lookup = f })(lookup, lookup != nil)
+	return required("WithLookup", lookup != nil, func(s *setup) { s.lookup = lookup })
 }
 
 // WithCatalog sets the data about models that budgets and sessions use. Default: [catalog.Default], which is read
 // anew for each runtime. A host with many runtimes passes one that they share.
 func WithCatalog(c *catalog.Catalog) Option {
-	return required("WithCatalog", func(s *setup, c *catalog.Catalog) { s.models = c })(c, c != nil)
+	return required("WithCatalog", c != nil, func(s *setup) { s.models = c })
 }
 
 // WithFileMiddleware wraps the files on which the tools work, such as with the unsaved buffers of an editor. The
 // runtime closes only what is inside, and a session still holds the files of a workspace on this machine. Of several
 // options, the last is the outermost. Default: none.
 func WithFileMiddleware(wrap func(tools.FS) tools.FS) Option {
-	return required("WithFileMiddleware", func(s *setup, f func(tools.FS) tools.FS) { s.wrapFiles = append(s.wrapFiles, f) })(
-		wrap, wrap != nil)
+	return required("WithFileMiddleware", wrap != nil, func(s *setup) { s.wrapFiles = append(s.wrapFiles, wrap) })
 }
 
 // WithServer adds a server to those of the configuration, such as one that an editor passes to its agents. It counts
 // as the user's own. If the configuration has one of the same name, that one stays, and a notice says so.
 func WithServer(name string, c config.Server) Option {
-	return func(s *setup) error {
-		if s.servers == nil {
-			s.servers = map[string]config.Server{}
-		}
-		s.servers[name] = c
-		return nil
-	}
+	return setting(func(s *setup) { s.servers[name] = c })
 }
 
 // WithRoot adds a further directory to the workspace, whose files are "name:/path" for the model and in
 // rules: see [workspace.WithRoot]. The name takes precedence over that of the configuration (tools.dirs). It
 // appends, and does not go with [WithEnvironment]. Default: the directories of the configuration.
 func WithRoot(name, dir string) Option {
-	return func(s *setup) error {
-		s.roots = append(s.roots, workspace.Root{Name: name, Dir: dir})
-		return nil
-	}
+	return setting(func(s *setup) { s.roots = append(s.roots, workspace.Root{Name: name, Dir: dir}) })
 }
 
 // WithUserFiles sets the user's own directory, such as ~/.config/aycoder, opened as a workspace. [WithAmbient]
 // says what is read there. Default: none.
 func WithUserFiles(files tools.FS) Option {
-	return required("WithUserFiles", func(s *setup, f tools.FS) { s.userFiles = f })(files, files != nil)
+	return required("WithUserFiles", files != nil, func(s *setup) { s.userFiles = files })
 }
 
 // WithAmbient switches on what a runtime takes from its surroundings. Texts of a project are those of its
@@ -217,8 +205,8 @@ func WithUserFiles(files tools.FS) Option {
 func WithAmbient(names ...Ambient) Option {
 	return func(s *setup) error {
 		for _, n := range names {
-			if !known(n) {
-				return &aycoder.ConfigError{Option: "WithAmbient", Err: errors.New("there is no " + string(n))}
+			if !slices.Contains(Ambients(), n) {
+				return wrong("WithAmbient", "there is no %s", n)
 			}
 			s.ambient[n] = true
 		}
@@ -230,31 +218,20 @@ func WithAmbient(names ...Ambient) Option {
 // project, besides those of the user, and a map of it that has more than short names of files. A host that asks its
 // user about them passes the answer. Default: true.
 func WithProjectTexts(trusted bool) Option {
-	return func(s *setup) error {
-		s.distrust = !trusted
-		return nil
-	}
-}
-
-func known(n Ambient) bool {
-	return slices.Contains(Ambients(), n)
+	return setting(func(s *setup) { s.distrust = !trusted })
 }
 
 // WithMap sets what describes the project for the ambient Map, such as the map of package codegraph. It is called
 // once, in [New], unless the texts of the project are not trusted: see [WithProjectTexts]. Default: a list of at most 60
 // files and directories.
 func WithMap(describe func(ctx context.Context, files tools.FS) (string, error)) Option {
-	return required("WithMap", func(s *setup, f func(context.Context, tools.FS) (string, error)) { s.makeMap = f })(
-		describe, describe != nil)
+	return required("WithMap", describe != nil, func(s *setup) { s.makeMap = describe })
 }
 
 // WithSection replaces the section of the system prompt with this name, removes it if text is "", or adds one at
 // the end. It appends.
 func WithSection(name, text string) Option {
-	return func(s *setup) error {
-		s.sections = append(s.sections, Section{name, text})
-		return nil
-	}
+	return setting(func(s *setup) { s.sections = append(s.sections, Section{name, text}) })
 }
 
 // WithStage replaces the stage with the name of st, removes it if st has no function, or adds st around the
@@ -262,7 +239,7 @@ func WithSection(name, text string) Option {
 func WithStage(st Stage) Option {
 	return func(s *setup) error {
 		if st.Name == "" {
-			return &aycoder.ConfigError{Option: "WithStage", Err: errors.New("the stage has no name")}
+			return wrong("WithStage", "the stage has no name")
 		}
 		s.stages = append(s.stages, st)
 		return nil
@@ -274,33 +251,30 @@ func WithStage(st Stage) Option {
 // also returns what to call when the runtime is closed, before the session is, or nil. Of several options, the last is the
 // outermost. Default: none.
 func WithAgentMiddleware(around func(*Runtime) (wrap func(aycoder.Agent) aycoder.Agent, end func() error)) Option {
-	return required("WithAgentMiddleware", func(s *setup, f aroundFunc) { s.around = append(s.around, f) })(around, around != nil)
+	return required("WithAgentMiddleware", around != nil, func(s *setup) { s.around = append(s.around, around) })
 }
 
 type aroundFunc = func(*Runtime) (wrap func(aycoder.Agent) aycoder.Agent, end func() error)
 
 // WithTools adds tools. It appends.
 func WithTools(more ...aycoder.Tool) Option {
-	return func(s *setup) error {
-		s.more = append(s.more, more...)
-		return nil
-	}
+	return setting(func(s *setup) { s.more = append(s.more, more...) })
 }
 
 // WithToolFilter sets a function that gets all tools, and returns those that the model may call.
 func WithToolFilter(pick func([]aycoder.Tool) []aycoder.Tool) Option {
-	return required("WithToolFilter", func(s *setup, f func([]aycoder.Tool) []aycoder.Tool) { s.pick = f })(pick, pick != nil)
+	return required("WithToolFilter", pick != nil, func(s *setup) { s.pick = pick })
 }
 
 // WithApprover replaces the policy. Hooks are still around it.
 func WithApprover(a aycoder.Approver) Option {
-	return required("WithApprover", func(s *setup, a aycoder.Approver) { s.approver = a })(a, a != nil)
+	return required("WithApprover", a != nil, func(s *setup) { s.approver = a })
 }
 
 // WithQuestions sets what becomes of questions to the user, such as [aycoder.DenyAsks] or [aycoder.SuspendAsks]
 // where nobody is there. Default: they are events of the run.
 func WithQuestions(wrap func(aycoder.Approver) aycoder.Approver) Option {
-	return required("WithQuestions", func(s *setup, f func(aycoder.Approver) aycoder.Approver) { s.wrap = f })(wrap, wrap != nil)
+	return required("WithQuestions", wrap != nil, func(s *setup) { s.wrap = wrap })
 }
 
 // WithHooks adds hooks of the host, after those of the configuration and of plugins: see [hooks.Hook.Call] for those that
@@ -316,35 +290,26 @@ func WithHooks(list ...hooks.Hook) Option {
 // further ones of the session, such as [session.WithLateCreate]. Default: no session, so that the host keeps the
 // messages.
 func WithStore(store journal.Store, id string, opts ...session.Option) Option {
-	return required("WithStore", func(s *setup, st journal.Store) { s.store, s.id, s.session = st, id, opts })(store, store != nil)
+	return required("WithStore", store != nil, func(s *setup) { s.store, s.id, s.session = store, id, opts })
 }
 
 // WithTrust sets the answers of the user about commands of the project that run a shell: see [Runtime.Expand].
 // Default: nothing is trusted.
 func WithTrust(t *config.Trust) Option {
-	return required("WithTrust", func(s *setup, t *config.Trust) { s.trust = t })(t, t != nil)
+	return required("WithTrust", t != nil, func(s *setup) { s.trust = t })
 }
 
 // WithLoopOptions adds options of [aycoder.New], after those of the runtime. It appends.
 func WithLoopOptions(opts ...aycoder.Option) Option {
-	return func(s *setup) error {
-		s.loop = append(s.loop, opts...)
-		return nil
-	}
+	return setting(func(s *setup) { s.loop = append(s.loop, opts...) })
 }
 
 // WithToolOptions adds options of package tools, after those of the runtime. It appends.
 func WithToolOptions(opts ...tools.Option) Option {
-	return func(s *setup) error {
-		s.tools = append(s.tools, opts...)
-		return nil
-	}
+	return setting(func(s *setup) { s.tools = append(s.tools, opts...) })
 }
 
 // WithPolicyOptions adds options of package policy, after those of the runtime. It appends.
 func WithPolicyOptions(opts ...policy.Option) Option {
-	return func(s *setup) error {
-		s.policy = append(s.policy, opts...)
-		return nil
-	}
+	return setting(func(s *setup) { s.policy = append(s.policy, opts...) })
 }

@@ -21,7 +21,7 @@ import (
 // switched off, or no longer trusted, runs nothing from then on; what else changes takes effect when the runtime is made
 // again. If the workspace is on another machine, their hooks and tools are left out. Default: no plugins.
 func WithPlugins(store *plugin.Store) Option {
-	return required("WithPlugins", func(s *setup, st *plugin.Store) { s.plugins = st })(store, store != nil)
+	return required("WithPlugins", store != nil, func(s *setup) { s.plugins = store })
 }
 
 // readPlugins reads the plugins that may be used.

@@ -208,9 +208,9 @@ func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 	_ = b.Hooks.Replace(list) // which is valid
 	x.limits, x.lapsed = limits, len(next.Lapsed()) > 0
 	for name, pot := range b.Budgets {
-		most := amountOf(c, name)
+		most := limitOf(c, name)
 		for _, s := range next.Lapsed() {
-			most = lowestAmount(most, amountOf(s, name))
+			most = lowestAmount(most, limitOf(s, name))
 		}
 		_ = pot.SetLimits(most) // which package config has checked
 	}
@@ -342,13 +342,12 @@ func lowestAmount(a, b budget.Amount) budget.Amount {
 	return budget.Amount{Money: lower(a.Money, b.Money), Tokens: lower(a.Tokens, b.Tokens), Work: lower(a.Work, b.Work)}
 }
 
-// amountOf returns the limits of a budget.
-func amountOf(c config.Settings, name string) budget.Amount {
-	of := c.Budgets[name]
+// limitOf returns the limits of the budget of a name.
+func limitOf(c config.Settings, name string) budget.Amount {
 	if name == conversation && c.Agent.MaxCost != nil {
-		of = config.Budget{Cost: c.Agent.MaxCost}
+		return amountOf(config.Budget{Cost: c.Agent.MaxCost})
 	}
-	return budget.Amount{Money: limit(of.Cost, 1e-9), Tokens: limit(of.Tokens, 1), Work: limit(of.Time, 1)}
+	return amountOf(c.Budgets[name])
 }
 
 // rulesOf returns the rules of a configuration by their sources.

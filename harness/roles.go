@@ -77,7 +77,7 @@ func (x *reload) exchange(ctx context.Context, next config.Settings) {
 		}
 	}
 	x.failed = failed
-	b.Runtime.models.forget()
+	b.named.Clear()
 	b.prepareCommands(ctx)
 	x.exchangeAgents(ctx)
 }

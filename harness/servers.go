@@ -44,7 +44,7 @@ type Connector func(ctx context.Context, name string, s config.Server) (ToolSour
 // new ones with its next turn, and so do subagents. Default: none, so that a configuration with servers is an error,
 // unless they come from a file of the project: then each is a notice.
 func WithServers(connect Connector) Option {
-	return required("WithServers", func(s *setup, c Connector) { s.connect = c })(connect, connect != nil)
+	return required("WithServers", connect != nil, func(s *setup) { s.connect = connect })
 }
 
 // servers adds the tools of the servers.

@@ -283,56 +283,39 @@ func (b *builder) lessons(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 
 // usual returns the stages, from the outside to the inside.
 func (b *builder) usual() []Stage {
-	stages := []Stage{
-		{Name: "todos", Effect: "adds the list of tasks to the end of each request", BeforeTurn: b.Todos.Remind},
-	}
-	if b.Memory != nil {
-		stages = append(stages, Stage{Name: "lessons", Effect: "adds lessons before the list of tasks", BeforeTurn: b.lessons})
-	}
-	if b.Library != nil {
-		stages = append(stages, Stage{Name: "command", Effect: "asks the model that a command names", AroundModel: commandModel})
-	}
-	if len(b.served.list) > 0 {
-		stages = append(stages, Stage{
-			Name: "tool search", Effect: "leaves out definitions of servers' tools that would take more than a tenth of the window", AroundModel: (&finder{b}).model,
-		})
+	var stages []Stage
+	add := func(there bool, s Stage) {
+		if there {
+			stages = append(stages, s)
+		}
 	}
 	guard := &guard{files: b.Files, notify: b.Notify, verbs: DefaultRules().PlanVerbs}
-	loops := newRepeats()
-	stages = append(stages,
-		Stage{Name: "plan", Effect: "suggests a plan for a task of several steps, once", BeforeTurn: guard.beforeTurn},
-	)
-	if b.masker != nil { // around the stages that add to outputs
-		stages = append(stages, Stage{Name: "redaction", Effect: "masks secrets in the outputs of tools", AroundTool: tools.Masking(b.masker)})
-	}
-	stages = append(stages,
-		Stage{Name: "repeats", Effect: "stops a call that gives the same result again and again", AroundTool: loops.aroundTool},
-	)
-	if b.Hooks != nil {
-		stages = append(stages, Stage{Name: "hooks", Effect: "runs the hooks of the configuration", AroundTool: b.Hooks.Tool})
-	}
-	for _, name := range b.drawn() {
-		stages = append(stages, Stage{Name: "budget " + name, Effect: "counts the time of tools", AroundTool: b.Budgets[name].Tool})
-	}
-	if b.keeper != nil {
-		stages = append(stages, Stage{
-			Name: "instructions", Effect: "adds the instructions of a directory to the first file that is read there",
-			BeforeTurn: b.keeper.Context, AroundTool: b.keeper.Tool,
-		})
-	}
-	if b.in.env.Changes != nil {
-		stages = append(stages, Stage{
-			Name: "environment", Effect: "says what has changed in the environment since the run began", BeforeTurn: b.changed,
-		})
-	}
-	stages = append(stages, Stage{
-		Name: "compaction", Effect: "keeps requests within the window of the model", BeforeTurn: b.Compactor.Middleware,
+	add(true, Stage{Name: "todos", Effect: "adds the list of tasks to the end of each request", BeforeTurn: b.Todos.Remind})
+	add(b.Memory != nil, Stage{Name: "lessons", Effect: "adds lessons before the list of tasks", BeforeTurn: b.lessons})
+	add(b.Library != nil, Stage{Name: "command", Effect: "asks the model that a command names", AroundModel: commandModel})
+	add(len(b.served.list) > 0, Stage{
+		Name: "tool search", Effect: "leaves out definitions of servers' tools that would take more than a tenth of the window", AroundModel: (&finder{b}).model,
 	})
-	if b.reload != nil && len(b.reload.texts) > 0 { // inside of the compaction, which counts what it adds
-		stages = append(stages, Stage{
-			Name: "changes", Effect: "adds what has changed in the files of the system prompt", BeforeTurn: b.reload.context,
-		})
+	add(true, Stage{Name: "plan", Effect: "suggests a plan for a task of several steps, once", BeforeTurn: guard.beforeTurn})
+	// around the stages that add to outputs
+	add(b.masker != nil, Stage{Name: "redaction", Effect: "masks secrets in the outputs of tools", AroundTool: tools.Masking(b.masker)})
+	add(true, Stage{Name: "repeats", Effect: "stops a call that gives the same result again and again", AroundTool: newRepeats().aroundTool})
+	add(b.Hooks != nil, Stage{Name: "hooks", Effect: "runs the hooks of the configuration", AroundTool: b.Hooks.Tool})
+	for _, name := range b.drawn() {
+		add(true, Stage{Name: "budget " + name, Effect: "counts the time of tools", AroundTool: b.Budgets[name].Tool})
 	}
+	add(b.keeper != nil, Stage{
+		Name: "instructions", Effect: "adds the instructions of a directory to the first file that is read there",
+		BeforeTurn: b.keeper.Context, AroundTool: b.keeper.Tool,
+	})
+	add(b.in.env.Changes != nil, Stage{
+		Name: "environment", Effect: "says what has changed in the environment since the run began", BeforeTurn: b.changed,
+	})
+	add(true, Stage{Name: "compaction", Effect: "keeps requests within the window of the model", BeforeTurn: b.Compactor.Middleware})
+	// inside of the compaction, which counts what it adds
+	add(b.reload != nil && len(b.reload.texts) > 0, Stage{
+		Name: "changes", Effect: "adds what has changed in the files of the system prompt", BeforeTurn: b.reload.context,
+	})
 	return stages
 }
 
