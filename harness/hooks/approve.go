@@ -5,9 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/dialect"
@@ -83,7 +84,7 @@ func read(v aycoder.Verdict) (out verdict) {
 }
 
 // grounds are those of a verdict with what the hook says.
-func (j *judgment) grounds(v aycoder.Verdict) aycoder.Grounds {
+func (j *judged) grounds(v aycoder.Verdict) aycoder.Grounds {
 	g := v.Grounds()
 	return aycoder.Grounds{Class: g.Class, Reasons: append(slices.Clip(g.Reasons), j.reason)}
 }
@@ -91,7 +92,7 @@ func (j *judgment) grounds(v aycoder.Verdict) aycoder.Grounds {
 // edited decides about a call whose input a hook has replaced. Nobody but the model can put other arguments
 // into a question, so that the user sees them: where the user would be asked, the model has to.
 func (a *approver) edited(
-	ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec, j *judgment,
+	ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec, j judged,
 ) aycoder.Verdict {
 	v := a.next.Decide(ctx, &aycoder.ToolUse{ID: call.ID, Name: call.Name, Args: j.args}, spec)
 	said := read(v)
@@ -110,34 +111,32 @@ func (a *approver) edited(
 func (a *approver) request(
 	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, v aycoder.Verdict,
 ) aycoder.Verdict {
-	r := a.r
-	denial, err := r.once(ctx, "request", at, call, func() (*judgment, error) {
-		j := new(judgment)
-		views, err := dialect.Views(r.conf.Root, call.Name, call.Args)
-		for _, w := range views {
-			add := map[string]any{"tool_name": w.Name, "tool_input": w.Input, "tool_use_id": call.ID}
-			if _, refused := r.tell(ctx, PermissionRequest, at, add, dialect.Names(call.Name)...); refused != nil {
-				j.denial = fmt.Sprintf("a hook refused this call: %s", cmp.Or(refused.Reason, refused.Hook.title()))
-			}
-		}
-		return j, err
-	})
-	if err == nil && denial.denial != "" {
-		return aycoder.Deny(denial.denial)
+	j, err := a.r.tellOnce(ctx, PermissionRequest, at, call, nil)
+	if err == nil && j.denial != "" {
+		return aycoder.Deny(j.denial)
 	}
 	return v
 }
 
-// denied tells the hooks of PermissionDenied, once for each call.
+// denied tells the hooks of PermissionDenied.
 func (a *approver) denied(ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, reason string) {
-	r := a.r
-	_, _ = r.once(ctx, "denied", at, call, func() (*judgment, error) {
+	_, _ = a.r.tellOnce(ctx, PermissionDenied, at, call, map[string]any{"reason": reason})
+}
+
+// tellOnce tells the hooks of an event about a call, once for each call. A refusal is a denial.
+func (r *Runner) tellOnce(
+	ctx context.Context, e Event, at aycoder.Place, call *aycoder.ToolUse, more map[string]any,
+) (*judgment, error) {
+	return r.once(ctx, string(e), at, call, func() (j judged, _ error) {
 		views, err := dialect.Views(r.conf.Root, call.Name, call.Args)
 		for _, w := range views {
-			add := map[string]any{"tool_name": w.Name, "tool_input": w.Input, "tool_use_id": call.ID, "reason": reason}
-			r.tell(ctx, PermissionDenied, at, add, dialect.Names(call.Name)...)
+			add := map[string]any{"tool_name": w.Name, "tool_input": w.Input, "tool_use_id": call.ID}
+			maps.Copy(add, more)
+			if _, refused := r.tell(ctx, e, at, add, dialect.Names(call.Name)...); refused != nil {
+				j.denial = fmt.Sprintf("a hook refused this call: %s", cmp.Or(refused.Reason, refused.Hook.title()))
+			}
 		}
-		return new(judgment), err
+		return j, err
 	})
 }
 
@@ -145,8 +144,8 @@ func (a *approver) denied(ctx context.Context, at aycoder.Place, call *aycoder.T
 type judgment struct {
 	judged
 
-	done chan struct{} // closed when it is over with it
-	made bool          // guarded by Runner.mu
+	making chan struct{} // has an element while somebody makes the judgment
+	made   atomic.Bool   // judged does not change any more
 }
 
 type judged struct {
@@ -166,118 +165,91 @@ func key(about, run, id, tool string, args json.RawMessage) string {
 	return string(sum[:])
 }
 
-var errUnmade = errors.New("the hooks did not finish")
-
-// once makes a judgment about a call, unless it was made before. If it comes to nothing, as after a cancel,
-// it is made again.
+// once makes a judgment about a call, unless it was made before. If it comes to nothing, as after a cancel or a
+// panic, the next one who asks makes it again.
 func (r *Runner) once(
-	ctx context.Context, about string, at aycoder.Place, call *aycoder.ToolUse, make func() (*judgment, error),
+	ctx context.Context, about string, at aycoder.Place, call *aycoder.ToolUse, decide func() (judged, error),
 ) (*judgment, error) {
-	k := key(about, at.Run, call.ID, call.Name, call.Args)
-	for {
-		j, mine := r.claim(k)
-		if mine {
-			return r.fill(ctx, k, j, make)
-		}
-		select {
-		case <-j.done:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		r.mu.Lock()
-		made := j.made
-		r.mu.Unlock()
-		if made {
-			return j, nil
-		}
+	j := r.judgment(key(about, at.Run, call.ID, call.Name, call.Args))
+	select {
+	case j.making <- struct{}{}:
+		defer func() { <-j.making }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
+	if j.made.Load() {
+		return j, nil
+	}
+	said, err := decide()
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		j.judged = said
+		j.made.Store(true)
+	}
+	return j, err
 }
 
-// claim returns the judgment with a key, and whether the caller is to make it. It forgets the oldest one.
-func (r *Runner) claim(k string) (j *judgment, mine bool) {
+// judgment returns the judgment with a key, which may not be made yet. It forgets the oldest one.
+func (r *Runner) judgment(k string) *judgment {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if j = r.known[k]; j != nil {
-		return j, false
+	j := r.known[k]
+	if j != nil {
+		return j
 	}
 	if len(r.order) >= maxKnown {
 		delete(r.known, r.order[0])
 		r.order = r.order[1:]
 	}
-	j = &judgment{done: make(chan struct{})}
+	j = &judgment{making: make(chan struct{}, 1)}
 	r.known[k], r.order = j, append(r.order, k)
-	return j, true
-}
-
-// fill makes a judgment, whatever happens meanwhile.
-func (r *Runner) fill(
-	ctx context.Context, k string, j *judgment, make func() (*judgment, error),
-) (_ *judgment, err error) {
-	var made *judgment
-	err = errUnmade
-	defer func() { // also of a panic
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if err == nil {
-			j.judged, j.made = made.judged, true
-		} else if r.known[k] == j {
-			delete(r.known, k)
-		}
-		close(j.done)
-	}()
-	if made, err = make(); err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return j, err
+	return j
 }
 
 // judge asks the hooks of PreToolUse about a call.
 func (r *Runner) judge(
 	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec,
-) *judgment {
+) judged {
 	if len(r.of(PreToolUse, dialect.Names(call.Name)...)) == 0 {
-		return new(judgment)
+		return judged{}
 	}
-	j, err := r.once(ctx, "tool", at, call, func() (*judgment, error) { return r.preTool(ctx, at, call, spec), nil })
+	j, err := r.once(ctx, "tool", at, call, func() (judged, error) { return r.preTool(ctx, at, call, spec), nil })
 	if err != nil {
-		return &judgment{judged: judged{denial: "the hooks before this call did not finish: " + err.Error()}}
+		return judged{denial: "the hooks before this call did not finish: " + err.Error()}
 	}
 	if j.args != nil && j.denial == "" { // what the hooks made of it needs no hook again
 		edited := &aycoder.ToolUse{ID: call.ID, Name: call.Name, Args: j.args}
-		_, _ = r.once(ctx, "tool", at, edited, func() (*judgment, error) {
-			same := j.judged
-			same.args = nil
-			return &judgment{judged: same}, nil
-		})
+		same := j.judged
+		same.args = nil
+		_, _ = r.once(ctx, "tool", at, edited, func() (judged, error) { return same, nil })
 	}
-	return j
+	return j.judged
 }
 
 // preTool runs the hooks one after the other. After a change of the input, those that have not asked for
 // it see the new one, too, and must not change it again.
 func (r *Runner) preTool(
 	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec,
-) *judgment {
-	j := &judgment{}
+) (j judged) {
 	rest, args := r.of(PreToolUse, dialect.Names(call.Name)...), call.Args
 	for pass := range 2 {
 		var agreed []*hook
 		for _, h := range rest {
-			next, err := r.preToolHook(ctx, h, at, call, args, spec, j)
-			if err != nil {
-				return &judgment{judged: judged{denial: "not run: " + err.Error()}}
-			}
-			if j.denial != "" {
+			next, err := r.preToolHook(ctx, h, at, call, args, spec, &j)
+			switch {
+			case err != nil:
+				return judged{denial: "not run: " + err.Error()}
+			case j.denial != "":
 				return j
-			}
-			if next == nil {
+			case next == nil:
 				agreed = append(agreed, h)
-				continue
+			case pass > 0:
+				return judged{denial: "not run: the hooks before this call do not agree about its input"}
+			default:
+				args, j.args = next, next
 			}
-			if pass > 0 {
-				return &judgment{judged: judged{denial: "not run: the hooks before this call do not agree about its input"}}
-			}
-			args, j.args = next, next
 		}
 		if j.args == nil {
 			break
@@ -289,7 +261,7 @@ func (r *Runner) preTool(
 
 // preToolHook asks one hook, and returns the arguments by which it replaces those that it got, or nil.
 func (r *Runner) preToolHook(ctx context.Context, h *hook, at aycoder.Place, call *aycoder.ToolUse,
-	args json.RawMessage, spec *aycoder.ToolSpec, j *judgment,
+	args json.RawMessage, spec *aycoder.ToolSpec, j *judged,
 ) (json.RawMessage, error) {
 	views, err := dialect.Views(r.conf.Root, call.Name, args)
 	if err != nil {

@@ -75,9 +75,9 @@ func (r *Runner) after(
 // notes returns what the hooks before the call want the model to know.
 func (r *Runner) notes(inv *aycoder.Invocation) []string {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	j := r.known[key("tool", inv.Run, inv.ID, inv.Name, inv.Args)]
-	if j == nil || !j.made {
+	r.mu.Unlock()
+	if j == nil || !j.made.Load() {
 		return nil
 	}
 	return slices.Clone(j.notes)
