@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/program"
+	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
 // Event is the moment at which a hook runs.
@@ -132,10 +133,11 @@ func Parse(name string, data []byte) ([]Hook, []Problem) {
 		p.problem("%v", err)
 		return nil, p.problems
 	}
-	p.object(raw, "the settings", func(key string, value json.RawMessage) {
+	p.json = rawjson.NewReader(string(data))
+	p.each("the settings", '{', func(key string) {
 		switch key {
 		case "hooks":
-			p.object(value, "hooks", p.event)
+			p.each("hooks", '{', p.event)
 		case "description", "$schema":
 		default:
 			p.problem("the key %.80q is ignored", key)
@@ -148,6 +150,7 @@ func Parse(name string, data []byte) ([]Hook, []Problem) {
 type parser struct {
 	name     string
 	data     []byte
+	json     *rawjson.Reader
 	at       int // where the value begins that is looked at
 	hooks    []Hook
 	problems []Problem
@@ -163,68 +166,44 @@ func (p *parser) problem(format string, args ...any) {
 	}
 }
 
-// find moves to a value, which is a copy of a piece of the data that comes next.
-func (p *parser) find(value json.RawMessage) {
-	p.at += max(bytes.Index(p.data[min(p.at, len(p.data)):], value), 0)
-}
-
-// object calls f for each member of an object, in order, also for members of the same name.
-func (p *parser) object(value json.RawMessage, what string, f func(string, json.RawMessage)) {
-	p.find(value)
-	p.each(value, what, '{', f)
-}
-
-// array calls f for each element of a list.
-func (p *parser) array(value json.RawMessage, what string, f func(json.RawMessage)) {
-	p.find(value)
-	p.each(value, what, '[', func(_ string, v json.RawMessage) { f(v) })
-}
-
-func (p *parser) each(value json.RawMessage, what string, open json.Delim, f func(string, json.RawMessage)) {
-	start := p.at
-	d := json.NewDecoder(bytes.NewReader(value))
-	if t, err := d.Token(); err != nil || t != open {
-		p.problem("%s must be %s", what, map[json.Delim]string{'{': "an object", '[': "a list"}[open])
+// each calls f for each element of the value that comes next, also for members of the same name. f gets the key of a
+// member, and need not read its value.
+func (p *parser) each(what string, open byte, f func(key string)) {
+	p.at = p.json.Offset()
+	if p.json.Kind() != open {
+		p.problem("%s must be %s", what, map[byte]string{'{': "an object", '[': "a list"}[open])
 		return
 	}
-	for d.More() {
-		key := ""
-		if open == '{' {
-			t, err := d.Token()
-			if err != nil {
-				return
-			}
-			key, _ = t.(string)
-		}
-		p.at = start + int(d.InputOffset())
-		var v json.RawMessage
-		if d.Decode(&v) != nil {
-			return
-		}
-		f(key, v)
-		p.at = start + int(d.InputOffset())
+	if open == '{' {
+		p.json.Object()
+	} else {
+		p.json.Array()
+	}
+	for p.json.Next() {
+		p.at = p.json.Offset()
+		f(p.json.Key())
 	}
 }
 
 // event reads the groups of an event.
-func (p *parser) event(name string, value json.RawMessage) {
-	if p.find(value); !slices.Contains(events, Event(name)) {
+func (p *parser) event(name string) {
+	if !slices.Contains(events, Event(name)) {
 		p.problem("there is no event %.80q", name)
 		return
 	}
-	p.array(value, name, func(group json.RawMessage) {
-		p.find(group)
+	p.each(name, '[', func(string) {
 		var g struct {
 			Matcher string `json:"matcher"`
 		}
-		if err := json.Unmarshal(group, &g); err != nil {
+		ahead := *p.json // since the matcher may come after the hooks
+		if err := json.Unmarshal([]byte(ahead.Raw()), &g); err != nil {
 			p.problem("a group of %s: %v", name, err)
 			return
 		}
-		p.object(group, "a group of "+name, func(key string, value json.RawMessage) {
+		p.each("a group of "+name, '{', func(key string) {
 			switch key {
 			case "hooks":
-				p.array(value, "hooks", func(h json.RawMessage) { p.handler(Event(name), g.Matcher, h) })
+				p.each("hooks", '[', func(string) { p.handler(Event(name), g.Matcher) })
 			case "matcher", "description":
 			default:
 				p.problem("the key %.80q of a group is ignored", key)
@@ -244,10 +223,9 @@ type handler struct {
 	Async   bool     `json:"async"`
 }
 
-func (p *parser) handler(event Event, matcher string, value json.RawMessage) {
-	p.find(value)
+func (p *parser) handler(event Event, matcher string) {
 	var h handler
-	if err := json.Unmarshal(value, &h); err != nil {
+	if err := json.Unmarshal([]byte(p.json.Raw()), &h); err != nil {
 		p.problem("a hook of %s: %v", event, err)
 		return
 	}
