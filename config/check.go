@@ -24,18 +24,29 @@ func (l *loader) check() {
 	l.entries("models", l.model)
 	l.entries("roles", l.role)
 	l.entries("servers", l.server)
-	for _, serve := range l.tree.tables("serve") {
-		for _, all := range serve.tables("webhooks") {
-			for _, name := range slices.Sorted(maps.Keys(all.kids)) {
-				l.address(all.kids[name].find("url"))
-			}
+	l.names(l.tree.find("agent", "budget"), "budgets")
+	if rules := l.tree.find("approval", "rules"); rules != nil {
+		for _, item := range rules.items {
+			l.rule(item)
 		}
 	}
-	for _, agent := range l.tree.tables("agent") {
-		l.names(agent.find("budget"), "budgets")
+	l.tree.each(l.form)
+}
+
+// form checks the form of a text. It is not done as soon as the text is read, since nobody may trust it.
+func (l *loader) form(n *node) {
+	text, _ := n.value.(string)
+	switch form := n.field.tag.Get("form"); {
+	case text == "":
+	case form == "address":
+		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme == "" {
+			l.add(Error, n.key, n.at, "is not an address", `write it with its scheme, such as "https://example.com"`)
+		}
+	case form == "expression":
+		if _, err := regexp.Compile(text); err != nil && text != "*" {
+			l.add(Error, n.key, n.at, "is not a regular expression", "")
+		}
 	}
-	l.rules()
-	l.matchers()
 }
 
 // shown returns the text of a node for a diagnostic: as it is in the file, because variables may be secrets.
@@ -46,20 +57,10 @@ func (n *node) shown() string {
 	return `"` + cut(n.text) + `"`
 }
 
-// tables returns what a file has under a key, and under names that were probably meant to be that key.
-func (n *node) tables(name string) []*node {
-	if kid := n.kids[name]; kid != nil {
-		return append([]*node{kid}, n.shadows[name]...)
-	}
-	return n.shadows[name]
-}
-
 // entries calls check with the entries of a table.
 func (l *loader) entries(table string, check func(name string, n *node)) {
-	for _, t := range l.tree.tables(table) {
-		for _, name := range slices.Sorted(maps.Keys(t.kids)) {
-			check(name, t.kids[name])
-		}
+	for _, name := range l.tree.namesOf(table) {
+		check(name, l.tree.find(table, name))
 	}
 }
 
@@ -71,7 +72,7 @@ func (n *node) namesOf(table string) []string {
 func (n *node) lacking() []string {
 	var out []string
 	for _, f := range n.field.fields {
-		if f.tag.Get("required") != "" && n.kids[f.name] == nil && n.shadows[f.name] == nil {
+		if f.tag.Get("required") != "" && n.kids[f.name] == nil {
 			out = append(out, f.name)
 		}
 	}
@@ -83,15 +84,8 @@ func (l *loader) required(n *node) {
 	for _, name := range n.lacking() {
 		l.add(Error, n.key, n.from, "needs the key "+name, "")
 	}
-	for _, f := range n.field.fields {
-		for _, kid := range n.tables(f.name) {
-			l.required(kid)
-		}
-	}
-	if n.field.kind == kindDict {
-		for _, name := range n.names {
-			l.required(n.kids[name])
-		}
+	for _, name := range n.names {
+		l.required(n.kids[name])
 	}
 	for _, item := range n.items {
 		l.required(item)
@@ -116,23 +110,16 @@ func (l *loader) names(n *node, table string) {
 	if n == nil || n.value == nil || n.value == "" {
 		return
 	}
-	if name := n.value.(string); !l.has(table, name) {
+	if name := n.value.(string); l.tree.find(table, name) == nil {
 		l.add(Error, n.key, n.at, "names "+n.shown()+", which is not in "+table,
 			l.other(name, l.tree.namesOf(table)))
 	}
 }
 
-// has reports whether a table has an entry, also under a mistyped name of the table.
-func (l *loader) has(table, name string) bool {
-	return l.tree.find(table, name) != nil || slices.ContainsFunc(l.tree.shadows[table], func(n *node) bool {
-		return n.kids[name] != nil
-	})
-}
-
 // role checks the model of a role, and that the key of the model is there.
 func (l *loader) role(role string, n *node) {
 	ref, _ := n.value.(string)
-	if provider, model, direct := strings.Cut(ref, "/"); direct && !l.has("models", ref) {
+	if provider, model, direct := strings.Cut(ref, "/"); direct && l.tree.find("models", ref) == nil {
 		l.known(provider, model, n, n)
 		return
 	}
@@ -183,12 +170,9 @@ func (l *loader) once(n *node, message, help string) {
 // model checks an entry of the models.
 func (l *loader) model(name string, m *node) {
 	provider, model := m.find("provider"), m.find("model")
-	elsewhere := len(m.tables("base_url")) > 0
-	if provider != nil && model != nil && provider.value != nil && model.value != nil && !elsewhere {
+	if provider != nil && model != nil && provider.value != nil && model.value != nil && m.find("base_url") == nil {
 		l.known(provider.value.(string), model.value.(string), provider, model)
 	}
-	l.address(m.find("base_url"))
-	l.address(m.find("proxy"))
 	if list := m.find("fallbacks"); list != nil {
 		for _, item := range list.items {
 			l.fallback(name, item)
@@ -234,35 +218,13 @@ func (l *loader) known(provider, model string, p, m *node) {
 	}
 }
 
-// address checks that a value is an address.
-func (l *loader) address(n *node) {
-	if n == nil || n.value == nil || n.value == "" {
-		return
-	}
-	if u, err := url.Parse(n.value.(string)); err != nil || u.Host == "" || u.Scheme == "" {
-		l.add(Error, n.key, n.at, "is not an address", `write it with its scheme, such as "https://example.com"`)
-	}
-}
-
 func (l *loader) server(_ string, n *node) {
-	command, address := n.find("command"), n.find("url")
-	l.address(address)
-	if (command == nil) == (address == nil) && n.shadows["command"] == nil && n.shadows["url"] == nil {
+	if (n.find("command") == nil) == (n.find("url") == nil) {
 		l.add(Error, n.key, n.from, "needs either command or url", "")
 	}
 }
 
-// rules checks the patterns and examples of rules.
-func (l *loader) rules() {
-	for _, approval := range l.tree.tables("approval") {
-		for _, list := range approval.tables("rules") {
-			for _, item := range list.items {
-				l.rule(item)
-			}
-		}
-	}
-}
-
+// rule checks the pattern and the examples of a rule.
 func (l *loader) rule(item *node) {
 	rule := store[Rule](item)
 	if item.faulty() || rule.Tool == "" || rule.Action == "" {
@@ -270,23 +232,5 @@ func (l *loader) rule(item *node) {
 	}
 	if _, err := policy.New(policy.WithRules(rule.Source, rule.Policy())); err != nil {
 		l.add(Error, item.key, item.from, "is not a valid rule: "+cut(err.Error()), "")
-	}
-}
-
-// matchers checks the expressions of hooks.
-func (l *loader) matchers() {
-	for _, list := range l.tree.tables("hooks") {
-		for _, item := range list.items {
-			l.matcher(item.find("matcher"))
-		}
-	}
-}
-
-func (l *loader) matcher(m *node) {
-	if m == nil || m.value == nil || m.value == "*" {
-		return
-	}
-	if _, err := regexp.Compile(m.value.(string)); err != nil {
-		l.add(Error, m.key, m.at, "is not a regular expression", "")
 	}
 }

@@ -56,11 +56,11 @@ type Model struct {
 	// A command that prints the API key. A shell runs it.
 	KeyCommand string `toml:"key_command" literal:"true"`
 	// The address of the service. Default: that of the provider.
-	BaseURL string `toml:"base_url"`
+	BaseURL string `toml:"base_url" form:"address"`
 	// Headers that are sent with every request.
 	Headers map[string]string `toml:"headers"`
 	// The address of an HTTP proxy. Default: that of the environment.
-	Proxy string `toml:"proxy"`
+	Proxy string `toml:"proxy" form:"address"`
 	// The longest answer, in tokens. Default: that of the provider.
 	MaxTokens int `toml:"max_tokens" min:"1" high:"1000000" tight:"limit" project:"tighter"`
 	// How many requests a minute are sent. Default: no limit.
@@ -283,7 +283,7 @@ type Serve struct {
 // Webhook is an endpoint of another program. The requests to it are signed as Standard Webhooks specifies.
 type Webhook struct {
 	// The address, which begins with https://.
-	URL string `toml:"url" required:"true"`
+	URL string `toml:"url" required:"true" form:"address"`
 	// The environment variables with the secrets that sign the requests: one, or two while one is replaced.
 	SecretEnv []string `toml:"secret_env" required:"true" literal:"true"`
 	// The types of events that are sent, such as "tool.*" or "error". Default: all.
@@ -311,7 +311,7 @@ type Hook struct {
 	// The event.
 	Event Event `toml:"event" required:"true"`
 	// The tools that the hook is for, as a regular expression. Default: all.
-	Matcher string `toml:"matcher" literal:"true"`
+	Matcher string `toml:"matcher" literal:"true" form:"expression"`
 	// The command. A shell runs it in the directory of the project.
 	Command string `toml:"command" required:"true" literal:"true"`
 	// How long the command may take.
@@ -336,7 +336,7 @@ type Server struct {
 	// Variables for the program.
 	Env map[string]string `toml:"env"`
 	// The address of the server.
-	URL string `toml:"url"`
+	URL string `toml:"url" form:"address"`
 	// Headers that are sent with every request to the address.
 	Headers map[string]string `toml:"headers"`
 	// The client that the authorization server of the address knows, if it registers none by itself.

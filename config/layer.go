@@ -36,9 +36,6 @@ func (f *field) now(n *node) any {
 
 // merge puts the values of a source over those of the sources before it.
 func (n *node) merge(over *node) {
-	for meant, kids := range over.shadows {
-		n.shadow(meant, kids...)
-	}
 	switch {
 	case n.field.holds():
 		for _, name := range over.names {

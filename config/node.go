@@ -75,16 +75,8 @@ type node struct {
 	made  manner
 	bad   bool // the value was left out
 
-	// shadows are the nodes of unknown keys by the names that were probably meant, so that what seems to be missing
-	// is not reported as well.
-	shadows map[string][]*node
-}
-
-func (n *node) shadow(meant string, kids ...*node) {
-	if n.shadows == nil {
-		n.shadows = map[string][]*node{}
-	}
-	n.shadows[meant] = append(n.shadows[meant], kids...)
+	// mistyped says that the file has another name, and that this one was probably meant.
+	mistyped bool
 }
 
 // A manner is how a file made a table. It decides what may still be added.
@@ -99,7 +91,7 @@ const (
 
 // faulty reports whether something below the node was left out, so that the whole says nothing.
 func (n *node) faulty() bool {
-	if n.bad || len(n.shadows) > 0 || slices.ContainsFunc(n.items, (*node).faulty) {
+	if n.bad || n.mistyped || slices.ContainsFunc(n.items, (*node).faulty) {
 		return true
 	}
 	for _, kid := range n.kids {

@@ -13,9 +13,9 @@ import (
 )
 
 // A walker reads a document once. It follows the expressions of the parser and the fields at the same time,
-// and goes on after each fault that is not one of syntax: a value of a wrong type is left out, and a table
-// with a mistyped name is read as the one that was probably meant, but is not put into the tree. So
-// everything in the document is checked in one pass.
+// and goes on after each fault that is not one of syntax: a value of a wrong type is left out, and a mistyped name is
+// read as the one that was probably meant, unless that is there, too. So everything in the document is checked in one
+// pass. A document with such a fault is never used.
 type walker struct {
 	report
 	src   Origin // without a place
@@ -78,7 +78,7 @@ func (w *walker) enter(n *node, part *unstable.Node, how manner) *node {
 	at, name := w.origin(int(part.Raw.Offset)), string(part.Data)
 	kid := n.kids[name]
 	switch {
-	case kid == nil:
+	case kid == nil || kid.mistyped:
 		kid = w.child(n, name, at)
 		if kid == nil || !w.holds(kid, "a table") {
 			return nil
@@ -127,7 +127,7 @@ func (w *walker) item(n *node, part *unstable.Node) *node {
 	at, name := w.origin(int(part.Raw.Offset)), string(part.Data)
 	list := n.kids[name]
 	switch {
-	case list == nil:
+	case list == nil || list.mistyped:
 		if list = w.child(n, name, at); list == nil {
 			return nil
 		}
@@ -151,21 +151,23 @@ func (n *node) append(at Origin) *node {
 	return item
 }
 
-// child makes the node of a key, which is not in the tree if the key is unknown.
+// child makes the node of a key. If the key is unknown, it is that of the key that was probably meant, or nil.
 func (w *walker) child(n *node, name string, at Origin) *node {
 	kid := &node{field: n.field.kid(name), key: join(n.key, cut(name)), from: at, at: at}
-	if kid.field != nil {
-		n.add(name, kid)
-		return kid
+	if kid.field == nil && !w.full() {
+		name = w.unknown(n.field, name, kid)
+		kid.field, kid.mistyped = n.field.kid(name), true
 	}
-	meant := ""
-	if !w.full() {
-		meant = w.unknown(n.field, name, kid)
-	}
-	if kid.field = n.field.kid(meant); kid.field == nil {
+	old := n.kids[name]
+	switch {
+	case kid.field == nil:
 		return nil
+	case old != nil && kid.field.contains(): // there are both names, and their values belong together
+		old.mistyped = old.mistyped && kid.mistyped
+		return old
+	case old == nil || old.mistyped:
+		n.add(name, kid)
 	}
-	n.shadow(meant, kid)
 	return kid
 }
 
@@ -237,12 +239,12 @@ func (w *walker) keyValue(n *node, e *unstable.Node) {
 		return
 	}
 	name, at := string(last.Data), w.origin(int(last.Raw.Offset))
-	if old := n.kids[name]; old != nil {
+	if old := n.kids[name]; old != nil && !old.mistyped {
 		w.again(old, at)
 		return
 	}
 	if kid := w.child(n, name, at); kid != nil {
-		if n.kids[name] != kid && kinds[e.Value().Kind] != kid.field.kind {
+		if kid.mistyped && kinds[e.Value().Kind] != kid.field.kind {
 			return // one fault is enough
 		}
 		kid.at = w.origin(w.start(e.Value(), last))

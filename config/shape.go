@@ -33,6 +33,7 @@ const (
 //   - min, max: bounds, beyond which a value is an error.
 //   - low, high: bounds of what makes sense, beyond which a value is a warning.
 //   - enum: the possible values, separated by "|". A type with a method values has them as well.
+//   - form: "address" or "expression", which the text must be unless it is empty.
 //   - literal: ${VAR} in the value means nothing.
 //   - tight: in which direction a value restricts more: "lower" for numbers, "limit" for integers that limit
 //     nothing unless they are positive, "later" for a value that comes later in enum, or else the only value that restricts.
@@ -179,6 +180,9 @@ func (f *field) names() []string {
 
 // holds reports whether the value has others in it.
 func (f *field) holds() bool { return f.kind == kindTable || f.kind == kindDict }
+
+// contains reports whether the value has others in it, each of which has a header of its own as a rule.
+func (f *field) contains() bool { return f.holds() || f.kind == kindList && f.elem.holds() }
 
 // adds reports whether the lists of all files add up.
 func (f *field) adds() bool { return f.kind == kindList && (f.project == "add" || f.elem.asks) }
