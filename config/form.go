@@ -1,12 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
-
-	"github.com/aycoder/aycoder/internal/vars"
+	"strings"
 )
 
 // Form says how to read another file of a project, in the form of another program: see [WithForms].
@@ -46,118 +46,86 @@ func (s *setup) formFiles() []file {
 	return out
 }
 
-// readForms adds what the files of the forms have.
+// readForms adds what the files of the forms have, like elements of the project's own file.
 func (l *loader) readForms() {
+	hook, server := l.doc.kid("hooks").elem, l.doc.kid("servers").elem
 	for i, f := range l.formFiles() {
 		data, ok := l.contents(f)
 		if !ok {
 			continue
 		}
+		at := func(line, column int) Origin {
+			return Origin{Source: Project, File: f.name, Line: line, Column: column}
+		}
 		parts := l.forms[i].Parse(data)
 		for _, p := range parts.Problems {
-			l.add(Warning, p.Key, Origin{Source: Project, File: f.name, Line: p.Line, Column: p.Column}, p.Message, p.Help)
+			l.add(Warning, p.Key, at(p.Line, p.Column), p.Message, p.Help)
 		}
-		l.formedHooks(f, parts.Hooks)
-		l.formedServers(f, parts.Servers)
-	}
-}
-
-func (l *loader) formedHooks(f file, hooks []Hook) {
-	for _, h := range hooks {
-		h.Origin.Source, h.Origin.File = Project, f.name
-		q := h.ask()
-		q.Root, q.File, q.Line = f.root, f.rel, h.Origin.Line
-		if l.trusts(q, f, &l.report, "hook "+string(h.Event), h.Origin) {
-			l.found.hooks = append(l.found.hooks, h)
+		for _, h := range parts.Hooks {
+			n := hook.nodeOf(reflect.ValueOf(h), "hook "+string(h.Event), at(h.Origin.Line, h.Origin.Column))
+			if l.part(f, n) {
+				list := l.root("hooks")
+				list.items = append(list.items, n)
+			}
 		}
-	}
-}
-
-func (l *loader) formedServers(f file, servers map[string]Server) {
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		s := servers[name]
-		s.Origin.Source, s.Origin.File = Project, f.name
-		if s.Disabled {
-			continue
-		}
-		q := s.ask()
-		q.Root, q.File, q.Line = f.root, f.rel, s.Origin.Line
-		s.texts(func(text string) string {
-			q.Variables = append(q.Variables, vars.Names(text)...)
-			return text
-		})
-		key := "servers." + name
-		if l.trusts(q, f, &l.report, key, s.Origin) && l.complete(key, &s) {
-			l.found.servers = append(l.found.servers, namedServer{name, s})
+		for _, name := range slices.Sorted(maps.Keys(parts.Servers)) {
+			s := parts.Servers[name]
+			n := server.nodeOf(reflect.ValueOf(s), join("servers", name), at(s.Origin.Line, s.Origin.Column))
+			switch {
+			case s.Disabled:
+			case l.tree.find("servers", name) != nil:
+				l.add(Warning, n.key, n.from, "is left out: there is another of this name", "")
+			case l.part(f, n):
+				l.root("servers").add(name, n)
+			}
 		}
 	}
 }
 
-// complete puts the values of variables into a server. It reports whether all of them are there.
-func (l *loader) complete(key string, s *Server) bool {
-	ok := true
-	s.texts(func(text string) string {
-		out, missing := vars.Fill(text, l.lookup)
-		if missing != "" || len(out) > maxExpanded {
-			ok = false
-			l.add(Warning, key, s.Origin, "is off: it needs the variable "+missing+", which is not set",
-				"set it, or give a default: ${"+missing+":-default}")
+// root returns the node of a key of the document, which it makes if it is missing.
+func (l *loader) root(name string) *node {
+	if l.tree.kids[name] == nil {
+		l.tree.add(name, &node{field: l.doc.kid(name), key: name})
+	}
+	return l.tree.kids[name]
+}
+
+// part reports whether the user trusts a part of a form, and whether the variables that it needs are there.
+func (l *loader) part(f file, n *node) bool {
+	if !l.element(f, n, &l.report) {
+		return false
+	}
+	var r report
+	if r.expand(n, l.lookup); r.failed {
+		l.add(Warning, n.key, n.from, "is off: it "+r.faults[0].Message, r.faults[0].Help)
+	}
+	return !r.failed
+}
+
+// nodeOf returns a Go value as a node. A zero is a key that is not there.
+func (f *field) nodeOf(v reflect.Value, key string, at Origin) *node {
+	n := &node{field: f, key: key, from: at, at: at}
+	switch f.kind {
+	case kindTable:
+		for _, g := range f.fields {
+			if kid := v.FieldByIndex(g.index); !kid.IsZero() {
+				n.add(g.name, g.nodeOf(kid, join(key, g.name), at))
+			}
 		}
-		return out
-	})
-	return ok
-}
-
-// texts replaces all texts of a server that may have variables.
-func (s *Server) texts(replace func(string) string) {
-	s.Command, s.URL = replace(s.Command), replace(s.URL)
-	s.Args = slices.Clone(s.Args)
-	for i, a := range s.Args {
-		s.Args[i] = replace(a)
-	}
-	for _, m := range []*map[string]string{&s.Env, &s.Headers} {
-		*m = maps.Clone(*m)
-		for _, key := range slices.Sorted(maps.Keys(*m)) {
-			(*m)[key] = replace((*m)[key])
+	case kindDict:
+		for _, k := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			n.add(k.String(), f.elem.nodeOf(v.MapIndex(k), join(key, k.String()), at))
 		}
-	}
-}
-
-// found are the parts of forms that are on.
-type found struct {
-	hooks   []Hook
-	servers []namedServer
-}
-
-type namedServer struct {
-	name string
-	Server
-}
-
-// join adds the parts of forms to the configuration.
-func (l *loader) join(c *Config) {
-	c.Hooks = append(c.Hooks, l.found.hooks...)
-	for _, s := range l.found.servers {
-		if _, ok := c.Servers[s.name]; ok {
-			l.add(Warning, "servers."+s.name, s.Origin, "is left out: there is another of this name", "")
-			continue
+	case kindList:
+		for i := range v.Len() {
+			n.items = append(n.items, f.elem.nodeOf(v.Index(i), fmt.Sprintf("%s[%d]", key, i), at))
 		}
-		if c.Servers == nil {
-			c.Servers = map[string]Server{}
+	case kindText:
+		if n.text = v.String(); !n.variable() {
+			n.value = n.text
 		}
-		c.Servers[s.name] = s.Server
+	default:
+		n.value = v.Interface()
 	}
-	l.loaded.found = l.found
-}
-
-// keys returns the keys of the parts that differ.
-func (f found) keys(other found) []string {
-	var out []string
-	if !reflect.DeepEqual(f.hooks, other.hooks) {
-		out = append(out, "hooks")
-	}
-	if !reflect.DeepEqual(f.servers, other.servers) {
-		out = append(out, "servers")
-	}
-	return out
+	return n
 }

@@ -127,7 +127,6 @@ type Loaded struct {
 	// Questions are about what a project brings and the user has not decided on. It is off until then.
 	Questions []Question
 
-	found   found // the parts of forms
 	leaves  map[string]*node
 	files   map[string][]byte   // the contents of the files that were read
 	hashes  hashes              // of these files and of scripts
@@ -203,7 +202,6 @@ type loader struct {
 	may       *allowance // for questions
 	asked     int        // questions
 	answers   func() (map[string]answer, error)
-	found     found // the parts of forms
 }
 
 // load returns what it has read also with an error.
@@ -232,7 +230,6 @@ func load(s setup, kept map[string][]byte) (*Loaded, error) {
 func (l *loader) result() (*Loaded, error) {
 	l.tree.rekey("")
 	l.tree.store(reflect.ValueOf(&l.loaded.Config).Elem())
-	l.join(&l.loaded.Config)
 	l.loaded.leaves = l.tree.leaves()
 	l.loaded.Diagnostics = l.sorted()
 	return l.loaded, l.err()

@@ -43,9 +43,6 @@ func (l *Loaded) Since(before *Loaded) []KeyChange {
 			out = append(out, KeyChange{key, before, after})
 		}
 	}
-	for _, list := range before.found.keys(l.found) {
-		lists[list] = true
-	}
 	for list, differs := range lists {
 		if differs {
 			out = append(out, KeyChange{list, before.entries(list), l.entries(list)})
@@ -110,17 +107,10 @@ func (l *Loaded) entries(list string) string {
 			found[index] = true
 		}
 	}
-	n := len(found)
-	switch list {
-	case "hooks":
-		n = len(l.Config.Hooks)
-	case "servers":
-		n = len(l.Config.Servers)
-	}
-	if n == 1 {
+	if len(found) == 1 {
 		return "1 entry"
 	}
-	return fmt.Sprintf("%d entries", n)
+	return fmt.Sprintf("%d entries", len(found))
 }
 
 func keysOf(changes []KeyChange) (keys []string) {
