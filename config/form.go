@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,8 +38,7 @@ func (s *setup) formFiles() []file {
 	var out []file
 	for _, f := range s.forms {
 		if s.project != "" {
-			name := filepath.Join(s.project, filepath.FromSlash(f.File))
-			out = append(out, file{Project, name, s.project, f.File})
+			out = append(out, s.inProject(Project, f.File))
 		}
 	}
 	return out

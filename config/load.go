@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -242,26 +241,21 @@ type file struct {
 	root, rel string // of a file in a project
 }
 
+// files returns the files that there may be, in the order of their precedence.
 func (s *setup) files() []file {
-	var out []file
-	if s.user != "" {
-		out = append(out, file{source: User, name: s.user})
+	out := []file{
+		{source: User, name: s.user}, s.inProject(Project, ProjectFile), s.inProject(Local, LocalFile),
+		{source: Managed, name: s.managed},
 	}
-	if s.project != "" {
-		for source, rel := range map[Source]string{Project: ProjectFile, Local: LocalFile} {
-			name := filepath.Join(s.project, filepath.FromSlash(rel))
-			out = append(out, file{source, name, s.project, rel})
-		}
-	}
-	if s.managed != "" {
-		out = append(out, file{source: Managed, name: s.managed})
-	}
-	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.source.rank(), b.source.rank()) })
-	return out
+	return slices.DeleteFunc(out, func(f file) bool { return f.name == "" })
 }
 
-func (s Source) rank() int {
-	return slices.Index([]Source{Default, User, Project, Local, Environment, Flag, Managed}, s)
+// inProject returns a file of the project, which has no name if there is no project.
+func (s *setup) inProject(source Source, rel string) file {
+	if s.project == "" {
+		return file{}
+	}
+	return file{source, filepath.Join(s.project, filepath.FromSlash(rel)), s.project, rel}
 }
 
 func (f file) read(most int64) ([]byte, error) {

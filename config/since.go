@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // KeyChange is a key whose value differs between two configurations.
@@ -32,15 +31,15 @@ func (c KeyChange) String() string {
 // Since returns the keys whose values differ from those of an earlier configuration, sorted.
 func (l *Loaded) Since(before *Loaded) []KeyChange {
 	lists := map[string]bool{}
+	all := maps.Clone(before.leaves)
+	maps.Copy(all, l.leaves)
 	var out []KeyChange
-	for key := range both(before.leaves, l.leaves) {
+	for key, n := range all {
 		a, b := before.leaves[key], l.leaves[key]
 		if list, _, element := strings.Cut(key, "["); element {
 			lists[list] = lists[list] || a == nil || b == nil || a.value != b.value
-			continue
-		}
-		if before, after := shown(a, b), shown(b, a); value(a, b) != value(b, a) {
-			out = append(out, KeyChange{key, before, after})
+		} else if f := n.field; f.now(a) != f.now(b) {
+			out = append(out, KeyChange{key, f.shown(a), f.shown(b)})
 		}
 	}
 	for list, differs := range lists {
@@ -52,45 +51,19 @@ func (l *Loaded) Since(before *Loaded) []KeyChange {
 	return out
 }
 
-// both returns the keys that one of two maps has.
-func both[T any](a, b map[string]T) map[string]bool {
-	all := map[string]bool{}
-	for key := range maps.Keys(a) {
-		all[key] = true
-	}
-	for key := range maps.Keys(b) {
-		all[key] = true
-	}
-	return all
-}
-
-// value returns the value in force of a node that may be missing, in which case other is the node of the same key.
-func value(n, other *node) any {
-	if n == nil {
-		return other.field.now(nil)
-	}
-	return n.field.now(n)
-}
-
-// shown returns a value as a user may see it.
-func shown(n, other *node) string {
-	v := value(n, other)
-	f := other
-	if n != nil {
-		f = n
-	}
-	switch v := v.(type) {
+// shown returns the value in force of a node, which may be missing, as a user may see it.
+func (f *field) shown(n *node) string {
+	switch v := f.now(n).(type) {
 	case nil:
 		return "none"
-	case time.Duration:
-		return v.String()
 	case string:
-		if f.field.enum == nil && (f.variable() || !f.field.plain()) {
+		if f.enum == nil && (n != nil && n.variable() || !f.plain()) {
 			return hidden
 		}
 		return strconv.Quote(cut(v))
+	default:
+		return fmt.Sprint(v)
 	}
-	return fmt.Sprint(v)
 }
 
 // plain reports whether a text names a provider or a model, and so is not a secret.
