@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,8 +47,8 @@ func (f *finder) tool() (aycoder.Tool, error) {
 		Query string `json:"query" jsonschema_description:"Words that the names or descriptions of the tools may have."`
 	}
 	return aycoder.NewTool(searchTool, "Finds tools of servers that are not listed here, by words. Those that it finds can be called in the next step.",
-		func(_ context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
-			res := aycoder.TextResult(f.search(in.Query))
+		func(ctx context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
+			res := aycoder.TextResult(f.search(ctx, in.Query))
 			res.Untrusted = true // the servers have written the descriptions
 			return res, nil
 		}, aycoder.WithEffect(aycoder.EffectReadOnly))
@@ -67,13 +66,18 @@ func (f *finder) offered() (list []*aycoder.ToolSpec) {
 	return list
 }
 
-// search describes the tools that fit best, one a line.
-func (f *finder) search(query string) string {
+// search describes the tools that fit best, one a line. A word counts three times as much in a name.
+func (f *finder) search(ctx context.Context, query string) string {
 	list := f.offered()
+	texts := make([][]string, len(list))
+	for i, s := range list {
+		texts[i] = []string{s.Name, s.Description}
+	}
+	best := words.Rank(ctx, query, texts, 3, 1)
 	var b strings.Builder
-	for _, s := range ranked(query, list) {
-		text := strings.Join(strings.Fields(s.Description), " ")
-		fmt.Fprintf(&b, "- %s: %s\n", s.Name, runes.Shorten(text, mostDescribe))
+	for _, i := range best[:min(len(best), mostFound)] {
+		text := strings.Join(strings.Fields(list[i].Description), " ")
+		fmt.Fprintf(&b, "- %s: %s\n", list[i].Name, runes.Shorten(text, mostDescribe))
 	}
 	if b.Len() > 0 {
 		return b.String()
@@ -85,51 +89,6 @@ func (f *finder) search(query string) string {
 		}
 	}
 	return "No tool has these words. There are tools of the servers " + strings.Join(servers, ", ") + "."
-}
-
-// ranked returns the tools that have words of a query, the best first: a word counts the more, the fewer tools have it,
-// and three times as much in a name.
-func ranked(query string, list []*aycoder.ToolSpec) []*aycoder.ToolSpec {
-	inName, inText := map[string][]int{}, map[string][]int{} // the tools with a word
-	for i, s := range list {
-		for term := range wordsOf(s.Name) {
-			inName[term] = append(inName[term], i)
-		}
-		for term := range wordsOf(s.Description) {
-			inText[term] = append(inText[term], i)
-		}
-	}
-	scores := make([]float64, len(list))
-	for term := range wordsOf(query) {
-		weight := math.Log(1 + float64(len(list))/float64(1+len(inName[term])+len(inText[term])))
-		for _, i := range inName[term] {
-			scores[i] += 3 * weight
-		}
-		for _, i := range inText[term] {
-			scores[i] += weight
-		}
-	}
-	var best []int
-	for i, score := range scores {
-		if score > 0 {
-			best = append(best, i)
-		}
-	}
-	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
-	var found []*aycoder.ToolSpec
-	for _, i := range best[:min(len(best), mostFound)] {
-		found = append(found, list[i])
-	}
-	return found
-}
-
-// wordsOf returns the words of a text, each once.
-func wordsOf(text string) map[string]bool {
-	all := map[string]bool{}
-	for w := range words.Of(text) {
-		all[string(w.Text)] = true
-	}
-	return all
 }
 
 // model wraps the client of requests.

@@ -1,12 +1,9 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -139,10 +136,7 @@ func without(text, paragraph string) string {
 
 // A passage is a paragraph of a note.
 type passage struct {
-	note  string
-	text  string
-	words map[string]bool
-	score float64
+	note, text string
 }
 
 func (m *Memory) recall(ctx context.Context, _ *aycoder.Invocation, in recallArgs) (*aycoder.ToolResult, error) {
@@ -154,7 +148,14 @@ func (m *Memory) recall(ctx context.Context, _ *aycoder.Invocation, in recallArg
 	if strings.TrimSpace(in.Query) == "" {
 		found = slices.CompactFunc(all, func(a, b passage) bool { return a.note == b.note }) // the title of each
 	} else {
-		found = ranked(ctx, all, in.Query)
+		found = nil
+		texts := make([][]string, len(all))
+		for i, p := range all {
+			texts[i] = []string{p.note + "\n" + p.text}
+		}
+		for _, i := range words.Rank(ctx, in.Query, texts, 1) {
+			found = append(found, all[i])
+		}
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -218,64 +219,4 @@ func (m *Memory) passages(ctx context.Context) (all []passage, trouble string, e
 		trouble += fmt.Sprintf("[%d notes were left out: at most %d, and %d MiB, are read]\n", left, maxNotes, maxRead>>20)
 	}
 	return all, trouble, nil
-}
-
-// ranked returns the passages that have words of a query, the best first: a word counts the more, the fewer
-// passages have it, and a word with a typing error counts half. It stops when ctx is done.
-func ranked(ctx context.Context, all []passage, query string) []passage {
-	for i := range all {
-		all[i].words = wordsOf(all[i].note + "\n" + all[i].text)
-	}
-	for _, q := range slices.Sorted(maps.Keys(wordsOf(query))) { // as sums of floats depend on the order
-		if ctx.Err() != nil {
-			return nil
-		}
-		score(all, q)
-	}
-	found := slices.DeleteFunc(slices.Clone(all), func(p passage) bool { return p.score == 0 })
-	slices.SortStableFunc(found, func(a, b passage) int { return cmp.Compare(b.score, a.score) })
-	return found
-}
-
-func score(all []passage, word string) {
-	exact, near := make([]bool, len(all)), make([]bool, len(all))
-	n := 0.0
-	for i := range all {
-		exact[i] = all[i].words[word]
-		near[i] = !exact[i] && similar(all[i].words, word)
-		if exact[i] || near[i] {
-			n++
-		}
-	}
-	weight := math.Log(1 + float64(len(all))/max(n, 1))
-	for i := range all {
-		switch {
-		case exact[i]:
-			all[i].score += weight
-		case near[i]:
-			all[i].score += weight / 2
-		}
-	}
-}
-
-func similar(have map[string]bool, word string) bool {
-	letters := []rune(word)
-	limit := words.Tolerance(letters)
-	if limit == 0 {
-		return false
-	}
-	for w := range have {
-		if words.Distance(letters, []rune(w), limit) <= limit {
-			return true
-		}
-	}
-	return false
-}
-
-func wordsOf(text string) map[string]bool {
-	out := map[string]bool{}
-	for w := range words.Of(text) {
-		out[string(w.Text)] = true
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package words
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -165,4 +166,26 @@ func TestComplete(t *testing.T) {
 		require.Empty(t, Complete(query, 5, vocabulary))
 	}
 	require.Empty(t, Complete("req", -1, vocabulary))
+}
+
+func TestRank(t *testing.T) {
+	texts := [][]string{
+		{"read_file", "Reads a file."},
+		{"write_file", "Writes a file, and creates its directories."},
+		{"search", "Finds a word in each file."},
+		{"weather", "Says how the sky is."},
+	}
+	for query, want := range map[string][]int{
+		"file":         {0, 1, 2}, // a name counts more than a description
+		"directories":  {1},
+		"file weather": {3, 0, 1, 2}, // which fewer texts have
+		"wether":       {3},
+		"nothing":      nil,
+		"":             nil,
+	} {
+		require.Equal(t, want, Rank(t.Context(), query, texts, 3, 1), query)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Nil(t, Rank(ctx, "file", texts, 3, 1))
 }
