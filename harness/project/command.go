@@ -314,14 +314,10 @@ func (s Source) mentioned(ctx context.Context, name string) (file, text string, 
 		names = append(names, short)
 	}
 	for _, name := range names {
-		var whole bool
 		if file, err = s.Files.Rel(name); err != nil {
 			return name, "", err
 		}
-		if text, whole, err = s.readStart(ctx, file, maxAdded); err == nil {
-			if !whole {
-				text += "\n[the rest of the file is left out]"
-			}
+		if text, err = s.readBeginning(ctx, file, maxAdded); err == nil {
 			return file, text, nil
 		}
 	}

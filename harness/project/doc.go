@@ -137,6 +137,17 @@ func (s Source) read(ctx context.Context, name string) (string, error) {
 	return text, err
 }
 
+// readBeginning returns the first bytes of a file as text, which says so if they are not all.
+func (s Source) readBeginning(ctx context.Context, name string, most int64) (string, error) {
+	text, whole, err := s.readStart(ctx, name, most)
+	if err == nil && !whole {
+		text += restLeftOut
+	}
+	return text, err
+}
+
+const restLeftOut = "\n[the rest of the file is left out]"
+
 // readStart returns the first bytes of a file as text, and whether they are all.
 func (s Source) readStart(ctx context.Context, name string, most int64) (text string, whole bool, err error) {
 	if err := context.Cause(ctx); err != nil {
@@ -151,11 +162,11 @@ func (s Source) readStart(ctx context.Context, name string, most int64) (text st
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && runes.Binary(data) {
+		err = errBinary
+	}
 	if err != nil {
 		return "", false, fmt.Errorf("read %s: %w", path.Join(s.Label, name), err)
-	}
-	if runes.Binary(data) {
-		return "", false, fmt.Errorf("read %s: %w", path.Join(s.Label, name), errBinary)
 	}
 	whole = int64(len(data)) <= most
 	return plain(string(data[:min(int64(len(data)), most)])), whole, nil

@@ -166,7 +166,7 @@ func (c *collector) file(ctx context.Context, name string, depth int) error {
 		return nil
 	case !whole:
 		c.warn.add(label, 0, "it has more than %d KiB, and the rest is left out", maxInstruction>>10)
-		text += "\n[the rest of the file is left out]"
+		text += restLeftOut
 	}
 	c.sums[sum] = true
 	c.room -= len(text)

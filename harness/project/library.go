@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -255,22 +256,26 @@ func (l *loader) command(ctx context.Context, file, name string) {
 }
 
 func (l *loader) agent(ctx context.Context, file, name string) {
-	d, ok := l.open(ctx, file, []string{"name", "description", "tools", "model"})
-	if !ok {
-		return
-	}
-	if d.matter.text("description") == "" {
-		l.warn.add(d.file, 1, "the agent has no description, so nobody could know when to use it, and it is left out")
-		return
-	}
-	if given := d.matter.text("name"); given != "" {
-		name = given
-	}
-	if name = l.source.name(name); l.takes("agent", name, d.file, len(l.Agents)) {
+	d, name, ok := l.named(ctx, "agent", file, name, len(l.Agents), "tools", "model")
+	if ok {
 		l.Agents = append(l.Agents, &Agent{Name: name, Description: described(d.matter.text("description")),
 			Tools: toolRefs(d, "tools", &l.warn), Model: described(d.matter.text("model")), File: d.file,
 			User: l.source.User, Prompt: strings.TrimSpace(d.body)})
 	}
+}
+
+// named opens a file that needs a description, and may have a name in place of the usual one.
+func (l *loader) named(ctx context.Context, kind, file, name string, count int, keys ...string) (document, string, bool) {
+	d, ok := l.open(ctx, file, append(keys, "name", "description"))
+	if !ok {
+		return d, "", false
+	}
+	if d.matter.text("description") == "" {
+		l.warn.add(d.file, 1, "the %s has no description, so nobody could know when to use it, and it is left out", kind)
+		return d, "", false
+	}
+	name = l.source.name(cmp.Or(d.matter.text("name"), name))
+	return d, name, l.takes(kind, name, d.file, count)
 }
 
 // skills looks for skills in a directory and in those below.
@@ -288,20 +293,9 @@ func (l *loader) skills(ctx context.Context, dir string, depth int) {
 }
 
 func (l *loader) skill(ctx context.Context, dir string) {
-	d, ok := l.open(ctx, path.Join(dir, skillFile),
-		[]string{"name", "description", "allowed-tools", "disable-model-invocation"})
-	if !ok {
-		return
-	}
-	name := d.matter.text("name")
-	if name == "" {
-		name = path.Base(dir)
-	}
-	if d.matter.text("description") == "" {
-		l.warn.add(d.file, 1, "the skill has no description, so nobody could know when to use it, and it is left out")
-		return
-	}
-	if name = l.source.name(name); l.takes("skill", name, d.file, len(l.Skills)) {
+	d, name, ok := l.named(ctx, "skill", path.Join(dir, skillFile), path.Base(dir), len(l.Skills),
+		"allowed-tools", "disable-model-invocation")
+	if ok {
 		l.Skills = append(l.Skills, &Skill{Name: name, Description: described(d.matter.text("description")),
 			AllowedTools: toolRefs(d, "allowed-tools", &l.warn), Manual: d.matter.true("disable-model-invocation"),
 			Dir: l.label(dir), User: l.source.User, source: l.source, dir: dir})

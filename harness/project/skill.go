@@ -87,12 +87,9 @@ func (l *Library) similar(name string) string {
 
 // read returns the instructions in a part that a keeper finds again.
 func (s *Skill) read(ctx context.Context) (*aycoder.ToolResult, error) {
-	text, whole, err := s.source.readStart(ctx, path.Join(s.dir, skillFile), maxSkillText)
+	text, err := s.source.readBeginning(ctx, path.Join(s.dir, skillFile), maxSkillText)
 	if err != nil {
 		return nil, err
-	}
-	if !whole {
-		text += "\n[the rest of the file is left out]"
 	}
 	d := parse(skillFile, text, nil, &warnings{})
 	note := "The user's own skill."
@@ -164,13 +161,9 @@ func (s *Skill) files(ctx context.Context, below string, depth int, dirs *int, n
 
 // readFile returns another file. Its name leads nowhere else, since it is cleaned as an absolute one.
 func (s *Skill) readFile(ctx context.Context, file string) (*aycoder.ToolResult, error) {
-	name := path.Join(s.dir, path.Clean("/"+file))
-	text, whole, err := s.source.readStart(ctx, name, maxSkillText)
+	text, err := s.source.readBeginning(ctx, path.Join(s.dir, path.Clean("/"+file)), maxSkillText)
 	if err != nil {
 		return nil, err
-	}
-	if !whole {
-		text += "\n[the rest of the file is left out]"
 	}
 	return aycoder.TextResult(text), nil
 }
