@@ -6,9 +6,9 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/tokens"
 )
 
@@ -44,17 +44,10 @@ type yieldFunc = func(aycoder.ModelEvent, error) bool
 
 // Stream implements [aycoder.ModelClient].
 func (m *model) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	var used atomic.Bool
-	return func(yield func(aycoder.ModelEvent, error) bool) {
-		switch {
-		case used.Swap(true):
-			yield(nil, aycoder.ErrConsumed)
-		case req == nil || ctx.Value(heldKey{m.pot}) != nil:
-			m.next.Stream(ctx, req)(yield)
-		default:
-			m.stream(ctx, req, yield)
-		}
+	if req == nil || ctx.Value(heldKey{m.pot}) != nil {
+		return m.next.Stream(ctx, req)
 	}
+	return part.Once(func(yield yieldFunc) { m.stream(ctx, req, yield) })
 }
 
 func (m *model) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {
@@ -199,23 +192,27 @@ func (c *call) answered(ctx context.Context, d *aycoder.MessageDone) {
 	if silent = silent && !told(d.Cost); silent {
 		u = c.estimate()
 	}
-	cost, priced := c.cost(d, u)
+	count := c.count(d, u)
 	c.pay(func(p *Pot) {
-		c.count(amounts{cost, u.Input + u.CacheRead + u.CacheWrite + u.Output})
+		count()
 		if silent {
 			p.uncounted++
-		}
-		if !priced {
-			p.lacksPrice(cmp.Or(d.Provider, c.model.Provider) + "/" + cmp.Or(d.Model, c.model.Name))
 		}
 	})
 	c.settle(ctx)
 }
 
-// count counts a cost. The mutex of the pot is held.
-func (c *call) count(cost amounts) {
-	c.pot.spent.add(cost)
-	c.owed.add(cost)
+// count returns what counts the cost of an answer, under the mutex of the pot: to find it, it asks the host.
+func (c *call) count(d *aycoder.MessageDone, u aycoder.Usage) func() {
+	cost, priced := c.cost(d, u)
+	return func() {
+		spent := amounts{cost, u.Input + u.CacheRead + u.CacheWrite + u.Output}
+		c.pot.spent.add(spent)
+		c.owed.add(spent)
+		if !priced {
+			c.pot.lacksPrice(cmp.Or(d.Provider, c.model.Provider) + "/" + cmp.Or(d.Model, c.model.Name))
+		}
+	}
 }
 
 // estimate returns the usage of an answer of which nobody says it.
@@ -231,16 +228,12 @@ func (c *call) brokeOff() {
 	if !c.began {
 		return
 	}
-	u := c.estimate()
-	cost, priced := c.cost(&aycoder.MessageDone{}, u)
+	count := c.count(&aycoder.MessageDone{}, c.estimate())
 	c.began, c.heard = false, 0
 	c.pot.mu.Lock()
 	defer c.pot.mu.Unlock()
-	c.count(amounts{cost, u.Input + u.Output})
+	count()
 	c.pot.estimated++
-	if !priced {
-		c.pot.lacksPrice(c.model.Provider + "/" + c.model.Name)
-	}
 }
 
 // end ends the reservation of a call that has not ended well.

@@ -78,13 +78,7 @@ func (e *UntrustedError) Error() string {
 // [*project.ExpandError] for a shell command that was refused or could not run. The sequence can be used once, and its
 // error is the last element; into is set only if there is none.
 func (r *Runtime) Expand(ctx context.Context, text string, into *Typed) iter.Seq2[aycoder.Event, error] {
-	used := false
-	return func(yield func(aycoder.Event, error) bool) {
-		if used {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
-		used = true
+	return part.Once(func(yield func(aycoder.Event, error) bool) {
 		x := &expansion{r: r, yield: yield}
 		typed, err := x.expand(ctx, text)
 		switch {
@@ -94,7 +88,7 @@ func (r *Runtime) Expand(ctx context.Context, text string, into *Typed) iter.Seq
 		default:
 			*into = *typed
 		}
-	}
+	})
 }
 
 type typedKey struct{}
@@ -304,18 +298,14 @@ func commandArgs(command string) json.RawMessage {
 // Call makes a call of one of the runtime's tools outside of the conversation, as [Runtime.Command] does of bash: for a
 // host that offers the tools to others, such as a server. Calls of tools that may write must not overlap.
 func (r *Runtime) Call(ctx context.Context, tool string, args json.RawMessage) iter.Seq2[aycoder.Event, error] {
-	used := false
-	return func(yield func(aycoder.Event, error) bool) {
-		switch t := r.tool(tool); {
-		case used:
-			yield(nil, aycoder.ErrConsumed)
-		case t == nil:
+	return part.Once(func(yield func(aycoder.Event, error) bool) {
+		t := r.tool(tool)
+		if t == nil {
 			yield(nil, wrong("tool "+tool, "is not there"))
-		default:
-			used = true
-			r.call(ctx, t, args)(yield)
+			return
 		}
-	}
+		r.call(ctx, t, args)(yield)
+	})
 }
 
 // Caller returns an agent that answers each message with one call of a tool, and then says that the call is over. It is for a

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // CacheStore stores the answers of a [Cache]. The implementations in this package are
@@ -95,7 +96,7 @@ type cache struct {
 // Stream implements [aycoder.ModelClient].
 func (c *cache) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
-	return once(func(yield yieldFunc) { c.stream(ctx, req, yield) })
+	return part.Once(func(yield yieldFunc) { c.stream(ctx, req, yield) })
 }
 
 func (c *cache) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // FallbackOptions configures [FallbackWith]. The zero value selects the defaults.
@@ -109,7 +110,7 @@ type provider struct {
 // Stream implements [aycoder.ModelClient].
 func (f *fallback) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
-	return once(func(yield yieldFunc) { f.stream(ctx, req, yield) })
+	return part.Once(func(yield yieldFunc) { f.stream(ctx, req, yield) })
 }
 
 func (f *fallback) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {

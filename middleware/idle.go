@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // IdleTimeout ends a request with an [aycoder.TimeoutError] if the client yields nothing for the
@@ -41,7 +42,7 @@ type watchdog struct {
 // Stream implements [aycoder.ModelClient].
 func (w *watchdog) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
-	return once(func(yield yieldFunc) { w.stream(ctx, req, yield) })
+	return part.Once(func(yield yieldFunc) { w.stream(ctx, req, yield) })
 }
 
 func (w *watchdog) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {

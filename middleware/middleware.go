@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -35,18 +33,6 @@ func nameOf(m aycoder.ModelClient) (provider, model string) {
 }
 
 type yieldFunc = func(aycoder.ModelEvent, error) bool
-
-// once makes a sequence that calls run when it is ranged over, and that can be used only once.
-func once(run func(yield yieldFunc)) iter.Seq2[aycoder.ModelEvent, error] {
-	var used atomic.Bool
-	return func(yield func(aycoder.ModelEvent, error) bool) {
-		if used.Swap(true) {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
-		run(yield)
-	}
-}
 
 // A try is the outcome of one request to a client. If err is nil and done is false, the consumer
 // left the loop.

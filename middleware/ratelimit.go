@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Limits configures [RateLimit]. The zero value limits nothing.
@@ -68,7 +69,7 @@ type limiter struct {
 // Stream implements [aycoder.ModelClient].
 func (l *limiter) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
-	return once(func(yield yieldFunc) { l.stream(ctx, req, yield) })
+	return part.Once(func(yield yieldFunc) { l.stream(ctx, req, yield) })
 }
 
 func (l *limiter) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {

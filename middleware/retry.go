@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // RetryOptions configures [Retry]. The zero value selects the defaults.
@@ -63,7 +64,7 @@ type retrier struct {
 // Stream implements [aycoder.ModelClient].
 func (r *retrier) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
-	return once(func(yield yieldFunc) { r.stream(ctx, req, yield) })
+	return part.Once(func(yield yieldFunc) { r.stream(ctx, req, yield) })
 }
 
 func (r *retrier) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {

@@ -1,11 +1,13 @@
 // Package part finds parts of messages that several packages look for: outputs of calls, and marks of the
-// loop. It also adds texts to the tails of requests.
+// loop. It also has what several packages do to requests and to sequences of events.
 package part
 
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 )
@@ -88,4 +90,18 @@ func Tail(next aycoder.ContextBuilder, text func(context.Context, aycoder.Contex
 		longer.Tail = append(slices.Clip(req.Tail), &aycoder.Text{Text: add})
 		return &longer, nil
 	})
+}
+
+// Once returns a sequence that calls run when it is ranged over, and that yields only [aycoder.ErrConsumed] the second
+// time.
+func Once[E any](run func(yield func(E, error) bool)) iter.Seq2[E, error] {
+	var used atomic.Bool
+	return func(yield func(E, error) bool) {
+		if used.Swap(true) {
+			var none E
+			yield(none, aycoder.ErrConsumed)
+			return
+		}
+		run(yield)
+	}
 }
