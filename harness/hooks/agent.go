@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // maxStops bounds how often hooks of Stop make one run go on.
@@ -28,17 +29,12 @@ type agent struct {
 
 // Run implements [aycoder.Agent].
 func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	var used atomic.Bool
-	return func(yield func(aycoder.Event, error) bool) {
-		if used.Swap(true) {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
+	return part.Once(func(yield func(aycoder.Event, error) bool) {
 		if ctx == nil {
 			a.next.Run(ctx, in, opts...)(yield)
 			return
 		}
-		ctx := context.WithValue(ctx, progressKey{a.r}, new(progress))
+		ctx := context.WithValue(ctx, stoppedKey{a.r}, new(atomic.Pointer[StoppedError]))
 		in, refused := a.r.prompted(ctx, in)
 		if refused != nil {
 			yield(nil, unstarted(in, opts, refused))
@@ -53,7 +49,7 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 				return
 			}
 		}
-	}
+	})
 }
 
 // question returns a question to the user, also one of an inner run.

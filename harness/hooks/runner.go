@@ -146,31 +146,21 @@ func (e *StoppedError) Error() string {
 	return fmt.Sprintf("stopped by the %s hook %s: %s", e.Hook.Event, e.Hook.title(), cmp.Or(e.Reason, "no reason given"))
 }
 
-// progress is the state of a run of [Runner.Agent] and of the runs inside of it.
-type progress struct {
-	mu      sync.Mutex
-	stopped *StoppedError
-}
-
-// progressKey is the key of the progress in a context.
-type progressKey struct{ *Runner }
+// stoppedKey is the key, in the context of a run of [Runner.Agent] and of the runs inside of it, of why the run is to stop.
+type stoppedKey struct{ *Runner }
 
 // stopped returns why the run of ctx is to stop, or nil.
 func (r *Runner) stopped(ctx context.Context) *StoppedError {
-	p, ok := ctx.Value(progressKey{r}).(*progress)
-	if !ok {
-		return nil
+	if p, ok := ctx.Value(stoppedKey{r}).(*atomic.Pointer[StoppedError]); ok {
+		return p.Load()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stopped
+	return nil
 }
 
+// stop has the run of ctx stop. The first reason counts.
 func (r *Runner) stop(ctx context.Context, by *StoppedError) {
-	if p, ok := ctx.Value(progressKey{r}).(*progress); ok {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.stopped = cmp.Or(p.stopped, by)
+	if p, ok := ctx.Value(stoppedKey{r}).(*atomic.Pointer[StoppedError]); ok {
+		p.CompareAndSwap(nil, by)
 	}
 }
 
