@@ -49,7 +49,8 @@ func (a *agents) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.To
 	t := a.any
 	if name != "" {
 		if t = a.named[name]; t == nil {
-			return aycoder.ErrorResult("not_found: there is no agent " + runes.Path(name) + a.similar(name)), nil
+			return aycoder.ErrorResult("not_found: there is no agent " + runes.Path(name) +
+				closest.Hint(name, slices.Sorted(maps.Keys(a.named)))), nil
 		}
 	}
 	delete(args, "agent")
@@ -60,14 +61,6 @@ func (a *agents) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.To
 	inner := *inv
 	inner.Args = data
 	return t.Call(ctx, &inner)
-}
-
-// similar names the agents that may have been meant.
-func (a *agents) similar(name string) string {
-	if list := closest.Closest(name, slices.Sorted(maps.Keys(a.named)), 3); len(list) > 0 {
-		return "; similar ones: " + strings.Join(list, ", ")
-	}
-	return ""
 }
 
 // general makes the agent for any task, with the tools that are there.

@@ -203,15 +203,14 @@ func (m *Memory) choose(open []Lesson) (lines []string, left int) {
 
 // newest returns the indices of lessons: the project's before the user's, and of each the last ones first.
 func newest(open []Lesson) []int {
-	var project, user []int
-	for i, l := range slices.Backward(open) {
-		if l.Source == Project {
-			project = append(project, i)
-		} else {
-			user = append(user, i)
-		}
+	var all []int
+	for i := range slices.Backward(open) {
+		all = append(all, i)
 	}
-	return append(project, user...)
+	slices.SortStableFunc(all, func(i, j int) int { // "project" comes before "user"
+		return strings.Compare(string(open[i].Source), string(open[j].Source))
+	})
+	return all
 }
 
 // short returns the lesson with fields of bounded length.

@@ -79,10 +79,7 @@ func (l *Library) similar(name string) string {
 	for _, s := range l.Now().Skills {
 		names = append(names, s.Name)
 	}
-	if names = closest.Closest(name, names, 3); len(names) == 0 {
-		return ""
-	}
-	return "; similar ones: " + strings.Join(names, ", ")
+	return closest.Hint(name, names)
 }
 
 // read returns the instructions in a part that a keeper finds again.

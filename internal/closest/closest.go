@@ -89,3 +89,11 @@ func contain(a, b []string) bool {
 	s, t := strings.Join(a, ""), strings.Join(b, "")
 	return strings.Contains(s, t) || strings.Contains(t, s)
 }
+
+// Hint names up to three strings that may have been meant, for the end of a message, or returns "".
+func Hint(word string, candidates []string) string {
+	if list := Closest(word, candidates, 3); len(list) > 0 {
+		return "; similar ones: " + strings.Join(list, ", ")
+	}
+	return ""
+}
