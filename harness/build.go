@@ -247,17 +247,15 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	b.Tools = slices.Concat(coding, b.Tools, b.in.env.Tools, b.in.more) // those of the ambient sources are there already
-	if err := b.pluginTools(opts); err != nil {
-		return err
-	}
-	if err := b.servers(ctx); err != nil {
-		return err
-	}
-	if err := b.pluginServers(ctx); err != nil {
-		return err
-	}
-	if err := b.searching(); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return b.pluginTools(opts) },
+		func() error { return b.servers(ctx) },
+		func() error { return b.pluginServers(ctx) },
+		b.searching,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	sub := new(agents)
 	b.agentTools = b.Tools
@@ -265,9 +263,7 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	b.Tools = append(b.Tools, sub)
-	if err := b.filter(); err != nil {
-		return err
-	}
+	b.filter()
 	b.served.keep(b.Tools)
 	b.withholdSkills()
 	b.agentTools = slices.Clone(b.Tools)
@@ -305,7 +301,7 @@ func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
 }
 
 // filter leaves out the tools that the configuration and the host do not want.
-func (b *builder) filter() error {
+func (b *builder) filter() {
 	for _, name := range b.in.settings.Tools.Disabled {
 		n := len(b.Tools)
 		b.Tools = slices.DeleteFunc(b.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name })
@@ -316,7 +312,6 @@ func (b *builder) filter() error {
 	if b.in.pick != nil {
 		b.Tools = b.in.pick(b.Tools)
 	}
-	return nil
 }
 
 // approver makes the policy, and what is around it.
@@ -448,7 +443,7 @@ func (b *builder) loop(context.Context) error {
 	a := b.in.settings.Agent
 	opts := []aycoder.Option{
 		aycoder.WithTools(b.Tools...), aycoder.WithApprover(b.Approver), aycoder.WithSystem(blocks...),
-		aycoder.WithLimits(b.limits()), aycoder.WithRetry(aycoder.RetryPolicy{Attempts: a.Retries, Budget: a.RetryTime}),
+		aycoder.WithLimits(limitsOf(b.in.settings)), aycoder.WithRetry(aycoder.RetryPolicy{Attempts: a.Retries, Budget: a.RetryTime}),
 		aycoder.WithThinking(a.Thinking), aycoder.WithWholeOutputs(b.Compactor.KeepOutput),
 	}
 	setup := b.turn(nil)
@@ -463,7 +458,7 @@ func (b *builder) loop(context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.plain = append([]aycoder.Option{aycoder.WithApprover(b.Approver), aycoder.WithLimits(b.limits())}, log...)
+	b.plain = append([]aycoder.Option{aycoder.WithApprover(b.Approver), aycoder.WithLimits(limitsOf(b.in.settings))}, log...)
 	loop, err := aycoder.New(b.Client, append(opts, log...)...)
 	if err != nil {
 		return err
@@ -490,10 +485,6 @@ func (b *builder) audit() ([]aycoder.Option, error) {
 	}
 	b.onClose(f)
 	return []aycoder.Option{aycoder.WithAudit(policy.NewAuditLog(f))}, nil
-}
-
-func (b *builder) limits() aycoder.Limits {
-	return limitsOf(b.in.settings)
 }
 
 // limitsOf returns the limits of runs.

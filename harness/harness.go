@@ -57,6 +57,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/background"
@@ -111,7 +112,8 @@ type Runtime struct {
 
 	served  sourceList
 	loaded  *config.Loaded
-	reload  *reload // nil without WithReloader
+	reload  *reload      // nil without WithReloader
+	runs    atomic.Int32 // at work, without those inside of calls
 	stages  []Stage
 	around  []func(aycoder.Agent) aycoder.Agent
 	plain   []aycoder.Option // of loops that run only tools

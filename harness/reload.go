@@ -65,8 +65,10 @@ func (r *Runtime) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c := x.source.Reload()
-	if x.runs == 0 {
-		x.retry(ctx)
+	if x.b.runs.Load() == 0 {
+		if len(x.failed) > 0 { // what the models need may be there now
+			x.exchange(ctx, x.now.Config.Settings)
+		}
 		x.adopt(ctx)
 	}
 	x.library(ctx)
@@ -132,23 +134,6 @@ func setsMode(opts []policy.Option) bool {
 	return false
 }
 
-// enter and leave count the runs at work.
-func (x *reload) enter() {
-	if x != nil {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.runs++
-	}
-}
-
-func (x *reload) leave() {
-	if x != nil {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.runs--
-	}
-}
-
 // turn is the function of [aycoder.WithSetup].
 func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, error) {
 	x.mu.Lock()
@@ -156,7 +141,7 @@ func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, erro
 	if x.made == nil {
 		x.made = new(s.Limits)
 	}
-	if x.runs <= 1 {
+	if x.b.runs.Load() <= 1 {
 		x.source.Check()
 		x.adopt(ctx)
 		if x.b.Workspace != nil {
@@ -164,7 +149,10 @@ func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, erro
 			x.instructions(ctx)
 		}
 	}
-	s.Limits, s.Tools, s.Client = x.merged(s.Limits), x.tools(s.Tools), x.client(s.Client)
+	s.Limits, s.Tools = x.merged(s.Limits), x.tools(s.Tools)
+	if x.main != nil {
+		s.Client = x.main
+	}
 	return s, nil
 }
 

@@ -82,21 +82,6 @@ func (x *reload) exchange(ctx context.Context, next config.Settings) {
 	x.exchangeAgents(ctx)
 }
 
-// client returns the client of a turn: the one before, if the main model was not exchanged.
-func (x *reload) client(before aycoder.ModelClient) aycoder.ModelClient {
-	if x.main == nil {
-		return before
-	}
-	return x.main
-}
-
-// retry opens the models that could not be opened, since what they need may be there now.
-func (x *reload) retry(ctx context.Context) {
-	if len(x.failed) > 0 {
-		x.exchange(ctx, x.now.Config.Settings)
-	}
-}
-
 // follows reports whether a role has the model of the role main, if that is not given.
 func (r role) follows() bool { return r.key == "roles.small" && r.name == "" }
 

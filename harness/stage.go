@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // A Stage does something at fixed points of each turn. A function that is nil does nothing.
@@ -96,17 +97,12 @@ type agent struct {
 
 // Run implements [aycoder.Agent].
 func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	var used atomic.Bool
-	return func(yield func(aycoder.Event, error) bool) {
-		if used.Swap(true) {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
+	return part.Once(func(yield func(aycoder.Event, error) bool) {
 		if a.r.pin != nil {
 			a.r.pin(ctx)
 		}
-		a.r.reload.enter()
-		defer a.r.reload.leave()
+		a.r.runs.Add(1)
+		defer a.r.runs.Add(-1)
 		attach, detach := a.attach()
 		defer detach()
 		for ev, err := range a.Loop.Run(ctx, in, append(slices.Clip(opts), attach...)...) {
@@ -123,7 +119,7 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 				return
 			}
 		}
-	}
+	})
 }
 
 // attach returns the option that connects a run with the jobs of the runtime. A session does that itself. Of

@@ -126,7 +126,7 @@ func (x *reload) context(next aycoder.ContextBuilder) aycoder.ContextBuilder {
 func (x *reload) into(in aycoder.ContextInput, req *aycoder.Request) *aycoder.Request {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.runs <= 1 && len(in.Messages) < x.messages && (in.Run == x.run || in.Turn == 1) {
+	if x.b.runs.Load() <= 1 && len(in.Messages) < x.messages && (in.Run == x.run || in.Turn == 1) {
 		x.rebuild()
 	}
 	x.run, x.messages = in.Run, len(in.Messages)

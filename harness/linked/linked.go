@@ -26,24 +26,19 @@ func Open(_ context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error
 		return nil, fmt.Errorf("provider %s: %w; there are %s", spec.Provider, harness.ErrNotLinked, strings.Join(providers.Names(), ", "))
 	}
 	var opts []providers.Option
-	if spec.Key != "" {
-		opts = append(opts, providers.WithAPIKey(spec.Key))
+	add := func(there bool, o providers.Option) {
+		if there {
+			opts = append(opts, o)
+		}
 	}
-	if spec.BaseURL != "" {
-		opts = append(opts, providers.WithBaseURL(spec.BaseURL))
-	}
+	add(spec.Key != "", providers.WithAPIKey(spec.Key))
+	add(spec.BaseURL != "", providers.WithBaseURL(spec.BaseURL))
 	for name, value := range spec.Headers {
-		opts = append(opts, providers.WithHeader(name, value))
+		add(true, providers.WithHeader(name, value))
 	}
-	if spec.MaxTokens > 0 {
-		opts = append(opts, providers.WithMaxTokens(spec.MaxTokens))
-	}
-	if spec.IdleTimeout > 0 {
-		opts = append(opts, providers.WithIdleTimeout(spec.IdleTimeout))
-	}
-	if spec.HTTP != nil {
-		opts = append(opts, providers.WithHTTPClient(spec.HTTP))
-	}
+	add(spec.MaxTokens > 0, providers.WithMaxTokens(spec.MaxTokens))
+	add(spec.IdleTimeout > 0, providers.WithIdleTimeout(spec.IdleTimeout))
+	add(spec.HTTP != nil, providers.WithHTTPClient(spec.HTTP))
 	return providers.Open(spec.Provider+"/"+spec.Model, opts...)
 }
 
