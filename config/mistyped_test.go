@@ -22,10 +22,14 @@ func TestMistypedBesideRight(t *testing.T) {
 			"[[hooks]]\nevent = 'Stop'\ncommand = 'x'\n[[hoks]]\nevent = 'Stop'\n[[hooks]]\nevent = 'Stop'\ncommand = 'y'\n",
 			[]string{"4:3: error: hoks is not a key; did you mean hooks?", "4:3: error: hooks[1] needs the key command"},
 		},
-		"value before": {"[agent]\nmax_turn = 2\nmax_turns = 0\n", []string{"2:1: error: agent.max_turn is not a key; did you mean max_turns?", "3:13: error: agent.max_turns is too small; the smallest possible value is 1"}},
-		"value after":  {"[agent]\nmax_turns = 2\nmax_turn = 3\n", []string{"3:1: error: agent.max_turn is not a key; did you mean max_turns?"}},
-		"value twice":  {"[agent]\nmax_turns = 2\nmax_turn = 3\nmax_turns = 4\n", []string{"3:1: error: agent.max_turn is not a key; did you mean max_turns?", "4:1: error: agent.max_turns is defined twice, first on line 2; keep one of them"}},
-		"dotted":       {"agnt.max_turns = 2\nagent.max_calls = 3\n", []string{"1:1: error: agnt is not a key; did you mean agent?"}},
+		"value before":       {"[agent]\nmax_turn = 2\nmax_turns = 0\n", []string{"2:1: error: agent.max_turn is not a key; did you mean max_turns?", "3:13: error: agent.max_turns is too small; the smallest possible value is 1"}},
+		"value after":        {"[agent]\nmax_turns = 2\nmax_turn = 3\n", []string{"3:1: error: agent.max_turn is not a key; did you mean max_turns?"}},
+		"value twice":        {"[agent]\nmax_turns = 2\nmax_turn = 3\nmax_turns = 4\n", []string{"3:1: error: agent.max_turn is not a key; did you mean max_turns?", "4:1: error: agent.max_turns is defined twice, first on line 2; keep one of them"}},
+		"table for list":     {"[[hooks]]\nevent = 'Stop'\ncommand = 'x'\n[hoks]\nevent = 'Stop'\n", []string{"4:2: error: hoks is not a key; did you mean hooks?"}},
+		"list for table":     {"[agent]\nmax_turns = 2\n[[agnt]]\nmax_calls = 0\n", []string{"3:3: error: agnt is not a key; did you mean agent?"}},
+		"value for table":    {"agnt = 5\n[agent]\nmax_turns = 0\n", []string{"1:1: error: agnt is not a key; did you mean agent?", "3:13: error: agent.max_turns is too small; the smallest possible value is 1"}},
+		"value behind table": {"agent.max_turns = 0\nagnt = 5\n", []string{"1:19: error: agent.max_turns is too small; the smallest possible value is 1", "2:1: error: agnt is not a key; did you mean agent?"}},
+		"dotted":             {"agnt.max_turns = 2\nagent.max_calls = 3\n", []string{"1:1: error: agnt is not a key; did you mean agent?"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, faults(t, tt.text))

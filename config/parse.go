@@ -80,10 +80,10 @@ func (w *walker) enter(n *node, part *unstable.Node, how manner) *node {
 	switch {
 	case kid == nil || kid.mistyped:
 		kid = w.child(n, name, at)
-		if kid == nil || !w.holds(kid, "a table") {
+		if kid == nil || kid.from != at && !kid.field.holds() || !w.holds(kid, "a table") {
 			return nil
 		}
-		kid.made = how
+		kid.made = max(kid.made, how)
 		return kid
 	case kid.field.kind == kindList && how == implied && kid.made == headed && len(kid.items) > 0:
 		return kid.items[len(kid.items)-1]
@@ -128,7 +128,7 @@ func (w *walker) item(n *node, part *unstable.Node) *node {
 	list := n.kids[name]
 	switch {
 	case list == nil || list.mistyped:
-		if list = w.child(n, name, at); list == nil {
+		if list = w.child(n, name, at); list == nil || list.from != at && list.field.kind != kindList {
 			return nil
 		}
 		list.made = headed
@@ -151,7 +151,8 @@ func (n *node) append(at Origin) *node {
 	return item
 }
 
-// child makes the node of a key. If the key is unknown, it is that of the key that was probably meant, or nil.
+// child makes the node of a key. If the key is unknown, it is that of the key that was probably meant, or nil. If that is
+// there, too, and has others in it, it is the one that is there, whose place is another.
 func (w *walker) child(n *node, name string, at Origin) *node {
 	kid := &node{field: n.field.kid(name), key: join(n.key, cut(name)), from: at, at: at}
 	if kid.field == nil && !w.full() {
@@ -163,7 +164,9 @@ func (w *walker) child(n *node, name string, at Origin) *node {
 	case kid.field == nil:
 		return nil
 	case old != nil && kid.field.contains(): // there are both names, and their values belong together
-		old.mistyped = old.mistyped && kid.mistyped
+		if old.mistyped && !kid.mistyped {
+			old.key, old.from, old.at, old.mistyped = kid.key, kid.from, kid.at, false
+		}
 		return old
 	case old == nil || old.mistyped:
 		n.add(name, kid)
@@ -244,7 +247,7 @@ func (w *walker) keyValue(n *node, e *unstable.Node) {
 		return
 	}
 	if kid := w.child(n, name, at); kid != nil {
-		if kid.mistyped && kinds[e.Value().Kind] != kid.field.kind {
+		if (kid.mistyped || kid.from != at) && kinds[e.Value().Kind] != kid.field.kind {
 			return // one fault is enough
 		}
 		kid.at = w.origin(w.start(e.Value(), last))
