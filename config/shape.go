@@ -181,7 +181,7 @@ func (f *field) names() []string {
 // holds reports whether the value has others in it.
 func (f *field) holds() bool { return f.kind == kindTable || f.kind == kindDict }
 
-// contains reports whether the value has others in it, each of which has a header of its own as a rule.
+// contains reports whether the value is a table, or a list of tables.
 func (f *field) contains() bool { return f.holds() || f.kind == kindList && f.elem.holds() }
 
 // adds reports whether the lists of all files add up.
