@@ -34,13 +34,14 @@ func (p *paper) width() int {
 	return cols
 }
 
-// paint formats text in a style. The text must be clean.
+// paint formats text in a style, each line by itself. The text must be clean.
 func (p *paper) paint(style, text string) string {
 	colour := style != bold && style != faint
-	if text == "" || !p.Fancy() || colour && !p.Color() {
+	if text == "" || style == "" || !p.Fancy() || colour && !p.Color() {
 		return text
 	}
-	return "\x1b[" + style + "m" + text + "\x1b[0m"
+	begin, end := "\x1b["+style+"m", "\x1b[0m"
+	return begin + strings.ReplaceAll(text, "\n", end+"\n"+begin) + end
 }
 
 // text writes clean text as it streams. On plain paper, all is written at once.

@@ -99,12 +99,7 @@ func (u *ui) refresh() {
 		return
 	}
 	cols, _ := u.Size()
-	var lines []string
-	if u.answer != nil {
-		if rest := u.answer.Pending(); rest != "" {
-			lines = append(lines, tty.Wrap(rest, cols, "")...)
-		}
-	}
+	lines := u.pending()
 	if u.working && u.asked == nil && !u.reading {
 		lines = append(lines, u.activity(u.stopping)...)
 	}

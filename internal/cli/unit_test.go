@@ -548,3 +548,20 @@ func TestSummary(t *testing.T) {
 		require.Contains(t, b.String(), "\x1b[2m"+tt.want+"\x1b[0m")
 	}
 }
+
+// What the model thinks is visible before its line ends, and is printed above what it says.
+func TestThinkingStreams(t *testing.T) {
+	var b strings.Builder
+	v := newView(&paper{Screen: tty.New(&b, func() (int, int) { return 20, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})}, true)
+	v.begin()
+	for _, text := range []string{"First\nsec", "ond of some more wo"} {
+		v.event(&aycoder.ThinkingDelta{Text: text})
+	}
+	require.Equal(t, []string{v.paint(faint, "second of some more"), v.paint(faint, "wo")}, v.pending())
+	v.event(&aycoder.TextDelta{Text: "Then."})
+	require.Equal(t, []string{"Then."}, v.pending())
+	v.saidAll()
+	require.Empty(t, v.pending())
+	require.NoError(t, v.Close())
+	require.Equal(t, "First\nsecond of some more\n  wo\nThen.\n", regexp.MustCompile(`\x1b\[\??[0-9;]*[a-zA-Z]|\r`).ReplaceAllString(b.String(), ""))
+}

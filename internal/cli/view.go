@@ -31,6 +31,7 @@ type view struct {
 	inProgress []*aycoder.ToolStarted // tools that have begun and not ended, the oldest first
 	began      map[string]time.Time
 	answer     *paint.Markdown   // that streams, or nil
+	thought    string            // the last line of what the model thinks, while it streams
 	note       map[string]string // newest progress, by call
 	since      time.Time         // when the request was sent
 	retry      time.Time         // when it will be repeated
@@ -55,16 +56,15 @@ func (v *view) event(ev aycoder.Event) {
 		v.came = true
 		v.says(ev.Text)
 		return
+	case *aycoder.ThinkingDelta:
+		v.came = true
+		v.thinks(ev.Text)
+		return
 	case *aycoder.ToolProgress, *aycoder.ToolStarted, *aycoder.ToolDelta, *aycoder.ChildEvent: // print nothing
 	default:
 		v.saidAll()
 	}
 	switch ev := ev.(type) {
-	case *aycoder.ThinkingDelta:
-		v.came = true
-		if v.verbose {
-			v.text(v.paint(faint, clean(ev.Text)))
-		}
 	case *aycoder.ToolStarted:
 		v.inProgress = append(v.inProgress, ev)
 		v.began[ev.Call.ID] = time.Now()
@@ -106,11 +106,31 @@ func (v *view) says(text string) {
 		v.text(clean(text))
 	default:
 		if v.answer == nil {
+			v.saidAll()
 			v.fresh()
 			v.answer = paint.NewMarkdown(v.style(), lines{v.paper})
 		}
 		v.answer.SetWidth(v.width())
 		_, _ = v.answer.Write([]byte(text)) // the screen keeps its error
+	}
+}
+
+// thinks shows a piece of what the model thinks, if that is wanted.
+func (v *view) thinks(text string) {
+	if !v.verbose {
+		return
+	}
+	if text = clean(text); !v.Fancy() {
+		v.text(text)
+		return
+	}
+	if v.answer != nil {
+		v.saidAll()
+	}
+	v.thought += text
+	if end := strings.LastIndexByte(v.thought, '\n'); end >= 0 {
+		v.prose(faint, v.thought[:end])
+		v.thought = v.thought[end+1:]
 	}
 }
 
@@ -120,6 +140,25 @@ func (v *view) saidAll() {
 		_ = v.answer.Flush() // the screen keeps its error
 		v.answer = nil
 	}
+	if v.thought != "" {
+		v.prose(faint, v.thought)
+		v.thought = ""
+	}
+}
+
+// pending returns the line of the model's text that has not ended, as rows.
+func (v *view) pending() (rows []string) {
+	text, style := v.thought, faint
+	if v.answer != nil {
+		text, style = v.answer.Pending(), ""
+	}
+	if text == "" {
+		return nil
+	}
+	for _, row := range tty.Wrap(text, v.width(), "") {
+		rows = append(rows, v.paint(style, row))
+	}
+	return rows
 }
 
 // lines are a writer of complete lines to a paper.

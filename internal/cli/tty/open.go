@@ -164,10 +164,9 @@ func (s *Screen) leave() bool {
 	s.flush(true)
 	var b strings.Builder
 	s.erase(&b)
-	if !s.tail.empty() {
-		s.tail.finish(&b, s.mode.lineFeed())
+	if s.column > 0 {
+		s.endLine(&b, false)
 	}
-	s.tail = tail{}
 	if s.mode.fancy {
 		b.WriteString(modesOff)
 		s.hidden = false

@@ -36,8 +36,8 @@ var NoCursor = Cursor{Row: -1}
 // and below it the status area, the only lines that are ever rewritten. Its methods may be
 // called by several goroutines.
 //
-// Between two writes the cursor is in the area. A line of text that is not finished is
-// painted at the begin of the area.
+// Between two writes the cursor is in the area. On a terminal with an area, a line of text is
+// written when it has ended.
 type Screen struct {
 	mode    mode
 	size    func() (cols, rows int)
@@ -55,11 +55,11 @@ type Screen struct {
 	closed bool
 
 	text    []byte // printed, but not written
+	column  int    // where the written text has ended
 	area    []string
 	cursor  Cursor
 	changed bool // the area is not what is shown
 	shown   shownArea
-	tail    tail
 	cols    int
 	hidden  bool // the cursor of the terminal
 	titled  bool // the title of the window was changed
@@ -79,9 +79,9 @@ type shownArea struct {
 
 func (a *shownArea) empty() bool { return len(a.lines) == 0 }
 
-// Print writes text above the status area, soon, and never after Close. Colours (SGR) and links (OSC 8) in it are
-// kept, all else that a terminal might act on is made visible. Tabs become spaces. An
-// unfinished line of more than four rows is broken where the terminal would wrap it.
+// Print writes text above the status area, soon, and never after Close. A line waits for its
+// end, but in a plain terminal. Colours (SGR) are kept up to the end of the line, all else
+// that a terminal might act on is made visible. Tabs become spaces.
 func (s *Screen) Print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +152,7 @@ func (s *Screen) touch() {
 	}
 }
 
-// flush writes all changes, in one write. At the end of all text, an incomplete rune is
-// not held back.
+// flush writes all changes, in one write. At the end of all text, no line is held back.
 func (s *Screen) flush(end bool) {
 	switch {
 	case s.err != nil:
@@ -212,6 +211,23 @@ func (a *shownArea) rowsAbove(cols int) int {
 	return n
 }
 
+// wraps returns how often a terminal wraps a line before the character at a column is in
+// its place. It wraps for the next character, not when a row is full.
+func wraps(text string, at, cols int) (n int) {
+	col, all := 0, 0
+	for text != "" && all <= at {
+		size, w := Next(text)
+		if w > 0 && col+w > cols {
+			n++
+			col = 0
+		}
+		col += w
+		all += w
+		text = text[size:]
+	}
+	return n
+}
+
 func (s *Screen) send(text string) {
 	if text == "" || s.err != nil {
 		return
@@ -222,27 +238,15 @@ func (s *Screen) send(text string) {
 	}
 }
 
-// take returns the text to write. A rune or an escape sequence that is not complete waits.
+// take returns the text to write. A line that has not ended waits, unless it is too long to be one.
 func (s *Screen) take(end bool) string {
 	n := len(s.text)
-	if !end {
-		n = complete(s.text)
+	if s.mode.fancy && !end && n <= maxBuffer {
+		n = bytes.LastIndexByte(s.text, '\n') + 1
 	}
 	text := string(s.text[:n])
 	s.text = append(s.text[:0], s.text[n:]...)
 	return text
-}
-
-// complete returns the length of text without an incomplete rune or sequence at its end.
-func complete(text []byte) int {
-	const longest = 4 << 10
-	from := max(0, len(text)-longest)
-	for i := bytes.LastIndexByte(text[from:], esc); i >= 0; i = bytes.LastIndexByte(text[from:from+i], esc) {
-		if escape(string(text[from+i:])) < 0 {
-			return from + i
-		}
-	}
-	return len(wholeRunes(text))
 }
 
 // erase removes the area. The cursor is then where the area began.
@@ -264,33 +268,49 @@ func move(b *strings.Builder, n int, to byte) {
 	}
 }
 
-// write adds text. Lines that are finished are written.
+// write adds text. A style ends with its line.
 func (s *Screen) write(b *strings.Builder, text string) {
-	t := &s.tail
+	styled := false
 	for text != "" {
 		n := plainRun(text)
 		switch {
 		case n > 0:
-			t.text = append(t.text, text[:n]...)
-			t.cells += n
+			b.WriteString(text[:n])
+			s.column += n
 		case text[0] == '\n':
 			n = 1
-			t.finish(b, s.mode.lineFeed())
+			s.endLine(b, styled)
+			styled = false
 		case text[0] == '\t':
 			n = 1
-			spaces := "        "[(t.before+t.cells)%8:]
-			t.text = append(t.text, spaces...)
-			t.cells += len(spaces)
+			spaces := "        "[s.column%8:]
+			b.WriteString(spaces)
+			s.column += len(spaces)
 		default:
 			n, _ = Next(text)
-			s.part(text[:n])
+			part := text[:n]
+			if !sgr(part) {
+				part = Clean(part)
+				b.WriteString(part)
+				s.column += Width(part)
+			} else if s.mode.fancy {
+				b.WriteString(part)
+				styled = part != plainStyle && part != "\x1b[m"
+			}
 		}
 		text = text[n:]
 	}
-	if !s.mode.fancy {
-		b.Write(t.text)
-		t.text = t.text[:0]
+	if s.mode.fancy && s.column > 0 {
+		s.endLine(b, styled)
 	}
+}
+
+func (s *Screen) endLine(b *strings.Builder, styled bool) {
+	if styled {
+		b.WriteString(plainStyle)
+	}
+	b.WriteString(s.mode.lineFeed())
+	s.column = 0
 }
 
 // plainRun returns the length of the ASCII characters at the begin of text. The last of
@@ -316,25 +336,12 @@ func (m mode) lineFeed() string {
 	return "\n"
 }
 
-// part adds one cluster, control character or escape sequence.
-func (s *Screen) part(part string) {
-	if part[0] == esc && len(part) > 1 && (harmless(part) || !s.mode.fancy) {
-		if s.mode.fancy {
-			s.tail.styled(part)
-		}
-		return
-	}
-	part = Clean(part)
-	s.tail.text = append(s.tail.text, part...)
-	s.tail.cells += Width(part)
-}
+const plainStyle = "\x1b[0m"
 
-// harmless reports whether an escape sequence sets a style or a link.
-func harmless(seq string) bool {
-	if body, ok := strings.CutPrefix(seq, "\x1b["); ok {
-		return strings.HasSuffix(body, "m") && strings.Trim(body[:len(body)-1], "0123456789;:") == ""
-	}
-	return strings.HasPrefix(seq, linkStart)
+// sgr reports whether text is an escape sequence that sets a style.
+func sgr(text string) bool {
+	body, ok := strings.CutPrefix(text, "\x1b[")
+	return ok && strings.HasSuffix(body, "m") && strings.Trim(body[:len(body)-1], "0123456789;:") == ""
 }
 
 // safe returns a line of the area without anything that moves the cursor.
@@ -345,7 +352,7 @@ func safe(line string) string {
 		if n == 0 {
 			n, _ = Next(line)
 		}
-		if part := line[:n]; part[0] == esc && harmless(part) {
+		if part := line[:n]; sgr(part) {
 			b.WriteString(part)
 		} else {
 			b.WriteString(cleanSpaces(part))
@@ -355,15 +362,12 @@ func safe(line string) string {
 	return b.String()
 }
 
-// paint writes the unfinished line of text and the area below the text.
+// paint writes the area below the text.
 func (s *Screen) paint(b *strings.Builder, rows int) {
 	lines, at := visible(s.area, s.cursor, rows-1)
 	lines = slices.Clone(lines)
 	for i, line := range lines {
 		lines[i] = Fit(safe(line), s.cols)
-	}
-	if s.mode.fancy && !s.tail.empty() {
-		lines, at = s.addTail(b, lines, at, rows)
 	}
 	if len(lines) == 0 {
 		s.showCursor(b, true)
@@ -389,38 +393,6 @@ func (s *Screen) paint(b *strings.Builder, rows int) {
 	move(b, at.Col, 'C')
 	s.shown = shownArea{lines, at}
 }
-
-// addTail puts the unfinished line in front of the area. Of a very long one, all but the
-// last row are written for good.
-func (s *Screen) addTail(b *strings.Builder, lines []string, at Cursor, rows int) ([]string, Cursor) {
-	text := s.tail.rows(s.cols)
-	if room := max(1, rows-1-len(lines)); len(text) > min(room, maxTailRows) {
-		last := text[len(text)-1]
-		for _, row := range text[:len(text)-1] {
-			b.WriteString(row + s.tail.reset() + "\r\n")
-		}
-		text = []string{last}
-		s.tail.keepLast(last)
-	}
-	switch {
-	case len(lines) == 0 && s.cursor.Row >= 0 && !s.cursor.Drawn:
-		at = Cursor{Row: len(text) - 1, Col: s.tail.cells}
-		if len(text) > 1 {
-			at.Col = Width(text[len(text)-1])
-		}
-	case at.Row >= 0:
-		at.Row += len(text)
-	}
-	lines = append(text, lines...)
-	over := max(0, len(lines)-rows+1)
-	if at.Row >= 0 {
-		at.Row = max(0, at.Row-over)
-	}
-	return lines[over:], at
-}
-
-// maxTailRows is the number of rows that an unfinished line may have in the area.
-const maxTailRows = 4
 
 // drawn returns a line with a cursor in it.
 func drawn(line string, col int) string {
@@ -449,9 +421,6 @@ func (s *Screen) paintLine(b *strings.Builder, line string, parked bool) {
 	b.WriteString(line)
 	if strings.IndexByte(line, esc) >= 0 {
 		b.WriteString(plainStyle)
-	}
-	if strings.Contains(line, linkStart) {
-		b.WriteString(linkEnd)
 	}
 	if fixed {
 		b.WriteString("\x1b[?7h")

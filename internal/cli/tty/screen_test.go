@@ -145,9 +145,9 @@ func TestArea(t *testing.T) {
 		s.Print("text\nhalf a line")
 		s.Status([]string{"working", "> typed\x1b[A", "tall\nline"}, tty.Cursor{Row: 1, Col: 7})
 		require.NoError(t, s.Flush())
-		require.Equal(t, []string{"text", "half a line", "working", "> typed␛[A", "tall line", ""}, e.Lines())
+		require.Equal(t, []string{"text", "working", "> typed␛[A", "tall line", "", ""}, e.Lines())
 		row, col := e.Cursor()
-		require.Equal(t, []int{3, 7}, []int{row, col})
+		require.Equal(t, []int{2, 7}, []int{row, col})
 
 		s.Print(" goes on\n")
 		s.Status([]string{strings.Repeat("x", 30)}, tty.NoCursor)
@@ -197,12 +197,12 @@ func TestLendWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, e := newScreen(20, 6)
-		s.Print("half a line")
+		s.Print("half a line") // which ends here
 		s.Status([]string{"area"}, tty.NoCursor)
 		require.ErrorIs(t, s.Lend(func() error {
 			require.Equal(t, "half a line", e.Text())
 			require.True(t, e.Modes["25"])
-			s.Print("meanwhile")
+			s.Print("meanwhile\n")
 			time.Sleep(time.Second)
 			require.Equal(t, "half a line", e.Text())
 			return io.ErrUnexpectedEOF
@@ -288,21 +288,23 @@ func TestResizeOvertakes(t *testing.T) {
 	})
 }
 
-// A style and a link go on behind the area, and are not in it.
+// A style ends with its line, and is not in the area.
 func TestStyleAroundTheArea(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, e := newScreen(20, 5)
-		s.Print("\x1b[1m\x1b[31mred")
+		s.Print("\x1b[1m\x1b[31mred\nplain \x1b[31mred\x1b[0m x")
 		s.Status([]string{"area"}, tty.NoCursor)
 		require.NoError(t, s.Flush())
+		require.Equal(t, []string{"red", "area"}, e.Lines()[:2])
 		require.Equal(t, "1;31", e.Style(0, 0))
 		require.Empty(t, e.Style(1, 0))
-		s.Print("der\x1b[0m x")
+		s.Print(" y\n")
 		require.NoError(t, s.Flush())
-		require.Equal(t, "redder x", e.Lines()[0])
-		require.Equal(t, "1;31", e.Style(0, 5))
-		require.Empty(t, e.Style(0, 7))
+		require.Equal(t, "plain red x y", e.Lines()[1])
+		require.Empty(t, e.Style(1, 0))
+		require.Equal(t, "31", e.Style(1, 6))
+		require.Empty(t, e.Style(1, 10))
 	})
 }
 
@@ -333,7 +335,7 @@ func TestPrintForeignText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, e := newScreen(60, 5)
-		for _, text := range []string{"\x1b]0;title\a\x1b[2J\x1b[5A\r\u009b1mx\u202e ", "h\xc3", "\xa4 \x1b[3", "1mred\x1b[0", "m \xff!"} {
+		for _, text := range []string{"\x1b]0;title\a\x1b[2J\x1b[5A\r\u009b1mx\u202e ", "h\xc3", "\xa4 \x1b[3", "1mred\x1b[0", "m \xff!\n"} {
 			s.Print(text)
 			require.NoError(t, s.Flush())
 		}
@@ -343,7 +345,7 @@ func TestPrintForeignText(t *testing.T) {
 		require.Empty(t, e.Unknown)
 		s.Print("\xe2\x82")
 		require.NoError(t, s.Close())
-		require.True(t, strings.HasSuffix(e.Text(), "!��"), e.Text())
+		require.True(t, strings.HasSuffix(e.Text(), "!\n��"), e.Text())
 	})
 }
 
