@@ -27,7 +27,7 @@ var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "github.com/invopop/jsonschema", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
 	"golang.org/x/net", "mvdan.cc/sh/v3", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3",
-	"github.com/mattn/go-runewidth",
+	"github.com/mattn/go-runewidth", "github.com/clipperhouse/uax29/v2",
 }
 
 // A wall says what the code of some directories may import from this module and from
@@ -105,7 +105,7 @@ var walls = []wall{
 	{"internal/cli", []string{"internal/cli",
 		".", "insight", "background", "budget", "catalog", "config", "generate", "memory", "tokens", "harness", "codegraph", "providers", "tools", "policy", "runner", "server", "journal", "session", "workspace", "diff", "edit", "egress", "merge", "compaction",
 	}, []string{"golang.org/x/term", "golang.org/x/sys"}},
-	{"internal/cli/tty", nil, []string{"golang.org/x/term", "golang.org/x/sys", "github.com/mattn/go-runewidth"}},
+	{"internal/cli/tty", nil, []string{"golang.org/x/term", "golang.org/x/sys", "github.com/mattn/go-runewidth", "github.com/clipperhouse/uax29/v2/graphemes"}},
 	{"internal/cli/ttytest", nil, []string{"golang.org/x/term", "golang.org/x/sys"}},
 	{"internal/cli/line", []string{"internal/cli/tty"}, nil},
 	{"internal/cli/paint", []string{"codegraph", "diff", "internal/cli/tty"}, nil},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/clipperhouse/uax29/v2/graphemes"
 	"github.com/mattn/go-runewidth"
 )
 
@@ -73,9 +74,6 @@ func RuneWidth(r rune) int { return widths.RuneWidth(r) }
 // characters, faster than [Width].
 func StringWidth(s string) int { return widths.StringWidth(s) }
 
-// window is the number of bytes in which the end of most grapheme clusters is found.
-const window = 48
-
 // Next returns the length in bytes and the width in columns of the first part of s that
 // must stay together: a grapheme cluster, a control character, or an escape sequence. The
 // latter two have no width. The length is zero only if s is empty.
@@ -92,37 +90,9 @@ func Next(s string) (size, width int) {
 	if n == len(s) || s[n] < utf8.RuneSelf {
 		return n, widths.RuneWidth(r)
 	}
-	return cluster(s, window)
-}
-
-// cluster finds the end of a grapheme cluster within a number of bytes. Package runewidth
-// does not tell the ends, but it cuts only there.
-func cluster(s string, within int) (size, width int) {
-	part := printable(s, within)
-	for w := 1; ; w++ {
-		first := widths.Truncate(part, w, "")
-		switch {
-		case len(first) == len(part) && len(part) >= within-utf8.UTFMax && len(part) < len(s):
-			return cluster(s, 2*within)
-		case first != "":
-			return len(first), widths.StringWidth(first)
-		}
-	}
-}
-
-// printable returns the beginning of s up to a control character, at most n bytes and
-// whole runes, but not less than one rune.
-func printable(s string, n int) string {
-	_, first := utf8.DecodeRuneInString(s)
-	end := first
-	for end < len(s) && s[end] >= ' ' && s[end] != 0x7f {
-		_, size := utf8.DecodeRuneInString(s[end:])
-		if end+size > n {
-			break
-		}
-		end += size
-	}
-	return s[:end]
+	it := graphemes.FromString(s)
+	it.Next()
+	return it.End(), widths.StringWidth(it.Value())
 }
 
 // Width returns the number of columns that s takes on a terminal. Escape sequences and
