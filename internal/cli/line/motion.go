@@ -73,38 +73,35 @@ func (b *buffer) class(i int) class {
 // bigClass is the class for words that only spaces separate.
 func (b *buffer) bigClass(i int) class { return min(b.class(i), symbol) }
 
-// wordRight returns the end of the word at or behind i.
-func (b *buffer) wordRight(i int) int {
-	for i < len(b.text) && b.class(i) != letter {
-		i = b.next(i)
-	}
-	for i < len(b.text) && b.class(i) == letter {
+// forward returns the first place from i on where the condition does not hold.
+func (b *buffer) forward(i int, while func(int) bool) int {
+	for i < len(b.text) && while(i) {
 		i = b.next(i)
 	}
 	return i
 }
+
+// back returns the last place up to i in front of which the condition does not hold.
+func (b *buffer) back(i int, while func(int) bool) int {
+	for i > 0 && while(b.prev(i)) {
+		i = b.prev(i)
+	}
+	return i
+}
+
+func (b *buffer) inWord(i int) bool    { return b.class(i) == letter }
+func (b *buffer) notInWord(i int) bool { return b.class(i) != letter }
+func (b *buffer) isSpace(i int) bool   { return b.class(i) == space }
+func (b *buffer) notSpace(i int) bool  { return b.class(i) != space }
+
+// wordRight returns the end of the word at or behind i.
+func (b *buffer) wordRight(i int) int { return b.forward(b.forward(i, b.notInWord), b.inWord) }
 
 // wordLeft returns the begin of the word in front of i.
-func (b *buffer) wordLeft(i int) int {
-	for i > 0 && b.class(b.prev(i)) != letter {
-		i = b.prev(i)
-	}
-	for i > 0 && b.class(b.prev(i)) == letter {
-		i = b.prev(i)
-	}
-	return i
-}
+func (b *buffer) wordLeft(i int) int { return b.back(b.back(i, b.notInWord), b.inWord) }
 
 // spaceLeft returns the begin of what spaces separate in front of i.
-func (b *buffer) spaceLeft(i int) int {
-	for i > 0 && b.class(b.prev(i)) == space {
-		i = b.prev(i)
-	}
-	for i > 0 && b.class(b.prev(i)) != space {
-		i = b.prev(i)
-	}
-	return i
-}
+func (b *buffer) spaceLeft(i int) int { return b.back(b.back(i, b.isSpace), b.notSpace) }
 
 // column returns the width of the line in front of i.
 func (b *buffer) column(i int) int { return tty.Width(b.text[b.lineStart(i):i]) }

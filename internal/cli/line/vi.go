@@ -109,6 +109,9 @@ func parse(keys []tty.Key) command {
 	return c
 }
 
+// shorthands are the operators and motions that some commands stand for.
+var shorthands = map[rune]string{'x': "dl", 'X': "dh", 's': "cl", 'S': "cc", 'D': "d$", 'C': "c$", 'Y': "yy"}
+
 // viCommand runs a command, and reports whether it was complete.
 func (e *Editor) viCommand(c command) bool {
 	if !c.whole {
@@ -117,6 +120,17 @@ func (e *Editor) viCommand(c command) bool {
 	e.doing = ""
 	before := e.text
 	keys := append([]tty.Key(nil), c.keys...)
+	if long := shorthands[c.verb]; long != "" && c.op == 0 {
+		c.op, c.verb = rune(long[0]), rune(long[1])
+	}
+	switch v := &e.vi; {
+	case strings.ContainsRune("fFtT", c.verb):
+		v.find, v.findBy = c.arg, c.verb
+	case c.verb == ';' && v.find != 0:
+		c.arg, c.verb = v.find, v.findBy
+	case c.verb == ',' && v.find != 0:
+		c.arg, c.verb = v.find, v.findBy^('a'^'A')
+	}
 	switch {
 	case c.op != 0:
 		e.viOperate(c)
@@ -125,7 +139,7 @@ func (e *Editor) viCommand(c command) bool {
 		return true
 	case e.viEdit(c):
 	default:
-		if to, _, ok := e.viMotion(c); ok {
+		if to, ok := e.viMotion(c); ok {
 			e.at = to
 		}
 	}
@@ -195,23 +209,7 @@ func (e *Editor) viOperate(c command) {
 
 // viEdit runs a command without an operator that is not a motion.
 func (e *Editor) viEdit(c command) bool {
-	as := func(op, verb rune) { e.viOperate(command{op: op, verb: verb, count: c.count}) }
 	switch c.verb {
-	case 'x':
-		as('d', 'l')
-	case 'X':
-		as('d', 'h')
-	case 's':
-		as('c', 'l')
-		e.vi.reset(true)
-	case 'S':
-		as('c', 'c')
-	case 'D':
-		as('d', '$')
-	case 'C':
-		as('c', '$')
-	case 'Y':
-		as('y', 'y')
 	case 'p', 'P':
 		e.viPut(c)
 	case 'u':

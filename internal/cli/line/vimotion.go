@@ -5,138 +5,84 @@ import (
 	"unicode"
 )
 
-// viMotion returns the place a motion goes to, and whether an operator includes the
-// character there.
-func (e *Editor) viMotion(c command) (to int, inclusive, ok bool) {
+// viMotion returns the place a motion goes to.
+func (e *Editor) viMotion(c command) (to int, ok bool) {
 	to = e.at
 	for range c.times() {
 		before := to
-		if to, inclusive, ok = e.viStep(c, to); !ok || to == before {
+		if to, ok = e.viStep(c, to); !ok || to == before {
 			break
 		}
 	}
-	return to, inclusive, ok
+	return to, ok
 }
 
-func (e *Editor) viStep(c command, i int) (to int, inclusive, ok bool) {
+func (e *Editor) viStep(c command, i int) (to int, ok bool) {
 	start, end := e.lineStart(i), e.lineEnd(i)
 	switch c.verb {
 	case 'h':
-		return max(e.prev(i), start), false, true
+		return max(e.prev(i), start), true
 	case 'l', ' ':
-		return min(e.nextOrEnd(i), end), false, true
+		return min(e.nextOrEnd(i), end), true
 	case 'w', 'W':
-		return e.viWord(i, e.classes(c.verb)), false, true
+		return e.forward(e.forward(i, e.like(c.verb, i)), e.isSpace), true
 	case 'b', 'B':
-		return e.viBack(i, e.classes(c.verb)), false, true
+		i = e.back(i, e.isSpace)
+		return e.back(i, e.like(c.verb, e.prev(i))), true
 	case 'e', 'E':
-		return e.viEnd(i, e.classes(c.verb)), true, true
+		i = e.forward(e.nextOrEnd(i), e.isSpace)
+		return e.prev(e.forward(i, e.like(c.verb, i))), true
 	case '0':
-		return start, false, true
+		return start, true
 	case '^', '_':
-		return end - len(strings.TrimLeft(e.text[start:end], " \t")), false, true
+		return end - len(strings.TrimLeft(e.text[start:end], " \t")), true
 	case '$':
-		return end, false, true
+		return end, true
 	case 'j':
-		to, ok = e.down(i, e.column(i))
-		return to, false, ok
+		return e.down(i, e.column(i))
 	case 'k':
-		to, ok = e.up(i, e.column(i))
-		return to, false, ok
+		return e.up(i, e.column(i))
 	case 'G':
-		return e.lineStart(len(e.text)), false, true
+		return e.lineStart(len(e.text)), true
 	case 'f', 't', 'F', 'T':
-		e.vi.find, e.vi.findBy = c.arg, c.verb
 		return e.viFind(i, c.verb, c.arg)
-	case ';':
-		return e.viFind(i, e.vi.findBy, e.vi.find)
-	case ',':
-		return e.viFind(i, e.vi.findBy^('a'^'A'), e.vi.find)
 	}
-	return i, false, false
+	return i, false
 }
 
-func (e *Editor) classes(verb rune) func(int) class {
+// like returns the condition for the characters of the word at i, whose class they have. A
+// command in upper case is for words that only spaces separate.
+func (e *Editor) like(verb rune, i int) func(int) bool {
+	classOf := e.class
 	if unicode.IsUpper(verb) {
-		return e.bigClass
+		classOf = e.bigClass
 	}
-	return e.class
-}
-
-// viWord returns the begin of the next word.
-func (e *Editor) viWord(i int, class func(int) class) int {
-	if i < len(e.text) && class(i) != space {
-		for c := class(i); i < len(e.text) && class(i) == c; {
-			i = e.next(i)
-		}
-	}
-	for i < len(e.text) && class(i) == space {
-		i = e.next(i)
-	}
-	return i
-}
-
-// viBack returns the begin of the word in front of i.
-func (e *Editor) viBack(i int, class func(int) class) int {
-	for i > 0 && class(e.prev(i)) == space {
-		i = e.prev(i)
-	}
-	if i == 0 {
-		return 0
-	}
-	for c := class(e.prev(i)); i > 0 && class(e.prev(i)) == c; {
-		i = e.prev(i)
-	}
-	return i
-}
-
-// viEnd returns the last character of the word behind i.
-func (e *Editor) viEnd(i int, class func(int) class) int {
-	i = e.nextOrEnd(i)
-	for i < len(e.text) && class(i) == space {
-		i = e.next(i)
-	}
-	if i == len(e.text) {
-		return e.prev(i)
-	}
-	for c := class(i); e.next(i) < len(e.text) && class(e.next(i)) == c; {
-		i = e.next(i)
-	}
-	return i
+	kind := classOf(i)
+	return func(j int) bool { return classOf(j) == kind }
 }
 
 // viFind looks for a character in the line. The motions t and T stop beside it.
-func (e *Editor) viFind(i int, by, r rune) (to int, inclusive, ok bool) {
-	if r == 0 {
-		return i, false, false
-	}
+func (e *Editor) viFind(i int, by, r rune) (to int, ok bool) {
 	start, end := e.lineStart(i), e.lineEnd(i)
-	from := e.nextOrEnd(i)
-	switch {
-	case by == 'f' || by == 't':
+	switch by {
+	case 'f', 't':
+		from := e.nextOrEnd(i)
 		if by == 't' {
 			from = e.nextOrEnd(from) // not the one beside the cursor again
 		}
-		if n := strings.IndexRune(e.text[min(from, end):end], r); n >= 0 {
-			to = from + n
-			if by == 't' {
-				to = e.prev(to)
-			}
-			return to, true, true
+		n := strings.IndexRune(e.text[min(from, end):end], r)
+		if to = from + n; n >= 0 && by == 't' {
+			to = e.prev(to)
 		}
-	case by == 'T' && i > start:
+		return to, n >= 0
+	case 'T':
 		i = e.prev(i)
-		fallthrough
-	default:
-		if n := strings.LastIndex(e.text[start:max(i, start)], string(r)); n >= 0 {
-			to = start + n
-			if by == 'T' {
-				to = e.next(to)
-			}
-			return to, false, true
-		}
 	}
-	return i, false, false
+	n := strings.LastIndex(e.text[start:max(i, start)], string(r))
+	if to = start + n; n >= 0 && by == 'T' {
+		to = e.next(to)
+	}
+	return to, n >= 0
 }
 
 // viRange returns what an operator is for.
@@ -150,31 +96,22 @@ func (e *Editor) viRange(c command) (from, to int, lines, ok bool) {
 		return from, to, false, ok
 	case c.op == 'c' && (c.verb == 'w' || c.verb == 'W') && e.at < len(e.text) && e.class(e.at) != space:
 		c.verb += 'e' - 'w' // cw changes to the end of the word
-		if e.at == e.viWordEnd(c.verb) && c.times() == 1 {
-			return e.at, e.next(e.at), false, true
+		if end := e.forward(e.at, e.like(c.verb, e.at)); end == e.next(e.at) && c.times() == 1 {
+			return e.at, end, false, true
 		}
 	}
-	to, inclusive, ok := e.viMotion(c)
+	to, ok = e.viMotion(c)
 	if !ok {
 		return 0, 0, false, false
 	}
 	from, to = min(e.at, to), max(e.at, to)
-	if inclusive {
+	if strings.ContainsRune("eEft", c.verb) { // the character there belongs to it
 		to = e.nextOrEnd(to)
 	}
 	if c.verb == 'w' && to > e.lineEnd(from) && e.lineEnd(from) > from {
 		to = e.lineEnd(from) // the last word of a line is deleted without the line feed
 	}
 	return from, to, false, true
-}
-
-// viWordEnd returns the last character of the word at the cursor.
-func (e *Editor) viWordEnd(verb rune) int {
-	i, class := e.at, e.classes(verb)
-	for n := e.next(i); n < len(e.text) && class(n) == class(i); n = e.next(i) {
-		i = n
-	}
-	return i
 }
 
 // viLines returns whole lines, with one line feed unless they are changed.
@@ -186,7 +123,7 @@ func (e *Editor) viLines(c command) (from, to int, ok bool) {
 			to, _ = e.down(to, 0)
 		}
 	default:
-		at, _, moved := e.viMotion(c)
+		at, moved := e.viMotion(c)
 		if !moved {
 			return 0, 0, false
 		}
@@ -236,20 +173,10 @@ func (e *Editor) viWordObject(c command) (from, to int, ok bool) {
 	if e.at == len(e.text) {
 		return 0, 0, false
 	}
-	class := e.classes(c.arg)
-	kind := class(e.at)
-	from, to = e.at, e.at
-	for from > e.lineStart(e.at) && class(e.prev(from)) == kind {
-		from = e.prev(from)
-	}
-	end := e.lineEnd(e.at)
-	for to < end && class(to) == kind {
-		to = e.next(to)
-	}
+	same, end := e.like(c.arg, e.at), e.lineEnd(e.at)
+	from, to = max(e.back(e.at, same), e.lineStart(e.at)), min(e.forward(e.at, same), end)
 	if c.verb == 'a' {
-		for to < end && class(to) == space {
-			to = e.next(to)
-		}
+		to = min(e.forward(to, e.isSpace), end)
 	}
 	return from, to, from < to
 }
