@@ -112,12 +112,30 @@ func (d *Decoder) step(buf []byte, flush bool) (k Key, n int, ok bool) {
 		d.state = inPaste
 		return k, len(pasteOpen), false
 	case buf[0] == esc:
-		return d.escaped(buf, flush)
-	}
-	if buf[0] == '\n' && d.Lines {
+		k, n, ok = d.escaped(buf)
+	case buf[0] == '\n' && d.Lines:
 		return Key{Name: Enter}, 1, true
+	default:
+		k, n, ok = character(buf)
 	}
-	return character(buf, flush)
+	if n == 0 && flush && d.state == inKeys {
+		return undecided(buf)
+	}
+	return k, n, ok
+}
+
+// undecided decides about the begin of something that does not go on.
+func undecided(buf []byte) (Key, int, bool) {
+	switch {
+	case buf[0] != esc:
+		return Key{Rune: utf8.RuneError}, 1, true
+	case len(buf) == 1 || buf[1] == esc:
+		return Key{Name: Esc}, 1, true
+	case len(buf) == 2 || buf[1] >= utf8.RuneSelf:
+		r, _ := utf8.DecodeRune(buf[1:2])
+		return Key{Rune: r, Alt: true}, 2, true
+	}
+	return Key{}, len(buf), false // a part of a sequence
 }
 
 // stepPaste keeps the text up to the end of a paste. The last bytes wait if they could be
@@ -201,8 +219,9 @@ func (d *Decoder) stepParams(buf []byte) int {
 	return len(buf)
 }
 
-// character decodes a key without an ESC.
-func character(buf []byte, flush bool) (Key, int, bool) {
+// character decodes a key without an ESC. This and the functions below return no length if more
+// bytes are needed.
+func character(buf []byte) (Key, int, bool) {
 	switch b := buf[0]; {
 	case b == '\r':
 		return Key{Name: Enter}, 1, true
@@ -216,7 +235,7 @@ func character(buf []byte, flush bool) (Key, int, bool) {
 		return Key{Rune: rune(b) + 'a' - 1, Ctrl: true}, 1, true
 	case b < ' ':
 		return Key{Rune: rune(b) + '@', Ctrl: true}, 1, true // \ ] ^ _
-	case !utf8.FullRune(buf) && !flush:
+	case !utf8.FullRune(buf):
 		return Key{}, 0, false
 	}
 	r, n := utf8.DecodeRune(buf)
@@ -227,69 +246,58 @@ func character(buf []byte, flush bool) (Key, int, bool) {
 }
 
 // escaped decodes what begins with an ESC.
-func (d *Decoder) escaped(buf []byte, flush bool) (Key, int, bool) {
+func (d *Decoder) escaped(buf []byte) (k Key, n int, ok bool) {
 	if len(buf) == 1 {
-		return Key{Name: Esc}, single(flush), flush
+		return Key{}, 0, false
 	}
 	switch b := buf[1]; {
 	case b == '[':
-		return d.control(buf, flush)
+		return d.control(buf)
 	case b == 'O':
-		return applicationKey(buf, flush)
+		return applicationKey(buf)
 	case b == esc:
-		return d.escEsc(buf, flush)
-	case len(buf) == 2 && strings.IndexByte("]PX^_", b) >= 0:
-		return Key{Rune: rune(b), Alt: true}, 2 * single(flush), flush
+		return d.escEsc(buf)
+	case len(buf) == 2 && strings.IndexByte("]P_", b) >= 0:
+		return Key{}, 0, false
 	case b == ']' && buf[2] >= '0' && buf[2] <= '9', b == 'P' && strings.IndexByte("01>|+$!", buf[2]) >= 0, b == '_' && buf[2] == 'G':
 		d.state = inString // an answer of the terminal
 		return Key{}, 2, false
 	}
-	k, n, ok := character(buf[1:], flush)
+	return withAlt(character(buf[1:]))
+}
+
+// withAlt adds Alt, and the ESC that stands for it, to a key.
+func withAlt(k Key, n int, ok bool) (Key, int, bool) {
 	if n == 0 {
 		return k, 0, false
 	}
 	k.Alt = true
 	return k, n + 1, ok
-}
-
-func single(flush bool) int {
-	if flush {
-		return 1
-	}
-	return 0
 }
 
 // escEsc decodes two ESC: some terminals send Alt with a key as ESC and the sequence of
 // the key, and everybody may press Esc twice.
-func (d *Decoder) escEsc(buf []byte, flush bool) (Key, int, bool) {
-	if len(buf) == 2 {
-		return Key{Name: Esc}, single(flush), flush
-	}
-	if buf[2] != '[' && buf[2] != 'O' || bytes.HasPrefix(buf[1:], []byte(pasteOpen)) {
+func (d *Decoder) escEsc(buf []byte) (Key, int, bool) {
+	switch {
+	case len(buf) == 2:
+		return Key{}, 0, false
+	case buf[2] != '[' && buf[2] != 'O' || bytes.HasPrefix(buf[1:], []byte(pasteOpen)):
 		return Key{Name: Esc}, 1, true
-	}
-	if len(buf) < 1+len(pasteOpen) && strings.HasPrefix(pasteOpen, string(buf[1:])) && !flush {
+	case len(buf) < 1+len(pasteOpen) && strings.HasPrefix(pasteOpen, string(buf[1:])):
 		return Key{}, 0, false
 	}
-	k, n, ok := d.escaped(buf[1:], flush)
-	if n == 0 {
-		return k, 0, false
-	}
-	k.Alt = true
-	return k, n + 1, ok
+	return withAlt(d.escaped(buf[1:]))
 }
 
 // applicationKey decodes ESC O and a letter (SS3).
-func applicationKey(buf []byte, flush bool) (Key, int, bool) {
+func applicationKey(buf []byte) (Key, int, bool) {
 	i := 2
 	for i < len(buf) && i < 6 && (buf[i] >= '0' && buf[i] <= '9' || buf[i] == ';') {
 		i++ // modifiers, as some terminals send them
 	}
 	switch {
-	case i == len(buf) && i == 2:
-		return Key{Rune: 'O', Alt: true}, 2 * single(flush), flush
 	case i == len(buf):
-		return Key{}, i * single(flush), false
+		return Key{}, 0, false
 	case buf[i] < 0x21 || buf[i] > 0x7e:
 		return Key{}, i, false // not a sequence: the next byte is a key
 	}
@@ -307,7 +315,7 @@ func lastNumber(params string) int {
 }
 
 // control decodes ESC [, parameters and a final byte (CSI).
-func (d *Decoder) control(buf []byte, flush bool) (Key, int, bool) {
+func (d *Decoder) control(buf []byte) (Key, int, bool) {
 	i := 2
 	for i < len(buf) && buf[i] >= 0x20 && buf[i] <= 0x3f {
 		i++
@@ -316,32 +324,25 @@ func (d *Decoder) control(buf []byte, flush bool) (Key, int, bool) {
 	case i-2 > maxParams:
 		d.state = inParams
 		return Key{}, i, false
-	case i == len(buf) && i == 2:
-		return Key{Rune: '[', Alt: true}, 2 * single(flush), flush
 	case i == len(buf):
-		return Key{}, i * single(flush), false
+		return Key{}, 0, false
 	case buf[i] < 0x40 || buf[i] == 0x7f || buf[i] >= 0x80:
 		return Key{}, i, false // interrupted: the next byte is a key
 	}
-	switch final := buf[i]; {
-	case final == 'M' && i == 2: // a report of the mouse with three bytes
-		return skipped(buf, i+4, flush)
-	case final == '[': // a function key of the Linux console
-		if len(buf) == i+1 {
-			return Key{}, (i + 1) * single(flush), false
+	switch rest := buf[i+1:]; {
+	case buf[i] == 'M' && i == 2: // a report of the mouse has three more bytes
+		if len(rest) < 3 {
+			return Key{}, 0, false
 		}
-		c := buf[i+1]
-		return Key{Name: "f" + string(rune(c)-'A'+'1')}, i + 2, c >= 'A' && c <= 'E'
+		return Key{}, i + 4, false
+	case buf[i] == '[': // a function key of the Linux console
+		if len(rest) == 0 {
+			return Key{}, 0, false
+		}
+		return Key{Name: "f" + string(rune(rest[0])-'A'+'1')}, i + 2, rest[0] >= 'A' && rest[0] <= 'E'
 	}
 	k, ok := controlKey(string(buf[2:i]), buf[i])
 	return k, i + 1, ok
-}
-
-func skipped(buf []byte, n int, flush bool) (Key, int, bool) {
-	if len(buf) >= n {
-		return Key{}, n, false
-	}
-	return Key{}, len(buf) * single(flush), false
 }
 
 func controlKey(params string, final byte) (Key, bool) {
@@ -439,41 +440,17 @@ func runeKey(n int) (Key, bool) {
 	return Key{Rune: r}, ok
 }
 
-// escape returns the length of the escape sequence at the begin of s: zero if the sequence
-// is not one, and -1 if its end is missing.
-func escape(s string) int {
-	if len(s) < 2 {
-		return -1
+// controlSequence returns the length of the control sequence (CSI) at the begin of s, or 1 if there is none.
+func controlSequence(s string) int {
+	if !strings.HasPrefix(s, "\x1b[") {
+		return 1
 	}
-	switch s[1] {
-	case '[':
-		for i := 2; i < len(s); i++ {
-			switch c := s[i]; {
-			case c >= 0x40 && c < 0x7f:
-				return i + 1
-			case c < 0x20 || c > 0x3f:
-				return 0
-			}
-		}
-		return -1
-	case ']':
-		return stringEnd(s)
+	n := 2
+	for n < len(s) && s[n] >= 0x20 && s[n] <= 0x3f {
+		n++
 	}
-	return 0
-}
-
-func stringEnd(s string) int {
-	for i := 2; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == 7:
-			return i + 1
-		case c == esc && i+1 == len(s):
-			return -1
-		case c == esc && s[i+1] == '\\':
-			return i + 2
-		case c < ' ':
-			return 0
-		}
+	if n == len(s) || s[n] < 0x40 || s[n] >= 0x7f {
+		return 1
 	}
-	return -1
+	return n + 1
 }

@@ -82,7 +82,7 @@ func Next(s string) (size, width int) {
 	case s == "":
 		return 0, 0
 	case s[0] == esc:
-		return max(1, escape(s)), 0
+		return controlSequence(s), 0
 	case s[0] < ' ' || s[0] == 0x7f:
 		return 1, 0
 	}

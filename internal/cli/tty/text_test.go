@@ -47,7 +47,6 @@ func TestWidth(t *testing.T) {
 		{"🇩🇪🇫🇷", 4},
 		{"●…✗", 3},
 		{"\x1b[31mred\x1b[0m", 3},
-		{"\x1b]8;;http://a.b\x1b\\link\x1b]8;;\x1b\\", 4},
 		{"a\u200bb", 2},
 		{"z" + strings.Repeat("\u0300", 100) + "a", 2},
 		{strings.Repeat("漢", 100), 200},
