@@ -49,117 +49,112 @@ type verdict struct {
 	lazy   bool // it continues a paragraph
 }
 
-// The answers of a decision that needs more of the line: the next byte, or all of it.
+// What a decision needs: nothing more, the next byte, or all of the line.
+type need byte
+
 const (
-	decided = iota
+	decided need = iota
 	needByte
 	needLine
 )
 
-// A reader decides what a line is from its beginning.
+// A reader decides what a line is from its beginning. If it would have to look beyond that, it
+// notes what is needed, and what it finds afterwards does not count.
 type reader struct {
 	*Markdown
 	b    []byte
 	i    int
 	last bool // there is no more to come
 	full bool // b is the whole line
+	need need
 	v    verdict
+}
+
+// wants notes that the decision needs more of the line, if there may be more.
+func (r *reader) wants(n need) {
+	if r.need == decided && !r.last {
+		r.need = n
+	}
 }
 
 // decide says what a line is that begins with b, or how much of it is needed to say it. Tabs are
 // expanded.
-func (p *Markdown) decide(b []byte, full bool) (verdict, int) {
+func (p *Markdown) decide(b []byte, full bool) (verdict, need) {
 	p.inline.steps += len(b)
 	r := reader{Markdown: p, b: b, full: full, last: full || len(b) >= maxLine}
-	if need := r.outer(); need != decided {
-		return r.v, need
-	}
-	if p.leaf == fenced && r.v.keep == len(p.boxes) {
-		return r.v, r.inFence()
-	}
-	for {
-		again, need := r.inner()
-		if !again {
-			return r.v, need
+	r.outer()
+	switch {
+	case r.need != decided:
+	case p.leaf == fenced && r.v.keep == len(p.boxes):
+		r.inFence()
+	default:
+		for r.inner() && r.need == decided {
 		}
 	}
+	return r.v, r.need
 }
 
-// indent returns the number of blanks, and whether all of the line is blank. If that is not yet
-// known, more is true.
-func (r *reader) indent() (n int, blank, more bool) {
+// indent returns the number of blanks, and whether all of the line is blank.
+func (r *reader) indent() (n int, blank bool) {
 	for r.i+n < len(r.b) && r.b[r.i+n] == ' ' {
 		n++
 	}
-	end := r.i+n == len(r.b)
-	return n, end, end && !r.last
+	if blank = r.i+n == len(r.b); blank {
+		r.wants(needByte)
+	}
+	return n, blank
 }
 
 // outer finds the open boxes that the line is in.
-func (r *reader) outer() int {
+func (r *reader) outer() {
 	for _, box := range r.Markdown.boxes {
-		n, blank, more := r.indent()
-		if more {
-			return needByte
-		}
+		n, blank := r.indent()
 		switch {
 		case box.quote && !blank && n < 4 && r.b[r.i+n] == '>':
 			r.i += n + 1
-			if !r.skipBlank() {
-				return needByte
-			}
+			r.skipBlank()
 		case box.quote:
-			return decided
+			return
 		case blank:
 		case n >= box.indent:
 			r.i += box.indent
 		case n > 1:
 			// Models indent the lists in numbered items by two blanks as well, which is less than
 			// the specification asks for.
-			_, found, more := r.item(n)
-			if more {
-				return needByte
-			}
-			if !found {
-				return decided
+			if _, found := r.item(n); !found {
+				return
 			}
 			r.i += n
 		default:
-			return decided
+			return
 		}
 		r.v.keep++
 	}
-	return decided
 }
 
-// skipBlank skips the blank after a marker, and reports whether it is known if there is one.
-func (r *reader) skipBlank() bool {
-	if r.i < len(r.b) && r.b[r.i] == ' ' {
+// skipBlank skips the blank after a marker.
+func (r *reader) skipBlank() {
+	switch {
+	case r.i == len(r.b):
+		r.wants(needByte)
+	case r.b[r.i] == ' ':
 		r.i++
-		return true
 	}
-	return r.i < len(r.b) || r.last
 }
 
 // inFence reads a line of fenced code.
-func (r *reader) inFence() int {
-	n, blank, more := r.indent()
-	if more {
-		return needByte
-	}
+func (r *reader) inFence() {
+	n, blank := r.indent()
 	r.v.leaf, r.v.at = fenced, r.i+min(n, r.fence.indent)
 	if blank || n > 3 || r.b[r.i+n] != r.fence.char {
-		return decided
+		return
 	}
-	if !r.last {
-		return needLine
-	}
+	r.wants(needLine)
 	rest := bytes.TrimRight(r.b[r.i+n:], " ")
 	k, _ := prefixOf(rest, r.fence.char)
 	if r.full && k == len(rest) && k >= r.fence.length {
 		r.v.leaf = fenceEnd
 	}
-	return decided
 }
 
 // prefixOf counts the repetitions of a character that a text begins with, and reports whether
@@ -172,32 +167,30 @@ func prefixOf(b []byte, c byte) (n int, ended bool) {
 }
 
 // inner reads the next marker of the line. It reports whether another one may follow.
-func (r *reader) inner() (again bool, need int) {
-	n, blank, more := r.indent()
-	if more {
-		return false, needByte
-	}
+func (r *reader) inner() (again bool) {
+	n, blank := r.indent()
 	if blank {
 		r.v.leaf, r.v.at = blankLine, len(r.b)
-		return false, decided
+		return false
 	}
 	if n > 3 && !r.inParagraph() && !(r.leaf == paragraph && r.v.keep < len(r.Markdown.boxes) && len(r.v.boxes) == 0) {
 		r.v.leaf, r.v.at = indented, r.i+4
-		return false, decided
+		return false
 	}
 	rest := r.b[r.i+n:]
 	if n < 4 || r.v.keep > 0 {
-		if again, need, ok := r.container(n, rest); ok {
-			return again, need
+		if r.rule(rest) {
+			return false
+		}
+		if r.container(n, rest) {
+			return true
 		}
 	}
 	r.v.at = r.i + n
-	if n < 4 {
-		if need, ok := r.special(rest); ok {
-			return false, need
-		}
+	if n > 3 || !r.special(rest) {
+		r.text()
 	}
-	return false, r.text(rest)
+	return false
 }
 
 // inParagraph reports whether the line may go on with a paragraph in the innermost box.
@@ -206,54 +199,44 @@ func (r *reader) inParagraph() bool {
 }
 
 // container reads the marker of a quote or an item.
-func (r *reader) container(n int, rest []byte) (again bool, need int, ok bool) {
+func (r *reader) container(n int, rest []byte) bool {
 	if r.v.keep+len(r.v.boxes) >= maxDepth {
-		return false, decided, false
+		return false
 	}
 	if rest[0] == '>' && n < 4 {
 		r.i += n + 1
-		if !r.skipBlank() {
-			return false, needByte, true
-		}
+		r.skipBlank()
 		r.v.boxes = append(r.v.boxes, box{quote: true})
-		return true, decided, true
+		return true
 	}
-	if need, ok := r.rule(rest); ok {
-		return false, need, true
+	item, found := r.item(n)
+	if found {
+		r.i = min(r.i+item.indent, len(r.b))
+		r.task(&item)
+		r.v.boxes = append(r.v.boxes, item)
 	}
-	item, found, more := r.item(n)
-	if more {
-		return false, needByte, true
-	}
-	if !found {
-		return false, decided, false
-	}
-	r.i = min(r.i+item.indent, len(r.b))
-	if need := r.task(&item); need != decided {
-		return false, need, true
-	}
-	r.v.boxes = append(r.v.boxes, item)
-	return true, decided, true
+	return found
 }
 
 // item reads the marker of an item after n blanks. An item with a number other than 1 and an
 // empty one do not end a paragraph.
-func (r *reader) item(n int) (item box, found, more bool) {
+func (r *reader) item(n int) (item box, found bool) {
 	rest := r.b[r.i+n:]
-	size, more := markerSize(rest, r.last)
-	if size == 0 || more {
-		return item, false, more
+	size := r.markerSize(rest)
+	if size == 0 {
+		return item, false
 	}
 	gap := 0
 	for size+gap < len(rest) && rest[size+gap] == ' ' {
 		gap++
 	}
 	empty := size+gap == len(rest)
+	if empty {
+		r.wants(needByte)
+	}
 	switch {
-	case empty && !r.last:
-		return item, false, true
 	case r.inParagraph() && (empty || size > 1 && string(rest[:size-1]) != "1"):
-		return item, false, false
+		return item, false
 	case empty || gap > 4:
 		gap = 1
 	}
@@ -261,11 +244,11 @@ func (r *reader) item(n int) (item box, found, more bool) {
 	if size > 1 {
 		item.marker = string(rest[:size]) + " "
 	}
-	return item, true, false
+	return item, true
 }
 
 // markerSize returns the length of the marker of a list that a text begins with, or 0.
-func markerSize(b []byte, last bool) (n int, more bool) {
+func (r *reader) markerSize(b []byte) (n int) {
 	if b[0] == '-' || b[0] == '+' || b[0] == '*' {
 		n = 1
 	} else {
@@ -273,26 +256,29 @@ func markerSize(b []byte, last bool) (n int, more bool) {
 			n++
 		}
 		if n == 0 || n == 10 || n < len(b) && b[n] != '.' && b[n] != ')' {
-			return 0, false
+			return 0
 		}
 		n++
 	}
-	switch {
-	case n < len(b) && b[n] == ' ', n == len(b) && last:
-		return n, false
+	if n >= len(b) {
+		r.wants(needByte)
 	}
-	return 0, n >= len(b) && !last
+	if n > len(b) || n < len(b) && b[n] != ' ' {
+		return 0
+	}
+	return n
 }
 
 // task reads the box of a task at the beginning of an item.
-func (r *reader) task(item *box) int {
+func (r *reader) task(item *box) {
 	rest := r.b[r.i:]
 	for i, set := range []string{"[", " xX", "]", " "} {
-		if i == len(rest) && !r.last {
-			return needByte
+		if i == len(rest) {
+			r.wants(needByte)
+			return
 		}
-		if i == len(rest) || strings.IndexByte(set, rest[i]) < 0 {
-			return decided
+		if strings.IndexByte(set, rest[i]) < 0 {
+			return
 		}
 	}
 	mark := r.style.glyph("☐ ", "[ ] ")
@@ -304,35 +290,32 @@ func (r *reader) task(item *box) int {
 	}
 	item.marker += mark
 	r.i += 4
-	return decided
 }
 
 // rule reads a thematic break, or the underlining of a heading.
-func (r *reader) rule(b []byte) (need int, ok bool) {
+func (r *reader) rule(b []byte) bool {
 	c := b[0]
 	if c != '-' && c != '*' && c != '_' || len(b) > 256 {
-		return decided, false
+		return false
 	}
 	n := 0
 	for _, x := range b {
 		if x != c && x != ' ' {
-			return decided, false
+			return false
 		}
 		if x == c {
 			n++
 		}
 	}
-	switch {
-	case !r.last:
-		return needByte, true
-	case c == '-' && r.canUnderline(b):
+	r.wants(needByte)
+	if c == '-' && r.canUnderline(b) {
 		r.v.leaf, r.v.level = underlining, 2
-		return decided, true
-	case !r.full || n < 3:
-		return decided, false
+		return true
 	}
-	r.v.leaf = rule
-	return decided, true
+	if r.full && n >= 3 {
+		r.v.leaf = rule
+	}
+	return r.v.leaf == rule
 }
 
 // canUnderline reports whether the line makes a heading of the paragraph above.
@@ -343,85 +326,72 @@ func (r *reader) canUnderline(b []byte) bool {
 }
 
 // special reads the beginning of a block that is not a paragraph.
-func (r *reader) special(b []byte) (need int, ok bool) {
+func (r *reader) special(b []byte) bool {
 	switch c := b[0]; {
 	case r.convertible() && r.inParagraph() && bytes.IndexByte([]byte("|:-"), c) >= 0 && bytes.IndexByte(r.opening, '|') >= 0:
 		return r.delimiters(b)
-	case c == '_':
-		return r.rule(b)
 	case c == '#':
 		return r.heading(b)
 	case c == '`' || c == '~':
 		return r.openFence(b)
 	case c == '=' && r.inParagraph() && r.convertible():
-		if !r.last {
-			return needLine, true
-		}
+		r.wants(needLine)
 		r.v.leaf, r.v.level = underlining, 1
-		return decided, r.canUnderline(b)
+		return r.canUnderline(b)
 	case c == '<' && !r.inParagraph() && r.leaf != markup:
 		return r.html(b)
 	case c == '|' && !r.inParagraph() && r.leaf != tableRow:
-		if !r.last {
-			return needLine, true
-		}
+		r.wants(needLine)
 		r.v.leaf = tableHead
-		return decided, r.full
+		return r.full
 	}
-	return decided, false
+	return false
 }
 
 // delimiters reads the second line of a table.
-func (r *reader) delimiters(b []byte) (int, bool) {
-	if !r.last {
-		return needLine, true
-	}
+func (r *reader) delimiters(b []byte) bool {
+	r.wants(needLine)
 	r.v.leaf = tableRow
-	return decided, r.full && aligns(b) != nil && len(aligns(b)) == len(cells(r.opening))
+	return r.full && aligns(b) != nil && len(aligns(b)) == len(cells(r.opening))
 }
 
-func (r *reader) heading(b []byte) (int, bool) {
+func (r *reader) heading(b []byte) bool {
 	n, ended := prefixOf(b, '#')
-	switch {
-	case n > 6 || ended && b[n] != ' ':
-		return decided, false
-	case !r.last:
-		return needLine, true
+	if n > 6 || ended && b[n] != ' ' {
+		return false
 	}
+	r.wants(needLine)
 	r.v.leaf, r.v.level = headingLine, n
 	r.v.at += n
-	return decided, true
+	return true
 }
 
-func (r *reader) openFence(b []byte) (int, bool) {
+func (r *reader) openFence(b []byte) bool {
 	n, ended := prefixOf(b, b[0])
-	switch {
-	case n < 3 && (ended || r.last):
-		return decided, false
-	case !r.last:
-		return needLine, true
-	case b[0] == '`' && bytes.IndexByte(b[n:], '`') >= 0:
-		return decided, false
+	if n < 3 && (ended || r.last) {
+		return false
+	}
+	r.wants(needLine)
+	if b[0] == '`' && bytes.IndexByte(b[n:], '`') >= 0 {
+		return false
 	}
 	r.v.leaf, r.v.level, r.v.indent = fenced, n, r.v.at-r.i
-	return decided, r.full
+	return r.full
 }
 
 // html reads a line of markup, which ends as it begins, with an angle bracket. It and the lines
 // after it up to a blank one are shown as they are.
-func (r *reader) html(b []byte) (int, bool) {
+func (r *reader) html(b []byte) bool {
 	if len(b) > 1 && b[1] != '/' && b[1] != '!' && b[1] != '?' && (b[1]|0x20 < 'a' || b[1]|0x20 > 'z') {
-		return decided, false
+		return false
 	}
-	if !r.last {
-		return needLine, true
-	}
+	r.wants(needLine)
 	r.v.leaf = markup
-	return decided, r.full && bytes.HasSuffix(bytes.TrimRight(b, " "), []byte{'>'}) && !address(bytes.Trim(b, "<> "))
+	return r.full && bytes.HasSuffix(bytes.TrimRight(b, " "), []byte{'>'}) && !address(bytes.Trim(b, "<> "))
 }
 
 // text reads a line without a marker: of a paragraph, a table or markup.
-func (r *reader) text(b []byte) int {
+func (r *reader) text() {
 	inside := r.v.keep == len(r.Markdown.boxes) && len(r.v.boxes) == 0
 	r.v.leaf = paragraph
 	switch {
@@ -430,12 +400,8 @@ func (r *reader) text(b []byte) int {
 	case inside && r.leaf == markup:
 		r.v.leaf = markup
 	case inside && r.leaf == tableRow:
-		if !r.last {
-			return needLine
-		}
-		if r.full {
+		if r.wants(needLine); r.full {
 			r.v.leaf = tableRow
 		}
 	}
-	return decided
 }
