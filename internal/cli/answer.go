@@ -12,27 +12,40 @@ import (
 // A user must not decide by typing: [tty.Question] says which keys answer a question. All others are text for the
 // line, and Enter sends it.
 
-// choices are the keys that answer a question, besides the end of the input.
-type choices struct {
-	keys  string
-	hint  string   // in the line of the question
-	words []string // that answer in a plain terminal
-}
-
-// short returns the hint for a narrow terminal: the keys alone.
-func (c choices) short() string {
-	var keys []string
-	for part := range strings.SplitSeq(c.hint, " · ") {
-		key, _, _ := strings.Cut(part, " ")
-		keys = append(keys, key)
-	}
-	return strings.Join(keys, " ")
-}
+// choices are the answers to a question: what the line of the question says of each, which begins with the key.
+type choices []string
 
 var (
-	toCall = choices{"yYnNaAeE?", "y yes · n no, say why · a always · e edit · ?", []string{"y", "yes", "n", "no", "a", "e", "?"}}
-	yesNo  = choices{"yYnN", "y yes · n no", []string{"y", "yes", "n", "no"}}
+	toCall = choices{"y yes", "n no, say why", "a always", "e edit", "?"}
+	yesNo  = choices{"y yes", "n no"}
 )
+
+// keys returns the keys alone.
+func (c choices) keys() (keys []string) {
+	for _, text := range c {
+		key, _, _ := strings.Cut(text, " ")
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// words returns what answers in a plain terminal.
+func (c choices) words() (words []string) {
+	for i, key := range c.keys() {
+		words = append(words, key)
+		switch {
+		case key == "y":
+			words = append(words, "yes")
+		case key == "n":
+			words = append(words, "no")
+		case strings.HasPrefix(c[i], "k keep"):
+			words = append(words, "keep")
+		case strings.HasPrefix(c[i], "r remove"):
+			words = append(words, "remove")
+		}
+	}
+	return words
+}
 
 // endOfInput is the answer of a user who has closed the input.
 const endOfInput = 'd' - 'a' + 1
@@ -47,9 +60,9 @@ type question struct {
 
 // line says what a key would do now.
 func (q *question) line(u *ui) string {
-	hint, keys := "", q.may.hint
+	hint, keys := "", strings.Join(q.may, " · ")
 	if u.width() < narrow {
-		keys = q.may.short()
+		keys = strings.Join(q.may.keys(), " ")
 	}
 	switch q.Hint(time.Now(), !u.editor.Empty()) {
 	case tty.HintKeys:
@@ -63,22 +76,23 @@ func (q *question) line(u *ui) string {
 }
 
 // answerKey returns the key that answers, in lower case; in a plain terminal it is the first letter of the line that
-// answers. Lines that are sent meanwhile go to send.
-func (u *ui) answerKey(what string, may choices, send func(string)) (byte, error) {
-	q := &question{what: what, may: may, Question: tty.Question{Keys: may.keys, Words: may.words}}
-	q.Typed(u.lastKey)
-	u.asked = q
-	defer func() { u.asked = nil }()
-	u.fresh()
-	if u.Fancy() {
-		return u.answerByKey(q, send)
+// answers. Other lines are sent.
+func (c *chat) answerKey(what string, may choices) (byte, error) {
+	keys := strings.Join(may.keys(), "")
+	q := &question{what: what, may: may, Question: tty.Question{Keys: keys + strings.ToUpper(keys), Words: may.words()}}
+	q.Typed(c.lastKey)
+	c.asked = q
+	defer func() { c.asked = nil }()
+	c.fresh()
+	if c.Fancy() {
+		return c.answerByKey(q)
 	}
-	return u.answerByLine(q, send)
+	return c.answerByLine(q)
 }
 
-func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
-	u.refresh()
-	if err := u.Flush(); err != nil {
+func (c *chat) answerByKey(q *question) (byte, error) {
+	c.refresh()
+	if err := c.Flush(); err != nil {
 		return 0, err
 	}
 	q.Show(time.Now())
@@ -86,38 +100,38 @@ func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
-		h := u.wait(nil, nil, tick.C)
+		h := c.wait(nil, nil, tick.C)
 		switch {
 		case h.sig != nil:
 			return 0, signalError(h.sig)
 		case h.ended:
 			return 0, io.EOF
 		case h.tick:
-			if !told && u.away() {
-				u.alert(q.what)
+			if !told && c.away() {
+				c.alert(q.what)
 				told = true
 			}
 			continue
-		case u.isStop(h.key):
-			u.lastKey = h.key.At
+		case c.isStop(h.key):
+			c.lastKey = h.key.At
 			return 0, errInterrupt
-		case isKey(h.key, "ctrl+d") && u.editor.Empty():
+		case isKey(h.key, "ctrl+d") && c.editor.Empty():
 			return endOfInput, nil
 		case isKey(h.key, "ctrl+z", "ctrl+g"):
 			q.Hide() // it is not on the screen meanwhile
-			u.typed(h.key)
+			c.typed(h.key)
 			q.Show(time.Now())
 			continue
 		}
-		switch q.Key(h.key, !u.editor.Empty()) {
+		switch q.Key(h.key, !c.editor.Empty()) {
 		case tty.Answered:
-			u.lastKey = h.key.At
+			c.lastKey = h.key.At
 			key := strings.ToLower(string(h.key.Rune))[0]
-			u.line("  " + u.paint(bold, q.what) + "  " + string(key))
+			c.line("  " + c.paint(bold, q.what) + "  " + string(key))
 			return key, nil
 		case tty.ToLine:
-			if ev := u.typed(h.key); ev.Kind == line.Submit {
-				send(ev.Text)
+			if ev := c.typed(h.key); ev.Kind == line.Submit {
+				c.send(ev.Text)
 			}
 		}
 	}
@@ -125,40 +139,34 @@ func (u *ui) answerByKey(q *question, send func(string)) (byte, error) {
 
 // answerByLine asks for a line. Only one of the listed words counts, and only if it was begun after the question was
 // printed. The question is printed when nobody seems to be typing.
-func (u *ui) answerByLine(q *question, send func(string)) (byte, error) {
-	var keys []string
-	for _, w := range q.may.words {
-		if len(w) == 1 {
-			keys = append(keys, w)
-		}
-	}
+func (c *chat) answerByLine(q *question) (byte, error) {
 	shown := false
 	for {
 		var due <-chan time.Time
 		if !shown {
 			due = time.After(time.Until(q.Due()))
 		}
-		h := u.wait(nil, nil, due)
+		h := c.wait(nil, nil, due)
 		switch {
 		case h.sig != nil:
 			return 0, signalError(h.sig)
 		case h.ended:
 			if !shown {
-				u.Print("  " + q.what)
+				c.Print("  " + q.what)
 			}
-			u.text("\n")
+			c.text("\n")
 			return 0, io.EOF
-		case h.tick && u.editor.Empty() && u.keys.Half() == nil:
+		case h.tick && c.editor.Empty() && c.keys.Half() == nil:
 			q.Show(time.Now()) // a line that was begun before does not count
-			u.Print("  " + q.what + "  (" + strings.Join(keys, "/") + ") ")
-			_ = u.Flush()
+			c.Print("  " + q.what + "  (" + strings.Join(q.may.keys(), "/") + ") ")
+			_ = c.Flush()
 			shown = true
 			continue
 		case h.tick: // somebody has begun a line
 			q.Typed(time.Now())
 			continue
 		}
-		ev := u.typed(h.key)
+		ev := c.typed(h.key)
 		if ev.Kind != line.Submit {
 			if !shown {
 				q.Typed(h.key.At)
@@ -169,10 +177,10 @@ func (u *ui) answerByLine(q *question, send func(string)) (byte, error) {
 			return strings.TrimSpace(ev.Text)[0], nil
 		}
 		if strings.TrimSpace(ev.Text) != "" {
-			send(ev.Text)
+			c.send(ev.Text)
 		}
 		if shown {
-			u.prose("", "  Please answer with one of "+strings.Join(q.may.words, ", "))
+			c.prose("", "  Please answer with one of "+strings.Join(q.Words, ", "))
 		}
 		shown = false
 	}

@@ -101,7 +101,7 @@ func named(raw json.RawMessage) []string {
 
 // answer asks for one answer. It reports whether the request is settled.
 func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
-	key, err := c.answerKey(what, mayCall(&a.Request), c.send)
+	key, err := c.answerKey(what, mayCall(&a.Request))
 	if err != nil || key == endOfInput {
 		return c.unanswered(a, err)
 	}

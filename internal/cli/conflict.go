@@ -28,8 +28,7 @@ func (a *asks) conflicts() harness.Option {
 	}))
 }
 
-var toConflict = choices{"yYtToOeEwWnN", "y yours · t agent's · o one by one · e edit · w markers · n refuse",
-	[]string{"y", "yes", "t", "o", "e", "w", "n", "no"}}
+var toConflict = choices{"y yours", "t agent's", "o one by one", "e edit", "w markers", "n refuse"}
 
 // resolve shows both sides of a conflict, and lets the user choose. A choice holds for all conflicts of the file,
 // unless the user wants to go through them one by one.
@@ -41,7 +40,7 @@ func (c *chat) resolve(f *edit.FileResult) resolution {
 		c.showRegion(f, o)
 	}
 	for !c.stopping {
-		key, err := c.answerKey("Which?", toConflict, c.send)
+		key, err := c.answerKey("Which?", toConflict)
 		if err == nil && key == 'o' {
 			key, err = c.oneByOne(f)
 		}
@@ -96,30 +95,27 @@ func (c *chat) oneByOne(f *edit.FileResult) (byte, error) {
 	var done [][]int // the regions that each answer has resolved, for undo
 	last := noSide
 	for {
-		may, open := choices{}, f.Open()
+		may, open := choices{"y yes"}, f.Open()
 		what := "Write it?"
-		if len(open) == 0 {
-			may.add("y", "yes")
-		} else {
+		if len(open) > 0 {
 			what = fmt.Sprintf("Line %d, %d open:", f.Merge.Regions[open[0].Region].Ours.FirstLine+1, len(open))
 			c.showRegion(f, open[0])
-			may.add("y", "keep yours")
-			may.add("t", "take the agent's")
+			may = choices{"y keep yours", "t take the agent's"}
 			if len(open[0].Suggestions) > 0 {
-				may.add("s", "take what is suggested")
+				may = append(may, "s take what is suggested")
 			}
 			if len(open[0].Suggestions) > 1 {
-				may.add("e", "or else")
+				may = append(may, "e or else")
 			}
 			if last != noSide {
-				may.add("r", "the same for the rest")
+				may = append(may, "r the same for the rest")
 			}
 		}
 		if len(done) > 0 {
-			may.add("u", "undo")
+			may = append(may, "u undo")
 		}
-		may.add("b", "back")
-		key, err := c.answerKey(what, may, c.send)
+		may = append(may, "b back")
+		key, err := c.answerKey(what, may)
 		switch {
 		case err != nil || key == endOfInput:
 			return key, err
@@ -162,16 +158,6 @@ func resolveRegion(m *merge.Result, o merge.OpenConflict, key byte, last merge.C
 		side = merge.ChooseTheirs
 	}
 	return []int{o.Region}, side, m.Resolve(o.Region, side)
-}
-
-// add adds a key.
-func (c *choices) add(key, hint string) {
-	if c.hint != "" {
-		c.hint += " · "
-	}
-	c.keys += key + strings.ToUpper(key)
-	c.hint += key + " " + hint
-	c.words = append(c.words, key)
 }
 
 // chooses returns the text of a file after a choice.

@@ -110,7 +110,7 @@ func (a *asks) options(extensions []Extension) (opts []harness.Option) {
 	return opts
 }
 
-var toForm = choices{"yYnN", "y answer · n refuse", []string{"y", "yes", "n", "no"}}
+var toForm = choices{"y answer", "n refuse"}
 
 // agrees shows who asks what, and asks whether the user wants that.
 func (c *chat) agrees(server, does, message, what string) (yes, no bool) {
@@ -118,7 +118,7 @@ func (c *chat) agrees(server, does, message, what string) (yes, no bool) {
 	c.fresh()
 	c.headline("server "+cleanLine(server), "  "+does)
 	c.plain(message)
-	key, err := c.answerKey(what, toForm, c.send)
+	key, err := c.answerKey(what, toForm)
 	if c.halted(err) || err != nil {
 		return false, false
 	}

@@ -9,17 +9,14 @@ import (
 	"github.com/aycoder/aycoder/edit"
 )
 
-var toHunk = choices{"yYnNaAdD", "y take it · n leave it · a take the rest · d leave the rest", []string{"y", "yes", "n", "no", "a", "d"}}
+var toHunk = choices{"y take it", "n leave it", "a take the rest", "d leave the rest"}
 
 // mayCall returns the keys that answer a request: a change of several hunks can be picked from.
 func mayCall(r *aycoder.ApprovalRequest) choices {
-	may := toCall
 	if r.Plan != nil && len(r.Plan.Hunks()) > 1 {
-		may.keys += "pP"
-		may.hint = "y yes · n no, say why · p pick · a always · e edit · ?"
-		may.words = append(slices.Clip(may.words), "p")
+		return slices.Insert(slices.Clone(toCall), 2, "p pick")
 	}
-	return may
+	return toCall
 }
 
 // pickHunks asks about each hunk of a change, and lets those be made that the user takes. It reports whether the
@@ -37,7 +34,7 @@ func (c *chat) pickHunks(a *aycoder.ApprovalRequested) bool {
 				return false
 			}
 			var err error
-			if key, err = c.answerKey(fmt.Sprintf("%d of %d?", i+1, len(all)), toHunk, c.send); err != nil || key == endOfInput {
+			if key, err = c.answerKey(fmt.Sprintf("%d of %d?", i+1, len(all)), toHunk); err != nil || key == endOfInput {
 				return c.unanswered(a, err)
 			}
 		}

@@ -24,7 +24,7 @@ func TestPickHunks(t *testing.T) {
 		shown            []string
 	}{
 		{"some", "p\ny\nn\ny\n", "1\nA\n2\n3\n4\n5\n6\nb\n7\n8\n9\n10\n11\nC\n12\n",
-			[]string{"(y/n/a/e/?/p)", "2 - a", "2 + A", "1 of 3?", "8 + B", "2 of 3?", "14 + C", "3 of 3?", "2 of 3 hunks taken", "Done."}},
+			[]string{"(y/n/p/a/e/?)", "2 - a", "2 + A", "1 of 3?", "8 + B", "2 of 3?", "14 + C", "3 of 3?", "2 of 3 hunks taken", "Done."}},
 		{"the rest", "p\nn\na\n", "1\na\n2\n3\n4\n5\n6\nB\n7\n8\n9\n10\n11\nC\n12\n", []string{"2 of 3 hunks taken"}},
 		{"not the rest", "p\ny\nd\n", "1\nA\n2\n3\n4\n5\n6\nb\n7\n8\n9\n10\n11\nc\n12\n", []string{"1 of 3 hunks taken"}},
 		{"all", "p\na\n", all, []string{"3 of 3 hunks taken"}},

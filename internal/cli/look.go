@@ -288,7 +288,7 @@ func (c *chat) init(ctx context.Context, _ string) (string, error) {
 		}
 		c.line(c.paint(bold, f.name))
 		c.plain(f.text)
-		key, err := c.answerKey("Write it?", yesNo, c.send)
+		key, err := c.answerKey("Write it?", yesNo)
 		if err != nil || key == endOfInput {
 			return "", err
 		}

@@ -261,7 +261,7 @@ var errNoAnswer = errors.New("end of input: nobody is there to answer")
 // decide asks one question, and stores the answer.
 func (c *chat) decide(ctx context.Context, st *settings, q config.Question) (yes bool, err error) {
 	c.brings(q)
-	key, err := c.answerKey("Do you trust this?", yesNo, c.send)
+	key, err := c.answerKey("Do you trust this?", yesNo)
 	if err != nil {
 		return false, err
 	}

@@ -99,7 +99,7 @@ func (w *worktree) ask(ctx context.Context, c *chat) {
 		what = lost
 	}
 	c.prose("", "The worktree "+w.name+" has "+what+".")
-	key, err := c.answerKey("Keep it?", choices{"kKrR", "k keep · r remove, with these changes", []string{"k", "keep", "r", "remove"}}, func(string) {})
+	key, err := c.answerKey("Keep it?", choices{"k keep", "r remove, with these changes"})
 	w.remove = err == nil && key == 'r'
 }
 
