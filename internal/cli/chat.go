@@ -287,12 +287,7 @@ func (c *chat) abandon(steps <-chan step, next chan<- struct{}) {
 // cancels the context.
 func (c *chat) apart(ctx context.Context, f func(context.Context) error) (err error) {
 	_ = c.during(ctx, func(ctx context.Context) (<-chan step, chan<- struct{}) {
-		steps := make(chan step)
-		go func() {
-			defer close(steps)
-			err = f(ctx)
-		}()
-		return steps, nil
+		return stepping(func(func(aycoder.Event, error) bool) { err = f(ctx) })
 	})
 	return err
 }
@@ -377,7 +372,7 @@ func (c *chat) send(text string) {
 	}
 	c.line(c.paint(cyan, c.glyph("› ", "> ")+said(text)))
 	_ = c.history.Add(text)
-	if words, ok := compactCommand(text); ok {
+	if name, words, ok := called(text); ok && name == "compact" {
 		c.complain(c.talk.Steer(context.Background(), "", compaction.Command(words)))
 		return
 	}

@@ -55,7 +55,7 @@ func commands() []command {
 		{"resume", "[words]", "goes on with another conversation of this directory", false, (*chat).resume},
 		{"copy", "[number]", "copies an answer, or a block of code, to the clipboard", false, (*chat).copyOut},
 		{"export", "file.md|.html|.json", "writes the conversation to a new file", false, (*chat).export},
-		{"compact", "[words]", "lets the model forget details; the words say what to keep", false, (*chat).compactNow},
+		{"compact", "[words]", "lets the model forget details; the words say what to keep", false, (*chat).compact},
 		{"reload", "", "reads the configuration again, and asks about what is new in it", false, (*chat).reloadNow},
 		{"clear", "", "begins a new conversation; /tree has the old one", false, (*chat).clear},
 		{"quit", "", "leaves; so does ctrl-d", false, (*chat).quitNow},
@@ -185,10 +185,7 @@ func (c *chat) libraryNames() (names []string) {
 	for _, s := range c.runtime.Servers() {
 		names = append(names, s.Prompts...)
 	}
-	if c.runtime.Library == nil {
-		return names
-	}
-	lib := c.runtime.Library.Now()
+	lib := c.library()
 	for _, cmd := range lib.Commands {
 		names = append(names, cmd.Name)
 	}
@@ -302,11 +299,6 @@ func (c *chat) carryOut(ctx context.Context, _ string) (string, error) {
 		return "", err
 	}
 	return "Carry out the plan.", nil
-}
-
-func (c *chat) compactNow(ctx context.Context, words string) (string, error) {
-	c.compact(ctx, words)
-	return "", nil
 }
 
 func (c *chat) reloadNow(ctx context.Context, _ string) (string, error) {

@@ -4,17 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 )
-
-// compactCommand returns the words behind /compact, which say what to keep.
-func compactCommand(line string) (words string, ok bool) {
-	command, words, _ := strings.Cut(line, " ")
-	return strings.TrimSpace(words), command == "/compact"
-}
 
 // A compactor makes conversations smaller.
 type compactor interface {
@@ -22,7 +15,7 @@ type compactor interface {
 }
 
 // compact makes the conversation smaller between two turns. An interrupt stops it.
-func (c *chat) compact(ctx context.Context, words string) {
+func (c *chat) compact(ctx context.Context, words string) (string, error) {
 	c.view.event(&aycoder.Compacting{})
 	var done *aycoder.Compacted
 	err := c.apart(ctx, func(ctx context.Context) error {
@@ -37,10 +30,11 @@ func (c *chat) compact(ctx context.Context, words string) {
 	case c.stopping:
 		c.line(c.glyph("—", "--") + " interrupted.")
 	case err != nil:
-		c.complain(err)
+		return "", err
 	default:
 		c.compacted(done)
 	}
+	return "", nil
 }
 
 // compacted tells how much of the conversation the model still gets.

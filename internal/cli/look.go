@@ -18,11 +18,15 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// none prints a text in place of an empty list.
-func (c *chat) none(n int, text string) {
-	if n == 0 {
+// listed prints the lines of a list, which must be clean, or in place of an empty one what is said then.
+func (c *chat) listed(lines []string, none string) (string, error) {
+	for _, text := range lines {
 		c.prose("", text)
 	}
+	if len(lines) == 0 {
+		c.prose("", none)
+	}
+	return "", nil
 }
 
 func (c *chat) showDiff(context.Context, string) (string, error) {
@@ -47,7 +51,9 @@ func (c *chat) show(_ context.Context, words string) (string, error) {
 		for i, out := range o.list {
 			c.line(fmt.Sprintf("%4d  %s  %s", o.first+i+1, cleanLine(out.call), count(strings.Count(out.text, "\n"), "line")))
 		}
-		c.none(len(o.list), "No tool has been called yet.")
+		if len(o.list) == 0 {
+			c.line("No tool has been called yet.")
+		}
 		return "", nil
 	}
 	n, err := strconv.Atoi(words)
@@ -138,7 +144,9 @@ func (c *chat) permissions(ctx context.Context, words string) (string, error) {
 			c.prose("", fmt.Sprintf("      %s %s  %s", r.Action, cleanLine(r.String()), c.paint(faint, "of "+string(source))))
 		}
 	}
-	c.none(len(mine), "You have made no rules.")
+	if len(mine) == 0 {
+		c.line("You have made no rules.")
+	}
 	return "", nil
 }
 
@@ -162,106 +170,93 @@ func (c *chat) dropRule(ctx context.Context, mine []keptRule, number string) err
 }
 
 func (c *chat) todo(context.Context, string) (string, error) {
-	var items []tools.TodoItem
-	if c.runtime.Todos != nil {
-		items = c.runtime.Todos.Items()
-	}
 	marks := map[tools.TodoStatus]string{
 		tools.TodoPending: "[ ]", tools.TodoInProgress: "[>]", tools.TodoCompleted: "[x]", tools.TodoCancelled: "[-]",
 	}
-	for _, item := range items {
-		c.prose("", marks[item.Status]+" "+cleanLine(item.Content))
+	var list []string
+	if c.runtime.Todos != nil {
+		for _, item := range c.runtime.Todos.Items() {
+			list = append(list, marks[item.Status]+" "+cleanLine(item.Content))
+		}
 	}
-	c.none(len(items), "There are no tasks.")
-	return "", nil
+	return c.listed(list, "There are no tasks.")
 }
 
 func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
 	if c.runtime.Memory == nil {
-		c.line("Lessons are off.")
-		return "", nil
+		return c.listed(nil, "Lessons are off.")
 	}
-	list, err := c.runtime.Memory.Lessons(ctx)
+	all, err := c.runtime.Memory.Lessons(ctx)
 	if err != nil {
 		return "", err
 	}
-	open := 0
-	for _, l := range list {
-		if l.Closed {
-			continue
+	var list []string
+	for _, l := range all {
+		if !l.Closed {
+			list = append(list, cleanLine(string(l.Source)+": "+strings.Trim(l.Pattern+" -> "+l.Rule, " ->")))
 		}
-		open++
-		c.prose("", cleanLine(string(l.Source))+": "+cleanLine(strings.Trim(l.Pattern+" -> "+l.Rule, " ->")))
 	}
-	c.none(open, "There are no open lessons.")
-	return "", nil
+	return c.listed(list, "There are no open lessons.")
 }
 
 func (c *chat) jobs(ctx context.Context, words string) (string, error) {
-	if c.runtime.Jobs == nil {
-		c.line("There are no background jobs.")
-		return "", nil
+	var list []string
+	if c.runtime.Jobs != nil {
+		if id, ok := strings.CutPrefix(words, "stop "); ok {
+			return "", c.runtime.Jobs.Stop(ctx, strings.TrimSpace(id))
+		}
+		for _, j := range c.runtime.Jobs.Jobs() {
+			list = append(list, fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
+		}
 	}
-	if id, ok := strings.CutPrefix(words, "stop "); ok {
-		return "", c.runtime.Jobs.Stop(ctx, strings.TrimSpace(id))
-	}
-	all := c.runtime.Jobs.Jobs()
-	for _, j := range all {
-		c.prose("", fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
-	}
-	c.none(len(all), "There are no background jobs.")
-	return "", nil
+	return c.listed(list, "There are no background jobs.")
 }
 
 // library returns the commands, skills and agents that there are, which are empty if they are off.
 func (c *chat) library() *project.Library {
-	if c.runtime.Library == nil {
+	if c.runtime == nil || c.runtime.Library == nil {
 		return &project.Library{}
 	}
 	return c.runtime.Library.Now()
 }
 
 func (c *chat) agents(context.Context, string) (string, error) {
-	list := c.library().Agents
-	for _, a := range list {
-		c.prose("", cleanLine(a.Name+": "+a.Description))
+	var list []string
+	for _, a := range c.library().Agents {
+		list = append(list, cleanLine(a.Name+": "+a.Description))
 	}
-	c.none(len(list), "There are no agents of this project or of yours.")
-	return "", nil
+	return c.listed(list, "There are no agents of this project or of yours.")
 }
 
 func (c *chat) skills(context.Context, string) (string, error) {
 	lib := c.library()
-	for _, s := range lib.Skills {
-		c.prose("", "/"+cleanLine(s.Name+": "+s.Description))
-	}
-	for _, cmd := range lib.Commands {
-		c.prose("", "/"+cleanLine(cmd.Name+" "+cmd.ArgumentHint+": "+cmd.Description))
-	}
 	for _, w := range lib.Warnings {
 		c.prose(notice, "! "+cleanLine(w.String()))
 	}
-	c.none(len(lib.Skills)+len(lib.Commands), "There are no skills or commands of this project or of yours.")
-	return "", nil
+	var list []string
+	for _, s := range lib.Skills {
+		list = append(list, "/"+cleanLine(s.Name+": "+s.Description))
+	}
+	for _, cmd := range lib.Commands {
+		list = append(list, "/"+cleanLine(cmd.Name+" "+cmd.ArgumentHint+": "+cmd.Description))
+	}
+	return c.listed(list, "There are no skills or commands of this project or of yours.")
 }
 
 func (c *chat) hooks(context.Context, string) (string, error) {
-	if c.runtime.Hooks == nil {
-		c.line("There are no hooks.")
-		return "", nil
+	var list []string
+	if c.runtime.Hooks != nil {
+		for _, h := range c.runtime.Hooks.Hooks() {
+			list = append(list, cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
+		}
 	}
-	list := c.runtime.Hooks.Hooks()
-	for _, h := range list {
-		c.prose("", cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
-	}
-	c.none(len(list), "There are no hooks.")
-	return "", nil
+	return c.listed(list, "There are no hooks.")
 }
 
 // servers lists the servers, how they are, and what the model can call of each.
 func (c *chat) servers(context.Context, string) (string, error) {
-	all := c.runtime.Servers()
-	for _, s := range all {
+	var list []string
+	for _, s := range c.runtime.Servers() {
 		text := []string{s.Name + ": " + s.State}
 		for _, t := range s.Tools {
 			text = append(text, strings.TrimPrefix(t, "mcp__"+s.Name+"__"))
@@ -269,10 +264,9 @@ func (c *chat) servers(context.Context, string) (string, error) {
 		for _, p := range s.Prompts {
 			text = append(text, "/"+p)
 		}
-		c.prose("", cleanLine(strings.Join(text, ", ")))
+		list = append(list, cleanLine(strings.Join(text, ", ")))
 	}
-	c.none(len(all), "There are no servers in the configuration.")
-	return "", nil
+	return c.listed(list, "There are no servers in the configuration.")
 }
 
 // init drafts files for the project, shows them, and writes them if the user says so.
