@@ -19,16 +19,18 @@ const (
 
 // Diagnostic is a fault of a configuration. It never has the value of a variable or of a header.
 type Diagnostic struct {
-	Severity Severity
+	Severity Severity `json:"severity"`
 	// File is the file as the host named it, or "" for a variable, a flag and the whole configuration.
-	File string
+	File string `json:"file,omitempty"`
 	// Line and Column say where the key is, or the value if that is at fault. Both are 1-based, and
 	// columns are characters. They are 0 without a place in a file.
-	Line, Column int
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
 	// Key is the full name of the key, such as "agent.max_turns", or "".
-	Key string
+	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and Help what to do, which may be "".
-	Message, Help string
+	Message string `json:"message"`
+	Help    string `json:"help,omitempty"`
 }
 
 // String returns the diagnostic on one line, as compilers write them.

@@ -102,17 +102,6 @@ func defaults(schema []byte) (map[string]string, error) {
 	return values, walk(schema, "")
 }
 
-// A shownFault is a fault of the configuration.
-type shownFault struct {
-	Severity config.Severity `json:"severity"`
-	File     string          `json:"file,omitempty"`
-	Line     int             `json:"line,omitempty"`
-	Column   int             `json:"column,omitempty"`
-	Key      string          `json:"key,omitempty"`
-	Message  string          `json:"message"`
-	Help     string          `json:"help,omitempty"`
-}
-
 // errFaults is the error of a configuration whose faults were printed.
 var errFaults = errors.New("the configuration cannot be used")
 
@@ -129,11 +118,7 @@ func (k *call) checkConfig() error {
 	default:
 		all = st.loaded.Diagnostics
 	}
-	faults := []shownFault{}
-	for _, d := range all {
-		faults = append(faults, shownFault{d.Severity, d.File, d.Line, d.Column, d.Key, d.Message, d.Help})
-	}
-	printed := k.print(faults, func(w io.Writer) {
+	printed := k.print(append([]config.Diagnostic{}, all...), func(w io.Writer) {
 		for _, d := range all {
 			fmt.Fprintln(w, d)
 		}
