@@ -122,11 +122,10 @@ func endOf(v *sessions.View, id sessions.ID) sessions.ID {
 	}
 }
 
-// showTree draws the tree, and returns its turns, which are numbered from 1.
-func (c *chat) showTree() ([]turn, error) {
-	all := turns(c.talk.View(), c.talk.Head())
+// showTree draws the tree of turns, which are numbered from 1.
+func (c *chat) showTree(all []turn) error {
 	if len(all) == 0 {
-		return nil, errors.New("nothing has been said yet")
+		return errors.New("nothing has been said yet")
 	}
 	draw := strings.NewReplacer()
 	if !c.Fancy() {
@@ -148,24 +147,7 @@ func (c *chat) showTree() ([]turn, error) {
 		left = fit(left, max(width-columns(right)-2, 10))
 		c.line(pad(left, width-columns(right)) + c.paint(faint, right))
 	}
-	return all, nil
-}
-
-// pick asks for the number of one of several things. It returns -1 if the user wants none.
-func (c *chat) pick(ask string, n int) (int, error) {
-	line, err := c.readLine("  "+ask, "")
-	if err != nil {
-		return -1, err
-	}
-	line = strings.TrimSpace(line)
-	if line == "" {
-		return -1, nil
-	}
-	i, err := strconv.Atoi(line)
-	if err != nil || i < 1 || i > n {
-		return -1, fmt.Errorf("%q is not a number from 1 to %d", cleanLine(line), n)
-	}
-	return i - 1, nil
+	return nil
 }
 
 // tree shows the tree, and goes to one of its turns: with its files, without, or with nothing but them.
@@ -193,25 +175,24 @@ func (c *chat) tree(ctx context.Context, words string) (string, error) {
 	return "", c.moved(c.talk.Checkout(ctx, t.end, only...))
 }
 
-// chosen returns the turn that the words name by its number, or that the user picks in the tree.
+// chosen returns the turn that the words name by its number, or that the user picks in the tree. It is nil if the user
+// wants none.
 func (c *chat) chosen(words, ask string) (*turn, error) {
-	if words != "" {
-		all := turns(c.talk.View(), c.talk.Head())
-		n, err := strconv.Atoi(words)
-		if err != nil || n < 1 || n > len(all) {
-			return nil, fmt.Errorf("%q is not a number of /tree", cleanLine(words))
+	all := turns(c.talk.View(), c.talk.Head())
+	if words == "" {
+		if err := c.showTree(all); err != nil {
+			return nil, err
 		}
-		return &all[n-1], nil
+		number, err := c.readLine("  "+ask, "")
+		if words = strings.TrimSpace(number); err != nil || words == "" {
+			return nil, err
+		}
 	}
-	all, err := c.showTree()
-	if err != nil {
-		return nil, err
+	n, err := strconv.Atoi(words)
+	if err != nil || n < 1 || n > len(all) {
+		return nil, fmt.Errorf("%q is not a number of /tree", cleanLine(words))
 	}
-	n, err := c.pick(ask, len(all))
-	if err != nil || n < 0 {
-		return nil, err
-	}
-	return &all[n], nil
+	return &all[n-1], nil
 }
 
 // branch goes on at an earlier turn. The files stay as they are.
