@@ -307,15 +307,10 @@ func create(name string, write func(io.Writer) error) (err error) {
 	return errors.Join(write(f), f.Close())
 }
 
-// export writes the conversation to a new file, in the form that its name ends with. Secrets are masked once more.
+// export writes the conversation to a new file, in the format that its name ends with.
 func (c *chat) export(_ context.Context, name string) (string, error) {
-	v, head, mask := c.talk.View(), c.talk.Head(), tools.NewMasker(nil).Mask
-	write, ok := map[string]func(io.Writer) error{
-		".md":   func(w io.Writer) error { return v.WriteMarkdown(w, head, mask) },
-		".html": func(w io.Writer) error { return v.WriteHTML(w, head, mask) },
-		".json": v.WriteJSON,
-	}[filepath.Ext(name)]
-	if !ok {
+	write := exporter(c.talk.View(), c.talk.Head(), strings.TrimPrefix(filepath.Ext(name), "."))
+	if write == nil {
 		return "", errors.New("say a new file: /export talk.md, .html or .json")
 	}
 	if err := create(name, write); err != nil {

@@ -146,31 +146,40 @@ func (c *sessionCall) show(ctx context.Context, e journal.Entry) error {
 	return c.export(ctx, e.ID, "md")
 }
 
-// export prints a conversation as a document. Secrets are masked once more, but for JSON, of which import makes the same
-// conversation. The text cannot control a terminal that it goes to.
+// export prints a conversation as a document. The text cannot control a terminal that it goes to.
 func (c *sessionCall) export(ctx context.Context, id, format string) error {
 	v, _, err := sessions.Read(ctx, c.store, id)
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	switch format {
-	case "", "json":
-		err = v.WriteJSON(&b)
-	case "md":
-		err = v.WriteMarkdown(&b, v.Head(""), c.mask)
-	case "html":
-		err = v.WriteHTML(&b, v.Head(""), c.mask)
-	default:
-		err = fmt.Errorf("%w: no format %q; there are json, md and html", ErrUsage, format)
+	format = cmp.Or(format, "json")
+	write := exporter(v, v.Head(""), format)
+	if write == nil {
+		return fmt.Errorf("%w: no format %q; there are json, md and html", ErrUsage, format)
 	}
-	if err != nil {
+	var b strings.Builder
+	if err := write(&b); err != nil {
 		return err
 	}
 	if c.attended() {
-		return c.write(safe(format == "" || format == "json", b.String()))
+		return c.write(safe(format == "json", b.String()))
 	}
 	return c.write(b.String())
+}
+
+// exporter returns what writes a conversation up to a node in a format, or nil if there is no such format. Secrets are
+// masked once more, but for JSON, of which import makes the same conversation.
+func exporter(v *sessions.View, head sessions.ID, format string) func(io.Writer) error {
+	mask := tools.NewMasker(nil).Mask
+	switch format {
+	case "json":
+		return v.WriteJSON
+	case "md":
+		return func(w io.Writer) error { return v.WriteMarkdown(w, head, mask) }
+	case "html":
+		return func(w io.Writer) error { return v.WriteHTML(w, head, mask) }
+	}
+	return nil
 }
 
 func (c *sessionCall) rename(ctx context.Context, e *journal.Entry, title string) error {
