@@ -61,11 +61,7 @@ func isDiff(preview string) bool {
 
 // plain shows all of some lines, broken between words.
 func (v *view) plain(text string) {
-	keep := previewLines
-	if v.verbose {
-		keep = verboseLines
-	}
-	for _, line := range fold(clean(text), keep) {
+	for _, line := range fold(clean(text), v.most(previewLines)) {
 		v.barred(line)
 	}
 }
@@ -169,8 +165,7 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 		return true
 	}
 	c.prose("", "  "+clean(err.Error()))
-	_, allowed := errors.AsType[*aycoder.RuleError](err)
-	return allowed || errors.Is(err, aycoder.ErrDecided)
+	return is[*aycoder.RuleError](err) || errors.Is(err, aycoder.ErrDecided)
 }
 
 // describe describes in words what a rule of the policy covers.

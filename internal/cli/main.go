@@ -133,11 +133,9 @@ func (a *app) failed(err error) int {
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func usageOr(err error) int {
-	_, option := errors.AsType[*aycoder.ConfigError](err)
-	_, invalid := errors.AsType[*config.InvalidError](err)
-	_, auth := errors.AsType[*aycoder.AuthError](err) // without a key no request was sent yet
-	_, none := errors.AsType[*noModelError](err)
-	if option || invalid || auth || none || errors.Is(err, ErrUsage) {
+	switch {
+	case is[*aycoder.ConfigError](err), is[*config.InvalidError](err), is[*noModelError](err), errors.Is(err, ErrUsage),
+		is[*aycoder.AuthError](err): // without a key no request was sent yet
 		return exitUsage
 	}
 	return exitError

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -104,7 +103,7 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 	}
 	for _, id := range ids {
 		err = s.build(ctx, ".", o, append(slices.Clip(opts), harness.WithStore(p.store, id, sessions.WithLateCreate())))
-		if _, busy := errors.AsType[*journal.BusyError](err); !busy || o.resume != "" {
+		if !is[*journal.BusyError](err) || o.resume != "" {
 			break
 		}
 	}

@@ -249,18 +249,14 @@ func codeOf(res *aycoder.Result, failed, cause error) int {
 	if sig, ok := errors.AsType[*signalled](cause); ok && failed != nil {
 		return exitCode(sig.sig)
 	}
-	if errors.Is(cause, errCancelled) && failed != nil {
-		return exitInterrupted
-	}
-	if _, ok := errors.AsType[*aycoder.LimitError](failed); ok {
-		return exitLimit
-	}
-	if is[*aycoder.UnknownModelError](failed) || is[*aycoder.ConfigError](failed) {
-		return exitUsage
-	}
-	_, untrusted := errors.AsType[*harness.UntrustedError](failed)
 	switch {
-	case untrusted:
+	case errors.Is(cause, errCancelled) && failed != nil:
+		return exitInterrupted
+	case is[*aycoder.LimitError](failed):
+		return exitLimit
+	case is[*aycoder.UnknownModelError](failed), is[*aycoder.ConfigError](failed):
+		return exitUsage
+	case is[*harness.UntrustedError](failed):
 		return exitApproval
 	case failed != nil:
 		return exitError

@@ -275,15 +275,19 @@ func short(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
+// most returns how many lines are shown of something, which has usually some.
+func (v *view) most(usually int) int {
+	if v.verbose {
+		return verboseLines
+	}
+	return usually
+}
+
 func (v *view) output(text string) {
 	if text == "" {
 		return
 	}
-	keep := shownLines
-	if v.verbose {
-		keep = verboseLines
-	}
-	for _, line := range fold(clean(text), keep) {
+	for _, line := range fold(clean(text), v.most(shownLines)) {
 		v.barred(v.bounded(line))
 	}
 }
@@ -399,11 +403,7 @@ func count(n int, what string) string {
 
 // diff shows a unified diff with line numbers.
 func (v *view) diff(text string) {
-	keep := previewLines
-	if v.verbose {
-		keep = verboseLines
-	}
-	for _, line := range paint.Diff(text, v.style(), paint.DiffOptions{Fold: keep, SideBySide: v.Fancy()}) {
+	for _, line := range paint.Diff(text, v.style(), paint.DiffOptions{Fold: v.most(previewLines), SideBySide: v.Fancy()}) {
 		v.line(line)
 	}
 }
