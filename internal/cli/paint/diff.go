@@ -16,21 +16,17 @@ import (
 type DiffOptions struct {
 	// SideBySide shows both versions beside each other, if there are 120 columns.
 	SideBySide bool
-	// Cut cuts long lines, instead of wrapping them.
-	Cut bool
 	// Fold is the number of lines from which those in the middle are counted only. Default: all.
 	Fold int
-	// Names shows the name also if there is only one file.
-	Names bool
 }
 
 // Diff paints a unified diff, with line numbers and with the words marked that differ in a line
 // that was changed. Lines that are not of a diff are shown as they are.
 func Diff(unified string, s Style, o DiffOptions) []string {
-	d := differ{style: s, DiffOptions: o, split: o.SideBySide && s.width() >= 120}
+	d := differ{style: s, split: o.SideBySide && s.width() >= 120}
 	files := parsePatch(unified)
 	for _, f := range files {
-		d.file(&f, len(files) > 1 || o.Names)
+		d.file(&f, len(files) > 1)
 	}
 	return s.fold(d.out, o.Fold)
 }
@@ -58,7 +54,6 @@ func (s Style) more(n int) string { return fmt.Sprintf("%s %d more lines", s.gly
 // A differ paints diffs.
 type differ struct {
 	style Style
-	DiffOptions
 	split bool
 
 	digits int
@@ -270,7 +265,7 @@ func (d *differ) cells(l side, width int) (lines []cellLine) {
 		return nil
 	}
 	gutter := d.digits + 4
-	w := d.fill(l, max(width-gutter, 1))
+	w := d.wrapped(l, max(width-gutter, 1))
 	number, sign := fmt.Sprintf("%*d ", d.digits+1, l.number), string(l.sign)+" "
 	w.take(func(text []byte, n int) {
 		var r row
@@ -301,19 +296,7 @@ func signLook(sign byte) look {
 	return 0
 }
 
-// fill paints the text of a line, cut or wrapped.
-func (d *differ) fill(l side, width int) *wrapper {
-	state := d.code
-	w := d.wrapped(l, width)
-	if d.Cut && width > 2 && len(w.lines) > 1 {
-		d.code = state
-		w = d.wrapped(l, max(width-1, 1))
-		w.out = append(w.out[:w.lines[0].end], d.style.glyph("…", "~")...)
-		w.lines = []lineEnd{{len(w.out), w.lines[0].width + 1}}
-	}
-	return w
-}
-
+// wrapped paints the text of a line.
 func (d *differ) wrapped(l side, width int) *wrapper {
 	w := &wrapper{style: d.style, width: width, pre: true}
 	text := strings.TrimSuffix(l.text, "\n")

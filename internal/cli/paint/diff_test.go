@@ -24,7 +24,7 @@ func TestDiffExamples(t *testing.T) {
 	data, err := os.ReadFile("testdata/changes.diff")
 	require.NoError(t, err)
 	for name, o := range map[string]paint.DiffOptions{
-		"changes": {}, "changes-beside": {SideBySide: true, Cut: true}, "changes-folded": {Fold: 9, Cut: true},
+		"changes": {}, "changes-beside": {SideBySide: true}, "changes-folded": {Fold: 9},
 	} {
 		golden(t, name, func(s paint.Style) string { return strings.Join(paint.Diff(string(data), s, o), "\n") + "\n" })
 	}
@@ -166,7 +166,7 @@ func TestDiffFits(t *testing.T) {
 			unified = unified[rng.IntN(len(unified)):]
 		}
 		s := paint.Style{Color: rng.IntN(2) == 0, Plain: rng.IntN(3) == 0, Width: 8 + rng.IntN(150)}
-		for _, o := range []paint.DiffOptions{{}, {SideBySide: true}, {Cut: true, SideBySide: true}, {Fold: 5}, {Names: true}} {
+		for _, o := range []paint.DiffOptions{{}, {SideBySide: true}, {Fold: 5}} {
 			checkLines(t, s, strings.Join(paint.Diff(unified, s, o), "\n"), fmt.Sprintf("%q", unified))
 		}
 	}
