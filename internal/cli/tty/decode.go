@@ -70,11 +70,23 @@ func (d *Decoder) End(at time.Time) []Key {
 	return []Key{k}
 }
 
-// Pending reports whether Flush would decide something, and whether that is only the
-// question if an ESC stands alone.
-func (d *Decoder) Pending() (pending, lone bool) {
-	pending = len(d.rest) > 0 && d.state != inPaste || d.state >= inString
-	return pending, len(d.rest) == 1 && d.rest[0] == esc
+// The times after which bytes that are not complete are decided about: a lone ESC is the
+// key, and any other part of a sequence is dropped. The second is longer since only keys
+// that nobody has pressed are lost, while on a slow line the rest would be typed.
+const (
+	escDelay  = 50 * time.Millisecond
+	partDelay = 500 * time.Millisecond
+)
+
+// delay returns the time after which Flush is due, or 0 if it has nothing to decide.
+func (d *Decoder) delay() time.Duration {
+	switch {
+	case d.state == inPaste || d.state == inKeys && len(d.rest) == 0:
+		return 0
+	case len(d.rest) == 1 && d.rest[0] == esc:
+		return escDelay
+	}
+	return partDelay
 }
 
 func (d *Decoder) decode(p []byte, at time.Time, read int, flush bool) []Key {

@@ -7,14 +7,6 @@ import (
 	"time"
 )
 
-// The times after which bytes that are not complete are decided about: a lone ESC is the
-// key, and any other part of a sequence is dropped. The second is longer since only keys
-// that nobody has pressed are lost, while on a slow line the rest would be typed.
-const (
-	escDelay  = 50 * time.Millisecond
-	partDelay = 500 * time.Millisecond
-)
-
 // maxQueue is the number of keys that are read ahead.
 const maxQueue = 4096
 
@@ -185,7 +177,9 @@ func (in *Input) decode(d *Decoder) {
 		case <-in.done:
 			return
 		}
-		late = waitFor(d)
+		if late = nil; d.delay() > 0 {
+			late = time.After(d.delay())
+		}
 	}
 }
 
@@ -193,17 +187,6 @@ func (in *Input) fail(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.err = err
-}
-
-// waitFor returns the time for the decision about an incomplete sequence.
-func waitFor(d *Decoder) <-chan time.Time {
-	switch pending, lone := d.Pending(); {
-	case lone:
-		return time.After(escDelay)
-	case pending:
-		return time.After(partDelay)
-	}
-	return nil
 }
 
 // A plainSource is read without waiting.

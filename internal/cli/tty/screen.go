@@ -77,8 +77,6 @@ type shownArea struct {
 	cursor Cursor
 }
 
-func (a *shownArea) empty() bool { return len(a.lines) == 0 }
-
 // Print writes text above the status area, soon, and never after Close. A line waits for its
 // end, but in a plain terminal. Colours (SGR) are kept up to the end of the line, all else
 // that a terminal might act on is made visible. Tabs become spaces.
@@ -180,7 +178,9 @@ func (s *Screen) measure() (rows int, resized bool) {
 	cols, rows = max(cols, 1), max(rows, 2)
 	resized = s.cols != 0 && s.cols != cols && s.mode.fancy
 	if resized {
-		s.shown.reflow(cols, s.mode.reflows)
+		if s.mode.reflows && len(s.shown.lines) > 0 {
+			s.shown.cursor.Row = s.shown.rowsAbove(cols)
+		}
 		s.tellSize()
 	}
 	s.cols = cols
@@ -191,13 +191,6 @@ func (s *Screen) tellSize() {
 	select {
 	case s.resized <- struct{}{}:
 	default:
-	}
-}
-
-// reflow follows what the terminal has done to the lines above the cursor.
-func (a *shownArea) reflow(cols int, wrapped bool) {
-	if !a.empty() && wrapped {
-		a.cursor.Row = a.rowsAbove(cols)
 	}
 }
 
@@ -251,7 +244,7 @@ func (s *Screen) take(end bool) string {
 
 // erase removes the area. The cursor is then where the area began.
 func (s *Screen) erase(b *strings.Builder) {
-	if s.shown.empty() {
+	if len(s.shown.lines) == 0 {
 		return
 	}
 	b.WriteByte('\r')
