@@ -360,7 +360,7 @@ const (
 	mostOutputSize = 4 << 20 // bytes
 )
 
-func (o *outputs) add(ev *aycoder.ToolFinished) int {
+func (o *outputs) add(ev *aycoder.ToolFinished) {
 	text := ev.Output.Text()
 	o.list = append(o.list, output{ev.Call.Name, text})
 	o.size += len(text)
@@ -368,5 +368,4 @@ func (o *outputs) add(ev *aycoder.ToolFinished) int {
 		o.size -= len(o.list[0].text)
 		o.list, o.first = o.list[1:], o.first+1
 	}
-	return o.first + len(o.list)
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,10 +47,8 @@ func doctor(ctx context.Context, k *call) error {
 	}
 	found = append(found, checkGit(ctx), k.checkTerminal())
 	var failed error
-	for _, f := range found {
-		if f.State == "error" {
-			failed = errUnfit
-		}
+	if slices.ContainsFunc(found, func(f finding) bool { return f.State == "error" }) {
+		failed = errUnfit
 	}
 	return cmp.Or(k.print(found, func(w io.Writer) {
 		for _, f := range found {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
@@ -96,18 +97,18 @@ func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
 		defer close(lines)
 		sc := bufio.NewScanner(r)
 		sc.Buffer(nil, maxLine)
-		n := 1
-		for ; sc.Scan(); n++ {
+		for n := 1; ; n++ {
+			more := sc.Scan()
+			if !more && sc.Err() == nil {
+				return
+			}
 			select {
-			case lines <- inputLine{n: n, data: append([]byte(nil), sc.Bytes()...)}:
+			case lines <- inputLine{n, slices.Clone(sc.Bytes()), sc.Err()}:
 			case <-ctx.Done():
 				return
 			}
-		}
-		if err := sc.Err(); err != nil {
-			select {
-			case lines <- inputLine{n: n, err: err}:
-			case <-ctx.Done():
+			if !more {
+				return
 			}
 		}
 	}()

@@ -38,8 +38,7 @@ func (c *chat) pickHunks(a *aycoder.ApprovalRequested) bool {
 				return c.unanswered(a, err)
 			}
 		}
-		switch key {
-		case 'a', 'd':
+		if key == 'a' || key == 'd' {
 			rest = key
 		}
 		if key == 'y' || key == 'a' {

@@ -64,13 +64,11 @@ func (u *ui) alert(text string) {
 	if !u.away() {
 		return
 	}
-	switch u.terminal.Notify {
-	case "bell":
+	how := u.terminal.Notify
+	if how == "bell" || how == "both" {
 		u.Bell()
-	case "message":
-		u.Notify("aycoder: " + text)
-	case "both":
-		u.Bell()
+	}
+	if how == "message" || how == "both" {
 		u.Notify("aycoder: " + text)
 	}
 }

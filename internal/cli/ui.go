@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -126,14 +127,7 @@ func (u *ui) refresh() {
 }
 
 // isKey reports whether a key is one of those names, as tables of bindings write them.
-func isKey(k tty.Key, names ...string) bool {
-	for _, name := range names {
-		if k.String() == name {
-			return true
-		}
-	}
-	return false
-}
+func isKey(k tty.Key, names ...string) bool { return slices.Contains(names, k.String()) }
 
 // isStop reports whether a key stops what goes on. With vi keys, Esc behind a text is for the text.
 func (u *ui) isStop(k tty.Key) bool {

@@ -14,6 +14,7 @@ package line
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,13 +101,7 @@ func New(o Options) *Editor {
 }
 
 // Actions returns the names of the actions that keys can be bound to.
-func (e *Editor) Actions() []string {
-	var out []string
-	for name := range e.actions {
-		out = append(out, name)
-	}
-	return out
-}
+func (e *Editor) Actions() []string { return slices.Collect(maps.Keys(e.actions)) }
 
 // TakesEsc reports whether Esc ends the typing of a text, as with vi keys.
 func (e *Editor) TakesEsc() bool { return e.o.Vi && e.vi.insert && e.text != "" }

@@ -50,7 +50,7 @@ func (h *highlighter) paint(line []byte, end bool, out *wrapper) {
 		if lo > at {
 			out.add(0, src[at:lo])
 		}
-		out.add(tokenLook(t.Kind), src[lo:hi])
+		out.add(tokenLooks[t.Kind], src[lo:hi])
 		at = hi
 	}
 	if at < to {
@@ -70,28 +70,17 @@ func (h *highlighter) remember(rest []byte, end bool) {
 	}
 }
 
-func tokenLook(k source.TokenKind) look {
-	switch k {
-	case source.Comment:
-		return comment
-	case source.String:
-		return quoted
-	case source.Number:
-		return number
-	case source.Keyword:
-		return keyword
-	}
-	return 0
-}
+var tokenLooks = map[source.TokenKind]look{source.Comment: comment, source.String: quoted, source.Number: number, source.Keyword: keyword}
+
+// signLooks are those of the lines of a diff, by their sign.
+var signLooks = map[byte]look{'-': removed, '+': added}
 
 func diffLook(line []byte) look {
 	switch {
 	case bytes.HasPrefix(line, []byte("@@")):
 		return accent
-	case bytes.HasPrefix(line, []byte{'+'}):
-		return added
-	case bytes.HasPrefix(line, []byte{'-'}):
-		return removed
+	case len(line) > 0:
+		return signLooks[line[0]]
 	}
 	return 0
 }

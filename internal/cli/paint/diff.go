@@ -270,7 +270,7 @@ func (d *differ) cells(l side, width int) (lines []cellLine) {
 	w.take(func(text []byte, n int) {
 		var r row
 		r.add(comment, []byte(number), 0)
-		r.add(signLook(l.sign), []byte(sign), 0)
+		r.add(signLooks[l.sign], []byte(sign), 0)
 		width := gutter + n
 		if n == 0 {
 			r.trim()
@@ -286,33 +286,23 @@ func (d *differ) cells(l side, width int) (lines []cellLine) {
 	return lines
 }
 
-func signLook(sign byte) look {
-	switch sign {
-	case '-':
-		return removed
-	case '+':
-		return added
-	}
-	return 0
-}
-
 // wrapped paints the text of a line.
 func (d *differ) wrapped(l side, width int) *wrapper {
 	w := &wrapper{style: d.style, width: width, pre: true}
 	text := strings.TrimSuffix(l.text, "\n")
 	bare := strings.TrimSuffix(text, "\r")
 	if l.sign == '-' {
-		d.style.marked(w, signLook(l.sign), bare, l.marks)
+		d.style.marked(w, signLooks[l.sign], bare, l.marks)
 	} else {
 		to := w
 		if l.sign == '+' {
-			d.style.marked(w, signLook(l.sign), bare, l.marks)
+			d.style.marked(w, signLooks[l.sign], bare, l.marks)
 			to = &wrapper{style: d.style, width: math.MaxInt, pre: true}
 		}
 		d.code.paint([]byte(d.style.Clean(bare)), true, to)
 	}
 	if l.cr && text != bare {
-		w.add(signLook(l.sign)|reverse, []byte(d.style.glyph("␍", "^M")))
+		w.add(signLooks[l.sign]|reverse, []byte(d.style.glyph("␍", "^M")))
 	}
 	w.closeLine()
 	return w
