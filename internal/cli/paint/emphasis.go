@@ -17,8 +17,7 @@ func (in *inline) run(b []byte, last bool) int {
 		return 0
 	}
 	if n == maxRun {
-		in.add(node{text: b[:n]})
-		return n
+		return in.plain(b[:n])
 	}
 	next := rune('\n')
 	if n < len(b) {
@@ -110,16 +109,13 @@ func (in *inline) opener(bottom, i int) int {
 	return -1
 }
 
-func (in *inline) openBracket(n int) int {
+// openBracket begins a link, or with an exclamation mark an image.
+func (in *inline) openBracket(b []byte) int {
 	in.expire()
-	text := "["
-	if n == 2 {
-		text = "!["
-	}
-	in.add(node{kind: bracketNode, text: []byte(text), image: n == 2})
+	in.add(node{kind: bracketNode, text: b, image: len(b) == 2})
 	in.open = append(in.open, len(in.nodes)-1)
 	in.brackets++
-	return n
+	return len(b)
 }
 
 // closeBracket ends a link, if an address follows.
@@ -147,6 +143,7 @@ func (in *inline) closeBracket(b []byte, last bool) int {
 	return 1 + n
 }
 
+// plain adds text, and returns its length.
 func (in *inline) plain(b []byte) int {
 	in.add(node{text: b})
 	return len(b)

@@ -112,7 +112,7 @@ func (in *inline) next(b []byte, last bool) int {
 		for n < len(b) && !special[b[n]] {
 			n++
 		}
-		return in.text(b[:n], n)
+		return in.text(b[:n])
 	}
 	trail := in.trail
 	if b[0] != '!' {
@@ -146,22 +146,21 @@ func (in *inline) marker(b []byte, last bool, trail int) int {
 			return 0
 		}
 		if len(b) > 1 && b[1] == '[' {
-			return in.openBracket(2)
+			return in.openBracket(b[:2])
 		}
-		return in.text(b[:1], 1)
+		return in.text(b[:1])
 	}
-	return in.openBracket(1)
+	return in.openBracket(b[:1])
 }
 
 // text hands on text, or keeps it while a marker before it is open.
-func (in *inline) text(b []byte, n int) int {
+func (in *inline) text(b []byte) int {
 	if blanks := len(b) - len(bytes.TrimRight(b, " ")); blanks < len(b) {
 		in.trail = blanks
 	} else {
 		in.trail += blanks
 	}
-	in.add(node{text: b})
-	return n
+	return in.plain(b)
 }
 
 // add adds a node. Its text is copied if it has to wait.
@@ -198,8 +197,7 @@ func (in *inline) escape(b []byte, last bool) int {
 		in.add(node{text: b[1:2]})
 		return 2
 	}
-	in.add(node{text: b[:1]})
-	return 1
+	return in.plain(b[:1])
 }
 
 func asciiPunct(c byte) bool {
@@ -245,8 +243,7 @@ func (in *inline) codeSpan(b []byte, last bool) int {
 		i += k
 	}
 	in.seek = 0
-	in.add(node{text: b[:n]})
-	return n
+	return in.plain(b[:n])
 }
 
 // codeText replaces line breaks by blanks, and removes the blank on both sides that separates
@@ -326,7 +323,7 @@ func (in *inline) angle(b []byte, last bool) int {
 	case address(inside):
 		in.add(node{text: inside, look: link})
 	case strings.IndexByte("/!?", inside[0]) >= 0 || unicode.IsLetter(rune(inside[0])):
-		in.add(node{text: b[:end+1]})
+		in.plain(b[:end+1])
 	default:
 		return in.plain(b[:1])
 	}
