@@ -554,14 +554,14 @@ func TestThinkingStreams(t *testing.T) {
 	var b strings.Builder
 	v := newView(&paper{Screen: tty.New(&b, func() (int, int) { return 20, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})}, true)
 	v.begin()
-	for _, text := range []string{"First\nsec", "ond of some more wo"} {
+	for _, text := range []string{"First\n\nsec", "ond of some more", " ", "w", "o"} {
 		v.event(&aycoder.ThinkingDelta{Text: text})
 	}
-	require.Equal(t, []string{v.paint(faint, "second of some more"), v.paint(faint, "wo")}, v.pending())
+	require.Equal(t, []string{v.paint(faint, "wo")}, v.pending())
 	v.event(&aycoder.TextDelta{Text: "Then."})
 	require.Equal(t, []string{"Then."}, v.pending())
 	v.saidAll()
 	require.Empty(t, v.pending())
 	require.NoError(t, v.Close())
-	require.Equal(t, "First\nsecond of some more\n  wo\nThen.\n", regexp.MustCompile(`\x1b\[\??[0-9;]*[a-zA-Z]|\r`).ReplaceAllString(b.String(), ""))
+	require.Equal(t, "First\n\nsecond of some more\nwo\nThen.\n", regexp.MustCompile(`\x1b\[\??[0-9;]*[a-zA-Z]|\r`).ReplaceAllString(b.String(), ""))
 }

@@ -31,7 +31,7 @@ type view struct {
 	inProgress []*aycoder.ToolStarted // tools that have begun and not ended, the oldest first
 	began      map[string]time.Time
 	answer     *paint.Markdown   // that streams, or nil
-	thought    string            // the last line of what the model thinks, while it streams
+	thought    string            // the last row of what the model thinks, while it streams
 	note       map[string]string // newest progress, by call
 	since      time.Time         // when the request was sent
 	retry      time.Time         // when it will be repeated
@@ -127,10 +127,13 @@ func (v *view) thinks(text string) {
 	if v.answer != nil {
 		v.saidAll()
 	}
-	v.thought += text
-	if end := strings.LastIndexByte(v.thought, '\n'); end >= 0 {
-		v.prose(faint, v.thought[:end])
-		v.thought = v.thought[end+1:]
+	rows := tty.Wrap(v.thought+text, v.width(), "")
+	last := len(rows) - 1
+	for _, row := range rows[:last] {
+		v.line(v.paint(faint, row))
+	}
+	if v.thought = rows[last]; strings.HasSuffix(text, " ") { // which a row does not end with
+		v.thought = strings.TrimRight(v.thought, " ") + " "
 	}
 }
 
@@ -141,24 +144,22 @@ func (v *view) saidAll() {
 		v.answer = nil
 	}
 	if v.thought != "" {
-		v.prose(faint, v.thought)
+		v.line(v.paint(faint, v.thought))
 		v.thought = ""
 	}
 }
 
 // pending returns the line of the model's text that has not ended, as rows.
-func (v *view) pending() (rows []string) {
-	text, style := v.thought, faint
+func (v *view) pending() []string {
+	if v.answer == nil && v.thought != "" {
+		return []string{v.paint(faint, v.thought)}
+	}
 	if v.answer != nil {
-		text, style = v.answer.Pending(), ""
+		if rest := v.answer.Pending(); rest != "" {
+			return tty.Wrap(rest, v.width(), "")
+		}
 	}
-	if text == "" {
-		return nil
-	}
-	for _, row := range tty.Wrap(text, v.width(), "") {
-		rows = append(rows, v.paint(style, row))
-	}
-	return rows
+	return nil
 }
 
 // lines are a writer of complete lines to a paper.

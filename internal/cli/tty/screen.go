@@ -234,8 +234,10 @@ func (s *Screen) send(text string) {
 // take returns the text to write. A line that has not ended waits, unless it is too long to be one.
 func (s *Screen) take(end bool) string {
 	n := len(s.text)
-	if s.mode.fancy && !end && n <= maxBuffer {
-		n = bytes.LastIndexByte(s.text, '\n') + 1
+	if s.mode.fancy && !end {
+		if n = bytes.LastIndexByte(s.text, '\n') + 1; n == 0 && len(s.text) > maxBuffer {
+			n = len(wholeRunes(s.text))
+		}
 	}
 	text := string(s.text[:n])
 	s.text = append(s.text[:0], s.text[n:]...)

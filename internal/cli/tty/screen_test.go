@@ -448,3 +448,31 @@ func resizeOnce(t *testing.T, r *rand.Rand, vars []string, wait func()) {
 		require.Equal(t, 30, strings.Count(e.Text()+"\n", "\n"))
 	}
 }
+
+// A burst of lines leaves them as they are.
+func TestPrintManyLines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(300, 5)
+		s.Print(strings.Repeat("a line of some more words than one\n", 8_000) + "half")
+		s.Print(" a line\n")
+		require.NoError(t, s.Close())
+		require.Contains(t, e.Text(), "than one\nhalf a line")
+	})
+}
+
+// A line that is too long to be one is written before it ends.
+func TestPrintEndlessLine(t *testing.T) {
+	if timed.Reduced(t) {
+		t.Skip("the emulator is slow with the race detector")
+	}
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newScreen(300, 5)
+		s.Print("\n" + strings.Repeat("é", 140_000))
+		require.NoError(t, s.Flush())
+		require.Contains(t, e.Text(), "éé")
+		require.NotContains(t, e.Text(), "\ufffd")
+		require.NoError(t, s.Close())
+	})
+}
