@@ -549,7 +549,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// What the model thinks is visible before its line ends, and is printed above what it says.
+// Thoughts of the model are visible before their line ends, and are printed above its answer.
 func TestThinkingStreams(t *testing.T) {
 	var b strings.Builder
 	v := newView(&paper{Screen: tty.New(&b, func() (int, int) { return 20, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})}, true)

@@ -49,7 +49,7 @@ type verdict struct {
 	lazy   bool // it continues a paragraph
 }
 
-// What a decision needs: nothing more, the next byte, or all of the line.
+// A need is how much more of a line a decision takes: nothing, the next byte, or all of it.
 type need byte
 
 const (

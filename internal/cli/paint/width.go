@@ -17,8 +17,8 @@ func Width(s string) int {
 }
 
 // joins reports whether a rune belongs to the cluster before it, which is one character for a
-// reader: an accent, a part of an emoji, the second half of a flag. What is wider than a
-// character can be may be broken.
+// reader: an accent, a part of an emoji, the second half of a flag. A cluster that is
+// wider than a character can be may be broken.
 func joins(cluster []byte, r rune) bool {
 	if r < 0x300 || len(cluster) == 0 || len(cluster) > 64 {
 		return false
