@@ -306,8 +306,8 @@ func skipTo(argv []string, j int, w string) int {
 }
 
 func hitsWord(w, arg string, program bool) bool {
-	if program {
-		arg = path.Base(arg)
+	if program { // in any directory, also if the rule names one
+		w, arg = path.Base(w), path.Base(arg)
 	}
 	return matchText(strings.ToLower(w), strings.ToLower(arg))
 }

@@ -181,6 +181,8 @@ func TestRules(t *testing.T) {
 		{"deny behind a wrapper", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "env timeout 5 git push", "deny"},
 		{"deny behind options", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "git -C sub push", "deny"},
 		{"deny in another directory", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "/usr/bin/git push", "deny"},
+		{"deny with a directory", []string{"allow bash", "deny bash:/usr/bin/git push *"}, &bashSpec, "git push", "deny"},
+		{"deny with the directory of the call", []string{"allow bash", "deny bash:node_modules/.bin/x *"}, &bashSpec, "node_modules/.bin/x a", "deny"},
 		{"deny is not a text search", []string{"allow bash", "deny bash:rm *"}, &bashSpec, "git commit -m 'rm old files'", "allow"},
 		{"deny with options anywhere", []string{"allow bash", "deny bash:git push --force"}, &bashSpec, "git push origin --force", "deny"},
 		{"deny with options in another order", []string{"allow bash@destructive", "deny bash:rm -rf *"}, &bashSpec, "rm -f -r x", "deny"},
