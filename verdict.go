@@ -271,6 +271,9 @@ func (v Verdict) Grounds() Grounds {
 	return *v.why
 }
 
+// Allows reports whether the verdict lets the call run unchanged, as that of [Allow] does.
+func (v Verdict) Allows() bool { return v.kind == verdictAllow && v.args == nil && v.plan == nil }
+
 // Allow returns a verdict that lets a call run unchanged, with the arguments and plan as shown.
 func Allow() Verdict { return Verdict{kind: verdictAllow} }
 

@@ -152,9 +152,26 @@ type Tools struct {
 	Commands int `toml:"commands" default:"16" min:"1" high:"1000" tight:"lower" project:"tighter"`
 	// How many background agents live at a time.
 	Agents int `toml:"agents" default:"8" min:"1" high:"1000" tight:"lower" project:"tighter"`
+	// Checkers that look at the files that an edit has changed. What they find there, and did not before, follows the result.
+	// Those that run code of the project, such as eslint, also need a rule that allows their command. Default: none.
+	Checks []Check `toml:"checks"`
+	// More tools for the model, which only read: what could be done next, what a task may take, what has become of a file.
+	Insight []Insight `toml:"insight"`
 	// How long a cancelled run waits for its tools.
 	Grace time.Duration `toml:"grace" default:"1s" min:"1ms" high:"10m" project:"any"`
 }
+
+// Check is the name of a checker that package codegraph/lsp knows.
+type Check string
+
+func (Check) values() []string {
+	return []string{"go vet", "go fix", "staticcheck", "golangci-lint", "eslint", "ruff", "clippy", "tsc"}
+}
+
+// Insight is the name of a tool of the packages of insight.
+type Insight string
+
+func (Insight) values() []string { return []string{"suggestions", "forecast", "file_history"} }
 
 // Approval says which calls of tools need the approval of the user.
 type Approval struct {
@@ -267,6 +284,8 @@ type Terminal struct {
 	NotifyAfter time.Duration `toml:"notify_after" default:"10s" min:"0s" high:"1h"`
 	// Whether the title of the window is set.
 	Title bool `toml:"title" default:"true"`
+	// Whether a new conversation begins with what similar ones in this directory took, where enough are known.
+	Forecast bool `toml:"forecast" default:"true"`
 	// A command whose first line of output is shown below the line that is typed. A shell runs it at the start and after
 	// each turn, for two seconds at most. It gets the state of the conversation as JSON.
 	Status string `toml:"status" literal:"true"`

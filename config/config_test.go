@@ -102,7 +102,7 @@ func TestGoodFile(t *testing.T) {
 		Tools: config.Tools{
 			Disabled: []string{"fetch"}, Env: []string{"GOFLAGS", "CI=1"}, Ignore: []string{"dist/", "*.min.js"},
 			PrivateHosts: []string{"wiki.intranet"}, Dirs: map[string]string{"lib": "/home/me/lib"}, Mask: true, MaxOutput: 131072, Parallel: 4, Memory: 4294967296,
-			Commands: 8, Agents: 4, Grace: 2 * time.Second,
+			Commands: 8, Agents: 4, Checks: []config.Check{"go vet", "eslint"}, Insight: []config.Insight{"forecast"}, Grace: 2 * time.Second,
 		},
 		Approval: config.Approval{
 			Mode: policy.AcceptEdits, Timeout: 10 * time.Minute,
@@ -138,22 +138,22 @@ func TestGoodFile(t *testing.T) {
 		},
 		Hooks: []config.Hook{{
 			Event: "PreToolUse", Matcher: "Bash|Edit", Command: "./check.sh --strict", Timeout: 20 * time.Second,
-			Env: []string{"CHECK_TOKEN"}, Origin: at(105, 3),
+			Env: []string{"CHECK_TOKEN"}, Origin: at(107, 3),
 		}},
 		Servers: map[string]config.Server{
 			"github": {
 				Command: "npx", Args: []string{"-y", "server-github"}, Env: map[string]string{"GITHUB_TOKEN": ""},
-				Timeout: 30 * time.Second, Tools: []string{"search"}, Origin: at(112, 10),
+				Timeout: 30 * time.Second, Tools: []string{"search"}, Origin: at(114, 10),
 			},
 			"docs": {
 				URL: "https://docs.example.com/mcp", ClientID: "aycoder-docs", Headers: map[string]string{"Authorization": "Bearer "},
-				Timeout: time.Minute, Trust: true, Disabled: true, Origin: at(119, 10),
+				Timeout: time.Minute, Trust: true, Disabled: true, Origin: at(121, 10),
 			},
 		},
 	}
 	assert.Equal(t, want, l.Config.Settings)
 	assert.Equal(t, at(33, 13), l.Origin("agent.max_turns"))
-	assert.Equal(t, at(73, 8), l.Origin("approval.rules[0].tool"))
+	assert.Equal(t, at(75, 8), l.Origin("approval.rules[0].tool"))
 	assert.Equal(t, config.Origin{Source: config.Default}, l.Origin("agent.nothing"))
 }
 
@@ -171,7 +171,7 @@ func TestDefaults(t *testing.T) {
 		Approval: config.Approval{Mode: policy.Ask},
 		Sandbox:  config.Sandbox{Mode: "off", Kind: "auto", SharedCaches: true},
 		Session:  config.Session{Snapshots: true, Sync: "records"},
-		Terminal: config.Terminal{Notify: "off", NotifyAfter: 10 * time.Second, Title: true},
+		Terminal: config.Terminal{Notify: "off", NotifyAfter: 10 * time.Second, Title: true, Forecast: true},
 	}, l.Config.Settings)
 }
 
@@ -186,7 +186,7 @@ func TestProfile(t *testing.T) {
 		assert.Equal(t, "gateway", l.Config.Roles.Main)
 		assert.Equal(t, policy.Plan, l.Config.Approval.Mode)
 		assert.Equal(t, 64, l.Config.Agent.MaxCalls)
-		assert.Equal(t, 136, l.Origin("agent.max_turns").Line)
+		assert.Equal(t, 139, l.Origin("agent.max_turns").Line)
 	}
 	got := diagnostics(t, config.WithUserFile("testdata/good.toml"), config.WithLookup(goodVariables),
 		config.WithProfile("wrok"))

@@ -37,10 +37,11 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
-	skill        aycoder.Tool   // reads skills
-	withheld     bool           // since there are no skills
-	late         []aycoder.Tool // that came after New
-	agentTools   []aycoder.Tool // that agents may have
+	skill        aycoder.Tool           // reads skills
+	withheld     bool                   // since there are no skills
+	late         []aycoder.Tool         // that came after New
+	agentTools   []aycoder.Tool         // that agents may have
+	checks       aycoder.ToolMiddleware // nil without tools.checks
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -115,6 +116,12 @@ func (b *builder) check(context.Context) error {
 		if ours := s.Origin.Source != config.Project && s.Origin.Source != config.Local; ours && !s.Disabled && b.in.connect == nil {
 			errs = append(errs, wrong("servers."+name, "%w: pass WithServers", ErrNotLinked))
 		}
+	}
+	if len(b.in.settings.Tools.Checks) > 0 && b.in.checks == nil {
+		errs = append(errs, wrong("tools.checks", "%w: pass WithChecks", ErrNotLinked))
+	}
+	if len(b.in.settings.Tools.Insight) > 0 && b.in.insight == nil {
+		errs = append(errs, wrong("tools.insight", "%w: pass WithInsight", ErrNotLinked))
 	}
 	if name := b.in.settings.Agent.Budget; name != "" {
 		if _, ok := b.in.settings.Budgets[name]; !ok {
@@ -248,6 +255,7 @@ func (b *builder) tools(ctx context.Context) error {
 	}
 	b.Tools = slices.Concat(coding, b.Tools, b.in.env.Tools, b.in.more) // those of the ambient sources are there already
 	for _, step := range []func() error{
+		func() error { return b.linked(opts) },
 		func() error { return b.pluginTools(opts) },
 		func() error { return b.servers(ctx) },
 		func() error { return b.pluginServers(ctx) },
@@ -271,6 +279,34 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	b.prepareCommands(ctx)
+	return nil
+}
+
+// linked makes the checks and tools of packages that only some programs link.
+func (b *builder) linked(opts []tools.Option) error {
+	c := b.in.settings.Tools
+	if len(c.Insight) > 0 {
+		more, err := b.in.insight(b.Runtime, b.in.store, c.Insight)
+		if err != nil {
+			return wrong("tools.insight", "%w", err)
+		}
+		b.Tools = append(b.Tools, more...)
+	}
+	if len(c.Checks) == 0 {
+		return nil
+	}
+	exec, err := tools.LocalExec(opts...) // or that of the environment
+	if err != nil {
+		return err
+	}
+	around, end, err := b.in.checks(b.Runtime, exec, c.Checks)
+	if err != nil {
+		return wrong("tools.checks", "%w", err)
+	}
+	if end != nil {
+		b.closers = append(b.closers, end)
+	}
+	b.checks = around
 	return nil
 }
 

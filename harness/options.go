@@ -89,6 +89,8 @@ type setup struct {
 	plugins   *plugin.Store
 	distrust  bool // texts of the project are left out
 	makeMap   func(context.Context, tools.FS) (string, error)
+	checks    Checker
+	insight   Insighter
 
 	sections []Section
 	stages   []Stage
@@ -226,6 +228,25 @@ func WithProjectTexts(trusted bool) Option {
 // files and directories.
 func WithMap(describe func(ctx context.Context, files tools.FS) (string, error)) Option {
 	return required("WithMap", describe != nil, func(s *setup) { s.makeMap = describe })
+}
+
+// A Checker makes what runs the checkers of tools.checks around the calls of tools, and what to call when the runtime is closed.
+// The runtime is complete when the middleware is first called. exec runs commands as bash does, with its sandbox.
+type Checker func(rt *Runtime, exec tools.Exec, names []config.Check) (around aycoder.ToolMiddleware, end func() error, err error)
+
+// WithChecks sets what makes the checkers of tools.checks, such as that of package linked. Default: none, and a configuration that
+// names some is an error.
+func WithChecks(c Checker) Option {
+	return required("WithChecks", func(s *setup, c Checker) { s.checks = c })(c, c != nil)
+}
+
+// An Insighter makes the tools of tools.insight. store is that of [WithStore], or nil.
+type Insighter func(rt *Runtime, store journal.Store, names []config.Insight) ([]aycoder.Tool, error)
+
+// WithInsight sets what makes the tools of tools.insight, such as that of package linked. Default: none, and a configuration that
+// names some is an error.
+func WithInsight(i Insighter) Option {
+	return required("WithInsight", func(s *setup, i Insighter) { s.insight = i })(i, i != nil)
 }
 
 // WithSection replaces the section of the system prompt with this name, removes it if text is "", or adds one at

@@ -57,36 +57,56 @@ type Command struct {
 	// the time of [WithWait]. Where nothing is known of a file, findings in the lines that the edit has written count
 	// as new. A script that fails, takes too long or prints something else says nothing.
 	Findings lint.Format
+	// RunsCode says that the script runs code of the workspace, such as a configuration that is a program: see
+	// [WithPermission].
+	RunsCode bool
 }
 
 // KnownCommand returns the command of a checker that this package knows by its name: "go vet", "go fix" (which is only
-// asked what it would change), "staticcheck", "golangci-lint" from version 2.1, "eslint", "ruff", "clippy" or "tsc". A
-// program that is not installed says nothing. The caller may change the result.
+// asked what it would change), "staticcheck", "golangci-lint" from version 2.1, "eslint", "ruff", "clippy" or "tsc".
+// "node_modules/.bin/eslint" and "node_modules/.bin/tsc" are those of the workspace. A program that is not installed says
+// nothing. The caller may change the result.
 //
-// Clippy runs the build scripts of the project, and ESLint its configuration: name them only for code that may run.
+// Clippy runs the build scripts of the project, ESLint its configuration, golangci-lint the plug-ins that its
+// configuration names, and a program in node_modules is code of the project itself. They have RunsCode, as tsc has,
+// and may run only where such code may.
 func KnownCommand(name string) (Command, bool) {
 	const goFiles, jsFiles = "*.go", "*.{js,jsx,mjs,cjs,ts,tsx,mts,cts}"
-	// A program of the project goes before one of the system, as in its own scripts.
-	const local = `PATH="$PWD/node_modules/.bin:$PATH" `
-	switch f := lint.Format(name); f {
-	case lint.GoVet:
+	program, ofProject := strings.CutPrefix(name, "node_modules/.bin/")
+	switch f := lint.Format(program); {
+	case f == lint.ESLint:
+		return Command{Files: jsFiles, Script: name + " --format json {file}", Findings: f, RunsCode: true}, true
+	case f == lint.TSC:
+		return Command{Files: "*.{ts,tsx,mts,cts}", Script: name + " --noEmit --pretty false", Findings: f, RunsCode: true}, true
+	case ofProject:
+		return Command{}, false
+	case f == lint.GoVet:
 		return Command{Files: goFiles, Script: "go -C {dir} vet -json .", Findings: f}, true
-	case lint.GoFix:
+	case f == lint.GoFix:
 		return Command{Files: goFiles, Script: "go -C {dir} fix -diff .", Findings: f}, true
-	case lint.Staticcheck:
+	case f == lint.Staticcheck:
 		return Command{Files: goFiles, Script: "cd {dir} && staticcheck -f json .", Findings: f}, true
-	case lint.GolangciLint:
-		return Command{Files: goFiles, Script: "cd {dir} && golangci-lint run --output.json.path stdout --show-stats=false --path-mode abs .", Findings: f}, true
-	case lint.ESLint:
-		return Command{Files: jsFiles, Script: local + "eslint --format json {file}", Findings: f}, true
-	case lint.Ruff:
+	case f == lint.GolangciLint:
+		return Command{Files: goFiles, Script: "cd {dir} && golangci-lint run --output.json.path stdout --show-stats=false --path-mode abs .",
+			Findings: f, RunsCode: true}, true
+	case f == lint.Ruff:
 		return Command{Files: "*.{py,pyi}", Script: "ruff check --output-format json {file}", Findings: f}, true
-	case lint.Clippy:
-		return Command{Files: "*.rs", Script: "cd {dir} && cargo clippy --quiet --message-format json", Findings: f}, true
-	case lint.TSC:
-		return Command{Files: "*.{ts,tsx,mts,cts}", Script: local + "tsc --noEmit --pretty false", Findings: f}, true
+	case f == lint.Clippy:
+		return Command{Files: "*.rs", Script: "cd {dir} && cargo clippy --quiet --message-format json", Findings: f, RunsCode: true}, true
 	}
 	return Command{}, false
+}
+
+// WithPermission sets a function that is asked right before a command with RunsCode runs, with the text for the shell. If it
+// returns false, the command does not run this time, and says nothing. It may be called by several goroutines at the same
+// time. Default: all commands run, since the host has named them.
+func WithPermission(may func(ctx context.Context, cmd Command, script string) bool) Option {
+	return func(c *Client) error {
+		if c.may = may; may == nil {
+			return &aycoder.ConfigError{Option: "WithPermission", Err: errors.New("is nil")}
+		}
+		return nil
+	}
 }
 
 // WithCommand adds a command. Commands that format run first, one after the other, and the others in parallel. All
@@ -114,6 +134,9 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 		dir, file = c.rootOf(file)
 	}
 	script := cmd.scriptOf(file)
+	if cmd.RunsCode && c.may != nil && !c.may(ctx, cmd, script) {
+		return "", 0, false
+	}
 	b := &capped{max: maxOutput}
 	if cmd.Format {
 		script, b.max = "{ "+script+"\n} 2>/dev/null", maxText
@@ -121,12 +144,16 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 	if cmd.Findings != "" {
 		b.max = maxFound
 	}
+	settings := []string{"TERM=dumb", "NO_COLOR=1"}
+	if cmd.Findings != "" {
+		settings = append(settings, "GOPROXY=off") // a check downloads no modules and no toolchain
+	}
 	environ := c.environ
 	if r, remote := c.exec.(tools.RemoteExec); remote {
 		environ = r.Environ()
 	}
 	res, err := c.exec.Run(ctx, &tools.ExecCommand{Script: script, Root: dir, Dir: dir, Output: b,
-		Env: slices.Concat(environ, []string{"TERM=dumb", "NO_COLOR=1"})})
+		Env: slices.Concat(environ, settings)})
 	if err != nil || ctx.Err() != nil || b.cut && (cmd.Format || cmd.Findings != "") {
 		return "", 0, false
 	}

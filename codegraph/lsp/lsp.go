@@ -129,6 +129,7 @@ type Client struct {
 	exec     tools.Exec
 	environ  []string
 	wait     time.Duration
+	may      func(context.Context, Command, string) bool // nil: all may run
 
 	mu     sync.Mutex
 	closed bool

@@ -1,5 +1,5 @@
-// Package linked has options for package harness that link all providers and the code graph, for programs that
-// do not mind their size.
+// Package linked has options for package harness that link all providers, the code graph and package insight, for programs
+// that do not mind their size.
 package linked
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// Options returns [Open] and [Map] as options.
+// Options returns [Open], [Map], [Checks] and [Insight] as options.
 func Options() []harness.Option {
-	return []harness.Option{harness.WithOpener(Open), harness.WithMap(Map)}
+	return []harness.Option{harness.WithOpener(Open), harness.WithMap(Map), harness.WithChecks(Checks), harness.WithInsight(Insight(nil))}
 }
 
 // Open is a [harness.Opener] for all providers of package providers.

@@ -1,9 +1,7 @@
 // Package forecast says what a task may take, before it is done: by its words, and by what was done before. It knows
 // conversations from their journals, and commits from git.
 //
-//	tasks, err := forecast.Tasks(ctx, store, nil)
-//	commits, err := forecast.Commits(ctx, dir)
-//	f := forecast.New(forecast.Options{Tasks: tasks, Commits: commits, Graph: snapshot})
+//	f, skipped, err := forecast.Load(ctx, forecast.Sources{Store: store, Files: ws, Dir: ws.Dir()})
 //	fmt.Print(f.Of("fix the crash in the parser").Text())
 //
 // A forecast is made from the ten most similar tasks. It is a guess, and docs/benchmarks.md says how good: the words of
@@ -21,7 +19,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/insight/code"
 	"github.com/aycoder/aycoder/insight/usage"
@@ -29,6 +26,7 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/retrieval"
+	"github.com/aycoder/aycoder/session"
 )
 
 // Task is a task that was done in a conversation: its first prompt, and what it took.
@@ -37,13 +35,19 @@ type Task struct {
 	usage.Figures
 }
 
-// Tasks returns the conversations of a store for which keep returns true, or all if keep is nil, the oldest first, and the
-// calls of tools in them. Those without an answer are left out. keep may change what an entry says, to mask it.
-func Tasks(ctx context.Context, store journal.Store, keep func(*journal.Entry) bool) (tasks []Task, calls map[string]int, err error) {
+// Tasks returns the newest conversations of a store, at most the number most, for which keep returns true, or of all if keep is nil,
+// the oldest first, and the calls of tools in them. Those without an answer are left out. keep may change what an entry says, to
+// mask it.
+func Tasks(ctx context.Context, store journal.Store, most int, keep func(*journal.Entry) bool) (tasks []Task, calls map[string]int, err error) {
+	all, err := session.List(ctx, store, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read tasks: %w", err)
+	}
+	keep = newest(all, keep, most)
 	entries := map[string]*journal.Entry{}
 	work, err := usage.Collect(ctx, store, func(e *journal.Entry) bool {
 		entries[e.ID] = e
-		return keep == nil || keep(e)
+		return keep(e)
 	})
 	if err != nil {
 		return nil, nil, err
@@ -201,6 +205,20 @@ func (f *Forecaster) Of(words string) *Forecast {
 	f.risk(out)
 	f.phases(out)
 	return out
+}
+
+// Brief is what similar tasks took, in one line, with a bound for -max-cost. It is "" if fewer than ten tasks are known, or the
+// cost of one of the similar ones is not.
+func (f *Forecaster) Brief(words string) string {
+	if len(f.o.Tasks) < similar {
+		return ""
+	}
+	t := f.Of(words)
+	if t.Dollars == nil {
+		return ""
+	}
+	return fmt.Sprintf("The %d most similar tasks took %.0f turns, %.0f minutes and $%.2f as a median; -max-cost %.2f would have held for all of them.",
+		t.Tasks, t.Turns.Median, t.Minutes.Median, t.Dollars.Median, t.MaxCost)
 }
 
 const (
@@ -371,18 +389,4 @@ func (t *Forecast) Text() string {
 		b.WriteByte('\n')
 	}
 	return b.String()
-}
-
-const toolDescription = `Say what a task may take before it is begun: how long similar ones took, which files it may touch, and what is
-risky about them. It is a guess from the words and from what was done before.`
-
-type toolArgs struct {
-	Task string `json:"task" jsonschema:"minLength=1,maxLength=4000" jsonschema_description:"The task, in the words of the user."`
-}
-
-// Tool returns the tool forecast, which only reads.
-func (f *Forecaster) Tool() (aycoder.Tool, error) {
-	return aycoder.NewTool("forecast", toolDescription, func(_ context.Context, _ *aycoder.Invocation, in toolArgs) (*aycoder.ToolResult, error) {
-		return aycoder.TextResult(f.Of(in.Task).Text()), nil
-	}, aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectText, "task"))
 }

@@ -136,7 +136,7 @@ func TestOfRepository(t *testing.T) {
 	_, err = forecast.Commits(t.Context(), t.TempDir())
 	require.Error(t, err)
 	agenttest.TestTool(t, func(t testing.TB) agenttest.ToolSetup {
-		tool, err := f.Tool()
+		tool, err := forecast.Tool(forecast.Sources{Files: ws, Dir: dir})
 		require.NoError(t, err)
 		return agenttest.ToolSetup{Tool: tool, Dir: dir}
 	}, agenttest.ToolCase{Name: "task", Args: `{"task":"the lexer loses tokens"}`, Want: "token/lexer.go (in 12 of the similar commits)"})
@@ -165,4 +165,16 @@ func ExampleForecaster_Of() {
 	//   tokens   13000; these took 4000 to 22000
 	//   dollars  0.50; these took 0.50 to 0.50
 	// a bound that they would have kept: -max-cost 0.50
+}
+
+func ExampleForecaster_Brief() {
+	var tasks []forecast.Task
+	for i := range 10 {
+		tasks = append(tasks, task(fmt.Sprintf("fix the parser, part %d", i), 4+2*i, 3*time.Minute, 0.5))
+	}
+	fmt.Println(forecast.New(forecast.Options{Tasks: tasks}).Brief("fix another crash of the parser"))
+	fmt.Printf("%q\n", forecast.New(forecast.Options{Tasks: tasks[1:]}).Brief("fix another crash of the parser"))
+	// Output:
+	// The 10 most similar tasks took 13 turns, 3 minutes and $0.50 as a median; -max-cost 0.50 would have held for all of them.
+	// ""
 }

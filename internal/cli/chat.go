@@ -181,6 +181,11 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	ctx, c.stop = context.WithCancel(outer)
 	defer c.stop()
 	var res aycoder.Result
+	if c.session != nil && c.session.Runtime != nil && prompt != "" {
+		if text := c.app.foresee(ctx, c.session, c.settings, prompt); text != "" {
+			c.prose(faint, text)
+		}
+	}
 	start, known := time.Now(), c.talk.View().Len()
 	c.begin()
 	c.stopping, c.waited = false, 0

@@ -7,8 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/insight/forecast"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/tools"
@@ -22,10 +22,10 @@ var forecastFlags = []switchOf{
 
 // forecastCommand says what the task may take that the arguments of "aycoder forecast" name.
 func forecastCommand(ctx context.Context, k *call) error {
-	var o forecast.Options
+	factor := 0.0
 	if s, ok := k.values["factor"]; ok {
 		var err error
-		if o.Factor, err = strconv.ParseFloat(s, 64); err != nil || !(o.Factor > 0) || math.IsInf(o.Factor, 1) {
+		if factor, err = strconv.ParseFloat(s, 64); err != nil || !(factor > 0) || math.IsInf(factor, 1) {
 			return fmt.Errorf("%w: -factor %s is not a number above 0", ErrUsage, s)
 		}
 	}
@@ -46,26 +46,40 @@ func forecastCommand(ctx context.Context, k *call) error {
 	}
 	defer ws.Close()
 	mask := tools.NewMasker(nil).Mask
-	o.Tasks, o.Calls, err = forecast.Tasks(ctx, store, func(e *journal.Entry) bool {
+	f, skipped, err := forecast.Load(ctx, forecast.Sources{Store: store, Files: ws, Dir: ws.Dir(), Factor: factor, Keep: func(e *journal.Entry) bool {
 		e.Title, e.Prompt = mask(e.Title), mask(e.Prompt)
 		return k.on["all"] || e.Dir == ws.Dir()
-	})
+	}})
 	if err != nil {
 		return err
 	}
-	g, err := codegraph.New(ws)
-	if err != nil {
-		return err
+	if skipped != nil {
+		k.tell(fmt.Sprintf("without the history: %v", skipped))
 	}
-	if o.Graph, err = g.Refresh(ctx); err != nil {
-		return err
-	}
-	if o.Commits, err = forecast.Commits(ctx, ws.Dir()); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		k.tell(fmt.Sprintf("without the history: %v", err))
-	}
-	t := forecast.New(o).Of(strings.Join(k.args, " "))
+	t := f.Of(strings.Join(k.args, " "))
 	return k.print(t, func(w io.Writer) { fmt.Fprint(w, clean(t.Text())) })
+}
+
+const (
+	forecastTasks = 100
+	forecastTime  = 500 * time.Millisecond
+)
+
+// foresee says what similar tasks of this directory took, in one line, or "" if too little is known, if it would take long to find
+// out, or if the conversation has a bound already.
+func (a *app) foresee(ctx context.Context, s *session, st *settings, words string) string {
+	if !s.kept || s.demo || st == nil || !st.loaded.Config.Terminal.Forecast || st.loaded.Config.Agent.MaxCost != nil || s.Session.View().Len() > 1 {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, forecastTime)
+	defer cancel()
+	store, err := a.store(st)
+	if err != nil {
+		return ""
+	}
+	tasks, calls, err := forecast.Tasks(ctx, store, forecastTasks, func(e *journal.Entry) bool { return e.Dir == s.dir })
+	if err != nil {
+		return ""
+	}
+	return forecast.New(forecast.Options{Tasks: tasks, Calls: calls}).Brief(words)
 }

@@ -86,6 +86,11 @@ func (a *app) answer(ctx context.Context, o *options, st *settings, in aycoder.I
 	if s.why != "" && o.output == formatText {
 		p.view.line("Using " + s.model() + " " + clean(s.why))
 	}
+	if o.output == formatText {
+		if text := a.foresee(ctx, s, st, in.Prompt); text != "" {
+			p.view.line(text)
+		}
+	}
 	p.start(s)
 	return p.run(ctx, s, in)
 }

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -267,4 +269,21 @@ func TestConflictsLeft(t *testing.T) {
 		}
 		require.EqualValues(t, code, last["exit_code"])
 	}
+}
+
+func TestForesees(t *testing.T) {
+	t.Parallel()
+	priced := func(w http.ResponseWriter, r *http.Request) {
+		rec := httptest.NewRecorder()
+		says("Done.", "end_turn")(rec, r)
+		_, _ = io.WriteString(w, strings.ReplaceAll(rec.Body.String(), "claude-test", "claude-haiku-4-5"))
+	}
+	k := newKept(t, newService(t, priced))
+	for range 10 {
+		require.NotContains(t, k.run(exitOK, "-p", "fix the parser").err, "similar tasks")
+	}
+	require.Regexp(t, `The 10 most similar tasks took 1 turns, 0 minutes and \$0\.\d\d as a median; -max-cost 0\.0[1-9] would have held`,
+		k.run(exitOK, "-p", "fix the lexer").err)
+	require.NotContains(t, k.run(exitOK, "-p", "-c", "go on").err, "similar tasks", "it has begun")
+	require.NotContains(t, k.run(exitOK, "-p", "-max-cost", "1", "fix the lexer").err, "similar tasks")
 }

@@ -30,6 +30,8 @@ type settings struct {
 	guessed bool   // nothing is configured: the model is one of Ollama, the demo, or none
 	fixed   bool   // the model does not follow the configuration, which does not name it
 	texts   bool   // those of the project are trusted
+
+	dismissed func(dir string) string // the file with the suggestions that the user has dismissed
 }
 
 // settings reads the configuration. The demo has none.
@@ -47,7 +49,7 @@ func (a *app) settings(o *options) (*settings, error) {
 
 // load reads the configuration.
 func (a *app) load(o *options) (*settings, error) {
-	st := &settings{home: a.home(), texts: o.trust}
+	st := &settings{home: a.home(), texts: o.trust, dismissed: a.dismissals}
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
 	}
@@ -129,7 +131,8 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 	}
 	opts := []harness.Option{
 		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(st.opener(o.baseURL)),
-		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts),
+		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts), harness.WithChecks(linked.Checks),
+		harness.WithInsight(linked.Insight(st.dismissed)),
 	}
 	if st.fixed {
 		opts = append(opts, harness.WithModel(st.model))

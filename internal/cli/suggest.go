@@ -22,6 +22,16 @@ var suggestFlags = []switchOf{
 	{"all", "also those that are dismissed", ""},
 }
 
+// dismissals returns the file with the suggestions for a directory that the user has dismissed, or "" if there is no place for it.
+func (a *app) dismissals(dir string) string {
+	state := stateDir(a.getenv, runtime.GOOS)
+	if state == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return filepath.Join(state, "dismissed", fmt.Sprintf("%x.json", sum[:8]))
+}
+
 // suggestCommand does what the arguments of "aycoder suggest" say.
 func suggestCommand(ctx context.Context, k *call) error {
 	ws, err := workspace.Open(".")
@@ -29,12 +39,10 @@ func suggestCommand(ctx context.Context, k *call) error {
 		return err
 	}
 	defer ws.Close()
-	state := stateDir(k.getenv, runtime.GOOS)
-	if state == "" {
+	file := k.dismissals(ws.Dir())
+	if file == "" {
 		return errors.New("there is no place for dismissals: HOME is not set")
 	}
-	sum := sha256.Sum256([]byte(ws.Dir()))
-	file := filepath.Join(state, "dismissed", fmt.Sprintf("%x.json", sum[:8]))
 	switch k.action {
 	case "dismiss":
 		return suggest.Dismiss(file, k.arg(0), strings.Join(k.args[1:], " "))

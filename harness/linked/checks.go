@@ -1,0 +1,136 @@
+package linked
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph/lsp"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/insight/code"
+	"github.com/aycoder/aycoder/insight/forecast"
+	"github.com/aycoder/aycoder/insight/suggest"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// Checks is a [harness.Checker]: see [lsp.KnownCommand]. A checker that runs code of the workspace runs only where the approver
+// of the runtime would allow the same command of bash without a question, in this mode and with these rules. Otherwise a notice
+// says once which rule would allow it. eslint and tsc are those of node_modules/.bin, if they are there. A call that changes files
+// waits at most 10 seconds for the checkers.
+func Checks(rt *harness.Runtime, exec tools.Exec, names []config.Check) (aycoder.ToolMiddleware, func() error, error) {
+	opts := []lsp.Option{lsp.WithExec(exec), lsp.WithWait(10 * time.Second), lsp.WithPermission((&permission{rt: rt, told: map[string]bool{}}).may)}
+	for _, check := range names {
+		name := string(check)
+		if local := "node_modules/.bin/" + name; exists(rt.Files, local) {
+			if _, ok := lsp.KnownCommand(local); ok {
+				name = local
+			}
+		}
+		cmd, ok := lsp.KnownCommand(name)
+		if !ok {
+			return nil, nil, fmt.Errorf("there is no checker %q", name)
+		}
+		opts = append(opts, lsp.WithCommand(cmd))
+	}
+	c, err := lsp.New(rt.Files, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.Middleware, c.Close, nil
+}
+
+func exists(files tools.FS, name string) bool {
+	f, err := files.Open(name)
+	if err != nil {
+		return false
+	}
+	_ = f.Close()
+	return true
+}
+
+// permission asks the approver of a runtime about commands that run code of the workspace.
+type permission struct {
+	rt *harness.Runtime
+
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func (p *permission) may(ctx context.Context, cmd lsp.Command, script string) bool {
+	i := slices.IndexFunc(p.rt.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "bash" })
+	args, err := json.Marshal(map[string]string{"command": script})
+	if i >= 0 && err == nil {
+		spec := p.rt.Tools[i].Spec()
+		if p.rt.Approver.Decide(ctx, &aycoder.ToolUse{ID: "check", Name: "bash", Args: args}, &spec).Allows() {
+			return true
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if program := programOf(cmd.Script); !p.told[program] {
+		p.told[program] = true
+		p.rt.Notify("checks", fmt.Sprintf("%s runs code of this project, so it does not run unless a rule allows it: bash:%s *", program, program))
+	}
+	return false
+}
+
+// programOf returns the words of a script that a rule for its program begins with.
+func programOf(script string) string {
+	_, after, ok := strings.Cut(script, "&& ")
+	if !ok {
+		after = script
+	}
+	words := strings.Fields(after)
+	n := 1
+	if words[0] == "cargo" || words[0] == "golangci-lint" {
+		n = 2
+	}
+	return strings.Join(words[:n], " ")
+}
+
+// Insight returns a [harness.Insighter] for the tools of package insight: what could be done next in the workspace, what a task
+// may take by what was done there before, and what has become of a file. They work on this machine: a workspace on another
+// machine is an error. dismissed returns the file with the suggestions for a directory that the user has dismissed: see
+// [suggest.Load]. It may be nil, and it may return "".
+func Insight(dismissed func(dir string) string) harness.Insighter {
+	return func(rt *harness.Runtime, store journal.Store, names []config.Insight) (list []aycoder.Tool, err error) {
+		if rt.Workspace == nil {
+			return nil, fmt.Errorf("the workspace is on another machine")
+		}
+		dir := rt.Files.Dir()
+		for _, name := range names {
+			var t aycoder.Tool
+			switch name {
+			case "suggestions":
+				o := suggest.Options{Files: rt.Files, Dir: dir}
+				if dismissed != nil {
+					if file := dismissed(dir); file != "" {
+						if o.Dismissed, err = suggest.Load(file); err != nil {
+							return nil, err
+						}
+					}
+				}
+				t, err = suggest.Tool(o)
+			case "forecast":
+				t, err = forecast.Tool(forecast.Sources{Store: store, Files: rt.Files, Dir: dir,
+					Keep: func(e *journal.Entry) bool { return e.Dir == dir }})
+			case "file_history":
+				t, err = code.FileTool(dir, rt.Files.Rel)
+			default:
+				err = fmt.Errorf("there is no tool %q", name)
+			}
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, t)
+		}
+		return list, nil
+	}
+}
