@@ -152,7 +152,7 @@ type Tools struct {
 	Commands int `toml:"commands" default:"16" min:"1" high:"1000" tight:"lower" project:"tighter"`
 	// How many background agents live at a time.
 	Agents int `toml:"agents" default:"8" min:"1" high:"1000" tight:"lower" project:"tighter"`
-	// Checkers that look at the files that an edit has changed. What they find there, and did not before, follows the result.
+	// Checkers that look at the files that an edit has changed. Their new findings follow the result.
 	// Those that run code of the project, such as eslint, also need a rule that allows their command. Default: none.
 	Checks []Check `toml:"checks"`
 	// More tools for the model, which only read: what could be done next, what a task may take, what has become of a file.

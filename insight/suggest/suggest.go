@@ -1,5 +1,5 @@
 // Package suggest says what somebody could do next in a workspace: work that is not committed or pushed, dependencies with
-// known vulnerabilities, code without tests or comments, secrets, risky patterns, old TODOs. Each suggestion has a
+// known vulnerabilities, code without tests or comments or that can be simpler, secrets, risky patterns, old TODOs. Each suggestion has a
 // place and an id, by which a user can dismiss it with a reason.
 //
 //	r, err := suggest.Find(ctx, suggest.Options{Files: ws, Dir: ws.Dir(), Advisories: os.DirFS("osv")})
@@ -44,10 +44,13 @@ const (
 	Tests    Kind = "tests"    // code that no test uses
 	Docs     Kind = "docs"     // exported names without a comment, where most have one
 	Todo     Kind = "todo"     // a TODO that nobody has touched for long
+	Simpler  Kind = "simpler"  // Go code that can be made simpler: see package refactor
 )
 
 // Kinds returns all kinds, the most urgent first.
-func Kinds() []Kind { return []Kind{Secret, Advisory, Work, Risk, Outdated, Tests, Docs, Todo} }
+func Kinds() []Kind {
+	return []Kind{Secret, Advisory, Work, Risk, Outdated, Tests, Docs, Todo, Simpler}
+}
 
 // Suggestion is something to do.
 type Suggestion struct {
@@ -163,7 +166,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 	}
 	f := &finder{&o, &Report{}, s, map[Kind]int{}, map[string]int{}, 0}
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return f.work(ctx, g) }, f.dependencies, f.texts, f.tests, f.docs,
+		func(ctx context.Context) error { return f.work(ctx, g) }, f.dependencies, f.texts, f.tests, f.docs, f.simpler,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("find suggestions: %w", err)

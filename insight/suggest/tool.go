@@ -10,11 +10,11 @@ import (
 )
 
 const toolDescription = `List what could be done next in this workspace: uncommitted work, vulnerable dependencies, missing tests and
-comments, secrets in files, risky code, old TODOs. They are found by patterns, so look at the place before you act.
+comments, secrets in files, risky code, old TODOs, code that can be simpler. They are found by patterns, so look at the place before you act.
 Without a kind, the most urgent ones are listed.`
 
 type toolArgs struct {
-	Kind string `json:"kind,omitempty" jsonschema:"enum=secret,enum=advisory,enum=work,enum=risk,enum=outdated,enum=tests,enum=docs,enum=todo" jsonschema_description:"Only those of this kind."`
+	Kind string `json:"kind,omitempty" jsonschema:"enum=secret,enum=advisory,enum=work,enum=risk,enum=outdated,enum=tests,enum=docs,enum=todo,enum=simpler" jsonschema_description:"Only those of this kind."`
 }
 
 const maxListed = 50

@@ -70,7 +70,7 @@ func (a *app) subcommands() []subcommand {
 			{"structure", "", "cycles and layers of directories, and exported names that no other directory uses"},
 		}, codeFlags, codeCommand, false, nil, nil},
 		{"suggest", "what could be done next here: open work, vulnerable dependencies, secrets, missing tests", []action{
-			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, tests, docs, todo"},
+			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, tests, docs, todo, simpler"},
 			{"dismiss", "id words", "hides a suggestion from now on, for the reason that the words say"},
 			{"restore", "id", "shows it again"},
 		}, suggestFlags, suggestCommand, false, nil, nil},

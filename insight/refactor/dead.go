@@ -1,0 +1,244 @@
+package refactor
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+)
+
+// dead looks for declarations of the package whose names stand nowhere else in its files.
+func (x *finder) dead() {
+	uses := map[string]int{}
+	linked := map[string]bool{} // by a directive
+	for _, f := range x.files {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				uses[id.Name]++
+			}
+			return true
+		})
+		for _, g := range f.ast.Comments {
+			for _, c := range g.List {
+				if strings.HasPrefix(c.Text, "//go:") || strings.HasPrefix(c.Text, "//export ") {
+					for w := range strings.FieldsSeq(c.Text) {
+						linked[w] = true
+					}
+				}
+			}
+		}
+	}
+	for _, f := range x.files {
+		if ast.IsGenerated(f.ast) {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil && d.Body != nil && d.Name.Name != "main" && d.Name.Name != "init" {
+					x.unused(f, d, d, d.Doc, d.Name, uses, linked)
+				}
+			case *ast.GenDecl:
+				if d.Tok != token.VAR && d.Tok != token.CONST || len(d.Specs) != 1 {
+					continue
+				}
+				if v := d.Specs[0].(*ast.ValueSpec); len(v.Names) == 1 && len(v.Values) <= 1 && (len(v.Values) == 0 || constant(v.Values[0])) {
+					x.unused(f, d, v, d.Doc, v.Names[0], uses, linked)
+				}
+			}
+		}
+	}
+}
+
+// constant reports whether a value is made without calling anything.
+func constant(e ast.Expr) bool {
+	ok := true
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr, *ast.StarExpr, *ast.IndexExpr, *ast.SliceExpr, *ast.TypeAssertExpr:
+			ok = false
+		case *ast.UnaryExpr:
+			ok = ok && n.Op != token.ARROW
+		case *ast.BinaryExpr:
+			ok = ok && n.Op != token.QUO && n.Op != token.REM
+		}
+		return ok
+	})
+	return ok
+}
+
+// unused adds a declaration if its name stands only in itself.
+func (x *finder) unused(f *file, d ast.Decl, within ast.Node, doc *ast.CommentGroup, name *ast.Ident, uses map[string]int, linked map[string]bool) {
+	if name.IsExported() || name.Name == "_" || linked[name.Name] || strings.HasSuffix(f.name, "_test.go") && strings.HasPrefix(name.Name, "_") {
+		return
+	}
+	inside := 0
+	ast.Inspect(within, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && id.Name == name.Name {
+			inside++
+		}
+		return true
+	})
+	if uses[name.Name] > inside {
+		return
+	}
+	from, to := d.Pos(), d.End()
+	if doc != nil {
+		from = doc.Pos()
+	}
+	x.name = name.Name
+	var changes []change
+	if !x.lastUse(f, d) && !trailing(f, to) {
+		changes = []change{{from, to, ""}}
+	}
+	x.add(f, Dead, d.Pos(), d.End(), changes, "nothing in the package uses %s", name.Name)
+}
+
+// trailing reports whether a comment stands behind a declaration in its line.
+func trailing(f *file, end token.Pos) bool {
+	for _, g := range f.ast.Comments {
+		if g.Pos() >= end && !strings.Contains(string(f.src[int(end-f.ast.FileStart):int(g.Pos()-f.ast.FileStart)]), "\n") {
+			return true
+		}
+	}
+	return false
+}
+
+// lastUse reports whether a declaration may be the only one in its file that uses an import.
+func (x *finder) lastUse(f *file, d ast.Decl) bool {
+	bases := func(n ast.Node) map[string]int {
+		found := map[string]int{}
+		ast.Inspect(n, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if id, ok := s.X.(*ast.Ident); ok {
+					found[id.Name]++
+				}
+			}
+			return true
+		})
+		return found
+	}
+	imports := map[string]bool{}
+	for _, spec := range f.ast.Imports {
+		if spec.Name != nil {
+			if imports[spec.Name.Name] = true; spec.Name.Name == "." {
+				return true
+			}
+			continue
+		}
+		// The name of a package is mostly a part of its path.
+		for _, word := range strings.FieldsFunc(strings.Trim(spec.Path.Value, `"`+"`"), func(r rune) bool { return r == '/' || r == '-' || r == '.' }) {
+			imports[word] = true
+		}
+	}
+	own := map[string]bool{}
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			for _, id := range n.Names {
+				own[id.Name] = true
+			}
+		case ast.Stmt:
+			for name := range declared([]ast.Stmt{n}) {
+				own[name] = true
+			}
+		}
+		return true
+	})
+	all := bases(f.ast)
+	for name, n := range bases(d) {
+		if all[name] == n && (imports[name] || !own[name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// comments looks for code in comments that are not documentation.
+func (x *finder) comments(f *file) {
+	if len(f.ast.Imports) > 0 {
+		for _, s := range f.ast.Imports {
+			if s.Path.Value == `"C"` {
+				return
+			}
+		}
+	}
+	docs := map[*ast.CommentGroup]bool{}
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			docs[n.Doc] = true
+		case *ast.GenDecl:
+			docs[n.Doc] = true
+		case *ast.TypeSpec:
+			docs[n.Doc] = true
+		case *ast.ValueSpec:
+			docs[n.Doc] = true
+		case *ast.Field:
+			docs[n.Doc] = true
+		case *ast.File:
+			docs[n.Doc] = true
+		}
+		return true
+	})
+	for _, g := range f.ast.Comments {
+		if docs[g] || g.Pos() < f.ast.Package || len(g.List) < minComment {
+			continue
+		}
+		var b strings.Builder
+		ok := true
+		for _, c := range g.List {
+			line, is := strings.CutPrefix(c.Text, "//")
+			ok = ok && is && !strings.HasPrefix(line, "go:") && !strings.HasPrefix(line, "line ") && !strings.HasPrefix(line, "export ")
+			b.WriteString(line + "\n")
+		}
+		first := x.set.Position(g.Pos())
+		before := f.src[:first.Offset]
+		before = before[strings.LastIndexByte(string(before), '\n')+1:]
+		if !ok || strings.TrimSpace(string(before)) != "" || !isCode(b.String()) {
+			continue
+		}
+		end := g.End()
+		if x.offset(end) < len(f.src) {
+			end++ // the line feed
+		}
+		start := g.Pos() - token.Pos(len(before))
+		x.add(f, CommentedOut, g.Pos(), g.End(), []change{{start, end, ""}}, "%d lines of code are commented out", len(g.List))
+	}
+}
+
+// isCode reports whether a text is Go code and nothing else: statements or declarations, of which at least one does something.
+func isCode(text string) bool {
+	set := token.NewFileSet()
+	tree, err := parser.ParseFile(set, "", "package p\nfunc _() {\n"+text+"\n}", parser.SkipObjectResolution)
+	if err != nil {
+		tree, err = parser.ParseFile(set, "", "package p\n"+text, parser.SkipObjectResolution)
+	}
+	if err != nil || len(tree.Decls) == 0 {
+		return false
+	}
+	does := false
+	for _, d := range tree.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil {
+			does = does || !ok && d.(*ast.GenDecl).Tok != token.IMPORT
+			continue
+		}
+		does = does || fn.Name.Name != "_"
+		for _, s := range fn.Body.List {
+			switch s := s.(type) {
+			case *ast.ExprStmt:
+				if _, call := s.X.(*ast.CallExpr); !call {
+					return false // words
+				}
+				does = true
+			case *ast.LabeledStmt, *ast.BadStmt:
+				return false // "note: x" is a label
+			case *ast.EmptyStmt:
+			default:
+				does = true
+			}
+		}
+	}
+	return does
+}
