@@ -50,10 +50,8 @@ func confidence(k Kind) float64 {
 	switch k {
 	case Dead:
 		return 0.9
-	case ElseAfterReturn, CommentedOut:
+	case ElseAfterReturn, Nesting, CommentedOut:
 		return 0.95
-	case Nesting:
-		return 0.8
 	}
 	return 1
 }
