@@ -17,6 +17,11 @@
 // clients; older ones are made again from the journal, also after the process was restarted. Texts then come in one piece,
 // and progress reports, notices and events of runs inside calls are missing.
 //
+// # Several processes
+//
+// A session works in one process at a time. With [Host].Feed, the other ones stream its events, too. [Follow] is for hosts whose
+// runs work elsewhere altogether, such as the workers of contrib/temporal, which tell their events to a [Publisher].
+//
 // # Security
 //
 // Whoever may use the server can let an agent work: without [Host].Principal and [WithToken], requests must come from the

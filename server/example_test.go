@@ -65,3 +65,36 @@ func Example() {
 	// Use a map.
 	// done
 }
+
+// A process follows a run that works in another one. Here the run is over, so all comes from the journal.
+func ExampleFollow() {
+	ctx, store := context.Background(), journal.Memory()
+	loop, err := aycoder.New(script.New(script.Say("Use a map.")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := session.New(ctx, store, loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, err := range s.Run(ctx, aycoder.Input{Prompt: "How do I find duplicates?"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	for f, err := range server.Follow(ctx, store, nil, s.ID(), "", "") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch ev := f.Event.(type) {
+		case *aycoder.TextDelta:
+			fmt.Println(ev.Text)
+		case *aycoder.RunFinished:
+			fmt.Println(ev.Result.End)
+			return
+		}
+	}
+	// Output:
+	// Use a map.
+	// done
+}

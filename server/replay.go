@@ -14,9 +14,8 @@ import (
 // A replay makes the events of a run again from the facts in the journal, one turn at a time. Texts come in one piece,
 // and the journal holds no progress, no events of runs inside calls, no notices, and of the end of a call only the output.
 type replay struct {
-	view *session.View
-	run  string // its id in the session
-	turn int    // turns that are over
+	output func(call string) *aycoder.ToolOutput // the newest one in the conversation, or nil
+	turn   int                                   // turns that are over
 
 	events []aycoder.Event // of the present turn
 	calls  []*replayedCall
@@ -177,14 +176,14 @@ func (p *replay) outputs() (out []aycoder.Event) {
 	return out
 }
 
-// output returns the newest output of a call of the run in the conversation, or nil.
-func (p *replay) output(id string) (found *aycoder.ToolOutput) {
-	for n := range allNodes(p.view) {
-		if n.Run != p.run || n.Message() == nil {
+// outputIn returns the newest output of a call of a run in the conversation, or nil.
+func outputIn(v *session.View, run, call string) (found *aycoder.ToolOutput) {
+	for n := range allNodes(v) {
+		if n.Run != run || n.Message() == nil {
 			continue
 		}
 		for _, part := range n.Message().Parts {
-			if o, ok := part.(*aycoder.ToolOutput); ok && o.ID == id {
+			if o, ok := part.(*aycoder.ToolOutput); ok && o.ID == call {
 				found = o
 			}
 		}
@@ -271,7 +270,8 @@ func unseen(ev aycoder.Event, seen *position) aycoder.Event {
 // replayed yields what somebody with a position misses of a run, up to a number of whole turns, or to the end. It returns
 // the replay as it is then.
 func (c *conversation) replayed(ctx context.Context, run string, seen position, turns int, yield func(aycoder.Event) error) (*replay, error) {
-	p := &replay{view: c.rt.Session.View(), run: run}
+	view := c.rt.Session.View()
+	p := &replay{output: func(call string) *aycoder.ToolOutput { return outputIn(view, run, call) }}
 	send := func(turn int, events []aycoder.Event) error {
 		if len(events) == 0 {
 			return nil

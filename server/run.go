@@ -164,6 +164,9 @@ func (c *conversation) work(agent aycoder.Agent, in aycoder.Input, r *run) error
 				s.logger.Warn("save why a run failed", "run", r.id, "error", err)
 			}
 		}
+		if s.feed != nil && !r.call {
+			s.feed.Event(c.id, r.inSession(), r.log.at().turn, &aycoder.RunFinished{Result: &res})
+		}
 		close(r.done) // before clients see the end, which may at once start the next run
 		r.log.add(&aycoder.RunFinished{Result: &res}, r.end)
 	})
@@ -241,6 +244,9 @@ func (r *run) take(ev aycoder.Event) {
 		r.asks(callQuestion(&q.Request, outer, q.Detach()))
 	case *aycoder.ToolFinished:
 		r.c.s.metrics.call(r.c.principal, q)
+	}
+	if f := r.c.s.feed; f != nil && !r.call {
+		f.Event(r.c.id, r.inSession(), r.log.at().turn, ev)
 	}
 	r.log.add(ev, encode(ev))
 }

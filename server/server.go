@@ -34,6 +34,10 @@ type Host struct {
 	// store of the principal, and the options among its own: pass them to [harness.WithStore]. If there is no such session,
 	// errors.Is(err, [fs.ErrNotExist]) is true. The server closes the runtime.
 	Open func(ctx context.Context, principal, id string, opts ...session.Option) (*harness.Runtime, error)
+	// Feed carries live events between processes that share stores. With it, the events of a run that works in another
+	// process are streamed here, too: see [Follow]. If principals share the feed, the ids of their sessions must differ.
+	// Default: none, so that such a request is answered with the status 409.
+	Feed Feed
 }
 
 // Limits bound what a server takes. A field that is 0 has its default.
@@ -138,6 +142,7 @@ type Server struct {
 	auditor aycoder.Auditor
 	guard   *guard
 	metrics *metrics
+	feed    *Publisher // or nil
 	handler http.Handler
 
 	ctx  context.Context // of the runs
@@ -166,6 +171,9 @@ func New(host Host, opts ...Option) (*Server, error) {
 	s := &Server{host: host, limits: c.limits, logger: c.logger, auditor: c.auditor, metrics: newMetrics(),
 		table: map[convKey]*conversation{}, empty: make(chan struct{}), streaming: map[string]int{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	if host.Feed != nil {
+		s.feed = NewPublisher(host.Feed)
+	}
 	s.guard = newGuard(s, &c)
 	s.handler = s.guard.around(s.routes())
 	return s, nil
@@ -201,7 +209,7 @@ func (s *Server) operations() []route {
 	return []route{
 		{"POST", "/api/prompt", s.streams(taking(s.prompt)), false},
 		{"GET", "/api/runs/{run}", s.inRun(s.runState), false},
-		{"GET", "/api/runs/{run}/events", s.streams(s.inRun(s.events)), false},
+		{"GET", "/api/runs/{run}/events", s.streams(s.eventsAnywhere), false},
 		{"POST", "/api/runs/{run}/approvals/{call}", taking(s.approve), false},
 		{"POST", "/api/runs/{run}/results/{call}", taking(s.result), false},
 		{"POST", "/api/runs/{run}/steer", taking(s.steer), false},

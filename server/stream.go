@@ -12,6 +12,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/session"
 )
 
 const (
@@ -269,8 +270,10 @@ func interrupted(p *aycoder.Pending, call bool) *problem {
 }
 
 // known reports whether the session has the run.
-func (c *conversation) known(run string) bool {
-	for n := range allNodes(c.rt.Session.View()) {
+func (c *conversation) known(run string) bool { return hasRun(c.rt.Session.View(), run) }
+
+func hasRun(v *session.View, run string) bool {
+	for n := range allNodes(v) {
 		if n.Run == run {
 			return true
 		}

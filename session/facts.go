@@ -11,9 +11,11 @@ import (
 )
 
 // Facts yields the facts that a session holds of a run, in their order, which a program can show to somebody who
-// missed its events. Run of each record is the id of the run, and State is empty. There are none for a run that the
-// session does not know, of which only whole messages were recorded, or that was over before [Session.Trim]. Facts
-// that cannot be read are left out. Another error ends the sequence, and is its last element.
+// missed its events. If run is "", they are those of all runs. Run of each record is the id of the run, and State is empty.
+// There are none for a run that the session does not know, of which only whole messages were recorded, or that was over
+// before [Session.Trim]. Facts that cannot be read are left out. Another error ends the sequence, and is its last element.
+//
+// If the records of the journals of the store do not end but wait for the next one, nor do the facts.
 func Facts(ctx context.Context, store journal.Store, id, run string) iter.Seq2[*aycoder.FactRecord, error] {
 	return func(yield func(*aycoder.FactRecord, error) bool) {
 		j, err := store.Open(ctx, id, false)
@@ -23,7 +25,7 @@ func Facts(ctx context.Context, store journal.Store, id, run string) iter.Seq2[*
 		}
 		defer j.Close()
 		s := &Session{id: id, journal: &depot{id: id, journal: j}}
-		number := ""
+		names := map[string]string{} // of the runs that are wanted, by their number as JSON
 		for rec, err := range s.records(ctx) {
 			if err != nil {
 				if _, damaged := err.(*journal.DamageError); damaged {
@@ -33,7 +35,8 @@ func Facts(ctx context.Context, store journal.Store, id, run string) iter.Seq2[*
 				return
 			}
 			var head struct {
-				Number int64           `json:"r"` // of a record that is not a fact
+				Kind   string          `json:"t"` // of a record that is not a fact, as are these two
+				Number int64           `json:"r"`
 				Name   string          `json:"name"`
 				Run    json.RawMessage `json:"run"` // of a fact
 			}
@@ -41,19 +44,20 @@ func Facts(ctx context.Context, store journal.Store, id, run string) iter.Seq2[*
 				continue
 			}
 			if bytes.HasPrefix(rec.Line, []byte(`{"t":`)) {
-				if head.Number > 0 && head.Name == run {
-					number = `"` + runRef(head.Number) + `"`
+				if named := head.Kind == kindRun || head.Kind == kindNode; named && head.Name != "" && (run == "" || head.Name == run) {
+					names[`"`+runRef(head.Number)+`"`] = head.Name
 				}
 				continue
 			}
-			if number == "" || string(head.Run) != number {
+			name, wanted := names[string(head.Run)]
+			if !wanted {
 				continue
 			}
 			var f aycoder.FactRecord
 			if json.Unmarshal(rec.Line, &f) != nil {
 				continue
 			}
-			if f.Run = run; !yield(&f, nil) {
+			if f.Run = name; !yield(&f, nil) {
 				return
 			}
 		}

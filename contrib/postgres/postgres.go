@@ -41,6 +41,9 @@ notification has the numbers of sessions and nothing of what is in them, and is 
 make the commits of all writers wait for each other. Followers read the journal, so a lost notification delays a record
 by a few seconds at most.
 
+[Store.Publish] and [Store.Subscribe] carry live events between processes, which nothing stores: a Store is a Feed of package
+server, and [Store.Following] makes its function Follow read each record once.
+
 # Tenants
 
 Many hosts share the quotas of their tenants. [Store.SetQuota] limits the tokens of a minute and the budget of a day, and a
@@ -82,6 +85,7 @@ type Store struct {
 	settings
 	lease  lease
 	hub    hub
+	feed   feed
 	quotas quotas
 
 	mu   sync.Mutex
@@ -131,8 +135,8 @@ func WithPatience(d time.Duration) Option {
 
 // Open connects to a database and creates or migrates the tables. The address has the form of libpq, as a URL or as
 // key=value; pool_max_conns in it bounds the connections of each of two pools, by default the number of CPUs but at
-// least 4. There is one connection more for the lease, one while there are followers, and one for each journal that is
-// being rewritten. A pooler between must keep sessions whole, since the lease is a lock of one. If a newer version of
+// least 4. There is one connection more for the lease, one while there are followers, one while there are subscribers, one while
+// messages are published, and one for each journal that is being rewritten. A pooler between must keep sessions whole, since the lease is a lock of one. If a newer version of
 // this package has migrated the tables, the error is a [*VersionError].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	s := &Store{settings: settings{schema: "aycoder", hold: 15 * time.Second, patience: 10 * time.Second}, open: map[string]bool{}}
@@ -168,6 +172,7 @@ func (s *Store) connect(ctx context.Context, address string) error {
 	s.quotas.setup()
 	s.lease.setup(s, config.ConnConfig)
 	s.hub.setup(config.ConnConfig)
+	s.feed.setup(config.ConnConfig)
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return migrate(ctx, c.Conn(), s.schema, migrations()) })
 }
 
@@ -177,6 +182,7 @@ func (s *Store) Close() error {
 	err := s.closeQuotas()
 	s.lease.close()
 	s.hub.close()
+	s.feed.close()
 	for _, p := range []*pgxpool.Pool{s.pool, s.streams} {
 		if p != nil {
 			p.Close()

@@ -149,6 +149,8 @@ type attempt struct {
 	open    map[string]chan struct{} // by key; closed when a claim has come
 	owner   map[string]*claim
 	asking  int
+	id      string // of the run
+	turns   int    // that are over, as far as events have told
 	state   aycoder.State
 	retry   time.Duration // until the model may be asked again
 	kind    string        // of the error before that, or at the end
@@ -241,7 +243,10 @@ func (l *live) start(ctx context.Context, p *aycoder.Pending, in aycoder.Input, 
 	a := &attempt{live: l, model: asksModel(c.key), stop: stop, ended: make(chan struct{}),
 		claims: map[*claim]bool{}, open: map[string]chan struct{}{}, owner: map[string]*claim{}}
 	if p != nil {
-		a.state = p.State
+		a.state, a.turns = p.State, p.State.Turn()
+		if s, _, err := p.State.Apply(&aycoder.Resumed{RepeatReads: true}); err == nil && s.Phase() == "tools" {
+			a.turns-- // its message is whole, and the turn is not over
+		}
 		for _, action := range p.State.Outstanding() {
 			if w, ok := action.(*aycoder.Wait); ok {
 				a.wait = w.Key()
@@ -282,9 +287,9 @@ func (a *attempt) work(ctx context.Context, in aycoder.Input) {
 			a.mu.Unlock()
 			continue
 		}
-		a.event(ev)
+		run, turn := a.event(ev)
 		if f := a.live.worker.config.Events; f != nil {
-			f(a.live.id, ev)
+			f(a.live.id, run, turn, ev)
 		}
 		if _, ok := ev.(*aycoder.TurnFinished); ok && a.goesOn() {
 			return // the next step is another activity
@@ -299,8 +304,8 @@ func (a *attempt) goesOn() bool {
 	return a.state.End() == ""
 }
 
-// event takes note of what happened.
-func (a *attempt) event(ev aycoder.Event) {
+// event takes note of what happened. It returns the id of the run and the number of turns that are over.
+func (a *attempt) event(ev aycoder.Event) (run string, turn int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch ev := ev.(type) {
@@ -323,6 +328,11 @@ func (a *attempt) event(ev aycoder.Event) {
 	case *aycoder.Retrying:
 		a.kind = kind(ev.Err)
 	}
+	turn = a.turns
+	if ev, ok := ev.(*aycoder.TurnFinished); ok {
+		a.turns = ev.Turn
+	}
+	return a.id, turn
 }
 
 // finish ends the claims on a call. The mutex is held.
@@ -346,7 +356,7 @@ func (c *claim) end() {
 func (a *attempt) fact(_ context.Context, rec *aycoder.FactRecord) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state = rec.State
+	a.id, a.state = rec.Run, rec.State
 	switch f := rec.Fact.(type) {
 	case *aycoder.MessageDone:
 		if a.model && a.state.End() == "" {

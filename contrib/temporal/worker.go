@@ -31,9 +31,10 @@ type Config struct {
 	// Limits returns the limits of a call of a tool, or of the model, whose name is "" then. A field that is 0 has its
 	// default. They are recorded in the history when the call is planned. Default: see [Limits].
 	Limits func(tool string, effect aycoder.Effect) Limits
-	// Events gets the events of runs as they happen, from several goroutines. It must not wait, and questions in it must not
-	// be answered. Events that are lost with a worker are in the session. Default: none.
-	Events func(session string, ev aycoder.Event)
+	// Events gets the events of runs as they happen, from several goroutines, with the id of the run and the number of its
+	// turns that are over. It must not wait, and questions in it must not be answered. Events that are lost with a worker are in
+	// the session. The method Event of a Publisher of package server brings them to other processes. Default: none.
+	Events func(session, run string, turn int, ev aycoder.Event)
 	// Heartbeat is the time after which a step whose worker has not been heard is given to another one. Default: 30 s.
 	Heartbeat time.Duration
 	// Keep is how long a session stays open for the next step, if the steps of models and tools have one queue. Another worker

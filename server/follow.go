@@ -1,0 +1,647 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/session"
+)
+
+// A Followed is an event of a run that works in any process.
+type Followed struct {
+	// ID is the place behind the event, for [Follow]. Run is the id of the run in its session.
+	ID, Run string
+	// Event is the event. Questions in it cannot be answered: answer them where the run works.
+	Event aycoder.Event
+}
+
+// Follow yields the events of a run that works in another process, and in any process after that, until the run is over. If
+// run is "", it yields those of all runs of the session, one after the other, until ctx ends. It begins after the event with
+// the ID after, or at the beginning. It holds nothing that keeps the run from going on elsewhere.
+//
+// What the journal holds comes from the journal, each event once and in its order. A feed adds what the
+// journal holds not or not yet. Whatever the feed loses, the texts are complete at the end of each part of a message;
+// if a text that came from the feed is not the one in the journal, a [aycoder.Retrying] discards it first. As in the streams of
+// a [Server], progress and events of runs inside calls may be missing, and the end of a call has only the output.
+//
+// If the store has a method Following() journal.Store, whose journals have records that do not end but wait for the next one,
+// as that of contrib/postgres has, the records are read once. Those of other stores are read anew every second.
+func Follow(ctx context.Context, store journal.Store, feed Feed, id, run, after string) iter.Seq2[Followed, error] {
+	return func(yield func(Followed, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		f := &follower{ctx: ctx, store: store, feed: feed, id: id, wanted: run, old: map[string]bool{}, asked: map[string]bool{}, newest: map[string]int64{}}
+		var at followedID
+		if after != "" && (len(after) > maxCursor || transparent(after, &at) != nil) {
+			yield(Followed{}, invalid("the id is not that of an event"))
+			return
+		}
+		f.run, f.at, f.yield = at.Run, at.At.position, yield
+		if at.Over && run == "" {
+			f.old[f.run], f.run, f.at = true, "", position{}
+		}
+		if err := f.follow(); err != nil && !errors.Is(err, errLeft) {
+			yield(Followed{}, err)
+		}
+	}
+}
+
+// eventsAnywhere is events also for a run that works in another process.
+func (s *Server) eventsAnywhere(w http.ResponseWriter, r *http.Request) error {
+	err := s.inRun(s.events)(w, r)
+	if s.feed == nil || !asA[*journal.BusyError](err) {
+		return err
+	}
+	at, err := parseCursor(r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return err
+	}
+	id, run, _ := splitRun(r.PathValue("run"))
+	store := s.host.Store(principalOf(r))
+	v, _, err := session.Read(r.Context(), store, id)
+	if err == nil && !hasRun(v, run) {
+		err = notFound()
+	}
+	if err != nil {
+		return err
+	}
+	return Stream(w, r, func(ctx context.Context) iter.Seq2[Followed, error] {
+		return func(yield func(Followed, error) bool) {
+			for f, err := range Follow(ctx, store, s.host.Feed, id, run, opaque(followedID{Run: run, At: at})) {
+				var place followedID
+				if err == nil && transparent(f.ID, &place) == nil {
+					f.ID = place.At.String() // which any process understands
+				}
+				if !yield(f, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// Stream answers a request with events, as server-sent events whose ids are those of the elements: see [Follow]. It returns when
+// the events end or the client is gone. If there is an error before the first event, nothing was sent.
+func Stream(w http.ResponseWriter, r *http.Request, follow func(ctx context.Context) iter.Seq2[Followed, error]) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	list := make(chan Followed)
+	var failed error
+	go func() {
+		defer close(list)
+		for f, err := range follow(ctx) {
+			if failed = err; err != nil {
+				return
+			}
+			select {
+			case list <- f:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		for range list { // until its goroutine has ended
+		}
+	}()
+	var d *sender
+	begin := func() {
+		if d == nil {
+			d = newSender(w, cursor{}, nil, nil)
+		}
+	}
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	at := time.After(quiet) // by when the client learns that it is served
+	for {
+		var err error
+		select {
+		case f, more := <-list:
+			if !more && d == nil && failed != nil {
+				return failed
+			}
+			begin()
+			if more {
+				data := encode(f.Event)
+				if end, ok := f.Event.(*aycoder.RunFinished); ok {
+					data = ending(end.Result, nil)
+				}
+				d.message(f.ID, data)
+			}
+			if err = d.flush(); err == nil && !more {
+				return nil
+			}
+		case <-at:
+			begin()
+			err = d.flush()
+		case <-tick.C:
+			begin()
+			err = d.comment("still working")
+		case <-ctx.Done():
+			return nil
+		}
+		if err != nil {
+			return nil // nobody is there to read an error
+		}
+	}
+}
+
+// followedID is the ID of a [Followed].
+type followedID struct {
+	Run  string `json:"r"`
+	At   cursor `json:"p"`
+	Over bool   `json:"o,omitempty"`
+}
+
+// errLeft says that the caller has left the loop, or the run is over.
+var errLeft = errors.New("nothing more is wanted")
+
+const (
+	quiet    = 250 * time.Millisecond // after which a run that needs nothing but an answer is taken to wait for one
+	lookLate = 10 * time.Second       // after which the session is read anew whatever the facts say
+	maxHeld  = 1 << 20                // bytes of messages that came before what precedes them
+)
+
+// A follower is one use of [Follow].
+type follower struct {
+	ctx        context.Context
+	store      journal.Store
+	feed       Feed
+	id, wanted string
+	yield      func(Followed, error) bool
+
+	run         string          // the present one
+	old         map[string]bool // runs before it
+	replay      *replay         // of it, or nil
+	at          position        // that was shown
+	text, think string          // that were shown of the present turn, as far as this follower has shown them
+	partial     bool            // it has not shown all of the turn
+	asked       map[string]bool // the questions that were shown
+	newest      map[string]int64
+	held        []*liveMessage
+	heldBytes   int
+	waited      time.Duration // of the last read of the session
+}
+
+// follow brings together what the journal and the feed have.
+func (f *follower) follow() error {
+	var work sync.WaitGroup
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer work.Wait()
+	defer cancel()
+	facts, messages, failed := make(chan *aycoder.FactRecord), make(chan []byte), make(chan error, 1)
+	work.Go(func() { failed <- f.pump(ctx, facts) })
+	if f.feed != nil {
+		work.Go(func() { f.subscribe(ctx, messages) })
+	}
+	f.partial = !f.at.fresh()
+	look := time.NewTimer(lookLate)
+	defer look.Stop()
+	late := lookLate
+	for {
+		var err error
+		select {
+		case rec := <-facts:
+			if rec == nil { // the records are read again from the first one
+				f.replay = nil
+				clear(f.old)
+				continue
+			}
+			err = f.fact(rec)
+			late = lookLate
+			look.Reset(f.patience(late))
+		case data := <-messages:
+			var m liveMessage
+			if json.Unmarshal(data, &m) != nil {
+				continue
+			}
+			if m.Look {
+				look.Reset(max(quiet/10, 4*f.waited))
+			}
+			f.hold(&m)
+			err = f.release()
+		case <-look.C:
+			err = f.look()
+			late = min(2*late, 8*lookLate)
+			look.Reset(late)
+		case err = <-failed:
+			return err
+		case <-f.ctx.Done():
+			return f.ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// patience returns after what time without a fact the session is to be read.
+func (f *follower) patience(late time.Duration) time.Duration {
+	p := f.replay
+	switch {
+	case p == nil:
+		return late
+	case p.end != "", p.done != nil, p.events == nil && p.last != nil && p.last.Stop != aycoder.StopToolUse:
+		return max(quiet, 4*f.waited)
+	}
+	return late
+}
+
+// pump sends the facts of the session. Before those that are read again, it sends nil.
+func (f *follower) pump(ctx context.Context, facts chan<- *aycoder.FactRecord) error {
+	store := f.store
+	if s, ok := store.(interface{ Following() journal.Store }); ok {
+		store = s.Following()
+	} else {
+		store = polled{store}
+	}
+	send := func(rec *aycoder.FactRecord) error {
+		select {
+		case facts <- rec:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for failures := 0; ; failures++ {
+		for rec, err := range session.Facts(ctx, store, f.id, f.wanted) {
+			if err != nil {
+				if ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || failures >= 20 {
+					return err
+				}
+				break
+			}
+			if err := send(rec); err != nil {
+				return err
+			}
+			failures = 0
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := send(nil); err != nil {
+			return err
+		}
+	}
+}
+
+// subscribe sends the messages of the feed.
+func (f *follower) subscribe(ctx context.Context, messages chan<- []byte) {
+	for ctx.Err() == nil {
+		for m, err := range f.feed.Subscribe(ctx, f.id) {
+			if err != nil {
+				break
+			}
+			select {
+			case messages <- m:
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// show yields an event.
+func (f *follower) show(ev aycoder.Event) error {
+	if r, ok := ev.(*aycoder.Retrying); ok && r.Discarded {
+		f.text, f.think, f.partial = "", "", false
+	}
+	if _, ok := ev.(*aycoder.TurnFinished); ok {
+		f.text, f.think, f.partial = "", "", false
+	}
+	if text, thinks, ok := textIn(ev); ok && thinks {
+		f.think += text
+	} else if ok {
+		f.text += text
+	}
+	f.at = f.at.after(ev)
+	_, over := ev.(*aycoder.RunFinished)
+	id := opaque(followedID{Run: f.run, At: cursor{log: "-", position: f.at}, Over: over})
+	if !f.yield(Followed{ID: id, Run: f.run, Event: ev}, nil) {
+		return errLeft
+	}
+	return nil
+}
+
+// begin goes over to another run.
+func (f *follower) begin(run string) {
+	if f.run != run {
+		if f.run != "" {
+			f.old[f.run] = true
+		}
+		f.run, f.at, f.text, f.think, f.partial = run, position{}, "", "", false
+		clear(f.asked)
+	}
+	f.replay = &replay{output: func(call string) *aycoder.ToolOutput { return f.output(run, call) }}
+}
+
+// output returns the output of a call that was not run. It is recorded soon after the facts that led to it.
+func (f *follower) output(run, call string) *aycoder.ToolOutput {
+	for wait := 5 * time.Millisecond; ; wait *= 2 {
+		v, _, err := session.Read(f.ctx, f.store, f.id)
+		if err == nil {
+			if o := outputIn(v, run, call); o != nil {
+				return o
+			}
+		}
+		if wait > time.Second || f.ctx.Err() != nil {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-f.ctx.Done():
+		}
+	}
+}
+
+// fact shows what a fact adds.
+func (f *follower) fact(rec *aycoder.FactRecord) error {
+	switch {
+	case f.old[rec.Run]:
+		return nil
+	case f.run != rec.Run && f.replay == nil && f.run != "": // before the place where it begins
+		f.old[rec.Run] = true
+		return nil
+	case f.run != rec.Run && f.replay != nil: // the run is over, and another one has begun
+		if err := f.show(&aycoder.RunFinished{Result: f.replay.result()}); err != nil {
+			return err
+		}
+		f.begin(rec.Run)
+	case f.replay == nil:
+		f.begin(rec.Run)
+	}
+	turn := f.replay.turn
+	if m, ok := rec.Fact.(*aycoder.ModelFailed); ok && m.Retry && !f.replay.began() && f.at.turn == turn && !f.at.fresh() {
+		if err := f.show(&aycoder.Retrying{Discarded: true, Attempt: 1, After: m.After, Err: errAgain}); err != nil {
+			return err
+		}
+	}
+	finished := f.replay.take(rec.Fact)
+	err := f.turn(turn, finished, true)
+	if err == nil {
+		err = f.turn(f.replay.turn, f.replay.events, f.replay.done != nil)
+	}
+	if err == nil {
+		err = f.release()
+	}
+	return err
+}
+
+// turn shows those of the events of a turn that were not shown. Unless the message is whole, the feed may be ahead of the journal.
+func (f *follower) turn(turn int, events []aycoder.Event, whole bool) error {
+	if len(events) == 0 || f.at.turn > turn {
+		return nil
+	}
+	seen := f.at
+	text, think := textOf(events)
+	switch {
+	case whole || seen.turn != turn:
+	case f.partial && (len(text) < seen.text || len(think) < seen.think):
+		return nil // until the journal has as much
+	case !f.partial && strings.HasPrefix(f.text, text) && strings.HasPrefix(f.think, think):
+		for _, ev := range events {
+			if ev = unseen(ev, &seen); ev != nil {
+				if err := f.show(ev); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for _, ev := range missed(turn, events, seen) {
+		if err := f.show(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold keeps a message until it fits.
+func (f *follower) hold(m *liveMessage) {
+	for f.heldBytes+m.size() > maxHeld && len(f.held) > 0 {
+		f.heldBytes -= f.held[0].size()
+		f.held = f.held[1:]
+	}
+	f.held = append(f.held, m)
+	f.heldBytes += m.size()
+}
+
+func (m *liveMessage) size() int {
+	n := 200
+	for _, e := range m.Events {
+		n += len(e)
+	}
+	return n
+}
+
+// release shows what the messages have that fit, and forgets those that are late.
+func (f *follower) release() error {
+	for again := true; again; {
+		again = false
+		all := f.held
+		f.held, f.heldBytes = nil, 0
+		for i, m := range all {
+			took, err := f.live(m)
+			if err != nil {
+				f.held = append(f.held, all[i:]...)
+				return err
+			}
+			if again = again || took; !took {
+				f.held = append(f.held, m)
+				f.heldBytes += m.size()
+			}
+		}
+		again = again && len(f.held) > 0
+	}
+	return nil
+}
+
+// live shows what a message has. It reports false if the message is to be held.
+func (f *follower) live(m *liveMessage) (took bool, err error) {
+	switch {
+	case f.old[m.Run] || m.Run == f.run && m.Turn < f.at.turn || min(m.Text, m.Think) < 0:
+		return true, nil
+	case f.wanted != "" && m.Run != f.wanted:
+		return true, nil
+	case m.Run != f.run || f.replay == nil || m.Turn > f.at.turn || m.Turn > f.replay.turn ||
+		m.Text > f.at.text || m.Think > f.at.think:
+		return false, nil
+	case f.partial || m.Text > len(f.text) || m.Think > len(f.think):
+		return true, nil // what was shown before by somebody else cannot be compared
+	case hashMore(0, f.text[:m.Text]) != m.Hash[0] || hashMore(0, f.think[:m.Think]) != m.Hash[1]:
+		return true, nil // of another attempt
+	}
+	first := m.N > f.newest[m.From]
+	if len(f.newest) > 100 {
+		clear(f.newest)
+	}
+	f.newest[m.From] = max(m.N, f.newest[m.From])
+	place := [2]int{m.Text, m.Think}
+	for _, data := range m.Events {
+		ev, err := aycoder.DecodeEvent(data)
+		if err != nil {
+			continue // of a newer kind
+		}
+		text, thinks, ok := textIn(ev)
+		if ok {
+			shown, at := f.text, &place[0]
+			if thinks {
+				shown, at = f.think, &place[1]
+			}
+			if *at > len(shown) {
+				return true, nil
+			}
+			rest := shown[*at:]
+			if *at += len(text); strings.HasPrefix(rest, text) {
+				continue
+			}
+			if !strings.HasPrefix(text, rest) {
+				return true, nil
+			}
+			ev = textEvent(text[len(rest):], thinks)
+		} else if !f.wants(ev, first) {
+			continue
+		}
+		if err := f.show(ev); err != nil {
+			return true, err
+		}
+		if r, ok := ev.(*aycoder.Retrying); ok && r.Discarded {
+			place = [2]int{}
+		}
+	}
+	return true, nil
+}
+
+// wants reports whether an event of a feed that is not a text is to be shown.
+func (f *follower) wants(ev aycoder.Event, first bool) bool {
+	switch ev := ev.(type) {
+	case *aycoder.ToolProgress:
+		return first && slices.Contains(f.at.calls, mark("s", ev.CallID))
+	case *aycoder.ChildEvent:
+		return first && slices.Contains(f.at.calls, mark("s", ev.CallID))
+	case *aycoder.Retrying:
+		return first && (!ev.Discarded || !f.at.fresh())
+	case *aycoder.ToolDelta, *aycoder.Notice, *aycoder.Compacting, *aycoder.Merged, *aycoder.Conflicted, *aycoder.JobsChanged:
+		return first
+	}
+	return false // the journal has it
+}
+
+// look reads whether the run asks something, or is over.
+func (f *follower) look() error {
+	if f.replay == nil {
+		return nil
+	}
+	start := time.Now()
+	p, err := session.ReadPending(f.ctx, f.store, f.id)
+	f.waited = time.Since(start)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || f.ctx.Err() != nil {
+			return err
+		}
+		return nil // it is tried again
+	}
+	if p != nil && p.Run == f.run {
+		for i := range p.Requests {
+			q := p.Requests[i]
+			q.Plan = nil // holds whole files
+			if key := q.CallID + " " + q.Digest; !f.asked[key] {
+				f.asked[key] = true
+				if err := f.show(&aycoder.ApprovalRequested{Request: q}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return f.over()
+}
+
+// over shows the end of the run, after the last of its facts.
+func (f *follower) over() error {
+	p := &replay{output: f.replay.output}
+	for rec, err := range session.Facts(f.ctx, f.store, f.id, f.run) {
+		if err != nil {
+			return err
+		}
+		turn := p.turn
+		if err := f.turn(turn, p.take(rec.Fact), true); err != nil {
+			return err
+		}
+	}
+	if err := f.turn(p.turn, p.events, true); err != nil {
+		return err
+	}
+	if err := f.show(&aycoder.RunFinished{Result: p.result()}); err != nil {
+		return err
+	}
+	if f.wanted != "" {
+		return errLeft
+	}
+	f.begin("")
+	f.replay = nil
+	return nil
+}
+
+// polled is a store whose readers have records that do not end.
+type polled struct{ journal.Store }
+
+// Open implements [journal.Store].
+func (s polled) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
+	j, err := s.Store.Open(ctx, id, write)
+	if err != nil {
+		return nil, err
+	}
+	return polledJournal{j}, nil
+}
+
+type polledJournal struct{ journal.Journal }
+
+var errFewer = errors.New("the journal was rewritten")
+
+// Records implements [journal.Journal].
+func (j polledJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for shown := 0; ; {
+			n := 0
+			for r, err := range j.Journal.Records(ctx) {
+				if err != nil && !asA[*journal.DamageError](err) {
+					yield(nil, err)
+					return
+				}
+				if n++; n <= shown {
+					continue
+				}
+				if shown = n; !yield(r, err) {
+					return
+				}
+			}
+			if n < shown {
+				yield(nil, errFewer)
+				return
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			}
+		}
+	}
+}
