@@ -34,8 +34,10 @@ type message struct {
 }
 
 // Start starts a workflow that answers a message, in the session of in. If the message is nil, the workflow continues the
-// run of the session. opts needs an ID, such as that of the session, and a TaskQueue.
+// run of the session. opts needs an ID, such as that of the session, and a TaskQueue. If a workflow with the ID works already, the
+// error is a [*serviceerror.WorkflowExecutionAlreadyStarted], and the message was not sent: see [Client.Say].
 func (c *Client) Start(ctx context.Context, opts client.StartWorkflowOptions, in Input, m *aycoder.Message) (client.WorkflowRun, error) {
+	opts.WorkflowExecutionErrorWhenAlreadyStarted = true // else it would take the message, and give it to nobody
 	if m != nil {
 		ref, err := c.put(ctx, &message{Say: &aycoder.Steered{Message: m}})
 		if err != nil {
@@ -44,6 +46,15 @@ func (c *Client) Start(ctx context.Context, opts client.StartWorkflowOptions, in
 		in.Say = append(in.Say, ref)
 	}
 	return c.Temporal.ExecuteWorkflow(ctx, opts, WorkflowName, in)
+}
+
+// Say sends a message to a session: to the workflow with the ID of opts, for the end of its run, or, if none works, to a new one.
+func (c *Client) Say(ctx context.Context, opts client.StartWorkflowOptions, in Input, m *aycoder.Message) (client.WorkflowRun, error) {
+	ref, err := c.put(ctx, &message{Say: &aycoder.Steered{Message: m, FollowUp: true}})
+	if err != nil {
+		return nil, err
+	}
+	return c.Temporal.SignalWithStartWorkflow(ctx, opts.ID, SignalSteer, ref, opts, WorkflowName, in)
 }
 
 // Steer sends a message to the run of a workflow, as [aycoder.Control] does. A message that comes when the run is over

@@ -372,6 +372,37 @@ func TestCancelKeepsMessages(t *testing.T) {
 	}
 }
 
+// A workflow that fails, as all attempts of a step have, keeps the messages that no step has taken, also one that comes while it
+// keeps them. The run stays open, and another workflow goes on with it.
+func TestFailureKeepsMessages(t *testing.T) {
+	w := newWorld(t, script.Say("one"), script.Say("two"), script.Say("three"))
+	var opened atomic.Int32
+	var env *testsuite.TestWorkflowEnvironment
+	second := w.put(aycoder.User("and this"))
+	env = w.env(w.worker(func(c *temporal.Config) {
+		c.Limits = func(string, aycoder.Effect) temporal.Limits { return temporal.Limits{Attempts: 2} }
+		c.Open = func(ctx context.Context, id string) (*temporal.Agent, error) {
+			switch opened.Add(1) {
+			case 1, 2:
+				return nil, errors.New("no disk")
+			case 3:
+				env.SignalWorkflow(temporal.SignalSteer, second)
+			}
+			return w.open(ctx, id)
+		}
+	}))
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id, Say: []string{w.put(aycoder.User("hurry up"))}})
+	require.ErrorContains(t, env.GetWorkflowError(), "did not work")
+	s, err := session.Open(t.Context(), w.store, w.id, w.loop())
+	require.NoError(t, err)
+	require.Len(t, s.Queued(), 2)
+	require.NoError(t, s.Close())
+	w.execute(w.env(w.worker(nil)))
+	got := encoded(t, w.messages())
+	require.Equal(t, 1, strings.Count(got, "hurry up"))
+	require.Equal(t, 1, strings.Count(got, "and this"))
+}
+
 // An error around the end of a context is said without its text, as others are.
 func TestCancelledErrorsHaveNoText(t *testing.T) {
 	w := newWorld(t, script.Say("done"))

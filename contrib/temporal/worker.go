@@ -100,7 +100,7 @@ func New(c Config) (*Worker, error) {
 // are those of [Input].
 func (w *Worker) Register(r worker.Registry) {
 	w.RegisterWorkflow(r)
-	for name, f := range map[string]any{ModelName: w.step, ToolName: w.step, CancelName: w.cancel, DecideName: w.decide} {
+	for name, f := range map[string]any{ModelName: w.step, ToolName: w.step, CancelName: w.cancel, KeepName: w.keep, DecideName: w.decide} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
 }
@@ -162,6 +162,26 @@ func (w *Worker) cancel(ctx context.Context, in stepInput) (_ Plan, err error) {
 		w.forget(ctx, in)
 	}
 	return Plan{Output: Output{End: aycoder.EndCancelled}}, failure(err)
+}
+
+// keep is the activity that gives the session the messages of a workflow that fails. The run stays as it is.
+func (w *Worker) keep(ctx context.Context, in stepInput) (_ Plan, err error) {
+	defer guard(&err)
+	stop := w.beats(ctx, nil)
+	defer stop()
+	l, err := w.enter(ctx, in.Session)
+	if err != nil {
+		return Plan{}, err
+	}
+	defer func() { _ = l.release(true) }()
+	err = w.deliver(ctx, l, in.Say)
+	if _, missing := errors.AsType[*session.CommandError](err); missing {
+		err = nil
+	}
+	if err == nil {
+		w.forget(ctx, in)
+	}
+	return Plan{}, failure(err)
 }
 
 // step is the activity that asks the model or calls a tool.

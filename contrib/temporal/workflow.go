@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ const (
 	ModelName    = "aycoder.Model"
 	ToolName     = "aycoder.Tool"
 	CancelName   = "aycoder.Cancel"
+	KeepName     = "aycoder.Keep"
 	DecideName   = "aycoder.Decide"
 
 	UpdateAnswer = "answer"
@@ -340,22 +342,40 @@ func (p *interpreter) decide(ctx workflow.Context) error {
 	return err
 }
 
-// end settles the run if the workflow is cancelled, and returns the error of the workflow.
+// end settles the run if the workflow is cancelled, and returns the error of the workflow. A workflow that fails leaves the run
+// to another one. In both cases, messages that no step has taken go into the session, where the next run takes them.
 func (p *interpreter) end(ctx workflow.Context, err error) error {
-	if workflow.IsContinueAsNewError(err) || ctx.Err() == nil {
+	if workflow.IsContinueAsNewError(err) {
 		return err
 	}
+	cancelled := ctx.Err() != nil
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for len(p.running) > 0 {
 		_ = p.await(ctx)
 	}
 	p.hear(ctx)
+	if cancelled {
+		if err := p.settle(ctx, CancelName, "cancel"); err != nil {
+			return err
+		}
+		return sdk.NewCanceledError()
+	}
+	for n := 1; len(p.say) > 0; n++ {
+		if kept := p.settle(ctx, KeepName, fmt.Sprint("keep", n)); kept != nil {
+			return kept
+		}
+		p.hear(ctx)
+	}
+	return err
+}
+
+// settle runs an activity that gives the messages to the session.
+func (p *interpreter) settle(ctx workflow.Context, name, id string) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ActivityID: "cancel", TaskQueue: p.in.Tools, StartToCloseTimeout: 2 * time.Minute, HeartbeatTimeout: p.beat,
+		ActivityID: id, TaskQueue: p.in.Tools, StartToCloseTimeout: 2 * time.Minute, HeartbeatTimeout: p.beat,
 		RetryPolicy: &sdk.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 100},
 	})
-	if err := workflow.ExecuteActivity(ctx, CancelName, stepInput{Session: p.in.Session, Say: p.say}).Get(ctx, nil); err != nil {
-		return err
-	}
-	return sdk.NewCanceledError()
+	say := p.say
+	p.say = nil
+	return workflow.ExecuteActivity(ctx, name, stepInput{Session: p.in.Session, Say: say}).Get(ctx, nil)
 }
