@@ -40,6 +40,8 @@ var unclocked = map[string]string{
 	"fetch_test.go TestFetchThatHangs":                bubbled,
 	"fetch_test.go hang":                              bubbled,
 	"find_test.go nap":                                bubbled,
+	"follow_test.go followedSession":                   bubbled,
+	"follow_test.go testFollow":                        bubbled,
 	"jobs_test.go starter":                            bubbled,
 	"server_test.go nap":                              bubbled,
 	"server_test.go waitLong":                         bubbled,

@@ -34,7 +34,9 @@ const (
 
 // A Publisher tells a [Feed] what the journal does not have, or not yet: parts of messages, progress, and events of runs inside
 // calls. It also says that it is time to look into the journal, from which [Follow] takes all the rest. Texts are joined, and split if
-// they are too large for a message; another event that is too large is left out. Its methods are safe for concurrent use.
+// they are too large for a message; another event that is too large is left out. Whenever the texts of a message of the model have
+// become twice as long, they are published from the beginning, for readers who have come meanwhile. Its methods are safe for
+// concurrent use.
 type Publisher struct {
 	feed Feed
 	name string
@@ -48,9 +50,10 @@ type Publisher struct {
 type outgoing struct {
 	session string
 	message liveMessage     // without its events
-	next    position        // behind them
 	events  []aycoder.Event // in which neighboring texts are one
 	bytes   int
+	whole   []aycoder.Event // the texts of the message so far
+	told    int             // bytes of them when they were published again
 	timer   *time.Timer
 	waits   bool // the timer runs
 }
@@ -160,6 +163,44 @@ func (p *Publisher) flush(o *outgoing) {
 	o.timer.Stop()
 	events := o.events
 	o.events, o.bytes, o.waits = nil, 0, false
+	from := position{text: o.message.Text, think: o.message.Think, hash: o.message.Hash}
+	at := p.publish(o, from, events)
+	o.message.Text, o.message.Think, o.message.Hash = at.text, at.think, at.hash
+	for _, ev := range events {
+		o.remember(ev)
+	}
+	if n := at.text + at.think; n >= max(minTold, 2*o.told) && n <= maxTold {
+		o.told = n
+		p.publish(o, position{}, o.whole)
+	}
+}
+
+// remember keeps a text, or forgets all after the model was asked again.
+func (o *outgoing) remember(ev aycoder.Event) {
+	if r, ok := ev.(*aycoder.Retrying); ok && r.Discarded {
+		o.whole, o.told = nil, 0
+	}
+	text, thinks, ok := textIn(ev)
+	if !ok {
+		return
+	}
+	for i, before := range o.whole {
+		if old, thought, _ := textIn(before); thought == thinks {
+			o.whole[i] = textEvent(old+text, thinks)
+			return
+		}
+	}
+	o.whole = append(o.whole, ev)
+}
+
+// Bounds of the texts that are published from the beginning.
+const (
+	minTold = 500
+	maxTold = 256 << 10
+)
+
+// publish publishes events that begin at a position, and returns the position behind them.
+func (p *Publisher) publish(o *outgoing, at position, events []aycoder.Event) position {
 	var pieces []aycoder.Event
 	for _, ev := range events {
 		if text, thinks, ok := textIn(ev); ok {
@@ -168,6 +209,7 @@ func (p *Publisher) flush(o *outgoing) {
 			pieces = append(pieces, ev)
 		}
 	}
+	next := at
 	var batch []json.RawMessage
 	total := 0
 	send := func() {
@@ -176,13 +218,12 @@ func (p *Publisher) flush(o *outgoing) {
 		}
 		m := o.message
 		p.n++
-		m.N, m.Events = p.n, batch
+		m.N, m.Events, m.Text, m.Think, m.Hash = p.n, batch, at.text, at.think, at.hash
 		data, err := json.Marshal(m)
 		if err == nil && len(data) <= MaxMessage {
 			p.feed.Publish(o.session, data)
 		}
-		o.message.Look, batch, total = false, nil, 0
-		o.message.Text, o.message.Think, o.message.Hash = o.next.text, o.next.think, o.next.hash
+		o.message.Look, batch, total, at = false, nil, 0, next
 	}
 	for _, ev := range pieces {
 		data := encode(ev)
@@ -193,9 +234,10 @@ func (p *Publisher) flush(o *outgoing) {
 			send()
 		}
 		batch, total = append(batch, data), total+len(data)+1
-		o.next = o.next.after(ev)
+		next = next.after(ev)
 	}
 	send()
+	return next
 }
 
 const maxPiece = MaxMessage - 500 // bytes of the events of a message

@@ -29,8 +29,8 @@ type Followed struct {
 // run is "", it yields those of all runs of the session, one after the other, until ctx ends. It begins after the event with
 // the ID after, or at the beginning. It holds nothing that keeps the run from going on elsewhere.
 //
-// What the journal holds comes from the journal, each event once and in its order. A feed adds what the
-// journal holds not or not yet. Whatever the feed loses, the texts are complete at the end of each part of a message;
+// The events that the journal holds come from the journal, each once and in order. A feed adds those that the journal does not
+// hold, or not yet. Whatever the feed loses, the texts are complete at the end of each part of a message;
 // if a text that came from the feed is not the one in the journal, a [aycoder.Retrying] discards it first. As in the streams of
 // a [Server], progress and events of runs inside calls may be missing, and the end of a call has only the output.
 //
@@ -204,7 +204,9 @@ func (f *follower) follow() error {
 	if f.feed != nil {
 		work.Go(func() { f.subscribe(ctx, messages) })
 	}
-	f.partial = !f.at.fresh()
+	if f.partial = !f.at.fresh(); f.wanted != "" {
+		f.begin(f.wanted)
+	}
 	look := time.NewTimer(lookLate)
 	defer look.Stop()
 	late := lookLate
@@ -213,7 +215,9 @@ func (f *follower) follow() error {
 		select {
 		case rec := <-facts:
 			if rec == nil { // the records are read again from the first one
-				f.replay = nil
+				if f.replay = nil; f.wanted != "" {
+					f.begin(f.wanted)
+				}
 				clear(f.old)
 				continue
 			}
@@ -482,7 +486,7 @@ func (f *follower) live(m *liveMessage) (took bool, err error) {
 	case m.Run != f.run || f.replay == nil || m.Turn > f.at.turn || m.Turn > f.replay.turn ||
 		m.Text > f.at.text || m.Think > f.at.think:
 		return false, nil
-	case f.partial || m.Text > len(f.text) || m.Think > len(f.think):
+	case f.partial && !f.recall(m) || m.Text > len(f.text) || m.Think > len(f.think):
 		return true, nil // what was shown before by somebody else cannot be compared
 	case hashMore(0, f.text[:m.Text]) != m.Hash[0] || hashMore(0, f.think[:m.Think]) != m.Hash[1]:
 		return true, nil // of another attempt
@@ -526,6 +530,25 @@ func (f *follower) live(m *liveMessage) (took bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// recall takes the texts that somebody else has shown of the turn from a message that begins with them.
+func (f *follower) recall(m *liveMessage) bool {
+	if m.Text+m.Think > 0 {
+		return false
+	}
+	var events []aycoder.Event
+	for _, data := range m.Events {
+		if ev, err := aycoder.DecodeEvent(data); err == nil {
+			events = append(events, ev)
+		}
+	}
+	text, think := textOf(events)
+	if !begins(text, f.at.text, f.at.hash[0]) || !begins(think, f.at.think, f.at.hash[1]) {
+		return false
+	}
+	f.text, f.think, f.partial = text[:f.at.text], think[:f.at.think], false
+	return true
 }
 
 // wants reports whether an event of a feed that is not a text is to be shown.

@@ -11,7 +11,8 @@ import (
 )
 
 // Facts yields the facts that a session holds of a run, in their order, which a program can show to somebody who
-// missed its events. If run is "", they are those of all runs. Run of each record is the id of the run, and State is empty.
+// missed its events. If run is "", they are those of all runs, and a record without a fact
+// comes before those of each. Run of each record is the id of the run, and State is empty.
 // There are none for a run that the session does not know, of which only whole messages were recorded, or that was over
 // before [Session.Trim]. Facts that cannot be read are left out. Another error ends the sequence, and is its last element.
 //
@@ -45,7 +46,12 @@ func Facts(ctx context.Context, store journal.Store, id, run string) iter.Seq2[*
 			}
 			if bytes.HasPrefix(rec.Line, []byte(`{"t":`)) {
 				if named := head.Kind == kindRun || head.Kind == kindNode; named && head.Name != "" && (run == "" || head.Name == run) {
-					names[`"`+runRef(head.Number)+`"`] = head.Name
+					number := `"` + runRef(head.Number) + `"`
+					begins := run == "" && names[number] == ""
+					names[number] = head.Name
+					if begins && !yield(&aycoder.FactRecord{Run: head.Name}, nil) {
+						return
+					}
 				}
 				continue
 			}

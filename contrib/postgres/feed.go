@@ -45,7 +45,7 @@ func (j followedJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Bounds of what waits to be sent or read, in bytes. What is more is lost.
+// Bounds of the messages that wait to be sent or read, in bytes. Further ones are lost.
 const (
 	maxOutgoing = 4 << 20
 	maxIncoming = 1 << 20

@@ -46,8 +46,8 @@ func heard(t *testing.T, from *Store, id string, got <-chan string) {
 	}
 }
 
-// Messages come to the subscribers of their session in another store, whole and in order, and to nobody else. What PostgreSQL
-// would not take is not sent, and takes nothing with it.
+// Messages come to the subscribers of their session in another store, whole and in order, and to nobody else. Messages
+// that PostgreSQL would not take are not sent, and take nothing with them.
 func TestFeed(t *testing.T) {
 	ctx := t.Context()
 	dir, elsewhere := tempDir(t), tempDir(t)
