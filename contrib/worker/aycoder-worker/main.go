@@ -25,11 +25,15 @@ import (
 	"syscall"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/budget"
@@ -43,6 +47,7 @@ import (
 
 type flags struct {
 	database, address, dev, namespace, listen, queue, workspaces, model, tenants, deployment, build string
+	register                                                                                        bool
 	steps                                                                                           int
 	drain                                                                                           time.Duration
 }
@@ -60,6 +65,7 @@ func main() {
 	flag.StringVar(&f.tenants, "tenants", "", "`file` with a token, a name and a weight in each line")
 	flag.StringVar(&f.deployment, "deployment", "", "`name` of the worker deployment, to version workers")
 	flag.StringVar(&f.build, "build", "", "`id` of the version of the deployment")
+	flag.BoolVar(&f.register, "register", false, "only make the namespace, in a Temporal server that is new, and end when it can be used")
 	flag.IntVar(&f.steps, "steps", 100, "steps at the same time")
 	flag.DurationVar(&f.drain, "drain", 30*time.Second, "time for steps at the end")
 	flag.Parse()
@@ -72,6 +78,9 @@ func main() {
 }
 
 func run(ctx context.Context, f *flags, logger *slog.Logger) (err error) {
+	if f.register {
+		return register(ctx, f, logger)
+	}
 	if f.database == "" || f.workspaces == "" || f.model == "" || f.tenants == "" || (f.deployment == "") != (f.build == "") {
 		return errors.New("needs -database, -workspaces, -model and -tenants, and -deployment together with -build")
 	}
@@ -118,6 +127,23 @@ func run(ctx context.Context, f *flags, logger *slog.Logger) (err error) {
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// register makes the namespace. The server needs some seconds until it knows it.
+func register(ctx context.Context, f *flags, logger *slog.Logger) error {
+	c, stop, err := connect(ctx, f, logger)
+	if err != nil {
+		return err
+	}
+	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{Namespace: f.namespace,
+		WorkflowExecutionRetentionPeriod: durationpb.New(7 * 24 * time.Hour)})
+	if _, exists := errors.AsType[*serviceerror.NamespaceAlreadyExists](err); exists {
+		err = nil
+	}
+	if err == nil {
+		_, err = c.DescribeTaskQueue(ctx, f.queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	}
+	return errors.Join(err, stop())
 }
 
 // connect connects to a Temporal server, or starts a development server and ends it with stop.
