@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,7 +29,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/testsuite"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -46,17 +44,16 @@ import (
 )
 
 type flags struct {
-	database, address, dev, namespace, listen, queue, workspaces, model, tenants, deployment, build string
-	register                                                                                        bool
-	steps                                                                                           int
-	drain                                                                                           time.Duration
+	database, address, namespace, listen, queue, workspaces, model, tenants, deployment, build string
+	register                                                                                   bool
+	steps                                                                                      int
+	drain                                                                                      time.Duration
 }
 
 func main() {
 	var f flags
 	flag.StringVar(&f.database, "database", "", "`address` of the PostgreSQL database of the sessions")
 	flag.StringVar(&f.address, "temporal", client.DefaultHostPort, "`address` of the Temporal server")
-	flag.StringVar(&f.dev, "dev", "", "start a development server instead: `path` of the program temporal")
 	flag.StringVar(&f.namespace, "namespace", client.DefaultNamespace, "namespace in the Temporal server")
 	flag.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`address` of the HTTP server")
 	flag.StringVar(&f.queue, "queue", "aycoder", "task queue")
@@ -88,20 +85,24 @@ func run(ctx context.Context, f *flags, logger *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	place, err := worker.NewPlace(f.workspaces)
+	if err != nil {
+		return err
+	}
 	store, err := postgres.Open(ctx, f.database)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	c, stop, err := connect(ctx, f, logger)
+	c, err := connect(ctx, f, logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer c.Close()
 	config := worker.Config{Temporal: c, Namespace: f.namespace, Store: store, Queue: f.queue, Steps: f.steps, Drain: f.drain, Logger: logger,
 		Principal: who.principal, Weight: who.weight,
 		Open: func(ctx context.Context, tenant, id string) (*temporal.Agent, error) {
-			return open(ctx, f, store, tenant, id)
+			return open(ctx, f, store, place, tenant, id)
 		}}
 	if f.deployment != "" {
 		config.Deployment = sdkworker.DeploymentOptions{UseVersioning: true, DefaultVersioningBehavior: workflow.VersioningBehaviorAutoUpgrade,
@@ -131,10 +132,11 @@ func run(ctx context.Context, f *flags, logger *slog.Logger) (err error) {
 
 // register makes the namespace. The server needs some seconds until it knows it.
 func register(ctx context.Context, f *flags, logger *slog.Logger) error {
-	c, stop, err := connect(ctx, f, logger)
+	c, err := connect(ctx, f, logger)
 	if err != nil {
 		return err
 	}
+	defer c.Close()
 	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{Namespace: f.namespace,
 		WorkflowExecutionRetentionPeriod: durationpb.New(7 * 24 * time.Hour)})
 	if _, exists := errors.AsType[*serviceerror.NamespaceAlreadyExists](err); exists {
@@ -143,33 +145,16 @@ func register(ctx context.Context, f *flags, logger *slog.Logger) error {
 	if err == nil {
 		_, err = c.DescribeTaskQueue(ctx, f.queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	}
-	return errors.Join(err, stop())
+	return err
 }
 
-// connect connects to a Temporal server, or starts a development server and ends it with stop.
-func connect(ctx context.Context, f *flags, logger *slog.Logger) (c client.Client, stop func() error, err error) {
-	opts := client.Options{HostPort: f.address, Namespace: f.namespace, Logger: log.NewStructuredLogger(logger)}
-	if f.dev == "" {
-		if c, err = client.DialContext(ctx, opts); err != nil {
-			return nil, nil, err
-		}
-		return c, func() error { c.Close(); return nil }, nil
-	}
-	opts.HostPort = ""
-	s, err := testsuite.StartDevServer(ctx, testsuite.DevServerOptions{ExistingPath: f.dev, ClientOptions: &opts, LogLevel: "error",
-		ExtraArgs: []string{"--dynamic-config-value", "matching.enableFairness=true"}})
-	if err != nil {
-		return nil, nil, err
-	}
-	return s.Client(), s.Stop, nil
+// connect connects to the Temporal server.
+func connect(ctx context.Context, f *flags, logger *slog.Logger) (client.Client, error) {
+	return client.DialContext(ctx, client.Options{HostPort: f.address, Namespace: f.namespace, Logger: log.NewStructuredLogger(logger)})
 }
 
 // open opens a session with an agent in its workspace.
-func open(ctx context.Context, f *flags, store *postgres.Store, tenant, id string) (*temporal.Agent, error) {
-	dir := filepath.Join(f.workspaces, id) // the id of a session has no separators
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
+func open(ctx context.Context, f *flags, store *postgres.Store, place *worker.Place, tenant, id string) (*temporal.Agent, error) {
 	pot, err := budget.New(budget.Config{Name: "tenant " + tenant, Ledger: store.Tenant(tenant)})
 	if err != nil {
 		return nil, err
@@ -180,7 +165,7 @@ func open(ctx context.Context, f *flags, store *postgres.Store, tenant, id strin
 	} else {
 		opts = append(opts, harness.WithModel(f.model))
 	}
-	rt, err := harness.New(ctx, dir, opts...)
+	rt, err := place.Open(ctx, store, id, func(dir string) (*harness.Runtime, error) { return harness.New(ctx, dir, opts...) })
 	if err != nil {
 		return nil, err
 	}
