@@ -264,6 +264,57 @@ func TestContinueAsNewInTheMiddleOfAQuestion(t *testing.T) {
 	require.Error(t, err, "the reference is still there")
 }
 
+// A run of 1,000 steps continues as a new workflow whenever the history is long: while a question is open, and between steps that
+// nobody is asked about. The transcript is that of an ordinary run.
+func TestManySteps(t *testing.T) {
+	const turns = 500
+	var steps []script.Step
+	for n := range turns - 1 {
+		tool := "look"
+		if n == turns/2 {
+			tool = "edit"
+		}
+		steps = append(steps, script.Call(tool, map[string]any{"path": fmt.Sprint(n)}))
+	}
+	steps = append(steps, script.Say("done"))
+	w := newWorld(t, steps...)
+	w.opts = append(w.opts, aycoder.WithLimits(aycoder.Limits{Turns: turns + 1}))
+	w.prompt("go")
+	worker := w.worker(func(c *temporal.Config) { c.Keep = time.Hour })
+	in, workflows, activities, asked := temporal.Input{Session: w.id}, 0, 0, false
+	for {
+		workflows++
+		env := w.env(worker)
+		mine := 0
+		env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {
+			activities++
+			if mine++; mine == 200 {
+				env.SetContinueAsNewSuggested(true)
+			}
+		})
+		if in.Plan != nil && len(in.Plan.Ask) > 0 {
+			asked = true
+			env.RegisterDelayedCallback(func() { w.answer(env, allowAll) }, 48*time.Hour)
+		} else {
+			env.RegisterDelayedCallback(func() { env.SetContinueAsNewSuggested(true); env.SignalWorkflow(temporal.SignalSteer, "nothing") }, 24*time.Hour)
+		}
+		env.ExecuteWorkflow(temporal.WorkflowName, in)
+		again, ok := errors.AsType[*workflow.ContinueAsNewError](env.GetWorkflowError())
+		if !ok {
+			require.NoError(t, env.GetWorkflowError())
+			break
+		}
+		require.Less(t, again.Input.Size(), 600)
+		in = temporal.Input{}
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	}
+	require.True(t, asked, "the case was not met")
+	require.Equal(t, 2*turns, activities) // one of them asks, and its call is another one
+	require.GreaterOrEqual(t, workflows, 5)
+	require.Equal(t, 1, w.count("edit"))
+	require.Equal(t, encoded(t, w.plain("go", true, steps...)), encoded(t, w.messages()))
+}
+
 // A message arrives once, also if the step that took it is repeated.
 func TestMessagesArriveOnce(t *testing.T) {
 	w := newWorld(t, twoReadsAndAnEdit()...)

@@ -206,9 +206,11 @@ func (p *interpreter) check(a Answer) error {
 	return sdk.NewNonRetryableApplicationError("no such open question", "NoQuestion", nil)
 }
 
-// next does one thing, and reports whether the run is over.
+// next does one thing, and reports whether the run is over. If the history is long, it starts no step any more, and continues as a
+// new workflow when none works.
 func (p *interpreter) next(ctx workflow.Context) (over bool, err error) {
-	if p.hear(ctx); p.failed == nil {
+	renew := workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx)
+	if p.hear(ctx); p.failed == nil && !renew {
 		for _, s := range p.plan.Next {
 			p.start(ctx, s, nil)
 		}
@@ -219,7 +221,7 @@ func (p *interpreter) next(ctx workflow.Context) (over bool, err error) {
 	switch {
 	case p.failed != nil:
 		return false, p.failed
-	case workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx):
+	case renew:
 		next := p.in
 		next.Say, next.Plan, next.Answers = p.say, &p.plan, p.answers
 		return false, workflow.NewContinueAsNewError(ctx, WorkflowName, next)
