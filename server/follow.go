@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,8 @@ type Followed struct {
 // a [Server], progress and events of runs inside calls may be missing, and the end of a call has only the output.
 //
 // If the store has a method Following() journal.Store, whose journals have records that do not end but wait for the next one,
-// as that of contrib/postgres has, the records are read once. Those of other stores are read anew every second.
+// as that of contrib/postgres has, the records are read once. Those of other stores are read anew every second. An error about the
+// place has a method StatusCode() int, which returns the HTTP status for it.
 func Follow(ctx context.Context, store journal.Store, feed Feed, id, run, after string) iter.Seq2[Followed, error] {
 	return func(yield func(Followed, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -468,7 +470,7 @@ func (f *follower) wants(ev aycoder.Event, first bool) bool {
 // look reads whether the run asks something, or is over.
 func (f *follower) look() error {
 	if f.replay == nil {
-		return nil
+		return f.gone()
 	}
 	start := time.Now()
 	p, err := session.ReadPending(f.ctx, f.store, f.id)
@@ -493,6 +495,17 @@ func (f *follower) look() error {
 		return nil
 	}
 	return f.over()
+}
+
+// gone returns an error if the session has nothing of the run after which the follower is to begin: it was trimmed.
+func (f *follower) gone() error {
+	if f.run == "" {
+		return nil
+	}
+	for _, err := range session.Facts(f.ctx, f.store, f.id, f.run) {
+		return err
+	}
+	return refuse(http.StatusGone, "gone", "the session does not hold the run of this event any more: begin anew")
 }
 
 // over shows the end of the run, after the last of its facts.

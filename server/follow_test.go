@@ -335,3 +335,28 @@ func TestFollowAnotherServer(t *testing.T) {
 	}
 	require.Equal(t, http.StatusNotFound, b.do("GET", "/api/runs/"+begun.Session+".other/events", nil).StatusCode)
 }
+
+// A reader that begins behind a run that the session does not hold, or with an id that is none, is told so.
+func TestFollowGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := journal.Memory()
+		s, other := followedSession(t, store, 0), followedSession(t, store, 0)
+		last := ""
+		followedRun(t, other, nil, "one")
+		for f, err := range server.Follow(t.Context(), store, nil, other.ID(), "", "") {
+			require.NoError(t, err)
+			last = f.ID
+			break
+		}
+		followedRun(t, s, nil, "one")
+		for _, after := range []string{last, "x", "!", strings.Repeat("a", 100_000)} {
+			var failed error
+			for f, err := range server.Follow(t.Context(), store, nil, s.ID(), "", after) {
+				require.Nil(t, f.Event)
+				failed = err
+			}
+			require.Error(t, failed, "%.10s", after)
+		}
+		require.NoError(t, errors.Join(s.Close(), other.Close()))
+	})
+}

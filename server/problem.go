@@ -31,6 +31,9 @@ type problem struct {
 // Error implements the error interface.
 func (p *problem) Error() string { return p.Kind + ": " + p.Detail }
 
+// StatusCode returns the status of the answer, for hosts that use [Follow] and [Stream] in handlers of their own.
+func (p *problem) StatusCode() int { return p.Status }
+
 func refuse(status int, kind, detail string) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: kind, Detail: detail}
 }

@@ -93,8 +93,14 @@ func (n *Node) fail(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[refused](err)
 	_, missing := errors.AsType[*serviceerror.NotFound](err)
 	_, invalid := errors.AsType[*sdk.ApplicationError](err)
+	var said interface {
+		error
+		StatusCode() int
+	}
 	switch {
 	case ok:
+	case errors.As(err, &said): // of package server
+		e = refused{said.StatusCode(), said.Error()}
 	case errors.Is(err, fs.ErrNotExist) || missing:
 		e = refused{http.StatusNotFound, "there is none"}
 	case invalid:
