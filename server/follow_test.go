@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,17 +138,17 @@ func long(seed, n int) string {
 func followedRun(t *testing.T, s *session.Session, p *server.Publisher, prompt string) *display {
 	t.Helper()
 	var d display
-	var run string
+	var run atomic.Value // facts come on another goroutine
 	var turn int
 	facts := aycoder.WithFacts(func(_ context.Context, rec *aycoder.FactRecord) error {
-		run = rec.Run
+		run.Store(rec.Run)
 		return nil
 	})
 	for ev, err := range s.Run(t.Context(), aycoder.Input{Prompt: prompt}, facts) {
 		require.NoError(t, err)
 		d.add(ev)
 		if p != nil {
-			p.Event(s.ID(), run, turn, ev)
+			p.Event(s.ID(), run.Load().(string), turn, ev)
 		}
 		if end, ok := ev.(*aycoder.TurnFinished); ok {
 			turn = end.Turn
