@@ -138,9 +138,7 @@ func (e *DeniedError) Error() string { return e.Destination.String() + " is deni
 type Proxy struct {
 	config
 	authority *authority // nil if no rule needs one
-
-	mu     sync.Mutex
-	asking map[Destination]chan struct{} // questions that are open; closed with the answer
+	asking    sync.Map   // of questions that are open: by Destination a chan struct{}, closed with the answer
 }
 
 type config struct {
@@ -157,7 +155,7 @@ type Option func(*config) error
 
 // New returns a proxy. Without rules, it asks about every host.
 func New(opts ...Option) (*Proxy, error) {
-	p := &Proxy{asking: map[Destination]chan struct{}{}, config: config{
+	p := &Proxy{config: config{
 		logger: slog.New(slog.DiscardHandler), log: func(Record) {}, tls: &tls.Config{},
 		// The system's resolver has look-ups that outlive a session.
 		resolver: &net.Resolver{PreferGo: true}, patience: 5 * time.Minute,

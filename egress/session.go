@@ -142,16 +142,23 @@ func (s *Session) Serve(l net.Listener) {
 	if done == nil {
 		return
 	}
-	server := s.server(http.HandlerFunc(s.handle))
+	server := s.server(s.handle)
 	go func() {
 		defer done()
 		_ = server.Serve(&keeping{l, s})
 	}()
 }
 
-func (s *Session) server(h http.Handler) *http.Server {
+// server returns a server whose handlers the session waits for.
+func (s *Session) server(handle http.HandlerFunc) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if s.enter() {
+				defer s.work.Done()
+				handle(w, req)
+			}
+		}),
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return s.ctx }, ErrorLog: log.New(io.Discard, "", 0),
 	}
 }
@@ -259,12 +266,8 @@ func (s *Session) deny(d Destination, reason string) *DeniedError {
 	err := &DeniedError{d, reason}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, known := range s.denied {
-		if known.Destination == d {
-			return err
-		}
-	}
-	if len(s.denied) < maxDenied {
+	known := slices.ContainsFunc(s.denied, func(e *DeniedError) bool { return e.Destination == d })
+	if !known && len(s.denied) < maxDenied {
 		s.denied = append(s.denied, err)
 	}
 	return err
@@ -299,7 +302,8 @@ func (s *Session) question(d Destination) (*answer, error) {
 	return a, nil
 }
 
-// put puts a question, when it is its turn.
+// put puts a question, when it is its turn: when no other of the session is open, and no other session asks
+// about the destination. The answer there may have made a rule that answers the question here.
 func (s *Session) put(d Destination) (bool, string) {
 	select {
 	case s.one <- struct{}{}:
@@ -307,41 +311,24 @@ func (s *Session) put(d Destination) (bool, string) {
 	case <-s.ctx.Done():
 		return false, ""
 	}
-	done, err := s.proxy.turn(s.ctx, d)
-	if err != nil {
-		return false, ""
+	own := make(chan struct{})
+	for {
+		other, asked := s.proxy.asking.LoadOrStore(d, own)
+		if !asked {
+			break
+		}
+		select {
+		case <-other.(chan struct{}):
+		case <-s.ctx.Done():
+			return false, ""
+		}
 	}
-	defer done()
+	defer close(own)
+	defer s.proxy.asking.Delete(d)
 	ctx, cancel := context.WithTimeout(s.ctx, s.proxy.patience)
 	defer cancel()
 	ok, reason := s.ask(ctx, d)
 	return ok && ctx.Err() == nil, reason
-}
-
-// turn waits until no other session asks about a destination. The answer there may have made a
-// rule that answers the question here.
-func (p *Proxy) turn(ctx context.Context, d Destination) (done func(), err error) {
-	for {
-		p.mu.Lock()
-		other := p.asking[d]
-		if other == nil {
-			own := make(chan struct{})
-			p.asking[d] = own
-			p.mu.Unlock()
-			return func() {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				delete(p.asking, d)
-				close(own)
-			}, nil
-		}
-		p.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
 }
 
 // RoundTrip implements [http.RoundTripper] for tools of the host program: it sends a request if
@@ -421,10 +408,6 @@ func (silent) Value(any) any { return nil }
 
 // handle serves a request of a client of the proxy.
 func (s *Session) handle(w http.ResponseWriter, req *http.Request) {
-	if !s.enter() {
-		return
-	}
-	defer s.work.Done()
 	switch {
 	case req.Method == http.MethodConnect:
 		s.tunnel(w, req)

@@ -108,11 +108,7 @@ func (s *Session) inspect(conn net.Conn, d Destination) error {
 	}
 	once, client := make(single, 1), tls.Server(conn, config)
 	once <- &kept{client, sync.OnceFunc(func() { client.Close(); close(once) })}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !s.enter() {
-			return
-		}
-		defer s.work.Done()
+	err = s.server(func(w http.ResponseWriter, req *http.Request) {
 		named, err := parseDestination(req.Host, true)
 		if err != nil || named != d || req.URL.Host != "" && req.URL.Host != req.Host || req.Method == http.MethodConnect {
 			http.Error(w, "proxy: the request is for another host than the connection", http.StatusMisdirectedRequest)
@@ -120,8 +116,7 @@ func (s *Session) inspect(conn net.Conn, d Destination) error {
 		}
 		req.URL.Scheme, req.URL.Host = "https", d.String()
 		s.reverse.ServeHTTP(w, req)
-	})
-	err = s.server(handler).Serve(once)
+	}).Serve(once)
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
 	}
