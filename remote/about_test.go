@@ -19,7 +19,7 @@ func TestRequestAgain(t *testing.T) {
 	dir := t.TempDir()
 	files, e := local(t, dir)
 	run := &coder{b: []byte{byte(opRun)}}
-	(&request{op: opRun, command: tools.ExecCommand{Script: "echo x >>log", Dir: dir}}).code(run)
+	run.code(&request{Command: tools.ExecCommand{Script: "echo x >>log", Dir: dir}})
 	frame := frameOf(7, frameLast, run.b)
 	for _, id := range []uint32{7, 6} {
 		toServer, fromClient := io.Pipe()

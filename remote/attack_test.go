@@ -56,10 +56,8 @@ func (f *fake) serve(answer func(what op, body []byte) []byte) {
 	if err := greeted(f.in.r); err != nil {
 		return
 	}
-	h := hello{dir: "/w", real: "/w", environ: []string{"PATH=/bin"}}
-	var c coder
-	h.code(&c)
-	_, _ = f.w.Write(append(greeting(), frameOf(0, frameLast, c.b)...))
+	h := reply(nil, &hello{Dir: "/w", Real: "/w", Environ: []string{"PATH=/bin"}})[1:]
+	_, _ = f.w.Write(append(greeting(), frameOf(0, frameLast, h)...))
 	for {
 		r, err := f.in.next()
 		if err != nil {
@@ -106,42 +104,25 @@ func TestAnswersThatCannotBeRight(t *testing.T) {
 	open := func(c *Client) error { _, err := c.Open("f"); return err }
 	list := func(c *Client) error { _, err := c.ReadDir(t.Context(), "d"); return err }
 	apply := func(c *Client) error { _, err := c.Apply(t.Context(), oneEdit(t)); return err }
+	openedOf := func(c content) opened { return opened{File: &c} }
+	one, none := openedOf(content{}), opened{}
 	good := edit.FileResult{Path: "f", Kind: edit.Change, Outcome: edit.OutcomeApplied, Written: true, Exists: true, Content: "new\n"}
 	result := func(change func(r *edit.FileResult), n int) []byte {
-		c := &coder{texts: []string{"old\n", "new\n"}}
-		(&failure{}).code(c)
 		var all []edit.FileResult
 		for range n {
 			r := good
 			change(&r)
 			all = append(all, r)
 		}
-		changes(c, &all)
-		return c.b
+		return reply(nil, new(&applied{changedOf(all)}))
 	}
-	listing := func(all ...entry) []byte {
-		c := reply(nil)
-		list2 := all
-		entries(c, &list2, maxEntries)
-		return c.b
-	}
+	listed := func(all ...entry) []byte { return reply(nil, &all) }
 	ended := func(change func(r *tools.ExecResult)) []byte {
-		c := reply(nil)
-		r := tools.ExecResult{Dir: "/w"}
-		change(&r)
-		ending(c, &r)
-		return c.b
+		r := &ended{tools.ExecResult{Dir: "/w"}}
+		change(&r.ExecResult)
+		return reply(nil, &r)
 	}
-	opened := func(m fileMeta, data []byte) []byte {
-		c := reply(nil)
-		size, mode := uint64(m.size), uint64(m.mode)
-		c.num(&size, math.MaxUint64)
-		c.num(new(uint64), 0)
-		c.num(&mode, math.MaxUint64)
-		_, err := c.readData(bytes.NewReader(data), int64(len(data)), int64(len(data)))
-		require.NoError(t, err)
-		return c.b
-	}
+	opened := func(all ...opened) []byte { return reply(nil, &all) }
 	for _, tt := range []struct {
 		name   string
 		answer []byte
@@ -150,20 +131,25 @@ func TestAnswersThatCannotBeRight(t *testing.T) {
 	}{
 		{"empty", []byte{}, open, workspace.KindIO},
 		{"unknown failure", []byte{99}, open, workspace.KindIO},
-		{"more than asked", append(opened(fileMeta{}, nil), 1, 1), open, workspace.KindIO},
-		{"negative size", opened(fileMeta{size: -1}, nil), open, workspace.KindIO},
-		{"a directory", opened(fileMeta{mode: fs.ModeDir}, nil), open, workspace.KindIO},
-		{"a length that is not there", []byte{0, 0, 0, 0, 0, 0, 0, 200}, open, workspace.KindIO},
-		{"no result", reply(nil).b, run, workspace.KindInterrupted},
+		{"more than asked", append(opened(one), 1, 1), open, workspace.KindIO},
+		{"negative size", opened(openedOf(content{Size: -1})), open, workspace.KindIO},
+		{"a directory", opened(openedOf(content{Mode: fs.ModeDir})), open, workspace.KindIO},
+		{"a length that is not there", []byte{0, 1, 0, 1, 0, 0, 0, 200}, open, workspace.KindIO},
+		{"no file", opened(), open, workspace.KindIO},
+		{"two files in the place of one", opened(one, one), open, workspace.KindIO},
+		{"a file that was left out", opened(none), open, workspace.KindIO},
+		{"no command", reply(nil, new((*tools.ExecResult)(nil))), run, workspace.KindInterrupted},
+		{"no plan", reply(nil, new((*applied)(nil))), apply, workspace.KindInterrupted},
+		{"no result", reply(nil), run, workspace.KindInterrupted},
 		{"a relative directory", ended(func(r *tools.ExecResult) { r.Dir = "d" }), run, workspace.KindInterrupted},
 		{"too many notes", ended(func(r *tools.ExecResult) { r.Notes = make([]string, 99) }), run, workspace.KindInterrupted},
-		{"a name with a slash", listing(entry{name: "../x"}), list, workspace.KindIO},
-		{"an empty name", listing(entry{}), list, workspace.KindIO},
-		{"dots", listing(entry{name: ".."}), list, workspace.KindIO},
-		{"NUL", listing(entry{name: "a\x00"}), list, workspace.KindIO},
-		{"not sorted", listing(entry{name: "b"}, entry{name: "a"}), list, workspace.KindIO},
-		{"twice", listing(entry{name: "a"}, entry{name: "a"}), list, workspace.KindIO},
-		{"a type that is none", listing(entry{name: "a", mode: 0o777}), list, workspace.KindIO},
+		{"a name with a slash", listed(entry{Base: "../x"}), list, workspace.KindIO},
+		{"an empty name", listed(entry{}), list, workspace.KindIO},
+		{"dots", listed(entry{Base: ".."}), list, workspace.KindIO},
+		{"NUL", listed(entry{Base: "a\x00"}), list, workspace.KindIO},
+		{"not sorted", listed(entry{Base: "b"}, entry{Base: "a"}), list, workspace.KindIO},
+		{"twice", listed(entry{Base: "a"}, entry{Base: "a"}), list, workspace.KindIO},
+		{"a type that is none", listed(entry{Base: "a", Mode: 0o777}), list, workspace.KindIO},
 		{"another file", result(func(r *edit.FileResult) { r.Path = "g" }, 1), apply, workspace.KindInterrupted},
 		{"another kind", result(func(r *edit.FileResult) { r.Kind = edit.Delete }, 1), apply, workspace.KindInterrupted},
 		{"another outcome", result(func(r *edit.FileResult) { r.Outcome = "done" }, 1), apply, workspace.KindInterrupted},
@@ -194,7 +180,7 @@ func TestAnswersThatCannotBeRight(t *testing.T) {
 
 // A list that is said to be long takes no memory, and neither does a frame.
 func TestLengthsAreNotBelieved(t *testing.T) {
-	huge := binary.AppendUvarint(reply(nil).b, maxEntries)
+	huge := binary.AppendUvarint(reply(nil), maxEntries)
 	c := faked(t, func(op, []byte) []byte { return huge })
 	before := allocated()
 	_, err := c.ReadDir(t.Context(), ".")
@@ -212,35 +198,31 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 // An answer takes a bounded amount of memory, whatever it says.
 func TestAnswersDoNotGrow(t *testing.T) {
 	for name, tt := range map[string]struct {
-		encode func(c *coder)
-		decode func(d *coder)
+		many func() any // what is encoded
+		into any
 	}{
-		"a tree of many entries": {func(c *coder) {
+		"a tree of many entries": {func() any {
 			var all tree
 			for d := range 8 { // each directory has as many as one may have
-				dir := treeDir{path: strconv.Itoa(d)}
+				dir := treeDir{Path: strconv.Itoa(d)}
 				for i := range maxEntries - 1 {
-					dir.entries = append(dir.entries, entry{name: string([]byte{byte(1 + i>>14), byte(128 + i>>7&127), byte(128 + i&127)})})
+					dir.Entries = append(dir.Entries, entry{Base: string([]byte{byte(1 + i>>14), byte(128 + i>>7&127), byte(128 + i&127)})})
 				}
-				all.dirs = append(all.dirs, dir)
+				all.Dirs = append(all.Dirs, dir)
 			}
-			all.code(c)
-		}, func(d *coder) { new(tree).code(d) }},
-		"a tree of empty directories": {func(c *coder) { (&tree{dirs: make([]treeDir, maxEntries)}).code(c) }, func(d *coder) { new(tree).code(d) }},
-		"many texts of the user beside": {func(c *coder) {
-			changes(c, &[]edit.FileResult{{Path: "f", Sidecars: make([]string, maxEntries)}})
-		}, func(d *coder) { changes(d, new([]edit.FileResult)) }},
-		"many results": {func(c *coder) {
-			all := make([]edit.FileResult, math.MaxUint16)
-			changes(c, &all)
-		}, func(d *coder) { changes(d, new([]edit.FileResult)) }},
+			return &all
+		}, new(tree)},
+		"a tree of empty directories": {func() any { return &tree{Dirs: make([]treeDir, maxEntries)} }, new(tree)},
+		"many texts of the user beside": {func() any {
+			return &applied{[]changed{{FileResult: edit.FileResult{Path: "f", Sidecars: make([]string, 2*maxEntries)}}}}
+		}, new(applied)},
+		"many results":   {func() any { return &applied{make([]changed, math.MaxUint16)} }, new(applied)},
+		"many variables": {func() any { return &hello{Environ: make([]string, 2*maxEntries)} }, new(hello)},
 	} {
-		c := new(coder)
-		tt.encode(c)
+		c := new(coder).code(tt.many())
 		d := decoder(c.b)
-		d.plan = make([]edit.File, 1)
 		before := allocated()
-		tt.decode(d)
+		d.code(tt.into)
 		grown := allocated() - before
 		assert.Less(t, grown, uint64(8<<20), "%s: %d bytes", name, len(c.b))
 		assert.Error(t, d.end(), name)
@@ -319,8 +301,7 @@ func TestSilentClient(t *testing.T) {
 		})
 		done := make(chan error, 1)
 		go func() { done <- Serve(t.Context(), toServer, fromServer, dirOnly{}, commands) }()
-		c := &coder{b: []byte{byte(opRun)}}
-		(&request{op: opRun, command: tools.ExecCommand{Dir: "/w"}}).code(c)
+		c := (&coder{b: []byte{byte(opRun)}}).code(&request{Command: tools.ExecCommand{Dir: "/w"}})
 		_, err := fromClient.Write(append(greeting(), frameOf(1, frameLast, c.b)...))
 		require.NoError(t, err)
 		require.ErrorContains(t, <-done, "silent")
@@ -402,11 +383,11 @@ func TestCommandsStayInside(t *testing.T) {
 
 // A server that makes up directories without end is not followed without end.
 func TestEndlessDirectories(t *testing.T) {
-	wide := make([]entry, 5000)
+	wide := make(listing, 5000)
 	for i := range wide {
 		wide[i] = entry{fmt.Sprintf("d%05d", i), fs.ModeDir}
 	}
-	for name, dir := range map[string][]entry{"deep": {{"a", fs.ModeDir}}, "wide": wide} {
+	for name, dir := range map[string]listing{"deep": {{"a", fs.ModeDir}}, "wide": wide} {
 		t.Run(name, func(t *testing.T) {
 			if name == "wide" {
 				timed.Serial(t)
@@ -414,16 +395,13 @@ func TestEndlessDirectories(t *testing.T) {
 			requests := 0
 			c := faked(t, func(what op, _ []byte) []byte {
 				requests++
-				out := reply(nil)
 				switch what {
 				case opReadDir:
-					entries(out, &dir, maxEntries)
+					return reply(nil, &dir)
 				case opTree:
-					(&tree{}).code(out)
-				default:
-					return reply(&workspace.Error{Op: "read", Kind: workspace.KindIsDirectory, Err: errors.New("is a directory")}).b
+					return reply(nil, &tree{})
 				}
-				return out.b
+				return reply(&workspace.Error{Op: "read", Kind: workspace.KindIsDirectory, Err: errors.New("is a directory")})
 			})
 			for args, build := range map[string]func(tools.FS, ...tools.Option) (aycoder.Tool, error){
 				`{"recursive":true}`: tools.ListFiles, `{"pattern":"x"}`: tools.CodeSearch, `{"pattern":"**/x*"}`: tools.Glob,

@@ -1,15 +1,13 @@
 package remote
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
-	"strings"
+	"reflect"
 	"sync"
 	"time"
 
@@ -127,22 +125,16 @@ func (c *Client) greet() error {
 	if err != nil {
 		return err
 	}
-	d := decoder(bytes.Clone(f.payload))
-	if c.hello.code(d); f.kind != frameLast {
+	d := decoder(f.payload).code(&c.hello)
+	if f.kind != frameLast {
 		d.fail()
 	}
-	if err := d.end(); err != nil {
-		return err
-	}
-	for _, dir := range []string{c.hello.dir, c.hello.real} {
-		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
+	for _, dir := range []string{c.hello.Dir, c.hello.Real} {
+		if !d.failed && (!filepath.IsAbs(dir) || filepath.Clean(dir) != dir) {
 			return protocolError("the directory %.200q, which is no absolute path on this machine", dir)
 		}
 	}
-	if slices.ContainsFunc(c.hello.environ, func(v string) bool { return strings.ContainsRune(v, 0) || !strings.Contains(v, "=") }) {
-		return protocolError("an environment that is none")
-	}
-	return nil
+	return d.end()
 }
 
 // receive handles frames until the connection ends.
@@ -173,7 +165,7 @@ func (c *Client) handle(f frame) error {
 	case k == nil:
 		return protocolError("an answer without a question")
 	case f.kind == frameOutput && k.op == opRun:
-		_, _ = k.command.Output.Write(f.payload)
+		_, _ = k.Command.Output.Write(f.payload)
 	case f.kind == framePart || f.kind == frameLast:
 		most := cmp.Or(maxAnswer[k.op], maxSmall)
 		if len(k.answer)+len(f.payload) > most {
@@ -244,10 +236,7 @@ func (c *Client) ping() {
 
 // About returns what the program on the other machine says about itself: see [WithAbout]. Nobody has checked it.
 func (c *Client) About(ctx context.Context) (text []byte, err error) {
-	err = c.ask(ctx, subject{op: "ask about", path: "."}, request{op: opAbout}, func(d *coder) error {
-		d.bytes(&text)
-		return nil
-	})
+	err = c.ask(ctx, subject{op: "ask about", path: "."}, request{op: opAbout}, &text)
 	return text, err
 }
 
@@ -270,13 +259,15 @@ func (c *Client) Close() error {
 	return c.close()
 }
 
-// begin queues a request. The call counts until its answer has come.
-func (c *Client) begin(ctx context.Context, about subject, r request) (*call, error) {
-	body := &coder{b: []byte{byte(r.op)}}
-	r.code(body)
+// begin queues a request. The call counts until its answer has come. One that cannot be queued has an error and no
+// message.
+func (c *Client) begin(ctx context.Context, about subject, r request) *call {
+	k := &call{request: r, about: about, done: make(chan struct{})}
+	body := (&coder{b: []byte{byte(r.op)}}).code(&r)
 	size := int64(len(body.b))
 	if size > maxPlan || size > maxSmall && r.op != opApply {
-		return nil, about.wrap(&foreign{"what is asked for is too large", nil}, false)
+		k.err = &foreign{"what is asked for is too large", nil}
+		return k
 	}
 	slots := c.slots[r.op]
 	err := slots.Acquire(ctx, 1)
@@ -286,24 +277,25 @@ func (c *Client) begin(ctx context.Context, about subject, r request) (*call, er
 		}
 	}
 	if err != nil {
-		return nil, context.Cause(ctx)
+		k.err = context.Cause(ctx)
+		return k
 	}
-	k := &call{request: r, about: about, done: make(chan struct{}), free: func() {
+	k.free = func() {
 		c.room.Release(size)
 		slots.Release(1)
-	}}
-	k.sent = &message{kind: frameLast, data: body.b}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		k.free()
-		return nil, about.wrap(&DisconnectedError{Err: c.err}, r.op.effect())
+		k.err = &DisconnectedError{Err: c.err}
+		return k
 	}
 	k.id = c.next()
-	k.sent.id = k.id
+	k.sent = &message{id: k.id, kind: frameLast, data: body.b}
 	c.calls[k.id] = k
 	c.out.put(k.sent)
-	return k, nil
+	return k
 }
 
 // next returns the number of a new call. The caller holds the mutex.
@@ -321,6 +313,9 @@ var errNoAnswer = errors.New("the other machine did not answer a cancel in time"
 // wait waits for the answer. If ctx ends, the call is cancelled there. If the call may change something,
 // the answer to the cancel is waited for, since it says what has happened.
 func (c *Client) wait(ctx context.Context, k *call) error {
+	if k.sent == nil {
+		return k.err
+	}
 	select {
 	case <-k.done:
 	case <-ctx.Done():
@@ -352,39 +347,47 @@ func (c *Client) cancel(k *call) bool {
 }
 
 // ask makes a call and decodes the answer: see answered.
-func (c *Client) ask(ctx context.Context, about subject, r request, into func(*coder) error) error {
-	k, err := c.begin(ctx, about, r)
-	if err != nil {
-		return err
-	}
-	return c.answered(ctx, k, into)
+func (c *Client) ask(ctx context.Context, about subject, r request, into ...any) error {
+	return c.answered(ctx, c.begin(ctx, about, r), into...)
 }
 
 // answered waits for the answer to a call and decodes it. If the answer cannot be right, it cuts the
 // connection.
-func (c *Client) answered(ctx context.Context, k *call, into func(*coder) error) error {
+func (c *Client) answered(ctx context.Context, k *call, into ...any) error {
 	if err := c.wait(ctx, k); err != nil {
 		return k.about.wrap(err, k.op.effect())
 	}
-	d := decoder(k.answer)
-	d.texts, d.plan, d.merge = k.texts(), k.files, k.settings.Merge
-	var f failure
-	f.code(d)
-	err := checkChanges(k.files, f.files, false, c.Rel)
-	if err == nil && (f.class == noFailure || len(d.b) > 0) { // a part of a result can come with an error
-		err = into(d)
+	var f *failure
+	d := decoder(k.answer).remember(k.texts()...).code(&f)
+	if f == nil || len(d.b) > 0 { // a part of a result can come with an error
+		d.code(into...)
 	}
-	if malformed := d.end(); malformed != nil {
-		err = malformed
+	err := d.end()
+	if err == nil && f != nil && f.Conflict != nil {
+		err = checkChanges(k.Files, f.Conflict.Files, false, c.Rel)
 	}
-	if err != nil {
-		c.fail(err)
-		return k.about.wrap(&DisconnectedError{Started: true, Err: err}, k.op.effect())
+	for _, v := range into {
+		v := reflect.ValueOf(v).Elem()
+		if err == nil && f == nil && v.Kind() == reflect.Pointer && v.IsNil() {
+			err = noResult()
+		}
+		if err != nil {
+			v.SetZero()
+		}
 	}
-	if cause := context.Cause(ctx); cause != nil && f.class == failedCancelled {
+	switch cause := context.Cause(ctx); {
+	case err != nil:
+		return c.reject(k, err)
+	case cause != nil && f != nil && f.cancelled():
 		return cause
 	}
-	return k.about.wrap(f.error(), k.op.effect())
+	return k.about.wrap(f.error(&k.request), k.op.effect())
+}
+
+// reject cuts the connection because of an answer that cannot be right.
+func (c *Client) reject(k *call, err error) error {
+	c.fail(err)
+	return k.about.wrap(&DisconnectedError{Started: true, Err: err}, k.op.effect())
 }
 
 // subject is what a call is about.

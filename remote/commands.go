@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"path/filepath"
 	"sync"
 
 	"github.com/aycoder/aycoder/tools"
 )
 
 // Environ implements [tools.RemoteExec].
-func (c *Client) Environ() []string { return append([]string(nil), c.hello.environ...) }
+func (c *Client) Environ() []string { return append([]string(nil), c.hello.Environ...) }
 
 // Run implements [tools.Exec]. The command runs in the sandbox and with the limits of the other
 // machine. Root of the command must be the Dir of the Client.
@@ -24,20 +23,14 @@ func (c *Client) Run(ctx context.Context, cmd *tools.ExecCommand) (*tools.ExecRe
 	}
 	out := &gate{to: cmp.Or(cmd.Output, io.Discard)}
 	defer out.shut()
-	r := request{op: opRun, command: *cmd}
-	r.command.Output = out
-	var res *tools.ExecResult
-	err := c.ask(ctx, subject{running, cmd.Dir}, r, func(d *coder) error {
-		var r tools.ExecResult
-		if ending(d, &r); r.Dir != "" && !filepath.IsAbs(r.Dir) {
-			return protocolError("an ending that is none")
-		}
-		if d.end() == nil {
-			res = &r
-		}
-		return nil
-	})
-	return res, err
+	r := request{op: opRun, Command: *cmd}
+	r.Command.Output = out
+	var res *ended
+	err := c.ask(ctx, subject{running, cmd.Dir}, r, &res)
+	if res == nil {
+		return nil, err
+	}
+	return &res.ExecResult, err
 }
 
 // gate passes output on until Run returns.

@@ -3,7 +3,6 @@ package remote
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/aycoder/aycoder/workspace"
@@ -49,6 +48,8 @@ func protocolError(format string, args ...any) error {
 	return &ProtocolError{fmt.Sprintf(format, args...)}
 }
 
+func noResult() error { return protocolError("an answer without a result") }
+
 // VersionError reports that the program on the other machine speaks another version of the protocol.
 // Build it from the same version of this module.
 type VersionError struct{ Here, There int }
@@ -68,17 +69,6 @@ type foreign struct {
 func (e *foreign) Error() string { return e.text }
 
 func (e *foreign) Unwrap() error { return e.is }
-
-// sentinel returns the error of package fs for a kind.
-func sentinel(k workspace.ErrorKind) error {
-	switch k {
-	case workspace.KindNotFound:
-		return fs.ErrNotExist
-	case workspace.KindPermission:
-		return fs.ErrPermission
-	}
-	return nil
-}
 
 // word reports whether a kind is a word, as all are that the model is told.
 func word(k workspace.ErrorKind) bool {

@@ -3,93 +3,119 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/merge"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
 // named is a request for a name without its op.
 func named(name string) *coder {
-	c := new(coder)
-	(&request{op: opOpen, name: name}).code(c)
-	return c
+	return new(coder).code(&request{Name: name, Names: []string{name}})
 }
 
-// codes are all messages, each as a function for both directions.
-func codes() map[string]func(c *coder) {
-	return map[string]func(c *coder){
-		"hello":   func(c *coder) { (&hello{}).code(c) },
-		"meta":    func(c *coder) { (&fileMeta{}).code(c) },
-		"entries": func(c *coder) { entries(c, new([]entry), maxEntries) },
-		"tree":    func(c *coder) { (&tree{}).code(c) },
-		"name":    func(c *coder) { (&request{op: opTree}).code(c) },
-		"names":   func(c *coder) { (&request{op: opOpenFiles}).code(c) },
-		"command": func(c *coder) { (&request{op: opRun}).code(c) },
-		"about":   func(c *coder) { c.bytes(new([]byte)) },
-		"ending":  func(c *coder) { ending(c, &tools.ExecResult{}) },
-		"plan":    func(c *coder) { (&request{op: opApply}).code(c) },
-		"changes": func(c *coder) { changes(c, new([]edit.FileResult)) },
-		"failure": func(c *coder) { (&failure{}).code(c) },
-	}
+// messages are pointers to the values in all messages.
+func messages() []any {
+	return []any{new(hello), new([]opened), new(listing), new(tree), new(request), new(*ended), new(*applied), new(*failure), new([]byte)}
 }
 
 // Messages of any bytes are decoded without a panic, and take no more memory than they are worth.
 func FuzzMessages(f *testing.F) {
-	seeds := []func(c *coder){
-		func(c *coder) { (&hello{"/w", "/w", []string{"A=1"}}).code(c) },
-		func(c *coder) { (&fileMeta{5, 6, 0o644}).code(c) },
-		func(c *coder) { entries(c, &[]entry{{"a", 0}, {"b", os.ModeDir}}, maxEntries) },
-		func(c *coder) {
-			(&request{op: opApply, settings: workspace.ApplySettings{Approved: "sha256:", WrittenConflicts: true, WriterWait: time.Second},
-				files: []edit.File{{Path: "f", Kind: edit.Change, Base: "a", Proposed: "b"}}}).code(c)
-		},
-		func(c *coder) {
-			changes(c, &[]edit.FileResult{{Path: "f", Sidecars: []string{"s"}, UserChanges: []edit.LineChange{{Old: "a"}}, Undo: &edit.File{}}})
-		},
-		func(c *coder) {
-			(&failure{class: failedFile, op: "read", kind: workspace.KindNotFound, text: "x"}).code(c)
-		},
-	}
-	for _, s := range seeds {
-		var c coder
-		s(&c)
-		f.Add(c.b)
+	for _, v := range []any{
+		&hello{"/w", "/w", []string{"A=1"}},
+		&[]opened{{File: &content{5, 6, 0o644, []byte("x"), true}}, {}},
+		&listing{{"a", 0}, {"b", os.ModeDir}},
+		&request{Approved: "sha256:", WrittenConflicts: true, WriterWait: time.Second,
+			Files: []edit.File{{Path: "f", Kind: edit.Change, Base: "a", Proposed: "b"}}},
+		new(&applied{changedOf([]edit.FileResult{{Path: "f", Sidecars: []string{"s"}, UserChanges: []edit.LineChange{{Old: "a"}}, Undo: &edit.File{}}})}),
+		new(failureOf(&workspace.Error{Op: "read", Kind: workspace.KindNotFound, Err: io.EOF})),
+	} {
+		f.Add(new(coder).code(v).b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for name, code := range codes() {
+		for _, v := range messages() {
 			before := allocated()
-			c := decoder(b)
-			c.texts, c.plan = []string{"known"}, []edit.File{{Path: "f", Proposed: "a\n"}}
-			code(c)
-			if took := allocated() - before; took > uint64(1<<20+200*len(b)) {
-				t.Fatalf("%s of %d bytes takes %d", name, len(b), took)
+			c := decoder(b).remember(strings.Repeat("known", minRepeated)).code(v)
+			if took := allocated() - before; took > uint64(1<<20+300*len(b)) {
+				t.Fatalf("%T of %d bytes takes %d", v, len(b), took)
 			}
 			require.LessOrEqual(t, len(c.b), len(b))
 		}
 	})
 }
 
+// A message is decoded as it was encoded, and sends a text that it has twice only once.
+func TestCoder(t *testing.T) {
+	long := strings.Repeat("known\xff", minRepeated)
+	r := edit.FileResult{Path: "\xff", Kind: edit.Change, Outcome: edit.OutcomeMerged, Content: long, Base: long, Ours: "o",
+		Sidecars: []string{"s", ""}, Undo: &edit.File{Path: "f", Mode: 0o755, Proposed: long}}
+	for _, v := range []any{
+		&hello{"/w", "/w", []string{"A=1"}},
+		&[]opened{{File: &content{1 << 40, -6, 0o644, []byte("x"), true}}, {Failure: failureOf(tools.ErrExecDir)}, {}},
+		&tree{[]treeDir{{"d", listing{{"a", 0}, {"b", os.ModeDir}}}}, []treeFile{{"f", true, []byte{}}, {"g", false, []byte("*.o")}}},
+		&request{Ignored: []byte{}, Size: 5, File: 1<<32 - 1, WriterWait: time.Second, Command: tools.ExecCommand{Script: "a", Env: []string{"A=1"}}},
+		new(&ended{tools.ExecResult{Code: -1, Signal: "killed"}}),
+		new((*ended)(nil)),
+		new(&applied{changedOf([]edit.FileResult{r, r})}),
+	} {
+		b := new(coder).code(v).b
+		got := reflect.New(reflect.TypeOf(v).Elem()).Interface()
+		require.NoError(t, decoder(b).code(got).end())
+		require.Equal(t, v, got)
+		require.Less(t, len(b), 3*len(long)/2)
+		for n := range b { // a part of a message is none
+			require.Error(t, decoder(b[:n]).code(got).end())
+		}
+	}
+}
+
+// The messages have the fields of types of other packages. If this changes, the version of the protocol has to.
+func TestMessagesOfVersion(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var shape strings.Builder
+	var add func(reflect.Type)
+	add = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || seen[typ] || typ == reflect.TypeFor[merge.Result]() { // which is never sent
+			return
+		}
+		seen[typ] = true
+		for i := range typ.NumField() {
+			if f := typ.Field(i); f.IsExported() {
+				fmt.Fprintf(&shape, "%s.%s %s\n", typ, f.Name, f.Type)
+				add(f.Type)
+			}
+		}
+	}
+	for _, v := range messages() {
+		add(reflect.TypeOf(v))
+	}
+	sum := sha256.Sum256([]byte(shape.String()))
+	require.Equal(t, "3 7f51a0ca", fmt.Sprintf("%d %x", version, sum[:4]), "%s", &shape)
+}
+
 // A client that gets any bytes after the greeting returns from each call.
 func FuzzClient(f *testing.F) {
-	var h coder
-	(&hello{"/w", "/w", nil}).code(&h)
-	greet := frameOf(0, frameLast, h.b)
+	greet := frameOf(0, frameLast, new(coder).code(&hello{"/w", "/w", nil}).b)
 	f.Add([]byte{})
 	f.Add(greet)
-	var m coder
-	(&fileMeta{size: 1, mode: 0o644}).code(&m)
 	for id := range uint32(5) {
-		f.Add(append(bytes.Clone(greet), frameOf(id, frameLast, append(reply(nil).b, append(m.b, 0, 0, 0, 1, 'x')...))...))
-		f.Add(append(append(bytes.Clone(greet), frameOf(id, frameOutput, []byte("out"))...), frameOf(id, frameLast, reply(errNoCommands).b)...))
+		f.Add(append(bytes.Clone(greet), frameOf(id, frameLast, reply(nil, &[]opened{{File: &content{Size: 1, Data: []byte("x")}}}))...))
+		f.Add(append(append(bytes.Clone(greet), frameOf(id, frameOutput, []byte("out"))...), frameOf(id, frameLast, reply(errNoCommands))...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -124,16 +150,14 @@ func FuzzServer(f *testing.F) {
 	require.NoError(f, os.WriteFile(filepath.Join(dir, "f"), []byte("old\n"), 0o644))
 	ws, err := workspace.Open(dir)
 	require.NoError(f, err)
-	for _, what := range []op{opOpen, opReadDir, opTree, opWritable, opOpenFiles} {
+	for _, what := range []op{opOpen, opReadDir, opTree, opWritable} {
 		f.Add(frameOf(1, frameLast, append([]byte{byte(what)}, named("f").b...)))
 		f.Add(frameOf(1, frameLast, append([]byte{byte(what)}, named("../x").b...)))
 	}
-	var c coder
-	(&request{op: opApply, files: []edit.File{{Path: "../f", Kind: edit.Create, Proposed: "x"}},
-		settings: workspace.ApplySettings{WriterWait: time.Millisecond}}).code(&c)
-	f.Add(frameOf(1, frameLast, append([]byte{byte(opApply)}, c.b...)))
-	c = coder{b: []byte{byte(opRead)}}
-	c.num(new(uint64(1)), math.MaxUint64)
+	c := (&coder{b: []byte{byte(opApply)}}).code(&request{WriterWait: time.Millisecond,
+		Files: []edit.File{{Path: "../f", Kind: edit.Create, Proposed: "x"}}})
+	f.Add(frameOf(1, frameLast, c.b))
+	c = (&coder{b: []byte{byte(opRead)}}).code(&request{File: 1})
 	f.Add(append(frameOf(1, framePart, c.b), frameOf(1, frameCancel, nil)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = Serve(t.Context(), io.MultiReader(bytes.NewReader(greeting()), bytes.NewReader(b)), io.Discard, ws, nil)

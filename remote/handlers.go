@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -18,117 +19,45 @@ import (
 func (s *server) answer(ctx context.Context, id uint32, r *request) []byte {
 	switch r.op {
 	case opOpen:
-		return s.openFile(ctx, id, r.name)
+		return s.openFiles(ctx, id, r.Names)
 	case opRead:
 		return s.readFile(r)
-	case opOpenFiles:
-		return s.openFiles(ctx, id, r.names)
 	case opReadDir:
-		return s.readDir(ctx, r.name)
+		return s.readDir(ctx, r.Name)
 	case opTree:
 		return s.readTree(ctx, r)
 	case opApply:
 		return s.apply(ctx, r)
 	case opRun:
-		return s.run(ctx, id, &r.command)
+		return s.run(ctx, id, &r.Command)
 	case opAbout:
 		return s.about(ctx)
 	}
-	return s.writable(r.name)
+	return s.writable(r.Name)
 }
 
-// reply begins an answer with an error.
-func reply(err error) *coder {
-	c := &coder{}
+// reply returns an answer with an error, or nil, and with values of which it gets pointers.
+func reply(err error, values ...any) []byte {
 	f := failureOf(err)
-	f.code(c)
-	return c
+	return new(coder).code(&f).code(values...).b
 }
 
-// openFile opens a file and reads its beginning. If there may be more of it, the file stays open under
-// the number of the call, until that is cancelled.
-func (s *server) openFile(ctx context.Context, id uint32, name string) []byte {
-	out := new(coder)
-	if f := s.begin(out, name, maxChunk); f != nil {
-		if err := s.keep(ctx, id, f, name); err != nil {
-			return reply(err).b
-		}
-		out.flag(new(true))
-	}
-	return out.b
-}
-
-// begin opens a file, and adds to the answer what it is and up to most bytes of it. If there may be
-// more, begin returns the file.
-func (s *server) begin(out *coder, name string, most int64) fs.File {
-	at := len(out.b)
-	f, err := s.fs.Open(name)
-	if err == nil {
-		var info fs.FileInfo
-		if info, err = f.Stat(); err == nil {
-			out.b = append(out.b, noFailure)
-			m := fileMeta{info.Size(), info.ModTime().UnixNano(), info.Mode()}
-			m.code(out)
-			var whole bool
-			most = min(m.size, most) + 1
-			if whole, err = out.readData(f, min(max(m.size, 1), most), most); err == nil && !whole {
-				return f
-			}
-			if err != nil {
-				err = &workspace.Error{Op: "read", Path: name, Kind: workspace.KindIO, Err: err}
-			}
-		}
-		f.Close()
-	}
-	if err != nil {
-		out.b = append(out.b[:at], reply(err).b...)
-	}
-	return nil
-}
-
-var errTooManyOpen = errors.New("too many files are open over this connection; close some")
-
-// keep keeps a file open for the client, unless it does not want it any more.
-func (s *server) keep(ctx context.Context, id uint32, f fs.File, name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.open) >= maxOpen || ctx.Err() != nil {
-		f.Close()
-		return &workspace.Error{Op: "read", Path: name, Kind: workspace.KindIO, Err: errTooManyOpen}
-	}
-	s.open[id] = f
-	return nil
-}
-
-// readFile reads on in an open file.
-func (s *server) readFile(r *request) []byte {
-	s.mu.Lock()
-	f := s.open[r.file]
-	s.mu.Unlock()
-	if f == nil {
-		return reply(fs.ErrClosed).b
-	}
-	out := reply(nil)
-	if _, err := out.readData(f, int64(r.size), int64(r.size)); err != nil {
-		return reply(err).b
-	}
-	return out.b
-}
-
-// openFiles opens files as long as there is room for what is in them. A larger one is opened alone.
-// The client gets the first while the next are read.
+// openFiles opens files as long as there is room for what is in them, and leaves the others out, as those that are
+// longer than a chunk. The client gets the first while the next are read. One that was asked for alone is not left
+// out.
 func (s *server) openFiles(ctx context.Context, id uint32, names []string) []byte {
-	out := reply(nil)
+	out := &coder{b: reply(nil)}
+	out.num(uint64(len(names)), math.MaxUint64)
 	sent := 0
 	for _, name := range names {
 		if ctx.Err() != nil || sent+len(out.b) > maxBatch {
-			break
+			out.code(&opened{})
+			continue
 		}
 		at := len(out.b)
-		out.b = append(out.b, 0)
-		if f := s.begin(out, name, maxBatch/4); f != nil { // there is more of it
-			f.Close()
-			out.b = append(out.b[:at], 1)
+		if err := s.open(ctx, id, out, name, len(names) == 1); err != nil {
+			out.b = out.b[:at]
+			out.code(&opened{Failure: failureOf(err)})
 		}
 		if len(out.b) >= maxFrame/2 {
 			sent += len(out.b)
@@ -141,18 +70,80 @@ func (s *server) openFiles(ctx context.Context, id uint32, names []string) []byt
 	return out.b
 }
 
-func (s *server) readDir(ctx context.Context, name string) []byte {
-	all, err := s.fs.ReadDir(ctx, name)
-	out := reply(err) // a part of the entries may come with an error
-	found := entriesOf(all[:min(len(all), maxEntries)])
-	entries(out, &found, maxEntries)
+// open opens a file and adds it to an answer, with its beginning. If there may be more of it, the file stays open
+// under the number of the call if it is alone there, until that is cancelled, and is left out otherwise.
+func (s *server) open(ctx context.Context, id uint32, out *coder, name string, alone bool) error {
+	f, err := s.fs.Open(name)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	at, size, modified, mode := len(out.b), info.Size(), info.ModTime().UnixNano(), info.Mode()
+	out.b = append(out.b, 0, 1) // no failure, and a file
+	out.code(&size, &modified, &mode)
+	most := min(size, maxChunk) + 1
+	whole, err := out.readData(f, min(max(size, 1), most), most)
+	switch {
+	case err != nil:
+		f.Close()
+		return &workspace.Error{Op: "read", Path: name, Kind: workspace.KindIO, Err: err}
+	case whole:
+		f.Close()
+	case alone:
+		err = s.keep(ctx, id, f, name)
+	default:
+		f.Close()
+		out.b = out.b[:at]
+		out.code(&opened{})
+		return nil
+	}
+	out.code(new(!whole))
+	return err
+}
+
+var errTooManyOpen = errors.New("too many files are open over this connection; close some")
+
+// keep keeps a file open for the client, unless it does not want it any more.
+func (s *server) keep(ctx context.Context, id uint32, f fs.File, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.files) >= maxOpen || ctx.Err() != nil {
+		f.Close()
+		return &workspace.Error{Op: "read", Path: name, Kind: workspace.KindIO, Err: errTooManyOpen}
+	}
+	s.files[id] = f
+	return nil
+}
+
+// readFile reads on in an open file.
+func (s *server) readFile(r *request) []byte {
+	s.mu.Lock()
+	f := s.files[r.File]
+	s.mu.Unlock()
+	if f == nil {
+		return reply(fs.ErrClosed)
+	}
+	out := &coder{b: reply(nil)}
+	if _, err := out.readData(f, r.Size, r.Size); err != nil {
+		return reply(err)
+	}
 	return out.b
 }
 
-func entriesOf(all []fs.DirEntry) []entry {
-	out := make([]entry, 0, len(all))
-	for _, e := range all {
-		out = append(out, entry{e.Name(), e.Type() & fs.ModeType})
+func (s *server) readDir(ctx context.Context, name string) []byte {
+	all, err := s.fs.ReadDir(ctx, name)
+	found := listingOf(all[:min(len(all), maxEntries)])
+	return reply(err, &found) // a part of the entries may come with an error
+}
+
+func listingOf(all []fs.DirEntry) listing {
+	out := make(listing, len(all))
+	for i, e := range all {
+		out[i] = entry{e.Name(), e.Type() & fs.ModeType}
 	}
 	return out
 }
@@ -172,7 +163,7 @@ type treeReader struct {
 func (r *treeReader) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	all, err := r.FS.ReadDir(ctx, name)
 	if r.left -= len(all) + 1; err == nil && r.left >= 0 {
-		r.dirs = append(r.dirs, treeDir{name, entriesOf(all)})
+		r.Dirs = append(r.Dirs, treeDir{name, listingOf(all)})
 	}
 	return all, err
 }
@@ -180,7 +171,7 @@ func (r *treeReader) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, e
 func (r *treeReader) Open(name string) (fs.File, error) {
 	f, err := r.FS.Open(name)
 	if e, ok := errors.AsType[*workspace.Error](err); ok && e.Kind == workspace.KindNotFound {
-		r.ignores = append(r.ignores, treeFile{path: name, absent: true})
+		r.Ignores = append(r.Ignores, treeFile{Path: name, Absent: true})
 	}
 	if err != nil {
 		return nil, err
@@ -188,23 +179,21 @@ func (r *treeReader) Open(name string) (fs.File, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxChunk))
 	if r.room -= len(data); err == nil && r.room >= 0 {
-		r.ignores = append(r.ignores, treeFile{path: name, content: data})
+		r.Ignores = append(r.Ignores, treeFile{Path: name, Data: data})
 	}
-	return &file{data: data}, err
+	return &file{content: content{Data: data}}, err
 }
 
 // readTree reads what a walk through a directory will ask for, from the top.
 func (s *server) readTree(ctx context.Context, asked *request) []byte {
 	r := &treeReader{FS: s.fs, left: maxTreeEntries, room: maxTreeBytes}
-	todo := []search.Directory{search.Start(r, asked.name, asked.ignored)}
+	todo := []search.Directory{search.Start(r, asked.Name, asked.Ignored)}
 	for ; len(todo) > 0 && r.left > 0 && r.room > 0 && ctx.Err() == nil; todo = todo[1:] {
 		if found, err := search.Children(ctx, r, todo[0], true); err == nil {
 			todo = append(todo, found.Down...)
 		}
 	}
-	out := reply(nil)
-	r.tree.code(out)
-	return out.b
+	return reply(nil, &r.tree)
 }
 
 func (s *server) writable(name string) []byte {
@@ -212,29 +201,27 @@ func (s *server) writable(name string) []byte {
 	if w, ok := s.fs.(interface{ Writable(name string) error }); ok {
 		err = w.Writable(name)
 	}
-	return reply(err).b
+	return reply(err)
 }
 
 // apply carries out a plan. The comparison with the files, the merge and the exchange all happen
 // here, and so does the comparison with the digest that was approved.
 func (s *server) apply(ctx context.Context, r *request) []byte {
-	plan, err := edit.NewPlan(r.files...)
+	plan, err := edit.NewPlan(r.Files...)
 	var res *edit.Result
 	if err == nil {
-		opts := []workspace.ApplyOption{workspace.WithWrittenConflicts(r.settings.WrittenConflicts),
-			workspace.WithWriterWait(r.settings.WriterWait)}
-		if r.settings.Approved != "" {
-			opts = append(opts, workspace.WithApproved(r.settings.Approved))
+		opts := []workspace.ApplyOption{workspace.WithWrittenConflicts(r.WrittenConflicts),
+			workspace.WithWriterWait(r.WriterWait)}
+		if r.Approved != "" {
+			opts = append(opts, workspace.WithApproved(r.Approved))
 		}
 		res, err = s.fs.Apply(ctx, plan, opts...)
 	}
-	out := &coder{texts: r.texts()}
-	f := failureOf(err)
-	f.code(out)
+	f, done := failureOf(err), (*applied)(nil)
 	if res != nil {
-		changes(out, &res.Files)
+		done = &applied{changedOf(res.Files)}
 	}
-	return out.b
+	return new(coder).remember(r.texts()...).code(&f, &done).b
 }
 
 var errNoCommands = errors.New("this machine does not run commands")
@@ -243,7 +230,7 @@ var errNoCommands = errors.New("this machine does not run commands")
 // client says.
 func (s *server) run(ctx context.Context, id uint32, cmd *tools.ExecCommand) []byte {
 	if cmd.Approved != "" && cmd.Approved != cmd.Digest() {
-		return reply(tools.ErrNotApproved).b
+		return reply(tools.ErrNotApproved)
 	}
 	cmd.Root = s.fs.Dir()
 	if !filepath.IsAbs(cmd.Dir) {
@@ -257,15 +244,15 @@ func (s *server) run(ctx context.Context, id uint32, cmd *tools.ExecCommand) []b
 		res, err = s.exec.Run(ctx, cmd)
 		box.end()
 	}
-	out := reply(err)
+	var end *ended
 	if res != nil {
-		res.Notes = res.Notes[:min(len(res.Notes), maxNotes)]
-		for i, n := range res.Notes {
-			res.Notes[i] = cut(n, maxText)
+		end = &ended{*res}
+		end.Notes = end.Notes[:min(len(end.Notes), maxNotes)]
+		for i, n := range end.Notes {
+			end.Notes[i] = cut(n, maxText)
 		}
-		ending(out, res)
 	}
-	return out.b
+	return reply(err, &end)
 }
 
 // about answers with what the program says about itself.
@@ -275,7 +262,5 @@ func (s *server) about(ctx context.Context) []byte {
 	if s.describe != nil {
 		text, err = s.describe(ctx)
 	}
-	out := reply(err)
-	out.bytes(&text)
-	return out.b
+	return reply(err, &text)
 }

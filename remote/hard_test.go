@@ -191,8 +191,7 @@ func TestSlowReader(t *testing.T) {
 	_, err := fromClient.Write(greeting())
 	require.NoError(t, err)
 	require.NoError(t, greeted(toClient))
-	var c coder
-	(&request{op: opRun, command: tools.ExecCommand{Script: "seq 5000000 >&2; echo end; touch finished", Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}}}).code(&c)
+	c := new(coder).code(&request{Command: tools.ExecCommand{Script: "seq 5000000 >&2; echo end; touch finished", Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}}})
 	before := allocated()
 	send(1, opRun, c.b)
 	for id := range uint32(60) { // the answers wait, too
@@ -217,8 +216,7 @@ func TestSlowReader(t *testing.T) {
 	assert.Contains(t, output.String(), "left out: the connection is too slow")
 	assert.True(t, strings.HasPrefix(output.String(), "1\n2\n3\n"))
 	assert.True(t, strings.HasSuffix(output.String(), "5000000\nend\n"))
-	c = coder{}
-	(&request{op: opRun, command: tools.ExecCommand{Script: "echo $$ >pid; yes", Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}}}).code(&c)
+	c = new(coder).code(&request{Command: tools.ExecCommand{Script: "echo $$ >pid; yes", Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}}})
 	send(101, opRun, c.b)
 	var pid []byte
 	timed.Until(t, func() bool { pid, _ = os.ReadFile(filepath.Join(dir, "pid")); return len(pid) > 0 })

@@ -41,7 +41,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tool
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &server{fs: files, exec: e, in: newReceiver(r), out: newSender(w), w: w, ctx: ctx, end: cancel,
-		calls: map[uint32]*serverCall{}, open: map[uint32]fs.File{},
+		calls: map[uint32]*serverCall{}, files: map[uint32]fs.File{},
 		slots: newSlots()}
 	for _, o := range opts {
 		o(s)
@@ -58,9 +58,9 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tool
 		s.io.Wait()
 	}
 	s.mu.Lock()
-	for id, f := range s.open {
+	for id, f := range s.files {
 		f.Close()
-		delete(s.open, id)
+		delete(s.files, id)
 	}
 	s.mu.Unlock()
 	err := context.Cause(ctx)
@@ -102,7 +102,7 @@ type server struct {
 	calls   map[uint32]*serverCall
 	last    uint32             // the newest call
 	bytes   int                // of all requests
-	open    map[uint32]fs.File // by the calls that have opened them
+	files   map[uint32]fs.File // by the calls that have opened them
 }
 
 // serverCall is a call from its first frame until its answer is sent.
@@ -170,22 +170,20 @@ func (s *server) receive() error {
 }
 
 func (s *server) sayHello() {
-	h := hello{dir: s.fs.Dir()}
-	h.real = h.dir
-	if real, err := filepath.EvalSymlinks(h.dir); err == nil {
-		h.real = real
+	h := hello{Dir: s.fs.Dir()}
+	h.Real = h.Dir
+	if real, err := filepath.EvalSymlinks(h.Dir); err == nil {
+		h.Real = real
 	}
 	if e, ok := s.exec.(tools.RemoteExec); ok {
 		room := maxFrame / 2
 		for _, v := range e.Environ() {
 			if room -= len(v) + 3; room >= 0 {
-				h.environ = append(h.environ, v)
+				h.Environ = append(h.Environ, v)
 			}
 		}
 	}
-	var c coder
-	h.code(&c)
-	s.out.put(&message{kind: frameLast, data: c.b})
+	s.out.put(&message{kind: frameLast, data: new(coder).code(&h).b})
 }
 
 // handle handles a frame.
@@ -214,9 +212,9 @@ func (s *server) cancel(id uint32) {
 	} else if call != nil {
 		s.forget(id)
 	}
-	if f := s.open[id]; f != nil {
+	if f := s.files[id]; f != nil {
 		f.Close()
-		delete(s.open, id)
+		delete(s.files, id)
 	}
 }
 
@@ -272,11 +270,9 @@ func (s *server) serve(ctx context.Context, id uint32, data []byte) {
 	slots := s.slots[r.op]
 	var answer []byte
 	if slots.Acquire(ctx, 1) != nil {
-		answer, slots = reply(context.Cause(ctx)).b, nil
+		answer, slots = reply(context.Cause(ctx)), nil
 	} else {
-		c := decoder(data[1:])
-		r.code(c)
-		if err := c.end(); err != nil {
+		if err := decoder(data[1:]).code(&r).end(); err != nil {
 			s.end(err)
 		} else {
 			answer = s.answer(ctx, id, &r)

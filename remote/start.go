@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"fmt"
-	"io"
 	"os/exec"
 	"strings"
 	"time"
@@ -39,40 +38,23 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	p := &program{cmd, in, out, said}
-	c, err := connect(ctx, out, in, p.end)
+	tail := func() string { // what the program has printed to its standard error
+		text, _ := said.Text()
+		if text = strings.TrimSpace(text); text == "" {
+			return ""
+		}
+		return ": " + text
+	}
+	c, err := connect(ctx, out, in, func() error {
+		_, _ = in.Close(), out.Close()
+		defer time.AfterFunc(exitWait, func() { _ = cmd.Process.Kill() }).Stop()
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("%s: %w%s", cmd.Path, err, tail())
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, p.tail())
+		return nil, fmt.Errorf("%w%s", err, tail())
 	}
 	return c, nil
-}
-
-// program is the other side of a connection.
-type program struct {
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  io.ReadCloser
-	said *proc.Output
-}
-
-// end closes the streams and waits for the program.
-func (p *program) end() error {
-	p.in.Close()
-	p.out.Close()
-	kill := time.AfterFunc(exitWait, func() { _ = p.cmd.Process.Kill() })
-	err := p.cmd.Wait()
-	kill.Stop()
-	if err != nil {
-		return fmt.Errorf("%s: %w%s", p.cmd.Path, err, p.tail())
-	}
-	return nil
-}
-
-// tail returns what the program has printed to its standard error.
-func (p *program) tail() string {
-	text, _ := p.said.Text()
-	if text = strings.TrimSpace(text); text == "" {
-		return ""
-	}
-	return ": " + text
 }

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/aycoder/aycoder/edit"
-	"github.com/aycoder/aycoder/merge"
 )
 
 // A connection begins with a greeting of each side (see greet), then has frames in both directions.
@@ -21,7 +19,7 @@ import (
 // alternate, so that a large one delays no other.
 const (
 	magic     = "aycoder-remote\n"
-	version   = 2
+	version   = 3
 	headerLen = 9
 	maxFrame  = 64 << 10
 
@@ -36,6 +34,7 @@ const (
 	maxOpen     = 256       // files that are open between two calls
 	maxChunk    = 1 << 20   // bytes of a file in a message
 	maxBatch    = 3 << 20   // of all files in a message
+	maxLists    = 6 << 20   // bytes of memory for the lists of a message, beside what is in them
 )
 
 // The heartbeat finds out that the other side is gone if no end of the stream says so.
@@ -216,21 +215,23 @@ func (s *sender) take(buf []byte, done []*message) ([]byte, []*message) {
 	return buf, done
 }
 
-// coder encodes values, or decodes them in the same order: one function describes both directions of
-// a message. Decoding checks every length against what is there, so it takes memory only for bytes
-// that have arrived. After an error it yields zero values.
+// coder encodes values, or decodes them in the same order: one function describes both directions of a
+// message. A struct has its exported fields in order, without those that belong to one process: functions and
+// interfaces. Both sides are built from the same version of the module, and a test watches what is sent.
+//
+// Decoding checks every length against what is there, and lists take a bounded amount of memory. The method valid
+// of a type checks its values. After an error decoding yields zero values.
 type coder struct {
 	b        []byte
 	decoding bool
 	failed   bool
+	room     uint64 // bytes that lists may still take
 
 	texts []string // that later ones may repeat
 	known map[string]int
-	plan  []edit.File    // of which the result is decoded
-	merge []merge.Option // of that plan
 }
 
-func decoder(b []byte) *coder { return &coder{b: b, decoding: true} }
+func decoder(b []byte) *coder { return &coder{b: b, decoding: true, room: maxLists} }
 
 // end returns an error if decoding has failed, or has not used all bytes.
 func (c *coder) end() error {
@@ -244,55 +245,146 @@ func (c *coder) fail() {
 	c.failed, c.b = true, nil
 }
 
-// num codes a number of at most max.
-func (c *coder) num(v *uint64, most uint64) {
+// code codes values, of which it gets pointers.
+func (c *coder) code(values ...any) *coder {
+	for _, v := range values {
+		c.value(reflect.ValueOf(v).Elem())
+	}
+	return c
+}
+
+func (c *coder) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				c.value(f)
+			}
+		}
+	case reflect.Pointer:
+		if there := c.flag(!v.IsNil()); there && c.decoding {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		if !v.IsNil() {
+			c.value(v.Elem())
+		}
+	case reflect.Slice:
+		c.list(v)
+	case reflect.String:
+		v.SetString(c.text(v.String()))
+	case reflect.Bool:
+		v.SetBool(c.flag(v.Bool()))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(c.num(uint64(v.Int()), math.MaxUint64)))
+	case reflect.Uint32:
+		v.SetUint(c.num(v.Uint(), math.MaxUint32))
+	}
+	if checked, ok := v.Addr().Interface().(interface{ valid() bool }); ok && c.decoding && !checked.valid() {
+		c.fail()
+	}
+}
+
+// num codes a number of at most that size.
+func (c *coder) num(n, most uint64) uint64 {
 	if !c.decoding {
-		c.b = binary.AppendUvarint(c.b, *v)
-		return
+		c.b = binary.AppendUvarint(c.b, n)
+		return n
 	}
 	n, size := binary.Uvarint(c.b)
 	if size <= 0 || n > most {
-		*v = 0
 		c.fail()
-		return
+		return 0
 	}
-	*v, c.b = n, c.b[size:]
+	c.b = c.b[size:]
+	return n
 }
 
-// integer codes a number that is not negative.
-func integer[T ~int | ~int64 | ~uint32](c *coder, v *T, most uint64) {
-	n := uint64(max(*v, 0))
-	c.num(&n, min(most, math.MaxInt64))
-	*v = T(n)
-}
-
-func (c *coder) flag(v *bool) {
+func (c *coder) flag(v bool) bool {
 	n := uint64(0)
-	if *v {
+	if v {
 		n = 1
 	}
-	c.num(&n, 1)
-	*v = n == 1
+	return c.num(n, 1) == 1
 }
 
-// bytes codes a text. When decoding, *v is a part of the message.
-func (c *coder) bytes(v *[]byte) {
-	n := uint64(len(*v))
-	c.num(&n, uint64(max(len(c.b), len(*v))))
-	switch {
-	case !c.decoding:
-		c.b = append(c.b, *v...)
-	case n > uint64(len(c.b)):
-		*v = nil
+// take decodes bytes, which remain a part of the message.
+func (c *coder) take(n uint64) []byte {
+	if n > uint64(len(c.b)) {
 		c.fail()
-	default:
-		*v, c.b = c.b[:n:n], c.b[n:]
+		return nil
+	}
+	var b []byte
+	b, c.b = c.b[:n:n], c.b[n:]
+	return b
+}
+
+// list codes a slice. Each element takes at least a byte.
+func (c *coder) list(v reflect.Value) {
+	n := c.num(uint64(v.Len()), math.MaxUint64)
+	data := v.Type().Elem().Kind() == reflect.Uint8
+	switch {
+	case data && c.decoding:
+		v.SetBytes(c.take(n))
+		return
+	case data:
+		c.b = append(c.b, v.Bytes()...)
+		return
+	case c.decoding:
+		v.SetZero()
+		size := uint64(v.Type().Elem().Size())
+		if n > uint64(len(c.b)) || n*size > c.room {
+			c.fail()
+		} else if n > 0 {
+			c.room -= n * size
+			v.Set(reflect.MakeSlice(v.Type(), int(n), int(n)))
+		}
+	}
+	for i := 0; i < v.Len() && !c.failed; i++ {
+		c.value(v.Index(i))
 	}
 }
 
-// readData adds up to most bytes of a file, with a length of 4 bytes in front. It reports whether there
-// were fewer. It does not read on once it has enough bytes, as a file has that is not longer than it
-// said.
+const minRepeated = 64 // bytes
+
+// text codes a text. A long one that was there before, in this message or in the request, is coded as its number.
+func (c *coder) text(s string) string {
+	if n, ok := c.known[s]; ok && !c.decoding {
+		c.num(uint64(n)<<1|1, math.MaxUint64)
+		return s
+	}
+	n := c.num(uint64(len(s))<<1, math.MaxUint64)
+	switch {
+	case !c.decoding:
+		c.b = append(c.b, s...)
+	case n&1 == 0:
+		s = string(c.take(n >> 1))
+	case n>>1 < uint64(len(c.texts)):
+		return c.texts[n>>1]
+	default:
+		c.fail()
+		return ""
+	}
+	c.remember(s)
+	return s
+}
+
+// remember lets later texts repeat these.
+func (c *coder) remember(texts ...string) *coder {
+	for _, s := range texts {
+		if len(s) < minRepeated {
+			continue
+		}
+		if c.known == nil {
+			c.known = map[string]int{}
+		}
+		c.known[s] = len(c.texts)
+		c.texts = append(c.texts, s)
+	}
+	return c
+}
+
+// readData adds up to most bytes of a file, as a list of bytes. It reports whether there were fewer. It does not
+// read on once it has enough bytes, as a file has that is not longer than it said.
 func (c *coder) readData(r io.Reader, enough, most int64) (whole bool, err error) {
 	at := len(c.b) + 4
 	c.b = slices.Grow(c.b, 4+int(most))
@@ -300,78 +392,6 @@ func (c *coder) readData(r io.Reader, enough, most int64) (whole bool, err error
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = nil
 	}
-	c.b = binary.BigEndian.AppendUint32(c.b, uint32(n))[:at+n]
+	c.b = append(c.b, byte(n)|0x80, byte(n>>7)|0x80, byte(n>>14)|0x80, byte(n>>21))[:at+n] // with leading zeros
 	return int64(n) < most, err
-}
-
-// data decodes what readData has added, as a part of the message.
-func (c *coder) data() []byte {
-	if len(c.b) < 4 || binary.BigEndian.Uint32(c.b) > uint32(len(c.b)-4) {
-		c.fail()
-		return nil
-	}
-	n := 4 + int(binary.BigEndian.Uint32(c.b))
-	data := c.b[4:n:n]
-	c.b = c.b[n:]
-	return data
-}
-
-// str codes a string of at most that many bytes.
-func str[T ~string](c *coder, v *T, most int) {
-	if !c.decoding {
-		c.b = append(binary.AppendUvarint(c.b, uint64(len(*v))), *v...)
-		return
-	}
-	var b []byte
-	if c.bytes(&b); len(b) > most {
-		c.fail()
-		b = nil
-	}
-	*v = T(b)
-}
-
-const minRepeated = 64 // bytes
-
-// text codes a text of a file. A text that was there before, in this message or in the request, is
-// coded as its number.
-func (c *coder) text(v *string) {
-	if c.known == nil {
-		c.known = map[string]int{}
-		for i, t := range c.texts {
-			c.known[t] = i + 1
-		}
-	}
-	n := uint64(0)
-	if !c.decoding {
-		n = uint64(c.known[*v])
-	}
-	if c.num(&n, uint64(len(c.texts))); n > 0 {
-		*v = c.texts[n-1]
-		return
-	}
-	if str(c, v, maxResult); len(*v) >= minRepeated {
-		c.texts = append(c.texts, *v)
-		c.known[*v] = len(c.texts)
-	}
-}
-
-// list codes the elements of a list, each of which takes at least a byte.
-func list[T any](c *coder, v *[]T, most int, each func(*T)) {
-	n := uint64(len(*v))
-	c.num(&n, uint64(most))
-	if !c.decoding {
-		for i := range *v {
-			each(&(*v)[i])
-		}
-		return
-	}
-	*v = nil
-	for range n {
-		var e T
-		if each(&e); c.failed {
-			*v = nil
-			return
-		}
-		*v = append(*v, e)
-	}
 }
