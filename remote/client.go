@@ -111,8 +111,7 @@ func connect(ctx context.Context, r io.Reader, w io.Writer, closeBoth func() err
 		c.work.Wait()
 		return nil, fmt.Errorf("connect to workspace: %w", err)
 	}
-	c.work.Go(func() { c.in.watch(c.done, c.fail) })
-	c.work.Go(c.ping)
+	c.work.Go(func() { beat(c.in, c.out, c.done, c.fail) })
 	return c, nil
 }
 
@@ -143,9 +142,6 @@ func (c *Client) receive() error {
 		f, err := c.in.next()
 		if err != nil {
 			return err
-		}
-		if f.kind == framePong {
-			continue
 		}
 		if err := c.handle(f); err != nil {
 			return err
@@ -215,23 +211,6 @@ func (c *Client) fail(err error) {
 		close(k.done)
 	}
 	_ = c.close()
-}
-
-// ping sends a sign of life now and then.
-func (c *Client) ping() {
-	tick := time.NewTicker(pingEvery)
-	defer tick.Stop()
-	var waits sync.Mutex
-	for {
-		select {
-		case <-c.done:
-			return
-		case <-tick.C:
-			if waits.TryLock() { // the last one was sent
-				c.out.put(&message{kind: framePing, sent: waits.Unlock})
-			}
-		}
-	}
 }
 
 // About returns what the program on the other machine says about itself: see [WithAbout]. Nobody has checked it.

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/aycoder/aycoder/tools"
@@ -47,7 +46,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tool
 		o(s)
 	}
 	s.io.Go(func() { cancel(s.receive()) })
-	s.io.Go(func() { s.in.watch(ctx.Done(), cancel) })
+	s.io.Go(func() { beat(s.in, s.out, ctx.Done(), cancel) })
 	<-ctx.Done()
 	s.out.end(context.Cause(ctx))
 	s.stop()
@@ -95,7 +94,6 @@ type server struct {
 
 	io, work sync.WaitGroup // goroutines that read or write; calls until they are done
 	slots    slots
-	ponging  atomic.Bool // a pong waits to be sent
 
 	mu      sync.Mutex
 	stopped bool // no call begins any more
@@ -189,11 +187,6 @@ func (s *server) sayHello() {
 // handle handles a frame.
 func (s *server) handle(f frame) error {
 	switch f.kind {
-	case framePing:
-		if s.ponging.CompareAndSwap(false, true) {
-			s.out.put(&message{kind: framePong, sent: func() { s.ponging.Store(false) }})
-		}
-		return nil
 	case frameCancel:
 		s.cancel(f.id)
 		return nil

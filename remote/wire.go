@@ -50,7 +50,6 @@ const (
 	frameCancel            // from the client: the call is not needed any more
 	frameOutput            // from the server: output of a command
 	framePing
-	framePong
 	frameEnd // no frame has this type or a larger one
 )
 
@@ -73,7 +72,15 @@ func newReceiver(r io.Reader) *receiver {
 	return &receiver{r: bufio.NewReaderSize(r, 2*maxFrame), buf: make([]byte, maxFrame), begun: time.Now()}
 }
 
-func (r *receiver) next() (frame, error) {
+// next returns the next frame that is more than a sign of life.
+func (r *receiver) next() (f frame, err error) {
+	for f.kind = framePing; f.kind == framePing && err == nil; {
+		f, err = r.read()
+	}
+	return f, err
+}
+
+func (r *receiver) read() (frame, error) {
 	var head [headerLen]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
 		return frame{}, err
@@ -92,19 +99,24 @@ func (r *receiver) next() (frame, error) {
 	return f, err
 }
 
-// watch calls gone if nothing arrives for long. It returns when stop is closed.
-func (r *receiver) watch(stop <-chan struct{}, gone func(error)) {
+// beat gives the other side signs of life, and calls gone if nothing arrives from there for long. It returns when
+// stop is closed.
+func beat(in *receiver, out *sender, stop <-chan struct{}, gone func(error)) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
+	var waits sync.Mutex // held until the last ping was sent
 	for {
 		select {
 		case <-stop:
 			return
 		case <-tick.C:
-			if quiet := time.Since(r.begun) - time.Duration(r.last.Load()); quiet >= goneAfter {
-				gone(fmt.Errorf("the other side was silent for %s", quiet.Round(time.Second)))
-				return
-			}
+		}
+		if quiet := time.Since(in.begun) - time.Duration(in.last.Load()); quiet >= goneAfter {
+			gone(fmt.Errorf("the other side was silent for %s", quiet.Round(time.Second)))
+			return
+		}
+		if waits.TryLock() {
+			out.put(&message{kind: framePing, sent: waits.Unlock})
 		}
 	}
 }
