@@ -43,7 +43,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -144,7 +143,6 @@ type Proxy struct {
 type config struct {
 	rules    []rule
 	log      func(Record)
-	logger   *slog.Logger
 	tls      *tls.Config
 	resolver *net.Resolver
 	patience time.Duration
@@ -156,7 +154,7 @@ type Option func(*config) error
 // New returns a proxy. Without rules, it asks about every host.
 func New(opts ...Option) (*Proxy, error) {
 	p := &Proxy{config: config{
-		logger: slog.New(slog.DiscardHandler), log: func(Record) {}, tls: &tls.Config{},
+		log: func(Record) {}, tls: &tls.Config{},
 		// The system's resolver has look-ups that outlive a session.
 		resolver: &net.Resolver{PreferGo: true}, patience: 5 * time.Minute,
 	}}
@@ -191,11 +189,6 @@ func WithRules(rules ...Rule) Option {
 // Default: none.
 func WithLog(log func(Record)) Option {
 	return given("WithLog", log != nil, func(c *config) { c.log = log })
-}
-
-// WithLogger sets a logger for the same records. Default: none.
-func WithLogger(logger *slog.Logger) Option {
-	return given("WithLogger", logger != nil, func(c *config) { c.logger = logger })
 }
 
 // WithTLSConfig sets how the proxy verifies the hosts that it connects to by itself, which are

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -66,17 +65,6 @@ func (e *entry) end(err error) {
 		r.Allowed = false
 	}
 	r.Elapsed, r.Err = time.Since(r.Time), err
-	level, verdict := slog.LevelInfo, "allowed"
-	if !r.Allowed {
-		level, verdict = slog.LevelWarn, "denied"
-	}
-	attrs := []slog.Attr{slog.String("verdict", verdict), slog.String("host", r.Destination.Host),
-		slog.Int("port", r.Destination.Port), slog.String("method", r.Method), slog.String("path", r.Path),
-		slog.Int64("sent", r.Sent), slog.Int64("received", r.Received), slog.String("rule", r.Rule)}
-	if err != nil {
-		attrs = append(attrs, slog.String("error", runes.Shorten(runes.Clean(err.Error()), 500)))
-	}
-	e.s.proxy.logger.LogAttrs(context.WithoutCancel(e.s.ctx), level, "network", attrs...)
 	e.s.proxy.log(*r)
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -64,7 +63,7 @@ func TestMalformedResponsesRevealNothing(t *testing.T) {
 	roots.AddCert(server.Certificate())
 	var log bytes.Buffer
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	p, err := New(WithTLSConfig(&tls.Config{RootCAs: roots, ServerName: "example.com"}), WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+	p, err := New(WithTLSConfig(&tls.Config{RootCAs: roots, ServerName: "example.com"}),
 		WithLog(func(r Record) { fmt.Fprintf(&log, "%+v %v\n", r, r.Err) }),
 		WithRules(Rule{Host: "127.0.0.1:" + port, Action: Allow, Private: true, Header: http.Header{"X-Key": {secret}}}))
 	require.NoError(t, err)

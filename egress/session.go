@@ -3,7 +3,6 @@ package egress
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -68,12 +67,13 @@ func (p *Proxy) Session(ctx context.Context, ask AskFunc) *Session {
 	s := &Session{proxy: p, ask: ask, one: make(chan struct{}, 1), open: map[io.Closer]struct{}{},
 		answers: map[Destination]*answer{}}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	config := p.tls.Clone()
+	config.ServerName, config.NextProtos = "", []string{"http/1.1"} // the name is that of the host
 	s.transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return s.connect(ctx, addr, false) },
-		DialTLSContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			return s.connect(ctx, addr, true)
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return s.dial(ctx, ctx.Value(destinationKey{}).(Destination)) // which was allowed
 		},
-		DisableCompression: true, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: time.Minute,
+		TLSClientConfig: config, DisableCompression: true, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: time.Minute,
 	}
 	s.reverse = &httputil.ReverseProxy{
 		Transport: s, FlushInterval: -1, ErrorHandler: fail, ErrorLog: log.New(io.Discard, "", 0),
@@ -198,26 +198,6 @@ func (k *kept) CloseWrite() error {
 		return c.CloseWrite()
 	}
 	return nil
-}
-
-// connect connects for the transport. The destination was allowed before.
-func (s *Session) connect(ctx context.Context, addr string, secure bool) (net.Conn, error) {
-	d, err := parseDestination(addr, secure)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := s.dial(ctx, d)
-	if err != nil || !secure {
-		return conn, err
-	}
-	config := s.proxy.tls.Clone()
-	config.ServerName, config.NextProtos = strings.Trim(d.Host, "[]"), []string{"http/1.1"}
-	client := tls.Client(conn, config)
-	if err := client.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return client, nil
 }
 
 // dial connects to a destination, for as long as the session lasts.
@@ -357,8 +337,7 @@ func (s *Session) roundTrip(req *http.Request, l *entry) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	// A context without values hides the responses before the last one (httptrace), which are not masked.
-	out := req.Clone(silent{req.Context()})
+	out := req.Clone(toward{req.Context(), d})
 	to := *req.URL
 	to.Scheme, to.Host = "http", d.String()
 	if d.TLS {
@@ -401,10 +380,22 @@ func (s *Session) roundTrip(req *http.Request, l *entry) (*http.Response, error)
 	return resp, nil
 }
 
-// silent is a context without values.
-type silent struct{ context.Context }
+// toward is the context of a request to a destination. Other values than that would show the responses before the last
+// one (httptrace), which are not masked.
+type toward struct {
+	context.Context
+	to Destination
+}
 
-func (silent) Value(any) any { return nil }
+type destinationKey struct{}
+
+// Value implements [context.Context].
+func (t toward) Value(key any) any {
+	if key == any(destinationKey{}) {
+		return t.to
+	}
+	return nil
+}
 
 // handle serves a request of a client of the proxy.
 func (s *Session) handle(w http.ResponseWriter, req *http.Request) {
