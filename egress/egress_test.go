@@ -438,7 +438,10 @@ func TestCertificateIsOfHost(t *testing.T) {
 	require.NoError(t, err)
 	resp.Body.Close()
 	assert.Equal(t, "HTTP/1.1", resp.Proto)
-	_, err = client.Get("https://localhost" + at)
+	resp, err = client.Get("https://localhost" + at)
+	if err == nil {
+		resp.Body.Close()
+	}
 	_, ok := errors.AsType[x509.HostnameError](err)
 	require.True(t, ok, "%v", err)
 }
