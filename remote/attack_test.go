@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -216,7 +217,17 @@ func TestAnswersDoNotGrow(t *testing.T) {
 		"many texts of the user beside": {func() any {
 			return &applied{[]changed{{FileResult: edit.FileResult{Path: "f", Sidecars: make([]string, 2*maxEntries)}}}}
 		}, new(applied)},
-		"many results":   {func() any { return &applied{make([]changed, math.MaxUint16)} }, new(applied)},
+		"many results": {func() any { return &applied{make([]changed, math.MaxUint16)} }, new(applied)},
+		"many failures": {func() any {
+			all := make([]opened, maxEntries)
+			for i := range all {
+				all[i].Failure = failureOf(&workspace.Error{Err: io.EOF})
+			}
+			return &all
+		}, new([]opened)},
+		"one text in many places": {func() any {
+			return &hello{Environ: slices.Repeat([]string{"A=" + strings.Repeat("x", 1<<20)}, 1<<10)}
+		}, new(hello)},
 		"many variables": {func() any { return &hello{Environ: make([]string, 2*maxEntries)} }, new(hello)},
 	} {
 		c := new(coder).code(tt.many())

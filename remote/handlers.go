@@ -149,7 +149,7 @@ func listingOf(all []fs.DirEntry) listing {
 }
 
 const (
-	maxTreeEntries = 50_000
+	maxTreeEntries = 50_000  // and directories, and ignore files
 	maxTreeBytes   = 2 << 20 // of ignore files
 )
 
@@ -170,7 +170,8 @@ func (r *treeReader) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, e
 
 func (r *treeReader) Open(name string) (fs.File, error) {
 	f, err := r.FS.Open(name)
-	if e, ok := errors.AsType[*workspace.Error](err); ok && e.Kind == workspace.KindNotFound {
+	r.left--
+	if e, ok := errors.AsType[*workspace.Error](err); ok && e.Kind == workspace.KindNotFound && r.left >= 0 {
 		r.Ignores = append(r.Ignores, treeFile{Path: name, Absent: true})
 	}
 	if err != nil {
@@ -178,7 +179,7 @@ func (r *treeReader) Open(name string) (fs.File, error) {
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxChunk))
-	if r.room -= len(data); err == nil && r.room >= 0 {
+	if r.room -= len(data); err == nil && r.room >= 0 && r.left >= 0 {
 		r.Ignores = append(r.Ignores, treeFile{Path: name, Data: data})
 	}
 	return &file{content: content{Data: data}}, err

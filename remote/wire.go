@@ -34,7 +34,8 @@ const (
 	maxOpen     = 256       // files that are open between two calls
 	maxChunk    = 1 << 20   // bytes of a file in a message
 	maxBatch    = 3 << 20   // of all files in a message
-	maxLists    = 6 << 20   // bytes of memory for the lists of a message, beside what is in them
+	maxLists    = 6 << 20   // bytes of memory for the lists and pointers of a message, beside texts
+	maxRepeated = 512 << 20 // bytes of texts that a message repeats
 )
 
 // The heartbeat finds out that the other side is gone if no end of the stream says so.
@@ -231,13 +232,14 @@ func (s *sender) take(buf []byte, done []*message) ([]byte, []*message) {
 // message. A struct has its exported fields in order, without those that belong to one process: functions and
 // interfaces. Both sides are built from the same version of the module, and a test watches what is sent.
 //
-// Decoding checks every length against what is there, and lists take a bounded amount of memory. The method valid
-// of a type checks its values. After an error decoding yields zero values.
+// Decoding checks every length against what is there. Memory and texts that a few bytes can ask for are bounded. The
+// method valid of a type checks its values. After an error decoding yields zero values.
 type coder struct {
 	b        []byte
 	decoding bool
 	failed   bool
-	room     uint64 // bytes that lists may still take
+	room     uint64 // bytes that lists and pointers may still take
+	again    int    // bytes of texts that were repeated
 
 	texts []string // that later ones may repeat
 	known map[string]int
@@ -274,7 +276,7 @@ func (c *coder) value(v reflect.Value) {
 			}
 		}
 	case reflect.Pointer:
-		if there := c.flag(!v.IsNil()); there && c.decoding {
+		if there := c.flag(!v.IsNil()); there && c.decoding && c.takes(1, v.Type().Elem()) {
 			v.Set(reflect.New(v.Type().Elem()))
 		}
 		if !v.IsNil() {
@@ -330,7 +332,18 @@ func (c *coder) take(n uint64) []byte {
 	return b
 }
 
-// list codes a slice. Each element takes at least a byte.
+// takes reports whether there is room for values, each of which has at least a byte in the message.
+func (c *coder) takes(n uint64, typ reflect.Type) bool {
+	size := n * uint64(typ.Size())
+	if n > uint64(len(c.b)) || size > c.room {
+		c.fail()
+		return false
+	}
+	c.room -= size
+	return true
+}
+
+// list codes a slice.
 func (c *coder) list(v reflect.Value) {
 	n := c.num(uint64(v.Len()), math.MaxUint64)
 	data := v.Type().Elem().Kind() == reflect.Uint8
@@ -343,11 +356,7 @@ func (c *coder) list(v reflect.Value) {
 		return
 	case c.decoding:
 		v.SetZero()
-		size := uint64(v.Type().Elem().Size())
-		if n > uint64(len(c.b)) || n*size > c.room {
-			c.fail()
-		} else if n > 0 {
-			c.room -= n * size
+		if n > 0 && c.takes(n, v.Type().Elem()) {
 			v.Set(reflect.MakeSlice(v.Type(), int(n), int(n)))
 		}
 	}
@@ -370,11 +379,13 @@ func (c *coder) text(s string) string {
 		c.b = append(c.b, s...)
 	case n&1 == 0:
 		s = string(c.take(n >> 1))
-	case n>>1 < uint64(len(c.texts)):
-		return c.texts[n>>1]
 	default:
-		c.fail()
-		return ""
+		if n >>= 1; n >= uint64(len(c.texts)) || c.again > maxRepeated {
+			c.fail()
+			return ""
+		}
+		c.again += len(c.texts[n])
+		return c.texts[n]
 	}
 	c.remember(s)
 	return s
