@@ -94,8 +94,8 @@ func TestMessagesOfVersion(t *testing.T) {
 			return
 		}
 		seen[typ] = true
-		for i := range typ.NumField() {
-			if f := typ.Field(i); f.IsExported() {
+		for f := range typ.Fields() {
+			if f.IsExported() {
 				fmt.Fprintf(&shape, "%s.%s %s\n", typ, f.Name, f.Type)
 				add(f.Type)
 			}

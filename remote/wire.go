@@ -270,7 +270,8 @@ func (c *coder) code(values ...any) *coder {
 func (c *coder) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
+		n := v.NumField() // Fields would allocate for each
+		for i := range n {
 			if f := v.Field(i); f.CanSet() {
 				c.value(f)
 			}
