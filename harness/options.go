@@ -237,7 +237,7 @@ type Checker func(rt *Runtime, exec tools.Exec, names []config.Check) (around ay
 // WithChecks sets what makes the checkers of tools.checks, such as that of package linked. Default: none, and a configuration that
 // names some is an error.
 func WithChecks(c Checker) Option {
-	return required("WithChecks", func(s *setup, c Checker) { s.checks = c })(c, c != nil)
+	return required("WithChecks", c != nil, func(s *setup) { s.checks = c })
 }
 
 // An Insighter makes the tools of tools.insight. store is that of [WithStore], or nil.
@@ -246,7 +246,7 @@ type Insighter func(rt *Runtime, store journal.Store, names []config.Insight) ([
 // WithInsight sets what makes the tools of tools.insight, such as that of package linked. Default: none, and a configuration that
 // names some is an error.
 func WithInsight(i Insighter) Option {
-	return required("WithInsight", func(s *setup, i Insighter) { s.insight = i })(i, i != nil)
+	return required("WithInsight", i != nil, func(s *setup) { s.insight = i })
 }
 
 // WithSection replaces the section of the system prompt with this name, removes it if text is "", or adds one at
