@@ -84,7 +84,6 @@ type reload struct {
 	first    aycoder.Limits // as the configuration had them in New
 
 	mu      sync.Mutex // guards all that follows
-	runs    int        // at work, without those inside of calls
 	now     *config.Loaded
 	refused *config.Loaded // was valid, but could not be used
 	fault   error          // that was told

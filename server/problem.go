@@ -31,7 +31,7 @@ type problem struct {
 // Error implements the error interface.
 func (p *problem) Error() string { return p.Kind + ": " + p.Detail }
 
-// StatusCode returns the status of the answer, for hosts that use [Follow] and [Stream] in handlers of their own.
+// StatusCode returns the status of the answer, for hosts that use [Follow] and [Stream] in their handlers.
 func (p *problem) StatusCode() int { return p.Status }
 
 func refuse(status int, kind, detail string) *problem {

@@ -3,7 +3,7 @@
 //	aycoder-worker -database URL -temporal HOST:PORT -workspaces DIR -model anthropic/claude-sonnet-4-5 -tenants FILE
 //
 // Each line of the file of tenants has a token, the name of a tenant and, if it is not 1, its weight. Each session works in a directory
-// of its own below DIR. SIGTERM drains the process.
+// below DIR that has its id. SIGTERM drains the process.
 package main
 
 import (
