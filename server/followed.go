@@ -22,6 +22,7 @@ func (s *Server) eventsAnywhere(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	at = at.in(r.PathValue("run"))
 	id, run, _ := splitRun(r.PathValue("run"))
 	store := s.host.Store(principalOf(r))
 	v, _, err := session.Read(r.Context(), store, id)
@@ -36,6 +37,7 @@ func (s *Server) eventsAnywhere(w http.ResponseWriter, r *http.Request) error {
 			for f, err := range Follow(ctx, store, s.host.Feed, id, run, opaque(followedID{Run: run, At: at})) {
 				var place followedID
 				if err == nil && transparent(f.ID, &place) == nil {
+					place.At.run = at.run
 					f.ID = place.At.String() // which any process understands
 				}
 				if !yield(f, err) {

@@ -103,6 +103,14 @@ func (c *cursor) UnmarshalJSON(data []byte) error {
 
 func (c cursor) String() string { return opaque(c) }
 
+// in returns the cursor for a run with an id: that of another run says nothing about it.
+func (c cursor) in(run string) cursor {
+	if mark := hashMore(0, run); c.run != mark {
+		return cursor{run: mark}
+	}
+	return c
+}
+
 // parseCursor decodes the id of an event. That of no event is "".
 func parseCursor(s string) (c cursor, err error) {
 	if s != "" && (len(s) > maxCursor || transparent(s, &c) != nil) {

@@ -25,12 +25,11 @@ const done = "[DONE]" // ends the streams of OpenAI and of the AI SDK
 
 // A sender writes the events of a run to one client.
 type sender struct {
-	w    http.ResponseWriter
-	rc   *http.ResponseController
-	at   cursor
-	mark uint32 // the run of all cursors
-	run  *run
-	buf  bytes.Buffer
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	at  cursor
+	run *run
+	buf bytes.Buffer
 	telling
 }
 
@@ -39,20 +38,16 @@ func newSender(w http.ResponseWriter, at cursor, x *run, f *form) *sender {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of a proxy that would collect the stream
-	d := &sender{w: w, rc: http.NewResponseController(w), run: x, telling: telling{form: f}}
 	if x != nil {
-		d.mark = hashMore(0, x.id)
+		at = at.in(x.id)
 	}
-	if at.run == d.mark { // else the client has seen nothing of this run
-		d.at = at
-	}
-	d.at.run = d.mark
-	return d
+	return &sender{w: w, rc: http.NewResponseController(w), at: at, run: x, telling: telling{form: f}}
 }
 
 // write adds an event to what is sent next.
 func (d *sender) write(ev aycoder.Event, data []byte, at cursor) {
-	d.at, d.at.run = at, d.mark
+	at.run = d.at.run
+	d.at = at
 	if d.form == nil {
 		d.message(d.at.String(), data)
 		return
@@ -205,7 +200,8 @@ func (d *sender) catchUp(ctx context.Context) error {
 			}
 		}
 	}
-	d.at, d.at.run = at, d.mark
+	at.run = d.at.run
+	d.at = at
 	return d.flush()
 }
 
