@@ -182,7 +182,7 @@ func TestDemo(t *testing.T) {
 	p.Type("\x04")
 	p.ends(exitOK)
 	require.Contains(t, p.Text(), " 4 - for n; do names=\"$names,$n\"; done\n 4 + for n; do names=\"$names, $n\"; done\n")
-	require.Regexp(t, `(?m)^● bash sh check.sh +exit 1 · \d+ms$`, p.Text())
+	require.Regexp(t, `(?m)^● bash sh check.sh +exit 1 · [\d.]+m?s$`, p.Text())
 }
 
 // Text that was typed before the question does not answer it, and is in the next prompt.
