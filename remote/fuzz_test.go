@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,8 +82,21 @@ func TestCoder(t *testing.T) {
 	}
 }
 
+// Encoding changes no value, as commands may have one environment.
+func TestEncodingWritesNothing(t *testing.T) {
+	r := &request{Name: "f", Size: 1, File: 2, Command: tools.ExecCommand{Env: []string{"A=1"}, Network: true}, Files: []edit.File{{Path: "f", Mode: 1}}}
+	var work sync.WaitGroup
+	for range 2 { // the race detector watches
+		work.Go(func() { new(coder).code(r) })
+	}
+	work.Wait()
+	require.Equal(t, []string{"A=1"}, r.Command.Env)
+}
+
 // The messages have the fields of types of other packages. If this changes, the version of the protocol has to.
 func TestMessagesOfVersion(t *testing.T) {
+	sent := []reflect.Kind{reflect.Struct, reflect.Pointer, reflect.Slice, reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint32,
+		reflect.Interface, reflect.Func} // of which the last two belong to one process
 	seen := map[reflect.Type]bool{}
 	var shape strings.Builder
 	var add func(reflect.Type)
@@ -97,6 +111,7 @@ func TestMessagesOfVersion(t *testing.T) {
 		for f := range typ.Fields() {
 			if f.IsExported() {
 				fmt.Fprintf(&shape, "%s.%s %s\n", typ, f.Name, f.Type)
+				require.Contains(t, sent, f.Type.Kind(), "%s.%s would not be sent", typ, f.Name)
 				add(f.Type)
 			}
 		}

@@ -170,7 +170,8 @@ func (r *request) texts() (all []string) {
 type ended struct{ tools.ExecResult }
 
 func (r *ended) valid() bool {
-	return (r.Dir == "" || filepath.IsAbs(r.Dir)) && len(r.Notes) <= maxNotes &&
+	return (r.Dir == "" || filepath.IsAbs(r.Dir)) && len(r.Dir) <= maxPath && len(r.Signal) <= maxText && r.Survivors >= 0 &&
+		len(r.Notes) <= maxNotes &&
 		!slices.ContainsFunc(r.Notes, func(n string) bool { return len(n) > maxText })
 }
 
@@ -183,6 +184,10 @@ type changed struct {
 
 // applied is the result of a plan.
 type applied struct{ Files []changed }
+
+func (c *changed) valid() bool {
+	return len(c.Reason) <= maxText && !slices.ContainsFunc(c.Sidecars, func(s string) bool { return len(s) > maxPath })
+}
 
 func changedOf(all []edit.FileResult) []changed {
 	out := make([]changed, len(all))
@@ -246,7 +251,7 @@ func cut(s string, most int) string { return s[:min(len(s), most)] }
 
 func (f *failure) valid() bool {
 	e := f.File
-	return (e == nil || len(e.Op) <= maxText && len(e.Path) <= maxPath) && len(f.Text) <= maxText && f.Is >= -1 && f.Is < len(sentinels)
+	return (e == nil || len(e.Op) <= maxText && len(e.Path) <= maxPath && len(e.Kind) <= maxText) && len(f.Text) <= maxText && f.Is >= -1 && f.Is < len(sentinels)
 }
 
 func (f *failure) cancelled() bool { return f.File == nil && f.Is == 0 }

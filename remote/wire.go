@@ -232,7 +232,7 @@ func (s *sender) take(buf []byte, done []*message) ([]byte, []*message) {
 // message. A struct has its exported fields in order, without those that belong to one process: functions and
 // interfaces. Both sides are built from the same version of the module, and a test watches what is sent.
 //
-// Decoding checks every length against what is there. Memory and texts that a few bytes can ask for are bounded. The
+// Encoding changes nothing, as others may use the values at the same time. Decoding checks every length against what is there. Memory and texts that a few bytes can ask for are bounded. The
 // method valid of a type checks its values. After an error decoding yields zero values.
 type coder struct {
 	b        []byte
@@ -286,13 +286,21 @@ func (c *coder) value(v reflect.Value) {
 	case reflect.Slice:
 		c.list(v)
 	case reflect.String:
-		v.SetString(c.text(v.String()))
+		if s := c.text(v.String()); c.decoding {
+			v.SetString(s)
+		}
 	case reflect.Bool:
-		v.SetBool(c.flag(v.Bool()))
+		if set := c.flag(v.Bool()); c.decoding {
+			v.SetBool(set)
+		}
 	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(c.num(uint64(v.Int()), math.MaxUint64)))
+		if n := c.num(uint64(v.Int()), math.MaxUint64); c.decoding {
+			v.SetInt(int64(n))
+		}
 	case reflect.Uint32:
-		v.SetUint(c.num(v.Uint(), math.MaxUint32))
+		if n := c.num(v.Uint(), math.MaxUint32); c.decoding {
+			v.SetUint(n)
+		}
 	}
 	if checked, ok := v.Addr().Interface().(interface{ valid() bool }); ok && c.decoding && !checked.valid() {
 		c.fail()
