@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,4 +37,14 @@ func TestMistypedBesideRight(t *testing.T) {
 			require.Equal(t, tt.want, faults(t, tt.text))
 		})
 	}
+}
+
+// An unknown key is an error also after more warnings than are reported.
+func TestMistypedAfterManyWarnings(t *testing.T) {
+	var b strings.Builder
+	for i := range 120 {
+		fmt.Fprintf(&b, "[models.m%d]\nprovider = 'x'\nmodel = 'y'\nmax_tokens = 2_000_000\n", i)
+	}
+	b.WriteString("[agent]\nnothing_like_it = 1\n")
+	require.Contains(t, strings.Join(faults(t, b.String()), "\n"), "agent.nothing_like_it is not a key")
 }

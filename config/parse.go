@@ -155,7 +155,11 @@ func (n *node) append(at Origin) *node {
 // there, too, and has others in it, it is the one that is there, whose place is another.
 func (w *walker) child(n *node, name string, at Origin) *node {
 	kid := &node{field: n.field.kid(name), key: join(n.key, cut(name)), from: at, at: at}
-	if kid.field == nil && !w.full() {
+	switch {
+	case kid.field != nil:
+	case w.full() && w.failed: // to look for what was meant costs time
+		w.more++
+	default:
 		name = w.unknown(n.field, name, kid)
 		kid.field, kid.mistyped = n.field.kid(name), true
 	}
