@@ -224,13 +224,13 @@ func (l *list) goFix(text string) error {
 			if f == nil {
 				f = &Finding{Path: name, Line: line, Rule: "go fix"}
 			}
-			f.Message = strings.TrimPrefix(f.Message+"\n"+s[1:], "\n")
+			f.Message = joined(f.Message, s[1:])
 			line, inHunk = line+1, inHunk-1
 		case strings.HasPrefix(s, "+") && name != "" && !strings.HasPrefix(s, "+++ "):
 			if f == nil {
 				f = &Finding{Path: name, Line: max(1, line), Rule: "go fix"}
 			}
-			f.Fix = strings.TrimPrefix(f.Fix+"\n"+s[1:], "\n")
+			f.Fix = joined(f.Fix, s[1:])
 		default:
 			end()
 			if strings.HasPrefix(s, " ") {
@@ -247,6 +247,14 @@ func (l *list) goFix(text string) error {
 		l.compiler(text)
 	}
 	return nil
+}
+
+// joined adds a line to a text, unless there is enough already.
+func joined(text, line string) string {
+	if len(text) >= maxText {
+		return text
+	}
+	return strings.TrimPrefix(text+"\n"+line, "\n")
 }
 
 // lines calls a function for each line that is a JSON object.

@@ -3,6 +3,7 @@ package lint_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -157,4 +158,15 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A long run of changed lines takes no more memory than is kept of it.
+func TestGoFixLongRun(t *testing.T) {
+	const n = 2000
+	diff := "--- x.go (old)\n+++ x.go (new)\n@@ -1," + strconv.Itoa(n) + " +1 @@\n" + strings.Repeat("-"+strings.Repeat("x", 1000)+"\n", n)
+	var list []lint.Finding
+	made := testing.AllocsPerRun(1, func() { list, _ = lint.Parse(lint.GoFix, []byte(diff)) })
+	require.Len(t, list, 1)
+	require.LessOrEqual(t, len(list[0].Message), 2000+len("outdated: "))
+	require.Less(t, made, 100.0)
 }
