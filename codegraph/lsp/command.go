@@ -84,13 +84,13 @@ func KnownCommand(name string) (Command, bool) {
 		return Command{Files: goFiles, Script: "go -C {dir} vet -json .", Findings: f}, true
 	case f == lint.GoFix:
 		return Command{Files: goFiles, Script: "go -C {dir} fix -diff .", Findings: f}, true
-	case f == lint.Staticcheck:
-		return Command{Files: goFiles, Script: "cd {dir} && staticcheck -f json .", Findings: f}, true
+	case f == lint.Staticcheck: // without the flag, go list runs git, whose configuration in .git can name programs
+		return Command{Files: goFiles, Script: `cd {dir} && GOFLAGS="$(go env GOFLAGS) -buildvcs=false" staticcheck -f json .`, Findings: f}, true
 	case f == lint.GolangciLint:
 		return Command{Files: goFiles, Script: "cd {dir} && golangci-lint run --output.json.path stdout --show-stats=false --path-mode abs .",
 			Findings: f, RunsCode: true}, true
-	case f == lint.Ruff:
-		return Command{Files: "*.{py,pyi}", Script: "ruff check --output-format json {file}", Findings: f}, true
+	case f == lint.Ruff: // the configuration of a project can ask for fixes, and for a cache anywhere
+		return Command{Files: "*.{py,pyi}", Script: "ruff check --no-fix --no-fix-only --no-cache --output-format json {file}", Findings: f}, true
 	case f == lint.Clippy:
 		return Command{Files: "*.rs", Script: "cd {dir} && cargo clippy --quiet --message-format json", Findings: f, RunsCode: true}, true
 	}
@@ -146,7 +146,7 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 	}
 	settings := []string{"TERM=dumb", "NO_COLOR=1"}
 	if cmd.Findings != "" {
-		settings = append(settings, "GOPROXY=off") // a check downloads no modules and no toolchain
+		settings = append(settings, "GOPROXY=off", "GONOPROXY=none") // a check downloads no modules and no toolchain
 	}
 	environ := c.environ
 	if r, remote := c.exec.(tools.RemoteExec); remote {

@@ -87,6 +87,16 @@ func TestFindingsFail(t *testing.T) {
 	}
 }
 
+// The configuration of a project can ask Ruff for fixes, and git for programs, but a checker that runs unasked does neither.
+func TestKnownCommandsOnlyLook(t *testing.T) {
+	for name, flags := range map[string][]string{"ruff": {"--no-fix ", "--no-fix-only ", "--no-cache "}, "staticcheck": {"-buildvcs=false"}} {
+		cmd, _ := lsp.KnownCommand(name)
+		for _, flag := range flags {
+			require.Contains(t, cmd.Script, flag)
+		}
+	}
+}
+
 // goCode has a finding of go vet and one of staticcheck, each in a function that no edit below touches.
 const goCode = `package x
 
