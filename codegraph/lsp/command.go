@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -87,7 +89,7 @@ func KnownCommand(name string) (Command, bool) {
 	case f == lint.Staticcheck: // without the flag, go list runs git, whose configuration in .git can name programs
 		return Command{Files: goFiles, Script: `cd {dir} && GOFLAGS="$(go env GOFLAGS) -buildvcs=false" staticcheck -f json .`, Findings: f}, true
 	case f == lint.GolangciLint:
-		return Command{Files: goFiles, Script: "cd {dir} && golangci-lint run --output.json.path stdout --show-stats=false --path-mode abs .",
+		return Command{Files: goFiles, Script: "cd {dir} && golangci-lint run --fix=false --output.json.path stdout --show-stats=false --path-mode abs .",
 			Findings: f, RunsCode: true}, true
 	case f == lint.Ruff: // the configuration of a project can ask for fixes, and for a cache anywhere
 		return Command{Files: "*.{py,pyi}", Script: "ruff check --no-fix --no-fix-only --no-cache --output-format json {file}", Findings: f}, true
@@ -145,12 +147,15 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 		b.max = maxFound
 	}
 	settings := []string{"TERM=dumb", "NO_COLOR=1"}
-	if cmd.Findings != "" {
-		settings = append(settings, "GOPROXY=off", "GONOPROXY=none") // a check downloads no modules and no toolchain
-	}
 	environ := c.environ
 	if r, remote := c.exec.(tools.RemoteExec); remote {
 		environ = r.Environ()
+	}
+	if cmd.Findings != "" {
+		settings = append(settings, "GOPROXY=off", "GONOPROXY=none", "CDPATH=") // a check downloads no modules and no toolchain
+		if !cmd.RunsCode {
+			environ = outside(environ, dir)
+		}
 	}
 	res, err := c.exec.Run(ctx, &tools.ExecCommand{Script: script, Root: dir, Dir: dir, Output: b,
 		Env: slices.Concat(environ, settings)})
@@ -158,6 +163,27 @@ func (c *Client) run(ctx context.Context, cmd Command, file string) (out string,
 		return "", 0, false
 	}
 	return b.String(), res.Code, true
+}
+
+// outside returns an environment in which PATH has no relative directory, such as ".", and none of a workspace, such as its
+// node_modules/.bin: programs there are code of the workspace.
+func outside(environ []string, workspace string) []string {
+	list := slices.Clone(environ)
+	for i, v := range list {
+		name, dirs, _ := strings.Cut(v, "=")
+		if !strings.EqualFold(name, "PATH") {
+			continue
+		}
+		kept := slices.DeleteFunc(filepath.SplitList(dirs), func(dir string) bool {
+			rel, err := filepath.Rel(workspace, dir)
+			return !filepath.IsAbs(dir) || err == nil && filepath.IsLocal(rel)
+		})
+		if len(kept) == 0 {
+			kept = []string{os.DevNull} // an empty PATH would be the current directory
+		}
+		list[i] = name + "=" + strings.Join(kept, string(filepath.ListSeparator))
+	}
+	return list
 }
 
 // scriptOf returns the script for a file.

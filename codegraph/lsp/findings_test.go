@@ -97,6 +97,27 @@ func TestKnownCommandsOnlyLook(t *testing.T) {
 	}
 }
 
+// A checker that is said to run no code of the workspace does not find its programs there.
+func TestFindingsWithoutProgramsOfWorkspace(t *testing.T) {
+	for _, path := range []string{".:", ":"} {
+		t.Setenv("PATH", path+os.Getenv("PATH"))
+		w := newWorld(t, map[string]string{"a.txt": "one\n", "evil": "#!/bin/sh\ntouch ../ran\n"}, finder("evil;"), lsp.WithWait(time.Minute))
+		require.NoError(t, os.Chmod(filepath.Join(w.dir, "evil"), 0o755))
+		require.Contains(t, w.change("a.txt", "one\nbad\n"), "new findings")
+		require.NoFileExists(t, filepath.Join(filepath.Dir(w.dir), "ran"))
+	}
+	w := newWorld(t, map[string]string{"a.txt": "one\n"}, finder(""))
+	t.Setenv("PATH", filepath.Join(w.dir, "node_modules", ".bin")+":"+os.Getenv("PATH"))
+	w.write("node_modules/.bin/evil", "#!/bin/sh\ntouch ../ran\n")
+	require.NoError(t, os.Chmod(filepath.Join(w.dir, "node_modules/.bin/evil"), 0o755))
+	var err error
+	w.client, err = lsp.New(w.ws, finder("evil;"), lsp.WithWait(time.Minute))
+	require.NoError(t, err)
+	defer w.client.Close()
+	require.Contains(t, w.change("a.txt", "one\nbad\n"), "new findings")
+	require.NoFileExists(t, filepath.Join(filepath.Dir(w.dir), "ran"))
+}
+
 // goCode has a finding of go vet and one of staticcheck, each in a function that no edit below touches.
 const goCode = `package x
 
