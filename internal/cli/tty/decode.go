@@ -141,6 +141,9 @@ func undecided(buf []byte) (Key, int, bool) {
 	switch {
 	case buf[0] != esc:
 		return Key{Rune: utf8.RuneError}, 1, true
+	case bytes.HasPrefix(buf, []byte("\x1b\x1b[")), bytes.HasPrefix(buf, []byte("\x1b\x1bO")): // Alt and a key: nobody has pressed Esc
+		k, n, ok := undecided(buf[1:])
+		return k, n + 1, ok
 	case len(buf) == 1 || buf[1] == esc:
 		return Key{Name: Esc}, 1, true
 	case len(buf) == 2 || buf[1] >= utf8.RuneSelf:

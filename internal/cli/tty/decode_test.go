@@ -1,6 +1,7 @@
 package tty_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -173,4 +174,14 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The beginning of Alt and an arrow, on a line that stalls, is not the key Esc, which stops something.
+func TestUndecidedAltKeys(t *testing.T) {
+	for text, want := range map[string]string{"\x1b\x1b[1": "[]", "\x1b\x1b[1;": "[]", "\x1b\x1b[": "[alt+[]", "\x1b\x1bO": "[alt+O]",
+		"\x1b\x1b\x1b[1": "[esc]", "\x1b\x1b": "[esc esc]", "\x1b\x1ba": "[esc alt+a]"} {
+		var d Decoder
+		keys := append(d.Decode([]byte(text), time.Time{}), d.Flush(time.Time{})...)
+		require.Equal(t, want, fmt.Sprint(keys), "%q", text)
+	}
 }
