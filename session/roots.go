@@ -17,8 +17,8 @@ const rootsValue = "workspace roots"
 // mean another file, so it is an error if a root was another directory. Roots that the workspace does not have now
 // are not forgotten.
 func (s *Session) keepRoots(ctx context.Context, ws *workspace.Workspace) error {
-	dirs := map[string]string{}
-	if was := s.recorded[rootsValue]; was != nil && json.Unmarshal(was, &dirs) != nil {
+	var dirs map[string]string
+	if json.Unmarshal(s.recorded[rootsValue], &dirs) != nil || dirs == nil { // nothing is recorded, or it makes no sense
 		dirs = map[string]string{}
 	}
 	known := len(dirs)

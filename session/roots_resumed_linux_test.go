@@ -36,6 +36,16 @@ func TestRootsResumed(t *testing.T) {
 		}
 		return session.Open(t.Context(), store, id, l, session.WithFiles(files))
 	}
+	for _, id := range []string{"null", "number"} { // directories that make no sense count as unknown
+		j, err := store.Create(t.Context(), id)
+		require.NoError(t, err)
+		value := map[string]string{"null": "null", "number": "1"}[id]
+		require.NoError(t, j.Append(t.Context(), true, []byte(`{"t":"session","at":1,"session":{"version":1,"id":"x"}}`),
+			[]byte(`{"t":"value","at":1,"values":{"workspace roots":`+value+`}}`)))
+		s, err := open(id, nil, workspace.WithRoot("lib", base+"/lib"))
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
 	s, err := open("", []script.Step{writeFile("lib:/f", "x\n"), script.Say("done")}, workspace.WithRoot("lib", base+"/lib"))
 	require.NoError(t, err)
 	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
