@@ -138,11 +138,12 @@ func (s *Session) Trim(ctx context.Context) error {
 			return &CommandError{Command: "trim", Phase: b.phase()}
 		}
 	}
-	return s.rewrite(ctx)
+	return s.rewrite(ctx, false)
 }
 
-// rewrite writes the records anew in the shortest form. The mutex is held, or the session is new.
-func (s *Session) rewrite(ctx context.Context) error {
+// rewrite writes the records anew in the shortest form. It removes objects that no node refers to, unless it is to keep
+// all. The mutex is held, or the session is new.
+func (s *Session) rewrite(ctx context.Context, keepAll bool) error {
 	j := s.journal.whole()
 	if j == nil { // what is held is as short as it can be
 		return ctx.Err()
@@ -157,15 +158,20 @@ func (s *Session) rewrite(ctx context.Context) error {
 	if v.title != "" {
 		records = append(records, &record{Kind: kindTitle, Name: v.title})
 	}
+	first := len(records) // of a branch, which is a head
 	for _, name := range slices.Sorted(maps.Keys(s.branches)) {
 		records = append(records, s.branches[name].records()...)
 	}
+	records[first].Files = s.checkedOut
 	if s.recorded != nil {
 		records = append(records, &record{Kind: kindValue, Values: s.recorded})
 	}
 	objects := v.objects(v.nodes)
 	for _, b := range s.branches {
 		b.asked.objects(objects)
+	}
+	for _, state := range s.checkedOut {
+		state.AddObjects(objects)
 	}
 	s.files.AddObjects(objects)
 	for _, k := range s.outputs.list {
@@ -203,7 +209,7 @@ func (s *Session) rewrite(ctx context.Context) error {
 			}
 			at += size
 		}
-	}, func(h journal.Hash) bool { return objects[h] })
+	}, func(h journal.Hash) bool { return keepAll || objects[h] })
 	if err = cmp.Or(bad, err); err == nil && s.source != nil {
 		s.source.mu.Lock()
 		s.source.places = places
@@ -218,6 +224,9 @@ func (b *Branch) records() []*record {
 	for _, id := range append(slices.Clip(b.redo), b.session.tree.heads[b.name]) { // each undo led to the next node
 		out = append(out, &record{Kind: kind, ID: id, Branch: b.name})
 		kind = kindUndo
+	}
+	if b.moving != nil {
+		out = append(out, b.moving)
 	}
 	for _, q := range b.said {
 		out = append(out, &record{Kind: kindSay, Branch: b.name, Say: q})

@@ -11,8 +11,16 @@ import (
 	"github.com/aycoder/aycoder/journal"
 )
 
-// used notes the time of a record in the entry. The nodes of a fork are older than the fork.
+// used notes the time of a record in the entry, and the files of which a checkout has the last word. The nodes of a fork
+// are older than the fork.
 func (s *Session) used(r *record) {
+	for name, state := range r.Files {
+		if r.Kind == kindNode {
+			delete(s.checkedOut, name)
+		} else {
+			s.checkedOut[name] = state
+		}
+	}
 	if at := fromMillis(r.At); r.At > 0 && at.After(s.entry.Used) {
 		s.entry.Used = at
 	}

@@ -36,8 +36,8 @@ func Open(ctx context.Context, store journal.Store, id string, agent aycoder.Age
 	if err = l.load(ctx); err == nil {
 		err = l.resume(ctx, s.older)
 	}
-	if err == nil && s.older { // before anything is appended
-		err = s.rewrite(ctx)
+	if err == nil && s.older { // before anything is appended; the workspace may still need the objects
+		err = s.rewrite(ctx, true)
 	}
 	if err == nil {
 		err = s.attach(ctx, l.files)
@@ -83,7 +83,8 @@ func ReadPending(ctx context.Context, store journal.Store, id string) (*aycoder.
 
 // readSession reads a session. Its journal is closed again.
 func readSession(ctx context.Context, store journal.Store, id string) (*Session, error) {
-	s := &Session{id: id, branches: map[string]*Branch{}, config: config{clock: aycoder.SystemClock()}}
+	s := &Session{id: id, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{},
+		config: config{clock: aycoder.SystemClock()}}
 	j, err := store.Open(ctx, id, false)
 	if err != nil {
 		return nil, err
@@ -96,6 +97,8 @@ func readSession(ctx context.Context, store journal.Store, id string) (*Session,
 	}
 	return s, errors.Join(err, s.journal.close())
 }
+
+var errNoHeader = errors.New("it has no header")
 
 // loader rebuilds a session from its records.
 type loader struct {
@@ -151,7 +154,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	if s.tree == nil {
-		return &journal.OpError{Op: "open", Session: s.id, Err: errors.New("it has no header")}
+		return &journal.OpError{Op: "open", Session: s.id, Err: errNoHeader}
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, isLoss)
 	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
@@ -365,7 +368,8 @@ func Continue(ctx context.Context, store journal.Store, dir string, agent aycode
 	for _, e := range found {
 		s, err := Open(ctx, store, e.ID, agent, opts...)
 		_, busy := errors.AsType[*journal.BusyError](err)
-		if !busy && !errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader) // it was removed meanwhile, or its file is empty
+		if !busy && !gone {
 			return s, err
 		}
 	}

@@ -53,7 +53,8 @@ type Session struct {
 	closed   bool
 	waking   sync.WaitGroup // runs that notes have begun
 
-	files       *snapshot.Tracker // nil without WithFiles
+	files       *snapshot.Tracker         // nil without WithFiles
+	checkedOut  map[string]snapshot.State // that a checkout has recorded, and no node since
 	interrupted []*workspace.InterruptedPlan
 }
 
@@ -192,7 +193,7 @@ func (s *Session) discard(ctx context.Context) error {
 }
 
 func newSession(store journal.Store, agent aycoder.Agent, opts []Option) (*Session, error) {
-	s := &Session{store: store, branches: map[string]*Branch{}}
+	s := &Session{store: store, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{}}
 	s.config.clock, s.config.values = aycoder.SystemClock(), map[string]Value{}
 	err := option.Apply(&s.config, opts)
 	if store == nil {

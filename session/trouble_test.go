@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -305,16 +306,22 @@ func TestFailedStartsLeaveNothing(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-// A crash before the first record leaves a session without a header. It does not keep the user from
-// his other sessions.
+// A crash before the first record leaves a session without a header, and a disk that fails may leave one that is
+// described. It does not keep the user from his other sessions.
 func TestContinuePassesOverEmptySessions(t *testing.T) {
-	store := journal.Memory()
-	j, err := store.Create(t.Context(), "empty")
-	require.NoError(t, err)
-	require.NoError(t, j.Close())
-	s, err := session.Continue(t.Context(), store, "/x", agent(t, script.Say("a")))
-	require.NoError(t, err)
-	require.NotEqual(t, "empty", s.ID())
+	for _, described := range []bool{false, true} {
+		store := journal.Memory()
+		j, err := store.Create(t.Context(), "empty")
+		require.NoError(t, err)
+		if described {
+			at := time.Unix(1, 0)
+			require.NoError(t, j.Describe(t.Context(), journal.Entry{ID: "empty", Dir: "/x", Nodes: 1, Created: at, Used: at}))
+		}
+		require.NoError(t, j.Close())
+		s, err := session.Continue(t.Context(), store, "/x", agent(t, script.Say("a")))
+		require.NoError(t, err)
+		require.NotEqual(t, "empty", s.ID())
+	}
 }
 
 // Close stops a command that works, and waits for its end.

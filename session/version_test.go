@@ -129,6 +129,34 @@ func TestOlderVersionIsMigrated(t *testing.T) {
 	require.Equal(t, "here", v.Label(2))
 }
 
+// A migration keeps all objects: the workspace may need those of a checkout that was interrupted. It also keeps that
+// the checkout was to move the head.
+func TestMigrationKeepsObjects(t *testing.T) {
+	withUpgrade(t)
+	move := []byte(`{"t":"move","n":1,"at":1,"name":"undo","paths":["a"]}`)
+	store, _ := stored(t, appendLine(ofVersion(t, 0), move))
+	object := []byte("content of a file")
+	j, err := store.Open(t.Context(), "x", true)
+	require.NoError(t, err)
+	require.NoError(t, j.Put(t.Context(), journal.HashOf(object), object))
+	require.NoError(t, j.Close())
+
+	s, err := Open(t.Context(), store, "x", silent{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	j, err = store.Open(t.Context(), "x", false)
+	require.NoError(t, err)
+	defer j.Close()
+	data, err := j.Get(t.Context(), journal.HashOf(object))
+	require.NoError(t, err)
+	require.Equal(t, object, data)
+	var last []byte
+	for last, err = range j.Records(t.Context()) {
+		require.NoError(t, err)
+	}
+	require.JSONEq(t, string(move), string(last))
+}
+
 // A damaged record of an older version is reported, and costs only what it holds. A cancelled migration changes
 // nothing.
 func TestOlderVersionIsDamaged(t *testing.T) {

@@ -289,6 +289,30 @@ func TestRedoInNextProcess(t *testing.T) {
 	o.is(map[string]string{"a": "x\n"})
 }
 
+// A Trim keeps what a checkout has said of the files: the next process reports none of them as changed, and a Redo can
+// remove what the Undo has brought back.
+func TestTrimAfterUndo(t *testing.T) {
+	store, dir := journal.Memory(), t.TempDir()
+	d := newDesk(t, "", store, dir, bash("rm b && echo x > a"), script.Say("done"))
+	d.write("b", "user\n")
+	run(t, d.s, "go")
+	_, err := d.s.Undo(t.Context())
+	require.NoError(t, err)
+	for range 2 { // what a Trim has written, the next one keeps
+		require.NoError(t, d.s.Trim(t.Context()))
+		require.NoError(t, d.s.Close())
+		d = newDesk(t, d.s.ID(), store, dir)
+		require.Empty(t, d.s.Changes())
+	}
+	_, err = d.s.Redo(t.Context())
+	require.NoError(t, err)
+	d.is(map[string]string{"a": "x\n"})
+	require.NoError(t, d.s.Trim(t.Context()))
+	require.NoError(t, d.s.Close())
+	d = newDesk(t, d.s.ID(), store, dir)
+	require.Empty(t, d.s.Changes())
+}
+
 // When objects cannot be stored, a session that goes on in memory runs commands, takes the files
 // back, and leaves a journal that names no object that it does not have.
 func TestFilesGoOnInMemory(t *testing.T) {
