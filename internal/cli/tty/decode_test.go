@@ -180,7 +180,7 @@ func FuzzDecode(f *testing.F) {
 func TestUndecidedAltKeys(t *testing.T) {
 	for text, want := range map[string]string{"\x1b\x1b[1": "[]", "\x1b\x1b[1;": "[]", "\x1b\x1b[": "[alt+[]", "\x1b\x1bO": "[alt+O]",
 		"\x1b\x1b\x1b[1": "[esc]", "\x1b\x1b": "[esc esc]", "\x1b\x1ba": "[esc alt+a]"} {
-		var d Decoder
+		var d tty.Decoder
 		keys := append(d.Decode([]byte(text), time.Time{}), d.Flush(time.Time{})...)
 		require.Equal(t, want, fmt.Sprint(keys), "%q", text)
 	}
