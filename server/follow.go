@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,7 @@ func Follow(ctx context.Context, store journal.Store, feed Feed, id, run, after 
 		}
 		f.run, f.at, f.yield = at.Run, at.At.position, yield
 		if at.Over && run == "" {
-			f.old[f.run], f.run, f.at = true, "", position{}
+			f.ended, f.run, f.at = f.run, "", position{}
 		}
 		if err := f.follow(); err != nil && !errors.Is(err, errLeft) {
 			yield(Followed{}, err)
@@ -83,6 +84,8 @@ type follower struct {
 
 	run         string          // the present one
 	old         map[string]bool // runs before it
+	ended       string          // the last run that is over, or ""
+	passed      bool            // the facts that come are behind it
 	replay      *replay         // of it, or nil
 	at          position        // that was shown
 	text, think string          // that were shown of the present turn, as far as this follower has shown them
@@ -120,6 +123,7 @@ func (f *follower) follow() error {
 					f.begin(f.wanted)
 				}
 				clear(f.old)
+				f.passed = false
 				continue
 			}
 			err = f.fact(rec)
@@ -279,6 +283,9 @@ func (f *follower) output(run, call string) *aycoder.ToolOutput {
 func (f *follower) fact(rec *aycoder.FactRecord) error {
 	switch {
 	case f.old[rec.Run]:
+		return nil
+	case f.run == "" && f.ended != "" && !f.passed:
+		f.old[rec.Run], f.passed = true, rec.Run == f.ended
 		return nil
 	case f.run != rec.Run && f.replay == nil && f.run != "": // before the place where it begins
 		f.old[rec.Run] = true
@@ -499,10 +506,11 @@ func (f *follower) look() error {
 
 // gone returns an error if the session has nothing of the run after which the follower is to begin: it was trimmed.
 func (f *follower) gone() error {
-	if f.run == "" {
+	run := cmp.Or(f.run, f.ended)
+	if run == "" || f.run == "" && f.passed {
 		return nil
 	}
-	for _, err := range session.Facts(f.ctx, f.store, f.id, f.run) {
+	for _, err := range session.Facts(f.ctx, f.store, f.id, run) {
 		return err
 	}
 	return refuse(http.StatusGone, "gone", "the session does not hold the run of this event any more: begin anew")
@@ -529,6 +537,7 @@ func (f *follower) over() error {
 	if f.wanted != "" {
 		return errLeft
 	}
+	f.ended, f.passed = f.run, true
 	f.begin("")
 	f.replay = nil
 	return nil

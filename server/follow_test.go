@@ -361,3 +361,87 @@ func TestFollowGone(t *testing.T) {
 		require.NoError(t, errors.Join(s.Close(), other.Close()))
 	})
 }
+
+// A reader that begins behind the end of a run gets nothing of the runs before it, also if the journal is read again from its first
+// record.
+func TestFollowAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &failingStore{Store: journal.Memory()}
+		s := followedSession(t, store, 0)
+		var got display
+		after := ""
+		read := func(ends int) {
+			t.Helper()
+			for f, err := range server.Follow(t.Context(), store, nil, s.ID(), "", after) {
+				require.NoError(t, err)
+				got.add(f.Event)
+				after = f.ID
+				if _, over := f.Event.(*aycoder.RunFinished); over {
+					if ends--; ends == 0 {
+						return
+					}
+				}
+			}
+		}
+		want := followedRun(t, s, nil, "one").shown
+		read(1)
+		var second []string
+		time.AfterFunc(10*time.Second, func() { store.fails.Store(true) })
+		time.AfterFunc(time.Minute, func() { second = followedRun(t, s, nil, "two").shown })
+		read(1) // from another reader, which reads the records twice
+		require.False(t, store.fails.Load())
+		want = append(want, second...)
+		require.True(t, slices.Equal(want, got.shown), "%d, not %d events", len(got.shown), len(want))
+		time.AfterFunc(10*time.Second, func() { store.fails.Store(true) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for f, err := range server.Follow(ctx, store, nil, s.ID(), "", after) {
+			require.Error(t, err)
+			require.Nil(t, f.Event) // both are over
+		}
+		got, after = display{}, ""
+		time.AfterFunc(10*time.Second, func() { store.fails.Store(true) })
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for f, err := range server.Follow(ctx, store, nil, s.ID(), "", "") {
+			if err == nil {
+				got.add(f.Event)
+			}
+		}
+		require.False(t, store.fails.Load())
+		require.True(t, slices.Equal(want, got.shown), "%d, not %d events", len(got.shown), len(want))
+		require.NoError(t, s.Close())
+	})
+}
+
+// A failingStore has journals that fail once behind their last record.
+type failingStore struct {
+	journal.Store
+	fails atomic.Bool
+}
+
+func (s *failingStore) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
+	j, err := s.Store.Open(ctx, id, write)
+	if err != nil || write {
+		return j, err
+	}
+	return failingJournal{j, s}, nil
+}
+
+type failingJournal struct {
+	journal.Journal
+	store *failingStore
+}
+
+func (j failingJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for r, err := range j.Journal.Records(ctx) {
+			if !yield(r, err) {
+				return
+			}
+		}
+		if j.store.fails.CompareAndSwap(true, false) {
+			yield(nil, errors.New("the connection broke"))
+		}
+	}
+}
