@@ -75,14 +75,12 @@ func (p *Place) Open(ctx context.Context, store journal.Store, id string, open f
 	if err != nil {
 		return nil, err
 	}
-	var before string
-	if data := rt.Session.Value(machineValue); data != nil {
-		_ = json.Unmarshal(data, &before) // an unknown one is another one
-	}
+	before := machineOf(rt)
 	if before == p.machine {
 		return rt, nil
 	}
 	if before != "" {
+		head := rt.Session.Head()
 		if err := rt.Close(); err != nil {
 			return nil, err
 		}
@@ -92,6 +90,9 @@ func (p *Place) Open(ctx context.Context, store journal.Store, id string, open f
 		}
 		if err != nil {
 			return nil, err
+		}
+		if machineOf(rt) != before || rt.Session.Head() != head { // the files are older than the session
+			return nil, errors.Join(fmt.Errorf("another machine has worked on session %s while its files were laid out", id), rt.Close())
 		}
 		if len(missing) > 0 {
 			err = rt.Session.SteerOnce(ctx, "moved-"+p.machine+"-"+before, moved(missing), nil, false)
@@ -105,6 +106,14 @@ func (p *Place) Open(ctx context.Context, store journal.Store, id string, open f
 		return nil, errors.Join(err, rt.Close())
 	}
 	return rt, nil
+}
+
+// machineOf returns the machine that has the files of a session, or "".
+func machineOf(rt *harness.Runtime) (name string) {
+	if data := rt.Session.Value(machineValue); data != nil {
+		_ = json.Unmarshal(data, &name) // an unknown one is another one
+	}
+	return name
 }
 
 // move lays out the files of a session in a new directory.
