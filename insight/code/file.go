@@ -2,6 +2,7 @@ package code
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -57,8 +58,7 @@ func Changes(ctx context.Context, dir, name string) ([]Change, error) {
 	from := "HEAD"
 	for range mostNames {
 		r.before = ""
-		args := append(figures(), "log", "-z", "--numstat", "-M", "--full-diff", "--no-merges", "-O/dev/null", "--no-ext-diff", "--no-textconv",
-			"--no-color", "--no-show-signature", "--max-count="+strconv.Itoa(mostChanges-len(r.all)),
+		args := logArgs("--full-diff", "--no-merges", "--max-count="+strconv.Itoa(mostChanges-len(r.all)),
 			"--format=%x01%H%x00%at%x00%aN%x00%s", from, "--", ":(top,literal)"+r.name)
 		if err := repo.Run(ctx, nil, r.read, args...); err != nil {
 			return nil, fmt.Errorf("history of %s: %w", name, cmp.Or(context.Cause(ctx), err))
@@ -83,6 +83,7 @@ func prefixOf(ctx context.Context, repo *gitrepo.Repo) (prefix string, err error
 
 // fileReader reads the commits of a file under one of its names.
 type fileReader struct {
+	numbers
 	prefix string // of the directory in the repository, which ends with a slash, or ""
 	name   string // in the repository
 	before string // its name before the commit that was read last
@@ -90,52 +91,46 @@ type fileReader struct {
 }
 
 func (r *fileReader) read(in io.Reader) error {
-	b := bufio.NewReaderSize(in, 64<<10)
-	token := func() (string, error) {
-		s, err := b.ReadString(0)
-		return strings.TrimSuffix(s, "\x00"), err
-	}
+	r.in = bufio.NewReaderSize(in, 64<<10)
 	for {
-		s, err := token()
+		b, err := r.token()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		s = strings.TrimPrefix(s, "\n")
-		if id, ok := strings.CutPrefix(s, "\x01"); ok {
+		b = bytes.TrimPrefix(b, []byte("\n"))
+		if id, ok := bytes.CutPrefix(b, []byte{1}); ok {
+			commit := string(id)
 			var fields [3]string
 			for i := range fields {
-				if fields[i], err = token(); err != nil {
-					return fmt.Errorf("output of git log: %w", err)
+				field, err := r.token()
+				if err != nil {
+					return err
 				}
+				fields[i] = string(field)
 			}
 			seconds, _ := strconv.ParseInt(fields[0], 10, 64)
-			r.all = append(r.all, Change{Commit: id, Time: time.Unix(max(0, min(seconds, lastSecond)), 0).UTC(),
+			r.all = append(r.all, Change{Commit: commit, Time: time.Unix(max(0, min(seconds, lastSecond)), 0).UTC(),
 				Author: runes.Shorten(runes.Line(fields[1]), mostLine), Subject: runes.Shorten(runes.Line(fields[2]), mostLine)})
 			continue
 		}
-		words := strings.SplitN(s, "\t", 3)
-		if len(words) != 3 || len(r.all) == 0 {
+		if len(b) == 0 {
 			continue
 		}
-		from, to := "", words[2]
-		if to == "" { // renamed
-			var err1, err2 error
-			from, err1 = token()
-			to, err2 = token()
-			if err := errors.Join(err1, err2); err != nil {
-				return fmt.Errorf("output of git log: %w", err)
-			}
+		n, err := r.figure(b)
+		if err != nil {
+			return err
+		}
+		if len(r.all) == 0 {
+			return unexpected(b)
 		}
 		switch c := &r.all[len(r.all)-1]; {
-		case to == r.name:
-			c.Added, _ = strconv.Atoi(words[0])
-			c.Deleted, _ = strconv.Atoi(words[1])
-			c.From, r.before = from, from
+		case n.name == r.name:
+			c.Added, c.Deleted, c.From, r.before = n.added, n.deleted, n.was, n.was
 		case len(c.With) <= maxTogether:
-			c.With = append(c.With, strings.TrimPrefix(to, r.prefix))
+			c.With = append(c.With, strings.TrimPrefix(n.name, r.prefix))
 		}
 	}
 }

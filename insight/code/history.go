@@ -143,8 +143,7 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	}
 	r := &reader{History: &History{pairs: map[[2]int32]int{}, recent: o.Recent}, names: map[string]*File{}, heads: map[string]*File{}, authors: map[[2]string]*Author{},
 		weeks: map[int64]*Week{}, languages: newLanguages()}
-	args := append(figures(), "log", "-z", "--numstat", "-M", "-O/dev/null", "--no-ext-diff", "--no-textconv", "--no-color",
-		"--no-show-signature", "--no-diff-merges", "--format=%x01%H%x00%at%x00%P%x00%aN%x00%aE")
+	args := logArgs("--no-diff-merges", "--format=%x01%H%x00%at%x00%P%x00%aN%x00%aE")
 	if !o.Since.IsZero() {
 		args = append(args, "--since="+o.Since.Format(time.RFC3339))
 	}
@@ -202,25 +201,36 @@ func figures() (args []string) {
 	return args
 }
 
+// logArgs returns arguments of git that list commits with their figures, in the form that numbers reads.
+func logArgs(more ...string) []string {
+	return slices.Concat(figures(), []string{"log", "-z", "--numstat", "-M", "-O/dev/null", "--no-ext-diff", "--no-textconv", "--no-color",
+		"--no-show-signature"}, more)
+}
+
+// numbers reads the output of git log with NULs.
+type numbers struct {
+	in   *bufio.Reader
+	long []byte
+}
+
 // reader reads the output of git log, from the newest commit to the oldest.
 type reader struct {
 	*History
+	numbers
 	names     map[string]*File // by the name that a file has at the commit that is read
 	heads     map[string]*File // by the last name that a file has had
 	authors   map[[2]string]*Author
 	weeks     map[int64]*Week // by their number
 	languages *languages
 
-	in     *bufio.Reader
 	author *Author
 	at     time.Time
 	week   *Week
 	touch  []int32 // files of the commit
-	long   []byte
 }
 
 // token returns what is before the next NUL.
-func (r *reader) token() ([]byte, error) {
+func (r *numbers) token() ([]byte, error) {
 	b, err := r.in.ReadSlice(0)
 	if errors.Is(err, bufio.ErrBufferFull) {
 		r.long = append(r.long[:0], b...)
@@ -308,36 +318,60 @@ func widen(first, last *time.Time, at time.Time) {
 	}
 }
 
-// change reads the rest of a line of --numstat: added, deleted, and the path, or the old and the new one.
-func (r *reader) change(b []byte) error {
+// A figure is what a commit has changed in a file.
+type figure struct {
+	added, deleted int
+	binary         bool
+	name, was      string // was is the name before, if the file was renamed
+}
+
+// figure reads the rest of a line of --numstat: added, deleted, and the path, or the old and the new one.
+func (r *numbers) figure(b []byte) (f figure, err error) {
 	added, rest, ok1 := bytes.Cut(b, []byte("\t"))
 	deleted, name, ok2 := bytes.Cut(rest, []byte("\t"))
-	if !ok1 || !ok2 || r.author == nil {
-		return fmt.Errorf("output of git log: unexpected %q", b[:min(len(b), 100)])
+	if !ok1 || !ok2 {
+		return f, unexpected(b)
 	}
-	plus, err1 := strconv.Atoi(string(added))
-	minus, err2 := strconv.Atoi(string(deleted))
-	binary := err1 != nil || err2 != nil // git writes hyphens
-	if binary {
-		plus, minus = 0, 0
+	var err1, err2 error
+	f.added, err1 = strconv.Atoi(string(added))
+	f.deleted, err2 = strconv.Atoi(string(deleted))
+	if err1 != nil || err2 != nil { // git writes hyphens
+		f = figure{binary: true}
+	}
+	if f.name = string(name); f.name != "" {
+		return f, nil
+	}
+	was, err := r.token()
+	if err != nil {
+		return f, err
+	}
+	f.was = string(was)
+	now, err := r.token()
+	f.name = string(now)
+	return f, err
+}
+
+func unexpected(b []byte) error {
+	return fmt.Errorf("output of git log: unexpected %q", b[:min(len(b), 100)])
+}
+
+// change reads what the commit has changed in a file.
+func (r *reader) change(b []byte) error {
+	if r.author == nil {
+		return unexpected(b)
+	}
+	n, err := r.figure(b)
+	if err != nil {
+		return err
+	}
+	if n.binary {
 		r.Binary++
 	}
-	var f *File
-	if len(name) > 0 {
-		f = r.file(string(name))
-	} else {
-		old, err := r.token()
-		if err != nil {
-			return err
-		}
-		was := string(old)
-		now, err := r.token()
-		if err != nil {
-			return err
-		}
-		f = r.file(string(now))
-		delete(r.names, string(now))
-		r.names[was] = f // in older commits
+	plus, minus := n.added, n.deleted
+	f := r.file(n.name)
+	if n.was != "" {
+		delete(r.names, n.name)
+		r.names[n.was] = f // in older commits
 	}
 	f.Commits++
 	f.Added, f.Deleted = f.Added+plus, f.Deleted+minus
