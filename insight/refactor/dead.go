@@ -156,12 +156,8 @@ func (x *finder) lastUse(f *file, d ast.Decl) bool {
 
 // comments looks for code in comments that are not documentation.
 func (x *finder) comments(f *file) {
-	if len(f.ast.Imports) > 0 {
-		for _, s := range f.ast.Imports {
-			if s.Path.Value == `"C"` {
-				return
-			}
-		}
+	if f.cgo {
+		return
 	}
 	docs := map[*ast.CommentGroup]bool{}
 	ast.Inspect(f.ast, func(n ast.Node) bool {

@@ -86,6 +86,7 @@ type file struct {
 	ast   *ast.File
 	plain bool // it is formatted, so that an edit changes nothing else
 	jumps bool // it has a goto
+	cgo   bool // it imports "C"
 }
 
 type finder struct {
@@ -114,9 +115,10 @@ func Package(files map[string][]byte) []Finding {
 			whole = false
 			continue
 		}
-		whole = whole && !slices.ContainsFunc(tree.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"C"` })
 		formatted, err := format.Source(src)
-		f := &file{name, src, tree, err == nil && bytes.Equal(formatted, src), false}
+		f := &file{name: name, src: src, ast: tree, plain: err == nil && bytes.Equal(formatted, src)}
+		f.cgo = slices.ContainsFunc(tree.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"C"` })
+		whole = whole && !f.cgo
 		ast.Inspect(tree, func(n ast.Node) bool {
 			b, ok := n.(*ast.BranchStmt)
 			f.jumps = f.jumps || ok && b.Tok == token.GOTO
