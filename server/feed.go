@@ -138,10 +138,8 @@ func size(ev aycoder.Event) int {
 func (o *outgoing) add(ev aycoder.Event) {
 	o.bytes += size(ev)
 	if n := len(o.events); n > 0 {
-		before, thought, ok := textIn(o.events[n-1])
-		text, thinks, too := textIn(ev)
-		if ok && too && thinks == thought {
-			o.events[n-1] = textEvent(before+text, thinks)
+		if both := joined(o.events[n-1], ev); both != nil {
+			o.events[n-1] = both
 			return
 		}
 	}
@@ -180,13 +178,12 @@ func (o *outgoing) remember(ev aycoder.Event) {
 	if r, ok := ev.(*aycoder.Retrying); ok && r.Discarded {
 		o.whole, o.told = nil, 0
 	}
-	text, thinks, ok := textIn(ev)
-	if !ok {
+	if _, _, ok := textIn(ev); !ok {
 		return
 	}
 	for i, before := range o.whole {
-		if old, thought, _ := textIn(before); thought == thinks {
-			o.whole[i] = textEvent(old+text, thinks)
+		if both := joined(before, ev); both != nil {
+			o.whole[i] = both
 			return
 		}
 	}

@@ -126,13 +126,12 @@ const maxJoined = 4 << 10 // bytes of a text that is joined
 // put appends an entry, or, in a log that is large, joins it with the text before it. The mutex is held.
 func (l *log) put(e entry) {
 	if n := len(l.entries); l.joins && n > 0 {
-		before, thought, ok := textIn(l.entries[n-1].ev)
-		text, thinks, too := textIn(e.ev)
-		if ok && too && thinks == thought && len(before) < maxJoined {
-			l.bytes -= l.entries[n-1].size()
+		last := &l.entries[n-1]
+		before, _, _ := textIn(last.ev)
+		if both := joined(last.ev, e.ev); both != nil && len(before) < maxJoined {
+			l.bytes -= last.size()
 			l.entries = l.entries[:n-1]
-			e.ev = textEvent(before+text, thinks)
-			e.data = encode(e.ev)
+			e.ev, e.data = both, encode(both)
 		}
 	}
 	l.bytes += e.size()
@@ -159,6 +158,16 @@ func textEvent(text string, thinks bool) aycoder.Event {
 		return &aycoder.ThinkingDelta{Text: text}
 	}
 	return &aycoder.TextDelta{Text: text}
+}
+
+// joined returns one event for two texts that follow each other, or nil unless both are, of the same kind.
+func joined(a, b aycoder.Event) aycoder.Event {
+	before, thought, ok := textIn(a)
+	text, thinks, too := textIn(b)
+	if !ok || !too || thinks != thought {
+		return nil
+	}
+	return textEvent(before+text, thinks)
 }
 
 // encode returns the JSON form of an event. Events always encode.
