@@ -153,13 +153,7 @@ func (w *Worker) cancel(ctx context.Context, in stepInput) (_ Plan, err error) {
 		err = l.agent.Session.Cancel(ctx)
 	}
 	if _, idle := errors.AsType[*session.CommandError](err); err == nil || idle {
-		err = w.deliver(ctx, l, in.Say)
-	}
-	if _, missing := errors.AsType[*session.CommandError](err); missing {
-		err = nil
-	}
-	if err == nil {
-		w.forget(ctx, in)
+		err = w.leave(ctx, l, in)
 	}
 	return Plan{Output: Output{End: aycoder.EndCancelled}}, failure(err)
 }
@@ -174,14 +168,19 @@ func (w *Worker) keep(ctx context.Context, in stepInput) (_ Plan, err error) {
 		return Plan{}, err
 	}
 	defer func() { _ = l.release(true) }()
-	err = w.deliver(ctx, l, in.Say)
+	return Plan{}, failure(w.leave(ctx, l, in))
+}
+
+// leave gives the session the messages that no step has taken, at the end of a workflow.
+func (w *Worker) leave(ctx context.Context, l *live, in stepInput) error {
+	err := w.deliver(ctx, l, in.Say)
 	if _, missing := errors.AsType[*session.CommandError](err); missing {
 		err = nil
 	}
 	if err == nil {
 		w.forget(ctx, in)
 	}
-	return Plan{}, failure(err)
+	return err
 }
 
 // step is the activity that asks the model or calls a tool.
