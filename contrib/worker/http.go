@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -232,7 +233,7 @@ func (n *Node) approve(w http.ResponseWriter, r *http.Request, _ string) error {
 	if err != nil {
 		return err
 	}
-	if p == nil || !asks(p, d) {
+	if p == nil || !slices.ContainsFunc(p.Requests, func(q aycoder.ApprovalRequest) bool { return q.CallID == d.CallID && q.Digest == d.Digest }) {
 		return refused{http.StatusConflict, "no such question is open"}
 	}
 	if err := n.client.Decide(r.Context(), id, p, d); err != nil {
@@ -241,15 +242,6 @@ func (n *Node) approve(w http.ResponseWriter, r *http.Request, _ string) error {
 	n.config.Logger.Info("decided", "session", id, "call", d.CallID, "decision", in.Decision)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-func asks(p *aycoder.Pending, d aycoder.Decision) bool {
-	for i := range p.Requests {
-		if p.Requests[i].CallID == d.CallID && p.Requests[i].Digest == d.Digest {
-			return true
-		}
-	}
-	return false
 }
 
 func (n *Node) steer(w http.ResponseWriter, r *http.Request, _ string) error {

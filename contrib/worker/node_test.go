@@ -301,12 +301,16 @@ func TestNodes(t *testing.T) {
 	var made struct{ Session string }
 	w.ask(http.StatusAccepted, "POST", "/api/prompt", `{"prompt":"tell"}`, &made)
 	path := "/api/sessions/" + made.Session
-	late := make(chan *shown)
+	late, lateAsked := make(chan *shown, 1), make(chan struct{}, 10)
 	go func() {
+		defer close(lateAsked)
 		var l shown
 		for f, err := range server.Follow(t.Context(), store, lateFeed{store}, made.Session, "", "") {
 			if err != nil {
 				break
+			}
+			if _, asks := f.Event.(*aycoder.ApprovalRequested); asks {
+				lateAsked <- struct{}{}
 			}
 			if l.add(f.Event); l.ends == 2 {
 				break
@@ -344,6 +348,7 @@ func TestNodes(t *testing.T) {
 		}
 		if q, ok := ev.(*aycoder.ApprovalRequested); ok && !asked {
 			asked = true
+			<-lateAsked // nobody is shown a question that was answered before
 			w.ask(http.StatusConflict, "POST", path+"/approvals/w1", `{"decision":"allow","digest":"another"}`, nil)
 			w.ask(http.StatusNoContent, "POST", path+"/approvals/w1", fmt.Sprintf(`{"decision":"allow","digest":%q}`, q.Request.Digest), nil)
 			second.says(t, "waits")
