@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -103,10 +101,7 @@ func (s *Store) tenantKey(ctx context.Context, name string) (key int64, err erro
 	if key, ok := s.quotas.keys.Load(name); ok {
 		return key.(int64), nil
 	}
-	err = s.row(ctx, []any{&key}, "SELECT key FROM tenants WHERE name = $1", name)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = s.row(ctx, []any{&key}, "INSERT INTO tenants (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name RETURNING key", name)
-	}
+	err = s.row(ctx, []any{&key}, "INSERT INTO tenants (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name RETURNING key", name)
 	if err == nil {
 		s.quotas.keys.Store(name, key)
 	}
@@ -321,14 +316,14 @@ func (s *Store) serve(ctx context.Context, key int64) (again time.Duration, err 
 			} else {
 				g, err = s.grantCalls(ctx, tx, -key)
 			}
-			if err != nil || len(g.now) == 0 {
-				return err
-			}
-			return s.grant(ctx, tx, key, g.now)
+			return err
 		})
 	})
 	if err != nil {
 		return 0, err
+	}
+	if g.others > 0 {
+		s.lease.changed(key)
 	}
 	s.answer(key, g)
 	return g.again, nil
@@ -336,31 +331,21 @@ func (s *Store) serve(ctx context.Context, key int64) (again time.Duration, err 
 
 // grants are claims that were granted now, and those of this store that were granted before.
 type grants struct {
-	now, before []int64
-	again       time.Duration // after which more may fit
-	used        error         // instead, for all that wait
+	ids    []int64
+	others int           // of other stores, that were granted now
+	again  time.Duration // after which more may fit
+	used   error         // instead, for all that wait
 }
 
 // locked begins the transactions that grant claims: one at a time for each key, so that they see what the others have done. It is not the
 // lock of a row, as then those that find nothing to do would have to wait for the disk.
 const locked = "SELECT pg_advisory_xact_lock(hashtextextended('aycoder claims ' || current_schema(), $1))"
 
-// grant marks claims as granted, and wakes the other stores that have some of them.
-func (s *Store) grant(ctx context.Context, tx pgx.Tx, key int64, ids []int64) error {
-	const sql = `WITH g AS (UPDATE claims SET granted = true WHERE id = ANY($1) RETURNING holder) SELECT count(*) FROM g WHERE holder <> $2`
-	var others int
-	err := tx.QueryRow(ctx, sql, ids, s.lease.me).Scan(&others)
-	if err == nil && others > 0 {
-		s.lease.changed(key) // those who look before the commit wait for it
-	}
-	return err
-}
-
 // answer tells the claims of this store that they are granted, or that all of a key get an error.
 func (s *Store) answer(key int64, g grants) {
-	mine := map[int64]bool{}
-	for _, id := range slices.Concat(g.now, g.before) {
-		mine[id] = true
+	granted := map[int64]bool{}
+	for _, id := range g.ids {
+		granted[id] = true
 	}
 	q := &s.quotas
 	q.mu.Lock()
@@ -370,7 +355,7 @@ func (s *Store) answer(key int64, g grants) {
 			continue
 		}
 		switch {
-		case mine[id]:
+		case granted[id]:
 			c.done <- nil
 		case g.used != nil:
 			c.done <- g.used
@@ -381,93 +366,28 @@ func (s *Store) answer(key int64, g grants) {
 	}
 }
 
-// grantRuns picks the runs that start now.
+// startRuns picks the runs that start now, in the order of [Store.SetRuns]: the nth run that starts of a tenant has the place of a tenant
+// with that many runs more, and of those in one place, who had more runs before has not been served in this statement for the
+// longest time. The number of the run that was started last is that of all tenants, whose name is "".
+const startRuns = `WITH everybody AS (SELECT key, runs, served FROM tenants WHERE name = ''),
+	live AS (SELECT id, n, tenant, granted, t.runs, t.served FROM claims JOIN tenants t ON t.key = tenant WHERE run AND ` + counts + `),
+	places AS (SELECT *, count(*) FILTER (WHERE granted) OVER (PARTITION BY tenant) AS working,
+		count(*) FILTER (WHERE NOT granted) OVER (PARTITION BY tenant ORDER BY n) - 1 AS nth FROM live),
+	next AS (SELECT id, tenant, row_number() OVER (ORDER BY working + nth, working DESC, served, tenant) AS turn FROM places
+		WHERE NOT granted AND (runs = 0 OR working + nth < runs) ORDER BY turn
+		LIMIT (SELECT CASE WHEN runs > 0 THEN greatest(runs - (SELECT count(*) FROM live WHERE granted), 0) END FROM everybody)),
+	started AS (UPDATE claims SET granted = true FROM next WHERE claims.id = next.id RETURNING claims.id, holder),
+	numbered AS (UPDATE tenants SET served = coalesce((SELECT served FROM everybody), 0) + turn FROM (SELECT tenant, max(turn) AS turn FROM next
+		GROUP BY tenant UNION ALL SELECT key, max(turn) FROM everybody, next GROUP BY key) t WHERE key = tenant)
+	SELECT coalesce(array_agg(id), '{}'), count(*) FILTER (WHERE holder <> $1) FROM (SELECT * FROM started
+		UNION ALL SELECT id, holder FROM claims WHERE run AND granted AND holder = $1) g`
+
+// grantRuns grants runs.
 func (s *Store) grantRuns(ctx context.Context, tx pgx.Tx) (g grants, err error) {
-	const limit = "SELECT key, runs, served FROM tenants WHERE name = ''"
-	const read = `SELECT t.key, t.runs, t.served, count(*) FILTER (WHERE granted), coalesce((array_agg(id ORDER BY n) FILTER (WHERE NOT granted))[1:64], '{}')
-		FROM claims JOIN tenants t ON t.key = tenant WHERE run AND ` + counts + ` GROUP BY t.key`
-	const write = "UPDATE tenants SET served = s.served FROM unnest($1::bigint[], $2::bigint[]) AS s (key, served) WHERE tenants.key = s.key"
-	var all runner
-	var list []*runner
 	b := &pgx.Batch{}
 	b.Queue(locked, int64(runsKey))
-	b.Queue(limit).QueryRow(func(row pgx.Row) error {
-		if err := row.Scan(&all.key, &all.most, &all.served); !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
-		return nil
-	})
-	b.Queue(read, s.lease.me, s.hold.Milliseconds()).Query(func(rows pgx.Rows) (err error) {
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t *runner, err error) {
-			t = new(runner)
-			return t, row.Scan(&t.key, &t.most, &t.served, &t.runs, &t.waiting)
-		})
-		return err
-	})
-	s.before(b, &g, "run AND holder = $1", s.lease.me)
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return g, err
-	}
-	first := all.served
-	if g.now = fairly(list, &all); len(g.now) == 0 {
-		return g, nil
-	}
-	keys, served := []int64{all.key}, []int64{all.served}
-	for _, t := range list {
-		if t.served > first {
-			keys, served = append(keys, t.key), append(served, t.served)
-		}
-	}
-	_, err = tx.Exec(ctx, write, keys, served)
-	return g, err
-}
-
-// before reads which claims of this store were granted before.
-func (s *Store) before(b *pgx.Batch, g *grants, where string, args ...any) {
-	b.Queue("SELECT id FROM claims WHERE granted AND "+where, args...).Query(func(rows pgx.Rows) (err error) {
-		g.before, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-		return err
-	})
-}
-
-// A runner is a tenant with runs that work or wait.
-type runner struct {
-	key     int64
-	most    int   // of its runs, or 0
-	served  int64 // the number of the last run that was started for it; that of all tenants is the last number
-	runs    int
-	waiting []int64
-}
-
-func (t *runner) full() bool { return t.most > 0 && t.runs >= t.most }
-
-// before reports whether t comes before other. Both have claims that wait.
-func (t *runner) before(other *runner) bool {
-	return cmp.Or(cmp.Compare(t.runs, other.runs), cmp.Compare(t.served, other.served), cmp.Compare(t.key, other.key)) < 0
-}
-
-// fairly picks the runs that start now, and counts them as started. all has the limit of all tenants together.
-func fairly(list []*runner, all *runner) (ids []int64) {
-	for _, t := range list {
-		all.runs += t.runs
-	}
-	for !all.full() {
-		var next *runner
-		for _, t := range list {
-			if len(t.waiting) > 0 && !t.full() && (next == nil || t.before(next)) {
-				next = t
-			}
-		}
-		if next == nil {
-			break
-		}
-		ids = append(ids, next.waiting[0])
-		next.waiting = next.waiting[1:]
-		all.runs, next.runs = all.runs+1, next.runs+1
-		all.served++
-		next.served = all.served
-	}
-	return ids
+	b.Queue(startRuns, s.lease.me, s.hold.Milliseconds()).QueryRow(func(row pgx.Row) error { return row.Scan(&g.ids, &g.others) })
+	return g, tx.SendBatch(ctx, b).Close()
 }
 
 // A spender is a tenant with its calls.
@@ -520,7 +440,9 @@ func (s *Store) grantCalls(ctx context.Context, tx pgx.Tx, key int64) (g grants,
 		coalesce(id, 0), coalesce(granted, false), coalesce(c.money, 0), coalesce(c.tokens, 0)
 		FROM tenants t LEFT JOIN (SELECT * FROM claims WHERE NOT run AND ` + counts + `) c ON tenant = t.key
 		WHERE t.key = $3 ORDER BY granted DESC, n`
+	const grant = `WITH g AS (UPDATE claims SET granted = true WHERE id = ANY($1) RETURNING holder) SELECT count(*) FROM g WHERE holder <> $2`
 	var t spender
+	var now []int64
 	b := &pgx.Batch{}
 	b.Queue(locked, key)
 	b.Queue(read, s.lease.me, s.hold.Milliseconds(), key).Query(func(rows pgx.Rows) error {
@@ -535,7 +457,7 @@ func (s *Store) grantCalls(ctx context.Context, tx pgx.Tx, key int64) (g grants,
 			default:
 				var ok bool
 				if ok, g.again = t.take(of.money, of.tokens); ok {
-					g.now = append(g.now, of.id)
+					now = append(now, of.id)
 				}
 				full = !ok
 			}
@@ -543,9 +465,15 @@ func (s *Store) grantCalls(ctx context.Context, tx pgx.Tx, key int64) (g grants,
 		})
 		return err
 	})
-	s.before(b, &g, "NOT run AND holder = $1 AND tenant = $2", s.lease.me, key)
+	b.Queue("SELECT id FROM claims WHERE granted AND NOT run AND holder = $1 AND tenant = $2", s.lease.me, key).Query(func(rows pgx.Rows) (err error) {
+		g.ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
 	err = tx.SendBatch(ctx, b).Close()
-	g.used = t.exhausted()
+	if g.used = t.exhausted(); err == nil && len(now) > 0 {
+		g.ids = append(g.ids, now...)
+		err = tx.QueryRow(ctx, grant, now, s.lease.me).Scan(&g.others)
+	}
 	return g, err
 }
 

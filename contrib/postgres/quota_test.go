@@ -12,7 +12,6 @@ import (
 	"os"
 	osexec "os/exec"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,30 +24,46 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
+// Runs start for the tenant with the fewest of them, and of several, for the one that was served the longest ago.
 func TestFairly(t *testing.T) {
-	many := func(from int64, n int) (list []int64) {
-		for i := range int64(n) {
-			list = append(list, from+i)
-		}
-		return list
-	}
+	type tenant struct{ most, runs, waiting, served int }
 	for _, c := range []struct {
-		what string
-		all  runner
-		list []*runner
-		want []int64
+		what         string
+		most, served int // of all tenants
+		tenants      []tenant
+		want         []int // how many runs of each tenant start
+		order        []int // the numbers of those that were started last, or 0
 	}{
-		{"no limit", runner{}, []*runner{{key: 1, waiting: many(10, 3)}}, many(10, 3)},
-		{"a limit of the tenant", runner{}, []*runner{{key: 1, most: 2, runs: 1, waiting: many(10, 3)}}, many(10, 1)},
-		{"a limit of all", runner{most: 3}, []*runner{{key: 1, runs: 2, waiting: many(10, 3)}}, many(10, 1)},
-		{"full", runner{most: 2}, []*runner{{key: 1, runs: 2}, {key: 2, runs: 1, waiting: many(20, 1)}}, nil},
-		{"the fewest runs", runner{most: 4}, []*runner{{key: 1, runs: 1, waiting: many(10, 3)}, {key: 2, waiting: many(20, 3), served: 9}},
-			[]int64{20, 10, 21}}, // when both have one run, tenant 1 was served longer ago
-		{"taken in turns", runner{most: 5, served: 7}, []*runner{{key: 1, waiting: many(10, 100)}, {key: 2, waiting: many(20, 1), served: 6},
-			{key: 3, waiting: many(30, 2), served: 7}}, []int64{10, 20, 30, 11, 31}},
+		{"no limit", 0, 0, []tenant{{waiting: 3}}, []int{3}, []int{3}},
+		{"a limit of the tenant", 0, 0, []tenant{{most: 2, runs: 1, waiting: 3}}, []int{1}, []int{1}},
+		{"a limit of all", 3, 0, []tenant{{runs: 2, waiting: 3}}, []int{1}, []int{1}},
+		{"full", 2, 0, []tenant{{runs: 2}, {runs: 1, waiting: 1}}, []int{0, 0}, []int{0, 0}},
+		{"the fewest runs", 4, 10, []tenant{{runs: 1, waiting: 3}, {waiting: 3, served: 9}},
+			[]int{1, 2}, []int{12, 13}}, // when both have one run, the first tenant was served longer ago
+		{"taken in turns", 5, 7, []tenant{{waiting: 100}, {waiting: 1, served: 6}, {waiting: 2, served: 7}},
+			[]int{2, 1, 2}, []int{11, 9, 12}},
 	} {
-		if got := fairly(c.list, &c.all); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		dir := tempDir(t)
+		s := openStore(t, dir)
+		must(t, s.SetRuns(t.Context(), c.most))
+		exec(t, dir, "UPDATE tenants SET served = $1", c.served)
+		for i, of := range c.tenants {
+			must(t, s.SetQuota(t.Context(), strconv.Itoa(i), Quota{Runs: of.most}))
+			exec(t, dir, "UPDATE tenants SET served = $2 WHERE name = $1", strconv.Itoa(i), of.served)
+			for n := range of.runs + of.waiting {
+				exec(t, dir, `INSERT INTO claims (id, tenant, holder, run, granted, money, tokens)
+					SELECT $1, key, $2, true, $3, 0, 0 FROM tenants WHERE name = $4`, 1000*i+n, s.lease.me, n < of.runs, strconv.Itoa(i))
+			}
+		}
+		_, err := s.serve(t.Context(), runsKey)
+		must(t, err)
+		for i, of := range c.tenants {
+			var started, served int
+			must(t, s.row(t.Context(), []any{&started, &served}, `SELECT (SELECT count(*) FROM claims WHERE tenant = key AND granted), served
+				FROM tenants WHERE name = $1`, strconv.Itoa(i)))
+			if started -= of.runs; started != c.want[i] || started > 0 && served != c.order[i] {
+				t.Errorf("%s: %d runs of tenant %d have started, the last one as number %d; want %d and %d", c.what, started, i, served, c.want[i], c.order[i])
+			}
 		}
 	}
 }
@@ -240,7 +255,6 @@ func TestReserveGivenUp(t *testing.T) {
 	}
 }
 
-// A call that is given up while its row is being stored leaves nothing reserved.
 // A claim that is older than a day stays if its store lives, also if another one connects before it can connect anew.
 func TestReservedForDays(t *testing.T) {
 	dir := tempDir(t)
@@ -258,6 +272,7 @@ func TestReservedForDays(t *testing.T) {
 	r.Settle(t.Context(), budget.Amount{Tokens: 5})
 }
 
+// A call that is given up while its row is being stored leaves nothing reserved.
 func TestReserveGivenUpAtOnce(t *testing.T) {
 	s := openStore(t, tempDir(t))
 	a := s.Tenant("a")
