@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,10 +24,11 @@ import (
 // keep each other out, so that two processes may look at once.
 const free = "(holder IN (0, $2) OR pg_try_advisory_xact_lock_shared(holder))"
 
-// channel is that of notifications, in the database. Its payload is a list of keys of sessions.
+// channel is that of notifications, in the database. Its payload is a list of keys of sessions: 350 of at most 20 bytes each, as
+// PostgreSQL has room for 8,000 bytes less one.
 const (
-	channel    = "aycoder_sessions"
-	maxPayload = 7900 // PostgreSQL has room for 8,000 bytes less one
+	channel = "aycoder_sessions"
+	notify  = `SELECT pg_notify($1, string_agg(k::text, ' ')) FROM unnest($2::bigint[]) WITH ORDINALITY AS x (k, n) GROUP BY n / 350`
 )
 
 // lease is the connection that stands for a store. It also sends notifications.
@@ -194,25 +194,9 @@ func (l *lease) beat(ctx context.Context, conn *pgx.Conn, limit time.Duration) e
 	var b pgx.Batch
 	b.Queue("UPDATE claims SET since = now() WHERE holder = $1 AND since < now() - interval '1 hour'", l.me)
 	if len(keys) > 0 {
-		b.Queue("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads(slices.Collect(maps.Keys(keys))))
+		b.Queue(notify, channel, slices.Collect(maps.Keys(keys)))
 	}
 	return conn.SendBatch(ctx, &b).Close()
-}
-
-// payloads returns the payloads of notifications for sessions.
-func payloads(keys []int64) (list []string) {
-	var b strings.Builder
-	for _, k := range keys {
-		if b.Len() > maxPayload-20 { // an int64 has 20 bytes at most
-			list = append(list, b.String())
-			b.Reset()
-		}
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(strconv.FormatInt(k, 10))
-	}
-	return append(list, b.String())
 }
 
 // changed wakes the followers of a session, soon.
