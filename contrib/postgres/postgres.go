@@ -441,25 +441,18 @@ type Search struct {
 // [session.List]: https://pkg.go.dev/github.com/aycoder/aycoder/session#List
 // [session.Find]: https://pkg.go.dev/github.com/aycoder/aycoder/session#Find
 func (s *Store) Search(ctx context.Context, by Search) ([]journal.Entry, error) {
-	sql, args := "SELECT id, entry, used FROM sessions WHERE entry <> ''", []any{}
-	where := func(condition string, arg any) {
-		args = append(args, arg)
-		sql += " AND " + strings.ReplaceAll(condition, "?", "$"+strconv.Itoa(len(args)))
+	// PostgreSQL plans it for the arguments, as a plan for any would use no index: see plan_cache_mode.
+	const sql = `SELECT id, entry, used FROM sessions WHERE entry <> ''
+		AND ($1 = '' OR words @@ (nullif(plainto_tsquery('simple', $1)::text, '') || ':*')::tsquery)
+		AND ($2 = '' OR dir = $2) AND ($3::timestamptz IS NULL OR used < $3) ORDER BY used DESC, id LIMIT $4`
+	before := &by.Before
+	if before.IsZero() {
+		before = nil
 	}
-	if words := strings.Fields(indexed(by.Text, maxWords)); len(words) > 0 {
-		where("words @@ (nullif(plainto_tsquery('simple', ?)::text, '') || ':*')::tsquery", strings.Join(words, " "))
-	}
-	if by.Dir != "" {
-		where("dir = ?", indexed(by.Dir, maxDir))
-	}
-	if !by.Before.IsZero() {
-		where("used < ?", by.Before)
-	}
-	args = append(args, by.Limit)
 	if by.Limit <= 0 {
-		args[len(args)-1] = 50
+		by.Limit = 50
 	}
-	list, err := s.entries(ctx, sql+" ORDER BY used DESC, id LIMIT $"+strconv.Itoa(len(args)), args...)
+	list, err := s.entries(ctx, sql, strings.TrimSpace(indexed(by.Text, maxWords)), indexed(by.Dir, maxDir), before, by.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("search sessions: %w", errors.Join(err, ctx.Err()))
 	}
