@@ -2,17 +2,14 @@
 package pgcluster
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // ErrMissing says that PostgreSQL is not installed.
@@ -21,10 +18,8 @@ var ErrMissing = errors.New("PostgreSQL is not installed: its initdb is neither 
 // Cluster is a server with its own data.
 type Cluster struct {
 	bin, dir string
-	server   *exec.Cmd // a shell that waits for the server
-	ended    chan struct{}
-	stdin    io.Closer
-	log      *os.File
+	server   *exec.Cmd // a shell that stops the server at the end of its input
+	stdin    io.Closer // nil if the server does not run
 }
 
 // Start makes a cluster and starts its server. As root, they belong to the user postgres, since PostgreSQL refuses to run
@@ -88,80 +83,33 @@ func (c *Cluster) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run starts the server, also after Kill.
+// Run starts the server, also after Kill, and waits until it accepts connections. It ends when this process does.
 func (c *Cluster) Run() (err error) {
+	// An interrupt from the terminal must not end the shell, which stops the server after this process.
+	const script = `trap '' INT TERM
+"$1" start -w -s -D "$2" -l "$3" -o "$4" </dev/null >/dev/null 2>&1 && echo ready && read -r line
+"$1" stop -s -m immediate -D "$2" >/dev/null 2>&1`
+	log := filepath.Join(c.dir, "log")
 	for range 50 { // while processes of the former server still end, the new one ends at once
-		if err = c.start(); err == nil {
-			if err = c.ready(); err == nil {
-				return nil
-			}
+		c.server = c.command("sh", "-c", script, "sh", filepath.Join(c.bin, "pg_ctl"), c.data(), log,
+			"-k '"+c.dir+"' -c listen_addresses= -c max_connections=1000")
+		var out io.Reader
+		if out, err = c.server.StdoutPipe(); err != nil {
+			return err
 		}
-		err = errors.Join(err, c.end())
+		if c.stdin, err = c.server.StdinPipe(); err != nil {
+			return err
+		}
+		if err = c.server.Start(); err != nil {
+			return err
+		}
+		if _, err = out.Read(make([]byte, 1)); err == nil {
+			return nil
+		}
+		text, _ := os.ReadFile(log)
+		err = errors.Join(fmt.Errorf("the server does not start:\n%s", text), c.end())
 	}
 	return err
-}
-
-// start starts the server. It ends when this process does: the shell around it waits for the end of its input.
-func (c *Cluster) start() (err error) {
-	const script = `exec 3<&0; "$@" </dev/null 3<&- & server=$!
-(read -r line <&3; kill -QUIT $server) & watch=$!
-exec 3<&-; wait $server; kill $watch 2>/dev/null`
-	c.server = c.command("sh", "-c", script, "sh", filepath.Join(c.bin, "postgres"), "-D", c.data(), "-k", c.dir,
-		"-c", "listen_addresses=", "-c", "max_connections=1000")
-	if c.log, err = os.Create(filepath.Join(c.dir, "log")); err != nil {
-		return err
-	}
-	c.server.Stdout, c.server.Stderr = c.log, c.log
-	if c.stdin, err = c.server.StdinPipe(); err != nil {
-		return err
-	}
-	if err := c.server.Start(); err != nil {
-		return err
-	}
-	c.ended = make(chan struct{})
-	go func() {
-		_ = c.server.Wait() // which says how the server ended
-		close(c.ended)
-	}()
-	return nil
-}
-
-// ready waits until the server accepts connections.
-func (c *Cluster) ready() error {
-	limit := time.NewTimer(time.Minute)
-	defer limit.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !c.accepts() {
-		select {
-		case <-tick.C:
-			continue
-		case <-c.ended:
-		case <-limit.C:
-		}
-		text, _ := os.ReadFile(c.log.Name())
-		return fmt.Errorf("the server does not start:\n%s", text)
-	}
-	return nil
-}
-
-// accepts reports whether the server accepts a connection, without the module of a client: it sends the message that begins
-// one, with the number of the protocol, and the answer begins with R when the server asks for no password.
-func (c *Cluster) accepts() bool {
-	conn, err := net.Dial("unix", filepath.Join(c.dir, ".s.PGSQL.5432"))
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	const names = "user\x00postgres\x00database\x00postgres\x00\x00"
-	hello := binary.BigEndian.AppendUint32(nil, 8+uint32(len(names)))
-	hello = append(binary.BigEndian.AppendUint32(hello, 3<<16), names...)
-	answer := make([]byte, 1)
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	if _, err = conn.Write(hello); err == nil {
-		_, err = io.ReadFull(conn, answer)
-	}
-	return err == nil && answer[0] == 'R'
 }
 
 // Kill ends the processes of the server by SIGKILL, as a crash would.
@@ -182,18 +130,18 @@ func (c *Cluster) Kill() error {
 	if err := p.Kill(); err != nil {
 		return err
 	}
-	return c.end() // its children end when they find that it is gone
+	return c.end()
 }
 
-// end waits for the shell around the server.
+// end stops the server, if it runs, and waits for the shell.
 func (c *Cluster) end() error {
-	if c.ended == nil {
+	if c.stdin == nil {
 		return nil
 	}
 	err := c.stdin.Close()
-	<-c.ended
-	c.ended = nil
-	return errors.Join(err, c.log.Close())
+	_ = c.server.Wait() // which says whether the server was killed
+	c.stdin = nil
+	return err
 }
 
 // Stop ends the server and removes its data.
