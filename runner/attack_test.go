@@ -57,7 +57,7 @@ func open(t testing.TB, dir string) *workspace.Workspace {
 // dial returns a dialer for a single connection of a process.
 func dial(t testing.TB, url, token, instance string, last uint64, files tools.FS, e tools.Exec) *dialer {
 	t.Helper()
-	d := &dialer{url: url, token: token, about: described{files: files, exec: e}, log: slog.New(slog.DiscardHandler), instance: instance, fence: last}
+	d := &dialer{url: url, token: token, files: files, exec: e, log: slog.New(slog.DiscardHandler), instance: instance, fence: last}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	d.transport = transport
@@ -116,9 +116,8 @@ func TestStaleProcessIsFenced(t *testing.T) {
 	second := dial(t, url, testToken, instance(2), 0, open(t, t.TempDir()), nil)
 	err = second.once(t.Context())
 	require.Equal(t, KindHeld, kindOf(err), "%v", err)
-	refused, ok := errors.AsType[*refusedError](err)
+	refused, ok := errors.AsType[*Error](err)
 	require.True(t, ok)
-	require.False(t, refused.final())
 	require.Equal(t, 5*time.Minute, refused.after) // at most, so that a wrong clock cannot stop a runner for ever
 
 	h.mu.Lock()
@@ -242,7 +241,7 @@ func TestRepeatedMessages(t *testing.T) {
 		work.Go(func() { pass(fromMiddle, conn, toRunner) })
 		work.Go(func() { pass(conn, toMiddle, !toRunner) })
 		work.Go(func() {
-			_ = remote.Serve(t.Context(), toServe, fromServe, d.about.files, e, remote.WithAbout(d.about.about))
+			_ = remote.Serve(t.Context(), toServe, fromServe, d.files, e, remote.WithAbout(d.about))
 		})
 		env, err := h.Environment(t.Context(), "laptop")
 		require.NoError(t, err)
@@ -314,7 +313,7 @@ func TestHostileRunner(t *testing.T) {
 			require.NoError(t, err)
 			conn := res.Body.(io.ReadWriteCloser)
 			defer conn.Close()
-			go say(t, conn, d.about.files)
+			go say(t, conn, d.files)
 			h.work.Wait() // it was cut
 			_, err = h.Environment(t.Context(), "laptop")
 			require.Equal(t, KindOffline, kindOf(err), "%v", err)
@@ -390,10 +389,10 @@ func TestSilentRunner(t *testing.T) {
 	res, err = dial(t, url, testToken, instance(1), 0, open(t, t.TempDir()), nil).send(t.Context(), http.MethodGet)
 	require.NoError(t, err)
 	defer res.Body.Close()
-	e, ok := errors.AsType[*refusedError](refusal(res))
+	e, ok := errors.AsType[*Error](refusal(res))
 	require.True(t, ok)
-	require.Equal(t, KindOffline, e.err.Kind) // the runner tries again, as the server may come back
-	require.False(t, e.final())
+	require.Equal(t, KindOffline, e.Kind) // the runner tries again, as the server may come back
+	require.NotZero(t, e.after)
 }
 
 // Requests that no runner sends are refused before they become a connection.

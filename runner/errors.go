@@ -1,6 +1,9 @@
 package runner
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // A Kind says why a runner, or what came from it, was refused.
 type Kind string
@@ -32,6 +35,8 @@ type Error struct {
 	Runner string
 	Kind   Kind
 	Err    error
+
+	after time.Duration // until another try may help, or 0 if none does
 }
 
 // Error returns the kind, the runner and the cause.
@@ -46,5 +51,5 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func refuse(name string, k Kind, format string, args ...any) *Error {
-	return &Error{name, k, fmt.Errorf(format, args...)}
+	return &Error{Runner: name, Kind: k, Err: fmt.Errorf(format, args...)}
 }

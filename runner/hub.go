@@ -104,29 +104,29 @@ type Hub struct {
 
 	mu      sync.Mutex
 	runners map[string]*slot
-	closed  bool
 	work    sync.WaitGroup // connections
 }
 
 // A slot is a name, and who has it.
 type slot struct {
-	name     string
-	instance string // of the program that had it last
-	fence    uint64 // of its last connection
+	instance string      // of the program that had it last
+	fence    uint64      // of its last connection
+	last     *connection // which may have ended, or not be conn yet
 	conn     *connection
-	joining  net.Conn      // the connection with the last token, until it is conn
 	until    time.Time     // the name is that of instance, also without a connection
 	changed  chan struct{} // closed when conn has changed
 }
 
-// A connection is one of a runner that has said what it offers.
+// A connection is one of a runner. When it is that of its slot, the runner has said what it offers.
 type connection struct {
 	*remote.Client
 	fence    uint64
 	instance string
 	manifest *Manifest
 
-	cut, gone chan struct{} // closed when it is to end, and when it has
+	ctx  context.Context // ends when the connection is to end
+	end  context.CancelFunc
+	gone chan struct{} // closed when it has ended
 }
 
 // NewHub returns a hub. The function authorize says which runner sends a request, such as one of [Tokens], or returns an
@@ -149,13 +149,13 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, err := h.authorize(r)
 	if err != nil || name == "" {
 		h.log.Warn("runner of nobody known", "address", r.RemoteAddr, "error", err)
-		h.answer(w, http.StatusUnauthorized, 0, refuse("", KindUnauthorized, "the request needs the token of a runner"))
+		h.answer(w, http.StatusUnauthorized, refuse("", KindUnauthorized, "the request needs the token of a runner"))
 		return
 	}
 	instance := r.Header.Get(headerInstance)
 	last, err := strconv.ParseUint(r.Header.Get(headerFence), 10, 64)
 	if err != nil || len(instance) < 16 || len(instance) > maxWord || last > math.MaxInt64 {
-		h.answer(w, http.StatusBadRequest, 0, refuse(name, KindProtocol, "this is where runners connect"))
+		h.answer(w, http.StatusBadRequest, refuse(name, KindProtocol, "this is where runners connect"))
 		return
 	}
 	switch {
@@ -164,85 +164,77 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case r.Method != http.MethodGet || r.Header.Get("Upgrade") != protocol:
 		w.Header().Set("Upgrade", protocol)
-		h.answer(w, http.StatusUpgradeRequired, 0, refuse(name, KindProtocol, "this is where runners connect"))
+		h.answer(w, http.StatusUpgradeRequired, refuse(name, KindProtocol, "this is where runners connect"))
 	default:
 		h.connect(w, name, instance, last)
 	}
 }
 
 // answer refuses a request.
-func (h *Hub) answer(w http.ResponseWriter, status int, after time.Duration, e *Error) {
+func (h *Hub) answer(w http.ResponseWriter, status int, e *Error) {
 	w.Header().Set(headerKind, string(e.Kind))
-	if after > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(after/time.Second)+1))
+	if e.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(e.after/time.Second)+1))
 	}
 	http.Error(w, e.Err.Error(), status)
 }
 
 // connect makes a connection of a request, and keeps it until it ends.
 func (h *Hub) connect(w http.ResponseWriter, name, instance string, last uint64) {
-	fence, old, after, refused := h.grant(name, instance, last)
+	c, before, refused := h.grant(name, instance, last)
 	if refused != nil {
 		status := http.StatusConflict
-		if after > 0 {
+		if refused.after > 0 {
 			status = http.StatusServiceUnavailable
 		}
-		h.answer(w, status, after, refused)
+		h.answer(w, status, refused)
 		return
 	}
 	defer h.work.Done()
-	if old != nil { // no result of it comes after the new one has begun
-		<-old.gone
+	defer close(c.gone)
+	defer c.end()
+	if before != nil { // no result of it comes after the new one has begun
+		<-before.gone
 	}
 	conn, buf, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		h.answer(w, http.StatusHTTPVersionNotSupported, 0, refuse(name, KindProtocol, "the server cannot make a connection of this request: %v", err))
+		h.answer(w, http.StatusHTTPVersionNotSupported, refuse(name, KindProtocol, "the server cannot make a connection of this request: %v", err))
 		return
 	}
-	_ = conn.SetDeadline(time.Now().Add(joinTime))
-	_, err = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: %s\r\n%s: %d\r\n\r\n",
-		protocol, headerInstance, instance, headerFence, fence)
-	if err != nil {
-		conn.Close()
-		return
-	}
-	if !h.begin(name, fence, conn) {
-		conn.Close()
-		return
-	}
-	c, err := h.greet(name, conn, buf.Reader)
-	if err != nil {
+	defer conn.Close()
+	if err := c.greet(name, conn, buf.Reader); err != nil {
 		h.log.Warn("runner refused", "runner", name, "error", err)
 		return
 	}
-	c.fence, c.instance = fence, instance
 	if h.join(name, c) {
-		h.log.Info("runner connected", "runner", name, "fence", fence)
+		h.log.Info("runner connected", "runner", name, "fence", c.fence)
 		select {
 		case <-c.Done():
-		case <-c.cut:
+		case <-c.ctx.Done():
 		}
-		h.log.Info("runner gone", "runner", name, "fence", fence, "error", c.Err())
+		h.log.Info("runner gone", "runner", name, "fence", c.fence, "error", c.Err())
 	}
 	_ = c.Close()
-	close(c.gone)
 	h.lost(name, c)
 }
 
-// greet hears what a new connection offers.
-func (h *Hub) greet(name string, conn net.Conn, buffered *bufio.Reader) (*connection, error) {
-	ctx, cancel := context.WithTimeout(h.ctx, joinTime)
+// greet answers the request of a new connection, and hears what it offers.
+func (c *connection) greet(name string, conn net.Conn, buffered *bufio.Reader) error {
+	ctx, cancel := context.WithTimeout(c.ctx, joinTime)
 	defer cancel()
-	client, err := remote.Connect(ctx, io.NopCloser(buffered), conn)
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: %s\r\n%s: %d\r\n\r\n",
+		protocol, headerInstance, c.instance, headerFence, c.fence)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &connection{Client: client, cut: make(chan struct{}), gone: make(chan struct{})}
-	c.manifest, err = c.ask(ctx, name)
-	if err = errors.Join(err, conn.SetDeadline(time.Time{})); err != nil {
-		return nil, errors.Join(err, client.Close())
+	if c.Client, err = remote.Connect(ctx, io.NopCloser(buffered), conn); err != nil {
+		return err
 	}
-	return c, nil
+	if c.manifest, err = c.ask(ctx, name); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return nil
 }
 
 // ask asks a runner for its manifest, as it is now.
@@ -262,70 +254,59 @@ func (c *connection) ask(ctx context.Context, name string) (*Manifest, error) {
 func (h *Hub) slot(name string) *slot {
 	s := h.runners[name]
 	if s == nil {
-		s = &slot{name: name, changed: make(chan struct{})}
+		s = &slot{changed: make(chan struct{})}
 		h.runners[name] = s
 	}
 	return s
 }
 
-// grant gives a name to a program, with the next fencing token, and ends the connection that has it.
-func (h *Hub) grant(name, instance string, last uint64) (fence uint64, old *connection, after time.Duration, refused *Error) {
+// grant gives a name to a program, with the next fencing token, and ends the connection before, if there was one.
+func (h *Hub) grant(name, instance string, last uint64) (c, before *connection, refused *Error) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.slot(name)
-	if other := s.instance != instance; h.closed {
-		return 0, nil, time.Second, refuse(name, KindOffline, "the server ends")
+	if other := s.instance != instance; h.ctx.Err() != nil {
+		refused = refuse(name, KindOffline, "the server ends")
+		refused.after = time.Second
 	} else if other && last > 0 && last < s.fence {
-		return 0, nil, 0, refuse(name, KindFenced, "another program has had the name %q since this one was connected; look at what this one has done before you start it again", name)
+		refused = refuse(name, KindFenced, "another program has had the name %q since this one was connected; look at what this one has done before you start it again", name)
 	} else if other && s.conn != nil {
-		return 0, nil, 0, refuse(name, KindTaken, "another program is connected as %q", name)
+		refused = refuse(name, KindTaken, "another program is connected as %q", name)
 	} else if other && now.Before(s.until) {
-		return 0, nil, s.until.Sub(now), refuse(name, KindHeld, "another program was connected as %q, and may still work there", name)
+		refused = refuse(name, KindHeld, "another program was connected as %q, and may still work there", name)
+		refused.after = s.until.Sub(now)
+	}
+	if refused != nil {
+		return nil, nil, refused
 	}
 	s.instance, s.fence = instance, max(last, s.fence, uint64(now.UnixNano())-1)+1
 	s.until = now.Add(joinTime + h.lease)
-	old = s.conn
-	s.set(nil)
-	if s.joining != nil { // it can never join
-		s.joining.Close()
-		s.joining = nil
+	if before = s.last; before != nil {
+		before.end()
 	}
+	s.set(nil)
+	s.last = &connection{fence: s.fence, instance: instance, gone: make(chan struct{})}
+	s.last.ctx, s.last.end = context.WithCancel(h.ctx)
 	h.work.Add(1)
-	return s.fence, old, 0, nil
+	return s.last, before, nil
 }
 
-// set replaces the connection, of which the one before is cut. The mutex of the hub is held.
+// set replaces the connection. The mutex of the hub is held.
 func (s *slot) set(c *connection) {
-	if s.conn != nil {
-		close(s.conn.cut)
-	}
 	s.conn = c
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// begin notes the connection that is to join, unless a later one has the name.
-func (h *Hub) begin(name string, fence uint64, conn net.Conn) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.slot(name)
-	if s.fence == fence {
-		s.joining = conn
-	}
-	return s.fence == fence
-}
-
-// join makes a connection that of its name, unless a later one has the name.
+// join makes a connection that of its name, unless it is to end.
 func (h *Hub) join(name string, c *connection) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.slot(name)
-	if h.closed || s.fence != c.fence {
+	if c.ctx.Err() != nil {
 		return false
 	}
-	s.joining = nil
-	s.set(c)
+	h.slot(name).set(c)
 	return true
 }
 
@@ -345,7 +326,9 @@ func (h *Hub) left(name, instance string) {
 	defer h.mu.Unlock()
 	if s := h.slot(name); s.instance == instance {
 		s.until = time.Time{}
-		s.set(nil)
+		if s.set(nil); s.last != nil {
+			s.last.end()
+		}
 	}
 }
 
@@ -364,7 +347,7 @@ func (h *Hub) connected(ctx context.Context, name string) (*connection, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, &Error{name, KindOffline, context.Cause(ctx)}
+			return nil, &Error{Runner: name, Kind: KindOffline, Err: context.Cause(ctx)}
 		case <-h.ctx.Done():
 			return nil, refuse(name, KindOffline, "the server ends")
 		case <-late.C:
@@ -376,12 +359,8 @@ func (h *Hub) connected(ctx context.Context, name string) (*connection, error) {
 // Close ends all connections, and waits until nothing of them is left. Calls that are under way are interrupted.
 func (h *Hub) Close() error {
 	h.mu.Lock()
-	h.closed = true
-	for _, s := range h.runners {
-		s.set(nil)
-	}
+	h.stop() // no connection begins after that
 	h.mu.Unlock()
-	h.stop()
 	h.work.Wait()
 	return nil
 }

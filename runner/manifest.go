@@ -15,11 +15,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/runes"
-	"github.com/aycoder/aycoder/tools"
 )
 
 // A Manifest says what a runner offers. It is what the runner says, and nothing that this machine has checked, except
@@ -57,17 +55,17 @@ const (
 	maxPath     = 4 << 10
 )
 
-// describe makes the manifest of files and what runs commands beside them, as they are now.
-func describe(ctx context.Context, version string, files tools.FS, e tools.Exec) (*Manifest, error) {
-	m := &Manifest{Version: version[:min(len(version), maxWord)], System: runtime.GOOS, Arch: runtime.GOARCH, Root: files.Dir(), Tools: []string{"files"}}
-	if e != nil {
+// describe makes the manifest of the files and what runs commands beside them, as they are now.
+func (d *dialer) describe(ctx context.Context) (*Manifest, error) {
+	m := &Manifest{Version: d.version[:min(len(d.version), maxWord)], System: runtime.GOOS, Arch: runtime.GOARCH, Root: d.files.Dir(), Tools: []string{"files"}}
+	if d.exec != nil {
 		m.Tools = append(m.Tools, "commands")
 		m.Shell = "sh"
 		if _, err := exec.LookPath("bash"); err == nil {
 			m.Shell = "bash"
 		}
 	}
-	r := &reading{Files: files, digests: map[string]string{}}
+	r := &reading{Files: d.files, digests: map[string]string{}}
 	in, err := project.ReadInstructions(ctx, project.Source{Files: r})
 	if err != nil {
 		return nil, err
@@ -151,7 +149,7 @@ func parseManifest(name string, data []byte) (*Manifest, error) {
 	}
 	var m Manifest
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, &Error{name, KindManifest, err}
+		return nil, &Error{Runner: name, Kind: KindManifest, Err: err}
 	}
 	for _, s := range append([]string{m.System, m.Arch, m.Shell, m.Version}, m.Tools...) {
 		if len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -224,23 +222,4 @@ func (m *Manifest) digests() map[string]string {
 		all[t.Path] = t.Digest
 	}
 	return all
-}
-
-// A described answers questions about what is served, one at a time: each reads the texts of the project.
-type described struct {
-	version string
-	files   tools.FS
-	exec    tools.Exec
-
-	mu sync.Mutex
-}
-
-func (d *described) about(ctx context.Context) ([]byte, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m, err := describe(ctx, d.version, d.files, d.exec)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(m)
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -40,7 +42,7 @@ type Option func(*dialer) error
 // out. Default: "".
 func WithVersion(v string) Option {
 	return func(d *dialer) error {
-		d.about.version = v
+		d.version = v
 		return nil
 	}
 }
@@ -80,13 +82,17 @@ func WithReport(l *slog.Logger) Option {
 // dialer is the side of the workspace.
 type dialer struct {
 	url, token string
-	about      described
+	version    string
+	files      tools.FS
+	exec       tools.Exec
 	transport  http.RoundTripper
 	plain      bool
 	log        *slog.Logger
 
 	instance string
 	fence    uint64 // of the last connection
+
+	mu sync.Mutex // held while the texts of the project are read, for one question at a time
 }
 
 // Serve makes files and commands available to the server with a [Hub] at an address, such as
@@ -97,7 +103,7 @@ type dialer struct {
 // At the end of a connection, and before the next one, all calls are cancelled and all commands killed. If e is nil,
 // commands are refused. For the rest, Serve is as [remote.Serve].
 func Serve(ctx context.Context, address, token string, files tools.FS, e tools.Exec, opts ...Option) error {
-	d := &dialer{url: address, token: token, about: described{files: files, exec: e}, log: slog.New(slog.DiscardHandler), instance: rand.Text()}
+	d := &dialer{url: address, token: token, files: files, exec: e, log: slog.New(slog.DiscardHandler), instance: rand.Text()}
 	if err := errors.Join(option.Apply(d, opts), d.check()); err != nil {
 		return fmt.Errorf("serve workspace: %w", err)
 	}
@@ -108,21 +114,22 @@ func Serve(ctx context.Context, address, token string, files tools.FS, e tools.E
 		if cause := context.Cause(ctx); cause != nil {
 			return fmt.Errorf("serve workspace: %w", cause)
 		}
-		var pause time.Duration
-		refused, ok := errors.AsType[*refusedError](err)
+		refused, ok := errors.AsType[*Error](err)
 		_, other := errors.AsType[*remote.VersionError](err)
-		if other || ok && refused.final() {
+		if other || ok && refused.after == 0 {
 			return fmt.Errorf("serve workspace: %w", err)
-		} else if ok {
-			pause = refused.after
 		}
 		if wait = min(max(2*wait, firstWait), lastWait); time.Since(begun) > lastWait { // it was a connection of use
 			wait = firstWait
 		}
-		d.log.Warn("not connected", "error", err, "again in", max(wait, pause))
+		pause := wait
+		if ok {
+			pause = max(wait, refused.after)
+		}
+		d.log.Warn("not connected", "error", err, "again in", pause)
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(wait, pause)):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -155,19 +162,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// refusedError is the answer of a server that does not take a runner.
-type refusedError struct {
-	err   *Error
-	after time.Duration
-}
-
-func (e *refusedError) Error() string { return e.err.Error() }
-func (e *refusedError) Unwrap() error { return e.err }
-
-// final reports whether another try is of no use.
-func (e *refusedError) final() bool { return e.err.Kind != KindHeld && e.err.Kind != KindOffline }
-
-// once connects, and serves until the connection ends.
+// once connects, and serves until the connection ends. The error is an [*Error] if the server has refused it.
 func (d *dialer) once(ctx context.Context) error {
 	res, err := d.send(ctx, http.MethodGet)
 	if err != nil {
@@ -184,18 +179,29 @@ func (d *dialer) once(ctx context.Context) error {
 	switch {
 	case err != nil || res.Header.Get("Upgrade") != protocol || res.Header.Get(headerInstance) != d.instance:
 		conn.Close()
-		return refuse("", KindProtocol, "the answer is not that of a hub to this request")
+		return &Error{Kind: KindProtocol, Err: errors.New("the answer is not that of a hub to this request"), after: firstWait}
 	case fence <= d.fence: // an answer that was recorded, or a server whose clock was turned back
 		conn.Close()
-		return refuse("", KindProtocol, "the fencing token %d is not higher than the last one, %d", fence, d.fence)
+		return &Error{Kind: KindProtocol, Err: fmt.Errorf("the fencing token %d is not higher than the last one, %d", fence, d.fence), after: firstWait}
 	}
 	d.fence = fence
 	d.log.Info("connected", "fence", fence)
-	err = remote.Serve(ctx, conn, conn, d.about.files, d.about.exec, remote.WithAbout(d.about.about))
+	err = remote.Serve(ctx, conn, conn, d.files, d.exec, remote.WithAbout(d.about))
 	if err == nil {
 		err = io.EOF
 	}
 	return err
+}
+
+// about returns the manifest.
+func (d *dialer) about(ctx context.Context) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, err := d.describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(m)
 }
 
 // send sends a request about the connection.
@@ -222,12 +228,16 @@ func refusal(res *http.Response) error {
 	case KindUnauthorized, KindTaken, KindHeld, KindFenced, KindOffline, KindProtocol:
 	default:
 		if res.StatusCode < 500 && res.StatusCode != http.StatusTooManyRequests {
-			return &refusedError{refuse("", KindProtocol, "the server answers %s: %.200q", res.Status, text), 0}
+			return refuse("", KindProtocol, "the server answers %s: %.200q", res.Status, text)
 		}
 		return fmt.Errorf("the server answers %s", res.Status) // a proxy, while the server restarts
 	}
-	seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-	return &refusedError{refuse("", kind, "%.200q", text), time.Duration(min(max(seconds, 0), 300)) * time.Second}
+	e := refuse("", kind, "%.200q", text)
+	if kind == KindHeld || kind == KindOffline {
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		e.after = time.Duration(min(max(seconds, 1), 300)) * time.Second
+	}
+	return e
 }
 
 // leave tells the server that nothing of this runner works any more, so that another one may have its name.
