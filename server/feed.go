@@ -29,6 +29,7 @@ const MaxMessage = 7900
 
 const (
 	gather      = 50 * time.Millisecond // for which events are collected
+	forget      = 10 * time.Minute      // without an event after which an attempt of a step is taken to have failed
 	maxGathered = 4 << 10               // bytes of events in a message, apart from a larger one
 )
 
@@ -55,7 +56,8 @@ type outgoing struct {
 	whole   []aycoder.Event // the texts of the message so far
 	told    int             // bytes of them when they were published again
 	timer   *time.Timer
-	waits   bool // the timer runs
+	waits   bool      // the timer publishes; else it forgets
+	last    time.Time // when an event came
 }
 
 // A liveMessage is what a feed carries. Text, Think and Hash are those of a position before its events.
@@ -92,7 +94,7 @@ func (p *Publisher) Event(session, run string, turn int, ev aycoder.Event) {
 	defer p.mu.Unlock()
 	o := p.sessions[session]
 	if o != nil && (o.message.Run != run || o.message.Turn != turn) {
-		p.flush(o)
+		p.forget(o)
 		o = nil
 	}
 	if o == nil {
@@ -101,13 +103,19 @@ func (p *Publisher) Event(session, run string, turn int, ev aycoder.Event) {
 		}
 		o = &outgoing{session: session, message: liveMessage{From: p.name, Run: run, Turn: turn}}
 		p.sessions[session] = o
-		o.timer = time.AfterFunc(time.Hour, func() {
+		o.timer = time.AfterFunc(forget, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.flush(o)
+			if left := forget - time.Since(o.last); o.waits {
+				p.flush(o)
+			} else if left > 0 {
+				o.timer.Reset(left)
+			} else {
+				p.forget(o)
+			}
 		})
-		o.timer.Stop()
 	}
+	o.last = time.Now()
 	if o.message.Look = o.message.Look || look; transient {
 		o.add(ev)
 	}
@@ -115,10 +123,7 @@ func (p *Publisher) Event(session, run string, turn int, ev aycoder.Event) {
 	_, ended := ev.(*aycoder.RunFinished)
 	switch {
 	case turned || ended:
-		p.flush(o)
-		if p.sessions[session] == o {
-			delete(p.sessions, session)
-		}
+		p.forget(o)
 	case o.bytes > maxGathered || look:
 		p.flush(o)
 	case len(o.events) > 0 && !o.waits:
@@ -156,9 +161,18 @@ func (o *outgoing) add(ev aycoder.Event) {
 	o.events = append(o.events, ev)
 }
 
+// forget publishes what was collected, and removes the session. The mutex is held.
+func (p *Publisher) forget(o *outgoing) {
+	p.flush(o)
+	o.timer.Stop()
+	if p.sessions[o.session] == o {
+		delete(p.sessions, o.session)
+	}
+}
+
 // flush publishes what was collected. The mutex is held.
 func (p *Publisher) flush(o *outgoing) {
-	o.timer.Stop()
+	o.timer.Reset(forget)
 	events := o.events
 	o.events, o.bytes, o.waits = nil, 0, false
 	from := position{text: o.message.Text, think: o.message.Think, hash: o.message.Hash}
@@ -249,7 +263,7 @@ func split(text string, thinks bool) (list []aycoder.Event) {
 		return []aycoder.Event{ev}
 	}
 	at := len(text) / 2
-	for at < len(text)-1 && !utf8.RuneStart(text[at]) {
+	for n := 1; n < utf8.UTFMax && !utf8.RuneStart(text[at]); n++ { // no valid text has more bytes that do not begin a character
 		at++
 	}
 	return append(split(text[:at], thinks), split(text[at:], thinks)...)

@@ -480,7 +480,7 @@ func (f *follower) look() error {
 		return f.gone()
 	}
 	start := time.Now()
-	p, err := session.ReadPending(f.ctx, f.store, f.id)
+	p, err := session.ReadRun(f.ctx, f.store, f.id, f.run)
 	f.waited = time.Since(start)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || f.ctx.Err() != nil {
@@ -488,7 +488,7 @@ func (f *follower) look() error {
 		}
 		return nil // it is tried again
 	}
-	if p != nil && p.Run == f.run {
+	if p != nil {
 		for i := range p.Requests {
 			q := p.Requests[i]
 			q.Plan = nil // holds whole files

@@ -414,6 +414,72 @@ func TestFollowAfterTheEnd(t *testing.T) {
 	})
 }
 
+// A run whose answers and calls take minutes is not over before, whatever its branch.
+func TestFollowSlowAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := journal.Memory()
+		slow := func(name string) aycoder.Tool {
+			made, err := aycoder.NewTool(name, name, func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+				time.Sleep(5 * time.Minute)
+				return aycoder.TextResult("output"), nil
+			}, aycoder.WithEffect(aycoder.EffectReadOnly))
+			require.NoError(t, err)
+			return made
+		}
+		model := script.New(script.Call("look", nil), script.Say("end")).With(script.WithLoop(true))
+		loop, err := aycoder.New(aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			time.Sleep(5 * time.Minute)
+			return model.Stream(ctx, req)
+		}), aycoder.WithTools(slow("look")))
+		require.NoError(t, err)
+		s, err := session.New(t.Context(), store, loop)
+		require.NoError(t, err)
+		var got display
+		var run string
+		ctx, cancel := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		readers.Go(func() {
+			for f, err := range server.Follow(ctx, store, nil, s.ID(), "", "") {
+				if err != nil {
+					return
+				}
+				got.add(f.Event)
+			}
+		})
+		begun := aycoder.WithFacts(func(_ context.Context, rec *aycoder.FactRecord) error {
+			run = rec.Run
+			return nil
+		})
+		var one display
+		readers.Go(func() {
+			time.Sleep(time.Second)
+			for f, err := range server.Follow(ctx, store, nil, s.ID(), run, "") {
+				require.NoError(t, err)
+				one.add(f.Event)
+			}
+		})
+		var want display
+		for ev, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}, begun) {
+			require.NoError(t, err)
+			want.add(ev)
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, want.shown, got.shown)
+		require.Equal(t, want.shown, one.shown)
+		calls, err := s.NewBranch(t.Context(), "calls", session.Root, loop)
+		require.NoError(t, err)
+		for ev, err := range calls.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+			want.add(ev)
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, want.shown, got.shown)
+		cancel()
+		readers.Wait()
+		require.NoError(t, s.Close())
+	})
+}
+
 // A failingStore has journals that fail once behind their last record.
 type failingStore struct {
 	journal.Store

@@ -230,3 +230,33 @@ func ExampleSession_SetValues() {
 	fmt.Println(string(s.Value("order 17")), s.Value("order 18") == nil)
 	// Output: "sent" true
 }
+
+// A process that shows a run reads what it asks, while another process has the session open.
+func ExampleReadRun() {
+	ctx, store := context.Background(), journal.Memory()
+	suspend := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Suspend() })
+	deploy, err := aycoder.DeclareTool[struct{}]("deploy", "Deploys the program.")
+	if err != nil {
+		log.Fatal(err)
+	}
+	loop, err := aycoder.New(script.New(script.Call("deploy", nil)), aycoder.WithTools(deploy), aycoder.WithApprover(suspend))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := session.New(ctx, store, loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for _, err := range s.Run(ctx, aycoder.Input{Prompt: "Deploy it."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	p, err := session.ReadRun(ctx, store, s.ID(), s.Pending().Run)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.Requests[0].Tool)
+	// Output: deploy
+}

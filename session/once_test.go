@@ -68,4 +68,9 @@ func TestReadPending(t *testing.T) {
 	require.Equal(t, s.Pending().Requests[0].Digest, p.Requests[0].Digest)
 	_, err = session.ReadPending(ctx, store, "missing")
 	require.Error(t, err)
+	_, err = session.ReadRun(ctx, store, "missing", "x")
+	require.Error(t, err)
+	p, err = session.ReadRun(ctx, store, s.ID(), "x")
+	require.NoError(t, err)
+	require.Nil(t, p)
 }

@@ -81,6 +81,20 @@ func ReadPending(ctx context.Context, store journal.Store, id string) (*aycoder.
 	return nil, nil
 }
 
+// ReadRun is [ReadPending] for the run with an id, on any branch. It returns nil if the run is over or unknown.
+func ReadRun(ctx context.Context, store journal.Store, id, run string) (*aycoder.Pending, error) {
+	s, err := readSession(ctx, store, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range s.branches {
+		if b.pending != nil && b.pending.Run == run {
+			return b.pending, nil
+		}
+	}
+	return nil, nil
+}
+
 // readSession reads a session. Its journal is closed again.
 func readSession(ctx context.Context, store journal.Store, id string) (*Session, error) {
 	s := &Session{id: id, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{},
