@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -191,9 +192,7 @@ func (f *feed) send() {
 	var conn *pgx.Conn
 	defer func() {
 		if conn != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			_ = conn.Close(ctx)
+			_ = hangUp(conn)
 		}
 	}()
 	for idle := time.Now(); ; {
@@ -208,7 +207,7 @@ func (f *feed) send() {
 		f.mu.Unlock()
 		if len(messages) > 0 {
 			idle = time.Now()
-			ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
+			ctx, cancel := context.WithTimeout(f.ctx, answerTime)
 			var err error
 			if conn == nil {
 				conn, err = pgx.ConnectConfig(ctx, f.config)
@@ -275,11 +274,11 @@ func (f *feed) listen() {
 }
 
 func (f *feed) receive() (err error) {
-	conn, err := pgx.ConnectConfig(f.ctx, f.config)
+	conn, err := dial(f.ctx, f.config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(f.ctx))) }()
+	defer func() { err = errors.Join(err, hangUp(conn)) }()
 	listening := map[string]bool{}
 	for first := true; ; first = false {
 		pause, cancel := context.WithTimeout(f.ctx, time.Minute)
@@ -297,6 +296,7 @@ func (f *feed) receive() (err error) {
 				cancel()
 				return err
 			}
+			listening = wanted
 		}
 		n, err := conn.WaitForNotification(pause)
 		idle := err != nil && context.Cause(pause) == context.DeadlineExceeded
@@ -308,7 +308,7 @@ func (f *feed) receive() (err error) {
 				q.put(n.Payload)
 			}
 			f.mu.Unlock()
-		case conn.IsClosed() || f.ctx.Err() != nil || idle && conn.Ping(f.ctx) != nil:
+		case conn.IsClosed() || f.ctx.Err() != nil || idle && !alive(f.ctx, conn):
 			return err
 		}
 	}
@@ -316,21 +316,47 @@ func (f *feed) receive() (err error) {
 
 // adapt makes the connection listen to the channels that are wanted, and to no other.
 func (f *feed) adapt(conn *pgx.Conn, listening, wanted map[string]bool) error {
+	var all []string
 	for c := range wanted {
 		if !listening[c] {
-			if _, err := conn.Exec(f.ctx, "LISTEN "+c); err != nil {
-				return fmt.Errorf("listen: %w", err)
-			}
-			listening[c] = true
+			all = append(all, "LISTEN "+c)
 		}
 	}
 	for c := range listening {
 		if !wanted[c] {
-			if _, err := conn.Exec(f.ctx, "UNLISTEN "+c); err != nil {
-				return fmt.Errorf("end to listen: %w", err)
-			}
-			delete(listening, c)
+			all = append(all, "UNLISTEN "+c)
 		}
 	}
+	if err := statements(f.ctx, conn, all...); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
 	return nil
+}
+
+// answerTime is how long the database may take for a statement that waits for nothing. The other end of a connection may be gone
+// without a word.
+var answerTime = 10 * time.Second
+
+// statements executes statements that return nothing.
+func statements(ctx context.Context, conn *pgx.Conn, all ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err := conn.PgConn().Exec(ctx, strings.Join(all, ";")).ReadAll()
+	return err
+}
+
+// alive reports whether the database answers.
+func alive(ctx context.Context, conn *pgx.Conn) bool { return statements(ctx, conn) == nil }
+
+func dial(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// hangUp closes a connection.
+func hangUp(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return conn.Close(ctx)
 }

@@ -3,9 +3,14 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // subscribed starts a subscriber, waits until it receives, and returns what it gets.
@@ -133,6 +138,55 @@ func TestFeedSlow(t *testing.T) {
 	if kept == 0 || kept > maxIncoming/size+1 {
 		t.Errorf("%d messages of %d bytes waited for the slow one", kept, size)
 	}
+}
+
+// halfOpen is a connection whose other end does not hear any more, and does not say so.
+type halfOpen struct {
+	net.Conn
+	deaf *atomic.Bool
+}
+
+func (c halfOpen) Write(p []byte) (int, error) {
+	if c.deaf.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// Connections that do not answer keep nobody: a new subscriber gets another one, and the store can be closed.
+func TestHalfOpen(t *testing.T) {
+	ctx := t.Context()
+	dir := tempDir(t)
+	from := openStore(t, dir)
+	must(t, create(t, from).Close())
+	s, err := Open(ctx, address(t), WithSchema(schemaOf(dir)))
+	must(t, err)
+	defer func(d time.Duration) { answerTime = d }(answerTime)
+	answerTime = 2 * time.Second // of a busy machine
+	var newest atomic.Pointer[atomic.Bool]
+	newest.Store(new(atomic.Bool))
+	s.hub.config = s.hub.config.Copy() // the pool has the same
+	for _, c := range []*pgx.ConnConfig{s.hub.config, s.feed.config} {
+		dial := c.DialFunc
+		c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return halfOpen{conn, newest.Load()}, err
+		}
+	}
+	turnDeaf := func() { newest.Swap(new(atomic.Bool)).Store(true) }
+	reading, stop := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for range s.Follow(reading, "a", Position{}) {
+		}
+	})
+	subscribed(ctx, t, from, s, "a", nil)
+	turnDeaf()
+	subscribed(ctx, t, from, s, "b", nil) // which LISTEN does not reach
+	turnDeaf()
+	stop()
+	reader.Wait()
+	must(t, s.Close())
 }
 
 // The records of a followed journal do not end.

@@ -206,12 +206,12 @@ func (h *hub) listen(ctx context.Context) {
 }
 
 func (h *hub) receive(ctx context.Context) (err error) {
-	conn, err := pgx.ConnectConfig(ctx, h.config)
+	conn, err := dial(ctx, h.config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+	defer func() { err = errors.Join(err, hangUp(conn)) }()
+	if err := statements(ctx, conn, "LISTEN "+channel); err != nil {
 		return err
 	}
 	h.wake(nil) // for what came before
@@ -221,7 +221,7 @@ func (h *hub) receive(ctx context.Context) (err error) {
 		cancel()
 		if err == nil {
 			h.wake(strings.Fields(n.Payload))
-		} else if conn.IsClosed() || ctx.Err() != nil || conn.Ping(ctx) != nil { // a connection may be lost silently
+		} else if conn.IsClosed() || ctx.Err() != nil || !alive(ctx, conn) { // a connection may be lost silently
 			return err
 		}
 	}
