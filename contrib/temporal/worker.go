@@ -106,11 +106,11 @@ func (w *Worker) Register(r worker.Registry) {
 }
 
 // RegisterWorkflow registers the workflow alone: with a worker that has no part of the sessions but their stores, or with a
-// replayer of histories.
+// replayer of histories. With versions of workers, DefaultVersioningBehavior says with which version a run goes on; any can carry it out.
 func (w *Worker) RegisterWorkflow(r interface {
 	RegisterWorkflowWithOptions(run any, opts workflow.RegisterOptions)
 }) {
-	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: WorkflowName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
+	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: WorkflowName})
 }
 
 // Close closes the sessions that are still open for the next step. Stop the workers of the SDK before.

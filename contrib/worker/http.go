@@ -197,6 +197,12 @@ func (n *Node) status(w http.ResponseWriter, r *http.Request, _ string) error {
 }
 
 func (n *Node) events(w http.ResponseWriter, r *http.Request, _ string) error {
+	select {
+	case n.readers <- struct{}{}:
+		defer func() { <-n.readers }()
+	default:
+		return refused{http.StatusServiceUnavailable, "too many streams are open: ask another process"}
+	}
 	id := r.PathValue("session")
 	err := server.Stream(w, r, func(ctx context.Context) iter.Seq2[server.Followed, error] {
 		ctx, cancel := context.WithCancel(ctx)

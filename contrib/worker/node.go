@@ -37,7 +37,8 @@ the Last-Event-ID.
 
 Runs go on under a new version, since the history has plans and no decisions (see contrib/temporal). With [Config].Deployment,
 workers are versioned: start those of the new version, make it current with "temporal worker deployment set-current-version",
-and end the old ones.
+and end the old ones. Runs that are pinned, by the DefaultVersioningBehavior, end with the version with which they began, whose
+workers must stay until then: docs/scale.md has the commands.
 */
 package worker
 
@@ -58,6 +59,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/contrib/postgres"
@@ -84,9 +86,11 @@ type Config struct {
 	Queue string
 	// Steps is how many steps work at the same time in this process. Default: 100.
 	Steps int
+	// Streams is how many requests for events are answered at the same time; the status of another one is 503. Default: 1,000.
+	Streams int
 	// Drain is how long steps may go on when the node ends. Default: 30 s.
 	Drain time.Duration
-	// Deployment versions the workers. Default: none.
+	// Deployment versions the workers. Default: none, and of its DefaultVersioningBehavior: auto-upgrade.
 	Deployment worker.DeploymentOptions
 	// Limits and Heartbeat are those of [temporal.Config].
 	Limits    func(tool string, effect aycoder.Effect) temporal.Limits
@@ -103,6 +107,7 @@ type Node struct {
 	handler  http.Handler
 	figures  figures
 	draining atomic.Bool
+	readers  chan struct{}   // has a value for each stream
 	streams  context.Context // ends when the node drains
 	end      context.CancelFunc
 }
@@ -112,18 +117,21 @@ func New(c Config) (*Node, error) {
 	if c.Temporal == nil || c.Store == nil || c.Open == nil || c.Principal == nil {
 		return nil, errors.New("new node: Config needs Temporal, Store, Open and Principal")
 	}
-	if c.Steps < 0 || c.Drain < 0 {
-		return nil, errors.New("new node: Steps and Drain must not be negative")
+	if c.Steps < 0 || c.Streams < 0 || c.Drain < 0 {
+		return nil, errors.New("new node: Steps, Streams and Drain must not be negative")
 	}
 	c.Namespace, c.Queue = cmp.Or(c.Namespace, client.DefaultNamespace), cmp.Or(c.Queue, "aycoder")
-	c.Steps, c.Drain = cmp.Or(c.Steps, 100), cmp.Or(c.Drain, 30*time.Second)
+	c.Steps, c.Streams, c.Drain = cmp.Or(c.Steps, 100), cmp.Or(c.Streams, 1000), cmp.Or(c.Drain, 30*time.Second)
+	if c.Deployment.UseVersioning && c.Deployment.DefaultVersioningBehavior == workflow.VersioningBehaviorUnspecified {
+		c.Deployment.DefaultVersioningBehavior = workflow.VersioningBehaviorAutoUpgrade
+	}
 	if c.Weight == nil {
 		c.Weight = func(string) float32 { return 1 }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{config: c, client: &temporal.Client{Temporal: c.Temporal, Store: c.Store}}
+	n := &Node{config: c, client: &temporal.Client{Temporal: c.Temporal, Store: c.Store}, readers: make(chan struct{}, c.Streams)}
 	n.streams, n.end = context.WithCancel(context.Background())
 	publisher := server.NewPublisher(c.Store)
 	var err error

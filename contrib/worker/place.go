@@ -80,7 +80,7 @@ func (p *Place) Open(ctx context.Context, store journal.Store, id string, open f
 		return rt, nil
 	}
 	if before != "" {
-		head := rt.Session.Head()
+		head, nodes := rt.Session.Head(), rt.Session.View().Len()
 		if err := rt.Close(); err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (p *Place) Open(ctx context.Context, store journal.Store, id string, open f
 			return nil, errors.Join(fmt.Errorf("another machine has worked on session %s while its files were laid out", id), rt.Close())
 		}
 		if len(missing) > 0 {
-			err = rt.Session.SteerOnce(ctx, "moved-"+p.machine+"-"+before, moved(missing), nil, false)
+			err = rt.Session.SteerOnce(ctx, fmt.Sprintf("moved-%s-%d", p.machine, nodes), moved(missing), nil, false)
 		}
 		if err != nil {
 			return nil, errors.Join(err, rt.Close())
@@ -116,24 +116,39 @@ func machineOf(rt *harness.Runtime) (name string) {
 	return name
 }
 
-// move lays out the files of a session in a new directory.
-func (p *Place) move(ctx context.Context, store journal.Store, id, dir string) ([]snapshot.Change, error) {
-	if err := os.Rename(dir, dir+".left-"+strings.ToLower(rand.Text()[:8])); err != nil {
-		return nil, err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
-	ws, err := workspace.Open(dir)
+// move lays out the files of a session beside its directory, which it then replaces. Meanwhile it has the session open for writing, so
+// that no other process of this machine does the same.
+func (p *Place) move(ctx context.Context, store journal.Store, id, dir string) (missing []snapshot.Change, err error) {
+	j, err := store.Open(ctx, id, true)
 	if err != nil {
 		return nil, err
 	}
-	missing, err := session.LayOut(ctx, store, id, ws)
+	fresh := dir + ".new" // no session has such an id
+	defer func() { err = errors.Join(err, os.RemoveAll(fresh), j.Close()) }()
+	if err := os.RemoveAll(fresh); err != nil { // of a process that was killed
+		return nil, err
+	}
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return nil, err
+	}
+	ws, err := workspace.Open(fresh)
+	if err != nil {
+		return nil, err
+	}
+	missing, err = session.LayOut(ctx, store, id, ws)
 	if damage, ok := errors.AsType[*journal.DamageError](err); ok {
 		missing = append(missing, snapshot.Change{Path: "(unknown)", Reason: damage.Error()})
 		err = nil
 	}
-	return missing, errors.Join(err, ws.Close())
+	if err = errors.Join(err, ws.Close()); err != nil {
+		return nil, err
+	}
+	if os.Remove(dir) != nil { // it is not empty
+		if err := os.Rename(dir, dir+".left-"+strings.ToLower(rand.Text()[:8])); err != nil {
+			return nil, err
+		}
+	}
+	return missing, os.Rename(fresh, dir)
 }
 
 // moved tells what is missing.

@@ -3,13 +3,19 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/contrib/postgres"
+	"github.com/aycoder/aycoder/contrib/temporal"
 	"github.com/aycoder/aycoder/contrib/worker"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/pgcluster"
@@ -149,4 +155,112 @@ func TestPlace(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(first.dir, "s", "a/file.txt")); err != nil {
 		t.Error(err)
 	}
+}
+
+// onlyWriting is a store whose sessions cannot be read.
+type onlyWriting struct{ journal.Store }
+
+func (s onlyWriting) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
+	if !write {
+		return nil, errors.New("the connection broke")
+	}
+	return s.Store.Open(ctx, id, true)
+}
+
+// A session goes to and fro between machines. Files that could not be laid out, or those of a process that was killed while it did
+// that, leave nothing behind.
+func TestPlaceToAndFro(t *testing.T) {
+	ctx, store := t.Context(), journal.Memory()
+	none, err := aycoder.New(script.New())
+	must(t, err)
+	s, err := session.New(ctx, store, none, session.WithID("s"))
+	must(t, err)
+	must(t, s.Close())
+	all := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })
+	dirs := []string{t.TempDir(), t.TempDir()}
+	open := func(n int, store journal.Store) (*harness.Runtime, error) {
+		place, err := worker.NewPlace(dirs[n%2])
+		must(t, err)
+		secret := script.Call("bash", map[string]any{"command": fmt.Sprint("echo ", n, " >.env; echo ", n, " >file")})
+		return place.Open(ctx, store, "s", func(dir string) (*harness.Runtime, error) {
+			return harness.New(ctx, dir, harness.WithClient(script.New(secret, script.Say("done"))), harness.WithStore(store, "s"), harness.WithApprover(all))
+		})
+	}
+	for n := range 4 {
+		if n == 1 {
+			must(t, os.MkdirAll(filepath.Join(dirs[1], "s.new", "half"), 0o700))
+			for range 2 {
+				if _, err := open(n, onlyWriting{store}); err == nil {
+					t.Error("it has laid out what cannot be read")
+				}
+			}
+		}
+		rt, err := open(n, store)
+		must(t, err)
+		for _, err := range rt.Run(ctx, aycoder.Input{Prompt: "go"}) {
+			must(t, err)
+		}
+		must(t, rt.Close())
+	}
+	for i, want := range []string{"0", "1"} { // the second time on each machine
+		old, err := filepath.Glob(filepath.Join(dirs[i], "s?*"))
+		must(t, err)
+		if len(old) != 1 {
+			t.Fatalf("beside the files are %q", old)
+		}
+		text, err := os.ReadFile(filepath.Join(old[0], ".env"))
+		must(t, err)
+		if string(text) != want+"\n" {
+			t.Errorf("%s has %q", old[0], text)
+		}
+	}
+}
+
+// A node has a bound on the streams.
+func TestStreams(t *testing.T) {
+	cluster, err := pgcluster.Start()
+	if errors.Is(err, pgcluster.ErrMissing) {
+		t.Skip(err)
+	}
+	must(t, err)
+	defer func() { must(t, cluster.Stop()) }()
+	store, err := postgres.Open(t.Context(), cluster.Address())
+	must(t, err)
+	defer store.Close()
+	c, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
+	must(t, err)
+	defer c.Close()
+	n, err := worker.New(worker.Config{Temporal: c, Store: store, Streams: 2,
+		Open: func(context.Context, string, string) (*temporal.Agent, error) {
+			return nil, errors.New("nothing works here")
+		},
+		Principal: func(*http.Request) (string, error) { return "alice", nil }})
+	must(t, err)
+	none, err := aycoder.New(script.New())
+	must(t, err)
+	s, err := session.New(t.Context(), store, none, session.WithID("alice-x"))
+	must(t, err)
+	must(t, s.Close())
+	ts := httptest.NewServer(n)
+	defer ts.Close()
+	ask := func() *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", ts.URL+"/api/sessions/alice-x/events", nil)
+		must(t, err)
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		return res
+	}
+	first, second, third := ask(), ask(), ask()
+	if first.StatusCode != http.StatusOK || second.StatusCode != http.StatusOK || third.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("status %d, %d and %d", first.StatusCode, second.StatusCode, third.StatusCode)
+	}
+	for _, res := range []*http.Response{first, third} {
+		res.Body.Close()
+	}
+	for status := 0; status != http.StatusOK; { // when the node has seen that the client is gone
+		res := ask()
+		status = res.StatusCode
+		res.Body.Close()
+	}
+	second.Body.Close()
 }

@@ -45,7 +45,7 @@ import (
 
 type flags struct {
 	database, address, namespace, listen, queue, workspaces, model, tenants, deployment, build string
-	register                                                                                   bool
+	register, pinned                                                                           bool
 	steps                                                                                      int
 	drain                                                                                      time.Duration
 }
@@ -62,6 +62,7 @@ func main() {
 	flag.StringVar(&f.tenants, "tenants", "", "`file` with a token, a name and a weight in each line")
 	flag.StringVar(&f.deployment, "deployment", "", "`name` of the worker deployment, to version workers")
 	flag.StringVar(&f.build, "build", "", "`id` of the version of the deployment")
+	flag.BoolVar(&f.pinned, "pinned", false, "runs end with the version with which they began")
 	flag.BoolVar(&f.register, "register", false, "only make the namespace, in a Temporal server that is new, and end when it can be used")
 	flag.IntVar(&f.steps, "steps", 100, "steps at the same time")
 	flag.DurationVar(&f.drain, "drain", 30*time.Second, "time for steps at the end")
@@ -105,8 +106,11 @@ func run(ctx context.Context, f *flags, logger *slog.Logger) (err error) {
 			return open(ctx, f, store, place, tenant, id)
 		}}
 	if f.deployment != "" {
-		config.Deployment = sdkworker.DeploymentOptions{UseVersioning: true, DefaultVersioningBehavior: workflow.VersioningBehaviorAutoUpgrade,
+		config.Deployment = sdkworker.DeploymentOptions{UseVersioning: true,
 			Version: sdkworker.WorkerDeploymentVersion{DeploymentName: f.deployment, BuildID: f.build}}
+		if f.pinned {
+			config.Deployment.DefaultVersioningBehavior = workflow.VersioningBehaviorPinned
+		}
 	}
 	node, err := worker.New(config)
 	if err != nil {
@@ -116,10 +120,9 @@ func run(ctx context.Context, f *flags, logger *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: node, ReadHeaderTimeout: 10 * time.Second}
+	srv := serverOf(node, l.Addr(), logger)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	logger.Info("the server listens", "address", l.Addr().String())
 	err = node.Run(ctx)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -128,6 +131,15 @@ func run(ctx context.Context, f *flags, logger *slog.Logger) (err error) {
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// serverOf returns the server of an address, and says where it listens. A stream is never idle.
+func serverOf(h http.Handler, at net.Addr, logger *slog.Logger) *http.Server {
+	logger.Info("the server listens", "address", at.String())
+	if tcp, ok := at.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		logger.Warn("other machines can reach the server, and tokens cross the network without encryption: let a proxy with TLS stand before it")
+	}
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 }
 
 // register makes the namespace. The server needs some seconds until it knows it.
