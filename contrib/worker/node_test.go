@@ -22,9 +22,12 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/contrib/postgres"
 	"github.com/aycoder/aycoder/contrib/temporal"
 	temporalserver "github.com/aycoder/aycoder/contrib/temporal/chaos/server"
@@ -38,7 +41,15 @@ import (
 // helperVariable makes TestNodes a worker process. Its value is a helper in JSON.
 const helperVariable = "AYCODER_WORKER_HELPER"
 
-type helper struct{ Temporal, Database, Go string }
+// helper is the task of a worker process. If it has a Dir, this is a machine with workspaces.
+type helper struct {
+	Temporal, Database, Go, Queue, Dir, Build string
+	Pinned                                    bool
+	Steps                                     int
+	Pause                                     time.Duration // of the model before it answers
+}
+
+func quiet() log.Logger { return log.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -55,11 +66,11 @@ func (h helper) node(t testing.TB, ctx context.Context) (*worker.Node, *postgres
 	var store *postgres.Store
 	var c client.Client
 	patiently(t, func(ctx context.Context) (err error) {
-		store, err = postgres.Open(ctx, h.Database)
+		store, err = postgres.Open(ctx, h.Database, postgres.WithLease(3*time.Second))
 		return err
 	})
 	patiently(t, func(ctx context.Context) (err error) {
-		c, err = client.DialContext(ctx, client.Options{HostPort: h.Temporal, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+		c, err = client.DialContext(ctx, client.Options{HostPort: h.Temporal, Logger: quiet()})
 		return err
 	})
 	type none struct{}
@@ -67,7 +78,7 @@ func (h helper) node(t testing.TB, ctx context.Context) (*worker.Node, *postgres
 		fmt.Println("waits")
 		for {
 			if _, err := os.Stat(h.Go); err == nil {
-				return aycoder.TextResult("gone on"), nil
+				return aycoder.TextResult("gone on" + h.Build), nil
 			}
 			inv.Progress(aycoder.Progress{Message: "waiting"})
 			select {
@@ -78,8 +89,18 @@ func (h helper) node(t testing.TB, ctx context.Context) (*worker.Node, *postgres
 		}
 	}, aycoder.WithEffect(aycoder.EffectWrite))
 	must(t, err)
+	look, err := aycoder.NewTool("look", "Looks", func(context.Context, *aycoder.Invocation, none) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("nothing"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	must(t, err)
 	model := modelFunc(func(req *aycoder.Request) script.Step {
+		<-time.After(h.Pause)
+		usage := aycoder.Usage{Input: 900, Output: 100}
 		switch out := script.LastOutput(req); {
+		case strings.HasPrefix(script.LastText(req), "look"):
+			return script.Call("look", nil).WithID("l1").WithUsage(usage)
+		case out != nil && out.ID == "l1":
+			return script.Say("seen").WithUsage(usage)
 		case strings.HasPrefix(script.LastText(req), "wait"):
 			return script.Call("wait", nil).WithID("w1")
 		case out != nil && out.ID == "w1":
@@ -87,16 +108,31 @@ func (h helper) node(t testing.TB, ctx context.Context) (*worker.Node, *postgres
 		}
 		return script.Say(story)
 	})
-	n, err := worker.New(worker.Config{Temporal: c, Store: store, Queue: "nodes", Heartbeat: 2 * time.Second, Drain: time.Minute,
+	place, err := h.place()
+	must(t, err)
+	config := worker.Config{Temporal: c, Store: store, Queue: h.Queue, Steps: h.Steps, Heartbeat: 2 * time.Second, Drain: time.Minute,
+		Limits: func(string, aycoder.Effect) temporal.Limits { return temporal.Limits{Attempts: 1000} },
 		Principal: func(r *http.Request) (string, error) {
 			if who := r.Header.Get("Authorization"); who != "" {
 				return who, nil
 			}
 			return "", errors.New("nobody")
 		},
-		Open: func(ctx context.Context, _, id string) (*temporal.Agent, error) {
-			loop, err := aycoder.New(model, aycoder.WithTools(wait), aycoder.WithApprover(aycoder.ApproverFunc(
-				func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Ask() })))
+		Open: func(ctx context.Context, tenant, id string) (*temporal.Agent, error) {
+			if place != nil {
+				return h.open(ctx, place, store, id)
+			}
+			pot, err := budget.New(budget.Config{Name: tenant, Ledger: store.Tenant(tenant)})
+			if err != nil {
+				return nil, err
+			}
+			loop, err := aycoder.New(model, aycoder.WithTools(wait, look), aycoder.WithModelMiddleware(pot.Model), aycoder.WithApprover(aycoder.ApproverFunc(
+				func(_ context.Context, _ *aycoder.ToolUse, s *aycoder.ToolSpec) aycoder.Verdict {
+					if s.Effect == aycoder.EffectReadOnly {
+						return aycoder.Allow()
+					}
+					return aycoder.Ask()
+				})))
 			if err != nil {
 				return nil, err
 			}
@@ -106,7 +142,14 @@ func (h helper) node(t testing.TB, ctx context.Context) (*worker.Node, *postgres
 			}
 			return &temporal.Agent{Session: s}, nil
 		},
-	})
+	}
+	if h.Build != "" {
+		config.Deployment = sdkworker.DeploymentOptions{UseVersioning: true, Version: sdkworker.WorkerDeploymentVersion{DeploymentName: h.Queue, BuildID: h.Build}}
+		if h.Pinned {
+			config.Deployment.DefaultVersioningBehavior = workflow.VersioningBehaviorPinned
+		}
+	}
+	n, err := worker.New(config)
 	must(t, err)
 	return n, store
 }
@@ -148,11 +191,13 @@ type process struct {
 	lines *bufio.Scanner
 }
 
-func (h helper) start(t *testing.T) *process {
+// start starts the process by a command, such as one that enters a namespace.
+func (h helper) start(t *testing.T, in ...string) *process {
 	t.Helper()
 	data, err := json.Marshal(h)
 	must(t, err)
-	p := &process{Cmd: exec.Command(os.Args[0], "-test.run=^TestNodes$", "-test.timeout=10m")}
+	args := append(in, os.Args[0], "-test.run=^TestNodes$", "-test.timeout=10m")
+	p := &process{Cmd: exec.Command(args[0], args[1:]...)}
 	p.Env = append(os.Environ(), helperVariable+"="+string(data))
 	p.Stderr = os.Stderr
 	out, err := p.StdoutPipe()
@@ -168,28 +213,74 @@ func (h helper) start(t *testing.T) *process {
 	return p
 }
 
-// says waits for a line.
-func (p *process) says(t *testing.T, want string) {
+// says waits for a line that begins with something, and returns the rest of it.
+func (p *process) says(t *testing.T, want string) string {
 	t.Helper()
 	for p.lines.Scan() {
-		if p.lines.Text() == want {
-			return
+		if rest, ok := strings.CutPrefix(p.lines.Text(), want); ok {
+			return rest
 		}
 	}
 	t.Fatalf("the process has not said %q: %v", want, p.Wait())
+	return ""
 }
 
-// client asks the server of this process, which has no worker.
+// drain ends the process in good order.
+func (p *process) drain(t *testing.T) {
+	t.Helper()
+	must(t, p.Process.Signal(syscall.SIGTERM))
+	p.says(t, "drained")
+	must(t, p.Wait())
+}
+
+// web asks the server of this process, which has no worker.
 type web struct {
-	t   *testing.T
-	url string
+	t        *testing.T
+	url, who string
+}
+
+// events yields the events of a session.
+func (w *web) events(path string) iter.Seq[aycoder.Event] {
+	return func(yield func(aycoder.Event) bool) {
+		req, err := http.NewRequestWithContext(w.t.Context(), "GET", w.url+path+"/events", nil)
+		must(w.t, err)
+		req.Header.Set("Authorization", w.who)
+		res, err := http.DefaultClient.Do(req)
+		must(w.t, err)
+		defer res.Body.Close()
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				ev, err := aycoder.DecodeEvent([]byte(data))
+				must(w.t, err)
+				if !yield(ev) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// prompt starts a run in a session, or in a new one, and returns its path.
+func (w *web) prompt(text, session string) string {
+	w.t.Helper()
+	var made struct{ Session string }
+	w.ask(http.StatusAccepted, "POST", "/api/prompt", fmt.Sprintf(`{"prompt":%q,"session":%q}`, text, session), &made)
+	return "/api/sessions/" + made.Session
+}
+
+// allow allows what a session asks.
+func (w *web) allow(path string, q aycoder.ApprovalRequest) {
+	w.t.Helper()
+	w.ask(http.StatusNoContent, "POST", path+"/approvals/"+q.CallID, fmt.Sprintf(`{"decision":"allow","digest":%q}`, q.Digest), nil)
 }
 
 func (w *web) ask(status int, method, path, body string, into any) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
 	must(w.t, err)
-	req.Header.Set("Authorization", "alice")
+	req.Header.Set("Authorization", w.who)
 	res, err := http.DefaultClient.Do(req)
 	must(w.t, err)
 	defer res.Body.Close()
@@ -264,6 +355,33 @@ func (f lateFeed) Subscribe(ctx context.Context, id string) iter.Seq2[[]byte, er
 	}
 }
 
+// startServers starts the servers, and a node that serves and does not work. It completes the helper.
+func startServers(t *testing.T, h helper) (helper, *web, *postgres.Store) {
+	t.Helper()
+	s, err := temporalserver.Start()
+	if errors.Is(err, temporalserver.ErrMissing) || errors.Is(err, pgcluster.ErrMissing) {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Stop()) })
+	patiently(t, func(ctx context.Context) error {
+		c, err := client.DialContext(ctx, client.Options{HostPort: s.Address(), Logger: quiet()})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{Namespace: "default",
+			WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour)})
+		return err
+	})
+	h.Temporal, h.Database, h.Go = s.Address(), s.Database.Address(), t.TempDir()+"/go"
+	n, store := h.node(t, t.Context())
+	t.Cleanup(func() { must(t, store.Close()) })
+	ts := httptest.NewServer(n)
+	t.Cleanup(ts.Close)
+	return h, &web{t, ts.URL, "alice"}, store
+}
+
 // A server process shows runs of worker processes as they go on, also to a reader whose messages come three seconds late or not at
 // all. It answers their questions. A worker that is killed while the model talks is replaced, and one that is told to end first ends
 // its steps.
@@ -274,38 +392,15 @@ func TestNodes(t *testing.T) {
 		h.work(t)
 		return
 	}
-	s, err := temporalserver.Start()
-	if errors.Is(err, temporalserver.ErrMissing) || errors.Is(err, pgcluster.ErrMissing) {
-		t.Skip(err)
-	}
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Stop()) })
-	patiently(t, func(ctx context.Context) error {
-		c, err := client.DialContext(ctx, client.Options{HostPort: s.Address(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{Namespace: "default",
-			WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour)})
-		return err
-	})
-	h := helper{Temporal: s.Address(), Database: s.Database.Address(), Go: t.TempDir() + "/go"}
-	n, store := h.node(t, t.Context())
-	defer store.Close()
-	ts := httptest.NewServer(n)
-	defer ts.Close()
-	w := &web{t, ts.URL}
+	h, w, store := startServers(t, helper{Queue: "nodes"})
 	first := h.start(t)
-
-	var made struct{ Session string }
-	w.ask(http.StatusAccepted, "POST", "/api/prompt", `{"prompt":"tell"}`, &made)
-	path := "/api/sessions/" + made.Session
+	path := w.prompt("tell", "")
+	id := strings.TrimPrefix(path, "/api/sessions/")
 	late, lateAsked := make(chan *shown, 1), make(chan struct{}, 10)
 	go func() {
 		defer close(lateAsked)
 		var l shown
-		for f, err := range server.Follow(t.Context(), store, lateFeed{store}, made.Session, "", "") {
+		for f, err := range server.Follow(t.Context(), store, lateFeed{store}, id, "", "") {
 			if err != nil {
 				break
 			}
@@ -318,24 +413,10 @@ func TestNodes(t *testing.T) {
 		}
 		late <- &l
 	}()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+path+"/events", nil)
-	must(t, err)
-	req.Header.Set("Authorization", "alice")
-	res, err := http.DefaultClient.Do(req)
-	must(t, err)
-	defer res.Body.Close()
 	var live shown
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, 1<<20)
 	killed, asked := false, false
 	var second *process
-	for live.ends < 2 && lines.Scan() {
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok {
-			continue
-		}
-		ev, err := aycoder.DecodeEvent([]byte(data))
-		must(t, err)
+	for ev := range w.events(path) {
 		live.add(ev)
 		if !killed && live.parts == 5 { // in the middle of the message
 			killed = true
@@ -344,13 +425,13 @@ func TestNodes(t *testing.T) {
 			second = h.start(t)
 		}
 		if _, over := ev.(*aycoder.RunFinished); over && live.ends == 1 {
-			w.ask(http.StatusAccepted, "POST", "/api/prompt", fmt.Sprintf(`{"prompt":"wait","session":%q}`, made.Session), nil)
+			w.prompt("wait", id)
 		}
 		if q, ok := ev.(*aycoder.ApprovalRequested); ok && !asked {
 			asked = true
 			<-lateAsked // nobody is shown a question that was answered before
 			w.ask(http.StatusConflict, "POST", path+"/approvals/w1", `{"decision":"allow","digest":"another"}`, nil)
-			w.ask(http.StatusNoContent, "POST", path+"/approvals/w1", fmt.Sprintf(`{"decision":"allow","digest":%q}`, q.Request.Digest), nil)
+			w.allow(path, q.Request)
 			second.says(t, "waits")
 			must(t, second.Process.Signal(syscall.SIGTERM))
 			<-time.After(time.Second) // a moment that may be any
@@ -358,6 +439,9 @@ func TestNodes(t *testing.T) {
 			second.says(t, "drained")
 			must(t, second.Wait())
 			h.start(t) // which goes on
+		}
+		if live.ends == 2 {
+			break
 		}
 	}
 	want := []string{"over done", story, "asks w1", "starts w1", "ends w1 false", "over done", "It said: gone on"}
@@ -378,13 +462,13 @@ func TestNodes(t *testing.T) {
 	w.ask(http.StatusBadRequest, "POST", "/api/prompt", `{"prompt":" "}`, nil)
 	w.ask(http.StatusBadRequest, "POST", "/api/prompt", `{"x":1}`, nil)
 	w.ask(http.StatusOK, "GET", "/ready", "", nil)
-	res, err = http.Get(w.url + "/metrics")
+	res, err := http.Get(w.url + "/metrics")
 	must(t, err)
 	res.Body.Close()
 	if res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("nobody has got the metrics: status %d", res.StatusCode)
 	}
-	req, err = http.NewRequestWithContext(t.Context(), "GET", w.url+"/metrics", nil)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/metrics", nil)
 	must(t, err)
 	req.Header.Set("Authorization", "alice")
 	res, err = http.DefaultClient.Do(req)
