@@ -38,7 +38,7 @@ the Last-Event-ID.
 Runs go on under a new version, since the history has plans and no decisions (see contrib/temporal). With [Config].Deployment,
 workers are versioned: start those of the new version, make it current with "temporal worker deployment set-current-version",
 and end the old ones. Runs that are pinned, by the DefaultVersioningBehavior, end with the version with which they began, whose
-workers must stay until then: docs/scale.md has the commands.
+workers must stay until then.
 */
 package worker
 

@@ -18,7 +18,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// TestShare measures what docs/scale.md says about tenants: how long the runs of 19 tenants wait for workers, without and with another
+// TestShare measures how long the runs of 19 tenants wait for workers, without and with another
 // tenant that has many times the work. AYCODER_SHARE is how many times; without it, the test is skipped.
 func TestShare(t *testing.T) {
 	times, _ := strconv.Atoi(os.Getenv("AYCODER_SHARE"))
@@ -129,7 +129,7 @@ func waited(t *testing.T, c client.Client, id string) (sum time.Duration) {
 	return sum
 }
 
-// TestUpgrade replaces workers of one version by those of another while runs wait for an answer, as docs/scale.md says it. Runs
+// TestUpgrade replaces workers of one version by those of another while runs wait for an answer,. Runs
 // that are pinned end where they began, and others with the new version.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv("AYCODER_SHARE") == "" {
