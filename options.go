@@ -314,10 +314,11 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 // [WithExecutor], and gets a step for each wait, too, with the key of the [Wait]: it starts the step when
 // the time is over. A step whose context has ended does nothing.
 //
-// Leaving the run early, or cancelling its context, does not cancel it. Calls that work are stopped and
-// recorded, and [Result.Pending] is set, so that another run continues it: at once, or in another program. An error ends
-// the run as usual. The engine sees to it that only one run continues another: a [Loop] does not remember the calls of such
-// runs. Runs inside its calls are ordinary ones. Default: the run belongs to the program.
+// Leaving the run early, or cancelling its context, does not cancel it. Calls that work are stopped, and [Result.Pending] is set,
+// so that another run continues it: at once, or in another program. A call that fails as its step is stopped has no result
+// then: it was interrupted, unless its time was over. An error ends the run as usual. The engine sees to it that only one run
+// continues another: a [Loop] does not remember the calls of such runs. Runs inside its calls are ordinary ones. Default: the run
+// belongs to the program.
 func WithSteps(start func(ctx context.Context, key string, step func(context.Context))) RunOption {
 	return func(c *RunConfig) error {
 		if start == nil {
@@ -343,10 +344,9 @@ func (start engine) extend(r *run) error {
 			}
 		})
 	}
-	// A call that was stopped and only reads is left to another run, unless it had no more time.
-	r.repeats = func(ctx context.Context, a *RunTool, err error) bool {
-		_, cancelled := err.(*ToolCancelledError)
-		return cancelled && ctx.Err() != nil && a.Effect == EffectReadOnly && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	// A call that was stopped is left to another run, unless it had no more time: that one repeats it if it only reads.
+	r.leaves = func(ctx context.Context, out *ToolOutput) bool {
+		return out.IsError && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 	}
 	r.wait = func(a *Wait) {
 		r.submit(a, "", func(context.Context) {

@@ -43,10 +43,10 @@ type run struct {
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
 	recorder recorder                    // nil without an auditor
 	execute  func(context.Context, string, func(context.Context))
-	wait     func(*Wait)                                 // of WithSteps, or nil
-	outlives bool                                        // see WithSteps
-	repeats  func(context.Context, *RunTool, error) bool // of WithSteps, or nil
-	hooks    *hooks                                      // of the loop, or else of the parent, as is trace
+	wait     func(*Wait)                             // of WithSteps, or nil
+	outlives bool                                    // see WithSteps
+	leaves   func(context.Context, *ToolOutput) bool // of WithSteps, or nil
+	hooks    *hooks                                  // of the loop, or else of the parent, as is trace
 	trace    func(context.Context, *run) factLog
 
 	mu    sync.Mutex // guards all that follows

@@ -103,7 +103,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
-	if r.repeats != nil && r.repeats(ctx, a, fin.Err) {
+	if r.leaves != nil && r.leaves(ctx, fin.Output) {
 		return
 	}
 	spent, sum := r.spentIn(a, fin.Usage)

@@ -99,15 +99,17 @@ func TestStepsAreContinuedElsewhere(t *testing.T) {
 	require.Equal(t, want.Messages, res.Messages)
 }
 
-// A run is left at the moment when it is recorded that a read begins, or while it works. The next run makes the read, as if it
-// had been lost.
-func TestReadLeft(t *testing.T) {
-	for _, early := range []bool{true, false} {
-		t.Run(fmt.Sprint(early), func(t *testing.T) { readLeft(t, early) })
+// A run is left at the moment when it is recorded that a call begins, or while it works. The next run makes a read, and tells of another
+// call that it was interrupted, as if it had been lost.
+func TestCallLeft(t *testing.T) {
+	for _, effect := range []aycoder.Effect{aycoder.EffectReadOnly, aycoder.EffectWrite} {
+		for _, early := range []bool{true, false} {
+			t.Run(fmt.Sprint(effect, early), func(t *testing.T) { callLeft(t, effect, early) })
+		}
 	}
 }
 
-func readLeft(t *testing.T, early bool) {
+func callLeft(t *testing.T, effect aycoder.Effect, early bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ran := 0
@@ -115,10 +117,10 @@ func readLeft(t *testing.T, early bool) {
 		if ran++; !early && ran == 1 {
 			cancel()
 			<-work.Done()
-			return nil, work.Err()
+			return &aycoder.ToolResult{IsError: true, Parts: []aycoder.Part{&aycoder.Text{Text: "cancelled: it was stopped"}}}, nil
 		}
 		return aycoder.TextResult("seen"), nil
-	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	}, aycoder.WithEffect(effect))
 	require.NoError(t, err)
 	loop, err := aycoder.New(script.New(script.Call("look", struct{}{}), script.Say("done")), aycoder.WithTools(look),
 		aycoder.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })))
@@ -138,7 +140,11 @@ func readLeft(t *testing.T, early bool) {
 	for _, err := range loop.Run(t.Context(), aycoder.Input{Pending: res.Pending, RepeatReads: true}, aycoder.WithSteps(start), aycoder.Into(&res)) {
 		require.NoError(t, err)
 	}
-	require.Equal(t, map[bool]int{true: 1, false: 2}[early], ran)
-	require.Equal(t, "seen", res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
+	again, text := 1, "seen"
+	if effect != aycoder.EffectReadOnly {
+		again, text = 0, "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
+	}
+	require.Equal(t, map[bool]int{true: again, false: 1 + again}[early], ran)
+	require.Equal(t, text, res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
 	require.Equal(t, "done", res.Text())
 }
