@@ -21,3 +21,8 @@ func PutResult(ctx context.Context, store journal.Store, r aycoder.CallResult) (
 func PutDecision(ctx context.Context, store journal.Store, d aycoder.Decision) (string, error) {
 	return putRef(ctx, store, &message{Decision: &d})
 }
+
+// Step is the activity of a step.
+func (w *Worker) Step(session, key string) func(context.Context) (Plan, error) {
+	return func(ctx context.Context) (Plan, error) { return w.step(ctx, stepInput{Session: session, Key: key}) }
+}

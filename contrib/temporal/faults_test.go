@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,10 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/aycoder/aycoder"
@@ -161,6 +164,63 @@ func TestReadsAreParallel(t *testing.T) {
 		"aycoder.Model t1/model", "aycoder.Model t2/model",
 		"aycoder.Tool t1/tool/call_1", "aycoder.Tool t1/tool/call_2", "aycoder.Tool t1/tool/call_3",
 	}, slices.Compact(keys)) // the edit may be asked about in a separate activity
+}
+
+// A read whose activity alone is lost comes again to the same worker, which makes it when the other read of the message has ended.
+func TestReadIsLostAlone(t *testing.T) {
+	w := newWorld(t, twoReadsAndAnEdit()...)
+	w.prompt("go")
+	worker := w.worker(func(c *temporal.Config) { c.Heartbeat = 4 * time.Millisecond })
+	step := func(ctx context.Context, key string, beat func()) error {
+		var s testsuite.WorkflowTestSuite
+		s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+		env := s.NewTestActivityEnvironment()
+		env.SetWorkerOptions(sdkworker.Options{BackgroundActivityContext: ctx})
+		env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) { beat() })
+		env.RegisterActivityWithOptions(worker.Step(w.id, key), activity.RegisterOptions{Name: key})
+		_, err := env.ExecuteActivity(key)
+		return err
+	}
+	quiet := func() {}
+	require.NoError(t, step(t.Context(), "t1/model", quiet))
+	var working sync.WaitGroup
+	working.Add(2)
+	goOn := make(chan struct{})
+	w.around = func(name string, ctx context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		if w.count(name) == 1 {
+			working.Done()
+		}
+		switch {
+		case name == "find":
+			<-goOn
+		case w.count(name) == 1:
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return nil, nil
+	}
+	ctx, lose := context.WithCancel(t.Context())
+	ends := make(chan error, 2)
+	go func() { ends <- step(t.Context(), "t1/tool/call_2", quiet) }()
+	go func() {
+		working.Wait()
+		lose()
+	}()
+	require.Error(t, step(ctx, "t1/tool/call_1", quiet))
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	var beats atomic.Int32
+	go func() {
+		ends <- step(ctx, "t1/tool/call_1", func() {
+			if beats.Add(1) == 3 { // it waits
+				close(goOn)
+			}
+		})
+	}()
+	require.NoError(t, <-ends)
+	require.NoError(t, <-ends)
+	require.Equal(t, 2, w.count("look"))
+	require.Equal(t, 1, w.count("find"))
 }
 
 func TestStrayAnswers(t *testing.T) {

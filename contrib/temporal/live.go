@@ -441,9 +441,11 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 		ctx = with
 	}
 	step(ctx)
-	if owner != nil && owner.ctx.Err() != nil { // no event tells the end of a read that is left to another run
+	// No event tells the end of a call that is left to another run, and a claim that comes again must wait for that one.
+	if owner != nil && owner.ctx.Err() != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		a.leaving = true
 		owner.end()
 	}
 }
