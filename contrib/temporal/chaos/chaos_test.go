@@ -34,9 +34,12 @@ import (
 	"github.com/aycoder/aycoder/contrib/postgres"
 	"github.com/aycoder/aycoder/contrib/temporal"
 	"github.com/aycoder/aycoder/contrib/temporal/chaos/server"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/pgcluster"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const (
@@ -63,13 +66,22 @@ func (h helper) work(t *testing.T) {
 	counter := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", h.Counter)
 	}}}
-	report := func(what, session, call string) {
-		q := url.Values{"what": {what}, "session": {session}, "call": {call}, "pid": {strconv.Itoa(os.Getpid())}}
-		res, err := counter.Post("http://counter/?"+q.Encode(), "", nil)
-		if err != nil {
-			panic(err) // the counter lives longer than all workers
+	// around reports each call before it begins, and makes reads take their time.
+	around := func(id string) aycoder.ToolMiddleware {
+		return func(next aycoder.ToolFunc) aycoder.ToolFunc {
+			return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+				q := url.Values{"what": {inv.Name}, "session": {id}, "call": {inv.ID}, "pid": {strconv.Itoa(os.Getpid())}}
+				res, err := counter.Post("http://counter/?"+q.Encode(), "", nil)
+				if err != nil {
+					panic(err) // the counter lives longer than all workers
+				}
+				res.Body.Close()
+				if inv.Name == "read_file" && !sleep(ctx, 300*time.Millisecond+rand.N(900*time.Millisecond)) {
+					return nil, ctx.Err()
+				}
+				return next(ctx, inv)
+			}
 		}
-		res.Body.Close()
 	}
 	made, err := temporal.New(temporal.Config{
 		Store: store, Heartbeat: 2 * time.Second,
@@ -77,11 +89,12 @@ func (h helper) work(t *testing.T) {
 			return temporal.Limits{Timeout: time.Minute, Attempts: 1000}
 		},
 		Open: func(ctx context.Context, id string) (*temporal.Agent, error) {
-			s, err := session.Open(ctx, store, id, newAgent(t, id, filepath.Join(h.Dir, id), report))
+			loop, end := newAgent(t, id, filepath.Join(h.Dir, id), around(id))
+			s, err := session.Open(ctx, store, id, loop)
 			if err != nil {
-				return nil, err
+				return nil, errors.Join(err, end())
 			}
-			return &temporal.Agent{Session: s}, nil
+			return &temporal.Agent{Session: s, Close: func() error { return errors.Join(s.Close(), end()) }}, nil
 		},
 	})
 	if err != nil {
@@ -113,59 +126,46 @@ func eventually[T any](t *testing.T, f func() (T, error)) T {
 	}
 }
 
-// newAgent makes the agent of a run. Its model and tools depend on nothing but the id of the run and its files.
-func newAgent(t testing.TB, id, dir string, report func(what, session, call string)) *aycoder.Loop {
-	seed, _ := strconv.ParseUint(strings.TrimPrefix(id, "run-"), 10, 64)
-	model := &scripted{seed: seed}
-	type args struct {
-		N int `json:"n"`
+// newAgent makes the agent of a run, with the tools of the library on its directory. around is around each call, also those of the
+// agent that works inside one. Its models depend on nothing but the id of the run and what they see. end closes it.
+func newAgent(t testing.TB, id, dir string, around aycoder.ToolMiddleware) (loop *aycoder.Loop, end func() error) {
+	ws, err := workspace.Open(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	tool := func(name string, effect aycoder.Effect, f func(ctx context.Context, call string, n int) (string, error)) aycoder.Tool {
-		made, err := aycoder.NewTool(name, "The tool "+name, func(ctx context.Context, inv *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
-			report(name, id, inv.ID)
-			text, err := f(ctx, inv.ID, in.N)
-			if err != nil {
-				return nil, err
-			}
-			return aycoder.TextResult(text), nil
-		}, aycoder.WithEffect(effect))
+	must := func(tool aycoder.Tool, err error) aycoder.Tool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return made
+		return tool
 	}
-	look := tool("look", aycoder.EffectReadOnly, func(ctx context.Context, _ string, n int) (string, error) {
-		select {
-		case <-time.After(time.Duration(300+n*53%900) * time.Millisecond):
-		case <-ctx.Done():
-			return "", ctx.Err()
+	number, _ := strconv.Atoi(strings.TrimPrefix(id, "run-"))
+	reads := func(from, n int) (calls []script.Step) {
+		for i := from; i < from+n; i++ {
+			calls = append(calls, script.Call("read_file", map[string]any{"path": "text", "offset": 10 * i, "limit": 10 + number%3}))
 		}
-		return fmt.Sprintf("text %d: ", n) + strings.Repeat("some words of a file ", 150), nil
-	})
-	shell := tool("shell", aycoder.EffectUnknown, func(ctx context.Context, call string, n int) (string, error) {
-		script := fmt.Sprintf("sleep 0.%d; echo %s >>log; echo done", 2+n%7, call)
-		cmd := exec.CommandContext(ctx, "sh", "-c", script)
-		cmd.Dir = dir
-		out, err := cmd.Output()
-		if ctx.Err() != nil { // the command was killed, so its output is not a result
-			err = context.Cause(ctx)
-		}
-		return string(out), err
-	})
-	edit := tool("edit", aycoder.EffectWrite, func(_ context.Context, call string, n int) (string, error) {
-		temp := filepath.Join(dir, "new-"+call)
-		if err := os.WriteFile(temp, []byte(contentOf(n)), 0o600); err != nil {
-			return "", err
-		}
-		return "edited", os.Rename(temp, filepath.Join(dir, "file"))
-	})
+		return calls
+	}
+	shell := func(call string) script.Step {
+		command := fmt.Sprintf("sleep 0.%d; echo %s >>log; echo done", 2+number%7, call)
+		return script.Call("bash", map[string]any{"command": command})
+	}
+	edit := func(file string) script.Step {
+		return script.Call("edit_file", map[string]any{"path": file, "old_string": "old", "new_string": "new", "replace_all": true})
+	}
+	child := scripted("s", reads(1, 2), []script.Step{shell("s2-0")})
+	model := scripted("c", reads(1, 3), []script.Step{shell("c2-0")}, []script.Step{edit("a")}, reads(4, 4),
+		append(reads(8, 1), shell("c5-1"), edit("b")), []script.Step{script.Call("subagent", map[string]any{"task": "Look, and write."})}, reads(9, 2))
+	read, bash := must(tools.ReadFile(ws)), must(tools.Bash(ws))
+	inner := must(tools.Subagent(tools.SubagentConfig{Model: child, Tools: []aycoder.Tool{read, bash}}))
 	keep, err := compaction.New(model, compaction.WithWindow(6000))
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop, err := aycoder.New(model, aycoder.WithTools(look, shell, edit, keep.Recall()), aycoder.WithContextMiddleware(keep.Middleware),
+	loop, err = aycoder.New(model, aycoder.WithTools(read, bash, must(tools.EditFile(ws)), inner, keep.Recall()),
+		aycoder.WithContextMiddleware(keep.Middleware), aycoder.WithToolMiddleware(around),
 		aycoder.WithApprover(aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
-			if c.Name == "edit" {
+			if c.Name == "edit_file" {
 				return aycoder.Ask()
 			}
 			return aycoder.Allow()
@@ -173,44 +173,27 @@ func newAgent(t testing.TB, id, dir string, report func(what, session, call stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return loop
+	return loop, ws.Close
 }
 
-// contentOf is the content of the file after the edit with a number; 0 is before all.
-func contentOf(n int) string {
-	return strings.Repeat(fmt.Sprintf("line of version %d\n", n), 500)
-}
+// calm is around the calls of an agent that works without servers.
+func calm(next aycoder.ToolFunc) aycoder.ToolFunc { return next }
 
-// scripted is a model whose answer depends on the outputs that it sees last, so that every process gives the same.
-type scripted struct{ seed uint64 }
-
-// Stream implements [aycoder.ModelClient].
-func (m *scripted) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	turn := 0
-	if out := script.LastOutput(req); out != nil {
-		_, _ = fmt.Sscanf(out.ID, "c%d-", &turn)
-	}
-	return script.New(m.step(turn+1)).Stream(ctx, req)
-}
-
-// step returns the answer of a turn.
-func (m *scripted) step(turn int) script.Step {
-	tools := map[int][]string{
-		1: {"look", "look", "look"}, 2: {"shell"}, 3: {"edit"}, 4: {"look", "look", "look", "look"},
-		5: {"look", "shell", "edit"}, 6: {"look", "look"},
-	}[turn]
-	if tools == nil {
-		return script.Say("All is done.")
-	}
-	parts := []script.Step{script.Say(fmt.Sprintf("This is turn %d.", turn))}
-	for i, name := range tools {
-		n := turn
-		if name != "edit" {
-			n += int(m.seed)*7 + i
+// scripted is a model whose answer depends on the output that it sees last, so that every process gives the same.
+func scripted(name string, turns ...[]script.Step) aycoder.ModelClient {
+	return aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		turn := 0
+		if out := script.LastOutput(req); out != nil {
+			_, _ = fmt.Sscanf(out.ID, name+"%d-", &turn)
 		}
-		parts = append(parts, script.Call(name, map[string]int{"n": n}).WithID(fmt.Sprintf("c%d-%d", turn, i)))
-	}
-	return script.Reply(parts...)
+		answer := []script.Step{script.Say(fmt.Sprintf("This is turn %d.", turn+1))}
+		if turn < len(turns) {
+			for i, call := range turns[turn] {
+				answer = append(answer, call.WithID(fmt.Sprintf("%s%d-%d", name, turn+1, i)))
+			}
+		}
+		return script.New(script.Reply(answer...)).Stream(ctx, req)
+	})
 }
 
 // A world is the servers, the workers and what is known of the runs.
@@ -225,21 +208,27 @@ type world struct {
 	begin   time.Time
 
 	mu       sync.Mutex
-	begun    map[string]int           // of calls, by session and id
-	since    map[string]time.Duration // of their first beginning
+	begun    map[string]begin // calls, by session and id
 	kills    map[string]int
 	log      []kill
-	calls    int // that were begun
-	lost     int // calls that were interrupted
-	repeated int // read-only calls that were begun again
+	calls    int            // that were begun
+	lost     map[string]int // calls that were interrupted, by tool and what is said
+	repeated int            // read-only calls that were begun again
 	answered int
+	shorter  int // compactions
 	ended    int
 }
 
-// A kill is what was killed, and when.
+// A begin is the first of a call, and the worker that made it.
+type begin struct {
+	at  time.Duration
+	pid string
+}
+
+// A kill is what was killed, and when. Of a worker, it has the process.
 type kill struct {
-	at   time.Duration
-	what string
+	at        time.Duration
+	what, pid string
 }
 
 type workerProcess struct {
@@ -253,14 +242,13 @@ func (w *world) hear(_ http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	key := r.FormValue("session") + " " + r.FormValue("call")
 	w.calls++
-	w.begun[key]++
-	switch n := w.begun[key]; {
-	case n == 1:
-		w.since[key] = time.Since(w.begin)
-	case r.FormValue("what") == "look":
+	switch b, again := w.begun[key]; {
+	case !again:
+		w.begun[key] = begin{time.Since(w.begin), r.FormValue("pid")}
+	case r.FormValue("what") == "read_file" && r.FormValue("call")[0] == 'c': // those of the agent in a call end with it
 		w.repeated++
 	default:
-		w.t.Errorf("%s: %s has begun %d times", key, r.FormValue("what"), n)
+		w.t.Errorf("%s: %s begins again, after %v in process %s", key, r.FormValue("what"), b.at, b.pid)
 	}
 }
 
@@ -289,11 +277,11 @@ func (w *world) must(err error) {
 }
 
 // killed writes down a kill.
-func (w *world) killed(what string) {
+func (w *world) killed(what string, pid int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kills[what]++
-	w.log = append(w.log, kill{time.Since(w.begin), what})
+	w.log = append(w.log, kill{time.Since(w.begin), what, strconv.Itoa(pid)})
 }
 
 // pause waits until a random number of calls have begun, so that kills come as fast as the machine can bear and runs go on
@@ -348,13 +336,19 @@ func TestChaos(t *testing.T) {
 		w.workers = append(w.workers, w.startWorker(h))
 	}
 	ctx, stop := context.WithCancel(t.Context())
+	counts := func() string {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return fmt.Sprintf("%d runs ended in %.0f s; kills: %v; %d calls; interrupted: %v; %d reads repeated; %d answers to questions; %d compactions",
+			w.ended, time.Since(w.begin).Seconds(), w.kills, w.calls, w.lost, w.repeated, w.answered, w.shorter)
+	}
 	var killers sync.WaitGroup
 	killers.Go(func() {
 		for w.pause(ctx, 3, 20) {
 			i := rand.N(len(w.workers))
 			_ = w.workers[i].cmd.Process.Kill()
 			<-w.workers[i].done
-			w.killed("worker")
+			w.killed("worker", w.workers[i].cmd.Process.Pid)
 			w.workers[i] = w.startWorker(h)
 		}
 	})
@@ -363,11 +357,11 @@ func TestChaos(t *testing.T) {
 			what := rand.N(3)
 			if what != 0 {
 				w.must(w.servers.Kill())
-				w.killed("temporal")
+				w.killed("temporal", 0)
 			}
 			if what != 1 {
 				w.must(w.servers.Database.Kill())
-				w.killed("postgres")
+				w.killed("postgres", 0)
 				sleep(ctx, rand.N(time.Second))
 				w.must(w.servers.Database.Run())
 			}
@@ -378,10 +372,7 @@ func TestChaos(t *testing.T) {
 	})
 	killers.Go(func() { // for those who watch a large test
 		for sleep(ctx, 30*time.Second) {
-			w.mu.Lock()
-			fmt.Fprintf(os.Stderr, "%4.0f s: %d runs ended, kills %v, %d calls, %d interrupted, %d repeated\n", time.Since(w.begin).Seconds(), w.ended,
-				w.kills, w.calls, w.lost, w.repeated)
-			w.mu.Unlock()
+			fmt.Fprintln(os.Stderr, counts())
 		}
 	})
 	enough := func() bool {
@@ -407,12 +398,15 @@ func TestChaos(t *testing.T) {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}
-	t.Logf("%d runs in %.0f s; kills: %v; %d writing calls interrupted, %d read-only calls repeated, %d answers", n,
-		time.Since(w.begin).Seconds(), w.kills, w.lost, w.repeated, w.answered)
+	t.Log(counts())
 	if w.ended != n {
 		t.Errorf("%d of %d runs have ended", w.ended, n)
 	}
-	if runs >= 500 && (w.lost < 50 || w.repeated < 500) {
+	lost := 0
+	for _, n := range w.lost {
+		lost += n
+	}
+	if runs >= 500 && (lost < 50 || w.repeated < 500) {
 		t.Error("too few calls have met a kill")
 	}
 	if t.Failed() {
@@ -432,7 +426,7 @@ func newWorld(t *testing.T, opts ...server.Option) *world {
 	if errors.Is(err, server.ErrMissing) || errors.Is(err, pgcluster.ErrMissing) {
 		t.Skip(err)
 	}
-	w := &world{t: t, servers: servers, dir: t.TempDir(), begin: time.Now(), begun: map[string]int{}, since: map[string]time.Duration{}, kills: map[string]int{}}
+	w := &world{t: t, servers: servers, dir: t.TempDir(), begin: time.Now(), begun: map[string]begin{}, kills: map[string]int{}, lost: map[string]int{}}
 	w.must(err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -465,8 +459,15 @@ func newWorld(t *testing.T, opts ...server.Option) *world {
 // makeDir makes the directory of a run.
 func (w *world) makeDir(id string) string {
 	dir := filepath.Join(w.dir, id)
-	w.must(os.Mkdir(dir, 0o700))
-	w.must(os.WriteFile(filepath.Join(dir, "file"), []byte(contentOf(0)), 0o600))
+	w.must(os.MkdirAll(dir, 0o700))
+	words := strings.Repeat(" of "+filepath.Base(dir), 30)
+	for name, line := range map[string]string{"text": "line %d" + words + "\n", "a": "old line %d\n", "b": "old line %d\n"} {
+		var b strings.Builder
+		for i := range 120 {
+			fmt.Fprintf(&b, line, i)
+		}
+		w.must(os.WriteFile(filepath.Join(dir, name), []byte(b.String()), 0o600))
+	}
 	return dir
 }
 
@@ -474,11 +475,9 @@ func (w *world) makeDir(id string) string {
 func (w *world) run(id string) {
 	t, ctx := w.t, w.t.Context()
 	dir, begin := w.makeDir(id), time.Since(w.begin)
-	ignore := func(string, string, string) {}
-	s := eventually(t, func() (*session.Session, error) {
-		return session.New(ctx, w.store, newAgent(t, id, dir, ignore), session.WithID(id))
-	})
-	if err := s.Close(); err != nil {
+	loop, end := newAgent(t, id, dir, calm)
+	s := eventually(t, func() (*session.Session, error) { return session.New(ctx, w.store, loop, session.WithID(id)) })
+	if err := errors.Join(s.Close(), end()); err != nil {
 		t.Error(err)
 	}
 	run := eventually(t, func() (client.WorkflowRun, error) {
@@ -531,9 +530,10 @@ func (w *world) answer(id string) {
 // check compares the conversation and the files of a run with those of one that nobody disturbed.
 func (w *world) check(id, dir string, start time.Duration) {
 	t, ctx := w.t, w.t.Context()
-	plainDir := w.makeDir("plain-" + id)
+	plainDir := w.makeDir("plain/" + id)
+	loop, end := newAgent(t, id, plainDir, calm)
 	var plain aycoder.Result
-	for ev, err := range newAgent(t, id, plainDir, func(string, string, string) {}).Run(ctx, aycoder.Input{Prompt: "Begin."}, aycoder.Into(&plain)) {
+	for ev, err := range loop.Run(ctx, aycoder.Input{Prompt: "Begin."}, aycoder.Into(&plain)) {
 		if err != nil {
 			t.Error(err)
 			return
@@ -542,40 +542,51 @@ func (w *world) check(id, dir string, start time.Duration) {
 			q.Allow()
 		}
 	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
 	type read struct {
 		view   *session.View
 		damage []error
+		done   int // answers of the model that are recorded
 	}
 	r := eventually(t, func() (r read, err error) {
+		for rec, err := range session.Facts(ctx, w.store, id, "") {
+			if err != nil {
+				return r, err
+			}
+			if _, ok := rec.Fact.(*aycoder.MessageDone); ok {
+				r.done++
+			}
+		}
 		r.view, r.damage, err = session.Read(ctx, w.store, id)
 		return r, err
 	})
 	if len(r.damage) > 0 {
 		t.Errorf("%s: %v", id, r.damage)
 	}
-	got := r.view.Messages(r.view.Head(""))
-	lost := w.sameAs(id, got, plain.Messages)
+	if r.done != plain.Turns {
+		t.Errorf("%s: %d answers of the model are recorded, want %d", id, r.done, plain.Turns)
+	}
+	lost := w.sameAs(id, r.view.Messages(r.view.Head("")), plain.Messages)
 	w.explain(id, start, lost)
 
-	content, err := os.ReadFile(filepath.Join(dir, "file"))
-	if err != nil {
-		t.Error(err)
-	}
-	whole := []string{contentOf(5)}
-	if slices.Contains(lost, "c5-2") {
-		whole = append(whole, contentOf(3))
-		if slices.Contains(lost, "c3-0") {
-			whole = append(whole, contentOf(0))
+	for call, name := range map[string]string{"c3-0": "a", "c5-2": "b"} {
+		got, err1 := os.ReadFile(filepath.Join(dir, name))
+		want, err2 := os.ReadFile(filepath.Join(plainDir, name))
+		before := strings.ReplaceAll(string(want), "new", "old")
+		if err := errors.Join(err1, err2); err != nil || string(want) == before {
+			t.Errorf("%s: %s is not edited: %v", id, name, err)
+		}
+		if string(got) != string(want) && !(lost[call] != "" && string(got) == before) {
+			t.Errorf("%s: %s has %d bytes: %.40q", id, name, len(got), got)
 		}
 	}
-	if !slices.Contains(whole, string(content)) {
-		t.Errorf("%s: the file has %d bytes: %.40q", id, len(content), content)
-	}
-	lines, _ := os.ReadFile(filepath.Join(dir, "log"))
-	for _, call := range []string{"c2-0", "c5-1"} {
-		n := strings.Count(string(lines), call+"\n")
-		if n > 1 || n == 0 && !slices.Contains(lost, call) {
-			t.Errorf("%s: the command of %s has run %d times", id, call, n)
+	log, _ := os.ReadFile(filepath.Join(dir, "log"))
+	for line, call := range map[string]string{"c2-0": "c2-0", "c5-1": "c5-1", "s2-0": "c6-0"} {
+		n := strings.Count(string(log), line+"\n")
+		if n > 1 || n == 0 && lost[call] == "" {
+			t.Errorf("%s: the command of %s has run %d times", id, line, n)
 		}
 	}
 	for _, d := range []string{dir, plainDir} {
@@ -585,41 +596,43 @@ func (w *world) check(id, dir string, start time.Duration) {
 	}
 }
 
-// explain checks that each interrupted call has met a kill: within a minute after it has begun, or in the time of the run if its
-// tool was not reached. A worker that lives learns of a lost server only by its heartbeats.
-func (w *world) explain(id string, start time.Duration, lost []string) {
+// explain checks that each interrupted call has met a kill, of its worker or of a server: within a minute after it has begun, or in the
+// time of the run if its tool was not reached. A worker that lives learns of a lost server only by its heartbeats.
+func (w *world) explain(id string, start time.Duration, lost map[string]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lost += len(lost)
-	for _, call := range lost {
-		from, to := start, time.Since(w.begin)
-		if at, ok := w.since[id+" "+call]; ok {
-			from, to = at-time.Second, at+time.Minute // a kill is written down after it
+	for call, how := range lost {
+		w.lost[how]++
+		from, to, pid := start, time.Since(w.begin), ""
+		if b, ok := w.begun[id+" "+call]; ok {
+			from, to, pid = b.at-time.Second, b.at+time.Minute, b.pid // a kill is written down after it
 		}
-		if !slices.ContainsFunc(w.log, func(k kill) bool { return k.at >= from && k.at <= to }) {
-			w.t.Errorf("%s: %s was interrupted, and nothing was killed between %v and %v", id, call, from, to)
+		if !slices.ContainsFunc(w.log, func(k kill) bool {
+			return k.at >= from && k.at <= to && (k.what != "worker" || pid == "" || k.pid == pid)
+		}) {
+			w.t.Errorf("%s: %s was interrupted in process %s, and nothing was killed between %v and %v", id, call, pid, from, to)
 		}
 	}
 }
 
-// sameAs compares a conversation with that of a run that nobody disturbed, and returns the writing calls that were interrupted.
-func (w *world) sameAs(id string, got, want []*aycoder.Message) (lost []string) {
-	names := map[string]string{}
-	for _, m := range want {
-		for _, c := range m.Calls() {
-			names[c.ID] = c.Name
-		}
-	}
+// sameAs compares a conversation with that of a run that nobody disturbed, and returns the writing calls that were interrupted, with
+// their tools and the first word of what is said of them.
+func (w *world) sameAs(id string, got, want []*aycoder.Message) (lost map[string]string) {
+	lost = map[string]string{}
 	if len(got) != len(want) {
 		w.t.Errorf("%s: %d messages, want %d", id, len(got), len(want))
-		return nil
+		return lost
 	}
+	notes := 0
 	for i := range got {
-		m, plain := withoutNotes(got[i]), withoutNotes(want[i])
-		for k, p := range m.Parts {
-			o, ok := p.(*aycoder.ToolOutput)
-			if ok && o.IsError && strings.Contains(o.Text(), "outcome is unknown") && names[o.ID] != "look" && k < len(plain.Parts) {
-				lost = append(lost, o.ID)
+		m, plain := withoutMarks(got[i]), withoutMarks(want[i])
+		if len(got[i].Parts) > len(m.Parts) {
+			notes++
+		}
+		for k, o := range m.Parts {
+			o, ok := o.(*aycoder.ToolOutput)
+			if ok && o.IsError && strings.Contains(o.Text(), "its outcome is unknown") && o.Name != "read_file" && k < len(plain.Parts) {
+				lost[o.ID], _, _ = strings.Cut(o.Name+" "+o.Text(), ":")
 				m.Parts[k] = plain.Parts[k]
 			}
 		}
@@ -635,15 +648,17 @@ func (w *world) sameAs(id string, got, want []*aycoder.Message) (lost []string) 
 			return lost
 		}
 	}
+	if notes == 0 {
+		w.t.Errorf("%s: no compaction", id)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shorter += notes
 	return lost
 }
 
-// withoutNotes returns a message without the notes of compactions. They depend on what the counter of the process has
+// withoutMarks returns a message without the notes of compactions. They depend on what the counter of the process has
 // learned from the answers before.
-func withoutNotes(m *aycoder.Message) *aycoder.Message {
-	parts := slices.DeleteFunc(slices.Clone(m.Parts), func(p aycoder.Part) bool {
-		o, ok := p.(*aycoder.Opaque)
-		return ok && o.Provider == "aycoder"
-	})
-	return &aycoder.Message{Role: m.Role, Parts: parts}
+func withoutMarks(m *aycoder.Message) *aycoder.Message {
+	return &aycoder.Message{Role: m.Role, Parts: slices.DeleteFunc(slices.Clone(m.Parts), part.IsMark)}
 }
