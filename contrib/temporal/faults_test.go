@@ -342,9 +342,11 @@ func TestManySteps(t *testing.T) {
 	w.prompt("go")
 	worker := w.worker(func(c *temporal.Config) { c.Keep = time.Hour })
 	in, workflows, activities, asked := temporal.Input{Session: w.id}, 0, 0, false
+	r := &recorder{DataConverter: converter.GetDefaultDataConverter()}
 	for {
 		workflows++
 		env := w.env(worker)
+		env.SetDataConverter(r)
 		mine := 0
 		env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {
 			activities++
@@ -371,6 +373,9 @@ func TestManySteps(t *testing.T) {
 	require.True(t, asked, "the case was not met")
 	require.Equal(t, 2*turns, activities) // one of them asks, and its call is another one
 	require.GreaterOrEqual(t, workflows, 5)
+	for _, data := range r.seen {
+		require.LessOrEqual(t, len(data), 256, data)
+	}
 	require.Equal(t, 1, w.count("edit"))
 	require.Equal(t, encoded(t, w.plain("go", true, steps...)), encoded(t, w.messages()))
 }
