@@ -214,20 +214,16 @@ func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer,
 			}
 		}
 		for i := range p.Requests {
-			q := &p.Requests[i]
-			if questionKey(p, q.CallID) != a.Key || short(q.Digest) != a.Digest {
-				continue
+			q, d := &p.Requests[i], m.Decision
+			if a.Ref == "" {
+				d = &aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Deny("")}
+				if a.Allow {
+					d.Verdict = aycoder.Allow()
+				}
 			}
-			d := aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Deny("")}
-			switch {
-			case a.Ref == "" && a.Allow:
-				d.Verdict = aycoder.Allow()
-			case a.Ref != "" && m.Decision != nil && m.Decision.CallID == q.CallID && m.Decision.Digest == q.Digest:
-				d = *m.Decision
-			case a.Ref != "":
-				continue
+			if d != nil && d.CallID == q.CallID && d.Digest == q.Digest && questionKey(p, q.CallID) == a.Key && short(q.Digest) == a.Digest {
+				in.Decisions = append(in.Decisions, *d)
 			}
-			in.Decisions = append(in.Decisions, d)
 		}
 		for i := range p.Calls {
 			if q := &p.Calls[i]; m.Result != nil && m.Result.CallID == q.CallID && m.Result.Digest == q.Digest && questionKey(p, q.CallID) == a.Key {

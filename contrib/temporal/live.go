@@ -132,8 +132,8 @@ type claim struct {
 	key      string
 	progress atomic.Int64
 	ctx      context.Context
-	done     chan struct{} // closed when the step is over, or can go on no more
-	over     bool          // done is closed
+	done     context.Context // ends when the step is over, or can go on no more
+	end      context.CancelFunc
 }
 
 // attempt is a run of the agent in this process, as long as steps of it are wanted here.
@@ -161,7 +161,9 @@ type attempt struct {
 
 // do carries out a step, or finds that it was carried out.
 func (l *live) do(ctx context.Context, in stepInput, c *claim) (Plan, error) {
-	c.key, c.ctx, c.done = in.Key, ctx, make(chan struct{})
+	c.key, c.ctx = in.Key, ctx
+	c.done, c.end = context.WithCancel(context.Background())
+	defer c.end()
 	if end := activity.GetInfo(ctx).Deadline; !end.IsZero() {
 		var cancel context.CancelFunc
 		c.ctx, cancel = context.WithDeadline(ctx, end.Add(-margin))
@@ -172,29 +174,21 @@ func (l *live) do(ctx context.Context, in stepInput, c *claim) (Plan, error) {
 		return plan, err
 	}
 	select {
-	case <-c.done:
+	case <-c.done.Done():
 	case <-a.ended:
-	case <-c.ctx.Done():
-		a.expire(c)
+	case <-c.ctx.Done(): // the activity is cancelled or has no more time
+		if !a.model { // the call gets the same context
+			select {
+			case <-c.done.Done():
+			case <-a.ended:
+			case <-time.After(l.worker.config.Grace):
+			}
+		}
 	}
 	if a.leave(c) { // nobody else needs it
 		<-a.ended
 	}
 	return l.after(ctx, a)
-}
-
-// expire waits for a step whose activity is cancelled or has no more time. Its call gets the same context.
-func (a *attempt) expire(c *claim) {
-	if a.model {
-		return
-	}
-	grace := time.NewTimer(a.live.worker.config.Grace)
-	defer grace.Stop()
-	select {
-	case <-c.done:
-	case <-a.ended:
-	case <-grace.C:
-	}
 }
 
 // join adds a claim to the run that works, or starts one. Without a run, the plan says why the step is not needed.
@@ -344,14 +338,6 @@ func (a *attempt) finish(id string) {
 	}
 }
 
-// end is called with the mutex of the attempt held.
-func (c *claim) end() {
-	if !c.over {
-		c.over = true
-		close(c.done)
-	}
-}
-
 // fact takes note of a fact that is recorded.
 func (a *attempt) fact(_ context.Context, rec *aycoder.FactRecord) error {
 	a.mu.Lock()
@@ -481,7 +467,7 @@ func (a *attempt) leave(c *claim) bool {
 	if len(a.claims) > 0 {
 		return false
 	}
-	if c.ctx.Err() != nil && !c.over {
+	if c.ctx.Err() != nil && c.done.Err() == nil {
 		a.quit()
 	}
 	a.rest()

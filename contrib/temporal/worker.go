@@ -139,36 +139,22 @@ func (w *Worker) decide(ctx context.Context, in stepInput) (_ Plan, err error) {
 }
 
 // cancel is the activity that settles the run of a cancelled workflow. Messages that no step has taken stay in the session.
-func (w *Worker) cancel(ctx context.Context, in stepInput) (_ Plan, err error) {
-	defer guard(&err)
-	stop := w.beats(ctx, nil)
-	defer stop()
-	l, err := w.enter(ctx, in.Session)
-	if err != nil {
-		return Plan{}, err
-	}
-	defer func() { _ = l.release(true) }()
-	for err == nil && l.agent.Session.Phase() != session.PhaseIdle {
-		l.stop() // of a worker that the engine has given up
-		err = l.agent.Session.Cancel(ctx)
-	}
-	if _, idle := errors.AsType[*session.CommandError](err); err == nil || idle {
-		err = w.leave(ctx, l, in)
-	}
-	return Plan{Output: Output{End: aycoder.EndCancelled}}, failure(err)
+func (w *Worker) cancel(ctx context.Context, in stepInput) (Plan, error) {
+	return w.within(ctx, in, nil, func(l *live) (_ Plan, err error) {
+		for err == nil && l.agent.Session.Phase() != session.PhaseIdle {
+			l.stop() // of a worker that the engine has given up
+			err = l.agent.Session.Cancel(ctx)
+		}
+		if _, idle := errors.AsType[*session.CommandError](err); err == nil || idle {
+			err = w.leave(ctx, l, in)
+		}
+		return Plan{Output: Output{End: aycoder.EndCancelled}}, failure(err)
+	})
 }
 
 // keep is the activity that gives the session the messages of a workflow that fails. The run stays as it is.
-func (w *Worker) keep(ctx context.Context, in stepInput) (_ Plan, err error) {
-	defer guard(&err)
-	stop := w.beats(ctx, nil)
-	defer stop()
-	l, err := w.enter(ctx, in.Session)
-	if err != nil {
-		return Plan{}, err
-	}
-	defer func() { _ = l.release(true) }()
-	return Plan{}, failure(w.leave(ctx, l, in))
+func (w *Worker) keep(ctx context.Context, in stepInput) (Plan, error) {
+	return w.within(ctx, in, nil, func(l *live) (Plan, error) { return Plan{}, failure(w.leave(ctx, l, in)) })
 }
 
 // leave gives the session the messages that no step has taken, at the end of a workflow.
@@ -184,11 +170,23 @@ func (w *Worker) leave(ctx context.Context, l *live, in stepInput) error {
 }
 
 // step is the activity that asks the model or calls a tool.
-func (w *Worker) step(ctx context.Context, in stepInput) (plan Plan, err error) {
-	defer guard(&err)
+func (w *Worker) step(ctx context.Context, in stepInput) (Plan, error) {
 	var c claim
-	stop := w.beats(ctx, &c)
-	defer stop()
+	return w.within(ctx, in, &c, func(l *live) (plan Plan, err error) {
+		if err := w.deliver(ctx, l, in.Say); err != nil {
+			return Plan{}, failure(err)
+		}
+		if plan, err = l.do(ctx, in, &c); err == nil {
+			w.forget(ctx, in)
+		}
+		return plan, err
+	})
+}
+
+// within runs the body of an activity with its session, and tells the engine meanwhile that it works.
+func (w *Worker) within(ctx context.Context, in stepInput, c *claim, body func(l *live) (Plan, error)) (plan Plan, err error) {
+	defer guard(&err)
+	defer w.beats(ctx, c)()
 	l, err := w.enter(ctx, in.Session)
 	if err != nil {
 		return Plan{}, err
@@ -198,13 +196,7 @@ func (w *Worker) step(ctx context.Context, in stepInput) (plan Plan, err error) 
 			err = failure(closed)
 		}
 	}()
-	if err := w.deliver(ctx, l, in.Say); err != nil {
-		return Plan{}, failure(err)
-	}
-	if plan, err = l.do(ctx, in, &c); err == nil {
-		w.forget(ctx, in)
-	}
-	return plan, err
+	return body(l)
 }
 
 // beats tells the engine that the activity works until stop is called.
@@ -301,10 +293,8 @@ func (w *Worker) planOf(state aycoder.State) (plan Plan) {
 			s, effect = w.tool(a.Call, a.Effect, (&aycoder.RunTool{Turn: a.Turn, Attempt: a.Attempt, Call: a.Call}).Key()), a.Effect
 		case *aycoder.RunTool:
 			s, effect = w.tool(a.Call, a.Effect, a.Key()), a.Effect
-		case *aycoder.CallModel:
-			s = w.model(fmt.Sprintf("t%d/model", a.Turn))
-		case *aycoder.Wait:
-			s = w.model(fmt.Sprintf("t%d/model", a.Turn))
+		default: // the model, or the wait before it
+			s = w.model(fmt.Sprintf("t%d/model", state.Turn()+1))
 		}
 		if effect != aycoder.EffectReadOnly && len(plan.Next) > 0 {
 			break // it waits for those before it
@@ -335,9 +325,7 @@ func (w *Worker) limited(key, tool string, effect aycoder.Effect, attempts int) 
 // questions returns the open questions of a suspended run.
 func (w *Worker) questions(p *aycoder.Pending) (list []Question) {
 	ask := func(id, tool, digest string) {
-		call := &aycoder.ToolUse{ID: id, Name: tool}
-		key := (&aycoder.RunTool{Turn: p.State.Turn() + 1, Call: call}).Key()
-		list = append(list, Question{Step: w.tool(call, aycoder.EffectUnknown, key), Digest: short(digest)})
+		list = append(list, Question{Step: w.limited(questionKey(p, id), tool, aycoder.EffectUnknown, 5), Digest: short(digest)})
 	}
 	for i := range p.Requests {
 		ask(p.Requests[i].CallID, p.Requests[i].Tool, p.Requests[i].Digest)
