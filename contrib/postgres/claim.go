@@ -366,9 +366,10 @@ func (s *Store) answer(key int64, g grants) {
 	}
 }
 
-// startRuns picks the runs that start now, in the order of [Store.SetRuns]: the nth run that starts of a tenant has the place of a tenant
-// with that many runs more, and of those in one place, who had more runs before has not been served in this statement for the
-// longest time. The number of the run that was started last is that of all tenants, whose name is "".
+// startRuns picks the runs that start now, in the order of [Store.SetRuns], as if they started one after the other. A run sorts by the
+// number of runs that its tenant has when it starts. Of two tenants with the same number, the one that had more runs before has not
+// been served in this statement, or not for longer, so it comes first. The tenant with the name "" has the number of the last run
+// that was started.
 const startRuns = `WITH everybody AS (SELECT key, runs, served FROM tenants WHERE name = ''),
 	live AS (SELECT id, n, tenant, granted, t.runs, t.served FROM claims JOIN tenants t ON t.key = tenant WHERE run AND ` + counts + `),
 	places AS (SELECT *, count(*) FILTER (WHERE granted) OVER (PARTITION BY tenant) AS working,
