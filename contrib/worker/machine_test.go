@@ -171,8 +171,8 @@ func tree(t *testing.T, dir string) string {
 }
 
 // Two machines have nothing in common but the addresses of PostgreSQL and of the Temporal server. The first one is cut off, or
-// killed, in the middle of a write. The other one lays out the workspace and goes on. What the first one writes when it is back is
-// refused, and when the session comes back to it, it has the files of the other one.
+// killed, in the middle of a write. The other one lays out the workspace and goes on. The first one is refused when it comes back and
+// writes, and has the files of the other one when the session comes back to it.
 func TestMachines(t *testing.T) {
 	if os.Getenv("AYCODER_MACHINES") == "" {
 		t.Skip("AYCODER_MACHINES is not set")

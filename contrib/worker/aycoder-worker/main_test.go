@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Who offers the server to other machines is warned, and connections that wait for a request end.
+// TestServerOf checks that a server which other machines can reach is warned about, and ends connections that wait for a request.
 func TestServerOf(t *testing.T) {
 	for address, warns := range map[string]bool{"127.0.0.1:1": false, "[::1]:1": false, "0.0.0.0:1": true, "10.0.0.1:1": true, "[::]:1": true} {
 		at, err := net.ResolveTCPAddr("tcp", address)
