@@ -200,6 +200,15 @@ func TestPlaceToAndFro(t *testing.T) {
 		for _, err := range rt.Run(ctx, aycoder.Input{Prompt: "go"}) {
 			must(t, err)
 		}
+		told := 0
+		for _, m := range rt.Session.View().Messages(rt.Session.Head()) {
+			if strings.Contains(m.Text(), "- .env: its content is not held") {
+				told++
+			}
+		}
+		if told != n {
+			t.Errorf("%d moves were told of after %d of them", told, n)
+		}
 		must(t, rt.Close())
 	}
 	for i, want := range []string{"0", "1"} { // the second time on each machine

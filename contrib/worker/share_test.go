@@ -129,7 +129,7 @@ func waited(t *testing.T, c client.Client, id string) (sum time.Duration) {
 	return sum
 }
 
-// TestUpgrade replaces workers of one version by those of another while runs wait for an answer,. Runs
+// TestUpgrade replaces workers of one version by those of another while runs wait for an answer. Runs
 // that are pinned end where they began, and others with the new version.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv("AYCODER_SHARE") == "" {
