@@ -1,6 +1,7 @@
 package refactor
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -177,29 +178,37 @@ func (x *finder) comments(f *file) {
 		}
 		return true
 	})
-	for _, g := range f.ast.Comments {
-		if docs[g] || g.Pos() < f.ast.Package || len(g.List) < minComment {
+	for rest := f.ast.Comments; len(rest) > 0; {
+		n := 1 // paragraphs of a comment, of which each may look like code only without the others
+		for n < len(rest) && !docs[rest[n-1]] && !docs[rest[n]] && len(bytes.TrimSpace(f.src[x.offset(rest[n-1].End()):x.offset(rest[n].Pos())])) == 0 {
+			n++
+		}
+		var all []*ast.Comment
+		for _, g := range rest[:n] {
+			all = append(all, g.List...)
+		}
+		from, to, doc := rest[0].Pos(), rest[n-1].End(), docs[rest[0]]
+		rest = rest[n:]
+		if doc || from < f.ast.Package || len(all) < minComment {
 			continue
 		}
 		var b strings.Builder
 		ok := true
-		for _, c := range g.List {
+		for _, c := range all {
 			line, is := strings.CutPrefix(c.Text, "//")
 			ok = ok && is && !strings.HasPrefix(line, "go:") && !strings.HasPrefix(line, "line ") && !strings.HasPrefix(line, "export ")
 			b.WriteString(line + "\n")
 		}
-		first := x.set.Position(g.Pos())
-		before := f.src[:first.Offset]
-		before = before[strings.LastIndexByte(string(before), '\n')+1:]
-		if !ok || strings.TrimSpace(string(before)) != "" || !isCode(b.String()) {
+		before := f.src[:x.offset(from)]
+		before = before[bytes.LastIndexByte(before, '\n')+1:]
+		if !ok || len(bytes.TrimSpace(before)) > 0 || !isCode(b.String()) {
 			continue
 		}
-		end := g.End()
+		end := to
 		if x.offset(end) < len(f.src) {
 			end++ // the line feed
 		}
-		start := g.Pos() - token.Pos(len(before))
-		x.add(f, CommentedOut, g.Pos(), g.End(), []change{{start, end, ""}}, "%d lines of code are commented out", len(g.List))
+		x.add(f, CommentedOut, from, to, []change{{from - token.Pos(len(before)), end, ""}}, "%d lines of code are commented out", len(all))
 	}
 }
 

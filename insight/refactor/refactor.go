@@ -168,6 +168,12 @@ func (x *finder) add(f *file, k Kind, from, to token.Pos, changes []change, text
 	x.out = append(x.out, v)
 }
 
+// brace removes the brace that ends a block, with the line that it would leave.
+func (x *finder) brace(f *file, b *ast.BlockStmt) change {
+	before := len(bytes.TrimRight(f.src[:x.offset(b.Rbrace)], " \t\n"))
+	return change{b.Rbrace - token.Pos(x.offset(b.Rbrace)-before), b.Rbrace + 1, ""}
+}
+
 // edited makes changes, which are in the order of the text.
 func (x *finder) edited(f *file, changes []change) (string, bool) {
 	var b bytes.Buffer
@@ -265,7 +271,7 @@ func (x *finder) list(f *file, list []ast.Stmt, fn *ast.FuncType, in, up ast.Nod
 		if other, ok := s.Else.(*ast.BlockStmt); ok && ends(s.Body.List) && len(other.List) > 0 {
 			var changes []change
 			if x.flat(f, list, other.List, fn, in, up, last) && !commented(f, s.Body.Rbrace, other.Lbrace) {
-				changes = []change{{s.Body.Rbrace + 1, other.Lbrace + 1, "\n"}, {other.Rbrace, other.Rbrace + 1, ""}}
+				changes = []change{{s.Body.Rbrace + 1, other.Lbrace + 1, "\n"}, x.brace(f, other)}
 			}
 			x.add(f, ElseAfterReturn, s.Pos(), s.End(), changes, "the if before ends the block, so its else can stand without it")
 			continue
@@ -521,7 +527,9 @@ func (x *finder) nesting(f *file, list []ast.Stmt, s *ast.IfStmt, fn *ast.FuncTy
 			leave = "return"
 		}
 	case *ast.ForStmt, *ast.RangeStmt:
-		leave = "continue"
+		if !ends(s.Body.List) { // else it is the search for one, and the loop would end with a jump
+			leave = "continue"
+		}
 	}
 	lines := x.set.Position(s.End()).Line - x.set.Position(s.Pos()).Line
 	whole := x.set.Position(list[len(list)-1].End()).Line - x.set.Position(list[0].Pos()).Line
@@ -534,9 +542,9 @@ func (x *finder) nesting(f *file, list []ast.Stmt, s *ast.IfStmt, fn *ast.FuncTy
 	}
 	var changes []change
 	if x.flat(f, list, s.Body.List, fn, in, up, true) {
-		changes = []change{{s.Cond.Pos(), s.Body.Lbrace + 1, cond + " {\n" + leave + "\n}\n"}, {s.Body.Rbrace, s.Body.Rbrace + 1, ""}}
+		changes = []change{{s.Cond.Pos(), s.Body.Lbrace + 1, cond + " {\n" + leave + "\n}\n"}, x.brace(f, s.Body)}
 	}
-	x.add(f, Nesting, s.Pos(), s.End(), changes, "%d lines are in an if to the end: if %s { %s } takes a level away", lines, cond, leave)
+	x.add(f, Nesting, s.Pos(), s.End(), changes, "%d lines are in an if to the end: if %s { %s } takes a level away", lines-1, cond, leave)
 }
 
 // recovers reports whether statements ask for a panic, which an if follows by custom.

@@ -80,6 +80,7 @@ var cases = map[refactor.Kind]struct{ found, near []string }{
 			"func F(a *int) {\n\tif a != nil {\n\t\tprintln()\n\t\tprintln()\n\t\tprintln()\n\t}\n}",
 			"func F(a, b float64) {\n\tif a < b {\n" + long("\t\t") + "\t}\n}",
 			"func F(a *int) {\n\tif a != nil {\n" + long("\t\t") + "\t} else {\n\t\tprintln()\n\t}\n}",
+			"func F(a int) {\n\tfor a < 10 {\n\t\ta++\n\t\tif a == 5 {\n" + long("\t\t\t") + "\t\t\treturn\n\t\t}\n\t}\n}",
 		},
 	},
 	refactor.Dead: {
@@ -112,6 +113,7 @@ var cases = map[refactor.Kind]struct{ found, near []string }{
 			"// F does it:\n//\n//\tF()\n//\tF()\nfunc F() {}",
 			"func F() {\n\t// n\n\t// m\n}",
 			"func F() {\n\t// x := 1\n\tprintln()\n}",
+			"func F() {\n\t// for {\n\t// \tx()\n\n\t// \ty := z()\n\t// \tw(y)\n\n\t// }, as soon as that is so\n}",
 		},
 	},
 	refactor.LongParameters: {
@@ -158,6 +160,7 @@ func TestPlanted(t *testing.T) {
 			require.NotNil(t, f.Edit, code)
 			require.Equal(t, source(code), f.Edit.Base)
 			require.Empty(t, of(f.Edit.Proposed, k), f.Edit.Proposed)
+			require.NotRegexp(t, `\n\n\t*}`, f.Edit.Proposed)
 		}
 		for _, code := range c.near {
 			require.Empty(t, of(source(code), k), "%s:\n%s", k, code)
