@@ -209,14 +209,8 @@ func TestReadIsLostAlone(t *testing.T) {
 	require.Error(t, step(ctx, "t1/tool/call_1", quiet))
 	ctx, end := context.WithTimeout(t.Context(), time.Minute)
 	defer end()
-	var beats atomic.Int32
-	go func() {
-		ends <- step(ctx, "t1/tool/call_1", func() {
-			if beats.Add(1) == 3 { // it waits
-				close(goOn)
-			}
-		})
-	}()
+	beat := sync.OnceFunc(func() { close(goOn) }) // it waits
+	go func() { ends <- step(ctx, "t1/tool/call_1", beat) }()
 	require.NoError(t, <-ends)
 	require.NoError(t, <-ends)
 	require.Equal(t, 2, w.count("look"))
