@@ -435,7 +435,7 @@ func TestFollowSlowAnswers(t *testing.T) {
 		s, err := session.New(t.Context(), store, loop)
 		require.NoError(t, err)
 		var got display
-		var run string
+		var run atomic.Value // a string
 		ctx, cancel := context.WithCancel(t.Context())
 		var readers sync.WaitGroup
 		readers.Go(func() {
@@ -447,13 +447,13 @@ func TestFollowSlowAnswers(t *testing.T) {
 			}
 		})
 		begun := aycoder.WithFacts(func(_ context.Context, rec *aycoder.FactRecord) error {
-			run = rec.Run
+			run.Store(rec.Run)
 			return nil
 		})
 		var one display
 		readers.Go(func() {
 			time.Sleep(time.Second)
-			for f, err := range server.Follow(ctx, store, nil, s.ID(), run, "") {
+			for f, err := range server.Follow(ctx, store, nil, s.ID(), run.Load().(string), "") {
 				require.NoError(t, err)
 				one.add(f.Event)
 			}
@@ -464,6 +464,7 @@ func TestFollowSlowAnswers(t *testing.T) {
 			want.add(ev)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, want.shown, got.shown)
 		require.Equal(t, want.shown, one.shown)
 		calls, err := s.NewBranch(t.Context(), "calls", session.Root, loop)
@@ -473,6 +474,7 @@ func TestFollowSlowAnswers(t *testing.T) {
 			want.add(ev)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, want.shown, got.shown)
 		cancel()
 		readers.Wait()
