@@ -36,6 +36,7 @@ import (
 	"github.com/aycoder/aycoder/contrib/temporal/chaos/server"
 	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/pgcluster"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -83,7 +84,10 @@ func (h helper) work(t *testing.T) {
 			}
 		}
 	}
-	made, err := temporal.New(temporal.Config{
+	c := eventually(t, func() (client.Client, error) {
+		return client.Dial(client.Options{HostPort: h.Temporal, Logger: quiet()})
+	})
+	startWorker(t, c, queue, temporal.Config{
 		Store: store, Heartbeat: 2 * time.Second,
 		Limits: func(string, aycoder.Effect) temporal.Limits {
 			return temporal.Limits{Timeout: time.Minute, Attempts: 1000}
@@ -97,17 +101,40 @@ func (h helper) work(t *testing.T) {
 			return &temporal.Agent{Session: s, Close: func() error { return errors.Join(s.Close(), end()) }}, nil
 		},
 	})
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// startWorker starts a worker in this process, which ends with the test. more registers what it carries out besides.
+func startWorker(t *testing.T, c client.Client, queue string, config temporal.Config, more ...func(worker.Worker)) {
+	t.Helper()
+	made, err := temporal.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := eventually(t, func() (client.Client, error) {
-		return client.Dial(client.Options{HostPort: h.Temporal, Logger: quiet()})
+	t.Cleanup(func() {
+		if err := made.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 	w := worker.New(c, queue, worker.Options{})
 	made.Register(w)
+	for _, register := range more {
+		register(w)
+	}
 	eventually(t, func() (struct{}, error) { return struct{}{}, w.Start() })
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(0)
+	t.Cleanup(w.Stop)
+}
+
+// openWith opens sessions with an agent, for a [temporal.Config].
+func openWith(store journal.Store, agent func(id string) *aycoder.Loop) func(context.Context, string) (*temporal.Agent, error) {
+	return func(ctx context.Context, id string) (*temporal.Agent, error) {
+		s, err := session.Open(ctx, store, id, agent(id))
+		if err != nil {
+			return nil, err
+		}
+		return &temporal.Agent{Session: s}, nil
+	}
 }
 
 // eventually calls f until it succeeds.

@@ -9,7 +9,6 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/aycoder/aycoder"
@@ -38,19 +37,8 @@ func TestHistoryOfARun(t *testing.T) {
 			loop, err := aycoder.New(script.New(append(steps, script.Say("done"))...).With(script.WithEstimate(false)), aycoder.WithTools(tool),
 				aycoder.WithLimits(aycoder.Limits{Turns: turns + 1, ToolOutput: 2 * size}))
 			w.must(err)
-			made, err := temporal.New(temporal.Config{Store: w.store, Keep: time.Hour, Open: func(ctx context.Context, id string) (*temporal.Agent, error) {
-				s, err := session.Open(ctx, w.store, id, loop)
-				if err != nil {
-					return nil, err
-				}
-				return &temporal.Agent{Session: s}, nil
-			}})
-			w.must(err)
-			defer func() { w.must(made.Close()) }()
-			work := worker.New(w.client, id, worker.Options{})
-			made.Register(work)
-			eventually(t, func() (struct{}, error) { return struct{}{}, work.Start() })
-			defer work.Stop()
+			startWorker(t, w.client, id, temporal.Config{Store: w.store, Keep: time.Hour,
+				Open: openWith(w.store, func(string) *aycoder.Loop { return loop })})
 			s, err := session.New(t.Context(), w.store, loop, session.WithID(id))
 			w.must(err)
 			w.must(s.Close())

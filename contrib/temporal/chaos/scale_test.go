@@ -113,23 +113,14 @@ func TestScale(t *testing.T) {
 		"waits":   func() *aycoder.Loop { return stepper(t, 1, 1, aycoder.EffectWrite, &clock{}) },
 	}
 	agents["durable"] = agents["plain"]
-	open := func(ctx context.Context, id string) (*temporal.Agent, error) {
+	open := openWith(w.store, func(id string) *aycoder.Loop {
 		kind, _, _ := strings.Cut(id, "-")
-		s, err := session.Open(ctx, w.store, id, agents[kind]())
-		if err != nil {
-			return nil, err
-		}
-		return &temporal.Agent{Session: s}, nil
-	}
-	made, err := temporal.New(temporal.Config{Store: w.store, Open: open})
-	w.must(err)
-	defer made.Close()
-	work := worker.New(w.client, queue, worker.Options{})
-	made.Register(work)
-	work.RegisterWorkflowWithOptions(bare, workflow.RegisterOptions{Name: "bare"})
-	work.RegisterActivity(&empty{&c})
-	eventually(t, func() (struct{}, error) { return struct{}{}, work.Start() })
-	defer work.Stop()
+		return agents[kind]()
+	})
+	startWorker(t, w.client, queue, temporal.Config{Store: w.store, Open: open}, func(work worker.Worker) {
+		work.RegisterWorkflowWithOptions(bare, workflow.RegisterOptions{Name: "bare"})
+		work.RegisterActivity(&empty{&c})
+	})
 	start := func(id string) client.WorkflowRun {
 		kind, _, _ := strings.Cut(id, "-")
 		s, err := session.New(t.Context(), w.store, agents[kind](), session.WithID(id))

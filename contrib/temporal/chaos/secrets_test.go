@@ -23,7 +23,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/aycoder/aycoder"
@@ -215,25 +214,16 @@ func TestSecretsInTheDatabase(t *testing.T) {
 	id := s.ID()
 	w.must(s.Close())
 	var opened atomic.Int64
-	made, err := temporal.New(temporal.Config{Store: store, Heartbeat: time.Second, Open: func(ctx context.Context, id string) (*temporal.Agent, error) {
+	open := openWith(store, func(string) *aycoder.Loop { return loop() })
+	startWorker(t, w.client, queue, temporal.Config{Store: store, Heartbeat: time.Second, Open: func(ctx context.Context, id string) (*temporal.Agent, error) {
 		switch opened.Add(1) {
 		case 1:
 			return nil, fmt.Errorf("open %s: %s", dir, secret())
 		case 2:
 			panic(secret())
 		}
-		s, err := session.Open(ctx, store, id, loop())
-		if err != nil {
-			return nil, err
-		}
-		return &temporal.Agent{Session: s}, nil
+		return open(ctx, id)
 	}})
-	w.must(err)
-	defer made.Close()
-	work := worker.New(w.client, queue, worker.Options{})
-	made.Register(work)
-	eventually(t, func() (struct{}, error) { return struct{}{}, work.Start() })
-	defer work.Stop()
 
 	temp := &temporal.Client{Temporal: w.client, Store: store}
 	run, err := temp.Start(ctx, client.StartWorkflowOptions{ID: "run", TaskQueue: queue}, temporal.Input{Session: id}, aycoder.User(secret()))
@@ -258,7 +248,9 @@ func TestSecretsInTheDatabase(t *testing.T) {
 		}
 		look(fmt.Sprintf("while question %d is open", answers+1))
 		for _, q := range p.Requests {
-			verdict := []aycoder.Verdict{aycoder.Allow(), aycoder.Deny(secret()), aycoder.AllowWith(encodedArgs(t, path()))}[answers%3]
+			args, err := json.Marshal(path())
+			w.must(err)
+			verdict := []aycoder.Verdict{aycoder.Allow(), aycoder.Deny(secret()), aycoder.AllowWith(args)}[answers%3]
 			w.must(temp.Decide(ctx, "run", p, aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: verdict}))
 			answers++
 		}
@@ -313,22 +305,14 @@ func TestSecretsInTheDatabase(t *testing.T) {
 			})
 			return where
 		}
-		eventually(t, func() (err error, _ error) {
+		eventually(t, func() (struct{}, error) {
 			if where := found(w.tables); len(where) < 3 { // the history, the execution and what is shown of it
-				return nil, fmt.Errorf("%s is found in %v", form, where)
+				return struct{}{}, fmt.Errorf("%s is found in %v", form, where)
 			}
-			return nil, nil
+			return struct{}{}, nil
 		})
 		if where := found(w.files); len(where) == 0 {
 			t.Errorf("%s is not found in the files of PostgreSQL", form)
 		}
 	}
-}
-
-func encodedArgs(t *testing.T, v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
