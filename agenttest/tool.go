@@ -351,7 +351,7 @@ const prompt = 100 * time.Millisecond
 
 // attempts is how often the suite repeats a call that returned too late. A busy machine can delay
 // any single call.
-const attempts = 3
+const attempts = 8
 
 // cancelledBefore checks that a call with a context that has already ended returns at once.
 func (s *toolSuite) cancelledBefore() {

@@ -30,10 +30,8 @@ func TestKilledWhileWriting(t *testing.T) {
 		writeForEver(t, dir)
 		return
 	}
-	rounds, within := 300, 10*time.Millisecond
-	if timed.Reduced(t) {
-		rounds, within = 60, 100*time.Millisecond
-	} else if testing.Short() {
+	rounds := 300
+	if timed.Reduced(t) || testing.Short() {
 		rounds = 60
 	}
 	seed := uint64(time.Now().UnixNano())
@@ -45,7 +43,7 @@ func TestKilledWhileWriting(t *testing.T) {
 	}
 	versions, left := map[string]bool{}, 0
 	for range rounds {
-		killOnce(t, dir, time.Duration(rnd.Int64N(int64(within))))
+		killOnce(t, dir, rnd.IntN(3), time.Duration(rnd.Int64N(int64(10*time.Millisecond))))
 		for i := range killFiles {
 			versions[whole(t, dir, i)] = true
 		}
@@ -67,8 +65,8 @@ func killFile(dir string, i int) string { return filepath.Join(dir, fmt.Sprint("
 // version returns a text in which every line has the version.
 func version(i, v int) string { return strings.Repeat(fmt.Sprintf("file %d version %d.\n", i, v), 300) }
 
-// killOnce starts a process that writes, and kills it some time after its first call.
-func killOnce(t *testing.T, dir string, after time.Duration) {
+// killOnce starts a process that writes, and kills it some time after a number of calls.
+func killOnce(t *testing.T, dir string, calls int, after time.Duration) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -78,9 +76,12 @@ func killOnce(t *testing.T, dir string, after time.Duration) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	r := bufio.NewReader(out)
-	for line := ""; !strings.Contains(line, "ready"); {
-		line, err = r.ReadString('\n')
+	for ready := fmt.Sprint("after ", calls, "\n"); ; {
+		line, err := r.ReadString('\n')
 		require.NoError(t, err, "the process ended: %s", line)
+		if line == ready {
+			break
+		}
 	}
 	<-time.After(after)
 	require.NoError(t, cmd.Process.Kill())
@@ -110,8 +111,8 @@ func writeForEver(t *testing.T, dir string) {
 	for _, tool := range all {
 		w.tool[tool.Spec().Name] = tool
 	}
-	fmt.Println("ready")
-	for n := os.Getpid(); ; n++ { // each process begins with another tool
+	for n := 0; ; n++ {
+		fmt.Println("after", n)
 		var texts, olds, news [killFiles]string
 		for i := range killFiles {
 			data, err := os.ReadFile(killFile(dir, i))
@@ -122,7 +123,7 @@ func writeForEver(t *testing.T, dir string) {
 			olds[i], news[i], texts[i] = fmt.Sprintf("version %d.", v), fmt.Sprintf("version %d.", v+1), string(data)
 			ws.Seen().Add(fmt.Sprint("f", i), string(data))
 		}
-		switch n % 4 {
+		switch (os.Getpid() + n) % 4 { // each process begins with another tool
 		case 0:
 			w.ok("edit_file", args{"path": "f0", "old_string": olds[0], "new_string": news[0], "replace_all": true})
 		case 1:
