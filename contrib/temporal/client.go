@@ -130,19 +130,26 @@ func isRef(ref string) bool {
 	return len(ref) == len(refPrefix)+26 && strings.HasPrefix(ref, refPrefix) && journal.CheckID(ref) == nil
 }
 
-// putRef stores the content of a reference.
-func putRef(ctx context.Context, store journal.Store, m *message) (ref string, err error) {
+// putRef stores the content of a new reference.
+func putRef(ctx context.Context, store journal.Store, m *message) (string, error) {
+	ref := refPrefix + strings.ToLower(rand.Text())
+	return ref, putAs(ctx, store, ref, m)
+}
+
+// putAs stores the content of a reference. That of an earlier attempt may be there, with or without its content.
+func putAs(ctx context.Context, store journal.Store, ref string, m *message) error {
 	line, err := json.Marshal(m)
 	if err != nil {
-		return "", err
+		return err
 	}
-	ref = refPrefix + strings.ToLower(rand.Text())
 	j, err := store.Create(ctx, ref)
-	if err != nil {
-		return "", err
+	if errors.Is(err, fs.ErrExist) {
+		j, err = store.Open(ctx, ref, true)
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	return ref, j.Append(ctx, true, line)
+	if err != nil {
+		return err
+	}
+	return errors.Join(j.Append(ctx, true, line), j.Close())
 }
 
 // getRef reads the content of a reference. Without it, errors.Is(err, fs.ErrNotExist) is true.
@@ -250,10 +257,14 @@ func safeKey(key string) string {
 
 func safeID(id string) string {
 	if id == "" || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
-		sum := sha256.Sum256([]byte(id))
-		return "sha256-" + hex.EncodeToString(sum[:8])
+		return "sha256-" + hash(id)[:16]
 	}
 	return id
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // ofCall reports whether a key is that of a call.

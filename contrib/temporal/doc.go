@@ -22,6 +22,7 @@ Each process that starts runs, shows them or answers their questions has a [Clie
 neither the workspace nor a model:
 
 	c := &temporal.Client{Temporal: dialed, Store: store}
+	err := c.Create(ctx, id) // unless there is the session
 	run, err := c.Start(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: "agents"}, temporal.Input{Session: id}, aycoder.User("fix the test"))
 
 # The shape
@@ -58,8 +59,16 @@ is asked again. Calls of declared tools wait for [Client.Answer] in the same way
 settled in the session: open calls have outputs that say so, and messages that no step has taken wait for the next run, as they do when the workflow fails.
 [Client.Status] tells what works and what is asked.
 
+# Child agents, schedules
+
+A call of a tool in [Config].Children is answered by an agent that is a workflow of its own, a child of this one, with a session of its
+own. Children work beside each other, outlive their machines and wait for answers, for days if need be, as every run does:
+[Status].Children are their ids. A child ends with its parent: if that is cancelled, the child is, too.
+
 Agents inside a call (subagents) work in the activity of the call. If its worker dies, they are interrupted with it, and their
 questions are denied, since half a call cannot wait.
+
+[Client.Schedule] sends a message to a session again and again, at times that the server keeps.
 
 # What the server learns
 

@@ -2,6 +2,7 @@ package temporal_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"log/slog"
@@ -72,4 +73,81 @@ func Example() {
 	// three days later, somebody allows deploy
 	// deployed
 	// done after 2 turns
+}
+
+// A call of the tool delegate is answered by another agent, which works as a workflow of its own in a new session.
+func ExampleConfig_children() {
+	ctx := context.Background()
+	store := journal.Memory()
+	delegate, err := aycoder.DeclareTool[struct {
+		Task string `json:"task"`
+	}]("delegate", "Gives a task to another agent")
+	if err != nil {
+		log.Fatal(err)
+	}
+	allow := aycoder.WithApprover(aycoder.ApproverFunc(
+		func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() }))
+	lead := script.New(script.Call("delegate", map[string]string{"task": "Count the tests."}), script.Say("There are 12 tests."))
+	helper := script.New(script.Say("12"))
+	worker, err := temporal.New(temporal.Config{
+		Store: store,
+		Open: func(ctx context.Context, id string) (*temporal.Agent, error) {
+			var loop *aycoder.Loop
+			var err error
+			if id == "lead" {
+				loop, err = aycoder.New(lead, aycoder.WithTools(delegate), allow)
+			} else {
+				loop, err = aycoder.New(helper)
+			}
+			if err != nil {
+				return nil, err
+			}
+			s, err := session.Open(ctx, store, id, loop)
+			return &temporal.Agent{Session: s}, err
+		},
+		Children: map[string]func(context.Context, string, *aycoder.CallRequest) (*aycoder.Message, error){
+			"delegate": func(_ context.Context, parent string, call *aycoder.CallRequest) (*aycoder.Message, error) {
+				fmt.Printf("%s delegates %s\n", parent, call.Args)
+				var in struct{ Task string }
+				err := json.Unmarshal(call.Args, &in)
+				return aycoder.User(in.Task), err
+			},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := &temporal.Client{Store: store}
+	if err := c.Create(ctx, "lead"); err != nil {
+		log.Fatal(err)
+	}
+	loop, err := aycoder.New(lead)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := session.Open(ctx, store, "lead", loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = s.Steer(ctx, "How many tests are there?") // as Client.Start does
+	_ = s.Close()
+
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	worker.Register(env)
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: "lead"})
+	if err := env.GetWorkflowError(); err != nil {
+		log.Fatal(err)
+	}
+	v, _, err := session.Read(ctx, store, "lead")
+	if err != nil {
+		log.Fatal(err)
+	}
+	messages := v.Messages(v.Head(""))
+	fmt.Println(messages[len(messages)-1].Text())
+	_ = worker.Close()
+	// Output:
+	// lead delegates {"task":"Count the tests."}
+	// There are 12 tests.
 }

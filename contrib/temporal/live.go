@@ -148,9 +148,10 @@ type attempt struct {
 	claims  map[*claim]bool
 	open    map[string]chan struct{} // by key; closed when a claim has come
 	owner   map[string]*claim
-	asking  int
-	id      string // of the run
-	turns   int    // that are over, as far as events have told
+	working int             // calls of claims
+	left    map[string]bool // what was left to the workflow, or is known: "ask/" or "result/", and the id of the call
+	id      string          // of the run
+	turns   int             // that are over, as far as events have told
 	state   aycoder.State
 	retry   time.Duration // until the model may be asked again
 	kind    string        // of the error before that, or at the end
@@ -235,7 +236,7 @@ func (l *live) join(ctx context.Context, in stepInput, c *claim) (*attempt, Plan
 func (l *live) start(ctx context.Context, p *aycoder.Pending, in aycoder.Input, c *claim) *attempt {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a := &attempt{live: l, model: asksModel(c.key), stop: stop, ended: make(chan struct{}),
-		claims: map[*claim]bool{}, open: map[string]chan struct{}{}, owner: map[string]*claim{}}
+		claims: map[*claim]bool{}, open: map[string]chan struct{}{}, owner: map[string]*claim{}, left: map[string]bool{}}
 	if p != nil {
 		a.state, a.turns = p.State, p.State.Turn()
 		if s, _, err := p.State.Apply(&aycoder.Resumed{RepeatReads: true}); err == nil && s.Phase() == "tools" {
@@ -304,13 +305,9 @@ func (a *attempt) event(ev aycoder.Event) (run string, turn int) {
 	defer a.mu.Unlock()
 	switch ev := ev.(type) {
 	case *aycoder.ApprovalRequested:
-		id := ev.Request.CallID
-		a.mu.Unlock()
-		ev.Detach().Leave() // the answer is an update of the workflow
-		a.mu.Lock()
-		a.finish(id)
+		a.leaves("ask/", ev.Request.CallID, ev.Detach().Leave) // the answer is an update of the workflow
 	case *aycoder.CallRequested:
-		a.finish(ev.Request.CallID)
+		a.leaves("result/", ev.Request.CallID, ev.Detach().Leave)
 	case *aycoder.ToolFinished:
 		a.finish(ev.Call.ID)
 	case *aycoder.ToolProgress:
@@ -327,6 +324,16 @@ func (a *attempt) event(ev aycoder.Event) (run string, turn int) {
 		a.turns = ev.Turn
 	}
 	return a.id, turn
+}
+
+// leaves leaves a question, or the call of a declared tool, to the workflow. The mutex is held, but not meanwhile.
+func (a *attempt) leaves(what, call string, leave func() bool) {
+	a.mu.Unlock()
+	leave()
+	a.mu.Lock()
+	a.left[what+safeID(call)] = true
+	a.finish(call)
+	a.rest()
 }
 
 // finish ends the claims on a call. The mutex is held.
@@ -354,13 +361,36 @@ func (a *attempt) fact(_ context.Context, rec *aycoder.FactRecord) error {
 			a.quit() // the engine waits
 		}
 	}
+	a.declared()
 	a.rest()
 	return nil
 }
 
-// rest leaves the run if nothing is wanted of it any more. The mutex is held.
+// declared lets the calls of declared tools begin, of which nothing runs here: their results are asked for together. The mutex is
+// held.
+func (a *attempt) declared() {
+	for _, action := range a.state.Outstanding() {
+		if c, ok := action.(*aycoder.RunTool); ok && c.Outside && !a.model {
+			a.pass(safeKey(c.Key()))
+		}
+	}
+}
+
+// rest leaves the run if nothing is wanted of it any more, or if what is wanted has to wait for a call that nobody makes here. It waits
+// until all questions, and the calls of declared tools, are left to the workflow. The mutex is held.
 func (a *attempt) rest() {
-	if len(a.claims) == 0 && a.asking == 0 && a.state.End() == "" {
+	here, elsewhere := a.working > 0, false
+	for _, action := range a.state.Outstanding() {
+		switch c := action.(type) {
+		case *aycoder.AskApproval:
+			here = here || !a.model && !a.left["ask/"+safeID(c.Call.ID)]
+		case *aycoder.RunTool:
+			owned := a.owner[safeKey(c.Key())] != nil
+			here = here || owned || c.Outside && !a.left["result/"+safeID(c.Call.ID)]
+			elsewhere = elsewhere || !owned && !c.Outside
+		}
+	}
+	if a.state.End() == "" && !here && (elsewhere && !a.model || len(a.claims) == 0) {
 		a.quit()
 	}
 }
@@ -384,16 +414,7 @@ func (a *attempt) step(ctx context.Context, key string, step func(context.Contex
 	case ask && a.model:
 		go hold(ctx, step)
 	case ask:
-		a.mu.Lock()
-		a.asking++
-		a.mu.Unlock()
-		go func() {
-			step(ctx)
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.asking--
-			a.rest()
-		}()
+		go step(ctx)
 	default:
 		go a.call(ctx, key, step)
 	}
@@ -410,6 +431,10 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 	// A call whose result came from outside has another step, unless this is the end of its id.
 	key, second := safeKey(key), safeKey(strings.TrimSuffix(key, "/result"))
 	a.mu.Lock()
+	if second != key {
+		_, id, _ := strings.Cut(second, "/tool/")
+		a.left["result/"+id] = true
+	}
 	opened, other := a.gate(key), a.gate(second)
 	a.mu.Unlock()
 	select {
@@ -419,6 +444,9 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 	}
 	a.mu.Lock()
 	owner := cmp.Or(a.owner[key], a.owner[second])
+	if owner != nil {
+		a.working++
+	}
 	a.mu.Unlock()
 	if owner != nil {
 		with, cancel := context.WithCancelCause(ctx)
@@ -427,21 +455,35 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 		ctx = with
 	}
 	step(ctx)
+	if owner == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.working--
 	// No event tells the end of a call that is left to another run, and a claim that comes again must wait for that one.
-	if owner != nil && owner.ctx.Err() != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
+	if owner.ctx.Err() != nil {
 		a.leaving = true
 		owner.end()
 	}
+	a.rest()
 }
 
-// gate returns what is closed when a claim on a key has come. The mutex is held.
+// gate returns what is closed when the step with a key may begin. The mutex is held.
 func (a *attempt) gate(key string) chan struct{} {
 	if a.open[key] == nil {
 		a.open[key] = make(chan struct{})
 	}
 	return a.open[key]
+}
+
+// pass lets the step with a key begin. The mutex is held.
+func (a *attempt) pass(key string) {
+	select {
+	case <-a.gate(key):
+	default:
+		close(a.gate(key))
+	}
 }
 
 // add adds a claim. It reports false if the run is being left, or does something else.
@@ -454,7 +496,7 @@ func (a *attempt) add(c *claim) bool {
 	a.claims[c] = true
 	if a.owner[c.key] == nil {
 		a.owner[c.key] = c
-		close(a.gate(c.key))
+		a.pass(c.key)
 	}
 	return true
 }

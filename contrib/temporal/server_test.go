@@ -2,6 +2,7 @@ package temporal_test
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -139,19 +140,80 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestRecord records the history that TestReplay replays.
+// TestRecord records the histories that TestReplay replays. That of renewed.json needs a server that suggests soon to continue as a
+// new workflow, by limit.historyCount.suggestContinueAsNew.
 func TestRecord(t *testing.T) {
 	if !*record {
 		t.Skip("-record is not set")
 	}
-	w := newWorld(t, twoReadsAndAnEdit()...)
-	c, queue := w.served(nil)
-	run, err := c.Start(t.Context(), client.StartWorkflowOptions{ID: "run", TaskQueue: queue}, temporal.Input{Session: w.id}, aycoder.User("go"))
-	require.NoError(t, err)
-	require.Equal(t, aycoder.EndDone, user(t, c, w, run, func(int) bool { return true }).End)
-	data, err := protojson.MarshalOptions{Indent: " "}.Marshal(history(t, c, run))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join("testdata", "v1.json"), append(data, '\n'), 0o644))
+	edited := func(q *aycoder.ApprovalRequest) aycoder.Verdict {
+		return aycoder.AllowWith(json.RawMessage(`{"path":"elsewhere"}`))
+	}
+	allowed := func(*aycoder.ApprovalRequest) aycoder.Verdict { return aycoder.Allow() }
+	long := twoReadsAndAnEdit()[:1]
+	for range 30 {
+		long = append(long, script.Call("look", map[string]any{"path": "a"}))
+	}
+	for name, c := range map[string]struct {
+		steps   []script.Step
+		verdict func(q *aycoder.ApprovalRequest) aycoder.Verdict
+		child   bool
+	}{
+		"v1":      {twoReadsAndAnEdit(), allowed, false},
+		"edited":  {twoReadsAndAnEdit(), edited, false},
+		"renewed": {append(append(long, twoReadsAndAnEdit()[:1]...), script.Say("done")), allowed, false},
+		"child":   {twoReadsAndAnEdit(), allowed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, change := newWorld(t, c.steps...), func(*temporal.Config) {}
+			if c.child {
+				w, change = family(t, []string{"mend a", "mend b"}, c.steps...)
+			}
+			tc, queue := w.served(change)
+			run, err := tc.Start(t.Context(), client.StartWorkflowOptions{ID: "run-" + w.id, TaskQueue: queue}, temporal.Input{Session: w.id}, aycoder.User("go"))
+			require.NoError(t, err)
+			require.NoError(t, tc.Steer(t.Context(), run.GetID(), &aycoder.Steered{Message: aycoder.User("quickly")}))
+			ended := make(chan error, 1)
+			go func() { ended <- run.Get(context.Background(), nil) }()
+			first := run.GetRunID() // run has that of the last workflow later
+			await(t, func() (struct{}, bool) {
+				select {
+				case err := <-ended:
+					require.NoError(t, err)
+					return struct{}{}, true
+				default:
+				}
+				s, _ := tc.Status(t.Context(), run.GetID())
+				for _, id := range append(s.Children, w.id) {
+					p, err := tc.Pending(t.Context(), id)
+					require.NoError(t, err)
+					if p == nil {
+						continue
+					}
+					workflow := id
+					if id == w.id {
+						workflow = run.GetID()
+					}
+					for i := range p.Requests {
+						q := &p.Requests[i]
+						_ = tc.Decide(t.Context(), workflow, p, aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: c.verdict(q)})
+					}
+				}
+				return struct{}{}, false
+			})
+			h := new(historypb.History)
+			for it := tc.Temporal.GetWorkflowHistory(t.Context(), run.GetID(), first, false, 0); it.HasNext(); {
+				ev, err := it.Next()
+				require.NoError(t, err)
+				h.Events = append(h.Events, ev)
+			}
+			last := h.Events[len(h.Events)-1]
+			require.Equal(t, name == "renewed", last.GetWorkflowExecutionContinuedAsNewEventAttributes() != nil, last)
+			data, err := protojson.MarshalOptions{Indent: " "}.Marshal(h)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join("testdata", name+".json"), append(data, '\n'), 0o644))
+		})
+	}
 }
 
 // A history that a version has recorded replays in another one, with other tools, in another order, other limits and prompts.

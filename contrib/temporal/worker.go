@@ -28,6 +28,11 @@ type Config struct {
 	// Open opens the session with its agent for writing. The worker closes what it returns. If the session is open
 	// elsewhere, the error is a [*journal.BusyError], and Open is called again.
 	Open func(ctx context.Context, session string) (*Agent, error)
+	// Children are the tools that start child agents: declared ones (see [aycoder.DeclareTool]). The function makes the prompt of a
+	// child from a call; a later attempt may call it again. The child runs as a workflow of its own, in a new session, which Open
+	// opens with the child's agent; both have one id, which begins as that of the parent. The text of its last message is the result
+	// of the call. Default: none.
+	Children map[string]func(ctx context.Context, parent string, call *aycoder.CallRequest) (*aycoder.Message, error)
 	// Limits returns the limits of a call of a tool, or of the model, whose name is "" then. A field that is 0 has its
 	// default. They are recorded in the history when the call is planned. Default: see [Limits].
 	Limits func(tool string, effect aycoder.Effect) Limits
@@ -100,7 +105,8 @@ func New(c Config) (*Worker, error) {
 // are those of [Input].
 func (w *Worker) Register(r worker.Registry) {
 	w.RegisterWorkflow(r)
-	for name, f := range map[string]any{ModelName: w.step, ToolName: w.step, CancelName: w.cancel, KeepName: w.keep, DecideName: w.decide} {
+	for name, f := range map[string]any{ModelName: w.step, ToolName: w.step, CancelName: w.cancel, KeepName: w.keep, DecideName: w.decide,
+		BeginName: w.begin, ReportName: w.report, SayName: w.say} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
 }
@@ -111,6 +117,7 @@ func (w *Worker) RegisterWorkflow(r interface {
 	RegisterWorkflowWithOptions(run any, opts workflow.RegisterOptions)
 }) {
 	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: WorkflowName})
+	r.RegisterWorkflowWithOptions(say, workflow.RegisterOptions{Name: ScheduledName})
 }
 
 // Close closes the sessions that are still open for the next step. Stop the workers of the SDK before.
@@ -285,6 +292,8 @@ func (w *Worker) planOf(state aycoder.State) (plan Plan) {
 	if plan.End == aycoder.EndSuspended {
 		plan.End = ""
 	}
+	var waits []Step // for results of declared tools: the run is suspended when nothing else is left
+	open := state.OpenCalls()
 	for _, a := range state.Outstanding() {
 		var s Step
 		effect := aycoder.EffectReadOnly
@@ -293,6 +302,10 @@ func (w *Worker) planOf(state aycoder.State) (plan Plan) {
 			s, effect = w.tool(a.Call, a.Effect, (&aycoder.RunTool{Turn: a.Turn, Attempt: a.Attempt, Call: a.Call}).Key()), a.Effect
 		case *aycoder.RunTool:
 			s, effect = w.tool(a.Call, a.Effect, a.Key()), a.Effect
+			if a.Outside && slices.ContainsFunc(open, func(q aycoder.CallRequest) bool { return q.CallID == a.Call.ID }) {
+				waits = append(waits, s)
+				continue
+			}
 		default: // the model, or the wait before it
 			s = w.model(fmt.Sprintf("t%d/model", state.Turn()+1))
 		}
@@ -303,6 +316,9 @@ func (w *Worker) planOf(state aycoder.State) (plan Plan) {
 		if effect != aycoder.EffectReadOnly {
 			break
 		}
+	}
+	if len(plan.Next) == 0 && len(waits) > 0 {
+		plan.Next = waits[:1]
 	}
 	return plan
 }
@@ -324,14 +340,15 @@ func (w *Worker) limited(key, tool string, effect aycoder.Effect, attempts int) 
 
 // questions returns the open questions of a suspended run.
 func (w *Worker) questions(p *aycoder.Pending) (list []Question) {
-	ask := func(id, tool, digest string) {
-		list = append(list, Question{Step: w.limited(questionKey(p, id), tool, aycoder.EffectUnknown, 5), Digest: short(digest)})
+	ask := func(id, tool, digest string, child bool) {
+		list = append(list, Question{Step: w.limited(questionKey(p, id), tool, aycoder.EffectUnknown, 5), Digest: short(digest), Child: child})
 	}
 	for i := range p.Requests {
-		ask(p.Requests[i].CallID, p.Requests[i].Tool, p.Requests[i].Digest)
+		ask(p.Requests[i].CallID, p.Requests[i].Tool, p.Requests[i].Digest, false)
 	}
 	for i := range p.Calls {
-		ask(p.Calls[i].CallID, p.Calls[i].Tool, p.Calls[i].Digest)
+		tool := p.Calls[i].Tool
+		ask(p.Calls[i].CallID, tool, p.Calls[i].Digest, w.config.Children[tool] != nil)
 	}
 	return list
 }

@@ -13,14 +13,19 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// The names under which a [Worker] registers the workflow and its activities, and those of its update, signal and query.
+// The names under which a [Worker] registers the workflow and its activities, those of its update, signal and query, and those of
+// the workflow of a schedule and its activity.
 const (
-	WorkflowName = "aycoder.Run"
-	ModelName    = "aycoder.Model"
-	ToolName     = "aycoder.Tool"
-	CancelName   = "aycoder.Cancel"
-	KeepName     = "aycoder.Keep"
-	DecideName   = "aycoder.Decide"
+	WorkflowName  = "aycoder.Run"
+	ModelName     = "aycoder.Model"
+	ToolName      = "aycoder.Tool"
+	CancelName    = "aycoder.Cancel"
+	KeepName      = "aycoder.Keep"
+	DecideName    = "aycoder.Decide"
+	BeginName     = "aycoder.Begin"
+	ReportName    = "aycoder.Report"
+	ScheduledName = "aycoder.Scheduled"
+	SayName       = "aycoder.Say"
 
 	UpdateAnswer = "answer"
 	SignalSteer  = "steer"
@@ -88,6 +93,8 @@ type Question struct {
 	Step
 	// Digest is the beginning of that of the [aycoder.ApprovalRequest] or [aycoder.CallRequest].
 	Digest string `json:"d"`
+	// Child says that a child agent answers, and nobody else.
+	Child bool `json:"c,omitempty"`
 }
 
 // Answer is the argument of the update.
@@ -110,6 +117,8 @@ type Status struct {
 	Ask []Question `json:"ask,omitempty"`
 	// Waiting is the number of messages that no step has taken.
 	Waiting int `json:"waiting,omitempty"`
+	// Children are the ids of the workflows of child agents that work, which are also those of their sessions.
+	Children []string `json:"children,omitempty"`
 }
 
 // stepInput is the argument of an activity.
@@ -132,16 +141,18 @@ type decided struct {
 
 // interpreter is the workflow. It carries out plans.
 type interpreter struct {
-	in      Input
-	plan    Plan
-	say     []string
-	asked   []Question // that can be answered, also while another one is dealt with
-	answers []Answer
-	running []string
-	results workflow.Channel
-	idle    int // steps in a row that changed nothing
-	beat    time.Duration
-	failed  error
+	in       Input
+	plan     Plan
+	say      []string
+	asked    []Question // that can be answered, also while another one is dealt with
+	answers  []Answer
+	running  []string
+	adopted  []string // all child agents
+	children []string // those that work
+	results  workflow.Channel
+	idle     int // steps in a row that changed nothing
+	beat     time.Duration
+	failed   error
 }
 
 // maxIdle bounds the steps in a row that come back without a change of the session.
@@ -178,7 +189,8 @@ func (w *Worker) run(ctx workflow.Context, in Input) (Output, error) {
 // listen makes the update, the query and the signal work.
 func (p *interpreter) listen(ctx workflow.Context) error {
 	err := workflow.SetQueryHandler(ctx, QueryStatus, func() (Status, error) {
-		return Status{Session: p.in.Session, Running: slices.Clone(p.running), Ask: p.open(), Waiting: len(p.say)}, nil
+		return Status{Session: p.in.Session, Running: slices.Clone(p.running), Ask: p.open(), Waiting: len(p.say),
+			Children: slices.Clone(p.children)}, nil
 	})
 	if err != nil {
 		return err
@@ -209,10 +221,13 @@ func (p *interpreter) check(a Answer) error {
 // next does one thing, and reports whether the run is over. If the history is long, it starts no step any more, and continues as a
 // new workflow when none works.
 func (p *interpreter) next(ctx workflow.Context) (over bool, err error) {
-	renew := workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx)
+	renew := workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) && len(p.children) == 0
 	if p.hear(ctx); p.failed == nil && !renew {
 		for _, s := range p.plan.Next {
 			p.start(ctx, s, nil)
+		}
+		for _, q := range p.plan.Ask {
+			p.adopt(ctx, q)
 		}
 	}
 	if len(p.running) > 0 {
@@ -245,7 +260,7 @@ func (p *interpreter) hear(ctx workflow.Context) {
 // answered waits for an answer, and goes on with all that have come.
 func (p *interpreter) answered(ctx workflow.Context) error {
 	steers := workflow.GetSignalChannel(ctx, SignalSteer)
-	if err := workflow.Await(ctx, func() bool { return len(p.answers) > 0 || steers.Len() > 0 }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return len(p.answers) > 0 || steers.Len() > 0 || p.failed != nil }); err != nil {
 		return err
 	}
 	var first *Step
@@ -273,7 +288,7 @@ func (p *interpreter) answered(ctx workflow.Context) error {
 func (p *interpreter) take(plan Plan) {
 	model := slices.ContainsFunc(plan.Next, func(s Step) bool { return asksModel(s.Key) })
 	if p.plan = plan; len(plan.Ask) > 0 || plan.End != "" || model {
-		p.asked = plan.Ask
+		p.asked = slices.DeleteFunc(slices.Clone(plan.Ask), func(q Question) bool { return q.Child })
 	}
 }
 
@@ -357,6 +372,7 @@ func (p *interpreter) end(ctx workflow.Context, err error) error {
 	}
 	p.hear(ctx)
 	if cancelled {
+		_ = workflow.Await(ctx, func() bool { return len(p.children) == 0 }) // they are cancelled, too
 		if err := p.settle(ctx, CancelName, "cancel"); err != nil {
 			return err
 		}
@@ -373,11 +389,15 @@ func (p *interpreter) end(ctx workflow.Context, err error) error {
 
 // settle runs an activity that gives the messages to the session.
 func (p *interpreter) settle(ctx workflow.Context, name, id string) error {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ActivityID: id, TaskQueue: p.in.Tools, StartToCloseTimeout: 2 * time.Minute, HeartbeatTimeout: p.beat,
-		RetryPolicy: &sdk.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 100},
-	})
+	opts := p.brief()
+	opts.ActivityID, opts.HeartbeatTimeout = id, p.beat
 	say := p.say
 	p.say = nil
-	return workflow.ExecuteActivity(ctx, name, stepInput{Session: p.in.Session, Say: say}).Get(ctx, nil)
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), name, stepInput{Session: p.in.Session, Say: say}).Get(ctx, nil)
+}
+
+// brief are the options of activities that read and write a session, and do nothing that takes long.
+func (p *interpreter) brief() workflow.ActivityOptions {
+	return workflow.ActivityOptions{TaskQueue: p.in.Tools, StartToCloseTimeout: 2 * time.Minute,
+		RetryPolicy: &sdk.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 100}}
 }

@@ -48,7 +48,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -65,7 +64,6 @@ import (
 	"github.com/aycoder/aycoder/contrib/postgres"
 	"github.com/aycoder/aycoder/contrib/temporal"
 	"github.com/aycoder/aycoder/server"
-	"github.com/aycoder/aycoder/session"
 )
 
 // Config configures a [Node].
@@ -92,7 +90,8 @@ type Config struct {
 	Drain time.Duration
 	// Deployment versions the workers. Default: none, and of its DefaultVersioningBehavior: auto-upgrade.
 	Deployment worker.DeploymentOptions
-	// Limits and Heartbeat are those of [temporal.Config].
+	// Children, Limits and Heartbeat are those of [temporal.Config].
+	Children  map[string]func(ctx context.Context, parent string, call *aycoder.CallRequest) (*aycoder.Message, error)
 	Limits    func(tool string, effect aycoder.Effect) temporal.Limits
 	Heartbeat time.Duration
 	// Logger logs. Default: nowhere.
@@ -135,7 +134,7 @@ func New(c Config) (*Node, error) {
 	n.streams, n.end = context.WithCancel(context.Background())
 	publisher := server.NewPublisher(c.Store)
 	var err error
-	n.steps, err = temporal.New(temporal.Config{Store: c.Store, Limits: c.Limits, Heartbeat: c.Heartbeat,
+	n.steps, err = temporal.New(temporal.Config{Store: c.Store, Children: c.Children, Limits: c.Limits, Heartbeat: c.Heartbeat,
 		Open: func(ctx context.Context, id string) (*temporal.Agent, error) { return c.Open(ctx, tenantOf(id), id) },
 		Events: func(id, run string, turn int, ev aycoder.Event) {
 			n.figures.event(tenantOf(id), ev)
@@ -195,16 +194,8 @@ func checkTenant(name string) error {
 
 // create makes a session of a tenant.
 func (n *Node) create(ctx context.Context, tenant string) (string, error) {
-	// It is never run: a worker opens the session with its agent.
-	none, err := aycoder.New(aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] { return nil }))
-	if err != nil {
-		return "", err
-	}
-	s, err := session.New(ctx, n.config.Store, none, session.WithID(tenant+"-"+strings.ToLower(rand.Text())))
-	if err != nil {
-		return "", err
-	}
-	return s.ID(), s.Close()
+	id := tenant + "-" + strings.ToLower(rand.Text())
+	return id, n.client.Create(ctx, id)
 }
 
 // say gives a message to the run of a session, or starts one.
