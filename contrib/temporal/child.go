@@ -178,7 +178,7 @@ func say(ctx workflow.Context, in scheduled) error {
 	return workflow.ExecuteActivity(ctx, SayName, in).Get(ctx, nil)
 }
 
-// say is the activity of a schedule. Its message has a reference of its own each time, the same in each attempt.
+// say is the activity of a schedule. Its message has a new reference each time, the same in each attempt.
 func (w *Worker) say(ctx context.Context, in scheduled) (err error) {
 	defer guard(&err)
 	m, err := getRef(ctx, w.config.References, in.Ref)

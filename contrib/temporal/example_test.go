@@ -75,7 +75,7 @@ func Example() {
 	// done after 2 turns
 }
 
-// A call of the tool delegate is answered by another agent, which works as a workflow of its own in a new session.
+// A call of the tool delegate is answered by another agent, which works in a new session, as a child workflow.
 func ExampleConfig_children() {
 	ctx := context.Background()
 	store := journal.Memory()

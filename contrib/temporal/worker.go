@@ -29,7 +29,7 @@ type Config struct {
 	// elsewhere, the error is a [*journal.BusyError], and Open is called again.
 	Open func(ctx context.Context, session string) (*Agent, error)
 	// Children are the tools that start child agents: declared ones (see [aycoder.DeclareTool]). The function makes the prompt of a
-	// child from a call; a later attempt may call it again. The child runs as a workflow of its own, in a new session, which Open
+	// child from a call; a later attempt may call it again. The child runs as a child workflow, in a new session, which Open
 	// opens with the child's agent; both have one id, which begins as that of the parent. The text of its last message is the result
 	// of the call. Default: none.
 	Children map[string]func(ctx context.Context, parent string, call *aycoder.CallRequest) (*aycoder.Message, error)
