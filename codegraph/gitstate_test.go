@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/require"
 )
@@ -71,6 +72,8 @@ func TestGitStateIsThatOfGit(t *testing.T) {
 	trees := 40
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_TREES")); err == nil {
 		trees = n
+	} else if timed.Reduced(t) {
+		trees = 5
 	}
 	total := 0
 	for seed := range uint64(trees) {

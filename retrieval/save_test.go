@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/retrieval"
 )
 
@@ -175,8 +176,11 @@ func TestKilledSave(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "index")
 	rnd := rand.New(rand.NewPCG(3, 4))
-	saved := 0
-	for range 25 {
+	saved, kills := 0, 25
+	if timed.Reduced(t) {
+		kills = 3
+	}
+	for range kills {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSavingProcess$")
 		cmd.Env = append(os.Environ(), savingEnv+"="+path)
 		out, err := cmd.StdoutPipe()

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // Estimates of cosines are as far off as the sketches say: vectors near to each other, far from the origin, with few
 // numbers that are not zero, equal ones, and of any dimension.
 func TestSketch(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(5, 6))
 	kinds := map[string]func(i int) float64{

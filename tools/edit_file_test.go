@@ -184,6 +184,7 @@ func TestBigDiff(t *testing.T) {
 
 // A request must not take more memory than the machine has.
 func TestEditBounded(t *testing.T) {
+	timed.Serial(t)
 	big := strings.Repeat("x", maxEdited/2) + "\n"
 	tests := []struct {
 		name, before, old, text string

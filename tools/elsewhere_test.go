@@ -139,6 +139,9 @@ func TestElsewhere(t *testing.T) {
 			}
 			if !all {
 				tests = []string{"TestOwnPaths", "TestOwnEdits", "TestPatch.*", "TestMultiEdit.*", "TestList", "TestCodeSearch", "TestGlob"}
+				if timed.Reduced(t) {
+					tests = tests[1:3]
+				}
 			}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^("+strings.Join(tests, "|")+")$")
 			cmd.Env = append(os.Environ(), elsewhereVar+"="+where, "GORACE=atexit_sleep_ms=0") // it sleeps a second otherwise
@@ -147,7 +150,7 @@ func TestElsewhere(t *testing.T) {
 			others := regexp.MustCompile(`(?m)^\s*--- (FAIL|SKIP).*$`).FindAll(out, -1)
 			t.Logf("%d tests passed; others: %q", passed, others)
 			require.NoError(t, err, "%s", out)
-			require.Greater(t, passed, 100)
+			require.Greater(t, passed, 15*len(tests))
 		})
 	}
 }

@@ -315,7 +315,7 @@ func TestRestoreKilled(t *testing.T) {
 	kills := 200 // AYCODER_KILLS sets another number
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
 		kills = n
-	} else if testing.Short() {
+	} else if testing.Short() || timed.Reduced(t) {
 		kills = 20
 	}
 	inMemory(t)

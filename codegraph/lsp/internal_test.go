@@ -190,6 +190,7 @@ func FuzzAdded(f *testing.F) {
 
 // A message that comes in many pieces, or lies about its length, costs no more than its bytes.
 func TestReadIsLinear(t *testing.T) {
+	timed.Serial(t)
 	frame := func(n int) []byte {
 		body := []byte(`{"method":"` + strings.Repeat("x", n) + `"}`)
 		return append(fmt.Appendf(nil, "Content-Length: %d\r\n\r\n", len(body)), body...)

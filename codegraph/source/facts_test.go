@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -225,6 +226,7 @@ func TestSkeletonsParse(t *testing.T) {
 
 // The facts of a file that no person wrote are bounded.
 func TestFactsAreBounded(t *testing.T) {
+	timed.Serial(t)
 	const most = 1 << 16
 	lines := func(line string) []byte {
 		var out []byte

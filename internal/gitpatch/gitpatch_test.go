@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/internal/gitpatch"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/require"
 )
 
 // Git itself applies the patch of one file, and takes it back.
 func TestGitAppliesPatches(t *testing.T) {
+	timed.Serial(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
 	}

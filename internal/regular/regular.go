@@ -41,8 +41,12 @@ func read(name string, most int64, stat statter, open opener) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
+	info, err := f.Stat()
+	var data []byte
+	if err == nil && info.Size() <= most { // a file that grows is read no further either
+		data, err = io.ReadAll(io.LimitReader(f, most+1))
+	}
+	if err == nil && max(info.Size(), int64(len(data))) > most {
 		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d bytes", most)}
 	}
 	if err != nil {

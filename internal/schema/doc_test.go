@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func parsed(t *testing.T, text string) *doc {
@@ -140,6 +142,7 @@ func TestDuplicateKeys(t *testing.T) {
 }
 
 func TestDocumentIsBounded(t *testing.T) {
+	timed.Serial(t)
 	fits := strings.Repeat("[", maxNesting) + strings.Repeat("]", maxNesting)
 	require.NoError(t, (&doc{data: []byte(fits)}).parse())
 	assert.ErrorContains(t, (&doc{data: []byte("[" + fits + "]")}).parse(), "nested deeper than 256 at byte 256")

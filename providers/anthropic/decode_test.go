@@ -17,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
@@ -262,6 +263,7 @@ func order(a *answer) string {
 }
 
 func TestManyCalls(t *testing.T) {
+	timed.Serial(t)
 	data := []string{begin}
 	for n := range 10_000 {
 		data = append(data, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"c%[1]d","name":"n","input":{}}}`, n),

@@ -281,6 +281,7 @@ func check(t *testing.T, a *wiretest.Answer) {
 }
 
 func TestLargeEvent(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "an event of 10 MB")
 	cost := func(size int) time.Duration {
 		text := strings.Repeat("é", size/2)

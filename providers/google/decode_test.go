@@ -21,6 +21,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/sse"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
@@ -376,6 +377,7 @@ func TestBlockedPrompt(t *testing.T) {
 
 // A large event is read completely, in time proportional to its size.
 func TestLargeEvent(t *testing.T) {
+	timed.Serial(t)
 	text := strings.Repeat("é", 5<<20)
 	c := newClient(t, streaming(deltas(1, text), 1<<10))
 	a := wiretest.Ask(t.Context(), t, c, hello())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 	"github.com/aycoder/aycoder/providers/ollama"
 )
@@ -93,6 +94,7 @@ func TestMadeUpIDs(t *testing.T) {
 }
 
 func TestDecodeErrors(t *testing.T) {
+	timed.Serial(t)
 	tests := []struct {
 		name, body string
 		as         func(error) bool

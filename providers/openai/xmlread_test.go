@@ -102,6 +102,7 @@ func FuzzXMLRoundTrip(f *testing.F) {
 
 // A text with many beginnings of calls costs no more than other text.
 func TestXMLLinear(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "texts that begin calls over and over")
 	for _, tag := range []string{"<function=", "<function=now>", "<function=now>{", "`<function=now>{}", "<function=write><parameter=text></parameter>"} {
 		took := func(n int) time.Duration {
