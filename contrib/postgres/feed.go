@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,7 +132,16 @@ func (q *inbox) take() []string {
 	return list
 }
 
-// feed sends and receives live messages, each on a connection that it has while there is something to do.
+// missed implements [receiver]. What is lost is not told.
+func (q *inbox) missed() {}
+
+// receiver gets the payloads of notifications.
+type receiver interface {
+	put(payload string)
+	missed() // says that there may have been others
+}
+
+// feed sends and receives notifications, each on a connection that it has while there is something to do.
 type feed struct {
 	config *pgx.ConnConfig
 	work   sync.WaitGroup
@@ -138,23 +149,23 @@ type feed struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	mu       sync.Mutex
-	channels []string // of what is to be sent
-	messages []string
-	bytes    int
-	sending  bool
-	inboxes  map[string]map[*inbox]bool
-	changed  bool               // whether the channels of the inboxes have changed
-	wake     context.CancelFunc // interrupts the receiver, which then looks what channels there are
-	listens  bool
-	closed   bool
+	mu        sync.Mutex
+	channels  []string // of what is to be sent
+	messages  []string
+	bytes     int
+	sending   bool
+	receivers map[string]map[receiver]bool // by channel
+	changed   bool                         // whether there are other channels
+	wake      context.CancelFunc           // interrupts the receiver, which then looks what channels there are
+	listens   bool
+	closed    bool
 }
 
 func (f *feed) setup(config *pgx.ConnConfig) {
 	f.config = config.Copy()
 	f.config.RuntimeParams["synchronous_commit"] = "off"
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	f.ended, f.inboxes, f.wake = make(chan struct{}), map[string]map[*inbox]bool{}, func() {}
+	f.ended, f.receivers, f.wake = make(chan struct{}), map[string]map[receiver]bool{}, func() {}
 }
 
 func (f *feed) close() {
@@ -230,26 +241,26 @@ func (f *feed) send() {
 	}
 }
 
-func (f *feed) join(channel string, q *inbox) {
+func (f *feed) join(channel string, r receiver) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.inboxes[channel] == nil {
-		f.inboxes[channel] = map[*inbox]bool{}
+	if f.receivers[channel] == nil {
+		f.receivers[channel] = map[receiver]bool{}
 		f.changed = true
 		f.wake()
 	}
-	f.inboxes[channel][q] = true
+	f.receivers[channel][r] = true
 	if !f.listens && !f.closed {
 		f.listens = true
 		f.work.Go(f.listen)
 	}
 }
 
-func (f *feed) leave(channel string, q *inbox) {
+func (f *feed) leave(channel string, r receiver) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if delete(f.inboxes[channel], q); len(f.inboxes[channel]) == 0 {
-		delete(f.inboxes, channel)
+	if delete(f.receivers[channel], r); len(f.receivers[channel]) == 0 {
+		delete(f.receivers, channel)
 		f.changed = true
 		f.wake()
 	}
@@ -260,7 +271,7 @@ func (f *feed) listen() {
 	for {
 		_ = f.receive()
 		f.mu.Lock()
-		if f.closed || len(f.inboxes) == 0 {
+		if f.closed || len(f.receivers) == 0 {
 			f.listens = false
 			f.mu.Unlock()
 			return
@@ -286,7 +297,7 @@ func (f *feed) receive() (err error) {
 		f.mu.Lock()
 		if f.wake = cancel; first || f.changed {
 			f.changed, wanted = false, map[string]bool{}
-			for c := range f.inboxes {
+			for c := range f.receivers {
 				wanted[c] = true
 			}
 		}
@@ -296,6 +307,13 @@ func (f *feed) receive() (err error) {
 				cancel()
 				return err
 			}
+			for c := range wanted {
+				if !listening[c] {
+					for _, r := range f.of(c) {
+						r.missed()
+					}
+				}
+			}
 			listening = wanted
 		}
 		n, err := conn.WaitForNotification(pause)
@@ -303,15 +321,20 @@ func (f *feed) receive() (err error) {
 		cancel()
 		switch {
 		case err == nil:
-			f.mu.Lock()
-			for q := range f.inboxes[n.Channel] {
-				q.put(n.Payload)
+			for _, r := range f.of(n.Channel) {
+				r.put(n.Payload)
 			}
-			f.mu.Unlock()
 		case conn.IsClosed() || f.ctx.Err() != nil || idle && !alive(f.ctx, conn):
 			return err
 		}
 	}
+}
+
+// of returns the receivers of a channel.
+func (f *feed) of(channel string) []receiver {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.receivers[channel]))
 }
 
 // adapt makes the connection listen to the channels that are wanted, and to no other.

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // subscribed starts a subscriber, waits until it receives, and returns what it gets.
@@ -165,13 +163,10 @@ func TestHalfOpen(t *testing.T) {
 	answerTime = 2 * time.Second // of a busy machine
 	var newest atomic.Pointer[atomic.Bool]
 	newest.Store(new(atomic.Bool))
-	s.hub.config = s.hub.config.Copy() // the pool has the same
-	for _, c := range []*pgx.ConnConfig{s.hub.config, s.feed.config} {
-		dial := c.DialFunc
-		c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
-			return halfOpen{conn, newest.Load()}, err
-		}
+	dial := s.feed.config.DialFunc
+	s.feed.config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return halfOpen{conn, newest.Load()}, err
 	}
 	turnDeaf := func() { newest.Swap(new(atomic.Bool)).Store(true) }
 	reading, stop := context.WithCancel(ctx)

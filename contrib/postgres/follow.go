@@ -142,35 +142,26 @@ func checkedRecord(id string, n int, crc int32, data []byte) ([]byte, error) {
 	return nil, &journal.DamageError{Record: n, OpError: &journal.OpError{Op: "read", Session: id, Err: errChecksum}}
 }
 
-// hub wakes the followers of a store. It has a connection while there are any.
+// hub wakes the followers of a store. It is a subscriber of the feed while there are any. Without notifications, followers look by
+// themselves now and then.
 type hub struct {
-	config *pgx.ConnConfig
-	work   sync.WaitGroup
+	feed *feed
 
 	mu      sync.Mutex
 	waiting map[int64]map[chan struct{}]bool
-	count   int
-	cancel  context.CancelFunc
-	closed  bool
-}
-
-func (h *hub) setup(config *pgx.ConnConfig) {
-	h.config, h.waiting = config, map[int64]map[chan struct{}]bool{}
 }
 
 // join makes a channel, which has room for one value, receive one when a session has changed.
 func (h *hub) join(key int64, wake chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(h.waiting) == 0 {
+		h.feed.join(channel, h)
+	}
 	if h.waiting[key] == nil {
 		h.waiting[key] = map[chan struct{}]bool{}
 	}
 	h.waiting[key][wake] = true
-	if h.count++; h.count == 1 && !h.closed {
-		var ctx context.Context
-		ctx, h.cancel = context.WithCancel(context.Background())
-		h.work.Go(func() { h.listen(ctx) })
-	}
 }
 
 func (h *hub) leave(key int64, wake chan struct{}) {
@@ -179,73 +170,35 @@ func (h *hub) leave(key int64, wake chan struct{}) {
 	if delete(h.waiting[key], wake); len(h.waiting[key]) == 0 {
 		delete(h.waiting, key)
 	}
-	if h.count--; h.count == 0 && h.cancel != nil {
-		h.cancel()
+	if len(h.waiting) == 0 {
+		h.feed.leave(channel, h)
 	}
 }
 
-func (h *hub) close() {
-	h.mu.Lock()
-	h.closed = true
-	if h.cancel != nil {
-		h.cancel()
-	}
-	h.mu.Unlock()
-	h.work.Wait()
-}
-
-// listen receives notifications until ctx ends. Without a connection, followers look by themselves now and then.
-func (h *hub) listen(ctx context.Context) {
-	for ctx.Err() == nil {
-		_ = h.receive(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(look / 4):
-		}
-	}
-}
-
-func (h *hub) receive(ctx context.Context) (err error) {
-	conn, err := dial(ctx, h.config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, hangUp(conn)) }()
-	if err := statements(ctx, conn, "LISTEN "+channel); err != nil {
-		return err
-	}
-	h.wake(nil) // for what came before
-	for {
-		pause, cancel := context.WithTimeout(ctx, time.Minute)
-		n, err := conn.WaitForNotification(pause)
-		cancel()
-		if err == nil {
-			h.wake(strings.Fields(n.Payload))
-		} else if conn.IsClosed() || ctx.Err() != nil || !alive(ctx, conn) { // a connection may be lost silently
-			return err
-		}
-	}
-}
-
-// wake wakes the followers of sessions, or all if the list is nil.
-func (h *hub) wake(keys []string) {
+// put implements [receiver]: it wakes the followers of the sessions whose keys it gets.
+func (h *hub) put(keys string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	each := func(list map[chan struct{}]bool) {
-		for c := range list {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
-		}
-	}
-	if keys == nil {
-		for _, list := range h.waiting {
-			each(list)
-		}
-	}
-	for _, k := range keys {
+	for k := range strings.FieldsSeq(keys) {
 		key, _ := strconv.ParseInt(k, 10, 64)
-		each(h.waiting[key])
+		wakeAll(h.waiting[key])
+	}
+}
+
+// missed implements [receiver].
+func (h *hub) missed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, list := range h.waiting {
+		wakeAll(list)
+	}
+}
+
+func wakeAll(list map[chan struct{}]bool) {
+	for c := range list {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }

@@ -140,7 +140,7 @@ func TestFollowWithoutNotifications(t *testing.T) {
 	dir, ctx := tempDir(t), t.Context()
 	s := openStore(t, dir)
 	j, watch := create(t, s), connect(t, dir)
-	s.hub.config.Config.Host = "/nowhere" // the hub gets no connection
+	s.feed.config.Config.Host = "/nowhere" // it gets no connection
 	results := make(chan error)
 	go func() {
 		r, err := followed(ctx, s, Position{N: 1})
@@ -192,7 +192,7 @@ func TestFollowClosed(t *testing.T) {
 	must(t, s.Close())
 	wake := make(chan struct{}, 1)
 	s.hub.join(1, wake)
-	if s.hub.cancel != nil {
+	if s.feed.listens {
 		t.Error("it listens after the end of the store")
 	}
 	s.hub.leave(1, wake)

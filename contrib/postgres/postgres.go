@@ -135,7 +135,7 @@ func WithPatience(d time.Duration) Option {
 
 // Open connects to a database and creates or migrates the tables. The address has the form of libpq, as a URL or as
 // key=value; pool_max_conns in it bounds the connections of each of two pools, by default the number of CPUs but at
-// least 4. There is one connection more for the lease, one while there are followers, one while there are subscribers, one while
+// least 4. There is one connection more for the lease, one while there are followers or subscribers, one while
 // messages are published, and one for each journal that is being rewritten. A pooler between must keep sessions whole, since the lease is a lock of one. If a newer version of
 // this package has migrated the tables, the error is a [*VersionError].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
@@ -171,8 +171,8 @@ func (s *Store) connect(ctx context.Context, address string) error {
 	}
 	s.quotas.setup()
 	s.lease.setup(s, config.ConnConfig)
-	s.hub.setup(config.ConnConfig)
 	s.feed.setup(config.ConnConfig)
+	s.hub = hub{feed: &s.feed, waiting: map[int64]map[chan struct{}]bool{}}
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return migrate(ctx, c.Conn(), s.schema, migrations()) })
 }
 
@@ -181,7 +181,6 @@ func (s *Store) connect(ctx context.Context, address string) error {
 func (s *Store) Close() error {
 	err := s.closeQuotas()
 	s.lease.close()
-	s.hub.close()
 	s.feed.close()
 	for _, p := range []*pgxpool.Pool{s.pool, s.streams} {
 		if p != nil {
