@@ -171,9 +171,10 @@ func (n *Node) status(w http.ResponseWriter, r *http.Request, _ string) error {
 		return err
 	}
 	out := struct {
-		Works   bool                      `json:"works"`
-		Running []string                  `json:"running,omitempty"`
-		Asks    []aycoder.ApprovalRequest `json:"approvals,omitempty"`
+		Works    bool                      `json:"works"`
+		Running  []string                  `json:"running,omitempty"`
+		Asks     []aycoder.ApprovalRequest `json:"approvals,omitempty"`
+		Children []string                  `json:"children,omitempty"`
 	}{}
 	if p != nil {
 		for _, q := range p.Requests {
@@ -190,6 +191,9 @@ func (n *Node) status(w http.ResponseWriter, r *http.Request, _ string) error {
 		out.Works = true
 		for _, a := range d.GetPendingActivities() {
 			out.Running = append(out.Running, a.GetActivityId())
+		}
+		for _, c := range d.GetPendingChildren() {
+			out.Children = append(out.Children, c.GetWorkflowId())
 		}
 	}
 	reply(w, http.StatusOK, out)

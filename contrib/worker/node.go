@@ -14,7 +14,7 @@ Temporal's own server, without containers.
 Each request is of a tenant, whom [Config].Principal finds. The session of a tenant has an id that begins with the name.
 
 	POST /api/prompt                             {"prompt", "session"}: starts a run, or gives a message to the one that works
-	GET  /api/sessions/{session}                 what works, and the questions
+	GET  /api/sessions/{session}                 what works, the questions, and the sessions of child agents
 	GET  /api/sessions/{session}/events          the events of all runs of the session, as they come: see [server.Follow]
 	POST /api/sessions/{session}/approvals/{call} {"decision": "allow" or "deny", "digest", "reason"}
 	POST /api/sessions/{session}/steer           {"text"}: a message for the next turn
