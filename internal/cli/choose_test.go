@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -141,6 +142,11 @@ func TestCodeCommand(t *testing.T) {
 	require.Contains(t, out, "a@example.com")
 	out, _, _ = runs("structure")
 	inOrder(t, out, "0 sets", "layers", "   0  .", "0 names")
+	twice := "package a\n\nfunc %s() {\n" + strings.Repeat("\tif x < 3 {\n\t\tf(a, b, 4)\n\t}\n", 9) + "}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.go"), fmt.Appendf(nil, twice, "f"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.go"), fmt.Appendf(nil, twice, "g"), 0o644))
+	out, _, _ = runs("clones")
+	inOrder(t, out, "1 parts", "2 times", "b.go:1-31", "c.go:1-31")
 	out, _, _ = runs("-json")
 	require.Contains(t, out, `"commits": 1`)
 	out, _, _ = runs("-html")

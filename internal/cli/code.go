@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
+	"path"
 	"strings"
 	"time"
 
@@ -31,7 +33,7 @@ func codeCommand(ctx context.Context, k *call) error {
 			}
 		})
 	}
-	if k.action == "structure" {
+	if k.action == "structure" || k.action == "clones" {
 		return structure(ctx, k)
 	}
 	var o code.Options
@@ -63,7 +65,7 @@ func codeCommand(ctx context.Context, k *call) error {
 	return k.write(clean(b.String()))
 }
 
-// structure tells how the code of this directory depends on itself.
+// structure tells how the code of this directory depends on itself, or where it is repeated.
 func structure(ctx context.Context, k *call) error {
 	ws, err := workspace.Open(".")
 	if err != nil {
@@ -77,6 +79,26 @@ func structure(ctx context.Context, k *call) error {
 	s, err := g.Refresh(ctx)
 	if err != nil {
 		return err
+	}
+	if k.action == "clones" {
+		files := map[string][]byte{}
+		for name := range s.Files() {
+			if path.Ext(name) == ".go" {
+				if files[name], err = fs.ReadFile(ws, name); err != nil {
+					return err
+				}
+			}
+		}
+		list := code.Clones(files, 100)
+		return k.print(list, func(w io.Writer) {
+			fmt.Fprintf(w, "%d parts of at least 100 nodes of the syntax tree stand in several places\n", len(list))
+			for _, c := range list {
+				fmt.Fprintf(w, "\n%d nodes, %d times\n", c.Size, len(c.Places))
+				for _, p := range c.Places {
+					fmt.Fprintf(w, "  %s:%d-%d\n", cleanLine(p.Path), p.Line, p.End)
+				}
+			}
+		})
 	}
 	t := code.StructureOf(s)
 	return k.print(t, func(w io.Writer) { _ = t.WriteText(w) }) // to memory

@@ -68,6 +68,7 @@ func (a *app) subcommands() []subcommand {
 			{"report", "", "all figures, from the history of git and the files of the last commit"},
 			{"owners", "file", "who has written the lines of a file that live"},
 			{"structure", "", "cycles and layers of directories, and exported names that no other directory uses"},
+			{"clones", "", "Go code that stands in several places, with other names and values"},
 		}, codeFlags, codeCommand, false, nil, nil},
 		{"suggest", "what could be done next here: open work, vulnerable dependencies, secrets, missing tests", []action{
 			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, tests, docs, todo, simpler"},
