@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
@@ -136,6 +137,14 @@ func putRef(ctx context.Context, store journal.Store, m *message) (string, error
 	return ref, putAs(ctx, store, ref, m)
 }
 
+// putOnce stores the content of a reference, unless it is there.
+func putOnce(ctx context.Context, store journal.Store, ref string, m *message) error {
+	if _, err := getRef(ctx, store, ref); err == nil {
+		return nil
+	}
+	return putAs(ctx, store, ref, m)
+}
+
 // putAs stores the content of a reference. That of an earlier attempt may be there, with or without its content.
 func putAs(ctx context.Context, store journal.Store, ref string, m *message) error {
 	line, err := json.Marshal(m)
@@ -208,8 +217,8 @@ func (w *Worker) forget(ctx context.Context, in stepInput) {
 	}
 }
 
-// answers adds those answers to the input of a run that fit its questions.
-func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer, in *aycoder.Input) error {
+// answers adds those answers to the input of a run that fit its questions. A result that was refused is an error for the model.
+func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer, refused map[string]error, in *aycoder.Input) error {
 	for _, a := range list {
 		m := &message{}
 		if a.Ref != "" {
@@ -221,6 +230,9 @@ func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer,
 			}
 		}
 		for i := range p.Requests {
+			if p.State.End() != aycoder.EndSuspended {
+				break
+			}
 			q, d := &p.Requests[i], m.Decision
 			if a.Ref == "" {
 				d = &aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Deny("")}
@@ -234,7 +246,13 @@ func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer,
 		}
 		for i := range p.Calls {
 			if q := &p.Calls[i]; m.Result != nil && m.Result.CallID == q.CallID && m.Result.Digest == q.Digest && questionKey(p, q.CallID) == a.Key {
-				in.Results = append(in.Results, *m.Result)
+				r := *m.Result
+				if err := refused[q.CallID]; err != nil {
+					res := aycoder.TextResult(fmt.Sprint("the report of the agent does not fit: ", err))
+					res.IsError = true
+					r = q.Result(res)
+				}
+				in.Results = append(in.Results, r)
 			}
 		}
 	}

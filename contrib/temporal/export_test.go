@@ -26,3 +26,25 @@ func PutDecision(ctx context.Context, store journal.Store, d aycoder.Decision) (
 func (w *Worker) Step(session, key string) func(context.Context) (Plan, error) {
 	return func(ctx context.Context) (Plan, error) { return w.step(ctx, stepInput{Session: session, Key: key}) }
 }
+
+// Claims returns the number of steps that wait for the run of a session.
+func (w *Worker) Claims(session string) int {
+	w.mu.Lock()
+	l := w.lives[session]
+	w.mu.Unlock()
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	a := l.run
+	l.mu.Unlock()
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.claims)
+}
+
+// ChildID is the id of the child of a call.
+func ChildID(parent, digest string) string { return childID(parent, Question{Digest: short(digest)}) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,16 @@ type claim struct {
 	ctx      context.Context
 	done     context.Context // ends when the step is over, or can go on no more
 	end      context.CancelFunc
+	lost     bool             // see lose
+	refused  map[string]error // results of children that do not fit, by call
+}
+
+// lose reports whether the activity has ended before the step. The mutex of the attempt is held; c may be nil.
+func (c *claim) lose() bool {
+	if c != nil && c.ctx.Err() != nil && c.done.Err() == nil {
+		c.lost = true
+	}
+	return c != nil && c.lost
 }
 
 // attempt is a run of the agent in this process, as long as steps of it are wanted here.
@@ -162,18 +173,30 @@ type attempt struct {
 
 // do carries out a step, or finds that it was carried out.
 func (l *live) do(ctx context.Context, in stepInput, c *claim) (Plan, error) {
-	c.key, c.ctx = in.Key, ctx
-	c.done, c.end = context.WithCancel(context.Background())
-	defer c.end()
+	c.key, c.ctx, c.refused = in.Key, ctx, map[string]error{}
 	if end := activity.GetInfo(ctx).Deadline; !end.IsZero() {
 		var cancel context.CancelFunc
 		c.ctx, cancel = context.WithDeadline(ctx, end.Add(-margin))
 		defer cancel()
 	}
-	a, plan, err := l.join(ctx, in, c)
-	if a == nil || err != nil {
-		return plan, err
+	for {
+		c.done, c.end = context.WithCancel(context.Background())
+		a, plan, err := l.join(ctx, in, c)
+		if a == nil || err != nil {
+			return plan, err
+		}
+		l.await(a, c)
+		c.end()
+		if call, err := l.refused(a); err != nil && c.refused[call] == nil {
+			c.refused[call] = err
+			continue
+		}
+		return l.after(ctx, a)
 	}
+}
+
+// await waits for the end of a step, or of the time for it.
+func (l *live) await(a *attempt, c *claim) {
 	select {
 	case <-c.done.Done():
 	case <-a.ended:
@@ -189,7 +212,24 @@ func (l *live) do(ctx context.Context, in stepInput, c *claim) (Plan, error) {
 	if a.leave(c) { // nobody else needs it
 		<-a.ended
 	}
-	return l.after(ctx, a)
+}
+
+// refused returns the call of a child whose result does not fit its tool, with the reason.
+func (l *live) refused(a *attempt) (call string, err error) {
+	select {
+	case <-a.ended:
+	default:
+		return "", nil
+	}
+	r, ok := errors.AsType[*aycoder.ResultError](a.err)
+	if p := l.agent.Session.Pending(); ok && p != nil {
+		for i := range p.Calls {
+			if p.Calls[i].CallID == r.CallID && l.worker.config.Children[p.Calls[i].Tool] != nil {
+				return r.CallID, r.Err
+			}
+		}
+	}
+	return "", nil
 }
 
 // join adds a claim to the run that works, or starts one. Without a run, the plan says why the step is not needed.
@@ -215,17 +255,16 @@ func (l *live) join(ctx context.Context, in stepInput, c *claim) (*attempt, Plan
 	p := s.Pending()
 	plan := l.worker.plan(p)
 	input := aycoder.Input{RepeatReads: true}
+	if p != nil {
+		if err := l.worker.answers(ctx, p, in.Answers, c.refused, &input); err != nil {
+			return nil, Plan{}, failure(err)
+		}
+	}
 	switch {
 	case p == nil && len(s.Queued()) == 0:
 		return nil, Plan{Output: Output{End: EndUnknown}}, nil
-	case p != nil && len(plan.Ask) > 0:
-		if err := l.worker.answers(ctx, p, in.Answers, &input); err != nil {
-			return nil, Plan{}, failure(err)
-		}
-		if len(input.Decisions)+len(input.Results) == 0 {
-			return nil, plan, nil
-		}
-	case !plan.holds(in.Key):
+	case len(input.Decisions)+len(input.Results) > 0: // some may be taken already, by a worker that was lost then
+	case len(plan.Ask) > 0 || !plan.holds(in.Key):
 		return nil, plan, nil
 	}
 	l.run = l.start(ctx, p, input, c)
@@ -385,12 +424,12 @@ func (a *attempt) rest() {
 		case *aycoder.AskApproval:
 			here = here || !a.model && !a.left["ask/"+safeID(c.Call.ID)]
 		case *aycoder.RunTool:
-			owned := a.owner[safeKey(c.Key())] != nil
+			owned := a.owned(safeKey(c.Key()))
 			here = here || owned || c.Outside && !a.left["result/"+safeID(c.Call.ID)]
 			elsewhere = elsewhere || !owned && !c.Outside
 		}
 	}
-	if a.state.End() == "" && !here && (elsewhere && !a.model || len(a.claims) == 0) {
+	if a.state.End() == "" && !here && (a.leaving || elsewhere && !a.model || len(a.claims) == 0) {
 		a.quit()
 	}
 }
@@ -403,9 +442,11 @@ func (a *attempt) quit() {
 
 // step starts a step of the run when it is wanted here.
 func (a *attempt) step(ctx context.Context, key string, step func(context.Context)) {
-	ask := strings.Contains(key, "/ask/")
+	_, rest, _ := strings.Cut(key, "/")
+	what, _, _ := strings.Cut(rest, "/") // an id may have any word
+	ask := what == "ask"
 	switch {
-	case strings.Contains(key, "/wait/"):
+	case what == "wait":
 		if key != a.wait { // else the engine has waited
 			go hold(ctx, step)
 			return
@@ -428,23 +469,25 @@ func hold(ctx context.Context, step func(context.Context)) {
 
 // call runs the step of a call when its activity has come, with the time of the activity.
 func (a *attempt) call(ctx context.Context, key string, step func(context.Context)) {
-	// A call whose result came from outside has another step, unless this is the end of its id.
-	key, second := safeKey(key), safeKey(strings.TrimSuffix(key, "/result"))
+	// A call whose result came from outside has another step, unless this is the end of an id.
+	first, given := strings.CutSuffix(key, "/result")
 	a.mu.Lock()
-	if second != key {
-		_, id, _ := strings.Cut(second, "/tool/")
-		a.left["result/"+id] = true
+	if given = given && a.outside(first); given { // nobody claims it
+		key = first
+		a.left["result/"+safeID(callOf(key))] = true
+		a.pass(safeKey(key))
+		a.working++
 	}
-	opened, other := a.gate(key), a.gate(second)
+	key = safeKey(key)
+	opened := a.gate(key)
 	a.mu.Unlock()
 	select {
 	case <-opened:
-	case <-other:
 	case <-ctx.Done():
 	}
 	a.mu.Lock()
-	owner := cmp.Or(a.owner[key], a.owner[second])
-	if owner != nil {
+	owner := a.owner[key]
+	if owner != nil && !given {
 		a.working++
 	}
 	a.mu.Unlock()
@@ -455,18 +498,29 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 		ctx = with
 	}
 	step(ctx)
-	if owner == nil {
+	if owner == nil && !given {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.working--
 	// No event tells the end of a call that is left to another run, and a claim that comes again must wait for that one.
-	if owner.ctx.Err() != nil {
+	if owner.lose() {
 		a.leaving = true
 		owner.end()
 	}
 	a.rest()
+}
+
+// outside reports whether a key is that of a call whose result comes from outside. The mutex is held.
+func (a *attempt) outside(key string) bool {
+	return slices.ContainsFunc(a.state.OpenCalls(), func(q aycoder.CallRequest) bool { return q.CallID == callOf(key) })
+}
+
+// callOf returns the id of the call that a key has.
+func callOf(key string) string {
+	_, id, _ := strings.Cut(key, "/tool/")
+	return id
 }
 
 // gate returns what is closed when the step with a key may begin. The mutex is held.
@@ -494,22 +548,26 @@ func (a *attempt) add(c *claim) bool {
 		return false
 	}
 	a.claims[c] = true
-	if a.owner[c.key] == nil {
+	if !a.owned(c.key) {
 		a.owner[c.key] = c
 		a.pass(c.key)
 	}
 	return true
 }
 
+// owned reports whether a claim waits for the step with a key. The mutex is held.
+func (a *attempt) owned(key string) bool { return a.owner[key] != nil && !a.owner[key].lose() }
+
 // leave removes a claim, and reports whether the run is left then.
 func (a *attempt) leave(c *claim) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.claims, c)
+	lost := c.lose()
 	if len(a.claims) > 0 {
 		return false
 	}
-	if c.ctx.Err() != nil && c.done.Err() == nil {
+	if lost {
 		a.quit()
 	}
 	a.rest()
@@ -527,9 +585,13 @@ func (l *live) after(ctx context.Context, a *attempt) (Plan, error) {
 	}
 	end := a.state.End()
 	_, misfit := errors.AsType[*aycoder.ConfigError](a.err)
+	lost := l.agent.Session.Err() // of facts that came when the run was left, perhaps
 	switch {
 	case ctx.Err() != nil:
 		return Plan{}, ctx.Err()
+	case lost != nil:
+		l.fail()
+		return Plan{}, failure(lost)
 	case a.retry > 0:
 		return Plan{}, sdk.NewApplicationErrorWithOptions("the model cannot answer now", a.kind,
 			sdk.ApplicationErrorOptions{NextRetryDelay: a.retry, Category: sdk.ApplicationErrorCategoryBenign})
