@@ -41,14 +41,16 @@ func create(ctx context.Context, store journal.Store, id string) error {
 // childID is the id of the session and of the workflow of a child agent. The digest has the run of the parent.
 func childID(parent string, q Question) string { return parent[:min(len(parent), 40)] + "-" + q.Digest }
 
-// adopt starts the workflow of a child agent, whose end answers a question.
+// adopt starts the workflow of a child agent, whose end answers a question. If it is asked again, so is the child, which
+// has its answer then.
 func (p *interpreter) adopt(ctx workflow.Context, q Question) {
 	id := childID(p.in.Session, q)
 	has := func(a Answer) bool { return a.Key == q.Key && a.Digest == q.Digest }
-	if !q.Child || slices.Contains(p.adopted, id) || slices.ContainsFunc(p.answers, has) {
+	if !q.Child || slices.Contains(p.children, id) || slices.ContainsFunc(p.answers, has) {
 		return
 	}
-	p.adopted, p.children = append(p.adopted, id), append(p.children, id)
+	ctx, cancel := workflow.WithCancel(ctx)
+	p.children, p.cancels = append(p.children, id), append(p.cancels, cancel)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer func() { p.children = slices.DeleteFunc(p.children, func(c string) bool { return c == id }) }()
 		in := childInput{Session: p.in.Session, Question: q}
@@ -67,12 +69,30 @@ func (p *interpreter) adopt(ctx workflow.Context, q Question) {
 			in.Output = Output{End: aycoder.EndFailed}
 		}
 		var a Answer
-		if err := workflow.ExecuteActivity(work, ReportName, in).Get(ctx, &a); err != nil {
-			p.failed = err
-			return
+		err = workflow.ExecuteActivity(work, ReportName, in).Get(ctx, &a)
+		if e, ok := errors.AsType[*sdk.ApplicationError](err); ok && e.Type() == noQuestion {
+			a, err = Answer{Key: q.Key, Digest: q.Digest}, nil // a step finds out why
 		}
-		p.answers = append(p.answers, a)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			p.failed = err
+		default:
+			p.answers = append(p.answers, a)
+		}
 	})
+}
+
+// noQuestion is the type of the error about an answer to a question that is not open.
+const noQuestion = "NoQuestion"
+
+// disown cancels the children of a run that is over.
+func (p *interpreter) disown(ctx workflow.Context) error {
+	for _, cancel := range p.cancels {
+		cancel()
+	}
+	p.cancels = nil
+	return workflow.Await(ctx, func() bool { return len(p.children) == 0 })
 }
 
 // childInput is the argument of the activities before and after the workflow of a child.
@@ -95,7 +115,7 @@ func (w *Worker) called(ctx context.Context, in childInput) (*aycoder.CallReques
 			}
 		}
 	}
-	return nil, sdk.NewNonRetryableApplicationError("no such open question", "NoQuestion", nil)
+	return nil, sdk.NewNonRetryableApplicationError("no such open question", noQuestion, nil)
 }
 
 // begin is the activity that makes the session of a child agent. It returns the reference of its prompt.
@@ -113,11 +133,12 @@ func (w *Worker) begin(ctx context.Context, in childInput) (ref string, err erro
 	if err != nil {
 		return "", failure(err)
 	}
-	if err := create(ctx, w.config.Store, childID(in.Session, in.Question)); err != nil && !errors.Is(err, fs.ErrExist) {
+	id := childID(in.Session, in.Question)
+	if err := create(ctx, w.config.Store, id); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", failure(err)
 	}
-	ref, err = putRef(ctx, w.config.References, &message{Say: &aycoder.Steered{Message: m}})
-	return ref, failure(err)
+	ref = refPrefix + hash(id)[:26] // the session takes it once, whoever begins
+	return ref, failure(putOnce(ctx, w.config.References, ref, &message{Say: &aycoder.Steered{Message: m}}))
 }
 
 // report is the activity that makes the result of the call from the last message of the child.
@@ -182,15 +203,15 @@ func say(ctx workflow.Context, in scheduled) error {
 func (w *Worker) say(ctx context.Context, in scheduled) (err error) {
 	defer guard(&err)
 	m, err := getRef(ctx, w.config.References, in.Ref)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return sdk.NewNonRetryableApplicationError("no such message", "NoMessage", nil)
+	} else if err != nil {
 		return failure(err)
 	}
 	info := activity.GetInfo(ctx)
 	ref := refPrefix + hash(in.Ref + info.WorkflowExecution.RunID)[:26]
-	if _, err := getRef(ctx, w.config.References, ref); err != nil {
-		if err := putAs(ctx, w.config.References, ref, m); err != nil {
-			return failure(err)
-		}
+	if err := putOnce(ctx, w.config.References, ref, m); err != nil {
+		return failure(err)
 	}
 	opts := client.StartWorkflowOptions{ID: in.ID, TaskQueue: in.Queue, Priority: info.Priority}
 	_, err = activity.GetClient(ctx).SignalWithStartWorkflow(ctx, in.ID, SignalSteer, ref, opts, WorkflowName, in.Input)

@@ -8,10 +8,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -23,16 +26,21 @@ import (
 
 // family is a world whose agent starts child agents with the tool delegate. Each child has the steps.
 func family(t *testing.T, tasks []string, steps ...script.Step) (w *world, change func(*temporal.Config)) {
+	return familyWith(t, tasks, nil, nil, steps...)
+}
+
+// familyWith is family with options of the tool and of the parent.
+func familyWith(t *testing.T, tasks []string, tool []aycoder.ToolOption, opts []aycoder.Option, steps ...script.Step) (w *world, change func(*temporal.Config)) {
 	declared, err := aycoder.DeclareTool[struct {
 		Task string `json:"task"`
-	}]("delegate", "Gives a task to another agent")
+	}]("delegate", "Gives a task to another agent", tool...)
 	require.NoError(t, err)
 	var calls []script.Step
 	for _, task := range tasks {
 		calls = append(calls, script.Call("delegate", map[string]any{"task": task}))
 	}
 	w = newWorld(t, script.Reply(calls...), script.Say("all done"))
-	parent := append(slices.Clone(w.opts), aycoder.WithTools(declared), aycoder.WithApprover(aycoder.ApproverFunc(
+	parent := append(append(slices.Clone(w.opts), opts...), aycoder.WithTools(declared), aycoder.WithApprover(aycoder.ApproverFunc(
 		func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })))
 	models := map[string]*script.Model{} // by session
 	tries := 0
@@ -143,6 +151,136 @@ func TestChildEnds(t *testing.T) {
 		}
 		require.Zero(t, w.count("edit"))
 	})
+}
+
+// answerChild allows the first question of a child agent.
+func (w *world) answerChild(env *testsuite.TestWorkflowEnvironment, id string) {
+	p, err := session.ReadPending(w.t.Context(), w.store, id)
+	require.NoError(w.t, err)
+	q := p.Requests[0]
+	require.NoError(w.t, env.UpdateWorkflowByID(id, temporal.UpdateAnswer, id, &callback{t: w.t},
+		temporal.Answer{Key: "t1/tool/" + q.CallID, Digest: q.Digest[:16], Allow: true}))
+}
+
+// settled requires that no run of a session is open.
+func (w *world) settled(id string) {
+	p, err := session.ReadPending(w.t.Context(), w.store, id)
+	require.NoError(w.t, err)
+	require.Nil(w.t, p, id+" is not settled")
+}
+
+// A report that the tool refuses is a failed call, and not a question that nobody answers.
+func TestChildReportIsRefused(t *testing.T) {
+	type report struct {
+		Mended int `json:"mended"`
+	}
+	w, change := familyWith(t, []string{"mend a"}, []aycoder.ToolOption{aycoder.WithResult[report]()}, nil, script.Say("mended"))
+	w.prompt("go")
+	require.Equal(t, aycoder.EndDone, w.execute(w.env(w.worker(change))).End)
+	require.Contains(t, encoded(t, w.messages()), "the report of the agent does not fit")
+}
+
+// The report of a child whose question was settled meanwhile goes to nobody. The workflow of the parent does not fail, and cancels the
+// other children.
+func TestChildWithoutQuestion(t *testing.T) {
+	w, change := family(t, []string{"mend a", "mend b"}, script.Call("edit", map[string]any{"path": "c"}), script.Say("mended"))
+	w.prompt("go")
+	env := w.env(w.worker(change))
+	var ids []string
+	env.RegisterDelayedCallback(func() {
+		ids = w.children(env)
+		s, err := session.Open(t.Context(), w.store, w.id, w.loop())
+		require.NoError(t, err)
+		require.NoError(t, s.Cancel(t.Context()))
+		require.NoError(t, s.Close())
+		w.answerChild(env, ids[0])
+	}, time.Hour)
+	require.Equal(t, temporal.EndUnknown, w.execute(env).End)
+	require.Len(t, ids, 2)
+	w.settled(ids[0])
+	w.settled(ids[1])
+	require.Equal(t, 1, w.count("edit"))
+}
+
+// A workflow that is started again goes on with the children of the one before: none is told twice what to do.
+func TestChildrenGoOn(t *testing.T) {
+	w, change := family(t, []string{"mend a"}, script.Call("edit", map[string]any{"path": "c"}), script.Say("mended"))
+	w.prompt("go")
+	env := w.env(w.worker(change))
+	env.SetWorkflowRunTimeout(time.Hour)
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id})
+	require.Error(t, env.GetWorkflowError())
+	env = w.env(w.worker(change))
+	var ids []string
+	env.RegisterDelayedCallback(func() {
+		ids = w.children(env)
+		w.answerChild(env, ids[0])
+	}, time.Hour)
+	require.Equal(t, aycoder.EndDone, w.execute(env).End)
+	v, _, err := session.Read(t.Context(), w.store, ids[0])
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(encoded(t, v.Messages(v.Head(""))), `"mend a"`))
+	require.Equal(t, 1, w.count("edit"))
+}
+
+// The result of a child that comes together with an answer which is refused is not lost with it.
+func TestChildBesideARefusedAnswer(t *testing.T) {
+	phone, err := aycoder.DeclareTool[struct{}]("phone", "Calls somebody", aycoder.WithResult[struct {
+		Said string `json:"said"`
+	}]())
+	require.NoError(t, err)
+	during, reported := func() {}, make(chan struct{})
+	slow := aycoder.WithToolMiddleware(func(next aycoder.ToolFunc) aycoder.ToolFunc {
+		return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+			if inv.ID == "call_1" {
+				during()
+				<-reported
+			}
+			return next(ctx, inv)
+		}
+	})
+	w, change := familyWith(t, []string{"mend a"}, nil, []aycoder.Option{aycoder.WithTools(phone), slow},
+		script.Call("edit", map[string]any{"path": "c"}), script.Say("mended"))
+	w.model = script.New(script.Reply(script.Call("phone", nil), script.Call("phone", nil), script.Call("delegate", map[string]any{"task": "mend a"})), script.Say("done"))
+	w.prompt("go")
+	env := w.env(w.worker(change))
+	var p *aycoder.Pending
+	phoned := func(n int, text string) {
+		a := w.result(p.Calls[n], text)
+		env.UpdateWorkflow(temporal.UpdateAnswer, a.Ref, &callback{t: t}, a)
+	}
+	once := sync.OnceFunc(func() { close(reported) })
+	during = func() { // the step that takes the first answer
+		phoned(1, "not JSON")
+		w.answerChild(env, temporal.ChildID(w.id, p.Calls[2].Digest))
+	}
+	env.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
+		if info.ActivityType.Name == temporal.ReportName {
+			once()
+		}
+	})
+	env.RegisterDelayedCallback(func() {
+		var err error
+		p, err = session.ReadPending(t.Context(), w.store, w.id)
+		require.NoError(t, err)
+		require.Len(t, p.Calls, 3)
+		phoned(0, `{"said":"yes"}`)
+	}, time.Hour)
+	env.RegisterDelayedCallback(func() { phoned(1, `{"said":"no"}`) }, 2*time.Hour)
+	require.Equal(t, aycoder.EndDone, w.execute(env).End)
+	require.NoError(t, aycoder.CheckHistory(w.messages()))
+	require.Equal(t, 1, strings.Count(encoded(t, w.messages()), `"mended"`))
+	require.Equal(t, 1, w.count("edit"))
+}
+
+// A schedule whose message is gone fails, and does not try for ever.
+func TestScheduleWithoutMessage(t *testing.T) {
+	w := newWorld(t)
+	env := w.env(w.worker(nil))
+	ref := w.put(aycoder.User("go"))
+	require.NoError(t, w.store.Delete(t.Context(), ref))
+	env.ExecuteWorkflow(temporal.ScheduledName, map[string]any{"id": w.id, "queue": "q", "r": ref})
+	require.ErrorContains(t, env.GetWorkflowError(), "no such message")
 }
 
 // Calls of declared tools in one message, among others in any order, are asked for together, and answered one by one or at once.

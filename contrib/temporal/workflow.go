@@ -147,8 +147,9 @@ type interpreter struct {
 	asked    []Question // that can be answered, also while another one is dealt with
 	answers  []Answer
 	running  []string
-	adopted  []string // all child agents
-	children []string // those that work
+	children []string // child agents that work
+	cancels  []workflow.CancelFunc
+	reported *Question // of a child, whose answer the last step was given
 	results  workflow.Channel
 	idle     int // steps in a row that changed nothing
 	beat     time.Duration
@@ -215,7 +216,7 @@ func (p *interpreter) check(a Answer) error {
 			return nil
 		}
 	}
-	return sdk.NewNonRetryableApplicationError("no such open question", "NoQuestion", nil)
+	return sdk.NewNonRetryableApplicationError("no such open question", noQuestion, nil)
 }
 
 // next does one thing, and reports whether the run is over. If the history is long, it starts no step any more, and continues as a
@@ -242,6 +243,8 @@ func (p *interpreter) next(ctx workflow.Context) (over bool, err error) {
 		return false, workflow.NewContinueAsNewError(ctx, WorkflowName, next)
 	case len(p.plan.Ask) > 0:
 		return false, p.answered(ctx)
+	case p.plan.End != "" && len(p.children) > 0:
+		return false, p.disown(ctx)
 	case p.plan.End != "" && len(p.say) == 0:
 		return true, nil
 	}
@@ -271,7 +274,10 @@ func (p *interpreter) answered(ctx workflow.Context) error {
 			continue // or the question has changed since
 		}
 		if given = append(given, p.answers[at]); first == nil {
-			first = &p.plan.Ask[i].Step
+			first, p.reported = &p.plan.Ask[i].Step, nil
+			if q.Child {
+				p.reported = &q
+			}
 		}
 	}
 	p.asked = p.open()
@@ -329,7 +335,8 @@ func (p *interpreter) await(ctx workflow.Context) error {
 		p.say = append(d.say, p.say...) // which it may not have taken
 		return nil
 	}
-	same := slices.ContainsFunc(d.plan.Next, func(s Step) bool { return s.Key == d.key })
+	same := slices.ContainsFunc(d.plan.Next, func(s Step) bool { return s.Key == d.key }) ||
+		p.reported != nil && p.reported.Key == d.key && slices.Contains(d.plan.Ask, *p.reported)
 	if p.idle++; !same {
 		p.idle = 0
 	}
