@@ -132,7 +132,7 @@ func (q *inbox) take() []string {
 	return list
 }
 
-// missed implements [receiver]. What is lost is not told.
+// missed implements [receiver]. Subscribers are not told of what is lost.
 func (q *inbox) missed() {}
 
 // receiver gets the payloads of notifications.

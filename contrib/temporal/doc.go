@@ -61,7 +61,8 @@ settled in the session: open calls have outputs that say so, and messages that n
 
 # Child agents, schedules
 
-A call of a tool in [Config].Children is answered by an agent in a new session, which runs as a child workflow. Children work beside each other, outlive their machines and wait for answers, for days if need be, as every run does:
+A call of a tool in [Config].Children is answered by an agent in a new session, which runs as a child workflow. Children work
+beside each other, outlive their machines and wait for answers, for days if need be, as every run does:
 [Status].Children are their ids. A child ends with its parent: if that is cancelled, or its run ends, the child is cancelled.
 
 Agents inside a call (subagents) work in the activity of the call. If its worker dies, they are interrupted with it, and their

@@ -18,7 +18,7 @@ import (
 	"github.com/aycoder/aycoder/insight/code"
 )
 
-// body returns the statements of a function, a line each, with names and values of its own.
+// body returns the statements of a function, a line each, with random names and values.
 func body(rnd *rand.Rand, forms string) string {
 	name := func() string { return fmt.Sprint("n", rnd.IntN(1000)) }
 	var b strings.Builder
@@ -55,7 +55,7 @@ func TestClones(t *testing.T) {
 
 var duplicate = regexp.MustCompile(`(?m)^(.+):(\d+)-(\d+): duplicate of (.+):(\d+)-(\d+)$`)
 
-// What dupl finds is found, in the repositories of AYCODER_REPOS.
+// Clones finds what dupl does, in the repositories of AYCODER_REPOS.
 func TestAsDupl(t *testing.T) {
 	program := os.Getenv("AYCODER_DUPL")
 	if program == "" {
