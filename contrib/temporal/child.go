@@ -60,7 +60,13 @@ func (p *interpreter) adopt(ctx workflow.Context, q Question) {
 		if err == nil {
 			child := Input{Session: id, Tools: p.in.Tools, Models: p.in.Models, Say: []string{ref}}
 			opts := workflow.ChildWorkflowOptions{WorkflowID: id, WaitForCancellation: true}
-			err = workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, opts), WorkflowName, child).Get(ctx, &in.Output)
+			for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+				err = workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, opts), WorkflowName, child).Get(ctx, &in.Output)
+				// The server may still end that of a parent that has failed.
+				if _, there := errors.AsType[*sdk.ChildWorkflowExecutionAlreadyStartedError](err); !there || workflow.Sleep(ctx, wait) != nil {
+					break
+				}
+			}
 		}
 		if ctx.Err() != nil {
 			return
