@@ -49,6 +49,9 @@ func (l *loader) resume(ctx context.Context, readOnly bool) error {
 			return &journal.OpError{Op: "open", Session: s.id, Err: err}
 		}
 		if state.End() == "" || state.End() == aycoder.EndSuspended {
+			if state.End() != aycoder.EndSuspended { // facts before the questions were lost, so they are asked again
+				run.requests = nil
+			}
 			b.pending = &aycoder.Pending{Run: run.id, Requests: run.requests, Calls: state.OpenCalls(), State: state}
 			b.progress, b.unsure = a.progress, run.unsure
 			s.changes = append(s.changes, lostCommands(b.name, state.Messages()[max(0, known-run.added-1):])...)

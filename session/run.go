@@ -309,7 +309,8 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 	}
 	if err := s.write(ctx, durable || len(nodes) > 0, records...); err != nil {
-		a.told = true
+		a.told, a.by = true, nil
+		clear(a.facts) // a node has what they carried itself
 		return err
 	}
 	a.known, a.began = len(rec.State.Messages()), true
@@ -417,7 +418,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	switch {
 	case failed: // it never began
 		return
-	case !a.began: // the agent does not tell of facts
+	case !a.began, a.told: // the agent does not tell of facts, or the last ones came too late
 		messages := res.Messages
 		if res.Pending != nil {
 			messages = res.Pending.State.Messages()
@@ -431,7 +432,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		}
 		if res.Pending != nil {
 			s.runs++
-			b.pending, b.progress = res.Pending, progress{number: s.runs, id: res.Pending.Run}
+			b.pending, b.progress = res.Pending, progress{number: s.runs, id: res.Pending.Run, answer: a.answer, spent: a.spent}
 			records = append(records, b.suspended()...)
 		}
 		if err == nil {

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
@@ -510,7 +511,11 @@ func (w *world) run(id string) {
 	run := eventually(t, func() (client.WorkflowRun, error) {
 		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		return w.temp.Start(attempt, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, temporal.Input{Session: id}, aycoder.User("Begin."))
+		run, err := w.temp.Start(attempt, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, temporal.Input{Session: id}, aycoder.User("Begin."))
+		if _, lost := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); lost { // the answer to an attempt before
+			return w.client.GetWorkflow(ctx, id, ""), nil
+		}
+		return run, err
 	})
 	var over atomic.Bool
 	var answers sync.WaitGroup
