@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -295,6 +296,7 @@ func put(b *brokenFS, e edit.File) error {
 
 // Each of these file systems is slightly wrong, and the check that is named must find it.
 func TestSuiteFindsBrokenFS(t *testing.T) {
+	timed.Serial(t)
 	cut := func(n int) func(f fs.File) fs.File {
 		return func(f fs.File) fs.File {
 			r := io.LimitReader(f, int64(n))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 )
 
@@ -167,6 +168,7 @@ func journals(f func(j journal.Journal, write bool) *brokenJournal) JournalSetup
 }
 
 func TestSuiteFindsBrokenJournals(t *testing.T) {
+	timed.Serial(t)
 	forget := context.WithoutCancel
 	undamaged := inMemory(brokenStore{})
 	undamaged.DamageObject = func(testing.TB, string, string, journal.Hash) {}

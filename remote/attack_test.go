@@ -348,6 +348,7 @@ func TestQuietConnectionStays(t *testing.T) {
 
 // A client that breaks the rules of the protocol is cut off.
 func TestClientsThatAreCutOff(t *testing.T) {
+	timed.Serial(t)
 	many := func(kind byte, n int, payload []byte) (all []byte) {
 		for i := range n {
 			all = append(all, frameOf(uint32(i+1), kind, payload)...)

@@ -343,15 +343,13 @@ func TestLinksSwappedThere(t *testing.T) {
 
 // A file that is opened by a call which nobody waits for any more does not stay open.
 func TestAbandonedFilesAreClosed(t *testing.T) {
+	timed.Serial(t)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, maxChunk+1), 0o644))
 	ws, e := local(t, dir)
 	c := here(t, ws, e)
-	abandoned, calls := 0, 3*maxOpen
-	if timed.Reduced(t) {
-		calls /= 10
-	}
-	for i := range calls {
+	abandoned := 0
+	for i := range 3 * maxOpen {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%60)*20*time.Microsecond)
 		f, err := c.Within(ctx).Open("f")
 		if cancel(); err == nil {

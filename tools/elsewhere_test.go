@@ -127,7 +127,7 @@ func TestElsewhere(t *testing.T) {
 	all := os.Getenv("AYCODER_ELSEWHERE") == "all"
 	for _, where := range []string{"process", "container"} {
 		t.Run(where, func(t *testing.T) {
-			tests := sameElsewhere
+			tests, least := sameElsewhere, 100
 			if where == "container" {
 				tests = slices.DeleteFunc(slices.Clone(tests), func(name string) bool { return name == "TestBashCancel" })
 				if timed.Reduced(t) {
@@ -140,7 +140,7 @@ func TestElsewhere(t *testing.T) {
 			if !all {
 				tests = []string{"TestOwnPaths", "TestOwnEdits", "TestPatch.*", "TestMultiEdit.*", "TestList", "TestCodeSearch", "TestGlob"}
 				if timed.Reduced(t) {
-					tests = tests[1:3]
+					tests, least = []string{"TestOwnEdits", "TestList", "TestGlob"}, 3
 				}
 			}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^("+strings.Join(tests, "|")+")$")
@@ -150,7 +150,7 @@ func TestElsewhere(t *testing.T) {
 			others := regexp.MustCompile(`(?m)^\s*--- (FAIL|SKIP).*$`).FindAll(out, -1)
 			t.Logf("%d tests passed; others: %q", passed, others)
 			require.NoError(t, err, "%s", out)
-			require.Greater(t, passed, 15*len(tests))
+			require.GreaterOrEqual(t, passed, least)
 		})
 	}
 }
