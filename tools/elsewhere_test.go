@@ -138,9 +138,9 @@ func TestElsewhere(t *testing.T) {
 				}
 			}
 			if !all {
-				tests = []string{"TestOwnPaths", "TestOwnEdits", "TestPatch.*", "TestMultiEdit.*", "TestList", "TestCodeSearch", "TestGlob"}
-				if timed.Reduced(t) {
-					tests, least = []string{"TestOwnEdits", "TestList", "TestGlob"}, 3
+				tests, least = []string{"TestPatch.*", "TestMultiEdit.*", "TestList", "TestCodeSearch", "TestGlob"}, 20
+				if where == "process" && !timed.Reduced(t) {
+					tests, least = append(tests, "TestOwnPaths", "TestOwnEdits"), 100
 				}
 			}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^("+strings.Join(tests, "|")+")$")

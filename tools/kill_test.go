@@ -30,7 +30,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		writeForEver(t, dir)
 		return
 	}
-	rounds := 300
+	rounds := 150
 	if timed.Reduced(t) || testing.Short() {
 		rounds = 60
 	}
