@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,10 @@ func TestServerAsks(t *testing.T) {
 	p.Type("y")
 	p.Expect("town (string)")
 	p.Type("Hull", "\r")
-	p.Expect("done")
+	p.Until("the next prompt", func(e *ttytest.Emulator) bool {
+		text := strings.TrimSpace(e.Text())
+		return strings.Contains(text, "done") && strings.HasSuffix(text, "\n>")
+	})
 	p.Type("\x04")
 	require.Zero(t, p.Wait(), p.Text())
 	require.Contains(t, model.heard(), "rain in Hull")
