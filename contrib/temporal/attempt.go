@@ -45,7 +45,7 @@ type attempt struct {
 
 	mu      sync.Mutex
 	claims  map[*claim]bool
-	open    map[string]chan struct{} // by key; closed when a claim has come
+	open    map[string]chan struct{} // by key; closed when the step may begin
 	owner   map[string]*claim
 	working int             // calls of claims
 	left    map[string]bool // what was left to the workflow, or is known: "ask/" or "result/", and the id of the call
@@ -332,17 +332,10 @@ func (a *attempt) quit() {
 func (a *attempt) step(ctx context.Context, key string, step func(context.Context)) {
 	_, rest, _ := strings.Cut(key, "/")
 	what, _, _ := strings.Cut(rest, "/") // an id may have any word
-	ask := what == "ask"
 	switch {
-	case what == "wait":
-		if key != a.wait { // else the engine has waited
-			go hold(ctx, step)
-			return
-		}
-		go step(ctx)
-	case ask && a.model:
+	case what == "wait" && key != a.wait, what == "ask" && a.model: // the engine waits, and asks in another activity
 		go hold(ctx, step)
-	case ask:
+	case what == "wait" || what == "ask":
 		go step(ctx)
 	default:
 		go a.call(ctx, key, step)

@@ -104,11 +104,7 @@ func TestChildren(t *testing.T) {
 	}, 48*time.Hour)
 	for i := range 2 {
 		env.RegisterDelayedCallback(func() {
-			p, err := session.ReadPending(t.Context(), w.store, ids[i])
-			require.NoError(t, err)
-			q := p.Requests[0]
-			require.NoError(t, env.UpdateWorkflowByID(ids[i], temporal.UpdateAnswer, ids[i], &callback{t: t},
-				temporal.Answer{Key: "t1/tool/" + q.CallID, Digest: q.Digest[:16], Allow: true}))
+			w.answerChild(env, ids[i])
 		}, 48*time.Hour+time.Duration(2-i)*time.Hour) // the second one first
 	}
 	require.Equal(t, aycoder.EndDone, w.execute(env).End)
@@ -145,9 +141,7 @@ func TestChildEnds(t *testing.T) {
 		require.True(t, sdk.IsCanceledError(env.GetWorkflowError()), env.GetWorkflowError())
 		require.Len(t, ids, 1)
 		for _, id := range append(ids, w.id) {
-			p, err := session.ReadPending(t.Context(), w.store, id)
-			require.NoError(t, err)
-			require.Nil(t, p, fmt.Sprint(id, " is not settled"))
+			w.settled(id)
 		}
 		require.Zero(t, w.count("edit"))
 	})
@@ -283,10 +277,29 @@ func TestScheduleWithoutMessage(t *testing.T) {
 	require.ErrorContains(t, env.GetWorkflowError(), "no such message")
 }
 
-// Calls of declared tools in one message, among others in any order, are asked for together, and answered one by one or at once.
-func TestDeclaredCallsTogether(t *testing.T) {
+// calling is a world whose agent calls tools in one message: the declared phone, patch, which writes, and those of every world. asks
+// says about which calls the user is asked.
+func calling(t *testing.T, names []string, asks func(name string) bool) *world {
 	declared, err := aycoder.DeclareTool[struct{}]("phone", "Calls somebody")
 	require.NoError(t, err)
+	var calls []script.Step
+	for _, name := range names {
+		calls = append(calls, script.Call(name, nil))
+	}
+	w := newWorld(t, script.Reply(calls...), script.Say("done"))
+	w.opts = append(w.opts, aycoder.WithTools(declared, w.tool("patch", aycoder.EffectWrite)), aycoder.WithApprover(aycoder.ApproverFunc(
+		func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+			if asks(c.Name) {
+				return aycoder.Ask()
+			}
+			return aycoder.Allow()
+		})))
+	w.prompt("go")
+	return w
+}
+
+// Calls of declared tools in one message, among others in any order, are asked for together, and answered one by one or at once.
+func TestDeclaredCallsTogether(t *testing.T) {
 	for seed := range uint64(100) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		names := []string{"phone", "phone", "phone", "look", "edit", "edit", "patch", "patch"}
@@ -294,19 +307,7 @@ func TestDeclaredCallsTogether(t *testing.T) {
 		names = names[:2+rnd.IntN(5)]
 		atOnce, ask := rnd.IntN(2) == 0, rnd.IntN(2) == 0
 		t.Run(fmt.Sprint(seed, names, atOnce, ask), func(t *testing.T) {
-			var calls []script.Step
-			for _, name := range names {
-				calls = append(calls, script.Call(name, nil))
-			}
-			w := newWorld(t, script.Reply(calls...), script.Say("done"))
-			w.opts = append(w.opts, aycoder.WithTools(declared, w.tool("patch", aycoder.EffectWrite)), aycoder.WithApprover(aycoder.ApproverFunc(
-				func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
-					if c.Name == "edit" || c.Name == "phone" && ask {
-						return aycoder.Ask()
-					}
-					return aycoder.Allow()
-				})))
-			w.prompt("go")
+			w := calling(t, names, func(name string) bool { return name == "edit" || name == "phone" && ask })
 			env := w.env(w.worker(nil))
 			answered := map[string]int{}
 			for hour := range 20 {
@@ -321,10 +322,7 @@ func TestDeclaredCallsTogether(t *testing.T) {
 						answers = append(answers, temporal.Answer{Key: "t1/tool/" + q.CallID, Digest: q.Digest[:16], Allow: true})
 					}
 					for _, q := range p.Calls {
-						ref, err := temporal.PutResult(t.Context(), w.store, aycoder.CallResult{CallID: q.CallID, Digest: q.Digest,
-							Parts: []aycoder.Part{&aycoder.Text{Text: "yes to " + q.CallID}}})
-						require.NoError(t, err)
-						answers = append(answers, temporal.Answer{Key: "t1/tool/" + q.CallID, Digest: q.Digest[:16], Ref: ref})
+						answers = append(answers, w.result(q, "yes to "+q.CallID))
 					}
 					if !atOnce {
 						answers = answers[:1]

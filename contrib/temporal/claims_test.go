@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/testsuite"
-	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/contrib/temporal"
@@ -27,32 +22,9 @@ func TestReadComesAgainTooEarly(t *testing.T) {
 	w := newWorld(t, twoReadsAndAnEdit()...)
 	w.prompt("go")
 	worker := w.worker(nil)
-	step := func(ctx context.Context, key string) error {
-		var s testsuite.WorkflowTestSuite
-		s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-		env := s.NewTestActivityEnvironment()
-		env.SetWorkerOptions(sdkworker.Options{BackgroundActivityContext: ctx})
-		env.RegisterActivityWithOptions(worker.Step(w.id, key), activity.RegisterOptions{Name: key})
-		_, err := env.ExecuteActivity(key)
-		return err
-	}
+	step := func(ctx context.Context, key string) error { return w.step(ctx, worker, key, func() {}) }
 	require.NoError(t, step(t.Context(), "t1/model"))
-	var working sync.WaitGroup
-	working.Add(2)
-	goOn := make(chan struct{})
-	w.around = func(name string, ctx context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
-		if w.count(name) == 1 {
-			working.Done()
-		}
-		switch {
-		case name == "find":
-			<-goOn
-		case w.count(name) == 1:
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		return nil, nil
-	}
+	working, goOn := w.slowReads()
 	claims := func(n int) { await(t, func() (int, bool) { return n, worker.Claims(w.id) == n }) }
 	ends := make(chan error, 2)
 	go func() { ends <- step(t.Context(), "t1/tool/call_2") }()

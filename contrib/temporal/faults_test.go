@@ -166,26 +166,22 @@ func TestReadsAreParallel(t *testing.T) {
 	}, slices.Compact(keys)) // the edit may be asked about in a separate activity
 }
 
-// A read whose activity alone is lost comes again to the same worker, which makes it when the other read of the message has ended.
-func TestReadIsLostAlone(t *testing.T) {
-	w := newWorld(t, twoReadsAndAnEdit()...)
-	w.prompt("go")
-	worker := w.worker(func(c *temporal.Config) { c.Heartbeat = 4 * time.Millisecond })
-	step := func(ctx context.Context, key string, beat func()) error {
-		var s testsuite.WorkflowTestSuite
-		s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-		env := s.NewTestActivityEnvironment()
-		env.SetWorkerOptions(sdkworker.Options{BackgroundActivityContext: ctx})
-		env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) { beat() })
-		env.RegisterActivityWithOptions(worker.Step(w.id, key), activity.RegisterOptions{Name: key})
-		_, err := env.ExecuteActivity(key)
-		return err
-	}
-	quiet := func() {}
-	require.NoError(t, step(t.Context(), "t1/model", quiet))
-	var working sync.WaitGroup
+// step carries out a step as an activity of a worker. beat is called with each heartbeat.
+func (w *world) step(ctx context.Context, worker *temporal.Worker, key string, beat func()) error {
+	var s testsuite.WorkflowTestSuite
+	s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := s.NewTestActivityEnvironment()
+	env.SetWorkerOptions(sdkworker.Options{BackgroundActivityContext: ctx})
+	env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) { beat() })
+	env.RegisterActivityWithOptions(worker.Step(w.id, key), activity.RegisterOptions{Name: key})
+	_, err := env.ExecuteActivity(key)
+	return err
+}
+
+// slowReads makes find wait for goOn, and the first look for its end. working ends when both work.
+func (w *world) slowReads() (working *sync.WaitGroup, goOn chan struct{}) {
+	working, goOn = new(sync.WaitGroup), make(chan struct{})
 	working.Add(2)
-	goOn := make(chan struct{})
 	w.around = func(name string, ctx context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
 		if w.count(name) == 1 {
 			working.Done()
@@ -199,6 +195,18 @@ func TestReadIsLostAlone(t *testing.T) {
 		}
 		return nil, nil
 	}
+	return working, goOn
+}
+
+// A read whose activity alone is lost comes again to the same worker, which makes it when the other read of the message has ended.
+func TestReadIsLostAlone(t *testing.T) {
+	w := newWorld(t, twoReadsAndAnEdit()...)
+	w.prompt("go")
+	worker := w.worker(func(c *temporal.Config) { c.Heartbeat = 4 * time.Millisecond })
+	step := func(ctx context.Context, key string, beat func()) error { return w.step(ctx, worker, key, beat) }
+	quiet := func() {}
+	require.NoError(t, step(t.Context(), "t1/model", quiet))
+	working, goOn := w.slowReads()
 	ctx, lose := context.WithCancel(t.Context())
 	ends := make(chan error, 2)
 	go func() { ends <- step(t.Context(), "t1/tool/call_2", quiet) }()

@@ -14,14 +14,11 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/contrib/temporal"
-	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
 
 // Whatever is refused, lost or cancelled: no call that may write runs twice, none runs unasked, and every call has its result.
 func TestAnyOrderOfFaults(t *testing.T) {
-	declared, err := aycoder.DeclareTool[struct{}]("phone", "Calls somebody")
-	require.NoError(t, err)
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		names := []string{"phone", "phone", "look", "find", "edit", "edit", "patch", "patch"}
@@ -29,19 +26,7 @@ func TestAnyOrderOfFaults(t *testing.T) {
 		names = names[:2+rnd.IntN(5)]
 		dies, cancels := rnd.IntN(8), rnd.IntN(12)
 		t.Run(fmt.Sprint(seed, names, dies, cancels), func(t *testing.T) {
-			var calls []script.Step
-			for _, name := range names {
-				calls = append(calls, script.Call(name, nil))
-			}
-			w := newWorld(t, script.Reply(calls...), script.Say("done"))
-			w.opts = append(w.opts, aycoder.WithTools(declared, w.tool("patch", aycoder.EffectWrite)), aycoder.WithApprover(aycoder.ApproverFunc(
-				func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
-					if c.Name == "edit" {
-						return aycoder.Ask()
-					}
-					return aycoder.Allow()
-				})))
-			w.prompt("go")
+			w := calling(t, names, func(name string) bool { return name == "edit" })
 			m := &mortal{Store: w.store}
 			w.store = m
 			var mu sync.Mutex

@@ -100,9 +100,9 @@ func user(t testing.TB, c *temporal.Client, w *world, run client.WorkflowRun, al
 }
 
 // history exports the history of a workflow.
-func history(t testing.TB, c *temporal.Client, run client.WorkflowRun) *historypb.History {
+func history(t testing.TB, c *temporal.Client, id, run string) *historypb.History {
 	h := new(historypb.History)
-	for it := c.Temporal.GetWorkflowHistory(t.Context(), run.GetID(), run.GetRunID(), false, 0); it.HasNext(); {
+	for it := c.Temporal.GetWorkflowHistory(t.Context(), id, run, false, 0); it.HasNext(); {
 		ev, err := it.Next()
 		require.NoError(t, err)
 		h.Events = append(h.Events, ev)
@@ -126,7 +126,7 @@ func TestServer(t *testing.T) {
 			for _, n := range []int{1, 3, 36, 37, 38, 40} {
 				require.Contains(t, text, w.text(n), "the case was not met")
 			}
-			h := history(t, c, run)
+			h := history(t, c, run.GetID(), run.GetRunID())
 			exported, err := protojson.Marshal(h)
 			require.NoError(t, err)
 			w.check(string(exported))
@@ -199,12 +199,7 @@ func TestRecord(t *testing.T) {
 				}
 				return struct{}{}, false
 			})
-			h := new(historypb.History)
-			for it := tc.Temporal.GetWorkflowHistory(t.Context(), run.GetID(), first, false, 0); it.HasNext(); {
-				ev, err := it.Next()
-				require.NoError(t, err)
-				h.Events = append(h.Events, ev)
-			}
+			h := history(t, tc, run.GetID(), first)
 			if last := h.Events[len(h.Events)-1]; name == "renewed" {
 				require.NotNil(t, last.GetWorkflowExecutionContinuedAsNewEventAttributes(), last)
 			}
