@@ -607,9 +607,14 @@ func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Cont
 // tooManyRounds is in the SDK's error for a server that answers a request with ten questions in a row.
 const tooManyRounds = "multi-round-trip: exceeded maximum"
 
+// errUnsent means that the connection was lost before a request was sent on it.
+var errUnsent = errors.New("the connection was lost before the request was sent")
+
 // answer waits for the answer to a request, and notes whether the connection works.
 func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(context.Context) (T, error)) (T, error) {
-	res, asked := await(ctx, c, x, ask)
+	sent := new(atomic.Bool)
+	sent.Store(x.remote == nil) // of a program or a stream nobody knows
+	res, asked := await(context.WithValue(ctx, sentKey{}, sent), c, x, ask)
 	if asked == nil {
 		c.works()
 		return res, nil
@@ -627,7 +632,11 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 		if _, ok := errors.AsType[*jsonrpc.Error](asked); !ok { // more than one request to an address has failed
 			c.abandon(x)
 		}
-		e.Err = fmt.Errorf("%w (%v)", ErrLost, strings.TrimPrefix(asked.Error(), "calling \"tools/call\": "))
+		lost := ErrLost
+		if !sent.Load() {
+			lost = errUnsent
+		}
+		e.Err = fmt.Errorf("%w (%v)", lost, strings.TrimPrefix(asked.Error(), "calling \"tools/call\": "))
 	} else if e.Code != 0 {
 		c.works()
 	}

@@ -480,7 +480,7 @@ func TestAddressBreaksDuringCall(t *testing.T) {
 		}))
 		t.Run(name, func(t *testing.T) {
 			posts.Store(0)
-			src := connect(t, config.Server{URL: s.URL, Timeout: 2 * time.Second})
+			src := connect(t, config.Server{URL: s.URL, Timeout: time.Minute})
 			_, err := calls(t.Context(), src, "die", `{}`)
 			require.Error(t, err)
 			require.EqualValues(t, 1, posts.Load())
@@ -489,6 +489,37 @@ func TestAddressBreaksDuringCall(t *testing.T) {
 		})
 		s.Close()
 	}
+}
+
+// A call that comes while its connection is being lost, and was not sent, is made on the next connection.
+func TestAddressLostBeforeCall(t *testing.T) {
+	server := sdkServer()
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || bytes.Contains(body, []byte(`"name":"die"`)) {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	src := connect(t, config.Server{URL: s.URL})
+	c := src.(*client)
+	x, echo := c.conn, find(t, src, "echo").(*tool)
+	_, err := c.call(t.Context(), x, "die", nil, nil)
+	require.ErrorIs(t, err, ErrLost)
+	<-x.ended
+	_, err = c.call(t.Context(), x, "echo", json.RawMessage(`{"text":"again"}`), nil)
+	require.ErrorIs(t, err, errUnsent)
+	require.NotErrorIs(t, err, ErrLost)
+
+	c.conn = &conn{session: x.session, remote: x.remote, ended: make(chan struct{})} // as it was a moment before
+	c.works()
+	res, err := echo.Call(t.Context(), invocation(`{"text":"again"}`))
+	require.NoError(t, err)
+	require.Equal(t, "heard again", res.Text())
 }
 
 // Close ends calls in flight, and several at once work.

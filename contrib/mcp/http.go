@@ -23,6 +23,9 @@ type remote struct {
 	conn    mcp.Connection
 }
 
+// sentKey is the key of a context's flag that says whether a request was sent to the address.
+type sentKey struct{}
+
 // kept keeps the connection that it makes, since the SDK does not close it after some errors.
 type kept struct {
 	mcp.Transport
@@ -131,6 +134,9 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if sent, ok := req.Context().Value(sentKey{}).(*atomic.Bool); ok {
+		sent.Store(true)
 	}
 	resp, err := r.base.RoundTrip(req)
 	if err != nil {

@@ -54,20 +54,25 @@ func (t *tool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.Tool
 	}
 	ctx, cancel := t.c.limit(ctx)
 	defer cancel()
-	x, err := t.c.prepared(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	var res *mcp.CallToolResult
-	if t.own != nil {
-		res, err = t.own(ctx, x, inv.Args)
-	} else {
-		res, err = t.c.call(ctx, x, t.remote, inv.Args, inv.Progress)
+	res, err := t.ask(ctx, inv)
+	if errors.Is(err, errUnsent) { // the connection was lost at the same time; the server knows nothing of the call
+		res, err = t.ask(ctx, inv)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return result(res, max(inv.Whole, maxText)), nil
+}
+
+func (t *tool) ask(ctx context.Context, inv *aycoder.Invocation) (*mcp.CallToolResult, error) {
+	x, err := t.c.prepared(ctx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.own != nil:
+		return t.own(ctx, x, inv.Args)
+	}
+	return t.c.call(ctx, x, t.remote, inv.Args, inv.Progress)
 }
 
 // prepared returns a connection on which the tool is still what it was.
