@@ -73,7 +73,8 @@ func (p *Proxy) Session(ctx context.Context, ask AskFunc) *Session {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return s.dial(ctx, ctx.Value(destinationKey{}).(Destination)) // which was allowed
 		},
-		TLSClientConfig: config, DisableCompression: true, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: time.Minute,
+		TLSClientConfig: config, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+		TLSHandshakeTimeout: headerTime, IdleConnTimeout: time.Minute,
 	}
 	s.reverse = &httputil.ReverseProxy{
 		Transport: s, FlushInterval: -1, ErrorHandler: fail, ErrorLog: log.New(io.Discard, "", 0),
