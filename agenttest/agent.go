@@ -97,15 +97,15 @@ func ways() []way {
 // playAll plays a scenario until the loop body is no longer called for the event at which it
 // would end the loop. From the 32nd event on it skips some, because a scenario with a thousand
 // deltas would otherwise be played a thousand times. With the race detector it skips more from the
-// 20th on: later events are of the same kinds.
+// 10th on: later events are of the same kinds.
 func (s *suite) playAll(sc scenario, w way) {
 	for s.found.empty() {
 		if tr := s.play(sc, w); !tr.reached {
 			return
 		}
 		every := 32
-		if s.reduced && w.at >= 20 {
-			every = 4
+		if s.reduced && w.at >= 10 {
+			every = 2
 		}
 		w.at += 1 + w.at/every
 	}

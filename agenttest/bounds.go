@@ -128,11 +128,11 @@ const maxAnswer = 1 << 30
 // endlessAnswer has a model whose answer never ends, first in one block and then in many. The
 // agent must not keep all of it in memory.
 func (s *suite) endlessAnswer() {
-	chunk := strings.Repeat("x", 1<<20)
-	if !s.reduced {
-		s.endless("an endless text", maxAnswer/len(chunk),
-			func(int) aycoder.ModelEvent { return delta(chunk) })
+	if s.reduced {
+		return
 	}
+	chunk := strings.Repeat("x", 1<<20)
+	s.endless("an endless text", maxAnswer/len(chunk), func(int) aycoder.ModelEvent { return delta(chunk) })
 	s.endless("endless blocks", maxAnswer/len(chunk),
 		func(int) aycoder.ModelEvent { return block(chunk) })
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -544,9 +545,12 @@ func TestNothingIsLeft(t *testing.T) {
 				require.NoError(t, rt.Close())
 			}
 			one()
-			n := 1000
+			n := 200
 			if testing.Short() || timed.Reduced(t) {
-				n = 50
+				n = 20
+			}
+			if set, err := strconv.Atoi(os.Getenv("AYCODER_RUNTIMES")); err == nil {
+				n = set
 			}
 			files, routines := open(), runtime.NumGoroutine()
 			for range n {

@@ -255,7 +255,10 @@ func TestDirectoriesOfInnerRuns(t *testing.T) {
 // A tool reports its progress, and releases everything when many calls are cancelled.
 func TestManyCallsCancelled(t *testing.T) {
 	timed.Long(t, "hundreds of commands at once")
-	const n = 200
+	n := 200
+	if timed.Reduced(t) {
+		n = 80
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	w, shell, mark := shellWorld(t, nil)
 	w.ok("bash", args{"command": "true"}) // initializes what is created once
