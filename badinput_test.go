@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A model may send anything: each case ends with a valid history, and with an output or
@@ -109,6 +110,7 @@ func TestLargeToolResultIsBounded(t *testing.T) {
 
 // Whatever a call gives, the model gets no more text than the limit, notices included.
 func TestToolOutputLimitHolds(t *testing.T) {
+	timed.Serial(t)
 	long := strings.Repeat("日", 1<<20)
 	texts := func(n int, s string) (parts []aycoder.Part) {
 		for range n {

@@ -355,11 +355,11 @@ func randomAnswer(random *rand.Rand, n int) []any {
 // Nothing that follows from a fact starts, and nobody is told of it, until the fact is recorded.
 // The recorded facts give the state of the run, also after a break and a cancel at every event.
 func TestFactsAreRecordedFirst(t *testing.T) {
-	seeds, runs, records := uint64(50), 0, 0
+	seeds, runs, records := uint64(25), 0, 0
 	kinds := map[string]int{}
 	few := timed.Reduced(t)
 	if testing.Short() || few {
-		seeds = 12
+		seeds = 5
 	}
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
@@ -504,7 +504,7 @@ func TestFactsOfANestedRun(t *testing.T) {
 // valid, a call that had begun is told of and does not run again, unless it only reads and the host
 // says so. The facts of the new run lead to its states as well.
 func TestResumeAWorkingRun(t *testing.T) {
-	seeds := uint64(30)
+	seeds := uint64(15)
 	if testing.Short() || timed.Reduced(t) {
 		seeds = 8
 	}

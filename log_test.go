@@ -19,6 +19,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -234,6 +235,7 @@ func (f handlerFunc) WithGroup(string) slog.Handler             { return f }
 
 // Each event has a value that begins with its type, and in which nothing is long or was written by somebody.
 func TestEventsLogValues(t *testing.T) {
+	timed.Serial(t)
 	long := strings.Repeat("x", 1<<20)
 	cost := 0.5
 	call := &aycoder.ToolUse{ID: long, Name: long, Args: json.RawMessage(`"` + said + `"`)}

@@ -359,7 +359,7 @@ func samePart(a, b Part) bool {
 
 func TestMachineReplaysFromEveryCut(t *testing.T) {
 	timed.Long(t, "a replay from every fact of every run")
-	runs := 20_000
+	runs := 6_000
 	if timed.Reduced(t) {
 		runs = 1_000 // uses one goroutine
 	}

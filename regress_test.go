@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // suspended runs one edit up to its question, and returns the run to resume.
@@ -227,6 +228,7 @@ func TestClientThatPanicsWhenItIsDone(t *testing.T) {
 }
 
 func TestWhatTheModelIsToldIsBounded(t *testing.T) {
+	timed.Serial(t)
 	long := strings.Repeat("x", 4<<20)
 	shell := &rawTool{spec: aycoder.ToolSpec{
 		Name: "bash", Schema: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}}}`),

@@ -20,14 +20,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tokens"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
-	"github.com/stretchr/testify/require"
 )
 
 // builder returns the middleware of a new graph around a plain builder.
@@ -305,6 +307,7 @@ func damages(data []byte, n int) (out [][]byte) {
 
 // The file with what was sent does not grow without end, and has the newest additions.
 func TestSentIsBounded(t *testing.T) {
+	timed.Serial(t)
 	m, dir := three(), t.TempDir()
 	m.put("b/b.go", "package b\n\nfunc B() {}\n\nvar text = `"+strings.Repeat("0123456789abcdef\n", 6000)+"`\n")
 	b := builder(t, m, dir, codegraph.WithBudget(100_000, 100_000), codegraph.WithMask(strings.Clone))

@@ -257,6 +257,7 @@ func worker(window int64, n int) *strict {
 
 // The window may shrink in the middle, be unknown, or be smaller than one message.
 func TestWindows(t *testing.T) {
+	timed.Serial(t)
 	m := worker(128_000, 9)
 	c := newChat(t, m)
 	for i := range 14 { // nobody has told the window

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/policy"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // variables returns a lookup of the given variables only.

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder/config"
-	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // Whatever a file has in it, each fault has a place in it, and a file that a whole decoder refuses is refused.
@@ -83,6 +84,7 @@ func FuzzBind(f *testing.F) {
 
 // A large file of any shape takes time and memory in proportion.
 func TestHostileFiles(t *testing.T) {
+	timed.Serial(t)
 	const size = 1 << 20
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for name, text := range map[string]string{

@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder/config"
-	"github.com/aycoder/aycoder/policy"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/policy"
 )
 
 // Each source sets one key more than the next one, so that every value says which source decided.

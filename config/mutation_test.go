@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/config"
-	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A mutation breaks one line of the good file. The expected fault follows from what it does to the text.

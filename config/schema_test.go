@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/config"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/config"
 )
 
 // validator validates TOML files with a JSON Schema, by programs that share nothing with this package.

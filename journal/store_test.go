@@ -47,11 +47,11 @@ func dirSetup() agenttest.JournalSetup {
 func TestDirIsAStore(t *testing.T) {
 	ondisk.Use(t)
 	setup := dirSetup()
-	setup.Kills = 100
+	setup.Kills = 40
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
 		setup.Kills = n
 	} else if testing.Short() || timed.Reduced(t) {
-		setup.Kills = 20
+		setup.Kills = 8
 	}
 	agenttest.TestJournal(t, setup)
 }

@@ -204,6 +204,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 
 // An answer takes a bounded amount of memory, whatever it says.
 func TestAnswersDoNotGrow(t *testing.T) {
+	timed.Serial(t)
 	for name, tt := range map[string]struct {
 		many func() any // what is encoded
 		into any

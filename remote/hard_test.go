@@ -259,7 +259,11 @@ func TestCancelledPlans(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	outcomes := map[string]int{}
-	for i := range 60 {
+	plans := 60
+	if timed.Reduced(t) {
+		plans = 15
+	}
+	for i := range plans {
 		name := fmt.Sprint("f", i)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(old), 0o644))
 		plan, err := edit.NewPlan(edit.File{Path: name, Kind: edit.Change, Base: old, Proposed: proposed})

@@ -155,6 +155,7 @@ func sampled(t testing.TB) bool {
 // process, also behind an Undo, a Redo, a Checkout or a Trim. Call ids, which the session makes here, show that
 // a run knows all of those before.
 func TestRequestsOfLongSession(t *testing.T) {
+	timed.Serial(t)
 	prompts := 16
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_TURNS")); err == nil {
 		prompts = n / 9
@@ -235,9 +236,6 @@ func TestRequestsOfLongSession(t *testing.T) {
 		name          string
 		reopen, whole bool
 	}{{"one process", false, false}, {"new processes", true, false}, {"whole", true, true}} {
-		if sampled(t) && (c.whole || !c.reopen) {
-			continue
-		}
 		t.Run(c.name, func(t *testing.T) {
 			store, err := journal.Dir(t.TempDir())
 			require.NoError(t, err)

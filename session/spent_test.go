@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/payer"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -22,7 +23,11 @@ import (
 func TestSpentIsCharged(t *testing.T) {
 	t.Parallel()
 	inside, resumed := 0, 0
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if timed.Reduced(t) {
+		seeds = 15
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 12))
 		bill := new(payer.Bill)
 		look := func(name string, effect aycoder.ToolOption) aycoder.Tool {

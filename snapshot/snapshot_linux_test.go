@@ -332,11 +332,11 @@ func TestFilesModel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tree has files without permissions")
 	}
-	rounds := 15
+	rounds := 8
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_ROUNDS")); err == nil {
 		rounds = n
 	} else if timed.Reduced(t) {
-		rounds = 6
+		rounds = 3
 	}
 	type snapshot struct {
 		states map[string]State

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/patch"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func patchText(body string) args {
@@ -137,6 +138,7 @@ func TestPatchOfStaleFiles(t *testing.T) {
 }
 
 func TestPatchBounded(t *testing.T) {
+	timed.Serial(t)
 	w := newWorld(t, map[string]string{"f": "a\n"})
 	w.fails("too_large", "apply_patch", args{"patch": strings.Repeat("x", maxEdited+1)})
 	w.fails("invalid_patch", "apply_patch", patchText("*** Update File: f\n"+strings.Repeat("@@\n-a\n+a\n", maxChunks+1)))

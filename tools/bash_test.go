@@ -525,6 +525,7 @@ func TestJobsEndWithTheRun(t *testing.T) {
 
 // Endless output takes no memory.
 func TestOutputIsBounded(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "output of many megabytes")
 	w, _, _ := shellWorld(t, nil, WithMasking(false))
 	for _, command := range []string{"yes | head -c 300000000", "head -c 300000000 /dev/zero", "head -c 30000000 /dev/urandom"} {

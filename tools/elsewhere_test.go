@@ -124,6 +124,7 @@ func TestElsewhere(t *testing.T) {
 	if tools.Elsewhere != nil {
 		t.Skip("this is one of them")
 	}
+	t.Parallel()
 	all := os.Getenv("AYCODER_ELSEWHERE") == "all"
 	for _, where := range []string{"process", "container"} {
 		t.Run(where, func(t *testing.T) {

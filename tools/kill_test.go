@@ -30,9 +30,10 @@ func TestKilledWhileWriting(t *testing.T) {
 		writeForEver(t, dir)
 		return
 	}
-	rounds := 150
+	t.Parallel()
+	rounds := 60
 	if timed.Reduced(t) || testing.Short() {
-		rounds = 60
+		rounds = 25
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("%d rounds, seed %d", rounds, seed)

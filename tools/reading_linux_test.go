@@ -365,6 +365,7 @@ func (s *scene) held(cases []string) {
 func TestHeld(t *testing.T) {
 	timed.Serial(t)
 	timed.Long(t, "commands that are held to reading")
+	t.Parallel()
 	if r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {
 		t.Skipf("nothing holds commands to reading here: %v %v", r, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder/insight/usage"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 )
 
@@ -83,6 +84,7 @@ func TestResumeCommand(t *testing.T) {
 
 // The figures of the command are those of the conversation.
 func TestUsageCommand(t *testing.T) {
+	timed.Serial(t)
 	dir := at(t)
 	s := newService(t, says("Hi.", "end_turn"))
 	shown := chats(t, s, "fix it\nadd it\n/cost\n", options{})
@@ -123,6 +125,7 @@ func runsIn(t *testing.T, dir, command string, args ...string) (out, errs string
 
 // The history of the repository around is read, and its texts cannot control a terminal.
 func TestCodeCommand(t *testing.T) {
+	timed.Serial(t)
 	dir := at(t)
 	runs := func(args ...string) (out, errs string, code int) { return runsIn(t, dir, "code", args...) }
 	_, errs, code := runs()
@@ -159,6 +162,7 @@ func TestCodeCommand(t *testing.T) {
 
 // Two conversations are compared, and one is shown again as it went.
 func TestSessionsCompared(t *testing.T) {
+	timed.Serial(t)
 	dir := at(t)
 	s := newService(t, says("Hi.", "end_turn"))
 	chats(t, s, "first\nmore\n", options{})
@@ -225,6 +229,7 @@ func TestLike(t *testing.T) {
 }
 
 func TestForecastCommand(t *testing.T) {
+	timed.Serial(t)
 	dir := at(t)
 	s := newService(t, says("Hi.", "end_turn"))
 	chats(t, s, "fix the parser\nand more\n", options{})
@@ -245,6 +250,7 @@ func TestForecastCommand(t *testing.T) {
 }
 
 func TestSuggestCommand(t *testing.T) {
+	timed.Serial(t)
 	dir := at(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.py"), []byte("import yaml\nyaml.load(x)\n"), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "Cargo.lock"), []byte("[[package]]\nname = \"p\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n"), 0o644))

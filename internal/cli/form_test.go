@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -101,6 +102,7 @@ func TestFormOfAddress(t *testing.T) {
 }
 
 func TestOddForms(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	many := strings.Repeat(`"a":{},`, 40)
 	for schema, want := range map[string]string{

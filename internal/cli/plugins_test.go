@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func TestPluginCommands(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	home, from := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{

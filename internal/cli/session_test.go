@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A kept is a directory with conversations, and the program in it.
@@ -130,6 +132,7 @@ func TestSuspendedRunGoesOn(t *testing.T) {
 
 // A secret that the user has typed is in no list and no document for people.
 func TestSecretsInSessions(t *testing.T) {
+	timed.Serial(t)
 	secret := "ghp_" + "x7Kq2mVt9RwZ4nBp8LcY3hJd6FsG1uEa5QoT" // in two, so that nothing takes it for a real one
 	k := newKept(t, newService(t, says("Noted.", "end_turn")))
 	k.run(exitOK, "-p", "remember the token "+secret)
@@ -272,6 +275,7 @@ func TestConflictsLeft(t *testing.T) {
 }
 
 func TestForesees(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	priced := func(w http.ResponseWriter, r *http.Request) {
 		rec := httptest.NewRecorder()

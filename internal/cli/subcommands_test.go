@@ -10,10 +10,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // Each command has -h on stdout, and says what is wrong on stderr.
 func TestHelp(t *testing.T) {
+	timed.Serial(t)
 	t.Parallel()
 	a := &app{getenv: func(string) string { return "" }, extensions: []Extension{testExtension()}}
 	help := runProgram(t, nil, "", "-h")

@@ -85,6 +85,7 @@ func TestEffectsOfAnotherUser(t *testing.T) {
 
 // The whole host as a user without any rights, if the test has them.
 func TestEffectsUnprivileged(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "all effects again as another user")
 	if os.Getuid() != 0 {
 		t.Skip("the other tests run without privileges already")

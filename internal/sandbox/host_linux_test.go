@@ -211,6 +211,7 @@ func nest(ws, depth string) int {
 // A host that is confined itself confines its commands further, until the kernel will
 // have no more layers; then no command is started.
 func TestNested(t *testing.T) {
+	timed.Serial(t)
 	needLandlock(t)
 	p := newPlace(t, os.Getuid())
 	cmd := exec.Command(copyOf(t), p.ws, "0")

@@ -92,10 +92,11 @@ func Reduced(t testing.TB) bool {
 const reduced = "does less with the race detector"
 
 // Serial skips a test with the race detector, as [Reduced] has it: the detector cannot find anything
-// in a test that uses one goroutine, which would take many times as long.
+// in a test that uses one goroutine, or whose work is in other processes, and that would take many
+// times as long.
 func Serial(t testing.TB) {
 	t.Helper()
 	if Reduced(t) {
-		t.Skip("it uses one goroutine")
+		t.Skip("it uses one goroutine, or other processes")
 	}
 }
