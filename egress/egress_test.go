@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -444,6 +445,21 @@ func TestCertificateIsOfHost(t *testing.T) {
 	}
 	_, ok := errors.AsType[x509.HostnameError](err)
 	require.True(t, ok, "%v", err)
+}
+
+// A server that accepts a connection and then says nothing is given up.
+func TestServerWithoutHandshake(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	p, err := New(WithRules(Rule{Host: l.Addr().String(), Action: Allow, Private: true}))
+	require.NoError(t, err)
+	s := p.Session(t.Context(), nil)
+	defer s.Close()
+	require.NotZero(t, s.transport.TLSHandshakeTimeout)
+	s.transport.TLSHandshakeTimeout = time.Millisecond
+	_, err = (&http.Client{Transport: s}).Get("https://" + l.Addr().String())
+	require.ErrorContains(t, err, "TLS handshake timeout")
 }
 
 // An address that is not public, and one of this machine, is refused when it is dialled.
