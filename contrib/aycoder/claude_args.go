@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +21,10 @@ import (
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/cli"
 	"github.com/aycoder/aycoder/internal/dialect"
+	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/tools"
 )
 
 // claudeArgs are what a host says when it starts the program. A part of it may come with the request initialize instead.
@@ -211,6 +216,7 @@ func (a *claudeArgs) options() ([]harness.Option, error) {
 		harness.WithPolicyOptions(policy.WithRules(policy.User, append(allow, deny...)...)),
 		harness.WithToolFilter(a.offered),
 	}
+	opts = append(opts, a.unread()...)
 	for _, name := range a.tools {
 		if _, ok := project.ParseToolRef(name); !ok {
 			a.notes = append(a.notes, "there is no tool like "+strconv.Quote(name)+" here")
@@ -252,6 +258,9 @@ func (a *claudeArgs) rules(action policy.RuleAction, entries []string) (rules []
 				names = append(names, ours)
 			}
 		}
+		if action == policy.RuleDeny && limited && theirs == "Read" {
+			names = append(names, "outline")
+		}
 		if strings.HasPrefix(theirs, "mcp__") && strings.Count(theirs, "__") == 1 { // all tools of a server
 			names = []string{theirs + "__*"}
 		}
@@ -266,6 +275,45 @@ func (a *claudeArgs) rules(action policy.RuleAction, entries []string) (rules []
 		}
 	}
 	return rules, nil
+}
+
+// unread keeps files that may not be read out of searches and lists, also where one names them.
+func (a *claudeArgs) unread() (opts []harness.Option) {
+	lines := ""
+	for _, entry := range a.deny {
+		if ref, ok := project.ParseToolRef(entry); ok && ref.Name == "read_file" && ref.Rule != "" {
+			lines += strings.TrimPrefix(ref.Rule, "./") + "\n"
+		}
+	}
+	if lines == "" {
+		return nil
+	}
+	denied := (*ignore.Layer)(nil).Push("", []byte(lines))
+	refuse := func(next aycoder.ToolFunc) aycoder.ToolFunc {
+		return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+			var in struct{ Path string }
+			searches := slices.Contains([]string{"code_search", "glob", "list_files"}, inv.Name)
+			if searches && (json.Unmarshal(inv.Args, &in) != nil || within(denied, in.Path)) {
+				return nil, fmt.Errorf("%s may not be read", runes.Path(in.Path))
+			}
+			return next(ctx, inv)
+		}
+	}
+	return []harness.Option{harness.WithToolOptions(tools.WithIgnored(lines)), harness.WithLoopOptions(aycoder.WithToolMiddleware(refuse))}
+}
+
+// within reports whether a path, or the end of one that is absolute or begins with the name of a root, is in what is denied.
+func within(denied *ignore.Layer, name string) bool {
+	parts := strings.Split(strings.TrimPrefix(path.Clean("/"+name), "/"), "/")
+	for from := range parts {
+		for to := from + 1; to <= len(parts); to++ {
+			p := strings.Join(parts[from:to], "/")
+			if denied.Ignored(p, true) || denied.Ignored(p, false) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // offered returns the tools that the model may call. A patch has no name in the protocol, and the host cannot answer

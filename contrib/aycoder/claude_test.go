@@ -322,6 +322,35 @@ func TestClaudeCallbacks(t *testing.T) {
 	require.Equal(t, "ok", h.next("result", "success").Result)
 }
 
+// Files that may not be read do not come out of a search or a list either.
+func TestClaudeReadDenied(t *testing.T) {
+	d := newDesk(t)
+	require.NoError(t, os.Mkdir(filepath.Join(d.dir, "secrets"), 0o700))
+	for _, name := range []string{"secrets/key.txt", "open.txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(d.dir, name), []byte("needle in "+name+"\n"), 0o600))
+	}
+	h := newHost(t, d, "-compat", "claude", "--input-format=stream-json", "--output-format=stream-json", "--model=claude-sonnet-4-5",
+		"--disallowedTools=Read(secrets/**)")
+	h.prompt(`[{"name":"code_search","input":{"pattern":"needle"}},{"name":"list_files","input":{"recursive":true}},` +
+		`{"name":"glob","input":{"pattern":"**/*.txt"}},{"name":"read_file","input":{"path":"open.txt"}},` +
+		`{"name":"read_file","input":{"path":"secrets/key.txt"}},{"name":"code_search","input":{"pattern":"needle","path":"secrets/key.txt"}},` +
+		`{"name":"code_search","input":{"pattern":"needle","path":"secrets/../secrets/./key.txt"}},` +
+		fmt.Sprintf(`{"name":"code_search","input":{"pattern":"needle","path":%q}},`, filepath.Join(d.dir, "secrets/key.txt")) +
+		`{"name":"code_search","input":{"pattern":"needle","path":"secrets"}},{"name":"glob","input":{"pattern":"secrets/*.txt"}},"ok"]`)
+	for range 4 {
+		out := h.output()
+		require.Contains(t, out, "open.txt")
+		require.NotContains(t, out, "key.txt")
+	}
+	for range 6 {
+		out := h.output()
+		require.NotContains(t, out, "needle in")
+		require.NotContains(t, out, "key.txt\n")
+	}
+	require.Equal(t, "ok", h.next("result", "success").Result)
+	require.NoError(t, h.end())
+}
+
 // A wish of the host that cannot be met ends the program before it does anything.
 func TestClaudeUnsupported(t *testing.T) {
 	for request, has := range map[string]string{
