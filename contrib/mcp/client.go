@@ -612,8 +612,10 @@ var errUnsent = errors.New("the connection was lost before the request was sent"
 
 // answer waits for the answer to a request, and notes whether the connection works.
 func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(context.Context) (T, error)) (T, error) {
-	sent := new(atomic.Bool)
-	sent.Store(x.remote == nil) // of a program or a stream nobody knows
+	sent, others := new(atomic.Bool), int64(0)
+	if x.remote != nil {
+		others = x.remote.others.Load()
+	}
 	res, asked := await(context.WithValue(ctx, sentKey{}, sent), c, x, ask)
 	if asked == nil {
 		c.works()
@@ -633,7 +635,7 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 			c.abandon(x)
 		}
 		lost := ErrLost
-		if !sent.Load() {
+		if x.remote != nil && !sent.Load() && x.remote.others.Load() == others {
 			lost = errUnsent
 		}
 		e.Err = fmt.Errorf("%w (%v)", lost, strings.TrimPrefix(asked.Error(), "calling \"tools/call\": "))

@@ -20,10 +20,12 @@ type remote struct {
 	headers map[string]string
 	login   *login                // nil if a login is out of the question
 	refusal atomic.Pointer[error] // why the last request was refused, or nil
+	others  atomic.Int64          // the number of POST requests that are not known to be those of a call
 	conn    mcp.Connection
 }
 
-// sentKey is the key of a context's flag that says whether a request was sent to the address.
+// sentKey is the key of a context's flag that says whether a request was sent to the address. Those whose contexts have no
+// flag are counted: if the SDK passes another context one day, a call does not look unsent.
 type sentKey struct{}
 
 // kept keeps the connection that it makes, since the SDK does not close it after some errors.
@@ -137,6 +139,8 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 	}
 	if sent, ok := req.Context().Value(sentKey{}).(*atomic.Bool); ok {
 		sent.Store(true)
+	} else if req.Method == http.MethodPost {
+		r.others.Add(1)
 	}
 	resp, err := r.base.RoundTrip(req)
 	if err != nil {
