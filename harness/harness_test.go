@@ -545,7 +545,7 @@ func TestNothingIsLeft(t *testing.T) {
 				require.NoError(t, rt.Close())
 			}
 			one()
-			n := 200
+			n := 60
 			if testing.Short() || timed.Reduced(t) {
 				n = 20
 			}
