@@ -279,16 +279,16 @@ func (a *claudeArgs) rules(action policy.RuleAction, entries []string) (rules []
 
 // unread keeps files that may not be read out of searches and lists, also where one names them.
 func (a *claudeArgs) unread() (opts []harness.Option) {
-	lines := ""
+	var lines strings.Builder
 	for _, entry := range a.deny {
 		if ref, ok := project.ParseToolRef(entry); ok && ref.Name == "read_file" && ref.Rule != "" {
-			lines += strings.TrimPrefix(ref.Rule, "./") + "\n"
+			lines.WriteString(strings.TrimPrefix(ref.Rule, "./") + "\n")
 		}
 	}
-	if lines == "" {
+	if lines.String() == "" {
 		return nil
 	}
-	denied := (*ignore.Layer)(nil).Push("", []byte(lines))
+	denied := (*ignore.Layer)(nil).Push("", []byte(lines.String()))
 	refuse := func(next aycoder.ToolFunc) aycoder.ToolFunc {
 		return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 			var in struct{ Path string }
@@ -299,7 +299,7 @@ func (a *claudeArgs) unread() (opts []harness.Option) {
 			return next(ctx, inv)
 		}
 	}
-	return []harness.Option{harness.WithToolOptions(tools.WithIgnored(lines)), harness.WithLoopOptions(aycoder.WithToolMiddleware(refuse))}
+	return []harness.Option{harness.WithToolOptions(tools.WithIgnored(lines.String())), harness.WithLoopOptions(aycoder.WithToolMiddleware(refuse))}
 }
 
 // within reports whether a path, or the end of one that is absolute or begins with the name of a root, is in what is denied.
