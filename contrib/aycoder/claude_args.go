@@ -303,8 +303,12 @@ func (a *claudeArgs) unread() (opts []harness.Option) {
 }
 
 // within reports whether a path, or the end of one that is absolute or begins with the name of a root, is in what is denied.
+// One that is longer than a path can be counts as such, as in package policy: the model has written it.
 func within(denied *ignore.Layer, name string) bool {
 	parts := strings.Split(strings.TrimPrefix(path.Clean("/"+name), "/"), "/")
+	if len(name) > 4096 || len(parts) > 256 {
+		return true
+	}
 	for from := range parts {
 		for to := from + 1; to <= len(parts); to++ {
 			p := strings.Join(parts[from:to], "/")

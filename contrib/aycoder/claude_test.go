@@ -336,13 +336,14 @@ func TestClaudeReadDenied(t *testing.T) {
 		`{"name":"read_file","input":{"path":"secrets/key.txt"}},{"name":"code_search","input":{"pattern":"needle","path":"secrets/key.txt"}},` +
 		`{"name":"code_search","input":{"pattern":"needle","path":"secrets/../secrets/./key.txt"}},` +
 		fmt.Sprintf(`{"name":"code_search","input":{"pattern":"needle","path":%q}},`, filepath.Join(d.dir, "secrets/key.txt")) +
+		fmt.Sprintf(`{"name":"code_search","input":{"pattern":"needle","path":%q}},`, strings.Repeat("a/", 1<<19)) +
 		`{"name":"code_search","input":{"pattern":"needle","path":"secrets"}},{"name":"glob","input":{"pattern":"secrets/*.txt"}},"ok"]`)
 	for range 4 {
 		out := h.output()
 		require.Contains(t, out, "open.txt")
 		require.NotContains(t, out, "key.txt")
 	}
-	for range 6 {
+	for range 7 {
 		out := h.output()
 		require.NotContains(t, out, "needle in")
 		require.NotContains(t, out, "key.txt\n")
