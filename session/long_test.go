@@ -143,13 +143,6 @@ func TestMemoryOfLongSession(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// sampled reports whether long conversations are tested on a sample: with the race detector, unless
-// AYCODER_TURNS is set.
-func sampled(t testing.TB) bool {
-	t.Helper()
-	return os.Getenv("AYCODER_TURNS") == "" && timed.Reduced(t)
-}
-
 // The requests of a conversation do not depend on what is in memory: they are the same whether runs begin
 // with the whole conversation or without what a summary has replaced, and if each prompt comes in a new
 // process, also behind an Undo, a Redo, a Checkout or a Trim. Call ids, which the session makes here, show that
@@ -373,7 +366,7 @@ func TestCompactionIsDurable(t *testing.T) {
 	require.NoError(t, err)
 	lines := slices.Collect(bytes.Lines(data))
 	every := 1
-	if sampled(t) {
+	if os.Getenv("AYCODER_TURNS") == "" && timed.Reduced(t) {
 		every = 4
 	}
 	compactions, cuts, resumed := 0, 0, 0

@@ -92,11 +92,11 @@ func Reduced(t testing.TB) bool {
 const reduced = "does less with the race detector"
 
 // Serial skips a test with the race detector, as [Reduced] has it: the detector cannot find anything
-// in a test that uses one goroutine, or whose work is in other processes, and that would take many
+// in a test that does one thing at a time, or whose work is in other processes, and that would take many
 // times as long.
 func Serial(t testing.TB) {
 	t.Helper()
 	if Reduced(t) {
-		t.Skip("it uses one goroutine, or other processes")
+		t.Skip("it does one thing at a time, or uses other processes")
 	}
 }
