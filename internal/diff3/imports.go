@@ -23,6 +23,9 @@ func (c *conflict) imports() ([]byte, Kind, bool) {
 		if b.names == nil || b.head != o.head || b.head != t.head || b.tail != o.tail || b.tail != t.tail {
 			return nil, Conflict, false
 		}
+		if slices.ContainsFunc([][]string{b.names, o.names, t.names}, repeats) {
+			return nil, Conflict, false // a name that one side added once more may be one that the other side removed
+		}
 		base, ours, theirs = b.names, o.names, t.names
 		head, sep, tail, key = b.head, ", ", b.tail, func(name string) string { return name }
 	}
@@ -100,13 +103,18 @@ func importKey(line string) string {
 	return strings.TrimSuffix(line, "\n")
 }
 
+// repeats reports whether a name is in the list more than once.
+func repeats(names []string) bool {
+	return len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names)
+}
+
 // nameList is an import line that is split into its names and the text around them.
 type nameList struct {
 	head, tail string
 	names      []string
 }
 
-// cutNames splits an import line. The result has no names if the line has another form.
+// cutNames splits an import line. The names of the result are nil if the line has another form.
 func cutNames(line string) nameList {
 	open, end := strings.IndexByte(line, '{'), strings.IndexByte(line, '}')
 	if open < 0 {
@@ -122,5 +130,9 @@ func cutNames(line string) nameList {
 	list := line[open+1 : end]
 	inner := strings.TrimSpace(list)
 	at := open + 1 + strings.Index(list, inner)
-	return nameList{line[:at], line[at+len(inner):], strings.Split(inner, ", ")}
+	names := []string{}
+	if inner != "" {
+		names = strings.Split(inner, ", ")
+	}
+	return nameList{line[:at], line[at+len(inner):], names}
 }

@@ -185,6 +185,7 @@ func TestSuggest(t *testing.T) {
 			"new imported names", "import { b } from 'm';\n", "import { b, c } from 'm';\n",
 			"import { b, d } from 'm';\n", RuleImports, Both, "import { b, c, d } from 'm';\n",
 		},
+		{"all names removed", "use a::{b};\n", "use a::{};\n", "use a::{b, c};\n", RuleImports, Both, "use a::{c};\n"},
 		{"new imports", "", "import a\nimport d\n", "import b\n", RuleImports, Both, "import a\nimport b\nimport d\n"},
 		{
 			"new Go imports", "", "\t\"x/a\"\n\tm \"x/c\"\n", "\t\"x/b\"\n",

@@ -162,6 +162,7 @@ func FuzzSuggest(f *testing.F) {
 	f.Add([]byte("f(a, 'b', 1.5)\n"), []byte("f(x, 'b', 1.5)\n"), []byte("f(a, 'b', 1.6-rc)\n"))
 	f.Add([]byte("from a import b\n"), []byte("from a import b, c\n"), []byte("from a import (b)\n"))
 	f.Add([]byte("use a::{b};\n"), []byte("use a::{b, c};\n"), []byte("use a::{};\n"))
+	f.Add([]byte("use a::{b};\n"), []byte("use a::{b, b};\n"), []byte("use a::{};\n"))
 	f.Add([]byte("\t\"a/b\"\n"), []byte("\tx \"a/b\"\r\n"), []byte("import \"\n"))
 	f.Fuzz(func(t *testing.T, base, ours, theirs []byte) {
 		if s := suggested(triple{base, ours, theirs}); s != nil {
