@@ -71,14 +71,14 @@ type foreignBlock struct {
 }
 
 // readForeign reads a session of another program. A line that is not JSON, such as the last one after a crash, is left
-// out.
+// out, and what is not UTF-8 is replaced, which raw JSON would keep.
 func readForeign(r io.Reader) (*foreignSession, error) {
 	var lines []foreignLine
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, maxLine)
 	for sc.Scan() {
 		var l foreignLine
-		if json.Unmarshal(sc.Bytes(), &l) == nil {
+		if json.Unmarshal(bytes.ToValidUTF8(sc.Bytes(), []byte("\uFFFD")), &l) == nil {
 			lines = append(lines, l)
 		}
 	}

@@ -86,6 +86,8 @@ func TestReadForeign(t *testing.T) {
 func FuzzReadForeign(f *testing.F) {
 	f.Add([]byte(claudeSession))
 	f.Add([]byte(codexSession))
+	f.Add([]byte("{\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"1\",\"content\":{\"\xff\":\"\xff\"}}]}}"))
+	f.Add([]byte("{\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"n\",\"input\":{\"\xff\":1}}]}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := readForeign(strings.NewReader(string(data)))
 		if err != nil {
