@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -63,11 +64,11 @@ func TestFind(t *testing.T) {
 
 // The score is the best over all ways to find the letters: it is compared with trying each.
 func FuzzFind(f *testing.F) {
-	for _, seed := range [][2]string{{"usp", "user_profile"}, {"aa", "aAa_a1a"}, {"1", "a1"}, {"X", "xX"}, {"é", "É"}, {"a\xff", "a\xffb"}, {" a", "a"}} {
+	for _, seed := range [][2]string{{"usp", "user_profile"}, {"aa", "aAa_a1a"}, {"1", "a1"}, {"X", "xX"}, {"é", "É"}, {"a\xff", "a\xffb"}, {" a", "a"}, {"\xc3 \x89", "É"}} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, query, name string) {
-		letters := []rune(strings.Join(strings.Fields(query), ""))
+		letters := slices.DeleteFunc([]rune(query), unicode.IsSpace)
 		if len(letters) > 6 || len(name) > 14 || len(letters) == 0 {
 			codegraph.Score(query, name)
 			return
