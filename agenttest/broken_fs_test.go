@@ -758,6 +758,7 @@ func finds(t *testing.T, check string, newFS func(t testing.TB, dir string) tool
 
 // The additional methods of another machine can be wrong, too.
 func TestSuiteFindsBrokenRemoteFS(t *testing.T) {
+	timed.Serial(t)
 	for _, tt := range []struct {
 		name, by string
 		breaks   func(r *brokenRemote)

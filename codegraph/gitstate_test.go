@@ -14,12 +14,13 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
-	"github.com/stretchr/testify/require"
 )
 
 // stateOf returns the state of the repository in a directory.
@@ -66,14 +67,13 @@ func statusOf(t *testing.T, dir string) *codegraph.GitState {
 
 // The state of random repositories is that of git status. AYCODER_TREES says how many are tried.
 func TestGitStateIsThatOfGit(t *testing.T) {
+	timed.Serial(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
 	}
-	trees := 40
+	trees := 20
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_TREES")); err == nil {
 		trees = n
-	} else if timed.Reduced(t) {
-		trees = 5
 	}
 	total := 0
 	for seed := range uint64(trees) {
@@ -156,6 +156,7 @@ func disturb(t *testing.T, name string, rnd *rand.Rand) {
 
 // A merge, a rebase and a HEAD without a branch have names, and what they leave behind is listed.
 func TestGitStateOfOperations(t *testing.T) {
+	timed.Serial(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
 	}

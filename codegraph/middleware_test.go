@@ -577,6 +577,7 @@ func (u *unwanted) Write(line []byte) (int, error) {
 // In random conversations, each request begins with the bytes of those before it, nothing is shown twice, and the
 // budgets hold. AYCODER_CONVERSATIONS says how many are tried.
 func TestRandomConversations(t *testing.T) {
+	timed.Serial(t)
 	conversations := 40
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_CONVERSATIONS")); err == nil {
 		conversations = n

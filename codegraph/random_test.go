@@ -14,8 +14,10 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/aycoder/aycoder/codegraph"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // memory is a workspace in memory.
@@ -73,6 +75,7 @@ var variants = map[string][]string{
 // After any edits of files and configurations, the graph is that of a new one. AYCODER_SEQUENCES says
 // how many sequences of twenty edits are tried.
 func TestGraphIsAsNew(t *testing.T) {
+	timed.Serial(t)
 	sequences := 60
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_SEQUENCES")); err == nil {
 		sequences = n

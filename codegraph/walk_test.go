@@ -15,14 +15,17 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
-	"github.com/stretchr/testify/require"
 )
 
 // The files of a graph are those that git lists, on random trees. AYCODER_TREES says how many.
 func TestFilesAreThoseOfGit(t *testing.T) {
+	timed.Serial(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
 	}

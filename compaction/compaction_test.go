@@ -129,6 +129,7 @@ func outputs(t *testing.T, size int) aycoder.Tool {
 
 // Conversations of many windows go on, with few refusals at the beginning and none later.
 func TestLongConversations(t *testing.T) {
+	timed.Serial(t)
 	turns := 300 // of a run; AYCODER_TURNS sets another number
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_TURNS")); err == nil {
 		turns = n

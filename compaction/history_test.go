@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -81,6 +82,7 @@ func TestForgedNotes(t *testing.T) {
 // A host may edit the history between two runs. The compactor forgets its form of the old one, and a summary
 // of a text that is gone does not count.
 func TestEditedHistory(t *testing.T) {
+	timed.Serial(t)
 	for _, place := range []string{"before the summary", "after it"} {
 		for _, how := range []string{"copy", "in place", "other process"} {
 			t.Run(place+", "+how, func(t *testing.T) {

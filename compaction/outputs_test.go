@@ -267,6 +267,7 @@ func TestWholeOutputsOfAnotherProcess(t *testing.T) {
 // Secrets that are masked in the output are masked in the pages of recall, at any offset, and whatever the
 // order of the middleware.
 func TestSecretsInWholeOutputs(t *testing.T) {
+	timed.Serial(t)
 	secret := "gh" + "p_" + "a8Fk2LmQ9xZr4TvB7nWc1YdE5hJs0GuPq3Ki"
 	password := "correct-horse-battery-91!"
 	command := fmt.Sprintf(`seq 1 20000; echo 'token: %s'; seq 1 500 | sed 's/$/ %s/'; echo 'DB_PASSWORD="%s"'; seq 1 20000`, secret, secret, password)
@@ -296,11 +297,8 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var texts []string
-			step := 37 // from one end of what is recalled to the next
-			if timed.Reduced(t) {
-				step = 150
-			}
-			for from := 0; from < 200; from += step {
+			const step = 37
+			for from := 0; from < 200; from += step { // from one end of what is recalled to the next
 				r := &reader{t: t, commands: []string{command}, from: 108_894 - 100 + from}
 				a := r.agentWith(t.TempDir(), nil, []tools.Option{tools.WithMasking(tt.masked)},
 					aycoder.WithToolMiddleware(tt.with...), aycoder.WithLimits(aycoder.Limits{ToolOutput: 64 << 10}))
@@ -332,6 +330,7 @@ func TestSecretsInWholeOutputs(t *testing.T) {
 // An output that the session has let go is reported with its size, and the shown part is still there. An
 // output that the session cannot keep is in memory.
 func TestWholeOutputsThatAreGone(t *testing.T) {
+	timed.Serial(t)
 	for _, small := range []bool{false, true} {
 		r := &reader{t: t, commands: megabytes[:2]}
 		dir := t.TempDir()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -18,6 +19,7 @@ import (
 
 // A read is left out if a later one has all lines of the file, or the same text, and never else.
 func TestRepeatedReads(t *testing.T) {
+	timed.Serial(t)
 	type in = map[string]any
 	read := func(args in) script.Step { return script.Call("read_file", args) }
 	whole := read(in{"path": "f"})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
@@ -127,6 +128,7 @@ const leftOut = "left out of this conversation now"
 // A text that a compaction took away does not count as seen any more: an inexact edit and a new text of the whole
 // file are refused until the file was read again. For exact edits it is still the base of merges.
 func TestSeenFilesAfterCompaction(t *testing.T) {
+	timed.Serial(t)
 	long := seenFile()
 	for name, tt := range map[string]struct {
 		compacts bool
@@ -177,6 +179,7 @@ func TestSeenFilesAfterCompaction(t *testing.T) {
 
 // It holds in another process as well, and an Undo to before the compaction gives the sight back.
 func TestSeenFilesOfSessions(t *testing.T) {
+	timed.Serial(t)
 	for i := range 4 {
 		later, outlines := i%2 == 1, i > 1
 		dir := t.TempDir()

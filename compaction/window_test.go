@@ -13,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tokens"
 )
@@ -74,6 +75,7 @@ func TestRefusalWithAnswer(t *testing.T) {
 // A prompt of any parts fits or ends its run with a typed error, and later prompts work. The first
 // prompt always stays, and so do those that have no answer.
 func TestLargePrompts(t *testing.T) {
+	timed.Serial(t)
 	many := &aycoder.Message{Role: aycoder.RoleUser}
 	for i := range 2000 {
 		many.Parts = append(many.Parts, &aycoder.Text{Text: fmt.Sprint(i, strings.Repeat(" some words of a log", 30))})

@@ -303,6 +303,7 @@ func TestPowerLoss(t *testing.T) {
 // joined with half of another one, and a loss of power later finds what was acknowledged.
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	faults := 0
 	for seed := range rounds(t, 80, 40) {
 		p := &powerRun{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 2)), fs: newFakeFS(), failing: true}

@@ -120,6 +120,7 @@ func TestDirCutAtEveryByte(t *testing.T) {
 // If any byte of a journal has another value, each record is there as it was, or is reported.
 func TestDirFlipEveryByte(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	s, file := dirWith(t)
 	text := []byte(line(sample[0]) + line(sample[1]) + line(sample[2]))
 	flips := []byte{1, 0x20, 0x80, 0xff}

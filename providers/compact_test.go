@@ -322,6 +322,7 @@ const serverRuns = 4
 
 // The service compacts, the Compactor announces it, and no request is refused.
 func TestServerCompaction(t *testing.T) {
+	timed.Serial(t)
 	for name, c := range services() {
 		t.Run(name, func(t *testing.T) {
 			k := &talk{}

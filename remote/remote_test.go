@@ -106,6 +106,7 @@ func TestExecOfChild(t *testing.T) {
 }
 
 func TestFSHere(t *testing.T) {
+	timed.Serial(t)
 	agenttest.TestFS(t, func(t testing.TB, dir string) tools.FS { return here(t, must(workspace.Open(dir)), nil) })
 }
 

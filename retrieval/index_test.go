@@ -22,8 +22,9 @@ import (
 // others were added, and after so many were deleted that their places were given up.
 func TestRecall(t *testing.T) {
 	t.Parallel()
-	n, dim := 5000, 96
-	if testing.Short() || timed.Reduced(t) {
+	timed.Serial(t)
+	n, dim := 3000, 96
+	if testing.Short() {
 		n = 1500
 	}
 	texts := pieces(t, n*6/5+100)
@@ -157,6 +158,7 @@ func TestIndexIsRight(t *testing.T) {
 // A filter that accepts little still finds all of it.
 func TestNarrowFilter(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	const n, dim = 4000, 64
 	texts := pieces(t, n)
 	ix := newIndex(t, dim)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/words"
 	"github.com/aycoder/aycoder/retrieval"
 )
@@ -153,6 +154,7 @@ func TestSuggest(t *testing.T) {
 // A planted phrase is the first hit, and among the first three with a typing error.
 func TestPlantedPhrases(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	texts := pieces(t, 3000)
 	rnd := rand.New(rand.NewPCG(7, 8))
 	var pool []string

@@ -91,6 +91,7 @@ func TestSaveAndLoad(t *testing.T) {
 // A file that is cut anywhere, has a wrong bit or is not an index gives an error and an empty index.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	path := filepath.Join(t.TempDir(), "index")
 	ix, _ := small(t, 40)
 	require.NoError(t, ix.Save(path))

@@ -97,6 +97,7 @@ func sh1(format string, args ...any) script.Step {
 }
 
 func TestChangesOfCommands(t *testing.T) {
+	timed.Serial(t)
 	big := strings.Repeat("0123456789abcdef\n", 100_000)
 	tests := []struct {
 		name, command string
@@ -129,11 +130,7 @@ func TestChangesOfCommands(t *testing.T) {
 		{"small difference", "sed -i 5s/9/8/ big", []string{"modified big"}},
 		{"version control", "git init -q; git add -A; git -c user.name=a -c user.email=a@b commit -qm c; echo x >> a; git stash -q", nil},
 	}
-	reduced := timed.Reduced(t)
-	for i, tt := range tests {
-		if reduced && i%4 > 0 {
-			continue
-		}
+	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWatched(t, map[string]string{"a": "a\nb\n", "d/e": "e\n", "big": big})
 			got, list := w.run(sh1("%s", tt.command))

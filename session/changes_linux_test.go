@@ -241,10 +241,8 @@ func shell(t testing.TB, dir string, args ...string) {
 // Git makes of the files before a random run, with what the user has changed, the files after it, byte for
 // byte, with the difference that the run tells.
 func TestChangesLeadFromBeforeToAfter(t *testing.T) {
-	runs := 6
-	if timed.Reduced(t) {
-		runs = 5 // the last one has branches
-	}
+	timed.Serial(t)
+	runs := 5 // the last one has branches
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_CHANGES_RUNS")); err == nil {
 		runs = n
 	}

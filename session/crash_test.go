@@ -99,15 +99,13 @@ func killed(t *testing.T, store *memory, id string, n int) {
 
 // A run that is killed after any of its records ends as it would have.
 func TestCrashAfterEachRecord(t *testing.T) {
+	timed.Serial(t)
 	whole := newMemory()
 	s, err := session.New(t.Context(), whole, worker(t, aycoder.Allow()))
 	require.NoError(t, err)
 	run(t, s, "go")
-	records, every := whole.sessions[s.ID()].records, 1
-	if timed.Reduced(t) {
-		every = 3
-	}
-	for n := 1; n <= len(records); n += every {
+	records := whole.sessions[s.ID()].records
+	for n := 1; n <= len(records); n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			store := newMemory()
 			store.sessions["x"] = &memoryJournal{records: records, objects: map[journal.Hash][]byte{}}
@@ -118,10 +116,8 @@ func TestCrashAfterEachRecord(t *testing.T) {
 
 // So does one that is killed several times.
 func TestCrashesInARow(t *testing.T) {
-	runs := 100
-	if timed.Reduced(t) {
-		runs = 25
-	}
+	timed.Serial(t)
+	const runs = 50
 	seed := rand.Uint64()
 	t.Logf("%d runs, seed %d", runs, seed)
 	for n := range runs {

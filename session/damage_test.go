@@ -20,6 +20,7 @@ import (
 // whose last run was interrupted at any record. No write that began runs again, and the
 // conversation can go on.
 func TestEachRecordDamaged(t *testing.T) {
+	timed.Serial(t)
 	whole := newMemory()
 	s, err := session.New(t.Context(), whole, agent(t,
 		script.Reply(script.Say("let me look"), call("look", "a"), call("write", "b")), script.Say("done"),
@@ -28,11 +29,8 @@ func TestEachRecordDamaged(t *testing.T) {
 	run(t, s, "first")
 	run(t, s, "second")
 	records := whole.sessions[s.ID()].records
-	cases, every := 0, 1
-	if timed.Reduced(t) {
-		every = 4
-	}
-	for end := len(records); end >= 2; end -= every {
+	cases := 0
+	for end := len(records); end >= 2; end-- {
 		for bad := range end {
 			cases++
 			if err := damagedAt(t, records[:end:end], bad); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/gittest"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -273,6 +274,7 @@ func TestListFilter(t *testing.T) {
 // Prune deletes real sessions by age and by size, but none that is open, and what is left works.
 func TestPruneSessions(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	for _, files := range []bool{true, false} {
 		store := journal.Memory()
 		if files {

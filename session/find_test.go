@@ -217,14 +217,8 @@ func sessionCount(tb testing.TB, normal int) int {
 // AYCODER_SESSIONS=10000, the test searches as many sessions.
 func TestFindPlanted(t *testing.T) {
 	t.Parallel()
-	normal := 80
-	switch {
-	case timed.Reduced(t):
-		normal = 10
-	case testing.Short():
-		normal = 50
-	}
-	n := sessionCount(t, normal)
+	timed.Serial(t)
+	n := sessionCount(t, 50)
 	dir := t.TempDir()
 	phrases := fill(t, dir, n, min(200, n/2))
 	store, err := journal.Dir(dir)
@@ -257,6 +251,7 @@ func ids(hits []Hit) (out []string) {
 // same.
 func TestFindOrder(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	now := time.Unix(1_700_000_000, 0)
 	clock := clockFunc(func() time.Time { now = now.Add(time.Second); return now })
 	dir, err := journal.Dir(t.TempDir())
@@ -382,6 +377,7 @@ func TestFindInOddJournals(t *testing.T) {
 // Deleted sessions are not found, and undone and forked conversations are.
 func TestFindAfterCommands(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	s, err := New(t.Context(), store, scripted(t, script.Say("a basalt answer"), script.Say("other")))

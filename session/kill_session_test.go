@@ -19,6 +19,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/ondisk"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
@@ -113,6 +114,7 @@ func TestSessionKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
 	}
+	timed.Serial(t)
 	ondisk.Use(t)
 	kills := 20
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {

@@ -249,6 +249,7 @@ func TestRequestsOfLongSession(t *testing.T) {
 // Nodes that no request needs are read from the records. They look as they do to another process, which has all
 // of them, and so do exports, copies, and the conversation after an Undo.
 func TestReleasedNodesAreReadAgain(t *testing.T) {
+	timed.Serial(t)
 	store, err := journal.Dir(t.TempDir())
 	require.NoError(t, err)
 	m := &talker{turns: 9}

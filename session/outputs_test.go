@@ -105,6 +105,7 @@ func TestOutputsAreBounded(t *testing.T) {
 // An object that is not an output, such as the content of a file with secrets, is not returned as one,
 // whatever name it is asked for by.
 func TestOutputsAreNotFiles(t *testing.T) {
+	timed.Serial(t)
 	s, err := New(t.Context(), journal.Memory(), nobody{})
 	require.NoError(t, err)
 	defer s.Close()

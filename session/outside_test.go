@@ -125,11 +125,9 @@ func TestOutsideCallsKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process does not kill itself there")
 	}
+	timed.Serial(t)
 	ondisk.Use(t)
-	runs := 3
-	if timed.Reduced(t) {
-		runs = 1
-	}
+	runs := 2
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_OUTSIDE")); err == nil {
 		runs = n
 	}

@@ -188,6 +188,7 @@ func deskOf(t *testing.T, store journal.Store, id, dir string, suspend bool) *de
 // A model that was shown a file just before a crash does not delete a line that the user writes
 // afterwards: what it was shown earlier is not the base of its change.
 func TestShownBeforeCrash(t *testing.T) {
+	timed.Serial(t)
 	whole := newMemory()
 	d := deskOf(t, whole, "", t.TempDir(), false)
 	d.write("f", tenLines)
@@ -195,11 +196,7 @@ func TestShownBeforeCrash(t *testing.T) {
 	require.Equal(t, strings.Replace(tenLines, "9\n", "", 1)+"mine\n", d.read("f"))
 	j := whole.sessions[d.s.ID()]
 	written := 0
-	step := 1
-	if timed.Reduced(t) {
-		step = 5
-	}
-	for n := 2; n <= 2*len(j.records)+1; n += step {
+	for n := 2; n <= 2*len(j.records)+1; n += 3 { // whole and trimmed ones
 		n, trim := n/2, n%2 == 1
 		store := newMemory()
 		store.sessions["x"] = &memoryJournal{records: j.records[:n:n], objects: j.objects}

@@ -22,12 +22,9 @@ import (
 // process or the next one, in the runs of agents inside, and after the records were rewritten.
 func TestSpentIsCharged(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	inside, resumed := 0, 0
-	seeds := uint64(60)
-	if timed.Reduced(t) {
-		seeds = 15
-	}
-	for seed := range seeds {
+	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		bill := new(payer.Bill)
 		look := func(name string, effect aycoder.ToolOption) aycoder.Tool {

@@ -17,13 +17,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // objects is the objects of a journal, in memory.
@@ -329,14 +330,13 @@ func (f *filesTest) implied(from, to map[string]State, name string) (State, bool
 // Random operations of the agent, its commands and the user: a checkout brings back what the node
 // says, or names it, and the way back is exact.
 func TestFilesModel(t *testing.T) {
+	timed.Serial(t)
 	if os.Geteuid() != 0 {
 		t.Skip("the tree has files without permissions")
 	}
-	rounds := 8
+	rounds := 5
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_ROUNDS")); err == nil {
 		rounds = n
-	} else if timed.Reduced(t) {
-		rounds = 3
 	}
 	type snapshot struct {
 		states map[string]State

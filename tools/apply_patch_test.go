@@ -16,6 +16,7 @@ func patchText(body string) args {
 }
 
 func TestPatchUpdates(t *testing.T) {
+	timed.Serial(t)
 	python := "class A:\n    def f(self):\n        x = 1\n        return x\n\n    def g(self):\n        x = 1\n        return x\n\n" +
 		"class B:\n    def f(self):\n        x = 1\n        return x\n"
 	second := strings.Replace(strings.Replace(python, "x = 1", "x = 0", 1), "x = 1", "x = 2", 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/proc"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // hog prints a line and takes 200 MB, in any shell: tail(1) keeps its input until the end
@@ -21,6 +22,7 @@ import (
 const hog = "echo before; { head -c 200000000 /dev/zero; sleep 300; } | tail -n 1"
 
 func TestMemoryLimit(t *testing.T) {
+	timed.Serial(t)
 	w, _, mark := shellWorld(t, nil, WithMemoryLimit(64<<20))
 	r := w.call("bash", args{"command": "mkdir d; cd d; " + hog})
 	assert.True(t, r.IsError)
@@ -45,6 +47,7 @@ func TestMemoryLimitInBackground(t *testing.T) {
 }
 
 func TestMemoryLimitInASandbox(t *testing.T) {
+	timed.Serial(t)
 	for name, sandbox := range map[string]func(FS, ...SandboxOption) (*LocalSandbox, error){
 		"landlock": Landlock, "bwrap": Bubblewrap,
 	} {

@@ -472,6 +472,7 @@ func TestExec(t *testing.T) {
 // A repository cannot run programs of its choice when it is inspected, nor on a commit or
 // a fetch.
 func TestHostileRepository(t *testing.T) {
+	timed.Serial(t)
 	w, _, _ := shellWorld(t, map[string]string{"f": "a\n"})
 	evil := filepath.Join(w.base, "evil")
 	require.NoError(t, os.WriteFile(evil, []byte("#!/bin/sh\necho $* >>$0.log\n"), 0o755))
@@ -542,6 +543,7 @@ func TestOutputIsBounded(t *testing.T) {
 }
 
 func TestLongScripts(t *testing.T) {
+	timed.Serial(t)
 	w, _, _ := shellWorld(t, nil)
 	for _, n := range []int{maxArgument - 20, maxArgument, 150_000, maxCommand} {
 		command := "exec 3>&1; echo " + strings.Repeat("x", n-40) + " | wc -c; cat"

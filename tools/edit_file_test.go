@@ -78,6 +78,7 @@ func (w *world) tryPlan(tool string, in args) (edit.Plan, error) {
 }
 
 func TestEditRefuses(t *testing.T) {
+	timed.Serial(t)
 	tests := []struct {
 		name, before, old, text string
 		kind, says              string
@@ -210,6 +211,7 @@ func TestEditBounded(t *testing.T) {
 
 // A match must not cost a pass over its whole line: this test would take minutes.
 func TestEditManyPlacesOnALine(t *testing.T) {
+	timed.Serial(t)
 	timed.Long(t, "100,000 places on a line")
 	line := strings.Repeat("a"+strings.Repeat("x", 79), 100_000)
 	for _, before := range []string{line + "\r\n", "\r\n" + line} {

@@ -140,9 +140,6 @@ func TestElsewhere(t *testing.T) {
 			}
 			if !all {
 				tests, least = []string{"TestPatch.*", "TestMultiEdit.*", "TestList", "TestCodeSearch", "TestGlob"}, 20
-				if where == "process" && !timed.Reduced(t) {
-					tests, least = append(tests, "TestOwnPaths", "TestOwnEdits"), 100
-				}
 			}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^("+strings.Join(tests, "|")+")$")
 			cmd.Env = append(os.Environ(), elsewhereVar+"="+where, "GORACE=atexit_sleep_ms=0") // it sleeps a second otherwise

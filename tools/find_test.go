@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -111,6 +112,7 @@ func TestReadRemembers(t *testing.T) {
 
 // A large file is shown in part even without a range, and a very long line is truncated.
 func TestReadLarge(t *testing.T) {
+	timed.Serial(t)
 	w := newWorld(t, map[string]string{"lines": strings.Repeat("0123456789\n", 1<<20), "line": strings.Repeat("x", 10<<20)})
 	text := w.ok("read_file", args{"path": "lines"})
 	assert.Contains(t, text, "[lines 1-2000 of 1048576; next offset 2001]\n")
@@ -140,6 +142,7 @@ func TestIgnoredPatterns(t *testing.T) {
 }
 
 func TestGitExcludes(t *testing.T) {
+	timed.Serial(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not on this machine")
 	}

@@ -51,6 +51,7 @@ func (s *forgetful) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) 
 type passing struct{ Sandbox }
 
 func TestHeldBesideASandbox(t *testing.T) {
+	timed.Serial(t)
 	needReading(t)
 	w := newWorld(t, map[string]string{"f": "text\n"})
 	script := "cat f; touch made"

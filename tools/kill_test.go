@@ -26,15 +26,13 @@ const killDirectory = "AYCODER_TEST_KILL_DIRECTORY"
 // The host is killed with SIGKILL at random moments while its tools write: every file is
 // complete afterwards, either old or new.
 func TestKilledWhileWriting(t *testing.T) {
+	timed.Serial(t)
 	if dir := os.Getenv(killDirectory); dir != "" {
 		writeForEver(t, dir)
 		return
 	}
 	t.Parallel()
-	rounds := 60
-	if timed.Reduced(t) || testing.Short() {
-		rounds = 25
-	}
+	const rounds = 40
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("%d rounds, seed %d", rounds, seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))

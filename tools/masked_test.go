@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // The secrets are assembled here, so that scanners do not take this file for a leak.
@@ -367,6 +368,7 @@ func TestMaskedHiddenStays(t *testing.T) {
 
 // The file is read once, however many placeholders there are.
 func TestMaskedOften(t *testing.T) {
+	timed.Serial(t)
 	w := newWorld(t, map[string]string{"a.env": "TOKEN=" + maskedToken + "\n" + strings.Repeat("some text\n", 200_000) + "a\u200bb\n"})
 	p := NewMasker(nil).Mask(maskedToken)
 	var b strings.Builder

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cases"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // ownEdits is how many edits of testdata have to run at least.
@@ -83,6 +84,7 @@ func (e *ownEdit) path() string {
 // TestOwnEdits makes the edits of testdata: the outcome is what was written down for them,
 // or the refusal is, and then nothing has changed.
 func TestOwnEdits(t *testing.T) {
+	timed.Serial(t)
 	all := cases.Read(t, filepath.Join("testdata", "edits", "*.txt"))
 	for i := range all {
 		e := newOwnEdit(t, &all[i])
@@ -107,6 +109,7 @@ func TestOwnEdits(t *testing.T) {
 // TestOwnEditsOfOthers holds the outcomes of testdata to the programs that they are said to
 // come from.
 func TestOwnEditsOfOthers(t *testing.T) {
+	timed.Serial(t)
 	sed, err := exec.LookPath("sed")
 	if err == nil {
 		if out, err := exec.Command(sed, "--version").Output(); err != nil || !strings.Contains(string(out), "GNU") {

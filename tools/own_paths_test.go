@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cases"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 var ownPaths = filepath.Join("testdata", "paths.txt")
@@ -47,6 +48,7 @@ func ownWorld() []step {
 // TestOwnPaths carries out the operations on the paths of testdata, each in a separate
 // directory.
 func TestOwnPaths(t *testing.T) {
+	timed.Serial(t)
 	rows := cases.ReadTable(t, ownPaths, 4)
 	for _, r := range rows {
 		c := pathCase{Expect: r[0], Why: r[1], Setup: ownWorld()}
@@ -61,6 +63,7 @@ func TestOwnPaths(t *testing.T) {
 
 // TestOwnPathsAreReal asks realpath where the paths of testdata lead.
 func TestOwnPathsAreReal(t *testing.T) {
+	timed.Serial(t)
 	realpath, err := exec.LookPath("realpath")
 	if err != nil {
 		t.Skip("skipped: no realpath to ask")

@@ -147,6 +147,7 @@ var outsideKinds = map[string]bool{"outside_workspace": true, "sensitive_path": 
 
 // Recorded attacks on paths, each in its own world.
 func TestPathCases(t *testing.T) {
+	timed.Serial(t)
 	var file struct {
 		Version      int
 		World, Split string

@@ -125,6 +125,7 @@ func TestSandboxedWork(t *testing.T) {
 }
 
 func TestSandboxRefuses(t *testing.T) {
+	timed.Serial(t)
 	// Under bwrap, some of these are not errors but have no effect outside.
 	tests := []struct {
 		name, script string
@@ -177,6 +178,7 @@ func TestSandboxRefuses(t *testing.T) {
 }
 
 func TestSandboxOptions(t *testing.T) {
+	timed.Serial(t)
 	w := newWorld(t, map[string]string{"f": "x", ".git/hooks/h": "x", ".git/config": "x", "d/f": "x"})
 	more := filepath.Join(w.base, "more")
 	require.NoError(t, os.Mkdir(more, 0o755))

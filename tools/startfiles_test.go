@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -115,6 +116,7 @@ var startFiles = map[string]string{"AGENTS.md": "be good\n", "sub/.gitattributes
 // Even an approver that allows everything asks about files that are executed, and says
 // why. Without an answer nothing is written; with one, the approved plan is.
 func TestStartFilesAreAskedAbout(t *testing.T) {
+	timed.Serial(t)
 	dir := newWorld(t, nil).path(".")
 	asked := 0
 	for name := range generous(t, dir) {

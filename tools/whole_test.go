@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // ends returns what the loop gives to the model of a result.
@@ -18,6 +19,7 @@ func ends(r *result) string { return shownText(r) }
 // A tool whose caller keeps the rest returns all that it has, and says which ends are for the model.
 // Without such a caller it returns what it did before.
 func TestWholeResults(t *testing.T) {
+	timed.Serial(t)
 	files := map[string]string{}
 	for i := range 1500 {
 		files[fmt.Sprintf("dir/file-%04d.txt", i)] = fmt.Sprintf("needle %d %s\n", i, strings.Repeat("x", 60))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func allowAll(a *aycoder.ApprovalRequested) { a.Allow() }
@@ -52,6 +53,7 @@ func TestWriteFile(t *testing.T) {
 }
 
 func TestWriteFileCreates(t *testing.T) {
+	timed.Serial(t)
 	w := newWorld(t, nil)
 	text := w.ok("write_file", args{"path": "d/e/f", "content": "a\nb\n"})
 	assert.Equal(t, "d/e/f: created, 2 lines.\n", text)
@@ -65,6 +67,7 @@ func TestWriteFileCreates(t *testing.T) {
 
 // A file that the model knows only by its hash is written if it is unchanged.
 func TestWriteFileThatIsForgotten(t *testing.T) {
+	timed.Serial(t)
 	w := newWorld(t, map[string]string{"f": "a\n"})
 	w.ws.Seen().Add("f", "a\n")
 	for i := range 9 { // 64 MiB are kept

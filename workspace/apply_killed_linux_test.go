@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aycoder/aycoder/edit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 const (
@@ -255,6 +257,7 @@ func (k killedDir) temps(t *testing.T) (all []string) {
 // found and finished, or taken back, by the next one, or by the one after that was
 // killed too. AYCODER_KILLS is the number of kills.
 func TestApplyKilled(t *testing.T) {
+	timed.Serial(t)
 	kills, _ := strconv.Atoi(os.Getenv("AYCODER_KILLS"))
 	kills = max(kills, 24)
 	seed := uint64(time.Now().UnixNano())
@@ -409,6 +412,7 @@ func TestInterruptedWaits(t *testing.T) {
 
 // A process ends while it finishes the deletion that another one had begun.
 func TestCrashOfRecovery(t *testing.T) {
+	timed.Serial(t)
 	for _, records := range []bool{false, true} {
 		k := newKilledDir(t, filepath.Join(t.TempDir(), "ws"), records)
 		for i := range killedFiles + 1 {

@@ -16,10 +16,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/edit"
-	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 const restoreChild = "AYCODER_TEST_RESTORE"
@@ -309,13 +310,14 @@ func restoreForever(dir string) error {
 // A process that is killed during a restoration leaves it half done. The next process finishes it
 // or takes it back, and may be killed in turn.
 func TestRestoreKilled(t *testing.T) {
+	timed.Serial(t)
 	if os.Geteuid() != 0 {
 		t.Skip("the tree has files without permissions")
 	}
-	kills := 200 // AYCODER_KILLS sets another number
+	kills := 60 // AYCODER_KILLS sets another number
 	if n, err := strconv.Atoi(os.Getenv("AYCODER_KILLS")); err == nil {
 		kills = n
-	} else if testing.Short() || timed.Reduced(t) {
+	} else if testing.Short() {
 		kills = 20
 	}
 	inMemory(t)

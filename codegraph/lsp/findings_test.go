@@ -20,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/lint"
 	"github.com/aycoder/aycoder/codegraph/lsp"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -140,6 +141,7 @@ func TestFindingsOfGo(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("commands do not run on Windows")
 	}
+	timed.Serial(t)
 	vet, _ := lsp.KnownCommand("go vet")
 	opts := []lsp.Option{lsp.WithCommand(vet), lsp.WithWait(10 * time.Minute)}
 	static := os.Getenv("AYCODER_STATICCHECK")
@@ -182,6 +184,7 @@ func TestFindingsOfGo(t *testing.T) {
 // Random edits add, change, move and remove functions with findings that differ by a number, in two files of a package, while
 // the user does the same in the other file. All that an edit has planted is reported, and nothing else.
 func TestFindingsOfRandomEdits(t *testing.T) {
+	timed.Serial(t)
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("go is not installed")
 	}

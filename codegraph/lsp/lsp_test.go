@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/lsp"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
-	"github.com/stretchr/testify/require"
 )
 
 // fake returns a server of a mode.
@@ -90,6 +91,7 @@ func (w *world) save(name, text string) string {
 func (w *world) log() string { return w.text("seen.log") }
 
 func TestNewErrorsFollowAnEdit(t *testing.T) {
+	timed.Serial(t)
 	for _, mode := range []string{"good", "pull", "unversioned"} {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"a.fake": "one\nerror: old\ntwo\n"},

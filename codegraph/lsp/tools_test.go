@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/codegraph/lsp"
 	"github.com/aycoder/aycoder/edit"
-	"github.com/stretchr/testify/require"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // The second line has a letter of two bytes and one of two units before the name.
@@ -247,6 +249,7 @@ func TestCommands(t *testing.T) {
 
 // A change of many files, as a rename is one, is followed by a few lines.
 func TestCommandsOfManyFiles(t *testing.T) {
+	timed.Serial(t)
 	w := newWorld(t, nil, lsp.WithWait(time.Minute),
 		lsp.WithCommand(lsp.Command{Files: "*.txt", Script: "cat {file} {file} | tr a-z A-Z", Format: true}),
 		lsp.WithCommand(lsp.Command{Files: "*.txt", Script: "echo {file}; false"}),

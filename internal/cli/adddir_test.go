@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/workspace"
@@ -17,6 +18,7 @@ import (
 // A further directory is a part of the workspace: tools, rules, the sandbox and the session have it.
 func TestAddDir(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	lib, other := filepath.Join(base, "lib"), filepath.Join(base, "more", "lib")
@@ -68,6 +70,7 @@ func TestAddDir(t *testing.T) {
 // The user's configuration can name directories, and that of a project cannot.
 func TestAddDirOfTheConfiguration(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	config, lib := t.TempDir(), t.TempDir()
 	k := newKept(t, newService(t, calls("write_file", `{"path":"lib:/a","content":"a\n"}`), says("Done.", "end_turn")))
 	require.NoError(t, os.MkdirAll(filepath.Join(config, "aycoder"), 0o755))

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A workflow is what the test looks at in examples/ci/agent.yml.
@@ -167,6 +169,7 @@ func (r *ciRun) read(name string) string {
 // The exit status of a review is that of the agent, its text cannot command the forge, and the audit log has what it did.
 func TestWorkflowReviews(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	change := map[string]string{"greet.txt": "hullo\n"}
 	r := newCIRun(t, change, calls("read_file", `{"path":"change:/diff.patch"}`), says("::error::greet.txt:1 has a typo.\n<b>x</b>", "end_turn"))
 	code, out := r.step("review", true)
@@ -202,6 +205,7 @@ func TestWorkflowReviews(t *testing.T) {
 // A repair is a patch, and its check fails if the tests do.
 func TestWorkflowRepairs(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	broken := map[string]string{"go.mod": "module x\n\ngo 1.26\n", "a.go": "package x\n\nfunc one() int { return 2 }\n",
 		"a_test.go": "package x\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tif one() != 1 {\n\t\tt.Fatal(one())\n\t}\n}\n"}
 	edit := calls("edit_file", `{"path":"a.go","old_string":"return 2","new_string":"return 1"}`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // testExtension is linked into the program that the tests start.
@@ -52,6 +53,7 @@ func testExtension() Extension {
 
 func TestSubcommandOfExtension(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	for _, tt := range []struct {
 		args     []string
 		code     int
@@ -69,6 +71,7 @@ func TestSubcommandOfExtension(t *testing.T) {
 // An extension adds actions to a command of the program, and changes nothing else of it.
 func TestSubcommandExtended(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	got := runProgram(t, nil, "", "models", "weigh", "-x", "y")
 	require.Equal(t, ended{"the extension: weigh -x y\n", "", exitOK}, got)
 	got = runProgram(t, nil, "", "models", "claude-sonnet-4-5")

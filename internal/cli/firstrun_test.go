@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers"
 )
 
@@ -147,6 +148,7 @@ func TestIsLoopback(t *testing.T) {
 // The first line says which of several vendors answers.
 func TestFirstLine(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	s := newService(t, says("Hello.", "end_turn"))
 	got := runProgram(t, append(s.env(), "OPENAI_API_KEY=sk-other-secret"), "", "-p", "hi")
 	require.Equal(t, exitOK, got.code, got.err)

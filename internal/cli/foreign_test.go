@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // The keys are those of lines that were published: of Claude Code 2.0 in docs/claude-code-project-notes.md of
@@ -102,6 +103,7 @@ func FuzzReadForeign(f *testing.F) {
 // A session of another program goes on in the directory in which it was made.
 func TestImportForeign(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	for _, text := range []string{claudeSession, codexSession} {
 		k := newKept(t, newService(t, says("Still seven.", "end_turn")))
 		here, err := filepath.EvalSymlinks(k.dir)

@@ -203,6 +203,7 @@ func TestTrustedHookRuns(t *testing.T) {
 // The answers to the questions of a terminal are stored, and hold.
 func TestTrustIsAskedOnce(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	home := t.TempDir()
 	s := newService(t, says("Hello there.", "end_turn"))
 	env := append(s.env(), "HOME="+home, "XDG_CONFIG_HOME="+home)
@@ -447,6 +448,7 @@ func (r *hostileRun) tree() string {
 // A command of the project runs its scripts after the user trusts them, and each is a call that the policy sees.
 func TestCommandOfProject(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	home := t.TempDir()
 	s := newService(t, says("Looked.", "end_turn"))
 	env := append(s.env(), "HOME="+home, "XDG_CONFIG_HOME="+home)

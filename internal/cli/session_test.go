@@ -60,6 +60,7 @@ func (k *kept) ids() (ids []string) {
 
 func TestGoOnWithASession(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	k := newKept(t, newService(t, says("Blue.", "end_turn"), says("Because.", "end_turn"), says("No.", "end_turn")))
 	k.run(exitOK, "-p", "which colour?")
 	k.run(exitOK, "-p", "-c", "why?")
@@ -81,6 +82,7 @@ func TestGoOnWithASession(t *testing.T) {
 
 func TestNoSession(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	k := newKept(t, newService(t, says("ok", "end_turn")))
 	k.run(exitOK, "-p", "-no-session", "hi")
 	require.Empty(t, filesIn(t, k.state))
@@ -106,6 +108,7 @@ func filesIn(t *testing.T, dir string) (names []string) {
 // Where nothing can be kept, the work is done all the same, unless a session is asked for.
 func TestNoPlaceForSessions(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	k := newKept(t, newService(t, says("ok", "end_turn")))
 	k.state = filepath.Join(k.dir, "file")
 	require.NoError(t, os.WriteFile(k.state, nil, 0o600))
@@ -148,6 +151,7 @@ func TestSecretsInSessions(t *testing.T) {
 
 func TestSessionCommands(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	k := newKept(t, newService(t, says("Blue whales.", "end_turn")))
 	require.Contains(t, k.command(exitOK, "sessions").out, "There are no sessions")
 	k.run(exitOK, "-p", "largest animal?")
@@ -198,6 +202,7 @@ func TestStateDir(t *testing.T) {
 
 func TestImage(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	k := newKept(t, newService(t, says("A dot.", "end_turn")))
 	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "a.png"), []byte(png), 0o600))
@@ -217,6 +222,7 @@ func TestBaseURL(t *testing.T) {
 
 func TestMaxCost(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	k := newKept(t, newService(t, calls("list_files", `{}`)))
 	got := k.run(exitLimit, "-p", "-max-cost", "0", "hi")
 	require.Contains(t, got.err, "agent.max_cost")
@@ -227,6 +233,7 @@ const colourSchema = `{"type":"object","properties":{"name":{"type":"string"}},"
 
 func TestSchema(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	k := newKept(t, newService(t, calls("answer", `{"name":"blue"}`)))
 	file := filepath.Join(k.dir, "schema.json")
 	require.NoError(t, os.WriteFile(file, []byte(colourSchema), 0o600))
@@ -246,6 +253,7 @@ func TestSchema(t *testing.T) {
 // Changes that were left out because of somebody else's are told by the exit status, unless a later call has made them.
 func TestConflictsLeft(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	edit := func(old, text string) string {
 		return `{"path":"a.txt","old_string":"` + old + `","new_string":"` + text + `"}`
 	}

@@ -52,6 +52,7 @@ func TestVersion(t *testing.T) {
 
 func TestModelsCommand(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	got := runProgram(t, []string{"XAI_API_KEY=xai-secret"}, "", "models", "grok-4.7", "-json")
 	var list []object
 	require.NoError(t, json.Unmarshal([]byte(got.out), &list), got.out+got.err)
@@ -74,6 +75,7 @@ max_turns = 7
 
 func TestConfigCommand(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	home, state := t.TempDir(), t.TempDir()
 	file := filepath.Join(home, "aycoder/config.toml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -121,6 +123,7 @@ func findings(t *testing.T, got ended) map[string]finding {
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	s := newService(t, says("OK", "end_turn"))
 	got := runProgram(t, s.env(), "", "doctor", "-json")
 	require.Equal(t, exitOK, got.code, got.out+got.err)
@@ -152,6 +155,7 @@ func TestDoctor(t *testing.T) {
 // The completions know every command and flag, and shells can read them.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
+	timed.Serial(t)
 	a := &app{getenv: func(string) string { return "" }}
 	commands, flags := a.names()
 	for _, shell := range []string{"bash", "zsh", "fish"} {

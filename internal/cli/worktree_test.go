@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // repository makes a repository with one commit and a directory sub, and returns it with a function that runs git in it.
@@ -37,6 +38,7 @@ func repository(t *testing.T) (dir string, run func(args ...string) string) {
 
 // A worktree in which nothing was made goes at the end, and another one stays and is found again.
 func TestWorktreeOfAPrompt(t *testing.T) {
+	timed.Serial(t)
 	dir, run := repository(t)
 	state := t.TempDir()
 	prompt := func(code int, name, allow string, s *service) ended {
@@ -98,6 +100,7 @@ func TestWorktreeWithHiddenFiles(t *testing.T) {
 
 // The user is asked what becomes of a worktree in which something was made. Commits stay in any case.
 func TestWorktreeAtTheEnd(t *testing.T) {
+	timed.Serial(t)
 	for _, tt := range []struct {
 		name, answer string
 		commit       bool

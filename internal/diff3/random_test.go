@@ -33,7 +33,7 @@ func rounds(t *testing.T) int {
 	case testing.Short():
 		return 20_000
 	}
-	return 200_000
+	return 50_000
 }
 
 // TestRandomMerges checks on random merges that nothing is lost, and that both diffs

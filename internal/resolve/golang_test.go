@@ -240,6 +240,7 @@ func Dot() {}
 }
 
 func TestGoSameAfterEdits(t *testing.T) {
+	timed.Serial(t)
 	requireSameAfterEdits(t, `
 -- go.mod --
 module m

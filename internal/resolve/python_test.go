@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // Each layout is one that the documentation of a packaging tool describes; the targets follow from PEP 420 and
@@ -262,6 +264,7 @@ User(Square, len)
 }
 
 func TestPythonSameAfterEdits(t *testing.T) {
+	timed.Serial(t)
 	requireSameAfterEdits(t, `
 -- pyproject.toml --
 [tool.setuptools.packages.find]
@@ -295,6 +298,7 @@ g(space)
 
 // The names of Python's library are those that Python itself has.
 func TestPythonLibrary(t *testing.T) {
+	timed.Serial(t)
 	out, err := exec.CommandContext(t.Context(), "python3", "-c",
 		"import sys; print(*[n for n in sys.stdlib_module_names if n[0] != '_' and n not in ('antigravity', 'this', 'idlelib')])").Output()
 	if err != nil {

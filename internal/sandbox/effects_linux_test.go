@@ -46,6 +46,7 @@ func tryEffects(t *testing.T, uid int, open func(Policy) *Box, want func(effect)
 }
 
 func TestEffectsPlain(t *testing.T) {
+	timed.Serial(t)
 	tryEffects(t, os.Getuid(), nil, func(e effect) bool { return e.plain })
 }
 
@@ -61,11 +62,13 @@ func needLandlock(t testing.TB) {
 }
 
 func TestEffectsLandlock(t *testing.T) {
+	timed.Serial(t)
 	needLandlock(t)
 	tryEffects(t, os.Getuid(), Landlock, func(e effect) bool { return e.landlock })
 }
 
 func TestEffectsBubblewrap(t *testing.T) {
+	timed.Serial(t)
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("bwrap is not on this machine")
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // reads are the effects of commands that only read, of those in the table.
@@ -180,6 +182,7 @@ func TestEffectsReadingPlain(t *testing.T) {
 }
 
 func TestEffectsReading(t *testing.T) {
+	timed.Serial(t)
 	needLandlock(t)
 	tryReading(t, func(*place, string) *Box { return Reader() }, func(e effect) bool {
 		ofUsers := strings.HasPrefix(e.name, "no ") && strings.HasSuffix(e.name, "capabilities") && os.Getuid() != 0
@@ -190,6 +193,7 @@ func TestEffectsReading(t *testing.T) {
 // In a box of the host's, commands that only read see what the others may look at or
 // change there, and are held to the same.
 func TestEffectsReadingInABox(t *testing.T) {
+	timed.Serial(t)
 	needLandlock(t)
 	boxes := map[string]func(Policy) *Box{"landlock": Landlock}
 	if _, err := exec.LookPath("bwrap"); err == nil {

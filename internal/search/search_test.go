@@ -277,6 +277,7 @@ func TestMatcherAgreesWithRegexp(t *testing.T) {
 
 // A long line is gone through in one piece: anchors are at its ends only.
 func TestLongLinesAgreeWithRegexp(t *testing.T) {
+	timed.Serial(t)
 	exprs := []string{"^needle", "^[^;]*$", "^x+$", "x$", `\Bneedle`, "needle(;y)*$", `\bx`, "x{3};", `^x.*(é|\x{FFFD})`, "z"}
 	line := strings.Repeat("x", 60<<10) + "needle" + strings.Repeat(";y", 5<<10)
 	text := []byte(line + "\n" + line + "é\r\n" + line[:len(line)/2] + "\xff\n")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/shell"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A maker makes scripts that do not come from the grammar or the tables of the
@@ -294,6 +295,7 @@ func needsCage(t *testing.T) {
 
 // TestEffectsAreSeen shows that the next test can fail: what has an effect is seen.
 func TestEffectsAreSeen(t *testing.T) {
+	timed.Serial(t)
 	needsCage(t)
 	scripts := []string{"touch out", "rm notes.txt", "mv src/x out", "chmod 600 a.txt", "touch -d 2001-01-01 a.txt", "mkdir out", "ln -s a.txt out",
 		"echo x >> a.txt", ": > out", "./src/x.sh", "cat < /dev/tcp/127.0.0.1/9", "kill -0 1", "cp a.txt /tmp/x", "touch ~/x", "sed -i s/a/b/ a.txt",
@@ -312,6 +314,7 @@ func TestEffectsAreSeen(t *testing.T) {
 // TestAllowedHasNoEffects runs scripts that Analyze allows under strace: none writes,
 // changes, connects or runs a file of the tree. AYCODER_SHELL_SCRIPTS says how many.
 func TestAllowedHasNoEffects(t *testing.T) {
+	timed.Serial(t)
 	needsCage(t)
 	want := 150
 	if s := os.Getenv("AYCODER_SHELL_SCRIPTS"); s != "" {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/cases"
 	"github.com/aycoder/aycoder/internal/shell"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 var attacksFile = filepath.Join("testdata", "attacks.txt")
@@ -89,6 +90,7 @@ const seenBy = "strace: "
 // AYCODER_ATTACKS=all all. With -update it writes down what is seen where it agrees with
 // the class.
 func TestOwnAttacksAreSeen(t *testing.T) {
+	timed.Serial(t)
 	needsCage(t)
 	if testing.Short() {
 		t.Skip("skipped with -short: takes a shell under strace for each command")
