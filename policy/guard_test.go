@@ -119,7 +119,7 @@ func TestRulesFollowLinks(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), nil, 0o600))
 	for name, to := range map[string]string{
 		"src/mod.txt": "../go.mod", "src/lib": "../lib", "src/new": "../lib/new/a.go", "src/abs": filepath.Join(dir, "lib"),
-		"src/twice": "lib/x.go", "src/round": "round", "src/in": "deep", "src/out": "../..", "lib/back": "../src",
+		"src/twice": "lib/x.go", "src/round": "round", "src/a": "b", "src/b": "gone/../a", "src/in": "deep", "src/out": "../..", "lib/back": "../src",
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
@@ -133,6 +133,7 @@ func TestRulesFollowLinks(t *testing.T) {
 		"src/a.go": "allow", "src/deep/a.go": "allow", "src/in/a.go": "allow", "src/not/yet/a.go": "allow", "./src/a.go": "allow",
 		"src/mod.txt": "deny", "src/lib/a.go": "deny", "src/lib/not/yet/a.go": "deny", "src/new": "deny", "src/abs/a.go": "deny", "src/twice": "deny",
 		"src/out/a.go": "ask", "lib/back/a.go": "deny", "other.go": "ask", "src/../lib/a.go": "deny",
+		"src/round": "allow", "src/round/x": "allow", "src/a": "allow", "src/b/x": "allow",
 	} {
 		got, v := ask(t, p, &editSpec, name)
 		require.Equal(t, want, got, "%s: %+v", name, v.Grounds())

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -318,18 +320,20 @@ func (q *inquiry) resolve(name string) string {
 		return name
 	}
 	full, rest := filepath.FromSlash(q.join(name)), ""
-	for range maxLinks {
-		if real, err := filepath.EvalSymlinks(full); err == nil {
+	for links := 0; links <= maxLinks; {
+		real, err := filepath.EvalSymlinks(full)
+		if err == nil {
 			return q.below(filepath.Join(real, rest))
 		}
 		dir := filepath.Dir(full)
-		if dir == full {
+		if _, missing := errors.AsType[*fs.PathError](err); !missing || dir == full { // or too many links
 			break
 		}
 		to, err := os.Readlink(full)
 		switch {
 		case err != nil: // is not there yet
 			full, rest = dir, filepath.Join(filepath.Base(full), rest)
+			continue
 		case filepath.IsAbs(to): // a link to what is not there yet
 			full = to
 		default:
@@ -338,12 +342,13 @@ func (q *inquiry) resolve(name string) string {
 			}
 			full = filepath.Join(dir, to)
 		}
+		links++
 	}
 	return name
 }
 
-// maxLinks bounds how many elements of a name are looked at that lead to nothing yet.
-const maxLinks = 4096
+// maxLinks bounds the links that are followed to what is not there yet, as a system does.
+const maxLinks = 40
 
 // below returns a name without links relative to the workspace if it is inside.
 func (q *inquiry) below(real string) string {
