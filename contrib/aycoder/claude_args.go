@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -21,10 +22,9 @@ import (
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/cli"
 	"github.com/aycoder/aycoder/internal/dialect"
-	"github.com/aycoder/aycoder/internal/ignore"
-	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // claudeArgs are what a host says when it starts the program. A part of it may come with the request initialize instead.
@@ -216,7 +216,9 @@ func (a *claudeArgs) options() ([]harness.Option, error) {
 		harness.WithPolicyOptions(policy.WithRules(policy.User, append(allow, deny...)...)),
 		harness.WithToolFilter(a.offered),
 	}
-	opts = append(opts, a.unread()...)
+	if rules := a.unreadable(); rules != nil {
+		opts = append(opts, harness.WithFileMiddleware(func(inner tools.FS) tools.FS { return newUnread(inner, rules) }))
+	}
 	for _, name := range a.tools {
 		if _, ok := project.ParseToolRef(name); !ok {
 			a.notes = append(a.notes, "there is no tool like "+strconv.Quote(name)+" here")
@@ -258,9 +260,6 @@ func (a *claudeArgs) rules(action policy.RuleAction, entries []string) (rules []
 				names = append(names, ours)
 			}
 		}
-		if action == policy.RuleDeny && limited && theirs == "Read" {
-			names = append(names, "outline")
-		}
 		if strings.HasPrefix(theirs, "mcp__") && strings.Count(theirs, "__") == 1 { // all tools of a server
 			names = []string{theirs + "__*"}
 		}
@@ -277,47 +276,74 @@ func (a *claudeArgs) rules(action policy.RuleAction, entries []string) (rules []
 	return rules, nil
 }
 
-// unread keeps files that may not be read out of searches and lists, also where one names them.
-func (a *claudeArgs) unread() (opts []harness.Option) {
-	var lines strings.Builder
-	for _, entry := range a.deny {
-		if ref, ok := project.ParseToolRef(entry); ok && ref.Name == "read_file" && ref.Rule != "" {
-			lines.WriteString(strings.TrimPrefix(ref.Rule, "./") + "\n")
-		}
-	}
-	if lines.String() == "" {
-		return nil
-	}
-	denied := (*ignore.Layer)(nil).Push("", []byte(lines.String()))
-	refuse := func(next aycoder.ToolFunc) aycoder.ToolFunc {
-		return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
-			var in struct{ Path string }
-			searches := slices.Contains([]string{"code_search", "glob", "list_files"}, inv.Name)
-			if searches && (json.Unmarshal(inv.Args, &in) != nil || within(denied, in.Path)) {
-				return nil, fmt.Errorf("%s may not be read", runes.Path(in.Path))
-			}
-			return next(ctx, inv)
-		}
-	}
-	return []harness.Option{harness.WithToolOptions(tools.WithIgnored(lines.String())), harness.WithLoopOptions(aycoder.WithToolMiddleware(refuse))}
+// unread keeps what may not be read from all tools that work on files, by whatever name or link they come to it: to them, it
+// is neither listed nor opened. A rule of the policy could only forbid a search as a whole.
+type unread struct {
+	tools.FS
+	rules *policy.Policy
 }
 
-// within reports whether a path, or the end of one that is absolute or begins with the name of a root, is in what is denied.
-// One that is longer than a path can be counts as such, as in package policy: the model has written it.
-func within(denied *ignore.Layer, name string) bool {
-	parts := strings.Split(strings.TrimPrefix(path.Clean("/"+name), "/"), "/")
-	if len(name) > 4096 || len(parts) > 256 {
-		return true
-	}
-	for from := range parts {
-		for to := from + 1; to <= len(parts); to++ {
-			p := strings.Join(parts[from:to], "/")
-			if denied.Ignored(p, true) || denied.Ignored(p, false) {
-				return true
-			}
+// unreadable returns the rules about what may not be read. As in a .gitignore file, a pattern without a slash holds in every
+// directory, and one that names a directory holds for what is below.
+func (a *claudeArgs) unreadable() (rules []policy.Rule) {
+	for _, entry := range a.deny {
+		ref, ok := project.ParseToolRef(entry)
+		if !ok || ref.Name != "read_file" || ref.Rule == "" {
+			continue
+		}
+		pattern := strings.TrimSuffix(strings.TrimPrefix(ref.Rule, "./"), "/")
+		if !strings.Contains(pattern, "/") {
+			pattern = "**/" + pattern
+		}
+		for _, end := range []string{"", "/**"} {
+			rules = append(rules, policy.Rule{Action: policy.RuleDeny, Tool: "read", Pattern: strings.TrimPrefix(pattern, "/") + end})
 		}
 	}
-	return false
+	return rules
+}
+
+func newUnread(inner tools.FS, rules []policy.Rule) *unread {
+	opts := []policy.Option{policy.WithWorkspace(inner.Dir()), policy.WithRules(policy.User, rules...)}
+	u := &unread{FS: inner}
+	for _, root := range u.Roots()[1:] {
+		opts = append(opts, policy.WithRoot(root.Name, root.Dir))
+	}
+	u.rules, _ = policy.New(opts...) // nil lets nothing through
+	return u
+}
+
+// Roots returns the directories of the files.
+func (u *unread) Roots() []workspace.Root {
+	if r, ok := u.FS.(tools.RootsFS); ok {
+		return r.Roots()
+	}
+	return []workspace.Root{{Dir: u.Dir()}}
+}
+
+func (u *unread) denied(name string) bool {
+	args, err := json.Marshal(map[string]string{"path": name})
+	spec := &aycoder.ToolSpec{Effect: aycoder.EffectReadOnly, Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}}
+	return err != nil || u.rules == nil || !u.rules.Decide(context.Background(), &aycoder.ToolUse{Name: "read", Args: args}, spec).Allows()
+}
+
+// Open refuses files that may not be read.
+func (u *unread) Open(name string) (fs.File, error) {
+	if u.denied(name) {
+		return nil, &workspace.Error{Op: "read", Path: name, Kind: workspace.KindSensitivePath, Err: errors.New("it may not be read")}
+	}
+	return u.FS.Open(name)
+}
+
+// ReadDir leaves out what may not be read. The directories above it are listed: of them, a rule would forbid all that is below.
+func (u *unread) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	entries, err := u.FS.ReadDir(ctx, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		full := path.Join(name, e.Name())
+		if !e.Type().IsRegular() {
+			full += "/\x01" // a file that only wildcards mean
+		}
+		return u.denied(full)
+	}), err
 }
 
 // offered returns the tools that the model may call. A patch has no name in the protocol, and the host cannot answer

@@ -352,6 +352,40 @@ func TestClaudeReadDenied(t *testing.T) {
 	require.NoError(t, h.end())
 }
 
+// Neither a link, nor a file of ignore patterns, nor a tool that knows the code leads to what may not be read.
+func TestClaudeReadDeniedRoundabout(t *testing.T) {
+	d := newDesk(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(d.dir, "a/secrets"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(d.dir, "b"), 0o700))
+	for name, text := range map[string]string{
+		"a/secrets/key.go": "package secrets\n\nfunc Needle() { hidden() }\n", "b/b.go": "package b\n\nfunc Open() { Needle() }\n", "b/.gitignore": "!x\n", ".gitignore": "!a/secrets/\n!key.go\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600))
+	}
+	for link, to := range map[string]string{"near": "a/secrets", "b/far.go": "../a/secrets/key.go"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(d.dir, link)))
+	}
+	calls := []string{
+		`{"name":"code_search","input":{"pattern":"hidden"}}`, `{"name":"list_files","input":{"recursive":true}}`,
+		`{"name":"list_files","input":{"path":"near"}}`, `{"name":"code_search","input":{"pattern":"hidden","path":"near"}}`,
+		`{"name":"code_search","input":{"pattern":"hidden","path":"near/key.go"}}`, `{"name":"code_search","input":{"pattern":"hidden","path":"b/far.go"}}`,
+		`{"name":"glob","input":{"pattern":"near/*"}}`, `{"name":"glob","input":{"pattern":"a/secrets/*"}}`,
+		`{"name":"read_file","input":{"path":"near/key.go"}}`, `{"name":"read_file","input":{"path":"b/far.go"}}`,
+		`{"name":"outline","input":{"path":"near/key.go"}}`, `{"name":"outline","input":{"path":"b/far.go"}}`, `{"name":"symbol","input":{"name":"Needle"}}`,
+	}
+	h := newHost(t, d, "-compat", "claude", "--input-format=stream-json", "--output-format=stream-json", "--model=claude-sonnet-4-5",
+		"--disallowedTools=Read(a/secrets/**)")
+	h.prompt("[" + strings.Join(calls, ",") + `,"ok"]`)
+	for _, call := range calls {
+		out := h.output()
+		if strings.Contains(out, "hidden()") || strings.Contains(out, "key.go\n") {
+			t.Errorf("%s: %s", call, out)
+		}
+	}
+	require.Equal(t, "ok", h.next("result", "success").Result)
+	require.NoError(t, h.end())
+}
+
 // A wish of the host that cannot be met ends the program before it does anything.
 func TestClaudeUnsupported(t *testing.T) {
 	for request, has := range map[string]string{
