@@ -231,12 +231,14 @@ func (s *Screen) send(text string) {
 	}
 }
 
-// take returns the text to write. A line that has not ended waits, unless it is too long to be one.
+// take returns the text to write. A line that has not ended waits for its end above an area, unless it is too long to be one,
+// and elsewhere only a character does.
 func (s *Screen) take(end bool) string {
 	n := len(s.text)
-	if s.mode.fancy && !end {
-		if n = bytes.LastIndexByte(s.text, '\n') + 1; n == 0 && len(s.text) > maxBuffer {
-			n = len(wholeRunes(s.text))
+	if !end {
+		n = len(wholeRunes(s.text))
+		if line := bytes.LastIndexByte(s.text, '\n') + 1; s.mode.fancy && (line > 0 || n <= maxBuffer) {
+			n = line
 		}
 	}
 	text := string(s.text[:n])

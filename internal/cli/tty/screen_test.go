@@ -355,14 +355,17 @@ func TestPlainScreens(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var b strings.Builder
 			s := tty.New(&b, func() (int, int) { return 20, 5 }, o)
-			s.Print("one \x1b[31mred\x1b[0m\n\ttwo\x07")
+			for _, text := range []string{"one \x1b[31mred\x1b[0m h\xc3", "\xa4\n\ttwo\x07\xe2\x82"} {
+				s.Print(text)
+				require.NoError(t, s.Flush())
+			}
 			s.Status([]string{"area"}, tty.Cursor{})
 			s.Title("title")
 			s.Bell()
 			s.Notify("note")
 			require.False(t, s.Copy("text"))
 			require.NoError(t, s.Close())
-			require.Equal(t, "one red\n        two␇\n", b.String())
+			require.Equal(t, "one red hä\n        two␇��\n", b.String())
 			require.Equal(t, "*", s.Glyph("●", "*"))
 			require.False(t, s.Fancy() || s.Color())
 		})
