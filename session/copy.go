@@ -158,12 +158,20 @@ func (s *Session) rewrite(ctx context.Context, keepAll bool) error {
 	if v.title != "" {
 		records = append(records, &record{Kind: kindTitle, Name: v.title})
 	}
+	if keepAll { // Trim forgets the ids
+		for _, b := range s.branches {
+			for id := range b.letters {
+				records = append(records, &record{Kind: kindUnsay, Branch: b.name, Letter: id})
+			}
+		}
+	}
 	first := len(records) // of a branch, which is a head
 	for _, name := range slices.Sorted(maps.Keys(s.branches)) {
 		records = append(records, s.branches[name].records()...)
 	}
 	records[first].Files = s.checkedOut
-	if s.recorded != nil {
+	maps.DeleteFunc(s.recorded, func(name string, v json.RawMessage) bool { return string(v) == "null" && s.config.values[name] == nil })
+	if len(s.recorded) > 0 {
 		records = append(records, &record{Kind: kindValue, Values: s.recorded})
 	}
 	objects := v.objects(v.nodes)

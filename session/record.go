@@ -77,7 +77,7 @@ type record struct {
 
 	Header *header `json:"session,omitempty"`
 
-	Letter string `json:"letter,omitempty"` // of a message: see SteerOnce
+	Letter string `json:"letter,omitempty"` // of a message, or of one that a migrated session has had: see SteerOnce
 
 	line    []byte           // of a fact
 	seq     int64            // of a fact

@@ -455,6 +455,10 @@ func (s *Session) describe(ctx context.Context) error {
 // apply does to the tree what a record says. The record fits the tree: the caller has checked it.
 func (s *Session) apply(r *record) {
 	t := s.tree
+	if r.Letter != "" {
+		b := s.branch(r.Branch)
+		b.letters = set(b.letters, r.Letter, true)
+	}
 	switch r.Kind {
 	case kindHeader:
 		at := fromMillis(r.At)
@@ -522,9 +526,6 @@ func (s *Session) apply(r *record) {
 	case kindSay:
 		b := s.branch(r.Branch)
 		b.said = append(b.said, r.Say)
-		if r.Letter != "" {
-			b.letters = set(b.letters, r.Letter, true)
-		}
 		if r.Values != nil { // of a note: the jobs that are left
 			s.recorded = merged(s.recorded, r.Values)
 			noteValues(s.values, r.Values)

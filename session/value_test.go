@@ -37,26 +37,27 @@ func TestValuesOneByOne(t *testing.T) {
 	s, err := session.New(t.Context(), store, agent, session.WithValue("policy", new(tools.TodoList)))
 	require.NoError(t, err)
 	run(t, s, "go")
-	size := func() (n int) {
+	lines := func() (all string) {
 		j, err := store.Open(t.Context(), s.ID(), false)
 		require.NoError(t, err)
 		for line, err := range j.Records(t.Context()) {
 			require.NoError(t, err)
-			n += len(line)
+			all += string(line)
 		}
 		require.NoError(t, j.Close())
-		return n
+		return all
 	}
-	first := size()
+	first := len(lines())
 	for i := range 200 {
 		require.NoError(t, s.SetValues(t.Context(), map[string]json.RawMessage{fmt.Sprint("key ", i): json.RawMessage(`"value"`)}))
 	}
-	require.Less(t, size()-first, 200*100)
+	require.Less(t, len(lines())-first, 200*100)
 	require.NoError(t, s.SetValues(t.Context(), map[string]json.RawMessage{"key 0": nil, "key 1": json.RawMessage(`{"a":1}`)}))
 	require.ErrorAs(t, s.SetValues(t.Context(), map[string]json.RawMessage{"policy": nil}), new(*aycoder.ConfigError))
 	for _, trim := range []bool{false, true} {
 		if trim {
 			require.NoError(t, s.Trim(t.Context()))
+			require.NotContains(t, lines(), `"key 0"`, "it was removed")
 		}
 		require.NoError(t, s.Close())
 		s, err = session.Open(t.Context(), store, s.ID(), agent)

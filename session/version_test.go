@@ -129,6 +129,31 @@ func TestOlderVersionIsMigrated(t *testing.T) {
 	require.Equal(t, "here", v.Label(2))
 }
 
+// A message that was delivered before a migration is not taken again after it, and one that waits still waits. Trim
+// forgets the ids.
+func TestMigrationKeepsDelivered(t *testing.T) {
+	withUpgrade(t)
+	say := []byte(`{"t":"say","at":1,"say":{"message":{"role":"user","parts":[{"type":"text","text":"hello"}]}},"letter":"a"}`)
+	store, _ := stored(t, appendLine(ofVersion(t, 0), say))
+	for range 2 {
+		s, err := Open(t.Context(), store, "x", silent{})
+		require.NoError(t, err)
+		require.Empty(t, s.Damage())
+		require.NoError(t, s.SteerOnce(t.Context(), "a", "hello", nil, false))
+		require.Len(t, s.Queued(), 1)
+		require.NoError(t, s.Close())
+	}
+	s, err := Open(t.Context(), store, "x", silent{})
+	require.NoError(t, err)
+	require.NoError(t, s.Trim(t.Context()))
+	require.NoError(t, s.Close())
+	s, err = Open(t.Context(), store, "x", silent{})
+	require.NoError(t, err)
+	require.NoError(t, s.SteerOnce(t.Context(), "a", "hello", nil, false))
+	require.Len(t, s.Queued(), 2)
+	require.NoError(t, s.Close())
+}
+
 // A migration keeps all objects: the workspace may need those of a checkout that was interrupted. It also keeps that
 // the checkout was to move the head.
 func TestMigrationKeepsObjects(t *testing.T) {
