@@ -377,6 +377,32 @@ func TestFatalEndsTheRun(t *testing.T) {
 	require.NoError(t, aycoder.CheckHistory(res.Messages))
 }
 
+// A run whose other call waits for an answer ends with the error, too, and not to be continued.
+func TestFatalEndsTheRunThatWaits(t *testing.T) {
+	full, left := errors.New("disk full"), make(chan struct{})
+	read := newTool(t, "read", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+		<-left
+		return "", aycoder.Fatal(full)
+	})
+	write := newTool(t, "write", aycoder.EffectWrite, func(context.Context, string) (string, error) { return "never", nil })
+	loop := newLoop(t, &fake{turns: [][]any{calls(use("a", "read", `{"text":""}`), use("b", "write", `{"text":""}`)), say("never")}},
+		aycoder.WithTools(read, write), aycoder.WithApprover(byTool(map[string]aycoder.Verdict{"read": aycoder.Allow(), "write": aycoder.Ask()})))
+	var res aycoder.Result
+	var failed error
+	for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		failed = err
+		if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+			require.True(t, q.Detach().Leave())
+			close(left)
+		}
+	}
+	require.ErrorIs(t, failed, full)
+	require.Equal(t, aycoder.EndCancelled, res.End)
+	require.Nil(t, res.Pending)
+	require.Equal(t, []string{"disk full", "not run: the run was cancelled"}, lastOutputs(&res))
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+}
+
 func TestBadInputFromTheHost(t *testing.T) {
 	nothing := func(t *testing.T, in aycoder.Input, want string) {
 		var res aycoder.Result

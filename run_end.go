@@ -60,7 +60,8 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 func (r *run) cancelRest(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state.phase == phaseDone {
+	// A run that only waits has ended, too. But nobody may go on with it after a fatal error.
+	if r.state.phase == phaseDone && (r.state.end != EndSuspended || !isFatal(r.err)) {
 		return
 	}
 	if r.outlives && r.err == nil {

@@ -112,6 +112,21 @@ func TestResultsAreTakenTogether(t *testing.T) {
 	w.bothAnswered()
 }
 
+// A fatal error about one result ends the run, which waits for another one, as it ends an ordinary run.
+func TestFatalResult(t *testing.T) {
+	w, in := phones(t, func(context.Context, string) error { return aycoder.Fatal(errors.New("the line is dead")) })
+	start := in()
+	start.Answers = start.Answers[:1]
+	env := w.env(w.worker(nil))
+	env.ExecuteWorkflow(temporal.WorkflowName, start)
+	require.NoError(t, env.GetWorkflowError())
+	var out temporal.Output
+	require.NoError(t, env.GetWorkflowResult(&out))
+	require.Equal(t, temporal.Output{End: aycoder.EndCancelled, Error: "ToolError"}, out)
+	w.settled(w.id)
+	require.NoError(t, aycoder.CheckHistory(w.messages()))
+}
+
 // Results whose worker is lost when it has recorded one of them are given to the next one.
 func TestResultsOfALostWorker(t *testing.T) {
 	first := make(chan struct{})
