@@ -316,7 +316,8 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 //
 // Leaving the run early, or cancelling its context, does not cancel it. Calls that work are stopped, and [Result.Pending] is set,
 // so that another run continues it: at once, or in another program. A call that fails as its step is stopped has no result
-// then: it was interrupted, unless its time was over. An error ends the run as usual. The engine sees to it that only one run
+// then: it was interrupted. But if the engine cancels the context of this step alone, with a cause, it wants the result: the time of
+// the call is over, say, or the run will not go on. An error ends the run as usual. The engine sees to it that only one run
 // continues another: a [Loop] does not remember the calls of such runs. Runs inside its calls are ordinary ones. Default: the run
 // belongs to the program.
 func WithSteps(start func(ctx context.Context, key string, step func(context.Context))) RunOption {
@@ -344,9 +345,11 @@ func (start engine) extend(r *run) error {
 			}
 		})
 	}
-	// A call that was stopped is left to another run, unless it had no more time: that one repeats it if it only reads.
-	r.leaves = func(ctx context.Context, out *ToolOutput) bool {
-		return out.IsError && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	// A call that was stopped is left to another run, which repeats it if it only reads.
+	r.leaves = func(ctx context.Context, out *ToolOutput) (left bool) {
+		cause := context.Cause(ctx)
+		r.within(func(run context.Context) { left = cause == context.Canceled || errors.Is(cause, context.Cause(run)) })
+		return out.IsError && cause != nil && left
 	}
 	r.wait = func(a *Wait) {
 		r.submit(a, "", func(context.Context) {

@@ -2,8 +2,10 @@ package aycoder_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,4 +149,36 @@ func callLeft(t *testing.T, effect aycoder.Effect, early bool) {
 	require.Equal(t, map[bool]int{true: again, false: 1 + again}[early], ran)
 	require.Equal(t, text, res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
 	require.Equal(t, "done", res.Text())
+}
+
+// A call whose step alone is stopped, with a cause, has the result that its tool gives.
+func TestCallStoppedForGood(t *testing.T) {
+	stop := func(error) {}
+	work, err := aycoder.NewTool("work", "Works.", func(ctx context.Context, _ *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		stop(errors.New("the run will not go on"))
+		<-ctx.Done()
+		return &aycoder.ToolResult{IsError: true, Parts: []aycoder.Part{&aycoder.Text{Text: "killed after 3 of 5 files"}}}, nil
+	}, aycoder.WithEffect(aycoder.EffectWrite))
+	require.NoError(t, err)
+	loop, err := aycoder.New(script.New(script.Call("work", struct{}{}), script.Say("done")), aycoder.WithTools(work),
+		aycoder.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })))
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	start := func(ctx context.Context, key string, step func(context.Context)) {
+		if !strings.Contains(key, "/tool/") {
+			go step(ctx)
+			return
+		}
+		ctx, stop = context.WithCancelCause(ctx)
+		go func() {
+			defer leave()
+			step(ctx)
+		}()
+	}
+	var res aycoder.Result
+	for _, err := range loop.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.WithSteps(start), aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Len(t, res.Messages, 3)
+	require.Equal(t, "killed after 3 of 5 files", res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
 }

@@ -375,7 +375,7 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 	if owner != nil {
 		with, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer context.AfterFunc(owner.ctx, func() { cancel(context.Cause(owner.ctx)) })()
+		defer context.AfterFunc(owner.ctx, func() { cancel(final(owner.ctx)) })()
 		ctx = with
 	}
 	step(ctx)
@@ -391,6 +391,15 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 		owner.end()
 	}
 	a.rest()
+}
+
+// final returns why an activity has ended if its call has to have a result then: it has no more time, or its workflow is cancelled.
+// Otherwise nobody knows who works on the call now, and final returns nil.
+func final(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause == context.DeadlineExceeded || sdk.IsCanceledError(cause) {
+		return cause
+	}
+	return nil
 }
 
 // outside reports whether a key is that of a call whose result comes from outside. The mutex is held.

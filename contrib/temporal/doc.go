@@ -56,7 +56,8 @@ for the update [UpdateAnswer], which refuses all but open questions. [Client.Pen
 is asked again. Calls of declared tools wait for [Client.Answer] in the same way.
 
 [Client.Steer] sends a message, which arrives once. When the workflow is cancelled, the steps that work are stopped, and the run is
-settled in the session: open calls have outputs that say so, and messages that no step has taken wait for the next run, as they do when the workflow fails.
+settled in the session: calls say what they have done until then, as far as it is known, and messages that no step has taken wait for
+the next run, as they do when the workflow fails.
 [Client.Status] tells what works and what is asked.
 
 # Child agents, schedules

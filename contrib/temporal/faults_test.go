@@ -447,6 +447,39 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A call that is stopped as the workflow is cancelled says what it has done, as it does when an ordinary run is cancelled.
+func TestCancelledCallSaysWhatItHasDone(t *testing.T) {
+	w := newWorld(t, script.Call("edit", map[string]any{"path": "c"}))
+	allow := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })
+	w.opts = append(w.opts, aycoder.WithApprover(allow))
+	w.prompt("go")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.around = func(_ string, work context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		cancel(sdk.NewCanceledError()) // as a heartbeat does
+		<-work.Done()
+		res := aycoder.TextResult("killed; 3 of 5 files are edited")
+		res.IsError = true
+		return res, nil
+	}
+	worker := w.worker(func(c *temporal.Config) { c.Grace = time.Hour })
+	require.NoError(t, w.step(t.Context(), worker, "t1/model", func() {}))
+	require.Error(t, w.step(ctx, worker, "t1/tool/call_1", func() {}))
+	s, err := session.Open(t.Context(), w.store, w.id, w.loop())
+	require.NoError(t, err)
+	require.NoError(t, s.Cancel(t.Context()))
+	require.NoError(t, s.Close())
+
+	w.model = script.New(script.Call("edit", map[string]any{"path": "c"}))
+	ctx, cancel = context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var plain aycoder.Result
+	for range w.loop().Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&plain)) {
+	}
+	require.Equal(t, aycoder.EndCancelled, plain.End)
+	require.Equal(t, map[string]string{"edit": "killed; 3 of 5 files are edited"}, outputsOf(plain.Messages))
+	require.Equal(t, encoded(t, plain.Messages), encoded(t, w.messages()))
+}
+
 // A message that no step has taken when the workflow is cancelled is in the session, for the next run.
 func TestCancelKeepsMessages(t *testing.T) {
 	for _, while := range []string{"a question", "the session is opened"} {
