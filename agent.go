@@ -66,6 +66,9 @@ type Input struct {
 	// [Approver] decides again, so rules that were made after the suspension apply. If it asks
 	// again, the question has a new Created time. If an answered call has to wait for an earlier
 	// call, and the earlier call is suspended again, the next Pending keeps the answer.
+	//
+	// If the program that resumed the run has ended before it could record an answer, the next one may give it
+	// again: it counts if the question, which is asked again, has the same Digest.
 	Decisions []Decision
 	// Results are results for Calls of Pending, in any order. A call without one is asked for again: see
 	// [CallRequested]. If one of the results is refused, the run ends before anything has happened, with

@@ -229,15 +229,17 @@ func (r *run) continueRun() {
 // fits reports whether d answers one of the questions, as it was shown.
 func (p *Pending) fits(d Decision) error {
 	i := slices.IndexFunc(p.Requests, func(q ApprovalRequest) bool { return q.CallID == d.CallID })
+	at := p.State.find(d.CallID)
 	switch {
-	case i < 0:
+	case i < 0 && (at < 0 || p.State.calls[at].status != callAsked):
 		return fmt.Errorf("no open question about call %q", d.CallID)
 	case d.Digest == "":
 		return fmt.Errorf("decision about call %q has no digest", d.CallID)
-	case d.Digest != p.Requests[i].Digest:
-		return fmt.Errorf("decision about call %q is for another request", d.CallID)
 	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:
 		return fmt.Errorf("decision about call %q neither allows nor denies", d.CallID)
+	case i < 0: // the program that asked has ended: see sameQuestion
+	case d.Digest != p.Requests[i].Digest:
+		return fmt.Errorf("decision about call %q is for another request", d.CallID)
 	case d.Verdict.plan != nil:
 		if err := d.Verdict.plan.Reviews(p.Requests[i].Plan); err != nil {
 			return fmt.Errorf("decision about call %q: %w", d.CallID, err)
@@ -316,7 +318,7 @@ func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) 
 			return false
 		}
 	}
-	if req.Digest != d.Digest {
+	if req.Digest != d.Digest || d.Verdict.plan != nil && d.Verdict.plan.Reviews(req.Plan) != nil {
 		return false
 	}
 	q.shown = req

@@ -264,3 +264,38 @@ func TestLeaveQuestion(t *testing.T) {
 	decoded := &aycoder.ApprovalRequested{}
 	require.False(t, decoded.Detach().Leave())
 }
+
+// An answer that a program could not record before its end counts if it is given again, and about the same question.
+func TestDecisionAfterTheEndOfTheProgram(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		ran, asked := 0, 0
+		tool := newTool(t, "run", aycoder.EffectWrite, func(context.Context, string) (string, error) { ran++; return "ran", nil })
+		made := func(turns ...[]any) *aycoder.Loop {
+			ask := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Ask() })
+			return newLoop(t, &fake{turns: turns}, aycoder.WithApprover(ask), aycoder.WithTools(tool))
+		}
+		var last aycoder.FactRecord // as far as the program has come
+		var p aycoder.Pending
+		var d aycoder.Decision
+		record := func(_ context.Context, rec *aycoder.FactRecord) error { last = *rec; return nil }
+		for ev := range made(calls(use("a", "run", `{"text":"x"}`))).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.WithFacts(record)) {
+			if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+				p = aycoder.Pending{Run: last.Run, State: last.State}
+				d = aycoder.Decision{CallID: q.Request.CallID, Digest: q.Request.Digest, Verdict: aycoder.Allow()}
+				break
+			}
+		}
+		if !same {
+			d.Digest = "of another question"
+		}
+		for ev, err := range made(say("done")).Run(t.Context(), aycoder.Input{Pending: &p, Decisions: []aycoder.Decision{d}}) {
+			require.NoError(t, err)
+			if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+				asked++
+				q.Deny("")
+			}
+		}
+		require.Equal(t, same, ran == 1)
+		require.Equal(t, same, asked == 0)
+	}
+}

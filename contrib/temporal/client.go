@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/client"
@@ -217,6 +218,15 @@ func (w *Worker) forget(ctx context.Context, in stepInput) {
 	}
 }
 
+// fits reports whether a decision is about an open question, which a worker that was lost may have begun to ask again.
+func fits(p *aycoder.Pending, d *aycoder.Decision) bool {
+	return slices.ContainsFunc(p.Requests, func(q aycoder.ApprovalRequest) bool { return q.CallID == d.CallID && q.Digest == d.Digest }) ||
+		slices.ContainsFunc(p.State.Outstanding(), func(a aycoder.Action) bool {
+			ask, ok := a.(*aycoder.AskApproval)
+			return ok && ask.Call.ID == d.CallID
+		})
+}
+
 // answers adds those answers to the input of a run that fit its questions. A result that was refused is an error for the model.
 func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer, refused map[string]error, in *aycoder.Input) error {
 	for _, a := range list {
@@ -229,20 +239,17 @@ func (w *Worker) answers(ctx context.Context, p *aycoder.Pending, list []Answer,
 				return err
 			}
 		}
+		d := m.Decision
 		for i := range p.Requests {
-			if p.State.End() != aycoder.EndSuspended {
-				break
-			}
-			q, d := &p.Requests[i], m.Decision
-			if a.Ref == "" {
+			if q := &p.Requests[i]; a.Ref == "" && questionKey(p, q.CallID) == a.Key && short(q.Digest) == a.Digest {
 				d = &aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Deny("")}
 				if a.Allow {
 					d.Verdict = aycoder.Allow()
 				}
 			}
-			if d != nil && d.CallID == q.CallID && d.Digest == q.Digest && questionKey(p, q.CallID) == a.Key && short(q.Digest) == a.Digest {
-				in.Decisions = append(in.Decisions, *d)
-			}
+		}
+		if d != nil && questionKey(p, d.CallID) == a.Key && short(d.Digest) == a.Digest && fits(p, d) {
+			in.Decisions = append(in.Decisions, *d)
 		}
 		for i := range p.Calls {
 			if q := &p.Calls[i]; m.Result != nil && m.Result.CallID == q.CallID && m.Result.Digest == q.Digest && questionKey(p, q.CallID) == a.Key {

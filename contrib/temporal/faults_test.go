@@ -1,6 +1,7 @@
 package temporal_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -34,8 +35,9 @@ import (
 // A mortal store records nothing any more once it is dead, as that of a process that was killed.
 type mortal struct {
 	journal.Store
-	mu   sync.Mutex
-	dead bool
+	mu     sync.Mutex
+	dead   bool
+	before string // a text in a record, before which it dies
 }
 
 func (m *mortal) die(dead bool) {
@@ -59,6 +61,9 @@ type mortalJournal struct {
 
 func (j *mortalJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
 	j.of.mu.Lock()
+	if text := j.of.before; text != "" && bytes.Contains(bytes.Join(records, nil), []byte(text)) {
+		j.of.dead, j.of.before = true, ""
+	}
 	dead := j.of.dead
 	j.of.mu.Unlock()
 	if dead {
@@ -478,6 +483,39 @@ func TestCancelledCallSaysWhatItHasDone(t *testing.T) {
 	require.Equal(t, aycoder.EndCancelled, plain.End)
 	require.Equal(t, map[string]string{"edit": "killed; 3 of 5 files are edited"}, outputsOf(plain.Messages))
 	require.Equal(t, encoded(t, plain.Messages), encoded(t, w.messages()))
+}
+
+// Answers that are given together are all taken, also by a worker that comes after one that was lost before it had recorded them.
+func TestDecisionsOfALostWorker(t *testing.T) {
+	w := newWorld(t, script.Reply(script.Call("edit", map[string]any{"path": "a"}), script.Call("edit", map[string]any{"path": "b"})), script.Say("done"))
+	w.prompt("go")
+	m := &mortal{Store: w.store}
+	w.store = m
+	env := w.env(w.worker(func(c *temporal.Config) {
+		c.Open = func(ctx context.Context, id string) (*temporal.Agent, error) {
+			m.die(false) // another process
+			return w.open(ctx, id)
+		}
+	}))
+	env.RegisterDelayedCallback(func() {
+		p, err := session.ReadPending(t.Context(), w.store, w.id)
+		require.NoError(t, err)
+		require.Len(t, p.Requests, 2)
+		for _, q := range p.Requests {
+			ref, err := temporal.PutDecision(t.Context(), w.store, aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()})
+			require.NoError(t, err)
+			env.UpdateWorkflow(temporal.UpdateAnswer, ref, &callback{t: t}, temporal.Answer{Key: "t1/tool/" + q.CallID, Digest: q.Digest[:16], Ref: ref})
+		}
+		m.before = `"decided"`
+	}, time.Hour)
+	env.RegisterDelayedCallback(func() {
+		p, err := session.ReadPending(t.Context(), w.store, w.id)
+		require.NoError(t, err)
+		require.Nil(t, p, "the questions are asked again")
+	}, 2*time.Hour)
+	require.Equal(t, aycoder.EndDone, w.execute(env).End)
+	require.Equal(t, 2, w.count("edit"))
+	require.Empty(t, m.before, "the case was not met")
 }
 
 // A message that no step has taken when the workflow is cancelled is in the session, for the next run.
