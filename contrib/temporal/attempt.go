@@ -62,9 +62,10 @@ type attempt struct {
 // do carries out a step, or finds that it was carried out.
 func (l *live) do(ctx context.Context, in stepInput, c *claim) (Plan, error) {
 	c.key, c.ctx, c.refused = in.Key, ctx, map[string]error{}
-	if end := activity.GetInfo(ctx).Deadline; !end.IsZero() {
+	// The server gives an activity no more time than its workflow. If that is over, nothing is left to be recorded within the margin.
+	if info := activity.GetInfo(ctx); info.ScheduleToCloseTimeout <= 0 || info.StartToCloseTimeout < info.ScheduleToCloseTimeout {
 		var cancel context.CancelFunc
-		c.ctx, cancel = context.WithDeadline(ctx, end.Add(-margin))
+		c.ctx, cancel = context.WithDeadline(ctx, info.Deadline.Add(-margin))
 		defer cancel()
 	}
 	for {
