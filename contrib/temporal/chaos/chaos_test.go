@@ -240,7 +240,7 @@ type world struct {
 	kills    map[string]int
 	log      []kill
 	calls    int            // that were begun
-	lost     map[string]int // calls that were interrupted, by tool and what is said
+	lost     map[string]int // calls that were interrupted, by tool
 	repeated int            // read-only calls that were begun again
 	answered int
 	shorter  int // compactions
@@ -633,8 +633,8 @@ func (w *world) check(id, dir string, start time.Duration) {
 func (w *world) explain(id string, start time.Duration, lost map[string]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for call, how := range lost {
-		w.lost[how]++
+	for call, tool := range lost {
+		w.lost[tool]++
 		from, to, pid := start, time.Since(w.begin), ""
 		if b, ok := w.begun[id+" "+call]; ok {
 			from, to, pid = b.at-time.Second, b.at+time.Minute, b.pid // a kill is written down after it
@@ -647,8 +647,11 @@ func (w *world) explain(id string, start time.Duration, lost map[string]string) 
 	}
 }
 
+// interrupted is all that a run says of a call that may write and was in flight when its process or a server was killed.
+const interrupted = "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
+
 // sameAs compares a conversation with that of a run that nobody disturbed, and returns the writing calls that were interrupted, with
-// their tools and the first word of what is said of them.
+// their tools.
 func (w *world) sameAs(id string, got, want []*aycoder.Message) (lost map[string]string) {
 	lost = map[string]string{}
 	if len(got) != len(want) {
@@ -663,8 +666,8 @@ func (w *world) sameAs(id string, got, want []*aycoder.Message) (lost map[string
 		}
 		for k, o := range m.Parts {
 			o, ok := o.(*aycoder.ToolOutput)
-			if ok && o.IsError && strings.Contains(o.Text(), "its outcome is unknown") && o.Name != "read_file" && k < len(plain.Parts) {
-				lost[o.ID], _, _ = strings.Cut(o.Name+" "+o.Text(), ":")
+			if ok && o.IsError && o.Text() == interrupted && o.Name != "read_file" && k < len(plain.Parts) {
+				lost[o.ID] = o.Name
 				m.Parts[k] = plain.Parts[k]
 			}
 		}
