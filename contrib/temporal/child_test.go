@@ -223,11 +223,10 @@ func TestChildBesideARefusedAnswer(t *testing.T) {
 		Said string `json:"said"`
 	}]())
 	require.NoError(t, err)
-	during, reported := func() {}, make(chan struct{})
+	reported := make(chan struct{})
 	slow := aycoder.WithToolMiddleware(func(next aycoder.ToolFunc) aycoder.ToolFunc {
 		return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 			if inv.ID == "call_1" {
-				during()
 				<-reported
 			}
 			return next(ctx, inv)
@@ -243,11 +242,16 @@ func TestChildBesideARefusedAnswer(t *testing.T) {
 		a := w.result(p.Calls[n], text)
 		env.UpdateWorkflow(temporal.UpdateAnswer, a.Ref, &callback{t: t}, a)
 	}
-	once := sync.OnceFunc(func() { close(reported) })
-	during = func() { // the step that takes the first answer
+	during := sync.OnceFunc(func() {
 		phoned(1, "not JSON")
 		w.answerChild(env, temporal.ChildID(w.id, p.Calls[2].Digest))
-	}
+	})
+	once := sync.OnceFunc(func() { close(reported) })
+	env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+		if info.ActivityID == "t1/tool/call_1" && p != nil { // the step that takes the first answer
+			during()
+		}
+	})
 	env.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
 		if info.ActivityType.Name == temporal.ReportName {
 			once()
