@@ -78,11 +78,18 @@ func (c *claim) wait(ctx context.Context) error {
 		return nil
 	}
 	c.settle(ctx, 0, 0)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return context.Cause(ctx) // which the driver does not say
+	case err == errNoTenant: // somebody has deleted it, and it is made anew, as for a process that did not know it
+		c.store.quotas.keys.Delete(c.tenant)
+		return c.wait(ctx)
 	}
 	return err
 }
+
+// errNoTenant is the answer to claims of which the tenant is not in the database any more.
+var errNoTenant = errors.New("no such tenant")
 
 // put makes the row.
 func (c *claim) put(ctx context.Context) (err error) {
@@ -96,7 +103,7 @@ func (c *claim) put(ctx context.Context) (err error) {
 	})
 }
 
-// tenantKey returns the key of a tenant, which never changes.
+// tenantKey returns the key of a tenant, which does not change as long as its row is there.
 func (s *Store) tenantKey(ctx context.Context, name string) (key int64, err error) {
 	if key, ok := s.quotas.keys.Load(name); ok {
 		return key.(int64), nil
@@ -388,7 +395,13 @@ func (s *Store) grantRuns(ctx context.Context, tx pgx.Tx) (g grants, err error) 
 	b := &pgx.Batch{}
 	b.Queue(locked, int64(runsKey))
 	b.Queue(startRuns, s.lease.me, s.hold.Milliseconds()).QueryRow(func(row pgx.Row) error { return row.Scan(&g.ids, &g.others) })
-	return g, tx.SendBatch(ctx, b).Close()
+	lost := false
+	b.Queue("SELECT EXISTS (SELECT FROM claims WHERE run AND NOT granted AND holder = $1 AND tenant NOT IN (SELECT key FROM tenants))",
+		s.lease.me).QueryRow(func(row pgx.Row) error { return row.Scan(&lost) })
+	if err = tx.SendBatch(ctx, b).Close(); lost {
+		g.used = errNoTenant
+	}
+	return g, err
 }
 
 // A spender is a tenant with its calls.
@@ -471,7 +484,10 @@ func (s *Store) grantCalls(ctx context.Context, tx pgx.Tx, key int64) (g grants,
 		return err
 	})
 	err = tx.SendBatch(ctx, b).Close()
-	if g.used = t.exhausted(); err == nil && len(now) > 0 {
+	if g.used = t.exhausted(); t.name == "" {
+		g.used = errNoTenant
+	}
+	if err == nil && len(now) > 0 {
 		g.ids = append(g.ids, now...)
 		err = tx.QueryRow(ctx, grant, now, s.lease.me).Scan(&g.others)
 	}

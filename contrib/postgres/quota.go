@@ -85,11 +85,27 @@ func checkTenant(name string) error {
 	return nil
 }
 
-func quotaError(what, tenant string, err error) error {
+// QuotaError is the error of an operation on the quota of a tenant, other than that nothing is left of it.
+type QuotaError struct {
+	// Op is the operation: "set", "reserve", "read" or "wait for a run in".
+	Op, Tenant string
+	// Err is the cause.
+	Err error
+}
+
+// Error implements error.
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("%s the quota of tenant %.200q: %v", e.Op, e.Tenant, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *QuotaError) Unwrap() error { return e.Err }
+
+func quotaError(op, tenant string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s the quota of tenant %.200q: %w", what, tenant, err)
+	return &QuotaError{op, tenant, err}
 }
 
 // Tenant returns the tenant of a name of 1 to 200 bytes. It need not have a quota.

@@ -317,6 +317,77 @@ func TestLeaseDoesNotWaitForCosts(t *testing.T) {
 	}
 }
 
+// As long as a cost cannot be written, nothing is reserved, and the error says why.
+func TestCostThatCannotBeWritten(t *testing.T) {
+	dir := tempDir(t)
+	s := openStore(t, dir)
+	a := s.Tenant("a")
+	r, err := a.Reserve(t.Context(), budget.Amount{Tokens: 1})
+	must(t, err)
+	exec(t, dir, "ALTER TABLE tenants ADD CONSTRAINT broken CHECK (spent_tokens <> 7)")
+	r.Settle(t.Context(), budget.Amount{Tokens: 7})
+	_, err = a.Reserve(t.Context(), budget.Amount{Tokens: 1})
+	e, ok := errors.AsType[*QuotaError](err)
+	if !ok || e.Op != "reserve" || e.Tenant != "a" || !strings.Contains(err.Error(), `reserve the quota of tenant "a": settle what was spent before: `) {
+		t.Errorf("error %v", err)
+	}
+	exec(t, dir, "ALTER TABLE tenants DROP CONSTRAINT broken")
+	r, err = a.Reserve(t.Context(), budget.Amount{Tokens: 1})
+	must(t, err)
+	r.Settle(t.Context(), budget.Amount{})
+	if u, want := status(t, a), (QuotaStatus{Spent: budget.Amount{Tokens: 7}}); u != want {
+		t.Errorf("status %+v, want %+v", u, want)
+	}
+}
+
+// A tenant whose row was deleted is made anew: for a claim that comes later, and for one that waits.
+func TestDeletedTenant(t *testing.T) {
+	dir := tempDir(t)
+	s := openStore(t, dir)
+	a := s.Tenant("a")
+	must(t, s.SetQuota(t.Context(), "a", Quota{Tokens: 10, Runs: 1}))
+	held, err := a.Reserve(t.Context(), budget.Amount{Tokens: 10})
+	must(t, err)
+	agent := a.Agent(agentFunc(func(context.Context) error { return nil }))
+	ran := func(of aycoder.Agent) error {
+		for _, err := range of.Run(t.Context(), aycoder.Input{}) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var waiting sync.WaitGroup
+	must(t, ran(a.Agent(agentFunc(func(context.Context) error {
+		waiting.Go(func() {
+			r, err := a.Reserve(t.Context(), budget.Amount{Tokens: 1})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Settle(t.Context(), budget.Amount{Tokens: 1})
+		})
+		waiting.Go(func() {
+			if err := ran(agent); err != nil {
+				t.Error(err)
+			}
+		})
+		statusWhen(t, a, func(u QuotaStatus) bool { return u.WaitingCalls == 1 && u.WaitingRuns == 1 })
+		exec(t, dir, "DELETE FROM tenants WHERE name = 'a'")
+		waiting.Wait()
+		return nil
+	}))))
+	held.Settle(t.Context(), budget.Amount{Tokens: 10}) // of the one that is gone
+	exec(t, dir, "DELETE FROM tenants WHERE name = 'a'")
+	r, err := a.Reserve(t.Context(), budget.Amount{Tokens: 1})
+	must(t, err)
+	r.Settle(t.Context(), budget.Amount{Tokens: 3})
+	must(t, ran(agent))
+	if u, want := status(t, a), (QuotaStatus{Spent: budget.Amount{Tokens: 3}}); u != want {
+		t.Errorf("status %+v, want %+v", u, want)
+	}
+}
+
 // A limit that is too small for the database is not none.
 func TestSmallestLimit(t *testing.T) {
 	s := openStore(t, tempDir(t))
