@@ -163,7 +163,7 @@ func TestResultsOfALostWorker(t *testing.T) {
 
 // Ids of calls are the model's, whatever words they have.
 func TestIDsLikeKeys(t *testing.T) {
-	for _, id := range []string{"a/wait/b", "a/ask/b", "a/tool/b", "a/model", "a/result", "wait/1"} {
+	for _, id := range []string{"a/wait/b", "a/ask/b", "a/tool/b", "a/model", "a/result", "wait/1", "model", "result", "tool"} {
 		w := newWorld(t, script.Call("look", map[string]any{"path": "a"}).WithID(id), script.Call("edit", map[string]any{"path": "b"}).WithID(id+"/2"), script.Say("done"))
 		w.prompt("go")
 		env := w.env(w.worker(nil))

@@ -84,7 +84,11 @@ type Step struct {
 // margin is the time that a worker has to record that a call had no more time.
 const margin = time.Minute
 
-func asksModel(key string) bool { return strings.HasSuffix(key, "/model") }
+// asksModel reports whether a key is that of a call of the model. The id of a call of a tool may be "model".
+func asksModel(key string) bool {
+	_, what, _ := strings.Cut(key, "/")
+	return what == "model"
+}
 
 // Question is an open question whether a call may run, or for the result of a call of a declared tool. The session has
 // its content: see [Client.Pending].
