@@ -147,7 +147,7 @@ func (w *Worker) decide(ctx context.Context, in stepInput) (_ Plan, err error) {
 
 // cancel is the activity that settles the run of a cancelled workflow. Messages that no step has taken stay in the session.
 func (w *Worker) cancel(ctx context.Context, in stepInput) (Plan, error) {
-	return w.within(ctx, in, nil, func(l *live) (_ Plan, err error) {
+	return w.within(ctx, in, new(claim), func(l *live) (_ Plan, err error) {
 		for err == nil && l.agent.Session.Phase() != session.PhaseIdle {
 			l.stop() // of a worker that the engine has given up
 			err = l.agent.Session.Cancel(ctx)
@@ -161,7 +161,7 @@ func (w *Worker) cancel(ctx context.Context, in stepInput) (Plan, error) {
 
 // keep is the activity that gives the session the messages of a workflow that fails. The run stays as it is.
 func (w *Worker) keep(ctx context.Context, in stepInput) (Plan, error) {
-	return w.within(ctx, in, nil, func(l *live) (Plan, error) { return Plan{}, failure(w.leave(ctx, l, in)) })
+	return w.within(ctx, in, new(claim), func(l *live) (Plan, error) { return Plan{}, failure(w.leave(ctx, l, in)) })
 }
 
 // leave gives the session the messages that no step has taken, at the end of a workflow.
@@ -178,12 +178,12 @@ func (w *Worker) leave(ctx context.Context, l *live, in stepInput) error {
 
 // step is the activity that asks the model or calls a tool.
 func (w *Worker) step(ctx context.Context, in stepInput) (Plan, error) {
-	var c claim
-	return w.within(ctx, in, &c, func(l *live) (plan Plan, err error) {
+	c := new(claim)
+	return w.within(ctx, in, c, func(l *live) (plan Plan, err error) {
 		if err := w.deliver(ctx, l, in.Say); err != nil {
 			return Plan{}, failure(err)
 		}
-		if plan, err = l.do(ctx, in, &c); err == nil {
+		if plan, err = l.do(ctx, in, c); err == nil {
 			w.forget(ctx, in)
 		}
 		return plan, err
@@ -218,11 +218,7 @@ func (w *Worker) beats(ctx context.Context, c *claim) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				n := int64(0)
-				if c != nil {
-					n = c.progress.Load()
-				}
-				activity.RecordHeartbeat(ctx, n) // how often the tool reported something, and nothing of it
+				activity.RecordHeartbeat(ctx, c.progress.Load()) // how often the tool reported something, and nothing of it
 			}
 		}
 	})
@@ -274,7 +270,7 @@ func kind(err error) string {
 // plan says what a run needs that nobody works on. p is nil if there is no run.
 func (w *Worker) plan(p *aycoder.Pending) Plan {
 	if p == nil {
-		return Plan{Next: []Step{w.model("t1/model")}}
+		return Plan{Next: []Step{w.limited("t1/model", "", aycoder.EffectReadOnly)}}
 	}
 	if p.State.End() == aycoder.EndSuspended && len(p.Requests)+len(p.Calls) > 0 {
 		return Plan{Ask: w.questions(p), Output: Output{Turns: p.State.Turn()}}
@@ -299,15 +295,16 @@ func (w *Worker) planOf(state aycoder.State) (plan Plan) {
 		effect := aycoder.EffectReadOnly
 		switch a := a.(type) {
 		case *aycoder.AskApproval:
-			s, effect = w.tool(a.Call, a.Effect, (&aycoder.RunTool{Turn: a.Turn, Attempt: a.Attempt, Call: a.Call}).Key()), a.Effect
+			effect = a.Effect
+			s = w.limited((&aycoder.RunTool{Turn: a.Turn, Attempt: a.Attempt, Call: a.Call}).Key(), a.Call.Name, effect)
 		case *aycoder.RunTool:
-			s, effect = w.tool(a.Call, a.Effect, a.Key()), a.Effect
+			s, effect = w.limited(a.Key(), a.Call.Name, a.Effect), a.Effect
 			if a.Outside && slices.ContainsFunc(open, func(q aycoder.CallRequest) bool { return q.CallID == a.Call.ID }) {
 				waits = append(waits, s)
 				continue
 			}
 		default: // the model, or the wait before it
-			s = w.model(fmt.Sprintf("t%d/model", state.Turn()+1))
+			s = w.limited(fmt.Sprintf("t%d/model", state.Turn()+1), "", aycoder.EffectReadOnly)
 		}
 		if effect != aycoder.EffectReadOnly && len(plan.Next) > 0 {
 			break // it waits for those before it
@@ -323,13 +320,12 @@ func (w *Worker) planOf(state aycoder.State) (plan Plan) {
 	return plan
 }
 
-func (w *Worker) tool(call *aycoder.ToolUse, effect aycoder.Effect, key string) Step {
-	return w.limited(key, call.Name, effect, 5)
-}
-
-func (w *Worker) model(key string) Step { return w.limited(key, "", aycoder.EffectReadOnly, 50) }
-
-func (w *Worker) limited(key, tool string, effect aycoder.Effect, attempts int) Step {
+// limited returns a step with the limits of a tool, or of the model, whose name is "".
+func (w *Worker) limited(key, tool string, effect aycoder.Effect) Step {
+	attempts := 5
+	if tool == "" {
+		attempts = 50
+	}
 	var l Limits
 	if w.config.Limits != nil {
 		l = w.config.Limits(tool, effect)
@@ -341,7 +337,7 @@ func (w *Worker) limited(key, tool string, effect aycoder.Effect, attempts int) 
 // questions returns the open questions of a suspended run.
 func (w *Worker) questions(p *aycoder.Pending) (list []Question) {
 	ask := func(id, tool, digest string, child bool) {
-		list = append(list, Question{Step: w.limited(questionKey(p, id), tool, aycoder.EffectUnknown, 5), Digest: short(digest), Child: child})
+		list = append(list, Question{Step: w.limited(questionKey(p, id), tool, aycoder.EffectUnknown), Digest: short(digest), Child: child})
 	}
 	for i := range p.Requests {
 		ask(p.Requests[i].CallID, p.Requests[i].Tool, p.Requests[i].Digest, false)

@@ -339,8 +339,7 @@ func (p *interpreter) await(ctx workflow.Context) error {
 		p.say = append(d.say, p.say...) // which it may not have taken
 		return nil
 	}
-	same := slices.ContainsFunc(d.plan.Next, func(s Step) bool { return s.Key == d.key }) ||
-		p.reported != nil && p.reported.Key == d.key && slices.Contains(d.plan.Ask, *p.reported)
+	same := d.plan.holds(d.key) || p.reported != nil && p.reported.Key == d.key && slices.Contains(d.plan.Ask, *p.reported)
 	if p.idle++; !same {
 		p.idle = 0
 	}
