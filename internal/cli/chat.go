@@ -186,7 +186,8 @@ func (c *chat) turn(outer context.Context, prompt string) {
 			c.prose(faint, text)
 		}
 	}
-	start, known := time.Now(), c.talk.View().Len()
+	start := time.Now()
+	_, before := c.talk.View().Usage()
 	c.begin()
 	c.stopping, c.waited = false, 0
 	c.retitle(true)
@@ -209,7 +210,8 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.complain(err)
 	default:
 		c.warnCut(&res)
-		c.summary(c.name(), &res, spentSince(outer, c.talk.View(), known), c.filled(), time.Since(start)-c.waited)
+		_, cost := c.talk.View().Usage()
+		c.summary(c.name(), &res, cost-before, c.filled(), time.Since(start)-c.waited)
 	}
 	c.heard = ""
 	c.renewStatus()

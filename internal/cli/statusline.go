@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-
-	sessions "github.com/aycoder/aycoder/session"
 )
 
 const statusTime = 2 * time.Second // for the command that prints the status line
@@ -32,30 +30,15 @@ type stateContext struct {
 	Percent int64 `json:"percent"`
 }
 
-// state returns the state of the conversation, without its cost and the branch of git.
+// state returns the state of the conversation, without the branch of git.
 func (c *chat) state() state {
-	s := state{Model: c.name(), Dir: c.session.dir, Session: c.session.id(), Title: c.talk.View().Title(), Context: c.filled()}
+	v := c.talk.View()
+	s := state{Model: c.name(), Dir: c.session.dir, Session: c.session.id(), Title: v.Title(), Context: c.filled()}
+	_, s.Cost = v.Usage()
 	if c.runtime.Policy != nil {
 		s.Mode = string(c.runtime.Policy.Mode())
 	}
 	return s
-}
-
-// spentSince adds up what the answers have cost, those of agents inside included, from one node of a conversation on.
-func spentSince(ctx context.Context, v *sessions.View, from int) (sum float64) {
-	for i := from; i < v.Len() && ctx.Err() == nil; i++ {
-		n := v.Node(sessions.ID(i))
-		if n == nil {
-			continue
-		}
-		if n.Answer != nil {
-			sum += n.Answer.Cost
-		}
-		for _, s := range n.Spent {
-			sum += s.Cost
-		}
-	}
-	return sum
 }
 
 // filled says how much of the window the last answer of the model and its request have taken.
@@ -87,14 +70,13 @@ func (c *chat) renewStatus() {
 		return
 	}
 	c.status.end()
-	now, v := c.state(), c.talk.View()
+	now := c.state()
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	lines, done := make(chan string, 1), make(chan struct{})
 	c.status = statusLine{lines, func() { cancel(); <-done }}
 	go func() {
 		defer close(done)
 		defer cancel()
-		now.Cost = spentSince(ctx, v, 0)
 		now.Branch, _ = git(ctx, now.Dir, "symbolic-ref", "--short", "-q", "HEAD")
 		in, err := json.Marshal(now)
 		if err != nil {
