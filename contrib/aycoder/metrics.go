@@ -18,7 +18,7 @@ import (
 // metricsExtension offers the metrics of what the command serve serves to Prometheus.
 func metricsExtension() cli.Extension {
 	return cli.Extension{Serve: &cli.Serving{
-		Flags: []cli.ServeFlag{
+		Flags: []cli.Flag{
 			{Name: "metrics", Value: "address", Help: "offers metrics to Prometheus at /metrics of this address, such as :9090, to anybody"},
 			{Name: "push", Value: "address", Help: "sends metrics to this push gateway, such as http://gateway:9091, every 15 s"},
 		},

@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-var codeFlags = []switchOf{
+var codeFlags = []Flag{
 	{"since", "only commits since a day, such as 2026-01-31", "day"},
 	{"html", "print a page", ""},
 }

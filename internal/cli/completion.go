@@ -32,10 +32,10 @@ func (c subcommand) words() []string {
 	}
 	var out []string
 	for _, x := range c.actions {
-		out = append(out, x.name)
+		out = append(out, x.Name)
 	}
 	for _, f := range c.flags {
-		out = append(out, "-"+f.name)
+		out = append(out, "-"+f.Name)
 	}
 	return append(out, "-json", "-h")
 }

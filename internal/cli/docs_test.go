@@ -26,12 +26,12 @@ func tables() map[string]string {
 	for _, c := range (&app{}).subcommands() {
 		fmt.Fprintf(&subcommands, "| `aycoder %s` | %s |\n", c.name, cell(c.help))
 		for _, x := range c.actions {
-			if len(c.actions) > 1 || x.args != "" {
-				fmt.Fprintf(&subcommands, "| `aycoder %s` | %s |\n", cell(strings.TrimSpace(c.name+" "+x.name+" "+x.args)), cell(x.help))
+			if len(c.actions) > 1 || x.Args != "" {
+				fmt.Fprintf(&subcommands, "| `aycoder %s` | %s |\n", cell(strings.TrimSpace(c.name+" "+x.Name+" "+x.Args)), cell(x.Help))
 			}
 		}
 		for _, f := range c.flags {
-			fmt.Fprintf(&subcommands, "| `aycoder %s -%s` | %s |\n", c.name, f.name, cell(f.help))
+			fmt.Fprintf(&subcommands, "| `aycoder %s -%s` | %s |\n", c.name, f.Name, cell(f.Help))
 		}
 	}
 	codes.WriteString("| status | meaning |\n| --- | --- |\n")

@@ -39,7 +39,7 @@ type Subcommand struct {
 	Run func(ctx context.Context, p Program, args []string) error
 }
 
-// An Action is what may be the first argument of a [Subcommand].
+// An Action is what may be the first argument of a command.
 type Action struct {
 	Name, Args string // Args names what follows, such as "[text]"
 	Help       string // one line
@@ -47,14 +47,14 @@ type Action struct {
 
 // Serving is what an extension adds to the command serve, such as metrics of what it serves.
 type Serving struct {
-	Flags []ServeFlag
+	Flags []Flag // each has a value
 	// Start is called before the server listens, with the values of the flags that were given, and returns options that each
 	// runtime gets. The program calls end when the server has ended. The context ends with a signal.
 	Start func(ctx context.Context, p Program, values map[string]string) (opts []harness.Option, end func() error, err error)
 }
 
-// A ServeFlag is a flag of the command serve that has a value.
-type ServeFlag struct{ Name, Value, Help string }
+// A Flag is a flag of a command. Value is the name of its value, or "" for a switch.
+type Flag struct{ Name, Help, Value string }
 
 // A Program is what a [Subcommand] gets of the program that runs it.
 type Program struct {

@@ -131,7 +131,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s; aycoder -h shows the flags", unknownFlag(err, flagNames()))
+		return nil, fmt.Errorf("%s; aycoder -h shows the flags", unknownFlag(err, fs))
 	}
 	o.prompt = strings.Join(words, " ")
 	return o, o.check()
@@ -200,19 +200,14 @@ func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-func flagNames() (names []string) {
-	for _, f := range flagTable() {
-		names = append(names, f.name)
-	}
-	return names
-}
-
 // unknownFlag returns the text of an error of package flag. That of a flag that there is not names those like it.
-func unknownFlag(err error, names []string) string {
+func unknownFlag(err error, fs *flag.FlagSet) string {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
 		return err.Error()
 	}
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	text := "there is no flag -" + name
 	if near := similar(name, names); len(near) > 0 {
 		text += " (did you mean -" + strings.Join(near, " or -") + "?)"

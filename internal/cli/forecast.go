@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-var forecastFlags = []switchOf{
+var forecastFlags = []Flag{
 	{"all", "by the conversations of all directories", ""},
 	{"factor", "how many times as long as an agent a person works on the same", "n"},
 }

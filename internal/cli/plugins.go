@@ -15,8 +15,8 @@ import (
 )
 
 // pluginActions lists what "aycoder plugin" can do.
-func pluginActions() []action {
-	return []action{
+func pluginActions() []Action {
+	return []Action{
 		{"list", "", "the installed plugins"},
 		{"add", "source [name]", "install from a directory or an address (https://, ssh://, file://); " +
 			"with a name, the plugin of that name in the index of the source"},

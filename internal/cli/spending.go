@@ -17,7 +17,7 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-var usageFlags = []switchOf{
+var usageFlags = []Flag{
 	{"all", "conversations of all directories", ""},
 	{"days", "only the last days, today included", "n"},
 	{"budget", "what a month may cost, of the conversations that are counted", "usd"},

@@ -15,21 +15,12 @@ import (
 // and docs/cli.md are made from the table of them.
 type subcommand struct {
 	name, help string
-	actions    []action   // what the first argument may be; the first one is what the command does without
-	flags      []switchOf // besides -json and -h
+	actions    []Action // what the first argument may be; the first one is what the command does without
+	flags      []Flag   // besides -json and -h
 	run        func(ctx context.Context, c *call) error
 	raw        bool // the command reads its flags itself
 	more       []Action
 	extend     func(ctx context.Context, k *call) error // runs one of more, which reads its flags itself
-}
-
-// An action is a command of a command.
-type action struct{ name, args, help string }
-
-// A switchOf is a flag of a command.
-type switchOf struct {
-	name, help string
-	value      string // the name of its value, or "" if it has none
 }
 
 // A call is what a command gets of the program that runs it.
@@ -46,10 +37,10 @@ type call struct {
 // subcommands lists all commands, those of extensions at the end.
 func (a *app) subcommands() []subcommand {
 	all := []subcommand{
-		{"models", "the models that the catalogue knows, and which of them have a key", []action{
+		{"models", "the models that the catalogue knows, and which of them have a key", []Action{
 			{"list", "[text]", "those with the text in their names"},
 		}, nil, models, false, nil, nil},
-		{"sessions", "conversations: list, show, search, export, import, rename, delete", []action{
+		{"sessions", "conversations: list, show, search, export, import, rename, delete", []Action{
 			{"list", "", "those of this directory, the newest first"},
 			{"show", "id", "what was said"},
 			{"replay", "id [speed]", "what was said and done, message by message, at once or with its pauses divided by the speed"},
@@ -59,43 +50,43 @@ func (a *app) subcommands() []subcommand {
 			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
 			{"rename", "id title", "gives it a title"},
 			{"delete", "id", "removes it with its versions of files"},
-		}, []switchOf{{name: "all", help: "those of all directories"}}, sessionsCommand, false, nil, nil},
-		{"usage", "what conversations have used: tokens, costs, time, tools", []action{
+		}, []Flag{{Name: "all", Help: "those of all directories"}}, sessionsCommand, false, nil, nil},
+		{"usage", "what conversations have used: tokens, costs, time, tools", []Action{
 			{"report", "", "all figures of the conversations of this directory"},
 			{"by", "day|week|month|model|project|session|task|tool|agent", "the figures by one of these"},
 		}, usageFlags, usageCommand, false, nil, nil},
-		{"code", "what this repository looks like: growth, languages, hotspots, people", []action{
+		{"code", "what this repository looks like: growth, languages, hotspots, people", []Action{
 			{"report", "", "all figures, from the history of git and the files of the last commit"},
 			{"owners", "file", "who has written the lines of a file that live"},
 			{"structure", "", "cycles and layers of directories, and exported names that no other directory uses"},
 			{"clones", "", "Go code that stands in several places, with other names and values"},
 		}, codeFlags, codeCommand, false, nil, nil},
-		{"suggest", "what could be done next here: open work, vulnerable dependencies, secrets, missing tests", []action{
+		{"suggest", "what could be done next here: open work, vulnerable dependencies, secrets, missing tests", []Action{
 			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, tests, docs, todo, simpler"},
 			{"dismiss", "id words", "hides a suggestion from now on, for the reason that the words say"},
 			{"restore", "id", "shows it again"},
 		}, suggestFlags, suggestCommand, false, nil, nil},
-		{"forecast", "what a task may take, by what was done before", []action{
+		{"forecast", "what a task may take, by what was done before", []Action{
 			{"task", "words", "kind, time and cost of similar tasks, files that it may touch, and what is risky about them"},
 		}, forecastFlags, forecastCommand, false, nil, nil},
-		{"config", "the configuration in force, and its mistakes", []action{
+		{"config", "the configuration in force, and its mistakes", []Action{
 			{"show", "", "each value with the place that it comes from"},
 			{"check", "", "all mistakes, with file and line"},
 			{"schema", "", "a JSON Schema of the files, for editors"},
 		}, nil, configCommand, false, nil, nil},
-		{"doctor", "checks what the program needs", nil, []switchOf{{name: "online", help: "ask the provider, too"}}, doctor, false, nil, nil},
-		{"serve", "serves the sessions of this directory over HTTP, with a page", []action{
+		{"doctor", "checks what the program needs", nil, []Flag{{Name: "online", Help: "ask the provider, too"}}, doctor, false, nil, nil},
+		{"serve", "serves the sessions of this directory over HTTP, with a page", []Action{
 			{"start", "[address [name...]]", "listens on the address (" + serveAddress + "), for requests to these names"},
 		}, a.serveFlags(), serve, false, nil, nil},
-		{"runner", "offers this directory to a server with an agent, which it dials, so that this machine needs no open port", nil, []switchOf{
+		{"runner", "offers this directory to a server with an agent, which it dials, so that this machine needs no open port", nil, []Flag{
 			{"server", "the address of aycoder serve -runner, such as https://agent.example.com", "URL"},
 			{"token-env", "the variable with the token that the server knows; without this flag " + runnerToken, "NAME"},
-			{name: "sandbox", help: "confine commands, and refuse them if that is impossible"},
-			{name: "files-only", help: "run no commands"},
-			{name: "plain-http", help: "allow an http address of another machine: everybody on the way sees the token"},
+			{Name: "sandbox", Help: "confine commands, and refuse them if that is impossible"},
+			{Name: "files-only", Help: "run no commands"},
+			{Name: "plain-http", Help: "allow an http address of another machine: everybody on the way sees the token"},
 		}, offer, false, nil, nil},
 		{"plugin", "plugins: install, trust, update, remove", pluginActions(), nil, plugins, false, nil, nil},
-		{"completion", "prints a completion for a shell", []action{
+		{"completion", "prints a completion for a shell", []Action{
 			{"bash", "", "source <(aycoder completion bash)"},
 			{"zsh", "", "source <(aycoder completion zsh)"},
 			{"fish", "", "aycoder completion fish | source"},
@@ -115,16 +106,14 @@ func (a *app) subcommands() []subcommand {
 }
 
 // serveFlags are the flags of the command serve, with those that extensions bring.
-func (a *app) serveFlags() []switchOf {
-	all := []switchOf{
+func (a *app) serveFlags() []Flag {
+	all := []Flag{
 		{"runner", "work in the directory of the runner of this name, and not in this one", "NAME"},
-		{name: "runner-texts", help: "use the instructions, skills, commands and agents of the runner's project"},
+		{Name: "runner-texts", Help: "use the instructions, skills, commands and agents of the runner's project"},
 	}
 	for _, e := range a.extensions {
 		if e.Serve != nil {
-			for _, f := range e.Serve.Flags {
-				all = append(all, switchOf{f.Name, f.Help, f.Value})
-			}
+			all = append(all, e.Serve.Flags...)
 		}
 	}
 	return all
@@ -181,48 +170,47 @@ func (k *call) parse(c subcommand) error {
 	fs.SetOutput(io.Discard)
 	fs.BoolVar(&k.json, "json", false, "")
 	for _, f := range c.flags {
-		if f.value != "" {
-			fs.Func(f.name, "", func(v string) error { k.values[f.name] = v; return nil })
+		if f.Value != "" {
+			fs.Func(f.Name, "", func(v string) error { k.values[f.Name] = v; return nil })
 			continue
 		}
-		fs.BoolFunc(f.name, "", func(string) error { k.on[f.name] = true; return nil })
+		fs.BoolFunc(f.Name, "", func(string) error { k.on[f.Name] = true; return nil })
 	}
 	words, err := interspersed(fs, k.args)
 	switch {
 	case errors.Is(err, flag.ErrHelp) || len(words) > 0 && words[0] == "help":
 		return flag.ErrHelp
 	case err != nil:
-		names := []string{"json"}
-		for _, f := range c.flags {
-			names = append(names, f.name)
-		}
-		return c.wrong(unknownFlag(err, names))
+		return c.wrong(unknownFlag(err, fs))
 	case len(c.actions) == 0 && len(words) > 0:
 		return c.wrong("it takes no arguments")
 	case len(c.actions) == 0:
 		return nil
 	case len(words) == 0:
-		k.action, k.args = c.actions[0].name, nil
+		k.action, k.args = c.actions[0].Name, nil
 		return nil
-	case !slices.ContainsFunc(c.actions, func(x action) bool { return x.name == words[0] }) && len(c.actions) == 1:
-		words = append([]string{c.actions[0].name}, words...)
 	}
-	k.action, k.args = words[0], words[1:]
-	if !slices.ContainsFunc(c.actions, func(x action) bool { return x.name == k.action }) {
-		return c.wrong(fmt.Sprintf("there is no %q", k.action))
+	i := slices.IndexFunc(c.actions, func(x Action) bool { return x.Name == words[0] })
+	switch {
+	case i >= 0:
+		words = words[1:]
+	case len(c.actions) > 1:
+		return c.wrong(fmt.Sprintf("there is no %q", words[0]))
+	default: // the only action need not be named
+		i = 0
 	}
-	return k.count(c)
+	k.action, k.args = c.actions[i].Name, words
+	return k.count(c, c.actions[i])
 }
 
 // count checks the number of the arguments of an action: those in brackets may be left out, and a text takes all
 // words.
-func (k *call) count(c subcommand) error {
-	i := slices.IndexFunc(c.actions, func(x action) bool { return x.name == k.action })
-	want := strings.Fields(c.actions[i].args)
+func (k *call) count(c subcommand, x Action) error {
+	want := strings.Fields(x.Args)
 	least := slices.IndexFunc(append(want, "["), func(s string) bool { return s[0] == '[' })
 	open := len(want) > 0 && slices.Contains([]string{"words", "title"}, want[len(want)-1])
 	if len(k.args) < least || len(k.args) > len(want) && !open {
-		return c.wrong("it is used so: aycoder " + strings.TrimSpace(c.name+" "+k.action+" "+c.actions[i].args))
+		return c.wrong("it is used so: aycoder " + strings.TrimSpace(c.name+" "+x.Name+" "+x.Args))
 	}
 	return nil
 }
@@ -239,15 +227,12 @@ func (c subcommand) usage(width int) string {
 		form = "usage: aycoder " + c.name + " [command] [flags]"
 	}
 	b.WriteString(form + "\n\n" + c.help + "\n\n")
-	for _, x := range c.actions {
-		entry(&b, strings.TrimSpace(x.name+" "+x.args), x.help)
-	}
-	for _, x := range c.more {
+	for _, x := range slices.Concat(c.actions, c.more) {
 		entry(&b, strings.TrimSpace(x.Name+" "+x.Args), x.Help)
 	}
 	b.WriteString("\nflags:\n")
 	for _, f := range c.flags {
-		entry(&b, strings.TrimSpace("-"+f.name+" "+f.value), f.help)
+		entry(&b, strings.TrimSpace("-"+f.Name+" "+f.Value), f.Help)
 	}
 	entry(&b, "-json", "print JSON")
 	return shaped(b.String(), width)

@@ -17,7 +17,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-var suggestFlags = []switchOf{
+var suggestFlags = []Flag{
 	{"osv", "a directory, or a zip archive of osv.dev, with advisories in the OSV format", "path"},
 	{"all", "also those that are dismissed", ""},
 }
