@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,25 +13,42 @@ import (
 	sessions "github.com/aycoder/aycoder/session"
 )
 
-// A turn is a prompt in the tree of a conversation, and where its answer ends.
+// A turn is a prompt in the tree of a conversation, with the nodes of its answer.
 type turn struct {
-	prompt, end sessions.ID
-	text        string // the first line of the prompt
-	label       string
-	files       int    // that changed in it
-	here        bool   // the conversation goes on behind it
-	draw        string // the lines of the tree before it
+	end   sessions.ID // the newest node
+	text  string      // the first line of the prompt
+	label string
+	files map[string]bool // that changed in it
+	here  bool            // the conversation goes on behind it
+	draw  string          // the lines of the tree before it
+	below []*turn
 }
 
 // turns returns the prompts of a tree in the order in which they are drawn: what follows a prompt is below it, and
 // each branch of the conversation is further to the right.
-func turns(v *sessions.View, head sessions.ID) []turn {
-	var out []turn
-	now := promptBefore(v, head)
-	var walk func(id sessions.ID, before string)
-	walk = func(id sessions.ID, before string) {
-		below := prompts(v, id)
-		for i, p := range below {
+func turns(v *sessions.View, head sessions.ID) (out []*turn) {
+	root := &turn{}
+	in := []*turn{root} // the turn of each node
+	for id := sessions.Root + 1; int(id) < v.Len(); id++ {
+		n := v.Node(id)
+		t := in[n.Parent]
+		if text := promptOf(n); text != "" {
+			t = &turn{text: text, files: map[string]bool{}}
+			in[n.Parent].below = append(in[n.Parent].below, t)
+		}
+		in = append(in, t)
+		if t == root {
+			continue
+		}
+		t.end, t.label = id, cmp.Or(cleanLine(v.Label(id)), t.label)
+		for name := range n.Files {
+			t.files[name] = true
+		}
+	}
+	in[head].here = true
+	var walk func(below []*turn, before string)
+	walk = func(below []*turn, before string) {
+		for i, t := range below {
 			branch, next := "", ""
 			switch {
 			case len(below) > 1 && i < len(below)-1:
@@ -38,47 +56,24 @@ func turns(v *sessions.View, head sessions.ID) []turn {
 			case len(below) > 1:
 				branch, next = "└ ", "  "
 			}
-			t := turn{prompt: p, end: endOf(v, p), text: promptOf(v.Node(p)), here: p == now, draw: before + branch}
-			t.look(v)
+			t.draw = before + branch
 			out = append(out, t)
-			walk(p, before+next)
+			walk(t.below, before+next)
 		}
 	}
-	walk(sessions.Root, "")
+	walk(root.below, "")
 	return out
-}
-
-// look counts the files that a turn has changed, and finds its label.
-func (t *turn) look(v *sessions.View) {
-	names := map[string]bool{}
-	path := v.Path(t.end)
-	for i := len(path) - 1; i >= 0; i-- {
-		n := path[i]
-		for name := range n.Files {
-			names[name] = true
-		}
-		if t.label == "" {
-			t.label = cleanLine(v.Label(n.ID))
-		}
-		if n.ID == t.prompt {
-			break
-		}
-	}
-	t.files = len(names)
 }
 
 // promptBefore returns the last prompt on the way to a node, or the root.
 func promptBefore(v *sessions.View, id sessions.ID) sessions.ID {
 	for _, n := range slices.Backward(v.Path(id)) {
-		if isPrompt(n) {
+		if promptOf(n) != "" {
 			return n.ID
 		}
 	}
 	return sessions.Root
 }
-
-// isPrompt reports whether the user said something at a node.
-func isPrompt(n *sessions.Node) bool { return promptOf(n) != "" }
 
 // promptOf returns the first line of what the user said at a node, or "".
 func promptOf(n *sessions.Node) string {
@@ -94,36 +89,8 @@ func promptOf(n *sessions.Node) string {
 	return cleanLine(line)
 }
 
-// prompts returns the prompts that follow a node directly, with nothing but answers between.
-func prompts(v *sessions.View, id sessions.ID) (out []sessions.ID) {
-	for _, n := range v.Children(id) {
-		if isPrompt(n) {
-			out = append(out, n.ID)
-		} else {
-			out = append(out, prompts(v, n.ID)...)
-		}
-	}
-	return out
-}
-
-// endOf returns the last node of the newest answer to a prompt.
-func endOf(v *sessions.View, id sessions.ID) sessions.ID {
-	for {
-		next := sessions.ID(-1)
-		for _, n := range v.Children(id) {
-			if !isPrompt(n) {
-				next = n.ID
-			}
-		}
-		if next < 0 {
-			return id
-		}
-		id = next
-	}
-}
-
 // showTree draws the tree of turns, which are numbered from 1.
-func (c *chat) showTree(all []turn) error {
+func (c *chat) showTree(all []*turn) error {
 	if len(all) == 0 {
 		return errors.New("nothing has been said yet")
 	}
@@ -134,8 +101,8 @@ func (c *chat) showTree(all []turn) error {
 	for i, t := range all {
 		left := fmt.Sprintf("%3d %s%s", i+1, draw.Replace(t.draw), t.text)
 		right := ""
-		if t.files > 0 {
-			right = count(t.files, "file")
+		if n := len(t.files); n > 0 {
+			right = count(n, "file")
 		}
 		if t.label != "" {
 			right = strings.TrimSpace("[" + t.label + "]  " + right)
@@ -192,7 +159,7 @@ func (c *chat) chosen(words, ask string) (*turn, error) {
 	if err != nil || n < 1 || n > len(all) {
 		return nil, fmt.Errorf("%q is not a number of /tree", cleanLine(words))
 	}
-	return &all[n-1], nil
+	return all[n-1], nil
 }
 
 // branch goes on at an earlier turn. The files stay as they are.
