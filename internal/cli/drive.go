@@ -133,10 +133,7 @@ func (d *driver) loop(ctx context.Context) int {
 			return exitCode(sig.sig)
 		}
 	}
-	if d.broken != nil {
-		return d.a.unwritten(d.broken)
-	}
-	return code
+	return d.ended(code)
 }
 
 // between carries out an order while no run works, and returns the input of a run that it starts.
@@ -230,7 +227,18 @@ func (d *driver) turn(ctx context.Context, in aycoder.Input) int {
 			d.stop(d.broken)
 		}
 	}
+	if d.broken != nil { // which has stopped the run
+		failed = nil
+	}
 	return d.finish(&res, failed, context.Cause(ctx))
+}
+
+// ended returns the exit code at the end of the output.
+func (d *driver) ended(code int) int {
+	if d.broken != nil {
+		return d.a.unwritten(d.broken)
+	}
+	return code
 }
 
 // take shows an event, and keeps what the program can answer.
@@ -239,11 +247,11 @@ func (d *driver) take(ev aycoder.Event) {
 	if child, ok := ev.(*aycoder.ChildEvent); ok {
 		inner = child.Innermost()
 	}
-	switch q := inner.(type) {
-	case *aycoder.ApprovalRequested:
-		d.asks[q.Request.CallID] = q.Detach()
-	case *aycoder.CallRequested:
-		if !d.gone.Load() { // or else the run is suspended
+	if !d.gone.Load() { // or else nobody would answer
+		switch q := inner.(type) {
+		case *aycoder.ApprovalRequested:
+			d.asks[q.Request.CallID] = q.Detach()
+		case *aycoder.CallRequested:
 			d.calls[q.Request.CallID] = q.Detach()
 		}
 	}

@@ -8,9 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/providers/script"
 )
 
 // A driven is a program that a test leads by lines.
@@ -178,4 +184,22 @@ func TestDriveFromPython(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(k.dir, "a.txt"))
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", string(text))
+}
+
+// A question that was on its way when the input ended is refused: nobody will answer it.
+func TestDriveQuestionAfterEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(script.Call("write_file", `{"path":"a.txt","content":"a"}`), script.Say("Then not."))))
+		require.NoError(t, err)
+		defer rt.Close()
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		require.NoError(t, err)
+		defer out.Close()
+		d := &driver{printer: newPrinter(&app{stdout: out, stderr: out}, &options{output: formatEvents}), s: &session{Runtime: rt}, gone: new(atomic.Bool)}
+		d.gone.Store(true)
+		require.Equal(t, exitOK, d.turn(t.Context(), aycoder.Input{Prompt: "write a.txt"}))
+		require.NoFileExists(t, filepath.Join(dir, "a.txt"))
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -135,28 +136,12 @@ type started struct {
 	Pending bool   `json:"pending,omitempty"`
 }
 
-// run answers the prompt and returns the exit code. An interrupt ends the run, not the
+// run answers one prompt, while nobody can be asked, and returns the exit code. An interrupt ends the run, not the
 // program: the result is written in any case.
 func (p *printer) run(ctx context.Context, s *session, in aycoder.Input) int {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var res aycoder.Result
-	var failed error
-	p.begin()
-	for ev, err := range p.events(ctx, s.Runtime, in, &res) {
-		if err != nil {
-			failed = err
-			break
-		}
-		if p.event(ev); p.broken != nil {
-			break
-		}
-	}
-	code := p.finish(&res, failed, context.Cause(ctx))
-	if p.broken != nil {
-		return p.a.unwritten(p.broken)
-	}
-	return code
+	d := &driver{printer: p, s: s, gone: new(atomic.Bool)}
+	d.gone.Store(true)
+	return d.ended(d.turn(ctx, in))
 }
 
 func (p *printer) begin() { p.began, p.conflicts, p.value = time.Now(), map[string]bool{}, nil }
