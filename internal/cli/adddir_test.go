@@ -98,7 +98,7 @@ func TestCompleteInDirs(t *testing.T) {
 	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""), harness.WithRoot("lib", lib))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
-	c := &chat{ui: &ui{}, runtime: rt}
+	c := &chat{ui: &ui{}, session: &session{Runtime: rt}}
 	for text, want := range map[string]string{
 		"@": "@lib:/src/client.go", "see @clie": "@lib:/src/client.go", "@lib:/": "@lib:/src/client.go", "@nwc": "@lib:/src/client.go:NewClient",
 	} {

@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	sessions "github.com/aycoder/aycoder/session"
 )
@@ -50,13 +52,13 @@ func newDesk(t *testing.T, fancy bool) *desk {
 		time.Sleep(askedAfter)
 		return aycoder.Ask()
 	})
-	loop, err := aycoder.New(model, aycoder.WithTools(tool), aycoder.WithApprover(slow))
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(model), harness.WithTools(tool), harness.WithApprover(slow), harness.WithStore(journal.Memory(), ""))
 	require.NoError(t, err)
-	talk := newTalk(t, loop)
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
 	input, keys := io.Pipe()
 	d.keys = keys
 	o := tty.Options{Plain: !fancy, Getenv: func(string) string { return "xterm" }}
-	d.chat = newTestChat(t, input, d, o, &chat{agent: talk, talk: talk, name: func() string { return "" }})
+	d.chat = newTestChat(t, input, d, o, &chat{session: &session{Runtime: rt}})
 	return d
 }
 
@@ -77,7 +79,7 @@ func (d *desk) Write(p []byte) (int, error) {
 // asks starts a turn; the channel is closed at its end.
 func (d *desk) asks(t *testing.T) <-chan struct{} {
 	t.Helper()
-	_, err := d.talk.Checkout(t.Context(), sessions.Root)
+	_, err := d.talk().Checkout(t.Context(), sessions.Root)
 	require.NoError(t, err)
 	d.ran = 0
 	d.editor.Clear()
@@ -103,7 +105,7 @@ func (d *desk) types(t *testing.T, keys string) {
 
 // outcome returns the outcome of the call.
 func (d *desk) outcome() string {
-	for _, m := range d.talk.View().Messages(d.talk.Head()) {
+	for _, m := range d.talk().View().Messages(d.talk().Head()) {
 		for _, p := range m.Parts {
 			if out, ok := p.(*aycoder.ToolOutput); ok {
 				return out.Text()

@@ -37,11 +37,10 @@ func stepping(seq iter.Seq2[aycoder.Event, error]) (<-chan step, chan<- struct{}
 
 // answers lets an agent answer. A prompt such as "/review main.go" calls a command or a skill of the project or
 // of the user; more stands behind what that makes of it.
-func answers(ctx context.Context, a aycoder.Agent, in aycoder.Input, more string, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	rt, ok := a.(*harness.Runtime)
-	if !ok || in.Prompt == "" { // images, or a run that goes on
+func answers(ctx context.Context, rt *harness.Runtime, in aycoder.Input, more string, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	if in.Prompt == "" { // images, or a run that goes on
 		in.Prompt += more
-		return a.Run(ctx, in, opts...)
+		return rt.Run(ctx, in, opts...)
 	}
 	return func(yield func(aycoder.Event, error) bool) {
 		var typed harness.Typed

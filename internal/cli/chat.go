@@ -21,22 +21,17 @@ import (
 // while its events are shown.
 type chat struct {
 	*ui
-	app       *app
-	options   *options
-	session   *session
-	finder    finder        // for completion
-	agent     aycoder.Agent // the runtime, or the conversation alone
-	talk      *sessions.Session
-	runtime   *harness.Runtime
-	settings  *settings
-	compactor compactor
-	name      func() string // of the model
-	label     string        // of the prompt
-	fill      string        // initial text of the next prompt
-	history   *line.History
-	asks      *asks // nil if there is nothing that asks
-	more      []Extension
-	before    policy.Mode // in force when the plan mode began
+	app      *app
+	options  *options
+	session  *session // nil until it is open
+	finder   finder   // for completion
+	settings *settings
+	label    string // of the prompt
+	fill     string // initial text of the next prompt
+	history  *line.History
+	asks     *asks
+	more     []Extension
+	before   policy.Mode // in force when the plan mode began
 
 	heard  string         // outputs of the user's commands, for the next prompt
 	own    string         // the command of the user that runs
@@ -53,13 +48,16 @@ type chat struct {
 	over    bool
 }
 
+// talk is the conversation.
+func (c *chat) talk() *sessions.Session { return c.session.Session }
+
 // run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
 	if prompt != "" {
 		c.line(c.paint(cyan, c.label+"> "+said(prompt)))
-	} else if c.talk.Pending() != nil { // a run that was killed, or that nobody could be asked about
-		v := c.talk.View()
-		c.line(c.paint(cyan, c.label+"> "+promptOf(v.Node(promptBefore(v, c.talk.Head())))))
+	} else if c.talk().Pending() != nil { // a run that was killed, or that nobody could be asked about
+		v := c.talk().View()
+		c.line(c.paint(cyan, c.label+"> "+promptOf(v.Node(promptBefore(v, c.talk().Head())))))
 		c.turn(ctx, "")
 	}
 	for !c.over {
@@ -181,13 +179,13 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	ctx, c.stop = context.WithCancel(outer)
 	defer c.stop()
 	var res aycoder.Result
-	if c.session != nil && c.session.Runtime != nil && prompt != "" {
+	if prompt != "" {
 		if text := c.app.foresee(ctx, c.session, c.settings, prompt); text != "" {
 			c.prose(faint, text)
 		}
 	}
 	start := time.Now()
-	_, before := c.talk.View().Usage()
+	_, before := c.talk().View().Usage()
 	c.begin()
 	c.stopping, c.waited = false, 0
 	c.retitle(true)
@@ -210,8 +208,8 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.complain(err)
 	default:
 		c.warnCut(&res)
-		_, cost := c.talk.View().Usage()
-		c.summary(c.name(), &res, cost-before, c.filled(), time.Since(start)-c.waited)
+		_, cost := c.talk().View().Usage()
+		c.summary(c.session.model(), &res, cost-before, c.filled(), time.Since(start)-c.waited)
 	}
 	c.heard = ""
 	c.renewStatus()
@@ -221,7 +219,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 // believes asks about the command of the project that an error is about, if that is what is missing.
 func (c *chat) believes(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*harness.UntrustedError](err)
-	if !ok || e.Refused || c.settings == nil {
+	if !ok || e.Refused {
 		return false
 	}
 	yes, asked := c.decide(ctx, c.settings, e.Question)
@@ -237,7 +235,7 @@ func (c *chat) warnCut(res *aycoder.Result) {
 // start runs the agent: see stepping.
 func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
 	in := aycoder.Input{Prompt: prompt, Parts: c.images(prompt)}
-	return stepping(answers(ctx, c.agent, in, c.heard, aycoder.Into(res)))
+	return stepping(answers(ctx, c.session.Runtime, in, c.heard, aycoder.Into(res)))
 }
 
 // work shows the events until the run is over. After an interrupt that is soon, even if a
@@ -251,7 +249,7 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 	defer c.asks.work()()
 	c.editor.SetPrompt(c.glyph("› ", "> "))
 	for {
-		switch h := c.wait(steps, c.asks.listen(), tick.C); {
+		switch h := c.wait(steps, c.asks.c, tick.C); {
 		case h.done:
 			return failed
 		case h.step != nil:
@@ -380,14 +378,14 @@ func (c *chat) send(text string) {
 	c.line(c.paint(cyan, c.glyph("› ", "> ")+said(text)))
 	_ = c.history.Add(text)
 	if name, words, ok := called(text); ok && name == "compact" {
-		c.complain(c.talk.Steer(context.Background(), "", compaction.Command(words)))
+		c.complain(c.talk().Steer(context.Background(), "", compaction.Command(words)))
 		return
 	}
 	if handled, err := c.besides(text); handled {
 		c.complain(err)
 		return
 	}
-	c.complain(c.talk.Steer(context.Background(), text, c.images(text)...))
+	c.complain(c.talk().Steer(context.Background(), text, c.images(text)...))
 }
 
 // later gives the line to the model when it would otherwise end.
@@ -398,7 +396,7 @@ func (c *chat) later() {
 	}
 	c.editor.Clear()
 	c.line(c.paint(cyan, c.glyph("» ", ">> ")+said(text)))
-	c.complain(c.talk.FollowUp(context.Background(), text, c.images(text)...))
+	c.complain(c.talk().FollowUp(context.Background(), text, c.images(text)...))
 }
 
 // complain shows an error, if there is one.
@@ -410,7 +408,7 @@ func (c *chat) complain(err error) {
 
 // giveBack puts text that the model has not received into the line.
 func (c *chat) giveBack() {
-	queued, err := c.talk.Drain(context.Background())
+	queued, err := c.talk().Drain(context.Background())
 	c.complain(err)
 	var text []string
 	for _, m := range queued {

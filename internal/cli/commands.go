@@ -69,7 +69,7 @@ func (c *chat) commands() []command {
 		for _, s := range e.Slash {
 			list = slices.DeleteFunc(list, func(cmd command) bool { return cmd.name == s.Name })
 			list = append(list, command{name: s.Name, help: s.Help, anytime: true, run: func(c *chat, ctx context.Context, words string) (string, error) {
-				text, err := s.Run(ctx, c.runtime, words)
+				text, err := s.Run(ctx, c.session.Runtime, words)
 				if err == nil {
 					c.line(clean(text))
 				}
@@ -179,10 +179,10 @@ func (c *chat) argumentsOf(name string) (list []line.Candidate) {
 
 // libraryNames are the commands and skills of the project and of the user, and the prompts of servers.
 func (c *chat) libraryNames() (names []string) {
-	if c.runtime == nil {
+	if c.session == nil {
 		return nil
 	}
-	for _, s := range c.runtime.Servers() {
+	for _, s := range c.session.Servers() {
 		names = append(names, s.Prompts...)
 	}
 	lib := c.library()
@@ -255,10 +255,7 @@ func pad(s string, n int) string {
 }
 
 func (c *chat) setMode(_ context.Context, words string) (string, error) {
-	p := c.runtime.Policy
-	if p == nil {
-		return "", errors.New("there is no policy")
-	}
+	p := c.session.Policy
 	if words != "" {
 		mode, err := policy.ParseMode(words)
 		if err == nil {
@@ -274,8 +271,8 @@ func (c *chat) setMode(_ context.Context, words string) (string, error) {
 
 // plan sets the mode in which nothing is changed. A task is asked at once.
 func (c *chat) plan(ctx context.Context, words string) (string, error) {
-	if c.runtime.Policy != nil && c.runtime.Policy.Mode() != policy.Plan {
-		c.before = c.runtime.Policy.Mode()
+	if mode := c.session.Policy.Mode(); mode != policy.Plan {
+		c.before = mode
 	}
 	if _, err := c.setMode(ctx, string(policy.Plan)); err != nil {
 		return "", err
@@ -288,7 +285,7 @@ func (c *chat) plan(ctx context.Context, words string) (string, error) {
 }
 
 func (c *chat) carryOut(ctx context.Context, _ string) (string, error) {
-	if c.runtime.Policy == nil || c.runtime.Policy.Mode() != policy.Plan {
+	if c.session.Policy.Mode() != policy.Plan {
 		return "", errors.New("there is no plan: see /plan")
 	}
 	mode := c.before
@@ -311,12 +308,10 @@ func (c *chat) reloadNow(ctx context.Context, _ string) (string, error) {
 
 // clear begins a new conversation. The old one stays in the tree.
 func (c *chat) clear(ctx context.Context, _ string) (string, error) {
-	if _, err := c.talk.Checkout(ctx, sessions.Root, sessions.OnlyConversation()); err != nil {
+	if _, err := c.talk().Checkout(ctx, sessions.Root, sessions.OnlyConversation()); err != nil {
 		return "", err
 	}
-	if c.runtime != nil && c.runtime.Policy != nil {
-		c.runtime.Policy.Trust()
-	}
+	c.session.Policy.Trust()
 	c.prose("", "A new conversation begins. /tree has the one before.")
 	return "", nil
 }
@@ -327,7 +322,7 @@ func (c *chat) mark(ctx context.Context, words string) (string, error) {
 	if words == "" {
 		return "", errors.New("say a label: /save label")
 	}
-	if err := c.talk.SetLabel(ctx, c.talk.Head(), words); err != nil {
+	if err := c.talk().SetLabel(ctx, c.talk().Head(), words); err != nil {
 		return "", err
 	}
 	c.line("Marked. /tree shows it.")
@@ -338,7 +333,7 @@ func (c *chat) rename(ctx context.Context, words string) (string, error) {
 	if words == "" {
 		return "", errors.New("say a title: /rename title")
 	}
-	if err := c.talk.SetTitle(ctx, words); err != nil {
+	if err := c.talk().SetTitle(ctx, words); err != nil {
 		return "", err
 	}
 	c.prose("", "The conversation is called "+cleanLine(words)+".")

@@ -32,8 +32,8 @@ func talkOn(t *testing.T, s *stage, mode policy.Mode, dir string, steps ...scrip
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{
-		agent: rt, runtime: rt, talk: rt.Session, compactor: rt.Compactor, name: func() string { return "test" },
-		more: []Extension{testExtension()}, asks: asks,
+		session: &session{Runtime: rt},
+		more:    []Extension{testExtension()}, asks: asks,
 	})
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
 	require.NoError(t, c.Screen.Close()) // nothing is written later
@@ -152,7 +152,7 @@ func TestDropOfARule(t *testing.T) {
 	defer func() { require.NoError(t, rt.Close()) }()
 	require.NoError(t, rt.Policy.KeepRule(t.Context(), aycoder.Session, "bash:make *"))
 	s := newStage("")
-	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{runtime: rt, talk: rt.Session})
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{session: &session{Runtime: rt}})
 	_, err = c.command(t.Context(), "/permissions")
 	require.NoError(t, err)
 	require.NoError(t, c.Flush())

@@ -9,18 +9,13 @@ import (
 	"github.com/aycoder/aycoder/compaction"
 )
 
-// A compactor makes conversations smaller.
-type compactor interface {
-	Compact(ctx context.Context, messages []*aycoder.Message, keep string) ([]*aycoder.Message, *aycoder.Compacted, error)
-}
-
 // compact makes the conversation smaller between two turns. An interrupt stops it.
 func (c *chat) compact(ctx context.Context, words string) (string, error) {
 	c.view.event(&aycoder.Compacting{})
 	var done *aycoder.Compacted
 	err := c.apart(ctx, func(ctx context.Context) error {
-		return c.talk.Compact(ctx, func(ctx context.Context, m []*aycoder.Message) (left []*aycoder.Message, _ *aycoder.Compacted, err error) {
-			left, done, err = c.compactor.Compact(ctx, m, words)
+		return c.talk().Compact(ctx, func(ctx context.Context, m []*aycoder.Message) (left []*aycoder.Message, _ *aycoder.Compacted, err error) {
+			left, done, err = c.session.Compact(ctx, m, words)
 			return left, done, err
 		})
 	})

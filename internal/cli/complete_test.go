@@ -24,7 +24,7 @@ func TestComplete(t *testing.T) {
 	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
-	c := &chat{ui: &ui{}, runtime: rt, more: []Extension{testExtension()}}
+	c := &chat{ui: &ui{}, session: &session{Runtime: rt}, more: []Extension{testExtension()}}
 	for _, tt := range []struct {
 		text string
 		from int

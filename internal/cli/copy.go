@@ -16,7 +16,7 @@ const mostAnswers = 10 // that /copy offers, with their blocks of code
 // copyOut copies one of the last answers, or a block of code of them, to the clipboards that can be reached: that of the
 // terminal, and that of this machine.
 func (c *chat) copyOut(ctx context.Context, words string) (string, error) {
-	texts, list := copies(c.talk.View(), c.talk.Head())
+	texts, list := copies(c.talk().View(), c.talk().Head())
 	if len(texts) == 0 {
 		return "", errors.New("there is no answer yet")
 	}

@@ -14,7 +14,7 @@ func (c *chat) cost(ctx context.Context, words string) (string, error) {
 	work := new(usage.Work)
 	switch {
 	case words == "":
-		work.Add(new(journal.Entry), c.talk.View())
+		work.Add(new(journal.Entry), c.talk().View())
 	case words != "all":
 		return "", errors.New("say /cost, or /cost all")
 	case c.working:

@@ -58,10 +58,10 @@ func (f *finder) close() {
 
 // found returns what a query behind an @ may mean: files of the workspace that are not ignored, and what they declare.
 func (c *chat) found(query string) (list []line.Candidate) {
-	if c.runtime == nil {
+	if c.session == nil {
 		return nil
 	}
-	s := c.finder.newest(c.runtime.Files)
+	s := c.finder.newest(c.session.Files)
 	if c.finder.done != nil {
 		c.hint = "The files are being read; tab again in a moment."
 	}

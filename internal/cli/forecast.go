@@ -68,7 +68,7 @@ const (
 // foresee says what similar tasks of this directory took, in one line, or "" if too little is known, if it would take long to find
 // out, or if the conversation has a bound already.
 func (a *app) foresee(ctx context.Context, s *session, st *settings, words string) string {
-	if !s.kept || s.demo || st == nil || !st.loaded.Config.Terminal.Forecast || st.loaded.Config.Agent.MaxCost != nil || s.Session.View().Len() > 1 {
+	if !s.kept || s.demo || !st.loaded.Config.Terminal.Forecast || st.loaded.Config.Agent.MaxCost != nil || s.Session.View().Len() > 1 {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, forecastTime)

@@ -51,25 +51,14 @@ func (u *User) Sample(ctx context.Context, server string, req *aycoder.Request) 
 
 // asks are what other goroutines ask the user, who answers on the goroutine of the chat.
 type asks struct {
-	c   chan func(*chat)
+	c   chan func(*chat)              // what the chat is to do
 	run atomic.Pointer[chan struct{}] // closed when the run is over; nil while none works, since nobody would answer
 }
 
 func newAsks() *asks { return &asks{c: make(chan func(*chat))} }
 
-// listen returns what the chat is to do.
-func (a *asks) listen() <-chan func(*chat) {
-	if a == nil {
-		return nil
-	}
-	return a.c
-}
-
 // work says that a run works, until the returned function is called.
 func (a *asks) work() (ended func()) {
-	if a == nil {
-		return func() {}
-	}
 	over := make(chan struct{})
 	a.run.Store(&over)
 	return func() {
@@ -139,13 +128,10 @@ func (c *chat) lend(server string, req *aycoder.Request) aycoder.ModelClient {
 			}
 		}
 	}
-	if c.runtime == nil {
-		return nil
-	}
 	if yes, _ := c.agrees(server, "wants an answer of your model to this", text.String(), "Let it ask?"); !yes {
 		return nil
 	}
-	return c.runtime.Client
+	return c.session.Client
 }
 
 // form asks the user what a server wants to know.

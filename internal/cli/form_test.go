@@ -32,7 +32,7 @@ func asking(t *testing.T, lines string, do func(context.Context, *User) string, 
 	defer func() { require.NoError(t, rt.Close()) }()
 	s := newStage("go\n" + lines)
 	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{
-		agent: rt, runtime: rt, talk: rt.Session, compactor: rt.Compactor, name: func() string { return "test" }, asks: asks,
+		session: &session{Runtime: rt}, asks: asks,
 	})
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
 	require.NoError(t, c.Screen.Close())
@@ -172,7 +172,7 @@ func TestAskedTooLate(t *testing.T) {
 		synctest.Wait()
 		defer u.asks.work()()
 		select {
-		case f := <-u.asks.listen():
+		case f := <-u.asks.c:
 			t.Error("the next run is asked")
 			f(&chat{})
 		case r := <-replied:

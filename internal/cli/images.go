@@ -48,7 +48,7 @@ func (c *chat) images(text string) (parts []aycoder.Part) {
 			}
 			continue
 		}
-		f, err := c.runtime.Files.Open(m[1])
+		f, err := c.session.Files.Open(m[1])
 		if err == nil {
 			var image *aycoder.Media
 			if image, err = readImage(m[1], f); err == nil {

@@ -66,15 +66,15 @@ func (c *chat) show(_ context.Context, words string) (string, error) {
 
 // window estimates what the next request holds.
 func (c *chat) window(context.Context, string) (string, error) {
-	req := &aycoder.Request{Messages: c.talk.View().Messages(c.talk.Head())}
-	for _, s := range c.runtime.Sections {
+	req := &aycoder.Request{Messages: c.talk().View().Messages(c.talk().Head())}
+	for _, s := range c.session.Sections {
 		req.System = append(req.System, &aycoder.Text{Text: s.Text})
 	}
-	for _, t := range c.runtime.Tools {
+	for _, t := range c.session.Tools {
 		spec := t.Spec()
 		req.Tools = append(req.Tools, &spec)
 	}
-	n := tokens.New().Estimate(tokens.ModelOf(c.runtime.Client, ""), req)
+	n := tokens.New().Estimate(tokens.ModelOf(c.session.Client, ""), req)
 	b := n.Breakdown
 	for _, part := range []struct {
 		name   string
@@ -95,12 +95,12 @@ func (c *chat) window(context.Context, string) (string, error) {
 
 // windowSize returns the size of the window of the model in tokens, or 0 if it is not known.
 func (c *chat) windowSize() int64 {
-	if m, ok := aycoder.As[aycoder.ModelInfoer](c.runtime.Client); ok {
+	if m, ok := aycoder.As[aycoder.ModelInfoer](c.session.Client); ok {
 		if info, known := m.ModelInfo(""); known {
 			return info.Context
 		}
 	}
-	if m, ok := aycoder.As[aycoder.ModelNamer](c.runtime.Client); ok {
+	if m, ok := aycoder.As[aycoder.ModelNamer](c.session.Client); ok {
 		info, _ := catalog.Default().Lookup(m.ModelName())
 		return info.Context
 	}
@@ -114,10 +114,7 @@ type keptRule struct {
 }
 
 func (c *chat) permissions(ctx context.Context, words string) (string, error) {
-	p := c.runtime.Policy
-	if p == nil {
-		return "", errors.New("there is no policy")
-	}
+	p := c.session.Policy
 	var mine []keptRule
 	for _, r := range p.Rules(policy.Session) {
 		mine = append(mine, keptRule{r, aycoder.Session})
@@ -158,7 +155,7 @@ func (c *chat) dropRule(ctx context.Context, mine []keptRule, number string) err
 	k := mine[n-1]
 	found := false
 	if k.rule.Action == policy.RuleAllow {
-		if found, err = c.runtime.Policy.DropRule(ctx, k.scope, k.rule.String()); err != nil {
+		if found, err = c.session.Policy.DropRule(ctx, k.scope, k.rule.String()); err != nil {
 			return err
 		}
 	}
@@ -174,8 +171,8 @@ func (c *chat) todo(context.Context, string) (string, error) {
 		tools.TodoPending: "[ ]", tools.TodoInProgress: "[>]", tools.TodoCompleted: "[x]", tools.TodoCancelled: "[-]",
 	}
 	var list []string
-	if c.runtime.Todos != nil {
-		for _, item := range c.runtime.Todos.Items() {
+	if c.session.Todos != nil {
+		for _, item := range c.session.Todos.Items() {
 			list = append(list, marks[item.Status]+" "+cleanLine(item.Content))
 		}
 	}
@@ -183,10 +180,10 @@ func (c *chat) todo(context.Context, string) (string, error) {
 }
 
 func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
-	if c.runtime.Memory == nil {
+	if c.session.Memory == nil {
 		return c.listed(nil, "Lessons are off.")
 	}
-	all, err := c.runtime.Memory.Lessons(ctx)
+	all, err := c.session.Memory.Lessons(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -201,11 +198,11 @@ func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
 
 func (c *chat) jobs(ctx context.Context, words string) (string, error) {
 	var list []string
-	if c.runtime.Jobs != nil {
+	if c.session.Jobs != nil {
 		if id, ok := strings.CutPrefix(words, "stop "); ok {
-			return "", c.runtime.Jobs.Stop(ctx, strings.TrimSpace(id))
+			return "", c.session.Jobs.Stop(ctx, strings.TrimSpace(id))
 		}
-		for _, j := range c.runtime.Jobs.Jobs() {
+		for _, j := range c.session.Jobs.Jobs() {
 			list = append(list, fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
 		}
 	}
@@ -214,10 +211,10 @@ func (c *chat) jobs(ctx context.Context, words string) (string, error) {
 
 // library returns the commands, skills and agents that there are, which are empty if they are off.
 func (c *chat) library() *project.Library {
-	if c.runtime == nil || c.runtime.Library == nil {
+	if c.session.Library == nil {
 		return &project.Library{}
 	}
-	return c.runtime.Library.Now()
+	return c.session.Library.Now()
 }
 
 func (c *chat) agents(context.Context, string) (string, error) {
@@ -245,8 +242,8 @@ func (c *chat) skills(context.Context, string) (string, error) {
 
 func (c *chat) hooks(context.Context, string) (string, error) {
 	var list []string
-	if c.runtime.Hooks != nil {
-		for _, h := range c.runtime.Hooks.Hooks() {
+	if c.session.Hooks != nil {
+		for _, h := range c.session.Hooks.Hooks() {
 			list = append(list, cleanLine(fmt.Sprintf("%s %s: %s (%s)", h.Event, h.Matcher, h.Command, h.Source)))
 		}
 	}
@@ -256,7 +253,7 @@ func (c *chat) hooks(context.Context, string) (string, error) {
 // servers lists the servers, how they are, and what the model can call of each.
 func (c *chat) servers(context.Context, string) (string, error) {
 	var list []string
-	for _, s := range c.runtime.Servers() {
+	for _, s := range c.session.Servers() {
 		text := []string{s.Name + ": " + s.State}
 		for _, t := range s.Tools {
 			text = append(text, strings.TrimPrefix(t, "mcp__"+s.Name+"__"))
@@ -271,12 +268,12 @@ func (c *chat) servers(context.Context, string) (string, error) {
 
 // init drafts files for the project, shows them, and writes them if the user says so.
 func (c *chat) init(ctx context.Context, _ string) (string, error) {
-	draft, err := project.Init(ctx, c.runtime.Files, nil)
+	draft, err := project.Init(ctx, c.session.Files, nil)
 	if err != nil {
 		return "", err
 	}
 	for _, f := range []struct{ name, text string }{{project.ConfigFile, draft.Config}, {project.AgentsFile, draft.Agents}} {
-		name := filepath.Join(c.runtime.Files.Dir(), filepath.FromSlash(f.name))
+		name := filepath.Join(c.session.Files.Dir(), filepath.FromSlash(f.name))
 		if _, err := os.Lstat(name); f.text == "" || err == nil {
 			continue
 		}
@@ -309,7 +306,7 @@ func create(name string, write func(io.Writer) error) (err error) {
 
 // export writes the conversation to a new file, in the format that its name ends with.
 func (c *chat) export(_ context.Context, name string) (string, error) {
-	write := exporter(c.talk.View(), c.talk.Head(), strings.TrimPrefix(filepath.Ext(name), "."))
+	write := exporter(c.talk().View(), c.talk().Head(), strings.TrimPrefix(filepath.Ext(name), "."))
 	if write == nil {
 		return "", errors.New("say a new file: /export talk.md, .html or .json")
 	}

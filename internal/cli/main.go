@@ -239,7 +239,7 @@ func (c *chat) early(st *settings) {
 func (c *chat) enter(s *session) {
 	c.finder.close()
 	c.finder = finder{}
-	c.session, c.agent, c.runtime, c.talk, c.compactor, c.name = s, s.Runtime, s.Runtime, s.Session, s.Runtime, s.model
+	c.session = s
 	c.retitle(false)
 	c.renewStatus()
 }

@@ -96,7 +96,7 @@ func windowAndPrice(m *aycoder.ModelInfo) string {
 // catalogue that can be used here.
 func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
 	switch {
-	case c.session == nil || c.session.demo:
+	case c.session.demo:
 		return "", errors.New("the demo has only its script: start again with a key, or with -model")
 	case c.working && words == "":
 		return "", errors.New("say the name while the agent works: /model " + defaultModel)
@@ -113,17 +113,17 @@ func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
 	if name = c.app.named(name, c.settings); name == "" {
 		return "", &noModelError{c.settings.why}
 	}
-	if err := c.runtime.SetModel(ctx, name); err != nil {
+	if err := c.session.SetModel(ctx, name); err != nil {
 		return "", err
 	}
 	c.settings.model, c.settings.fixed = name, true // also in a session that is resumed
-	c.prose("", "From the next turn on, "+c.name()+" is asked.")
+	c.prose("", "From the next turn on, "+c.session.model()+" is asked.")
 	return "", nil
 }
 
 // models are the models that the configuration names, and those of the catalogue whose provider has a key or is in use.
 func (c *chat) models() (list []line.Candidate) {
-	now, _, _ := strings.Cut(c.name(), "/")
+	now, _, _ := strings.Cut(c.session.model(), "/")
 	for _, name := range slices.Sorted(maps.Keys(c.settings.loaded.Config.Models)) {
 		m := c.settings.loaded.Config.Models[name]
 		list = append(list, line.Candidate{Text: name, Note: m.Provider + "/" + m.Model + ", of the configuration"})

@@ -12,7 +12,7 @@ import (
 
 // resume goes on with another session of this directory. The one before is closed when the other one is open.
 func (c *chat) resume(ctx context.Context, words string) (string, error) {
-	if c.session == nil || c.session.demo {
+	if c.session.demo {
 		return "", errors.New("there are no other conversations here")
 	}
 	store, err := c.app.store(c.settings)
@@ -47,7 +47,7 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	before.close()
 	c.changes, c.shown, c.heard = nil, outputs{}, ""
 	c.goesOn()
-	if c.talk.Pending() != nil {
+	if c.talk().Pending() != nil {
 		c.turn(ctx, "") // asks again what nobody could be asked
 	}
 	return "", nil

@@ -238,7 +238,7 @@ func (c *chat) trusts(ctx context.Context, st *settings) error {
 // trustAgain asks about the texts of the project, whatever was answered before, and about what is not decided.
 func (c *chat) trustAgain(ctx context.Context, _ string) (string, error) {
 	st := c.settings
-	if st == nil || st.trust == nil {
+	if st.trust == nil {
 		return "", errors.New("there is no place for an answer: HOME is not set")
 	}
 	q, err := textsOf(".")
@@ -281,17 +281,17 @@ func (c *chat) reload(ctx context.Context) error {
 	if c.settings.trust == nil {
 		return errors.New("there is no configuration")
 	}
-	if err := c.runtime.Reload(ctx); err != nil {
+	if err := c.session.Reload(ctx); err != nil {
 		return err
 	}
-	c.settings.loaded = c.runtime.Config()
+	c.settings.loaded = c.session.Config()
 	if len(c.settings.loaded.Questions) == 0 {
 		return nil
 	}
 	if err := c.trusts(ctx, c.settings); err != nil {
 		return err
 	}
-	return c.runtime.Reload(ctx)
+	return c.session.Reload(ctx)
 }
 
 // brings shows what a project brings.

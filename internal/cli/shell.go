@@ -24,7 +24,7 @@ func (c *chat) shell(ctx context.Context, command string) error {
 	var done *aycoder.ToolFinished
 	err := c.during(ctx, func(ctx context.Context) (<-chan step, chan<- struct{}) {
 		return stepping(func(yield func(aycoder.Event, error) bool) {
-			for ev, err := range c.runtime.Command(ctx, command) {
+			for ev, err := range c.session.Command(ctx, command) {
 				if f, ok := ev.(*aycoder.ToolFinished); ok {
 					done = f
 				}

@@ -32,27 +32,22 @@ type stateContext struct {
 
 // state returns the state of the conversation, without the branch of git.
 func (c *chat) state() state {
-	v := c.talk.View()
-	s := state{Model: c.name(), Dir: c.session.dir, Session: c.session.id(), Title: v.Title(), Context: c.filled()}
+	v := c.talk().View()
+	s := state{Model: c.session.model(), Dir: c.session.dir, Session: c.session.id(), Title: v.Title(), Context: c.filled()}
+	s.Mode = string(c.session.Policy.Mode())
 	_, s.Cost = v.Usage()
-	if c.runtime.Policy != nil {
-		s.Mode = string(c.runtime.Policy.Mode())
-	}
 	return s
 }
 
 // filled says how much of the window the last answer of the model and its request have taken.
 func (c *chat) filled() (f stateContext) {
-	path := c.talk.View().Path(c.talk.Head())
+	path := c.talk().View().Path(c.talk().Head())
 	for i := len(path) - 1; i >= 0 && f.Tokens == 0; i-- {
 		if a := path[i].Answer; a != nil {
 			f.Tokens = a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite + a.Usage.Output
 		}
 	}
-	if c.runtime != nil {
-		f.Window = c.windowSize()
-	}
-	if f.Window > 0 {
+	if f.Window = c.windowSize(); f.Window > 0 {
 		f.Percent = f.Tokens * 100 / f.Window
 	}
 	return f
@@ -66,7 +61,7 @@ type statusLine struct {
 
 // renewStatus starts the command of the status line again.
 func (c *chat) renewStatus() {
-	if c.terminal.Status == "" || c.session == nil || !c.Fancy() {
+	if c.terminal.Status == "" || !c.Fancy() {
 		return
 	}
 	c.status.end()

@@ -43,11 +43,11 @@ func (e *settingError) Error() string { return e.text }
 
 // retitle sets the title of the window.
 func (c *chat) retitle(works bool) {
-	if !c.terminal.Title || c.session == nil {
+	if !c.terminal.Title {
 		return
 	}
 	text := "aycoder " + filepath.Base(c.session.dir)
-	if title := c.talk.View().Title(); title != "" {
+	if title := c.talk().View().Title(); title != "" {
 		text += ": " + fit(cleanLine(title), 60)
 	}
 	if works {

@@ -139,13 +139,13 @@ func (c *chat) tree(ctx context.Context, words string) (string, error) {
 	default:
 		return "", fmt.Errorf("%q is none of c, f and b", cleanLine(key))
 	}
-	return "", c.moved(c.talk.Checkout(ctx, t.end, only...))
+	return "", c.moved(c.talk().Checkout(ctx, t.end, only...))
 }
 
 // chosen returns the turn that the words name by its number, or that the user picks in the tree. It is nil if the user
 // wants none.
 func (c *chat) chosen(words, ask string) (*turn, error) {
-	all := turns(c.talk.View(), c.talk.Head())
+	all := turns(c.talk().View(), c.talk().Head())
 	if words == "" {
 		if err := c.showTree(all); err != nil {
 			return nil, err
@@ -168,15 +168,15 @@ func (c *chat) branch(ctx context.Context, words string) (string, error) {
 	if t == nil {
 		return "", err
 	}
-	return "", c.moved(c.talk.Checkout(ctx, t.end, sessions.OnlyConversation()))
+	return "", c.moved(c.talk().Checkout(ctx, t.end, sessions.OnlyConversation()))
 }
 
 func (c *chat) undo(ctx context.Context, _ string) (string, error) {
-	return "", c.moved(c.talk.Undo(ctx))
+	return "", c.moved(c.talk().Undo(ctx))
 }
 
 func (c *chat) redo(ctx context.Context, _ string) (string, error) {
-	return "", c.moved(c.talk.Redo(ctx))
+	return "", c.moved(c.talk().Redo(ctx))
 }
 
 // moved tells where the conversation goes on, and what has become of each file.
@@ -197,9 +197,9 @@ func (c *chat) moved(move *sessions.Move, err error) error {
 
 // goesOn tells where the conversation goes on.
 func (c *chat) goesOn() {
-	v := c.talk.View()
+	v := c.talk().View()
 	where := "the beginning"
-	if p := promptBefore(v, c.talk.Head()); p != sessions.Root {
+	if p := promptBefore(v, c.talk().Head()); p != sessions.Root {
 		where = "the answer to: " + fit(promptOf(v.Node(p)), 60)
 	}
 	c.prose("", "The conversation goes on behind "+where)

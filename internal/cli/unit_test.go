@@ -17,16 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
-	sessions "github.com/aycoder/aycoder/session"
-	"github.com/aycoder/aycoder/tools"
-	"github.com/aycoder/aycoder/workspace"
 )
 
 // controls reports whether a terminal might act on r.
@@ -259,19 +256,10 @@ func TestProse(t *testing.T) {
 // for what the model triggers.
 func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.Writer) *chat {
 	t.Helper()
-	ws, err := workspace.Open(t.TempDir())
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(model), harness.WithStore(journal.Memory(), ""))
 	require.NoError(t, err)
-	t.Cleanup(func() { ws.Close() })
-	coding, err := tools.Coding(ws)
-	require.NoError(t, err)
-	approver, err := policy.New(policy.WithWorkspace(ws.Dir()))
-	require.NoError(t, err)
-	keep, err := compaction.New(model, compaction.WithWindow(100_000))
-	require.NoError(t, err)
-	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver), aycoder.WithContextMiddleware(keep.Middleware))
-	require.NoError(t, err)
-	talk := newTalk(t, loop)
-	return newTestChat(t, input, out, tty.Options{Plain: true}, &chat{compactor: keep, agent: talk, talk: talk, name: func() string { return "test" }})
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	return newTestChat(t, input, out, tty.Options{Plain: true}, &chat{session: &session{Runtime: rt}})
 }
 
 // newTestChat gives a chat a terminal of 80 columns.
@@ -285,21 +273,15 @@ func newTestChat(t testing.TB, input io.Reader, out io.Writer, o tty.Options, c 
 	})
 	history, err := line.LoadHistory("", "")
 	require.NoError(t, err)
-	c.history = history
+	c.history, c.settings = history, &settings{}
+	if c.asks == nil {
+		c.asks = newAsks()
+	}
 	c.ui = &ui{
 		view: newView(&paper{Screen: screen}, false), keys: keys,
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
 	}
 	return c
-}
-
-// newTalk returns a conversation in memory.
-func newTalk(t testing.TB, agent aycoder.Agent) *sessions.Session {
-	t.Helper()
-	talk, err := sessions.New(t.Context(), journal.Memory(), agent)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, talk.Close()) })
-	return talk
 }
 
 func TestChatOnFakes(t *testing.T) {
