@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,6 +119,12 @@ func directory() (string, error) {
 	}
 	defer ws.Close()
 	return ws.Dir(), nil
+}
+
+// nameOf returns what stands for a directory in the names of the user's files about it.
+func nameOf(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return fmt.Sprintf("%x", sum[:8])
 }
 
 // find returns the session whose id begins with a text.

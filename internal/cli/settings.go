@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -178,9 +177,7 @@ func (st *settings) saved() []harness.Option {
 	if st.home == "" || err != nil {
 		return nil
 	}
-	sum := sha256.Sum256([]byte(dir))
-	file := filepath.Join(st.home, fmt.Sprintf("rules-%x.json", sum[:8]))
-	return []harness.Option{harness.WithPolicyOptions(policy.WithFile(file))}
+	return []harness.Option{harness.WithPolicyOptions(policy.WithFile(filepath.Join(st.home, "rules-"+nameOf(dir)+".json")))}
 }
 
 // kindTexts asks about all texts of a project: they are read by the model, and change with every pull.

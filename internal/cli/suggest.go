@@ -3,7 +3,6 @@ package cli
 import (
 	"archive/zip"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +27,7 @@ func (a *app) dismissals(dir string) string {
 	if state == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(dir))
-	return filepath.Join(state, "dismissed", fmt.Sprintf("%x.json", sum[:8]))
+	return filepath.Join(state, "dismissed", nameOf(dir)+".json")
 }
 
 // suggestCommand does what the arguments of "aycoder suggest" say.

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -27,8 +25,7 @@ func (k *call) webhooks(c config.Serve, dir string) (opts []harness.Option, end 
 	if state == "" {
 		return nil, nil, errors.New("there is no place for webhooks: HOME is not set")
 	}
-	sum := sha256.Sum256([]byte(dir))
-	hooks, err := webhook.Open(filepath.Join(state, "webhooks", fmt.Sprintf("%x", sum[:8])), webhook.Options{
+	hooks, err := webhook.Open(filepath.Join(state, "webhooks", nameOf(dir)), webhook.Options{
 		Logger: slog.New(slog.NewTextHandler(k.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		return nil, nil, err

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -43,8 +42,7 @@ func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error)
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(top))
-	w := &worktree{name: name, main: top, dir: filepath.Join(state, "worktrees", fmt.Sprintf("%s-%x", filepath.Base(top), sum[:4]), name)}
+	w := &worktree{name: name, main: top, dir: filepath.Join(state, "worktrees", filepath.Base(top)+"-"+nameOf(top)[:8], name)}
 	if _, err := os.Stat(w.dir); err != nil {
 		if err := w.add(ctx); err != nil {
 			return nil, err
