@@ -118,13 +118,6 @@ func (h *host) submit(ev line.Event) int {
 	switch word {
 	case "panic":
 		panic("as asked")
-	case "guarded":
-		done := make(chan struct{})
-		go func() {
-			defer h.Guard()
-			panic("as asked, elsewhere")
-		}()
-		<-done
 	case "twice":
 		_ = h.Close()
 		return 4
@@ -172,7 +165,6 @@ func TestEveryExitRestoresTheTerminal(t *testing.T) {
 		{"an interrupt", "half a line\x03", 130, ""},
 		{"closed twice", "twice\r", 4, ""},
 		{"a panic", "panic\r", 2, "panic: as asked"},
-		{"a panic of another goroutine", "guarded\r", 2, "panic: as asked, elsewhere"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -232,15 +232,6 @@ func (s *Screen) shut() bool {
 	return true
 }
 
-// Guard closes the screen if the goroutine panics, and lets the panic go on, so that its
-// report is readable. It is for the defer statement of each goroutine of a program.
-func (s *Screen) Guard() {
-	if r := recover(); r != nil {
-		_ = s.Close()
-		panic(r)
-	}
-}
-
 // Title sets the title of the window until Close.
 func (s *Screen) Title(text string) {
 	seq := "\x1b]0;" + CleanLine(text) + "\a"

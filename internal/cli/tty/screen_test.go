@@ -216,14 +216,14 @@ func TestLendWithoutTerminal(t *testing.T) {
 }
 
 // A panic closes the screen, also while the terminal is lent.
-func TestGuard(t *testing.T) {
+func TestCloseByPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, e := newScreen(20, 6)
 		s.Print("text")
 		s.Status([]string{"area"}, tty.NoCursor)
 		require.PanicsWithValue(t, "as asked", func() {
-			defer s.Guard()
+			defer s.Close()
 			_ = s.Lend(func() error { panic("as asked") })
 		})
 		require.Equal(t, "text", e.Text())
