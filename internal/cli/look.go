@@ -95,16 +95,9 @@ func (c *chat) window(context.Context, string) (string, error) {
 
 // windowSize returns the size of the window of the model in tokens, or 0 if it is not known.
 func (c *chat) windowSize() int64 {
-	if m, ok := aycoder.As[aycoder.ModelInfoer](c.session.Client); ok {
-		if info, known := m.ModelInfo(""); known {
-			return info.Context
-		}
-	}
-	if m, ok := aycoder.As[aycoder.ModelNamer](c.session.Client); ok {
-		info, _ := catalog.Default().Lookup(m.ModelName())
-		return info.Context
-	}
-	return 0
+	known, _ := aycoder.As[aycoder.ModelInfoer](catalog.Default().Middleware()(c.session.Client))
+	info, _ := known.ModelInfo("")
+	return info.Context
 }
 
 // A kept rule is one that the user has made, and can take back.
