@@ -263,7 +263,7 @@ func TestSuspendAndResumeElsewhere(t *testing.T) {
 	})
 	t.Run("no digest", func(t *testing.T) {
 		_, err := resume(aycoder.Decision{CallID: "w", Verdict: aycoder.Allow()})
-		require.ErrorContains(t, err, `decision about call "w" has no digest`)
+		require.ErrorContains(t, err, `decision about call "w": it has no digest`)
 	})
 	t.Run("no such call", func(t *testing.T) {
 		_, err := resume(aycoder.Decision{CallID: "x", Verdict: aycoder.Allow()})

@@ -227,22 +227,32 @@ func (r *run) continueRun() {
 }
 
 // fits reports whether d answers one of the questions, as it was shown.
-func (p *Pending) fits(d Decision) error {
-	i := slices.IndexFunc(p.Requests, func(q ApprovalRequest) bool { return q.CallID == d.CallID })
-	at := p.State.find(d.CallID)
+func (p *Pending) fits(d Decision) (err error) {
+	q, at := requestAbout(p.Requests, d.CallID), p.State.find(d.CallID)
 	switch {
-	case i < 0 && (at < 0 || p.State.calls[at].status != callAsked):
+	case q == nil && (at < 0 || p.State.calls[at].status != callAsked):
 		return fmt.Errorf("no open question about call %q", d.CallID)
 	case d.Digest == "":
-		return fmt.Errorf("decision about call %q has no digest", d.CallID)
+		err = errors.New("it has no digest")
 	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:
-		return fmt.Errorf("decision about call %q neither allows nor denies", d.CallID)
-	case i < 0: // the program that asked has ended: see sameQuestion
-	case d.Digest != p.Requests[i].Digest:
-		return fmt.Errorf("decision about call %q is for another request", d.CallID)
+		err = errors.New("it neither allows nor denies")
+	case q == nil: // the program that asked has ended: see sameQuestion
+	case d.Digest != q.Digest:
+		err = errors.New("it is for another request")
 	case d.Verdict.plan != nil:
-		if err := d.Verdict.plan.Reviews(p.Requests[i].Plan); err != nil {
-			return fmt.Errorf("decision about call %q: %w", d.CallID, err)
+		err = d.Verdict.plan.Reviews(q.Plan)
+	}
+	if err != nil {
+		err = fmt.Errorf("decision about call %q: %w", d.CallID, err)
+	}
+	return err
+}
+
+// requestAbout returns the request about a call, or nil.
+func requestAbout(list []ApprovalRequest, id string) *ApprovalRequest {
+	for i := range list {
+		if list[i].CallID == id {
+			return &list[i]
 		}
 	}
 	return nil
@@ -253,18 +263,20 @@ func (p *Pending) check(r *run) error {
 	s := r.setup.Load()
 	seen := map[string]bool{}
 	for i := range p.Requests {
-		q := &p.Requests[i]
+		q, why := &p.Requests[i], ""
 		at := p.State.find(q.CallID)
-		if at < 0 || p.State.calls[at].status != callSuspended || seen[q.CallID] {
-			return fmt.Errorf("the request about call %q is not one of its open questions", q.CallID)
+		switch {
+		case at < 0 || p.State.calls[at].status != callSuspended || seen[q.CallID]:
+			why = "is not one of its open questions"
+		case q.digest() != q.Digest:
+			why = "is not the one that its digest was made of"
+		case !p.State.calls[at].shownAs(s, q):
+			why = "shows another call"
+		}
+		if why != "" {
+			return fmt.Errorf("the request about call %q %s", q.CallID, why)
 		}
 		seen[q.CallID] = true
-		if q.digest() != q.Digest {
-			return fmt.Errorf("the request about call %q is not the one that its digest was made of", q.CallID)
-		}
-		if !p.State.calls[at].shownAs(s, q) {
-			return fmt.Errorf("the request about call %q shows another call", q.CallID)
-		}
 	}
 	for i := range p.State.calls {
 		c := &p.State.calls[i]
@@ -306,10 +318,9 @@ func (r *run) takeDecision(id string) *Decision {
 // sameQuestion reports whether an answer from another run is about the present question, which then
 // counts as shown. A plan that was shown is not made again: it is merged with the present files.
 func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) bool {
-	i := slices.IndexFunc(r.requests, func(a ApprovalRequest) bool { return a.CallID == q.use.ID })
-	var req *ApprovalRequest
-	if i >= 0 && r.requests[i].Plan != nil {
-		req = new(r.requests[i])
+	req := requestAbout(r.requests, q.use.ID)
+	if req != nil && req.Plan != nil {
+		req = new(*req)
 		req.Tool, req.Args = q.use.Name, q.use.Args
 		req.Digest = req.digest()
 	} else {

@@ -160,10 +160,8 @@ func (r *run) result() *Result {
 		res.End = EndSuspended
 		res.Pending = &Pending{Run: r.id, State: State{*s}}
 		for i := range s.calls {
-			n := slices.IndexFunc(r.suspended,
-				func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })
-			if n >= 0 && s.calls[i].status == callSuspended {
-				res.Pending.Requests = append(res.Pending.Requests, r.suspended[n])
+			if q := requestAbout(r.suspended, s.calls[i].use.ID); q != nil && s.calls[i].status == callSuspended {
+				res.Pending.Requests = append(res.Pending.Requests, *q)
 			}
 			if s.calls[i].status == callDeferred {
 				res.Pending.Calls = append(res.Pending.Calls, *s.calls[i].request)
