@@ -343,7 +343,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // TestChaos kills workers, the Temporal server and PostgreSQL by SIGKILL at random while runs work, and compares their conversations
-// with those of runs that nobody disturbed. AYCODER_CHAOS is the number of runs, by default 20, and AYCODER_KILLS the least number
+// with those of runs that nobody disturbed. AYCODER_CHAOS is the number of runs, by default 10, and AYCODER_KILLS the least number
 // of kills of each kind, by default 3; runs are added until there were so many.
 func TestChaos(t *testing.T) {
 	if text := os.Getenv(helperVariable); text != "" {
@@ -354,7 +354,7 @@ func TestChaos(t *testing.T) {
 		h.work(t)
 		return
 	}
-	runs, kills, atOnce := number("AYCODER_CHAOS", 20), number("AYCODER_KILLS", 3), 10
+	runs, kills, atOnce := number("AYCODER_CHAOS", 10), number("AYCODER_KILLS", 3), 10
 	if runs > 100 {
 		atOnce = 40
 	}
