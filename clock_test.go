@@ -65,10 +65,9 @@ var unclocked = map[string]string{
 	"robust_net_test.go fetch":                          "a server that never ends, one byte after the other",
 	"memory_linux_test.go TestMemoryBorrowed":           "the least that a wait takes, never the most",
 
-	"browser_test.go newBrowser":          guard,
-	"proc_test.go within":                 guard,
-	"effects_test.go run":                 guard,
-	"reading_linux_test.go newSecondWall": guard,
+	"browser_test.go newBrowser": guard,
+	"proc_test.go within":        guard,
+	"effects_test.go run":        guard,
 
 	"pty_linux_test.go TestDemo":        "what is logged at the end",
 	"bench_test.go measure":             "of a benchmark",

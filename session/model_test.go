@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -131,6 +132,9 @@ func sequences(t *testing.T) int {
 		n, err := strconv.Atoi(s)
 		require.NoError(t, err)
 		return n
+	}
+	if timed.Reduced(t) {
+		return 400
 	}
 	return 2000
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +120,18 @@ func (d *desk) outcome() string {
 var sentenceWords = strings.Fields(`yes no and yet never always edit nothing also any every new your a e y n
 	please look at the tests first then fix what you find in it but do not touch my notes`)
 
+// sentencesOf returns how many sentences are typed: AYCODER_SENTENCES, by default 200.
+func sentencesOf(t *testing.T) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv("AYCODER_SENTENCES")); err == nil {
+		return n
+	}
+	if timed.Reduced(t) {
+		return 50 // each key wakes the same goroutines
+	}
+	return 200
+}
+
 func sentence(r *rand.Rand) string {
 	words := make([]string, 3+r.IntN(6))
 	for i := range words {
@@ -129,10 +143,7 @@ func sentence(r *rand.Rand) string {
 // Sentences are typed at 20 to 120 words a minute. Each is begun before the question, and goes on behind it, with a
 // long pause in every fourth. None answers the question, and none loses a letter.
 func TestTypingAnswersNothing(t *testing.T) {
-	sentences := 1000
-	if timed.Reduced(t) {
-		sentences = 50 // each key wakes the same goroutines
-	}
+	sentences := sentencesOf(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, true)
 		r := rand.New(rand.NewPCG(1, 2))
@@ -170,10 +181,7 @@ func TestTypingAnswersNothing(t *testing.T) {
 // Lines that are not an answer decide nothing, whatever they begin with, and neither does
 // a line that was typed before the question.
 func TestLinesAnswerNothing(t *testing.T) {
-	sentences := 1000
-	if timed.Reduced(t) {
-		sentences = 50
-	}
+	sentences := sentencesOf(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, false)
 		r := rand.New(rand.NewPCG(3, 4))
@@ -221,7 +229,10 @@ func TestDeliberateAnswers(t *testing.T) {
 		{"line yes", false, []string{"yes\n"}, "done"},
 		{"line no", false, []string{"no\n", "\n"}, "refused"},
 	}
-	const times = 25
+	times := 25
+	if timed.Reduced(t) {
+		times = 3
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (h helper) work(t *testing.T) {
 		return client.Dial(client.Options{HostPort: h.Temporal, Logger: quiet()})
 	})
 	startWorker(t, c, queue, temporal.Config{
-		Store: store, Heartbeat: 2 * time.Second,
+		Store: store, Heartbeat: 5 * time.Second, // a busy machine keeps a worker from shorter ones
 		Limits: func(string, aycoder.Effect) temporal.Limits {
 			return temporal.Limits{Timeout: time.Minute, Attempts: 1000}
 		},
