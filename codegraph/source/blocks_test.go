@@ -204,6 +204,7 @@ func FuzzBlocks(f *testing.F) {
 	for i, lang := range langs {
 		f.Add(uint8(i), []byte(samples[lang]))
 	}
+	f.Add(uint8(slices.Index(langs, "kotlin")), []byte("  @def A=0\n  end"))
 	f.Fuzz(func(t *testing.T, which uint8, src []byte) {
 		lang := langs[int(which)%len(langs)]
 		checkTokens(t, lang, src)

@@ -251,7 +251,7 @@ func (s *lines) step() {
 func (s *lines) finish(fr *lineFrame, end int32) {
 	d := &s.f.Decls[fr.decl]
 	d.At.End = end
-	if d.Kind == Func || d.Kind == Method {
+	if (d.Kind == Func || d.Kind == Method) && fr.body > 0 { // a value is no block
 		d.Body = Span{fr.body, end}
 	}
 }
