@@ -580,7 +580,8 @@ func (w *world) check(id, dir string, start time.Duration) {
 	type read struct {
 		view   *session.View
 		damage []error
-		done   int // answers of the model that are recorded
+		done   int      // answers of the model that are recorded
+		facts  []string // the kinds of all facts
 	}
 	r := eventually(t, func() (r read, err error) {
 		for rec, err := range session.Facts(ctx, w.store, id, "") {
@@ -590,6 +591,7 @@ func (w *world) check(id, dir string, start time.Duration) {
 			if _, ok := rec.Fact.(*aycoder.MessageDone); ok {
 				r.done++
 			}
+			r.facts = append(r.facts, fmt.Sprintf("%T", rec.Fact))
 		}
 		r.view, r.damage, err = session.Read(ctx, w.store, id)
 		return r, err
@@ -598,7 +600,7 @@ func (w *world) check(id, dir string, start time.Duration) {
 		t.Errorf("%s: %v", id, r.damage)
 	}
 	if r.done != plain.Turns {
-		t.Errorf("%s: %d answers of the model are recorded, want %d", id, r.done, plain.Turns)
+		t.Errorf("%s: %d answers of the model are recorded, want %d: %q", id, r.done, plain.Turns, r.facts)
 	}
 	lost := w.sameAs(id, r.view.Messages(r.view.Head("")), plain.Messages)
 	w.explain(id, start, lost)
