@@ -251,7 +251,7 @@ func (s *lines) step() {
 func (s *lines) finish(fr *lineFrame, end int32) {
 	d := &s.f.Decls[fr.decl]
 	d.At.End = end
-	if (d.Kind == Func || d.Kind == Method) && fr.body > 0 { // a value is no block
+	if (d.Kind == Func || d.Kind == Method) && fr.body > 0 { // or else its body is a value
 		d.Body = Span{fr.body, end}
 	}
 }
