@@ -349,16 +349,8 @@ func TestDeletedTenant(t *testing.T) {
 	held, err := a.Reserve(t.Context(), budget.Amount{Tokens: 10})
 	must(t, err)
 	agent := a.Agent(agentFunc(func(context.Context) error { return nil }))
-	ran := func(of aycoder.Agent) error {
-		for _, err := range of.Run(t.Context(), aycoder.Input{}) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	var waiting sync.WaitGroup
-	must(t, ran(a.Agent(agentFunc(func(context.Context) error {
+	must(t, ran(t, a.Agent(agentFunc(func(context.Context) error {
 		waiting.Go(func() {
 			r, err := a.Reserve(t.Context(), budget.Amount{Tokens: 1})
 			if err != nil {
@@ -368,7 +360,7 @@ func TestDeletedTenant(t *testing.T) {
 			r.Settle(t.Context(), budget.Amount{Tokens: 1})
 		})
 		waiting.Go(func() {
-			if err := ran(agent); err != nil {
+			if err := ran(t, agent); err != nil {
 				t.Error(err)
 			}
 		})
@@ -382,7 +374,7 @@ func TestDeletedTenant(t *testing.T) {
 	r, err := a.Reserve(t.Context(), budget.Amount{Tokens: 1})
 	must(t, err)
 	r.Settle(t.Context(), budget.Amount{Tokens: 3})
-	must(t, ran(agent))
+	must(t, ran(t, agent))
 	if u, want := status(t, a), (QuotaStatus{Spent: budget.Amount{Tokens: 3}}); u != want {
 		t.Errorf("status %+v, want %+v", u, want)
 	}
@@ -560,10 +552,8 @@ func (c *customer) run(t *testing.T, of *Tenant) error {
 		<-time.After(c.Time)
 		return nil
 	}))
-	for _, err := range agent.Run(t.Context(), aycoder.Input{}) {
-		if err != nil && !is[*budget.ExhaustedError](err) {
-			return err
-		}
+	if err := ran(t, agent); !is[*budget.ExhaustedError](err) {
+		return err
 	}
 	return nil
 }
@@ -576,6 +566,16 @@ func (f agentFunc) Run(ctx context.Context, _ aycoder.Input, _ ...aycoder.RunOpt
 			yield(nil, err)
 		}
 	}
+}
+
+// ran runs an agent, and returns its error.
+func ran(t *testing.T, agent aycoder.Agent) error {
+	for _, err := range agent.Run(t.Context(), aycoder.Input{}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // customers are processes and what they have printed.
@@ -747,11 +747,7 @@ func TestQuotaKilled(t *testing.T) {
 			free <- err
 		}()
 		go func() {
-			for _, err := range a.Agent(agentFunc(func(context.Context) error { return nil })).Run(t.Context(), aycoder.Input{}) {
-				free <- err
-				return
-			}
-			free <- nil
+			free <- ran(t, a.Agent(agentFunc(func(context.Context) error { return nil })))
 		}()
 		statusWhen(t, a, func(u QuotaStatus) bool { return u.WaitingRuns == 3 && u.WaitingCalls == 2 })
 		must(t, cs.all[0].Process.Kill())
