@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/aycoder/aycoder"
@@ -25,7 +26,8 @@ type activeRun struct {
 	ledger  *snapshot.Ledger // of its files, or nil
 	own     []string         // the tools that only this run has
 
-	originals original.Finder // of the messages that the history has as outlines
+	originals original.Finder                                  // of the messages that the history has as outlines
+	then      func(context.Context, *aycoder.FactRecord) error // of the host, or does nothing
 	done      chan struct{}
 
 	// The mutex of the session guards these.
@@ -33,6 +35,8 @@ type activeRun struct {
 	known int                      // messages of the state that are in the tree
 	facts map[aycoder.Part]*record // the facts that carried the parts of the message in progress
 	by    *record                  // the fact that carried the answer
+	steps snapshot.Steps           // of the ledger, that are in no record yet
+	late  []*aycoder.FactRecord    // see record
 	began bool                     // a fact is recorded
 	told  bool                     // or could not be, as the run has learned
 }
@@ -190,14 +194,10 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 			return nil, err
 		}
 	}
-	then := rc.Facts
-	record := func(ctx context.Context, rec *aycoder.FactRecord) error {
-		if err := a.record(ctx, rec); err != nil || then == nil {
-			return err
-		}
-		return then(ctx, rec)
+	if a.then = rc.Facts; a.then == nil {
+		a.then = func(context.Context, *aycoder.FactRecord) error { return nil }
 	}
-	if err := aycoder.WithFacts(record)(rc); err != nil {
+	if err := aycoder.WithFacts(a.take)(rc); err != nil {
 		return nil, err
 	}
 	if s.files != nil {
@@ -240,11 +240,54 @@ func (b *Branch) continues(in *aycoder.Input, a *activeRun) error {
 	return nil
 }
 
-// record records a fact with what it adds to the conversation.
-func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
+// take records a fact, and passes it to the host.
+func (a *activeRun) take(ctx context.Context, rec *aycoder.FactRecord) error {
+	switch err := a.record(ctx, rec); err {
+	case nil:
+		return a.then(ctx, rec)
+	case errLate:
+		return nil
+	default:
+		return err
+	}
+}
+
+// catchUp records what came too late.
+func (a *activeRun) catchUp(ctx context.Context) {
+	s := a.branch.session
+	s.mu.Lock()
+	late := a.late
+	a.late = nil
+	s.mu.Unlock()
+	for _, rec := range late {
+		if a.take(ctx, rec) != nil {
+			return
+		}
+	}
+}
+
+var errLate = errors.New("the fact is recorded later")
+
+// record records a fact with what it adds to the conversation. After an error, the run is as before. When the grace of the run is
+// over, and nothing begins any more, the error may be errLate: catchUp records the fact, and those that come after it.
+func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) (err error) {
 	b, s := a.branch, a.branch.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before, by, facts := a.progress, a.by, maps.Clone(a.facts)
+	defer func() {
+		if err == nil {
+			return
+		}
+		a.progress, a.by, a.facts = before, by, facts
+		if ctx.Err() != nil && s.failed == nil {
+			a.late = append(a.late, rec)
+			err = errLate
+		}
+	}()
+	if len(a.late) > 0 {
+		return errLate
+	}
 	var records []*record
 	durable := s.config.sync == SyncRecords
 	if len(rec.State.Messages()) < a.known {
@@ -297,7 +340,8 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		if err != nil {
 			return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 		}
-		nodes[n-1].Steps = a.ledger.Unsaved()
+		a.steps = a.steps.Join(a.ledger.Unsaved())
+		nodes[n-1].Steps = a.steps
 	}
 	records = append(records, nodes...)
 	if rec.Fact == nil {
@@ -309,11 +353,13 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) error {
 		}
 	}
 	if err := s.write(ctx, durable || len(nodes) > 0, records...); err != nil {
-		a.told, a.by = true, nil
-		clear(a.facts) // a node has what they carried itself
+		a.told = true
 		return err
 	}
-	a.known, a.began = len(rec.State.Messages()), true
+	if len(nodes) > 0 {
+		a.steps = nil
+	}
+	a.known, a.began, a.told = len(rec.State.Messages()), true, false
 	return nil
 }
 
@@ -396,6 +442,7 @@ func (a *activeRun) nodes(messages []*aycoder.Message) ([]*record, error) {
 func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	b, s := a.branch, a.branch.session
 	ctx = context.WithoutCancel(ctx)
+	a.catchUp(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(a.done)
@@ -415,14 +462,16 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	if s.failed != nil && !s.config.memory {
 		return
 	}
+	messages := res.Messages
+	if res.Pending != nil {
+		messages = res.Pending.State.Messages()
+	}
 	switch {
 	case failed: // it never began
 		return
-	case !a.began, a.told: // the agent does not tell of facts, or the last ones came too late
-		messages := res.Messages
-		if res.Pending != nil {
-			messages = res.Pending.State.Messages()
-		}
+	case !a.began, a.told, len(messages) > a.known: // the agent does not tell of facts, or the last ones are lost
+		a.by = nil
+		clear(a.facts) // a node has itself what those carried that are not recorded
 		records, err := a.nodes(messages[min(a.known, len(messages)):])
 		if err == nil && len(records) > 0 {
 			err = b.tellShown(ctx, outputsOf(records))
@@ -440,7 +489,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		}
 	case b.pending != nil:
 		ask := b.ask()
-		ask.Steps = ask.Steps.Join(a.ledger.Unsaved())
+		ask.Steps = ask.Steps.Join(a.steps).Join(a.ledger.Unsaved())
 		if b.tellShown(ctx, ask) == nil {
 			s.fail(s.write(ctx, true, ask))
 		}
