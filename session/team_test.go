@@ -449,7 +449,7 @@ func TestAgentsKilled(t *testing.T) {
 	for done := false; !done; {
 		limit := -1
 		if killed < kills {
-			limit = rand.IntN(2*15*rounds/kills + 1) // a round has about 15 events
+			limit = rand.IntN(10*rounds/kills + 1) // a round has more events than that
 		}
 		if done = j.process(u, rounds, limit); !done {
 			killed++
