@@ -218,11 +218,8 @@ func tar(c *call, argv []word) {
 	c.strict = false
 	o := c.options(program{spec: tarSpec}, args)
 	c.strict = strict
-	file, named := o.args["-f"]
-	if f, ok := o.args["--file"]; ok {
-		file, named = f, true
-	}
-	for _, w := range o.all("-f", "--file") {
+	files := o.all("-f", "--file")
+	for _, w := range files {
 		host, _, path := strings.Cut(w.text, "/")
 		switch {
 		// host:file and user@host:file are archives that tar fetches with rsh (tar(1),
@@ -236,18 +233,20 @@ func tar(c *call, argv []word) {
 	dirs := o.all("-C", "--directory", "--one-top-level")
 	switch {
 	case o.has("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--catenate", "--delete"):
-		if named && file.text != "-" {
-			c.write(file)
+		for _, file := range files {
+			if file.text != "-" {
+				c.write(file)
+			}
 		}
 		c.operands(program{}, &parsed{operands: o.operands})
 		for _, dir := range dirs {
 			c.read(dir)
 		}
 	case o.has("-x", "--extract", "--get"):
-		c.readArchive(file)
+		c.readArchives(files)
 		c.unpack(dirs, o.has("-O", "--to-stdout"))
 	case o.has("-t", "--list"):
-		c.readArchive(file)
+		c.readArchives(files)
 	default:
 		c.raise(NeedsApproval, "does not say what it does")
 	}
@@ -277,10 +276,12 @@ func oldTar(args []word) []word {
 	return append(out, rest...)
 }
 
-// readArchive notes that an archive is read; a dash stands for what comes in.
-func (c *call) readArchive(file word) {
-	if file.text != "-" {
-		c.read(file)
+// readArchives notes that archives are read; a dash stands for what comes in.
+func (c *call) readArchives(files []word) {
+	for _, file := range files {
+		if file.text != "-" {
+			c.read(file)
+		}
 	}
 }
 
@@ -320,8 +321,11 @@ func zip(c *call, argv []word) {
 func unzip(c *call, argv []word) {
 	strict := c.strict
 	c.strict = false
-	o := c.options(program{spec: "-d= -x? -P="}, argv[1:])
+	o := c.options(program{spec: "-d= -x? -P= -:!O"}, argv[1:])
 	c.strict = strict
+	if slices.ContainsFunc(o.operands, word.dash) {
+		c.raise(WritesOutside, "has options behind two dashes, which turn them around")
+	}
 	if len(o.operands) > 0 {
 		c.read(o.operands[0])
 	}

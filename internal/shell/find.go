@@ -70,6 +70,9 @@ func (c *call) actions(args, starts []word) {
 		case findAlone[name]:
 		case name == "-exec" || name == "-execdir" || name == "-ok" || name == "-okdir":
 			n := i + 1 + end(args[i+1:])
+			if slices.ContainsFunc(args[i+1:n], func(w word) bool { return w.kind > digits && (w.many || w.begins(";+{")) }) {
+				c.raise(NeedsApproval, "a word that is not known may end the command")
+			}
 			// It runs in the directory that has the file, for the first one above that.
 			if strings.HasSuffix(name, "dir") {
 				c.dispute("runs a command in directories that are not known")

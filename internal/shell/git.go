@@ -101,6 +101,9 @@ func (c *call) gitSetting(w word) {
 		"user.") || strings.HasPrefix(name, "commit.") || strings.HasPrefix(name, "push."):
 		c.raise(NeedsApproval, "changes a setting")
 	default:
+		if strings.HasPrefix(name, "alias.") && !strings.HasPrefix(script, "!") {
+			script = "git " + script
+		}
 		c.smuggled(word{text: strings.TrimPrefix(script, "!")})
 	}
 }
@@ -252,7 +255,10 @@ func gitBranch(c *call, argv []word) {
 	o := c.options(c.row, argv[1:])
 	c.gitFormat(o)
 	lists := o.has("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at",
-		"--show-current") || argv[0].text == "tag" && o.has("-n")
+		"--show-current")
+	if argv[0].text == "tag" { // with less than no lines it lists none
+		lists = lists || o.has("-n") && !slices.ContainsFunc(o.all("-n"), word.dash)
+	}
 	if len(o.operands) > 0 && !lists || slices.ContainsFunc(o.operands, word.dash) {
 		c.raise(WritesWorkspace, "makes a branch or a tag")
 	}
@@ -294,8 +300,9 @@ func gitRemotes(c *call, argv []word) {
 // gitStash lets list and show through, with the options of log and diff (git-stash(1)).
 func gitStash(c *call, argv []word) {
 	switch second(argv) {
-	case "list":
-		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog + "-n="}, argv[2:]))
+	case "list": // it takes two dashes off before log gets what is behind them
+		rest := slices.DeleteFunc(slices.Clone(argv[2:]), func(w word) bool { return w.text == "--" })
+		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog + "-n="}, rest))
 	case "show":
 		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitDiff + "--include-untracked --only-untracked"}, argv[2:]))
 	// pop drops the stash even if the model meant to look.

@@ -146,7 +146,7 @@ func (c *call) options(p program, args []word) *parsed {
 		w, isValue := args[i], value
 		value = false
 		switch {
-		case w.kind == known && w.text == "--":
+		case w.kind == known && w.text == "--" && !isValue:
 			r.operands = append(r.operands, args[i+1:]...)
 			return r
 		case w.text != "" && w.text[0] == '-' && (w.text != "-" || w.kind > digits):
@@ -155,12 +155,17 @@ func (c *call) options(p program, args []word) *parsed {
 				next = &args[i+1]
 			}
 			r.late = r.late || len(r.operands) > 0
-			took := c.option(p, r, w, next)
+			into := r
+			if isValue { // its effects count, but what others make harmless it does not
+				into = &parsed{args: map[string]word{}}
+			}
+			took := c.option(p, into, w, next)
 			value = took && next.dash() // judged as an argument, and as an option
-			if took && (isValue || next.kind == known && next.text == "--") && c.strict {
+			number := strings.Trim(w.text, "-0123456789") == ""
+			if c.strict && (isValue && (took || !number) || took && next.kind == known && next.text == "--") {
 				c.raise(NeedsApproval, "the argument of an option may be an option of its own")
 			}
-			if took && !value {
+			if took && !value && !isValue {
 				i++
 			}
 			continue

@@ -199,9 +199,9 @@ func curl(c *call, argv []word) {
 	if w, ok := o.args["--url"]; ok {
 		c.host(w)
 	}
-	for _, name := range []string{"-d", "--data", "--data-binary", "-F", "--form"} {
-		if _, file, ok := strings.Cut(o.args[name].text, "@"); ok && !strings.Contains(file, "@") {
-			c.read(word{text: file})
+	for _, w := range o.all("-d", "--data", "--data-ascii", "--data-binary", "--data-urlencode", "--json", "--url-query", "-F", "--form", "-H", "--header") {
+		if i := strings.IndexAny(w.text, "@<"); i >= 0 { // the settings of a part of a form are behind the file
+			c.read(word{text: before(w.text[i+1:], ";")})
 		}
 	}
 	c.out = word{kind: anything, net: true}

@@ -82,7 +82,7 @@ func rows() map[string]program {
 		"groups": {use: 'n'}, "logname": {use: 'n'}, "users": {use: 'n'}, "tty": {use: 'n', spec: "-s --silent --quiet"},
 		"uname": {use: 'n', spec: "-aimnoprsv --all --kernel-name --nodename --kernel-release --kernel-version --machine " +
 			"--operating-system"},
-		"arch": {use: 'n'}, "uptime": {use: 'n', spec: "-ps --pretty --since"},
+		"uptime": {use: 'n', spec: "-ps --pretty --since"},
 		// date(1) sets the clock by an operand without a plus, and -s. -f reads a file of dates.
 		"date": {handler: "date", spec: "-uR -I? -d= -v= -r= --date= --reference= --utc --universal --iso-8601? --rfc-3339= " +
 			"--rfc-email -s!e --set!e"},
@@ -190,6 +190,7 @@ func rows() map[string]program {
 		// A shell gets its script as a word; what tar, unzip and gzip may do unasked is in their
 		// handlers.
 		"env": {handler: "env"}, "timeout": {handler: "wrapper"}, "gtimeout": {handler: "wrapper"},
+		"arch": {handler: "wrapper"}, // of macOS
 		"nice": {handler: "wrapper"}, "stdbuf": {handler: "wrapper"}, "time": {handler: "wrapper"},
 		"gtime": {handler: "wrapper"}, "printenv": {handler: "printenv"}, "bash": {handler: "interpreter"},
 		"sh": {handler: "interpreter"}, "dash": {handler: "interpreter"}, "tar": {handler: "tar"},

@@ -40,8 +40,9 @@ const (
 		"--header= -X= --request= -u= --user= -A= --user-agent= -e= -b= -c=w --cookie-jar=w -D=w " +
 		"--dump-header=w -K=e --config=e -T=r --upload-file=r -x= --proxy= -w= --write-out= -m= " +
 		"--max-time= --connect-timeout= --retry= --trace=w --trace-ascii=w --stderr=w --output-dir=w " +
+		"--libcurl=w --hsts=w --alt-svc=w --etag-save=w --data-ascii= --data-urlencode= --json= --url-query= " +
 		"-E=r --cert=r --key=r --cacert=r --url= -L -s -S -f -k -i -I -v -Z"
 	wgetSpec = "-O=f --output-document=f -P=w --directory-prefix=w -o=w --output-file=w -a=w " +
-		"--append-output=w -i=r --input-file=r --post-file=r --post-data= --header= -U= -T= -t= -e=e " +
+		"--append-output=w --save-cookies=w --warc-file=w --hsts-file=w --rejected-log=w -i=r --input-file=r --post-file=r --body-file=r --post-data= --header= -U= -T= -t= -e=e " +
 		"--execute=e --use-askpass=x --config=e -q -c -r -l= -A= -R= -D= --user= --password="
 )

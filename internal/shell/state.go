@@ -54,6 +54,14 @@ func (w word) dash() bool {
 	return w.text[0] == '-'
 }
 
+// begins reports whether the word may begin with one of the characters.
+func (w word) begins(chars string) bool {
+	if w.kind == glob {
+		chars += "*?["
+	}
+	return w.text == "" && w.kind > digits || w.text != "" && strings.IndexByte(chars, w.text[0]) >= 0
+}
+
 // literal reports whether the text is the word, or stands for it in every respect.
 func (w word) literal() bool { return w.kind <= digits }
 

@@ -38,7 +38,7 @@ var alike = []struct {
 		"hwclock", "adjtimex", "ldconfig", "spctl", "csrutil", "nvram", "efibootmgr", "grub-install",
 		"update-grub", "ssh-keygen", "ssh-add", "ssh-agent", "security", "secret-tool", "pass", "op", "vault",
 		"keyctl", "kinit", "bw", "sshfs", "ntpdate", "tcpdump", "tshark", "wireshark", "nmcli", "iw", "wg",
-		"wg-quick", "openvpn", "git hook", "git credential", "npm login", "npm adduser", "npm token",
+		"wg-quick", "openvpn", "git hook", "git credential", "git maintenance", "git for-each-repo", "git mergetool", "npm login", "npm adduser", "npm token",
 		"npm owner", "npm pkg set", "npm pkg delete", "npm set-script", "npm config set", "npm config delete",
 		"npm config edit", "npm set", "pip config", "cargo login", "cargo owner", "apt", "apt-get", "aptitude",
 		"yum", "dnf", "pacman", "zypper", "apk", "emerge", "snap", "flatpak", "port", "direnv", "brew services",

@@ -29,7 +29,7 @@ func others() map[string]program {
 		"chmod": {handler: "chmod"}, "chown": {handler: "chown"}, "chgrp": {handler: "chown"}, "dd": {handler: "dd"},
 		"rsync": {handler: "rsync"},
 		"zip":   {handler: "zip"},
-		"patch": {class: WritesWorkspace, use: 'w', spec: "-o=w -r=w -i=r -d=w -p= -F= -D= -V= -B= -z= --output=w --reject-file=w --input=r --directory=w --strip= -e!e --ed!e"},
+		"patch": {class: WritesWorkspace, use: 'w', spec: "-o=w -r=w -i=r -d=w -p= -F= -D= -V= -B=w -Y=w -z= --prefix=w --basename-prefix=w --output=w --reject-file=w --input=r --directory=w --strip= -e!e --ed!e"},
 		"split": {handler: "split"}, "csplit": {handler: "split"},
 
 		// Programs that run others, some with more power or in another world: their handlers

@@ -384,6 +384,21 @@ var asks = map[string][]string{
 		"git config edit", "git config x", "git log --pretty=mine", "git show --pretty=mine", "yq 'load(\"x\")' a", "yq 'env' a", "yq -n 'system(\"x\")'", "yq '.a | load(\"x\")' a", "yq -i .a x",
 		"awk 'length /x/ {print}' f", "tac", "cat x | tac", "tac -", "tac <(ls)", "zcat *",
 	},
+	"options that are arguments": {
+		"git clean -e -n -f", "git clean --exclude -n -f", "git clean -f -e --dry-run", "git clean -e -- -n -f", "tar -xf a.tar --exclude -O", "tar -x -C -O -f a.tar", "tar xf -O",
+		"tar -xf a.tar --exclude --to-stdout", "grep -r -e -l . | xargs cat", "grep -rh -e --files-with-matches . | xargs cat", "rg -e --files . | xargs cat", "git grep -e -l | xargs cat",
+		"git config --file --get core.pager evil", "git config -f --get core.pager evil", "find . | xargs -E -0 sort", "find . | xargs -I -0 sort -0", "find . | while read -p -r f; do cat \"$f\"; done",
+		"git branch --format --list x", "git tag -n-1 x",
+	},
+	"options behind two dashes": {
+		"git stash list -- --output=x", "git stash list -- -p --output=/etc/x", "unzip -p -- -p x.zip", "unzip -l -- -l x.zip", "unzip -qp -- -p x.zip", "unzip -l -- -ld /etc x.zip",
+	},
+	"a plus for a dash": {"bash -n +n", "echo 'touch P' | bash -n +n", "sh -n +n < f", "bash -n +nx", "bash -n *", "bash -n [+]n", "bash -n \"$f\"", "for f in *; do bash -n \"$f\"; done", "git ls-files -z | xargs -0 -n 1 bash -n"},
+	"ends of find": {
+		"x=$(cat f); find . -exec echo \"$x\" -delete -exec echo \\;", "find . -exec echo {} \"$x\" -delete -exec echo {} +", "for f in *; do find . -exec echo \"$f\" -delete -exec echo \\; ; done",
+		"find . -exec echo \"$x\" + -delete -exec echo \\;", "find . -exec echo $(ls src) -delete -exec echo \\;", "find . -exec echo * -delete -exec echo \\;",
+	},
+	"arch of macOS": {"arch touch x", "arch sh x.sh", "arch -x86_64 ls"},
 	"forms": {
 		"((ls); ls)", "$((ls); ls)", "ls {a,b}{c,d}", "ls {a,$x}", "ls \\{a,b}", "ls \"a\"{b,c}", "echo `echo \\`ls\\``", "echo $\"x\"", "echo $'\\c'; cat $'\\u2e\\u2e/x'",
 		"cat <<'E O'\nx\nE O", "cat <<\\E\nx\nE", "cat <<A <<B\nA\nB", "echo $(cat <<E\nx\nE\n)", "cat <<E\n\\$(touch P)\nE", "[[ x =~ (a|b) ]]", "[[ a =~ b\\ c ]]", "sh -c 'ls &>x'", "sh -c \"echo $'a\\\\'; touch P #'\"", "dash -c '[[ a ]]'",
@@ -400,7 +415,20 @@ var asks = map[string][]string{
 	},
 }
 
+// These are near to what asks, and read.
+var nearHarmless = []string{
+	"head -n -1 a.txt", "git log -n -1", "cut -d - -f 1 a.txt", "sort -t - -k 2 a.txt", "git clean -n -e x -f", "tar -xOf a.tar --exclude=x", "bash -n ./x.sh", "bash -n x.sh", "bash -n scripts/*.sh",
+	"for f in scripts/*.sh; do bash -n \"$f\"; done", "find . -name '*.sh' -exec bash -n {} \\;", "unzip -p -- x.zip", "unzip -l x.zip", "git stash list -- -p", "find . -name a -exec grep x {} +",
+	"d=src; find . -exec grep \"$d\" {} \\;", "find . -exec grep \"./$x\" {} \\; | wc -l", "git tag -n5", "git tag -n -l 'v*'", "arch", "arch ls",
+}
+
 func TestHarmless(t *testing.T) {
+	for _, cmd := range nearHarmless {
+		if a := shell.Analyze(cmd, world); !a.Allow {
+			t.Errorf("%q is %s: %q", cmd, a.Class, a.Why)
+		}
+	}
+
 	for _, cmd := range harmless {
 		if a := shell.Analyze(cmd, world); !a.Allow {
 			t.Errorf("%q is %s: %q", cmd, a.Class, a.Why)

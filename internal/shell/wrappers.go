@@ -354,8 +354,8 @@ func interpreter(c *call, argv []word) {
 		c.raise(Escalates, "runs what came from the network")
 	case o.has("-c") && len(rest) > 0:
 		c.inScript(rest)
-	// It reads the script for errors and runs none of it.
-	case o.has("-n") && len(rest) == 1 && !o.has("-s", "-i", "-l"):
+	// It reads the script for errors and runs none of it. An option with a plus takes that back.
+	case o.has("-n") && len(rest) == 1 && !rest[0].begins("+") && !o.has("-s", "-i", "-l"):
 		c.read(rest[0])
 	case len(rest) == 0 || o.has("-s"):
 		c.fromStdin()
