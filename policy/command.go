@@ -261,13 +261,18 @@ func hits(words, argv []string, dynamic bool) (sure, maybe bool) {
 	if len(argv) == 0 {
 		return false, dynamic
 	}
+	short := false
 	at := []int{0} // where the next word may be
 	for i, w := range words {
 		if w == "*" && i == len(words)-1 {
 			break
 		}
 		if i > 0 && w[0] == '-' {
-			if !hasOption(argv[1:], w) {
+			switch {
+			case hasOption(argv[1:], w):
+			case shortened(argv[1:], w):
+				short = true
+			default:
 				return false, dynamic
 			}
 			continue
@@ -291,7 +296,7 @@ func hits(words, argv []string, dynamic bool) (sure, maybe bool) {
 			return false, dynamic && i > 0 && slices.Contains(argv, "")
 		}
 	}
-	return true, false
+	return !short, short
 }
 
 // skipTo returns where, from j on, behind options and an operand of each, the word may
@@ -333,4 +338,13 @@ func hasOption(argv []string, w string) bool {
 		}
 	}
 	return true
+}
+
+// shortened reports whether a long option may be among the words cut short, as many programs take one.
+func shortened(argv []string, w string) bool {
+	w, _, _ = strings.Cut(w, "=")
+	return slices.ContainsFunc(argv, func(a string) bool {
+		name, _, _ := strings.Cut(a, "=")
+		return len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(w, name)
+	})
 }

@@ -207,7 +207,10 @@ func matchPath(pattern, name string, allow bool) bool {
 	if root, rest := rootpath.Cut(name); root != "" && matchPath(pattern, rest, false) {
 		return true // the pattern may mean each root
 	}
-	pattern, name = foldCase(pattern), foldCase(name)
+	if strings.HasSuffix(pattern, "/") { // all that is below
+		pattern += "**"
+	}
+	pattern, name = foldCase(strings.TrimPrefix(pattern, "./")), foldCase(name)
 	g, err := glob.Compile(pattern)
 	if err != nil || above(name, pattern) {
 		return true

@@ -72,7 +72,7 @@
 //     A star matches within one directory, "**/" any number of directories, ? one letter, [a-z]
 //     one letter of a set, and {go,md} one of several texts. An allow rule never covers a path
 //     that leaves the workspace, and covers a patch only if it covers all paths of the patch. Ask
-//     and deny rules also cover the directories above a file. If the policy knows the workspace,
+//     and deny rules also cover the directories above a file, and with a slash at their end what is below. If the policy knows the workspace,
 //     it follows symbolic links when it decides: an allow rule covers a file only if the rule
 //     covers both the name of the file and the target of the link, and another rule if it covers
 //     one of the two.
@@ -99,7 +99,7 @@
 // An ask or deny rule covers a script if it covers one of the commands in the script. The command
 // may follow an operator, stand in a substitution, or be run by a wrapper such as env, timeout or
 // sh -c, in any directory. It may have other options between its words, and its own options in
-// any order. Quotes in the pattern are read as a shell reads them. If the pattern contains
+// any order. A long option that is cut short may be that of the rule, so the user is asked. Quotes in the pattern are read as a shell reads them. If the pattern contains
 // operators, such as "curl * | sh", its words may follow each other anywhere in the script, with
 // any number of words in place of a star.
 //
