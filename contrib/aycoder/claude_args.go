@@ -264,16 +264,33 @@ func (a *claudeArgs) rules(action policy.RuleAction, entries []string) (rules []
 			names = []string{theirs + "__*"}
 		}
 		pattern, absolute := strings.CutPrefix(strings.TrimPrefix(ref.Rule, "./"), "/")
-		if path := slices.Contains(editing, ref.Name) || ref.Name == "read_file"; !path {
-			pattern = ref.Rule
-		} else if absolute && strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "~") {
+		patterns := []string{pattern}
+		switch path := slices.Contains(editing, ref.Name) || ref.Name == "read_file"; {
+		case !path:
+			patterns = []string{ref.Rule}
+		case absolute && strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "~"):
 			return nil, unsupported("the rule %s about a file outside of the workspace", entry)
+		case action == policy.RuleDeny && pattern != "":
+			patterns = forbidden(ref.Rule)
 		}
 		for _, name := range names {
-			rules = append(rules, policy.Rule{Action: action, Tool: name, Pattern: pattern})
+			for _, p := range patterns {
+				rules = append(rules, policy.Rule{Action: action, Tool: name, Pattern: p})
+			}
 		}
 	}
 	return rules, nil
+}
+
+// forbidden returns the patterns of files that may not be read or edited. As in a .gitignore file, a pattern without a slash
+// holds in every directory, and one that names a directory holds for what is below.
+func forbidden(rule string) []string {
+	pattern := strings.TrimSuffix(strings.TrimPrefix(rule, "./"), "/")
+	if !strings.Contains(pattern, "/") {
+		pattern = "**/" + pattern
+	}
+	pattern = strings.TrimPrefix(pattern, "/")
+	return []string{pattern, pattern + "/**"}
 }
 
 // unread keeps what may not be read from all tools that work on files, by whatever name or link they come to it: to them, it
@@ -283,20 +300,15 @@ type unread struct {
 	rules *policy.Policy
 }
 
-// unreadable returns the rules about what may not be read. As in a .gitignore file, a pattern without a slash holds in every
-// directory, and one that names a directory holds for what is below.
+// unreadable returns the rules about what may not be read.
 func (a *claudeArgs) unreadable() (rules []policy.Rule) {
 	for _, entry := range a.deny {
 		ref, ok := project.ParseToolRef(entry)
 		if !ok || ref.Name != "read_file" || ref.Rule == "" {
 			continue
 		}
-		pattern := strings.TrimSuffix(strings.TrimPrefix(ref.Rule, "./"), "/")
-		if !strings.Contains(pattern, "/") {
-			pattern = "**/" + pattern
-		}
-		for _, end := range []string{"", "/**"} {
-			rules = append(rules, policy.Rule{Action: policy.RuleDeny, Tool: "read", Pattern: strings.TrimPrefix(pattern, "/") + end})
+		for _, pattern := range forbidden(ref.Rule) {
+			rules = append(rules, policy.Rule{Action: policy.RuleDeny, Tool: "read", Pattern: pattern})
 		}
 	}
 	return rules

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -381,6 +382,26 @@ func TestClaudeReadDeniedRoundabout(t *testing.T) {
 		if strings.Contains(out, "hidden()") || strings.Contains(out, "key.go\n") {
 			t.Errorf("%s: %s", call, out)
 		}
+	}
+	require.Equal(t, "ok", h.next("result", "success").Result)
+	require.NoError(t, h.end())
+}
+
+// A pattern of what may not be edited is that of a .gitignore file, and holds for all tools that edit.
+func TestClaudeEditDenied(t *testing.T) {
+	h := newClaudeHost(t, "--permission-mode=acceptEdits", "--disallowedTools=Edit(lock.json),Edit(gen/),Edit(/top.txt),Edit(src/old)")
+	denied := []string{"lock.json", "sub/lock.json", "gen/a", "sub/gen/deep/a", "top.txt", "src/old/a", "src/old"}
+	allowed := []string{"sub/top.txt", "lock.json5", "generated/a", "src/older"}
+	var calls []string
+	for _, name := range append(slices.Clone(denied), allowed...) {
+		calls = append(calls, fmt.Sprintf(`{"name":"write_file","input":{"path":%q,"content":"x"}}`, name))
+	}
+	h.prompt("[" + strings.Join(calls, ",") + `,"ok"]`)
+	for _, name := range denied {
+		require.Contains(t, h.output(), "forbids it", name)
+	}
+	for _, name := range allowed {
+		require.Contains(t, h.output(), "created", name)
 	}
 	require.Equal(t, "ok", h.next("result", "success").Result)
 	require.NoError(t, h.end())
