@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -470,4 +471,23 @@ func TestPrune(t *testing.T) {
 		_, err = Prune(ctx, s, at(9), 0)
 		require.ErrorIs(t, err, context.Canceled)
 	}
+}
+
+// A process that was stopped while it wrote the index keeps the lock of the index. Other processes go on without descriptions.
+func TestIndexOfAStoppedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Memory().(*dirStore)
+		j, err := s.Create(t.Context(), "a")
+		require.NoError(t, err)
+		d, err := s.open(s.path)
+		require.NoError(t, err)
+		stopped, err := s.acquire("describe", d, indexName, true)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorAs(t, j.Describe(ctx, Entry{Title: "x"}), new(*BusyError))
+		require.NoError(t, stopped.Close())
+		require.NoError(t, j.Describe(ctx, Entry{Title: "x"}))
+		require.NoError(t, j.Close())
+	})
 }

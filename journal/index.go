@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,8 @@ const (
 	indexName = ".index" // which is not the id of a session
 	// indexSlack is the number of bytes of outdated lines that the index always may have.
 	indexSlack = 256 << 10
+	// indexWait is how long a process waits for others that write the index. One that is stopped keeps the lock.
+	indexWait = 5 * time.Second
 )
 
 // withIndex opens the index for writing, and waits for other processes that do so.
@@ -30,11 +33,13 @@ func (s *dirStore) withIndex(ctx context.Context, d disk, f func(index *dirJourn
 		s.index.Lock()
 		defer s.index.Unlock()
 	}
+	wait, cancel := context.WithTimeout(ctx, indexWait)
+	defer cancel()
 	j, err := s.acquire("describe", d, indexName, true)
 	for errors.As(err, new(*BusyError)) {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-wait.Done():
+			return cmp.Or(ctx.Err(), err)
 		case <-time.After(time.Millisecond):
 			j, err = s.acquire("describe", d, indexName, true)
 		}
