@@ -187,6 +187,16 @@ func TestFilesOfUserStay(t *testing.T) {
 	}
 }
 
+// A command that panics has ended. What the user changes later is the user's, and stays.
+func TestFilesCommandPanics(t *testing.T) {
+	f := newFilesTest(t, map[string]string{"old": "old\n"})
+	start := f.node()
+	require.Panics(t, func() { f.command(func() error { panic("broken") }) })
+	f.write("mine", "mine\n")
+	f.goTo(start)
+	assert.Equal(t, "mine\n", f.disk()["mine"].Content)
+}
+
 // Nothing is changed if what is there cannot be stored.
 func TestFilesStoreFails(t *testing.T) {
 	f := newFilesTest(t, map[string]string{"f": "f\n"})

@@ -190,12 +190,13 @@ func (e *filesExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecR
 	if err != nil {
 		return nil, fmt.Errorf("store files before the command: %w", err)
 	}
-	res, err := e.Exec.Run(ctx, c)
-	running.ended.Store(true)
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	if slices.Contains(t.commands, running) {
-		_ = t.walk(ctx) // if it fails, the next diff walks again
-	}
-	return res, err
+	defer func() { // also if the command panics
+		running.ended.Store(true)
+		t.turn.Lock()
+		defer t.turn.Unlock()
+		if slices.Contains(t.commands, running) {
+			_ = t.walk(ctx) // if it fails, the next diff walks again
+		}
+	}()
+	return e.Exec.Run(ctx, c)
 }
