@@ -56,6 +56,6 @@ name and depth. Its questions, and its calls of declared tools, go to the consum
 none is, the agent waits, its state is "waiting", and nobody decides or gives a result until a run begins, the
 agent is stopped or its time is over. Verdicts to suspend count as denials, and a call for which the consumer
 does not give a result has an error as its output. The tokens and costs of an agent are counted once, when it
-has ended: by the run that is active then, or else by the next one. Until then [aycoder.Job].Spent is empty.
+has ended: by the run that is active then, or else by the next one, also in another process. Until then [aycoder.Job].Spent is empty.
 */
 package background

@@ -292,15 +292,16 @@ func (j *Job) setState(state string) bool {
 
 // stored is the JSON form of a group.
 type stored struct {
-	Number int           `json:"number,omitempty"`
-	Jobs   []aycoder.Job `json:"jobs,omitempty"`
+	Number int             `json:"number,omitempty"`
+	Jobs   []aycoder.Job   `json:"jobs,omitempty"`
+	Owed   []aycoder.Spent `json:"owed,omitempty"`
 }
 
-// MarshalJSON encodes which jobs live, or lived when the group was closed.
+// MarshalJSON encodes which jobs live, or lived when the group was closed, and what agents have spent that no run has counted.
 func (g *Group) MarshalJSON() ([]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := stored{g.number, g.left}
+	s := stored{g.number, g.left, g.owed}
 	if !g.closed {
 		s.Jobs = g.untold()
 	}
@@ -322,7 +323,8 @@ func (g *Group) untold() []aycoder.Job {
 }
 
 // UnmarshalJSON restores what MarshalJSON has encoded, in another process or for another group: the ids of
-// new jobs differ from those that were used, and [Group.Lost] returns the jobs that lived.
+// new jobs differ from those that were used, the next run counts what none has counted, and [Group.Lost] returns
+// the jobs that lived.
 func (g *Group) UnmarshalJSON(data []byte) error {
 	var s stored
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -330,7 +332,7 @@ func (g *Group) UnmarshalJSON(data []byte) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.number = max(g.number, s.Number)
+	g.number, g.owed = max(g.number, s.Number), append(g.owed, s.Owed...)
 	g.lost = s.Jobs
 	return nil
 }

@@ -71,15 +71,12 @@ func (s *Session) countJobs(ctx context.Context, known json.RawMessage) error {
 	if known == nil {
 		return nil
 	}
-	g, err := background.New()
-	if err != nil {
-		return err
-	}
-	if err = g.UnmarshalJSON(known); err != nil {
+	var jobs map[string]json.RawMessage
+	if json.Unmarshal(known, &jobs) != nil {
 		return nil // SetBackground of the original has told of it
 	}
-	g.Lost()
-	if known, err = g.MarshalJSON(); err != nil {
+	known, err := json.Marshal(map[string]json.RawMessage{"number": jobs["number"]})
+	if err != nil {
 		return err
 	}
 	return s.write(ctx, true, &record{Kind: kindValue, Values: map[string]json.RawMessage{s.jobsKey(): known}})

@@ -375,3 +375,62 @@ func TestNoteWakesAfterAnotherRun(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// What an agent in the background has spent while no run worked counts once, in the next run, also if another process has that. It is
+// not that of a fork.
+func TestSpentInTheBackgroundIsKept(t *testing.T) {
+	for _, end := range []string{"the agent", "the session"} {
+		t.Run(end, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, err := background.New()
+				require.NoError(t, err)
+				spent := aycoder.Spent{Agent: "helper", Provider: "fake", Model: "small", Answers: 1, Usage: aycoder.Usage{Input: 7, Output: 3}, Cost: 2}
+				begin, err := aycoder.NewTool("begin", "Begins.", func(ctx context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+					j, err := g.Start(ctx, inv, background.Work{Kind: background.Agent, Prefix: "agent", Name: "helper",
+						Run: func(ctx context.Context, _ *background.Job) background.Outcome {
+							ctx, cancel := context.WithTimeout(ctx, time.Minute)
+							defer cancel()
+							<-ctx.Done()
+							return background.Outcome{State: background.Done, Spent: []aycoder.Spent{spent}}
+						}})
+					if err != nil {
+						return nil, err
+					}
+					j.Release(false)
+					return aycoder.TextResult(j.View().ID), nil
+				}, aycoder.WithEffect(aycoder.EffectWrite))
+				require.NoError(t, err)
+				l, err := aycoder.New(script.New(script.Call("begin", nil), script.Say("one")), aycoder.WithTools(begin), aycoder.WithApprover(verdict(aycoder.Allow())))
+				require.NoError(t, err)
+				store := newMemory()
+				s, err := session.New(t.Context(), store, l)
+				require.NoError(t, err)
+				require.NoError(t, s.SetBackground(t.Context(), g, nil))
+				run(t, s, "go")
+				cost := func(s *session.Session) float64 {
+					g, l := working(t, script.New(script.Say("next")))
+					require.NoError(t, s.SetAgent(l))
+					require.NoError(t, s.SetBackground(t.Context(), g, nil))
+					run(t, s, "next")
+					_, cost := s.View().Usage()
+					require.NoError(t, s.Close())
+					return cost
+				}
+				if end == "the agent" { // and then the process, at once
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+					f, err := s.Fork(t.Context(), s.Head())
+					require.NoError(t, err)
+					require.Zero(t, cost(f))
+				} else {
+					require.NoError(t, s.Close())
+				}
+				for range 2 {
+					s, err := session.Open(t.Context(), store, s.ID(), l)
+					require.NoError(t, err)
+					require.InDelta(t, 2.0, cost(s), 0)
+				}
+			})
+		})
+	}
+}
