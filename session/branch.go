@@ -265,21 +265,33 @@ func (b *Branch) Drain(ctx context.Context) ([]*aycoder.Message, error) {
 	if err := s.usable("drain"); err != nil {
 		return nil, err
 	}
-	out := b.steering().Drain()
+	control := b.steering()
+	out := control.Drain()
 	if len(out) == 0 {
 		return nil, nil
 	}
 	// Those that a run has taken are still to come: they are recorded again.
-	records := []*record{{Kind: kindUnsay, Branch: b.name}}
+	records, back := []*record{{Kind: kindUnsay, Branch: b.name}}, []*aycoder.Steered(nil)
 	withdrawn := slices.Clone(out)
 	for _, q := range b.said {
 		if i := slices.IndexFunc(withdrawn, func(m *aycoder.Message) bool { return equal(m, q.Message) }); i >= 0 {
 			withdrawn = slices.Delete(withdrawn, i, i+1) // one of two equal messages may be taken
+			back = append(back, q)
 		} else {
 			records = append(records, &record{Kind: kindSay, Branch: b.name, Say: q})
 		}
 	}
-	return out, s.write(ctx, true, records...)
+	err := s.write(ctx, true, records...)
+	if err != nil { // they wait as before
+		for _, q := range back {
+			pass(control, q)
+		}
+		for _, m := range withdrawn {
+			control.Steer("", m.Parts...)
+		}
+		return nil, err
+	}
+	return out, nil
 }
 
 // Cancel stops what the branch is doing, and returns without waiting for its end. The run ends as

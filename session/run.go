@@ -150,6 +150,9 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if foreign && (s.tree.next() > 1 || b.pending != nil) {
 		return nil, &aycoder.ConfigError{Option: "Input.Pending", Err: errors.New("the session keeps its pending run itself")}
 	}
+	if len(in.Messages) > 0 && s.tree.next() > 1 {
+		return nil, &aycoder.ConfigError{Option: "Input.Messages", Err: errors.New("the session has messages of its own")}
+	}
 	a := &activeRun{branch: b, agent: b.agent, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]*record{}}
 	if x, ok := rc.Extension.(*aycoder.RunExtension); ok && x != nil {
 		for _, t := range x.Tools {
@@ -215,11 +218,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 // continues completes the input of a new run.
 func (b *Branch) continues(in *aycoder.Input, a *activeRun) error {
 	s := b.session
-	if len(in.Messages) > 0 {
-		if s.tree.next() > 1 {
-			return &aycoder.ConfigError{Option: "Input.Messages", Err: errors.New("the session has messages of its own")}
-		}
-	} else {
+	if len(in.Messages) == 0 {
 		head := s.tree.heads[b.name]
 		var err error
 		if in.Messages, err = s.history(head); err != nil {

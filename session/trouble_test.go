@@ -427,3 +427,37 @@ func TestBranchNames(t *testing.T) {
 	_, err = s.NewBranch(t.Context(), "\xff", 0, agent(t, script.Say("a")))
 	require.ErrorAs(t, err, new(*aycoder.ConfigError))
 }
+
+// A Drain that fails takes nothing away: the next run has the messages.
+func TestFailedDrainTakesNothing(t *testing.T) {
+	s, err := session.New(t.Context(), journal.Memory(), agent(t, script.Say("a"), script.Say("b")))
+	require.NoError(t, err)
+	require.NoError(t, s.Steer(t.Context(), "one"))
+	require.NoError(t, s.FollowUp(t.Context(), "two"))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, err := s.Drain(gone)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, out)
+	run(t, s, "go")
+	require.Empty(t, s.Queued())
+	require.Equal(t, []string{"go", "one", "two"}, userTexts(s))
+}
+
+// A run with messages that the session cannot take is refused, and costs neither the pending run nor what waits for the next one.
+func TestRefusedMessagesChangeNothing(t *testing.T) {
+	s := suspended(t)
+	require.NoError(t, s.Steer(t.Context(), "later"))
+	before := s.View().Len()
+	var failed error
+	for _, err := range s.Run(t.Context(), aycoder.Input{Messages: []*aycoder.Message{aycoder.User("old")}, Prompt: "new"}, aycoder.WithControl(new(aycoder.Control))) {
+		failed = err
+	}
+	require.ErrorAs(t, failed, new(*aycoder.ConfigError))
+	require.NotNil(t, s.Pending())
+	require.Equal(t, before, s.View().Len())
+	require.Len(t, s.Queued(), 1)
+	require.NoError(t, s.SetAgent(agent(t, script.Say("hello"))))
+	run(t, s, "go")
+	require.Empty(t, s.Queued())
+}
