@@ -471,6 +471,9 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	case !a.began, a.told, len(messages) > a.known: // the agent does not tell of facts, or the last ones are lost
 		a.by = nil
 		clear(a.facts) // a node has itself what those carried that are not recorded
+		if !a.began && a.resumed == nil {
+			a.spent = s.config.priced(res.Spent)
+		}
 		records, err := a.nodes(messages[min(a.known, len(messages)):])
 		if err == nil && len(records) > 0 {
 			err = b.tellShown(ctx, outputsOf(records))

@@ -180,3 +180,28 @@ func TestSpentIsPricedAfterKill(t *testing.T) {
 	}
 	require.Equal(t, []int{7, 0}, []int{int(cost), unpriced}, "two answers, and one of the agent inside")
 }
+
+// What the run of an agent that does not tell its facts has spent counts as well.
+func TestSpentWithoutFacts(t *testing.T) {
+	loop, err := aycoder.New(&told{name: "large", parts: [][]aycoder.Part{{&aycoder.Text{Text: "done"}}}})
+	require.NoError(t, err)
+	quiet := agentFunc(func(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+		var c aycoder.RunConfig
+		for _, opt := range opts {
+			require.NoError(t, opt(&c))
+		}
+		return loop.Run(ctx, in, aycoder.Into(c.Into))
+	})
+	prices := session.WithPrices(func(string, string) (aycoder.Price, bool) { return aycoder.Price{Output: 3e6}, true })
+	store := journal.Memory()
+	s, err := session.New(t.Context(), store, quiet, prices)
+	require.NoError(t, err)
+	res := run(t, s, "go")
+	require.NoError(t, s.Close())
+	v, damage, err := session.Read(t.Context(), store, s.ID())
+	require.NoError(t, err)
+	require.Empty(t, damage)
+	used, cost := v.Usage()
+	require.Equal(t, res.Usage, used)
+	require.InDelta(t, 3.0, cost, 1e-9)
+}

@@ -43,7 +43,8 @@ type Node struct {
 	// there is none, what the summary of a compaction cost. It is nil if no model was asked.
 	Answer *Answer `json:"answer,omitempty"`
 	// Spent says what the calls whose outputs are in the message have spent on models, such as the agents that a tool
-	// runs. If the node has no message, it is what an agent in the background has spent.
+	// runs. If the node has no message, it is what an agent in the background has spent. The first message of a run whose
+	// agent ignores [aycoder.WithFacts] has what the run has spent.
 	Spent []aycoder.Spent `json:"spent,omitempty"`
 	// Lost says that the record of the node is damaged or gone, so that Message and Files are unknown.
 	Lost bool `json:"-"`
