@@ -3,9 +3,10 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
-	"maps"
 	"slices"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
@@ -30,13 +31,16 @@ type activeRun struct {
 	then      func(context.Context, *aycoder.FactRecord) error // of the host, or does nothing
 	done      chan struct{}
 
+	handing sync.Mutex // guards these two
+	last    *handed    // the last fact, or nil
+	untold  []*handed  // facts that the host does not know
+
 	// The mutex of the session guards these.
 	progress
 	known int                      // messages of the state that are in the tree
 	facts map[aycoder.Part]*record // the facts that carried the parts of the message in progress
 	by    *record                  // the fact that carried the answer
 	steps snapshot.Steps           // of the ledger, that are in no record yet
-	late  []*aycoder.FactRecord    // see record
 	began bool                     // a fact is recorded
 	told  bool                     // or could not be, as the run has learned
 }
@@ -239,54 +243,85 @@ func (b *Branch) continues(in *aycoder.Input, a *activeRun) error {
 	return nil
 }
 
-// take records a fact, and passes it to the host.
+// handed is a fact that the run has handed over. When done is closed, the fact is recorded, or err says why it is not.
+type handed struct {
+	fact *aycoder.FactRecord
+	done chan struct{}
+	err  error
+}
+
+var errNotRecorded = errors.New("the fact was not recorded")
+
+// take records a fact and passes it to the host. If ctx ends first, the grace of the run is over and nothing begins any more. Then
+// take does not wait for the journal; finish does.
 func (a *activeRun) take(ctx context.Context, rec *aycoder.FactRecord) error {
-	switch err := a.record(ctx, rec); err {
-	case nil:
-		return a.then(ctx, rec)
-	case errLate:
+	f := &handed{rec, make(chan struct{}), errNotRecorded}
+	a.handing.Lock()
+	go a.keep(ctx, f, a.last)
+	a.last, a.untold = f, append(a.untold, f)
+	a.handing.Unlock()
+	select {
+	case <-f.done:
+		return a.tell(ctx)
+	case <-ctx.Done():
 		return nil
-	default:
-		return err
 	}
 }
 
-// catchUp records what came too late.
-func (a *activeRun) catchUp(ctx context.Context) {
-	s := a.branch.session
-	s.mu.Lock()
-	late := a.late
-	a.late = nil
-	s.mu.Unlock()
-	for _, rec := range late {
-		if a.take(ctx, rec) != nil {
+// keep records a fact after the one before it. The end of ctx does not stop it, because the journal may answer late.
+func (a *activeRun) keep(ctx context.Context, f, before *handed) {
+	defer close(f.done)
+	defer func() {
+		if p := recover(); p != nil {
+			f.err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if before != nil {
+		if <-before.done; before.err != nil && f.fact.Fact != nil { // the first fact of another run depends on none
+			f.err = before.err
 			return
 		}
 	}
+	f.err = a.record(context.WithoutCancel(ctx), f.fact)
 }
 
-var errLate = errors.New("the fact is recorded later")
+// tell passes recorded facts to the host, up to an error.
+func (a *activeRun) tell(ctx context.Context) error {
+	a.handing.Lock()
+	facts := a.untold
+	a.untold = nil
+	a.handing.Unlock()
+	for _, f := range facts {
+		if <-f.done; f.err != nil {
+			return f.err
+		}
+		if err := a.then(ctx, f.fact); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// record records a fact with what it adds to the conversation. After an error, the run is as before. When the grace of the run is
-// over, and nothing begins any more, the error may be errLate: catchUp records the fact, and those that come after it.
+// catchUp waits until all facts are recorded, and passes the late ones to the host. Their context has ended with the grace.
+func (a *activeRun) catchUp(ctx context.Context) {
+	a.handing.Lock()
+	last := a.last
+	a.handing.Unlock()
+	if last == nil {
+		return
+	}
+	<-last.done
+	defer func() { _ = recover() }() // the branch must become idle, whatever the host does
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = a.tell(over)
+}
+
+// record records a fact with what it adds to the conversation.
 func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) (err error) {
 	b, s := a.branch, a.branch.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, by, facts := a.progress, a.by, maps.Clone(a.facts)
-	defer func() {
-		if err == nil {
-			return
-		}
-		a.progress, a.by, a.facts = before, by, facts
-		if ctx.Err() != nil && s.failed == nil {
-			a.late = append(a.late, rec)
-			err = errLate
-		}
-	}()
-	if len(a.late) > 0 {
-		return errLate
-	}
 	var records []*record
 	durable := s.config.sync == SyncRecords
 	if len(rec.State.Messages()) < a.known {
@@ -327,6 +362,12 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) (err er
 			records = append(records, b.next(alone))
 		}
 	}
+	answer, spent := a.answer, a.spent
+	defer func() {
+		if err != nil { // the nodes that have them are not in the tree
+			a.answer, a.spent = answer, spent
+		}
+	}()
 	nodes, err := a.nodes(rec.State.Messages()[a.known:])
 	if err != nil {
 		return &journal.OpError{Op: "append to", Session: s.id, Err: err}

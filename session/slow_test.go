@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -18,10 +19,22 @@ import (
 	"github.com/aycoder/aycoder/session"
 )
 
-// slowStore is a store that, while it is slow, records nothing before somebody gives up.
+// slowStore is a store that, while it is slow, records nothing. A deaf one does not even give up when its caller does, as a disk does not.
 type slowStore struct {
 	journal.Store
-	slow atomic.Bool
+	deaf bool
+	slow atomic.Pointer[chan struct{}]
+}
+
+func (s *slowStore) slowDown() {
+	again := make(chan struct{})
+	s.slow.CompareAndSwap(nil, &again)
+}
+
+func (s *slowStore) goOn() {
+	if again := s.slow.Swap(nil); again != nil {
+		close(*again)
+	}
 }
 
 func (s *slowStore) Create(ctx context.Context, id string) (journal.Journal, error) {
@@ -40,16 +53,24 @@ type slowJournal struct {
 }
 
 func (j slowJournal) Append(ctx context.Context, durable bool, records ...[]byte) error {
-	if j.store.slow.Load() && ctx.Done() != nil {
-		<-ctx.Done()
-		return ctx.Err()
+	if again := j.store.slow.Load(); again != nil {
+		gone := ctx.Done()
+		if j.store.deaf {
+			gone = nil
+		}
+		select {
+		case <-*again:
+		case <-gone:
+			return ctx.Err()
+		}
 	}
 	return j.Journal.Append(ctx, durable, records...)
 }
 
-// endingModel is a client that tells when its answer is over, and counts what it has answered.
+// endingModel is a client that tells when its answer begins and is over, and counts what it has answered.
 type endingModel struct {
 	aycoder.ModelClient
+	began   func() // or nil
 	ended   func()
 	answers int
 	used    aycoder.Usage
@@ -57,6 +78,9 @@ type endingModel struct {
 
 func (m *endingModel) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	return func(yield func(aycoder.ModelEvent, error) bool) {
+		if m.began != nil {
+			m.began()
+		}
 		defer m.ended()
 		m.ModelClient.Stream(ctx, req)(func(ev aycoder.ModelEvent, err error) bool {
 			if done, ok := ev.(*aycoder.MessageDone); ok {
@@ -72,15 +96,15 @@ func (m *endingModel) Stream(ctx context.Context, req *aycoder.Request) iter.Seq
 // with the message that the model had sent, what it cost, and each of its facts. It goes on in another process as if nothing had been
 // late.
 func TestFactsThatComeTooLate(t *testing.T) {
-	for _, late := range []string{"nothing", "the question", "the answer", "the message"} {
-		t.Run(late, func(t *testing.T) {
+	for late, deaf := range slowWays() {
+		t.Run(fmt.Sprintf("%s, %t", late, deaf), func(t *testing.T) {
 			ran := 0
 			edit, err := aycoder.NewTool("edit", "Edits.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
 				ran++
 				return aycoder.TextResult("edited"), nil
 			})
 			require.NoError(t, err)
-			store := &slowStore{Store: journal.Memory()}
+			store := &slowStore{Store: journal.Memory(), deaf: deaf}
 			ctx, cancel := context.WithCancel(t.Context())
 			script := script.New(script.Reply(script.Say("I edit."), script.Call("edit", nil)), script.Say("done"))
 			model := &endingModel{ModelClient: script, ended: func() {
@@ -88,7 +112,7 @@ func TestFactsThatComeTooLate(t *testing.T) {
 					cancel()
 				}
 			}}
-			loop, err := aycoder.New(model, aycoder.WithTools(edit), aycoder.WithLimits(aycoder.Limits{Grace: time.Millisecond}),
+			loop, err := aycoder.New(model, aycoder.WithTools(edit), aycoder.WithLimits(aycoder.Limits{Grace: 20 * time.Millisecond}),
 				aycoder.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Ask() })))
 			require.NoError(t, err)
 			s, err := session.New(t.Context(), store, loop)
@@ -101,17 +125,22 @@ func TestFactsThatComeTooLate(t *testing.T) {
 			for ev := range s.Run(ctx, aycoder.Input{Prompt: "go"}, tell) {
 				switch ev := ev.(type) {
 				case *aycoder.TextDelta:
-					store.slow.Store(late == "the message" || late == "the answer")
+					if late == "the message" || late == "the answer" {
+						store.slowDown()
+					}
 				case *aycoder.ApprovalRequested:
-					store.slow.Store(late == "the question")
+					if late == "the question" {
+						store.slowDown()
+					}
 					ev.Detach().Leave()
+				case nil, *aycoder.RunFinished: // the grace is over
+					store.goOn()
 				}
-				if store.slow.Load() && late != "the answer" {
+				if store.slow.Load() != nil && late != "the answer" {
 					cancel()
 				}
 			}
 			cancel()
-			store.slow.Store(false)
 			require.NoError(t, s.Err())
 			here := s.Pending()
 			require.NoError(t, s.Close())
@@ -161,6 +190,112 @@ func TestFactsThatComeTooLate(t *testing.T) {
 			}
 		})
 	}
+}
+
+func slowWays() iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for _, late := range []string{"nothing", "the question", "the answer", "the message"} {
+			if !yield(late, false) || !yield(late, true) {
+				return
+			}
+		}
+	}
+}
+
+// The function of the host may fail when it is told of facts that came too late, or panic. The session has them all the same, and goes on.
+func TestHostFailsWithLateFacts(t *testing.T) {
+	for _, how := range []string{"fails", "panics"} {
+		t.Run(how, func(t *testing.T) {
+			store := &slowStore{Store: journal.Memory()}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			model := &endingModel{ModelClient: script.New(script.Say("one"), script.Say("two")), began: store.slowDown, ended: cancel}
+			loop, err := aycoder.New(model, aycoder.WithLimits(aycoder.Limits{Grace: 20 * time.Millisecond}))
+			require.NoError(t, err)
+			s, err := session.New(t.Context(), store, loop)
+			require.NoError(t, err)
+			late := false
+			host := aycoder.WithFacts(func(ctx context.Context, rec *aycoder.FactRecord) error {
+				if rec.Fact == nil {
+					return nil
+				}
+				late = true
+				if ctx.Err() == nil {
+					t.Error("the grace is over, and the context is not")
+				}
+				if how == "panics" {
+					panic("host")
+				}
+				return errors.New("host")
+			})
+			require.NotPanics(t, func() {
+				for ev := range s.Run(ctx, aycoder.Input{Prompt: "go"}, host) {
+					switch ev.(type) {
+					case nil, *aycoder.RunFinished: // the grace is over
+						store.goOn()
+					}
+				}
+			})
+			require.True(t, late)
+			model.began = nil
+			run(t, s, "go on")
+			used, _ := s.View().Usage()
+			require.Equal(t, model.used, used)
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// An agent may run another loop after one whose grace was over before the journal answered. Nothing of that begins before it is recorded.
+func TestAnotherRunAfterLateFacts(t *testing.T) {
+	store := &slowStore{Store: journal.Memory()}
+	var s *session.Session
+	recorded := func(ctx context.Context) (kinds []string) {
+		for rec, err := range session.Facts(ctx, store, s.ID(), "") {
+			require.NoError(t, err)
+			kinds = append(kinds, kindOf(rec))
+		}
+		return kinds
+	}
+	var began []string
+	edit, err := aycoder.NewTool("edit", "Edits.", func(ctx context.Context, _ *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		began = recorded(ctx)
+		return aycoder.TextResult("edited"), nil
+	})
+	require.NoError(t, err)
+	var stop context.CancelFunc
+	model := &endingModel{ModelClient: script.New(script.Say("one"), script.Call("edit", nil), script.Say("two")), began: store.slowDown, ended: func() { stop() }}
+	loop, err := aycoder.New(model, aycoder.WithTools(edit), aycoder.WithApprover(verdict(aycoder.Allow())),
+		aycoder.WithLimits(aycoder.Limits{Grace: 20 * time.Millisecond}))
+	require.NoError(t, err)
+	twice := agentFunc(func(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+		return func(yield func(aycoder.Event, error) bool) {
+			var res aycoder.Result
+			var first context.Context
+			first, stop = context.WithCancel(ctx)
+			for range loop.Run(first, in, append(slices.Clip(opts), aycoder.Into(&res))...) { //nolint:revive
+			}
+			store.goOn()
+			model.began, stop = nil, func() {}
+			loop.Run(ctx, aycoder.Input{Prompt: "and", Messages: res.Messages}, opts...)(yield)
+		}
+	})
+	s, err = session.New(t.Context(), store, twice)
+	require.NoError(t, err)
+	var told []string
+	var res aycoder.Result
+	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res), aycoder.WithFacts(func(_ context.Context, rec *aycoder.FactRecord) error {
+		told = append(told, kindOf(rec))
+		return nil
+	})) {
+		require.NoError(t, err)
+	}
+	require.Contains(t, began, "*aycoder.ToolBegan")
+	require.Equal(t, told, recorded(t.Context()))
+	used, _ := s.View().Usage()
+	require.Equal(t, model.used, used)
+	require.Equal(t, encode(t, res.Messages), encode(t, s.View().Messages(s.Head())))
+	require.NoError(t, s.Close())
 }
 
 func kindOf(rec *aycoder.FactRecord) string { return fmt.Sprintf("%T", rec.Fact) }
