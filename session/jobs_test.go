@@ -376,8 +376,8 @@ func TestNoteWakesAfterAnotherRun(t *testing.T) {
 	})
 }
 
-// What an agent in the background has spent while no run worked counts once, in the next run, also if another process has that. It is
-// not that of a fork.
+// The tokens and costs of an agent that ended while no run worked count once, in the next run, also if another process has that. They are
+// not those of a fork.
 func TestSpentInTheBackgroundIsKept(t *testing.T) {
 	for _, end := range []string{"the agent", "the session"} {
 		t.Run(end, func(t *testing.T) {

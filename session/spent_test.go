@@ -181,7 +181,7 @@ func TestSpentIsPricedAfterKill(t *testing.T) {
 	require.Equal(t, []int{7, 0}, []int{int(cost), unpriced}, "two answers, and one of the agent inside")
 }
 
-// What the run of an agent that does not tell its facts has spent counts as well.
+// The tokens and costs of an agent that does not tell its facts count as well.
 func TestSpentWithoutFacts(t *testing.T) {
 	loop, err := aycoder.New(&told{name: "large", parts: [][]aycoder.Part{{&aycoder.Text{Text: "done"}}}})
 	require.NoError(t, err)

@@ -187,7 +187,7 @@ func TestFilesOfUserStay(t *testing.T) {
 	}
 }
 
-// A command that panics has ended. What the user changes later is the user's, and stays.
+// A command that panics has ended. A later change of the user stays.
 func TestFilesCommandPanics(t *testing.T) {
 	f := newFilesTest(t, map[string]string{"old": "old\n"})
 	start := f.node()
