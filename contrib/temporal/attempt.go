@@ -23,6 +23,7 @@ type claim struct {
 	ctx      context.Context
 	done     context.Context // ends when the step is over, or can go on no more
 	end      context.CancelFunc
+	working  bool             // its call works
 	lost     bool             // see lose
 	refused  map[string]error // results of children that do not fit, by call
 }
@@ -47,7 +48,8 @@ type attempt struct {
 	claims  map[*claim]bool
 	open    map[string]chan struct{} // by key; closed when the step may begin
 	owner   map[string]*claim
-	working int             // calls of claims
+	given   int             // calls that work on a result from outside
+	asked   map[string]bool // calls about which a step has asked, or has put the question off; by id
 	left    map[string]bool // what was left to the workflow, or is known: "ask/" or "result/", and the id of the call
 	id      string          // of the run
 	turns   int             // that are over, as far as events have told
@@ -98,8 +100,20 @@ func (l *live) await(a *attempt, c *claim) {
 			}
 		}
 	}
-	if a.leave(c) { // nobody else needs it
-		<-a.ended
+	if !a.leave(c) {
+		return
+	}
+	select { // nobody else needs it
+	case <-a.ended:
+	case <-c.ctx.Done():
+		select {
+		case <-a.ended:
+		case <-time.After(l.worker.config.Grace):
+			a.mu.Lock()
+			a.quit()
+			a.mu.Unlock()
+			<-a.ended
+		}
 	}
 }
 
@@ -164,7 +178,8 @@ func (l *live) join(ctx context.Context, in stepInput, c *claim) (*attempt, Plan
 func (l *live) start(ctx context.Context, p *aycoder.Pending, in aycoder.Input, c *claim) *attempt {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a := &attempt{live: l, model: asksModel(c.key), stop: stop, ended: make(chan struct{}),
-		claims: map[*claim]bool{}, open: map[string]chan struct{}{}, owner: map[string]*claim{}, left: map[string]bool{}}
+		claims: map[*claim]bool{}, open: map[string]chan struct{}{}, owner: map[string]*claim{}, asked: map[string]bool{},
+		left: map[string]bool{}}
 	if p != nil {
 		a.state, a.turns = p.State, p.State.Turn()
 		if s, _, err := p.State.Apply(&aycoder.Resumed{RepeatReads: true}); err == nil && s.Phase() == "tools" {
@@ -305,19 +320,27 @@ func (a *attempt) declared() {
 }
 
 // rest leaves the run if nothing is wanted of it any more, or if what is wanted has to wait for a call that nobody makes here. It waits
-// until all questions, and the calls of declared tools, are left to the workflow. The mutex is held.
+// until all questions, and the calls of declared tools, are left to the workflow, except for questions that were put off until that call
+// has ended. The mutex is held.
 func (a *attempt) rest() {
-	here, elsewhere := a.working > 0, false
+	here, elsewhere, asks := a.given > 0, false, false
+	for _, c := range a.owner {
+		here = here || c.working && !c.lost
+	}
 	for _, action := range a.state.Outstanding() {
 		switch c := action.(type) {
 		case *aycoder.AskApproval:
-			here = here || !a.model && !a.left["ask/"+safeID(c.Call.ID)]
+			key := safeKey((&aycoder.RunTool{Turn: c.Turn, Attempt: c.Attempt, Call: c.Call}).Key())
+			if id := safeID(c.Call.ID); !a.model && !a.left["ask/"+id] {
+				here, asks = here || !a.asked[id] || c.Effect == aycoder.EffectReadOnly && a.owned(key), true
+			}
 		case *aycoder.RunTool:
 			owned := a.owned(safeKey(c.Key()))
 			here = here || owned || c.Outside && !a.left["result/"+safeID(c.Call.ID)]
 			elsewhere = elsewhere || !owned && !c.Outside
 		}
 	}
+	here = here || asks && !elsewhere && !a.leaving // a question about files may wait for a call before it
 	if a.state.End() == "" && !here && (a.leaving || elsewhere && !a.model || len(a.claims) == 0) {
 		a.quit()
 	}
@@ -336,11 +359,23 @@ func (a *attempt) step(ctx context.Context, key string, step func(context.Contex
 	switch {
 	case what == "wait" && key != a.wait, what == "ask" && a.model: // the engine waits, and asks in another activity
 		go hold(ctx, step)
-	case what == "wait" || what == "ask":
+	case what == "wait":
 		go step(ctx)
+	case what == "ask":
+		go a.ask(ctx, key, step)
 	default:
 		go a.call(ctx, key, step)
 	}
+}
+
+// ask runs a step that asks about a call.
+func (a *attempt) ask(ctx context.Context, key string, step func(context.Context)) {
+	step(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, id, _ := strings.Cut(key, "/ask/")
+	a.asked[safeID(id)] = true // a question that was put off has another key when it is asked
+	a.rest()
 }
 
 // hold keeps a step until the end of the run, after which it does nothing.
@@ -358,7 +393,7 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 		key = first
 		a.left["result/"+safeID(callOf(key))] = true
 		a.pass(safeKey(key))
-		a.working++
+		a.given++
 	}
 	key = safeKey(key)
 	opened := a.gate(key)
@@ -370,7 +405,7 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 	a.mu.Lock()
 	owner := a.owner[key]
 	if owner != nil && !given {
-		a.working++
+		owner.working = true
 	}
 	a.mu.Unlock()
 	if owner != nil {
@@ -385,7 +420,11 @@ func (a *attempt) call(ctx context.Context, key string, step func(context.Contex
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.working--
+	if given {
+		a.given--
+	} else {
+		owner.working = false
+	}
 	// No event tells the end of a call that is left to another run, and a claim that comes again must wait for that one.
 	if owner.lose() {
 		a.leaving = true
@@ -454,15 +493,14 @@ func (a *attempt) leave(c *claim) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.claims, c)
-	lost := c.lose()
-	if len(a.claims) > 0 {
-		return false
-	}
-	if lost {
-		a.quit()
+	if c.lose() { // the run can go on no more, and need not wait for the call, which may not end
+		a.leaving = true
+		if len(a.claims) == 0 {
+			a.quit()
+		}
 	}
 	a.rest()
-	return true
+	return len(a.claims) == 0
 }
 
 // after returns what a step has led to. The session has it, unless the run still works for others.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/contrib/temporal"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 )
@@ -182,4 +183,104 @@ func TestIDsLikeKeys(t *testing.T) {
 		require.Equal(t, 1, w.count("look"), id)
 		require.Equal(t, 1, w.count("edit"), id)
 	}
+}
+
+// planning is a tool that says what it will change.
+type planning struct{ aycoder.Tool }
+
+func (planning) Plan(context.Context, *aycoder.Invocation) (edit.Plan, error) {
+	return edit.NewPlan(edit.File{Path: "a", Kind: edit.Change, Base: "one", Proposed: "two"})
+}
+
+// filesAsked is a world whose agent calls tools in one message. Only the tool mend asks the user, about files.
+func filesAsked(t *testing.T, names ...string) (*world, []script.Step) {
+	var calls []script.Step
+	for _, name := range names {
+		calls = append(calls, script.Call(name, nil))
+	}
+	steps := []script.Step{script.Reply(calls...), script.Say("done")}
+	w := newWorld(t, steps...)
+	w.opts = append(w.opts, aycoder.WithTools(planning{w.tool("mend", aycoder.EffectWrite)}), aycoder.WithApprover(aycoder.ApproverFunc(
+		func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+			if c.Name == "mend" {
+				return aycoder.Ask()
+			}
+			return aycoder.Allow()
+		})))
+	w.prompt("go")
+	return w, steps
+}
+
+// A question about files waits for the calls before it. If these are other steps, no step waits for the question.
+func TestQuestionBehindOtherSteps(t *testing.T) {
+	for _, names := range [][]string{{"edit", "mend"}, {"look", "edit", "mend"}, {"edit", "edit", "mend"}, {"look", "find", "edit", "look", "mend", "look"}} {
+		t.Run(fmt.Sprint(names), func(t *testing.T) {
+			w, steps := filesAsked(t, names...)
+			env := w.env(w.worker(nil))
+			env.RegisterDelayedCallback(func() { w.answer(env, allowAll) }, time.Hour)
+			require.Equal(t, aycoder.EndDone, w.execute(env).End)
+			require.Equal(t, 1, w.count("mend"))
+			require.Equal(t, encoded(t, w.plain("go", true, steps...)), encoded(t, w.messages()))
+		})
+	}
+}
+
+// A call that does not stop when its step is over keeps no other step of the message from its end, and is made again.
+func TestCallThatDoesNotStop(t *testing.T) {
+	w, _ := filesAsked(t, "look", "find", "edit", "mend")
+	w.opts = append(w.opts, aycoder.WithLimits(aycoder.Limits{Grace: time.Millisecond}))
+	worker := w.worker(func(c *temporal.Config) { c.Grace = time.Millisecond })
+	step := func(ctx context.Context, key string) error { return w.step(ctx, worker, key, func() {}) }
+	require.NoError(t, step(t.Context(), "t1/model"))
+	var working sync.WaitGroup
+	working.Add(2)
+	goOn, end := make(chan struct{}), make(chan struct{})
+	defer close(end)
+	w.around = func(name string, _ context.Context, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		if w.count(name) == 1 {
+			working.Done()
+			<-map[string]chan struct{}{"find": goOn, "look": end}[name]
+		}
+		return nil, nil
+	}
+	other := make(chan error, 1)
+	go func() { other <- step(t.Context(), "t1/tool/call_2") }()
+	ctx, lose := context.WithCancel(t.Context())
+	go func() {
+		working.Wait()
+		lose()
+	}()
+	require.Error(t, step(ctx, "t1/tool/call_1"))
+	close(goOn)
+	require.NoError(t, <-other)
+	require.NoError(t, step(t.Context(), "t1/tool/call_1"))
+	require.Equal(t, 2, w.count("look"))
+	require.Equal(t, 1, w.count("find"))
+}
+
+// A step whose call has ended waits for a question of its message until its time is over, and not for ever.
+func TestQuestionThatIsNotMade(t *testing.T) {
+	w := newWorld(t, twoReadsAndAnEdit()...)
+	end := make(chan struct{})
+	defer close(end)
+	w.opts = append(w.opts, aycoder.WithLimits(aycoder.Limits{Grace: time.Millisecond}), aycoder.WithApprover(aycoder.ApproverFunc(
+		func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+			if c.Name == "edit" {
+				<-end
+			}
+			return aycoder.Allow()
+		})))
+	w.prompt("go")
+	ctx, lose := context.WithCancel(t.Context())
+	worker := w.worker(func(c *temporal.Config) {
+		c.Grace = time.Millisecond
+		c.Events = func(_, _ string, _ int, ev aycoder.Event) {
+			if f, ok := ev.(*aycoder.ToolFinished); ok && f.Call.ID == "call_1" {
+				lose()
+			}
+		}
+	})
+	require.NoError(t, w.step(t.Context(), worker, "t1/model", func() {}))
+	require.Error(t, w.step(ctx, worker, "t1/tool/call_1", func() {}))
+	require.Equal(t, 1, w.count("look"))
 }
