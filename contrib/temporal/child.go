@@ -32,10 +32,27 @@ func create(ctx context.Context, store journal.Store, id string) error {
 		return err
 	}
 	s, err := session.New(ctx, store, none, session.WithID(id))
+	if errors.Is(err, fs.ErrExist) && empty(ctx, store, id) && store.Delete(ctx, id) == nil {
+		s, err = session.New(ctx, store, none, session.WithID(id))
+	}
 	if err != nil {
 		return err
 	}
 	return s.Close()
+}
+
+// empty reports whether a journal has no records: a process was lost while it made the session.
+func empty(ctx context.Context, store journal.Store, id string) bool {
+	j, err := store.Open(ctx, id, true)
+	if err != nil {
+		return false // somebody may be making it
+	}
+	none := true
+	for range j.Records(ctx) {
+		none = false
+		break
+	}
+	return j.Close() == nil && none
 }
 
 // childID is the id of the session and of the workflow of a child agent. The digest has the run of the parent.

@@ -163,6 +163,27 @@ func (w *world) settled(id string) {
 	require.Nil(w.t, p, id+" is not settled")
 }
 
+// The session of a child that has nothing in it, as the worker that made it was lost, is made anew.
+func TestChildOfALostWorker(t *testing.T) {
+	w, change := family(t, []string{"mend a"}, script.Say("mended"))
+	w.prompt("go")
+	env := w.env(w.worker(func(c *temporal.Config) {
+		change(c)
+		prompt := c.Children["delegate"]
+		c.Children["delegate"] = func(ctx context.Context, parent string, call *aycoder.CallRequest) (*aycoder.Message, error) {
+			m, err := prompt(ctx, parent, call)
+			if err != nil { // the first attempt
+				j, err := w.store.Create(ctx, temporal.ChildID(parent, call.Digest))
+				require.NoError(t, err)
+				require.NoError(t, j.Close())
+			}
+			return m, err
+		}
+	}))
+	require.Equal(t, aycoder.EndDone, w.execute(env).End)
+	require.Equal(t, map[string]string{"delegate": "mended"}, outputsOf(w.messages()))
+}
+
 // A report that the tool refuses is a failed call, and not a question that nobody answers.
 func TestChildReportIsRefused(t *testing.T) {
 	type report struct {
