@@ -520,7 +520,7 @@ func TestDecisionsOfALostWorker(t *testing.T) {
 
 // A message that no step has taken when the workflow is cancelled is in the session, for the next run.
 func TestCancelKeepsMessages(t *testing.T) {
-	for _, while := range []string{"a question", "the session is opened"} {
+	for _, while := range []string{"a question", "the session is opened", "the run is settled"} {
 		t.Run(while, func(t *testing.T) {
 			w := newWorld(t, twoReadsAndAnEdit()...)
 			w.prompt("go")
@@ -529,7 +529,7 @@ func TestCancelKeepsMessages(t *testing.T) {
 			env = w.env(w.worker(func(c *temporal.Config) {
 				c.Heartbeat = time.Second // by which it learns of the end
 				c.Open = func(ctx context.Context, id string) (*temporal.Agent, error) {
-					if opened.Add(1) == 1 && while != "a question" {
+					if opened.Add(1) == 1 && while == "the session is opened" {
 						env.CancelWorkflow()
 						<-ctx.Done()
 						return nil, ctx.Err()
@@ -539,13 +539,21 @@ func TestCancelKeepsMessages(t *testing.T) {
 			}))
 			in := temporal.Input{Session: w.id}
 			ref := w.put(aycoder.User("hurry up"))
-			if while == "a question" {
+			switch while {
+			case "a question":
 				env.RegisterDelayedCallback(func() {
 					env.SignalWorkflow(temporal.SignalSteer, ref)
 					env.CancelWorkflow()
 				}, time.Hour)
-			} else {
+			case "the session is opened":
 				in.Say = []string{ref}
+			default:
+				env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
+				env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+					if info.ActivityType.Name == temporal.CancelName {
+						env.SignalWorkflow(temporal.SignalSteer, ref)
+					}
+				})
 			}
 			env.ExecuteWorkflow(temporal.WorkflowName, in)
 			require.True(t, sdk.IsCanceledError(env.GetWorkflowError()), env.GetWorkflowError())
@@ -590,6 +598,23 @@ func TestFailureKeepsMessages(t *testing.T) {
 	got := encoded(t, w.messages())
 	require.Equal(t, 1, strings.Count(got, "hurry up"))
 	require.Equal(t, 1, strings.Count(got, "and this"))
+}
+
+// A message that is lost takes no other one with it when the workflow fails.
+func TestFailureKeepsOtherMessages(t *testing.T) {
+	w := newWorld(t, script.Say("one"))
+	env := w.env(w.worker(func(c *temporal.Config) {
+		c.Limits = func(string, aycoder.Effect) temporal.Limits { return temporal.Limits{Attempts: 2} }
+	}))
+	lost := w.put(aycoder.User("nobody reads this"))
+	require.NoError(t, w.store.Delete(t.Context(), lost))
+	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Session: w.id, Say: []string{lost, w.put(aycoder.User("hurry up"))}})
+	require.Error(t, env.GetWorkflowError())
+	s, err := session.Open(t.Context(), w.store, w.id, w.loop())
+	require.NoError(t, err)
+	defer s.Close()
+	require.Len(t, s.Queued(), 1)
+	require.Equal(t, "hurry up", s.Queued()[0].Text())
 }
 
 // An error around the end of a context is said without its text, as others are.

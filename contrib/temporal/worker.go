@@ -152,7 +152,7 @@ func (w *Worker) cancel(ctx context.Context, in stepInput) (Plan, error) {
 			l.stop() // of a worker that the engine has given up
 			err = l.agent.Session.Cancel(ctx)
 		}
-		if _, idle := errors.AsType[*session.CommandError](err); err == nil || idle {
+		if err == nil || refuses(err) { // nothing is running
 			err = w.leave(ctx, l, in)
 		}
 		return Plan{Output: Output{End: aycoder.EndCancelled}}, failure(err)
@@ -166,14 +166,19 @@ func (w *Worker) keep(ctx context.Context, in stepInput) (Plan, error) {
 
 // leave gives the session the messages that no step has taken, at the end of a workflow.
 func (w *Worker) leave(ctx context.Context, l *live, in stepInput) error {
-	err := w.deliver(ctx, l, in.Say)
-	if _, missing := errors.AsType[*session.CommandError](err); missing {
-		err = nil
+	for _, ref := range in.Say {
+		if err := w.deliver(ctx, l, []string{ref}); err != nil && !refuses(err) { // else it is missing
+			return err
+		}
 	}
-	if err == nil {
-		w.forget(ctx, in)
-	}
-	return err
+	w.forget(ctx, in)
+	return nil
+}
+
+// refuses reports whether an error says that an open session refuses a command.
+func refuses(err error) bool {
+	e, ok := errors.AsType[*session.CommandError](err)
+	return ok && e.Phase != session.PhaseClosed
 }
 
 // step is the activity that asks the model or calls a tool.

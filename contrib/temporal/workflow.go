@@ -386,7 +386,8 @@ func (p *interpreter) end(ctx workflow.Context, err error) error {
 		if err := p.settle(ctx, CancelName, "cancel"); err != nil {
 			return err
 		}
-		return sdk.NewCanceledError()
+		p.hear(ctx)
+		err = sdk.NewCanceledError()
 	}
 	for n := 1; len(p.say) > 0; n++ {
 		if kept := p.settle(ctx, KeepName, fmt.Sprint("keep", n)); kept != nil {
