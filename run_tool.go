@@ -103,10 +103,11 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
+	spent, sum := r.spentIn(a, fin.Usage)
 	if r.leaves != nil && r.leaves(ctx, fin.Output) {
+		_ = r.step(&ToolDone{Spent: spent}) // refused if it is nothing
 		return
 	}
-	spent, sum := r.spentIn(a, fin.Usage)
 	fin.Usage = sum
 	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Spent: spent, Final: o.err == nil && o.res != nil && o.res.Final}
 	if err := r.step(done, append(fin.changes(), fin)...); err != nil {

@@ -1,9 +1,11 @@
 package aycoder_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -181,4 +183,79 @@ func TestCallStoppedForGood(t *testing.T) {
 	}
 	require.Len(t, res.Messages, 3)
 	require.Equal(t, "killed after 3 of 5 files", res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
+}
+
+// What a call has spent counts also if it is left to another run.
+func TestCallLeftHasSpent(t *testing.T) {
+	usage := aycoder.Usage{Input: 5, Output: 7}
+	inner, err := aycoder.New(script.New(script.Say("one").WithUsage(usage), script.Say("two").WithUsage(usage)))
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	look, err := aycoder.NewTool("look", "Looks.", func(work context.Context, _ *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+		for _, err := range inner.Run(work, aycoder.Input{Prompt: "look"}) {
+			if err != nil {
+				return nil, err
+			}
+		}
+		leave()
+		return aycoder.TextResult("seen"), work.Err()
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	call := script.Call("look", nil).WithUsage(aycoder.Usage{})
+	loop, err := aycoder.New(script.New(call, script.Say("done").WithUsage(aycoder.Usage{})), aycoder.WithTools(look))
+	require.NoError(t, err)
+	start := func(ctx context.Context, _ string, step func(context.Context)) { go step(ctx) }
+	var res aycoder.Result
+	for _, err := range loop.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.WithSteps(start), aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.NotNil(t, res.Pending)
+	require.Equal(t, usage, res.Usage)
+	for _, err := range loop.Run(t.Context(), aycoder.Input{Pending: res.Pending, RepeatReads: true}, aycoder.WithSteps(start), aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, "done", res.Text())
+	require.Equal(t, usage.Add(usage), res.Usage)
+}
+
+// logged tells of the line about a late result.
+type logged chan string
+
+func (l logged) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("late result of a tool was thrown away")) {
+		l <- "it is thrown away"
+	}
+	return len(p), nil
+}
+
+// The result of a call that does not stop in time comes when the run was left. It is thrown away, and nobody is told of it.
+func TestResultAfterTheRunWasLeft(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	goOn, late := make(chan struct{}), make(chan string, 1)
+	work, err := aycoder.NewTool("work", "Works.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		leave()
+		<-goOn
+		return aycoder.TextResult("done"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	loop, err := aycoder.New(script.New(script.Call("work", nil)), aycoder.WithTools(work),
+		aycoder.WithLimits(aycoder.Limits{Grace: time.Millisecond}), aycoder.WithLogger(slog.New(slog.NewTextHandler(logged(late), nil))))
+	require.NoError(t, err)
+	over := false
+	record := func(_ context.Context, rec *aycoder.FactRecord) error {
+		if over {
+			late <- fmt.Sprintf("%T is recorded", rec.Fact)
+		}
+		return nil
+	}
+	start := func(ctx context.Context, _ string, step func(context.Context)) { go step(ctx) }
+	var res aycoder.Result
+	ctl := new(aycoder.Control)
+	for _, err := range loop.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.WithSteps(start), aycoder.WithControl(ctl), aycoder.WithFacts(record), aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	over = true
+	close(goOn)
+	require.Equal(t, "it is thrown away", <-late)
+	require.Equal(t, "tools", ctl.State().Phase())
 }
