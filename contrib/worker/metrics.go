@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -37,27 +38,55 @@ type spent struct {
 	cost                 float64
 }
 
-// event counts what an event has cost.
-func (f *figures) event(tenant string, ev aycoder.Event) {
-	t, ok := ev.(*aycoder.TurnFinished)
-	if !ok {
-		return
-	}
+// counted is an agent whose costs are counted by facts: the event at the end of a turn comes in the step of its last call, which does
+// not know what the message has cost.
+type counted struct {
+	figures *figures
+	tenant  string
+	next    aycoder.Agent
+}
+
+// Run implements [aycoder.Agent].
+func (c *counted) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return c.next.Run(ctx, in, append(slices.Clip(opts), c.count)...)
+}
+
+// count is a [aycoder.RunOption].
+func (c *counted) count(rc *aycoder.RunConfig) error {
+	then := rc.Facts
+	return aycoder.WithFacts(func(ctx context.Context, rec *aycoder.FactRecord) error {
+		c.figures.fact(c.tenant, rec.Fact)
+		return then(ctx, rec)
+	})(rc)
+}
+
+// fact counts what a fact has cost.
+func (f *figures) fact(tenant string, fact aycoder.Fact) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.tenants == nil {
-		f.tenants = map[string]*spent{}
-	}
 	s := f.tenants[tenant]
 	if s == nil {
 		s = &spent{}
 		f.tenants[tenant] = s
 	}
-	s.turns++
-	s.input += int64(t.Usage.Input)
-	s.output += int64(t.Usage.Output)
-	if t.Cost != nil {
-		s.cost += *t.Cost
+	switch fact := fact.(type) {
+	case *aycoder.MessageDone:
+		s.turns++
+		s.add(fact.Usage, fact.Cost)
+	case *aycoder.Compacted:
+		s.add(fact.Usage, fact.Cost)
+	case *aycoder.ToolDone:
+		for i := range fact.Spent {
+			s.add(fact.Spent[i].Usage, &fact.Spent[i].Cost)
+		}
+	}
+}
+
+func (s *spent) add(u aycoder.Usage, cost *float64) {
+	s.input += u.Input
+	s.output += u.Output
+	if cost != nil {
+		s.cost += *cost
 	}
 }
 

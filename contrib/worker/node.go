@@ -131,21 +131,31 @@ func New(c Config) (*Node, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{config: c, client: &temporal.Client{Temporal: c.Temporal, Store: c.Store}, readers: make(chan struct{}, c.Streams)}
+	n.figures.tenants = map[string]*spent{}
 	n.streams, n.end = context.WithCancel(context.Background())
 	publisher := server.NewPublisher(c.Store)
 	var err error
 	n.steps, err = temporal.New(temporal.Config{Store: c.Store, Children: c.Children, Limits: c.Limits, Heartbeat: c.Heartbeat,
-		Open: func(ctx context.Context, id string) (*temporal.Agent, error) { return c.Open(ctx, tenantOf(id), id) },
-		Events: func(id, run string, turn int, ev aycoder.Event) {
-			n.figures.event(tenantOf(id), ev)
-			publisher.Event(id, run, turn, ev)
-		},
+		Open: n.open, Events: publisher.Event,
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.handler = n.routes()
 	return n, nil
+}
+
+// open opens a session whose costs are counted.
+func (n *Node) open(ctx context.Context, id string) (*temporal.Agent, error) {
+	agent, err := n.config.Open(ctx, tenantOf(id), id)
+	if err != nil || agent == nil || agent.Session == nil {
+		return agent, err
+	}
+	counted := &counted{&n.figures, tenantOf(id), agent.Agent}
+	if counted.next == nil {
+		counted.next = agent.Session
+	}
+	return &temporal.Agent{Session: agent.Session, Agent: counted, Close: agent.Close}, nil
 }
 
 // ServeHTTP implements [http.Handler].

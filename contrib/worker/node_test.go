@@ -481,3 +481,36 @@ func TestNodes(t *testing.T) {
 		}
 	}
 }
+
+// The metrics have the tokens of all messages of the model, also of those with calls, whose turns end in another step.
+func TestMetrics(t *testing.T) {
+	h, _, _ := startServers(t, helper{Queue: "metrics"})
+	ctx, stop := context.WithCancel(t.Context())
+	n, store := h.node(t, ctx)
+	ts := httptest.NewServer(n)
+	defer ts.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	w := &web{t, ts.URL, "alice"}
+	for ev := range w.events(w.prompt("look", "")) {
+		if _, over := ev.(*aycoder.RunFinished); over {
+			break
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, "GET", ts.URL+"/metrics", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "alice")
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	text, err := io.ReadAll(res.Body)
+	must(t, errors.Join(err, res.Body.Close()))
+	for _, line := range []string{`aycoder_turns_total{tenant="alice"} 2`, `aycoder_tokens_total{tenant="alice",kind="input"} 1800`,
+		`aycoder_tokens_total{tenant="alice",kind="output"} 200`} {
+		if !strings.Contains(string(text), line+"\n") {
+			t.Errorf("the metrics have no %s:\n%s", line, text)
+		}
+	}
+	stop()
+	must(t, <-ended)
+	must(t, store.Close())
+}
