@@ -349,7 +349,7 @@ func (r *run) seen(ev Event) {
 // belong to the fact; they come out only if it is accepted. The mutex is held.
 func (r *run) step(f Fact, events ...Event) error {
 	if r.left { // another run may have gone on
-		return &FactError{Fact: f, Phase: phaseNames[r.state.phase], Reason: "the run was left"}
+		return context.Canceled
 	}
 	turn, before := r.state.turn, len(r.state.history.Items)
 	actions, err := r.state.accept(f)

@@ -104,12 +104,13 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
 	spent, sum := r.spentIn(a, fin.Usage)
-	if r.leaves != nil && r.leaves(ctx, fin.Output) {
-		_ = r.step(&ToolDone{Spent: spent}) // refused if it is nothing
-		return
-	}
 	fin.Usage = sum
 	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Spent: spent, Final: o.err == nil && o.res != nil && o.res.Final}
+	if r.leaves != nil && r.leaves(ctx, fin.Output) {
+		done.ID, done.Output = "", nil
+		_ = r.step(done) // refused if nothing was spent
+		return
+	}
 	if err := r.step(done, append(fin.changes(), fin)...); err != nil {
 		r.loop.log(ctx, slog.LevelWarn, "late result of a tool was thrown away",
 			"run", r.id, "key", a.Key())

@@ -185,7 +185,7 @@ func TestCallStoppedForGood(t *testing.T) {
 	require.Equal(t, "killed after 3 of 5 files", res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text())
 }
 
-// What a call has spent counts also if it is left to another run.
+// The spending of a call counts also if it is left to another run.
 func TestCallLeftHasSpent(t *testing.T) {
 	usage := aycoder.Usage{Input: 5, Output: 7}
 	inner, err := aycoder.New(script.New(script.Say("one").WithUsage(usage), script.Say("two").WithUsage(usage)))
