@@ -72,7 +72,7 @@
 //     A star matches within one directory, "**/" any number of directories, ? one letter, [a-z]
 //     one letter of a set, and {go,md} one of several texts. An allow rule never covers a path
 //     that leaves the workspace, and covers a patch only if it covers all paths of the patch. Ask
-//     and deny rules also cover the directories above a file, and with a slash at their end what is below. If the policy knows the workspace,
+//     and deny rules also cover the directories above a file. A slash at the end stands for all that is below. If the policy knows the workspace,
 //     it follows symbolic links when it decides: an allow rule covers a file only if the rule
 //     covers both the name of the file and the target of the link, and another rule if it covers
 //     one of the two.
