@@ -45,6 +45,7 @@ type quotas struct {
 	mu       sync.Mutex
 	cancel   context.CancelFunc // ends the goroutines
 	run      context.Context    // of them
+	known    map[int64]bool     // claims that may have a row
 	waiting  map[int64]*claim
 	serving  map[int64]chan struct{} // wakes the goroutine of a key
 	owed     map[int64]cost          // what is to be settled when the database can be reached
@@ -65,6 +66,7 @@ func (c *claim) wait(ctx context.Context) error {
 		return err
 	}
 	c.id, c.done = rand.Int64(), make(chan error, 1)
+	c.store.quotas.know(c.id)
 	err := c.put(ctx)
 	if err == nil {
 		err = c.granted(ctx)
@@ -199,7 +201,7 @@ func (q *quotas) idle(key int64) bool {
 
 func (q *quotas) setup() {
 	q.run, q.cancel = context.WithCancel(context.Background())
-	q.waiting, q.serving, q.owed = map[int64]*claim{}, map[int64]chan struct{}{}, map[int64]cost{}
+	q.known, q.waiting, q.serving, q.owed = map[int64]bool{}, map[int64]*claim{}, map[int64]chan struct{}{}, map[int64]cost{}
 }
 
 // close ends the goroutines, and makes a last attempt to settle what is owed.
@@ -230,9 +232,11 @@ func (c *claim) Settle(ctx context.Context, spent budget.Amount) {
 
 // settle ends a claim, and grants others in its place, also if ctx has ended. If that is not possible now, it is done later.
 func (c *claim) settle(ctx context.Context, money, tokens int64) {
-	// A connection that is cut off silently says nothing.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.store.patience+time.Second)
+	// A connection that is cut off silently says nothing, and a run that was cancelled must end.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.store.patience+time.Second)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, cancel) })()
+	ctx = end
 	q, of := &c.store.quotas, cost{money, tokens}
 	err := c.store.retry(ctx, func(ctx context.Context) error { return q.settle(ctx, c.store.pool, c.id, of) })
 	if err == nil {
@@ -294,8 +298,26 @@ func (q *quotas) settle(ctx context.Context, db *pgxpool.Pool, id int64, of cost
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.owed, id)
+		delete(q.known, id)
 	}
 	return err
+}
+
+func (q *quotas) know(id int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.known[id] = true
+}
+
+// disown ends those of the claims in the database that nobody here knows: the row of a claim that was given up can come late.
+func (q *quotas) disown(rows []int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range rows {
+		if !q.known[id] {
+			q.owed[id] = cost{}
+		}
+	}
 }
 
 // Expressions of a row of tenants: the day, its sums and the tokens left of the minute, as they are now. A bucket begins full.

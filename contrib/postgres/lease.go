@@ -46,7 +46,8 @@ type lease struct {
 	news     chan struct{} // closed when one of these two changes
 	wake     func()        // interrupts the wait for the next beat
 	sessions map[int64]bool
-	releases map[int64]int64 // the tokens of sessions that could not be released
+	releases map[int64]int64      // the tokens of sessions that could not be released
+	givenUp  map[string]time.Time // sessions that were not opened, as far as this store knows
 }
 
 func (l *lease) setup(s *Store, config *pgx.ConnConfig) {
@@ -54,7 +55,7 @@ func (l *lease) setup(s *Store, config *pgx.ConnConfig) {
 	l.config.RuntimeParams["idle_session_timeout"] = strconv.FormatInt(s.hold.Milliseconds(), 10)
 	l.config.RuntimeParams["synchronous_commit"] = "off" // for notifications
 	l.news, l.wake = make(chan struct{}), func() {}
-	l.sessions, l.releases = map[int64]bool{}, map[int64]int64{}
+	l.sessions, l.releases, l.givenUp = map[int64]bool{}, map[int64]int64{}, map[string]time.Time{}
 }
 
 // ensure waits until the lock is held, or patience is over. The first call makes the connection.
@@ -141,9 +142,16 @@ func (l *lease) hold(ctx context.Context) (held bool, err error) {
 		return false, err
 	}
 	l.tell(true, nil)
+	var tidied time.Time
 	for {
 		if err := l.beat(ctx, conn, beat); err != nil {
 			return true, err
+		}
+		if now := time.Now(); now.Sub(tidied) >= beat { // notifications make it beat more often
+			tidied = now
+			if err := l.tidy(ctx, conn, beat); err != nil {
+				return true, err
+			}
 		}
 		if err := l.wait(ctx, conn, beat); err != nil {
 			return true, err
@@ -213,6 +221,47 @@ func (l *lease) releaseLater(key, token int64) {
 	defer l.mu.Unlock()
 	l.releases[key] = token
 }
+
+// lateness is the time for which the operating system may keep what was written to a connection that is cut off.
+const lateness = 15 * time.Minute
+
+// giveUp notes that a session was not opened, although the database may have been told to, or may be told later.
+func (l *lease) giveUp(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.givenUp[id] = time.Now()
+}
+
+// tidy releases the sessions and claims that the database has for this store, and nobody here knows of.
+func (l *lease) tidy(ctx context.Context, conn *pgx.Conn, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	l.mu.Lock()
+	maps.DeleteFunc(l.givenUp, func(_ string, at time.Time) bool { return time.Since(at) > lateness })
+	ids := slices.Collect(maps.Keys(l.givenUp))
+	l.mu.Unlock()
+	for _, id := range ids {
+		if !l.store.begin(id) { // it is open
+			continue
+		}
+		_, err := conn.Exec(ctx, unopened, id, l.me)
+		l.store.end(id)
+		if err != nil {
+			return err
+		}
+	}
+	rows, err := conn.Query(ctx, "SELECT id FROM claims WHERE holder = $1", l.me)
+	if err != nil {
+		return err
+	}
+	claims, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	l.store.quotas.disown(claims)
+	return err
+}
+
+// unopened releases a session that its holder has not opened, without a wait for what others write.
+const unopened = `WITH mine AS (SELECT key FROM sessions WHERE id = $1 AND holder = $2 FOR UPDATE SKIP LOCKED)
+	UPDATE sessions SET holder = 0 FROM mine WHERE sessions.key = mine.key`
 
 // release ends the use of a session by a writer.
 const release = "UPDATE sessions SET holder = 0 WHERE key = $1 AND token = $2"

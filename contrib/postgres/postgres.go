@@ -332,9 +332,10 @@ func (s *Store) begin(id string) bool {
 func (s *Store) giveUp(ctx context.Context, id string, err error) {
 	if unsure(ctx, err) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		// If this fails, too, the session is busy for others until this store opens it again or is closed.
+		// If this fails, too, or is done before the attempt, a later beat of the lease releases the session.
 		_, _ = s.pool.Exec(ctx, "UPDATE sessions SET holder = 0 WHERE id = $1 AND holder = $2", id, s.lease.me)
 		cancel()
+		s.lease.giveUp(id)
 	}
 	s.end(id)
 }

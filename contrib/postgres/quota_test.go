@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"net"
 	"os"
 	osexec "os/exec"
 	"reflect"
@@ -18,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/budget"
@@ -759,4 +762,33 @@ func TestQuotaKilled(t *testing.T) {
 			t.Errorf("after the kill: %+v", u)
 		}
 	}
+}
+
+// A run that was cancelled ends also if PostgreSQL cannot be told that. It is told later.
+func TestCancelledRunWithoutDatabase(t *testing.T) {
+	s := openStore(t, tempDir(t), WithPatience(24*time.Hour))
+	config := s.pool.Config()
+	var down atomic.Bool
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if down.Load() {
+			return nil, &net.OpError{Op: "dial", Err: errors.New("no network")}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	must(t, err)
+	s.pool.Close()
+	s.pool = pool
+	ctx, cancel := context.WithCancel(t.Context())
+	agent := s.Tenant("a").Agent(agentFunc(func(context.Context) error {
+		down.Store(true)
+		pool.Reset()
+		cancel()
+		return nil
+	}))
+	for _, err := range agent.Run(ctx, aycoder.Input{}) {
+		must(t, err)
+	}
+	down.Store(false)
+	statusWhen(t, s.Tenant("a"), func(u QuotaStatus) bool { return u.Runs == 0 })
 }
