@@ -175,7 +175,7 @@ func TestPayloads(t *testing.T) {
 		for count := 0; count < n; {
 			heard, err := conn.WaitForNotification(t.Context())
 			must(t, err)
-			for _, k := range strings.Fields(heard.Payload) {
+			for k := range strings.FieldsSeq(heard.Payload) {
 				got[k]++
 				count++
 			}
