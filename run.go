@@ -348,9 +348,6 @@ func (r *run) seen(ev Event) {
 // step reports a fact to the state and starts what follows from it. The events are those that
 // belong to the fact; they come out only if it is accepted. The mutex is held.
 func (r *run) step(f Fact, events ...Event) error {
-	if r.left { // another run may have gone on
-		return context.Canceled
-	}
 	turn, before := r.state.turn, len(r.state.history.Items)
 	actions, err := r.state.accept(f)
 	if err != nil {

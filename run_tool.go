@@ -103,9 +103,8 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
-	spent, sum := r.spentIn(a, fin.Usage)
-	fin.Usage = sum
-	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Spent: spent, Final: o.err == nil && o.res != nil && o.res.Final}
+	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Final: o.err == nil && o.res != nil && o.res.Final}
+	done.Spent, fin.Usage = r.spentIn(a, fin.Usage)
 	if r.leaves != nil && r.leaves(ctx, fin.Output) {
 		done.ID, done.Output = "", nil
 		_ = r.step(done) // refused if nothing was spent
