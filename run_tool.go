@@ -105,12 +105,12 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
 	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Final: o.err == nil && o.res != nil && o.res.Final}
 	done.Spent, fin.Usage = r.spentIn(a, fin.Usage)
-	if r.leaves != nil && r.leaves(ctx, fin.Output) {
+	if !r.left && r.leaves != nil && r.leaves(ctx, fin.Output) {
 		done.ID, done.Output = "", nil
 		_ = r.step(done) // refused if nothing was spent
 		return
 	}
-	if err := r.step(done, append(fin.changes(), fin)...); err != nil {
+	if r.left || r.step(done, append(fin.changes(), fin)...) != nil { // another run may have gone on
 		r.loop.log(ctx, slog.LevelWarn, "late result of a tool was thrown away",
 			"run", r.id, "key", a.Key())
 		return

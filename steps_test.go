@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -225,4 +226,36 @@ func (l logged) Write(p []byte) (int, error) {
 		l <- "it is thrown away"
 	}
 	return len(p), nil
+}
+
+// The result of a call that does not stop in time comes when the run was left. It is thrown away, and nobody is told of it.
+func TestResultAfterTheRunWasLeft(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	goOn, late := make(chan struct{}), make(chan string, 1)
+	work, err := aycoder.NewTool("work", "Works.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		leave()
+		<-goOn
+		return aycoder.TextResult("done"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	loop, err := aycoder.New(script.New(script.Call("work", nil)), aycoder.WithTools(work),
+		aycoder.WithLimits(aycoder.Limits{Grace: time.Millisecond}), aycoder.WithLogger(slog.New(slog.NewTextHandler(logged(late), nil))))
+	require.NoError(t, err)
+	over := false
+	record := func(_ context.Context, rec *aycoder.FactRecord) error {
+		if over {
+			late <- fmt.Sprintf("%T is recorded", rec.Fact)
+		}
+		return nil
+	}
+	start := func(ctx context.Context, _ string, step func(context.Context)) { go step(ctx) }
+	var res aycoder.Result
+	ctl := new(aycoder.Control)
+	for _, err := range loop.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.WithSteps(start), aycoder.WithControl(ctl), aycoder.WithFacts(record), aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	over = true
+	close(goOn)
+	require.Equal(t, "it is thrown away", <-late)
+	require.Equal(t, "tools", ctl.State().Phase())
 }
