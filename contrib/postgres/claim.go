@@ -232,11 +232,8 @@ func (c *claim) Settle(ctx context.Context, spent budget.Amount) {
 
 // settle ends a claim, and grants others in its place, also if ctx has ended. If that is not possible now, it is done later.
 func (c *claim) settle(ctx context.Context, money, tokens int64) {
-	// A connection that is cut off silently says nothing, and a run that was cancelled must end.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.store.patience+time.Second)
+	ctx, cancel := c.store.lasting(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, cancel) })()
-	ctx = end
 	q, of := &c.store.quotas, cost{money, tokens}
 	err := c.store.retry(ctx, func(ctx context.Context) error { return q.settle(ctx, c.store.pool, c.id, of) })
 	if err == nil {

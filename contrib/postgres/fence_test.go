@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aycoder/aycoder/journal"
 )
@@ -372,16 +371,11 @@ func TestDeleteLosesAnswer(t *testing.T) {
 	dir, ctx := tempDir(t), t.Context()
 	s := openStore(t, dir)
 	must(t, create(t, s).Close())
-	config := s.pool.Config()
 	var lose atomic.Int32
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialWith(t, s, func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return &deafConn{Conn: c, lose: &lose}, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	must(t, err)
-	s.pool.Close()
-	s.pool = pool
+	})
 	lose.Store(1)
 	must(t, s.Delete(ctx, "a"))
 	if lose.Load() != 0 {

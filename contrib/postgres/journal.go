@@ -267,11 +267,8 @@ func (j *openJournal) send(ctx context.Context, durable bool, all []batch) error
 // stored after them. It also works if ctx has ended.
 func (j *openJournal) settle(ctx context.Context) (there bool, err error) {
 	j.doubt = true
-	limit, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	timer := time.AfterFunc(j.store.patience+time.Second, func() { cancel(errSilent) })
-	defer timer.Stop()
-	defer context.AfterFunc(ctx, func() { timer.Reset(time.Second) })()
+	limit, cancel := j.store.lasting(ctx)
+	defer cancel()
 	var n int
 	// The answer to a change may be lost, too, so it can be repeated.
 	err = j.store.row(limit, []any{&j.token}, `UPDATE sessions SET token = $2 + 1 WHERE key = $1 AND token BETWEEN $2 AND $2 + 1

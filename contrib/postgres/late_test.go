@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/aycoder/aycoder/budget"
 )
 
@@ -26,12 +24,7 @@ type lateNet struct {
 // newLateNet puts a store into the network.
 func newLateNet(t testing.TB, s *Store) *lateNet {
 	n := &lateNet{held: make(chan struct{}), deliver: make(chan struct{}), delivered: make(chan error, 1)}
-	config := s.pool.Config()
-	config.ConnConfig.DialFunc = n.dial
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	must(t, err)
-	s.pool.Close()
-	s.pool = pool
+	dialWith(t, s, n.dial)
 	return n
 }
 

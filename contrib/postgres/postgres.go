@@ -328,6 +328,19 @@ func (s *Store) begin(id string) bool {
 	return true
 }
 
+// lasting returns a context for what must be said also if ctx has ended. It ends a second after ctx, as a run that was cancelled must
+// end, or when the connection has said nothing for so long that it must have been cut off silently.
+func (s *Store) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	timer := time.AfterFunc(s.patience+time.Second, func() { cancel(errSilent) })
+	stop := context.AfterFunc(ctx, func() { timer.Reset(time.Second) })
+	return limit, func() {
+		stop()
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
 // giveUp ends an attempt to open a session that failed. The database may have carried it out nevertheless.
 func (s *Store) giveUp(ctx context.Context, id string, err error) {
 	if unsure(ctx, err) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/internal/pgcluster"
@@ -82,6 +84,17 @@ func openStore(t testing.TB, dir string, opts ...Option) *Store {
 		}
 	})
 	return s
+}
+
+// dialWith gives a store connections that dial makes.
+func dialWith(t testing.TB, s *Store, dial pgconn.DialFunc) {
+	t.Helper()
+	config := s.pool.Config()
+	config.ConnConfig.DialFunc = dial
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	must(t, err)
+	s.pool.Close()
+	s.pool = pool
 }
 
 // exec changes the database behind the back of the store.

@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/providers/script"
@@ -767,22 +765,17 @@ func TestQuotaKilled(t *testing.T) {
 // A run that was cancelled ends also if PostgreSQL cannot be told that. It is told later.
 func TestCancelledRunWithoutDatabase(t *testing.T) {
 	s := openStore(t, tempDir(t), WithPatience(24*time.Hour))
-	config := s.pool.Config()
 	var down atomic.Bool
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialWith(t, s, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if down.Load() {
 			return nil, &net.OpError{Op: "dial", Err: errors.New("no network")}
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	must(t, err)
-	s.pool.Close()
-	s.pool = pool
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	agent := s.Tenant("a").Agent(agentFunc(func(context.Context) error {
 		down.Store(true)
-		pool.Reset()
+		s.pool.Reset()
 		cancel()
 		return nil
 	}))
