@@ -52,7 +52,8 @@ func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 }
 
 // readFile shows some lines of a file. The text that was shown is noted, because an edit is
-// compared with it later.
+// compared with it later. A line that is shortened does not count as read: a model that writes the
+// whole file would delete the rest of the line.
 func readFile(
 	ctx context.Context, ws FS, inv *invocation, c *config, in readArgs,
 ) (*result, error) {
@@ -89,7 +90,12 @@ func readFile(
 		return nil, err
 	}
 	if rel, err := ws.Rel(in.Path); err == nil && t.kept && (p.shown > 0 || p.total == 0) {
-		ws.Seen().For(ctx).Add(rel, string(t.whole))
+		seen := ws.Seen().For(ctx)
+		if p.longer > 0 {
+			seen.AddPart(rel, string(t.whole))
+		} else {
+			seen.AddLines(rel, string(t.whole), p.first, p.shown, p.total)
+		}
 	}
 	return p.result(in)
 }

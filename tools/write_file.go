@@ -19,8 +19,8 @@ type writeArgs struct {
 }
 
 // WriteFile returns the tool write_file, which creates a file or replaces its content. It is an
-// [aycoder.Planner]. If the file exists and the model has not read it, the tool does not replace
-// the file and returns an error of the kind "not_read". If the user has changed the file since
+// [aycoder.Planner]. If the file exists and the model has not read all of it, the tool does not
+// replace the file and returns an error of the kind "not_read". If the user has changed the file since
 // the model read it, the tool merges the changes of the user and the model.
 func WriteFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	what := about{"write_file", writeDescription,
@@ -72,6 +72,10 @@ func (f *textFile) known() (string, error) {
 		}
 		return "", problemf("stale",
 			"%s has changed since you read it; read it again, and then write it", showPath(f.path))
+	}
+	if len(f.shown) > 0 {
+		return "", problemf("not_read", "you have not read all of %s, and writing it would delete the rest; read the other lines "+
+			"first, or change a part of it with edit_file, also if it has lines that are shown truncated", showPath(f.path))
 	}
 	return "", problemf("not_read", "%s exists and you have not read it; read it first, or change a part of it "+
 		"with edit_file", showPath(f.path))

@@ -52,6 +52,45 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
+// A model that has read a part of a file would delete the rest.
+func TestWriteFileThatWasReadInPart(t *testing.T) {
+	const text = "1\n2\n3\n4\n5\n"
+	page := func(first, lines int) args { return args{"path": "f", "offset": first, "limit": lines} }
+	for name, tt := range map[string]struct {
+		pages []args
+		whole bool
+	}{
+		"beginning":           {[]args{page(1, 4)}, false},
+		"end":                 {[]args{page(2, 9)}, false},
+		"in pages":            {[]args{page(1, 2), page(3, 2), page(5, 2)}, true},
+		"in another order":    {[]args{page(5, 1), page(1, 2), page(2, 3)}, true},
+		"all but one":         {[]args{page(1, 2), page(4, 2)}, false},
+		"all at once":         {[]args{page(1, 5)}, true},
+		"a part after it all": {[]args{page(0, 0), page(2, 1)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"f": text})
+			for _, p := range tt.pages {
+				w.ok("read_file", p)
+			}
+			in := args{"path": "f", "content": "1\n"}
+			if tt.whole {
+				w.ok("write_file", in)
+				return
+			}
+			assert.Contains(t, w.fails("not_read", "write_file", in), "you have not read all of f")
+			assert.Equal(t, text, w.read("f"))
+		})
+	}
+	w := newWorld(t, map[string]string{"f": text, "long": "a\n" + strings.Repeat("x", maxLine+1) + "\n"})
+	w.ok("read_file", page(1, 3))
+	w.write("f", text+"6\n") // so these are pages of two contents
+	w.ok("read_file", page(4, 3))
+	w.fails("not_read", "write_file", args{"path": "f", "content": "1\n"})
+	w.ok("read_file", args{"path": "long"})
+	w.fails("not_read", "write_file", args{"path": "long", "content": "a\n"})
+}
+
 func TestWriteFileCreates(t *testing.T) {
 	timed.Serial(t)
 	w := newWorld(t, nil)

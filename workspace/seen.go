@@ -20,6 +20,8 @@ const (
 	// of which at least the hash is kept.
 	maxSeenVersions = 4
 	maxSeenFiles    = 100_000
+	// maxPages bounds the calls that together show a file.
+	maxPages = 256
 )
 
 // SeenFiles remembers, by path, the contents of the files that a model has been shown. If a file
@@ -53,13 +55,21 @@ type seenFile struct {
 	whole   string // the hash of the last content in the turn that counts as read
 	unclear bool   // two of these differ
 
+	pages []page // of the content with the hash paged
+	paged string
+
 	// Of each content, and of both hashes, views say which calls have shown it.
 	views                []views
 	hashViews, wasViewed views
 }
 
-// Add records that the model has read a file, or a part of it. The content is that of the whole
-// file at that time.
+// page are the lines from first to last, and the call that has shown them.
+type page struct {
+	first, last int
+	call        string
+}
+
+// Add records that the model has read a file.
 func (s *SeenFiles) Add(path, content string) { SeenBy{SeenFiles: s}.Add(path, content) }
 
 // AddPart records that the model has seen some lines of a file, for example in the output of a
@@ -114,6 +124,29 @@ func (s SeenBy) add(path, content, hash string) {
 	for s.bytes > maxSeenBytes {
 		s.drop(s.held.Back().Value.(*seenFile))
 	}
+}
+
+// addPage notes a page of a content. If the model has been shown all lines by now, addPage returns the calls that have
+// done so.
+func (f *seenFile) addPage(hash string, p page, total int) (calls []string, all bool) {
+	if f.paged != hash {
+		f.paged, f.pages = hash, nil
+	}
+	// A page that is shown again does not need the older call.
+	f.pages = slices.DeleteFunc(f.pages, func(old page) bool { return p.first <= old.first && old.last <= p.last })
+	f.pages = append(f.pages[max(0, len(f.pages)-maxPages+1):], p)
+	ordered := slices.SortedFunc(slices.Values(f.pages), func(a, b page) int { return a.first - b.first })
+	read := 0 // lines from the first
+	for _, p := range ordered {
+		if p.first > read+1 {
+			return nil, false
+		}
+		read = max(read, p.last)
+		if p.call != "" {
+			calls = append(calls, p.call)
+		}
+	}
+	return calls, read >= total
 }
 
 // put makes a content the newest one of its file.
@@ -179,6 +212,8 @@ type SeenBy struct {
 	base    string // of what is added
 	derived bool   // there is a base
 
+	calls []string // that have shown what is added, if it was not one alone
+
 	restored views // of what is added, if it comes from another process
 }
 
@@ -241,6 +276,8 @@ func (s SeenBy) viewsOf(base views) views {
 		return s.restored
 	case s.call == nil:
 		return nil
+	case s.calls != nil:
+		return views{s.calls}
 	case !s.derived || len(base) == 0:
 		return views{{s.call.ID}}
 	}
@@ -264,9 +301,31 @@ func (s SeenBy) After(base string) SeenBy {
 }
 
 // Add is [SeenFiles.Add] for a call.
-func (s SeenBy) Add(path, content string) {
+func (s SeenBy) Add(path, content string) { s.add(path, content, hashOf(content)) }
+
+func hashOf(content string) string {
 	sum := sha256.Sum256(view.Bytes(content))
-	s.add(path, content, hex.EncodeToString(sum[:]))
+	return hex.EncodeToString(sum[:])
+}
+
+// AddLines records that the model has read the lines from first to last of a file, the first line being 1. The content is
+// that of the whole file, which has that many lines in total. When all lines of one content have been read, in whichever
+// order, the file counts as read, as with Add. Until then it is as with AddPart.
+func (s SeenBy) AddLines(path, content string, first, last, total int) {
+	s.AddPart(path, content)
+	p := page{first: first, last: last}
+	if s.call != nil {
+		p.call = s.call.ID
+	}
+	hash, all := hashOf(content), false
+	s.mu.Lock()
+	if f := s.files[path]; f != nil {
+		s.calls, all = f.addPage(hash, p, total)
+	}
+	s.mu.Unlock()
+	if all {
+		s.add(path, content, hash)
+	}
 }
 
 // AddPart is [SeenFiles.AddPart] for a call.

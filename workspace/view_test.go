@@ -17,6 +17,8 @@ type shownArgs struct {
 	Op      string `json:"op"`
 	Content string `json:"content"`
 	Base    string `json:"base"`
+	First   int    `json:"first"` // of nine lines
+	Last    int    `json:"last"`
 }
 
 // A content is in view as long as the request has the calls that have shown it: one of several readings,
@@ -24,6 +26,7 @@ type shownArgs struct {
 func TestInView(t *testing.T) {
 	read, part := shownArgs{Op: "read", Content: "a"}, shownArgs{Op: "part", Content: "a"}
 	edit := shownArgs{Op: "edit", Content: "b", Base: "a"}
+	page := func(first, last int) shownArgs { return shownArgs{Op: "lines", Content: "a", First: first, Last: last} }
 	var edits []shownArgs // of a file that grows
 	for i := range 20 {
 		base := "a"
@@ -48,6 +51,9 @@ func TestInView(t *testing.T) {
 		"twice, both hidden":    {[]shownArgs{read, read}, "a", []int{1, 2}, false, false},
 		"part of it again":      {[]shownArgs{read, part}, "a", []int{1}, true, false},
 		"read after a part":     {[]shownArgs{part, read}, "a", []int{2}, true, false},
+		"pages":                 {[]shownArgs{page(5, 9), page(1, 5)}, "a", nil, true, true},
+		"pages, one hidden":     {[]shownArgs{page(5, 9), page(1, 5)}, "a", []int{1}, true, false},
+		"page hidden, again":    {[]shownArgs{page(5, 9), page(1, 5), page(4, 9)}, "a", []int{1}, true, true},
 		"edited":                {[]shownArgs{read, edit}, "b", nil, true, true},
 		"edited, read hidden":   {[]shownArgs{read, edit}, "b", []int{1}, false, false},
 		"edited, edit hidden":   {[]shownArgs{read, edit}, "b", []int{2}, false, false},
@@ -73,6 +79,8 @@ func TestInView(t *testing.T) {
 					by.Add("f", in.Content)
 				case "part":
 					by.AddPart("f", in.Content)
+				case "lines":
+					by.AddLines("f", in.Content, in.First, in.Last, 9)
 				case "edit":
 					by.After(in.Base).Add("f", in.Content)
 				case "host":
