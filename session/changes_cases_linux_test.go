@@ -284,7 +284,7 @@ func TestChangesOfResumedRun(t *testing.T) {
 				return d, l
 			}
 			d, _ := open("", aycoder.Suspend(), sh1("sed -i s/^2/two/ a"),
-				script.Reply(sh1("echo x > new"), sh1("echo ask; sed -i s/^9/nine/ a")))
+				script.Reply(sh1("sed -i s/^3/three/ a; echo x > new"), sh1("echo ask; sed -i s/^9/nine/ a")))
 			res := run(t, d.s, "go")
 			require.Equal(t, aycoder.EndSuspended, res.End)
 			require.Equal(t, []string{"modified a", "created new"}, lines(res.Changes))
@@ -293,6 +293,7 @@ func TestChangesOfResumedRun(t *testing.T) {
 				require.NoError(t, d.s.Close())
 				id := d.s.ID()
 				d, _ = open(id, aycoder.Allow(), script.Say("done"), script.Say("nothing"))
+				require.NoError(t, d.s.Trim(t.Context())) // keeps what the steps need
 			} else {
 				list, err := tools.Coding(d.files, tools.WithExecMiddleware(d.files.Exec))
 				require.NoError(t, err)
@@ -307,7 +308,7 @@ func TestChangesOfResumedRun(t *testing.T) {
 			require.Equal(t, []string{"modified a", "created new"}, lines(res.Changes))
 			require.Empty(t, res.Changes.Missing())
 			diff := res.Changes.Files()[0].Diff
-			require.Contains(t, diff, "-2\n+two\n")
+			require.Contains(t, diff, "-2\n-3\n+two\n+three\n")
 			require.Contains(t, diff, "-9\n+nine\n")
 			require.NotContains(t, diff, "+user")
 			res = run(t, d.s, "and now nothing")

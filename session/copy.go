@@ -177,6 +177,9 @@ func (s *Session) rewrite(ctx context.Context, keepAll bool) error {
 	objects := v.objects(v.nodes)
 	for _, b := range s.branches {
 		b.asked.objects(objects)
+		if b.pending != nil {
+			b.stepsOfRun(b.number).AddObjects(objects)
+		}
 	}
 	for _, state := range s.checkedOut {
 		state.AddObjects(objects)

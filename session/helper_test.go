@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -98,6 +99,9 @@ func (j *memoryJournal) Get(ctx context.Context, h journal.Hash) ([]byte, error)
 
 func (j *memoryJournal) Rewrite(ctx context.Context, records iter.Seq[[]byte], keep func(journal.Hash) bool) error {
 	j.records = slices.Collect(records)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	maps.DeleteFunc(j.objects, func(h journal.Hash, _ []byte) bool { return !keep(h) })
 	return nil
 }
 

@@ -21,6 +21,15 @@ type Steps map[string][]changeset.Step
 // Join returns the steps with those after them.
 func (s Steps) Join(after Steps) Steps { return changeset.Join(s, after) }
 
+// AddObjects adds the objects that the steps need. See [State.AddObjects].
+func (s Steps) AddObjects(to map[journal.Hash]bool) {
+	for _, steps := range s {
+		for _, step := range steps {
+			to[journal.Hash(step.From.Hash)], to[journal.Hash(step.To.Hash)] = true, true
+		}
+	}
+}
+
 // A Ledger is the account of what a run changes. The methods are safe for concurrent use.
 type Ledger struct {
 	files   *Files
