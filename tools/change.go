@@ -100,7 +100,8 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 // elsewhere, such as a rename by a language server. propose returns what a call would change, without changing
 // anything; it may be called several times for a call, and its error is for the model. Everything else is as
 // in [EditFile]: the plan is shown before it is carried out, merged with what the user changes meanwhile, and
-// shown to the model as a diff. For the subject, see [aycoder.Subject].
+// shown to the model as a diff. For the subject, see [aycoder.Subject]. Rules know only the file that it names: it is
+// empty if a call may change others, which a rule may forbid.
 func NewPlanner[In any](
 	ws FS, name, description string, subject aycoder.Subject,
 	propose func(context.Context, In) ([]edit.File, error), opts ...Option,

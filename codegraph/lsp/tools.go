@@ -42,14 +42,15 @@ type renameArgs struct {
 
 // Tools returns the tools with which a model asks the language servers: definition and references, which only
 // read, and rename, which changes files like the tools of package tools: a person can see and reduce the change
-// before it is made, and it is merged with what the user changes meanwhile. Without a server, there are no tools.
+// before it is made, and it is merged with what the user changes meanwhile. A rename has no [aycoder.Subject], as it
+// changes more files than it names: a policy asks about each, unless everything is allowed. Without a server, there
+// are no tools.
 func (c *Client) Tools() ([]aycoder.Tool, error) {
 	if len(c.servers) == 0 {
 		return nil, nil
 	}
-	subject := aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}
 	opts := []aycoder.ToolOption{
-		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(subject.Kind, subject.Arg)}
+		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path")}
 	definition, err := aycoder.NewTool("definition", aboutDefinition, c.definition, opts...)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (c *Client) Tools() ([]aycoder.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	rename, err := tools.NewPlanner(c.files, "rename", aboutRename, subject, c.rename)
+	rename, err := tools.NewPlanner(c.files, "rename", aboutRename, aycoder.Subject{}, c.rename)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder/codegraph/lsp"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/policy"
 )
 
 // The second line has a letter of two bytes and one of two units before the name.
@@ -183,6 +184,19 @@ func TestRenameIsMerged(t *testing.T) {
 	require.False(t, r.IsError, r.Text())
 	require.Equal(t, "def second\n1\n2\n3\nof the user\n", w.text("a.fake"))
 	require.NotNil(t, r.Changes)
+}
+
+// A rename changes files that its arguments do not name, so neither a rule for files nor the mode for edits lets it run unasked.
+func TestRenameIsAskedAbout(t *testing.T) {
+	w := newWorld(t, codeFiles, lsp.WithServer(fake("good")))
+	list, err := w.client.Tools()
+	require.NoError(t, err)
+	p, err := policy.New(policy.WithMode(policy.AcceptEdits), policy.WithRules(policy.Project, policy.Rule{Action: policy.RuleAllow, Tool: "*", Pattern: "*.fake"}))
+	require.NoError(t, err)
+	spec := list[2].Spec()
+	args := json.RawMessage(`{"path":"a.fake","line":1,"name":"first","new_name":"second"}`)
+	v := p.Decide(t.Context(), &aycoder.ToolUse{ID: "1", Name: "rename", Args: args}, &spec)
+	require.False(t, v.Allows(), v)
 }
 
 func TestRenameRefused(t *testing.T) {
