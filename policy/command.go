@@ -214,6 +214,9 @@ func prefixes(words, argv []string) bool {
 // againstScript reports whether an ask or deny rule covers a command of a script, or the
 // pattern of several commands a part of its text.
 func (r *rule) againstScript(q *inquiry) (sure, maybe bool) {
+	if r.touches(q) {
+		return true, false
+	}
 	if !glob.Match(r.Tool, q.call.Name) {
 		return false, false
 	}
@@ -241,6 +244,22 @@ func (r *rule) againstScript(q *inquiry) (sure, maybe bool) {
 	// Something in it is not understood: then the text counts as well.
 	text := r.mentions(q.subject)
 	return text && len(q.script.Commands) == 0, maybe || text
+}
+
+// touches reports whether a rule for the files of read_file, or of an edit tool, covers one that a command is known to read or
+// write: the rule is about the file, and not about the way to it. A directory above, in which a command may search, is not
+// covered: it is not known what is read there.
+func (r *rule) touches(q *inquiry) bool {
+	if r.bounded && q.class < r.class {
+		return false
+	}
+	edits := false
+	for name := range q.editors {
+		edits = edits || glob.Match(r.Tool, name)
+	}
+	return slices.ContainsFunc(q.touched, func(f touched) bool {
+		return (edits && f.writes || !f.writes && glob.Match(r.Tool, "read_file")) && matchFile(r.Pattern, f.name, false, false)
+	})
 }
 
 // hits matches the pattern of an ask or deny rule with the beginning of a command, with quotes

@@ -25,7 +25,8 @@ type inquiry struct {
 	spec    *aycoder.ToolSpec
 	subject string // what the call is about, if has
 	has     bool
-	edits   bool // it changes files of the workspace and nothing else
+	edits   bool            // it changes files of the workspace and nothing else
+	editors map[string]bool // the tools for this
 	class   shell.Class
 	why     []string
 	script  *shell.Analysis // nil if the call is not a command
@@ -37,7 +38,14 @@ type inquiry struct {
 	guarded   []guarded
 	named     []string     // the files that a path or a patch names; none if it cannot be read
 	files     []string     // see filesOf
+	touched   []touched    // files that the commands of a script are known to read or write
 	real      *shell.World // without symbolic links; see below
+}
+
+// touched is a file that a command reads, or one that it writes, by its name or by that of what is behind a link.
+type touched struct {
+	name   string
+	writes bool
 }
 
 // A guarded file is one that a call touches and that only a rule which names it can allow:
@@ -82,7 +90,7 @@ func (q *inquiry) protect(g guarded) {
 
 // look determines the subject, class and guarded files of a call.
 func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
-	q := &inquiry{call: call, spec: spec, world: p.world}
+	q := &inquiry{call: call, spec: spec, world: p.world, editors: p.edits}
 	q.world.Dir = q.world.Root
 	if p.dir != nil {
 		q.world.Dir = q.join(p.dir(ctx))
@@ -200,7 +208,9 @@ func (q *inquiry) command() {
 		for _, name := range c.Writes {
 			q.guard("writes", name)
 			q.guardBelow(name, c.Argv)
-			if to := q.resolve(name); to != name {
+			to := q.resolve(name)
+			q.touched = append(q.touched, touched{name, true}, touched{to, true})
+			if to != name {
 				if path.IsAbs(to) && !path.IsAbs(name) {
 					c.Class = max(c.Class, shell.WritesOutside)
 					q.because(shell.WritesOutside, "writes outside of the workspace by a link")
@@ -220,6 +230,7 @@ func (q *inquiry) command() {
 // is a link, two dots lead to another one than the names say.
 func (q *inquiry) follow(name string, above bool) {
 	to := q.resolve(name)
+	q.touched = append(q.touched, touched{name, false}, touched{to, false})
 	switch {
 	case path.IsAbs(name) || to == name:
 	case path.IsAbs(to) || above:

@@ -194,7 +194,10 @@ const (
 // covers a path that is absolute, contains "..", or is not slash-separated; a deny pattern
 // covers such a path if it fits any suffix of it, and it holds in each root. A deny rule for the content of a directory
 // also covers the directory and those above it, since a tool may search them.
-func matchPath(pattern, name string, allow bool) bool {
+func matchPath(pattern, name string, allow bool) bool { return matchFile(pattern, name, allow, true) }
+
+// matchFile is matchPath. If tree is false, a deny rule does not cover the directories above.
+func matchFile(pattern, name string, allow, tree bool) bool {
 	odd := strings.Contains(name, `\`) || len(name) > 1 && name[1] == ':'
 	name = rootpath.Clean(strings.ReplaceAll(name, `\`, "/"))
 	plain := !odd && local(name)
@@ -204,7 +207,7 @@ func matchPath(pattern, name string, allow bool) bool {
 	if allow {
 		return plain && rootpath.Meant(pattern, name) && glob.Match(pattern, name)
 	}
-	if root, rest := rootpath.Cut(name); root != "" && matchPath(pattern, rest, false) {
+	if root, rest := rootpath.Cut(name); root != "" && matchFile(pattern, rest, false, tree) {
 		return true // the pattern may mean each root
 	}
 	if strings.HasSuffix(pattern, "/") { // all that is below
@@ -212,7 +215,7 @@ func matchPath(pattern, name string, allow bool) bool {
 	}
 	pattern, name = foldCase(strings.TrimPrefix(pattern, "./")), foldCase(name)
 	g, err := glob.Compile(pattern)
-	if err != nil || above(name, pattern) {
+	if err != nil || tree && above(name, pattern) {
 		return true
 	}
 	for {
