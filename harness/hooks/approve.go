@@ -228,33 +228,35 @@ func (r *Runner) judge(
 	return j.judged
 }
 
-// preTool runs the hooks one after the other. After a change of the input, those that have not asked for
-// it see the new one, too, and must not change it again.
+// preTool runs the hooks one after the other. After a change of the input, all but the one that has asked for it see the
+// new one, too. They must not change it again; another change by those that have made one before does not count.
 func (r *Runner) preTool(
 	ctx context.Context, at aycoder.Place, call *aycoder.ToolUse, spec *aycoder.ToolSpec,
 ) (j judged) {
-	rest, args := r.of(PreToolUse, dialect.Names(call.Name)...), call.Args
+	list, args := r.of(PreToolUse, dialect.Names(call.Name)...), call.Args
+	changed := []*hook{nil} // the last one has asked for args
 	for pass := range 2 {
-		var agreed []*hook
-		for _, h := range rest {
+		last := changed[len(changed)-1]
+		for _, h := range list {
+			if pass > 0 && h == last {
+				continue
+			}
 			next, err := r.preToolHook(ctx, h, at, call, args, spec, &j)
 			switch {
 			case err != nil:
 				return judged{denial: "not run: " + err.Error()}
 			case j.denial != "":
 				return j
-			case next == nil:
-				agreed = append(agreed, h)
+			case next == nil || pass > 0 && slices.Contains(changed, h):
 			case pass > 0:
 				return judged{denial: "not run: the hooks before this call do not agree about its input"}
 			default:
-				args, j.args = next, next
+				args, j.args, changed = next, next, append(changed, h)
 			}
 		}
 		if j.args == nil {
 			break
 		}
-		rest = agreed
 	}
 	return j
 }
@@ -283,7 +285,7 @@ func (r *Runner) preToolHook(ctx context.Context, h *hook, at aycoder.Place, cal
 		if o.ask || o.suspend {
 			j.reason = cmp.Or(o.reason, "the hook "+h.title()+" asks")
 		}
-		if o.context != "" {
+		if o.context != "" && !slices.Contains(j.notes, o.context) {
 			j.notes = append(j.notes, o.context)
 		}
 		if o.input == nil {

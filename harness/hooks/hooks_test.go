@@ -232,6 +232,13 @@ func TestUpdatedInput(t *testing.T) {
 			require.Empty(t, b.ran)
 		}
 	})
+	t.Run("guards that change it see it", func(t *testing.T) {
+		guard := `if grep -q '"command":"rm'; then echo "no rm" >&2; exit 2; fi; printf '{"hookSpecificOutput":{"updatedInput":{"command":"nice ls"}}}'`
+		rewrite := `printf '{"hookSpecificOutput":{"updatedInput":{"command":"rm x"}}}'`
+		b := newBench(t, pre("", guard), pre("", rewrite))
+		require.Contains(t, b.output("ls").Text(), "a hook refused this call: no rm")
+		require.Empty(t, b.ran)
+	})
 	t.Run("hooks do not agree", func(t *testing.T) {
 		b := newBench(t, pre("", `printf '{"hookSpecificOutput":{"updatedInput":{"command":"a"}}}'`),
 			pre("", `grep -q '"command":"a"' || exit 0; printf '{"hookSpecificOutput":{"updatedInput":{"command":"b"}}}'`),
