@@ -138,18 +138,19 @@ const conversation = "conversation"
 func (b *builder) budgets(context.Context) error {
 	b.Budgets = map[string]*budget.Pot{}
 	keys := map[string]string{"money": "cost", "tokens": "tokens", "work": "time"}
-	for name, c := range b.in.settings.Budgets {
-		if err := b.pot(name, amountOf(c), func(kind string) string { return "budgets." + name + "." + keys[kind] }); err != nil {
+	for name := range b.in.settings.Budgets {
+		if err := b.pot(name, func(kind string) string { return "budgets." + name + "." + keys[kind] }); err != nil {
 			return err
 		}
 	}
-	if cost := b.in.settings.Agent.MaxCost; cost != nil || b.in.reloader != nil { // a change may set it
-		return b.pot(conversation, amountOf(config.Budget{Cost: cost}), func(string) string { return "agent.max_cost" })
+	if b.Budgets[conversation] == nil && (b.in.settings.Agent.MaxCost != nil || b.in.reloader != nil) { // a change may set it
+		return b.pot(conversation, func(string) string { return "agent.max_cost" })
 	}
 	return nil
 }
 
-func (b *builder) pot(name string, most budget.Amount, key func(string) string) error {
+func (b *builder) pot(name string, key func(string) string) error {
+	most := limitOf(b.in.settings, name)
 	p, err := budget.New(budget.Config{
 		Name: name, Key: key, Models: b.in.models.Lookup, Idle: []string{"ask_user"},
 		Money: most.Money, Tokens: most.Tokens, Work: most.Work,

@@ -366,6 +366,34 @@ func TestBudgetOfNothing(t *testing.T) {
 	require.ErrorContains(t, last, "agent.max_cost")
 }
 
+// A budget of the configuration that has the name of the one of agent.max_cost holds as well, also after a change.
+func TestBudgetOfTheSameName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.toml")
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
+	usage := script.Say("ok").WithUsage(aycoder.Usage{Input: 1000, Output: 1000})
+	for _, text := range []string{
+		"agent.budget = \"conversation\"\nbudgets.conversation.cost = 0.001\n",
+		"agent.budget = \"conversation\"\nagent.max_cost = 5.0\nbudgets.conversation.cost = 0.001\n",
+		"agent.budget = \"conversation\"\nagent.max_cost = 0.001\nbudgets.conversation.cost = 5.0\n",
+	} {
+		write(text)
+		reloader, err := config.NewReloader(config.WithUserFile(file))
+		require.NoError(t, err)
+		model := script.New(usage, usage).With(script.WithName("anthropic", "claude-sonnet-4-5"))
+		rt := open(t, project(t, nil), harness.WithReloader(reloader), harness.WithClient(model))
+		require.InDelta(t, 0.001, rt.Budgets["conversation"].Status().Max.Money, 1e-9, text)
+		run(t, rt, "hello")
+		write("agent.max_turns = 7\n" + text)
+		require.NoError(t, rt.Reload(t.Context()))
+		require.InDelta(t, 0.001, rt.Budgets["conversation"].Status().Max.Money, 1e-9, text)
+		var last error
+		for _, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "again"}) {
+			last = err
+		}
+		require.ErrorAs(t, last, new(*aycoder.LimitError), text)
+	}
+}
+
 // The hooks of a configuration see the calls, and can refuse them.
 func TestHooks(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -331,10 +331,11 @@ func lowestAmount(a, b budget.Amount) budget.Amount {
 
 // limitOf returns the limits of the budget of a name.
 func limitOf(c config.Settings, name string) budget.Amount {
-	if name == conversation && c.Agent.MaxCost != nil {
-		return amountOf(config.Budget{Cost: c.Agent.MaxCost})
+	most := amountOf(c.Budgets[name])
+	if name == conversation {
+		most = lowestAmount(most, amountOf(config.Budget{Cost: c.Agent.MaxCost}))
 	}
-	return amountOf(c.Budgets[name])
+	return most
 }
 
 // rulesOf returns the rules of a configuration by their sources.
