@@ -131,8 +131,8 @@ func WithSettings(c config.Settings) Option {
 }
 
 // WithConfig sets the configuration that was loaded. Its warnings, also about what the user has not decided
-// on, are notices of the first run. Right before a hook of a project runs, its script is compared with what the user
-// trusts.
+// on, are notices of the first run. Right before a hook of a project runs, or a tool of a server of a project, the scripts
+// of the hook or server are compared with what the user trusts.
 func WithConfig(l *config.Loaded) Option {
 	return required("WithConfig", l != nil, func(s *setup) {
 		s.settings, s.verify, s.loaded, s.configured = l.Config.Settings, l.Verify, l, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -72,12 +73,33 @@ func (b *builder) serverOff(name string, err error) {
 }
 
 func (b *builder) server(ctx context.Context, name string, s config.Server) error {
-	if b.in.verify != nil {
-		if err := b.in.verify(s.Origin); err != nil {
+	allowed := b.trusted(name, s)
+	if err := allowed(ctx); err != nil {
+		return err
+	}
+	return b.connect(ctx, name, s, allowed)
+}
+
+// trusted returns a function that returns an error unless the user trusts a server as it was when the runtime was made: a
+// call may start its program again. The place of the same server in its file may have changed, and be trusted, since then.
+func (b *builder) trusted(name string, s config.Server) func(context.Context) error {
+	verify := b.in.verify
+	return func(context.Context) error {
+		if verify == nil {
+			return nil
+		}
+		err := verify(s.Origin)
+		now := b.Config()
+		if err == nil || now == nil {
 			return err
 		}
+		same := now.Config.Servers[name]
+		at := same.Origin
+		if same.Origin = s.Origin; !reflect.DeepEqual(same, s) {
+			return err
+		}
+		return now.Verify(at)
 	}
-	return b.connect(ctx, name, s, nil)
 }
 
 // connect adds the tools of a server. allowed is asked before each call, unless it is nil.

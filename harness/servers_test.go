@@ -3,6 +3,7 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -135,6 +136,59 @@ func TestServersOfHost(t *testing.T) {
 
 	_, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithServer("own", config.Server{Command: "x"}))
 	require.ErrorIs(t, err, harness.ErrNotLinked)
+}
+
+// A program of a server of the project may be started again for each call, so a call needs what the user has trusted.
+func TestChangedServerRefuses(t *testing.T) {
+	calls := 0
+	tool, err := aycoder.NewTool("mcp__s__a", "Counts.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		calls++
+		return aycoder.TextResult("done"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	src := &source{closer: func() error { return nil }, tools: []aycoder.Tool{tool}}
+	file := "[servers.s]\ncommand = \"./serve.sh\"\n"
+	dir := project(t, map[string]string{".aycoder/config.toml": file, "serve.sh": "one\n"})
+	trust := config.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
+	reloader, err := config.NewReloader(config.WithProject(dir), config.WithTrust(trust))
+	require.NoError(t, err)
+	decide := func(trusted bool) {
+		reloader.Reload()
+		for _, q := range reloader.Current().Questions {
+			require.NoError(t, trust.Decide(t.Context(), q, trusted))
+		}
+		reloader.Reload()
+	}
+	decide(true)
+	var steps []script.Step
+	for range 4 {
+		steps = append(steps, script.Call("mcp__s__a", nil), script.Say("ok"))
+	}
+	model := script.New(steps...)
+	rt := open(t, dir, harness.WithClient(model), harness.WithReloader(reloader),
+		harness.WithServers(func(context.Context, string, config.Server) (harness.ToolSource, error) { return src, nil }))
+	out := func() string {
+		run(t, rt, "go")
+		return script.LastOutput(model.Requests()[len(model.Requests())-1]).Text()
+	}
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o644))
+	}
+	require.Equal(t, "done", out())
+
+	write("serve.sh", "two\n")
+	require.Contains(t, out(), "is not trusted any more")
+	require.Equal(t, 1, calls)
+
+	write(".aycoder/config.toml", "# another line\n"+file)
+	decide(true)
+	require.Equal(t, "done", out(), "the user trusts the same server again")
+
+	decide(true)
+	write(".aycoder/config.toml", "[servers.s]\ncommand = \"./other.sh\"\n")
+	decide(true)
+	require.Contains(t, out(), "is not trusted any more", "it is another server")
+	require.Equal(t, 2, calls)
 }
 
 // namedFiles are files that say which wrapping they are.
