@@ -15,7 +15,8 @@ func (p *Policy) guardFile(q *inquiry, name string) {
 	if p.file == nil || q.spec.Effect == aycoder.EffectReadOnly {
 		return
 	}
-	if name = q.join(name); strings.EqualFold(path.Clean(name), filepath.ToSlash(p.file.path)) {
+	file := filepath.ToSlash(p.file.path)
+	if name = q.join(name); strings.EqualFold(path.Clean(name), file) || strings.EqualFold(q.resolve(name), q.resolve(file)) {
 		q.protect(guarded{name: name, how: "writes", why: rulesFile, never: true})
 	}
 }
@@ -29,6 +30,9 @@ func (p *Policy) guardWrites(q *inquiry) {
 	for _, c := range q.script.Commands {
 		for _, name := range c.Writes {
 			p.guardFile(q, name)
+			for _, copied := range q.copies(name, c.Argv) {
+				p.guardFile(q, copied)
+			}
 		}
 	}
 }
@@ -37,6 +41,9 @@ func (p *Policy) guardWrites(q *inquiry) {
 func (p *Policy) guardArgs(q *inquiry) {
 	if p.file == nil || !q.edits {
 		return
+	}
+	for _, name := range q.named {
+		p.guardFile(q, name)
 	}
 	var args any
 	_ = json.Unmarshal(q.call.Args, &args)

@@ -207,9 +207,12 @@ func (q *inquiry) command() {
 		q.guardWords(c)
 		for _, name := range c.Writes {
 			q.guard("writes", name)
-			q.guardBelow(name, c.Argv)
 			to := q.resolve(name)
 			q.touched = append(q.touched, touched{name, true}, touched{to, true})
+			for _, copied := range q.copies(name, c.Argv) {
+				q.guard("writes", copied)
+				q.touched = append(q.touched, touched{copied, true})
+			}
 			if to != name {
 				if path.IsAbs(to) && !path.IsAbs(name) {
 					c.Class = max(c.Class, shell.WritesOutside)
@@ -301,17 +304,16 @@ func afterLetter(word string) string {
 	return ""
 }
 
-// guardBelow guards the files that a command may create in a directory: they are named after
-// the last elements of its words.
-func (q *inquiry) guardBelow(dir string, argv []string) {
+// copies returns the files that a command may create in a directory: they are named after the last elements of its words.
+func (q *inquiry) copies(dir string, argv []string) (names []string) {
 	// Only these programs put files into a directory under the names they had.
 	copying := []string{"cp", "mv", "install", "rsync", "ln", "scp", "wget", "curl", "git", "ditto"}
 	if len(argv) == 0 || !slices.Contains(copying, path.Base(argv[0])) {
-		return
+		return nil
 	}
 	if q.world.Root != "" {
 		if info, err := os.Stat(filepath.FromSlash(q.join(dir))); err == nil && !info.IsDir() {
-			return
+			return nil
 		}
 	}
 	for _, word := range argv {
@@ -319,9 +321,10 @@ func (q *inquiry) guardBelow(dir string, argv []string) {
 			word = value
 		}
 		if base := path.Base(word); base != "." && base != ".." && base != "/" {
-			q.guard("writes", path.Join(dir, base))
+			names = append(names, path.Join(dir, base))
 		}
 	}
+	return names
 }
 
 // resolve follows the symbolic links in the name of a file, which need not exist. The result is

@@ -3,7 +3,9 @@ package policy_test
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +60,42 @@ func TestFileOfRulesIsNoFileToEdit(t *testing.T) {
 			data, err := json.Marshal(v)
 			require.NoError(t, err)
 			require.Equal(t, want == "allow", strings.Contains(string(data), "allow"), patch)
+		}
+	}
+}
+
+// The file of rules is the same one by whatever links it is named, and in whatever way it gets its name.
+func TestFileOfRulesBehindLinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links take a privilege")
+	}
+	base := t.TempDir()
+	dir := filepath.Join(base, "work")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "dotfiles"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "x"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "dotfiles/rules.json"), []byte(`{"version":1,"rules":[]}`), 0o600))
+	for name, to := range map[string]string{"work/conf": "dotfiles", "work/alias": "conf/rules.json", "linked": "work"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(base, name)))
+	}
+	patches := aycoder.ToolSpec{Name: "apply_patch", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "patch", Kind: aycoder.SubjectPatch}}
+	for _, workspace := range []string{dir, filepath.Join(base, "linked")} {
+		p := newPolicy(t, policy.WithWorkspace(workspace), policy.WithMode(policy.FullAuto), policy.WithFile(filepath.Join(dir, "conf/rules.json")),
+			policy.WithRules(policy.User, rules(t, "allow edit_file:**", "allow apply_patch", "allow bash@writes_workspace")...))
+		for name, want := range map[string]string{
+			"conf/rules.json": "ask", "dotfiles/rules.json": "ask", "alias": "ask", "x/rules.json": "allow", "dotfiles/a": "allow",
+		} {
+			got, _ := ask(t, p, &editSpec, name)
+			require.Equal(t, want, got, name)
+			got, _ = ask(t, p, &bashSpec, "echo {} > "+name)
+			require.Equal(t, want, got, "command: %s", name)
+			if name != "x/rules.json" { // whose name is taken for the file's in a patch
+				got, _ = ask(t, p, &patches, "*** Begin Patch\n*** Add File: "+name+"\n+{}\n*** End Patch")
+				require.Equal(t, want, got, "patch: %s", name)
+			}
+		}
+		for _, command := range []string{"cp x/rules.json conf", "mv x/rules.json dotfiles/", "cd conf && cp ../x/rules.json ."} {
+			got, _ := ask(t, p, &bashSpec, command)
+			require.Equal(t, "ask", got, command)
 		}
 	}
 }
