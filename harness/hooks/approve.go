@@ -40,6 +40,7 @@ func (a *approver) Decide(ctx context.Context, call *aycoder.ToolUse, spec *ayco
 		a.denied(ctx, at, call, said.Reason)
 		return v
 	}
+	replaced := said.Args != nil && jsontext.Canonical(said.Args) != jsontext.Canonical(call.Args)
 	if said.Args != nil { // of the wrapped Approver: the hooks see what would run
 		call = &aycoder.ToolUse{ID: call.ID, Name: call.Name, Args: said.Args}
 	}
@@ -57,6 +58,8 @@ func (a *approver) Decide(ctx context.Context, call *aycoder.ToolUse, spec *ayco
 		v, said.Kind = edited, "allow"
 	}
 	switch {
+	case replaced && (j.ask || j.suspend):
+		return otherInput(call.Args)
 	case j.suspend:
 		return aycoder.Suspend().WithRationale(j.grounds(v))
 	case j.ask && said.Kind == "allow":
@@ -89,8 +92,13 @@ func (j *judged) grounds(v aycoder.Verdict) aycoder.Grounds {
 	return aycoder.Grounds{Class: g.Class, Reasons: append(slices.Clip(g.Reasons), j.reason)}
 }
 
-// edited decides about a call whose input a hook has replaced. Nobody but the model can put other arguments
-// into a question, so that the user sees them: where the user would be asked, the model has to.
+// otherInput denies a call that may run only with other arguments, about which the user is to be asked. Nobody but the
+// model can put them into a question, so that the user sees them.
+func otherInput(args json.RawMessage) aycoder.Verdict {
+	return aycoder.Deny("another input is required. Make the call again with exactly this one: " + string(args))
+}
+
+// edited decides about a call whose input a hook has replaced.
 func (a *approver) edited(
 	ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec, j judged,
 ) aycoder.Verdict {
@@ -101,8 +109,7 @@ func (a *approver) edited(
 		return aycoder.Deny("a hook changed the input of this call, and the policy denies it as it is then: " +
 			said.Reason)
 	case said.Kind != "allow" || said.Args != nil || j.ask || j.suspend:
-		return aycoder.Deny("a hook requires another input. Make the call again with exactly this one: " +
-			string(j.args))
+		return otherInput(j.args)
 	}
 	return aycoder.AllowWith(j.args).WithRationale(v.Grounds())
 }

@@ -293,6 +293,31 @@ func TestTightens(t *testing.T) {
 	}
 }
 
+// A question that a hook asks does not bring back the arguments that the policy has replaced.
+func TestTightensReplaced(t *testing.T) {
+	for _, decision := range []string{"ask", "defer"} {
+		b := newBench(t, pre("Bash", `printf '{"hookSpecificOutput":{"permissionDecision":"`+decision+`"}}'`))
+		b.policy = aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+			return aycoder.AllowWith([]byte(`{"command":"ls -l"}`))
+		})
+		var asked []string
+		res, m, err := b.runWith(b.runner(), func(ev aycoder.Event) {
+			if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+				asked = append(asked, string(q.Request.Args))
+				q.Allow()
+			}
+		}, script.Call("bash", map[string]any{"command": "ls"}), script.Call("bash", map[string]any{"command": "ls -l"}), script.Say("end"))
+		require.NoError(t, err)
+		require.Contains(t, script.LastOutput(m.Requests()[1]).Text(), `Make the call again with exactly this one: {"command":"ls -l"}`)
+		if decision == "defer" {
+			require.Equal(t, `{"command":"ls -l"}`, string(res.Pending.Requests[0].Args))
+			continue
+		}
+		require.Equal(t, []string{`{"command":"ls -l"}`}, asked)
+		require.Equal(t, []string{`bash {"command":"ls -l"}`}, b.ran)
+	}
+}
+
 // A suspended call runs when the user has answered, in another process.
 func TestDeferred(t *testing.T) {
 	b := newBench(t, pre("Bash", `printf '{"hookSpecificOutput":{"permissionDecision":"defer","permissionDecisionReason":"later"}}'`))
