@@ -86,8 +86,9 @@ var fence = late.Regexp("^(?:(`{3,})[^`]*|(~{3,}).*)$")
 type lessonParser struct {
 	found []Lesson
 	now   *Lesson
-	last  *string // the field that a further line continues
-	fence string  // of the block of code that is open
+	last  *string  // the field that a further line continues
+	lines []string // of that field, put together once: a file may have very many
+	fence string   // of the block of code that is open
 }
 
 func (p *lessonParser) line(line string, n int) {
@@ -99,7 +100,8 @@ func (p *lessonParser) line(line string, n int) {
 		return
 	}
 	if m := fence().FindStringSubmatch(trimmed); m != nil {
-		p.fence, p.last = m[1]+m[2], nil
+		p.fence = m[1] + m[2]
+		p.ended()
 		return
 	}
 	m := fieldLine().FindStringSubmatch(line)
@@ -108,17 +110,27 @@ func (p *lessonParser) line(line string, n int) {
 		p.start(m[5], n).Closed = p.now.Closed || m[3] == "x" || m[3] == "X"
 		*p.last = strings.TrimSpace(m[6])
 	case trimmed == "":
-		p.last = nil
+		p.ended()
 	case indented && p.last != nil:
-		*p.last = strings.TrimSpace(*p.last + " " + trimmed)
+		p.lines = append(p.lines, trimmed)
 	case !indented:
-		p.now, p.last = nil, nil
+		p.ended()
+		p.now = nil
 	}
+}
+
+// ended ends the field that is open.
+func (p *lessonParser) ended() {
+	if len(p.lines) > 0 {
+		*p.last = strings.TrimSpace(*p.last + " " + strings.Join(p.lines, " "))
+	}
+	p.last, p.lines = nil, nil
 }
 
 // start returns the lesson that a field belongs to: a new one for each PATTERN, and for a field that the lesson
 // before has already.
 func (p *lessonParser) start(name string, n int) *Lesson {
+	p.ended()
 	if p.now == nil || name == "PATTERN" || *p.now.field(name) != "" {
 		p.found = append(p.found, Lesson{Line: n})
 		p.now = &p.found[len(p.found)-1]
@@ -128,6 +140,7 @@ func (p *lessonParser) start(name string, n int) *Lesson {
 }
 
 func (p *lessonParser) end() []Lesson {
+	p.ended()
 	return slices.DeleteFunc(p.found, func(l Lesson) bool { return l.Pattern == "" && l.Rule == "" })
 }
 

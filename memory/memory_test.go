@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -432,6 +433,18 @@ func TestManyLessons(t *testing.T) {
 }
 
 // However many notes there are, a call reads a bounded part of them, and says so.
+// A field of very many lines is read at each request, so it must not take memory with the square of them.
+func TestManyLines(t *testing.T) {
+	text := "- PATTERN: a\n" + strings.Repeat(" b\n", 80_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	found := memory.ParseLessons(text)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20))
+	require.Len(t, found, 1)
+	require.Equal(t, "a"+strings.Repeat(" b", 80_000), found[0].Pattern)
+}
+
 func TestManyNotes(t *testing.T) {
 	files := map[string]string{}
 	for i := range 40 {
