@@ -165,6 +165,23 @@ func TestReleased(t *testing.T) {
 			require.Equal(t, tt.spent, s.Spent.Tokens > 0, "%+v", s)
 		})
 	}
+	t.Run("panic in the prices", func(t *testing.T) {
+		began := false
+		p := newPot(t, budget.Config{Tokens: 1_000_000, Models: func(string, string) (aycoder.ModelInfo, bool) {
+			if began {
+				panic("x")
+			}
+			return aycoder.ModelInfo{}, false
+		}})
+		func() {
+			defer func() { require.Equal(t, "x", recover()) }()
+			for range p.Model(answers(usage)).Stream(t.Context(), prompt(100)) {
+				began = true
+			}
+		}()
+		require.Zero(t, p.Status().Reserved)
+		require.Zero(t, p.Status().Calls)
+	})
 	t.Run("break", func(t *testing.T) {
 		p := newPot(t, budget.Config{Tokens: 1_000_000})
 		for range p.Model(answers(usage)).Stream(t.Context(), prompt(100)) {

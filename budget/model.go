@@ -236,13 +236,13 @@ func (c *call) brokeOff() {
 	c.pot.estimated++
 }
 
-// end ends the reservation of a call that has not ended well.
+// end ends the reservation of a call that has not ended well, also if the host's prices panic.
 func (c *call) end(ctx context.Context) {
+	defer c.settle(ctx)
 	if !c.done {
+		defer c.pay(func(*Pot) {})
 		c.brokeOff()
-		c.pay(func(*Pot) {})
 	}
-	c.settle(ctx)
 }
 
 // pay counts a cost and ends the reservation, at the same moment, so that no other request comes between.
