@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,4 +113,27 @@ func TestHostileFiles(t *testing.T) {
 	got := faults(t, strings.Repeat("#", size+1))
 	require.Len(t, got, 1)
 	assert.Contains(t, got[0], "cannot be read: larger than 1048576 bytes")
+}
+
+// So does a large file of a project, which is read before anybody trusts it.
+func TestHostileProjects(t *testing.T) {
+	timed.Serial(t)
+	user := file(t, "[models.main]\nprovider = \"anthropic\"\nmodel = \"m\"\n[servers.s]\ncommand = \"s\"\n")
+	for name, entry := range map[string]string{
+		"models":              "[models.a%d]\n",
+		"servers":             "[servers.a%d]\ncommand = \"x\"\n",
+		"servers of profiles": "[servers.a%[1]d]\n[profile.p.servers.a%[1]d]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			for i := 0; text.Len() < 1<<20-64; i++ {
+				fmt.Fprintf(&text, entry, i)
+			}
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, config.ProjectFile), text.String())
+			start := time.Now()
+			_ = diagnostics(t, config.WithUserFile(user), config.WithProject(dir), config.WithProfile("p"), config.WithCatalog(known))
+			timed.Within(t, start, 5*time.Second, name)
+		})
+	}
 }

@@ -83,18 +83,19 @@ type guard struct {
 // restrict removes from the kids of a table what a project may not set, base being the table in force. It
 // reports whether anything was removed.
 func (g *guard) restrict(n, base *node) bool {
-	return n.drop(func(kid *node) bool {
+	before := len(n.names)
+	n.names = slices.DeleteFunc(n.names, func(name string) bool {
 		var now *node
 		if base != nil {
-			now = base.kids[nameOf(n, kid)]
+			now = base.kids[name]
 		}
-		return g.refuse(kid, now)
+		refused := g.refuse(n.kids[name], now)
+		if refused {
+			delete(n.kids, name)
+		}
+		return refused
 	})
-}
-
-func nameOf(n, kid *node) string {
-	i := slices.IndexFunc(n.names, func(s string) bool { return n.kids[s] == kid })
-	return n.names[i]
+	return len(n.names) < before
 }
 
 // refuse reports whether the whole node must be left out. Whether the value of a variable is stricter is not known
@@ -143,12 +144,14 @@ func (g *guard) separate(profile *node, servers []string) {
 	if profile == nil {
 		return
 	}
-	for _, name := range servers {
-		if n := profile.kids[name]; n != nil {
+	profile.names = slices.DeleteFunc(profile.names, func(name string) bool {
+		_, both := slices.BinarySearch(servers, name)
+		if n := profile.kids[name]; both {
 			g.refuseElement(n, n)
-			profile.remove(name)
+			delete(profile.kids, name)
 		}
-	}
+		return both
+	})
 }
 
 // refuseElement refuses an element that runs something unless the user trusts it, and one that would change

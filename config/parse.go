@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -370,15 +369,4 @@ func (w *walker) origin(offset int) Origin {
 	o := w.src
 	o.Line, o.Column = w.place.to(offset)
 	return o
-}
-
-// drop removes the kids that a function refuses, and tells whether any is left out.
-func (n *node) drop(refuse func(*node) bool) (dropped bool) {
-	for _, name := range slices.Clone(n.names) {
-		if refuse(n.kids[name]) {
-			n.remove(name)
-			dropped = true
-		}
-	}
-	return dropped
 }
