@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,18 @@ import (
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/timed"
 )
+
+// An address often has a key in it, which came from a variable, and no error may have it.
+func TestKeysInAddresses(t *testing.T) {
+	for _, rest := range []string{"mcp?apiKey=hush-hush-1", "s/hush-hush-1/mcp", "s/hush%2Dhush-1/mcp?x=%22hush-hush-1%22"} {
+		_, err := Connector()(t.Context(), "s", config.Server{URL: "http://127.0.0.1:1/" + rest})
+		require.ErrorContains(t, err, "http://127.0.0.1:1/…")
+		require.NotContains(t, err.Error(), "hush")
+		require.ErrorAs(t, err, new(*url.Error))
+	}
+	_, err := Connector()(t.Context(), "s", config.Server{URL: "http://127.0.0.1:1/mcp"})
+	require.ErrorContains(t, err, `"http://127.0.0.1:1/mcp"`)
+}
 
 // A schema of a server that would take the time or the memory of whoever checks arguments by it.
 func TestSchemaBombs(t *testing.T) {

@@ -531,6 +531,7 @@ const rejected = -32005
 
 // failed makes the error of an operation on a connection. An error that the server has answered with has its code.
 func (c *client) failed(ctx context.Context, op string, x *conn, err error) error {
+	err = withoutKeys(err, c.s.URL)
 	e := &Error{Server: c.name, Op: op, Err: err}
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != rejected {
 		e.Code, e.Err = answer.Code, errors.New(clean(answer.Message, 2<<10))

@@ -3,9 +3,12 @@ package mcp
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/aycoder/aycoder/internal/mask"
 )
 
 // The kinds of an [Error], for [errors.Is].
@@ -53,6 +56,32 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// withoutKeys returns an error without what follows the host in an address, if that is so long that it may have a key in it:
+// the configuration puts variables into addresses.
+func withoutKeys(err error, address string) error {
+	u, parseErr := url.Parse(address)
+	if parseErr != nil {
+		return err
+	}
+	rest := strings.TrimPrefix(u.RequestURI(), "/")
+	if len(rest) < mask.MinValue || !strings.Contains(err.Error(), rest) {
+		return err
+	}
+	return &shortened{err, strings.ReplaceAll(err.Error(), rest, "…")}
+}
+
+// shortened is an error with another text.
+type shortened struct {
+	error
+	text string
+}
+
+// Error implements the error interface.
+func (e *shortened) Error() string { return e.text }
+
+// Unwrap returns the error.
+func (e *shortened) Unwrap() error { return e.error }
 
 // unknownMethod reports whether a server does not know a method that it should.
 func unknownMethod(err error) bool {
