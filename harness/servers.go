@@ -89,10 +89,10 @@ func (b *builder) trusted(name string, s config.Server) func(context.Context) er
 			return nil
 		}
 		err := verify(s.Origin)
-		now := b.Config()
-		if err == nil || now == nil {
-			return err
+		if err == nil {
+			return nil
 		}
+		now := b.Config()
 		same := now.Config.Servers[name]
 		at := same.Origin
 		if same.Origin = s.Origin; !reflect.DeepEqual(same, s) {
