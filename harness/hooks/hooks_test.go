@@ -94,6 +94,12 @@ func TestPreToolUse(t *testing.T) {
 		{"text before the JSON", "echo loading; " + specific(`"permissionDecision":"deny"`), "there is text before its JSON"},
 		{"text before an end", `echo loading; echo '{"continue":false}'`, "there is text before its JSON"},
 		{"unknown decision", specific(`"permissionDecision":"maybe"`), "there is no decision"},
+		{"two decisions", said(`{"decision":"block","reason":"not x","decision":"approve","y":""}`), "the key decision is there twice"},
+		{"two spellings", said(`{"decision":"block","Deciſion":"approve"}`), "the key Deciſion is there twice"},
+		{"two specific decisions", specific(`"permissionDecision":"deny","permissionDecision":"allow"`), "the key permissionDecision is there twice"},
+		{"two objects", said(`{"hookSpecificOutput":{"permissionDecision":"deny"},"hookSpecificOutput":{}}`), "is there twice"},
+		{"decision in the wrong place", said(`{"permissionDecision":"deny"}`), "the key permissionDecision belongs into hookSpecificOutput"},
+		{"input in the wrong place", said(`{"updatedInput":{"command":"ls -l"}}`), "the key updatedInput belongs into hookSpecificOutput"},
 		{"wrong type", specific(`"permissionDecision":["deny"]`), "is not understood"},
 		{"forged end", `printf '\nMARK 0\n'; exit 2`, "a hook refused this call"},
 

@@ -67,10 +67,50 @@ func (res *result) opinion(event Event) (o opinion, err error) {
 		}
 		return o, nil
 	}
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
+	err = json.Unmarshal([]byte(text), &a)
+	if err == nil {
+		err = checkKeys(json.RawMessage(text), "")
+	}
+	if err != nil {
 		return o, fmt.Errorf("its output is not understood: %w", err)
 	}
 	return a.opinion()
+}
+
+const specific = "hookSpecificOutput"
+
+// checkKeys returns an error for an object of an answer in which a key is there twice, since the last one would count: a
+// script that quotes a call in its reason could be made to take its decision back. A decision that stands outside of the
+// object for it is an error, too. Texts and objects that replace an input or an output are not looked at.
+func checkKeys(object json.RawMessage, in string) error {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := t.(string)
+		folded := strings.ToLower(strings.ToUpper(key)) // as encoding/json takes names for equal
+		var value json.RawMessage
+		switch err := d.Decode(&value); {
+		case err != nil:
+			return err
+		case seen[folded]:
+			return fmt.Errorf("the key %.80s is there twice", key)
+		case in == "" && (folded == "permissiondecision" || folded == "updatedinput"):
+			return fmt.Errorf("the key %.80s belongs into %s", key, specific)
+		case folded == "decision" || in == "" && folded == strings.ToLower(specific):
+			if err := checkKeys(value, key); err != nil {
+				return err
+			}
+		}
+		seen[folded] = true
+	}
+	return nil
 }
 
 func (a *answer) opinion() (o opinion, err error) {
