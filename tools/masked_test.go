@@ -357,13 +357,15 @@ func TestMaskedMisspelt(t *testing.T) {
 // Invisible characters that were left out because they are too many do not replace the
 // real ones.
 func TestMaskedHiddenStays(t *testing.T) {
-	line := strings.Repeat("a\u200b", 200) + "\n"
-	w := newWorld(t, map[string]string{"f": line + "b\n"})
-	_, rest, _ := strings.Cut(w.ok("read_file", args{"path": "f"}), "\t")
-	shown, _, _ := strings.Cut(rest, "\n")
-	require.Contains(t, shown, "a\uFFFDa")
-	w.fails("binary_file", "write_file", args{"path": "f", "content": shown + "\nc\n"})
-	assert.Equal(t, line+"b\n", w.read("f"))
+	for hidden, shownAs := range map[string]string{"\u200b": "\uFFFD", "\x1b": "?"} {
+		line := strings.Repeat("a"+hidden, 200) + "\n"
+		w := newWorld(t, map[string]string{"f": line + "b\n"})
+		_, rest, _ := strings.Cut(w.ok("read_file", args{"path": "f"}), "\t")
+		shown, _, _ := strings.Cut(rest, "\n")
+		require.Contains(t, shown, "a"+shownAs+"a")
+		w.fails("not_read", "write_file", args{"path": "f", "content": shown + "\nc\n"})
+		assert.Equal(t, line+"b\n", w.read("f"))
+	}
 }
 
 // The file is read once, however many placeholders there are.

@@ -161,6 +161,10 @@ func (m *Masker) text(s string, output bool) string {
 
 const maxGrowth = 256 // bytes
 
+// obscured reports whether a text has so many invisible characters that not all of them are
+// written out, so that a model which writes the text back would lose some.
+func obscured(s string) bool { return len(EscapeInvisible(s)) > len(s)+maxGrowth+len(s)/8 }
+
 // part masks what a model would read of a part. An image is not looked into.
 func (m *Masker) part(p aycoder.Part, output bool) aycoder.Part {
 	switch p := p.(type) {

@@ -89,15 +89,19 @@ func readFile(
 	if err != nil {
 		return nil, err
 	}
-	if rel, err := ws.Rel(in.Path); err == nil && t.kept && (p.shown > 0 || p.total == 0) {
+	r, err := p.result(in)
+	if err != nil {
+		return nil, err
+	}
+	if rel, err := ws.Rel(in.Path); err == nil && t.kept {
 		seen := ws.Seen().For(ctx)
-		if p.longer > 0 {
+		if p.longer > 0 || obscured(r.Text()) {
 			seen.AddPart(rel, string(t.whole))
 		} else {
 			seen.AddLines(rel, string(t.whole), p.first, p.shown, p.total)
 		}
 	}
-	return p.result(in)
+	return r, nil
 }
 
 // text is the text of a file. If the file is not too large, its content is kept as it is
