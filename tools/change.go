@@ -278,10 +278,14 @@ func conflictResult(e *edit.ConflictError) *result {
 	return r
 }
 
+// unshown is in a text of package edit that says not everything.
+const unshown = "[more is not shown]"
+
 // done reports the changes. The model has then been shown the new content of the files.
 func (c *changer[In]) done(ctx context.Context, plan edit.Plan, res *edit.Result) *result {
 	var b strings.Builder
-	b.WriteString(plan.OmittedText())
+	omitted := plan.OmittedText()
+	b.WriteString(omitted)
 	tellNotes(&b, plan, res)
 	var stat diff.Stat
 	merged := false
@@ -304,7 +308,7 @@ func (c *changer[In]) done(ctx context.Context, plan edit.Plan, res *edit.Result
 	}
 	for i := range res.Files {
 		planned, _ := plan.File(res.Files[i].Path)
-		c.learn(ctx, &res.Files[i], planned, !strings.Contains(told, "[more is not shown]"))
+		c.learn(ctx, &res.Files[i], planned, omitted, told)
 	}
 	r := textResult(printable(b.String()), fmt.Sprintf("+%d −%d", stat.Insertions, stat.Deletions))
 	r.Changes = res
@@ -314,11 +318,15 @@ func (c *changer[In]) done(ctx context.Context, plan edit.Plan, res *edit.Result
 // learn records what the model knows of a file now: its content, except for lines of the
 // user's that the model was not shown. If those counted as seen, the next write_file
 // would delete them.
-func (c *changer[In]) learn(ctx context.Context, f *edit.FileResult, planned edit.File, told bool) {
-	if !f.Exists {
+func (c *changer[In]) learn(ctx context.Context, f *edit.FileResult, planned edit.File, omitted, told string) {
+	shown := c.ws.Seen().For(ctx)
+	switch {
+	case !f.Exists:
+		return
+	case strings.Contains(omitted, unshown): // not even the text that was approved is known
+		shown.AddPart(f.Path, f.Content)
 		return
 	}
-	shown := c.ws.Seen().For(ctx)
 	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
 	if planned.Kind != edit.Create {
 		shown = shown.After(planned.Base)
@@ -329,10 +337,10 @@ func (c *changer[In]) learn(ctx context.Context, f *edit.FileResult, planned edi
 		add = shown.Add
 		fallthrough
 	case len(contents) == 0, slices.Contains(contents, planned.Base):
-		if told {
-			add(f.Path, f.Content)
-		} else {
+		if strings.Contains(told, unshown) {
 			add(f.Path, planned.Proposed)
+		} else {
+			add(f.Path, f.Content)
 		}
 	default: // the edit was found in the current text, beside newer lines
 		shown = shown.After(contents[0])

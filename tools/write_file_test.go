@@ -91,6 +91,34 @@ func TestWriteFileThatWasReadInPart(t *testing.T) {
 	w.fails("not_read", "write_file", args{"path": "long", "content": "a\n"})
 }
 
+// A person has added so many lines to the text of the model that it was not told all of them. Writing the
+// file again does not delete them.
+func TestWriteFileAfterReviewThatWasNotShown(t *testing.T) {
+	for name, before := range map[string]string{"created": "", "changed": "a\n"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			if before != "" {
+				w.write("f", before)
+				w.ok("read_file", args{"path": "f"})
+			}
+			reviewed := "b\n" + strings.Repeat("of the person\n", 5000) + "c\n"
+			plan, err := w.plan("write_file", args{"path": "f", "content": "b\nc\n"}).WithProposed("f", reviewed)
+			require.NoError(t, err)
+			inv := aycoder.NewInvocation("c1", "write_file", mustJSON(t, args{"path": "f", "content": "b\nc\n"}), nil)
+			inv.Plan = &plan
+			r, err := w.tool["write_file"].Call(t.Context(), inv)
+			require.NoError(t, err)
+			require.Less(t, strings.Count(r.Text(), "of the person"), 5000)
+			require.Equal(t, reviewed, w.read("f"))
+			again := aycoder.NewInvocation("c2", "write_file", mustJSON(t, args{"path": "f", "content": "b\nc\nd\n"}), nil)
+			r, err = w.tool["write_file"].Call(t.Context(), again)
+			require.NoError(t, err)
+			assert.True(t, r.IsError)
+			assert.Equal(t, reviewed, w.read("f"))
+		})
+	}
+}
+
 func TestWriteFileCreates(t *testing.T) {
 	timed.Serial(t)
 	w := newWorld(t, nil)
