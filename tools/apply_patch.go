@@ -144,6 +144,7 @@ func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*prop
 	if err := f.editable(); err != nil {
 		return nil, err
 	}
+	f.resolves = f.resolves && file.MoveTo == "" // a resolution changes the file under its old name
 	one := &proposal{edits: []edit.File{{Path: f.path, Kind: edit.Change, Base: f.text, Proposed: f.text}}}
 	if len(file.Chunks) > 0 {
 		one, err = f.propose(func(text string) (*edited, error) { return inChunks(ctx, text, file.Chunks) })

@@ -175,7 +175,7 @@ func TestConflictOfOneFileOfTwo(t *testing.T) {
 	}
 }
 
-// A text cannot resolve that a file was to be deleted, or is binary.
+// A text cannot resolve that a file was to be deleted or renamed, or is binary.
 func TestConflictThatNobodyIsAskedAbout(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\n"})
 	w.ws.Seen().Add("f", "a\n")
@@ -186,4 +186,6 @@ func TestConflictThatNobodyIsAskedAbout(t *testing.T) {
 	})
 	w.fails("conflict", "apply_patch", patchText("*** Delete File: f\n"))
 	require.Equal(t, "user\n", w.read("f"))
+	w.fails("conflict", "apply_patch", patchText("*** Update File: f\n*** Move to: g\n@@\n-a\n+b\n"))
+	require.Equal(t, map[string]string{"f": "user\n"}, w.files())
 }
