@@ -308,16 +308,16 @@ func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
 		return editmatch.Match{}, nil, &patch.Error{Line: c.Line,
 			Reason: "the change does not say where its lines go; give the lines that stay before and after them"}
 	}
-	eol := "\n"
+	eol, added := "\n", wholeLines(c.New)
 	if i := strings.IndexByte(c.text, '\n'); i > 0 && c.text[i-1] == '\r' {
-		eol = "\r\n"
+		eol, added = "\r\n", strings.ReplaceAll(strings.ReplaceAll(added, "\r\n", "\n"), "\n", "\r\n")
 	}
 	n := strings.Count(c.text, "\n")
 	if c.text != "" && !strings.HasSuffix(c.text, "\n") {
 		c.text += eol
 		n++
 	}
-	c.text += strings.Join(c.New, eol) + eol
+	c.text += added
 	c.after = len(c.text)
 	return editmatch.Match{Places: []editmatch.Place{{FirstLine: max(n, 1), LastLine: max(n, 1)}}}, nil, nil
 }

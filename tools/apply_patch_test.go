@@ -36,6 +36,7 @@ func TestPatchUpdates(t *testing.T) {
 		{"the end, without a line end", "a\nb\na", "@@\n-a\n+A\n*** End of File\n", "a\nb\nA"},
 		{"more at the end", "a\n", "@@\n+b\n", "a\nb\n"},
 		{"more at the end, marked", "a\r\nb", "@@ f\n+c\n*** End of File\n", "a\r\nb\r\nc\r\n"},
+		{"more at the end, crlf in a line", "a\r\n", "@@\n+b\r\n+c\n", "a\r\nb\r\nc\r\n"},
 		{"more in an empty file", "", "@@\n+a\n+b\n", "a\nb\n"},
 		{"crlf", "a\r\nb\r\n", "@@\n a\n-b\n+B\n+c\n", "a\r\nB\r\nc\r\n"},
 		{"byte order mark", "\ufeffa\nb\n", "@@\n-a\n+A\n b\n", "\ufeffA\nb\n"},

@@ -85,15 +85,16 @@ func (f *textFile) known() (string, error) {
 // model does not see. Lines that both have keep their endings.
 func likeFile(base, text string) string {
 	const mark = "\uFEFF"
-	seen := strings.ReplaceAll(strings.TrimPrefix(base, mark), "\r\n", "\n")
-	if seen == base || seen == "" {
+	body := strings.TrimPrefix(base, mark)
+	seen := strings.ReplaceAll(body, "\r\n", "\n")
+	if seen == base {
 		return text
 	}
 	text = strings.TrimPrefix(text, mark)
 	if seen == strings.ReplaceAll(text, "\r\n", "\n") {
 		return base
 	}
-	r, err := editmatch.Plan([]byte(base), []editmatch.Edit{{Old: seen, New: text}})
+	r, err := editmatch.Plan([]byte(base), []editmatch.Edit{{Old: body, New: text}})
 	if err != nil {
 		return text
 	}

@@ -21,6 +21,8 @@ func TestWriteFile(t *testing.T) {
 		{"no last newline", "a\n", "a\n", "b", "b", ""},
 		{"crlf", "a\r\nb\r\n", "a\r\nb\r\n", "a\nc\n", "a\r\nc\r\n", ""},
 		{"mixed", "a\r\nb\nc\r\n", "a\r\nb\nc\r\n", "a\nb\nx\nc\n", "a\r\nb\nx\nc\r\n", ""},
+		{"carriage return in a line, crlf", "a\r\nb\r\r\nc\r\n", "a\r\nb\r\r\nc\r\n", "a\nb\nc\nd\n", "a\r\nb\r\nc\r\nd\r\n", ""},
+		{"byte order mark alone", "\ufeff", "\ufeff", "a\n", "\ufeffa\n", ""},
 		{"byte order mark", "\ufeffa\n", "\ufeffa\n", "b\n", "\ufeffb\n", ""},
 		{"byte order mark twice", "\ufeffa\r\n", "\ufeffa\r\n", "\ufeffb\nc\n", "\ufeffb\r\nc\r\n", ""},
 		{"merged", "a\nb\nc\nd\n", "user\na\nb\nc\nd\n", "a\nb\nc\nD\n", "user\na\nb\nc\nD\n", ""},
