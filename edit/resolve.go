@@ -52,9 +52,11 @@ func (f *FileResult) resolvable() bool {
 
 // Resolved makes r the result of the plan that the model made, after a plan of [ConflictError.Resolve] was
 // carried out in its place. Files with another text than the model wanted count as merged, with the changes
-// of the user that make the difference. conflicts are the files that were resolved: those that kept their
-// text are added to r.
+// of the user that make the difference. conflicts are the files that were resolved, in order, and those that
+// kept their text are added to r. A file that conflicted again is among them several times: the last one counts.
 func (r *Result) Resolved(made Plan, conflicts []FileResult) {
+	conflicts = slices.Clone(conflicts)
+	slices.Reverse(conflicts)
 	for i := range conflicts {
 		f := conflicts[i] // a copy
 		if slices.ContainsFunc(r.Files, func(o FileResult) bool { return o.Path == f.Path }) {

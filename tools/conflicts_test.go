@@ -175,6 +175,32 @@ func TestConflictOfOneFileOfTwo(t *testing.T) {
 	}
 }
 
+// A file that conflicts twice, and is then left as it is, is reported as it is now.
+func TestConflictThatIsLeftAtLast(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": "a\nb\n", "g": "a\nb\n"})
+	for _, name := range []string{"f", "g"} {
+		w.ok("read_file", args{"path": name})
+	}
+	w.write("f", "a\nuser\n")
+	asked := 0
+	w.resolving(func(f *edit.FileResult) (string, bool) {
+		if asked++; asked == 1 {
+			w.write("f", "a\nlater\n")
+			return "a\nboth\n", true
+		}
+		return f.Ours, true
+	})
+	r := w.call("apply_patch", patchText("*** Update File: f\n@@\n-b\n+B\n*** Update File: g\n@@\n-b\n+B\n"))
+	require.False(t, r.IsError)
+	require.Equal(t, 2, asked)
+	assert.Equal(t, map[string]string{"f": "a\nlater\n", "g": "a\nB\n"}, w.files())
+	assert.Contains(t, r.Text(), "-B\n+later\n")
+	assert.NotContains(t, r.Text(), "user")
+	for _, f := range r.Changes.Files {
+		assert.Equal(t, w.read(f.Path), f.Content)
+	}
+}
+
 // A text cannot resolve that a file was to be deleted or renamed, or is binary.
 func TestConflictThatNobodyIsAskedAbout(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\n"})
