@@ -198,6 +198,13 @@ func (j *Job) Take() (text []byte, lost int64) {
 	return text, lost
 }
 
+// Unread gives the end of what Take has returned back to the next call, such as a line that is incomplete.
+func (j *Job) Unread(text []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.unread = append(slices.Clone(text), j.unread...)
+}
+
 // Wait waits until there is new output for which want returns true, or until the job has ended, but at
 // most for limit. It examines all unread output each time, because a line may be completed by the next
 // write. If ctx is done, it returns the cause.

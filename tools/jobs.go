@@ -176,6 +176,12 @@ func reportJob(j *background.Job, inv *invocation, filter *regexp.Regexp) (r *re
 	}
 	others := 0
 	if filter != nil {
+		// The next write may complete the last line.
+		last := text[bytes.LastIndexByte(text, '\n')+1:]
+		if kept, _ := matching(last, filter); !ended && len(kept) == 0 {
+			j.Unread(last)
+			text = text[:len(text)-len(last)]
+		}
 		text, others = matching(text, filter)
 	}
 	out := proc.NewOutput(max(maxOutput, inv.Whole))
