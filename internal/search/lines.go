@@ -13,6 +13,7 @@ type at struct{ number, start, end int }
 // lines finds the matching lines of a text, with their context. Line breaks are counted from one
 // match to the next, so that the text is read only once.
 func (s *searcher) lines(ctx context.Context, d *machine, name string, text []byte) File {
+	text = bytes.TrimPrefix(text, []byte("\uFEFF")) // nobody sees a byte order mark, and ^ matches behind it
 	file := File{Path: name}
 	scan := s.q.Matcher.scan(d, text)
 	number, counted, shown := 1, 0, 0 // shown: everything before it was added

@@ -125,6 +125,17 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// As in ripgrep, the first line begins behind a byte order mark.
+func TestSearchBehindTheByteOrderMark(t *testing.T) {
+	src := directory(t, map[string]string{"a": "\uFEFFhit\nx\n", "b": "\uFEFF", "c": "x\uFEFFhit\n"})
+	q := query(t, "^hit")
+	q.Context, q.Keep = 1, 100
+	r, err := Search(t.Context(), src, ".", q)
+	require.NoError(t, err)
+	assert.Equal(t, "a:1:hit\na-2-x\n", render(r))
+	assert.Equal(t, "\uFEFFhit\nx\n", r.Files[0].Text)
+}
+
 func TestSearchErrors(t *testing.T) {
 	src := directory(t, map[string]string{"a": "x"})
 	_, err := Search(t.Context(), src, "missing", query(t, "x"))
