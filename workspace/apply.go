@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/edit"
-	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Apply carries out an approved plan, either completely or not at all.
@@ -165,8 +164,7 @@ func (a *applier) open(ctx context.Context) error {
 	})
 	for i, f := range sorted {
 		if i > 0 && f.final != "" && f.final == sorted[i-1].final {
-			return &Error{"write", f.edit.Path, KindInvalidPath,
-				fmt.Errorf("is the same file as %s", runes.Path(sorted[i-1].edit.Path))}
+			return f.sameAs(sorted[i-1])
 		}
 		if f.res.Outcome != "" {
 			continue
@@ -175,7 +173,7 @@ func (a *applier) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return noAliases(sorted)
 }
 
 // find resolves the name of a file. If a link is to be deleted, its name is that of the link

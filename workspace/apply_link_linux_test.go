@@ -108,3 +108,22 @@ func TestApplyStopsWaitingForLock(t *testing.T) {
 	_, err = w.Apply(t.Context(), plan)
 	require.NoError(t, err)
 }
+
+// A file system that ignores case knows one entry by two names. Here, both names are already those of the entry.
+func TestTwoNamesOfOneEntry(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"readme": "a\n", "d/readme": "a\n"})
+	require.NoError(t, os.Link(filepath.Join(dir, "d", "readme"), filepath.Join(dir, "d", "hard")))
+	var dirs []*target
+	for _, name := range []string{"readme", "d/readme"} {
+		at, err := w.openTarget(t.Context(), name, name)
+		require.NoError(t, err)
+		t.Cleanup(at.close)
+		dirs = append(dirs, at)
+	}
+	named := func(dir *target, name, known string) *fileApply {
+		return &fileApply{edit: edit.File{Path: name}, at: place{target: &target{dir: dir.dir, lock: dir.lock, name: known}}}
+	}
+	err := noAliases([]*fileApply{named(dirs[0], "README", "readme"), {}, named(dirs[0], "new", "new"), named(dirs[0], "readme", "readme")})
+	require.ErrorContains(t, err, "write readme: is the same file as README")
+	require.NoError(t, noAliases([]*fileApply{named(dirs[1], "d/hard", "hard"), named(dirs[1], "d/readme", "readme"), named(dirs[0], "readme", "readme")}))
+}

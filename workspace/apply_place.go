@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/atomicswap"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // place is a name in a locked directory.
@@ -98,6 +99,34 @@ func (p place) save(temp string) string {
 		name += "~"
 	}
 	return temp
+}
+
+// noAliases returns an error if two names are the same entry of a directory, as on a file system that ignores case. A plan that
+// creates a file under another form of its name and deletes the old one would find the file there, and then delete it. The names of
+// hard links are entries of which each can be changed.
+func noAliases(files []*fileApply) error {
+	infos := make([]fs.FileInfo, len(files))
+	for i, f := range files {
+		if f.at.target == nil {
+			continue
+		}
+		info, err := f.at.dir.Lstat(f.at.name)
+		if err != nil || links(info) > 1 {
+			continue
+		}
+		for k, other := range infos[:i] {
+			if other != nil && files[k].at.lock == f.at.lock && os.SameFile(other, info) {
+				return f.sameAs(files[k])
+			}
+		}
+		infos[i] = info
+	}
+	return nil
+}
+
+// sameAs is the error for two names of one file in a plan.
+func (f *fileApply) sameAs(other *fileApply) error {
+	return &Error{"write", f.edit.Path, KindInvalidPath, fmt.Errorf("is the same file as %s", runes.Path(other.edit.Path))}
 }
 
 // fileState is the content and mode of a file, or its absence.
