@@ -87,13 +87,7 @@ func findFiles(
 // the rest of the workspace. It also looks into ignored directories that a pattern names,
 // since what is ignored is decided below the start.
 func startOf(base, pattern string) (string, *glob.Pattern, error) {
-	pattern = strings.TrimPrefix(pattern, "./")
-	switch {
-	case !strings.Contains(pattern, "/"):
-		pattern = "**/" + pattern
-	case strings.HasSuffix(pattern, "/"):
-		pattern += "**"
-	}
+	pattern = glob.Extend(pattern)
 	p, err := glob.Compile(pattern)
 	if err != nil {
 		return "", nil, problemf("invalid_arguments", "%v", err)

@@ -14,6 +14,7 @@ package glob
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"unicode/utf8"
 )
@@ -51,6 +52,22 @@ func Compile(pattern string) (*Pattern, error) {
 	}
 	c.emit(inst{op: opDone})
 	return &Pattern{newProg(c.out)}, nil
+}
+
+// Extend returns the pattern of whole paths that people mean by a shorter one: without a slash it is for the name in any
+// directory, and with a slash at its end for all that is below. As in a path, "./" and "//" mean nothing.
+func Extend(pattern string) string {
+	below := strings.HasSuffix(pattern, "/")
+	pattern = path.Clean(pattern)
+	switch {
+	case pattern == ".":
+		return "**"
+	case below:
+		return pattern + "/**"
+	case !strings.Contains(pattern, "/"):
+		return "**/" + pattern
+	}
+	return pattern
 }
 
 // It makes the program while it reads, without a tree.

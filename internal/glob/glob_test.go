@@ -80,6 +80,15 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+func TestExtend(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"*.go": "**/*.go", "a/*.go": "a/*.go", "./a/*.go": "a/*.go", "./*.go": "**/*.go", "a//./*.go": "a/*.go", "a/": "a/**",
+		"./a//": "a/**", "**": "**/**", ".": "**", "./": "**", "/a": "/a", `a\*`: `**/a\*`, "a/{b,c}/": "a/{b,c}/**",
+	} {
+		assert.Equal(t, want, Extend(pattern), pattern)
+	}
+}
+
 func TestCompileRefuses(t *testing.T) {
 	for _, pattern := range []string{
 		"[", "[!", "[]", "[a", `[\`, "{", "{a,b", "a{b{c}",

@@ -28,9 +28,8 @@ const (
 // Query says what to search for and in which files.
 type Query struct {
 	Matcher *Matcher
-	// Include and Exclude are patterns that select files. A pattern with a slash applies to the
-	// path, and one without a slash to the name of the file. If Include is empty, all files are
-	// searched.
+	// Include and Exclude are patterns that select files, in the form of [glob.Extend]. If Include is
+	// empty, all files are searched.
 	Include, Exclude []string
 	// Context is the number of lines to show before and after a match. Max is the largest number
 	// of matches in the result.
@@ -154,15 +153,11 @@ func (s *searcher) keep(ctx context.Context) {
 	}
 }
 
-// compile compiles the patterns of a query. A pattern without a slash matches names in any
-// directory, as in .gitignore.
+// compile compiles the patterns of a query.
 func compile(patterns []string) ([]*glob.Pattern, error) {
 	var all []*glob.Pattern
 	for _, p := range patterns {
-		if !strings.Contains(p, "/") {
-			p = "**/" + p
-		}
-		c, err := glob.Compile(strings.TrimPrefix(p, "/"))
+		c, err := glob.Compile(strings.TrimPrefix(glob.Extend(p), "/"))
 		if err != nil {
 			return nil, err
 		}

@@ -105,6 +105,8 @@ func TestSearch(t *testing.T) {
 		{"dependencies by name", "b/node_modules", nil, "b/node_modules/x.ts:1:hit\n"},
 		{"include", ".", func(q *Query) { q.Include = []string{"*.{ts,tsx}"} }, "b/c.ts:1:hit\nb/d.tsx:1:a hit\n"},
 		{"include path", ".", func(q *Query) { q.Include = []string{"b/*.ts"} }, "b/c.ts:1:hit\n"},
+		{"include path from the directory", ".", func(q *Query) { q.Include = []string{"./b//*.ts"} }, "b/c.ts:1:hit\n"},
+		{"include directory", "b", func(q *Query) { q.Include = []string{"b/"}; q.Exclude = []string{"./b/k*", "b/n*"} }, "b/c.ts:1:hit\nb/d.tsx:1:a hit\n"},
 		{"exclude", "b", func(q *Query) { q.Exclude = []string{"b/**/*.ts*", "*.md"} }, "b/keep.log:1:hit\n"},
 		{"context", "a.go", func(q *Query) { q.Context = 1 }, "a.go-1-one\na.go:2:two hit\na.go-3-three\na.go-4-four\na.go:5:hit\n"},
 		{"wide context", "a.go", func(q *Query) { q.Context = 9 }, "a.go-1-one\na.go:2:two hit\na.go-3-three\na.go-4-four\na.go:5:hit\n"},
