@@ -55,7 +55,8 @@ func (c *client) questions(o *mcp.ClientOptions) {
 		o.ElicitationHandler = c.elicited
 	}
 	if c.sample != nil {
-		o.CreateMessageHandler = c.sampled
+		o.Capabilities.Sampling = &mcp.SamplingCapabilities{} // without tools
+		o.CreateMessageWithToolsHandler = c.sampled
 	}
 }
 
@@ -96,7 +97,7 @@ func refused(err error) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 }
 
-func (c *client) sampled(ctx context.Context, req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+func (c *client) sampled(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
 	ctx, cancel := c.untilClose(ctx)
 	defer cancel()
 	defer c.asks()()
@@ -105,9 +106,11 @@ func (c *client) sampled(ctx context.Context, req *mcp.CreateMessageRequest) (*m
 	if p.SystemPrompt != "" {
 		out.System = []*aycoder.Text{{Text: p.SystemPrompt}}
 	}
-	for _, m := range p.Messages {
+	for _, m := range withoutNulls(p.Messages) {
 		r := &resulter{left: maxText}
-		r.content(m.Content)
+		for _, part := range m.Content {
+			r.content(part)
+		}
 		role := aycoder.RoleUser
 		if m.Role == "assistant" {
 			role = aycoder.RoleAssistant
@@ -125,7 +128,7 @@ func (c *client) sampled(ctx context.Context, req *mcp.CreateMessageRequest) (*m
 	if stop == "" {
 		stop = "endTurn"
 	}
-	return &mcp.CreateMessageResult{
-		Content: &mcp.TextContent{Text: resp.Text()}, Model: resp.Model, Role: "assistant", StopReason: stop,
+	return &mcp.CreateMessageWithToolsResult{
+		Content: []mcp.Content{&mcp.TextContent{Text: resp.Text()}}, Model: resp.Model, Role: "assistant", StopReason: stop,
 	}, nil
 }

@@ -407,7 +407,26 @@ func (c *client) newClient() *mcp.Client {
 		ProgressNotificationHandler: c.progressed,
 	}
 	c.questions(o)
-	return mcp.NewClient(&mcp.Implementation{Name: "aycoder", Version: "0"}, o)
+	m := mcp.NewClient(&mcp.Implementation{Name: "aycoder", Version: "0"}, o)
+	m.AddReceivingMiddleware(withParams)
+	return m
+}
+
+// withParams refuses what has no parameters and which the SDK would take as if it had some.
+func withParams(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		missing := false
+		switch r := req.(type) {
+		case *mcp.ElicitRequest:
+			missing = r.Params == nil
+		case *mcp.ElicitationCompleteNotificationRequest:
+			missing = r.Params == nil
+		}
+		if missing {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: method + " needs parameters"}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 func (c *client) changed() {
@@ -572,7 +591,8 @@ func (c *client) call(ctx context.Context, x *conn, name string, args json.RawMe
 	return answer(ctx, c, x, "call "+visible(name), func(ctx context.Context) (*mcp.CallToolResult, error) { return x.session.CallTool(ctx, params) })
 }
 
-// await waits for what asks the server. If that does not end with ctx, the connection is given up.
+// await waits for what asks the server. If that does not end with ctx, the connection is given up. The SDK panics on some
+// answers, such as one that has null in the place of an object.
 func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of what an address may still send
@@ -582,8 +602,12 @@ func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Cont
 	}
 	done := make(chan outcome, 1)
 	open := c.spawn(func() {
-		res, err := ask(ctx)
-		done <- outcome{res, err}
+		out := outcome{err: errMalformed}
+		defer func() {
+			_ = recover()
+			done <- out
+		}()
+		out.res, out.err = ask(ctx)
 	})
 	var out outcome
 	if !open {
@@ -604,6 +628,8 @@ func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Cont
 		return out.res, context.Cause(ctx)
 	}
 }
+
+var errMalformed = errors.New("the answer is malformed")
 
 // tooManyRounds is in the SDK's error for a server that answers a request with ten questions in a row.
 const tooManyRounds = "multi-round-trip: exceeded maximum"

@@ -131,7 +131,15 @@ func (c *client) promptsOf(ctx context.Context, x *conn) ([]*mcp.Prompt, error) 
 	if unknownMethod(err) {
 		return nil, nil
 	}
+	for _, p := range list {
+		p.Arguments = withoutNulls(p.Arguments)
+	}
 	return list, err
+}
+
+// withoutNulls returns the values of a list of a server that are there.
+func withoutNulls[T any](list []*T) []*T {
+	return slices.DeleteFunc(list, func(v *T) bool { return v == nil })
 }
 
 // Prompts implements [harness.TextSource].
@@ -169,7 +177,7 @@ func (c *client) Prompt(ctx context.Context, name, words string) ([]aycoder.Part
 			return nil, err
 		}
 		out := &mcp.CallToolResult{}
-		for _, m := range res.Messages {
+		for _, m := range withoutNulls(res.Messages) {
 			if m.Role == "assistant" {
 				out.Content = append(out.Content, &mcp.TextContent{Text: "[an example of an answer]"})
 			}

@@ -156,12 +156,15 @@ func known(before []aycoder.Tool, t *tool) aycoder.Tool {
 	return t
 }
 
-// all returns at most maxTools of what a list has. The sequence asks for one page after the other.
-func all[T any](ctx context.Context, c *client, x *conn, what string, list func(context.Context) iter.Seq2[T, error]) ([]T, error) {
-	found, err := await(ctx, c, x, func(ctx context.Context) (found []T, err error) {
+// all returns at most maxTools of what a list has, without nulls. The sequence asks for one page after the other.
+func all[T any](ctx context.Context, c *client, x *conn, what string, list func(context.Context) iter.Seq2[*T, error]) ([]*T, error) {
+	found, err := await(ctx, c, x, func(ctx context.Context) (found []*T, err error) {
 		for v, err := range list(ctx) {
 			if err != nil {
 				return nil, err
+			}
+			if v == nil {
+				continue
 			}
 			if found = append(found, v); len(found) > maxTools {
 				break
