@@ -154,6 +154,7 @@ func (e *editor) open(ctx context.Context, name string) (fs.File, error) {
 // versions are the texts of a file. An editor that has none is one that has the text of the disk.
 type versions struct {
 	exists       bool // on disk
+	told         bool // the editor has said which text it has
 	disk, buffer string
 	text         string // the one that counts
 	doubt        error  // why nobody knows which text counts, so that the file cannot be changed
@@ -179,26 +180,29 @@ func (e *editor) look(ctx context.Context, name string) (*versions, fs.FileInfo,
 		return nil, nil, err
 	}
 	disk := string(data)
-	buffer, err := e.buffer(ctx, rel, disk)
+	buffer, told, err := e.buffer(ctx, rel, disk)
 	if err != nil {
 		return nil, nil, err
 	}
-	return e.compare(rel, disk, buffer, changed(info).Before(e.since)), info, nil
+	v := e.compare(rel, disk, buffer, changed(info).Before(e.since))
+	v.told = told
+	return v, info, nil
 }
 
-// buffer returns the text that the editor has, in the form of the file. If the editor has none, or does not say, that
-// is the text of the file: what the editor then does with a file that changes on disk is between it and its user.
-func (e *editor) buffer(ctx context.Context, rel, disk string) (string, error) {
-	text, err := e.buffers.read(ctx, e.path(rel))
+// buffer returns the text that the editor has, in the form of the file, and whether it has told one. If the editor has none,
+// or does not say, that is the text of the file: what the editor then does with a file that changes on disk is between it and
+// its user.
+func (e *editor) buffer(ctx context.Context, rel, disk string) (text string, told bool, err error) {
+	text, err = e.buffers.read(ctx, e.path(rel))
 	switch {
 	case ctx.Err() != nil:
-		return "", &workspace.Error{Op: "read", Path: rel, Kind: workspace.KindIO, Err: context.Cause(ctx)}
+		return "", false, &workspace.Error{Op: "read", Path: rel, Kind: workspace.KindIO, Err: context.Cause(ctx)}
 	case errors.Is(err, errNoAnswer): // it may have one
-		return "", &workspace.Error{Op: "read", Path: rel, Kind: workspace.KindIO, Err: err}
+		return "", false, &workspace.Error{Op: "read", Path: rel, Kind: workspace.KindIO, Err: err}
 	case err != nil || !utf8.ValidString(text) || len(text) > 2*maxBuffer:
-		return disk, nil
+		return disk, false, nil
 	}
-	return inForm(text, disk), nil
+	return inForm(text, disk), true, nil
 }
 
 // inForm returns a text of an editor with what many editors keep apart from it: the mark at the beginning, the kind of
@@ -361,18 +365,18 @@ func (e *editor) find(ctx context.Context, f edit.File) (*versions, error) {
 		return nil, nil // Apply refuses it
 	}
 	v, _, err := e.look(ctx, f.Path)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errNoAnswer) {
 		return v, err
 	}
 	if f.Kind != edit.Create || len(f.Proposed) > maxBuffer {
 		return nil, nil // as above
 	}
 	// The user may be writing a file of this name, or the editor may still show one that was deleted.
-	text, err := e.buffer(ctx, rel, "")
+	text, _, err := e.buffer(ctx, rel, "")
 	if err != nil {
 		return nil, err
 	}
-	if v = (&versions{buffer: text}); text != "" {
+	if v = (&versions{told: true, buffer: text}); text != "" {
 		if last, _ := e.last(rel); text != last {
 			v.text = text
 		}
@@ -451,9 +455,14 @@ func (e *editor) save(ctx context.Context, f edit.File, v *versions) (bool, erro
 		if err != nil {
 			return false, wrong(err)
 		}
-		if _, err := e.FS.Apply(ctx, saved, workspace.WithApproved(saved.Digest())); err != nil {
+		res, err := e.FS.Apply(ctx, saved, workspace.WithApproved(saved.Digest()))
+		if err != nil {
 			return false, err
 		}
+		now = res.Files[0].Content
+	}
+	if now != v.text { // another program has written it meanwhile, or the editor in another form
+		return false, nil
 	}
 	e.remember(rel, v.text)
 	return true, nil
@@ -470,14 +479,15 @@ func (e *editor) content(name string) (string, error) {
 }
 
 // pass gives the editor what a plan has made of a file, together with what the user has typed meanwhile. If that does
-// not merge, or the editor refuses it, the disk has the one text and the editor the other, as its user is told by it.
+// not merge, or the editor refuses it or does not say what it has, the disk has the one text and the editor the other, as its
+// user is told by it.
 func (e *editor) pass(ctx context.Context, f *edit.FileResult, v *versions) {
 	rel, err := e.Rel(f.Path)
-	if err != nil || v == nil || len(f.Content) > maxBuffer || !utf8.ValidString(f.Content) {
+	if err != nil || v == nil || !v.told || len(f.Content) > maxBuffer || !utf8.ValidString(f.Content) {
 		return
 	}
-	now, err := e.buffer(ctx, rel, f.Content)
-	if err != nil {
+	now, told, err := e.buffer(ctx, rel, f.Content)
+	if err != nil || !told {
 		return
 	}
 	text := f.Content
@@ -493,7 +503,7 @@ func (e *editor) pass(ctx context.Context, f *edit.FileResult, v *versions) {
 		return
 	}
 	// An editor that has taken it has it, or what the user has typed since.
-	if after, err := e.buffer(ctx, rel, f.Content); err == nil && (after != now || now == f.Content) {
+	if after, told, err := e.buffer(ctx, rel, f.Content); err == nil && told && (after != now || now == f.Content) {
 		e.remember(rel, f.Content)
 	}
 }

@@ -49,6 +49,8 @@ type testBuffers struct {
 	before     func(*testBuffers)  // a read
 	after      func(*testBuffers)  // a read
 	form       func(string) string // of the texts that it returns
+	fails      error               // of a read
+	meanwhile  func()              // happens while it takes a text
 }
 
 func (b *testBuffers) read(_ context.Context, name string) (string, error) {
@@ -60,6 +62,9 @@ func (b *testBuffers) read(_ context.Context, name string) (string, error) {
 	}
 	if b.after != nil {
 		defer b.after(b)
+	}
+	if b.fails != nil {
+		return "", b.fails
 	}
 	if b.form != nil {
 		return b.form(b.text), nil
@@ -73,6 +78,9 @@ func (b *testBuffers) write(_ context.Context, name, text string) error {
 		return nil
 	case name == b.file:
 		b.text = text
+	}
+	if b.meanwhile != nil {
+		b.meanwhile()
 	}
 	if b.unsaved {
 		return nil
@@ -267,6 +275,74 @@ func TestBuffersWhileApplying(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, swap(five, "one", "1"), e.buffers.text)
 	})
+}
+
+// An editor that does not say what it has keeps it, whatever that is.
+func TestBuffersUntold(t *testing.T) {
+	mine := swap(five, "five", "FIVE")
+	for n := 2; n <= 4; n++ { // the second to the fourth reading
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			e := openEditor(t, five)
+			reads := 0
+			e.buffers.before = func(b *testBuffers) {
+				if reads++; reads == n {
+					b.text, b.fails = swap(b.text, "five", "FIVE"), errors.New("busy")
+				} else if reads > n {
+					b.fails = nil
+				}
+			}
+			require.Equal(t, five, e.view())
+			_, err := e.change(five, swap(five, "one", "ONE"))
+			require.NoError(t, err)
+			require.Contains(t, e.buffers.text, "FIVE")
+			require.Contains(t, e.disk(), "ONE")
+		})
+	}
+	t.Run("older", func(t *testing.T) { // and has not noticed what a command has written
+		e := openEditor(t, five)
+		require.Equal(t, five, e.view())
+		disk := five + "six\n"
+		e.save(disk)
+		e.buffers.fails = errors.New("busy")
+		e.buffers.after = func(b *testBuffers) { b.fails = nil }
+		_, err := e.change(disk, swap(disk, "one", "ONE"))
+		require.NoError(t, err)
+		require.Equal(t, swap(disk, "one", "ONE"), e.disk())
+	})
+	t.Run("large", func(t *testing.T) {
+		e := openEditor(t, five)
+		require.Equal(t, five, e.view())
+		e.buffers.text = mine + strings.Repeat("x", 2*maxBuffer)
+		_, _ = e.change(five, swap(five, "one", "ONE"))
+		require.Contains(t, e.buffers.text, "FIVE")
+	})
+	t.Run("silent", func(t *testing.T) {
+		for _, f := range []edit.File{{Path: "f", Kind: edit.Change, Base: five, Proposed: swap(five, "one", "ONE")}, {Path: "f", Kind: edit.Delete, Base: five}} {
+			e := openEditor(t, five)
+			require.Equal(t, five, e.view())
+			e.buffers.text, e.buffers.fails = mine, errNoAnswer
+			plan, err := edit.NewPlan(f)
+			require.NoError(t, err)
+			_, err = e.Apply(t.Context(), plan)
+			require.ErrorIs(t, err, errNoAnswer)
+			require.Equal(t, five, e.disk(), "it may have another text")
+		}
+	})
+}
+
+// Another program writes the file while the editor is asked to save it, and the editor does not.
+func TestBuffersSavedByOthers(t *testing.T) {
+	e := openEditor(t, five)
+	require.Equal(t, five, e.view())
+	e.buffers.text, e.buffers.unsaved = swap(five, "five", "FIVE"), true
+	e.buffers.meanwhile = func() {
+		e.buffers.meanwhile = nil
+		e.save(swap(five, "three", "THREE"))
+	}
+	_, err := e.change(five, swap(five, "one", "ONE"))
+	require.NoError(t, err)
+	require.Equal(t, "ONE\ntwo\nTHREE\nfour\nFIVE\n", e.buffers.text)
+	require.Equal(t, e.buffers.text, e.disk())
 }
 
 func TestBuffersForm(t *testing.T) {
