@@ -227,3 +227,36 @@ func TestEditorIsSilent(t *testing.T) {
 		require.Contains(t, string(e.answer("2").Result), "end_turn")
 	})
 }
+
+// deafOutput is a standard output that nobody reads any more: a Write with a text of the model waits, also after Close.
+type deafOutput struct {
+	io.WriteCloser
+	waits, end chan struct{}
+}
+
+func (d *deafOutput) Write(p []byte) (int, error) {
+	if !strings.Contains(string(p), "agent_message_chunk") {
+		return d.WriteCloser.Write(p)
+	}
+	close(d.waits)
+	<-d.end
+	return 0, io.ErrClosedPipe
+}
+
+// An editor that reads nothing does not keep the program from ending.
+func TestEditorReadsNothing(t *testing.T) {
+	toAgent, in := io.Pipe()
+	out, fromAgent := io.Pipe()
+	deaf := &deafOutput{fromAgent, make(chan struct{}), make(chan struct{})}
+	t.Cleanup(func() { close(deaf.end) })
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { gone <- Serve(ctx, toAgent, deaf, scripted(script.New(script.Say("words")))) }()
+	e := &rawEditor{t, in, bufio.NewScanner(out)}
+	id, _ := e.begin()
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	e.send(`{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"go"}]}}`, id)
+	<-deaf.waits
+	cancel()
+	require.ErrorIs(t, <-gone, context.Canceled)
+}

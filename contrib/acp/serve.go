@@ -23,6 +23,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 )
@@ -77,7 +78,7 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser, c Config) 
 	}
 	life, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &agent{Config: c, life: life, sessions: map[sdk.SessionId]*conversation{}, out: &wire{to: out}}
+	a := &agent{Config: c, life: life, sessions: map[sdk.SessionId]*conversation{}, out: &wire{to: proc.Until(life, out)}}
 	ready := make(chan struct{})
 	a.conn = sdk.NewAgentSideConnection(a, a.out, &gate{in, ready})
 	a.conn.SetLogger(cmp.Or(c.Logger, slog.New(slog.DiscardHandler)))

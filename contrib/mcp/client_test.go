@@ -137,14 +137,15 @@ func TestProgram(t *testing.T) {
 func TestProgress(t *testing.T) {
 	s := program(t, "sdk")
 	src := connect(t, s)
-	var got []aycoder.Progress
+	got := make(chan aycoder.Progress, 10)
 	res, err := find(t, src, "steps").Call(t.Context(), aycoder.NewInvocation("1", "x", json.RawMessage(`{}`), func(p aycoder.Progress) {
-		got = append(got, p)
+		got <- p
 		_ = os.WriteFile(s.Env["NOTES"], nil, 0o600)
 	}))
 	require.NoError(t, err)
 	require.Equal(t, "done", res.Text())
-	require.Equal(t, []aycoder.Progress{{Current: 1, Total: 3, Message: "step"}}, got)
+	require.Equal(t, aycoder.Progress{Current: 1, Total: 3, Message: "step"}, <-got)
+	require.Empty(t, got)
 }
 
 func TestCancelReachesTheServer(t *testing.T) {

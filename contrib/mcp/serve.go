@@ -21,6 +21,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/proc"
 )
 
 // ServeConfig says what [Serve] and [Handler] offer.
@@ -54,7 +55,7 @@ func Serve(ctx context.Context, rt *harness.Runtime, in io.ReadCloser, out io.Wr
 	}
 	defer c.Updates.follow(s)()
 	defer x.close()
-	t := &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage}
+	t := &mcp.IOTransport{Reader: in, Writer: until{proc.Until(ctx, out), out}, MaxLineLength: maxMessage}
 	switch err := s.Run(ctx, t); {
 	case err == nil || errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, syscall.EPIPE): // the client has gone
 		return nil
@@ -63,6 +64,12 @@ func Serve(ctx context.Context, rt *harness.Runtime, in io.ReadCloser, out io.Wr
 	default:
 		return fmt.Errorf("serve the tools: %w", err)
 	}
+}
+
+// until writes to a client until the end of a context.
+type until struct {
+	io.Writer
+	io.Closer
 }
 
 // A Service offers tools by streamable HTTP, see [Handler].

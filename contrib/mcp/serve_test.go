@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -217,4 +218,37 @@ func TestServePrompts(t *testing.T) {
 	_, err = s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "evil"})
 	require.Error(t, err)
 	require.NoFileExists(t, filepath.Join(dir, "evil"))
+}
+
+// deafOutput is a standard output that nobody reads any more: a Write with the result of a call waits, also after Close.
+type deafOutput struct {
+	io.WriteCloser
+	waits, end chan struct{}
+}
+
+func (d *deafOutput) Write(p []byte) (int, error) {
+	if !bytes.Contains(p, []byte(`"content"`)) {
+		return d.WriteCloser.Write(p)
+	}
+	close(d.waits)
+	<-d.end
+	return 0, io.ErrClosedPipe
+}
+
+// A client that reads nothing does not keep the program from ending.
+func TestServeToNobody(t *testing.T) {
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	deaf := &deafOutput{out, make(chan struct{}), make(chan struct{})}
+	t.Cleanup(func() { close(deaf.end) })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, newRuntime(t, t.TempDir()), in, deaf, ServeConfig{}) }()
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
+	require.NoError(t, err)
+	go func() { _, _ = s.CallTool(ctx, &mcp.CallToolParams{Name: "list_files", Arguments: map[string]any{}}) }()
+	<-deaf.waits
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
