@@ -6,7 +6,7 @@ import (
 )
 
 // Until returns a writer to w whose Write waits no longer than ctx lasts. To close the standard output does not end a Write to
-// a program that reads nothing. What is written must not be changed afterwards.
+// a program that reads nothing. The caller must not change the bytes afterwards.
 func Until(ctx context.Context, w io.Writer) io.Writer { return &until{ctx, w} }
 
 type until struct {
