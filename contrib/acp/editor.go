@@ -44,15 +44,20 @@ type editor struct {
 	since   time.Time
 
 	applying chan struct{} // held by a plan
+	common   *common
+}
 
-	mu     sync.Mutex
-	common map[string]string // the last text that disk and buffer both had, by path
-	size   int
+// A common has the last text that disk and buffer both had, by absolute path. All sessions of a client have the same one, as
+// it has one editor.
+type common struct {
+	mu    sync.Mutex
+	texts map[string]string
+	size  int
 }
 
 const (
 	maxBuffer = 2 << 20  // bytes of a file that the editor is asked for: a message has at most 10 MiB
-	maxCommon = 64 << 20 // bytes of common
+	maxCommon = 64 << 20 // bytes of a common
 )
 
 // tick is how much a time of a file may lag behind the clock.
@@ -60,7 +65,7 @@ const tick = 20 * time.Millisecond
 
 func newEditor(inner tools.FS, b buffers, root string, writes bool) *editor {
 	return &editor{FS: inner, buffers: b, root: root, writes: writes, since: time.Now().Add(-tick),
-		applying: make(chan struct{}, 1), common: map[string]string{}}
+		applying: make(chan struct{}, 1), common: &common{}}
 }
 
 // Within implements [tools.RemoteFS]. Only the files of a call are looked for in the editor: what a host or a walk
@@ -251,25 +256,29 @@ func (e *editor) compare(rel, disk, buffer string, old bool) *versions {
 	return v
 }
 
-func (e *editor) last(rel string) (string, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	text, ok := e.common[rel]
+func (e *editor) last(rel string) (string, bool) { return e.common.last(e.path(rel)) }
+
+func (c *common) last(name string) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text, ok := c.texts[name]
 	return text, ok
 }
 
 // remember notes a text that disk and buffer both have.
-func (e *editor) remember(rel, text string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if old, ok := e.common[rel]; ok {
-		e.size -= len(old) + len(rel)
+func (e *editor) remember(rel, text string) { e.common.remember(e.path(rel), text) }
+
+func (c *common) remember(name, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.texts[name]; ok {
+		c.size -= len(old) + len(name)
 	}
-	if e.size += len(text) + len(rel); e.size > maxCommon {
-		clear(e.common)
-		e.size = len(text) + len(rel)
+	if c.size += len(text) + len(name); c.size > maxCommon || c.texts == nil {
+		c.texts = map[string]string{}
+		c.size = len(text) + len(name)
 	}
-	e.common[rel] = text
+	c.texts[name] = text
 }
 
 func (e *editor) path(rel string) string { return absolute(e.FS, e.root, rel) }

@@ -20,6 +20,7 @@ import (
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
@@ -548,6 +549,30 @@ func TestEditorAfterCommand(t *testing.T) {
 		require.Equal(t, want, string(disk))
 		require.Equal(t, want, e.buffer(file))
 	}
+}
+
+// A session that is loaded again knows which text of a file is the newer one, as before.
+func TestEditorAfterLoad(t *testing.T) {
+	read := script.Call("read_file", map[string]any{"path": "a.txt"})
+	model := script.New(read, script.Call("bash", map[string]any{"command": "sed -i.bak s/five/FIVE/ a.txt && rm a.txt.bak"}), script.Say("ok"),
+		read, script.Call("edit_file", edits("one", "ONE")), script.Say("ok"))
+	e := connect(t, scripted(model))
+	id, dir := begin(t, e, both, map[string]string{"a.txt": five})
+	file := filepath.Join(dir, "a.txt")
+	e.set(file, five) // and the editor does not notice the command
+	e.answer = func(sdk.RequestPermissionRequest) string { return allowAnswer }
+	e.ask(t, id, "go")
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	timed.Until(t, func() bool { return time.Since(changed(info)) > 2*tick })
+	_, err = e.LoadSession(t.Context(), sdk.LoadSessionRequest{SessionId: id, Cwd: dir, McpServers: []sdk.McpServer{}})
+	require.NoError(t, err)
+	e.ask(t, id, "go on")
+	want := swap(swap(five, "five", "FIVE"), "one", "ONE")
+	disk, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, string(disk))
+	require.Equal(t, want, e.buffer(file))
 }
 
 // The editor knows the files of a further root by their place, and nothing is written under another name.

@@ -157,6 +157,8 @@ type agent struct {
 	conn *sdk.AgentSideConnection
 	out  *wire
 
+	common common
+
 	mu       sync.Mutex
 	client   sdk.ClientCapabilities
 	closed   bool

@@ -71,7 +71,9 @@ func (s *conversation) tell(u sdk.SessionUpdate) {
 // files puts the editor of the client around the files of the session.
 func (s *conversation) files(writes bool) harness.Option {
 	return harness.WithFileMiddleware(func(inner tools.FS) tools.FS {
-		return newEditor(inner, (*clientFiles)(s), s.dir, writes)
+		e := newEditor(inner, (*clientFiles)(s), s.dir, writes)
+		e.common = &s.agent.common
+		return e
 	})
 }
 
