@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
@@ -52,6 +54,17 @@ func raw(results map[string]string, says string) Option {
 		}()
 		return ours
 	})
+}
+
+// The name of an image is a text of a server, too.
+func TestNamesAreBounded(t *testing.T) {
+	res := result(&mcp.CallToolResult{Content: []mcp.Content{&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{
+		URI: "a://\x1b[2J" + strings.Repeat("x", 1<<20), MIMEType: "image/png", Blob: []byte("PNG"),
+	}}}}, maxText)
+	m, ok := res.Parts[0].(*aycoder.Media)
+	require.True(t, ok)
+	require.NotContains(t, m.Name, "\x1b")
+	require.LessOrEqual(t, len(m.Name), maxURI+len("…"))
 }
 
 // A server that has null in the place of an object gets nothing, or an error, and ends nobody's process.

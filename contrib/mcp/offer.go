@@ -109,7 +109,7 @@ func (c *ServeConfig) options() *mcp.ServerOptions {
 
 const (
 	maxCompletions = 100     // of the protocol
-	maxURI         = 2 << 10 // bytes of a resource that is subscribed to
+	maxURI         = 2 << 10 // bytes of a resource that is subscribed to, or names an image
 	maxURIs        = 10_000
 )
 

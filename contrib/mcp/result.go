@@ -89,7 +89,7 @@ func (r *resulter) media(kind, name string, data []byte) {
 		return
 	}
 	r.images++
-	r.parts = append(r.parts, &aycoder.Media{Type: kind, Name: name, Data: data})
+	r.parts = append(r.parts, &aycoder.Media{Type: kind, Name: clean(name, maxURI), Data: data})
 }
 
 // structured adds a structured result, unless a text has it already, as servers should see to.
