@@ -556,13 +556,17 @@ func (c *client) failed(ctx context.Context, op string, x *conn, err error) erro
 		e.Code, e.Err = answer.Code, errors.New(clean(answer.Message, 2<<10))
 		return e
 	}
+	var why *error
+	if x.remote != nil {
+		why = x.remote.why(ctx)
+	}
 	switch {
 	case ctx.Err() != nil:
 		if e.Err = context.Cause(ctx); x.proc != nil {
 			e.Stderr = clean(x.proc.Stderr.Text(), proc.MaxStderr)
 		}
-	case x.remote != nil && x.remote.refusal.Load() != nil:
-		e.Err = fmt.Errorf("%w (%v)", *x.remote.refusal.Load(), err)
+	case why != nil:
+		e.Err = fmt.Errorf("%w (%v)", *why, err)
 		if c.login != nil && errors.Is(e.Err, ErrUnauthorized) {
 			e.Err = c.wanted(e.Err)
 			c.logOut()
@@ -639,11 +643,12 @@ var errUnsent = errors.New("the connection was lost before the request was sent"
 
 // answer waits for the answer to a request, and notes whether the connection works.
 func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(context.Context) (T, error)) (T, error) {
-	sent, others := new(atomic.Bool), int64(0)
+	p, others := new(posted), int64(0)
+	ctx = context.WithValue(ctx, postedKey{}, p)
 	if x.remote != nil {
 		others = x.remote.others.Load()
 	}
-	res, asked := await(context.WithValue(ctx, sentKey{}, sent), c, x, ask)
+	res, asked := await(ctx, c, x, ask)
 	if asked == nil {
 		c.works()
 		return res, nil
@@ -662,7 +667,7 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 			c.abandon(x)
 		}
 		lost := ErrLost
-		if x.remote != nil && !sent.Load() && x.remote.others.Load() == others {
+		if x.remote != nil && !p.sent.Load() && x.remote.others.Load() == others {
 			lost = errUnsent
 		}
 		e.Err = fmt.Errorf("%w (%v)", lost, strings.TrimPrefix(asked.Error(), "calling \"tools/call\": "))

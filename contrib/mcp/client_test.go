@@ -587,3 +587,41 @@ func TestToolsAfterReconnection(t *testing.T) {
 	require.NoError(t, got.err)
 	require.NotEmpty(t, got.tools)
 }
+
+// A call that was lost does not pass for one that was refused, as another one was meanwhile.
+func TestLostIsNotRefused(t *testing.T) {
+	server := sdkServer()
+	good := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	begun, refused := make(chan struct{}), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := new(bytes.Buffer)
+		_, _ = body.ReadFrom(r.Body)
+		switch called := bytes.Contains(body.Bytes(), []byte(`"tools/call"`)); {
+		case called && bytes.Contains(body.Bytes(), []byte(`"hang"`)):
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			close(begun)
+			<-refused
+			panic(http.ErrAbortHandler)
+		case called:
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			r.Body = readCloser{body}
+			good.ServeHTTP(w, r)
+		}
+	}))
+	defer s.Close()
+	src, err := Connector(fast)(t.Context(), "s", config.Server{URL: s.URL, Timeout: time.Minute})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, src.Close()) }()
+	lost := make(chan error, 1)
+	go func() { _, err := calls(t.Context(), src, "hang", `{}`); lost <- err }()
+	<-begun
+	_, err = calls(t.Context(), src, "echo", `{"text":"hi"}`)
+	require.ErrorIs(t, err, ErrUnauthorized)
+	close(refused)
+	err = <-lost
+	require.ErrorIs(t, err, ErrLost)
+	require.NotErrorIs(t, err, ErrUnauthorized)
+}

@@ -24,9 +24,32 @@ type remote struct {
 	conn    mcp.Connection
 }
 
-// sentKey is the key of a context's flag that says whether a request was sent to the address. Those whose contexts have no
-// flag are counted: if the SDK passes another context one day, a call does not look unsent.
-type sentKey struct{}
+// postedKey is the key of a context's [posted]. Requests whose contexts have none are counted: if the SDK passes another context
+// one day, a call does not look unsent.
+type postedKey struct{}
+
+// posted is what became of a request: whether it was sent to the address, and why it was refused, or nil. The SDK ends the
+// connection after a refusal, and with it requests that were not refused.
+type posted struct {
+	sent    atomic.Bool
+	refusal atomic.Pointer[error]
+}
+
+// refused notes why a request was refused, or nil.
+func (r *remote) refused(ctx context.Context, why *error) {
+	r.refusal.Store(why)
+	if p, ok := ctx.Value(postedKey{}).(*posted); ok {
+		p.refusal.Store(why)
+	}
+}
+
+// why returns why the request with a context was refused, or the last one if it is not known which that is, or nil.
+func (r *remote) why(ctx context.Context) *error {
+	if p, ok := ctx.Value(postedKey{}).(*posted); ok {
+		return p.refusal.Load()
+	}
+	return r.refusal.Load()
+}
 
 // kept keeps the connection that it makes, since the SDK does not close it after some errors.
 type kept struct {
@@ -121,7 +144,7 @@ func (r *remote) refuse(req *http.Request, err error) (*http.Response, error) {
 	if req.Context().Err() != nil {
 		return nil, context.Cause(req.Context())
 	}
-	r.refusal.Store(&err)
+	r.refused(req.Context(), &err)
 	return &http.Response{
 		Status: "401 Unauthorized", StatusCode: http.StatusUnauthorized, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: http.NoBody, Request: req,
@@ -137,8 +160,8 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	if sent, ok := req.Context().Value(sentKey{}).(*atomic.Bool); ok {
-		sent.Store(true)
+	if p, ok := req.Context().Value(postedKey{}).(*posted); ok {
+		p.sent.Store(true)
 	} else if req.Method == http.MethodPost {
 		r.others.Add(1)
 	}
@@ -147,9 +170,9 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 		return nil, err
 	}
 	if refused := ErrUnauthorized; resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		r.refusal.Store(&refused)
+		r.refused(req.Context(), &refused)
 	} else {
-		r.refusal.Store(nil)
+		r.refused(req.Context(), nil)
 	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
 		resp.Body = &bounded{resp.Body, maxMessage}
