@@ -88,6 +88,9 @@ type root struct {
 
 // newRoot opens a directory.
 func newRoot(name, dir string) (*root, error) {
+	if dir == "" { // a missing setting must not select where the process happens to be
+		return nil, errors.New(`the name of the directory is empty; "." is the current directory`)
+	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -101,7 +104,7 @@ func newRoot(name, dir string) (*root, error) {
 	}
 	if err != nil {
 		_ = r.close()
-		return nil, cause(err)
+		return nil, fmt.Errorf("%s: %w", dir, cause(err))
 	}
 	return r, nil
 }

@@ -93,7 +93,7 @@ func WithAllowed(patterns ...string) Option {
 	}
 }
 
-// Open returns the workspace of an existing directory. Call Close after use.
+// Open returns the workspace of an existing directory. An empty name is an error. Call Close after use.
 //
 // Open also cleans up after crashes. If a crash interrupted a plan before its first change or
 // after its last one, Open removes the temporary files of that plan. A plan that was half done

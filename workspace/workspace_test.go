@@ -188,8 +188,14 @@ func TestErrorText(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	_, err := Open(filepath.Join(t.TempDir(), "missing"))
+	missing := filepath.Join(t.TempDir(), "missing")
+	_, err := Open(missing)
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, missing)
+	_, err = Open(t.TempDir(), WithRoot("lib", missing))
+	require.ErrorContains(t, err, missing)
+	_, err = Open("")
+	require.ErrorContains(t, err, `"." is the current directory`)
 	_, err = Open(t.TempDir(), WithAllowed("{"))
 	require.ErrorContains(t, err, "WithAllowed")
 }
