@@ -133,10 +133,13 @@ func TestTotalOfTokens(t *testing.T) {
 	loop := newLoop(t, outer, aycoder.WithTools(agent), aycoder.WithApprover(allow),
 		aycoder.WithLimits(aycoder.Limits{Total: 72}))
 	var res aycoder.Result
-	_, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	events, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	limit, ok := errors.AsType[*aycoder.LimitError](err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, int64(72), limit.Max)
+	require.Equal(t, 1, res.Turns, "a request that was not sent has no message")
+	require.IsType(t, &aycoder.TurnFinished{}, events[len(events)-1])
+	require.Equal(t, 1, events[len(events)-1].(*aycoder.TurnFinished).Turn)
 	require.Len(t, inner.reqs, 2, "50 tokens outside, 11 for each request inside")
 	require.Len(t, outer.reqs, 1)
 	require.NoError(t, aycoder.CheckHistory(res.Messages))

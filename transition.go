@@ -139,8 +139,8 @@ func errorOutput(use *ToolUse, text string) *ToolOutput {
 	return &ToolOutput{ID: use.ID, Name: use.Name, Parts: []Part{&Text{Text: text}}, IsError: true}
 }
 
-// modelFailed discards the message if no tool has begun. Otherwise the complete blocks are kept
-// with their results and the run continues from there, so that no tool runs twice.
+// modelFailed discards the message if no tool has begun and nothing of it is to be kept. Otherwise the
+// complete blocks are kept with their results, and the run continues from there, so that no tool runs twice.
 func (s *machine) modelFailed(f *ModelFailed) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
@@ -153,7 +153,7 @@ func (s *machine) modelFailed(f *ModelFailed) ([]Action, string) {
 		f = s.shrink(f)
 	}
 	s.broken, s.stop = f, ""
-	if !f.Keep && !slices.ContainsFunc(s.calls, func(c call) bool { return c.ran }) {
+	if (!f.Keep || onlyThinking(s.parts.Items)) && !slices.ContainsFunc(s.calls, func(c call) bool { return c.ran }) {
 		s.parts, s.calls = content{}, nil
 		return s.again(nil)
 	}
