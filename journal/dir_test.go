@@ -216,6 +216,20 @@ func TestDirLeftovers(t *testing.T) {
 	require.NoFileExists(t, left)
 }
 
+// Whoever mistypes an id reads what is wrong, not the name of a file.
+func TestNoSuchSession(t *testing.T) {
+	t.Parallel()
+	dir, err := Dir(t.TempDir())
+	require.NoError(t, err)
+	for _, s := range []Store{dir, Memory()} {
+		for _, write := range []bool{true, false} {
+			_, err := s.Open(t.Context(), "none", write)
+			require.EqualError(t, err, `open session "none": there is no such session`)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+		}
+	}
+}
+
 // The holder is found by another store of the same directory, and the lock ends with Close.
 func TestDirHolder(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"time"
 )
@@ -120,6 +121,9 @@ type OpError struct {
 
 // Error implements error.
 func (e *OpError) Error() string {
+	if e.Op == "open" && errors.Is(e.Err, fs.ErrNotExist) {
+		return fmt.Sprintf("open session %q: there is no such session", e.Session)
+	}
 	return fmt.Sprintf("%s session %q: %v", e.Op, e.Session, e.Err)
 }
 
