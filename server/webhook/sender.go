@@ -323,7 +323,7 @@ func (e *Endpoint) check() error {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return errors.New("the URL must be an absolute one, without a user")
 	case u.Scheme != "https" && (u.Scheme != "http" || !e.AllowPrivate):
-		return errors.New("the URL must begin with https")
+		return errors.New("the URL must begin with https; AllowPrivate permits http")
 	case len(e.Secrets) < 1 || len(e.Secrets) > 2:
 		return errors.New("there must be one secret or two")
 	case !e.AllowPrivate && publicnet.Local(u.Hostname()):
@@ -356,11 +356,10 @@ func (s *Sender) Disable(id string) bool {
 	return e != nil
 }
 
-// Waiting returns the deliveries that have not been made, and Failed those that were given up: after three days,
-// or since the endpoint is gone. The oldest is first.
+// Waiting returns the deliveries that have not been made. The oldest is first.
 func (s *Sender) Waiting() []Delivery { return s.list(&s.waiting) }
 
-// Failed is like [Sender.Waiting].
+// Failed returns the deliveries that were given up: after three days, or since the endpoint is gone. The oldest is first.
 func (s *Sender) Failed() []Delivery { return s.list(&s.failed) }
 
 func (s *Sender) list(b *box) []Delivery {

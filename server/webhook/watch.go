@@ -75,13 +75,16 @@ type agent struct {
 
 // Run implements [aycoder.Agent].
 func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	events := a.next.Run(ctx, in, opts...)
+	events, prompt := a.next.Run(ctx, in, opts...), in.Prompt
+	if n := len(in.Messages); prompt == "" && len(in.Parts) == 0 && n > 0 && in.Messages[n-1].Role == aycoder.RoleUser {
+		prompt = in.Messages[n-1].Text()
+	}
 	return func(yield func(aycoder.Event, error) bool) {
 		begun := false
 		for ev, err := range events {
 			a.w.mu.Lock()
-			if !begun && err == nil && in.Prompt != "" {
-				a.w.Prompt(in.Prompt)
+			if !begun && err == nil && prompt != "" {
+				a.w.Prompt(prompt)
 			}
 			begun = true
 			switch {

@@ -156,6 +156,9 @@ func TestWatchAgent(t *testing.T) {
 		for range w.Agent(fixed{&aycoder.TurnFinished{}}).Run(t.Context(), aycoder.Input{Prompt: "four"}) {
 			break
 		}
+		in := aycoder.Input{Messages: []*aycoder.Message{aycoder.User("first"), aycoder.Assistant("yes"), aycoder.User("five")}}
+		for range w.Agent(fixed{&aycoder.TurnFinished{}}).Run(t.Context(), in) { // as chat completions have it
+		}
 		require.NoError(t, w.Close())
 	})
 	var types []string
@@ -163,7 +166,8 @@ func TestWatchAgent(t *testing.T) {
 		types = append(types, o.Type)
 	}
 	require.Equal(t, []string{"session.start", "message.sent", "message.received", "cost.threshold", "error", "message.sent", "message.received",
-		"session.end"}, types)
+		"message.sent", "message.received", "session.end"}, types)
+	require.Equal(t, "five", got[7].Data["content"].(map[string]any)["text"])
 	require.InDelta(t, 1.2, got[3].Data["cost"], 1e-9)
 	require.Equal(t, "LimitError", got[4].Data["kind"])
 }
