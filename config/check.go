@@ -35,8 +35,10 @@ func (l *loader) check() {
 
 // form checks the form of a text. It is not done as soon as the text is read, since nobody may trust it.
 func (l *loader) form(n *node) {
-	text, _ := n.value.(string)
+	text, is := n.value.(string)
 	switch form := n.field.tag.Get("form"); {
+	case text == "" && is && n.field.tag.Get("required") != "":
+		l.add(Error, n.key, n.at, "is empty", "")
 	case text == "":
 	case form == "address":
 		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme == "" {

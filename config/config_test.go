@@ -259,6 +259,10 @@ func TestFaults(t *testing.T) {
 			"3:3: error: hooks[0] needs the key command",
 			"5:10: error: servers.s needs either command or url",
 		}},
+		{"empty texts", "[models.a]\nprovider = \"openai\"\nmodel = \"\"\n[[hooks]]\nevent = \"Stop\"\ncommand = \"\"\n", []string{
+			"3:9: error: models.a.model is empty",
+			"6:11: error: hooks[0].command is empty",
+		}},
 		{"webhooks", "[serve.webhooks.a]\nurl = \"nowhere\"\n[serve.webhooks.b]\nurl = \"https://b.example\"\nsecret_env = [\"B\"]\n", []string{
 			"1:17: error: serve.webhooks.a needs the key secret_env",
 			"2:7: error: serve.webhooks.a.url is not an address; write it with its scheme, such as \"https://example.com\"",

@@ -81,6 +81,9 @@ func Dir(path string, opts ...DirOption) (Store, error) {
 			return nil, err
 		}
 	}
+	if path == "" { // a missing setting must not put conversations where the process happens to be
+		return nil, errors.New("open the directory of sessions: its name is empty")
+	}
 	var err error
 	if s.path, err = filepath.Abs(path); err == nil {
 		err = makeDirs(s.path)

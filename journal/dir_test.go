@@ -216,6 +216,11 @@ func TestDirLeftovers(t *testing.T) {
 	require.NoFileExists(t, left)
 }
 
+func TestDirNeedsAName(t *testing.T) {
+	_, err := Dir("")
+	require.ErrorContains(t, err, "its name is empty")
+}
+
 // Whoever mistypes an id reads what is wrong, not the name of a file.
 func TestNoSuchSession(t *testing.T) {
 	t.Parallel()
