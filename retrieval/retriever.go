@@ -82,6 +82,9 @@ type Option func(*config) error
 // local, is refused with an [*aycoder.ConfigError]. Default: none, so searches are by words only.
 func WithEmbedder(e Embedder) Option {
 	return func(c *config) error {
+		if e == nil {
+			return &aycoder.ConfigError{Option: "WithEmbedder", Err: errors.New("embedder is nil")}
+		}
 		if l, ok := e.(LocalEmbedder); !ok || !l.EmbedsLocally() {
 			return &aycoder.ConfigError{Option: "WithEmbedder", Err: errors.New("embedder is not on this machine: see WithRemoteEmbedder")}
 		}

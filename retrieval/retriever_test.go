@@ -274,6 +274,11 @@ func TestEmbeddingBatches(t *testing.T) {
 	require.Equal(t, calls, e.calls, "the query is known")
 }
 
+func TestNoEmbedder(t *testing.T) {
+	_, err := retrieval.New(t.Context(), retrieval.WithEmbedder(nil))
+	require.ErrorContains(t, err, "embedder is nil")
+}
+
 func Example() {
 	ctx := context.Background()
 	r, err := retrieval.New(ctx) // by words only; see WithEmbedder

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -115,6 +116,9 @@ func (c *config) gitBranch() string {
 // If the store has lost the description of a session, List reads the session and stores the
 // description again. If the session cannot be read, its entry has only ID and Used.
 func List(ctx context.Context, store journal.Store, keep func(*journal.Entry) bool) ([]journal.Entry, error) {
+	if err := checkStore(store); err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
 	var list []journal.Entry
 	for e, err := range store.List(ctx) {
 		if err != nil {

@@ -253,6 +253,16 @@ func TestIndexIsRebuilt(t *testing.T) {
 	require.Equal(t, before, asText(t, slices.Delete(l, i, i+1)))
 }
 
+func TestNoStore(t *testing.T) {
+	_, err := List(t.Context(), nil, nil)
+	require.ErrorContains(t, err, "store: is nil")
+	_, _, err = Read(t.Context(), nil, "a")
+	require.ErrorContains(t, err, "store: is nil")
+	for _, err := range Facts(t.Context(), nil, "a", "") {
+		require.ErrorContains(t, err, "store: is nil")
+	}
+}
+
 // The newest session of a directory is the first one that List returns.
 func TestListFilter(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 
 	"github.com/aycoder/aycoder"
@@ -19,6 +20,10 @@ import (
 // If the records of the journals of the store do not end but wait for the next one, nor do the facts.
 func Facts(ctx context.Context, store journal.Store, id, run string) iter.Seq2[*aycoder.FactRecord, error] {
 	return func(yield func(*aycoder.FactRecord, error) bool) {
+		if err := checkStore(store); err != nil {
+			yield(nil, fmt.Errorf("read facts: %w", err))
+			return
+		}
 		j, err := store.Open(ctx, id, false)
 		if err != nil {
 			yield(nil, err)

@@ -99,6 +99,9 @@ func ReadRun(ctx context.Context, store journal.Store, id, run string) (*aycoder
 func readSession(ctx context.Context, store journal.Store, id string) (*Session, error) {
 	s := &Session{id: id, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{},
 		config: config{clock: aycoder.SystemClock()}}
+	if err := checkStore(store); err != nil {
+		return nil, fmt.Errorf("read session: %w", err)
+	}
 	j, err := store.Open(ctx, id, false)
 	if err != nil {
 		return nil, err

@@ -192,13 +192,18 @@ func (s *Session) discard(ctx context.Context) error {
 	return err
 }
 
+func checkStore(store journal.Store) error {
+	if store == nil {
+		return &aycoder.ConfigError{Option: "store", Err: errors.New("is nil")}
+	}
+	return nil
+}
+
 func newSession(store journal.Store, agent aycoder.Agent, opts []Option) (*Session, error) {
 	s := &Session{store: store, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{}}
 	s.config.clock, s.config.values = aycoder.SystemClock(), map[string]Value{}
 	err := option.Apply(&s.config, opts)
-	if store == nil {
-		err = errors.Join(err, &aycoder.ConfigError{Option: "store", Err: errors.New("is nil")})
-	}
+	err = errors.Join(err, checkStore(store))
 	if agent == nil {
 		err = errors.Join(err, &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")})
 	}

@@ -57,7 +57,7 @@ type Suggestion struct {
 	// ID stays the same as long as the suggestion is about the same, wherever its line has gone.
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
-	// Path and Line are the place, as far as it has one. Line begins with 1.
+	// Path and At, a line counted from 1, are the place, as far as it has one.
 	Path string `json:"path,omitempty"`
 	At   int    `json:"line,omitempty"`
 	// Text says what is so, and what to do, in one line.

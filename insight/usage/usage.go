@@ -6,7 +6,8 @@
 //	for _, row := range work.By(usage.Model, time.Local) {
 //		fmt.Printf("%s: %d answers, $%.2f\n", row.Name, row.Answers, row.Cost)
 //	}
-//	err = work.Report(usage.Options{Days: 30}).WriteText(os.Stdout)
+//	report, err := work.Report(usage.Options{Days: 30})
+//	err = report.WriteText(os.Stdout)
 //
 // # What is counted
 //
