@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,10 +31,10 @@ func (s stepper) start(ctx context.Context, key string, step func(context.Contex
 }
 
 // left runs until the steps with these keys have ended, and leaves the run.
-func left(t *testing.T, loop *aycoder.Loop, in aycoder.Input, until func(aycoder.Event) bool, keys ...string) *aycoder.Result {
+func left(t *testing.T, loop *aycoder.Loop, in aycoder.Input, facts aycoder.RunOption, until func(aycoder.Event) bool, keys ...string) *aycoder.Result {
 	t.Helper()
 	var res aycoder.Result
-	for ev, err := range loop.Run(t.Context(), in, aycoder.WithSteps(stepper(keys).start), aycoder.Into(&res)) {
+	for ev, err := range loop.Run(t.Context(), in, aycoder.WithSteps(stepper(keys).start), facts, aycoder.Into(&res)) {
 		require.NoError(t, err)
 		if until(ev) {
 			break
@@ -52,11 +53,20 @@ func TestStepsAreContinuedElsewhere(t *testing.T) {
 		}
 	}
 	ran := map[string]int{}
+	whole := make(chan struct{}) // closed when the first message is: else it breaks off when the run is left
+	done := sync.OnceFunc(func() { close(whole) })
+	facts := aycoder.WithFacts(func(_ context.Context, rec *aycoder.FactRecord) error {
+		if _, ok := rec.Fact.(*aycoder.MessageDone); ok {
+			done()
+		}
+		return nil
+	})
 	allow := func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() }
 	made := func() []aycoder.Option {
 		var tools []aycoder.Tool
 		for name, effect := range map[string]aycoder.Effect{"look": aycoder.EffectReadOnly, "change": aycoder.EffectWrite} {
 			tool, err := aycoder.NewTool(name, name, func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+				<-whole
 				ran[name]++
 				return aycoder.TextResult(name), nil
 			}, aycoder.WithEffect(effect))
@@ -74,22 +84,22 @@ func TestStepsAreContinuedElsewhere(t *testing.T) {
 	finished := func(id string) func(aycoder.Event) bool {
 		return func(ev aycoder.Event) bool { e, ok := ev.(*aycoder.ToolFinished); return ok && e.Call.ID == id }
 	}
-	res := left(t, loop(), aycoder.Input{Prompt: "go"}, finished("call_1"), "t1/ask/call_1", "t1/tool/call_1")
+	res := left(t, loop(), aycoder.Input{Prompt: "go"}, facts, finished("call_1"), "t1/ask/call_1", "t1/tool/call_1")
 	require.Equal(t, aycoder.EndSuspended, res.End)
 	require.NotNil(t, res.Pending)
 	require.Equal(t, map[string]int{"look": 1}, ran)
 
 	turned := func(ev aycoder.Event) bool { _, ok := ev.(*aycoder.TurnFinished); return ok }
-	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, turned, "t1/ask/call_2", "t1/tool/call_2")
+	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, facts, turned, "t1/ask/call_2", "t1/tool/call_2")
 	require.Equal(t, map[string]int{"look": 1, "change": 1}, ran)
 	require.Equal(t, "model", res.Pending.State.Phase())
 
 	retrying := func(ev aycoder.Event) bool { _, ok := ev.(*aycoder.Retrying); return ok }
-	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, retrying)
+	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, facts, retrying)
 	require.Equal(t, "wait", res.Pending.State.Phase())
 	require.Len(t, model.Requests(), 2)
 
-	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, func(aycoder.Event) bool { return false }, "t2/wait/1")
+	res = left(t, loop(), aycoder.Input{Pending: res.Pending}, facts, func(aycoder.Event) bool { return false }, "t2/wait/1")
 	require.Equal(t, aycoder.EndDone, res.End)
 	require.Nil(t, res.Pending)
 	require.Equal(t, "done", res.Text())
