@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,19 @@ func (e *rawEditor) begin() (id, dir string) {
 	var resp sdk.NewSessionResponse
 	require.NoError(e.t, json.Unmarshal(e.answer("1").Result, &resp))
 	return string(resp.SessionId), dir
+}
+
+// A cancel that comes right behind a prompt cancels it.
+func TestCancelAtOnce(t *testing.T) {
+	asks := script.Call("bash", map[string]any{"command": "touch x"})
+	e := withRawEditor(t, scripted(script.New(asks).With(script.WithLoop(true))))
+	id, dir := e.begin()
+	for n := 2; n < 22; n++ {
+		e.send(`{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"go"}]}}
+{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%q}}`, n, id, id)
+		require.Contains(t, string(e.answer(strconv.Itoa(n)).Result), "cancelled")
+	}
+	require.NoFileExists(t, filepath.Join(dir, "x"))
 }
 
 // An editor that never answers whether it has a buffer keeps nobody from cancelling, and one that answers twice, late or for

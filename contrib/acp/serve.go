@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -78,9 +79,10 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser, c Config) 
 	}
 	life, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &agent{Config: c, life: life, sessions: map[sdk.SessionId]*conversation{}, out: &wire{to: proc.Until(life, out)}}
+	a := &agent{Config: c, life: life, sessions: map[sdk.SessionId]*conversation{}, out: &wire{to: proc.Until(life, out)},
+		begun: make(chan struct{}, 100)}
 	ready := make(chan struct{})
-	a.conn = sdk.NewAgentSideConnection(a, a.out, &gate{in, ready})
+	a.conn = sdk.NewAgentSideConnection(a, a.out, &input{in: bufio.NewReader(in), ready: ready, begun: a.begun})
 	a.conn.SetLogger(cmp.Or(c.Logger, slog.New(slog.DiscardHandler)))
 	close(ready)
 	select {
@@ -106,15 +108,52 @@ func ServeStdio(ctx context.Context, c Config) error {
 
 var errGone = errors.New("the client has gone")
 
-// gate holds back what the client sends until the connection is complete: the SDK reads at once.
-type gate struct {
-	io.Reader
+// input is what the client sends, held back until the connection is complete, as the SDK reads at once. The SDK also handles
+// requests and notifications at the same time, so that a cancel right behind a prompt would find nothing to cancel: it waits until
+// the prompt has begun.
+type input struct {
+	in    *bufio.Reader
 	ready <-chan struct{}
+	begun <-chan struct{} // has a value for each prompt
+	open  int             // prompts that have come, and have not begun as far as is known
+	rest  []byte
 }
 
-func (g *gate) Read(p []byte) (int, error) {
-	<-g.ready
-	return g.Reader.Read(p)
+func (i *input) Read(p []byte) (int, error) {
+	<-i.ready
+	if len(i.rest) == 0 {
+		line, err := i.in.ReadSlice('\n') // or a part of it
+		if len(line) == 0 {
+			return 0, err
+		}
+		if bytes.Contains(line, []byte(`"session/cancel"`)) {
+			i.wait()
+		}
+		if bytes.Contains(line, []byte(`"session/prompt"`)) {
+			for ; len(i.begun) > 0; i.open-- { // those before
+				<-i.begun
+			}
+			i.open++
+		}
+		i.rest = line
+	}
+	n := copy(p, i.rest)
+	i.rest = i.rest[n:]
+	return n, nil
+}
+
+// wait waits for the prompts that have come. One that the SDK refuses does not begin.
+func (i *input) wait() {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	for ; i.open > 0; i.open-- {
+		select {
+		case <-i.begun:
+		case <-timer.C:
+			i.open = 0
+			return
+		}
+	}
 }
 
 // wire writes to the client, and notices when the answer with the id of a new session was written: before, the client does
@@ -157,6 +196,7 @@ type agent struct {
 	conn *sdk.AgentSideConnection
 	out  *wire
 
+	begun  chan struct{} // see input
 	common common
 
 	mu       sync.Mutex
@@ -361,6 +401,15 @@ func resolved(dir string) string {
 func (a *agent) Prompt(ctx context.Context, req sdk.PromptRequest) (sdk.PromptResponse, error) {
 	return request(context.WithoutCancel(ctx), a, func(ctx context.Context) (resp sdk.PromptResponse, err error) {
 		s, err := a.session(req.SessionId)
+		if err == nil {
+			var done func()
+			ctx, done = s.cancellable(ctx)
+			defer done()
+		}
+		select {
+		case a.begun <- struct{}{}:
+		default: // nobody cancels one of so many
+		}
 		if err != nil {
 			return resp, err
 		}

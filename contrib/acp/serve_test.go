@@ -165,6 +165,17 @@ func outputs(all []sdk.SessionUpdate) string {
 }
 
 // connect starts Serve, and connects to it.
+// gate holds back what comes until the connection is complete: the SDK reads at once.
+type gate struct {
+	io.Reader
+	ready <-chan struct{}
+}
+
+func (g *gate) Read(p []byte) (int, error) {
+	<-g.ready
+	return g.Reader.Read(p)
+}
+
 func connect(t *testing.T, c Config) *editorClient {
 	t.Helper()
 	toAgent, in := io.Pipe()

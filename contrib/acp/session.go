@@ -112,8 +112,6 @@ func (c *clientFiles) write(ctx context.Context, name, text string) error {
 
 // prompt answers a prompt.
 func (s *conversation) prompt(ctx context.Context, req sdk.PromptRequest) (resp sdk.PromptResponse, err error) {
-	ctx, done := s.cancellable(ctx)
-	defer done()
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
