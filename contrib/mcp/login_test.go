@@ -627,7 +627,12 @@ func TestLateInRuns(t *testing.T) {
 			answered := script.Func(func(*aycoder.Request) script.Step { // the call has failed, and the server answers at last
 				require.Zero(t, r.o.did())
 				close(late)
-				timed.Until(t, func() bool { r.o.mu.Lock(); defer r.o.mu.Unlock(); return r.o.given >= 2 })
+				timed.Until(t, func() bool { // until then, calls fail at once
+					l := r.src.(*client).login
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					return l.renewal == nil
+				})
 				timed.Until(t, func() bool { list, err := r.src.Tools(t.Context()); return err == nil && len(list) == len(offered) })
 				return work
 			})
