@@ -181,7 +181,7 @@ func parseRules(flags []string, all []aycoder.Tool) ([]policy.Rule, error) {
 	}
 	var rules []policy.Rule
 	for _, f := range flags {
-		for _, text := range splitRules(f, names) {
+		for _, text := range splitRules(f) {
 			r, err := policy.ParseRule(policy.RuleAllow, text)
 			if err != nil {
 				return nil, err
@@ -196,17 +196,13 @@ func parseRules(flags []string, all []aycoder.Tool) ([]policy.Rule, error) {
 	return rules, nil
 }
 
-// splitRules splits a list at the commas before the name of a tool; other commas belong
-// to a pattern.
-func splitRules(list string, names []string) []string {
-	var out []string
-	for part := range strings.SplitSeq(list, ",") {
-		name, _, _ := strings.Cut(part, ":")
-		if len(out) > 0 && !slices.Contains(names, strings.TrimSpace(name)) {
-			out[len(out)-1] += "," + part
-			continue
-		}
-		out = append(out, part)
+// splitRules splits a list at its commas. Those behind the first colon belong to a pattern, which a model may have written: a
+// suggested rule must not become two.
+func splitRules(list string) []string {
+	names, pattern, ok := strings.Cut(list, ":")
+	rules := strings.Split(names, ",")
+	if ok {
+		rules[len(rules)-1] += ":" + pattern
 	}
-	return out
+	return rules
 }

@@ -133,6 +133,20 @@ func TestSuspendedRunGoesOn(t *testing.T) {
 	require.FileExists(t, filepath.Join(k.dir, "done"))
 }
 
+// A rule that the program suggests allows nothing else, whatever the model has put into its command.
+func TestSuggestedRuleIsOneRule(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("bash does not run commands here")
+	}
+	k := newKept(t, newService(t, calls("bash", `{"command":"touch a,bash"}`), calls("bash", `{"command":"touch bb"}`), says("Done.", "end_turn")))
+	got := k.run(exitApproval, "-p", "-output", "json", "touch it")
+	allow := lastLine(t, got.out)["needs_approval"].([]any)[0].(object)["allow"].(string)
+	k.run(exitApproval, "-p", "-r", k.ids()[0], "-allow", allow)
+	require.FileExists(t, filepath.Join(k.dir, "a,bash"))
+	require.NoFileExists(t, filepath.Join(k.dir, "bb"))
+}
+
 // A secret that the user has typed is in no list and no document for people.
 func TestSecretsInSessions(t *testing.T) {
 	timed.Serial(t)

@@ -113,7 +113,6 @@ func TestParse(t *testing.T) {
 }
 
 func TestSplitRules(t *testing.T) {
-	names := []string{"bash", "edit_file"}
 	tests := []struct {
 		in   string
 		want []string
@@ -121,11 +120,11 @@ func TestSplitRules(t *testing.T) {
 		{"edit_file", []string{"edit_file"}},
 		{"edit_file,bash:go vet *", []string{"edit_file", "bash:go vet *"}},
 		{"bash:echo a,b", []string{"bash:echo a,b"}},
-		{"bash:echo a,b,edit_file:x", []string{"bash:echo a,b", "edit_file:x"}},
+		{"bash:echo a,b,edit_file:x", []string{"bash:echo a,b,edit_file:x"}},
 		{"shell,bash", []string{"shell", "bash"}},
 	}
 	for _, tt := range tests {
-		require.Equal(t, tt.want, splitRules(tt.in, names), tt.in)
+		require.Equal(t, tt.want, splitRules(tt.in), tt.in)
 	}
 }
 
