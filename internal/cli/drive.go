@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -40,8 +41,8 @@ type driver struct {
 	lines <-chan inputLine
 	gone  *atomic.Bool // the input has ended, so that nobody can be asked
 	stop  context.CancelCauseFunc
-	asks  map[string]*aycoder.Approval // open questions by the id of the call
-	calls map[string]*aycoder.OpenCall // calls whose results come from the program, by their id
+	asks  map[string][]*aycoder.Approval // questions by the id of the call, which several agents may use
+	calls map[string][]*aycoder.OpenCall // calls whose results come from the program, by their id
 }
 
 type inputLine struct {
@@ -196,7 +197,7 @@ func (d *driver) refuse(l inputLine, err error) {
 func (d *driver) turn(ctx context.Context, in aycoder.Input) int {
 	ctx, d.stop = context.WithCancelCause(ctx)
 	defer d.stop(nil)
-	d.asks, d.calls = map[string]*aycoder.Approval{}, map[string]*aycoder.OpenCall{}
+	d.asks, d.calls = map[string][]*aycoder.Approval{}, map[string][]*aycoder.OpenCall{}
 	d.begin()
 	var res aycoder.Result
 	var failed error
@@ -250,9 +251,9 @@ func (d *driver) take(ev aycoder.Event) {
 	if !d.gone.Load() { // or else nobody would answer
 		switch q := inner.(type) {
 		case *aycoder.ApprovalRequested:
-			d.asks[q.Request.CallID] = q.Detach()
+			d.asks[q.Request.CallID] = append(d.asks[q.Request.CallID], q.Detach())
 		case *aycoder.CallRequested:
-			d.calls[q.Request.CallID] = q.Detach()
+			d.calls[q.Request.CallID] = append(d.calls[q.Request.CallID], q.Detach())
 		}
 	}
 	d.event(ev)
@@ -262,10 +263,10 @@ func (d *driver) take(ev aycoder.Event) {
 func (d *driver) leave() {
 	d.lines = nil
 	d.gone.Store(true)
-	for _, q := range d.asks {
+	for _, q := range slices.Concat(slices.Collect(maps.Values(d.asks))...) {
 		q.Deny("nobody can be asked any more")
 	}
-	for _, c := range d.calls {
+	for _, c := range slices.Concat(slices.Collect(maps.Values(d.calls))...) {
 		c.Leave()
 	}
 }
@@ -292,14 +293,27 @@ func (d *driver) during(ctx context.Context, l inputLine) error {
 	return errors.New("a run works: send steer or follow_up, or wait for its run_end")
 }
 
+// meant returns what an order is about: the open one of its id. If there are several, only the digest says which.
+func meant[T interface{ Decided() bool }](x order, what string, all []T, digest func(T) string) (found T, err error) {
+	all = slices.DeleteFunc(slices.Clone(all), T.Decided)
+	if len(all) == 0 {
+		return found, fmt.Errorf("no %s %q is open", what, x.ID)
+	}
+	if x.Digest == "" && len(all) > 1 {
+		return found, fmt.Errorf("more than one %s %q is open: say the digest", what, x.ID)
+	}
+	i := slices.IndexFunc(all, func(one T) bool { return x.Digest == "" || x.Digest == digest(one) })
+	if i < 0 {
+		return found, fmt.Errorf("the %s %q has another digest", what, x.ID)
+	}
+	return all[i], nil
+}
+
 // decide answers a question.
 func (d *driver) decide(x order) error {
-	q := d.asks[x.ID]
-	if q == nil || q.Decided() {
-		return fmt.Errorf("no question about a call %q is open", x.ID)
-	}
-	if x.Digest != "" && x.Digest != q.Request.Digest {
-		return fmt.Errorf("the question about %q has another digest", x.ID)
+	q, err := meant(x, "question about a call", d.asks[x.ID], func(q *aycoder.Approval) string { return q.Request.Digest })
+	if err != nil {
+		return err
 	}
 	switch {
 	case x.Type == "deny":
@@ -316,12 +330,9 @@ func (d *driver) decide(x order) error {
 
 // result answers a call.
 func (d *driver) result(x order) error {
-	c := d.calls[x.ID]
-	if c == nil || c.Decided() {
-		return fmt.Errorf("no call %q waits for a result", x.ID)
-	}
-	if x.Digest != "" && x.Digest != c.Request.Digest {
-		return fmt.Errorf("the call %q has another digest", x.ID)
+	c, err := meant(x, "call", d.calls[x.ID], func(c *aycoder.OpenCall) string { return c.Request.Digest })
+	if err != nil {
+		return err
 	}
 	if x.IsError {
 		return c.Answer(aycoder.ErrorResult(x.Text))

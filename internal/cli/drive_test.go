@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -202,4 +204,75 @@ func TestDriveQuestionAfterEnd(t *testing.T) {
 		require.Equal(t, exitOK, d.turn(t.Context(), aycoder.Input{Prompt: "write a.txt"}))
 		require.NoFileExists(t, filepath.Join(dir, "a.txt"))
 	})
+}
+
+// Calls of two agents have the same id. A decision that does not say which one it is about decides neither.
+func TestDriveSameIDs(t *testing.T) {
+	t.Parallel()
+	type host struct {
+		Host string `json:"host"`
+	}
+	var allowed sync.Map
+	connect, err := aycoder.NewTool("connect", "Connects.", func(_ context.Context, _ *aycoder.Invocation, in host) (*aycoder.ToolResult, error) {
+		allowed.Store(in.Host, true)
+		return aycoder.TextResult("connected"), nil
+	})
+	require.NoError(t, err)
+	outer, err := aycoder.NewTool("outer", "Works.", func(ctx context.Context, inv *aycoder.Invocation, in host) (*aycoder.ToolResult, error) {
+		agent, err := aycoder.New(script.New(script.Block(&aycoder.ToolUse{ID: "network", Name: "connect", Args: inv.Args}), script.Say("ok")), aycoder.WithTools(connect))
+		if err != nil {
+			return nil, err
+		}
+		for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: in.Host}, aycoder.WithParent(inv)) {
+			if ask, ok := ev.(*aycoder.ApprovalRequested); ok && err == nil {
+				err = inv.Emit(ctx, ask)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return aycoder.TextResult("done"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithTools(outer), harness.WithClient(script.New(
+		script.Reply(script.Call("outer", host{"good"}), script.Call("outer", host{"evil"})), script.Say("Done."))),
+		harness.WithApprover(aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+			if call.Name == "connect" {
+				return aycoder.Ask()
+			}
+			return aycoder.Allow()
+		})))
+	require.NoError(t, err)
+	defer rt.Close()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	orders := make(chan inputLine)
+	d := &driver{printer: newPrinter(&app{stdout: w, stderr: os.Stderr}, &options{output: formatEvents}), s: &session{Runtime: rt}, lines: orders, gone: new(atomic.Bool)}
+	code := make(chan int, 1)
+	go func() { code <- d.turn(t.Context(), aycoder.Input{Prompt: "go"}) }()
+	led := &driven{t: t, lines: bufio.NewScanner(r)}
+	led.lines.Buffer(nil, 1<<20)
+	digests := map[string]string{}
+	for len(digests) < 2 {
+		if q := led.until("child")["event"].(object); q["type"] == "approval_request" {
+			require.Equal(t, "network", q["id"])
+			digests[q["args"].(object)["host"].(string)] = q["digest"].(string)
+		}
+	}
+	send := func(order object) {
+		data, err := json.Marshal(order)
+		require.NoError(t, err)
+		orders <- inputLine{1, data, nil}
+	}
+	send(object{"type": "allow", "id": "network"})
+	require.Contains(t, led.until("input_error")["error"], "digest")
+	send(object{"type": "allow", "id": "network", "digest": digests["good"]})
+	send(object{"type": "deny", "id": "network", "digest": digests["evil"]})
+	led.until("run_end")
+	require.Equal(t, exitOK, <-code)
+	_, good := allowed.Load("good")
+	_, evil := allowed.Load("evil")
+	require.True(t, good)
+	require.False(t, evil)
 }
