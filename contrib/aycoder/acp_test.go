@@ -5,12 +5,15 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	sdk "github.com/coder/acp-go-sdk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/config"
 )
 
 // An editor allows every request, and keeps what the agent says.
@@ -88,6 +91,48 @@ func TestEditor(t *testing.T) {
 	require.NoError(t, err)
 	stop()
 	require.Contains(t, e.said.String(), "done")
+}
+
+// A session keeps the configuration of its project when the editor opens one of another project.
+func TestEditorWithTwoProjects(t *testing.T) {
+	one, two, home := t.TempDir(), t.TempDir(), t.TempDir()
+	trust := config.NewTrust(filepath.Join(home, ".config", "aycoder", "trust.json"))
+	for dir, text := range map[string]string{
+		one: "[[approval.rules]]\naction = \"deny\"\ntool = \"mcp__weather__now\"\n", two: "agent.max_turns = 40\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, ".aycoder"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".aycoder", "config.toml"), []byte(text), 0o600))
+		loaded, err := config.Load(config.WithProject(dir), config.WithTrust(trust))
+		require.NoError(t, err)
+		require.Len(t, loaded.Questions, 1)
+		require.NoError(t, trust.Decide(t.Context(), loaded.Questions[0], true))
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	model := newModel(t)
+	cmd := program(t, home, home, "acp")
+	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL="+model.URL)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	e := &editor{}
+	c := sdk.NewClientSideConnection(e, in, out)
+	_, err = c.Initialize(t.Context(), sdk.InitializeRequest{ProtocolVersion: 1})
+	require.NoError(t, err)
+	server := sdk.McpServer{Stdio: &sdk.McpServerStdio{Name: "weather", Command: self, Args: []string{},
+		Env: []sdk.EnvVariable{{Name: "AYCODER_TEST", Value: "server"}}}}
+	first, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: one, McpServers: []sdk.McpServer{server}})
+	require.NoError(t, err)
+	_, err = c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: two, McpServers: []sdk.McpServer{}})
+	require.NoError(t, err)
+	_, err = c.Prompt(t.Context(), sdk.PromptRequest{SessionId: first.SessionId, Prompt: []sdk.ContentBlock{sdk.TextBlock("go")}})
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	require.NoError(t, cmd.Wait())
+	require.Empty(t, e.asked)
+	require.NotContains(t, model.heard(), "rain")
 }
 
 func TestEditorUsage(t *testing.T) {

@@ -85,8 +85,12 @@ func managed() string {
 
 // sources are the places of the configuration: a flag counts if it is given.
 func (a *app) sources(o *options, st *settings) []config.Option {
+	project := "."
+	if dir, err := os.Getwd(); err == nil && o.dir != "" { // another runtime of the process may work elsewhere later
+		project = dir
+	}
 	from := []config.Option{
-		config.WithProject("."), config.WithManagedFile(managed()), config.WithTrust(st.trust), config.WithProfile(o.profile),
+		config.WithProject(project), config.WithManagedFile(managed()), config.WithTrust(st.trust), config.WithProfile(o.profile),
 		config.WithForms(a.forms()...), config.WithEnviron(os.Environ()),
 		config.WithLookup(func(name string) (string, bool) {
 			v := a.getenv(name)
