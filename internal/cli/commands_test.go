@@ -143,6 +143,14 @@ func TestPlanAndGo(t *testing.T) {
 	require.Equal(t, "x\n", string(data))
 }
 
+// A line that the end of the input has cut chooses no rule.
+func TestHalfALineChoosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	shown := talkOn(t, newStage("go\na\n1"), policy.Ask, dir, writes("a.txt", "x\n"), script.Say("Well."))
+	inOrder(t, shown, "Do not ask again about", "no (end of input)", "refused", "Well.")
+	require.NoFileExists(t, filepath.Join(dir, "a.txt"))
+}
+
 // A rule that was made by an answer is taken back by its number.
 func TestDropOfARule(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -193,10 +192,10 @@ func (p *pluginCommand) install(ctx context.Context, st *plugin.Staged) error {
 		fmt.Fprintf(p.out, "Installed. It does nothing until you trust it: aycoder plugin trust %s\n", st.Plugin.Name)
 		return nil
 	}
-	fmt.Fprint(p.out, "Installed. Do you trust it? [y/N] ")
-	answer, _ := bufio.NewReader(io.LimitReader(p.stdin, 80)).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return nil
+	fmt.Fprintln(p.out, "Installed.")
+	yes, err := p.ask(ctx, "Do you trust it?")
+	if err != nil || !yes {
+		return err
 	}
 	return p.store.Trust(ctx, st.Plugin, true)
 }

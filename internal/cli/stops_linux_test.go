@@ -430,3 +430,28 @@ func TestStopsInAPipe(t *testing.T) {
 		}
 	}
 }
+
+// A line that was typed before the question about a plugin does not answer it, and neither does the end of the input.
+func TestPluginQuestion(t *testing.T) {
+	t.Parallel()
+	home, from := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(from, "commands"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "plugin.json"), []byte(`{"name": "lint"}`), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "commands", "fix.md"), []byte("Fix it\n"), 0o644))
+	env := []string{"XDG_CONFIG_HOME=" + home}
+	for _, tt := range []struct{ before, answer, want string }{
+		{"y\r", "\x04", "lint: not trusted"}, {"", "y\x04\x04", "lint: not trusted"}, {"", "yes\r", "lint: on"},
+	} {
+		p := &terminal{t: t, temp: t.TempDir()}
+		p.begin([]string{"plugin", "add", from}, env, func(cmd *exec.Cmd) {
+			cmd.Args = append([]string{"sh", "-c", `read x; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+			cmd.Path = "/bin/sh"
+		})
+		p.Type("go\r" + tt.before)
+		p.expect("Do you trust it?")
+		p.Type(tt.answer)
+		p.ends(exitOK)
+		require.Contains(t, runProgram(t, env, "", "plugin", "list").out, tt.want, "%q", tt)
+		require.Equal(t, exitOK, runProgram(t, env, "", "plugin", "remove", "lint").code)
+	}
+}

@@ -7,8 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/cli/line"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 // A subcommand is what the program does if its first argument is the name of the command. The usage, the completion
@@ -159,6 +163,23 @@ func (a *app) call(c subcommand, args []string) int {
 // attended reports whether a user in front of a terminal reads the output, and can be asked.
 func (k *call) attended() bool {
 	return k.out == k.stdout && isTerminal(k.stdin) && isTerminal(k.stdout)
+}
+
+// ask asks a user who attends. As in a conversation, no line that was begun before the question answers it.
+func (k *call) ask(ctx context.Context, what string) (yes bool, err error) {
+	screen, keys, err := tty.Open(k.stdin, k.stdout, tty.Options{Plain: true})
+	if err != nil {
+		return false, err
+	}
+	defer screen.Close()
+	signals := make(chan os.Signal, 1)
+	defer context.AfterFunc(ctx, func() { signals <- os.Interrupt })()
+	c := &chat{ui: &ui{view: newView(&paper{Screen: screen}, false), keys: keys, signals: signals, editor: line.New(line.Options{})}}
+	key, err := c.answerKey(what, yesNo)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return key == 'y', err
 }
 
 // parse reads the flags, and the action.

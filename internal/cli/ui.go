@@ -165,8 +165,9 @@ func (u *ui) readLine(prompt, fill string) (string, error) {
 		switch {
 		case h.sig != nil:
 			return "", signalError(h.sig)
-		case h.ended:
-			return u.half()
+		case h.ended: // half a line answers nothing
+			_, _ = u.half()
+			return "", io.EOF
 		case u.isStop(h.key):
 			return "", errInterrupt
 		}
