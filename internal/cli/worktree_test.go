@@ -103,14 +103,15 @@ func TestWorktreeAtTheEnd(t *testing.T) {
 	timed.Serial(t)
 	for _, tt := range []struct {
 		name, answer string
-		commit       bool
+		commit       string // what git checks out before it, or "no"
 		kept, branch bool
 	}{
-		{"keep", "k\n", false, true, true},
-		{"remove", "remove\n", false, false, false},
-		{"no answer", "", false, true, true},
-		{"another word", "rm\n", false, true, true},
-		{"remove with a commit", "r\n", true, false, true},
+		{"keep", "k\n", "no", true, true},
+		{"remove", "remove\n", "no", false, false},
+		{"no answer", "", "no", true, true},
+		{"another word", "rm\n", "no", true, true},
+		{"remove with a commit", "r\n", "task", false, true},
+		{"remove with a commit on no branch", "r\n", "--detach", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, run := repository(t)
@@ -125,7 +126,8 @@ func TestWorktreeAtTheEnd(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, w.untouched(t.Context()))
 			require.NoError(t, os.WriteFile("new", nil, 0o644))
-			if tt.commit {
+			if tt.commit != "no" {
+				run("-C", w.dir, "checkout", "-q", tt.commit)
 				run("-C", w.dir, "add", ".")
 				run("-C", w.dir, "commit", "-qm", "two")
 			}
