@@ -79,11 +79,11 @@ func flagTable() []flagDef {
 		{"max-turns", "n", "answers of the model in one run (50)", nil, text(func(o *options) *string { return &o.maxTurns })},
 		{"max-cost", "usd", "what the conversation may cost, in US dollars", nil, text(func(o *options) *string { return &o.maxCost })},
 		{"c", "", "go on with the newest session of this directory", nil, onOff(func(o *options) *bool { return &o.last })},
-		{"r", "id", "go on with this session; the beginning of its id is enough", nil, text(func(o *options) *string { return &o.resume })},
+		{"r", "id", "go on with this session; the beginning of its id is enough", nil, filled(func(o *options) *string { return &o.resume })},
 		{"no-session", "", "keep nothing of the conversation on disk", nil, onOff(func(o *options) *bool { return &o.noSession })},
 		{"C", "dir", "work in this directory", nil, text(func(o *options) *string { return &o.dir })},
 		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, list(func(o *options) *[]string { return &o.addDirs })},
-		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, text(func(o *options) *string { return &o.worktree })},
+		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, filled(func(o *options) *string { return &o.worktree })},
 		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
 		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
 		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(func(o *options) *bool { return &o.plain })},
@@ -95,6 +95,16 @@ func flagTable() []flagDef {
 func text(field func(*options) *string) func(*options, string) error {
 	return func(o *options, s string) error {
 		*field(o) = s
+		return nil
+	}
+}
+
+// filled is text for a flag that would have no effect without a value, as that of a variable that is not set.
+func filled(field func(*options) *string) func(*options, string) error {
+	return func(o *options, s string) error {
+		if *field(o) = s; s == "" {
+			return errors.New("it is empty")
+		}
 		return nil
 	}
 }

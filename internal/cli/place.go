@@ -129,12 +129,15 @@ func nameOf(dir string) string {
 
 // find returns the session whose id begins with a text.
 func find(ctx context.Context, store journal.Store, prefix string) (journal.Entry, error) {
+	wrong := func(format string, args ...any) error {
+		return &aycoder.ConfigError{Option: "session " + prefix, Err: fmt.Errorf(format, args...)}
+	}
+	if prefix == "" { // such as that of a variable that is not set, with which each id begins
+		return journal.Entry{}, wrong("an id is missing")
+	}
 	all, err := sessions.List(ctx, store, func(e *journal.Entry) bool { return strings.HasPrefix(e.ID, prefix) })
 	if err != nil {
 		return journal.Entry{}, err
-	}
-	wrong := func(format string, args ...any) error {
-		return &aycoder.ConfigError{Option: "session " + prefix, Err: fmt.Errorf(format, args...)}
 	}
 	for _, e := range all {
 		if e.ID == prefix {

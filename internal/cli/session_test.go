@@ -147,6 +147,18 @@ func TestSuggestedRuleIsOneRule(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(k.dir, "bb"))
 }
 
+// An empty text is not the beginning of the only id.
+func TestEmptyID(t *testing.T) {
+	t.Parallel()
+	k := newKept(t, newService(t, says("ok", "end_turn")))
+	k.run(exitOK, "-p", "hi")
+	require.Contains(t, k.command(exitUsage, "sessions", "delete", "").err, "an id is missing")
+	require.Len(t, k.ids(), 1)
+	require.Contains(t, k.run(exitUsage, "-p", "-r", "", "why?").err, "it is empty")
+	require.Contains(t, k.run(exitUsage, "-p", "-w", "", "why?").err, "it is empty")
+	require.Len(t, k.service.requests(), 1)
+}
+
 // A secret that the user has typed is in no list and no document for people.
 func TestSecretsInSessions(t *testing.T) {
 	timed.Serial(t)
