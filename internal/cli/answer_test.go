@@ -297,6 +297,50 @@ func TestKeysThatAnswerNothing(t *testing.T) {
 	}
 }
 
+// The keys of a search in the history answer nothing, whether anything was found or not.
+func TestSearchAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, true)
+		done := d.asks(t)
+		<-d.seen
+		for _, key := range []string{"\x12", "x", "y"} {
+			time.Sleep(2 * time.Second)
+			d.types(t, key)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		require.Zero(t, d.ran)
+		d.types(t, "\x03")
+		<-done
+		d.keys.Close()
+	})
+}
+
+// Interrupts that come while a command works at the prompt do not quit when it has ended.
+func TestInterruptsBeforeThePrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, true)
+		d.more = []Extension{{Slash: []SlashCommand{{Name: "wait", Run: func(context.Context, *harness.Runtime, string) (string, error) {
+			time.Sleep(5 * time.Second)
+			return "", nil
+		}}}}}
+		code := make(chan int, 1)
+		go func() { code <- d.run(t.Context(), "") }()
+		d.types(t, "/wait\r")
+		for range 2 {
+			time.Sleep(time.Second)
+			d.types(t, "\x03")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, code)
+		d.types(t, "\x03")
+		d.types(t, "\x03")
+		require.Equal(t, exitInterrupted, <-code)
+		d.keys.Close()
+	})
+}
+
 // Two interrupts at an empty prompt quit, within two seconds of each other and not within two seconds of a stop.
 func TestInterruptsAtThePrompt(t *testing.T) {
 	for _, tt := range []struct {

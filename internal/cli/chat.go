@@ -42,6 +42,7 @@ type chat struct {
 	shown   outputs
 	last    time.Time     // of the last interrupt at the prompt
 	stopAt  time.Time     // of the last stop of a turn
+	worked  time.Time     // when the last command at the prompt ended
 	waited  time.Duration // for answers, in this turn
 	stop    func()        // stops the turn
 	code    int           // exit code
@@ -103,6 +104,8 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 			c.hint = cleanLine(err.Error())
 		}
 		prompt, err := c.command(ctx, text)
+		c.dropInterrupts()
+		c.worked = time.Now()
 		switch {
 		case c.over:
 			return "", errInterrupt
@@ -128,6 +131,8 @@ func (c *chat) entered() (string, error) {
 	for {
 		h := c.wait(nil, nil, nil)
 		switch {
+		case isKey(h.key, "ctrl+c") && h.key.At.Before(c.worked): // it was for the command
+			continue
 		case h.sig == os.Interrupt || isKey(h.key, "ctrl+c"):
 			if c.interruptedTwice() {
 				return "", errInterrupt

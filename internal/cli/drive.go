@@ -65,7 +65,7 @@ func (a *app) drive(o *options) int {
 	})}})
 	s, err := a.open(ctx, o, st)
 	if err != nil {
-		return a.failed(err)
+		return a.opened(ctx, err)
 	}
 	defer s.close()
 	d := &driver{printer: newPrinter(a, o), s: s, lines: readLines(ctx, a.stdin), gone: gone}

@@ -38,7 +38,10 @@ const (
 // status. Extensions add what this module does not link. It may be called once in a process.
 func Main(args []string, extensions ...Extension) int {
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	// A write to a closed pipe is then an error, and running tools are stopped.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := &app{
@@ -156,6 +159,15 @@ func (a *app) withSignals() (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
+// opened tells why a session could not be opened, and returns the exit code: that of a signal, if one came meanwhile.
+func (a *app) opened(ctx context.Context, err error) int {
+	code := a.failed(err)
+	if sig, ok := errors.AsType[*signalled](context.Cause(ctx)); ok {
+		code = exitCode(sig.sig)
+	}
+	return code
+}
+
 // chat talks to the user in a terminal.
 func (a *app) chat(o *options) int {
 	screen, keys, err := tty.Open(a.stdin, a.stdout, tty.Options{Getenv: a.getenv, Plain: o.plain})
@@ -200,7 +212,11 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 	history, err := line.LoadHistory(name, dir)
 	c := &chat{app: a, options: o, history: history, more: a.extensions, asks: newAsks()}
 	c.ui = &ui{
-		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals, edit: a.editor(screen.Lend),
+		view: newView(&paper{Screen: screen}, o.verbose), keys: keys, signals: a.signals,
+		edit: a.editor(func(f func() error) error {
+			defer c.dropInterrupts() // the other program has got them, too
+			return screen.Lend(f)
+		}),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
 	}
 	c.image = c.pasteImage

@@ -71,7 +71,7 @@ func (a *app) unattended(ctx context.Context, o *options) int {
 func (a *app) answer(ctx context.Context, o *options, st *settings, in aycoder.Input) int {
 	s, err := a.open(ctx, o, st)
 	if err != nil {
-		return a.failed(err)
+		return a.opened(ctx, err)
 	}
 	defer s.close()
 	if in.Prompt == "" && len(in.Parts) == 0 && s.Session.Pending() == nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -428,6 +429,84 @@ func TestStopsInAPipe(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// Interrupts at a terminal that an editor has are for the editor.
+func TestInterruptsInAnEditor(t *testing.T) {
+	t.Parallel()
+	editor := filepath.Join(t.TempDir(), "editor")
+	script := "#!/bin/sh\ntrap 'n=$((n+1)); echo caught $n' INT\necho editing\nwhile ! read x; do :; done\n"
+	require.NoError(t, os.WriteFile(editor, []byte(script), 0o755))
+	p := startTerminal(t, append(newService(t, says("Hello.", "end_turn")).env(), "EDITOR="+editor))
+	p.expect("> ")
+	p.Type("\x07")
+	p.expect("editing")
+	p.Type("\x03")
+	p.expect("caught 1")
+	p.Type("\x03")
+	p.expect("caught 2")
+	p.Type("\r")
+	p.stands("")
+	p.Type("question\r")
+	p.expect("Hello.")
+	p.expect("tokens")
+	p.expect("> ")
+	p.Type("\x04")
+	p.ends(exitOK)
+}
+
+// A program that was started by nohup goes on when its terminal has gone.
+func TestHangupIsIgnored(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		begin(w)
+		textBlock(w, 0, "One moment")
+		<-release
+		sse(w, "content_block_stop", object{"index": 0})
+		end(w, "end_turn")
+	}
+	cmd := program(t, newService(t, slow).env(), "-p", "question", "-output", "events")
+	cmd.Args = append([]string{"sh", "-c", `trap '' HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	var err error
+	cmd.Path, err = exec.LookPath("sh")
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	d := &driven{t: t, cmd: cmd, lines: bufio.NewScanner(out)}
+	d.lines.Buffer(nil, 1<<20)
+	d.until("text_delta")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+	close(release)
+	require.Equal(t, 0.0, d.until("run_end")["exit_code"])
+	require.NoError(t, cmd.Wait())
+}
+
+// A signal ends the program also while it opens the model.
+func TestStopsWhileItOpens(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	fifo := filepath.Join(home, "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(home, "aycoder"), 0o700))
+	config := fmt.Sprintf("roles.main = \"m\"\n[models.m]\nprovider = \"anthropic\"\nmodel = \"claude-x\"\nkey_command = \"echo opens >%s; exec sleep 60\"\n", fifo)
+	require.NoError(t, os.WriteFile(filepath.Join(home, "aycoder", "config.toml"), []byte(config), 0o600))
+	for _, args := range [][]string{{"-p", "question"}, {"-input", "events"}} {
+		cmd := program(t, []string{"XDG_CONFIG_HOME=" + home}, args...)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		if args[0] == "-p" {
+			in.Close()
+		}
+		require.NoError(t, cmd.Start())
+		_, err = os.ReadFile(fifo)
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		_ = cmd.Wait()
+		require.Equal(t, exitTerminated, cmd.ProcessState.ExitCode(), args)
+		in.Close()
 	}
 }
 

@@ -28,7 +28,7 @@ var errInterrupt = errors.New("interrupted")
 type ui struct {
 	*view
 	keys    *tty.Input
-	signals <-chan os.Signal
+	signals chan os.Signal
 	editor  *line.Editor
 	edit    func(ending string, text []byte) ([]byte, error) // the user's editor, or nil
 	image   func() (string, error)                           // takes an image from the clipboard, and returns what stands for it
@@ -90,6 +90,18 @@ func (u *ui) wait(steps <-chan step, asks <-chan func(*chat), ticks <-chan time.
 		case <-ticks:
 			return happening{tick: true}
 		case <-u.Resized():
+		}
+	}
+}
+
+// dropInterrupts forgets the interrupts that have come: they were not for what comes now.
+func (u *ui) dropInterrupts() {
+	for range len(u.signals) {
+		if sig := <-u.signals; sig != os.Interrupt {
+			select {
+			case u.signals <- sig:
+			default: // others have come meanwhile
+			}
 		}
 	}
 }

@@ -109,8 +109,8 @@ func (e *Editor) TakesEsc() bool { return e.o.Vi && e.vi.insert && e.text != "" 
 // Text returns the text with the contents of its pastes.
 func (e *Editor) Text() string { return e.whole(e.text) }
 
-// Empty reports whether there is no text.
-func (e *Editor) Empty() bool { return e.text == "" }
+// Empty reports whether there is no text, nor a search in the history, whose query is typed.
+func (e *Editor) Empty() bool { return e.text == "" && !e.search.on }
 
 // SetText replaces the text, which can be undone. The cursor is at its end.
 func (e *Editor) SetText(text string) {
