@@ -33,9 +33,8 @@ func (c *chat) ask(a *aycoder.ApprovalRequested) {
 // question shows the request.
 func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 	v.saidAll()
-	was := v.verbose
-	v.verbose = v.verbose || whole
-	defer func() { v.verbose = was }()
+	v.whole = whole
+	defer func() { v.whole = false }()
 	v.fresh()
 	if isDiff(r.Preview) {
 		v.headline(cleanLine(r.Tool), " "+cleanLine(r.Subject))
@@ -90,7 +89,7 @@ func named(raw json.RawMessage) []string {
 			b, _ := json.Marshal(args[name]) // it was decoded from JSON
 			text = string(b)
 		}
-		out = append(out, name+": "+text)
+		out = append(out, name+": "+strings.ReplaceAll(text, "\n", "\n  ")) // so that no line of it looks like another argument
 	}
 	return out
 }

@@ -106,7 +106,9 @@ func (c *chat) agrees(server, does, message, what string) (yes, no bool) {
 	c.saidAll()
 	c.fresh()
 	c.headline("server "+cleanLine(server), "  "+does)
+	c.whole = true
 	c.plain(message)
+	c.whole = false
 	key, err := c.answerKey(what, toForm)
 	if c.halted(err) || err != nil {
 		return false, false

@@ -298,6 +298,8 @@ func (c *chat) reload(ctx context.Context) error {
 // brings shows what a project brings.
 func (c *chat) brings(q config.Question) {
 	c.fresh()
+	c.whole = true
+	defer func() { c.whole = false }()
 	what := map[config.Kind]string{
 		kindTexts:           "texts of this project for the model: instructions, skills, commands, agents, lessons",
 		config.KindSettings: "settings of this project",

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/line"
@@ -528,6 +530,30 @@ func TestSummary(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.Contains(t, b.String(), "\x1b[2m"+tt.want+"\x1b[0m")
 	}
+}
+
+// A question shows all that is decided, at once or when the user asks for it, and no argument looks like another one.
+func TestQuestionShowsAll(t *testing.T) {
+	lines := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "echo %d\n", i)
+		}
+		return b.String()
+	}
+	show := func(f func(c *chat)) string {
+		s := newStage("")
+		c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{})
+		f(c)
+		require.NoError(t, c.Flush())
+		return s.out
+	}
+	r := &aycoder.ApprovalRequest{Tool: "bash", Preview: lines(500)}
+	require.NotContains(t, show(func(c *chat) { c.question(r, false) }), "echo 250\n")
+	require.Contains(t, show(func(c *chat) { c.question(r, true) }), "echo 250\n")
+	require.Contains(t, show(func(c *chat) { c.brings(config.Question{Kind: config.KindHook, Command: lines(60)}) }), "echo 30\n")
+	r = &aycoder.ApprovalRequest{Tool: "deploy", Args: []byte(`{"a":"x\npath: /safe","path":"/etc"}`)}
+	require.NotContains(t, show(func(c *chat) { c.question(r, false) }), "| path: /safe")
 }
 
 // Thoughts of the model are visible before their line ends, and are printed above its answer.

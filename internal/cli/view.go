@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ const (
 type view struct {
 	*paper
 	verbose bool
+	whole   bool // nothing is left out, as in a question of the user
 	holdOff bool // text is shown by another component
 
 	inProgress []*aycoder.ToolStarted // tools that have begun and not ended, the oldest first
@@ -278,7 +280,10 @@ func short(d time.Duration) string {
 
 // most returns how many lines are shown of something, which has usually some.
 func (v *view) most(usually int) int {
-	if v.verbose {
+	switch {
+	case v.whole:
+		return math.MaxInt
+	case v.verbose:
 		return verboseLines
 	}
 	return usually
