@@ -319,6 +319,8 @@ func (d *driver) decide(x order) error {
 	case x.Type == "deny":
 		q.Deny(cmp.Or(x.Reason, "the user said no"))
 		return nil
+	case x.Args != nil && x.Rule != "":
+		return errors.New("say either other arguments or a rule")
 	case x.Args != nil:
 		return q.AllowWith(x.Args)
 	case x.Rule != "":

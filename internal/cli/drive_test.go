@@ -116,6 +116,8 @@ func TestDrive(t *testing.T) {
 	id := d.until("approval_request")["id"]
 	d.send(object{"type": "allow", "id": id, "args": object{"command": 7}})
 	require.Contains(t, d.until("input_error")["error"], "command")
+	d.send(object{"type": "allow", "id": id, "args": object{"command": "touch d"}, "rule": "bash:touch *"})
+	require.Contains(t, d.until("input_error")["error"], "either")
 	d.send(object{"type": "allow", "id": id, "args": object{"command": "touch d"}})
 	require.Equal(t, "Three.", d.until("run_end")["text"])
 	require.FileExists(t, filepath.Join(k.dir, "d"))
@@ -136,7 +138,7 @@ func TestDrive(t *testing.T) {
 	require.Equal(t, "Five.", d.until("run_end")["text"])
 	_, err := io.WriteString(d.in, "no JSON\n{\"type\":\"dance\"}\n")
 	require.NoError(t, err)
-	require.Equal(t, 18.0, d.until("input_error")["line"])
+	require.Equal(t, 19.0, d.until("input_error")["line"])
 	require.Contains(t, d.until("input_error")["error"], `no order "dance"`)
 	d.ends(exitOK)
 	last := k.service.requests()

@@ -267,8 +267,12 @@ func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 		fmt.Fprintln(p.a.stderr, "aycoder: "+explain(failed))
 	case code == exitApproval:
 		for _, need := range approvals(res) {
-			fmt.Fprintf(p.a.stderr, "aycoder: %s needs approval: %s (allow it with -allow %s, or run without -p%s)\n",
-				cleanLine(need.Tool), cleanLine(need.Subject), quoteShell(clean(need.Allow)), p.again())
+			rule := ""
+			if need.Allow != "" {
+				rule = "allow it with -allow " + quoteShell(clean(need.Allow)) + ", or "
+			}
+			fmt.Fprintf(p.a.stderr, "aycoder: %s needs approval: %s (%srun without -p%s)\n",
+				cleanLine(need.Tool), cleanLine(need.Subject), rule, p.again())
 		}
 	case code == exitConflicts:
 		fmt.Fprintln(p.a.stderr, "aycoder: changes were left out because they conflict with yours: "+
@@ -283,7 +287,7 @@ type approval struct {
 	Tool    string          `json:"name"`
 	Subject string          `json:"subject,omitempty"`
 	Args    json.RawMessage `json:"args"`
-	// Allow is the narrowest rule that would let the call run, for -allow.
+	// Allow is the narrowest rule that would let the call run, for -allow. It is "" if there is none.
 	Allow string `json:"allow"`
 }
 
@@ -298,10 +302,10 @@ func approvals(res *aycoder.Result) []approval {
 	return out
 }
 
-// narrowest returns the suggested rule that covers the least.
+// narrowest returns the suggested rule that covers the least, or "" if no rule describes the call.
 func narrowest(r *aycoder.ApprovalRequest) string {
 	if len(r.Suggested) == 0 {
-		return r.Tool
+		return ""
 	}
 	return r.Suggested[0]
 }

@@ -147,6 +147,17 @@ func TestSuggestedRuleIsOneRule(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(k.dir, "bb"))
 }
 
+// For a command that no rule describes, the program does not suggest to allow all commands.
+func TestNoRuleIsSuggested(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("touch a; mkdir -p b; ", 60)
+	k := newKept(t, newService(t, calls("bash", `{"command":"`+long+`"}`)))
+	got := k.run(exitApproval, "-p", "-output", "json", "touch it")
+	require.Empty(t, lastLine(t, got.out)["needs_approval"].([]any)[0].(object)["allow"])
+	require.NotContains(t, got.err, "-allow")
+	require.Contains(t, got.err, "run without -p")
+}
+
 // An empty text is not the beginning of the only id.
 func TestEmptyID(t *testing.T) {
 	t.Parallel()
