@@ -158,8 +158,9 @@ func (l *locked) yarn(text string) {
 			first = strings.Trim(first, `"`)
 			if i := strings.IndexByte(first[min(1, len(first)):], '@'); i >= 0 {
 				of := first[i+2:]
-				if name = first[:i+1]; strings.HasPrefix(of, "npm:") && strings.Contains(of[5:], "@") { // under another name
-					name = of[4 : 5+strings.LastIndexByte(of[5:], '@')]
+				name = first[:i+1]
+				if real, ok := strings.CutPrefix(of, "npm:"); ok && strings.LastIndexByte(real, '@') > 0 { // under another name
+					name = real[:strings.LastIndexByte(real, '@')]
 				} else if strings.Contains(of, ":") && !strings.HasPrefix(of, "npm:") && !strings.HasPrefix(of, "patch:") {
 					name = "" // from a file, git or this workspace
 				}

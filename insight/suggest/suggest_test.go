@@ -240,6 +240,11 @@ func TestLocked(t *testing.T) {
 	}
 	_, err := suggest.Locked("package-lock.json", "{", "")
 	require.Error(t, err)
+	for _, line := range []string{"a@npm:", "\"a@npm:\":", "a@npm:@", "@", "@@", "a@", "a@npm::", "\"", ":"} { // of a damaged file
+		found, err := suggest.Locked("yarn.lock", line+"\n  version \"1.0.0\"\n", "")
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(found), 1, line)
+	}
 }
 
 func TestAdvisories(t *testing.T) {
