@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -89,36 +90,25 @@ func (x *finder) unused(f *file, d ast.Decl, within ast.Node, doc *ast.CommentGr
 	}
 	x.name = name.Name
 	var changes []change
-	if !x.lastUse(f, d) && !trailing(f, to) {
+	if !x.lastUse(f, d) && !trailing(f, to) && !generates(doc) {
 		changes = []change{{from, to, ""}}
 	}
 	x.add(f, Dead, d.Pos(), d.End(), changes, "nothing in the package uses %s", name.Name)
 }
 
+// generates reports whether a comment has a directive of go generate, which is not about the declaration.
+func generates(doc *ast.CommentGroup) bool {
+	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:generate ") })
+}
+
 // trailing reports whether a comment stands behind a declaration in its line.
 func trailing(f *file, end token.Pos) bool {
-	for _, g := range f.ast.Comments {
-		if g.Pos() >= end && !strings.Contains(string(f.src[int(end-f.ast.FileStart):int(g.Pos()-f.ast.FileStart)]), "\n") {
-			return true
-		}
-	}
-	return false
+	g := behind(f, end)
+	return g != nil && !bytes.Contains(f.src[end-f.ast.FileStart:max(g.Pos(), end)-f.ast.FileStart], []byte("\n"))
 }
 
 // lastUse reports whether a declaration may be the only one in its file that uses an import.
 func (x *finder) lastUse(f *file, d ast.Decl) bool {
-	bases := func(n ast.Node) map[string]int {
-		found := map[string]int{}
-		ast.Inspect(n, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok {
-				if id, ok := s.X.(*ast.Ident); ok {
-					found[id.Name]++
-				}
-			}
-			return true
-		})
-		return found
-	}
 	imports := map[string]bool{}
 	for _, spec := range f.ast.Imports {
 		if spec.Name != nil {
@@ -146,13 +136,29 @@ func (x *finder) lastUse(f *file, d ast.Decl) bool {
 		}
 		return true
 	})
-	all := bases(f.ast)
+	if f.bases == nil {
+		f.bases = bases(f.ast)
+	}
 	for name, n := range bases(d) {
-		if all[name] == n && (imports[name] || !own[name]) {
+		if f.bases[name] == n && (imports[name] || !own[name]) {
 			return true
 		}
 	}
 	return false
+}
+
+// bases counts the names that stand before a dot.
+func bases(n ast.Node) map[string]int {
+	found := map[string]int{}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if id, ok := s.X.(*ast.Ident); ok {
+				found[id.Name]++
+			}
+		}
+		return true
+	})
+	return found
 }
 
 // comments looks for code in comments that are not documentation.

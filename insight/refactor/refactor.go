@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Kind is what could be simpler.
@@ -69,7 +70,8 @@ type Finding struct {
 	Text string `json:"text"`
 	// Confidence is what part of the findings of its kind was right: see docs/benchmarks.md.
 	Confidence float64 `json:"confidence"`
-	// Edit makes the change, or is nil if that is for a person to do. It is for this finding alone: find again after it.
+	// Edit makes the change, or is nil if that is for a person to do. It is for this finding alone: find again after it. Of a file,
+	// at most 20 findings have one.
 	Edit *edit.File `json:"-"`
 }
 
@@ -77,16 +79,22 @@ const (
 	maxParameters = 7
 	minNested     = 10 // lines of an if that is turned
 	minComment    = 2  // lines of code in a comment
+
+	maxEdits = 20  // of a file: after one, the others are to be found again
+	maxText  = 200 // bytes
 )
 
 // file is a parsed file.
 type file struct {
 	name  string
 	src   []byte
+	code  string // the same
 	ast   *ast.File
 	plain bool // it is formatted, so that an edit changes nothing else
 	jumps bool // it has a goto
 	cgo   bool // it imports "C"
+	edits int
+	bases map[string]int // the names before a dot, when they are needed
 }
 
 type finder struct {
@@ -116,7 +124,7 @@ func Package(files map[string][]byte) []Finding {
 			continue
 		}
 		formatted, err := format.Source(src)
-		f := &file{name: name, src: src, ast: tree, plain: err == nil && bytes.Equal(formatted, src)}
+		f := &file{name: name, src: src, code: string(src), ast: tree, plain: err == nil && bytes.Equal(formatted, src)}
 		f.cgo = slices.ContainsFunc(tree.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"C"` })
 		whole = whole && !f.cgo
 		ast.Inspect(tree, func(n ast.Node) bool {
@@ -158,11 +166,12 @@ type change struct {
 
 // add adds a finding, with an edit if there are changes.
 func (x *finder) add(f *file, k Kind, from, to token.Pos, changes []change, text string, args ...any) {
-	v := Finding{Kind: k, Path: f.name, Line: x.set.Position(from).Line, End: x.set.Position(to).Line, Name: x.name, Text: fmt.Sprintf(text, args...)}
-	v.Confidence = confidence(k)
-	if len(changes) > 0 && f.plain {
+	v := Finding{Kind: k, Path: f.name, Line: x.line(from), End: x.line(to), Name: x.name, Confidence: confidence(k)}
+	v.Text = runes.Shorten(runes.Line(fmt.Sprintf(text, args...)), maxText)
+	if len(changes) > 0 && f.plain && f.edits < maxEdits {
+		f.edits++
 		if proposed, ok := x.edited(f, changes); ok {
-			v.Edit = &edit.File{Path: f.name, Kind: edit.Change, Base: string(f.src), Proposed: proposed}
+			v.Edit = &edit.File{Path: f.name, Kind: edit.Change, Base: f.code, Proposed: proposed}
 		}
 	}
 	x.out = append(x.out, v)
@@ -189,15 +198,27 @@ func (x *finder) edited(f *file, changes []change) (string, bool) {
 	return string(out), err == nil
 }
 
-func (x *finder) offset(p token.Pos) int { return x.set.Position(p).Offset }
+func (x *finder) offset(p token.Pos) int { return x.set.PositionFor(p, false).Offset }
+
+func (x *finder) line(p token.Pos) int { return x.set.PositionFor(p, false).Line }
 
 func (x *finder) text(f *file, n ast.Node) string {
-	return string(f.src[x.offset(n.Pos()):x.offset(n.End())])
+	return f.code[x.offset(n.Pos()):x.offset(n.End())]
 }
 
 // commented reports whether a part of a file has a comment.
 func commented(f *file, from, to token.Pos) bool {
-	return slices.ContainsFunc(f.ast.Comments, func(g *ast.CommentGroup) bool { return g.Pos() < to && g.End() > from })
+	g := behind(f, from)
+	return g != nil && g.Pos() < to
+}
+
+// behind returns the first comment that ends behind a place, or nil.
+func behind(f *file, at token.Pos) *ast.CommentGroup {
+	i, _ := slices.BinarySearchFunc(f.ast.Comments, at+1, func(g *ast.CommentGroup, at token.Pos) int { return int(g.End() - at) })
+	if i == len(f.ast.Comments) {
+		return nil
+	}
+	return f.ast.Comments[i]
 }
 
 // look finds what can be seen in a file alone.
@@ -230,7 +251,7 @@ func (x *finder) walk(f *file, n ast.Node, fn *ast.FuncType, up ast.Node) {
 	case *ast.CommClause:
 		x.list(f, n.Body, fn, n, up)
 	case *ast.BinaryExpr:
-		x.comparison(f, n)
+		x.comparison(f, n, up)
 	case *ast.UnaryExpr:
 		x.negation(f, n, up)
 	}
@@ -300,21 +321,17 @@ func (x *finder) flat(f *file, list, inner []ast.Stmt, fn *ast.FuncType, in, up 
 	case *ast.CaseClause: // the name of a type switch is in each clause
 		return false
 	}
-	if fn != nil {
-		for _, fields := range []*ast.FieldList{fn.Params, fn.Results} {
-			for _, field := range fieldsOf(fields) {
-				for _, name := range field.Names {
-					around[name.Name] = true
-				}
-			}
+	signature := func(n ast.Node) bool { // with type parameters, also those of a receiver
+		if id, ok := n.(*ast.Ident); ok {
+			around[id.Name] = true
 		}
+		return true
 	}
-	if d, ok := up.(*ast.FuncDecl); ok {
-		for _, field := range fieldsOf(d.Recv) {
-			for _, name := range field.Names {
-				around[name.Name] = true
-			}
-		}
+	if fn != nil {
+		ast.Inspect(fn, signature)
+	}
+	if d, ok := up.(*ast.FuncDecl); ok && d.Recv != nil {
+		ast.Inspect(d.Recv, signature)
 	}
 	for name := range names {
 		if around[name] {
@@ -322,13 +339,6 @@ func (x *finder) flat(f *file, list, inner []ast.Stmt, fn *ast.FuncType, in, up 
 		}
 	}
 	return true
-}
-
-func fieldsOf(l *ast.FieldList) []*ast.Field {
-	if l == nil {
-		return nil
-	}
-	return l.List
 }
 
 // declared returns the names that statements declare in their block.
@@ -467,8 +477,9 @@ func simple(e ast.Expr) bool {
 	return false
 }
 
-// comparison looks for x == true.
-func (x *finder) comparison(f *file, n *ast.BinaryExpr) {
+// comparison looks for x == true. An edit needs a condition, or a place for a bool: a comparison can also stand where any other type
+// with bool below is needed, and x cannot.
+func (x *finder) comparison(f *file, n *ast.BinaryExpr, up ast.Node) {
 	if n.Op != token.EQL && n.Op != token.NEQ || strings.HasSuffix(f.name, "_test.go") { // which say what they expect
 		return
 	}
@@ -487,13 +498,22 @@ func (x *finder) comparison(f *file, n *ast.BinaryExpr) {
 			return
 		}
 	}
-	x.add(f, Condition, n.Pos(), n.End(), []change{{n.Pos(), n.End(), text}}, "%s compares a bool with %v", x.text(f, n), value)
+	var changes []change
+	switch up.(type) {
+	case *ast.IfStmt, *ast.ForStmt:
+		changes = []change{{n.Pos(), n.End(), text}}
+	default:
+		if t := x.info.Types[n]; t.Type == types.Typ[types.Bool] && t.Value == nil {
+			changes = []change{{n.Pos(), n.End(), text}}
+		}
+	}
+	x.add(f, Condition, n.Pos(), n.End(), changes, "%s compares a bool with %v", runes.Cut(x.text(f, n), maxText), value)
 }
 
 // negation looks for !!x and !(a == b).
 func (x *finder) negation(f *file, n *ast.UnaryExpr, up ast.Node) {
-	if n.Op != token.NOT || commented(f, n.Pos(), n.End()) {
-		return
+	if outer, ok := up.(*ast.UnaryExpr); n.Op != token.NOT || ok && outer.Op == token.NOT || commented(f, n.Pos(), n.End()) {
+		return // of many negations, the outer two are one finding
 	}
 	inner := n.X
 	if p, ok := inner.(*ast.ParenExpr); ok {
@@ -507,13 +527,11 @@ func (x *finder) negation(f *file, n *ast.UnaryExpr, up ast.Node) {
 		}
 	case *ast.BinaryExpr:
 		if b, binary := up.(*ast.BinaryExpr); !binary || b.Op == token.LAND || b.Op == token.LOR {
-			_, plain := up.(*ast.UnaryExpr)
 			text, ok = x.negated(f, e)
-			ok = ok && !plain
 		}
 	}
 	if ok {
-		x.add(f, Negation, n.Pos(), n.End(), []change{{n.Pos(), n.End(), text}}, "%s is %s", x.text(f, n), text)
+		x.add(f, Negation, n.Pos(), n.End(), []change{{n.Pos(), n.End(), text}}, "%s is %s", runes.Cut(x.text(f, n), maxText), text)
 	}
 }
 
@@ -531,8 +549,8 @@ func (x *finder) nesting(f *file, list []ast.Stmt, s *ast.IfStmt, fn *ast.FuncTy
 			leave = "continue"
 		}
 	}
-	lines := x.set.Position(s.End()).Line - x.set.Position(s.Pos()).Line
-	whole := x.set.Position(list[len(list)-1].End()).Line - x.set.Position(list[0].Pos()).Line
+	lines := x.line(s.End()) - x.line(s.Pos())
+	whole := x.line(list[len(list)-1].End()) - x.line(list[0].Pos())
 	if leave == "" || lines < minNested || len(s.Body.List) < 3 || len(list) > 3 || 4*lines < 3*whole || recovers(list) {
 		return
 	}
