@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"runtime"
 	"slices"
@@ -12,13 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/packed"
 	"github.com/aycoder/aycoder/internal/resolve"
 	"github.com/aycoder/aycoder/internal/runes"
-	"golang.org/x/sync/errgroup"
 )
 
 // Analyzer reads the facts of the files of a language that this library does not know, or not well enough.
@@ -141,7 +143,7 @@ func (g *Graph) Refresh(ctx context.Context, paths ...string) (*Snapshot, error)
 		defer func() { g.saved = nil }()
 	}
 	partial, err := last.partial, error(nil)
-	changes, ok := named(g.files, last, paths)
+	changes, ok := named(ctx, g.files, last, paths)
 	if !ok {
 		changes, partial, err = g.sweep(ctx, last)
 	}
@@ -239,15 +241,16 @@ func (f *file) outdated(now stamp) bool {
 
 // named looks at some files only. It is not enough if one of them is new, as it may be ignored, or says what
 // is ignored.
-func named(files FS, last *Snapshot, paths []string) (changes []change, ok bool) {
+func named(ctx context.Context, files FS, last *Snapshot, paths []string) (changes []change, ok bool) {
+	lists := lists{files, map[string][]fs.DirEntry{}}
 	for _, p := range slices.Compact(slices.Sorted(slices.Values(paths))) {
 		before := last.file(p)
 		if before == nil || path.Base(p) == ".gitignore" {
 			return nil, false
 		}
-		if s, ok := stat(files, p); !ok {
+		if e := lists.entry(ctx, p); e == nil || !e.Type().IsRegular() {
 			changes = append(changes, change{path: p, before: before})
-		} else if before.outdated(s) {
+		} else if s := stampOf(e); before.outdated(s) {
 			changes = append(changes, change{p, before, &file{path: p, stamp: s}})
 		}
 	}

@@ -46,6 +46,33 @@ func TestFilesAreThoseOfGit(t *testing.T) {
 	t.Logf("%d trees, %d files", trees, files)
 }
 
+// A file that became a symbolic link, or that is now behind one, is gone, also if only this file is looked at.
+func TestFileBecomesLink(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		".gitignore": "private\n", "private/a.go": "package p\n\nfunc Private() {}\n", "a.go": "package p\n\nfunc F() {}\n", "b/a.go": "package p\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	defer ws.Close()
+	g, err := codegraph.New(ws)
+	require.NoError(t, err)
+	s, err := g.Refresh(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, s.Facts("a.go"))
+	require.NotNil(t, s.Facts("b/a.go"))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "a.go")))
+	require.NoError(t, os.Symlink("private/a.go", filepath.Join(dir, "a.go")))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "b")))
+	require.NoError(t, os.Symlink("private", filepath.Join(dir, "b")))
+	s, err = g.Refresh(t.Context(), "a.go", "b/a.go")
+	require.NoError(t, err)
+	require.Equal(t, graphFiles(t, dir), slices.Collect(s.Files()))
+}
+
 func graphFiles(t *testing.T, dir string) []string {
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
