@@ -194,22 +194,22 @@ func (r *Retriever) Embed(ctx context.Context) error {
 		if err := r.vectors.Add(ctx, items...); err != nil {
 			return err
 		}
-		if err := r.vectors.Delete(ctx, r.done(items)...); err != nil {
-			return err
-		}
+		r.done(items)
 	}
 }
 
-// done notes that chunks have vectors, and returns the IDs of those that are gone meanwhile.
-func (r *Retriever) done(items []Vector) (gone []string) {
+// done notes that chunks have vectors, and deletes those of chunks that are gone meanwhile. The vector of one that was removed and
+// put again may be gone, too: it then stays without.
+func (r *Retriever) done(items []Vector) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range items {
-		if delete(r.pending, v.ID); r.chunks[v.ID] == nil {
-			gone = append(gone, v.ID)
+		if r.chunks[v.ID] == nil {
+			r.vectors.drop(v.ID)
+		} else if r.vectors.Has(v.ID) {
+			delete(r.pending, v.ID)
 		}
 	}
-	return gone
 }
 
 // next returns the chunks to embed next, in the order of their IDs, so that those of a file come together.

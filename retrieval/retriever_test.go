@@ -300,3 +300,43 @@ func Example() {
 	// server/close.go:1-4
 	// words only: true <nil>
 }
+
+// during is a context that does something when it is asked for its error, once.
+type during struct {
+	context.Context
+	do func()
+}
+
+func (d *during) Err() error {
+	if do := d.do; do != nil {
+		d.do = nil
+		do()
+	}
+	return d.Context.Err()
+}
+
+// A file that is removed and put again while its vectors are being added has vectors in the end.
+func TestPutWhileEmbedding(t *testing.T) {
+	t.Parallel()
+	ctx, done := &during{Context: t.Context()}, false
+	e := &fakeEmbedder{dim: 8}
+	r, err := retrieval.New(t.Context(), retrieval.WithEmbedder(e))
+	require.NoError(t, err)
+	again := func() {
+		done = true
+		none, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, r.Remove(t.Context(), "a.go"))
+		require.ErrorIs(t, r.Put(none, file("a.go", "package a\n")), context.Canceled) // without its vector
+	}
+	e.bad = func(v [][]float32) [][]float32 {
+		if !done {
+			ctx.do = again
+		}
+		return v
+	}
+	require.NoError(t, r.Put(ctx, file("a.go", "package a\n")))
+	require.True(t, done)
+	_, chunks, vectors := r.Stats()
+	require.Equal(t, []int{1, 1}, []int{chunks, vectors.Items})
+}

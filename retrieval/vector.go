@@ -188,12 +188,17 @@ func (ix *Index) remove(id string) {
 
 // Delete removes items, if they are there. Their vectors keep their places until they are a fifth of all.
 func (ix *Index) Delete(ctx context.Context, ids ...string) error {
+	ix.drop(ids...)
+	return ix.tend(ctx)
+}
+
+// drop removes items.
+func (ix *Index) drop(ids ...string) {
 	ix.mu.Lock()
+	defer ix.mu.Unlock()
 	for _, id := range ids {
 		ix.remove(id)
 	}
-	ix.mu.Unlock()
-	return ix.tend(ctx)
 }
 
 // Has reports whether the index has an item.
