@@ -44,19 +44,19 @@ func Clones(files map[string][]byte, size int) []Clone {
 		}
 	}
 	var out []Clone
-	for _, list := range alike {
+	for _, list := range slices.SortedFunc(maps.Values(alike), slices.Compare[[]int]) {
 		first := all[list[0]]
 		if len(list) < 2 || first.up >= 0 && len(alike[all[first.up].form]) == len(list) {
 			continue
 		}
 		c := Clone{Size: first.size}
 		for _, i := range list {
-			from, to := set.Position(all[i].node.Pos()), set.Position(all[i].node.End())
+			from, to := set.PositionFor(all[i].node.Pos(), false), set.PositionFor(all[i].node.End(), false)
 			c.Places = append(c.Places, Place{from.Filename, from.Line, to.Line})
 		}
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b Clone) int {
+	slices.SortStableFunc(out, func(a, b Clone) int {
 		p, q := a.Places[0], b.Places[0]
 		return cmp.Or(b.Size-a.Size, cmp.Compare(p.Path, q.Path), p.Line-q.Line, p.End-q.End)
 	})

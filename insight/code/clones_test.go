@@ -53,6 +53,32 @@ func TestClones(t *testing.T) {
 	require.Empty(t, code.Clones(nil, 1))
 }
 
+// Clones of the same size in the same lines are always in the same order.
+func TestOrderOfClones(t *testing.T) {
+	files := map[string][]byte{
+		"a.go": []byte("package p\n\nfunc one() {\n\tf(a+b, a[b], *(c), c.d())\n}\n"),
+		"b.go": []byte("package p\n\nfunc two() {\n\tg[a+b] = a[b]\n\tswitch *(c) {\n\tcase c.d():\n\t}\n}\n"),
+	}
+	want := code.Clones(files, 3)
+	require.Greater(t, len(want), 2)
+	for range 20 {
+		require.Equal(t, want, code.Clones(files, 3))
+	}
+}
+
+// A line directive does not change where code is.
+func TestLineDirective(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	text := "package p\n\n//line /etc/passwd:100\nfunc one() {\n" + body(rnd, "aissaisi") + "}\n"
+	found := code.Clones(map[string][]byte{"a.go": []byte(text), "b.go": []byte(text)}, 40)
+	require.Len(t, found, 1)
+	require.Equal(t, "a.go", found[0].Places[0].Path)
+	require.Equal(t, "b.go", found[0].Places[1].Path)
+	funcs, ok := code.Complexity([]byte(text))
+	require.True(t, ok)
+	require.Equal(t, 4, funcs[0].Line)
+}
+
 var duplicate = regexp.MustCompile(`(?m)^(.+):(\d+)-(\d+): duplicate of (.+):(\d+)-(\d+)$`)
 
 // Clones finds what dupl does, in the repositories of AYCODER_REPOS.

@@ -172,6 +172,22 @@ func TestOddTimes(t *testing.T) {
 	}
 }
 
+// A commit is recent by the newest one, also if git lists an older one first.
+func TestRecent(t *testing.T) {
+	dir := t.TempDir()
+	git(t, dir, "ann", "init", "-q", "-b", "main")
+	for i, written := range []string{"2026-05-01T00:00:00Z", "2020-01-01T00:00:00Z"} {
+		write(t, dir, fmt.Sprintf("%d.go", i), "package a\n")
+		t.Setenv("GIT_AUTHOR_DATE", written)
+		t.Setenv("GIT_COMMITTER_DATE", fmt.Sprintf("2026-05-0%dT00:00:00Z", i+1))
+		git(t, dir, "ann", "add", "-A")
+		git(t, dir, "ann", "commit", "-qm", "x")
+	}
+	h, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 0}, []int{h.Files[0].Recent, h.Files[1].Recent})
+}
+
 // Comments that begin and end again and again in one line are searched once. Else, this would take half an hour.
 func TestManyComments(t *testing.T) {
 	for _, end := range []string{"", `" //`} {

@@ -25,7 +25,7 @@ func Complexity(src []byte) (funcs []Func, ok bool) {
 		return nil, false
 	}
 	add := func(name string, at token.Pos, body ast.Node) {
-		funcs = append(funcs, Func{name, set.Position(at).Line, complexity(body)})
+		funcs = append(funcs, Func{name, set.PositionFor(at, false).Line, complexity(body)})
 	}
 	for _, d := range file.Decls {
 		switch d := d.(type) {

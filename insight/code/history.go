@@ -106,6 +106,7 @@ type File struct {
 
 	index int32
 	here  bool
+	times []int64 // of its commits
 }
 
 // Author is somebody who has made commits. A .mailmap joins the names and addresses of a person.
@@ -380,9 +381,7 @@ func (r *reader) change(b []byte) error {
 		f.Lines = map[int]int{}
 	}
 	f.Lines[r.author.index] += plus + minus
-	if r.Last.Sub(r.at) <= r.recent {
-		f.Recent++
-	}
+	f.times = append(f.times, r.at.Unix())
 	r.Added, r.Deleted = r.Added+plus, r.Deleted+minus
 	r.author.Added, r.author.Deleted = r.author.Added+plus, r.author.Deleted+minus
 	r.week.Added, r.week.Deleted = r.week.Added+plus, r.week.Deleted+minus
@@ -449,6 +448,12 @@ func (r *reader) finish() {
 			lines[to[i]] = n
 		}
 		f.Lines = lines
+		for _, at := range f.times { // only now is it known which commit is the newest
+			if h.Last.Sub(time.Unix(at, 0)) <= h.recent {
+				f.Recent++
+			}
+		}
+		f.times = nil
 	}
 	h.Authors = order
 	numbers := []int64{}
