@@ -170,11 +170,18 @@ func (w *Work) Report(o Options) (*Report, error) {
 	return r, nil
 }
 
-// beginning returns when a day begins: at midnight, or after it where the clocks are put forward then.
+// beginning returns when a day begins: at midnight, at the first of two where the clocks are put back, or after it where they are
+// put forward then.
 func beginning(year int, month time.Month, day int, loc *time.Location) time.Time {
 	at := time.Date(year, month, day, 0, 0, 0, 0, loc)
 	if at.Hour() > 12 { // still the day before
 		_, at = at.ZoneBounds()
+	}
+	start, _ := at.ZoneBounds()
+	_, before := start.Add(-1).Zone()
+	_, now := at.Zone()
+	if first := at.Add(time.Duration(now-before) * time.Second); first.Before(start) {
+		return first
 	}
 	return at
 }

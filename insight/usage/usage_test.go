@@ -396,6 +396,28 @@ func TestOddDays(t *testing.T) {
 	require.InDelta(t, 14, (xs[1]-xs[0])/(xs[2]-xs[1]), 1e-9, "14 days, and then one")
 }
 
+// A report begins with its first day where that has two midnights.
+func TestTwoMidnights(t *testing.T) {
+	t.Parallel()
+	place, err := time.LoadLocation("Asia/Amman") // 2021-10-29 began at 21:00 UTC, and again at 22:00
+	if err != nil {
+		t.Skip("this system does not know the time zones")
+	}
+	c, store := &clock{aycoder.SystemClock(), time.Date(2021, 10, 28, 21, 30, 0, 0, time.UTC)}, journal.Memory()
+	s, err := session.New(t.Context(), store, charging(t, c), session.WithClock(c))
+	require.NoError(t, err)
+	for _, err := range s.Run(t.Context(), aycoder.Input{Prompt: "x"}) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Close())
+	w, err := usage.Collect(t.Context(), store, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"2021-10-29 1.00"}, names(w.By(usage.Day, place)))
+	r, err := w.Report(usage.Options{Now: time.Date(2021, 10, 29, 12, 0, 0, 0, time.UTC), Location: place, Days: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2021-10-29 1.00"}, names(r.Days))
+}
+
 // The decisions of the user come from audit logs, and belong to the sessions of their runs.
 func TestAudit(t *testing.T) {
 	t.Parallel()
