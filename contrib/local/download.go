@@ -130,16 +130,20 @@ func repoDir(id string) string { return "models--" + strings.ReplaceAll(id, "/",
 func (h *Hub) name(root *os.Root, r Repo, f File) error {
 	dir := repoDir(r.ID)
 	name := path.Join(dir, "snapshots", r.Revision, f.Path)
-	if _, err := root.Stat(name); err == nil {
+	blob, err := root.Stat(dir + "/blobs/" + f.SHA256)
+	if err != nil {
+		return err
+	}
+	if info, err := root.Stat(name); err == nil && os.SameFile(info, blob) {
 		return nil
 	}
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nothing
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nothing, or another file
 		return err
 	}
-	err := h.link(root, dir+"/blobs/"+f.SHA256, name)
+	err = h.link(root, dir+"/blobs/"+f.SHA256, name)
 	if _, there := root.Stat(name); there == nil {
 		return nil // another process may have been faster
 	}
@@ -493,7 +497,7 @@ func (d *download) check(resp *http.Response, from int64, etag string) (time.Dur
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests || code >= 500:
 		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return min(time.Duration(max(after, 0))*time.Second, time.Minute), failure("download", name, resp)
+		return time.Duration(min(max(after, 0), 60)) * time.Second, failure("download", name, resp)
 	case code == http.StatusForbidden && resp.Request.URL.Host != d.h.endpoint.Host, code == http.StatusRequestedRangeNotSatisfiable:
 		return 0, failure("download", name, resp) // a redirect has expired
 	case code != http.StatusOK && code != http.StatusPartialContent:

@@ -506,7 +506,7 @@ func (h *Hub) Model(ctx context.Context, c Choice) (*Model, error) {
 }
 
 func (h *Hub) fileURL(r Repo, f File) string {
-	return h.endpoint.JoinPath(r.ID, "resolve", r.Revision, f.Path).String()
+	return h.endpoint.JoinPath(r.ID, "resolve", r.Revision, (&url.URL{Path: f.Path}).EscapedPath()).String()
 }
 
 // A remoteFile reads a file of the hub in ranges, the first of which are small.

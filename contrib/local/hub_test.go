@@ -97,7 +97,7 @@ func (f *fakeHub) answer(w http.ResponseWriter, r *http.Request) {
 			"tags": []string{"gguf", "license:apache-2.0"}, "siblings": siblings})
 	case strings.Contains(r.URL.Path, "/resolve/"+testRevision+"/"):
 		_, name, _ := strings.Cut(r.URL.Path, "/resolve/"+testRevision+"/")
-		http.Redirect(w, r, f.cdn.URL+"/"+name+"?signature=secret", http.StatusFound)
+		http.Redirect(w, r, f.cdn.URL+(&url.URL{Path: "/" + name}).EscapedPath()+"?signature=secret", http.StatusFound)
 	default:
 		w.Header().Set("X-Error-Code", "RepoNotFound")
 		http.Error(w, "none", http.StatusNotFound)
@@ -256,6 +256,55 @@ func TestPathsOfHub(t *testing.T) {
 		require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"siblings":[{"rfilename":%s}]}`, must(json.Marshal(name))), &r))
 		assert.Empty(t, r.repo().Files, name)
 	}
+}
+
+// The name of a file may have a percent sign.
+func TestPercent(t *testing.T) {
+	data := noise(40<<10, 1)
+	for _, name := range []string{"100%-Q4_K_M.gguf", "a%20b-Q4_K_M.gguf", "d%2e%2e/a b#c-Q4_K_M.gguf"} {
+		f := newFakeHub(t, map[string][]byte{name: data})
+		dir := t.TempDir()
+		_, err := pull(t.Context(), f.client(t, dir), testRepo)
+		require.NoError(t, err, name)
+		got, err := os.ReadFile(filepath.Join(dir, repoDir(testRepo), "snapshots", testRevision, filepath.FromSlash(name)))
+		require.NoError(t, err, name)
+		require.True(t, bytes.Equal(data, got), name)
+	}
+}
+
+// A file in the place of a name that has other bytes is replaced.
+func TestOtherFileOfName(t *testing.T) {
+	data := noise(40<<10, 1)
+	f := newFakeHub(t, map[string][]byte{"m-Q4_K_M.gguf": data})
+	dir := t.TempDir()
+	name := filepath.Join(dir, repoDir(testRepo), "snapshots", testRevision, "m-Q4_K_M.gguf")
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	require.NoError(t, os.WriteFile(name, data[:100], 0o644))
+	_, err := pull(t.Context(), f.client(t, dir), testRepo)
+	require.NoError(t, err)
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got), "%d bytes", len(got))
+}
+
+// A server that asks to wait for longer than there are nanoseconds is asked again.
+func TestRetryAfter(t *testing.T) {
+	f := newFakeHub(t, map[string][]byte{"m-Q4_K_M.gguf": noise(1<<10, 1)})
+	asked := 0
+	f.fault = func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
+		if asked++; asked > 1 {
+			return false
+		}
+		w.Header().Set("Retry-After", "9999999999")
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+		return true
+	}
+	h := f.client(t, t.TempDir())
+	waited := time.Duration(0)
+	h.wait = func(_ context.Context, d time.Duration) error { waited += d; return nil }
+	_, err := pull(t.Context(), h, testRepo)
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, waited)
 }
 
 func must(data []byte, _ error) []byte { return data }
