@@ -1,7 +1,9 @@
 package resolve
 
 import (
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,8 +59,8 @@ func (c *cargoIndex) readManifest(dir string) *manifest {
 		return nil
 	}
 	m := &manifest{TOML(data), map[string]dependency{}}
-	for key, v := range m.values {
-		parts := strings.Split(key, TOMLSep)
+	for _, key := range slices.Sorted(maps.Keys(m.values)) { // of two places of a dependency, always the same counts
+		v, parts := m.values[key], strings.Split(key, TOMLSep)
 		if len(parts) > 2 && parts[0] == "target" {
 			parts = parts[2:]
 		}
@@ -155,7 +157,8 @@ func crateName(pkg string) string { return strings.ReplaceAll(pkg, "-", "_") }
 func (c *cargoIndex) findExterns(dir string) map[string]string {
 	out := map[string]string{}
 	m := c.manifests.Get(dir)
-	for key, d := range m.deps {
+	for _, key := range slices.Sorted(maps.Keys(m.deps)) {
+		d := m.deps[key]
 		if strings.HasPrefix(key, TOMLSep) {
 			continue
 		}

@@ -69,3 +69,76 @@ func f() { b.F(); g() }
 	files.put("b/b.go", []byte("\n"))
 	require.Empty(t, slices.Collect(resolve.New(files).Refs("a.go").All()))
 }
+
+// A dependency that a manifest has twice, at different places, is at one of them, always the same.
+func TestCargoTwice(t *testing.T) {
+	files := layout(`
+-- Cargo.toml --
+[package]
+name = "m"
+edition = "2021"
+[dependencies]
+x = { path = "x" }
+[dev-dependencies]
+x = { path = "y" }
+[build-dependencies]
+x = { path = "z" }
+-- src/lib.rs --
+use x::F;
+-- x/Cargo.toml --
+[package]
+name = "x"
+-- x/src/lib.rs --
+pub struct F;
+-- y/Cargo.toml --
+[package]
+name = "x"
+-- y/src/lib.rs --
+pub struct F;
+-- z/Cargo.toml --
+[package]
+name = "x"
+-- z/src/lib.rs --
+pub struct F;
+`)
+	found := map[string]bool{}
+	for range 50 {
+		found[resolve.New(files).Imports("src/lib.rs")[0].To] = true
+	}
+	require.Len(t, found, 1)
+}
+
+// asked counts the files that are looked for.
+type asked struct {
+	*tree
+	files int
+}
+
+func (a *asked) IsFile(p string) bool {
+	a.files++
+	return a.tree.IsFile(p)
+}
+
+// Of very long lists in configurations, only the beginning counts: each entry can be a path to look for.
+func TestLongLists(t *testing.T) {
+	var list strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&list, `"./n%d",`, i)
+	}
+	for name, text := range map[string]string{
+		"exports":  `{"name": "p", "exports": [` + list.String() + `"./x"]}`,
+		"extends":  `{"extends": [` + list.String() + `"./x"]}`,
+		"paths":    `{"compilerOptions": {"paths": {"p": [` + list.String() + `"./x"]}}}`,
+		"rootDirs": `{"compilerOptions": {"rootDirs": ["./", ` + list.String() + `"./x"]}}`,
+	} {
+		files := &asked{tree: newTree()}
+		file := "tsconfig.json"
+		if name == "exports" {
+			file = "package.json"
+		}
+		files.put(file, []byte(text))
+		files.put("a.ts", []byte("import 'p'\nimport './q'\n"))
+		resolve.New(files).Imports("a.ts")
+		require.Less(t, files.files, 30_000, name)
+	}
+}

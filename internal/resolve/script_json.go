@@ -65,8 +65,10 @@ func parseJSON(data []byte) *jsonValue {
 	return null()
 }
 
-// maxJSON is how deep values are read in each other.
-const maxJSON = 50
+const (
+	maxJSON  = 50   // how deep values are read in each other
+	maxArray = 1000 // items of an array that count: each may be a path to look for, for each import
+)
 
 // decodeJSON reads a value, or returns nil.
 func decodeJSON(d *json.Decoder, depth int) *jsonValue {
@@ -111,6 +113,9 @@ func decodeItems(d *json.Decoder, open json.Delim, depth int) *jsonValue {
 	}
 	if _, err := d.Token(); err != nil {
 		return nil
+	}
+	if open == '[' {
+		v.items = v.items[:min(len(v.items), maxArray)]
 	}
 	return v
 }

@@ -14,7 +14,7 @@ const TOMLSep = "\x00"
 // is not valid, and reads of it what it can.
 // See https://toml.io/en/v1.0.0.
 func TOML(data []byte) map[string][]string {
-	p := tomlParser{data: data, out: map[string][]string{}}
+	p := tomlParser{data: data, out: map[string][]string{}, room: maxKeys + 8*len(data)}
 	tables := map[string]int{}
 	table := ""
 	for p.space(); p.i < len(p.data); p.space() {
@@ -41,7 +41,10 @@ type tomlParser struct {
 	data []byte
 	i    int
 	out  map[string][]string
+	room int // bytes that keys may still take: the name of a table is in those of all its values
 }
+
+const maxKeys = 64 << 10 // bytes that the keys of a short document may take
 
 // space skips white space, comments and commas.
 func (p *tomlParser) space() {
@@ -97,6 +100,10 @@ func (p *tomlParser) pair(table string, depth int) {
 	}
 	if p.i == len(p.data) || p.data[p.i] != '=' {
 		p.i = max(p.i, start+1)
+		return
+	}
+	if p.room -= len(key); p.room < 0 {
+		p.i = len(p.data)
 		return
 	}
 	p.i++

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,6 +34,20 @@ dep.workspace = true
 		"a/b/c.d/inline/deep/er": "true", "a/b/c.d/inline/list": "y", "bin/0/name": "first", "bin/1/path": "\ntwo\nlines",
 		"target/cfg(unix)/dependencies/dep/workspace": "true",
 	}, got)
+}
+
+// A long name of a table before many short keys does not make all of them long.
+func TestTOMLMemory(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("[" + strings.Repeat("a", 900) + "]\n")
+	for i := range 100_000 {
+		text.WriteString(strconv.Itoa(i) + "=1\n")
+	}
+	size := 0
+	for key := range TOML([]byte(text.String())) {
+		size += len(key)
+	}
+	require.Less(t, size, 16*text.Len())
 }
 
 func FuzzBuildFiles(f *testing.F) {
