@@ -248,9 +248,9 @@ func named(ctx context.Context, files FS, last *Snapshot, paths []string) (chang
 		if before == nil || path.Base(p) == ".gitignore" {
 			return nil, false
 		}
-		if e := lists.entry(ctx, p); e == nil || !e.Type().IsRegular() {
+		if s, ok := lists.regular(ctx, p); !ok {
 			changes = append(changes, change{path: p, before: before})
-		} else if s := stampOf(e); before.outdated(s) {
+		} else if before.outdated(s) {
 			changes = append(changes, change{p, before, &file{path: p, stamp: s}})
 		}
 	}

@@ -130,6 +130,24 @@ func (l lists) entry(ctx context.Context, name string) fs.DirEntry {
 	return entries[i]
 }
 
+// regular returns the stamp of a regular file to which no symbolic link leads.
+func (l lists) regular(ctx context.Context, name string) (stamp, bool) {
+	if files, ok := l.files.(interface {
+		Lstat(string) (fs.FileInfo, error)
+	}); ok { // of a workspace, which lists no directory for it
+		info, err := files.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			return stamp{}, false
+		}
+		return stamp{info.Size(), info.ModTime().UnixMicro()}, true
+	}
+	e := l.entry(ctx, name)
+	if e == nil || !e.Type().IsRegular() {
+		return stamp{}, false
+	}
+	return stampOf(e), true
+}
+
 func isDir(e fs.DirEntry) bool { return e != nil && e.IsDir() }
 
 // nested reports whether a directory is another repository, also if a pattern ignores its .git.

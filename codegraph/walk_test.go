@@ -48,6 +48,13 @@ func TestFilesAreThoseOfGit(t *testing.T) {
 
 // A file that became a symbolic link, or that is now behind one, is gone, also if only this file is looked at.
 func TestFileBecomesLink(t *testing.T) {
+	t.Run("workspace", func(t *testing.T) { testFileBecomesLink(t, func(ws *workspace.Workspace) codegraph.FS { return ws }) })
+	t.Run("another", func(t *testing.T) {
+		testFileBecomesLink(t, func(ws *workspace.Workspace) codegraph.FS { return struct{ codegraph.FS }{ws} })
+	})
+}
+
+func testFileBecomesLink(t *testing.T, of func(*workspace.Workspace) codegraph.FS) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		".gitignore": "private\n", "private/a.go": "package p\n\nfunc Private() {}\n", "a.go": "package p\n\nfunc F() {}\n", "b/a.go": "package p\n",
@@ -58,7 +65,7 @@ func TestFileBecomesLink(t *testing.T) {
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	defer ws.Close()
-	g, err := codegraph.New(ws)
+	g, err := codegraph.New(of(ws))
 	require.NoError(t, err)
 	s, err := g.Refresh(t.Context())
 	require.NoError(t, err)
