@@ -249,6 +249,29 @@ func TestMany(t *testing.T) {
 	}
 }
 
+// A few lines do not make go/types take all memory, or work without end.
+func TestHostile(t *testing.T) {
+	var texts, types, aliases strings.Builder
+	texts.WriteString("const (\n\ta0 = \"0123456789\"\n")
+	types.WriteString("type P[A any] struct{ a, b A }\n\ntype T0 int\n")
+	aliases.WriteString("type A0 = int\n\ntype B0 = int\n")
+	for i := range 40 {
+		fmt.Fprintf(&texts, "\ta%d = a%d + (a%d)\n", i+1, i, i)
+		fmt.Fprintf(&types, "\ntype T%d P[P[T%d]]\n", i+1, i)
+		fmt.Fprintf(&aliases, "\ntype A%d = struct{ a, b A%d }\n\ntype B%d = struct{ a, b B%d }\n", i+1, i, i+1, i)
+	}
+	for _, code := range []string{
+		texts.String() + ")\n\nconst N = len(a40)", texts.String() + "\tb\n)\n\nvar N = string(a40)[0] + string(b)[1]", types.String() + "\nvar X T40",
+		aliases.String() + "\nvar X A40\n\nvar Y B40 = X", strings.ReplaceAll(aliases.String(), "=", "") + "\nvar X A40\n\nvar Y = B40(X)",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		refactor.Package(map[string][]byte{"a.go": []byte(source(code))})
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+	}
+}
+
 func FuzzPackage(f *testing.F) {
 	for _, c := range cases {
 		for _, code := range append(c.found, c.near...) {
