@@ -13,7 +13,7 @@ const maxWritten = 16 << 20
 // it do: with a constant that is twice as long as the one before, and so on, with such types, or with instances of generic types in
 // each other. Of what is imported, nothing is known, so without type parameters in the package there are no instances.
 func costly(trees []*ast.File) bool {
-	w := written{declared: map[string][]value{}, sizes: map[string]int64{}}
+	w := written{declared: map[string][]value{}, constant: map[string]bool{}, sizes: map[string]int64{}}
 	generic, sum := false, int64(0)
 	for _, t := range trees {
 		ast.Inspect(t, func(n ast.Node) bool {
@@ -22,38 +22,42 @@ func costly(trees []*ast.File) bool {
 				generic = generic || n.TypeParams != nil
 			case *ast.TypeSpec:
 				generic = generic || n.TypeParams != nil
-				w.declare(n.Name, value{of: n.Type, whole: n.Assign.IsValid()})
+				w.declare(n.Name, value{n.Type, n.Assign.IsValid()})
 			case *ast.GenDecl:
 				w.constants(n)
 			}
 			return !generic
 		})
 	}
+	if generic {
+		return true
+	}
 	for name := range w.declared {
 		sum = min(sum+w.named(name), maxWritten+1)
 	}
 	for _, t := range trees { // constants can also be put together elsewhere
 		ast.Inspect(t, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && len(w.declared[id.Name]) > 0 && w.declared[id.Name][0].constant {
+			if id, ok := n.(*ast.Ident); ok && w.constant[id.Name] {
 				sum += w.named(id.Name)
 			}
 			return sum <= maxWritten
 		})
 	}
-	return generic || sum > maxWritten
+	return sum > maxWritten
 }
 
 // written knows how much the constants and types of a package are, by their names.
 type written struct {
 	declared map[string][]value
+	constant map[string]bool // the names of constants
 	sizes    map[string]int64
 }
 
 // value is what a name is declared to be. An alias is compared as a whole, and another type as far as its values have others in them,
 // without those behind pointers.
 type value struct {
-	of              ast.Expr
-	constant, whole bool
+	of    ast.Expr
+	whole bool
 }
 
 func (w *written) declare(name *ast.Ident, v value) {
@@ -72,7 +76,8 @@ func (w *written) constants(d *ast.GenDecl) {
 			values = s.Values
 		}
 		for i, id := range s.Names[:min(len(s.Names), len(values))] {
-			w.declare(id, value{values[i], true, true})
+			w.constant[id.Name] = true
+			w.declare(id, value{values[i], true})
 		}
 	}
 }
