@@ -56,24 +56,7 @@ func TestEditor(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	model := newModel(t)
-	start := func() (*editor, *sdk.ClientSideConnection, func()) {
-		cmd := program(t, dir, home, "acp")
-		cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL="+model.URL)
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		require.NoError(t, err)
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		e := &editor{}
-		c := sdk.NewClientSideConnection(e, in, out)
-		_, err = c.Initialize(t.Context(), sdk.InitializeRequest{ProtocolVersion: 1})
-		require.NoError(t, err)
-		return e, c, func() {
-			require.NoError(t, in.Close())
-			require.NoError(t, cmd.Wait())
-		}
-	}
+	start := func() (*editor, *sdk.ClientSideConnection, func()) { return startEditor(t, dir, home, model.URL) }
 	server := sdk.McpServer{Stdio: &sdk.McpServerStdio{Name: "weather", Command: self, Args: []string{},
 		Env: []sdk.EnvVariable{{Name: "AYCODER_TEST", Value: "server"}}}}
 	e, c, stop := start()
@@ -93,6 +76,26 @@ func TestEditor(t *testing.T) {
 	require.Contains(t, e.said.String(), "done")
 }
 
+// startEditor starts the program, and an editor that talks to it. The function ends both.
+func startEditor(t *testing.T, dir, home, model string) (*editor, *sdk.ClientSideConnection, func()) {
+	cmd := program(t, dir, home, "acp")
+	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL="+model)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	e := &editor{}
+	c := sdk.NewClientSideConnection(e, in, out)
+	_, err = c.Initialize(t.Context(), sdk.InitializeRequest{ProtocolVersion: 1})
+	require.NoError(t, err)
+	return e, c, func() {
+		require.NoError(t, in.Close())
+		require.NoError(t, cmd.Wait())
+	}
+}
+
 // A session keeps the configuration of its project when the editor opens one of another project.
 func TestEditorWithTwoProjects(t *testing.T) {
 	one, two, home := t.TempDir(), t.TempDir(), t.TempDir()
@@ -110,17 +113,7 @@ func TestEditorWithTwoProjects(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	model := newModel(t)
-	cmd := program(t, home, home, "acp")
-	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL="+model.URL)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	e := &editor{}
-	c := sdk.NewClientSideConnection(e, in, out)
-	_, err = c.Initialize(t.Context(), sdk.InitializeRequest{ProtocolVersion: 1})
-	require.NoError(t, err)
+	e, c, stop := startEditor(t, home, home, model.URL)
 	server := sdk.McpServer{Stdio: &sdk.McpServerStdio{Name: "weather", Command: self, Args: []string{},
 		Env: []sdk.EnvVariable{{Name: "AYCODER_TEST", Value: "server"}}}}
 	first, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: one, McpServers: []sdk.McpServer{server}})
@@ -129,8 +122,7 @@ func TestEditorWithTwoProjects(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Prompt(t.Context(), sdk.PromptRequest{SessionId: first.SessionId, Prompt: []sdk.ContentBlock{sdk.TextBlock("go")}})
 	require.NoError(t, err)
-	require.NoError(t, in.Close())
-	require.NoError(t, cmd.Wait())
+	stop()
 	require.Empty(t, e.asked)
 	require.NotContains(t, model.heard(), "rain")
 }
