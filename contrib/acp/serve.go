@@ -133,7 +133,7 @@ func (i *input) Read(p []byte) (int, error) {
 			for ; len(i.begun) > 0; i.open-- { // those before
 				<-i.begun
 			}
-			i.open++
+			i.open = max(i.open, 0) + 1 // one that began after its time was up is not counted twice
 		}
 		i.rest = line
 	}
