@@ -376,8 +376,8 @@ func (f *fileApply) fold(text fileState) (fileState, []lateText) {
 	return text, rest
 }
 
-// stage writes the new file under a temporary name next to the old one.
-func (f *fileApply) stage(want fileState) error {
+// stage writes the new file under a temporary name next to the old one. With later, the caller flushes it.
+func (f *fileApply) stage(want fileState, later bool) error {
 	f.unstage()
 	if want.absent {
 		return f.note()
@@ -389,7 +389,7 @@ func (f *fileApply) stage(want fileState) error {
 		f.staged, f.stagedFor = &held{name: f.temp(), noLease: true, known: want}, want
 		return cmp.Or(f.at.dir.Symlink(want.link, f.staged.name), f.step("staged"))
 	}
-	like := newFile{mode: f.edit.Mode}
+	like := newFile{mode: f.edit.Mode, later: later}
 	if f.restore {
 		like.mode, like.exact = want.mode.Perm(), true
 	}
@@ -421,7 +421,7 @@ func (f *fileApply) isStaged(want fileState) (bool, error) {
 		if f.cur != nil {
 			f.cur.release()
 		}
-		return false, f.stage(want)
+		return false, f.stage(want, false)
 	}
 	if err := f.note(); err != nil {
 		return false, err

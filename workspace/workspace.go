@@ -496,9 +496,10 @@ type newFile struct {
 	of    *os.File    // copy the mode, owner and attributes of this file
 	mode  fs.FileMode // otherwise these permissions, or the default if 0
 	exact bool        // the file gets the permissions of mode in any case
+	later bool        // the caller flushes the file
 }
 
-// fill creates a file with a text and flushes it. It returns the file open for reading and
+// fill creates a file with a text, and flushes it unless like.later is set. It returns the file open for reading and
 // writing. After an error, no file is left.
 func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 	mode := fs.FileMode(0o666)
@@ -519,7 +520,7 @@ func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 	case like.mode != 0 || like.exact:
 		err = f.Chmod(like.mode)
 	}
-	if err == nil {
+	if err == nil && !like.later {
 		err = f.Sync()
 	}
 	if err != nil {
