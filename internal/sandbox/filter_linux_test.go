@@ -83,8 +83,10 @@ func wanted(s sockets, debug bool, c call) uint32 {
 	case unix.SYS_SOCKETPAIR:
 		datagrams := low(1)&2 != 0 // 2 is SOCK_DGRAM, 3 is SOCK_RAW, which is that too
 		return refuseIf(low(0) != unix.AF_UNIX || !s.unix && datagrams, unix.EACCES)
+	case unix.SYS_SETRLIMIT:
+		return refuseIf(low(0) == 15, unix.EPERM)
 	case unix.SYS_PRLIMIT64:
-		return refuseIf(low(0) != 0 && c.args[2] != 0, unix.EPERM)
+		return refuseIf(c.args[2] != 0 && (low(0) != 0 || low(1) == 15), unix.EPERM)
 	case unix.SYS_IOCTL:
 		return refuseIf(low(1) == 0x5412 || low(1) == 0x541c, unix.EPERM)
 	case unix.SYS_PTRACE:
@@ -182,10 +184,6 @@ func wantedReading(c call) uint32 {
 		return refuseIf(low(0) != 1 || !itself(1), unix.EPERM)
 	case unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR:
 		return refuseIf(!itself(0), unix.EPERM)
-	case unix.SYS_SETRLIMIT:
-		return refuseIf(low(0) == 15, unix.EPERM)
-	case unix.SYS_PRLIMIT64:
-		return refuseIf(c.args[2] != 0 && (!itself(0) || low(1) == 15), unix.EPERM)
 	}
 	if c.nr > 471 {
 		return refuseIf(true, unix.ENOSYS)

@@ -303,6 +303,9 @@ var effects = []effect{
 	{"own limits", always, func(*place) error {
 		return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: 0})
 	}},
+	{"limit that tells the command", onlyPlain, func(*place) error {
+		return unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})
+	}},
 	{"trace", onlyPlain, func(*place) error {
 		return not(unix.EPERM, raw(unix.SYS_PTRACE, unix.PTRACE_CONT, 1<<22))
 	}},

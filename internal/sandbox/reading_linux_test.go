@@ -114,9 +114,6 @@ var readingEffects = []effect{
 	{"reading: ioprio of the host", onlyPlain, func(p *place) error {
 		return raw(unix.SYS_IOPRIO_SET, 1, uintptr(p.host), 0)
 	}},
-	{"reading: limit that tells the command", onlyPlain, func(*place) error {
-		return unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})
-	}},
 	{"reading: message queue", onlyPlain, func(*place) error {
 		return not(unix.EPERM, raw(unix.SYS_MQ_TIMEDRECEIVE, ^uintptr(0), 0, 0, 0, 0))
 	}},

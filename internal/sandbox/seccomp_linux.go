@@ -134,7 +134,8 @@ func answers(s sockets, debug bool) table {
 		t.bridge()
 	}
 	t.add(pairRule(s.unix), unix.SYS_SOCKETPAIR)
-	t.add(limitRule, unix.SYS_PRLIMIT64)
+	t.add(slices.Concat(unequal(arg(0), tagLimit, unix.EPERM), allowed), unix.SYS_SETRLIMIT)
+	t.add(slices.Concat(asksLimit, zero(arg(0), unix.EPERM), unequal(arg(1), tagLimit, unix.EPERM), allowed), unix.SYS_PRLIMIT64)
 	return t
 }
 
@@ -228,11 +229,15 @@ func socketRule(families []uint32) []unix.SockFilter {
 		ret(allow), ret(errno(unix.EACCES)))
 }
 
-// limitRule lets a process set its own limits, and look at those of others.
-var limitRule = []unix.SockFilter{
-	load(offArgs), jump(unix.BPF_JEQ, 0, 0, 1), ret(allow),
-	load(offArgs + 2*8), jump(unix.BPF_JEQ, 0, 0, 2), load(offArgs + 2*8 + 4),
-	jump(unix.BPF_JEQ, 0, 1, 0), ret(errno(unix.EPERM)), ret(allow),
+// tagLimit is the limit by which package proc knows the processes of a command that left
+// its session. A process that cannot change it cannot escape.
+const tagLimit = unix.RLIMIT_RTTIME
+
+// asksLimit allows prlimit64 without a new limit, the address of which is its third
+// argument.
+var asksLimit = []unix.SockFilter{
+	load(offArgs + 2*8), jump(unix.BPF_JEQ, 0, 0, 3), load(offArgs + 2*8 + 4), jump(unix.BPF_JEQ, 0, 0, 1),
+	ret(allow),
 }
 
 // pairRule allows pairs of UNIX sockets. Where no other UNIX socket may be had, these

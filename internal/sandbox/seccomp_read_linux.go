@@ -65,13 +65,7 @@ func (t table) onlyReading() {
 	t.add(slices.Concat(equal(arg(0), 1, unix.EPERM), itself(1), allowed), unix.SYS_IOPRIO_SET)
 	t.add(slices.Concat(itself(0), allowed), unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER,
 		unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR)
-	t.add(slices.Concat(unequal(arg(0), tagLimit, unix.EPERM), allowed), unix.SYS_SETRLIMIT)
-	t.add(slices.Concat(asksLimit, itself(0), unequal(arg(1), tagLimit, unix.EPERM), allowed), unix.SYS_PRLIMIT64)
 }
-
-// tagLimit is the limit by which package proc knows the processes of a command that left
-// its session. A process that cannot change it cannot escape.
-const tagLimit = unix.RLIMIT_RTTIME
 
 var allowed = []unix.SockFilter{ret(allow)}
 
@@ -81,13 +75,6 @@ var fcntlRule = []unix.SockFilter{
 	load(arg(1)), jump(unix.BPF_JGT, unix.F_OFD_SETLKW, 0, 3),
 	jump(unix.BPF_JEQ, unix.F_SETLEASE, 1, 0), jump(unix.BPF_JGE, unix.F_SET_RW_HINT, 0, 1),
 	ret(errno(unix.EPERM)), ret(allow),
-}
-
-// asksLimit allows prlimit64 without a new limit, the address of which is its third
-// argument.
-var asksLimit = []unix.SockFilter{
-	load(offArgs + 2*8), jump(unix.BPF_JEQ, 0, 0, 3), load(offArgs + 2*8 + 4), jump(unix.BPF_JEQ, 0, 0, 1),
-	ret(allow),
 }
 
 // equal refuses a call unless a word of what the kernel shows has a value, unequal if it
