@@ -155,6 +155,9 @@ func (p Policy) resolved() Policy {
 	p.Fetch = roots(p.Fetch, p.Write)
 	p.Read = roots(p.Read, slices.Concat(p.Write, p.Fetch))
 	p.Hide, p.Protect = clean(p.Hide), protected(p.Protect)
+	for i, path := range p.Hide { // a rule for the directory that a link leads to would show it
+		p.Hide[i] = withoutLinks(path)
+	}
 	p.Private = slices.Clone(p.Private)
 	p.links = map[string]string{}
 	for _, path := range given {
@@ -205,14 +208,20 @@ func clean(paths []string) []string {
 	return out
 }
 
+// withoutLinks returns a path without links, or as it is if there is nothing.
+func withoutLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
 // protected resolves the directories of paths which need not exist. A last element that is
 // a link stays one: it is the name that must not be changed.
 func protected(paths []string) []string {
 	paths = clean(paths)
 	for i, p := range paths {
-		if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
-			paths[i] = filepath.Join(dir, filepath.Base(p))
-		}
+		paths[i] = filepath.Join(withoutLinks(filepath.Dir(p)), filepath.Base(p))
 	}
 	return paths
 }

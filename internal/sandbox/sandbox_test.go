@@ -270,6 +270,9 @@ func TestResolved(t *testing.T) {
 	}
 	p := Policy{Read: in("bin", "usr"), Write: in("ws", "ws/out")}.resolved()
 	assert.Equal(t, map[string]string{in("bin")[0]: in("usr/bin")[0]}, p.links)
+	p = Policy{Read: in("usr"), Hide: in("bin", "usr/none")}.resolved()
+	assert.Equal(t, in("usr/bin", "usr/none"), p.Hide)
+	assert.False(t, (&view{Policy: p}).readable(in("usr/bin/secret")[0]), "behind a link")
 }
 
 func TestWithin(t *testing.T) {
