@@ -13,7 +13,7 @@ import (
 var systemDirectories = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/proc", "/sys",
 	"/nix/store", "/nix/var/nix/profiles", "/gnu/store", "/run/current-system", "/snap",
-	"/home/linuxbrew/.linuxbrew", "/run/systemd/resolve", "/var/lib/dpkg", "/var/lib/rpm",
+	"/home/linuxbrew/.linuxbrew", "/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf", "/var/lib/dpkg", "/var/lib/rpm",
 	"/var/lib/ca-certificates", "/var/cache/fontconfig",
 	"/System", "/Library", "/Applications/Xcode.app", "/private/etc", "/private/var/db", "/private/var/select",
 }
@@ -44,15 +44,16 @@ var toolchains = []toolchain{
 	{"BUN_INSTALL", ".bun", nil}, {"DENO_INSTALL_ROOT", ".deno", nil}, {"FNM_DIR", ".local/share/fnm", nil},
 	{"ASDF_DATA_DIR", ".asdf", nil}, {"MISE_DATA_DIR", ".local/share/mise", nil},
 	{"PYENV_ROOT", ".pyenv", nil}, {"VIRTUAL_ENV", ".local/lib", nil}, {"CONDA_PREFIX", "miniconda3", nil},
-	{"", ".local/bin", nil}, {"", ".local/share/uv", nil}, {"", ".local/share/pipx", nil},
+	{"", ".local/bin", nil}, {"", ".local/share/uv", []string{"python", "tools"}}, {"", ".local/share/pipx", nil},
 	{"RBENV_ROOT", ".rbenv", nil}, {"GEM_HOME", ".gem", []string{"ruby", "bin", "gems"}}, {"", ".rvm", nil},
 	{"JAVA_HOME", ".jdks", nil}, {"SDKMAN_DIR", ".sdkman", []string{"candidates"}},
 	{"", ".m2", []string{"repository", "wrapper"}},
 	{"GRADLE_USER_HOME", ".gradle", []string{"caches", "wrapper", "jdks", "native"}},
-	{"DOTNET_ROOT", ".dotnet", nil}, {"NUGET_PACKAGES", ".nuget/packages", nil},
+	{"DOTNET_ROOT", ".dotnet", []string{"dotnet", "host", "metadata", "packs", "sdk", "sdk-manifests", "shared", "templates", "tools"}},
+	{"NUGET_PACKAGES", ".nuget/packages", nil},
 	{"ANDROID_HOME", "Android/Sdk", nil}, {"SDKROOT", "", nil}, {"DEVELOPER_DIR", "", nil},
 	{"OPAMROOT", ".opam", nil}, {"GHCUP_INSTALL_BASE_PREFIX", ".ghcup", nil}, {"JULIA_DEPOT_PATH", ".juliaup", nil},
-	{"PUB_CACHE", ".pub-cache", nil}, {"", ".nix-profile", nil}, {"", ".local/state/nix", nil},
+	{"PUB_CACHE", ".pub-cache", []string{"bin", "git", "global_packages", "hosted", "hosted-hashes"}}, {"", ".nix-profile", nil}, {"", ".local/state/nix", nil},
 	{"SSL_CERT_FILE", "", nil}, {"SSL_CERT_DIR", "", nil}, {"", ".config/git", []string{"ignore", "attributes"}},
 }
 
@@ -169,7 +170,8 @@ func (h Host) in(path string) string {
 // safe leaves out paths that are not absolute, and directories that contain the home directory:
 // a variable that says so must not open all that the user has.
 func (h Host) safe(paths []string) []string {
+	home := filepath.Clean(h.Home)
 	return slices.DeleteFunc(clean(paths), func(p string) bool {
-		return p == filepath.Dir(p) || h.Home != "" && within(filepath.Clean(h.Home), p)
+		return p == filepath.Dir(p) || h.Home != "" && (within(home, p) || within(withoutLinks(home), withoutLinks(p)))
 	})
 }

@@ -290,7 +290,8 @@ func TestWithin(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	base := tree(t, nil, "home/.cargo/bin/", "home/.cargo/credentials.toml", "home/.cargo/registry/",
 		"home/.ssh/id", "home/go/pkg/mod/", "home/.cache/go-build/", "home/.local/bin/", "home/project/", "tool/bin/",
-		"home/.npm/", "home/.m2/settings.xml", "home/.m2/repository/")
+		"home/.npm/", "home/.m2/settings.xml", "home/.m2/repository/", "home/.local/share/uv/credentials/", "home/.local/share/uv/tools/",
+		"home/.pub-cache/credentials.json", "home/.pub-cache/hosted/", "home/.dotnet/corefx/cryptography/", "home/.dotnet/sdk/")
 	if runtime.GOOS == "darwin" {
 		require.NoError(t, os.MkdirAll(filepath.Join(base, "home/Library/Caches/go-build"), 0o755))
 	}
@@ -308,7 +309,9 @@ func TestDefaults(t *testing.T) {
 	for path, want := range map[string]bool{
 		"home/.cargo/bin/x": true, "home/.cargo/credentials.toml": false, "home/.ssh/id": false, "home/.profile": false,
 		"home/go/pkg/mod/x": true, "tool/bin/x": true, "tool/lib": false, "home/project/x": true, "home/other": false,
-		"home/.m2/repository/x": true, "home/.m2/settings.xml": false, "home/.npm/x": true, "tmp/x": true,
+		"home/.m2/repository/x": true, "home/.m2/settings.xml": false, "home/.local/share/uv/tools/x": true,
+		"home/.local/share/uv/credentials/x": false, "home/.pub-cache/hosted/x": true, "home/.pub-cache/credentials.json": false,
+		"home/.dotnet/sdk/x": true, "home/.dotnet/corefx/cryptography/x": false, "home/.npm/x": true, "tmp/x": true,
 	} {
 		assert.Equal(t, want, v(true, false).readable(in(path)), path)
 	}
@@ -328,6 +331,11 @@ func TestDefaults(t *testing.T) {
 	assert.NotContains(t, v(true, false).env(), "GOCACHE="+in("tmp/gocache"))
 	assert.Contains(t, v(false, false).env(), "GOCACHE="+in("tmp/gocache"))
 	assert.Contains(t, v(true, false).env(), "CCACHE_DIR="+in("tmp/ccache_dir"), "one that is missing")
+	assert.True(t, covers(systemDirectories, "/run/systemd/resolve/stub-resolv.conf"))
+	assert.False(t, covers(systemDirectories, "/run/systemd/resolve/io.systemd.Resolve"), "a socket that leads to the network")
+	require.NoError(t, os.Symlink(base, in("alias")))
+	env["PATH"] = in("alias")
+	assert.False(t, v(true, false).readable(in("home/.ssh/id")), "a link to a directory that contains the home directory")
 	without := Defaults(in("home/project"), Host{"", func(string) string { return "" }}, true)
 	assert.NotContains(t, without.Read, "")
 	assert.Equal(t, []string{in("home/project")}, without.Write)
