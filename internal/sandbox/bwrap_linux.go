@@ -28,20 +28,26 @@ func (bwrap) report(v *view) (*Report, error) {
 		return nil, err
 	}
 	// The network of a namespace is its own, and so are the names of sockets.
-	v.filter = newFilter(sockets{network: true, unix: v.Sockets || !v.Network}, v.Debug).bytes()
+	open := sockets{network: true, unix: v.Sockets || !v.Network}
+	v.filter = newFilter(open, v.Debug).bytes()
 	switch {
 	case v.readOnly:
+		open.unix = false
 		v.filter = newReadingFilter().bytes()
 	case v.proxied:
 		if err := bridges(); err != nil {
 			return nil, err
 		}
-		v.filter = newFilter(sockets{network: true}, v.Debug).bytes() // a UNIX socket may lead to another proxy
+		open.unix = false // one may lead to another proxy
+		v.filter = newFilter(open, v.Debug).bytes()
 	}
 	r := &Report{
 		Mechanism: "bwrap", Filesystem: true, Network: !v.Network, Signals: true, Syscalls: filtered,
 		Capabilities: true, NoNewPrivs: true, ReadOnly: v.readOnly && filtered, Proxied: v.proxied, namespaces: true,
 		Limits: []string{"a command that a signal ends exits with 128 and the number of the signal"},
+	}
+	if open.unix {
+		r.Limits = append(r.Limits, "sockets of programs outside can be connected to where the command can read")
 	}
 	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
 	r.lacks(v.Network && v.Sockets, "abstract sockets of programs outside can be connected to")

@@ -287,6 +287,7 @@ var effects = []effect{
 	{"UNIX datagram by a pair", onlyPlain, func(p *place) error { return datagram(p.unix + "d") }},
 	{"abstract UNIX datagram by a pair", onlyPlain, func(p *place) error { return datagram("@" + p.unix + "d") }},
 	{"UNIX socket outside", onlyPlain, func(p *place) error { return dial("unix", p.unix) }},
+	{"UNIX socket in a directory that is read", notLandlock, func(p *place) error { return dial("unix", p.hidden+".sock") }},
 	{"abstract UNIX socket outside", onlyPlain, func(p *place) error { return dial("unix", "@"+p.unix) }},
 
 	{"signal the host", onlyPlain, func(p *place) error { return unix.Kill(p.host, 0) }},
@@ -384,6 +385,8 @@ func (p *place) serve(t testing.TB) {
 	p.tcp, p.udp, p.unix = tcp.Addr().String(), udp.LocalAddr().String(), in(p.out, "s")
 	path, err := net.Listen("unix", p.unix)
 	require.NoError(t, err)
+	read, err := net.Listen("unix", p.hidden+".sock")
+	require.NoError(t, err)
 	abstract, err := net.Listen("unix", "@"+p.unix)
 	require.NoError(t, err)
 	for _, name := range []string{p.unix + "d", "@" + p.unix + "d"} {
@@ -402,7 +405,7 @@ func (p *place) serve(t testing.TB) {
 		}
 	}()
 	t.Cleanup(func() {
-		for _, c := range []io.Closer{tcp, udp, path, abstract} {
+		for _, c := range []io.Closer{tcp, udp, path, read, abstract} {
 			c.Close()
 		}
 	})
