@@ -198,16 +198,9 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // bait makes a file that a trial command must not change, and not read either unless
 // every place may be read.
 func bait(v *view) (string, error) {
-	home, _ := os.UserHomeDir()
-	var places []string
-	for _, dir := range []string{filepath.Dir(v.temp), os.TempDir(), home, "/var/tmp", "/dev/shm", "/"} {
-		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) && !v.writable(real) {
-			places = append(places, real)
-		}
-	}
 	var errs []error
 	for _, unreadable := range []bool{true, false} {
-		for _, dir := range places {
+		for _, dir := range v.places(filepath.Dir(v.temp)) {
 			if v.readable(dir) == unreadable {
 				continue
 			}
@@ -218,7 +211,20 @@ func bait(v *view) (string, error) {
 			errs = append(errs, err)
 		}
 	}
-	return "", errors.Join(append(errs, errors.New("no place is left that commands may not change"))...)
+	return "", errors.Join(append(errs, errNoPlace)...)
+}
+
+var errNoPlace = errors.New("no place is left that commands may not change")
+
+// places are directories that a command may not change, for files of the host: the first one before the others.
+func (v *view) places(first string) (out []string) {
+	home, _ := os.UserHomeDir()
+	for _, dir := range []string{first, os.TempDir(), "/var/tmp", "/dev/shm", home, "/"} {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) && !v.writable(real) {
+			out = append(out, real)
+		}
+	}
+	return out
 }
 
 // baitIn makes a file that the trial command must not reach.

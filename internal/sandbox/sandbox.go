@@ -218,8 +218,9 @@ func (b *Box) prepare(ctx context.Context, call Call) (*view, error) {
 }
 
 // makeTemp makes the directory for temporary files, unless it is there. It is in another
-// one, which is out of reach for commands: there is room for the bait of a trial. A box
-// for commands that only read has none, as each of those has its own.
+// one, which is out of reach for commands: there is room for the bait of a trial, and no
+// command can put a link in its place for the next one. A box for commands that only read
+// has none, as each of those has its own.
 func (b *Box) makeTemp() error {
 	if b.policy.everything {
 		return nil
@@ -227,15 +228,15 @@ func (b *Box) makeTemp() error {
 	if b.temp != "" {
 		return os.MkdirAll(b.temp, 0o700)
 	}
-	dir, err := os.MkdirTemp("", "aycoder-sandbox-")
-	if err != nil {
-		return err
+	err := errNoPlace
+	for _, place := range (&view{Policy: b.policy, proxied: true}).places("") {
+		var dir string
+		if dir, err = os.MkdirTemp(place, "aycoder-sandbox-"); err == nil {
+			b.temp = filepath.Join(dir, "tmp")
+			return errors.Join(os.Chmod(dir, 0o711), os.Mkdir(b.temp, 0o700))
+		}
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return err
-	}
-	b.temp = filepath.Join(dir, "tmp")
-	return errors.Join(os.Chmod(dir, 0o711), os.Mkdir(b.temp, 0o700))
+	return err
 }
 
 // start starts a command with the variables of the view.
