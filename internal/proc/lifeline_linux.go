@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -50,4 +51,22 @@ func fcntl(fd, cmd, arg uintptr) bool {
 func (l *lifeline) close() {
 	l.r.Close()
 	l.w.Close()
+}
+
+// lastInherited returns the highest descriptor that a program gets which this one starts, or 0. This program was itself
+// started with it: package os opens none like that.
+func lastInherited() (last int) {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		fd, _ := strconv.Atoi(name)
+		if flags, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0); e == 0 && flags&syscall.FD_CLOEXEC == 0 {
+			last = max(last, fd)
+		}
+	}
+	return last
 }

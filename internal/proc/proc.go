@@ -67,9 +67,10 @@ type Result struct {
 	Held      bool
 }
 
-// extra makes the list of open files for package exec, where the first is number 3.
-func (c *Command) extra(lifeline *os.File) []*os.File {
-	files := make([]*os.File, lifelineFD-2)
+// extra makes the list of open files for package exec, where the first is number 3. Package exec closes those up to last
+// that are nil.
+func (c *Command) extra(lifeline *os.File, last int) []*os.File {
+	files := make([]*os.File, max(lifelineFD, last)-2)
 	for n, f := range c.Files {
 		files[n-3] = f
 	}

@@ -66,7 +66,7 @@ func (p *process) start(c *Command) error {
 	}
 	p.exited = newExitWaiter()
 	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...)
-	p.cmd.Dir, p.cmd.Env, p.cmd.ExtraFiles = c.Dir, c.Env, c.extra(p.life.r)
+	p.cmd.Dir, p.cmd.Env, p.cmd.ExtraFiles = c.Dir, c.Env, c.extra(p.life.r, lastInherited())
 	// One pipe for both keeps the order. Files, not writers, so that Wait does not
 	// wait for whoever holds the pipe.
 	p.cmd.Stdout, p.cmd.Stderr = w, w
