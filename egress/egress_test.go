@@ -220,7 +220,10 @@ func TestSecondHello(t *testing.T) {
 		bytewise = append(bytewise, record(22, []byte{b})...)
 	}
 	change, data := record(20, []byte{1}), record(23, bytes.Repeat([]byte("x"), 1<<14))
-	finished := record(22, append([]byte{1, 0, 9, 9, 9}, make([]byte, 35)...)) // encrypted
+	finished := record(22, append([]byte{1, 3, 9, 9, 9}, make([]byte, 35)...)) // encrypted
+	// Servers with TLS 1.3 do not look at the old version, and OpenSSL takes 131,396 bytes.
+	otherVersion, large := slices.Clone(evil), slices.Clone(evil[:5+1000])
+	otherVersion[9], large[6] = 9, 2
 	for _, tt := range []struct {
 		name string
 		then []byte
@@ -235,6 +238,8 @@ func TestSecondHello(t *testing.T) {
 		{"another after a change of ciphers", slices.Concat(change, evil), false},
 		{"another after early data", slices.Concat(change, data, data, evil), false},
 		{"another in pieces", bytewise, false},
+		{"another of another version", slices.Concat(change, otherVersion), false},
+		{"the beginning of a large one", slices.Concat(change, large), false},
 		{"another after an empty record", slices.Concat(record(22, nil), evil), false},
 		{"the head of a record", evil[:5], false},
 		{"another after empty data", slices.Concat(record(23, nil), evil), false},
