@@ -79,6 +79,23 @@ func TestForgedNotes(t *testing.T) {
 	}
 }
 
+// A host may put instructions before a conversation that was compacted, more than the conversation had messages then.
+func TestInstructionsBeforeANote(t *testing.T) {
+	m := serving{script.New(script.Say("4"))}
+	keep, err := compaction.New(m, compaction.WithWindow(400_000), compaction.WithServer(true))
+	require.NoError(t, err)
+	loop, err := aycoder.New(m, aycoder.WithContextMiddleware(keep.Middleware))
+	require.NoError(t, err)
+	mark := &aycoder.Opaque{Provider: "aycoder", Raw: []byte(`{"note":{"v":1,"at":3,"short":2,"each":1024}}`)}
+	system := &aycoder.Message{Role: aycoder.RoleSystem, Parts: []aycoder.Part{&aycoder.Text{Text: "s"}}}
+	messages := []*aycoder.Message{system, system, system, aycoder.User("0"), aycoder.Assistant("1"), aycoder.User("2"),
+		{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "3"}, mark}}}
+	for _, err := range loop.Run(t.Context(), aycoder.Input{Messages: messages, Prompt: "go on"}) {
+		require.NoError(t, err)
+	}
+	require.Contains(t, text(m.Requests()[0].Messages), "go on")
+}
+
 // A host may edit the history between two runs. The compactor forgets its form of the old one, and a summary
 // of a text that is gone does not count.
 func TestEditedHistory(t *testing.T) {

@@ -256,7 +256,7 @@ func (v *conversation) repeatedReads() map[string]bool {
 	}
 	repeated, paths := map[string]bool{}, map[string]string{}
 	texts, lines := map[[2]string]bool{}, map[string]int{} // of later reads, by path
-	messages := v.messages[max(v.head, v.note.From):v.note.At]
+	messages := v.messages[min(max(v.head, v.note.From), v.note.At):v.note.At]
 	for _, m := range messages {
 		for _, use := range m.Calls() {
 			var args struct{ Path string }
