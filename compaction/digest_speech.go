@@ -130,7 +130,7 @@ func splitLine(s string) (out []string) {
 			(!strings.ContainsRune(".!?", r) || s[next] != ' ' || abbreviated(s[from:i])) {
 			continue
 		}
-		if w := wordsOf(s[from:next]); len(w.words) > 3 || w.counts[strong]+w.counts[middle] == 0 {
+		if w := wordsOf(s[from:next]); next-from > maxEntry || len(w.words) > 3 || w.counts[strong]+w.counts[middle] == 0 {
 			out = append(out, strings.TrimSpace(s[from:next]))
 			from = next
 		}

@@ -260,6 +260,16 @@ func TestSentences(t *testing.T) {
 	}
 }
 
+// A line is cut in linear time, also one of marks that end sentences: no piece is longer than an entry.
+func TestSentencesAreBounded(t *testing.T) {
+	for _, mark := range []string{" !", " ！！"} {
+		prose, _ := sentences("always" + strings.Repeat(mark, 10_000))
+		for _, s := range prose {
+			assert.LessOrEqual(t, len(s), 2*maxEntry, mark)
+		}
+	}
+}
+
 func TestPathsIn(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"see a/b/c.go:12, `d.ts` and (./e).", "a/b/c.go|d.ts|./e"},
