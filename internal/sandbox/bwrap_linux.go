@@ -54,6 +54,7 @@ func (bwrap) report(v *view) (*Report, error) {
 	for _, path := range v.Protect {
 		_, err := os.Lstat(path)
 		r.lacks(err != nil, path+" is not there, and can be made")
+		r.lacks(err == nil && withoutLinks(path) != path, path+" is a link, and can be replaced")
 	}
 	return r, nil
 }
@@ -103,8 +104,15 @@ func mounts(v *view) []mount {
 	for _, path := range v.writes() {
 		add(path, "--bind-try", path)
 	}
+	// A directory that is mounted cannot get another name. Those that a command has made are not among them: there could
+	// be a link in their place by now.
+	for _, path := range v.around {
+		add(path, "--bind-try", path)
+	}
 	for _, path := range v.Protect {
-		add(path, "--ro-bind-try", path)
+		if withoutLinks(path) == path { // else this would show what the link leads to
+			add(path, "--ro-bind-try", path)
+		}
 	}
 	for _, path := range v.Hide {
 		st, err := os.Stat(path)

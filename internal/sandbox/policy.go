@@ -158,6 +158,14 @@ func (p Policy) resolved() Policy {
 	for i, path := range p.Hide { // a rule for the directory that a link leads to would show it
 		p.Hide[i] = withoutLinks(path)
 	}
+	p.around = nil
+	for _, path := range p.Protect {
+		for dir := filepath.Dir(path); covers(p.Write, dir) && !slices.Contains(p.Write, dir); dir = filepath.Dir(dir) {
+			if _, err := os.Lstat(dir); err == nil && !slices.Contains(p.around, dir) {
+				p.around = append(p.around, dir)
+			}
+		}
+	}
 	p.Private = slices.Clone(p.Private)
 	p.links = map[string]string{}
 	for _, path := range given {

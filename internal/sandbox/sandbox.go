@@ -35,6 +35,7 @@ type Policy struct {
 
 	everything bool              // they may look at all that the host may
 	links      map[string]string // names of the roots that are links, and what they lead to
+	around     []string          // directories in Write around what Protect names
 }
 
 // Call is what one command may do or needs beyond the policy.
