@@ -9,21 +9,21 @@ import (
 // Patterns of directories say which are the packages of a workspace, in package.json and in Cargo.toml.
 
 // expand returns the directories below one that match a pattern. Two stars stand for any number of directories.
-// Directories of installed packages and hidden ones are left out.
+// Directories of installed packages and hidden ones are left out. A pattern of more parts than a workspace is searched
+// matches nothing.
 func (x *Index) expand(dir string, pattern []string) []string {
+	if len(pattern) > 2*maxDirectories {
+		return nil
+	}
 	dirs := []string{dir}
-	for i, part := range pattern {
+	for _, part := range pattern {
 		switch part {
 		case ".":
-			continue
 		case "**":
-			return x.under(dirs, pattern[i+1:])
+			dirs = x.under(dirs)
+		default:
+			dirs = x.each(dirs, part)
 		}
-		var next []string
-		for _, d := range dirs {
-			next = append(next, x.matching(d, part)...)
-		}
-		dirs = next
 	}
 	return dirs
 }
@@ -31,18 +31,20 @@ func (x *Index) expand(dir string, pattern []string) []string {
 // maxDirectories is how deep a workspace is searched.
 const maxDirectories = 12
 
-// under returns the directories that match a pattern without stars for several directories, at any depth.
-func (x *Index) under(at []string, pattern []string) (dirs []string) {
-	if slices.Contains(pattern, "**") {
-		pattern = pattern[slices.Index(pattern, "**")+1:]
-	}
+// under returns directories and those in them, at any depth, each once.
+func (x *Index) under(at []string) (dirs []string) {
 	for range maxDirectories {
-		var next []string
-		for _, d := range at {
-			dirs = append(dirs, x.expand(d, pattern)...)
-			next = append(next, x.matching(d, "*")...)
-		}
-		at = next
+		dirs = append(dirs, at...)
+		at = x.each(at, "*")
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+// each returns the directories in some whose names match a pattern.
+func (x *Index) each(at []string, pattern string) (dirs []string) {
+	for _, d := range at {
+		dirs = append(dirs, x.matching(d, pattern)...)
 	}
 	return dirs
 }

@@ -119,6 +119,21 @@ func (a *asked) IsFile(p string) bool {
 	return a.tree.IsFile(p)
 }
 
+// Many stars for several directories are like one: each one more would multiply the directories.
+func TestManyStars(t *testing.T) {
+	allocs := func(pattern string) float64 {
+		files := newTree()
+		files.put("package.json", []byte(`{"name": "r", "workspaces": ["`+pattern+`"]}`))
+		files.put(strings.Repeat("d/", 12)+"package.json", []byte(`{"name": "p"}`))
+		files.put("a.ts", []byte("import 'p'\n"))
+		return testing.AllocsPerRun(1, func() { resolve.New(files).Imports("a.ts") })
+	}
+	one := allocs("**")
+	for _, pattern := range []string{"**" + strings.Repeat("/**", 9), "**" + strings.Repeat("/d/**", 5)} {
+		require.Less(t, allocs(pattern), 10*one, pattern)
+	}
+}
+
 // Of very long lists in configurations, only the beginning counts: each entry can be a path to look for.
 func TestLongLists(t *testing.T) {
 	var list strings.Builder
