@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,28 @@ func TestInstructionsBeforeANote(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Contains(t, text(m.Requests()[0].Messages), "go on")
+}
+
+// A message of the model without calls does not answer the request before it if another one follows: the service has paused,
+// or the stream broke off.
+func TestRequestAfterAPause(t *testing.T) {
+	keep, err := compaction.New(script.New(), compaction.WithWindow(4_000))
+	require.NoError(t, err)
+	b := keep.Middleware(aycoder.ContextFunc(func(_ context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+		return &aycoder.Request{Messages: in.Messages}, nil
+	}))
+	long := strings.Repeat("and so on ", 500)
+	messages := []*aycoder.Message{aycoder.User("first"), aycoder.Assistant(long), aycoder.User("rename a to b"), aycoder.Assistant("I look at it.")}
+	for i := range 5 {
+		id := fmt.Sprint(i)
+		messages = append(messages,
+			&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.ToolUse{ID: id, Name: "look", Args: []byte("{}")}}},
+			&aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: id, Name: "look", Parts: []aycoder.Part{&aycoder.Text{Text: long}}}}})
+	}
+	req, err := b.Build(t.Context(), aycoder.ContextInput{Run: "r", Messages: messages, Base: &aycoder.Request{}})
+	require.NoError(t, err)
+	require.Less(t, len(req.Messages), len(messages))
+	require.True(t, slices.ContainsFunc(req.Messages, func(m *aycoder.Message) bool { return m.Text() == "rename a to b" }), "%s", text(req.Messages))
 }
 
 // A host may edit the history between two runs. The compactor forgets its form of the old one, and a summary

@@ -60,19 +60,20 @@ func (v *conversation) add(messages ...*aycoder.Message) {
 func (v *conversation) kept(was *note, from int) []int {
 	const most = 8
 	var out []int
-	open := true
+	open, answer := true, false // a message before another one of the model does not answer: the service has paused
 	keep := func(i int) {
 		if m := v.messages[i]; isPrompt(m) && (open && len(out) < most || v.pin(m)) {
 			out = append(out, i)
 		}
 	}
 	for i := v.note.At - 1; i >= max(v.head, was.From); i-- {
-		if m := v.messages[i]; m.Role == aycoder.RoleAssistant && len(m.Calls()) == 0 {
+		if m := v.messages[i]; m.Role == aycoder.RoleAssistant && len(m.Calls()) == 0 && answer {
 			open = false
 		}
 		if i < from {
 			keep(i)
 		}
+		answer = v.messages[i].Role != aycoder.RoleAssistant
 	}
 	for _, i := range slices.Backward(was.Kept) { // they are of the same exchange if nothing has ended it
 		keep(i)
