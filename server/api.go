@@ -152,9 +152,7 @@ func (s *Server) checkout(w http.ResponseWriter, r *http.Request, in *checkout) 
 		if in.Node < 0 || int(in.Node) >= c.rt.Session.View().Len() {
 			return notFound()
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		move, err := c.rt.Session.Checkout(r.Context(), in.Node, opts...)
+		move, err := c.checkout(r.Context(), in.Node, opts...)
 		if err != nil {
 			return err
 		}
@@ -170,6 +168,16 @@ func (s *Server) checkout(w http.ResponseWriter, r *http.Request, in *checkout) 
 		reply(w, http.StatusOK, map[string]any{"from": move.From, "to": move.To, "files": files})
 		return nil
 	})(w, r)
+}
+
+// checkout goes to another node. Nothing works meanwhile, no call of a tool either.
+func (c *conversation) checkout(ctx context.Context, id session.ID, opts ...session.MoveOption) (*session.Move, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest().working() {
+		return nil, busy()
+	}
+	return c.rt.Session.Checkout(ctx, id, opts...)
 }
 
 // inSession makes an operation of one on the session in the path.
