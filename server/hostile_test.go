@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -41,4 +42,24 @@ func TestCheckoutIsNotTaken(t *testing.T) {
 	require.Equal(t, 200, w.Code, w.Body)
 	s.release(c)
 	require.NoError(t, s.Close())
+}
+
+// However many names of tools models make up, the calls of a tool that had figures before are counted as its own.
+func TestFiguresOfManyTools(t *testing.T) {
+	m := newMetrics()
+	call := func(tool string) {
+		m.call(local, &aycoder.ToolFinished{Call: &aycoder.ToolUse{Name: tool}, Output: &aycoder.ToolOutput{}})
+	}
+	call("bash")
+	for i := range 2 * maxToolNames {
+		call(fmt.Sprint("made_up_", i))
+	}
+	call("bash")
+	all := map[string]int64{}
+	for _, c := range m.all[local].ToolCalls {
+		all[c.Tool] += c.Count
+	}
+	require.EqualValues(t, 2, all["bash"])
+	require.EqualValues(t, maxToolNames+1, all["other"])
+	require.LessOrEqual(t, len(all), maxToolNames+1)
 }

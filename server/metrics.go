@@ -103,14 +103,15 @@ func (x *figures) call(tool string, failed bool) {
 	if failed {
 		status = "error"
 	}
-	if len(x.ToolCalls) >= maxToolNames {
-		tool = "other"
-	}
 	for i := range x.ToolCalls {
 		if c := &x.ToolCalls[i]; c.Tool == tool && c.Status == status {
 			c.Count++
 			return
 		}
+	}
+	if len(x.ToolCalls) >= maxToolNames && tool != "other" {
+		x.call("other", failed)
+		return
 	}
 	x.ToolCalls = append(x.ToolCalls, toolCalls{tool, status, 1})
 }
