@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -222,6 +223,8 @@ func (a *answer) give(q *aycoder.Approval) error {
 	switch {
 	case a.Decision == "deny":
 		won = q.Deny(cmp.Or(a.Reason, saidNo))
+	case a.args() != nil && a.Rule != "":
+		return notKept("an answer has other arguments or a rule, not both")
 	case a.args() != nil:
 		err = q.AllowWith(a.args())
 	case a.Rule != "":
@@ -247,7 +250,7 @@ func (s *Server) decided(r *http.Request, x *run, q *aycoder.ApprovalRequest, ve
 	rec := &aycoder.AuditRecord{Time: time.Now(), Kind: aycoder.AuditDecision, Key: q.Key, CallID: q.CallID, Tool: q.Tool, Subject: q.Subject,
 		Digest: q.Digest, Verdict: verdict, By: aycoder.ByUser, Reason: "answered by " + principalOf(r)}
 	rec.Run = q.Run
-	if err := s.auditor.Audit(r.Context(), rec); err != nil {
+	if err := s.auditor.Audit(context.WithoutCancel(r.Context()), rec); err != nil { // the client may be gone
 		s.logger.ErrorContext(r.Context(), "audit", "error", err)
 	}
 }

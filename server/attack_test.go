@@ -352,28 +352,34 @@ func TestTooManyStreams(t *testing.T) {
 
 // A client that does not take its answer does not keep a session in use.
 func TestAnswerIsNotTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, script.New(script.Say(strings.Repeat("long ", 4<<10))))
-		srv, err := server.New(server.Host{Store: s.stores, Open: s.openRuntime, Principal: func(*http.Request) (string, error) { return "alice", nil }})
-		require.NoError(t, err)
-		req := httptest.NewRequest("POST", "http://localhost/api/prompt", strings.NewReader(`{"prompt":"go"}`))
-		req.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		srv.ServeHTTP(w, req)
-		pipes := &pipes{made: make(chan net.Conn), closed: make(chan struct{})}
-		hs := &http.Server{Handler: srv}
-		done := make(chan struct{})
-		go func() { _ = hs.Serve(pipes); close(done) }()
-		conn := pipes.dial()
-		_, err = fmt.Fprintf(conn, "GET /api/sessions/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", w.Header().Get("Aycoder-Session"))
-		require.NoError(t, err)
-		synctest.Wait()
-		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer stop()
-		err = srv.Shutdown(ctx)
-		conn.Close()
-		require.NoError(t, err)
-		require.NoError(t, hs.Close())
-		<-done
-	})
+	const chat = `{"messages":[{"role":"user","content":"go"}]}`
+	for _, request := range []string{
+		"GET /api/sessions/{session} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(chat), chat),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, script.New(script.Say(strings.Repeat("long ", 4<<10))).With(script.WithLoop(true)))
+			srv, err := server.New(server.Host{Store: s.stores, Open: s.openRuntime, Principal: func(*http.Request) (string, error) { return "alice", nil }})
+			require.NoError(t, err)
+			req := httptest.NewRequest("POST", "http://localhost/api/prompt", strings.NewReader(`{"prompt":"go"}`))
+			req.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			srv.ServeHTTP(w, req)
+			pipes := &pipes{made: make(chan net.Conn), closed: make(chan struct{})}
+			hs := &http.Server{Handler: srv}
+			done := make(chan struct{})
+			go func() { _ = hs.Serve(pipes); close(done) }()
+			conn := pipes.dial()
+			_, err = io.WriteString(conn, strings.Replace(request, "{session}", w.Header().Get("Aycoder-Session"), 1))
+			require.NoError(t, err)
+			synctest.Wait()
+			ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer stop()
+			err = srv.Shutdown(ctx)
+			conn.Close()
+			require.NoError(t, hs.Close())
+			<-done
+			require.NoError(t, err)
+		})
+	}
 }

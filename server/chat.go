@@ -139,9 +139,8 @@ func (f *chatForm) whole(w http.ResponseWriter, x *run) error {
 	if end.Error != nil {
 		return end.Error
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(object(f.with("chat.completion", "usage", f.tokens(&end), "choices", []any{map[string]any{
-		"index": 0, "finish_reason": end.finish(), "message": map[string]any{"role": "assistant", "content": end.Text}}})...)) // the client is gone
+	reply(w, http.StatusOK, json.RawMessage(object(f.with("chat.completion", "usage", f.tokens(&end), "choices", []any{map[string]any{
+		"index": 0, "finish_reason": end.finish(), "message": map[string]any{"role": "assistant", "content": end.Text}}})...)))
 	return nil
 }
 

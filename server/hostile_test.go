@@ -1,7 +1,10 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -10,6 +13,13 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 )
+
+// answerTo sends a request and returns the body of the answer.
+func answerTo(s *Server, r *http.Request) string {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Body.String()
+}
 
 // The files are not those of another node while a call changes them.
 func TestCheckoutDuringACall(t *testing.T) {
@@ -62,4 +72,69 @@ func TestFiguresOfManyTools(t *testing.T) {
 	require.EqualValues(t, 2, all["bash"])
 	require.EqualValues(t, maxToolNames+1, all["other"])
 	require.LessOrEqual(t, len(all), maxToolNames+1)
+}
+
+// A client that goes away as soon as it has answered is in the audit log.
+func TestAuditOfAClientThatIsGone(t *testing.T) {
+	ctx, gone := context.WithCancel(t.Context())
+	var kept []*aycoder.AuditRecord
+	s := served(t, script.New(script.Call("write_file", map[string]string{"path": "a.txt", "content": "x"}), script.Say("Done.")),
+		WithLogger(slog.New(leaves{slog.DiscardHandler, gone})), WithAudit(auditFunc(func(ctx context.Context, rec *aycoder.AuditRecord) error {
+			if ctx.Err() == nil {
+				kept = append(kept, rec)
+			}
+			return ctx.Err()
+		})))
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	require.Equal(t, 202, status(t, s, "POST", "/api/prompt", fmt.Sprintf(`{"session":%q,"prompt":"go"}`, c.id)))
+	r := c.newest()
+	for len(r.questions()) == 0 {
+		<-r.log.read(cursor{}).changed
+	}
+	q := r.questions()[0]
+	answerTo(s, localRequest(ctx, "POST", "/api/runs/"+r.id+"/approvals/"+q.call, fmt.Sprintf(`{"decision":"allow","digest":%q}`, q.digest)))
+	require.Error(t, ctx.Err())
+	require.Len(t, kept, 1)
+	require.Equal(t, "answered by local", kept[0].Reason)
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+type auditFunc func(context.Context, *aycoder.AuditRecord) error
+
+func (f auditFunc) Audit(ctx context.Context, rec *aycoder.AuditRecord) error { return f(ctx, rec) }
+
+// leaves is a log that lets the client go when its decision is noted.
+type leaves struct {
+	slog.Handler
+	gone func()
+}
+
+func (l leaves) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l leaves) Handle(_ context.Context, rec slog.Record) error {
+	if rec.Message == "decided" {
+		l.gone()
+	}
+	return nil
+}
+
+// Other arguments together with a rule are two answers, of which none would be dropped in silence.
+func TestArgumentsAndARule(t *testing.T) {
+	s := served(t, script.New(script.Call("write_file", map[string]string{"path": "a.txt", "content": "x"}), script.Say("Done.")))
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	require.Equal(t, 202, status(t, s, "POST", "/api/prompt", fmt.Sprintf(`{"session":%q,"prompt":"go"}`, c.id)))
+	r := c.newest()
+	for len(r.questions()) == 0 {
+		<-r.log.read(cursor{}).changed
+	}
+	q := r.questions()[0]
+	require.NotEmpty(t, q.ask.Suggested)
+	body := fmt.Sprintf(`{"decision":"allow","digest":%q,"rule":%q,"args":{"path":"a.txt","content":"y"}}`, q.digest, q.ask.Suggested[0])
+	require.Equal(t, 422, status(t, s, "POST", "/api/runs/"+r.id+"/approvals/"+q.call, body))
+	require.Len(t, r.questions(), 1)
+	s.release(c)
+	require.NoError(t, s.Close())
 }
