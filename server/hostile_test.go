@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -137,4 +140,38 @@ func TestArgumentsAndARule(t *testing.T) {
 	require.Len(t, r.questions(), 1)
 	s.release(c)
 	require.NoError(t, s.Close())
+}
+
+// A front end that gets only a part of a run, since the journal cannot be read, does not take it for the whole.
+func TestFormOfABrokenJournal(t *testing.T) {
+	s := served(t, script.New(script.Say("Hi.")))
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	const body = `{"id":"thread","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"go"}]}]}`
+	require.Contains(t, answerTo(s, localRequest(t.Context(), "POST", "/api/chat", body)), done)
+	s.mu.Lock()
+	for _, c := range s.table {
+		if c.last != nil {
+			c.last = nil // as in another process
+			c.store = unread{c.store}
+		}
+	}
+	s.mu.Unlock()
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { answerTo(s, localRequest(t.Context(), "POST", "/api/chat", body)) })
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+// unread is a store whose journals cannot be read.
+type unread struct{ journal.Store }
+
+func (u unread) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
+	j, err := u.Store.Open(ctx, id, write)
+	return unreadJournal{j}, err
+}
+
+type unreadJournal struct{ journal.Journal }
+
+func (unreadJournal) Records(context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) { yield(nil, errors.New("the disk is broken")) }
 }

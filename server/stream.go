@@ -111,12 +111,23 @@ func (s *Server) streams(serve operation) operation {
 
 // send sends what a client misses of the run, and then what comes, until the run is over or the client is gone.
 func (s *Server) send(r *http.Request, d *sender) error {
+	follow := s.follow
 	if d.run.log == nil {
-		_ = s.past(r.Context(), d)
-	} else {
-		_ = s.follow(r.Context(), d)
+		follow = s.past
+	}
+	if err := follow(r.Context(), d); err != nil && r.Context().Err() == nil {
+		s.logger.InfoContext(r.Context(), "a stream broke off", "run", d.run.id, "error", err)
+		d.breaks()
 	}
 	return nil // nobody is there to read an error
+}
+
+// breaks breaks the connection to a client of a form, which would take the end of the stream for that of the run. Other clients
+// know that by the event run_end.
+func (d *sender) breaks() {
+	if d.form != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // follow sends what a client misses of a run, and then what comes.
@@ -169,17 +180,14 @@ func (s *Server) follow(ctx context.Context, d *sender) error {
 	}
 }
 
-// finish sends the end of a stream. If another process goes on with the run, the clients of a form must not take the end
-// of the stream for that of the run, so the connection breaks.
+// finish sends the end of a stream. If another process goes on with the run, that is not the end of a form.
 func (d *sender) finish() error {
-	if d.form != nil {
-		if !d.over {
-			_ = d.flush() // the client is gone
-			panic(http.ErrAbortHandler)
-		}
-		if d.form.last != "" {
-			d.message("", []byte(d.form.last))
-		}
+	if d.form != nil && !d.over {
+		_ = d.flush() // the client is gone
+		d.breaks()
+	}
+	if d.form != nil && d.form.last != "" {
+		d.message("", []byte(d.form.last))
 	}
 	return d.flush()
 }
