@@ -193,7 +193,8 @@ func (s *Server) closeLocked(c *conversation) {
 }
 
 // start opens the session, or makes it.
-func (c *conversation) start(ctx context.Context, try, make bool) error {
+func (c *conversation) start(ctx context.Context, try, make bool) (err error) {
+	defer c.caught("the host", &err)
 	ctx = context.WithoutCancel(ctx) // others may wait for the same session
 	store := c.s.host.Store(c.principal)
 	c.s.mu.Lock()
@@ -209,7 +210,7 @@ func (c *conversation) start(ctx context.Context, try, make bool) error {
 		}
 		return err
 	}
-	err := fs.ErrNotExist
+	err = fs.ErrNotExist
 	if try {
 		err = open(c.id)
 	}

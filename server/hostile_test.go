@@ -9,12 +9,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
 )
 
 // answerTo sends a request and returns the body of the answer.
@@ -174,4 +178,38 @@ type unreadJournal struct{ journal.Journal }
 
 func (unreadJournal) Records(context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) { yield(nil, errors.New("the disk is broken")) }
+}
+
+// A host may panic while it opens a session. Others that want the session get an answer, and the server can end.
+func TestOpenPanics(t *testing.T) {
+	synctest.Test(t, testOpenPanics)
+}
+
+func testOpenPanics(t *testing.T) {
+	store, dir, broken := journal.Memory(), t.TempDir(), true
+	s, err := New(Host{Store: func(string) journal.Store { return store }, Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
+		if broken {
+			panic("secret of the host")
+		}
+		return harness.New(ctx, dir, harness.WithClient(script.New(script.Say("Hi."))), harness.WithStore(store, id, opts...))
+	}})
+	require.NoError(t, err)
+	request := func() *http.Request {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		t.Cleanup(stop)
+		r := localRequest(ctx, "POST", "/api/prompt", `{"prompt":"go"}`)
+		r.Header.Set("Idempotency-Key", "k")
+		return r
+	}
+	func() {
+		defer func() { _ = recover() }() // as package http does
+		told := answerTo(s, request())
+		require.Contains(t, told, `"kind":"internal"`)
+		require.NotContains(t, told, "secret")
+	}()
+	broken = false
+	require.Contains(t, answerTo(s, request()), `"reason":"done"`)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	require.NoError(t, s.Shutdown(ctx))
 }

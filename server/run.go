@@ -175,12 +175,7 @@ func (c *conversation) work(agent aycoder.Agent, in aycoder.Input, r *run) error
 
 // follow takes the events of the run, and returns why it failed. An agent of the host that panics ends its own run alone.
 func (r *run) follow(events iter.Seq2[aycoder.Event, error]) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.c.s.logger.Error("an agent has panicked", "run", r.id, "panic", v, "stack", string(debug.Stack()))
-			err = errors.New("the agent has panicked: see the log")
-		}
-	}()
+	defer r.c.caught("the agent", &err)
 	for ev, err := range events {
 		if err != nil {
 			return err
@@ -188,6 +183,14 @@ func (r *run) follow(events iter.Seq2[aycoder.Event, error]) (err error) {
 		r.take(ev)
 	}
 	return nil
+}
+
+// caught makes an error of a panic of the host, in the function that defers it.
+func (c *conversation) caught(who string, err *error) {
+	if v := recover(); v != nil {
+		c.s.logger.Error(who+" has panicked", "session", c.id, "panic", v, "stack", string(debug.Stack()))
+		*err = errors.New(who + " has panicked: see the log")
+	}
 }
 
 // fact takes a fact of the run, the first one as its beginning. It ends the run before its next request to the model if the
