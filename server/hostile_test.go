@@ -213,3 +213,13 @@ func testOpenPanics(t *testing.T) {
 	defer stop()
 	require.NoError(t, s.Shutdown(ctx))
 }
+
+// A token that no request would need is a mistake.
+func TestTokenBesidePrincipal(t *testing.T) {
+	h := served(t, script.New()).host
+	h.Principal = func(*http.Request) (string, error) { return "alice", nil }
+	_, err := New(h, WithToken("0123456789abcdef"))
+	e, ok := errors.AsType[*aycoder.ConfigError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, "WithToken", e.Option)
+}

@@ -73,7 +73,8 @@ type config struct {
 }
 
 // WithToken sets the token that requests must have, as "Authorization: Bearer" or in the cookie of the page. It must have 16
-// characters or more. Default: no token, so that only requests on the loopback interface are served.
+// characters or more. It cannot be used with [Host].Principal. Default: no token, so that only requests on the loopback
+// interface are served.
 func WithToken(token string) Option {
 	return func(c *config) error {
 		if len(token) < 16 {
@@ -163,6 +164,9 @@ func New(host Host, opts ...Option) (*Server, error) {
 	err := option.Apply(&c, opts)
 	if host.Store == nil || host.Open == nil {
 		err = errors.Join(err, &aycoder.ConfigError{Option: "Host", Err: errors.New("needs Store and Open")})
+	}
+	if host.Principal != nil && c.token != "" {
+		err = errors.Join(err, &aycoder.ConfigError{Option: "WithToken", Err: errors.New("is not asked for, as Host.Principal says who sends a request")})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("new server: %w", err)
