@@ -182,36 +182,34 @@ func (unreadJournal) Records(context.Context) iter.Seq2[[]byte, error] {
 
 // A host may panic while it opens a session. Others that want the session get an answer, and the server can end.
 func TestOpenPanics(t *testing.T) {
-	synctest.Test(t, testOpenPanics)
-}
-
-func testOpenPanics(t *testing.T) {
-	store, dir, broken := journal.Memory(), t.TempDir(), true
-	s, err := New(Host{Store: func(string) journal.Store { return store }, Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
-		if broken {
-			panic("secret of the host")
+	synctest.Test(t, func(t *testing.T) {
+		store, dir, broken := journal.Memory(), t.TempDir(), true
+		s, err := New(Host{Store: func(string) journal.Store { return store }, Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
+			if broken {
+				panic("secret of the host")
+			}
+			return harness.New(ctx, dir, harness.WithClient(script.New(script.Say("Hi."))), harness.WithStore(store, id, opts...))
+		}})
+		require.NoError(t, err)
+		request := func() *http.Request {
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			t.Cleanup(stop)
+			r := localRequest(ctx, "POST", "/api/prompt", `{"prompt":"go"}`)
+			r.Header.Set("Idempotency-Key", "k")
+			return r
 		}
-		return harness.New(ctx, dir, harness.WithClient(script.New(script.Say("Hi."))), harness.WithStore(store, id, opts...))
-	}})
-	require.NoError(t, err)
-	request := func() *http.Request {
+		func() {
+			defer func() { _ = recover() }() // as package http does
+			told := answerTo(s, request())
+			require.Contains(t, told, `"kind":"internal"`)
+			require.NotContains(t, told, "secret")
+		}()
+		broken = false
+		require.Contains(t, answerTo(s, request()), `"reason":"done"`)
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		t.Cleanup(stop)
-		r := localRequest(ctx, "POST", "/api/prompt", `{"prompt":"go"}`)
-		r.Header.Set("Idempotency-Key", "k")
-		return r
-	}
-	func() {
-		defer func() { _ = recover() }() // as package http does
-		told := answerTo(s, request())
-		require.Contains(t, told, `"kind":"internal"`)
-		require.NotContains(t, told, "secret")
-	}()
-	broken = false
-	require.Contains(t, answerTo(s, request()), `"reason":"done"`)
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-	defer stop()
-	require.NoError(t, s.Shutdown(ctx))
+		defer stop()
+		require.NoError(t, s.Shutdown(ctx))
+	})
 }
 
 // A token that no request would need is a mistake.
