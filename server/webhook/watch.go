@@ -28,7 +28,8 @@ const (
 	CostThreshold     = "cost.threshold"     // the cost of a session has reached a threshold in US dollars
 )
 
-// maxText bounds each text in the content of an event, in bytes. The specification advises small bodies.
+// maxText bounds each text in the content of an event, in bytes. The specification advises small bodies. Twice as much is
+// masked, since nothing would tell what a part of a secret is.
 const maxText = 16 << 10
 
 // A Watch makes events of what one session does. It is for one goroutine, but for [Watch.Agent].
@@ -75,7 +76,8 @@ type agent struct {
 
 // Run implements [aycoder.Agent].
 func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	events, prompt := a.next.Run(ctx, in, opts...), in.Prompt
+	facts := false // tell the costs, and not the events
+	events, prompt := a.next.Run(ctx, in, append(slices.Clip(opts), a.w.count(&facts))...), in.Prompt
 	if n := len(in.Messages); prompt == "" && len(in.Parts) == 0 && n > 0 && in.Messages[n-1].Role == aycoder.RoleUser {
 		prompt = in.Messages[n-1].Text()
 	}
@@ -88,6 +90,8 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 			}
 			begun = true
 			switch {
+			case err == nil && facts:
+				a.w.event("", ev)
 			case err == nil:
 				a.w.Event(ev)
 			case !errors.Is(err, context.Canceled) && !errors.Is(err, aycoder.ErrConsumed):
@@ -98,6 +102,23 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 				return
 			}
 		}
+	}
+}
+
+// count returns a [aycoder.RunOption] that counts what a run costs, and notes that there are facts.
+func (w *Watch) count(facts *bool) aycoder.RunOption {
+	return func(c *aycoder.RunConfig) error {
+		then := c.Facts
+		return aycoder.WithFacts(func(ctx context.Context, rec *aycoder.FactRecord) error {
+			w.mu.Lock()
+			*facts = true
+			w.fact(rec.Fact)
+			w.mu.Unlock()
+			if then == nil {
+				return nil
+			}
+			return then(ctx, rec)
+		})(c)
 	}
 }
 
@@ -119,7 +140,7 @@ func (w *Watch) send(typ, call string, data, content object) {
 	if content != nil {
 		for key, v := range content {
 			if text, ok := v.(string); ok {
-				content[key] = runes.Shorten(text, maxText)
+				content[key] = runes.Shorten(w.s.o.Mask(runes.Shorten(text, 2*maxText)), maxText)
 			}
 		}
 		ev.Content = content
@@ -139,15 +160,41 @@ func (w *Watch) Failed(err error) {
 	}
 }
 
-// Event sends what an event of a run is worth to others, also one of a nested run.
-func (w *Watch) Event(ev aycoder.Event) { w.event("", ev) }
+// Event sends what an event of a run is worth to others, also one of a nested run. No event tells what else calls and jobs have cost,
+// so only [Watch.Agent] counts that.
+func (w *Watch) Event(ev aycoder.Event) {
+	w.event("", ev)
+	if child, ok := ev.(*aycoder.ChildEvent); ok {
+		ev = child.Innermost()
+	}
+	switch ev := ev.(type) {
+	case *aycoder.TurnFinished:
+		w.spent(ev.Cost)
+	case *aycoder.Compacted:
+		w.spent(ev.Cost)
+	}
+}
+
+// fact counts what a run has cost, with its calls and jobs.
+func (w *Watch) fact(f aycoder.Fact) {
+	switch f := f.(type) {
+	case *aycoder.MessageDone:
+		w.spent(f.Cost)
+	case *aycoder.Compacted:
+		w.spent(f.Cost)
+	case *aycoder.ToolDone:
+		for _, s := range f.Spent {
+			w.spent(&s.Cost)
+		}
+	}
+}
 
 func (w *Watch) event(call string, ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.ChildEvent:
 		w.event(ev.CallID, ev.Event)
 	case *aycoder.TextDelta:
-		if len(w.text[call]) <= maxText {
+		if len(w.text[call]) <= 2*maxText {
 			w.text[call] = append(w.text[call], ev.Text...)
 		}
 	case *aycoder.Retrying:
@@ -162,9 +209,6 @@ func (w *Watch) event(call string, ev aycoder.Event) {
 		}
 		w.send(MessageReceived, call, data, object{"text": string(w.text[call])})
 		delete(w.text, call)
-		w.spent(ev.Cost)
-	case *aycoder.Compacted:
-		w.spent(ev.Cost)
 	case *aycoder.ToolStarted:
 		w.send(ToolCalled, call, object{"id": ev.Call.ID, "tool": ev.Call.Name},
 			object{"args": arguments(ev.Args), "subject": ev.Subject})

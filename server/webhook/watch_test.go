@@ -172,6 +172,93 @@ func TestWatchAgent(t *testing.T) {
 	require.Equal(t, "LimitError", got[4].Data["kind"])
 }
 
+// A text is masked before it is cut, so that no part of a secret is left at its end.
+func TestWatchMasksWhatIsCut(t *testing.T) {
+	for _, left := range []int{5, 20, 35, 40} { // bytes of the token before the end
+		text := strings.Repeat("x", 16<<10-left-1) + " ghp_" + token
+		got := deliver(t, true, func(s *webhook.Sender) {
+			w := s.Watch("s1", 0)
+			for i := 0; i < len(text); i += 4 {
+				w.Event(&aycoder.TextDelta{Text: text[i:min(i+4, len(text))]})
+			}
+			w.Event(&aycoder.TurnFinished{Turn: 1})
+			call := &aycoder.ToolUse{ID: "c1", Name: "bash"}
+			w.Event(&aycoder.ToolFinished{Call: call, Output: &aycoder.ToolOutput{Parts: []aycoder.Part{&aycoder.Text{Text: text}}}})
+			require.NoError(t, w.Close())
+		})
+		data, err := json.Marshal(got)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), "xxx g", left)
+		require.Equal(t, 2, strings.Count(string(data), "xxx ["), "both are told")
+	}
+}
+
+// The cost of calls and of agents in the background counts for a threshold, once, although no event of the run has it.
+func TestWatchCountsWhatCallsSpend(t *testing.T) {
+	cost := 0.5
+	got := deliver(t, false, func(s *webhook.Sender) {
+		model := priced{script.New(script.Call("delegate", `{}`), script.Say("Done.")), cost}
+		inner, err := aycoder.New(priced{script.New(script.Say("Inner.")).With(script.WithLoop(true)), cost})
+		require.NoError(t, err)
+		delegate, err := aycoder.NewTool("delegate", "Delegates.", func(ctx context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+			for range 2 { // the events of the second run are seen, too
+				for ev, err := range inner.Run(ctx, aycoder.Input{Prompt: "do it"}, aycoder.WithParent(inv)) {
+					if err != nil {
+						return nil, err
+					}
+					if err := inv.Emit(ctx, ev); err != nil {
+						return nil, err
+					}
+				}
+			}
+			for _, err := range inner.Run(ctx, aycoder.Input{Prompt: "do it"}, aycoder.WithParent(inv)) {
+				if err != nil {
+					return nil, err
+				}
+			}
+			return aycoder.TextResult("done"), nil
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+		require.NoError(t, err)
+		agent, err := aycoder.New(model, aycoder.WithTools(delegate))
+		require.NoError(t, err)
+		w := s.Watch("s1", 0, 2.4, 2.6)
+		for _, err := range w.Agent(agent).Run(context.Background(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Close())
+	})
+	end := got[len(got)-1]
+	require.InDelta(t, 2.5, end.Data["cost"], 1e-9)
+	reached := 0
+	for _, o := range got {
+		if o.Type == webhook.CostThreshold {
+			reached++
+		}
+	}
+	require.Equal(t, 1, reached)
+}
+
+// priced is a model whose answers have a cost.
+type priced struct {
+	aycoder.ModelClient
+	cost float64
+}
+
+func (p priced) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		for ev, err := range p.ModelClient.Stream(ctx, req) {
+			if d, ok := ev.(*aycoder.MessageDone); ok {
+				priced := *d
+				priced.Cost = &p.cost
+				ev = &priced
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
 // fixed is an agent whose runs have these events, and end with an error if the last one is one.
 type fixed []any
 
