@@ -490,27 +490,8 @@ func (s *Sender) masked(v any) (map[string]any, error) {
 	if out == nil {
 		out = map[string]any{}
 	}
-	s.maskIn(out)
+	mask.JSON(out, s.o.Mask)
 	return out, nil
-}
-
-// maskIn masks the strings in a decoded value, and returns the masked one.
-func (s *Sender) maskIn(v any) any {
-	switch v := v.(type) {
-	case string:
-		return s.o.Mask(v)
-	case []any:
-		for i := range v {
-			v[i] = s.maskIn(v[i])
-		}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			one := s.maskIn(v[key])
-			delete(v, key)
-			v[s.o.Mask(key)] = one
-		}
-	}
-	return v
 }
 
 func (s *Sender) wake() {

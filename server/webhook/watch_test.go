@@ -193,6 +193,20 @@ func TestWatchMasksWhatIsCut(t *testing.T) {
 	}
 }
 
+// A secret that only the name before it tells is hidden, too.
+func TestWatchMasksByNames(t *testing.T) {
+	got := deliver(t, true, func(s *webhook.Sender) {
+		w := s.Watch("s1", 0)
+		args := `{"url":"https://a.example","password":"hunter2-Kq9vLm2R","n":1,"env":["API_TOKEN=hunter2-x7Kq9vLm2Rt5"]}`
+		w.Event(&aycoder.ToolStarted{Call: &aycoder.ToolUse{ID: "c1", Name: "login"}, Args: json.RawMessage(args)})
+		require.NoError(t, w.Close())
+	})
+	data, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.Contains(t, string(data), "https://a.example")
+	require.NotContains(t, string(data), "hunter2")
+}
+
 // The cost of calls and of agents in the background counts for a threshold, once, although no event of the run has it.
 func TestWatchCountsWhatCallsSpend(t *testing.T) {
 	cost := 0.5
