@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -176,6 +178,17 @@ func (t *Telemetry) text(s string) string {
 	return runes.Shorten(t.o.Mask(s), maxText)
 }
 
+// arguments returns the arguments of a call as they may be told. JSON can be written so that a secret in it does not look like one.
+func (t *Telemetry) arguments(args json.RawMessage) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.UseNumber()
+	if d.Decode(&v) == nil {
+		args, _ = json.Marshal(mask.JSON(v, t.o.Mask)) // what was decoded encodes
+	}
+	return t.text(string(args))
+}
+
 // SessionStarted counts a session in aycoder.sessions.
 func (t *Telemetry) SessionStarted(ctx context.Context) { t.sessions.Add(ctx, 1) }
 
@@ -235,7 +248,7 @@ func (t *Telemetry) runs(ctx context.Context, a *agent, in aycoder.Input, opts [
 		t.agent.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(attrs...))
 		t.end(span, failed)
 	}()
-	if in.Prompt != "" {
+	if n := len(in.Messages); in.Prompt != "" || len(in.Parts) == 0 && n > 0 && in.Messages[n-1].Role == aycoder.RoleUser {
 		t.messages.Add(ctx, 1, metric.WithAttributes(attribute.String("role", "user")))
 	}
 	for ev, err := range a.next.Run(ctx, in, opts...) {
@@ -325,7 +338,7 @@ func (t *Telemetry) Tools() aycoder.ToolMiddleware {
 				t.end(span, err)
 			}()
 			if t.o.Content {
-				span.SetAttributes(attribute.String(attrArguments, t.text(string(inv.Args))))
+				span.SetAttributes(attribute.String(attrArguments, t.arguments(inv.Args)))
 			}
 			res, err = next(ctx, inv)
 			returned = true
@@ -443,7 +456,7 @@ func (a *answer) note(ev aycoder.ModelEvent, err error) {
 	a.err = err
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
-		if a.t.o.Content && len(a.text) <= maxText {
+		if a.t.o.Content && len(a.text) <= 2*maxText { // the rest of a secret tells what it is
 			a.text = append(a.text, ev.Text...)
 		}
 	case *aycoder.Retrying:

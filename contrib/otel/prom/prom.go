@@ -60,13 +60,15 @@ func (e *Exporter) Push(ctx context.Context, gateway, job string) error {
 	return nil
 }
 
-// doer sends requests of package push, whose error for an answer has the address and the whole answer.
+// doer sends requests of package push, whose error for an answer has the address and the whole answer. A redirect would become
+// another request, without the metrics.
 type doer struct{}
 
 // Do implements [push.HTTPDoer].
 func (doer) Do(req *http.Request) (*http.Response, error) {
-	resp, err := http.DefaultClient.Do(req)
-	if err == nil && resp.StatusCode/100 != 2 {
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted { // which alone are no errors there
 		err = errors.Join(errors.New("the gateway answered "+resp.Status), resp.Body.Close())
 	}
 	return resp, err
