@@ -53,6 +53,7 @@ const (
 	maxOutgoing = 4 << 20
 	maxIncoming = 1 << 20
 	maxNotified = 7999 // bytes of the payload of a notification
+	perMessage  = 128  // bytes that a message takes beside its text, with its channel
 )
 
 // Publish sends a message of at most 7,999 bytes, which is valid UTF-8 without NUL, to all who have subscribed to a session in any
@@ -114,10 +115,11 @@ type inbox struct {
 func (q *inbox) put(m string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes+len(m) > maxIncoming {
+	size := perMessage + len(m)
+	if q.bytes+size > maxIncoming {
 		return
 	}
-	q.list, q.bytes = append(q.list, m), q.bytes+len(m)
+	q.list, q.bytes = append(q.list, m), q.bytes+size
 	select {
 	case q.news <- struct{}{}:
 	default:
@@ -185,10 +187,11 @@ func (f *feed) close() {
 func (f *feed) publish(channel, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.bytes+len(message) > maxOutgoing {
+	size := perMessage + len(message)
+	if f.closed || f.bytes+size > maxOutgoing {
 		return
 	}
-	f.channels, f.messages, f.bytes = append(f.channels, channel), append(f.messages, message), f.bytes+len(message)
+	f.channels, f.messages, f.bytes = append(f.channels, channel), append(f.messages, message), f.bytes+size
 	if !f.sending {
 		f.sending = true
 		f.work.Go(f.send)

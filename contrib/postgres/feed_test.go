@@ -210,3 +210,16 @@ func TestFollowing(t *testing.T) {
 	must(t, f.Close())
 	must(t, j.Close())
 }
+
+// Messages without a text take memory, too, so their number is bounded.
+func TestEmptyMessagesAreBounded(t *testing.T) {
+	in := &inbox{news: make(chan struct{}, 1)}
+	out := &feed{sending: true} // as while the database cannot be reached
+	for range maxOutgoing / 10 {
+		in.put("")
+		out.publish("channel", "")
+	}
+	if n, m := len(in.list), len(out.messages); n > maxIncoming/perMessage || m > maxOutgoing/perMessage {
+		t.Errorf("%d messages wait to be read, and %d to be sent", n, m)
+	}
+}
