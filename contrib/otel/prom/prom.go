@@ -68,7 +68,7 @@ type doer struct{}
 func (doer) Do(req *http.Request) (*http.Response, error) {
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
-	if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted { // which alone are no errors there
+	if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted { // any other is an error there
 		err = errors.Join(errors.New("the gateway answered "+resp.Status), resp.Body.Close())
 	}
 	return resp, err
