@@ -57,12 +57,13 @@ func (d *desk) drop(id int) {
 	delete(d.open, id)
 }
 
-// handler returns the HTTP API. It refuses answers that a page of another site sends.
+// handler returns the HTTP API. It refuses answers that a page of another site sends, and serves
+// only the host by whose name it is reached: another name may point here just for a moment.
 // Put your own login in front of it: whoever reaches it can approve.
-func (d *desk) handler() http.Handler {
+func (d *desk) handler(host string) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /approvals", d.list)
-	mux.HandleFunc("POST /approvals/{id}", d.answer)
+	mux.HandleFunc("GET "+host+"/approvals", d.list)
+	mux.HandleFunc("POST "+host+"/approvals/{id}", d.answer)
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -185,7 +186,7 @@ func main() {
 		log.Fatal(err)
 	}
 	var d desk
-	go func() { log.Fatal(http.ListenAndServe("127.0.0.1:8080", d.handler())) }()
+	go func() { log.Fatal(http.ListenAndServe("127.0.0.1:8080", d.handler("127.0.0.1"))) }()
 	fmt.Println("Questions: http://127.0.0.1:8080/approvals")
 	if err := run(context.Background(), os.Stdout, agent, &d, "Deploy it."); err != nil {
 		log.Fatal(err)

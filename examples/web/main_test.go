@@ -22,9 +22,12 @@ import (
 
 // post answers a question, and returns the status.
 func post(h http.Handler, id int, body string, header ...string) int {
-	r := httptest.NewRequest(http.MethodPost, fmt.Sprintf("/approvals/%d", id), strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:8080/approvals/%d", id), strings.NewReader(body))
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
+	}
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -34,7 +37,7 @@ func post(h http.Handler, id int, body string, header ...string) int {
 // list returns the ids of the questions that are open, with their arguments.
 func list(t *testing.T, h http.Handler) map[int]string {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/approvals", nil))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080/approvals", nil))
 	var questions []struct {
 		Question int
 		Args     json.RawMessage
@@ -77,9 +80,9 @@ func Example() {
 		fmt.Println(lines.Text())
 		switch {
 		case strings.HasPrefix(lines.Text(), "question 2"):
-			post(d.handler(), 1, `{"allow":true}`)
+			post(d.handler("127.0.0.1"), 1, `{"allow":true}`)
 		case strings.HasPrefix(lines.Text(), "deployed"):
-			post(d.handler(), 2, `{"allow":false,"reason":"not on a Friday"}`)
+			post(d.handler("127.0.0.1"), 2, `{"allow":false,"reason":"not on a Friday"}`)
 		}
 	}
 	// Output:
@@ -92,7 +95,7 @@ func Example() {
 
 func TestAnswers(t *testing.T) {
 	var d desk
-	h := d.handler()
+	h := d.handler("127.0.0.1")
 	lines := started(t, &d)
 	next := func() string {
 		require.True(t, lines.Scan(), lines.Err())
@@ -106,6 +109,7 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, post(h, 1, `yes`))
 	require.Equal(t, http.StatusNotFound, post(h, 7, `{"allow":true}`))
 	require.Equal(t, http.StatusForbidden, post(h, 1, `{"allow":true}`, "Sec-Fetch-Site", "cross-site"))
+	require.Equal(t, http.StatusNotFound, post(h, 1, `{"allow":true}`, "Host", "evil.example:8080", "Origin", "http://evil.example:8080"))
 	require.Len(t, list(t, h), 2)
 
 	require.Equal(t, http.StatusOK, post(h, 1, `{"allow":true}`))
@@ -123,7 +127,7 @@ func TestAnswers(t *testing.T) {
 // question, which then leaves the list.
 func TestRule(t *testing.T) {
 	var d desk
-	h := d.handler()
+	h := d.handler("127.0.0.1")
 	lines := started(t, &d)
 	require.True(t, lines.Scan())
 	require.True(t, lines.Scan())
@@ -147,10 +151,10 @@ func TestTooLate(t *testing.T) {
 		lines := started(t, &d, aycoder.WithLimits(aycoder.Limits{Approval: time.Hour}))
 		require.True(t, lines.Scan())
 		require.True(t, lines.Scan())
-		require.Len(t, list(t, d.handler()), 2)
+		require.Len(t, list(t, d.handler("127.0.0.1")), 2)
 		for lines.Scan() {
 		}
 		require.NoError(t, lines.Err())
-		require.Empty(t, list(t, d.handler()))
+		require.Empty(t, list(t, d.handler("127.0.0.1")))
 	})
 }
