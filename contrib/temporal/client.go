@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/aycoder/aycoder"
@@ -40,14 +41,16 @@ type message struct {
 // error is a [*serviceerror.WorkflowExecutionAlreadyStarted], and the message was not sent: see [Client.Say].
 func (c *Client) Start(ctx context.Context, opts client.StartWorkflowOptions, in Input, m *aycoder.Message) (client.WorkflowRun, error) {
 	opts.WorkflowExecutionErrorWhenAlreadyStarted = true // else it would take the message, and give it to nobody
+	ref := ""
 	if m != nil {
-		ref, err := c.put(ctx, &message{Say: &aycoder.Steered{Message: m}})
-		if err != nil {
+		var err error
+		if ref, err = c.put(ctx, &message{Say: &aycoder.Steered{Message: m}}); err != nil {
 			return nil, err
 		}
 		in.Say = append(in.Say, ref)
 	}
-	return c.Temporal.ExecuteWorkflow(ctx, opts, WorkflowName, in)
+	run, err := c.Temporal.ExecuteWorkflow(ctx, opts, WorkflowName, in)
+	return run, c.sent(ctx, ref, err)
 }
 
 // Say sends a message to a session: to the workflow with the ID of opts, for the end of its run, or, if none works, to a new one.
@@ -66,7 +69,7 @@ func (c *Client) Steer(ctx context.Context, workflow string, m *aycoder.Steered)
 	if err != nil {
 		return err
 	}
-	return c.Temporal.SignalWorkflow(ctx, workflow, "", SignalSteer, ref)
+	return c.sent(ctx, ref, c.Temporal.SignalWorkflow(ctx, workflow, "", SignalSteer, ref))
 }
 
 // Pending returns the suspended run of a session with its questions, or nil: see [session.ReadPending].
@@ -97,10 +100,10 @@ func (c *Client) answer(ctx context.Context, workflow string, a Answer) error {
 	h, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: workflow, UpdateName: UpdateAnswer, Args: []any{a}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = h.Get(ctx, nil)
 	}
-	return h.Get(ctx, nil)
+	return c.sent(ctx, a.Ref, err)
 }
 
 // Status asks a workflow what it does.
@@ -112,12 +115,25 @@ func (c *Client) Status(ctx context.Context, workflow string) (s Status, err err
 	return s, err
 }
 
-func (c *Client) put(ctx context.Context, m *message) (string, error) {
-	store := c.References
-	if store == nil {
-		store = c.Store
+func (c *Client) references() journal.Store {
+	if c.References == nil {
+		return c.Store
 	}
-	return putRef(ctx, store, m)
+	return c.References
+}
+
+func (c *Client) put(ctx context.Context, m *message) (string, error) {
+	return putRef(ctx, c.references(), m)
+}
+
+// sent removes the content of a reference that nobody gets, as the server says. After another error, it may be on its way.
+func (c *Client) sent(ctx context.Context, ref string, err error) error {
+	_, missing := errors.AsType[*serviceerror.NotFound](err)
+	_, works := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err)
+	if ref != "" && (missing || works) {
+		_ = c.references().Delete(context.WithoutCancel(ctx), ref) // it only takes room
+	}
+	return err
 }
 
 // questionKey is the Key of the [Question] about a call.
