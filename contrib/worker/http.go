@@ -19,8 +19,10 @@ import (
 	"github.com/aycoder/aycoder/server"
 )
 
-// maxBody is the largest size of a request, in bytes.
-const maxBody = 8 << 20
+const (
+	maxBody  = 8 << 20 // bytes of a request
+	bodyTime = 30 * time.Second
+)
 
 func (n *Node) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -45,6 +47,9 @@ func (n *Node) routes() http.Handler {
 			if id := r.PathValue("session"); id != "" && !owns(tenant, id) {
 				err = fs.ErrNotExist
 			} else {
+				if r.ContentLength != 0 {
+					_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // not every ResponseWriter can
+				}
 				r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 				err = serve(w, r, tenant)
 			}
