@@ -49,7 +49,8 @@ func (s *Server) eventsAnywhere(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Stream answers a request with events, as server-sent events whose ids are those of the elements: see [Follow]. It returns when
-// the events end or the client is gone. If there is an error before the first event, nothing was sent.
+// the events end or the client is gone. If there is an error before the first event, within a quarter of a second, nothing was sent
+// and Stream returns the error. After any other one, the answer just ends: its client has no [aycoder.RunFinished], and asks again.
 func Stream(w http.ResponseWriter, r *http.Request, follow func(ctx context.Context) iter.Seq2[Followed, error]) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	list := make(chan Followed)

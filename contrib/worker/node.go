@@ -26,7 +26,8 @@ Each request is of a tenant, whom [Config].Principal finds. The session of a ten
 
 The task queue gives each tenant a fair share: workflows carry the tenant as fairness key, with the weight of [Config].Weight. The
 server does that only with the setting matching.enableFairness, which is off by default; [Node.Run] says so in the log. Quotas are
-those of [postgres.Store.SetQuota], which Open applies: see [postgres.Tenant].
+those of [postgres.Store.SetQuota], which Open applies: see [postgres.Tenant]. Requests of a tenant reach no session of another one.
+Files and commands are separate only if Open confines them, since a tenant answers the questions of its agents.
 
 # End and upgrade
 
@@ -76,7 +77,8 @@ type Config struct {
 	// Open opens a session for writing, with its agent: see [temporal.Config].
 	Open func(ctx context.Context, tenant, session string) (*temporal.Agent, error)
 	// Principal returns the tenant who sends a request, or an error for somebody unknown. The name has 1 to 30 lower case letters
-	// and digits.
+	// and digits. A browser sends cookies for pages of other sites, too, so one that believes them needs an
+	// [http.CrossOriginProtection] around the node.
 	Principal func(r *http.Request) (string, error)
 	// Weight is the share of a tenant in relation to others. Default: 1 for each.
 	Weight func(tenant string) float32

@@ -4,6 +4,10 @@
 //
 // Each line of the file of tenants has a token, the name of a tenant and, if it is not 1, its weight. Each session works in a directory
 // below DIR that has its id. SIGTERM drains the process.
+//
+// The commands of all tenants have the rights of the process: whoever may answer the questions of an agent can read what the
+// process can, such as the directories of other tenants and the address of the database. Tenants that do not trust each other
+// need processes with different users and databases.
 package main
 
 import (
