@@ -152,7 +152,7 @@ func (s *Server) checkout(w http.ResponseWriter, r *http.Request, in *checkout) 
 		if in.Node < 0 || int(in.Node) >= c.rt.Session.View().Len() {
 			return notFound()
 		}
-		move, err := c.checkout(r.Context(), in.Node, opts...)
+		move, err := c.checkout(in.Node, opts...)
 		if err != nil {
 			return err
 		}
@@ -170,14 +170,15 @@ func (s *Server) checkout(w http.ResponseWriter, r *http.Request, in *checkout) 
 	})(w, r)
 }
 
-// checkout goes to another node. Nothing works meanwhile, no call of a tool either.
-func (c *conversation) checkout(ctx context.Context, id session.ID, opts ...session.MoveOption) (*session.Move, error) {
+// checkout goes to another node, also if the client goes away: the files and the conversation must not part. Nothing works
+// meanwhile, no call of a tool either.
+func (c *conversation) checkout(id session.ID, opts ...session.MoveOption) (*session.Move, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.newest().working() {
 		return nil, busy()
 	}
-	return c.rt.Session.Checkout(ctx, id, opts...)
+	return c.rt.Session.Checkout(c.s.ctx, id, opts...)
 }
 
 // inSession makes an operation of one on the session in the path.

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +45,60 @@ func TestCheckoutDuringACall(t *testing.T) {
 	}
 	s.release(c)
 	require.NoError(t, s.Close())
+}
+
+// A client that goes away in the middle of a checkout cancels nothing of it.
+func TestCheckoutOfAClientThatIsGone(t *testing.T) {
+	ctx, gone := context.WithCancel(t.Context())
+	store, dir := &told{Store: journal.Memory()}, t.TempDir()
+	name := filepath.Join(dir, "a.txt")
+	s, err := New(Host{Store: func(string) journal.Store { return store }, Open: func(ctx context.Context, _, id string, opts ...session.Option) (*harness.Runtime, error) {
+		return harness.New(ctx, dir, harness.WithClient(script.New(script.Call("write_file", map[string]string{"path": "a.txt", "content": "one\n"}), script.Say("Done."))),
+			harness.WithStore(store, id, opts...))
+	}})
+	require.NoError(t, err)
+	c, err := s.open(t.Context(), local, "", "")
+	require.NoError(t, err)
+	require.Equal(t, 202, status(t, s, "POST", "/api/prompt", fmt.Sprintf(`{"session":%q,"prompt":"go"}`, c.id)))
+	r := c.newest()
+	for len(r.questions()) == 0 {
+		<-r.log.read(cursor{}).changed
+	}
+	q := r.questions()[0]
+	require.Equal(t, 204, status(t, s, "POST", "/api/runs/"+r.id+"/approvals/"+q.call, fmt.Sprintf(`{"decision":"allow","digest":%q}`, q.digest)))
+	<-r.done
+	require.NoError(t, os.WriteFile(name, []byte("mine\n"), 0o600))
+	store.append = gone
+	answerTo(s, localRequest(ctx, "POST", "/api/sessions/"+c.id+"/checkout", fmt.Sprintf(`{"node":%d}`, c.rt.Session.Head())))
+	require.Error(t, ctx.Err())
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "one\n", string(data))
+	s.release(c)
+	require.NoError(t, s.Close())
+}
+
+// told is a store that tells when something is appended.
+type told struct {
+	journal.Store
+	append func()
+}
+
+func (s *told) Create(ctx context.Context, id string) (journal.Journal, error) {
+	j, err := s.Store.Create(ctx, id)
+	return toldJournal{j, s}, err
+}
+
+type toldJournal struct {
+	journal.Journal
+	store *told
+}
+
+func (j toldJournal) Append(ctx context.Context, sync bool, records ...[]byte) error {
+	if j.store.append != nil {
+		j.store.append()
+	}
+	return j.Journal.Append(ctx, sync, records...)
 }
 
 // Whoever does not take the answer about another node keeps nobody from going on.
