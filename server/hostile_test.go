@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -276,4 +277,13 @@ func TestTokenBesidePrincipal(t *testing.T) {
 	e, ok := errors.AsType[*aycoder.ConfigError](err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, "WithToken", e.Option)
+}
+
+// The address of a machine behind the server is in the log alone.
+func TestTimeoutsTellNoAddress(t *testing.T) {
+	failed := &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 5432}, Err: os.ErrDeadlineExceeded}
+	p := problemOf(fmt.Errorf("open the session: %w", failed))
+	require.Equal(t, 503, p.Status)
+	require.NotContains(t, p.Detail, "10.0.0.9")
+	require.Equal(t, "the runner is away: i/o timeout", problemOf(fmt.Errorf("the runner is away: %w", os.ErrDeadlineExceeded)).Detail)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -101,6 +102,7 @@ var kinds = []struct {
 	{asA[*aycoder.LimitError], http.StatusUnprocessableEntity, "limit", ""},
 	{isA(context.Canceled), http.StatusConflict, "cancelled", "the run was cancelled"},
 	{asA[*journal.OpError], http.StatusInternalServerError, "journal", "the session cannot be read or written"},
+	{tooLate, http.StatusServiceUnavailable, unavailable, "another machine has not answered in time"},
 	{isA(os.ErrDeadlineExceeded), http.StatusServiceUnavailable, unavailable, ""},
 }
 
@@ -109,6 +111,12 @@ const unavailable = "unavailable"
 
 func isA(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// tooLate reports whether another machine has not answered, whose address the text tells.
+func tooLate(err error) bool {
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Timeout()
 }
 
 func asA[E error](err error) bool {
