@@ -144,7 +144,8 @@ func OutputPrompt(schema []byte) string {
 }
 
 // ObjectSchema returns the schema of a tool's arguments as valid UTF-8. If the schema has
-// no "type", ObjectSchema adds "type": "object", because services require it.
+// no "type", ObjectSchema adds "type": "object", because services require it. See also
+// [Flatten].
 func ObjectSchema(schema []byte) ([]byte, error) {
 	schema = bytes.TrimSpace(schema)
 	if len(schema) == 0 {
@@ -154,10 +155,38 @@ func ObjectSchema(schema []byte) ([]byte, error) {
 	switch {
 	case !rawjson.IsObject(schema):
 		return nil, errors.New("schema is not a JSON object")
-	case rawjson.Has(schema, "type"):
+	case rawjson.Has(schema, "type") && !MayCombine(schema):
 		return schema, nil
 	}
-	return append(rawjson.Object{{Key: "type", Val: []byte(`"object"`)}}, rawjson.Split(schema)...).AppendTo(nil), nil
+	o := Flatten(rawjson.Split(schema))
+	if o.Value("type") == nil {
+		o = append(rawjson.Object{{Key: "type", Val: []byte(`"object"`)}}, o...)
+	}
+	return o.AppendTo(nil), nil
+}
+
+// MayCombine reports whether [Flatten] may change a schema. Most schemas are not even split for it.
+func MayCombine(schema []byte) bool {
+	return bytes.Contains(schema, []byte(`Of"`)) || bytes.Contains(schema, []byte(`"not"`))
+}
+
+// Flatten removes the keywords that services refuse at the top of a tool's schema: a single
+// tool with one of them would make every request fail. The description then has the whole
+// schema, with which the arguments of a call are validated.
+func Flatten(o rawjson.Object) rawjson.Object {
+	var flat rawjson.Object
+	for _, f := range o {
+		switch f.Key {
+		case "anyOf", "oneOf", "allOf", "not", "enum":
+		default:
+			flat = append(flat, f)
+		}
+	}
+	if len(flat) < len(o) {
+		flat.Set("description", rawjson.AppendString(nil, "The arguments must fit this JSON Schema: "+string(o.AppendTo(nil))))
+		flat.Set("additionalProperties", json.RawMessage("true")) // those that only the keywords had
+	}
+	return flat
 }
 
 // ClaudeFormatsOutput reports whether a Claude model's output can be constrained to a

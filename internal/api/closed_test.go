@@ -55,6 +55,27 @@ func FuzzCloseSchema(f *testing.F) {
 	})
 }
 
+// "input_schema does not support oneOf, allOf, or anyOf at the top level": one tool with such a schema would
+// make every request fail.
+func TestObjectSchema(t *testing.T) {
+	for in, want := range map[string]string{
+		``:                            `{"type":"object"}`,
+		`{"properties":{"anyOf":{}}}`: `{"type":"object","properties":{"anyOf":{}}}`,
+		`{"type":"object","properties":{"a":{"allOf":[{}]}}}`: `{"type":"object","properties":{"a":{"allOf":[{}]}}}`,
+		`{"type":"object","description":"d","allOf":[{"properties":{"a":{}}}],"additionalProperties":false}`: `{"type":"object",` +
+			`"description":"The arguments must fit this JSON Schema: {\"type\":\"object\",\"description\":\"d\",` +
+			`\"allOf\":[{\"properties\":{\"a\":{}}}],\"additionalProperties\":false}","additionalProperties":true}`,
+		`{"oneOf":7,"enum":[{}],"required":["c"]}`: `{"type":"object","required":["c"],"description":"The arguments must fit this JSON Schema: ` +
+			`{\"oneOf\":7,\"enum\":[{}],\"required\":[\"c\"]}","additionalProperties":true}`,
+	} {
+		got, err := ObjectSchema([]byte(in))
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got), in)
+	}
+	_, err := ObjectSchema([]byte(`[]`))
+	assert.Error(t, err)
+}
+
 func TestClaudeFormatsOutput(t *testing.T) {
 	for model, want := range map[string]bool{
 		"claude-sonnet-4-5-20250929": true, "claude-sonnet-4-5": true, "us.anthropic.claude-opus-4-6-v1:0": true,

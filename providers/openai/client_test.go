@@ -107,6 +107,14 @@ func TestArgsSchema(t *testing.T) {
 		`{"properties":{"a":{}}}`:  `{"properties":{"a":{}},"type":"object"}`,
 		`{"type":"array", "x": 1}`: `{"type":"array", "x": 1}`,
 		`{"type":"object","properties":{"b":{}} }`: `{"type":"object","properties":{"b":{}} }`,
+		// "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+		`{"type":"object","properties":{"a":{}},"anyOf":[{"required":["a"]}]}`: `{"type":"object","properties":{"a":{}},"description":"The arguments must fit ` +
+			`this JSON Schema: {\"type\":\"object\",\"properties\":{\"a\":{}},\"anyOf\":[{\"required\":[\"a\"]}]}","additionalProperties":true}`,
+		`{"oneOf":[{"properties":{"a":{}}}]}`: `{"description":"The arguments must fit this JSON Schema: {\"oneOf\":[{\"properties\":{\"a\":{}}}]}",` +
+			`"additionalProperties":true,"type":"object","properties":{}}`,
+		`{"type":"object","properties":{},"not":{"required":["a"]}}`: `{"type":"object","properties":{},"description":"The arguments must fit this JSON Schema: ` +
+			`{\"type\":\"object\",\"properties\":{},\"not\":{\"required\":[\"a\"]}}","additionalProperties":true}`,
+		`{"type":"object","properties":{"a":{"anyOf":[{}],"not":{}}}}`: `{"type":"object","properties":{"a":{"anyOf":[{}],"not":{}}}}`,
 	} {
 		assert.Equal(t, want, string(argsSchema(json.RawMessage(in))), in)
 	}

@@ -66,13 +66,14 @@ func validSchema(raw json.RawMessage) json.RawMessage {
 }
 
 // argsSchema is [validSchema] with the type "object" and a list of properties, as OpenAI
-// requires: "object schema missing properties". Nearly all schemas have both.
+// requires: "object schema missing properties". Nearly all schemas have both. See also
+// [api.Flatten].
 func argsSchema(raw json.RawMessage) json.RawMessage {
 	raw = validSchema(raw)
-	if rawjson.Has(raw, "type") && rawjson.Has(raw, "properties") {
+	if rawjson.Has(raw, "type") && rawjson.Has(raw, "properties") && !api.MayCombine(raw) {
 		return raw
 	}
-	o := rawjson.Split(raw)
+	o := api.Flatten(rawjson.Split(raw))
 	if typ := o.Value("type"); typ != nil && string(typ) != `"object"` {
 		return raw
 	}
