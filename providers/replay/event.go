@@ -25,6 +25,7 @@ type eventLine struct {
 	Part      json.RawMessage    `json:"part,omitempty"`
 	Stop      aycoder.StopReason `json:"stop,omitempty"`
 	Usage     *aycoder.Usage     `json:"usage,omitempty"`
+	Cost      *float64           `json:"cost,omitempty"`
 	Model     string             `json:"model,omitempty"`
 	Provider  string             `json:"provider,omitempty"`
 	RequestID string             `json:"request_id,omitempty"`
@@ -64,7 +65,7 @@ func encodeEvent(ev aycoder.ModelEvent) (e eventLine, err error) {
 		e = eventLine{Type: typeRetry, Discarded: ev.Discarded, Attempt: ev.Attempt, After: ev.After,
 			Error: encodeError(ev.Err)}
 	case *aycoder.MessageDone:
-		e = eventLine{Type: typeDone, Stop: ev.Stop, Usage: &ev.Usage, Model: ev.Model, ID: ev.ID,
+		e = eventLine{Type: typeDone, Stop: ev.Stop, Usage: &ev.Usage, Cost: ev.Cost, Model: ev.Model, ID: ev.ID,
 			Provider: ev.Provider, RequestID: ev.RequestID}
 	default:
 		err = fmt.Errorf("no such event: %T", ev)
@@ -103,7 +104,7 @@ func (e *eventLine) event() (aycoder.ModelEvent, error) {
 		err := e.Error.check(1)
 		return &aycoder.Retrying{Discarded: e.Discarded, Attempt: e.Attempt, After: e.After, Err: e.Error.err()}, err
 	case typeDone:
-		done := &aycoder.MessageDone{Stop: e.Stop, Model: e.Model, ID: e.ID, Provider: e.Provider, RequestID: e.RequestID}
+		done := &aycoder.MessageDone{Stop: e.Stop, Cost: e.Cost, Model: e.Model, ID: e.ID, Provider: e.Provider, RequestID: e.RequestID}
 		if e.Usage != nil {
 			done.Usage = *e.Usage
 		}

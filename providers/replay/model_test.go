@@ -76,7 +76,7 @@ func everyEvent() []aycoder.ModelEvent {
 		&aycoder.BlockDone{Part: &aycoder.Media{Type: "image/png", URL: "https://x/y?a=b&c"}},
 		&aycoder.BlockTruncated{Call: &aycoder.ToolUse{ID: "2", Name: "g", Args: raw(`{"path":"a/b`)}},
 		&aycoder.MessageDone{Stop: "odd", Usage: aycoder.Usage{Input: 1, Output: 2, Reasoning: 3, CacheRead: 4, CacheWrite: 5},
-			Model: "m", ID: "msg"},
+			Cost: new(0.25), Model: "m", ID: "msg"},
 	}
 }
 
