@@ -3,6 +3,8 @@ package api
 import (
 	"hash/fnv"
 	"strconv"
+
+	"github.com/aycoder/aycoder"
 )
 
 // AppendName appends an id or the name of a tool as a JSON string, for APIs that require
@@ -27,6 +29,23 @@ func AppendName(b []byte, s string, limit int) []byte {
 	b = append(b, '_')
 	b = strconv.AppendUint(b, h.Sum64(), 16)
 	return append(b, '"')
+}
+
+// Renamed returns the original names of the tools whose names [AppendName] changes, by their
+// names on the wire.
+func Renamed(tools []*aycoder.ToolSpec, limit int) map[string]string {
+	var names map[string]string
+	for _, s := range tools {
+		if s == nil || validName(s.Name, limit) {
+			continue
+		}
+		if names == nil {
+			names = map[string]string{}
+		}
+		name := AppendName(nil, s.Name, limit)
+		names[string(name[1:len(name)-1])] = s.Name
+	}
+	return names
 }
 
 // validName reports whether a name can be sent as it is.

@@ -82,7 +82,7 @@ func (d *decoder) startBlock(index int, raw string) error {
 	return nil
 }
 
-// identify makes sure that a call has a name and a unique id.
+// identify makes sure that a call has the name of its tool and a unique id.
 func (d *decoder) identify(b *block) error {
 	if b.head.Name == "" {
 		return fmt.Errorf("content_block_start %d: call without a name", b.index)
@@ -95,6 +95,7 @@ func (d *decoder) identify(b *block) error {
 		b.head.ID = api.MakeID(d.done.ID, n)
 	}
 	d.ids[b.head.ID] = true
+	b.head.Name = cmp.Or(d.names[b.head.Name], b.head.Name)
 	return nil
 }
 

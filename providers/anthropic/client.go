@@ -267,7 +267,7 @@ func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
 		ModelsURL: c.cfg.modelsURL(), MaxResponse: req.MaxResponse,
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
 		SetHeaders: setHeaders,
-		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k} },
+		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k, names: api.Renamed(req.Tools, maxName)} },
 	}
 }
 

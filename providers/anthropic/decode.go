@@ -75,10 +75,10 @@ type count struct {
 	said bool
 }
 
-// read takes a number. A count below 0 is a mistake of the service.
+// read takes a number. A count below 0 or beyond all sense is a mistake of the service.
 func (c *count) read(r *rawjson.Reader) {
 	if n, ok := r.Int(); ok {
-		c.n, c.said = max(n, 0), true
+		c.n, c.said = api.Count(n), true
 	}
 }
 
@@ -252,6 +252,7 @@ type decoder struct {
 	// compaction is what summaries of the conversation took so far, beside the answer.
 	compaction aycoder.Usage
 	ids        map[string]bool
+	names      map[string]string // original names of renamed tools, by their names on the wire
 }
 
 // Event implements [api.Decoder].

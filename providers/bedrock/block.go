@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -83,7 +84,7 @@ func (d *decoder) startBlock(e *event) error {
 	return d.call.Emit(&aycoder.ToolDelta{ID: b.call.id, Name: b.call.name})
 }
 
-// identify makes sure that a call has a unique id.
+// identify makes sure that a call has the name of its tool and a unique id.
 func (d *decoder) identify(b *block) {
 	d.called = true
 	if d.ids == nil {
@@ -93,6 +94,7 @@ func (d *decoder) identify(b *block) {
 		b.call.id = api.MakeID(d.call.RequestID+"/"+strconv.Itoa(b.index)+"/"+b.call.name, n)
 	}
 	d.ids[b.call.id] = true
+	b.call.name = cmp.Or(d.names[b.call.name], b.call.name)
 }
 
 // addDelta adds a delta to its block. Texts and reasoning begin with a delta.

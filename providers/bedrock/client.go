@@ -232,7 +232,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 		URL:        c.cfg.BaseURL + "/model/" + name + "/converse-stream",
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
 		SetHeaders: c.setHeaders,
-		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k} },
+		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k, names: api.Renamed(req.Tools, maxName)} },
 		Frames:     eventstream.Events, OrJSON: true,
 	}
 	return x.Stream(ctx)

@@ -130,7 +130,7 @@ func readUsage(r *rawjson.Reader) *aycoder.Usage {
 	u := &aycoder.Usage{}
 	for r.Object(); r.Next(); {
 		n, _ := r.Int()
-		n = max(n, 0)
+		n = api.Count(n)
 		switch r.Key() {
 		case "inputTokens":
 			u.Input = n
@@ -152,6 +152,7 @@ type decoder struct {
 	done    aycoder.MessageDone
 	open    []*block // in the order in which they began, until they are emitted
 	ids     map[string]bool
+	names   map[string]string // original names of renamed tools, by their names on the wire
 	begun   bool
 	called  bool // there was a call
 	stopped bool
