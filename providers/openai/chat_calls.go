@@ -242,7 +242,7 @@ func (cs *chatCalls) find(p *chatPiece) *chatCall {
 		return c
 	case p.sentID != "" && p.sentID == c.sentID && !c.done && c.args.placeholder():
 		return c
-	case p.sentID != "" && p.text == c.args.text.String():
+	case (p.sentID != "" || p.index >= 0) && p.text == c.args.text.String():
 		p.text = "" // a repetition
 		return c
 	}

@@ -47,6 +47,7 @@ type chatDecoder struct {
 	citations, results, annotations string
 
 	begun  bool   // a choice was received
+	pieces bool   // a delta had content
 	finish string // the last finish_reason
 	usage  chatUsage
 }
@@ -209,7 +210,8 @@ func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 		chatFirst(r, &d.answer.Done.Model)
 	case "usage":
 		if r.Kind() == '{' {
-			d.usage, d.fault.answers, d.again.other = readChatUsage(r), true, true
+			d.usage.take(r)
+			d.fault.answers, d.again.other = true, true
 			return false
 		}
 	case "x_groq":
@@ -289,7 +291,7 @@ func chatView(r *rawjson.Reader, to *string) {
 func (d *chatDecoder) groq(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		if r.Key() == "usage" && r.Kind() == '{' && !d.usage.seen {
-			d.usage = readChatUsage(r)
+			d.usage.take(r)
 		}
 	}
 }
@@ -305,8 +307,11 @@ func (d *chatDecoder) readChoice() error {
 			c.index, _ = r.Int()
 		case "delta":
 			d.said(d.whole)
+			d.pieces = d.pieces || !d.whole && c.says() != 0
 		case "message":
-			d.said(!d.whole)
+			if !d.pieces { // or else it is all of them once more, at the end of a stream
+				d.said(!d.whole)
+			}
 		case "finish_reason":
 			if s, ok := r.Str(); ok {
 				c.finish = s
@@ -314,8 +319,9 @@ func (d *chatDecoder) readChoice() error {
 		case "finish_details":
 			c.finish = cmp.Or(c.finish, chatFinishType(r))
 		case "usage":
-			if r.Kind() == '{' && !d.usage.seen {
-				d.usage, d.again.other = readChatUsage(r), true
+			if r.Kind() == '{' {
+				d.usage.take(r)
+				d.again.other = true
 			}
 		case "error":
 			chatRaw(r, &c.failure)

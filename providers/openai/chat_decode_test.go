@@ -100,6 +100,21 @@ func TestChatDecode(t *testing.T) {
 		{"calls of one index without ids", chatChunks(
 			call(`"index":0,"function":{"name":"f","arguments":"{\"x\":1}"}`), call(`"index":0,"function":{"name":"f","arguments":"{\"x\":2}"}`), stop),
 			"call ID f {\"x\":1}\ncall ID f {\"x\":2}\ntool_use"},
+		{"call said twice without an id", chatChunks(
+			call(`"index":0,"function":{"name":"f","arguments":"{\"x\":1}"}`), call(`"index":0,"function":{"name":"f","arguments":"{\"x\":1}"}`), stop),
+			"call ID f {\"x\":1}\ntool_use"},
+		{"whole message behind its pieces", chatChunks(
+			`"index":0,"delta":{"reasoning_content":"t"}`, `"index":0,"delta":{"content":"Hel"}`, `"index":0,"delta":{"content":"lo"}`,
+			call(`"index":0,"function":{"name":"f","arguments":"{\"x\":1}"}`),
+			`"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","reasoning_content":"t","content":"Hello","tool_calls":[`+
+				`{"function":{"name":"f","arguments":"{\"x\": 1}"}}]}`),
+			"think t\ntext Hello\ncall ID f {\"x\":1}\ntool_use"},
+		{"whole message behind a role", chatChunks(
+			`"index":0,"delta":{"role":"assistant","content":""}`, `"index":0,"finish_reason":"stop","message":{"content":"Hello"}`),
+			"text Hello\nend_turn"},
+		{"messages in place of pieces", chatChunks(
+			`"index":0,"message":{"content":"Hel"}`, `"index":0,"message":{"content":"lo"}`, stop),
+			"text Hello\nend_turn"},
 		{"call said twice", chatChunks(
 			call(`"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}`), call(`"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}`), stop),
 			"call a f {\"x\":1}\ntool_use"},

@@ -15,6 +15,14 @@ type chatUsage struct {
 	anthropic                     bool  // the cache counts have Anthropic's names
 }
 
+// take reads the usage of a later chunk. One without tokens does not replace one with tokens:
+// some services end a stream with zeros.
+func (u *chatUsage) take(r *rawjson.Reader) {
+	if next := readChatUsage(r); !u.seen || next.input+next.output > 0 {
+		*u = next
+	}
+}
+
 // readChatUsage reads the counts under all the names that services have for them. No
 // service uses two names for different things.
 func readChatUsage(r *rawjson.Reader) chatUsage {

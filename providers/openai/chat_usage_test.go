@@ -10,6 +10,22 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
+// The usage of a stream is the last one that has tokens, wherever it is.
+func TestChatUsageRepeated(t *testing.T) {
+	const some, zeros = `"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`, `"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
+	chunk := func(rest string) string { return `{"id":"r","choices":[],` + rest + `}` }
+	for name, chunks := range map[string][]string{
+		"zeros behind":  {chunk(some), chunk(zeros)},
+		"empty behind":  {chunk(some), chunk(`"usage":{}`)},
+		"zeros before":  {chunk(zeros), chunk(some)},
+		"running total": {`"index":0,"delta":{},"usage":{"prompt_tokens":10,"completion_tokens":1}`, `"index":0,"delta":{},` + some},
+	} {
+		a := chatAsk(t, chatChunks(append(chunks, `"index":0,"delta":{"content":"a"},"finish_reason":"stop"`)...), nil)
+		require.NoError(t, a.Err)
+		assert.Equal(t, aycoder.Usage{Input: 10, Output: 5}, a.Done.Usage, name)
+	}
+}
+
 // The total of a service tells which counts its input and output include.
 func TestUsageCountedApart(t *testing.T) {
 	tests := []struct {

@@ -210,10 +210,7 @@ func (d *respDecoder) other(e *respEvent) error {
 	case "response.output_item.added":
 		return d.added(e)
 	case "response.output_item.done":
-		if e.index < 0 {
-			return d.completed(d.finished(e.raw), e.index, e.raw)
-		}
-		return d.completed(d.find(e.index, ""), e.index, e.raw)
+		return d.completed(d.finished(e.index, e.raw), e.index, e.raw)
 	case "response.created", "response.in_progress", "response.queued":
 		_, err := d.response(e.raw)
 		return err

@@ -126,12 +126,13 @@ func (d *respDecoder) find(index int64, id string) *respItem {
 	return d.latest
 }
 
-// finished returns the item that an event without an index completes, or nil if it has
-// not begun. A call is identified by its id.
-func (d *respDecoder) finished(raw string) *respItem {
+// finished returns the item that an event completes, or nil if it has not begun. Without an
+// index, or with that of a complete item, which some services use for all items, a call is
+// identified by its id.
+func (d *respDecoder) finished(index int64, raw string) *respItem {
 	typ, id := respHead(raw)
-	it := d.find(-1, id)
-	if it == nil || it.kind != respCall || respKindOf(typ) != respCall {
+	it := d.find(index, id)
+	if it == nil || index >= 0 && !it.complete || it.kind != respCall || respKindOf(typ) != respCall {
 		return it
 	}
 	said := &respItem{kind: respCall}
@@ -298,7 +299,7 @@ func (it *respItem) head(typ, id string) {
 func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
 	typ, id := respHead(raw)
 	kind := respKindOf(typ)
-	if it != nil && it.complete {
+	if it != nil && it.complete && it.kind == kind {
 		return nil // a repetition
 	}
 	if it == nil || it.kind != kind {
