@@ -16,7 +16,8 @@ var errOpen = errors.New("schema has properties of any name, references or condi
 // constrained generation. It adds "additionalProperties": false to every object, and
 // moves the bounds that services do not support, such as "maximum", into the description.
 // It returns an error for a schema with free property names, references or conditions,
-// because the converted schema would allow other answers than the original.
+// because the converted schema would allow other answers than the original. So it does for
+// an object whose properties are in several schemas, because each would be closed to the others.
 func CloseSchema(schema []byte) ([]byte, error) {
 	if !rawjson.IsObject(schema) {
 		return nil, errors.New("schema is not a JSON object")
@@ -52,7 +53,7 @@ func closeSchema(raw []byte, depth int) ([]byte, error) {
 			continue
 		case "patternProperties", "unevaluatedProperties", "propertyNames", "minProperties",
 			"maxProperties", "$ref", "$dynamicRef", "oneOf", "not", "if", "then", "else",
-			"contains", "prefixItems", "dependentSchemas":
+			"contains", "prefixItems", "dependentSchemas", "allOf":
 			return nil, errOpen
 		case "additionalProperties":
 			if string(f.Val) != "false" {
@@ -85,7 +86,7 @@ func closeField(key string, val json.RawMessage, depth int) (json.RawMessage, er
 			}
 		}
 		return o.AppendTo(nil), nil
-	case "anyOf", "allOf":
+	case "anyOf":
 		return closeList(val, depth)
 	}
 	return val, nil
@@ -114,7 +115,7 @@ func closeList(val json.RawMessage, depth int) (json.RawMessage, error) {
 // describe closes an object and appends texts to its description.
 func describe(o rawjson.Object, told []string) ([]byte, error) {
 	if isObjectType(o) && o.Value("additionalProperties") == nil {
-		if o.Value("properties") == nil {
+		if o.Value("properties") == nil || o.Value("anyOf") != nil {
 			return nil, errOpen
 		}
 		o.Set("additionalProperties", json.RawMessage("false"))

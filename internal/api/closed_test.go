@@ -27,6 +27,8 @@ func TestCloseSchema(t *testing.T) {
 		{"open", `{"type":"object","properties":{"a":{"additionalProperties":true}}}`, ""},
 		{"anything", `{"type":"object"}`, ""},
 		{"recursive", `{"properties":{"next":{"$ref":"#"}}}`, ""},
+		{"all of several", `{"allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`, ""},
+		{"properties and alternatives", `{"properties":{"a":{}},"anyOf":[{"properties":{"b":{}}}]}`, ""},
 		{"no object", `[]`, ""},
 		{"no JSON", `{"a"`, ""},
 	}
