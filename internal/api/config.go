@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/rawjson"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -411,7 +412,14 @@ func (c *Config) Show(s string, n int) string {
 		return ""
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	for _, k := range c.secrets() {
+	keys := c.secrets()
+	plain, _ := rawjson.Unquote(s) // services that quote JSON may escape characters of a key
+	for _, k := range keys {
+		if strings.Contains(plain, k) {
+			s = plain
+		}
+	}
+	for _, k := range keys {
 		s = strings.ReplaceAll(s, k, "[key]")
 	}
 	return runes.Shorten(s, n)

@@ -462,6 +462,23 @@ func TestKeyIsNeverShown(t *testing.T) {
 	}
 }
 
+// Servers that quote a request as JSON may escape characters of the key: PHP the slash, .NET the plus sign.
+func TestEscapedKeyIsNeverShown(t *testing.T) {
+	const key = "ABSK/SECRET+0123="
+	for _, escaped := range []string{`ABSK\/SECRET+0123=`, `ABSK/SECRET\u002B0123=`, `ABSK\/SECRET\u002b0123\u003d`} {
+		for body, status := range map[string]int{
+			`{"request":{"auth":"Bearer ` + escaped + `"}}`: 500, `{"request":"` + escaped: 400, `<p>` + escaped: 500, "data: {" + escaped + "\n\n": 200,
+		} {
+			x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+			}), func(c *Config) error { return c.SetKey("key", key) })
+			err := run(t.Context(), x).err
+			require.Error(t, err)
+			assert.NotContains(t, err.Error(), "SECRET", body)
+		}
+	}
+}
+
 // A text that is shortened within a key does not end in the first part of the key.
 func TestKeyIsNeverCut(t *testing.T) {
 	tests := []struct {
