@@ -326,20 +326,17 @@ func requestID(h http.Header) string {
 }
 
 // retryAfter returns the time to wait: "retry-after-ms", or "Retry-After = HTTP-date /
-// delay-seconds" (RFC 9110, section 10.2.3).
+// delay-seconds" (RFC 9110, section 10.2.3), or a form that [parseReset] accepts.
 func retryAfter(h http.Header) time.Duration {
 	if d, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d
 	}
-	v := h.Get("Retry-After")
-	if d, ok := parseWait(v, time.Second); ok {
-		return d
+	v, now := h.Get("Retry-After"), time.Now()
+	at, ok := parseReset(v, now)
+	if !ok {
+		at, _ = http.ParseTime(v) // long ago if it is not a time
 	}
-	at, err := http.ParseTime(v)
-	if err != nil {
-		return 0
-	}
-	return max(time.Until(at), 0)
+	return max(at.Sub(now), 0)
 }
 
 // parseWait returns a duration, unless it is negative, not a number or absurdly long.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -237,6 +238,24 @@ func TestWaits(t *testing.T) {
 			assert.False(t, e.ResetAt.After(time.Now().Add(tt.reset)), e.ResetAt)
 		})
 	}
+}
+
+// Some services write another time than seconds or an HTTP date into Retry-After.
+func TestOddRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(26 * 365 * 24 * time.Hour) // from 2000 on, where seconds since 1970 are few
+		at := time.Now().Add(time.Minute)
+		for value, want := range map[string]time.Duration{
+			"60": time.Minute, "60.0": time.Minute, "60s": time.Minute, "1m": time.Minute, at.UTC().Format(http.TimeFormat): time.Minute,
+			at.Format(time.RFC3339): time.Minute, fmt.Sprint(at.Unix()): time.Minute, fmt.Sprint(at.UnixMilli()): time.Minute,
+			time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat): 0, "soon": 0, "-1": 0, "": 0,
+		} {
+			err := lastError(failing(http.StatusTooManyRequests, `{}`, http.Header{"Retry-After": {value}}).Stream(t.Context()))
+			e, ok := errors.AsType[*aycoder.RateLimitError](err)
+			require.True(t, ok, "%v", err)
+			assert.Equal(t, want, e.RetryAfter, value)
+		}
+	})
 }
 
 // Every recorded failure has a type that determines the reaction.
