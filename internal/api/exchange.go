@@ -34,6 +34,8 @@ const (
 	// errorTime is the longest wait for the body of an error response. The status, which
 	// has already arrived, is the most important part of the response.
 	errorTime = 2 * time.Second
+	// envelope is the number of bytes that an event may have beside its part of the answer.
+	envelope = 4 << 10
 )
 
 var (
@@ -118,6 +120,7 @@ type Call struct {
 	ping  bool
 
 	held   int64 // bytes of the answer so far
+	silent int64 // bytes of events without a part of the answer so far
 	body   meter
 	events sse.Reader
 	views  bool // events are valid only until the next one
@@ -366,6 +369,7 @@ func (k *Call) ended(d Decoder) error {
 // restart the idle timeout.
 func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	k.ping = ev.Data == ""
+	before := k.held
 	switch {
 	case k.ping:
 	case k.half != nil || hasEscape(ev.Data):
@@ -375,6 +379,16 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	}
 	if !k.ping && err == nil {
 		k.body.heard()
+	}
+	// The data may be kept, as a signature or citations are. A byte of the answer takes up to
+	// six, in an escape, and there is something around them.
+	if said := k.held - before; said == 0 {
+		k.silent += int64(len(ev.Data))
+	} else {
+		k.silent += max(0, int64(len(ev.Data))-6*said-envelope)
+	}
+	if k.silent > k.body.max && !done && err == nil {
+		err = &aycoder.LimitError{Limit: "response bytes", Max: k.body.max}
 	}
 	return done, err
 }
@@ -453,6 +467,8 @@ func (e *causeError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // Base returns an error with the fields that all errors of this call share. Kind is the
 // service's code for the error, and err is the cause.
+//
+//go:noinline // it would be in each program twelve times
 func (k *Call) Base(kind string, err error) *aycoder.ModelError {
 	return &aycoder.ModelError{Provider: k.x.Config.Provider, Model: k.x.Model, RequestID: k.RequestID,
 		Status: k.Status, Kind: kind, Err: err}

@@ -301,6 +301,17 @@ func TestEndless(t *testing.T) {
 	}
 }
 
+// Data that becomes no event stays in memory, in a signature for example, whatever comes between.
+func TestSilentDataCounts(t *testing.T) {
+	silent := "data: {}" + strings.Repeat(" ", 1000) + "\n\n"
+	for n, limited := range map[int]bool{10: false, 20: true} {
+		x := over(t, text(strings.Repeat(silent+hi, n)+done))
+		x.Config.MaxResponse = 1 << 14
+		_, ok := errors.AsType[*aycoder.LimitError](run(t.Context(), x).err)
+		assert.Equal(t, limited, ok, n)
+	}
+}
+
 // Only a part of an error response is read.
 func TestEndlessError(t *testing.T) {
 	x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
