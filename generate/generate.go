@@ -68,7 +68,8 @@ func WithSchema(raw json.RawMessage) Option {
 }
 
 // IntoResponse stores the model's last answer in r, whether [Value] succeeds or fails. The usage
-// in r is the sum over all requests of the call. If r is nil, nothing is stored. It is not for
+// and the cost in r are the sums over all requests of the call; the cost is nil if it is unknown
+// for one of them. If r is nil, nothing is stored. It is not for
 // [RunAs], whose result comes with [aycoder.Into]. Default: nil.
 func IntoResponse(r *aycoder.Response) Option {
 	return func(g *settings) error {
@@ -145,6 +146,8 @@ type generation struct {
 	native bool
 
 	usage    aycoder.Usage
+	cost     float64
+	unpriced bool // the cost of a request is unknown
 	attempts int
 }
 
@@ -237,11 +240,7 @@ func (g *generation) ask(ctx context.Context) (*aycoder.Response, error) {
 		}
 		req := g.req
 		resp, err := aycoder.Complete(ctx, g.client, &req)
-		g.usage = g.usage.Add(resp.Usage)
-		if g.into != nil {
-			*g.into = *resp
-			g.into.Usage = g.usage
-		}
+		g.spend(resp)
 		if err != nil || resp.Stop != aycoder.StopPaused || len(resp.Message.Calls()) > 0 {
 			return resp, err
 		}
@@ -250,6 +249,24 @@ func (g *generation) ask(ctx context.Context) (*aycoder.Response, error) {
 		}
 	}
 	return nil, &aycoder.LimitError{Limit: "pauses of one answer", Max: maxPauses}
+}
+
+// spend adds up what the requests took, and stores the last answer with it.
+func (g *generation) spend(resp *aycoder.Response) {
+	g.usage = g.usage.Add(resp.Usage)
+	if resp.Cost != nil {
+		g.cost += *resp.Cost
+	} else {
+		g.unpriced = g.unpriced || resp.Usage != (aycoder.Usage{})
+	}
+	if g.into == nil {
+		return
+	}
+	*g.into = *resp
+	g.into.Usage = g.usage
+	if g.into.Cost = nil; !g.unpriced && (resp.Cost != nil || g.usage != (aycoder.Usage{})) {
+		g.into.Cost = new(g.cost)
+	}
 }
 
 func (g *generation) say(m *aycoder.Message) { g.req.Messages = append(g.req.Messages, m) }

@@ -482,6 +482,32 @@ func TestTokenLimit(t *testing.T) {
 	require.EqualError(t, err, "document person: the answer was cut off: limit of 100 output tokens reached")
 }
 
+// The cost is that of all requests, as the usage is, and unknown if that of one is.
+func TestCostOfAllRequests(t *testing.T) {
+	for _, tt := range []struct {
+		costs []*float64
+		want  *float64
+	}{
+		{[]*float64{new(0.25), new(0.5)}, new(0.75)}, {[]*float64{nil, new(0.5)}, nil}, {[]*float64{new(0.5), nil}, nil},
+		{[]*float64{nil, nil}, nil}, {[]*float64{new(0.0), new(0.0)}, new(0.0)},
+	} {
+		n := 0
+		m := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			text := []string{"?", ada}[n]
+			done := &aycoder.MessageDone{Stop: aycoder.StopEndTurn, Usage: aycoder.Usage{Input: 1}, Cost: tt.costs[n]}
+			n++
+			return func(yield func(aycoder.ModelEvent, error) bool) {
+				_ = yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: text}}, nil) && yield(done, nil)
+			}
+		})
+		var resp aycoder.Response
+		_, err := generate.Value[person](t.Context(), m, ask("Who?"), generate.IntoResponse(&resp))
+		require.NoError(t, err)
+		require.Equal(t, int64(2), resp.Usage.Input)
+		require.Equal(t, tt.want, resp.Cost)
+	}
+}
+
 func TestModelErrors(t *testing.T) {
 	limited := script.RateLimited(time.Second)
 	m := script.New(script.Say("x").WithUsage(aycoder.Usage{Input: 5}), script.Reply(script.Say("half"), script.Fail(limited)))
