@@ -90,12 +90,15 @@ func (c *count) addTo(n *int64) {
 }
 
 // addTo overwrites the counts that were sent: "The token counts shown in the usage field
-// of the message_delta event are cumulative."
+// of the message_delta event are cumulative." Zeros for all of the prompt, which some gateways
+// send at the end, cannot be true.
 func (u *usage) addTo(t *aycoder.Usage) {
-	u.input.addTo(&t.Input)
+	if u.input.n+u.cacheRead.n+u.cacheWrite.n > 0 {
+		u.input.addTo(&t.Input)
+		u.cacheRead.addTo(&t.CacheRead)
+		u.cacheWrite.addTo(&t.CacheWrite)
+	}
 	u.output.addTo(&t.Output)
-	u.cacheRead.addTo(&t.CacheRead)
-	u.cacheWrite.addTo(&t.CacheWrite)
 	u.thinking.addTo(&t.Reasoning)
 }
 

@@ -21,6 +21,20 @@ func TestAbsurdUsage(t *testing.T) {
 	assert.Equal(t, aycoder.Usage{Input: 2 << 40, Output: 1 << 40, CacheRead: 1 << 40}, a.Usage)
 }
 
+// A prompt without tokens is none: some gateways repeat the usage with zeros.
+func TestUsageOfZeros(t *testing.T) {
+	for last, want := range map[string]aycoder.Usage{
+		`"input_tokens":0,"output_tokens":5`:                             {Input: 3, Output: 5},
+		`"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0`: {Input: 3},
+		`"input_tokens":0,"output_tokens":5,"cache_read_input_tokens":2`: {Output: 5, CacheRead: 2},
+		`"input_tokens":1`: {Input: 1, Output: 1},
+	} {
+		a := ask(newClient(t, stream(msgStart+strings.Replace(msgEnd, `"output_tokens":2`, last, 1))))
+		require.NoError(t, a.err)
+		assert.Equal(t, want, a.Usage, last)
+	}
+}
+
 // Tools that are renamed on the wire are called under their original names.
 func TestRenamedTools(t *testing.T) {
 	req := hello()

@@ -248,7 +248,7 @@ func (d *decoder) head(c *chunk) {
 	if c.model != "" && c.model != done.Model {
 		done.Model = strings.Clone(c.model)
 	}
-	if c.usage != "" {
+	if c.usage != "" && parseUsage(c.usage) != (aycoder.Usage{}) { // some gateways end with zeros
 		d.usage = append(d.usage[:0], c.usage...)
 	}
 	if word := finishWord(c.finish, d.provider); word != "" {

@@ -355,6 +355,17 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A prompt without tokens is none: a usage with zeros at the end of a stream does not count.
+func TestUsageOfZeros(t *testing.T) {
+	const some = `,"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3}`
+	for _, last := range []string{`{}`, `{"promptTokenCount":0}`, `{"candidatesTokenCount":0,"promptTokenCount":0}`} {
+		a := wiretest.Ask(t.Context(), t, newClient(t, streaming(events(`{"candidates":[{"content":{"parts":[{"text":"a"}]}}]`+some+`}`,
+			`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":`+last+`}`), 1<<20)), hello())
+		require.NoError(t, a.Err)
+		assert.Equal(t, aycoder.Usage{Input: 9, Output: 3}, a.Done.Usage, last)
+	}
+}
+
 // The numbers of finish reasons differ between the services.
 func TestFinishWord(t *testing.T) {
 	for _, tt := range []struct{ reason, google, vertex string }{
