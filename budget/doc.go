@@ -23,6 +23,10 @@
 // far as the estimates are not too low. When nothing is left, each further request fails with an
 // [*ExhaustedError].
 //
+// The price of a model may be known only from what its answers say they have cost. The first request to such a model
+// reserves the whole limit of Config.Money, and the next ones reserve their tokens at the rate of the dearest answer so far.
+// If an answer does not say its cost, the requests reserve no money. In a Ledger the first one reserves no more than that limit.
+//
 // A reservation ends with its request, however that ends: with an answer, an error, a break, a cancelled
 // context or a panic. It is never stored, so nothing is reserved after a program was killed.
 //

@@ -6,7 +6,9 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -98,4 +100,63 @@ func (c *timers) Now() time.Time { return time.Unix(0, 0) }
 func (c *timers) AfterFunc(d time.Duration, _ func()) func() bool {
 	c.set = append(c.set, d)
 	return func() bool { return true }
+}
+
+// tells is a client without a price, each of whose answers takes a second and may tell what it cost.
+func tells(cost *float64) aycoder.ModelClient {
+	answer := script.Say("hello").WithUsage(aycoder.Usage{Input: 7, Output: 3})
+	slow := script.New(answer).With(script.WithLoop(true), script.WithPace(time.Second))
+	return aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			for ev, err := range slow.Stream(ctx, req) {
+				if done, ok := ev.(*aycoder.MessageDone); ok {
+					done.Cost = cost
+				}
+				if !yield(ev, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// A model whose price only its answers tell does not exceed a limit of money by more than one request either: the first
+// answer is awaited, and what it has cost is reserved for the others. A model that tells no cost delays nobody after that.
+func TestCostInTheAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cost    *float64
+		refused int
+		spent   float64
+		seconds time.Duration
+	}{
+		"dear":   {new(0.4), 5, 1.2, 3},
+		"cheap":  {new(0.001), 0, 0.008, 2},
+		"free":   {new(0.0), 0, 0, 2},
+		"silent": {nil, 0, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, began := newPot(t, budget.Config{Money: 1}), time.Now()
+				client := p.Model(tells(tt.cost))
+				errs := make([]error, 8)
+				var wg sync.WaitGroup
+				for i := range errs {
+					wg.Go(func() { _, errs[i] = aycoder.Complete(t.Context(), client, prompt(10)) })
+				}
+				synctest.Wait()
+				require.Equal(t, 1.0, p.Status().Reserved.Money)
+				wg.Wait()
+				refused := 0
+				for _, err := range errs {
+					if _, ok := errors.AsType[*budget.ExhaustedError](err); ok {
+						refused++
+					}
+				}
+				require.Equal(t, tt.refused, refused)
+				require.InDelta(t, tt.spent, p.Status().Spent.Money, 1e-9)
+				require.Zero(t, p.Status().Reserved)
+				require.Equal(t, tt.seconds*time.Second, time.Since(began))
+			})
+		})
+	}
 }

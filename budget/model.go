@@ -52,7 +52,7 @@ func (m *model) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayco
 
 func (m *model) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {
 	c := m.call(req)
-	if err := m.pot.reserve(ctx, c.need); err != nil {
+	if err := m.pot.reserve(ctx, c); err != nil {
 		yield(nil, c.failed(err))
 		return
 	}
@@ -88,6 +88,7 @@ type call struct {
 	model  tokens.Model
 	req    *aycoder.Request
 	need   amounts
+	priced bool  // the price is known before the answer
 	input  int64 // tokens, estimated
 	heard  int64 // bytes of the answer that are not paid for
 	began  bool
@@ -112,7 +113,7 @@ func (m *model) call(req *aycoder.Request) *call {
 	}
 	most := aycoder.Usage{Input: min(n.Max(), maxUsage), Output: min(answer, maxUsage)}
 	c.need[tokenCount] = most.Input + most.Output
-	if info.Price != nil {
+	if c.priced = info.Price != nil; c.priced {
 		written := aycoder.Usage{CacheWrite: most.Input, Output: most.Output}
 		c.need[money] = nanos(max(most.Cost(*info.Price), written.Cost(*info.Price)))
 	}
@@ -194,26 +195,59 @@ func (c *call) answered(ctx context.Context, d *aycoder.MessageDone) {
 	}
 	count := c.count(d, u)
 	c.pay(func(p *Pot) {
-		count()
+		rate := count()
 		if silent {
 			p.uncounted++
 		}
+		p.learn(c, rate)
 	})
 	c.settle(ctx)
 }
 
-// count returns what counts the cost of an answer, under the mutex of the pot: to find it, it asks the host.
-func (c *call) count(d *aycoder.MessageDone, u aycoder.Usage) func() {
-	cost, priced := c.cost(d, u)
-	return func() {
-		spent := amounts{cost, u.Input + u.CacheRead + u.CacheWrite + u.Output}
+// count returns what counts the cost of an answer, under the mutex of the pot: to find it, it asks the host. It
+// returns the cost of a token.
+func (c *call) count(d *aycoder.MessageDone, u aycoder.Usage) func() float64 {
+	cost, known := c.cost(d, u)
+	return func() float64 {
+		n := u.Input + u.CacheRead + u.CacheWrite + u.Output
+		if rate := c.pot.rates[c.model]; !known && rate > 0 {
+			cost, known = scaled(rate, n), true
+		}
+		spent := amounts{cost, n}
 		c.pot.spent.add(spent)
 		c.owed.add(spent)
-		if !priced {
+		if !known {
 			c.pot.lacksPrice(cmp.Or(d.Provider, c.model.Provider) + "/" + cmp.Or(d.Model, c.model.Name))
 		}
+		return float64(cost) / float64(cmp.Or(n, c.input, 1))
 	}
 }
+
+// learn notes the cost of a token of a model whose price only its answers tell. The mutex is held, as in guess.
+func (p *Pot) learn(c *call, rate float64) {
+	if c.priced {
+		return
+	}
+	if len(p.rates) >= maxUnpriced && p.rates[c.model] == 0 {
+		clear(p.rates)
+	}
+	p.rates[c.model] = max(p.rates[c.model], rate)
+}
+
+// guess finds what a request to a model without a price may cost: its tokens as dear as those of the dearest answer, or
+// all that there is before the first answer.
+func (p *Pot) guess(c *call) {
+	if c.priced {
+		return
+	}
+	c.need[money] = p.max[money]
+	if rate, ok := p.rates[c.model]; ok {
+		c.need[money] = scaled(rate, c.need[tokenCount])
+	}
+}
+
+// scaled returns the cost of tokens.
+func scaled(rate float64, n int64) int64 { return nanos(rate * float64(n) / 1e9) }
 
 // estimate returns the usage of an answer of which nobody says it.
 func (c *call) estimate() aycoder.Usage {

@@ -101,6 +101,7 @@ type Pot struct {
 	since     time.Time      // until which the time of running counts
 	unarm     func() bool
 	unpriced  []string
+	rates     map[tokens.Model]float64 // billionths of a dollar for a token, of models without a price
 	estimated int
 	uncounted int
 	file      *file // or nil
@@ -117,7 +118,7 @@ func New(c Config) (*Pot, error) {
 		c.Clock = aycoder.SystemClock()
 	}
 	c.Idle = slices.Clone(c.Idle)
-	p := &Pot{conf: c, running: map[*span]bool{}}
+	p := &Pot{conf: c, running: map[*span]bool{}, rates: map[tokens.Model]float64{}}
 	if err := p.checkLimits(Amount{c.Money, c.Tokens, c.Work}); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 // A waiter is a request that waits until its reservation fits.
 type waiter struct {
-	need amounts
+	*call
 	done chan error // has room for the one answer
 }
 
@@ -52,6 +52,7 @@ func (p *Pot) serve() {
 	for len(p.queue) > 0 {
 		w := p.queue[0]
 		err := p.exhausted(money, tokenCount, work)
+		p.guess(w.call)
 		if err == nil && !p.fits(w.need) {
 			return
 		}
@@ -65,12 +66,12 @@ func (p *Pot) serve() {
 	p.queue = nil
 }
 
-// reserve waits until need fits. If it returns nil, release must be called with the same amounts.
-func (p *Pot) reserve(ctx context.Context, need amounts) error {
+// reserve waits until the need of c fits. If it returns nil, release must be called with that.
+func (p *Pot) reserve(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	w := &waiter{need: need, done: make(chan error, 1)}
+	w := &waiter{c, make(chan error, 1)}
 	p.mu.Lock()
 	p.advance()
 	p.inner(ctx)
@@ -92,7 +93,7 @@ func (p *Pot) reserve(ctx context.Context, need amounts) error {
 		p.queue = slices.Delete(p.queue, i, i+1)
 		p.serve() // the one behind it may be smaller
 	} else if err := <-w.done; err == nil {
-		p.release(need)
+		p.release(c.need)
 	}
 	return context.Cause(ctx)
 }
