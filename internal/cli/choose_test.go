@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -32,7 +33,7 @@ func chats(t *testing.T, s *service, lines string, o options) string {
 	a := &app{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
 	st := newStage(lines)
 	c := newTestChat(t, st, st, tty.Options{Plain: true}, &chat{app: a, options: &o, asks: newAsks()})
-	got, err := c.open(t.Context())
+	got, err := c.open(context.WithCancelCause(t.Context()))
 	require.NoError(t, err)
 	c.enter(got)
 	defer func() { c.session.close() }()

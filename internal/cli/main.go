@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -176,10 +177,11 @@ func (a *app) chat(o *options) int {
 		return exitError
 	}
 	defer screen.Close()
-	ctx := context.Background()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	c := a.newChat(screen, keys, o)
 	a.asks = c.asks
-	s, err := c.open(ctx)
+	s, err := c.open(ctx, cancel)
 	switch {
 	case errors.Is(err, errInterrupt), is[*signalled](err), errors.Is(err, io.EOF):
 		return c.leave(err)
@@ -197,7 +199,9 @@ func (a *app) chat(o *options) int {
 	c.greet(s)
 	code := c.run(ctx, strings.TrimSpace(o.prompt))
 	if code == exitOK || code == exitInterrupted { // a signal does not wait for an answer
-		a.worktree.ask(ctx, c)
+		if sig, ok := errors.AsType[*signalled](a.worktree.ask(ctx, c)); ok {
+			code = exitCode(sig.sig)
+		}
 	}
 	return code
 }
@@ -226,8 +230,9 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 	return c
 }
 
-// open makes the agent, after the user was asked about what the project brings.
-func (c *chat) open(ctx context.Context) (*session, error) {
+// open makes the agent, after the user was asked about what the project brings. A signal cancels the context, and is
+// the error.
+func (c *chat) open(ctx context.Context, cancel context.CancelCauseFunc) (*session, error) {
 	st, err := c.app.settings(c.options)
 	if err != nil {
 		return nil, err
@@ -238,7 +243,24 @@ func (c *chat) open(ctx context.Context) (*session, error) {
 	}
 	c.settings = st
 	c.early(st)
-	return c.app.open(ctx, c.options, st)
+	opened, waiting := make(chan struct{}), sync.WaitGroup{}
+	waiting.Go(func() {
+		select {
+		case sig := <-c.signals:
+			cancel(signalError(sig))
+		case <-opened:
+		}
+	})
+	s, err := c.app.open(ctx, c.options, st)
+	close(opened)
+	waiting.Wait()
+	if ctx.Err() != nil {
+		if err == nil {
+			s.close()
+		}
+		return nil, context.Cause(ctx)
+	}
+	return s, err
 }
 
 // early shows the prompt of a new conversation before its agent is made. Keys that are pressed meanwhile wait.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"strings"
 	"time"
@@ -96,9 +97,14 @@ func (s *statusLine) end() {
 func firstLineOf(ctx context.Context, dir string, in []byte, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = dir, bytes.NewReader(in), 100*time.Millisecond
+	alone(cmd)
 	var out firstLine
 	cmd.Stdout = &out
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) { // something that it has started goes on
+		err = nil
+		_ = cmd.Cancel()
+	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -508,6 +510,81 @@ func TestStopsWhileItOpens(t *testing.T) {
 		require.Equal(t, exitTerminated, cmd.ProcessState.ExitCode(), args)
 		in.Close()
 	}
+	for sig, code := range map[os.Signal]int{syscall.SIGTERM: exitTerminated, os.Interrupt: exitInterrupted} {
+		p := startTerminal(t, []string{"XDG_CONFIG_HOME=" + home})
+		_, err := os.ReadFile(fifo)
+		require.NoError(t, err)
+		p.Signal(sig)
+		p.ends(code)
+	}
+}
+
+// A command of the status line ends with all that it has started, when its time is over and when it has printed its line.
+func TestStatusLineEndsWhole(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"wait", "echo line"} {
+		held := filepath.Join(t.TempDir(), "held")
+		require.NoError(t, syscall.Mkfifo(held, 0o600))
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			_, _ = firstLineOf(ctx, ".", nil, "sh", "-c", "exec 3>"+held+"; echo begun >&3; sleep 600 & "+last)
+		})
+		f, err := os.Open(held)
+		require.NoError(t, err)
+		_, err = io.ReadFull(f, make([]byte, len("begun\n")))
+		require.NoError(t, err)
+		if last == "wait" {
+			cancel()
+		}
+		ended.Wait()
+		_, err = io.ReadAll(f) // until the last of its processes has ended
+		require.NoError(t, err)
+		f.Close()
+		cancel()
+	}
+}
+
+// A worktree in which another process works stays, although nothing was made in it.
+func TestWorktreeOfTwo(t *testing.T) {
+	t.Parallel()
+	dir, run := repository(t)
+	env := append(newService(t).env(), "XDG_STATE_HOME="+t.TempDir())
+	var both []*terminal
+	for range 2 {
+		p := &terminal{t: t, temp: t.TempDir()}
+		p.begin([]string{"-w", "task"}, env, func(cmd *exec.Cmd) { cmd.Dir = dir })
+		p.expect("> ")
+		both = append(both, p)
+	}
+	both[0].Type("\x04")
+	both[0].ends(exitOK)
+	require.Contains(t, both[0].Text(), "another process works in the worktree task")
+	require.Contains(t, run("worktree", "list"), "[task]")
+	both[1].Type("\x04")
+	both[1].expect("Keep it?")
+	both[1].Type("\x04")
+	both[1].ends(exitOK)
+}
+
+// A signal at the question about a worktree ends the program with its exit status, and keeps the worktree.
+func TestSignalAtTheWorktreeQuestion(t *testing.T) {
+	t.Parallel()
+	dir, run := repository(t)
+	state := t.TempDir()
+	p := &terminal{t: t, temp: t.TempDir()}
+	env := append(newService(t).env(), "XDG_STATE_HOME="+state)
+	p.begin([]string{"-w", "task"}, env, func(cmd *exec.Cmd) { cmd.Dir = dir })
+	p.expect("> ")
+	made, err := filepath.Glob(filepath.Join(state, "aycoder", "worktrees", "*", "task"))
+	require.NoError(t, err)
+	require.Len(t, made, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(made[0], "new"), nil, 0o644))
+	p.Type("\x04")
+	p.expect("Keep it?")
+	p.Signal(syscall.SIGTERM)
+	p.ends(exitTerminated)
+	require.Contains(t, run("worktree", "list"), made[0])
 }
 
 // A line that was typed before the question about a plugin does not answer it, and neither does the end of the input.

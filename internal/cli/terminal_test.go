@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -107,7 +108,7 @@ func TestStatusLine(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-secret-0123")
 	t.Setenv("ANTHROPIC_BASE_URL", newService(t, says("Hi.", "end_turn")).URL)
 	c := newTestChat(t, strings.NewReader(""), newStage(""), tty.Options{Getenv: func(string) string { return "xterm" }}, &chat{app: a, options: &options{}})
-	s, err := c.open(t.Context())
+	s, err := c.open(context.WithCancelCause(t.Context()))
 	require.NoError(t, err)
 	c.enter(s)
 	defer s.close()

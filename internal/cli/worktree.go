@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ type worktree struct {
 	main      string // a directory of the user's working tree
 	base      string // the commit that it was made of, or "" if it was there already
 	remove    bool   // the user wants that at the end
+	only      func() bool
 }
 
 var worktreeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
@@ -43,8 +45,15 @@ func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error)
 		return nil, err
 	}
 	w := &worktree{name: name, main: top, dir: filepath.Join(state, "worktrees", filepath.Base(top)+"-"+nameOf(top)[:8], name)}
-	if _, err := os.Stat(w.dir); err != nil {
-		if err := w.add(ctx); err != nil {
+	for {
+		if _, err := os.Stat(w.dir); err != nil {
+			if err := w.add(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if w.only, err = share(w.dir); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -88,9 +97,9 @@ func (w *worktree) untouched(ctx context.Context) bool {
 }
 
 // ask asks whether to keep a worktree in which something was made. Without an answer, it is kept.
-func (w *worktree) ask(ctx context.Context, c *chat) {
+func (w *worktree) ask(ctx context.Context, c *chat) error {
 	if w == nil || w.untouched(ctx) {
-		return
+		return nil
 	}
 	what := "no changes that are not committed"
 	if lost := w.changes(ctx); lost != "" {
@@ -99,6 +108,7 @@ func (w *worktree) ask(ctx context.Context, c *chat) {
 	c.prose("", "The worktree "+w.name+" has "+what+".")
 	key, err := c.answerKey("Keep it?", choices{"k keep", "r remove, with these changes"})
 	w.remove = err == nil && key == 'r'
+	return err
 }
 
 // end removes the worktree if that was asked for, or if nothing was made in it, and tells where it is kept. Commits are
@@ -108,6 +118,10 @@ func (w *worktree) end(a *app) {
 	untouched := w.untouched(ctx)
 	if held, err := git(ctx, w.dir, "for-each-ref", "--count=1", "--contains", "HEAD"); (untouched || w.remove) && (err != nil || held == "") {
 		a.tell("the worktree " + w.name + " has commits that are on no branch")
+		untouched, w.remove = false, false
+	}
+	if (untouched || w.remove) && !w.only() {
+		a.tell("another process works in the worktree " + w.name)
 		untouched, w.remove = false, false
 	}
 	if err := os.Chdir(w.main); err != nil || !untouched && !w.remove {
