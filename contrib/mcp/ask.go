@@ -63,12 +63,17 @@ func (c *client) questions(o *mcp.ClientOptions) {
 func (c *client) elicited(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	ctx, cancel := c.untilClose(ctx)
 	defer cancel()
-	defer c.asks()()
+	answered, err := c.asks()
+	if err != nil {
+		return nil, err
+	}
+	defer answered()
 	q := Question{Server: c.name, Message: clean(req.Params.Message, 4<<10), URL: clean(req.Params.URL, 4<<10)}
 	if req.Params.RequestedSchema != nil {
-		var err error
 		if q.Schema, err = json.Marshal(req.Params.RequestedSchema); err != nil {
 			return nil, err
+		} else if len(q.Schema) > maxSchema {
+			return nil, refused(fmt.Errorf("the schema has %d bytes, more than %d", len(q.Schema), maxSchema))
 		}
 	}
 	a, err := c.elicit(ctx, q)
@@ -100,7 +105,11 @@ func refused(err error) error {
 func (c *client) sampled(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
 	ctx, cancel := c.untilClose(ctx)
 	defer cancel()
-	defer c.asks()()
+	answered, err := c.asks()
+	if err != nil {
+		return nil, err
+	}
+	defer answered()
 	p := req.Params
 	out := &aycoder.Request{MaxTokens: int(min(max(p.MaxTokens, 1), 1<<20)), Stop: p.StopSequences}
 	if p.SystemPrompt != "" {

@@ -200,10 +200,16 @@ func (c *client) within(ctx context.Context, limit time.Duration) (context.Conte
 	}
 }
 
+// maxAsking is how many questions of a server the host is asked at once.
+const maxAsking = 16
+
 // asks stops the time while the host is asked something. Afterwards, the server has as long as at the beginning.
-func (c *client) asks() (answered func()) {
+func (c *client) asks() (answered func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.asking == maxAsking {
+		return nil, refused(errors.New("too many questions at once"))
+	}
 	c.asking++
 	for timer := range c.limits {
 		timer.Stop()
@@ -216,7 +222,7 @@ func (c *client) asks() (answered func()) {
 				timer.Reset(limit)
 			}
 		}
-	}
+	}, nil
 }
 
 // untilClose returns a context that also ends with the client.

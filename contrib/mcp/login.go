@@ -219,6 +219,11 @@ func (l *login) refresh(ctx context.Context) (string, error) {
 	case <-r.done:
 		return r.token, r.err
 	case <-late.C:
+		select {
+		case <-r.done:
+			return r.token, r.err
+		default:
+		}
 		return "", fmt.Errorf("%w: the authorization server has not answered within %v; the renewal goes on", ErrRefresh, patience)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)

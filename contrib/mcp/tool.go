@@ -156,15 +156,21 @@ func known(before []aycoder.Tool, t *tool) aycoder.Tool {
 	return t
 }
 
-// all returns at most maxTools of what a list has, without nulls. The sequence asks for one page after the other.
+// all returns at most maxTools of what a list has, without nulls, and at most maxMessage bytes. The sequence asks for one page after the other.
 func all[T any](ctx context.Context, c *client, x *conn, what string, list func(context.Context) iter.Seq2[*T, error]) ([]*T, error) {
 	found, err := await(ctx, c, x, func(ctx context.Context) (found []*T, err error) {
+		bytes := 0
 		for v, err := range list(ctx) {
 			if err != nil {
 				return nil, err
 			}
 			if v == nil {
 				continue
+			}
+			data, err := json.Marshal(v)
+			if bytes += len(data); err != nil || bytes > maxMessage {
+				c.tell("its %s have more than %d bytes, and the rest is left out", what, maxMessage)
+				break
 			}
 			if found = append(found, v); len(found) > maxTools {
 				break

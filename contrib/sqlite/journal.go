@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"iter"
@@ -42,7 +43,8 @@ func (j *openJournal) check(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// write calls f with a transaction, and commits it if f returns nil.
+// write calls f with a transaction, and commits it if f returns nil. If the database could not flush the commit, it may be
+// there all the same after a crash.
 func (j *openJournal) write(ctx context.Context, op string, db *sql.DB, f func(tx *sql.Tx) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -59,6 +61,9 @@ func (j *openJournal) write(ctx context.Context, op string, db *sql.DB, f func(t
 	}
 	if err = f(tx); err == nil {
 		err = tx.Commit()
+		if err != nil && !errors.Is(err, sql.ErrTxDone) && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", journal.ErrUncertain, err)
+		}
 	} else {
 		err = errors.Join(err, tx.Rollback())
 	}

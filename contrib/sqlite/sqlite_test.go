@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,5 +119,60 @@ func TestPrune(t *testing.T) {
 	deleted, err := journal.Prune(t.Context(), s, time.Time{}, 1500)
 	if err != nil || strings.Join(deleted, " ") != "a b" {
 		t.Errorf("deleted %q, error %v", deleted, err)
+	}
+}
+
+// A lateConn commits, and then reports an error, as when the disk could not flush what was written.
+type lateConn struct{ driver.Conn }
+
+func (c lateConn) Begin() (driver.Tx, error) {
+	tx, err := c.Conn.Begin()
+	return lateTx{tx}, err
+}
+
+type lateTx struct{ driver.Tx }
+
+func (t lateTx) Commit() error { return errors.Join(t.Tx.Commit(), errors.New("disk I/O error")) }
+
+type lateConnector struct {
+	driver driver.Driver
+	dsn    string
+}
+
+func (l lateConnector) Driver() driver.Driver { return l.driver }
+
+func (l lateConnector) Connect(context.Context) (driver.Conn, error) {
+	c, err := l.driver.Open(l.dsn)
+	return lateConn{c}, err
+}
+
+// Whether records are in the journal is not certain if the commit has failed, and is if it was not begun.
+func TestCommitFails(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	j, err := s.Create(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	whole := s.full
+	s.full = sql.OpenDB(lateConnector{whole.Driver(), dsn(filepath.Join(dir, "a %?#.db"), "full")})
+	err = j.Append(t.Context(), true, []byte("one"))
+	if !errors.Is(err, journal.ErrUncertain) {
+		t.Errorf("append: %v, want that it is not certain", err)
+	}
+	if err := s.full.Close(); err != nil {
+		t.Error(err)
+	}
+	s.full = whole
+	for r, err := range j.Records(t.Context()) {
+		if string(r) != "one" || err != nil {
+			t.Errorf("record %q, %v", r, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = j.(*openJournal).write(ctx, "append", s.full, func(*sql.Tx) error { cancel(); return nil })
+	if !errors.Is(err, context.Canceled) || errors.Is(err, journal.ErrUncertain) {
+		t.Errorf("cancelled: %v", err)
 	}
 }
