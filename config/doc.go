@@ -78,10 +78,10 @@
 //
 // Each [Hook] and [Server] of a project has a separate [Question]. It shows the command or the address and the
 // variables that it would be given, and the answer is bound to the contents of the file and of the scripts of the
-// project that the command names. So a pull that changes one of them asks again, and [Loaded.Verify]
-// looks again right before the element runs. Without an answer the element is off, and a warning says so. The
-// answer does not cover files that a script reads or imports, nor files that a command names only by a pattern, by a
-// calculated name or not at all, such as a Makefile: a host that needs more runs hooks in a sandbox. A command that
+// project that the command names, or runs without a name: see [Question]. So a pull that changes one of them asks again,
+// and [Loaded.Verify] looks again right before the element runs. Without an answer the element is off, and a warning says so. The
+// answer does not cover files that a script reads or imports, nor files that a command names only by a pattern or by a
+// calculated name: a host that needs more runs hooks in a sandbox. A command that
 // nobody could judge is off, too: see [Question.Bind].
 //
 // # Changes

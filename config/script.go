@@ -19,13 +19,15 @@ import (
 )
 
 const (
-	maxFile   = 1 << 20  // bytes of a configuration
-	maxScript = 16 << 20 // bytes of a script
-	maxWords  = 512      // of a command that are looked up
-	maxDirs   = 16       // that a command names
-	maxShown  = 8 << 10  // bytes of a question that the user can still read
-	maxLines  = 100      // of a question
-	maxAsked  = 100      // questions about a project
+	maxFile    = 1 << 20  // bytes of a configuration
+	maxScript  = 16 << 20 // bytes of a script
+	maxWords   = 512      // of a command that are looked up
+	maxDirs    = 16       // that a command names
+	maxNames   = 1 << 13  // in one of them, if its files are run
+	maxSources = 256      // of them that are run
+	maxShown   = 8 << 10  // bytes of a question that the user can still read
+	maxLines   = 100      // of a question
+	maxAsked   = 100      // questions about a project
 )
 
 // An allowance bounds the work for questions about a project, since it is done before the user trusts anything.
@@ -55,10 +57,12 @@ type finder struct {
 // that begin with a variable, with .. or at the root of the machine. A name that leads out of the project by a
 // symbolic link is an error.
 func scripts(root *os.Root, command string, may *allowance) ([]string, error) {
-	words := candidates(command)
+	words, here := candidates(command)
 	if len(words) > maxWords {
 		return nil, errWords
 	}
+	found, sources := unnamed(command, words)
+	words = append(words, found...)
 	f := &finder{root: root, may: may, dirs: []string{"."}}
 	for i := 0; i < len(f.dirs); i++ { // a directory can name others
 		for _, w := range words {
@@ -70,8 +74,95 @@ func scripts(root *os.Root, command string, may *allowance) ([]string, error) {
 			return nil, errWords
 		}
 	}
+	for i, dir := range f.dirs {
+		if i == 0 && !here {
+			continue
+		}
+		if err := f.sources(dir, sources); err != nil {
+			return nil, err
+		}
+	}
 	slices.Sort(f.out)
 	return f.out, nil
+}
+
+// unnamed returns the names of files that programs among the words find by themselves, and patterns of those that they
+// run when they are given a directory.
+func unnamed(command string, words []string) (names, sources []string) {
+	for _, w := range words {
+		switch {
+		case w == "make", w == "gmake":
+			names = append(names, "GNUmakefile", "makefile", "Makefile")
+		case w == "npm", w == "pnpm", w == "yarn":
+			names = append(names, "package.json")
+		case w == "just":
+			names = append(names, "justfile", "Justfile", ".justfile")
+		case w == "rake":
+			names = append(names, "Rakefile")
+		case w == "task":
+			names = append(names, "Taskfile.yml", "Taskfile.yaml")
+		case w == "go" && goRun().MatchString(command):
+			sources = append(sources, "*.go", "*.[sSchm]", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.syso")
+		case w == "node", w == "nodejs", w == "bun", w == "deno", w == "tsx", w == "ts-node":
+			sources = append(sources, "package.json", "index.*")
+		case strings.HasPrefix(w, "python") && !strings.Contains(w, "/"):
+			sources = append(sources, "__main__.py")
+			for _, m := range module().FindAllStringSubmatch(command, maxDirs) {
+				names = append(names, modules(m[1])...)
+			}
+		}
+	}
+	return names, sources
+}
+
+// goRun matches go run, and not the flag of go test.
+var goRun = late.Regexp(`\bgo(\s+-C[\s=]*\S+)?\s+run\b`)
+
+// module matches the option of python that names a module.
+var module = late.Regexp(`\s-[A-Za-z]*m[\s'"]*([A-Za-z_][\w.]*)`)
+
+// modules returns the files that python may run for a module.
+func modules(name string) (files []string) {
+	name = strings.ReplaceAll(name, ".", "/")
+	for at, r := range name + "/" {
+		if r == '/' {
+			files = append(files, name[:at]+"/__init__.py")
+		}
+	}
+	return append(files, name+".py", name+"/__main__.py")
+}
+
+// sources notes the files of a directory that match one of some patterns, without tests.
+func (f *finder) sources(dir string, patterns []string) error {
+	if len(patterns) == 0 {
+		return nil
+	}
+	d, err := f.root.Open(filepath.FromSlash(dir))
+	if err != nil {
+		return unpathed(err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxNames)
+	if err != nil && err != io.EOF {
+		return unpathed(err)
+	}
+	matches := 0
+	for _, name := range names {
+		match := func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }
+		if !slices.ContainsFunc(patterns, match) || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if matches++; matches > maxSources {
+			return errMuch
+		}
+		if err := f.look(path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if len(names) == maxNames {
+		return errMuch
+	}
+	return nil
 }
 
 // look notes whether a name is that of a file or a directory in the project.
@@ -141,15 +232,18 @@ func (f *finder) hash(name string) (sum [sha256.Size]byte, err error) {
 // Separators of words, from those of a shell to those inside of a word: --config=a.js, PATH=a:b and ${VAR:-a.sh}.
 var separators = []string{" \t\r\n;|&<>()`'\"", " \t\r\n;|&<>()`'\"=,", " \t\r\n;|&<>()`'\"=,:{}[]$@"}
 
-// candidates returns the words of a command that may be names, with slashes.
-func candidates(command string) []string {
+// candidates returns the words of a command that may be names, with slashes, and whether the directory itself is one.
+func candidates(command string) (found []string, here bool) {
 	c := &words{}
 	c.scan(command, 3)
-	return c.found
+	return c.found, c.here
 }
 
 // words are the words of a command, each once, and one more than the largest number at most.
-type words struct{ found []string }
+type words struct {
+	found []string
+	here  bool
+}
 
 // scan adds the words of a text. A word of a shell may be a command again, as after sh -c.
 func (c *words) scan(text string, depth int) {
@@ -172,6 +266,7 @@ func (c *words) scan(text string, depth int) {
 // add adds a word, without what may be an option before it, and its ends.
 func (c *words) add(w string) {
 	w = filepath.ToSlash(w)
+	c.here = c.here || w == "." || w == "./"
 	c.end(strings.TrimLeft(w, "-+?"))
 	for more := true; more && len(c.found) <= maxWords; {
 		c.end(w)

@@ -60,6 +60,52 @@ func TestScriptsOfCommands(t *testing.T) {
 	}
 }
 
+// Files count that no word names, but that a program of the command is known to run: those of a directory or a package that
+// it names, and those that it finds by itself.
+func TestScriptsOfPrograms(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"Makefile", "package.json", "justfile", "index.js", "cmd/hook/main.go", "cmd/hook/asm.s", "cmd/hook/main_test.go", "cmd/hook/notes.md",
+		"hooks/main.go", "hooks/Makefile", "hooks/index.js", "hooks/package.json", "pkg/__init__.py", "pkg/__main__.py", "pkg/other.py",
+		"pkg/sub/__main__.py", "single.py", "src/app.go", "main.go",
+	} {
+		write(t, filepath.Join(dir, name), "x\n")
+	}
+	for command, want := range map[string]string{
+		"go run ./cmd/hook --fast":            "cmd/hook/asm.s cmd/hook/main.go",
+		"cd hooks && go run .":                "hooks/main.go main.go",
+		"go -C hooks run .":                   "hooks/main.go main.go",
+		"sh -c 'go run ./hooks'":              "hooks/main.go",
+		"go vet ./src":                        "",
+		"go test -run X ./hooks":              "",
+		"gofmt -l src":                        "",
+		"node ./hooks":                        "hooks/index.js hooks/package.json",
+		"node .":                              "index.js package.json",
+		"node --version":                      "",
+		"python3 -m pkg":                      "pkg/__init__.py pkg/__main__.py",
+		"/usr/bin/python3.12 -I -m 'pkg.sub'": "pkg/__init__.py pkg/sub/__main__.py",
+		"uv run python -m single":             "single.py",
+		"python -mpkg":                        "pkg/__init__.py pkg/__main__.py",
+		"python pkg":                          "pkg/__main__.py",
+		"make check":                          "Makefile",
+		"make -C hooks":                       "Makefile hooks/Makefile",
+		"/usr/bin/make -Chooks":               "Makefile",
+		"npm run lint":                        "package.json",
+		"cd hooks && pnpm test":               "hooks/package.json package.json",
+		"just check":                          "justfile",
+		"echo checked":                        "",
+	} {
+		q, err := config.Question{Kind: "x", Root: dir, File: "src/app.go", Command: command}.Bind()
+		require.NoError(t, err, command)
+		assert.Equal(t, want, strings.Join(q.Scripts, " "), command)
+	}
+	for i := range 300 {
+		write(t, filepath.Join(dir, "many", fmt.Sprintf("a%d.go", i)), "x\n")
+	}
+	_, err := config.Question{Kind: "x", Root: dir, File: "src/app.go", Command: "go run ./many"}.Bind()
+	require.ErrorContains(t, err, "too many scripts")
+}
+
 // The work that a project causes before it is trusted is bounded, and so is the memory.
 func TestUntrustedProjectIsBounded(t *testing.T) {
 	var text strings.Builder

@@ -46,8 +46,9 @@ type Question struct {
 	// question arises, or 0.
 	Root, File string
 	Line       int
-	// Scripts are the files of the project that the command names. Files that they read or import are not among them,
-	// nor are files that a program finds by itself, such as a Makefile, or by a pattern or a calculated name.
+	// Scripts are the files of the project that the command names, with those that make, npm, just and the like find by
+	// themselves, those of a directory for go run or node, and those of a module for python. Files that they read or import
+	// are not among them, nor are files that another program finds by itself, or by a pattern or a calculated name.
 	Scripts []string
 	// Hash is the hash of the file and the scripts. An answer is for these contents only.
 	Hash string
