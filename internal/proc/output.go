@@ -60,15 +60,39 @@ func (o *Output) Text() (text string, odd bool) {
 	if kept == o.total {
 		return Clean(append(append([]byte(nil), o.head...), tail...))
 	}
-	head := trimEnd(o.head)
+	head, tail := ends(trimEnd(o.head), tail)
+	omitted := o.total - int64(len(head)+len(tail))
+	lines := o.lines - int64(bytes.Count(head, newline)+bytes.Count(tail, newline))
+	a, oddA := Clean(bytes.TrimSuffix(head, newline))
+	b, oddB := Clean(tail)
+	return fmt.Sprintf("%s\n[… %d bytes (%d lines) omitted …]\n%s", a, omitted, lines, b), oddA || oddB
+}
+
+// maxPart is how many bytes of a line that is cut are left out.
+const maxPart = 4 << 10
+
+// ends removes what a cut has left of a line, or of a word of a long line: half a secret is not found to be one, and
+// neither is one whose name is missing.
+func ends(head, tail []byte) (before, behind []byte) {
 	for i := 0; i < utf8.UTFMax-1 && len(tail) > 0 && !utf8.RuneStart(tail[0]); i++ {
 		tail = tail[1:]
 	}
-	omitted := o.total - int64(len(head)+len(tail))
-	lines := o.lines - int64(bytes.Count(head, newline)+bytes.Count(tail, newline))
-	a, oddA := Clean(head)
-	b, oddB := Clean(tail)
-	return fmt.Sprintf("%s\n[… %d bytes (%d lines) omitted …]\n%s", a, omitted, lines, b), oddA || oddB
+	near, far := len(head)-min(len(head), maxPart), tail[:min(len(tail), maxPart)]
+	for _, marks := range []string{"\n", ",;&{}<>|", " \t"} {
+		if i := bytes.LastIndexAny(head[near:], marks); i >= 0 && before == nil {
+			before = head[:near+i+1]
+		}
+		if i := bytes.IndexAny(far, marks); i >= 0 && i+1 < len(tail) && behind == nil {
+			behind = tail[i+1:]
+		}
+	}
+	if before == nil {
+		before = head
+	}
+	if behind == nil {
+		behind = tail
+	}
+	return before, behind
 }
 
 // trimEnd removes a rune that was cut at the end.
