@@ -172,6 +172,9 @@ func reportJob(j *background.Job, inv *invocation, filter *regexp.Regexp) (r *re
 	text, lost := j.Take()
 	var b strings.Builder
 	if lost > 0 {
+		whole := proc.Behind(text)
+		lost += int64(len(text) - len(whole))
+		text = whole
 		fmt.Fprintf(&b, "[… %d bytes before this are lost: the group keeps the last ones …]\n", lost)
 	}
 	others := 0

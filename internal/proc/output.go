@@ -60,7 +60,8 @@ func (o *Output) Text() (text string, odd bool) {
 	if kept == o.total {
 		return Clean(append(append([]byte(nil), o.head...), tail...))
 	}
-	head, tail := ends(trimEnd(o.head), tail)
+	head := before(o.head)
+	tail = Behind(tail)
 	omitted := o.total - int64(len(head)+len(tail))
 	lines := o.lines - int64(bytes.Count(head, newline)+bytes.Count(tail, newline))
 	a, oddA := Clean(bytes.TrimSuffix(head, newline))
@@ -71,28 +72,33 @@ func (o *Output) Text() (text string, odd bool) {
 // maxPart is how many bytes of a line that is cut are left out.
 const maxPart = 4 << 10
 
-// ends removes what a cut has left of a line, or of a word of a long line: half a secret is not found to be one, and
-// neither is one whose name is missing.
-func ends(head, tail []byte) (before, behind []byte) {
-	for i := 0; i < utf8.UTFMax-1 && len(tail) > 0 && !utf8.RuneStart(tail[0]); i++ {
-		tail = tail[1:]
-	}
-	near, far := len(head)-min(len(head), maxPart), tail[:min(len(tail), maxPart)]
-	for _, marks := range []string{"\n", ",;&{}<>|", " \t"} {
-		if i := bytes.LastIndexAny(head[near:], marks); i >= 0 && before == nil {
-			before = head[:near+i+1]
-		}
-		if i := bytes.IndexAny(far, marks); i >= 0 && i+1 < len(tail) && behind == nil {
-			behind = tail[i+1:]
+// partMarks end what is left of a line that is cut: the line, or a part of a long one.
+var partMarks = [...]string{"\n", ",;&{}<>|", " \t"}
+
+// before removes what a cut at the end of b has left of a line, or of a part of a long one: half a secret is not found to
+// be one.
+func before(b []byte) []byte {
+	b = trimEnd(b)
+	near := len(b) - min(len(b), maxPart)
+	for _, marks := range partMarks {
+		if i := bytes.LastIndexAny(b[near:], marks); i >= 0 {
+			return b[:near+i+1]
 		}
 	}
-	if before == nil {
-		before = head
+	return b
+}
+
+// Behind is the same for a text whose beginning is cut: a secret whose name is missing is not found, either.
+func Behind(b []byte) []byte {
+	for i := 0; i < utf8.UTFMax-1 && len(b) > 0 && !utf8.RuneStart(b[0]); i++ {
+		b = b[1:]
 	}
-	if behind == nil {
-		behind = tail
+	for _, marks := range partMarks {
+		if i := bytes.IndexAny(b[:min(len(b), maxPart)], marks); i >= 0 && i+1 < len(b) {
+			return b[i+1:]
+		}
 	}
-	return before, behind
+	return b
 }
 
 // trimEnd removes a rune that was cut at the end.
