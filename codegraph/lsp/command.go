@@ -78,8 +78,8 @@ func KnownCommand(name string) (Command, bool) {
 	switch f := lint.Format(program); {
 	case f == lint.ESLint:
 		return Command{Files: jsFiles, Script: name + " --format json {file}", Findings: f, RunsCode: true}, true
-	case f == lint.TSC:
-		return Command{Files: "*.{ts,tsx,mts,cts}", Script: name + " --noEmit --pretty false", Findings: f, RunsCode: true}, true
+	case f == lint.TSC: // which keeps what it knows in a file of the project, unless it is told not to
+		return Command{Files: "*.{ts,tsx,mts,cts}", Script: name + " --noEmit --composite false --incremental false --pretty false", Findings: f, RunsCode: true}, true
 	case ofProject:
 		return Command{}, false
 	case f == lint.GoVet:

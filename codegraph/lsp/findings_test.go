@@ -88,9 +88,11 @@ func TestFindingsFail(t *testing.T) {
 	}
 }
 
-// The configuration of a project can ask Ruff for fixes, and git for programs, but a checker that runs unasked does neither.
+// The configuration of a project can ask Ruff for fixes, git for programs, and tsc for a file beside the sources, but a
+// checker that runs unasked does none of it. A composite project refuses --incremental false alone.
 func TestKnownCommandsOnlyLook(t *testing.T) {
-	for name, flags := range map[string][]string{"ruff": {"--no-fix ", "--no-fix-only ", "--no-cache "}, "staticcheck": {"-buildvcs=false"}} {
+	for name, flags := range map[string][]string{"ruff": {"--no-fix ", "--no-fix-only ", "--no-cache "}, "staticcheck": {"-buildvcs=false"},
+		"tsc": {"--noEmit --composite false --incremental false "}, "node_modules/.bin/tsc": {"--noEmit --composite false --incremental false "}} {
 		cmd, _ := lsp.KnownCommand(name)
 		for _, flag := range flags {
 			require.Contains(t, cmd.Script, flag)

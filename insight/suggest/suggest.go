@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -144,10 +145,15 @@ type finder struct {
 	read  int64
 }
 
-// Find looks for something to do. The error is that of ctx or of reading the workspace or the advisories.
+// Find looks for something to do. The error is that of ctx or of reading the workspace, its directory or the advisories.
 func Find(ctx context.Context, o Options) (*Report, error) {
 	if o.Files == nil {
 		return nil, &aycoder.ConfigError{Option: "suggest.Options.Files", Err: errors.New("is nil")}
+	}
+	if o.Dir != "" {
+		if _, err := os.ReadDir(o.Dir); err != nil {
+			return nil, fmt.Errorf("find suggestions: %w", err)
+		}
 	}
 	o.Stale = cmp.Or(o.Stale, defaultStale)
 	if o.Now.IsZero() {

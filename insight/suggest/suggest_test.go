@@ -303,6 +303,12 @@ func TestErrors(t *testing.T) {
 	cancel()
 	_, err = suggest.Find(ctx, w.options())
 	require.ErrorIs(t, err, context.Canceled)
+	for _, dir := range []string{filepath.Join(w.dir, "missing"), filepath.Join(w.dir, ".git", "HEAD")} {
+		o := w.options()
+		o.Dir = dir
+		_, err = suggest.Find(t.Context(), o)
+		require.ErrorContains(t, err, dir, "without it, nothing would be said about commits")
+	}
 }
 
 func TestTool(t *testing.T) {
