@@ -39,6 +39,10 @@
 //
 //	in := aycoder.Input{Messages: res.Messages, Prompt: prompt}
 //	for _, err := range agent.Run(ctx, in, aycoder.Into(&res)) {
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//	}
 //
 // # Guarantees
 //
@@ -112,6 +116,8 @@
 //		fmt.Println("try again in", e.RetryAfter)
 //	}
 //	if e, ok := errors.AsType[*aycoder.ModelError](err); ok {
+//		fmt.Println("asked", e.Provider, "status", e.Status)
+//	}
 //
 // The loop retries after temporary errors, within [RetryPolicy], and reports each retry with
 // [*Retrying]. A run that reaches a limit fails with a [*LimitError], and one that the model
@@ -136,6 +142,8 @@
 //			}
 //		}
 //		req.Messages = append(req.Messages, res.Messages...)
+//		fmt.Println(res.Stop, len(req.Messages))
+//	}
 //
 // Smaller changes do not need a custom loop: [WithContext] chooses what the model sees, and
 // middleware wraps models, tools and context builders.

@@ -158,6 +158,45 @@ func TestDocumentsPackageComment(t *testing.T) {
 	require.NotContains(t, examples.String(), flat("agent.Walk(ctx)"))
 }
 
+// The code in package comments is whole statements or declarations, and the names that it takes from packages are there.
+func TestDocumentsPackageComments(t *testing.T) {
+	names := map[string][]string{}
+	for _, s := range sources(t) {
+		if !s.test() {
+			names[s.file.Name.Name] = append(names[s.file.Name.Name], exported(s.file)...)
+		}
+	}
+	blocks := 0
+	for _, s := range sources(t) {
+		if s.test() || s.file.Doc == nil {
+			continue
+		}
+		for _, b := range new(comment.Parser).Parse(s.file.Doc.Text()).Content {
+			code, ok := b.(*comment.Code)
+			if !ok || !strings.Contains(code.Text, ":=") {
+				continue
+			}
+			blocks++
+			text := strings.ReplaceAll(code.Text, "…", "")
+			f, err := parser.ParseFile(token.NewFileSet(), "", "package x\nfunc _() {\n"+text+"}", 0)
+			if err != nil {
+				f, err = parser.ParseFile(token.NewFileSet(), "", "package x\n"+text, 0)
+			}
+			require.NoError(t, err, "%s/%s:\n%s", s.dir, s.name, code.Text)
+			for n := range ast.Preorder(f) {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					continue
+				}
+				if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil && names[x.Name] != nil { // a package, and not a variable
+					require.Contains(t, names[x.Name], sel.Sel.Name, "%s/%s: %s", s.dir, s.name, x.Name)
+				}
+			}
+		}
+	}
+	require.Greater(t, blocks, 50)
+}
+
 // flat removes the indentation of every line.
 func flat(s string) string {
 	var out strings.Builder

@@ -7,6 +7,8 @@
 //	CGO_ENABLED=0 go build github.com/aycoder/aycoder/remote/aycoder-remote
 //	docker cp aycoder-remote NAME:/
 //
+// A host starts it there, and uses its files and commands:
+//
 //	c, err := remote.Start(ctx, exec.Command("docker", "exec", "-i", "NAME", "/aycoder-remote", "-dir", "/work"))
 //	…
 //	defer c.Close()

@@ -8,6 +8,7 @@
 //	w := hooks.Watch("session-1", 0)
 //	for ev, err := range agent.Run(ctx, in) {
 //		w.Event(ev)
+//	}
 //
 // # Delivery
 //
