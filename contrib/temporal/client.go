@@ -14,6 +14,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/temporal"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/journal"
@@ -41,9 +42,8 @@ type message struct {
 // error is a [*serviceerror.WorkflowExecutionAlreadyStarted], and the message was not sent: see [Client.Say].
 func (c *Client) Start(ctx context.Context, opts client.StartWorkflowOptions, in Input, m *aycoder.Message) (client.WorkflowRun, error) {
 	opts.WorkflowExecutionErrorWhenAlreadyStarted = true // else it would take the message, and give it to nobody
-	ref := ""
+	ref, err := "", error(nil)
 	if m != nil {
-		var err error
 		if ref, err = c.put(ctx, &message{Say: &aycoder.Steered{Message: m}}); err != nil {
 			return nil, err
 		}
@@ -106,6 +106,18 @@ func (c *Client) answer(ctx context.Context, workflow string, a Answer) error {
 	return c.sent(ctx, a.Ref, err)
 }
 
+// sent removes the content of a reference if the server has refused it, so that nobody reads it. After any other error,
+// the workflow may have it all the same.
+func (c *Client) sent(ctx context.Context, ref string, err error) error {
+	_, gone := errors.AsType[*serviceerror.NotFound](err)
+	_, works := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err)
+	app, closed := errors.AsType[*sdk.ApplicationError](err)
+	if ref != "" && (gone || works || closed && app.Type() == noQuestion) {
+		_ = c.references().Delete(context.WithoutCancel(ctx), ref) // what stays costs a few bytes
+	}
+	return err
+}
+
 // Status asks a workflow what it does.
 func (c *Client) Status(ctx context.Context, workflow string) (s Status, err error) {
 	v, err := c.Temporal.QueryWorkflow(ctx, workflow, "", QueryStatus)
@@ -115,25 +127,15 @@ func (c *Client) Status(ctx context.Context, workflow string) (s Status, err err
 	return s, err
 }
 
-func (c *Client) references() journal.Store {
-	if c.References == nil {
-		return c.Store
-	}
-	return c.References
-}
-
 func (c *Client) put(ctx context.Context, m *message) (string, error) {
 	return putRef(ctx, c.references(), m)
 }
 
-// sent removes the content of a reference that nobody gets, as the server says. After another error, it may be on its way.
-func (c *Client) sent(ctx context.Context, ref string, err error) error {
-	_, missing := errors.AsType[*serviceerror.NotFound](err)
-	_, works := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err)
-	if ref != "" && (missing || works) {
-		_ = c.references().Delete(context.WithoutCancel(ctx), ref) // it only takes room
+func (c *Client) references() journal.Store {
+	if c.References != nil {
+		return c.References
 	}
-	return err
+	return c.Store
 }
 
 // questionKey is the Key of the [Question] about a call.

@@ -17,7 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	sdk "go.temporal.io/sdk/temporal"
@@ -763,5 +765,48 @@ func TestNothingButReferences(t *testing.T) {
 			require.LessOrEqual(t, len(data), 256, data)
 			w.check(data)
 		}
+	}
+}
+
+// A refusing client of a server refuses everything, and is of no use for anything else.
+type refusing struct {
+	client.Client
+	err error
+}
+
+func (r refusing) ExecuteWorkflow(context.Context, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
+	return nil, r.err
+}
+
+func (r refusing) SignalWorkflow(context.Context, string, string, string, any) error { return r.err }
+
+func (r refusing) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return nil, r.err
+}
+
+// A message that the server has refused leaves nothing. If it is not certain that it was, its content stays.
+func TestRefusedMessagesLeaveNothing(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		kept int
+	}{
+		{serviceerror.NewNotFound("no such workflow"), 0},
+		{serviceerror.NewWorkflowExecutionAlreadyStarted("it works", "", ""), 0},
+		{sdk.NewNonRetryableApplicationError("no such open question", "NoQuestion", nil), 0},
+		{serviceerror.NewUnavailable("try again"), 3},
+		{context.DeadlineExceeded, 3},
+	} {
+		store := journal.Memory()
+		c := &temporal.Client{Temporal: refusing{err: tt.err}, Store: store}
+		_, err := c.Start(t.Context(), client.StartWorkflowOptions{}, temporal.Input{}, aycoder.User("hello"))
+		require.ErrorIs(t, err, tt.err)
+		require.ErrorIs(t, c.Steer(t.Context(), "w", &aycoder.Steered{Message: aycoder.User("hello")}), tt.err)
+		require.ErrorIs(t, c.Decide(t.Context(), "w", &aycoder.Pending{}, aycoder.Decision{CallID: "1"}), tt.err)
+		left := 0
+		for _, err := range store.List(t.Context()) {
+			require.NoError(t, err)
+			left++
+		}
+		require.Equal(t, tt.kept, left, "%v", tt.err)
 	}
 }
