@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -27,14 +28,42 @@ import (
 
 // An address often has a key in it, which came from a variable, and no error may have it.
 func TestKeysInAddresses(t *testing.T) {
-	for _, rest := range []string{"mcp?apiKey=hush-hush-1", "s/hush-hush-1/mcp", "s/hush%2Dhush-1/mcp?x=%22hush-hush-1%22"} {
+	for _, rest := range []string{"mcp?apiKey=hush-hush-1", "s/hush-hush-1/mcp", "s/hush%2Dhush-1/mcp?x=%22hush-hush-1%22", "mcp?a=1&key=hush-hush-1"} {
 		_, err := Connector()(t.Context(), "s", config.Server{URL: "http://127.0.0.1:1/" + rest})
 		require.ErrorContains(t, err, "http://127.0.0.1:1/…")
 		require.NotContains(t, err.Error(), "hush")
 		require.ErrorAs(t, err, new(*url.Error))
+		err = Login(t.Context(), "s", config.Server{URL: "http://127.0.0.1:1/" + rest}, WithLogins(t.TempDir()), WithBrowser(visit))
+		require.ErrorContains(t, err, "http://127.0.0.1:1/…")
+		require.NotContains(t, err.Error(), "hush")
 	}
 	_, err := Connector()(t.Context(), "s", config.Server{URL: "http://127.0.0.1:1/mcp"})
 	require.ErrorContains(t, err, `"http://127.0.0.1:1/mcp"`)
+
+	// The user of an address, which is a token of some services, and an address of which the path alone is told.
+	const address = "http://hush-hush-2@host/s/hush-hush-1/mcp?key=hush-hush-3"
+	for _, text := range []string{"http://hush-hush-2:***@host/", "http://host/.well-known/x/s/hush-hush-1/mcp", "mcp?key=hush-hush-3"} {
+		require.NotContains(t, withoutKeys(errors.New(text), address).Error(), "hush")
+	}
+
+	// Nor may the error of a call that was lost have it.
+	good := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return sdkServer() }, nil)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := new(bytes.Buffer)
+		_, _ = body.ReadFrom(r.Body)
+		if bytes.Contains(body.Bytes(), []byte(`"tools/call"`)) {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = readCloser{body}
+		good.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	src, err := Connector(fast)(t.Context(), "s", config.Server{URL: s.URL + "/s/hush-hush-1/mcp"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, src.Close()) }()
+	_, err = calls(t.Context(), src, "echo", `{"text":"hi"}`)
+	require.ErrorIs(t, err, ErrLost)
+	require.NotContains(t, err.Error(), "hush")
 }
 
 // A schema of a server that would take the time or the memory of whoever checks arguments by it.

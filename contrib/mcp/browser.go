@@ -74,7 +74,7 @@ func (c *client) logIn(ctx context.Context, report func(aycoder.Progress)) error
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return &Error{Server: c.name, Op: "log in", Err: err}
+		return &Error{Server: c.name, Op: "log in", Err: withoutKeys(err, c.s.URL)}
 	}
 	return nil
 }

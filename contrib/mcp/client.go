@@ -666,6 +666,7 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 		c.works() // the server has answered, with a question each time
 		return res, &Error{Server: c.name, Op: op, Err: ErrAsks}
 	}
+	asked = withoutKeys(asked, c.s.URL)
 	err := c.failed(ctx, op, x, asked)
 	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) && !errors.Is(err, ErrRefresh) {
 		c.lost()

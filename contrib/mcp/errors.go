@@ -57,18 +57,23 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// withoutKeys returns an error without what follows the host in an address, if that is so long that it may have a key in it:
-// the configuration puts variables into addresses.
+// withoutKeys returns an error without the user, the path and the query of an address, as far as they are so long that they may
+// have a key in them: the configuration puts variables into addresses.
 func withoutKeys(err error, address string) error {
 	u, parseErr := url.Parse(address)
 	if parseErr != nil {
 		return err
 	}
-	rest := strings.TrimPrefix(u.RequestURI(), "/")
-	if len(rest) < mask.MinValue || !strings.Contains(err.Error(), rest) {
+	text := err.Error()
+	for _, part := range []string{u.RequestURI(), u.EscapedPath(), u.RawQuery, url.User(u.User.Username()).String()} {
+		if part = strings.TrimPrefix(part, "/"); len(part) >= mask.MinValue {
+			text = strings.ReplaceAll(text, part, "…")
+		}
+	}
+	if text == err.Error() {
 		return err
 	}
-	return &shortened{err, strings.ReplaceAll(err.Error(), rest, "…")}
+	return &shortened{err, text}
 }
 
 // shortened is an error with another text.
