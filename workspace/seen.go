@@ -132,9 +132,17 @@ func (f *seenFile) addPage(hash string, p page, total int) (calls []string, all 
 	if f.paged != hash {
 		f.paged, f.pages = hash, nil
 	}
-	// A page that is shown again does not need the older call.
-	f.pages = slices.DeleteFunc(f.pages, func(old page) bool { return p.first <= old.first && old.last <= p.last })
-	f.pages = append(f.pages[max(0, len(f.pages)-maxPages+1):], p)
+	// Lines that are shown again do not need the older call, which a request may have no more.
+	var rest []page
+	for _, old := range f.pages {
+		if old.first < p.first {
+			rest = append(rest, page{old.first, min(old.last, p.first-1), old.call})
+		}
+		if old.last > p.last {
+			rest = append(rest, page{max(old.first, p.last+1), old.last, old.call})
+		}
+	}
+	f.pages = append(rest[max(0, len(rest)-maxPages+1):], p)
 	ordered := slices.SortedFunc(slices.Values(f.pages), func(a, b page) int { return a.first - b.first })
 	read := 0 // lines from the first
 	for _, p := range ordered {

@@ -54,6 +54,8 @@ func TestInView(t *testing.T) {
 		"pages":                 {[]shownArgs{page(5, 9), page(1, 5)}, "a", nil, true, true},
 		"pages, one hidden":     {[]shownArgs{page(5, 9), page(1, 5)}, "a", []int{1}, true, false},
 		"page hidden, again":    {[]shownArgs{page(5, 9), page(1, 5), page(4, 9)}, "a", []int{1}, true, true},
+		"other pages again":     {[]shownArgs{page(1, 5), page(5, 9), page(1, 7), page(8, 9)}, "a", []int{1, 2}, true, true},
+		"page in a page, again": {[]shownArgs{page(1, 9), page(4, 5), page(1, 4)}, "a", []int{1}, true, false},
 		"edited":                {[]shownArgs{read, edit}, "b", nil, true, true},
 		"edited, read hidden":   {[]shownArgs{read, edit}, "b", []int{1}, false, false},
 		"edited, edit hidden":   {[]shownArgs{read, edit}, "b", []int{2}, false, false},
