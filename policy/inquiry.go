@@ -39,6 +39,7 @@ type inquiry struct {
 	named     []string     // the files that a path or a patch names; none if it cannot be read
 	files     []string     // see filesOf
 	touched   []touched    // files that the commands of a script are known to read or write
+	copied    int          // words that copies has looked at
 	real      *shell.World // without symbolic links; see below
 }
 
@@ -304,6 +305,9 @@ func afterLetter(word string) string {
 	return ""
 }
 
+// maxCopied bounds the work for a command that moves very many files, each of which could be a directory for the others.
+const maxCopied = 4096
+
 // copies returns the files that a command may create in a directory: they are named after the last elements of its words.
 func (q *inquiry) copies(dir string, argv []string) (names []string) {
 	// Only these programs put files into a directory under the names they had.
@@ -315,6 +319,10 @@ func (q *inquiry) copies(dir string, argv []string) (names []string) {
 		if info, err := os.Stat(filepath.FromSlash(q.join(dir))); err == nil && !info.IsDir() {
 			return nil
 		}
+	}
+	if q.copied += len(argv); q.copied > maxCopied {
+		q.protect(guarded{name: dir, how: "may write into", why: "too many files are named to look at each", never: true})
+		return nil
 	}
 	for _, word := range argv {
 		if _, value, ok := strings.Cut(word, "="); ok {

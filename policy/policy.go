@@ -104,8 +104,8 @@
 // any number of words in place of a star.
 //
 // An ask or deny rule with a pattern for read_file also covers commands that are known to read such a file, and one for an edit
-// tool (see [WithEditTools]) those that are known to write it. Nobody knows the files of a command that searches a
-// directory above, or of a program such as make, so that such rules do not cover these.
+// tool (see [WithEditTools]) those that are known to write it. Names such as private/* count as they are written. Nobody knows
+// the files of a command that searches a directory above, or of a program such as make, so that such rules do not cover these.
 //
 // A class in a rule, such as "bash@writes_workspace", limits the rule: an allow rule covers calls
 // of this class and of lower classes, and ask and deny rules cover calls of this class and of

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,6 +22,8 @@ func TestRulesForFilesHoldForCommands(t *testing.T) {
 		"cat private/a": "deny", "cd private && cat a": "deny", "head -n 1 < private/a": "deny", "cat src/../private/a": "deny",
 		"grep -rn x private": "deny", "cat a private/more/b | wc -l": "deny", "sh -c 'tail private/a'": "deny", "cat link/a": "deny",
 		"cat " + dir + "/private/a": "deny", "echo \"$(< private/a)\"": "deny", "cat docs/a.md": "ask",
+		"cat private/*": "deny", "cd src; cat ../private/*.md": "deny", "cat link/[a-z]": "deny", "rm gen/*": "deny", "cat docs/*.md": "ask",
+		"cat *": "allow", "cat src/*.go": "allow", "rm *.o": "allow",
 		"cat a": "allow", "echo private/a": "allow", "cat private.go": "allow", "grep -rn x .": "allow", "ls": "allow", "cat gen/a": "allow",
 		"echo x > private/a": "allow",
 		"echo x > gen/a":     "deny", "rm gen/a": "deny", "cp a gen/b": "deny", "sed -i s/a/b/ gen/a": "deny", "cd gen; touch a": "deny",
@@ -29,4 +32,18 @@ func TestRulesForFilesHoldForCommands(t *testing.T) {
 		got, v := ask(t, p, &bashSpec, command)
 		require.Equal(t, want, got, "%s: %+v", command, v.Grounds())
 	}
+}
+
+// Each of many names could be a directory into which the others are put. Nobody looks at so many.
+func TestManyNamesOfCopies(t *testing.T) {
+	p := newPolicy(t, policy.WithWorkspace(t.TempDir()), policy.WithMode(policy.FullAuto))
+	var words []byte
+	for i := range 1500 {
+		words = fmt.Appendf(words, " %d", i)
+	}
+	got, v := ask(t, p, &bashSpec, "mv"+string(words))
+	require.Equal(t, "ask", got)
+	require.Contains(t, fmt.Sprint(v.Grounds().Reasons), "too many")
+	got, _ = ask(t, p, &bashSpec, "mv"+string(words[:100])+" to")
+	require.Equal(t, "allow", got)
 }

@@ -129,7 +129,7 @@ func (c *call) read(w word) {
 	case w.text != "":
 		c.readPath(w)
 	}
-	if w.from == nil && w.kind <= digits && w.text != "" {
+	if w.from == nil && w.kind <= glob && w.text != "" {
 		if all := resolve(w.text, c.st.dirs); len(all) > 0 {
 			c.cmd.Reads = append(c.cmd.Reads, k.shown(all[0]))
 		}
@@ -263,7 +263,7 @@ func (c *call) write(w word) {
 	for _, a := range all {
 		c.writePath(a)
 	}
-	if w.kind <= digits && !sink(all[0]) {
+	if w.kind <= glob && !sink(all[0]) {
 		for _, a := range all {
 			c.cmd.Writes = append(c.cmd.Writes, c.k.shown(a))
 		}
@@ -341,7 +341,7 @@ func (c *call) remove(w word, deep bool) {
 		if blockDevice(a) {
 			c.catastrophe("overwrites a disk")
 		}
-		if w.kind <= digits {
+		if w.kind <= glob {
 			c.cmd.Writes = append(c.cmd.Writes, c.k.shown(a))
 		}
 	}

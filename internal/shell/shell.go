@@ -132,8 +132,8 @@ type Command struct {
 	Dynamic bool
 	Class   Class
 	Why     string   // what made it that class; "" for ReadOnly
-	Writes  []string // paths that it is known to write; relative to the root if below it
-	Reads   []string // paths that it names to read, as far as known; in the same form
+	Writes  []string // paths that it is known to write, or patterns of them; relative to the root if below it
+	Reads   []string // paths, or patterns of them, that it names to read, as far as known; in the same form
 	// Through are the directories that it goes into or through to the one above. If one is a
 	// symbolic link, the command is elsewhere than its words say.
 	Through []string

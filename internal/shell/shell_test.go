@@ -64,6 +64,8 @@ func TestCommand(t *testing.T) {
 		{"env X=1 nice -n 3 touch a", "touch a", "a", "", "", false},
 		{"cd src && echo hi > x", "echo hi", "src/x", "", "", false},
 		{"cp a /tmp/b", "cp a /tmp/b", "/tmp/b", "a", "", false},
+		{"cat src/*.go", "cat ", "", "src/*.go", "", true},
+		{"rm src/*.o 'a b'*", "rm  ", "src/*.o a b*", "", "", true},
 		{"rm -rf old ../x", "rm -rf old ../x", "old /x", "", "", false},
 		{"mv a b", "mv a b", "b a", "", "", false},
 		{"cat \"$x\"", "cat ", "", "", "", true},
