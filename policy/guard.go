@@ -24,15 +24,9 @@ func (p *Policy) guardFile(q *inquiry, name string) {
 const rulesFile = "the user's rules are in it"
 
 func (p *Policy) guardWrites(q *inquiry) {
-	if q.script == nil {
-		return
-	}
-	for _, c := range q.script.Commands {
-		for _, name := range c.Writes {
-			p.guardFile(q, name)
-			for _, copied := range q.copies(name, c.Argv) {
-				p.guardFile(q, copied)
-			}
+	for _, f := range q.touched {
+		if f.writes {
+			p.guardFile(q, f.name)
 		}
 	}
 }
