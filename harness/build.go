@@ -137,20 +137,26 @@ const conversation = "conversation"
 // budgets makes the pots: those of the configuration, and that of agent.max_cost.
 func (b *builder) budgets(context.Context) error {
 	b.Budgets = map[string]*budget.Pot{}
-	keys := map[string]string{"money": "cost", "tokens": "tokens", "work": "time"}
 	for name := range b.in.settings.Budgets {
-		if err := b.pot(name, func(kind string) string { return "budgets." + name + "." + keys[kind] }); err != nil {
+		if err := b.pot(name); err != nil {
 			return err
 		}
 	}
 	if b.Budgets[conversation] == nil && (b.in.settings.Agent.MaxCost != nil || b.in.reloader != nil) { // a change may set it
-		return b.pot(conversation, func(string) string { return "agent.max_cost" })
+		return b.pot(conversation)
 	}
 	return nil
 }
 
-func (b *builder) pot(name string, key func(string) string) error {
-	most := limitOf(b.in.settings, name)
+func (b *builder) pot(name string) error {
+	most, own := limitOf(b.in.settings, name), amountOf(b.in.settings.Budgets[name]).Money
+	keys := map[string]string{"money": "cost", "tokens": "tokens", "work": "time"}
+	key := func(kind string) string {
+		if name == conversation && kind == "money" && (own == 0 || most.Money < own) {
+			return "agent.max_cost"
+		}
+		return "budgets." + name + "." + keys[kind]
+	}
 	p, err := budget.New(budget.Config{
 		Name: name, Key: key, Models: b.in.models.Lookup, Idle: []string{"ask_user"},
 		Money: most.Money, Tokens: most.Tokens, Work: most.Work,

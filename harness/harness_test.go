@@ -371,10 +371,11 @@ func TestBudgetOfTheSameName(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.toml")
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
 	usage := script.Say("ok").WithUsage(aycoder.Usage{Input: 1000, Output: 1000})
-	for _, text := range []string{
-		"agent.budget = \"conversation\"\nbudgets.conversation.cost = 0.001\n",
-		"agent.budget = \"conversation\"\nagent.max_cost = 5.0\nbudgets.conversation.cost = 0.001\n",
-		"agent.budget = \"conversation\"\nagent.max_cost = 0.001\nbudgets.conversation.cost = 5.0\n",
+	for text, key := range map[string]string{
+		"agent.budget = \"conversation\"\nbudgets.conversation.cost = 0.001\n":                          "budgets.conversation.cost",
+		"agent.budget = \"conversation\"\nagent.max_cost = 5.0\nbudgets.conversation.cost = 0.001\n":    "budgets.conversation.cost",
+		"agent.budget = \"conversation\"\nagent.max_cost = 0.001\nbudgets.conversation.cost = 5.0\n":    "agent.max_cost",
+		"agent.budget = \"conversation\"\nagent.max_cost = 0.001\nbudgets.conversation.tokens = 9000\n": "agent.max_cost",
 	} {
 		write(text)
 		reloader, err := config.NewReloader(config.WithUserFile(file))
@@ -391,6 +392,7 @@ func TestBudgetOfTheSameName(t *testing.T) {
 			last = err
 		}
 		require.ErrorAs(t, last, new(*aycoder.LimitError), text)
+		require.ErrorContains(t, last, key)
 	}
 }
 
