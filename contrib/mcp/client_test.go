@@ -286,12 +286,12 @@ func TestQuestionsOfServers(t *testing.T) {
 		require.Equal(t, want, said(t, src, "ask", `{}`))
 	}
 	// The time that the user takes is not that of the server.
-	slow := program(t, "sdk")
-	slow.Timeout = 300 * time.Millisecond
-	late := connect(t, slow, WithElicitation(func(context.Context, Question) (Answer, error) {
-		time.Sleep(2 * slow.Timeout)
+	const limit = 300 * time.Millisecond
+	late := connect(t, program(t, "sdk"), WithElicitation(func(context.Context, Question) (Answer, error) {
+		time.Sleep(2 * limit)
 		return Answer{Decline: true}, nil
 	}))
+	late.(*client).s.Timeout = limit // not of the start
 	require.Equal(t, "decline <nil>", said(t, late, "ask", `{}`))
 
 	failed = errors.New("no time")
