@@ -126,4 +126,13 @@ func TestTwoNamesOfOneEntry(t *testing.T) {
 	err := noAliases([]*fileApply{named(dirs[0], "README", "readme"), {}, named(dirs[0], "new", "new"), named(dirs[0], "readme", "readme")})
 	require.ErrorContains(t, err, "write readme: is the same file as README")
 	require.NoError(t, noAliases([]*fileApply{named(dirs[1], "d/hard", "hard"), named(dirs[1], "d/readme", "readme"), named(dirs[0], "readme", "readme")}))
+	err = noAliases([]*fileApply{named(dirs[1], "d/README", "readme"), named(dirs[1], "d/readme", "readme")})
+	require.ErrorContains(t, err, "d/readme: is the same file as d/README", "also if it has another hard link")
+	again, err := w.openParent("d/readme", "d/readme")
+	require.NoError(t, err)
+	t.Cleanup(again.close)
+	err = noAliases([]*fileApply{named(again, "D/readme", "readme"), named(dirs[1], "d/readme", "readme")})
+	require.ErrorContains(t, err, "d/readme: is the same file as D/readme", "the directory has two names")
+	require.NoError(t, os.Link(filepath.Join(dir, "readme"), filepath.Join(dir, "d", "other")))
+	require.NoError(t, noAliases([]*fileApply{named(dirs[0], "readme", "readme"), named(dirs[1], "d/other", "other")}))
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,8 +103,7 @@ func (p place) save(temp string) string {
 }
 
 // noAliases returns an error if two names are the same entry of a directory, as on a file system that ignores case. A plan that
-// creates a file under another form of its name and deletes the old one would find the file there, and then delete it. The names of
-// hard links are entries of which each can be changed.
+// creates a file under another form of its name and deletes the old one would find the file there, and then delete it.
 func noAliases(files []*fileApply) error {
 	infos := make([]fs.FileInfo, len(files))
 	for i, f := range files {
@@ -111,17 +111,33 @@ func noAliases(files []*fileApply) error {
 			continue
 		}
 		info, err := f.at.dir.Lstat(f.at.name)
-		if err != nil || links(info) > 1 {
+		if err != nil {
 			continue
 		}
 		for k, other := range infos[:i] {
-			if other != nil && files[k].at.lock == f.at.lock && os.SameFile(other, info) {
+			if other != nil && os.SameFile(other, info) && f.at.sameEntry(files[k].at) {
 				return f.sameAs(files[k])
 			}
 		}
 		infos[i] = info
 	}
 	return nil
+}
+
+// sameEntry reports whether two names of one file are the same entry of a directory. The names of hard links are entries of which
+// each can be changed.
+func (p place) sameEntry(other place) bool {
+	mine, err := p.lock.Stat()
+	if theirs, failed := other.lock.Stat(); err == nil && failed == nil && !os.SameFile(mine, theirs) {
+		return false
+	}
+	dir, err := p.dir.Open(".")
+	if err != nil {
+		return true
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	return p.name == other.name || !slices.Contains(names, p.name) || !slices.Contains(names, other.name)
 }
 
 // sameAs is the error for two names of one file in a plan.
