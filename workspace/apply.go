@@ -272,7 +272,7 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	}
 	// On some file systems two names (such as "a" and "A") are the same directory.
 	for _, t := range a.directories {
-		if known, err := t.lock.Stat(); err == nil && os.SameFile(info, known) {
+		if os.SameFile(info, t.info) {
 			f.at = a.placeIn(t, f)
 			return nil
 		}
@@ -280,6 +280,10 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	t, err := a.w.openTarget(ctx, f.edit.Path, f.final)
 	if err != nil {
 		return err
+	}
+	if t.info, err = t.lock.Stat(); err != nil {
+		t.close()
+		return wrapError("write", f.edit.Path, err)
 	}
 	f.at = a.placeIn(t, f)
 	t.name = parent
@@ -395,39 +399,45 @@ func (a *applier) each(do func(*fileApply) error) error {
 	return nil
 }
 
-// flush flushes the staged files, several at once: a file system then writes its journal fewer times.
+// flush flushes the staged files.
 func (a *applier) flush() error {
-	var group errgroup.Group
-	group.SetLimit(8)
-	for _, f := range a.files {
-		if f.staged != nil && f.staged.file != nil {
-			group.Go(func() error {
-				if err := f.staged.file.Sync(); err != nil {
-					return wrapError("write", f.edit.Path, err)
-				}
-				return nil
-			})
+	return together(a.files, func(f *fileApply) error {
+		if f.staged == nil || f.staged.file == nil {
+			return nil
 		}
+		return f.flush(f.staged)
+	})
+}
+
+// flush flushes a file.
+func (f *fileApply) flush(h *held) error {
+	if err := h.file.Sync(); err != nil {
+		return wrapError("write", f.edit.Path, err)
 	}
-	return group.Wait()
+	return nil
 }
 
 // sync flushes the exchanged files and the directories with their names.
 func (a *applier) sync() error {
 	for _, f := range a.files {
 		if f.unsynced && f.cur != nil && f.cur.file != nil {
-			if err := f.cur.file.Sync(); err != nil {
-				return wrapError("write", f.edit.Path, err)
+			if err := f.flush(f.cur); err != nil {
+				return err
 			}
 			f.unsynced = false
 		}
 	}
-	for _, t := range a.directories {
-		if err := t.sync(); err != nil {
-			return err
-		}
+	return together(a.directories, (*target).sync)
+}
+
+// together calls flush for several at once: a file system then writes its journal fewer times.
+func together[T any](list []T, flush func(T) error) error {
+	var group errgroup.Group
+	group.SetLimit(8)
+	for _, x := range list {
+		group.Go(func() error { return flush(x) })
 	}
-	return nil
+	return group.Wait()
 }
 
 // finish takes everything back if the plan failed, and completes the result. It does so even

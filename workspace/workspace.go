@@ -392,6 +392,7 @@ type target struct {
 	dir         *os.Root
 	lock        *os.File
 	name, asked string
+	info        fs.FileInfo // of the directory, or nil
 }
 
 func (t *target) close() {
@@ -431,7 +432,7 @@ func (w *Workspace) openParent(name, final string) (*target, error) {
 		dir.Close()
 		return nil, wrapError("write", name, err)
 	}
-	return &target{dir, self, path.Base(final), name}, nil
+	return &target{dir: dir, lock: self, name: path.Base(final), asked: name}, nil
 }
 
 var errMoved = errors.New("a directory on the path was moved meanwhile; try again")
