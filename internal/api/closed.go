@@ -166,7 +166,7 @@ func ObjectSchema(schema []byte) ([]byte, error) {
 	return o.AppendTo(nil), nil
 }
 
-// MayCombine reports whether [Flatten] may change a schema. Most schemas are not even split for it.
+// MayCombine reports whether [Flatten] may change a schema, but for an enum alone. Most schemas are not even split for it.
 func MayCombine(schema []byte) bool {
 	return bytes.Contains(schema, []byte(`Of"`)) || bytes.Contains(schema, []byte(`"not"`))
 }
