@@ -260,7 +260,7 @@ var settings = []struct{ words, file string }{
 }
 
 // guardWords guards the files that any word of a command names, unless the command only reads:
-// for many programs it is unknown which of their words they write to.
+// for many programs it is unknown which of their words they read or write.
 func (q *inquiry) guardWords(c *shell.Command) {
 	if c.Class == shell.ReadOnly || len(c.Argv) == 0 {
 		return
@@ -281,10 +281,17 @@ func (q *inquiry) guardWords(c *shell.Command) {
 		names := []string{word, after(word, "="), after(word, ":"), strings.TrimLeft(word, "-"),
 			afterLetter(word)}
 		if program != "echo" && program != "printf" { // the word may be a program, as of sed, awk or python
-			names = append(names, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(" \t\n'\"`(){}[]<>|&;,=", r) })...)
+			names = append(names, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(" \t\n'\"`(){}[]<>|&;,=@", r) })...)
 		}
 		for _, name := range names {
-			if name != "" && len(name) <= maxSubject && !strings.EqualFold(name, "HEAD") && ignore.Runs(name) != "" {
+			if name == "" || len(name) > maxSubject || strings.EqualFold(name, "HEAD") {
+				continue
+			}
+			if ignore.Secret(name) {
+				q.guard("may read", name)
+				break
+			}
+			if ignore.Runs(name) != "" {
 				q.guard("may write", name)
 				break
 			}
