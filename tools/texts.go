@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
@@ -132,7 +133,7 @@ type edited struct {
 
 // propose applies edits to a file. It matches the edits in the current text and, if the model was
 // shown a different version, in that version as well. If the edits do not match the current text
-// any more, or match other lines there, the result is the edited version that was shown, which is
+// any more, or match other lines or another place there, the result is the edited version that was shown, which is
 // then merged into the file. If the edits do not match the version that was shown, they must
 // match the current text exactly. An inexact match counts only in what the model still has before it:
 // if requests leave out what it was shown, it guesses.
@@ -147,7 +148,7 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 			continue
 		}
 		switch {
-		case shownErr == nil && (err != nil || now.found != then.found):
+		case shownErr == nil && (err != nil || now.found != then.found || !f.isThere(shown, then, now)):
 			return f.stale(shown, then)
 		case err == nil && kindOfProblem(shownErr) == "ambiguous_match":
 			// One remaining match is not necessarily the one that was meant.
@@ -166,6 +167,23 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 		return nil, f.unseen(n)
 	}
 	return f.change(f.text, now)
+}
+
+// isThere reports whether an edit of the current text is where the edit of the text that the model was shown belongs. Lines
+// like those that the user has changed since can be in another place by now.
+func (f *textFile) isThere(shown string, then, now *edited) bool {
+	if shown == f.text {
+		return true
+	}
+	m := merge.Merge([]byte(shown), []byte(f.text), []byte(then.text))
+	for _, h := range diff3.Diff(view.Bytes(f.text), view.Bytes(now.text)).Hunks {
+		if !slices.ContainsFunc(m.Regions, func(r merge.Region) bool {
+			return r.Kind != merge.Unchanged && r.Kind != merge.Ours && r.Ours.FirstLine <= h.A0 && h.A1 <= r.Ours.EndLine
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // guess returns the note of an inexact match, or nil.
