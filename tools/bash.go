@@ -90,7 +90,8 @@ func (in *bashArgs) check() error {
 //
 // If a confined command fails, the audit log gets an event "held_to_reading" for each output line
 // that reports a refusal, such as "Permission denied", but at most for the last three of these
-// lines. If commands cannot be confined to reading, the log gets one event "not_held_to_reading".
+// lines. If commands cannot be confined to reading, or only in part, the log
+// gets one event "not_held_to_reading".
 //
 // The model gets at most 30 kB of the output of a call. The tool keeps no more of it, unless the host
 // keeps the rest (see [aycoder.WithWholeOutputs]), and at most 512 kB of the output of a background

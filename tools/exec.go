@@ -55,7 +55,7 @@ type ExecCommand struct {
 	// in the place of that part which says so. The Write method does not block. Run must not call
 	// Write concurrently, and must not call it after Run has returned.
 	Output io.Writer
-	// Approved is the [ExecCommand.Digest] of the command that was approved, or "" if nobody says what was. An Exec
+	// Approved is the [ExecCommand.Digest] of the command as bash was about to run it, or "" if nobody says that. An Exec
 	// on another machine compares it there, right before it runs the command, and returns [ErrNotApproved] if the
 	// command is another one.
 	Approved string
@@ -83,8 +83,8 @@ type ExecResult struct {
 	// is true if another process, which Run could not find, still has the output open.
 	Survivors int
 	Held      bool
-	// ReadOnly says that the command was confined to reading, which may be the reason why the
-	// command failed.
+	// ReadOnly says that the command was confined to reading, completely, as [SandboxCall] describes. That may be the
+	// reason why the command failed.
 	ReadOnly bool
 	// Notes are lines to show to the model, for example about the restrictions of a sandbox.
 	Notes []string
@@ -94,7 +94,7 @@ type ExecResult struct {
 // the workspace.
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
 
-// ErrNotApproved means that a command that arrived at another machine is not the one that was approved. It was not run.
+// ErrNotApproved means that a command that arrived at another machine is not the one of its field Approved. It was not run.
 var ErrNotApproved = errors.New("the command is not the one that was approved; it was not run")
 
 // RemoteExec is implemented by an [Exec] that runs commands on another machine.

@@ -89,10 +89,10 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 	out := &ExecResult{Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors,
 		Held: res.Held}
 	if report != nil {
-		out.ReadOnly = c.ReadOnly && report.confinesReading()
+		out.ReadOnly = c.ReadOnly && report.ReadOnly
 	}
 	if report != nil && !out.ReadOnly && res.Code != 0 {
-		out.Notes = report.hints()
+		out.Notes = report.hints(c.ReadOnly)
 	}
 	if network != nil {
 		for _, d := range network.Denied() {

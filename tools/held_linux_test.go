@@ -205,6 +205,37 @@ func TestHeldTemporaryFiles(t *testing.T) {
 	assert.Empty(t, left())
 }
 
+// imperfect is a sandbox that cannot hold commands to reading altogether, as on an old kernel.
+type imperfect struct{ mechanism string }
+
+func (s imperfect) Start(_ context.Context, cmd *exec.Cmd, _ SandboxCall) (*SandboxReport, error) {
+	return &SandboxReport{Mechanism: s.mechanism, Filesystem: true, Network: true}, cmd.Start()
+}
+
+// A result says that a command was held to reading only if all of that was enforced.
+func TestHeldInPart(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, mechanism := range []string{"landlock", "seatbelt", "bubblewrap", "none"} {
+		e, err := LocalExec(WithSandbox(imperfect{mechanism}))
+		require.NoError(t, err)
+		e.(*localExec).confiner.holds = true // or this machine, which can do better, refuses it
+		var results []*ExecResult
+		bash, err := Bash(w.ws, WithExec(fakeExec(func(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
+			r, err := e.Run(ctx, c)
+			results = append(results, r)
+			return r, err
+		})))
+		require.NoError(t, err)
+		got := w.held(bash, args{"command": "touch made; false"})
+		assert.False(t, results[0].ReadOnly, mechanism)
+		assert.Equal(t, "exit 1", got.Summary, mechanism)
+		assert.NotContains(t, got.Text(), "could not change")
+		assert.NotContains(t, got.Text(), "in the workspace, in temporary directories")
+		assert.Equal(t, mechanism != "none", strings.Contains(got.Text(), "call again with request_approval true"), mechanism)
+		assert.NotContains(t, w.held(bash, args{"command": "true"}).Text(), "request_approval")
+	}
+}
+
 // An Exec of the host gets the request, and reports itself what it has done.
 func TestHeldByAnExec(t *testing.T) {
 	w := newWorld(t, nil)

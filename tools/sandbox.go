@@ -448,14 +448,16 @@ func CheckSandbox(ctx context.Context, s Sandbox, call SandboxCall) (*SandboxRep
 	return r, cmd.Wait()
 }
 
-// confinesReading reports whether a command that only reads was confined at least in
-// part: the mechanism may be untested, and a kernel may lack a feature.
-func (r *SandboxReport) confinesReading() bool {
-	return r.ReadOnly || r.Mechanism == "landlock" || r.Mechanism == "seatbelt"
-}
-
-// hints are for a model whose command failed.
-func (r *SandboxReport) hints() (lines []string) {
+// hints are for a model whose command failed. One that was to read only may be confined in part: the mechanism may be
+// untested, and a kernel may lack a feature.
+func (r *SandboxReport) hints(readOnly bool) (lines []string) {
+	if readOnly {
+		if r.Mechanism == "none" {
+			return nil
+		}
+		return []string{"sandbox: this command ran without approval because it only reads, and may have been refused more; " +
+			"if it needs more, call again with request_approval true, and the user is asked"}
+	}
 	if r.Filesystem {
 		lines = append(lines, "sandbox: commands change files in the workspace, in temporary directories and in caches only")
 	}
