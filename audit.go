@@ -24,7 +24,8 @@ import (
 // latest when ctx is cancelled, and must not change the record.
 //
 // If Audit returns an error, the loop passes the same record again before the next one. Until
-// Audit accepts the record, only read-only tools start.
+// Audit accepts the record, only read-only tools start. At most 4,096 records wait: the oldest of
+// more are lost, as are those that Audit has not accepted at the end of the run.
 type Auditor interface {
 	Audit(ctx context.Context, rec *AuditRecord) error
 }
@@ -45,7 +46,7 @@ const (
 // may be added, but none changes its meaning. A record contains no output, and only a digest of
 // the arguments. Subject is as the model wrote it, so it may contain a secret.
 type AuditRecord struct {
-	// Seq numbers the records of a run, from 1. A record that is passed again after an error of
+	// Seq numbers the records of a run, from 1; it is 0 if the record is not of a run, as those of package server. A record that is passed again after an error of
 	// the [Auditor] keeps its Seq.
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
@@ -81,7 +82,8 @@ type AuditRecord struct {
 }
 
 // WithAudit adds an [Auditor], which receives a record of everything that is asked, decided and
-// done in a run. A tool that may write starts only after its approval is recorded. If recording
+// done in a run. A tool that may write starts only after its approval is recorded; one that only reads may
+// start before. If recording
 // fails, the tool does not run and the call ends with an [*AuditError]. An [Approver] that is an
 // Auditor receives the records without this option. Default: no auditor.
 func WithAudit(a Auditor) Option {

@@ -3,6 +3,8 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // An answer is the body of POST /api/runs/{run}/approvals/{call}. Digest is that of the question, so that nothing else is
@@ -247,8 +250,9 @@ func (s *Server) decided(r *http.Request, x *run, q *aycoder.ApprovalRequest, ve
 	if s.auditor == nil {
 		return
 	}
-	rec := &aycoder.AuditRecord{Time: time.Now(), Kind: aycoder.AuditDecision, Key: q.Key, CallID: q.CallID, Tool: q.Tool, Subject: q.Subject,
-		Digest: q.Digest, Verdict: verdict, By: aycoder.ByUser, Reason: "answered by " + principalOf(r)}
+	sum := sha256.Sum256(q.Args)
+	rec := &aycoder.AuditRecord{Time: time.Now(), Kind: aycoder.AuditDecision, Key: q.Key, CallID: q.CallID, Tool: q.Tool,
+		Subject: runes.Shorten(runes.Clean(q.Subject), 4<<10), Digest: hex.EncodeToString(sum[:]), Verdict: verdict, By: aycoder.ByUser, Reason: "answered by " + principalOf(r)}
 	rec.Run = q.Run
 	if err := s.auditor.Audit(context.WithoutCancel(r.Context()), rec); err != nil { // the client may be gone
 		s.logger.ErrorContext(r.Context(), "audit", "error", err)

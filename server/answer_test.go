@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"sync"
@@ -75,6 +77,8 @@ func TestApproval(t *testing.T) {
 			require.Len(t, log.records, 1)
 			require.Equal(t, decision, log.records[0].Verdict)
 			require.Equal(t, "answered by local", log.records[0].Reason)
+			sum := sha256.Sum256(q.Args)
+			require.Equal(t, hex.EncodeToString(sum[:]), log.records[0].Digest)
 		})
 	}
 }

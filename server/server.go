@@ -56,7 +56,8 @@ type Limits struct {
 	// Streams is how many streams a principal may have at a time. Default: 1,000.
 	Streams int
 	// Rate is how many requests a principal may send in a second, with bursts of four times as many. All requests
-	// from an address together may be four times as many. Default: 50.
+	// from an address together may be four times as many; behind a proxy, these are the requests of all principals.
+	// Default: 50.
 	Rate int
 }
 
@@ -126,8 +127,9 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithAudit sets the auditor that gets a record of each answer to a question, which says who gave it. The records of the
-// runs come from the runtime, see [aycoder.WithAudit]. Default: none.
+// WithAudit sets the auditor that gets a record of each answer to a question, which says who gave it. The record comes once,
+// after the answer has taken effect; an error is only logged. Its Seq is 0, and its Digest is that of the arguments in the
+// question. The records of the runs come from the runtime, see [aycoder.WithAudit]. Default: none.
 func WithAudit(a aycoder.Auditor) Option {
 	return func(c *config) error {
 		c.auditor = a
@@ -285,7 +287,7 @@ func drains() *problem {
 // Shutdown ends the server so that no work is lost. No run begins any more. One that waits for an answer is suspended, and
 // one that works ends before its next request to the model; another process goes on with both, when a client asks for their
 // events. Streams then end. Shutdown returns when all sessions are closed, or when ctx is done, with an error that says how
-// many runs still work; if the process ends then, other processes go on with these as after a crash. [Server.Close] cancels
+// many sessions are still in use; if the process ends then, other processes go on with their runs as after a crash. [Server.Close] cancels
 // them instead.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
