@@ -94,11 +94,11 @@ type Agent struct {
 	MaxCalls int `toml:"max_calls" default:"128" min:"1" high:"1000" tight:"lower" project:"tighter"`
 	// How many tokens a run may use, in and out. Default: no limit.
 	MaxTokens int64 `toml:"max_tokens" min:"1" tight:"lower" project:"tighter"`
-	// How much a run may cost, in US dollars. Default: no limit.
+	// How much the conversation may cost, in US dollars. Default: no limit.
 	MaxCost *float64 `toml:"max_cost" min:"0" low:"0.01" high:"1000" tight:"lower" project:"tighter"`
 	// The budget that runs share. Default: none.
 	Budget string `toml:"budget"`
-	// How many tokens the model may think for an answer. Default: no thinking.
+	// How many tokens the model may think for an answer. Default: the model decides.
 	Thinking int `toml:"thinking" min:"0" high:"200000" project:"any"`
 	// How often a request for one message is sent again. -1 is never.
 	Retries int `toml:"retries" default:"5" min:"-1" high:"100" project:"any"`

@@ -72,7 +72,9 @@
 //
 // The files of a project come with code that may be anybody's. This includes the local file: nothing stops an
 // author from committing it. Until the user trusts them, they decide nothing, and their mistakes are only warnings.
-// After that, they can restrict what is permitted, and choose among what has no effect on safety. The addresses,
+// After that, they can restrict what is permitted, and choose what permits nothing. That includes the whole system prompt
+// (agent.system), also what the usual one says about texts of strangers, and how much is thought and how long
+// requests are repeated, which takes money and time. The addresses,
 // headers, proxies and keys of models, the approval mode, additional directories, and anything else whose field does
 // not say otherwise, are never taken from them: each is a warning at its key.
 //

@@ -13,7 +13,8 @@
 // # Nothing unasked
 //
 // Without options, a runtime reads and writes nothing outside of its directory: no home directory, no
-// configuration, no variables but those that programs need to run (see [tools.WithEnv]). Inside the directory,
+// configuration, no variables but those that programs need to run (see [tools.WithEnv]), and those whose names
+// suggest a secret, in order to mask their values (tools.mask). Inside the directory,
 // it reads what the model asks for. Each thing that it takes from its surroundings has a name, and a host
 // switches it on with [WithAmbient]. Two runtimes in one process share nothing.
 //

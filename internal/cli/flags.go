@@ -70,7 +70,7 @@ func flagTable() []flagDef {
 		{"i", "image", "show the model an image (PNG, JPEG, GIF, WebP); repeatable", nil, list(func(o *options) *[]string { return &o.images })},
 		{"model", "name", "provider/model, such as " + defaultModel + ", or demo", nil, text(func(o *options) *string { return &o.model })},
 		{"base-url", "address", "the address of the model's service", nil, text(func(o *options) *string { return &o.baseURL })},
-		{"mode", "name", "ask (before anything is changed), accept-edits, plan (only look), or full-auto (ask nothing)", modes, func(o *options, s string) (err error) {
+		{"mode", "name", "ask (before anything is changed), accept-edits, plan (only look), or full-auto (ask only about what is dangerous)", modes, func(o *options, s string) (err error) {
 			o.mode, err = policy.ParseMode(s)
 			return err
 		}},
