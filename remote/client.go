@@ -30,7 +30,7 @@ import (
 // If the connection is cut, each call that waits and each later one returns a [DisconnectedError] in
 // a [*workspace.Error]. A call that may have changed something is of [workspace.KindInterrupted]. No
 // call is ever sent twice, and a Client does not connect again. The commands are killed on the other
-// machine as soon as it notices: at the end of the stream, or after a minute of silence. The Client
+// machine as soon as it notices: at the end of the stream, or after 60 to 75 s of silence. The Client
 // finds out in the same way.
 //
 // The Client does not trust the other machine: it checks names, lengths and results, and cuts the

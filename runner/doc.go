@@ -28,8 +28,8 @@
 //
 // # What was approved
 //
-// A plan and a command travel with the digest of what was approved, and the machine of the runner compares it right
-// before it acts. The [Manifest] of a runner is pinned as a run begins: if it changes meanwhile, the run is told, and a text whose digest is
+// A plan and a command travel with the digest of what the tool was about to do, and the machine of the runner compares it
+// right before it acts. The [Manifest] of a runner is pinned as a run begins: if it changes meanwhile, the run is told, and a text whose digest is
 // another one is not read.
 //
 // # Trust

@@ -209,7 +209,8 @@ func (v *view) Writable(name string) error {
 
 // Texts returns the files from which instructions, commands, agents and skills are read. A file whose digest is not the
 // one that the manifest has cannot be opened: the error is an [*Error] of [KindChanged]. A file that the manifest
-// does not list, such as the instructions of a directory further down, is not pinned.
+// does not list is not pinned, whatever it is: the instructions of a directory further down, a new command, or a text that the
+// runner has left out.
 func (e *Environment) Texts() project.Files { return &texts{e} }
 
 type texts struct{ *Environment }
