@@ -1,6 +1,7 @@
 // Package policy decides which tool calls run without asking the user. A [Policy] is an
 // [aycoder.Approver] that analyzes shell commands, keeps the rules that users make, and becomes
-// stricter after the model has read text from an untrusted source, such as a web page.
+// stricter after the model has read text from an untrusted source, such as a web page: the
+// output of a tool that marks it so. The output of a command does not count.
 //
 //	shell := new(tools.Shell)
 //	coding, err := tools.Coding(ws, tools.WithShell(shell))
@@ -27,10 +28,10 @@
 //   - If an ask rule covers the call, the user is asked. The user is also asked if a deny rule
 //     covers only a possible meaning of the call, for example if the name of the command is in a
 //     variable.
-//   - After text from an untrusted source has come in (see [aycoder.ToolResult]), the user is
-//     asked about every call that reaches other machines, writes outside of the workspace, or has
-//     unknown effects, such as make or ./x.sh. Only allow rules of [Managed] can change that: see
-//     [WithManagedTrust].
+//   - After text from an untrusted source has come in (see [aycoder.ToolResult]; fetch and MCP mark
+//     their results, bash marks none, even of curl), the user is asked about every call that reaches
+//     other machines, writes outside of the workspace, or has unknown effects, such as make or
+//     ./x.sh. Only allow rules of [Managed] can change that: see [WithManagedTrust].
 //   - If the model requests approval by the argument "request_approval", so that a command may do
 //     more than read, the user is asked, unless the pattern of an allow rule is exactly this
 //     command.
