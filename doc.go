@@ -48,7 +48,8 @@
 //
 // The sequence of a run is lazy and single-use. An error is yielded once, as the last element. The
 // loop body may stop the run with break: running tools then end or are abandoned, and missing
-// outputs are added to the history. When the loop statement ends, no goroutine is left. The model
+// outputs are added to the history. When the loop statement ends, no goroutine is left but those
+// of code that did not stop within [Limits].Grace. The model
 // is asked again only after the loop body has seen all earlier events, so a break at
 // [*TurnFinished] costs no request. However a run ends, its messages are valid: each tool call has
 // its output, and no tool has run twice. [Agent] documents the whole contract, and
@@ -80,8 +81,8 @@
 //
 // # Approvals
 //
-// Without an [Approver], read-only tools run and all other calls are denied. Package policy has an
-// Approver that decides by rules, and an [ApproverFunc] decides as you like.
+// Without an [Approver], tools run that only read in the workspace, and all other calls are denied. Package
+// policy has an Approver that decides by rules, and an [ApproverFunc] decides as you like.
 //
 //	approver, err := policy.New() // asks about each call that does more than read
 //

@@ -2,8 +2,8 @@
 // ([WithRoot]), and prevents access to all other files. [Workspace] opens files, and refuses names and symbolic links that lead out of the
 // directory. [Workspace.Apply] carries out an [edit.Plan]. It merges each change with the
 // changes that others have saved meanwhile (a three-way merge), so that no line of theirs is
-// lost. [SeenFiles] remembers the contents that a model has been shown, which are the bases of
-// those merges.
+// lost; Apply says where this is weaker. [SeenFiles] remembers the contents that a model has been
+// shown, which are the bases of those merges.
 package workspace
 
 import (

@@ -1,6 +1,6 @@
 // Bot runs an agent where nobody can be asked, such as in a CI job: calls that its rules do not
-// allow are denied, commands are confined to the directory, it stops at limits, and its exit status
-// says how the run ended.
+// allow are denied, commands are confined to the directory and caches, it stops at limits, and its
+// exit status says how the run ended.
 package main
 
 import (

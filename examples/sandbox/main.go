@@ -1,5 +1,5 @@
-// Sandbox runs commands of an agent in a sandbox: they can change the workspace only, and
-// have no network. It needs neither a network nor a key.
+// Sandbox runs commands of an agent in a sandbox: they can change only the workspace
+// and caches, and have no network. It needs neither a network nor a key.
 package main
 
 import (
