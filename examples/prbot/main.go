@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
@@ -59,22 +61,26 @@ func review(ctx context.Context, out io.Writer, model aycoder.ModelClient, store
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	var rules []policy.Rule
-	for _, verb := range []string{"diff", "view", "comment"} {
-		rules = append(rules, policy.Rule{Action: policy.RuleAllow, Tool: "bash", Class: "network", Pattern: "gh pr " + verb + " " + number + " --repo " + repo + " *"})
+	post, err := comment(repo, number)
+	if err != nil {
+		return err
 	}
-	rt, err := harness.New(ctx, dir, harness.WithClient(model), harness.WithStore(store, ""),
+	diff := fmt.Sprintf("gh pr diff %s --repo %s", number, repo)
+	view := fmt.Sprintf("gh pr view %s --repo %s --json title,body,labels,files", number, repo)
+	// A star at the end would allow further options, such as another --repo.
+	rules := []policy.Rule{{Action: policy.RuleAllow, Tool: "comment"}}
+	for _, command := range []string{diff, view} {
+		rules = append(rules, policy.Rule{Action: policy.RuleAllow, Tool: "bash", Class: "network", Pattern: command})
+	}
+	rt, err := harness.New(ctx, dir, harness.WithClient(model), harness.WithStore(store, ""), harness.WithTools(post),
 		harness.WithSection("instructions", string(instructions)), harness.WithQuestions(aycoder.DenyAsks),
 		harness.WithPolicyOptions(policy.WithRules(policy.User, rules...)))
 	if err != nil {
 		return err
 	}
 	defer rt.Close()
-	prompt := fmt.Sprintf(`Review pull request %[1]s of %[2]s:
-1. gh pr diff %[1]s --repo %[2]s
-2. gh pr view %[1]s --repo %[2]s --json title,body,labels,files
-3. Review the change by your instructions.
-4. gh pr comment %[1]s --repo %[2]s --body "the review"`, number, repo)
+	prompt := fmt.Sprintf("Review pull request %s of %s:\n1. %s\n2. %s\n3. Review the change by your instructions.\n4. Post the review with the tool comment.",
+		number, repo, diff, view)
 	var res aycoder.Result
 	for ev, err := range rt.Run(ctx, aycoder.Input{Prompt: prompt}, aycoder.Into(&res)) {
 		if err != nil {
@@ -84,10 +90,28 @@ func review(ctx context.Context, out io.Writer, model aycoder.ModelClient, store
 		case *aycoder.TextDelta:
 			fmt.Fprint(out, tools.EscapeInvisible(ev.Text))
 		case *aycoder.ToolFinished:
-			fmt.Fprintf(out, "\n[%s %s: %s]\n", ev.Call.Name, tools.EscapeInvisible(ev.Subject), ev.Summary)
+			fmt.Fprintf(out, "\n[%s %s: %s]\n", ev.Call.Name, tools.EscapeInvisible(ev.Subject), tools.EscapeInvisible(ev.Summary))
 		}
 	}
 	u := res.Usage
 	fmt.Fprintf(out, "\n[tokens: %d in, %d cached, %d out; session %s]\n", u.Input, u.CacheRead, u.Output, rt.Session.ID())
 	return nil
+}
+
+// comment returns the tool that posts the review. The model gives a text alone, so that no option of gh names a file to post.
+func comment(repo, number string) (aycoder.Tool, error) {
+	type args struct {
+		Text string `json:"text"`
+	}
+	post := func(ctx context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
+		cmd := exec.CommandContext(ctx, "gh", "pr", "comment", number, "--repo", repo, "--body-file", "-")
+		cmd.Stdin, cmd.WaitDelay = strings.NewReader(in.Text), time.Second
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("gh: %w: %s", err, out)
+		}
+		return aycoder.TextResult(string(out)), nil
+	}
+	return aycoder.NewTool("comment", "Posts a comment on the pull request.", post,
+		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithHints(false, true))
 }

@@ -19,18 +19,20 @@ import (
 func TestReview(t *testing.T) {
 	bin, dir := t.TempDir(), t.TempDir()
 	noted := filepath.Join(dir, "noted")
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "gh"), []byte("#!/bin/sh\necho \"$@\" >> "+noted+"\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "gh"), []byte("#!/bin/sh\necho \"$@\" >> "+noted+"\ncase \"$*\" in *'--body-file -') cat >> "+noted+";; esac\n"), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pr-review-instructions.md"), []byte("Be kind."), 0o600))
 	bash := func(command string) script.Step { return script.Call("bash", map[string]string{"command": command}) }
-	model := script.New(bash("gh pr diff 7 --repo a/b"), bash("gh pr merge 7 --repo a/b"), bash("gh pr comment 8 --repo a/b --body x"),
-		bash(`gh pr comment 7 --repo a/b --body "Good."`), script.Say("Posted."))
+	model := script.New(bash("gh pr diff 7 --repo a/b"), bash("gh pr view 7 --repo a/b --json title,body,labels,files"),
+		bash("gh pr merge 7 --repo a/b"), bash("gh pr diff 7 --repo a/b --repo x/y"), bash("gh pr view 7 --repo a/b --web"),
+		bash("gh pr comment 7 --repo a/b --body-file pr-review-instructions.md"), bash("gh pr comment 7 --repo a/b --body x --repo x/y"),
+		script.Call("comment", map[string]string{"text": "--repo x/y\n"}), script.Say("Posted."))
 	store := journal.Memory()
 	var out strings.Builder
 	require.NoError(t, review(t.Context(), &out, model, store, dir, "a/b", "7"))
 	text, err := os.ReadFile(noted)
 	require.NoError(t, err)
-	require.Equal(t, "pr diff 7 --repo a/b\npr comment 7 --repo a/b --body Good.\n", string(text), "and nothing else ran")
+	require.Equal(t, "pr diff 7 --repo a/b\npr view 7 --repo a/b --json title,body,labels,files\npr comment 7 --repo a/b --body-file -\n--repo x/y\n", string(text), "and nothing else ran")
 	require.Contains(t, out.String(), "Posted.")
 	list, err := session.List(t.Context(), store, nil)
 	require.NoError(t, err)
