@@ -219,6 +219,16 @@ func TestWorkflowRepairs(t *testing.T) {
 	code, out = r.step("check", false)
 	require.Zero(t, code, out)
 
+	evil := filepath.Join(r.temp, "evil")
+	hostile := map[string]string{"go.mod": broken["go.mod"], "a_test.go": "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestOne(t *testing.T) {\n" +
+		"\tt.Log(os.WriteFile(\".git/config\", []byte(\"[core]\\n\\tfsmonitor = touch " + evil + " #\\n\"), 0o644))\n}\n"}
+	r = newCIRun(t, hostile, calls("bash", `{"command":"go test -v ./..."}`), says("Done.", "end_turn"))
+	r.env = append(r.env, "GOCACHE="+strings.TrimSpace(string(cache)), "GOPROXY=off")
+	code, out = r.step("repair", true)
+	require.Zero(t, code, out)
+	require.Contains(t, r.service.requests()[1], "permission denied", "the test has run, and could not change .git")
+	require.NoFileExists(t, evil)
+
 	r = newCIRun(t, broken, calls("bash", `{"command":"git push"}`))
 	code, out = r.step("repair", true)
 	require.Equal(t, exitApproval, code, out)
