@@ -1,6 +1,6 @@
 // Chat is the server of a page for conversations with an agent: it answers messages, and lists, shows and deletes sessions. It
-// is one of the programs that docs/migration.md compares with those that it does the work of. A program for the public
-// also logs users in, and has a directory for each.
+// is one of the programs that docs/migration.md compares with those that it does the work of. It serves this machine: a
+// program for the public also logs users in, and has a directory for each.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log"
+	"net"
 	"net/http"
 	"time"
 
@@ -32,7 +33,11 @@ func main() {
 		log.Fatal(err)
 	}
 	open := func(model string) (aycoder.ModelClient, error) { return providers.Open(model) }
-	h := newHandler(*dir, store, open, flag.Args()...)
+	host, _, err := net.SplitHostPort(*addr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h := newHandler(host, *dir, store, open, flag.Args()...)
 	log.Fatal((&http.Server{Addr: *addr, Handler: h, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
 }
 
@@ -43,15 +48,16 @@ type chat struct {
 	models []string
 }
 
-// newHandler returns the handler of the server. The models are those that a message may name, the first one is the default.
-func newHandler(dir string, store journal.Store, open func(string) (aycoder.ModelClient, error), models ...string) http.Handler {
+// newHandler returns the handler of the server. It serves only the host by whose name it is reached: a page can let another
+// name point here for a moment. The models are those that a message may name, the first one is the default.
+func newHandler(host, dir string, store journal.Store, open func(string) (aycoder.ModelClient, error), models ...string) http.Handler {
 	c := &chat{dir, store, open, models}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /api/chat", answer(c.chat))
-	mux.HandleFunc("GET /api/sessions", answer(func(r *http.Request) (any, error) { return session.List(r.Context(), store, nil) }))
-	mux.HandleFunc("GET /api/sessions/{id}/messages", answer(c.messages))
-	mux.HandleFunc("DELETE /api/sessions/{id}", answer(func(r *http.Request) (any, error) { return nil, store.Delete(r.Context(), r.PathValue("id")) }))
-	mux.HandleFunc("GET /api/models", answer(func(*http.Request) (any, error) { return models, nil }))
+	mux.HandleFunc("POST "+host+"/api/chat", answer(c.chat))
+	mux.HandleFunc("GET "+host+"/api/sessions", answer(func(r *http.Request) (any, error) { return session.List(r.Context(), store, nil) }))
+	mux.HandleFunc("GET "+host+"/api/sessions/{id}/messages", answer(c.messages))
+	mux.HandleFunc("DELETE "+host+"/api/sessions/{id}", answer(func(r *http.Request) (any, error) { return nil, store.Delete(r.Context(), r.PathValue("id")) }))
+	mux.HandleFunc("GET "+host+"/api/models", answer(func(*http.Request) (any, error) { return models, nil }))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -66,7 +72,7 @@ func (c *chat) chat(r *http.Request) (any, error) {
 		return nil, err
 	}
 	rt, err := harness.New(r.Context(), c.dir, harness.WithClient(model), harness.WithStore(c.store, in.SessionID),
-		harness.WithQuestions(aycoder.DenyAsks), harness.WithPolicyOptions(policy.WithMode(policy.FullAuto)))
+		harness.WithQuestions(aycoder.DenyAsks), harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits)))
 	if err != nil {
 		return nil, err
 	}

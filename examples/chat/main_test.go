@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,11 +18,13 @@ import (
 
 func TestChat(t *testing.T) {
 	var models []*script.Model
+	steps := []script.Step{script.Say("Hello.")}
 	open := func(string) (aycoder.ModelClient, error) {
-		models = append(models, script.New(script.Say("Hello.")))
+		models = append(models, script.New(steps...))
 		return models[len(models)-1], nil
 	}
-	server := httptest.NewServer(newHandler(t.TempDir(), journal.Memory(), open, "a", "b"))
+	dir := t.TempDir()
+	server := httptest.NewServer(newHandler("127.0.0.1", dir, journal.Memory(), open, "a", "b"))
 	defer server.Close()
 	do := func(method, path, body string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
@@ -52,6 +55,14 @@ func TestChat(t *testing.T) {
 		code, text = do("POST", "/api/chat", body)
 		require.GreaterOrEqual(t, code, 400, "%s: %s", body, text)
 	}
+	steps = []script.Step{script.Call("bash", map[string]string{"command": "touch ran"}), script.Say("No.")}
+	code, _ = do("POST", "/api/chat", `{"message":"Touch it."}`)
+	require.Equal(t, http.StatusOK, code)
+	require.NoFileExists(t, filepath.Join(dir, "ran"), "nobody is asked, so no command that changes something runs")
+	req := httptest.NewRequestWithContext(t.Context(), "GET", "http://rebound.example/api/sessions", nil)
+	resp := httptest.NewRecorder()
+	server.Config.Handler.ServeHTTP(resp, req)
+	require.Equal(t, http.StatusNotFound, resp.Code, "another name that points here")
 	_, text = do("GET", "/api/models", "")
 	require.JSONEq(t, `["a","b"]`, text)
 }
