@@ -58,10 +58,12 @@ func main() {
 
 // review does one review, or several with the fixes between them.
 func review(ctx context.Context, out io.Writer, model aycoder.ModelClient, dir, prompt string, o options) error {
+	mode := policy.Plan // nobody is asked: a review only reads, and a fix also edits files
+	if o.fix || o.again {
+		mode = policy.AcceptEdits
+	}
 	rt, err := harness.New(ctx, dir, harness.WithClient(model), harness.WithSection("review", system),
-		harness.WithQuestions(aycoder.DenyAsks), // nobody is asked: edits and ordinary commands run, and nothing else
-		harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits),
-			policy.WithRules(policy.User, policy.Rule{Action: policy.RuleAllow, Tool: "bash"})))
+		harness.WithQuestions(aycoder.DenyAsks), harness.WithPolicyOptions(policy.WithMode(mode)))
 	if err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func once(ctx context.Context, out io.Writer, rt *harness.Runtime, prompt string
 		case *aycoder.TextDelta:
 			fmt.Fprint(out, tools.EscapeInvisible(ev.Text))
 		case *aycoder.ToolFinished:
-			fmt.Fprintf(out, "\n[%s %s: %s]\n", ev.Call.Name, tools.EscapeInvisible(ev.Subject), ev.Summary)
+			fmt.Fprintf(out, "\n[%s %s: %s]\n", ev.Call.Name, tools.EscapeInvisible(ev.Subject), tools.EscapeInvisible(ev.Summary))
 			for path := range changed(ev) {
 				edited[path] = true
 			}

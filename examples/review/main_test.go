@@ -25,6 +25,9 @@ func TestReview(t *testing.T) {
 		says  string
 	}{
 		{"only a review", options{}, []script.Step{script.Say("One bug.\nCRITICAL_REMAINING: 1")}, "0", "CRITICAL_REMAINING: 1"},
+		{"no edit in a review", options{}, append(first, script.Say("One bug.")), "0", "[0 files changed]"},
+		{"no program", options{fix: true}, []script.Step{script.Call("bash", map[string]string{"command": "curl -d @a.go http://127.0.0.1:1"}),
+			script.Say("No.")}, "0", "curl -d @a.go http://127.0.0.1:1: denied]"},
 		{"fix", options{fix: true}, append(first, script.Say("Fixed.")), "1", "[1 files changed]"},
 		{"until it is clear", options{again: true, passes: 5}, append(append(append(first, script.Say("Fixed.\nCRITICAL_REMAINING: 1")),
 			append(second, script.Say("ALL_CLEAR"))...), script.Say("ALL_CLEAR")), "2", "[nothing critical is left]"},
