@@ -82,8 +82,9 @@ func reply(ctx context.Context, agent *aycoder.Loop, lines *bufio.Scanner, res *
 
 // answer shows a question to the user. Everything but "y" is a no, also the end of the input.
 func answer(q *aycoder.ApprovalRequested, lines *bufio.Scanner) {
-	preview := strings.TrimRight(tools.EscapeInvisible(q.Request.Preview), "\n")
-	fmt.Printf("%s %s\n%s\nAllow this? (y/n) ", q.Request.Tool, q.Request.Subject, preview)
+	preview := strings.TrimRight(q.Request.Preview, "\n")
+	text := fmt.Sprintf("%s %s\n%s\n", q.Request.Tool, q.Request.Subject, preview)
+	fmt.Print(tools.EscapeInvisible(text), "Allow this? (y/n) ") // the model wrote the text
 	if lines.Scan() && lines.Text() == "y" {
 		q.Allow()
 		return
@@ -95,10 +96,10 @@ func answer(q *aycoder.ApprovalRequested, lines *bufio.Scanner) {
 func show(ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
-		fmt.Print(ev.Text)
+		fmt.Print(tools.EscapeInvisible(ev.Text))
 	case *aycoder.Retrying: // what is on the screen cannot be taken back
 		fmt.Printf("\n[asked again: %v]\n", ev.Err)
 	case *aycoder.ToolFinished:
-		fmt.Printf("[%s %s: %s]\n", ev.Call.Name, ev.Subject, ev.Summary)
+		fmt.Println(tools.EscapeInvisible(fmt.Sprintf("[%s %s: %s]", ev.Call.Name, ev.Subject, ev.Summary)))
 	}
 }

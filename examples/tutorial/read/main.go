@@ -53,10 +53,10 @@ func run(ctx context.Context, dir, model, prompt string) error {
 func show(ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
-		fmt.Print(ev.Text)
+		fmt.Print(tools.EscapeInvisible(ev.Text))
 	case *aycoder.Retrying: // what is on the screen cannot be taken back
 		fmt.Printf("\n[asked again: %v]\n", ev.Err)
 	case *aycoder.ToolFinished:
-		fmt.Printf("[%s %s: %s]\n", ev.Call.Name, ev.Subject, ev.Summary)
+		fmt.Println(tools.EscapeInvisible(fmt.Sprintf("[%s %s: %s]", ev.Call.Name, ev.Subject, ev.Summary)))
 	}
 }
