@@ -45,8 +45,10 @@ type Client struct {
 
 // New returns a client of the service at base.
 func New(base, model, key string, hc *http.Client) *Client {
+	own := *hc
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it would get the conversation
 	return &Client{
-		base: base, model: model, http: hc,
+		base: base, model: model, http: &own,
 		authorize: func(h http.Header) { h.Set("Authorization", "Bearer "+key) },
 		redact: func(text string) string {
 			if key == "" {

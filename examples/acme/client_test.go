@@ -197,3 +197,21 @@ func TestMessagesAreEncodedOnce(t *testing.T) {
 		t.Errorf("message is %s, error %v, want %s", data, err, want)
 	}
 }
+
+// A redirect would get the conversation.
+func TestRedirectIsNotFollowed(t *testing.T) {
+	other := false
+	c := serve(t, "", func(w http.ResponseWriter, r *http.Request) {
+		other = other || r.URL.Path == "/other"
+		http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+	})
+	for _, err := range c.Model.Stream(t.Context(), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Hi")}}) {
+		e, ok := errors.AsType[*aycoder.ModelError](err)
+		if !ok || e.Status != http.StatusTemporaryRedirect {
+			t.Error("got ", err)
+		}
+	}
+	if other {
+		t.Error("the redirect was followed")
+	}
+}
