@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -81,6 +82,10 @@ func run(ctx context.Context, log io.Writer, model aycoder.ModelClient, j job) i
 		}
 		defer local.Close()
 		box = local
+		// Without all protections no command would run, so the job fails at once.
+		if _, err := tools.CheckSandbox(ctx, box, tools.SandboxCall{Require: true}); err != nil {
+			return status(log, err, 0)
+		}
 	}
 	agent, err := newAgent(model, ws, tools.WithSandbox(box), tools.WithSandboxRequired(j.confined))
 	if err != nil {
@@ -97,7 +102,7 @@ func run(ctx context.Context, log io.Writer, model aycoder.ModelClient, j job) i
 		case *aycoder.Retrying:
 			fmt.Fprintf(log, "\n[asked again: %v]\n", ev.Err)
 		case *aycoder.ToolFinished:
-			fmt.Fprintf(log, "[%s %s: %s]\n", ev.Call.Name, tools.EscapeInvisible(ev.Subject), ev.Summary)
+			fmt.Fprintf(log, "[%s %s: %s]\n", ev.Call.Name, tools.EscapeInvisible(ev.Subject), tools.EscapeInvisible(ev.Summary))
 			if _, ok := errors.AsType[*aycoder.ToolDeniedError](ev.Err); ok {
 				fmt.Fprintln(log, tools.EscapeInvisible(ev.Output.Text()))
 				denied++
@@ -117,8 +122,15 @@ func (j job) checked(ctx context.Context, log io.Writer, box tools.Sandbox) erro
 	if j.check == "" {
 		return nil
 	}
+	local, err := tools.LocalExec()
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	defer func() { fmt.Fprint(log, tools.EscapeInvisible(out.String())) }()
 	cmd := exec.CommandContext(ctx, "sh", "-c", j.check)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = j.dir, log, log, time.Second
+	cmd.Env = tools.Environ(local) // without the key of the model
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = j.dir, &out, &out, time.Second
 	if _, err := box.Start(ctx, cmd, tools.SandboxCall{Require: j.confined}); err != nil {
 		return err
 	}

@@ -86,6 +86,15 @@ func TestCheckIsConfined(t *testing.T) {
 	require.NoFileExists(t, outside)
 }
 
+// The check gets no key, and its output cannot command the log.
+func TestCheckGetsNoKey(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-x")
+	var log strings.Builder
+	j := job{dir: t.TempDir(), task: "x", check: `printf '<%s>\033[2K' "$ANTHROPIC_API_KEY"`}
+	require.Equal(t, exitDone, run(t.Context(), &log, script.New(script.Say("Done.")), j), &log)
+	require.Contains(t, log.String(), "<><U+001B>[2K")
+}
+
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
