@@ -56,6 +56,9 @@ func (f *finder) call(ctx context.Context, inv *aycoder.Invocation, in todoArgs)
 	case len(w.lines) == w.most:
 		text += "\n[there may be more; call todos for a directory below]"
 	}
+	if w.unread > 0 {
+		text += fmt.Sprintf("\n[%d files were not read to their end]", w.unread)
+	}
 	r := aycoder.TextResult(text)
 	r.Summary = fmt.Sprintf("%d lines", len(w.lines))
 	return r, nil
@@ -68,6 +71,8 @@ type walk struct {
 	most  int
 	lines []string
 	files int64
+
+	unread int // files that were not read to their end
 }
 
 // directory returns the cause of ctx when that is cancelled: an incomplete list must not
@@ -96,20 +101,27 @@ func (w *walk) directory(ctx context.Context, dir string) error {
 	return nil
 }
 
-// file reads the first MiB of a file. It passes over files that it must not read, such
-// as .env.
+// file reads the first MiB of a file. It counts those that it cannot read to the end, also
+// those that it must not read, such as .env.
 func (w *walk) file(name string) {
 	f, err := w.open(name)
 	if err != nil {
+		w.unread++
 		return
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(io.LimitReader(f, 1<<20))
+	lines := bufio.NewScanner(io.LimitReader(f, 1<<20+1))
+	lines.Buffer(nil, 1<<20)
+	size := 0
 	for n := 1; lines.Scan() && len(w.lines) < w.most; n++ {
+		size += len(lines.Bytes()) + 1
 		if strings.Contains(lines.Text(), "TODO") {
 			line := lines.Text()[:min(len(lines.Text()), 200)]
 			w.lines = append(w.lines, strings.ToValidUTF8(fmt.Sprintf("%s:%d: %s", name, n, line), "?"))
 		}
+	}
+	if lines.Err() != nil || size > 1<<20 {
+		w.unread++
 	}
 	w.files++
 	w.inv.Progress(aycoder.Progress{Current: w.files, Message: "files"})
