@@ -12,13 +12,16 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/tools"
 )
 
 // A desk holds the questions that wait for an answer. It is safe for concurrent use.
@@ -141,12 +144,12 @@ func run(ctx context.Context, w io.Writer, agent aycoder.Agent, d *desk, prompt 
 		case *aycoder.ApprovalRequested:
 			id := d.put(ev)
 			asked[ev.Request.CallID] = id
-			fmt.Fprintf(w, "question %d: %s %s\n", id, ev.Request.Tool, ev.Request.Args)
+			fmt.Fprintf(w, "question %d: %s %s\n", id, ev.Request.Tool, tools.EscapeInvisible(string(ev.Request.Args)))
 		case *aycoder.ToolFinished:
 			d.drop(asked[ev.Call.ID])
-			fmt.Fprintln(w, ev.Output.Text())
+			fmt.Fprintln(w, tools.EscapeInvisible(ev.Output.Text()))
 		case *aycoder.TextDelta:
-			fmt.Fprint(w, ev.Text)
+			fmt.Fprint(w, tools.EscapeInvisible(ev.Text))
 		case *aycoder.Retrying:
 			if ev.Discarded { // a page would remove the text since the last TurnFinished
 				fmt.Fprintln(w, "\n(the answer starts again)")
@@ -186,9 +189,13 @@ func main() {
 		log.Fatal(err)
 	}
 	var d desk
-	go func() { log.Fatal(http.ListenAndServe("127.0.0.1:8080", d.handler("127.0.0.1"))) }()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, fail := context.WithCancelCause(ctx)
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: d.handler("127.0.0.1"), ReadHeaderTimeout: 10 * time.Second}
+	go func() { fail(server.ListenAndServe()) }()
 	fmt.Println("Questions: http://127.0.0.1:8080/approvals")
-	if err := run(context.Background(), os.Stdout, agent, &d, "Deploy it."); err != nil {
-		log.Fatal(err)
+	if err := run(ctx, os.Stdout, agent, &d, "Deploy it."); err != nil {
+		log.Fatal(cmp.Or(context.Cause(ctx), err))
 	}
 }
