@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/tools"
 )
 
 // deployArgs are the arguments; the model's schema is derived from them.
@@ -102,12 +103,12 @@ func run(ctx context.Context, w io.Writer, model aycoder.ModelClient, d *deploye
 		}
 		switch ev := ev.(type) {
 		case *aycoder.ApprovalRequested:
-			fmt.Fprintf(w, "? %s %s\n", ev.Request.Tool, ev.Request.Args)
+			fmt.Fprintf(w, "? %s %s\n", ev.Request.Tool, tools.EscapeInvisible(string(ev.Request.Args)))
 			ask(ev)
 		case *aycoder.ToolFinished:
-			fmt.Fprintf(w, "%s %s\n", mark(ev), ev.Output.Text())
+			fmt.Fprintf(w, "%s %s\n", mark(ev), tools.EscapeInvisible(ev.Output.Text()))
 		case *aycoder.TextDelta:
-			fmt.Fprint(w, ev.Text)
+			fmt.Fprint(w, tools.EscapeInvisible(ev.Text))
 		case *aycoder.RunFinished:
 			fmt.Fprintln(w)
 		}
