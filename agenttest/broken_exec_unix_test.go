@@ -46,8 +46,11 @@ type environOf struct {
 func (e environOf) Environ() []string { return e.all }
 
 // plainExec runs commands with package os/exec alone, as a first attempt might. The test kills what
-// they leave.
-type plainExec struct{ t testing.TB }
+// they leave in the process group.
+type plainExec struct {
+	t     testing.TB
+	kills bool // the process group, at the end
+}
 
 func (e plainExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", c.Script)
@@ -55,7 +58,11 @@ func (e plainExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecRe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err := cmd.Run()
 	if cmd.Process != nil {
-		e.t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		if e.kills {
+			kill()
+		}
+		e.t.Cleanup(kill)
 	}
 	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = nil
@@ -172,7 +179,7 @@ func TestSuiteFindsBrokenExec(t *testing.T) {
 		{"passes a line only", "Script", func(e tools.Exec) tools.Exec {
 			return command(e, func(c *tools.ExecCommand) { c.Script = strings.ReplaceAll(c.Script, "\n", " ") })
 		}},
-		{"the script is an argument", "LongScript", func(tools.Exec) tools.Exec { return plainExec{t} }},
+		{"the script is an argument", "LongScript", func(tools.Exec) tools.Exec { return plainExec{t: t} }},
 		{"runs twice", "Once", func(e tools.Exec) tools.Exec {
 			return execFunc(func(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
 				if res, err := e.Run(ctx, writingTo(c, io.Discard)); err != nil {
@@ -203,8 +210,11 @@ func TestSuiteFindsBrokenExec(t *testing.T) {
 				}
 			})
 		}},
-		{"leaves processes", "LeavesNothing", func(tools.Exec) tools.Exec { return plainExec{t} }},
-		{"kills only the shell", "Cancel", func(tools.Exec) tools.Exec { return plainExec{t} }},
+		{"leaves processes", "LeavesNothing", func(tools.Exec) tools.Exec { return plainExec{t: t} }},
+		{"kills only the process group", "LeavesNoDaemon", func(tools.Exec) tools.Exec {
+			return plainExec{t: t, kills: true}
+		}},
+		{"kills only the shell", "Cancel", func(tools.Exec) tools.Exec { return plainExec{t: t} }},
 		{"no result of a cancelled command", "Cancel", func(e tools.Exec) tools.Exec {
 			return execFunc(func(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
 				res, err := e.Run(ctx, c)
@@ -281,6 +291,41 @@ func TestSuiteFindsBrokenExec(t *testing.T) {
 					res.ReadOnly = c.ReadOnly
 				}
 				return res, err
+			})
+		}},
+		{"reads in a copy of the workspace", "ReadOnly", func(e tools.Exec) tools.Exec {
+			return execFunc(func(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
+				other := *c
+				if c.ReadOnly {
+					other.ReadOnly, other.Root = false, t.TempDir()
+					other.Dir = other.Root
+					if err := os.CopyFS(other.Root, os.DirFS(c.Root)); err != nil {
+						return nil, err
+					}
+				}
+				res, err := e.Run(ctx, &other)
+				if res != nil {
+					res.ReadOnly = c.ReadOnly
+				}
+				return res, err
+			})
+		}},
+		{"runs what was not approved, and says no", "Approved", func(e tools.Exec) tools.Exec {
+			return execFunc(func(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
+				res, err := e.Run(ctx, c)
+				if c.Approved != c.Digest() {
+					return nil, tools.ErrNotApproved
+				}
+				return res, err
+			})
+		}},
+		{"refuses what was approved", "Approved", func(e tools.Exec) tools.Exec {
+			return execFunc(func(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
+				other := *c
+				if other.Network = true; c.Approved != "" && c.Approved != other.Digest() {
+					return nil, tools.ErrNotApproved
+				}
+				return e.Run(ctx, c)
 			})
 		}},
 		{"one output for all", "Concurrent", func(e tools.Exec) tools.Exec {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -31,7 +33,7 @@ type execSuite struct {
 // TestExec tests that commands run by the contract of [tools.Exec], with a subtest for each of its
 // sentences. The function newExec gets a directory of this machine, which is the workspace; it
 // returns what runs the commands, and the path that the directory has there. A shell and the usual
-// programs (cat, env, kill, printf, sleep) must be there. On Windows the suite is skipped.
+// programs (cat, chmod, env, kill, printf, sleep) must be there. On Windows the suite is skipped.
 func TestExec(t *testing.T, newExec func(t testing.TB, dir string) (e tools.Exec, root string)) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no shell here")
@@ -75,6 +77,7 @@ var execChecks = []struct {
 	{"Code", (*execSuite).code},
 	{"Signal", (*execSuite).signal},
 	{"LeavesNothing", (*execSuite).leavesNothing},
+	{"LeavesNoDaemon", (*execSuite).leavesNoDaemon},
 	{"Cancel", (*execSuite).cancel},
 	{"CancelledBefore", (*execSuite).cancelledBefore},
 	{"Directory", (*execSuite).directory},
@@ -84,6 +87,7 @@ var execChecks = []struct {
 	{"ReadOnly", (*execSuite).readOnly},
 	{"Concurrent", (*execSuite).concurrent},
 	{"Environ", (*execSuite).environ},
+	{"Approved", (*execSuite).approved},
 }
 
 // wrong reports that a sentence of the contract is broken.
@@ -263,10 +267,11 @@ func (s *execSuite) alive(pid string) bool {
 	return err == nil && res != nil && res.Code == 0
 }
 
-// gone checks that a process has ended when Run has returned.
+// gone checks that a process has ended when Run has returned. It kills one that has not.
 func (s *execSuite) gone(pid, what string) {
 	if pid = strings.TrimSpace(pid); pid == "" || s.alive(pid) {
 		s.wrong("%s is still there (process %q)", what, pid)
+		_, _, _ = s.run(s.t.Context(), s.command("kill -9 "+pid))
 	}
 }
 
@@ -279,6 +284,25 @@ func (s *execSuite) leavesNothing() {
 			s.wrong("Run waits for %q: %v", script, err)
 		}
 		s.gone(pid, "what a command has left")
+	}
+}
+
+// leavesNoDaemon starts processes that leave the process group and the session of the command, the second
+// of them without a living parent. On systems without /proc, nothing leads from the command to such a
+// process.
+func (s *execSuite) leavesNoDaemon() {
+	if _, res, err := s.run(s.t.Context(), s.command("[ -e /proc/self/stat ] && command -v setsid")); err != nil || res == nil || res.Code != 0 {
+		s.t.Skip("no setsid or no /proc here")
+	}
+	for _, script := range []string{
+		"setsid sleep 1000 >/dev/null 2>&1 & echo $!",
+		"pid=$(setsid sh -c 'sleep 1000 >/dev/null 2>&1 & echo $!'); echo $pid",
+	} {
+		pid, _, err := s.run(s.t.Context(), s.command(script))
+		if err != nil {
+			s.wrong("%q: %v", script, err)
+		}
+		s.gone(pid, "a daemon")
 	}
 }
 
@@ -362,13 +386,72 @@ func (s *execSuite) environment() {
 	}
 }
 
+// readOnly runs a command that changes files in the workspace and outside, and compares the files with
+// package os.
 func (s *execSuite) readOnly() {
-	c := s.command("echo x >run; echo done")
-	c.ReadOnly = true
-	_, res, err := s.run(s.t.Context(), c)
-	_, errStat := os.Stat(filepath.Join(s.dir, "run"))
-	if err == nil && res != nil && res.ReadOnly && errStat == nil {
-		s.wrong("a command that was held to reading has written")
+	for _, name := range []string{"ws/keep", "ws/gone", "keep"} {
+		if err := os.WriteFile(filepath.Join(s.base, name), []byte("old"), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	before := files(s.t, s.base)
+	for _, script := range []string{
+		"echo x >run", "echo x >>keep", ": >keep", "rm gone", "mv gone moved", "mkdir dir", "ln -s keep link", "ln keep hard",
+		"chmod 600 keep", "touch -t 200001010000 keep", "echo x >'" + filepath.Dir(s.root) + "/run'", "rm '" + filepath.Dir(s.root) + "/keep'",
+	} {
+		c := s.command(script)
+		c.ReadOnly = true
+		_, res, err := s.run(s.t.Context(), c)
+		if err != nil || res == nil || !res.ReadOnly {
+			s.t.Skip("commands are not confined to reading here")
+		}
+		if after := files(s.t, s.base); !maps.Equal(before, after) {
+			s.wrong("%q was confined to reading and has changed files: %v, then %v", script, before, after)
+			return
+		}
+	}
+}
+
+// files returns what a change to the files of a directory would change.
+func files(t testing.TB, dir string) map[string]string {
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			all[name] = fmt.Sprint(info.Mode(), info.ModTime().UnixNano(), info.Size())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// approved passes the digest of the command and that of another one. Only an Exec on another machine
+// compares them, so a command of another digest may run, but not if Run says that it did not.
+func (s *execSuite) approved() {
+	c := s.command("echo x >run")
+	other := *c
+	c.Approved = c.Digest()
+	if _, res, err := s.run(s.t.Context(), c); err != nil || res == nil || res.Code != 0 {
+		s.wrong("the command that was approved gives %+v, %v", res, err)
+	}
+	run := filepath.Join(s.dir, "run")
+	if err := os.Remove(run); err != nil {
+		s.wrong("the command that was approved has not run: %v", err)
+	}
+	other.Approved = c.Approved
+	other.Script, other.Output = "echo y >run", nil
+	_, res, err := s.run(s.t.Context(), &other)
+	if err == nil {
+		return
+	}
+	if _, there := os.Stat(run); res != nil || !errors.Is(err, tools.ErrNotApproved) || there == nil {
+		s.wrong("a command that was not approved gives %+v, %v (has run: %v), want ErrNotApproved alone", res, err, there == nil)
 	}
 }
 
