@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -149,6 +150,17 @@ func TestSuiteFindsBrokenTools(t *testing.T) {
 				return aycoder.TextResult("ok"), nil
 			}
 		}()}, good, (*toolSuite).concurrent, ruleToolShared},
+		{"one result for all calls", &brokenTool{call: func() toolCall {
+			var last atomic.Pointer[aycoder.ToolResult]
+			var calls sync.WaitGroup
+			calls.Add(8)
+			return func(_ context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+				last.Store(aycoder.TextResult(fmt.Sprint(numberOf(inv.Args))))
+				calls.Done()
+				calls.Wait()
+				return last.Load(), nil
+			}
+		}()}, []ToolCase{{Name: "one", Args: `{"n":1}`, Want: "1"}, {Name: "two", Args: `{"n":2}`, Want: "2"}}, (*toolSuite).concurrent, ruleToolShared},
 		{"writes though it only reads",
 			&brokenTool{call: func(context.Context, *aycoder.Invocation) (*aycoder.ToolResult, error) {
 				write()

@@ -417,7 +417,7 @@ func (s *toolSuite) promptly(c ToolCase, what string, call func() (time.Duration
 }
 
 // concurrent executes calls in parallel. Calls of a tool that writes may fail because of each
-// other, but must not cause a data race.
+// other, or have another result than alone, but must not cause a data race.
 func (s *toolSuite) concurrent() {
 	reads := s.Tool.Spec().Effect == aycoder.EffectReadOnly
 	var wg sync.WaitGroup
@@ -427,9 +427,10 @@ func (s *toolSuite) concurrent() {
 		}
 		for range 4 {
 			wg.Go(func() {
-				if o := s.call(s.t.Context(), c.Args); reads && o.failed() != c.Fails {
-					s.found.add(ruleToolShared, "call %s beside others: fails %t, want %t: %s",
-						c.Name, o.failed(), c.Fails, shown(o.text()))
+				o := s.call(s.t.Context(), c.Args)
+				if reads && (o.failed() != c.Fails || !strings.Contains(o.text(), c.Want)) {
+					s.found.add(ruleToolShared, "call %s beside others: fails %t, want %t; the text is %s, want %q in it",
+						c.Name, o.failed(), c.Fails, shown(o.text()), c.Want)
 				}
 			})
 		}
