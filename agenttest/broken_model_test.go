@@ -324,6 +324,25 @@ func TestSuiteFindsWhatIsNotSent(t *testing.T) {
 	}
 }
 
+// A client that sends too early is found although it leaves no goroutine.
+func TestSuiteFindsEarlyRequests(t *testing.T) {
+	hello := []any{delta("Hello"), block("Hello"), done(aycoder.StopEndTurn)}
+	for _, rule := range []string{ruleModelLazy, ruleModelCancel} {
+		var sent []byte
+		c := Client{Model: aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			if rule == ruleModelLazy || ctx.Err() != nil {
+				sent, _ = json.Marshal(req.Messages)
+			}
+			return saying(hello...).Model.Stream(ctx, req)
+		})}
+		found := &findings{}
+		(&modelSuite{t: t, found: found, patience: soon}).unsent(c, func() []byte { return sent })
+		if !found.of(rule) {
+			t.Errorf("the suite does not find %q; it finds %q", rule, found)
+		}
+	}
+}
+
 // A finding says what is missing, and where requests differ.
 func TestSuiteSaysWhere(t *testing.T) {
 	long := strings.Repeat("long ", 100)

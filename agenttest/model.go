@@ -152,6 +152,7 @@ func modelRules(c *Clients) []modelRule {
 		{"TooLarge", "error", func(s *modelSuite) { failsAs[*aycoder.ContextTooLargeError](s, c.TooLarge(s.t)) }},
 		{"NoModel", "error", func(s *modelSuite) { failsAs[*aycoder.UnknownModelError](s, c.NoModel(s.t)) }},
 		{"BadKey", "error", func(s *modelSuite) { s.badKey(c.BadKey(s.t, secret)) }},
+		{"Wire", "nothing is sent early", func(s *modelSuite) { s.unsent(c.Wire(s.t)) }},
 		{"Wire", "everything is sent", func(s *modelSuite) { s.sends(c.Wire(s.t)) }},
 		{"Wire", "growing request", func(s *modelSuite) { s.grows(c.Wire(s.t)) }},
 		{"Wire", "conversation of another provider", func(s *modelSuite) { s.moved(c.Wire(s.t)) }},

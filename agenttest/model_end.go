@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +158,26 @@ func (s *modelSuite) silent(c Client) {
 	}
 }
 
-// cancelled checks that no request is sent if the context has already ended.
+// unsent checks that no request arrives before the sequence is ranged over, or if the context has
+// already ended. A request from the body of Stream needs no goroutine, so lazy does not see it.
+func (s *modelSuite) unsent(c Client, body func() []byte) {
+	if _, err := aycoder.Complete(s.t.Context(), c.Model, fullRequest(false)); err != nil {
+		s.found.add(ruleModelWhole, "error %v", err)
+		return
+	}
+	before := body()
+	c.Model.Stream(s.t.Context(), request())
+	if !bytes.Equal(before, body()) {
+		s.found.add(ruleModelLazy, "a request was sent before the sequence was ranged over")
+		return
+	}
+	s.cancelled(c)
+	if !bytes.Equal(before, body()) {
+		s.found.add(ruleModelCancel, "cancelled before the request, it was sent")
+	}
+}
+
+// cancelled checks that the sequence has no event if the context has already ended.
 func (s *modelSuite) cancelled(c Client) {
 	a := &answer{}
 	a.label = labelled(s.t.Context(), func(ctx context.Context) {
