@@ -26,8 +26,9 @@ import (
 //     its tools, and abandons those that do not stop in time. Then each call has an output, and
 //     the result of [Into] is filled. Only then does the loop statement end. The only goroutines
 //     left are those of tools, and of other code of the host or the model's client, that did not
-//     stop in time. If ctx is cancelled instead, the run stops in the same way, but the loop goes on: its body still gets the [ToolFinished] of each call that had
-//     started. Then the sequence ends with an error that wraps ctx.Err() and context.Cause(ctx).
+//     stop in time. If ctx is cancelled instead, the run stops in the same way, but the loop goes
+//     on: its body still gets the [ToolFinished] of each call that had started. Then the sequence
+//     ends with an error that wraps ctx.Err() and context.Cause(ctx).
 //  4. All events are yielded on the goroutine of the range loop. A slow loop body does not delay
 //     tools. But the next request to the model waits until the body has seen all earlier events,
 //     except those of a compaction that belongs to this request.
