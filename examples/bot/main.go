@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -116,6 +115,15 @@ func run(ctx context.Context, log io.Writer, model aycoder.ModelClient, j job) i
 	return status(log, ctx.Err(), denied)
 }
 
+// shown writes what a program writes, as a log may have it.
+type shown struct{ log io.Writer }
+
+// Write implements io.Writer.
+func (s shown) Write(p []byte) (int, error) {
+	_, err := io.WriteString(s.log, tools.EscapeInvisible(string(p)))
+	return len(p), err
+}
+
 // checked runs the check, as a model that says that the tests pass proves nothing. It is confined
 // too: it may run code that the model has written.
 func (j job) checked(ctx context.Context, log io.Writer, box tools.Sandbox) error {
@@ -126,11 +134,9 @@ func (j job) checked(ctx context.Context, log io.Writer, box tools.Sandbox) erro
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	defer func() { fmt.Fprint(log, tools.EscapeInvisible(out.String())) }()
 	cmd := exec.CommandContext(ctx, "sh", "-c", j.check)
 	cmd.Env = tools.Environ(local) // without the key of the model
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = j.dir, &out, &out, time.Second
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = j.dir, shown{log}, shown{log}, time.Second
 	if _, err := box.Start(ctx, cmd, tools.SandboxCall{Require: j.confined}); err != nil {
 		return err
 	}
