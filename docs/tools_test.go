@@ -46,7 +46,11 @@ func writeTool(w io.Writer, t *testing.T, spec aycoder.ToolSpec) {
 	if spec.Effect == aycoder.EffectReadOnly {
 		effect = "only reads"
 	}
-	if spec.OpenWorld {
+	switch {
+	case spec.OpenWorld && spec.Effect == aycoder.EffectReadOnly:
+		// Without an approver, only reads within the workspace run.
+		effect += ", but outside of the workspace: without an approver, it is denied"
+	case spec.OpenWorld:
 		effect += ", also outside of the workspace"
 	}
 	fmt.Fprintf(w, "\n## %s\n\nIt %s.", spec.Name, effect)
