@@ -258,7 +258,7 @@ func (r *run) enter(ctx context.Context, in *Input) error {
 	if in.Prompt != "" || len(in.Parts) > 0 {
 		messages = append(messages, in.message())
 	}
-	messages, ids, err := checkInput(messages)
+	messages, ids, err := checkInput(messages, false)
 	if err != nil {
 		return err
 	}
@@ -283,13 +283,14 @@ func (in *Input) message() *Message {
 }
 
 // checkInput returns the conversation that a run starts with, and the places of its calls. It
-// replaces text that is not valid UTF-8, since that could not be stored as JSON.
-func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
+// replaces text that is not valid UTF-8, since that could not be stored as JSON. If paused is true, the
+// model may be asked to go on with its own last message.
+func checkInput(messages []*Message, paused bool) ([]*Message, *callIDs, error) {
 	ids, err := checkHistory(messages)
 	if err != nil {
 		return nil, nil, err
 	}
-	if n := len(messages); n == 0 || messages[n-1].Role == RoleAssistant {
+	if n := len(messages); n == 0 || messages[n-1].Role == RoleAssistant && !paused {
 		return nil, nil, &ConfigError{Option: "Input",
 			Err: errors.New("nothing to answer: Prompt is empty")}
 	}

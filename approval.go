@@ -197,8 +197,10 @@ func (r *run) answerLocked(q *openQuestion, p *preparedCall, v Verdict, by Decid
 	if v.why == nil {
 		v.why = q.why
 	}
-	p.shown = q.req
-	return r.decideLocked(p, v.withShownPlan(p), by)
+	if p.shown = q.req; by == ByUser { // a rule has not seen the plan
+		v = v.withShownPlan(p)
+	}
+	return r.decideLocked(p, v, by)
 }
 
 // withShownPlan adds the plan that was shown to a verdict that allows the call, unless the

@@ -115,7 +115,8 @@ func TestStateIsReadWhileTheRunWorks(t *testing.T) {
 }
 
 func TestTurnForLoopsOfOnesOwn(t *testing.T) {
-	m := &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), say("done")}}
+	paused := []any{textDone("I will"), &aycoder.MessageDone{Stop: aycoder.StopPaused}}
+	m := &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), paused, say("done")}}
 	l := newLoop(t, m, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
 	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}}
 	var res aycoder.TurnResult
@@ -129,9 +130,10 @@ func TestTurnForLoopsOfOnesOwn(t *testing.T) {
 		require.ErrorIs(t, err, aycoder.ErrConsumed)
 		req.Messages = append(req.Messages, res.Messages...)
 	}
-	require.Equal(t, 2, turns)
+	require.Equal(t, 3, turns)
 	require.NoError(t, aycoder.CheckHistory(req.Messages))
-	require.Equal(t, "done", req.Messages[3].Text())
+	require.Equal(t, "I will", m.reqs[2].Messages[3].Text(), "the model goes on with its own message")
+	require.Equal(t, "done", req.Messages[4].Text())
 	require.Len(t, m.reqs[0].Tools, 1, "the tools are the loop's")
 }
 

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -474,9 +475,23 @@ func TestMachineOutputsOfWhatDidNotRun(t *testing.T) {
 		{"too many", []Fact{block("1", "x"), block("2", "x"), block("3", "x"), block("4", "x"), block("5", "x"), block("6", "x"), block("7", "x"), &MessageDone{Stop: StopRefusal}},
 			[]string{outRefused, outRefused, outRefused, outRefused, outRefused, outRefused, outTooMany}},
 	}
+	repeated := make([]Fact, 1000, 1001) // as of a model that repeats itself
+	for i := range repeated {
+		repeated[i] = block(strconv.Itoa(i), "x")
+		if i%3 == 0 {
+			repeated[i] = &BlockTruncated{&ToolUse{ID: strconv.Itoa(i), Name: "x"}}
+		}
+	}
+	want := slices.Concat([]string{outCut, outRefused, outRefused, outCut, outRefused, outRefused}, slices.Repeat([]string{outTooMany}, 6))
+	tests = append(tests, struct {
+		name  string
+		facts []Fact
+		want  []string
+	}{"far too many", append(repeated, &MessageDone{Stop: StopRefusal}), want})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := mustApply(t, start(5), tt.facts...)
+			require.NoError(t, CheckHistory(s.Messages()))
 			var got []string
 			for _, p := range s.Messages()[2].Parts {
 				got = append(got, p.(*ToolOutput).Text())

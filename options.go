@@ -208,7 +208,8 @@ type Limits struct {
 	// that needs more ends with a [*LimitError]. Default: 50.
 	Turns int
 	// Calls is the maximum number of calls that are run for one message of the model. Each
-	// further call is not run, and its output says so. Default: 128.
+	// further call is not run, and its output says so. After as many more, calls are left out of the
+	// message. Default: 128.
 	Calls int
 	// Tokens is the maximum number of tokens of one answer. Default: the [ModelClient] decides.
 	Tokens int

@@ -541,3 +541,51 @@ func TestPlanOfAnAllowedCall(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, 1, p.tool.calls)
 }
+
+// A rule that answers an open question approves no plan, as it approves none of a later call. A question
+// whose plan writes a file that runs code and that the rule does not name stays open.
+func TestRuleApprovesNoShownPlan(t *testing.T) {
+	for _, more := range []string{"other", "conftest.py"} {
+		p := newPlans(t, map[string]string{more: "x\n"})
+		require.NoError(t, os.Mkdir(filepath.Join(p.tool.ws.Dir(), "src"), 0o755))
+		p.save("src/a", numbers)
+		p.save("src/b", numbers)
+		tool := &twoFiles{planTool: p.tool, more: more}
+		turn := calls(swap("1", "src/a", "two", "TWO"), swap("2", "src/b", "two", "TWO"))
+		l := newLoop(t, &fake{turns: [][]any{turn, say("ok")}}, aycoder.WithTools(tool), aycoder.WithApprover(&keeper{}))
+		var first *aycoder.Approval
+		var open bool
+		p.run(l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
+			if first == nil {
+				first = a.Detach()
+				return
+			}
+			require.NoError(t, first.AllowFor(aycoder.Session, first.Request.Suggested[1]))
+			open = a.Deny("no")
+		})
+		require.Equal(t, more == "conftest.py", open, more)
+		require.Contains(t, p.read("src/a"), "TWO")
+		require.Equal(t, !open, strings.Contains(p.read("src/b"), "TWO"))
+		require.Equal(t, []bool{true, false}[:len(tool.planned)], tool.planned, "only the plan that the user allowed was given to a call")
+	}
+}
+
+// twoFiles is a planTool whose plan for src/b writes another file, too.
+type twoFiles struct {
+	*planTool
+	more    string
+	planned []bool
+}
+
+func (p *twoFiles) Plan(ctx context.Context, inv *aycoder.Invocation) (edit.Plan, error) {
+	one, err := p.planTool.Plan(ctx, inv)
+	if _, ok := one.File("src/b"); err != nil || !ok {
+		return one, err
+	}
+	return edit.NewPlan(append(one.Files(), edit.File{Path: p.more, Kind: edit.Change, Base: "x\n", Proposed: "y\n"})...)
+}
+
+func (p *twoFiles) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	p.planned = append(p.planned, inv.Plan != nil)
+	return p.planTool.Call(ctx, inv)
+}

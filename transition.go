@@ -50,6 +50,9 @@ func (s *machine) callModel() *CallModel {
 // complete: the rest of the message may fail or be a refusal, and an effect cannot be
 // taken back. A call above the limit only gets an output, see [State.outputs].
 func (s *machine) callDone(use *ToolUse) ([]Action, string) {
+	if s.full() {
+		return nil, ""
+	}
 	use = s.named(use)
 	s.parts = s.parts.append(use)
 	if len(s.calls) >= s.rules.maxCalls {
@@ -78,6 +81,9 @@ func (s *machine) blockCut(use *ToolUse) ([]Action, string) {
 	if use == nil {
 		return nil, "no call"
 	}
+	if s.full() {
+		return nil, ""
+	}
 	use = s.named(use)
 	s.parts = s.parts.append(use)
 	if len(s.calls) < s.rules.maxCalls {
@@ -85,6 +91,21 @@ func (s *machine) blockCut(use *ToolUse) ([]Action, string) {
 		s.calls = append(slices.Clip(s.calls), c)
 	}
 	return nil, ""
+}
+
+// full reports whether further calls are left out of the message. The calls of a message and their outputs
+// are sent until the model has answered, and those of a model that repeats itself would not fit.
+func (s *machine) full() bool {
+	if len(s.calls) < s.rules.maxCalls {
+		return false
+	}
+	n := 0
+	for _, p := range s.parts.Items {
+		if isCall(p) {
+			n++
+		}
+	}
+	return n >= 2*s.rules.maxCalls
 }
 
 // named gives a call a unique id if the model gave none, or one that the conversation

@@ -46,7 +46,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 		if req == nil {
 			req = &Request{}
 		}
-		messages, ids, err := checkInput(req.Messages)
+		messages, ids, err := checkInput(req.Messages, true)
 		if err != nil {
 			yield(nil, err)
 			return

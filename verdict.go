@@ -200,13 +200,16 @@ func keepRule(ctx context.Context, k RuleKeeper, scope Scope, rule string) (err 
 	return k.KeepRule(ctx, scope, rule)
 }
 
-// reconsider asks the policy once more about the questions that are open.
+// reconsider asks the policy once more about the questions that are open. The user still answers about
+// a file that runs code, unless the rule names it.
 func (r *run) reconsider() {
 	r.mu.Lock()
 	open := slices.Collect(maps.Values(r.open))
 	r.mu.Unlock()
 	for _, q := range open {
-		if v := r.policy(q.preparedCall); v.kind == verdictAllow && v.args == nil {
+		v := r.policy(q.preparedCall)
+		runs := q.req.Plan != nil && reasonsOf(*q.req.Plan, nil) != nil
+		if v.kind == verdictAllow && v.args == nil && (!runs || v.Grounds().Named) {
 			_ = q.answer(v, ByRule)
 		}
 	}
