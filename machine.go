@@ -264,7 +264,8 @@ type RunTool struct {
 	request  *CallRequest // which it answers
 	prepared *preparedCall
 	slots    chan struct{} // of which the call takes one while it runs
-	inner    []Spent       // by runs inside of the call
+	inner    []Spent       // by runs inside of the call that have ended
+	runs     []*run        // the others
 }
 
 // Wait is the [Action] to wait for the duration For after a failure of the model. Its outcome is

@@ -113,6 +113,13 @@ func (r *run) inside(inv *Invocation) {
 	if r.parent == nil {
 		return
 	}
+	r.parent.mu.Lock()
+	for _, a := range r.parent.running {
+		if a.Call.ID == inv.ID && !r.apart {
+			a.runs = append(a.runs, r)
+		}
+	}
+	r.parent.mu.Unlock()
 	if r.parent.recorder != nil {
 		r.recorder = r.parent.recorder.child(r.recorder)
 	}

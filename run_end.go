@@ -81,6 +81,12 @@ func (r *run) cancelRest(ctx context.Context) {
 		}
 		lost = append(lost, fin)
 	}
+	if spent := r.spentInside(); spent != nil {
+		_ = r.step(&ToolDone{Spent: spent})
+		for _, a := range r.running {
+			a.inner, a.runs = nil, nil
+		}
+	}
 	_ = r.step(&Cancelled{Began: r.heard}, lost...)
 }
 

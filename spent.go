@@ -135,21 +135,38 @@ func (r *run) exhausted() error {
 	return nil
 }
 
-// report tells the run around this one what this one has spent.
+// report tells the run around this one what this one has spent, unless that run has looked already.
 func (r *run) report() {
-	r.mu.Lock()
-	spent := r.named(r.state.allSpent())
-	r.mu.Unlock()
-	p, id := r.parent, r.calls[len(r.calls)-1]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, a := range p.running {
-		if a.Call.ID == id {
+	spent := r.spentSoFar()
+	r.parent.mu.Lock()
+	defer r.parent.mu.Unlock()
+	for _, a := range r.parent.running {
+		if i := slices.Index(a.runs, r); i >= 0 {
+			a.runs = slices.Delete(a.runs, i, i+1)
 			for i := range spent {
 				a.inner = spend(a.inner, &spent[i])
 			}
 		}
 	}
+}
+
+// spentSoFar returns what this run and those inside of its calls have spent.
+func (r *run) spentSoFar() []Spent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(r.named(r.state.allSpent()), r.spentInside()...)
+}
+
+// spentInside returns what runs inside of the calls that work have spent. The mutex is held. Only runs around
+// these hold theirs meanwhile.
+func (r *run) spentInside() (all []Spent) {
+	for _, a := range r.running {
+		all = append(all, a.inner...)
+		for _, c := range a.runs {
+			all = append(all, c.spentSoFar()...)
+		}
+	}
+	return all
 }
 
 // named gives what the agent of the run itself has spent its name.

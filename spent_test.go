@@ -194,3 +194,42 @@ func TestSpentOnSummaries(t *testing.T) {
 		require.InDelta(t, *tt.want+1/1e6, cost, 1e-12)
 	}
 }
+
+// What runs inside of a call have spent counts also if the call is abandoned: those that have ended, and
+// those that wait for a tool that does not listen.
+func TestSpentInAbandonedCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		deaf := newTool(t, "deaf", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+			<-free
+			return "", nil
+		})
+		working := calls(use("d", "deaf", `{"text":"x"}`))
+		inner := newLoop(t, &fake{turns: [][]any{say("first"), working}}, aycoder.WithTools(deaf))
+		agent, err := aycoder.NewTool("agent", "A tool.", func(ctx context.Context, _ *aycoder.Invocation, in echoArgs) (*aycoder.ToolResult, error) {
+			for range 2 {
+				for _, err := range inner.Run(ctx, aycoder.Input{Prompt: in.Text}) {
+					if err != nil {
+						return nil, err
+					}
+				}
+			}
+			return aycoder.TextResult("ok"), nil
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+		require.NoError(t, err)
+		outer := newLoop(t, &fake{turns: [][]any{calls(use("1", "agent", `{"text":"go"}`))}}, aycoder.WithTools(agent))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			synctest.Wait() // until the deaf tool works
+			cancel()
+		}()
+		var res aycoder.Result
+		_, err = collect(outer.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, aycoder.Usage{Input: 30, Output: 3}, res.Usage)
+		require.Len(t, res.Spent, 2)
+		require.Equal(t, "agent", res.Spent[1].Agent)
+		require.Equal(t, 2, res.Spent[1].Answers)
+		close(free)
+	})
+}
