@@ -26,6 +26,8 @@ type memoryJournal struct {
 	limit int
 	fail  error
 	full  error // of Put
+	// flushed is the number of records that survive a loss of power.
+	flushed int
 	// damaged are the positions of records that cannot be read.
 	damaged map[int]bool
 }
@@ -76,7 +78,23 @@ func (j *memoryJournal) Append(ctx context.Context, durable bool, records ...[]b
 	for _, r := range records {
 		j.records = append(j.records, slices.Clone(r))
 	}
+	if durable {
+		j.flushed = len(j.records)
+	}
 	return nil
+}
+
+// afterPowerLoss returns a store with what a loss of power now would leave for certain.
+func (m *memory) afterPowerLoss() *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := newMemory()
+	for id, j := range m.sessions {
+		j.mu.Lock()
+		left.sessions[id] = &memoryJournal{records: slices.Clone(j.records[:j.flushed]), objects: maps.Clone(j.objects)}
+		j.mu.Unlock()
+	}
+	return left
 }
 
 func (j *memoryJournal) Put(ctx context.Context, h journal.Hash, data []byte) error {

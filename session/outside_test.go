@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,5 +200,33 @@ func TestOutsideCallsOfASession(t *testing.T) {
 	run(t, s, "never mind") // settles the calls, and asks again
 	out := s.View().Messages(s.Head())[2].Parts[1].(*aycoder.ToolOutput)
 	require.Equal(t, "stopped: the run was cancelled before the result of this call came; its outcome is unknown", out.Text())
+	require.NoError(t, s.Close())
+}
+
+// Whoever is asked for a result may begin at once, so that a loss of power must not lose that somebody was.
+func TestRequestsSurviveALossOfPower(t *testing.T) {
+	store := newMemory()
+	s, err := session.New(t.Context(), store, outsideAgent(t, true), session.WithSync(session.SyncTurns))
+	require.NoError(t, err)
+	asked := 0
+	for ev, err := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		c, ok := ev.(*aycoder.CallRequested)
+		if !ok {
+			continue
+		}
+		asked++
+		left, err := session.Open(t.Context(), store.afterPowerLoss(), s.ID(), outsideAgent(t, true))
+		require.NoError(t, err)
+		require.NotNil(t, left.Pending())
+		require.True(t, slices.ContainsFunc(left.Pending().Calls, func(open aycoder.CallRequest) bool {
+			return open.CallID == c.Request.CallID && open.Digest == c.Request.Digest
+		}), c.Request.CallID)
+		require.NoError(t, left.Close())
+		if c.Request.CallID[:2] == "t0" { // the run goes on to a second message
+			require.NoError(t, c.Answer(outsideResult(c.Request.CallID)))
+		}
+	}
+	require.Equal(t, 8, asked)
 	require.NoError(t, s.Close())
 }

@@ -344,7 +344,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) (err er
 		switch f := rec.Fact.(type) {
 		case *aycoder.MessageDone:
 			a.answer, a.by = s.config.charged(answerOf(f)), fact
-		case *aycoder.ToolBegan:
+		case *aycoder.ToolBegan, *aycoder.CallRequested: // somebody may begin
 			durable = true
 		case *aycoder.ToolDone:
 			if spent := s.config.priced(f.Spent); f.ID != "" {

@@ -82,8 +82,9 @@ type Sync int
 const (
 	// SyncRecords flushes each record to disk before what follows from it begins. It is the default.
 	SyncRecords Sync = iota
-	// SyncTurns flushes when a message is complete, and before a tool that may write starts. A loss
-	// of power costs at most the message in progress, whose model call is then made again.
+	// SyncTurns flushes when a message is complete, and before a tool starts or the result of a declared
+	// one is asked for. A loss of power costs at most the message in progress, whose model call is then
+	// made again.
 	SyncTurns
 )
 
