@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/harness/linked"
 	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -91,7 +93,8 @@ func (a *app) sources(o *options, st *settings) []config.Option {
 	}
 	from := []config.Option{
 		config.WithProject(project), config.WithManagedFile(managed()), config.WithTrust(st.trust), config.WithProfile(o.profile),
-		config.WithForms(a.forms()...), config.WithEnviron(os.Environ()),
+		config.WithForms(a.forms()...), config.WithEnviron(os.Environ()), config.WithLookPath(exec.LookPath),
+		config.WithProviders(providers.Names()...),
 		config.WithLookup(func(name string) (string, bool) {
 			v := a.getenv(name)
 			return v, v != ""

@@ -106,6 +106,15 @@ func TestConfigCommand(t *testing.T) {
 	require.Len(t, faults, 2)
 	require.Equal(t, []any{"error", "agent.max_turn", 2.0}, []any{faults[0]["severity"], faults[0]["key"], faults[0]["line"]})
 	require.Equal(t, exitUsage, runProgram(t, env, "", "config", "show").code)
+
+	write("[models.m]\nprovider = \"antropic\"\nmodel = \"x\"\n[models.n]\nprovider = \"anthropic\"\nmodel = \"claude-haiku-4-5\"\n" +
+		"key_command = \"no-such-keyring get\"\n[roles]\nmain = \"n\"\n")
+	got = runProgram(t, env, "", "config", "check", "-json")
+	require.NoError(t, json.Unmarshal([]byte(got.out), &faults), got.out)
+	require.Len(t, faults, 2)
+	require.Contains(t, faults[0]["help"], `"anthropic"`)
+	require.Equal(t, []any{"error", "models.n.key_command", 7.0}, []any{faults[1]["severity"], faults[1]["key"], faults[1]["line"]})
+	require.Contains(t, faults[1]["message"], "is not there")
 	require.True(t, json.Valid([]byte(runProgram(t, env, "", "config", "schema").out)))
 }
 
