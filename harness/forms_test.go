@@ -182,14 +182,20 @@ func connect(ctx context.Context, name string, s config.Server) (harness.ToolSou
 
 // source has the tools that a test gives it.
 type source struct {
-	tools  []aycoder.Tool
-	err    error
-	closer func() error
+	tools   []aycoder.Tool
+	err     error
+	closer  func() error
+	notices []string
 }
 
 func (s *source) Tools(context.Context) ([]aycoder.Tool, error) { return s.tools, s.err }
 
 func (s *source) Close() error { return s.closer() }
+
+func (s *source) Notices() (news []string) {
+	news, s.notices = s.notices, nil
+	return news
+}
 
 // A trusted server of the project is started and called, one that is not trusted or does not start is a notice, and
 // none is left.

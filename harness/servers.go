@@ -14,7 +14,8 @@ import (
 )
 
 // A ToolSource gives tools that may change while a program runs, such as those of a server. Its methods must be safe
-// for concurrent use.
+// for concurrent use. If it has a method Notices() []string, that returns what the user has to know of the tools and
+// was not told yet, such as why one is left out. Each text becomes a notice.
 type ToolSource interface {
 	// Tools returns the tools that are there now. A runtime asks once in [New] and then before each turn, so Tools
 	// returns at once unless something has changed. After an error, which becomes a notice, the tools stay as they were.
@@ -116,6 +117,7 @@ func (b *builder) connect(ctx context.Context, name string, s config.Server, all
 	}
 	of := &served{name: name, wanted: s.Tools, source: source, allowed: allowed}
 	list, err := source.Tools(ctx)
+	b.heard(of)
 	if err != nil {
 		return err
 	}
@@ -239,6 +241,7 @@ func (b *builder) turn(may func(name string) bool) func(context.Context, aycoder
 // ask asks a source for its tools.
 func (b *builder) ask(ctx context.Context, s *served) {
 	list, err := s.source.Tools(ctx)
+	b.heard(s)
 	fault := ""
 	b.served.mu.Lock()
 	if err != nil {
@@ -250,6 +253,15 @@ func (b *builder) ask(ctx context.Context, s *served) {
 	if fault != s.fault && ctx.Err() == nil {
 		if s.fault = fault; fault != "" {
 			b.Notify("servers", fmt.Sprintf("the tools of server %s stay as they were: %s", s.name, fault))
+		}
+	}
+}
+
+// heard passes on what a source has to tell.
+func (b *builder) heard(s *served) {
+	if src, ok := s.source.(interface{ Notices() []string }); ok {
+		for _, text := range src.Notices() {
+			b.Notify("servers", "server "+s.name+": "+text)
 		}
 	}
 }

@@ -87,8 +87,8 @@ func TestServerToolsChange(t *testing.T) {
 	require.Equal(t, len(reqs[0].Tools), len(reqs[1].Tools))
 
 	// If the source does not answer, the tools stay.
-	src.err = errors.New("no answer")
-	require.Equal(t, []string{"servers: the tools of server s stay as they were: no answer"}, run(t, rt, "go")[:1])
+	src.err, src.notices = errors.New("no answer"), []string{"tool c is left out"}
+	require.Equal(t, []string{"servers: server s: tool c is left out", "servers: the tools of server s stay as they were: no answer"}, run(t, rt, "go")[:2])
 	require.Equal(t, []string{"mcp__s__b"}, serverTools(model.Requests()[4]))
 }
 

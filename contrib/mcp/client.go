@@ -29,7 +29,6 @@ type Option func(*options) error
 
 type options struct {
 	dir    string
-	report func(server, text string)
 	elicit func(context.Context, Question) (Answer, error)
 	sample func(context.Context, string, *aycoder.Request) (*aycoder.Response, error)
 
@@ -46,12 +45,6 @@ type options struct {
 // WithDir sets the directory in which programs are started. Default: that of this process.
 func WithDir(dir string) Option {
 	return func(o *options) error { o.dir = dir; return nil }
-}
-
-// WithReport sets a function that is told what a user may want to know of a server, such as a tool that is left out.
-// It must be safe for concurrent use. Default: nobody is told.
-func WithReport(report func(server, text string)) Option {
-	return func(o *options) error { o.report = report; return nil }
 }
 
 // WithStream sets a function that connects to servers which are neither a program nor at an address, such as those inside
@@ -97,6 +90,12 @@ type client struct {
 	cancel context.CancelFunc
 
 	login *login // nil if a login is out of the question
+
+	notes struct {
+		sync.Mutex
+		all  []string
+		told int
+	}
 
 	busy  chan struct{} // held by whoever connects or lists tools
 	owned sync.WaitGroup
@@ -153,10 +152,27 @@ func (c *client) connection(ctx context.Context) (*conn, error) {
 	return c.connected(ctx)
 }
 
+// tell notes what the user may want to know, once.
 func (c *client) tell(format string, args ...any) {
-	if c.report != nil {
-		c.report(c.name, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	c.notes.Lock()
+	defer c.notes.Unlock()
+	if len(c.notes.all) < maxNotes && !slices.Contains(c.notes.all, text) {
+		c.notes.all = append(c.notes.all, text)
 	}
+}
+
+// maxNotes bounds what a user is told of a server.
+const maxNotes = 16
+
+// Notices returns what the user may want to know and was not told yet, such as why a tool is left out: see
+// [harness.ToolSource].
+func (c *client) Notices() []string {
+	c.notes.Lock()
+	defer c.notes.Unlock()
+	news := c.notes.all[c.notes.told:]
+	c.notes.told = len(c.notes.all)
+	return news
 }
 
 // spawn runs f in a goroutine that Close waits for. It returns false if the client is closed.

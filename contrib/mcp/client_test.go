@@ -368,9 +368,10 @@ func TestHostileServers(t *testing.T) {
 		require.ErrorContains(t, err, "has not answered within 1s")
 	})
 	t.Run("odd", func(t *testing.T) {
-		var told []string
-		list, err := connect(t, program(t, "odd"), WithReport(func(_, text string) { told = append(told, text) })).Tools(t.Context())
+		src := connect(t, program(t, "odd"))
+		list, err := src.Tools(t.Context())
 		require.NoError(t, err)
+		told := src.(*client).Notices()
 		require.Len(t, list, 2)
 		require.Regexp(t, `^mcp__s__good_one_[0-9a-f]{8}$`, list[0].Spec().Name)
 		require.Regexp(t, `^mcp__s__n{47}_[0-9a-f]{8}$`, list[1].Spec().Name)

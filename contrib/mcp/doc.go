@@ -4,7 +4,7 @@
 //
 // A [harness.Connector] of this package starts the servers of a configuration and offers their tools:
 //
-//	connect := mcp.Connector(mcp.WithDir(dir), mcp.WithReport(log))
+//	connect := mcp.Connector(mcp.WithDir(dir))
 //	rt, err := harness.New(ctx, dir, harness.WithConfig(loaded), harness.WithServers(connect))
 //
 // A server is a program, spoken to over its standard input and output, or an address, spoken to by streamable HTTP.
