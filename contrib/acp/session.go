@@ -285,7 +285,11 @@ func (s *conversation) options() []sdk.SessionConfigOption {
 	if all := s.choices(); all != nil {
 		var values sdk.SessionConfigSelectOptionsUngrouped
 		for _, m := range all {
-			values = append(values, sdk.SessionConfigSelectOption{Value: sdk.SessionConfigValueId(m.ID), Name: m.Name})
+			v := sdk.SessionConfigSelectOption{Value: sdk.SessionConfigValueId(m.ID), Name: m.Name}
+			if m.Description != "" {
+				v.Description = new(m.Description)
+			}
+			values = append(values, v)
 		}
 		add(optionModel, "Model", sdk.SessionConfigOptionCategoryModel, s.model(), values)
 	}

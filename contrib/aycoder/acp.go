@@ -31,6 +31,13 @@ func serveEditor(ctx context.Context, p cli.Program, args []string) error {
 		return fmt.Errorf("%w: the editor says in which directory it works", cli.ErrUsage)
 	}
 	c := acp.Config{Servers: mcp.Connector(logins(mcp.WithBrowser(browse))...)}
+	models, err := p.Models(args)
+	if err != nil {
+		return err
+	}
+	for _, m := range models {
+		c.Models = append(c.Models, acp.Model{ID: m.Text, Description: m.Note})
+	}
 	if dir := cli.StateDir(); dir != "" && !given(args, "no-session") {
 		store, err := journal.Dir(filepath.Join(dir, "sessions"))
 		if err != nil {
@@ -49,7 +56,7 @@ func serveEditor(ctx context.Context, p cli.Program, args []string) error {
 		}
 		return rt, err
 	}
-	err := acp.ServeStdio(ctx, c)
+	err = acp.ServeStdio(ctx, c)
 	for _, end := range ends {
 		end()
 	}

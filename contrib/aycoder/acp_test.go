@@ -62,6 +62,19 @@ func TestEditor(t *testing.T) {
 	e, c, stop := start()
 	s, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: dir, McpServers: []sdk.McpServer{server}})
 	require.NoError(t, err)
+	var models []string
+	for _, o := range s.ConfigOptions {
+		if o.Select != nil && string(o.Select.Id) == "model" {
+			for _, v := range *o.Select.Options.Ungrouped {
+				models = append(models, string(v.Value))
+			}
+		}
+	}
+	require.Contains(t, models, "anthropic/claude-haiku-4-5", "those whose provider has a key")
+	require.NotContains(t, strings.Join(models, " "), "openai/")
+	_, err = c.SetSessionConfigOption(t.Context(), sdk.SetSessionConfigOptionRequest{ValueId: &sdk.SetSessionConfigOptionValueId{
+		SessionId: s.SessionId, ConfigId: "model", Value: "anthropic/claude-haiku-4-5"}})
+	require.NoError(t, err)
 	answer, err := c.Prompt(t.Context(), sdk.PromptRequest{SessionId: s.SessionId, Prompt: []sdk.ContentBlock{sdk.TextBlock("go")}})
 	require.NoError(t, err)
 	require.Equal(t, sdk.StopReasonEndTurn, answer.StopReason)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/cli/line"
 )
 
 // An Extension is a part of the program that another module brings, such as a protocol or telemetry. Each
@@ -68,6 +69,9 @@ type Program struct {
 	// Converse is like Open, with a conversation: a new one, or the one that -c or -r names. It is kept where the program
 	// keeps its own.
 	Converse func(ctx context.Context, flags []string, opts ...harness.Option) (rt *harness.Runtime, end func(), err error)
+	// Models returns the models that /model offers with these flags, with the name for [harness.Runtime.SetModel] and a
+	// description.
+	Models func(flags []string) ([]line.Candidate, error)
 }
 
 // A SlashCommand is a line such as "/mcp list" at the prompt.
@@ -83,7 +87,20 @@ var ErrUsage = errors.New("wrong usage")
 
 // program returns what a subcommand gets.
 func (a *app) program() Program {
-	return Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv, Open: a.openFor, Converse: a.converseFor}
+	return Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv, Open: a.openFor, Converse: a.converseFor, Models: a.modelsFor}
+}
+
+// modelsFor returns the models that can be chosen with flags.
+func (a *app) modelsFor(flags []string) ([]line.Candidate, error) {
+	o, err := parse(flags)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	st, err := a.load(o)
+	if err != nil {
+		return nil, err
+	}
+	return a.choices(st, ""), nil
 }
 
 // openFor makes a runtime for a subcommand of an extension.

@@ -121,16 +121,21 @@ func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
 	return "", nil
 }
 
-// models are the models that the configuration names, and those of the catalogue whose provider has a key or is in use.
-func (c *chat) models() (list []line.Candidate) {
+// models are those that the user may choose in the conversation.
+func (c *chat) models() []line.Candidate {
 	now, _, _ := strings.Cut(c.session.model(), "/")
-	for _, name := range slices.Sorted(maps.Keys(c.settings.loaded.Config.Models)) {
-		m := c.settings.loaded.Config.Models[name]
+	return c.app.choices(c.settings, now)
+}
+
+// choices are the models that the configuration names, and those of the catalogue whose provider has a key or is in use.
+func (a *app) choices(st *settings, now string) (list []line.Candidate) {
+	for _, name := range slices.Sorted(maps.Keys(st.loaded.Config.Models)) {
+		m := st.loaded.Config.Models[name]
 		list = append(list, line.Candidate{Text: name, Note: m.Provider + "/" + m.Model + ", of the configuration"})
 	}
 	known := catalog.Default()
-	for _, name := range c.app.providersWithKeyFirst() {
-		if has := c.app.hasKey(name); (has == nil || !*has) && name != now {
+	for _, name := range a.providersWithKeyFirst() {
+		if has := a.hasKey(name); (has == nil || !*has) && name != now {
 			continue
 		}
 		for _, m := range known.Models(name) {
