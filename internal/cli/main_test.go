@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
 	"sync"
@@ -23,6 +24,9 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("CLI_UNDER_TEST") != "" {
 		os.Exit(Main(os.Args[1:], testExtension()))
+	}
+	if signal.Ignored(syscall.SIGHUP) { // under nohup: the programs that the tests start would never end by it
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	os.Exit(m.Run())
 }
