@@ -195,8 +195,8 @@ func TestSpentOnSummaries(t *testing.T) {
 	}
 }
 
-// What runs inside of a call have spent counts also if the call is abandoned: those that have ended, and
-// those that wait for a tool that does not listen.
+// The spending of runs inside of a call counts also if the call is abandoned: of those that have ended, and
+// of those that wait for a tool that does not listen.
 func TestSpentInAbandonedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})

@@ -73,7 +73,7 @@ var walls = []wall{
 	{"insight/refactor", []string{"edit", "internal"}, nil},
 	{"insight/suggest", []string{".", "codegraph", "insight/code", "insight/refactor", "tools", "workspace", "internal"}, nil},
 	{"insight/usage", []string{".", "internal", "journal", "session"}, nil},
-	{"harness/linked", []string{".", "codegraph", "config", "harness", "insight", "journal", "providers", "tools"}, nil},
+	{"harness/linked", []string{".", "codegraph", "config", "harness", "insight", "journal", "providers", "retrieval", "tools", "workspace"}, nil},
 	{"server", []string{".", "harness", "journal", "session", "snapshot", "internal"}, []string{"github.com/tmaxmax/go-sse"}},
 	{"harness", []string{
 		".", "background", "budget", "catalog", "compaction", "config", "egress", "harness", "journal", "memory", "middleware", "policy", "session", "snapshot", "tools",

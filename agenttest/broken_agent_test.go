@@ -469,7 +469,7 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 			ruleBounds},
 		{"loses calls", otherModel(func(ev aycoder.ModelEvent, err error) (aycoder.ModelEvent, error) {
 			if d, ok := ev.(*aycoder.BlockDone); ok {
-				if u, ok := d.Part.(*aycoder.ToolUse); ok && numberOf(u.Args) == 5000 {
+				if u, ok := d.Part.(*aycoder.ToolUse); ok && numberOf(u.Args) == 50 {
 					return delta(""), nil
 				}
 			}

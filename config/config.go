@@ -155,6 +155,8 @@ type Tools struct {
 	// Checkers that look at the files that an edit has changed. Their new findings follow the result.
 	// Those that run code of the project, such as eslint, also need a rule that allows their command. Default: none.
 	Checks []Check `toml:"checks"`
+	// Tools for the model that know the code and only read: the graph of what uses what, and a search by words.
+	Code []Code `toml:"code"`
 	// More tools for the model, which only read: what could be done next, what a task may take, what has become of a file.
 	Insight []Insight `toml:"insight"`
 	// How long a cancelled run waits for its tools.
@@ -167,6 +169,12 @@ type Check string
 func (Check) values() []string {
 	return []string{"go vet", "go fix", "staticcheck", "golangci-lint", "eslint", "ruff", "clippy", "tsc"}
 }
+
+// Code is a group of tools of the code graph: graph are outline, symbol, dependencies, dependents, why and find_file, and search
+// is semantic_search.
+type Code string
+
+func (Code) values() []string { return []string{"graph", "search"} }
 
 // Insight is the name of a tool of the packages of insight.
 type Insight string

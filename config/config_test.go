@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,12 +70,22 @@ var known = catalog.Default()
 
 var goodVariables = variables("ANTHROPIC_API_KEY", "secret", "TEAM", "red")
 
+// lineOf returns the number of the line of testdata/good.toml that is text.
+func lineOf(t *testing.T, text string) int {
+	data, err := os.ReadFile("testdata/good.toml")
+	require.NoError(t, err)
+	i := slices.Index(strings.Split(string(data), "\n"), text)
+	require.GreaterOrEqual(t, i, 0, text)
+	return i + 1
+}
+
 // The values are those of testdata/good.toml, read by a person.
 func TestGoodFile(t *testing.T) {
 	l, err := config.Load(config.WithUserFile("testdata/good.toml"), config.WithLookup(goodVariables))
 	require.NoError(t, err)
 	require.Empty(t, l.Diagnostics)
-	at := func(line, column int) config.Origin {
+	at := func(text string, column int) config.Origin {
+		line := lineOf(t, text)
 		return config.Origin{Source: config.User, File: "testdata/good.toml", Line: line, Column: column}
 	}
 	want := config.Settings{
@@ -103,7 +114,7 @@ func TestGoodFile(t *testing.T) {
 		Tools: config.Tools{
 			Disabled: []string{"fetch"}, Env: []string{"GOFLAGS", "CI=1"}, Ignore: []string{"dist/", "*.min.js"},
 			PrivateHosts: []string{"wiki.intranet"}, Dirs: map[string]string{"lib": "/home/me/lib"}, Mask: true, MaxOutput: 131072, Parallel: 4, Memory: 4294967296,
-			Commands: 8, Agents: 4, Checks: []config.Check{"go vet", "eslint"}, Insight: []config.Insight{"forecast"}, Grace: 2 * time.Second,
+			Commands: 8, Agents: 4, Checks: []config.Check{"go vet", "eslint"}, Code: []config.Code{"graph"}, Insight: []config.Insight{"forecast"}, Grace: 2 * time.Second,
 		},
 		Approval: config.Approval{
 			Mode: policy.AcceptEdits, Timeout: 10 * time.Minute,
@@ -139,22 +150,22 @@ func TestGoodFile(t *testing.T) {
 		},
 		Hooks: []config.Hook{{
 			Event: "PreToolUse", Matcher: "Bash|Edit", Command: "./check.sh --strict", Timeout: 20 * time.Second,
-			Env: []string{"CHECK_TOKEN"}, Origin: at(107, 3),
+			Env: []string{"CHECK_TOKEN"}, Origin: at("[[hooks]]", 3),
 		}},
 		Servers: map[string]config.Server{
 			"github": {
 				Command: "npx", Args: []string{"-y", "server-github"}, Env: map[string]string{"GITHUB_TOKEN": ""},
-				Timeout: 30 * time.Second, Tools: []string{"search"}, Origin: at(114, 10),
+				Timeout: 30 * time.Second, Tools: []string{"search"}, Origin: at("[servers.github]", 10),
 			},
 			"docs": {
 				URL: "https://docs.example.com/mcp", ClientID: "aycoder-docs", Headers: map[string]string{"Authorization": "Bearer "},
-				Timeout: time.Minute, Trust: true, Disabled: true, Origin: at(121, 10),
+				Timeout: time.Minute, Trust: true, Disabled: true, Origin: at("[servers.docs]", 10),
 			},
 		},
 	}
 	assert.Equal(t, want, l.Config.Settings)
-	assert.Equal(t, at(33, 13), l.Origin("agent.max_turns"))
-	assert.Equal(t, at(75, 8), l.Origin("approval.rules[0].tool"))
+	assert.Equal(t, at(`max_turns = 80`, 13), l.Origin("agent.max_turns"))
+	assert.Equal(t, at(`tool = "bash"`, 8), l.Origin("approval.rules[0].tool"))
 	assert.Equal(t, config.Origin{Source: config.Default}, l.Origin("agent.nothing"))
 }
 
@@ -187,7 +198,7 @@ func TestProfile(t *testing.T) {
 		assert.Equal(t, "gateway", l.Config.Roles.Main)
 		assert.Equal(t, policy.Plan, l.Config.Approval.Mode)
 		assert.Equal(t, 64, l.Config.Agent.MaxCalls)
-		assert.Equal(t, 139, l.Origin("agent.max_turns").Line)
+		assert.Equal(t, lineOf(t, "agent.max_turns = 20"), l.Origin("agent.max_turns").Line)
 	}
 	got := diagnostics(t, config.WithUserFile("testdata/good.toml"), config.WithLookup(goodVariables),
 		config.WithProfile("wrok"))

@@ -42,6 +42,7 @@ type builder struct {
 	late         []aycoder.Tool         // that came after New
 	agentTools   []aycoder.Tool         // that agents may have
 	checks       aycoder.ToolMiddleware // nil without tools.checks
+	code         Code
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -119,6 +120,9 @@ func (b *builder) check(context.Context) error {
 	}
 	if len(b.in.settings.Tools.Checks) > 0 && b.in.checks == nil {
 		errs = append(errs, wrong("tools.checks", "%w: pass WithChecks", ErrNotLinked))
+	}
+	if len(b.in.settings.Tools.Code) > 0 && b.in.code == nil {
+		errs = append(errs, wrong("tools.code", "%w: pass WithCode", ErrNotLinked))
 	}
 	if len(b.in.settings.Tools.Insight) > 0 && b.in.insight == nil {
 		errs = append(errs, wrong("tools.insight", "%w: pass WithInsight", ErrNotLinked))
@@ -292,6 +296,22 @@ func (b *builder) tools(ctx context.Context) error {
 // linked makes the checks and tools of packages that only some programs link.
 func (b *builder) linked(opts []tools.Option) error {
 	c := b.in.settings.Tools
+	if on := b.in.ambient; b.in.code != nil && (len(c.Code) > 0 || !b.in.distrust && (on[Map] || on[Git])) {
+		var err error
+		if b.code, err = b.in.code(b.Runtime); err != nil {
+			return wrong("WithCode", "%w", err)
+		}
+		if b.code.Close != nil {
+			b.closers = append(b.closers, b.code.Close)
+		}
+	}
+	if len(c.Code) > 0 && b.code.Tools != nil {
+		more, err := b.code.Tools(c.Code)
+		if err != nil {
+			return wrong("tools.code", "%w", err)
+		}
+		b.Tools = append(b.Tools, more...)
+	}
 	if len(c.Insight) > 0 {
 		more, err := b.in.insight(b.Runtime, b.in.store, c.Insight)
 		if err != nil {

@@ -21,7 +21,7 @@
 // # Links
 //
 // A program links only what it needs. Providers come by [WithOpener], from package linked or from the host, and
-// a map of the project by [WithMap]. If the configuration needs something that the program does not link, the
+// what knows the code by [WithCode]. If the configuration needs something that the program does not link, the
 // error of [New] lists everything that is missing, with the option to add.
 //
 // # Changes

@@ -608,7 +608,7 @@ func fakes(t *testing.T) []harness.Option {
 	t.Cleanup(func() { require.Equal(t, opened, closed) })
 	opts := []harness.Option{
 		harness.WithEnvironment(harness.Environment{Files: ws, Exec: fakeExec{}}), harness.WithUserFiles(ws), harness.WithAmbient(harness.Ambients()...),
-		harness.WithMap(func(context.Context, tools.FS) (string, error) { return "a map", nil }),
+		harness.WithCode(func(*harness.Runtime) (harness.Code, error) { return harness.Code{}, nil }),
 		harness.WithSmallClient(script.New()), harness.WithSummaryClient(script.New()),
 		harness.WithToolFilter(func([]aycoder.Tool) []aycoder.Tool { return []aycoder.Tool{tool} }),
 		harness.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })),

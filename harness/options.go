@@ -34,12 +34,16 @@ const (
 	Skills Ambient = "skills"
 	// Lessons are the lessons and notes of the same places: see package memory.
 	Lessons Ambient = "lessons"
-	// Map is a description of the project in the system prompt: that of [WithMap], or a short list of files.
+	// Map is a description of the project in the system prompt: that of [WithCode], and a list of at most 60 files and
+	// directories.
 	Map Ambient = "map"
+	// Git is the state of the repository at the end of each request, if [WithCode] knows it: the branch, and which files
+	// have changed.
+	Git Ambient = "git"
 )
 
 // Ambients returns all of them.
-func Ambients() []Ambient { return []Ambient{Instructions, Skills, Lessons, Map} }
+func Ambients() []Ambient { return []Ambient{Instructions, Skills, Lessons, Map, Git} }
 
 // ModelSpec says which client an [Opener] is to open.
 type ModelSpec struct {
@@ -88,7 +92,7 @@ type setup struct {
 	around    []aroundFunc
 	plugins   *plugin.Store
 	distrust  bool // texts of the project are left out
-	makeMap   func(context.Context, tools.FS) (string, error)
+	code      func(*Runtime) (Code, error)
 	checks    Checker
 	insight   Insighter
 
@@ -223,11 +227,23 @@ func WithProjectTexts(trusted bool) Option {
 	return setting(func(s *setup) { s.distrust = !trusted })
 }
 
-// WithMap sets what describes the project for the ambient Map, such as the map of package codegraph. It is called
-// once, in [New], unless the texts of the project are not trusted: see [WithProjectTexts]. Default: a list of at most 60
-// files and directories.
-func WithMap(describe func(ctx context.Context, files tools.FS) (string, error)) Option {
-	return required("WithMap", describe != nil, func(s *setup) { s.makeMap = describe })
+// Code tells the model about the code of a workspace. A function that is nil does nothing.
+type Code struct {
+	// Map describes the project for the ambient Map. It is called once, in [New].
+	Map func(ctx context.Context) (string, error)
+	// Tail adds the state of the repository to requests, for the ambient Git.
+	Tail aycoder.ContextMiddleware
+	// Tools makes the tools of tools.code.
+	Tools func(names []config.Code) ([]aycoder.Tool, error)
+	// Close is called when the runtime is closed.
+	Close func() error
+}
+
+// WithCode sets what knows the code of a workspace, such as the code graph of package linked. open is called in [New] if
+// something of it is wanted. Unless the texts of the project are trusted, see [WithProjectTexts], only the tools are.
+// Default: none, and a configuration with tools.code is an error.
+func WithCode(open func(rt *Runtime) (Code, error)) Option {
+	return required("WithCode", open != nil, func(s *setup) { s.code = open })
 }
 
 // A Checker makes what runs the checkers of tools.checks around the calls of tools, and what to call when the runtime is closed.

@@ -112,15 +112,19 @@ func (b *builder) section(name, text string) {
 	}
 }
 
-// describe returns the map of the project. If nobody trusts its texts, only short names of files are in it.
-func (b *builder) describe(ctx context.Context) (string, error) {
-	switch {
-	case b.in.distrust:
+// describe returns the map of the project, and the names at its top. If nobody trusts its texts, only short names of
+// files are in it.
+func (b *builder) describe(ctx context.Context) (text string, err error) {
+	if b.in.distrust {
 		return listing(ctx, b.Files, short().MatchString)
-	case b.in.makeMap != nil:
-		return b.in.makeMap(ctx, b.Files)
 	}
-	return listing(ctx, b.Files, func(string) bool { return true })
+	if b.code.Map != nil {
+		if text, err = b.code.Map(ctx); err != nil {
+			return "", err
+		}
+	}
+	names, err := listing(ctx, b.Files, func(string) bool { return true })
+	return text + names, err
 }
 
 const maxListed = 60
@@ -259,26 +263,28 @@ func (b *builder) remember() error {
 	return nil
 }
 
-// lessons adds the lessons to requests, without the secrets that stand in their files.
-func (b *builder) lessons(next aycoder.ContextBuilder) aycoder.ContextBuilder {
-	remind := b.Memory.Remind(next)
+// masking hides the secrets in what a middleware adds to the tails of requests.
+func (b *builder) masking(mw aycoder.ContextMiddleware) aycoder.ContextMiddleware {
 	if b.masker == nil {
-		return remind
+		return mw
 	}
-	return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
-		req, err := remind.Build(ctx, in)
-		if err != nil || req == nil {
-			return req, err
-		}
-		masked := *req
-		masked.Tail = slices.Clone(req.Tail)
-		for i, t := range masked.Tail {
-			text := *t
-			text.Text = b.masker.Mask(t.Text)
-			masked.Tail[i] = &text
-		}
-		return &masked, nil
-	})
+	return func(next aycoder.ContextBuilder) aycoder.ContextBuilder {
+		remind := mw(next)
+		return aycoder.ContextFunc(func(ctx context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
+			req, err := remind.Build(ctx, in)
+			if err != nil || req == nil {
+				return req, err
+			}
+			masked := *req
+			masked.Tail = slices.Clone(req.Tail)
+			for i, t := range masked.Tail {
+				text := *t
+				text.Text = b.masker.Mask(t.Text)
+				masked.Tail[i] = &text
+			}
+			return &masked, nil
+		})
+	}
 }
 
 // usual returns the stages, from the outside to the inside.
@@ -291,7 +297,12 @@ func (b *builder) usual() []Stage {
 	}
 	guard := &guard{files: b.Files, notify: b.Notify, verbs: DefaultRules().PlanVerbs}
 	add(true, Stage{Name: "todos", Effect: "adds the list of tasks to the end of each request", BeforeTurn: b.Todos.Remind})
-	add(b.Memory != nil, Stage{Name: "lessons", Effect: "adds lessons before the list of tasks", BeforeTurn: b.lessons})
+	if b.Memory != nil {
+		add(true, Stage{Name: "lessons", Effect: "adds lessons before the list of tasks", BeforeTurn: b.masking(b.Memory.Remind)})
+	}
+	add(b.code.Tail != nil && b.in.ambient[Git] && !b.in.distrust, Stage{
+		Name: "git", Effect: "adds the state of the repository before the lessons", BeforeTurn: b.masking(b.code.Tail),
+	})
 	add(b.Library != nil, Stage{Name: "command", Effect: "asks the model that a command names", AroundModel: commandModel})
 	add(len(b.served.list) > 0, Stage{
 		Name: "tool search", Effect: "leaves out definitions of servers' tools that would take more than a tenth of the window", AroundModel: (&finder{b}).model,

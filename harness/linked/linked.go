@@ -9,15 +9,13 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/providers"
-	"github.com/aycoder/aycoder/tools"
 )
 
-// Options returns [Open], [Map], [Checks] and [Insight] as options.
+// Options returns [Open], [Code], [Checks] and [Insight] as options.
 func Options() []harness.Option {
-	return []harness.Option{harness.WithOpener(Open), harness.WithMap(Map), harness.WithChecks(Checks), harness.WithInsight(Insight(nil))}
+	return []harness.Option{harness.WithOpener(Open), harness.WithCode(Code(nil)), harness.WithChecks(Checks), harness.WithInsight(Insight(nil))}
 }
 
 // Open is a [harness.Opener] for all providers of package providers.
@@ -40,17 +38,4 @@ func Open(_ context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error
 	add(spec.IdleTimeout > 0, providers.WithIdleTimeout(spec.IdleTimeout))
 	add(spec.HTTP != nil, providers.WithHTTPClient(spec.HTTP))
 	return providers.Open(spec.Provider+"/"+spec.Model, opts...)
-}
-
-// Map describes a project by its code graph: see [codegraph.Graph.Map].
-func Map(ctx context.Context, files tools.FS) (string, error) {
-	g, err := codegraph.New(files)
-	if err != nil {
-		return "", err
-	}
-	s, err := g.Refresh(ctx)
-	if err != nil {
-		return "", err
-	}
-	return g.Map(ctx, s)
 }

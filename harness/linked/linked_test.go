@@ -127,7 +127,7 @@ func TestNames(t *testing.T) {
 		_, ok := lsp.KnownCommand(string(l.Config.Tools.Checks[0]))
 		require.True(t, ok, name)
 	}
-	for _, key := range []string{"checks = [\"go vet\"]", "insight = [\"forecast\"]"} { // a project switches on neither
+	for _, key := range []string{"checks = [\"go vet\"]", "insight = [\"forecast\"]", "code = [\"graph\"]"} { // a project switches on none
 		dir := t.TempDir()
 		file := filepath.Join(dir, ".aycoder", "config.toml")
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
@@ -137,6 +137,7 @@ func TestNames(t *testing.T) {
 		require.Len(t, l.Diagnostics, 1)
 		require.Empty(t, l.Config.Tools.Checks)
 		require.Empty(t, l.Config.Tools.Insight)
+		require.Empty(t, l.Config.Tools.Code)
 	}
 	for _, st := range []config.Tools{{Checks: []config.Check{"go vet"}}, {Insight: []config.Insight{"forecast"}}} {
 		_, err := harness.New(t.Context(), t.TempDir(), harness.WithSettings(config.Settings{Tools: st}), harness.WithClient(script.New()))
@@ -210,4 +211,63 @@ func TestInsight(t *testing.T) {
 	require.Contains(t, results[2], "renamed from old.txt")
 	require.Contains(t, results[2], "other.go in 2 (50 %)")
 	require.Contains(t, results[3], "outside")
+}
+
+// The model gets the map of the project, git's state and the tools of the code graph.
+func TestCode(t *testing.T) {
+	dir, kept := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.org/x\n\ngo 1.21\n", "x.go": "package x\n\nimport \"example.org/x/sub\"\n\nfunc F() { sub.G() }\n",
+		"sub/g.go": "package sub\n\nfunc G() {}\n", ".git/HEAD": "ref: refs/heads/topic\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	defaults, err := config.Load()
+	require.NoError(t, err)
+	open := func(trusted bool, names ...config.Code) (*harness.Runtime, *script.Model) {
+		st := defaults.Config.Settings
+		st.Tools.Code = names
+		model := script.New(script.Call("dependents", map[string]any{"path": "sub/g.go"}), script.Call("semantic_search", map[string]any{"query": "G"}), script.Say("ok"))
+		rt, err := harness.New(t.Context(), dir, harness.WithSettings(st), harness.WithClient(model), harness.WithProjectTexts(trusted),
+			harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(func(of string) string {
+				require.Equal(t, dir, of)
+				return kept
+			})))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, rt.Close()) })
+		return rt, model
+	}
+	run := func(rt *harness.Runtime) (results []string) {
+		for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+			if f, ok := ev.(*aycoder.ToolFinished); ok {
+				results = append(results, f.Output.Text())
+			}
+		}
+		return results
+	}
+	rt, model := open(true, "graph", "search")
+	results := run(rt)
+	require.Contains(t, results[0], "x.go")
+	require.Contains(t, results[1], "sub/g.go:1-3 func G")
+	req := model.Requests()[0]
+	text := func(parts []*aycoder.Text) (all string) {
+		for _, p := range parts {
+			all += p.Text + "\n"
+		}
+		return all
+	}
+	require.Contains(t, text(req.System), "example.org/x")
+	require.Contains(t, text(req.Tail), "topic")
+
+	rt, model = open(true)
+	require.Contains(t, run(rt)[0], "dependents: no such tool")
+	require.Contains(t, text(model.Requests()[0].Tail), "topic")
+
+	rt, model = open(false, "graph")
+	require.Contains(t, run(rt)[0], "x.go")
+	req = model.Requests()[0]
+	require.NotContains(t, text(req.System), "example.org/x", "nobody trusts the texts")
+	require.NotContains(t, text(req.Tail), "topic")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/harness/linked"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
@@ -183,7 +184,7 @@ func TestOneConfiguration(t *testing.T) {
 	follow, err := config.NewReloader(sources...)
 	require.NoError(t, err)
 	embed := func(g *got, more ...harness.Option) {
-		opts := append([]harness.Option{harness.WithUserFiles(own), harness.WithAmbient(harness.Ambients()...)}, more...)
+		opts := append([]harness.Option{harness.WithUserFiles(own), harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(nil))}, more...)
 		rt, err := harness.New(t.Context(), dir, append(opts, g.probe()...)...)
 		require.NoError(t, err)
 		g.look(t, rt)

@@ -33,6 +33,7 @@ type settings struct {
 	texts   bool   // those of the project are trusted
 
 	dismissed func(dir string) string // the file with the suggestions that the user has dismissed
+	graphs    func(dir string) string // the directory for the code graph
 }
 
 // settings reads the configuration. The demo has none.
@@ -50,7 +51,7 @@ func (a *app) settings(o *options) (*settings, error) {
 
 // load reads the configuration.
 func (a *app) load(o *options) (*settings, error) {
-	st := &settings{home: a.home(), texts: o.trust, dismissed: a.dismissals}
+	st := &settings{home: a.home(), texts: o.trust, dismissed: a.dismissals, graphs: a.graphs}
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
 	}
@@ -138,7 +139,7 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 	opts := []harness.Option{
 		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(st.opener(o.baseURL)),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts), harness.WithChecks(linked.Checks),
-		harness.WithInsight(linked.Insight(st.dismissed)),
+		harness.WithInsight(linked.Insight(st.dismissed)), harness.WithCode(linked.Code(st.graphs)),
 	}
 	if st.fixed {
 		opts = append(opts, harness.WithModel(st.model))

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder/insight/suggest"
 	"github.com/aycoder/aycoder/workspace"
@@ -29,6 +31,32 @@ func (a *app) dismissals(dir string) string {
 	}
 	return filepath.Join(state, "dismissed", nameOf(dir)+".json")
 }
+
+// graphs returns the directory for the code graph of a directory, or "" if there is no place for it. Of those of other
+// directories, the newest stay.
+func (a *app) graphs(dir string) string {
+	state := stateDir(a.getenv, runtime.GOOS)
+	if state == "" {
+		return ""
+	}
+	all, own := filepath.Join(state, "graphs"), nameOf(dir)
+	if entries, err := os.ReadDir(all); err == nil && len(entries) >= maxGraphs {
+		age := func(e fs.DirEntry) time.Time {
+			if info, err := e.Info(); err == nil && e.Name() != own {
+				return info.ModTime()
+			}
+			return time.Now()
+		}
+		slices.SortFunc(entries, func(x, y fs.DirEntry) int { return age(x).Compare(age(y)) })
+		for _, e := range entries[:len(entries)-maxGraphs+1] {
+			_ = os.RemoveAll(filepath.Join(all, e.Name()))
+		}
+	}
+	return filepath.Join(all, own)
+}
+
+// maxGraphs is how many code graphs are kept.
+const maxGraphs = 20
 
 // suggestCommand does what the arguments of "aycoder suggest" say.
 func suggestCommand(ctx context.Context, k *call) error {
