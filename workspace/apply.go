@@ -345,8 +345,7 @@ func (a *applier) run(ctx context.Context) error {
 			return err
 		}
 	}
-	err = a.each(func(f *fileApply) error { return cmp.Or(context.Cause(ctx), f.stage(f.want, true)) })
-	if err = cmp.Or(err, a.flush()); err != nil {
+	if err = a.stage(ctx); err != nil {
 		return err
 	}
 	a.within = time.Now().Add(a.wait)
@@ -388,24 +387,38 @@ func (a *applier) look(ctx context.Context) (quiet bool, err error) {
 // plan. An error that concerns one file only marks that file.
 func (a *applier) each(do func(*fileApply) error) error {
 	for _, f := range a.files {
-		if f.res.Outcome != "" {
-			continue
-		}
-		f.until = a.within
-		if err := do(f); err != nil && !f.stopped(err) {
-			return wrapError("write", f.edit.Path, err)
+		if err := a.one(f, do); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// flush flushes the staged files.
-func (a *applier) flush() error {
-	return together(a.files, func(f *fileApply) error {
-		if f.staged == nil || f.staged.file == nil {
-			return nil
-		}
-		return f.flush(f.staged)
+func (a *applier) one(f *fileApply, do func(*fileApply) error) error {
+	if f.res.Outcome != "" {
+		return nil
+	}
+	f.until = a.within
+	if err := do(f); err != nil && !f.stopped(err) {
+		return wrapError("write", f.edit.Path, err)
+	}
+	return nil
+}
+
+// stage writes and flushes the new files.
+func (a *applier) stage(ctx context.Context) error {
+	most := together
+	if a.step != nil {
+		most = 1 // a test acts between the steps
+	}
+	return several(a.files, most, func(f *fileApply) error {
+		return a.one(f, func(f *fileApply) error {
+			err := cmp.Or(context.Cause(ctx), f.stage(f.want, true))
+			if err == nil && f.staged != nil && f.staged.file != nil {
+				err = f.flush(f.staged)
+			}
+			return err
+		})
 	})
 }
 
@@ -427,15 +440,18 @@ func (a *applier) sync() error {
 			f.unsynced = false
 		}
 	}
-	return together(a.directories, (*target).sync)
+	return several(a.directories, together, (*target).sync)
 }
 
-// together calls flush for several at once: a file system then writes its journal fewer times.
-func together[T any](list []T, flush func(T) error) error {
+// together is how many files are flushed at once: a file system then writes its journal fewer times.
+const together = 8
+
+// several calls do for most of a list at once.
+func several[T any](list []T, most int, do func(T) error) error {
 	var group errgroup.Group
-	group.SetLimit(8)
+	group.SetLimit(most)
 	for _, x := range list {
-		group.Go(func() error { return flush(x) })
+		group.Go(func() error { return do(x) })
 	}
 	return group.Wait()
 }

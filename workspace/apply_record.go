@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
@@ -111,6 +112,7 @@ type planRecord struct {
 	file     *os.File
 	durable  bool // each entry is flushed
 	begun    recordBegin
+	noting   sync.Mutex                 // as files are staged at the same time
 	noted    map[recordKey][]recordFile // the recorded states of each file, newest last
 	ended    bool
 }
@@ -350,6 +352,8 @@ func (r *planRecord) note(id string, index int, f *fileApply) error {
 	if r == nil {
 		return nil
 	}
+	r.noting.Lock()
+	defer r.noting.Unlock()
 	now := f.recorded(id, index)
 	if was := r.noted[recordKey{id, index}]; len(was) > 0 && was[len(was)-1] == now {
 		return nil
