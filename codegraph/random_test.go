@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +86,7 @@ func TestGraphIsAsNew(t *testing.T) {
 		texts[project[i]] = append(slices.Clone(texts[project[i]]), project[i+1])
 	}
 	names := slices.Sorted(maps.Keys(texts))
-	edges := 0
+	edges, ordered := 0, 0
 	for seed := range uint64(sequences) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		files := &memory{MapFS: fstest.MapFS{}}
@@ -108,16 +109,65 @@ func TestGraphIsAsNew(t *testing.T) {
 			}
 			s, err := g.Refresh(t.Context(), changed...)
 			require.NoError(t, err)
-			fresh, err := codegraph.New(files)
+			procs := runtime.GOMAXPROCS(1 + rnd.IntN(4))
+			fresh, err := codegraph.New(&shuffled{files, rnd})
 			require.NoError(t, err)
 			want, err := fresh.Refresh(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, codegraph.Edges(want), codegraph.Edges(s), "sequence %d, step %d: %s", seed, step, changed)
+			require.Equal(t, shown(t, fresh, want), shown(t, g, s), "sequence %d, step %d: %s", seed, step, changed)
+			runtime.GOMAXPROCS(procs)
 			edges += len(codegraph.Edges(s))
+			ordered += inOrder(t, s)
 		}
 	}
 	require.Greater(t, edges, sequences*20)
-	t.Logf("%d sequences, %d edges", sequences, edges)
+	require.Greater(t, ordered, sequences*20)
+	t.Logf("%d sequences, %d edges, %d of them in order", sequences, edges, ordered)
+}
+
+// shuffled lists the files of a directory in another order each time.
+type shuffled struct {
+	*memory
+	rnd *rand.Rand
+}
+
+func (s *shuffled) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	list, err := s.memory.ReadDir(ctx, name)
+	s.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list, err
+}
+
+// shown returns what a model and a user see of a graph.
+func shown(t *testing.T, g *codegraph.Graph, s *codegraph.Snapshot) []string {
+	about, err := g.Map(t.Context(), s)
+	require.NoError(t, err)
+	c, err := g.Context(t.Context(), s, codegraph.Focus{Files: s.Order()[:min(2, len(s.Order()))], Budget: 500})
+	require.NoError(t, err)
+	return append(s.Order(), about, c.Text(), s.Draw(".").DOT())
+}
+
+// inOrder checks that each file comes after those that it depends on, unless they are in one cycle. It returns how many
+// dependencies there are.
+func inOrder(t *testing.T, s *codegraph.Snapshot) (n int) {
+	cycle := map[string]int{}
+	for i, files := range s.Cycles() {
+		for _, f := range files {
+			cycle[f] = i + 1
+		}
+	}
+	order := s.Order()
+	for at, file := range order {
+		for _, dep := range s.Dependencies(file) {
+			i := slices.Index(order, dep)
+			if i < 0 || cycle[file] > 0 && cycle[file] == cycle[dep] {
+				continue // a file that is not source code, such as a configuration
+			}
+			require.Less(t, i, at, "%s depends on %s", file, dep)
+			n++
+		}
+	}
+	return n
 }
 
 // edit changes the files once, and returns what it changed.
