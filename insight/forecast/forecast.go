@@ -29,19 +29,19 @@ import (
 	"github.com/aycoder/aycoder/session"
 )
 
-// Task is a task that was done in a conversation: its first prompt, and what it took.
+// Task is a task that was done in a conversation: its first prompt, what it took, and how often each tool was called.
 type Task struct {
 	Words string
 	usage.Figures
+	Tools map[string]int
 }
 
 // Tasks returns the newest conversations of a store, at most the number most, for which keep returns true, or of all if keep is nil,
-// the oldest first, and the calls of tools in them. Those without an answer are left out. keep may change what an entry says, to
-// mask it.
-func Tasks(ctx context.Context, store journal.Store, most int, keep func(*journal.Entry) bool) (tasks []Task, calls map[string]int, err error) {
+// the oldest first. Those without an answer are left out. keep may change what an entry says, to mask it.
+func Tasks(ctx context.Context, store journal.Store, most int, keep func(*journal.Entry) bool) (tasks []Task, err error) {
 	all, err := session.List(ctx, store, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read tasks: %w", err)
+		return nil, fmt.Errorf("read tasks: %w", err)
 	}
 	keep = newest(all, keep, most)
 	entries := map[string]*journal.Entry{}
@@ -50,27 +50,22 @@ func Tasks(ctx context.Context, store journal.Store, most int, keep func(*journa
 		return keep(e)
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	rows := work.By(usage.Session, time.UTC)
+	rows, calls := work.By(usage.Session, time.UTC), work.Calls()
 	slices.SortStableFunc(rows, func(a, b usage.Row) int { return entries[a.Name].Created.Compare(entries[b.Name].Created) })
 	for i := range rows {
 		if r := &rows[i]; r.Answers > 0 {
-			tasks = append(tasks, Task{cmp.Or(entries[r.Name].Prompt, r.Title), r.Figures})
+			tasks = append(tasks, Task{cmp.Or(entries[r.Name].Prompt, r.Title), r.Figures, calls[r.Name]})
 		}
 	}
-	calls = map[string]int{}
-	for _, r := range work.By(usage.Tool, time.UTC) {
-		calls[r.Name] = r.Calls
-	}
-	return tasks, calls, nil
+	return tasks, nil
 }
 
 // Options configure [New]. All of them are optional: without a source, a forecast says less.
 type Options struct {
-	// Tasks and Calls are what [Tasks] returns. The oldest task is first.
+	// Tasks are what [Tasks] returns. The oldest is first.
 	Tasks []Task
-	Calls map[string]int
 	// Commits are those of the repository, the oldest first: see [Commits].
 	Commits []Commit
 	// Graph has the files of the workspace.
@@ -157,7 +152,7 @@ type Forecast struct {
 	// Risk is "low", "medium" or "high", by the number of Reasons. It is "" if nothing is known of the files.
 	Risk    string   `json:"risk,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
-	// Phases are shares of the calls of tools in all tasks of the journals.
+	// Phases are shares of the calls of tools in these tasks.
 	Phases []Phase `json:"phases,omitempty"`
 	// Hours are those of a person, from Minutes and Factor, which the user has given, or 0.
 	Hours  float64 `json:"hours,omitempty"`
@@ -183,6 +178,7 @@ func (f *Forecaster) Of(words string) *Forecast {
 	if near := f.tasks.like(words, nil); len(near) > 0 {
 		turns, minutes, tokens, dollars := f.turns.of(words), f.minutes.of(words), f.tokens.of(words), f.dollars.of(words)
 		out.Tasks, out.Turns, out.Minutes, out.Tokens = len(near), &turns, &minutes, &tokens
+		f.phases(out, near)
 		priced := true
 		for _, i := range near {
 			priced = priced && f.o.Tasks[i].Unpriced == 0
@@ -203,7 +199,6 @@ func (f *Forecaster) Of(words string) *Forecast {
 	}
 	out.Probable = f.probable(words)
 	f.risk(out)
-	f.phases(out)
 	return out
 }
 
@@ -304,22 +299,24 @@ func contains(s *codegraph.Snapshot, is func(string) bool) bool {
 	return false
 }
 
-// phases tells what the calls of tools were for.
-func (f *Forecaster) phases(out *Forecast) {
+// phases tells what the calls of tools in some tasks were for.
+func (f *Forecaster) phases(out *Forecast, tasks []int) {
 	const few = 20
 	counts, all := map[string]int{}, 0
-	for tool, n := range f.o.Calls {
-		phase := "other tools"
-		switch tool {
-		case "read_file", "list_files", "glob", "search", "code_search", "semantic_search", "definition", "references":
-			phase = "looking"
-		case "write_file", "edit_file", "multi_edit", "apply_patch", "replace", "rename":
-			phase = "changing"
-		case "bash", "bash_output":
-			phase = "running"
+	for _, i := range tasks {
+		for tool, n := range f.o.Tasks[i].Tools {
+			phase := "other tools"
+			switch tool {
+			case "read_file", "list_files", "glob", "search", "code_search", "semantic_search", "definition", "references":
+				phase = "looking"
+			case "write_file", "edit_file", "multi_edit", "apply_patch", "replace", "rename":
+				phase = "changing"
+			case "bash", "bash_output":
+				phase = "running"
+			}
+			counts[phase] += n
+			all += n
 		}
-		counts[phase] += n
-		all += n
 	}
 	if all < few {
 		return
@@ -382,7 +379,7 @@ func (t *Forecast) Text() string {
 		}
 	}
 	if len(t.Phases) > 0 {
-		b.WriteString("calls of tools in your journals:")
+		b.WriteString("their calls of tools:")
 		for _, p := range t.Phases {
 			fmt.Fprintf(&b, " %s %.0f %%", p.Name, 100*p.Share)
 		}

@@ -29,10 +29,14 @@ func TestOfTasks(t *testing.T) {
 	for i := range 20 {
 		tasks = append(tasks, task("add a page for users", 100, time.Hour, 9))
 		if i%2 == 0 {
-			tasks = append(tasks, task("fix the crash of the parser", 1+i/2, time.Duration(1+i/2)*time.Minute, 0.12))
+			fix := task("fix the crash of the parser", 1+i/2, time.Duration(1+i/2)*time.Minute, 0.12)
+			fix.Tools = map[string]int{"read_file": 3, "edit_file": 1, "bash": 2, "x": 4}
+			tasks = append(tasks, fix)
+		} else {
+			tasks[len(tasks)-1].Tools = map[string]int{"bash": 100}
 		}
 	}
-	f := forecast.New(forecast.Options{Tasks: tasks, Factor: 3, Calls: map[string]int{"read_file": 30, "edit_file": 10, "bash": 20, "x": 40}})
+	f := forecast.New(forecast.Options{Tasks: tasks, Factor: 3})
 	got := f.Of("The parser crashes, fix it")
 	require.Equal(t, usage.Fix, got.Kind)
 	require.Equal(t, &forecast.Range{Median: 5.5, Least: 1, Most: 10}, got.Turns)
@@ -48,7 +52,7 @@ the 10 most similar tasks in your journals took, as a median:
   dollars  0.12; these took 0.12 to 0.12
 a bound that they would have kept: -max-cost 0.12
 a person: 0.3 hours, if it takes 3.0 times as long, as you say
-calls of tools in your journals: looking 30 % changing 10 % running 20 % other tools 40 %
+their calls of tools: looking 30 % changing 10 % running 20 % other tools 40 %
 `, got.Text())
 	tasks[1].Unpriced = 1
 	got = forecast.New(forecast.Options{Tasks: tasks}).Of("fix the crash of the parser")

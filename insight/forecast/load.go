@@ -28,7 +28,7 @@ type Sources struct {
 func Load(ctx context.Context, s Sources) (f *Forecaster, skipped, err error) {
 	o := Options{Factor: s.Factor}
 	if s.Store != nil {
-		if o.Tasks, o.Calls, err = Tasks(ctx, s.Store, maxTasks, s.Keep); err != nil {
+		if o.Tasks, err = Tasks(ctx, s.Store, maxTasks, s.Keep); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -322,7 +322,8 @@ func TestTool(t *testing.T) {
 		return agenttest.ToolSetup{Tool: tool, Dir: w.dir}
 	}, agenttest.ToolCase{Name: "all", Args: `{}`, Want: "1 new file is not in git: b.txt"},
 		agenttest.ToolCase{Name: "kind", Args: `{"kind":"todo"}`, Want: "a.go:2: since 2026-01-05: // TODO: x"},
-		agenttest.ToolCase{Name: "none", Args: `{"kind":"risk"}`, Want: "Nothing was found."})
+		agenttest.ToolCase{Name: "none", Args: `{"kind":"risk"}`, Want: "Nothing was found."},
+		agenttest.ToolCase{Name: "no source", Args: `{"kind":"outdated"}`, Want: "It was not looked for these: this program has no source for them."})
 	w := newWorld(t)
 	tool, err := suggest.Tool(w.options())
 	require.NoError(t, err)

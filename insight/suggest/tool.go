@@ -31,6 +31,9 @@ func Tool(o Options) (aycoder.Tool, error) {
 			list = slices.DeleteFunc(r.Open(), func(s Suggestion) bool { return string(s.Kind) != in.Kind })
 		}
 		var b strings.Builder
+		if kind := Kind(in.Kind); kind == Outdated && o.Latest == nil || kind == Advisory && o.Advisories == nil {
+			return aycoder.TextResult("It was not looked for these: this program has no source for them."), nil
+		}
 		for i := range list[:min(maxListed, len(list))] {
 			b.WriteString(list[i].Line() + "\n")
 		}

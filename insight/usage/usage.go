@@ -400,6 +400,23 @@ func (w *Work) By(by By, loc *time.Location) []Row {
 	return out
 }
 
+// Calls returns how often each tool was called in each session: the keys are the id of a session, and the name of a tool.
+func (w *Work) Calls() map[string]map[string]int {
+	calls := map[string]map[string]int{}
+	for i := range w.items {
+		x := &w.items[i]
+		if x.of.tool == "" {
+			continue
+		}
+		id := w.sessions[x.of.session].ID
+		if calls[id] == nil {
+			calls[id] = map[string]int{}
+		}
+		calls[id][x.of.tool] += x.Figures.Calls
+	}
+	return calls
+}
+
 func (w *Work) name(by By, x *item, loc *time.Location) string {
 	at, e := time.Unix(x.of.at, 0).In(loc), w.sessions[x.of.session]
 	switch by {

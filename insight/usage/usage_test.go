@@ -139,6 +139,18 @@ func TestTotals(t *testing.T) {
 		}
 		require.Equal(t, answers, sum, by)
 	}
+	calls := map[string]int{}
+	for id, tools := range w.Calls() {
+		require.NotEmpty(t, id)
+		for tool, n := range tools {
+			calls[tool] += n
+		}
+	}
+	for _, row := range w.By(usage.Tool, time.UTC) {
+		require.Equal(t, row.Calls, calls[row.Name], row.Name)
+		delete(calls, row.Name)
+	}
+	require.Empty(t, calls)
 	t.Logf("%d sessions, %d forks, %d imports, %d compactions, %d answers, %d of agents inside, %d of fallbacks",
 		got.Sessions, forks, imports, compacted, answers, small, spare)
 	for _, n := range []int{forks, imports, compacted, small, spare} {

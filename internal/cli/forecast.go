@@ -77,9 +77,9 @@ func (a *app) foresee(ctx context.Context, s *session, st *settings, words strin
 	if err != nil {
 		return ""
 	}
-	tasks, calls, err := forecast.Tasks(ctx, store, forecastTasks, func(e *journal.Entry) bool { return e.Dir == s.dir })
+	tasks, err := forecast.Tasks(ctx, store, forecastTasks, func(e *journal.Entry) bool { return e.Dir == s.dir })
 	if err != nil {
 		return ""
 	}
-	return forecast.New(forecast.Options{Tasks: tasks, Calls: calls}).Brief(words)
+	return forecast.New(forecast.Options{Tasks: tasks}).Brief(words)
 }
