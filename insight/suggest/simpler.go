@@ -34,7 +34,8 @@ func (f *finder) simpler(ctx context.Context) error {
 			files[name] = []byte(text)
 		}
 		for _, v := range refactor.Package(files) {
-			f.add(Simpler, v.Path, v.Line, string(v.Kind)+"\x00"+v.Name, "%s: %s", v.Kind, v.Text)
+			s := f.add(Simpler, v.Path, v.Line, string(v.Kind)+"\x00"+v.Name, "%s: %s", v.Kind, v.Text)
+			s.Confidence, s.Edit = v.Confidence, v.Edit
 		}
 	}
 	return nil

@@ -28,6 +28,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -65,6 +66,10 @@ type Suggestion struct {
 	Text string `json:"text"`
 	// Dismissed is the reason for which a user has dismissed it, or "".
 	Dismissed string `json:"dismissed,omitempty"`
+	// Confidence is what part of such suggestions was right, as far as that was measured, or 0.
+	Confidence float64 `json:"confidence,omitempty"`
+	// Edit does what is suggested, where that is safe, or is nil. It is for this suggestion alone: find again after it.
+	Edit *edit.File `json:"-"`
 }
 
 // Line is the suggestion for people, in one line.
@@ -195,9 +200,9 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 }
 
 // add adds a suggestion. about is what it is about besides its kind and path, for the id.
-func (f *finder) add(k Kind, name string, line int, about, format string, args ...any) {
+func (f *finder) add(k Kind, name string, line int, about, format string, args ...any) *Suggestion {
 	if f.count[k]++; f.count[k] > maxOfKind {
-		return
+		return &Suggestion{}
 	}
 	key := string(k) + "\x00" + name + "\x00" + about
 	n := f.ids[key]
@@ -207,6 +212,7 @@ func (f *finder) add(k Kind, name string, line int, about, format string, args .
 	s.Text = runes.Shorten(runes.Line(f.Masker.Mask(fmt.Sprintf(format, args...))), maxText)
 	s.Dismissed = f.Dismissed[s.ID]
 	f.All = append(f.All, s)
+	return &f.All[len(f.All)-1]
 }
 
 func (f *finder) skip(format string, args ...any) {

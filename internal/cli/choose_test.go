@@ -276,7 +276,22 @@ func TestSuggestCommand(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	out, _, _ = runs("-json", "list", "risk")
 	require.Contains(t, out, id)
-	for _, args := range [][]string{{"list", "mood"}, {"dismiss"}, {"dismiss", id}, {"by"}} {
+
+	const negated = "package p\n\nfunc F(a bool) bool {\n\tif !!a {\n\t\treturn true\n\t}\n\treturn false\n}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(negated), 0o644))
+	out, _, _ = runs("list", "simpler")
+	id, _, _ = strings.Cut(out, " ")
+	out, _, code = runs("show", id)
+	require.Equal(t, exitOK, code)
+	inOrder(t, out, "p.go:", "of 100 such suggestions were right", "--- a/p.go", "+++ b/p.go")
+	apply := exec.Command("git", "apply", "-")
+	apply.Dir, apply.Stdin = dir, strings.NewReader(out)
+	text, err := apply.CombinedOutput()
+	require.NoError(t, err, string(text))
+	changed, err := os.ReadFile(filepath.Join(dir, "p.go"))
+	require.NoError(t, err)
+	require.NotEqual(t, negated, string(changed))
+	for _, args := range [][]string{{"list", "mood"}, {"dismiss"}, {"dismiss", id}, {"by"}, {"show"}, {"show", "x"}} {
 		_, _, code = runs(args...)
 		require.Equal(t, exitUsage, code, args)
 	}

@@ -67,6 +67,7 @@ func (a *app) subcommands() []subcommand {
 		}, codeFlags, codeCommand, false, nil, nil},
 		{"suggest", "what could be done next here: open work, vulnerable dependencies, secrets, missing tests", []Action{
 			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, tests, docs, todo, simpler"},
+			{"show", "id", "one suggestion, with the change that would do it, where there is a safe one"},
 			{"dismiss", "id words", "hides a suggestion from now on, for the reason that the words say"},
 			{"restore", "id", "shows it again"},
 		}, suggestFlags, suggestCommand, false, nil, nil},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/insight/suggest"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -76,6 +77,9 @@ func suggestCommand(ctx context.Context, k *call) error {
 		return suggest.Dismiss(file, k.arg(0), "")
 	}
 	kind := suggest.Kind(k.arg(0))
+	if k.action == "show" {
+		kind = ""
+	}
 	if kind != "" && !slices.Contains(suggest.Kinds(), kind) {
 		return fmt.Errorf("%w: there are no suggestions of the kind %q", ErrUsage, kind)
 	}
@@ -101,6 +105,13 @@ func suggestCommand(ctx context.Context, k *call) error {
 	if err != nil {
 		return err
 	}
+	if k.action == "show" {
+		i := slices.IndexFunc(r.All, func(s suggest.Suggestion) bool { return s.ID == k.arg(0) })
+		if i < 0 {
+			return fmt.Errorf("%w: there is no suggestion %s", ErrUsage, k.arg(0))
+		}
+		return showSuggestion(k, &r.All[i])
+	}
 	r.All = slices.DeleteFunc(r.All, func(s suggest.Suggestion) bool {
 		return kind != "" && s.Kind != kind || s.Dismissed != "" && !k.on["all"]
 	})
@@ -122,5 +133,27 @@ func suggestCommand(ctx context.Context, k *call) error {
 		for _, s := range r.Skipped {
 			fmt.Fprintln(w, "! not looked at: "+cleanLine(s))
 		}
+	})
+}
+
+// showSuggestion prints a suggestion with its change, in a form that "git apply" takes.
+func showSuggestion(k *call, s *suggest.Suggestion) error {
+	out := struct {
+		*suggest.Suggestion
+		Diff string `json:"diff,omitempty"`
+	}{Suggestion: s}
+	if s.Edit != nil {
+		plan, err := edit.NewPlan(*s.Edit)
+		if err != nil {
+			return err
+		}
+		out.Diff = plan.Preview()
+	}
+	return k.print(out, func(w io.Writer) {
+		fmt.Fprintln(w, cleanLine(s.Line()))
+		if s.Confidence > 0 {
+			fmt.Fprintf(w, "%.0f of 100 such suggestions were right.\n", 100*s.Confidence)
+		}
+		fmt.Fprint(w, clean(out.Diff))
 	})
 }
