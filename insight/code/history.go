@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -132,6 +133,8 @@ type Week struct {
 	// commits up to then, on all branches that were merged.
 	Lines     int            `json:"lines"`
 	Languages map[string]int `json:"languages"`
+	// Files is how many files there were in each language: from the first change of a file to the one that removed it.
+	Files map[string]int `json:"files"`
 }
 
 // Read reads the repository that has a directory. The error is that of git or of ctx.
@@ -301,7 +304,7 @@ func (r *reader) commit() error {
 	r.author.Commits++
 	widen(&r.author.First, &r.author.Last, r.at)
 	widen(&r.First, &r.Last, r.at)
-	monday := (seconds/86400 + 3) / 7 // 1970-01-01 was a Thursday
+	monday := weekOf(r.at)
 	if r.week = r.weeks[monday]; r.week == nil {
 		r.week = &Week{Start: time.Unix((monday*7-3)*86400, 0).UTC(), Languages: map[string]int{}}
 		r.weeks[monday] = r.week
@@ -392,6 +395,9 @@ func (r *reader) change(b []byte) error {
 	return nil
 }
 
+// weekOf returns the number of a week, which begins on a Monday.
+func weekOf(t time.Time) int64 { return (t.Unix()/86400 + 3) / 7 } // 1970-01-01 was a Thursday
+
 // file returns the file that has a name at this commit.
 func (r *reader) file(name string) *File {
 	f := r.names[name]
@@ -461,13 +467,28 @@ func (r *reader) finish() {
 		numbers = append(numbers, n)
 	}
 	slices.Sort(numbers)
-	lines, sums := 0, map[string]int{}
+	lines, sums, files := 0, map[string]int{}, map[string]int{}
+	came := map[int64]map[string]int{} // and went, by week and language
+	for _, f := range h.files {
+		for _, n := range []struct {
+			at time.Time
+			by int
+			is bool
+		}{{f.First, 1, true}, {f.Last, -1, !f.here}} {
+			if week := weekOf(n.at); n.is && f.Language != "" {
+				if came[week] == nil {
+					came[week] = map[string]int{}
+				}
+				came[week][f.Language] += n.by
+			}
+		}
+	}
 	const mostWeeks = 5200 // a clock that was wrong makes no more of them
 	for i, n := range numbers {
 		if i > 0 && n-numbers[i-1] < mostWeeks {
 			for k := numbers[i-1] + 1; k < n; k++ {
 				last := h.Weeks[len(h.Weeks)-1]
-				h.Weeks = append(h.Weeks, Week{Start: last.Start.Add(week), Lines: last.Lines, Languages: last.Languages})
+				h.Weeks = append(h.Weeks, Week{Start: last.Start.Add(week), Lines: last.Lines, Languages: last.Languages, Files: last.Files})
 			}
 		}
 		w := *r.weeks[n]
@@ -481,6 +502,11 @@ func (r *reader) finish() {
 				w.Languages[name] = sum
 			}
 		}
+		for name, d := range came[n] {
+			files[name] += d
+		}
+		w.Files = maps.Clone(files)
+		maps.DeleteFunc(w.Files, func(_ string, n int) bool { return n <= 0 })
 		h.Weeks = append(h.Weeks, w)
 	}
 }
