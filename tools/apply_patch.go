@@ -45,8 +45,9 @@ type patchArgs struct {
 //
 // Each change in a patch contains the old lines that it replaces. If several places in the file
 // match the old lines, the patch can still select one of the places: by the lines after @@, by
-// the order of its changes, or by the end-of-file marker. The call fails if no place matches, or
-// if several places match and the patch does not select one of them.
+// the order of its changes, or by the end-of-file marker. The call fails if no place matches, if
+// several places match and the patch does not select one of them, or if the only place is above
+// a line after @@ that is in the file.
 func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	p := &patcher{ws}
 	what := about{"apply_patch", patchDescription,
@@ -259,9 +260,10 @@ type chunker struct {
 	after int
 }
 
-// make finds the lines of a chunk and replaces them. The whole file is searched. If
-// several places match, the end of the file is preferred if the chunk demands it, then
-// the region that the headers name, then the text after the previous chunk.
+// make finds the lines of a chunk and replaces them. If the chunk demands it, the end of the file
+// is preferred. Headers that are in the file bind: the lines are looked for below them, and
+// lines that are only above them are not those that were meant. Without headers, the whole file is
+// searched, and if several places match, the text after the previous chunk.
 func (c *chunker) make() (editmatch.Match, []editmatch.Splice, error) {
 	switch {
 	case len(c.Old) == 0:
@@ -274,16 +276,26 @@ func (c *chunker) make() (editmatch.Match, []editmatch.Splice, error) {
 			return m, s, nil
 		}
 	}
-	m, s, err := c.within(0, len(c.text))
-	if e, ok := errors.AsType[*editmatch.Error](err); !ok || e.Kind != editmatch.Ambiguous {
-		return m, s, err
-	}
-	for _, r := range c.regions() {
+	at, regions := c.regions()
+	for _, r := range regions {
 		if m, s, err := c.within(r[0], r[1]); err == nil {
 			return m, s, nil
 		}
 	}
-	return m, nil, err
+	header := strings.Count(c.text[:at], "\n") + 1
+	m, s, err := c.within(0, len(c.text))
+	e, ok := errors.AsType[*editmatch.Error](err)
+	switch {
+	case err == nil && m.Places[0].LastLine < header:
+		return m, nil, problemf("no_match", "the change in line %d of the patch: its old text is in line %d of the file, above "+
+			"the line after @@, which is line %d. Read the file again. If line %[2]d is meant, put no line after @@, or one that is above it",
+			c.Line, m.Places[0].FirstLine, header)
+	case ok && e.Kind == editmatch.Ambiguous && len(c.Headers) == 0:
+		if m, s, err := c.within(c.after, len(c.text)); err == nil {
+			return m, s, nil
+		}
+	}
+	return m, s, err
 }
 
 // refusal describes to the model why a chunk was refused.
@@ -295,9 +307,12 @@ func (c *chunker) refusal(err error) error {
 	if !ok {
 		return err
 	}
+	more := "give more of the lines around it, or put the line of the function or class that it is in after @@"
+	if len(c.Headers) > 0 {
+		more = "give more of the lines around it, or after @@ a line above it that is in the file once"
+	}
 	text := strings.NewReplacer("old_string", "its old text", "new_string", "its new text",
-		"take in more of the lines around it, or set replace_all",
-		"give more of the lines around it, or put the line of the function or class that it is in after @@").Replace(p.text)
+		"take in more of the lines around it, or set replace_all", more).Replace(p.text)
 	return problemf(p.kind, "%s", text)
 }
 
@@ -363,29 +378,36 @@ func (c *chunker) lastLines(n int) int {
 	return at + 1
 }
 
-// regions returns the parts of the text to which the chunk may refer, the most likely
-// first.
-func (c *chunker) regions() [][2]int {
-	var out [][2]int
-	if from, to, ok := c.named(0, len(c.text)); ok {
-		out = append(out, [2]int{from, to}, [2]int{from, len(c.text)})
-	} else if from, to, ok := c.named(c.after, len(c.text)); ok {
-		out = append(out, [2]int{from, to}, [2]int{from, len(c.text)})
+// regions returns where the line is that the headers name, and the parts of the text to which they
+// may refer, the most likely first. There are none if the headers do not name one line.
+func (c *chunker) regions() (at int, _ [][2]int) {
+	at, from, to, ok := c.named(0)
+	if !ok {
+		at, from, to, ok = c.named(c.after)
 	}
-	return append(out, [2]int{c.after, len(c.text)})
+	if !ok {
+		return 0, nil
+	}
+	end := len(c.text)
+	out := [][2]int{{from, to}, {at, end}}
+	if at <= c.after && c.after <= to {
+		out = append(out, [2]int{c.after, end})
+	}
+	return at, out
 }
 
-// named returns the region that the headers name: the lines below the last header that
-// are indented more than it. Each header must occur once.
-func (c *chunker) named(from, to int) (int, int, bool) {
+// named returns the start of the line that the headers name in the text after an offset, and the
+// region below it: the lines that are indented more than it. Each header must occur once.
+func (c *chunker) named(from int) (at, start, end int, ok bool) {
+	start, end = from, len(c.text)
 	for _, h := range c.Headers {
-		at, next, ok := c.lineOf(h, from, to)
-		if !ok {
-			return 0, 0, false
+		var next int
+		if at, next, ok = c.lineOf(h, start, end); !ok {
+			return 0, 0, 0, false
 		}
-		from, to = next, c.blockEnd(at, next, to)
+		start, end = next, c.blockEnd(at, next, end)
 	}
-	return from, to, len(c.Headers) > 0
+	return at, start, end, ok
 }
 
 // lineOf returns the start of the only line that a header matches, and the start of the

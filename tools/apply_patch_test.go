@@ -31,6 +31,13 @@ func TestPatchUpdates(t *testing.T) {
 		{"the header tells", python, "@@ class A:\n@@ def g(self):\n-        x = 1\n+        x = 2\n", second},
 		{"the beginning of the header tells", python, "@@ class B\n-        x = 1\n+        x = 2\n", third},
 		{"the line of the header is what changes below", "f() {\n}\ng() {\n}\n", "@@ g() {\n-}\n+};\n", "f() {\n}\ng() {\n};\n"},
+		{"the header binds, beside an exact match above", "f() {\n\tx = 1\n}\ng() {\n\tx  =  1\n\tx = 1 \n}\n", "@@ g() {\n-\tx = 1\n+\tx = 2\n",
+			"f() {\n\tx = 1\n}\ng() {\n\tx  =  1\n\tx = 2 \n}\n"},
+		{"the header is in the lines of the change", "// f\nf() {\n\tx\n}\n", "@@ f() {\n-// f\n+// F\n f() {\n", "// F\nf() {\n\tx\n}\n"},
+		{"the header goes", "a\nf() {\n}\n", "@@ f() {\n-f() {\n+g() {\n", "a\ng() {\n}\n"},
+		{"the bracket after the header is on a line of its own", "x\nf()\n{\n\tx\n}\n", "@@ f()\n-\tx\n+\ty\n", "x\nf()\n{\n\ty\n}\n"},
+		{"headers and the order tell", "f\nx\nx\n", "@@ f\n f\n-x\n+y\n@@ f\n-x\n+z\n", "f\ny\nz\n"},
+		{"the header has @@ at its end", "f:\n x\ng:\n x\n", "@@ g: @@\n- x\n+ y\n", "f:\n x\ng:\n y\n"},
 		{"the order tells", "a\nx\nb\nx\n", "@@\n-b\n+B\n@@\n-x\n+X\n", "a\nx\nB\nX\n"},
 		{"the end tells", "x\na\nx\na\n", "@@\n-a\n+A\n*** End of File\n", "x\na\nx\nA\n"},
 		{"the end, without a line end", "a\nb\na", "@@\n-a\n+A\n*** End of File\n", "a\nb\nA"},
@@ -64,7 +71,12 @@ func TestPatchRefuses(t *testing.T) {
 	tests := []struct{ name, before, patch, kind, says string }{
 		{"twice", "a\nb\na\n", "@@\n-a\n+A\n", "ambiguous_match", "2 times, in lines 1, 3; give more of the lines around it, or put the line of the function"},
 		{"twice below the header", "f\n a\n a\n", "@@ f\n- a\n+ b\n", "ambiguous_match", "in lines 2, 3"},
-		{"header twice", "f\n a\nf\n a\n", "@@ f\n- a\n+ b\n", "ambiguous_match", "in lines 2, 4"},
+		{"header twice", "f\n a\nf\n a\n", "@@ f\n- a\n+ b\n", "ambiguous_match", "in lines 2, 4; give more of the lines around it, or after @@ a line above it that is in the file once"},
+		{"only above the header", "f() {\n\treturn nil\n}\ng() {\n\treturn nil, 0\n}\n", "@@ g() {\n-\treturn nil\n+\treturn err\n", "no_match",
+			"the change in line 3 of the patch: its old text is in line 2 of the file, above the line after @@, which is line 4"},
+		{"twice below the header, and once after a change further down", "f\n x\n x\ng\n y\n x\n", "@@ g\n- y\n+ z\n@@ f\n- x\n+ w\n", "ambiguous_match", "in lines 2, 3, 6"},
+		{"only above the second header", "a:\n f:\n  x\n g:\n  y\n", "@@ a:\n@@ g:\n-  x\n+  z\n", "no_match", "line 3 of the file"},
+		{"the header is nowhere, and the order would tell", "a\nx\nb\nx\n", "@@\n-b\n+B\n@@ c\n-x\n+X\n", "ambiguous_match", "in lines 2, 4"},
 		{"not there", "a\nb\n", "@@\n a\n-c\n", "no_match", "the change in line 3 of the patch: its old text does not occur"},
 		{"second change", "a\nb\n", "@@\n-a\n@@\n-c\n", "no_match", "the change in line 5 of the patch"},
 		{"part of a line", "banana\n", "@@\n-a\n+b\n", "no_match", "line 3"},
@@ -162,7 +174,7 @@ func FuzzApplyPatch(f *testing.F) {
 		}
 		lines := func(s string) []string { return strings.Split(s, "\n") }
 		c := patch.Chunk{Old: lines(before), New: lines(after), AtEnd: flags&1 > 0, Line: 1}
-		if flags&2 > 0 {
+		if flags&2 > 0 && c.Old[0] != "" { // a header is not empty
 			c.Headers = []string{c.Old[0]}
 		}
 		e, err := inChunks(t.Context(), before+"\n", []patch.Chunk{c})

@@ -307,14 +307,14 @@ func (p *parser) chunk(first bool) (*Chunk, error) {
 }
 
 // header takes the line numbers of a unified diff off: "-1,2 +1,3 @@ func f()". Models mix
-// the two formats up, and the numbers are mostly wrong.
+// the two formats up, and the numbers are mostly wrong. They also close the line with @@.
 func header(s string) string {
 	s = strings.TrimSpace(s)
 	nums, after, found := strings.Cut(s, "@@")
 	if found && strings.HasPrefix(nums, "-") && strings.Trim(nums, "0123456789, +-") == "" {
-		return strings.TrimSpace(after)
+		s = after
 	}
-	return s
+	return strings.TrimSpace(strings.TrimSuffix(s, "@@"))
 }
 
 // body reads the lines of a change. An empty line stands for one with the space that models

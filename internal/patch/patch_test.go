@@ -41,6 +41,8 @@ func TestParse(t *testing.T) {
 			one(patch.Chunk{Headers: lines("class A", "def f():"), Old: lines("b"), Line: 3})},
 		{"numbers of a unified diff", begin + "*** Update File: f\n@@ -1,2 +3 @@ func f()\n-b\n\\ No newline at end of file\n+c\n" + end,
 			one(patch.Chunk{Headers: lines("func f()"), Old: lines("b"), New: lines("c"), Line: 3})},
+		{"headers with @@ at their ends", begin + "*** Update File: f\n@@ class A: @@\n@@ -1 +1 @@ def f(): @@\n@@ @@\n-b\n" + end,
+			one(patch.Chunk{Headers: lines("class A:", "def f():"), Old: lines("b"), Line: 3})},
 		{"only numbers", begin + "*** Update File: f\n@@ -1,2 +3,4 @@\n-b\n" + end, one(patch.Chunk{Old: lines("b"), Line: 3})},
 		{"end of file", begin + "*** Update File: f\n@@\n-b\n*** End of File\n" + end, one(patch.Chunk{Old: lines("b"), AtEnd: true, Line: 3})},
 		{"a marker in the text", begin + "*** Update File: f\n *** Delete File: x\n-b\n" + end,
@@ -142,7 +144,7 @@ func renderChunk(b *strings.Builder, c patch.Chunk) {
 }
 
 // anywhere leaves out the line numbers. Headers that look like the line numbers of a
-// diff are none when they are read again.
+// diff, or end in @@, are others when they are read again.
 func anywhere(files []patch.File) (same bool) {
 	same = true
 	for i := range files {
@@ -151,7 +153,7 @@ func anywhere(files []patch.File) (same bool) {
 			c := &files[i].Chunks[j]
 			c.Line = 0
 			for _, h := range c.Headers {
-				same = same && !strings.HasPrefix(h, "-")
+				same = same && !strings.HasPrefix(h, "-") && !strings.HasSuffix(h, "@@")
 			}
 		}
 	}
