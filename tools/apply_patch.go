@@ -238,7 +238,8 @@ func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, 
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		c := chunker{Chunk: &chunks[i], text: text, after: after}
+		more := slices.ContainsFunc(chunks[i:], func(c patch.Chunk) bool { return len(c.Old) > 0 })
+		c := chunker{Chunk: &chunks[i], text: text, after: after, more: more}
 		m, splices, err := c.make()
 		if err != nil {
 			return nil, c.refusal(err)
@@ -258,6 +259,7 @@ type chunker struct {
 	*patch.Chunk
 	text  string
 	after int
+	more  bool // changes of other lines follow
 }
 
 // make finds the lines of a chunk and replaces them. If the chunk demands it, the end of the file
@@ -316,10 +318,10 @@ func (c *chunker) refusal(err error) error {
 	return problemf(p.kind, "%s", text)
 }
 
-// append adds lines at the end of the file, unless headers say that they belong
-// elsewhere.
+// append adds lines at the end of the file, unless headers, line numbers or later changes say that
+// they belong elsewhere.
 func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
-	if len(c.Headers) > 0 && !c.AtEnd {
+	if (len(c.Headers) > 0 || c.Numbered && c.text != "" || c.more) && !c.AtEnd {
 		return editmatch.Match{}, nil, &patch.Error{Line: c.Line,
 			Reason: "the change does not say where its lines go; give the lines that stay before and after them"}
 	}

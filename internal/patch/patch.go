@@ -5,6 +5,7 @@ package patch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,8 @@ type Chunk struct {
 	// Headers are lines above the change, each below the one before: "class A", "def f".
 	Headers  []string
 	Old, New []string
+	// Numbered says that line numbers of a unified diff came with it, which are left out.
+	Numbered bool
 	// AtEnd says that the change is at the end of the file.
 	AtEnd bool
 	// Line is the first one of the patch, counted from 1.
@@ -236,12 +239,13 @@ func (p *parser) file() (*File, error) {
 	return f, nil
 }
 
-// added reads the lines of a new file. Its last line always ends in a line break.
+// added reads the lines of a new file. Its last line always ends in a line break. Blank lines
+// behind them are left out.
 func (p *parser) added(f *File) error {
 	var b strings.Builder
 	for ; p.at < len(p.lines); p.at++ {
 		line := p.lines[p.at]
-		if strings.HasPrefix(line, marker) {
+		if strings.HasPrefix(line, marker) || strings.TrimSpace(line) == "" && p.skipBlank() {
 			break
 		}
 		text, ok := strings.CutPrefix(line, "+")
@@ -253,6 +257,16 @@ func (p *parser) added(f *File) error {
 	}
 	f.Text = b.String()
 	return nil
+}
+
+// skipBlank skips blank lines before a marker, and reports whether there are only such lines.
+func (p *parser) skipBlank() bool {
+	n := slices.IndexFunc(p.lines[p.at:], func(line string) bool { return strings.TrimSpace(line) != "" })
+	if n < 0 || !strings.HasPrefix(p.lines[p.at+n], marker) {
+		return false
+	}
+	p.at += n
+	return true
 }
 
 // updated reads the changes of a file. A file may also be moved without a change.
@@ -287,9 +301,11 @@ func (p *parser) chunk(first bool) (*Chunk, error) {
 		if !ok {
 			break
 		}
-		if h := header(rest); h != "" {
+		h, numbered := header(rest)
+		if h != "" {
 			c.Headers = append(c.Headers, h)
 		}
+		c.Numbered = c.Numbered || numbered
 		first = true
 	}
 	if !first {
@@ -299,6 +315,7 @@ func (p *parser) chunk(first bool) (*Chunk, error) {
 	if err := p.body(c); err != nil {
 		return nil, err
 	}
+	c.trim(p.lines[:p.at])
 	if len(c.Old)+len(c.New) == 0 {
 		p.at = min(p.at+1, len(p.lines))
 		return nil, p.fail("a change has no lines")
@@ -308,13 +325,25 @@ func (p *parser) chunk(first bool) (*Chunk, error) {
 
 // header takes the line numbers of a unified diff off: "-1,2 +1,3 @@ func f()". Models mix
 // the two formats up, and the numbers are mostly wrong. They also close the line with @@.
-func header(s string) string {
+func header(s string) (_ string, numbered bool) {
 	s = strings.TrimSpace(s)
 	nums, after, found := strings.Cut(s, "@@")
 	if found && strings.HasPrefix(nums, "-") && strings.Trim(nums, "0123456789, +-") == "" {
-		s = after
+		s, numbered = after, true
 	}
-	return strings.TrimSpace(strings.TrimSuffix(s, "@@"))
+	return strings.TrimSpace(strings.TrimSuffix(s, "@@")), numbered
+}
+
+// trim takes empty lines away that follow new lines, if the change has no other lines that stay:
+// they are put between the parts of a patch, and say nothing about the file.
+func (c *Chunk) trim(read []string) {
+	n := 0
+	for n < len(c.Old) && read[len(read)-1-n] == "" {
+		n++
+	}
+	if n == len(c.Old) && n < len(c.New) {
+		c.Old, c.New = nil, c.New[:len(c.New)-n]
+	}
 }
 
 // body reads the lines of a change. An empty line stands for one with the space that models

@@ -33,6 +33,12 @@ func TestParse(t *testing.T) {
 		{"empty file", begin + "*** Add File: n\n" + end, []patch.File{{Kind: patch.Add, Path: "n", Line: 2}}},
 		{"lines of a new file", begin + "*** Add File: n\n++a\n+\n+*** End Patch\n" + end,
 			[]patch.File{{Kind: patch.Add, Path: "n", Text: "+a\n\n*** End Patch\n", Line: 2}}},
+		{"a blank line after a new file", begin + "*** Add File: n\n+x\n\n \n*** Delete File: f\n\n" + end,
+			append(add, patch.File{Kind: patch.Delete, Path: "f", Line: 6})},
+		{"a blank line after new lines", begin + "*** Update File: f\n@@\n+x\n\n" + end, one(patch.Chunk{New: lines("x"), Line: 3})},
+		{"a blank line after a line that stays", begin + "*** Update File: f\n a\n+x\n\n" + end,
+			one(patch.Chunk{Old: lines("a", ""), New: lines("a", "x", ""), Line: 3})},
+		{"a blank line that stays", begin + "*** Update File: f\n+x\n \n" + end, one(patch.Chunk{Old: lines(""), New: lines("x", ""), Line: 3})},
 		{"delete", begin + "*** Delete File: a b/c\n" + end, []patch.File{{Kind: patch.Delete, Path: "a b/c", Line: 2}}},
 		{"update", begin + "*** Update File: f\n@@\n a\n-b\n+c\n" + end, one(patch.Chunk{Old: lines("a", "b"), New: lines("a", "c"), Line: 3})},
 		{"without @@", begin + "*** Update File: f\n-b\n+c\n" + end, one(patch.Chunk{Old: lines("b"), New: lines("c"), Line: 3})},
@@ -40,10 +46,10 @@ func TestParse(t *testing.T) {
 		{"headers", begin + "*** Update File: f\n@@ class A\n@@ def f():\n-b\n" + end,
 			one(patch.Chunk{Headers: lines("class A", "def f():"), Old: lines("b"), Line: 3})},
 		{"numbers of a unified diff", begin + "*** Update File: f\n@@ -1,2 +3 @@ func f()\n-b\n\\ No newline at end of file\n+c\n" + end,
-			one(patch.Chunk{Headers: lines("func f()"), Old: lines("b"), New: lines("c"), Line: 3})},
+			one(patch.Chunk{Headers: lines("func f()"), Old: lines("b"), New: lines("c"), Numbered: true, Line: 3})},
 		{"headers with @@ at their ends", begin + "*** Update File: f\n@@ class A: @@\n@@ -1 +1 @@ def f(): @@\n@@ @@\n-b\n" + end,
-			one(patch.Chunk{Headers: lines("class A:", "def f():"), Old: lines("b"), Line: 3})},
-		{"only numbers", begin + "*** Update File: f\n@@ -1,2 +3,4 @@\n-b\n" + end, one(patch.Chunk{Old: lines("b"), Line: 3})},
+			one(patch.Chunk{Headers: lines("class A:", "def f():"), Old: lines("b"), Numbered: true, Line: 3})},
+		{"only numbers", begin + "*** Update File: f\n@@ -1,2 +3,4 @@\n-b\n" + end, one(patch.Chunk{Old: lines("b"), Numbered: true, Line: 3})},
 		{"end of file", begin + "*** Update File: f\n@@\n-b\n*** End of File\n" + end, one(patch.Chunk{Old: lines("b"), AtEnd: true, Line: 3})},
 		{"a marker in the text", begin + "*** Update File: f\n *** Delete File: x\n-b\n" + end,
 			one(patch.Chunk{Old: lines("*** Delete File: x", "b"), New: lines("*** Delete File: x"), Line: 3})},
@@ -82,6 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		{"move to nothing", begin + "*** Update File: f\n*** Move to: \n" + end, 3, "names no file"},
 		{"unknown marker", begin + "*** Rename File: f\n" + end, 2, "want one of"},
 		{"text where a file belongs", begin + "hello\n" + end, 2, "want one of"},
+		{"a blank line in a new file", begin + "*** Add File: f\n+a\n\n+b\n" + end, 4, "begins with +"},
 		{"new file without plus", begin + "*** Add File: f\n+a\nb\n" + end, 4, "begins with +"},
 		{"update of nothing", begin + "*** Update File: f\n" + end, 2, "what is changed"},
 		{"a change without lines", begin + "*** Update File: f\n@@\n@@ x\n" + end, 5, "no lines"},
@@ -151,7 +158,7 @@ func anywhere(files []patch.File) (same bool) {
 		files[i].Line = 0
 		for j := range files[i].Chunks {
 			c := &files[i].Chunks[j]
-			c.Line = 0
+			c.Line, c.Numbered = 0, false
 			for _, h := range c.Headers {
 				same = same && !strings.HasPrefix(h, "-") && !strings.HasSuffix(h, "@@")
 			}
