@@ -186,6 +186,8 @@ func (f *textFile) delete() (*proposal, error) {
 	base := f.text
 	if len(f.shown) > 0 {
 		base = f.shown[0]
+	} else if f.last != "" && f.last != hashOf(f.text) { // what was shown is kept no more
+		return nil, problemf("stale", "%s has changed since you read it; read it again, and then delete it", showPath(f.path))
 	}
 	if base != f.text {
 		r := edit.FileResult{

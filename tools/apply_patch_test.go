@@ -158,6 +158,18 @@ func TestPatchOfStaleFiles(t *testing.T) {
 	assert.Equal(t, user, w.read("f"))
 }
 
+// The user's lines count also if only the hash of what the model was shown is kept.
+func TestPatchDeletesAfterManyFiles(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": "a\nuser\n"})
+	w.ws.Seen().Add("f", "a\n")
+	w.ws.Seen().Add("other", strings.Repeat("x", 64<<20)) // as much as is kept
+	w.fails("stale", "apply_patch", patchText("*** Delete File: f\n"))
+	assert.Equal(t, "a\nuser\n", w.read("f"))
+	w.ok("read_file", args{"path": "f"})
+	w.ok("apply_patch", patchText("*** Delete File: f\n"))
+	assert.NoFileExists(t, w.path("f"))
+}
+
 func TestPatchBounded(t *testing.T) {
 	timed.Serial(t)
 	w := newWorld(t, map[string]string{"f": "a\n"})
