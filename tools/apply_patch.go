@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -214,6 +216,8 @@ func (f *textFile) move(
 	switch {
 	case to.path == f.path:
 		return one, nil
+	case isLink(ctx, from.ws, f.path):
+		return nil, problemf("invalid_patch", "%s is a symbolic link; rename it with bash", showPath(f.path))
 	case to.exists:
 		return nil, problemf("exists",
 			"%s exists already; delete it before, or take another name", showPath(to.path))
@@ -229,6 +233,15 @@ func (f *textFile) move(
 		{Path: f.path, Kind: edit.Delete, Base: f.text},
 	}
 	return one, nil
+}
+
+// isLink reports whether a path is that of a symbolic link. Renamed by a patch, it would be replaced by a
+// copy of the file that it leads to.
+func isLink(ctx context.Context, ws FS, name string) bool {
+	all, _ := ws.ReadDir(ctx, path.Dir(name))
+	return slices.ContainsFunc(all, func(e fs.DirEntry) bool {
+		return e.Name() == path.Base(name) && e.Type()&fs.ModeSymlink != 0
+	})
 }
 
 // inChunks applies the chunks of a patch in order, each to the outcome of those before

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -168,6 +169,20 @@ func TestPatchDeletesAfterManyFiles(t *testing.T) {
 	w.ok("read_file", args{"path": "f"})
 	w.ok("apply_patch", patchText("*** Delete File: f\n"))
 	assert.NoFileExists(t, w.path("f"))
+}
+
+func TestPatchRenamesNoLink(t *testing.T) {
+	w := newWorld(t, map[string]string{"d/f": "a\n"})
+	require.NoError(t, os.Symlink("f", w.path("d/l")))
+	require.NoError(t, os.Symlink("d", w.path("e")))
+	for _, patch := range []string{"*** Update File: d/l\n*** Move to: g\n", "*** Update File: e/l\n*** Move to: g\n@@\n-a\n+b\n"} {
+		assert.Contains(t, w.fails("invalid_patch", "apply_patch", patchText(patch)), "is a symbolic link; rename it with bash")
+	}
+	to, err := os.Readlink(w.path("d/l"))
+	require.NoError(t, err)
+	assert.Equal(t, "f", to)
+	w.ok("apply_patch", patchText("*** Update File: e/f\n*** Move to: e/g\n"))
+	assert.Equal(t, "a\n", w.read("d/g"))
 }
 
 func TestPatchBounded(t *testing.T) {
