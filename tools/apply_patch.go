@@ -228,6 +228,7 @@ func (f *textFile) move(
 	for i := range one.notes {
 		one.notes[i].path = to.path
 	}
+	one.notes = append(one.notes, note{MovedTo: to.path, path: f.path})
 	one.edits = []edit.File{
 		{Path: to.path, Kind: edit.Create, Proposed: planned.Proposed, Mode: f.mode},
 		{Path: f.path, Kind: edit.Delete, Base: f.text},

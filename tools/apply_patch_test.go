@@ -2,12 +2,14 @@ package tools
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/timed"
 )
@@ -183,6 +185,27 @@ func TestPatchRenamesNoLink(t *testing.T) {
 	assert.Equal(t, "f", to)
 	w.ok("apply_patch", patchText("*** Update File: e/f\n*** Move to: e/g\n"))
 	assert.Equal(t, "a\n", w.read("d/g"))
+}
+
+// A review that leaves the new file of a renaming out keeps the old one.
+func TestPatchReviewedRenaming(t *testing.T) {
+	in := patchText("*** Update File: f\n*** Move to: g\n@@\n-a\n+b\n*** Delete File: other\n")
+	for _, keep := range [][]string{{"f"}, {"f", "other"}, {"g"}, {"g", "f"}} {
+		w := newWorld(t, map[string]string{"f": "a\n", "other": "o\n"})
+		plan, err := w.plan("apply_patch", in).KeepFiles(keep...)
+		require.NoError(t, err)
+		r, err := w.tool["apply_patch"].Call(t.Context(), &aycoder.Invocation{Plan: &plan})
+		require.NoError(t, err)
+		want := map[string]string{"f": "a\n", "other": "o\n"}
+		if slices.Contains(keep, "g") {
+			want["g"] = "b\n"
+		}
+		if len(keep) == 2 {
+			delete(want, keep[1])
+		}
+		assert.Equal(t, want, w.files(), "%v", keep)
+		assert.Equal(t, want["f"] != "", strings.Contains(r.Text(), "f: left out; the file stays as it is.\n"), "%v: %s", keep, r.Text())
+	}
 }
 
 func TestPatchBounded(t *testing.T) {

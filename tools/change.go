@@ -177,7 +177,7 @@ func (c *changer[In]) Call(ctx context.Context, inv *invocation) (*result, error
 	if inv == nil || inv.Plan == nil {
 		return c.Tool.Call(ctx, inv)
 	}
-	plan := *inv.Plan
+	plan := withMoved(*inv.Plan)
 	ctx = workspace.WithCall(ctx, inv)
 	r, err := c.inTurn(ctx, func() (*result, error) { return c.apply(ctx, plan, workspace.WithApproved(plan.Digest())) })
 	if err != nil {

@@ -30,6 +30,7 @@ type note struct {
 	Last    int    `json:"last"`
 	From    int    `json:"from,omitempty"` // the lines after the edit, in bytes of the proposed text
 	To      int    `json:"to,omitempty"`
+	MovedTo string `json:"moved_to,omitempty"` // of a file whose text goes to another; the rest is empty then
 
 	path    string
 	lines   string // the matched lines, quoted
@@ -58,18 +59,44 @@ func memoOf(notes []note, path string) string {
 	return string(memo)
 }
 
+// notesOf returns the notes about a file of a plan.
+func notesOf(planned edit.File) (notes []note) {
+	if planned.Memo != "" {
+		_ = json.Unmarshal([]byte(planned.Memo), &notes)
+	}
+	return notes
+}
+
+// withMoved returns a plan without the deletions of renamed files whose new files a review has left out:
+// they would take the text with them.
+func withMoved(plan edit.Plan) edit.Plan {
+	var kept []string
+	files := plan.Files()
+	for _, f := range files {
+		if !slices.ContainsFunc(notesOf(f), func(n note) bool {
+			_, ok := plan.File(n.MovedTo)
+			return n.MovedTo != "" && !ok
+		}) {
+			kept = append(kept, f.Path)
+		}
+	}
+	if len(kept) < len(files) {
+		plan, _ = plan.KeepFiles(kept...) // which are in the plan
+	}
+	return plan
+}
+
 // tellNotes tells the model how its edits were interpreted, and what the files contain now.
 func tellNotes(b *strings.Builder, plan edit.Plan, res *edit.Result) {
 	n, whole := 0, plan.OmittedText() == ""
 	for i := range res.Files {
 		f := &res.Files[i]
 		planned, _ := plan.File(f.Path)
-		if planned.Memo == "" {
-			continue
-		}
-		var notes []note
-		_ = json.Unmarshal([]byte(planned.Memo), &notes)
+		notes := notesOf(planned)
 		for i := range notes {
+			if notes[i].MovedTo != "" {
+				continue
+			}
 			if n++; n <= maxTold {
 				b.WriteString(notes[i].told(f, planned.Proposed, whole))
 			}
