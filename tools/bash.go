@@ -226,7 +226,7 @@ func (b *basher) foreground(
 	start := time.Now()
 	res, err := b.exec.Run(work, c)
 	sink.close()
-	e := ending{res: res, took: time.Since(start), cancelled: ctx.Err() != nil}
+	e := ending{res: res, took: time.Since(start), cancelled: err != nil && ctx.Err() != nil}
 	if err != nil && !e.cancelled {
 		e.memory, _ = errors.AsType[*proc.MemoryError](err)
 		e.timedOut = e.memory == nil && errors.Is(context.Cause(work), errTimeout)

@@ -469,6 +469,21 @@ func TestExec(t *testing.T) {
 	require.ErrorContains(t, err, "WithShell")
 }
 
+// A command that has ended by itself was not stopped, even if the call is cancelled before Run returns.
+func TestBashEndedBeforeTheCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"}, WithExec(fakeExec(func(_ context.Context, c *ExecCommand) (*ExecResult, error) {
+		fmt.Fprintln(c.Output, "pushed")
+		cancel()
+		return &ExecResult{Dir: filepath.Join(c.Root, "sub")}, nil
+	})))
+	r, err := w.callCtx(ctx, "bash", args{"command": "git push"})
+	require.NoError(t, err)
+	assert.Equal(t, "pushed\n[exit 0, in sub]\n", r.Text())
+	assert.False(t, r.IsError)
+	assert.Equal(t, "sub", shell.Dir())
+}
+
 // A repository cannot run programs of its choice when it is inspected, nor on a commit or
 // a fetch.
 func TestHostileRepository(t *testing.T) {

@@ -45,6 +45,19 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// A command that has exited was not cancelled, whichever of both is noticed first.
+func TestExitedBeforeTheCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	exited := make(chan struct{})
+	p := &process{watch: newWatch(nil)}
+	require.ErrorIs(t, p.wait(ctx, exited), context.Canceled)
+	close(exited)
+	for range 100 { // select chooses one of two at random
+		require.NoError(t, p.wait(ctx, exited))
+	}
+}
+
 func TestRun(t *testing.T) {
 	tests := []struct {
 		name, script string

@@ -138,26 +138,24 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 
 // wait returns when the command has exited, or with the context's cause, or when it takes
 // too much memory. One that has exited by then was not ended for that.
-func (p *process) wait(ctx context.Context, exited <-chan struct{}) error {
-	for {
+func (p *process) wait(ctx context.Context, exited <-chan struct{}) (err error) {
+	for err == nil {
 		select {
 		case <-exited:
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			err = context.Cause(ctx)
 		case <-p.watch.due:
 			p.watch.begin()
 		case s := <-p.watch.seen:
-			err := p.watch.end(s)
-			select {
-			case <-exited:
-				return nil
-			default:
-			}
-			if err != nil {
-				return err
-			}
+			err = p.watch.end(s)
 		}
+	}
+	select {
+	case <-exited:
+		return nil
+	default:
+		return err
 	}
 }
 
