@@ -85,8 +85,8 @@ func (c *Command) Scripts() []Script {
 
 // Expand returns the prompt for a call of the command with arguments, as the user has typed them:
 //
-//   - $ARGUMENTS is all of them, and $1 to $9 are single ones. Quotes keep words together. If the text uses none of
-//     these, the arguments come after it. If it repeats them to more than 1 MiB, the error is an [*ExpandError].
+//   - $ARGUMENTS is all of them, and $1 to $9 are single ones. Quotes keep words together. If the text does not use
+//     all of them, the arguments come after it. If it repeats them to more than 1 MiB, the error is an [*ExpandError].
 //   - !`command` after a blank, or at the beginning of a line, is the output of the command. The arguments are
 //     parameters of the shell there ($1, "$ARGUMENTS"), so that nothing in them is run. If a command cannot be run, the
 //     error is an [*ExpandError].
@@ -122,7 +122,7 @@ func (c *Command) Expand(ctx context.Context, args string, e Expansion) (string,
 	if x.room < 0 {
 		return "", &ExpandError{Command: c.Name, File: c.File, Line: c.Line, Err: errRepeats}
 	}
-	if !x.used && strings.TrimSpace(args) != "" {
+	if x.unused() && strings.TrimSpace(args) != "" {
 		text = strings.TrimRight(text, "\n") + "\n\nARGUMENTS: " + x.args
 	}
 	if e.Files != nil {
@@ -137,7 +137,8 @@ type expander struct {
 	args   string
 	words  []string
 	script func(line int, text string) (string, error)
-	used   bool     // an argument
+	all    bool     // the text uses all arguments
+	some   [9]bool  // it uses these
 	room   int      // bytes of arguments that may still be put in, or less than 0 if there were more
 	names  []string // of files
 }
@@ -181,7 +182,9 @@ func (x *expander) line(n int, line string) (string, error) {
 				return "", err
 			}
 			out.WriteString(text)
-			x.used = x.used || usesArgs().MatchString(script)
+			for _, name := range usesArgs().FindAllString(script, -1) {
+				x.uses(name)
+			}
 			continue
 		case part[0] == '@' && free:
 			x.names = append(x.names, x.arguments(part[1:]))
@@ -200,13 +203,32 @@ var (
 // arguments replaces the arguments in a text that is part of the command.
 func (x *expander) arguments(text string) string {
 	return argument().ReplaceAllStringFunc(text, func(name string) string {
-		x.used = true
+		x.uses(name)
 		value := x.value(name)
 		if x.room -= len(value); x.room < 0 {
 			return ""
 		}
 		return value
 	})
+}
+
+// uses records that the text uses an argument, of which the last character tells which one: a shell has more names.
+func (x *expander) uses(name string) {
+	switch c := name[len(name)-1]; {
+	case '1' <= c && c <= '9':
+		x.some[c-'1'] = true
+	case c != '0' && c != '#':
+		x.all = true
+	}
+}
+
+// unused reports whether the text leaves arguments out. It may have prices and columns of awk that look like arguments.
+func (x *expander) unused() bool {
+	n := 0 // words from the first that are used
+	for n < len(x.some) && x.some[n] {
+		n++
+	}
+	return !x.all && (len(x.words) == 0 || n < len(x.words))
 }
 
 // value returns an argument, or "" if there is none.
