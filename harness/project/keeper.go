@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"weak"
@@ -15,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // The instructions of a directory are a separate text in the output of the call that first reads a file there, and so
@@ -30,7 +32,8 @@ import (
 const (
 	maxKept     = 64 << 10 // bytes that are added to the first message
 	maxKeptRuns = 32
-	maxNested   = 32 << 10 // bytes that are added to one output
+	maxNested   = 32 << 10 // bytes of a file, and of all files that are added to one output
+	maxLeft     = 10       // files that were left out and are named
 )
 
 // pathTools are the tools that use one file, with the argument path.
@@ -68,7 +71,8 @@ func NewKeeper(files Files, base *Instructions) *Keeper {
 
 // Tool is an [aycoder.ToolMiddleware]. To the output of a call of read_file, edit_file, multi_edit or write_file it
 // adds the instructions (AGENTS.md, CLAUDE.md and GEMINI.md, with their imports) of the directory of the file and those
-// above, up to the root, unless the model has them before it as they are in this turn. Each stands in a separate text.
+// above, up to the root, unless the model has them before it as they are in this turn. Each stands in a separate text, of at
+// most 32 KiB. All of them together have 32 KiB, too: the nearest come first, and a line names the others.
 // Directories of dependencies, such as node_modules, have none.
 // A middleware that masks secrets must be around this one.
 func (k *Keeper) Tool(next aycoder.ToolFunc) aycoder.ToolFunc {
@@ -96,37 +100,71 @@ func (k *Keeper) Tool(next aycoder.ToolFunc) aycoder.ToolFunc {
 	}
 }
 
-// news returns the instructions for a directory that the model does not have, and takes them for sent.
+// nested is an instruction for a directory.
+type nested struct {
+	Instruction
+	dir   string
+	whole bool // nothing of it was cut out
+}
+
+// news returns the instructions for a directory that the model does not have, and takes them for sent. Those for which
+// there is no room come with the next call: the room is that of one output.
 func (k *Keeper) news(ctx context.Context, run, dir string) (texts []string) {
 	if dir == "." || k.knows(run, dir) {
 		return nil
 	}
 	c := newCollector(k.base)
-	c.source, c.room = k.source, maxNested
-	var found []string
-	at := ""
+	c.source = k.source
+	var found []nested
+	var left []string // names of files
+	at, size := "", 0
 	for element := range strings.SplitSeq(dir, "/") {
 		if ignore.Skipped(element) {
 			break // a dependency, which the project has not written
 		}
 		at = path.Join(at, element)
-		before := len(c.Items)
+		c.room = maxInstructions
 		c.directory(ctx, at, instructionFiles)
-		for _, item := range c.Items[before:] {
-			found = append(found, item.block(at))
+		for _, item := range c.Items {
+			whole := len(item.Text) <= maxNested
+			item.Text = runes.HeadTail(item.Text, maxNested)
+			size += len(item.Text)
+			found = append(found, nested{item, at, whole})
+		}
+		c.Items = nil
+		for ; size > maxInstructions; found = found[1:] {
+			left = append(left, strconv.Quote(runes.Path(found[0].File)))
+			size -= len(found[0].Text)
 		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.run(run)
 	var looked []string
-	for _, text := range found {
+	room := maxNested
+	for _, item := range slices.Backward(found) {
+		text := item.block(item.dir)
 		key, id := blockOf(text)
 		looked = append(looked, key, id)
-		if r.present[key] != id {
+		if r.present[key] == id {
+			continue
+		}
+		if !item.whole || len(item.Text) > room {
+			left = append(left, strconv.Quote(runes.Path(item.File)))
+		}
+		if len(item.Text) <= room {
+			room -= len(item.Text)
 			r.present[key] = id
 			texts = append(texts, text)
 		}
+	}
+	slices.Reverse(texts)
+	if n := len(left) - maxLeft; n > 0 {
+		left = append(left[n:], "others")
+	}
+	if len(left) > 0 {
+		texts = append(texts, fmt.Sprintf("[There was no room for all instructions in %s. Read them, and follow them.]\n",
+			strings.Join(left, ", ")))
 	}
 	if ctx.Err() == nil {
 		r.looked[dir] = looked

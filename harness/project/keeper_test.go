@@ -113,6 +113,34 @@ func TestKeeperAddsOnce(t *testing.T) {
 	require.Equal(t, 1, count(8, "CHANGED"))
 }
 
+// A long file is there with its beginning and its end. If there is no room for all files, the nearest comes first, the model is told
+// of the others, and they come with the next call.
+func TestKeeperHasRoomForTheNearest(t *testing.T) {
+	long := func(word string, kilobytes int) string {
+		return word + strings.Repeat(" é", kilobytes<<10/3) + " END" + word
+	}
+	ws := dir(t, map[string]string{
+		"a/AGENTS.md": long("FIRST", 20), "a/b/AGENTS.md": long("SECOND", 20), "a/b/x.go": "x", "a/b/y.go": "y", "a/b/c/AGENTS.md": long("THIRD", 50),
+		"a/b/c/x.go": "x", "d/AGENTS.md": long("FOURTH", 31), "d/x.go": "x", "a/x.go": "x",
+	})
+	a := newTalk(t, ws, 0, read("a/b/c/x.go"), read("a/b/x.go"), read("a/b/y.go"), read("a/b/c/x.go"), read("a/x.go"), read("d/x.go"), script.Say("done"))
+	a.ask("go")
+	sent := a.sent()
+	for i, want := range []map[string]int{
+		1: {"THIRD": 2, "ENDTHIRD": 1, "bytes are left out here": 1, "FIRST": 0, "SECOND": 0,
+			`There was no room for all instructions in \"a/b/c/AGENTS.md\", \"a/b/AGENTS.md\", \"a/AGENTS.md\". Read them, and follow them.`: 1},
+		2: {"THIRD": 2, "SECOND": 2, "ENDSECOND": 1, "FIRST": 0, `no room for all instructions in \"a/AGENTS.md\".`: 1},
+		3: {"SECOND": 2, "FIRST": 2, "ENDFIRST": 1, "There was no room": 2},
+		4: {"THIRD": 2, "FIRST": 2, "SECOND": 2, "There was no room": 2},
+		5: {"THIRD": 2, "FIRST": 2, "SECOND": 2, "There was no room": 2},
+		6: {"FOURTH": 2, "ENDFOURTH": 1, "bytes are left out here": 1},
+	} {
+		for word, n := range want {
+			require.Equal(t, n, strings.Count(sent[i], word), "request %d: %s", i, word)
+		}
+	}
+}
+
 // A change inside of a run comes with the next file that is used, and its text after the old one.
 func TestKeeperFollowsInARun(t *testing.T) {
 	ws := dir(t, map[string]string{"a/AGENTS.md": "FIRST", "a/x.go": "x", "a/y.go": "y"})
