@@ -159,7 +159,10 @@ func (c *collector) file(ctx context.Context, name string, depth int) error {
 	case err != nil:
 		c.warn.add(label, 0, "%s, so it is left out", runes.Clean(err.Error()))
 		return nil
-	case text == "" || c.sums[sum]:
+	case text == "":
+		return nil
+	case c.sums[sum]: // the text is known, but not what it imports from here
+		c.follow(ctx, name, text, depth)
 		return nil
 	case len(text) > c.room:
 		c.warn.add(label, 0, "the instructions have more than %d KiB with it, so it is left out", maxInstructions>>10)

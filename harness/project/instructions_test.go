@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/providers/script"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,6 +63,21 @@ func TestInstructions(t *testing.T) {
 	require.Contains(t, prompt, "[These instructions came with the project.")
 	require.NotContains(t, prompt, "Not imported")
 	require.NotContains(t, prompt, "Nested")
+}
+
+// A text that is known already is left out, but not what it imports from beside it.
+func TestInstructionsOfTheSameText(t *testing.T) {
+	ws := dir(t, map[string]string{"CLAUDE.md": "@rules.md", "GEMINI.md": "@rules.md", "rules.md": "Of the project.",
+		"a/CLAUDE.md": "@rules.md\n", "a/rules.md": "Of a.", "a/x.go": "x"})
+	user := dir(t, map[string]string{"CLAUDE.md": "@rules.md", "rules.md": "Of the user."})
+	in, err := project.ReadInstructions(t.Context(), project.Source{Files: ws},
+		project.Source{Files: user, Roots: []string{"."}, Label: "~", User: true})
+	require.NoError(t, err)
+	require.Equal(t, []string{"~/CLAUDE.md", "~/rules.md", "rules.md"}, names(in))
+	require.Empty(t, texts(in.Warnings))
+	a := newTalk(t, ws, 0, read("a/x.go"), script.Say("done"))
+	a.ask("go")
+	require.Contains(t, a.sent()[1], "Of a.")
 }
 
 // No import leads to a secret, out of the workspace, in a circle, or without end.
