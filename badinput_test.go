@@ -247,7 +247,7 @@ func TestTenThousandCallsInOneMessage(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, aycoder.CheckHistory(res.Messages))
 	outs := lastOutputs(&res)
-	require.Len(t, outs, 10_000)
+	require.Len(t, outs, 2*128, "further calls are left out: see Limits.Calls")
 	ran := 0
 	for _, o := range outs {
 		if o == "got x" {
