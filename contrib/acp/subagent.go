@@ -503,9 +503,12 @@ func (f *foreign) done(stop aycoder.StopReason, u aycoder.Usage) *aycoder.Messag
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := &aycoder.MessageDone{Stop: stop, Usage: u, Provider: "acp", Model: f.Name}
-	if f.cost != nil {
+	switch {
+	case f.cost != nil:
 		m.Cost = new(max(0, *f.cost-f.counted))
 		f.counted = max(f.counted, *f.cost)
+	case stop == aycoder.StopToolUse: // what the agent tells later is for the whole task
+		m.Cost = new(0.0)
 	}
 	return m
 }

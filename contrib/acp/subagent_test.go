@@ -279,6 +279,7 @@ func TestOtherWrites(t *testing.T) {
 	require.Equal(t, swap(swap(five, "one", "ONE"), "two", "TWO")+"user 1\nuser 2\n", o.disk())
 	require.Equal(t, []string{"read_file allow policy", "edit_file allow user", "edit_file allow user"}, o.audited)
 	require.InDelta(t, 0.75, o.pot.Status().Spent.Money, 1e-9, "the shared budget counts it")
+	require.Empty(t, o.pot.Status().Unpriced)
 	var cost float64
 	for _, s := range res.Spent {
 		if s.Provider == "acp" {
@@ -376,6 +377,7 @@ func TestOtherEnds(t *testing.T) {
 		}
 	}
 	require.Len(t, outputs, 3)
+	require.Equal(t, []string{"acp/other"}, o.pot.Status().Unpriced, "which has told no cost")
 	require.Contains(t, outputs[0], "true ")
 	require.Contains(t, outputs[0], "out of luck")
 	require.Contains(t, outputs[1], "has said nothing")
