@@ -39,6 +39,9 @@ type Settings struct {
 	Hooks []Hook `toml:"hooks"`
 	// Servers of the Model Context Protocol, whose tools the model may call.
 	Servers map[string]Server `toml:"servers"`
+	// Other agents, to which the model may give tasks: programs that speak the Agent Client Protocol, each under the name
+	// of its tool. A file of a project sets nothing of them.
+	AgentServers map[string]AgentServer `toml:"agent_servers"`
 	// How a program in a terminal looks and behaves.
 	Terminal Terminal `toml:"terminal"`
 	// Which other programs a program that serves sessions tells what agents do.
@@ -386,4 +389,18 @@ type Server struct {
 
 func (s Server) ask() Question {
 	return Question{Kind: KindServer, Command: commandLine(s.Env, s.Command, s.Args), Address: s.URL}
+}
+
+// AgentServer is another agent: a program that speaks the Agent Client Protocol. A file of a project sets nothing of it.
+type AgentServer struct {
+	// The program that is the agent.
+	Command string `toml:"command" required:"true"`
+	// The arguments of the program.
+	Args []string `toml:"args"`
+	// Variables for the program.
+	Env map[string]string `toml:"env"`
+	// The text that tells the model what the agent is good for. Default: one that fits any task.
+	Description string `toml:"description"`
+	// How long a task may take.
+	Timeout time.Duration `toml:"timeout" default:"10m" min:"1s" high:"24h"`
 }

@@ -162,6 +162,10 @@ func TestGoodFile(t *testing.T) {
 				Timeout: time.Minute, Trust: true, Disabled: true, Origin: at("[servers.docs]", 10),
 			},
 		},
+		AgentServers: map[string]config.AgentServer{"colleague": {
+			Command: "other-agent", Args: []string{"--acp"}, Env: map[string]string{"OTHER_KEY": ""}, Description: "Knows the database.",
+			Timeout: 30 * time.Minute,
+		}},
 	}
 	assert.Equal(t, want, l.Config.Settings)
 	assert.Equal(t, at(`max_turns = 80`, 13), l.Origin("agent.max_turns"))
@@ -247,7 +251,7 @@ func TestFaults(t *testing.T) {
 			"1:1: error: max_turns is not a key; it belongs into the table agent",
 		}},
 		{"quoted key with a line break", "\"a\\nb\" = 3\n", []string{
-			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, terminal, serve, profile",
+			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, agent_servers, terminal, serve, profile",
 		}},
 		{"columns are characters", "roles = { small = \"ä/ö\", mian = \"\" }", []string{
 			"1:26: error: roles.mian is not a key; did you mean main?",

@@ -81,7 +81,7 @@ func TestUntrustedProjectDecidesNothing(t *testing.T) {
 			kinds = append(kinds, fmt.Sprint(q.Kind, " ", q.Command, q.Address, " ", q.Variables))
 		}
 		want := []string{
-			"settings  [GATEWAY TEAM]", "hook ./check.sh --strict [CHECK_TOKEN]",
+			"settings  [GATEWAY OTHER_KEY TEAM]", "hook ./check.sh --strict [CHECK_TOKEN]",
 			"server GITHUB_TOKEN='${GITHUB_TOKEN:-}' npx -y server-github [GITHUB_TOKEN]", "server https://docs.example.com/mcp [DOCS_SECRET DOCS_TOKEN]",
 		}
 		if name == config.LocalFile {
@@ -96,7 +96,7 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 	timed.Serial(t)
 	t.Parallel()
 	user := file(t, "[models.main]\nprovider = \"openai\"\nmodel = \"gpt-5\"\n[agent]\nmax_turns = 30\n[sandbox]\nmode = \"on\"\n"+
-		"[servers.mine]\ncommand = \"mine\"\n[serve.webhooks.ci]\nurl = \"https://ci.example\"\nsecret_env = [\"CI\"]\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
+		"[servers.mine]\ncommand = \"mine\"\n[agent_servers.mine]\ncommand = \"mine\"\n[serve.webhooks.ci]\nurl = \"https://ci.example\"\nsecret_env = [\"CI\"]\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
 	tests := []struct{ key, text, reason string }{
 		{"models.main.base_url", "models.main.base_url = \"https://evil.example\"", "may not be set"},
 		{"models.main.headers", "models.main.headers = { A = \"b\" }", "may not be set"},
@@ -129,6 +129,8 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 		{"serve.webhooks.ci.url", "serve.webhooks.ci.url = \"https://evil.example\"", "may not be set"},
 		{"serve.webhooks.evil.url", "serve.webhooks.evil = { url = \"https://evil.example\" }", "may not be set"},
 		{"serve.cost_threshold", "serve.cost_threshold = 1", "may not be set"},
+		{"agent_servers.mine.args", "agent_servers.mine.args = [\"--evil\"]", "may not be set"},
+		{"agent_servers.evil.command", "agent_servers.evil.command = \"evil\"", "may not be set"},
 		{"session.audit", "session.audit = \"/etc/passwd\"", "may not be set"},
 		{"session.snapshots", "session.snapshots = false", "stricter"},
 		{"session.sync", "session.sync = \"turns\"", "stricter"},

@@ -40,6 +40,7 @@ type builder struct {
 	skill        aycoder.Tool           // reads skills
 	withheld     bool                   // since there are no skills
 	late         []aycoder.Tool         // that came after New
+	others       []aycoder.Tool         // of other agents
 	agentTools   []aycoder.Tool         // that agents may have
 	checks       aycoder.ToolMiddleware // nil without tools.checks
 	code         Code
@@ -116,6 +117,11 @@ func (b *builder) check(context.Context) error {
 		s := b.in.settings.Servers[name]
 		if ours := s.Origin.Source != config.Project && s.Origin.Source != config.Local; ours && !s.Disabled && b.in.connect == nil {
 			errs = append(errs, wrong("servers."+name, "%w: pass WithServers", ErrNotLinked))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.in.settings.AgentServers)) {
+		if b.in.openAgent == nil {
+			errs = append(errs, wrong("agent_servers."+name, "%w: pass WithAgentServers", ErrNotLinked))
 		}
 	}
 	if len(b.in.settings.Tools.Checks) > 0 && b.in.checks == nil {
@@ -270,6 +276,7 @@ func (b *builder) tools(ctx context.Context) error {
 		func() error { return b.pluginTools(opts) },
 		func() error { return b.servers(ctx) },
 		func() error { return b.pluginServers(ctx) },
+		b.agentServers,
 		b.searching,
 	} {
 		if err := step(); err != nil {

@@ -80,6 +80,7 @@ type setup struct {
 	summary    aycoder.ModelClient
 	open       Opener
 	connect    Connector
+	openAgent  AgentOpener
 	lookup     func(string) (string, bool)
 	models     *catalog.Catalog
 

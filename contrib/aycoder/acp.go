@@ -9,19 +9,29 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/contrib/acp"
 	"github.com/aycoder/aycoder/contrib/mcp"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/tools"
 )
 
-// acpExtension serves the agent to editors.
+// acpExtension serves the agent to editors, and gives it the other agents of the configuration.
 func acpExtension() cli.Extension {
-	return cli.Extension{Subcommands: []cli.Subcommand{{
+	return cli.Extension{Options: []harness.Option{harness.WithAgentServers(otherAgent)}, Subcommands: []cli.Subcommand{{
 		Name: "acp", Help: "serves the agent to an editor by the Agent Client Protocol on stdin and stdout, with the flags of the program",
 		Run: serveEditor,
 	}}}
+}
+
+func otherAgent(name string, c config.AgentServer, files func() tools.FS, m *tools.Masker, opts ...aycoder.Option) (aycoder.Tool, error) {
+	return acp.Agent(acp.AgentConfig{
+		Name: name, Description: c.Description, Command: c.Command, Args: c.Args, Env: c.Env, Timeout: c.Timeout,
+		Files: files, Masker: m, Options: opts,
+	})
 }
 
 // serveEditor serves the editor at the other end of stdin and stdout. Conversations are kept where the program keeps its

@@ -4,6 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"testing"
 
 	sdk "github.com/coder/acp-go-sdk"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/config"
@@ -19,6 +23,8 @@ import (
 // An editor allows every request, and keeps what the agent says.
 type editor struct {
 	sdk.Client
+
+	on func(title string) // is called at each request, or nil
 
 	mu    sync.Mutex
 	said  strings.Builder
@@ -42,6 +48,9 @@ func (e *editor) RequestPermission(_ context.Context, r sdk.RequestPermissionReq
 		title = *r.ToolCall.Title
 	}
 	e.asked = append(e.asked, title)
+	if e.on != nil {
+		e.on(title)
+	}
 	for _, o := range r.Options {
 		if o.Kind == sdk.PermissionOptionKindAllowOnce {
 			return sdk.RequestPermissionResponse{Outcome: sdk.NewRequestPermissionOutcomeSelected(o.OptionId)}, nil
@@ -146,4 +155,97 @@ func TestEditorUsage(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, string(out), "wrong usage")
 	}
+}
+
+// An other is an agent that asks for a permission, changes a file through its client, and tells what it has cost.
+type other struct {
+	sdk.Agent // nil: what is not needed
+	conn      *sdk.AgentSideConnection
+	dir       string
+}
+
+func otherAgentMain() {
+	o := &other{}
+	in, out := io.Pipe()
+	o.conn = sdk.NewAgentSideConnection(o, os.Stdout, in)
+	go func() {
+		_, _ = io.Copy(out, os.Stdin)
+		out.Close()
+	}()
+	<-o.conn.Done()
+}
+
+func (o *other) Initialize(context.Context, sdk.InitializeRequest) (sdk.InitializeResponse, error) {
+	return sdk.InitializeResponse{ProtocolVersion: 1, AuthMethods: []sdk.AuthMethod{}}, nil
+}
+
+func (o *other) NewSession(_ context.Context, p sdk.NewSessionRequest) (sdk.NewSessionResponse, error) {
+	o.dir = p.Cwd
+	return sdk.NewSessionResponse{SessionId: "s"}, nil
+}
+
+func (o *other) Prompt(ctx context.Context, p sdk.PromptRequest) (resp sdk.PromptResponse, err error) {
+	resp.StopReason = sdk.StopReasonEndTurn
+	file := filepath.Join(o.dir, "a.txt")
+	text, err := o.conn.ReadTextFile(ctx, sdk.ReadTextFileRequest{SessionId: "s", Path: file})
+	if err != nil {
+		return resp, err
+	}
+	allowed, err := o.conn.RequestPermission(ctx, sdk.RequestPermissionRequest{SessionId: "s",
+		Options:  []sdk.PermissionOption{{OptionId: "yes", Kind: sdk.PermissionOptionKindAllowOnce, Name: "Yes"}},
+		ToolCall: sdk.ToolCallUpdate{ToolCallId: "c", Title: new("Remove the build")}})
+	if err != nil || allowed.Outcome.Selected == nil {
+		return resp, errors.Join(err, errors.New("no permission"))
+	}
+	if _, err := o.conn.WriteTextFile(ctx, sdk.WriteTextFileRequest{SessionId: "s", Path: file,
+		Content: strings.Replace(text.Content, "one", os.Getenv("WORD"), 1)}); err != nil {
+		return resp, err
+	}
+	return resp, o.conn.SessionUpdate(ctx, sdk.SessionNotification{SessionId: "s",
+		Update: sdk.SessionUpdate{UsageUpdate: &sdk.SessionUsageUpdate{Used: 1, Size: 2, Cost: &sdk.Cost{Amount: 0.75, Currency: "USD"}}}})
+}
+
+// Another agent of the user's configuration asks the user of this one, its change is merged with what the user has written
+// meanwhile, and its cost counts.
+func TestAgentServers(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	file := filepath.Join(dir, "a.txt")
+	require.NoError(t, os.WriteFile(file, []byte("one\ntwo\nthree\nfour\n"), 0o600))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	own := filepath.Join(home, ".config", "aycoder", "config.toml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
+	require.NoError(t, os.WriteFile(own, fmt.Appendf(nil, "agent.max_cost = 0.5\n[agent_servers.colleague]\ncommand = %q\nenv = {AYCODER_TEST = \"agent\", WORD = \"ONE\"}\n", self), 0o600))
+	model := newModel(t)
+	model.tool, model.input = "colleague", `{"task":"go"}`
+	e, c, stop := startEditor(t, dir, home, model.URL)
+	e.on = func(string) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, append(text, "user\n"...), 0o600))
+	}
+	s, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: dir, McpServers: []sdk.McpServer{}})
+	require.NoError(t, err)
+	_, err = c.Prompt(t.Context(), sdk.PromptRequest{SessionId: s.SessionId, Prompt: []sdk.ContentBlock{sdk.TextBlock("go")}})
+	require.NoError(t, err)
+	stop()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, []string{"colleague", "colleague_permission Remove the build", "edit_file a.txt"}, e.asked)
+	require.Equal(t, "ONE\ntwo\nthree\nfour\nuser\nuser\nuser\n", string(text))
+	require.Contains(t, e.said.String(), "budget conversation is used up: $0.7500 of $0.5000")
+	require.NotContains(t, e.said.String(), "does not count")
+
+	served, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.CommandTransport{Command: program(t, dir, home, "mcp")}, nil)
+	require.NoError(t, err)
+	list, err := served.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, served.Close())
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	require.Contains(t, names, "read_file")
+	require.NotContains(t, names, "colleague", "which aycoder mcp does not pass on")
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("AYCODER_TEST") {
 	case "program":
 		main()
+	case "agent":
+		otherAgentMain()
 	case "server":
 		s := mcp.NewServer(&mcp.Implementation{Name: "weather", Version: "1"}, nil)
 		s.AddTool(&mcp.Tool{Name: "now", Description: "Tells the weather.", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -129,15 +132,15 @@ func TestServers(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "evil"))
 }
 
-// newModel is a model that calls the server's tool, and then ends. It speaks the Messages API.
+// newModel is a model that calls a tool, that of the server unless a test sets another, and then ends. It speaks the Messages API.
 func newModel(t *testing.T) *model {
-	m := &model{}
+	m := &model{tool: "mcp__weather__now", input: "{}"}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		m.mu.Lock()
 		m.last = string(body)
 		m.mu.Unlock()
-		block, delta, stop := `{"type":"tool_use","id":"t1","name":"mcp__weather__now","input":{}}`, `{"type":"input_json_delta","partial_json":"{}"}`, "tool_use"
+		block, delta, stop := `{"type":"tool_use","id":"t1","name":"`+m.tool+`","input":{}}`, `{"type":"input_json_delta","partial_json":`+strconv.Quote(m.input)+`}`, "tool_use"
 		if strings.Contains(string(body), "tool_result") {
 			block, delta, stop = `{"type":"text","text":""}`, `{"type":"text_delta","text":"done"}`, "end_turn"
 		}
@@ -160,6 +163,8 @@ func newModel(t *testing.T) *model {
 
 type model struct {
 	*httptest.Server
+	tool, input string
+
 	mu   sync.Mutex
 	last string
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/contrib/mcp"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli"
+	"github.com/aycoder/aycoder/tools"
 )
 
 // mcpExtension starts the servers of the configuration and of .mcp.json, and serves the tools.
@@ -99,11 +100,12 @@ func without(connect harness.Connector) []harness.Option {
 	})
 	return []harness.Option{
 		harness.WithClient(none), harness.WithSmallClient(none), harness.WithSummaryClient(none), harness.WithServers(connect),
+		harness.WithAgentServers(noAgents),
 	}
 }
 
-// serve offers the tools of the current directory to the program at the other end of stdin and stdout. It starts none
-// of the servers: their tools are not passed on.
+// serve offers the tools of the current directory to the program at the other end of stdin and stdout. It starts no
+// servers and other agents: their tools are not passed on.
 func serve(ctx context.Context, p cli.Program, args []string) error {
 	in, ok := p.In.(io.ReadCloser)
 	out, writes := p.Out.(io.WriteCloser)
@@ -120,3 +122,7 @@ func serve(ctx context.Context, p cli.Program, args []string) error {
 }
 
 func noServers(context.Context, string, config.Server) (harness.ToolSource, error) { return nil, nil }
+
+func noAgents(string, config.AgentServer, func() tools.FS, *tools.Masker, ...aycoder.Option) (aycoder.Tool, error) {
+	return nil, nil
+}
