@@ -15,8 +15,8 @@
 //
 // The editor's user gets texts and thoughts as they stream, the calls with their diffs and places, and the questions of
 // the approver with the rules that it suggests. Modes are those of package policy. The list of tasks is the plan, and the
-// commands and skills of the library are the editor's commands. A session that is loaded is told as a whole. Stopping a prompt
-// stops the run as [aycoder.Agent] describes, and the conversation goes on with the next prompt.
+// commands and skills of the library and the prompts of servers are the editor's commands. A session that is loaded is told
+// as a whole. Stopping a prompt stops the run as [aycoder.Agent] describes, and the conversation goes on with the next prompt.
 //
 // # Unsaved text
 //

@@ -540,6 +540,69 @@ func TestCommands(t *testing.T) {
 	require.Contains(t, string(data), "Review a.go now.")
 }
 
+// Prompts of servers are commands, too, and the editor is told of those that are new.
+func TestServerCommands(t *testing.T) {
+	tool, err := aycoder.NewTool("mcp__notes__read", "Reads.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return nil, nil
+	})
+	require.NoError(t, err)
+	source := &textSource{toolSource: toolSource{tool: tool}, names: []string{"mcp__notes__review"}}
+	model := script.New(script.Say("reviewed"), script.Say("again"))
+	c := scripted(model)
+	c.Servers = func(context.Context, string, config.Server) (harness.ToolSource, error) { return source, nil }
+	e := connect(t, c)
+	_, dir := begin(t, e, both, nil)
+	resp, err := e.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: dir, McpServers: []sdk.McpServer{{Stdio: &sdk.McpServerStdio{
+		Name: "notes", Command: "/bin/notes", Args: []string{}, Env: []sdk.EnvVariable{}}}}})
+	require.NoError(t, err)
+	told := func() (lists [][]string) {
+		for _, u := range e.seen() {
+			if u.AvailableCommandsUpdate == nil {
+				continue
+			}
+			names := []string{}
+			for _, c := range u.AvailableCommandsUpdate.AvailableCommands {
+				names = append(names, c.Name+": "+c.Description)
+			}
+			lists = append(lists, names)
+		}
+		return lists
+	}
+	review, draft := "mcp__notes__review: Prompt of the server notes", "mcp__notes__draft: Prompt of the server notes"
+	timed.Until(t, func() bool { return len(told()) == 2 }) // one of them is that of the session of begin
+	require.ElementsMatch(t, [][]string{{}, {review}}, told())
+	e.ask(t, resp.SessionId, "/mcp__notes__review now")
+	data, err := json.Marshal(model.Requests()[0].Messages)
+	require.NoError(t, err)
+	require.Contains(t, string(data), "Look at it now.")
+	require.Len(t, told(), 2, "nothing has changed")
+	source.mu.Lock()
+	source.names = append(source.names, "mcp__notes__draft")
+	source.mu.Unlock()
+	e.ask(t, resp.SessionId, "x")
+	require.Equal(t, []string{review, draft}, told()[2])
+}
+
+// A textSource is a server with prompts.
+type textSource struct {
+	toolSource
+
+	mu    sync.Mutex
+	names []string
+}
+
+func (s *textSource) Prompts() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.names)
+}
+
+func (s *textSource) Prompt(_ context.Context, _, words string) ([]aycoder.Part, error) {
+	return []aycoder.Part{&aycoder.Text{Text: "Look at it " + words + "."}}, nil
+}
+
+func (s *textSource) Resource(context.Context, string) ([]aycoder.Part, error) { return nil, nil }
+
 // sized is a model that tells its window and price.
 type sized struct{ *script.Model }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ type conversation struct {
 
 	mu      sync.Mutex
 	prompts map[*context.CancelCauseFunc]bool // that have come and are not answered
+	told    []sdk.AvailableCommand
 }
 
 var errCancelled = errors.New("the user has cancelled it")
@@ -125,6 +127,7 @@ func (s *conversation) prompt(ctx context.Context, req sdk.PromptRequest) (resp 
 	t := &teller{s: s}
 	var res aycoder.Result
 	err = s.run(ctx, text, parts, t, &res)
+	s.tellCommands()
 	resp.StopReason = sdk.StopReasonEndTurn
 	switch {
 	case ctx.Err() != nil:
@@ -296,22 +299,39 @@ func (s *conversation) options() []sdk.SessionConfigOption {
 	return list
 }
 
-// tellCommands tells the commands and skills that the user may call.
+// tellCommands tells the commands and skills that the user may call, and the prompts of servers, unless they are as before.
 func (s *conversation) tellCommands() {
+	list := s.commands()
+	s.mu.Lock()
+	same := s.told != nil && reflect.DeepEqual(s.told, list)
+	s.told = list
+	s.mu.Unlock()
+	if !same {
+		s.tell(sdk.SessionUpdate{AvailableCommandsUpdate: &sdk.SessionAvailableCommandsUpdate{AvailableCommands: list}})
+	}
+}
+
+func (s *conversation) commands() []sdk.AvailableCommand {
 	list := []sdk.AvailableCommand{}
+	add := func(name, description, hint string) {
+		list = append(list, sdk.AvailableCommand{Name: name, Description: description,
+			Input: &sdk.AvailableCommandInput{Unstructured: &sdk.UnstructuredCommandInput{Hint: hint}}})
+	}
 	if s.rt.Library != nil {
 		now := s.rt.Library.Now()
 		for _, c := range now.Commands {
-			hint := cmp.Or(c.ArgumentHint, "arguments")
-			list = append(list, sdk.AvailableCommand{Name: c.Name, Description: cmp.Or(c.Description, c.Name),
-				Input: &sdk.AvailableCommandInput{Unstructured: &sdk.UnstructuredCommandInput{Hint: hint}}})
+			add(c.Name, cmp.Or(c.Description, c.Name), cmp.Or(c.ArgumentHint, "arguments"))
 		}
 		for _, k := range now.Skills {
 			if now.Command(k.Name) == nil {
-				list = append(list, sdk.AvailableCommand{Name: k.Name, Description: strings.TrimSpace(k.Description),
-					Input: &sdk.AvailableCommandInput{Unstructured: &sdk.UnstructuredCommandInput{Hint: "arguments"}}})
+				add(k.Name, strings.TrimSpace(k.Description), "arguments")
 			}
 		}
 	}
-	s.tell(sdk.SessionUpdate{AvailableCommandsUpdate: &sdk.SessionAvailableCommandsUpdate{AvailableCommands: list}})
+	for _, server := range s.rt.Servers() {
+		for _, name := range server.Prompts {
+			add(name, "Prompt of the server "+server.Name, "arguments")
+		}
+	}
+	return list
 }
