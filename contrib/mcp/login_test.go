@@ -29,6 +29,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -508,17 +509,48 @@ type loginRun struct {
 	revoked bool
 	rt      *harness.Runtime
 	src     harness.ToolSource // of the newest runtime
-	typed   int                // errors of the package that were seen
 	asked   []string
+	ended   chan struct{} // closed when the agent in the background has ended. Default: when it has worked
+	child   []script.Step // of a subagent, if they are not those of the run
+	rules   []config.Rule
+	limit   []Option
+
+	mu    sync.Mutex
+	typed int // errors of the package that were seen, in whichever run
 }
+
+// observe counts the calls that fail for want of a token, which each takes less than a second.
+func (r *loginRun) observe(t *testing.T) aycoder.ToolMiddleware {
+	return func(next aycoder.ToolFunc) aycoder.ToolFunc {
+		return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+			start := time.Now()
+			res, err := next(ctx, inv)
+			if e, ok := errors.AsType[*Error](err); ok && (errors.Is(e, ErrUnauthorized) || errors.Is(e, ErrRefresh)) {
+				timed.Within(t, start, time.Second, "a call without a token")
+				r.failed()
+			}
+			return res, err
+		}
+	}
+}
+
+func (r *loginRun) failed() { r.mu.Lock(); defer r.mu.Unlock(); r.typed++ }
+
+func (r *loginRun) failures() int { r.mu.Lock(); defer r.mu.Unlock(); return r.typed }
 
 // open makes the runtime. Its model calls a tool that needs the login, asks for it, and tries again.
 func (r *loginRun) open(t *testing.T, dir string, steps ...script.Step) {
 	loaded, err := config.Load()
 	require.NoError(t, err)
 	c := loaded.Config.Settings
-	c.Servers = map[string]config.Server{"s": r.o.config()}
+	c.Servers, c.Approval.Rules = map[string]config.Server{"s": r.o.config()}, r.rules
 	parent, child := script.New(steps...), script.New(steps...)
+	if r.child != nil {
+		child = script.New(r.child...)
+	}
+	if r.ended == nil {
+		r.ended = r.o.worked
+	}
 	if r.kind == "subagent" || r.kind == "background" {
 		parent = script.New(script.Call("subagent", map[string]any{"task": "CHILD", "background": r.kind == "background"}),
 			script.Say("done"), script.Say("a note has come"), script.Say("another one")) // if the agent ends before the run
@@ -529,14 +561,14 @@ func (r *loginRun) open(t *testing.T, dir string, steps ...script.Step) {
 		}
 		if r.kind == "background" && len(req.Messages) > 1 { // the run stays active, and shows the questions of its agent
 			select {
-			case <-r.o.worked:
+			case <-r.ended:
 			case <-ctx.Done():
 			}
 		}
 		return parent.Stream(ctx, req)
 	})
-	connect := []Option{fast, WithLogins(dir)}
-	opts := []harness.Option{harness.WithClient(model), harness.WithSettings(c)}
+	connect := append([]Option{fast, WithLogins(dir)}, r.limit...)
+	opts := []harness.Option{harness.WithClient(model), harness.WithSettings(c), harness.WithLoopOptions(aycoder.WithToolMiddleware(r.observe(t)))}
 	if r.kind == "headless" {
 		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
 	} else {
@@ -566,9 +598,8 @@ func (r *loginRun) watch(t *testing.T, in aycoder.Input) (res aycoder.Result) {
 			}
 			ev.Allow()
 		case *aycoder.ToolFinished:
-			_, gone := errors.AsType[*aycoder.ToolNotFoundError](ev.Err) // a process that could not connect does not know the tool
-			if e, ok := errors.AsType[*Error](ev.Err); ok && (errors.Is(e, ErrUnauthorized) || errors.Is(e, ErrRefresh)) || gone && r.kind == "headless" {
-				r.typed++
+			if _, gone := errors.AsType[*aycoder.ToolNotFoundError](ev.Err); gone && r.kind == "headless" { // whose process could not connect
+				r.failed()
 			}
 		}
 	}
@@ -608,9 +639,7 @@ func (r *loginRun) test(t *testing.T) {
 	}
 	require.Equal(t, want, r.asked)
 	require.Equal(t, 1, r.o.did())
-	if r.kind != "background" { // of which one sees only the questions
-		require.Equal(t, r.revoked, r.typed > 0)
-	}
+	require.Equal(t, r.revoked, r.failures() > 0)
 	require.LessOrEqual(t, r.o.counts("/token refresh_token"), 1)
 	require.LessOrEqual(t, r.o.counts("/mcp"), 20, "no storm")
 }
@@ -650,13 +679,87 @@ func TestLateInRuns(t *testing.T) {
 			}
 			require.Equal(t, "mcp__s__work", r.asked[0])
 			require.Equal(t, 1, r.o.did())
-			if kind != "background" {
-				require.Equal(t, typed, r.typed)
-			}
+			require.Equal(t, typed, r.failures())
 			require.LessOrEqual(t, r.o.counts("/mcp"), 20, "no storm")
 			require.LessOrEqual(t, r.o.counts("/token refresh_token"), 2) // one for a process
 		})
 	}
+}
+
+// A token that has expired is renewed once, with a new refresh token, and nobody notices. If the authorization server never
+// answers, each call fails, typed and within a second.
+func TestTokensInRuns(t *testing.T) {
+	for _, kind := range []string{"main", "subagent", "background", "headless"} {
+		for _, tt := range []struct {
+			name               string
+			lose               func(o *office)
+			limit              []Option
+			done, typed, given int
+		}{
+			{"expired", func(o *office) { o.valid = "other" }, nil, 2, 0, 2},
+			{"never answers", func(o *office) { o.valid, o.late, o.drops = "other", make(chan struct{}), true }, []Option{hurried}, 0, 2, 1},
+		} {
+			t.Run(kind+"/"+tt.name, func(t *testing.T) {
+				r := &loginRun{o: newOffice(t), kind: kind, ended: make(chan struct{}), limit: tt.limit}
+				dir := loggedIn(t, r.o)
+				work := script.Call("mcp__s__work", nil)
+				steps := []script.Step{work, work, script.Func(func(*aycoder.Request) script.Step {
+					close(r.ended)
+					return script.Say("done")
+				})}
+				r.open(t, dir, steps...)
+				r.o.change(func() { tt.lose(r.o) })
+				clear(r.o.count)
+				res := r.watch(t, aycoder.Input{Prompt: "go"})
+				for n := 1; res.End == aycoder.EndSuspended; n++ {
+					r.asked = append(r.asked, res.Pending.Requests[0].Tool)
+					res = r.resume(t, dir, res.Pending, steps[n:])
+				}
+				<-r.ended
+				require.Equal(t, tt.done, r.o.did())
+				require.Equal(t, tt.typed, r.failures())
+				require.LessOrEqual(t, r.o.counts("/mcp"), 20, "no storm")
+				r.o.mu.Lock()
+				defer r.o.mu.Unlock()
+				require.Equal(t, tt.given, r.o.given)
+				require.False(t, r.o.revoked, "no refresh token was used twice")
+			})
+		}
+	}
+}
+
+// A subagent of a run with nobody there cannot ask for a login. It has the reason, and so has the run, which is suspended by its
+// own call and goes on after the login.
+func TestLoginInHeadlessSubagent(t *testing.T) {
+	allow := func(tool string) config.Rule {
+		return config.Rule{Action: policy.RuleAllow, Tool: tool, Source: policy.User}
+	}
+	r := &loginRun{o: newOffice(t), kind: "headless", rules: []config.Rule{allow("mcp__s__work"), allow("subagent")}}
+	dir := loggedIn(t, r.o)
+	login, work := script.Call("mcp__s__oauth_login", nil), script.Call("mcp__s__work", nil)
+	last := func(req *aycoder.Request) string { return script.LastOutput(req).Text() }
+	var reason string
+	r.child = []script.Step{work, script.Func(func(req *aycoder.Request) script.Step {
+		reason = last(req)
+		return login
+	}), script.Func(func(req *aycoder.Request) script.Step { return script.Say(reason + "\n" + last(req)) })}
+	steps := []script.Step{script.Call("subagent", map[string]any{"task": "CHILD"}), script.Func(func(req *aycoder.Request) script.Step {
+		require.Contains(t, last(req), ErrUnauthorized.Error())
+		require.Contains(t, last(req), "denied: mcp__s__oauth_login")
+		return login
+	}), work, script.Say("done")}
+	r.open(t, dir, steps...)
+	r.o.change(func() { r.o.valid, r.o.revoked = "other", true })
+	res := r.watch(t, aycoder.Input{Prompt: "go"})
+	require.Equal(t, aycoder.EndSuspended, res.End)
+	require.Equal(t, 1, r.failures())
+	require.Len(t, res.Pending.Requests, 1)
+	require.Equal(t, "mcp__s__oauth_login", res.Pending.Requests[0].Tool)
+	require.Zero(t, r.o.did())
+	require.NoError(t, Login(t.Context(), "s", r.o.config(), WithLogins(dir), WithBrowser(visit)))
+	res = r.resume(t, dir, res.Pending, steps[2:])
+	require.Equal(t, "done", res.Text())
+	require.Equal(t, 1, r.o.did())
 }
 
 // resume goes on in another process, which has nothing but the stored form.
