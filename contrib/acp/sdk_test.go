@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/published"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -90,6 +91,7 @@ func withSDK(t *testing.T, name string) (dir string) {
 	if modules == "" {
 		t.Skip(sdkVariable + " does not name the node_modules of the official SDK")
 	}
+	published.Packages(t, modules, "@agentclientprotocol/sdk@2.4.0")
 	dir = t.TempDir()
 	require.NoError(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 	text, err := os.ReadFile(filepath.Join("testdata", name))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/published"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -153,6 +154,7 @@ func (d *desk) node(t *testing.T, script, name string) *exec.Cmd {
 	if modules == "" {
 		t.Skip(sdksVariable + " does not name the node_modules of the official SDKs")
 	}
+	published.Packages(t, modules, "@anthropic-ai/claude-agent-sdk@0.3.332", "@openai/codex-sdk@0.163.0")
 	place := t.TempDir()
 	require.NoError(t, os.Symlink(modules, filepath.Join(place, "node_modules")))
 	text, err := os.ReadFile(filepath.Join("testdata", script))

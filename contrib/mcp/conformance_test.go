@@ -24,6 +24,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/published"
 )
 
 // The suite of the protocol's authors tests clients and servers. It is a program for node 22:
@@ -60,6 +61,8 @@ func TestConformance(t *testing.T) {
 	if os.Getenv("AYCODER_MCP_CONFORMANCE") == "" {
 		t.Skip("AYCODER_MCP_CONFORMANCE does not name the suite")
 	}
+	words := strings.Fields(os.Getenv("AYCODER_MCP_CONFORMANCE"))
+	published.Packages(t, filepath.Join(words[len(words)-1], "../../../.."), "@modelcontextprotocol/conformance@0.1.16")
 	self, err := os.Executable()
 	require.NoError(t, err)
 	t.Run("client/core", func(t *testing.T) { // sse-retry measures times, and warns on a machine with much to do
@@ -270,6 +273,7 @@ func TestReferenceServers(t *testing.T) {
 		t.Skip("AYCODER_MCP_SERVERS does not name the directory of the servers")
 	}
 	start := func(name string, env map[string]string, args ...string) harness.ToolSource {
+		published.Packages(t, modules, "@modelcontextprotocol/server-"+name+"@2026.8.31")
 		src := connect(t, config.Server{
 			Command: "node", Args: append([]string{filepath.Join(modules, "@modelcontextprotocol/server-"+name, "dist/index.js")}, args...),
 			Env: env, Timeout: time.Minute,

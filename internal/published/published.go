@@ -1,4 +1,5 @@
-// Package published is for tests that install a program by its version, as a user does it.
+// Package published is for tests that install a program by its version, as a user does it, and for those that need the
+// packages of others in certain versions.
 package published
 
 import (
@@ -170,4 +171,21 @@ func (m module) pack(z *zip.Writer) error {
 		_, err = io.Copy(w, src)
 		return errors.Join(err, src.Close())
 	})
+}
+
+// Packages fails the test unless a directory node_modules has some packages of npm in just the versions that are named, as in
+// "@scope/name@1.2.3".
+func Packages(t *testing.T, modules string, pins ...string) {
+	t.Helper()
+	for _, pin := range pins {
+		at := strings.LastIndex(pin, "@")
+		var found struct{ Version string }
+		data, err := os.ReadFile(filepath.Join(modules, filepath.FromSlash(pin[:at]), "package.json"))
+		if err == nil {
+			err = json.Unmarshal(data, &found)
+		}
+		if err != nil || found.Version != pin[at+1:] {
+			t.Fatalf("%s is needed: there is version %q: %v", pin, found.Version, err)
+		}
+	}
 }
