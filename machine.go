@@ -403,6 +403,7 @@ func (s *machine) outstanding() []Action {
 	return out
 }
 
+//go:noinline
 func (s *machine) find(id string) int {
 	return slices.IndexFunc(s.calls, func(c call) bool { return c.use.ID == id })
 }

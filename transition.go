@@ -156,6 +156,7 @@ func (c *call) settle(o *ToolOutput) {
 	c.status, c.output, c.plan, c.prepared = callSettled, o, nil, nil
 }
 
+//go:noinline
 func errorOutput(use *ToolUse, text string) *ToolOutput {
 	return &ToolOutput{ID: use.ID, Name: use.Name, Parts: []Part{&Text{Text: text}}, IsError: true}
 }
