@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -239,10 +240,10 @@ func (s *machine) asks(use *ToolUse) bool {
 }
 
 // holds reports whether the message in progress has this very call, and not one with
-// the same id from another attempt.
+// the same id from another attempt, and the call has no output yet.
 func (s *machine) holds(use *ToolUse) bool {
 	i := s.find(use.ID)
-	return i >= 0 && s.calls[i].use == use
+	return i >= 0 && s.calls[i].use == use && s.calls[i].status != callSettled
 }
 
 // decided notes a decision, and issues the calls that may start now.
@@ -349,30 +350,28 @@ func (s *machine) runTool(i int) *RunTool {
 func (r *run) runTool(ctx context.Context, a *RunTool) {
 	defer r.gone()
 	defer r.flush(ctx)
-	select {
-	case a.slots <- struct{}{}:
-		defer func() { <-a.slots }()
-	case <-ctx.Done():
-		return
-	}
-	var err error
-	if a.prepared == nil { // it was allowed before the run was suspended; the tools may be others now
-		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, a.Effect)
-		if err == nil && (a.prepared.tool.spec.declared != nil) != a.Outside {
-			err = &StaleApprovalError{&ToolError{Tool: a.Call.Name, CallID: a.Call.ID}}
+	err := errExited
+	defer func() {
+		if err != nil {
+			r.rejectUnbegun(ctx, a.Call, err)
+		}
+	}()
+	if !a.Outside { // others do not wait for the calls that work here
+		select {
+		case a.slots <- struct{}{}:
+			defer func() { <-a.slots }()
+		case <-ctx.Done():
+			return
 		}
 	}
-	if err == nil && r.hooks != nil && a.answer == nil {
-		err = r.hooks.checkStart(ctx, r, a)
-	}
-	if err != nil {
-		if ctx.Err() == nil {
-			r.reject(a.Call, err)
-		}
+	if err = r.checkCall(ctx, a); err != nil {
 		return
 	}
-	if a.Outside && !a.prepared.tool.spec.declared.(func(*run) outsider)(r).begins(a) ||
-		!a.Outside && !r.beginTool(ctx, a) {
+	if a.Outside && !a.prepared.tool.spec.declared.(func(*run) outsider)(r).begins(a) {
+		return
+	}
+	if !a.Outside && !r.beginTool(ctx, a) {
+		err = ctx.Err()
 		return
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Place: Place{r.id, r.depth, r.name, r.calls},
@@ -397,6 +396,34 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		r.endTool(ctx, a, o)
 	}()
 	o.res, o.err = r.safely(ctx, a.prepared.tool, inv)
+}
+
+// checkCall returns an error if a call that was allowed must not start.
+func (r *run) checkCall(ctx context.Context, a *RunTool) (err error) {
+	if a.prepared == nil { // it was allowed before the run was suspended; the tools may be others now
+		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, a.Effect)
+		if err == nil && (a.prepared.tool.spec.declared != nil) != a.Outside {
+			err = &StaleApprovalError{&ToolError{Tool: a.Call.Name, CallID: a.Call.ID}}
+		}
+	}
+	if err == nil && r.hooks != nil && a.answer == nil {
+		err = r.hooks.checkStart(ctx, r, a)
+	}
+	return err
+}
+
+// rejectUnbegun settles a call that could not begin, unless the run is over. An executor may have
+// stopped its step alone.
+func (r *run) rejectUnbegun(ctx context.Context, c *ToolUse, err error) {
+	if ctx.Err() != nil {
+		over := r.outlives
+		r.within(func(run context.Context) { over = over || run.Err() != nil })
+		if over {
+			return
+		}
+		err = &ToolError{Tool: c.Name, CallID: c.ID, Err: errors.New("not run: it was stopped before it began")}
+	}
+	r.reject(c, err)
 }
 
 // checkStart returns an error if a call that was allowed must not start: because its approval
@@ -478,7 +505,7 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping || r.outlives && ctx.Err() != nil || !r.state.holds(a.Call) || r.again != nil && !r.mayResume(a) {
+	if r.stopping || ctx.Err() != nil || !r.state.holds(a.Call) || r.again != nil && !r.mayResume(a) {
 		return false
 	}
 	started := &ToolStarted{Call: a.Call, Subject: a.prepared.display, Args: a.prepared.use.Args,

@@ -234,37 +234,40 @@ func TestNoErrorIsLost(t *testing.T) {
 		require.ErrorIs(t, err, key)
 	})
 	full, gone := errors.New("disk is full"), errors.New("container is gone")
-	fatal := func(name string, err error) aycoder.Tool {
-		return newTool(t, name, aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
-			return "", aycoder.Fatal(err)
-		})
-	}
-	// The body of the loop is at the first event until everything else has happened.
-	last := func(t *testing.T, m aycoder.ModelClient, release chan struct{}) (err error) {
+	// The body of the loop is at the first event until everything else has happened. The tools fail at the end.
+	last := func(t *testing.T, m aycoder.ModelClient, began chan bool) (err error) {
+		release := make(chan struct{})
+		fatal := func(name string, err error) aycoder.Tool {
+			return newTool(t, name, aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+				began <- true
+				<-release
+				return "", aycoder.Fatal(err)
+			})
+		}
 		l := newLoop(t, m, aycoder.WithTools(fatal("one", full), fatal("two", gone)))
 		for _, e := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 			synctest.Wait()
 			if release != nil {
 				close(release)
-				release = nil
 				synctest.Wait()
+				release = nil
 			}
 			err = e
 		}
 		return err
 	}
-	t.Run("fatal error of a tool, then one of the model", func(t *testing.T) {
+	t.Run("error of the model, then a fatal one of a tool", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			release, key := make(chan struct{}), &aycoder.AuthError{ModelError: base("key")}
-			m := &fake{turns: [][]any{{use("a", "one", `{"text":""}`), func(context.Context) { <-release }, key}}}
-			err := last(t, m, release)
+			began, key := make(chan bool), &aycoder.AuthError{ModelError: base("key")}
+			m := &fake{turns: [][]any{{use("a", "one", `{"text":""}`), func(context.Context) { <-began }, key}}}
+			err := last(t, m, began)
 			require.True(t, errors.Is(err, full) && errors.Is(err, key), "%v", err)
 		})
 	})
 	t.Run("two fatal errors", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &fake{turns: [][]any{calls(use("a", "one", `{"text":""}`), use("b", "two", `{"text":""}`))}}
-			err := last(t, m, nil)
+			err := last(t, m, make(chan bool, 2))
 			require.True(t, errors.Is(err, full) && errors.Is(err, gone), "%v", err)
 		})
 	})

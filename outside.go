@@ -225,7 +225,9 @@ func (o *outside) begins(a *RunTool) bool {
 	r := o.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping || !r.state.holds(a.Call) {
+	over := r.stopping || !r.state.holds(a.Call)
+	r.within(func(ctx context.Context) { over = over || ctx.Err() != nil })
+	if over {
 		return false
 	}
 	if a.answer != nil {

@@ -39,6 +39,7 @@ type run struct {
 	// build makes the request of a model call.
 	build    func(context.Context, ContextInput) (*Request, error)
 	within   func(func(context.Context)) // calls under the run's context
+	cancel   func()                      // ends it
 	wake     chan struct{}               // wakes the consumer; one slot
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
 	recorder recorder                    // nil without an auditor
@@ -181,6 +182,7 @@ func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 // yield. When it returns, no step works any more. It reports whether the consumer still listens.
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
+	r.cancel = cancel
 	r.within = func(f func(context.Context)) { f(work) }
 	if r.recorder != nil {
 		r.mu.Lock()

@@ -28,6 +28,7 @@ func (r *run) reject(c *ToolUse, err error) {
 		}
 		_ = r.step(&ToolDone{ID: c.ID, Output: out}, fin)
 		if isFatal(err) {
+			r.cancel()
 			r.fail(err)
 		}
 	}
@@ -119,6 +120,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 		r.recorder.ended(r, a.Key(), &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, fin, "")
 	}
 	if fatal {
+		r.cancel() // nothing begins any more, however long the loop body takes
 		r.fail(fin.Err)
 		r.signal()
 	}
