@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/aycoder/aycoder/internal/jsontext"
 )
 
 // ChildEvent is an event of a run inside a call, such as the run of a subagent. If
@@ -91,8 +93,8 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 // by nesting.
 //
 // The [Approver] of the outer run, and those of the runs around the outer run, then also decide about
-// each call of the inner run. The strictest verdict counts, and a verdict to suspend counts as a
-// denial. If the inner run has no Approver, only the others decide. A rule that the user makes goes to
+// each call of the inner run, and about arguments that its Approver puts in place of the model's. The
+// strictest verdict counts, and a verdict to suspend counts as a denial. If the inner run has no Approver, only the others decide. A rule that the user makes goes to
 // each Approver that is a [RuleKeeper]. The [ToolMiddleware] of the outer runs is around that of the
 // inner run, and their auditors get its records. They all learn the [Place] of the inner run.
 //
@@ -200,8 +202,15 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 	}
 	own := r.loop.policy(ctx, c, s)
 	own.unsuspend()
+	if outer.kind == verdictAllow && own.kind == verdictAllow && own.args != nil { // those around have not seen these
+		outer = r.parent.judge(ctx, &ToolUse{ID: c.ID, Name: c.Name, Args: own.args}, s)
+		outer.unsuspend()
+		if outer.args != nil && jsontext.Canonical(outer.args) != jsontext.Canonical(own.args) {
+			outer = Deny("the approvers of this run and of those around it want different arguments")
+		}
+	}
 	v, other := &outer, &own // the stricter one comes first
-	if own.kind == verdictDeny || outer.kind != verdictAsk && (own.kind == verdictAsk || own.args != nil) {
+	if own.kind == verdictDeny || outer.kind == verdictAllow && (own.kind == verdictAsk || own.args != nil) {
 		v, other = other, v
 	}
 	if v.kind == verdictAllow && other.readOnly() {

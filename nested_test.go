@@ -60,6 +60,57 @@ func fixed(v aycoder.Verdict) []aycoder.Option {
 		}))}
 }
 
+// The Approver of an inner run cannot get arguments past those around it.
+func TestArgumentsOfAnInnerApprover(t *testing.T) {
+	about := func(verdicts map[string]aycoder.Verdict) []aycoder.Option {
+		return []aycoder.Option{aycoder.WithApprover(aycoder.ApproverFunc(
+			func(_ context.Context, call *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+				if v, ok := verdicts[string(call.Args)]; ok {
+					return v
+				}
+				return aycoder.Allow()
+			}))}
+	}
+	with := func(text string) aycoder.Verdict {
+		return aycoder.AllowWith(json.RawMessage(`{"text":"` + text + `"}`))
+	}
+	x, z := `{"text":"x"}`, `{"text":"z"}`
+	tests := []struct {
+		name          string
+		parent, child map[string]aycoder.Verdict
+		asked         bool
+		want          string
+	}{
+		{"denied", map[string]aycoder.Verdict{z: aycoder.Deny("never z")}, map[string]aycoder.Verdict{x: with("z")}, false, "denied: never z"},
+		{"asked", map[string]aycoder.Verdict{z: aycoder.Ask()}, map[string]aycoder.Verdict{x: with("z")}, true, "got x"},
+		{"suspended", map[string]aycoder.Verdict{z: aycoder.Suspend()}, map[string]aycoder.Verdict{x: with("z")}, false, "nobody can be asked"},
+		{"changed again", map[string]aycoder.Verdict{z: with("w")}, map[string]aycoder.Verdict{x: with("z")}, false, "different arguments"},
+		{"changed alike", map[string]aycoder.Verdict{z: with("z")}, map[string]aycoder.Verdict{x: with("z")}, false, "got z"},
+		{"both change", map[string]aycoder.Verdict{x: with("y")}, map[string]aycoder.Verdict{`{"text":"y"}`: with("z")}, false, "got z"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			asked, out := false, ""
+			for ev, err := range nested(t, about(tt.parent), about(tt.child)).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+				require.NoError(t, err)
+				c, ok := ev.(*aycoder.ChildEvent)
+				if !ok {
+					continue
+				}
+				switch ev := c.Innermost().(type) {
+				case *aycoder.ApprovalRequested:
+					asked = true
+					require.True(t, ev.Allow())
+				case *aycoder.ToolFinished:
+					out = ev.Output.Text()
+				}
+			}
+			require.Equal(t, tt.asked, asked)
+			require.Contains(t, out, tt.want)
+		})
+	}
+}
+
 // The strictest policy counts, and the consumer of the parent's events answers.
 func TestPolicyOfNestedRuns(t *testing.T) {
 	allow, ask, deny := fixed(aycoder.Allow()), fixed(aycoder.Ask()), fixed(aycoder.Deny("no"))
