@@ -409,6 +409,8 @@ func (s *machine) find(id string) int {
 }
 
 // own makes a private copy of the calls, so that they can be changed.
+//
+//go:noinline
 func (s *machine) own() { s.calls = slices.Clone(s.calls) }
 
 // talking reports whether the model may still send blocks.

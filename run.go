@@ -461,6 +461,8 @@ func (r *run) do(a Action) {
 }
 
 // signal wakes the consumer.
+//
+//go:noinline
 func (r *run) signal() {
 	select {
 	case r.wake <- struct{}{}:

@@ -42,6 +42,7 @@ func stopped(text string, e Effect) string {
 	return text + outUnknown
 }
 
+//go:noinline
 func (s *machine) callModel() *CallModel {
 	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.cut.from, Limit: s.cut.limit}
 }

@@ -267,6 +267,8 @@ func (v Verdict) WithRationale(g Grounds) Verdict {
 }
 
 // Grounds returns the grounds that [Verdict.WithRationale] has set, or else the zero Grounds.
+//
+//go:noinline
 func (v Verdict) Grounds() Grounds {
 	if v.why == nil {
 		return Grounds{}
