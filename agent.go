@@ -173,10 +173,6 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 			yield(nil, ErrConsumed)
 			return
 		}
-		if err := l.usable(ctx); err != nil {
-			yield(nil, err)
-			return
-		}
 		r, err := l.begin(ctx, &in, opts)
 		if err != nil {
 			yield(nil, err)
@@ -211,18 +207,35 @@ func isNilError(what string) error {
 // begin makes a new run, or resumes a suspended one.
 func (l *Loop) begin(ctx context.Context, in *Input, opts []RunOption) (*run, error) {
 	var rc RunConfig
-	for _, opt := range opts {
+	err := l.usable(ctx)
+	for _, opt := range opts { // all of them, because Into may be the last one
+		var failed error
 		if opt == nil {
-			return nil, isNilError("RunOption")
+			failed = isNilError("RunOption")
+		} else {
+			failed = opt(&rc)
 		}
-		if err := opt(&rc); err != nil {
-			return nil, err
+		if err == nil {
+			err = failed
 		}
 	}
+	if err == nil {
+		var r *run
+		if r, err = l.makeRun(ctx, in, &rc); err == nil {
+			return r, nil
+		}
+	}
+	if rc.Into != nil {
+		*rc.Into = Result{Messages: in.Messages, End: EndFailed, Pending: in.Pending}
+	}
+	return nil, err
+}
+
+func (l *Loop) makeRun(ctx context.Context, in *Input, rc *RunConfig) (*run, error) {
 	if rc.Facts != nil && rc.log == nil || rc.Control != nil && rc.control == nil {
 		return nil, &ConfigError{Option: "RunConfig", Err: errors.New("was changed without WithFacts or WithControl")}
 	}
-	r := newRun(ctx, l, &rc)
+	r := newRun(ctx, l, rc)
 	r.build = r.buildRequest
 	var err error
 	if rc.Extension != nil {
@@ -237,13 +250,7 @@ func (l *Loop) begin(ctx context.Context, in *Input, opts []RunOption) (*run, er
 	for i := 0; err == nil && i < len(rc.extra); i++ {
 		err = rc.extra[i].extend(r)
 	}
-	if err == nil {
-		return r, nil
-	}
-	if rc.Into != nil {
-		*rc.Into = Result{Messages: in.Messages, End: EndFailed, Pending: in.Pending}
-	}
-	return nil, err
+	return r, err
 }
 
 // enter checks the input and makes the initial state.

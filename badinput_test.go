@@ -403,6 +403,34 @@ func TestFatalEndsTheRunThatWaits(t *testing.T) {
 	require.NoError(t, aycoder.CheckHistory(res.Messages))
 }
 
+// A result is that of the run or turn that it is given to, even if that does not begin.
+func TestResultOfWhatDoesNotBegin(t *testing.T) {
+	broken := func(*aycoder.RunConfig) error { return errors.New("broken option") }
+	loop := newLoop(t, &fake{})
+	for name, run := range map[string]func(*aycoder.Result) error{
+		"option after": func(res *aycoder.Result) error {
+			_, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(res), broken))
+			return err
+		},
+		"option before": func(res *aycoder.Result) error {
+			_, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, nil, broken, aycoder.Into(res)))
+			return err
+		},
+		"no loop": func(res *aycoder.Result) error {
+			_, err := collect((*aycoder.Loop)(nil).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(res)))
+			return err
+		},
+	} {
+		res := aycoder.Result{End: aycoder.EndDone, Turns: 3}
+		require.Error(t, run(&res), name)
+		require.Equal(t, aycoder.Result{End: aycoder.EndFailed}, res, name)
+	}
+	turn := aycoder.TurnResult{More: true, Messages: []*aycoder.Message{aycoder.Assistant("old")}}
+	_, err := collect(loop.Turn(t.Context(), &aycoder.Request{Messages: []*aycoder.Message{nil}}, &turn))
+	require.Error(t, err)
+	require.Zero(t, turn)
+}
+
 func TestBadInputFromTheHost(t *testing.T) {
 	nothing := func(t *testing.T, in aycoder.Input, want string) {
 		var res aycoder.Result

@@ -39,6 +39,9 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 			yield(nil, ErrConsumed)
 			return
 		}
+		if into != nil {
+			*into = TurnResult{}
+		}
 		if err := l.usable(ctx); err != nil {
 			yield(nil, err)
 			return

@@ -199,6 +199,21 @@ func pass(control *aycoder.Control, say *aycoder.Steered) {
 	}
 }
 
+// giveBack puts messages back into a control. Follow-ups of the branch are so again.
+func (b *Branch) giveBack(control *aycoder.Control, messages ...*aycoder.Message) {
+	for _, m := range messages {
+		say := &aycoder.Steered{Message: m}
+		if i := slices.IndexFunc(b.said, sayOf(m)); i >= 0 {
+			say = b.said[i]
+		}
+		pass(control, say)
+	}
+}
+
+func sayOf(m *aycoder.Message) func(*aycoder.Steered) bool {
+	return func(q *aycoder.Steered) bool { return equal(q.Message, m) }
+}
+
 // requeue makes a control hold the messages that no run has taken: that of the branch in their
 // order, and then what it held beside them.
 func (b *Branch) requeue(control *aycoder.Control) {
@@ -234,13 +249,15 @@ func (b *Branch) delivered(m *aycoder.Message) {
 	if m == nil || m.Role != aycoder.RoleUser || len(b.said) == 0 {
 		return
 	}
-	i := slices.IndexFunc(b.said, func(q *aycoder.Steered) bool { return equal(q.Message, m) })
-	if i >= 0 {
+	if i := slices.IndexFunc(b.said, sayOf(m)); i >= 0 {
 		b.said = slices.Delete(slices.Clone(b.said), i, i+1)
 	}
 }
 
 func equal(a, b *aycoder.Message) bool {
+	if len(a.Parts) != len(b.Parts) || a.Text() != b.Text() { // which costs less
+		return false
+	}
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)

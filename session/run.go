@@ -24,6 +24,7 @@ type activeRun struct {
 	control *aycoder.Control
 	cancel  context.CancelCauseFunc
 	resumed *aycoder.Pending // or nil
+	prompt  *aycoder.Message // that the control had, or nil
 	ledger  *snapshot.Ledger // of its files, or nil
 	own     []string         // the tools that only this run has
 
@@ -93,13 +94,12 @@ func (b *Branch) run(ctx context.Context, in aycoder.Input, woken bool, opts ...
 			return
 		}
 		var rc aycoder.RunConfig
-		if err := option.Apply(&rc, opts); err != nil {
-			yield(nil, err)
-			return
-		}
+		err := option.Apply(&rc, opts)
 		work, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		err := b.session.files.Refresh(ctx)
+		if err == nil {
+			err = b.session.files.Refresh(ctx)
+		}
 		var a *activeRun
 		if err == nil {
 			a, err = b.begin(work, &in, &rc, woken, cancel)
@@ -234,10 +234,8 @@ func (b *Branch) continues(in *aycoder.Input, a *activeRun) error {
 	}
 	if in.Prompt == "" && len(in.Parts) == 0 { // a queued message may be the prompt
 		if queued := a.control.Drain(); len(queued) > 0 {
-			in.Parts = queued[0].Parts
-			for _, m := range queued[1:] {
-				a.control.Steer("", m.Parts...)
-			}
+			a.prompt, in.Parts = queued[0], queued[0].Parts
+			b.giveBack(a.control, queued[1:]...)
 		}
 	}
 	return nil
@@ -490,6 +488,9 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 	failed := !a.began && (a.told || res.End == "" || res.End == aycoder.EndFailed || len(res.Messages) < a.known)
 	if failed {
 		b.pending = a.resumed
+		if a.prompt != nil && a.control != &b.control && !slices.ContainsFunc(b.said, sayOf(a.prompt)) {
+			b.giveBack(a.control, append([]*aycoder.Message{a.prompt}, a.control.Drain()...)...)
+		}
 	}
 	if !failed {
 		b.recent = slices.Clone(slices.DeleteFunc(slices.Clone(res.Messages), original.IsOutline)) // no more than it has to
