@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type builder struct {
 	agentTools   []aycoder.Tool         // that agents may have
 	checks       aycoder.ToolMiddleware // nil without tools.checks
 	code         Code
+	id           string                 // of the session, also for hooks that run before there is one
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -55,7 +57,7 @@ func newBuilder(dir string, opts []Option) (*builder, error) {
 	if err := option.Apply(&b.in, opts); err != nil {
 		return b, err
 	}
-	b.trust = b.in.trust
+	b.trust, b.id = b.in.trust, cmp.Or(b.in.id, session.NewID(b.in.session...))
 	if !b.in.configured {
 		defaults, err := config.Load()
 		if err != nil {
@@ -422,7 +424,7 @@ func (b *builder) hooks(context.Context) error {
 		}
 	}
 	r, err := hooks.New(hooks.Config{
-		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Dir: b.Shell.DirOf,
+		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Session: b.id, Dir: b.Shell.DirOf,
 		Mask: b.masked, Report: b.report,
 	})
 	b.Hooks = r
@@ -587,7 +589,7 @@ func (b *builder) session(ctx context.Context) error {
 	opts = append(append(opts, session.WithPrices(b.price)), b.in.session...)
 	var err error
 	if b.in.id == "" {
-		b.Session, err = session.New(ctx, b.in.store, b.Agent, opts...)
+		b.Session, err = session.New(ctx, b.in.store, b.Agent, append(opts, session.WithID(b.id))...)
 	} else {
 		b.Session, err = session.Open(ctx, b.in.store, b.in.id, b.Agent, opts...)
 	}

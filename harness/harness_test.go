@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,6 +24,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -463,6 +465,65 @@ func TestBeginAndEnd(t *testing.T) {
 	c.Session.Audit = "audit.jsonl"
 	_, err = harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithClient(model))
 	require.ErrorContains(t, err, "session.audit: audit.jsonl is not an absolute path")
+}
+
+// All hooks of a conversation are told its id: those before it exists, between runs, in another run and in another
+// process.
+func TestHooksKnowTheSession(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	seen := filepath.Join(t.TempDir(), "seen")
+	events := []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "PreCompact", "SessionEnd"}
+	c := settings(t, func(c *config.Settings) {
+		for _, e := range events {
+			c.Hooks = append(c.Hooks, config.Hook{Event: config.Event(e), Command: "cat >>" + seen + "; echo >>" + seen})
+		}
+	})
+	told := func(want string, more ...harness.Option) {
+		t.Helper()
+		require.NoError(t, os.RemoveAll(seen))
+		model := script.New(script.Call("list_files", struct{}{}), script.Say("ok"), script.Say("ok"))
+		rt := open(t, project(t, nil), append(more, harness.WithSettings(c), harness.WithClient(model))...)
+		run(t, rt, "go")
+		run(t, rt, "on")
+		_, _, err := rt.Compact(t.Context(), nil, "")
+		require.ErrorContains(t, err, "nothing more can be left out")
+		require.NoError(t, rt.Close())
+		if rt.Session != nil {
+			require.Equal(t, want, rt.Session.ID())
+		}
+		data, err := os.ReadFile(seen)
+		require.NoError(t, err)
+		ids, had := map[string]bool{}, map[string]bool{}
+		for line := range strings.Lines(string(data)) {
+			var in struct {
+				ID    string `json:"session_id"`
+				Event string `json:"hook_event_name"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(line), &in), line)
+			ids[in.ID], had[in.Event] = true, true
+		}
+		require.Len(t, had, len(events))
+		require.Len(t, ids, 1, "one id for all")
+		require.False(t, ids[""])
+		if want != "" {
+			require.True(t, ids[want], "%v", ids)
+		}
+	}
+	store := journal.Memory()
+	told("mine", harness.WithStore(store, "", session.WithID("mine")))
+	told("mine", harness.WithStore(store, "mine"))
+	told("") // without a session
+
+	id := filepath.Join(t.TempDir(), "id")
+	start := settings(t, func(c *config.Settings) {
+		c.Hooks = []config.Hook{{Event: "SessionStart", Command: "cat >" + id}}
+	})
+	rt := open(t, project(t, nil), harness.WithSettings(start), harness.WithClient(script.New()), harness.WithStore(store, ""))
+	data, err := os.ReadFile(id)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"session_id":"`+rt.Session.ID()+`"`, "a random id")
 }
 
 // A project brings a hook: it does not run before the user trusts it, and not after it has changed.

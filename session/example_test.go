@@ -260,3 +260,12 @@ func ExampleReadRun() {
 	fmt.Println(p.Requests[0].Tool)
 	// Output: deploy
 }
+
+// The id of a session is known before the session is made.
+func ExampleNewID() {
+	fmt.Println(session.NewID(session.WithID("review-7")))
+	fmt.Println(len(session.NewID()) >= 20)
+	// Output:
+	// review-7
+	// true
+}

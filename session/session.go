@@ -216,6 +216,14 @@ func newSession(store journal.Store, agent aycoder.Agent, opts []Option) (*Sessi
 // newID returns an id for a session: 26 random letters and digits.
 func newID() string { return strings.ToLower(rand.Text()) }
 
+// NewID returns the id of the session that [New] would make with the options: that of [WithID], or else a random one. A
+// host that has to know the id before there is a session passes it to WithID, last.
+func NewID(opts ...Option) string {
+	var c config
+	_ = option.Apply(&c, opts) // New returns the error
+	return cmp.Or(c.id, newID())
+}
+
 // ID returns the id of the session in its store.
 func (s *Session) ID() string { return s.id }
 
