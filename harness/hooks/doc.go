@@ -18,7 +18,8 @@
 //	agent := r.Agent(loop) // UserPromptSubmit, Stop, PreCompact, Notification
 //
 // The host calls [Runner.SessionStart] and [Runner.SessionEnd]. Subagents need none of this: the hooks of
-// the outer agent see their calls, with agent_id and agent_type.
+// the outer agent see their calls, with agent_id and agent_type. Where the tool has an argument agent, that is the
+// agent_type; SubagentStart and SubagentStop match it, and the name of the tool.
 //
 // # Decisions
 //

@@ -463,6 +463,16 @@ func TestSubagents(t *testing.T) {
 	require.Contains(t, b.read("stop.json"), "the report")
 	require.Equal(t, 1, strings.Count(b.read("post.json"), "\n"), "once, although both agents have the middleware")
 
+	for _, matcher := range []string{"finder", "subagent"} {
+		b = newBench(t, hooks.Hook{Event: hooks.SubagentStart, Matcher: matcher, Command: "cat >start.json"},
+			hooks.Hook{Event: hooks.SubagentStart, Matcher: "writer", Command: "exit 2"},
+			hooks.Hook{Event: hooks.SubagentStop, Matcher: matcher, Command: "cat >stop.json"})
+		b.opts = []aycoder.Option{aycoder.WithTools(b.tool("subagent", "report", `{"type":"object"}`))}
+		require.Equal(t, "report", b.outputOf("subagent", map[string]any{"agent": "finder"}).Text())
+		require.Contains(t, b.read("start.json"), `"agent_type":"finder"`, matcher)
+		require.Contains(t, b.read("stop.json"), `"agent_type":"finder"`, matcher)
+	}
+
 	b = newBench(t, hooks.Hook{Event: hooks.SubagentStart, Command: "echo no agents >&2; exit 2"})
 	b.opts = []aycoder.Option{aycoder.WithTools(b.tool("subagent", "report", `{"type":"object"}`))}
 	require.Contains(t, b.outputOf("subagent", map[string]any{}).Text(), "no agents")

@@ -3,6 +3,7 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,11 +45,15 @@ func (r *Runner) Tool(next aycoder.ToolFunc) aycoder.ToolFunc {
 
 // subagent tells hooks that an agent starts or stops. The error says that one of them objects.
 func (r *Runner) subagent(ctx context.Context, e Event, inv *aycoder.Invocation, res *aycoder.ToolResult) error {
-	add := map[string]any{"agent_id": inv.ID, "agent_type": inv.Name}
+	var args map[string]any
+	_ = json.Unmarshal(inv.Args, &args) // the tool reports what is wrong
+	name, _ := args["agent"].(string)
+	name = cmp.Or(name, inv.Name)
+	add := map[string]any{"agent_id": inv.ID, "agent_type": name}
 	if e == SubagentStop {
 		add["stop_hook_active"], add["last_assistant_message"] = false, runes.HeadTail(textOf(res), maxResponse)
 	}
-	if _, refused := r.tell(ctx, e, inv.Place, add, inv.Name); refused != nil {
+	if _, refused := r.tell(ctx, e, inv.Place, add, name, inv.Name); refused != nil {
 		return refused
 	}
 	return nil
