@@ -500,8 +500,10 @@ func TestHooksKnowTheSession(t *testing.T) {
 			var in struct {
 				ID    string `json:"session_id"`
 				Event string `json:"hook_event_name"`
+				Dir   string `json:"cwd"`
 			}
 			require.NoError(t, json.Unmarshal([]byte(line), &in), line)
+			require.Equal(t, rt.Files.Dir(), in.Dir, in.Event)
 			ids[in.ID], had[in.Event] = true, true
 		}
 		require.Len(t, had, len(events))

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/dialect"
 	"github.com/aycoder/aycoder/internal/untag"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -29,7 +30,7 @@ type Config struct {
 	// Session and Transcript are session_id and transcript_path. Default: the id of the run, if there is
 	// one at the event, and none.
 	Session, Transcript string
-	// Dir returns the directory that hooks are told as cwd, such as the method DirOf of [tools.Shell].
+	// Dir returns the directory that hooks are told as cwd, absolute or below Root, such as the method DirOf of [tools.Shell].
 	// Default: Root.
 	Dir func(context.Context) string
 	// Subagents are the names of the tools that start agents. Default: "subagent".
@@ -167,7 +168,7 @@ func (r *Runner) stop(ctx context.Context, by *StoppedError) {
 // input returns what every hook reads.
 func (r *Runner) input(ctx context.Context, e Event, at aycoder.Place) map[string]any {
 	in := map[string]any{"session_id": cmp.Or(r.conf.Session, at.Run), "transcript_path": r.conf.Transcript,
-		"cwd": cmp.Or(r.conf.Dir(ctx), r.conf.Root), "permission_mode": "default", "hook_event_name": string(e)}
+		"cwd": dialect.Absolute(r.conf.Root, cmp.Or(r.conf.Dir(ctx), ".")), "permission_mode": "default", "hook_event_name": string(e)}
 	if len(at.Calls) > 0 { // as in SubagentStart
 		in["agent_id"], in["agent_type"] = at.Calls[len(at.Calls)-1], at.Agent
 	}

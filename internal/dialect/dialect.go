@@ -83,7 +83,7 @@ func patched(root, name, text string) ([]View, error) {
 	}
 	var all []View
 	for _, f := range files {
-		all = append(all, View{name, map[string]any{File: absolute(root, f), "patch": text}, true})
+		all = append(all, View{name, map[string]any{File: Absolute(root, f), "patch": text}, true})
 	}
 	return all, nil
 }
@@ -93,7 +93,7 @@ func outward(root, tool, key string, value any) any {
 	switch n, number := value.(json.Number); {
 	case key == File:
 		if s, ok := value.(string); ok {
-			return absolute(root, s)
+			return Absolute(root, s)
 		}
 	case number && tool == "bash" && key == "timeout": // seconds here, milliseconds there
 		if f, err := n.Float64(); err == nil && math.Abs(f) < 1e9 {
@@ -138,8 +138,8 @@ func Inward(root, tool string, v View, input json.RawMessage) (json.RawMessage, 
 	return encode(out)
 }
 
-// absolute returns the path of a file of the workspace as others expect it.
-func absolute(root, name string) string {
+// Absolute returns the path of a file of the workspace as others expect it.
+func Absolute(root, name string) string {
 	switch {
 	case path.IsAbs(name):
 		return path.Clean(name) // so that no guard misses it
@@ -149,7 +149,7 @@ func absolute(root, name string) string {
 	return path.Join(filepath.ToSlash(root), name)
 }
 
-// relative is the inverse of absolute. Other paths stay as they are, for the workspace to refuse.
+// relative is the inverse of [Absolute]. Other paths stay as they are, for the workspace to refuse.
 func relative(root, name string) string {
 	if rest, ok := strings.CutPrefix(path.Clean(name), filepath.ToSlash(root)+"/"); ok {
 		return rest
