@@ -35,7 +35,7 @@ type desk struct {
 	ran  int
 }
 
-func newDesk(t *testing.T, fancy bool) *desk {
+func newDesk(t *testing.T, fancy bool, more ...harness.Option) *desk {
 	t.Helper()
 	d := &desk{seen: make(chan struct{}, 1)}
 	act := func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
@@ -54,7 +54,8 @@ func newDesk(t *testing.T, fancy bool) *desk {
 		time.Sleep(askedAfter)
 		return aycoder.Ask()
 	})
-	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(model), harness.WithTools(tool), harness.WithApprover(slow), harness.WithStore(journal.Memory(), ""))
+	rt, err := harness.New(t.Context(), t.TempDir(), append(more, harness.WithClient(model), harness.WithTools(tool), harness.WithApprover(slow),
+		harness.WithStore(journal.Memory(), ""))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rt.Close()) })
 	input, keys := io.Pipe()
@@ -389,7 +390,7 @@ func TestEscAtThePrompt(t *testing.T) {
 				d := newDesk(t, true)
 				done := make(chan string)
 				go func() {
-					text, err := d.entered()
+					text, err := d.entered(t.Context())
 					assert.NoError(t, err)
 					done <- text
 				}()

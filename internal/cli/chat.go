@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -91,7 +92,7 @@ func (c *chat) leave(err error) int {
 // prompt asks for the next task.
 func (c *chat) prompt(ctx context.Context) (string, error) {
 	for {
-		text, err := c.entered()
+		text, err := c.entered(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -121,15 +122,31 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 	}
 }
 
+// idleAfter is how long nobody presses a key until hooks are told of it.
+const idleAfter = time.Minute
+
 // entered waits for a line at the prompt.
-func (c *chat) entered() (string, error) {
+func (c *chat) entered(ctx context.Context) (string, error) {
+	ctx, stop := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	defer told.Wait()
+	defer stop()
+	idle := time.NewTimer(idleAfter)
+	defer idle.Stop()
 	fill := c.fill
 	c.fill = ""
 	c.editor.SetPrompt(c.label + "> ")
 	c.offer(c.label+"> ", fill)
 	var escaped time.Time
 	for {
-		h := c.wait(nil, nil, nil)
+		h := c.wait(nil, nil, idle.C)
+		if hooks := c.session.Hooks; h.tick && hooks != nil {
+			told.Go(func() { hooks.Notify(ctx, "idle_prompt", "aycoder is waiting for your input") })
+		}
+		if h.tick {
+			continue
+		}
+		idle.Reset(idleAfter)
 		switch {
 		case isKey(h.key, "ctrl+c") && h.key.At.Before(c.worked): // it was for the command
 			continue

@@ -313,7 +313,17 @@ func (c *chat) clear(ctx context.Context, _ string) (string, error) {
 	}
 	c.session.Policy.Trust()
 	c.prose("", "A new conversation begins. /tree has the one before.")
-	return "", nil
+	hooks := c.session.Hooks
+	if hooks == nil {
+		return "", nil
+	}
+	return "", c.apart(ctx, func(ctx context.Context) error {
+		hooks.SessionEnd(ctx, "clear")
+		if text := hooks.SessionStart(ctx, "clear"); text != "" {
+			c.heard += "\n\n<hook_context>\n" + text + "\n</hook_context>\n"
+		}
+		return nil
+	})
 }
 
 func (c *chat) quitNow(context.Context, string) (string, error) { return "", io.EOF }

@@ -14,7 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/policy"
 )
 
 // A user who is away hears of a question once. One who types hears nothing.
@@ -70,6 +73,57 @@ func TestAlertAtTheEnd(t *testing.T) {
 		require.Equal(t, "\x1b]9; aycoder: done\a", d.rung[1])
 		d.keys.Close()
 	})
+}
+
+// Hooks hear of a prompt at which nobody has pressed a key for a minute, once until the next key.
+func TestIdleHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		d := newDesk(t, true, harness.WithHooks(hooks.Hook{Event: hooks.Notification, Matcher: "idle_prompt", Command: "idle",
+			Call: func(_ context.Context, in []byte) ([]byte, error) {
+				told = append(told, string(in))
+				return nil, nil
+			}}))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = d.entered(t.Context())
+		}()
+		for _, step := range []struct {
+			after time.Duration
+			told  int
+		}{{59 * time.Second, 0}, {59 * time.Second, 0}, {61 * time.Second, 1}, {time.Hour, 2}} {
+			d.types(t, "x")
+			time.Sleep(step.after)
+			synctest.Wait()
+			require.Len(t, told, step.told)
+		}
+		require.Contains(t, told[0], `"hook_event_name":"Notification"`)
+		require.Contains(t, told[0], `"session_id":"`+d.session.Session.ID()+`"`)
+		d.types(t, "\r")
+		<-done
+		d.keys.Close()
+	})
+}
+
+// At /clear, a session ends and another one starts for hooks, and the model reads what they say with the next prompt.
+func TestClearHooks(t *testing.T) {
+	var told []string
+	hook := func(e hooks.Event, says string) hooks.Hook {
+		return hooks.Hook{Event: e, Matcher: "clear", Command: "x", Call: func(context.Context, []byte) ([]byte, error) {
+			told = append(told, string(e))
+			return []byte(says), nil
+		}}
+	}
+	d := newDesk(t, false, harness.WithHooks(hook(hooks.SessionStart, "The build is <b>broken</b>."), hook(hooks.SessionEnd, "")))
+	defer d.keys.Close()
+	var err error
+	d.session.Policy, err = policy.New()
+	require.NoError(t, err)
+	_, err = d.clear(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"SessionEnd", "SessionStart"}, told)
+	require.Equal(t, "\n\n<hook_context>\nThe build is <b>broken</b>.\n</hook_context>\n", d.heard)
 }
 
 // Keys are those of the configuration, and a mistake is told.
