@@ -91,6 +91,8 @@ type Roles struct {
 type Agent struct {
 	// The system prompt, in place of the usual one.
 	System string `toml:"system" project:"any"`
+	// Whether rules of work are added to the system prompt: when to plan, to check and to hand work to a subagent.
+	Rules bool `toml:"rules" project:"any"`
 	// How many messages the model may send in a run.
 	MaxTurns int `toml:"max_turns" default:"50" min:"1" high:"1000" tight:"lower" project:"tighter"`
 	// How many calls are run for one message of the model.

@@ -104,7 +104,7 @@ func TestGoodFile(t *testing.T) {
 		},
 		Roles: config.Roles{Main: "main", Small: "fast", Summary: "fast"},
 		Agent: config.Agent{
-			System: "You work on this repository.\nBe brief.", MaxTurns: 80, MaxCalls: 64, MaxTokens: 2000000,
+			System: "You work on this repository.\nBe brief.", Rules: true, MaxTurns: 80, MaxCalls: 64, MaxTokens: 2000000,
 			MaxCost: new(5.0), Budget: "team", Thinking: 8192, Retries: 3, RetryTime: 3 * time.Minute,
 		},
 		Budgets: map[string]config.Budget{

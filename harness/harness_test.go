@@ -137,6 +137,50 @@ func TestSections(t *testing.T) {
 		system(model.Requests()[0]))
 }
 
+// The key agent.rules adds six rules with their numbers behind the base prompt, and nothing else does.
+func TestRules(t *testing.T) {
+	said := func(c config.Settings, opts ...harness.Option) []string {
+		model := script.New(script.Say("ok"))
+		run(t, open(t, project(t, nil), append(opts, harness.WithSettings(c), harness.WithClient(model))...), "hello")
+		var blocks []string
+		for _, block := range model.Requests()[0].System {
+			blocks = append(blocks, block.Text)
+		}
+		return blocks
+	}
+	off := said(settings(t, func(*config.Settings) {}))
+	require.NotContains(t, strings.Join(off, "\n"), "PLAN.md")
+	on := settings(t, func(c *config.Settings) { c.Agent.Rules = true })
+	with := said(on)
+	require.Equal(t, off[0], with[0])
+	require.Len(t, with, len(off)+1)
+	rules := map[string][]string{}
+	for line := range strings.Lines(with[1]) {
+		if name, text, ok := strings.Cut(strings.TrimPrefix(line, "- "), ": "); ok {
+			rules[name] = strings.Fields(text)
+		}
+	}
+	for name, words := range map[string]string{
+		"plan":      "3 or more different actions 3 or more files new module changes an API PLAN.md",
+		"correct":   "2 failures in a row same step stop plan again",
+		"verify":    "type check build tests diff done",
+		"uncertain": "do not ask best way Assumption:",
+		"elegance":  "more than 50 lines 3 or more files review 10 lines or fewer no plan",
+		"delegate":  "5 or more files more than 20 % of the context subagent",
+	} {
+		text := strings.Join(rules[name], " ")
+		for word := range strings.FieldsSeq(words) {
+			require.Contains(t, text, word, name)
+		}
+	}
+	require.Len(t, rules, 6)
+	r := harness.Rules{PlanVerbs: 11, PlanFiles: 12, Failures: 13, ReviewLines: 14, ReviewFiles: 15, SmallLines: 16, UnknownFiles: 17, Used: 18}
+	other := said(on, harness.WithSection("rules", r.Text()))
+	for n := 11; n <= 18; n++ {
+		require.Contains(t, other[1], strconv.Itoa(n))
+	}
+}
+
 // One error lists everything that is missing.
 func TestMissing(t *testing.T) {
 	c := settings(t, func(c *config.Settings) {

@@ -13,7 +13,8 @@ import (
 	"github.com/aycoder/aycoder/internal/part"
 )
 
-// Rules are rules of work for the system prompt, with their numbers:
+// Rules are rules of work for the system prompt, with their numbers. The key agent.rules adds the usual ones; a host
+// passes others:
 //
 //	harness.WithSection("rules", harness.DefaultRules().Text())
 type Rules struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// A Section is a part of the system prompt. The usual ones are, in order: base, environment, servers, map, instructions,
+// A Section is a part of the system prompt. The usual ones are, in order: base, rules, environment, servers, map, instructions,
 // skills, and what hooks say at the beginning of a session. They are made once, so that the prompt caches of providers
 // hit; for changes of files, see [WithReloader]. For the rules, see [Rules].
 type Section struct{ Name, Text string }
@@ -38,6 +38,9 @@ func (b *builder) system(ctx context.Context) error {
 		base = b.in.settings.Agent.System
 	}
 	b.section("base", base)
+	if b.in.settings.Agent.Rules {
+		b.section("rules", DefaultRules().Text())
+	}
 	b.section("environment", b.environment())
 	if len(b.served.list) > 0 {
 		b.section("servers", serversPrompt)
