@@ -25,21 +25,25 @@ type Draft struct {
 	Agents string
 }
 
-// customary are the commands of projects that have a file in their root.
+// customary are the commands of projects that have a file in their root, with the checker of tools.checks and the
+// language server for them.
 var customary = []struct {
-	file     string // a pattern of path.Match
-	commands []string
+	file          string // a pattern of path.Match
+	commands      []string
+	check, server string
 }{
-	{"go.mod", []string{"go build ./...", "go test ./...", "go vet ./...", "gofmt -l ."}},
-	{".golangci.y*ml", []string{"golangci-lint run"}},
-	{"Cargo.toml", []string{"cargo build", "cargo test", "cargo clippy", "cargo fmt --check"}},
-	{"ruff.toml", []string{"ruff check .", "ruff format --check ."}},
-	{"pytest.ini", []string{"pytest"}},
-	{"mypy.ini", []string{"mypy ."}},
-	{"tsconfig.json", []string{"npx tsc --noEmit"}},
-	{"eslint.config.*", []string{"npx eslint ."}},
-	{".prettierrc*", []string{"npx prettier --check ."}},
-	{".pre-commit-config.yaml", []string{"pre-commit run --all-files"}},
+	{"go.mod", []string{"go build ./...", "go test ./...", "go vet ./...", "gofmt -l ."}, "go vet", "gopls"},
+	{"staticcheck.conf", []string{"staticcheck ./..."}, "staticcheck", ""},
+	{".golangci.y*ml", []string{"golangci-lint run"}, "golangci-lint", ""},
+	{"Cargo.toml", []string{"cargo build", "cargo test", "cargo clippy", "cargo fmt --check"}, "clippy", "rust-analyzer"},
+	{"pyproject.toml", nil, "", "pyright-langserver"},
+	{"ruff.toml", []string{"ruff check .", "ruff format --check ."}, "ruff", "pyright-langserver"},
+	{"pytest.ini", []string{"pytest"}, "", "pyright-langserver"},
+	{"mypy.ini", []string{"mypy ."}, "", "pyright-langserver"},
+	{"tsconfig.json", []string{"npx tsc --noEmit"}, "tsc", "typescript-language-server"},
+	{"eslint.config.*", []string{"npx eslint ."}, "eslint", "typescript-language-server"},
+	{".prettierrc*", []string{"npx prettier --check ."}, "", ""},
+	{".pre-commit-config.yaml", []string{"pre-commit run --all-files"}, "", ""},
 }
 
 // generated are directories that people seldom edit.
@@ -64,7 +68,7 @@ func Init(ctx context.Context, files Files, commands []string) (*Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at the project: %w", err)
 	}
-	var ignored, found []string
+	var ignored, found, checks, servers []string
 	has := map[string]bool{}
 	for _, e := range entries {
 		name := e.Name()
@@ -74,7 +78,7 @@ func Init(ctx context.Context, files Files, commands []string) (*Draft, error) {
 		}
 		for _, c := range customary {
 			if ok, _ := path.Match(c.file, name); ok && !e.IsDir() {
-				found = append(found, c.commands...)
+				found, checks, servers = append(found, c.commands...), append(checks, c.check), append(servers, c.server)
 			}
 		}
 	}
@@ -84,7 +88,7 @@ func Init(ctx context.Context, files Files, commands []string) (*Draft, error) {
 			all = append(all, c)
 		}
 	}
-	d := &Draft{Config: draftConfig(all, ignored)}
+	d := &Draft{Config: draftConfig(all, ignored) + draftPrograms(distinct(checks), distinct(servers))}
 	if !has[AgentsFile] {
 		d.Agents = draftAgents(all)
 	}
@@ -138,6 +142,30 @@ func draftConfig(commands, ignored []string) string {
 			strings.ToLower(purpose(c)), strconv.Quote(c))
 	}
 	return out.String()
+}
+
+// draftPrograms suggests checkers, and names language servers.
+func draftPrograms(checks, servers []string) string {
+	var out strings.Builder
+	if len(checks) > 0 {
+		fmt.Fprintf(&out, `
+# These checkers can look at the files that an edit has changed. They are taken only from your own config.toml, too: copy
+# there what you want, into the table [tools].
+# checks = %s
+`, quotedList(checks))
+	}
+	if len(servers) > 0 {
+		fmt.Fprintf(&out, `
+# Language servers for this project: %s. No key starts them: a program that uses the library does.
+`, strings.Join(servers, ", "))
+	}
+	return out.String()
+}
+
+// distinct returns the texts of a list that are not empty, sorted, each once.
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(s string) bool { return s == "" })
 }
 
 func quotedList(names []string) string {

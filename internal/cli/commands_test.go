@@ -55,6 +55,26 @@ func inOrder(t *testing.T, text string, wants ...string) {
 	}
 }
 
+// The drafts of /init have the commands of the project's own files, and only what the user takes is written.
+func TestInitCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"package.json": `{"name": "x", "scripts": {"lint": "eslint .", "deploy": "./deploy"}}`, "Makefile": "test:\n\tgo test ./...\n", "go.mod": "module x\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	out := talkWith(t, dir, "/init\ny\nn\n")
+	inOrder(t, out, ".aycoder/config.toml", "AGENTS.md")
+	data, err := os.ReadFile(filepath.Join(dir, ".aycoder", "config.toml"))
+	require.NoError(t, err)
+	for _, want := range []string{`# pattern = "npm run lint"`, `# pattern = "make test"`, `# checks = ["go vet"]`, "gopls"} {
+		require.Contains(t, string(data), want)
+	}
+	require.NotContains(t, string(data), "deploy")
+	require.NoFileExists(t, filepath.Join(dir, "AGENTS.md"))
+}
+
 // Files and talk go back and forth together, or one of them alone.
 func TestTreeCommands(t *testing.T) {
 	t.Parallel()

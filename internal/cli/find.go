@@ -47,6 +47,18 @@ func (f *finder) newest(files tools.FS) *codegraph.Snapshot {
 	return f.graph.Snapshot()
 }
 
+// commandsOf returns the commands that the files of a project name, such as scripts of package.json.
+func commandsOf(ctx context.Context, files tools.FS) ([]string, error) {
+	g, err := codegraph.New(files)
+	if err == nil {
+		_, err = g.Refresh(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.Commands(ctx, g.Snapshot())
+}
+
 // close ends the reading of files.
 func (f *finder) close() {
 	if f.done != nil {

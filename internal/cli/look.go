@@ -261,7 +261,14 @@ func (c *chat) servers(context.Context, string) (string, error) {
 
 // init drafts files for the project, shows them, and writes them if the user says so.
 func (c *chat) init(ctx context.Context, _ string) (string, error) {
-	draft, err := project.Init(ctx, c.session.Files, nil)
+	var draft *project.Draft
+	err := c.apart(ctx, func(ctx context.Context) error {
+		known, err := commandsOf(ctx, c.session.Files)
+		if err == nil {
+			draft, err = project.Init(ctx, c.session.Files, known)
+		}
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
