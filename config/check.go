@@ -121,8 +121,8 @@ func (l *loader) names(n *node, table string) {
 // role checks the model of a role, and that the key of the model is there.
 func (l *loader) role(role string, n *node) {
 	ref, _ := n.value.(string)
-	if provider, model, direct := strings.Cut(ref, "/"); direct && l.tree.find("models", ref) == nil {
-		l.known(provider, model, n, n)
+	if l.direct(n) {
+		l.customary(role, ref, n)
 		return
 	}
 	l.names(n, "models")
@@ -137,18 +137,45 @@ func (l *loader) role(role string, n *node) {
 		if list := m.find("fallbacks"); list != nil {
 			for _, item := range list.items {
 				name, _ := item.value.(string)
-				todo = append(todo, name)
+				if todo = append(todo, name); strings.Contains(name, "/") && l.tree.find("models", name) == nil {
+					l.customary(role, name, item)
+				}
 			}
 		}
 	}
 }
 
+// direct checks a model that is named as "provider/model". It reports whether it is.
+func (l *loader) direct(n *node) bool {
+	ref, _ := n.value.(string)
+	provider, model, is := strings.Cut(ref, "/")
+	if is = is && l.tree.find("models", ref) == nil; is {
+		l.known(provider, model, n, n)
+	}
+	return is
+}
+
+// customary checks that a model whose key nothing names has that of its provider. n names the provider.
+func (l *loader) customary(role, ref string, n *node) {
+	provider, _, _ := strings.Cut(ref, "/")
+	names := l.keys[provider]
+	if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { _, ok := l.lookup(name); return ok }) {
+		return
+	}
+	l.once(Warning, n, "needs the variable "+strings.Join(names, " or ")+", which is not set,", "for the role "+role,
+		"set it to the API key, or name another one with key_env")
+}
+
 // key checks that a model that is used has its key.
 func (l *loader) key(role string, m *node) {
+	own := func(key string) bool { return m.find(key) != nil }
+	if p := m.find("provider"); p != nil && !slices.ContainsFunc([]string{"key_env", "key_command", "base_url", "headers"}, own) {
+		provider, _ := p.value.(string)
+		l.customary(role, provider, p)
+	}
 	if v := m.find("key_env"); v != nil && v.value != nil && v.value != "" {
 		if _, ok := l.lookup(v.value.(string)); !ok {
-			l.once(v, fmt.Sprintf("names a variable that is not set, and the role %s needs it", role),
-				"set the variable to the API key")
+			l.once(Error, v, "names a variable that is not set,", "and the role "+role+" needs it", "set the variable to the API key")
 		}
 	}
 	if v := m.find("key_command"); v != nil && v.value != nil && l.lookPath != nil {
@@ -157,23 +184,29 @@ func (l *loader) key(role string, m *node) {
 			return
 		}
 		if _, err := l.lookPath(words[0]); err != nil {
-			l.once(v, fmt.Sprintf("names a program that is not there, and the role %s needs it", role), "install it")
+			l.once(Error, v, "names a program that is not there,", "and the role "+role+" needs it", "install it")
 		}
 	}
 }
 
 // once reports a fault of a value unless it was reported before, for another role.
-func (l *loader) once(n *node, message, help string) {
-	if !slices.ContainsFunc(l.faults, func(d Diagnostic) bool { return d.Key == n.key && d.Line == n.at.Line }) {
-		l.add(Error, n.key, n.at, message, help)
+func (l *loader) once(severity Severity, n *node, message, role, help string) {
+	if !slices.ContainsFunc(l.faults, func(d Diagnostic) bool {
+		return d.Key == n.key && d.Line == n.at.Line && strings.HasPrefix(d.Message, message)
+	}) {
+		l.add(severity, n.key, n.at, message+" "+role, help)
 	}
 }
 
 // model checks an entry of the models.
 func (l *loader) model(name string, m *node) {
 	provider, model := m.find("provider"), m.find("model")
-	if provider != nil && model != nil && provider.value != nil && model.value != nil && m.find("base_url") == nil {
-		l.known(provider.value.(string), model.value.(string), provider, model)
+	if provider != nil && model != nil && provider.value != nil && model.value != nil {
+		name := model.value.(string)
+		if m.find("base_url") != nil {
+			name = "" // whatever the service there calls its models
+		}
+		l.known(provider.value.(string), name, provider, model)
 	}
 	if list := m.find("fallbacks"); list != nil {
 		for _, item := range list.items {
@@ -187,7 +220,7 @@ func (l *loader) fallback(name string, item *node) {
 	switch {
 	case ref == name:
 		l.add(Error, item.key, item.at, "is the model itself", "name another model")
-	case !strings.Contains(ref, "/"):
+	case !l.direct(item):
 		l.names(item, "models")
 	}
 }

@@ -321,6 +321,62 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A model that names no key needs the variable of its provider, once for all roles and wherever it is named.
+func TestKeysOfProviders(t *testing.T) {
+	text := `[models.a]
+provider = "anthropic"
+model = "claude-sonnet-4-5"
+fallbacks = ["b", "google/gemini-2.5-pro", "own"]
+[models.b]
+provider = "openai"
+model = "gpt-5"
+[models.unused]
+provider = "openai"
+model = "gpt-5"
+[models.own]
+provider = "anthropic"
+model = "mine"
+base_url = "https://llm.example.com"
+[roles]
+main = "a"
+small = "a"
+summary = "openai/gpt-6o"
+`
+	keys := config.WithKeys(map[string][]string{"anthropic": {"A_KEY"}, "openai": {"O_KEY"}, "google": {"G_KEY", "G2_KEY"}})
+	const help = "; set it to the API key, or name another one with key_env"
+	assert.Equal(t, []string{
+		`2:12: warning: models.a.provider needs the variable A_KEY, which is not set, for the role main` + help,
+		`4:19: warning: models.a.fallbacks[1] needs the variable G_KEY or G2_KEY, which is not set, for the role main` + help,
+		`6:12: warning: models.b.provider needs the variable O_KEY, which is not set, for the role main` + help,
+		`18:11: warning: roles.summary names the model "openai/gpt-6o", which is not known; did you mean "gpt-4o"?`,
+		`18:11: warning: roles.summary needs the variable O_KEY, which is not set, for the role summary` + help,
+	}, faults(t, text, keys))
+	assert.Equal(t, []string{`18:11: warning: roles.summary names the model "openai/gpt-6o", which is not known; did you mean "gpt-4o"?`},
+		faults(t, text, keys, config.WithLookup(variables("A_KEY", "x", "O_KEY", "x", "G2_KEY", "x"))))
+}
+
+// A provider is checked wherever it is named; what the models of another address are called is not known.
+func TestProviders(t *testing.T) {
+	text := `[models.a]
+provider = "antropic"
+model = "mine"
+base_url = "https://llm.example.com"
+[models.b]
+provider = "openai"
+model = "mine"
+base_url = "https://llm.example.com"
+fallbacks = ["opnai/gpt-5", "anthropic/claude-sonet-4-5"]
+[roles]
+main = "googel/gemini-2.5-pro"
+`
+	assert.Equal(t, []string{
+		`2:12: error: models.a.provider names the provider "antropic", which this program does not know; did you mean "anthropic"?`,
+		`9:14: error: models.b.fallbacks[0] names the provider "opnai/gpt-5", which this program does not know; did you mean "openai"?`,
+		`9:29: warning: models.b.fallbacks[1] names the model "anthropic/claude-sonet-4-5", which is not known; did you mean "claude-sonnet-4-5"?`,
+		`11:8: error: roles.main names the provider "googel/gemini-2.5-pro", which this program does not know; did you mean "google"?`,
+	}, faults(t, text, config.WithProviders("anthropic", "google", "openai")))
+}
+
 func TestPrograms(t *testing.T) {
 	missing := func(string) (string, error) { return "", os.ErrNotExist }
 	got := faults(t, "[models.a]\nprovider = \"x\"\nmodel = \"y\"\nkey_command = \"pass show x\"\n[roles]\nmain = \"a\"\n",

@@ -36,6 +36,7 @@ type setup struct {
 	trust                           *Trust
 	models                          *catalog.Catalog
 	providers                       []string
+	keys                            map[string][]string
 	clock                           aycoder.Clock
 	forms                           []Form
 }
@@ -96,6 +97,12 @@ func WithCatalog(models *catalog.Catalog) Option { return set(func(s *setup) { s
 // WithProviders sets the providers that the program knows. Any other is then an error. Default: providers are not
 // checked.
 func WithProviders(names ...string) Option { return set(func(s *setup) { s.providers = names }) }
+
+// WithKeys sets the customary variables of providers, one of which has the API key of a model that names no other. That none
+// is set is a warning at a model that a role needs. Default: only variables that the configuration names are checked.
+func WithKeys(variables map[string][]string) Option {
+	return set(func(s *setup) { s.keys = maps.Clone(variables) })
+}
 
 // WithClock sets the time for a [Reloader]. Default: [aycoder.SystemClock].
 func WithClock(clock aycoder.Clock) Option { return set(func(s *setup) { s.clock = clock }) }

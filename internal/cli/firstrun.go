@@ -55,6 +55,21 @@ func (a *app) key(v vendor) string {
 	return v.keys[i]
 }
 
+// customaryKeys returns the variables with the keys of providers whose address no variable changes: see [config.WithKeys].
+func (a *app) customaryKeys() map[string][]string {
+	bases := map[string]string{"anthropic": baseURLEnv, "openai": "OPENAI_BASE_URL", "google": "GOOGLE_GEMINI_BASE_URL"}
+	keys := map[string][]string{}
+	for _, v := range vendorTable() {
+		if a.getenv(bases[v.provider]) == "" {
+			keys[v.provider] = v.keys
+		}
+	}
+	if k := keys["anthropic"]; k != nil {
+		keys["anthropic"] = append(k, "ANTHROPIC_AUTH_TOKEN")
+	}
+	return keys
+}
+
 // keyless reports whether the environment does not configure a model of Anthropic.
 func (a *app) keyless() bool { return a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == "" }
 

@@ -104,6 +104,9 @@ func (a *app) sources(o *options, st *settings) []config.Option {
 	if st.home != "" {
 		from = append(from, config.WithUserFile(filepath.Join(st.home, "config.toml")))
 	}
+	if o.baseURL == "" { // another service may need no key
+		from = append(from, config.WithKeys(a.customaryKeys()))
+	}
 	return append(from, o.flags()...)
 }
 

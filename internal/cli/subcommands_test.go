@@ -116,6 +116,14 @@ func TestConfigCommand(t *testing.T) {
 	require.Equal(t, []any{"error", "models.n.key_command", 7.0}, []any{faults[1]["severity"], faults[1]["key"], faults[1]["line"]})
 	require.Contains(t, faults[1]["message"], "is not there")
 	require.True(t, json.Valid([]byte(runProgram(t, env, "", "config", "schema").out)))
+
+	write("[roles]\nmain = \"openai/gpt-5\"\n")
+	got = runProgram(t, env, "", "config", "check")
+	require.Contains(t, got.out+got.err, file+":2:8: warning: roles.main needs the variable OPENAI_API_KEY, which is not set")
+	for _, name := range []string{"OPENAI_API_KEY=x", "OPENAI_BASE_URL=http://127.0.0.1:1"} {
+		require.Contains(t, runProgram(t, append(env, name), "", "config", "check").out, "no mistakes")
+	}
+	require.Contains(t, runProgram(t, env, "", "config", "check", "-base-url", "http://127.0.0.1:1").out, "no mistakes")
 }
 
 // findings returns what the doctor has found, by check.
