@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // The tools of the memory write files that instruct agents. They do so unasked where the user has said so: by the mode
@@ -86,4 +88,30 @@ func contents(t *testing.T, dir string) map[string]string {
 		return err
 	}))
 	return out
+}
+
+// In a project whose texts the user does not trust, the user's own lessons and notes are there, and nothing writes any.
+func TestOwnLessonsInUntrustedProject(t *testing.T) {
+	own, err := workspace.Open(project(t, map[string]string{
+		"lessons.md": "- PATTERN: mine\n  RULE: yours\n", "memory/mine.md": "A note of the user.\n",
+	}))
+	require.NoError(t, err)
+	defer own.Close()
+	dir := project(t, map[string]string{".aycoder/lessons.md": "- PATTERN: INJECTED\n  RULE: x\n", ".aycoder/memory/n.md": "INJECTED words\n"})
+	model := script.New(script.Call("recall_notes", map[string]string{}), script.Call("lesson_list", struct{}{}), script.Say("ok"))
+	rt := open(t, dir, harness.WithClient(model), harness.WithAmbient(harness.Lessons), harness.WithUserFiles(own), harness.WithProjectTexts(false))
+	run(t, rt, "go")
+	requests := model.Requests()
+	require.Contains(t, tail(requests[0]), "PATTERN: mine")
+	require.Contains(t, script.LastOutput(requests[1]).Text(), "A note of the user.")
+	require.Contains(t, script.LastOutput(requests[2]).Text(), "mine")
+	data, err := json.Marshal(requests)
+	require.NoError(t, err)
+	require.NotContains(t, string(data), "INJECTED")
+	for _, name := range []string{"lesson_add", "lesson_close", "remember", "forget"} {
+		require.NotContains(t, toolNames(requests[0]), name)
+	}
+	all, err := rt.Memory.Lessons(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
 }

@@ -203,7 +203,7 @@ func (b *builder) ambient(ctx context.Context) error {
 	if (on[Instructions] || on[Skills]) && !b.in.distrust {
 		b.keeper = project.NewKeeper(b.texts(), b.instructions)
 	}
-	if on[Lessons] && !b.in.distrust {
+	if on[Lessons] && (!b.in.distrust || b.in.userFiles != nil) {
 		return b.remember()
 	}
 	return nil
@@ -253,7 +253,11 @@ func (b *builder) remember() error {
 	if b.in.userFiles != nil {
 		opts = append(opts, memory.WithUser(b.in.userFiles))
 	}
-	m, err := memory.New(b.Files, opts...)
+	files := b.Files
+	if b.in.distrust {
+		files = nil
+	}
+	m, err := memory.New(files, opts...)
 	if err != nil {
 		return err
 	}

@@ -106,16 +106,21 @@ func WithMaxContext(bytes int) Option {
 	}
 }
 
-// New returns the memory of a workspace. Nothing is read yet.
+// New returns the memory of a workspace. Nothing is read yet. With nil and [WithUser], it is that of the user alone, such
+// as for a project whose texts nobody trusts: then no tool writes.
 func New(ws tools.FS, opts ...Option) (*Memory, error) {
-	if ws == nil {
-		return nil, &aycoder.ConfigError{Option: "ws", Err: errors.New("is nil")}
-	}
 	m := &Memory{dirs: []directory{{ws, projectDir, Project}}, context: maxContext}
-	return m, option.Apply(m, opts)
+	err := option.Apply(m, opts)
+	if ws == nil {
+		m.dirs = m.dirs[1:]
+	}
+	if len(m.dirs) == 0 {
+		err = errors.Join(&aycoder.ConfigError{Option: "ws", Err: errors.New("is nil")}, err)
+	}
+	return m, err
 }
 
-// project is where the tools write.
+// project is where the tools write, or the user directory if there is no project.
 func (m *Memory) project() directory { return m.dirs[0] }
 
 // read returns the content of a file, or "" if there is none.

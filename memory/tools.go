@@ -38,18 +38,21 @@ type listArgs struct{}
 
 // Tools returns the tools for lessons (lesson_add, lesson_close, lesson_list) and for notes (remember,
 // recall_notes, forget). Those that list and recall are read-only. The others propose a plan for a file of the
-// project: see [tools.NewPlanner].
+// project: see [tools.NewPlanner]. Without a project, they are left out.
 func (m *Memory) Tools() ([]aycoder.Tool, error) {
+	list, err3 := aycoder.NewTool("lesson_list", listDescription, m.list, aycoder.WithEffect(aycoder.EffectReadOnly))
+	recall, err5 := aycoder.NewTool("recall_notes", recallDescription, m.recall,
+		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectText, "query"))
+	if m.project().source != Project {
+		return []aycoder.Tool{list, recall}, errors.Join(err3, err5)
+	}
 	ws := m.project().files
 	text := func(arg, file string) aycoder.Subject {
 		return aycoder.Subject{Kind: aycoder.SubjectText, Arg: arg, File: path.Join(m.project().path, file)}
 	}
 	add, err1 := tools.NewPlanner(ws, "lesson_add", addDescription, text("rule", lessonFile), m.add)
 	closing, err2 := tools.NewPlanner(ws, "lesson_close", closeDescription, text("id", lessonFile), m.close)
-	list, err3 := aycoder.NewTool("lesson_list", listDescription, m.list, aycoder.WithEffect(aycoder.EffectReadOnly))
 	remember, err4 := tools.NewPlanner(ws, "remember", rememberDescription, text("note", noteDir+"/*.md"), m.remember)
-	recall, err5 := aycoder.NewTool("recall_notes", recallDescription, m.recall,
-		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectText, "query"))
 	forget, err6 := tools.NewPlanner(ws, "forget", forgetDescription, text("note", noteDir+"/*.md"), m.forget)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
