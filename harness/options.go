@@ -12,6 +12,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/plugin"
+	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/session"
@@ -88,6 +89,7 @@ type setup struct {
 	wrapFiles []func(tools.FS) tools.FS
 	servers   map[string]config.Server // besides those of the configuration
 	userFiles tools.FS
+	library   []project.Source // further ones of the user
 	roots     []workspace.Root
 	ambient   map[Ambient]bool
 	around    []aroundFunc
@@ -205,6 +207,18 @@ func WithRoot(name, dir string) Option {
 // says what is read there. Default: none.
 func WithUserFiles(files tools.FS) Option {
 	return required("WithUserFiles", files != nil, func(s *setup) { s.userFiles = files })
+}
+
+// WithUserLibrary sets further directories of the user, the nearest first, in which commands, agents and skills are looked
+// for after that of [WithUserFiles], such as ~/.claude. Nothing else is read there, and only with the ambient Skills.
+// Default: none.
+func WithUserLibrary(sources ...project.Source) Option {
+	return setting(func(s *setup) {
+		s.library = slices.Clone(sources)
+		for i := range s.library {
+			s.library[i].User = true
+		}
+	})
 }
 
 // WithAmbient switches on what a runtime takes from its surroundings. Texts of a project are those of its

@@ -181,7 +181,7 @@ func (b *builder) librarySources() []project.Source {
 	if !b.in.ambient[Skills] {
 		return b.pluginSources()
 	}
-	return append(b.sources(), b.pluginSources()...)
+	return slices.Concat(b.sources(), b.in.library, b.pluginSources())
 }
 
 // ambient reads what the host has switched on.

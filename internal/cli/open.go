@@ -58,7 +58,7 @@ func (a *app) openModel(ctx context.Context, s *session, o *options, st *setting
 	return nil
 }
 
-// options returns what the settings say, and opens the user's directory.
+// options returns what the settings say, and opens the user's directories.
 func (s *session) options(o *options, st *settings) ([]harness.Option, error) {
 	opts, err := st.options(o)
 	if err != nil {
@@ -72,6 +72,9 @@ func (s *session) options(o *options, st *settings) ([]harness.Option, error) {
 		s.closers = append(s.closers, own.Close)
 		opts = append(opts, harness.WithUserFiles(own))
 	}
+	library, closers := st.library()
+	s.closers = append(s.closers, closers...)
+	opts = append(opts, harness.WithUserLibrary(library...))
 	return append(opts, st.saved()...), nil
 }
 

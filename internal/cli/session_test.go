@@ -58,6 +58,37 @@ func (k *kept) ids() (ids []string) {
 	return ids
 }
 
+// Commands, agents and skills that the user keeps for other programs are the user's own: the nearest directory counts, and
+// nothing else is read there.
+func TestUserLibrary(t *testing.T) {
+	t.Parallel()
+	timed.Serial(t)
+	k := newKept(t, newService(t, says("One.", "end_turn"), says("Two.", "end_turn")))
+	home := t.TempDir()
+	for name, text := range map[string]string{
+		".claude/commands/hi.md": "Greet $1.", ".config/aycoder/commands/both.md": "The nearer one.", ".claude/commands/both.md": "The farther one.",
+		".claude/agents/finder.md":   "---\nname: finder\ndescription: Finds things\n---\nYou find.\n",
+		".agents/skills/sk/SKILL.md": "---\nname: sk\ndescription: Says how\n---\nDo so.\n",
+		".claude/CLAUDE.md":          "INSTRUCTED", ".claude/lessons.md": "- PATTERN: INSTRUCTED\n  RULE: x\n", ".claude/settings.json": `{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch INSTRUCTED"}]}]}}`,
+	} {
+		name = filepath.Join(home, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	env := append(k.env(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"))
+	got := runProgram(t, env, "", "-C", k.dir, "-p", "/hi world")
+	require.Equal(t, exitOK, got.code, got.err)
+	require.Contains(t, got.err, "the command both is already in ~/commands/both.md, which is nearer and counts")
+	req := k.service.requests()[0]
+	for _, want := range []string{"Greet world.", "- finder: Finds things", "- sk: Says how"} {
+		require.Contains(t, req, want)
+	}
+	require.NotContains(t, req, "INSTRUCTED")
+	require.NoFileExists(t, filepath.Join(k.dir, "INSTRUCTED"))
+	runProgram(t, env, "", "-C", k.dir, "-p", "/both")
+	require.Contains(t, k.service.requests()[1], "The nearer one.")
+}
+
 func TestGoOnWithASession(t *testing.T) {
 	t.Parallel()
 	timed.Serial(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/harness/linked"
+	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/workspace"
@@ -22,7 +23,8 @@ import (
 
 // settings are the configuration of the user and of the project, and what the user trusts.
 type settings struct {
-	home    string // the user's directory, or ""
+	home    string // the user's directory of configuration, or ""
+	user    string // the user's own directory, or ""
 	trust   *config.Trust
 	from    []config.Option
 	loaded  *config.Loaded
@@ -51,7 +53,8 @@ func (a *app) settings(o *options) (*settings, error) {
 
 // load reads the configuration.
 func (a *app) load(o *options) (*settings, error) {
-	st := &settings{home: a.home(), texts: o.trust, dismissed: a.dismissals, graphs: a.graphs}
+	st := &settings{home: a.home(), user: cmp.Or(a.getenv("HOME"), a.getenv("USERPROFILE")), texts: o.trust,
+		dismissed: a.dismissals, graphs: a.graphs}
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
 	}
@@ -180,6 +183,30 @@ func (st *settings) own() (*workspace.Workspace, error) {
 		return nil, nil
 	}
 	return workspace.Open(st.home)
+}
+
+// library opens the directories in which other programs keep commands, agents and skills of the user. One that cannot be
+// opened is as if it were not there.
+func (st *settings) library() (sources []project.Source, closers []func() error) {
+	for _, name := range []string{".claude", ".agents"} {
+		if !filepath.IsAbs(st.user) {
+			break
+		}
+		dir := filepath.Join(st.user, name)
+		info, err := os.Stat(dir)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if ours, err := os.Stat(name); err == nil && os.SameFile(ours, info) && st.texts {
+			continue // it is that of the project
+		}
+		ws, err := workspace.Open(dir)
+		if err == nil {
+			sources = append(sources, project.Source{Files: ws, Roots: []string{"."}, Label: "~/" + name})
+			closers = append(closers, ws.Close)
+		}
+	}
+	return sources, closers
 }
 
 // saved returns the option for rules that were saved for this directory, which hold in it.
