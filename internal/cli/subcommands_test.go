@@ -121,9 +121,9 @@ func TestConfigCommand(t *testing.T) {
 	got = runProgram(t, env, "", "config", "check")
 	require.Contains(t, got.out+got.err, file+":2:8: warning: roles.main needs the variable OPENAI_API_KEY, which is not set")
 	for _, name := range []string{"OPENAI_API_KEY=x", "OPENAI_BASE_URL=http://127.0.0.1:1"} {
-		require.Contains(t, runProgram(t, append(env, name), "", "config", "check").out, "no mistakes")
+		got = runProgram(t, append(env, name), "", "config", "check")
+		require.Contains(t, got.out, "no mistakes", got.err)
 	}
-	require.Contains(t, runProgram(t, env, "", "config", "check", "-base-url", "http://127.0.0.1:1").out, "no mistakes")
 }
 
 // findings returns what the doctor has found, by check.
