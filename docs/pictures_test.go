@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "draw the pictures anew")
+var update = flag.Bool("update", false, "draw the pictures and write the generated pages anew")
 
 // matches compares a picture with the file that holds it, or writes the file.
 func matches(t *testing.T, name, want string) {

@@ -13,10 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
+
+// The schema of the configuration is that of the types.
+func TestConfigSchema(t *testing.T) { matches(t, "config.schema.json", string(config.Schema())) }
 
 // The page about tools is made of what the model reads about them.
 func TestToolsPage(t *testing.T) {
