@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,17 +20,45 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
 )
 
 // TestMain makes the test binary act as the program when a test starts it for that.
 func TestMain(m *testing.M) {
 	if os.Getenv("CLI_UNDER_TEST") != "" {
-		os.Exit(Main(os.Args[1:], testExtension()))
+		extensions := []Extension{testExtension()}
+		if os.Getenv("CLI_SERVERS") != "" {
+			extensions = append(extensions, withServers())
+		}
+		os.Exit(Main(os.Args[1:], extensions...))
 	}
 	if signal.Ignored(syscall.SIGHUP) { // under nohup: the programs that the tests start would never end by it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	os.Exit(m.Run())
+}
+
+// withServers is an extension for servers of a configuration and of .mcp.json: it starts their command, or asks at their
+// address, and no more.
+func withServers() Extension {
+	return Extension{Forms: harness.ServerForms(), Options: []harness.Option{
+		harness.WithServers(func(ctx context.Context, _ string, s config.Server) (harness.ToolSource, error) {
+			if s.Command != "" {
+				return nil, errors.Join(exec.CommandContext(ctx, s.Command, s.Args...).Run(), errors.New("it has ended"))
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+			if err != nil {
+				return nil, err
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err == nil {
+				err = errors.Join(res.Body.Close(), errors.New("it has ended"))
+			}
+			return nil, err
+		}),
+	}}
 }
 
 // program returns a command that runs the program in an empty directory, without the
