@@ -23,6 +23,7 @@ import (
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/tools"
@@ -179,6 +180,70 @@ func TestRules(t *testing.T) {
 	for n := 11; n <= 18; n++ {
 		require.Contains(t, other[1], strconv.Itoa(n))
 	}
+}
+
+// Two runtimes for one directory share nothing: what the second does is the same whether or not the first is there, with its
+// rules, mode, hook, tasks, working directory and what its model has read; and the first goes on as it was.
+func TestTwoRuntimes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	dir := project(t, map[string]string{"sub/x": "", "a.txt": "one\n", "b.txt": "b\n", ".aycoder/lessons.md": "- PATTERN: p\n  RULE: r\n"})
+	auto := settings(t, func(c *config.Settings) { c.Approval.Mode = policy.FullAuto })
+	where := script.Call("bash", map[string]string{"command": "pwd"})
+	type seen struct {
+		Requests string
+		Rules    []policy.Rule
+		Mode     policy.Mode
+		Hooks    bool
+		Dir      string
+		Tasks    int
+		Read     []string
+		Notices  []string
+	}
+	look := func() seen {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\n"), 0o644))
+		model := script.New(where, script.Call("edit_file", map[string]string{"path": "a.txt", "old_string": "one", "new_string": "two"}),
+			script.Call("read_file", map[string]string{"path": "a.txt"}), script.Say("ok"))
+		rt, err := harness.New(t.Context(), dir, harness.WithSettings(auto), harness.WithClient(model), harness.WithAmbient(harness.Ambients()...))
+		require.NoError(t, err)
+		notices := run(t, rt, "go")
+		data, err := json.Marshal(model.Requests())
+		require.NoError(t, err)
+		s := seen{string(data), rt.Policy.Rules(policy.Session), rt.Policy.Mode(), rt.Hooks != nil, rt.Shell.Dir(), len(rt.Todos.Items()),
+			rt.Workspace.Seen().Contents("b.txt"), notices}
+		require.NoError(t, rt.Close())
+		return s
+	}
+	alone := look()
+	require.Contains(t, alone.Requests, filepath.Base(dir))
+
+	var hooked int
+	hook := hooks.Hook{Event: hooks.PostToolUse, Command: "count", Call: func(context.Context, []byte) ([]byte, error) {
+		hooked++
+		return []byte(`{"hookSpecificOutput": {"additionalContext": "HOOKED"}}`), nil
+	}}
+	model := script.New(script.Call("bash", map[string]string{"command": "cd sub"}), script.Call("read_file", map[string]string{"path": "b.txt"}),
+		script.Call("todo", map[string]any{"todos": []map[string]string{{"content": "TASK", "status": "pending"}}}), script.Say("ok"), where, script.Say("ok"))
+	first := open(t, dir, harness.WithSettings(auto), harness.WithClient(model), harness.WithHooks(hook), harness.WithAmbient(harness.Ambients()...))
+	run(t, first, "go")
+	require.NoError(t, first.Policy.KeepRule(t.Context(), aycoder.Session, "edit_file"))
+	require.NoError(t, first.Policy.SetMode(policy.AcceptEdits))
+	first.Notify("first", "for the first one")
+	before := hooked
+
+	require.Equal(t, alone, look())
+	require.Equal(t, before, hooked)
+
+	require.Equal(t, "sub", first.Shell.Dir())
+	require.Equal(t, []string{"b\n"}, first.Workspace.Seen().Contents("b.txt"))
+	require.Len(t, first.Policy.Rules(policy.Session), 1)
+	require.Equal(t, policy.AcceptEdits, first.Policy.Mode())
+	require.Equal(t, []string{"first: for the first one"}, run(t, first, "on"))
+	requests := model.Requests()
+	require.Contains(t, script.LastOutput(requests[len(requests)-1]).Text(), "sub\n")
+	require.Contains(t, script.LastOutput(requests[len(requests)-1]).Text(), "HOOKED")
+	require.Contains(t, tail(requests[len(requests)-1]), "TASK")
 }
 
 // One error lists everything that is missing.
