@@ -140,7 +140,7 @@ func (g *got) look(t *testing.T, rt *harness.Runtime) {
 	}
 }
 
-// The command line, a host that embeds the library, and a test with fakes get the same agent from one configuration. Only
+// The command line, the server, a host that embeds the library, and a test with fakes get the same agent from one configuration. Only
 // the approver differs.
 func TestOneConfiguration(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -154,6 +154,7 @@ func TestOneConfiguration(t *testing.T) {
 	}
 	home, dir := filepath.Join(root, "home", "aycoder"), filepath.Join(root, "ws")
 	t.Setenv("XDG_CONFIG_HOME", filepath.Dir(home))
+	t.Setenv("HOME", root)
 	t.Chdir(dir)
 	sources := []config.Option{config.WithUserFile(filepath.Join(home, "config.toml")), config.WithProject("."), // as messages are to name it
 		config.WithForms(harness.HookForms()...), config.WithTrust(config.NewTrust(filepath.Join(home, "trust.json"))),
@@ -176,6 +177,21 @@ func TestOneConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.build(t.Context(), ".", o, append(opts, cli.probe()...)))
 	cli.look(t, s.Runtime)
+
+	// The server.
+	var served got
+	t.Setenv("XDG_STATE_HOME", filepath.Join(root, "state"))
+	texts, err := textsOf(".")
+	require.NoError(t, err)
+	require.NoError(t, st.trust.Decide(t.Context(), texts, true))
+	k := &call{app: &app{getenv: os.Getenv, extensions: []Extension{{Options: served.probe()}}}}
+	host, end, err := k.serving(t.Context(), nil)
+	require.NoError(t, err)
+	rt, err := host.Open(t.Context(), "", "")
+	require.NoError(t, err)
+	served.look(t, rt)
+	require.NoError(t, rt.Close())
+	require.NoError(t, end())
 
 	// A host that follows the configuration, and one that reads it once.
 	own, err := workspace.Open(home)
@@ -208,6 +224,7 @@ func TestOneConfiguration(t *testing.T) {
 	require.Equal(t, []any{17, 11, int64(123456), 12345, 3, "ollama/big", policy.AcceptEdits, 3}, []any{
 		cli.Limits.Turns, cli.Limits.Calls, cli.Limits.Total, cli.Limits.ToolOutput, cli.Limits.Parallel, cli.Start.Model, cli.Mode, len(cli.Hooks)})
 	require.Contains(t, cli.Request.Tail[0].Text, "mend it")
+	require.Equal(t, cli, served)
 	require.Equal(t, cli, following)
 	following.Stages = slices.DeleteFunc(following.Stages, func(s string) bool { return s == "changes before turn" }) // nothing changes
 	require.Equal(t, following, once)
