@@ -76,3 +76,17 @@ func ExampleReloader() {
 	// hook in line 1: "./done.sh" with []
 	// hooks: 0 changed: false
 }
+
+// A model that names no key has that of its provider's variable. Where it is not set, the user learns which role needs it.
+func ExampleWithKeys() {
+	l, err := config.Load(config.WithFlag("-model", "roles.main", "anthropic/claude-sonnet-4-5"),
+		config.WithKeys(map[string][]string{"anthropic": {"ANTHROPIC_API_KEY"}}))
+	if err != nil {
+		panic(err)
+	}
+	for _, d := range l.Diagnostics {
+		fmt.Println(d.Message)
+	}
+	// Output:
+	// needs the variable ANTHROPIC_API_KEY, which is not set, for the role main (flag -model)
+}

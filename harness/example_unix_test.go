@@ -5,10 +5,14 @@ package harness_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	projects "github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // ExampleRuntime_Command shows the line "!echo hello" of a terminal program, whose user has decided by typing it.
@@ -66,4 +70,41 @@ func ExampleRuntime_Caller() {
 	// Output:
 	// hello
 	// [exit 0]
+}
+
+// The user's own commands are in directories that several programs share.
+func ExampleWithUserLibrary() {
+	ctx := context.Background()
+	home, err := os.MkdirTemp("", "home")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(home)
+	if err := os.MkdirAll(filepath.Join(home, "commands"), 0o700); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := os.WriteFile(filepath.Join(home, "commands", "hi.md"), []byte("Greet $1.\n"), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	files, err := workspace.Open(home) // such as ~/.claude
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer files.Close()
+	rt, err := harness.New(ctx, ".", harness.WithClient(script.New()), harness.WithAmbient(harness.Skills), harness.WithProjectTexts(false),
+		harness.WithUserLibrary(projects.Source{Files: files, Roots: []string{"."}, Label: "~/.claude"}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	for _, c := range rt.Library.Commands {
+		fmt.Println(c.Name, c.File, c.User)
+	}
+	// Output:
+	// hi ~/.claude/commands/hi.md true
 }
