@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
@@ -372,22 +373,30 @@ func TestInterruptsAtThePrompt(t *testing.T) {
 	}
 }
 
-// Esc clears the line, and does nothing in an empty one. Twice within two seconds it opens the tree.
+// Esc clears the line, and does nothing in an empty one. Twice within two seconds it opens the tree. A menu, a search and
+// the keys of vi take it first.
 func TestEscAtThePrompt(t *testing.T) {
 	for _, tt := range []struct {
 		name string
+		vi   bool
 		keys []string // one every second
 		want string
 	}{
-		{"once", []string{"\x1b", "x", "\r"}, "x"},
-		{"clears", []string{"half", "\x1b", "x", "\r"}, "x"},
-		{"twice", []string{"\x1b", "\x1b"}, "/tree"},
-		{"slowly", []string{"\x1b", "", "\x1b", "", "x", "\r"}, "x"},
-		{"once to clear, and once more", []string{"half", "\x1b", "\x1b"}, "/tree"},
+		{"once", false, []string{"\x1b", "x", "\r"}, "x"},
+		{"clears", false, []string{"half", "\x1b", "x", "\r"}, "x"},
+		{"twice", false, []string{"\x1b", "\x1b"}, "/tree"},
+		{"slowly", false, []string{"\x1b", "", "\x1b", "", "x", "\r"}, "x"},
+		{"once to clear, and once more", false, []string{"half", "\x1b", "\x1b"}, "/tree"},
+		{"ends a menu", false, []string{"/m", "\t", "\x1b", "x", "\r"}, "/mx"},
+		{"ends a search", false, []string{"half", "\x12", "\x1b", "x", "\r"}, "halfx"},
+		{"ends insert mode, and once more", true, []string{"half", "\x1b", "\x1b", "\x1b", "Ax", "\r"}, "halfx"},
+		{"ends a command of vi", true, []string{"half", "\x1b", "d", "\x1b", "x", "\r"}, "hal"},
+		{"in an empty line with the keys of vi", true, []string{"\x1b", "\x1b"}, "/tree"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk(t, true)
+				d.configure(config.Terminal{Vi: tt.vi})
 				done := make(chan string)
 				go func() {
 					text, err := d.entered(t.Context())

@@ -149,7 +149,17 @@ func TestKeysOfTheConfiguration(t *testing.T) {
 	press(tty.Key{Rune: 'a'}, tty.Key{Rune: 'b'})
 	require.False(t, c.isStop(esc))
 	require.Equal(t, "a", press(esc, tty.Key{Rune: 'x'}))
-	require.True(t, c.isStop(esc), "in normal mode")
+	require.False(t, c.isStop(esc), "in normal mode")
+	require.True(t, c.isStop(tty.Key{Rune: 'c', Ctrl: true}))
+
+	c.configure(config.Terminal{})
+	press(tty.Key{Rune: '/'}, tty.Key{Rune: 'm'})
+	require.True(t, c.isStop(esc))
+	press(tty.Key{Name: tty.Tab})
+	require.False(t, c.isStop(esc), "it ends the menu")
+	require.Equal(t, "/m", press(esc))
+	press(tty.Key{Rune: 'r', Ctrl: true})
+	require.False(t, c.isStop(esc), "it ends the search")
 }
 
 // The command of the status line gets the state, and has two seconds.

@@ -141,7 +141,7 @@ func (u *ui) refresh() {
 // isKey reports whether a key is one of those names, as tables of bindings write them.
 func isKey(k tty.Key, names ...string) bool { return slices.Contains(names, k.String()) }
 
-// isStop reports whether a key stops what goes on. With vi keys, Esc behind a text is for the text.
+// isStop reports whether a key stops what goes on. The editor takes some Escs.
 func (u *ui) isStop(k tty.Key) bool {
 	return isKey(k, "ctrl+c") || isKey(k, "esc") && !u.editor.TakesEsc()
 }

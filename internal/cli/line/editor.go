@@ -103,8 +103,11 @@ func New(o Options) *Editor {
 // Actions returns the names of the actions that keys can be bound to.
 func (e *Editor) Actions() []string { return slices.Collect(maps.Keys(e.actions)) }
 
-// TakesEsc reports whether Esc ends the typing of a text, as with vi keys.
-func (e *Editor) TakesEsc() bool { return e.o.Vi && e.vi.insert && e.text != "" }
+// TakesEsc reports whether Esc has a meaning here: it ends a menu or a search. With vi keys it is for the text and the
+// command that are typed; who is used to them presses it too often rather than too seldom.
+func (e *Editor) TakesEsc() bool {
+	return e.menu.on || e.search.on || e.o.Vi && (e.text != "" || len(e.vi.command) > 0)
+}
 
 // Text returns the text with the contents of its pastes.
 func (e *Editor) Text() string { return e.whole(e.text) }
