@@ -36,19 +36,21 @@ func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 	v.whole = whole
 	defer func() { v.whole = false }()
 	v.fresh()
+	plain := 0 // reasons that the user sees anyway
 	if isDiff(r.Preview) {
+		plain = 1 // it changes files
 		v.headline(cleanLine(r.Tool), " "+cleanLine(r.Subject))
 		v.diff(r.Preview)
-		return
+	} else {
+		v.headline(cleanLine(r.Tool), "")
+		if r.Preview != "" {
+			v.plain(r.Preview)
+		}
+		if r.Preview == "" || whole {
+			v.arguments(r.Args)
+		}
 	}
-	v.headline(cleanLine(r.Tool), "")
-	if r.Preview != "" {
-		v.plain(r.Preview)
-	}
-	if r.Preview == "" || whole {
-		v.arguments(r.Args)
-	}
-	if len(r.Reasons) > 0 {
+	if len(r.Reasons) > plain {
 		v.prose(faint, "  "+words(r.Class)+": "+cleanLine(strings.Join(r.Reasons, ", ")))
 	}
 }

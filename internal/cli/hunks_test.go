@@ -46,3 +46,13 @@ func TestPickHunks(t *testing.T) {
 		})
 	}
 }
+
+// A change that the mode would allow is asked about with the reason.
+func TestChangeWithAReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage("go\ny\n")
+		s.thinks = func() { time.Sleep(time.Millisecond) }
+		shown := talkOn(t, s, policy.AcceptEdits, t.TempDir(), writes(".vscode/tasks.json", "{}\n"), script.Say("Done."))
+		inOrder(t, shown, "1 + {}\n", "writes .vscode/tasks.json: ", "Apply?", "Done.")
+	})
+}

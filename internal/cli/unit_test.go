@@ -552,6 +552,10 @@ func TestQuestionShowsAll(t *testing.T) {
 	require.NotContains(t, show(func(c *chat) { c.question(r, false) }), "echo 250\n")
 	require.Contains(t, show(func(c *chat) { c.question(r, true) }), "echo 250\n")
 	require.Contains(t, show(func(c *chat) { c.brings(config.Question{Kind: config.KindHook, Command: lines(60)}) }), "echo 30\n")
+	r = &aycoder.ApprovalRequest{Tool: "edit_file", Preview: "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", Class: "writes_workspace", Reasons: []string{"it changes"}}
+	require.NotContains(t, show(func(c *chat) { c.question(r, false) }), "writes workspace")
+	r.Reasons = append(r.Reasons, "it runs")
+	inOrder(t, show(func(c *chat) { c.question(r, false) }), "1 + b\n", "  writes workspace: it changes, it runs\n")
 	r = &aycoder.ApprovalRequest{Tool: "deploy", Args: []byte(`{"a":"x\npath: /safe","path":"/etc"}`)}
 	require.NotContains(t, show(func(c *chat) { c.question(r, false) }), "| path: /safe")
 }
