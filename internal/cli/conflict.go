@@ -69,7 +69,7 @@ func (c *chat) showRegion(f *edit.FileResult, o merge.OpenConflict) {
 	g := f.Merge.Regions[o.Region]
 	side := func(mark, style string, text []byte) {
 		c.prose(faint, "  "+mark)
-		for line := range strings.Lines(clean(string(text))) {
+		for line := range strings.Lines(clean(tools.EscapeInvisible(string(text)))) {
 			c.line("  " + c.paint(style, strings.TrimRight(line, "\n")))
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/merge"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -121,4 +124,16 @@ func TestConflictsSecondSuggestion(t *testing.T) {
 	data := conflicting(t, texts, "o t e y", "suggested, likely: takes the agent's and not yours, as the last conflict before",
 		"or else, hint: makes both changes, which do not overlap\n  f(x, b, y)\n", "(y/t/s/e/r/u/b)", "Write it?", "Well.")
 	require.Equal(t, version("agent", "x, b, y"), data)
+}
+
+// The sides of a conflict show what nobody would see.
+func TestConflictsShowAll(t *testing.T) {
+	t.Parallel()
+	s := newStage("")
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{})
+	yours, theirs := "yours\u200b\n", "theirs\U000e0041\n"
+	f := &edit.FileResult{Path: "a", Ours: yours, Theirs: theirs, Merge: new(merge.Merge([]byte("base\n"), []byte(yours), []byte(theirs)))}
+	c.showRegion(f, f.Open()[0])
+	require.NoError(t, c.Flush())
+	inOrder(t, s.out, "yours<U+200B>\n", "theirs<U+E0041>\n")
 }

@@ -7,16 +7,25 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/tools"
 )
 
 var toHunk = choices{"y take it", "n leave it", "a take the rest", "d leave the rest"}
 
-// mayCall returns the keys that answer a request: a change of several hunks can be picked from.
+// mayCall returns the keys that answer a request: a change of several hunks can be picked from, unless it may move
+// text from a file that it deletes to one that it creates.
 func mayCall(r *aycoder.ApprovalRequest) choices {
-	if r.Plan != nil && len(r.Plan.Hunks()) > 1 {
-		return slices.Insert(slices.Clone(toCall), 2, "p pick")
+	if r.Plan == nil || len(r.Plan.Hunks()) < 2 {
+		return toCall
 	}
-	return toCall
+	kinds := map[edit.Kind]bool{}
+	for _, f := range r.Plan.Files() {
+		kinds[f.Kind] = true
+	}
+	if kinds[edit.Create] && kinds[edit.Delete] {
+		return toCall
+	}
+	return slices.Insert(slices.Clone(toCall), 2, "p pick")
 }
 
 // pickHunks asks about each hunk of a change, and lets those be made that the user takes. It reports whether the
@@ -61,7 +70,7 @@ func (c *chat) pickHunks(a *aycoder.ApprovalRequested) bool {
 	return err == nil || errors.Is(err, aycoder.ErrDecided)
 }
 
-// showHunk shows one hunk of a plan, with the lines around it.
+// showHunk shows all of one hunk of a plan, with the lines around it and what nobody would see.
 func (c *chat) showHunk(plan edit.Plan, h edit.Hunk) error {
 	one, err := plan.Keep(h.ID)
 	if err != nil {
@@ -71,7 +80,9 @@ func (c *chat) showHunk(plan edit.Plan, h edit.Hunk) error {
 	if len(plan.Files()) > 1 {
 		c.line("  " + c.paint(bold, cleanLine(h.Path)))
 	}
-	c.diff(one.Preview())
+	c.whole = true
+	c.diff(tools.EscapeInvisible(one.Preview()))
+	c.whole = false
 	return nil
 }
 

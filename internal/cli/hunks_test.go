@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,5 +56,37 @@ func TestChangeWithAReason(t *testing.T) {
 		s.thinks = func() { time.Sleep(time.Millisecond) }
 		shown := talkOn(t, s, policy.AcceptEdits, t.TempDir(), writes(".vscode/tasks.json", "{}\n"), script.Say("Done."))
 		inOrder(t, shown, "1 + {}\n", "writes .vscode/tasks.json: ", "Apply?", "Done.")
+	})
+}
+
+// A hunk is shown whole, with what nobody sees, before it is taken.
+func TestPickedHunkIsShownWhole(t *testing.T) {
+	var text strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&text, "line %d\u200b\n", i)
+	}
+	patch := "*** Begin Patch\n*** Add File: a\n+" + strings.ReplaceAll(strings.TrimSuffix(text.String(), "\n"), "\n", "\n+") +
+		"\n*** Add File: b\n+one\n*** End Patch\n"
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage("go\np\nn\ny\n")
+		s.thinks = func() { time.Sleep(time.Millisecond) }
+		shown := talkOn(t, s, policy.Ask, t.TempDir(), script.Call("apply_patch", map[string]string{"patch": patch}), script.Say("Done."))
+		inOrder(t, shown, "Apply?", "line 150<U+200B>\n", "1 of 2?", "1 of 2 hunks taken")
+	})
+}
+
+// A file that gets another name is two files of a plan, and the new one alone has the lines of the old one.
+func TestRenameIsNotPickedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("a\nb\n"), 0o644))
+		s := newStage("go\np\nn\ny\n")
+		s.thinks = func() { time.Sleep(time.Millisecond) }
+		shown := talkOn(t, s, policy.Ask, dir, script.Call("read_file", map[string]string{"path": "f"}),
+			script.Call("apply_patch", map[string]string{"patch": "*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@\n-a\n+A\n*** End Patch\n"}), script.Say("Done."))
+		inOrder(t, shown, "(y/n/a/e/?)", "Please answer with one of", "Done.")
+		data, err := os.ReadFile(filepath.Join(dir, "f"))
+		require.NoError(t, err)
+		require.Equal(t, "a\nb\n", string(data))
 	})
 }

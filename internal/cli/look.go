@@ -37,7 +37,7 @@ func (c *chat) showDiff(context.Context, string) (string, error) {
 	was := c.verbose
 	c.verbose = true
 	defer func() { c.verbose = was }()
-	c.diff(c.changes.Diff())
+	c.diff(tools.EscapeInvisible(c.changes.Diff()))
 	for _, m := range c.changes.Missing() {
 		c.prose(notice, "! "+cleanLine(m))
 	}
