@@ -206,7 +206,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 			c.prose(faint, text)
 		}
 	}
-	start := time.Now()
+	start, head := time.Now(), c.talk().Head()
 	_, before := c.talk().View().Usage()
 	c.begin()
 	c.stopping, c.waited = false, 0
@@ -233,7 +233,9 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		_, cost := c.talk().View().Usage()
 		c.summary(c.session.model(), &res, cost-before, c.filled(), time.Since(start)-c.waited)
 	}
-	c.heard = ""
+	if c.talk().Head() != head { // the prompt is in the conversation
+		c.heard = ""
+	}
 	c.renewStatus()
 	c.alert("done")
 }

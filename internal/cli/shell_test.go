@@ -35,6 +35,25 @@ func TestShellOfTheUser(t *testing.T) {
 	require.Equal(t, 1, strings.Count(all[1], "$ pwd"), "it is in the history alone")
 }
 
+// An output waits for the next prompt that reaches the model.
+func TestShellOutputIsKept(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("bash does not run commands here")
+	}
+	dir := at(t)
+	commands := filepath.Join(os.Getenv("HOME"), "aycoder", "commands")
+	require.NoError(t, os.MkdirAll(commands, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(commands, "bad.md"), []byte("Look: !`touch made`"), 0o644))
+	s := newService(t, says("I see.", "end_turn"))
+	shown := chats(t, s, "!echo first\n/bad\nn\nno\nwhat is this?\nand now?\n", options{})
+	inOrder(t, shown, "The model gets this", "Run it?", "refused", "! ", "I see.", "I see.")
+	require.NoFileExists(t, filepath.Join(dir, "made"))
+	all := s.requests()
+	require.Len(t, all, 2)
+	inOrder(t, all[0], "what is this?", "I have run a command", "$ echo first")
+	require.Equal(t, 1, strings.Count(all[1], "$ echo first"))
+}
+
 // Nothing but the very command that was typed is decided by that.
 func TestDecidedByTyping(t *testing.T) {
 	c := &chat{own: "rm a"}
