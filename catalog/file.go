@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/jsontext"
 )
 
 const (
@@ -73,7 +74,7 @@ func parse(r io.Reader) (*index, error) {
 		index:  index{models: map[key]aycoder.ModelInfo{}, names: map[key]string{}},
 	}
 	var f file
-	if err := decode(data, &f); err != nil {
+	if err := jsontext.Decode(data, &f); err != nil {
 		x.problemf(position(data, err), "%.300s", err)
 	}
 	for i, raw := range f.Providers {
@@ -83,21 +84,6 @@ func parse(r io.Reader) (*index, error) {
 		return nil, fmt.Errorf("parse model catalog: %w", x.err())
 	}
 	return &x.index, nil
-}
-
-// decode rejects unknown fields, since otherwise nobody would notice a misspelt one.
-func decode(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err == io.EOF {
-		return io.ErrUnexpectedEOF
-	} else if err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("more follows after the end of the document")
-	}
-	return nil
 }
 
 // position returns the line of a syntax error, or "file" for any other error.
@@ -128,7 +114,7 @@ func (x *reader) err() error {
 
 func (x *reader) group(place string, raw json.RawMessage) {
 	var g group
-	if err := decode(raw, &g); err != nil {
+	if err := jsontext.Decode(raw, &g); err != nil {
 		x.problemf(place, "%.300s", err)
 		return
 	}
@@ -151,7 +137,7 @@ func (x *reader) group(place string, raw json.RawMessage) {
 
 func (x *reader) entry(place, provider string, raw json.RawMessage) {
 	var e entry
-	if err := decode(raw, &e); err != nil {
+	if err := jsontext.Decode(raw, &e); err != nil {
 		x.problemf(place, "%.300s", err)
 		return
 	}

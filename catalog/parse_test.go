@@ -58,7 +58,7 @@ func TestParseProblems(t *testing.T) {
 		{"syntax", "{\"providers\":\n[}", []string{"line 2: invalid character '}' looking for beginning of value"}},
 		{"cut off", `{"providers": [{`, []string{"file: unexpected EOF"}},
 		{"list", `[]`, []string{"file: json: cannot unmarshal array"}},
-		{"more", `{} {}`, []string{"file: more follows after the end of the document"}},
+		{"more", `{} {}`, []string{"file: there is something behind the end of the document"}},
 		{"unknown field", `{"model": 1}`, []string{`file: json: unknown field "model"`}},
 		{"provider", `{"providers": [{}, {"provider": "a b"}, 3]}`, []string{
 			"providers[0].provider: missing", `providers[1].provider: "a b" has white space`,

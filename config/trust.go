@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -16,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
@@ -204,11 +204,7 @@ func (t *Trust) load() (map[string]answer, error) {
 	}
 	var file answersJSON
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.DisallowUnknownFields()
-		if err = d.Decode(&file); err == nil && d.More() {
-			err = errors.New("there is something behind the end")
-		}
+		err = jsontext.Decode(data, &file)
 	}
 	if err == nil && file.Version != 1 {
 		err = errors.New("not of version 1")

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
 )
@@ -68,16 +68,12 @@ func unpathed(err error) error {
 }
 
 func parseRules(data []byte) ([]Rule, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var w *rulesJSON
-	switch err := d.Decode(&w); {
+	switch err := jsontext.Decode(data, &w); {
 	case err != nil:
 		return nil, err
 	case w == nil || w.Version != fileVersion:
 		return nil, fmt.Errorf("not of version %d", fileVersion)
-	case d.More():
-		return nil, errors.New("there is something behind the end")
 	case len(w.Rules) > maxRules:
 		return nil, fmt.Errorf("more than %d rules", maxRules)
 	}

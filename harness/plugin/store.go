@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/replace"
@@ -73,9 +73,7 @@ func (s *Store) load() (map[string]record, error) {
 	}
 	var x indexJSON
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.DisallowUnknownFields()
-		err = d.Decode(&x)
+		err = jsontext.Decode(data, &x)
 	}
 	if err == nil && x.Version != 1 {
 		err = errors.New("not of version 1")

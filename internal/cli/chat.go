@@ -110,7 +110,7 @@ func (c *chat) prompt(ctx context.Context) (string, error) {
 		switch {
 		case c.over:
 			return "", errInterrupt
-		case errors.Is(err, io.EOF), is[*signalled](err):
+		case err == io.EOF, is[*signalled](err): // an error around io.EOF is about a file
 			return "", err
 		case errors.Is(err, errInterrupt):
 			continue

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,6 +145,22 @@ func TestCommandsTell(t *testing.T) {
 			_ = os.Remove(filepath.Join(dir, "a.txt"))
 		})
 	}
+}
+
+// An error about the end of a file is not the end of the input.
+func TestErrorOfAnEmptyFile(t *testing.T) {
+	t.Parallel()
+	s := newStage("/read\n/help\n")
+	read := func(context.Context, *harness.Runtime, string) (string, error) {
+		return "", fmt.Errorf("read a: %w", io.EOF)
+	}
+	c := newTestChat(t, s, s, tty.Options{Plain: true}, &chat{more: []Extension{{Slash: []SlashCommand{{Name: "read", Run: read}}}}})
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	c.session = &session{Runtime: rt}
+	require.Equal(t, exitOK, c.run(t.Context(), ""))
+	inOrder(t, s.out, "! read a: EOF", "Say what is to be done.")
 }
 
 // A path is a prompt, and a name that nothing has is never one.

@@ -183,7 +183,7 @@ func (a *app) chat(o *options) int {
 	a.asks = c.asks
 	s, err := c.open(ctx, cancel)
 	switch {
-	case errors.Is(err, errInterrupt), is[*signalled](err), errors.Is(err, io.EOF):
+	case errors.Is(err, errInterrupt), is[*signalled](err), err == io.EOF: // an error around io.EOF is about a file
 		return c.leave(err)
 	case err != nil:
 		screen.Close()

@@ -611,3 +611,24 @@ func TestPluginQuestion(t *testing.T) {
 		require.Equal(t, exitOK, runProgram(t, env, "", "plugin", "remove", "lint").code)
 	}
 }
+
+// An empty file of the program ends it with a message. It is not the end of the input.
+func TestEmptyStateFiles(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"trust.json", "rules"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &terminal{t: t, temp: t.TempDir()}
+			p.begin(nil, newService(t).env(), func(cmd *exec.Cmd) {
+				if name == "rules" {
+					name = "rules-" + nameOf(cmd.Dir) + ".json"
+				}
+				name = filepath.Join(cmd.Dir, ".config", "aycoder", name)
+				require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+				require.NoError(t, os.WriteFile(name, nil, 0o600))
+			})
+			p.ends(exitError)
+			require.Contains(t, strings.Join(strings.Fields(p.Text()), " "), "unexpected EOF")
+		})
+	}
+}

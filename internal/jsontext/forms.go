@@ -3,10 +3,29 @@ package jsontext
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/runes"
 )
+
+// Decode decodes a file of one JSON document. A field that is not known is an error, since nobody
+// would notice a misspelt one otherwise. No error is [io.EOF], which callers take for an end that
+// is expected.
+func Decode(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err == io.EOF {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("there is something behind the end of the document")
+	}
+	return nil
+}
 
 // Canonical returns a JSON document in one form, so that two copies of a document can be
 // compared. A store may have changed its white space, its escapes and the order of its keys. A

@@ -1,6 +1,6 @@
 // Package jsontext finds JSON documents in the texts of models, which often surround them with
 // words or code fences. It also has a form of JSON in which two documents can be compared, and
-// one that preserves any bytes.
+// one that preserves any bytes, and decodes the files of this module.
 package jsontext
 
 import (
