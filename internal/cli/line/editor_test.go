@@ -162,8 +162,18 @@ func TestLargePaste(t *testing.T) {
 	require.Equal(t, b.String()+"<x"+b.String(), e.Text())
 
 	e = line.New(line.Options{})
-	press(e, "\x1b[200~a \U000f0000 b\x1b[201~")
+	press(e, "\x1b[200~a \U000f8000 b\x1b[201~")
 	require.Equal(t, "a \ufffd b", e.Text(), "a marker in a paste is not a paste")
+}
+
+// The symbols of Nerd Fonts, whose last ones are the Material Design Icons from U+F0001 to U+F1AF0, are text.
+func TestSymbolsOfFonts(t *testing.T) {
+	t.Parallel()
+	e := line.New(line.Options{})
+	press(e, "\U000f02a2", "\x1b[200~\U000f1af0 \ue0b0\x1b[201~")
+	require.Equal(t, "\U000f02a2\U000f1af0 \ue0b0", e.Text())
+	e.SetText("\U000f0001 in an editor")
+	require.Equal(t, "\U000f0001 in an editor", e.Text())
 }
 
 func TestView(t *testing.T) {

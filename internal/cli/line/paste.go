@@ -10,9 +10,9 @@ import (
 )
 
 // A large paste is one character of the text, a marker of a private area of Unicode. It is
-// shown as a label and sent as a whole.
+// shown as a label and sent as a whole. Nerd Fonts have symbols below U+F2000.
 const (
-	firstMarker = '\U000f0000'
+	firstMarker = '\U000f8000'
 	lastMarker  = '\U000fffff'
 
 	largeLines = 10

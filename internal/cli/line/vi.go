@@ -25,7 +25,8 @@ type vi struct {
 	playing bool
 }
 
-func (v *vi) reset(insert bool) { v.insert, v.command = insert, nil }
+// reset begins a mode, and drops the keys recorded for the dot.
+func (v *vi) reset(insert bool) { v.insert, v.command, v.record = insert, nil, nil }
 
 // viKey reports whether a key was for vi.
 func (e *Editor) viKey(k tty.Key) bool {

@@ -144,4 +144,11 @@ func TestViEvents(t *testing.T) {
 	require.Equal(t, []line.Event{{Kind: line.Submit, Text: "abc"}}, press(e, "\r"))
 	press(e, "x")
 	require.Equal(t, "x", e.Text(), "a new text begins in insert mode")
+
+	press(e, "\x1b", "A y")
+	require.Equal(t, []line.Event{{Kind: line.Submit, Text: "x y"}}, press(e, "\r"))
+	require.Empty(t, press(e, "\x1b[200~three\x1b[201~", "\x1b", "."))
+	require.Equal(t, "three", e.Text(), "a change that was sent is not done again")
+	press(e, "dd", "ione", "\x1b", "A\n", "\x1b", ".")
+	require.Equal(t, "one\n\n", e.Text())
 }
