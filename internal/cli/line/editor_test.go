@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // press gives the keys of bytes to an editor. Between two sequences nothing comes, so that
@@ -164,6 +165,19 @@ func TestLargePaste(t *testing.T) {
 	e = line.New(line.Options{})
 	press(e, "\x1b[200~a \U000f8000 b\x1b[201~")
 	require.Equal(t, "a \ufffd b", e.Text(), "a marker in a paste is not a paste")
+}
+
+// The time of a motion does not grow with the square of a line without spaces.
+func TestLongWideLine(t *testing.T) {
+	timed.Serial(t)
+	e := line.New(line.Options{})
+	e.SetText("one\n" + strings.Repeat("漢", 20_000))
+	start := time.Now()
+	press(e, "\x17")
+	timed.Within(t, start, time.Second, "deleting a word of 20,000 wide characters")
+	require.Equal(t, "one\n", e.Text())
+	press(e, "e\u0301漢", "\x17", "\x17")
+	require.Empty(t, e.Text(), "a line feed is a space")
 }
 
 // The symbols of Nerd Fonts, whose last ones are the Material Design Icons from U+F0001 to U+F1AF0, are text.

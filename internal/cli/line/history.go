@@ -65,9 +65,7 @@ func (h *History) parse(data []byte) {
 
 func (h *History) keep(e entry) {
 	h.entries = append(h.entries, e)
-	if over := len(h.entries) - maxEntries; over > 0 {
-		h.entries = slices.Delete(h.entries, 0, over)
-	}
+	h.entries = h.entries[max(len(h.entries)-maxEntries, 0):]
 }
 
 // Entries returns the texts, the newest first: those of the directory, then the others.

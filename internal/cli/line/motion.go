@@ -1,6 +1,7 @@
 package line
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -81,10 +82,23 @@ func (b *buffer) forward(i int, while func(int) bool) int {
 	return i
 }
 
-// back returns the last place up to i in front of which the condition does not hold.
+// back returns the last place up to i in front of which the condition does not hold. It looks for the characters of a
+// line once, as prev does for each.
 func (b *buffer) back(i int, while func(int) bool) int {
-	for i > 0 && while(b.prev(i)) {
-		i = b.prev(i)
+	for i > 0 {
+		var places []int
+		for at := b.lineStart(i); at < i; at = b.next(at) {
+			places = append(places, at)
+		}
+		if places == nil {
+			places = []int{i - 1} // the line feed of the line above
+		}
+		for _, at := range slices.Backward(places) {
+			if !while(at) {
+				return i
+			}
+			i = at
+		}
 	}
 	return i
 }

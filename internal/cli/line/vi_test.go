@@ -25,6 +25,8 @@ var viTests = []struct{ text, keys, want string }{
 	{"one two three four", "02d1w", "|three four"},
 	{"one two three", "0wdw", "one |three"},
 	{"one two", "0wdw", "one| "},
+	{"one two\nthree", "k0wdw", "one| \nthree"},
+	{"one two\nthree", "k0wdW", "one| \nthree"},
 	{"one two three", "0wcwx\x1b", "one |x three"},
 	{"one two three", "0wcwx\x1bw.", "one x |x"},
 	{"one two three", "ciwx\x1b", "one two |x"},

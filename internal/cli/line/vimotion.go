@@ -108,7 +108,7 @@ func (e *Editor) viRange(c command) (from, to int, lines, ok bool) {
 	if strings.ContainsRune("eEft", c.verb) { // the character there belongs to it
 		to = e.nextOrEnd(to)
 	}
-	if c.verb == 'w' && to > e.lineEnd(from) && e.lineEnd(from) > from {
+	if (c.verb == 'w' || c.verb == 'W') && to > e.lineEnd(from) && e.lineEnd(from) > from {
 		to = e.lineEnd(from) // the last word of a line is deleted without the line feed
 	}
 	return from, to, false, true
