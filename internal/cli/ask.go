@@ -201,7 +201,7 @@ func (c *chat) change(a *aycoder.ApprovalRequested) bool {
 	switch {
 	case c.halted(err):
 		return true
-	case errors.Is(err, io.EOF):
+	case err == io.EOF:
 		a.Deny("end of input: nobody is there to approve")
 		return true
 	case err != nil:

@@ -162,6 +162,46 @@ func TestKeysOfTheConfiguration(t *testing.T) {
 	require.False(t, c.isStop(esc), "it ends the search")
 }
 
+// A text that is edited elsewhere is not lost if the editor fails, and one that is left alone keeps its pastes.
+func TestEditElsewhere(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no sh")
+	}
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	editor := filepath.Join(dir, "editor")
+	t.Setenv("VISUAL", editor)
+	s := newStage("")
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{})
+	c.edit = (&app{getenv: os.Getenv}).editor(func(f func() error) error { return f() })
+	edits := func(script string) string {
+		require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\n"+script), 0o755))
+		s.out = ""
+		c.typed(tty.Key{Rune: 'g', Ctrl: true, At: time.Unix(1, 0), Read: 1})
+		require.NoError(t, c.Flush())
+		return s.out
+	}
+	left := func() []string {
+		names, err := filepath.Glob(filepath.Join(dir, "aycoder-*", "*"))
+		require.NoError(t, err)
+		return names
+	}
+	c.typed(tty.Key{Name: tty.Paste, Text: strings.Repeat("x\n", 20), At: time.Unix(1, 0), Read: 1})
+	require.Empty(t, edits("echo >> $1"))
+	require.Equal(t, []string{"[paste #1: 20 lines]"}, c.editor.View(80).Lines)
+	require.Contains(t, edits("exit 3"), "exit status 3")
+	require.Empty(t, left())
+	shown := edits("echo long work > $1; exit 3")
+	names := left()
+	require.Len(t, names, 1)
+	require.Contains(t, shown, "! the text is kept in "+names[0]+": run "+editor+": exit status 3\n")
+	data, err := os.ReadFile(names[0])
+	require.NoError(t, err)
+	require.Equal(t, "long work\n", string(data))
+	require.Empty(t, edits("echo new > $1"))
+	require.Equal(t, "new", c.editor.Text())
+}
+
 // The command of the status line gets the state, and has two seconds.
 func TestStatusLine(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -267,10 +267,13 @@ func (u *ui) editElsewhere() {
 		u.hint = "There is no editor: set EDITOR."
 		return
 	}
-	text, err := u.edit(".md", []byte(u.editor.Text()))
+	was := u.editor.Text()
+	text, err := u.edit(".md", []byte(was))
 	if err != nil {
-		u.hint = cleanLine(err.Error())
+		u.prose(red, "! "+clean(err.Error()))
 		return
 	}
-	u.editor.SetText(strings.TrimRight(string(text), "\n"))
+	if now := strings.TrimRight(string(text), "\n"); now != strings.TrimRight(was, "\n") { // else pastes stay short
+		u.editor.SetText(now)
+	}
 }
