@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/edit"
@@ -196,8 +197,9 @@ func (c *chat) editConflict(f *edit.FileResult) (string, error) {
 	case bytes.Equal(text, marked):
 		return "", errors.New("nothing was changed")
 	}
-	for line := range bytes.Lines(text) {
-		if bytes.HasPrefix(line, []byte("<<<<<<<")) && bytes.Contains(marked, line) {
+	for line := range strings.Lines(string(text)) {
+		mark := len(line) > 7 && slices.Contains([]string{"<<<<<<<", "=======", ">>>>>>>"}, line[:7])
+		if mark && bytes.Contains(marked, []byte(line)) && !strings.Contains(f.Ours+f.Theirs, line) {
 			return "", errors.New("there are markers left; w writes the file with them")
 		}
 	}

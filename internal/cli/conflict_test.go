@@ -137,3 +137,22 @@ func TestConflictsShowAll(t *testing.T) {
 	require.NoError(t, c.Flush())
 	inOrder(t, s.out, "yours<U+200B>\n", "theirs<U+E0041>\n")
 }
+
+// No marker of a conflict is left in a text that the user has edited. Lines of the file that look like one may stay.
+func TestConflictsLeaveNoMarkers(t *testing.T) {
+	t.Parallel()
+	ours, theirs := "Title\n=======\nyours\n", "Title\n=======\ntheirs\n"
+	f := &edit.FileResult{Path: "a", Ours: ours, Theirs: theirs, Merge: new(merge.Merge([]byte("Title\n=======\nbase\n"), []byte(ours), []byte(theirs)))}
+	marked := string(f.Merge.Bytes())
+	require.Contains(t, marked, "\n========\ntheirs\n", "which is no line of the file")
+	c := &chat{ui: &ui{}}
+	edited := func(text string) error {
+		c.edit = func(string, []byte) ([]byte, error) { return []byte(text), nil }
+		_, err := c.editConflict(f)
+		return err
+	}
+	require.NoError(t, edited("Title\n=======\nboth\n"))
+	require.ErrorContains(t, edited(marked[strings.Index(marked, "yours\n"):]), "markers left")
+	require.ErrorContains(t, edited("Title\n=======\n"+strings.SplitAfter(marked, "\n")[2]), "markers left")
+	require.ErrorContains(t, edited("Title\n=======\nboth\n>>>>>>>"+strings.Split(marked, ">>>>>>>")[1]), "markers left")
+}
