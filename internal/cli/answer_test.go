@@ -373,6 +373,24 @@ func TestInterruptsAtThePrompt(t *testing.T) {
 	}
 }
 
+// Lines that were queued and have not reached the model are in the line again, and in the history.
+func TestQueuedLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, true)
+		done := d.asks(t)
+		synctest.Wait() // the first request is over
+		d.types(t, "/compact keep names\r")
+		d.types(t, "then this")
+		d.types(t, "\x1b\r")
+		<-d.seen
+		d.types(t, "\x03")
+		<-done
+		require.Equal(t, "/compact keep names then this", d.editor.Text())
+		require.Equal(t, []string{"then this", "/compact keep names"}, d.history.Entries())
+		d.keys.Close()
+	})
+}
+
 // Esc clears the line, and does nothing in an empty one. Twice within two seconds it opens the tree. A menu, a search and
 // the keys of vi take it first.
 func TestEscAtThePrompt(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -153,20 +154,29 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	if c.halted(err) {
 		return true
 	}
-	var n int
-	if _, scan := fmt.Sscanf(line, "%d", &n); err != nil || scan != nil || n < 1 || n > len(rules) {
+	rule, scope, ok := chosenRule(line, rules)
+	if err != nil || !ok {
 		return false
 	}
-	scope := aycoder.Session
-	if strings.HasSuffix(strings.TrimSpace(line), "s") {
-		scope = aycoder.Saved
-	}
-	err = a.AllowFor(scope, rules[n-1])
+	err = a.AllowFor(scope, rule)
 	if err == nil {
 		return true
 	}
 	c.prose("", "  "+clean(err.Error()))
 	return is[*aycoder.RuleError](err) || errors.Is(err, aycoder.ErrDecided)
+}
+
+// chosenRule returns the rule that a line chooses by its number, and how long it holds.
+func chosenRule(line string, rules []string) (rule string, scope aycoder.Scope, ok bool) {
+	number, save := strings.CutSuffix(strings.TrimSpace(line), "s")
+	if scope = aycoder.Session; save {
+		scope = aycoder.Saved
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(number))
+	if err != nil || n < 1 || n > len(rules) {
+		return "", scope, false
+	}
+	return rules[n-1], scope, true
 }
 
 // describe describes in words what a rule of the policy covers.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,10 +35,11 @@ type chat struct {
 	more     []Extension
 	before   policy.Mode // in force when the plan mode began
 
-	heard  string         // outputs of the user's commands, for the next prompt
-	own    string         // the command of the user that runs
-	pasted []*pastedImage // the last ones
-	pastes int            // how many there were
+	heard       string           // outputs of the user's commands, for the next prompt
+	own         string           // the command of the user that runs
+	compactLine string           // the last /compact while the agent worked, whose message has no text
+	pasted      []*aycoder.Media // the last images of the clipboard
+	pastes      int              // how many there were
 
 	changes *edit.Changes // of the last turn
 	shown   outputs
@@ -402,6 +404,7 @@ func (c *chat) send(text string) {
 	c.line(c.paint(cyan, c.glyph("› ", "> ")+said(text)))
 	_ = c.history.Add(text)
 	if name, words, ok := called(text); ok && name == "compact" {
+		c.compactLine = text
 		c.complain(c.talk().Steer(context.Background(), "", compaction.Command(words)))
 		return
 	}
@@ -418,9 +421,13 @@ func (c *chat) later() {
 	if text == "" {
 		return
 	}
+	_ = c.history.Add(text)
+	if err := c.talk().FollowUp(context.Background(), text, c.images(text)...); err != nil {
+		c.complain(err)
+		return
+	}
 	c.editor.Clear()
 	c.line(c.paint(cyan, c.glyph("» ", ">> ")+said(text)))
-	c.complain(c.talk().FollowUp(context.Background(), text, c.images(text)...))
 }
 
 // complain shows an error, if there is one.
@@ -436,7 +443,7 @@ func (c *chat) giveBack() {
 	c.complain(err)
 	var text []string
 	for _, m := range queued {
-		text = append(text, m.Text())
+		text = append(text, cmp.Or(m.Text(), c.compactLine))
 	}
 	if len(text) == 0 {
 		return

@@ -92,8 +92,10 @@ func (c *chat) find(name string) (command, bool) {
 
 // called returns the name of the command that a line calls, and the words behind it. A path such as /etc/hosts is none.
 func called(line string) (name, words string, ok bool) {
-	name, words, _ = strings.Cut(line, " ")
-	name, slash := strings.CutPrefix(name, "/")
+	name, slash := strings.CutPrefix(line, "/")
+	if i := strings.IndexAny(name, " \t\n"); i >= 0 {
+		name, words = name[:i], name[i:]
+	}
 	if name == "exit" {
 		name = "quit"
 	}

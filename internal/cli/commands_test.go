@@ -191,6 +191,18 @@ func TestHalfALineChoosesNothing(t *testing.T) {
 }
 
 // A rule that was made by an answer is taken back by its number.
+// A number with other words behind it chooses no rule.
+func TestChosenRule(t *testing.T) {
+	for line, want := range map[string]aycoder.Scope{"2": aycoder.Session, " 2 ": aycoder.Session, "2s": aycoder.Saved, "2 s": aycoder.Saved, " 2s\t": aycoder.Saved} {
+		rule, scope, ok := chosenRule(line, []string{"a", "b"})
+		require.Equal(t, []any{"b", want, true}, []any{rule, scope, ok}, line)
+	}
+	for _, line := range []string{"", "s", "0", "3", "-1", "1 yes", "2 sessions", "1s s", "1x", "1 2", "once"} {
+		_, _, ok := chosenRule(line, []string{"a", "b"})
+		require.False(t, ok, line)
+	}
+}
+
 func TestDropOfARule(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,6 +222,21 @@ func TestDropOfARule(t *testing.T) {
 }
 
 // The distances were counted by hand.
+// White space ends the name of a command, as it does in the library.
+func TestCalled(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"/plan fix it": {"plan", "fix it"}, "/plan\nfix it\nnow": {"plan", "fix it\nnow"}, "/clear\t see a/b": {"clear", "see a/b"}, "/exit": {"quit", ""},
+	} {
+		name, words, ok := called(line)
+		require.True(t, ok, line)
+		require.Equal(t, want, [2]string{name, words})
+	}
+	for _, line := range []string{"/etc/hosts", "/ x", "/\nx", "x /y"} {
+		_, _, ok := called(line)
+		require.False(t, ok, line)
+	}
+}
+
 func TestDistance(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

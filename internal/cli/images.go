@@ -6,19 +6,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
+	"strconv"
 
 	"github.com/aycoder/aycoder"
 )
 
 // mostPasted is how many of the images that were pasted last are kept.
 const mostPasted = 10
-
-// A pastedImage is an image of the clipboard, and the text that stands for it in the line.
-type pastedImage struct {
-	label string
-	media *aycoder.Media
-}
 
 // pasteImage takes the image on the clipboard.
 func (c *chat) pasteImage() (string, error) {
@@ -31,20 +25,23 @@ func (c *chat) pasteImage() (string, error) {
 		return "", fmt.Errorf("the clipboard: %w", err)
 	}
 	c.pastes++
-	label := fmt.Sprintf("[image %d]", c.pastes)
-	c.pasted = append(c.pasted[max(len(c.pasted)-mostPasted+1, 0):], &pastedImage{label, media})
-	return label, nil
+	c.pasted = append(c.pasted[max(len(c.pasted)-mostPasted+1, 0):], media)
+	return fmt.Sprintf("[image %d]", c.pastes), nil
 }
 
-var imageNames = regexp.MustCompile(`(?i)(?:^|\s)@(\S+\.(?:png|jpe?g|gif|webp))|\[image \d+\]`)
+var imageNames = regexp.MustCompile(`(?i)(?:^|\s)@(\S+\.(?:png|jpe?g|gif|webp))|\[image (\d+)\]`)
 
 // images returns the images that a line names: those that were pasted into it, and files of the workspace behind an @.
 func (c *chat) images(text string) (parts []aycoder.Part) {
 	for _, m := range imageNames.FindAllStringSubmatch(text, -1) {
 		if m[1] == "" {
-			i := slices.IndexFunc(c.pasted, func(p *pastedImage) bool { return p.label == m[0] })
-			if i >= 0 {
-				parts = append(parts, c.pasted[i].media)
+			n, _ := strconv.Atoi(m[2])
+			switch i := n - 1 - c.pastes + len(c.pasted); {
+			case n < 1 || n > c.pastes: // nothing was pasted under that name
+			case i < 0:
+				c.prose(notice, fmt.Sprintf("! the model gets only the label %s: the program keeps the last %d images", m[0], mostPasted))
+			default:
+				parts = append(parts, c.pasted[i])
 			}
 			continue
 		}

@@ -102,7 +102,8 @@ func TestPasteOfAnImage(t *testing.T) {
 	t.Setenv("PATH", bin)
 	t.Setenv("WAYLAND_DISPLAY", "")
 	t.Setenv("DISPLAY", "")
-	c := newTestChat(t, strings.NewReader(""), newStage(""), tty.Options{Plain: true}, &chat{app: &app{getenv: os.Getenv}})
+	shown := newStage("")
+	c := newTestChat(t, strings.NewReader(""), shown, tty.Options{Plain: true}, &chat{app: &app{getenv: os.Getenv}})
 	c.image = c.pasteImage
 	paste := func() string {
 		c.hint = ""
@@ -128,7 +129,10 @@ func TestPasteOfAnImage(t *testing.T) {
 	for range 20 {
 		paste()
 	}
-	require.Empty(t, c.images("[image 2]"))
+	require.Empty(t, c.images("[image 2] [image 99999999999999999999] [image 99]"))
+	require.NoError(t, c.Flush())
+	inOrder(t, shown.out, "! the model gets only the label [image 2]: the program keeps the last 10 images")
+	require.Equal(t, 1, strings.Count(shown.out, "!"))
 	require.Len(t, c.images("[image 22] [image 13]"), 2)
 }
 
