@@ -102,7 +102,7 @@ func (d *differ) title(f *patchFile) {
 	if len(f.hunks) > 0 {
 		right = strings.TrimSuffix(fmt.Sprintf("+%d %s%d%s%s", plus, d.style.glyph("−", "-"), minus, d.style.dot(), right), d.style.dot())
 	}
-	name := d.style.fit(d.style.line(f.name), d.style.width()/2)
+	name := d.style.end(d.style.line(f.name), max(d.style.width()-Width(right)-2, d.style.width()/2))
 	right = d.style.fit(d.style.line(right), d.style.width()-Width(name)-2)
 	d.out = append(d.out, d.style.text(bold, name)+"  "+d.style.text(comment, right))
 }

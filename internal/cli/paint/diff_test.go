@@ -30,6 +30,22 @@ func TestDiffExamples(t *testing.T) {
 	}
 }
 
+// The end of a long name tells the files of a diff apart.
+func TestDiffOfLongNames(t *testing.T) {
+	t.Parallel()
+	dir := "src/main/java/" + strings.Repeat("com/example/", 6) + "漢/"
+	var d strings.Builder
+	for _, name := range []string{"First.java", "Second.java"} {
+		fmt.Fprintf(&d, "--- a/%s\n+++ b/%s\n@@ -1 +1 @@\n-a\n+b\n", dir+name, dir+name)
+	}
+	lines := paint.Diff(d.String(), paint.Style{Width: 40, Plain: true}, paint.DiffOptions{})
+	require.Equal(t, "~xample/com/example/漢/First.java  +1 -1", lines[0])
+	require.Contains(t, lines[3], "Second.java  +1 -1")
+	for _, line := range lines {
+		require.LessOrEqual(t, paint.Width(line), 40)
+	}
+}
+
 // diffLines are lines that a diff of random texts is made of. Some look like those of a diff.
 var diffLines = []string{
 	"--- a/x", "+++ b/x", "@@ -1,3 +1,3 @@", "diff --git a/x b/x", `\ No newline at end of file`, "-- ", "++ ", "", " ", "rename from x",

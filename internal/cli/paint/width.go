@@ -36,6 +36,19 @@ func (s Style) fit(text string, columns int) string {
 	return strings.TrimSuffix(short, "…") + "~"
 }
 
+// end shortens a clean text to some columns, and keeps its end.
+func (s Style) end(text string, columns int) string {
+	wide := Width(text)
+	if wide <= columns {
+		return text
+	}
+	for wide >= columns && text != "" {
+		n, w := tty.Next(text)
+		text, wide = text[n:], wide-w
+	}
+	return s.glyph("…", "~") + text
+}
+
 // blanks returns n blanks.
 func blanks(n int) string {
 	const some = "                                "
