@@ -314,6 +314,7 @@ func (c *chat) clear(ctx context.Context, _ string) (string, error) {
 		return "", err
 	}
 	c.session.Policy.Trust()
+	c.changes = nil
 	c.prose("", "A new conversation begins. /tree has the one before.")
 	hooks := c.session.Hooks
 	if hooks == nil {

@@ -31,7 +31,7 @@ func (c *chat) listed(lines []string, none string) (string, error) {
 
 func (c *chat) showDiff(context.Context, string) (string, error) {
 	if c.changes == nil || len(c.changes.Files()) == 0 {
-		c.line("The last turn has changed no file.")
+		c.line("There are no changes of a turn to show.")
 		return "", nil
 	}
 	was := c.verbose

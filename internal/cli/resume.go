@@ -45,7 +45,7 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	before := c.session
 	c.enter(s)
 	before.close()
-	c.changes, c.shown, c.heard = nil, outputs{}, ""
+	c.shown, c.heard = outputs{}, ""
 	c.goesOn()
 	if c.talk().Pending() != nil {
 		c.turn(ctx, "") // asks again what nobody could be asked

@@ -195,8 +195,9 @@ func (c *chat) moved(move *sessions.Move, err error) error {
 	return nil
 }
 
-// goesOn tells where the conversation goes on.
+// goesOn tells where the conversation goes on. There is no last turn whose changes could be shown.
 func (c *chat) goesOn() {
+	c.changes = nil
 	v := c.talk().View()
 	where := "the beginning"
 	if p := promptBefore(v, c.talk().Head()); p != sessions.Root {
