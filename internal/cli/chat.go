@@ -57,6 +57,9 @@ func (c *chat) talk() *sessions.Session { return c.session.Session }
 
 // run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
+	if err := c.unfinished(ctx); err != nil {
+		return c.leave(err)
+	}
 	if prompt != "" {
 		c.line(c.paint(cyan, c.label+"> "+said(prompt)))
 	} else if c.talk().Pending() != nil { // a run that was killed, or that nobody could be asked about

@@ -30,9 +30,9 @@ func chats(t *testing.T, s *service, lines string, o options) string {
 	} {
 		t.Setenv(name, value)
 	}
-	a := &app{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	a := &app{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, asks: newAsks()}
 	st := newStage(lines)
-	c := newTestChat(t, st, st, tty.Options{Plain: true}, &chat{app: a, options: &o, asks: newAsks()})
+	c := newTestChat(t, st, st, tty.Options{Plain: true}, &chat{app: a, options: &o, asks: a.asks})
 	got, err := c.open(context.WithCancelCause(t.Context()))
 	require.NoError(t, err)
 	c.enter(got)

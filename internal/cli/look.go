@@ -34,14 +34,19 @@ func (c *chat) showDiff(context.Context, string) (string, error) {
 		c.line("There are no changes of a turn to show.")
 		return "", nil
 	}
-	was := c.verbose
-	c.verbose = true
-	defer func() { c.verbose = was }()
-	c.diff(tools.EscapeInvisible(c.changes.Diff()))
+	c.wholeDiff(tools.EscapeInvisible(c.changes.Diff()))
 	for _, m := range c.changes.Missing() {
 		c.prose(notice, "! "+cleanLine(m))
 	}
 	return "", nil
+}
+
+// wholeDiff shows all of a diff.
+func (c *chat) wholeDiff(text string) {
+	was := c.verbose
+	c.verbose = true
+	c.diff(text)
+	c.verbose = was
 }
 
 // show prints an output of a tool whole, or lists them.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // A session is an agent with the directory in which it works, and the conversation that it keeps.
@@ -51,6 +53,9 @@ func (a *app) openModel(ctx context.Context, s *session, o *options, st *setting
 	}
 	if err := s.converse(ctx, o, a.place(o, st), slices.Concat(opts, a.extra(), more)); err != nil {
 		return err
+	}
+	if a.asks == nil { // a chat asks
+		tellUnfinished(s.Runtime)
 	}
 	if !st.texts {
 		s.Notify("trust", "instructions, skills and lessons of this project are off: you have not trusted them (see -trust)")
@@ -130,6 +135,32 @@ func (s *session) resumed(o *options) {
 	if o.mode != "" && s.Policy.Mode() != o.mode {
 		_ = s.Policy.SetMode(o.mode) // the flag was checked
 	}
+}
+
+// tellUnfinished tells of changes that a crash left half done, where nobody can be asked about them.
+func tellUnfinished(rt *harness.Runtime) {
+	if rt.Workspace == nil {
+		return
+	}
+	for _, p := range rt.Workspace.Interrupted() {
+		rt.Notify("session", unfinished(p)+"; aycoder in a terminal takes that back here, or leaves it")
+	}
+}
+
+// unfinished describes a change that a crash left half done.
+func unfinished(p *workspace.InterruptedPlan) string {
+	return "a crash left a change of files half done: changed " + someOf(p.Done) + "; not changed yet " + someOf(p.Open)
+}
+
+const mostNames = 5 // of files in a line
+
+// someOf lists names, of which there may be many.
+func someOf(names []string) string {
+	text := cmp.Or(strings.Join(names[:min(len(names), mostNames)], ", "), "none")
+	if more := len(names) - mostNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return cleanLine(text)
 }
 
 // id returns the id of the session, or "" if nothing is kept of it.

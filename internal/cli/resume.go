@@ -3,11 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
+	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // resume goes on with another session of this directory. The one before is closed when the other one is open.
@@ -47,8 +50,66 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	before.close()
 	c.shown, c.heard = outputs{}, ""
 	c.goesOn()
+	if err := c.unfinished(ctx); err != nil {
+		return "", err
+	}
 	if c.talk().Pending() != nil {
 		c.turn(ctx, "") // asks again what nobody could be asked
 	}
 	return "", nil
+}
+
+// unfinished asks about changes of files that a crash left half done. Without a yes, the files stay as they are, and
+// the next start asks again.
+func (c *chat) unfinished(ctx context.Context) error {
+	if c.session.Workspace == nil {
+		return nil
+	}
+	for _, p := range c.session.Workspace.Interrupted() {
+		c.prose(notice, "! "+unfinished(p))
+		c.wholeDiff(takenBack(p).Preview())
+		switch key, err := c.answerKey("Take that back?", yesNo); {
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		case key != 'y':
+			c.prose("", "The files stay as they are. The next start asks again.")
+			continue
+		}
+		res, err := p.TakeBack(ctx)
+		c.complain(err)
+		if err != nil {
+			continue
+		}
+		for _, f := range res.Files {
+			text := string(f.Outcome) + " " + cleanLine(f.Path)
+			if f.Reason != "" {
+				text += ": " + cleanLine(f.Reason)
+			}
+			for _, name := range f.Sidecars {
+				text += "; your text is in " + cleanLine(name)
+			}
+			c.prose(faint, "  "+text)
+		}
+	}
+	return nil
+}
+
+// takenBack returns what taking back a plan does to the files that it has changed.
+func takenBack(p *workspace.InterruptedPlan) edit.Plan {
+	var all []edit.File
+	for _, f := range p.Plan.Files() {
+		if slices.Contains(p.Open, f.Path) {
+			continue
+		}
+		back := edit.File{Path: f.Path, Kind: f.Kind, Base: f.Proposed, Proposed: f.Base}
+		switch f.Kind {
+		case edit.Create:
+			back.Kind = edit.Delete
+		case edit.Delete:
+			back.Kind = edit.Create
+		}
+		all = append(all, back)
+	}
+	plan, _ := edit.NewPlan(all...) // as the plan was one, this is one
+	return plan
 }

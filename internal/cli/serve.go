@@ -121,7 +121,11 @@ func (k *call) serving(ctx context.Context, there *elsewhere) (*server.Host, fun
 				if err != nil {
 					return nil, err
 				}
-				return harness.New(ctx, here, append(append(opts[:len(opts):len(opts)], extra...), harness.WithStore(store, id, more...))...)
+				rt, err := harness.New(ctx, here, append(append(opts[:len(opts):len(opts)], extra...), harness.WithStore(store, id, more...))...)
+				if err == nil {
+					tellUnfinished(rt)
+				}
+				return rt, err
 			},
 		}, func() error {
 			defer common.close()
