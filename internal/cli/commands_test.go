@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
@@ -91,7 +92,7 @@ func TestTreeCommands(t *testing.T) {
 		return string(data)
 	}
 	shown := talkWith(t, dir, strings.Join([]string{
-		"write one", "then write two", "/undo", "/redo", "/undo", "say three", "/tree\n1\nb", "/tree", "", "/branch 2", "/save here", "/tree", "",
+		"write one", "then write two", "/undo\ny", "/redo\ny", "/undo\ny", "say three", "/tree\n1\nb", "/tree", "", "/branch 2", "/save here", "/tree", "",
 	}, "\n")+"\n",
 		writes("a.txt", "one\n"), script.Say("First."), writes("a.txt", "two\n"), script.Say("Second."), script.Say("Third."))
 	inOrder(t, shown, "First.", "Second.",
@@ -104,6 +105,54 @@ func TestTreeCommands(t *testing.T) {
 		"  1 write one", "< here", "  3 ` say three",
 		"goes on behind the answer to: then write two", "Marked.", "  2 + then write two", "[here]")
 	require.Equal(t, "one\n", read(), "/branch has left the files as they were")
+}
+
+// A command first tells the changes of files that it would make, and makes them only after a yes. Without any, it does not ask.
+func TestMovesAreAsked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	is := func(want map[string]string) {
+		t.Helper()
+		got := map[string]string{}
+		for name := range want {
+			data, _ := os.ReadFile(filepath.Join(dir, name)) // "" is none
+			got[name] = string(data)
+		}
+		assert.Equal(t, want, got)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.txt"), []byte("three\n"), 0o644))
+	s, at := newStage(strings.Join([]string{"hello", "write them", "and talk", "/undo", "/redo", "/undo", // lines 1 to 6
+		"/undo", "n", "/undo", "d", "n", "/undo", "y", "/redo", "y", // 7 to 15
+		"/tree 1", "f nothing", "/tree 1", "x", "/tree 1", "c a.txt", "/tree 1", "f a.txt ./c.txt", "y", "/tree 3", "c",
+	}, "\n")+"\n"), 0
+	s.thinks = func() {
+		switch at++; at {
+		case 7, 9:
+			is(map[string]string{"a.txt": "one\n", "b.txt": "two\n", "c.txt": "3\n"})
+		case 12: // the user changes a file
+			is(map[string]string{"a.txt": "one\n", "b.txt": "two\n", "c.txt": "3\n"})
+			assert.NoError(t, os.WriteFile(filepath.Join(dir, "b.txt"), []byte("mine\n"), 0o644))
+		case 14:
+			is(map[string]string{"a.txt": "", "b.txt": "mine\n", "c.txt": "three\n"})
+		case 16, 24:
+			is(map[string]string{"a.txt": "one\n", "b.txt": "mine\n", "c.txt": "3\n"})
+		case 25:
+			is(map[string]string{"a.txt": "", "b.txt": "mine\n", "c.txt": "three\n"})
+		}
+	}
+	shown := talkOn(t, s, policy.AcceptEdits, dir, script.Say("Hello."), writes("a.txt", "one\n"), writes("b.txt", "two\n"),
+		script.Call("read_file", map[string]string{"path": "c.txt"}), writes("c.txt", "3\n"), script.Say("Written."), script.Say("Talk."))
+	const asked = "Do it?  (y/d/n) "
+	inOrder(t, shown, "Talk.", // no file, and no question
+		"> The conversation goes on behind the answer to: write them", "> The conversation goes on behind the answer to: and talk",
+		"> The conversation goes on behind the answer to: write them",
+		">   remove a.txt\n  remove b.txt\n  change c.txt\n  "+asked, "Nothing was done.",
+		asked, "a.txt", "- one", "c.txt", "- 3", "+ three", asked, "Nothing was done.",
+		">   remove a.txt\n  keep b.txt: the user has created or changed it\n  change c.txt\n  "+asked, "behind the answer to: hello",
+		">   create a.txt\n  change c.txt\n  "+asked, "behind the answer to: write them",
+		`no file of "nothing" was different then`, `"x" is none of`, `"c a.txt" is none of`,
+		"  remove a.txt\n  change c.txt\n  "+asked, "behind the answer to: write them", "behind the answer to: and talk")
+	require.Equal(t, 6, strings.Count(shown, asked))
 }
 
 func TestCommandsTell(t *testing.T) {

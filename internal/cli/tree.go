@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	sessions "github.com/aycoder/aycoder/session"
@@ -17,6 +19,7 @@ import (
 type turn struct {
 	end   sessions.ID // the newest node
 	text  string      // the first line of the prompt
+	at    time.Time   // of the prompt
 	label string
 	files map[string]bool // that changed in it
 	here  bool            // the conversation goes on behind it
@@ -33,7 +36,7 @@ func turns(v *sessions.View, head sessions.ID) (out []*turn) {
 		n := v.Node(id)
 		t := in[n.Parent]
 		if text := promptOf(n); text != "" {
-			t = &turn{text: text, files: map[string]bool{}}
+			t = &turn{text: text, at: n.At, files: map[string]bool{}}
 			in[n.Parent].below = append(in[n.Parent].below, t)
 		}
 		in = append(in, t)
@@ -100,15 +103,15 @@ func (c *chat) showTree(all []*turn) error {
 	}
 	for i, t := range all {
 		left := fmt.Sprintf("%3d %s%s", i+1, draw.Replace(t.draw), t.text)
-		right := ""
+		right := t.at.Local().Format("2006-01-02 15:04")
 		if n := len(t.files); n > 0 {
-			right = count(n, "file")
+			right = count(n, "file") + "  " + right
 		}
 		if t.label != "" {
-			right = strings.TrimSpace("[" + t.label + "]  " + right)
+			right = "[" + t.label + "]  " + right
 		}
 		if t.here {
-			right = strings.TrimSpace(right + " " + c.glyph("◀ here", "< here"))
+			right += " " + c.glyph("◀ here", "< here")
 		}
 		width := min(c.width(), 100) - 2
 		left = fit(left, max(width-columns(right)-2, 10))
@@ -123,23 +126,29 @@ func (c *chat) tree(ctx context.Context, words string) (string, error) {
 	if t == nil {
 		return "", err
 	}
-	key, err := c.readLine("  Take back  c the conversation · f files · b both (Enter: nothing): ", "")
+	words, err = c.readLine("  Take back  c talk · f [paths] files · b [paths] both (Enter: nothing): ", "")
 	if err != nil {
 		return "", err
 	}
-	var only []sessions.MoveOption
-	switch strings.TrimSpace(key) {
-	case "":
+	what, paths, _ := strings.Cut(strings.TrimSpace(words), " ")
+	only := []sessions.MoveOption{sessions.OnlyPaths(strings.Fields(paths)...)}
+	switch {
+	case what == "":
 		return "", nil
-	case "c":
+	case what == "c" && paths == "":
 		only = append(only, sessions.OnlyConversation())
-	case "f":
+	case what == "f":
 		only = append(only, sessions.OnlyFiles())
-	case "b":
-	default:
-		return "", fmt.Errorf("%q is none of c, f and b", cleanLine(key))
+	case what != "b":
+		return "", fmt.Errorf("%q is none of c, f and b", cleanLine(words))
 	}
-	return "", c.moved(c.talk().Checkout(ctx, t.end, only...))
+	return "", c.move(ctx, func(ctx context.Context, opts ...sessions.MoveOption) (*sessions.Move, error) {
+		move, err := c.talk().Checkout(ctx, t.end, opts...)
+		if err == nil && paths != "" && len(move.Files) == 0 { // which the dry run finds out
+			err = fmt.Errorf("no file of %q was different then", cleanLine(paths))
+		}
+		return move, err
+	}, only...)
 }
 
 // chosen returns the turn that the words name by its number, or that the user picks in the tree. It is nil if the user
@@ -168,31 +177,78 @@ func (c *chat) branch(ctx context.Context, words string) (string, error) {
 	if t == nil {
 		return "", err
 	}
-	return "", c.moved(c.talk().Checkout(ctx, t.end, sessions.OnlyConversation()))
+	if _, err = c.talk().Checkout(ctx, t.end, sessions.OnlyConversation()); err == nil {
+		c.goesOn()
+	}
+	return "", err
 }
 
 func (c *chat) undo(ctx context.Context, _ string) (string, error) {
-	return "", c.moved(c.talk().Undo(ctx))
+	return "", c.move(ctx, c.talk().Undo)
 }
 
 func (c *chat) redo(ctx context.Context, _ string) (string, error) {
-	return "", c.moved(c.talk().Redo(ctx))
+	return "", c.move(ctx, c.talk().Redo)
 }
 
-// moved tells where the conversation goes on, and what has become of each file.
-func (c *chat) moved(move *sessions.Move, err error) error {
+// move goes elsewhere in the tree. If files differ there, the user is told how, and asked, before.
+func (c *chat) move(ctx context.Context, do func(context.Context, ...sessions.MoveOption) (*sessions.Move, error), opts ...sessions.MoveOption) error {
+	plan, err := do(ctx, append(slices.Clip(opts), sessions.DryRun())...)
 	if err != nil {
 		return err
 	}
-	for _, f := range move.Files {
-		text := string(f.Action) + " " + cleanLine(f.Path)
-		if f.Reason != "" {
-			text += ": " + cleanLine(f.Reason)
-		}
-		c.prose(faint, "  "+text)
+	if yes, err := c.agreed(plan); !yes || err != nil {
+		return err
+	}
+	move, err := do(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	if filesOf(move) != filesOf(plan) { // somebody has changed files meanwhile
+		c.prose(faint, filesOf(move))
 	}
 	c.goesOn()
 	return nil
+}
+
+// agreed tells what would become of files, and asks whether it may.
+func (c *chat) agreed(plan *sessions.Move) (bool, error) {
+	if len(plan.Files) == 0 {
+		return true, nil
+	}
+	c.prose(faint, filesOf(plan))
+	for {
+		key, err := c.answerKey("Do it?", choices{"y yes", "d show the diffs", "n no"})
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return false, err
+		case key == 'y':
+			return true, nil
+		case key != 'd':
+			c.line("Nothing was done.")
+			return false, nil
+		}
+		var all strings.Builder
+		for _, f := range plan.Files {
+			if f.Reason == "" { // it does not stay as it is
+				all.Write(f.Diff().Unified())
+			}
+		}
+		c.wholeDiff(all.String())
+	}
+}
+
+// filesOf says what becomes of each file.
+func filesOf(m *sessions.Move) string {
+	var lines []string
+	for _, f := range m.Files {
+		text := "  " + string(f.Action) + " " + cleanLine(f.Path)
+		if f.Reason != "" {
+			text += ": " + cleanLine(f.Reason)
+		}
+		lines = append(lines, text)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // goesOn tells where the conversation goes on. There is no last turn whose changes could be shown.

@@ -118,6 +118,7 @@ var (
 	took      = regexp.MustCompile(`(?m)( [·-](?: |\n  ))(?:\d+ms|\d+\.\ds)$`)
 	toolCount = regexp.MustCompile(` [·-] \d+ tools?( [·-] \d+ tokens in)`) // is left out if the time is too long
 	trusted   = regexp.MustCompile(`project:.*\n(  │ .*\n)*`)
+	dated     = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d`)
 	sessionID = regexp.MustCompile(`session [0-9a-zA-Z-]{8,}`)
 )
 
@@ -131,6 +132,7 @@ func unstable(text string) string {
 	text = took.ReplaceAllString(text, "${1}0ms")
 	text = toolCount.ReplaceAllString(text, "$1")
 	text = trusted.ReplaceAllString(text, "project: DIRECTORY\n")
+	text = dated.ReplaceAllString(text, "2006-01-02 15:04")
 	return sessionID.ReplaceAllString(text, "session ID")
 }
 
@@ -414,6 +416,8 @@ func TestWalkTree(t *testing.T) {
 	w.Type("1\r")
 	w.shows("Take back")
 	w.Type("b\r")
+	w.shows("Do it?  y yes")
+	w.Type("y")
 	w.screen("checkout", ">")
 	requireFile(t, "mutex\n", w.cmd.Dir, "a.txt")
 	w.Type("how long is it?\r")
