@@ -282,6 +282,10 @@ type Session struct {
 	Sync string `toml:"sync" default:"records" enum:"turns|records" tight:"later" project:"tighter"`
 	// The file to which an audit log is appended. Default: none.
 	Audit string `toml:"audit"`
+	// How long a conversation is kept after its last use. Older ones are deleted. Default: for ever.
+	Keep time.Duration `toml:"keep" min:"24h"`
+	// How many bytes all conversations may take. If it is more, the oldest are deleted. Default: no limit.
+	MaxBytes int64 `toml:"max_bytes" min:"1048576"`
 }
 
 // Terminal says how a program in a terminal looks and behaves. A file of a project sets nothing of it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +44,7 @@ func doctor(ctx context.Context, k *call) error {
 	}
 	found := []finding{k.checkConfiguration(st, loaded), k.checkKeys()}
 	if loaded == nil {
-		found = append(found, k.checkModel(ctx, st), checkSandbox(ctx), k.checkSessions(st))
+		found = append(found, k.checkModel(ctx, st), checkSandbox(ctx), k.checkSessions(ctx, st))
 	}
 	found = append(found, checkGit(ctx), k.checkTerminal())
 	var failed error
@@ -135,7 +136,7 @@ func checkSandbox(ctx context.Context) finding {
 }
 
 // checkSessions tries to write where conversations are kept.
-func (k *call) checkSessions(st *settings) finding {
+func (k *call) checkSessions(ctx context.Context, st *settings) finding {
 	dir := k.sessionDir(st)
 	if dir == "" {
 		return finding{"sessions", "warning", "they are not kept: HOME is not set"}
@@ -152,6 +153,9 @@ func (k *call) checkSessions(st *settings) finding {
 	}
 	free, ok := freeBytes(dir)
 	text := filepath.Clean(dir)
+	if n, size, err := k.sizes(ctx, st); err == nil {
+		text += ", " + count(n, "session") + " of " + bytesOf(size)
+	}
 	if ok {
 		text += fmt.Sprintf(", %d MB free", free>>20)
 	}
@@ -159,6 +163,25 @@ func (k *call) checkSessions(st *settings) finding {
 		return finding{"sessions", "warning", text}
 	}
 	return finding{"sessions", "ok", text}
+}
+
+// sizes returns how many sessions there are, and how many bytes they take.
+func (k *call) sizes(ctx context.Context, st *settings) (n int, size int64, err error) {
+	store, err := k.store(st)
+	if err != nil {
+		return 0, 0, err
+	}
+	for e, err := range store.List(ctx) {
+		if err != nil {
+			return 0, 0, err
+		}
+		one, err := sizeOf(ctx, store, e.ID)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may have deleted it
+			return 0, 0, err
+		}
+		n, size = n+1, size+one
+	}
+	return n, size, nil
 }
 
 func checkGit(ctx context.Context) finding {

@@ -68,6 +68,7 @@ func (a *app) drive(o *options) int {
 		return a.opened(ctx, err)
 	}
 	defer s.close()
+	defer a.prune(st) // this one stays, since it is open
 	d := &driver{printer: newPrinter(a, o), s: s, lines: readLines(ctx, a.stdin), gone: gone}
 	d.start(s)
 	return d.loop(ctx)

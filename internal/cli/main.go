@@ -194,6 +194,7 @@ func (a *app) chat(o *options) int {
 		_ = screen.Close() // at once, also if the session takes long
 		c.status.end()
 		c.finder.close()
+		a.prune(c.settings)
 		c.session.close() // which may be another one then
 	}()
 	c.greet(s)

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/journal"
 	sessions "github.com/aycoder/aycoder/session"
 	"github.com/aycoder/aycoder/workspace"
 )
+
+const pruneTime = 10 * time.Second // for old sessions; the next end of a session goes on
 
 // A sessionPlace is where conversations are kept.
 type sessionPlace struct {
@@ -73,6 +76,35 @@ func (a *app) store(st *settings) (journal.Store, error) {
 		return nil, fmt.Errorf("there is no place for sessions: HOME is not set")
 	}
 	return journal.Dir(dir)
+}
+
+// prune deletes the sessions that the user does not want to keep any longer, if the configuration says so. A session
+// that is open stays.
+func (a *app) prune(st *settings) {
+	if st == nil || st.loaded == nil {
+		return
+	}
+	c := st.loaded.Config.Session
+	if c.Keep <= 0 && c.MaxBytes <= 0 {
+		return
+	}
+	var before time.Time
+	if c.Keep > 0 {
+		before = time.Now().Add(-c.Keep)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pruneTime)
+	defer cancel()
+	var gone []string
+	store, err := a.store(st)
+	if err == nil {
+		gone, err = journal.Prune(ctx, store, before, c.MaxBytes)
+	}
+	if len(gone) > 0 {
+		a.tell("deleted " + count(len(gone), "old session") + ", as session.keep and session.max_bytes say")
+	}
+	if err != nil {
+		a.tell("delete old sessions: " + clean(err.Error()))
+	}
 }
 
 // choose returns the ids of the sessions to try, in order: "" is a new one.

@@ -74,6 +74,7 @@ func (a *app) answer(ctx context.Context, o *options, st *settings, in aycoder.I
 		return a.opened(ctx, err)
 	}
 	defer s.close()
+	defer a.prune(st) // this one stays, since it is open
 	if in.Prompt == "" && len(in.Parts) == 0 && s.Session.Pending() == nil {
 		a.tell("nothing to do: the session does not wait for anything; give a prompt")
 		return exitUsage

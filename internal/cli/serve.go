@@ -89,6 +89,7 @@ func (k *call) serving(ctx context.Context, there *elsewhere) (*server.Host, fun
 	if err != nil {
 		return nil, nil, err
 	}
+	k.prune(st)
 	here, err := directory()
 	if err != nil {
 		return nil, nil, err

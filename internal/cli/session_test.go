@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // A kept is a directory with conversations, and the program in it.
@@ -145,6 +147,68 @@ func TestNoPlaceForSessions(t *testing.T) {
 	require.NoError(t, os.WriteFile(k.state, nil, 0o600))
 	require.Contains(t, k.run(exitOK, "-p", "hi").err, "this conversation is not kept: ")
 	require.Contains(t, k.run(exitError, "-p", "-c", "hi").err, "go on with a session: this conversation is not kept")
+}
+
+// Old sessions are deleted only if the user's configuration says so, and one that is open never is.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	timed.Serial(t)
+	k := newKept(t, newService(t, says("ok", "end_turn")))
+	config := filepath.Join(k.state, "aycoder", "config.toml") // XDG_CONFIG_HOME is the same directory
+	env := append(k.env(), "XDG_CONFIG_HOME="+k.state)
+	run := func(settings string, args ...string) ended {
+		t.Helper()
+		require.NoError(t, os.WriteFile(config, []byte(settings), 0o600))
+		got := runProgram(t, env, "", append([]string{"-C", k.dir, "-p"}, args...)...)
+		require.Equal(t, exitOK, got.code, got.err)
+		return got
+	}
+	k.run(exitOK, "-p", "one")
+	first := k.ids()[0]
+	k.run(exitOK, "-p", "two")
+	second := k.ids()[0]
+	store, err := journal.Dir(filepath.Join(k.state, "aycoder", "sessions"))
+	require.NoError(t, err)
+	change := func(id string, f func(j journal.Journal, e journal.Entry) error) {
+		t.Helper()
+		j, err := store.Open(t.Context(), id, true)
+		require.NoError(t, err)
+		for e, err := range store.List(t.Context()) {
+			require.NoError(t, err)
+			if e.ID == id {
+				require.NoError(t, f(j, e))
+			}
+		}
+		require.NoError(t, j.Close())
+	}
+	age := func(id string, days int) {
+		change(id, func(j journal.Journal, e journal.Entry) error {
+			e.Used = e.Used.AddDate(0, 0, -days)
+			return j.Describe(t.Context(), e)
+		})
+	}
+	age(first, 1000)
+	age(second, 40)
+	run("", "three")
+	require.Len(t, k.ids(), 3, "nobody has said how long to keep them")
+	got := run("[session]\nkeep = \"2160h\"\n", "-r", second, "again")
+	require.Contains(t, got.err, "aycoder: deleted 1 old session, as session.keep")
+	require.NotContains(t, k.ids(), first)
+	require.Len(t, k.ids(), 2)
+	require.NotContains(t, run("[session]\nkeep = \"2160h\"\n", "-c", "more").err, "deleted")
+
+	big := make([]byte, 3<<20) // which no compression makes smaller
+	rand.NewChaCha8([32]byte{}).Read(big)
+	change(second, func(j journal.Journal, e journal.Entry) error { return j.Put(t.Context(), journal.HashOf(big), big) })
+	require.Regexp(t, `, 2 sessions of 3\.\d MB, `, findings(t, runProgram(t, env, "", "doctor", "-json"))["sessions"].Text)
+	require.Regexp(t, `^Trimmed `+second+` from 3\.\d MB to 0\.\d MB\.\n$`, k.command(exitOK, "sessions", "trim", second).out)
+	require.Contains(t, k.command(exitOK, "sessions", "show", second).out, "again")
+	change(second, func(j journal.Journal, e journal.Entry) error { return j.Put(t.Context(), journal.HashOf(big), big) })
+	require.Contains(t, run("[session]\nmax_bytes = 1048576\n", "-r", second, "last").err, "deleted 1 old session,")
+	require.Equal(t, []string{second}, k.ids(), "it is larger, but it was open")
+	require.Contains(t, run("[session]\nmax_bytes = 1048576\n", "a new one").err, "deleted 1 old session,")
+	require.Len(t, k.ids(), 1)
+	require.NotContains(t, k.ids(), second)
 }
 
 // A run that needed an approval is kept, and goes on where it was.

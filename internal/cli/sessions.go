@@ -59,6 +59,8 @@ func sessionsCommand(ctx context.Context, k *call) error {
 			return err
 		}
 		return c.done(e.ID, "Deleted")
+	case "trim":
+		return c.trim(ctx, e.ID)
 	case "export":
 		return c.export(ctx, e.ID, k.arg(1))
 	}
@@ -192,6 +194,39 @@ func (c *sessionCall) rename(ctx context.Context, e *journal.Entry, title string
 	}
 	return c.done(e.ID, "Renamed")
 }
+
+// trim makes a session smaller. Its conversation, and the versions of files in it, stay.
+func (c *sessionCall) trim(ctx context.Context, id string) error {
+	was, err := sizeOf(ctx, c.store, id)
+	if err != nil {
+		return err
+	}
+	s, err := sessions.Open(ctx, c.store, id, nobody{})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.Trim(ctx), s.Close()); err != nil {
+		return err
+	}
+	is, err := sizeOf(ctx, c.store, id)
+	if err != nil {
+		return err
+	}
+	return c.print(map[string]any{"id": id, "bytes_before": was, "bytes": is}, func(w io.Writer) {
+		fmt.Fprintf(w, "Trimmed %s from %s to %s.\n", id, bytesOf(was), bytesOf(is))
+	})
+}
+
+// sizeOf returns how many bytes a session takes.
+func sizeOf(ctx context.Context, store journal.Store, id string) (int64, error) {
+	sizer, ok := store.(journal.Sizer)
+	if !ok {
+		return 0, errors.New("the size of sessions is not known")
+	}
+	return sizer.Size(ctx, id)
+}
+
+func bytesOf(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
 
 // read makes a session of a document that export has printed, or of a session of another program. That is a session of
 // the directory in which it was made.
