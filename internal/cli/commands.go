@@ -33,7 +33,7 @@ func commands() []command {
 		{"branch", "[number]", "goes on at an earlier turn, and leaves the files as they are", false, (*chat).branch},
 		{"undo", "", "takes back the last turn and its changes of files", false, (*chat).undo},
 		{"redo", "", "takes that back", false, (*chat).redo},
-		{"diff", "", "shows the changes of the last turn", false, (*chat).showDiff},
+		{"diff", "[number [number]]", "shows the changes of the last turn, or what differs between two points of /tree", false, (*chat).showDiff},
 		{"show", "[number]", "shows an output of a tool whole", true, (*chat).show},
 		{"cost", "[all]", "tells what the conversation has used by model, day and tool, or all of this directory", true, (*chat).cost},
 		{"context", "", "tells what fills the window of the model", true, (*chat).window},

@@ -107,6 +107,25 @@ func TestTreeCommands(t *testing.T) {
 	require.Equal(t, "one\n", read(), "/branch has left the files as they were")
 }
 
+// Two branches differ in what was said and in files, and one number compares with the present point.
+func TestCompareBranches(t *testing.T) {
+	t.Parallel()
+	shown := talkWith(t, t.TempDir(), strings.Join([]string{"hello", "use a mutex", "/tree 1\nb\ny", "use a channel", "/diff 2 3", "/diff 1",
+		"/tree 2\nb\ny", "/diff 3", "/diff 2", "/diff 9", "/diff 1 2 3"}, "\n")+"\n",
+		script.Say("Hello."), writes("a.txt", "mutex\n"), script.Say("It locks, with the key sk-ant-api03-"+strings.Repeat("aB3dE6gH9j", 9)+"-AAAAAAAA."),
+		writes("a.txt", "channel\n"), writes("b.txt", "more\n"), script.Say("It sends."))
+	inOrder(t, shown, "It sends.",
+		"- turn 2, + turn 3", "- user: use a mutex", "+ user: use a channel", "- model: It locks, with the key ", "+ model: It sends.",
+		"  change a.txt\n  create b.txt\n", "- mutex", "+ channel", "+ more",
+		"- turn 1, + here", "+ user: use a channel", "  create a.txt\n  create b.txt\n", "+ channel",
+		"behind the answer to: use a mutex",
+		"- turn 3, + here", "- user: use a channel", "+ user: use a mutex", "  change a.txt\n  remove b.txt\n", "- channel", "+ mutex", "- more",
+		"- turn 2, + here\nThe same was said and done.\n> ", `! "9" is not a number of /tree`, "! say one or two numbers of /tree")
+	_, compared, _ := strings.Cut(shown, "- turn 2")
+	require.NotContains(t, compared, "aB3dE6gH9j", "secrets are masked")
+	require.NotContains(t, compared, "Hello.", "both have that")
+}
+
 // A command first tells the changes of files that it would make, and makes them only after a yes. Without any, it does not ask.
 func TestMovesAreAsked(t *testing.T) {
 	t.Parallel()

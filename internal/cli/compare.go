@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/aycoder/aycoder/insight/usage"
 	"github.com/aycoder/aycoder/journal"
 	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
 )
 
 const (
@@ -182,4 +184,48 @@ func (c *sessionCall) compare(ctx context.Context, a, b *journal.Entry) error {
 		}
 		fmt.Fprint(w, "\n"+d.Diff)
 	})
+}
+
+// compare shows what differs between two points of the tree, such as the ends of two branches: what was said and done, and
+// the files. Without a second number, the other point is the present one.
+func (c *chat) compare(ctx context.Context, numbers []string) error {
+	v, here := c.talk().View(), c.talk().Head()
+	all, ends, names := turns(v, here), []sessions.ID(nil), []string(nil)
+	for _, word := range numbers {
+		t, err := numbered(all, word)
+		if err != nil {
+			return err
+		}
+		ends, names = append(ends, t.end), append(names, "turn "+word)
+	}
+	if len(ends) > 2 {
+		return errors.New("say one or two numbers of /tree")
+	}
+	ends, names = append(ends, here), append(names, "here")
+	c.line(fmt.Sprintf("- %s, + %s", names[0], names[1]))
+	var texts [2][]byte
+	mask := tools.NewMasker(nil).Mask
+	for i, end := range ends[:2] {
+		for _, n := range v.Path(end) {
+			if m := n.Message(); m != nil && n.ID > v.Ancestor(ends[0], ends[1]).ID {
+				texts[i] = append(texts[i], mask(told(m, 0))...)
+			}
+		}
+	}
+	if said := diff.Compare(texts[0], texts[1], diff.WithNames("talk", "talk")); len(said.Hunks) > 0 {
+		c.wholeDiff(string(said.Unified()))
+	} else {
+		c.line("The same was said and done.")
+	}
+	files, err := c.talk().Compare(ctx, ends[0], ends[1])
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
+		c.prose(faint, filesOf(&sessions.Move{Files: files}))
+	}
+	for _, f := range files {
+		c.wholeDiff(string(f.Diff().Unified()))
+	}
+	return nil
 }

@@ -29,7 +29,10 @@ func (c *chat) listed(lines []string, none string) (string, error) {
 	return "", nil
 }
 
-func (c *chat) showDiff(context.Context, string) (string, error) {
+func (c *chat) showDiff(ctx context.Context, words string) (string, error) {
+	if words != "" {
+		return "", c.compare(ctx, strings.Fields(words))
+	}
 	if c.changes == nil || len(c.changes.Files()) == 0 {
 		c.line("There are no changes of a turn to show.")
 		return "", nil

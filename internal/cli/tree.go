@@ -164,9 +164,14 @@ func (c *chat) chosen(words, ask string) (*turn, error) {
 			return nil, err
 		}
 	}
-	n, err := strconv.Atoi(words)
+	return numbered(all, words)
+}
+
+// numbered returns the turn with a number.
+func numbered(all []*turn, word string) (*turn, error) {
+	n, err := strconv.Atoi(word)
 	if err != nil || n < 1 || n > len(all) {
-		return nil, fmt.Errorf("%q is not a number of /tree", cleanLine(words))
+		return nil, fmt.Errorf("%q is not a number of /tree", cleanLine(word))
 	}
 	return all[n-1], nil
 }
