@@ -83,6 +83,17 @@ func TestResumeCommand(t *testing.T) {
 	inOrder(t, chats(t, s, "/cost all\n", options{}), "by model", "anthropic/claude-test  price unknown", "3 answers, 30 tokens in, 15 out", "by day", "3 answers")
 }
 
+// The list of conversations shows no secret that a user has typed.
+func TestResumeMasks(t *testing.T) {
+	at(t)
+	s := newService(t, says("Hi.", "end_turn"))
+	secret := "sk-ant-api03-" + strings.Repeat("aB3dE6gH9j", 9) + "-AAAAAAAA"
+	chats(t, s, "my key is "+secret+"\n", options{})
+	shown := chats(t, s, "hi\n/resume nothing like it\n\n", options{})
+	require.Contains(t, shown, "   1  my key is [secret:")
+	require.NotContains(t, shown, "aB3dE6gH9j")
+}
+
 // The figures of the command are those of the conversation.
 func TestUsageCommand(t *testing.T) {
 	timed.Serial(t)

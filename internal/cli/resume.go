@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -32,8 +33,9 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 		return "", nil
 	}
 	var list []line.Candidate
+	mask := tools.NewMasker(nil).Mask // as every list does
 	for _, e := range all {
-		list = append(list, line.Candidate{Text: titleOf(&e), Note: e.Used.Local().Format(time.DateTime) + " " + e.ID})
+		list = append(list, line.Candidate{Text: mask(titleOf(&e)), Note: e.Used.Local().Format(time.DateTime) + " " + e.ID})
 	}
 	n, err := c.choose("Go on with", list, words)
 	if n < 0 {
