@@ -16,24 +16,8 @@ import (
 // Branch is a position in the tree of a [Session], its head, and the agent that continues the
 // conversation there. It is itself an [aycoder.Agent]: Run takes the conversation from the tree.
 //
-// The effect of a command depends on the phase of the branch, which [Branch.Phase] returns:
-//
-//	            idle     model    tools    question  compacting  suspended  closed
-//	Run         starts   refused  refused  refused   refused     resumes    refused
-//	Steer       queued   turn     turn     turn      queued      queued     refused
-//	FollowUp    queued   end      end      end       queued      queued     refused
-//	Drain       done     done     done     done      done        done       refused
-//	Cancel      refused  done     done     done      done        settles    refused
-//	Checkout    done     waits    waits    waits     waits       settles    refused
-//	Undo, Redo  done     waits    waits    waits     waits       settles    refused
-//	Compact     done     waits    waits    waits     waits       settles    refused
-//	SetAgent    done     next     next     next      next        next       refused
-//
-// "done" is at once. "queued" is for the next run, "turn" for the next request to the model, and
-// "end" for the moment when the run would end. "waits" is for the end of the run, which the option
-// [StoppingRun] brings about; without [StoppingRun] or [AwaitingRun] the command is refused.
-// "settles" ends the suspended run first: its open calls are not run. "next" is for the next run.
-// "refused" is a [*CommandError].
+// The effect of a command depends on the phase of the branch, which [Branch.Phase] returns: the comment of the package
+// has the table.
 //
 // The methods are safe for concurrent use.
 type Branch struct {

@@ -48,6 +48,30 @@ The View of a [journal.Dir] or [journal.Memory] store reads messages from the st
 in memory, unless a [Compactor] says what of it is left out of requests: see [WithCompactor]. A View then
 also reads older nodes from the store.
 
+# Commands
+
+A program may give a [Branch] each of its commands at any moment of a run. The effect depends on the phase of the branch,
+which [Branch.Phase] returns:
+
+	            idle     model    tools    question  compacting  suspended  closed
+	Run         starts   refused  refused  refused   refused     resumes    refused
+	Steer       queued   turn     turn     turn      queued      queued     refused
+	FollowUp    queued   end      end      end       queued      queued     refused
+	Drain       done     done     done     done      done        done       refused
+	Cancel      refused  done     done     done      done        settles    refused
+	Checkout    done     waits    waits    waits     waits       settles    refused
+	Undo, Redo  done     waits    waits    waits     waits       settles    refused
+	Compact     done     waits    waits    waits     waits       settles    refused
+	SetAgent    done     next     next     next      next        next       refused
+
+"done" is at once. "queued" is for the next run, "turn" for the next request to the model, and
+"end" for the moment when the run would end. "waits" is for the end of the run, which the option
+[StoppingRun] brings about; without [StoppingRun] or [AwaitingRun] the command is refused.
+"settles" ends the suspended run first: its open calls are not run. "next" is for the next run; another model for the
+next turn of a run that works is set with [aycoder.WithSetup], as harness.Runtime.SetModel does.
+"refused" is a [*CommandError]. A session is closed from the moment at which [Session.Close] is called, also while Close
+waits for the end of a run.
+
 # Files
 
 With [WithFiles], a node holds what the files looked like that the agent has read or changed, and

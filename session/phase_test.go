@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
@@ -118,6 +119,20 @@ func phases() []phase {
 			require.NoError(t, s.Close())
 			return s, func() {}
 		}},
+		{session.PhaseClosed, func(t *testing.T) (*session.Session, func()) { // Close waits for what does not end at once
+			s := newWith(t, script.New(script.Say("hi")), aycoder.Allow())
+			free, ends := make(chan struct{}), sync.WaitGroup{}
+			ends.Go(func() {
+				_ = s.Compact(t.Context(), func(context.Context, []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
+					<-free
+					return nil, nil, errors.New("too late")
+				})
+			})
+			synctest.Wait()
+			ends.Go(func() { assert.NoError(t, s.Close()) })
+			synctest.Wait()
+			return s, func() { close(free); ends.Wait() }
+		}},
 	}
 }
 
@@ -143,7 +158,7 @@ func (m *delayed) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ay
 	}
 }
 
-// Every command does in every phase what the table in the comment of Branch says.
+// Every command does in every phase what the table in the comment of the package says.
 func TestCommandsInPhases(t *testing.T) {
 	noop := func(_ context.Context, m []*aycoder.Message) ([]*aycoder.Message, *aycoder.Compacted, error) {
 		return m[:2], nil, nil
@@ -197,14 +212,14 @@ func TestCommandsInPhases(t *testing.T) {
 	}
 	for _, c := range commands {
 		for i, ph := range phases() {
-			t.Run(fmt.Sprintf("%s/%s", c.name, ph.phase), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d %s", c.name, i, ph.phase), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s, leave := ph.enter(t)
 					require.Equal(t, ph.phase, s.Phase())
 					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 					defer cancel()
 					err := c.do(ctx, s)
-					switch c.want[i] {
+					switch c.want[min(i, len(c.want)-1)] { // closing is closed
 					case 'y':
 						require.NoError(t, err)
 					case 'n':
