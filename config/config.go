@@ -282,6 +282,8 @@ type Session struct {
 	Sync string `toml:"sync" default:"records" enum:"turns|records" tight:"later" project:"tighter"`
 	// The file to which an audit log is appended. Default: none.
 	Audit string `toml:"audit"`
+	// Whether calls that only read run again if a crash has interrupted them. Otherwise the model is told of it.
+	RepeatReads bool `toml:"repeat_reads"`
 	// How long a conversation is kept after its last use. Older ones are deleted. Default: for ever.
 	Keep time.Duration `toml:"keep" min:"24h"`
 	// How many bytes all conversations may take. If it is more, the oldest are deleted. Default: no limit.

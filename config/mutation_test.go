@@ -85,7 +85,7 @@ var siblings = [][]string{
 	{"mode", "timeout", "rules"},
 	{"action", "tool", "pattern", "class", "reason", "match", "not_match"},
 	{"mode", "kind", "network", "sockets", "debuggers", "shared_caches", "read", "write", "protect", "hosts"},
-	{"dir", "snapshots", "sync", "audit", "keep", "max_bytes"},
+	{"dir", "snapshots", "sync", "audit", "repeat_reads", "keep", "max_bytes"},
 	{"vi", "keys", "notify", "notify_after", "title", "status"},
 	{"webhooks", "cost_threshold"},
 	{"url", "secret_env", "types", "content", "private", "disabled"},

@@ -132,6 +132,7 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 		{"agent_servers.mine.args", "agent_servers.mine.args = [\"--evil\"]", "may not be set"},
 		{"agent_servers.evil.command", "agent_servers.evil.command = \"evil\"", "may not be set"},
 		{"session.audit", "session.audit = \"/etc/passwd\"", "may not be set"},
+		{"session.repeat_reads", "session.repeat_reads = true", "may not be set"},
 		{"session.keep", "session.keep = \"24h\"", "may not be set"},
 		{"session.max_bytes", "session.max_bytes = 1048576", "may not be set"},
 		{"session.snapshots", "session.snapshots = false", "stricter"},

@@ -535,7 +535,7 @@ func (b *builder) loop(context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.Loop, b.Agent = loop, &agent{Loop: loop, r: b.Runtime}
+	b.Loop, b.Agent = loop, &agent{Loop: loop, r: b.Runtime, repeat: b.in.settings.Session.RepeatReads}
 	if b.Hooks != nil {
 		b.Agent = b.Hooks.Agent(b.Agent)
 	}

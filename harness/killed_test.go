@@ -27,6 +27,12 @@ const killedDir, killedIn = "AYCODER_TEST_COST", "AYCODER_TEST_COST_IN"
 // calls a function.
 func priced(t *testing.T, dir, id string, wait func(), steps ...script.Step) (*harness.Runtime, *script.Model) {
 	t.Helper()
+	return pricedWith(t, dir, id, func(*config.Settings) {}, wait, steps...)
+}
+
+// pricedWith is priced with more settings.
+func pricedWith(t *testing.T, dir, id string, set func(*config.Settings), wait func(), steps ...script.Step) (*harness.Runtime, *script.Model) {
+	t.Helper()
 	tool, err := aycoder.NewTool("wait", "", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
 		wait()
 		return aycoder.TextResult("waited"), nil
@@ -39,6 +45,7 @@ func priced(t *testing.T, dir, id string, wait func(), steps ...script.Step) (*h
 	rt := open(t, filepath.Join(dir, "work"), harness.WithClient(model), harness.WithStore(store, id), harness.WithTools(tool),
 		harness.WithCatalog(catalog.Default().With(info)), harness.WithSettings(settings(t, func(s *config.Settings) {
 			s.Agent.MaxCost, s.Agent.Retries = new(2.0), 0
+			set(s)
 		})))
 	return rt, model
 }
@@ -117,4 +124,27 @@ func killed(t *testing.T, dir, where string) (id string) {
 	_ = cmd.Wait()
 	require.NotEmpty(t, id)
 	return id
+}
+
+// A read that a crash has interrupted runs again only if the user has said so.
+func TestReadsAreRepeatedIfAsked(t *testing.T) {
+	for _, repeat := range []bool{false, true} {
+		t.Run(fmt.Sprint(repeat), func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "work"), 0o755))
+			id := killed(t, dir, "call")
+			calls := 0
+			rt, model := pricedWith(t, dir, id, func(s *config.Settings) { s.Session.RepeatReads = repeat }, func() { calls++ }, script.Say("Done."))
+			require.NotNil(t, rt.Session.Pending())
+			for _, err := range rt.Run(t.Context(), aycoder.Input{}) {
+				require.NoError(t, err)
+			}
+			out := script.LastOutput(model.Requests()[0])
+			if repeat {
+				require.Equal(t, []any{1, "waited", false}, []any{calls, out.Text(), out.IsError})
+			} else {
+				require.Equal(t, []any{0, true}, []any{calls, out.IsError})
+			}
+		})
+	}
 }

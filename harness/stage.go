@@ -91,8 +91,9 @@ func stageOptions(stages []Stage) []aycoder.Option {
 // agent is the loop with notices and what stages do after a turn.
 type agent struct {
 	*aycoder.Loop
-	r    *Runtime
-	busy atomic.Bool
+	r      *Runtime
+	repeat bool // reads that a crash has interrupted
+	busy   atomic.Bool
 }
 
 // Run implements [aycoder.Agent].
@@ -103,6 +104,7 @@ func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOp
 		}
 		a.r.runs.Add(1)
 		defer a.r.runs.Add(-1)
+		in.RepeatReads = in.RepeatReads || a.repeat
 		attach, detach := a.attach()
 		defer detach()
 		for ev, err := range a.Loop.Run(ctx, in, append(slices.Clip(opts), attach...)...) {
