@@ -33,7 +33,7 @@ type chat struct {
 	history  *line.History
 	asks     *asks
 	more     []Extension
-	before   policy.Mode // in force when the plan mode began
+	before   policy.Mode // in force when the plan mode of this session began, or ""
 
 	heard       string           // outputs of the user's commands, for the next prompt
 	own         string           // the command of the user that runs
@@ -61,7 +61,7 @@ func (c *chat) run(ctx context.Context, prompt string) int {
 		return c.leave(err)
 	}
 	if prompt != "" {
-		c.line(c.paint(cyan, c.label+"> "+said(prompt)))
+		c.line(c.paint(cyan, c.sign()+said(prompt)))
 	} else if c.talk().Pending() != nil { // a run that was killed, or that nobody could be asked about
 		v := c.talk().View()
 		c.line(c.paint(cyan, c.label+"> "+promptOf(v.Node(promptBefore(v, c.talk().Head())))))
@@ -140,8 +140,8 @@ func (c *chat) entered(ctx context.Context) (string, error) {
 	defer idle.Stop()
 	fill := c.fill
 	c.fill = ""
-	c.editor.SetPrompt(c.label + "> ")
-	c.offer(c.label+"> ", fill)
+	c.editor.SetPrompt(c.sign())
+	c.offer(c.sign(), fill)
 	var escaped time.Time
 	for {
 		h := c.wait(nil, nil, idle.C)
@@ -175,10 +175,13 @@ func (c *chat) entered(ctx context.Context) (string, error) {
 		}
 		switch ev := c.typed(h.key); ev.Kind {
 		case line.Submit:
-			c.echo(c.label+"> ", ev.Text)
+			c.echo(c.sign(), ev.Text)
 			return orFill(c.ui, ev.Text, fill), nil
 		case line.EndOfInput:
 			return "", io.EOF
+		case line.PlanMode:
+			c.switchPlan()
+			c.editor.SetPrompt(c.sign())
 		}
 	}
 }
@@ -194,7 +197,7 @@ func (c *chat) interruptedTwice() bool {
 		c.last, c.hint = now, "ctrl-c again to quit"
 		if !c.Fancy() {
 			c.line("(ctrl-c again to quit)")
-			c.Print(c.label + "> ")
+			c.Print(c.sign())
 		}
 	}
 	return twice
@@ -296,8 +299,11 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 		case isKey(h.key, "alt+enter"):
 			c.later()
 		default:
-			if ev := c.typed(h.key); ev.Kind == line.Submit {
+			switch ev := c.typed(h.key); ev.Kind {
+			case line.Submit:
 				c.send(ev.Text)
+			case line.PlanMode:
+				c.switchPlan()
 			}
 		}
 	}

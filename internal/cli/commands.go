@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -257,25 +258,62 @@ func pad(s string, n int) string {
 }
 
 func (c *chat) setMode(_ context.Context, words string) (string, error) {
-	p := c.session.Policy
 	if words != "" {
 		mode, err := policy.ParseMode(words)
 		if err == nil {
-			err = p.SetMode(mode)
+			err = c.enterMode(mode)
 		}
 		if err != nil {
 			return "", err
 		}
 	}
-	c.line("The mode is " + string(p.Mode()) + ".")
+	c.line("The mode is " + string(c.session.Policy.Mode()) + ".")
 	return "", nil
+}
+
+// enterMode sets the mode, and notes the one to which the plan mode goes back.
+func (c *chat) enterMode(mode policy.Mode) error {
+	p := c.session.Policy
+	if p == nil {
+		return errors.New("there are no modes here")
+	}
+	was := p.Mode()
+	err := p.SetMode(mode)
+	if err == nil && mode == policy.Plan && was != policy.Plan {
+		c.before = was
+	}
+	return err
+}
+
+// switchPlan begins the plan mode, or ends it without carrying out a plan.
+func (c *chat) switchPlan() {
+	mode := policy.Plan
+	c.hint = "Nothing is changed until /go, or this key again."
+	if c.planning() {
+		mode = cmp.Or(c.before, policy.Ask)
+		c.hint = "The mode is " + string(mode) + "."
+	}
+	if err := c.enterMode(mode); err != nil {
+		c.hint = cleanLine(err.Error())
+	}
+	c.renewStatus()
+}
+
+func (c *chat) planning() bool {
+	p := c.session.Policy // nil if an extension decides in its place
+	return p != nil && p.Mode() == policy.Plan
+}
+
+// sign is what stands in front of the line at the prompt.
+func (c *chat) sign() string {
+	if c.planning() {
+		return strings.TrimSpace(c.label+" plan") + "> "
+	}
+	return c.label + "> "
 }
 
 // plan sets the mode in which nothing is changed. A task is asked at once.
 func (c *chat) plan(ctx context.Context, words string) (string, error) {
-	if mode := c.session.Policy.Mode(); mode != policy.Plan {
-		c.before = mode
-	}
 	if _, err := c.setMode(ctx, string(policy.Plan)); err != nil {
 		return "", err
 	}
@@ -290,11 +328,7 @@ func (c *chat) carryOut(ctx context.Context, _ string) (string, error) {
 	if c.session.Policy.Mode() != policy.Plan {
 		return "", errors.New("there is no plan: see /plan")
 	}
-	mode := c.before
-	if mode == "" {
-		mode = policy.Ask
-	}
-	if _, err := c.setMode(ctx, string(mode)); err != nil {
+	if _, err := c.setMode(ctx, string(cmp.Or(c.before, policy.Ask))); err != nil {
 		return "", err
 	}
 	return "Carry out the plan.", nil

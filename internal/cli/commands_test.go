@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -250,6 +252,52 @@ func TestPlanAndGo(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dir, "a.txt"))
 	require.NoError(t, err)
 	require.Equal(t, "x\n", string(data))
+}
+
+// A key begins the plan mode, at the prompt and while the agent works, and goes back to the mode before. It is none that
+// answers a question, and does nothing there.
+func TestPlanKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, true)
+		mode := func() policy.Mode { synctest.Wait(); return d.session.Policy.Mode() }
+		p, err := policy.New(policy.WithMode(policy.AcceptEdits))
+		require.NoError(t, err)
+		d.session.Policy = p
+		entered := make(chan string)
+		go func() {
+			text, _ := d.entered()
+			entered <- text
+		}()
+		d.types(t, "ab\x1b[Z")
+		require.Equal(t, policy.Plan, mode())
+		require.Equal(t, "plan> ab", d.editor.View(80).Lines[0])
+		d.types(t, "\x1b[Z")
+		require.Equal(t, policy.AcceptEdits, mode())
+		require.Equal(t, "> ab", d.editor.View(80).Lines[0])
+		d.types(t, "\r")
+		require.Equal(t, "ab", <-entered)
+
+		done := d.asks(t)
+		d.types(t, "\x1b[Z") // before the question
+		require.Equal(t, policy.Plan, mode())
+		d.types(t, "\x1b[Z")
+		<-d.seen
+		time.Sleep(2 * time.Second)
+		d.types(t, "\x1b[Z")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, policy.AcceptEdits, mode())
+		require.Zero(t, d.ran)
+		d.types(t, "\x03")
+		<-done
+		d.keys.Close()
+	})
+}
+
+// The plan mode goes back to the mode before it, however it began.
+func TestModeBeforeThePlan(t *testing.T) {
+	t.Parallel()
+	shown := talkWith(t, t.TempDir(), "/plan\n/mode ask\n/mode plan\n/go\n", script.Say("Done."))
+	inOrder(t, shown, "The mode is plan.", "The mode is ask.", "The mode is plan.", "The mode is ask.", "Done.")
 }
 
 // A line that the end of the input has cut chooses no rule.

@@ -278,7 +278,7 @@ func (c *chat) early(st *settings) {
 func (c *chat) enter(s *session) {
 	c.finder.close()
 	c.finder = finder{}
-	c.session = s
+	c.session, c.before = s, ""
 	c.retitle(false)
 	c.renewStatus()
 }

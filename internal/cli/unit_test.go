@@ -322,7 +322,7 @@ func TestChatOnFakes(t *testing.T) {
 }
 
 // asked is the end of a prompt or of a question.
-var asked = regexp.MustCompile(`(?m)^> |\): |/[nbd?pr]\) `)
+var asked = regexp.MustCompile(`(?m)^(?:plan)?> |\): |/[nbd?pr]\) `)
 
 // A stage is a terminal that delivers the next line after each prompt or question.
 type stage struct {

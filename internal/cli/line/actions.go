@@ -18,7 +18,7 @@ func defaultBindings() map[string]string {
 		"alt+d": "kill-word-right", "ctrl+delete": "kill-word-right",
 		"ctrl+y": "yank", "alt+y": "yank-older", "ctrl+_": "undo", "ctrl+t": "transpose",
 		"ctrl+r": "search", "tab": "complete", "ctrl+s": "put-aside", "ctrl+g": "edit",
-		"ctrl+o": "open-paste",
+		"ctrl+o": "open-paste", "shift+tab": "plan-mode",
 	}
 }
 
@@ -56,6 +56,7 @@ func (e *Editor) table() map[string]func() {
 		"put-aside":           e.putAside,
 		"edit":                func() { e.event.Kind = EditText },
 		"open-paste":          e.openPaste,
+		"plan-mode":           func() { e.event.Kind = PlanMode },
 	}
 }
 

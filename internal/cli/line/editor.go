@@ -46,6 +46,8 @@ const (
 	EndOfInput
 	// EditText asks for the text to be opened in an editor, and [Editor.SetText] then.
 	EditText
+	// PlanMode asks for the plan mode, or for the mode before it.
+	PlanMode
 )
 
 // An Event is the effect of a key that the host must know about.

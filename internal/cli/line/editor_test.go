@@ -214,8 +214,9 @@ func TestBindings(t *testing.T) {
 	press(e, "abé")
 	require.Empty(t, e.Text())
 	require.Equal(t, line.Unbound, press(e, "\x0b")[0].Kind)
+	require.Equal(t, line.PlanMode, press(e, "\x1b[Z")[0].Kind)
 	require.Contains(t, e.Actions(), "kill-line-start")
-	for key, action := range map[string]string{"ctrl+w": "kill-space-left", "tab": "complete"} {
+	for key, action := range map[string]string{"ctrl+w": "kill-space-left", "tab": "complete", "shift+tab": "plan-mode"} {
 		require.Contains(t, e.Actions(), action, key)
 	}
 }
