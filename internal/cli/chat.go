@@ -136,22 +136,30 @@ func (c *chat) entered(ctx context.Context) (string, error) {
 	var told sync.WaitGroup
 	defer told.Wait()
 	defer stop()
-	idle := time.NewTimer(idleAfter)
-	defer idle.Stop()
+	idle := time.Now().Add(idleAfter) // zero if hooks were told
 	fill := c.fill
 	c.fill = ""
 	c.editor.SetPrompt(c.sign())
 	c.offer(c.sign(), fill)
 	var escaped time.Time
 	for {
-		h := c.wait(nil, nil, idle.C)
-		if hooks := c.session.Hooks; h.tick && hooks != nil {
-			told.Go(func() { hooks.Notify(ctx, "idle_prompt", "aycoder is waiting for your input") })
+		due := time.Hour
+		if !idle.IsZero() {
+			due = time.Until(idle)
 		}
+		if c.Fancy() && len(c.tasksAndJobs(false)) > 0 {
+			due = min(due, time.Second) // the time of a job goes on
+		}
+		h := c.wait(nil, nil, time.After(due))
 		if h.tick {
+			if hooks := c.session.Hooks; !idle.IsZero() && !time.Now().Before(idle) {
+				if idle = (time.Time{}); hooks != nil {
+					told.Go(func() { hooks.Notify(ctx, "idle_prompt", "aycoder is waiting for your input") })
+				}
+			}
 			continue
 		}
-		idle.Reset(idleAfter)
+		idle = time.Now().Add(idleAfter)
 		switch {
 		case isKey(h.key, "ctrl+c") && h.key.At.Before(c.worked): // it was for the command
 			continue

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
@@ -168,16 +170,61 @@ func (c *chat) dropRule(ctx context.Context, mine []keptRule, number string) err
 }
 
 func (c *chat) todo(context.Context, string) (string, error) {
+	return c.listed(c.tasks(tools.TodoPending, tools.TodoInProgress, tools.TodoCompleted, tools.TodoCancelled), "There are no tasks.")
+}
+
+// tasks returns the tasks with some statuses.
+func (c *chat) tasks(with ...tools.TodoStatus) (list []string) {
 	marks := map[tools.TodoStatus]string{
 		tools.TodoPending: "[ ]", tools.TodoInProgress: "[>]", tools.TodoCompleted: "[x]", tools.TodoCancelled: "[-]",
 	}
-	var list []string
-	if c.session.Todos != nil {
-		for _, item := range c.session.Todos.Items() {
+	if c.session.Todos == nil {
+		return nil
+	}
+	for _, item := range c.session.Todos.Items() {
+		if slices.Contains(with, item.Status) {
 			list = append(list, marks[item.Status]+" "+cleanLine(item.Content))
 		}
 	}
-	return c.listed(list, "There are no tasks.")
+	return list
+}
+
+const mostTasks = 3 // in the status area
+
+// tasksAndJobs returns the rows of the status area about what is to be done, while the agent works, and about what
+// works in the background: at most five.
+func (c *chat) tasksAndJobs(works bool) (rows []string) {
+	if c.session == nil {
+		return nil
+	}
+	cols, height := c.Size()
+	if open := append(c.tasks(tools.TodoInProgress), c.tasks(tools.TodoPending)...); works && len(open) > 0 {
+		n := min(len(open), mostTasks, max(height/6, 1))
+		rows = open[:n]
+		if more := len(open) - n; more > 0 {
+			rows = append(rows, fmt.Sprintf("    and %d more", more))
+		}
+	}
+	var jobs []string
+	for _, j := range c.backgroundJobs() {
+		if j.Lives() {
+			jobs = append(jobs, fit(cleanLine(j.ID+" "+j.Name), max(cols/2, 16))+" · "+seconds(time.Since(j.Started)))
+		}
+	}
+	if len(jobs) > 0 {
+		rows = append(rows, count(len(jobs), "job")+": "+strings.Join(jobs, ", "))
+	}
+	for i, row := range rows {
+		rows[i] = c.paint(faint, fit(row, cols))
+	}
+	return rows
+}
+
+func (c *chat) backgroundJobs() []aycoder.Job {
+	if c.session.Jobs == nil {
+		return nil
+	}
+	return c.session.Jobs.Jobs()
 }
 
 func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
@@ -198,14 +245,12 @@ func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
 }
 
 func (c *chat) jobs(ctx context.Context, words string) (string, error) {
+	if id, ok := strings.CutPrefix(words, "stop "); ok && c.session.Jobs != nil {
+		return "", c.session.Jobs.Stop(ctx, strings.TrimSpace(id))
+	}
 	var list []string
-	if c.session.Jobs != nil {
-		if id, ok := strings.CutPrefix(words, "stop "); ok {
-			return "", c.session.Jobs.Stop(ctx, strings.TrimSpace(id))
-		}
-		for _, j := range c.session.Jobs.Jobs() {
-			list = append(list, fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
-		}
+	for _, j := range c.backgroundJobs() {
+		list = append(list, fmt.Sprintf("%-10s %-8s %s  %s", cleanLine(j.ID), j.State, cleanLine(j.Name), cleanLine(j.Summary)))
 	}
 	return c.listed(list, "There are no background jobs.")
 }

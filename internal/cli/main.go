@@ -224,7 +224,7 @@ func (a *app) newChat(screen *tty.Screen, keys *tty.Input, o *options) *chat {
 		}),
 		editor: line.New(line.Options{History: history, Complete: c.complete}),
 	}
-	c.image = c.pasteImage
+	c.image, c.around = c.pasteImage, c.tasksAndJobs
 	if err != nil {
 		c.hint = cleanLine(err.Error())
 	}

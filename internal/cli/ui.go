@@ -33,6 +33,7 @@ type ui struct {
 	edit    func(ending string, text []byte) ([]byte, error) // the user's editor, or nil
 	image   func() (string, error)                           // takes an image from the clipboard, and returns what stands for it
 
+	around   func(works bool) []string // rows about tasks and jobs, or nil
 	terminal config.Terminal
 	status   statusLine
 	below    string // the last status line
@@ -113,8 +114,13 @@ func (u *ui) refresh() {
 	}
 	cols, _ := u.Size()
 	lines := u.pending()
-	if u.working && u.asked == nil && !u.reading {
-		lines = append(lines, u.activity(u.stopping)...)
+	if u.asked == nil && !u.reading {
+		if u.around != nil {
+			lines = append(lines, u.around(u.working)...)
+		}
+		if u.working {
+			lines = append(lines, u.activity(u.stopping)...)
+		}
 	}
 	if u.asked != nil {
 		lines = append(lines, u.asked.line(u))

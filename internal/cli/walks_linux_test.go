@@ -119,11 +119,15 @@ var (
 	toolCount = regexp.MustCompile(` [·-] \d+ tools?( [·-] \d+ tokens in)`) // is left out if the time is too long
 	trusted   = regexp.MustCompile(`project:.*\n(  │ .*\n)*`)
 	dated     = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d`)
+	spinning  = regexp.MustCompile(`(?m)^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] .*`)
+	jobRuns   = regexp.MustCompile(` +running for [\d.]+m?s( · [\d.]+m?s)?`)
+	jobTook   = regexp.MustCompile(`(?m)^(\d+ jobs?: .* · )\d+s$`)
 	sessionID = regexp.MustCompile(`session [0-9a-zA-Z-]{8,}`)
 )
 
 // unstable replaces times, places and ids.
 func unstable(text string) string {
+	text = jobRuns.ReplaceAllString(text, " running")
 	text = demoPlace.ReplaceAllString(text, "tools, in\nDIRECTORY, which is removed at the end.\nIt is not")
 	text = toolTook.ReplaceAllStringFunc(text, func(row string) string {
 		m := toolTook.FindStringSubmatch(row)
@@ -133,6 +137,8 @@ func unstable(text string) string {
 	text = toolCount.ReplaceAllString(text, "$1")
 	text = trusted.ReplaceAllString(text, "project: DIRECTORY\n")
 	text = dated.ReplaceAllString(text, "2006-01-02 15:04")
+	text = spinning.ReplaceAllString(text, "⠋ WORKING")
+	text = jobTook.ReplaceAllString(text, "${1}0s")
 	return sessionID.ReplaceAllString(text, "session ID")
 }
 
@@ -177,6 +183,52 @@ func TestWalkDemo(t *testing.T) {
 			if plain {
 				require.NotRegexp(t, `[^\n -~\r]|\r[^\r\n]`, w.Raw(), "symbols, and lines that change")
 			}
+		})
+	}
+}
+
+// Tasks and jobs are in view: both while the agent works, and the jobs at the prompt as well. A plain terminal has no place
+// for them.
+func TestWalkTasksAndJobs(t *testing.T) {
+	t.Parallel()
+	tasks := `{"todos":[{"content":"read it","status":"completed"},{"content":"write the test","status":"pending"},` +
+		`{"content":"fix the parser of numbers in strings","status":"in_progress"},{"content":"run it","status":"pending"},` +
+		`{"content":"write the change log","status":"pending"},{"content":"rest","status":"pending"}]}`
+	for _, tt := range []struct {
+		cols int
+		env  string
+	}{{40, ""}, {80, ""}, {80, "TERM=dumb"}} {
+		t.Run(fmt.Sprint(tt.cols, " ", tt.env), func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, calls("todo", tasks), calls("bash", `{"command":"sleep 600","background":true}`), hangs("Now the parser.\n"))
+			w := newWalk(t, fmt.Sprint("jobs-", tt.cols))
+			if tt.env != "" {
+				w = &walk{terminal: &terminal{t: t, temp: t.TempDir()}}
+			}
+			w.start(tt.cols, append(s.env(), tt.env), "-allow", "bash:sleep *")
+			w.expect("> ")
+			w.Type("go\r")
+			w.expect("Now the parser.")
+			if tt.env != "" {
+				w.Type("\x03")
+				w.expect("interrupted")
+				w.expect("> ")
+				w.Type("/quit\r")
+				w.ends(exitOK)
+				require.NotContains(t, w.Raw(), "1 job")
+				require.NotContains(t, w.Raw(), "write the test")
+				return
+			}
+			w.screen("working", "1 job")
+			w.Type("\x03")
+			w.expect("interrupted")
+			w.screen("at the prompt", "1 job")
+			w.Type("/jobs stop bash-1\r")
+			w.Until("no job", func(e *ttytest.Emulator) bool {
+				return strings.HasSuffix(strings.TrimSpace(e.Text()), "stop bash-1\n>")
+			})
+			w.Type("\x04")
+			w.done(exitOK)
 		})
 	}
 }
