@@ -200,7 +200,7 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 	p.answersBehind("n")
 	p.expect("Tell the model why")
 	p.Type("keep it as it is\r")
-	p.expect("edit_file refused: keep it as it is")
+	p.expect("edit_file greet.sh refused: keep it as it is")
 	p.expect("I propose the change")
 	p.expect("demo> yes")
 	p.Type("\x15go on\r") // ctrl-u clears the line
@@ -284,7 +284,7 @@ func TestEndOfInputMeansNo(t *testing.T) {
 			}
 			p.Type("\x04")
 			p.expect("no (end of input)")
-			p.expect("edit_file refused: end of input")
+			p.expect("edit_file greet.sh refused: end of input")
 			p.expect("I propose the change")
 			p.expect("demo> ")
 			if env == "TERM=xterm" {

@@ -229,7 +229,7 @@ func (p *terminal) wentOn(want string, plain bool) {
 		p.expect("interrupted. The conversation is kept; go on.")
 	case "prompt":
 	case "no", "refused":
-		p.expect("bash refused")
+		p.expect(" refused")
 		p.expect("Then not.")
 	default:
 		p.t.Fatal("no such outcome:", want)

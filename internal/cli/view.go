@@ -188,7 +188,7 @@ func (v *view) turn(ev *aycoder.TurnFinished) {
 // finished prints the line of a call, and its output if that matters.
 func (v *view) finished(ev *aycoder.ToolFinished) {
 	v.calls++
-	subject := ""
+	subject := ev.Subject // of a call that has not begun
 	v.inProgress = slices.DeleteFunc(v.inProgress, func(w *aycoder.ToolStarted) bool {
 		if w.Call.ID != ev.Call.ID {
 			return false
@@ -197,7 +197,7 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 		return true
 	})
 	if denied, ok := errors.AsType[*aycoder.ToolDeniedError](ev.Err); ok {
-		v.denied(ev, denied)
+		v.denied(ev, denied, subject)
 		return
 	}
 	mark := v.paint(green, v.glyph("●", "*"))
@@ -236,7 +236,7 @@ func withoutExit(text string) string {
 	return text
 }
 
-func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError) {
+func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError, subject string) {
 	why := cleanLine(denied.Reason)
 	if why == "" && denied.By != aycoder.ByUser {
 		why = string(denied.By)
@@ -244,7 +244,7 @@ func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError)
 	if why != "" {
 		why = ": " + why
 	}
-	v.prose(red, "  "+v.glyph("✗", "!")+" "+cleanLine(ev.Call.Name)+" refused"+why)
+	v.prose(red, "  "+v.glyph("✗", "!")+" "+fit(strings.TrimSpace(cleanLine(ev.Call.Name+" "+subject)), max(v.width()-12, 16))+" refused"+why)
 }
 
 // layout puts name and subject at the left, result and time at the right.
