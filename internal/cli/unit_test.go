@@ -238,6 +238,31 @@ func TestActivity(t *testing.T) {
 	}
 }
 
+// The line about the agent counts what a call has done, of a total if that is known.
+func TestProgress(t *testing.T) {
+	for _, tt := range []struct {
+		progress aycoder.Progress
+		want     string
+	}{
+		{aycoder.Progress{Current: 3, Total: 50, Message: "pages"}, "3 of 50 pages"},
+		{aycoder.Progress{Current: 3, Total: 50}, "3 of 50"},
+		{aycoder.Progress{Current: 2_500_000, Total: 40_000_000, Message: "bytes"}, "2.5M of 40.0M bytes"},
+		{aycoder.Progress{Current: 120, Message: "files searched"}, "120 files searched"},
+		{aycoder.Progress{Current: 4096, Message: "--- PASS\x1b[2J"}, "--- PASS␛[2J"}, // of a command
+		{aycoder.Progress{}, ""},
+	} {
+		v := newView(plainPaper(io.Discard), false)
+		v.begin()
+		v.event(&aycoder.ToolStarted{Call: &aycoder.ToolUse{ID: "1", Name: "act"}, Args: []byte(`{}`)})
+		v.event(&aycoder.ToolProgress{CallID: "1", Progress: tt.progress})
+		want := "act · 0s"
+		if tt.want != "" {
+			want += " · " + tt.want
+		}
+		require.Contains(t, v.activity(false)[0], want+" · ctrl-c to stop")
+	}
+}
+
 // Lines for people break between words, and go on to the right of their begin.
 func TestProse(t *testing.T) {
 	var b strings.Builder

@@ -71,7 +71,7 @@ func (v *view) event(ev aycoder.Event) {
 		v.inProgress = append(v.inProgress, ev)
 		v.began[ev.Call.ID] = time.Now()
 	case *aycoder.ToolProgress:
-		v.note[ev.CallID] = cleanLine(ev.Message)
+		v.note[ev.CallID] = progress(&ev.Progress)
 	case *aycoder.ChildEvent:
 		if w, ok := ev.Innermost().(*aycoder.ToolStarted); ok {
 			v.note[ev.CallID] = cleanLine(w.Call.Name + " " + subjectOf(w))
@@ -328,6 +328,24 @@ func (v *view) retrying(ev *aycoder.Retrying) {
 		text += " in " + short(ev.After)
 	}
 	v.prose(notice, text)
+}
+
+// progress tells how far a call is. Without a total, the number counts if the message is its unit; it may be anything
+// else, such as the line that a command has printed.
+func progress(p *aycoder.Progress) string {
+	n, text := strconv.FormatInt(p.Current, 10), cleanLine(p.Message)
+	if text == "bytes" {
+		n = kilo(p.Current)
+	}
+	switch {
+	case p.Total > 0 && text == "bytes":
+		n += " of " + kilo(p.Total)
+	case p.Total > 0:
+		n += " of " + strconv.FormatInt(p.Total, 10)
+	case text != "files searched" && text != "entries":
+		return text
+	}
+	return strings.TrimSpace(n + " " + text)
 }
 
 const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
