@@ -289,10 +289,18 @@ func TestDemoRunsUnattended(t *testing.T) {
 	require.NoError(t, err)
 	piped := runProgram(t, nil, "")
 	require.Equal(t, 0, piped.code, piped.err)
-	for _, out := range []string{string(out), piped.out} {
+	named := runProgram(t, []string{"OPENAI_API_KEY=k"}, "", "-model", "demo")
+	require.Equal(t, 0, named.code, named.err)
+	require.Regexp(t, `^Starting the demo`, named.out)
+	for _, out := range []string{string(out), piped.out, "No model configured" + named.out} {
 		require.Regexp(t, `(?s)^No model configured.*It is not an AI.*Nobody is at a terminal`, out)
 		require.Contains(t, out, "The check passes: greet.sh now joins names with a comma and a space.\n")
 	}
+	inOrder(t, piped.err, "edit_file greet.sh", "ok   greet Ada Bob", `- for n; do names="$names,$n"; done`, `+ for n; do names="$names, $n"; done`)
+	events := runProgram(t, nil, "", "-p", "-model", "demo", "-output", "events")
+	require.Equal(t, 0, events.code, events.err)
+	require.EqualValues(t, 0, lastLine(t, events.out)["exit_code"])
+	require.Contains(t, events.err, "It is not an AI")
 	said := runProgram(t, nil, "what broke?\n")
 	require.Equal(t, 2, said.code)
 	require.Contains(t, said.err, "set ANTHROPIC_API_KEY")

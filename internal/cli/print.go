@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +44,9 @@ func (a *app) print(o *options, bare bool) int {
 		a.tell(clean(err.Error()))
 		return exitUsage
 	case empty && bare && st.guessed:
-		return a.unattended(ctx, o)
+		return a.unattended(ctx, o, "there is no key of a provider, and no prompt")
+	case empty && st.model == demoModel && o.schema == "":
+		return a.unattended(ctx, o, "")
 	case empty && o.resume == "" && !o.last:
 		a.tell("nothing to do: give a prompt, as in aycoder -p \"explain main.go\"\n\n" + strings.TrimSuffix(a.usage(), "\n"))
 		return exitUsage
@@ -53,18 +54,24 @@ func (a *app) print(o *options, bare bool) int {
 	return a.answer(ctx, o, st, in)
 }
 
-// unattended shows the demo where nobody can press a key.
-func (a *app) unattended(ctx context.Context, o *options) int {
+// unattended shows the demo where nobody can press a key, and why if nobody has asked for it.
+func (a *app) unattended(ctx context.Context, o *options, why string) int {
 	o.model, o.allow = demoModel, []string{demoEdit}
 	s, err := a.open(ctx, o, &settings{model: demoModel})
 	if err != nil {
 		return a.failed(err)
 	}
 	defer s.close()
-	_, why := a.vendor()
-	fmt.Fprintln(a.stdout, demoLabel(s.dir, cmp.Or(why, "there is no key of a provider, and no prompt"))+
+	label := a.stdout
+	if o.output != formatText {
+		label = a.stderr
+	}
+	fmt.Fprintln(label, demoLabel(s.dir, why)+
 		"Nobody is at a terminal to be asked, so the one change that it makes is allowed.\n")
-	return newPrinter(a, o).run(ctx, s, aycoder.Input{Prompt: demoTask})
+	p := newPrinter(a, o)
+	p.diff = o.output == formatText
+	p.start(s)
+	return p.run(ctx, s, aycoder.Input{Prompt: demoTask})
 }
 
 // answer answers one prompt, or goes on with a run that waits for an approval.
@@ -105,6 +112,7 @@ type printer struct {
 	view   *view
 	text   strings.Builder // of the current message
 	broken error           // of stdout
+	diff   bool            // show the changes, too
 
 	session   string          // its id
 	value     json.RawMessage // the answer, with a schema
@@ -223,6 +231,9 @@ func (p *printer) finish(res *aycoder.Result, failed, cause error) int {
 		p.activity()
 	}
 	p.complain(res, failed, code)
+	if p.diff && res.Changes != nil {
+		p.view.diff(res.Changes.Diff())
+	}
 	switch {
 	case p.broken != nil:
 	case p.format != formatText:
