@@ -246,6 +246,8 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		c.complain(err)
 	default:
 		c.warnCut(&res)
+	}
+	if cut := c.stopping || err != nil; !c.over && (!cut || res.Usage != (aycoder.Usage{})) {
 		_, cost := c.talk().View().Usage()
 		c.summary(c.session.model(), &res, cost-before, c.filled(), time.Since(start)-c.waited)
 	}

@@ -331,6 +331,8 @@ func TestChatOnFakes(t *testing.T) {
 		{"compacts nothing", []script.Step{script.Say("Hi.")}, "/compact\none\n", []string{"compacting ...", "Nothing more can be left out.", "Hi."}},
 		{"no approval at the end", []script.Step{create, script.Say("Well.")}, "make a", []string{"Apply?", "no (end of input)", "refused", "Well."}},
 		{"cut", []script.Step{script.Say("Half").WithStop(aycoder.StopMaxTokens)}, "one\n", []string{"! " + cutWarning}},
+		{"error after a request", []script.Step{script.Call("list_files", object{"path": "."}).WithUsage(aycoder.Usage{Input: 900, Output: 7}), script.Fail(os.ErrInvalid)},
+			"one\n", []string{"! invalid argument", "900 tokens in - 7 out"}},
 		{"error", []script.Step{script.Fail(script.TooLarge(9, 8))}, strings.Repeat("word ", 500) + "\n", []string{"; trying again\n", "nothing more can be left out", "script script: context too large", "Begin a new conversation (/clear)"}},
 	}
 	for _, tt := range tests {
@@ -547,9 +549,10 @@ func TestSummary(t *testing.T) {
 	}{
 		{100, "acme/large · 3 tools · 1.2k tokens in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
 		{86, "acme/large · 1.2k tokens in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
-		{72, "acme/large · 1.2k tokens in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{78, "large · 1.2k tokens in · 56 out · 2.0M cached · $0.0123 · context 7% · 2.0s"},
 		{64, "large · 1.2k tokens in · 56 out · $0.0123 · context 7% · 2.0s"},
-		{20, "large · 1.2k tokens…"},
+		{56, "1.2k tokens in · 56 out · $0.0123 · context 7% · 2.0s"},
+		{20, "1.2k tokens in · 56…"},
 	} {
 		var b strings.Builder
 		s := tty.New(&b, func() (int, int) { return tt.cols, 24 }, tty.Options{Getenv: func(string) string { return "xterm" }})

@@ -396,14 +396,17 @@ func (v *view) summary(model string, res *aycoder.Result, cost float64, full sta
 	}
 	parts = append(parts, short(took))
 	text := func() string { return strings.Join(parts, v.glyph(" · ", " - ")) }
-	for _, less := range []string{tools, cached} {
+	without := func(less string) {
 		if columns(text()) > v.width() {
 			parts = slices.DeleteFunc(parts, func(p string) bool { return p == less })
 		}
 	}
+	without(tools)
 	if _, name, ok := strings.Cut(model, "/"); ok && columns(text()) > v.width() {
 		parts[0] = name
 	}
+	without(cached)
+	without(parts[0])
 	v.line(v.paint(faint, fit(text(), v.width())))
 }
 

@@ -197,7 +197,7 @@ func TestWalkTasksAndJobs(t *testing.T) {
 	for _, tt := range []struct {
 		cols int
 		env  string
-	}{{40, ""}, {80, ""}, {80, "TERM=dumb"}} {
+	}{{50, ""}, {80, ""}, {80, "TERM=dumb"}} {
 		t.Run(fmt.Sprint(tt.cols, " ", tt.env), func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, calls("todo", tasks), calls("bash", `{"command":"sleep 600","background":true}`), hangs("Now the parser.\n"))
@@ -245,7 +245,7 @@ func TestWalkTrust(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t, "trust")
 	w.prepare = withInstructions(t)
-	w.start(40, newService(t, says("Hello.", "end_turn")).env())
+	w.start(44, newService(t, says("Hello.", "end_turn")).env())
 	w.screen("question", "y n")
 	w.Type("n")
 	w.screen("not trusted", "leaves.")
