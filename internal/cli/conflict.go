@@ -54,6 +54,7 @@ func (c *chat) resolve(f *edit.FileResult) resolution {
 		case err != nil || key == endOfInput || key == 'n':
 			return resolution{}
 		}
+		c.marked[f.Path] = key == 'w' && len(f.Open()) > 0
 		text, err := c.chooses(f, key)
 		if err != nil {
 			c.prose(red, "  "+clean(err.Error()))

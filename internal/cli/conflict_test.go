@@ -25,7 +25,7 @@ func TestConflictsAreResolved(t *testing.T) {
 	}{
 		{"yours", "y", "one\nuser\nthree\nmore\n", []string{"Well."}},
 		{"the agent's", "t", "one\nagent\nthree\nmore\n", []string{"merged with your changes", "Well."}},
-		{"markers", "w", "one\n<<<<<<<", []string{"merged with your changes", "Well."}},
+		{"markers", "w", "one\n<<<<<<<", []string{"written with conflict markers", "Well."}},
 		{"refused", "n", "one\nuser\nthree\nmore\n", []string{"the user changed the same lines", "Well."}},
 		{"anything else asks again", "maybe\nn", "one\nuser\nthree\nmore\n", []string{"Please answer with one of y", "Which?", "Well."}},
 		{"no editor", "e\nn", "one\nuser\nthree\nmore\n", []string{"set EDITOR", "Which?", "Well."}},

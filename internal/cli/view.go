@@ -39,6 +39,7 @@ type view struct {
 	retry      time.Time         // when it will be repeated
 	came       bool              // a part of its message has arrived
 	calls      int
+	marked     map[string]bool // the files that the user wants to have with conflict markers
 }
 
 func newView(p *paper, verbose bool) *view {
@@ -48,7 +49,7 @@ func newView(p *paper, verbose bool) *view {
 // begin prepares for a run.
 func (v *view) begin() {
 	v.inProgress, v.calls, v.since = nil, 0, time.Now()
-	v.began, v.note = map[string]time.Time{}, map[string]string{}
+	v.began, v.note, v.marked = map[string]time.Time{}, map[string]string{}, map[string]bool{}
 }
 
 // event shows ev. The caller handles approvals.
@@ -79,7 +80,12 @@ func (v *view) event(ev aycoder.Event) {
 	case *aycoder.ToolFinished:
 		v.finished(ev)
 	case *aycoder.Merged:
-		v.changed(ev.File, "merged with your changes")
+		what := "merged with your changes"
+		if v.marked[ev.File.Path] {
+			what = "written with conflict markers"
+			delete(v.marked, ev.File.Path)
+		}
+		v.changed(ev.File, what)
 	case *aycoder.Conflicted:
 		v.changed(ev.File, ev.File.Reason)
 	case *aycoder.Retrying:
