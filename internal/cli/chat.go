@@ -244,6 +244,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 		return
 	case err != nil:
 		c.complain(err)
+		c.app.forgetKey(err)
 	default:
 		c.warnCut(&res)
 	}

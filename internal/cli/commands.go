@@ -167,7 +167,7 @@ func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 // argumentsOf returns what can stand behind the name of a command.
 func (c *chat) argumentsOf(name string) (list []line.Candidate) {
 	cmd, _ := c.find(name)
-	if name == "model" && c.settings != nil && c.settings.loaded != nil {
+	if name == "model" && c.settings != nil && (c.session.demo || c.settings.loaded != nil) {
 		return c.models()
 	}
 	if _, sub, ok := strings.Cut(cmd.args, "["); ok {

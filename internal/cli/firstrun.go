@@ -46,8 +46,11 @@ func vendorTable() []vendor {
 	}
 }
 
-// key returns the variable that has the key of a vendor, or "".
+// key returns the variable that has the key of a vendor, or "". A key that the user has entered stands for the first one.
 func (a *app) key(v vendor) string {
+	if a.enteredKey(v.provider) != "" {
+		return v.keys[0]
+	}
 	i := slices.IndexFunc(v.keys, func(name string) bool { return a.getenv(name) != "" })
 	if i < 0 {
 		return ""
@@ -70,8 +73,8 @@ func (a *app) customaryKeys() map[string][]string {
 	return keys
 }
 
-// keyless reports whether the environment does not configure a model of Anthropic.
-func (a *app) keyless() bool { return a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == "" }
+// keyless reports whether there is nothing with which a model of Anthropic could be asked.
+func (a *app) keyless() bool { return a.key(vendorTable()[0]) == "" && a.getenv(baseURLEnv) == "" }
 
 // noModelError reports that there is no model, and why.
 type noModelError struct{ why string }

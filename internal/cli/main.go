@@ -60,6 +60,7 @@ type app struct {
 	extensions            []Extension
 	asks                  *asks     // of the chat, or nil
 	worktree              *worktree // of this session, or nil
+	entered               sync.Map  // the keys that the user has entered, by provider
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.
@@ -287,7 +288,7 @@ func (c *chat) enter(s *session) {
 func (c *chat) greet(s *session) {
 	if s.demo {
 		c.label, c.fill = "demo", demoTask
-		c.prose("", demoLabel(s.dir, s.why)+"Press Enter to let it work.\n")
+		c.prose("", demoLabel(s.dir, s.why)+"Press Enter to let it work. /model takes the key of a provider.\n")
 		return
 	}
 	c.prose("", strings.TrimSpace("Using "+s.model()+"."+" "+s.why)+" /help tells what else there is; ctrl-d leaves.")

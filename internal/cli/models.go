@@ -96,8 +96,8 @@ func windowAndPrice(m *aycoder.ModelInfo) string {
 // catalogue that can be used here.
 func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
 	switch {
-	case c.session.demo:
-		return "", errors.New("the demo has only its script: start again with a key, or with -model")
+	case c.working && c.session.demo:
+		return "", errors.New("not while the demo works")
 	case c.working && words == "":
 		return "", errors.New("say the name while the agent works: /model " + defaultModel)
 	}
@@ -109,6 +109,17 @@ func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
 			return "", err
 		}
 		name = list[n].Text
+	}
+	if c.session.demo && name == demoModel {
+		return "", nil
+	}
+	if v, needs := c.keyNeeded(name); needs {
+		if err := c.askKey(v); err != nil {
+			return "", err
+		}
+	}
+	if c.session.demo {
+		return "", c.leaveDemo(ctx, name)
 	}
 	if name = c.app.named(name, c.settings); name == "" {
 		return "", &noModelError{c.settings.why}
@@ -123,6 +134,9 @@ func (c *chat) chooseModel(ctx context.Context, words string) (string, error) {
 
 // models are those that the user may choose in the conversation.
 func (c *chat) models() []line.Candidate {
+	if c.session.demo {
+		return c.app.vendors()
+	}
 	now, _, _ := strings.Cut(c.session.model(), "/")
 	return c.app.choices(c.settings, now)
 }

@@ -34,8 +34,9 @@ type settings struct {
 	fixed   bool   // the model does not follow the configuration, which does not name it
 	texts   bool   // those of the project are trusted
 
-	dismissed func(dir string) string // the file with the suggestions that the user has dismissed
-	graphs    func(dir string) string // the directory for the code graph
+	entered   func(provider string) string // a key that the user has entered, or ""
+	dismissed func(dir string) string      // the file with the suggestions that the user has dismissed
+	graphs    func(dir string) string      // the directory for the code graph
 }
 
 // settings reads the configuration. The demo has none.
@@ -54,7 +55,7 @@ func (a *app) settings(o *options) (*settings, error) {
 // load reads the configuration.
 func (a *app) load(o *options) (*settings, error) {
 	st := &settings{home: a.home(), user: cmp.Or(a.getenv("HOME"), a.getenv("USERPROFILE")), texts: o.trust,
-		dismissed: a.dismissals, graphs: a.graphs}
+		dismissed: a.dismissals, graphs: a.graphs, entered: a.enteredKey}
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
 	}
@@ -160,18 +161,19 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 }
 
 // opener returns what opens models: those of the main model's provider at the address of the flag, if it is given.
-// A project cannot set that address, since the key goes there.
+// A project cannot set that address, since the key goes there. Where nothing else has a key, the one that the user has
+// entered counts.
 func (st *settings) opener(base string) harness.Opener {
-	if base == "" {
-		return linked.Open
-	}
 	provider, _, _ := strings.Cut(st.model, "/")
 	if m, ok := st.loaded.Config.Models[st.model]; ok {
 		provider = m.Provider
 	}
 	return func(ctx context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
-		if spec.Provider == provider {
+		if base != "" && spec.Provider == provider {
 			spec.BaseURL = base
+		}
+		if spec.Key == "" {
+			spec.Key = st.entered(spec.Provider)
 		}
 		return linked.Open(ctx, spec)
 	}

@@ -257,6 +257,61 @@ func TestWalkTrust(t *testing.T) {
 	w.done(exitOK)
 }
 
+// From the demo, the user comes to a model with a key that is not shown. It is in no file and no variable of a command, and
+// one that is refused is asked for again.
+func TestWalkKey(t *testing.T) {
+	t.Parallel()
+	keys := []string{"sk-ant-typed-0123456789", "sk-ant-pasted-9876543210"}
+	s := newService(t, refuses(http.StatusUnauthorized, "authentication_error"), says("Hello.", "end_turn"))
+	w := newWalk(t, "key")
+	state := t.TempDir()
+	w.start(80, []string{"XDG_STATE_HOME=" + state, "EDITOR=false"}, "-base-url", s.URL)
+	w.expect("check pass.")
+	w.Type("\x15/model\r")
+	w.screen("the choice", "number or words")
+	w.Type("xai\r")
+	w.expect("XAI_API_KEY: ")
+	w.Type("\x03")
+	w.Until("the prompt", func(e *ttytest.Emulator) bool { return strings.HasSuffix(e.Text(), "\ndemo>") })
+	w.Type("/model anthropic/claude-sonnet-4-5\r")
+	w.expect("ANTHROPIC_API_KEY: ")
+	w.Type(keys[0] + "xy\x7f\x7f\x13\x07\x1b[A")
+	w.shows("ANTHROPIC_API_KEY: " + strings.Repeat("•", len(keys[0])))
+	w.expect("To keep it, set ANTHROPIC_API_KEY in the profile of your shell")
+	w.Type("\r")
+	w.expect("Using anthropic/claude-sonnet-4-5.")
+	w.Type("hello\r")
+	w.expect("Check the key")
+	w.stands("")
+	w.Type("/model anthropic/claude-sonnet-4-5\r")
+	w.expect("ANTHROPIC_API_KEY: ")
+	w.Type("\x1b[200~" + keys[1] + "\n\x1b[201~")
+	w.Type("\r")
+	w.expect("From the next turn on")
+	w.Type("hello again\r")
+	w.expect("Hello.")
+	w.stands("")
+	w.Type("!env; echo all\r")
+	w.expect("all")
+	w.stands("")
+	w.Type("\x04")
+	w.done(exitOK)
+	require.Equal(t, keys, s.keys)
+	for _, key := range keys {
+		require.NotContains(t, w.Raw(), key)
+		for _, dir := range []string{w.cmd.Dir, state} {
+			require.NoError(t, filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				data, err := os.ReadFile(name)
+				require.NotContains(t, string(data), key, name)
+				return err
+			}))
+		}
+	}
+}
+
 // A key leads to an answer of a service: the program shows the words that were recorded.
 func TestWalkToTheFirstAnswer(t *testing.T) {
 	t.Parallel()
