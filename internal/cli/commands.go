@@ -31,7 +31,7 @@ func commands() []command {
 		{"go", "", "leaves the plan mode, and carries the plan out", false, (*chat).carryOut},
 		{"model", "[name]", "chooses the model that is asked from the next turn on", true, (*chat).chooseModel},
 		{"tree", "", "shows the conversation as a tree, and goes back in it, with its files", false, (*chat).tree},
-		{"branch", "[number]", "goes on at an earlier turn, and leaves the files as they are", false, (*chat).branch},
+		{"branch", "[number]", "goes on behind a turn (3), a message of it (3.2; 3. lists them) or at the beginning (0); the files stay as they are", false, (*chat).branch},
 		{"undo", "", "takes back the last turn and its changes of files", false, (*chat).undo},
 		{"redo", "", "takes that back", false, (*chat).redo},
 		{"diff", "[number [number]]", "shows the changes of the last turn, or what differs between two points of /tree", false, (*chat).showDiff},

@@ -176,6 +176,19 @@ func TestMovesAreAsked(t *testing.T) {
 	require.Equal(t, 6, strings.Count(shown, asked))
 }
 
+// The conversation goes on behind any message whose calls have their results, and at the beginning.
+func TestBranchAtAMessage(t *testing.T) {
+	t.Parallel()
+	shown := talkWith(t, t.TempDir(), "write one\n/branch 1.\n/branch 1.2\n/branch 1.9\n/branch 1.3\nand now\n/tree\n\n/branch 0\nafresh\n/tree\n\n",
+		script.Reply(script.Say("I write."), writes("a.txt", "one\n")), script.Say("First."), script.Say("Second."), script.Say("Third."))
+	inOrder(t, shown, "First.",
+		"1.1  user       write one", "1.2  assistant  I write. write_file", "1.3  user       (results)", "1.4  assistant  First.",
+		"! the results of its calls belong", `! turn 1 has no message "9"`,
+		"goes on behind the answer to: write one", "Second.",
+		"  1 write one", "  2 and now", "< here",
+		"goes on behind the beginning", "Third.", "  3 ` afresh", "< here")
+}
+
 func TestCommandsTell(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -265,7 +278,7 @@ func TestPlanKey(t *testing.T) {
 		d.session.Policy = p
 		entered := make(chan string)
 		go func() {
-			text, _ := d.entered()
+			text, _ := d.entered(t.Context())
 			entered <- text
 		}()
 		d.types(t, "ab\x1b[Z")

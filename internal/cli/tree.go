@@ -18,8 +18,9 @@ import (
 // A turn is a prompt in the tree of a conversation, with the nodes of its answer.
 type turn struct {
 	end   sessions.ID // the newest node
-	text  string      // the first line of the prompt
-	at    time.Time   // of the prompt
+	said  []sessions.ID
+	text  string    // the first line of the prompt
+	at    time.Time // of the prompt
 	label string
 	files map[string]bool // that changed in it
 	here  bool            // the conversation goes on behind it
@@ -42,6 +43,9 @@ func turns(v *sessions.View, head sessions.ID) (out []*turn) {
 		in = append(in, t)
 		if t == root {
 			continue
+		}
+		if n.Message() != nil {
+			t.said = append(t.said, id)
 		}
 		t.end, t.label = id, cmp.Or(cleanLine(v.Label(id)), t.label)
 		for name := range n.Files {
@@ -164,7 +168,15 @@ func (c *chat) chosen(words, ask string) (*turn, error) {
 			return nil, err
 		}
 	}
-	return numbered(all, words)
+	if words == "0" {
+		return &turn{end: sessions.Root}, nil
+	}
+	number, message, within := strings.Cut(words, ".")
+	t, err := numbered(all, number)
+	if err != nil || !within {
+		return t, err
+	}
+	return c.messageOf(t, number, message)
 }
 
 // numbered returns the turn with a number.
@@ -174,6 +186,30 @@ func numbered(all []*turn, word string) (*turn, error) {
 		return nil, fmt.Errorf("%q is not a number of /tree", cleanLine(word))
 	}
 	return all[n-1], nil
+}
+
+// messageOf returns the part of a turn up to one of its messages, or lists the messages if none is named.
+func (c *chat) messageOf(t *turn, number, message string) (*turn, error) {
+	v := c.talk().View()
+	if message == "" {
+		for i, id := range t.said {
+			m := v.Node(id).Message()
+			text, _, _ := strings.Cut(strings.TrimSpace(m.Text()), "\n")
+			for _, call := range m.Calls() {
+				text += " " + call.Name
+			}
+			c.line(fit(fmt.Sprintf("%6s  %-9s  %s", fmt.Sprint(number, ".", i+1), m.Role, cleanLine(cmp.Or(strings.TrimSpace(text), "(results)"))), c.width()))
+		}
+		return nil, nil
+	}
+	n, err := strconv.Atoi(message)
+	switch {
+	case err != nil || n < 1 || n > len(t.said):
+		return nil, fmt.Errorf("turn %s has no message %q: %s. lists them", number, cleanLine(message), number)
+	case len(v.Node(t.said[n-1]).Message().Calls()) > 0:
+		return nil, errors.New("the results of its calls belong to this message: choose the next one")
+	}
+	return &turn{end: t.said[n-1]}, nil
 }
 
 // branch goes on at an earlier turn. The files stay as they are.
