@@ -32,7 +32,7 @@ type vendor struct {
 // vendorTable lists the providers that need a key, in the order of the catalogue.
 func vendorTable() []vendor {
 	return []vendor{
-		{"anthropic", "claude-sonnet-4-5", []string{keyEnv}},
+		{"anthropic", "claude-sonnet-4-5", []string{keyEnv, "ANTHROPIC_AUTH_TOKEN"}},
 		{"openai", "gpt-6.1-sol", []string{"OPENAI_API_KEY"}},
 		{"google", "gemini-3.8-flash", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
 		{"xai", "grok-4.7", []string{"XAI_API_KEY"}},

@@ -96,6 +96,7 @@ func TestChooseModel(t *testing.T) {
 		{"one key", map[string]string{"XAI_API_KEY": "k"}, nil, "xai/grok-4.7", ""},
 		{"several keys", map[string]string{"OPENAI_API_KEY": "k", "GOOGLE_API_KEY": "k"}, nil, "openai/gpt-6.1-sol",
 			"(OPENAI_API_KEY is set, and GOOGLE_API_KEY as well; change it with -model, such as -model google/gemini-3.8-flash.)"},
+		{"a token", map[string]string{"ANTHROPIC_AUTH_TOKEN": "k"}, nil, defaultModel, ""},
 		{"another address", map[string]string{baseURLEnv: "http://x"}, nil, defaultModel, ""},
 		{"a key comes before Ollama", map[string]string{"XAI_API_KEY": "k"}, newOllama(t, false, able), "xai/grok-4.7", ""},
 		{"Ollama", nil, newOllama(t, false, tiny, able), "ollama/able:8b", "this Ollama answers"},
