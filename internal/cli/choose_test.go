@@ -80,6 +80,15 @@ func TestResumeCommand(t *testing.T) {
 	require.Contains(t, last, "first talk")
 	require.NotContains(t, last, "second talk")
 	inOrder(t, chats(t, s, "/resume talk\n1\n/tree\n\n", options{}), "1  first talk", "2  second talk", "goes on behind the answer to: and more")
+	a := &app{getenv: os.Getenv}
+	st, err := a.settings(&options{})
+	require.NoError(t, err)
+	c := &chat{ui: &ui{}, app: a, settings: st, session: &session{}}
+	from, list := c.complete("/resume first ta", 16)
+	require.Equal(t, 8, from)
+	titles := line.Rank("first ta", list)
+	require.Len(t, titles, 1)
+	inOrder(t, chats(t, s, "/resume "+titles[0].Text+"\n/tree\n\n", options{}), "goes on behind the answer to: and more", "1 first talk")
 	inOrder(t, chats(t, s, "/cost all\n", options{}), "by model", "anthropic/claude-test  price unknown", "3 answers, 30 tokens in, 15 out", "by day", "3 answers")
 }
 

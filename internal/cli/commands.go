@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
@@ -157,19 +160,59 @@ func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 		}
 	case strings.HasPrefix(text, "/") && !strings.Contains(text[:from], "\n"):
 		name, _, _ := called(text)
-		list = c.argumentsOf(name)
+		args := strings.IndexByte(text, ' ') + 1
+		if name == "resume" { // a title has several words
+			from = args
+		}
+		list = c.argumentsOf(name, text[args:from])
 	case strings.HasPrefix(word, "@"):
 		list = c.found(word[1:])
 	}
 	return from, list
 }
 
-// argumentsOf returns what can stand behind the name of a command.
-func (c *chat) argumentsOf(name string) (list []line.Candidate) {
-	cmd, _ := c.find(name)
-	if name == "model" && c.settings != nil && (c.session.demo || c.settings.loaded != nil) {
-		return c.models()
+// argumentsOf returns what can stand behind the name of a command and the arguments before.
+func (c *chat) argumentsOf(name, before string) (list []line.Candidate) {
+	add := func(text, note string) {
+		if rest, ok := strings.CutPrefix(text, before); ok {
+			list = append(list, line.Candidate{Text: rest, Note: cleanLine(note)})
+		}
 	}
+	switch name {
+	case "model":
+		if c.settings != nil && (c.session.demo || c.settings.loaded != nil) {
+			list = c.models()
+		}
+		return list
+	case "tree", "branch":
+		for i, t := range turns(c.talk().View(), c.talk().Head()) {
+			add(strconv.Itoa(i+1), t.text)
+		}
+	case "resume":
+		all, _ := c.otherSessions(context.Background()) // the command tells the error
+		for _, e := range all {
+			add(titleOf(&e)+" "+e.ID, e.Used.Local().Format(time.DateTime)) // titles need not differ
+		}
+	case "jobs":
+		for _, j := range c.backgroundJobs() {
+			if j.Lives() {
+				add("stop "+j.ID, j.Name)
+			}
+		}
+	case "permissions":
+		for i, k := range c.ownRules() {
+			add(fmt.Sprint("drop ", i+1), k.rule.String())
+		}
+	case "show":
+		for i, out := range slices.Backward(c.shown.list) {
+			add(strconv.Itoa(c.shown.first+i+1), out.call)
+		}
+	case "cost":
+		add("all", "all conversations of this directory")
+	case "doctor":
+		add("-online", "ask the provider, too")
+	}
+	cmd, _ := c.find(name)
 	if _, sub, ok := strings.Cut(cmd.args, "["); ok {
 		for text := range strings.SplitSeq(strings.TrimSuffix(sub, "]"), "|") {
 			if strings.Contains(cmd.args, "|") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
@@ -21,10 +22,15 @@ func TestComplete(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
+	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New(script.Say("Read."))), harness.WithStore(journal.Memory(), ""))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
+	require.NoError(t, rt.Policy.KeepRule(t.Context(), aycoder.Session, "bash:make *"))
+	for _, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "read it"}) {
+		require.NoError(t, err)
+	}
 	c := &chat{ui: &ui{}, session: &session{Runtime: rt}, more: []Extension{testExtension()}}
+	c.shown.add(&aycoder.ToolFinished{Call: &aycoder.ToolUse{Name: "bash"}, Output: &aycoder.ToolOutput{}})
 	for _, tt := range []struct {
 		text string
 		from int
@@ -39,7 +45,14 @@ func TestComplete(t *testing.T) {
 		{"/wh", 0, "/where", ""},
 		{"/mode pl", 6, "plan", "/plan"},
 		{"/config ", 8, "check", ""},
-		{"/jobs ", 6, "", ""},
+		{"/jobs ", 6, "", "stop"},
+		{"/permissions dr", 13, "drop 1", ""},
+		{"/permissions drop ", 18, "1", "drop 1"},
+		{"/show ", 6, "1", "2"},
+		{"/tree ", 6, "1", "2"},
+		{"/branch ", 8, "1", "2"},
+		{"/cost a", 6, "all", ""},
+		{"/doctor ", 8, "-online", ""},
 		{"say /mode ", 10, "", "plan"},
 	} {
 		from, list := c.complete(tt.text, len(tt.text))

@@ -116,15 +116,19 @@ type keptRule struct {
 	scope aycoder.Scope
 }
 
-func (c *chat) permissions(ctx context.Context, words string) (string, error) {
-	p := c.session.Policy
-	var mine []keptRule
-	for _, r := range p.Rules(policy.Session) {
+func (c *chat) ownRules() (mine []keptRule) {
+	for _, r := range c.session.Policy.Rules(policy.Session) {
 		mine = append(mine, keptRule{r, aycoder.Session})
 	}
-	for _, r := range p.Rules(policy.User) {
+	for _, r := range c.session.Policy.Rules(policy.User) {
 		mine = append(mine, keptRule{r, aycoder.Saved})
 	}
+	return mine
+}
+
+func (c *chat) permissions(ctx context.Context, words string) (string, error) {
+	p := c.session.Policy
+	mine := c.ownRules()
 	if n, ok := strings.CutPrefix(words, "drop "); ok {
 		return "", c.dropRule(ctx, mine, strings.TrimSpace(n))
 	}

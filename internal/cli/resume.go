@@ -16,18 +16,10 @@ import (
 
 // resume goes on with another session of this directory. The one before is closed when the other one is open.
 func (c *chat) resume(ctx context.Context, words string) (string, error) {
-	if c.session.demo {
-		return "", errors.New("there are no other conversations here")
-	}
-	store, err := c.app.store(c.settings)
+	all, err := c.otherSessions(ctx)
 	if err != nil {
 		return "", err
 	}
-	all, err := sessionsHere(ctx, store)
-	if err != nil {
-		return "", err
-	}
-	all = slices.DeleteFunc(all, func(e journal.Entry) bool { return e.ID == c.session.id() })
 	if len(all) == 0 {
 		c.prose("", "There is no other conversation of this directory.")
 		return "", nil
@@ -114,4 +106,17 @@ func takenBack(p *workspace.InterruptedPlan) edit.Plan {
 	}
 	plan, _ := edit.NewPlan(all...) // as the plan was one, this is one
 	return plan
+}
+
+// otherSessions returns the other sessions of this directory.
+func (c *chat) otherSessions(ctx context.Context) ([]journal.Entry, error) {
+	if c.session.demo {
+		return nil, errors.New("there are no other conversations here")
+	}
+	store, err := c.app.store(c.settings)
+	if err != nil {
+		return nil, err
+	}
+	all, err := sessionsHere(ctx, store)
+	return slices.DeleteFunc(all, func(e journal.Entry) bool { return e.ID == c.session.id() }), err
 }
