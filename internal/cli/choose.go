@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -76,8 +77,11 @@ func callsOf(name string) func(*chat, context.Context, string) (string, error) {
 		case err == nil:
 			err = c.apart(ctx, func(ctx context.Context) error { return sub.run(ctx, k) })
 		}
-		if text := strings.TrimRight(b.String(), "\n"); text != "" {
+		switch text := strings.TrimRight(b.String(), "\n"); {
+		case json.Valid([]byte(text)): // is not for reading only
 			c.line(clean(text))
+		case text != "":
+			c.prose("", clean(text))
 		}
 		return "", err
 	}

@@ -75,7 +75,7 @@ func (c *chat) commands() []command {
 			list = append(list, command{name: s.Name, help: s.Help, anytime: true, run: func(c *chat, ctx context.Context, words string) (string, error) {
 				text, err := s.Run(ctx, c.session.Runtime, words)
 				if err == nil {
-					c.line(clean(text))
+					c.prose("", clean(text))
 				}
 				return "", err
 			}})

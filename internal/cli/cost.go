@@ -38,7 +38,7 @@ func (c *chat) cost(ctx context.Context, words string) (string, error) {
 			c.line(c.paint(faint, "by "+string(by)))
 		}
 		for i := range rows {
-			c.line("  " + rows[i].Label() + "  " + rows[i].Line())
+			c.prose("", "  "+rows[i].Label()+"  "+rows[i].Line())
 		}
 	}
 	return "", nil

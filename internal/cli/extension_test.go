@@ -11,7 +11,10 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/providers/script"
 )
 
 // testExtension is linked into the program that the tests start.
@@ -49,6 +52,28 @@ func testExtension() Extension {
 			panic("on purpose")
 		}}},
 	}
+}
+
+// The output of a slash command breaks between words.
+func TestSlashBreaksBetweenWords(t *testing.T) {
+	t.Parallel()
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	s := newStage("")
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Getenv: func(string) string { return "xterm" }}, &chat{
+		session: &session{Runtime: rt}, more: []Extension{testExtension()}, app: &app{getenv: func(string) string { return "" }}})
+	words := strings.Repeat("abcdefg ", 20)
+	_, err = c.command(t.Context(), "/where "+words)
+	require.NoError(t, err)
+	_, err = callsOf("models")(c, t.Context(), "list claude-opus-4-1")
+	require.NoError(t, err)
+	require.NoError(t, c.Flush())
+	for row := range strings.Lines(s.out) {
+		require.LessOrEqual(t, columns(strings.TrimRight(row, "\r\n")), 80)
+	}
+	require.Equal(t, 20, strings.Count(s.out, "abcdefg"))
+	require.Contains(t, s.out, "anthropic/claude-opus-4-1")
 }
 
 func TestSubcommandOfExtension(t *testing.T) {
