@@ -242,9 +242,10 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	case c.believes(outer, err):
 		c.turn(outer, prompt)
 		return
+	case c.app.forgetKey(err):
+		c.prose(red, "! "+clean(err.Error())+"\n  The key that was entered is forgotten; /model asks for another one.")
 	case err != nil:
 		c.complain(err)
-		c.app.forgetKey(err)
 	default:
 		c.warnCut(&res)
 	}
@@ -372,7 +373,7 @@ func (c *chat) take(s step) {
 		return
 	}
 	if f, ok := s.ev.(*aycoder.ToolFinished); ok {
-		c.shown.add(f)
+		c.number = c.shown.add(f)
 	}
 	c.event(s.ev)
 }
@@ -482,9 +483,15 @@ func explain(err error) string {
 
 func remedy(err error) string {
 	key, network := "Check the provider's key, or get a new one.", "Check the network, and that the service runs."
-	if e, ok := errors.AsType[*aycoder.ModelError](err); ok && e.Provider == "anthropic" {
-		key = "Check the key in " + keyEnv + ", or get a new one."
-		network = "Check the network, and the address in " + baseURLEnv + " if it is set."
+	if e, ok := errors.AsType[*aycoder.ModelError](err); ok {
+		for _, v := range vendorTable() {
+			if v.provider == e.Provider {
+				key = "Check the provider's key, usually in " + strings.Join(v.keys, " or ") + ", or get a new one."
+			}
+		}
+		if e.Provider == "anthropic" {
+			network = "Check the network, and the address in " + baseURLEnv + " if it is set."
+		}
 	}
 	for _, r := range []struct {
 		fits func(error) bool

@@ -445,7 +445,8 @@ const (
 	mostOutputSize = 4 << 20 // bytes
 )
 
-func (o *outputs) add(ev *aycoder.ToolFinished) {
+// add keeps an output, and returns its number.
+func (o *outputs) add(ev *aycoder.ToolFinished) int {
 	text := ev.Output.Text()
 	o.list = append(o.list, output{ev.Call.Name, text})
 	o.size += len(text)
@@ -453,4 +454,5 @@ func (o *outputs) add(ev *aycoder.ToolFinished) {
 		o.size -= len(o.list[0].text)
 		o.list, o.first = o.list[1:], o.first+1
 	}
+	return o.first + len(o.list)
 }

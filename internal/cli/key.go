@@ -23,11 +23,14 @@ func (a *app) enteredKey(provider string) string {
 	return text
 }
 
-// forgetKey forgets the key that was entered for the provider that has refused it.
-func (a *app) forgetKey(err error) {
-	if e, ok := errors.AsType[*aycoder.AuthError](err); ok {
-		a.entered.Delete(e.Provider)
+// forgetKey forgets the key that was entered for the provider that has refused it. It reports whether there was one.
+func (a *app) forgetKey(err error) bool {
+	e, ok := errors.AsType[*aycoder.AuthError](err)
+	if !ok {
+		return false
 	}
+	_, ok = a.entered.LoadAndDelete(e.Provider)
+	return ok
 }
 
 // keyNeeded returns the vendor whose key a model needs, and nobody has given.

@@ -241,7 +241,7 @@ func TestExitCodes(t *testing.T) {
 		{name: "piped answer", answers: hello, stdin: "hi", out: "Hello there.\n"},
 		{name: "flags after the prompt", answers: hello, args: []string{"hi", "-p", "you", "-max-turns", "3"}, out: "Hello there.\n"},
 		{name: "cut off", answers: []http.HandlerFunc{says("Half", "max_tokens")}, args: []string{"-p", "hi"}, code: 3, out: "Half\n", err: "warning: the answer was cut off"},
-		{name: "key refused", answers: []http.HandlerFunc{refuses(401, "authentication_error")}, args: []string{"-p", "hi"}, code: 1, err: "Check the key in ANTHROPIC_API_KEY"},
+		{name: "key refused", answers: []http.HandlerFunc{refuses(401, "authentication_error")}, args: []string{"-p", "hi"}, code: 1, err: "Check the provider's key, usually in ANTHROPIC_API_KEY or"},
 		{name: "unknown model", answers: []http.HandlerFunc{refuses(404, "not_found_error")}, args: []string{"-p", "hi", "-model", "x"}, code: 2, err: "Choose another model"},
 		{name: "bad request", answers: []http.HandlerFunc{refuses(400, "invalid_request_error")}, args: []string{"-p", "hi"}, code: 1, err: "invalid_request_error"},
 		{name: "wrong number", answers: hello, args: []string{"-p", "hi", "-max-turns", "x"}, code: 2, err: "-max-turns"},

@@ -401,6 +401,31 @@ func (s *stage) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// A folded output says with which number /show prints all of it.
+func TestFoldNamesItsNumber(t *testing.T) {
+	s := newStage("")
+	c := plainChat(t, script.New(), strings.NewReader(""), s)
+	c.begin()
+	for i, lines := range []int{8, 9, 20} {
+		text := strings.Repeat(fmt.Sprintf("line of %d\n", i+1), lines)
+		c.take(step{ev: &aycoder.ToolFinished{Call: &aycoder.ToolUse{Name: "bash"}, Output: &aycoder.ToolOutput{Parts: []aycoder.Part{&aycoder.Text{Text: text}}}}})
+	}
+	require.NotContains(t, s.out, "(/show 1)")
+	inOrder(t, s.out, "… 2 more lines (/show 2)", "… 13 more lines (/show 3)")
+	_, err := c.show(t.Context(), "3")
+	require.NoError(t, err)
+	require.Equal(t, 20+7, strings.Count(s.out, "line of 3"))
+}
+
+// A key that was refused is one of the provider.
+func TestRemedyNamesTheKey(t *testing.T) {
+	for provider, want := range map[string]string{
+		"openai": "usually in OPENAI_API_KEY,", "google": "usually in GEMINI_API_KEY or GOOGLE_API_KEY,", "corp": "Check the provider's key, or",
+	} {
+		require.Contains(t, remedy(&aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: provider}}), want)
+	}
+}
+
 // A panic in a run resurfaces in the goroutine that restores the terminal.
 func TestPanicComesOut(t *testing.T) {
 	c := plainChat(t, script.New(), strings.NewReader(""), io.Discard)

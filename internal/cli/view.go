@@ -39,6 +39,7 @@ type view struct {
 	retry      time.Time         // when it will be repeated
 	came       bool              // a part of its message has arrived
 	calls      int
+	number     int             // of the output for /show, or 0
 	marked     map[string]bool // the files that the user wants to have with conflict markers
 }
 
@@ -299,7 +300,12 @@ func (v *view) output(text string) {
 	if text == "" {
 		return
 	}
-	for _, line := range fold(clean(text), v.most(shownLines)) {
+	most := v.most(shownLines)
+	rows := fold(clean(text), most)
+	if v.number > 0 && strings.Count(strings.TrimRight(text, "\n"), "\n") >= most { // see tty.Fold
+		rows[most/2] += fmt.Sprintf(" (/show %d)", v.number)
+	}
+	for _, line := range rows {
 		v.barred(v.bounded(line))
 	}
 }

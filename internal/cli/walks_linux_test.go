@@ -281,7 +281,7 @@ func TestWalkKey(t *testing.T) {
 	w.Type("\r")
 	w.expect("Using anthropic/claude-sonnet-4-5.")
 	w.Type("hello\r")
-	w.expect("Check the key")
+	w.expect("/model asks for another one")
 	w.stands("")
 	w.Type("/model anthropic/claude-sonnet-4-5\r")
 	w.expect("ANTHROPIC_API_KEY: ")
