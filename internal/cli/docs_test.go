@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/cli/line"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/cli.md")
@@ -47,6 +49,16 @@ func tables() map[string]string {
 		fmt.Fprintf(&slash, "| `%s` | %s |\n", cell(strings.TrimSpace("/"+c.name+" "+c.args)), cell(c.help))
 	}
 	return map[string]string{"slash": slash.String(), "flags": flags.String(), "commands": subcommands.String(), "codes": codes.String(), "vendors": vendors.String()}
+}
+
+// The page names all actions of keys.
+func TestDocsOfActions(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	for _, action := range line.New(line.Options{}).Actions() {
+		require.Contains(t, string(data), "`"+action+"`")
+	}
 }
 
 // The tables of docs/cli.md are those of the program.
