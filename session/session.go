@@ -471,7 +471,10 @@ func (s *Session) apply(r *record) {
 	t := s.tree
 	if r.Letter != "" {
 		b := s.branch(r.Branch)
-		b.letters = set(b.letters, r.Letter, true)
+		if b.letters == nil {
+			b.letters = map[string]bool{}
+		}
+		b.letters[r.Letter] = true
 	}
 	switch r.Kind {
 	case kindHeader:
