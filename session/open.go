@@ -350,6 +350,8 @@ func (l *loader) node(r *record) (bad error) {
 		default:
 			run.unsure, run.spent = false, nil
 		}
+	} else if r.Answer != nil {
+		run.answer, run.by = nil, nil
 	}
 	s.apply(r)
 	return bad

@@ -382,6 +382,14 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) (err er
 		nodes[n-1].Steps = a.steps
 	}
 	records = append(records, nodes...)
+	if _, done := rec.Fact.(*aycoder.MessageDone); done && a.answer != nil && rec.State.Phase() != "tools" { // of an empty message
+		alone := b.next(&record{Answer: a.answer, Run: a.number, runID: a.id})
+		if n := len(nodes); n > 0 {
+			alone.at(nodes[n-1].ID+1, nodes[n-1].ID)
+		}
+		records = append(records, alone)
+		a.answer, a.by = nil, nil
+	}
 	if rec.Fact == nil {
 		for _, r := range nodes[:max(0, len(nodes)-1)] { // only the prompt begins the run
 			r.Run, r.Name, r.runID = 0, "", ""

@@ -205,3 +205,57 @@ func TestSpentWithoutFacts(t *testing.T) {
 	require.Equal(t, res.Usage, used)
 	require.InDelta(t, 3.0, cost, 1e-9)
 }
+
+// An answer without content costs what it costs: one after which the model goes on, one that ends the run, and a refusal. Nothing of
+// it is taken for the cost of another answer.
+func TestSpentOnEmptyAnswers(t *testing.T) {
+	one := aycoder.Usage{Input: 100, Output: 1}
+	turns := []struct {
+		stop aycoder.StopReason
+		text string
+	}{
+		{aycoder.StopPaused, ""}, {aycoder.StopEndTurn, "hi"}, {aycoder.StopEndTurn, ""}, {aycoder.StopRefusal, ""},
+		{aycoder.StopPaused, ""}, {"", "half an ans"},
+	}
+	n := 0
+	model := aycoder.ModelFunc(func(ctx context.Context, _ *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		turn := turns[n]
+		n++
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			if turn.text != "" && !yield(&aycoder.TextDelta{Text: turn.text}, nil) {
+				return
+			}
+			if turn.stop == "" { // it is left
+				<-ctx.Done()
+				return
+			}
+			yield(&aycoder.MessageDone{Stop: turn.stop, Usage: one}, nil)
+		}
+	})
+	loop, err := aycoder.New(model)
+	require.NoError(t, err)
+	prices := session.WithPrices(func(string, string) (aycoder.Price, bool) { return aycoder.Price{Output: 3e6}, true })
+	store := journal.Memory()
+	s, err := session.New(t.Context(), store, loop, prices)
+	require.NoError(t, err)
+	var want aycoder.Usage
+	for range 4 {
+		var res aycoder.Result
+		for ev := range s.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+			if d, ok := ev.(*aycoder.TextDelta); ok && d.Text == "half an ans" {
+				break
+			}
+		}
+		want = want.Add(res.Usage)
+		used, _ := s.View().Usage()
+		require.Equal(t, want, used)
+	}
+	require.Equal(t, aycoder.Usage{Input: 500, Output: 5}, want)
+	require.NoError(t, s.Close())
+	v, damage, err := session.Read(t.Context(), store, s.ID())
+	require.NoError(t, err)
+	require.Empty(t, damage)
+	used, cost := v.Usage()
+	require.Equal(t, want, used)
+	require.InDelta(t, 15.0, cost, 1e-9)
+}
