@@ -239,7 +239,7 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 		base := &ToolError{Tool: q.use.Name, CallID: q.use.ID, Err: errors.New(outCancelled)}
 		r.reject(q.Call, base)
 	default:
-		r.endTool(ctx, &RunTool{Call: q.Call, Args: q.use.Args, prepared: q.preparedCall}, outcome{err: err})
+		r.endTool(ctx, &RunTool{Turn: q.Turn, Attempt: q.Attempt, Call: q.Call, Args: q.use.Args, prepared: q.preparedCall}, outcome{err: err})
 	}
 	return false
 }

@@ -542,6 +542,26 @@ func TestPlanOfAnAllowedCall(t *testing.T) {
 	require.Equal(t, 1, p.tool.calls)
 }
 
+// The record of a call that cannot make its plan has the key of the call, and says that it did not run.
+func TestAuditOfACallWithoutAPlan(t *testing.T) {
+	ws, err := workspace.Open(t.TempDir())
+	require.NoError(t, err)
+	defer ws.Close()
+	log := &auditLog{}
+	missing := use("b", "swap", `{"path":"missing","old":"a","new":"b"}`)
+	loop := newLoop(t, &fake{turns: [][]any{calls(use("a", "look", `{"text":""}`)), calls(missing), say("ok")}},
+		aycoder.WithTools(newPlanTool(t, ws), newTool(t, "look", aycoder.EffectReadOnly, echo)), aycoder.WithApprover(asks), aycoder.WithAudit(log))
+	_, err = collect(loop.Run(t.Context(), aycoder.Input{Prompt: "go"}))
+	require.NoError(t, err)
+	var got []string
+	for _, r := range log.recs {
+		if r.Kind == aycoder.AuditEffect {
+			got = append(got, r.Key+" "+r.Outcome)
+		}
+	}
+	require.Equal(t, []string{"t1/tool/a ok", "t2/tool/b not_run"}, got)
+}
+
 // A rule that answers an open question approves no plan, as it approves none of a later call. A question
 // whose plan writes a file that runs code and that the rule does not name stays open.
 func TestRuleApprovesNoShownPlan(t *testing.T) {

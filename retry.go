@@ -24,7 +24,8 @@ type RetryPolicy struct {
 type Failure struct {
 	// Err is the error of the request.
 	Err error
-	// Attempt is the number of earlier retries for this message. Waited is the sum of their waits.
+	// Attempt is the number of earlier retries for this message. Those with a smaller request count only
+	// if Err is a [*ContextTooLargeError]. Waited is the sum of their waits.
 	Attempt int
 	Waited  time.Duration
 	// Now is the current time. Random is a number in [0, 1), which spreads retries over time.

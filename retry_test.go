@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -116,4 +118,22 @@ func TestErrorsSayWhatAndUnwrap(t *testing.T) {
 		}
 	}
 	require.NoError(t, aycoder.Fatal(nil))
+}
+
+// Requests that were made smaller leave the attempts for an overload.
+func TestSmallerRequestsAreNoAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var history []*aycoder.Message
+		for range 40 {
+			history = append(history, aycoder.User(strings.Repeat("q ", 2000)), aycoder.Assistant(strings.Repeat("a ", 2000)))
+		}
+		large := []any{&aycoder.ContextTooLargeError{ModelError: base("too large")}}
+		busy := []any{&aycoder.RateLimitError{ModelError: base("busy")}}
+		m := &fake{turns: [][]any{large, large, large, busy, busy, say("done")}}
+		var res aycoder.Result
+		_, err := collect(newLoop(t, m, aycoder.WithRetry(aycoder.RetryPolicy{Attempts: 2})).
+			Run(t.Context(), aycoder.Input{Messages: history, Prompt: "go"}, aycoder.Into(&res)))
+		require.NoError(t, err)
+		require.Equal(t, "done", res.Text())
+	})
 }

@@ -97,6 +97,7 @@ type modelTurn struct {
 	heard     bool     // the current attempt has received something
 	incoming  incoming // the message in progress
 	waited    time.Duration
+	shrunk    int         // failures of the message in progress after which the request became smaller
 	fixed     bool        // the request must not be made smaller
 	request   *Request    // the last one that was built
 	asked     CallModel   // the action that it was built for

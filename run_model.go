@@ -314,7 +314,7 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 		return false, r.restarted(ev)
 	case *MessageDone:
 		ev = cleanDone(ev)
-		r.heard, r.waited, r.refused, r.done, r.usage = false, 0, nil, *ev, ev.Usage
+		r.heard, r.waited, r.shrunk, r.refused, r.done, r.usage = false, 0, 0, nil, *ev, ev.Usage
 		r.incoming.next()
 		r.used(ev.Usage.total())
 		if ev.Stop == StopRefusal {
@@ -359,6 +359,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	if f.Shrink {
 		told = r.refused == nil || !r.refused.unsent
 		err = r.shrink(&f, err)
+		r.shrunk++
 	}
 	r.waited += f.After
 	heard := r.heard
@@ -416,9 +417,13 @@ func (r *run) retry(ctx context.Context, err error) (f ModelFailed) {
 	if _, ok := errors.AsType[*ContextError](err); ok && r.refused != nil && errors.Is(err, r.refused.err) {
 		return ModelFailed{} // the builder knows of the refusal, and cannot help it
 	}
+	attempt := r.state.attempt
+	if _, large := errors.AsType[*ContextTooLargeError](err); !large {
+		attempt -= r.shrunk
+	}
 	sent, fixed := requestSize(r.request)
 	return r.loop.retry.Decide(Failure{
-		Err: err, Attempt: r.state.attempt, Waited: r.waited,
+		Err: err, Attempt: attempt, Waited: r.waited,
 		Now: r.loop.clock.Now(), Random: r.loop.random(), Shrunk: r.fixed, Sent: sent, Fixed: fixed,
 	})
 }

@@ -103,6 +103,10 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	fin, fatal := r.finished(ctx, a, o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	how := "" // else it tells itself
+	if !r.runs(a) {
+		how = "not_run"
+	}
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
 	done := &ToolDone{ID: a.Call.ID, Output: fin.Output, Final: o.err == nil && o.res != nil && o.res.Final}
 	done.Spent, fin.Usage = r.spentIn(a, fin.Usage)
@@ -117,7 +121,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 		return
 	}
 	if r.recorder != nil {
-		r.recorder.ended(r, a.Key(), &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, fin, "")
+		r.recorder.ended(r, a.Key(), &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, fin, how)
 	}
 	if fatal {
 		r.cancel() // nothing begins any more, however long the loop body takes
