@@ -14,7 +14,8 @@ const maxQueue = 4096
 // time at which it came, even if nobody is waiting for it.
 type Input struct {
 	src    source
-	gate   sync.Mutex // held during a read, and while the input is paused
+	gate   sync.Mutex    // held during a read, and while the input is paused
+	room   chan struct{} // what is read next has room
 	chunks chan chunk
 	keys   chan Key
 	done   chan struct{}
@@ -49,7 +50,7 @@ type chunk struct {
 // goroutine stays until the read returns.
 func NewInput(r io.Reader, lines bool) *Input {
 	in := &Input{
-		src: newSource(r), chunks: make(chan chunk), keys: make(chan Key),
+		src: newSource(r), room: make(chan struct{}), chunks: make(chan chunk), keys: make(chan Key),
 		done: make(chan struct{}),
 	}
 	in.ended.Go(in.read)
@@ -111,36 +112,35 @@ func (in *Input) Close() {
 func (in *Input) read() {
 	defer in.src.free()
 	buf := make([]byte, 32<<10)
-	for {
-		c := in.readOnce(buf)
-		if len(c.data) == 0 && c.err == nil {
-			continue
-		}
+	for more := true; more; {
 		select {
-		case in.chunks <- c:
+		case <-in.room:
+			more = in.readOnce(buf)
 		case <-in.done:
-			return
-		}
-		if c.err != nil {
 			return
 		}
 	}
 }
 
-// readOnce returns an empty chunk if it was woken before anything came.
-func (in *Input) readOnce(buf []byte) chunk {
+// readOnce reads something, unless it is woken before. Nobody can read between that and its delivery, which waits for
+// no keys. It reports whether more can come.
+func (in *Input) readOnce(buf []byte) bool {
 	in.gate.Lock()
 	defer in.gate.Unlock()
 	select {
 	case <-in.done:
-		return chunk{err: io.EOF}
+		return false
 	default:
 	}
 	if !in.src.wait() {
-		return chunk{}
+		return true
 	}
 	n, err := in.src.Read(buf)
-	return chunk{append([]byte(nil), buf[:n]...), time.Now(), err}
+	select {
+	case in.chunks <- chunk{append([]byte(nil), buf[:n]...), time.Now(), err}:
+	case <-in.done:
+	}
+	return err == nil
 }
 
 func (in *Input) decode(d *Decoder) {
@@ -154,17 +154,19 @@ func (in *Input) decode(d *Decoder) {
 		if len(queue) > 0 {
 			out, next = in.keys, queue[0]
 		}
-		from := chunks
+		room := in.room
 		if len(queue) >= maxQueue {
-			from = nil
+			room = nil
 		}
 		select {
+		case room <- struct{}{}:
+			continue
 		case out <- next:
 			queue = queue[1:]
 			continue
 		case at := <-late:
 			queue = append(queue, d.Flush(at)...)
-		case c := <-from:
+		case c := <-chunks:
 			queue = append(queue, d.Decode(c.data, c.at)...)
 			if c.err != nil {
 				queue = append(queue, d.End(c.at)...)
