@@ -28,8 +28,8 @@ type module struct{ dir, path, version string }
 // by its version from that proxy: the package in the directory program, which is named by its path below root. The last
 // module is the one with the program, whose go.mod says which versions the others have. Nothing in it may be replaced,
 // and an empty module cache is filled from the proxy alone. With AYCODER_INSTALL the program is built as well, which
-// takes a minute; without, the go command stops before it compiles, and Install returns "". It returns the name of the
-// built program.
+// takes a minute, and seconds if little has changed since; without, the go command stops before it compiles, and Install
+// returns "". It returns the name of the built program.
 func Install(t *testing.T, root, program string, dirs ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -58,7 +58,8 @@ func Install(t *testing.T, root, program string, dirs ...string) string {
 	run(t, top, []string{ // top is in no module
 		"GOPROXY=" + url(proxy) + "," + url(downloads), "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=",
 		"GOMODCACHE=" + filepath.Join(top, "modules"), "GOBIN=" + filepath.Join(top, "bin"), "GOCACHE=" + builds,
-		"GOFLAGS=-modcacherw", "GO111MODULE=", "GOWORK=off", "CGO_ENABLED=0", "GOTOOLCHAIN=local",
+		"GOFLAGS=-modcacherw -trimpath", // with which the go command uses what it has compiled in another directory
+		"GO111MODULE=", "GOWORK=off", "CGO_ENABLED=0", "GOTOOLCHAIN=local",
 	}, args...)
 	for _, m := range modules {
 		if _, err := os.Stat(filepath.Join(top, "modules", filepath.FromSlash(m.path)+"@"+m.version)); err != nil {
