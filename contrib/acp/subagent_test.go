@@ -18,6 +18,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/published"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
@@ -467,6 +468,7 @@ func TestSDKExampleAgent(t *testing.T) {
 	if example == "" {
 		t.Skip("AYCODER_ACP_EXAMPLE does not name the example agent of the official SDK")
 	}
+	published.Packages(t, filepath.Join(example, "../../../../.."), "@agentclientprotocol/sdk@0.12.0")
 	for _, allow := range []bool{true, false} {
 		o := withOther(t, "node", []string{example}, "", "go")
 		o.on = func(q *aycoder.ApprovalRequested) {
