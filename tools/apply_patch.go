@@ -406,10 +406,9 @@ func (c *chunker) regions() (at int, _ [][2]int) {
 	if !ok {
 		return 0, nil
 	}
-	end := len(c.text)
-	out := [][2]int{{from, to}, {at, end}}
-	if at <= c.after && c.after <= to {
-		out = append(out, [2]int{c.after, end})
+	out := [][2]int{{from, to}, {at, len(c.text)}}
+	if from <= c.after && c.after < to {
+		out = append(out, [2]int{c.after, to})
 	}
 	return at, out
 }
