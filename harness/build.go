@@ -45,7 +45,7 @@ type builder struct {
 	agentTools   []aycoder.Tool         // that agents may have
 	checks       aycoder.ToolMiddleware // nil without tools.checks
 	code         Code
-	id           string                 // of the session, also for hooks that run before there is one
+	id           string // of the session, also for hooks that run before there is one
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder/edit"
@@ -75,14 +76,15 @@ func (c *chat) unfinished(ctx context.Context) error {
 			continue
 		}
 		for _, f := range res.Files {
-			text := string(f.Outcome) + " " + cleanLine(f.Path)
+			var text strings.Builder
+			text.WriteString(string(f.Outcome) + " " + cleanLine(f.Path))
 			if f.Reason != "" {
-				text += ": " + cleanLine(f.Reason)
+				text.WriteString(": " + cleanLine(f.Reason))
 			}
 			for _, name := range f.Sidecars {
-				text += "; your text is in " + cleanLine(name)
+				text.WriteString("; your text is in " + cleanLine(name))
 			}
-			c.prose(faint, "  "+text)
+			c.prose(faint, "  "+text.String())
 		}
 	}
 	return nil
