@@ -245,6 +245,7 @@ func TestErrorOfAnEmptyFile(t *testing.T) {
 	defer func() { require.NoError(t, rt.Close()) }()
 	c.session = &session{Runtime: rt}
 	require.Equal(t, exitOK, c.run(t.Context(), ""))
+	require.NoError(t, c.Screen.Close())
 	inOrder(t, s.out, "! read a: EOF", "Say what is to be done.")
 }
 
