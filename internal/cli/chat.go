@@ -227,7 +227,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	c.begin()
 	c.stopping, c.waited = false, 0
 	c.retitle(true)
-	err := c.work(c.start(ctx, prompt, &res))
+	err := c.work(func() (<-chan step, chan<- struct{}) { return c.start(ctx, prompt, &res) })
 	c.retitle(false)
 	c.saidAll()
 	c.fresh()
@@ -282,15 +282,17 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<
 	return stepping(answers(ctx, c.session.Runtime, in, c.heard, aycoder.Into(res)))
 }
 
-// work shows the events until the run is over. After an interrupt that is soon, even if a
+// work starts a run, and shows its events until it is over. After an interrupt that is soon, even if a
 // tool does not stop, because the loop abandons it.
-func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
+func (c *chat) work(start func() (<-chan step, chan<- struct{})) (failed error) {
+	ended := c.asks.work() // before a tool of the run can ask
+	steps, next := start()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	defer c.abandon(steps, next)
 	c.working = true
 	defer func() { c.working = false }()
-	defer c.asks.work()()
+	defer ended()
 	c.editor.SetPrompt(c.glyph("› ", "> "))
 	for {
 		switch h := c.wait(steps, c.asks.c, tick.C); {
@@ -351,7 +353,7 @@ func (c *chat) during(ctx context.Context, start func(context.Context) (<-chan s
 	defer c.stop()
 	c.begin()
 	c.stopping = false
-	err := c.work(start(ctx))
+	err := c.work(func() (<-chan step, chan<- struct{}) { return start(ctx) })
 	c.giveBack()
 	return err
 }
