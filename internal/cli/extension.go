@@ -156,7 +156,10 @@ func (a *app) runtimeFor(flags []string, open func(s *session, o *options, st *s
 		s.close()
 		return nil, nil, err
 	}
-	return s.Runtime, s.close, nil
+	return s.Runtime, func() {
+		a.prune(st)
+		s.close()
+	}, nil
 }
 
 // forms returns the files of a project that the program reads besides its configuration.
