@@ -148,9 +148,10 @@ func (c *chat) tree(ctx context.Context, words string) (string, error) {
 	}
 	return "", c.move(ctx, func(ctx context.Context, opts ...sessions.MoveOption) (*sessions.Move, error) {
 		move, err := c.talk().Checkout(ctx, t.end, opts...)
-		if err == nil && paths != "" && len(move.Files) == 0 { // which the dry run finds out
+		if err == nil && paths != "" && len(move.Files) == 0 {
 			err = fmt.Errorf("no file of %q was different then", cleanLine(paths))
 		}
+		paths = "" // only the dry run says so: what is done after it is done
 		return move, err
 	}, only...)
 }
