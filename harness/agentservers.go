@@ -34,7 +34,7 @@ func (b *builder) agentServers() error {
 			return wrong("agent_servers."+name, "%w", err)
 		}
 		if t != nil {
-			b.others = append(b.others, t)
+			b.OtherAgents = append(b.OtherAgents, t)
 			b.addTool("agents", "of the agent server "+name, t)
 		}
 	}

@@ -44,6 +44,8 @@ func TestAgentServers(t *testing.T) {
 	rt := open(t, t.TempDir(), harness.WithClient(model), harness.WithAgentServers(opener), harness.WithSettings(withAgents(t, "bash", "colleague", "none", "off")))
 	require.Equal(t, []string{"bash of bash", "colleague of colleague", "none of none", "off of off"}, opened)
 	require.Same(t, rt.Workspace, files())
+	require.Len(t, rt.OtherAgents, 1)
+	require.Equal(t, "colleague", rt.OtherAgents[0].Spec().Name)
 	var notices []string
 	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(t, err)

@@ -41,7 +41,6 @@ type builder struct {
 	skill        aycoder.Tool           // reads skills
 	withheld     bool                   // since there are no skills
 	late         []aycoder.Tool         // that came after New
-	others       []aycoder.Tool         // of other agents
 	agentTools   []aycoder.Tool         // that agents may have
 	checks       aycoder.ToolMiddleware // nil without tools.checks
 	code         Code
@@ -293,6 +292,7 @@ func (b *builder) tools(ctx context.Context) error {
 	b.Tools = append(b.Tools, sub)
 	b.filter()
 	b.served.keep(b.Tools)
+	b.OtherAgents = slices.DeleteFunc(b.OtherAgents, func(t aycoder.Tool) bool { return !slices.Contains(b.Tools, t) })
 	b.withholdSkills()
 	b.agentTools = slices.Clone(b.Tools)
 	if err := b.agents(ctx, sub); err != nil { // again, without the tools that were left out

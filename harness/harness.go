@@ -94,6 +94,8 @@ type Runtime struct {
 	Workspace *workspace.Workspace
 	// Tools are all that the model may call.
 	Tools []aycoder.Tool
+	// OtherAgents are those of the Tools that give tasks to other agents: see [WithAgentServers].
+	OtherAgents []aycoder.Tool
 	// Approver decides about calls. Policy is inside of it, unless an option has replaced it.
 	Approver aycoder.Approver
 	Policy   *policy.Policy

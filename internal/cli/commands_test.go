@@ -15,11 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/tools"
 )
 
 // talkWith lets a user type lines, each at the next prompt or question, and returns the screen.
@@ -353,7 +355,27 @@ func TestDropOfARule(t *testing.T) {
 	require.Empty(t, rt.Policy.Rules(policy.Session))
 }
 
-// The distances were counted by hand.
+func TestOtherAgentsAreListed(t *testing.T) {
+	t.Parallel()
+	loaded, err := config.Load()
+	require.NoError(t, err)
+	settings := loaded.Config.Settings
+	settings.AgentServers = map[string]config.AgentServer{"colleague": {Command: "x"}}
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithSettings(settings),
+		harness.WithAgentServers(func(name string, _ config.AgentServer, _ func() tools.FS, _ *tools.Masker, _ ...aycoder.Option) (aycoder.Tool, error) {
+			return aycoder.NewTool(name, "Knows the\ndatabase.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) { return nil, nil })
+		}))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	s := newStage("")
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{session: &session{Runtime: rt}})
+	_, err = c.command(t.Context(), "/agents")
+	require.NoError(t, err)
+	require.NoError(t, c.Flush())
+	require.Contains(t, s.out, "colleague: Knows the database.")
+	require.NotContains(t, s.out, "There are no agents")
+}
+
 // White space ends the name of a command, as it does in the library.
 func TestCalled(t *testing.T) {
 	for line, want := range map[string][2]string{
@@ -369,6 +391,7 @@ func TestCalled(t *testing.T) {
 	}
 }
 
+// The distances were counted by hand.
 func TestDistance(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

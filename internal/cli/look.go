@@ -272,6 +272,9 @@ func (c *chat) agents(context.Context, string) (string, error) {
 	for _, a := range c.library().Agents {
 		list = append(list, cleanLine(a.Name+": "+a.Description))
 	}
+	for _, t := range c.session.OtherAgents {
+		list = append(list, cleanLine(t.Spec().Name+": "+t.Spec().Description))
+	}
 	return c.listed(list, "There are no agents of this project or of yours.")
 }
 
