@@ -27,6 +27,13 @@ import (
 
 // TestMain makes the test binary act as the program when a test starts it for that.
 func TestMain(m *testing.M) {
+	if way := os.Getenv(streamVar); way != "" {
+		if err := stream(way); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv("CLI_UNDER_TEST") != "" {
 		extensions := []Extension{testExtension()}
 		if os.Getenv("CLI_SERVERS") != "" {

@@ -17,6 +17,7 @@ import (
 const (
 	twiceWithin = 2 * time.Second // two interrupts at the prompt within that time quit
 	tickEvery   = 100 * time.Millisecond
+	paintEvery  = time.Second / 60 // the terminal gets no more
 )
 
 // errInterrupt is the error of a question that the user has interrupted. A signal that ends the program is a
@@ -36,7 +37,10 @@ type ui struct {
 	around   func(works bool) []string // rows about tasks and jobs, or nil
 	terminal config.Terminal
 	status   statusLine
-	below    string // the last status line
+	below    string           // the last status line
+	painted  time.Time        // when the status area was, the last time
+	due      <-chan time.Time // when it will be again, if a step has come before that
+	stepped  bool             // a step is what came last
 
 	asked    *question
 	reading  bool      // a line is asked for, besides the one at the prompt
@@ -63,7 +67,14 @@ type happening struct {
 // waited for, and ticks is nil if nothing on the screen changes by itself.
 func (u *ui) wait(steps <-chan step, asks <-chan func(*chat), ticks <-chan time.Time) happening {
 	for {
-		u.refresh()
+		switch wait := paintEvery - time.Since(u.painted); {
+		case !u.stepped || steps == nil || wait <= 0:
+			u.refresh()
+			u.painted, u.due = time.Now(), nil
+		case u.due == nil:
+			u.due = time.After(wait)
+		}
+		u.stepped = false
 		keys := u.keys.Keys()
 		if u.closed {
 			if keys = nil; steps == nil { // there is only the user to wait for
@@ -84,12 +95,14 @@ func (u *ui) wait(steps <-chan step, asks <-chan func(*chat), ticks <-chan time.
 		case sig := <-u.signals:
 			return happening{sig: sig}
 		case s, ok := <-steps:
+			u.stepped = ok
 			return happening{step: &s, done: !ok}
 		case a := <-asks:
 			return happening{ask: a}
 		case u.below = <-u.status.lines:
 		case <-ticks:
 			return happening{tick: true}
+		case <-u.due:
 		case <-u.Resized():
 		}
 	}
