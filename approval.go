@@ -198,7 +198,7 @@ func (r *run) answerLocked(q *openQuestion, p *preparedCall, v Verdict, by Decid
 	if v.why == nil {
 		v.why = q.why
 	}
-	if p.shown = q.req; by == ByUser { // a rule has not seen the plan
+	if by == ByUser { // a rule has not seen the plan
 		v = v.withShownPlan(p)
 	}
 	return r.decideLocked(p, v, by)

@@ -328,6 +328,7 @@ func (r *run) raise(q *openQuestion, v Verdict, rules int64) bool {
 		if r.recorder != nil {
 			r.recorder.asked(r, q)
 		}
+		q.shown = q.req
 		put(&r.open, q.call.ID, q)
 		r.show()
 		r.unpark()

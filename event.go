@@ -79,7 +79,8 @@ type Conflicted struct {
 }
 
 // TurnFinished reports that the history now contains a new message of the model and the outputs
-// of all its calls.
+// of all its calls. If the run was resumed in the middle of the message, the event has neither its usage
+// and cost nor its model and ids; Usage of [Result] counts the message.
 type TurnFinished struct {
 	// Turn is the number of the message in this run, counted from 1.
 	Turn int        `json:"turn"`

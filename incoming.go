@@ -8,8 +8,8 @@ import (
 // This file tracks a response as it arrives. A client that loses or repeats deltas, or sends them
 // without end, must not cost the user the text that was shown, nor the host its memory.
 
-// emptyEvent is the number of bytes that an event without text counts, so that a stream of nothing
-// else ends after half a million events.
+// emptyEvent is the number of bytes that an event without text counts, and the least that one counts which
+// ends the deltas of a kind. So a stream of nothing else ends after half a million events.
 const emptyEvent = 64
 
 var errLostCall = errors.New("client told of a call and ended the message " +
@@ -23,6 +23,9 @@ type incoming struct {
 	blocks, open int64 // bytes of blocks, and of deltas since the last block
 	text         []byte
 	told, called bool // whether deltas, or a block, belonged to a call
+
+	kind int    // of the last event, 0 if it was no delta
+	id   string // of its call
 }
 
 // next prepares in for the next message. It reuses the buffer, unless that is unusually large.
@@ -73,10 +76,20 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 // count adds an event to the bytes in memory. Deltas count until a block repeats them. Even an
 // event without text counts, so that an endless stream of such events ends.
 func (in *incoming) count(ev ModelEvent) {
-	n := eventSize(ev)
-	if n == 0 {
-		n = emptyEvent
+	kind, id := 0, ""
+	switch ev := ev.(type) {
+	case *TextDelta:
+		kind = 1
+	case *ThinkingDelta:
+		kind = 2
+	case *ToolDelta:
+		kind, id = 3, ev.ID
 	}
+	n := eventSize(ev)
+	if n == 0 || in.kind > 0 && (kind != in.kind || id != in.id) { // the outbox does not join it
+		n = max(n, emptyEvent)
+	}
+	in.kind, in.id = kind, id
 	switch ev.(type) {
 	case *BlockDone, *BlockTruncated, *Retrying:
 		in.blocks += max(n, in.open)

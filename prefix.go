@@ -18,11 +18,14 @@ func WithStrictPrefix(strict bool) Option {
 
 var errPrefix = errors.New("the request does not begin with the one before")
 
-// checkPrefix compares a request with the one before. The mutex is held.
+// checkPrefix compares a request with the one before, unless nobody would learn of it.
 func (r *run) checkPrefix(ctx context.Context, a *CallModel, req *Request) error {
+	r.mu.Lock()
 	before, last, declared := r.request, r.asked, r.declared
 	r.asked, r.declared = *a, false
-	if before == nil || declared || last.Elide != a.Elide || last.Limit != a.Limit || begins(before, req) {
+	r.mu.Unlock()
+	if before == nil || declared || last.Elide != a.Elide || last.Limit != a.Limit ||
+		!r.loop.strict && r.loop.trace == nil || begins(before, req) {
 		return nil
 	}
 	if !r.loop.strict {

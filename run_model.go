@@ -179,11 +179,11 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err := r.checkPrefix(ctx, a, req); err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.request, r.offered = req, req.Tools
 	if all := r.base.Tools; len(req.Tools) == len(all) && (len(all) == 0 || &req.Tools[0] == &all[0]) {
 		r.offered = nil

@@ -169,11 +169,13 @@ func (r *run) keeps() bool {
 // makeRule gives a user's rule to the keepers of the question's run and of the runs around it.
 func (r *run) makeRule(q *openQuestion, scope Scope, rule string) error {
 	var errs []error
-	for o := r; o != nil; o = o.parent {
-		if k, ok := approverAs[RuleKeeper](o.loop.approver); ok {
-			o.within(func(ctx context.Context) { errs = append(errs, keepRule(ctx, k, scope, rule)) })
+	r.within(func(ctx context.Context) { // the runs around one in the background may be over
+		for o := r; o != nil; o = o.parent {
+			if k, ok := approverAs[RuleKeeper](o.loop.approver); ok {
+				errs = append(errs, keepRule(ctx, k, scope, rule))
+			}
 		}
-	}
+	})
 	err := errors.Join(errs...)
 	if r.recorder != nil {
 		r.mu.Lock()
