@@ -167,24 +167,30 @@ func (s *source) read(id ID, p journal.Place) (*record, error) {
 		return nil, err
 	}
 	defer file.Close()
-	var lines [][]byte
+	var lines [][]byte // the facts of its run, of which the first one is
+	var last, run []byte
 	in := bufio.NewReaderSize(io.NewSectionReader(file, p.At, p.Size), int(min(p.Size, 64<<10)))
 	err = journal.ReadRecords(in, func(_ int, line []byte, err error) bool {
-		if err == nil {
-			lines = append(lines, bytes.Clone(line))
+		if err != nil {
+			return true
 		}
+		if run == nil {
+			run = bytes.Clone(line[:bytes.IndexByte(line, ',')+1])
+		} else if bytes.HasPrefix(last, run) { // the others are of other branches
+			lines = append(lines, bytes.Clone(last))
+		}
+		last = append(last[:0], line...)
 		return true
 	})
-	if err != nil || len(lines) == 0 {
+	if err != nil || last == nil {
 		return nil, errors.Join(err, errNoRecord)
 	}
 	rec := new(record)
-	last := len(lines) - 1
-	if json.Unmarshal(lines[last], rec) != nil || rec.Kind != kindNode || rec.ID != id || rec.Message == nil {
+	if json.Unmarshal(last, rec) != nil || rec.Kind != kindNode || rec.ID != id || rec.Message == nil {
 		return nil, errNoRecord
 	}
 	parts := map[int64]aycoder.Part{}
-	for _, line := range lines[:last] {
+	for _, line := range lines {
 		var f aycoder.FactRecord
 		if json.Unmarshal(line, &f) != nil || f.Run != runRef(rec.Run) {
 			continue

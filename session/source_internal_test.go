@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	"iter"
+	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,4 +74,33 @@ func TestFindingWhileNodesAreAdded(t *testing.T) {
 	require.True(t, s.source.find(2, wrong))
 	require.Equal(t, added, s.source.place(5))
 	require.Equal(t, "message 2", text(s, 2))
+}
+
+// Reading a message does not take the memory of what other branches have written between its parts.
+func TestReadingBetweenOtherRecords(t *testing.T) {
+	s := talked(t, 1)
+	part := &aycoder.Text{Text: "of the fact"}
+	fact := &record{seq: 1}
+	var err error
+	fact.line, err = (aycoder.FactRecord{Run: runRef(1), Seq: 1, Fact: &aycoder.BlockDone{Part: part}}).MarshalJSON()
+	require.NoError(t, err)
+	require.NoError(t, s.write(t.Context(), true, fact))
+	const size, others = 1 << 20, 20
+	for range others {
+		m := aycoder.User(strings.Repeat("x", size))
+		w, err := wire(m, nil)
+		require.NoError(t, err)
+		require.NoError(t, s.write(t.Context(), true, s.Branch.next(&record{Message: w, message: m})))
+	}
+	m := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{part}}
+	w, err := wire(m, map[aycoder.Part]*record{part: fact})
+	require.NoError(t, err)
+	node := s.Branch.next(&record{Run: 1, Message: w, message: m})
+	node.needs(fact)
+	require.NoError(t, s.write(t.Context(), true, node))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.Equal(t, "of the fact", text(s, node.ID))
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(others/2*size))
 }
