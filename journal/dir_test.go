@@ -431,6 +431,32 @@ func TestDirIndex(t *testing.T) {
 	}
 }
 
+// The index of a program that never lists its sessions is bounded, too.
+func TestDirIndexWithoutList(t *testing.T) {
+	store, err := Dir(t.TempDir())
+	require.NoError(t, err)
+	j, err := store.Create(t.Context(), "a")
+	require.NoError(t, err)
+	defer j.Close()
+	e := Entry{ID: "a", Title: strings.Repeat("x", indexSlack/2)}
+	most := int64(0)
+	for n := range 200 {
+		e.Nodes = n
+		require.NoError(t, j.Describe(t.Context(), e))
+		info, err := os.Stat(filepath.Join(store.(*dirStore).path, indexName, journalName))
+		require.NoError(t, err)
+		most = max(most, info.Size())
+	}
+	require.Less(t, most, int64(40*indexSlack))
+	found := 0
+	for got, err := range store.List(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, 199, got.Nodes)
+		found++
+	}
+	require.Equal(t, 1, found)
+}
+
 // Outdated lines do not make the index grow without bound, and compaction loses no description.
 func TestDirIndexIsCompacted(t *testing.T) {
 	timed.Serial(t)

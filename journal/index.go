@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"math/bits"
 	"os"
 	"time"
 )
@@ -61,7 +62,19 @@ func (s *dirStore) describe(ctx context.Context, d disk, e Entry) error {
 		return err
 	}
 	deleted := e.bare() // the session is about to be
-	return s.withIndex(ctx, d, func(index *dirJournal) error { return index.append(deleted, record) })
+	return s.withIndex(ctx, d, func(index *dirJournal) error {
+		before := index.size
+		if err := index.append(deleted, record); err != nil {
+			return err
+		}
+		// List does this much sooner, but a program need not list its sessions. The size doubles before the next look.
+		if index.size > 16*indexSlack && bits.Len64(uint64(index.size)) > bits.Len64(uint64(before)) {
+			if _, large := readIndex(ctx, d); large {
+				_ = index.replace(ctx, indexRecords(ctx, d))
+			}
+		}
+		return nil
+	})
 }
 
 // List implements [Store].
