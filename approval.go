@@ -514,6 +514,9 @@ func (r *run) beginTool(ctx context.Context, a *RunTool) bool {
 		return false
 	}
 	if r.facts != nil && !r.mayStart(ctx, a) {
+		if r.again != nil {
+			r.loop.unclaim(r.resumeKey(a))
+		}
 		return false
 	}
 	r.running = append(r.running, a)

@@ -387,6 +387,13 @@ func (l *Loop) claim(key string) bool {
 	return true
 }
 
+// unclaim takes a claim back, because the call did not begin.
+func (l *Loop) unclaim(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resumed = slices.DeleteFunc(l.resumed, func(k string) bool { return k == key })
+}
+
 func (l *Loop) claimed(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

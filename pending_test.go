@@ -56,7 +56,7 @@ func (r *runner) suspend(t *testing.T) []byte {
 }
 
 // resume allows all stored calls as they were shown.
-func (r *runner) resume(t *testing.T, stored []byte) error {
+func (r *runner) resume(t *testing.T, stored []byte, opts ...aycoder.RunOption) error {
 	t.Helper()
 	var p aycoder.Pending
 	require.NoError(t, json.Unmarshal(stored, &p))
@@ -64,7 +64,7 @@ func (r *runner) resume(t *testing.T, stored []byte) error {
 	for _, q := range p.Requests {
 		in.Decisions = append(in.Decisions, aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()})
 	}
-	_, err := collect(r.Run(t.Context(), in))
+	_, err := collect(r.Run(t.Context(), in, opts...))
 	return err
 }
 
@@ -145,6 +145,20 @@ func TestPendingIsResumedOnce(t *testing.T) {
 		wg.Go(func() { _ = r.resume(t, stored) })
 	}
 	wg.Wait()
+	require.Equal(t, []string{"once"}, r.ran)
+
+	// A call whose start could not be recorded did not run.
+	r = newRunner(t, asks, first, say("done"))
+	stored = r.suspend(t)
+	full := func(_ context.Context, rec *aycoder.FactRecord) error {
+		if _, ok := rec.Fact.(*aycoder.ToolBegan); ok {
+			return errors.New("disk full")
+		}
+		return nil
+	}
+	require.ErrorContains(t, r.resume(t, stored, aycoder.WithFacts(full)), "disk full")
+	require.Empty(t, r.ran)
+	require.NoError(t, r.resume(t, stored))
 	require.Equal(t, []string{"once"}, r.ran)
 
 	// A run that was resumed without running anything may be resumed again.
