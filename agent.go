@@ -200,6 +200,7 @@ func (l *Loop) usable(ctx context.Context) error {
 	return nil
 }
 
+//go:noinline
 func isNilError(what string) error {
 	return &ConfigError{Option: what, Err: errors.New("is nil")}
 }

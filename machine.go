@@ -282,6 +282,8 @@ func (a *CallModel) Key() string { return turnKey(a.Turn, "model", a.Attempt) }
 func (a *AskApproval) Key() string { return callKey(a.Turn, a.Attempt, "ask", a.Call.ID) }
 
 // Key returns "t1/tool/<call id>" in turn 1, or "t1.2/tool/<call id>" after two failed requests.
+//
+//go:noinline
 func (a *RunTool) Key() string { return callKey(a.Turn, a.Attempt, "tool", a.Call.ID) }
 
 // Key returns "t1/wait/2" in turn 1 for the wait after the second failed request.

@@ -191,6 +191,7 @@ func (l *Loop) checkTool(given Tool, known []*setup) (*tool, error) {
 	return t, nil
 }
 
+//go:noinline
 func (s *setup) tool(name string) *tool {
 	for _, t := range s.tools {
 		if t.spec.Name == name {
