@@ -69,6 +69,7 @@ var unclocked = map[string]string{
 	"proc_test.go within":        guard,
 	"effects_test.go run":        guard,
 
+	"stream_test.go answers":            "how often a screen is written, whose cost is measured",
 	"pty_linux_test.go TestDemo":        "what is logged at the end",
 	"bench_test.go measure":             "of a benchmark",
 	"many_test.go firstEvent":           "of a benchmark",

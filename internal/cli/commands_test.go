@@ -207,7 +207,7 @@ func TestCommandsTell(t *testing.T) {
 		{"nothing like it", "/xyzzy\n", []string{"there is no command /xyzzy"}},
 		{"mode", "/mode\n/mode plan\n/mode nonsense\n", []string{"The mode is accept-edits.", "The mode is plan.", "nonsense"}},
 		{"diff", "/diff\nwrite\n/diff\n", []string{"There are no changes of a turn to show.", "1 + one"}},
-		{"diff of what is undone", "write\n/undo\n/diff\n", []string{"remove a.txt", "goes on behind the beginning", "There are no changes of a turn to show."}},
+		{"diff of what is undone", "write\n/undo\ny\n/diff\n", []string{"remove a.txt", "goes on behind the beginning", "There are no changes of a turn to show."}},
 		{"diff in a new conversation", "write\n/clear\n/diff\n", []string{"A new conversation", "There are no changes of a turn to show."}},
 		{"show", "/show\nwrite\n/show\n/show 1\n/show 9\n", []string{"No tool has been called yet.", "1  write_file", "a.txt", `no output "9"`}},
 		{"cost", "/cost\nwrite\n/cost\n", []string{"No model has answered yet.", "by model", "2 answers", "by day", "2 answers", "by tool", "write_file  1 call"}},
