@@ -92,11 +92,12 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 // run of that call also without this option, so that nobody gets round the guards of the outer run
 // by nesting.
 //
-// The [Approver] of the outer run, and those of the runs around the outer run, then also decide about
-// each call of the inner run, and about arguments that its Approver puts in place of the model's. The
-// strictest verdict counts, and a verdict to suspend counts as a denial. If the inner run has no Approver, only the others decide. A rule that the user makes goes to
-// each Approver that is a [RuleKeeper]. The [ToolMiddleware] of the outer runs is around that of the
-// inner run, and their auditors get its records. They all learn the [Place] of the inner run.
+// The [Approver] of the outer run, and those of the runs around the outer run, then also decide about each
+// call of the inner run, and about arguments that its Approver puts in place of the model's. The strictest
+// verdict counts, and a verdict to suspend counts as a denial. If the inner run has no Approver, only the
+// others decide. A rule that the user makes goes to each Approver that is a [RuleKeeper]. The
+// [ToolMiddleware] of the outer runs is around that of the inner run, and their auditors get its records.
+// They all learn the [Place] of the inner run.
 //
 // Pass the ctx of the call to Run, so that the inner run ends with the call. Report the events of the
 // inner run with [Invocation.Emit], and its usage in [ToolResult].

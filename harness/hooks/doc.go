@@ -17,9 +17,10 @@
 //	)
 //	agent := r.Agent(loop) // UserPromptSubmit, Stop, PreCompact, Notification
 //
-// The host calls [Runner.SessionStart] and [Runner.SessionEnd], and [Runner.Notify] for "idle_prompt". Subagents need none of this: the hooks of
-// the outer agent see their calls, with agent_id and agent_type. Where the tool has an argument agent, that is the
-// agent_type; SubagentStart and SubagentStop match it, and the name of the tool.
+// The host calls [Runner.SessionStart] and [Runner.SessionEnd], and [Runner.Notify] for "idle_prompt".
+// Subagents need none of this: the hooks of the outer agent see their calls, with agent_id and agent_type.
+// Where the tool has an argument agent, that is the agent_type; SubagentStart and SubagentStop match it,
+// and the name of the tool.
 //
 // # Decisions
 //

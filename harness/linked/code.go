@@ -13,21 +13,20 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-const (
-	// mapWait is how long a runtime that begins waits for the map of its project.
-	mapWait = 300 * time.Millisecond
-	// maxFiles bounds the memory of the graph, which has up to 10 kB of a file.
-	maxFiles = 20_000
-)
+// maxFiles bounds the memory of the graph, which has up to 10 kB of a file.
+const maxFiles = 20_000
+
+// MapWait is how long a person may be kept waiting for the map of a project, for [Code].
+const MapWait = 300 * time.Millisecond
 
 // Code returns what opens the code graph of a runtime, for [harness.WithCode]: the map of [codegraph.Graph.Map], if it is
-// made within 0.3 seconds, git's state and the tools. The graph has at most 20,000 files. It is read in the background when
-// the runtime begins, and as far as something has changed before each request and each answer of a tool. If the workspace
-// is on another machine, only the tools are there.
+// made within a time, such as [MapWait], git's state and the tools. The graph has at most 20,000 files. It is read in the
+// background when the runtime begins, and as far as something has changed before each request and each answer of a tool. If
+// the workspace is on another machine, only the tools are there.
 //
 // cache returns the directory in which the graph of a workspace is kept for the next runtime, if it took longer than the
 // map may: see [codegraph.WithCache]. It may be nil, and it may return "".
-func Code(cache func(dir string) string) func(*harness.Runtime) (harness.Code, error) {
+func Code(cache func(dir string) string, wait time.Duration) func(*harness.Runtime) (harness.Code, error) {
 	return func(rt *harness.Runtime) (harness.Code, error) {
 		opts := []codegraph.Option{codegraph.WithMaxFiles(maxFiles)}
 		if cache != nil {
@@ -50,7 +49,7 @@ func Code(cache func(dir string) string) func(*harness.Runtime) (harness.Code, e
 			start := time.Now()
 			_, err := g.Refresh(life)
 			read <- err
-			if err == nil && time.Since(start) > mapWait {
+			if err == nil && time.Since(start) > wait {
 				_ = g.Save() // the next one begins without it
 			}
 		}()
@@ -61,7 +60,7 @@ func Code(cache func(dir string) string) func(*harness.Runtime) (harness.Code, e
 					return "", nil // the tools say why
 				}
 				return g.Map(ctx, g.Snapshot())
-			case <-time.After(mapWait):
+			case <-time.After(wait):
 				return "", nil
 			case <-ctx.Done():
 				return "", context.Cause(ctx)

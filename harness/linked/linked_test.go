@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -233,7 +234,7 @@ func TestCode(t *testing.T) {
 			harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(func(of string) string {
 				require.Equal(t, dir, of)
 				return kept
-			})))
+			}, time.Hour)))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, rt.Close()) })
 		return rt, model

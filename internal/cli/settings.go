@@ -146,7 +146,7 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 	opts := []harness.Option{
 		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(st.opener(o.baseURL)),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts), harness.WithChecks(linked.Checks),
-		harness.WithInsight(linked.Insight(st.dismissed)), harness.WithCode(linked.Code(st.graphs)),
+		harness.WithInsight(linked.Insight(st.dismissed)), harness.WithCode(linked.Code(st.graphs, mapWait)),
 	}
 	if st.fixed {
 		opts = append(opts, harness.WithModel(st.model))
