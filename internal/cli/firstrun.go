@@ -67,9 +67,6 @@ func (a *app) customaryKeys() map[string][]string {
 			keys[v.provider] = v.keys
 		}
 	}
-	if k := keys["anthropic"]; k != nil {
-		keys["anthropic"] = append(k, "ANTHROPIC_AUTH_TOKEN")
-	}
 	return keys
 }
 
