@@ -41,10 +41,7 @@ func serveEditor(ctx context.Context, p cli.Program, args []string) error {
 		return fmt.Errorf("%w: the editor says in which directory it works", cli.ErrUsage)
 	}
 	c := acp.Config{Servers: mcp.Connector(logins(mcp.WithBrowser(browse))...)}
-	models, err := p.Models(args)
-	if err != nil {
-		return err
-	}
+	models, _ := p.Models(args) // each session tells what is wrong
 	for _, m := range models {
 		c.Models = append(c.Models, acp.Model{ID: m.Text, Description: m.Note})
 	}
@@ -66,7 +63,7 @@ func serveEditor(ctx context.Context, p cli.Program, args []string) error {
 		}
 		return rt, err
 	}
-	err = acp.ServeStdio(ctx, c)
+	err := acp.ServeStdio(ctx, c)
 	for _, end := range ends {
 		end()
 	}

@@ -242,7 +242,7 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	case c.believes(outer, err):
 		c.turn(outer, prompt)
 		return
-	case c.app.forgetKey(err):
+	case c.forgetKey(err):
 		c.prose(red, "! "+clean(err.Error())+"\n  The key that was entered is forgotten; /model asks for another one.")
 	case err != nil:
 		c.complain(err)

@@ -158,7 +158,7 @@ func (c *chat) complete(text string, at int) (from int, list []line.Candidate) {
 		for _, name := range c.libraryNames() {
 			list = append(list, line.Candidate{Text: "/" + name})
 		}
-	case strings.HasPrefix(text, "/") && !strings.Contains(text[:from], "\n"):
+	case from > 0 && strings.HasPrefix(text, "/") && !strings.Contains(text[:from], "\n"):
 		name, _, _ := called(text)
 		args := strings.IndexByte(text, ' ') + 1
 		if name == "resume" { // a title has several words
@@ -177,6 +177,9 @@ func (c *chat) argumentsOf(name, before string) (list []line.Candidate) {
 		if rest, ok := strings.CutPrefix(text, before); ok {
 			list = append(list, line.Candidate{Text: rest, Note: cleanLine(note)})
 		}
+	}
+	if c.session == nil { // a question before it
+		return nil
 	}
 	switch name {
 	case "model":

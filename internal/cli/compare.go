@@ -205,9 +205,10 @@ func (c *chat) compare(ctx context.Context, numbers []string) error {
 	c.line(fmt.Sprintf("- %s, + %s", names[0], names[1]))
 	var texts [2][]byte
 	mask := tools.NewMasker(nil).Mask
+	common := v.Ancestor(ends[0], ends[1]).ID
 	for i, end := range ends[:2] {
 		for _, n := range v.Path(end) {
-			if m := n.Message(); m != nil && n.ID > v.Ancestor(ends[0], ends[1]).ID {
+			if m := n.Message(); m != nil && n.ID > common {
 				texts[i] = append(texts[i], mask(told(m, 0))...)
 			}
 		}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/providers/script"
@@ -72,4 +75,40 @@ func TestComplete(t *testing.T) {
 	c.finder.close()
 	_, list := c.complete("@Later", 6)
 	require.Equal(t, "@later.go:Later", list[0].Text, "a new file is found")
+}
+
+// Tab may come anywhere in a line, and before there is a session.
+func TestCompleteAnywhere(t *testing.T) {
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	for _, c := range []*chat{{ui: &ui{}}, {ui: &ui{}, session: &session{Runtime: rt, demo: true}, app: &app{}}} {
+		for _, text := range []string{"/show 1", "/", "/x\ny", "see @a", "/tree ", "/resume ", "/jobs ", "/permissions ", "/model "} {
+			for at := range len(text) + 1 {
+				from, _ := c.complete(text, at)
+				require.LessOrEqual(t, from, at, text)
+			}
+		}
+	}
+}
+
+// A key that the user has entered goes to its provider, and not to another address of the configuration.
+func TestEnteredKeyStaysHome(t *testing.T) {
+	var got []string
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	defer service.Close()
+	loaded, err := config.Load()
+	require.NoError(t, err)
+	st := &settings{loaded: loaded, model: "openai/gpt-5", entered: func(string) string { return "sk-entered" }}
+	for _, spec := range []struct{ base, flag, want string }{{service.URL, "", ""}, {"", service.URL, "Bearer sk-entered"}} {
+		client, err := st.opener(spec.flag)(t.Context(), harness.ModelSpec{Provider: "openai", Model: "gpt-5", BaseURL: spec.base})
+		require.NoError(t, err)
+		for _, err := range client.Stream(t.Context(), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}}) {
+			require.Error(t, err)
+		}
+		require.Equal(t, spec.want, got[len(got)-1])
+	}
 }

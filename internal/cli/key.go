@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/cli/line"
@@ -23,14 +24,19 @@ func (a *app) enteredKey(provider string) string {
 	return text
 }
 
-// forgetKey forgets the key that was entered for the provider that has refused it. It reports whether there was one.
-func (a *app) forgetKey(err error) bool {
-	e, ok := errors.AsType[*aycoder.AuthError](err)
-	if !ok {
-		return false
+// forgetKey forgets the key that was entered for the model if its provider has refused it. It reports whether there was
+// one. A provider has another name in the error if it is at another address.
+func (c *chat) forgetKey(err error) bool {
+	_, refused := errors.AsType[*aycoder.AuthError](err)
+	if refused && c.settings.loaded != nil {
+		_, configured := c.settings.loaded.Config.Models[c.settings.model]
+		refused = !configured
 	}
-	_, ok = a.entered.LoadAndDelete(e.Provider)
-	return ok
+	provider, _, _ := strings.Cut(c.settings.model, "/")
+	if refused {
+		_, refused = c.app.entered.LoadAndDelete(provider)
+	}
+	return refused
 }
 
 // keyNeeded returns the vendor whose key a model needs, and nobody has given.
@@ -43,6 +49,9 @@ func (c *chat) keyNeeded(model string) (vendor, bool) {
 	provider, _, ok := strings.Cut(model, "/")
 	if !ok {
 		provider = "anthropic"
+	}
+	if main, _, _ := strings.Cut(c.settings.model, "/"); c.options.baseURL != "" && provider == main && provider != "anthropic" {
+		return vendor{}, false // a service of the user's, which may need none
 	}
 	for _, v := range vendorTable() {
 		if v.provider == provider {
@@ -81,10 +90,11 @@ func (u *ui) readSecret(prompt string) (string, error) {
 	defer func() { u.editor, u.reading = was, false }()
 	u.editor, u.reading = line.New(line.Options{Prompt: prompt}), true
 	u.fresh()
-	for {
+	for begun := time.Now(); ; {
 		u.editor.SetText(strings.Repeat("•", min(len(secret), 32)))
 		h := u.wait(nil, nil, nil)
 		switch k := h.key; {
+		case !k.At.IsZero() && k.At.Before(begun): // typed for something else
 		case h.sig != nil:
 			return "", signalError(h.sig)
 		case h.ended, isKey(k, "ctrl+d") && len(secret) == 0:
@@ -136,5 +146,5 @@ func (c *chat) leaveDemo(ctx context.Context, model string) error {
 	before.close()
 	c.changes, c.shown, c.heard = nil, outputs{}, ""
 	c.greet(s)
-	return nil
+	return c.goOn(ctx)
 }

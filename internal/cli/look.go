@@ -39,7 +39,7 @@ func (c *chat) showDiff(ctx context.Context, words string) (string, error) {
 		c.line("There are no changes of a turn to show.")
 		return "", nil
 	}
-	c.wholeDiff(tools.EscapeInvisible(c.changes.Diff()))
+	c.wholeDiff(c.changes.Diff())
 	for _, m := range c.changes.Missing() {
 		c.prose(notice, "! "+cleanLine(m))
 	}
@@ -50,7 +50,7 @@ func (c *chat) showDiff(ctx context.Context, words string) (string, error) {
 func (c *chat) wholeDiff(text string) {
 	was := c.verbose
 	c.verbose = true
-	c.diff(text)
+	c.diff(tools.EscapeInvisible(text))
 	c.verbose = was
 }
 

@@ -26,9 +26,8 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 		return "", nil
 	}
 	var list []line.Candidate
-	mask := tools.NewMasker(nil).Mask // as every list does
 	for _, e := range all {
-		list = append(list, line.Candidate{Text: mask(titleOf(&e)), Note: e.Used.Local().Format(time.DateTime) + " " + e.ID})
+		list = append(list, line.Candidate{Text: titleOf(&e), Note: e.Used.Local().Format(time.DateTime) + " " + e.ID})
 	}
 	n, err := c.choose("Go on with", list, words)
 	if n < 0 {
@@ -45,13 +44,18 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	before.close()
 	c.shown, c.heard = outputs{}, ""
 	c.goesOn()
+	return "", c.goOn(ctx)
+}
+
+// goOn asks what a session that was opened waits for.
+func (c *chat) goOn(ctx context.Context) error {
 	if err := c.unfinished(ctx); err != nil {
-		return "", err
+		return err
 	}
 	if c.talk().Pending() != nil {
 		c.turn(ctx, "") // asks again what nobody could be asked
 	}
-	return "", nil
+	return nil
 }
 
 // unfinished asks about changes of files that a crash left half done. Without a yes, the files stay as they are, and
@@ -110,7 +114,7 @@ func takenBack(p *workspace.InterruptedPlan) edit.Plan {
 	return plan
 }
 
-// otherSessions returns the other sessions of this directory.
+// otherSessions returns the other sessions of this directory, with masked titles, as every list has them.
 func (c *chat) otherSessions(ctx context.Context) ([]journal.Entry, error) {
 	if c.session.demo {
 		return nil, errors.New("there are no other conversations here")
@@ -120,5 +124,9 @@ func (c *chat) otherSessions(ctx context.Context) ([]journal.Entry, error) {
 		return nil, err
 	}
 	all, err := sessionsHere(ctx, store)
+	mask := tools.NewMasker(nil).Mask
+	for i := range all {
+		all[i].Title = mask(titleOf(&all[i]))
+	}
 	return slices.DeleteFunc(all, func(e journal.Entry) bool { return e.ID == c.session.id() }), err
 }

@@ -162,18 +162,18 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 
 // opener returns what opens models: those of the main model's provider at the address of the flag, if it is given.
 // A project cannot set that address, since the key goes there. Where nothing else has a key, the one that the user has
-// entered counts.
+// entered counts, and goes nowhere but to the provider or the address of the flag.
 func (st *settings) opener(base string) harness.Opener {
 	provider, _, _ := strings.Cut(st.model, "/")
 	if m, ok := st.loaded.Config.Models[st.model]; ok {
 		provider = m.Provider
 	}
 	return func(ctx context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
+		if spec.Key == "" && spec.BaseURL == "" {
+			spec.Key = st.entered(spec.Provider)
+		}
 		if base != "" && spec.Provider == provider {
 			spec.BaseURL = base
-		}
-		if spec.Key == "" {
-			spec.Key = st.entered(spec.Provider)
 		}
 		return linked.Open(ctx, spec)
 	}

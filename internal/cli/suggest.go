@@ -42,12 +42,14 @@ func (a *app) graphs(dir string) string {
 		return ""
 	}
 	all, own := filepath.Join(state, "graphs"), nameOf(dir)
-	if entries, err := os.ReadDir(all); err == nil && len(entries) >= maxGraphs {
-		age := func(e fs.DirEntry) time.Time {
-			if info, err := e.Info(); err == nil && e.Name() != own {
-				return info.ModTime()
+	entries, _ := os.ReadDir(all)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == own })
+	if len(entries) >= maxGraphs {
+		age := func(e fs.DirEntry) (at time.Time) {
+			if info, err := e.Info(); err == nil {
+				at = info.ModTime()
 			}
-			return time.Now()
+			return at
 		}
 		slices.SortFunc(entries, func(x, y fs.DirEntry) int { return age(x).Compare(age(y)) })
 		for _, e := range entries[:len(entries)-maxGraphs+1] {
