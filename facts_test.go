@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -557,3 +558,31 @@ func TestResumeAWorkingRun(t *testing.T) {
 }
 
 func keysOfMap(m map[string]string) []string { return slices.Collect(maps.Keys(m)) }
+
+// Calls that are left out of a message are in no fact, and nobody is told of them.
+func TestFactsOfTooManyCalls(t *testing.T) {
+	var many []any
+	for i := range 1000 {
+		many = append(many, use(strconv.Itoa(i), "echo", `{"text":"x"}`), &aycoder.BlockTruncated{Call: &aycoder.ToolUse{ID: "cut " + strconv.Itoa(i), Name: "echo"}})
+	}
+	l := newLoop(t, &fake{turns: [][]any{calls(many...), say("ok")}}, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	seen := map[string]bool{}
+	record := func(_ context.Context, rec *aycoder.FactRecord) error {
+		switch f := rec.Fact.(type) {
+		case *aycoder.BlockDone:
+			if c, ok := f.Part.(*aycoder.ToolUse); ok {
+				require.False(t, seen[c.ID], c.ID)
+				seen[c.ID] = true
+			}
+		case *aycoder.BlockTruncated:
+			require.False(t, seen[f.Call.ID], f.Call.ID)
+			seen[f.Call.ID] = true
+		}
+		return nil
+	}
+	var res aycoder.Result
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.WithFacts(record), aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Len(t, seen, 256)
+	require.Len(t, res.Messages[1].Calls(), 256)
+}

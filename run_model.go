@@ -303,12 +303,18 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 			return false, nil
 		}
 		if call, ok := p.(*ToolUse); ok {
+			if r.state.full() {
+				return false, nil
+			}
 			if t := r.setup.Load().tool(call.Name); t != nil {
 				call.Name = t.spec.Name // the history need not keep another copy
 			}
 		}
 		return false, r.step(&BlockDone{p})
 	case *BlockTruncated:
+		if r.state.full() {
+			return false, nil
+		}
 		return false, r.step(&BlockTruncated{cleanCall(ev.Call)})
 	case *Retrying:
 		return false, r.restarted(ev)

@@ -219,7 +219,7 @@ func newID() string { return strings.ToLower(rand.Text()) }
 // NewID returns the id of the session that [New] would make with the options: that of [WithID], or else a random one. A
 // host that has to know the id before there is a session passes it to WithID, last.
 func NewID(opts ...Option) string {
-	var c config
+	c := config{values: map[string]Value{}}
 	_ = option.Apply(&c, opts) // New returns the error
 	return cmp.Or(c.id, newID())
 }

@@ -34,6 +34,7 @@ func TestValuesOneByOne(t *testing.T) {
 	store := dirStore(t)
 	agent, err := aycoder.New(script.New(script.Say("ok")))
 	require.NoError(t, err)
+	require.Equal(t, "mine", session.NewID(session.WithValue("policy", new(tools.TodoList)), session.WithID("mine")))
 	s, err := session.New(t.Context(), store, agent, session.WithValue("policy", new(tools.TodoList)))
 	require.NoError(t, err)
 	run(t, s, "go")

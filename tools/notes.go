@@ -73,7 +73,7 @@ func withMoved(plan edit.Plan) edit.Plan {
 	var kept []string
 	files := plan.Files()
 	for _, f := range files {
-		if !slices.ContainsFunc(notesOf(f), func(n note) bool {
+		if f.Kind != edit.Delete || !slices.ContainsFunc(notesOf(f), func(n note) bool {
 			_, ok := plan.File(n.MovedTo)
 			return n.MovedTo != "" && !ok
 		}) {

@@ -446,12 +446,17 @@ func (a *applier) sync() error {
 // together is how many files are flushed at once: a file system then writes its journal fewer times.
 const together = 8
 
-// several calls do for most of a list at once.
+// several calls do for most of a list at once, until one fails.
 func several[T any](list []T, most int, do func(T) error) error {
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(context.Background())
 	group.SetLimit(most)
 	for _, x := range list {
-		group.Go(func() error { return do(x) })
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil // the error is there
+			}
+			return do(x)
+		})
 	}
 	return group.Wait()
 }
