@@ -336,7 +336,7 @@ func (a *applier) close() {
 // run reads, merges and stages all files. Nothing is exchanged before every file has merged.
 func (a *applier) run(ctx context.Context) error {
 	a.within = time.Now().Add(a.wait)
-	err := a.each(func(f *fileApply) error { return f.prepare(ctx) })
+	err := a.all(func(f *fileApply) error { return f.prepare(ctx) })
 	if err = cmp.Or(err, a.conflict()); err != nil {
 		return err
 	}
@@ -407,19 +407,22 @@ func (a *applier) one(f *fileApply, do func(*fileApply) error) error {
 
 // stage writes and flushes the new files.
 func (a *applier) stage(ctx context.Context) error {
+	return a.all(func(f *fileApply) error {
+		err := cmp.Or(context.Cause(ctx), f.stage(f.want, true))
+		if err == nil && f.staged != nil && f.staged.file != nil {
+			err = f.flush(f.staged)
+		}
+		return err
+	})
+}
+
+// all is like each, for several files at once.
+func (a *applier) all(do func(*fileApply) error) error {
 	most := together
 	if a.step != nil {
 		most = 1 // a test acts between the steps
 	}
-	return several(a.files, most, func(f *fileApply) error {
-		return a.one(f, func(f *fileApply) error {
-			err := cmp.Or(context.Cause(ctx), f.stage(f.want, true))
-			if err == nil && f.staged != nil && f.staged.file != nil {
-				err = f.flush(f.staged)
-			}
-			return err
-		})
-	})
+	return several(a.files, most, func(f *fileApply) error { return a.one(f, do) })
 }
 
 // flush flushes a file.
@@ -514,11 +517,12 @@ func (a *applier) readLast(ctx context.Context) {
 	if a.step != nil {
 		_ = a.step("last", "")
 	}
-	for _, f := range a.files {
+	_ = several(a.files, together, func(f *fileApply) error {
 		if f.until = time.Now(); f.at.target != nil {
 			f.readLast(ctx)
 		}
-	}
+		return nil
+	})
 }
 
 // conflict returns an error if any file stands in the way.

@@ -277,9 +277,11 @@ func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) err
 		return err
 	}
 	r, dir := w.in(final)
-	if why := ignore.Runs(dir); why != "" && final != rel && !w.allows(final) {
-		return &Error{"write", name, KindProtectedPath,
-			fmt.Errorf("is a link to %s, which is changed under its own name only: %s", runes.Path(final), why)}
+	if final != rel && !w.allows(final) {
+		if why := ignore.Runs(dir); why != "" {
+			return &Error{"write", name, KindProtectedPath,
+				fmt.Errorf("is a link to %s, which is changed under its own name only: %s", runes.Path(final), why)}
+		}
 	}
 	for dir != "." {
 		if dir = path.Dir(dir); r.bare(dir) {
