@@ -17,7 +17,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-const pruneTime = 10 * time.Second // for old sessions; the next end of a session goes on
+const pruneTime = time.Second // for old sessions, also at the end by a signal; the next end of a session goes on
 
 // A sessionPlace is where conversations are kept.
 type sessionPlace struct {
