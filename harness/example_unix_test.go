@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	projects "github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -107,4 +109,32 @@ func ExampleWithUserLibrary() {
 	}
 	// Output:
 	// hi ~/.claude/commands/hi.md true
+}
+
+// ExampleWithAgentServers offers another agent to the model. A program with contrib/acp passes what opens an agent of the
+// Agent Client Protocol.
+func ExampleWithAgentServers() {
+	loaded, err := config.Load()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	settings := loaded.Config.Settings
+	settings.AgentServers = map[string]config.AgentServer{"colleague": {Command: "colleague", Description: "Knows the database."}}
+	open := func(name string, c config.AgentServer, _ func() tools.FS, _ *tools.Masker, _ ...aycoder.Option) (aycoder.Tool, error) {
+		return aycoder.NewTool(name, c.Description, func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("done"), nil
+		})
+	}
+	rt, err := harness.New(context.Background(), ".", harness.WithSettings(settings), harness.WithClient(script.New()), harness.WithAgentServers(open))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	for _, t := range rt.OtherAgents {
+		fmt.Println(t.Spec().Name, "-", t.Spec().Description)
+	}
+	// Output:
+	// colleague - Knows the database.
 }
