@@ -33,10 +33,18 @@ func (b *builder) agentServers() error {
 		if err != nil {
 			return wrong("agent_servers."+name, "%w", err)
 		}
-		if t != nil {
+		if t == nil {
+			continue
+		}
+		before := len(b.Tools)
+		if b.addTool("agents", "of the agent server "+name, t); len(b.Tools) > before {
 			b.OtherAgents = append(b.OtherAgents, t)
-			b.addTool("agents", "of the agent server "+name, t)
 		}
 	}
 	return nil
+}
+
+// named reports whether a tool of a name is among some. A host may have wrapped it.
+func named(list []aycoder.Tool, name string) bool {
+	return slices.ContainsFunc(list, func(t aycoder.Tool) bool { return t.Spec().Name == name })
 }

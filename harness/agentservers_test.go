@@ -64,12 +64,33 @@ func TestAgentServers(t *testing.T) {
 	require.NotContains(t, toolNames(requests[2]), "colleague")
 	require.Contains(t, toolNames(requests[2]), "bash", "which is not that of the other agent")
 
+	// A host may wrap the tools.
+	model = script.New(script.Call("subagent", map[string]string{"task": "go"}), script.Say("sub"), script.Say("ok"))
+	type wrapped struct{ aycoder.Tool }
+	rt = open(t, t.TempDir(), harness.WithClient(model), harness.WithAgentServers(opener), harness.WithSettings(withAgents(t, "colleague")),
+		harness.WithToolFilter(func(all []aycoder.Tool) (out []aycoder.Tool) {
+			for _, tool := range all {
+				out = append(out, &wrapped{tool})
+			}
+			return out
+		}))
+	require.Len(t, rt.OtherAgents, 1)
+	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		if q, ok := ev.(*aycoder.ApprovalRequested); ok {
+			q.Allow()
+		}
+	}
+	require.Len(t, model.Requests(), 3)
+	require.Contains(t, toolNames(model.Requests()[0]), "colleague")
+	require.NotContains(t, toolNames(model.Requests()[1]), "colleague")
+
 	exec, err := tools.LocalExec()
 	require.NoError(t, err)
 	far := open(t, "/nowhere", harness.WithClient(script.New(script.Say("ok"))), harness.WithAgentServers(opener), harness.WithSettings(withAgents(t, "colleague")),
 		harness.WithEnvironment(harness.Environment{Files: rt.Workspace, Exec: exec, System: "plan9", Texts: rt.Workspace}))
 	require.Contains(t, strings.Join(run(t, far, "go"), "\n"), "agent server colleague is off: the workspace is on another machine")
-	require.Len(t, opened, 4)
+	require.Len(t, opened, 5)
 }
 
 func TestAgentServersMissing(t *testing.T) {

@@ -292,7 +292,7 @@ func (b *builder) tools(ctx context.Context) error {
 	b.Tools = append(b.Tools, sub)
 	b.filter()
 	b.served.keep(b.Tools)
-	b.OtherAgents = slices.DeleteFunc(b.OtherAgents, func(t aycoder.Tool) bool { return !slices.Contains(b.Tools, t) })
+	b.OtherAgents = slices.DeleteFunc(b.OtherAgents, func(t aycoder.Tool) bool { return !named(b.Tools, t.Spec().Name) })
 	b.withholdSkills()
 	b.agentTools = slices.Clone(b.Tools)
 	if err := b.agents(ctx, sub); err != nil { // again, without the tools that were left out
