@@ -463,12 +463,15 @@ func (w *world) server(t *testing.T, config *tls.Config) int {
 			http.Redirect(rw, r, "http://"+w.script("{tcp}")+"/", http.StatusFound)
 		}
 	}))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+	accepted := ""
+	s.Config.ConnState = func(conn net.Conn, state http.ConnState) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		switch state {
 		case http.StateNew:
+			accepted = conn.RemoteAddr().String()
 			w.busy++
+			w.cond.Broadcast()
 		case http.StateClosed, http.StateHijacked:
 			w.busy--
 			w.cond.Broadcast()
@@ -481,6 +484,18 @@ func (w *world) server(t *testing.T, config *tls.Config) int {
 		s.Start()
 	}
 	t.Cleanup(s.Close)
+	w.barriers = append(w.barriers, func() { // connections are accepted in their order
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for accepted != conn.LocalAddr().String() {
+			w.cond.Wait()
+		}
+	})
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
@@ -507,6 +522,7 @@ func (w *world) reached() (hits, good int64) {
 	for _, pass := range w.barriers {
 		pass()
 	}
+	w.idle()
 	return w.hits.Swap(0), w.good.Swap(0)
 }
 

@@ -614,9 +614,11 @@ func FuzzFetchAddress(f *testing.F) {
 		require.Contains(t, []string{"http", "https"}, u.Scheme)
 		require.Empty(t, u.Fragment)
 		require.NotContains(t, showURL(u), "\x1b")
-		again, err := fetcher.parse(u.String())
-		require.NoError(t, err)
-		require.Equal(t, u.Host, again.Host)
+		if len(u.String()) <= 8192 { // it is longer with its escapes
+			again, err := fetcher.parse(u.String())
+			require.NoError(t, err)
+			require.Equal(t, u.Host, again.Host)
+		}
 		if a, err := netip.ParseAddr(u.Hostname()); err == nil {
 			require.True(t, publicnet.Public(a))
 		}

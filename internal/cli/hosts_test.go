@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -168,7 +169,7 @@ func TestOneConfiguration(t *testing.T) {
 
 	// The command line.
 	var cli got
-	a, o := &app{getenv: os.Getenv}, &options{print: true, trust: true}
+	a, o := &app{getenv: os.Getenv, mapWait: time.Hour}, &options{print: true, trust: true}
 	st, err := a.settings(o)
 	require.NoError(t, err)
 	s := &session{}
@@ -184,7 +185,7 @@ func TestOneConfiguration(t *testing.T) {
 	texts, err := textsOf(".")
 	require.NoError(t, err)
 	require.NoError(t, st.trust.Decide(t.Context(), texts, true))
-	k := &call{app: &app{getenv: os.Getenv, extensions: []Extension{{Options: served.probe()}}}}
+	k := &call{app: &app{getenv: os.Getenv, mapWait: time.Hour, extensions: []Extension{{Options: served.probe()}}}}
 	host, end, err := k.serving(t.Context(), nil)
 	require.NoError(t, err)
 	rt, err := host.Open(t.Context(), "", "")
@@ -200,7 +201,7 @@ func TestOneConfiguration(t *testing.T) {
 	follow, err := config.NewReloader(sources...)
 	require.NoError(t, err)
 	embed := func(g *got, more ...harness.Option) {
-		opts := append([]harness.Option{harness.WithUserFiles(own), harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(nil, mapWait))}, more...)
+		opts := append([]harness.Option{harness.WithUserFiles(own), harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(nil, time.Hour))}, more...)
 		rt, err := harness.New(t.Context(), dir, append(opts, g.probe()...)...)
 		require.NoError(t, err)
 		g.look(t, rt)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -61,6 +62,7 @@ type app struct {
 	asks                  *asks     // of the chat, or nil
 	worktree              *worktree // of this session, or nil
 	entered               sync.Map  // the keys that the user has entered, by provider
+	mapWait               time.Duration
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,7 +41,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Main(os.Args[1:], extensions...))
 	}
-	mapWait = time.Hour
 	if signal.Ignored(syscall.SIGHUP) { // under nohup: the programs that the tests start would never end by it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

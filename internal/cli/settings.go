@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
@@ -37,6 +38,7 @@ type settings struct {
 	entered   func(provider string) string // a key that the user has entered, or ""
 	dismissed func(dir string) string      // the file with the suggestions that the user has dismissed
 	graphs    func(dir string) string      // the directory for the code graph
+	mapWait   time.Duration                // how long a start waits for it, if not as usual
 }
 
 // settings reads the configuration. The demo has none.
@@ -55,7 +57,7 @@ func (a *app) settings(o *options) (*settings, error) {
 // load reads the configuration.
 func (a *app) load(o *options) (*settings, error) {
 	st := &settings{home: a.home(), user: cmp.Or(a.getenv("HOME"), a.getenv("USERPROFILE")), texts: o.trust,
-		dismissed: a.dismissals, graphs: a.graphs, entered: a.enteredKey}
+		dismissed: a.dismissals, graphs: a.graphs, mapWait: a.mapWait, entered: a.enteredKey}
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
 	}
@@ -146,7 +148,7 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 	opts := []harness.Option{
 		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(st.opener(o.baseURL)),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts), harness.WithChecks(linked.Checks),
-		harness.WithInsight(linked.Insight(st.dismissed)), harness.WithCode(linked.Code(st.graphs, mapWait)),
+		harness.WithInsight(linked.Insight(st.dismissed)), harness.WithCode(linked.Code(st.graphs, cmp.Or(st.mapWait, linked.MapWait))),
 	}
 	if st.fixed {
 		opts = append(opts, harness.WithModel(st.model))

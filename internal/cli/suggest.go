@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/edit"
-	"github.com/aycoder/aycoder/harness/linked"
 	"github.com/aycoder/aycoder/insight/suggest"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -61,9 +60,6 @@ func (a *app) graphs(dir string) string {
 
 // maxGraphs is how many code graphs are kept.
 const maxGraphs = 20
-
-// mapWait is how long a start waits for the map of the project. It is longer in tests.
-var mapWait = linked.MapWait
 
 // suggestCommand does what the arguments of "aycoder suggest" say.
 func suggestCommand(ctx context.Context, k *call) error {

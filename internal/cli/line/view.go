@@ -77,11 +77,20 @@ func (e *Editor) lay(l *layout) {
 
 // mark sets the cursor to where the next character will be.
 func (l *layout) mark(next string) {
-	_, w := tty.Next(next)
+	_, w := l.fit(next)
 	if l.col+max(w, 1) > l.width {
 		l.newRow()
 	}
 	l.Row, l.Col = len(l.Lines), min(l.col, l.width-1)
+}
+
+// fit returns a part of the text and its width, or what stands for one that no row has room for.
+func (l *layout) fit(part string) (string, int) {
+	_, w := tty.Next(part)
+	if w > l.width-len(l.prefix) {
+		return string(utf8.RuneError), 1
+	}
+	return part, w
 }
 
 // add puts several characters.
@@ -94,7 +103,7 @@ func (l *layout) add(text string) {
 }
 
 func (l *layout) put(part string) {
-	_, w := tty.Next(part)
+	part, w := l.fit(part)
 	if l.col+w > l.width {
 		l.newRow()
 	}
