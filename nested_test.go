@@ -60,6 +60,28 @@ func fixed(v aycoder.Verdict) []aycoder.Option {
 		}))}
 }
 
+// allowed runs a loop of nested, and allows whatever it asks about. It returns whether it has asked, and the output of
+// the inner call.
+func allowed(t *testing.T, l *aycoder.Loop) (asked bool, out string) {
+	t.Helper()
+	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		c, ok := ev.(*aycoder.ChildEvent)
+		if !ok {
+			continue
+		}
+		require.Equal(t, "a", c.CallID)
+		switch ev := c.Innermost().(type) {
+		case *aycoder.ApprovalRequested:
+			asked = true
+			require.True(t, ev.Allow())
+		case *aycoder.ToolFinished:
+			out = ev.Output.Text()
+		}
+	}
+	return asked, out
+}
+
 // The Approver of an inner run cannot get arguments past those around it.
 func TestArgumentsOfAnInnerApprover(t *testing.T) {
 	about := func(verdicts map[string]aycoder.Verdict) []aycoder.Option {
@@ -90,21 +112,7 @@ func TestArgumentsOfAnInnerApprover(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			asked, out := false, ""
-			for ev, err := range nested(t, about(tt.parent), about(tt.child)).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
-				require.NoError(t, err)
-				c, ok := ev.(*aycoder.ChildEvent)
-				if !ok {
-					continue
-				}
-				switch ev := c.Innermost().(type) {
-				case *aycoder.ApprovalRequested:
-					asked = true
-					require.True(t, ev.Allow())
-				case *aycoder.ToolFinished:
-					out = ev.Output.Text()
-				}
-			}
+			asked, out := allowed(t, nested(t, about(tt.parent), about(tt.child)))
 			require.Equal(t, tt.asked, asked)
 			require.Contains(t, out, tt.want)
 		})
@@ -141,22 +149,7 @@ func TestPolicyOfNestedRuns(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			asked, out := false, ""
-			for ev, err := range nested(t, tt.parent, tt.child).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
-				require.NoError(t, err)
-				c, ok := ev.(*aycoder.ChildEvent)
-				if !ok {
-					continue
-				}
-				require.Equal(t, "a", c.CallID)
-				switch ev := c.Innermost().(type) {
-				case *aycoder.ApprovalRequested:
-					asked = true
-					require.True(t, ev.Allow())
-				case *aycoder.ToolFinished:
-					out = ev.Output.Text()
-				}
-			}
+			asked, out := allowed(t, nested(t, tt.parent, tt.child))
 			require.Equal(t, tt.asked, asked)
 			require.Contains(t, out, tt.want)
 		})

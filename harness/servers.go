@@ -132,7 +132,7 @@ func (b *builder) connect(ctx context.Context, name string, s config.Server, all
 // addTool adds a tool from elsewhere, unless another one has its name.
 func (b *builder) addTool(source, of string, t aycoder.Tool) {
 	name := t.Spec().Name
-	if slices.ContainsFunc(b.Tools, func(o aycoder.Tool) bool { return o.Spec().Name == name }) {
+	if named(b.Tools, name) {
 		b.Notify(source, fmt.Sprintf("tool %s %s is left out: there is another of this name", name, of))
 		return
 	}

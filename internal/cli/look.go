@@ -46,7 +46,7 @@ func (c *chat) showDiff(ctx context.Context, words string) (string, error) {
 	return "", nil
 }
 
-// wholeDiff shows all of a diff.
+// wholeDiff shows as much of a diff as -verbose does.
 func (c *chat) wholeDiff(text string) {
 	was := c.verbose
 	c.verbose = true
