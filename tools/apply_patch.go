@@ -359,11 +359,11 @@ func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
 // positions in the returned match and splices are those of the whole text.
 func (c *chunker) within(from, to int) (editmatch.Match, []editmatch.Splice, error) {
 	planned := editmatch.Edit{Old: wholeLines(c.Old), New: wholeLines(c.New), WholeLines: true}
-	r, err := editmatch.Plan([]byte(c.text[from:to]), []editmatch.Edit{planned})
+	r, err := editmatch.Plan([]byte(c.text[from:to]), planned)
 	if err != nil {
 		return editmatch.Match{}, nil, err
 	}
-	m := r.Matches[0]
+	m := r.Match
 	before := strings.Count(c.text[:from], "\n")
 	for i := range m.Places {
 		m.Places[i].FirstLine += before

@@ -103,11 +103,11 @@ func inOrder(ctx context.Context, text string, edits []editmatch.Edit) (*edited,
 		if len(edits) > 1 {
 			name = fmt.Sprintf("edit %d: ", i+1)
 		}
-		r, err := editmatch.Plan(view.Bytes(text), edits[i:i+1])
+		r, err := editmatch.Plan(view.Bytes(text), edits[i])
 		if err != nil {
 			return nil, refusal(err, name)
 		}
-		j.add(name, text, r.Matches[0], r.Splices)
+		j.add(name, text, r.Match, r.Splices)
 		if text = view.String(r.Text); len(text) > maxEdited {
 			return nil, problemf("too_large",
 				"%sthe file would get longer than %d MB; change it with bash", name, maxEdited>>20)

@@ -331,9 +331,7 @@ func refusal(err error, name string) error {
 	if !ok {
 		return err
 	}
-	one := *e
-	one.Edit = -1
-	return problemf(kindOfRefusal(e.Kind), "%s%s", name, one.Error())
+	return problemf(kindOfRefusal(e.Kind), "%s%s", name, e.Error())
 }
 
 // kindOfRefusal returns the word with which the error for the model begins.

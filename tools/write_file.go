@@ -94,7 +94,7 @@ func likeFile(base, text string) string {
 	if seen == strings.ReplaceAll(text, "\r\n", "\n") {
 		return base
 	}
-	r, err := editmatch.Plan([]byte(base), []editmatch.Edit{{Old: body, New: text}})
+	r, err := editmatch.Plan([]byte(base), editmatch.Edit{Old: body, New: text})
 	if err != nil {
 		return text
 	}

@@ -60,7 +60,7 @@ func BenchmarkPlan(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(s.file)))
 				for b.Loop() {
-					_, err := editmatch.Plan([]byte(s.file), []editmatch.Edit{{Old: s.old, New: s.new, ReplaceAll: s.all}})
+					_, err := editmatch.Plan([]byte(s.file), editmatch.Edit{Old: s.old, New: s.new, ReplaceAll: s.all})
 					require.Equal(b, s.fail, err != nil)
 				}
 			})
@@ -108,7 +108,7 @@ func TestLarge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var err error
 			took := timed.Best(1, func() {
-				_, err = editmatch.Plan([]byte(tt.file), []editmatch.Edit{{Old: tt.old, New: tt.new, ReplaceAll: tt.all}})
+				_, err = editmatch.Plan([]byte(tt.file), editmatch.Edit{Old: tt.old, New: tt.new, ReplaceAll: tt.all})
 			})
 			t.Logf("%d bytes, %d bytes: %v", len(tt.file), len(tt.old), took.Round(time.Millisecond))
 			require.Equal(t, tt.fail, err != nil, "%.300v", err)

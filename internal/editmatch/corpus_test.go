@@ -18,7 +18,6 @@ import (
 	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/timed"
-	"github.com/aycoder/aycoder/merge"
 )
 
 // recorded is an edit as a model makes it, with the outcomes that are right.
@@ -78,9 +77,7 @@ func loose(text string) string {
 	return b.String()
 }
 
-func (c *recorded) edits() []editmatch.Edit {
-	return []editmatch.Edit{{Old: c.Old, New: c.New}}
-}
+func (c *recorded) edit() editmatch.Edit { return editmatch.Edit{Old: c.Old, New: c.New} }
 
 // tally counts outcomes.
 type tally struct{ right, refused, wrong, bad, lost, outside int }
@@ -98,7 +95,7 @@ func (a *tally) all() int { return a.right + a.refused + a.wrong }
 
 // judge makes an edit and judges the outcome. It is bad to refuse what has to work.
 func judge(t *testing.T, c *recorded) (one tally) {
-	r, err := editmatch.Plan([]byte(c.File), c.edits())
+	r, err := editmatch.Plan([]byte(c.File), c.edit())
 	if err != nil {
 		e, ok := errors.AsType[*editmatch.Error](err)
 		require.True(t, ok, "%s: %v", c.ID, err)
@@ -125,7 +122,7 @@ func judge(t *testing.T, c *recorded) (one tally) {
 		return one
 	}
 	one.wrong, one.bad = 1, 1
-	t.Logf("%s %s: wrong\nold %q\nnew %q\nmatches %+v\nsplices %+v", c.Cat, c.ID, c.Old, c.New, r.Matches, r.Splices)
+	t.Logf("%s %s: wrong\nold %q\nnew %q\nmatches %+v\nsplices %+v", c.Cat, c.ID, c.Old, c.New, r.Match, r.Splices)
 	return one
 }
 
@@ -145,13 +142,11 @@ func onlyInside(file string, r *editmatch.Result) error {
 		if s.From < last || s.To < s.From || s.To > len(file) {
 			return fmt.Errorf("splice %d:%d after %d", s.From, s.To, last)
 		}
-		inside := slices.ContainsFunc(r.Matches, func(m editmatch.Match) bool {
-			return slices.ContainsFunc(m.Places, func(p editmatch.Place) bool {
-				return s.From >= starts[p.FirstLine-1] && s.To <= starts[p.LastLine]
-			})
+		inside := slices.ContainsFunc(r.Match.Places, func(p editmatch.Place) bool {
+			return s.From >= starts[p.FirstLine-1] && s.To <= starts[p.LastLine]
 		})
 		if !inside {
-			return fmt.Errorf("splice %d:%d is outside the matched lines %+v", s.From, s.To, r.Matches)
+			return fmt.Errorf("splice %d:%d is outside the matched lines %+v", s.From, s.To, r.Match.Places)
 		}
 		out.WriteString(file[last:s.From] + s.Text)
 		last = s.To
@@ -190,79 +185,4 @@ func TestRecordedEdits(t *testing.T) {
 	assert.LessOrEqual(t, float64(all.bad)/total, 0.001, "wrong, or refused where it must not")
 	assert.Zero(t, all.lost, "lost strings")
 	assert.Zero(t, all.outside, "changed outside the matched lines")
-}
-
-// With the text that the model was shown, an edit of a file that the user has changed
-// since becomes a merge: right or a conflict, and what the user wrote is never gone.
-func TestRecordedStaleEdits(t *testing.T) {
-	timed.Serial(t)
-	cases := recordedEdits(t)
-	type key struct{ repo, path, old, new string }
-	shown := map[key]string{}
-	for _, c := range cases {
-		if c.Cat == "exact" {
-			shown[key{c.Repo, c.Path, c.Old, c.New}] = c.File
-		}
-	}
-	counts := map[string]map[string]int{}
-	for _, c := range cases {
-		if !strings.HasPrefix(c.Cat, "stale-") {
-			continue
-		}
-		if counts[c.Cat] == nil {
-			counts[c.Cat] = map[string]int{}
-		}
-		base, ok := shown[key{c.Repo, c.Path, c.Old, c.New}]
-		if !ok {
-			counts[c.Cat]["no shown text"]++
-			continue
-		}
-		outcome, text := mergeStale(t, &c, base)
-		if outcome == "merged" && !c.right(text) {
-			// Where new lines repeat old ones, a diff cannot tell which of them are
-			// the old ones: what the user wrote next to them is there, in either place.
-			outcome = "merged otherwise"
-			require.NotEmpty(t, c.Accept, "%s %s has to conflict:\n%s", c.Cat, c.ID, text)
-			assert.Equal(t, sortedLines(c.Accept[0]), sortedLines(text), "%s %s", c.Cat, c.ID)
-		}
-		counts[c.Cat][outcome]++
-		if outcome == "conflict" && touchingMerges(&c, base) {
-			counts[c.Cat]["of them merged with touching edits"]++
-		}
-		for _, k := range c.Keep {
-			assert.Contains(t, text, k, "%s %s lost what the user wrote", c.Cat, c.ID)
-		}
-	}
-	for cat, n := range counts {
-		t.Logf("%s: %v", cat, n)
-		assert.LessOrEqual(t, n["merged otherwise"], 2, cat)
-		assert.Greater(t, n["merged"]+n["conflict"], 10, cat)
-		assert.Zero(t, n["no shown text"], cat)
-	}
-}
-
-// touchingMerges reports whether the host would get a right merge if it asked for
-// edits that touch to be merged.
-func touchingMerges(c *recorded, shown string) bool {
-	r, err := editmatch.Plan([]byte(shown), c.edits())
-	if err != nil {
-		return false
-	}
-	m := merge.Merge([]byte(shown), []byte(c.File), r.Text, merge.WithTouchingEdits(true))
-	return m.Clean() && c.right(string(m.Bytes()))
-}
-
-func sortedLines(text string) []string { return slices.Sorted(strings.Lines(text)) }
-
-// mergeStale makes an edit to a file of which the model saw an older text.
-func mergeStale(t *testing.T, c *recorded, shown string) (outcome, text string) {
-	_, err := editmatch.Apply([]byte(c.File), []byte(shown), c.edits())
-	e, ok := errors.AsType[*editmatch.Error](err)
-	require.True(t, ok, "%s %s: %v", c.Cat, c.ID, err)
-	require.Equal(t, editmatch.Stale, e.Kind, "%s %s: %v", c.Cat, c.ID, err)
-	m := merge.Merge([]byte(shown), []byte(c.File), e.Plan.Text)
-	if !m.Clean() {
-		return "conflict", string(m.Bytes())
-	}
-	return "merged", string(m.Bytes())
 }

@@ -9,15 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/editmatch"
-	"github.com/aycoder/aycoder/merge"
 )
 
 func levels(r *editmatch.Result) []editmatch.Level {
 	var out []editmatch.Level
-	for _, m := range r.Matches {
-		for _, c := range m.Changes {
-			out = append(out, c.Level)
-		}
+	for _, c := range r.Match.Changes {
+		out = append(out, c.Level)
 	}
 	return out
 }
@@ -114,11 +111,10 @@ func TestPlan(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := editmatch.Plan([]byte(tt.file), []editmatch.Edit{{Old: tt.old, New: tt.new}})
+			r, err := editmatch.Plan([]byte(tt.file), editmatch.Edit{Old: tt.old, New: tt.new})
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, string(r.Text))
 			assert.Equal(t, tt.levels, levels(r))
-			assert.Equal(t, tt.levels == nil, r.Report() == "", r.Report())
 			require.NoError(t, onlyInside(tt.file, r))
 		})
 	}
@@ -166,7 +162,7 @@ func TestRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := editmatch.Plan([]byte(tt.file), []editmatch.Edit{{Old: tt.old, New: tt.new}})
+			_, err := editmatch.Plan([]byte(tt.file), editmatch.Edit{Old: tt.old, New: tt.new})
 			e, ok := errors.AsType[*editmatch.Error](err)
 			require.True(t, ok, "%v", err)
 			assert.Equal(t, tt.kind, e.Kind)
@@ -186,99 +182,10 @@ func TestReplaceAll(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := editmatch.Plan([]byte(tt.file), []editmatch.Edit{{Old: tt.old, New: tt.new, ReplaceAll: true}})
+			r, err := editmatch.Plan([]byte(tt.file), editmatch.Edit{Old: tt.old, New: tt.new, ReplaceAll: true})
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, string(r.Text))
 			require.NoError(t, onlyInside(tt.file, r))
 		})
 	}
-}
-
-func TestSeveralEdits(t *testing.T) {
-	edit := func(old, new string) editmatch.Edit { return editmatch.Edit{Old: old, New: new} }
-	tests := []struct {
-		name, file string
-		edits      []editmatch.Edit
-		want       string // or
-		kind       editmatch.Kind
-	}{
-		{"in any order", "a\nb\nc\n", []editmatch.Edit{edit("c", "C"), edit("a", "A")}, "A\nb\nC\n", 0},
-		{"on one line", "a b c\n", []editmatch.Edit{edit("a", "A"), edit("c", "C")}, "A b C\n", 0},
-		{"that share context", "a\nb\nc\n", []editmatch.Edit{edit("a\nb", "A\nb"), edit("b\nc", "b\nC")}, "A\nb\nC\n", 0},
-		{"next to each other", "a\nb\n", []editmatch.Edit{edit("b\n", "x\nb\n"), edit("a\n", "a\ny\n")}, "a\ny\nx\nb\n", 0},
-		{"that do not see each other", "a\nb\n", []editmatch.Edit{edit("a", "b"), edit("b", "a")}, "b\na\n", 0},
-		{"in the middle of another's lines left out", "a\nb\nc\n",
-			[]editmatch.Edit{edit("a\n...\nc", "A\n...\nC"), edit("b", "B")}, "A\nB\nC\n", 0},
-		{"the same twice", "a\n", []editmatch.Edit{edit("a", "b"), edit("a", "b")}, "", editmatch.Overlap},
-		{"in another's context", "a\nb\nc\n", []editmatch.Edit{edit("a\nb", "A\nb"), edit("b", "B")}, "",
-			editmatch.Overlap},
-		{"inside another", "a\nb\nc\n", []editmatch.Edit{edit("a\nb\nc", ""), edit("b", "B")}, "", editmatch.Overlap},
-		{"after one that makes the text", "a\n", []editmatch.Edit{edit("a", "b"), edit("b", "c")}, "", editmatch.NotFound},
-		{"none", "a\n", nil, "", editmatch.NoChange},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r, err := editmatch.Plan([]byte(tt.file), tt.edits)
-			if tt.want == "" {
-				e, ok := errors.AsType[*editmatch.Error](err)
-				require.True(t, ok, "%v", err)
-				assert.Equal(t, tt.kind, e.Kind, e.Error())
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, tt.want, string(r.Text))
-			require.NoError(t, onlyInside(tt.file, r))
-		})
-	}
-}
-
-func TestApplyStale(t *testing.T) {
-	const shown = "one\ntwo\nthree\nfour\nfive\nsix\n"
-	tests := []struct {
-		name, file, old, new string
-		want, merged         string // what the edit gives, or a merge
-	}{
-		{"not changed", shown, "two", "2", "one\n2\nthree\nfour\nfive\nsix\n", ""},
-		{"changed elsewhere", "0\n" + shown, "two", "2", "0\none\n2\nthree\nfour\nfive\nsix\n", ""},
-		{"changed in the place", "one\ntwo\nthree\nfour\nFIVE\nsix\n", "two\nthree\nfour\nfive", "2\nthree\nfour\nfive", "",
-			"one\n2\nthree\nfour\nFIVE\nsix\n"},
-		{"there twice now", shown + shown, "two", "2", "", "one\n2\nthree\nfour\nfive\nsix\n" + shown},
-		{"found in part of a line that is another now", "one\ntwo\nthree\nfour + 1\nfive\nsix\n", "two\nthree\nfour",
-			"2\nthree\nfour", "", "one\n2\nthree\nfour + 1\nfive\nsix\n"},
-		{"other blanks in the file and then", "0\n" + shown, "two \nthree", "2 \nthree",
-			"0\none\n2\nthree\nfour\nfive\nsix\n", ""},
-		{"never shown, but there", "zero  \n" + shown, "zero\none", "0\none",
-			"0  \none\ntwo\nthree\nfour\nfive\nsix\n", ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r, err := editmatch.Apply([]byte(tt.file), []byte(shown), []editmatch.Edit{{Old: tt.old, New: tt.new}})
-			if tt.merged == "" {
-				require.NoError(t, err)
-				assert.Equal(t, tt.want, string(r.Text))
-				return
-			}
-			e, ok := errors.AsType[*editmatch.Error](err)
-			require.True(t, ok, "%v", err)
-			require.Equal(t, editmatch.Stale, e.Kind, e.Error())
-			m := merge.Merge([]byte(shown), []byte(tt.file), e.Plan.Text)
-			assert.Equal(t, tt.merged, string(m.Bytes()))
-		})
-	}
-}
-
-func TestApplyRefuses(t *testing.T) {
-	edit := []editmatch.Edit{{Old: "a", New: "b"}}
-	_, err := editmatch.Apply([]byte("x\na\n"), []byte("a\nx\na\n"), edit)
-	e, ok := errors.AsType[*editmatch.Error](err)
-	require.True(t, ok, "%v", err)
-	assert.Equal(t, editmatch.Ambiguous, e.Kind, "the one that is left need not be the one that was meant")
-	assert.Contains(t, e.Error(), "of the file as it was shown")
-	_, err = editmatch.Apply([]byte("x\n"), []byte("y\n"), edit)
-	e, ok = errors.AsType[*editmatch.Error](err)
-	require.True(t, ok, "%v", err)
-	assert.Equal(t, editmatch.NotFound, e.Kind)
-	r, err := editmatch.Apply([]byte("a\n"), nil, edit)
-	require.NoError(t, err)
-	assert.Equal(t, "b\n", string(r.Text))
 }

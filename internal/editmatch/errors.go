@@ -13,38 +13,29 @@ const (
 	NotFound Kind = iota
 	// Ambiguous is an old string that is there Count times, in Lines.
 	Ambiguous
-	// Stale is an old string that is only in the text that was shown, or in lines
-	// that are others now. Plan is what was meant.
-	Stale
 	// NoChange is an edit that changes nothing.
 	NoChange
 	// EmptyOld is an empty old string for a text that is not empty.
 	EmptyOld
-	// Overlap is an edit that is in the way of the edit Other.
-	Overlap
 	// Unclear is an old string that was found, but that does not tell how to indent
 	// the line Text of the new one.
 	Unclear
-	// TooLarge is a text of more than 64 MB, before or after the edits, an edit of
-	// more than 100,000 places, or more than 1,000 edits.
+	// TooLarge is a text of more than 64 MB, before or after the edit, or an edit of
+	// more than 100,000 places.
 	TooLarge
 )
 
-// Error is the refusal of edits: none of them was made. Find it with
+// Error is the refusal of an edit. Find it with
 //
 //	e, ok := errors.AsType[*editmatch.Error](err)
 type Error struct {
 	Kind  Kind
-	Edit  int     // the edit that is refused, counted from 0; -1 for all of them
-	Other int     // Overlap: the other edit
-	Level Level   // Ambiguous: what had been allowed for; NoChange: which message it is
-	Count int     // Ambiguous: how many places; 101 for more than 100
-	Lines []int   // where the places of any kind begin, counted from 1; of many, the first ten
-	Near  []Near  // NotFound, Unclear: what the text has; at most three places
-	Text  string  // Unclear: the new line in question
-	Hint  string  // NotFound: what the mistake may be; a sentence after a space
-	Shown bool    // Ambiguous: in the text that the model was shown, not in the file
-	Plan  *Result // Stale: the edits made to the text that was shown
+	Level Level  // Ambiguous: what had been allowed for; NoChange: which message it is
+	Count int    // Ambiguous: how many places; 101 for more than 100
+	Lines []int  // where the places of any kind begin, counted from 1; of many, the first ten
+	Near  []Near // NotFound, Unclear: what the text has; at most three places
+	Text  string // Unclear: the new line in question
+	Hint  string // NotFound: what the mistake may be; a sentence after a space
 }
 
 // Near is a place that is like an old string. Lines are shortened, and not all of
@@ -61,15 +52,7 @@ type Near struct {
 // do. It names fields as the tool does, old_string and new_string, because that is what the
 // model has to change.
 func (e *Error) Error() string {
-	return e.name() + e.reason() + e.places()
-}
-
-// name names the edit, counted from 1 as people count.
-func (e *Error) name() string {
-	if e.Edit < 0 {
-		return ""
-	}
-	return fmt.Sprintf("edit %d: ", e.Edit+1)
+	return e.reason() + e.places()
 }
 
 // reason says what is wrong, and in the same sentence what to do next: a model that only
@@ -78,19 +61,14 @@ func (e *Error) reason() string {
 	switch e.Kind {
 	case Ambiguous:
 		return e.ambiguous()
-	case Stale:
-		return "the file has changed where old_string was since it was shown; read it again"
 	case NoChange:
 		return e.noChange()
 	case EmptyOld:
 		return "old_string is empty, but the file is not; give the text to replace"
-	case Overlap:
-		return fmt.Sprintf("it changes line %d, and so does edit %d or needs it as it is; all edits are "+
-			"looked for in the file as it is now, so make one edit of the two", e.Lines[0], e.Other+1)
 	case Unclear:
 		return e.unclear()
 	case TooLarge:
-		return "the text is or would get longer than 64 MB, or there are more than 1000 edits or 100000 places; " +
+		return "the text is or would get longer than 64 MB, or there are more than 100000 places; " +
 			"use smaller edits"
 	}
 	return "old_string does not occur in the file." + e.Hint
@@ -111,10 +89,7 @@ func (e *Error) ambiguous() string {
 	if e.Count > len(e.Lines) {
 		list += " and others"
 	}
-	where, but := "", ""
-	if e.Shown {
-		where = " of the file as it was shown"
-	}
+	but := ""
 	switch {
 	case e.Level == Elided:
 		but = " (a piece of it)"
@@ -125,7 +100,7 @@ func (e *Error) ambiguous() string {
 	if e.Level <= Indentation {
 		do += ", or set replace_all"
 	}
-	return fmt.Sprintf("old_string occurs %s times%s, in lines %s%s; %s", count, but, list, where, do)
+	return fmt.Sprintf("old_string occurs %s times%s, in lines %s; %s", count, but, list, do)
 }
 
 func (e *Error) noChange() string {

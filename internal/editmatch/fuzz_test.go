@@ -29,7 +29,7 @@ func places(file, old string) int {
 // the first and the last of each place, which may be matched in part, are lines of
 // it but for what the levels allow.
 func keepsLines(file, old string, r *editmatch.Result) error {
-	if slices.ContainsFunc(r.Matches[0].Changes, func(c editmatch.Change) bool {
+	if slices.ContainsFunc(r.Match.Changes, func(c editmatch.Change) bool {
 		return c.Level == editmatch.LineNumbers || c.Level == editmatch.Escapes
 	}) {
 		return nil
@@ -43,7 +43,7 @@ func keepsLines(file, old string, r *editmatch.Result) error {
 		in[bare(l)] = true
 	}
 	lines := strings.Split(file, "\n")
-	for _, p := range r.Matches[0].Places {
+	for _, p := range r.Match.Places {
 		for i := p.FirstLine; i < p.LastLine-1; i++ {
 			if !in[bare(lines[i])] {
 				return fmt.Errorf("line %d, %q, is not in the old string", i+1, lines[i])
@@ -56,7 +56,7 @@ func keepsLines(file, old string, r *editmatch.Result) error {
 func checkPlan(t *testing.T, file, old, new string, all bool) {
 	t.Helper()
 	edit := editmatch.Edit{Old: old, New: new, ReplaceAll: all}
-	r, err := editmatch.Plan([]byte(file), []editmatch.Edit{edit})
+	r, err := editmatch.Plan([]byte(file), edit)
 	n := places(file, old)
 	if err != nil {
 		e, ok := errors.AsType[*editmatch.Error](err)
@@ -127,47 +127,5 @@ func FuzzAlike(f *testing.F) {
 			}
 		}
 		checkPlan(t, build(in), build(old), build(new), len(with)%5 == 0)
-	})
-}
-
-// Edits that are looked for in the same text may be given in any order.
-func FuzzOrder(f *testing.F) {
-	f.Add("a\nb\nc\n", "a\n", "a\nx\n", "b", "y\nb")
-	f.Add("a b c\n", "a", "", "b c", "c")
-	f.Add(" a\n b\n", "a\n b", " b", "\n", "")
-	f.Fuzz(func(t *testing.T, file, old1, new1, old2, new2 string) {
-		if len(file)+len(old1)+len(old2)+len(new1)+len(new2) > 10_000 {
-			return
-		}
-		one, two := editmatch.Edit{Old: old1, New: new1}, editmatch.Edit{Old: old2, New: new2}
-		a, errA := editmatch.Plan([]byte(file), []editmatch.Edit{one, two})
-		b, errB := editmatch.Plan([]byte(file), []editmatch.Edit{two, one})
-		require.Equal(t, errA == nil, errB == nil, "%v, %v", errA, errB)
-		if errA == nil {
-			require.Equal(t, string(a.Text), string(b.Text))
-			require.NoError(t, onlyInside(file, a))
-		}
-	})
-}
-
-func FuzzApply(f *testing.F) {
-	f.Add("a\nb\nc\n", "a\nB\nc\n", "a\nb", "x")
-	f.Add("a\n", "a\na\n", "a", "b")
-	f.Fuzz(func(t *testing.T, shown, file, old, new string) {
-		if len(shown)+len(file)+len(old)+len(new) > 10_000 {
-			return
-		}
-		edits := []editmatch.Edit{{Old: old, New: new}}
-		r, err := editmatch.Apply([]byte(file), []byte(shown), edits)
-		if err == nil {
-			require.NoError(t, onlyInside(file, r))
-			return
-		}
-		e, ok := errors.AsType[*editmatch.Error](err)
-		require.True(t, ok)
-		if e.Kind == editmatch.Stale {
-			require.NotEqual(t, shown, file)
-			require.NoError(t, onlyInside(shown, e.Plan))
-		}
 	})
 }

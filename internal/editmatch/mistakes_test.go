@@ -266,7 +266,7 @@ func severalMistakes(c *recorded, r *rand.Rand) string {
 }
 
 func judgeMistakes(t *testing.T, is, c *recorded, name string) (one tally) {
-	r, err := editmatch.Plan([]byte(c.File), c.edits())
+	r, err := editmatch.Plan([]byte(c.File), c.edit())
 	if err != nil {
 		return tally{refused: 1}
 	}
@@ -275,6 +275,6 @@ func judgeMistakes(t *testing.T, is, c *recorded, name string) (one tally) {
 	if want == got {
 		return tally{right: 1}
 	}
-	t.Logf("%s: wrong, %s:\nfile %q\nold %q\nnew %q\n%s\n%+v", is.ID, name, "", c.Old, c.New, r.Report(), r.Splices)
+	t.Logf("%s: wrong, %s:\nfile %q\nold %q\nnew %q\n%s\n%+v", is.ID, name, "", c.Old, c.New, levels(r), r.Splices)
 	return tally{wrong: 1}
 }

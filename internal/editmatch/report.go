@@ -61,27 +61,6 @@ type Change struct {
 	Detail string
 }
 
-// Report tells a model what had to be allowed for, one line for each edit that was
-// not found as it is. It is empty if all were.
-func (r *Result) Report() string {
-	var b strings.Builder
-	for i, m := range r.Matches {
-		if len(m.Changes) == 0 {
-			continue
-		}
-		p := m.Places[0]
-		fmt.Fprintf(&b, "edit %d, lines %d-%d, was found after allowing for ", i+1, p.FirstLine, p.LastLine)
-		for j, c := range m.Changes {
-			if j > 0 {
-				b.WriteString("; ")
-			}
-			fmt.Fprintf(&b, "%s (%s)", c.Level, c.Detail)
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
 // changes returns what was allowed for in all places.
 func (f *finding) changes() []Change {
 	var found [Elided + 1]Change

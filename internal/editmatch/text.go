@@ -71,19 +71,6 @@ func (s *source) lineAt(pos int) int {
 
 func (s *source) line(i int) []byte { return s.raw[s.start(i):s.end(i)] }
 
-// sameLines compares lines of two texts, line endings left out.
-func (s *source) sameLines(p Place, other *source, q Place) bool {
-	if p.LastLine-p.FirstLine != q.LastLine-q.FirstLine {
-		return false
-	}
-	for i := range p.LastLine - p.FirstLine + 1 {
-		if !bytes.Equal(s.line(p.FirstLine-1+i), other.line(q.FirstLine-1+i)) {
-			return false
-		}
-	}
-	return true
-}
-
 // lineBreak returns what ends a line. For the last line it returns what ends the line before it,
 // as lines that are added behind the last one need a break.
 func (s *source) lineBreak(line int) string {

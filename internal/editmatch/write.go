@@ -1,8 +1,6 @@
 package editmatch
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,61 +11,42 @@ import (
 // maxWords is the size of two lines above which they are not compared by words.
 const maxWords = 64 << 10
 
-// writer collects what edits write. Nothing is written before all edits are found, so an
-// error leaves no half of them.
+// writer collects what an edit writes. Nothing is written before all of it is known, so an
+// error leaves no half of it.
 type writer struct {
 	src     *source
-	splices []change
-	regions []region
-	matches []Match
+	splices []Splice
+	match   Match
 	size    int // of the text that is written
 }
 
-// change is a splice and the edit that makes it.
-type change struct {
-	Splice
-	edit, region int
-}
-
-// region is where an old string was found. Other edits may not change it, even where this
-// one does not.
-type region struct{ from, to, edit int }
-
-// fill makes an empty text the new one.
-func (w *writer) fill(i int, text string) *Error {
-	w.regions = append(w.regions, region{w.src.bom, w.src.bom, i})
-	w.matches = append(w.matches, Match{Places: []Place{{1, 1}}})
-	return w.add(i, w.src.bom, w.src.bom, text)
-}
-
 // add notes a splice, unless the text has these bytes already.
-func (w *writer) add(edit, from, to int, text string) *Error {
+func (w *writer) add(from, to int, text string) *Error {
 	if string(w.src.raw[from:to]) == text {
 		return nil
 	}
 	if w.size += len(text); w.size > maxText {
 		return &Error{Kind: TooLarge}
 	}
-	w.splices = append(w.splices, change{Splice{from, to, text}, edit, len(w.regions) - 1})
+	w.splices = append(w.splices, Splice{from, to, text})
 	return nil
 }
 
 // write notes what an edit changes in a place where its old string is. Lines that stay are
 // not written, so they keep everything in which the text differs from the edit.
-func (w *writer) write(edit int, h *hit) *Error {
-	w.regions = append(w.regions, region{h.from - h.lead, h.to, edit})
+func (w *writer) write(h *hit) *Error {
 	for _, k := range h.hunks {
 		var err *Error
 		switch {
 		case k.A0 == k.A1:
-			err = w.insert(edit, h, k)
+			err = w.insert(h, k)
 		case k.B0 == k.B1:
 			from, to := h.removed(k)
-			err = w.add(edit, from, to, "")
+			err = w.add(from, to, "")
 		case k.A1-k.A0 == k.B1-k.B0:
-			err = w.replaceLines(edit, h, k)
+			err = w.replaceLines(h, k)
 		default:
-			err = w.replaceBlock(edit, h, k)
+			err = w.replaceBlock(h, k)
 		}
 		if err != nil {
 			return err
@@ -78,7 +57,7 @@ func (w *writer) write(edit int, h *hit) *Error {
 
 // insert puts new lines between two old ones, or before or after all of them. The line
 // break is that of the line above, since a file may have both kinds.
-func (w *writer) insert(edit int, h *hit, k diff3.Hunk) *Error {
+func (w *writer) insert(h *hit, k diff3.Hunk) *Error {
 	var b strings.Builder
 	br := h.src.lineBreak(h.line + max(0, k.A0-1))
 	at, end := 0, k.A0 == len(h.old)
@@ -104,7 +83,7 @@ func (w *writer) insert(edit int, h *hit, k diff3.Hunk) *Error {
 	if k.A0 == 0 { // the old line keeps the indentation in front of the place
 		b.Write(h.src.raw[h.from-h.lead : h.from])
 	}
-	return w.add(edit, at, at, b.String())
+	return w.add(at, at, b.String())
 }
 
 // removed returns what goes when old lines do: they and their line breaks, or if
@@ -124,14 +103,14 @@ func (h *hit) removed(k diff3.Hunk) (from, to int) {
 }
 
 // replaceLines replaces lines one by one, so that their line breaks stay.
-func (w *writer) replaceLines(edit int, h *hit, k diff3.Hunk) *Error {
+func (w *writer) replaceLines(h *hit, k diff3.Hunk) *Error {
 	for i := range k.A1 - k.A0 {
 		text, ok := h.changed(k.A0+i, k.B0+i)
 		if !ok {
 			return h.unclear(k.B0 + i)
 		}
 		from, to := h.span(k.A0 + i)
-		if err := w.add(edit, from, to, text); err != nil {
+		if err := w.add(from, to, text); err != nil {
 			return err
 		}
 	}
@@ -140,7 +119,7 @@ func (w *writer) replaceLines(edit int, h *hit, k diff3.Hunk) *Error {
 
 // replaceBlock replaces lines by another number of lines. Each new line gets the line break
 // of the old one in its place, as far as there are some.
-func (w *writer) replaceBlock(edit int, h *hit, k diff3.Hunk) *Error {
+func (w *writer) replaceBlock(h *hit, k diff3.Hunk) *Error {
 	var b strings.Builder
 	for i := k.B0; i < k.B1; i++ {
 		text, ok := h.newLine(i)
@@ -156,7 +135,7 @@ func (w *writer) replaceBlock(edit int, h *hit, k diff3.Hunk) *Error {
 	}
 	from, _ := h.span(k.A0)
 	_, to := h.span(k.A1 - 1)
-	return w.add(edit, from, to, b.String())
+	return w.add(from, to, b.String())
 }
 
 // unclear refuses an edit for a new line whose indentation is not known.
@@ -310,48 +289,19 @@ func cutWords(s string) (text []byte, ends []int) {
 	return append(text, '\n'), append(ends, len(s))
 }
 
-// result makes the text, unless two edits are in each other's way. Insertions at one place
-// are written in the order of the places that they belong to.
+// result makes the text.
 func (w *writer) result() (*Result, *Error) {
-	slices.SortFunc(w.splices, func(a, b change) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To),
-			cmp.Compare(w.regions[a.region].from, w.regions[b.region].from))
-	})
-	if err := w.overlap(); err != nil {
-		return nil, err
-	}
-	r := &Result{Matches: w.matches, Splices: make([]Splice, 0, len(w.splices))}
-	r.Text = make([]byte, 0, len(w.src.raw)+w.size)
-	last := 0
+	size := len(w.src.raw) + w.size
 	for _, c := range w.splices {
-		r.Text = append(append(r.Text, w.src.raw[last:c.From]...), c.Text...)
-		r.Splices = append(r.Splices, c.Splice)
+		size -= c.To - c.From
+	}
+	if size > maxText {
+		return nil, &Error{Kind: TooLarge}
+	}
+	text, last := make([]byte, 0, size), 0
+	for _, c := range w.splices {
+		text = append(append(text, w.src.raw[last:c.From]...), c.Text...)
 		last = c.To
 	}
-	if r.Text = append(r.Text, w.src.raw[last:]...); len(r.Text) > maxText {
-		return nil, &Error{Kind: TooLarge, Edit: -1}
-	}
-	return r, nil
-}
-
-// overlap finds an edit that writes where another one found its old string. Two edits of
-// one line would have to be merged, and each was meant for the line as it was.
-func (w *writer) overlap() *Error {
-	reach := make([]int, len(w.splices)) // where all splices up to this one end
-	for i, c := range w.splices {
-		reach[i] = max(c.To, reach[max(0, i-1)])
-	}
-	for _, g := range w.regions {
-		n, _ := slices.BinarySearch(reach, g.from+1)
-		for _, c := range w.splices[n:] {
-			if c.From >= g.to {
-				break
-			}
-			if c.edit != g.edit && c.To > g.from {
-				return &Error{Kind: Overlap, Edit: max(c.edit, g.edit), Other: min(c.edit, g.edit),
-					Lines: []int{w.src.lineAt(max(c.From, g.from))}}
-			}
-		}
-	}
-	return nil
+	return &Result{Text: append(text, w.src.raw[last:]...), Splices: w.splices, Match: w.match}, nil
 }
