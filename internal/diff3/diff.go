@@ -52,29 +52,6 @@ func (s *Script) Changes() []Change {
 	return out
 }
 
-// Op is a step of a [Script]. It is either a hunk or a range of equal lines.
-type Op struct {
-	Hunk
-	Equal bool
-}
-
-// Ops returns all steps of the script in order, including the equal lines.
-func (s *Script) Ops() []Op {
-	ops := make([]Op, 0, 2*len(s.Hunks)+1)
-	var a, b int
-	for _, h := range s.Hunks {
-		if h.A0 > a {
-			ops = append(ops, Op{Hunk{a, h.A0, b, h.B0}, true})
-		}
-		ops = append(ops, Op{h, false})
-		a, b = h.A1, h.B1
-	}
-	if a < s.A.Len() {
-		ops = append(ops, Op{Hunk{a, s.A.Len(), b, s.B.Len()}, true})
-	}
-	return ops
-}
-
 // differ holds memory that several diffs over the lines of one table share.
 type differ struct {
 	inA, inB []int32 // how often a line occurs, by id; zero between two diffs

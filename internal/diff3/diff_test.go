@@ -112,7 +112,7 @@ func TestDiff(t *testing.T) {
 
 func TestDiffWhole(t *testing.T) {
 	s := diffWhole([]byte("a\nb\n"), []byte("a\nc\n"))
-	assert.Equal(t, []Op{{Hunk: Hunk{0, 1, 0, 1}}}, s.Ops())
+	assert.Equal(t, []Hunk{{0, 1, 0, 1}}, s.Hunks)
 	assert.Equal(t, "a\nc\n", string(s.B.Slice(0, 1)))
 	assert.Equal(t, []Hunk{{0, 1, 0, 0}}, diffWhole([]byte("a\nb\n"), nil).Hunks)
 	assert.Empty(t, diffWhole([]byte("a\n"), []byte("a\n")).Hunks)

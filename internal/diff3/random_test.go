@@ -66,17 +66,14 @@ func checkDiff(t testing.TB, a, b []byte) {
 	s := Diff(a, b)
 	var out []byte
 	at := Hunk{}
-	for _, op := range s.Ops() {
-		if op.A0 != at.A1 || op.B0 != at.B1 || op.A0 == op.A1 && op.B0 == op.B1 {
-			require.FailNow(t, "malformed", "%v after %v: %q, %q", op, at, a, b)
+	for _, h := range s.Hunks {
+		if h.A0-at.A1 != h.B0-at.B1 || h.A0 < at.A1 || h.A0 == h.A1 && h.B0 == h.B1 {
+			require.FailNow(t, "malformed", "%v after %v: %q, %q", h, at, a, b)
 		}
-		at = op.Hunk
-		if op.Equal {
-			out = append(out, s.A.Slice(op.A0, op.A1)...)
-		} else {
-			out = append(out, s.B.Slice(op.B0, op.B1)...)
-		}
+		out = append(append(out, s.A.Slice(at.A1, h.A0)...), s.B.Slice(h.B0, h.B1)...)
+		at = h
 	}
+	out = append(out, s.A.Slice(at.A1, s.A.Len())...)
 	if !bytes.Equal(out, b) {
 		require.FailNow(t, "apply", "diff of %q and %q gives %q", a, b, out)
 	}

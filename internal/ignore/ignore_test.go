@@ -423,8 +423,6 @@ func TestSkipped(t *testing.T) {
 	}
 	assert.True(t, vcs.has(".hg"))
 	assert.False(t, vcs.has("vendor"))
-	assert.True(t, Git("a/.GIT/x"))
-	assert.False(t, Git("a/git"))
 }
 
 // Each try starts git, so there are few a second.

@@ -58,11 +58,6 @@ func Temp(p string) bool {
 	})
 }
 
-// Git reports whether an element of the path is ".git".
-func Git(p string) bool { return anyElement(p, isGit) }
-
-func isGit(name string) bool { return name == ".git" }
-
 // Secret reports whether the path names, by its look, a file of keys or passwords. It is a
 // guess by the name. A file of keys with another name is found by its contents, if at all.
 func Secret(p string) bool {

@@ -100,14 +100,4 @@ func BenchmarkViews(b *testing.B) {
 			d.Brief(16 << 10)
 		}
 	})
-	patch := d.Append(nil)
-	b.Run("apply", func(b *testing.B) {
-		old := d.Old.Slice(0, d.Old.Len())
-		for b.Loop() {
-			files, err := Parse(patch)
-			require.NoError(b, err)
-			_, err = files[0].Apply(old)
-			require.NoError(b, err)
-		}
-	})
 }

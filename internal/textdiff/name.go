@@ -1,7 +1,6 @@
 package textdiff
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -75,51 +74,4 @@ func field(name string) string {
 		return q
 	}
 	return name + "\t"
-}
-
-var errName = errors.New("file name is not quoted right")
-
-// unquote returns the name at the start of text, and the rest. A name without quotes
-// extends to the end. Names come from patches that a model or a stranger wrote, so a name
-// that is quoted wrongly is an error rather than taken as it is.
-func unquote(text string) (name, rest string, err error) {
-	if !strings.HasPrefix(text, `"`) {
-		return text, "", nil
-	}
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"':
-			return b.String(), text[i+1:], nil
-		case '\\':
-			c, n := escaped(text[i+1:])
-			if n == 0 {
-				return "", "", errName
-			}
-			b.WriteByte(c)
-			i += n
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return "", "", errName
-}
-
-// escaped reads an escape after its backslash, and returns its length, or 0 if it is not a
-// valid escape.
-func escaped(text string) (c byte, n int) {
-	if text == "" {
-		return 0, 0
-	}
-	if i := strings.IndexByte(`"\abfnrtv`, text[0]); i >= 0 {
-		return "\"\\\a\b\f\n\r\t\v"[i], 1
-	}
-	if len(text) < 3 {
-		return 0, 0
-	}
-	v, err := strconv.ParseUint(text[:3], 8, 8)
-	if err != nil {
-		return 0, 0
-	}
-	return byte(v), 3
 }

@@ -84,18 +84,24 @@ func (d *Diff) hunk(changes []diff3.Hunk) Hunk {
 	}
 }
 
+// op is a step of a hunk: a change, or a range of equal lines.
+type op struct {
+	diff3.Hunk
+	Equal bool
+}
+
 // ops returns the steps of the hunk, including equal lines.
-func (h *Hunk) ops() []diff3.Op {
-	ops := make([]diff3.Op, 0, 2*len(h.Changes)+1)
+func (h *Hunk) ops() []op {
+	ops := make([]op, 0, 2*len(h.Changes)+1)
 	a, b := h.Old.Lo, h.New.Lo
 	same := func(to int) {
 		if to > a {
-			ops = append(ops, diff3.Op{Hunk: diff3.Hunk{A0: a, A1: to, B0: b, B1: b + to - a}, Equal: true})
+			ops = append(ops, op{diff3.Hunk{A0: a, A1: to, B0: b, B1: b + to - a}, true})
 		}
 	}
 	for _, c := range h.Changes {
 		same(c.A0)
-		ops = append(ops, diff3.Op{Hunk: c})
+		ops = append(ops, op{c, false})
 		a, b = c.A1, c.B1
 	}
 	same(h.Old.Hi)

@@ -1,7 +1,6 @@
 package textdiff
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/timed"
 )
@@ -197,111 +195,6 @@ func TestBrief(t *testing.T) {
 	assert.True(t, strings.HasSuffix(odd, cutNote) || strings.HasSuffix(odd, noNewline), odd)
 }
 
-func TestParseErrors(t *testing.T) {
-	head := "--- a/x\n+++ b/x\n"
-	tests := []struct {
-		name, patch string
-		line        int
-		want        error
-	}{
-		{"prose", "Here is the diff:\n", 1, errHeader},
-		{"one name", "--- a/x\n@@ -1 +1 @@\n", 2, errHeader},
-		{"no prefix", "--- x\n+++ x\n", 2, errNames},
-		{"no file", "--- /dev/null\n+++ /dev/null\n@@ -0,0 +1 @@\n+a\n", 3, errNoFile},
-		{"open quote", "--- \"a/x\n", 1, errName},
-		{"bad escape", "--- \"a/\\x\"\n", 1, errName},
-		{"no hunk", head, 3, errHead},
-		{"bad head", head + "@@ -1 +1\n", 3, errHead},
-		{"bad range", head + "@@ -1,x +1 @@\n", 3, errHead},
-		{"huge range", head + "@@ -1,99999999999999999999 +1 @@\n", 3, errHead},
-		{"line zero", head + "@@ -0 +1 @@\n", 3, errHead},
-		{"too short", head + "@@ -1,2 +1,2 @@\n a\n", 5, errShort},
-		{"cut off", head + "@@ -1 +1 @@\n-a\n+b", 5, errShort},
-		{"too many removed", head + "@@ -1 +1 @@\n-a\n-b\n+c\n", 5, errLong},
-		{"too long", head + "@@ -1 +1 @@\n-a\n+b\n+c\n", 6, errHeader},
-		{"no sign", head + "@@ -1 +1 @@\n-a\nb\n", 5, errBody},
-		{"empty line", head + "@@ -1,2 +1,2 @@\n-a\n+b\n\n", 6, errBody},
-		{"marker first", head + "@@ -1 +1 @@\n\\ No newline at end of file\n", 4, errNewline},
-		{"marker twice", head + "@@ -1 +1 @@\n-a\n\\ No\n\\ No\n", 6, errNewline},
-		{"line after the last", head + "@@ -1,2 +1 @@\n-a\n\\ No\n-b\n+c\n", 6, errNewline},
-		{"copy", "diff --git a/x b/y\ncopy from x\ncopy to y\n", 2, errCopy},
-		{"bad git header", "diff --git x y z\n", 2, errNames},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			files, err := Parse([]byte(tt.patch))
-			assert.Nil(t, files)
-			require.ErrorIs(t, err, tt.want)
-			e, ok := errors.AsType[*PatchError](err)
-			require.True(t, ok)
-			assert.Equal(t, tt.line, e.Line, err.Error())
-		})
-	}
-}
-
-func TestApplyErrors(t *testing.T) {
-	tests := []struct {
-		name, text, hunks string
-		want              error
-	}{
-		{"other line", "b\n", "@@ -1 +1 @@\n-a\n+c\n", errContext},
-		{"longer line", "ab\n", "@@ -1 +1 @@\n-a\n\\ No\n+c\n", errContext},
-		{"other line end", "a\r\n", "@@ -1 +1 @@\n-a\n+c\n", errContext},
-		{"no newline at the end", "a", "@@ -1 +1 @@\n-a\n+c\n", errContext},
-		{"shifted", "x\na\n", "@@ -1 +1 @@\n-a\n+c\n", errContext},
-		{"beyond the end", "a\n", "@@ -3 +3 @@\n-a\n+c\n", errMissing},
-		{"wrong new line", "a\n", "@@ -1 +2 @@\n-a\n+c\n", errPlace},
-		{"order", "a\nb\n", "@@ -2 +2 @@\n-b\n+c\n@@ -1 +1 @@\n-a\n+d\n", errOrder},
-		{"after a line without newline", "a", "@@ -1,0 +2 @@\n+b\n", errMiddle},
-		{"newline lost in the middle", "a\nb\n", "@@ -1 +1 @@\n-a\n+c\n\\ No\n", errMiddle},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			files, err := Parse([]byte("--- a/x\n+++ b/x\n" + tt.hunks))
-			require.NoError(t, err)
-			out, err := files[0].Apply([]byte(tt.text))
-			assert.Nil(t, out)
-			require.ErrorIs(t, err, tt.want)
-		})
-	}
-	files, err := Parse([]byte("diff --git a/x b/x\nBinary files a/x and b/x differ\n"))
-	require.NoError(t, err)
-	_, err = files[0].Apply(nil)
-	require.ErrorIs(t, err, errBinary)
-}
-
-// TestManyFiles reads the diffs of several files in one patch.
-func TestManyFiles(t *testing.T) {
-	texts := []string{"", "a\n", "a\nb", "-- a/x\n++ b/x\n@@ -1 +1 @@\n", "\xff\r\n"}
-	names := []string{"", "x", "y z", "ä\n\"", "/dev/null"}
-	var patch []byte
-	var want []pair
-	for _, from := range names {
-		for _, to := range names {
-			for _, a := range texts {
-				for _, b := range texts {
-					if from+to == "" || from == to && a == b || from == "" && a != "" || to == "" && b != "" {
-						continue
-					}
-					d := Compare([]byte(a), []byte(b), Options{OldName: from, NewName: to, Context: 1})
-					patch = d.Append(patch)
-					want = append(want, pair{from + " to " + to, a, b})
-				}
-			}
-		}
-	}
-	files, err := Parse(patch)
-	require.NoError(t, err)
-	require.Equal(t, len(want), len(files))
-	for i, f := range files {
-		require.Equal(t, want[i].name, f.OldName+" to "+f.NewName)
-		got, err := f.Apply([]byte(want[i].a))
-		require.NoError(t, err)
-		require.Equal(t, want[i].b, string(got))
-	}
-}
-
-// TestRandomDiffs checks texts of few different lines, in which much can slide.
 func TestRandomDiffs(t *testing.T) {
 	timed.Long(t, "thousands of random texts")
 	rng := rand.New(rand.NewPCG(4, 4))
