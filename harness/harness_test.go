@@ -868,6 +868,35 @@ func ExampleNew() {
 	// compaction  before turn              keeps requests within the window of the model
 }
 
+func ExampleWithAskUser() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	model := script.New(script.Call("ask_user", map[string]any{"question": "Which port?", "options": []string{"80", "8080"}}), script.Say("Done."))
+	rt, err := harness.New(context.Background(), dir, harness.WithClient(model),
+		harness.WithAskUser(func(_ context.Context, q tools.Question) (tools.Answer, error) {
+			fmt.Println(q.Text, q.Options)
+			return tools.Answer{Options: []int{1}}, nil
+		}))
+	if err != nil {
+		panic(err)
+	}
+	defer rt.Close()
+	for ev, err := range rt.Run(context.Background(), aycoder.Input{Prompt: "Write a server."}) {
+		if err != nil {
+			panic(err)
+		}
+		if f, ok := ev.(*aycoder.ToolFinished); ok {
+			fmt.Print(f.Output.Text())
+		}
+	}
+	// Output:
+	// Which port? [80 8080]
+	// The user chose: 8080
+}
+
 // A hook is trusted with the scripts of its project, so it does not run among those of another directory.
 func TestHooksOfAnotherDirectory(t *testing.T) {
 	if runtime.GOOS == "windows" {

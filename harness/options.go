@@ -313,6 +313,18 @@ func WithTools(more ...aycoder.Tool) Option {
 	return setting(func(s *setup) { s.more = append(s.more, more...) })
 }
 
+// WithAskUser adds the tool ask_user, whose questions go to ask: see [tools.AskUser]. Default: the model has no such tool.
+func WithAskUser(ask func(context.Context, tools.Question) (tools.Answer, error)) Option {
+	return func(s *setup) error {
+		t, err := tools.AskUser(ask)
+		if err != nil {
+			return wrong("WithAskUser", "%w", err)
+		}
+		s.more = append(s.more, t)
+		return nil
+	}
+}
+
 // WithToolFilter sets a function that gets all tools, and returns those that the model may call.
 func WithToolFilter(pick func([]aycoder.Tool) []aycoder.Tool) Option {
 	return required("WithToolFilter", pick != nil, func(s *setup) { s.pick = pick })

@@ -177,7 +177,7 @@ func (a *app) extra() (opts []harness.Option) {
 		opts = append(opts, e.Options...)
 	}
 	if a.asks != nil {
-		opts = append(append(opts, a.asks.conflicts()), a.asks.options(a.extensions)...)
+		opts = append(append(opts, a.asks.conflicts(), a.asks.questions()), a.asks.options(a.extensions)...)
 	}
 	return opts
 }
