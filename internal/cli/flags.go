@@ -46,6 +46,7 @@ type options struct {
 	trust     bool
 	plain     bool
 	verbose   bool
+	log       string // the name of a file
 	version   bool
 }
 
@@ -88,6 +89,7 @@ func flagTable() []flagDef {
 		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
 		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(func(o *options) *bool { return &o.plain })},
 		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(func(o *options) *bool { return &o.verbose })},
+		{"log", "file", "append to this file what happens: ids, names, sizes and times, no texts", nil, filled(func(o *options) *string { return &o.log })},
 		{"version", "", "print the version and exit", nil, onOff(func(o *options) *bool { return &o.version })},
 	}
 }

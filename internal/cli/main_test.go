@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -321,6 +322,27 @@ func TestStdinIsAppended(t *testing.T) {
 	require.Equal(t, 0, got.code, got.err)
 	require.Contains(t, s.requests()[0], `what broke?\n\npanic: boom`)
 	require.Equal(t, []string{"sk-ant-secret-0123"}, s.keys)
+}
+
+// The log tells what happened, to whoever is asked for help, without what was said.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "a.log")
+	s := newService(t, says("the answer is 42", "end_turn"), says("and 43", "end_turn"))
+	for _, want := range []int{1, 2} {
+		got := runProgram(t, s.env(), "", "-p", "-log", log, "what broke?")
+		require.Equal(t, 0, got.code, got.err)
+		told, err := os.ReadFile(log)
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Count(string(told), `"msg":"run_start"`), "%s", told)
+		lastLine(t, string(told))
+		for _, text := range []string{"answer is", "what broke", "sk-ant-secret-0123"} {
+			require.NotContains(t, string(told), text)
+		}
+	}
+	got := runProgram(t, s.env(), "", "-p", "-log", filepath.Join(log, "x"), "what broke?")
+	require.NotEqual(t, 0, got.code)
+	require.Contains(t, got.err, "-log: open ")
 }
 
 // lastLine decodes the last line of JSON output.
