@@ -86,7 +86,7 @@ func flagTable() []flagDef {
 		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, list(func(o *options) *[]string { return &o.addDirs })},
 		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, filled(func(o *options) *string { return &o.worktree })},
 		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
-		{"trust", "", "believe the instructions, skills and lessons of this directory", nil, onOff(func(o *options) *bool { return &o.trust })},
+		{"trust", "", "believe the instructions, skills and lessons of this directory, and show the model a map of its code", nil, onOff(func(o *options) *bool { return &o.trust })},
 		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(func(o *options) *bool { return &o.plain })},
 		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(func(o *options) *bool { return &o.verbose })},
 		{"log", "file", "append to this file what happens: ids, names, sizes and times, no texts", nil, filled(func(o *options) *string { return &o.log })},

@@ -59,8 +59,8 @@ func (a *app) openModel(ctx context.Context, s *session, o *options, st *setting
 	if a.asks == nil { // a chat asks
 		tellUnfinished(s.Runtime)
 	}
-	if !st.texts {
-		s.Notify("trust", "instructions, skills and lessons of this project are off: you have not trusted them (see -trust)")
+	if !st.texts && hasTexts() {
+		s.Notify("trust", "the instructions, skills and lessons of this project and the map of its code are off: you have not trusted them (see -trust)")
 	}
 	return nil
 }

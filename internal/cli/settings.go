@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ type settings struct {
 	guessed bool   // nothing is configured: the model is one of Ollama, the demo, or none
 	fixed   bool   // the model does not follow the configuration, which does not name it
 	texts   bool   // those of the project are trusted
+	project string // the directory that this is asked about
 
 	entered   func(provider string) string // a key that the user has entered, or ""
 	dismissed func(dir string) string      // the file with the suggestions that the user has dismissed
@@ -61,12 +63,15 @@ func (a *app) load(o *options) (*settings, error) {
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
 	}
+	if st.project = "."; a.worktree != nil { // has the texts of the user's own working tree
+		st.project = a.worktree.from
+	}
 	st.from = a.sources(o, st)
 	var err error
 	if st.loaded, err = config.Load(st.from...); err != nil {
 		return nil, err
 	}
-	if q, err := textsOf("."); !st.texts && err == nil {
+	if q, err := textsOf(st.project); !st.texts && err == nil {
 		st.texts, _, _ = st.trust.Decided(q) // an error is that of the file, and nothing in it counts
 	}
 	return st, nil
@@ -231,28 +236,31 @@ func textsOf(dir string) (config.Question, error) {
 	return config.Question{Kind: kindTexts, Root: abs, Hash: "directory"}, err
 }
 
-// places of texts that are worth a question.
+// places of texts that are worth a question. A repository has code, of which the model gets a map.
 var textPlaces = []string{
-	"AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".github/copilot-instructions.md", ".aycoder", ".claude", ".agents",
+	"AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".github/copilot-instructions.md", ".aycoder", ".claude", ".agents", ".git",
+}
+
+// hasTexts reports whether the project has texts that are worth a question.
+func hasTexts() bool {
+	return slices.ContainsFunc(textPlaces, func(name string) bool {
+		_, err := os.Stat(name)
+		return err == nil
+	})
 }
 
 // questions returns what the user has not decided on: the parts of the configuration, and the texts of the project
 // if there are any.
 func (st *settings) questions() ([]config.Question, error) {
 	all := st.loaded.Questions
-	q, err := textsOf(".")
+	q, err := textsOf(st.project)
 	if err != nil || st.texts {
 		return all, err
 	}
-	if _, known, err := st.trust.Decided(q); known || err != nil {
+	if _, known, err := st.trust.Decided(q); known || err != nil || !hasTexts() {
 		return all, err
 	}
-	for _, name := range textPlaces {
-		if _, err := os.Stat(name); err == nil {
-			return append([]config.Question{q}, all...), nil
-		}
-	}
-	return all, nil
+	return append([]config.Question{q}, all...), nil
 }
 
 // trusts asks about what the project brings, and stores the answers. Without an answer, it stays off.
@@ -280,7 +288,7 @@ func (c *chat) trustAgain(ctx context.Context, _ string) (string, error) {
 	if st.trust == nil {
 		return "", errors.New("there is no place for an answer: HOME is not set")
 	}
-	q, err := textsOf(".")
+	q, err := textsOf(st.project)
 	if err != nil {
 		return "", err
 	}
@@ -339,7 +347,7 @@ func (c *chat) brings(q config.Question) {
 	c.whole = true
 	defer func() { c.whole = false }()
 	what := map[config.Kind]string{
-		kindTexts:           "texts of this project for the model: instructions, skills, commands, agents, lessons",
+		kindTexts:           "texts of this project for the model: instructions, skills, commands, agents, lessons, a map of its code",
 		config.KindSettings: "settings of this project",
 		config.KindHook:     "a command that would run by itself",
 		config.KindServer:   "a server that would be started or connected to",

@@ -550,10 +550,15 @@ func TestWorktreeOfTwo(t *testing.T) {
 	t.Parallel()
 	dir, run := repository(t)
 	env := append(newService(t).env(), "XDG_STATE_HOME="+t.TempDir())
+	env = append(env, "XDG_CONFIG_HOME="+t.TempDir())
 	var both []*terminal
-	for range 2 {
+	for i := range 2 {
 		p := &terminal{t: t, temp: t.TempDir()}
 		p.begin([]string{"-w", "task"}, env, func(cmd *exec.Cmd) { cmd.Dir = dir })
+		if i == 0 { // the answer is for the repository, and so for its worktrees
+			p.expect("project: " + dir)
+			p.answers("y")
+		}
 		p.expect("> ")
 		both = append(both, p)
 	}
@@ -575,6 +580,8 @@ func TestSignalAtTheWorktreeQuestion(t *testing.T) {
 	p := &terminal{t: t, temp: t.TempDir()}
 	env := append(newService(t).env(), "XDG_STATE_HOME="+state)
 	p.begin([]string{"-w", "task"}, env, func(cmd *exec.Cmd) { cmd.Dir = dir })
+	p.expect("Do you trust this?")
+	p.answers("n")
 	p.expect("> ")
 	made, err := filepath.Glob(filepath.Join(state, "aycoder", "worktrees", "*", "task"))
 	require.NoError(t, err)

@@ -19,7 +19,8 @@ import (
 // A worktree is a working tree of git for one task, beside the one of the user, with a branch of the same name.
 type worktree struct {
 	name, dir string
-	main      string // a directory of the user's working tree
+	main      string // the top of the user's working tree
+	from      string // where the user was in it
 	base      string // the commit that it was made of, or "" if it was there already
 	remove    bool   // the user wants that at the end
 	only      func() bool
@@ -44,7 +45,11 @@ func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error)
 	if err != nil {
 		return nil, err
 	}
-	w := &worktree{name: name, main: top, dir: filepath.Join(state, "worktrees", filepath.Base(top)+"-"+nameOf(top)[:8], name)}
+	from, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	w := &worktree{name: name, main: top, from: from, dir: filepath.Join(state, "worktrees", filepath.Base(top)+"-"+nameOf(top)[:8], name)}
 	for {
 		if _, err := os.Stat(w.dir); err != nil {
 			if err := w.add(ctx); err != nil {
