@@ -183,9 +183,14 @@ func (a *applier) open(ctx context.Context) error {
 func (a *applier) find(f *fileApply) (err error) {
 	// A caller who asks for a recovery approves it, unless a command could have written the
 	// record.
-	approved := a.approved != "" || a.recovers && !a.record.beside || a.restores
+	approved := a.approved != "" || a.recovers && !a.record.beside
 	if f.restore {
-		f.final, err = a.w.exactPath(f.edit, approved)
+		if !a.restores { // Restore has asked for all files
+			err = a.w.mayRestore(f.edit.Path, approved)
+		}
+		if err == nil {
+			f.final, err = a.w.exactPath(f.edit)
+		}
 		return err
 	}
 	f.final, err = a.w.finalOf(f.edit, approved)
@@ -265,25 +270,25 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 			return err
 		}
 	}
-	root, dir := a.w.file(parent)
-	info, err := root.Stat(dir)
-	if err != nil {
-		return wrapError("write", f.edit.Path, err)
-	}
-	// On some file systems two names (such as "a" and "A") are the same directory.
-	for _, t := range a.directories {
-		if os.SameFile(info, t.info) {
-			f.at = a.placeIn(t, f)
-			return nil
-		}
-	}
-	t, err := a.w.openTarget(ctx, f.edit.Path, f.final)
+	t, err := a.w.openParent(f.edit.Path, f.final)
 	if err != nil {
 		return err
 	}
 	if t.info, err = t.lock.Stat(); err != nil {
 		t.close()
 		return wrapError("write", f.edit.Path, err)
+	}
+	// On some file systems two names (such as "a" and "A") are the same directory.
+	for _, other := range a.directories {
+		if os.SameFile(t.info, other.info) {
+			t.close()
+			f.at = a.placeIn(other, f)
+			return nil
+		}
+	}
+	if err := a.w.lockTarget(ctx, t, f.final); err != nil {
+		t.close()
+		return err
 	}
 	f.at = a.placeIn(t, f)
 	t.name = parent

@@ -182,7 +182,7 @@ func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	if info.Mode()&fs.ModeSymlink != 0 && (f.leadsTo != nil || f.restore) {
 		return f.link(info)
 	}
-	if f.cur == nil || !f.at.isAt(f.at.name, f.cur) {
+	if f.cur == nil || !f.cur.is(info) {
 		err := checkRegular("write", f.edit.Path, info)
 		if err == nil && !f.restore { // restoring also replaces files that are read-only
 			err = f.at.writable()

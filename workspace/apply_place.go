@@ -207,6 +207,15 @@ func (p place) isAt(name string, h *held) bool {
 	return err == nil && to == h.known.link
 }
 
+// is reports whether an entry of a directory is the held file. That of a link is not.
+func (h *held) is(info fs.FileInfo) bool {
+	if h.file == nil {
+		return false
+	}
+	own, err := h.file.Stat()
+	return err == nil && os.SameFile(info, own)
+}
+
 // close closes the file, if there is one.
 func (h *held) close() {
 	if h.file != nil {

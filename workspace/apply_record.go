@@ -80,7 +80,14 @@ func (w *Workspace) nameRecords() {
 }
 
 // sync flushes the directory, so that the names survive a loss of power.
-func (s *recordStore) sync() error { return (&target{dir: s.root}).sync() }
+func (s *recordStore) sync() error {
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return (&target{lock: dir}).sync()
+}
 
 // ids returns the ids of the plans that have records.
 func (s *recordStore) ids() []string {

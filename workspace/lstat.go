@@ -21,13 +21,14 @@ func (w *Workspace) mayRestore(name string, approved bool) error {
 }
 
 // exactPath returns the path of a file that is restored. No directory on it may be a link.
-func (w *Workspace) exactPath(e edit.File, approved bool) (string, error) {
-	if err := w.mayRestore(e.Path, approved); err != nil {
-		return "", err
-	}
+func (w *Workspace) exactPath(e edit.File) (string, error) {
 	parent := path.Dir(e.Path)
+	info, errStat := w.Lstat(parent)
+	if errStat == nil && info.IsDir() {
+		return e.Path, nil // and no link leads to it
+	}
 	err := w.noLinks("write", e.Path, parent)
-	if info, errStat := w.Lstat(parent); err == nil && errStat == nil && !info.IsDir() {
+	if err == nil && errStat == nil {
 		err = &Error{"write", e.Path, KindNotDirectory, syscall.ENOTDIR}
 	}
 	if err != nil && e.Kind == edit.Delete {
@@ -72,8 +73,16 @@ func (w *Workspace) stateOf(name string) (fileState, error) {
 // such a name, and the error is of [KindNotFound]. Files that must not be read have a description
 // too.
 func (w *Workspace) Lstat(name string) (fs.FileInfo, error) {
-	rel, err := w.exists(name)
+	rel, err := w.rel("look at", name)
 	if err != nil {
+		return nil, err
+	}
+	if r, sub := w.in(rel); sub != "." && !ignore.Temp(rel) {
+		if info, err := beneath.Lstat(r.self, sub); err == nil {
+			return info, nil
+		}
+	}
+	if rel, err = w.exists(name); err != nil {
 		return nil, err
 	}
 	root, at := w.file(rel)

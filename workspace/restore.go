@@ -71,15 +71,15 @@ func (w *Workspace) Restore(ctx context.Context, files []Restoration, opts ...Ap
 	if len(todo) == 0 {
 		return &edit.Result{}, nil
 	}
+	if w.turn.Acquire(ctx, 1) != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer w.turn.Release(1)
 	for _, t := range todo {
 		if err := w.mayRestore(t.Path, true); err != nil {
 			return nil, err
 		}
 	}
-	if w.turn.Acquire(ctx, 1) != nil {
-		return nil, context.Cause(ctx)
-	}
-	defer w.turn.Release(1)
 	begin := recordBegin{Created: w.missingParents(todo)}
 	id := rand.Text()
 	for i := range todo {

@@ -54,12 +54,7 @@ func keepOwner(chown func(uid, gid int) error, uid, gid int) (bool, error) {
 // sync flushes the directory, so that the new name survives a loss of power. Some file systems
 // cannot flush a directory.
 func (t *target) sync() error {
-	d, err := t.dir.Open(".")
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	_ = d.Sync()
+	_ = t.lock.Sync()
 	return nil
 }
 

@@ -405,18 +405,23 @@ func (t *target) close() {
 // openTarget opens and locks the directory of a resolved path.
 func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target, error) {
 	t, err := w.openParent(name, final)
-	if err == nil && !lockDirectory(ctx, t.lock) {
-		err = cmp.Or(context.Cause(ctx),
+	if err != nil {
+		return nil, err
+	}
+	if err := w.lockTarget(ctx, t, final); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// lockTarget locks an open directory, which must be that of the path afterwards.
+func (w *Workspace) lockTarget(ctx context.Context, t *target, final string) error {
+	if !lockDirectory(ctx, t.lock) {
+		return cmp.Or(context.Cause(ctx),
 			t.stale("another process keeps its directory locked; try again"))
 	}
-	if err == nil {
-		err = w.checkParent(t, final) // waiting for the lock may have taken long
-	}
-	if err != nil && t != nil {
-		t.close()
-		t = nil
-	}
-	return t, err
+	return w.checkParent(t, final) // waiting for the lock may have taken long
 }
 
 // openParent opens the directory of a resolved path.
@@ -429,7 +434,7 @@ func (w *Workspace) openParent(name, final string) (*target, error) {
 	if err != nil {
 		return nil, wrapError("write", name, err)
 	}
-	self, err := dir.Open(".")
+	self, err := dir.OpenFile(".", openFlags|directoryFlags, 0)
 	if err != nil {
 		dir.Close()
 		return nil, wrapError("write", name, err)
@@ -509,7 +514,7 @@ func (t *target) fill(name, text string, like newFile) (*os.File, error) {
 	if like.of != nil || like.mode != 0 || like.exact {
 		mode = 0o600
 	}
-	f, err := t.dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	f, err := t.dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, mode)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package beneath
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -72,6 +73,18 @@ func open(dir *os.File, name string, flags int) (int, error) {
 		err = errno
 	}
 	return int(fd), err
+}
+
+// Lstat describes the file, directory or symbolic link of this name. It opens nothing: no pipe, no device.
+func Lstat(dir *os.File, name string) (fs.FileInfo, error) {
+	// "If the trailing component is a symbolic link, and how.flags contains both O_PATH and O_NOFOLLOW,
+	// then an O_PATH file descriptor referencing the symbolic link will be returned." (openat2(2))
+	f, err := Open(dir, name, pathOnly|syscall.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stat()
 }
 
 // Exact reports whether there is something of this name, and no symbolic link on the

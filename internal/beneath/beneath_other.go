@@ -11,6 +11,9 @@ import (
 // Open is not supported: the system has no such call.
 func Open(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
+// Lstat is not supported.
+func Lstat(*os.File, string) (fs.FileInfo, error) { return nil, errors.ErrUnsupported }
+
 // Exact reports false: it is not known.
 func Exact(*os.File, string) bool { return false }
 

@@ -76,6 +76,26 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
+// A link is described itself where it is what the name means, and leads nowhere on the way.
+func TestLstat(t *testing.T) {
+	dir, in := tree(t)
+	require.NoError(t, os.Symlink("d", filepath.Join(in, "link")))
+	require.NoError(t, os.Symlink("../out", filepath.Join(in, "outlink")))
+	for _, name := range []string{"d", "d/f", "link", "outlink"} {
+		want, err := os.Lstat(filepath.Join(in, name))
+		require.NoError(t, err)
+		info, err := Lstat(dir, name)
+		require.NoError(t, err, name)
+		assert.True(t, os.SameFile(want, info), name)
+		assert.Equal(t, want.Mode(), info.Mode(), name)
+		assert.Equal(t, want.Name(), info.Name(), name)
+	}
+	for _, name := range []string{"link/f", "outlink/x", "../out", "d/../../out", "missing", "d/f/x", ""} {
+		_, err := Lstat(dir, name)
+		assert.Error(t, err, name)
+	}
+}
+
 func TestOpenClosed(t *testing.T) {
 	dir, _ := tree(t)
 	require.NoError(t, dir.Close())
