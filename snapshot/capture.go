@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -85,13 +86,14 @@ func (t *Tracker) read(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var data []byte
+	var data bytes.Buffer
 	info, err := f.Stat()
 	if err == nil && info.Size() <= limit {
-		data, err = io.ReadAll(io.LimitReader(f, limit+1)) // it may grow
+		data.Grow(int(info.Size()) + bytes.MinRead)
+		_, err = data.ReadFrom(io.LimitReader(f, limit+1)) // it may grow
 	}
-	if err == nil && max(info.Size(), int64(len(data))) > limit {
+	if err == nil && max(info.Size(), int64(data.Len())) > limit {
 		err = fmt.Errorf("it is larger than %d bytes", limit)
 	}
-	return data, err
+	return data.Bytes(), err
 }

@@ -77,9 +77,10 @@ func (t *Tracker) Plan(ctx context.Context, to map[string]State, paths ...string
 		if err := t.look(ctx, name, true); err != nil {
 			return nil, err
 		}
-		c := planFile(name, t.files[name].state, then[name])
-		if _, err := t.ws.Lstat(name); noRoot(err) {
-			c.Action, c.Reason = ActionKeep, err.Error()
+		f := t.files[name]
+		c := planFile(name, f.state, then[name])
+		if f.lost != nil {
+			c.Action, c.Reason = ActionKeep, f.lost.Error()
 		}
 		if (then[name].implied || within(name, paths)) && !c.Now.Same(c.Then) {
 			all = append(all, c)
@@ -143,7 +144,7 @@ type target struct {
 // targets returns what each file is at the point with the states to. A file that the point does not
 // mention is as it was when the Tracker first saw it, and so are the directories above the paths.
 func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []string) (map[string]target, error) {
-	all := map[string]target{}
+	all, there := map[string]target{}, map[string]bool{}
 	var failed error
 	add := func(name string, s target) {
 		var dirs []string
@@ -154,12 +155,12 @@ func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []stri
 			} else if above.Kind != KindDir { // there was no file where no directory was
 				s.State = State{}
 			}
-			return !ok
+			return !ok && !there[dir]
 		})
 		all[name] = s
 		for _, dir := range dirs {
-			if s.Kind != "" {
-				failed = errors.Join(failed, t.addDir(ctx, all, dir, within(name, paths)))
+			if s.Kind != "" && !there[dir] {
+				failed = errors.Join(failed, t.addDir(ctx, all, there, dir, within(name, paths)))
 			}
 		}
 	}
@@ -175,13 +176,13 @@ func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []stri
 }
 
 // addDir adds a directory that the point does not mention, but that has a file in it. If the directory
-// is not tracked, it is added if it is missing and the plan has the file.
-func (t *Tracker) addDir(ctx context.Context, all map[string]target, dir string, planned bool) error {
+// is not tracked, it is added if it is missing and the plan has the file, and else noted as there.
+func (t *Tracker) addDir(ctx context.Context, all map[string]target, there map[string]bool, dir string, planned bool) error {
 	first := t.file(dir).state.First
 	switch {
 	case first == nil:
 		err := t.look(ctx, dir, false)
-		if planned && t.file(dir).state.Kind != KindDir {
+		if there[dir] = t.file(dir).state.Kind == KindDir; planned && !there[dir] {
 			all[dir] = target{State: State{Kind: KindDir, Mode: 0o755, Own: true}, implied: true}
 		}
 		return err

@@ -76,7 +76,8 @@ type trackedFile struct {
 	path  string
 	state State
 	sign  signature
-	walk  int // the last walk that found it
+	lost  error // why the last look did not find out what has become of it, or nil
+	walk  int   // the last walk that found it
 }
 
 // signature tells whether a file may have changed.
@@ -282,11 +283,13 @@ func (t *Tracker) look(ctx context.Context, name string, track bool) error {
 	}
 	f := t.file(name)
 	info, err := t.ws.Lstat(name)
+	f.lost = nil
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.note(f, signature{}, State{}, track)
 		return nil
-	case noRoot(err): // nobody knows what has become of it
+	case noRoot(err):
+		f.lost = err
 		return nil
 	case err != nil:
 		t.note(f, signature{}, State{Kind: KindOther, NotHeld: err.Error()}, track)

@@ -126,9 +126,12 @@ func (t *Tracker) beforeWrite(ctx context.Context, res *edit.Result) error {
 // look at the files after it.
 func (t *Tracker) afterWrite(ctx context.Context, name string, by *author, res *edit.FileResult) error {
 	undo, mid := res.Undo, t.file(name).state
+	if len(t.ledgers) == 0 {
+		return nil
+	}
 	same := res.Exists && mid.Hash == journal.HashOf([]byte(res.Content)) || !res.Exists && mid.Kind == ""
 	wrote := res.Written && undo != nil && (undo.Kind == edit.Delete || !res.Exists || undo.Proposed != res.Content)
-	if !wrote || len(t.ledgers) == 0 || same && len(t.commands) == 0 {
+	if !wrote || same && len(t.commands) == 0 {
 		return nil
 	}
 	var err error
